@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libptdec: a decoder of Intel Processor Trace (SDM vol. 3, chapter 33).
+ *
+ * Layers, each usable alone:
+ *   packets      bytes -> packets                                   (ptd_packets_*)
+ *   instructions bytes of code -> what matters of one instruction   (ptd_insn_*)
+ *   image        code and symbols of address spaces                 (ptd_image_*)
+ *   flow         packets + image -> blocks of executed instructions (ptd_flow_*)
+ *
+ * Conventions: functions that can fail return an int, 0 or a count on success and a negative
+ * enum ptd_error otherwise. Nothing prints or exits. The bytes of a trace, of an ELF file and of
+ * code are hostile input. Objects are independent of each other: one thread each, no globals.
+ */
+#ifndef PTDEC_H
+#define PTDEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum ptd_error {
+    PTD_OK = 0,
+    PTD_END = -1,          /* no more input */
+    PTD_E_TRUNCATED = -2,  /* the input ends inside a packet */
+    PTD_E_OPCODE = -3,     /* not a packet */
+    PTD_E_PAYLOAD = -4,    /* a packet with a reserved encoding */
+    PTD_E_NOSYNC = -5,     /* no PSB */
+    PTD_E_NOMAP = -6,      /* no code known at an address */
+    PTD_E_INSN = -7,       /* bytes that are not an instruction */
+    PTD_E_MISMATCH = -8,   /* packets and code contradict each other */
+    PTD_E_RETSTACK = -9,   /* a compressed RET without its CALL */
+    PTD_E_LOOP = -10,      /* an endless loop of direct branches */
+    PTD_E_NOMEM = -11,
+    PTD_E_IO = -12,        /* a file cannot be read */
+    PTD_E_FORMAT = -13,    /* a file is not what it should be */
+    PTD_E_ARG = -14,       /* an argument is out of range */
+};
+
+/* A static sentence for an enum ptd_error. */
+const char *ptd_strerror(int error);
+
+/* ---- Packets ------------------------------------------------------------------------------ */
+
+enum ptd_packet_type {
+    PTD_PAD, PTD_PSB, PTD_PSBEND, PTD_TNT, PTD_TIP, PTD_TIP_PGE, PTD_TIP_PGD, PTD_FUP,
+    PTD_PIP, PTD_MODE_EXEC, PTD_MODE_TSX, PTD_TRACESTOP, PTD_CBR, PTD_TSC, PTD_MTC, PTD_TMA,
+    PTD_CYC, PTD_VMCS, PTD_OVF, PTD_MNT, PTD_PTW, PTD_EXSTOP, PTD_MWAIT, PTD_PWRE, PTD_PWRX,
+    PTD_BBP, PTD_BIP, PTD_BEP, PTD_CFE, PTD_EVD,
+    PTD_PACKET_TYPES
+};
+
+/* One packet. Fields that a packet does not have are not set. */
+struct ptd_packet {
+    uint64_t offset;      /* of its first byte in the buffer */
+    uint8_t type;         /* enum ptd_packet_type */
+    uint8_t size_bytes;
+    union {
+        struct {
+            uint64_t bits; /* oldest result at bit count - 1, youngest at bit 0; 1 = taken */
+            uint8_t count; /* 1..6, or 1..47 for a long TNT */
+            bool is_long;
+        } tnt;
+        struct {
+            uint64_t payload; /* as in the packet, not yet sign-extended or completed */
+            uint8_t ip_bytes; /* the IPBytes field, Table 33-18; 0: suppressed */
+        } ip;             /* TIP, TIP.PGE, TIP.PGD, FUP */
+        struct {
+            uint64_t cr3; /* CR3[51:5] in place */
+            bool nr;      /* VMX non-root */
+        } pip;
+        struct {
+            bool csl, csd, interrupts; /* CS.L & LMA, CS.D, RFLAGS.IF */
+        } mode_exec;
+        struct {
+            bool in_tx, abort;
+        } mode_tsx;
+        uint64_t tsc;         /* 56 bits */
+        uint8_t mtc;          /* CTC[N+7:N] */
+        struct {
+            uint16_t ctc, fast; /* fast: 9 bits */
+        } tma;
+        uint64_t cyc;
+        uint8_t cbr;
+        uint64_t vmcs;        /* VMCS pointer [51:12] in place */
+        uint64_t mnt;
+        struct {
+            uint64_t payload;
+            uint8_t payload_bytes; /* 4 or 8 */
+            bool ip;               /* a FUP follows */
+        } ptw;
+        bool exstop_ip;       /* a FUP follows */
+        struct {
+            uint8_t hints, ext;
+        } mwait;
+        struct {
+            uint8_t state, sub_state;
+            bool hw;
+        } pwre;
+        struct {
+            uint8_t last, deepest, wake_reason;
+        } pwrx;
+        struct {
+            uint8_t type;
+            uint8_t item_bytes; /* of each BIP that follows: 4 or 8 */
+        } bbp;
+        struct {
+            uint64_t payload;
+            uint8_t id;
+        } bip;
+        bool bep_ip;          /* a FUP follows */
+        struct {
+            uint8_t type, vector;
+            bool ip;          /* a stand-alone FUP follows */
+        } cfe;
+        struct {
+            uint64_t payload;
+            uint8_t type;
+        } evd;
+    };
+};
+
+/* An iterator over a buffer, which must outlive it. Zero-copy; its fields are private. */
+struct ptd_packets {
+    const uint8_t *begin, *pos, *end;
+    uint8_t bip_bytes; /* inside a block: size of its items; else 0 */
+};
+
+/* Starts at the first byte of the buffer, which must be a packet's (else ptd_packets_sync()). */
+void ptd_packets_init(struct ptd_packets *packets, const void *bytes, size_t len_bytes);
+/* Moves to the next PSB at or after the current position. PTD_OK or PTD_E_NOSYNC (then at the end). */
+int ptd_packets_sync(struct ptd_packets *packets);
+/* Moves to an offset (a packet's first byte), outside any block. PTD_OK or PTD_E_ARG. */
+int ptd_packets_seek(struct ptd_packets *packets, uint64_t offset);
+uint64_t ptd_packets_offset(const struct ptd_packets *packets);
+/*
+ * The next packet. PTD_OK; PTD_END; PTD_E_TRUNCATED, PTD_E_OPCODE or PTD_E_PAYLOAD, and then the
+ * position stays at the offending byte: go on with ptd_packets_sync() after seeking past it.
+ */
+int ptd_packets_next(struct ptd_packets *packets, struct ptd_packet *packet);
+
+/* "TIP.PGE", "MODE.Exec", ...: the specification's name of a type. */
+const char *ptd_packet_name(enum ptd_packet_type type);
+/* "TIP.PGE 0x401000 (48 bits)": one line without a newline. Returns as snprintf does. */
+int ptd_packet_format(const struct ptd_packet *packet, char *text, size_t text_bytes);
+
+/*
+ * Completes the IP of a TIP, TIP.PGE, TIP.PGD or FUP packet by Table 33-18. *last_ip is the IP
+ * before, and the new one after. PTD_OK and *ip; PTD_END if the IP is suppressed (nothing changes).
+ */
+int ptd_packet_ip(const struct ptd_packet *packet, uint64_t *last_ip, uint64_t *ip);
+
+/* ---- Instructions ------------------------------------------------------------------------- */
+
+enum ptd_mode { PTD_MODE_16, PTD_MODE_32, PTD_MODE_64 };
+
+/* What an instruction means to a trace (Table 33-1 and the bindings of 33.4.2). */
+enum ptd_insn_class {
+    PTD_INSN_OTHER,
+    PTD_INSN_COND,          /* Jcc, J*CXZ, LOOP* */
+    PTD_INSN_JMP_DIRECT,
+    PTD_INSN_CALL_DIRECT,
+    PTD_INSN_JMP_INDIRECT,
+    PTD_INSN_CALL_INDIRECT,
+    PTD_INSN_RET,           /* near */
+    PTD_INSN_FAR,           /* far JMP, CALL, RET; SYSCALL, SYSRET, SYSENTER, SYSEXIT */
+    PTD_INSN_IRET,
+    PTD_INSN_INT,           /* INT n, INT3, INT1, INTO */
+    PTD_INSN_VMENTRY,       /* VMLAUNCH, VMRESUME */
+    PTD_INSN_VMPTRLD,
+    PTD_INSN_MOV_CR3,
+    PTD_INSN_PTWRITE,
+};
+
+struct ptd_insn {
+    uint64_t ip;
+    uint64_t target;    /* of direct branches */
+    uint8_t class;      /* enum ptd_insn_class */
+    uint8_t size_bytes;
+    bool far_return;    /* IRET, far RET, SYSRET, SYSEXIT */
+};
+
+/*
+ * Decodes the instruction at the start of bytes (available_bytes of them, 15 suffice), as if it
+ * stood at ip. PTD_OK or PTD_E_INSN (also for an instruction that is cut off).
+ */
+int ptd_insn_decode(enum ptd_mode mode, uint64_t ip, const void *bytes, size_t available_bytes,
+                    struct ptd_insn *insn);
+/* Disassembly of one instruction, Intel syntax. PTD_OK or PTD_E_INSN. */
+int ptd_insn_format(enum ptd_mode mode, uint64_t ip, const void *bytes, size_t available_bytes,
+                    char *text, size_t text_bytes);
+
+/* ---- Image -------------------------------------------------------------------------------- */
+
+#define PTD_ANY_CR3 UINT64_MAX /* in every address space that has nothing of its own there */
+
+/* Code and symbols, by address space. An address space is a CR3 value, bits 51:12. */
+struct ptd_image;
+
+struct ptd_image *ptd_image_new(void); /* NULL: no memory */
+void ptd_image_free(struct ptd_image *image);
+/* Bytes at vaddr; they are copied. A later addition hides an earlier one. PTD_OK, _NOMEM, _ARG. */
+int ptd_image_add_bytes(struct ptd_image *image, const char *name, uint64_t vaddr,
+                        const void *bytes, size_t len_bytes, uint64_t cr3);
+/*
+ * The loadable segments and the symbols of a 64- or 32-bit x86 ELF file, bias bytes above the
+ * addresses it is linked for. PTD_OK, PTD_E_IO, PTD_E_FORMAT, PTD_E_NOMEM.
+ */
+int ptd_image_add_elf(struct ptd_image *image, const char *path, uint64_t bias, uint64_t cr3);
+/*
+ * Code at (cr3, vaddr): *bytes and how many follow contiguously, >= 1. Valid until the image
+ * changes. PTD_OK or PTD_E_NOMAP.
+ */
+int ptd_image_find(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
+                   const uint8_t **bytes, size_t *len_bytes);
+/*
+ * The function that holds vaddr: its name (valid until the image is freed), or NULL; *offset from
+ * its start if offset is not NULL.
+ */
+const char *ptd_image_symbol(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
+                             uint64_t *offset);
+
+/* ---- Flow --------------------------------------------------------------------------------- */
+
+struct ptd_flow;
+
+struct ptd_flow_config {
+    enum ptd_mode mode;   /* until the first MODE.Exec */
+    uint64_t cr3;         /* until the first PIP */
+    bool at_start;        /* begin at the first byte (a start state) instead of the first PSB */
+};
+
+enum ptd_item_type {
+    PTD_ITEM_BLOCK,       /* instructions that ran one after the other */
+    PTD_ITEM_ENABLED,     /* .to: tracing begins here */
+    PTD_ITEM_DISABLED,    /* .to if has_to; .from if asynchronous (a FUP came first) */
+    PTD_ITEM_ASYNC,       /* interrupt, exception, software interrupt: .from, .to */
+    PTD_ITEM_CR3,         /* a PIP: .value is the CR3, .nr */
+    PTD_ITEM_MODE,        /* MODE.Exec: .value is the enum ptd_mode */
+    PTD_ITEM_TSX,         /* MODE.TSX: .value bit 0 InTX, bit 1 abort */
+    PTD_ITEM_STOP,        /* TraceStop */
+    PTD_ITEM_OVERFLOW,    /* OVF; .to if has_to */
+    PTD_ITEM_TSC,         /* .value */
+    PTD_ITEM_CBR,         /* .value */
+    PTD_ITEM_PTWRITE,     /* .value; .from if has_from */
+    PTD_ITEM_VMCS,        /* .value */
+    PTD_ITEM_PSB,         /* a synchronisation point; .to if PSB+ has a FUP */
+    PTD_ITEM_PACKET,      /* any other packet that is no part of the flow: .packet */
+    PTD_ITEM_ERROR,       /* .error; decoding goes on at the next PSB, .value bytes were lost */
+};
+
+/* What happened next. The fields that each type fills are named above. */
+struct ptd_item {
+    uint8_t type;          /* enum ptd_item_type */
+    bool has_from, has_to, nr;
+    uint64_t offset;       /* in the trace: of the packet, or of the next packet for a block */
+    uint64_t cr3;          /* in force (of a PTD_ITEM_BLOCK: of its instructions) */
+    uint64_t from, to, value;
+    int error;             /* enum ptd_error */
+    /* PTD_ITEM_BLOCK */
+    uint64_t ip;           /* first instruction */
+    uint64_t last_ip;      /* last instruction */
+    uint32_t insns;        /* how many; >= 1 */
+    uint8_t mode;          /* enum ptd_mode */
+    uint8_t last_class;    /* enum ptd_insn_class of the last instruction */
+    bool taken;            /* the last instruction is PTD_INSN_COND and was taken */
+    struct ptd_packet packet;
+};
+
+/* bytes and image must outlive the flow. NULL: no memory. config may be NULL: 64-bit, CR3 0. */
+struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct ptd_image *image,
+                              const struct ptd_flow_config *config);
+void ptd_flow_free(struct ptd_flow *flow);
+/* The next item. PTD_OK or PTD_END. Errors of the trace are items of type PTD_ITEM_ERROR. */
+int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item);
+
+/*
+ * The instructions of a block one by one: set *ip to item->ip, then call until it returns PTD_END.
+ * PTD_OK and *insn, advancing *ip; PTD_END after the last; else an error of the image.
+ */
+int ptd_block_insn(const struct ptd_image *image, const struct ptd_item *block, uint64_t *ip,
+                   struct ptd_insn *insn);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

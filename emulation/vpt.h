@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libvpt: a model of Intel Processor Trace for one logical processor (SDM vol. 3, chapter 33).
+ *
+ * The owner of a `struct vpt_cpu` says what a processor did, by events; the model decides which
+ * packets appear and writes them to guest memory through callbacks. The model holds plain data,
+ * allocates nothing, has no globals and takes no locks: the owner serialises the calls for one
+ * cpu. Section numbers below are those of chapter 33.
+ *
+ * Conventions: addresses are 64-bit linear or guest-physical addresses, as named; sizes end in
+ * _bytes. No function prints, aborts or exits, whatever a guest writes.
+ */
+#ifndef VPT_H
+#define VPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- MSRs (33.2.8) ------------------------------------------------------------------------ */
+
+#define VPT_MSR_OUTPUT_BASE        0x560u
+#define VPT_MSR_OUTPUT_MASK_PTRS   0x561u
+#define VPT_MSR_CTL                0x570u
+#define VPT_MSR_STATUS             0x571u
+#define VPT_MSR_CR3_MATCH          0x572u
+#define VPT_MSR_ADDR0_A            0x580u /* ADDRn_A is 580H + 2n, ADDRn_B is 581H + 2n */
+#define VPT_MSR_PERF_GLOBAL_STATUS 0x38eu
+#define VPT_MSR_PERF_GLOBAL_CTRL   0x38fu
+#define VPT_MSR_PERF_GLOBAL_RESET  0x390u /* IA32_PERF_GLOBAL_STATUS_RESET, GLOBAL_OVF_CTRL */
+
+#define VPT_PERF_TOPA_PMI (1ull << 55) /* PERF_GLOBAL_STATUS.Trace_ToPA_PMI */
+
+/* IA32_RTIT_CTL, Table 33-6. */
+#define VPT_CTL_TRACEEN        (1ull << 0)
+#define VPT_CTL_CYCEN          (1ull << 1)
+#define VPT_CTL_OS             (1ull << 2)
+#define VPT_CTL_USER           (1ull << 3)
+#define VPT_CTL_PWREVTEN       (1ull << 4)
+#define VPT_CTL_FUPONPTW       (1ull << 5)
+#define VPT_CTL_FABRICEN       (1ull << 6)
+#define VPT_CTL_CR3FILTER      (1ull << 7)
+#define VPT_CTL_TOPA           (1ull << 8)
+#define VPT_CTL_MTCEN          (1ull << 9)
+#define VPT_CTL_TSCEN          (1ull << 10)
+#define VPT_CTL_DISRETC        (1ull << 11)
+#define VPT_CTL_PTWEN          (1ull << 12)
+#define VPT_CTL_BRANCHEN       (1ull << 13)
+#define VPT_CTL_MTCFREQ_SHR    14
+#define VPT_CTL_CYCTHRESH_SHR  19
+#define VPT_CTL_PSBFREQ_SHR    24
+#define VPT_CTL_EVENTEN        (1ull << 31)
+#define VPT_CTL_ADDR_CFG_SHR   32 /* ADDRn_CFG at 32 + 4n */
+#define VPT_CTL_DISTNT         (1ull << 55)
+#define VPT_CTL_INJECT_PSB_PMI (1ull << 56)
+
+#define VPT_ADDR_CFG_UNUSED    0u
+#define VPT_ADDR_CFG_FILTER    1u
+#define VPT_ADDR_CFG_TRACESTOP 2u
+
+/* IA32_RTIT_STATUS, Table 33-7. */
+#define VPT_STATUS_FILTEREN      (1ull << 0)
+#define VPT_STATUS_CONTEXTEN     (1ull << 1)
+#define VPT_STATUS_TRIGGEREN     (1ull << 2)
+#define VPT_STATUS_ERROR         (1ull << 4)
+#define VPT_STATUS_STOPPED       (1ull << 5)
+#define VPT_STATUS_PENDPSB       (1ull << 6)
+#define VPT_STATUS_PENDTOPAPMI   (1ull << 7)
+#define VPT_STATUS_BYTECNT_SHR   32
+#define VPT_STATUS_BYTECNT_MASK  (0x1ffffull << VPT_STATUS_BYTECNT_SHR)
+
+/* ToPA table entry, Table 33-3. */
+#define VPT_TOPA_END      (1ull << 0)
+#define VPT_TOPA_INT      (1ull << 2)
+#define VPT_TOPA_STOP     (1ull << 4)
+#define VPT_TOPA_SIZE_SHR 6 /* region is 4 KiB << field */
+
+/* ---- Capabilities (33.3.1) ---------------------------------------------------------------- */
+
+/* CPUID.14H.0:EBX */
+#define VPT_CAP_CR3FILTER (1u << 0)
+#define VPT_CAP_PSB_CYC   (1u << 1)
+#define VPT_CAP_IPFILTER  (1u << 2)
+#define VPT_CAP_MTC       (1u << 3)
+#define VPT_CAP_PTWRITE   (1u << 4)
+#define VPT_CAP_POWER     (1u << 5)
+#define VPT_CAP_PRESERVE  (1u << 6)
+#define VPT_CAP_EVENT     (1u << 7)
+#define VPT_CAP_DISTNT    (1u << 8)
+/* CPUID.14H.0:ECX */
+#define VPT_CAP_TOPA      (1u << 0)
+#define VPT_CAP_MENTRY    (1u << 1)
+#define VPT_CAP_SNGLRGN   (1u << 2)
+#define VPT_CAP_FABRIC    (1u << 3)
+#define VPT_CAP_LIP       (1u << 31)
+
+#define VPT_MAX_RANGES 4
+
+/*
+ * What a processor enumerates, in the registers' own layout, plus the choices that the
+ * specification leaves to an implementation. Every check of the model derives from this.
+ */
+struct vpt_caps {
+    uint32_t leaf14_0_ebx; /* VPT_CAP_CR3FILTER .. VPT_CAP_DISTNT */
+    uint32_t leaf14_0_ecx; /* VPT_CAP_TOPA .. VPT_CAP_LIP */
+    uint32_t leaf14_1_eax; /* RANGECNT and the bitmap of MTC periods */
+    uint32_t leaf14_1_ebx; /* bitmaps of cycle thresholds and PSB periods */
+    uint32_t tsc_den;      /* CPUID.15H:EAX; 0: the leaf is not enumerated */
+    uint32_t tsc_num;      /* CPUID.15H:EBX */
+    uint32_t crystal_hz;   /* CPUID.15H:ECX */
+    uint32_t topa_pmi_early_bytes; /* single-entry ToPA: PMI so many bytes before the end */
+    uint8_t maxphyaddr;            /* physical-address width, CPUID.80000008H:EAX[7:0] */
+    uint8_t linear_bits;           /* 32, 48 or 57 */
+    uint8_t max_nonturbo_ratio;    /* PLATFORM_INFO[15:8] */
+    uint8_t perf_counters;         /* general-purpose counters that leaf 0AH reports */
+    uint8_t perf_fixed;            /* fixed counters that leaf 0AH reports */
+    bool supported;                /* CPUID.7.0:EBX[25] */
+    bool tsx;                      /* MODE.TSX in PSB+ */
+    bool long_tnt;                 /* long TNT packets (Table 33-16); else short ones */
+    bool deferred_tips;            /* 33.4.2.3 */
+    bool xsaves;                   /* state component 8 is enumerated (33.3.5.2) */
+    bool vmx_misc_pt;              /* IA32_VMX_MISC[14]: tracing in VMX operation (33.2.9.4) */
+};
+
+/* The named profiles. Values are typical of the processor named; see docs/profiles in the manual. */
+size_t vpt_profile_count(void);
+/* Name and one-line description of profile i; NULL past the end. */
+const char *vpt_profile_name(size_t i);
+const char *vpt_profile_about(size_t i);
+/* Fills *caps from the profile called name (no case folding). False: no such profile. */
+bool vpt_profile(const char *name, struct vpt_caps *caps);
+
+/*
+ * Whether caps contradict themselves (a bitmap without its feature, no output scheme at all, ...).
+ * NULL: they do not; else a static sentence that says what is wrong.
+ */
+const char *vpt_caps_check(const struct vpt_caps *caps);
+
+/* The registers of one CPUID leaf. */
+struct vpt_cpuid {
+    uint32_t eax, ebx, ecx, edx;
+};
+
+/*
+ * Turns what the host would answer for (leaf, subleaf) in *regs into what the guest must see:
+ * leaf 0 (maximum leaf), 7.0 (bit 25), 0DH.1 and 0DH.8 (trace state), 14H, 15H. Other leaves stay.
+ * With caps->supported false, PT disappears from all of them. True: *regs belongs to these leaves.
+ */
+bool vpt_cpuid(const struct vpt_caps *caps, uint32_t leaf, uint32_t subleaf,
+               struct vpt_cpuid *regs);
+
+/* ---- The owner's callbacks ---------------------------------------------------------------- */
+
+enum vpt_access {
+    VPT_READ_TABLE,   /* a ToPA entry, 8 bytes */
+    VPT_WRITE_OUTPUT, /* packet bytes */
+};
+
+/* What stands at a guest-physical address, and what the model then does (33.2.7.4 and below). */
+enum vpt_span_kind {
+    VPT_SPAN_RAM,        /* host memory at .host */
+    VPT_SPAN_UNBACKED,   /* nothing there: stores are dropped, reads give all ones */
+    VPT_SPAN_MMIO,       /* a device: stores go to ops->mmio if set, else dropped; reads all ones */
+    VPT_SPAN_READONLY,   /* ROM: stores are dropped, reads come from .host */
+    VPT_SPAN_APIC,       /* the APIC page: stores are dropped, no error is signalled */
+    VPT_SPAN_RESTRICTED, /* SMRR: an operational error (Table 33-5) */
+    VPT_SPAN_FAULT,      /* EPT violation: output waits until vpt_flush() finds it resolved */
+};
+
+struct vpt_span {
+    enum vpt_span_kind kind;
+    uint32_t len_bytes; /* how much of the request this answer covers, from its start; >= 1 */
+    void *host;         /* VPT_SPAN_RAM and VPT_SPAN_READONLY only */
+};
+
+/* Clocks, read together at one instant (33.8.3.1). */
+struct vpt_clocks {
+    uint64_t tsc;      /* as RDTSC gives it to what runs now */
+    uint64_t art;      /* core crystal clock (always running timer) */
+    uint16_t fast;     /* TSC ticks since the last crystal edge (TMA.FastCounter), 9 bits */
+    uint64_t cycles;   /* core clock cycles */
+};
+
+struct vpt_ops {
+    /* Required. Answers for [gpa, gpa + len_bytes), len_bytes <= 4096, within one 4 KiB page. */
+    void (*translate)(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_access access,
+                      struct vpt_span *span);
+    /* Bytes were stored to guest RAM at gpa (dirty logging, a tap). May be NULL. */
+    void (*wrote)(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_bytes);
+    /* Stores to a device. May be NULL. */
+    void (*mmio)(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_bytes);
+    /* FabricEn output (33.2.7.3). May be NULL if the caps have no FABRIC. */
+    void (*transport)(void *owner, const uint8_t *bytes, uint32_t len_bytes);
+    /* ToPA PMI: signal the performance-monitoring interrupt. May be NULL. */
+    void (*pmi)(void *owner);
+    /* Required if TSC, MTC or CYC packets can be enabled. */
+    void (*clocks)(void *owner, struct vpt_clocks *clocks);
+};
+
+/* Derives art and fast from a TSC and CPUID.15H (33.8.3.1); cycles = tsc. Both 0 without leaf 15H. */
+void vpt_clocks_from_tsc(const struct vpt_caps *caps, uint64_t tsc, struct vpt_clocks *clocks);
+
+/* ---- The logical processor ---------------------------------------------------------------- */
+
+enum vpt_exec_mode { VPT_EXEC_16, VPT_EXEC_32, VPT_EXEC_64 };
+
+/* The processor state that decides what is traced and what packets say (33.2.5, 33.2.6.3). */
+struct vpt_context {
+    uint64_t cr3;
+    uint64_t cs_base;   /* for processors whose IP payloads are RIPs (33.3.1.1); 0 in 64-bit mode */
+    uint8_t cpl;        /* 0 in real mode, 3 in virtual-8086 mode */
+    uint8_t exec_mode;  /* enum vpt_exec_mode: CS.L & LMA, CS.D */
+    bool pae;           /* PAE paging: CR3[11:5] counts */
+    bool interrupts;    /* RFLAGS.IF */
+    bool enclave;       /* inside a production enclave (33.2.9.5) */
+};
+
+#define VPT_RET_STACK    64
+#define VPT_BUFFER_BYTES 1024
+
+/* How the inline event functions take a branch; recomputed whenever an enable changes. */
+enum vpt_path {
+    VPT_PATH_OFF,  /* a near branch can produce nothing */
+    VPT_PATH_FAST, /* PacketEn, and nothing but TNT, TIP and the RET stack matters */
+    VPT_PATH_SLOW, /* IP ranges, timing packets, DisTNT, an overflow, ... */
+};
+
+/*
+ * One logical processor. Plain data: owners allocate it and may copy it, but use the functions
+ * below for every access; only the inline functions of this header read it directly.
+ */
+struct vpt_cpu {
+    /* Hot: near branches. */
+    uint64_t tnt;      /* stop bit, then results; youngest at bit 0; 1 = empty */
+    uint64_t tnt_full; /* 1 << capacity */
+    uint8_t path;      /* enum vpt_path */
+    uint8_t ret_top;   /* index of the youngest entry + 1, modulo VPT_RET_STACK */
+    uint8_t ret_count;
+    uint64_t ret_stack[VPT_RET_STACK];
+
+    /* MSRs. STATUS[2:0] are kept as the enables below. */
+    uint64_t ctl, status, cr3_match, output_base, output_mask_ptrs;
+    uint64_t addr[VPT_MAX_RANGES][2];
+    uint64_t perf_global_status, perf_global_ctrl;
+
+    /* Enables (33.2.6). */
+    bool trigger_en, context_en, filter_en, packet_en;
+
+    /* Packet state. */
+    struct vpt_context ctx;
+    uint64_t last_ip;       /* 33.4.2.2, IP compression */
+    uint8_t mode_sent;      /* payload of the last MODE.Exec, VPT_MODE_UNSENT if none counts */
+    uint8_t core_ratio;     /* CBR */
+    bool tx;                /* InTX */
+    bool ip_full;           /* the next IP must not be compressed (after an overflow) */
+    bool psb_pending;       /* PSB+ due at the next instruction boundary */
+    bool overflow;          /* internal buffer overflow in progress (33.3.8) */
+    bool pmi_early_done;    /* single-entry ToPA: PMI of this region was signalled */
+    uint32_t bytes_since_psb;
+    uint64_t overflow_count;
+
+    /* Timing. */
+    uint64_t cyc_base;      /* core cycle of the last CYC */
+    uint64_t mtc_art;       /* ART >> MTCFreq of the last MTC */
+
+    /* Deferred TIPs (33.4.2.3). */
+    uint8_t deferred_count;
+    uint64_t deferred_ip[VPT_MAX_RANGES * 4];
+
+    /* Output: the current ToPA region, as read from the table once. */
+    uint64_t region_base, region_bytes;
+    bool region_int, region_stop, output_blocked;
+    uint64_t output_bytes;  /* accepted by memory since creation */
+    uint64_t dropped_bytes; /* lost to STOP, errors and unbacked memory since creation */
+    uint64_t packet_count;  /* since creation */
+
+    /* The internal buffer. */
+    uint32_t buf_len;
+    uint8_t buf[VPT_BUFFER_BYTES];
+
+    struct vpt_caps caps;
+    const struct vpt_ops *ops;
+    void *owner;
+};
+
+/*
+ * Makes *cpu a processor with these capabilities, as after cold reset. ops must outlive it.
+ * False (and *cpu is not usable): vpt_caps_check() objects, or a required callback is missing.
+ */
+bool vpt_init(struct vpt_cpu *cpu, const struct vpt_caps *caps, const struct vpt_ops *ops,
+              void *owner);
+
+enum vpt_reset { VPT_RESET_COLD, VPT_RESET_WARM };
+/* Cold and warm reset (33.2.8.1, 33.3.4). Packets not yet written are lost. */
+void vpt_reset(struct vpt_cpu *cpu, enum vpt_reset kind);
+
+enum vpt_result {
+    VPT_OK = 0,
+    VPT_GP = 1, /* the access raises #GP(0); nothing changed */
+};
+
+/* Whether msr is one that vpt_rdmsr() and vpt_wrmsr() answer for (560H-59FH, 38EH-390H). */
+bool vpt_msr_owned(uint32_t msr);
+
+/* RDMSR (33.2.8). VPT_OK and *value, or VPT_GP and *value untouched. */
+enum vpt_result vpt_rdmsr(struct vpt_cpu *cpu, uint32_t msr, uint64_t *value);
+
+/*
+ * WRMSR (33.2.8), executed at linear address ip with next_ip after it; both may be in packets
+ * (Table 33-56, cases 1 to 3). VPT_OK or VPT_GP.
+ */
+enum vpt_result vpt_wrmsr(struct vpt_cpu *cpu, uint32_t msr, uint64_t value, uint64_t ip,
+                          uint64_t next_ip);
+
+/*
+ * Tells the state of the processor while TriggerEn is 0, when changes of it need no events: before
+ * a WRMSR or XRSTORS that may enable tracing. While TriggerEn is 1 it changes nothing.
+ */
+void vpt_set_context(struct vpt_cpu *cpu, const struct vpt_context *ctx);
+
+/* The core:bus ratio changed (P-state); CBR and timing packets as Table 33-55 case 25. */
+void vpt_set_core_ratio(struct vpt_cpu *cpu, uint8_t ratio, uint64_t ip);
+
+/* Writes out all buffered packet bytes, as far as memory takes them (33.3.3). */
+void vpt_flush(struct vpt_cpu *cpu);
+
+static inline bool vpt_trigger_en(const struct vpt_cpu *cpu)
+{
+    return cpu->trigger_en;
+}
+static inline bool vpt_packet_en(const struct vpt_cpu *cpu)
+{
+    return cpu->packet_en;
+}
+
+/* ---- Events ------------------------------------------------------------------------------- *
+ * One call for each operation that retired or was delivered, in program order. All addresses are
+ * linear. Nothing needs to be told while TriggerEn is 0, except through vpt_set_context().
+ */
+
+/* Not for callers: the parts of the inline functions that are not hot. */
+void vpt_slow_tnt_full(struct vpt_cpu *cpu, uint64_t next_ip);
+void vpt_slow_cond_branch(struct vpt_cpu *cpu, uint64_t next_ip, bool taken);
+void vpt_slow_jmp_direct(struct vpt_cpu *cpu, uint64_t target);
+void vpt_slow_call_direct(struct vpt_cpu *cpu, uint64_t target, uint64_t next_ip);
+void vpt_slow_jmp_indirect(struct vpt_cpu *cpu, uint64_t target);
+void vpt_slow_call_indirect(struct vpt_cpu *cpu, uint64_t target, uint64_t next_ip);
+void vpt_slow_ret(struct vpt_cpu *cpu, uint64_t target);
+
+/* Jcc, J*CXZ, LOOP*: next_ip is where execution goes on. */
+static inline void vpt_cond_branch(struct vpt_cpu *cpu, uint64_t next_ip, bool taken)
+{
+    if (cpu->path == VPT_PATH_FAST) {
+        cpu->tnt = cpu->tnt << 1 | taken;
+        if (cpu->tnt >= cpu->tnt_full)
+            vpt_slow_tnt_full(cpu, next_ip);
+    } else if (cpu->path != VPT_PATH_OFF) {
+        vpt_slow_cond_branch(cpu, next_ip, taken);
+    }
+}
+
+/* Near relative JMP. */
+static inline void vpt_jmp_direct(struct vpt_cpu *cpu, uint64_t target)
+{
+    if (cpu->path == VPT_PATH_SLOW)
+        vpt_slow_jmp_direct(cpu, target);
+}
+
+/* Near relative CALL; next_ip is the return address. Zero-length calls are recognised. */
+static inline void vpt_call_direct(struct vpt_cpu *cpu, uint64_t target, uint64_t next_ip)
+{
+    if (cpu->path != VPT_PATH_OFF)
+        vpt_slow_call_direct(cpu, target, next_ip);
+}
+
+/* Near indirect JMP (FF /4) and CALL (FF /2), near RET (C3, C2). */
+static inline void vpt_jmp_indirect(struct vpt_cpu *cpu, uint64_t target)
+{
+    if (cpu->path != VPT_PATH_OFF)
+        vpt_slow_jmp_indirect(cpu, target);
+}
+static inline void vpt_call_indirect(struct vpt_cpu *cpu, uint64_t target, uint64_t next_ip)
+{
+    if (cpu->path != VPT_PATH_OFF)
+        vpt_slow_call_indirect(cpu, target, next_ip);
+}
+static inline void vpt_ret(struct vpt_cpu *cpu, uint64_t target)
+{
+    if (cpu->path != VPT_PATH_OFF)
+        vpt_slow_ret(cpu, target);
+}
+
+/* Far transfers (33.2.1.3). The type decides whether a FUP precedes the TIP (Table 33-23). */
+enum vpt_transfer_type {
+    VPT_FAR_BRANCH,     /* far JMP, CALL, RET; SYSCALL, SYSRET, SYSENTER, SYSEXIT: no FUP */
+    VPT_IRET,           /* no FUP */
+    VPT_SOFT_INTERRUPT, /* INT n, INT3, INT1, INTO: ip is the instruction's own address */
+    VPT_FAULT,          /* exceptions and fault-like machine checks: ip faulted */
+    VPT_TRAP,           /* traps and trap-like machine checks: ip would have run next */
+    VPT_INTERRUPT,      /* external interrupt or NMI: ip would have run next */
+};
+
+struct vpt_transfer {
+    enum vpt_transfer_type type;
+    uint8_t vector;           /* interrupts and exceptions */
+    uint64_t ip;              /* as the type says */
+    uint64_t target;          /* the first instruction to run next */
+    uint64_t cr2;             /* page faults: the faulting linear address */
+    struct vpt_context after; /* the processor's state at target */
+};
+void vpt_transfer(struct vpt_cpu *cpu, const struct vpt_transfer *transfer);
+
+/* MOV CR3: a PIP, and PacketEn may change (Tables 33-55 case 14, 33-56). */
+void vpt_mov_cr3(struct vpt_cpu *cpu, uint64_t cr3, uint64_t ip, uint64_t next_ip);
+
+/* STI, CLI, POPF and the like changed RFLAGS.IF at ip (Table 33-59 case 22). */
+void vpt_interrupt_flag(struct vpt_cpu *cpu, bool interrupts, uint64_t ip);
+
+/* PTWRITE of a 4- or 8-byte operand at ip (33.4.2.21). */
+void vpt_ptwrite(struct vpt_cpu *cpu, uint64_t value, uint8_t size_bytes, uint64_t ip);
+
+/* Time passed without an event: MTC and stand-alone CYC packets as they fall due (33.4.2.12). */
+void vpt_time(struct vpt_cpu *cpu);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
