@@ -1,45 +1,146 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# vpt: see README.md. Each folder's build.mk says what is built from it.
+# vpt: see README.md. `make help` lists the targets. Each folder's build.mk says what is built from it.
 #
-#   make / make run / make test / make bench / make asan / make lint / make install / make help
+# A build.mk appends to these:
+#   ALL          libraries, programs and guest images
+#   TESTS        CUnit programs, $(BUILD)/tests/NAME
+#   SHELL_TESTS  scripts in the tree that end with 'N passed, N failed'
+#   FUZZERS      libFuzzer programs, $(BUILD)/fuzz/NAME
+#   BENCHES      programs that take --json FILE, $(BUILD)/bench/bin/NAME
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 
-BUILD   ?= build
-CC      ?= gcc
-PREFIX  ?= /usr/local
-DESTDIR ?=
-CACHE   ?= $(or $(VPT_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vpt)
 VERSION := 0.1.0
 
-CFLAGS   ?= -O2 -g
-WERROR   ?= -Werror
-CFLAGS   += -std=c11 -Wall -Wextra $(WERROR) -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
-            -fno-strict-aliasing -fPIC $(EXTRA_CFLAGS)
-CPPFLAGS += -D_GNU_SOURCE -Iemulation -Idecoder -MMD -MP
-LDFLAGS  += $(EXTRA_LDFLAGS)
+BUILD   ?= build
+CC      := $(if $(filter default,$(origin CC)),gcc,$(CC))
+CLANG   ?= clang
+PREFIX  ?= /usr/local
+LIBDIR  ?= $(PREFIX)/lib
+DESTDIR ?=
+CACHE   ?= $(or $(VPT_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vpt)
+JOBS    ?= $(shell nproc)
 
-ALL     :=
-TESTS   :=  # programs that `make test` runs: $(BUILD)/tests/NAME
-BENCHES :=
+LONG_FUZZ    := $(or $(FUZZ_SECONDS),600)
+FUZZ_SECONDS ?= 20
+
+CFLAGS ?= -O2 -g
+WERROR ?= -Werror
+override CFLAGS   += -std=c11 -Wall -Wextra $(WERROR) -Wshadow -Wstrict-prototypes \
+                     -Wmissing-prototypes -fno-strict-aliasing -fPIC $(EXTRA_CFLAGS)
+override CPPFLAGS += -D_GNU_SOURCE -Iemulation -Idecoder -MMD -MP
+override LDFLAGS  += $(EXTRA_LDFLAGS)
+
+ALL         :=
+TESTS       :=
+SHELL_TESTS :=
+FUZZERS     :=
+BENCHES     :=
 
 include emulation/build.mk
 include decoder/build.mk
 include vmm/build.mk
 include guest-tests/build.mk
 
-all: $(ALL)
+# A sub-make with all cores, unless the caller chose a number of jobs already.
+SUBMAKE = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 
-$(BUILD)/%.o: %.c
+##@ Building
+
+all: $(ALL) ## libraries, the program vpt, guest images
+
+tests: all $(TESTS) $(FUZZERS) ## the same, and what `make test` runs
+
+# Changes when the compiler or its flags do: every object depends on it.
+FLAGS_STAMP := $(BUILD)/.flags
+FLAGS_NOW   := $(CC) | $(CLANG) | $(CPPFLAGS) | $(CFLAGS) | $(LDFLAGS)
+ifneq ($(strip $(FLAGS_NOW)),$(strip $(file <$(FLAGS_STAMP))))
+$(FLAGS_STAMP): FORCE
+endif
+$(FLAGS_STAMP):
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(FLAGS_NOW)' >$@
+
+$(BUILD)/%.o: %.c $(FLAGS_STAMP)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
-clean:
+deps: ## install the Debian packages that building, running and testing need
+	@.ci/deps.sh run test
+
+deps-run: ## only those that `make run` needs
+	@.ci/deps.sh run
+
+lab: deps-run ## fetch and lay out the lab: a kernel and an initramfs for a full KVM anywhere
+	@$(SUBMAKE) all
+	vmm/lab/prepare.sh $(CACHE)/lab
+
+clean: ## remove everything that was built (not the lab)
 	rm -rf $(BUILD) guest-tests/build
 
-.PHONY: all clean
+##@ Running
+
+run: deps-run ## a guest traces itself, and the host reads the path back
+	@$(SUBMAKE) all
+	@mkdir -p $(BUILD)/run
+	$(BUILD)/vpt run guest-tests/build/demo.elf --verify --trace-out $(BUILD)/run/demo.pt
+
+##@ Testing
+
+test: deps ## everything: unit tests, fuzzing for a short time, guests end to end
+	@$(SUBMAKE) tests
+	@BUILD='$(BUILD)' CC='$(CC)' FUZZ_SECONDS='$(FUZZ_SECONDS)' .ci/test.sh \
+	    --units '$(TESTS)' --scripts '$(SHELL_TESTS)' --fuzzers '$(FUZZERS)' --guests --install
+
+unit: ## only the unit tests
+	@$(SUBMAKE) $(TESTS)
+	@BUILD='$(BUILD)' .ci/test.sh --units '$(TESTS)'
+
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+
+asan: ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(SUBMAKE) BUILD=$(BUILD)/asan EXTRA_CFLAGS='$(SANITIZE)' EXTRA_LDFLAGS='$(SANITIZE)' unit
+
+valgrind: ## the unit tests under valgrind
+	@$(SUBMAKE) $(TESTS)
+	@BUILD='$(BUILD)' .ci/test.sh --valgrind --units '$(TESTS)'
+
+fuzz: ## each fuzzer for FUZZ_SECONDS (600)
+	@$(SUBMAKE) $(FUZZERS)
+	@BUILD='$(BUILD)' FUZZ_SECONDS='$(LONG_FUZZ)' .ci/test.sh --fuzzers '$(FUZZERS)'
+
+bench: ## measure, print medians, write $(BUILD)/bench/model.json
+	@$(SUBMAKE) all $(BENCHES)
+	@.ci/bench.sh $(BUILD)/bench $(BENCHES)
+
+lint: ## clang-format, clang-tidy, cppcheck, shellcheck
+	@.ci/deps.sh run test
+	@JOBS=$(JOBS) .ci/lint.sh
+
+format: ## clang-format every C file in place
+	@git ls-files -co --exclude-standard -- '*.c' '*.h' | xargs -r clang-format -i
+
+##@ Installing
+
+install: all ## into $(DESTDIR)$(PREFIX): the program, libraries, headers, pkg-config files, docs
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' VERSION='$(VERSION)' \
+	    BUILD='$(BUILD)' .ci/install.sh install
+
+uninstall: ## remove what install put there
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' VERSION='$(VERSION)' \
+	    BUILD='$(BUILD)' .ci/install.sh uninstall
+
+help: ## this list
+	@awk 'BEGIN { FS = ":.*## " } \
+	    /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	    /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@printf '\nVariables: BUILD CC CLANG CFLAGS WERROR JOBS PREFIX LIBDIR DESTDIR VPT_CACHE FUZZ_SECONDS\n'
+
+FORCE:
+.PHONY: all tests deps deps-run lab clean run test unit asan valgrind fuzz bench lint format \
+        install uninstall help FORCE

@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# deps.sh run|test...: installs the Debian packages of these groups that are missing.
+#
+# With everything there it does nothing and needs no network. Without the right to install it
+# prints the command to run, and ends with status 1.
+set -euo pipefail
+
+run_packages=(
+    build-essential pkg-config
+    libzydis-dev libzycore-dev libelf-dev libjson-c-dev
+    qemu-system-x86 busybox-static cpio kmod
+)
+test_packages=(
+    jq libcunit1-dev libipt-dev
+    clang libclang-rt-14-dev valgrind
+    clang-format clang-tidy cppcheck shellcheck
+)
+
+wanted=()
+for group in "$@"; do
+    case $group in
+    run) wanted+=("${run_packages[@]}") ;;
+    test) wanted+=("${test_packages[@]}") ;;
+    *)
+        echo "deps.sh: no such group of packages: $group" >&2
+        exit 2
+        ;;
+    esac
+done
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    echo "deps: not a Debian system, nothing checked; needed are: ${wanted[*]}" >&2
+    exit 0
+fi
+
+missing=()
+for package in "${wanted[@]}"; do
+    status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$status" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+install=(apt-get install -y --no-install-recommends "${missing[@]}")
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+    if ! sudo -n true 2>/dev/null; then
+        echo "deps: packages are missing; run this and try again:" >&2
+        echo "  sudo apt-get update && sudo ${install[*]}" >&2
+        exit 1
+    fi
+    as_root=(sudo -n)
+fi
+
+apt() {
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "$@" </dev/null
+}
+
+echo "deps: installing ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# The package lists may be missing or older than the archive: fetch them and try once more.
+if ! apt "${install[@]}" >"$log" 2>&1; then
+    if ! { apt apt-get update && apt "${install[@]}"; } >"$log" 2>&1; then
+        tail -n 20 "$log" >&2
+        echo "deps: installation failed" >&2
+        exit 1
+    fi
+fi
