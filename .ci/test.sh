@@ -108,12 +108,12 @@ counted() {
     p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[4]:-0}
     closing+=("$1: $line")
     count_pass "$p"
-    if [ "$s" -gt 0 ]; then
-        local each
-        while IFS= read -r each; do
-            skipped+=("$1: $each")
-        done < <(grep -aiE '^ *skip' "$log")
-    fi
+    local each
+    while [ "$s" -gt 0 ]; do
+        s=$((s - 1))
+        IFS= read -r each || each="(its output names no reason)"
+        skipped+=("$1: $each")
+    done < <(grep -aiE '^ *\[?skip' "$log")
     if [ "$status" = 0 ] && [ "$f" = 0 ] && [ "$p" -gt 0 ]; then
         verdict "$1" ok "$line"
     else
