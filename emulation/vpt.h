@@ -126,7 +126,7 @@ struct vpt_caps {
     bool vmx_misc_pt;              /* IA32_VMX_MISC[14]: tracing in VMX operation (33.2.9.4) */
 };
 
-/* The named profiles. Values are typical of the processor named; see docs/profiles in the manual. */
+/* The named profiles. Values are typical of the processor named; see emulation/profiles.c. */
 size_t vpt_profile_count(void);
 /* Name and one-line description of profile i; NULL past the end. */
 const char *vpt_profile_name(size_t i);
@@ -221,6 +221,8 @@ struct vpt_context {
 
 #define VPT_RET_STACK    64
 #define VPT_BUFFER_BYTES 1024
+#define VPT_DEFERRED_TIPS 16
+#define VPT_MODE_UNSENT  0xffu
 
 /* How the inline event functions take a branch; recomputed whenever an enable changes. */
 enum vpt_path {
@@ -255,25 +257,28 @@ struct vpt_cpu {
     uint64_t last_ip;       /* 33.4.2.2, IP compression */
     uint8_t mode_sent;      /* payload of the last MODE.Exec, VPT_MODE_UNSENT if none counts */
     uint8_t core_ratio;     /* CBR */
-    bool tx;                /* InTX */
-    bool ip_full;           /* the next IP must not be compressed (after an overflow) */
-    bool psb_pending;       /* PSB+ due at the next instruction boundary */
+    bool ranges;            /* some ADDRn_CFG is in use */
+    bool timing;            /* MTCEn or CYCEn */
+    bool ip_full;           /* the next IP must not be compressed */
     bool overflow;          /* internal buffer overflow in progress (33.3.8) */
-    bool pmi_early_done;    /* single-entry ToPA: PMI of this region was signalled */
     uint32_t bytes_since_psb;
+    uint32_t psb_period_bytes;
     uint64_t overflow_count;
 
     /* Timing. */
+    struct vpt_clocks now;  /* as read at the start of the current event */
     uint64_t cyc_base;      /* core cycle of the last CYC */
-    uint64_t mtc_art;       /* ART >> MTCFreq of the last MTC */
+    uint64_t mtc_count;     /* ART >> MTCFreq of the last MTC */
 
     /* Deferred TIPs (33.4.2.3). */
     uint8_t deferred_count;
-    uint64_t deferred_ip[VPT_MAX_RANGES * 4];
+    uint64_t deferred_ip[VPT_DEFERRED_TIPS];
 
     /* Output: the current ToPA region, as read from the table once. */
-    uint64_t region_base, region_bytes;
-    bool region_int, region_stop, output_blocked;
+    uint64_t region_base, region_bytes; /* region_bytes 0: the entry is still to be read */
+    bool region_int, region_stop;
+    bool pmi_early_done;    /* single-entry ToPA: the PMI of this pass was signalled */
+    bool output_blocked;    /* waits for the owner to resolve a VPT_SPAN_FAULT */
     uint64_t output_bytes;  /* accepted by memory since creation */
     uint64_t dropped_bytes; /* lost to STOP, errors and unbacked memory since creation */
     uint64_t packet_count;  /* since creation */
@@ -323,11 +328,16 @@ enum vpt_result vpt_wrmsr(struct vpt_cpu *cpu, uint32_t msr, uint64_t value, uin
 void vpt_set_context(struct vpt_cpu *cpu, const struct vpt_context *ctx);
 
 /* The core:bus ratio changed (P-state); CBR and timing packets as Table 33-55 case 25. */
-void vpt_set_core_ratio(struct vpt_cpu *cpu, uint8_t ratio, uint64_t ip);
+void vpt_set_core_ratio(struct vpt_cpu *cpu, uint8_t ratio);
 
 /* Writes out all buffered packet bytes, as far as memory takes them (33.3.3). */
 void vpt_flush(struct vpt_cpu *cpu);
 
+/* Whether output waits for the owner to resolve an EPT violation; then call vpt_flush(). */
+static inline bool vpt_output_blocked(const struct vpt_cpu *cpu)
+{
+    return cpu->output_blocked;
+}
 static inline bool vpt_trigger_en(const struct vpt_cpu *cpu)
 {
     return cpu->trigger_en;
@@ -407,7 +417,7 @@ enum vpt_transfer_type {
 struct vpt_transfer {
     enum vpt_transfer_type type;
     uint8_t vector;           /* interrupts and exceptions */
-    uint64_t ip;              /* as the type says */
+    uint64_t ip;              /* as the type says; of branches: the instruction's own address */
     uint64_t target;          /* the first instruction to run next */
     uint64_t cr2;             /* page faults: the faulting linear address */
     struct vpt_context after; /* the processor's state at target */
@@ -415,7 +425,7 @@ struct vpt_transfer {
 void vpt_transfer(struct vpt_cpu *cpu, const struct vpt_transfer *transfer);
 
 /* MOV CR3: a PIP, and PacketEn may change (Tables 33-55 case 14, 33-56). */
-void vpt_mov_cr3(struct vpt_cpu *cpu, uint64_t cr3, uint64_t ip, uint64_t next_ip);
+void vpt_mov_cr3(struct vpt_cpu *cpu, uint64_t cr3, uint64_t next_ip);
 
 /* STI, CLI, POPF and the like changed RFLAGS.IF at ip (Table 33-59 case 22). */
 void vpt_interrupt_flag(struct vpt_cpu *cpu, bool interrupts, uint64_t ip);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A logical processor: creation, reset (33.2.8.1, 33.3.4) and its state outside tracing.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+bool vpt_init(struct vpt_cpu *cpu, const struct vpt_caps *caps, const struct vpt_ops *ops,
+              void *owner)
+{
+    if (vpt_caps_check(caps) || !ops->translate || !ops->clocks)
+        return false;
+    memset(cpu, 0, sizeof(*cpu));
+    cpu->caps = *caps;
+    cpu->ops = ops;
+    cpu->owner = owner;
+    cpu->core_ratio = caps->max_nonturbo_ratio;
+    vpt_reset(cpu, VPT_RESET_COLD);
+    return true;
+}
+
+void vpt_reset(struct vpt_cpu *cpu, enum vpt_reset kind)
+{
+    const bool keep = kind == VPT_RESET_WARM && vpt_cap(cpu, VPT_CAP_IPFILTER);
+
+    vpt_clear_trigger(cpu);
+    cpu->context_en = false;
+    cpu->filter_en = false;
+    cpu->overflow = false;
+    cpu->output_blocked = false;
+    cpu->tnt = 1;
+    cpu->tnt_full = 1 << 6;
+    cpu->deferred_count = 0;
+    cpu->buf_len = 0;
+    cpu->last_ip = 0;
+    cpu->mode_sent = VPT_MODE_UNSENT;
+    cpu->ctx = (struct vpt_context){.exec_mode = VPT_EXEC_16};
+    if (keep) {
+        cpu->ctl &= ~VPT_CTL_TRACEEN;
+        return;
+    }
+    cpu->ctl = 0;
+    cpu->status = 0;
+    cpu->cr3_match = 0;
+    cpu->output_base = 0;
+    cpu->output_mask_ptrs = 0x7f;
+    memset(cpu->addr, 0, sizeof(cpu->addr));
+    cpu->perf_global_status = 0;
+    cpu->perf_global_ctrl = 0;
+}
+
+void vpt_set_context(struct vpt_cpu *cpu, const struct vpt_context *ctx)
+{
+    if (!cpu->trigger_en)
+        cpu->ctx = *ctx;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The enables that decide whether packets appear (33.2.5, 33.2.6).
+ */
+#include "internal.h"
+
+static bool cr3_matches(const struct vpt_cpu *cpu, const struct vpt_context *ctx)
+{
+    const uint64_t ignored = ctx->pae ? 0x1f : 0xfff; /* 33.2.5.2 */
+
+    return ((ctx->cr3 ^ cpu->cr3_match) & ~ignored) == 0;
+}
+
+bool vpt_context_allows(const struct vpt_cpu *cpu, const struct vpt_context *ctx)
+{
+    const uint64_t cpl_enable = ctx->cpl == 0 ? VPT_CTL_OS : VPT_CTL_USER;
+
+    if (!(cpu->ctl & cpl_enable) || ctx->enclave)
+        return false;
+    return !(cpu->ctl & VPT_CTL_CR3FILTER) || cr3_matches(cpu, ctx);
+}
+
+/*
+ * Looks ip up in the ranges configured as cfg. False if it is in none of them; *any says whether
+ * there is one at all.
+ */
+static bool in_range(const struct vpt_cpu *cpu, unsigned cfg, uint64_t ip, bool *any)
+{
+    bool found = false;
+
+    *any = false;
+    if (!(cpu->caps.leaf14_0_ecx & VPT_CAP_LIP))
+        ip -= cpu->ctx.cs_base; /* ranges are of the same type as IP payloads, 33.3.1.1 */
+    for (unsigned n = 0; n < vpt_range_count(&cpu->caps); n++) {
+        if (vpt_addr_cfg(cpu->ctl, n) != cfg)
+            continue;
+        *any = true;
+        found |= ip >= cpu->addr[n][0] && ip <= cpu->addr[n][1];
+    }
+    return found;
+}
+
+bool vpt_update_enables(struct vpt_cpu *cpu, uint64_t ip)
+{
+    bool any, stop = false;
+
+    if (!cpu->trigger_en)
+        return false; /* 33.2.6.3 */
+    cpu->context_en = vpt_context_allows(cpu, &cpu->ctx);
+    if (cpu->context_en) {
+        const bool inside = in_range(cpu, VPT_ADDR_CFG_FILTER, ip, &any);
+
+        cpu->filter_en = !any || inside;
+        stop = in_range(cpu, VPT_ADDR_CFG_TRACESTOP, ip, &any);
+        if (stop)
+            cpu->filter_en = false; /* 33.4.2.9 */
+    }
+
+    const bool packet_en = cpu->context_en && cpu->filter_en && (cpu->ctl & VPT_CTL_BRANCHEN) != 0;
+
+    if (packet_en != cpu->packet_en) {
+        cpu->packet_en = packet_en;
+        vpt_ret_clear(cpu); /* no RET is compressed across PacketEn = 0 */
+        vpt_choose_path(cpu);
+    } else if (cpu->ranges) {
+        vpt_choose_path(cpu); /* ContextEn decides whether ranges are looked at */
+    }
+    return stop;
+}
+
+void vpt_clear_trigger(struct vpt_cpu *cpu)
+{
+    cpu->trigger_en = false;
+    cpu->packet_en = false;
+    vpt_ret_clear(cpu);
+    vpt_choose_path(cpu);
+}
+
+void vpt_choose_path(struct vpt_cpu *cpu)
+{
+    const bool special = cpu->timing || cpu->overflow || (cpu->ctl & VPT_CTL_DISTNT);
+
+    if (!cpu->trigger_en)
+        cpu->path = VPT_PATH_OFF;
+    else if (special || (cpu->ranges && cpu->context_en))
+        cpu->path = VPT_PATH_SLOW;
+    else
+        cpu->path = cpu->packet_en ? VPT_PATH_FAST : VPT_PATH_OFF;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the parts of libvpt share among themselves. One section for each file.
+ */
+#ifndef VPT_INTERNAL_H
+#define VPT_INTERNAL_H
+
+#include "vpt.h"
+
+/*
+ * No event, with all that it can force out (deferred TIPs, MTC, CFE and EVD, a PSB+ after it, a
+ * CYC before each), adds more bytes than this to the internal buffer.
+ */
+#define VPT_EVENT_MAX_BYTES 512u
+/* Buffered bytes that are worth a store. */
+#define VPT_DRAIN_BYTES 256u
+
+static inline bool vpt_cap(const struct vpt_cpu *cpu, uint32_t ebx_bit)
+{
+    return (cpu->caps.leaf14_0_ebx & ebx_bit) != 0;
+}
+static inline unsigned vpt_range_count(const struct vpt_caps *caps)
+{
+    return caps->leaf14_0_ebx & VPT_CAP_IPFILTER ? caps->leaf14_1_eax & 7 : 0;
+}
+static inline unsigned vpt_addr_cfg(uint64_t ctl, unsigned n)
+{
+    return (unsigned)(ctl >> (VPT_CTL_ADDR_CFG_SHR + 4 * n)) & 0xf;
+}
+
+/* ---- enables.c: TriggerEn, ContextEn, FilterEn, PacketEn (33.2.6) ---- */
+
+/* Recomputes cpu->path after any change of an enable or of RTIT_CTL. */
+void vpt_choose_path(struct vpt_cpu *cpu);
+/*
+ * Re-evaluates ContextEn, FilterEn and PacketEn for execution at ip while TriggerEn is 1. True: ip
+ * is in a TraceStop range; then FilterEn and PacketEn are 0 and vpt_trace_stop() is due.
+ */
+bool vpt_update_enables(struct vpt_cpu *cpu, uint64_t ip);
+/* ContextEn as it would be in ctx. */
+bool vpt_context_allows(const struct vpt_cpu *cpu, const struct vpt_context *ctx);
+/* TriggerEn becomes 0, and PacketEn with it. */
+void vpt_clear_trigger(struct vpt_cpu *cpu);
+
+/* ---- packets.c: the bytes of packets, in the internal buffer ---- */
+
+/* Before the packets of an event: reads the clocks, makes room, sends MTCs that fell due. */
+void vpt_begin_event(struct vpt_cpu *cpu);
+/* After them, with the address of the next instruction: overflow, PSB+, output. */
+void vpt_end_event(struct vpt_cpu *cpu, uint64_t next_ip);
+/* The same where the next instruction is not known: a PSB+ waits for the next event. */
+void vpt_end_quietly(struct vpt_cpu *cpu);
+
+void vpt_tnt_bit(struct vpt_cpu *cpu, bool taken);
+/* Sends the buffered TNT bits and the TIPs deferred behind them. */
+void vpt_emit_tnt(struct vpt_cpu *cpu);
+/* A TIP that may be deferred. */
+void vpt_emit_tip_deferrable(struct vpt_cpu *cpu, uint64_t ip);
+/* An IP packet: opcode is PT_TIP, PT_TIP_PGE, PT_TIP_PGD or PT_FUP. */
+void vpt_emit_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip);
+void vpt_emit_pgd_suppressed(struct vpt_cpu *cpu);
+/* PIP with the current CR3, if TriggerEn, ContextEn and OS (33.4.2.7). */
+void vpt_emit_pip(struct vpt_cpu *cpu);
+/* MODE.Exec, if it differs from what the decoder knows. */
+void vpt_emit_mode_exec(struct vpt_cpu *cpu);
+void vpt_emit_tracestop(struct vpt_cpu *cpu);
+void vpt_emit_cbr(struct vpt_cpu *cpu);
+void vpt_emit_ptw(struct vpt_cpu *cpu, uint64_t value, uint8_t size_bytes, bool fup);
+void vpt_emit_cfe(struct vpt_cpu *cpu, uint8_t type, uint8_t vector, bool fup);
+void vpt_emit_evd(struct vpt_cpu *cpu, uint8_t type, uint64_t payload);
+/* TSC and, with MTCEn, TMA (33.4.2.11, 33.4.2.13); nothing without TSCEn. */
+void vpt_emit_tsc(struct vpt_cpu *cpu);
+/* PSB+ (33.3.7). With at_enable the TIP.PGE is still to come, so it says nothing of PacketEn. */
+void vpt_emit_psb(struct vpt_cpu *cpu, uint64_t ip, bool at_enable);
+
+/* ---- retstack.c: RET compression (33.4.2.2) ---- */
+
+void vpt_ret_push(struct vpt_cpu *cpu, uint64_t next_ip);
+/* Whether a RET to target may be compressed; the stack is as after that RET. */
+bool vpt_ret_matches(struct vpt_cpu *cpu, uint64_t target);
+static inline void vpt_ret_clear(struct vpt_cpu *cpu)
+{
+    cpu->ret_count = 0;
+}
+
+/* ---- output.c, topa.c: where packet bytes go (33.2.7) ---- */
+
+/* TraceEn was set: checks the configuration. False: STATUS.Error is set. */
+bool vpt_output_start(struct vpt_cpu *cpu);
+/* Writes the internal buffer out. May set Error or Stopped, may leave bytes if output blocks. */
+void vpt_output_drain(struct vpt_cpu *cpu);
+/* STATUS.Error (33.3.10): tracing ends, buffered bytes are lost. */
+void vpt_operational_error(struct vpt_cpu *cpu);
+/* Reads the ToPA entry at the current table offset. True: a region is loaded. */
+bool vpt_topa_load(struct vpt_cpu *cpu);
+/* The current region was filled: PMI, STOP, next entry (33.2.7.2). */
+void vpt_topa_filled(struct vpt_cpu *cpu);
+void vpt_topa_pmi(struct vpt_cpu *cpu);
+/* One question to the owner, its answer made safe. */
+void vpt_translate(struct vpt_cpu *cpu, uint64_t gpa, uint32_t len_bytes, enum vpt_access access,
+                   struct vpt_span *span);
+
+static inline uint32_t vpt_output_offset(const struct vpt_cpu *cpu)
+{
+    return (uint32_t)(cpu->output_mask_ptrs >> 32);
+}
+static inline void vpt_set_output_offset(struct vpt_cpu *cpu, uint32_t offset)
+{
+    cpu->output_mask_ptrs = (uint64_t)offset << 32 | (uint32_t)cpu->output_mask_ptrs;
+}
+
+/* ---- events.c ---- */
+
+/* A TraceStop range was entered: the packet, and STATUS.Stopped. */
+void vpt_trace_stop(struct vpt_cpu *cpu);
+
+/* ---- msr.c: enabling and disabling (33.2.8.3) ---- */
+
+/* Sets TraceEn by way of a new RTIT_CTL value, already checked; next_ip is where tracing begins. */
+void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip);
+/* Clears TraceEn by way of a new RTIT_CTL value, already checked; ip is the current instruction. */
+void vpt_trace_disable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t ip);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From the internal buffer to memory: single-range output (33.2.7.1), the walk over ToPA regions
+ * (33.2.7.2, with topa.c), the trace transport (33.2.7.3) and restricted memory (33.2.7.4).
+ *
+ * The guest owns the configuration and may change the tables at any time. Nothing is trusted twice:
+ * every address goes through the owner's translate callback each time it is used.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+#define PAGE_BYTES 4096u
+
+void vpt_translate(struct vpt_cpu *cpu, uint64_t gpa, uint32_t len_bytes, enum vpt_access access,
+                   struct vpt_span *span)
+{
+    *span = (struct vpt_span){.kind = VPT_SPAN_UNBACKED, .len_bytes = len_bytes};
+    cpu->ops->translate(cpu->owner, gpa, len_bytes, access, span);
+    if (span->len_bytes == 0 || span->len_bytes > len_bytes)
+        span->len_bytes = len_bytes;
+    if (!span->host && (span->kind == VPT_SPAN_RAM || span->kind == VPT_SPAN_READONLY))
+        span->kind = VPT_SPAN_UNBACKED;
+}
+
+void vpt_operational_error(struct vpt_cpu *cpu)
+{
+    cpu->status |= VPT_STATUS_ERROR;
+    cpu->dropped_bytes += cpu->buf_len;
+    cpu->buf_len = 0;
+    cpu->region_bytes = 0;
+    vpt_clear_trigger(cpu);
+}
+
+/* Stores bytes at gpa, within one page. How many are done with; 0: blocked, or an error. */
+static uint32_t store(struct vpt_cpu *cpu, uint64_t gpa, const uint8_t *bytes, uint32_t len)
+{
+    struct vpt_span span;
+
+    vpt_translate(cpu, gpa, len, VPT_WRITE_OUTPUT, &span);
+    len = span.len_bytes;
+    switch (span.kind) {
+    case VPT_SPAN_RAM:
+        memcpy(span.host, bytes, len);
+        cpu->output_bytes += len;
+        if (cpu->ops->wrote)
+            cpu->ops->wrote(cpu->owner, gpa, bytes, len);
+        return len;
+    case VPT_SPAN_MMIO:
+        if (cpu->ops->mmio) {
+            cpu->ops->mmio(cpu->owner, gpa, bytes, len);
+            cpu->output_bytes += len;
+            return len;
+        }
+        break;
+    case VPT_SPAN_RESTRICTED:
+        vpt_operational_error(cpu);
+        return 0;
+    case VPT_SPAN_FAULT:
+        cpu->output_blocked = true;
+        return 0;
+    case VPT_SPAN_UNBACKED:
+    case VPT_SPAN_READONLY:
+    case VPT_SPAN_APIC:
+        break;
+    }
+    cpu->dropped_bytes += len;
+    return len;
+}
+
+static uint32_t least(uint64_t a, uint64_t b, uint64_t c)
+{
+    const uint64_t ab = a < b ? a : b;
+
+    return (uint32_t)(ab < c ? ab : c);
+}
+
+static uint32_t to_single_range(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
+{
+    const uint32_t mask = (uint32_t)cpu->output_mask_ptrs;
+    const uint32_t offset = vpt_output_offset(cpu) & mask;
+    const uint64_t gpa = (cpu->output_base & ~(uint64_t)mask) + offset;
+    const uint32_t done = store(
+        cpu, gpa, bytes, least(len, PAGE_BYTES - gpa % PAGE_BYTES, (uint64_t)mask + 1 - offset));
+
+    if (done)
+        vpt_set_output_offset(cpu, (offset + done) & mask);
+    return done;
+}
+
+static uint32_t to_topa(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
+{
+    if (cpu->region_bytes == 0 && !vpt_topa_load(cpu))
+        return 0;
+
+    const uint32_t offset = vpt_output_offset(cpu);
+    const uint64_t gpa = cpu->region_base + offset;
+    const uint32_t done = store(
+        cpu, gpa, bytes, least(len, PAGE_BYTES - gpa % PAGE_BYTES, cpu->region_bytes - offset));
+
+    if (done == 0)
+        return 0;
+    vpt_set_output_offset(cpu, offset + done);
+    if (cpu->region_int && !(cpu->caps.leaf14_0_ecx & VPT_CAP_MENTRY) && !cpu->pmi_early_done &&
+        offset + done >= cpu->region_bytes - cpu->caps.topa_pmi_early_bytes) {
+        cpu->pmi_early_done = true;
+        vpt_topa_pmi(cpu);
+    }
+    if (offset + done == cpu->region_bytes)
+        vpt_topa_filled(cpu);
+    return done;
+}
+
+static uint32_t to_transport(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
+{
+    if (cpu->ops->transport)
+        cpu->ops->transport(cpu->owner, bytes, len);
+    cpu->output_bytes += len;
+    return len;
+}
+
+void vpt_output_drain(struct vpt_cpu *cpu)
+{
+    uint32_t pos = 0;
+
+    cpu->output_blocked = false;
+    while (pos < cpu->buf_len) {
+        const uint8_t *bytes = cpu->buf + pos;
+        const uint32_t len = cpu->buf_len - pos;
+        uint32_t done;
+
+        if (cpu->ctl & VPT_CTL_FABRICEN)
+            done = to_transport(cpu, bytes, len);
+        else if (cpu->ctl & VPT_CTL_TOPA)
+            done = to_topa(cpu, bytes, len);
+        else
+            done = to_single_range(cpu, bytes, len);
+
+        pos += done;
+        if (cpu->status & VPT_STATUS_ERROR)
+            return; /* the rest is lost, buf_len is 0 */
+        if (cpu->status & VPT_STATUS_STOPPED && cpu->region_stop && cpu->region_bytes == 0) {
+            cpu->dropped_bytes += cpu->buf_len - pos; /* 33.2.7.2, ToPA STOP */
+            cpu->buf_len = 0;
+            return;
+        }
+        if (done == 0)
+            break;
+    }
+    memmove(cpu->buf, cpu->buf + pos, cpu->buf_len - pos);
+    cpu->buf_len -= pos;
+}
+
+static bool single_range_ok(const struct vpt_cpu *cpu)
+{
+    const uint64_t mask = (uint32_t)cpu->output_mask_ptrs;
+
+    return (mask & (mask + 1)) == 0          /* contiguous */
+           && (cpu->output_base & mask) == 0 /* aligned */
+           && vpt_output_offset(cpu) <= mask;
+}
+
+static bool topa_ok(struct vpt_cpu *cpu)
+{
+    if (cpu->output_base % PAGE_BYTES != 0)
+        return false;
+    /* An entry that cannot be read yet is read when it is needed. */
+    if (!vpt_topa_load(cpu))
+        return cpu->output_blocked;
+    return vpt_output_offset(cpu) < cpu->region_bytes;
+}
+
+bool vpt_output_start(struct vpt_cpu *cpu)
+{
+    cpu->dropped_bytes += cpu->buf_len; /* what an unresolved fault left behind */
+    cpu->buf_len = 0;
+    cpu->region_bytes = 0;
+    cpu->region_stop = false;
+    cpu->output_blocked = false;
+
+    if (cpu->ctl & VPT_CTL_FABRICEN)
+        return true;
+    if (cpu->ctl & VPT_CTL_TOPA ? topa_ok(cpu) : single_range_ok(cpu))
+        return true;
+    vpt_operational_error(cpu);
+    return false;
+}
+
+void vpt_flush(struct vpt_cpu *cpu)
+{
+    if (cpu->buf_len)
+        vpt_output_drain(cpu);
+}

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The encoder: packets of 33.4.2 into the internal buffer, with IP compression (33.4.2.2), CYC
+ * packets before those that are eligible (33.3.6), PSB+ (33.3.7) and internal buffer overflow
+ * (33.3.8).
+ */
+#include "internal.h"
+#include "pt_packets.h"
+
+#include <string.h>
+
+#define SHORT_TNT_BITS 6
+
+/* ---- Bytes ---- */
+
+/* No packet without TriggerEn; none until an overflow resolves (33.3.8). */
+static bool sending(const struct vpt_cpu *cpu)
+{
+    return cpu->trigger_en && !cpu->overflow;
+}
+
+static void put(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
+{
+    if (!sending(cpu))
+        return;
+    memcpy(cpu->buf + cpu->buf_len, bytes, len);
+    cpu->buf_len += len;
+    cpu->bytes_since_psb += len;
+    cpu->packet_count++;
+}
+
+/* Little-endian payload of n bytes. */
+static void le(uint8_t *bytes, uint64_t value, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        bytes[i] = (uint8_t)(value >> (8 * i));
+}
+
+static void put_ext(struct vpt_cpu *cpu, uint8_t opcode)
+{
+    put(cpu, (const uint8_t[]){PT_OPC_EXT, opcode}, PT_EXT_LEN);
+}
+
+/* ---- CYC ---- */
+
+static uint64_t cyc_threshold(const struct vpt_cpu *cpu)
+{
+    const unsigned field = (unsigned)(cpu->ctl >> VPT_CTL_CYCTHRESH_SHR) & 0xf;
+
+    return field ? 1ull << (field - 1) : 0;
+}
+
+/* A CYC-eligible packet is about to be sent: the CYC that may have to precede it (33.3.6). */
+static void cyc(struct vpt_cpu *cpu)
+{
+    uint8_t bytes[PT_CYC_MAX_LEN];
+    uint32_t len = 1;
+    uint64_t value;
+
+    if (!(cpu->ctl & VPT_CTL_CYCEN) || !sending(cpu))
+        return;
+    value = cpu->now.cycles - cpu->cyc_base;
+    if (value == 0 || value < cyc_threshold(cpu))
+        return;
+
+    cpu->cyc_base = cpu->now.cycles;
+    bytes[0] = (uint8_t)((value & 0x1f) << PT_CYC_SHR0 | PT_CYC);
+    value >>= 5;
+    if (value)
+        bytes[0] |= PT_CYC_EXP0;
+    while (value) {
+        bytes[len] = (uint8_t)((value & 0x7f) << PT_CYC_SHR);
+        value >>= 7;
+        if (value)
+            bytes[len] |= PT_CYC_EXP;
+        len++;
+    }
+    put(cpu, bytes, len);
+}
+
+/* ---- TNT and deferred TIPs ---- */
+
+static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip);
+
+void vpt_emit_tnt(struct vpt_cpu *cpu)
+{
+    if (cpu->tnt != 1) {
+        if (cpu->tnt < 1u << (SHORT_TNT_BITS + 1)) {
+            put(cpu, (const uint8_t[]){(uint8_t)(cpu->tnt << PT_TNT8_SHR)}, 1);
+        } else {
+            uint8_t bytes[PT_TNT64_LEN] = {PT_OPC_EXT, PT_EXT_TNT64};
+
+            le(bytes + 2, cpu->tnt, 6);
+            put(cpu, bytes, sizeof(bytes));
+        }
+        cpu->tnt = 1;
+    }
+    for (unsigned i = 0; i < cpu->deferred_count; i++)
+        put_ip(cpu, PT_TIP, cpu->deferred_ip[i]);
+    cpu->deferred_count = 0;
+}
+
+void vpt_tnt_bit(struct vpt_cpu *cpu, bool taken)
+{
+    if (cpu->ctl & VPT_CTL_DISTNT)
+        return;
+    if (cpu->tnt == 1)
+        cyc(cpu); /* the time of the packet's first branch, 33.3.6.2 */
+    cpu->tnt = cpu->tnt << 1 | taken;
+    if (cpu->tnt >= cpu->tnt_full)
+        vpt_emit_tnt(cpu);
+}
+
+/* Everything but a TNT goes out after the TNT; a CYC-eligible packet also after its CYC. */
+static void before_packet(struct vpt_cpu *cpu, bool cyc_eligible)
+{
+    vpt_emit_tnt(cpu);
+    if (cyc_eligible)
+        cyc(cpu);
+}
+
+/* ---- IP packets ---- */
+
+static bool sign_extends_48(uint64_t ip)
+{
+    return (uint64_t)((int64_t)(ip << 16) >> 16) == ip;
+}
+
+static unsigned ip_bytes(const struct vpt_cpu *cpu, uint64_t ip)
+{
+    const uint64_t changed = ip ^ cpu->last_ip;
+
+    if (cpu->caps.linear_bits == 32)
+        return changed >> 16 || cpu->ip_full ? PT_IPB_UPD32 : PT_IPB_UPD16;
+    if (!cpu->ip_full) {
+        if (changed >> 16 == 0)
+            return PT_IPB_UPD16;
+        if (changed >> 32 == 0)
+            return PT_IPB_UPD32;
+    }
+    if (sign_extends_48(ip))
+        return PT_IPB_SEXT48;
+    return changed >> 48 == 0 && !cpu->ip_full ? PT_IPB_UPD48 : PT_IPB_FULL;
+}
+
+static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
+{
+    static const uint8_t payload_bytes[] = {0, 2, 4, 6, 6, 0, 8, 0};
+    uint8_t bytes[9];
+
+    if (!sending(cpu))
+        return;
+    if (!(cpu->caps.leaf14_0_ecx & VPT_CAP_LIP))
+        ip -= cpu->ctx.cs_base; /* 33.3.1.1 */
+    const unsigned kind = ip_bytes(cpu, ip);
+
+    bytes[0] = (uint8_t)(kind << PT_IPBYTES_SHR | opcode);
+    le(bytes + 1, ip, payload_bytes[kind]);
+    put(cpu, bytes, 1u + payload_bytes[kind]);
+    cpu->last_ip = ip;
+    cpu->ip_full = false;
+}
+
+void vpt_emit_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
+{
+    before_packet(cpu, opcode != PT_FUP);
+    put_ip(cpu, opcode, ip);
+}
+
+void vpt_emit_pgd_suppressed(struct vpt_cpu *cpu)
+{
+    before_packet(cpu, true);
+    put(cpu, (const uint8_t[]){PT_IPB_NONE << PT_IPBYTES_SHR | PT_TIP_PGD}, 1);
+}
+
+void vpt_emit_tip_deferrable(struct vpt_cpu *cpu, uint64_t ip)
+{
+    if (!cpu->caps.deferred_tips || cpu->timing) {
+        vpt_emit_ip(cpu, PT_TIP, ip);
+        return;
+    }
+    if (cpu->deferred_count == VPT_DEFERRED_TIPS)
+        vpt_emit_tnt(cpu);
+    cpu->deferred_ip[cpu->deferred_count++] = ip;
+}
+
+/* ---- State ---- */
+
+void vpt_emit_pip(struct vpt_cpu *cpu)
+{
+    const uint64_t ignored = cpu->ctx.pae ? 0x1f : 0xfff; /* 33.4.2.7 */
+    uint8_t bytes[PT_PIP_LEN] = {PT_OPC_EXT, PT_EXT_PIP};
+
+    if (!cpu->context_en || !(cpu->ctl & VPT_CTL_OS))
+        return;
+    before_packet(cpu, true);
+    le(bytes + 2, (cpu->ctx.cr3 & ~ignored) >> PT_PIP_CR3_SHR << PT_PIP_SHL, 6);
+    put(cpu, bytes, sizeof(bytes));
+}
+
+static uint8_t mode_payload(const struct vpt_cpu *cpu)
+{
+    uint8_t payload = 0;
+
+    if (cpu->ctx.exec_mode == VPT_EXEC_64)
+        payload |= PT_MODE_EXEC_CSL;
+    if (cpu->ctx.exec_mode == VPT_EXEC_32)
+        payload |= PT_MODE_EXEC_CSD;
+    if (vpt_cap(cpu, VPT_CAP_EVENT) && cpu->ctx.interrupts)
+        payload |= PT_MODE_EXEC_IF;
+    return payload;
+}
+
+static void put_mode(struct vpt_cpu *cpu, uint8_t leaf, uint8_t payload)
+{
+    before_packet(cpu, true);
+    put(cpu, (const uint8_t[]){PT_OPC_MODE, (uint8_t)(leaf << PT_MODE_LEAF_SHR | payload)},
+        PT_MODE_LEN);
+}
+
+void vpt_emit_mode_exec(struct vpt_cpu *cpu)
+{
+    /* RFLAGS.IF alone is worth a packet only to Event Trace (33.4.2.8). */
+    const uint8_t counts = cpu->ctl & VPT_CTL_EVENTEN ? 0xff : (uint8_t)~PT_MODE_EXEC_IF;
+    const uint8_t payload = mode_payload(cpu);
+
+    if (!sending(cpu))
+        return;
+    if (cpu->mode_sent != VPT_MODE_UNSENT && ((cpu->mode_sent ^ payload) & counts) == 0)
+        return;
+    put_mode(cpu, PT_MODE_EXEC, payload);
+    cpu->mode_sent = payload;
+}
+
+void vpt_emit_tracestop(struct vpt_cpu *cpu)
+{
+    before_packet(cpu, false);
+    put_ext(cpu, PT_EXT_TRACESTOP);
+}
+
+void vpt_emit_ptw(struct vpt_cpu *cpu, uint64_t value, uint8_t size_bytes, bool fup)
+{
+    uint8_t bytes[2 + 8] = {PT_OPC_EXT, PT_EXT_PTW};
+
+    before_packet(cpu, true);
+    if (size_bytes == 8)
+        bytes[1] |= 1 << 5; /* PayloadBytes */
+    if (fup)
+        bytes[1] |= PT_EXT_IP;
+    le(bytes + 2, value, size_bytes);
+    put(cpu, bytes, 2u + size_bytes);
+}
+
+void vpt_emit_cfe(struct vpt_cpu *cpu, uint8_t type, uint8_t vector, bool fup)
+{
+    before_packet(cpu, false);
+    put(cpu,
+        (const uint8_t[]){PT_OPC_EXT, PT_EXT_CFE, (uint8_t)(fup ? type | PT_CFE_IP : type), vector},
+        PT_CFE_LEN);
+}
+
+void vpt_emit_evd(struct vpt_cpu *cpu, uint8_t type, uint64_t payload)
+{
+    uint8_t bytes[PT_EVD_LEN] = {PT_OPC_EXT, PT_EXT_EVD, type};
+
+    before_packet(cpu, false);
+    le(bytes + 3, payload, 8);
+    put(cpu, bytes, sizeof(bytes));
+}
+
+/* ---- Timing ---- */
+
+static void read_clocks(struct vpt_cpu *cpu)
+{
+    cpu->ops->clocks(cpu->owner, &cpu->now);
+}
+
+static unsigned mtc_freq(const struct vpt_cpu *cpu)
+{
+    return (unsigned)(cpu->ctl >> VPT_CTL_MTCFREQ_SHR) & 0xf;
+}
+
+void vpt_emit_cbr(struct vpt_cpu *cpu)
+{
+    before_packet(cpu, false);
+    put(cpu, (const uint8_t[]){PT_OPC_EXT, PT_EXT_CBR, cpu->core_ratio, 0}, PT_CBR_LEN);
+}
+
+void vpt_emit_tsc(struct vpt_cpu *cpu)
+{
+    uint8_t tsc[PT_TSC_LEN] = {PT_OPC_TSC};
+    uint8_t tma[PT_TMA_LEN] = {PT_OPC_EXT, PT_EXT_TMA};
+
+    if (!(cpu->ctl & VPT_CTL_TSCEN))
+        return;
+    read_clocks(cpu);
+    before_packet(cpu, true);
+    le(tsc + 1, cpu->now.tsc, 7);
+    put(cpu, tsc, sizeof(tsc));
+    if (!(cpu->ctl & VPT_CTL_MTCEN))
+        return;
+    le(tma + 2, cpu->now.art, 2);
+    le(tma + 5, cpu->now.fast & 0x1ff, 2);
+    put(cpu, tma, sizeof(tma));
+    /* The alignment says where the clock stands: the next MTC is the next change. */
+    cpu->mtc_count = cpu->now.art >> mtc_freq(cpu);
+}
+
+/* The MTC that fell due since the last look, or a TSC if its 8 bits can no longer tell. */
+static void mtc(struct vpt_cpu *cpu)
+{
+    const uint64_t count = cpu->now.art >> mtc_freq(cpu);
+    const uint64_t passed = count - cpu->mtc_count;
+
+    if (passed == 0)
+        return;
+    cpu->mtc_count = count;
+    if (passed > 0xff && (cpu->ctl & VPT_CTL_TSCEN)) {
+        vpt_emit_tsc(cpu); /* its TMA says all that the MTC would */
+        vpt_emit_cbr(cpu);
+        return;
+    }
+    before_packet(cpu, true);
+    put(cpu, (const uint8_t[]){PT_OPC_MTC, (uint8_t)count}, PT_MTC_LEN);
+}
+
+/* ---- PSB+ ---- */
+
+void vpt_emit_psb(struct vpt_cpu *cpu, uint64_t ip, bool at_enable)
+{
+    uint8_t bytes[PT_PSB_LEN];
+
+    vpt_emit_tnt(cpu);
+    for (unsigned i = 0; i < PT_PSB_REPEAT; i++) {
+        bytes[2 * i] = PT_OPC_EXT;
+        bytes[2 * i + 1] = PT_EXT_PSB;
+    }
+    put(cpu, bytes, sizeof(bytes));
+    cpu->bytes_since_psb = 0;
+    cpu->status &= ~VPT_STATUS_PENDPSB;
+
+    /* Nothing that a decoder knew survives a PSB (33.3.7). */
+    cpu->last_ip = 0;
+    cpu->ip_full = true;
+    cpu->mode_sent = VPT_MODE_UNSENT;
+    vpt_ret_clear(cpu);
+
+    vpt_emit_tsc(cpu);
+    vpt_emit_pip(cpu);
+    vpt_emit_cbr(cpu);
+    if (cpu->caps.tsx && cpu->context_en && (cpu->ctl & VPT_CTL_BRANCHEN))
+        put_mode(cpu, PT_MODE_TSX, 0);
+    if (cpu->packet_en && !at_enable) {
+        vpt_emit_mode_exec(cpu);
+        vpt_emit_ip(cpu, PT_FUP, ip);
+    }
+    put_ext(cpu, PT_EXT_PSBEND);
+}
+
+/* ---- Around every event ---- */
+
+static bool room(const struct vpt_cpu *cpu)
+{
+    return cpu->buf_len <= VPT_BUFFER_BYTES - VPT_EVENT_MAX_BYTES;
+}
+
+static void overflow_begin(struct vpt_cpu *cpu)
+{
+    cpu->overflow = true;
+    cpu->overflow_count++;
+    cpu->tnt = 1;
+    cpu->deferred_count = 0;
+    vpt_ret_clear(cpu);
+    vpt_choose_path(cpu);
+}
+
+/*
+ * OVF, and the IP at which tracing goes on (33.3.8). State that changed meanwhile is told by a PSB+
+ * right behind.
+ */
+static void overflow_end(struct vpt_cpu *cpu, uint64_t next_ip)
+{
+    cpu->overflow = false;
+    cpu->tnt = 1;
+    cpu->deferred_count = 0;
+    vpt_ret_clear(cpu);
+    vpt_choose_path(cpu);
+    if (!cpu->trigger_en)
+        return;
+    before_packet(cpu, true);
+    put_ext(cpu, PT_EXT_OVF);
+    cpu->ip_full = true;
+    if (cpu->packet_en)
+        vpt_emit_ip(cpu, PT_FUP, next_ip);
+    vpt_emit_psb(cpu, next_ip, false);
+}
+
+void vpt_begin_event(struct vpt_cpu *cpu)
+{
+    if (cpu->timing)
+        read_clocks(cpu);
+    if (!room(cpu)) {
+        vpt_output_drain(cpu);
+        if (!room(cpu) && !cpu->overflow)
+            overflow_begin(cpu);
+    }
+    if (cpu->ctl & VPT_CTL_MTCEN && cpu->trigger_en)
+        mtc(cpu);
+}
+
+void vpt_end_event(struct vpt_cpu *cpu, uint64_t next_ip)
+{
+    if (cpu->overflow) {
+        vpt_output_drain(cpu);
+        if (room(cpu))
+            overflow_end(cpu, next_ip);
+    }
+    if (cpu->bytes_since_psb >= cpu->psb_period_bytes && sending(cpu))
+        vpt_emit_psb(cpu, next_ip, false);
+    vpt_end_quietly(cpu);
+}
+
+void vpt_end_quietly(struct vpt_cpu *cpu)
+{
+    if (cpu->buf_len >= VPT_DRAIN_BYTES)
+        vpt_output_drain(cpu);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The Table of Physical Addresses (33.2.7.2, Table 33-3): entries, chains, STOP, INT and errors.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+#define ENTRY_BYTES      8u
+#define MAX_TABLE_OFFSET 0x0ffffff8u
+#define RESERVED_LOW     ((1ull << 1) | (1ull << 3) | (1ull << 5) | (3ull << 10))
+
+/* proc_trace_table_offset: bits 31:7 of MASK_PTRS are bits 27:3 of it. */
+static uint32_t table_offset(const struct vpt_cpu *cpu)
+{
+    return ((uint32_t)cpu->output_mask_ptrs & ~0x7fu) >> 4;
+}
+
+static void set_table_offset(struct vpt_cpu *cpu, uint32_t offset)
+{
+    cpu->output_mask_ptrs =
+        (cpu->output_mask_ptrs & ~0xffffffffull) | (uint32_t)(offset << 4) | 0x7f;
+}
+
+static bool single_entry(const struct vpt_cpu *cpu)
+{
+    return !(cpu->caps.leaf14_0_ecx & VPT_CAP_MENTRY);
+}
+
+/* Reads the entry once. False: blocked, or an error. */
+static bool read_entry(struct vpt_cpu *cpu, uint64_t *entry)
+{
+    struct vpt_span span;
+
+    vpt_translate(cpu, cpu->output_base + table_offset(cpu), ENTRY_BYTES, VPT_READ_TABLE, &span);
+    switch (span.kind) {
+    case VPT_SPAN_RAM:
+    case VPT_SPAN_READONLY:
+        if (span.len_bytes < ENTRY_BYTES)
+            break;
+        memcpy(entry, span.host, ENTRY_BYTES);
+        return true;
+    case VPT_SPAN_FAULT:
+        cpu->output_blocked = true;
+        return false;
+    case VPT_SPAN_RESTRICTED: /* Table 33-5 */
+        vpt_operational_error(cpu);
+        return false;
+    case VPT_SPAN_UNBACKED:
+    case VPT_SPAN_MMIO:
+    case VPT_SPAN_APIC:
+        break;
+    }
+    *entry = UINT64_MAX; /* nothing answers there; reserved bits make it an error below */
+    return true;
+}
+
+/* Every rule on an entry by itself and by its place (33.2.7.2, ToPA Errors 1, 2 and 4). */
+static bool entry_ok(const struct vpt_cpu *cpu, uint64_t entry)
+{
+    const uint32_t index = table_offset(cpu) / ENTRY_BYTES;
+    const uint64_t base = entry & ~0xfffull;
+    const uint64_t region = 4096ull << (entry >> VPT_TOPA_SIZE_SHR & 0xf);
+
+    if (entry & RESERVED_LOW || entry >> cpu->caps.maxphyaddr)
+        return false;
+    if (entry & VPT_TOPA_END) {
+        if (entry & (VPT_TOPA_INT | VPT_TOPA_STOP) || index == 0)
+            return false;
+        return !single_entry(cpu) || (index == 1 && base == cpu->output_base);
+    }
+    if (single_entry(cpu) && index != 0)
+        return false;
+    return (base & (region - 1)) == 0;
+}
+
+bool vpt_topa_load(struct vpt_cpu *cpu)
+{
+    uint64_t entry;
+
+    /* An END entry leads to an entry 0, which cannot be an END entry: two rounds at most. */
+    for (;;) {
+        if (!read_entry(cpu, &entry))
+            return false;
+        if (!entry_ok(cpu, entry)) {
+            vpt_operational_error(cpu);
+            return false;
+        }
+        if (!(entry & VPT_TOPA_END))
+            break;
+        cpu->output_base = entry & ~0xfffull;
+        set_table_offset(cpu, 0);
+        vpt_set_output_offset(cpu, 0);
+    }
+    cpu->region_base = entry & ~0xfffull;
+    cpu->region_bytes = 4096ull << (entry >> VPT_TOPA_SIZE_SHR & 0xf);
+    cpu->region_int = (entry & VPT_TOPA_INT) != 0;
+    cpu->region_stop = (entry & VPT_TOPA_STOP) != 0;
+    cpu->pmi_early_done = false;
+    return true;
+}
+
+void vpt_topa_pmi(struct vpt_cpu *cpu)
+{
+    cpu->perf_global_status |= VPT_PERF_TOPA_PMI;
+    if (cpu->ctl & VPT_CTL_INJECT_PSB_PMI)
+        cpu->status |= VPT_STATUS_PENDTOPAPMI;
+    if (cpu->ops->pmi)
+        cpu->ops->pmi(cpu->owner);
+}
+
+void vpt_topa_filled(struct vpt_cpu *cpu)
+{
+    const bool interrupt = cpu->region_int && !cpu->pmi_early_done;
+    const uint32_t offset = table_offset(cpu);
+
+    cpu->region_bytes = 0;
+    if (cpu->region_stop) {
+        /* The offset stays past the end of the region. STOP comes before INT (Table 33-3). */
+        cpu->status |= VPT_STATUS_STOPPED;
+        vpt_clear_trigger(cpu);
+    }
+    if (interrupt)
+        vpt_topa_pmi(cpu);
+    if (cpu->region_stop)
+        return;
+    set_table_offset(cpu, offset == MAX_TABLE_OFFSET ? 0 : offset + ENTRY_BYTES);
+    vpt_set_output_offset(cpu, 0);
+    vpt_topa_load(cpu);
+}
