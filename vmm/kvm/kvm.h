@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The small VMM: one virtual machine with one vCPU on <linux/kvm.h>, and its parts.
+ *
+ * Functions that can fail return 0 or -errno and leave one line in vmm->result->why.
+ */
+#ifndef VMM_KVM_H
+#define VMM_KVM_H
+
+#include "../vmm.h"
+
+#include <linux/kvm.h>
+#include <time.h>
+
+#define APIC_BASE  0xfee00000ull
+#define PAGE_BYTES 4096ull
+
+/* ---- apic.c: a local APIC in xAPIC mode (docs/guests.md) ---- */
+
+struct apic {
+    uint32_t regs[64];           /* by offset / 16 */
+    uint64_t irr[4], isr[4];
+    bool nmi_pending;
+    uint64_t timer_deadline;     /* in ticks of the clock the owner gives; 0: not armed */
+    uint64_t timer_period;
+};
+
+void apic_reset(struct apic *apic);
+/* A 32-bit register. now: the timer's clock. */
+uint32_t apic_read(const struct apic *apic, uint32_t offset, uint64_t now);
+void apic_write(struct apic *apic, uint32_t offset, uint32_t value, uint64_t now);
+/* Time passed: raises the timer's interrupt if it is due. */
+void apic_tick(struct apic *apic, uint64_t now);
+/* The performance-monitoring interrupt through LVTPC; its mask bit is set on delivery. */
+void apic_pmi(struct apic *apic);
+/* The highest-priority vector that may be delivered now, or -1. */
+int apic_pending(const struct apic *apic);
+/* That vector is being delivered. */
+void apic_accept(struct apic *apic, int vector);
+/* The clock changes its meaning: pending deadlines keep their distance from now. */
+void apic_rebase(struct apic *apic, uint64_t old_now, uint64_t new_now);
+
+/* ---- The machine ---- */
+
+struct vmm {
+    const struct run_options *options;
+    struct run_result *result;
+    int kvm_fd, vm_fd, vcpu_fd;
+    struct kvm_run *run;
+    size_t run_bytes;
+    uint8_t *ram;
+    uint64_t ram_bytes, entry;
+    struct vpt_cpu model;
+    struct apic apic;
+    uint64_t steps;         /* instructions stepped; the APIC's clock while stepping */
+    bool stepping;
+    bool halted;            /* HLT, until an interrupt */
+    bool ended;             /* the guest wrote the exit port */
+    uint64_t path_cr3;
+    struct timespec start;
+    timer_t kick_timer;
+    uint64_t msr_star, msr_lstar, msr_fmask; /* as read when stepping began */
+};
+
+/* Guest-physical memory of len bytes at gpa, or NULL if it is not all RAM. */
+void *vmm_ram(const struct vmm *vmm, uint64_t gpa, uint64_t len);
+/* Writes the line into result->why and returns error. */
+int vmm_fail(struct vmm *vmm, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+uint64_t vmm_apic_now(const struct vmm *vmm);
+
+/* Registers of the last exit, in the run structure (KVM_CAP_SYNC_REGS); mark what was changed. */
+static inline struct kvm_regs *vmm_regs(struct vmm *vmm)
+{
+    return &vmm->run->s.regs.regs;
+}
+static inline struct kvm_sregs *vmm_sregs(struct vmm *vmm)
+{
+    return &vmm->run->s.regs.sregs;
+}
+static inline struct kvm_vcpu_events *vmm_events(struct vmm *vmm)
+{
+    return &vmm->run->s.regs.events;
+}
+static inline void vmm_dirty(struct vmm *vmm, uint64_t what)
+{
+    vmm->run->kvm_dirty_regs |= what;
+}
+static inline unsigned vmm_cpl(struct vmm *vmm)
+{
+    return vmm_sregs(vmm)->ss.dpl;
+}
+
+/* ---- machine.c: creation, KVM_RUN, exits ---- */
+
+int machine_create(struct vmm *vmm, const struct vpt_caps *caps);
+void machine_destroy(struct vmm *vmm);
+/* One KVM_RUN. 0, -EINTR (kicked), or another error. */
+int machine_enter(struct vmm *vmm);
+/*
+ * Carries out the exit that KVM_RUN gave. While stepping, and when tracing begins or ends, KVM also
+ * finishes the instruction, so that RIP stands behind it. 0 or -errno; *gp: an MSR access raises #GP.
+ */
+int machine_handle_exit(struct vmm *vmm, bool *gp);
+/* Hands changed registers to KVM at once. 0 or -errno. */
+int machine_push(struct vmm *vmm);
+int machine_get_msr(struct vmm *vmm, uint32_t msr, uint64_t *value);
+
+/* ---- boot.c: image and entry state (docs/guests.md) ---- */
+
+int boot_load(struct vmm *vmm);
+int boot_enter(struct vmm *vmm);
+int boot_cpuid(struct vmm *vmm, const struct vpt_caps *caps);
+
+/* ---- walk.c: the guest's page tables ---- */
+
+enum walk_access { WALK_READ = 0, WALK_WRITE = 2, WALK_FETCH = 16 };
+
+/*
+ * Translates a linear address in 64-bit mode as the processor would for this access at this
+ * privilege. True: *gpa. False: *error_code is that of the page fault.
+ */
+bool walk(struct vmm *vmm, uint64_t linear, enum walk_access access, unsigned cpl, uint64_t *gpa,
+          uint32_t *error_code);
+/* Copies as a supervisor would read or write; false at the first byte that cannot be. */
+bool linear_read(struct vmm *vmm, uint64_t linear, void *data, size_t len);
+bool linear_write(struct vmm *vmm, uint64_t linear, const void *data, size_t len);
+
+/* ---- transfer.c: transfers of control that single-stepping cannot follow ---- */
+
+/*
+ * Delivers an interrupt or exception through the IDT: pushes the frame and enters the handler, as
+ * the processor would (64-bit mode). error_code < 0: none is pushed. 0 or -errno.
+ */
+int deliver(struct vmm *vmm, unsigned vector, int64_t error_code, bool software);
+int do_iret(struct vmm *vmm);
+void do_syscall(struct vmm *vmm, uint64_t next_ip);
+void do_sysret(struct vmm *vmm);
+
+/* ---- predict.c: page faults before they happen ---- */
+
+#define MAX_MEMOPS 4
+
+/* What an instruction does to memory, so far as it can be told from its bytes. */
+struct memops {
+    unsigned count;
+    bool rep; /* nothing is accessed when RCX is 0 */
+    struct memop {
+        int16_t base, index; /* number of a general register, MEMOP_NONE or MEMOP_RIP */
+        uint8_t scale, segment; /* segment: 0, or 'f' or 'g' */
+        bool read, write, address32;
+        uint32_t size_bytes;
+        int64_t disp; /* of RIP-relative operands: to the instruction's own address */
+    } op[MAX_MEMOPS];
+};
+#define MEMOP_NONE (-1)
+#define MEMOP_RIP  (-2)
+
+/* False: not an instruction. */
+bool memops_decode(const uint8_t *code, size_t len, struct memops *ops);
+/* True: executing now would fault; *address and *error_code say how. */
+bool predict_page_fault(struct vmm *vmm, const struct memops *ops, uint64_t *address,
+                        uint32_t *error_code);
+
+/* ---- step.c: single-step as the source of events ---- */
+
+void step_begin(struct vmm *vmm);
+int step(struct vmm *vmm);
+void step_end(struct vmm *vmm);
+/* The state that decides what is traced, as of the last exit. */
+void step_context(struct vmm *vmm, struct vpt_context *ctx);
+
+/* ---- notes.c: the vpt port ---- */
+
+#define NOTE_MAGIC 0x30545056u
+void note_received(struct vmm *vmm, uint32_t gpa);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Page faults before they happen. An exception clears RFLAGS.TF and would let its handler run
+ * unseen, so the source of events computes what an instruction is about to access, walks the page
+ * tables for it, and delivers the fault itself (transfer.c).
+ */
+#include "kvm.h"
+
+#include <Zydis/Zydis.h>
+#include <string.h>
+
+#define CANONICAL_SHIFT 16
+
+static int16_t register_number(ZydisRegister reg)
+{
+    if (reg == ZYDIS_REGISTER_NONE)
+        return MEMOP_NONE;
+    if (reg == ZYDIS_REGISTER_RIP || reg == ZYDIS_REGISTER_EIP)
+        return MEMOP_RIP;
+    return ZydisRegisterGetId(reg);
+}
+
+static bool general(ZydisRegister reg)
+{
+    const ZydisRegisterClass class = ZydisRegisterGetClass(reg);
+
+    return reg == ZYDIS_REGISTER_NONE || class == ZYDIS_REGCLASS_GPR64 ||
+           class == ZYDIS_REGCLASS_GPR32 || class == ZYDIS_REGCLASS_IP;
+}
+
+static bool is_push(const ZydisDecodedInstruction *insn, const ZydisDecodedOperand *operand)
+{
+    return operand->visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN &&
+           operand->mem.base == ZYDIS_REGISTER_RSP &&
+           (insn->meta.category == ZYDIS_CATEGORY_PUSH ||
+            insn->meta.category == ZYDIS_CATEGORY_CALL);
+}
+
+static void add(struct memops *ops, const ZydisDecodedInstruction *insn,
+                const ZydisDecodedOperand *operand)
+{
+    struct memop *op = &ops->op[ops->count];
+
+    if (ops->count == MAX_MEMOPS || operand->type != ZYDIS_OPERAND_TYPE_MEMORY ||
+        operand->mem.type != ZYDIS_MEMOP_TYPE_MEM || operand->size == 0 ||
+        !general(operand->mem.base) || !general(operand->mem.index))
+        return;
+    *op = (struct memop){
+        .base = register_number(operand->mem.base),
+        .index = register_number(operand->mem.index),
+        .scale = operand->mem.scale,
+        .read = (operand->actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0,
+        .write = (operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0,
+        .address32 = insn->address_width == 32,
+        .size_bytes = operand->size / 8u,
+        .disp = operand->mem.disp.has_displacement ? operand->mem.disp.value : 0,
+    };
+    if (!op->read && !op->write)
+        return; /* NOP with an operand, prefetch */
+    if (operand->mem.segment == ZYDIS_REGISTER_FS)
+        op->segment = 'f';
+    if (operand->mem.segment == ZYDIS_REGISTER_GS)
+        op->segment = 'g';
+    if (op->base == MEMOP_RIP)
+        op->disp += insn->length;
+    if (is_push(insn, operand))
+        op->disp -= op->size_bytes; /* what is pushed lies below RSP */
+    ops->count++;
+}
+
+bool memops_decode(const uint8_t *code, size_t len, struct memops *ops)
+{
+    ZydisDecoder decoder;
+    ZydisDecodedInstruction insn;
+    ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+
+    memset(ops, 0, sizeof(*ops));
+    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, len, &insn, operands,
+                                             ZYDIS_MAX_OPERAND_COUNT, 0)))
+        return false;
+    ops->rep = (insn.attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE |
+                                   ZYDIS_ATTRIB_HAS_REPNE)) != 0;
+    for (unsigned i = 0; i < insn.operand_count; i++)
+        add(ops, &insn, &operands[i]);
+    return true;
+}
+
+static uint64_t general_register(const struct kvm_regs *regs, int16_t number)
+{
+    const uint64_t values[16] = {regs->rax, regs->rcx, regs->rdx, regs->rbx, regs->rsp, regs->rbp,
+                                 regs->rsi, regs->rdi, regs->r8,  regs->r9,  regs->r10, regs->r11,
+                                 regs->r12, regs->r13, regs->r14, regs->r15};
+
+    if (number == MEMOP_RIP)
+        return regs->rip;
+    return number >= 0 && number < 16 ? values[number] : 0;
+}
+
+static uint64_t effective_address(struct vmm *vmm, const struct memop *op)
+{
+    const struct kvm_regs *regs = vmm_regs(vmm);
+    uint64_t address = general_register(regs, op->base) +
+                       general_register(regs, op->index) * op->scale + (uint64_t)op->disp;
+
+    if (op->address32)
+        address = (uint32_t)address;
+    if (op->segment == 'f')
+        address += vmm_sregs(vmm)->fs.base;
+    if (op->segment == 'g')
+        address += vmm_sregs(vmm)->gs.base;
+    return address;
+}
+
+static bool canonical(uint64_t address)
+{
+    return (uint64_t)((int64_t)(address << CANONICAL_SHIFT) >> CANONICAL_SHIFT) == address;
+}
+
+bool predict_page_fault(struct vmm *vmm, const struct memops *ops, uint64_t *address,
+                        uint32_t *error_code)
+{
+    const unsigned cpl = vmm_cpl(vmm);
+    uint64_t gpa;
+
+    if (ops->rep && vmm_regs(vmm)->rcx == 0)
+        return false;
+    for (unsigned i = 0; i < ops->count; i++) {
+        const struct memop *op = &ops->op[i];
+        const enum walk_access access = op->write ? WALK_WRITE : WALK_READ;
+        const uint64_t first = effective_address(vmm, op);
+        const uint64_t last = first + op->size_bytes - 1;
+
+        if (!canonical(first) || !canonical(last))
+            continue; /* #GP or #SS, not #PF */
+        *address = first;
+        if (!walk(vmm, first, access, cpl, &gpa, error_code))
+            return true;
+        *address = last & ~(PAGE_BYTES - 1);
+        if ((first ^ last) >= PAGE_BYTES && !walk(vmm, last, access, cpl, &gpa, error_code))
+            return true;
+    }
+    return false;
+}

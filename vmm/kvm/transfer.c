@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Transfers of control that single-stepping by RFLAGS.TF cannot follow, carried out here instead:
+ * delivery of interrupts and exceptions clears TF, SYSCALL masks it, IRET and SYSRET load it. Under
+ * stepping the handler's first instructions would otherwise run unseen. 64-bit mode only.
+ */
+#include "kvm.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define RFLAGS_TF   (1ull << 8)
+#define RFLAGS_IF   (1ull << 9)
+#define RFLAGS_IOPL (3ull << 12)
+#define RFLAGS_NT   (1ull << 14)
+#define RFLAGS_RF   (1ull << 16)
+#define RFLAGS_VM   (1ull << 17)
+#define RFLAGS_ONE  (1ull << 1)
+#define RFLAGS_KNOWN 0x3f7fd5ull
+
+#define GATE_INTERRUPT 0xe
+#define GATE_TRAP      0xf
+#define NMI_VECTOR     2
+
+/* Loads a flat code or stack segment from the GDT. False: there is no such descriptor. */
+static bool load_segment(struct vmm *vmm, uint16_t selector, struct kvm_segment *segment)
+{
+    const struct kvm_dtable *gdt = &vmm_sregs(vmm)->gdt;
+    const uint16_t offset = selector & ~7u;
+    uint64_t descriptor;
+
+    if (!offset || (selector & 4) || offset + 7u > gdt->limit ||
+        !linear_read(vmm, gdt->base + offset, &descriptor, sizeof(descriptor)))
+        return false;
+    memset(segment, 0, sizeof(*segment));
+    segment->selector = selector;
+    segment->base = (descriptor >> 16 & 0xffffff) | (descriptor >> 56 & 0xff) << 24;
+    segment->limit = (uint32_t)((descriptor & 0xffff) | (descriptor >> 32 & 0xf0000));
+    segment->type = descriptor >> 40 & 0xf;
+    segment->s = descriptor >> 44 & 1;
+    segment->dpl = descriptor >> 45 & 3;
+    segment->present = descriptor >> 47 & 1;
+    segment->avl = descriptor >> 52 & 1;
+    segment->l = descriptor >> 53 & 1;
+    segment->db = descriptor >> 54 & 1;
+    segment->g = descriptor >> 55 & 1;
+    if (segment->g)
+        segment->limit = segment->limit << 12 | 0xfff;
+    return segment->present && segment->s;
+}
+
+static void null_stack_segment(struct kvm_segment *segment, unsigned cpl)
+{
+    memset(segment, 0, sizeof(*segment));
+    segment->selector = (uint16_t)cpl;
+    segment->dpl = (uint8_t)cpl;
+    segment->unusable = 1;
+}
+
+/* The stack of a handler: an IST, RSP0 on a change of privilege, or the present one. */
+static bool handler_stack(struct vmm *vmm, unsigned ist, unsigned old_cpl, unsigned new_cpl,
+                          uint64_t *rsp)
+{
+    const uint64_t tss = vmm_sregs(vmm)->tr.base;
+
+    *rsp = vmm_regs(vmm)->rsp;
+    if (ist)
+        return linear_read(vmm, tss + 0x1c + 8 * ist, rsp, sizeof(*rsp));
+    if (new_cpl < old_cpl)
+        return linear_read(vmm, tss + 4 + 8 * new_cpl, rsp, sizeof(*rsp));
+    return true;
+}
+
+int deliver(struct vmm *vmm, unsigned vector, int64_t error_code, bool software)
+{
+    struct kvm_regs *regs = vmm_regs(vmm);
+    struct kvm_sregs *sregs = vmm_sregs(vmm);
+    struct kvm_segment cs;
+    uint64_t gate[2], frame[6], rsp;
+    unsigned words = 0;
+
+    if (vector * 16 + 15 > sregs->idt.limit ||
+        !linear_read(vmm, sregs->idt.base + vector * 16, gate, sizeof(gate)))
+        return vmm_fail(vmm, -EFAULT, "vector %u at %#llx has no IDT entry", vector, regs->rip);
+
+    const unsigned type = gate[0] >> 40 & 0xf, dpl = gate[0] >> 45 & 3;
+    const bool present = gate[0] >> 47 & 1;
+    const uint64_t handler =
+        (gate[0] & 0xffff) | (gate[0] >> 32 & 0xffff0000) | gate[1] << 32;
+    const unsigned old_cpl = vmm_cpl(vmm);
+
+    if (!present || (type != GATE_INTERRUPT && type != GATE_TRAP) ||
+        (software && dpl < old_cpl) ||
+        !load_segment(vmm, (uint16_t)(gate[0] >> 16), &cs) || !cs.l)
+        return vmm_fail(vmm, -EFAULT, "vector %u at %#llx has no usable gate", vector, regs->rip);
+    if (!handler_stack(vmm, gate[0] >> 32 & 7, old_cpl, cs.dpl, &rsp))
+        return vmm_fail(vmm, -EFAULT, "vector %u at %#llx has no stack", vector, regs->rip);
+
+    if (error_code >= 0)
+        frame[words++] = (uint64_t)error_code;
+    frame[words++] = regs->rip;
+    frame[words++] = sregs->cs.selector;
+    frame[words++] = regs->rflags & ~RFLAGS_TF;
+    frame[words++] = regs->rsp;
+    frame[words++] = sregs->ss.selector;
+    rsp = (rsp & ~15ull) - 8 * words;
+    if (!linear_write(vmm, rsp, frame, 8 * words))
+        return vmm_fail(vmm, -EFAULT, "vector %u at %#llx cannot push its frame", vector,
+                        regs->rip);
+
+    cs.selector = (uint16_t)((cs.selector & ~3u) | cs.dpl);
+    if (cs.dpl != old_cpl)
+        null_stack_segment(&sregs->ss, cs.dpl);
+    sregs->cs = cs;
+    regs->rsp = rsp;
+    regs->rip = handler;
+    regs->rflags &= ~(RFLAGS_TF | RFLAGS_NT | RFLAGS_RF | RFLAGS_VM);
+    if (type == GATE_INTERRUPT)
+        regs->rflags &= ~RFLAGS_IF;
+    vmm_events(vmm)->interrupt.shadow = 0;
+    if (vector == NMI_VECTOR && !software)
+        vmm_events(vmm)->nmi.masked = 1;
+    vmm_events(vmm)->flags = KVM_VCPUEVENT_VALID_SHADOW;
+    vmm_dirty(vmm, KVM_SYNC_X86_REGS | KVM_SYNC_X86_SREGS | KVM_SYNC_X86_EVENTS);
+    return 0;
+}
+
+int do_iret(struct vmm *vmm)
+{
+    struct kvm_regs *regs = vmm_regs(vmm);
+    struct kvm_sregs *sregs = vmm_sregs(vmm);
+    struct kvm_segment cs, ss;
+    const unsigned cpl = vmm_cpl(vmm);
+    uint64_t frame[5]; /* RIP, CS, RFLAGS, RSP, SS */
+    uint64_t keep = RFLAGS_VM;
+
+    if (!linear_read(vmm, regs->rsp, frame, sizeof(frame)))
+        return vmm_fail(vmm, -EFAULT, "IRET at %#llx cannot read its frame", regs->rip);
+    if (!load_segment(vmm, (uint16_t)frame[1], &cs) || (frame[1] & 3) < cpl)
+        return vmm_fail(vmm, -EFAULT, "IRET at %#llx to a bad CS %#llx", regs->rip,
+                        (unsigned long long)frame[1]);
+
+    const unsigned new_cpl = frame[1] & 3;
+    if ((frame[4] & ~3ull) == 0)
+        null_stack_segment(&ss, new_cpl);
+    else if (!load_segment(vmm, (uint16_t)frame[4], &ss))
+        return vmm_fail(vmm, -EFAULT, "IRET at %#llx to a bad SS %#llx", regs->rip,
+                        (unsigned long long)frame[4]);
+    ss.dpl = (uint8_t)new_cpl;
+    cs.dpl = (uint8_t)new_cpl;
+
+    if (cpl > 0)
+        keep |= RFLAGS_IOPL;
+    if (cpl > (regs->rflags >> 12 & 3))
+        keep |= RFLAGS_IF;
+    regs->rip = frame[0];
+    regs->rflags = (regs->rflags & keep) | (frame[2] & RFLAGS_KNOWN & ~(keep | RFLAGS_TF)) |
+                   RFLAGS_ONE;
+    regs->rsp = frame[3];
+    sregs->cs = cs;
+    sregs->ss = ss;
+    vmm_events(vmm)->nmi.masked = 0;
+    vmm_events(vmm)->interrupt.shadow = 0;
+    vmm_events(vmm)->flags = KVM_VCPUEVENT_VALID_SHADOW;
+    vmm_dirty(vmm, KVM_SYNC_X86_REGS | KVM_SYNC_X86_SREGS | KVM_SYNC_X86_EVENTS);
+    return 0;
+}
+
+/* The fixed segments of SYSCALL and SYSRET. */
+static void flat_segments(struct kvm_sregs *sregs, uint16_t cs, uint16_t ss, uint8_t cpl)
+{
+    sregs->cs = (struct kvm_segment){.selector = cs,
+                                     .limit = UINT32_MAX,
+                                     .type = 11,
+                                     .present = 1,
+                                     .dpl = cpl,
+                                     .s = 1,
+                                     .l = 1,
+                                     .g = 1};
+    sregs->ss = (struct kvm_segment){.selector = ss,
+                                     .limit = UINT32_MAX,
+                                     .type = 3,
+                                     .present = 1,
+                                     .dpl = cpl,
+                                     .db = 1,
+                                     .s = 1,
+                                     .g = 1};
+}
+
+void do_syscall(struct vmm *vmm, uint64_t next_ip)
+{
+    struct kvm_regs *regs = vmm_regs(vmm);
+    const uint16_t selector = (vmm->msr_star >> 32) & 0xfffc;
+
+    regs->rcx = next_ip;
+    regs->r11 = regs->rflags & ~(RFLAGS_TF | RFLAGS_RF);
+    regs->rip = vmm->msr_lstar;
+    regs->rflags = (regs->rflags & ~(vmm->msr_fmask | RFLAGS_TF | RFLAGS_RF)) | RFLAGS_ONE;
+    flat_segments(vmm_sregs(vmm), selector, (uint16_t)(selector + 8), 0);
+    vmm_dirty(vmm, KVM_SYNC_X86_REGS | KVM_SYNC_X86_SREGS);
+}
+
+void do_sysret(struct vmm *vmm)
+{
+    struct kvm_regs *regs = vmm_regs(vmm);
+    const uint16_t selector = (uint16_t)(vmm->msr_star >> 48);
+
+    regs->rip = regs->rcx;
+    regs->rflags =
+        (regs->r11 & RFLAGS_KNOWN & ~(RFLAGS_TF | RFLAGS_RF | RFLAGS_VM)) | RFLAGS_ONE;
+    flat_segments(vmm_sregs(vmm), (uint16_t)((selector + 16) | 3), (uint16_t)((selector + 8) | 3),
+                  3);
+    vmm_dirty(vmm, KVM_SYNC_X86_REGS | KVM_SYNC_X86_SREGS);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The guest's page tables, walked in software: four or five levels, 4 KiB, 2 MiB and 1 GiB pages.
+ * Tables are the guest's and may say anything; every access is checked against RAM.
+ */
+#include "kvm.h"
+
+#include <string.h>
+
+#define PTE_P    (1ull << 0)
+#define PTE_W    (1ull << 1)
+#define PTE_U    (1ull << 2)
+#define PTE_PS   (1ull << 7)
+#define PTE_NX   (1ull << 63)
+#define PTE_ADDR 0x000ffffffffff000ull
+
+#define ERROR_PRESENT 1u
+#define ERROR_USER    4u
+
+#define CR0_WP    (1ull << 16)
+#define CR4_LA57  (1ull << 12)
+#define CR4_SMEP  (1ull << 20)
+#define CR4_SMAP  (1ull << 21)
+#define EFER_NXE  (1ull << 11)
+#define RFLAGS_AC (1ull << 18)
+
+/* Whether rights allow the access (SDM vol. 3, 4.6). */
+static bool allowed(struct vmm *vmm, uint64_t rights, bool nx, enum walk_access access,
+                    unsigned cpl)
+{
+    const struct kvm_sregs *sregs = vmm_sregs(vmm);
+    const bool user_page = (rights & PTE_U) != 0;
+
+    if (cpl == 3 && !user_page)
+        return false;
+    if (access == WALK_FETCH) {
+        if (nx && (sregs->efer & EFER_NXE))
+            return false;
+        return !(cpl < 3 && user_page && (sregs->cr4 & CR4_SMEP));
+    }
+    if (cpl < 3 && user_page && (sregs->cr4 & CR4_SMAP) && !(vmm_regs(vmm)->rflags & RFLAGS_AC))
+        return false;
+    if (access == WALK_WRITE && !(rights & PTE_W))
+        return cpl < 3 && !(sregs->cr0 & CR0_WP);
+    return true;
+}
+
+bool walk(struct vmm *vmm, uint64_t linear, enum walk_access access, unsigned cpl, uint64_t *gpa,
+          uint32_t *error_code)
+{
+    const struct kvm_sregs *sregs = vmm_sregs(vmm);
+    const int levels = sregs->cr4 & CR4_LA57 ? 5 : 4;
+    uint64_t table = sregs->cr3 & PTE_ADDR, rights = PTE_W | PTE_U, entry = 0;
+    bool nx = false;
+    int shift = 12 + 9 * (levels - 1);
+
+    *error_code = (cpl == 3 ? ERROR_USER : 0) | (access == WALK_WRITE ? WALK_WRITE : 0);
+    if (access == WALK_FETCH && (sregs->efer & EFER_NXE))
+        *error_code |= WALK_FETCH;
+
+    for (;; shift -= 9) {
+        const void *slot = vmm_ram(vmm, table + (linear >> shift & 0x1ff) * 8, 8);
+
+        if (!slot)
+            return false;
+        memcpy(&entry, slot, 8);
+        if (!(entry & PTE_P))
+            return false;
+        rights &= entry;
+        nx |= (entry & PTE_NX) != 0;
+        if (shift == 12 || (shift <= 30 && (entry & PTE_PS)))
+            break;
+        table = entry & PTE_ADDR;
+    }
+    if (!allowed(vmm, rights, nx, access, cpl)) {
+        *error_code |= ERROR_PRESENT;
+        return false;
+    }
+    const uint64_t offset_mask = (1ull << shift) - 1;
+    *gpa = (entry & PTE_ADDR & ~offset_mask) | (linear & offset_mask);
+    return true;
+}
+
+static bool copy(struct vmm *vmm, uint64_t linear, uint8_t *data, size_t len, bool write)
+{
+    while (len) {
+        const size_t in_page = PAGE_BYTES - linear % PAGE_BYTES;
+        const size_t n = len < in_page ? len : in_page;
+        uint64_t gpa;
+        uint32_t error_code;
+        void *ram;
+
+        if (!walk(vmm, linear, write ? WALK_WRITE : WALK_READ, 0, &gpa, &error_code))
+            return false;
+        ram = vmm_ram(vmm, gpa, n);
+        if (!ram)
+            return false;
+        if (write)
+            memcpy(ram, data, n);
+        else
+            memcpy(data, ram, n);
+        linear += n;
+        data += n;
+        len -= n;
+    }
+    return true;
+}
+
+bool linear_read(struct vmm *vmm, uint64_t linear, void *data, size_t len)
+{
+    return copy(vmm, linear, data, len, false);
+}
+
+bool linear_write(struct vmm *vmm, uint64_t linear, const void *data, size_t len)
+{
+    /* copy() only reads data when it writes memory */
+    return copy(vmm, linear, (uint8_t *)(uintptr_t)data, len, true);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the parts of the program `vpt` share: exit codes, the result of a run, the files it leaves.
+ */
+#ifndef VMM_H
+#define VMM_H
+
+#include "ptdec.h"
+#include "vpt.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Exit codes of the program (docs/vpt.md). */
+enum exit_code {
+    EXIT_CODE_OK = 0,
+    EXIT_CODE_GUEST_FAILED = 1, /* the guest ended with a status other than 0 */
+    EXIT_CODE_USAGE = 2,
+    EXIT_CODE_FILE = 3,         /* an image or file is missing or not what it should be */
+    EXIT_CODE_HOST = 4,         /* the host lacks something: KVM, the lab's files, memory */
+    EXIT_CODE_CRASH = 5,        /* triple fault, internal error, or the source lost track */
+    EXIT_CODE_TIMEOUT = 6,
+    EXIT_CODE_MISMATCH = 7,     /* --verify: the decoded path is not the executed one */
+};
+
+/* One line on standard error, "vpt: ...". Returns code. */
+int complain(enum exit_code code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A growing array of bytes. */
+struct bytes {
+    uint8_t *data;
+    size_t len, capacity;
+};
+/* False: no memory; nothing changed. */
+bool bytes_add(struct bytes *bytes, const void *data, size_t len);
+void bytes_free(struct bytes *bytes);
+
+#define MAX_PROCESSES 16
+#define NOTE_NAME     32
+
+/* An address space that the guest gave a name (docs/guests.md, note 2). */
+struct process {
+    uint64_t cr3;
+    char name[NOTE_NAME + 1], image[NOTE_NAME + 1];
+};
+
+struct run_options {
+    const char *image;
+    const char *profile;
+    const char *append;
+    const char *trace_out, *path_out;
+    uint64_t mem_bytes;
+    unsigned timeout_s;
+    bool keep_path; /* record the executed path */
+    bool verify, lab, json;
+    bool record_only; /* inside the lab: leave files, report nothing */
+};
+
+/* What a run left behind. */
+struct run_result {
+    enum exit_code code;
+    char why[256]; /* one line, when code says that something went wrong */
+    uint32_t guest_status;
+    char backend[160];  /* which, and why */
+    struct bytes trace;   /* packet bytes as the model wrote them */
+    struct bytes handed;  /* trace bytes that the guest handed over, note 1 */
+    struct bytes path;    /* docs/trace-files.md */
+    struct process processes[MAX_PROCESSES];
+    unsigned process_count;
+    uint64_t packets, interrupts, exceptions, steps, pmis;
+    uint64_t dropped_bytes;
+    double seconds;
+};
+void run_result_free(struct run_result *result);
+
+/* ---- path.c: the executed path (docs/trace-files.md) ---- */
+
+#define PATH_CR3_MARK (0x8000ull << 48)
+
+/* Appends an instruction that ran under cr3; *last_cr3 begins as UINT64_MAX. False: no memory. */
+bool path_add(struct bytes *path, uint64_t *last_cr3, uint64_t cr3, uint64_t ip);
+
+/* ---- files.c: trace files and their sidecars ---- */
+
+/* Writes bytes to path. 0 or -errno. */
+int write_file(const char *path, const void *data, size_t len);
+/* Reads a whole file. 0 or -errno. */
+int read_file(const char *path, struct bytes *bytes);
+/* TRACE and TRACE.json, and TRACE.path (or path_file) if there is a path. 0 or -errno. */
+int trace_files_write(const char *trace, const struct run_options *options,
+                      const struct vpt_caps *caps, const struct run_result *result);
+/* Into image: what TRACE.json names. *cr3 and *mode: the start state. PTD_OK or an enum ptd_error. */
+int sidecar_load(const char *trace, struct ptd_image *image, struct run_result *result);
+/* The file `name` beside `image`. */
+void beside(const char *image, const char *name, char *path, size_t path_bytes);
+
+/* ---- report.c ---- */
+
+/*
+ * Decodes the trace, prints what was seen (or one JSON object), and with options->verify compares
+ * the decoded path with the executed one. An exit code.
+ */
+int report(const struct run_options *options, const struct vpt_caps *caps,
+           const struct run_result *result);
+
+/* ---- kvm/run.c, lab/lab.c: the backends ---- */
+
+/* Runs the image on the KVM of this machine. Fills *result, also when it returns an error. */
+void kvm_run(const struct run_options *options, const struct vpt_caps *caps,
+             struct run_result *result);
+/* Runs the image in the lab. */
+void lab_run(const struct run_options *options, struct run_result *result);
+
+/* What the KVM under us can do. */
+struct probe {
+    bool kvm, msr_exits, gp_injection, nmi, step_supervisor, step_user, breakpoints;
+    unsigned steps_per_s;
+    char why[160]; /* without kvm: why not */
+};
+void kvm_probe(struct probe *probe);
+
+/* ---- cmd-*.c: one subcommand each; argv[0] is its name ---- */
+
+int cmd_run(int argc, char **argv);
+int cmd_check(int argc, char **argv);
+int cmd_dump(int argc, char **argv);
+int cmd_decode(int argc, char **argv);
+int cmd_profiles(int argc, char **argv);
+
+#endif
