@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# libptdec: the decoder. Uses Zydis and elfutils.
+# libptdec: the decoder. Uses Zydis and elfutils; its tests use libipt as an independent witness.
 
 DECODER_SRC := $(wildcard decoder/*.c)
 DECODER_OBJ := $(DECODER_SRC:%.c=$(BUILD)/%.o)
@@ -12,10 +12,41 @@ $(LIBPTDEC): $(DECODER_OBJ)
 ALL += $(LIBPTDEC)
 
 DECODER_LIBS := -lZydis -lelf
-DECODER_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/tests/*.c))
 
-$(BUILD)/tests/decoder: $(DECODER_TEST_OBJ) $(LIBPTDEC) $(LIBVPT)
+# The unit tests, and the witness program that compares a trace of `vpt run` with the executed path.
+# libipt.c drives libipt for both.
+DECODER_WITNESS_OBJ := $(addprefix $(BUILD)/decoder/tests/,witness.o libipt.o)
+DECODER_TEST_OBJ    := $(filter-out %/witness.o,\
+    $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/tests/*.c)))
+
+$(BUILD)/tests/decoder: $(DECODER_TEST_OBJ) $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
 
+$(BUILD)/tests/witness: $(DECODER_WITNESS_OBJ) $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -lipt -ljson-c $(DECODER_LIBS)
+
 TESTS += $(BUILD)/tests/decoder
+
+# Fuzzers: the library is compiled again, with the sanitizers. The .../NAME-reproduce programs take
+# one input on stdin and need no libFuzzer.
+DECODER_FUZZ_FLAGS := -O1 -g -std=c11 -D_GNU_SOURCE -Iemulation -Idecoder \
+    -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+DECODER_FUZZ_DEPS  := $(DECODER_SRC) $(wildcard decoder/*.h) emulation/pt_packets.h
+
+$(BUILD)/fuzz/decoder-%-reproduce: decoder/fuzz/%.c decoder/fuzz/reproduce.c $(DECODER_FUZZ_DEPS)
+	@mkdir -p $(@D)
+	$(CC) $(DECODER_FUZZ_FLAGS) -o $@ $< decoder/fuzz/reproduce.c $(DECODER_SRC) $(DECODER_LIBS)
+
+$(BUILD)/fuzz/decoder-%: decoder/fuzz/%.c $(DECODER_FUZZ_DEPS)
+	@mkdir -p $(@D)
+	$(CLANG) $(DECODER_FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< $(DECODER_SRC) $(DECODER_LIBS)
+
+FUZZERS += $(BUILD)/fuzz/decoder-packets $(BUILD)/fuzz/decoder-flow
+
+$(BUILD)/bench/bin/decoder: $(BUILD)/decoder/bench/packets.o $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -lipt $(DECODER_LIBS)
+
+BENCHES += $(BUILD)/bench/bin/decoder

@@ -25,20 +25,20 @@ extern "C" {
 
 enum ptd_error {
     PTD_OK = 0,
-    PTD_END = -1,          /* no more input */
-    PTD_E_TRUNCATED = -2,  /* the input ends inside a packet */
-    PTD_E_OPCODE = -3,     /* not a packet */
-    PTD_E_PAYLOAD = -4,    /* a packet with a reserved encoding */
-    PTD_E_NOSYNC = -5,     /* no PSB */
-    PTD_E_NOMAP = -6,      /* no code known at an address */
-    PTD_E_INSN = -7,       /* bytes that are not an instruction */
-    PTD_E_MISMATCH = -8,   /* packets and code contradict each other */
-    PTD_E_RETSTACK = -9,   /* a compressed RET without its CALL */
-    PTD_E_LOOP = -10,      /* an endless loop of direct branches */
+    PTD_END = -1,         /* no more input */
+    PTD_E_TRUNCATED = -2, /* the input ends inside a packet */
+    PTD_E_OPCODE = -3,    /* not a packet */
+    PTD_E_PAYLOAD = -4,   /* a packet with a reserved encoding */
+    PTD_E_NOSYNC = -5,    /* no PSB */
+    PTD_E_NOMAP = -6,     /* no code known at an address */
+    PTD_E_INSN = -7,      /* bytes that are not an instruction */
+    PTD_E_MISMATCH = -8,  /* packets and code contradict each other */
+    PTD_E_RETSTACK = -9,  /* a compressed RET without its CALL */
+    PTD_E_LOOP = -10,     /* an endless loop of direct branches */
     PTD_E_NOMEM = -11,
-    PTD_E_IO = -12,        /* a file cannot be read */
-    PTD_E_FORMAT = -13,    /* a file is not what it should be */
-    PTD_E_ARG = -14,       /* an argument is out of range */
+    PTD_E_IO = -12,     /* a file cannot be read */
+    PTD_E_FORMAT = -13, /* a file is not what it should be */
+    PTD_E_ARG = -14,    /* an argument is out of range */
 };
 
 /* A static sentence for an enum ptd_error. */
@@ -46,6 +46,7 @@ const char *ptd_strerror(int error);
 
 /* ---- Packets ------------------------------------------------------------------------------ */
 
+/* clang-format off */
 enum ptd_packet_type {
     PTD_PAD, PTD_PSB, PTD_PSBEND, PTD_TNT, PTD_TIP, PTD_TIP_PGE, PTD_TIP_PGD, PTD_FUP,
     PTD_PIP, PTD_MODE_EXEC, PTD_MODE_TSX, PTD_TRACESTOP, PTD_CBR, PTD_TSC, PTD_MTC, PTD_TMA,
@@ -53,11 +54,12 @@ enum ptd_packet_type {
     PTD_BBP, PTD_BIP, PTD_BEP, PTD_CFE, PTD_EVD,
     PTD_PACKET_TYPES
 };
+/* clang-format on */
 
 /* One packet. Fields that a packet does not have are not set. */
 struct ptd_packet {
-    uint64_t offset;      /* of its first byte in the buffer */
-    uint8_t type;         /* enum ptd_packet_type */
+    uint64_t offset; /* of its first byte in the buffer */
+    uint8_t type;    /* enum ptd_packet_type */
     uint8_t size_bytes;
     union {
         struct {
@@ -68,7 +70,7 @@ struct ptd_packet {
         struct {
             uint64_t payload; /* as in the packet, not yet sign-extended or completed */
             uint8_t ip_bytes; /* the IPBytes field, Table 33-18; 0: suppressed */
-        } ip;             /* TIP, TIP.PGE, TIP.PGD, FUP */
+        } ip;                 /* TIP, TIP.PGE, TIP.PGD, FUP */
         struct {
             uint64_t cr3; /* CR3[51:5] in place */
             bool nr;      /* VMX non-root */
@@ -79,21 +81,21 @@ struct ptd_packet {
         struct {
             bool in_tx, abort;
         } mode_tsx;
-        uint64_t tsc;         /* 56 bits */
-        uint8_t mtc;          /* CTC[N+7:N] */
+        uint64_t tsc; /* 56 bits */
+        uint8_t mtc;  /* CTC[N+7:N] */
         struct {
             uint16_t ctc, fast; /* fast: 9 bits */
         } tma;
         uint64_t cyc;
         uint8_t cbr;
-        uint64_t vmcs;        /* VMCS pointer [51:12] in place */
+        uint64_t vmcs; /* VMCS pointer [51:12] in place */
         uint64_t mnt;
         struct {
             uint64_t payload;
             uint8_t payload_bytes; /* 4 or 8 */
             bool ip;               /* a FUP follows */
         } ptw;
-        bool exstop_ip;       /* a FUP follows */
+        bool exstop_ip; /* a FUP follows */
         struct {
             uint8_t hints, ext;
         } mwait;
@@ -112,10 +114,10 @@ struct ptd_packet {
             uint64_t payload;
             uint8_t id;
         } bip;
-        bool bep_ip;          /* a FUP follows */
+        bool bep_ip; /* a FUP follows */
         struct {
             uint8_t type, vector;
-            bool ip;          /* a stand-alone FUP follows */
+            bool ip; /* a stand-alone FUP follows */
         } cfe;
         struct {
             uint64_t payload;
@@ -132,7 +134,7 @@ struct ptd_packets {
 
 /* Starts at the first byte of the buffer, which must be a packet's (else ptd_packets_sync()). */
 void ptd_packets_init(struct ptd_packets *packets, const void *bytes, size_t len_bytes);
-/* Moves to the next PSB at or after the current position. PTD_OK or PTD_E_NOSYNC (then at the end). */
+/* Moves to the next PSB at or after the current position. PTD_OK; PTD_E_NOSYNC: now at the end. */
 int ptd_packets_sync(struct ptd_packets *packets);
 /* Moves to an offset (a packet's first byte), outside any block. PTD_OK or PTD_E_ARG. */
 int ptd_packets_seek(struct ptd_packets *packets, uint64_t offset);
@@ -161,16 +163,16 @@ enum ptd_mode { PTD_MODE_16, PTD_MODE_32, PTD_MODE_64 };
 /* What an instruction means to a trace (Table 33-1 and the bindings of 33.4.2). */
 enum ptd_insn_class {
     PTD_INSN_OTHER,
-    PTD_INSN_COND,          /* Jcc, J*CXZ, LOOP* */
+    PTD_INSN_COND, /* Jcc, J*CXZ, LOOP* */
     PTD_INSN_JMP_DIRECT,
     PTD_INSN_CALL_DIRECT,
     PTD_INSN_JMP_INDIRECT,
     PTD_INSN_CALL_INDIRECT,
-    PTD_INSN_RET,           /* near */
-    PTD_INSN_FAR,           /* far JMP, CALL, RET; SYSCALL, SYSRET, SYSENTER, SYSEXIT */
+    PTD_INSN_RET, /* near */
+    PTD_INSN_FAR, /* far JMP, CALL, RET; SYSCALL, SYSRET, SYSENTER, SYSEXIT, UIRET, RSM */
     PTD_INSN_IRET,
-    PTD_INSN_INT,           /* INT n, INT3, INT1, INTO */
-    PTD_INSN_VMENTRY,       /* VMLAUNCH, VMRESUME */
+    PTD_INSN_INT,     /* INT n, INT3, INT1, INTO */
+    PTD_INSN_VMENTRY, /* VMLAUNCH, VMRESUME */
     PTD_INSN_VMPTRLD,
     PTD_INSN_MOV_CR3,
     PTD_INSN_PTWRITE,
@@ -178,10 +180,11 @@ enum ptd_insn_class {
 
 struct ptd_insn {
     uint64_t ip;
-    uint64_t target;    /* of direct branches */
-    uint8_t class;      /* enum ptd_insn_class */
+    uint64_t target; /* of direct branches */
+    uint8_t class;   /* enum ptd_insn_class */
     uint8_t size_bytes;
-    bool far_return;    /* IRET, far RET, SYSRET, SYSEXIT */
+    bool far_return; /* IRET, far RET, SYSRET, SYSEXIT, UIRET, RSM */
+    bool optional;   /* INTO: nothing happens unless RFLAGS.OF is 1 */
 };
 
 /*
@@ -203,7 +206,10 @@ struct ptd_image;
 
 struct ptd_image *ptd_image_new(void); /* NULL: no memory */
 void ptd_image_free(struct ptd_image *image);
-/* Bytes at vaddr; they are copied. A later addition hides an earlier one. PTD_OK, _NOMEM, _ARG. */
+/*
+ * Bytes at vaddr; they are copied. A later addition hides an earlier one, and its symbols. name, if
+ * not NULL, is the symbol of the whole range. PTD_OK, _NOMEM, _ARG.
+ */
 int ptd_image_add_bytes(struct ptd_image *image, const char *name, uint64_t vaddr,
                         const void *bytes, size_t len_bytes, uint64_t cr3);
 /*
@@ -228,46 +234,51 @@ const char *ptd_image_symbol(const struct ptd_image *image, uint64_t cr3, uint64
 
 struct ptd_flow;
 
+/* config may be NULL: 64-bit, CR3 0, begin at the first PSB. */
 struct ptd_flow_config {
-    enum ptd_mode mode;   /* until the first MODE.Exec */
-    uint64_t cr3;         /* until the first PIP */
-    bool at_start;        /* begin at the first byte (a start state) instead of the first PSB */
+    enum ptd_mode mode; /* until the first MODE.Exec */
+    uint64_t cr3;       /* until the first PIP */
+    bool at_start;      /* begin at the first byte (a start state) instead of the first PSB */
 };
 
 enum ptd_item_type {
-    PTD_ITEM_BLOCK,       /* instructions that ran one after the other */
-    PTD_ITEM_ENABLED,     /* .to: tracing begins here */
-    PTD_ITEM_DISABLED,    /* .to if has_to; .from if asynchronous (a FUP came first) */
-    PTD_ITEM_ASYNC,       /* interrupt, exception, software interrupt: .from, .to */
-    PTD_ITEM_CR3,         /* a PIP: .value is the CR3, .nr */
-    PTD_ITEM_MODE,        /* MODE.Exec: .value is the enum ptd_mode */
-    PTD_ITEM_TSX,         /* MODE.TSX: .value bit 0 InTX, bit 1 abort */
-    PTD_ITEM_STOP,        /* TraceStop */
-    PTD_ITEM_OVERFLOW,    /* OVF; .to if has_to */
-    PTD_ITEM_TSC,         /* .value */
-    PTD_ITEM_CBR,         /* .value */
-    PTD_ITEM_PTWRITE,     /* .value; .from if has_from */
-    PTD_ITEM_VMCS,        /* .value */
-    PTD_ITEM_PSB,         /* a synchronisation point; .to if PSB+ has a FUP */
-    PTD_ITEM_PACKET,      /* any other packet that is no part of the flow: .packet */
-    PTD_ITEM_ERROR,       /* .error; decoding goes on at the next PSB, .value bytes were lost */
+    PTD_ITEM_BLOCK,    /* instructions that ran one after the other, and stand so in memory */
+    PTD_ITEM_ENABLED,  /* .to: tracing begins here */
+    PTD_ITEM_DISABLED, /* .to if has_to; .from if has_from: asynchronous, a FUP came first */
+    PTD_ITEM_ASYNC,    /* interrupt, exception, software interrupt: .from, .to */
+    PTD_ITEM_CR3,      /* a PIP: .value is the CR3, .nr */
+    PTD_ITEM_MODE,     /* MODE.Exec: .value is the enum ptd_mode */
+    PTD_ITEM_TSX,      /* MODE.TSX: .value bit 0 InTX, bit 1 abort */
+    PTD_ITEM_STOP,     /* TraceStop */
+    PTD_ITEM_OVERFLOW, /* OVF; .to if has_to */
+    PTD_ITEM_TSC,      /* .value */
+    PTD_ITEM_CBR,      /* .value */
+    PTD_ITEM_PTWRITE,  /* .value, .packet; .from if has_from */
+    PTD_ITEM_VMCS,     /* .value */
+    PTD_ITEM_PSB,      /* a synchronisation point; .to if PSB+ has a FUP */
+    PTD_ITEM_PACKET,   /* a packet that is no part of the flow: .packet; .from if has_from */
+    PTD_ITEM_ERROR,    /* .error; decoding goes on at the next PSB, .value bytes were lost */
 };
 
-/* What happened next. The fields that each type fills are named above. */
+/*
+ * What happened next. The fields that each type fills are named above. An instruction that a FUP
+ * names (a fault, INT n, the WRMSR that stops tracing) has not executed: it is in no block.
+ * State (CR3, MODE, TSX, VMCS) follows the transfer that changes it and holds from its target on.
+ */
 struct ptd_item {
-    uint8_t type;          /* enum ptd_item_type */
+    uint8_t type; /* enum ptd_item_type */
     bool has_from, has_to, nr;
-    uint64_t offset;       /* in the trace: of the packet, or of the next packet for a block */
-    uint64_t cr3;          /* in force (of a PTD_ITEM_BLOCK: of its instructions) */
+    uint64_t offset; /* in the trace: of the packet, or of the next packet for a block */
+    uint64_t cr3;    /* in force (of a PTD_ITEM_BLOCK: of its instructions) */
     uint64_t from, to, value;
-    int error;             /* enum ptd_error */
+    int error; /* enum ptd_error */
     /* PTD_ITEM_BLOCK */
-    uint64_t ip;           /* first instruction */
-    uint64_t last_ip;      /* last instruction */
-    uint32_t insns;        /* how many; >= 1 */
-    uint8_t mode;          /* enum ptd_mode */
-    uint8_t last_class;    /* enum ptd_insn_class of the last instruction */
-    bool taken;            /* the last instruction is PTD_INSN_COND and was taken */
+    uint64_t ip;        /* first instruction */
+    uint64_t last_ip;   /* last instruction */
+    uint32_t insns;     /* how many; >= 1 */
+    uint8_t mode;       /* enum ptd_mode */
+    uint8_t last_class; /* enum ptd_insn_class of the last instruction */
+    bool taken;         /* the last instruction is PTD_INSN_COND and was taken */
     struct ptd_packet packet;
 };
 

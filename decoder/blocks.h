@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Blocks of code: instructions one behind the other up to one that matters to a trace. A cache
+ * spares decoding them again.
+ */
+#ifndef PTD_BLOCKS_H
+#define PTD_BLOCKS_H
+
+#include "ptdec.h"
+
+struct block {
+    uint64_t ip, cr3; /* with mode, what it is found by */
+    uint64_t last_ip; /* of the last instruction */
+    uint64_t next_ip; /* behind it */
+    uint64_t target;  /* if it is a direct branch */
+    uint32_t insns;   /* 0: a free place in the cache */
+    uint8_t mode, last_class;
+    bool optional; /* the last instruction is an INTO */
+};
+
+struct blocks {
+    const struct ptd_image *image;
+    struct block *table; /* open addressing, room is a power of two */
+    size_t room, count;
+};
+
+void ptd_blocks_init(struct blocks *blocks, const struct ptd_image *image);
+void ptd_blocks_free(struct blocks *blocks);
+/*
+ * The block at ip; valid until the next call. Its last instruction is of a class other than
+ * PTD_INSN_OTHER unless code or patience ends there. PTD_OK, _NOMAP, _INSN, _NOMEM.
+ */
+int ptd_blocks_get(struct blocks *blocks, uint64_t cr3, enum ptd_mode mode, uint64_t ip,
+                   const struct block **block);
+/*
+ * The part of a block in front of stop_ip, which is in (ip, last_ip]. PTD_OK, or PTD_E_MISMATCH if
+ * no instruction begins at stop_ip.
+ */
+int ptd_blocks_cut(const struct blocks *blocks, const struct block *block, uint64_t stop_ip,
+                   struct block *part);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside the flow decoder, which has two halves.
+ *
+ *   flow.c  reads packets until it knows what comes next: TNT bits, or something to bind
+ *   walk.c  walks over code until it has used that up
+ *
+ * Only when no TNT bit is left does the next packet matter (33.4.2.1), except that deferred TIPs
+ * stand behind TNT bits that are younger than they are (33.4.2.3).
+ */
+#ifndef PTD_FLOW_H
+#define PTD_FLOW_H
+
+#include "blocks.h"
+
+#define RET_STACK    64u /* 33.4.2.2 */
+#define ITEMS_A_STEP 16u
+
+/* What the next packets bind to (33.4.1). */
+enum bind_kind {
+    BIND_NONE,
+    BIND_TIP,   /* the next transfer that takes a TIP goes to .to */
+    BIND_PGD,   /* the next instruction that can has PacketEn cleared; .to if has_to */
+    BIND_ASYNC, /* event in front of the instruction at .ip; then .end */
+    BIND_MARK,  /* stand-alone FUP: nothing but the place .ip of what is pending */
+    BIND_PSB,   /* PSB+ in front of the instruction at .ip; not read yet */
+    BIND_PIP,   /* the next MOV CR3 or far transfer (33.4.2.7) */
+    BIND_VMCS,  /* the next VMPTRLD or VM entry (33.4.2.15) */
+    BIND_PTW,   /* the next PTWRITE; at .ip if has_ip */
+};
+
+enum bind_end { END_NOWHERE, END_TIP, END_PGD };
+
+struct bind {
+    uint8_t kind, end;
+    bool ready; /* every packet of it was read */
+    bool has_ip, has_to;
+    uint64_t offset; /* of its first packet */
+    uint64_t ip, to;
+    /* State that changes at the end of it. */
+    bool has_cr3, has_vmcs, has_mode, has_tsx;
+    bool nr;
+    uint8_t mode, tsx;
+    uint64_t cr3, vmcs;
+    /* A packet that waits for its FUP, or was given it. */
+    bool has_packet;
+    struct ptd_packet packet;
+};
+
+struct ptd_flow {
+    struct ptd_packets packets;
+    struct blocks blocks;
+
+    uint64_t ip; /* of the next instruction, while tracing */
+    uint64_t last_ip;
+    uint64_t cr3, vmcs;
+    bool nr;
+    uint8_t mode, tsx;
+    bool tracing;
+
+    uint64_t tnt_bits;
+    unsigned tnt_count;
+    struct bind bind;
+    bool deferred;   /* at an indirect branch whose TIP stands behind the TNT bits */
+    bool at_mov_cr3; /* nothing was walked since a PIP was bound to a MOV CR3 */
+    bool overflowed; /* a FUP may follow that says where tracing goes on */
+    bool in_psb;
+    bool fresh; /* state is unknown: PSB+ tells it for the first time */
+    bool psb_has_ip;
+    bool ended;
+    uint64_t psb_ip;
+
+    uint64_t ret_stack[RET_STACK];
+    unsigned ret_top, ret_count;
+
+    /* Loop detection (Brent): blocks walked since the mark, all without a packet. */
+    uint64_t loop_mark;
+    uint64_t loop_steps, loop_limit;
+
+    struct ptd_item items[ITEMS_A_STEP];
+    unsigned item_next, item_count;
+};
+
+/* A new item, all fields zero but type, offset, cr3 and mode. */
+struct ptd_item *ptd_flow_push(struct ptd_flow *flow, enum ptd_item_type type, uint64_t offset);
+/* Reports an error and goes to the next PSB at or behind offset. */
+void ptd_flow_fail(struct ptd_flow *flow, int error, uint64_t offset);
+/* Applies the pending state of flow->bind, reports it and clears the bind. */
+void ptd_flow_settle(struct ptd_flow *flow);
+/* Reports and enters the PSB+ that stands next in the trace. */
+void ptd_flow_enter_psb(struct ptd_flow *flow);
+/* Reports a packet that binds to ip, if any, but is no part of the flow. */
+void ptd_flow_push_packet(struct ptd_flow *flow, const struct ptd_packet *packet,
+                          const uint64_t *ip);
+void ptd_flow_reset_loop(struct ptd_flow *flow);
+/* Walks one block, or binds what flow->bind holds. Tracing, and either TNT bits or the bind are
+ * there. */
+void ptd_flow_walk(struct ptd_flow *flow);
+
+#endif

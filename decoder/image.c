@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Code and symbols of address spaces. Each address space keeps disjoint segments in ascending order
+ * (an addition cuts what it hides), so that both lookups are binary searches.
+ *
+ * A PIP says which address space runs (SDM 33.4.2.7).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "image.h"
+
+#define CR3_ADDRESS_BITS 0x000ffffffffff000u
+
+/* Ranges are [first, last]: the last byte of the address space can be in one. */
+struct segment {
+    uint64_t first, last;
+    const uint8_t *bytes;
+};
+
+struct symbol {
+    uint64_t first, last; /* last < first: size unknown */
+    char *name;
+    uint8_t rank;
+};
+
+struct space {
+    uint64_t cr3;
+    struct segment *segments;
+    size_t segment_count, segment_room;
+    struct symbol *symbols;
+    size_t symbol_count, symbol_room;
+};
+
+struct ptd_image {
+    struct space *spaces; /* ascending; PTD_ANY_CR3 is the last */
+    size_t space_count, space_room;
+    void **owned; /* to be freed: code and names */
+    size_t owned_count, owned_room;
+};
+
+/* Room for one more element. */
+static bool grow(void **array, size_t *room, size_t count, size_t element_bytes)
+{
+    if (count < *room)
+        return true;
+
+    const size_t new_room = *room ? *room * 2 : 8;
+    void *const bigger = reallocarray(*array, new_room, element_bytes);
+
+    if (!bigger)
+        return false;
+    *array = bigger;
+    *room = new_room;
+    return true;
+}
+
+static bool own(struct ptd_image *image, void *memory)
+{
+    if (!grow((void **)&image->owned, &image->owned_room, image->owned_count,
+              sizeof(*image->owned)))
+        return false;
+    image->owned[image->owned_count++] = memory;
+    return true;
+}
+
+struct ptd_image *ptd_image_new(void)
+{
+    return calloc(1, sizeof(struct ptd_image));
+}
+
+void ptd_image_free(struct ptd_image *image)
+{
+    if (!image)
+        return;
+    for (size_t i = 0; i < image->space_count; i++) {
+        free(image->spaces[i].segments);
+        free(image->spaces[i].symbols);
+    }
+    for (size_t i = 0; i < image->owned_count; i++)
+        free(image->owned[i]);
+    free(image->spaces);
+    free(image->owned);
+    free(image);
+}
+
+/* ---- Address spaces ---- */
+
+static uint64_t space_key(uint64_t cr3)
+{
+    return cr3 == PTD_ANY_CR3 ? cr3 : cr3 & CR3_ADDRESS_BITS;
+}
+
+/* Index of the first space whose CR3 is not below key. */
+static size_t space_index(const struct ptd_image *image, uint64_t key)
+{
+    size_t low = 0, high = image->space_count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (image->spaces[middle].cr3 < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct space *find_space(const struct ptd_image *image, uint64_t cr3)
+{
+    const uint64_t key = space_key(cr3);
+    const size_t index = space_index(image, key);
+
+    if (index == image->space_count || image->spaces[index].cr3 != key)
+        return NULL;
+    return &image->spaces[index];
+}
+
+static struct space *get_space(struct ptd_image *image, uint64_t cr3)
+{
+    struct space *const found = find_space(image, cr3);
+
+    if (found)
+        return found;
+    if (!grow((void **)&image->spaces, &image->space_room, image->space_count,
+              sizeof(*image->spaces)))
+        return NULL;
+
+    const uint64_t key = space_key(cr3);
+    const size_t index = space_index(image, key);
+    struct space *const space = &image->spaces[index];
+
+    memmove(space + 1, space, (image->space_count - index) * sizeof(*space));
+    image->space_count++;
+    memset(space, 0, sizeof(*space));
+    space->cr3 = key;
+    return space;
+}
+
+/* ---- Segments ---- */
+
+/* Index of the first segment that ends at or above vaddr. */
+static size_t segment_index(const struct space *space, uint64_t vaddr)
+{
+    size_t low = 0, high = space->segment_count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (space->segments[middle].last < vaddr)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void insert_segment(struct space *space, size_t index, struct segment segment)
+{
+    struct segment *const at = &space->segments[index];
+
+    memmove(at + 1, at, (space->segment_count - index) * sizeof(*at));
+    *at = segment;
+    space->segment_count++;
+}
+
+/* Cuts [first, last] out of the segments. Room for one more segment is there. */
+static void hide_segments(struct space *space, uint64_t first, uint64_t last)
+{
+    size_t i = segment_index(space, first);
+
+    if (i < space->segment_count && space->segments[i].first < first) {
+        struct segment *const left = &space->segments[i];
+        const struct segment whole = *left;
+
+        left->last = first - 1;
+        i++;
+        if (whole.last > last) {
+            const struct segment right = {last + 1, whole.last,
+                                          whole.bytes + (last + 1 - whole.first)};
+
+            insert_segment(space, i, right);
+            return;
+        }
+    }
+
+    size_t end = i;
+
+    while (end < space->segment_count && space->segments[end].last <= last)
+        end++;
+    memmove(&space->segments[i], &space->segments[end],
+            (space->segment_count - end) * sizeof(*space->segments));
+    space->segment_count -= end - i;
+    if (i < space->segment_count && space->segments[i].first <= last) {
+        struct segment *const right = &space->segments[i];
+
+        right->bytes += last + 1 - right->first;
+        right->first = last + 1;
+    }
+}
+
+static void hide_symbols(struct space *space, uint64_t first, uint64_t last)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < space->symbol_count; i++)
+        if (space->symbols[i].first < first || space->symbols[i].first > last)
+            space->symbols[kept++] = space->symbols[i];
+    space->symbol_count = kept;
+}
+
+int ptd_image_add_owned(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes, size_t len_bytes,
+                        uint64_t cr3)
+{
+    if (len_bytes == 0) {
+        free(bytes);
+        return PTD_OK;
+    }
+
+    const uint64_t last = vaddr + (len_bytes - 1);
+
+    if (last < vaddr) {
+        free(bytes);
+        return PTD_E_ARG;
+    }
+    if (!own(image, bytes)) {
+        free(bytes);
+        return PTD_E_NOMEM;
+    }
+
+    struct space *const space = get_space(image, cr3);
+
+    /* Two more at most: the right part of one that is split, and the new one. */
+    if (!space || !grow((void **)&space->segments, &space->segment_room, space->segment_count + 1,
+                        sizeof(*space->segments)))
+        return PTD_E_NOMEM;
+    hide_segments(space, vaddr, last);
+    hide_symbols(space, vaddr, last);
+    insert_segment(space, segment_index(space, vaddr), (struct segment){vaddr, last, bytes});
+    return PTD_OK;
+}
+
+int ptd_image_add_bytes(struct ptd_image *image, const char *name, uint64_t vaddr,
+                        const void *bytes, size_t len_bytes, uint64_t cr3)
+{
+    if (!bytes || len_bytes == 0)
+        return PTD_E_ARG;
+
+    uint8_t *const copy = malloc(len_bytes);
+
+    if (!copy)
+        return PTD_E_NOMEM;
+    memcpy(copy, bytes, len_bytes);
+
+    int status = ptd_image_add_owned(image, vaddr, copy, len_bytes, cr3);
+
+    if (status == PTD_OK && name)
+        status = ptd_image_add_symbol(image, name, vaddr, len_bytes, SYMBOL_LOCAL, cr3);
+    ptd_image_sort_symbols(image, cr3);
+    return status;
+}
+
+static const struct segment *find_segment(const struct space *space, uint64_t vaddr)
+{
+    if (!space)
+        return NULL;
+
+    const size_t i = segment_index(space, vaddr);
+
+    if (i == space->segment_count || space->segments[i].first > vaddr)
+        return NULL;
+    return &space->segments[i];
+}
+
+int ptd_image_find(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
+                   const uint8_t **bytes, size_t *len_bytes)
+{
+    const struct space *const any = find_space(image, PTD_ANY_CR3);
+    const struct space *const space = cr3 == PTD_ANY_CR3 ? any : find_space(image, cr3);
+    const struct segment *segment = find_segment(space, vaddr);
+    uint64_t last;
+
+    if (segment) {
+        last = segment->last;
+    } else {
+        segment = find_segment(any, vaddr);
+        if (!segment)
+            return PTD_E_NOMAP;
+        last = segment->last;
+        /* Up to where the address space has something of its own. */
+        const size_t next = space ? segment_index(space, vaddr) : 0;
+
+        if (space && next < space->segment_count && space->segments[next].first <= last)
+            last = space->segments[next].first - 1;
+    }
+    *bytes = segment->bytes + (vaddr - segment->first);
+    *len_bytes = last - vaddr == SIZE_MAX ? SIZE_MAX : (size_t)(last - vaddr) + 1;
+    return PTD_OK;
+}
+
+/* ---- Symbols ---- */
+
+int ptd_image_add_symbol(struct ptd_image *image, const char *name, uint64_t vaddr,
+                         uint64_t size_bytes, enum symbol_rank rank, uint64_t cr3)
+{
+    struct space *const space = get_space(image, cr3);
+
+    if (!space || !grow((void **)&space->symbols, &space->symbol_room, space->symbol_count,
+                        sizeof(*space->symbols)))
+        return PTD_E_NOMEM;
+
+    char *const copy = strdup(name);
+
+    if (!copy || !own(image, copy)) {
+        free(copy);
+        return PTD_E_NOMEM;
+    }
+
+    uint64_t last = vaddr + size_bytes - 1;
+
+    if (size_bytes == 0)
+        last = vaddr - 1;
+    else if (last < vaddr)
+        last = UINT64_MAX;
+    space->symbols[space->symbol_count++] = (struct symbol){
+        .first = vaddr,
+        .last = last,
+        .name = copy,
+        .rank = (uint8_t)rank,
+    };
+    return PTD_OK;
+}
+
+static bool sized(const struct symbol *symbol)
+{
+    return symbol->last >= symbol->first;
+}
+
+/* By address; in front stands the one to keep of those at one address. */
+static int compare_symbols(const void *left, const void *right)
+{
+    const struct symbol *const a = left, *const b = right;
+
+    if (a->first != b->first)
+        return a->first < b->first ? -1 : 1;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    if (sized(a) != sized(b))
+        return sized(a) ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+/* Drops second names, and labels inside functions. */
+void ptd_image_sort_symbols(struct ptd_image *image, uint64_t cr3)
+{
+    struct space *const space = find_space(image, cr3);
+
+    if (!space || space->symbol_count == 0)
+        return;
+    qsort(space->symbols, space->symbol_count, sizeof(*space->symbols), compare_symbols);
+
+    const struct symbol *function = NULL; /* the last one whose size is known */
+    size_t kept = 0;
+
+    for (size_t i = 0; i < space->symbol_count; i++) {
+        const struct symbol symbol = space->symbols[i];
+
+        if (kept > 0 && space->symbols[kept - 1].first == symbol.first)
+            continue;
+        if (symbol.rank == SYMBOL_LABEL && function && symbol.first <= function->last)
+            continue;
+        space->symbols[kept] = symbol;
+        if (sized(&symbol))
+            function = &space->symbols[kept];
+        kept++;
+    }
+    space->symbol_count = kept;
+}
+
+static const struct symbol *find_symbol(const struct space *space, uint64_t vaddr)
+{
+    size_t low = 0, high = space ? space->symbol_count : 0;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (space->symbols[middle].first <= vaddr)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0)
+        return NULL;
+
+    const struct symbol *const symbol = &space->symbols[low - 1];
+
+    return sized(symbol) && symbol->last < vaddr ? NULL : symbol;
+}
+
+const char *ptd_image_symbol(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
+                             uint64_t *offset)
+{
+    const struct space *space = find_space(image, cr3);
+
+    /* The address space that gives the code gives the symbol. */
+    if (!find_segment(space, vaddr))
+        space = find_space(image, PTD_ANY_CR3);
+    if (!find_segment(space, vaddr))
+        return NULL;
+
+    const struct symbol *const symbol = find_symbol(space, vaddr);
+
+    if (!symbol)
+        return NULL;
+    if (offset)
+        *offset = vaddr - symbol->first;
+    return symbol->name;
+}

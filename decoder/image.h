@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside the image: what the reader of ELF files needs of it. */
+#ifndef PTD_IMAGE_H
+#define PTD_IMAGE_H
+
+#include "ptdec.h"
+
+/* The lower rank wins among symbols of one address. */
+enum symbol_rank { SYMBOL_GLOBAL, SYMBOL_WEAK, SYMBOL_LOCAL, SYMBOL_LABEL };
+
+/* Takes bytes (from malloc) over, also on failure. len_bytes may be 0. */
+int ptd_image_add_owned(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes, size_t len_bytes,
+                        uint64_t cr3);
+/* size_bytes 0: unknown. Call ptd_image_sort_symbols() after the last one. */
+int ptd_image_add_symbol(struct ptd_image *image, const char *name, uint64_t vaddr,
+                         uint64_t size_bytes, enum symbol_rank rank, uint64_t cr3);
+void ptd_image_sort_symbols(struct ptd_image *image, uint64_t cr3);
+
+#endif

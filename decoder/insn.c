@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What one instruction means to a trace: its length, its class (Table 33-1 and the instructions
+ * that 33.4.2.7, 33.4.2.15 and 33.4.2.21 bind packets to) and the target of a direct branch.
+ *
+ * Zydis finds length and mnemonic; its minimal mode decodes no operands and is all that is needed.
+ */
+#include <string.h>
+
+#include <Zydis/Zydis.h>
+
+#include "ptdec.h"
+
+#define MAX_INSN_BYTES 15u
+
+/* ModRM.reg of opcode FF, and of the far forms. */
+#define REG_CALL_FAR 3
+#define REG_JMP_FAR  5
+
+/* Opcodes of the far forms that share a mnemonic with near ones. */
+#define OP_CALL_FAR_IMM  0x9a
+#define OP_JMP_FAR_IMM   0xea
+#define OP_RET_FAR       0xcb
+#define OP_RET_FAR_IMM   0xca
+#define OP_MOV_TO_CR     0x22 /* after 0F */
+#define CONTROL_REGISTER 3
+
+static bool init_decoder(enum ptd_mode mode, ZydisDecoder *decoder)
+{
+    switch (mode) {
+    case PTD_MODE_64:
+        return ZYAN_SUCCESS(
+            ZydisDecoderInit(decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64));
+    case PTD_MODE_32:
+        return ZYAN_SUCCESS(
+            ZydisDecoderInit(decoder, ZYDIS_MACHINE_MODE_LEGACY_32, ZYDIS_STACK_WIDTH_32));
+    case PTD_MODE_16:
+        return ZYAN_SUCCESS(
+            ZydisDecoderInit(decoder, ZYDIS_MACHINE_MODE_LEGACY_16, ZYDIS_STACK_WIDTH_16));
+    }
+    return false;
+}
+
+static bool is_direct(const ZydisDecodedInstruction *decoded)
+{
+    return decoded->raw.imm[0].is_relative;
+}
+
+static enum ptd_insn_class classify_call(const ZydisDecodedInstruction *decoded)
+{
+    if (is_direct(decoded))
+        return PTD_INSN_CALL_DIRECT;
+    if (decoded->opcode == OP_CALL_FAR_IMM || decoded->raw.modrm.reg == REG_CALL_FAR)
+        return PTD_INSN_FAR;
+    return PTD_INSN_CALL_INDIRECT;
+}
+
+static enum ptd_insn_class classify_jmp(const ZydisDecodedInstruction *decoded)
+{
+    if (is_direct(decoded))
+        return PTD_INSN_JMP_DIRECT;
+    if (decoded->opcode == OP_JMP_FAR_IMM || decoded->raw.modrm.reg == REG_JMP_FAR)
+        return PTD_INSN_FAR;
+    return PTD_INSN_JMP_INDIRECT;
+}
+
+static bool is_far_ret(const ZydisDecodedInstruction *decoded)
+{
+    return decoded->opcode == OP_RET_FAR || decoded->opcode == OP_RET_FAR_IMM;
+}
+
+static bool is_mov_cr3(const ZydisDecodedInstruction *decoded)
+{
+    return decoded->opcode_map == ZYDIS_OPCODE_MAP_0F && decoded->opcode == OP_MOV_TO_CR &&
+           decoded->raw.modrm.reg == CONTROL_REGISTER && !decoded->raw.rex.R;
+}
+
+static void classify(const ZydisDecodedInstruction *decoded, struct ptd_insn *insn)
+{
+    switch (decoded->mnemonic) {
+    case ZYDIS_MNEMONIC_JB:
+    case ZYDIS_MNEMONIC_JBE:
+    case ZYDIS_MNEMONIC_JCXZ:
+    case ZYDIS_MNEMONIC_JECXZ:
+    case ZYDIS_MNEMONIC_JL:
+    case ZYDIS_MNEMONIC_JLE:
+    case ZYDIS_MNEMONIC_JNB:
+    case ZYDIS_MNEMONIC_JNBE:
+    case ZYDIS_MNEMONIC_JNL:
+    case ZYDIS_MNEMONIC_JNLE:
+    case ZYDIS_MNEMONIC_JNO:
+    case ZYDIS_MNEMONIC_JNP:
+    case ZYDIS_MNEMONIC_JNS:
+    case ZYDIS_MNEMONIC_JNZ:
+    case ZYDIS_MNEMONIC_JO:
+    case ZYDIS_MNEMONIC_JP:
+    case ZYDIS_MNEMONIC_JRCXZ:
+    case ZYDIS_MNEMONIC_JS:
+    case ZYDIS_MNEMONIC_JZ:
+    case ZYDIS_MNEMONIC_LOOP:
+    case ZYDIS_MNEMONIC_LOOPE:
+    case ZYDIS_MNEMONIC_LOOPNE:
+        insn->class = PTD_INSN_COND;
+        break;
+    case ZYDIS_MNEMONIC_CALL:
+        insn->class = (uint8_t)classify_call(decoded);
+        break;
+    case ZYDIS_MNEMONIC_JMP:
+        insn->class = (uint8_t)classify_jmp(decoded);
+        break;
+    case ZYDIS_MNEMONIC_RET:
+        insn->far_return = is_far_ret(decoded);
+        insn->class = insn->far_return ? PTD_INSN_FAR : PTD_INSN_RET;
+        break;
+    case ZYDIS_MNEMONIC_SYSCALL:
+    case ZYDIS_MNEMONIC_SYSENTER:
+        insn->class = PTD_INSN_FAR;
+        break;
+    case ZYDIS_MNEMONIC_SYSRET:
+    case ZYDIS_MNEMONIC_SYSEXIT:
+    case ZYDIS_MNEMONIC_UIRET:
+    case ZYDIS_MNEMONIC_RSM:
+        insn->class = PTD_INSN_FAR;
+        insn->far_return = true;
+        break;
+    case ZYDIS_MNEMONIC_IRET:
+    case ZYDIS_MNEMONIC_IRETD:
+    case ZYDIS_MNEMONIC_IRETQ:
+        insn->class = PTD_INSN_IRET;
+        insn->far_return = true;
+        break;
+    case ZYDIS_MNEMONIC_INTO:
+        insn->class = PTD_INSN_INT;
+        insn->optional = true;
+        break;
+    case ZYDIS_MNEMONIC_INT:
+    case ZYDIS_MNEMONIC_INT1:
+    case ZYDIS_MNEMONIC_INT3:
+        insn->class = PTD_INSN_INT;
+        break;
+    case ZYDIS_MNEMONIC_VMLAUNCH:
+    case ZYDIS_MNEMONIC_VMRESUME:
+        insn->class = PTD_INSN_VMENTRY;
+        break;
+    case ZYDIS_MNEMONIC_VMPTRLD:
+        insn->class = PTD_INSN_VMPTRLD;
+        break;
+    case ZYDIS_MNEMONIC_MOV:
+        insn->class = is_mov_cr3(decoded) ? PTD_INSN_MOV_CR3 : PTD_INSN_OTHER;
+        break;
+    case ZYDIS_MNEMONIC_PTWRITE:
+        insn->class = PTD_INSN_PTWRITE;
+        break;
+    default:
+        insn->class = PTD_INSN_OTHER;
+        break;
+    }
+}
+
+/*
+ * Near branches with 16-bit operands wrap at 64 KiB. Packets may hold linear addresses (33.3.1.1),
+ * and the base of CS is unknown: above 64 KiB there is no telling where the wrap is.
+ */
+static uint64_t direct_target(enum ptd_mode mode, const ZydisDecodedInstruction *decoded,
+                              uint64_t next_ip)
+{
+    const uint64_t target = next_ip + (uint64_t)decoded->raw.imm[0].value.s;
+
+    if (mode == PTD_MODE_64)
+        return target;
+    if (decoded->operand_width == 16 && next_ip <= 0x10000u)
+        return target & 0xffffu;
+    return target & 0xffffffffu;
+}
+
+int ptd_insn_decode(enum ptd_mode mode, uint64_t ip, const void *bytes, size_t available_bytes,
+                    struct ptd_insn *insn)
+{
+    ZydisDecoder decoder;
+    ZydisDecodedInstruction decoded;
+
+    if (available_bytes > MAX_INSN_BYTES)
+        available_bytes = MAX_INSN_BYTES;
+    if (!init_decoder(mode, &decoder) ||
+        !ZYAN_SUCCESS(ZydisDecoderEnableMode(&decoder, ZYDIS_DECODER_MODE_MINIMAL, ZYAN_TRUE)) ||
+        !ZYAN_SUCCESS(
+            ZydisDecoderDecodeInstruction(&decoder, NULL, bytes, available_bytes, &decoded)))
+        return PTD_E_INSN;
+
+    memset(insn, 0, sizeof(*insn));
+    insn->ip = ip;
+    insn->size_bytes = decoded.length;
+    classify(&decoded, insn);
+    if (insn->class == PTD_INSN_COND || insn->class == PTD_INSN_JMP_DIRECT ||
+        insn->class == PTD_INSN_CALL_DIRECT)
+        insn->target = direct_target(mode, &decoded, ip + decoded.length);
+    return PTD_OK;
+}
+
+int ptd_insn_format(enum ptd_mode mode, uint64_t ip, const void *bytes, size_t available_bytes,
+                    char *text, size_t text_bytes)
+{
+    ZydisDecoder decoder;
+    ZydisFormatter formatter;
+    ZydisDecodedInstruction decoded;
+    ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+
+    if (text_bytes == 0)
+        return PTD_E_ARG;
+    if (available_bytes > MAX_INSN_BYTES)
+        available_bytes = MAX_INSN_BYTES;
+    if (!init_decoder(mode, &decoder) ||
+        !ZYAN_SUCCESS(
+            ZydisDecoderDecodeFull(&decoder, bytes, available_bytes, &decoded, operands)) ||
+        !ZYAN_SUCCESS(ZydisFormatterInit(&formatter, ZYDIS_FORMATTER_STYLE_INTEL)))
+        return PTD_E_INSN;
+
+    /* The formatter fails where the text does not fit: give it room, then cut. */
+    char full[256];
+
+    if (!ZYAN_SUCCESS(ZydisFormatterFormatInstruction(&formatter, &decoded, operands,
+                                                      decoded.operand_count_visible, full,
+                                                      sizeof(full), ip, NULL)))
+        return PTD_E_INSN;
+
+    size_t len = strlen(full);
+
+    if (len >= text_bytes)
+        len = text_bytes - 1;
+    memcpy(text, full, len);
+    text[len] = '\0';
+    return PTD_OK;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The suites of the decoder's unit tests, one file each, and what they share. */
+#ifndef PTD_TESTS_SUITES_H
+#define PTD_TESTS_SUITES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Each registers its suite. */
+void add_packet_suite(void);
+void add_ip_suite(void);
+void add_insn_suite(void);
+void add_image_suite(void);
+void add_flow_suite(void);
+void add_trace_suite(void);
+
+/* Says that a test could not run here, and why. */
+void report_skip(const char *test, const char *why);
+
+/* The bytes of a file under the folder of real traces; NULL if it is not there. Free them. */
+uint8_t *read_trace_file(const char *name, size_t *len_bytes);
+/* Path of such a file, in a static buffer. */
+const char *trace_path(const char *name);
+
+#endif

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The half of the flow decoder that walks over code: binds TNT bits, TIPs and events to
+ * instructions (SDM 33.4.1, 33.4.2.1-33.4.2.8) and keeps the CALL stack (33.4.2.2).
+ */
+#include "flow.h"
+
+/* ---- The CALL stack ---- */
+
+static void push_return(struct ptd_flow *flow, uint64_t next_ip)
+{
+    flow->ret_stack[flow->ret_top] = next_ip;
+    flow->ret_top = (flow->ret_top + 1) % RET_STACK;
+    if (flow->ret_count < RET_STACK)
+        flow->ret_count++;
+}
+
+/* Every near RET pops, also one that is not compressed. */
+static bool pop_return(struct ptd_flow *flow, uint64_t *target)
+{
+    if (flow->ret_count == 0)
+        return false;
+    flow->ret_top = (flow->ret_top + RET_STACK - 1) % RET_STACK;
+    flow->ret_count--;
+    *target = flow->ret_stack[flow->ret_top];
+    return true;
+}
+
+/* A RET pops no more than its mode has (33.4.2.2). */
+static uint64_t cut_to_mode(uint64_t target, uint8_t mode)
+{
+    switch (mode) {
+    case PTD_MODE_64:
+        return target;
+    case PTD_MODE_32:
+        return target & 0xffffffffu;
+    default:
+        return target & 0xffffu;
+    }
+}
+
+/* ---- Loops ---- */
+
+void ptd_flow_reset_loop(struct ptd_flow *flow)
+{
+    flow->loop_steps = 0;
+    flow->loop_limit = 1;
+    flow->loop_mark = flow->ip;
+}
+
+/*
+ * Without packets the walk depends on the IP alone: coming to one IP twice means for ever. The mark
+ * moves after 1, 2, 4, ... blocks, so any cycle is found soon after it is entered.
+ */
+static bool in_endless_loop(struct ptd_flow *flow)
+{
+    if (flow->loop_steps > 0 && flow->ip == flow->loop_mark)
+        return true;
+    if (flow->loop_steps == flow->loop_limit) {
+        flow->loop_mark = flow->ip;
+        flow->loop_limit *= 2;
+        flow->loop_steps = 0;
+    }
+    flow->loop_steps++;
+    return false;
+}
+
+/* ---- Items ---- */
+
+static void push_block(struct ptd_flow *flow, const struct block *block, bool taken)
+{
+    struct ptd_item *const item =
+        ptd_flow_push(flow, PTD_ITEM_BLOCK, ptd_packets_offset(&flow->packets));
+
+    item->ip = block->ip;
+    item->last_ip = block->last_ip;
+    item->insns = block->insns;
+    item->last_class = block->last_class;
+    item->taken = taken;
+    flow->at_mov_cr3 = false;
+}
+
+static void mismatch(struct ptd_flow *flow)
+{
+    ptd_flow_fail(flow, PTD_E_MISMATCH,
+                  flow->bind.ready ? flow->bind.offset : ptd_packets_offset(&flow->packets));
+}
+
+/* PacketEn went to 0 (33.4.2.5). */
+static void disable(struct ptd_flow *flow, bool has_to, uint64_t to)
+{
+    struct ptd_item *const item = ptd_flow_push(flow, PTD_ITEM_DISABLED, flow->bind.offset);
+
+    item->has_to = has_to;
+    item->to = has_to ? to : 0;
+    if (flow->bind.kind == BIND_ASYNC) {
+        item->has_from = true;
+        item->from = flow->bind.ip;
+    }
+    flow->tracing = false;
+    ptd_flow_settle(flow);
+}
+
+/* ---- Events at an IP ---- */
+
+static bool binds_to_ip(const struct ptd_flow *flow)
+{
+    const uint8_t kind = flow->bind.kind;
+
+    return flow->tnt_count == 0 && flow->bind.ready &&
+           (kind == BIND_ASYNC || kind == BIND_MARK || kind == BIND_PSB);
+}
+
+/* The walk has come to the IP of an event. */
+static void bind_to_ip(struct ptd_flow *flow)
+{
+    struct bind *const bind = &flow->bind;
+
+    if (bind->kind == BIND_PSB) {
+        ptd_flow_enter_psb(flow);
+        return;
+    }
+    if (bind->kind == BIND_MARK) {
+        if (bind->has_packet)
+            ptd_flow_push_packet(flow, &bind->packet, &bind->ip);
+        ptd_flow_settle(flow);
+        ptd_flow_reset_loop(flow);
+        return;
+    }
+    if (bind->end != END_TIP) {
+        disable(flow, bind->end == END_PGD && bind->has_to, bind->to);
+        return;
+    }
+
+    struct ptd_item *const item = ptd_flow_push(flow, PTD_ITEM_ASYNC, bind->offset);
+
+    item->has_from = item->has_to = true;
+    item->from = bind->ip;
+    item->to = bind->to;
+    flow->ip = bind->to;
+    ptd_flow_settle(flow);
+    ptd_flow_reset_loop(flow);
+}
+
+/* ---- Instructions ---- */
+
+static void go(struct ptd_flow *flow, const struct block *block, bool taken, uint64_t ip)
+{
+    push_block(flow, block, taken);
+    flow->ip = ip;
+}
+
+/* TIP.PGD in place of what this instruction would have sent. */
+static void leave(struct ptd_flow *flow, const struct block *block, bool taken, bool has_to,
+                  uint64_t to)
+{
+    push_block(flow, block, taken);
+    disable(flow, has_to, to);
+}
+
+static bool binds_pgd(const struct ptd_flow *flow)
+{
+    return flow->tnt_count == 0 && flow->bind.kind == BIND_PGD;
+}
+
+/*
+ * PGD has no payload where a conditional branch leaves the IP filter (33.4.2.5): a branch that was
+ * taken. Should there be one, it says which way.
+ */
+static void leave_at_cond(struct ptd_flow *flow, const struct block *block)
+{
+    const struct bind *const bind = &flow->bind;
+
+    if (!bind->has_to || bind->to == block->target)
+        leave(flow, block, true, true, block->target);
+    else if (bind->to == block->next_ip)
+        leave(flow, block, false, true, block->next_ip);
+    else
+        mismatch(flow);
+}
+
+static void walk_cond(struct ptd_flow *flow, const struct block *block)
+{
+    if (binds_pgd(flow)) {
+        leave_at_cond(flow, block);
+        return;
+    }
+    if (flow->tnt_count == 0) {
+        mismatch(flow);
+        return;
+    }
+
+    const bool taken = flow->tnt_bits >> --flow->tnt_count & 1;
+
+    go(flow, block, taken, taken ? block->target : block->next_ip);
+    ptd_flow_reset_loop(flow);
+}
+
+static void walk_direct(struct ptd_flow *flow, const struct block *block)
+{
+    if (binds_pgd(flow) && flow->bind.has_to && flow->bind.to == block->target) {
+        leave(flow, block, false, true, block->target);
+        return;
+    }
+    /* 33.4.2.2: a CALL to the next instruction is there to learn the IP; no RET belongs to it. */
+    if (block->last_class == PTD_INSN_CALL_DIRECT && block->target != block->next_ip)
+        push_return(flow, block->next_ip);
+    go(flow, block, false, block->target);
+}
+
+/* A transfer whose target stands in a TIP. */
+static void walk_indirect(struct ptd_flow *flow, const struct block *block)
+{
+    if (flow->bind.kind == BIND_NONE && flow->tnt_count > 0) {
+        flow->deferred = true; /* read on to the TIP, then come back */
+        ptd_flow_reset_loop(flow);
+        return;
+    }
+    if (binds_pgd(flow)) {
+        leave(flow, block, false, flow->bind.has_to, flow->bind.to);
+        return;
+    }
+    if (flow->bind.kind != BIND_TIP) {
+        mismatch(flow);
+        return;
+    }
+    if (block->last_class == PTD_INSN_CALL_INDIRECT)
+        push_return(flow, block->next_ip);
+    go(flow, block, false, flow->bind.to);
+    ptd_flow_settle(flow);
+    ptd_flow_reset_loop(flow);
+}
+
+static void walk_ret(struct ptd_flow *flow, const struct block *block)
+{
+    uint64_t target;
+
+    if (flow->tnt_count == 0) {
+        (void)pop_return(flow, &target);
+        walk_indirect(flow, block);
+        return;
+    }
+    if (!(flow->tnt_bits >> --flow->tnt_count & 1)) {
+        mismatch(flow);
+        return;
+    }
+    if (!pop_return(flow, &target)) {
+        ptd_flow_fail(flow, PTD_E_RETSTACK, ptd_packets_offset(&flow->packets));
+        return;
+    }
+    go(flow, block, false, cut_to_mode(target, flow->mode));
+    ptd_flow_reset_loop(flow);
+}
+
+/* A far transfer: PIP, VMCS and MODE.Exec in front of its TIP belong to it (Table 33-14). */
+static void walk_far(struct ptd_flow *flow, const struct block *block)
+{
+    struct bind *const bind = &flow->bind;
+
+    if (bind->kind == BIND_PIP || bind->kind == BIND_VMCS) {
+        bind->kind = BIND_NONE;
+        bind->ready = false;
+        ptd_flow_reset_loop(flow);
+        return;
+    }
+    walk_indirect(flow, block);
+}
+
+static void walk_mov_cr3(struct ptd_flow *flow, const struct block *block)
+{
+    const struct bind *const bind = &flow->bind;
+
+    if (binds_pgd(flow) && (!bind->has_to || bind->to == block->next_ip)) {
+        leave(flow, block, false, bind->has_to, bind->to);
+        return;
+    }
+    go(flow, block, false, block->next_ip);
+    if (bind->kind != BIND_PIP)
+        return; /* PIP depends on RTIT_CTL.OS, or was filtered */
+    ptd_flow_settle(flow);
+    flow->at_mov_cr3 = true;
+    ptd_flow_reset_loop(flow);
+}
+
+static void walk_vmptrld(struct ptd_flow *flow, const struct block *block)
+{
+    go(flow, block, false, block->next_ip);
+    if (flow->bind.kind != BIND_VMCS)
+        return; /* it failed */
+    ptd_flow_settle(flow);
+    ptd_flow_reset_loop(flow);
+}
+
+static void walk_ptwrite(struct ptd_flow *flow, const struct block *block)
+{
+    const struct bind *const bind = &flow->bind;
+
+    if (bind->kind != BIND_PTW) {
+        go(flow, block, false, block->next_ip); /* PTWEn is 0 */
+        return;
+    }
+    if (bind->has_ip && bind->ip != block->last_ip) {
+        mismatch(flow);
+        return;
+    }
+    go(flow, block, false, block->next_ip);
+    ptd_flow_push_packet(flow, &bind->packet, &block->last_ip);
+    ptd_flow_settle(flow);
+    ptd_flow_reset_loop(flow);
+}
+
+static void walk_block(struct ptd_flow *flow, const struct block *block)
+{
+    switch ((enum ptd_insn_class)block->last_class) {
+    case PTD_INSN_COND:
+        walk_cond(flow, block);
+        break;
+    case PTD_INSN_JMP_DIRECT:
+    case PTD_INSN_CALL_DIRECT:
+        walk_direct(flow, block);
+        break;
+    case PTD_INSN_RET:
+        walk_ret(flow, block);
+        break;
+    case PTD_INSN_JMP_INDIRECT:
+    case PTD_INSN_CALL_INDIRECT:
+        walk_indirect(flow, block);
+        break;
+    case PTD_INSN_FAR:
+    case PTD_INSN_IRET:
+    case PTD_INSN_VMENTRY:
+        walk_far(flow, block);
+        break;
+    case PTD_INSN_INT:
+        /* Its FUP would have stopped the walk in front of it (Table 33-23). */
+        if (block->optional)
+            go(flow, block, false, block->next_ip);
+        else
+            mismatch(flow);
+        break;
+    case PTD_INSN_MOV_CR3:
+        walk_mov_cr3(flow, block);
+        break;
+    case PTD_INSN_VMPTRLD:
+        walk_vmptrld(flow, block);
+        break;
+    case PTD_INSN_PTWRITE:
+        walk_ptwrite(flow, block);
+        break;
+    case PTD_INSN_OTHER:
+        go(flow, block, false, block->next_ip);
+        break;
+    }
+}
+
+/* Whether an event stands in the middle of a block; then walks up to it. */
+static bool walk_part(struct ptd_flow *flow, const struct block *block)
+{
+    const uint64_t stop_ip = flow->bind.ip;
+    struct block part;
+
+    if (!binds_to_ip(flow) || stop_ip - block->ip > block->last_ip - block->ip)
+        return false;
+    if (ptd_blocks_cut(&flow->blocks, block, stop_ip, &part) != PTD_OK)
+        return false; /* between instructions of this walk; maybe not of a later one */
+    go(flow, &part, false, stop_ip);
+    return true;
+}
+
+void ptd_flow_walk(struct ptd_flow *flow)
+{
+    const struct block *block;
+
+    if (binds_to_ip(flow) && flow->ip == flow->bind.ip) {
+        bind_to_ip(flow);
+        return;
+    }
+    /* A MOV CR3 that lets a TraceStop range act: PIP, then TIP.PGD with the next IP. */
+    if (flow->at_mov_cr3 && binds_pgd(flow) && flow->bind.has_to && flow->bind.to == flow->ip) {
+        disable(flow, true, flow->bind.to);
+        return;
+    }
+
+    const int status =
+        ptd_blocks_get(&flow->blocks, flow->cr3, (enum ptd_mode)flow->mode, flow->ip, &block);
+
+    if (status != PTD_OK) {
+        ptd_flow_fail(flow, status,
+                      flow->bind.ready ? flow->bind.offset : ptd_packets_offset(&flow->packets));
+        return;
+    }
+    if (walk_part(flow, block))
+        return;
+    if (in_endless_loop(flow)) {
+        ptd_flow_fail(flow, PTD_E_LOOP,
+                      flow->bind.ready ? flow->bind.offset : ptd_packets_offset(&flow->packets));
+        return;
+    }
+    walk_block(flow, block);
+}
