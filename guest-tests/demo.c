@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The demo: a guest traces itself. Two user processes, one that sorts and one that hashes, take
+ * turns on one processor, with timer interrupts, system calls, page faults and an emulated
+ * instruction between them; Intel PT records all of it, and what it recorded goes to the host.
+ *
+ * Words of the command line:
+ *   rounds=N      how many rounds each process does; else sized by vpt.steps (docs/guests.md)
+ *   tick=N        the timer's period
+ *   pmi=vector    take the PMI as an interrupt instead of an NMI
+ *   ctl=BITS      further bits of IA32_RTIT_CTL
+ *   notrace       run the processes without tracing
+ */
+#include "boot.h"
+#include "console.h"
+#include "demo-trace.h"
+#include "process.h"
+#include "pt.h"
+
+extern const uint8_t sort_elf[], sort_elf_end[], hash_elf[], hash_elf_end[];
+
+/* Measured: how many instructions a round of both processes takes, switches and all. */
+#define INSTRUCTIONS_PER_ROUND 38000
+#define FAST_STEPS_PER_SECOND  100000
+#define INSTRUCTIONS_FAST      1200000
+#define INSTRUCTIONS_SLOW      300000
+#define INSTRUCTIONS_FREE      8000000
+
+/* The timer counts instructions while the host steps, and time otherwise (nanoseconds on QEMU). */
+#define TICKS_STEPPING 8000
+#define TICKS_FREE     200000
+
+static uint64_t choose_rounds(void)
+{
+    uint64_t rounds, steps, instructions = INSTRUCTIONS_FREE;
+
+    if (boot_number("rounds", &rounds))
+        return rounds;
+    if (boot_number("vpt.steps", &steps))
+        instructions = steps >= FAST_STEPS_PER_SECOND ? INSTRUCTIONS_FAST : INSTRUCTIONS_SLOW;
+    return (instructions + INSTRUCTIONS_PER_ROUND - 1) / INSTRUCTIONS_PER_ROUND;
+}
+
+static uint32_t choose_ticks(bool tracing)
+{
+    uint64_t ticks, steps;
+
+    if (boot_number("tick", &ticks) && ticks > 0)
+        return (uint32_t)ticks;
+    return tracing && boot_number("vpt.steps", &steps) ? TICKS_STEPPING : TICKS_FREE;
+}
+
+static bool print_report(bool tracing)
+{
+    const struct process_stats *p = process_stats();
+    const struct trace_stats *t = trace_stats();
+
+    printf("%lu timer interrupts, %lu switches, %lu system calls, %lu page faults, "
+           "%lu emulated instructions\n",
+           p->timer_interrupts, p->switches, p->system_calls, p->page_faults, p->invalid_opcodes);
+    if (!tracing)
+        return true;
+    printf("%lu trace bytes, %lu PMIs, %lu times full, %lu errors\n", t->bytes, t->pmis, t->stops,
+           t->errors);
+    if (t->bytes == 0 || t->errors)
+        printf("FAILED: the trace is %s\n", t->errors ? "damaged" : "empty");
+    return t->bytes != 0 && t->errors == 0;
+}
+
+int guest_main(void)
+{
+    bool tracing = !boot_word("notrace");
+    uint64_t rounds = choose_rounds(), extra_ctl = 0;
+    unsigned bad;
+    bool good;
+
+    if (tracing) {
+        if (!pt_caps()->present || !pt_memory_output(pt_caps())) {
+            printf("this processor has no Intel PT %s; try the word notrace\n",
+                   pt_caps()->present ? "output to memory" : "(CPUID.7.0:EBX[25] is 0)");
+            return 1;
+        }
+        trace_print_caps();
+        trace_init(boot_choice("pmi", "vector") ? PMI_VECTOR : PMI_NMI);
+    }
+    process_create("sort", "sort.elf", sort_elf, (size_t)(sort_elf_end - sort_elf), rounds);
+    process_create("hash", "hash.elf", hash_elf, (size_t)(hash_elf_end - hash_elf), rounds);
+    printf("%lu rounds\n", rounds);
+    if (tracing) {
+        process_announce();
+        process_set_hook(trace_poll);
+        boot_number("ctl", &extra_ctl);
+        if (!trace_start(extra_ctl)) {
+            printf("IA32_RTIT_CTL does not take these bits\n");
+            return 1;
+        }
+    }
+    bad = process_run_all(choose_ticks(tracing));
+    if (tracing)
+        trace_stop();
+    good = print_report(tracing) && bad == 0;
+    printf(good ? "demo: everything held\n" : "demo: FAILED\n");
+    return good ? 0 : 1;
+}

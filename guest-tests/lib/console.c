@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Text output and the report of test cases: see console.h.
+ */
+#include "console.h"
+#include "cpu.h"
+#include "string.h"
+
+#define CONSOLE_PORT 0xe9
+
+/* ---- Text --------------------------------------------------------------------------------- */
+
+static void put(char c)
+{
+    outb(CONSOLE_PORT, (uint8_t)c);
+}
+
+void console_write(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        put(text[i]);
+}
+
+static void put_padded(const char *text, size_t len, unsigned width, char pad)
+{
+    for (size_t i = len; i < width; i++)
+        put(pad);
+    console_write(text, len);
+}
+
+static void put_number(uint64_t value, bool negative, unsigned base, unsigned width, char pad)
+{
+    char digits[24];
+    size_t at = sizeof(digits);
+
+    do {
+        digits[--at] = "0123456789abcdef"[value % base];
+        value /= base;
+    } while (value);
+    if (negative)
+        digits[--at] = '-';
+    put_padded(digits + at, sizeof(digits) - at, width, pad);
+}
+
+/* One conversion at *p, behind the percent sign; returns where the format goes on. */
+static const char *convert(const char *p, va_list *args)
+{
+    char pad = ' ';
+    unsigned width = 0;
+    bool is_long = false;
+    const char *text;
+    int64_t number;
+
+    if (*p == '0')
+        pad = '0';
+    for (; *p >= '0' && *p <= '9'; p++)
+        width = width * 10 + (unsigned)(*p - '0');
+    for (; *p == 'l'; p++)
+        is_long = true;
+    switch (*p) {
+    case 'd':
+        number = is_long ? va_arg(*args, int64_t) : va_arg(*args, int);
+        put_number(number < 0 ? -(uint64_t)number : (uint64_t)number, number < 0, 10, width, pad);
+        break;
+    case 'u':
+    case 'x':
+        put_number(is_long ? va_arg(*args, uint64_t) : va_arg(*args, unsigned), false,
+                   *p == 'x' ? 16 : 10, width, pad);
+        break;
+    case 's':
+        text = va_arg(*args, const char *);
+        put_padded(text, strlen(text), width, ' ');
+        break;
+    case 'c':
+        put((char)va_arg(*args, int));
+        break;
+    default:
+        put(*p);
+        break;
+    }
+    return p + 1;
+}
+
+static void vprintf(const char *format, va_list *args)
+{
+    for (const char *p = format; *p;) {
+        if (*p != '%')
+            put(*p++);
+        else
+            p = convert(p + 1, args);
+    }
+}
+
+void printf(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vprintf(format, &args);
+    va_end(args);
+}
+
+/* ---- Report ------------------------------------------------------------------------------- */
+
+static unsigned passed, failed, skipped;
+
+static void begin_line(bool pass, const char *format, va_list *args)
+{
+    if (pass)
+        passed++;
+    else
+        failed++;
+    printf(pass ? "PASS: " : "FAIL: ");
+    vprintf(format, args);
+}
+
+void report(bool pass, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    begin_line(pass, format, &args);
+    va_end(args);
+    printf("\n");
+}
+
+void report_value(uint64_t got, uint64_t want, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    begin_line(got == want, format, &args);
+    va_end(args);
+    if (got != want)
+        printf(" (got 0x%lx, want 0x%lx)", got, want);
+    printf("\n");
+}
+
+static void put_vector(unsigned vector)
+{
+    if (vector == GP_VECTOR)
+        printf("#GP");
+    else if (vector)
+        printf("exception %u", vector);
+    else
+        printf("no exception");
+}
+
+void report_vector(unsigned got, unsigned want, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    begin_line(got == want, format, &args);
+    va_end(args);
+    if (got != want) {
+        printf(" (got ");
+        put_vector(got);
+        printf(", want ");
+        put_vector(want);
+        printf(")");
+    }
+    printf("\n");
+}
+
+void report_skip(const char *reason, const char *format, ...)
+{
+    va_list args;
+
+    skipped++;
+    printf("SKIP: ");
+    va_start(args, format);
+    vprintf(format, &args);
+    va_end(args);
+    printf(" (%s)\n", reason);
+}
+
+int report_summary(void)
+{
+    printf("%u passed, %u failed", passed, failed);
+    if (skipped)
+        printf(", %u skipped", skipped);
+    printf("\n");
+    return failed ? 1 : 0;
+}
