@@ -123,7 +123,7 @@ static bool check_digest(const struct known_digest *k)
 /* ---- A hash table ------------------------------------------------------------------------- */
 
 #define BUCKETS 32
-#define ENTRIES 96
+#define ENTRIES 48
 
 typedef uint32_t hash_function(uint32_t key);
 
