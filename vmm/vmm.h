@@ -17,11 +17,11 @@ enum exit_code {
     EXIT_CODE_OK = 0,
     EXIT_CODE_GUEST_FAILED = 1, /* the guest ended with a status other than 0 */
     EXIT_CODE_USAGE = 2,
-    EXIT_CODE_FILE = 3,         /* an image or file is missing or not what it should be */
-    EXIT_CODE_HOST = 4,         /* the host lacks something: KVM, the lab's files, memory */
-    EXIT_CODE_CRASH = 5,        /* triple fault, internal error, or the source lost track */
+    EXIT_CODE_FILE = 3,  /* an image or file is missing or not what it should be */
+    EXIT_CODE_HOST = 4,  /* the host lacks something: KVM, the lab's files, memory */
+    EXIT_CODE_CRASH = 5, /* triple fault, internal error, or the source lost track */
     EXIT_CODE_TIMEOUT = 6,
-    EXIT_CODE_MISMATCH = 7,     /* --verify: the decoded path is not the executed one */
+    EXIT_CODE_MISMATCH = 7, /* --verify: the decoded path is not the executed one */
 };
 
 /* One line on standard error, "vpt: ...". Returns code. */
@@ -52,9 +52,11 @@ struct run_options {
     const char *trace_out, *path_out;
     uint64_t mem_bytes;
     unsigned timeout_s;
-    bool keep_path; /* record the executed path */
+    unsigned steps_per_s; /* what the source of events manages here; told to the guest */
+    bool keep_path;       /* record the executed path */
     bool verify, lab, json;
-    bool record_only; /* inside the lab: leave files, report nothing */
+    bool can_step_user;
+    const char *record_to; /* inside the lab: the archive to leave instead of a report */
 };
 
 /* What a run left behind. */
@@ -62,14 +64,16 @@ struct run_result {
     enum exit_code code;
     char why[256]; /* one line, when code says that something went wrong */
     uint32_t guest_status;
-    char backend[160];  /* which, and why */
-    struct bytes trace;   /* packet bytes as the model wrote them */
-    struct bytes handed;  /* trace bytes that the guest handed over, note 1 */
-    struct bytes path;    /* docs/trace-files.md */
+    bool needs_lab;      /* ended early: it traces user mode, which this KVM cannot step */
+    char backend[256];   /* which, and why */
+    struct bytes trace;  /* packet bytes as the model wrote them */
+    struct bytes handed; /* trace bytes that the guest handed over, note 1 */
+    struct bytes path;   /* docs/trace-files.md */
     struct process processes[MAX_PROCESSES];
     unsigned process_count;
     uint64_t packets, interrupts, exceptions, steps, pmis;
     uint64_t dropped_bytes;
+    unsigned mtc_freq; /* RTIT_CTL.MTCFreq, as last used */
     double seconds;
 };
 void run_result_free(struct run_result *result);
@@ -90,7 +94,8 @@ int read_file(const char *path, struct bytes *bytes);
 /* TRACE and TRACE.json, and TRACE.path (or path_file) if there is a path. 0 or -errno. */
 int trace_files_write(const char *trace, const struct run_options *options,
                       const struct vpt_caps *caps, const struct run_result *result);
-/* Into image: what TRACE.json names. *cr3 and *mode: the start state. PTD_OK or an enum ptd_error. */
+/* Into image: what TRACE.json names; its processes into *result. PTD_OK or an error and
+ * result->why. */
 int sidecar_load(const char *trace, struct ptd_image *image, struct run_result *result);
 /* The file `name` beside `image`. */
 void beside(const char *image, const char *name, char *path, size_t path_bytes);
@@ -101,24 +106,44 @@ void beside(const char *image, const char *name, char *path, size_t path_bytes);
  * Decodes the trace, prints what was seen (or one JSON object), and with options->verify compares
  * the decoded path with the executed one. An exit code.
  */
-int report(const struct run_options *options, const struct vpt_caps *caps,
-           const struct run_result *result);
+int report(const struct run_options *options, const struct run_result *result);
 
 /* ---- kvm/run.c, lab/lab.c: the backends ---- */
 
 /* Runs the image on the KVM of this machine. Fills *result, also when it returns an error. */
 void kvm_run(const struct run_options *options, const struct vpt_caps *caps,
              struct run_result *result);
+/* 0, or -errno and in why what is wrong with the image. */
+int image_check(const char *path, char *why, size_t why_bytes);
 /* Runs the image in the lab. */
 void lab_run(const struct run_options *options, struct run_result *result);
 
 /* What the KVM under us can do. */
 struct probe {
-    bool kvm, msr_exits, gp_injection, nmi, step_supervisor, step_user, breakpoints;
+    bool kvm, msr_exits, gp_injection, nmi, step_supervisor, step_user;
     unsigned steps_per_s;
     char why[160]; /* without kvm: why not */
 };
 void kvm_probe(struct probe *probe);
+
+/* ---- lab/record.c: what goes from the lab to the outside ---- */
+
+/* Writes the result as an archive to a file or block device. 0 or -errno. */
+int record_write(const char *path, const struct run_result *result);
+/* Reads it back from an open file. 0 or -errno. */
+int record_read(int fd, struct run_result *result);
+
+/* ---- lab/cpio.c: archives in the newc format ---- */
+
+/* Appends a file (or, with data NULL and mode a directory, a directory). False: no memory. */
+bool cpio_add(struct bytes *archive, const char *name, uint32_t mode, const void *data, size_t len);
+bool cpio_end(struct bytes *archive);
+/*
+ * The next member of an archive, at *pos, which moves on. 1: a member; 0: the end; -EBADMSG. name
+ * and data point into the archive.
+ */
+int cpio_next(const struct bytes *archive, size_t *pos, const char **name, const uint8_t **data,
+              size_t *len);
 
 /* ---- cmd-*.c: one subcommand each; argv[0] is its name ---- */
 

@@ -18,10 +18,10 @@
 /* ---- apic.c: a local APIC in xAPIC mode (docs/guests.md) ---- */
 
 struct apic {
-    uint32_t regs[64];           /* by offset / 16 */
+    uint32_t regs[64]; /* by offset / 16 */
     uint64_t irr[4], isr[4];
     bool nmi_pending;
-    uint64_t timer_deadline;     /* in ticks of the clock the owner gives; 0: not armed */
+    uint64_t timer_deadline; /* in ticks of the clock the owner gives; 0: not armed */
     uint64_t timer_period;
 };
 
@@ -52,14 +52,15 @@ struct vmm {
     uint64_t ram_bytes, entry;
     struct vpt_cpu model;
     struct apic apic;
-    uint64_t steps;         /* instructions stepped; the APIC's clock while stepping */
+    uint64_t steps; /* instructions stepped; the APIC's clock while stepping */
     bool stepping;
-    bool halted;            /* HLT, until an interrupt */
-    bool ended;             /* the guest wrote the exit port */
+    bool halted; /* HLT, until an interrupt */
+    bool ended;  /* the guest wrote the exit port */
     uint64_t path_cr3;
     struct timespec start;
     timer_t kick_timer;
     uint64_t msr_star, msr_lstar, msr_fmask; /* as read when stepping began */
+    unsigned steps_per_s;                    /* what the guest is told of the source of events */
 };
 
 /* Guest-physical memory of len bytes at gpa, or NULL if it is not all RAM. */
@@ -99,12 +100,18 @@ void machine_destroy(struct vmm *vmm);
 int machine_enter(struct vmm *vmm);
 /*
  * Carries out the exit that KVM_RUN gave. While stepping, and when tracing begins or ends, KVM also
- * finishes the instruction, so that RIP stands behind it. 0 or -errno; *gp: an MSR access raises #GP.
+ * finishes the instruction, so that RIP stands behind it. 0 or -errno; *gp: an MSR access raises
+ * #GP.
  */
 int machine_handle_exit(struct vmm *vmm, bool *gp);
 /* Hands changed registers to KVM at once. 0 or -errno. */
 int machine_push(struct vmm *vmm);
 int machine_get_msr(struct vmm *vmm, uint32_t msr, uint64_t *value);
+
+/* ---- run.c: the kick that makes KVM_RUN return every millisecond ---- */
+
+int kicks_start(struct vmm *vmm);
+void kicks_stop(struct vmm *vmm);
 
 /* ---- boot.c: image and entry state (docs/guests.md) ---- */
 
@@ -146,7 +153,7 @@ struct memops {
     unsigned count;
     bool rep; /* nothing is accessed when RCX is 0 */
     struct memop {
-        int16_t base, index; /* number of a general register, MEMOP_NONE or MEMOP_RIP */
+        int16_t base, index;    /* number of a general register, MEMOP_NONE or MEMOP_RIP */
         uint8_t scale, segment; /* segment: 0, or 'f' or 'g' */
         bool read, write, address32;
         uint32_t size_bytes;

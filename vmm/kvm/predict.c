@@ -76,11 +76,10 @@ bool memops_decode(const uint8_t *code, size_t len, struct memops *ops)
 
     memset(ops, 0, sizeof(*ops));
     ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-    if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, len, &insn, operands,
-                                             ZYDIS_MAX_OPERAND_COUNT, 0)))
+    if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, len, &insn, operands)))
         return false;
-    ops->rep = (insn.attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE |
-                                   ZYDIS_ATTRIB_HAS_REPNE)) != 0;
+    ops->rep = (insn.attributes &
+                (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE)) != 0;
     for (unsigned i = 0; i < insn.operand_count; i++)
         add(ops, &insn, &operands[i]);
     return true;

@@ -49,7 +49,9 @@ void step_context(struct vmm *vmm, struct vpt_context *ctx)
     *ctx = (struct vpt_context){
         .cr3 = sregs->cr3,
         .cpl = (uint8_t)vmm_cpl(vmm),
-        .exec_mode = sregs->cs.l ? VPT_EXEC_64 : sregs->cs.db ? VPT_EXEC_32 : VPT_EXEC_16,
+        .exec_mode = sregs->cs.l    ? VPT_EXEC_64
+                     : sregs->cs.db ? VPT_EXEC_32
+                                    : VPT_EXEC_16,
         .cs_base = sregs->cs.l ? 0 : sregs->cs.base,
         .interrupts = (vmm_regs(vmm)->rflags & RFLAGS_IF) != 0,
     };
@@ -201,32 +203,35 @@ static const struct known *look_up(uint64_t ip, const uint8_t *code, size_t len)
     return known;
 }
 
-static bool is_opcode(const struct known *known, uint8_t second)
+/* Whether the instruction is `second` of the 0F map, without operands; a REX.W may precede. */
+static bool is_0f(const struct known *known, uint8_t second)
 {
+    const uint8_t *end = known->code + known->insn.size_bytes;
     const unsigned size = known->insn.size_bytes;
 
-    return size >= 2 && known->code[size - 2] == 0x0f && known->code[size - 1] == second;
+    return (size == 2 || (size == 3 && known->code[0] == 0x48)) && end[-2] == 0x0f &&
+           end[-1] == second;
 }
 static bool is_syscall(const struct known *known)
 {
-    return is_opcode(known, 0x05);
+    return is_0f(known, 0x05);
 }
 static bool is_sysret(const struct known *known)
 {
-    return is_opcode(known, 0x07);
+    return is_0f(known, 0x07);
 }
 static bool is_ud2(const struct known *known)
 {
-    return is_opcode(known, 0x0b);
+    return is_0f(known, 0x0b);
 }
 /* PUSHF and POPF: their stack slot holds RFLAGS, TF and all. */
 static bool is_pushf(const struct known *known)
 {
-    return known->code[known->insn.size_bytes - 1] == 0x9c;
+    return known->insn.size_bytes == 1 && known->code[0] == 0x9c;
 }
 static bool is_popf(const struct known *known)
 {
-    return known->code[known->insn.size_bytes - 1] == 0x9d;
+    return known->insn.size_bytes == 1 && known->code[0] == 0x9d;
 }
 
 /* ---- Running it ---- */
@@ -433,6 +438,10 @@ int step(struct vmm *vmm)
         return error < 0 ? error : 0;
     if (vmm->halted)
         return sleep_until_interrupt(vmm);
+    if (vmm_cpl(vmm) == 3 && !vmm->options->can_step_user) {
+        vmm->result->needs_lab = true;
+        return vmm_fail(vmm, -ENOTSUP, "the guest traces user mode, which this KVM cannot step");
+    }
     if (!vmm_sregs(vmm)->cs.l)
         return vmm_fail(vmm, -ENOTSUP, "the guest at %#llx is not in 64-bit mode while tracing",
                         vmm_regs(vmm)->rip);

@@ -9,13 +9,13 @@
 #include <errno.h>
 #include <string.h>
 
-#define RFLAGS_TF   (1ull << 8)
-#define RFLAGS_IF   (1ull << 9)
-#define RFLAGS_IOPL (3ull << 12)
-#define RFLAGS_NT   (1ull << 14)
-#define RFLAGS_RF   (1ull << 16)
-#define RFLAGS_VM   (1ull << 17)
-#define RFLAGS_ONE  (1ull << 1)
+#define RFLAGS_TF    (1ull << 8)
+#define RFLAGS_IF    (1ull << 9)
+#define RFLAGS_IOPL  (3ull << 12)
+#define RFLAGS_NT    (1ull << 14)
+#define RFLAGS_RF    (1ull << 16)
+#define RFLAGS_VM    (1ull << 17)
+#define RFLAGS_ONE   (1ull << 1)
 #define RFLAGS_KNOWN 0x3f7fd5ull
 
 #define GATE_INTERRUPT 0xe
@@ -85,12 +85,10 @@ int deliver(struct vmm *vmm, unsigned vector, int64_t error_code, bool software)
 
     const unsigned type = gate[0] >> 40 & 0xf, dpl = gate[0] >> 45 & 3;
     const bool present = gate[0] >> 47 & 1;
-    const uint64_t handler =
-        (gate[0] & 0xffff) | (gate[0] >> 32 & 0xffff0000) | gate[1] << 32;
+    const uint64_t handler = (gate[0] & 0xffff) | (gate[0] >> 32 & 0xffff0000) | gate[1] << 32;
     const unsigned old_cpl = vmm_cpl(vmm);
 
-    if (!present || (type != GATE_INTERRUPT && type != GATE_TRAP) ||
-        (software && dpl < old_cpl) ||
+    if (!present || (type != GATE_INTERRUPT && type != GATE_TRAP) || (software && dpl < old_cpl) ||
         !load_segment(vmm, (uint16_t)(gate[0] >> 16), &cs) || !cs.l)
         return vmm_fail(vmm, -EFAULT, "vector %u at %#llx has no usable gate", vector, regs->rip);
     if (!handler_stack(vmm, gate[0] >> 32 & 7, old_cpl, cs.dpl, &rsp))
@@ -154,8 +152,8 @@ int do_iret(struct vmm *vmm)
     if (cpl > (regs->rflags >> 12 & 3))
         keep |= RFLAGS_IF;
     regs->rip = frame[0];
-    regs->rflags = (regs->rflags & keep) | (frame[2] & RFLAGS_KNOWN & ~(keep | RFLAGS_TF)) |
-                   RFLAGS_ONE;
+    regs->rflags =
+        (regs->rflags & keep) | (frame[2] & RFLAGS_KNOWN & ~(keep | RFLAGS_TF)) | RFLAGS_ONE;
     regs->rsp = frame[3];
     sregs->cs = cs;
     sregs->ss = ss;
@@ -206,8 +204,7 @@ void do_sysret(struct vmm *vmm)
     const uint16_t selector = (uint16_t)(vmm->msr_star >> 48);
 
     regs->rip = regs->rcx;
-    regs->rflags =
-        (regs->r11 & RFLAGS_KNOWN & ~(RFLAGS_TF | RFLAGS_RF | RFLAGS_VM)) | RFLAGS_ONE;
+    regs->rflags = (regs->r11 & RFLAGS_KNOWN & ~(RFLAGS_TF | RFLAGS_RF | RFLAGS_VM)) | RFLAGS_ONE;
     flat_segments(vmm_sregs(vmm), (uint16_t)((selector + 16) | 3), (uint16_t)((selector + 8) | 3),
                   3);
     vmm_dirty(vmm, KVM_SYNC_X86_REGS | KVM_SYNC_X86_SREGS);

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * vpt decode: what ran, from a trace and the code that it ran through.
+ */
+#include "vmm.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum view_kind { VIEW_INSNS, VIEW_BLOCKS, VIEW_CALLS };
+
+struct decode_options {
+    enum view_kind view;
+    bool json, have_images;
+    struct ptd_flow_config config;
+    struct ptd_image *image;
+    uint64_t errors;
+};
+
+static void usage(FILE *to)
+{
+    fputs(
+        "usage: vpt decode [OPTION...] TRACE\n"
+        "\n"
+        "Prints the path of execution that a raw Intel PT trace holds. The code comes from\n"
+        "TRACE.json (docs/trace-files.md), or from --image options.\n"
+        "\n"
+        "  --insns              one line an instruction, disassembled (default)\n"
+        "  --blocks             one line a run of instructions without a change of flow\n"
+        "  --calls              calls and returns by name\n"
+        "  --image ELF[@BIAS]   code and symbols; for the address space of the last --cr3\n"
+        "  --cr3 VALUE          the CR3 of the --image options that follow\n"
+        "  --mode 16|32|64      until the trace says otherwise (default 64)\n"
+        "  --no-sync            begin at the first byte instead of the first PSB\n"
+        "  --json               one JSON object a line\n"
+        "  --help\n"
+        "\n"
+        "Exit codes: 0 success, 2 usage, 3 a file cannot be read, or the trace holds errors (they\n"
+        "are printed, and decoding goes on at the next PSB).\n",
+        to);
+}
+
+/* ---- Output ---- */
+
+static const char *symbol(const struct decode_options *options, uint64_t cr3, uint64_t ip,
+                          char *text, size_t text_bytes)
+{
+    uint64_t offset;
+    const char *name = ptd_image_symbol(options->image, cr3, ip, &offset);
+
+    if (!name)
+        snprintf(text, text_bytes, "%#" PRIx64, ip);
+    else if (offset)
+        snprintf(text, text_bytes, "%s+%#" PRIx64, name, offset);
+    else
+        snprintf(text, text_bytes, "%s", name);
+    return text;
+}
+
+static json_object *line_begin(const struct ptd_item *item, const char *type)
+{
+    json_object *line = json_object_new_object();
+
+    json_object_object_add(line, "type", json_object_new_string(type));
+    json_object_object_add(line, "offset", json_object_new_int64((int64_t)item->offset));
+    json_object_object_add(line, "cr3", json_object_new_int64((int64_t)item->cr3));
+    return line;
+}
+
+static void add_hex(json_object *line, const char *key, uint64_t value)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%#" PRIx64, value);
+    json_object_object_add(line, key, json_object_new_string(text));
+}
+
+static void line_end(json_object *line)
+{
+    printf("%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
+    json_object_put(line);
+}
+
+static void print_insns(const struct decode_options *options, const struct ptd_item *block)
+{
+    uint64_t ip = block->ip;
+    struct ptd_insn insn;
+
+    while (ptd_block_insn(options->image, block, &ip, &insn) == PTD_OK) {
+        char text[128] = "?", where[128];
+        const uint8_t *bytes;
+        size_t len;
+
+        if (ptd_image_find(options->image, block->cr3, insn.ip, &bytes, &len) == PTD_OK)
+            ptd_insn_format(block->mode, insn.ip, bytes, len, text, sizeof(text));
+        symbol(options, block->cr3, insn.ip, where, sizeof(where));
+        if (options->json) {
+            json_object *line = line_begin(block, "insn");
+
+            add_hex(line, "ip", insn.ip);
+            json_object_object_add(line, "symbol", json_object_new_string(where));
+            json_object_object_add(line, "text", json_object_new_string(text));
+            line_end(line);
+        } else {
+            printf("%016" PRIx64 "  %-40s %s\n", insn.ip, where, text);
+        }
+    }
+}
+
+static void print_block(const struct decode_options *options, const struct ptd_item *block)
+{
+    char where[128];
+
+    symbol(options, block->cr3, block->ip, where, sizeof(where));
+    if (options->json) {
+        json_object *line = line_begin(block, "block");
+
+        add_hex(line, "ip", block->ip);
+        add_hex(line, "last_ip", block->last_ip);
+        json_object_object_add(line, "insns", json_object_new_int64(block->insns));
+        json_object_object_add(line, "symbol", json_object_new_string(where));
+        line_end(line);
+    } else {
+        printf("%016" PRIx64 "..%016" PRIx64 " %5u  %s\n", block->ip, block->last_ip, block->insns,
+               where);
+    }
+}
+
+/* A block that ends in a call or return, with where the next one begins. */
+static void print_call(const struct decode_options *options, const struct ptd_item *from,
+                       const struct ptd_item *to)
+{
+    const bool call =
+        from->last_class == PTD_INSN_CALL_DIRECT || from->last_class == PTD_INSN_CALL_INDIRECT;
+    char caller[128], callee[128];
+
+    if (!call && from->last_class != PTD_INSN_RET)
+        return;
+    symbol(options, from->cr3, from->last_ip, caller, sizeof(caller));
+    symbol(options, to->cr3, to->ip, callee, sizeof(callee));
+    if (options->json) {
+        json_object *line = line_begin(from, call ? "call" : "return");
+
+        json_object_object_add(line, "from", json_object_new_string(caller));
+        json_object_object_add(line, "to", json_object_new_string(callee));
+        line_end(line);
+    } else {
+        printf("%-6s %s -> %s\n", call ? "call" : "return", caller, callee);
+    }
+}
+
+static const char *item_name(uint8_t type)
+{
+    switch (type) {
+    case PTD_ITEM_ENABLED:
+        return "enabled";
+    case PTD_ITEM_DISABLED:
+        return "disabled";
+    case PTD_ITEM_ASYNC:
+        return "interrupt";
+    case PTD_ITEM_CR3:
+        return "cr3";
+    case PTD_ITEM_MODE:
+        return "mode";
+    case PTD_ITEM_TSX:
+        return "tsx";
+    case PTD_ITEM_STOP:
+        return "stop";
+    case PTD_ITEM_OVERFLOW:
+        return "overflow";
+    case PTD_ITEM_TSC:
+        return "tsc";
+    case PTD_ITEM_CBR:
+        return "cbr";
+    case PTD_ITEM_PTWRITE:
+        return "ptwrite";
+    case PTD_ITEM_VMCS:
+        return "vmcs";
+    default:
+        return NULL;
+    }
+}
+
+static void print_event(const struct decode_options *options, const struct ptd_item *item)
+{
+    const char *name = item_name(item->type);
+    char from[128] = "", to[128] = "", packet[256];
+
+    if (item->type == PTD_ITEM_PSB)
+        return;
+    if (item->type == PTD_ITEM_PACKET) {
+        ptd_packet_format(&item->packet, packet, sizeof(packet));
+        name = packet;
+    }
+    if (item->type == PTD_ITEM_ERROR)
+        name = ptd_strerror(item->error);
+    if (item->has_from)
+        symbol(options, item->cr3, item->from, from, sizeof(from));
+    if (item->has_to)
+        symbol(options, item->cr3, item->to, to, sizeof(to));
+    if (options->json) {
+        json_object *line = line_begin(item, item->type == PTD_ITEM_ERROR    ? "error"
+                                             : item->type == PTD_ITEM_PACKET ? "packet"
+                                                                             : name);
+
+        if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_PACKET)
+            json_object_object_add(line, "text", json_object_new_string(name));
+        if (item->has_from)
+            json_object_object_add(line, "from", json_object_new_string(from));
+        if (item->has_to)
+            json_object_object_add(line, "to", json_object_new_string(to));
+        add_hex(line, "value", item->value);
+        line_end(line);
+        return;
+    }
+    printf("%s%s%s%s%s%s%#" PRIx64 "\n", item->type == PTD_ITEM_ERROR ? "error: " : "  -- ", name,
+           *from ? " from " : "", from, *to ? " to " : "", *to ? to : " ", item->value);
+}
+
+/* ---- Decoding ---- */
+
+static int decode(struct decode_options *options, const struct bytes *trace)
+{
+    struct ptd_flow *flow = ptd_flow_new(trace->data, trace->len, options->image, &options->config);
+    struct ptd_item item, last = {0};
+
+    if (!flow)
+        return complain(EXIT_CODE_HOST, "no memory for decoding");
+    while (ptd_flow_next(flow, &item) == PTD_OK) {
+        if (item.type != PTD_ITEM_BLOCK) {
+            options->errors += item.type == PTD_ITEM_ERROR;
+            print_event(options, &item);
+            if (item.type == PTD_ITEM_ERROR || item.type == PTD_ITEM_DISABLED)
+                last.insns = 0;
+            continue;
+        }
+        if (options->view == VIEW_INSNS)
+            print_insns(options, &item);
+        else if (options->view == VIEW_BLOCKS)
+            print_block(options, &item);
+        else if (last.insns)
+            print_call(options, &last, &item);
+        last = item;
+    }
+    ptd_flow_free(flow);
+    return EXIT_CODE_OK;
+}
+
+/* ---- Options ---- */
+
+static bool parse_number(const char *text, uint64_t *value)
+{
+    char *end;
+
+    errno = 0;
+    *value = strtoull(text, &end, 0);
+    return !errno && end != text && !*end && *text != '-';
+}
+
+static int add_image(struct decode_options *options, const char *argument, uint64_t cr3)
+{
+    char *path = strdup(argument), *at = path ? strrchr(path, '@') : NULL;
+    uint64_t bias = 0;
+    int error;
+
+    if (at && parse_number(at + 1, &bias))
+        *at = 0;
+    error = path ? ptd_image_add_elf(options->image, path, bias, cr3) : PTD_E_NOMEM;
+    free(path);
+    if (error)
+        return complain(EXIT_CODE_FILE, "%s: %s", argument, ptd_strerror(error));
+    options->have_images = true;
+    return 0;
+}
+
+static int parse_mode(const char *text, struct decode_options *options)
+{
+    if (strcmp(text, "16") == 0)
+        options->config.mode = PTD_MODE_16;
+    else if (strcmp(text, "32") == 0)
+        options->config.mode = PTD_MODE_32;
+    else if (strcmp(text, "64") == 0)
+        options->config.mode = PTD_MODE_64;
+    else
+        return complain(EXIT_CODE_USAGE, "--mode takes 16, 32 or 64, not '%s'", text);
+    return 0;
+}
+
+/* 0 to go on, or an exit code + 1. */
+static int parse(int argc, char **argv, struct decode_options *options)
+{
+    static const struct option long_options[] = {
+        {"insns", no_argument, NULL, 'i'},     {"blocks", no_argument, NULL, 'b'},
+        {"calls", no_argument, NULL, 'c'},     {"image", required_argument, NULL, 'I'},
+        {"cr3", required_argument, NULL, 'C'}, {"mode", required_argument, NULL, 'm'},
+        {"no-sync", no_argument, NULL, 'n'},   {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},      {0}};
+    uint64_t cr3 = PTD_ANY_CR3;
+    int option, error = 0;
+
+    optind = 1;
+    opterr = 0;
+    while (!error && (option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
+        switch (option) {
+        case 'i':
+            options->view = VIEW_INSNS;
+            break;
+        case 'b':
+            options->view = VIEW_BLOCKS;
+            break;
+        case 'c':
+            options->view = VIEW_CALLS;
+            break;
+        case 'I':
+            error = add_image(options, optarg, cr3);
+            break;
+        case 'C':
+            if (!parse_number(optarg, &cr3))
+                error = complain(EXIT_CODE_USAGE, "--cr3 takes a number, not '%s'", optarg);
+            break;
+        case 'm':
+            error = parse_mode(optarg, options);
+            break;
+        case 'n':
+            options->config.at_start = true;
+            break;
+        case 'j':
+            options->json = true;
+            break;
+        case 'h':
+            usage(stdout);
+            return 1 + EXIT_CODE_OK;
+        case ':':
+            error = complain(EXIT_CODE_USAGE, "%s needs a value", argv[optind - 1]);
+            break;
+        default:
+            error = complain(EXIT_CODE_USAGE, "unknown option %s; see vpt decode --help",
+                             argv[optind - 1]);
+            break;
+        }
+    }
+    if (error)
+        return 1 + error;
+    if (optind + 1 != argc)
+        return 1 + complain(EXIT_CODE_USAGE, "vpt decode takes one trace; see vpt decode --help");
+    return 0;
+}
+
+static int decode_file(struct decode_options *options, const char *file)
+{
+    struct run_result sidecar = {0};
+    struct bytes trace = {0};
+    int error = read_file(file, &trace), code;
+
+    if (error)
+        return complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error));
+    if (!options->have_images && sidecar_load(file, options->image, &sidecar) != PTD_OK) {
+        bytes_free(&trace);
+        return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar.why);
+    }
+    code = decode(options, &trace);
+    bytes_free(&trace);
+    if (!code && options->errors)
+        code = complain(EXIT_CODE_FILE, "%s: %" PRIu64 " errors", file, options->errors);
+    return code;
+}
+
+int cmd_decode(int argc, char **argv)
+{
+    struct decode_options options = {.config.mode = PTD_MODE_64, .image = ptd_image_new()};
+    int code;
+
+    if (!options.image)
+        return complain(EXIT_CODE_HOST, "no memory for images");
+    code = parse(argc, argv, &options);
+    code = code ? code - 1 : decode_file(&options, argv[optind]);
+    ptd_image_free(options.image);
+    return code;
+}

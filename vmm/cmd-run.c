@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * vpt run: runs a guest image on the KVM of this machine, or in the lab where that falls short.
+ */
+#include "vmm.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_PROFILE "icelake-server"
+#define DEFAULT_MEM     (64ull << 20)
+#define MIN_MEM         (2ull << 20)
+#define MAX_MEM         (3ull << 30)
+#define DEFAULT_TIMEOUT 300
+
+static void usage(FILE *to)
+{
+    fputs(
+        "usage: vpt run [OPTION...] IMAGE.elf\n"
+        "\n"
+        "Runs a 64-bit guest image (docs/guests.md) with a virtual Intel PT. Where /dev/kvm is\n"
+        "missing or cannot do what is needed, the run moves itself into the lab (QEMU, TCG).\n"
+        "\n"
+        "  --profile NAME    the processor to model (vpt profiles; default " DEFAULT_PROFILE ")\n"
+        "  --mem SIZE        guest memory, with suffix K, M or G (default 64M)\n"
+        "  --append WORDS    the guest's command line\n"
+        "  --trace-out FILE  keep the packets in FILE and what decodes them in FILE.json\n"
+        "  --path-out FILE   keep the executed path in FILE (with --trace-out: FILE.path)\n"
+        "  --verify          compare the decoded path with the executed one\n"
+        "  --timeout S       seconds the guest may take (default 300; 0: no limit)\n"
+        "  --lab             use the lab even where /dev/kvm would do\n"
+        "  --json            print one JSON object; the guest's console goes to standard error\n"
+        "  --help\n"
+        "\n"
+        "Exit codes: 0 success, 1 the guest's status was not 0, 2 usage, 3 bad image, 4 the host\n"
+        "lacks something, 5 the guest crashed, 6 time-out, 7 --verify found a difference.\n",
+        to);
+}
+
+enum option_id {
+    OPT_PROFILE = 256,
+    OPT_MEM,
+    OPT_APPEND,
+    OPT_TRACE_OUT,
+    OPT_PATH_OUT,
+    OPT_VERIFY,
+    OPT_NO_VERIFY,
+    OPT_TIMEOUT,
+    OPT_LAB,
+    OPT_JSON,
+    OPT_RECORD_TO,
+    OPT_HELP,
+};
+
+static const struct option long_options[] = {
+    {"profile", required_argument, NULL, OPT_PROFILE},
+    {"mem", required_argument, NULL, OPT_MEM},
+    {"append", required_argument, NULL, OPT_APPEND},
+    {"trace-out", required_argument, NULL, OPT_TRACE_OUT},
+    {"path-out", required_argument, NULL, OPT_PATH_OUT},
+    {"verify", no_argument, NULL, OPT_VERIFY},
+    {"no-verify", no_argument, NULL, OPT_NO_VERIFY},
+    {"timeout", required_argument, NULL, OPT_TIMEOUT},
+    {"lab", no_argument, NULL, OPT_LAB},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"record-to", required_argument, NULL, OPT_RECORD_TO}, /* how the lab calls us */
+    {"help", no_argument, NULL, OPT_HELP},
+    {0},
+};
+
+static bool parse_size(const char *text, uint64_t *size)
+{
+    char *end;
+    unsigned shift = 0;
+
+    errno = 0;
+    *size = strtoull(text, &end, 10);
+    if (errno || end == text || *text == '-')
+        return false;
+    if (*end == 'K' || *end == 'k')
+        shift = 10;
+    else if (*end == 'M' || *end == 'm')
+        shift = 20;
+    else if (*end == 'G' || *end == 'g')
+        shift = 30;
+    if (shift)
+        end++;
+    if (*end || *size > MAX_MEM >> shift)
+        return false;
+    *size = (*size << shift) & ~4095ull;
+    return *size >= MIN_MEM;
+}
+
+static bool parse_timeout(const char *text, unsigned *seconds)
+{
+    char *end;
+    unsigned long value;
+
+    errno = 0;
+    value = strtoul(text, &end, 10);
+    *seconds = (unsigned)value;
+    return !errno && end != text && !*end && *text != '-' && value <= 1000000;
+}
+
+/* 0 to go on, or an exit code + 1. */
+static int parse(int argc, char **argv, struct run_options *options)
+{
+    int option;
+
+    optind = 1;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
+        switch (option) {
+        case OPT_PROFILE:
+            options->profile = optarg;
+            break;
+        case OPT_MEM:
+            if (!parse_size(optarg, &options->mem_bytes))
+                return 1 + complain(EXIT_CODE_USAGE, "--mem takes 2M to 3G, not '%s'", optarg);
+            break;
+        case OPT_APPEND:
+            options->append = optarg;
+            break;
+        case OPT_TRACE_OUT:
+            options->trace_out = optarg;
+            break;
+        case OPT_PATH_OUT:
+            options->path_out = optarg;
+            break;
+        case OPT_VERIFY:
+            options->verify = true;
+            break;
+        case OPT_NO_VERIFY:
+            options->verify = false;
+            break;
+        case OPT_TIMEOUT:
+            if (!parse_timeout(optarg, &options->timeout_s))
+                return 1 + complain(EXIT_CODE_USAGE, "--timeout takes seconds, not '%s'", optarg);
+            break;
+        case OPT_LAB:
+            options->lab = true;
+            break;
+        case OPT_JSON:
+            options->json = true;
+            break;
+        case OPT_RECORD_TO:
+            options->record_to = optarg;
+            break;
+        case OPT_HELP:
+            usage(stdout);
+            return 1 + EXIT_CODE_OK;
+        case ':':
+            return 1 + complain(EXIT_CODE_USAGE, "%s needs a value", argv[optind - 1]);
+        default:
+            return 1 + complain(EXIT_CODE_USAGE, "unknown option %s; see vpt run --help",
+                                argv[optind - 1]);
+        }
+    }
+    if (optind + 1 != argc)
+        return 1 + complain(EXIT_CODE_USAGE, "vpt run takes one image; see vpt run --help");
+    options->image = argv[optind];
+    options->keep_path = options->verify || options->path_out;
+    return 0;
+}
+
+/* NULL: the local KVM will do, as far as can be told before; else why not. */
+static const char *why_lab(const struct run_options *options, const struct probe *probe)
+{
+    if (options->lab)
+        return "--lab was given";
+    if (!probe->kvm)
+        return probe->why;
+    if (!probe->msr_exits || !probe->gp_injection)
+        return "this KVM cannot hand out MSR accesses";
+    if (!probe->step_supervisor)
+        return "this KVM cannot single-step";
+    return NULL;
+}
+
+static void run_in_lab(struct run_options *options, struct run_result *result, const char *why)
+{
+    run_result_free(result);
+    *result = (struct run_result){0};
+    if (!options->json)
+        printf("vpt: running in the lab: %s\n", why);
+    lab_run(options, result);
+    snprintf(result->backend, sizeof(result->backend), "lab (QEMU TCG, kvm-amd): %s", why);
+}
+
+static void choose_and_run(struct run_options *options, const struct vpt_caps *caps,
+                           struct run_result *result)
+{
+    struct probe probe = {0};
+    const char *why;
+
+    if (!options->lab)
+        kvm_probe(&probe);
+    why = why_lab(options, &probe);
+    if (!why) {
+        options->can_step_user = probe.step_user;
+        options->steps_per_s = probe.steps_per_s;
+        if (!options->json && !options->record_to)
+            printf("vpt: running on /dev/kvm\n");
+        kvm_run(options, caps, result);
+        snprintf(result->backend, sizeof(result->backend), "/dev/kvm%s",
+                 probe.step_user ? "" : " (without stepping in user mode)");
+        if (!result->needs_lab || options->record_to)
+            return;
+        why = "the guest traces user mode, which this KVM cannot step";
+    }
+    if (options->record_to) {
+        result->code = EXIT_CODE_HOST;
+        snprintf(result->why, sizeof(result->why), "in the lab: %s", why);
+        return;
+    }
+    run_in_lab(options, result, why);
+}
+
+/* What is left to do with a result: files, the report, the exit code. */
+static int conclude(const struct run_options *options, const struct vpt_caps *caps,
+                    const struct run_result *result)
+{
+    int error, code;
+
+    if (options->record_to) {
+        error = record_write(options->record_to, result);
+        return error ? complain(EXIT_CODE_HOST, "%s: %s", options->record_to, strerror(-error))
+                     : EXIT_CODE_OK;
+    }
+    if (options->trace_out) {
+        error = trace_files_write(options->trace_out, options, caps, result);
+        if (error)
+            return complain(EXIT_CODE_FILE, "%s: %s", options->trace_out, strerror(-error));
+    } else if (options->path_out) {
+        error = write_file(options->path_out, result->path.data, result->path.len);
+        if (error)
+            return complain(EXIT_CODE_FILE, "%s: %s", options->path_out, strerror(-error));
+    }
+    if (result->code != EXIT_CODE_OK && result->code != EXIT_CODE_GUEST_FAILED)
+        return complain(result->code, "%s", result->why);
+    if (result->trace.len || options->verify || options->json) {
+        code = report(options, result);
+        if (code)
+            return code;
+    }
+    if (result->code == EXIT_CODE_GUEST_FAILED)
+        return complain(result->code, "the guest ended with status %u", result->guest_status);
+    return EXIT_CODE_OK;
+}
+
+int cmd_run(int argc, char **argv)
+{
+    struct run_options options = {
+        .profile = DEFAULT_PROFILE, .mem_bytes = DEFAULT_MEM, .timeout_s = DEFAULT_TIMEOUT};
+    struct run_result result = {0};
+    struct vpt_caps caps;
+    char why[256];
+    int code = parse(argc, argv, &options);
+
+    if (code)
+        return code - 1;
+    if (!vpt_profile(options.profile, &caps))
+        return complain(EXIT_CODE_USAGE, "there is no profile '%s'; see vpt profiles",
+                        options.profile);
+    if (image_check(options.image, why, sizeof(why)) != 0)
+        return complain(EXIT_CODE_FILE, "%s", why);
+    choose_and_run(&options, &caps, &result);
+    code = conclude(&options, &caps, &result);
+    run_result_free(&result);
+    return code;
+}

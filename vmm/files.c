@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Trace files and their sidecars (docs/trace-files.md).
+ */
+#include "vmm.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIDECAR_VERSION 1
+
+int write_file(const char *path, const void *data, size_t len)
+{
+    FILE *file = fopen(path, "wbe");
+    bool ok;
+
+    if (!file)
+        return -errno;
+    errno = EIO;
+    ok = len == 0 || fwrite(data, 1, len, file) == len;
+    ok = fclose(file) == 0 && ok;
+    return ok ? 0 : -errno;
+}
+
+int read_file(const char *path, struct bytes *bytes)
+{
+    FILE *file = fopen(path, "rbe");
+    char buffer[65536];
+    size_t n;
+    int error = 0;
+
+    if (!file)
+        return -errno;
+    while (!error && (n = fread(buffer, 1, sizeof(buffer), file)) > 0)
+        error = bytes_add(bytes, buffer, n) ? 0 : -ENOMEM;
+    if (ferror(file))
+        error = -EIO;
+    fclose(file);
+    return error;
+}
+
+void beside(const char *image, const char *name, char *path, size_t path_bytes)
+{
+    char *copy = strdup(image);
+
+    if (name[0] == '/' || !copy)
+        snprintf(path, path_bytes, "%s", name);
+    else
+        snprintf(path, path_bytes, "%s/%s", dirname(copy), name);
+    free(copy);
+}
+
+/* ---- Writing ---- */
+
+static void add_int(json_object *object, const char *key, int64_t value)
+{
+    json_object_object_add(object, key, json_object_new_int64(value));
+}
+
+static void add_image(json_object *images, const char *path, const char *name, const uint64_t *cr3)
+{
+    json_object *image = json_object_new_object();
+    char *absolute = realpath(path, NULL);
+
+    json_object_object_add(image, "path", json_object_new_string(absolute ? absolute : path));
+    add_int(image, "bias", 0);
+    json_object_object_add(image, "cr3", cr3 ? json_object_new_int64((int64_t)*cr3) : NULL);
+    json_object_object_add(image, "name", json_object_new_string(name));
+    json_object_array_add(images, image);
+    free(absolute);
+}
+
+static json_object *sidecar(const struct run_options *options, const struct vpt_caps *caps,
+                            const struct run_result *result)
+{
+    json_object *root = json_object_new_object();
+    json_object *images = json_object_new_array();
+    json_object *tsc_ctc = json_object_new_array();
+    json_object *cpu = json_object_new_object();
+
+    add_int(root, "vpt", SIDECAR_VERSION);
+    json_object_object_add(root, "profile", json_object_new_string(options->profile));
+    add_int(cpu, "family", 0); /* no processor with errata: the model */
+    add_int(cpu, "model", 0);
+    add_int(cpu, "stepping", 0);
+    json_object_object_add(root, "cpu", cpu);
+    add_int(root, "mode", 64);
+    json_object_array_add(tsc_ctc, json_object_new_int64(caps->tsc_den));
+    json_object_array_add(tsc_ctc, json_object_new_int64(caps->tsc_num));
+    json_object_object_add(root, "tsc_ctc", tsc_ctc);
+    add_int(root, "mtc_freq", result->mtc_freq);
+    add_int(root, "max_nonturbo_ratio", caps->max_nonturbo_ratio);
+    add_image(images, options->image, "kernel", NULL);
+    for (unsigned i = 0; i < result->process_count; i++) {
+        const struct process *process = &result->processes[i];
+        char path[PATH_MAX];
+
+        beside(options->image, process->image, path, sizeof(path));
+        add_image(images, path, process->name, &process->cr3);
+    }
+    json_object_object_add(root, "images", images);
+    return root;
+}
+
+int trace_files_write(const char *trace, const struct run_options *options,
+                      const struct vpt_caps *caps, const struct run_result *result)
+{
+    json_object *root = sidecar(options, caps, result);
+    char path[PATH_MAX];
+    int error = write_file(trace, result->trace.data, result->trace.len);
+
+    if (!error && options->keep_path) {
+        if (options->path_out)
+            snprintf(path, sizeof(path), "%s", options->path_out);
+        else
+            snprintf(path, sizeof(path), "%s.path", trace);
+        error = write_file(path, result->path.data, result->path.len);
+        char *absolute = realpath(path, NULL);
+        json_object_object_add(root, "path", json_object_new_string(absolute ? absolute : path));
+        free(absolute);
+    }
+    snprintf(path, sizeof(path), "%s.json", trace);
+    if (!error && json_object_to_file_ext(path, root, JSON_C_TO_STRING_PRETTY) != 0)
+        error = -EIO;
+    json_object_put(root);
+    return error;
+}
+
+/* ---- Reading ---- */
+
+static const char *string_of(json_object *object, const char *key, const char *otherwise)
+{
+    json_object *value;
+
+    if (!json_object_object_get_ex(object, key, &value) ||
+        !json_object_is_type(value, json_type_string))
+        return otherwise;
+    return json_object_get_string(value);
+}
+
+static int load_image(const char *trace, json_object *entry, struct ptd_image *image,
+                      struct run_result *result)
+{
+    json_object *cr3 = NULL, *bias = NULL;
+    const char *name = string_of(entry, "name", "?");
+    const char *file = string_of(entry, "path", NULL);
+    char path[PATH_MAX];
+    uint64_t space = PTD_ANY_CR3;
+    int error;
+
+    if (!file)
+        return PTD_E_FORMAT;
+    if (json_object_object_get_ex(entry, "cr3", &cr3) && cr3)
+        space = (uint64_t)json_object_get_int64(cr3);
+    json_object_object_get_ex(entry, "bias", &bias);
+    beside(trace, file, path, sizeof(path));
+    error = ptd_image_add_elf(image, path, bias ? (uint64_t)json_object_get_int64(bias) : 0, space);
+    if (error) {
+        snprintf(result->why, sizeof(result->why), "%s: %s", path, ptd_strerror(error));
+        return error;
+    }
+    if (space != PTD_ANY_CR3 && result->process_count < MAX_PROCESSES) {
+        struct process *process = &result->processes[result->process_count++];
+
+        process->cr3 = space;
+        snprintf(process->name, sizeof(process->name), "%s", name);
+    }
+    return PTD_OK;
+}
+
+int sidecar_load(const char *trace, struct ptd_image *image, struct run_result *result)
+{
+    char path[PATH_MAX];
+    json_object *root, *images;
+    int error = PTD_OK;
+
+    snprintf(path, sizeof(path), "%s.json", trace);
+    root = json_object_from_file(path);
+    if (!root) {
+        snprintf(result->why, sizeof(result->why), "%s: cannot be read as JSON", path);
+        return PTD_E_IO;
+    }
+    if (!json_object_object_get_ex(root, "images", &images) ||
+        !json_object_is_type(images, json_type_array)) {
+        snprintf(result->why, sizeof(result->why), "%s: no list of images", path);
+        error = PTD_E_FORMAT;
+    }
+    for (size_t i = 0; !error && i < json_object_array_length(images); i++)
+        error = load_image(trace, json_object_array_get_idx(images, i), image, result);
+    json_object_put(root);
+    return error;
+}

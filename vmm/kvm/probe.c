@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the KVM under us can do, found out with a tiny guest of our own: MSR exits, injection of #GP
+ * and NMI, single-step in supervisor and user mode, and how fast stepping is.
+ */
+#include "kvm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#define PROBE_RAM          (2u << 20)
+#define TSS                0xa000u
+#define IDT                0xb000u
+#define HANDLERS           0xc000u /* 16 bytes each */
+#define CODE               0x10000u
+#define USER_CODE          0x11000u
+#define STACK              0x20000u
+#define GDT                0x7000u
+#define USER_DATA_SELECTOR 0x20
+#define USER_CODE_SELECTOR 0x28
+#define TSS_SELECTOR       0x30
+#define PAGE_TABLES        0x1000u
+#define MAX_ENTRIES        1000
+#define SPEED_STEPS        2000
+
+/* mov ecx, 570h; rdmsr; mov eax, 40000h; xor edx, edx; wrmsr; hlt: sets a reserved bit */
+static const uint8_t code_msr[] = {0xb9, 0x70, 0x05, 0x00, 0x00, 0x0f, 0x32, 0xb8, 0x00,
+                                   0x00, 0x04, 0x00, 0x31, 0xd2, 0x0f, 0x30, 0xf4};
+static const uint8_t code_loop[] = {0x90, 0x90, 0x90, 0xeb, 0xfb};
+
+/* Handlers say which vector they are for: mov eax, vector; out 0f4h, eax; hlt */
+static void put_handler(struct vmm *vmm, unsigned vector)
+{
+    const uint8_t code[] = {0xb8, (uint8_t)vector, 0, 0, 0, 0xe7, 0xf4, 0xf4};
+    const uint64_t address = HANDLERS + 16 * vector;
+    uint64_t *gate = (uint64_t *)(vmm->ram + IDT + 16 * vector);
+
+    memcpy(vmm->ram + address, code, sizeof(code));
+    gate[0] = (address & 0xffff) | 0x10u << 16 | 0x8eull << 40 | (address >> 16) << 48;
+    gate[1] = 0;
+}
+
+static int prepare(struct vmm *vmm, const uint8_t *code, size_t len, uint32_t at, bool user)
+{
+    uint64_t *gdt = (uint64_t *)(vmm->ram + GDT);
+    uint64_t *tables = (uint64_t *)(vmm->ram + PAGE_TABLES);
+    struct kvm_regs regs = {.rip = at, .rsp = STACK, .rflags = 2};
+    struct kvm_sregs sregs;
+    int error;
+
+    vmm->entry = at;
+    vmm->ended = false;
+    vmm->halted = false;
+    vmm->result->guest_status = 0;
+    error = boot_enter(vmm);
+    if (error)
+        return error;
+    memcpy(vmm->ram + at, code, len);
+    for (unsigned vector = 0; vector < 32; vector++)
+        put_handler(vmm, vector);
+    for (unsigned i = 0; i < 6 * 512; i++)
+        tables[i] |= tables[i] ? 4 : 0; /* user mode sees it too */
+    gdt[USER_DATA_SELECTOR / 8] = 0x00cff3000000ffffull;
+    gdt[USER_CODE_SELECTOR / 8] = 0x00affb000000ffffull;
+    gdt[TSS_SELECTOR / 8] = 0x67 | (uint64_t)TSS << 16 | 0x8bull << 40;
+    memcpy(vmm->ram + TSS + 4, &(uint64_t){STACK - 0x1000}, 8);
+
+    if (ioctl(vmm->vcpu_fd, KVM_GET_SREGS, &sregs) < 0)
+        return -errno;
+    sregs.gdt.limit = TSS_SELECTOR + 15;
+    sregs.idt.base = IDT;
+    sregs.idt.limit = 32 * 16 - 1;
+    sregs.tr = (struct kvm_segment){
+        .base = TSS, .limit = 0x67, .selector = TSS_SELECTOR, .type = 11, .present = 1};
+    if (user) {
+        sregs.cs.selector = USER_CODE_SELECTOR | 3;
+        sregs.cs.dpl = 3;
+        sregs.ss.selector = USER_DATA_SELECTOR | 3;
+        sregs.ss.dpl = 3;
+    }
+    if (ioctl(vmm->vcpu_fd, KVM_SET_SREGS, &sregs) < 0 ||
+        ioctl(vmm->vcpu_fd, KVM_SET_REGS, &regs) < 0)
+        return -errno;
+    return 0;
+}
+
+/* Runs until the guest says something by the exit port; bounded by kicks. */
+static bool says(struct vmm *vmm, uint32_t status)
+{
+    bool gp;
+
+    for (unsigned i = 0; i < MAX_ENTRIES && !vmm->ended && !vmm->halted; i++) {
+        const int error = machine_enter(vmm);
+
+        if (error == -EINTR)
+            continue;
+        if (error || machine_handle_exit(vmm, &gp) != 0)
+            return false;
+    }
+    return vmm->ended && vmm->result->guest_status == status;
+}
+
+static bool probe_msr(struct vmm *vmm, struct probe *probe)
+{
+    if (prepare(vmm, code_msr, sizeof(code_msr), CODE, false) != 0)
+        return false;
+    for (unsigned i = 0; i < MAX_ENTRIES; i++) {
+        bool gp;
+
+        if (machine_enter(vmm) != 0)
+            continue;
+        if (vmm->run->exit_reason == KVM_EXIT_X86_WRMSR) {
+            probe->msr_exits = machine_handle_exit(vmm, &gp) == 0 && gp;
+            return probe->msr_exits && says(vmm, 13);
+        }
+        if (machine_handle_exit(vmm, &gp) != 0)
+            return false;
+    }
+    return false;
+}
+
+static bool probe_nmi(struct vmm *vmm)
+{
+    if (prepare(vmm, code_loop, sizeof(code_loop), CODE, false) != 0 ||
+        ioctl(vmm->vcpu_fd, KVM_NMI, 0) < 0)
+        return false;
+    return says(vmm, 2);
+}
+
+/* One step from ip. */
+static bool step_to(struct vmm *vmm, uint64_t ip, uint64_t expected)
+{
+    struct kvm_guest_debug debug = {.control = KVM_GUESTDBG_ENABLE | KVM_GUESTDBG_SINGLESTEP};
+
+    if (ioctl(vmm->vcpu_fd, KVM_SET_GUEST_DEBUG, &debug) < 0)
+        return false;
+    for (unsigned i = 0; i < MAX_ENTRIES; i++) {
+        const int error = machine_enter(vmm);
+
+        if (error && error != -EINTR)
+            return false;
+        if (!error || vmm_regs(vmm)->rip != ip)
+            break;
+    }
+    return vmm->run->exit_reason == KVM_EXIT_DEBUG && vmm_regs(vmm)->rip == expected;
+}
+
+static bool probe_step(struct vmm *vmm, bool user, unsigned steps)
+{
+    const uint32_t at = user ? USER_CODE : CODE;
+    unsigned offset = 0;
+
+    if (prepare(vmm, code_loop, sizeof(code_loop), at, user) != 0)
+        return false;
+    for (unsigned i = 0; i < steps; i++) {
+        const unsigned next = offset == 3 ? 0 : offset + 1; /* the JMP leads back */
+
+        if (!step_to(vmm, at + offset, at + next))
+            return false;
+        offset = next;
+    }
+    return true;
+}
+
+static unsigned probe_speed(struct vmm *vmm)
+{
+    struct timespec start, end;
+    double elapsed;
+
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    if (!probe_step(vmm, false, SPEED_STEPS))
+        return 0;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    elapsed = (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
+    return (unsigned)(SPEED_STEPS / elapsed);
+}
+
+static void stop_debugging(struct vmm *vmm)
+{
+    struct kvm_guest_debug debug = {0};
+
+    ioctl(vmm->vcpu_fd, KVM_SET_GUEST_DEBUG, &debug);
+}
+
+/* A probe that ended in a bad state of the vCPU must not spoil the next one: a machine for each. */
+static void with_machine(struct probe *probe, void (*what)(struct vmm *, struct probe *))
+{
+    struct vmm *vmm = calloc(1, sizeof(*vmm));
+    struct run_result *result = calloc(1, sizeof(*result));
+    const struct run_options options = {.image = "", .mem_bytes = PROBE_RAM};
+    struct vpt_caps caps;
+
+    if (!vmm || !result || !vpt_profile("icelake-server", &caps)) {
+        free(vmm);
+        free(result);
+        return;
+    }
+    vmm->options = &options;
+    vmm->result = result;
+    vmm->ram_bytes = PROBE_RAM;
+    if (machine_create(vmm, &caps) == 0) {
+        probe->kvm = true;
+        if (kicks_start(vmm) == 0) {
+            what(vmm, probe);
+            stop_debugging(vmm);
+            kicks_stop(vmm);
+        }
+    } else if (!probe->kvm) {
+        strncpy(probe->why, result->why, sizeof(probe->why) - 1);
+    }
+    machine_destroy(vmm);
+    free(result);
+    free(vmm);
+}
+
+static void what_msr(struct vmm *vmm, struct probe *probe)
+{
+    probe->gp_injection = probe_msr(vmm, probe);
+}
+static void what_nmi(struct vmm *vmm, struct probe *probe)
+{
+    probe->nmi = probe_nmi(vmm);
+}
+static void what_supervisor(struct vmm *vmm, struct probe *probe)
+{
+    probe->step_supervisor = probe_step(vmm, false, 8);
+    if (probe->step_supervisor)
+        probe->steps_per_s = probe_speed(vmm);
+}
+static void what_user(struct vmm *vmm, struct probe *probe)
+{
+    probe->step_user = probe_step(vmm, true, 8);
+}
+
+void kvm_probe(struct probe *probe)
+{
+    memset(probe, 0, sizeof(*probe));
+    with_machine(probe, what_msr);
+    if (!probe->kvm)
+        return;
+    with_machine(probe, what_nmi);
+    with_machine(probe, what_supervisor);
+    with_machine(probe, what_user);
+}

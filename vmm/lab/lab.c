@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The lab: a full KVM on any machine. Stock QEMU emulates a processor with SVM, Debian's kernel
+ * boots on it with kvm-amd, and this same program runs the image there as it would here.
+ *
+ * Nothing is written to disk: the initial file system and the result travel in anonymous files.
+ */
+#include "../vmm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define QEMU         "qemu-system-x86_64"
+#define RESULT_BYTES (1ull << 30)
+#define BOOT_S       120 /* what the lab may take beyond the guest's own time-out */
+#define HOST_MEM     (512ull << 20)
+#define START_MARK   "--- vpt lab ---"
+
+#define MODE_DIR  (S_IFDIR | 0755)
+#define MODE_EXEC (S_IFREG | 0755)
+#define MODE_FILE (S_IFREG | 0644)
+
+struct lab {
+    const struct run_options *options;
+    struct run_result *result;
+    struct bytes initrd;
+    char dir[PATH_MAX];
+    int initrd_fd, result_fd, console_fd;
+    pid_t qemu;
+};
+
+static int fail(struct lab *lab, int error, const char *what, const char *reason)
+{
+    snprintf(lab->result->why, sizeof(lab->result->why), "%s: %s", what, reason);
+    return error;
+}
+
+/* ---- The initial file system ---- */
+
+static void lab_dir(char *dir, size_t bytes)
+{
+    const char *cache = getenv("VPT_CACHE"), *xdg = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+
+    if (cache && *cache)
+        snprintf(dir, bytes, "%s/lab", cache);
+    else if (xdg && *xdg)
+        snprintf(dir, bytes, "%s/vpt/lab", xdg);
+    else
+        snprintf(dir, bytes, "%s/.cache/vpt/lab", home ? home : "");
+}
+
+static int add_host_file(struct lab *lab, const char *path, const char *name, uint32_t mode)
+{
+    struct bytes file = {0};
+    int error = read_file(path, &file);
+
+    if (error)
+        error = fail(lab, error, path, strerror(-error));
+    else if (!cpio_add(&lab->initrd, name, mode, file.data, file.len))
+        error = fail(lab, -ENOMEM, path, "no memory");
+    bytes_free(&file);
+    return error;
+}
+
+/* This program and the shared libraries that it has mapped, wherever they lie here. */
+static int add_program(struct lab *lab)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[PATH_MAX + 128], last[PATH_MAX] = "", name[PATH_MAX];
+    int error = add_host_file(lab, "/proc/self/exe", "vpt", MODE_EXEC);
+
+    if (!maps)
+        return fail(lab, -errno, "/proc/self/maps", strerror(errno));
+    while (!error && fgets(line, sizeof(line), maps)) {
+        const char *path = strchr(line, '/'), *base;
+
+        line[strcspn(line, "\n")] = 0;
+        if (!path || !strstr(path, ".so") || strcmp(path, last) == 0)
+            continue;
+        snprintf(last, sizeof(last), "%s", path);
+        base = strrchr(path, '/') + 1;
+        /* The program names its interpreter by this path. */
+        snprintf(name, sizeof(name), "%s/%s", strncmp(base, "ld-", 3) == 0 ? "lib64" : "lib", base);
+        error = add_host_file(lab, path, name, MODE_EXEC);
+    }
+    fclose(maps);
+    return error;
+}
+
+static bool add_job(struct lab *lab)
+{
+    const struct run_options *options = lab->options;
+    char script[4096];
+    int len;
+
+    len =
+        snprintf(script, sizeof(script),
+                 "#!/bin/busybox sh\n"
+                 "bb=/bin/busybox\n"
+                 "$bb mkdir -p /dev /proc\n"
+                 "$bb mount -t devtmpfs dev /dev\n"
+                 "$bb mount -t proc proc /proc\n"
+                 "while read -r module; do $bb insmod /modules/$module || echo \"$module failed\";"
+                 " done < /modules/order\n"
+                 "$bb stty -onlcr < /dev/console\n"
+                 "echo '" START_MARK "'\n"
+                 "export LD_LIBRARY_PATH=/lib\n"
+                 "$bb xargs -0 /vpt < /arguments\n"
+                 "$bb sync\n"
+                 "$bb poweroff -f\n");
+    if (!cpio_add(&lab->initrd, "init", MODE_EXEC, script, (size_t)len))
+        return false;
+
+    struct bytes arguments = {0};
+    char mem[32], timeout[32];
+    const char *words[] = {"run",
+                           "--record-to",
+                           "/dev/vda",
+                           "--profile",
+                           options->profile,
+                           "--mem",
+                           mem,
+                           "--timeout",
+                           timeout,
+                           "--append",
+                           options->append ? options->append : "",
+                           options->keep_path ? "--verify" : "--no-verify",
+                           "/image"};
+    bool ok = true;
+
+    snprintf(mem, sizeof(mem), "%llu", (unsigned long long)options->mem_bytes);
+    snprintf(timeout, sizeof(timeout), "%u", options->timeout_s);
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        ok = ok && bytes_add(&arguments, words[i], strlen(words[i]) + 1);
+    ok = ok && cpio_add(&lab->initrd, "arguments", MODE_FILE, arguments.data, arguments.len);
+    bytes_free(&arguments);
+    return ok;
+}
+
+static int build_initrd(struct lab *lab)
+{
+    char path[PATH_MAX + 32];
+    int error;
+
+    snprintf(path, sizeof(path), "%s/base.cpio", lab->dir);
+    error = read_file(path, &lab->initrd);
+    if (error)
+        return fail(lab, error, path, "the lab is not prepared; run 'make lab'");
+    if (!cpio_add(&lab->initrd, "lib", MODE_DIR, NULL, 0) ||
+        !cpio_add(&lab->initrd, "lib64", MODE_DIR, NULL, 0) || !add_job(lab))
+        return fail(lab, -ENOMEM, "lab", "no memory");
+    error = add_program(lab);
+    if (!error)
+        error = add_host_file(lab, lab->options->image, "image", MODE_FILE);
+    if (!error && !cpio_end(&lab->initrd))
+        error = fail(lab, -ENOMEM, "lab", "no memory");
+    return error;
+}
+
+/* ---- QEMU ---- */
+
+static int anonymous_files(struct lab *lab)
+{
+    size_t done = 0;
+
+    lab->initrd_fd = memfd_create("vpt-initrd", 0);
+    lab->result_fd = memfd_create("vpt-result", 0);
+    if (lab->initrd_fd < 0 || lab->result_fd < 0 || ftruncate(lab->result_fd, RESULT_BYTES) < 0)
+        return fail(lab, -errno, "lab", strerror(errno));
+    while (done < lab->initrd.len) {
+        const ssize_t n = write(lab->initrd_fd, lab->initrd.data + done, lab->initrd.len - done);
+
+        if (n <= 0)
+            return fail(lab, -errno, "lab", strerror(errno));
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+static void exec_qemu(struct lab *lab, int console)
+{
+    char kernel[PATH_MAX + 32], initrd[64], drive[128], mem[32];
+    char *arguments[] = {(char *)QEMU,
+                         (char *)"-accel",
+                         (char *)"tcg",
+                         (char *)"-cpu",
+                         (char *)"EPYC,+svm,+npt",
+                         (char *)"-m",
+                         mem,
+                         (char *)"-nodefaults",
+                         (char *)"-no-reboot",
+                         (char *)"-display",
+                         (char *)"none",
+                         (char *)"-serial",
+                         (char *)"stdio",
+                         (char *)"-kernel",
+                         kernel,
+                         (char *)"-initrd",
+                         initrd,
+                         (char *)"-drive",
+                         drive,
+                         (char *)"-append",
+                         (char *)"console=ttyS0 quiet loglevel=1 panic=-1",
+                         NULL};
+    const int null = open("/dev/null", O_RDWR);
+
+    snprintf(kernel, sizeof(kernel), "%s/vmlinuz", lab->dir);
+    snprintf(initrd, sizeof(initrd), "/proc/self/fd/%d", lab->initrd_fd);
+    snprintf(drive, sizeof(drive), "file=/proc/self/fd/%d,format=raw,if=virtio,file.locking=off",
+             lab->result_fd);
+    snprintf(mem, sizeof(mem), "%llu",
+             (unsigned long long)(HOST_MEM + lab->options->mem_bytes) >> 20);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(null, STDIN_FILENO);
+    dup2(console, STDOUT_FILENO);
+    execvp(QEMU, arguments);
+    _exit(127);
+}
+
+static int start_qemu(struct lab *lab)
+{
+    int pipe_fd[2];
+
+    if (pipe2(pipe_fd, O_CLOEXEC) < 0)
+        return fail(lab, -errno, "lab", strerror(errno));
+    fflush(NULL);
+    lab->qemu = fork();
+    if (lab->qemu < 0)
+        return fail(lab, -errno, "lab", strerror(errno));
+    if (lab->qemu == 0)
+        exec_qemu(lab, pipe_fd[1]);
+    close(pipe_fd[1]);
+    lab->console_fd = pipe_fd[0];
+    return 0;
+}
+
+/* ---- The console, from the mark on ---- */
+
+struct console {
+    FILE *to;
+    bool begun;
+    size_t matched;
+};
+
+static void pass_on(struct console *console, const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (console->begun) {
+            if (text[i] != '\r')
+                fputc(text[i], console->to);
+            continue;
+        }
+        console->matched = text[i] == (START_MARK "\n")[console->matched] ? console->matched + 1
+                           : text[i] == START_MARK[0]                     ? 1
+                           : text[i] == '\r'                              ? console->matched
+                                                                          : 0;
+        console->begun = console->matched == strlen(START_MARK "\n");
+    }
+    fflush(console->to);
+}
+
+static int watch(struct lab *lab)
+{
+    struct console console = {.to = lab->options->json ? stderr : stdout};
+    struct pollfd poll_fd = {.fd = lab->console_fd, .events = POLLIN};
+    struct timespec now;
+    char text[4096];
+    time_t deadline;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    deadline = now.tv_sec + BOOT_S + lab->options->timeout_s;
+    for (;;) {
+        ssize_t n;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec >= deadline)
+            return fail(lab, -ETIMEDOUT, "lab", "QEMU did not end in time");
+        if (poll(&poll_fd, 1, 1000) <= 0)
+            continue;
+        n = read(lab->console_fd, text, sizeof(text));
+        if (n <= 0)
+            return 0;
+        pass_on(&console, text, (size_t)n);
+    }
+}
+
+static int finish(struct lab *lab)
+{
+    int status = 0, error = watch(lab);
+
+    if (error)
+        kill(lab->qemu, SIGKILL);
+    waitpid(lab->qemu, &status, 0);
+    lab->qemu = 0;
+    if (error)
+        return error;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+        return fail(lab, -ENOENT, QEMU, "not installed");
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return fail(lab, -EIO, QEMU, "ended with an error");
+    error = record_read(lab->result_fd, lab->result);
+    return error ? fail(lab, error, "lab", "no result came back") : 0;
+}
+
+void lab_run(const struct run_options *options, struct run_result *result)
+{
+    struct lab lab = {
+        .options = options, .result = result, .initrd_fd = -1, .result_fd = -1, .console_fd = -1};
+    struct timespec start, end;
+    int error;
+
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    lab_dir(lab.dir, sizeof(lab.dir));
+    error = build_initrd(&lab);
+    if (!error)
+        error = anonymous_files(&lab);
+    if (!error)
+        error = start_qemu(&lab);
+    if (!error)
+        error = finish(&lab);
+    if (error && result->code == EXIT_CODE_OK)
+        result->code = error == -ETIMEDOUT ? EXIT_CODE_TIMEOUT : EXIT_CODE_HOST;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    result->seconds =
+        (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
+    if (lab.initrd_fd >= 0)
+        close(lab.initrd_fd);
+    if (lab.result_fd >= 0)
+        close(lab.result_fd);
+    if (lab.console_fd >= 0)
+        close(lab.console_fd);
+    bytes_free(&lab.initrd);
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a traced run showed: the trace is decoded with the images that the guest named, counted, and
+ * compared with the executed path, instruction by instruction.
+ */
+#include "vmm.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_FUNCTIONS 4096
+#define HOTTEST       5
+#define KERNEL        MAX_PROCESSES /* index of what belongs to no process */
+
+struct function {
+    const char *name;
+    unsigned process;
+    uint64_t insns;
+};
+
+struct view {
+    const struct run_options *options;
+    const struct run_result *result;
+    struct ptd_image *image;
+    uint64_t insns, branches, blocks, errors, lost_bytes, async, cr3_switches;
+    uint64_t process_insns[MAX_PROCESSES + 1];
+    struct function functions[MAX_FUNCTIONS];
+    unsigned function_count;
+    int first_error;
+    uint64_t first_error_offset;
+    /* Comparison with the executed path. */
+    size_t path_pos;
+    uint64_t path_cr3, path_insns;
+    bool differs;
+    char difference[256];
+};
+
+/* ---- Images ---- */
+
+static int load_images(struct view *view)
+{
+    const struct run_result *result = view->result;
+    int error = ptd_image_add_elf(view->image, view->options->image, 0, PTD_ANY_CR3);
+    char path[PATH_MAX];
+
+    if (error)
+        return complain(EXIT_CODE_FILE, "%s: %s", view->options->image, ptd_strerror(error));
+    for (unsigned i = 0; i < result->process_count; i++) {
+        const struct process *process = &result->processes[i];
+
+        beside(view->options->image, process->image, path, sizeof(path));
+        error = ptd_image_add_elf(view->image, path, 0, process->cr3);
+        if (error)
+            return complain(EXIT_CODE_FILE, "%s: %s", path, ptd_strerror(error));
+    }
+    return 0;
+}
+
+/* ---- Counting ---- */
+
+static unsigned process_of(const struct view *view, uint64_t cr3)
+{
+    for (unsigned i = 0; i < view->result->process_count; i++) {
+        if (view->result->processes[i].cr3 >> 12 == cr3 >> 12)
+            return i;
+    }
+    return KERNEL;
+}
+
+static void count_function(struct view *view, const struct ptd_item *block, unsigned process)
+{
+    const char *name = ptd_image_symbol(view->image, block->cr3, block->ip, NULL);
+
+    if (!name)
+        name = "?";
+    for (unsigned i = 0; i < view->function_count; i++) {
+        struct function *function = &view->functions[i];
+
+        if (function->process == process && strcmp(function->name, name) == 0) {
+            function->insns += block->insns;
+            return;
+        }
+    }
+    if (view->function_count < MAX_FUNCTIONS)
+        view->functions[view->function_count++] =
+            (struct function){.name = name, .process = process, .insns = block->insns};
+}
+
+static bool is_branch(uint8_t class)
+{
+    return class >= PTD_INSN_COND && class <= PTD_INSN_IRET;
+}
+
+/* ---- Comparison ---- */
+
+/* The next executed instruction; false at the end of the path. */
+static bool next_executed(struct view *view, uint64_t *ip)
+{
+    const struct bytes *path = &view->result->path;
+    uint64_t word;
+
+    while (view->path_pos + sizeof(word) <= path->len) {
+        memcpy(&word, path->data + view->path_pos, sizeof(word));
+        view->path_pos += sizeof(word);
+        if (word >> 48 != PATH_CR3_MARK >> 48) {
+            *ip = word;
+            return true;
+        }
+        view->path_cr3 = word << 12 & 0x000ffffffffff000ull;
+    }
+    return false;
+}
+
+static void differ(struct view *view, const char *text)
+{
+    view->differs = true;
+    snprintf(view->difference, sizeof(view->difference), "%s", text);
+}
+
+static void compare_insn(struct view *view, const struct ptd_item *block, uint64_t ip)
+{
+    uint64_t executed;
+    char text[256];
+
+    if (!next_executed(view, &executed)) {
+        snprintf(text, sizeof(text),
+                 "the trace goes on at %#" PRIx64 " after the last of %" PRIu64
+                 " executed instructions",
+                 ip, view->path_insns);
+        differ(view, text);
+        return;
+    }
+    view->path_insns++;
+    if (executed == ip && view->path_cr3 == (block->cr3 & 0x000ffffffffff000ull))
+        return;
+    snprintf(text, sizeof(text),
+             "instruction %" PRIu64 ": executed %#" PRIx64 " with CR3 %#" PRIx64
+             ", decoded %#" PRIx64 " with CR3 %#" PRIx64 " near trace offset %" PRIu64,
+             view->path_insns, executed, view->path_cr3, ip, block->cr3, block->offset);
+    differ(view, text);
+}
+
+static void compare_block(struct view *view, const struct ptd_item *block)
+{
+    struct ptd_insn insn;
+    uint64_t ip = block->ip;
+
+    while (!view->differs) {
+        const int error = ptd_block_insn(view->image, block, &ip, &insn);
+
+        if (error == PTD_END)
+            return;
+        if (error) {
+            differ(view, ptd_strerror(error));
+            return;
+        }
+        compare_insn(view, block, insn.ip);
+    }
+}
+
+/* ---- Decoding ---- */
+
+static void see(struct view *view, const struct ptd_item *item)
+{
+    unsigned process;
+
+    switch (item->type) {
+    case PTD_ITEM_BLOCK:
+        view->insns += item->insns;
+        view->blocks++;
+        view->branches += is_branch(item->last_class);
+        process = process_of(view, item->cr3);
+        view->process_insns[process] += item->insns;
+        count_function(view, item, process);
+        if (view->options->verify && !view->differs)
+            compare_block(view, item);
+        break;
+    case PTD_ITEM_ASYNC:
+        view->async++;
+        break;
+    case PTD_ITEM_CR3:
+        view->cr3_switches++;
+        break;
+    case PTD_ITEM_ERROR:
+        if (view->errors++ == 0) {
+            view->first_error = item->error;
+            view->first_error_offset = item->offset;
+        }
+        view->lost_bytes += item->value;
+        break;
+    default:
+        break;
+    }
+}
+
+static int decode(struct view *view)
+{
+    const struct run_result *result = view->result;
+    struct ptd_flow *flow = ptd_flow_new(result->trace.data, result->trace.len, view->image, NULL);
+    struct ptd_item item;
+    uint64_t executed;
+
+    if (!flow)
+        return complain(EXIT_CODE_HOST, "no memory for decoding");
+    while (ptd_flow_next(flow, &item) == PTD_OK)
+        see(view, &item);
+    ptd_flow_free(flow);
+
+    if (view->options->verify && !view->differs && next_executed(view, &executed)) {
+        char text[128];
+
+        snprintf(text, sizeof(text),
+                 "the trace ends after %" PRIu64 " instructions, execution went on at %#" PRIx64,
+                 view->path_insns, executed);
+        differ(view, text);
+    }
+    return 0;
+}
+
+/* ---- Text ---- */
+
+static int by_insns(const void *a, const void *b)
+{
+    const struct function *fa = a, *fb = b;
+
+    return fa->insns < fb->insns ? 1 : fa->insns > fb->insns ? -1 : 0;
+}
+
+static const char *process_name(const struct view *view, unsigned process)
+{
+    return process == KERNEL ? "no process" : view->result->processes[process].name;
+}
+
+static const char *handed_verdict(const struct run_result *result)
+{
+    const struct bytes *handed = &result->handed, *trace = &result->trace;
+
+    if (handed->len == 0)
+        return "none";
+    if (handed->len == trace->len && memcmp(handed->data, trace->data, trace->len) == 0)
+        return "identical";
+    return "different";
+}
+
+static double bits_per_insn(const struct view *view)
+{
+    return view->insns ? 8.0 * (double)view->result->trace.len / (double)view->insns : 0;
+}
+
+static void print_functions(const struct view *view, unsigned process)
+{
+    unsigned shown = 0;
+
+    printf("  %s: %" PRIu64 " instructions\n", process_name(view, process),
+           view->process_insns[process]);
+    for (unsigned i = 0; i < view->function_count && shown < HOTTEST; i++) {
+        const struct function *function = &view->functions[i];
+
+        if (function->process != process)
+            continue;
+        printf("    %5.1f %%  %s\n",
+               100.0 * (double)function->insns / (double)view->process_insns[process],
+               function->name);
+        shown++;
+    }
+}
+
+static void print_text(const struct view *view)
+{
+    const struct run_result *result = view->result;
+
+    printf("backend: %s\n", result->backend);
+    printf("trace: %" PRIu64 " packets, %zu bytes, %.2f bits per instruction\n", result->packets,
+           result->trace.len, bits_per_insn(view));
+    if (result->dropped_bytes)
+        printf("dropped: %" PRIu64 " bytes\n", result->dropped_bytes);
+    if (result->handed.len)
+        printf("guest buffers: %s (%zu bytes handed over, %" PRIu64 " PMIs)\n",
+               handed_verdict(result), result->handed.len, result->pmis);
+    printf("decoded: %" PRIu64 " instructions, %" PRIu64 " branches, %" PRIu64
+           " interrupts and exceptions, %" PRIu64 " CR3 switches, %" PRIu64 " errors\n",
+           view->insns, view->branches, view->async, view->cr3_switches, view->errors);
+    if (view->errors)
+        printf("first error: offset %" PRIu64 ": %s; %" PRIu64 " bytes lost\n",
+               view->first_error_offset, ptd_strerror(view->first_error), view->lost_bytes);
+    printf("hottest functions:\n");
+    for (unsigned process = 0; process <= KERNEL; process++) {
+        if (view->process_insns[process])
+            print_functions(view, process);
+    }
+}
+
+static void print_json(const struct view *view, bool identical)
+{
+    const struct run_result *result = view->result;
+    json_object *root = json_object_new_object();
+    json_object *processes = json_object_new_array();
+
+    json_object_object_add(root, "backend", json_object_new_string(result->backend));
+    json_object_object_add(root, "packets", json_object_new_int64((int64_t)result->packets));
+    json_object_object_add(root, "trace_bytes", json_object_new_int64((int64_t)result->trace.len));
+    json_object_object_add(root, "dropped_bytes",
+                           json_object_new_int64((int64_t)result->dropped_bytes));
+    json_object_object_add(root, "bits_per_insn", json_object_new_double(bits_per_insn(view)));
+    json_object_object_add(root, "guest_buffers", json_object_new_string(handed_verdict(result)));
+    json_object_object_add(root, "pmis", json_object_new_int64((int64_t)result->pmis));
+    json_object_object_add(root, "insns", json_object_new_int64((int64_t)view->insns));
+    json_object_object_add(root, "branches", json_object_new_int64((int64_t)view->branches));
+    json_object_object_add(root, "interrupts", json_object_new_int64((int64_t)view->async));
+    json_object_object_add(root, "cr3_switches",
+                           json_object_new_int64((int64_t)view->cr3_switches));
+    json_object_object_add(root, "errors", json_object_new_int64((int64_t)view->errors));
+    json_object_object_add(root, "lost_bytes", json_object_new_int64((int64_t)view->lost_bytes));
+    for (unsigned process = 0; process <= KERNEL; process++) {
+        json_object *entry, *functions;
+
+        if (!view->process_insns[process])
+            continue;
+        entry = json_object_new_object();
+        functions = json_object_new_object();
+        for (unsigned i = 0; i < view->function_count; i++) {
+            if (view->functions[i].process == process)
+                json_object_object_add(functions, view->functions[i].name,
+                                       json_object_new_int64((int64_t)view->functions[i].insns));
+        }
+        json_object_object_add(entry, "name", json_object_new_string(process_name(view, process)));
+        json_object_object_add(entry, "insns",
+                               json_object_new_int64((int64_t)view->process_insns[process]));
+        json_object_object_add(entry, "functions", functions);
+        json_object_array_add(processes, entry);
+    }
+    json_object_object_add(root, "processes", processes);
+    if (view->options->verify) {
+        json_object_object_add(root, "path",
+                               json_object_new_string(identical ? "identical" : "different"));
+        json_object_object_add(root, "path_insns",
+                               json_object_new_int64((int64_t)view->path_insns));
+        if (!identical)
+            json_object_object_add(root, "difference", json_object_new_string(view->difference));
+    }
+    printf("%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY));
+    json_object_put(root);
+}
+
+/* ---- All of it ---- */
+
+int report(const struct run_options *options, const struct run_result *result)
+{
+    struct view *view = calloc(1, sizeof(*view));
+    bool identical;
+    int code;
+
+    if (!view)
+        return complain(EXIT_CODE_HOST, "no memory for the report");
+    view->options = options;
+    view->result = result;
+    view->path_cr3 = UINT64_MAX;
+    view->image = ptd_image_new();
+    code = view->image ? load_images(view) : complain(EXIT_CODE_HOST, "no memory for images");
+    if (!code)
+        code = decode(view);
+    if (!code) {
+        qsort(view->functions, view->function_count, sizeof(view->functions[0]), by_insns);
+        identical = !view->differs && view->errors == 0 && view->path_insns > 0;
+        if (view->errors && !view->differs)
+            differ(view, "the trace has errors");
+        if (view->path_insns == 0 && !view->differs)
+            differ(view, "nothing was traced");
+        if (options->json)
+            print_json(view, identical);
+        else
+            print_text(view);
+        if (options->verify && !options->json) {
+            if (identical)
+                printf("path: identical (%" PRIu64 " instructions, %" PRIu64 " branches)\n",
+                       view->path_insns, view->branches);
+            else
+                printf("path: different: %s\n", view->difference);
+        }
+        if (options->verify && (!identical || strcmp(handed_verdict(result), "different") == 0))
+            code = EXIT_CODE_MISMATCH;
+    }
+    ptd_image_free(view->image);
+    free(view);
+    return code;
+}
