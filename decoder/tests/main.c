@@ -57,6 +57,7 @@ int main(void)
     add_insn_suite();
     add_image_suite();
     add_flow_suite();
+    add_context_suite();
     add_trace_suite();
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();

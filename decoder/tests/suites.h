@@ -12,6 +12,7 @@ void add_ip_suite(void);
 void add_insn_suite(void);
 void add_image_suite(void);
 void add_flow_suite(void);
+void add_context_suite(void);
 void add_trace_suite(void);
 
 /* Says that a test could not run here, and why. */

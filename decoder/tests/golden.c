@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Runs golden tests: every item as a line of text. */
+#include <CUnit/CUnit.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "golden.h"
+#include "ptdec.h"
+
+#define TEXT_BYTES 4096
+#define MAX_ITEMS  1000 /* far more than any test has: the decoder must come to an end */
+
+struct text {
+    char at[TEXT_BYTES];
+    size_t len;
+};
+
+__attribute__((format(printf, 2, 3))) static void append(struct text *text, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    const int len =
+        vsnprintf(text->at + text->len, sizeof(text->at) - text->len, format, arguments);
+    va_end(arguments);
+    if (len > 0)
+        text->len += (size_t)len;
+    if (text->len >= sizeof(text->at))
+        text->len = sizeof(text->at) - 1;
+}
+
+static const char *item_name(uint8_t type)
+{
+    static const char *const names[] = {
+        [PTD_ITEM_BLOCK] = "block",       [PTD_ITEM_ENABLED] = "enabled",
+        [PTD_ITEM_DISABLED] = "disabled", [PTD_ITEM_ASYNC] = "async",
+        [PTD_ITEM_CR3] = "cr3",           [PTD_ITEM_MODE] = "mode",
+        [PTD_ITEM_TSX] = "tsx",           [PTD_ITEM_STOP] = "stop",
+        [PTD_ITEM_OVERFLOW] = "overflow", [PTD_ITEM_TSC] = "tsc",
+        [PTD_ITEM_CBR] = "cbr",           [PTD_ITEM_PTWRITE] = "ptwrite",
+        [PTD_ITEM_VMCS] = "vmcs",         [PTD_ITEM_PSB] = "psb",
+        [PTD_ITEM_PACKET] = "packet",     [PTD_ITEM_ERROR] = "error",
+    };
+
+    return names[type];
+}
+
+/* "block FIRST LAST INSTRUCTIONS", and "taken"; addresses of code count from CODE. */
+static void append_item(struct text *text, const struct ptd_item *item)
+{
+    append(text, "%s", item_name(item->type));
+    switch (item->type) {
+    case PTD_ITEM_BLOCK:
+        append(text, " %" PRIx64 " %" PRIx64 " %u%s", item->ip - CODE, item->last_ip - CODE,
+               item->insns, item->taken ? " taken" : "");
+        break;
+    case PTD_ITEM_CR3:
+        append(text, " %" PRIx64 "%s", item->value, item->nr ? " nr" : "");
+        break;
+    case PTD_ITEM_MODE:
+        append(text, " %u", 16u << item->value);
+        break;
+    case PTD_ITEM_TSX:
+    case PTD_ITEM_TSC:
+    case PTD_ITEM_CBR:
+    case PTD_ITEM_PTWRITE:
+    case PTD_ITEM_VMCS:
+        append(text, " %" PRIx64, item->value);
+        break;
+    case PTD_ITEM_PACKET:
+        append(text, " %s", ptd_packet_name((enum ptd_packet_type)item->packet.type));
+        break;
+    case PTD_ITEM_ERROR:
+        append(text, " %d lost %" PRIu64, item->error, item->value);
+        break;
+    default:
+        break;
+    }
+    if (item->has_from)
+        append(text, " from %" PRIx64, item->from - CODE);
+    if (item->has_to)
+        append(text, " to %" PRIx64, item->to - CODE);
+    append(text, "\n");
+}
+
+/* A block must yield as many instructions as it says, up to its last one. */
+static void check_block(const struct ptd_image *image, const struct ptd_item *block)
+{
+    struct ptd_insn insn = {0};
+    uint64_t ip = block->ip;
+    uint32_t insns = 0;
+
+    while (ptd_block_insn(image, block, &ip, &insn) == PTD_OK)
+        insns++;
+    CU_ASSERT_EQUAL(insns, block->insns);
+    CU_ASSERT_EQUAL(insn.ip, block->last_ip);
+    CU_ASSERT_EQUAL(insn.class, block->last_class);
+}
+
+static void check(const struct golden *test)
+{
+    const enum ptd_mode mode = test->mode_bits == 32   ? PTD_MODE_32
+                               : test->mode_bits == 16 ? PTD_MODE_16
+                                                       : PTD_MODE_64;
+    const struct ptd_flow_config config = {.mode = mode, .cr3 = CR3_A, .at_start = test->at_start};
+    struct ptd_image *const image = ptd_image_new();
+    struct text text = {.len = 0};
+    struct ptd_item item;
+    unsigned items = 0;
+
+    if (test->code.len > 0)
+        (void)ptd_image_add_bytes(image, "code", CODE, test->code.at, test->code.len, PTD_ANY_CR3);
+    if (test->code_b.len > 0)
+        (void)ptd_image_add_bytes(image, "b", CODE, test->code_b.at, test->code_b.len, CR3_B);
+
+    struct ptd_flow *const flow =
+        ptd_flow_new(test->trace.at, test->trace.len, image, &config);
+
+    while (ptd_flow_next(flow, &item) == PTD_OK && items++ < MAX_ITEMS) {
+        append_item(&text, &item);
+        if (item.type == PTD_ITEM_BLOCK)
+            check_block(image, &item);
+    }
+    CU_ASSERT_EQUAL(ptd_flow_next(flow, &item), PTD_END);
+    CU_ASSERT_STRING_EQUAL(text.at, test->items);
+    if (strcmp(text.at, test->items) != 0)
+        printf("\n--- %s, want:\n%s--- got:\n%s---", test->name, test->items, text.at);
+    ptd_flow_free(flow);
+    ptd_image_free(image);
+}
+
+void check_golden(const struct golden *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        check(&cases[i]);
+}

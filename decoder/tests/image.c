@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Images: address spaces, what hides what, symbols; ELF files, sound and hostile. */
+#include <CUnit/CUnit.h>
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ptdec.h"
+#include "suites.h"
+
+#define ANY PTD_ANY_CR3
+
+/* The first byte at vaddr and how many follow, as "value/count"; "-" if there is no code. */
+static const char *find(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr)
+{
+    static char text[64];
+    const uint8_t *bytes;
+    size_t len;
+
+    if (ptd_image_find(image, cr3, vaddr, &bytes, &len) != PTD_OK)
+        return "-";
+    (void)snprintf(text, sizeof(text), "%u/%zu", bytes[0], len);
+    return text;
+}
+
+/* "name+offset", or "-". */
+static const char *symbol(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr)
+{
+    static char text[64];
+    uint64_t offset;
+    const char *const name = ptd_image_symbol(image, cr3, vaddr, &offset);
+
+    if (!name)
+        return "-";
+    (void)snprintf(text, sizeof(text), "%s+%llu", name, (unsigned long long)offset);
+    return text;
+}
+
+static void add(struct ptd_image *image, const char *name, uint64_t vaddr, uint8_t value,
+                size_t len, uint64_t cr3)
+{
+    uint8_t bytes[256];
+
+    memset(bytes, value, sizeof(bytes));
+    CU_ASSERT_EQUAL(ptd_image_add_bytes(image, name, vaddr, bytes, len, cr3), PTD_OK);
+}
+
+static void hiding(void)
+{
+    struct ptd_image *const image = ptd_image_new();
+
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0x1000), "-");
+    add(image, "one", 0x1000, 1, 100, ANY);
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0xfff), "-");
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0x1000), "1/100");
+    CU_ASSERT_STRING_EQUAL(find(image, 0x5000, 0x1063), "1/1");
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0x1064), "-");
+
+    add(image, "two", 0x1014, 2, 20, ANY); /* splits */
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0x1000), "1/20");
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0x1014), "2/20");
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0x1028), "1/60");
+
+    add(image, "three", 0xff0, 3, 40, ANY); /* covers the left and some of the middle */
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0xff0), "3/40");
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0x1018), "2/16");
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0x1030), "1/52");
+
+    add(image, NULL, 0xf00, 4, 256, ANY);
+    add(image, NULL, 0x1000, 5, 256, ANY); /* covers all the rest */
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0xfff), "4/1");
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0x1000), "5/256");
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0x10ff), "5/1");
+    ptd_image_free(image);
+    ptd_image_free(NULL);
+}
+
+static void address_spaces(void)
+{
+    struct ptd_image *const image = ptd_image_new();
+
+    add(image, "kernel", 0x1000, 1, 100, ANY);
+    add(image, "b", 0x1010, 3, 10, 0x7000);
+    add(image, "a", 0x1010, 2, 10, 0x5000);
+    CU_ASSERT_STRING_EQUAL(find(image, 0x5000, 0x1010), "2/10");
+    CU_ASSERT_STRING_EQUAL(find(image, 0x5018, 0x1010), "2/10"); /* bits 11:0 do not count */
+    CU_ASSERT_STRING_EQUAL(find(image, 0x7000, 0x1010), "3/10");
+    CU_ASSERT_STRING_EQUAL(find(image, 0x6000, 0x1010), "1/84");
+    CU_ASSERT_STRING_EQUAL(find(image, ANY, 0x1010), "1/84");
+    /* What all share goes up to what the address space has of its own, and on behind it. */
+    CU_ASSERT_STRING_EQUAL(find(image, 0x5000, 0x1000), "1/16");
+    CU_ASSERT_STRING_EQUAL(find(image, 0x5000, 0x101a), "1/74");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x5000, 0x1012), "a+2");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x7000, 0x1012), "b+2");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x6000, 0x1012), "kernel+18");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x5000, 0x1001), "kernel+1");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x5000, 0x2000), "-");
+    ptd_image_free(image);
+}
+
+static void edges(void)
+{
+    struct ptd_image *const image = ptd_image_new();
+
+    add(image, "top", UINT64_MAX - 15, 9, 16, ANY);
+    add(image, "zero", 0, 8, 16, ANY);
+    CU_ASSERT_STRING_EQUAL(find(image, 0, UINT64_MAX), "9/1");
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0), "8/16");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, UINT64_MAX), "top+15");
+    CU_ASSERT_EQUAL(ptd_image_add_bytes(image, NULL, UINT64_MAX - 3, "12345", 5, ANY), PTD_E_ARG);
+    CU_ASSERT_EQUAL(ptd_image_add_bytes(image, NULL, 0x1000, "", 0, ANY), PTD_E_ARG);
+    CU_ASSERT_EQUAL(ptd_image_add_bytes(image, NULL, 0x1000, NULL, 5, ANY), PTD_E_ARG);
+    ptd_image_free(image);
+}
+
+/* ---- ELF ---- */
+
+enum { TEXT, SYMTAB, STRTAB, SECTIONS }; /* section i is number i + 1 */
+
+#define CODE_BYTES 64
+#define VADDR      0x400000u
+#define SYMBOLS    8
+
+static const char names[] = "\0f\0g\0weak\0label\0inside\0data\0undef";
+
+static const struct {
+    uint8_t name, info;
+    uint16_t section;
+    uint32_t value, size;
+} symbols[SYMBOLS] = {
+    {0, 0, 0, 0, 0},
+    {1, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), TEXT + 1, VADDR, 16},           /* f */
+    {5, ELF64_ST_INFO(STB_WEAK, STT_FUNC), TEXT + 1, VADDR, 16},             /* weak */
+    {3, ELF64_ST_INFO(STB_LOCAL, STT_FUNC), TEXT + 1, VADDR + 32, 8},        /* g */
+    {10, ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE), TEXT + 1, VADDR + 48, 0},    /* label */
+    {16, ELF64_ST_INFO(STB_LOCAL, STT_NOTYPE), TEXT + 1, VADDR + 4, 0},      /* inside */
+    {23, ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), TEXT + 1, VADDR + 20, 4},    /* data */
+    {28, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), SHN_UNDEF, VADDR + 24, 4},     /* undef */
+};
+
+/* The layout of both classes; 32 and 64 differ in the types only. */
+#define DEFINE_FILE(bits, elf_class, elf_machine)                                                  \
+    struct file##bits {                                                                            \
+        Elf##bits##_Ehdr header;                                                                   \
+        Elf##bits##_Phdr segments[2];                                                              \
+        Elf##bits##_Shdr sections[SECTIONS + 1];                                                   \
+        Elf##bits##_Sym symbols[SYMBOLS];                                                          \
+        char names[sizeof(names)];                                                                 \
+        uint8_t code[CODE_BYTES];                                                                  \
+    };                                                                                             \
+    static void fill##bits(struct file##bits *file)                                                \
+    {                                                                                              \
+        memset(file, 0, sizeof(*file));                                                            \
+        memcpy(file->header.e_ident, ELFMAG, SELFMAG);                                             \
+        file->header.e_ident[EI_CLASS] = elf_class;                                                \
+        file->header.e_ident[EI_DATA] = ELFDATA2LSB;                                               \
+        file->header.e_ident[EI_VERSION] = EV_CURRENT;                                             \
+        file->header.e_type = ET_EXEC;                                                             \
+        file->header.e_machine = elf_machine;                                                      \
+        file->header.e_version = EV_CURRENT;                                                       \
+        file->header.e_ehsize = sizeof(file->header);                                              \
+        file->header.e_phoff = offsetof(struct file##bits, segments);                              \
+        file->header.e_phentsize = sizeof(file->segments[0]);                                      \
+        file->header.e_phnum = 2;                                                                  \
+        file->header.e_shoff = offsetof(struct file##bits, sections);                              \
+        file->header.e_shentsize = sizeof(file->sections[0]);                                      \
+        file->header.e_shnum = SECTIONS + 1;                                                       \
+        file->segments[0].p_type = PT_LOAD;                                                        \
+        file->segments[0].p_offset = offsetof(struct file##bits, code);                            \
+        file->segments[0].p_vaddr = VADDR;                                                         \
+        file->segments[0].p_filesz = CODE_BYTES;                                                   \
+        file->segments[0].p_memsz = CODE_BYTES + 16;                                               \
+        file->segments[1].p_type = PT_NOTE;                                                        \
+        file->sections[TEXT + 1].sh_type = SHT_PROGBITS;                                           \
+        file->sections[TEXT + 1].sh_flags = SHF_ALLOC | SHF_EXECINSTR;                             \
+        file->sections[TEXT + 1].sh_addr = VADDR;                                                  \
+        file->sections[TEXT + 1].sh_offset = offsetof(struct file##bits, code);                    \
+        file->sections[TEXT + 1].sh_size = CODE_BYTES;                                             \
+        file->sections[SYMTAB + 1].sh_type = SHT_SYMTAB;                                           \
+        file->sections[SYMTAB + 1].sh_link = STRTAB + 1;                                           \
+        file->sections[SYMTAB + 1].sh_offset = offsetof(struct file##bits, symbols);               \
+        file->sections[SYMTAB + 1].sh_size = sizeof(file->symbols);                                \
+        file->sections[SYMTAB + 1].sh_entsize = sizeof(file->symbols[0]);                          \
+        file->sections[STRTAB + 1].sh_type = SHT_STRTAB;                                           \
+        file->sections[STRTAB + 1].sh_offset = offsetof(struct file##bits, names);                 \
+        file->sections[STRTAB + 1].sh_size = sizeof(names);                                        \
+        for (unsigned i = 0; i < SYMBOLS; i++) {                                                   \
+            file->symbols[i].st_name = symbols[i].name;                                            \
+            file->symbols[i].st_info = symbols[i].info;                                            \
+            file->symbols[i].st_shndx = symbols[i].section;                                        \
+            file->symbols[i].st_value = symbols[i].value;                                          \
+            file->symbols[i].st_size = symbols[i].size;                                            \
+        }                                                                                          \
+        memcpy(file->names, names, sizeof(names));                                                 \
+        memset(file->code, 0x90, CODE_BYTES);                                                      \
+    }
+
+DEFINE_FILE(64, ELFCLASS64, EM_X86_64)
+DEFINE_FILE(32, ELFCLASS32, EM_386)
+
+/* Writes bytes to a file and adds it to the image. */
+static int add_file(struct ptd_image *image, const void *bytes, size_t len, uint64_t bias)
+{
+    char path[] = "/tmp/ptdec-image-XXXXXX";
+    const int fd = mkstemp(path);
+    int status = PTD_E_IO;
+
+    if (fd < 0)
+        return PTD_E_IO;
+    if (write(fd, bytes, len) == (ssize_t)len)
+        status = ptd_image_add_elf(image, path, bias, ANY);
+    close(fd);
+    unlink(path);
+    return status;
+}
+
+static void check_file(const void *bytes, size_t len)
+{
+    struct ptd_image *const image = ptd_image_new();
+
+    CU_ASSERT_EQUAL(add_file(image, bytes, len, 0x1000000), PTD_OK);
+    CU_ASSERT_STRING_EQUAL(find(image, 0, VADDR), "-");
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0x1000000 + VADDR), "144/64");
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0x1000000 + VADDR + CODE_BYTES), "-");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0x1000000 + VADDR), "f+0");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0x1000000 + VADDR + 4), "f+4");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0x1000000 + VADDR + 15), "f+15");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0x1000000 + VADDR + 16), "-");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0x1000000 + VADDR + 24), "-");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0x1000000 + VADDR + 39), "g+7");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0x1000000 + VADDR + 40), "-");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0x1000000 + VADDR + 60), "label+12");
+
+    /* Other code in the same place takes the names away with it. */
+    add(image, "jit", 0x1000000 + VADDR + 8, 7, 32, ANY);
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0x1000000 + VADDR + 32), "jit+24");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0x1000000 + VADDR + 7), "f+7");
+    ptd_image_free(image);
+}
+
+static void elf_files(void)
+{
+    struct file64 file64;
+    struct file32 file32;
+
+    fill64(&file64);
+    check_file(&file64, sizeof(file64));
+    fill32(&file32);
+    check_file(&file32, sizeof(file32));
+}
+
+static void refused_elf_files(void)
+{
+    struct ptd_image *const image = ptd_image_new();
+    struct file64 file;
+
+    CU_ASSERT_EQUAL(ptd_image_add_elf(image, "/nonexistent", 0, ANY), PTD_E_IO);
+    CU_ASSERT_EQUAL(ptd_image_add_elf(image, "/tmp", 0, ANY), PTD_E_IO);
+    CU_ASSERT_EQUAL(add_file(image, "", 0, 0), PTD_E_FORMAT);
+    CU_ASSERT_EQUAL(add_file(image, "#!/bin/sh\n", 10, 0), PTD_E_FORMAT);
+    fill64(&file);
+    file.header.e_machine = EM_AARCH64;
+    CU_ASSERT_EQUAL(add_file(image, &file, sizeof(file), 0), PTD_E_FORMAT);
+    fill64(&file);
+    file.header.e_type = ET_CORE;
+    CU_ASSERT_EQUAL(add_file(image, &file, sizeof(file), 0), PTD_E_FORMAT);
+    fill64(&file);
+    file.segments[0].p_filesz = UINT64_MAX; /* bigger than memory, and than the file */
+    CU_ASSERT_EQUAL(add_file(image, &file, sizeof(file), 0), PTD_E_FORMAT);
+    fill64(&file);
+    file.segments[0].p_memsz = file.segments[0].p_filesz = 1u << 30;
+    CU_ASSERT_EQUAL(add_file(image, &file, sizeof(file), 0), PTD_E_FORMAT);
+    fill64(&file);
+    file.segments[0].p_offset = UINT64_MAX - 8;
+    CU_ASSERT_EQUAL(add_file(image, &file, sizeof(file), 0), PTD_E_FORMAT);
+    fill64(&file);
+    file.segments[0].p_vaddr = UINT64_MAX - 8; /* wraps */
+    CU_ASSERT_EQUAL(add_file(image, &file, sizeof(file), 0), PTD_E_FORMAT);
+    fill64(&file);
+    CU_ASSERT_EQUAL(add_file(image, &file, sizeof(file), UINT64_MAX - VADDR - 8), PTD_E_FORMAT);
+    ptd_image_free(image);
+}
+
+/* Cut off anywhere, and any byte of it wrong: refused or accepted, but no crash. */
+static void damaged_elf_files(void)
+{
+    struct file64 file;
+    uint8_t *const bytes = (uint8_t *)&file;
+
+    for (size_t len = 0; len < sizeof(file); len += 7) {
+        struct ptd_image *const image = ptd_image_new();
+
+        fill64(&file);
+        (void)add_file(image, &file, len, 0);
+        ptd_image_free(image);
+    }
+    for (size_t i = 0; i < offsetof(struct file64, code); i++) {
+        struct ptd_image *const image = ptd_image_new();
+
+        fill64(&file);
+        bytes[i] ^= 0xff;
+        (void)add_file(image, &file, sizeof(file), 0);
+        ptd_image_free(image);
+    }
+    CU_PASS("no crash");
+}
+
+void add_image_suite(void)
+{
+    CU_pSuite const suite = CU_add_suite("images", NULL, NULL);
+
+    CU_add_test(suite, "later hides earlier", hiding);
+    CU_add_test(suite, "address spaces", address_spaces);
+    CU_add_test(suite, "both ends of the address space", edges);
+    CU_add_test(suite, "ELF, 64 and 32 bits", elf_files);
+    CU_add_test(suite, "ELF that is refused", refused_elf_files);
+    CU_add_test(suite, "ELF that is damaged", damaged_elf_files);
+}

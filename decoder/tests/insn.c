@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Instructions: classes (Table 33-1), lengths and targets in the three modes. */
+#include <CUnit/CUnit.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ptdec.h"
+#include "suites.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define IP           0x401000u
+
+#define M16 PTD_MODE_16
+#define M32 PTD_MODE_32
+#define M64 PTD_MODE_64
+
+/* clang-format off */
+static const struct {
+    uint8_t mode, size_bytes, bytes[15];
+    uint8_t class;
+    uint64_t target; /* 0: not direct */
+    bool far_return;
+} cases[] = {
+    /* Conditional branches. */
+    {M64, 2, {0x70, 0x10}, PTD_INSN_COND, IP + 0x12, false},
+    {M64, 2, {0x7f, 0x80}, PTD_INSN_COND, IP + 2 - 0x80, false},
+    {M64, 6, {0x0f, 0x8f, 0x00, 0x10, 0x00, 0x00}, PTD_INSN_COND, IP + 0x1006, false},
+    {M64, 6, {0x0f, 0x80, 0xff, 0xff, 0xff, 0xff}, PTD_INSN_COND, IP + 5, false},
+    {M64, 3, {0x2e, 0x74, 0x00}, PTD_INSN_COND, IP + 3, false},                 /* with a hint */
+    {M64, 2, {0xe0, 0x00}, PTD_INSN_COND, IP + 2, false},                       /* LOOPNE */
+    {M64, 2, {0xe1, 0x00}, PTD_INSN_COND, IP + 2, false},                       /* LOOPE */
+    {M64, 2, {0xe2, 0xfe}, PTD_INSN_COND, IP, false},                           /* LOOP */
+    {M64, 2, {0xe3, 0x00}, PTD_INSN_COND, IP + 2, false},                       /* JRCXZ */
+    {M64, 3, {0x67, 0xe3, 0x00}, PTD_INSN_COND, IP + 3, false},                 /* JECXZ */
+    {M16, 2, {0xe3, 0x00}, PTD_INSN_COND, IP + 2, false},                       /* JCXZ */
+    /* Direct. */
+    {M64, 2, {0xeb, 0xfe}, PTD_INSN_JMP_DIRECT, IP, false},
+    {M64, 5, {0xe9, 0x00, 0x00, 0x00, 0x80}, PTD_INSN_JMP_DIRECT, 0xffffffff80401005, false},
+    {M64, 5, {0xe8, 0x00, 0x00, 0x00, 0x00}, PTD_INSN_CALL_DIRECT, IP + 5, false},
+    {M32, 5, {0xe9, 0x00, 0x00, 0x00, 0x80}, PTD_INSN_JMP_DIRECT, 0x80401005, false},
+    {M32, 5, {0xe9, 0x00, 0xf0, 0xbf, 0xff}, PTD_INSN_JMP_DIRECT, 0x5, false},
+    {M16, 3, {0xe9, 0x00, 0x10}, PTD_INSN_JMP_DIRECT, IP + 0x1003, false},
+    {M16, 6, {0x66, 0xe9, 0x00, 0x10, 0x00, 0x00}, PTD_INSN_JMP_DIRECT, IP + 0x1006, false},
+    /* Indirect. */
+    {M64, 2, {0xff, 0xe0}, PTD_INSN_JMP_INDIRECT, 0, false},
+    {M64, 6, {0xff, 0x25, 0, 0, 0, 0}, PTD_INSN_JMP_INDIRECT, 0, false},
+    {M64, 3, {0x3e, 0xff, 0xe0}, PTD_INSN_JMP_INDIRECT, 0, false},              /* NOTRACK */
+    {M64, 2, {0xff, 0xd0}, PTD_INSN_CALL_INDIRECT, 0, false},
+    {M64, 3, {0x41, 0xff, 0xd3}, PTD_INSN_CALL_INDIRECT, 0, false},
+    {M64, 1, {0xc3}, PTD_INSN_RET, 0, false},
+    {M64, 2, {0xf3, 0xc3}, PTD_INSN_RET, 0, false},
+    {M64, 3, {0xc2, 0x08, 0x00}, PTD_INSN_RET, 0, false},
+    /* Far. */
+    {M64, 2, {0xff, 0x28}, PTD_INSN_FAR, 0, false},                             /* JMP m16:32 */
+    {M64, 2, {0xff, 0x18}, PTD_INSN_FAR, 0, false},                             /* CALL m16:32 */
+    {M32, 7, {0xea, 0, 0, 0, 0, 8, 0}, PTD_INSN_FAR, 0, false},
+    {M32, 7, {0x9a, 0, 0, 0, 0, 8, 0}, PTD_INSN_FAR, 0, false},
+    {M16, 5, {0xea, 0, 0, 8, 0}, PTD_INSN_FAR, 0, false},
+    {M64, 1, {0xcb}, PTD_INSN_FAR, 0, true},
+    {M64, 2, {0x48, 0xcb}, PTD_INSN_FAR, 0, true},
+    {M64, 3, {0xca, 0x08, 0x00}, PTD_INSN_FAR, 0, true},
+    {M64, 2, {0x0f, 0x05}, PTD_INSN_FAR, 0, false},                             /* SYSCALL */
+    {M64, 2, {0x0f, 0x34}, PTD_INSN_FAR, 0, false},                             /* SYSENTER */
+    {M64, 3, {0x48, 0x0f, 0x07}, PTD_INSN_FAR, 0, true},                        /* SYSRET */
+    {M64, 3, {0x48, 0x0f, 0x35}, PTD_INSN_FAR, 0, true},                        /* SYSEXIT */
+    {M64, 4, {0xf3, 0x0f, 0x01, 0xec}, PTD_INSN_FAR, 0, true},                  /* UIRET */
+    {M64, 2, {0x0f, 0xaa}, PTD_INSN_FAR, 0, true},                              /* RSM */
+    {M64, 1, {0xcf}, PTD_INSN_IRET, 0, true},
+    {M64, 2, {0x48, 0xcf}, PTD_INSN_IRET, 0, true},
+    {M16, 1, {0xcf}, PTD_INSN_IRET, 0, true},
+    {M64, 2, {0xcd, 0x80}, PTD_INSN_INT, 0, false},
+    {M64, 1, {0xcc}, PTD_INSN_INT, 0, false},
+    {M64, 1, {0xf1}, PTD_INSN_INT, 0, false},
+    {M32, 1, {0xce}, PTD_INSN_INT, 0, false},                                   /* INTO */
+    {M64, 3, {0x0f, 0x01, 0xc2}, PTD_INSN_VMENTRY, 0, false},                   /* VMLAUNCH */
+    {M64, 3, {0x0f, 0x01, 0xc3}, PTD_INSN_VMENTRY, 0, false},                   /* VMRESUME */
+    /* What PIP, VMCS and PTW bind to, and what only looks like it. */
+    {M64, 3, {0x0f, 0xc7, 0x30}, PTD_INSN_VMPTRLD, 0, false},
+    {M64, 4, {0x66, 0x0f, 0xc7, 0x30}, PTD_INSN_OTHER, 0, false},               /* VMCLEAR */
+    {M64, 3, {0x0f, 0x22, 0xd8}, PTD_INSN_MOV_CR3, 0, false},
+    {M64, 4, {0x41, 0x0f, 0x22, 0xd9}, PTD_INSN_MOV_CR3, 0, false},
+    {M32, 3, {0x0f, 0x22, 0xd8}, PTD_INSN_MOV_CR3, 0, false},
+    {M64, 3, {0x0f, 0x22, 0xe0}, PTD_INSN_OTHER, 0, false},                     /* MOV CR4 */
+    {M64, 3, {0x0f, 0x20, 0xd8}, PTD_INSN_OTHER, 0, false},                     /* MOV from CR3 */
+    {M64, 2, {0x22, 0xd8}, PTD_INSN_OTHER, 0, false},                           /* AND */
+    {M64, 4, {0xf3, 0x0f, 0xae, 0xe0}, PTD_INSN_PTWRITE, 0, false},
+    {M64, 5, {0xf3, 0x48, 0x0f, 0xae, 0xe0}, PTD_INSN_PTWRITE, 0, false},
+    /* No branches. */
+    {M64, 1, {0x90}, PTD_INSN_OTHER, 0, false},
+    {M64, 6, {0xc7, 0xf8, 0, 0, 0, 0}, PTD_INSN_OTHER, 0, false},               /* XBEGIN */
+    {M64, 3, {0x0f, 0x01, 0xc1}, PTD_INSN_OTHER, 0, false},                     /* VMCALL */
+    {M64, 2, {0x0f, 0x30}, PTD_INSN_OTHER, 0, false},                           /* WRMSR */
+    {M64, 1, {0xf4}, PTD_INSN_OTHER, 0, false},                                 /* HLT */
+    {M64, 4, {0xf3, 0x0f, 0x1e, 0xfa}, PTD_INSN_OTHER, 0, false},               /* ENDBR64 */
+    {M64, 15, {0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x90}, PTD_INSN_OTHER, 0, false},
+};
+/* clang-format on */
+
+static void classes(void)
+{
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct ptd_insn insn;
+        const int status = ptd_insn_decode((enum ptd_mode)cases[i].mode, IP, cases[i].bytes,
+                                           cases[i].size_bytes, &insn);
+
+        CU_ASSERT_EQUAL(status, PTD_OK);
+        if (status != PTD_OK || insn.class != cases[i].class || insn.target != cases[i].target)
+            printf("\n    case %zu: status %d, class %u, target 0x%llx", i, status, insn.class,
+                   (unsigned long long)insn.target);
+        CU_ASSERT_EQUAL(insn.ip, IP);
+        CU_ASSERT_EQUAL(insn.size_bytes, cases[i].size_bytes);
+        CU_ASSERT_EQUAL(insn.class, cases[i].class);
+        CU_ASSERT_EQUAL(insn.target, cases[i].target);
+        CU_ASSERT_EQUAL(insn.far_return, cases[i].far_return);
+        CU_ASSERT_EQUAL(insn.optional, cases[i].bytes[0] == 0xce);
+    }
+}
+
+/* Near branches of 16-bit code wrap at 64 KiB, as far as the packets let us know. */
+static void wrap(void)
+{
+    static const uint8_t jump[] = {0xeb, 0x10};
+    struct ptd_insn insn;
+
+    CU_ASSERT_EQUAL(ptd_insn_decode(M16, 0xfffe, jump, 2, &insn), PTD_OK);
+    CU_ASSERT_EQUAL(insn.target, 0x10);
+    CU_ASSERT_EQUAL(ptd_insn_decode(M16, 0xffffe, jump, 2, &insn), PTD_OK);
+    CU_ASSERT_EQUAL(insn.target, 0x100010);
+    CU_ASSERT_EQUAL(ptd_insn_decode(M32, 0xfffffffe, jump, 2, &insn), PTD_OK);
+    CU_ASSERT_EQUAL(insn.target, 0x10);
+    CU_ASSERT_EQUAL(ptd_insn_decode(M64, 0xfffffffffffffffe, jump, 2, &insn), PTD_OK);
+    CU_ASSERT_EQUAL(insn.target, 0x10);
+}
+
+static void cut_off(void)
+{
+    struct ptd_insn insn;
+    char text[64];
+
+    for (size_t i = 0; i < COUNT(cases); i++)
+        for (size_t len = 0; len < cases[i].size_bytes; len++) {
+            /* A prefix of an instruction may be another one, but no longer. */
+            if (ptd_insn_decode((enum ptd_mode)cases[i].mode, IP, cases[i].bytes, len, &insn) ==
+                PTD_OK)
+                CU_ASSERT_TRUE(insn.size_bytes <= len);
+        }
+    CU_ASSERT_EQUAL(ptd_insn_decode(M64, IP, "\xe8\0\0\0", 4, &insn), PTD_E_INSN);
+    CU_ASSERT_EQUAL(ptd_insn_decode(M64, IP, "\x06", 1, &insn), PTD_E_INSN);
+    CU_ASSERT_EQUAL(ptd_insn_decode((enum ptd_mode)7, IP, "\x90", 1, &insn), PTD_E_INSN);
+    CU_ASSERT_EQUAL(ptd_insn_format(M64, IP, "\x06", 1, text, sizeof(text)), PTD_E_INSN);
+    CU_ASSERT_EQUAL(ptd_insn_format(M64, IP, "\x90", 1, text, 0), PTD_E_ARG);
+}
+
+static void text(void)
+{
+    char full[64], cut[4];
+
+    CU_ASSERT_EQUAL(ptd_insn_format(M64, IP, "\xeb\xfe", 2, full, sizeof(full)), PTD_OK);
+    CU_ASSERT_STRING_EQUAL(full, "jmp 0x0000000000401000");
+    CU_ASSERT_EQUAL(ptd_insn_format(M32, IP, "\x89\xd8", 2, full, sizeof(full)), PTD_OK);
+    CU_ASSERT_STRING_EQUAL(full, "mov eax, ebx");
+    CU_ASSERT_EQUAL(ptd_insn_format(M32, IP, "\x89\xd8", 2, cut, sizeof(cut)), PTD_OK);
+    CU_ASSERT_STRING_EQUAL(cut, "mov");
+}
+
+void add_insn_suite(void)
+{
+    CU_pSuite const suite = CU_add_suite("instructions", NULL, NULL);
+
+    CU_add_test(suite, "classes of Table 33-1", classes);
+    CU_add_test(suite, "wrapping targets", wrap);
+    CU_add_test(suite, "cut off or bad", cut_off);
+    CU_add_test(suite, "disassembly", text);
+}
