@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flow: events, address spaces and modes, transactions, PSB+, overflow, and packets that are no part
- * of the flow but come with a FUP (SDM 33.3.7, 33.3.8, 33.4.1, 33.4.2.6-33.4.2.30, 33.7).
+ * Flow: events, address spaces and modes, transactions, PSB+, overflow, and packets that are no
+ * part of the flow but come with a FUP (SDM 33.3.7, 33.3.8, 33.4.1, 33.4.2.6-33.4.2.30, 33.7).
  */
 #include <CUnit/CUnit.h>
 

@@ -115,8 +115,7 @@ static void check(const struct golden *test)
     if (test->code_b.len > 0)
         (void)ptd_image_add_bytes(image, "b", CODE, test->code_b.at, test->code_b.len, CR3_B);
 
-    struct ptd_flow *const flow =
-        ptd_flow_new(test->trace.at, test->trace.len, image, &config);
+    struct ptd_flow *const flow = ptd_flow_new(test->trace.at, test->trace.len, image, &config);
 
     while (ptd_flow_next(flow, &item) == PTD_OK && items++ < MAX_ITEMS) {
         append_item(&text, &item);

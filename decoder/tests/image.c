@@ -131,13 +131,13 @@ static const struct {
     uint32_t value, size;
 } symbols[SYMBOLS] = {
     {0, 0, 0, 0, 0},
-    {1, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), TEXT + 1, VADDR, 16},           /* f */
-    {5, ELF64_ST_INFO(STB_WEAK, STT_FUNC), TEXT + 1, VADDR, 16},             /* weak */
-    {3, ELF64_ST_INFO(STB_LOCAL, STT_FUNC), TEXT + 1, VADDR + 32, 8},        /* g */
-    {10, ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE), TEXT + 1, VADDR + 48, 0},    /* label */
-    {16, ELF64_ST_INFO(STB_LOCAL, STT_NOTYPE), TEXT + 1, VADDR + 4, 0},      /* inside */
-    {23, ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), TEXT + 1, VADDR + 20, 4},    /* data */
-    {28, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), SHN_UNDEF, VADDR + 24, 4},     /* undef */
+    {1, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), TEXT + 1, VADDR, 16},        /* f */
+    {5, ELF64_ST_INFO(STB_WEAK, STT_FUNC), TEXT + 1, VADDR, 16},          /* weak */
+    {3, ELF64_ST_INFO(STB_LOCAL, STT_FUNC), TEXT + 1, VADDR + 32, 8},     /* g */
+    {10, ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE), TEXT + 1, VADDR + 48, 0}, /* label */
+    {16, ELF64_ST_INFO(STB_LOCAL, STT_NOTYPE), TEXT + 1, VADDR + 4, 0},   /* inside */
+    {23, ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), TEXT + 1, VADDR + 20, 4}, /* data */
+    {28, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), SHN_UNDEF, VADDR + 24, 4},  /* undef */
 };
 
 /* The layout of both classes; 32 and 64 differ in the types only. */
