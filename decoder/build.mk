@@ -47,6 +47,6 @@ FUZZERS += $(BUILD)/fuzz/decoder-packets $(BUILD)/fuzz/decoder-flow
 
 $(BUILD)/bench/bin/decoder: $(BUILD)/decoder/bench/packets.o $(LIBPTDEC)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lipt $(DECODER_LIBS)
+	$(CC) $(LDFLAGS) -o $@ $^ -lipt -lm $(DECODER_LIBS)
 
 BENCHES += $(BUILD)/bench/bin/decoder

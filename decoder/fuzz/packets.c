@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fuzzes the packet decoder: any bytes, from the start and from each PSB, to text and back to IPs.
+ */
+#include <stdlib.h>
+
+#include "ptdec.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
+
+/* Packets up to the end or an error; each must lie where it says. */
+static void run(struct ptd_packets *packets)
+{
+    struct ptd_packet packet;
+    uint64_t last_ip = 0, ip;
+    char text[80];
+
+    for (;;) {
+        const uint64_t before = ptd_packets_offset(packets);
+
+        if (ptd_packets_next(packets, &packet) != PTD_OK) {
+            if (ptd_packets_offset(packets) != before)
+                abort();
+            return;
+        }
+        if (packet.offset != before || packet.size_bytes == 0 ||
+            ptd_packets_offset(packets) != before + packet.size_bytes ||
+            packet.type >= PTD_PACKET_TYPES)
+            abort();
+        if (ptd_packet_format(&packet, text, sizeof(text)) < 0)
+            abort();
+        if (packet.type == PTD_TIP || packet.type == PTD_TIP_PGE || packet.type == PTD_TIP_PGD ||
+            packet.type == PTD_FUP)
+            (void)ptd_packet_ip(&packet, &last_ip, &ip);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
+{
+    struct ptd_packets packets;
+
+    ptd_packets_init(&packets, bytes, len_bytes);
+    run(&packets);
+    (void)ptd_packets_seek(&packets, 0);
+    while (ptd_packets_sync(&packets) == PTD_OK) {
+        const uint64_t psb = ptd_packets_offset(&packets);
+
+        run(&packets);
+        if (ptd_packets_offset(&packets) < psb + 16)
+            abort();
+    }
+    return 0;
+}
