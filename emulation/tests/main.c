@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The model's tests: registers the suites, runs them and prints CUnit's summary. */
+#include "harness.h"
+
+#include <CUnit/Basic.h>
+#include <stdlib.h>
+
+int main(void)
+{
+    static void (*const suites[])(void) = {
+        suite_caps, suite_msr, suite_output, suite_topa, suite_memory,
+    };
+    unsigned failures;
+
+    if (CU_initialize_registry() != CUE_SUCCESS)
+        return EXIT_FAILURE;
+    for (size_t i = 0; i < sizeof(suites) / sizeof(suites[0]); i++)
+        suites[i]();
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    if (CU_basic_run_tests() != CUE_SUCCESS)
+        return EXIT_FAILURE;
+    failures = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}
