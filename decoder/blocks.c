@@ -137,20 +137,21 @@ static bool make_room(struct blocks *blocks)
     if (blocks->count < blocks->room / 2)
         return true;
 
-    struct blocks bigger = *blocks;
+    struct block *const old_table = blocks->table;
+    const size_t old_room = blocks->room, room = old_room ? old_room * 2 : FIRST_ROOM;
+    struct block *const table = calloc(room, sizeof(*table));
 
-    bigger.room = blocks->room ? blocks->room * 2 : FIRST_ROOM;
-    bigger.table = calloc(bigger.room, sizeof(*bigger.table));
-    if (!bigger.table)
+    if (!table)
         return false;
-    for (size_t i = 0; i < blocks->room; i++) {
-        const struct block *const old = &blocks->table[i];
+    blocks->table = table;
+    blocks->room = room;
+    for (size_t i = 0; i < old_room; i++) {
+        const struct block *const old = &old_table[i];
 
         if (old->insns)
-            *place(&bigger, old->ip, old->cr3, old->mode) = *old;
+            *place(blocks, old->ip, old->cr3, old->mode) = *old;
     }
-    free(blocks->table);
-    *blocks = bigger;
+    free(old_table);
     return true;
 }
 

@@ -222,9 +222,7 @@ static int decode_ext_payload(struct ptd_packets *packets, const uint8_t *pos,
     const uint8_t *payload = pos + PT_EXT_LEN;
 
     switch ((enum ptd_packet_type)packet->type) {
-    case PTD_PSB:
-        packets->bip_bytes = 0;
-        break; /* its pattern was compared already */
+    case PTD_PSB: /* its pattern was compared already */
     case PTD_OVF:
         packets->bip_bytes = 0; /* 33.4.1.1 */
         break;

@@ -252,12 +252,6 @@ static int write_json(const char *path, double ours, double libipt)
 int main(int argc, char **argv)
 {
     const char *const json = argc == 3 && strcmp(argv[1], "--json") == 0 ? argv[2] : NULL;
-    struct input inputs[] = {
-        generate("mix", false),
-        generate("mix, timed", true),
-        repeat("hello-timed", "hello-timed/pt.bin"),
-        repeat("lldb-single", "lldb-single/3842849.trace"),
-    };
     double ours = 0, libipt = 0;
     unsigned measured = 0;
     int status = EXIT_SUCCESS;
@@ -266,6 +260,14 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: decoder [--json FILE]\n");
         return 2;
     }
+
+    struct input inputs[] = {
+        generate("mix", false),
+        generate("mix, timed", true),
+        repeat("hello-timed", "hello-timed/pt.bin"),
+        repeat("lldb-single", "lldb-single/3842849.trace"),
+    };
+
     printf("%-16s %10s %12s %10s\n", "packets", "MB/s", "libipt MB/s", "ratio");
     for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++) {
         struct result result;
@@ -281,8 +283,9 @@ int main(int argc, char **argv)
         } else {
             status = EXIT_FAILURE;
         }
-        free(inputs[i].bytes);
     }
+    for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++)
+        free(inputs[i].bytes);
     if (measured == 0)
         return EXIT_FAILURE;
     ours = exp(ours / measured);

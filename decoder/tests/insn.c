@@ -16,83 +16,82 @@
 
 /* clang-format off */
 static const struct {
-    uint8_t mode, size_bytes, bytes[15];
-    uint8_t class;
-    uint64_t target; /* 0: not direct */
+    uint8_t mode, size_bytes, bytes[15], class;
     bool far_return;
+    uint64_t target; /* 0: not direct */
 } cases[] = {
     /* Conditional branches. */
-    {M64, 2, {0x70, 0x10}, PTD_INSN_COND, IP + 0x12, false},
-    {M64, 2, {0x7f, 0x80}, PTD_INSN_COND, IP + 2 - 0x80, false},
-    {M64, 6, {0x0f, 0x8f, 0x00, 0x10, 0x00, 0x00}, PTD_INSN_COND, IP + 0x1006, false},
-    {M64, 6, {0x0f, 0x80, 0xff, 0xff, 0xff, 0xff}, PTD_INSN_COND, IP + 5, false},
-    {M64, 3, {0x2e, 0x74, 0x00}, PTD_INSN_COND, IP + 3, false},                 /* with a hint */
-    {M64, 2, {0xe0, 0x00}, PTD_INSN_COND, IP + 2, false},                       /* LOOPNE */
-    {M64, 2, {0xe1, 0x00}, PTD_INSN_COND, IP + 2, false},                       /* LOOPE */
-    {M64, 2, {0xe2, 0xfe}, PTD_INSN_COND, IP, false},                           /* LOOP */
-    {M64, 2, {0xe3, 0x00}, PTD_INSN_COND, IP + 2, false},                       /* JRCXZ */
-    {M64, 3, {0x67, 0xe3, 0x00}, PTD_INSN_COND, IP + 3, false},                 /* JECXZ */
-    {M16, 2, {0xe3, 0x00}, PTD_INSN_COND, IP + 2, false},                       /* JCXZ */
+    {M64, 2, {0x70, 0x10}, PTD_INSN_COND, false, IP + 0x12},
+    {M64, 2, {0x7f, 0x80}, PTD_INSN_COND, false, IP + 2 - 0x80},
+    {M64, 6, {0x0f, 0x8f, 0x00, 0x10, 0x00, 0x00}, PTD_INSN_COND, false, IP + 0x1006},
+    {M64, 6, {0x0f, 0x80, 0xff, 0xff, 0xff, 0xff}, PTD_INSN_COND, false, IP + 5},
+    {M64, 3, {0x2e, 0x74, 0x00}, PTD_INSN_COND, false, IP + 3},                 /* with a hint */
+    {M64, 2, {0xe0, 0x00}, PTD_INSN_COND, false, IP + 2},                       /* LOOPNE */
+    {M64, 2, {0xe1, 0x00}, PTD_INSN_COND, false, IP + 2},                       /* LOOPE */
+    {M64, 2, {0xe2, 0xfe}, PTD_INSN_COND, false, IP},                           /* LOOP */
+    {M64, 2, {0xe3, 0x00}, PTD_INSN_COND, false, IP + 2},                       /* JRCXZ */
+    {M64, 3, {0x67, 0xe3, 0x00}, PTD_INSN_COND, false, IP + 3},                 /* JECXZ */
+    {M16, 2, {0xe3, 0x00}, PTD_INSN_COND, false, IP + 2},                       /* JCXZ */
     /* Direct. */
-    {M64, 2, {0xeb, 0xfe}, PTD_INSN_JMP_DIRECT, IP, false},
-    {M64, 5, {0xe9, 0x00, 0x00, 0x00, 0x80}, PTD_INSN_JMP_DIRECT, 0xffffffff80401005, false},
-    {M64, 5, {0xe8, 0x00, 0x00, 0x00, 0x00}, PTD_INSN_CALL_DIRECT, IP + 5, false},
-    {M32, 5, {0xe9, 0x00, 0x00, 0x00, 0x80}, PTD_INSN_JMP_DIRECT, 0x80401005, false},
-    {M32, 5, {0xe9, 0x00, 0xf0, 0xbf, 0xff}, PTD_INSN_JMP_DIRECT, 0x5, false},
-    {M16, 3, {0xe9, 0x00, 0x10}, PTD_INSN_JMP_DIRECT, IP + 0x1003, false},
-    {M16, 6, {0x66, 0xe9, 0x00, 0x10, 0x00, 0x00}, PTD_INSN_JMP_DIRECT, IP + 0x1006, false},
+    {M64, 2, {0xeb, 0xfe}, PTD_INSN_JMP_DIRECT, false, IP},
+    {M64, 5, {0xe9, 0x00, 0x00, 0x00, 0x80}, PTD_INSN_JMP_DIRECT, false, 0xffffffff80401005},
+    {M64, 5, {0xe8, 0x00, 0x00, 0x00, 0x00}, PTD_INSN_CALL_DIRECT, false, IP + 5},
+    {M32, 5, {0xe9, 0x00, 0x00, 0x00, 0x80}, PTD_INSN_JMP_DIRECT, false, 0x80401005},
+    {M32, 5, {0xe9, 0x00, 0xf0, 0xbf, 0xff}, PTD_INSN_JMP_DIRECT, false, 0x5},
+    {M16, 3, {0xe9, 0x00, 0x10}, PTD_INSN_JMP_DIRECT, false, IP + 0x1003},
+    {M16, 6, {0x66, 0xe9, 0x00, 0x10, 0x00, 0x00}, PTD_INSN_JMP_DIRECT, false, IP + 0x1006},
     /* Indirect. */
-    {M64, 2, {0xff, 0xe0}, PTD_INSN_JMP_INDIRECT, 0, false},
-    {M64, 6, {0xff, 0x25, 0, 0, 0, 0}, PTD_INSN_JMP_INDIRECT, 0, false},
-    {M64, 3, {0x3e, 0xff, 0xe0}, PTD_INSN_JMP_INDIRECT, 0, false},              /* NOTRACK */
-    {M64, 2, {0xff, 0xd0}, PTD_INSN_CALL_INDIRECT, 0, false},
-    {M64, 3, {0x41, 0xff, 0xd3}, PTD_INSN_CALL_INDIRECT, 0, false},
-    {M64, 1, {0xc3}, PTD_INSN_RET, 0, false},
-    {M64, 2, {0xf3, 0xc3}, PTD_INSN_RET, 0, false},
-    {M64, 3, {0xc2, 0x08, 0x00}, PTD_INSN_RET, 0, false},
+    {M64, 2, {0xff, 0xe0}, PTD_INSN_JMP_INDIRECT, false, 0},
+    {M64, 6, {0xff, 0x25, 0, 0, 0, 0}, PTD_INSN_JMP_INDIRECT, false, 0},
+    {M64, 3, {0x3e, 0xff, 0xe0}, PTD_INSN_JMP_INDIRECT, false, 0},              /* NOTRACK */
+    {M64, 2, {0xff, 0xd0}, PTD_INSN_CALL_INDIRECT, false, 0},
+    {M64, 3, {0x41, 0xff, 0xd3}, PTD_INSN_CALL_INDIRECT, false, 0},
+    {M64, 1, {0xc3}, PTD_INSN_RET, false, 0},
+    {M64, 2, {0xf3, 0xc3}, PTD_INSN_RET, false, 0},
+    {M64, 3, {0xc2, 0x08, 0x00}, PTD_INSN_RET, false, 0},
     /* Far. */
-    {M64, 2, {0xff, 0x28}, PTD_INSN_FAR, 0, false},                             /* JMP m16:32 */
-    {M64, 2, {0xff, 0x18}, PTD_INSN_FAR, 0, false},                             /* CALL m16:32 */
-    {M32, 7, {0xea, 0, 0, 0, 0, 8, 0}, PTD_INSN_FAR, 0, false},
-    {M32, 7, {0x9a, 0, 0, 0, 0, 8, 0}, PTD_INSN_FAR, 0, false},
-    {M16, 5, {0xea, 0, 0, 8, 0}, PTD_INSN_FAR, 0, false},
-    {M64, 1, {0xcb}, PTD_INSN_FAR, 0, true},
-    {M64, 2, {0x48, 0xcb}, PTD_INSN_FAR, 0, true},
-    {M64, 3, {0xca, 0x08, 0x00}, PTD_INSN_FAR, 0, true},
-    {M64, 2, {0x0f, 0x05}, PTD_INSN_FAR, 0, false},                             /* SYSCALL */
-    {M64, 2, {0x0f, 0x34}, PTD_INSN_FAR, 0, false},                             /* SYSENTER */
-    {M64, 3, {0x48, 0x0f, 0x07}, PTD_INSN_FAR, 0, true},                        /* SYSRET */
-    {M64, 3, {0x48, 0x0f, 0x35}, PTD_INSN_FAR, 0, true},                        /* SYSEXIT */
-    {M64, 4, {0xf3, 0x0f, 0x01, 0xec}, PTD_INSN_FAR, 0, true},                  /* UIRET */
-    {M64, 2, {0x0f, 0xaa}, PTD_INSN_FAR, 0, true},                              /* RSM */
-    {M64, 1, {0xcf}, PTD_INSN_IRET, 0, true},
-    {M64, 2, {0x48, 0xcf}, PTD_INSN_IRET, 0, true},
-    {M16, 1, {0xcf}, PTD_INSN_IRET, 0, true},
-    {M64, 2, {0xcd, 0x80}, PTD_INSN_INT, 0, false},
-    {M64, 1, {0xcc}, PTD_INSN_INT, 0, false},
-    {M64, 1, {0xf1}, PTD_INSN_INT, 0, false},
-    {M32, 1, {0xce}, PTD_INSN_INT, 0, false},                                   /* INTO */
-    {M64, 3, {0x0f, 0x01, 0xc2}, PTD_INSN_VMENTRY, 0, false},                   /* VMLAUNCH */
-    {M64, 3, {0x0f, 0x01, 0xc3}, PTD_INSN_VMENTRY, 0, false},                   /* VMRESUME */
+    {M64, 2, {0xff, 0x28}, PTD_INSN_FAR, false, 0},                             /* JMP m16:32 */
+    {M64, 2, {0xff, 0x18}, PTD_INSN_FAR, false, 0},                             /* CALL m16:32 */
+    {M32, 7, {0xea, 0, 0, 0, 0, 8, 0}, PTD_INSN_FAR, false, 0},
+    {M32, 7, {0x9a, 0, 0, 0, 0, 8, 0}, PTD_INSN_FAR, false, 0},
+    {M16, 5, {0xea, 0, 0, 8, 0}, PTD_INSN_FAR, false, 0},
+    {M64, 1, {0xcb}, PTD_INSN_FAR, true, 0},
+    {M64, 2, {0x48, 0xcb}, PTD_INSN_FAR, true, 0},
+    {M64, 3, {0xca, 0x08, 0x00}, PTD_INSN_FAR, true, 0},
+    {M64, 2, {0x0f, 0x05}, PTD_INSN_FAR, false, 0},                             /* SYSCALL */
+    {M64, 2, {0x0f, 0x34}, PTD_INSN_FAR, false, 0},                             /* SYSENTER */
+    {M64, 3, {0x48, 0x0f, 0x07}, PTD_INSN_FAR, true, 0},                        /* SYSRET */
+    {M64, 3, {0x48, 0x0f, 0x35}, PTD_INSN_FAR, true, 0},                        /* SYSEXIT */
+    {M64, 4, {0xf3, 0x0f, 0x01, 0xec}, PTD_INSN_FAR, true, 0},                  /* UIRET */
+    {M64, 2, {0x0f, 0xaa}, PTD_INSN_FAR, true, 0},                              /* RSM */
+    {M64, 1, {0xcf}, PTD_INSN_IRET, true, 0},
+    {M64, 2, {0x48, 0xcf}, PTD_INSN_IRET, true, 0},
+    {M16, 1, {0xcf}, PTD_INSN_IRET, true, 0},
+    {M64, 2, {0xcd, 0x80}, PTD_INSN_INT, false, 0},
+    {M64, 1, {0xcc}, PTD_INSN_INT, false, 0},
+    {M64, 1, {0xf1}, PTD_INSN_INT, false, 0},
+    {M32, 1, {0xce}, PTD_INSN_INT, false, 0},                                   /* INTO */
+    {M64, 3, {0x0f, 0x01, 0xc2}, PTD_INSN_VMENTRY, false, 0},                   /* VMLAUNCH */
+    {M64, 3, {0x0f, 0x01, 0xc3}, PTD_INSN_VMENTRY, false, 0},                   /* VMRESUME */
     /* What PIP, VMCS and PTW bind to, and what only looks like it. */
-    {M64, 3, {0x0f, 0xc7, 0x30}, PTD_INSN_VMPTRLD, 0, false},
-    {M64, 4, {0x66, 0x0f, 0xc7, 0x30}, PTD_INSN_OTHER, 0, false},               /* VMCLEAR */
-    {M64, 3, {0x0f, 0x22, 0xd8}, PTD_INSN_MOV_CR3, 0, false},
-    {M64, 4, {0x41, 0x0f, 0x22, 0xd9}, PTD_INSN_MOV_CR3, 0, false},
-    {M32, 3, {0x0f, 0x22, 0xd8}, PTD_INSN_MOV_CR3, 0, false},
-    {M64, 3, {0x0f, 0x22, 0xe0}, PTD_INSN_OTHER, 0, false},                     /* MOV CR4 */
-    {M64, 3, {0x0f, 0x20, 0xd8}, PTD_INSN_OTHER, 0, false},                     /* MOV from CR3 */
-    {M64, 2, {0x22, 0xd8}, PTD_INSN_OTHER, 0, false},                           /* AND */
-    {M64, 4, {0xf3, 0x0f, 0xae, 0xe0}, PTD_INSN_PTWRITE, 0, false},
-    {M64, 5, {0xf3, 0x48, 0x0f, 0xae, 0xe0}, PTD_INSN_PTWRITE, 0, false},
+    {M64, 3, {0x0f, 0xc7, 0x30}, PTD_INSN_VMPTRLD, false, 0},
+    {M64, 4, {0x66, 0x0f, 0xc7, 0x30}, PTD_INSN_OTHER, false, 0},               /* VMCLEAR */
+    {M64, 3, {0x0f, 0x22, 0xd8}, PTD_INSN_MOV_CR3, false, 0},
+    {M64, 4, {0x41, 0x0f, 0x22, 0xd9}, PTD_INSN_MOV_CR3, false, 0},
+    {M32, 3, {0x0f, 0x22, 0xd8}, PTD_INSN_MOV_CR3, false, 0},
+    {M64, 3, {0x0f, 0x22, 0xe0}, PTD_INSN_OTHER, false, 0},                     /* MOV CR4 */
+    {M64, 3, {0x0f, 0x20, 0xd8}, PTD_INSN_OTHER, false, 0},                     /* MOV from CR3 */
+    {M64, 2, {0x22, 0xd8}, PTD_INSN_OTHER, false, 0},                           /* AND */
+    {M64, 4, {0xf3, 0x0f, 0xae, 0xe0}, PTD_INSN_PTWRITE, false, 0},
+    {M64, 5, {0xf3, 0x48, 0x0f, 0xae, 0xe0}, PTD_INSN_PTWRITE, false, 0},
     /* No branches. */
-    {M64, 1, {0x90}, PTD_INSN_OTHER, 0, false},
-    {M64, 6, {0xc7, 0xf8, 0, 0, 0, 0}, PTD_INSN_OTHER, 0, false},               /* XBEGIN */
-    {M64, 3, {0x0f, 0x01, 0xc1}, PTD_INSN_OTHER, 0, false},                     /* VMCALL */
-    {M64, 2, {0x0f, 0x30}, PTD_INSN_OTHER, 0, false},                           /* WRMSR */
-    {M64, 1, {0xf4}, PTD_INSN_OTHER, 0, false},                                 /* HLT */
-    {M64, 4, {0xf3, 0x0f, 0x1e, 0xfa}, PTD_INSN_OTHER, 0, false},               /* ENDBR64 */
-    {M64, 15, {0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x90}, PTD_INSN_OTHER, 0, false},
+    {M64, 1, {0x90}, PTD_INSN_OTHER, false, 0},
+    {M64, 6, {0xc7, 0xf8, 0, 0, 0, 0}, PTD_INSN_OTHER, false, 0},               /* XBEGIN */
+    {M64, 3, {0x0f, 0x01, 0xc1}, PTD_INSN_OTHER, false, 0},                     /* VMCALL */
+    {M64, 2, {0x0f, 0x30}, PTD_INSN_OTHER, false, 0},                           /* WRMSR */
+    {M64, 1, {0xf4}, PTD_INSN_OTHER, false, 0},                                 /* HLT */
+    {M64, 4, {0xf3, 0x0f, 0x1e, 0xfa}, PTD_INSN_OTHER, false, 0},               /* ENDBR64 */
+    {M64, 15, {0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x90}, PTD_INSN_OTHER, false, 0},
 };
 /* clang-format on */
 
@@ -151,7 +150,7 @@ static void cut_off(void)
     CU_ASSERT_EQUAL(ptd_insn_format(M64, IP, "\x90", 1, text, 0), PTD_E_ARG);
 }
 
-static void text(void)
+static void disassembly(void)
 {
     char full[64], cut[4];
 
@@ -170,5 +169,5 @@ void add_insn_suite(void)
     CU_add_test(suite, "classes of Table 33-1", classes);
     CU_add_test(suite, "wrapping targets", wrap);
     CU_add_test(suite, "cut off or bad", cut_off);
-    CU_add_test(suite, "disassembly", text);
+    CU_add_test(suite, "disassembly", disassembly);
 }

@@ -311,21 +311,21 @@ void add_packet_suite(void)
 static void reconstruct(void)
 {
     static const struct {
-        uint8_t ip_bytes;
         uint64_t last_ip, payload, ip;
         int status;
+        uint8_t ip_bytes;
     } cases[] = {
-        {0, 0x1122334455667788, 0x1234, 0x1122334455667788, PTD_END},
-        {1, 0x1122334455667788, 0x9abc, 0x1122334455669abc, PTD_OK},
-        {2, 0x1122334455667788, 0x9abcdef0, 0x112233449abcdef0, PTD_OK},
-        {3, 0x1122334455667788, 0x7abcdef01234, 0x00007abcdef01234, PTD_OK},
-        {3, 0x1122334455667788, 0x8abcdef01234, 0xffff8abcdef01234, PTD_OK},
-        {4, 0x1122334455667788, 0x8abcdef01234, 0x11228abcdef01234, PTD_OK},
-        {5, 0x1122334455667788, 0x1234, 0x1122334455667788, PTD_END},
-        {6, 0x1122334455667788, 0x8877665544332211, 0x8877665544332211, PTD_OK},
-        {7, 0x1122334455667788, 0x1234, 0x1122334455667788, PTD_END},
-        {1, 0, 0x9abc, 0x9abc, PTD_OK},
-        {2, 0xffffffff81000000, 0x82345678, 0xffffffff82345678, PTD_OK},
+        {0x1122334455667788, 0x1234, 0x1122334455667788, PTD_END, 0},
+        {0x1122334455667788, 0x9abc, 0x1122334455669abc, PTD_OK, 1},
+        {0x1122334455667788, 0x9abcdef0, 0x112233449abcdef0, PTD_OK, 2},
+        {0x1122334455667788, 0x7abcdef01234, 0x00007abcdef01234, PTD_OK, 3},
+        {0x1122334455667788, 0x8abcdef01234, 0xffff8abcdef01234, PTD_OK, 3},
+        {0x1122334455667788, 0x8abcdef01234, 0x11228abcdef01234, PTD_OK, 4},
+        {0x1122334455667788, 0x1234, 0x1122334455667788, PTD_END, 5},
+        {0x1122334455667788, 0x8877665544332211, 0x8877665544332211, PTD_OK, 6},
+        {0x1122334455667788, 0x1234, 0x1122334455667788, PTD_END, 7},
+        {0, 0x9abc, 0x9abc, PTD_OK, 1},
+        {0xffffffff81000000, 0x82345678, 0xffffffff82345678, PTD_OK, 2},
     };
 
     for (size_t i = 0; i < COUNT(cases); i++) {

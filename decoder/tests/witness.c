@@ -132,8 +132,8 @@ static void print_before(const struct reader *reader)
     }
 }
 
-/* cr3 is compared if a PIP told it. False at the first difference. */
-static bool compare(struct reader *reader, uint64_t ip, uint64_t cr3, bool has_cr3)
+/* cr3 is compared if a PIP told it. */
+static void compare(struct reader *reader, uint64_t ip, uint64_t cr3, bool has_cr3)
 {
     uint64_t executed_ip;
 
@@ -143,18 +143,17 @@ static bool compare(struct reader *reader, uint64_t ip, uint64_t cr3, bool has_c
         print_before(reader);
         print_insn(reader->run, "decoded", cr3, ip);
         reader->differs = true;
-        return false;
+        return;
     }
     if (executed_ip == ip && (!has_cr3 || cr3 >> CR3_SHIFT == reader->cr3 >> CR3_SHIFT)) {
         reader->insns++;
-        return true;
+        return;
     }
     printf("%s: differs at instruction %" PRIu64 "\n", reader->who, reader->insns);
     print_before(reader);
     print_insn(reader->run, "executed", reader->cr3, executed_ip);
     print_insn(reader->run, "decoded", cr3, ip);
     reader->differs = true;
-    return false;
 }
 
 static void report_error(struct reader *reader, uint64_t offset, const char *what)
@@ -206,9 +205,8 @@ static bool check_libptdec(const struct run *run)
             continue;
         if (item.last_class >= PTD_INSN_COND && item.last_class <= PTD_INSN_VMENTRY)
             branches++;
-        while (ptd_block_insn(run->image, &item, &ip, &insn) == PTD_OK &&
-               compare(&reader, insn.ip, item.cr3, has_cr3))
-            continue;
+        while (!reader.differs && ptd_block_insn(run->image, &item, &ip, &insn) == PTD_OK)
+            compare(&reader, insn.ip, item.cr3, has_cr3);
     }
     ptd_flow_free(flow);
     if (!conclude(&reader))
@@ -280,11 +278,11 @@ static bool check_libipt(const struct run *run)
         witness_free(witness);
         return false;
     }
-    while ((status = witness_next(witness, &ip, &cr3, &offset)) != 0) {
+    while (!reader.differs && (status = witness_next(witness, &ip, &cr3, &offset)) != 0) {
         if (status < 0)
             report_error(&reader, offset, witness_strerror(status));
-        else if (!compare(&reader, ip, cr3, cr3 != PTD_ANY_CR3))
-            break;
+        else
+            compare(&reader, ip, cr3, cr3 != PTD_ANY_CR3);
     }
     witness_free(witness);
     if (!conclude(&reader))
