@@ -104,6 +104,11 @@ void test_cpuid(void)
         report(zero_regs(&r), "CPUID.14H is 0 without Intel PT (33.3.1)");
         return;
     }
+    if (c->enumerated)
+        report(true, "CPUID.7.0:EBX[25] says that there is Intel PT (33.3.1)");
+    else
+        report_skip("the hypervisor answers leaf 7 as it likes",
+                    "CPUID.7.0:EBX[25] says that there is Intel PT (33.3.1)");
     report(max_leaf >= 0x14, "CPUID.0:EAX reaches leaf 14H (33.3.1)");
     if (max_leaf < 0x14)
         return;

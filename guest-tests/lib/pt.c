@@ -10,15 +10,25 @@ static unsigned bits(uint32_t reg, unsigned first, unsigned count)
     return reg >> first & ((1u << count) - 1);
 }
 
-/* Leaves 7, 14H: 33.3.1, Tables 33-11 and 33-12. */
-static void read_trace_leaves(struct pt_caps *caps)
+/*
+ * CPUID.7.0:EBX[25] is what counts (33.3.1). But a KVM that interprets supervisor code may answer
+ * leaf 7 from the processor below it, whatever the VMM has asked for: then leaf 14H and the MSRs
+ * tell.
+ */
+static void find_trace_unit(struct pt_caps *caps)
 {
-    struct cpuid main, sub = {0};
+    struct cpuid main = cpuid_checked(0x14, 0);
+    uint64_t ctl;
 
-    caps->present = bits(cpuid_checked(7, 0).ebx, 25, 1);
-    if (!caps->present)
-        return;
-    main = cpuid_checked(0x14, 0);
+    caps->enumerated = bits(cpuid_checked(7, 0).ebx, 25, 1);
+    caps->present = caps->enumerated || (main.ecx && rdmsr_safe(MSR_RTIT_CTL, &ctl) == 0);
+}
+
+/* Leaf 14H: Tables 33-11 and 33-12. */
+static void read_trace_leaf(struct pt_caps *caps)
+{
+    struct cpuid main = cpuid_checked(0x14, 0), sub = {0};
+
     if (main.eax >= 1)
         sub = cpuid(0x14, 1);
     caps->cr3_filter = bits(main.ebx, 0, 1);
@@ -48,7 +58,9 @@ const struct pt_caps *pt_caps(void)
 
     if (caps.phys_bits)
         return &caps;
-    read_trace_leaves(&caps);
+    find_trace_unit(&caps);
+    if (caps.present)
+        read_trace_leaf(&caps);
     perf = cpuid_checked(0x0a, 0);
     caps.perf_version = bits(perf.eax, 0, 8);
     caps.perf_counters = bits(perf.eax, 8, 8);

@@ -66,7 +66,8 @@
 /* ---- CPUID -------------------------------------------------------------------------------- */
 
 struct pt_caps {
-    bool present; /* CPUID.7.0:EBX[25]; if not, everything below is 0 */
+    bool present;    /* if not, everything of leaf 14H below is 0 */
+    bool enumerated; /* CPUID.7.0:EBX[25] says so, as it should where it is present */
     /* CPUID.14H.0:EBX[0] to [8] */
     bool cr3_filter, psb_cyc, ip_filter, mtc, ptwrite, power, preserve, event, dis_tnt;
     /* CPUID.14H.0:ECX[0] to [3] and [31] */
