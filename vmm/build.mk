@@ -14,3 +14,9 @@ ALL += $(VPT)
 # Everything but main(), for the unit tests.
 VMM_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard vmm/tests/*.c))
 VMM_PART_OBJ := $(filter-out $(BUILD)/vmm/main.o,$(VMM_OBJ))
+
+$(BUILD)/tests/vmm: $(VMM_TEST_OBJ) $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcunit $(VMM_LIBS)
+
+TESTS += $(BUILD)/tests/vmm

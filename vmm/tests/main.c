@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Runs the unit tests of vmm/. */
+#include "suites.h"
+
+#include <CUnit/Basic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PTE_P 1u
+#define PTE_W 2u
+#define PTE_U 4u
+
+struct fake *fake_new(void)
+{
+    struct fake *fake = aligned_alloc(4096, (sizeof(*fake) + 4095) & ~(size_t)4095);
+
+    if (!fake)
+        abort();
+    memset(fake, 0, sizeof(*fake));
+    fake->options = (struct run_options){.image = "test", .mem_bytes = FAKE_RAM_BYTES};
+    fake->vmm.options = &fake->options;
+    fake->vmm.result = &fake->result;
+    fake->vmm.run = &fake->run;
+    fake->vmm.ram = fake->ram;
+    fake->vmm.ram_bytes = FAKE_RAM_BYTES;
+    fake->vmm.kvm_fd = fake->vmm.vm_fd = fake->vmm.vcpu_fd = -1;
+    *vmm_regs(&fake->vmm) = (struct kvm_regs){.rflags = 2, .rsp = 0x8000};
+    *vmm_sregs(&fake->vmm) =
+        (struct kvm_sregs){.cr0 = 0x80010001, .cr3 = 0x1000, .cr4 = 0x20, .efer = 0xd00, .cs.l = 1};
+    return fake;
+}
+
+void fake_free(struct fake *fake)
+{
+    run_result_free(&fake->result);
+    free(fake);
+}
+
+void fake_put(struct fake *fake, uint64_t gpa, uint64_t value)
+{
+    memcpy(fake->ram + gpa, &value, sizeof(value));
+}
+
+uint64_t fake_get(const struct fake *fake, uint64_t gpa)
+{
+    uint64_t value;
+
+    memcpy(&value, fake->ram + gpa, sizeof(value));
+    return value;
+}
+
+void fake_identity_map(struct fake *fake, uint64_t rights)
+{
+    const uint64_t all = PTE_P | PTE_W | PTE_U;
+
+    fake_put(fake, 0x1000, 0x2000 | all);
+    fake_put(fake, 0x2000, 0x3000 | all);
+    fake_put(fake, 0x3000, 0x4000 | all);
+    for (uint64_t page = 0; page < FAKE_RAM_BYTES / PAGE_BYTES; page++)
+        fake_put(fake, 0x4000 + 8 * page, page * PAGE_BYTES | rights);
+}
+
+int main(void)
+{
+    unsigned failed;
+
+    if (CU_initialize_registry() != CUE_SUCCESS)
+        return EXIT_FAILURE;
+    add_apic_suite();
+    add_archive_suite();
+    add_image_suite();
+    add_note_suite();
+    add_path_suite();
+    add_predict_suite();
+    add_transfer_suite();
+    add_walk_suite();
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    failed = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
