@@ -8,7 +8,8 @@
 int main(void)
 {
     static void (*const suites[])(void) = {
-        suite_caps, suite_msr, suite_output, suite_topa, suite_memory,
+        suite_caps,   suite_msr,     suite_output,  suite_topa,
+        suite_memory, suite_enables, suite_packets, suite_compression,
     };
     unsigned failures;
 
