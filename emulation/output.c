@@ -102,7 +102,7 @@ static uint32_t to_topa(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
         return 0;
     vpt_set_output_offset(cpu, offset + done);
     if (cpu->region_int && !(cpu->caps.leaf14_0_ecx & VPT_CAP_MENTRY) && !cpu->pmi_early_done &&
-        offset + done >= cpu->region_bytes - cpu->caps.topa_pmi_early_bytes) {
+        (uint64_t)offset + done + cpu->caps.topa_pmi_early_bytes >= cpu->region_bytes) {
         cpu->pmi_early_done = true;
         vpt_topa_pmi(cpu);
     }
@@ -165,9 +165,7 @@ static bool topa_ok(struct vpt_cpu *cpu)
     if (cpu->output_base % PAGE_BYTES != 0)
         return false;
     /* An entry that cannot be read yet is read when it is needed. */
-    if (!vpt_topa_load(cpu))
-        return cpu->output_blocked;
-    return vpt_output_offset(cpu) < cpu->region_bytes;
+    return vpt_topa_load(cpu) || cpu->output_blocked;
 }
 
 bool vpt_output_start(struct vpt_cpu *cpu)
@@ -182,7 +180,8 @@ bool vpt_output_start(struct vpt_cpu *cpu)
         return true;
     if (cpu->ctl & VPT_CTL_TOPA ? topa_ok(cpu) : single_range_ok(cpu))
         return true;
-    vpt_operational_error(cpu);
+    if (!(cpu->status & VPT_STATUS_ERROR))
+        vpt_operational_error(cpu);
     return false;
 }
 

@@ -30,28 +30,30 @@ static bool single_entry(const struct vpt_cpu *cpu)
 /* Reads the entry once. False: blocked, or an error. */
 static bool read_entry(struct vpt_cpu *cpu, uint64_t *entry)
 {
+    const uint64_t gpa = cpu->output_base + table_offset(cpu);
+    uint8_t *bytes = (uint8_t *)entry;
     struct vpt_span span;
 
-    vpt_translate(cpu, cpu->output_base + table_offset(cpu), ENTRY_BYTES, VPT_READ_TABLE, &span);
-    switch (span.kind) {
-    case VPT_SPAN_RAM:
-    case VPT_SPAN_READONLY:
-        if (span.len_bytes < ENTRY_BYTES)
+    for (uint32_t pos = 0; pos < ENTRY_BYTES; pos += span.len_bytes) {
+        vpt_translate(cpu, gpa + pos, ENTRY_BYTES - pos, VPT_READ_TABLE, &span);
+        switch (span.kind) {
+        case VPT_SPAN_RAM:
+        case VPT_SPAN_READONLY:
+            memcpy(bytes + pos, span.host, span.len_bytes);
             break;
-        memcpy(entry, span.host, ENTRY_BYTES);
-        return true;
-    case VPT_SPAN_FAULT:
-        cpu->output_blocked = true;
-        return false;
-    case VPT_SPAN_RESTRICTED: /* Table 33-5 */
-        vpt_operational_error(cpu);
-        return false;
-    case VPT_SPAN_UNBACKED:
-    case VPT_SPAN_MMIO:
-    case VPT_SPAN_APIC:
-        break;
+        case VPT_SPAN_FAULT:
+            cpu->output_blocked = true;
+            return false;
+        case VPT_SPAN_RESTRICTED: /* Table 33-5 */
+            vpt_operational_error(cpu);
+            return false;
+        case VPT_SPAN_UNBACKED:
+        case VPT_SPAN_MMIO:
+        case VPT_SPAN_APIC:
+            memset(bytes + pos, 0xff, span.len_bytes); /* nothing answers there */
+            break;
+        }
     }
-    *entry = UINT64_MAX; /* nothing answers there; reserved bits make it an error below */
     return true;
 }
 
@@ -97,6 +99,10 @@ bool vpt_topa_load(struct vpt_cpu *cpu)
     cpu->region_int = (entry & VPT_TOPA_INT) != 0;
     cpu->region_stop = (entry & VPT_TOPA_STOP) != 0;
     cpu->pmi_early_done = false;
+    if (vpt_output_offset(cpu) >= cpu->region_bytes) { /* ToPA Errors 3 */
+        vpt_operational_error(cpu);
+        return false;
+    }
     return true;
 }
 

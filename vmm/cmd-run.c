@@ -187,7 +187,7 @@ static void run_in_lab(struct run_options *options, struct run_result *result, c
     if (!options->json)
         printf("vpt: running in the lab: %s\n", why);
     lab_run(options, result);
-    snprintf(result->backend, sizeof(result->backend), "lab (QEMU TCG, kvm-amd): %s", why);
+    snprintf(result->backend, sizeof(result->backend), "lab (QEMU TCG, kvm-amd): %.200s", why);
 }
 
 static void choose_and_run(struct run_options *options, const struct vpt_caps *caps,
@@ -213,7 +213,7 @@ static void choose_and_run(struct run_options *options, const struct vpt_caps *c
     }
     if (options->record_to) {
         result->code = EXIT_CODE_HOST;
-        snprintf(result->why, sizeof(result->why), "in the lab: %s", why);
+        snprintf(result->why, sizeof(result->why), "in the lab: %.200s", why);
         return;
     }
     run_in_lab(options, result, why);

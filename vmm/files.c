@@ -161,7 +161,7 @@ static int load_image(const char *trace, json_object *entry, struct ptd_image *i
     beside(trace, file, path, sizeof(path));
     error = ptd_image_add_elf(image, path, bias ? (uint64_t)json_object_get_int64(bias) : 0, space);
     if (error) {
-        snprintf(result->why, sizeof(result->why), "%s: %s", path, ptd_strerror(error));
+        snprintf(result->why, sizeof(result->why), "%.200s: %s", path, ptd_strerror(error));
         return error;
     }
     if (space != PTD_ANY_CR3 && result->process_count < MAX_PROCESSES) {
@@ -182,12 +182,12 @@ int sidecar_load(const char *trace, struct ptd_image *image, struct run_result *
     snprintf(path, sizeof(path), "%s.json", trace);
     root = json_object_from_file(path);
     if (!root) {
-        snprintf(result->why, sizeof(result->why), "%s: cannot be read as JSON", path);
+        snprintf(result->why, sizeof(result->why), "%.200s: cannot be read as JSON", path);
         return PTD_E_IO;
     }
     if (!json_object_object_get_ex(root, "images", &images) ||
         !json_object_is_type(images, json_type_array)) {
-        snprintf(result->why, sizeof(result->why), "%s: no list of images", path);
+        snprintf(result->why, sizeof(result->why), "%.200s: no list of images", path);
         error = PTD_E_FORMAT;
     }
     for (size_t i = 0; !error && i < json_object_array_length(images); i++)

@@ -122,7 +122,7 @@ void lab_run(const struct run_options *options, struct run_result *result);
 struct probe {
     bool kvm, msr_exits, gp_injection, nmi, step_supervisor, step_user;
     unsigned steps_per_s;
-    char why[160]; /* without kvm: why not */
+    char why[256]; /* without kvm: why not */
 };
 void kvm_probe(struct probe *probe);
 

@@ -68,6 +68,19 @@ static void add(struct memops *ops, const ZydisDecodedInstruction *insn,
     ops->count++;
 }
 
+/* Instructions that name memory and do not touch it, or not so that it can fault. */
+static bool touches_memory(const ZydisDecodedInstruction *insn)
+{
+    switch (insn->meta.category) {
+    case ZYDIS_CATEGORY_NOP:
+    case ZYDIS_CATEGORY_WIDENOP:
+    case ZYDIS_CATEGORY_PREFETCH:
+        return false;
+    default:
+        return insn->mnemonic != ZYDIS_MNEMONIC_INVLPG;
+    }
+}
+
 bool memops_decode(const uint8_t *code, size_t len, struct memops *ops)
 {
     ZydisDecoder decoder;
@@ -80,7 +93,7 @@ bool memops_decode(const uint8_t *code, size_t len, struct memops *ops)
         return false;
     ops->rep = (insn.attributes &
                 (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE)) != 0;
-    for (unsigned i = 0; i < insn.operand_count; i++)
+    for (unsigned i = 0; i < insn.operand_count && touches_memory(&insn); i++)
         add(ops, &insn, &operands[i]);
     return true;
 }

@@ -6,6 +6,7 @@
 #include "kvm.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -208,7 +209,7 @@ static void with_machine(struct probe *probe, void (*what)(struct vmm *, struct 
             kicks_stop(vmm);
         }
     } else if (!probe->kvm) {
-        strncpy(probe->why, result->why, sizeof(probe->why) - 1);
+        snprintf(probe->why, sizeof(probe->why), "%s", result->why);
     }
     machine_destroy(vmm);
     free(result);

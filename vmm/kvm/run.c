@@ -31,7 +31,8 @@ static void kick(int sig)
 
 int kicks_start(struct vmm *vmm)
 {
-    struct sigaction action = {.sa_handler = kick};
+    /* SA_RESTART spares the console's writes; KVM_RUN returns all the same. */
+    struct sigaction action = {.sa_handler = kick, .sa_flags = SA_RESTART};
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = KICK_SIGNAL};
     struct itimerspec period = {.it_value.tv_nsec = KICK_PERIOD_NS,
                                 .it_interval.tv_nsec = KICK_PERIOD_NS};
@@ -129,7 +130,7 @@ static void progress(struct vmm *vmm, double *last)
 {
     const double now = seconds(vmm);
 
-    if (now - *last < 2.0 || !isatty(STDERR_FILENO))
+    if (now - *last < 2.0 || !isatty(STDERR_FILENO) || vmm->options->record_to)
         return;
     *last = now;
     fprintf(stderr, "\r%.0f s, %llu instructions stepped, %zu trace bytes ", now,

@@ -62,6 +62,7 @@ void step_begin(struct vmm *vmm)
     const uint64_t old_now = vmm_apic_now(vmm);
 
     vmm->stepping = true;
+    vmm->run->request_interrupt_window = 0; /* take_interrupt() looks itself */
     apic_rebase(&vmm->apic, old_now, vmm_apic_now(vmm));
     /* Guests may lack SYSCALL set-up; then these stay 0 and nobody uses them. */
     machine_get_msr(vmm, MSR_STAR, &vmm->msr_star);
@@ -271,7 +272,7 @@ static int single_step(struct vmm *vmm, bool *gp)
 /* Runs one instruction on the processor; notices an exception that nobody foresaw. */
 static int run_insn(struct vmm *vmm, const struct known *known, bool *gp)
 {
-    uint64_t slot, saved, after = FRAME_MARK, flags;
+    uint64_t slot = 0, saved = 0, after = FRAME_MARK, flags;
     const uint64_t flags_slot = vmm_regs(vmm)->rsp;
     const bool marked = frame_slot(vmm, &slot) && linear_read(vmm, slot, &saved, 8) &&
                         linear_write(vmm, slot, &after, 8);
@@ -321,6 +322,18 @@ static bool retires_at(const struct ptd_insn *insn, uint64_t rip)
         return true;
     default:
         return rip == next;
+    }
+}
+
+static bool leads_to_itself(const struct ptd_insn *insn)
+{
+    switch (insn->class) {
+    case PTD_INSN_COND:
+    case PTD_INSN_JMP_DIRECT:
+    case PTD_INSN_CALL_DIRECT:
+        return insn->target == insn->ip;
+    default:
+        return insn->class != PTD_INSN_OTHER;
     }
 }
 
@@ -411,9 +424,10 @@ static int execute(struct vmm *vmm, const struct known *known)
         return error;
     if (gp)
         return exception(vmm, VECTOR_GP, 0, 0);
+    /* An iteration of a repeated string instruction, or a debug exit that came before the step. */
+    if (vmm_regs(vmm)->rip == insn->ip && !leads_to_itself(insn))
+        return 0;
     vmm->steps++;
-    if (vmm_regs(vmm)->rip == insn->ip && insn->class == PTD_INSN_OTHER)
-        return 0; /* an iteration of a repeated string instruction */
     if (!retires_at(insn, vmm_regs(vmm)->rip))
         return lost(vmm, insn, "not where this instruction can lead");
 

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@
 #define BOOT_S       120 /* what the lab may take beyond the guest's own time-out */
 #define HOST_MEM     (512ull << 20)
 #define START_MARK   "--- vpt lab ---"
+#define END_MARK     "--- vpt lab end ---"
 
 #define MODE_DIR  (S_IFDIR | 0755)
 #define MODE_EXEC (S_IFREG | 0755)
@@ -37,13 +39,13 @@ struct lab {
     struct run_result *result;
     struct bytes initrd;
     char dir[PATH_MAX];
-    int initrd_fd, result_fd, console_fd;
+    int initrd_fd, result_fd, console_fd, errors_fd;
     pid_t qemu;
 };
 
 static int fail(struct lab *lab, int error, const char *what, const char *reason)
 {
-    snprintf(lab->result->why, sizeof(lab->result->why), "%s: %s", what, reason);
+    snprintf(lab->result->why, sizeof(lab->result->why), "%.150s: %.100s", what, reason);
     return error;
 }
 
@@ -75,29 +77,26 @@ static int add_host_file(struct lab *lab, const char *path, const char *name, ui
     return error;
 }
 
-/* This program and the shared libraries that it has mapped, wherever they lie here. */
+/* Called for this program (no name), the vDSO (no path) and each shared library. */
+static int add_library(struct dl_phdr_info *info, size_t size, void *context)
+{
+    struct lab *lab = context;
+    const char *path = info->dlpi_name, *base = strrchr(path, '/');
+    char name[PATH_MAX];
+
+    (void)size;
+    if (!base)
+        return 0;
+    /* The program names its interpreter by this path. */
+    snprintf(name, sizeof(name), "%s%s", strncmp(base, "/ld-", 4) == 0 ? "lib64" : "lib", base);
+    return add_host_file(lab, path, name, MODE_EXEC);
+}
+
 static int add_program(struct lab *lab)
 {
-    FILE *maps = fopen("/proc/self/maps", "re");
-    char line[PATH_MAX + 128], last[PATH_MAX] = "", name[PATH_MAX];
-    int error = add_host_file(lab, "/proc/self/exe", "vpt", MODE_EXEC);
+    const int error = add_host_file(lab, "/proc/self/exe", "vpt", MODE_EXEC);
 
-    if (!maps)
-        return fail(lab, -errno, "/proc/self/maps", strerror(errno));
-    while (!error && fgets(line, sizeof(line), maps)) {
-        const char *path = strchr(line, '/'), *base;
-
-        line[strcspn(line, "\n")] = 0;
-        if (!path || !strstr(path, ".so") || strcmp(path, last) == 0)
-            continue;
-        snprintf(last, sizeof(last), "%s", path);
-        base = strrchr(path, '/') + 1;
-        /* The program names its interpreter by this path. */
-        snprintf(name, sizeof(name), "%s/%s", strncmp(base, "ld-", 3) == 0 ? "lib64" : "lib", base);
-        error = add_host_file(lab, path, name, MODE_EXEC);
-    }
-    fclose(maps);
-    return error;
+    return error ? error : dl_iterate_phdr(add_library, lab);
 }
 
 static bool add_job(struct lab *lab)
@@ -119,6 +118,7 @@ static bool add_job(struct lab *lab)
                  "echo '" START_MARK "'\n"
                  "export LD_LIBRARY_PATH=/lib\n"
                  "$bb xargs -0 /vpt < /arguments\n"
+                 "echo '" END_MARK "'\n"
                  "$bb sync\n"
                  "$bb poweroff -f\n");
     if (!cpio_add(&lab->initrd, "init", MODE_EXEC, script, (size_t)len))
@@ -178,7 +178,9 @@ static int anonymous_files(struct lab *lab)
 
     lab->initrd_fd = memfd_create("vpt-initrd", 0);
     lab->result_fd = memfd_create("vpt-result", 0);
-    if (lab->initrd_fd < 0 || lab->result_fd < 0 || ftruncate(lab->result_fd, RESULT_BYTES) < 0)
+    lab->errors_fd = memfd_create("vpt-errors", 0);
+    if (lab->initrd_fd < 0 || lab->result_fd < 0 || lab->errors_fd < 0 ||
+        ftruncate(lab->result_fd, RESULT_BYTES) < 0)
         return fail(lab, -errno, "lab", strerror(errno));
     while (done < lab->initrd.len) {
         const ssize_t n = write(lab->initrd_fd, lab->initrd.data + done, lab->initrd.len - done);
@@ -226,6 +228,7 @@ static void exec_qemu(struct lab *lab, int console)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(null, STDIN_FILENO);
     dup2(console, STDOUT_FILENO);
+    dup2(lab->errors_fd, STDERR_FILENO);
     execvp(QEMU, arguments);
     _exit(127);
 }
@@ -247,27 +250,35 @@ static int start_qemu(struct lab *lab)
     return 0;
 }
 
-/* ---- The console, from the mark on ---- */
+/* ---- The console, between the marks ---- */
 
 struct console {
     FILE *to;
-    bool begun;
-    size_t matched;
+    bool begun, ended;
+    size_t len;
+    char line[1024];
 };
+
+static void line_done(struct console *console)
+{
+    console->line[console->len] = 0;
+    if (!console->begun)
+        console->begun = strcmp(console->line, START_MARK "\n") == 0;
+    else if (strcmp(console->line, END_MARK "\n") == 0)
+        console->ended = true;
+    else if (!console->ended)
+        fputs(console->line, console->to);
+    console->len = 0;
+}
 
 static void pass_on(struct console *console, const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
-        if (console->begun) {
-            if (text[i] != '\r')
-                fputc(text[i], console->to);
+        if (text[i] == '\r')
             continue;
-        }
-        console->matched = text[i] == (START_MARK "\n")[console->matched] ? console->matched + 1
-                           : text[i] == START_MARK[0]                     ? 1
-                           : text[i] == '\r'                              ? console->matched
-                                                                          : 0;
-        console->begun = console->matched == strlen(START_MARK "\n");
+        console->line[console->len++] = text[i];
+        if (text[i] == '\n' || console->len == sizeof(console->line) - 1)
+            line_done(console);
     }
     fflush(console->to);
 }
@@ -297,8 +308,26 @@ static int watch(struct lab *lab)
     }
 }
 
+/* The last line that QEMU left on its standard error. */
+static const char *last_error(struct lab *lab, char *text, size_t text_bytes)
+{
+    const off_t end = lseek(lab->errors_fd, 0, SEEK_END);
+    const off_t from = end > (off_t)text_bytes - 1 ? end - (off_t)text_bytes + 1 : 0;
+    const ssize_t n = pread(lab->errors_fd, text, text_bytes - 1, from);
+    char *line;
+
+    if (n <= 0)
+        return "ended with an error";
+    text[n] = 0;
+    if (text[n - 1] == '\n')
+        text[n - 1] = 0;
+    line = strrchr(text, '\n');
+    return line ? line + 1 : text;
+}
+
 static int finish(struct lab *lab)
 {
+    char text[512];
     int status = 0, error = watch(lab);
 
     if (error)
@@ -310,7 +339,7 @@ static int finish(struct lab *lab)
     if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
         return fail(lab, -ENOENT, QEMU, "not installed");
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return fail(lab, -EIO, QEMU, "ended with an error");
+        return fail(lab, -EIO, QEMU, last_error(lab, text, sizeof(text)));
     error = record_read(lab->result_fd, lab->result);
     return error ? fail(lab, error, "lab", "no result came back") : 0;
 }
@@ -340,6 +369,8 @@ void lab_run(const struct run_options *options, struct run_result *result)
         close(lab.initrd_fd);
     if (lab.result_fd >= 0)
         close(lab.result_fd);
+    if (lab.errors_fd >= 0)
+        close(lab.errors_fd);
     if (lab.console_fd >= 0)
         close(lab.console_fd);
     bytes_free(&lab.initrd);

@@ -9,9 +9,11 @@
 set -eu -o pipefail
 
 dir=${1:?usage: prepare.sh DIR}
-sums=$dir/SHA256SUMS
+# Raised when what this script makes changes: older files are then made again.
+layout=1
+sums=$dir/SHA256SUMS-$layout
 
-if [ -f "$sums" ] && (cd "$dir" && sha256sum --quiet --check SHA256SUMS) 2>/dev/null; then
+if [ -f "$sums" ] && (cd "$dir" && sha256sum --quiet --check "$sums") 2>/dev/null; then
     exit 0
 fi
 for tool in cpio dpkg-deb apt-get apt-cache; do
@@ -22,6 +24,8 @@ busybox=$(command -v busybox) || { echo "prepare.sh: busybox (busybox-static) is
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$dir/packages"
+dir=$(cd "$dir" && pwd)
+sums=$dir/SHA256SUMS-$layout
 
 # The version the meta package names first, then whatever else there is.
 candidates() {
@@ -69,7 +73,7 @@ mkdir -p "$root/bin" "$root/modules"
 cp "$busybox" "$root/bin/busybox"
 
 # In the order in which they are loaded.
-for module in irqbypass kvm kvm-amd virtio virtio_ring virtio_pci_legacy_dev virtio_pci_modern_dev \
+for module in irqbypass kvm kvm-amd virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev \
     virtio_pci virtio_blk; do
     file=$(find "$work/kernel" -name "$module.ko" -print -quit)
     [ -n "$file" ] || { echo "prepare.sh: $deb has no module $module" >&2; exit 1; }
@@ -79,5 +83,5 @@ done
 (cd "$root" && find . | sort | cpio --quiet -o -H newc >"$work/base.cpio")
 cp "$work"/kernel/boot/vmlinuz-* "$dir/vmlinuz"
 cp "$work/base.cpio" "$dir/base.cpio"
-(cd "$dir" && sha256sum vmlinuz base.cpio >SHA256SUMS)
+(cd "$dir" && sha256sum vmlinuz base.cpio >"$sums")
 echo "lab: ready in $dir" >&2
