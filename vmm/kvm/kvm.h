@@ -141,6 +141,8 @@ bool linear_write(struct vmm *vmm, uint64_t linear, const void *data, size_t len
  */
 int deliver(struct vmm *vmm, unsigned vector, int64_t error_code, bool software);
 int do_iret(struct vmm *vmm);
+/* False: it raises #GP. Some processors do not step between STI and the instruction after it. */
+bool do_sti(struct vmm *vmm, uint64_t next_ip);
 void do_syscall(struct vmm *vmm, uint64_t next_ip);
 void do_sysret(struct vmm *vmm);
 

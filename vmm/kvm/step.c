@@ -225,6 +225,10 @@ static bool is_ud2(const struct known *known)
 {
     return is_0f(known, 0x0b);
 }
+static bool is_sti(const struct known *known)
+{
+    return known->insn.size_bytes == 1 && known->code[0] == 0xfb;
+}
 /* PUSHF and POPF: their stack slot holds RFLAGS, TF and all. */
 static bool is_pushf(const struct known *known)
 {
@@ -418,6 +422,8 @@ static int execute(struct vmm *vmm, const struct known *known)
         do_syscall(vmm, insn->ip + insn->size_bytes);
     else if (is_sysret(known))
         do_sysret(vmm);
+    else if (is_sti(known))
+        gp = !do_sti(vmm, insn->ip + insn->size_bytes);
     else
         error = run_insn(vmm, known, &gp);
     if (error)

@@ -164,6 +164,22 @@ int do_iret(struct vmm *vmm)
     return 0;
 }
 
+bool do_sti(struct vmm *vmm, uint64_t next_ip)
+{
+    struct kvm_regs *regs = vmm_regs(vmm);
+
+    if (vmm_cpl(vmm) > (regs->rflags >> 12 & 3))
+        return false;
+    if (!(regs->rflags & RFLAGS_IF)) {
+        vmm_events(vmm)->interrupt.shadow = KVM_X86_SHADOW_INT_STI;
+        vmm_events(vmm)->flags = KVM_VCPUEVENT_VALID_SHADOW;
+    }
+    regs->rip = next_ip;
+    regs->rflags |= RFLAGS_IF;
+    vmm_dirty(vmm, KVM_SYNC_X86_REGS | KVM_SYNC_X86_EVENTS);
+    return true;
+}
+
 /* The fixed segments of SYSCALL and SYSRET. */
 static void flat_segments(struct kvm_sregs *sregs, uint16_t cs, uint16_t ss, uint8_t cpl)
 {
