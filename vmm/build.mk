@@ -41,11 +41,11 @@ CLI_GUESTS := $(patsubst vmm/tests/guests/%.S,$(BUILD)/vmm/tests/guests/%.elf,\
 
 $(BUILD)/vmm/tests/guests/%.elf: vmm/tests/guests/%.S vmm/tests/guests/guest.ld
 	@mkdir -p $(@D)
-	$(CC) -m64 -nostdlib -static -no-pie -Wl,--build-id=none -T vmm/tests/guests/guest.ld -o $@ $<
+	$(CC) -m64 -nostdlib -static -no-pie -Wl,--build-id=none -Wl,--no-warn-rwx-segments -T vmm/tests/guests/guest.ld -o $@ $<
 
 $(BUILD)/vmm/tests/guests/small32.elf: vmm/tests/guests/status.S vmm/tests/guests/guest.ld
 	@mkdir -p $(@D)
-	$(CC) -m32 -nostdlib -static -no-pie -Wl,--build-id=none -T vmm/tests/guests/guest.ld -o $@ $<
+	$(CC) -m32 -nostdlib -static -no-pie -Wl,--build-id=none -Wl,--no-warn-rwx-segments -T vmm/tests/guests/guest.ld -o $@ $<
 
 ALL         += $(CLI_GUESTS)
 SHELL_TESTS += vmm/tests/cli.sh

@@ -241,7 +241,7 @@ static int conclude(const struct run_options *options, const struct vpt_caps *ca
     }
     if (result->code != EXIT_CODE_OK && result->code != EXIT_CODE_GUEST_FAILED)
         return complain(result->code, "%s", result->why);
-    if (result->trace.len || options->verify || options->json) {
+    if (options->verify || options->trace_out || options->json) {
         code = report(options, result);
         if (code)
             return code;

@@ -1,0 +1,153 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The program vpt from outside: exit codes, one-line errors, and that nothing is left running.
+# Needs $BUILD/vpt and the guests of vmm/tests/guests. Ends with 'N passed, N failed, N skipped'.
+set -uo pipefail
+
+BUILD=${BUILD:-build}
+vpt=$BUILD/vpt
+guests=$BUILD/vmm/tests/guests
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+passed=0
+failed=0
+skipped=0
+
+pass() {
+    passed=$((passed + 1))
+    echo "PASS: $1"
+}
+fail() {
+    failed=$((failed + 1))
+    echo "FAIL: $1: $2"
+}
+
+# expect NAME STATUS PATTERN COMMAND...: the exit status, and standard error as one line like PATTERN.
+expect() {
+    local name=$1 want=$2 pattern=$3 status lines
+    shift 3
+    timeout 120 "$@" >"$work/out" 2>"$work/err" </dev/null
+    status=$?
+    lines=$(wc -l <"$work/err")
+    if [ "$status" != "$want" ]; then
+        fail "$name" "status $status, not $want: $(tail -n 1 "$work/err")"
+    elif [ -n "$pattern" ] && ! grep -qE "$pattern" "$work/err"; then
+        fail "$name" "says '$(head -n 1 "$work/err")', not '$pattern'"
+    elif [ -n "$pattern" ] && [ "$lines" != 1 ]; then
+        fail "$name" "$lines lines of error, not one"
+    elif [ -z "$pattern" ] && [ "$lines" != 0 ]; then
+        fail "$name" "says '$(head -n 1 "$work/err")'"
+    else
+        pass "$name"
+    fi
+}
+
+# check NAME COMMAND...: the command has to succeed.
+check() {
+    local name=$1
+    shift
+    if "$@" >/dev/null 2>&1; then
+        pass "$name"
+    else
+        fail "$name" "$(head -n 3 "$work/out")"
+    fi
+}
+
+# Whether a process runs; one that nobody has reaped yet does not.
+running() {
+    [ -r "/proc/$1/stat" ] && ! grep -q ') Z ' "/proc/$1/stat"
+}
+
+# ---- Usage ----
+expect 'help' 0 '' "$vpt" --help
+for command in run check dump decode profiles; do
+    expect "$command --help" 0 '' "$vpt" "$command" --help
+done
+expect 'unknown command' 2 'no command' "$vpt" frobnicate
+expect 'unknown option' 2 'unknown option' "$vpt" run --frobnicate x.elf
+expect 'option without value' 2 'needs a value' "$vpt" run --profile
+expect 'no image' 2 'one image' "$vpt" run
+expect 'bad --mem' 2 'mem takes' "$vpt" run --mem 5T x.elf
+expect 'bad --timeout' 2 'timeout takes' "$vpt" run --timeout soon x.elf
+expect 'bad --profile' 2 'no profile' "$vpt" run --profile pentium "$guests/status.elf"
+
+# ---- Images ----
+head -c 200 "$guests/status.elf" >"$work/truncated.elf"
+head -c 30 "$guests/status.elf" >"$work/stump.elf"
+echo 'not an image' >"$work/text.elf"
+: >"$work/empty.elf"
+expect 'missing image' 3 'No such file' "$vpt" run "$work/nofile"
+expect 'truncated image' 3 'truncated|not an ELF|nothing to load' "$vpt" run "$work/truncated.elf"
+expect 'stump of an image' 3 'not an ELF|truncated' "$vpt" run "$work/stump.elf"
+expect 'text as image' 3 'not an ELF' "$vpt" run "$work/text.elf"
+expect 'empty image' 3 'not an ELF' "$vpt" run "$work/empty.elf"
+expect 'folder as image' 3 'not an ELF' "$vpt" run "$work"
+expect '32-bit image' 3 'not a 64-bit' "$vpt" run "$guests/small32.elf"
+expect 'shared object as image' 3 'ET_EXEC' "$vpt" run "$vpt"
+
+# ---- Guests ----
+backends=('--lab')
+if [ -w /dev/kvm ]; then
+    backends+=('')
+else
+    skipped=$((skipped + 1))
+    echo "SKIP: guests on the local KVM: no /dev/kvm"
+fi
+for backend in "${backends[@]}"; do
+    where=${backend:+ in the lab}
+    run=("$vpt" run)
+    [ -z "$backend" ] || run+=("$backend")
+    expect "guest status$where" 1 'status 3' "${run[@]}" "$guests/status.elf"
+    expect "triple fault$where" 5 'triple|internal error' "${run[@]}" "$guests/triple.elf"
+    expect "endless guest$where" 6 'did not end' "${run[@]}" --timeout 1 "$guests/forever.elf"
+    expect "halted guest$where" 5 'nothing can wake it' "${run[@]}" --timeout 5 "$guests/halt.elf"
+    expect "fault without IDT while traced$where" 5 'no IDT entry' "${run[@]}" "$guests/traced-fault.elf"
+    expect "json report$where" 0 '' "${run[@]}" --verify --json "$guests/traced-loop.elf"
+    check "json report is JSON$where" jq -e '.path == "identical" and .errors == 0' "$work/out"
+    expect "traced loop$where" 0 '' "${run[@]}" --verify --trace-out "$work/loop.pt" "$guests/traced-loop.elf"
+    if [ "$(tail -n 1 "$work/out" | cut -c 1-15)" = 'path: identical' ]; then
+        pass "path of the traced loop$where"
+    else
+        fail "path of the traced loop$where" "$(tail -n 1 "$work/out")"
+    fi
+done
+
+# ---- Traces ----
+expect 'dump' 0 '' "$vpt" dump "$work/loop.pt"
+check 'dump shows TIP.PGE' grep -q 'TIP.PGE' "$work/out"
+expect 'dump --json' 0 '' "$vpt" dump --json "$work/loop.pt"
+check 'dump --json is JSON' jq -e .type "$work/out"
+for view in insns blocks calls; do
+    expect "decode --$view" 0 '' "$vpt" decode "--$view" "$work/loop.pt"
+    expect "decode --$view --json" 0 '' "$vpt" decode "--$view" --json "$work/loop.pt"
+done
+expect 'decode --image' 0 '' "$vpt" decode --image "$guests/traced-loop.elf" "$work/loop.pt"
+expect 'dump of nothing' 3 'No such file' "$vpt" dump "$work/nofile"
+expect 'decode without sidecar' 3 'no --image' "$vpt" decode "$work/text.elf"
+(cat "$work/loop.pt" && printf '\xff\xff\xff') >"$work/damaged.pt"
+expect 'dump of a damaged trace' 3 '1 errors' "$vpt" dump "$work/damaged.pt"
+
+# ---- Nothing is left ----
+"$vpt" run --lab "$guests/forever.elf" >/dev/null 2>&1 </dev/null &
+lab=$!
+for _ in $(seq 50); do
+    qemu=$(pgrep -P "$lab" -f qemu-system || true)
+    [ -z "$qemu" ] || break
+    sleep 0.1
+done
+kill -TERM "$lab"
+wait "$lab" 2>/dev/null
+sleep 1
+if [ -z "$qemu" ]; then
+    fail 'a killed vpt takes QEMU along' 'QEMU never started'
+elif running "$qemu"; then
+    fail 'a killed vpt takes QEMU along' "process $qemu is still there"
+    kill -KILL "$qemu"
+else
+    pass 'a killed vpt takes QEMU along'
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
