@@ -102,11 +102,9 @@ static void make_many(void)
     add_region(first, 1, 1, 0);
     add_region(first, 2, 0, TOPA_INT);
     add_end(first, 3, second);
-    add_region(second, 0, 2, TOPA_INT);
-    add_region(second, 1, 0, 0);
-    add_region(second, 2, 3, TOPA_INT);
-    add_region(second, 3, 0, 0);
-    add_end(second, 4, first);
+    add_region(second, 0, 1, TOPA_INT);
+    add_region(second, 1, 0, TOPA_INT);
+    add_end(second, 2, first);
 }
 
 static void make_one(void)
