@@ -15,37 +15,25 @@ ALL += $(VPT)
 VMM_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard vmm/tests/*.c))
 VMM_PART_OBJ := $(filter-out $(BUILD)/vmm/main.o,$(VMM_OBJ))
 
-# Small guests for the tests of the command line.
-VMM_GUESTS := $(patsubst %.S,$(BUILD)/%.elf,$(wildcard vmm/tests/guests/*.S))
-
-$(BUILD)/vmm/tests/guests/%.o: vmm/tests/guests/%.S vmm/tests/guests/guest.inc
-	@mkdir -p $(@D)
-	$(CC) -m64 -c -o $@ $<
-
-$(BUILD)/vmm/tests/guests/%.elf: $(BUILD)/vmm/tests/guests/%.o
-	ld -m elf_x86_64 -static -z noexecstack --build-id=none -Ttext-segment=0x100000 \
-	    -z max-page-size=0x1000 -o $@ $<
-
 $(BUILD)/tests/vmm: $(VMM_TEST_OBJ) $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcunit $(VMM_LIBS)
 
-$(BUILD)/tests/vmm: | $(VMM_GUESTS)
-
-TESTS       += $(BUILD)/tests/vmm
-SHELL_TESTS += vmm/tests/cli.sh
+TESTS += $(BUILD)/tests/vmm
 
 # Guests for the tests of the program itself.
 CLI_GUESTS := $(patsubst vmm/tests/guests/%.S,$(BUILD)/vmm/tests/guests/%.elf,\
     $(wildcard vmm/tests/guests/*.S)) $(BUILD)/vmm/tests/guests/small32.elf
+CLI_LINK   := -nostdlib -static -no-pie -Wl,--build-id=none -Wl,--no-warn-rwx-segments \
+    -T vmm/tests/guests/guest.ld
 
-$(BUILD)/vmm/tests/guests/%.elf: vmm/tests/guests/%.S vmm/tests/guests/guest.ld
+$(BUILD)/vmm/tests/guests/%.elf: vmm/tests/guests/%.S vmm/tests/guests/guest.ld vmm/tests/guests/guest.inc
 	@mkdir -p $(@D)
-	$(CC) -m64 -nostdlib -static -no-pie -Wl,--build-id=none -Wl,--no-warn-rwx-segments -T vmm/tests/guests/guest.ld -o $@ $<
+	$(CC) -m64 $(CLI_LINK) -o $@ $<
 
 $(BUILD)/vmm/tests/guests/small32.elf: vmm/tests/guests/status.S vmm/tests/guests/guest.ld
 	@mkdir -p $(@D)
-	$(CC) -m32 -nostdlib -static -no-pie -Wl,--build-id=none -Wl,--no-warn-rwx-segments -T vmm/tests/guests/guest.ld -o $@ $<
+	$(CC) -m32 $(CLI_LINK) -o $@ $<
 
 ALL         += $(CLI_GUESTS)
 SHELL_TESTS += vmm/tests/cli.sh
