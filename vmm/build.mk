@@ -37,3 +37,9 @@ $(BUILD)/vmm/tests/guests/small32.elf: vmm/tests/guests/status.S vmm/tests/guest
 
 ALL         += $(CLI_GUESTS)
 SHELL_TESTS += vmm/tests/cli.sh
+
+$(BUILD)/bench/bin/vmm: $(BUILD)/vmm/bench/kvm.o $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(VMM_LIBS)
+
+BENCHES += $(BUILD)/bench/bin/vmm
