@@ -52,7 +52,7 @@ SUBMAKE = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS))
 
 all: $(ALL) ## libraries, the program vpt, guest images
 
-tests: all $(TESTS) $(FUZZERS) ## the same, and what `make test` runs
+tests: all $(TESTS) $(FUZZERS) $(BUILD)/tests/witness ## the same, and what `make test` runs
 
 # Changes when the compiler or its flags do: every object depends on it.
 FLAGS_STAMP := $(BUILD)/.flags
@@ -77,8 +77,10 @@ deps-run: ## only those that `make run` needs
 	@.ci/deps.sh run
 
 lab: deps-run ## fetch and lay out the lab: a kernel and an initramfs for a full KVM anywhere
-	@$(SUBMAKE) all
-	vmm/lab/prepare.sh $(CACHE)/lab
+	@vmm/lab/prepare.sh $(CACHE)/lab
+
+# Where the lab cannot be had, guests that need it say so themselves.
+PREPARE_LAB = vmm/lab/prepare.sh $(CACHE)/lab || echo 'going on without the lab'
 
 clean: ## remove everything that was built (not the lab)
 	rm -rf $(BUILD) guest-tests/build
@@ -87,14 +89,16 @@ clean: ## remove everything that was built (not the lab)
 
 run: deps-run ## a guest traces itself, and the host reads the path back
 	@$(SUBMAKE) all
+	@$(PREPARE_LAB)
 	@mkdir -p $(BUILD)/run
-	$(BUILD)/vpt run guest-tests/build/demo.elf --verify --trace-out $(BUILD)/run/demo.pt
+	@VPT_CACHE='$(CACHE)' $(BUILD)/vpt run guest-tests/build/demo.elf --verify --trace-out $(BUILD)/run/demo.pt
 
 ##@ Testing
 
 test: deps ## everything: unit tests, fuzzing for a short time, guests end to end
 	@$(SUBMAKE) tests
-	@BUILD='$(BUILD)' CC='$(CC)' FUZZ_SECONDS='$(FUZZ_SECONDS)' .ci/test.sh \
+	@$(PREPARE_LAB)
+	@VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' CC='$(CC)' FUZZ_SECONDS='$(FUZZ_SECONDS)' .ci/test.sh \
 	    --units '$(TESTS)' --scripts '$(SHELL_TESTS)' --fuzzers '$(FUZZERS)' --guests --install
 
 unit: ## only the unit tests

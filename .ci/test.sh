@@ -185,8 +185,23 @@ identical() {
 }
 
 guests_all() {
-    local trace=$BUILD/run/test-lab.pt
+    local trace=$BUILD/run/test-lab.pt profile
     mkdir -p "$BUILD/run"
+
+    if [ -w /dev/kvm ]; then
+        for profile in icelake-server broadwell gracemont max; do
+            guest "msr-tests-$profile" "$guests/msr-tests.elf" --profile "$profile"
+            counted "msr-tests-$profile"
+        done
+        guest hostile-tests "$guests/hostile-tests.elf"
+        counted hostile-tests
+    else
+        count_skip "guests on the local KVM" "there is no /dev/kvm that can be written to"
+    fi
+    if [ ! -r "$VPT_CACHE/lab/vmlinuz" ]; then
+        count_skip "guests in the lab" "no kernel package could be had (make lab)"
+        return
+    fi
 
     guest demo-lab "$guests/demo.elf" --lab --verify --trace-out "$trace"
     identical demo-lab
