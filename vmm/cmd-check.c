@@ -82,7 +82,9 @@ int cmd_check(int argc, char **argv)
         {"gp_injection", "#GP can be injected for them", probe.gp_injection},
         {"nmi", "NMIs can be injected", probe.nmi},
         {"step_supervisor", "single-step in supervisor mode", probe.step_supervisor},
-        {"step_user", "single-step in user mode", probe.step_user},
+        {"step_user", "single-step in user mode", probe.step_user == STEP_USER_NATIVE},
+        {"step_user_by_handler", "  or by way of the guest's #DB handler",
+         probe.step_user == STEP_USER_BY_HANDLER},
     };
     const bool base = probe.msr_exits && probe.gp_injection && probe.nmi && probe.step_supervisor;
 

@@ -200,13 +200,15 @@ static void choose_and_run(struct run_options *options, const struct vpt_caps *c
         kvm_probe(&probe);
     why = why_lab(options, &probe);
     if (!why) {
-        options->can_step_user = probe.step_user;
+        options->step_user = probe.step_user;
         options->steps_per_s = probe.steps_per_s;
         if (!options->json && !options->record_to)
             printf("vpt: running on /dev/kvm\n");
         kvm_run(options, caps, result);
         snprintf(result->backend, sizeof(result->backend), "/dev/kvm%s",
-                 probe.step_user ? "" : " (without stepping in user mode)");
+                 probe.step_user == STEP_USER_NATIVE       ? ""
+                 : probe.step_user == STEP_USER_BY_HANDLER ? ", user mode stepped by breakpoints"
+                                                           : ", without stepping in user mode");
         if (!result->needs_lab || options->record_to)
             return;
         why = "the guest traces user mode, which this KVM cannot step";

@@ -45,6 +45,13 @@ struct process {
     char name[NOTE_NAME + 1], image[NOTE_NAME + 1];
 };
 
+/* How user mode can be single-stepped. */
+enum step_user {
+    STEP_USER_NOT,
+    STEP_USER_NATIVE,     /* KVM does it */
+    STEP_USER_BY_HANDLER, /* by way of the guest's #DB handler */
+};
+
 struct run_options {
     const char *image;
     const char *profile;
@@ -55,7 +62,7 @@ struct run_options {
     unsigned steps_per_s; /* what the source of events manages here; told to the guest */
     bool keep_path;       /* record the executed path */
     bool verify, lab, json;
-    bool can_step_user;
+    enum step_user step_user;
     const char *record_to; /* inside the lab: the archive to leave instead of a report */
 };
 
@@ -120,7 +127,8 @@ void lab_run(const struct run_options *options, struct run_result *result);
 
 /* What the KVM under us can do. */
 struct probe {
-    bool kvm, msr_exits, gp_injection, nmi, step_supervisor, step_user;
+    bool kvm, msr_exits, gp_injection, nmi, step_supervisor;
+    enum step_user step_user;
     unsigned steps_per_s;
     char why[256]; /* without kvm: why not */
 };

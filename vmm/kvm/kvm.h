@@ -140,6 +140,8 @@ bool linear_write(struct vmm *vmm, uint64_t linear, const void *data, size_t len
  * the processor would (64-bit mode). error_code < 0: none is pushed. 0 or -errno.
  */
 int deliver(struct vmm *vmm, unsigned vector, int64_t error_code, bool software);
+/* The handler of a vector; false: there is no usable gate. */
+bool idt_handler(struct vmm *vmm, unsigned vector, uint64_t *handler);
 int do_iret(struct vmm *vmm);
 /* False: it raises #GP. Some processors do not step between STI and the instruction after it. */
 bool do_sti(struct vmm *vmm, uint64_t next_ip);
@@ -170,6 +172,11 @@ bool memops_decode(const uint8_t *code, size_t len, struct memops *ops);
 /* True: executing now would fault; *address and *error_code say how. */
 bool predict_page_fault(struct vmm *vmm, const struct memops *ops, uint64_t *address,
                         uint32_t *error_code);
+
+/* ---- user_step.c: stepping user mode by way of the guest's #DB handler ---- */
+
+/* Runs one instruction of user code. 0 or -errno. */
+int step_user_by_handler(struct vmm *vmm);
 
 /* ---- step.c: single-step as the source of events ---- */
 

@@ -165,6 +165,24 @@ static bool probe_step(struct vmm *vmm, bool user, unsigned steps)
     return true;
 }
 
+/* The same by way of the probe guest's #DB handler. */
+static bool probe_step_by_handler(struct vmm *vmm, unsigned steps)
+{
+    unsigned offset = 0;
+
+    if (prepare(vmm, code_loop, sizeof(code_loop), USER_CODE, true) != 0)
+        return false;
+    vmm->run->immediate_exit = 1; /* only fetches the registers */
+    machine_enter(vmm);
+    vmm->run->immediate_exit = 0;
+    for (unsigned i = 0; i < steps; i++) {
+        offset = offset == 3 ? 0 : offset + 1;
+        if (step_user_by_handler(vmm) != 0 || vmm_regs(vmm)->rip != USER_CODE + offset)
+            return false;
+    }
+    return true;
+}
+
 static unsigned probe_speed(struct vmm *vmm)
 {
     struct timespec start, end;
@@ -232,7 +250,13 @@ static void what_supervisor(struct vmm *vmm, struct probe *probe)
 }
 static void what_user(struct vmm *vmm, struct probe *probe)
 {
-    probe->step_user = probe_step(vmm, true, 8);
+    if (probe_step(vmm, true, 8))
+        probe->step_user = STEP_USER_NATIVE;
+}
+static void what_user_by_handler(struct vmm *vmm, struct probe *probe)
+{
+    if (probe_step_by_handler(vmm, 8))
+        probe->step_user = STEP_USER_BY_HANDLER;
 }
 
 void kvm_probe(struct probe *probe)
@@ -244,4 +268,6 @@ void kvm_probe(struct probe *probe)
     with_machine(probe, what_nmi);
     with_machine(probe, what_supervisor);
     with_machine(probe, what_user);
+    if (probe->step_user == STEP_USER_NOT)
+        with_machine(probe, what_user_by_handler);
 }

@@ -278,10 +278,15 @@ static int run_insn(struct vmm *vmm, const struct known *known, bool *gp)
 {
     uint64_t slot = 0, saved = 0, after = FRAME_MARK, flags;
     const uint64_t flags_slot = vmm_regs(vmm)->rsp;
-    const bool marked = frame_slot(vmm, &slot) && linear_read(vmm, slot, &saved, 8) &&
-                        linear_write(vmm, slot, &after, 8);
+    bool marked;
     int error;
 
+    if (vmm_cpl(vmm) == 3 && vmm->options->step_user == STEP_USER_BY_HANDLER) {
+        *gp = false;
+        return step_user_by_handler(vmm);
+    }
+    marked = frame_slot(vmm, &slot) && linear_read(vmm, slot, &saved, 8) &&
+             linear_write(vmm, slot, &after, 8);
     if (is_popf(known) && linear_read(vmm, flags_slot, &flags, 8)) {
         flags |= RFLAGS_TF; /* what it loads keeps the step */
         linear_write(vmm, flags_slot, &flags, 8);
@@ -458,7 +463,7 @@ int step(struct vmm *vmm)
         return error < 0 ? error : 0;
     if (vmm->halted)
         return sleep_until_interrupt(vmm);
-    if (vmm_cpl(vmm) == 3 && !vmm->options->can_step_user) {
+    if (vmm_cpl(vmm) == 3 && vmm->options->step_user == STEP_USER_NOT) {
         vmm->result->needs_lab = true;
         return vmm_fail(vmm, -ENOTSUP, "the guest traces user mode, which this KVM cannot step");
     }

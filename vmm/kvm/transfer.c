@@ -71,6 +71,29 @@ static bool handler_stack(struct vmm *vmm, unsigned ist, unsigned old_cpl, unsig
     return true;
 }
 
+static uint64_t gate_handler(const uint64_t gate[2])
+{
+    return (gate[0] & 0xffff) | (gate[0] >> 32 & 0xffff0000) | gate[1] << 32;
+}
+
+static bool read_gate(struct vmm *vmm, unsigned vector, uint64_t gate[2])
+{
+    const struct kvm_dtable *idt = &vmm_sregs(vmm)->idt;
+
+    return vector * 16 + 15 <= idt->limit &&
+           linear_read(vmm, idt->base + vector * 16, gate, 2 * sizeof(gate[0]));
+}
+
+bool idt_handler(struct vmm *vmm, unsigned vector, uint64_t *handler)
+{
+    uint64_t gate[2];
+
+    if (!read_gate(vmm, vector, gate) || !(gate[0] >> 47 & 1))
+        return false;
+    *handler = gate_handler(gate);
+    return true;
+}
+
 int deliver(struct vmm *vmm, unsigned vector, int64_t error_code, bool software)
 {
     struct kvm_regs *regs = vmm_regs(vmm);
@@ -79,13 +102,12 @@ int deliver(struct vmm *vmm, unsigned vector, int64_t error_code, bool software)
     uint64_t gate[2], frame[6], rsp;
     unsigned words = 0;
 
-    if (vector * 16 + 15 > sregs->idt.limit ||
-        !linear_read(vmm, sregs->idt.base + vector * 16, gate, sizeof(gate)))
+    if (!read_gate(vmm, vector, gate))
         return vmm_fail(vmm, -EFAULT, "vector %u at %#llx has no IDT entry", vector, regs->rip);
 
     const unsigned type = gate[0] >> 40 & 0xf, dpl = gate[0] >> 45 & 3;
     const bool present = gate[0] >> 47 & 1;
-    const uint64_t handler = (gate[0] & 0xffff) | (gate[0] >> 32 & 0xffff0000) | gate[1] << 32;
+    const uint64_t handler = gate_handler(gate);
     const unsigned old_cpl = vmm_cpl(vmm);
 
     if (!present || (type != GATE_INTERRUPT && type != GATE_TRAP) || (software && dpl < old_cpl) ||

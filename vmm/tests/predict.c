@@ -21,7 +21,7 @@
  */
 struct fault_case {
     const char *text;
-    uint8_t code[12];
+    uint8_t code[16];
     uint64_t rax, rcx, rsi, rdi, rsp;
     uint64_t address;
     uint32_t error;
