@@ -455,6 +455,32 @@ static void test_deferred(void)
     fake_close(fake);
 }
 
+/* A deferred TIP belongs to the CS base of its branch, not to that of a later one (33.3.1.1). */
+static void test_deferred_rip(void)
+{
+    struct vpt_caps caps = plain_caps("max");
+    struct vpt_context ctx = context_of(0), flat = context_of(0);
+    struct fake *fake;
+
+    caps.deferred_tips = true;
+    caps.leaf14_0_ecx &= ~VPT_CAP_LIP;
+    if (vpt_caps_check(&caps))
+        return;
+    fake = fake_open_caps(&caps);
+    ctx.exec_mode = VPT_EXEC_16;
+    ctx.cs_base = 0x20000;
+    fake_output(fake);
+    vpt_set_context(&fake->cpu, &ctx);
+    fake_write(fake, VPT_MSR_CTL, BOTH | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
+    fake_mark(fake);
+    vpt_jmp_indirect(&fake->cpu, 0x21020);
+    ctx.cs_base = 0x30000;
+    fake_transfer(fake, VPT_FAR_BRANCH, 0x21030, 0x31040, &ctx);
+    fake_transfer(fake, VPT_FAR_BRANCH, 0x31040, 0x401000, &flat);
+    EXPECT(fake, "TIP(1020) TIP(1040) MODE(64) TIP(401000)", "33.3.1.1");
+    fake_close(fake);
+}
+
 void suite_compression(void)
 {
     static const struct test tests[] = {
@@ -473,6 +499,7 @@ void suite_compression(void)
         {"RET among branches", test_ret_after_tnt},
         {"DisTNT", test_dis_tnt},
         {"deferred TIPs (Table 33-19)", test_deferred},
+        {"deferred TIPs and CS base", test_deferred_rip},
         {NULL, NULL},
     };
 

@@ -465,6 +465,18 @@ static void test_pip_outside(void)
     fake_close(fake);
 }
 
+/* 33.2.6.5: without a range FilterEn is 1 after TraceEn, whatever it was at the end before. */
+static void test_filter_of_an_earlier_session(void)
+{
+    struct fake *fake = filtered(ALL);
+
+    fake_stop(fake);
+    fake_start(fake, VPT_CTL_USER | VPT_CTL_BRANCHEN); /* at CPL 0: ContextEn is 0 */
+    CHECK(status_is(fake, true, false, true), "STATUS %" PRIx64, fake_read(fake, VPT_MSR_STATUS));
+    fake_stop(fake);
+    fake_close(fake);
+}
+
 /* On processors without IP filtering FilterEn is always 1. */
 static void test_no_ip_filtering(void)
 {
@@ -639,6 +651,7 @@ void suite_enables(void)
         {"up to four ranges", test_many_ranges},
         {"FilterEn and ContextEn", test_filter_waits_for_context},
         {"PIP outside a range", test_pip_outside},
+        {"FilterEn of an earlier session", test_filter_of_an_earlier_session},
         {"no IP filtering", test_no_ip_filtering},
         {"TraceStop by branches", test_tracestop},
         {"TraceStop by WRMSR and MOV CR3", test_tracestop_without_branch},

@@ -344,6 +344,10 @@ static void test_pmi_preservation(void)
     fake_write(fake, VPT_MSR_CTL, on);
     CHECK(fake->pmis == 2, "no PMI without PendTopaPMI");
     fake_stop(fake);
+    fake_write(fake, VPT_MSR_STATUS, VPT_STATUS_STOPPED | VPT_STATUS_PENDTOPAPMI);
+    fake_write(fake, VPT_MSR_CTL, on);
+    CHECK(fake->pmis == 3, "Table 33-7: TraceEn alone decides, even with Stopped = 1");
+    fake_stop(fake);
     fake_close(fake);
 }
 
