@@ -118,10 +118,10 @@ static int open_image(const char *path, int *fd, Elf **elf, GElf_Ehdr *ehdr, siz
 
 int image_check(const char *path, char *why, size_t why_bytes)
 {
-    GElf_Ehdr ehdr;
-    size_t segments;
-    Elf *elf;
-    int fd, error = open_image(path, &fd, &elf, &ehdr, &segments, why, why_bytes);
+    GElf_Ehdr ehdr = {0};
+    size_t segments = 0;
+    Elf *elf = NULL;
+    int fd = -1, error = open_image(path, &fd, &elf, &ehdr, &segments, why, why_bytes);
 
     if (!error) {
         elf_end(elf);
@@ -132,12 +132,12 @@ int image_check(const char *path, char *why, size_t why_bytes)
 
 int boot_load(struct vmm *vmm)
 {
-    GElf_Ehdr ehdr;
+    GElf_Ehdr ehdr = {0};
     GElf_Phdr phdr;
-    size_t segments;
-    Elf *elf;
-    int fd, error = open_image(vmm->options->image, &fd, &elf, &ehdr, &segments, vmm->result->why,
-                               sizeof(vmm->result->why));
+    size_t segments = 0;
+    Elf *elf = NULL;
+    int fd = -1, error = open_image(vmm->options->image, &fd, &elf, &ehdr, &segments,
+                                    vmm->result->why, sizeof(vmm->result->why));
 
     if (error)
         return error;
@@ -231,15 +231,12 @@ int boot_enter(struct vmm *vmm)
 
 #define MAX_CPUID 256
 
-struct cpuid_table {
-    struct kvm_cpuid2 head;
-    struct kvm_cpuid_entry2 entries[MAX_CPUID];
-};
+#define CPUID_BYTES (sizeof(struct kvm_cpuid2) + MAX_CPUID * sizeof(struct kvm_cpuid_entry2))
 
-static struct kvm_cpuid_entry2 *cpuid_find(struct cpuid_table *table, uint32_t leaf,
+static struct kvm_cpuid_entry2 *cpuid_find(struct kvm_cpuid2 *table, uint32_t leaf,
                                            uint32_t subleaf)
 {
-    for (uint32_t i = 0; i < table->head.nent; i++) {
+    for (uint32_t i = 0; i < table->nent; i++) {
         struct kvm_cpuid_entry2 *entry = &table->entries[i];
 
         if (entry->function == leaf &&
@@ -250,7 +247,7 @@ static struct kvm_cpuid_entry2 *cpuid_find(struct cpuid_table *table, uint32_t l
 }
 
 /* Puts a leaf the way the profile wants it; adds it if KVM has none. */
-static void cpuid_apply(struct cpuid_table *table, const struct vpt_caps *caps, uint32_t leaf,
+static void cpuid_apply(struct kvm_cpuid2 *table, const struct vpt_caps *caps, uint32_t leaf,
                         uint32_t subleaf, bool indexed)
 {
     struct kvm_cpuid_entry2 *entry = cpuid_find(table, leaf, subleaf);
@@ -261,9 +258,9 @@ static void cpuid_apply(struct cpuid_table *table, const struct vpt_caps *caps, 
     if (!vpt_cpuid(caps, leaf, subleaf, &regs))
         return;
     if (!entry) {
-        if (table->head.nent == MAX_CPUID)
+        if (table->nent == MAX_CPUID)
             return;
-        entry = &table->entries[table->head.nent++];
+        entry = &table->entries[table->nent++];
         *entry = (struct kvm_cpuid_entry2){.function = leaf, .index = subleaf};
         if (indexed)
             entry->flags = KVM_CPUID_FLAG_SIGNIFCANT_INDEX;
@@ -275,12 +272,12 @@ static void cpuid_apply(struct cpuid_table *table, const struct vpt_caps *caps, 
 }
 
 /* Architectural performance monitoring, version 2: what the PMI path needs. */
-static void cpuid_perfmon(struct cpuid_table *table, const struct vpt_caps *caps)
+static void cpuid_perfmon(struct kvm_cpuid2 *table, const struct vpt_caps *caps)
 {
     struct kvm_cpuid_entry2 *entry = cpuid_find(table, 0xa, 0);
 
-    if (!entry && table->head.nent < MAX_CPUID)
-        entry = &table->entries[table->head.nent++];
+    if (!entry && table->nent < MAX_CPUID)
+        entry = &table->entries[table->nent++];
     if (entry)
         *entry = (struct kvm_cpuid_entry2){
             .function = 0xa,
@@ -291,30 +288,31 @@ static void cpuid_perfmon(struct cpuid_table *table, const struct vpt_caps *caps
 
 int boot_cpuid(struct vmm *vmm, const struct vpt_caps *caps)
 {
-    static struct cpuid_table table;
+    _Alignas(struct kvm_cpuid2) uint8_t space[CPUID_BYTES] = {0};
+    struct kvm_cpuid2 *table = (struct kvm_cpuid2 *)space;
     struct kvm_cpuid_entry2 *entry;
     struct vpt_caps seen = *caps;
 
-    table.head.nent = MAX_CPUID;
-    if (ioctl(vmm->kvm_fd, KVM_GET_SUPPORTED_CPUID, &table) < 0)
+    table->nent = MAX_CPUID;
+    if (ioctl(vmm->kvm_fd, KVM_GET_SUPPORTED_CPUID, table) < 0)
         return vmm_fail(vmm, -errno, "KVM_GET_SUPPORTED_CPUID: %s", strerror(errno));
 
-    entry = cpuid_find(&table, 0xd, 1);
+    entry = cpuid_find(table, 0xd, 1);
     seen.xsaves &= entry && (entry->eax & 1u << 3); /* no XSAVES, no supervisor component */
-    cpuid_apply(&table, &seen, 0, 0, false);
-    cpuid_apply(&table, &seen, 7, 0, true);
+    cpuid_apply(table, &seen, 0, 0, false);
+    cpuid_apply(table, &seen, 7, 0, true);
     if (entry) {
-        cpuid_apply(&table, &seen, 0xd, 1, true);
-        cpuid_apply(&table, &seen, 0xd, 8, true);
+        cpuid_apply(table, &seen, 0xd, 1, true);
+        cpuid_apply(table, &seen, 0xd, 8, true);
     }
-    cpuid_apply(&table, &seen, 0x14, 0, true);
-    cpuid_apply(&table, &seen, 0x14, 1, true);
+    cpuid_apply(table, &seen, 0x14, 0, true);
+    cpuid_apply(table, &seen, 0x14, 1, true);
     if (seen.tsc_den)
-        cpuid_apply(&table, &seen, 0x15, 0, false);
-    cpuid_perfmon(&table, &seen);
+        cpuid_apply(table, &seen, 0x15, 0, false);
+    cpuid_perfmon(table, &seen);
 
     /* The widths of addresses are the profile's, as far as the processor below has them. */
-    entry = cpuid_find(&table, 0x80000008, 0);
+    entry = cpuid_find(table, 0x80000008, 0);
     if (entry) {
         const uint32_t physical = entry->eax & 0xff;
 
@@ -325,13 +323,13 @@ int boot_cpuid(struct vmm *vmm, const struct vpt_caps *caps)
             vmm->model.caps.linear_bits = 48;
     }
     /* No paravirtual interface of KVM: the same guest runs on every backend. */
-    for (uint32_t i = 0; i < table.head.nent;) {
-        if (table.entries[i].function >> 8 == 0x400000)
-            table.entries[i] = table.entries[--table.head.nent];
+    for (uint32_t i = 0; i < table->nent;) {
+        if (table->entries[i].function >> 8 == 0x400000)
+            table->entries[i] = table->entries[--table->nent];
         else
             i++;
     }
-    if (ioctl(vmm->vcpu_fd, KVM_SET_CPUID2, &table) < 0)
+    if (ioctl(vmm->vcpu_fd, KVM_SET_CPUID2, table) < 0)
         return vmm_fail(vmm, -errno, "KVM refuses the CPUID of the profile: %s", strerror(errno));
     return 0;
 }

@@ -104,14 +104,15 @@ static const struct vpt_ops ops = {
 
 int machine_get_msr(struct vmm *vmm, uint32_t msr, uint64_t *value)
 {
-    struct {
-        struct kvm_msrs head;
-        struct kvm_msr_entry entry;
-    } msrs = {.head.nmsrs = 1, .entry.index = msr};
+    _Alignas(struct kvm_msrs) uint8_t space[sizeof(struct kvm_msrs) + sizeof(struct kvm_msr_entry)];
+    struct kvm_msrs *msrs = (struct kvm_msrs *)space;
 
-    if (ioctl(vmm->vcpu_fd, KVM_GET_MSRS, &msrs) != 1)
+    memset(space, 0, sizeof(space));
+    msrs->nmsrs = 1;
+    msrs->entries[0].index = msr;
+    if (ioctl(vmm->vcpu_fd, KVM_GET_MSRS, msrs) != 1)
         return -EIO;
-    *value = msrs.entry.data;
+    *value = msrs->entries[0].data;
     return 0;
 }
 
