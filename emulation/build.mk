@@ -15,6 +15,6 @@ EMULATION_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard emulation/tests/*.c
 
 $(BUILD)/tests/emulation: $(EMULATION_TEST_OBJ) $(LIBVPT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcunit
+	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt
 
 TESTS += $(BUILD)/tests/emulation

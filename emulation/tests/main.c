@@ -8,9 +8,9 @@
 int main(void)
 {
     static void (*const suites[])(void) = {
-        suite_caps,    suite_msr,     suite_output,      suite_topa, suite_memory,
-        suite_enables, suite_packets, suite_compression, suite_psb,  suite_timing,
-        suite_ptwrite, suite_events,  suite_state,
+        suite_caps,    suite_msr,     suite_output,      suite_topa,    suite_memory,
+        suite_enables, suite_packets, suite_compression, suite_psb,     suite_timing,
+        suite_ptwrite, suite_events,  suite_state,       suite_witness,
     };
     unsigned failures;
 
