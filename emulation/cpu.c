@@ -24,10 +24,12 @@ void vpt_reset(struct vpt_cpu *cpu, enum vpt_reset kind)
 {
     const bool keep = kind == VPT_RESET_WARM && vpt_cap(cpu, VPT_CAP_IPFILTER);
 
+    cpu->trigger_en = false; /* not a PSB+ that is put off */
     vpt_clear_trigger(cpu);
     cpu->context_en = false;
     cpu->filter_en = false;
     cpu->overflow = false;
+    cpu->boundary_due = false;
     cpu->output_blocked = false;
     cpu->tnt = 1;
     cpu->tnt_full = 1 << 6;

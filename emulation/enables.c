@@ -68,8 +68,19 @@ bool vpt_update_enables(struct vpt_cpu *cpu, uint64_t ip)
     return stop;
 }
 
+void vpt_filter_start(struct vpt_cpu *cpu)
+{
+    bool any;
+
+    in_range(cpu, VPT_ADDR_CFG_FILTER, 0, &any);
+    cpu->filter_en = !any; /* 33.2.6.5 */
+}
+
 void vpt_clear_trigger(struct vpt_cpu *cpu)
 {
+    if (cpu->trigger_en && (cpu->ctl & VPT_CTL_INJECT_PSB_PMI) &&
+        cpu->bytes_since_psb >= cpu->psb_period_bytes)
+        cpu->status |= VPT_STATUS_PENDPSB;
     cpu->trigger_en = false;
     cpu->packet_en = false;
     vpt_ret_clear(cpu);
@@ -78,7 +89,8 @@ void vpt_clear_trigger(struct vpt_cpu *cpu)
 
 void vpt_choose_path(struct vpt_cpu *cpu)
 {
-    const bool special = cpu->timing || cpu->overflow || (cpu->ctl & VPT_CTL_DISTNT);
+    const bool special =
+        cpu->timing || cpu->overflow || cpu->boundary_due || (cpu->ctl & VPT_CTL_DISTNT);
 
     if (!cpu->trigger_en)
         cpu->path = VPT_PATH_OFF;

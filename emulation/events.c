@@ -251,6 +251,8 @@ void vpt_set_core_ratio(struct vpt_cpu *cpu, uint8_t ratio)
 
 void vpt_time(struct vpt_cpu *cpu)
 {
-    if (cpu->trigger_en && cpu->timing)
-        vpt_begin_event(cpu);
+    if (!cpu->trigger_en || !cpu->timing)
+        return;
+    vpt_begin_event(cpu);
+    vpt_end_quietly(cpu);
 }

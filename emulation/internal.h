@@ -37,9 +37,11 @@ void vpt_choose_path(struct vpt_cpu *cpu);
  * is in a TraceStop range; then FilterEn and PacketEn are 0 and vpt_trace_stop() is due.
  */
 bool vpt_update_enables(struct vpt_cpu *cpu, uint64_t ip);
+/* TraceEn was set: FilterEn as it is before the first look at an IP. */
+void vpt_filter_start(struct vpt_cpu *cpu);
 /* ContextEn as it would be in ctx. */
 bool vpt_context_allows(const struct vpt_cpu *cpu, const struct vpt_context *ctx);
-/* TriggerEn becomes 0, and PacketEn with it. */
+/* TriggerEn becomes 0, and PacketEn with it; a PSB+ that was due is noted (Table 33-7, PendPSB). */
 void vpt_clear_trigger(struct vpt_cpu *cpu);
 
 /* ---- packets.c: the bytes of packets, in the internal buffer ---- */
@@ -48,7 +50,7 @@ void vpt_clear_trigger(struct vpt_cpu *cpu);
 void vpt_begin_event(struct vpt_cpu *cpu);
 /* After them, with the address of the next instruction: overflow, PSB+, output. */
 void vpt_end_event(struct vpt_cpu *cpu, uint64_t next_ip);
-/* The same where the next instruction is not known: a PSB+ waits for the next event. */
+/* The same where the next instruction is not known: a PSB+ that has to name it waits. */
 void vpt_end_quietly(struct vpt_cpu *cpu);
 
 void vpt_tnt_bit(struct vpt_cpu *cpu, bool taken);

@@ -246,19 +246,21 @@ void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip)
 
     load_ctl(cpu, ctl);
     load_bytecnt(cpu);
-    if (cpu->status & (VPT_STATUS_ERROR | VPT_STATUS_STOPPED))
-        return; /* TraceEn without TriggerEn, 33.2.6.2 */
     if (preserve && (cpu->status & VPT_STATUS_PENDTOPAPMI))
         vpt_topa_pmi(cpu);
+    if (cpu->status & (VPT_STATUS_ERROR | VPT_STATUS_STOPPED))
+        return; /* TraceEn without TriggerEn, 33.2.6.2 */
     if (!vpt_output_start(cpu))
         return;
 
     cpu->trigger_en = true;
     cpu->packet_en = false;
+    vpt_filter_start(cpu);
     cpu->tnt = 1;
     cpu->tnt_full = 1ull << (cpu->caps.long_tnt ? 47 : 6);
     cpu->deferred_count = 0;
     cpu->overflow = false;
+    cpu->boundary_due = false;
     cpu->mode_sent = VPT_MODE_UNSENT;
     cpu->ip_full = true;
     vpt_ret_clear(cpu);
@@ -296,8 +298,6 @@ void vpt_trace_disable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t ip)
             vpt_emit_pgd_suppressed(cpu);
         }
         vpt_emit_tnt(cpu);
-        if (cpu->bytes_since_psb >= cpu->psb_period_bytes && (cpu->ctl & VPT_CTL_INJECT_PSB_PMI))
-            cpu->status |= VPT_STATUS_PENDPSB;
     }
     vpt_flush(cpu);
     vpt_clear_trigger(cpu);

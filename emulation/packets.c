@@ -80,7 +80,7 @@ static void cyc(struct vpt_cpu *cpu)
 
 /* ---- TNT and deferred TIPs ---- */
 
-static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip);
+static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload);
 
 void vpt_emit_tnt(struct vpt_cpu *cpu)
 {
@@ -143,28 +143,32 @@ static unsigned ip_bytes(const struct vpt_cpu *cpu, uint64_t ip)
     return changed >> 48 == 0 && !cpu->ip_full ? PT_IPB_UPD48 : PT_IPB_FULL;
 }
 
-static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
+/* A RIP or a LIP, as the processor enumerates (33.3.1.1). */
+static uint64_t ip_payload(const struct vpt_cpu *cpu, uint64_t ip)
+{
+    return cpu->caps.leaf14_0_ecx & VPT_CAP_LIP ? ip : ip - cpu->ctx.cs_base;
+}
+
+static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload)
 {
     static const uint8_t payload_bytes[] = {0, 2, 4, 6, 6, 0, 8, 0};
     uint8_t bytes[9];
 
     if (!sending(cpu))
         return;
-    if (!(cpu->caps.leaf14_0_ecx & VPT_CAP_LIP))
-        ip -= cpu->ctx.cs_base; /* 33.3.1.1 */
-    const unsigned kind = ip_bytes(cpu, ip);
+    const unsigned kind = ip_bytes(cpu, payload);
 
     bytes[0] = (uint8_t)(kind << PT_IPBYTES_SHR | opcode);
-    le(bytes + 1, ip, payload_bytes[kind]);
+    le(bytes + 1, payload, payload_bytes[kind]);
     put(cpu, bytes, 1u + payload_bytes[kind]);
-    cpu->last_ip = ip;
+    cpu->last_ip = payload;
     cpu->ip_full = false;
 }
 
 void vpt_emit_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
 {
     before_packet(cpu, opcode != PT_FUP);
-    put_ip(cpu, opcode, ip);
+    put_ip(cpu, opcode, ip_payload(cpu, ip));
 }
 
 void vpt_emit_pgd_suppressed(struct vpt_cpu *cpu)
@@ -181,7 +185,7 @@ void vpt_emit_tip_deferrable(struct vpt_cpu *cpu, uint64_t ip)
     }
     if (cpu->deferred_count == VPT_DEFERRED_TIPS)
         vpt_emit_tnt(cpu);
-    cpu->deferred_ip[cpu->deferred_count++] = ip;
+    cpu->deferred_ip[cpu->deferred_count++] = ip_payload(cpu, ip);
 }
 
 /* ---- State ---- */
@@ -395,6 +399,11 @@ static void overflow_end(struct vpt_cpu *cpu, uint64_t next_ip)
     vpt_emit_psb(cpu, next_ip, false);
 }
 
+static bool psb_due(const struct vpt_cpu *cpu)
+{
+    return cpu->bytes_since_psb >= cpu->psb_period_bytes && sending(cpu);
+}
+
 void vpt_begin_event(struct vpt_cpu *cpu)
 {
     if (cpu->timing)
@@ -415,13 +424,26 @@ void vpt_end_event(struct vpt_cpu *cpu, uint64_t next_ip)
         if (room(cpu))
             overflow_end(cpu, next_ip);
     }
-    if (cpu->bytes_since_psb >= cpu->psb_period_bytes && sending(cpu))
+    if (psb_due(cpu))
         vpt_emit_psb(cpu, next_ip, false);
-    vpt_end_quietly(cpu);
+    if (cpu->boundary_due) {
+        cpu->boundary_due = false;
+        vpt_choose_path(cpu);
+    }
+    if (cpu->buf_len >= VPT_DRAIN_BYTES)
+        vpt_output_drain(cpu);
 }
 
 void vpt_end_quietly(struct vpt_cpu *cpu)
 {
+    if (!cpu->packet_en) {
+        vpt_end_event(cpu, 0); /* no packet of these will name an IP */
+        return;
+    }
+    if (psb_due(cpu) && !cpu->boundary_due) {
+        cpu->boundary_due = true;
+        vpt_choose_path(cpu);
+    }
     if (cpu->buf_len >= VPT_DRAIN_BYTES)
         vpt_output_drain(cpu);
 }

@@ -261,6 +261,7 @@ struct vpt_cpu {
     bool timing;            /* MTCEn or CYCEn */
     bool ip_full;           /* the next IP must not be compressed */
     bool overflow;          /* internal buffer overflow in progress (33.3.8) */
+    bool boundary_due;      /* a PSB+ waits for an event that knows the next instruction */
     uint32_t bytes_since_psb;
     uint32_t psb_period_bytes;
     uint64_t overflow_count;
