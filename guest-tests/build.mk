@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Guest images: freestanding x86-64, built with flags of their own. Each guest-tests/NAME.c listed in
-# GUEST_IMAGES, with the files NAME-*.c, becomes guest-tests/build/NAME.elf.
+# Guest images: freestanding x86-64, built with flags of their own. Each NAME of GUEST_IMAGES is built
+# from NAME.c, NAME-*.c and NAME-*.S into guest-tests/build/NAME.elf.
 
 GUEST       := guest-tests
 GUEST_BUILD := $(GUEST)/build
@@ -15,7 +15,6 @@ GUEST_CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra $(WERROR) -Wshadow -Wstrict-prot
                 -fcf-protection=none -fno-asynchronous-unwind-tables -fno-strict-aliasing \
                 -mgeneral-regs-only -mno-red-zone -MMD -MP -I$(GUEST)/lib
 GUEST_KERNEL_CFLAGS := $(GUEST_CFLAGS) -mcmodel=kernel
-GUEST_USER_CFLAGS   := $(GUEST_CFLAGS)
 GUEST_LDFLAGS := -m elf_x86_64 -static -no-pie -nostdlib -z noexecstack -z max-page-size=0x1000 \
                  --no-warn-rwx-segments --build-id=none
 
@@ -26,11 +25,11 @@ GUEST_ELF      := $(GUEST_IMAGES:%=$(GUEST_BUILD)/%.elf)
 
 $(GUEST_OBJ)/user/%.o: $(GUEST)/user/%.c $(GUEST)/build.mk $(FLAGS_STAMP)
 	@mkdir -p $(@D)
-	$(CC) $(GUEST_USER_CFLAGS) -c -o $@ $<
+	$(CC) $(GUEST_CFLAGS) -c -o $@ $<
 
 $(GUEST_OBJ)/user/%.o: $(GUEST)/user/%.S $(GUEST)/build.mk $(FLAGS_STAMP)
 	@mkdir -p $(@D)
-	$(CC) $(GUEST_USER_CFLAGS) -c -o $@ $<
+	$(CC) $(GUEST_CFLAGS) -c -o $@ $<
 
 $(GUEST_OBJ)/%.o: $(GUEST)/%.c $(GUEST)/build.mk $(FLAGS_STAMP)
 	@mkdir -p $(@D)

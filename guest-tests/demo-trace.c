@@ -68,7 +68,7 @@ struct region {
 };
 
 #define MAX_REGIONS        8
-#define SINGLE_ENTRY_SIZE  4 /* 64 KiB */
+#define SINGLE_ENTRY_SIZE  2 /* 16 KiB */
 #define SINGLE_RANGE_BYTES 0x100000ull
 
 static enum scheme scheme;

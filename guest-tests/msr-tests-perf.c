@@ -73,11 +73,11 @@ static void test_flag(void)
 
     trace_set_pmi(PMI_MASKED);
     make_table(0);
-    r = run(0, 0, BRANCHES_4K);
+    run(0, 0, BRANCHES_4K);
     report(!pmi_is_flagged(), "ToPA PMI: a full region without INT sets nothing (Table 33-3)");
 
     make_table(TOPA_INT);
-    r = run(0, 0, FEW_BRANCHES);
+    run(0, 0, FEW_BRANCHES);
     report(!pmi_is_flagged(), "ToPA PMI: nothing before the region is full (33.2.7.2)");
     r = run(0, 0, BRANCHES_4K);
     report(pmi_is_flagged(), "ToPA PMI: GLOBAL_STATUS[55] when the region is full (33.2.7.2)");

@@ -11,7 +11,7 @@
 #define PAGE_BYTES       4096ull
 #define DIRECT_MAP       0xffff800000000000ull /* the first DIRECT_MAP_BYTES of physical memory */
 #define DIRECT_MAP_BYTES 0x100000000ull
-#define KERNEL_BASE      0xffffffff80000000ull /* where the image is linked, less its load address */
+#define KERNEL_BASE      0xffffffff80000000ull /* link address of the image, less its load address */
 #define USER_END         0x0000800000000000ull
 
 #define PTE_PRESENT (1ull << 0)

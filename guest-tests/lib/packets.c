@@ -9,18 +9,22 @@
 
 /* Packets that begin with 02H, by their second byte. */
 static const struct {
-    uint8_t opcode;
     enum packet_kind kind;
+    uint8_t opcode;
     uint8_t len_bytes;
 } extended[] = {
-    {0x03, PACKET_CBR, 4},    {0x23, PACKET_PSBEND, 2}, {0x33, PACKET_OTHER, 2 /* BEP */},
-    {0x43, PACKET_PIP, 8},    {0x73, PACKET_TMA, 7},    {0x83, PACKET_TRACESTOP, 2},
-    {0xc8, PACKET_VMCS, 7},   {0xf3, PACKET_OVF, 2},    {0xa3, PACKET_TNT, 8},
-    {0x13, PACKET_OTHER, 4},  {0x53, PACKET_OTHER, 11}, {0x63, PACKET_OTHER, 3},
-    {0xa2, PACKET_OTHER, 7},  {0x22, PACKET_OTHER, 4},  {0xc2, PACKET_OTHER, 10},
-    {0x62, PACKET_OTHER, 2},  {0xe2, PACKET_OTHER, 2},  {0xb3, PACKET_OTHER, 2},
-    {0x12, PACKET_OTHER, 6},  {0x32, PACKET_OTHER, 10}, {0x92, PACKET_OTHER, 6},
-    {0xb2, PACKET_OTHER, 10},
+    {PACKET_CBR, 0x03, 4},    {PACKET_PIP, 0x43, 8},    {PACKET_PSBEND, 0x23, 2},
+    {PACKET_TMA, 0x73, 7},    {PACKET_TNT, 0xa3, 8},    {PACKET_TRACESTOP, 0x83, 2},
+    {PACKET_VMCS, 0xc8, 7},   {PACKET_OVF, 0xf3, 2},    {PACKET_OTHER, 0x13, 4}, /* CFE */
+    {PACKET_OTHER, 0x53, 11},                                                    /* EVD */
+    {PACKET_OTHER, 0x63, 3},                                                     /* BBP */
+    {PACKET_OTHER, 0x33, 2},                            /* BEP, without and with a FUP to follow */
+    {PACKET_OTHER, 0xb3, 2},  {PACKET_OTHER, 0x62, 2},  /* EXSTOP, likewise */
+    {PACKET_OTHER, 0xe2, 2},  {PACKET_OTHER, 0xc2, 10}, /* MWAIT */
+    {PACKET_OTHER, 0x22, 4},                            /* PWRE */
+    {PACKET_OTHER, 0xa2, 7},                            /* PWRX */
+    {PACKET_OTHER, 0x12, 6}, /* PTW of 4 and of 8 bytes, without and with a FUP to follow */
+    {PACKET_OTHER, 0x32, 10}, {PACKET_OTHER, 0x92, 6},  {PACKET_OTHER, 0xb2, 10},
 };
 
 static bool is_psb(const uint8_t *bytes, size_t len_bytes)

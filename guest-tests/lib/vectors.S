@@ -68,7 +68,9 @@ vector_\n:
 vectors:
     .set number, 0
     .rept 256
-    .if number == 8 || (number >= 10 && number <= 14) || number == 17 || number == 21 || number == 29 || number == 30
+    /* #DF, #TS to #PF, #AC, #CP, #VC, #SX */
+    .if number == 8 || (number >= 10 && number <= 14) || number == 17 || number == 21 || \
+        number == 29 || number == 30
     make_vector %number, 1
     .else
     make_vector %number, 0
