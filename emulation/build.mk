@@ -18,3 +18,13 @@ $(BUILD)/tests/emulation: $(EMULATION_TEST_OBJ) $(LIBVPT)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt
 
 TESTS += $(BUILD)/tests/emulation
+
+# The fuzzer compiles the model again, with the sanitizers.
+EMULATION_FUZZ_FLAGS := -O1 -g -std=c11 -D_GNU_SOURCE -Iemulation -Wall -Wextra \
+    -fsanitize=address,undefined,fuzzer -fno-sanitize-recover=all -fno-omit-frame-pointer
+
+$(BUILD)/fuzz/emulation-guest: emulation/fuzz/guest.c $(EMULATION_SRC) $(wildcard emulation/*.h)
+	@mkdir -p $(@D)
+	$(CLANG) $(EMULATION_FUZZ_FLAGS) -o $@ emulation/fuzz/guest.c $(EMULATION_SRC)
+
+FUZZERS += $(BUILD)/fuzz/emulation-guest

@@ -82,7 +82,8 @@ static void on_translate(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt
     struct fake *fake = owner;
     const struct mapping *map = mapping_at(fake, gpa);
 
-    if (len_bytes == 0 || len_bytes > 4096 || (gpa & 4095) + len_bytes > 4096)
+    if (len_bytes == 0 || len_bytes > 4096 || (gpa & 4095) + len_bytes > 4096 ||
+        gpa >> fake->caps.maxphyaddr)
         fake->bad_requests++;
     if (access == VPT_READ_TABLE) {
         fake->table_reads++;
@@ -237,7 +238,8 @@ void fake_close(struct fake *fake)
 {
     CHECK(all_canary(fake->arena) && all_canary(fake->ram + RAM_BYTES), "store beside RAM");
     CHECK(memcmp(fake->ram, fake->shadow, RAM_BYTES) == 0, "a store was not reported");
-    CHECK(fake->bad_requests == 0, "%u requests across a page or too long", fake->bad_requests);
+    CHECK(fake->bad_requests == 0, "%u requests across a page, too long or too high",
+          fake->bad_requests);
     free(fake->arena);
     free(fake->shadow);
     free(fake->tap);

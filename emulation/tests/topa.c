@@ -549,6 +549,21 @@ static void test_errors_of_msrs(void)
     }
 }
 
+/* No address at or above 2^MAXPHYADDR is ever used (fake_close() checks), not even for a table. */
+static void test_table_at_the_end_of_memory(void)
+{
+    struct fake *fake = topa(NULL, 0);
+
+    fake_write(fake, VPT_MSR_OUTPUT_BASE, (1ull << fake->caps.maxphyaddr) - 4096);
+    fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, ptrs(512, 0));
+    enable(fake);
+    fake_noise(fake, 1000);
+    vpt_flush(&fake->cpu);
+    CHECK(fake_status(fake, VPT_STATUS_ERROR), "no error");
+    fake_stop(fake);
+    fake_close(fake);
+}
+
 /* ToPA Errors 4c, for processors with a single output entry. */
 static void test_single_entry_errors(void)
 {
@@ -607,6 +622,7 @@ void suite_topa(void)
         {"errors in entries", test_errors},
         {"errors: MAXPHYADDR", test_physical_width},
         {"errors in the MSRs", test_errors_of_msrs},
+        {"a table at the end of memory", test_table_at_the_end_of_memory},
         {"single entry: errors", test_single_entry_errors},
         {"a table that is overwritten", test_hostile_loops},
         {NULL, NULL},
