@@ -147,8 +147,8 @@ static int run_loop(struct vmm *vmm)
 
         if (until_check-- == 0 || !vmm->stepping) {
             if (timed_out(vmm))
-                return vmm_fail(vmm, -ETIMEDOUT, "the guest did not end within %u s",
-                                vmm->options->timeout_s);
+                return vmm_fail(vmm, -ETIMEDOUT, "the guest did not end within %u s (RIP %#llx)",
+                                vmm->options->timeout_s, vmm_regs(vmm)->rip);
             progress(vmm, &last_progress);
             until_check = CHECK_STEPS;
         }
