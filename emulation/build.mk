@@ -28,3 +28,9 @@ $(BUILD)/fuzz/emulation-guest: emulation/fuzz/guest.c $(EMULATION_SRC) $(wildcar
 	$(CLANG) $(EMULATION_FUZZ_FLAGS) -o $@ emulation/fuzz/guest.c $(EMULATION_SRC)
 
 FUZZERS += $(BUILD)/fuzz/emulation-guest
+
+$(BUILD)/bench/bin/model: $(BUILD)/emulation/bench/model.o $(LIBVPT)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^
+
+BENCHES += $(BUILD)/bench/bin/model
