@@ -70,6 +70,7 @@ struct region {
 #define MAX_REGIONS        8
 #define SINGLE_ENTRY_SIZE  2 /* 16 KiB */
 #define SINGLE_RANGE_BYTES 0x100000ull
+#define POLL_EVERY         16 /* of the calls: far from a full range, and cheap */
 
 static enum scheme scheme;
 static struct region ring[MAX_REGIONS];
@@ -211,23 +212,33 @@ static bool on_pmi(struct frame *frame)
 
 /* ---- Start and stop ----------------------------------------------------------------------- */
 
-void trace_init(enum pmi_mode mode)
+/* The best scheme there is, unless the command line asks for a single range that is there too. */
+static enum scheme choose_scheme(void)
 {
     const struct pt_caps *caps = pt_caps();
 
+    if (!caps->topa || (boot_choice("output", "range") && caps->single_range))
+        return SINGLE_RANGE;
+    return caps->multi_entry ? TOPA_MANY : TOPA_ONE;
+}
+
+void trace_init(enum pmi_mode mode)
+{
     pmi_mode = mode;
-    if (caps->topa && caps->multi_entry) {
-        scheme = TOPA_MANY;
+    scheme = choose_scheme();
+    switch (scheme) {
+    case TOPA_MANY:
         make_many();
         printf("output: ToPA, %u regions in two tables\n", ring_regions);
-    } else if (caps->topa) {
-        scheme = TOPA_ONE;
+        break;
+    case TOPA_ONE:
         make_one();
         printf("output: ToPA, a single region\n");
-    } else {
-        scheme = SINGLE_RANGE;
+        break;
+    case SINGLE_RANGE:
         make_range();
         printf("output: single range, polled\n");
+        break;
     }
     trap_set_handler(VECTOR_NMI, on_pmi);
     trap_set_handler(VECTOR_PMI, on_pmi);
@@ -252,9 +263,10 @@ bool trace_start(uint64_t extra_ctl)
 
 void trace_poll(void)
 {
+    static unsigned calls;
     uint64_t ctl;
 
-    if (scheme != SINGLE_RANGE)
+    if (scheme != SINGLE_RANGE || ++calls % POLL_EVERY)
         return;
     ctl = rdmsr(MSR_RTIT_CTL);
     wrmsr(MSR_RTIT_CTL, ctl & ~CTL_TRACEEN);

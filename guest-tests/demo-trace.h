@@ -19,7 +19,7 @@ struct trace_stats {
 
 /* Prints what CPUID enumerates. */
 void trace_print_caps(void);
-/* Allocates buffers and tables for the best output scheme there is, and says which in a line. */
+/* Allocates buffers and tables, and says in a line for which output scheme. */
 void trace_init(enum pmi_mode pmi_mode);
 /* Starts tracing, with these bits of IA32_RTIT_CTL besides what the demo needs. False: #GP. */
 bool trace_start(uint64_t extra_ctl);

@@ -8,6 +8,7 @@
  *   rounds=N      how many rounds each process does; else sized by vpt.steps (docs/guests.md)
  *   tick=N        the timer's period
  *   pmi=vector    take the PMI as an interrupt instead of an NMI
+ *   output=range  a single range, though there is ToPA
  *   ctl=BITS      further bits of IA32_RTIT_CTL
  *   notrace       run the processes without tracing
  */
