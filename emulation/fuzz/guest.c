@@ -156,8 +156,7 @@ static const struct vpt_ops ops = {
     .clocks = on_clocks,
 };
 
-/* ---- What must always hold --------------------------------------------------------------------
- */
+/* ---- What must always hold ------------------------------------------------------------------ */
 
 static uint64_t read_msr(struct guest *guest, uint32_t msr)
 {
@@ -219,8 +218,7 @@ static void check_invariants(struct guest *guest)
     check_pointers(guest, ctl);
 }
 
-/* ---- What the guest does ------------------------------------------------------------------------
- */
+/* ---- What the guest does -------------------------------------------------------------------- */
 
 static const uint32_t msrs[] = {
     VPT_MSR_OUTPUT_BASE,
@@ -511,8 +509,7 @@ static void operate(struct guest *guest, struct input *in)
     }
 }
 
-/* ---- One input ----------------------------------------------------------------------------------
- */
+/* ---- One input ------------------------------------------------------------------------------ */
 
 static bool choose_processor(struct guest *guest, struct input *in)
 {

@@ -173,7 +173,7 @@ static void test_required_callbacks(void)
     CHECK(!vpt_init(&cpu, &caps, &ops, NULL), "no clocks, though TSC packets can be enabled");
 }
 
-/* ---- CPUID -------------------------------------------------------------------------------- */
+/* ---- CPUID ---------------------------------------------------------------------------------- */
 
 #define SAME 0xffffffffu
 

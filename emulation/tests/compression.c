@@ -8,8 +8,7 @@
 
 #define BOTH (VPT_CTL_OS | VPT_CTL_USER | VPT_CTL_BRANCHEN)
 
-/* ---- TNT (Table 33-16) ------------------------------------------------------------------------
- */
+/* ---- TNT (Table 33-16) ---------------------------------------------------------------------- */
 
 /* Takes branches by the bits of a fixed pattern, and gives the words that must come of them. */
 static void expected_tnt(char *words, size_t size, unsigned count, unsigned capacity,
@@ -57,8 +56,7 @@ static void test_long_tnt(void)
     tnt_of(true, 47);
 }
 
-/* ---- IP compression ---------------------------------------------------------------------------
- */
+/* ---- IP compression ------------------------------------------------------------------------- */
 
 /* The fewest payload bytes that rebuild ip from last, by Table 33-18. */
 static unsigned fewest_bytes(uint64_t last, uint64_t ip)
@@ -190,8 +188,7 @@ static void test_last_ip(void)
     fake_close(fake);
 }
 
-/* ---- RET compression --------------------------------------------------------------------------
- */
+/* ---- RET compression ------------------------------------------------------------------------ */
 
 static uint64_t return_of(unsigned depth)
 {
@@ -409,8 +406,7 @@ static void test_dis_tnt(void)
     fake_close(fake);
 }
 
-/* ---- Deferred TIPs (Table 33-19) ----------------------------------------------------------------
- */
+/* ---- Deferred TIPs (Table 33-19) ------------------------------------------------------------ */
 
 static void table_33_19(bool deferred, const char *pattern)
 {

@@ -53,45 +53,43 @@ static void test_trigger(void)
     fake_close(fake);
 }
 
-/* ---- ContextEn (33.2.6.3) ---------------------------------------------------------------------
- */
+/* ---- ContextEn (33.2.6.3) ------------------------------------------------------------------- */
 
 static const struct {
     const char *rule;
     uint64_t ctl; /* of OS, User, CR3Filter */
-    uint8_t cpl;
-    bool enclave, pae;
     uint64_t match, cr3;
-    bool context_en;
+    uint8_t cpl;
+    bool enclave, pae, context_en;
 } contexts[] = {
-    {"OS at CPL 0", VPT_CTL_OS, 0, false, false, 0, 0, true},
-    {"OS at CPL 1", VPT_CTL_OS, 1, false, false, 0, 0, false},
-    {"OS at CPL 3", VPT_CTL_OS, 3, false, false, 0, 0, false},
-    {"User at CPL 0", VPT_CTL_USER, 0, false, false, 0, 0, false},
-    {"User at CPL 1", VPT_CTL_USER, 1, false, false, 0, 0, true},
-    {"User at CPL 2", VPT_CTL_USER, 2, false, false, 0, 0, true},
-    {"User at CPL 3", VPT_CTL_USER, 3, false, false, 0, 0, true},
-    {"both at CPL 0", VPT_CTL_OS | VPT_CTL_USER, 0, false, false, 0, 0, true},
-    {"both at CPL 3", VPT_CTL_OS | VPT_CTL_USER, 3, false, false, 0, 0, true},
-    {"neither at CPL 0", 0, 0, false, false, 0, 0, false},
-    {"neither at CPL 3", 0, 3, false, false, 0, 0, false},
-    {"production enclave", VPT_CTL_OS | VPT_CTL_USER, 3, true, false, 0, 0, false},
-    {"no filter, other CR3", VPT_CTL_OS, 0, false, false, 0x1000, 0x2000, true},
-    {"CR3 matches", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0, false, false, 0x1000, 0x1000, true},
-    {"CR3 differs", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0, false, false, 0x1000, 0x2000, false},
-    {"bits 4:0 are ignored", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0, false, false, 0x1000, 0x101f, true},
-    {"bits 11:5 are ignored", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0, false, false, 0x1000, 0x1fe0,
+    {"OS at CPL 0", VPT_CTL_OS, 0, 0, 0, false, false, true},
+    {"OS at CPL 1", VPT_CTL_OS, 0, 0, 1, false, false, false},
+    {"OS at CPL 3", VPT_CTL_OS, 0, 0, 3, false, false, false},
+    {"User at CPL 0", VPT_CTL_USER, 0, 0, 0, false, false, false},
+    {"User at CPL 1", VPT_CTL_USER, 0, 0, 1, false, false, true},
+    {"User at CPL 2", VPT_CTL_USER, 0, 0, 2, false, false, true},
+    {"User at CPL 3", VPT_CTL_USER, 0, 0, 3, false, false, true},
+    {"both at CPL 0", VPT_CTL_OS | VPT_CTL_USER, 0, 0, 0, false, false, true},
+    {"both at CPL 3", VPT_CTL_OS | VPT_CTL_USER, 0, 0, 3, false, false, true},
+    {"neither at CPL 0", 0, 0, 0, 0, false, false, false},
+    {"neither at CPL 3", 0, 0, 0, 3, false, false, false},
+    {"production enclave", VPT_CTL_OS | VPT_CTL_USER, 0, 0, 3, true, false, false},
+    {"no filter, other CR3", VPT_CTL_OS, 0x1000, 0x2000, 0, false, false, true},
+    {"CR3 matches", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0x1000, 0x1000, 0, false, false, true},
+    {"CR3 differs", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0x1000, 0x2000, 0, false, false, false},
+    {"bits 4:0 are ignored", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0x1000, 0x101f, 0, false, false, true},
+    {"bits 11:5 are ignored", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0x1000, 0x1fe0, 0, false, false,
      true},
-    {"bits 11:5 of MATCH too", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0, false, false, 0x1fe0, 0x1000,
+    {"bits 11:5 of MATCH too", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0x1fe0, 0x1000, 0, false, false,
      true},
-    {"PAE: bit 5 counts", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0, false, true, 0x1000, 0x1020, false},
-    {"PAE: bit 11 counts", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0, false, true, 0x1000, 0x1800, false},
-    {"PAE: bits 4:0 are ignored", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0, false, true, 0x1020, 0x103f,
+    {"PAE: bit 5 counts", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0x1000, 0x1020, 0, false, true, false},
+    {"PAE: bit 11 counts", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0x1000, 0x1800, 0, false, true, false},
+    {"PAE: bits 4:0 are ignored", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0x1020, 0x103f, 0, false, true,
      true},
-    {"high bits count", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0, false, false, 0x1000, 0x8000000000001000,
+    {"high bits count", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0x1000, 0x8000000000001000, 0, false, false,
      false},
-    {"bit 12 counts", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0, false, false, 0x2000, 0x3000, false},
-    {"CR3 matches, CPL does not", VPT_CTL_USER | VPT_CTL_CR3FILTER, 0, false, false, 0x1000, 0x1000,
+    {"bit 12 counts", VPT_CTL_OS | VPT_CTL_CR3FILTER, 0x2000, 0x3000, 0, false, false, false},
+    {"CR3 matches, CPL does not", VPT_CTL_USER | VPT_CTL_CR3FILTER, 0x1000, 0x1000, 0, false, false,
      false},
 };
 
@@ -220,8 +218,7 @@ static void test_no_pip_without_os(void)
     fake_close(fake);
 }
 
-/* ---- BranchEn (33.2.6.4) ----------------------------------------------------------------------
- */
+/* ---- BranchEn (33.2.6.4) -------------------------------------------------------------------- */
 
 static void test_branch_en(void)
 {
@@ -243,8 +240,7 @@ static void test_branch_en(void)
     fake_close(fake);
 }
 
-/* ---- FilterEn (33.2.5.3, 33.2.6.5) ------------------------------------------------------------
- */
+/* ---- FilterEn (33.2.5.3, 33.2.6.5) ---------------------------------------------------------- */
 
 static void test_table_33_2(void)
 {
@@ -488,8 +484,7 @@ static void test_no_ip_filtering(void)
     fake_close(fake);
 }
 
-/* ---- TraceStop (33.2.5.3, Table 33-28) ----------------------------------------------------------
- */
+/* ---- TraceStop (33.2.5.3, Table 33-28) ------------------------------------------------------ */
 
 static void stopped(struct fake *fake, const char *pattern, const char *rule)
 {

@@ -55,7 +55,7 @@ static void *grown(void *data, size_t *size, size_t want, size_t item_bytes)
     return data;
 }
 
-/* ---- Callbacks ---------------------------------------------------------------------------- */
+/* ---- Callbacks ------------------------------------------------------------------------------ */
 
 static const struct mapping *mapping_at(const struct fake *fake, uint64_t gpa)
 {
@@ -170,7 +170,7 @@ static const struct vpt_ops fake_ops = {
     .clocks = on_clocks,
 };
 
-/* ---- Life --------------------------------------------------------------------------------- */
+/* ---- Life ----------------------------------------------------------------------------------- */
 
 struct vpt_caps plain_caps(const char *profile)
 {
@@ -266,7 +266,7 @@ void fake_poke(struct fake *fake, uint64_t gpa, uint64_t value)
     memcpy(fake->shadow + gpa, &value, sizeof(value));
 }
 
-/* ---- Registers ---------------------------------------------------------------------------- */
+/* ---- Registers ------------------------------------------------------------------------------ */
 
 uint64_t fake_read(struct fake *fake, uint32_t msr)
 {
@@ -343,7 +343,7 @@ void fake_transfer(struct fake *fake, enum vpt_transfer_type type, uint64_t ip, 
     vpt_transfer(&fake->cpu, &transfer);
 }
 
-/* ---- Expectations ------------------------------------------------------------------------- */
+/* ---- Expectations --------------------------------------------------------------------------- */
 
 const char *fake_words(struct fake *fake, bool spell_psb)
 {

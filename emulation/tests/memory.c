@@ -150,8 +150,7 @@ static void test_restricted_next_table(void)
     fake_close(fake);
 }
 
-/* ---- EPT violations ---------------------------------------------------------------------------
- */
+/* ---- EPT violations ------------------------------------------------------------------------- */
 
 /* The same few events with and without a fault in the middle of the output: the same bytes. */
 static void test_fault_waits(void)

@@ -143,7 +143,7 @@ static void try_ctl(struct fake *fake, const char *name, uint64_t value)
     try_write(fake, name, VPT_MSR_CTL, value, ctl_legal(&fake->caps, value), value);
 }
 
-/* ---- CTL ---------------------------------------------------------------------------------- */
+/* ---- CTL ------------------------------------------------------------------------------------ */
 
 static void ctl_single_bits(struct fake *fake, const char *name)
 {
@@ -296,7 +296,7 @@ static void test_ctl_while_enabled(void)
     for_every_profile(ctl_while_enabled);
 }
 
-/* ---- STATUS ------------------------------------------------------------------------------- */
+/* ---- STATUS --------------------------------------------------------------------------------- */
 
 static void status_bits(struct fake *fake, const char *name)
 {
@@ -323,7 +323,7 @@ static void test_status(void)
     for_every_profile(status_bits);
 }
 
-/* ---- The other MSRs ----------------------------------------------------------------------- */
+/* ---- The other MSRs ------------------------------------------------------------------------- */
 
 static bool canonical(uint64_t address, unsigned bits)
 {

@@ -28,8 +28,7 @@ static void transfer(struct fake *fake, enum vpt_transfer_type type, uint64_t cr
     fake_transfer(fake, type, 0x401010, 0x402345, &after);
 }
 
-/* ---- Table 33-55 ------------------------------------------------------------------------------
- */
+/* ---- Table 33-55 ---------------------------------------------------------------------------- */
 
 static void nothing(struct fake *fake)
 {
@@ -263,8 +262,7 @@ static void test_pip_pae(void)
     fake_close(fake);
 }
 
-/* ---- Table 33-56 ------------------------------------------------------------------------------
- */
+/* ---- Table 33-56 ---------------------------------------------------------------------------- */
 
 static void test_enable_and_disable(void)
 {
@@ -359,8 +357,7 @@ static void test_leaving_context(void)
     }
 }
 
-/* ---- Table 33-14 and MODE.Exec ------------------------------------------------------------------
- */
+/* ---- Table 33-14 and MODE.Exec -------------------------------------------------------------- */
 
 /* State that changed where nobody could see it is told when tracing resumes. */
 static void test_mode_told_late(void)

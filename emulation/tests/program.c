@@ -169,6 +169,12 @@ static void encode(struct image *image, const struct insn *insn, bool after_zero
         {0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00},
         {0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00},
     };
+    static const uint8_t fixed[][3] = {
+        [INSN_JMP_IND] = {0xff, 0xe0},       [INSN_CALL_IND] = {0xff, 0xd0},
+        [INSN_SYSCALL] = {0x0f, 0x05},       [INSN_INT3] = {0xcc},
+        [INSN_IRET] = {0x48, 0xcf},          [INSN_SYSRET] = {0x48, 0x0f, 0x07},
+        [INSN_MOV_CR3] = {0x0f, 0x22, 0xd8},
+    };
     uint8_t *bytes = image->code + insn->offset;
     uint32_t next = insn->offset + insn->len_bytes;
 
@@ -192,29 +198,11 @@ static void encode(struct image *image, const struct insn *insn, bool after_zero
         bytes[0] = 0xe8;
         put_rel32(bytes + 1, next, image->insn[insn->target].offset);
         break;
-    case INSN_JMP_IND:
-        memcpy(bytes, "\xff\xe0", 2);
-        break;
-    case INSN_CALL_IND:
-        memcpy(bytes, "\xff\xd0", 2);
-        break;
     case INSN_RET:
-        memcpy(bytes, insn->len_bytes == 1 ? "\xc3" : "\xc2\x08\x00", insn->len_bytes);
+        bytes[0] = insn->len_bytes == 1 ? 0xc3 : 0xc2;
         break;
-    case INSN_SYSCALL:
-        memcpy(bytes, "\x0f\x05", 2);
-        break;
-    case INSN_INT3:
-        bytes[0] = 0xcc;
-        break;
-    case INSN_IRET:
-        memcpy(bytes, "\x48\xcf", 2);
-        break;
-    case INSN_SYSRET:
-        memcpy(bytes, "\x48\x0f\x07", 3);
-        break;
-    case INSN_MOV_CR3:
-        memcpy(bytes, "\x0f\x22\xd8", 3);
+    default:
+        memcpy(bytes, fixed[insn->kind], insn->len_bytes);
         break;
     }
 }

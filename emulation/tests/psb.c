@@ -13,8 +13,8 @@
 /* ---- What is in it -------------------------------------------------------------------------- */
 
 struct psb_content {
-    unsigned tsc, tma, pip, cbr, tsx, exec, fup, vmcs, other;
     uint64_t fup_ip, cr3, mode;
+    unsigned tsc, tma, pip, cbr, tsx, exec, fup, vmcs, other;
     unsigned fup_ip_bytes;
     bool tma_follows_tsc, closed;
 };
@@ -65,67 +65,66 @@ static struct psb_content content_of(const struct fake *fake, unsigned n)
 static const struct {
     const char *what;
     uint64_t ctl;
-    uint8_t cpl;
-    bool tsx;
     struct psb_content at_enable, later; /* later: after branches, where they give packets */
-    bool has_later;
+    uint8_t cpl;
+    bool tsx, has_later;
 } contents[] = {
     {"OS and User",
      BOTH,
-     0,
-     true,
      {.pip = 1, .cbr = 1, .tsx = 1},
      {.pip = 1, .cbr = 1, .tsx = 1, .exec = 1, .fup = 1},
+     0,
+     true,
      true},
     {"no TSX",
      BOTH,
-     0,
-     false,
      {.pip = 1, .cbr = 1},
      {.pip = 1, .cbr = 1, .exec = 1, .fup = 1},
+     0,
+     false,
      true},
     {"TSC",
      BOTH | VPT_CTL_TSCEN,
-     0,
-     false,
      {.tsc = 1, .pip = 1, .cbr = 1},
      {.tsc = 1, .pip = 1, .cbr = 1, .exec = 1, .fup = 1},
+     0,
+     false,
      true},
     {"TSC and MTC",
      BOTH | VPT_CTL_TSCEN | VPT_CTL_MTCEN,
-     0,
-     false,
      {.tsc = 1, .tma = 1, .pip = 1, .cbr = 1},
      {.tsc = 1, .tma = 1, .pip = 1, .cbr = 1, .exec = 1, .fup = 1},
+     0,
+     false,
      true},
     {"MTC without TSC",
      BOTH | VPT_CTL_MTCEN,
-     0,
-     false,
      {.pip = 1, .cbr = 1},
      {.pip = 1, .cbr = 1, .exec = 1, .fup = 1},
+     0,
+     false,
      true},
     {"User only, at CPL 3",
      VPT_CTL_USER | VPT_CTL_BRANCHEN,
-     3,
-     true,
      {.cbr = 1, .tsx = 1},
      {.cbr = 1, .tsx = 1, .exec = 1, .fup = 1},
+     3,
+     true,
      true},
     {"User only, at CPL 0",
      VPT_CTL_USER | VPT_CTL_BRANCHEN,
-     0,
-     true,
      {.cbr = 1},
      {.cbr = 0},
-     false},
-    {"OS only, at CPL 3", VPT_CTL_OS | VPT_CTL_BRANCHEN, 3, true, {.cbr = 1}, {.cbr = 0}, false},
-    {"without BranchEn",
-     VPT_CTL_OS | VPT_CTL_USER,
      0,
      true,
+     false},
+    {"OS only, at CPL 3", VPT_CTL_OS | VPT_CTL_BRANCHEN, {.cbr = 1}, {.cbr = 0}, 3, true, false},
+    {"without BranchEn",
+     VPT_CTL_OS | VPT_CTL_USER,
      {.pip = 1, .cbr = 1},
      {.cbr = 0},
+     0,
+     true,
      false},
 };
 
@@ -367,8 +366,7 @@ static void test_without_branches(void)
     fake_close(fake);
 }
 
-/* ---- PacketByteCnt (Table 33-7, Table 33-11 EBX[1]) -------------------------------------------
- */
+/* ---- PacketByteCnt (Table 33-7, Table 33-11 EBX[1]) ----------------------------------------- */
 
 static bool psb_at_enabling(struct fake *fake, uint64_t ctl)
 {
@@ -459,8 +457,7 @@ static void test_count_over_many_enables(void)
     fake_close(fake);
 }
 
-/* ---- PSB preservation (Table 33-7 bit 6) --------------------------------------------------------
- */
+/* ---- PSB preservation (Table 33-7 bit 6) ---------------------------------------------------- */
 
 static void test_pend_psb(void)
 {

@@ -20,8 +20,7 @@ static struct fake *timed(uint64_t ctl)
     return fake;
 }
 
-/* ---- MTC ----------------------------------------------------------------------------------------
- */
+/* ---- MTC ------------------------------------------------------------------------------------ */
 
 /* One MTC each time the chosen ART bit toggles, with 8 bits of ART from that bit on. */
 static void test_mtc(void)
@@ -92,8 +91,7 @@ static void test_mtc_skipped(void)
     fake_close(fake);
 }
 
-/* ---- TSC, TMA, CBR ------------------------------------------------------------------------------
- */
+/* ---- TSC, TMA, CBR -------------------------------------------------------------------------- */
 
 static void test_tsc(void)
 {

@@ -52,8 +52,7 @@ static const struct setting settings[] = {
     {"everything", "max", OS | BRANCH | CR3 | TIME, 10, MIXED_FILTER, true, true},
 };
 
-/* ---- What libipt reads of memory ----------------------------------------------------------------
- */
+/* ---- What libipt reads of memory ------------------------------------------------------------ */
 
 struct memory {
     const struct image *user, *kernel;
@@ -79,8 +78,7 @@ static int read_code(uint8_t *buffer, size_t size, const struct pt_asid *asid, u
     return -pte_nomap;
 }
 
-/* ---- The decoder's list against the walk's ------------------------------------------------------
- */
+/* ---- The decoder's list against the walk's -------------------------------------------------- */
 
 struct list {
     uint64_t *ip;
