@@ -16,6 +16,8 @@ void vpt_translate(struct vpt_cpu *cpu, uint64_t gpa, uint32_t len_bytes, enum v
                    struct vpt_span *span)
 {
     *span = (struct vpt_span){.kind = VPT_SPAN_UNBACKED, .len_bytes = len_bytes};
+    if (gpa >> cpu->caps.maxphyaddr)
+        return; /* no processor can ask for it: a table offset led out of the address space */
     cpu->ops->translate(cpu->owner, gpa, len_bytes, access, span);
     if (span->len_bytes == 0 || span->len_bytes > len_bytes)
         span->len_bytes = len_bytes;
