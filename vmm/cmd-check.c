@@ -85,6 +85,7 @@ int cmd_check(int argc, char **argv)
         {"step_user", "single-step in user mode", probe.step_user == STEP_USER_NATIVE},
         {"step_user_by_handler", "  or by way of the guest's #DB handler",
          probe.step_user == STEP_USER_BY_HANDLER},
+        {"exceptions", "exceptions are caught while stepping", probe.exceptions},
     };
     const bool base = probe.msr_exits && probe.gp_injection && probe.nmi && probe.step_supervisor;
 

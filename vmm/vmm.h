@@ -127,7 +127,7 @@ void lab_run(const struct run_options *options, struct run_result *result);
 
 /* What the KVM under us can do. */
 struct probe {
-    bool kvm, msr_exits, gp_injection, nmi, step_supervisor;
+    bool kvm, msr_exits, gp_injection, nmi, step_supervisor, exceptions;
     enum step_user step_user;
     unsigned steps_per_s;
     char why[256]; /* without kvm: why not */

@@ -104,6 +104,10 @@ int machine_enter(struct vmm *vmm);
  * #GP.
  */
 int machine_handle_exit(struct vmm *vmm, bool *gp);
+/* Runs one instruction, or up to its exit. 0, -EINTR (kicked behind it), or another error. */
+int machine_step(struct vmm *vmm);
+/* KVM finishes the instruction that exited, and runs nothing more. 0 or -errno. */
+int machine_complete(struct vmm *vmm);
 /* Hands changed registers to KVM at once. 0 or -errno. */
 int machine_push(struct vmm *vmm);
 int machine_get_msr(struct vmm *vmm, uint32_t msr, uint64_t *value);
@@ -155,7 +159,8 @@ void do_sysret(struct vmm *vmm);
 /* What an instruction does to memory, so far as it can be told from its bytes. */
 struct memops {
     unsigned count;
-    bool rep; /* nothing is accessed when RCX is 0 */
+    bool rep;             /* nothing is accessed when RCX is 0 */
+    uint8_t other_vector; /* what it may raise besides #UD, #GP and #PF */
     struct memop {
         int16_t base, index;    /* number of a general register, MEMOP_NONE or MEMOP_RIP */
         uint8_t scale, segment; /* segment: 0, or 'f' or 'g' */
@@ -175,8 +180,32 @@ bool predict_page_fault(struct vmm *vmm, const struct memops *ops, uint64_t *add
 
 /* ---- user_step.c: stepping user mode by way of the guest's #DB handler ---- */
 
-/* Runs one instruction of user code. 0 or -errno. */
-int step_user_by_handler(struct vmm *vmm);
+/*
+ * Runs one instruction of user code. *vector is that of an exception whose handler is about to run,
+ * or -1. 0 or -errno.
+ */
+int step_user_by_handler(struct vmm *vmm, unsigned other_vector, int *vector);
+
+/* Whether the instruction accesses any of len bytes at address. */
+bool memops_touch(struct vmm *vmm, const struct memops *ops, uint64_t address, uint64_t len);
+
+/* ---- watch.c: exceptions that nobody foresaw ---- */
+
+struct watch {
+    unsigned count;
+    struct watched {
+        uint64_t address;
+        uint8_t *byte, saved, vector;
+    } handlers[4];
+};
+
+/*
+ * Watches the handlers that the instruction at RIP may lead to: of #DB (or else #PF), #GP, #UD and
+ * one other. Every watch_begin() needs its watch_end().
+ */
+void watch_begin(struct vmm *vmm, bool debug, unsigned other_vector, struct watch *watch);
+/* The exception whose handler is about to run; -1: none. */
+int watch_end(struct vmm *vmm, const struct watch *watch);
 
 /* ---- step.c: single-step as the source of events ---- */
 

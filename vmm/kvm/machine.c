@@ -275,8 +275,30 @@ int machine_push(struct vmm *vmm)
     return 0;
 }
 
-/* KVM finishes the instruction that exited, and runs nothing more. */
-static int complete(struct vmm *vmm)
+static bool exception_queued(struct vmm *vmm)
+{
+    return vmm_events(vmm)->exception.injected || vmm_events(vmm)->exception.pending;
+}
+
+int machine_step(struct vmm *vmm)
+{
+    struct kvm_guest_debug debug = {.control = KVM_GUESTDBG_ENABLE | KVM_GUESTDBG_SINGLESTEP};
+    const uint64_t ip = vmm_regs(vmm)->rip;
+    int error = machine_push(vmm);
+
+    if (error)
+        return error;
+    /* What loads RFLAGS loses the step: it is asked for each time. */
+    if (ioctl(vmm->vcpu_fd, KVM_SET_GUEST_DEBUG, &debug) < 0)
+        return vmm_fail(vmm, -errno, "KVM cannot single-step: %s", strerror(errno));
+    /* A kick may come before the instruction, or when its exception is still to be delivered. */
+    do {
+        error = machine_enter(vmm);
+    } while (error == -EINTR && (vmm_regs(vmm)->rip == ip || exception_queued(vmm)));
+    return error;
+}
+
+int machine_complete(struct vmm *vmm)
 {
     int error;
 
@@ -336,7 +358,7 @@ int machine_handle_exit(struct vmm *vmm, bool *gp)
     }
     if (!vmm->stepping && was_tracing == vpt_trigger_en(&vmm->model))
         return 0;
-    error = complete(vmm);
+    error = machine_complete(vmm);
     if (!error && *gp && vmm->stepping)
         take_back_exception(vmm);
     return error;

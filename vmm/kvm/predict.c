@@ -81,6 +81,28 @@ static bool touches_memory(const ZydisDecodedInstruction *insn)
     }
 }
 
+/* Of what an instruction may raise besides #UD, #GP and #PF: the likeliest. */
+static uint8_t other_vector(const ZydisDecodedInstruction *insn)
+{
+    if (insn->mnemonic == ZYDIS_MNEMONIC_DIV || insn->mnemonic == ZYDIS_MNEMONIC_IDIV)
+        return 0; /* #DE */
+    switch (insn->meta.isa_ext) {
+    case ZYDIS_ISA_EXT_X87:
+        return 16; /* #MF */
+    case ZYDIS_ISA_EXT_SSE:
+    case ZYDIS_ISA_EXT_SSE2:
+    case ZYDIS_ISA_EXT_SSE3:
+    case ZYDIS_ISA_EXT_SSE4:
+    case ZYDIS_ISA_EXT_AVX:
+    case ZYDIS_ISA_EXT_AVX2:
+    case ZYDIS_ISA_EXT_AVX512EVEX:
+    case ZYDIS_ISA_EXT_FMA:
+        return 19; /* #XM */
+    default:
+        return 12; /* #SS */
+    }
+}
+
 bool memops_decode(const uint8_t *code, size_t len, struct memops *ops)
 {
     ZydisDecoder decoder;
@@ -91,6 +113,7 @@ bool memops_decode(const uint8_t *code, size_t len, struct memops *ops)
     ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
     if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, len, &insn, operands)))
         return false;
+    ops->other_vector = other_vector(&insn);
     ops->rep = (insn.attributes &
                 (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE)) != 0;
     for (unsigned i = 0; i < insn.operand_count && touches_memory(&insn); i++)
@@ -150,6 +173,17 @@ bool predict_page_fault(struct vmm *vmm, const struct memops *ops, uint64_t *add
             return true;
         *address = last & ~(PAGE_BYTES - 1);
         if ((first ^ last) >= PAGE_BYTES && !walk(vmm, last, access, cpl, &gpa, error_code))
+            return true;
+    }
+    return false;
+}
+
+bool memops_touch(struct vmm *vmm, const struct memops *ops, uint64_t address, uint64_t len)
+{
+    for (unsigned i = 0; i < ops->count; i++) {
+        const uint64_t first = effective_address(vmm, &ops->op[i]);
+
+        if (first - address < len || address - first < ops->op[i].size_bytes)
             return true;
     }
     return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the KVM under us can do, found out with a tiny guest of our own: MSR exits, injection of #GP
- * and NMI, single-step in supervisor and user mode, and how fast stepping is.
+ * and NMI, single-step in supervisor and user mode, exceptions, and how fast stepping is.
  */
 #include "kvm.h"
 
@@ -25,10 +25,13 @@
 #define PAGE_TABLES        0x1000u
 #define MAX_ENTRIES        1000
 #define SPEED_STEPS        2000
+#define VECTOR_DE          0
+#define VECTOR_UD          6
 
 /* mov ecx, 570h; rdmsr; mov eax, 40000h; xor edx, edx; wrmsr; hlt: sets a reserved bit */
 static const uint8_t code_msr[] = {0xb9, 0x70, 0x05, 0x00, 0x00, 0x0f, 0x32, 0xb8, 0x00,
                                    0x00, 0x04, 0x00, 0x31, 0xd2, 0x0f, 0x30, 0xf4};
+static const uint8_t code_ud2[] = {0x0f, 0x0b};
 static const uint8_t code_loop[] = {0x90, 0x90, 0x90, 0xeb, 0xfb};
 
 /* Handlers say which vector they are for: mov eax, vector; out 0f4h, eax; hlt */
@@ -130,6 +133,14 @@ static bool probe_nmi(struct vmm *vmm)
     return says(vmm, 2);
 }
 
+/* What KVM was told of registers is known to us only after an exit. */
+static void fetch_registers(struct vmm *vmm)
+{
+    vmm->run->immediate_exit = 1;
+    machine_enter(vmm);
+    vmm->run->immediate_exit = 0;
+}
+
 /* One step from ip. */
 static bool step_to(struct vmm *vmm, uint64_t ip, uint64_t expected)
 {
@@ -169,18 +180,36 @@ static bool probe_step(struct vmm *vmm, bool user, unsigned steps)
 static bool probe_step_by_handler(struct vmm *vmm, unsigned steps)
 {
     unsigned offset = 0;
+    int vector;
 
     if (prepare(vmm, code_loop, sizeof(code_loop), USER_CODE, true) != 0)
         return false;
-    vmm->run->immediate_exit = 1; /* only fetches the registers */
-    machine_enter(vmm);
-    vmm->run->immediate_exit = 0;
+    fetch_registers(vmm);
     for (unsigned i = 0; i < steps; i++) {
         offset = offset == 3 ? 0 : offset + 1;
-        if (step_user_by_handler(vmm) != 0 || vmm_regs(vmm)->rip != USER_CODE + offset)
+        if (step_user_by_handler(vmm, VECTOR_DE, &vector) != 0 ||
+            vmm_regs(vmm)->rip != USER_CODE + offset)
             return false;
     }
     return true;
+}
+
+/* A step that faults ends at the handler's first instruction. */
+static bool probe_exceptions(struct vmm *vmm)
+{
+    struct kvm_guest_debug debug = {.control = KVM_GUESTDBG_ENABLE | KVM_GUESTDBG_SINGLESTEP};
+    struct watch watch;
+    int error = -EINTR;
+
+    if (prepare(vmm, code_ud2, sizeof(code_ud2), CODE, false) != 0)
+        return false;
+    fetch_registers(vmm);
+    if (ioctl(vmm->vcpu_fd, KVM_SET_GUEST_DEBUG, &debug) < 0)
+        return false;
+    watch_begin(vmm, false, VECTOR_DE, &watch);
+    for (unsigned i = 0; i < MAX_ENTRIES && error == -EINTR; i++)
+        error = machine_enter(vmm);
+    return watch_end(vmm, &watch) == VECTOR_UD && !error;
 }
 
 static unsigned probe_speed(struct vmm *vmm)
@@ -253,6 +282,10 @@ static void what_user(struct vmm *vmm, struct probe *probe)
     if (probe_step(vmm, true, 8))
         probe->step_user = STEP_USER_NATIVE;
 }
+static void what_exceptions(struct vmm *vmm, struct probe *probe)
+{
+    probe->exceptions = probe_exceptions(vmm);
+}
 static void what_user_by_handler(struct vmm *vmm, struct probe *probe)
 {
     if (probe_step_by_handler(vmm, 8))
@@ -268,6 +301,7 @@ void kvm_probe(struct probe *probe)
     with_machine(probe, what_nmi);
     with_machine(probe, what_supervisor);
     with_machine(probe, what_user);
+    with_machine(probe, what_exceptions);
     if (probe->step_user == STEP_USER_NOT)
         with_machine(probe, what_user_by_handler);
 }

@@ -4,9 +4,9 @@
  * stepped, classified by its bytes, and told to the model with what became of it.
  *
  * KVM steps by RFLAGS.TF, which interrupts, exceptions, SYSCALL, SYSRET and IRET clear or replace.
- * Those are carried out by transfer.c, page faults are predicted by predict.c, and what is left
- * (an exception that nobody foresaw) is noticed by a mark where its frame would be pushed: then the
- * path is lost, and the run says so.
+ * Those are carried out by transfer.c, page faults are predicted by predict.c, other exceptions are
+ * caught by watch.c at their handlers' first instructions. What is left is noticed by a mark where
+ * an exception's frame would be pushed: then the path is lost, and the run says so.
  */
 #include "kvm.h"
 
@@ -252,46 +252,36 @@ static bool frame_slot(struct vmm *vmm, uint64_t *slot)
     return true;
 }
 
-static int single_step(struct vmm *vmm, bool *gp)
-{
-    struct kvm_guest_debug debug = {.control = KVM_GUESTDBG_ENABLE | KVM_GUESTDBG_SINGLESTEP};
-    const uint64_t ip = vmm_regs(vmm)->rip;
-    int error = machine_push(vmm);
-
-    *gp = false;
-    if (error)
-        return error;
-    if (ioctl(vmm->vcpu_fd, KVM_SET_GUEST_DEBUG, &debug) < 0)
-        return vmm_fail(vmm, -errno, "KVM cannot single-step: %s", strerror(errno));
-    do {
-        error = machine_enter(vmm);
-    } while (error == -EINTR && vmm_regs(vmm)->rip == ip);
-    if (error && error != -EINTR)
-        return error;
-    if (error == -EINTR || vmm->run->exit_reason == KVM_EXIT_DEBUG)
-        return 0;
-    return machine_handle_exit(vmm, gp);
-}
+/* What became of a step besides its registers. */
+struct outcome {
+    bool gp;    /* an MSR access raises #GP, which is still to be delivered */
+    int vector; /* of an exception that the processor delivered; -1: none */
+};
 
 /* Runs one instruction on the processor; notices an exception that nobody foresaw. */
-static int run_insn(struct vmm *vmm, const struct known *known, bool *gp)
+static int run_insn(struct vmm *vmm, const struct known *known, struct outcome *outcome)
 {
     uint64_t slot = 0, saved = 0, after = FRAME_MARK, flags;
     const uint64_t flags_slot = vmm_regs(vmm)->rsp;
+    struct watch watch;
     bool marked;
     int error;
 
-    if (vmm_cpl(vmm) == 3 && vmm->options->step_user == STEP_USER_BY_HANDLER) {
-        *gp = false;
-        return step_user_by_handler(vmm);
-    }
-    marked = frame_slot(vmm, &slot) && linear_read(vmm, slot, &saved, 8) &&
-             linear_write(vmm, slot, &after, 8);
+    if (vmm_cpl(vmm) == 3 && vmm->options->step_user == STEP_USER_BY_HANDLER)
+        return step_user_by_handler(vmm, known->memops.other_vector, &outcome->vector);
+    marked = frame_slot(vmm, &slot) && !memops_touch(vmm, &known->memops, slot, 8) &&
+             linear_read(vmm, slot, &saved, 8) && linear_write(vmm, slot, &after, 8);
     if (is_popf(known) && linear_read(vmm, flags_slot, &flags, 8)) {
         flags |= RFLAGS_TF; /* what it loads keeps the step */
         linear_write(vmm, flags_slot, &flags, 8);
     }
-    error = single_step(vmm, gp);
+    watch_begin(vmm, false, known->memops.other_vector, &watch);
+    error = machine_step(vmm);
+    outcome->vector = watch_end(vmm, &watch);
+    if (!error && outcome->vector < 0)
+        error = machine_handle_exit(vmm, &outcome->gp);
+    if (error == -EINTR)
+        error = 0;
     if (is_popf(known) && linear_read(vmm, flags_slot, &flags, 8)) {
         flags &= ~RFLAGS_TF;
         linear_write(vmm, flags_slot, &flags, 8);
@@ -305,7 +295,7 @@ static int run_insn(struct vmm *vmm, const struct known *known, bool *gp)
     linear_read(vmm, slot, &after, 8);
     if (after == FRAME_MARK)
         linear_write(vmm, slot, &saved, 8);
-    else if (after == vmm_sregs(vmm)->cs.selector)
+    else if (after == vmm_sregs(vmm)->cs.selector && outcome->vector < 0)
         return lost(vmm, &known->insn, "an exception that could not be foreseen");
     return 0;
 }
@@ -410,13 +400,20 @@ static int software_interrupt(struct vmm *vmm, const struct known *known)
     return 0;
 }
 
+/* The processor delivered an exception, and stands at the handler's first instruction. */
+static void caught(struct vmm *vmm, const struct ptd_insn *insn, unsigned vector)
+{
+    vmm->result->exceptions++;
+    tell_transfer(vmm, VPT_FAULT, vector, insn->ip, vmm_sregs(vmm)->cr2);
+}
+
 /* Carries out or runs the instruction, and tells the model. */
 static int execute(struct vmm *vmm, const struct known *known)
 {
     const struct ptd_insn *insn = &known->insn;
     const bool traced = vpt_packet_en(&vmm->model);
     const uint64_t cr3 = vmm_sregs(vmm)->cr3;
-    bool gp = false;
+    struct outcome outcome = {.vector = -1};
     int error = 0;
 
     if (insn->class == PTD_INSN_INT)
@@ -428,13 +425,17 @@ static int execute(struct vmm *vmm, const struct known *known)
     else if (is_sysret(known))
         do_sysret(vmm);
     else if (is_sti(known))
-        gp = !do_sti(vmm, insn->ip + insn->size_bytes);
+        outcome.gp = !do_sti(vmm, insn->ip + insn->size_bytes);
     else
-        error = run_insn(vmm, known, &gp);
+        error = run_insn(vmm, known, &outcome);
     if (error)
         return error;
-    if (gp)
+    if (outcome.gp)
         return exception(vmm, VECTOR_GP, 0, 0);
+    if (outcome.vector >= 0) {
+        caught(vmm, insn, (unsigned)outcome.vector);
+        return 0;
+    }
     /* An iteration of a repeated string instruction, or a debug exit that came before the step. */
     if (vmm_regs(vmm)->rip == insn->ip && !leads_to_itself(insn))
         return 0;

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Exceptions that nobody foresaw. They clear RFLAGS.TF, so their handlers would run unseen. While
+ * an instruction is stepped, the first byte of each handler that it may lead to is an OUT: KVM
+ * comes back before anything of the handler ran, whatever KVM it is. (Debug registers would do the
+ * same where they work, but QEMU's SVM does not load breakpoints for a nested guest.)
+ */
+#include "kvm.h"
+
+#define VECTOR_DB 1
+#define VECTOR_UD 6
+#define VECTOR_NM 7
+#define VECTOR_GP 13
+#define VECTOR_PF 14
+#define VECTOR_XM 19
+
+#define CR0_EM    (1ull << 2)
+#define CR0_TS    (1ull << 3)
+#define RFLAGS_TF (1ull << 8)
+#define OUT       0xee /* OUT DX, AL */
+
+/* Whether the processor pushes an error code (SDM vol. 3, table 6-1). */
+static bool has_error_code(unsigned vector)
+{
+    return vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21;
+}
+
+static void add(struct vmm *vmm, struct watch *watch, unsigned vector)
+{
+    struct watched *watched = &watch->handlers[watch->count];
+    uint32_t error_code;
+    uint64_t gpa;
+
+    /* At RIP, the OUT would take the place of the instruction that is to be stepped. */
+    if (!idt_handler(vmm, vector, &watched->address) || watched->address == vmm_regs(vmm)->rip ||
+        !walk(vmm, watched->address, WALK_FETCH, 0, &gpa, &error_code))
+        return;
+    watched->byte = vmm_ram(vmm, gpa, 1);
+    if (!watched->byte)
+        return;
+    watched->vector = (uint8_t)vector;
+    watched->saved = *watched->byte;
+    *watched->byte = OUT;
+    watch->count++;
+}
+
+void watch_begin(struct vmm *vmm, bool debug, unsigned other_vector, struct watch *watch)
+{
+    watch->count = 0;
+    if (other_vector == VECTOR_XM && (vmm_sregs(vmm)->cr0 & (CR0_EM | CR0_TS)))
+        other_vector = VECTOR_NM;
+    add(vmm, watch, debug ? VECTOR_DB : VECTOR_PF);
+    add(vmm, watch, VECTOR_GP);
+    add(vmm, watch, VECTOR_UD);
+    add(vmm, watch, other_vector);
+}
+
+/*
+ * Whether RSP points at the frame of this exception: the step has left RFLAGS.TF in it, which no
+ * other frame has. It is taken out; the guest must not see it.
+ */
+static bool clean_frame(struct vmm *vmm, unsigned vector)
+{
+    const uint64_t slot = vmm_regs(vmm)->rsp + 16 + (has_error_code(vector) ? 8 : 0);
+    uint64_t flags;
+
+    if (!linear_read(vmm, slot, &flags, sizeof(flags)) || !(flags & RFLAGS_TF))
+        return false;
+    flags &= ~RFLAGS_TF;
+    return linear_write(vmm, slot, &flags, sizeof(flags));
+}
+
+int watch_end(struct vmm *vmm, const struct watch *watch)
+{
+    struct kvm_regs *regs = vmm_regs(vmm);
+    const bool stopped = vmm->run->exit_reason == KVM_EXIT_IO;
+    int vector = -1;
+
+    /* Backwards: vectors may share a handler. */
+    for (unsigned i = watch->count; i-- > 0;) {
+        const struct watched *watched = &watch->handlers[i];
+
+        *watched->byte = watched->saved;
+        /* Behind the OUT, at it, or before it if a kick came in between. */
+        if (vector < 0 && regs->rip - watched->address <= 1 && clean_frame(vmm, watched->vector)) {
+            vector = watched->vector;
+            if (stopped)
+                machine_complete(vmm);
+            regs->rip = watched->address;
+            vmm_dirty(vmm, KVM_SYNC_X86_REGS);
+        }
+    }
+    return vector;
+}
