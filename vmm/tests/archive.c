@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Unit tests of cpio archives and of the result that leaves the lab in one. */
+/* Unit tests of cpio archives. */
 #include "suites.h"
 
 #include <CUnit/CUnit.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define MODE_FILE (S_IFREG | 0644)
 
@@ -60,14 +57,15 @@ static void test_damage(void)
         }
     }
     for (size_t len = 0; len < archive.len; len++) {
-        uint8_t *copy = malloc(len + 1);
+        uint8_t *copy = malloc(len); /* exactly: a sanitizer sees a read beyond it */
         struct bytes cut = {.data = copy, .len = len};
         const char *name;
         const uint8_t *data;
         size_t member_len, pos = 0;
         int more;
 
-        memcpy(copy, archive.data, len);
+        if (len)
+            memcpy(copy, archive.data, len);
         while ((more = cpio_next(&cut, &pos, &name, &data, &member_len)) > 0)
             ;
         CU_ASSERT_TRUE(more == -EBADMSG || len >= archive.len - 3);
@@ -76,69 +74,56 @@ static void test_damage(void)
     bytes_free(&archive);
 }
 
-static void test_record(void)
+/* Writes a field of eight hexadecimal digits into the header at data. */
+static void put_field(uint8_t *data, unsigned index, const char *digits)
 {
-    struct run_result out = {.code = EXIT_CODE_GUEST_FAILED,
-                             .why = "a \"quoted\" reason",
-                             .guest_status = 0xffffffff,
-                             .packets = 1ull << 40,
-                             .steps = 12345,
-                             .interrupts = 7,
-                             .exceptions = 8,
-                             .pmis = 9,
-                             .dropped_bytes = 10,
-                             .mtc_freq = 3,
-                             .process_count = 1,
-                             .processes = {{.cr3 = 0x204000, .name = "sort", .image = "s.elf"}}};
-    struct run_result in = {0};
-    char path[64];
-    int fd = memfd_create("record", MFD_CLOEXEC);
-
-    CU_ASSERT_FATAL(fd >= 0);
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    CU_ASSERT_TRUE(bytes_add(&out.trace, "trace", 5));
-    CU_ASSERT_TRUE(bytes_add(&out.path, "path", 4));
-    CU_ASSERT_EQUAL_FATAL(record_write(path, &out), 0);
-    CU_ASSERT_EQUAL_FATAL(record_read(fd, &in), 0);
-    CU_ASSERT_EQUAL(in.code, out.code);
-    CU_ASSERT_STRING_EQUAL(in.why, out.why);
-    CU_ASSERT_EQUAL(in.guest_status, out.guest_status);
-    CU_ASSERT_EQUAL(in.packets, out.packets);
-    CU_ASSERT_EQUAL(in.steps, out.steps);
-    CU_ASSERT_EQUAL(in.interrupts, out.interrupts);
-    CU_ASSERT_EQUAL(in.exceptions, out.exceptions);
-    CU_ASSERT_EQUAL(in.pmis, out.pmis);
-    CU_ASSERT_EQUAL(in.dropped_bytes, out.dropped_bytes);
-    CU_ASSERT_EQUAL(in.mtc_freq, out.mtc_freq);
-    CU_ASSERT_EQUAL(in.process_count, 1);
-    CU_ASSERT_EQUAL(in.processes[0].cr3, 0x204000);
-    CU_ASSERT_STRING_EQUAL(in.processes[0].name, "sort");
-    CU_ASSERT_STRING_EQUAL(in.processes[0].image, "s.elf");
-    CU_ASSERT_EQUAL(in.trace.len, 5);
-    CU_ASSERT_EQUAL(in.path.len, 4);
-    CU_ASSERT_EQUAL(memcmp(in.trace.data, "trace", 5), 0);
-    run_result_free(&in);
-    run_result_free(&out);
-    close(fd);
+    memcpy(data + 6 + 8 * index, digits, 8);
 }
 
-/* What QEMU leaves when the guest in the lab wrote nothing, or rubbish. */
-static void test_no_record(void)
+static void test_hostile_sizes(void)
 {
-    static const char *const contents[] = {"", "rubbish", "0707010000000000000000"};
+    static const char *const sizes[] = {"ffffffff", "fffffffc", "80000000", "7fffffff",
+                                        "0000000g", "-0000001", "        "};
+    static const unsigned fields[] = {6, 11}; /* c_filesize, c_namesize */
 
-    for (size_t i = 0; i < 3; i++) {
-        struct run_result in = {0};
-        int fd = memfd_create("record", MFD_CLOEXEC);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        for (size_t j = 0; j < 2; j++) {
+            struct bytes archive = {0};
+            const char *name;
+            const uint8_t *data;
+            size_t len, pos = 0;
 
-        CU_ASSERT_FATAL(fd >= 0);
-        CU_ASSERT_EQUAL(write(fd, contents[i], strlen(contents[i])), (ssize_t)strlen(contents[i]));
-        CU_ASSERT_TRUE(record_read(fd, &in) < 0);
-        CU_ASSERT_EQUAL(ftruncate(fd, 1 << 20), 0);
-        CU_ASSERT_TRUE(record_read(fd, &in) < 0);
-        run_result_free(&in);
-        close(fd);
+            CU_ASSERT_TRUE_FATAL(cpio_add(&archive, "name", MODE_FILE, "data", 4));
+            put_field(archive.data, fields[j], sizes[i]);
+            CU_ASSERT_EQUAL(cpio_next(&archive, &pos, &name, &data, &len), -EBADMSG);
+            CU_ASSERT_EQUAL(pos, 0);
+            bytes_free(&archive);
+        }
     }
+}
+
+/* Names of no length, without an end, and a position beyond the archive. */
+static void test_hostile_names(void)
+{
+    struct bytes archive = {0};
+    const char *name;
+    const uint8_t *data;
+    size_t len, pos = 0;
+
+    CU_ASSERT_TRUE_FATAL(cpio_add(&archive, "name", MODE_FILE, "data", 4));
+    put_field(archive.data, 11, "00000000");
+    CU_ASSERT_EQUAL(cpio_next(&archive, &pos, &name, &data, &len), -EBADMSG);
+    put_field(archive.data, 11, "00000004"); /* "name", and its zero is not part of it */
+    CU_ASSERT_EQUAL(cpio_next(&archive, &pos, &name, &data, &len), -EBADMSG);
+    put_field(archive.data, 11, "00000005");
+    pos = SIZE_MAX;
+    CU_ASSERT_EQUAL(cpio_next(&archive, &pos, &name, &data, &len), -EBADMSG);
+    pos = archive.len + 1;
+    CU_ASSERT_EQUAL(cpio_next(&archive, &pos, &name, &data, &len), -EBADMSG);
+    pos = 0;
+    CU_ASSERT_EQUAL(cpio_next(&archive, &pos, &name, &data, &len), 1);
+    CU_ASSERT_EQUAL(cpio_next(&archive, &pos, &name, &data, &len), -EBADMSG); /* no trailer */
+    bytes_free(&archive);
 }
 
 void add_archive_suite(void)
@@ -147,6 +132,6 @@ void add_archive_suite(void)
 
     CU_add_test(suite, "round trip", test_round_trip);
     CU_add_test(suite, "damage", test_damage);
-    CU_add_test(suite, "result of a run", test_record);
-    CU_add_test(suite, "no result of a run", test_no_record);
+    CU_add_test(suite, "hostile sizes", test_hostile_sizes);
+    CU_add_test(suite, "hostile names", test_hostile_names);
 }

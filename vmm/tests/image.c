@@ -191,6 +191,72 @@ static void test_bad(void)
     }
 }
 
+/* image_check() of these bytes. 0 or -errno, and a reason if there is one to give. */
+static int check(const void *data, size_t len)
+{
+    char path[64], why[256] = "";
+    int fd = memfd_create("image", MFD_CLOEXEC), error;
+
+    CU_ASSERT_FATAL(fd >= 0);
+    CU_ASSERT_EQUAL_FATAL(write(fd, data, len), (ssize_t)len);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    error = image_check(path, why, sizeof(why));
+    CU_ASSERT_EQUAL(error < 0, why[0] != 0);
+    close(fd);
+    return error;
+}
+
+static void test_every_length(void)
+{
+    const struct file file = good_file();
+
+    for (size_t len = 0; len < FILE_LEN; len++)
+        CU_ASSERT_TRUE(check(&file, len) < 0);
+    for (size_t len = FILE_LEN; len < FILE_LEN + 64; len++)
+        CU_ASSERT_EQUAL(check(&file, len), 0);
+}
+
+/* Each byte of the headers at its extremes: refused, or loaded into memory and nowhere else. */
+static void test_damaged_headers(void)
+{
+    static const uint8_t values[] = {0, 1, 0x7f, 0x80, 0xff};
+
+    for (size_t i = 0; i < sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr); i++) {
+        for (size_t j = 0; j < sizeof(values); j++) {
+            struct fake *fake = fake_new();
+            struct file file = good_file();
+            const char *why;
+
+            ((uint8_t *)&file)[i] = values[j];
+            if (load(&file, ALL_BYTES, fake, &why) < 0)
+                CU_ASSERT_TRUE(why[0] != 0);
+            fake_free(fake);
+        }
+    }
+}
+
+/* This program as a file: sections, symbols, several segments. Only its type is not an image's. */
+static void test_real_program(void)
+{
+    struct bytes program = {0};
+    Elf64_Ehdr ehdr;
+
+    CU_ASSERT_EQUAL_FATAL(read_file("/proc/self/exe", &program), 0);
+    CU_ASSERT_FATAL(program.len > sizeof(ehdr));
+    memcpy(&ehdr, program.data, sizeof(ehdr));
+    ehdr.e_type = ET_DYN;
+    memcpy(program.data, &ehdr, sizeof(ehdr));
+    CU_ASSERT_TRUE(check(program.data, program.len) < 0);
+    ehdr.e_type = ET_EXEC;
+    memcpy(program.data, &ehdr, sizeof(ehdr));
+    CU_ASSERT_EQUAL(check(program.data, program.len), 0);
+    for (size_t len = 0; len < 0x800; len += 7)
+        CU_ASSERT_TRUE(check(program.data, len) < 0);
+    for (size_t i = 0; i < 64; i++)
+        (void)check(program.data, program.len / 64 * i); /* without its sections at the end */
+    bytes_free(&program);
+}
+
 static void test_missing(void)
 {
     char why[256] = "";
@@ -206,5 +272,8 @@ void add_image_suite(void)
 
     CU_add_test(suite, "a good one", test_good);
     CU_add_test(suite, "bad ones", test_bad);
+    CU_add_test(suite, "every length", test_every_length);
+    CU_add_test(suite, "damaged headers", test_damaged_headers);
+    CU_add_test(suite, "a real program", test_real_program);
     CU_add_test(suite, "none", test_missing);
 }

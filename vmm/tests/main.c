@@ -72,6 +72,7 @@ int main(void)
     add_note_suite();
     add_path_suite();
     add_predict_suite();
+    add_record_suite();
     add_transfer_suite();
     add_walk_suite();
     CU_basic_set_mode(CU_BRM_VERBOSE);
