@@ -34,7 +34,7 @@ struct view {
     uint64_t first_error_offset;
     /* Comparison with the executed path. */
     size_t path_pos;
-    uint64_t path_cr3, path_insns;
+    uint64_t path_cr3, path_insns, path_branches;
     bool differs;
     char difference[256];
 };
@@ -159,6 +159,7 @@ static void compare_block(struct view *view, const struct ptd_item *block)
             return;
         }
         compare_insn(view, block, insn.ip);
+        view->path_branches += is_branch(insn.class);
     }
 }
 
@@ -377,7 +378,7 @@ int report(const struct run_options *options, const struct run_result *result)
         if (options->verify && !options->json) {
             if (identical)
                 printf("path: identical (%" PRIu64 " instructions, %" PRIu64 " branches)\n",
-                       view->path_insns, view->branches);
+                       view->path_insns, view->path_branches);
             else
                 printf("path: different: %s\n", view->difference);
         }

@@ -192,7 +192,7 @@ static int anonymous_files(struct lab *lab)
     return 0;
 }
 
-static void exec_qemu(struct lab *lab, int console)
+static void exec_qemu(struct lab *lab, int console, pid_t parent)
 {
     char kernel[PATH_MAX + 32], initrd[64], drive[128], mem[32];
     char *arguments[] = {(char *)QEMU,
@@ -226,6 +226,8 @@ static void exec_qemu(struct lab *lab, int console)
     snprintf(mem, sizeof(mem), "%llu",
              (unsigned long long)(HOST_MEM + lab->options->mem_bytes) >> 20);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(127); /* it died before that */
     dup2(null, STDIN_FILENO);
     dup2(console, STDOUT_FILENO);
     dup2(lab->errors_fd, STDERR_FILENO);
@@ -235,6 +237,7 @@ static void exec_qemu(struct lab *lab, int console)
 
 static int start_qemu(struct lab *lab)
 {
+    const pid_t parent = getpid();
     int pipe_fd[2];
 
     if (pipe2(pipe_fd, O_CLOEXEC) < 0)
@@ -244,7 +247,7 @@ static int start_qemu(struct lab *lab)
     if (lab->qemu < 0)
         return fail(lab, -errno, "lab", strerror(errno));
     if (lab->qemu == 0)
-        exec_qemu(lab, pipe_fd[1]);
+        exec_qemu(lab, pipe_fd[1], parent);
     close(pipe_fd[1]);
     lab->console_fd = pipe_fd[0];
     return 0;
@@ -297,7 +300,7 @@ static int watch(struct lab *lab)
         ssize_t n;
 
         clock_gettime(CLOCK_MONOTONIC, &now);
-        if (now.tv_sec >= deadline)
+        if (lab->options->timeout_s && now.tv_sec >= deadline)
             return fail(lab, -ETIMEDOUT, "lab", "QEMU did not end in time");
         if (poll(&poll_fd, 1, 1000) <= 0)
             continue;
