@@ -54,8 +54,9 @@ struct vmm {
     struct apic apic;
     uint64_t steps; /* instructions stepped; the APIC's clock while stepping */
     bool stepping;
-    bool halted; /* HLT, until an interrupt */
-    bool ended;  /* the guest wrote the exit port */
+    bool debugging; /* KVM was told to single-step */
+    bool halted;    /* HLT, until an interrupt */
+    bool ended;     /* the guest wrote the exit port */
     uint64_t path_cr3;
     struct timespec start;
     timer_t kick_timer;
@@ -108,6 +109,8 @@ int machine_handle_exit(struct vmm *vmm, bool *gp);
 int machine_step(struct vmm *vmm);
 /* KVM finishes the instruction that exited, and runs nothing more. 0 or -errno. */
 int machine_complete(struct vmm *vmm);
+/* KVM_SET_GUEST_DEBUG, unless it is so already. 0 or -errno. */
+int machine_debug(struct vmm *vmm, bool step);
 /* Hands changed registers to KVM at once. 0 or -errno. */
 int machine_push(struct vmm *vmm);
 int machine_get_msr(struct vmm *vmm, uint32_t msr, uint64_t *value);

@@ -23,6 +23,8 @@
 #define PORT_EXIT    0xf4
 #define PORT_NOTE    0x5b0
 
+#define RFLAGS_TF (1ull << 8)
+
 #define SYNC_ALL (KVM_SYNC_X86_REGS | KVM_SYNC_X86_SREGS | KVM_SYNC_X86_EVENTS)
 
 int vmm_fail(struct vmm *vmm, int error, const char *format, ...)
@@ -280,17 +282,29 @@ static bool exception_queued(struct vmm *vmm)
     return vmm_events(vmm)->exception.injected || vmm_events(vmm)->exception.pending;
 }
 
+int machine_debug(struct vmm *vmm, bool step)
+{
+    const struct kvm_guest_debug debug = {
+        .control = step ? KVM_GUESTDBG_ENABLE | KVM_GUESTDBG_SINGLESTEP : 0};
+
+    if (vmm->debugging == step)
+        return 0;
+    if (ioctl(vmm->vcpu_fd, KVM_SET_GUEST_DEBUG, &debug) < 0)
+        return vmm_fail(vmm, -errno, "KVM cannot single-step: %s", strerror(errno));
+    vmm->debugging = step;
+    return 0;
+}
+
 int machine_step(struct vmm *vmm)
 {
-    struct kvm_guest_debug debug = {.control = KVM_GUESTDBG_ENABLE | KVM_GUESTDBG_SINGLESTEP};
     const uint64_t ip = vmm_regs(vmm)->rip;
-    int error = machine_push(vmm);
+    int error = machine_debug(vmm, true);
 
     if (error)
         return error;
-    /* What loads RFLAGS loses the step: it is asked for each time. */
-    if (ioctl(vmm->vcpu_fd, KVM_SET_GUEST_DEBUG, &debug) < 0)
-        return vmm_fail(vmm, -errno, "KVM cannot single-step: %s", strerror(errno));
+    /* What loads RFLAGS loses the step: it goes in with the other registers each time. */
+    vmm_regs(vmm)->rflags |= RFLAGS_TF;
+    vmm_dirty(vmm, KVM_SYNC_X86_REGS);
     /* A kick may come before the instruction, or when its exception is still to be delivered. */
     do {
         error = machine_enter(vmm);

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
 #define RFLAGS_TF (1ull << 8)
 #define RFLAGS_IF (1ull << 9)
@@ -72,11 +71,12 @@ void step_begin(struct vmm *vmm)
 
 void step_end(struct vmm *vmm)
 {
-    struct kvm_guest_debug debug = {0};
     const uint64_t old_now = vmm_apic_now(vmm);
 
+    machine_debug(vmm, false);
+    vmm_regs(vmm)->rflags &= ~RFLAGS_TF;
+    vmm_dirty(vmm, KVM_SYNC_X86_REGS);
     machine_push(vmm);
-    ioctl(vmm->vcpu_fd, KVM_SET_GUEST_DEBUG, &debug);
     vmm->stepping = false;
     apic_rebase(&vmm->apic, old_now, vmm_apic_now(vmm));
 }
@@ -374,6 +374,7 @@ static void tell(struct vmm *vmm, const struct ptd_insn *insn)
         break;
     default:
         vpt_interrupt_flag(model, (vmm_regs(vmm)->rflags & RFLAGS_IF) != 0, insn->ip);
+        vpt_time(model);
         break;
     }
 }
