@@ -16,23 +16,23 @@
 #define PT_OPC_MODE 0x99u /* Table 33-25 */
 
 /* Opcodes that share their byte with a field. */
-#define PT_TIP_MASK     0x1fu /* bits 4:0 of an IP packet; bits 7:5 are IPBytes */
-#define PT_TIP_PGD      0x01u /* Table 33-21 */
-#define PT_TIP          0x0du /* Table 33-17 */
-#define PT_TIP_PGE      0x11u /* Table 33-20 */
-#define PT_FUP          0x1du /* Table 33-22 */
-#define PT_IPBYTES_SHR  5
-#define PT_CYC_MASK     0x03u /* Table 33-33: bits 1:0 are 11 */
-#define PT_CYC          0x03u
-#define PT_CYC_EXP0     0x04u /* byte 0: another byte follows */
-#define PT_CYC_EXP      0x01u /* later bytes: another byte follows */
-#define PT_CYC_SHR0     3
-#define PT_CYC_SHR      1
-#define PT_TNT8_MASK    0x01u /* Table 33-16: bit 0 is 0 (and the byte is neither PAD nor EXT) */
-#define PT_TNT8_SHR     1
-#define PT_BIP_MASK     0x07u /* Table 33-46, inside a block only: bits 2:0 are 100 */
-#define PT_BIP          0x04u
-#define PT_BIP_ID_SHR   3
+#define PT_TIP_MASK    0x1fu /* bits 4:0 of an IP packet; bits 7:5 are IPBytes */
+#define PT_TIP_PGD     0x01u /* Table 33-21 */
+#define PT_TIP         0x0du /* Table 33-17 */
+#define PT_TIP_PGE     0x11u /* Table 33-20 */
+#define PT_FUP         0x1du /* Table 33-22 */
+#define PT_IPBYTES_SHR 5
+#define PT_CYC_MASK    0x03u /* Table 33-33: bits 1:0 are 11 */
+#define PT_CYC         0x03u
+#define PT_CYC_EXP0    0x04u /* byte 0: another byte follows */
+#define PT_CYC_EXP     0x01u /* later bytes: another byte follows */
+#define PT_CYC_SHR0    3
+#define PT_CYC_SHR     1
+#define PT_TNT8_MASK   0x01u /* Table 33-16: bit 0 is 0 (and the byte is neither PAD nor EXT) */
+#define PT_TNT8_SHR    1
+#define PT_BIP_MASK    0x07u /* Table 33-46, inside a block only: bits 2:0 are 100 */
+#define PT_BIP         0x04u
+#define PT_BIP_ID_SHR  3
 
 /* Second byte after PT_OPC_EXT. */
 #define PT_EXT_CBR       0x03u /* Table 33-29 */
@@ -61,34 +61,34 @@
 #define PT_EXT_IP        0x80u /* bit 7 of PTW, EXSTOP and BEP: a FUP follows */
 
 /* Whole packets, in bytes. */
-#define PT_PSB_LEN       16u
-#define PT_PSB_REPEAT    8u /* times the pair 02 82 */
-#define PT_TSC_LEN       8u
-#define PT_MTC_LEN       2u
-#define PT_MODE_LEN      2u
-#define PT_CBR_LEN       4u
-#define PT_PIP_LEN       8u
-#define PT_TMA_LEN       7u
-#define PT_VMCS_LEN      7u
-#define PT_MNT_LEN       11u
-#define PT_MWAIT_LEN     10u
-#define PT_PWRE_LEN      4u
-#define PT_PWRX_LEN      7u
-#define PT_BBP_LEN       3u
-#define PT_CFE_LEN       4u
-#define PT_EVD_LEN       11u
-#define PT_TNT64_LEN     8u
-#define PT_EXT_LEN       2u /* PSBEND, OVF, TraceStop, EXSTOP, BEP */
-#define PT_CYC_MAX_LEN   15u
-#define PT_PACKET_MAX    16u
+#define PT_PSB_LEN     16u
+#define PT_PSB_REPEAT  8u /* times the pair 02 82 */
+#define PT_TSC_LEN     8u
+#define PT_MTC_LEN     2u
+#define PT_MODE_LEN    2u
+#define PT_CBR_LEN     4u
+#define PT_PIP_LEN     8u
+#define PT_TMA_LEN     7u
+#define PT_VMCS_LEN    7u
+#define PT_MNT_LEN     11u
+#define PT_MWAIT_LEN   10u
+#define PT_PWRE_LEN    4u
+#define PT_PWRX_LEN    7u
+#define PT_BBP_LEN     3u
+#define PT_CFE_LEN     4u
+#define PT_EVD_LEN     11u
+#define PT_TNT64_LEN   8u
+#define PT_EXT_LEN     2u /* PSBEND, OVF, TraceStop, EXSTOP, BEP */
+#define PT_CYC_MAX_LEN 15u
+#define PT_PACKET_MAX  16u
 
 /* IPBytes, Table 33-18. */
-#define PT_IPB_NONE    0u /* out of context */
-#define PT_IPB_UPD16   1u /* last IP[63:16] : payload[15:0] */
-#define PT_IPB_UPD32   2u /* last IP[63:32] : payload[31:0] */
-#define PT_IPB_SEXT48  3u /* payload[47:0], sign-extended */
-#define PT_IPB_UPD48   4u /* last IP[63:48] : payload[47:0] */
-#define PT_IPB_FULL    6u /* payload[63:0] */
+#define PT_IPB_NONE   0u /* out of context */
+#define PT_IPB_UPD16  1u /* last IP[63:16] : payload[15:0] */
+#define PT_IPB_UPD32  2u /* last IP[63:32] : payload[31:0] */
+#define PT_IPB_SEXT48 3u /* payload[47:0], sign-extended */
+#define PT_IPB_UPD48  4u /* last IP[63:48] : payload[47:0] */
+#define PT_IPB_FULL   6u /* payload[63:0] */
 
 /* MODE leaves, Tables 33-26 and 33-27. */
 #define PT_MODE_LEAF_SHR 5

@@ -63,15 +63,15 @@ extern "C" {
 #define VPT_ADDR_CFG_TRACESTOP 2u
 
 /* IA32_RTIT_STATUS, Table 33-7. */
-#define VPT_STATUS_FILTEREN      (1ull << 0)
-#define VPT_STATUS_CONTEXTEN     (1ull << 1)
-#define VPT_STATUS_TRIGGEREN     (1ull << 2)
-#define VPT_STATUS_ERROR         (1ull << 4)
-#define VPT_STATUS_STOPPED       (1ull << 5)
-#define VPT_STATUS_PENDPSB       (1ull << 6)
-#define VPT_STATUS_PENDTOPAPMI   (1ull << 7)
-#define VPT_STATUS_BYTECNT_SHR   32
-#define VPT_STATUS_BYTECNT_MASK  (0x1ffffull << VPT_STATUS_BYTECNT_SHR)
+#define VPT_STATUS_FILTEREN     (1ull << 0)
+#define VPT_STATUS_CONTEXTEN    (1ull << 1)
+#define VPT_STATUS_TRIGGEREN    (1ull << 2)
+#define VPT_STATUS_ERROR        (1ull << 4)
+#define VPT_STATUS_STOPPED      (1ull << 5)
+#define VPT_STATUS_PENDPSB      (1ull << 6)
+#define VPT_STATUS_PENDTOPAPMI  (1ull << 7)
+#define VPT_STATUS_BYTECNT_SHR  32
+#define VPT_STATUS_BYTECNT_MASK (0x1ffffull << VPT_STATUS_BYTECNT_SHR)
 
 /* ToPA table entry, Table 33-3. */
 #define VPT_TOPA_END      (1ull << 0)
@@ -92,11 +92,11 @@ extern "C" {
 #define VPT_CAP_EVENT     (1u << 7)
 #define VPT_CAP_DISTNT    (1u << 8)
 /* CPUID.14H.0:ECX */
-#define VPT_CAP_TOPA      (1u << 0)
-#define VPT_CAP_MENTRY    (1u << 1)
-#define VPT_CAP_SNGLRGN   (1u << 2)
-#define VPT_CAP_FABRIC    (1u << 3)
-#define VPT_CAP_LIP       (1u << 31)
+#define VPT_CAP_TOPA    (1u << 0)
+#define VPT_CAP_MENTRY  (1u << 1)
+#define VPT_CAP_SNGLRGN (1u << 2)
+#define VPT_CAP_FABRIC  (1u << 3)
+#define VPT_CAP_LIP     (1u << 31)
 
 #define VPT_MAX_RANGES 4
 
@@ -105,13 +105,13 @@ extern "C" {
  * specification leaves to an implementation. Every check of the model derives from this.
  */
 struct vpt_caps {
-    uint32_t leaf14_0_ebx; /* VPT_CAP_CR3FILTER .. VPT_CAP_DISTNT */
-    uint32_t leaf14_0_ecx; /* VPT_CAP_TOPA .. VPT_CAP_LIP */
-    uint32_t leaf14_1_eax; /* RANGECNT and the bitmap of MTC periods */
-    uint32_t leaf14_1_ebx; /* bitmaps of cycle thresholds and PSB periods */
-    uint32_t tsc_den;      /* CPUID.15H:EAX; 0: the leaf is not enumerated */
-    uint32_t tsc_num;      /* CPUID.15H:EBX */
-    uint32_t crystal_hz;   /* CPUID.15H:ECX */
+    uint32_t leaf14_0_ebx;         /* VPT_CAP_CR3FILTER .. VPT_CAP_DISTNT */
+    uint32_t leaf14_0_ecx;         /* VPT_CAP_TOPA .. VPT_CAP_LIP */
+    uint32_t leaf14_1_eax;         /* RANGECNT and the bitmap of MTC periods */
+    uint32_t leaf14_1_ebx;         /* bitmaps of cycle thresholds and PSB periods */
+    uint32_t tsc_den;              /* CPUID.15H:EAX; 0: the leaf is not enumerated */
+    uint32_t tsc_num;              /* CPUID.15H:EBX */
+    uint32_t crystal_hz;           /* CPUID.15H:ECX */
     uint32_t topa_pmi_early_bytes; /* single-entry ToPA: PMI so many bytes before the end */
     uint8_t maxphyaddr;            /* physical-address width, CPUID.80000008H:EAX[7:0] */
     uint8_t linear_bits;           /* 32, 48 or 57 */
@@ -179,10 +179,10 @@ struct vpt_span {
 
 /* Clocks, read together at one instant (33.8.3.1). */
 struct vpt_clocks {
-    uint64_t tsc;      /* as RDTSC gives it to what runs now */
-    uint64_t art;      /* core crystal clock (always running timer) */
-    uint16_t fast;     /* TSC ticks since the last crystal edge (TMA.FastCounter), 9 bits */
-    uint64_t cycles;   /* core clock cycles */
+    uint64_t tsc;    /* as RDTSC gives it to what runs now */
+    uint64_t art;    /* core crystal clock (always running timer) */
+    uint16_t fast;   /* TSC ticks since the last crystal edge (TMA.FastCounter), 9 bits */
+    uint64_t cycles; /* core clock cycles */
 };
 
 struct vpt_ops {
@@ -201,7 +201,8 @@ struct vpt_ops {
     void (*clocks)(void *owner, struct vpt_clocks *clocks);
 };
 
-/* Derives art and fast from a TSC and CPUID.15H (33.8.3.1); cycles = tsc. Both 0 without leaf 15H. */
+/* Derives art and fast from a TSC and CPUID.15H (33.8.3.1); cycles = tsc. Both 0 without leaf 15H.
+ */
 void vpt_clocks_from_tsc(const struct vpt_caps *caps, uint64_t tsc, struct vpt_clocks *clocks);
 
 /* ---- The logical processor ---------------------------------------------------------------- */
@@ -211,18 +212,18 @@ enum vpt_exec_mode { VPT_EXEC_16, VPT_EXEC_32, VPT_EXEC_64 };
 /* The processor state that decides what is traced and what packets say (33.2.5, 33.2.6.3). */
 struct vpt_context {
     uint64_t cr3;
-    uint64_t cs_base;   /* for processors whose IP payloads are RIPs (33.3.1.1); 0 in 64-bit mode */
-    uint8_t cpl;        /* 0 in real mode, 3 in virtual-8086 mode */
-    uint8_t exec_mode;  /* enum vpt_exec_mode: CS.L & LMA, CS.D */
-    bool pae;           /* PAE paging: CR3[11:5] counts */
-    bool interrupts;    /* RFLAGS.IF */
-    bool enclave;       /* inside a production enclave (33.2.9.5) */
+    uint64_t cs_base;  /* for processors whose IP payloads are RIPs (33.3.1.1); 0 in 64-bit mode */
+    uint8_t cpl;       /* 0 in real mode, 3 in virtual-8086 mode */
+    uint8_t exec_mode; /* enum vpt_exec_mode: CS.L & LMA, CS.D */
+    bool pae;          /* PAE paging: CR3[11:5] counts */
+    bool interrupts;   /* RFLAGS.IF */
+    bool enclave;      /* inside a production enclave (33.2.9.5) */
 };
 
-#define VPT_RET_STACK    64
-#define VPT_BUFFER_BYTES 1024
+#define VPT_RET_STACK     64
+#define VPT_BUFFER_BYTES  1024
 #define VPT_DEFERRED_TIPS 16
-#define VPT_MODE_UNSENT  0xffu
+#define VPT_MODE_UNSENT   0xffu
 
 /* How the inline event functions take a branch; recomputed whenever an enable changes. */
 enum vpt_path {
@@ -254,22 +255,22 @@ struct vpt_cpu {
 
     /* Packet state. */
     struct vpt_context ctx;
-    uint64_t last_ip;       /* 33.4.2.2, IP compression */
-    uint8_t mode_sent;      /* payload of the last MODE.Exec, VPT_MODE_UNSENT if none counts */
-    uint8_t core_ratio;     /* CBR */
-    bool ranges;            /* some ADDRn_CFG is in use */
-    bool timing;            /* MTCEn or CYCEn */
-    bool ip_full;           /* the next IP must not be compressed */
-    bool overflow;          /* internal buffer overflow in progress (33.3.8) */
-    bool boundary_due;      /* a PSB+ waits for an event that knows the next instruction */
+    uint64_t last_ip;   /* 33.4.2.2, IP compression */
+    uint8_t mode_sent;  /* payload of the last MODE.Exec, VPT_MODE_UNSENT if none counts */
+    uint8_t core_ratio; /* CBR */
+    bool ranges;        /* some ADDRn_CFG is in use */
+    bool timing;        /* MTCEn or CYCEn */
+    bool ip_full;       /* the next IP must not be compressed */
+    bool overflow;      /* internal buffer overflow in progress (33.3.8) */
+    bool boundary_due;  /* a PSB+ waits for an event that knows the next instruction */
     uint32_t bytes_since_psb;
     uint32_t psb_period_bytes;
     uint64_t overflow_count;
 
     /* Timing. */
-    struct vpt_clocks now;  /* as read at the start of the current event */
-    uint64_t cyc_base;      /* core cycle of the last CYC */
-    uint64_t mtc_count;     /* ART >> MTCFreq of the last MTC */
+    struct vpt_clocks now; /* as read at the start of the current event */
+    uint64_t cyc_base;     /* core cycle of the last CYC */
+    uint64_t mtc_count;    /* ART >> MTCFreq of the last MTC */
 
     /* Deferred TIPs (33.4.2.3). */
     uint8_t deferred_count;

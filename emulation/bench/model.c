@@ -56,8 +56,7 @@ static void start(struct vpt_cpu *cpu, const char *profile, uint64_t ctl, bool t
     }
 }
 
-/* ---- Cases --------------------------------------------------------------------------------------
- */
+/* ---- Cases ---------------------------------------------------------------------------------- */
 
 static void taken(struct vpt_cpu *cpu, uint32_t events)
 {
@@ -179,8 +178,7 @@ static struct bench benches[] = {
 };
 #define BENCHES (sizeof(benches) / sizeof(benches[0]))
 
-/* ---- Measuring ----------------------------------------------------------------------------------
- */
+/* ---- Measuring ------------------------------------------------------------------------------ */
 
 static double now_ns(void)
 {

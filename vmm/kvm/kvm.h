@@ -195,6 +195,7 @@ bool memops_touch(struct vmm *vmm, const struct memops *ops, uint64_t address, u
 /* ---- watch.c: exceptions that nobody foresaw ---- */
 
 struct watch {
+    uint64_t ip;
     unsigned count;
     struct watched {
         uint64_t address;

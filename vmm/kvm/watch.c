@@ -46,6 +46,7 @@ static void add(struct vmm *vmm, struct watch *watch, unsigned vector)
 
 void watch_begin(struct vmm *vmm, bool debug, unsigned other_vector, struct watch *watch)
 {
+    watch->ip = vmm_regs(vmm)->rip;
     watch->count = 0;
     if (other_vector == VECTOR_XM && (vmm_sregs(vmm)->cr0 & (CR0_EM | CR0_TS)))
         other_vector = VECTOR_NM;
@@ -56,24 +57,26 @@ void watch_begin(struct vmm *vmm, bool debug, unsigned other_vector, struct watc
 }
 
 /*
- * Whether RSP points at the frame of this exception: the step has left RFLAGS.TF in it, which no
- * other frame has. It is taken out; the guest must not see it.
+ * Whether RSP points at the frame of this exception, raised by the instruction that was stepped.
+ * The step may have left RFLAGS.TF in the frame: it is taken out, the guest must not see it.
  */
-static bool clean_frame(struct vmm *vmm, unsigned vector)
+static bool clean_frame(struct vmm *vmm, const struct watch *watch, unsigned vector)
 {
-    const uint64_t slot = vmm_regs(vmm)->rsp + 16 + (has_error_code(vector) ? 8 : 0);
-    uint64_t flags;
+    const uint64_t at = vmm_regs(vmm)->rsp + (has_error_code(vector) ? 8 : 0);
+    uint64_t frame[3]; /* RIP, CS, RFLAGS */
 
-    if (!linear_read(vmm, slot, &flags, sizeof(flags)) || !(flags & RFLAGS_TF))
+    if (!linear_read(vmm, at, frame, sizeof(frame)) ||
+        (frame[0] != watch->ip && vector != VECTOR_DB))
         return false;
-    flags &= ~RFLAGS_TF;
-    return linear_write(vmm, slot, &flags, sizeof(flags));
+    frame[2] &= ~RFLAGS_TF;
+    return linear_write(vmm, at, frame, sizeof(frame));
 }
 
 int watch_end(struct vmm *vmm, const struct watch *watch)
 {
     struct kvm_regs *regs = vmm_regs(vmm);
     const bool stopped = vmm->run->exit_reason == KVM_EXIT_IO;
+    const bool stepped = vmm->run->exit_reason == KVM_EXIT_DEBUG;
     int vector = -1;
 
     /* Backwards: vectors may share a handler. */
@@ -82,7 +85,8 @@ int watch_end(struct vmm *vmm, const struct watch *watch)
 
         *watched->byte = watched->saved;
         /* Behind the OUT, at it, or before it if a kick came in between. */
-        if (vector < 0 && regs->rip - watched->address <= 1 && clean_frame(vmm, watched->vector)) {
+        if (vector < 0 && !stepped && regs->rip - watched->address <= 1 &&
+            clean_frame(vmm, watch, watched->vector)) {
             vector = watched->vector;
             if (stopped)
                 machine_complete(vmm);

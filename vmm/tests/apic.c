@@ -121,6 +121,82 @@ static void test_rebase(void)
     CU_ASSERT_EQUAL(apic_pending(&apic), 0x40);
 }
 
+static void test_rebase_corners(void)
+{
+    struct apic apic = fresh();
+
+    apic_rebase(&apic, 5000, 7); /* not armed */
+    apic_tick(&apic, UINT64_MAX);
+    CU_ASSERT_EQUAL(apic_pending(&apic), -1);
+
+    apic_write(&apic, TIMER_DIV, DIVIDE_BY_1, 0);
+    apic_write(&apic, LVT_TIMER, PERIODIC | 0x40, 0);
+    apic_write(&apic, TIMER_INIT, 100, 0);
+    apic_rebase(&apic, 500, 0); /* due already: at once, and then each period */
+    apic_tick(&apic, 1);
+    CU_ASSERT_EQUAL(apic_pending(&apic), 0x40);
+    apic_accept(&apic, 0x40);
+    apic_write(&apic, EOI, 0, 1);
+    apic_tick(&apic, 100);
+    CU_ASSERT_EQUAL(apic_pending(&apic), -1);
+    apic_tick(&apic, 101);
+    CU_ASSERT_EQUAL(apic_pending(&apic), 0x40);
+}
+
+/* The longest the timer can be set to is not cut to 32 bits. */
+static void test_long_timer(void)
+{
+    struct apic apic = fresh();
+    const uint64_t ticks = UINT32_MAX * 128ull;
+
+    apic_write(&apic, TIMER_DIV, 0xa, 0); /* by 128 */
+    apic_write(&apic, LVT_TIMER, 0x40, 0);
+    apic_write(&apic, TIMER_INIT, UINT32_MAX, 0);
+    CU_ASSERT_EQUAL(apic_read(&apic, TIMER_NOW, 0), UINT32_MAX);
+    apic_tick(&apic, ticks - 1);
+    CU_ASSERT_EQUAL(apic_pending(&apic), -1);
+    apic_tick(&apic, ticks);
+    CU_ASSERT_EQUAL(apic_pending(&apic), 0x40);
+}
+
+static void test_self_ipi(void)
+{
+    struct apic apic = fresh();
+
+    apic_write(&apic, EOI, 0, 0); /* nothing is in service */
+    apic_write(&apic, ICR, 0x40, 0);
+    CU_ASSERT_EQUAL(apic_pending(&apic), -1); /* no shorthand */
+    apic_write(&apic, ICR, 3u << 18 | 0x40, 0);
+    CU_ASSERT_EQUAL(apic_pending(&apic), -1); /* all but self */
+    apic_write(&apic, ICR, TO_SELF | 0x0f, 0);
+    CU_ASSERT_EQUAL(apic_pending(&apic), -1); /* an illegal vector */
+    apic_write(&apic, ICR, 2u << 18 | 0x40, 0);
+    CU_ASSERT_EQUAL(apic_pending(&apic), 0x40); /* all */
+    apic_accept(&apic, 0x40);
+    apic_write(&apic, EOI, 0, 0);
+    apic_write(&apic, ICR, TO_SELF | 0xff, 0);
+    apic_write(&apic, TPR, 0xff, 0);
+    CU_ASSERT_EQUAL(apic_pending(&apic), -1); /* above every vector */
+    apic_write(&apic, TPR, 0xef, 0);
+    CU_ASSERT_EQUAL(apic_pending(&apic), 0xff);
+}
+
+static void test_read_only_registers(void)
+{
+    struct apic apic = fresh();
+    static const uint32_t offsets[] = {0x30, ISR, 0x180, IRR, IRR + 0x70, TIMER_NOW, 0x3f0};
+
+    for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+        const uint32_t before = apic_read(&apic, offsets[i], 0);
+
+        apic_write(&apic, offsets[i], ~before, 0);
+        CU_ASSERT_EQUAL(apic_read(&apic, offsets[i], 0), before);
+    }
+    CU_ASSERT_EQUAL(apic_read(&apic, 0x81, 0), 0); /* not on a boundary */
+    CU_ASSERT_EQUAL(apic_read(&apic, 0x400, 0), 0);
+    CU_ASSERT_EQUAL(apic_read(&apic, UINT32_MAX, 0), 0);
+}
+
 static void test_priorities(void)
 {
     struct apic apic = fresh();
@@ -212,6 +288,10 @@ void add_apic_suite(void)
     CU_add_test(suite, "periodic timer", test_periodic_and_divider);
     CU_add_test(suite, "every divider", test_every_divider);
     CU_add_test(suite, "a clock that changes", test_rebase);
+    CU_add_test(suite, "a clock that changes: corners", test_rebase_corners);
+    CU_add_test(suite, "the longest timer", test_long_timer);
+    CU_add_test(suite, "interrupt to itself", test_self_ipi);
+    CU_add_test(suite, "read-only registers", test_read_only_registers);
     CU_add_test(suite, "priorities", test_priorities);
     CU_add_test(suite, "PMI", test_pmi);
     CU_add_test(suite, "NMI to itself", test_self_nmi);

@@ -75,6 +75,7 @@ int main(void)
     add_record_suite();
     add_transfer_suite();
     add_walk_suite();
+    add_watch_suite();
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
     failed = CU_get_number_of_failures();

@@ -51,6 +51,38 @@ static const struct fault_case fault_cases[] = {
      .address = HOLE,
      .error = 4},
     {"lea rcx, [rax]", {0x48, 0x8d, 0x08}, .rax = HOLE, .address = NOFAULT},
+    {"mov [rax], rcx: over the edge into it",
+     {0x48, 0x89, 0x08},
+     .rax = READONLY - 1,
+     .address = READONLY,
+     .error = 7},
+    {"mov rcx, [rax]: up to the edge", {0x48, 0x8b, 0x08}, .rax = HOLE - 8, .address = NOFAULT},
+    {"movups xmm0, [rax]: over the edge",
+     {0x0f, 0x10, 0x00},
+     .rax = HOLE - 15,
+     .address = HOLE,
+     .error = 4},
+    {"rep movsb, RCX 0, source and target good",
+     {0xf3, 0xa4},
+     .rsi = GOOD,
+     .rdi = GOOD,
+     .address = NOFAULT},
+    {"push [rax]: the source", {0xff, 0x30}, .rax = HOLE, .address = HOLE, .error = 4},
+    {"push [rax]: the stack",
+     {0xff, 0x30},
+     .rax = GOOD,
+     .rsp = HOLE + 8,
+     .address = HOLE,
+     .error = 6},
+    {"pushfq", {0x9c}, .rsp = HOLE + 8, .address = HOLE, .error = 6},
+    {"call [rax]", {0xff, 0x10}, .rax = GOOD, .rsp = HOLE + 8, .address = HOLE, .error = 6},
+    {"leave: by RBP, not RSP", {0xc9}, .rsp = HOLE, .address = NOFAULT},
+    {"invlpg [rax]", {0x0f, 0x01, 0x38}, .rax = HOLE, .address = NOFAULT},
+    {"fxsave [rax]: over the edge",
+     {0x0f, 0xae, 0x00},
+     .rax = HOLE - 0x1f0,
+     .address = HOLE,
+     .error = 6},
     {"nop [rax]", {0x0f, 0x1f, 0x00}, .rax = HOLE, .address = NOFAULT},
     {"prefetcht0 [rax]", {0x0f, 0x18, 0x08}, .rax = HOLE, .address = NOFAULT},
     {"push rax", {0x50}, .rsp = HOLE + 0x1000, .address = HOLE + 0xff8, .error = 6},
@@ -98,6 +130,7 @@ static void test_faults(void)
         regs->rdi = row->rdi;
         regs->rsp = row->rsp ? row->rsp : 0x8000;
         regs->rip = 0x20000;
+        regs->rbp = GOOD;
         CU_ASSERT_TRUE_FATAL(memops_decode(row->code, sizeof(row->code), &ops));
         fault = predict_page_fault(&fake->vmm, &ops, &address, &error);
         if (fault != (row->address != NOFAULT) ||
@@ -151,6 +184,95 @@ static void test_segments(void)
     fake_free(fake);
 }
 
+/* What an instruction touches, next to 8 bytes at GOOD. */
+static void test_touches(void)
+{
+    static const struct {
+        uint8_t code[4];
+        int rax, rsp; /* from GOOD */
+        bool touches;
+    } cases[] = {
+        {{0x48, 0x8b, 0x08}, 0, 0x100, true},   /* mov rcx, [rax] */
+        {{0x48, 0x8b, 0x08}, -8, 0x100, false}, /* just below */
+        {{0x48, 0x8b, 0x08}, -7, 0x100, true},  /* one byte of it */
+        {{0x48, 0x8b, 0x08}, 7, 0x100, true},   /* its last byte */
+        {{0x48, 0x8b, 0x08}, 8, 0x100, false},  /* just above */
+        {{0x8a, 0x08}, 3, 0x100, true},         /* mov cl, [rax] */
+        {{0x50}, 0, 8, true},                   /* push rax */
+        {{0x50}, 0, 0, false},                  /* below */
+        {{0x50}, 0, 16, false},                 /* above */
+        {{0x48, 0x8d, 0x08}, 0, 0, false},      /* lea rcx, [rax] */
+        {{0x90}, 0, 0, false},
+    };
+    struct fake *fake = fake_new();
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct memops ops;
+
+        vmm_regs(&fake->vmm)->rax = GOOD + (uint64_t)(int64_t)cases[i].rax;
+        vmm_regs(&fake->vmm)->rsp = GOOD + (uint64_t)(int64_t)cases[i].rsp;
+        CU_ASSERT_TRUE_FATAL(memops_decode(cases[i].code, sizeof(cases[i].code), &ops));
+        if (memops_touch(&fake->vmm, &ops, GOOD, 8) != cases[i].touches) {
+            CU_FAIL("touches");
+            printf("\n    case %zu", i);
+        }
+    }
+    fake_free(fake);
+}
+
+static void test_other_vectors(void)
+{
+    static const struct {
+        uint8_t code[4], vector;
+    } cases[] = {
+        {{0x48, 0xf7, 0xf1}, 0},  /* div rcx */
+        {{0xf7, 0xf9}, 0},        /* idiv ecx */
+        {{0xd8, 0xc1}, 16},       /* fadd st, st(1) */
+        {{0x0f, 0x58, 0xc1}, 19}, /* addps xmm0, xmm1 */
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct memops ops;
+
+        CU_ASSERT_TRUE_FATAL(memops_decode(cases[i].code, sizeof(cases[i].code), &ops));
+        CU_ASSERT_EQUAL(ops.other_vector, cases[i].vector);
+    }
+}
+
+/* Whatever the bytes: a value, and operands that the rest of the program can use. */
+static void test_random_bytes(void)
+{
+    uint64_t random = 0x243f6a8885a308d3ull;
+    struct fake *fake = fake_new();
+
+    fake_identity_map(fake, ALL);
+    for (unsigned i = 0; i < 50000; i++) {
+        uint8_t code[16];
+        struct memops ops;
+        uint64_t address;
+        uint32_t error;
+
+        for (size_t j = 0; j < sizeof(code); j++) {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            code[j] = (uint8_t)(random >> 32);
+        }
+        vmm_regs(&fake->vmm)->rax = random;
+        if (!memops_decode(code, i % 16, &ops))
+            continue;
+        CU_ASSERT_FATAL(ops.count <= MAX_MEMOPS);
+        for (unsigned j = 0; j < ops.count; j++) {
+            CU_ASSERT(ops.op[j].size_bytes > 0 && (ops.op[j].read || ops.op[j].write));
+            CU_ASSERT(ops.op[j].base >= MEMOP_RIP && ops.op[j].base < 32);
+            CU_ASSERT(ops.op[j].index >= MEMOP_NONE && ops.op[j].index < 32);
+        }
+        (void)predict_page_fault(&fake->vmm, &ops, &address, &error);
+        (void)memops_touch(&fake->vmm, &ops, random, 8);
+    }
+    fake_free(fake);
+}
+
 static void test_not_instructions(void)
 {
     static const uint8_t cut[] = {0x48}, bad[] = {0x06, 0x06};
@@ -168,5 +290,8 @@ void add_predict_suite(void)
     CU_add_test(suite, "operands", test_faults);
     CU_add_test(suite, "relative to RIP", test_rip_relative);
     CU_add_test(suite, "FS and GS", test_segments);
+    CU_add_test(suite, "memory that is touched", test_touches);
+    CU_add_test(suite, "other exceptions", test_other_vectors);
+    CU_add_test(suite, "random bytes", test_random_bytes);
     CU_add_test(suite, "bytes that are no instruction", test_not_instructions);
 }

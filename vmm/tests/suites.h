@@ -34,5 +34,6 @@ void add_predict_suite(void);
 void add_record_suite(void);
 void add_transfer_suite(void);
 void add_walk_suite(void);
+void add_watch_suite(void);
 
 #endif

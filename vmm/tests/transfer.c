@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Unit tests of the transfers that the VMM carries out itself: interrupts, IRET, SYSCALL, SYSRET.
- */
+/* Unit tests of the transfers that the VMM carries out: interrupts, IRET, STI, SYSCALL, SYSRET. */
 #include "suites.h"
 
 #include <CUnit/CUnit.h>
-#include <string.h>
+#include <stdio.h>
 
 #define ALL 7ull
 
@@ -139,6 +138,159 @@ static void test_bad_gates(void)
     fake_free(fake);
 }
 
+static uint64_t gate(unsigned selector, unsigned type)
+{
+    return (HANDLER & 0xffff) | (uint64_t)selector << 16 | (0x80ull | type) << 40 |
+           (HANDLER >> 16 & 0xffff) << 48;
+}
+
+/* What stands in the IDT for vector 40H, and what stands in the GDT for its selector. */
+static const struct {
+    const char *what;
+    uint64_t gate, descriptor;
+} bad_gates[] = {
+    {"not present", 0x0e0000100000ull, 0},
+    {"nothing", 0, 0},
+    {"task gate", 5, 0},
+    {"call gate of 64-bit mode", 0xc, 0},
+    {"code segment that is not present", 0xe, 0x00af1b000000ffffull},
+    {"32-bit code segment", 0xe, 0x00cf9b000000ffffull},
+    {"system descriptor", 0xe, 0x00af8b000000ffffull},
+};
+
+static void test_bad_kinds_of_gates(void)
+{
+    for (size_t i = 0; i < sizeof(bad_gates) / sizeof(bad_gates[0]); i++) {
+        struct fake *fake = set_up(0);
+        const uint64_t entry = bad_gates[i].gate;
+
+        fake_put(fake, IDT + 16 * 0x40, entry < 16 ? gate(KERNEL_CS, (unsigned)entry) : entry);
+        if (bad_gates[i].descriptor)
+            fake_put(fake, GDT + KERNEL_CS, bad_gates[i].descriptor);
+        if (deliver(&fake->vmm, 0x40, -1, false) >= 0) {
+            CU_FAIL("bad gate");
+            printf("\n    %s", bad_gates[i].what);
+        }
+        CU_ASSERT_EQUAL(vmm_regs(&fake->vmm)->rip, 0x401000);
+        CU_ASSERT_EQUAL(vmm_regs(&fake->vmm)->rsp, 0x8008);
+        CU_ASSERT_EQUAL(vmm_cpl(&fake->vmm), 0);
+        fake_free(fake);
+    }
+}
+
+static void test_bad_selectors(void)
+{
+    /* Null, beyond the GDT, in an LDT. */
+    static const unsigned selectors[] = {0, 3, 0x28, 0xfff8, KERNEL_CS | 4};
+
+    for (size_t i = 0; i < sizeof(selectors) / sizeof(selectors[0]); i++) {
+        struct fake *fake = set_up(0);
+
+        fake_put(fake, IDT + 16 * 0x40, gate(selectors[i], 0xe));
+        CU_ASSERT_TRUE(deliver(&fake->vmm, 0x40, -1, false) < 0);
+        fake_free(fake);
+    }
+}
+
+/* Interrupt, handler, IRET: the registers are what they were. */
+static void test_there_and_back(void)
+{
+    static const struct {
+        unsigned cpl, vector;
+        int64_t error_code;
+    } cases[] = {{0, 0x40, -1}, {3, 0x40, -1}, {0, 13, 0}, {3, 13, 0xffffffff}, {3, 2, -1}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct fake *fake = set_up(cases[i].cpl);
+        struct kvm_regs *regs = vmm_regs(&fake->vmm);
+        const struct kvm_regs before = *regs;
+        const uint16_t cs = vmm_sregs(&fake->vmm)->cs.selector;
+        const uint16_t ss = vmm_sregs(&fake->vmm)->ss.selector;
+
+        CU_ASSERT_EQUAL_FATAL(deliver(&fake->vmm, cases[i].vector, cases[i].error_code, false), 0);
+        CU_ASSERT_EQUAL(vmm_cpl(&fake->vmm), 0);
+        if (cases[i].error_code >= 0) {
+            CU_ASSERT_EQUAL(fake_get(fake, regs->rsp), (uint64_t)cases[i].error_code);
+            regs->rsp += 8;
+        }
+        CU_ASSERT_EQUAL_FATAL(do_iret(&fake->vmm), 0);
+        CU_ASSERT_EQUAL(regs->rip, before.rip);
+        CU_ASSERT_EQUAL(regs->rsp, before.rsp);
+        CU_ASSERT_EQUAL(regs->rflags, before.rflags & ~TF);
+        CU_ASSERT_EQUAL(vmm_sregs(&fake->vmm)->cs.selector, cs);
+        CU_ASSERT_EQUAL(vmm_sregs(&fake->vmm)->ss.selector, ss);
+        CU_ASSERT_EQUAL(vmm_cpl(&fake->vmm), cases[i].cpl);
+        fake_free(fake);
+    }
+}
+
+static void test_bad_iret(void)
+{
+    static const uint64_t bad_cs[] = {0, 3, 0x28 | 3, USER_CS | 4 | 3, 0xfff8 | 3};
+    static const uint64_t bad_ss[] = {0x28 | 3, USER_SS | 4 | 3};
+    struct fake *fake = set_up(0);
+
+    for (size_t i = 0; i < sizeof(bad_cs) / sizeof(bad_cs[0]); i++) {
+        fake_put(fake, 0x7008, bad_cs[i]);
+        fake_put(fake, 0x7020, USER_SS | 3);
+        vmm_regs(&fake->vmm)->rsp = 0x7000;
+        CU_ASSERT_TRUE(do_iret(&fake->vmm) < 0);
+    }
+    for (size_t i = 0; i < sizeof(bad_ss) / sizeof(bad_ss[0]); i++) {
+        fake_put(fake, 0x7008, USER_CS | 3);
+        fake_put(fake, 0x7020, bad_ss[i]);
+        vmm_regs(&fake->vmm)->rsp = 0x7000;
+        CU_ASSERT_TRUE(do_iret(&fake->vmm) < 0);
+    }
+    vmm_regs(&fake->vmm)->rsp = FAKE_RAM_BYTES - 16; /* half a frame */
+    CU_ASSERT_TRUE(do_iret(&fake->vmm) < 0);
+    CU_ASSERT_EQUAL(vmm_regs(&fake->vmm)->rip, 0x401000);
+    CU_ASSERT_EQUAL(vmm_cpl(&fake->vmm), 0);
+    fake_free(fake);
+}
+
+static void test_sti(void)
+{
+    struct fake *fake = set_up(0);
+    struct kvm_regs *regs = vmm_regs(&fake->vmm);
+
+    regs->rflags = 2;
+    CU_ASSERT_TRUE(do_sti(&fake->vmm, 0x401001));
+    CU_ASSERT_EQUAL(regs->rip, 0x401001);
+    CU_ASSERT_EQUAL(regs->rflags, 2 | IF);
+    CU_ASSERT_NOT_EQUAL(vmm_events(&fake->vmm)->interrupt.shadow, 0);
+    vmm_events(&fake->vmm)->interrupt.shadow = 0;
+    CU_ASSERT_TRUE(do_sti(&fake->vmm, 0x401002)); /* IF is 1 already: no shadow */
+    CU_ASSERT_EQUAL(vmm_events(&fake->vmm)->interrupt.shadow, 0);
+    fake_free(fake);
+
+    fake = set_up(3);
+    CU_ASSERT_FALSE(do_sti(&fake->vmm, 0x401001)); /* IOPL 0 */
+    CU_ASSERT_EQUAL(vmm_regs(&fake->vmm)->rip, 0x401000);
+    vmm_regs(&fake->vmm)->rflags |= IOPL;
+    CU_ASSERT_TRUE(do_sti(&fake->vmm, 0x401001));
+    fake_free(fake);
+}
+
+static void test_handlers(void)
+{
+    struct fake *fake = set_up(0);
+    uint64_t handler = 0;
+
+    CU_ASSERT_TRUE(idt_handler(&fake->vmm, 13, &handler));
+    CU_ASSERT_EQUAL(handler, HANDLER);
+    CU_ASSERT_FALSE(idt_handler(&fake->vmm, 0, &handler));    /* not present */
+    CU_ASSERT_FALSE(idt_handler(&fake->vmm, 0x41, &handler)); /* beyond the limit */
+    vmm_sregs(&fake->vmm)->idt.limit = 13 * 16 + 14;          /* the last byte is missing */
+    CU_ASSERT_FALSE(idt_handler(&fake->vmm, 13, &handler));
+    vmm_sregs(&fake->vmm)->idt.limit = 13 * 16 + 15;
+    CU_ASSERT_TRUE(idt_handler(&fake->vmm, 13, &handler));
+    vmm_sregs(&fake->vmm)->idt.base = FAKE_RAM_BYTES - 13 * 16 - 8; /* half of it is mapped */
+    CU_ASSERT_FALSE(idt_handler(&fake->vmm, 13, &handler));
+    CU_ASSERT_TRUE(deliver(&fake->vmm, 13, 0, false) < 0);
+    fake_free(fake);
+}
+
 static void test_iret(void)
 {
     struct fake *fake = set_up(0);
@@ -204,6 +356,12 @@ void add_transfer_suite(void)
     CU_add_test(suite, "NMI by IST, and IRET from it", test_nmi);
     CU_add_test(suite, "gates of software interrupts", test_software_gates);
     CU_add_test(suite, "bad gates and stacks", test_bad_gates);
+    CU_add_test(suite, "bad kinds of gates", test_bad_kinds_of_gates);
+    CU_add_test(suite, "bad selectors", test_bad_selectors);
+    CU_add_test(suite, "handlers", test_handlers);
+    CU_add_test(suite, "there and back", test_there_and_back);
     CU_add_test(suite, "IRET", test_iret);
+    CU_add_test(suite, "bad frames of IRET", test_bad_iret);
+    CU_add_test(suite, "STI", test_sti);
     CU_add_test(suite, "SYSCALL and SYSRET", test_syscall_and_sysret);
 }

@@ -95,6 +95,84 @@ static void test_upper_levels_restrict(void)
     fake_free(fake);
 }
 
+/* At each level: an entry that is not present, and one that leads outside memory. */
+static void test_missing_tables(void)
+{
+    static const uint64_t entries[] = {0x1000, 0x2000, 0x3000, 0x4000 + PAGE / PAGE_BYTES * 8};
+    static const uint64_t outside[] = {FAKE_RAM_BYTES, 0xfee00000ull, 0x000ffffffffff000ull};
+
+    for (size_t i = 0; i < 4; i++) {
+        struct fake *fake = fake_new();
+        uint64_t gpa = 0;
+        uint32_t error = 0;
+
+        fake_identity_map(fake, ALL);
+        for (size_t j = 0; j < 3; j++) {
+            fake_put(fake, entries[i], outside[j] | ALL);
+            /* What is mapped there is not the walk's concern; a table is. */
+            CU_ASSERT_EQUAL(walk(&fake->vmm, PAGE, WALK_READ, 0, &gpa, &error), i == 3);
+        }
+        CU_ASSERT_EQUAL(gpa, i == 3 ? outside[2] : 0);
+        fake_put(fake, entries[i], outside[0] | W | U); /* not present */
+        CU_ASSERT_FALSE(walk(&fake->vmm, PAGE, WALK_READ, 0, &gpa, &error));
+        CU_ASSERT_EQUAL(error, 0);
+        CU_ASSERT_FALSE(walk(&fake->vmm, PAGE, WALK_WRITE, 3, &gpa, &error));
+        CU_ASSERT_EQUAL(error, 6);
+        CU_ASSERT_FALSE(walk(&fake->vmm, PAGE, WALK_FETCH, 3, &gpa, &error));
+        CU_ASSERT_EQUAL(error, 20);
+        fake_free(fake);
+    }
+}
+
+/* The top level maps itself: the walk ends after four levels, at the top level as a page. */
+static void test_table_maps_itself(void)
+{
+    struct fake *fake = fake_new();
+    const uint64_t slot = 0x1ed;
+    const uint64_t self = 0xffffull << 48 | slot << 39 | slot << 30 | slot << 21 | slot << 12;
+    uint64_t gpa = 0, value = 0;
+    uint32_t error;
+
+    fake_identity_map(fake, ALL);
+    fake_put(fake, 0x1000 + 8 * slot, 0x1000 | ALL);
+    CU_ASSERT_TRUE(walk(&fake->vmm, self + 8 * slot, WALK_READ, 0, &gpa, &error));
+    CU_ASSERT_EQUAL(gpa, 0x1000 + 8 * slot);
+    CU_ASSERT_TRUE(linear_read(&fake->vmm, self + 8 * slot, &value, sizeof(value)));
+    CU_ASSERT_EQUAL(value, 0x1000 | ALL);
+    /* Overwritten through itself: the next access is gone. */
+    value = 0;
+    CU_ASSERT_TRUE(linear_write(&fake->vmm, self + 8 * slot, &value, sizeof(value)));
+    CU_ASSERT_FALSE(linear_read(&fake->vmm, self + 8 * slot, &value, sizeof(value)));
+    fake_free(fake);
+}
+
+/* Rights of large pages, and the bits of CR3 that are no address. */
+static void test_rights_of_large_pages(void)
+{
+    struct fake *fake = fake_new();
+    uint64_t gpa = 0;
+    uint32_t error = 0;
+
+    fake_put(fake, 0x1000, 0x2000 | ALL);
+    fake_put(fake, 0x2000, 0x3000 | ALL);
+    fake_put(fake, 0x2008, P | PS | NX);     /* 1 GiB: supervisor, read-only, not executable */
+    fake_put(fake, 0x3000, P | U | PS | NX); /* 2 MiB: read-only, not executable */
+    vmm_sregs(&fake->vmm)->cr3 = 0x8000000000001fffull;
+    CU_ASSERT_TRUE(walk(&fake->vmm, 0x1ff000, WALK_READ, 3, &gpa, &error));
+    CU_ASSERT_EQUAL(gpa, 0x1ff000);
+    CU_ASSERT_FALSE(walk(&fake->vmm, 0x1ff000, WALK_WRITE, 3, &gpa, &error));
+    CU_ASSERT_EQUAL(error, 7);
+    CU_ASSERT_FALSE(walk(&fake->vmm, 0x1ff000, WALK_FETCH, 3, &gpa, &error));
+    CU_ASSERT_EQUAL(error, 21);
+    CU_ASSERT_TRUE(walk(&fake->vmm, 0x7fffffff, WALK_READ, 0, &gpa, &error));
+    CU_ASSERT_EQUAL(gpa, 0x3fffffff);
+    CU_ASSERT_FALSE(walk(&fake->vmm, 0x7fffffff, WALK_READ, 3, &gpa, &error));
+    CU_ASSERT_EQUAL(error, 5);
+    CU_ASSERT_FALSE(walk(&fake->vmm, 0x7fffffff, WALK_WRITE, 0, &gpa, &error));
+    CU_ASSERT_EQUAL(error, 3);
+    fake_free(fake);
+}
+
 static void test_large_pages(void)
 {
     struct fake *fake = fake_new();
@@ -195,6 +273,9 @@ void add_walk_suite(void)
     CU_add_test(suite, "rights of a page", test_rights);
     CU_add_test(suite, "upper levels restrict", test_upper_levels_restrict);
     CU_add_test(suite, "large pages", test_large_pages);
+    CU_add_test(suite, "rights of large pages", test_rights_of_large_pages);
+    CU_add_test(suite, "missing tables", test_missing_tables);
+    CU_add_test(suite, "a table maps itself", test_table_maps_itself);
     CU_add_test(suite, "five levels", test_five_levels);
     CU_add_test(suite, "hostile tables", test_hostile_tables);
     CU_add_test(suite, "copies across pages", test_copies);
