@@ -70,6 +70,17 @@ static void test_nothing_happens(void)
     fake_free(fake);
 }
 
+/* The frame of an exception that the watched instruction raised; where its RFLAGS are. */
+static uint64_t put_frame(struct fake *fake, bool error_code)
+{
+    const uint64_t at = STACK + (error_code ? 8 : 0);
+
+    fake_put(fake, at, CODE);
+    fake_put(fake, at + 16, 2 | TF);
+    fake->run.exit_reason = KVM_EXIT_INTR;
+    return at + 16;
+}
+
 /* Each vector, with RIP at the handler or behind the byte that was put there. */
 static void test_exceptions(void)
 {
@@ -82,12 +93,12 @@ static void test_exceptions(void)
 
     for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
         const unsigned vector = cases[i / 2].vector;
-        const uint64_t flags = STACK + 16 + (cases[i / 2].error_code ? 8 : 0);
         struct fake *fake = set_up();
         struct watch watch;
+        uint64_t flags;
 
         watch_begin(&fake->vmm, cases[i / 2].debug, cases[i / 2].other, &watch);
-        fake_put(fake, flags, 2 | TF);
+        flags = put_frame(fake, cases[i / 2].error_code);
         vmm_regs(&fake->vmm)->rip = handler_of(vector) + i % 2;
         CU_ASSERT_EQUAL(watch_end(&fake->vmm, &watch), (int)vector);
         CU_ASSERT_EQUAL(vmm_regs(&fake->vmm)->rip, handler_of(vector));
@@ -134,7 +145,7 @@ static void test_device_not_available(void)
 
     vmm_sregs(&fake->vmm)->cr0 |= 1u << 3;
     watch_begin(&fake->vmm, false, 19, &watch);
-    fake_put(fake, STACK + 16, 2 | TF);
+    put_frame(fake, false);
     vmm_regs(&fake->vmm)->rip = handler_of(7);
     CU_ASSERT_EQUAL(watch_end(&fake->vmm, &watch), 7);
     CU_ASSERT_TRUE(all_restored(fake));
