@@ -36,6 +36,14 @@ static bool is_push(const ZydisDecodedInstruction *insn, const ZydisDecodedOpera
             insn->meta.category == ZYDIS_CATEGORY_CALL);
 }
 
+/* POP to memory by RSP: the address counts from RSP as it is after the POP. */
+static bool moves_rsp(const ZydisDecodedInstruction *insn, const ZydisDecodedOperand *operand)
+{
+    return insn->mnemonic == ZYDIS_MNEMONIC_POP &&
+           operand->visibility == ZYDIS_OPERAND_VISIBILITY_EXPLICIT &&
+           operand->mem.base == ZYDIS_REGISTER_RSP;
+}
+
 static void add(struct memops *ops, const ZydisDecodedInstruction *insn,
                 const ZydisDecodedOperand *operand)
 {
@@ -43,7 +51,7 @@ static void add(struct memops *ops, const ZydisDecodedInstruction *insn,
 
     if (ops->count == MAX_MEMOPS || operand->type != ZYDIS_OPERAND_TYPE_MEMORY ||
         operand->mem.type != ZYDIS_MEMOP_TYPE_MEM || operand->size == 0 ||
-        !general(operand->mem.base) || !general(operand->mem.index))
+        moves_rsp(insn, operand) || !general(operand->mem.base) || !general(operand->mem.index))
         return;
     *op = (struct memop){
         .base = register_number(operand->mem.base),
@@ -68,7 +76,11 @@ static void add(struct memops *ops, const ZydisDecodedInstruction *insn,
     ops->count++;
 }
 
-/* Instructions that name memory and do not touch it, or not so that it can fault. */
+/*
+ * Instructions that name memory and do not touch it, or not so that it can fault; and those whose
+ * addresses are not what their operands say, where a wrong prediction would be worse than none:
+ * watch.c catches what they raise.
+ */
 static bool touches_memory(const ZydisDecodedInstruction *insn)
 {
     switch (insn->meta.category) {
@@ -77,7 +89,23 @@ static bool touches_memory(const ZydisDecodedInstruction *insn)
     case ZYDIS_CATEGORY_PREFETCH:
         return false;
     default:
-        return insn->mnemonic != ZYDIS_MNEMONIC_INVLPG;
+        break;
+    }
+    switch (insn->mnemonic) {
+    case ZYDIS_MNEMONIC_INVLPG:
+    case ZYDIS_MNEMONIC_CLDEMOTE:
+    case ZYDIS_MNEMONIC_CLFLUSH: /* of the whole line that holds the address */
+    case ZYDIS_MNEMONIC_CLFLUSHOPT:
+    case ZYDIS_MNEMONIC_CLWB:
+    case ZYDIS_MNEMONIC_ENTER:
+    case ZYDIS_MNEMONIC_XLAT: /* AL is part of the address */
+    case ZYDIS_MNEMONIC_BT:   /* so is a bit offset in a register */
+    case ZYDIS_MNEMONIC_BTS:
+    case ZYDIS_MNEMONIC_BTR:
+    case ZYDIS_MNEMONIC_BTC:
+        return false;
+    default:
+        return true;
     }
 }
 
@@ -158,7 +186,9 @@ bool predict_page_fault(struct vmm *vmm, const struct memops *ops, uint64_t *add
     const unsigned cpl = vmm_cpl(vmm);
     uint64_t gpa;
 
-    if (ops->rep && vmm_regs(vmm)->rcx == 0)
+    const uint64_t count_mask = ops->count && ops->op[0].address32 ? UINT32_MAX : UINT64_MAX;
+
+    if (ops->rep && (vmm_regs(vmm)->rcx & count_mask) == 0)
         return false;
     for (unsigned i = 0; i < ops->count; i++) {
         const struct memop *op = &ops->op[i];

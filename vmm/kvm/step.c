@@ -219,7 +219,7 @@ static bool is_syscall(const struct known *known)
 }
 static bool is_sysret(const struct known *known)
 {
-    return is_0f(known, 0x07);
+    return known->insn.size_bytes == 3 && is_0f(known, 0x07); /* REX.W: to 64-bit mode */
 }
 static bool is_ud2(const struct known *known)
 {

@@ -21,6 +21,7 @@
 #define GATE_INTERRUPT 0xe
 #define GATE_TRAP      0xf
 #define NMI_VECTOR     2
+#define CODE_SEGMENT   8 /* of a descriptor's type */
 
 /* Loads a flat code or stack segment from the GDT. False: there is no such descriptor. */
 static bool load_segment(struct vmm *vmm, uint16_t selector, struct kvm_segment *segment)
@@ -111,7 +112,8 @@ int deliver(struct vmm *vmm, unsigned vector, int64_t error_code, bool software)
     const unsigned old_cpl = vmm_cpl(vmm);
 
     if (!present || (type != GATE_INTERRUPT && type != GATE_TRAP) || (software && dpl < old_cpl) ||
-        !load_segment(vmm, (uint16_t)(gate[0] >> 16), &cs) || !cs.l)
+        !load_segment(vmm, (uint16_t)(gate[0] >> 16), &cs) || !cs.l || !(cs.type & CODE_SEGMENT) ||
+        cs.dpl > old_cpl)
         return vmm_fail(vmm, -EFAULT, "vector %u at %#llx has no usable gate", vector, regs->rip);
     if (!handler_stack(vmm, gate[0] >> 32 & 7, old_cpl, cs.dpl, &rsp))
         return vmm_fail(vmm, -EFAULT, "vector %u at %#llx has no stack", vector, regs->rip);

@@ -55,7 +55,7 @@ bool walk(struct vmm *vmm, uint64_t linear, enum walk_access access, unsigned cp
     int shift = 12 + 9 * (levels - 1);
 
     *error_code = (cpl == 3 ? ERROR_USER : 0) | (access == WALK_WRITE ? WALK_WRITE : 0);
-    if (access == WALK_FETCH && (sregs->efer & EFER_NXE))
+    if (access == WALK_FETCH && ((sregs->efer & EFER_NXE) || (sregs->cr4 & CR4_SMEP)))
         *error_code |= WALK_FETCH;
 
     for (;; shift -= 9) {

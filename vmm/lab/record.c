@@ -85,7 +85,7 @@ static void string_of(json_object *object, const char *key, char *text, size_t t
 {
     json_object *value;
 
-    if (json_object_object_get_ex(object, key, &value))
+    if (json_object_object_get_ex(object, key, &value) && value)
         snprintf(text, text_bytes, "%s", json_object_get_string(value));
 }
 
@@ -96,8 +96,10 @@ static int from_json(const uint8_t *data, size_t len, struct run_result *result)
     json_object *processes;
 
     json_tokener_free(tokener);
-    if (!root)
+    if (!json_object_is_type(root, json_type_object)) {
+        json_object_put(root);
         return -EBADMSG;
+    }
     result->code = (enum exit_code)int_of(root, "code");
     string_of(root, "why", result->why, sizeof(result->why));
     result->guest_status = (uint32_t)int_of(root, "guest_status");
@@ -107,7 +109,8 @@ static int from_json(const uint8_t *data, size_t len, struct run_result *result)
 
         memcpy((uint8_t *)result + numbers[i].offset, &value, sizeof(value));
     }
-    if (json_object_object_get_ex(root, "processes", &processes)) {
+    if (json_object_object_get_ex(root, "processes", &processes) &&
+        json_object_is_type(processes, json_type_array)) {
         const size_t count = json_object_array_length(processes);
 
         for (size_t i = 0; i < count && result->process_count < MAX_PROCESSES; i++) {
@@ -131,6 +134,7 @@ int record_read(int fd, struct run_result *result)
     size_t len, pos = 0;
     struct stat stat;
     int error = 0, more = 0;
+    bool complete = false;
 
     if (fstat(fd, &stat) < 0)
         return -errno;
@@ -139,15 +143,19 @@ int record_read(int fd, struct run_result *result)
     if (archive.data == MAP_FAILED)
         return -errno;
     while (!error && (more = cpio_next(&archive, &pos, &name, &data, &len)) > 0) {
-        if (strcmp(name, "result.json") == 0)
+        if (strcmp(name, "result.json") == 0) {
             error = from_json(data, len, result);
-        else if (strcmp(name, "trace") == 0)
+            complete = true;
+        } else if (strcmp(name, "trace") == 0) {
             error = bytes_add(&result->trace, data, len) ? 0 : -ENOMEM;
-        else if (strcmp(name, "handed") == 0)
+        } else if (strcmp(name, "handed") == 0) {
             error = bytes_add(&result->handed, data, len) ? 0 : -ENOMEM;
-        else if (strcmp(name, "path") == 0)
+        } else if (strcmp(name, "path") == 0) {
             error = bytes_add(&result->path, data, len) ? 0 : -ENOMEM;
+        }
     }
     munmap(archive.data, archive.len);
+    if (!error && !more && !complete)
+        return -EBADMSG; /* whoever wrote it did not get far */
     return error ? error : more;
 }
