@@ -11,6 +11,8 @@ $(VPT): $(VMM_OBJ) $(LIBVPT) $(LIBPTDEC)
 
 ALL += $(VPT)
 
+$(BUILD)/vmm/main.o: override CPPFLAGS += -DVPT_VERSION='"$(VERSION)"'
+
 # Everything but main(), for the unit tests.
 VMM_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard vmm/tests/*.c))
 VMM_PART_OBJ := $(filter-out $(BUILD)/vmm/main.o,$(VMM_OBJ))

@@ -7,6 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#ifndef VPT_VERSION /* the build says it */
+#define VPT_VERSION "unknown"
+#endif
+
 static const struct {
     const char *name, *about;
     int (*run)(int argc, char **argv);
@@ -23,7 +27,7 @@ static void usage(FILE *to)
     fputs("usage: vpt COMMAND [OPTION...]\n\nIntel Processor Trace for virtual machines.\n\n", to);
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].about);
-    fputs("\n'vpt COMMAND --help' says more.\n\n"
+    fputs("\n'vpt COMMAND --help' says more; 'vpt --version'.\n\n"
           "Exit codes: 0 success, 1 the guest failed, 2 usage, 3 a file is missing or bad,\n"
           "4 the host lacks something, 5 the guest crashed, 6 time-out, 7 the decoded path "
           "differs.\n",
@@ -38,6 +42,10 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         usage(stdout);
+        return EXIT_CODE_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("vpt " VPT_VERSION);
         return EXIT_CODE_OK;
     }
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {

@@ -153,6 +153,30 @@ static void test_contradictions(void)
     }
 }
 
+/* Limits of what PERF_GLOBAL_CTRL has bits for, and the widths that exist. */
+static void test_limits(void)
+{
+    struct vpt_caps caps = plain_caps("max");
+
+    caps.perf_counters = 32;
+    caps.perf_fixed = 16;
+    CHECK(!vpt_caps_check(&caps), "32 counters and 16 fixed ones are refused");
+    caps.perf_counters = 33;
+    CHECK(vpt_caps_check(&caps), "33 counters are accepted");
+    caps.perf_counters = 8;
+    caps.perf_fixed = 17;
+    CHECK(vpt_caps_check(&caps), "17 fixed counters are accepted");
+    caps = plain_caps("max");
+    caps.linear_bits = 32;
+    CHECK(!vpt_caps_check(&caps), "32-bit linear addresses are refused");
+    caps.linear_bits = 48;
+    CHECK(!vpt_caps_check(&caps), "48-bit linear addresses are refused");
+    for (unsigned width = 30; width <= 54; width++) {
+        caps.maxphyaddr = (uint8_t)width;
+        CHECK(!vpt_caps_check(&caps) == (width >= 32 && width <= 52), "MAXPHYADDR %u", width);
+    }
+}
+
 static void absent_translate(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_access access,
                              struct vpt_span *span)
 {
@@ -317,6 +341,7 @@ void suite_caps(void)
         {"profiles are consistent", test_every_profile_is_consistent},
         {"what profiles are known for", test_what_profiles_are_known_for},
         {"contradictions are refused", test_contradictions},
+        {"limits", test_limits},
         {"required callbacks", test_required_callbacks},
         {"CPUID of each profile", test_cpuid_of_profiles},
         {"CPUID maximum leaf", test_cpuid_maximum_leaf},

@@ -336,6 +336,64 @@ static void test_eligible(void)
     fake_close(fake);
 }
 
+/* The timing packets that are CYC-eligible themselves: MTC and TSC; CBR and TMA are not. */
+static void test_eligible_timing(void)
+{
+    uint64_t x;
+    struct fake *fake = timed(VPT_CTL_CYCEN | VPT_CTL_MTCEN | VPT_CTL_TSCEN);
+
+    fake->clocks.cycles += 1000;
+    vpt_jmp_indirect(&fake->cpu, 0x402000);
+    fake_mark(fake);
+    x = fake->clocks.cycles;
+    at(fake, x + 10);
+    fake->clocks.art++;
+    vpt_time(&fake->cpu);
+    at(fake, x + 25);
+    vpt_set_core_ratio(&fake->cpu, 9);
+    EXPECT(fake, "CYC(10) MTC(11) CYC(15) TSC(f4240) TMA(2711,0) CBR(9)", "33.3.6");
+    fake_close(fake);
+}
+
+/* OVF is eligible: its CYC tells how long the overflow lasted (33.3.8.2). */
+static void test_overflow(void)
+{
+    uint64_t x;
+    struct fake *fake = cyc(0, &x);
+    const char *words;
+
+    vpt_jmp_indirect(&fake->cpu, 0x402000);
+    vpt_flush(&fake->cpu);
+    fake_map(fake, REGION_GPA, REGION_BYTES, VPT_SPAN_FAULT, NULL, false);
+    for (unsigned i = 1; i <= 1000; i++) {
+        at(fake, x + i);
+        vpt_jmp_indirect(&fake->cpu, 0x402000);
+    }
+    fake_unmap(fake);
+    at(fake, x + 5000);
+    vpt_jmp_indirect(&fake->cpu, 0x403000);
+    fake_stop(fake);
+    fake->mark = 0;
+    words = strstr(fake_words(fake, false), "OVF");
+    CHECK(words && words - fake_words(fake, false) > 12, "no OVF");
+    words = words ? words : "";
+    {
+        struct reader reader;
+        struct packet packet;
+        uint64_t sum = 0;
+        bool ovf = false;
+
+        reader_open(&reader, fake->tap, fake->tap_len);
+        while (!ovf && reader_next(&reader, &packet)) {
+            if (packet.kind == PACKET_CYC)
+                sum += packet.value;
+            ovf = packet.kind == PACKET_OVF;
+        }
+        CHECK(sum >= x + 5000 - 5000 - 10000 && ovf, "%" PRIu64 " cycles before OVF", sum);
+    }
+    fake_close(fake);
+}
+
 void suite_timing(void)
 {
     static const struct test tests[] = {

@@ -62,6 +62,7 @@ running() {
 
 # ---- Usage ----
 expect 'help' 0 '' "$vpt" --help
+expect 'version' 0 '' "$vpt" --version
 for command in run check dump decode profiles; do
     expect "$command --help" 0 '' "$vpt" "$command" --help
 done
