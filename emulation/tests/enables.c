@@ -153,6 +153,24 @@ static void test_set_context_while_on(void)
     fake_close(fake);
 }
 
+/* Events may be told while TriggerEn is 0, too; the context they leave behind counts. */
+static void test_events_while_off(void)
+{
+    struct fake *fake = fake_open("max");
+    struct vpt_context user = context_of(3);
+    uint64_t ctl = ALL | VPT_CTL_CR3FILTER | VPT_CTL_TOPA | VPT_CTL_TRACEEN;
+
+    fake_output(fake);
+    fake_write(fake, VPT_MSR_CR3_MATCH, 0x7000);
+    user.cr3 = 0x5000;
+    fake_transfer(fake, VPT_IRET, 0x401000, 0x402000, &user);
+    vpt_mov_cr3(&fake->cpu, 0x7000, 0x402003);
+    fake_write(fake, VPT_MSR_CTL, ctl & ~VPT_CTL_OS);
+    CHECK(vpt_packet_en(&fake->cpu), "CPL 3 and CR3 7000H");
+    fake_stop(fake);
+    fake_close(fake);
+}
+
 /* ---- What changes of ContextEn look like (33.2.5.1, 33.2.5.2) ------------------------------- */
 
 static void test_cpl_filter(void)
@@ -633,6 +651,7 @@ void suite_enables(void)
         {"ContextEn at enabling", test_context},
         {"ContextEn by a far transfer", test_context_by_transfer},
         {"vpt_set_context while TriggerEn = 1", test_set_context_while_on},
+        {"events while TriggerEn = 0", test_events_while_off},
         {"CPL filter", test_cpl_filter},
         {"CR3 filter", test_cr3_filter},
         {"no PIP without OS", test_no_pip_without_os},
