@@ -548,6 +548,29 @@ static void test_perf_global(void)
     fake_close(fake);
 }
 
+/* 38FH has a bit for each counter, 390H also those of the status MSR; all others are reserved. */
+static void perf_reserved(struct fake *fake, const char *name)
+{
+    const uint64_t counters =
+        ((1ull << fake->caps.perf_counters) - 1) | ((1ull << fake->caps.perf_fixed) - 1) << 32;
+
+    for (unsigned bit = 0; bit < 64; bit++) {
+        const uint64_t value = 1ull << bit;
+
+        try_write(fake, name, VPT_MSR_PERF_GLOBAL_CTRL, value, value & counters, value);
+        if (value & (counters | VPT_PERF_TOPA_PMI))
+            CHECK(vpt_wrmsr(&fake->cpu, VPT_MSR_PERF_GLOBAL_RESET, value, IP_ON, IP_START) ==
+                      VPT_OK,
+                  "%s: 390H bit %u", name, bit);
+    }
+    try_write(fake, name, VPT_MSR_PERF_GLOBAL_CTRL, counters, true, counters);
+}
+
+static void test_perf_reserved(void)
+{
+    for_every_profile(perf_reserved);
+}
+
 void suite_msr(void)
 {
     static const struct test tests[] = {
@@ -570,6 +593,7 @@ void suite_msr(void)
         {"the lock holds after an error", test_locked_after_error},
         {"no PT, no MSRs", test_unsupported},
         {"38EH, 38FH, 390H", test_perf_global},
+        {"38FH and 390H: reserved bits", test_perf_reserved},
         {NULL, NULL},
     };
 

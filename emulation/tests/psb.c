@@ -478,12 +478,12 @@ static void test_pend_psb(void)
 }
 
 /* The threshold is reached by the packets that end tracing: the PSB+ is remembered. */
-static void pend_psb_at_the_end(bool by_tracestop)
+static void pend_psb_at_the_end(bool by_tracestop, uint64_t inject)
 {
     /* From enabling on: CBR (4), MODE.Exec (2), TIP.PGE (up to 7), then the last packets. */
     for (unsigned count = 2026; count < 2048; count++) {
         struct fake *fake = fake_open("max");
-        uint64_t before, ctl = BOTH | VPT_CTL_INJECT_PSB_PMI;
+        uint64_t before, ctl = BOTH | inject;
         bool due;
 
         if (by_tracestop) {
@@ -498,10 +498,10 @@ static void pend_psb_at_the_end(bool by_tracestop)
             vpt_jmp_direct(&fake->cpu, 0x500000);
         fake_stop(fake);
         due = count + before < 2048 && count + fake->tap_len >= 2048;
-        if (due)
+        if (due && inject)
             CHECK(fake_status(fake, VPT_STATUS_PENDPSB), "%s, PacketByteCnt %u: PendPSB is not set",
                   by_tracestop ? "TraceStop" : "WRMSR", count);
-        if (count + fake->tap_len < 2048)
+        if (count + fake->tap_len < 2048 || !inject)
             CHECK(!fake_status(fake, VPT_STATUS_PENDPSB), "PacketByteCnt %u: PendPSB", count);
         fake_close(fake);
     }
@@ -509,8 +509,10 @@ static void pend_psb_at_the_end(bool by_tracestop)
 
 static void test_pend_psb_at_the_end(void)
 {
-    pend_psb_at_the_end(false);
-    pend_psb_at_the_end(true);
+    pend_psb_at_the_end(false, VPT_CTL_INJECT_PSB_PMI);
+    pend_psb_at_the_end(true, VPT_CTL_INJECT_PSB_PMI);
+    pend_psb_at_the_end(false, 0);
+    pend_psb_at_the_end(true, 0);
 }
 
 void suite_psb(void)
