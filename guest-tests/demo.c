@@ -22,8 +22,8 @@ extern const uint8_t sort_elf[], sort_elf_end[], hash_elf[], hash_elf_end[];
 
 /* Measured: how many instructions a round of both processes takes, switches and all. */
 #define INSTRUCTIONS_PER_ROUND 53000
-#define FAST_STEPS_PER_SECOND  40000
-#define INSTRUCTIONS_FAST      1050000
+#define FAST_STEPS_PER_SECOND  30000
+#define INSTRUCTIONS_FAST      1000000
 #define INSTRUCTIONS_SLOW      300000
 #define INSTRUCTIONS_FREE      8000000
 

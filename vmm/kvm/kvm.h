@@ -54,9 +54,10 @@ struct vmm {
     struct apic apic;
     uint64_t steps; /* instructions stepped; the APIC's clock while stepping */
     bool stepping;
-    bool debugging; /* KVM was told to single-step */
-    bool halted;    /* HLT, until an interrupt */
-    bool ended;     /* the guest wrote the exit port */
+    bool debugging;  /* KVM was told to single-step */
+    bool in_handler; /* the registers are not KVM's, which has the guest in its #DB handler */
+    bool halted;     /* HLT, until an interrupt */
+    bool ended;      /* the guest wrote the exit port */
     uint64_t path_cr3;
     struct timespec start;
     timer_t kick_timer;
@@ -188,6 +189,8 @@ bool predict_page_fault(struct vmm *vmm, const struct memops *ops, uint64_t *add
  * or -1. 0 or -errno.
  */
 int step_user_by_handler(struct vmm *vmm, unsigned other_vector, int *vector);
+/* Before anything else than that runs the guest: the registers of user mode become KVM's. */
+void user_step_leave(struct vmm *vmm);
 
 /* Whether the instruction accesses any of len bytes at address. */
 bool memops_touch(struct vmm *vmm, const struct memops *ops, uint64_t address, uint64_t len);

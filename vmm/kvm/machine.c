@@ -300,6 +300,7 @@ int machine_step(struct vmm *vmm)
     const uint64_t ip = vmm_regs(vmm)->rip;
     int error = machine_debug(vmm, true);
 
+    user_step_leave(vmm);
     if (error)
         return error;
     /* What loads RFLAGS loses the step: it goes in with the other registers each time. */

@@ -74,6 +74,7 @@ void step_end(struct vmm *vmm)
     const uint64_t old_now = vmm_apic_now(vmm);
 
     machine_debug(vmm, false);
+    user_step_leave(vmm);
     vmm_regs(vmm)->rflags &= ~RFLAGS_TF;
     vmm_dirty(vmm, KVM_SYNC_X86_REGS);
     machine_push(vmm);

@@ -65,8 +65,7 @@ static bool clean_frame(struct vmm *vmm, const struct watch *watch, unsigned vec
     const uint64_t at = vmm_regs(vmm)->rsp + (has_error_code(vector) ? 8 : 0);
     uint64_t frame[3]; /* RIP, CS, RFLAGS */
 
-    if (!linear_read(vmm, at, frame, sizeof(frame)) ||
-        (frame[0] != watch->ip && vector != VECTOR_DB))
+    if (!linear_read(vmm, at, frame, sizeof(frame)) || frame[0] != watch->ip)
         return false;
     frame[2] &= ~RFLAGS_TF;
     return linear_write(vmm, at, frame, sizeof(frame));
@@ -85,8 +84,11 @@ int watch_end(struct vmm *vmm, const struct watch *watch)
 
         *watched->byte = watched->saved;
         /* Behind the OUT, at it, or before it if a kick came in between. */
-        if (vector < 0 && !stepped && regs->rip - watched->address <= 1 &&
-            clean_frame(vmm, watch, watched->vector)) {
+        if (vector >= 0 || stepped || regs->rip - watched->address > 1)
+            continue;
+        if (watched->vector == VECTOR_DB) { /* it stays there: user_step.c */
+            vector = VECTOR_DB;
+        } else if (clean_frame(vmm, watch, watched->vector)) {
             vector = watched->vector;
             if (stopped)
                 machine_complete(vmm);
