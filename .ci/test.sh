@@ -145,7 +145,8 @@ unit() {
 # fuzz PROGRAM: libFuzzer for FUZZ_SECONDS, from the seeds beside its source and what it found last time.
 fuzz() {
     local name=fuzz-${1##*/} corpus=$BUILD/fuzz/corpus/${1##*/} bound text
-    local seeds=()
+    local seeds=(*/fuzz/corpus/"${1##*/*-}")
+    [ -d "${seeds[0]}" ] || seeds=()
     mkdir -p "$corpus" "$BUILD/fuzz/found"
     bound=(-max_total_time="$FUZZ_SECONDS")
     case ${1##*/} in

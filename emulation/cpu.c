@@ -30,6 +30,11 @@ void vpt_reset(struct vpt_cpu *cpu, enum vpt_reset kind)
     cpu->filter_en = false;
     cpu->overflow = false;
     cpu->boundary_due = false;
+    cpu->stalled = false;
+    cpu->in_tx = false;
+    cpu->asleep = false;
+    cpu->wait_for_sipi = false;
+    cpu->acm = false;
     cpu->output_blocked = false;
     cpu->tnt = 1;
     cpu->tnt_full = 1 << 6;

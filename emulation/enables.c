@@ -56,7 +56,8 @@ bool vpt_update_enables(struct vpt_cpu *cpu, uint64_t ip)
             cpu->filter_en = false; /* 33.4.2.9 */
     }
 
-    const bool packet_en = cpu->context_en && cpu->filter_en && (cpu->ctl & VPT_CTL_BRANCHEN) != 0;
+    const bool packet_en = cpu->context_en && cpu->filter_en && !cpu->wait_for_sipi &&
+                           (cpu->ctl & VPT_CTL_BRANCHEN) != 0;
 
     if (packet_en != cpu->packet_en) {
         cpu->packet_en = packet_en;

@@ -8,14 +8,6 @@
 
 #define PAGE_FAULT_VECTOR 14
 
-/* How an operation that PacketEn survives ends, and what a TIP.PGD may then say. */
-enum end {
-    END_NONE,   /* no branch: MOV CR3 */
-    END_DIRECT, /* the target is in the code: nothing, or TIP.PGD with the target */
-    END_COND,   /* nothing here (a TNT bit is the caller's), or TIP.PGD without payload */
-    END_TIP,    /* TIP, or TIP.PGD with the target */
-};
-
 /* TraceStop (33.2.5.3, 33.4.2.9). */
 void vpt_trace_stop(struct vpt_cpu *cpu)
 {
@@ -24,18 +16,14 @@ void vpt_trace_stop(struct vpt_cpu *cpu)
     vpt_clear_trigger(cpu);
 }
 
-/*
- * The enables after an operation that goes on at ip, and the packet that tells (Table 33-56).
- * was: PacketEn before it. The TIP is due when PacketEn was and stays 1.
- */
-static void settle(struct vpt_cpu *cpu, bool was, bool stop, uint64_t ip, enum end end)
+void vpt_settle(struct vpt_cpu *cpu, bool was, bool stop, uint64_t ip, enum vpt_end end)
 {
     if (was && cpu->packet_en) {
         vpt_emit_mode_exec(cpu);
-        if (end == END_TIP)
+        if (end == VPT_END_TIP)
             vpt_emit_ip(cpu, PT_TIP, ip);
     } else if (was) {
-        if (cpu->context_en && (end == END_TIP || end == END_DIRECT))
+        if (cpu->context_en && (end == VPT_END_TIP || end == VPT_END_DIRECT))
             vpt_emit_ip(cpu, PT_TIP_PGD, ip);
         else
             vpt_emit_pgd_suppressed(cpu);
@@ -49,12 +37,12 @@ static void settle(struct vpt_cpu *cpu, bool was, bool stop, uint64_t ip, enum e
 
 /* Looks at IP ranges for a branch to ip; context does not change. Says whether PacketEn stayed 1.
  */
-static bool branch(struct vpt_cpu *cpu, uint64_t ip, enum end end)
+static bool branch(struct vpt_cpu *cpu, uint64_t ip, enum vpt_end end)
 {
     const bool was = cpu->packet_en;
 
     if (!cpu->ranges || !cpu->context_en) {
-        if (was && end == END_TIP)
+        if (was && end == VPT_END_TIP)
             vpt_emit_tip_deferrable(cpu, ip);
         return was;
     }
@@ -62,7 +50,7 @@ static bool branch(struct vpt_cpu *cpu, uint64_t ip, enum end end)
     const bool stop = vpt_update_enables(cpu, ip);
     const bool stays = was && cpu->packet_en;
 
-    settle(cpu, was, stop, ip, end);
+    vpt_settle(cpu, was, stop, ip, end);
     return stays;
 }
 
@@ -79,7 +67,7 @@ void vpt_slow_cond_branch(struct vpt_cpu *cpu, uint64_t next_ip, bool taken)
 {
     vpt_begin_event(cpu);
     /* Only a taken branch can change FilterEn or enter a TraceStop range. */
-    if (taken ? branch(cpu, next_ip, END_COND) : cpu->packet_en)
+    if (taken ? branch(cpu, next_ip, VPT_END_COND) : cpu->packet_en)
         vpt_tnt_bit(cpu, taken);
     vpt_end_event(cpu, next_ip);
 }
@@ -87,7 +75,7 @@ void vpt_slow_cond_branch(struct vpt_cpu *cpu, uint64_t next_ip, bool taken)
 void vpt_slow_jmp_direct(struct vpt_cpu *cpu, uint64_t target)
 {
     vpt_begin_event(cpu);
-    branch(cpu, target, END_DIRECT);
+    branch(cpu, target, VPT_END_DIRECT);
     vpt_end_event(cpu, target);
 }
 
@@ -99,7 +87,7 @@ void vpt_slow_call_direct(struct vpt_cpu *cpu, uint64_t target, uint64_t next_ip
         return;
     }
     vpt_begin_event(cpu);
-    if (branch(cpu, target, END_DIRECT) && target != next_ip)
+    if (branch(cpu, target, VPT_END_DIRECT) && target != next_ip)
         vpt_ret_push(cpu, next_ip);
     vpt_end_event(cpu, target);
 }
@@ -107,14 +95,14 @@ void vpt_slow_call_direct(struct vpt_cpu *cpu, uint64_t target, uint64_t next_ip
 void vpt_slow_jmp_indirect(struct vpt_cpu *cpu, uint64_t target)
 {
     vpt_begin_event(cpu);
-    branch(cpu, target, END_TIP);
+    branch(cpu, target, VPT_END_TIP);
     vpt_end_event(cpu, target);
 }
 
 void vpt_slow_call_indirect(struct vpt_cpu *cpu, uint64_t target, uint64_t next_ip)
 {
     vpt_begin_event(cpu);
-    if (branch(cpu, target, END_TIP))
+    if (branch(cpu, target, VPT_END_TIP))
         vpt_ret_push(cpu, next_ip);
     vpt_end_event(cpu, target);
 }
@@ -137,42 +125,115 @@ void vpt_slow_ret(struct vpt_cpu *cpu, uint64_t target)
     if (was && cpu->packet_en && compress)
         vpt_tnt_bit(cpu, true);
     else
-        settle(cpu, was, stop, target, END_TIP);
+        vpt_settle(cpu, was, stop, target, VPT_END_TIP);
     vpt_end_event(cpu, target);
 }
 
 /* ---- Far transfers ---- */
 
+/* Whether BranchEn gives the transfer a FUP (Table 33-23). */
 static bool has_fup(enum vpt_transfer_type type)
 {
-    return type != VPT_FAR_BRANCH && type != VPT_IRET;
+    switch (type) {
+    case VPT_FAR_BRANCH:
+    case VPT_IRET:
+    case VPT_UIRET:
+    case VPT_SIPI:
+        return false;
+    case VPT_SOFT_INTERRUPT:
+    case VPT_FAULT:
+    case VPT_TRAP:
+    case VPT_INTERRUPT:
+    case VPT_ENCLAVE:
+    case VPT_UINTR:
+    case VPT_INIT:
+    case VPT_INIT_WAIT:
+        break;
+    }
+    return true;
+}
+
+/* The CFE type of a transfer (Table 33-50); 0: it is no event. */
+static uint8_t cfe_type(enum vpt_transfer_type type)
+{
+    switch (type) {
+    case VPT_SOFT_INTERRUPT:
+    case VPT_FAULT:
+    case VPT_TRAP:
+    case VPT_INTERRUPT:
+        return PT_CFE_INTR;
+    case VPT_IRET:
+        return PT_CFE_IRET;
+    case VPT_UINTR:
+        return PT_CFE_UINTR;
+    case VPT_UIRET:
+        return PT_CFE_UIRET;
+    case VPT_INIT:
+    case VPT_INIT_WAIT:
+        return PT_CFE_INIT;
+    case VPT_SIPI:
+        return PT_CFE_SIPI;
+    case VPT_FAR_BRANCH:
+    case VPT_ENCLAVE:
+        break;
+    }
+    return 0;
+}
+
+static bool cfe_has_vector(uint8_t type)
+{
+    return type == PT_CFE_INTR || type == PT_CFE_UINTR || type == PT_CFE_SIPI;
+}
+
+void vpt_control_flow_event(struct vpt_cpu *cpu, uint8_t type, uint8_t vector, uint64_t ip,
+                            bool context, bool fup_follows)
+{
+    const bool own_fup = context && !fup_follows;
+
+    if (!(cpu->ctl & VPT_CTL_EVENTEN) || !cpu->trigger_en)
+        return;
+    vpt_emit_cfe(cpu, type, vector, own_fup);
+    if (own_fup)
+        vpt_emit_ip(cpu, PT_FUP, ip);
 }
 
 /*
- * Event Trace (Tables 33-50, 33-59): the packets before an event's own. The FUP that BranchEn sends
- * is shared; without it CFE brings one of its own.
+ * Event Trace of a transfer (Tables 33-50, 33-59): the packets before its own. The FUP that
+ * BranchEn sends is shared.
  */
-static void control_flow_event(struct vpt_cpu *cpu, const struct vpt_transfer *transfer,
-                               bool context_before)
+static void transfer_event(struct vpt_cpu *cpu, const struct vpt_transfer *transfer)
 {
-    const uint8_t type = transfer->type == VPT_IRET ? PT_CFE_IRET : PT_CFE_INTR;
-    const uint8_t vector = type == PT_CFE_INTR ? transfer->vector : 0;
+    const uint8_t type = cfe_type(transfer->type);
+    const uint8_t vector = cfe_has_vector(type) ? transfer->vector : 0;
     const bool page_fault = transfer->type == VPT_FAULT && vector == PAGE_FAULT_VECTOR;
-    const bool own_fup = context_before && !(cpu->packet_en && has_fup(transfer->type));
+    /* SIPI finds nothing running that could have an IP (Table 33-59 case 21). */
+    const bool has_ip = cpu->context_en && transfer->type != VPT_SIPI;
 
-    if (page_fault && !context_before)
+    if (!type || !(cpu->ctl & VPT_CTL_EVENTEN))
+        return;
+    if (!cpu->context_en && (page_fault || !vpt_context_allows(cpu, &transfer->after)))
         return; /* Table 33-59 case 7 */
     if (page_fault)
         vpt_emit_evd(cpu, PT_EVD_PFA, transfer->cr2);
-    vpt_emit_cfe(cpu, type, vector, own_fup);
-    if (own_fup)
-        vpt_emit_ip(cpu, PT_FUP, transfer->ip);
+    vpt_control_flow_event(cpu, type, vector, transfer->ip, has_ip,
+                           cpu->packet_en && has_fup(transfer->type));
+}
+
+/* Nothing runs until SIPI: PacketEn is 0, and there is no TIP.PGD (Table 33-55 case 23). */
+static void wait_for_sipi(struct vpt_cpu *cpu)
+{
+    cpu->wait_for_sipi = true;
+    cpu->context_en = vpt_context_allows(cpu, &cpu->ctx);
+    cpu->packet_en = false;
+    vpt_ret_clear(cpu);
+    vpt_choose_path(cpu);
 }
 
 void vpt_transfer(struct vpt_cpu *cpu, const struct vpt_transfer *transfer)
 {
     if (!cpu->trigger_en) {
         cpu->ctx = transfer->after;
+        cpu->wait_for_sipi = transfer->type == VPT_INIT_WAIT;
         return;
     }
     vpt_begin_event(cpu);
@@ -180,18 +241,25 @@ void vpt_transfer(struct vpt_cpu *cpu, const struct vpt_transfer *transfer)
     const bool was = cpu->packet_en;
     const bool cr3_changes = cpu->ctx.cr3 != transfer->after.cr3;
 
-    if ((cpu->ctl & VPT_CTL_EVENTEN) && transfer->type != VPT_FAR_BRANCH &&
-        (cpu->context_en || vpt_context_allows(cpu, &transfer->after)))
-        control_flow_event(cpu, transfer, cpu->context_en);
+    transfer_event(cpu, transfer);
     if (was && has_fup(transfer->type))
         vpt_emit_ip(cpu, PT_FUP, transfer->ip);
 
     cpu->ctx = transfer->after;
+    if (transfer->type == VPT_INIT_WAIT) {
+        wait_for_sipi(cpu);
+        if (cr3_changes)
+            vpt_emit_pip(cpu);
+        vpt_end_quietly(cpu);
+        return;
+    }
+    cpu->wait_for_sipi = false;
+
     const bool stop = vpt_update_enables(cpu, transfer->target);
 
     if (cr3_changes)
         vpt_emit_pip(cpu);
-    settle(cpu, was, stop, transfer->target, END_TIP);
+    vpt_settle(cpu, was, stop, transfer->target, VPT_END_TIP);
     vpt_end_event(cpu, transfer->target);
 }
 
@@ -208,7 +276,7 @@ void vpt_mov_cr3(struct vpt_cpu *cpu, uint64_t cr3, uint64_t next_ip)
     const bool stop = vpt_update_enables(cpu, next_ip);
 
     vpt_emit_pip(cpu);
-    settle(cpu, was, stop, next_ip, END_NONE);
+    vpt_settle(cpu, was, stop, next_ip, VPT_END_NONE);
     vpt_end_event(cpu, next_ip);
 }
 
@@ -246,6 +314,28 @@ void vpt_set_core_ratio(struct vpt_cpu *cpu, uint8_t ratio)
     vpt_begin_event(cpu);
     vpt_emit_tsc(cpu);
     vpt_emit_cbr(cpu);
+    vpt_end_quietly(cpu);
+}
+
+void vpt_shutdown(struct vpt_cpu *cpu, uint64_t ip)
+{
+    if (!cpu->trigger_en || !cpu->context_en || !(cpu->ctl & VPT_CTL_EVENTEN))
+        return;
+    vpt_begin_event(cpu);
+    vpt_control_flow_event(cpu, PT_CFE_SHUTDOWN, 0, ip, true, false);
+    vpt_end_quietly(cpu);
+}
+
+void vpt_maintenance(struct vpt_cpu *cpu, uint64_t payload)
+{
+    uint8_t bytes[PT_MNT_LEN] = {PT_OPC_EXT, PT_EXT_MNT, PT_EXT3_MNT};
+
+    if (!cpu->trigger_en)
+        return;
+    vpt_begin_event(cpu);
+    for (unsigned i = 0; i < 8; i++)
+        bytes[3 + i] = (uint8_t)(payload >> (8 * i));
+    vpt_emit_bytes(cpu, bytes, sizeof(bytes), false);
     vpt_end_quietly(cpu);
 }
 

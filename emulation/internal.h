@@ -70,6 +70,17 @@ void vpt_emit_cbr(struct vpt_cpu *cpu);
 void vpt_emit_ptw(struct vpt_cpu *cpu, uint64_t value, uint8_t size_bytes, bool fup);
 void vpt_emit_cfe(struct vpt_cpu *cpu, uint8_t type, uint8_t vector, bool fup);
 void vpt_emit_evd(struct vpt_cpu *cpu, uint8_t type, uint64_t payload);
+/* MODE.TSX with the state of the transaction; aborted: it ended so. */
+void vpt_emit_mode_tsx(struct vpt_cpu *cpu, bool aborted);
+/* Other packets of fixed bytes. Their dependencies are the caller's. */
+void vpt_emit_bytes(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len, bool cyc_eligible);
+/* The clocks ran on while nothing was sent: what the next TSC and TMA say makes no MTC necessary.
+ */
+void vpt_resume_clocks(struct vpt_cpu *cpu);
+/* OVF and what follows it, if there is an overflow and memory takes bytes again (33.3.8). */
+void vpt_resolve_overflow(struct vpt_cpu *cpu, uint64_t next_ip);
+/* Room for so many bytes in the internal buffer, if need be by a store; else it overflows. */
+bool vpt_make_room(struct vpt_cpu *cpu, uint32_t bytes);
 /* TSC and, with MTCEn, TMA (33.4.2.11, 33.4.2.13); nothing without TSCEn. */
 void vpt_emit_tsc(struct vpt_cpu *cpu);
 /* PSB+ (33.3.7). With at_enable the TIP.PGE is still to come, so it says nothing of PacketEn. */
@@ -116,10 +127,33 @@ static inline void vpt_set_output_offset(struct vpt_cpu *cpu, uint32_t offset)
 /* A TraceStop range was entered: the packet, and STATUS.Stopped. */
 void vpt_trace_stop(struct vpt_cpu *cpu);
 
+/* How an operation that PacketEn survives ends, and what a TIP.PGD may then say. */
+enum vpt_end {
+    VPT_END_NONE,   /* no branch: MOV CR3 */
+    VPT_END_DIRECT, /* the target is in the code: nothing, or TIP.PGD with the target */
+    VPT_END_COND,   /* nothing here (a TNT bit is the caller's), or TIP.PGD without payload */
+    VPT_END_TIP,    /* TIP, or TIP.PGD with the target */
+};
+/*
+ * The packets that tell what became of PacketEn in an operation that goes on at ip (Table 33-56).
+ * was: PacketEn before it; stop: what vpt_update_enables() said. A TIP is due when PacketEn was and
+ * stays 1.
+ */
+void vpt_settle(struct vpt_cpu *cpu, bool was, bool stop, uint64_t ip, enum vpt_end end);
+/*
+ * CFE for an event that happens at ip, if Event Trace is on (33.4.2.29). context: ContextEn before
+ * the event; fup_follows: BranchEn gives it a FUP. Without one, the CFE brings its own.
+ */
+void vpt_control_flow_event(struct vpt_cpu *cpu, uint8_t type, uint8_t vector, uint64_t ip,
+                            bool context, bool fup_follows);
+
 /* ---- msr.c: enabling and disabling (33.2.8.3) ---- */
 
-/* Sets TraceEn by way of a new RTIT_CTL value, already checked; next_ip is where tracing begins. */
-void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip);
+/*
+ * Sets TraceEn by way of a new RTIT_CTL value, already checked; next_ip is where tracing begins.
+ * cfe: a CFE type that Event Trace sends for what enabled it, or 0.
+ */
+void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip, uint8_t cfe);
 /* Clears TraceEn by way of a new RTIT_CTL value, already checked; ip is the current instruction. */
 void vpt_trace_disable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t ip);
 

@@ -163,7 +163,7 @@ static enum vpt_result wrmsr_ctl(struct vpt_cpu *cpu, uint64_t value, uint64_t i
     if (tracing(cpu))
         vpt_trace_disable(cpu, value, ip);
     else if (value & VPT_CTL_TRACEEN)
-        vpt_trace_enable(cpu, value, next_ip);
+        vpt_trace_enable(cpu, value, next_ip, 0);
     else
         cpu->ctl = value;
     return VPT_OK;
@@ -240,7 +240,7 @@ static void load_ctl(struct vpt_cpu *cpu, uint64_t ctl)
         cpu->ranges |= vpt_addr_cfg(ctl, n) != VPT_ADDR_CFG_UNUSED;
 }
 
-void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip)
+void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip, uint8_t cfe)
 {
     const bool preserve = (ctl & VPT_CTL_INJECT_PSB_PMI) != 0;
 
@@ -280,6 +280,9 @@ void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip)
         vpt_emit_tsc(cpu);
         vpt_emit_cbr(cpu);
     }
+    /* Before the TIP.PGE: behind it, a CFE without IP would bind to the next FUP (33.4.2.29). */
+    if (cfe && cpu->context_en)
+        vpt_control_flow_event(cpu, cfe, 0, next_ip, false, false);
     if (cpu->packet_en) {
         vpt_emit_mode_exec(cpu);
         vpt_emit_ip(cpu, PT_TIP_PGE, next_ip);
@@ -291,8 +294,10 @@ void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip)
 
 void vpt_trace_disable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t ip)
 {
+    cpu->stalled = false;
     if (cpu->trigger_en) {
         vpt_begin_event(cpu);
+        vpt_resolve_overflow(cpu, ip); /* what was lost must not be lost in silence */
         if (cpu->packet_en) {
             vpt_emit_ip(cpu, PT_FUP, ip);
             vpt_emit_pgd_suppressed(cpu);

@@ -115,9 +115,12 @@ static uint32_t to_topa(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
 
 static uint32_t to_transport(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
 {
-    if (cpu->ops->transport)
+    if (cpu->ops->transport) {
         cpu->ops->transport(cpu->owner, bytes, len);
-    cpu->output_bytes += len;
+        cpu->output_bytes += len;
+    } else {
+        cpu->dropped_bytes += len;
+    }
     return len;
 }
 
@@ -125,6 +128,8 @@ void vpt_output_drain(struct vpt_cpu *cpu)
 {
     uint32_t pos = 0;
 
+    if (cpu->stalled)
+        return;
     cpu->output_blocked = false;
     while (pos < cpu->buf_len) {
         const uint8_t *bytes = cpu->buf + pos;
@@ -191,4 +196,10 @@ void vpt_flush(struct vpt_cpu *cpu)
 {
     if (cpu->buf_len)
         vpt_output_drain(cpu);
+}
+
+void vpt_stall(struct vpt_cpu *cpu, bool stalled)
+{
+    cpu->stalled = stalled;
+    vpt_flush(cpu);
 }

@@ -272,6 +272,20 @@ void vpt_emit_evd(struct vpt_cpu *cpu, uint8_t type, uint64_t payload)
     put(cpu, bytes, sizeof(bytes));
 }
 
+void vpt_emit_mode_tsx(struct vpt_cpu *cpu, bool aborted)
+{
+    if (!cpu->caps.tsx || !cpu->context_en || !(cpu->ctl & VPT_CTL_BRANCHEN))
+        return;
+    put_mode(cpu, PT_MODE_TSX,
+             (uint8_t)((cpu->in_tx ? PT_MODE_TSX_INTX : 0) | (aborted ? PT_MODE_TSX_ABRT : 0)));
+}
+
+void vpt_emit_bytes(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len, bool cyc_eligible)
+{
+    before_packet(cpu, cyc_eligible);
+    put(cpu, bytes, len);
+}
+
 /* ---- Timing ---- */
 
 static void read_clocks(struct vpt_cpu *cpu)
@@ -310,6 +324,15 @@ void vpt_emit_tsc(struct vpt_cpu *cpu)
     cpu->mtc_count = cpu->now.art >> mtc_freq(cpu);
 }
 
+void vpt_resume_clocks(struct vpt_cpu *cpu)
+{
+    if (!cpu->timing)
+        return;
+    read_clocks(cpu);
+    if (cpu->ctl & VPT_CTL_TSCEN)
+        cpu->mtc_count = cpu->now.art >> mtc_freq(cpu);
+}
+
 /* The MTC that fell due since the last look, or a TSC if its 8 bits can no longer tell. */
 static void mtc(struct vpt_cpu *cpu)
 {
@@ -330,11 +353,23 @@ static void mtc(struct vpt_cpu *cpu)
 
 /* ---- PSB+ ---- */
 
+/* PADs, so that the PSB stands where the processor likes it to (33.4.2.20). */
+static void pad_to_psb(struct vpt_cpu *cpu)
+{
+    const unsigned align = cpu->caps.psb_align_bytes;
+
+    if (align < 2)
+        return;
+    while ((vpt_output_offset(cpu) + cpu->buf_len) % align != 0 && sending(cpu))
+        put(cpu, (const uint8_t[]){PT_OPC_PAD}, 1);
+}
+
 void vpt_emit_psb(struct vpt_cpu *cpu, uint64_t ip, bool at_enable)
 {
     uint8_t bytes[PT_PSB_LEN];
 
     vpt_emit_tnt(cpu);
+    pad_to_psb(cpu);
     for (unsigned i = 0; i < PT_PSB_REPEAT; i++) {
         bytes[2 * i] = PT_OPC_EXT;
         bytes[2 * i + 1] = PT_EXT_PSB;
@@ -352,8 +387,7 @@ void vpt_emit_psb(struct vpt_cpu *cpu, uint64_t ip, bool at_enable)
     vpt_emit_tsc(cpu);
     vpt_emit_pip(cpu);
     vpt_emit_cbr(cpu);
-    if (cpu->caps.tsx && cpu->context_en && (cpu->ctl & VPT_CTL_BRANCHEN))
-        put_mode(cpu, PT_MODE_TSX, 0);
+    vpt_emit_mode_tsx(cpu, false);
     if (cpu->packet_en && !at_enable) {
         vpt_emit_mode_exec(cpu);
         vpt_emit_ip(cpu, PT_FUP, ip);
@@ -363,9 +397,9 @@ void vpt_emit_psb(struct vpt_cpu *cpu, uint64_t ip, bool at_enable)
 
 /* ---- Around every event ---- */
 
-static bool room(const struct vpt_cpu *cpu)
+static bool room(const struct vpt_cpu *cpu, uint32_t bytes)
 {
-    return cpu->buf_len <= VPT_BUFFER_BYTES - VPT_EVENT_MAX_BYTES;
+    return cpu->buf_len <= VPT_BUFFER_BYTES - bytes;
 }
 
 static void overflow_begin(struct vpt_cpu *cpu)
@@ -404,26 +438,39 @@ static bool psb_due(const struct vpt_cpu *cpu)
     return cpu->bytes_since_psb >= cpu->psb_period_bytes && sending(cpu);
 }
 
+bool vpt_make_room(struct vpt_cpu *cpu, uint32_t bytes)
+{
+    if (room(cpu, bytes))
+        return true;
+    vpt_output_drain(cpu);
+    if (room(cpu, bytes))
+        return true;
+    if (!cpu->overflow)
+        overflow_begin(cpu);
+    return false;
+}
+
 void vpt_begin_event(struct vpt_cpu *cpu)
 {
     if (cpu->timing)
         read_clocks(cpu);
-    if (!room(cpu)) {
-        vpt_output_drain(cpu);
-        if (!room(cpu) && !cpu->overflow)
-            overflow_begin(cpu);
-    }
+    vpt_make_room(cpu, VPT_EVENT_MAX_BYTES);
     if (cpu->ctl & VPT_CTL_MTCEN && cpu->trigger_en)
         mtc(cpu);
 }
 
+void vpt_resolve_overflow(struct vpt_cpu *cpu, uint64_t next_ip)
+{
+    if (!cpu->overflow)
+        return;
+    vpt_output_drain(cpu);
+    if (room(cpu, VPT_EVENT_MAX_BYTES))
+        overflow_end(cpu, next_ip);
+}
+
 void vpt_end_event(struct vpt_cpu *cpu, uint64_t next_ip)
 {
-    if (cpu->overflow) {
-        vpt_output_drain(cpu);
-        if (room(cpu))
-            overflow_end(cpu, next_ip);
-    }
+    vpt_resolve_overflow(cpu, next_ip);
     if (psb_due(cpu))
         vpt_emit_psb(cpu, next_ip, false);
     if (cpu->boundary_due) {

@@ -112,6 +112,7 @@ static const struct profile profiles[] = {
          .perf_counters = 6,
          .perf_fixed = 3,
          .supported = true,
+         .pebs = true,
          .xsaves = true,
          .vmx_misc_pt = true,
      }},
@@ -146,6 +147,7 @@ static const struct profile profiles[] = {
          .tsc_den = 1,
          .tsc_num = 100,
          .crystal_hz = 24000000,
+         .psb_align_bytes = 8,
          .maxphyaddr = 52,
          .linear_bits = 57,
          .max_nonturbo_ratio = 24,
@@ -153,6 +155,7 @@ static const struct profile profiles[] = {
          .perf_fixed = 4,
          .supported = true,
          .tsx = true,
+         .pebs = true,
          .long_tnt = true,
          .xsaves = true,
          .vmx_misc_pt = true,
@@ -217,6 +220,8 @@ const char *vpt_caps_check(const struct vpt_caps *caps)
         return "cycle thresholds, PSB periods and cycle-accurate mode go together";
     if ((ecx & VPT_CAP_TOPA) && !(ecx & VPT_CAP_MENTRY) && caps->topa_pmi_early_bytes >= 4096)
         return "the early PMI of a single-entry ToPA does not fit its smallest region";
+    if (caps->psb_align_bytes & (caps->psb_align_bytes - 1) || caps->psb_align_bytes > 64)
+        return "the alignment of PSB packets is not a power of two up to 64";
     if (caps->tsc_den == 0 && caps->tsc_num != 0)
         return "CPUID.15H has a numerator without a denominator";
     return NULL;

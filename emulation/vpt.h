@@ -119,7 +119,9 @@ struct vpt_caps {
     uint8_t perf_counters;         /* general-purpose counters that leaf 0AH reports */
     uint8_t perf_fixed;            /* fixed counters that leaf 0AH reports */
     bool supported;                /* CPUID.7.0:EBX[25] */
-    bool tsx;                      /* MODE.TSX in PSB+ */
+    uint8_t psb_align_bytes;       /* PADs bring each PSB to a multiple of this; 0 and 1: none */
+    bool tsx;                      /* transactions: MODE.TSX packets (33.2.9.1) */
+    bool pebs;                     /* PEBS output to the trace: packet blocks (33.4.1.1) */
     bool long_tnt;                 /* long TNT packets (Table 33-16); else short ones */
     bool deferred_tips;            /* 33.4.2.3 */
     bool xsaves;                   /* state component 8 is enumerated (33.3.5.2) */
@@ -217,7 +219,7 @@ struct vpt_context {
     uint8_t exec_mode; /* enum vpt_exec_mode: CS.L & LMA, CS.D */
     bool pae;          /* PAE paging: CR3[11:5] counts */
     bool interrupts;   /* RFLAGS.IF */
-    bool enclave;      /* inside a production enclave (33.2.9.5) */
+    bool enclave;      /* inside a production (opt-out) enclave (33.2.9.5) */
 };
 
 #define VPT_RET_STACK     64
@@ -263,6 +265,11 @@ struct vpt_cpu {
     bool ip_full;       /* the next IP must not be compressed */
     bool overflow;      /* internal buffer overflow in progress (33.3.8) */
     bool boundary_due;  /* a PSB+ waits for an event that knows the next instruction */
+    bool stalled;       /* the way to memory is busy, see vpt_stall() */
+    bool in_tx;         /* in a transaction (33.2.9.1) */
+    bool asleep;        /* in a C-state deeper than C0.0 */
+    bool wait_for_sipi; /* INIT came, SIPI did not yet */
+    bool acm;           /* in an authenticated code module that was entered while TraceEn was 1 */
     uint32_t bytes_since_psb;
     uint32_t psb_period_bytes;
     uint64_t overflow_count;
@@ -334,6 +341,13 @@ void vpt_set_core_ratio(struct vpt_cpu *cpu, uint8_t ratio);
 
 /* Writes out all buffered packet bytes, as far as memory takes them (33.3.3). */
 void vpt_flush(struct vpt_cpu *cpu);
+
+/*
+ * The way to memory is busy (stalled), or free again. While it is busy, packets stay in the
+ * internal buffer, which overflows when it is full (33.3.8). Only the end of tracing waits for
+ * memory: it flushes in any case.
+ */
+void vpt_stall(struct vpt_cpu *cpu, bool stalled);
 
 /* Whether output waits for the owner to resolve an EPT violation; then call vpt_flush(). */
 static inline bool vpt_output_blocked(const struct vpt_cpu *cpu)
@@ -413,12 +427,18 @@ enum vpt_transfer_type {
     VPT_SOFT_INTERRUPT, /* INT n, INT3, INT1, INTO: ip is the instruction's own address */
     VPT_FAULT,          /* exceptions and fault-like machine checks: ip faulted */
     VPT_TRAP,           /* traps and trap-like machine checks: ip would have run next */
-    VPT_INTERRUPT,      /* external interrupt or NMI: ip would have run next */
+    VPT_INTERRUPT,      /* external interrupt or NMI: ip would have run next; AEX: ip is the AEP */
+    VPT_ENCLAVE,        /* EENTER, ERESUME, EEXIT: ip is the instruction's own address */
+    VPT_UINTR,          /* delivery of a user interrupt: ip would have run next */
+    VPT_UIRET,          /* no FUP */
+    VPT_INIT,           /* INIT on the bootstrap processor: ip would have run next */
+    VPT_INIT_WAIT, /* INIT on another one: nothing runs until VPT_SIPI; target counts for nothing */
+    VPT_SIPI,      /* no FUP */
 };
 
 struct vpt_transfer {
     enum vpt_transfer_type type;
-    uint8_t vector;           /* interrupts and exceptions */
+    uint8_t vector;           /* interrupts, exceptions, user interrupts, SIPI */
     uint64_t ip;              /* as the type says; of branches: the instruction's own address */
     uint64_t target;          /* the first instruction to run next */
     uint64_t cr2;             /* page faults: the faulting linear address */
@@ -437,6 +457,92 @@ void vpt_ptwrite(struct vpt_cpu *cpu, uint64_t value, uint8_t size_bytes, uint64
 
 /* Time passed without an event: MTC and stand-alone CYC packets as they fall due (33.4.2.12). */
 void vpt_time(struct vpt_cpu *cpu);
+
+/*
+ * Transactions, HLE and RTM alike (33.2.9.1, Table 33-10): the outermost XBEGIN or XACQUIRE at ip
+ * begins one; the outermost XEND or XRELEASE commits it; an abort at ip goes on at target. What
+ * does not change whether there is a transaction gives no packet and need not be told. An interrupt
+ * or a change of CPL or CR3 aborts first, by an event of its own.
+ */
+void vpt_tx_begin(struct vpt_cpu *cpu, uint64_t ip);
+void vpt_tx_commit(struct vpt_cpu *cpu, uint64_t ip);
+void vpt_tx_abort(struct vpt_cpu *cpu, uint64_t ip, uint64_t target);
+
+/* ---- Power events (33.2.3, Table 33-58 by its contents) ---- */
+
+/* Entry to a C-state deeper than C0.1, or to a deeper one from such a state. */
+struct vpt_power_entry {
+    uint64_t ip;   /* the oldest instruction that is not complete */
+    bool mwait;    /* MWAIT, UMWAIT, TPAUSE or an I/O redirection asked for it, with these: */
+    uint8_t hints; /*   MWAIT.Hints */
+    uint8_t ext;   /*   MWAIT.EXT, 2 bits */
+    bool hw;       /* hardware decided, not software */
+    uint8_t state; /* resolved thread C-state and sub-state, PWRE[15:8] (Table 33-43) */
+};
+void vpt_power_entry(struct vpt_cpu *cpu, const struct vpt_power_entry *entry);
+
+/* PWRX.Wake Reason (Table 33-44). */
+#define VPT_WAKE_INTERRUPT (1u << 0)
+#define VPT_WAKE_TIMER     (1u << 1)
+#define VPT_WAKE_STORE     (1u << 2)
+#define VPT_WAKE_HW        (1u << 3)
+
+/* Back to C0. The C-states are MWAIT encodings of 4 bits. */
+struct vpt_power_exit {
+    uint8_t last_core_state, deepest_core_state;
+    uint8_t reason;     /* one of VPT_WAKE_* */
+    uint8_t core_ratio; /* core:bus ratio from now on; 0: as before */
+};
+void vpt_power_exit(struct vpt_cpu *cpu, const struct vpt_power_exit *wake);
+
+/*
+ * The clock stops without a C-state: TM1/2, STPCLK#, a change of frequency (33.4.2.22); ip is the
+ * oldest instruction that is not complete. vpt_set_core_ratio() tells that it runs again.
+ */
+void vpt_exec_stop(struct vpt_cpu *cpu, uint64_t ip);
+
+/* ---- PEBS by way of the trace (33.4.1.1, 33.4.2.26 to 33.4.2.28) ---- */
+
+struct vpt_block_item {
+    uint8_t id; /* BIP.ID, 5 bits (Table 33-47) */
+    uint64_t value;
+};
+struct vpt_block {
+    uint8_t type;         /* BBP.Type, 5 bits (Table 33-45) */
+    bool four_byte_items; /* BBP.SZ: the lower halves of the values only */
+    size_t count;
+    const struct vpt_block_item *items;
+};
+/* One PEBS record, as the blocks it consists of, which bind to ip. */
+void vpt_pebs(struct vpt_cpu *cpu, const struct vpt_block *blocks, size_t count, uint64_t ip);
+
+/* ---- SMM (33.2.9.3) ---- */
+
+/*
+ * SMI delivery, ip being saved in SMRAM: TraceEn is cleared. Gives back the TraceEn that the owner
+ * keeps in SMRAM. What the handler does needs vpt_set_context() and MSR accesses only, unless it
+ * traces itself.
+ */
+bool vpt_smi(struct vpt_cpu *cpu, uint64_t ip);
+/*
+ * RSM to target in the state after: TraceEn becomes what SMRAM holds. False: TraceEn was 1 at the
+ * RSM, the processor shuts down, and nothing changed.
+ */
+bool vpt_rsm(struct vpt_cpu *cpu, bool traceen, uint64_t target, const struct vpt_context *after);
+
+/* Entry to shutdown at ip (Table 33-59 case 12). */
+void vpt_shutdown(struct vpt_cpu *cpu, uint64_t ip);
+
+/* ---- Authenticated code modules (33.2.9.6) ---- */
+
+/* GETSEC[SENTER] or [ENTERACCS] at ip, or the rendezvous of another processor's SENTER. */
+void vpt_getsec(struct vpt_cpu *cpu, uint64_t ip);
+/* A module begins and ends: tracing pauses in silence. While it runs, no event is told. */
+void vpt_acm_begin(struct vpt_cpu *cpu);
+void vpt_acm_end(struct vpt_cpu *cpu, uint64_t next_ip);
+
+/* A packet of the implementation's own (33.4.2.19). */
+void vpt_maintenance(struct vpt_cpu *cpu, uint64_t payload);
 
 #ifdef __cplusplus
 }

@@ -207,7 +207,7 @@ static void check_invariants(struct guest *guest)
     if (vpt_packet_en(cpu))
         MUST((status & enables) == enables && ctl & VPT_CTL_BRANCHEN,
              "PacketEn with STATUS %" PRIx64 " CTL %" PRIx64, status, ctl);
-    else
+    else if (!cpu->wait_for_sipi)
         MUST((status & enables) != enables || !(ctl & VPT_CTL_BRANCHEN),
              "no PacketEn with STATUS %" PRIx64 " CTL %" PRIx64, status, ctl);
     if (!guest->caps.supported)
@@ -353,7 +353,7 @@ static struct vpt_context context(struct input *in)
 
 static void transfer(struct guest *guest, struct input *in)
 {
-    struct vpt_transfer far = {.type = (enum vpt_transfer_type)(byte(in) % 6),
+    struct vpt_transfer far = {.type = (enum vpt_transfer_type)(byte(in) % (VPT_SIPI + 1)),
                                .vector = byte(in),
                                .ip = address(in),
                                .target = address(in),
@@ -442,12 +442,96 @@ static void output_pointers(struct guest *guest, struct input *in)
     write_msr(guest, VPT_MSR_OUTPUT_MASK_PTRS, offset << 32 | low, in);
 }
 
+static void transaction(struct guest *guest, struct input *in)
+{
+    const uint8_t what = byte(in);
+    const uint64_t ip = address(in);
+
+    if (what < 100)
+        vpt_tx_begin(&guest->cpu, ip);
+    else if (what < 150)
+        vpt_tx_commit(&guest->cpu, ip);
+    else
+        vpt_tx_abort(&guest->cpu, ip, address(in));
+}
+
+static void power(struct guest *guest, struct input *in)
+{
+    const uint8_t what = byte(in);
+    struct vpt_power_entry entry = {.ip = address(in),
+                                    .mwait = what & 1,
+                                    .hw = what & 2,
+                                    .hints = byte(in),
+                                    .ext = byte(in),
+                                    .state = byte(in)};
+    struct vpt_power_exit wake = {.last_core_state = entry.hints,
+                                  .deepest_core_state = entry.ext,
+                                  .reason = entry.state,
+                                  .core_ratio = byte(in)};
+
+    if (what < 100)
+        vpt_power_entry(&guest->cpu, &entry);
+    else if (what < 200)
+        vpt_power_exit(&guest->cpu, &wake);
+    else
+        vpt_exec_stop(&guest->cpu, entry.ip);
+}
+
+static void pebs(struct guest *guest, struct input *in)
+{
+    struct vpt_block_item items[64];
+    struct vpt_block blocks[4];
+    const unsigned count = byte(in) % 5;
+
+    for (unsigned i = 0; i < 64; i++)
+        items[i] = (struct vpt_block_item){(uint8_t)(i + count), 0x100000001u * i};
+    for (unsigned i = 0; i < count; i++) {
+        blocks[i].type = byte(in);
+        blocks[i].four_byte_items = blocks[i].type & 0x20;
+        blocks[i].count = byte(in) % 65;
+        blocks[i].items = items;
+    }
+    vpt_pebs(&guest->cpu, blocks, count, address(in));
+}
+
+/* SMM and authenticated code modules, also in orders that no processor knows. */
+static void system_mode(struct guest *guest, struct input *in)
+{
+    const uint8_t what = byte(in);
+    const struct vpt_context ctx = context(in);
+    const uint64_t ip = address(in);
+
+    switch (what % 8) {
+    case 0:
+    case 1:
+        vpt_smi(&guest->cpu, ip);
+        MUST(!vpt_trigger_en(&guest->cpu), "TriggerEn in SMM");
+        break;
+    case 2:
+    case 3:
+        vpt_rsm(&guest->cpu, what & 0x80, ip, &ctx);
+        break;
+    case 4:
+        vpt_getsec(&guest->cpu, ip);
+        break;
+    case 5:
+        vpt_acm_begin(&guest->cpu);
+        break;
+    case 6:
+        vpt_acm_end(&guest->cpu, ip);
+        break;
+    case 7:
+        vpt_shutdown(&guest->cpu, ip);
+        break;
+    }
+}
+
 static void operate(struct guest *guest, struct input *in)
 {
     struct vpt_context ctx;
     uint8_t what = byte(in);
 
-    switch (what % 24) {
+    switch (what % 30) {
     case 0:
     case 1:
     case 2:
@@ -503,6 +587,24 @@ static void operate(struct guest *guest, struct input *in)
     case 20:
         if (byte(in) < 16)
             vpt_reset(&guest->cpu, byte(in) & 1 ? VPT_RESET_WARM : VPT_RESET_COLD);
+        break;
+    case 21:
+        transaction(guest, in);
+        break;
+    case 22:
+        power(guest, in);
+        break;
+    case 23:
+        pebs(guest, in);
+        break;
+    case 24:
+        system_mode(guest, in);
+        break;
+    case 25:
+        vpt_stall(&guest->cpu, byte(in) & 1);
+        break;
+    case 26:
+        vpt_maintenance(&guest->cpu, number(in, 8));
         break;
     default:
         near_branch(guest, in);

@@ -181,6 +181,7 @@ struct vpt_caps plain_caps(const char *profile)
     caps.long_tnt = false;
     caps.deferred_tips = false;
     caps.tsx = false;
+    caps.psb_align_bytes = 0;
     return caps;
 }
 

@@ -139,7 +139,14 @@ void suite_psb(void);
 void suite_timing(void);
 void suite_ptwrite(void);
 void suite_events(void);
+void suite_tsx(void);
+void suite_power(void);
+void suite_pebs(void);
+void suite_smm(void);
+void suite_reset_vector(void);
+void suite_overflow(void);
 void suite_state(void);
 void suite_witness(void);
+void suite_witness_packets(void);
 
 #endif

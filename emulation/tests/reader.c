@@ -114,12 +114,80 @@ static const struct {
     uint8_t len_bytes;
     enum packet_kind kind;
 } extended[] = {
-    {0x03, 4, PACKET_CBR},  {0x43, 8, PACKET_PIP},  {0x73, 7, PACKET_TMA},
-    {0xc8, 7, PACKET_VMCS}, {0xf3, 2, PACKET_OVF},  {0x23, 2, PACKET_PSBEND},
-    {0x83, 2, PACKET_STOP}, {0x12, 6, PACKET_PTW},  {0x92, 6, PACKET_PTW},
-    {0x32, 10, PACKET_PTW}, {0xb2, 10, PACKET_PTW}, {0x13, 4, PACKET_CFE},
-    {0x53, 11, PACKET_EVD}, {0xc3, 11, PACKET_MNT},
+    {0x03, 4, PACKET_CBR},    {0x43, 8, PACKET_PIP},    {0x73, 7, PACKET_TMA},
+    {0xc8, 7, PACKET_VMCS},   {0xf3, 2, PACKET_OVF},    {0x23, 2, PACKET_PSBEND},
+    {0x83, 2, PACKET_STOP},   {0x12, 6, PACKET_PTW},    {0x92, 6, PACKET_PTW},
+    {0x32, 10, PACKET_PTW},   {0xb2, 10, PACKET_PTW},   {0x13, 4, PACKET_CFE},
+    {0x53, 11, PACKET_EVD},   {0xc3, 11, PACKET_MNT},   {0x62, 2, PACKET_EXSTOP},
+    {0xe2, 2, PACKET_EXSTOP}, {0xc2, 10, PACKET_MWAIT}, {0x22, 4, PACKET_PWRE},
+    {0xa2, 7, PACKET_PWRX},   {0x63, 3, PACKET_BBP},    {0x33, 2, PACKET_BEP},
+    {0xb3, 2, PACKET_BEP},
 };
+
+/* The fields of one of these; false: a reserved value. */
+static bool read_fields(struct reader *reader, struct packet *packet, const uint8_t *p,
+                        unsigned len_bytes)
+{
+    switch (packet->kind) {
+    case PACKET_CBR:
+        packet->value &= 0xff;
+        break;
+    case PACKET_PIP:
+        packet->flag = packet->value & 1;
+        packet->value = packet->value >> 1 << 5;
+        break;
+    case PACKET_TMA:
+        packet->extra = packet->value >> 24 & 0x1ff;
+        packet->value &= 0xffff;
+        break;
+    case PACKET_PTW:
+        packet->flag = p[1] & 0x80;
+        packet->bits = len_bytes - 2u;
+        break;
+    case PACKET_CFE:
+        packet->flag = p[2] & 0x80;
+        packet->value = p[2] & 0x1f;
+        packet->extra = p[3];
+        break;
+    case PACKET_EVD:
+        packet->extra = p[2] & 0x3f;
+        packet->value = little_endian(p + 3, 8);
+        break;
+    case PACKET_MNT:
+        packet->value = little_endian(p + 3, 8);
+        return p[2] == 0x88;
+    case PACKET_EXSTOP:
+        packet->flag = p[1] & 0x80;
+        break;
+    case PACKET_MWAIT:
+        packet->value = p[2];
+        packet->extra = p[6];
+        return (p[3] | p[4] | p[5] | p[7] | p[8] | p[9]) == 0 && p[6] < 4;
+    case PACKET_PWRE:
+        packet->flag = p[2] & 0x80;
+        packet->value = p[3];
+        return (p[2] & 0x7f) == 0;
+    case PACKET_PWRX:
+        packet->value = p[2];
+        packet->extra = p[3];
+        return (p[4] | p[5] | p[6]) == 0 && p[3] < 16;
+    case PACKET_BBP:
+        packet->flag = p[2] & 0x80;
+        packet->value = p[2] & 0x1f;
+        reader->item_bytes = packet->flag ? 4 : 8;
+        return (p[2] & 0x60) == 0;
+    case PACKET_BEP:
+        packet->flag = p[1] & 0x80;
+        reader->item_bytes = 0;
+        break;
+    case PACKET_OVF:
+        reader->item_bytes = 0;
+        break;
+    default:
+        break;
+    }
+    return true;
+}
 
 static size_t read_extended(struct reader *reader, struct packet *packet, const uint8_t *p,
                             size_t left)
@@ -146,34 +214,8 @@ static size_t read_extended(struct reader *reader, struct packet *packet, const 
         packet->kind = extended[i].kind;
         packet->value =
             little_endian(p + 2, extended[i].len_bytes > 10 ? 8 : extended[i].len_bytes - 2u);
-        switch (packet->kind) {
-        case PACKET_CBR:
-            packet->value &= 0xff;
-            break;
-        case PACKET_PIP:
-            packet->flag = packet->value & 1;
-            packet->value = packet->value >> 1 << 5;
-            break;
-        case PACKET_TMA:
-            packet->extra = packet->value >> 24 & 0x1ff;
-            packet->value &= 0xffff;
-            break;
-        case PACKET_PTW:
-            packet->flag = p[1] & 0x80;
-            packet->bits = extended[i].len_bytes - 2u;
-            break;
-        case PACKET_CFE:
-            packet->flag = p[2] & 0x80;
-            packet->value = p[2] & 0x1f;
-            packet->extra = p[3];
-            break;
-        case PACKET_EVD:
-            packet->extra = p[2] & 0x3f;
-            packet->value = little_endian(p + 3, 8);
-            break;
-        default:
-            break;
-        }
+        if (!read_fields(reader, packet, p, extended[i].len_bytes))
+            return 0;
         return extended[i].len_bytes;
     }
     return 0;
@@ -200,6 +242,14 @@ static size_t read_packet(struct reader *reader, struct packet *packet, const ui
         return read_mode(packet, p, left);
     default:
         break;
+    }
+    if (reader->item_bytes && (p[0] & 7) == 4) { /* in a block, this is no TNT (33.4.1.1) */
+        packet->kind = PACKET_BIP;
+        packet->extra = p[0] >> 3;
+        if (left < 1 + reader->item_bytes)
+            return 0;
+        packet->value = little_endian(p + 1, reader->item_bytes);
+        return 1 + reader->item_bytes;
     }
     if ((p[0] & 1) == 0)
         return read_tnt(packet, p[0] >> 1) ? 1 : 0;
@@ -345,7 +395,7 @@ static void put_packet(struct text *text, const struct packet *packet)
         put(text, "PSBEND ");
         break;
     case PACKET_MNT:
-        put(text, "MNT ");
+        put(text, "MNT(%" PRIx64 ") ", packet->value);
         break;
     case PACKET_PTW:
         put(text, "PTW%u(%" PRIx64 ")%s ", packet->bits, packet->value, packet->flag ? "+" : "");
@@ -356,6 +406,28 @@ static void put_packet(struct text *text, const struct packet *packet)
         break;
     case PACKET_EVD:
         put(text, "EVD(%" PRIx64 ",%" PRIx64 ") ", packet->extra, packet->value);
+        break;
+    case PACKET_EXSTOP:
+        put(text, "EXSTOP%s ", packet->flag ? "+" : "");
+        break;
+    case PACKET_MWAIT:
+        put(text, "MWAIT(%" PRIx64 ",%" PRIx64 ") ", packet->value, packet->extra);
+        break;
+    case PACKET_PWRE:
+        put(text, "PWRE(%s%" PRIx64 ") ", packet->flag ? "HW," : "", packet->value);
+        break;
+    case PACKET_PWRX:
+        put(text, "PWRX(%" PRIx64 ",%" PRIx64 ",%" PRIx64 ") ", packet->value >> 4,
+            packet->value & 15, packet->extra);
+        break;
+    case PACKET_BBP:
+        put(text, "BBP(%" PRIx64 ",%u) ", packet->value, packet->flag ? 4 : 8);
+        break;
+    case PACKET_BIP:
+        put(text, "BIP(%" PRIx64 ",%" PRIx64 ") ", packet->extra, packet->value);
+        break;
+    case PACKET_BEP:
+        put(text, "BEP%s ", packet->flag ? "+" : "");
         break;
     }
 }

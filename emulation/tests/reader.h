@@ -34,6 +34,13 @@ enum packet_kind {
     PACKET_PTW,
     PACKET_CFE,
     PACKET_EVD,
+    PACKET_EXSTOP,
+    PACKET_MWAIT,
+    PACKET_PWRE,
+    PACKET_PWRX,
+    PACKET_BBP,
+    PACKET_BIP,
+    PACKET_BEP,
 };
 
 struct packet {
@@ -42,9 +49,9 @@ struct packet {
     size_t len_bytes;  /* header and payload */
     unsigned ip_bytes; /* IP packets: the IPBytes field */
     unsigned bits;     /* TNT: how many results; PTW: payload bytes */
-    bool flag;         /* IP bit of PTW and CFE, NR of PIP */
+    bool flag;         /* IP bit of PTW, CFE, EXSTOP and BEP, NR of PIP, HW of PWRE, SZ of BBP */
     uint64_t value;    /* IP as reconstructed, TNT results (youngest at bit 0), payload */
-    uint64_t extra;    /* TMA: FastCounter; CFE: vector */
+    uint64_t extra;    /* TMA: FastCounter; CFE: vector; MWAIT: EXT; PWRX: wake reason; BIP: ID */
 };
 
 struct reader {
@@ -52,7 +59,8 @@ struct reader {
     size_t len_bytes;
     size_t at;
     uint64_t last_ip;
-    bool bad; /* bytes at .at are no packet, or a packet is cut off */
+    unsigned item_bytes; /* of a block item; 0 outside blocks */
+    bool bad;            /* bytes at .at are no packet, or a packet is cut off */
 };
 
 void reader_open(struct reader *reader, const uint8_t *bytes, size_t len_bytes);

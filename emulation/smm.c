@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What clears TraceEn behind the back of the traced software, and sets it again: system management
+ * mode (33.2.9.3) and authenticated code modules (33.2.9.6).
+ */
+#include "internal.h"
+#include "pt_packets.h"
+
+bool vpt_smi(struct vpt_cpu *cpu, uint64_t ip)
+{
+    const bool traceen = (cpu->ctl & VPT_CTL_TRACEEN) != 0;
+
+    if (!traceen)
+        return false;
+    if (cpu->trigger_en && cpu->context_en) {
+        vpt_begin_event(cpu);
+        vpt_control_flow_event(cpu, PT_CFE_SMI, 0, ip, true, cpu->packet_en);
+    }
+    vpt_trace_disable(cpu, cpu->ctl & ~VPT_CTL_TRACEEN, ip);
+    return true;
+}
+
+bool vpt_rsm(struct vpt_cpu *cpu, bool traceen, uint64_t target, const struct vpt_context *after)
+{
+    if (cpu->ctl & VPT_CTL_TRACEEN)
+        return false;
+    cpu->ctx = *after;
+    if (traceen)
+        vpt_trace_enable(cpu, cpu->ctl | VPT_CTL_TRACEEN, target, PT_CFE_RSM);
+    return true;
+}
+
+void vpt_getsec(struct vpt_cpu *cpu, uint64_t ip)
+{
+    if (cpu->ctl & VPT_CTL_TRACEEN)
+        vpt_trace_disable(cpu, cpu->ctl & ~VPT_CTL_TRACEEN, ip);
+}
+
+void vpt_acm_begin(struct vpt_cpu *cpu)
+{
+    if (!(cpu->ctl & VPT_CTL_TRACEEN))
+        return;
+    cpu->acm = true;
+    cpu->stalled = false;
+    if (cpu->trigger_en) {
+        vpt_begin_event(cpu);
+        vpt_resolve_overflow(cpu, cpu->last_ip);
+        vpt_emit_tnt(cpu);
+    }
+    vpt_flush(cpu);
+    cpu->ctl &= ~VPT_CTL_TRACEEN;
+    vpt_clear_trigger(cpu);
+}
+
+void vpt_acm_end(struct vpt_cpu *cpu, uint64_t next_ip)
+{
+    const bool paused = cpu->acm && !(cpu->ctl & VPT_CTL_TRACEEN);
+
+    cpu->acm = false;
+    if (!paused)
+        return;
+    cpu->ctl |= VPT_CTL_TRACEEN;
+    if (cpu->status & (VPT_STATUS_ERROR | VPT_STATUS_STOPPED))
+        return;
+    if (!vpt_output_start(cpu)) /* the module may have moved the output */
+        return;
+    cpu->trigger_en = true;
+
+    /* No TIP.PGE: the decoder knows of no TIP.PGD either. */
+    const bool stop = vpt_update_enables(cpu, next_ip);
+
+    vpt_choose_path(cpu);
+    vpt_resume_clocks(cpu);
+    cpu->cyc_base = cpu->now.cycles; /* 33.3.6.1 */
+    vpt_begin_event(cpu);
+    vpt_emit_tsc(cpu);
+    vpt_emit_cbr(cpu);
+    if (stop)
+        vpt_trace_stop(cpu);
+    vpt_end_event(cpu, next_ip);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * SMM (33.2.9.3; Table 33-56 cases 9 and 10, Table 33-59 cases 10 and 11), authenticated code
+ * modules (33.2.9.6), enclaves (33.2.9.5; Table 33-55 case 17, Table 33-59 cases 17 to 19).
+ */
+#include "harness.h"
+
+#include <string.h>
+
+#define BRANCHES (VPT_CTL_OS | VPT_CTL_USER | VPT_CTL_BRANCHEN)
+
+static void test_smi(void)
+{
+    static const struct {
+        const char *rule;
+        uint64_t ctl;
+        const char *pattern;
+    } cases[] = {
+        {"Table 33-56 case 9", BRANCHES, "FUP(401010) PGD()"},
+        {"PacketEn = 0", VPT_CTL_USER | VPT_CTL_BRANCHEN, ""},
+        {"Table 33-59 case 10", VPT_CTL_OS | VPT_CTL_EVENTEN, "CFE(3,0)+ FUP(401010)"},
+        {"case 10, shared FUP", BRANCHES | VPT_CTL_EVENTEN, "CFE(3,0) FUP(401010) PGD()"},
+        {"ContextEn = 0", VPT_CTL_USER | VPT_CTL_EVENTEN, ""},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct fake *fake = fake_open("gracemont");
+        const char *words;
+
+        fake_start(fake, cases[i].ctl);
+        CHECK(vpt_smi(&fake->cpu, 0x401010), "%s: TraceEn for SMRAM", cases[i].rule);
+        CHECK(fake->cpu.buf_len == 0, "%s: packets are flushed before SMM", cases[i].rule);
+        CHECK(!(fake_read(fake, VPT_MSR_CTL) & VPT_CTL_TRACEEN), "%s: TraceEn", cases[i].rule);
+        words = fake_words(fake, false);
+        CHECK(words_match(cases[i].pattern, words), "%s: [%s]", cases[i].rule, words);
+        CHECK(!vpt_smi(&fake->cpu, 0x401010), "%s: TraceEn 0 for SMRAM", cases[i].rule);
+        fake_close(fake);
+    }
+}
+
+static void test_rsm(void)
+{
+    struct fake *fake = fake_open("gracemont");
+    struct vpt_context smm = context_of(0), back = context_of(0);
+
+    smm.cr3 = 0x77000;
+    smm.exec_mode = VPT_EXEC_16;
+    back.cr3 = 0x5000;
+    fake_start(fake, BRANCHES | VPT_CTL_EVENTEN);
+    vpt_smi(&fake->cpu, 0x401010);
+    vpt_set_context(&fake->cpu, &smm);
+    fake_mark(fake);
+    CHECK(vpt_rsm(&fake->cpu, true, 0x401010, &back), "RSM");
+    EXPECT(fake, "CBR(28) CFE(4,0) MODE(64) PGE(401010)",
+           "Table 33-56 case 10, Table 33-59 case 11; no PIP (33.2.9.3)");
+    fake_close(fake);
+
+    fake = fake_open("gracemont");
+    fake_start(fake, BRANCHES | VPT_CTL_EVENTEN);
+    vpt_smi(&fake->cpu, 0x401010);
+    fake_mark(fake);
+    CHECK(vpt_rsm(&fake->cpu, false, 0x401010, &back), "RSM");
+    EXPECT(fake, "", "TraceEn was 0 in SMRAM");
+    CHECK(fake->cpu.ctx.cr3 == 0x5000, "the context is that of RSM");
+    fake_close(fake);
+
+    fake = fake_open("gracemont");
+    fake_start(fake, BRANCHES);
+    CHECK(!vpt_rsm(&fake->cpu, true, 0x401010, &back), "33.2.9.3: RSM with TraceEn shuts down");
+    EXPECT(fake, "", "and nothing changes");
+    fake_close(fake);
+}
+
+/* Out of context after RSM: no CFE.RSM (Table 33-59 case 11 has ContextEn = 1). */
+static void test_rsm_out_of_context(void)
+{
+    struct fake *fake = fake_open("gracemont");
+    struct vpt_context user = context_of(3);
+
+    fake_start(fake, VPT_CTL_OS | VPT_CTL_BRANCHEN | VPT_CTL_EVENTEN);
+    vpt_smi(&fake->cpu, 0x401010);
+    fake_mark(fake);
+    vpt_rsm(&fake->cpu, true, 0x401010, &user);
+    EXPECT(fake, "CBR(28)", "RSM to a context that is not traced");
+    fake_close(fake);
+}
+
+static void test_getsec(void)
+{
+    struct fake *fake = fake_open("skylake");
+    const char *words;
+
+    fake_start(fake, BRANCHES);
+    vpt_getsec(&fake->cpu, 0x401010);
+    CHECK(!(fake_read(fake, VPT_MSR_CTL) & VPT_CTL_TRACEEN), "33.2.9.6: TraceEn");
+    words = fake_words(fake, false);
+    CHECK(words_match("FUP(401010)? PGD()?", words), "33.2.9.6: [%s]", words);
+    fake_close(fake);
+}
+
+/* 33.2.9.6: no TIP.PGD, no TIP.PGE; timing packets at the end. */
+static void test_acm(void)
+{
+    struct fake *fake = fake_open("skylake");
+
+    fake_start(fake, BRANCHES | VPT_CTL_TSCEN);
+    vpt_cond_branch(&fake->cpu, 0x401010, true);
+    vpt_acm_begin(&fake->cpu);
+    CHECK(!(fake_read(fake, VPT_MSR_CTL) & VPT_CTL_TRACEEN), "TraceEn while the module runs");
+    CHECK(!vpt_trigger_en(&fake->cpu), "TriggerEn while the module runs");
+    fake->clocks.tsc = 0x4321;
+    vpt_acm_end(&fake->cpu, 0x401012);
+    CHECK(fake_read(fake, VPT_MSR_CTL) & VPT_CTL_TRACEEN, "TraceEn is restored");
+    vpt_jmp_indirect(&fake->cpu, 0x402000);
+    EXPECT(fake, "TNT(T) TSC(4321) CBR(26) TIP(402000)", "33.2.9.6");
+    vpt_acm_begin(&fake->cpu);
+    vpt_acm_end(&fake->cpu, 0x401012);
+    CHECK(!(fake_read(fake, VPT_MSR_CTL) & VPT_CTL_TRACEEN), "TraceEn 0 stays 0");
+    fake_close(fake);
+}
+
+/* A production enclave is not in context; a debug enclave is like any code. */
+static void test_enclave(void)
+{
+    struct fake *fake = fake_open("gracemont");
+    struct vpt_context inside = context_of(3), outside = context_of(3);
+
+    inside.enclave = true;
+    fake_start(fake, BRANCHES);
+    fake_transfer(fake, VPT_ENCLAVE, 0x401010, 0x402000, &outside);
+    EXPECT(fake, "FUP(401010) TIP(402000)", "Table 33-55 case 17: a debug enclave");
+    fake_close(fake);
+
+    fake = fake_open("gracemont");
+    fake_start(fake, BRANCHES);
+    fake_transfer(fake, VPT_ENCLAVE, 0x401010, 0x402000, &inside);
+    vpt_jmp_indirect(&fake->cpu, 0x403000);
+    fake_transfer(fake, VPT_ENCLAVE, 0x403010, 0x401020, &outside);
+    EXPECT(fake, "FUP(401010)? PGD() PGE(401020)", "33.2.9.5, Table 33-56 cases 5 and 6");
+    fake_close(fake);
+}
+
+static void test_enclave_events(void)
+{
+    struct fake *fake = fake_open("gracemont");
+    struct vpt_context inside = context_of(3), kernel = context_of(0);
+    struct vpt_transfer aex = {
+        .type = VPT_INTERRUPT, .vector = 0x41, .ip = 0x401080, .target = KERNEL, .after = kernel};
+
+    inside.enclave = true;
+    fake_start(fake, VPT_CTL_USER | VPT_CTL_EVENTEN);
+    fake_transfer(fake, VPT_ENCLAVE, 0x401010, 0x402000, &inside);
+    vpt_transfer(&fake->cpu, &aex);
+    EXPECT(fake, "", "Table 33-59 case 17");
+    fake_close(fake);
+
+    fake = fake_open("gracemont");
+    fake_start(fake, VPT_CTL_OS | VPT_CTL_USER | VPT_CTL_EVENTEN);
+    fake_transfer(fake, VPT_ENCLAVE, 0x401010, 0x402000, &inside);
+    vpt_transfer(&fake->cpu, &aex);
+    EXPECT(fake, "CFE(1,41)", "Table 33-59 case 18");
+    fake_close(fake);
+
+    fake = fake_open("gracemont");
+    fake_start(fake, VPT_CTL_OS | VPT_CTL_USER | VPT_CTL_EVENTEN);
+    vpt_transfer(&fake->cpu, &aex);
+    EXPECT(fake, "CFE(1,41)+ FUP(401080)", "Table 33-59 case 19: a debug enclave");
+    fake_close(fake);
+}
+
+void suite_smm(void)
+{
+    static const struct test tests[] = {
+        {"SMI", test_smi},
+        {"RSM", test_rsm},
+        {"RSM out of context", test_rsm_out_of_context},
+        {"GETSEC", test_getsec},
+        {"authenticated code module", test_acm},
+        {"enclaves", test_enclave},
+        {"enclaves and Event Trace", test_enclave_events},
+        {NULL, NULL},
+    };
+
+    add_suite("SMM, ACM, enclaves (33.2.9)", tests);
+}
