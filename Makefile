@@ -30,7 +30,7 @@ FUZZ_SECONDS ?= 20
 CFLAGS ?= -O2 -g
 WERROR ?= -Werror
 override CFLAGS   += -std=c11 -Wall -Wextra $(WERROR) -Wshadow -Wstrict-prototypes \
-                     -Wmissing-prototypes -fno-strict-aliasing -fPIC $(EXTRA_CFLAGS)
+                     -Wmissing-prototypes -fno-strict-aliasing -fPIC -fno-semantic-interposition $(EXTRA_CFLAGS)
 override CPPFLAGS += -D_GNU_SOURCE -Iemulation -Idecoder -MMD -MP
 override LDFLAGS  += $(EXTRA_LDFLAGS)
 

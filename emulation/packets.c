@@ -19,7 +19,7 @@ static bool sending(const struct vpt_cpu *cpu)
     return cpu->trigger_en && !cpu->overflow;
 }
 
-static void put(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
+static inline void put(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
 {
     if (!sending(cpu))
         return;
@@ -50,14 +50,13 @@ static uint64_t cyc_threshold(const struct vpt_cpu *cpu)
     return field ? 1ull << (field - 1) : 0;
 }
 
-/* A CYC-eligible packet is about to be sent: the CYC that may have to precede it (33.3.6). */
-static void cyc(struct vpt_cpu *cpu)
+static void put_cyc(struct vpt_cpu *cpu)
 {
     uint8_t bytes[PT_CYC_MAX_LEN];
     uint32_t len = 1;
     uint64_t value;
 
-    if (!(cpu->ctl & VPT_CTL_CYCEN) || !sending(cpu))
+    if (!sending(cpu))
         return;
     value = cpu->now.cycles - cpu->cyc_base;
     if (value == 0 || value < cyc_threshold(cpu))
@@ -76,6 +75,13 @@ static void cyc(struct vpt_cpu *cpu)
         len++;
     }
     put(cpu, bytes, len);
+}
+
+/* A CYC-eligible packet is about to be sent: the CYC that may have to precede it (33.3.6). */
+static inline void cyc(struct vpt_cpu *cpu)
+{
+    if (cpu->ctl & VPT_CTL_CYCEN)
+        put_cyc(cpu);
 }
 
 /* ---- TNT and deferred TIPs ---- */
@@ -112,9 +118,10 @@ void vpt_tnt_bit(struct vpt_cpu *cpu, bool taken)
 }
 
 /* Everything but a TNT goes out after the TNT; a CYC-eligible packet also after its CYC. */
-static void before_packet(struct vpt_cpu *cpu, bool cyc_eligible)
+static inline void before_packet(struct vpt_cpu *cpu, bool cyc_eligible)
 {
-    vpt_emit_tnt(cpu);
+    if (cpu->tnt != 1 || cpu->deferred_count)
+        vpt_emit_tnt(cpu);
     if (cyc_eligible)
         cyc(cpu);
 }
@@ -454,7 +461,8 @@ void vpt_begin_event(struct vpt_cpu *cpu)
 {
     if (cpu->timing)
         read_clocks(cpu);
-    vpt_make_room(cpu, VPT_EVENT_MAX_BYTES);
+    if (!room(cpu, VPT_EVENT_MAX_BYTES))
+        vpt_make_room(cpu, VPT_EVENT_MAX_BYTES);
     if (cpu->ctl & VPT_CTL_MTCEN && cpu->trigger_en)
         mtc(cpu);
 }
@@ -470,7 +478,8 @@ void vpt_resolve_overflow(struct vpt_cpu *cpu, uint64_t next_ip)
 
 void vpt_end_event(struct vpt_cpu *cpu, uint64_t next_ip)
 {
-    vpt_resolve_overflow(cpu, next_ip);
+    if (cpu->overflow)
+        vpt_resolve_overflow(cpu, next_ip);
     if (psb_due(cpu))
         vpt_emit_psb(cpu, next_ip, false);
     if (cpu->boundary_due) {
