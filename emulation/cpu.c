@@ -35,6 +35,10 @@ void vpt_reset(struct vpt_cpu *cpu, enum vpt_reset kind)
     cpu->asleep = false;
     cpu->wait_for_sipi = false;
     cpu->acm = false;
+    cpu->vmx_on = false;
+    cpu->vmx_nonroot = false;
+    cpu->vmx_secondary = 0;
+    cpu->vmcs = UINT64_MAX;
     cpu->output_blocked = false;
     cpu->tnt = 1;
     cpu->tnt_full = 1 << 6;

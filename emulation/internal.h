@@ -63,6 +63,10 @@ void vpt_emit_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip);
 void vpt_emit_pgd_suppressed(struct vpt_cpu *cpu);
 /* PIP with the current CR3, if TriggerEn, ContextEn and OS (33.4.2.7). */
 void vpt_emit_pip(struct vpt_cpu *cpu);
+/* The same with this NR bit, for VM entries and exits. */
+void vpt_emit_pip_nr(struct vpt_cpu *cpu, bool nr);
+/* VMCS packet, if ContextEn and in VMX operation (33.4.2.15). */
+void vpt_emit_vmcs(struct vpt_cpu *cpu);
 /* MODE.Exec, if it differs from what the decoder knows. */
 void vpt_emit_mode_exec(struct vpt_cpu *cpu);
 void vpt_emit_tracestop(struct vpt_cpu *cpu);
@@ -156,5 +160,11 @@ void vpt_control_flow_event(struct vpt_cpu *cpu, uint8_t type, uint8_t vector, u
 void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip, uint8_t cfe);
 /* Clears TraceEn by way of a new RTIT_CTL value, already checked; ip is the current instruction. */
 void vpt_trace_disable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t ip);
+/* The end of that: no packets but those that are buffered. */
+void vpt_trace_off(struct vpt_cpu *cpu, uint64_t ctl);
+/* TriggerEn for packets that a VMM appends to a trace that is off: vpt_trace_off() ends it. */
+void vpt_trace_append_begin(struct vpt_cpu *cpu);
+/* Whether WRMSR would take this value for RTIT_CTL if TraceEn were 0. */
+bool vpt_ctl_ok(const struct vpt_cpu *cpu, uint64_t ctl);
 
 #endif

@@ -129,7 +129,7 @@ static bool encoding_ok(uint64_t ctl, unsigned shift, uint32_t bitmap, uint64_t 
     return (bitmap >> value & 1) != 0;
 }
 
-static bool ctl_ok(const struct vpt_cpu *cpu, uint64_t ctl)
+bool vpt_ctl_ok(const struct vpt_cpu *cpu, uint64_t ctl)
 {
     const uint32_t mtc_periods = cpu->caps.leaf14_1_eax >> 16;
     const uint32_t cyc_thresholds = cpu->caps.leaf14_1_ebx & 0xffff;
@@ -156,9 +156,11 @@ static bool ctl_ok(const struct vpt_cpu *cpu, uint64_t ctl)
 
 static enum vpt_result wrmsr_ctl(struct vpt_cpu *cpu, uint64_t value, uint64_t ip, uint64_t next_ip)
 {
+    if (cpu->vmx_on && !cpu->caps.vmx_misc_pt)
+        return VPT_GP; /* 33.2.9.4 */
     if (tracing(cpu) && value == cpu->ctl)
         return VPT_OK; /* 33.2.8.3 */
-    if (!ctl_ok(cpu, value) || (tracing(cpu) && (value & VPT_CTL_TRACEEN)))
+    if (!vpt_ctl_ok(cpu, value) || (tracing(cpu) && (value & VPT_CTL_TRACEEN)))
         return VPT_GP;
     if (tracing(cpu))
         vpt_trace_disable(cpu, value, ip);
@@ -292,6 +294,27 @@ void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip, uint8
     vpt_end_event(cpu, next_ip);
 }
 
+void vpt_trace_append_begin(struct vpt_cpu *cpu)
+{
+    load_bytecnt(cpu);
+    cpu->trigger_en = true;
+    cpu->packet_en = false;
+    cpu->overflow = false;
+    cpu->tnt = 1;
+    cpu->deferred_count = 0;
+}
+
+void vpt_trace_off(struct vpt_cpu *cpu, uint64_t ctl)
+{
+    if (cpu->trigger_en)
+        vpt_emit_tnt(cpu);
+    vpt_flush(cpu);
+    vpt_clear_trigger(cpu);
+    cpu->overflow = false;
+    save_bytecnt(cpu);
+    load_ctl(cpu, ctl);
+}
+
 void vpt_trace_disable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t ip)
 {
     cpu->stalled = false;
@@ -302,13 +325,8 @@ void vpt_trace_disable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t ip)
             vpt_emit_ip(cpu, PT_FUP, ip);
             vpt_emit_pgd_suppressed(cpu);
         }
-        vpt_emit_tnt(cpu);
     }
-    vpt_flush(cpu);
-    vpt_clear_trigger(cpu);
-    cpu->overflow = false;
-    save_bytecnt(cpu);
-    load_ctl(cpu, ctl);
+    vpt_trace_off(cpu, ctl);
 }
 
 /* ---- Access ---- */

@@ -60,6 +60,8 @@ static uint32_t store(struct vpt_cpu *cpu, uint64_t gpa, const uint8_t *bytes, u
         return 0;
     case VPT_SPAN_FAULT:
         cpu->output_blocked = true;
+        cpu->fault_gpa = gpa;
+        cpu->fault_access = VPT_WRITE_OUTPUT;
         return 0;
     case VPT_SPAN_UNBACKED:
     case VPT_SPAN_READONLY:

@@ -197,7 +197,7 @@ void vpt_emit_tip_deferrable(struct vpt_cpu *cpu, uint64_t ip)
 
 /* ---- State ---- */
 
-void vpt_emit_pip(struct vpt_cpu *cpu)
+void vpt_emit_pip_nr(struct vpt_cpu *cpu, bool nr)
 {
     const uint64_t ignored = cpu->ctx.pae ? 0x1f : 0xfff; /* 33.4.2.7 */
     uint8_t bytes[PT_PIP_LEN] = {PT_OPC_EXT, PT_EXT_PIP};
@@ -206,6 +206,30 @@ void vpt_emit_pip(struct vpt_cpu *cpu)
         return;
     before_packet(cpu, true);
     le(bytes + 2, (cpu->ctx.cr3 & ~ignored) >> PT_PIP_CR3_SHR << PT_PIP_SHL, 6);
+    if (nr)
+        bytes[2] |= PT_PIP_NR;
+    put(cpu, bytes, sizeof(bytes));
+}
+
+/* Whether packets say that this is VMX non-root operation (Table 33-52). */
+static bool shows_nonroot(const struct vpt_cpu *cpu)
+{
+    return cpu->vmx_nonroot && !(cpu->vmx_secondary & VPT_SECONDARY_CONCEAL);
+}
+
+void vpt_emit_pip(struct vpt_cpu *cpu)
+{
+    vpt_emit_pip_nr(cpu, shows_nonroot(cpu));
+}
+
+void vpt_emit_vmcs(struct vpt_cpu *cpu)
+{
+    uint8_t bytes[PT_VMCS_LEN] = {PT_OPC_EXT, PT_EXT_VMCS};
+
+    if (!cpu->vmx_on || !cpu->context_en || !cpu->caps.vmx_misc_pt)
+        return;
+    before_packet(cpu, true);
+    le(bytes + 2, cpu->vmcs >> 12, 5);
     put(cpu, bytes, sizeof(bytes));
 }
 
@@ -393,6 +417,8 @@ void vpt_emit_psb(struct vpt_cpu *cpu, uint64_t ip, bool at_enable)
 
     vpt_emit_tsc(cpu);
     vpt_emit_pip(cpu);
+    if (!cpu->vmx_nonroot || shows_nonroot(cpu))
+        vpt_emit_vmcs(cpu);
     vpt_emit_cbr(cpu);
     vpt_emit_mode_tsx(cpu, false);
     if (cpu->packet_en && !at_enable) {

@@ -43,6 +43,8 @@ static bool read_entry(struct vpt_cpu *cpu, uint64_t *entry)
             break;
         case VPT_SPAN_FAULT:
             cpu->output_blocked = true;
+            cpu->fault_gpa = gpa + pos;
+            cpu->fault_access = VPT_READ_TABLE;
             return false;
         case VPT_SPAN_RESTRICTED: /* Table 33-5 */
             vpt_operational_error(cpu);

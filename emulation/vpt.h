@@ -270,6 +270,11 @@ struct vpt_cpu {
     bool asleep;        /* in a C-state deeper than C0.0 */
     bool wait_for_sipi; /* INIT came, SIPI did not yet */
     bool acm;           /* in an authenticated code module that was entered while TraceEn was 1 */
+
+    /* VMX operation (33.5). */
+    bool vmx_on, vmx_nonroot;
+    uint32_t vmx_secondary; /* secondary VM-execution controls in force in non-root operation */
+    uint64_t vmcs;          /* the current VMCS pointer; UINT64_MAX: none */
     uint32_t bytes_since_psb;
     uint32_t psb_period_bytes;
     uint64_t overflow_count;
@@ -288,6 +293,8 @@ struct vpt_cpu {
     bool region_int, region_stop;
     bool pmi_early_done;    /* single-entry ToPA: the PMI of this pass was signalled */
     bool output_blocked;    /* waits for the owner to resolve a VPT_SPAN_FAULT */
+    uint8_t fault_access;   /* enum vpt_access of that fault */
+    uint64_t fault_gpa;     /* and its address */
     uint64_t output_bytes;  /* accepted by memory since creation */
     uint64_t dropped_bytes; /* lost to STOP, errors and unbacked memory since creation */
     uint64_t packet_count;  /* since creation */
@@ -533,6 +540,100 @@ bool vpt_rsm(struct vpt_cpu *cpu, bool traceen, uint64_t target, const struct vp
 /* Entry to shutdown at ip (Table 33-59 case 12). */
 void vpt_shutdown(struct vpt_cpu *cpu, uint64_t ip);
 
+/* ---- VMX operation (33.5, 33.6) ---- */
+
+/* The VMX controls that bear on the trace, in their control words (Table 33-52). */
+#define VPT_SECONDARY_CONCEAL (1u << 19) /* conceal VMX from PT */
+#define VPT_SECONDARY_PT_GPA  (1u << 24) /* Intel PT uses guest physical addresses */
+#define VPT_EXIT_CONCEAL      (1u << 24)
+#define VPT_EXIT_CLEAR_CTL    (1u << 25) /* clear IA32_RTIT_CTL */
+#define VPT_ENTRY_CONCEAL     (1u << 17)
+#define VPT_ENTRY_LOAD_CTL    (1u << 18) /* load IA32_RTIT_CTL */
+
+/* Exit qualification of an EPT violation by trace output, besides the kind of the access. */
+#define VPT_EPT_ASYNCHRONOUS (1ull << 16)
+
+/* VMXON at ip; without IA32_VMX_MISC[14] it clears TraceEn (33.2.9.4). */
+void vpt_vmxon(struct vpt_cpu *cpu, uint64_t ip);
+void vpt_vmxoff(struct vpt_cpu *cpu);
+/* Successful VMPTRLD, and VMCLEAR of any VMCS (33.4.2.15). */
+void vpt_vmptrld(struct vpt_cpu *cpu, uint64_t vmcs);
+void vpt_vmclear(struct vpt_cpu *cpu, uint64_t vmcs);
+
+/* An entry of an MSR-load area; those for other MSRs than the model's are passed over. */
+struct vpt_msr_load {
+    uint32_t msr;
+    uint64_t value;
+};
+
+enum vpt_entry {
+    VPT_ENTRY_SUCCEEDS,
+    VPT_ENTRY_FAILS_EARLY, /* goes on at next_ip (Table 33-54) */
+    VPT_ENTRY_FAILS_LATE,  /* goes on at host_ip, as a VM exit would */
+};
+
+/* VMLAUNCH or VMRESUME. Control words are those of the VMCS; bits of other controls are ignored. */
+struct vpt_vm_entry {
+    uint64_t ip, next_ip; /* of the instruction, and behind it */
+    uint32_t secondary, entry, exit;
+    bool ept;                         /* "enable EPT" */
+    uint64_t guest_ctl;               /* guest-state field IA32_RTIT_CTL */
+    const struct vpt_msr_load *loads; /* VM-entry MSR-load area */
+    size_t load_count;
+    uint64_t guest_ip;
+    struct vpt_context guest;
+    enum vpt_entry outcome; /* as far as the owner's own checks tell */
+    uint64_t host_ip;       /* of a late failure, with the state there */
+    struct vpt_context host;
+    bool from_smm; /* the entry returns from SMM, so that the VMCS pointer becomes vmcs; */
+    bool to_root;  /*   and it may lead to VMX root operation (33.6) */
+    uint64_t vmcs;
+};
+/*
+ * The checks of VM entry that concern the trace, and its packets (Tables 33-53, 33-54). The result
+ * is what really happens: an owner that said VPT_ENTRY_SUCCEEDS may get a failure back. An event
+ * that the entry injects is told afterwards, by vpt_transfer().
+ */
+enum vpt_entry vpt_vm_entry(struct vpt_cpu *cpu, const struct vpt_vm_entry *entry);
+
+enum vpt_smm_exit {
+    VPT_SMM_NONE,
+    VPT_SMM_BY_SMI, /* an SMM VM exit (33.6): the VMCS pointer becomes the SMM-transfer one */
+    VPT_SMM_BY_VMCALL,
+};
+
+struct vpt_vm_exit {
+    uint64_t ip;     /* guest RIP as the VMCS has it, as a linear address */
+    uint32_t exit;   /* VM-exit controls */
+    uint32_t reason; /* exit reason and qualification, for EVD */
+    uint64_t qualification;
+    bool by_event; /* an interrupt, exception or NMI caused it: */
+    uint8_t vector;
+    const struct vpt_msr_load *loads; /* VM-exit MSR-load area */
+    size_t load_count;
+    uint64_t host_ip;
+    struct vpt_context host;
+    enum vpt_smm_exit smm;
+    uint64_t vmcs; /* of SMM VM exits: the SMM-transfer VMCS pointer */
+};
+/* False: an MSR of the load area faults, which is a VMX abort. */
+bool vpt_vm_exit(struct vpt_cpu *cpu, const struct vpt_vm_exit *exit);
+
+/* A VM exit at ip that ends in a VMX abort (33.5.2.6): nothing more is traced until a reset. */
+void vpt_vmx_abort(struct vpt_cpu *cpu, uint64_t ip);
+
+/* Whether addresses of output are guest-physical ones, to go through EPT. */
+static inline bool vpt_output_by_ept(const struct vpt_cpu *cpu)
+{
+    return cpu->vmx_nonroot && (cpu->vmx_secondary & VPT_SECONDARY_PT_GPA);
+}
+/* While vpt_output_blocked(): which access waits, for the EPT violation that the owner makes. */
+static inline enum vpt_access vpt_output_fault(const struct vpt_cpu *cpu, uint64_t *gpa)
+{
+    *gpa = cpu->fault_gpa;
+    return (enum vpt_access)cpu->fault_access;
+}
+
 /* ---- Authenticated code modules (33.2.9.6) ---- */
 
 /* GETSEC[SENTER] or [ENTERACCS] at ip, or the rendezvous of another processor's SENTER. */
@@ -543,6 +644,63 @@ void vpt_acm_end(struct vpt_cpu *cpu, uint64_t next_ip);
 
 /* A packet of the implementation's own (33.4.2.19). */
 void vpt_maintenance(struct vpt_cpu *cpu, uint64_t payload);
+
+/* ---- For a VMM ---------------------------------------------------------------------------- *
+ * What a VMM with PT hardware does about the trace of its guests (33.5.1, 33.5.2).
+ */
+
+enum vpt_vmx_use {
+    VPT_USE_HOST_WIDE,  /* one trace of host and guests; guests have no PT (33.5.2.1) */
+    VPT_USE_GUEST_ONLY, /* guests trace themselves and see nothing of VMX (33.5.2.2) */
+    VPT_USE_HOST_ONLY,  /* tracing pauses in guests */
+};
+
+/* IA32_VMX_MISC and the capability MSRs of the controls: allowed 0-settings low, 1-settings high.
+ */
+struct vpt_vmx_caps {
+    uint64_t misc, secondary, exit, entry;
+};
+
+/* What to put where. */
+struct vpt_vmx_plan {
+    uint32_t secondary_set, secondary_clear; /* VM-execution controls to be 1 and 0 */
+    uint32_t exit_set, exit_clear;
+    uint32_t entry_set, entry_clear;
+    bool msr_lists;   /* RTIT_CTL goes into the MSR-load areas of entry and exit */
+    bool shadow_topa; /* output addresses are not translated: the VMM checks and rewrites them */
+    bool guest_sees_pt;
+};
+
+/* NULL and *plan; or why the processor cannot do it, in a static sentence. */
+const char *vpt_vmx_plan(const struct vpt_vmx_caps *caps, enum vpt_vmx_use use,
+                         struct vpt_vmx_plan *plan);
+
+/*
+ * The PIP that is missing because MOV CR3 exited (33.5.2.3). cpu holds the guest's trace MSRs as
+ * after the exit, TraceEn being 0; guest_ctl is its IA32_RTIT_CTL, ctx its state with the new CR3.
+ * The bytes are appended to the guest's output, whose MSRs move on. False: the guest's
+ * configuration asks for none.
+ */
+bool vpt_insert_pip(struct vpt_cpu *cpu, uint64_t guest_ctl, const struct vpt_context *ctx);
+
+/* What IA32_RTIT_CR3_MATCH must hold while real_cr3 is loaded for the guest's guest_cr3. */
+uint64_t vpt_translate_cr3_match(uint64_t guest_match, uint64_t guest_cr3, uint64_t real_cr3,
+                                 bool pae);
+
+/* TSC as a guest sees it: multiplier has 48 fractional bits (0: none), then the offset. */
+uint64_t vpt_guest_tsc(uint64_t tsc, uint64_t multiplier, uint64_t offset);
+/*
+ * Rewrites the TSC packets of a guest's trace that begins with a packet (33.5.2.3). How many bytes
+ * were read: fewer than len_bytes if the rest is no packet or is cut off.
+ */
+size_t vpt_rewrite_tsc(uint8_t *bytes, size_t len_bytes, uint64_t multiplier, uint64_t offset);
+
+/*
+ * The capabilities of a guest whose TSC runs at the host's rate times multiplier: CPUID.15H and the
+ * maximum non-turbo ratio (33.5.2.4). The ratio of TSC and crystal is off by at most one part in
+ * 2^31. False: the rate is not possible.
+ */
+bool vpt_scale_caps(const struct vpt_caps *host, uint64_t multiplier, struct vpt_caps *guest);
 
 #ifdef __cplusplus
 }

@@ -526,12 +526,76 @@ static void system_mode(struct guest *guest, struct input *in)
     }
 }
 
+static void vmx(struct guest *guest, struct input *in)
+{
+    static const uint32_t areas[] = {VPT_MSR_CTL, VPT_MSR_CR3_MATCH, VPT_MSR_STATUS, 0x1d9};
+    const uint8_t what = byte(in), how = byte(in);
+    const struct vpt_msr_load loads[] = {{areas[how & 3], likely_ctl(guest, in)},
+                                         {areas[how >> 2 & 3], likely_ctl(guest, in)}};
+    struct vpt_vm_entry entry = {.ip = address(in),
+                                 .next_ip = address(in),
+                                 .secondary = (uint32_t)(what & 3) << 24 | (what & 4u) << 17,
+                                 .entry = (uint32_t)(how >> 4) << 17,
+                                 .exit = (uint32_t)(how >> 6) << 24,
+                                 .ept = what & 8,
+                                 .guest_ctl = likely_ctl(guest, in),
+                                 .loads = loads,
+                                 .load_count = how % 3,
+                                 .guest_ip = address(in),
+                                 .guest = context(in),
+                                 .outcome = (enum vpt_entry)(what >> 4 < 13 ? 0 : (what >> 4) - 13),
+                                 .host_ip = address(in),
+                                 .host = context(in),
+                                 .from_smm = how == 7,
+                                 .to_root = how == 9,
+                                 .vmcs = address(in)};
+    const struct vpt_vm_exit exit = {.ip = entry.guest_ip,
+                                     .exit = entry.exit,
+                                     .reason = how,
+                                     .qualification = entry.guest_ctl,
+                                     .by_event = what & 1,
+                                     .vector = what,
+                                     .loads = loads,
+                                     .load_count = entry.load_count,
+                                     .host_ip = entry.host_ip,
+                                     .host = entry.host,
+                                     .smm = (enum vpt_smm_exit)(how >> 5 < 6 ? 0 : (how >> 5) - 5),
+                                     .vmcs = entry.vmcs};
+
+    switch (byte(in) % 8) {
+    case 0:
+        vpt_vmxon(&guest->cpu, entry.ip);
+        break;
+    case 1:
+        vpt_vmxoff(&guest->cpu);
+        break;
+    case 2:
+        vpt_vmptrld(&guest->cpu, entry.vmcs);
+        break;
+    case 3:
+    case 4:
+    case 5:
+        if (vpt_vm_entry(&guest->cpu, &entry) == VPT_ENTRY_FAILS_LATE)
+            MUST(!guest->cpu.vmx_nonroot, "a failed entry");
+        break;
+    case 6:
+        vpt_vm_exit(&guest->cpu, &exit);
+        break;
+    case 7:
+        if (what < 10)
+            vpt_vmx_abort(&guest->cpu, entry.ip);
+        else
+            vpt_insert_pip(&guest->cpu, entry.guest_ctl, &entry.guest);
+        break;
+    }
+}
+
 static void operate(struct guest *guest, struct input *in)
 {
     struct vpt_context ctx;
     uint8_t what = byte(in);
 
-    switch (what % 30) {
+    switch (what % 32) {
     case 0:
     case 1:
     case 2:
@@ -602,6 +666,10 @@ static void operate(struct guest *guest, struct input *in)
         break;
     case 25:
         vpt_stall(&guest->cpu, byte(in) & 1);
+        break;
+    case 27:
+    case 28:
+        vmx(guest, in);
         break;
     case 26:
         vpt_maintenance(&guest->cpu, number(in, 8));

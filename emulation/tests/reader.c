@@ -383,7 +383,7 @@ static void put_packet(struct text *text, const struct packet *packet)
         put(text, "CYC(%" PRIu64 ") ", packet->value);
         break;
     case PACKET_VMCS:
-        put(text, "VMCS ");
+        put(text, "VMCS(%" PRIx64 ") ", packet->value << 12);
         break;
     case PACKET_OVF:
         put(text, "OVF ");

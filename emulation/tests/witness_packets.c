@@ -127,12 +127,38 @@ static void test_others(void)
     fake_close(fake);
 }
 
+static void test_vmx(void)
+{
+    const struct vpt_vm_entry entry = {.ip = 0x401010,
+                                       .next_ip = 0x401013,
+                                       .guest_ip = 0x600000,
+                                       .guest = {.cr3 = 0x123456789000, .exec_mode = VPT_EXEC_64}};
+    struct fake *fake = fake_open("max");
+    struct found found;
+    const struct pt_packet *p;
+
+    vpt_vmxon(&fake->cpu, 0x400000);
+    fake_start(fake, VPT_CTL_OS | VPT_CTL_BRANCHEN);
+    vpt_vmptrld(&fake->cpu, 0xabcdef000);
+    vpt_vm_entry(&fake->cpu, &entry);
+    fake_stop(fake);
+    read_all(fake, &found);
+    p = expect(&found, 0, ppt_vmcs);
+    CHECK(p->payload.vmcs.base == 0xabcdef000, "VMCS");
+    p = expect(&found, 1, ppt_pip);
+    CHECK(p->payload.pip.cr3 == 0x123456789000 && p->payload.pip.nr, "PIP");
+    p = expect(&found, 2, ppt_tip);
+    CHECK(p->payload.ip.ip == 0x600000, "TIP");
+    fake_close(fake);
+}
+
 void suite_witness_packets(void)
 {
     static const struct test tests[] = {
         {"power events", test_power},
         {"transactions", test_transactions},
         {"MNT, PTW", test_others},
+        {"VMCS, PIP.NR", test_vmx},
         {NULL, NULL},
     };
 

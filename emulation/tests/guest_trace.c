@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A VMM's duties about a guest's own trace (33.5.2.3, 33.5.2.4). */
+#include "harness.h"
+
+#include <string.h>
+
+#define CTL (VPT_CTL_OS | VPT_CTL_BRANCHEN | VPT_CTL_TOPA | VPT_CTL_TRACEEN)
+#define ONE (1ull << 48)
+
+/* The guest's trace stops for an exit of MOV CR3, the VMM adds the PIP, the guest goes on. */
+static void test_pip(void)
+{
+    struct fake *fake = fake_open("skylake");
+    struct vpt_context ctx = context_of(0);
+
+    fake_start(fake, VPT_CTL_OS | VPT_CTL_BRANCHEN);
+    fake_stop(fake);
+    fake_mark(fake);
+    ctx.cr3 = 0x8000;
+    CHECK(vpt_insert_pip(&fake->cpu, CTL, &ctx), "a PIP");
+    CHECK(!vpt_trigger_en(&fake->cpu) && !(fake_read(fake, VPT_MSR_CTL) & VPT_CTL_TRACEEN),
+          "TraceEn stays 0");
+    CHECK(fake_read(fake, VPT_MSR_OUTPUT_MASK_PTRS) >> 32 == fake->tap_len, "the output moves on");
+    fake_write(fake, VPT_MSR_CTL, CTL);
+    EXPECT(fake, "PIP(8000) CBR(26) MODE(64) PGE(401000)", "33.5.2.3");
+    fake_close(fake);
+}
+
+static void test_no_pip(void)
+{
+    struct fake *fake = fake_open("skylake");
+    struct vpt_context ctx = context_of(0);
+
+    fake_start(fake, VPT_CTL_OS | VPT_CTL_BRANCHEN);
+    CHECK(!vpt_insert_pip(&fake->cpu, CTL, &ctx), "while TraceEn is 1");
+    fake_stop(fake);
+    fake_mark(fake);
+    CHECK(!vpt_insert_pip(&fake->cpu, CTL & ~VPT_CTL_TRACEEN, &ctx), "the guest does not trace");
+    CHECK(!vpt_insert_pip(&fake->cpu, CTL & ~VPT_CTL_OS, &ctx), "33.4.2.7: OS = 0");
+    CHECK(!vpt_insert_pip(&fake->cpu, CTL | 1u << 18, &ctx), "a bad RTIT_CTL");
+    fake_write(fake, VPT_MSR_CR3_MATCH, 0x3000);
+    CHECK(!vpt_insert_pip(&fake->cpu, CTL | VPT_CTL_CR3FILTER, &ctx), "33.4.2.7: ContextEn = 0");
+    fake_write(fake, VPT_MSR_STATUS, VPT_STATUS_STOPPED);
+    CHECK(!vpt_insert_pip(&fake->cpu, CTL, &ctx), "Stopped");
+    CHECK(fake_words(fake, false)[0] == '\0', "no bytes");
+    fake_close(fake);
+}
+
+static void test_cr3_match(void)
+{
+    const uint64_t real = 0x77abc000;
+
+    CHECK(vpt_translate_cr3_match(0x5000, 0x5000, real, false) == real, "the guest's CR3 matches");
+    CHECK(vpt_translate_cr3_match(0x5000, 0x5018, real, false) == real, "33.2.5.2: bits 11:0");
+    CHECK(vpt_translate_cr3_match(0x5020, 0x5020, real, true) == real, "PAE");
+    CHECK((vpt_translate_cr3_match(0x5000, 0x6000, real, false) ^ real) >> 12 != 0,
+          "another CR3 must not match");
+    CHECK((vpt_translate_cr3_match(0x5000, 0x5020, real, true) ^ real) >> 5 != 0,
+          "33.2.5.2: PAE compares bits 11:5");
+    CHECK((vpt_translate_cr3_match(1, 2, UINT64_MAX, false) & 0x1f) == 0, "Table 33-6: reserved");
+}
+
+static void test_rewrite(void)
+{
+    /* PSB, TSC, CYC of two bytes, a block whose item looks like a TSC, TSC, a TIP cut off */
+    uint8_t trace[] = {0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82,
+                       0x02, 0x82, 0x02, 0x82, 0x19, 0x00, 0x10, 0,    0,    0,    0,    0,
+                       0x07, 0x18, 0x02, 0x63, 0x84, 0x0c, 0x19, 0x19, 0x19, 0x19, 0x02, 0x33,
+                       0x19, 0x00, 0x20, 0,    0,    0,    0,    0,    0x6d, 0x01, 0x02};
+    uint8_t expected[sizeof(trace)];
+
+    memcpy(expected, trace, sizeof(trace));
+    expected[17] = 0x05;
+    expected[18] = 0x20; /* 2 * 1000h + 5 */
+    expected[37] = 0x05;
+    expected[38] = 0x40;
+    CHECK(vpt_rewrite_tsc(trace, sizeof(trace), 2 * ONE, 5) == sizeof(trace) - 3,
+          "the TIP that is cut off");
+    CHECK(memcmp(trace, expected, sizeof(trace)) == 0, "only TSC packets change");
+    CHECK(vpt_rewrite_tsc(trace, 20, ONE, 0) == 16, "a TSC that is cut off");
+    trace[0] = 0x05;
+    CHECK(vpt_rewrite_tsc(trace, sizeof(trace), ONE, 0) == 0, "no packet");
+}
+
+/* Every packet that the model makes is passed over in its full length. */
+static void test_rewrite_all(void)
+{
+    struct vpt_caps caps = plain_caps("max");
+    struct fake *fake;
+    const struct vpt_power_entry sleep = {.mwait = true, .state = 1};
+    const struct vpt_power_exit wake = {.reason = 1};
+    const struct vpt_block_item item = {3, 0x1919191919191919};
+    const struct vpt_block block = {.type = 4, .count = 1, .items = &item};
+    struct vpt_vm_exit exit = {.host_ip = 0x402000, .ip = 0x403000};
+
+    caps.tsx = true;
+    caps.long_tnt = true;
+    fake = fake_open_caps(&caps);
+    vpt_vmxon(&fake->cpu, 0x400000);
+    exit.host = context_of(0);
+    fake_start(fake, VPT_CTL_OS | VPT_CTL_BRANCHEN | VPT_CTL_PWREVTEN | VPT_CTL_EVENTEN |
+                         VPT_CTL_PTWEN | VPT_CTL_TSCEN | VPT_CTL_MTCEN | VPT_CTL_CYCEN);
+    for (unsigned i = 0; i < 200; i++) {
+        fake->clocks.cycles += 1u << i % 20;
+        fake->clocks.tsc += 0x1919;
+        fake->clocks.art += 1 + i % 3;
+        vpt_cond_branch(&fake->cpu, 0x401000, i % 3);
+        vpt_tx_begin(&fake->cpu, 0x401010);
+        vpt_tx_abort(&fake->cpu, 0x401010, 0x7f0000001919);
+        vpt_power_entry(&fake->cpu, &sleep);
+        vpt_power_exit(&fake->cpu, &wake);
+        vpt_pebs(&fake->cpu, &block, 1, 0x401010);
+        vpt_ptwrite(&fake->cpu, 0x1919191919191919, i & 1 ? 8 : 4, 0x401010);
+        vpt_maintenance(&fake->cpu, 0x1919191919191919);
+        vpt_vmptrld(&fake->cpu, 0x19191919000);
+        vpt_vm_exit(&fake->cpu, &exit);
+    }
+    fake_stop(fake);
+    CHECK(vpt_rewrite_tsc(fake->tap, fake->tap_len, ONE, 0) == fake->tap_len, "the whole trace");
+    CHECK(memcmp(fake->tap, fake->ram + REGION_GPA, fake->tap_len) == 0,
+          "1.0 and 0 change nothing");
+    fake_close(fake);
+}
+
+static void test_scale(void)
+{
+    struct vpt_caps host = plain_caps("icelake-server"), guest;
+    const uint64_t three_halves = ONE + ONE / 2;
+
+    CHECK(vpt_guest_tsc(1000, 0, (uint64_t)-1) == 999, "offset alone");
+    CHECK(vpt_guest_tsc(1ull << 60, ONE / 2, 3) == (1ull << 59) + 3, "multiplier of 128 bits");
+
+    /* 84 ticks per crystal clock and ratio 21; at 1.5: 126 and 32 (31.5 rounded). */
+    CHECK(vpt_scale_caps(&host, three_halves, &guest), "1.5");
+    CHECK(guest.tsc_num == 126 && guest.tsc_den == 1, "CPUID.15H: %u/%u", guest.tsc_num,
+          guest.tsc_den);
+    CHECK(guest.max_nonturbo_ratio == 32, "PLATFORM_INFO: %u", guest.max_nonturbo_ratio);
+    CHECK(guest.crystal_hz == host.crystal_hz && vpt_caps_check(&guest) == NULL, "the rest");
+
+    /* 1/3 of 84 is 28, as near as 48 bits and two 32-bit numbers come. */
+    CHECK(vpt_scale_caps(&host, ONE / 3, &guest), "1/3");
+    CHECK(guest.tsc_den != 0, "CPUID.15H");
+    const double ratio = (double)guest.tsc_num / guest.tsc_den;
+
+    CHECK(ratio > 27.9999999 && ratio < 28.0000001, "CPUID.15H: %.12f", ratio);
+
+    CHECK(!vpt_scale_caps(&host, 0, &guest), "a TSC that stands still");
+    CHECK(!vpt_scale_caps(&host, 100 * ONE, &guest), "a ratio of 2100");
+    host.tsc_den = host.tsc_num = 0;
+    CHECK(vpt_scale_caps(&host, three_halves, &guest) && guest.tsc_num == 0, "no leaf 15H");
+}
+
+void suite_guest_trace(void)
+{
+    static const struct test tests[] = {
+        {"PIP for MOV CR3", test_pip},
+        {"no PIP", test_no_pip},
+        {"CR3_MATCH", test_cr3_match},
+        {"TSC packets", test_rewrite},
+        {"every packet has its length", test_rewrite_all},
+        {"scaled TSC", test_scale},
+        {NULL, NULL},
+    };
+
+    add_suite("duties of a VMM (33.5.2.3, 33.5.2.4)", tests);
+}
