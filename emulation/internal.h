@@ -164,6 +164,8 @@ void vpt_trace_disable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t ip);
 void vpt_trace_off(struct vpt_cpu *cpu, uint64_t ctl);
 /* TriggerEn for packets that a VMM appends to a trace that is off: vpt_trace_off() ends it. */
 void vpt_trace_append_begin(struct vpt_cpu *cpu);
+/* Computes what follows from RTIT_CTL alone. */
+void vpt_ctl_loaded(struct vpt_cpu *cpu);
 /* Whether WRMSR would take this value for RTIT_CTL if TraceEn were 0. */
 bool vpt_ctl_ok(const struct vpt_cpu *cpu, uint64_t ctl);
 

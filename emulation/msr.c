@@ -233,13 +233,20 @@ static void save_bytecnt(struct vpt_cpu *cpu)
 
 /* ---- TraceEn ---- */
 
-static void load_ctl(struct vpt_cpu *cpu, uint64_t ctl)
+void vpt_ctl_loaded(struct vpt_cpu *cpu)
 {
-    cpu->ctl = ctl;
+    const uint64_t ctl = cpu->ctl;
+
     cpu->timing = (ctl & (VPT_CTL_MTCEN | VPT_CTL_CYCEN)) != 0;
     cpu->ranges = false;
     for (unsigned n = 0; n < vpt_range_count(&cpu->caps); n++)
         cpu->ranges |= vpt_addr_cfg(ctl, n) != VPT_ADDR_CFG_UNUSED;
+}
+
+static void load_ctl(struct vpt_cpu *cpu, uint64_t ctl)
+{
+    cpu->ctl = ctl;
+    vpt_ctl_loaded(cpu);
 }
 
 void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip, uint8_t cfe)

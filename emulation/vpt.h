@@ -337,6 +337,34 @@ enum vpt_result vpt_rdmsr(struct vpt_cpu *cpu, uint32_t msr, uint64_t *value);
 enum vpt_result vpt_wrmsr(struct vpt_cpu *cpu, uint32_t msr, uint64_t value, uint64_t ip,
                           uint64_t next_ip);
 
+/* State component 8 of the XSAVE feature set (33.3.5.2; Table 36-13 of older editions). */
+struct vpt_xsave_area {
+    uint64_t ctl, output_base, output_mask_ptrs, status, cr3_match;
+    uint64_t addr[2][2]; /* ADDR0_A, ADDR0_B, ADDR1_A, ADDR1_B */
+    uint64_t reserved[7];
+};
+/* XSAVES at ip: fills *area, then clears TraceEn. */
+void vpt_xsaves(struct vpt_cpu *cpu, struct vpt_xsave_area *area, uint64_t ip);
+/*
+ * XRSTORS at ip with next_ip behind it; area NULL: the component is in its initial configuration.
+ * Each value obeys the rules of WRMSR, RTIT_CTL comes last. VPT_GP: nothing changed.
+ */
+enum vpt_result vpt_xrstors(struct vpt_cpu *cpu, const struct vpt_xsave_area *area, uint64_t ip,
+                            uint64_t next_ip);
+
+/*
+ * The whole processor as bytes, for live migration while it traces (docs/save-format.md). Restored
+ * into another struct vpt_cpu of the same capabilities, the stream of packets goes on bit for bit.
+ */
+#define VPT_SAVE_MAX_BYTES 8192
+/* How many bytes were written; 0: size_bytes is too small (VPT_SAVE_MAX_BYTES always suffice). */
+size_t vpt_save(const struct vpt_cpu *cpu, uint8_t *bytes, size_t size_bytes);
+/*
+ * *cpu comes from vpt_init(). NULL: it is now the processor that was saved. Else it is unchanged,
+ * and the static sentence says what is wrong with the bytes; no bytes whatever are dangerous.
+ */
+const char *vpt_restore(struct vpt_cpu *cpu, const uint8_t *bytes, size_t len_bytes);
+
 /*
  * Tells the state of the processor while TriggerEn is 0, when changes of it need no events: before
  * a WRMSR or XRSTORS that may enable tracing. While TriggerEn is 1 it changes nothing.

@@ -590,12 +590,39 @@ static void vmx(struct guest *guest, struct input *in)
     }
 }
 
+/* Migration to another struct vpt_cpu, with some of the bytes changed on the way. */
+static void migrate(struct guest *guest, struct input *in)
+{
+    uint8_t bytes[VPT_SAVE_MAX_BYTES], again[VPT_SAVE_MAX_BYTES];
+    const size_t len = vpt_save(&guest->cpu, bytes, sizeof(bytes));
+    const unsigned changes = byte(in) % 4;
+    struct vpt_cpu other;
+    size_t cut = len;
+
+    MUST(len > 0 && vpt_save(&guest->cpu, again, len - 1) == 0, "%zu bytes", len);
+    for (unsigned i = 0; i < changes; i++) {
+        const size_t at = number(in, 2) % len;
+
+        bytes[at] = byte(in);
+    }
+    if (changes == 3)
+        cut = number(in, 2) % (len + 1);
+    MUST(vpt_init(&other, &guest->caps, &ops, guest), "vpt_init");
+    if (!vpt_restore(&other, bytes, cut)) {
+        MUST(cut == len && vpt_save(&other, again, sizeof(again)) == len, "another length");
+        MUST(memcmp(bytes, again, len) == 0, "what was restored is not what was saved");
+        guest->cpu = other;
+    } else {
+        MUST(changes > 0, "a state of its own making: %s", vpt_restore(&other, bytes, len));
+    }
+}
+
 static void operate(struct guest *guest, struct input *in)
 {
     struct vpt_context ctx;
     uint8_t what = byte(in);
 
-    switch (what % 32) {
+    switch (what % 33) {
     case 0:
     case 1:
     case 2:
@@ -666,6 +693,9 @@ static void operate(struct guest *guest, struct input *in)
         break;
     case 25:
         vpt_stall(&guest->cpu, byte(in) & 1);
+        break;
+    case 29:
+        migrate(guest, in);
         break;
     case 27:
     case 28:

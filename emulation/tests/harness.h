@@ -148,6 +148,8 @@ void suite_overflow(void);
 void suite_vmx(void);
 void suite_vmx_ctl(void);
 void suite_guest_trace(void);
+void suite_xsave(void);
+void suite_save(void);
 void suite_state(void);
 void suite_witness(void);
 void suite_witness_packets(void);

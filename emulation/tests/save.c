@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The saved processor (docs/save-format.md): streams go on bit for bit, bad bytes are refused, and
+ * no member of struct vpt_cpu is forgotten.
+ */
+#include "../save.h"
+#include "harness.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CTL (VPT_CTL_OS | VPT_CTL_USER | VPT_CTL_BRANCHEN | VPT_CTL_TOPA | VPT_CTL_TRACEEN)
+
+static uint64_t next_random(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
+    return *seed >> 24;
+}
+
+/* ---- A stream that moves from processor to processor ---------------------------------------- */
+
+static void branch(struct fake *fake, uint64_t r, uint64_t ip)
+{
+    struct vpt_cpu *cpu = &fake->cpu;
+
+    switch (r % 6) {
+    case 0:
+    case 1:
+        vpt_cond_branch(cpu, ip, r & 64);
+        break;
+    case 2:
+        vpt_jmp_indirect(cpu, ip);
+        break;
+    case 3:
+        vpt_call_direct(cpu, ip, ip + 5);
+        break;
+    case 4:
+        vpt_call_indirect(cpu, ip, ip + 3);
+        break;
+    case 5:
+        if (cpu->ret_count && r & 64)
+            ip = cpu->ret_stack[(cpu->ret_top + VPT_RET_STACK - 1) % VPT_RET_STACK];
+        vpt_ret(cpu, ip);
+        break;
+    }
+}
+
+static void other_event(struct fake *fake, uint64_t r, uint64_t ip)
+{
+    const struct vpt_power_entry sleep = {.ip = ip, .mwait = true, .hints = (uint8_t)r, .state = 1};
+    const struct vpt_power_exit wake = {.reason = 1, .core_ratio = (uint8_t)(20 + r % 8)};
+    const struct vpt_block_item items[] = {{1, r}, {2, ip}};
+    const struct vpt_block block = {.type = 4, .count = 2, .items = items};
+    struct vpt_cpu *cpu = &fake->cpu;
+    struct vpt_context ctx = context_of(r & 8 ? 3 : 0);
+
+    ctx.cr3 = (r & 0x30) << 8;
+    ctx.interrupts = r & 0x40;
+    switch (r % 12) {
+    case 0:
+        fake_transfer(fake, (enum vpt_transfer_type)(r / 16 % (VPT_UIRET + 1)), ip, ip ^ 0x1000,
+                      &ctx);
+        break;
+    case 1:
+        vpt_mov_cr3(cpu, ctx.cr3, ip);
+        break;
+    case 2:
+        vpt_tx_begin(cpu, ip);
+        break;
+    case 3:
+        vpt_tx_abort(cpu, ip, ip + 64);
+        break;
+    case 4:
+        vpt_power_entry(cpu, &sleep);
+        break;
+    case 5:
+        vpt_power_exit(cpu, &wake);
+        break;
+    case 6:
+        vpt_pebs(cpu, &block, 1, ip);
+        break;
+    case 7:
+        vpt_ptwrite(cpu, r, 8, ip);
+        break;
+    case 8:
+        vpt_stall(cpu, r & 16);
+        break;
+    case 9:
+        vpt_vmptrld(cpu, r << 12 & 0xffffff000);
+        break;
+    case 10:
+        vpt_acm_begin(cpu);
+        vpt_acm_end(cpu, ip);
+        break;
+    default:
+        vpt_interrupt_flag(cpu, r & 16, ip);
+        break;
+    }
+}
+
+static void migrate(struct fake *fake)
+{
+    uint8_t bytes[VPT_SAVE_MAX_BYTES];
+    const size_t len = vpt_save(&fake->cpu, bytes, sizeof(bytes));
+    const struct vpt_ops *ops = fake->cpu.ops;
+    const char *wrong;
+
+    memset(&fake->cpu, 0xa5, sizeof(fake->cpu));
+    CHECK(vpt_init(&fake->cpu, &fake->caps, ops, fake), "vpt_init");
+    wrong = vpt_restore(&fake->cpu, bytes, len);
+    CHECK(len > 0 && !wrong, "restore: %s", wrong ? wrong : "");
+}
+
+static struct fake *stream(const struct vpt_caps *caps, uint64_t ctl, bool migrating)
+{
+    struct fake *fake = fake_open_caps(caps);
+    uint64_t seed = ctl ^ 12345;
+
+    vpt_vmxon(&fake->cpu, 0x400000);
+    fake_start(fake, ctl);
+    for (unsigned i = 0; i < 6000; i++) {
+        const uint64_t r = next_random(&seed), ip = 0x400000 + next_random(&seed) % 0x4000000;
+
+        fake->clocks.tsc += r % 300;
+        fake->clocks.cycles += r % 200;
+        fake->clocks.art = fake->clocks.tsc / 84;
+        if (r % 16 < 12)
+            branch(fake, r / 16, ip);
+        else
+            other_event(fake, r / 16, ip);
+        if (migrating)
+            migrate(fake);
+    }
+    fake_stop(fake);
+    return fake;
+}
+
+static void test_streams(void)
+{
+    static const uint64_t more[] = {
+        0,
+        VPT_CTL_TSCEN | VPT_CTL_MTCEN | VPT_CTL_CYCEN,
+        VPT_CTL_PTWEN | VPT_CTL_FUPONPTW | VPT_CTL_PWREVTEN,
+        VPT_CTL_EVENTEN | VPT_CTL_CR3FILTER,
+        VPT_CTL_DISRETC | VPT_CTL_DISTNT | VPT_CTL_CYCEN,
+        (uint64_t)VPT_ADDR_CFG_FILTER << VPT_CTL_ADDR_CFG_SHR,
+    };
+
+    for (size_t i = 0; i < 2 * sizeof(more) / sizeof(more[0]); i++) {
+        struct vpt_caps caps;
+        struct fake *whole, *moved;
+
+        vpt_profile("max", &caps);
+        caps.long_tnt = i & 1;
+        caps.deferred_tips = i & 1;
+        whole = stream(&caps, CTL | more[i / 2], false);
+        moved = stream(&caps, CTL | more[i / 2], true);
+        CHECK(whole->tap_len > 4000 && whole->tap_len == moved->tap_len &&
+                  memcmp(whole->tap, moved->tap, whole->tap_len) == 0,
+              "case %zu: %zu bytes, %zu bytes", i, whole->tap_len, moved->tap_len);
+        fake_close(whole);
+        fake_close(moved);
+    }
+}
+
+/* ---- Bad bytes ------------------------------------------------------------------------------ */
+
+static void test_refused(void)
+{
+    struct vpt_caps caps = plain_caps("max"), other = plain_caps("skylake");
+    struct fake *fake = fake_open_caps(&caps);
+    uint8_t bytes[VPT_SAVE_MAX_BYTES], bad[VPT_SAVE_MAX_BYTES];
+    struct vpt_cpu cpu, before;
+    size_t len;
+
+    fake_start(fake, CTL);
+    fake_noise(fake, 300);
+    len = vpt_save(&fake->cpu, bytes, sizeof(bytes));
+    CHECK(len > 0 && vpt_save(&fake->cpu, bytes, len - 1) == 0, "a buffer that is too small");
+    len = vpt_save(&fake->cpu, bytes, sizeof(bytes));
+
+    CHECK(vpt_init(&cpu, &other, fake->cpu.ops, fake) && vpt_restore(&cpu, bytes, len) != NULL,
+          "another processor's capabilities");
+    CHECK(vpt_init(&cpu, &caps, fake->cpu.ops, fake), "vpt_init");
+    before = cpu;
+    for (size_t cut = 0; cut < len; cut++)
+        CHECK(vpt_restore(&cpu, bytes, cut) != NULL, "cut at %zu", cut);
+    /* magic, version, length, the first record's number, size and count */
+    for (size_t at = 0; at < 20; at++) {
+        memcpy(bad, bytes, len);
+        bad[at] ^= 0x40;
+        CHECK(vpt_restore(&cpu, bad, len) != NULL, "byte %zu", at);
+    }
+    CHECK(memcmp(&cpu, &before, sizeof(cpu)) == 0, "a refused state leaves no trace");
+    CHECK(vpt_restore(&cpu, bytes, len) == NULL, "the good one");
+    fake_stop(fake);
+    fake_close(fake);
+}
+
+/* Where a field's value stands in the saved bytes. */
+static uint8_t *value_of(uint8_t *bytes, size_t len, const char *member)
+{
+    for (size_t at = 12; at < len;) {
+        const unsigned number = bytes[at] | (unsigned)bytes[at + 1] << 8;
+
+        for (size_t i = 0; i < vpt_saved_field_count; i++) {
+            if (vpt_saved_fields[i].number != number)
+                continue;
+            if (strcmp(vpt_saved_fields[i].member, member) == 0)
+                return bytes + at + 8;
+            at += 8 + (size_t)vpt_saved_fields[i].size * vpt_saved_fields[i].count;
+            break;
+        }
+    }
+    return NULL;
+}
+
+static void test_impossible(void)
+{
+    static const struct {
+        const char *member;
+        unsigned byte;
+        uint8_t value;
+    } cases[] = {
+        {"tnt", 0, 0},
+        {"tnt", 2, 0xff},
+        {"tnt_full", 0, 1},
+        {"ret_top", 0, 64},
+        {"ret_count", 0, 65},
+        {"ctl", 2, 4},
+        {"ctl", 0, 0},
+        {"status", 0, 0x10},
+        {"status", 0, 8},
+        {"cr3_match", 0, 1},
+        {"output_base", 0, 1},
+        {"output_mask_ptrs", 0, 0},
+        {"output_mask_ptrs", 7, 1},
+        {"addr", 7, 0x40},
+        {"perf_global_ctrl", 7, 1},
+        {"trigger_en", 0, 2},
+        {"trigger_en", 0, 0},
+        {"packet_en", 0, 0},
+        {"ctx.cpl", 0, 4},
+        {"ctx.exec_mode", 0, 3},
+        {"psb_period_bytes", 0, 1},
+        {"deferred_count", 0, 17},
+        {"region_base", 0, 1},
+        {"region_base", 7, 1},
+        {"region_bytes", 0, 1},
+        {"region_bytes", 1, 0x30},
+        {"region_bytes", 4, 1},
+        {"fault_access", 0, 2},
+        {"buf_len", 1, 5},
+        {"vmx_nonroot", 0, 1},
+    };
+    struct fake *fake = fake_open("max");
+    uint8_t bytes[VPT_SAVE_MAX_BYTES];
+    struct vpt_cpu cpu;
+
+    fake_start(fake, CTL);
+    vpt_jmp_indirect(&fake->cpu, 0x402000);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const size_t len = vpt_save(&fake->cpu, bytes, sizeof(bytes));
+        uint8_t *value = value_of(bytes, len, cases[i].member);
+
+        if (!CHECK(value != NULL, "no field %s", cases[i].member))
+            continue;
+        value[cases[i].byte] = cases[i].value;
+        vpt_init(&cpu, &fake->caps, fake->cpu.ops, fake);
+        CHECK(vpt_restore(&cpu, bytes, len) != NULL, "%s, byte %u = %u", cases[i].member,
+              cases[i].byte, cases[i].value);
+    }
+    fake_stop(fake);
+    fake_close(fake);
+}
+
+/* ---- Nothing is forgotten ------------------------------------------------------------------- */
+
+/* What follows from other fields, belongs to the owner, or is saved member by member. */
+static const char *const left_out[] = {"path",  "ranges", "timing", "ops",
+                                       "owner", "ctx",    "now",    "caps"};
+
+static bool is_left_out(const char *name)
+{
+    for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
+        if (strcmp(left_out[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_saved(const char *prefix, const char *name)
+{
+    char full[128];
+
+    snprintf(full, sizeof(full), "%s%s", prefix, name);
+    for (size_t i = 0; i < vpt_saved_field_count; i++)
+        if (strcmp(vpt_saved_fields[i].member, full) == 0)
+            return true;
+    return false;
+}
+
+static char *read_header(void)
+{
+    FILE *file = fopen("emulation/vpt.h", "r");
+    char *text = calloc(1, 1 << 20);
+
+    if (!file || !text)
+        abort(); /* the tests run in the root of the tree */
+    if (fread(text, 1, (1 << 20) - 1, file) == 0)
+        abort();
+    fclose(file);
+    for (char *p = text; (p = strstr(p, "/*")) != NULL;) { /* comments become blanks */
+        char *end = strstr(p, "*/");
+
+        if (!end)
+            break;
+        memset(p, ' ', (size_t)(end + 2 - p));
+    }
+    return text;
+}
+
+/* The names that a structure of vpt.h declares: identifiers before ',', ';' or '['. */
+static unsigned check_members(const char *text, const char *structure, const char *prefix)
+{
+    const char *p = strstr(text, structure), *end;
+    unsigned members = 0;
+
+    if (!CHECK(p && (end = strstr(p, "\n};")) != NULL, "no %s", structure))
+        return 0;
+    for (p += strlen(structure); p < end; p++) {
+        char name[64];
+        size_t n = 0;
+
+        if (!isalpha((unsigned char)*p) || isalnum((unsigned char)p[-1]) || p[-1] == '_')
+            continue;
+        while (isalnum((unsigned char)p[n]) || p[n] == '_')
+            n++;
+        if (p[n] == ',' || p[n] == ';' || (p[n] == '[' && p[-1] != '[')) {
+            snprintf(name, sizeof(name), "%.*s", (int)n, p);
+            CHECK(is_saved(prefix, name) || is_left_out(name), "%s%s is not saved", prefix, name);
+            members++;
+        }
+        p += n - 1;
+    }
+    return members;
+}
+
+static void test_complete(void)
+{
+    char *text = read_header();
+    unsigned members = check_members(text, "struct vpt_cpu {", "");
+
+    members += check_members(text, "struct vpt_context {", "ctx.");
+    members += check_members(text, "struct vpt_clocks {", "now.");
+    members += check_members(text, "struct vpt_caps {", "caps.");
+    CHECK(members > 90, "%u members", members);
+    free(text);
+    for (size_t i = 1; i < vpt_saved_field_count; i++)
+        CHECK(vpt_saved_fields[i].number > vpt_saved_fields[i - 1].number, "number %u",
+              vpt_saved_fields[i].number);
+}
+
+void suite_save(void)
+{
+    static const struct test tests[] = {
+        {"streams that migrate", test_streams},
+        {"bytes that are refused", test_refused},
+        {"impossible states", test_impossible},
+        {"every member is saved", test_complete},
+        {NULL, NULL},
+    };
+
+    add_suite("save and restore", tests);
+}
