@@ -104,6 +104,8 @@ static inline void vpt_ret_clear(struct vpt_cpu *cpu)
 
 /* TraceEn was set: checks the configuration. False: STATUS.Error is set. */
 bool vpt_output_start(struct vpt_cpu *cpu);
+/* The output MSRs change while TraceEn is 0: nothing of the old configuration counts any more. */
+void vpt_output_forget(struct vpt_cpu *cpu);
 /* Writes the internal buffer out. May set Error or Stopped, may leave bytes if output blocks. */
 void vpt_output_drain(struct vpt_cpu *cpu);
 /* STATUS.Error (33.3.10): tracing ends, buffered bytes are lost. */

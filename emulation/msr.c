@@ -401,11 +401,13 @@ static enum vpt_result wrmsr_config(struct vpt_cpu *cpu, uint32_t msr, uint64_t 
         if (!has_memory_output(cpu) || (value & OUTPUT_BASE_RESERVED) ||
             value >> cpu->caps.maxphyaddr)
             return VPT_GP;
+        vpt_output_forget(cpu);
         cpu->output_base = value;
         return VPT_OK;
     case VPT_MSR_OUTPUT_MASK_PTRS:
         if (!has_memory_output(cpu))
             return VPT_GP;
+        vpt_output_forget(cpu);
         cpu->output_mask_ptrs = value | MASK_PTRS_FORCED;
         return VPT_OK;
     default:

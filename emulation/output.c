@@ -177,13 +177,18 @@ static bool topa_ok(struct vpt_cpu *cpu)
     return vpt_topa_load(cpu) || cpu->output_blocked;
 }
 
-bool vpt_output_start(struct vpt_cpu *cpu)
+void vpt_output_forget(struct vpt_cpu *cpu)
 {
     cpu->dropped_bytes += cpu->buf_len; /* what an unresolved fault left behind */
     cpu->buf_len = 0;
     cpu->region_bytes = 0;
     cpu->region_stop = false;
     cpu->output_blocked = false;
+}
+
+bool vpt_output_start(struct vpt_cpu *cpu)
+{
+    vpt_output_forget(cpu);
 
     if (cpu->ctl & VPT_CTL_FABRICEN)
         return true;

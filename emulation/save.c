@@ -299,9 +299,7 @@ static bool enables_ok(const struct vpt_cpu *cpu)
     const bool packets = cpu->trigger_en && cpu->context_en && cpu->filter_en &&
                          (cpu->ctl & VPT_CTL_BRANCHEN) && !cpu->wait_for_sipi;
 
-    if ((cpu->trigger_en && !may) || cpu->packet_en != packets)
-        return false;
-    return !cpu->vmx_nonroot || cpu->vmx_on;
+    return (!cpu->trigger_en || may) && cpu->packet_en == packets;
 }
 
 static bool output_ok(const struct vpt_cpu *cpu)

@@ -24,6 +24,8 @@ bool vpt_rsm(struct vpt_cpu *cpu, bool traceen, uint64_t target, const struct vp
 {
     if (cpu->ctl & VPT_CTL_TRACEEN)
         return false;
+    if (traceen && !vpt_ctl_ok(cpu, cpu->ctl | VPT_CTL_TRACEEN))
+        return false; /* the handler left what cannot be enabled */
     cpu->ctx = *after;
     if (traceen)
         vpt_trace_enable(cpu, cpu->ctl | VPT_CTL_TRACEEN, target, PT_CFE_RSM);
@@ -57,7 +59,7 @@ void vpt_acm_end(struct vpt_cpu *cpu, uint64_t next_ip)
     const bool paused = cpu->acm && !(cpu->ctl & VPT_CTL_TRACEEN);
 
     cpu->acm = false;
-    if (!paused)
+    if (!paused || !vpt_ctl_ok(cpu, cpu->ctl | VPT_CTL_TRACEEN))
         return;
     cpu->ctl |= VPT_CTL_TRACEEN;
     if (cpu->status & (VPT_STATUS_ERROR | VPT_STATUS_STOPPED))

@@ -561,7 +561,7 @@ void vpt_pebs(struct vpt_cpu *cpu, const struct vpt_block *blocks, size_t count,
 bool vpt_smi(struct vpt_cpu *cpu, uint64_t ip);
 /*
  * RSM to target in the state after: TraceEn becomes what SMRAM holds. False: TraceEn was 1 at the
- * RSM, the processor shuts down, and nothing changed.
+ * RSM, or cannot become 1 with the rest of RTIT_CTL; the processor shuts down, nothing changed.
  */
 bool vpt_rsm(struct vpt_cpu *cpu, bool traceen, uint64_t target, const struct vpt_context *after);
 

@@ -253,7 +253,7 @@ static void test_impossible(void)
         {"region_bytes", 4, 1},
         {"fault_access", 0, 2},
         {"buf_len", 1, 5},
-        {"vmx_nonroot", 0, 1},
+
     };
     struct fake *fake = fake_open("max");
     uint8_t bytes[VPT_SAVE_MAX_BYTES];
