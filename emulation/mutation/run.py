@@ -20,7 +20,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CC = os.environ.get("CC", "gcc")
 FLAGS = ["-O1", "-std=c11", "-D_GNU_SOURCE", "-Iemulation", "-w"]
-LIMIT_S = 120  # of one test program on a mutant
+LIMIT_S = 60  # of one test program on a mutant
 
 # (pattern, replacements): one match is changed at a time.
 OPERATORS = [
@@ -110,7 +110,8 @@ def mutants_of(name):
 def sh(command, cwd, limit=LIMIT_S):
     try:
         return subprocess.run(command, cwd=cwd, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL, timeout=limit).returncode
+                              stderr=subprocess.DEVNULL, timeout=limit,
+                              env={**os.environ, "VPT_FAIL_FAST": "1"}).returncode
     except subprocess.TimeoutExpired:
         return 124
 

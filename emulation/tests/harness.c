@@ -26,6 +26,10 @@ bool check_at(bool ok, const char *file, unsigned line, const char *format, ...)
     vsnprintf(message, sizeof(message), format, args);
     va_end(args);
     CU_assertImplementation(CU_FALSE, line, message, file, "", CU_FALSE);
+    if (getenv("VPT_FAIL_FAST")) { /* emulation/mutation/run.py needs to know no more */
+        fprintf(stderr, "%s:%u: %s\n", file, line, message);
+        exit(EXIT_FAILURE);
+    }
     return false;
 }
 
