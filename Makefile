@@ -4,6 +4,7 @@
 # A build.mk appends to these:
 #   ALL          libraries, programs and guest images
 #   TESTS        CUnit programs, $(BUILD)/tests/NAME
+#   COUNTED      test programs that end with 'N passed, N failed', $(BUILD)/tests/NAME
 #   SHELL_TESTS  scripts in the tree that end with 'N passed, N failed'
 #   FUZZERS      libFuzzer programs, $(BUILD)/fuzz/NAME
 #   BENCHES      programs that take --json FILE, $(BUILD)/bench/bin/NAME
@@ -37,6 +38,7 @@ override LDFLAGS  += $(EXTRA_LDFLAGS)
 ALL         :=
 TESTS       :=
 SHELL_TESTS :=
+COUNTED     :=
 FUZZERS     :=
 BENCHES     :=
 
@@ -52,7 +54,7 @@ SUBMAKE = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS))
 
 all: $(ALL) ## libraries, the program vpt, guest images
 
-tests: all $(TESTS) $(FUZZERS) $(BUILD)/tests/witness ## the same, and what `make test` runs
+tests: all $(TESTS) $(COUNTED) $(FUZZERS) $(BUILD)/tests/witness ## the same, and what `make test` runs
 
 # Changes when the compiler or its flags do: every object depends on it.
 FLAGS_STAMP := $(BUILD)/.flags
@@ -99,11 +101,29 @@ test: deps ## everything: unit tests, fuzzing for a short time, guests end to en
 	@$(SUBMAKE) tests
 	@$(PREPARE_LAB)
 	@VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' CC='$(CC)' FUZZ_SECONDS='$(FUZZ_SECONDS)' .ci/test.sh \
-	    --units '$(TESTS)' --scripts '$(SHELL_TESTS)' --fuzzers '$(FUZZERS)' --guests --install
+	    --units '$(TESTS)' --scripts '$(COUNTED) $(SHELL_TESTS)' --fuzzers '$(FUZZERS)' --guests --install
 
 unit: ## only the unit tests
 	@$(SUBMAKE) $(TESTS)
 	@BUILD='$(BUILD)' .ci/test.sh --units '$(TESTS)'
+
+conformance: ## every rule of the specification that has a test, one line each
+	@$(SUBMAKE) $(BUILD)/tests/conformance
+	@$(BUILD)/tests/conformance
+
+conformance-doc: ## write docs/conformance.md
+	@$(SUBMAKE) $(BUILD)/tests/conformance
+	@$(BUILD)/tests/conformance --markdown >docs/conformance.md
+
+coverage: ## line and branch coverage of the model by its tests
+	@$(SUBMAKE) BUILD=$(BUILD)/coverage EXTRA_CFLAGS='--coverage -O0' EXTRA_LDFLAGS=--coverage \
+	    $(BUILD)/coverage/tests/emulation $(BUILD)/coverage/tests/conformance
+	@find $(BUILD)/coverage -name '*.gcda' -delete
+	@$(BUILD)/coverage/tests/emulation >/dev/null && $(BUILD)/coverage/tests/conformance >/dev/null
+	@.ci/coverage.sh $(BUILD)/coverage emulation
+
+mutants: ## change the model in 300 ways, and see whether the tests notice (needs python3; long)
+	@emulation/mutation/run.py --count 300
 
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
@@ -142,9 +162,9 @@ uninstall: ## remove what install put there
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } \
 	    /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-	    /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	    /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 	@printf '\nVariables: BUILD CC CLANG CFLAGS WERROR JOBS PREFIX LIBDIR DESTDIR VPT_CACHE FUZZ_SECONDS\n'
 
 FORCE:
-.PHONY: all tests deps deps-run lab clean run test unit asan valgrind fuzz bench lint format \
+.PHONY: conformance conformance-doc coverage mutants all tests deps deps-run lab clean run test unit asan valgrind fuzz bench lint format \
         install uninstall help FORCE

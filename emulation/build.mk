@@ -19,6 +19,17 @@ $(BUILD)/tests/emulation: $(EMULATION_TEST_OBJ) $(LIBVPT)
 
 TESTS += $(BUILD)/tests/emulation
 
+# The conformance suite drives the model with the harness of the unit tests.
+CONFORMANCE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard emulation/conformance/*.c)) \
+    $(BUILD)/emulation/tests/harness.o $(BUILD)/emulation/tests/reader.o
+
+$(BUILD)/tests/conformance: $(CONFORMANCE_OBJ) $(LIBVPT)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcunit
+
+COUNTED     += $(BUILD)/tests/conformance
+SHELL_TESTS += emulation/conformance/doc.sh
+
 # The fuzzer compiles the model again, with the sanitizers.
 EMULATION_FUZZ_FLAGS := -O1 -g -std=c11 -D_GNU_SOURCE -Iemulation -Wall -Wextra \
     -fsanitize=address,undefined,fuzzer -fno-sanitize-recover=all -fno-omit-frame-pointer

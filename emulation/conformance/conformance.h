@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The conformance suite: every row of the specification's tables as a rule with a test. A rule says
+ * what must hold in our own words; its test drives the model as an owner would, with the harness of
+ * the unit tests.
+ */
+#ifndef VPT_CONFORMANCE_H
+#define VPT_CONFORMANCE_H
+
+#include "../tests/harness.h"
+
+struct rule {
+    const char *row;  /* the table's own name or number of it; NULL ends a list */
+    const char *must; /* what must hold */
+    void (*test)(void);
+    const char *unmet; /* why a model cannot meet it, if test is NULL */
+};
+
+struct table {
+    const char *number; /* of the table or section */
+    const char *title;
+    const struct rule *rules;
+};
+
+/* Each file's tables, ended by one without number. */
+extern const struct table filtering_tables[], output_tables[], msr_tables[], cpuid_tables[],
+    packet_tables[], event_tables[], vmx_tables[], scenario_tables[], power_tables[];
+
+/* Short forms. */
+#define OS       VPT_CTL_OS
+#define USER     VPT_CTL_USER
+#define BRANCHEN VPT_CTL_BRANCHEN
+#define TRACED   (OS | USER | BRANCHEN)
+
+/* A processor that traces with these RTIT_CTL bits, at CPL 0, 64-bit, CR3 1000H, IP 401000H. */
+struct fake *begin(const char *profile, uint64_t ctl);
+/* Stops it and compares the packets since begin() or fake_mark() (see tests/reader.h). */
+void end_at(struct fake *fake, const char *pattern, const char *file, unsigned line);
+#define END(fake, pattern) end_at(fake, pattern, __FILE__, __LINE__)
+
+/* Transfers with one thing said of the state after. */
+struct vpt_context at_cpl(uint8_t cpl);
+struct vpt_context at_cr3(uint64_t cr3);
+struct vpt_context in_mode(enum vpt_exec_mode mode);
+void transfer(struct fake *fake, enum vpt_transfer_type type, struct vpt_context after);
+
+/* Where transfer() comes from and goes to. */
+#define SOURCE 0x401010ull
+#define TARGET 0x402000ull
+
+#endif

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* CPUID leaf 14H (33.3.1): what a bit says is what the processor does. */
+#include "conformance.h"
+
+static struct vpt_cpuid leaf(const struct vpt_caps *caps, uint32_t subleaf)
+{
+    struct vpt_cpuid regs = {0x5a5a5a5a, 0x5a5a5a5a, 0x5a5a5a5a, 0x5a5a5a5a};
+
+    CHECK(vpt_cpuid(caps, 0x14, subleaf, &regs), "leaf 14H is the model's");
+    return regs;
+}
+
+/* Every profile as it is, with the harness's processor on it. */
+static void each(void (*check)(struct fake *fake, const struct vpt_cpuid *zero,
+                               const struct vpt_cpuid *one))
+{
+    for (size_t i = 0; i < vpt_profile_count(); i++) {
+        struct fake *fake = fake_open(vpt_profile_name(i));
+        const struct vpt_cpuid zero = leaf(&fake->caps, 0), one = leaf(&fake->caps, 1);
+
+        check(fake, &zero, &one);
+        fake_close(fake);
+    }
+}
+
+static bool takes(struct fake *fake, uint32_t msr, uint64_t value)
+{
+    return vpt_wrmsr(&fake->cpu, msr, value, IP_ON, IP_START) == VPT_OK;
+}
+
+static bool reads(struct fake *fake, uint32_t msr)
+{
+    uint64_t value;
+
+    return vpt_rdmsr(&fake->cpu, msr, &value) == VPT_OK;
+}
+
+/* A capability bit against what WRMSR of RTIT_CTL says. */
+static void bit_is(struct fake *fake, uint32_t reg, unsigned bit, uint64_t ctl)
+{
+    CHECK(!!(reg & 1u << bit) == takes(fake, VPT_MSR_CTL, ctl), "bit %u", bit);
+}
+
+static void max_subleaf(struct fake *fake, const struct vpt_cpuid *zero,
+                        const struct vpt_cpuid *one)
+{
+    const bool more = one->eax | one->ebx;
+
+    (void)fake;
+    CHECK(zero->eax == 1 || (zero->eax == 0 && !more), "subleaf %u", zero->eax);
+}
+static void cr3(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    (void)one;
+    bit_is(fake, zero->ebx, 0, VPT_CTL_CR3FILTER);
+    CHECK(!!(zero->ebx & 1) == reads(fake, VPT_MSR_CR3_MATCH), "CR3_MATCH");
+}
+static void psb_cyc(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    const bool has = zero->ebx & 2;
+    struct vpt_context ctx = context_of(0);
+    const char *words;
+
+    (void)one;
+    bit_is(fake, zero->ebx, 1, VPT_CTL_CYCEN);
+    CHECK(takes(fake, VPT_MSR_CTL, 0) && takes(fake, VPT_MSR_STATUS, 9ull << 32) == has,
+          "PacketByteCnt");
+    fake_output(fake);
+    vpt_set_context(&fake->cpu, &ctx);
+    fake_write(fake, VPT_MSR_CTL, TRACED | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
+    words = fake_words(fake, false);
+    CHECK((words[0] == 'P') == !has, "a PSB at enable only if PacketByteCnt is 0: %s", words);
+    fake_stop(fake);
+}
+static void ip_filter(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    const bool has = zero->ebx & 4;
+
+    bit_is(fake, zero->ebx, 2, 1ull << VPT_CTL_ADDR_CFG_SHR);
+    CHECK(takes(fake, VPT_MSR_CTL, 0), "CTL");
+    for (unsigned n = 0; n < 4; n++)
+        CHECK(reads(fake, VPT_MSR_ADDR0_A + 2 * n) == (n < (one->eax & 7)), "ADDR%u_A", n);
+    fake_write(fake, VPT_MSR_OUTPUT_BASE, 0x7000);
+    vpt_reset(&fake->cpu, VPT_RESET_WARM);
+    CHECK((fake_read(fake, VPT_MSR_OUTPUT_BASE) == 0x7000) == has, "MSRs across warm reset");
+}
+static void mtc(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    (void)one;
+    bit_is(fake, zero->ebx, 3, VPT_CTL_MTCEN);
+}
+static void ptwrite(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    (void)one;
+    bit_is(fake, zero->ebx, 4, VPT_CTL_PTWEN);
+    CHECK(takes(fake, VPT_MSR_CTL, 0), "CTL");
+    bit_is(fake, zero->ebx, 4, VPT_CTL_FUPONPTW);
+}
+static void power(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    (void)one;
+    bit_is(fake, zero->ebx, 5, VPT_CTL_PWREVTEN);
+}
+static void preserve(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    const bool has = zero->ebx & 1 << 6;
+
+    (void)one;
+    bit_is(fake, zero->ebx, 6, VPT_CTL_INJECT_PSB_PMI);
+    CHECK(takes(fake, VPT_MSR_STATUS, VPT_STATUS_PENDPSB) == has, "PendPSB");
+    CHECK(takes(fake, VPT_MSR_STATUS, VPT_STATUS_PENDTOPAPMI) == has, "PendTopaPMI");
+}
+static void event(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    (void)one;
+    bit_is(fake, zero->ebx, 7, VPT_CTL_EVENTEN);
+}
+static void distnt(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    (void)one;
+    bit_is(fake, zero->ebx, 8, VPT_CTL_DISTNT);
+}
+static void ebx_reserved(struct fake *fake, const struct vpt_cpuid *zero,
+                         const struct vpt_cpuid *one)
+{
+    (void)fake;
+    (void)one;
+    CHECK(zero->ebx >> 9 == 0, "EBX %x", zero->ebx);
+}
+static void topa(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    (void)one;
+    bit_is(fake, zero->ecx, 0, VPT_CTL_TOPA);
+    CHECK(reads(fake, VPT_MSR_OUTPUT_BASE) == ((zero->ecx & 5) != 0), "OUTPUT_BASE");
+    CHECK(reads(fake, VPT_MSR_OUTPUT_MASK_PTRS) == ((zero->ecx & 5) != 0), "OUTPUT_MASK_PTRS");
+}
+static void entries(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    const bool many = zero->ecx & 2;
+    struct vpt_context ctx = context_of(0);
+
+    (void)one;
+    fake_poke(fake, TABLE_GPA, REGION_GPA | VPT_TOPA_INT);
+    fake_poke(fake, TABLE_GPA + 8, many ? 0x300000 : TABLE_GPA | VPT_TOPA_END);
+    fake_write(fake, VPT_MSR_OUTPUT_BASE, TABLE_GPA);
+    vpt_set_context(&fake->cpu, &ctx);
+    fake_write(fake, VPT_MSR_CTL, TRACED | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
+    while (fake->pmis == 0 && fake->tap_total < 8192) {
+        fake_noise(fake, 8);
+        vpt_flush(&fake->cpu);
+    }
+    CHECK(many ? fake->pmi_at == 4096 : fake->pmi_at > 0 && fake->pmi_at < 4096,
+          "the PMI comes at byte %llu", (unsigned long long)fake->pmi_at);
+    fake_stop(fake);
+}
+static void single(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    (void)one;
+    fake_write(fake, VPT_MSR_OUTPUT_BASE, REGION_GPA);
+    fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, 0xfff);
+    CHECK(takes(fake, VPT_MSR_CTL, TRACED | VPT_CTL_TRACEEN) == !!(zero->ecx & 4), "bit 2");
+    vpt_reset(&fake->cpu, VPT_RESET_COLD);
+}
+static void fabric(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    (void)one;
+    bit_is(fake, zero->ecx, 3, VPT_CTL_FABRICEN);
+}
+static void ecx_reserved(struct fake *fake, const struct vpt_cpuid *zero,
+                         const struct vpt_cpuid *one)
+{
+    (void)fake;
+    (void)one;
+    CHECK((zero->ecx & 0x7ffffff0) == 0, "ECX %x", zero->ecx);
+}
+static void lip(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    struct vpt_context ctx = context_of(0);
+    const char *words;
+
+    (void)one;
+    ctx.exec_mode = VPT_EXEC_32;
+    ctx.cs_base = 0x400000;
+    fake_output(fake);
+    vpt_set_context(&fake->cpu, &ctx);
+    fake_write(fake, VPT_MSR_CTL, TRACED | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
+    words = fake_words(fake, false);
+    CHECK(words_match(zero->ecx >> 31 ? "PSB+ MODE(32) PGE(401000)" : "PSB+ MODE(32) PGE(1000)",
+                      words),
+          "%s", words);
+    fake_stop(fake);
+}
+static void edx(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    (void)fake;
+    (void)one;
+    CHECK(zero->edx == 0, "EDX %x", zero->edx);
+}
+
+#define EACH(name)                                                                                 \
+    static void each_##name(void)                                                                  \
+    {                                                                                              \
+        each(name);                                                                                \
+    }
+EACH(max_subleaf)
+EACH(cr3)
+EACH(psb_cyc)
+EACH(ip_filter)
+EACH(mtc)
+EACH(ptwrite)
+EACH(power)
+EACH(preserve)
+EACH(event)
+EACH(distnt)
+EACH(ebx_reserved)
+EACH(topa)
+EACH(entries)
+EACH(single)
+EACH(fabric)
+EACH(ecx_reserved)
+EACH(lip)
+EACH(edx)
+
+static const struct rule table_11[] = {
+    {"EAX", "the largest subleaf", each_max_subleaf, NULL},
+    {"EBX[0]", "CR3Filter and CR3_MATCH exist", each_cr3, NULL},
+    {"EBX[1]", "PSBFreq, PacketByteCnt, CYCEn exist; a PSB at enable only if PacketByteCnt is 0",
+     each_psb_cyc, NULL},
+    {"EBX[2]", "address ranges exist; MSRs keep their values across warm reset", each_ip_filter,
+     NULL},
+    {"EBX[3]", "MTCEn exists", each_mtc, NULL},
+    {"EBX[4]", "PTWEn and FUPonPTW exist", each_ptwrite, NULL},
+    {"EBX[5]", "PwrEvtEn exists", each_power, NULL},
+    {"EBX[6]", "InjectPsbPmiOnEnable, PendPSB and PendTopaPMI exist", each_preserve, NULL},
+    {"EBX[7]", "EventEn exists", each_event, NULL},
+    {"EBX[8]", "DisTNT exists", each_distnt, NULL},
+    {"EBX[31:9]", "0", each_ebx_reserved, NULL},
+    {"ECX[0]", "ToPA output and the output MSRs exist", each_topa, NULL},
+    {"ECX[1]", "tables may have many entries; else the PMI comes before the region is full",
+     each_entries, NULL},
+    {"ECX[2]", "single-range output exists", each_single, NULL},
+    {"ECX[3]", "FabricEn exists", each_fabric, NULL},
+    {"ECX[30:4]", "0", each_ecx_reserved, NULL},
+    {"ECX[31]", "IP payloads are LIPs, else RIPs", each_lip, NULL},
+    {"EDX", "0", each_edx, NULL},
+    {0},
+};
+
+static void range_count(struct fake *fake, const struct vpt_cpuid *zero,
+                        const struct vpt_cpuid *one)
+{
+    (void)zero;
+    for (unsigned n = 0; n < 4; n++)
+        CHECK(takes(fake, VPT_MSR_CTL, 1ull << (VPT_CTL_ADDR_CFG_SHR + 4 * n)) ==
+                  (n < (one->eax & 7)),
+              "ADDR%u_CFG", n);
+}
+static void eax_reserved(struct fake *fake, const struct vpt_cpuid *zero,
+                         const struct vpt_cpuid *one)
+{
+    (void)fake;
+    (void)zero;
+    CHECK((one->eax & 0xfff8) == 0, "EAX %x", one->eax);
+}
+static void map(struct fake *fake, uint32_t bits, unsigned shift, uint64_t enable)
+{
+    for (uint64_t value = 1; value < 16; value++)
+        CHECK(takes(fake, VPT_MSR_CTL, value << shift | (bits ? enable : 0)) ==
+                  !!(bits >> value & 1),
+              "encoding %u of %x", (unsigned)value, bits);
+}
+static void mtc_map(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    (void)zero;
+    map(fake, one->eax >> 16, VPT_CTL_MTCFREQ_SHR, VPT_CTL_MTCEN);
+}
+static void cyc_map(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    (void)zero;
+    map(fake, one->ebx & 0xffff, VPT_CTL_CYCTHRESH_SHR, VPT_CTL_CYCEN);
+}
+static void psb_map(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    (void)zero;
+    map(fake, one->ebx >> 16, VPT_CTL_PSBFREQ_SHR, 0);
+}
+static void one_ecx(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    (void)fake;
+    (void)zero;
+    CHECK(one->ecx == 0, "ECX %x", one->ecx);
+}
+static void one_edx(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
+{
+    (void)fake;
+    (void)zero;
+    CHECK(one->edx == 0, "EDX %x", one->edx);
+}
+EACH(range_count)
+EACH(eax_reserved)
+EACH(mtc_map)
+EACH(cyc_map)
+EACH(psb_map)
+EACH(one_ecx)
+EACH(one_edx)
+
+static const struct rule table_12[] = {
+    {"EAX[2:0]", "so many ADDRn_CFG fields exist", each_range_count, NULL},
+    {"EAX[15:3]", "0", each_eax_reserved, NULL},
+    {"EAX[31:16]", "the encodings of MTCFreq, others #GP", each_mtc_map, NULL},
+    {"EBX[15:0]", "the encodings of CycThresh, others #GP", each_cyc_map, NULL},
+    {"EBX[31:16]", "the encodings of PSBFreq, others #GP", each_psb_map, NULL},
+    {"ECX", "0", each_one_ecx, NULL},
+    {"EDX", "0", each_one_edx, NULL},
+    {0},
+};
+
+const struct table cpuid_tables[] = {
+    {"33-11", "CPUID leaf 14H", table_11},
+    {"33-12", "CPUID leaf 14H, subleaf 1", table_12},
+    {0},
+};
