@@ -115,6 +115,10 @@ conformance-doc: ## write docs/conformance.md
 	@$(SUBMAKE) $(BUILD)/tests/conformance
 	@$(BUILD)/tests/conformance --markdown >docs/conformance.md
 
+streams: ## random programs on random processors, decoded by libipt and libptdec
+	@$(SUBMAKE) $(BUILD)/tests/streams
+	@$(BUILD)/tests/streams 200000000
+
 coverage: ## line and branch coverage of the model by its tests
 	@$(SUBMAKE) BUILD=$(BUILD)/coverage EXTRA_CFLAGS='--coverage -O0' EXTRA_LDFLAGS=--coverage \
 	    $(BUILD)/coverage/tests/emulation $(BUILD)/coverage/tests/conformance
@@ -166,5 +170,5 @@ help: ## this list
 	@printf '\nVariables: BUILD CC CLANG CFLAGS WERROR JOBS PREFIX LIBDIR DESTDIR VPT_CACHE FUZZ_SECONDS\n'
 
 FORCE:
-.PHONY: conformance conformance-doc coverage mutants all tests deps deps-run lab clean run test unit asan valgrind fuzz bench lint format \
+.PHONY: streams conformance conformance-doc coverage mutants all tests deps deps-run lab clean run test unit asan valgrind fuzz bench lint format \
         install uninstall help FORCE

@@ -27,8 +27,16 @@ $(BUILD)/tests/conformance: $(CONFORMANCE_OBJ) $(LIBVPT)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcunit
 
-COUNTED     += $(BUILD)/tests/conformance
+COUNTED     += $(BUILD)/tests/conformance $(BUILD)/tests/streams
 SHELL_TESTS += emulation/conformance/doc.sh
+
+# Random streams, decoded by libipt and by libptdec.
+STREAMS_OBJ := $(BUILD)/emulation/streams/main.o \
+    $(patsubst %,$(BUILD)/emulation/tests/%.o,harness reader program)
+
+$(BUILD)/tests/streams: $(STREAMS_OBJ) $(LIBVPT) $(BUILD)/libptdec.a
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt -lZydis -lelf
 
 # The fuzzer compiles the model again, with the sanitizers.
 EMULATION_FUZZ_FLAGS := -O1 -g -std=c11 -D_GNU_SOURCE -Iemulation -Wall -Wextra \
