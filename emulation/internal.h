@@ -162,7 +162,7 @@ void vpt_control_flow_event(struct vpt_cpu *cpu, uint8_t type, uint8_t vector, u
 void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip, uint8_t cfe);
 /* Clears TraceEn by way of a new RTIT_CTL value, already checked; ip is the current instruction. */
 void vpt_trace_disable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t ip);
-/* The end of that: no packets but those that are buffered. */
+/* The end of that, when the last packet was sent (which forced out TNT bits). */
 void vpt_trace_off(struct vpt_cpu *cpu, uint64_t ctl);
 /* TriggerEn for packets that a VMM appends to a trace that is off: vpt_trace_off() ends it. */
 void vpt_trace_append_begin(struct vpt_cpu *cpu);

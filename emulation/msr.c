@@ -313,11 +313,8 @@ void vpt_trace_append_begin(struct vpt_cpu *cpu)
 
 void vpt_trace_off(struct vpt_cpu *cpu, uint64_t ctl)
 {
-    if (cpu->trigger_en)
-        vpt_emit_tnt(cpu);
     vpt_flush(cpu);
     vpt_clear_trigger(cpu);
-    cpu->overflow = false;
     save_bytecnt(cpu);
     load_ctl(cpu, ctl);
 }

@@ -276,6 +276,35 @@ static void test_impossible(void)
     fake_close(fake);
 }
 
+/* A processor that never traced, and one with single-range output. */
+static void test_other_states(void)
+{
+    struct fake *fake = fake_open("max");
+    uint8_t bytes[VPT_SAVE_MAX_BYTES];
+    size_t len = vpt_save(&fake->cpu, bytes, sizeof(bytes));
+    struct vpt_cpu cpu;
+    uint8_t *value;
+
+    fake->caps.long_tnt = true;
+    CHECK(vpt_init(&cpu, &fake->cpu.caps, fake->cpu.ops, fake) && !vpt_restore(&cpu, bytes, len),
+          "after reset");
+    fake->caps.long_tnt = false;
+    fake_write(fake, VPT_MSR_OUTPUT_BASE, REGION_GPA);
+    fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, 0x100ull << 32 | 0xfff);
+    fake_write(fake, VPT_MSR_CTL, CTL & ~VPT_CTL_TOPA);
+    len = vpt_save(&fake->cpu, bytes, sizeof(bytes));
+    vpt_init(&cpu, &fake->cpu.caps, fake->cpu.ops, fake);
+    CHECK(!vpt_restore(&cpu, bytes, len), "single range");
+    value = value_of(bytes, len, "output_mask_ptrs");
+    value[1] = 0x0d; /* a mask with a hole */
+    CHECK(vpt_restore(&cpu, bytes, len) != NULL, "a mask with a hole");
+    value[1] = 0x0f;
+    value[5] = 0x10; /* an offset beyond it */
+    CHECK(vpt_restore(&cpu, bytes, len) != NULL, "an offset beyond the mask");
+    fake_stop(fake);
+    fake_close(fake);
+}
+
 /* ---- Nothing is forgotten ------------------------------------------------------------------- */
 
 /* What follows from other fields, belongs to the owner, or is saved member by member. */
@@ -365,11 +394,9 @@ static void test_complete(void)
 void suite_save(void)
 {
     static const struct test tests[] = {
-        {"streams that migrate", test_streams},
-        {"bytes that are refused", test_refused},
-        {"impossible states", test_impossible},
-        {"every member is saved", test_complete},
-        {NULL, NULL},
+        {"streams that migrate", test_streams},   {"bytes that are refused", test_refused},
+        {"impossible states", test_impossible},   {"other states", test_other_states},
+        {"every member is saved", test_complete}, {NULL, NULL},
     };
 
     add_suite("save and restore", tests);

@@ -252,7 +252,20 @@ static void test_failed_entry(void)
     entry.outcome = VPT_ENTRY_FAILS_LATE;
     CHECK(vpt_vm_entry(&fake->cpu, &entry) == VPT_ENTRY_FAILS_LATE, "late");
     CHECK(!fake->cpu.vmx_nonroot, "root operation");
-    EXPECT(fake, "PIP(1000)? TIP(500000)", "Table 33-54, system-wide, late");
+    EXPECT(fake, "PIP(1000) TIP(500000)", "Table 33-54, system-wide, late");
+    fake_close(fake);
+
+    fake = open_vmx(BRANCHES);
+    entry = entry_of(2);
+    entry.outcome = VPT_ENTRY_FAILS_LATE;
+    vpt_vm_entry(&fake->cpu, &entry);
+    EXPECT(fake, "TIP(500000)", "Table 33-54, late, concealed");
+    fake_close(fake);
+
+    fake = open_vmx(BRANCHES);
+    entry.exit = VPT_EXIT_CLEAR_CTL;
+    vpt_vm_entry(&fake->cpu, &entry);
+    CHECK(!vpt_trigger_en(&fake->cpu), "a late failure clears RTIT_CTL as an exit does");
     fake_close(fake);
 }
 

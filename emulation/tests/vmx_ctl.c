@@ -55,7 +55,7 @@ static void test_controls(void)
     entry.entry = VPT_ENTRY_CONCEAL | VPT_ENTRY_LOAD_CTL;
     entry.exit = exit.exit = VPT_EXIT_CONCEAL | VPT_EXIT_CLEAR_CTL;
     entry.ept = true;
-    entry.guest_ctl = BRANCHES | VPT_CTL_TOPA | VPT_CTL_TRACEEN;
+    entry.guest_ctl = BRANCHES | VPT_CTL_EVENTEN | VPT_CTL_TOPA | VPT_CTL_TRACEEN;
     CHECK(!vpt_output_by_ept(&fake->cpu), "root operation");
     CHECK(vpt_vm_entry(&fake->cpu, &entry) == VPT_ENTRY_SUCCEEDS, "VM entry");
     CHECK(fake_read(fake, VPT_MSR_CTL) == entry.guest_ctl, "RTIT_CTL is loaded");
@@ -364,9 +364,16 @@ static void test_plan(void)
           "33.5.2.2, older processors");
     caps.exit = 0;
     CHECK(vpt_vmx_plan(&caps, VPT_USE_GUEST_ONLY, &plan) != NULL, "nothing to conceal with");
-    caps = full;
-    caps.secondary |= VPT_SECONDARY_CONCEAL;
-    CHECK(vpt_vmx_plan(&caps, VPT_USE_HOST_WIDE, &plan) != NULL, "a control that must be 1");
+    for (unsigned word = 0; word < 3; word++) {
+        caps = full;
+        if (word == 0)
+            caps.secondary |= VPT_SECONDARY_CONCEAL;
+        else if (word == 1)
+            caps.exit |= VPT_EXIT_CONCEAL;
+        else
+            caps.entry |= VPT_ENTRY_CONCEAL;
+        CHECK(vpt_vmx_plan(&caps, VPT_USE_HOST_WIDE, &plan) != NULL, "a control that must be 1");
+    }
     caps = full;
     caps.misc = 0;
     for (unsigned use = 0; use < 3; use++)

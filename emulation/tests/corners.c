@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Corners that a mutation run found without a test: creation and reset, what is CYC-eligible and
+ * what is not, counters, sizes of IPs after a PSB, and when bytes leave the internal buffer.
+ */
+#include "../save.h"
+#include "harness.h"
+
+#include <string.h>
+
+#define BRANCHES (VPT_CTL_OS | VPT_CTL_USER | VPT_CTL_BRANCHEN)
+
+/* ---- Creation and reset --------------------------------------------------------------------- */
+
+static void test_creation(void)
+{
+    struct fake *fake = fake_open("skylake");
+    struct vpt_caps bad = fake->caps;
+    struct vpt_ops ops = *fake->cpu.ops;
+    struct vpt_cpu cpu, zeroed;
+
+    CHECK(vpt_init(&cpu, &fake->caps, &ops, fake), "all is there");
+    ops.translate = NULL;
+    CHECK(!vpt_init(&cpu, &fake->caps, &ops, fake), "no translate");
+    ops = *fake->cpu.ops;
+    ops.clocks = NULL;
+    CHECK(!vpt_init(&cpu, &fake->caps, &ops, fake), "no clocks");
+    bad.maxphyaddr = 60;
+    CHECK(!vpt_init(&cpu, &bad, fake->cpu.ops, fake), "capabilities that contradict themselves");
+
+    memset(&cpu, 0xa5, sizeof(cpu));
+    memset(&zeroed, 0, sizeof(zeroed));
+    vpt_init(&cpu, &fake->caps, fake->cpu.ops, fake);
+    vpt_init(&zeroed, &fake->caps, fake->cpu.ops, fake);
+    for (size_t i = 0; i < vpt_saved_field_count; i++) {
+        const struct vpt_saved_field *field = &vpt_saved_fields[i];
+
+        CHECK(memcmp((uint8_t *)&cpu + field->offset, (uint8_t *)&zeroed + field->offset,
+                     (size_t)field->size * field->count) == 0,
+              "%s depends on what was there before", field->member);
+    }
+    fake_close(fake);
+}
+
+/* Fields that count for ever, or hold what is dead. */
+static bool survives_reset(const char *member)
+{
+    static const char *const names[] = {
+        "core_ratio",      "overflow_count", "now.tsc",      "now.art",
+        "now.fast",        "now.cycles",     "cyc_base",     "mtc_count",
+        "deferred_ip",     "ret_stack",      "ret_top",      "buf",
+        "ip_full",         "region_base",    "region_bytes", "region_int",
+        "region_stop",     "pmi_early_done", "fault_access", "fault_gpa",
+        "output_bytes",    "dropped_bytes",  "packet_count", "bytes_since_psb",
+        "psb_period_bytes"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(names[i], member) == 0)
+            return true;
+    return false;
+}
+
+static void test_reset(void)
+{
+    struct fake *fake = fake_open("max"), *fresh = fake_open("max");
+    const struct vpt_vm_entry entry = {.guest = context_of(3), .guest_ip = 0x600000};
+
+    fake_start(fake, BRANCHES | VPT_CTL_TSCEN | VPT_CTL_MTCEN);
+    fake_noise(fake, 900);
+    vpt_vmxon(&fake->cpu, 0x400000);
+    vpt_vmptrld(&fake->cpu, 0x5000);
+    vpt_vm_entry(&fake->cpu, &entry);
+    vpt_tx_begin(&fake->cpu, 0x401010);
+    vpt_cond_branch(&fake->cpu, 0x401010, true);
+    vpt_stall(&fake->cpu, true);
+    fake->cpu.boundary_due = fake->cpu.overflow = fake->cpu.asleep = true;
+    fake->cpu.acm = fake->cpu.wait_for_sipi = fake->cpu.output_blocked = true;
+    vpt_reset(&fake->cpu, VPT_RESET_COLD);
+    for (size_t i = 0; i < vpt_saved_field_count; i++) {
+        const struct vpt_saved_field *field = &vpt_saved_fields[i];
+
+        CHECK(survives_reset(field->member) || memcmp((uint8_t *)&fake->cpu + field->offset,
+                                                      (uint8_t *)&fresh->cpu + field->offset,
+                                                      (size_t)field->size * field->count) == 0,
+              "%s after a cold reset", field->member);
+    }
+    CHECK(fake->cpu.path == VPT_PATH_OFF, "near branches do nothing");
+    fake_close(fake);
+    fake_close(fresh);
+}
+
+/* How near branches are taken follows the settings of now, not of before. */
+static void test_path(void)
+{
+    struct fake *fake = fake_open("skylake");
+
+    fake_start(fake,
+               BRANCHES | VPT_CTL_CYCEN | (uint64_t)VPT_ADDR_CFG_FILTER << VPT_CTL_ADDR_CFG_SHR);
+    CHECK(fake->cpu.path == VPT_PATH_SLOW, "ranges and cycles");
+    fake_stop(fake);
+    CHECK(fake->cpu.path == VPT_PATH_OFF, "TraceEn = 0");
+    fake_start(fake, BRANCHES);
+    CHECK(fake->cpu.path == VPT_PATH_FAST, "nothing special");
+    fake_noise(fake, 3000);
+    vpt_set_core_ratio(&fake->cpu, 20);
+    vpt_jmp_indirect(&fake->cpu, 0x402000);
+    CHECK(fake->cpu.path == VPT_PATH_FAST, "after a PSB+");
+    fake_stop(fake);
+    fake_close(fake);
+}
+
+/* ---- CYC ------------------------------------------------------------------------------------ */
+
+/* 33.3.6: CFE, EVD, CBR, TraceStop, blocks, MNT, PWRE and PWRX bring no CYC. */
+static void test_not_eligible(void)
+{
+    const struct vpt_block_item item = {1, 2};
+    const struct vpt_block block = {.type = 4, .count = 1, .items = &item};
+    struct fake *fake = fake_open("gracemont");
+
+    fake_start(fake, VPT_CTL_OS | VPT_CTL_EVENTEN | VPT_CTL_CYCEN);
+    fake->clocks.cycles = 50;
+    vpt_pebs(&fake->cpu, &block, 1, 0x401010);
+    vpt_set_core_ratio(&fake->cpu, 20);
+    vpt_maintenance(&fake->cpu, 7);
+    fake_transfer(fake, VPT_FAULT, 0x401010, 0x402000, &(struct vpt_context){.cr3 = 0x1000});
+    EXPECT(fake, "BBP(4,8) BIP(1,2) BEP+ FUP(401010) CBR(20) MNT(7) CFE(1,0)+ FUP(401010)",
+           "33.3.6, packets that are not CYC-eligible");
+    fake_close(fake);
+
+    fake = fake_open("gracemont");
+    fake_start(fake, VPT_CTL_USER | VPT_CTL_CYCEN);
+    fake->clocks.cycles = 50;
+    vpt_pebs(&fake->cpu, &block, 1, 0x401010);
+    EXPECT(fake, "BBP(4,8) BIP(1,2) BEP", "33.3.6, out of context");
+    fake_close(fake);
+}
+
+static void test_page_fault_and_stop(void)
+{
+    const struct vpt_transfer fault = {.type = VPT_FAULT,
+                                       .vector = 14,
+                                       .ip = 0x401010,
+                                       .target = 0x402000,
+                                       .cr2 = 0x7000,
+                                       .after = context_of(0)};
+    struct fake *fake = fake_open("gracemont");
+
+    fake_start(fake, VPT_CTL_OS | VPT_CTL_EVENTEN | VPT_CTL_CYCEN);
+    fake->clocks.cycles = 50;
+    vpt_transfer(&fake->cpu, &fault);
+    EXPECT(fake, "EVD(0,7000) CFE(1,e)+ FUP(401010)", "33.3.6: EVD");
+    fake_close(fake);
+
+    fake = fake_open("gracemont");
+    fake_write(fake, VPT_MSR_ADDR0_A, 0x402000);
+    fake_write(fake, VPT_MSR_ADDR0_A + 1, 0x402fff);
+    fake_start(fake,
+               BRANCHES | VPT_CTL_CYCEN | (uint64_t)VPT_ADDR_CFG_TRACESTOP << VPT_CTL_ADDR_CFG_SHR);
+    fake->clocks.cycles = 50;
+    vpt_jmp_indirect(&fake->cpu, 0x402000);
+    fake->clocks.cycles = 60;
+    EXPECT(fake, "CYC(50) PGD(402000) STOP", "33.3.6: TraceStop");
+    fake_close(fake);
+}
+
+/* CYCEn alone makes no MTC. */
+static void test_no_mtc(void)
+{
+    struct fake *fake = fake_open("skylake");
+
+    fake_start(fake, BRANCHES | VPT_CTL_CYCEN);
+    fake->clocks.art += 1000;
+    fake->clocks.cycles += 5;
+    vpt_jmp_indirect(&fake->cpu, 0x402000);
+    EXPECT(fake, "CYC(5) TIP(402000)", "MTCEn = 0");
+    fake_close(fake);
+}
+
+/* An MTC that fell due comes before MNT, as before anything else. */
+static void test_mtc_before_others(void)
+{
+    struct fake *fake = fake_open("skylake");
+
+    fake_start(fake, BRANCHES | VPT_CTL_MTCEN);
+    fake->clocks.art += 1;
+    vpt_maintenance(&fake->cpu, 9);
+    EXPECT(fake, "MTC(1) MNT(9)", "33.4.2.12");
+    fake_close(fake);
+}
+
+/* ---- Counters ------------------------------------------------------------------------------- */
+
+static uint64_t byte_count(struct fake *fake)
+{
+    return fake_read(fake, VPT_MSR_STATUS) >> VPT_STATUS_BYTECNT_SHR;
+}
+
+static void test_packet_byte_count(void)
+{
+    struct fake *fake = fake_open("skylake");
+    struct vpt_caps caps = rich_caps();
+    size_t before;
+
+    fake_start(fake, BRANCHES);
+    before = fake->tap_len;
+    fake_noise(fake, 500);
+    fake_stop(fake);
+    CHECK(byte_count(fake) == fake->tap_len - 16, "%llu of %zu bytes since the PSB",
+          (unsigned long long)byte_count(fake), fake->tap_len - before);
+    fake_close(fake);
+
+    fake = fake_open_caps(&caps);
+    fake->tap_off = true;
+    fake_start(fake, BRANCHES | 15ull << VPT_CTL_PSBFREQ_SHR);
+    fake_noise(fake, 1000);
+    fake_stop(fake);
+    CHECK(byte_count(fake) > 0 && byte_count(fake) <= 2, "a period of 64 MiB: %llu",
+          (unsigned long long)byte_count(fake));
+    fake_close(fake);
+}
+
+/* What a ToPA stop cuts off is counted. */
+static void test_dropped(void)
+{
+    struct fake *fake = fake_open("skylake");
+    struct vpt_context ctx = context_of(0);
+    uint64_t made = 0;
+
+    fake_poke(fake, TABLE_GPA, REGION_GPA | VPT_TOPA_STOP);
+    fake_poke(fake, TABLE_GPA + 8, TABLE_GPA | VPT_TOPA_END);
+    fake_write(fake, VPT_MSR_OUTPUT_BASE, TABLE_GPA);
+    vpt_set_context(&fake->cpu, &ctx);
+    fake_write(fake, VPT_MSR_CTL, BRANCHES | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
+    vpt_flush(&fake->cpu);
+    while (vpt_trigger_en(&fake->cpu)) {
+        made = fake->tap_total + fake->cpu.buf_len;
+        vpt_jmp_indirect(&fake->cpu, 0x402000 + made * 0x10000);
+    }
+    CHECK(fake->tap_total == 4096, "the region is full");
+    CHECK(fake->cpu.dropped_bytes > 0 && fake->cpu.dropped_bytes < 300 &&
+              fake->cpu.output_bytes == 4096 && made + 7 >= 4096 + fake->cpu.dropped_bytes,
+          "%llu bytes dropped", (unsigned long long)fake->cpu.dropped_bytes);
+    fake_stop(fake);
+    fake_close(fake);
+}
+
+static void test_ret_stack(void)
+{
+    struct fake *fake = fake_open("skylake");
+    const char *words;
+
+    fake_start(fake, BRANCHES);
+    for (unsigned i = 0; i < 70; i++)
+        vpt_call_direct(&fake->cpu, 0x500000 + 16 * i, 0x401000 + 16 * i);
+    CHECK(fake->cpu.ret_count == VPT_RET_STACK, "%u entries", fake->cpu.ret_count);
+    for (unsigned i = 70; i-- > 5;)
+        vpt_ret(&fake->cpu, 0x401000 + 16 * i);
+    fake_stop(fake);
+    words = fake_words(fake, false);
+    CHECK(strstr(words, "TNT(TTTT) TIP(401050)"), "33.4.2.2: 64 are compressed: [%s]", words);
+    fake_close(fake);
+}
+
+/* ---- Bytes ---------------------------------------------------------------------------------- */
+
+/* After a PSB no IP is compressed, however small (33.3.7). */
+static void test_ip_after_psb(void)
+{
+    struct fake *fake = fake_open("skylake");
+    struct reader reader;
+    struct packet packet;
+    bool after_psb = false;
+    unsigned checked = 0;
+
+    fake_start(fake, BRANCHES);
+    for (unsigned i = 0; i < 2000; i++)
+        vpt_jmp_indirect(&fake->cpu, 0x1000 + i);
+    fake_stop(fake);
+    reader_open(&reader, fake->tap, fake->tap_len);
+    while (reader_next(&reader, &packet)) {
+        if (packet.kind == PACKET_PSB)
+            after_psb = true;
+        if (after_psb && (packet.kind == PACKET_FUP || packet.kind == PACKET_PGE)) {
+            CHECK(packet.ip_bytes == 3, "IPBytes %u at %zu", packet.ip_bytes, packet.offset);
+            after_psb = false;
+            checked++;
+        }
+    }
+    CHECK(checked > 2, "%u PSBs", checked);
+    fake_close(fake);
+}
+
+/* Packets leave the internal buffer by themselves, not only at the end. */
+static void test_drain(void)
+{
+    struct fake *fake = fake_open("skylake");
+    uint64_t before;
+
+    fake_start(fake, BRANCHES);
+    before = fake->tap_total;
+    fake_noise(fake, 400);
+    CHECK(fake->tap_total > before, "nothing was stored");
+    fake_stop(fake);
+    fake_close(fake);
+}
+
+/* Nothing that was deferred before an overflow comes after it. */
+static void test_deferred_overflow(void)
+{
+    struct vpt_caps caps = plain_caps("skylake");
+    struct fake *fake;
+    const char *words;
+
+    caps.deferred_tips = true;
+    fake = fake_open_caps(&caps);
+    fake_start(fake, BRANCHES);
+    vpt_stall(&fake->cpu, true);
+    for (unsigned i = 0; i < 300; i++) {
+        vpt_jmp_indirect(&fake->cpu, 0x7f0000000000 + 0x1000001 * i);
+        vpt_cond_branch(&fake->cpu, 0x402000, true);
+    }
+    vpt_stall(&fake->cpu, false);
+    vpt_jmp_indirect(&fake->cpu, 0x403000);
+    vpt_jmp_indirect(&fake->cpu, 0x404000);
+    fake_stop(fake);
+    words = strstr(fake_words(fake, false), "OVF");
+    CHECK(words && words_match("OVF FUP(403000) PSB+? TIP(404000) FUP(40fff0) PGD()", words),
+          "[%s]", words ? words : "no OVF");
+    fake_close(fake);
+}
+
+/* However many packets a stalled processor is told of, the buffer holds. */
+static void test_stalled_for_long(void)
+{
+    const struct vpt_power_entry sleep = {.mwait = true, .state = 1};
+    struct fake *fake = fake_open("max");
+
+    fake_start(fake, BRANCHES | VPT_CTL_PWREVTEN);
+    vpt_stall(&fake->cpu, true);
+    for (unsigned i = 0; i < 500; i++) {
+        vpt_maintenance(&fake->cpu, i);
+        vpt_power_entry(&fake->cpu, &sleep);
+        vpt_exec_stop(&fake->cpu, 0x401010);
+        CHECK(fake->cpu.buf_len <= VPT_BUFFER_BYTES, "%u bytes", fake->cpu.buf_len);
+    }
+    CHECK(fake->cpu.overflow_count == 1, "one overflow");
+    fake_stop(fake);
+    fake_close(fake);
+}
+
+/* An ACM waits for memory as the end of tracing does. */
+static void test_stalled_acm(void)
+{
+    struct fake *fake = fake_open("skylake");
+
+    fake_start(fake, BRANCHES);
+    vpt_stall(&fake->cpu, true);
+    vpt_jmp_indirect(&fake->cpu, 0x402000);
+    vpt_acm_begin(&fake->cpu);
+    CHECK(fake->cpu.buf_len == 0, "flushed");
+    vpt_acm_end(&fake->cpu, 0x402002);
+    fake_stop(fake);
+    fake_close(fake);
+}
+
+/* ---- Capabilities --------------------------------------------------------------------------- */
+
+static void test_caps(void)
+{
+    struct vpt_caps caps = plain_caps("broadwell");
+    struct fake *fake;
+
+    caps.topa_pmi_early_bytes = 4096;
+    CHECK(vpt_caps_check(&caps) != NULL, "an early PMI that is too early");
+    caps = plain_caps("skylake");
+    caps.topa_pmi_early_bytes = 4096;
+    CHECK(vpt_caps_check(&caps) == NULL, "it counts with one entry only");
+    caps = plain_caps("skylake");
+    caps.linear_bits = 32;
+    fake = fake_open_caps(&caps);
+    CHECK(vpt_wrmsr(&fake->cpu, VPT_MSR_ADDR0_A, 0xffffffff, IP_ON, IP_START) == VPT_OK, "32 bits");
+    CHECK(vpt_wrmsr(&fake->cpu, VPT_MSR_ADDR0_A, 1ull << 32, IP_ON, IP_START) == VPT_GP, "33 bits");
+    fake_close(fake);
+}
+
+void suite_corners(void)
+{
+    static const struct test tests[] = {
+        {"creation", test_creation},
+        {"cold reset", test_reset},
+        {"path", test_path},
+        {"not CYC-eligible", test_not_eligible},
+        {"EVD and TraceStop", test_page_fault_and_stop},
+        {"no MTC without MTCEn", test_no_mtc},
+        {"MTC before MNT", test_mtc_before_others},
+        {"PacketByteCnt", test_packet_byte_count},
+        {"dropped bytes", test_dropped},
+        {"64 CALLs", test_ret_stack},
+        {"IPs after a PSB", test_ip_after_psb},
+        {"bytes leave the buffer", test_drain},
+        {"deferred TIPs and overflow", test_deferred_overflow},
+        {"stalled for long", test_stalled_for_long},
+        {"a stalled ACM", test_stalled_acm},
+        {"capabilities", test_caps},
+        {NULL, NULL},
+    };
+
+    add_suite("corners", tests);
+}
