@@ -16,6 +16,8 @@
 #define MAX_MEM         (3ull << 30)
 #define DEFAULT_TIMEOUT 300
 
+#define DEFAULT_SAVE_AFTER 100000
+
 static void usage(FILE *to)
 {
     fputs(
@@ -30,6 +32,9 @@ static void usage(FILE *to)
         "  --trace-out FILE  keep the packets in FILE and what decodes them in FILE.json\n"
         "  --path-out FILE   keep the executed path in FILE (with --trace-out: FILE.path)\n"
         "  --verify          compare the decoded path with the executed one\n"
+        "  --save-to FILE    stop the guest while it traces, and leave it in FILE\n"
+        "  --save-after N    after so many traced instructions (default 100000)\n"
+        "  --restore FILE    go on with the guest in FILE; profile and memory are its own\n"
         "  --timeout S       seconds the guest may take (default 300; 0: no limit)\n"
         "  --lab             use the lab even where /dev/kvm would do\n"
         "  --json            print one JSON object; the guest's console goes to standard error\n"
@@ -49,6 +54,9 @@ enum option_id {
     OPT_VERIFY,
     OPT_NO_VERIFY,
     OPT_TIMEOUT,
+    OPT_SAVE_TO,
+    OPT_SAVE_AFTER,
+    OPT_RESTORE,
     OPT_LAB,
     OPT_JSON,
     OPT_RECORD_TO,
@@ -63,6 +71,9 @@ static const struct option long_options[] = {
     {"path-out", required_argument, NULL, OPT_PATH_OUT},
     {"verify", no_argument, NULL, OPT_VERIFY},
     {"no-verify", no_argument, NULL, OPT_NO_VERIFY},
+    {"save-to", required_argument, NULL, OPT_SAVE_TO},
+    {"save-after", required_argument, NULL, OPT_SAVE_AFTER},
+    {"restore", required_argument, NULL, OPT_RESTORE},
     {"timeout", required_argument, NULL, OPT_TIMEOUT},
     {"lab", no_argument, NULL, OPT_LAB},
     {"json", no_argument, NULL, OPT_JSON},
@@ -105,6 +116,15 @@ static bool parse_timeout(const char *text, unsigned *seconds)
     return !errno && end != text && !*end && *text != '-' && value <= 1000000;
 }
 
+static bool parse_count(const char *text, uint64_t *count)
+{
+    char *end;
+
+    errno = 0;
+    *count = strtoull(text, &end, 10);
+    return !errno && end != text && !*end && *text != '-';
+}
+
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct run_options *options)
 {
@@ -140,6 +160,17 @@ static int parse(int argc, char **argv, struct run_options *options)
             if (!parse_timeout(optarg, &options->timeout_s))
                 return 1 + complain(EXIT_CODE_USAGE, "--timeout takes seconds, not '%s'", optarg);
             break;
+        case OPT_SAVE_TO:
+            options->save_to = optarg;
+            break;
+        case OPT_SAVE_AFTER:
+            if (!parse_count(optarg, &options->save_after))
+                return 1 +
+                       complain(EXIT_CODE_USAGE, "--save-after takes a number, not '%s'", optarg);
+            break;
+        case OPT_RESTORE:
+            options->restore = optarg;
+            break;
         case OPT_LAB:
             options->lab = true;
             break;
@@ -162,7 +193,10 @@ static int parse(int argc, char **argv, struct run_options *options)
     if (optind + 1 != argc)
         return 1 + complain(EXIT_CODE_USAGE, "vpt run takes one image; see vpt run --help");
     options->image = argv[optind];
-    options->keep_path = options->verify || options->path_out;
+    if (options->lab && (options->save_to || options->restore))
+        return 1 + complain(EXIT_CODE_USAGE, "--save-to and --restore need /dev/kvm, not the lab");
+    /* Whoever restores the guest may want to verify. */
+    options->keep_path = options->verify || options->path_out || options->save_to;
     return 0;
 }
 
@@ -199,6 +233,12 @@ static void choose_and_run(struct run_options *options, const struct vpt_caps *c
     if (!options->lab)
         kvm_probe(&probe);
     why = why_lab(options, &probe);
+    if (why && (options->save_to || options->restore)) {
+        result->code = EXIT_CODE_HOST;
+        snprintf(result->why, sizeof(result->why), "--save-to and --restore need /dev/kvm: %.200s",
+                 why);
+        return;
+    }
     if (!why) {
         options->step_user = probe.step_user;
         options->steps_per_s = probe.steps_per_s;
@@ -209,7 +249,7 @@ static void choose_and_run(struct run_options *options, const struct vpt_caps *c
                  probe.step_user == STEP_USER_NATIVE       ? ""
                  : probe.step_user == STEP_USER_BY_HANDLER ? ", user mode stepped by breakpoints"
                                                            : ", without stepping in user mode");
-        if (!result->needs_lab || options->record_to)
+        if (!result->needs_lab || options->record_to || options->save_to || options->restore)
             return;
         why = "the guest traces user mode, which this KVM cannot step";
     }
@@ -243,6 +283,12 @@ static int conclude(const struct run_options *options, const struct vpt_caps *ca
     }
     if (result->code != EXIT_CODE_OK && result->code != EXIT_CODE_GUEST_FAILED)
         return complain(result->code, "%s", result->why);
+    if (result->saved) {
+        if (!options->json)
+            printf("vpt: saved to %s after %llu traced instructions\n", options->save_to,
+                   (unsigned long long)result->steps);
+        return EXIT_CODE_OK;
+    }
     if (options->verify || options->trace_out || options->json) {
         code = report(options, result);
         if (code)
@@ -256,7 +302,12 @@ static int conclude(const struct run_options *options, const struct vpt_caps *ca
 int cmd_run(int argc, char **argv)
 {
     struct run_options options = {
-        .profile = DEFAULT_PROFILE, .mem_bytes = DEFAULT_MEM, .timeout_s = DEFAULT_TIMEOUT};
+        .profile = DEFAULT_PROFILE,
+        .mem_bytes = DEFAULT_MEM,
+        .timeout_s = DEFAULT_TIMEOUT,
+        .save_after = DEFAULT_SAVE_AFTER,
+    };
+    char profile[64];
     struct run_result result = {0};
     struct vpt_caps caps;
     char why[256];
@@ -264,6 +315,12 @@ int cmd_run(int argc, char **argv)
 
     if (code)
         return code - 1;
+    if (options.restore) {
+        if (migrate_peek(options.restore, profile, sizeof(profile), &options.mem_bytes, why,
+                         sizeof(why)) != 0)
+            return complain(EXIT_CODE_FILE, "%s", why);
+        options.profile = profile;
+    }
     if (!vpt_profile(options.profile, &caps))
         return complain(EXIT_CODE_USAGE, "there is no profile '%s'; see vpt profiles",
                         options.profile);

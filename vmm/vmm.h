@@ -63,6 +63,9 @@ struct run_options {
     bool keep_path;       /* record the executed path */
     bool verify, lab, json;
     enum step_user step_user;
+    const char *save_to; /* leave the running guest in this file, after so many steps */
+    uint64_t save_after;
+    const char *restore;   /* go on with the guest of this file */
     const char *record_to; /* inside the lab: the archive to leave instead of a report */
 };
 
@@ -71,6 +74,7 @@ struct run_result {
     enum exit_code code;
     char why[256]; /* one line, when code says that something went wrong */
     uint32_t guest_status;
+    bool saved;          /* the guest goes on elsewhere (--save-to) */
     bool needs_lab;      /* ended early: it traces user mode, which this KVM cannot step */
     char backend[256];   /* which, and why */
     struct bytes trace;  /* packet bytes as the model wrote them */
@@ -122,6 +126,9 @@ void kvm_run(const struct run_options *options, const struct vpt_caps *caps,
              struct run_result *result);
 /* 0, or -errno and in why what is wrong with the image. */
 int image_check(const char *path, char *why, size_t why_bytes);
+/* The profile and the memory of a saved guest. 0, or -errno and in why what is wrong. */
+int migrate_peek(const char *path, char *profile, size_t profile_bytes, uint64_t *mem_bytes,
+                 char *why, size_t why_bytes);
 /* Runs the image in the lab. */
 void lab_run(const struct run_options *options, struct run_result *result);
 
@@ -140,6 +147,10 @@ void kvm_probe(struct probe *probe);
 int record_write(const char *path, const struct run_result *result);
 /* Reads it back from an open file. 0 or -errno. */
 int record_read(int fd, struct run_result *result);
+/* Its members, in an archive of others. False: no memory. */
+bool record_add(struct bytes *archive, const struct run_result *result);
+/* Takes a member of an archive. 1: it was the last that is needed; 0; or -errno. */
+int record_member(struct run_result *result, const char *name, const uint8_t *data, size_t len);
 
 /* ---- lab/cpio.c: archives in the newc format ---- */
 

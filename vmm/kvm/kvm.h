@@ -115,6 +115,14 @@ int machine_debug(struct vmm *vmm, bool step);
 /* Hands changed registers to KVM at once. 0 or -errno. */
 int machine_push(struct vmm *vmm);
 int machine_get_msr(struct vmm *vmm, uint32_t msr, uint64_t *value);
+int machine_set_msr(struct vmm *vmm, uint32_t msr, uint64_t value);
+
+/* ---- migrate.c: a guest that traces goes on in another process (docs/migration.md) ---- */
+
+/* Between two steps: writes everything to options->save_to. 0 or -errno. */
+int migrate_out(struct vmm *vmm);
+/* Into a machine that was just created. 0 or -errno. */
+int migrate_in(struct vmm *vmm);
 
 /* ---- run.c: the kick that makes KVM_RUN return every millisecond ---- */
 
@@ -217,6 +225,8 @@ int watch_end(struct vmm *vmm, const struct watch *watch);
 /* ---- step.c: single-step as the source of events ---- */
 
 void step_begin(struct vmm *vmm);
+/* The same for a guest that was being stepped already, in another process. */
+void step_resume(struct vmm *vmm);
 int step(struct vmm *vmm);
 void step_end(struct vmm *vmm);
 /* The state that decides what is traced, as of the last exit. */

@@ -104,7 +104,8 @@ static const struct vpt_ops ops = {
 
 /* ---- MSRs ---- */
 
-int machine_get_msr(struct vmm *vmm, uint32_t msr, uint64_t *value)
+/* One MSR by this request. */
+static int one_msr(struct vmm *vmm, unsigned long request, uint32_t msr, uint64_t *value)
 {
     _Alignas(struct kvm_msrs) uint8_t space[sizeof(struct kvm_msrs) + sizeof(struct kvm_msr_entry)];
     struct kvm_msrs *msrs = (struct kvm_msrs *)space;
@@ -112,10 +113,26 @@ int machine_get_msr(struct vmm *vmm, uint32_t msr, uint64_t *value)
     memset(space, 0, sizeof(space));
     msrs->nmsrs = 1;
     msrs->entries[0].index = msr;
-    if (ioctl(vmm->vcpu_fd, KVM_GET_MSRS, msrs) != 1)
+    msrs->entries[0].data = *value;
+    if (ioctl(vmm->vcpu_fd, request, msrs) != 1)
         return -EIO;
     *value = msrs->entries[0].data;
     return 0;
+}
+
+int machine_get_msr(struct vmm *vmm, uint32_t msr, uint64_t *value)
+{
+    uint64_t read = 0;
+    const int error = one_msr(vmm, KVM_GET_MSRS, msr, &read);
+
+    if (!error)
+        *value = read;
+    return error;
+}
+
+int machine_set_msr(struct vmm *vmm, uint32_t msr, uint64_t value)
+{
+    return one_msr(vmm, KVM_SET_MSRS, msr, &value);
 }
 
 static int filter_msrs(struct vmm *vmm)

@@ -155,6 +155,8 @@ static int run_loop(struct vmm *vmm)
         if (vpt_trigger_en(&vmm->model)) {
             if (!vmm->stepping)
                 step_begin(vmm);
+            if (vmm->options->save_to && vmm->steps >= vmm->options->save_after)
+                return migrate_out(vmm);
             error = step(vmm);
         } else {
             if (vmm->stepping)
@@ -188,12 +190,12 @@ static int run(struct vmm *vmm, const struct vpt_caps *caps)
 
     if (error)
         return error;
-    error = boot_load(vmm);
+    error = vmm->options->restore ? migrate_in(vmm) : boot_load(vmm);
     if (error) {
         vmm->result->code = EXIT_CODE_FILE;
         return error;
     }
-    error = boot_enter(vmm);
+    error = vmm->options->restore ? 0 : boot_enter(vmm);
     if (error)
         return error;
     error = kicks_start(vmm);
@@ -201,7 +203,8 @@ static int run(struct vmm *vmm, const struct vpt_caps *caps)
         return error;
     error = run_loop(vmm);
     kicks_stop(vmm);
-    vpt_flush(&vmm->model);
+    if (!vmm->result->saved)
+        vpt_flush(&vmm->model);
     return error;
 }
 

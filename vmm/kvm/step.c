@@ -56,17 +56,22 @@ void step_context(struct vmm *vmm, struct vpt_context *ctx)
     };
 }
 
-void step_begin(struct vmm *vmm)
+void step_resume(struct vmm *vmm)
 {
-    const uint64_t old_now = vmm_apic_now(vmm);
-
     vmm->stepping = true;
     vmm->run->request_interrupt_window = 0; /* take_interrupt() looks itself */
-    apic_rebase(&vmm->apic, old_now, vmm_apic_now(vmm));
     /* Guests may lack SYSCALL set-up; then these stay 0 and nobody uses them. */
     machine_get_msr(vmm, MSR_STAR, &vmm->msr_star);
     machine_get_msr(vmm, MSR_LSTAR, &vmm->msr_lstar);
     machine_get_msr(vmm, MSR_FMASK, &vmm->msr_fmask);
+}
+
+void step_begin(struct vmm *vmm)
+{
+    const uint64_t old_now = vmm_apic_now(vmm);
+
+    step_resume(vmm);
+    apic_rebase(&vmm->apic, old_now, vmm_apic_now(vmm));
 }
 
 void step_end(struct vmm *vmm)

@@ -56,20 +56,27 @@ static json_object *to_json(const struct run_result *result)
     return root;
 }
 
+bool record_add(struct bytes *archive, const struct run_result *result)
+{
+    json_object *root = to_json(result);
+    const char *text = json_object_to_json_string(root);
+    const bool ok =
+        cpio_add(archive, "result.json", MEMBER_MODE, text, strlen(text)) &&
+        cpio_add(archive, "trace", MEMBER_MODE, result->trace.data, result->trace.len) &&
+        cpio_add(archive, "handed", MEMBER_MODE, result->handed.data, result->handed.len) &&
+        cpio_add(archive, "path", MEMBER_MODE, result->path.data, result->path.len);
+
+    json_object_put(root);
+    return ok;
+}
+
 int record_write(const char *path, const struct run_result *result)
 {
     struct bytes archive = {0};
-    json_object *root = to_json(result);
-    const char *text = json_object_to_json_string(root);
     int error = -ENOMEM;
 
-    if (cpio_add(&archive, "result.json", MEMBER_MODE, text, strlen(text)) &&
-        cpio_add(&archive, "trace", MEMBER_MODE, result->trace.data, result->trace.len) &&
-        cpio_add(&archive, "handed", MEMBER_MODE, result->handed.data, result->handed.len) &&
-        cpio_add(&archive, "path", MEMBER_MODE, result->path.data, result->path.len) &&
-        cpio_end(&archive))
+    if (record_add(&archive, result) && cpio_end(&archive))
         error = write_file(path, archive.data, archive.len);
-    json_object_put(root);
     bytes_free(&archive);
     return error;
 }
@@ -126,6 +133,22 @@ static int from_json(const uint8_t *data, size_t len, struct run_result *result)
     return 0;
 }
 
+int record_member(struct run_result *result, const char *name, const uint8_t *data, size_t len)
+{
+    struct bytes *bytes = strcmp(name, "trace") == 0    ? &result->trace
+                          : strcmp(name, "handed") == 0 ? &result->handed
+                          : strcmp(name, "path") == 0   ? &result->path
+                                                        : NULL;
+    int error;
+
+    if (bytes)
+        return bytes_add(bytes, data, len) ? 0 : -ENOMEM;
+    if (strcmp(name, "result.json") != 0)
+        return 0;
+    error = from_json(data, len, result);
+    return error ? error : 1;
+}
+
 int record_read(int fd, struct run_result *result)
 {
     struct bytes archive = {0};
@@ -143,16 +166,9 @@ int record_read(int fd, struct run_result *result)
     if (archive.data == MAP_FAILED)
         return -errno;
     while (!error && (more = cpio_next(&archive, &pos, &name, &data, &len)) > 0) {
-        if (strcmp(name, "result.json") == 0) {
-            error = from_json(data, len, result);
-            complete = true;
-        } else if (strcmp(name, "trace") == 0) {
-            error = bytes_add(&result->trace, data, len) ? 0 : -ENOMEM;
-        } else if (strcmp(name, "handed") == 0) {
-            error = bytes_add(&result->handed, data, len) ? 0 : -ENOMEM;
-        } else if (strcmp(name, "path") == 0) {
-            error = bytes_add(&result->path, data, len) ? 0 : -ENOMEM;
-        }
+        error = record_member(result, name, data, len);
+        complete |= error == 1;
+        error = error < 0 ? error : 0;
     }
     munmap(archive.data, archive.len);
     if (!error && !more && !complete)

@@ -122,6 +122,45 @@ for backend in "${backends[@]}"; do
     fi
 done
 
+# ---- A guest that moves from process to process while it traces ----
+expect 'restore nothing' 3 'No such file' "$vpt" run --restore "$work/nofile" "$guests/status.elf"
+expect 'restore something else' 3 'not a saved guest' "$vpt" run --restore "$work/text.elf" "$guests/status.elf"
+expect 'save in the lab' 2 'not the lab' "$vpt" run --lab --save-to "$work/x" "$guests/status.elf"
+expect 'bad --save-after' 2 'save-after takes' "$vpt" run --save-after soon "$guests/status.elf"
+demo=guest-tests/build/demo.elf
+if [ -w /dev/kvm ]; then
+    go=("$vpt" run --append rounds=1 --verify)
+    expect 'the guest that stays' 0 '' "${go[@]}" --path-out "$work/stays.path" "$demo"
+    expect 'leave' 0 '' "${go[@]}" --save-to "$work/one" --save-after 9000 "$demo"
+    check 'left while tracing' grep -q 'saved to .* after 9000 traced' "$work/out"
+    expect 'go on and leave again' 0 '' "${go[@]}" --restore "$work/one" --save-to "$work/two" \
+        --save-after 30001 "$demo"
+    expect 'arrive' 0 '' "${go[@]}" --restore "$work/two" --path-out "$work/moves.path" "$demo"
+    check 'the trace of all three is the path' grep -q '^path: identical' "$work/out"
+    check 'what the guest handed over is the trace' grep -q '^guest buffers: identical' "$work/out"
+    check 'the same path as without moving' cmp "$work/stays.path" "$work/moves.path"
+    size=$(stat -c %s "$work/one")
+    for part in 0 100 1000 $((size / 2)) $((size - 600)); do
+        head -c "$part" "$work/one" >"$work/cut"
+        expect "restore $part bytes" 3 'saved|No such file' "$vpt" run --restore "$work/cut" "$demo"
+    done
+    # Damage anywhere: a guest that goes astray or an error, but never a crash of vpt.
+    for at in 150 300 2500 6000 9000 $((size / 3)) $((size - 9000)); do
+        cp "$work/one" "$work/bad"
+        printf '\377\377\377\377' | dd of="$work/bad" bs=1 seek="$at" conv=notrunc 2>/dev/null
+        timeout 60 "$vpt" run --timeout 5 --restore "$work/bad" "$demo" >"$work/out" 2>"$work/err"
+        status=$?
+        if [ "$status" -le 7 ]; then
+            pass "restore with damage at $at (status $status)"
+        else
+            fail "restore with damage at $at" "status $status"
+        fi
+    done
+else
+    skipped=$((skipped + 1))
+    echo "SKIP: saving and restoring a guest: no /dev/kvm"
+fi
+
 # ---- Traces ----
 expect 'dump' 0 '' "$vpt" dump "$work/loop.pt"
 check 'dump shows TIP.PGE' grep -q 'TIP.PGE' "$work/out"
