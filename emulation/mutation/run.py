@@ -80,13 +80,20 @@ def wrap_condition(line):
     return None
 
 
+def code_of(line):
+    """The line without what no test can notice: comments, texts, sizes of local arrays."""
+    line = re.sub(r'"[^"]*"', lambda m: '"' + "_" * (len(m.group(0)) - 2) + '"', line.split("/*")[0])
+    return re.sub(r"(\b(?:uint8_t|char) \w+)\[[^\]]*\]", lambda m: m.group(1) + "[" + "_" * (
+        len(m.group(0)) - len(m.group(1)) - 2) + "]", line)
+
+
 def mutants_of(name):
     text = open(os.path.join(ROOT, name)).read()
     lines = text.split("\n")
     found = []
     for number in code_lines(text):
         line = lines[number]
-        code = line.split("/*")[0]
+        code = code_of(line)
         if "_Static_assert" in code or code.strip().startswith("case "):
             continue
         for pattern, replacements in OPERATORS:

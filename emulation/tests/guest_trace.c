@@ -37,11 +37,12 @@ static void test_no_pip(void)
     CHECK(!vpt_insert_pip(&fake->cpu, CTL, &ctx), "while TraceEn is 1");
     fake_stop(fake);
     fake_mark(fake);
+    fake_write(fake, VPT_MSR_CR3_MATCH, 0x3000);
+    CHECK(!vpt_insert_pip(&fake->cpu, CTL | VPT_CTL_CR3FILTER, &ctx), "33.4.2.7: ContextEn = 0");
     CHECK(!vpt_insert_pip(&fake->cpu, CTL & ~VPT_CTL_TRACEEN, &ctx), "the guest does not trace");
     CHECK(!vpt_insert_pip(&fake->cpu, CTL & ~VPT_CTL_OS, &ctx), "33.4.2.7: OS = 0");
     CHECK(!vpt_insert_pip(&fake->cpu, CTL | 1u << 18, &ctx), "a bad RTIT_CTL");
-    fake_write(fake, VPT_MSR_CR3_MATCH, 0x3000);
-    CHECK(!vpt_insert_pip(&fake->cpu, CTL | VPT_CTL_CR3FILTER, &ctx), "33.4.2.7: ContextEn = 0");
+    CHECK(!(fake_read(fake, VPT_MSR_STATUS) & VPT_STATUS_CONTEXTEN), "the enables stay 0");
     fake_write(fake, VPT_MSR_STATUS, VPT_STATUS_STOPPED);
     CHECK(!vpt_insert_pip(&fake->cpu, CTL, &ctx), "Stopped");
     CHECK(fake_words(fake, false)[0] == '\0', "no bytes");
@@ -60,6 +61,15 @@ static void test_cr3_match(void)
     CHECK((vpt_translate_cr3_match(0x5000, 0x5020, real, true) ^ real) >> 5 != 0,
           "33.2.5.2: PAE compares bits 11:5");
     CHECK((vpt_translate_cr3_match(1, 2, UINT64_MAX, false) & 0x1f) == 0, "Table 33-6: reserved");
+}
+
+/* Outside a block, a byte that ends in 100 is a TNT again. */
+static void test_rewrite_after_block(void)
+{
+    uint8_t trace[] = {0x02, 0x63, 0x04, 0x02, 0x33, 0x0c, 0x19, 7, 0, 0, 0, 0, 0, 0, 0x02, 0x23};
+
+    CHECK(vpt_rewrite_tsc(trace, sizeof(trace), 0, 1) == sizeof(trace), "up to the PSBEND");
+    CHECK(trace[7] == 8 && trace[5] == 0x0c, "the TSC behind a TNT");
 }
 
 static void test_rewrite(void)
@@ -183,6 +193,7 @@ void suite_guest_trace(void)
         {"no PIP", test_no_pip},
         {"CR3_MATCH", test_cr3_match},
         {"TSC packets", test_rewrite},
+        {"TSC packets after a block", test_rewrite_after_block},
         {"every packet has its length", test_rewrite_all},
         {"scaled TSC", test_scale},
         {NULL, NULL},

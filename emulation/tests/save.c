@@ -279,16 +279,24 @@ static void test_impossible(void)
 /* A processor that never traced, and one with single-range output. */
 static void test_other_states(void)
 {
-    struct fake *fake = fake_open("max");
+    struct vpt_caps caps = plain_caps("max");
+    struct fake *fake;
     uint8_t bytes[VPT_SAVE_MAX_BYTES];
-    size_t len = vpt_save(&fake->cpu, bytes, sizeof(bytes));
+    size_t len;
     struct vpt_cpu cpu;
     uint8_t *value;
 
-    fake->caps.long_tnt = true;
+    caps.long_tnt = true;
+    fake = fake_open_caps(&caps);
+    len = vpt_save(&fake->cpu, bytes, sizeof(bytes));
     CHECK(vpt_init(&cpu, &fake->cpu.caps, fake->cpu.ops, fake) && !vpt_restore(&cpu, bytes, len),
           "after reset");
-    fake->caps.long_tnt = false;
+    fake_start(fake, CTL & ~VPT_CTL_BRANCHEN);
+    len = vpt_save(&fake->cpu, bytes, sizeof(bytes));
+    value = value_of(bytes, len, "packet_en");
+    *value = 1;
+    CHECK(vpt_restore(&cpu, bytes, len) != NULL, "PacketEn without BranchEn");
+    fake_stop(fake);
     fake_write(fake, VPT_MSR_OUTPUT_BASE, REGION_GPA);
     fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, 0x100ull << 32 | 0xfff);
     fake_write(fake, VPT_MSR_CTL, CTL & ~VPT_CTL_TOPA);

@@ -276,6 +276,7 @@ static void test_abort(void)
 
     vpt_cond_branch(&fake->cpu, GUEST, true);
     vpt_vmx_abort(&fake->cpu, GUEST + 0x10);
+    CHECK(fake->cpu.buf_len == 0 && !fake->cpu.vmx_nonroot, "flushed, in root operation");
     vpt_jmp_indirect(&fake->cpu, 0x402000);
     words = fake_words(fake, false);
     CHECK(words_match("TNT(T) FUP(600010)?", words), "33.5.2.6: [%s]", words);

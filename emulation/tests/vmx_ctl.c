@@ -325,6 +325,10 @@ static void test_ept_fault(void)
     CHECK(vpt_output_blocked(&fake->cpu) && vpt_output_fault(&fake->cpu, &gpa) == VPT_READ_TABLE &&
               gpa == TABLE_GPA,
           "a read of the table at %llx", (unsigned long long)gpa);
+    vpt_reset(&fake->cpu, VPT_RESET_WARM);
+    fake->cpu.output_blocked = true;
+    fake_write(fake, VPT_MSR_OUTPUT_BASE, 0x3000);
+    CHECK(!vpt_output_blocked(&fake->cpu), "new output MSRs, no old fault");
     fake_close(fake);
 }
 

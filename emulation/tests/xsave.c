@@ -129,6 +129,16 @@ static void test_missing_msrs(void)
     area.addr[0][1] = 0x1000;
     CHECK(vpt_xrstors(&fake->cpu, &area, IP_ON, IP_START) == VPT_GP, "ADDR0_B");
     fake_close(fake);
+
+    struct vpt_caps transport = plain_caps("max");
+
+    transport.leaf14_0_ecx = VPT_CAP_FABRIC;
+    fake = fake_open_caps(&transport);
+    area = (struct vpt_xsave_area){.output_base = 1};
+    CHECK(vpt_xrstors(&fake->cpu, &area, IP_ON, IP_START) == VPT_GP, "OUTPUT_BASE");
+    area = (struct vpt_xsave_area){.output_mask_ptrs = 0x7f};
+    CHECK(vpt_xrstors(&fake->cpu, &area, IP_ON, IP_START) == VPT_OK, "its reset value");
+    fake_close(fake);
 }
 
 /* 33.2.7.2, Table 33-7: a PMI that came after XSAVES is not lost. */
