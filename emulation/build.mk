@@ -21,7 +21,7 @@ TESTS += $(BUILD)/tests/emulation
 
 # The conformance suite drives the model with the harness of the unit tests.
 CONFORMANCE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard emulation/conformance/*.c)) \
-    $(BUILD)/emulation/tests/harness.o $(BUILD)/emulation/tests/reader.o
+    $(patsubst %,$(BUILD)/emulation/tests/%.o,harness reader rtit_harness)
 
 $(BUILD)/tests/conformance: $(CONFORMANCE_OBJ) $(LIBVPT)
 	@mkdir -p $(@D)

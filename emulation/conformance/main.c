@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct table *const files[] = {filtering_tables, output_tables,   msr_tables,
-                                            cpuid_tables,     packet_tables,   event_tables,
-                                            vmx_tables,       scenario_tables, power_tables};
+static const struct table *const files[] = {
+    filtering_tables, output_tables, msr_tables,      cpuid_tables, packet_tables,
+    event_tables,     vmx_tables,    scenario_tables, power_tables, rtit_tables};
 #define FILES (sizeof(files) / sizeof(files[0]))
 
 static unsigned passed, failed, unmet;
@@ -145,7 +145,7 @@ static void markdown(void)
            "SDM volume 3, chapter 33; each row of a\ntable is a rule with a test of its own "
            "(`emulation/conformance/`). `make conformance` runs them: a line for each\nrule, and "
            "the count of rows for each table. Tables 33-57 and 33-58 have each other's title in "
-           "the text; here they are\nnamed by what they hold.\n\n%u rules, %u of them without a "
+           "the text; here they are\nnamed by what they hold. Tables \"RTIT n\" are those of the RTIT Programming Reference v1.05.\n\n%u rules, %u of them without a "
            "test, with the reason.\n",
            rules, without);
     for (size_t i = 0; i < FILES; i++)

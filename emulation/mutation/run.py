@@ -198,7 +198,7 @@ def build_tests(work):
         if not os.path.isdir(folder):
             continue
         objects = []
-        extra = ["emulation/tests/harness.c", "emulation/tests/reader.c"]
+        extra = [f"emulation/tests/{f}.c" for f in ("harness", "reader", "rtit_harness")]
         files = [f"{folder}/{f}" for f in sorted(os.listdir(folder)) if f.endswith(".c")]
         if name == "conformance":
             files += extra

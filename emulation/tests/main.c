@@ -8,15 +8,13 @@
 int main(void)
 {
     static void (*const suites[])(void) = {
-        suite_caps,    suite_msr,          suite_output,
-        suite_topa,    suite_memory,       suite_enables,
-        suite_packets, suite_compression,  suite_psb,
-        suite_timing,  suite_ptwrite,      suite_events,
-        suite_tsx,     suite_power,        suite_pebs,
-        suite_smm,     suite_reset_vector, suite_overflow,
-        suite_vmx,     suite_vmx_ctl,      suite_guest_trace,
-        suite_xsave,   suite_save,         suite_corners,
-        suite_state,   suite_witness,      suite_witness_packets,
+        suite_caps,         suite_msr,      suite_output,  suite_topa,
+        suite_memory,       suite_enables,  suite_packets, suite_compression,
+        suite_psb,          suite_timing,   suite_ptwrite, suite_events,
+        suite_tsx,          suite_power,    suite_pebs,    suite_smm,
+        suite_reset_vector, suite_overflow, suite_vmx,     suite_vmx_ctl,
+        suite_guest_trace,  suite_xsave,    suite_save,    suite_corners,
+        suite_rtit,         suite_state,    suite_witness, suite_witness_packets,
     };
     unsigned failures;
 

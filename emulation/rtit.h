@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the parts of the RTIT model share among themselves.
+ */
+#ifndef VPT_RTIT_INTERNAL_H
+#define VPT_RTIT_INTERNAL_H
+
+#include "vpt.h"
+
+static inline bool rtit_trigger_en(const struct vpt_rtit *cpu)
+{
+    const uint32_t both = VPT_RTIT_CTL_TRACE_EN | VPT_RTIT_CTL_TRACE_ACTIVE;
+
+    return (cpu->ctl & both) == both;
+}
+static inline bool rtit_packet_en(const struct vpt_rtit *cpu)
+{
+    return rtit_trigger_en(cpu) && cpu->context_en && cpu->filter_en;
+}
+
+/* ---- rtit.c ---- */
+
+/* WRMSR of RTIT_CTL, its value already checked. */
+void rtit_write_ctl(struct vpt_rtit *cpu, uint32_t ctl, uint64_t next_ip);
+
+/* ---- rtit_packets.c ---- */
+
+/* RTIT_PKT_CNT has a new value: a PSB may be due. */
+void rtit_packet_count_changed(struct vpt_rtit *cpu);
+/* Reads the clocks: cycles, and an MTC or PCC that fell due at nlip. */
+void rtit_look_at_clocks(struct vpt_rtit *cpu, uint64_t nlip);
+/* TriggerEn became 1: where the clocks stand. */
+void rtit_start_clocks(struct vpt_rtit *cpu);
+void rtit_tnt_bit(struct vpt_rtit *cpu, bool taken);
+/* A FUP or TIP: event is RTIT_EVENT_*. */
+void rtit_ip(struct vpt_rtit *cpu, uint8_t event, uint64_t lip);
+void rtit_psb(struct vpt_rtit *cpu);
+void rtit_pip(struct vpt_rtit *cpu);
+void rtit_sts(struct vpt_rtit *cpu);
+void rtit_stop(struct vpt_rtit *cpu);
+/* The overflow is over: what comes before anything else, for execution at lip. */
+void rtit_resolve_overflow(struct vpt_rtit *cpu, uint64_t lip);
+/* Bytes that are worth a store leave. */
+void rtit_settle(struct vpt_rtit *cpu);
+
+#endif
