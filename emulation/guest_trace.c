@@ -57,46 +57,23 @@ uint64_t vpt_guest_tsc(uint64_t tsc, uint64_t multiplier, uint64_t offset)
 /* Sizes of packets with a two-byte opcode; 0: none such. */
 static size_t extended_len(const uint8_t *bytes, size_t left)
 {
+    static const struct {
+        uint8_t opcode, len;
+    } sizes[] = {
+        {PT_EXT_PSB, PT_PSB_LEN},       {PT_EXT_PSBEND, PT_EXT_LEN}, {PT_EXT_OVF, PT_EXT_LEN},
+        {PT_EXT_TRACESTOP, PT_EXT_LEN}, {PT_EXT_EXSTOP, PT_EXT_LEN}, {PT_EXT_EXSTOP_IP, PT_EXT_LEN},
+        {PT_EXT_BEP, PT_EXT_LEN},       {PT_EXT_BEP_IP, PT_EXT_LEN}, {PT_EXT_CBR, PT_CBR_LEN},
+        {PT_EXT_PIP, PT_PIP_LEN},       {PT_EXT_TMA, PT_TMA_LEN},    {PT_EXT_VMCS, PT_VMCS_LEN},
+        {PT_EXT_TNT64, PT_TNT64_LEN},   {PT_EXT_MNT, PT_MNT_LEN},    {PT_EXT_MWAIT, PT_MWAIT_LEN},
+        {PT_EXT_PWRE, PT_PWRE_LEN},     {PT_EXT_PWRX, PT_PWRX_LEN},  {PT_EXT_BBP, PT_BBP_LEN},
+        {PT_EXT_CFE, PT_CFE_LEN},       {PT_EXT_EVD, PT_EVD_LEN},
+    };
+
     if (left < 2)
         return 0;
-    switch (bytes[1]) {
-    case PT_EXT_PSB:
-        return PT_PSB_LEN;
-    case PT_EXT_PSBEND:
-    case PT_EXT_OVF:
-    case PT_EXT_TRACESTOP:
-    case PT_EXT_EXSTOP:
-    case PT_EXT_EXSTOP_IP:
-    case PT_EXT_BEP:
-    case PT_EXT_BEP_IP:
-        return PT_EXT_LEN;
-    case PT_EXT_CBR:
-        return PT_CBR_LEN;
-    case PT_EXT_PIP:
-        return PT_PIP_LEN;
-    case PT_EXT_TMA:
-        return PT_TMA_LEN;
-    case PT_EXT_VMCS:
-        return PT_VMCS_LEN;
-    case PT_EXT_TNT64:
-        return PT_TNT64_LEN;
-    case PT_EXT_MNT:
-        return PT_MNT_LEN;
-    case PT_EXT_MWAIT:
-        return PT_MWAIT_LEN;
-    case PT_EXT_PWRE:
-        return PT_PWRE_LEN;
-    case PT_EXT_PWRX:
-        return PT_PWRX_LEN;
-    case PT_EXT_BBP:
-        return PT_BBP_LEN;
-    case PT_EXT_CFE:
-        return PT_CFE_LEN;
-    case PT_EXT_EVD:
-        return PT_EVD_LEN;
-    default:
-        break;
-    }
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        if (sizes[i].opcode == bytes[1])
+            return sizes[i].len;
     if ((bytes[1] & PT_EXT_PTW_MASK) == PT_EXT_PTW && (bytes[1] >> 5 & 3) < 2)
         return 2u + (bytes[1] >> 5 & 1 ? 8 : 4);
     return 0;
@@ -126,9 +103,8 @@ static size_t packet_len(const uint8_t *bytes, size_t left, unsigned item_bytes)
     case PT_OPC_TSC:
         return PT_TSC_LEN;
     case PT_OPC_MTC:
-        return PT_MTC_LEN;
     case PT_OPC_MODE:
-        return PT_MODE_LEN;
+        return PT_MODE_LEN; /* PT_MTC_LEN is the same */
     default:
         break;
     }

@@ -188,16 +188,16 @@ static void from_either(struct vpt_rtit *cpu, const struct vpt_rtit_event *event
     const bool stop = update_enables(cpu, event->target, jumps(event));
     const bool is = rtit_packet_en(cpu);
 
+    const bool extra = (cpu->errata & VPT_RTIT_E2) && !was && !is && !context_was &&
+                       cpu->context_en && ((filter_was && !cpu->filter_en) || stop);
+
     paging(cpu, event);
     if (was && is_transfer(event->kind))
         far_transfer(cpu, event, is && !stop);
-    else if (was && !is)
+    else if ((was && !is) || extra)
         rtit_ip(cpu, RTIT_EVENT_PGD, event->nlip);
     else if (!was && is)
         rtit_ip(cpu, RTIT_EVENT_PGE, event->target);
-    else if (!was && (cpu->errata & VPT_RTIT_E2) && !context_was && cpu->context_en &&
-             ((filter_was && !cpu->filter_en) || stop))
-        rtit_ip(cpu, RTIT_EVENT_PGD, event->nlip);
     if (stop)
         trace_stop(cpu);
 }

@@ -145,7 +145,8 @@ static void markdown(void)
            "SDM volume 3, chapter 33; each row of a\ntable is a rule with a test of its own "
            "(`emulation/conformance/`). `make conformance` runs them: a line for each\nrule, and "
            "the count of rows for each table. Tables 33-57 and 33-58 have each other's title in "
-           "the text; here they are\nnamed by what they hold. Tables \"RTIT n\" are those of the RTIT Programming Reference v1.05.\n\n%u rules, %u of them without a "
+           "the text; here they are\nnamed by what they hold. Tables \"RTIT n\" are those of the "
+           "RTIT Programming Reference v1.05.\n\n%u rules, %u of them without a "
            "test, with the reason.\n",
            rules, without);
     for (size_t i = 0; i < FILES; i++)

@@ -403,7 +403,7 @@ static void fup_wrmsr(void)
     words = strstr(fake_words(fake, true), "PSB ");
     CHECK(words != NULL, "a PSB+");
     if (words) {
-        const char *fup_word = strstr(words, "FUP("), *tip = words;
+        const char *fup_word = strstr(words, "FUP("), *tip;
         uint64_t in_psb = fup_word ? strtoull(fup_word + 4, NULL, 16) : 0, next;
 
         tip = strstr(words, "PSBEND TIP(");

@@ -310,6 +310,13 @@ static void shutdown_event(struct fake *fake, unsigned i)
 {
     vpt_shutdown(&fake->cpu, 0x401010 + i);
 }
+static void pebs_event(struct fake *fake, unsigned i)
+{
+    const struct vpt_block_item item = {1, i};
+    const struct vpt_block block = {.type = 4, .count = 1, .items = &item};
+
+    vpt_pebs(&fake->cpu, &block, 1, 0x401010);
+}
 static void test_psb_by_events(void)
 {
     psb_by("RFLAGS.IF", flag_event);
@@ -323,6 +330,7 @@ static void test_psb_by_events(void)
     psb_by("VM exit", exit_event);
     psb_by("ACM", acm_event);
     psb_by("shutdown", shutdown_event);
+    psb_by("PEBS", pebs_event);
 }
 
 /* FastCounter counts from the last edge of a crystal that is no whole number of ticks. */
@@ -522,6 +530,7 @@ static void test_stalled_acm(void)
 static void test_caps(void)
 {
     struct vpt_caps caps = plain_caps("broadwell");
+    struct vpt_cpuid regs = {0};
     struct fake *fake;
 
     caps.topa_pmi_early_bytes = 4096;
@@ -534,6 +543,136 @@ static void test_caps(void)
     fake = fake_open_caps(&caps);
     CHECK(vpt_wrmsr(&fake->cpu, VPT_MSR_ADDR0_A, 0xffffffff, IP_ON, IP_START) == VPT_OK, "32 bits");
     CHECK(vpt_wrmsr(&fake->cpu, VPT_MSR_ADDR0_A, 1ull << 32, IP_ON, IP_START) == VPT_GP, "33 bits");
+    fake_close(fake);
+
+    /* OvfBuf, CondChgd and the frozen bits can be cleared too. */
+    fake = fake_open("skylake");
+    for (unsigned bit = 56; bit < 64; bit++)
+        CHECK((vpt_wrmsr(&fake->cpu, VPT_MSR_PERF_GLOBAL_RESET, 1ull << bit, IP_ON, IP_START) ==
+               VPT_OK) == (bit == 58 || bit == 59 || bit >= 62),
+              "GLOBAL_STATUS_RESET bit %u", bit);
+    fake_close(fake);
+
+    /* Ranges without cycle-accurate mode still need subleaf 1. */
+    caps = plain_caps("broadwell");
+    caps.leaf14_0_ebx |= VPT_CAP_IPFILTER;
+    caps.leaf14_1_eax = 2;
+    CHECK(vpt_caps_check(&caps) == NULL, "ranges alone");
+    vpt_cpuid(&caps, 0x14, 0, &regs);
+    CHECK(regs.eax == 1, "the largest subleaf");
+    caps = plain_caps("skylake");
+    caps.psb_align_bytes = 6;
+    CHECK(vpt_caps_check(&caps) != NULL, "6 is no power of two");
+    caps.psb_align_bytes = 128;
+    CHECK(vpt_caps_check(&caps) != NULL, "128 is too much");
+}
+
+/* 33.4.2.12: 255 missed counts are one MTC, more are a TSC. */
+static void test_many_mtcs(void)
+{
+    struct fake *fake = fake_open("skylake");
+
+    fake_start(fake, BRANCHES | VPT_CTL_TSCEN | VPT_CTL_MTCEN);
+    fake->clocks.art = 0xff;
+    vpt_time(&fake->cpu);
+    fake->clocks.art = 0x1ff;
+    fake->clocks.tsc = 0x7000;
+    vpt_time(&fake->cpu);
+    EXPECT(fake, "MTC(ff) TSC(7000) TMA(1ff,0) CBR(26)", "33.4.2.12");
+    fake_close(fake);
+}
+
+/* GETSEC and RSM where there is nothing to clear or to restore. */
+static void test_not_tracing(void)
+{
+    struct fake *fake = fake_open("skylake");
+    const struct vpt_context ctx = context_of(0);
+
+    fake_write(fake, VPT_MSR_STATUS, 100ull << VPT_STATUS_BYTECNT_SHR);
+    fake_write(fake, VPT_MSR_CTL, BRANCHES);
+    vpt_getsec(&fake->cpu, 0x401010);
+    CHECK(fake_read(fake, VPT_MSR_CTL) == BRANCHES, "GETSEC");
+    CHECK(fake_read(fake, VPT_MSR_STATUS) == 100ull << VPT_STATUS_BYTECNT_SHR, "STATUS");
+    CHECK(vpt_rsm(&fake->cpu, false, 0x401010, &ctx), "RSM");
+    fake_close(fake);
+}
+
+/* An error while the module runs: TraceEn comes back, TriggerEn does not. */
+static void test_acm_and_stopped(void)
+{
+    struct fake *fake = fake_open("skylake");
+
+    for (unsigned i = 0; i < 2; i++) {
+        fake_start(fake, BRANCHES);
+        vpt_acm_begin(&fake->cpu);
+        fake_write(fake, VPT_MSR_STATUS, i ? VPT_STATUS_STOPPED : VPT_STATUS_ERROR);
+        vpt_acm_end(&fake->cpu, 0x401010);
+        CHECK(fake_read(fake, VPT_MSR_CTL) & VPT_CTL_TRACEEN, "TraceEn");
+        CHECK(!vpt_trigger_en(&fake->cpu), "TriggerEn");
+        fake_stop(fake);
+        fake_write(fake, VPT_MSR_STATUS, 0);
+    }
+    fake_close(fake);
+}
+
+/* SMI with timing: the MTC and the cycles before it. */
+static void test_smi_timing(void)
+{
+    struct fake *fake = fake_open("gracemont");
+
+    fake_start(fake, BRANCHES | VPT_CTL_EVENTEN | VPT_CTL_MTCEN | VPT_CTL_CYCEN);
+    fake->clocks.art = 1;
+    fake->clocks.cycles = 40;
+    vpt_smi(&fake->cpu, 0x401010);
+    CHECK(words_match("CYC(40) MTC(1) CFE(3,0) FUP(401010) PGD()", fake_words(fake, false)), "%s",
+          fake_words(fake, false));
+    fake_close(fake);
+}
+
+/* What a region of before left behind does not stop output to a range. */
+static void test_old_region(void)
+{
+    struct fake *fake = fake_open("skylake");
+    struct vpt_context ctx = context_of(0);
+
+    fake_poke(fake, TABLE_GPA, REGION_GPA | VPT_TOPA_STOP);
+    fake_write(fake, VPT_MSR_OUTPUT_BASE, TABLE_GPA);
+    vpt_set_context(&fake->cpu, &ctx);
+    fake_write(fake, VPT_MSR_CTL, BRANCHES | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
+    fake_noise(fake, 5000);
+    fake_stop(fake);
+    CHECK(fake_status(fake, VPT_STATUS_STOPPED), "full");
+    fake_write(fake, VPT_MSR_STATUS, 0);
+    fake_write(fake, VPT_MSR_OUTPUT_BASE, REGION_GPA);
+    fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, 0xfff);
+    fake_mark(fake);
+    fake_write(fake, VPT_MSR_CTL, BRANCHES | VPT_CTL_TRACEEN);
+    fake_noise(fake, 6000);
+    fake_stop(fake);
+    CHECK(fake->tap_len - fake->mark > 5000 && !fake_status(fake, VPT_STATUS_STOPPED), "%zu bytes",
+          fake->tap_len - fake->mark);
+    fake_close(fake);
+}
+
+/* A table entry that was read once is not read again while its region fills. */
+static void test_region_is_loaded(void)
+{
+    struct fake *fake = fake_open("skylake");
+    unsigned reads;
+
+    fake_poke(fake, TABLE_GPA + 16, TABLE_GPA | VPT_TOPA_END);
+    fake_poke(fake, TABLE_GPA + 8, 0x300000);
+    fake_poke(fake, TABLE_GPA, 0x301000);
+    fake_write(fake, VPT_MSR_OUTPUT_BASE, TABLE_GPA);
+    fake_write(fake, VPT_MSR_CTL, BRANCHES | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
+    fake_noise(fake, 4200);
+    vpt_flush(&fake->cpu);
+    reads = fake->table_reads;
+    CHECK(fake->cpu.region_bytes == 4096, "the next region is loaded when the last is full");
+    fake_noise(fake, 2000);
+    vpt_flush(&fake->cpu);
+    CHECK(fake->table_reads == reads, "%u reads, %u before", fake->table_reads, reads);
+    fake_stop(fake);
     fake_close(fake);
 }
 
@@ -560,6 +699,12 @@ void suite_corners(void)
         {"deferred TIPs and overflow", test_deferred_overflow},
         {"stalled for long", test_stalled_for_long},
         {"a stalled ACM", test_stalled_acm},
+        {"many MTCs", test_many_mtcs},
+        {"GETSEC and RSM without tracing", test_not_tracing},
+        {"ACM and Stopped", test_acm_and_stopped},
+        {"SMI and time", test_smi_timing},
+        {"a region of before", test_old_region},
+        {"regions are loaded once", test_region_is_loaded},
         {"capabilities", test_caps},
         {NULL, NULL},
     };

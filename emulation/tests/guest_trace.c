@@ -70,6 +70,16 @@ static void test_rewrite_after_block(void)
 
     CHECK(vpt_rewrite_tsc(trace, sizeof(trace), 0, 1) == sizeof(trace), "up to the PSBEND");
     CHECK(trace[7] == 8 && trace[5] == 0x0c, "the TSC behind a TNT");
+
+    /* An OVF and a PSB end a block as well; an IP of 8 bytes; an item of 8 bytes. */
+    uint8_t others[] = {0x02, 0x63, 0x04, 0x0c, 1,    2,    3,    4,    5,    6,    7,
+                        8,    0x02, 0xf3, 0x0c, 0x02, 0x63, 0x84, 0x02, 0x82, 0x02, 0x82,
+                        0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02,
+                        0x82, 0x0c, 0xcd, 1,    2,    3,    4,    5,    6,    7,    8,
+                        0x19, 9,    0,    0,    0,    0,    0,    0};
+
+    CHECK(vpt_rewrite_tsc(others, sizeof(others), 0, 1) == sizeof(others), "all of it");
+    CHECK(others[sizeof(others) - 7] == 10, "the TSC behind");
 }
 
 static void test_rewrite(void)
@@ -182,6 +192,10 @@ static void test_scale(void)
 
     CHECK(!vpt_scale_caps(&host, 0, &guest), "a TSC that stands still");
     CHECK(!vpt_scale_caps(&host, 100 * ONE, &guest), "a ratio of 2100");
+    host.max_nonturbo_ratio = 255;
+    CHECK(vpt_scale_caps(&host, ONE, &guest) && guest.max_nonturbo_ratio == 255, "255 is possible");
+    CHECK(!vpt_scale_caps(&host, ONE / 1024, &guest), "a ratio of 0");
+    host.max_nonturbo_ratio = 21;
     host.tsc_den = host.tsc_num = 0;
     CHECK(vpt_scale_caps(&host, three_halves, &guest) && guest.tsc_num == 0, "no leaf 15H");
 }

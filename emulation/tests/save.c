@@ -171,7 +171,7 @@ static void test_refused(void)
 {
     struct vpt_caps caps = plain_caps("max"), other = plain_caps("skylake");
     struct fake *fake = fake_open_caps(&caps);
-    uint8_t bytes[VPT_SAVE_MAX_BYTES], bad[VPT_SAVE_MAX_BYTES];
+    uint8_t bytes[VPT_SAVE_MAX_BYTES] = {0}, bad[VPT_SAVE_MAX_BYTES] = {0};
     struct vpt_cpu cpu, before;
     size_t len;
 
@@ -296,6 +296,16 @@ static void test_other_states(void)
     value = value_of(bytes, len, "packet_en");
     *value = 1;
     CHECK(vpt_restore(&cpu, bytes, len) != NULL, "PacketEn without BranchEn");
+    fake_stop(fake);
+    /* The largest region and another PSB period; a write that waits. */
+    fake_poke(fake, TABLE_GPA, 15u << VPT_TOPA_SIZE_SHR);
+    fake_write(fake, VPT_MSR_OUTPUT_BASE, TABLE_GPA);
+    fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, 0x7f);
+    fake_write(fake, VPT_MSR_CTL, CTL | 3ull << VPT_CTL_PSBFREQ_SHR);
+    fake->cpu.fault_access = VPT_WRITE_OUTPUT;
+    len = vpt_save(&fake->cpu, bytes, sizeof(bytes));
+    vpt_init(&cpu, &fake->cpu.caps, fake->cpu.ops, fake);
+    CHECK(!vpt_restore(&cpu, bytes, len), "128 MiB, PSBFreq 3");
     fake_stop(fake);
     fake_write(fake, VPT_MSR_OUTPUT_BASE, REGION_GPA);
     fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, 0x100ull << 32 | 0xfff);

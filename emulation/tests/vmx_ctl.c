@@ -277,6 +277,9 @@ static void test_no_vmx_misc(void)
         entry.exit = conceals[i].exit;
         CHECK(vpt_vm_entry(&fake->cpu, &entry) == VPT_ENTRY_FAILS_EARLY, "33.5.1: control %zu", i);
     }
+    const struct vpt_vm_entry plain = plain_entry();
+
+    CHECK(vpt_vm_entry(&fake->cpu, &plain) == VPT_ENTRY_SUCCEEDS, "and none of them");
     vpt_vmxoff(&fake->cpu);
     CHECK(vpt_wrmsr(&fake->cpu, VPT_MSR_CTL, 0, IP_ON, IP_START) == VPT_OK, "after VMXOFF");
     fake_close(fake);
