@@ -51,7 +51,7 @@ static void test_power(void)
     const struct vpt_power_exit wake = {
         .last_core_state = 4, .deepest_core_state = 6, .reason = VPT_WAKE_STORE, .core_ratio = 19};
     struct fake *fake = fake_open("max");
-    struct found found;
+    struct found found = {.count = 0};
     const struct pt_packet *p;
 
     fake_start(fake, VPT_CTL_OS | VPT_CTL_PWREVTEN);
@@ -83,7 +83,7 @@ static void test_transactions(void)
 {
     struct vpt_caps caps = plain_caps("skylake");
     struct fake *fake;
-    struct found found;
+    struct found found = {.count = 0};
     const struct pt_packet *p;
 
     caps.tsx = true;
@@ -110,7 +110,7 @@ static void test_transactions(void)
 static void test_others(void)
 {
     struct fake *fake = fake_open("max");
-    struct found found;
+    struct found found = {.count = 0};
     const struct pt_packet *p;
 
     fake_start(fake, VPT_CTL_OS | VPT_CTL_PTWEN | VPT_CTL_FUPONPTW);
@@ -134,7 +134,7 @@ static void test_vmx(void)
                                        .guest_ip = 0x600000,
                                        .guest = {.cr3 = 0x123456789000, .exec_mode = VPT_EXEC_64}};
     struct fake *fake = fake_open("max");
-    struct found found;
+    struct found found = {.count = 0};
     const struct pt_packet *p;
 
     vpt_vmxon(&fake->cpu, 0x400000);

@@ -16,6 +16,7 @@
 #define VERSION     1
 #define MEMBER_MODE (S_IFREG | 0600)
 #define RFLAGS_TF   (1ull << 8)
+#define XSAVE_BYTES 4096 /* of struct kvm_xsave, whose end is open */
 
 /* What no register set of KVM's holds: TSC, SYSENTER, PAT, SYSCALL, KernelGSbase, TSC_AUX. */
 static const uint32_t msr_list[] = {0x10,       0x174,      0x175,      0x176,
@@ -25,19 +26,17 @@ static const uint32_t msr_list[] = {0x10,       0x174,      0x175,      0x176,
 
 /* The machine besides memory, the model and the result. */
 struct saved_machine {
-    struct kvm_regs regs;
-    struct kvm_sregs sregs;
-    struct kvm_vcpu_events events;
-    struct kvm_debugregs debugregs;
+    uint8_t xsave[XSAVE_BYTES];
     struct kvm_xcrs xcrs;
-    struct kvm_xsave xsave;
-    struct {
-        uint64_t value;
-        uint8_t there;
-    } msr[MSRS];
+    struct kvm_sregs sregs;
     struct apic apic;
-    uint64_t steps, path_cr3;
-    uint8_t halted;
+    struct kvm_debugregs debugregs;
+    struct kvm_regs regs;
+    struct {
+        uint64_t value, there;
+    } msr[MSRS];
+    struct kvm_vcpu_events events;
+    uint64_t steps, path_cr3, halted;
 };
 
 struct saved_page {
@@ -54,7 +53,7 @@ static int get_machine(struct vmm *vmm, struct saved_machine *saved)
     saved->regs.rflags &= ~RFLAGS_TF;
     saved->sregs = *vmm_sregs(vmm);
     saved->events = *vmm_events(vmm);
-    if (ioctl(vmm->vcpu_fd, KVM_GET_XSAVE, &saved->xsave) < 0 ||
+    if (ioctl(vmm->vcpu_fd, KVM_GET_XSAVE, saved->xsave) < 0 ||
         ioctl(vmm->vcpu_fd, KVM_GET_XCRS, &saved->xcrs) < 0 ||
         ioctl(vmm->vcpu_fd, KVM_GET_DEBUGREGS, &saved->debugregs) < 0)
         return vmm_fail(vmm, -errno, "KVM does not give its registers: %s", strerror(errno));
@@ -100,7 +99,7 @@ static bool add_head(struct bytes *archive, const struct vmm *vmm)
 
 int migrate_out(struct vmm *vmm)
 {
-    struct saved_machine *saved = malloc(sizeof(*saved));
+    struct saved_machine *saved = aligned_alloc(64, sizeof(*saved));
     uint8_t *model = malloc(VPT_SAVE_MAX_BYTES);
     struct bytes archive = {0};
     size_t model_bytes;
@@ -136,7 +135,7 @@ static int set_machine(struct vmm *vmm, const uint8_t *data, size_t len)
 
     if (len != sizeof(*saved))
         return vmm_fail(vmm, -EBADMSG, "the saved machine has another size");
-    saved = malloc(sizeof(*saved));
+    saved = aligned_alloc(64, sizeof(*saved));
     if (!saved)
         return vmm_fail(vmm, -ENOMEM, "no memory");
     memcpy(saved, data, len);
@@ -144,7 +143,7 @@ static int set_machine(struct vmm *vmm, const uint8_t *data, size_t len)
         if (saved->msr[i].there && machine_set_msr(vmm, msr_list[i], saved->msr[i].value) != 0)
             error = vmm_fail(vmm, -EIO, "KVM refuses MSR %#x", msr_list[i]);
     if (!error && (ioctl(vmm->vcpu_fd, KVM_SET_XCRS, &saved->xcrs) < 0 ||
-                   ioctl(vmm->vcpu_fd, KVM_SET_XSAVE, &saved->xsave) < 0 ||
+                   ioctl(vmm->vcpu_fd, KVM_SET_XSAVE, saved->xsave) < 0 ||
                    ioctl(vmm->vcpu_fd, KVM_SET_DEBUGREGS, &saved->debugregs) < 0))
         error = vmm_fail(vmm, -errno, "KVM refuses the saved registers: %s", strerror(errno));
     *vmm_regs(vmm) = saved->regs;

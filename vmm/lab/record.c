@@ -133,16 +133,21 @@ static int from_json(const uint8_t *data, size_t len, struct run_result *result)
     return 0;
 }
 
+static int add(struct bytes *bytes, const uint8_t *data, size_t len)
+{
+    return bytes_add(bytes, data, len) ? 0 : -ENOMEM;
+}
+
 int record_member(struct run_result *result, const char *name, const uint8_t *data, size_t len)
 {
-    struct bytes *bytes = strcmp(name, "trace") == 0    ? &result->trace
-                          : strcmp(name, "handed") == 0 ? &result->handed
-                          : strcmp(name, "path") == 0   ? &result->path
-                                                        : NULL;
     int error;
 
-    if (bytes)
-        return bytes_add(bytes, data, len) ? 0 : -ENOMEM;
+    if (strcmp(name, "trace") == 0)
+        return add(&result->trace, data, len);
+    if (strcmp(name, "handed") == 0)
+        return add(&result->handed, data, len);
+    if (strcmp(name, "path") == 0)
+        return add(&result->path, data, len);
     if (strcmp(name, "result.json") != 0)
         return 0;
     error = from_json(data, len, result);

@@ -127,7 +127,7 @@ expect 'restore nothing' 3 'No such file' "$vpt" run --restore "$work/nofile" "$
 expect 'restore something else' 3 'not a saved guest' "$vpt" run --restore "$work/text.elf" "$guests/status.elf"
 expect 'save in the lab' 2 'not the lab' "$vpt" run --lab --save-to "$work/x" "$guests/status.elf"
 expect 'bad --save-after' 2 'save-after takes' "$vpt" run --save-after soon "$guests/status.elf"
-demo=guest-tests/build/demo.elf
+demo="guest-tests/build/demo.elf"
 if [ -w /dev/kvm ]; then
     go=("$vpt" run --append rounds=1 --verify)
     expect 'the guest that stays' 0 '' "${go[@]}" --path-out "$work/stays.path" "$demo"
