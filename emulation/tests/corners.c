@@ -676,6 +676,116 @@ static void test_region_is_loaded(void)
     fake_close(fake);
 }
 
+/* Out of context, MTCs still fall due at branches. */
+static void test_time_out_of_context(void)
+{
+    struct fake *fake = fake_open("skylake");
+
+    fake_start(fake, VPT_CTL_USER | VPT_CTL_BRANCHEN | VPT_CTL_MTCEN);
+    fake->clocks.art += 1;
+    vpt_cond_branch(&fake->cpu, 0x401010, true);
+    EXPECT(fake, "MTC(1)", "33.4.2.12: TriggerEn alone");
+    fake_close(fake);
+}
+
+/* The first MTC is the next change, not the state of the clock. */
+static void test_first_mtc(void)
+{
+    struct fake *fake = fake_open("skylake");
+
+    fake->clocks.art = 0x47;
+    fake_start(fake, BRANCHES | VPT_CTL_MTCEN | 3ull << VPT_CTL_MTCFREQ_SHR);
+    vpt_time(&fake->cpu);
+    fake->clocks.art = 0x48;
+    vpt_time(&fake->cpu);
+    EXPECT(fake, "MTC(9)", "33.4.2.12");
+    fake_close(fake);
+}
+
+/* Table 33-26: RFLAGS.IF counts with EventEn only. */
+static void test_flag_without_events(void)
+{
+    struct fake *fake = fake_open("gracemont");
+    struct vpt_context on = context_of(0), off = context_of(0);
+
+    on.interrupts = true;
+    fake_start(fake, BRANCHES);
+    fake_transfer(fake, VPT_FAR_BRANCH, 0x401010, 0x402000, &on);
+    fake_transfer(fake, VPT_FAR_BRANCH, 0x402010, 0x403000, &off);
+    EXPECT(fake, "TIP(402000) TIP(403000)", "Table 33-26");
+    fake_close(fake);
+}
+
+static void test_tnt_before_cbr(void)
+{
+    struct fake *fake = fake_open("skylake");
+
+    fake_start(fake, BRANCHES);
+    vpt_cond_branch(&fake->cpu, 0x401010, true);
+    vpt_set_core_ratio(&fake->cpu, 20);
+    EXPECT(fake, "TNT(T) CBR(20)", "packets come in order");
+    fake_close(fake);
+}
+
+/* A PSB+ that fell due where no IP was known comes with the next branch, which is the last slow
+ * one. */
+static void test_boundary(void)
+{
+    struct fake *fake = fake_open("skylake");
+    const char *words;
+
+    fake_start(fake, BRANCHES);
+    for (unsigned i = 0; i < 600; i++)
+        vpt_set_core_ratio(&fake->cpu, 20);
+    CHECK(fake->cpu.boundary_due && fake->cpu.path == VPT_PATH_SLOW, "a PSB+ waits");
+    fake_mark(fake);
+    vpt_jmp_direct(&fake->cpu, 0x402000);
+    CHECK(!fake->cpu.boundary_due && fake->cpu.path == VPT_PATH_FAST, "it came");
+    words = fake_words(fake, true);
+    CHECK(strstr(words, "FUP(402000) PSBEND"), "%s", words);
+    fake_stop(fake);
+    fake_close(fake);
+}
+
+/* Bytes to memory that is not there are counted as lost. */
+static void test_unbacked(void)
+{
+    struct fake *fake = fake_open("skylake");
+
+    fake_map(fake, REGION_GPA, REGION_BYTES, VPT_SPAN_UNBACKED, NULL, false);
+    fake_start(fake, BRANCHES);
+    fake_noise(fake, 400);
+    fake_stop(fake);
+    CHECK(fake->cpu.dropped_bytes > 400 && fake->cpu.output_bytes == 0, "%llu lost",
+          (unsigned long long)fake->cpu.dropped_bytes);
+    fake_close(fake);
+}
+
+/* INIT and SIPI while nothing is traced. */
+static void test_init_untraced(void)
+{
+    struct fake *fake = fake_open("skylake");
+    const struct vpt_context ctx = context_of(0);
+
+    fake_transfer(fake, VPT_INIT_WAIT, 0, 0, &ctx);
+    CHECK(fake->cpu.wait_for_sipi, "waiting");
+    fake_transfer(fake, VPT_SIPI, 0, 0x1000, &ctx);
+    CHECK(!fake->cpu.wait_for_sipi, "running");
+    fake_start(fake, BRANCHES);
+    CHECK(vpt_packet_en(&fake->cpu), "and traced");
+    fake_stop(fake);
+    fake_close(fake);
+}
+
+static void test_other_leaves(void)
+{
+    struct vpt_caps caps = plain_caps("skylake");
+    struct vpt_cpuid regs = {1, 2, 3, 4};
+
+    CHECK(!vpt_cpuid(&caps, 1, 0, &regs) && !vpt_cpuid(&caps, 0xb, 0, &regs), "not the model's");
+    CHECK(regs.eax == 1 && regs.ebx == 2 && regs.ecx == 3 && regs.edx == 4, "and left alone");
+}
+
 void suite_corners(void)
 {
     static const struct test tests[] = {
@@ -699,6 +809,14 @@ void suite_corners(void)
         {"deferred TIPs and overflow", test_deferred_overflow},
         {"stalled for long", test_stalled_for_long},
         {"a stalled ACM", test_stalled_acm},
+        {"time out of context", test_time_out_of_context},
+        {"the first MTC", test_first_mtc},
+        {"RFLAGS.IF without EventEn", test_flag_without_events},
+        {"TNT before CBR", test_tnt_before_cbr},
+        {"a PSB+ that waits", test_boundary},
+        {"memory that is not there", test_unbacked},
+        {"INIT while nothing is traced", test_init_untraced},
+        {"other CPUID leaves", test_other_leaves},
         {"many MTCs", test_many_mtcs},
         {"GETSEC and RSM without tracing", test_not_tracing},
         {"ACM and Stopped", test_acm_and_stopped},

@@ -196,6 +196,23 @@ static void test_scale(void)
     CHECK(vpt_scale_caps(&host, ONE, &guest) && guest.max_nonturbo_ratio == 255, "255 is possible");
     CHECK(!vpt_scale_caps(&host, ONE / 1024, &guest), "a ratio of 0");
     host.max_nonturbo_ratio = 21;
+    /* Fractions that do not fit: off by less than one part in 2^31. */
+    for (uint64_t k = 1; k < 60; k++) {
+        const uint64_t multiplier = ONE + k * 987654321987;
+        const double want = 84.0 * (double)multiplier / (double)ONE;
+
+        host.tsc_den = 2;
+        host.tsc_num = 168;
+        CHECK(vpt_scale_caps(&host, multiplier, &guest), "multiplier %llx",
+              (unsigned long long)multiplier);
+        const double got = (double)guest.tsc_num / guest.tsc_den;
+
+        CHECK(got > want * (1 - 5e-10) && got < want * (1 + 5e-10), "%.12f, not %.12f", got, want);
+    }
+    host.tsc_num = 1;
+    CHECK(vpt_scale_caps(&host, ONE, &guest) && guest.tsc_num == 1 && guest.tsc_den == 2, "1/2");
+    host.tsc_num = 0;
+    CHECK(vpt_scale_caps(&host, ONE, &guest) && guest.tsc_num == 0, "a leaf 15H without ratio");
     host.tsc_den = host.tsc_num = 0;
     CHECK(vpt_scale_caps(&host, three_halves, &guest) && guest.tsc_num == 0, "no leaf 15H");
 }

@@ -130,6 +130,51 @@ static void test_stop_in_overflow(void)
     rtit_close(fake);
 }
 
+/* Event IDs of both fields, ranges that are walked into, and 47-bit addresses (2.4.3, Table 7). */
+static void test_ranges(void)
+{
+    struct rtit_fake *fake = rtit_start(0, 0);
+
+    rtit_write(fake, VPT_RTIT_LIP0, 0x500000);
+    rtit_write(fake, VPT_RTIT_LIP0 + 2, 0x501000);
+    rtit_write(fake, VPT_RTIT_LIP0 + 1, 0xffff800000600000);
+    rtit_write(fake, VPT_RTIT_LIP0 + 3, 0xffff800000601000);
+    rtit_write(fake, VPT_RTIT_EVENTS, 1 << 3 | 7);
+    rtit_do(fake, VPT_RTIT_JMP_DIRECT, 0x500010);
+    RTIT_EXPECT(fake, "", "RANGE0 does not stop");
+    rtit_do(fake, VPT_RTIT_OTHER, 0xffff800000600000);
+    RTIT_EXPECT(fake, "STOP", "RANGE1 does");
+    rtit_close(fake);
+
+    fake = rtit_ranged(0, 0x500000, 0x501000);
+    rtit_write(fake, VPT_RTIT_LIP0 + 1, 0x600000);
+    rtit_write(fake, VPT_RTIT_LIP0 + 3, 0x601000);
+    rtit_write(fake, VPT_RTIT_EVENTS, 6 << 3 | 2);
+    rtit_do(fake, VPT_RTIT_OTHER, 0x600000);
+    rtit_do(fake, VPT_RTIT_OTHER, 0x600004);
+    rtit_do(fake, VPT_RTIT_OTHER, 0x601000);
+    RTIT_EXPECT(fake, "PGE(600000) PGD(401004)", "either range, walked through");
+    rtit_close(fake);
+}
+
+/* Memory that answers for a part only, is not there, or is elsewhere: nothing is written astray. */
+static void test_output(void)
+{
+    struct rtit_fake *fake = rtit_start(0, 0);
+
+    for (unsigned i = 0; i < 40; i++)
+        rtit_do(fake, VPT_RTIT_JMP_INDIRECT, 0x402000 + 0x10000 * i);
+    CHECK(fake->tap_len - fake->mark >= 64, "lines leave by themselves");
+    rtit_write(fake, VPT_RTIT_BASE_ADDR, 0xf00000000);
+    vpt_rtit_drain(&fake->cpu);
+    rtit_mark(fake);
+    rtit_do(fake, VPT_RTIT_JMP_INDIRECT, 0x402000);
+    vpt_rtit_drain(&fake->cpu);
+    CHECK(fake->tap_len == fake->mark && fake->cpu.dropped_bytes > 0, "no memory: %llu lost",
+          (unsigned long long)fake->cpu.dropped_bytes);
+    rtit_close(fake);
+}
+
 /* ---- Appendix E ----------------------------------------------------------------------------- */
 
 static void test_e1(void)
@@ -257,6 +302,8 @@ void suite_rtit(void)
         {"cycle counts of TNT", test_counts_of_tnt},
         {"overflow", test_overflow},
         {"TraceStop in an overflow", test_stop_in_overflow},
+        {"ranges", test_ranges},
+        {"output", test_output},
         {"E1", test_e1},
         {"E2", test_e2},
         {"E3", test_e3},

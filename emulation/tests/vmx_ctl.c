@@ -323,6 +323,7 @@ static void test_ept_fault(void)
 
     fake = open_vmx();
     fake_map(fake, TABLE_GPA, 0x1000, VPT_SPAN_FAULT, NULL, false);
+    fake->cpu.fault_access = VPT_WRITE_OUTPUT; /* of an earlier fault */
     vpt_vm_entry(&fake->cpu, &entry);
     vpt_flush(&fake->cpu);
     CHECK(vpt_output_blocked(&fake->cpu) && vpt_output_fault(&fake->cpu, &gpa) == VPT_READ_TABLE &&

@@ -126,7 +126,7 @@ static void test_missing_msrs(void)
     struct vpt_xsave_area area = {.ctl = CTL & ~VPT_CTL_TRACEEN};
 
     CHECK(vpt_xrstors(&fake->cpu, &area, IP_ON, IP_START) == VPT_OK, "all 0");
-    area.addr[0][1] = 0x1000;
+    area.addr[0][1] = 1;
     CHECK(vpt_xrstors(&fake->cpu, &area, IP_ON, IP_START) == VPT_GP, "ADDR0_B");
     fake_close(fake);
 
