@@ -42,11 +42,11 @@ $(BUILD)/tests/streams: $(STREAMS_OBJ) $(LIBVPT) $(BUILD)/libptdec.a
 EMULATION_FUZZ_FLAGS := -O1 -g -std=c11 -D_GNU_SOURCE -Iemulation -Wall -Wextra \
     -fsanitize=address,undefined,fuzzer -fno-sanitize-recover=all -fno-omit-frame-pointer
 
-$(BUILD)/fuzz/emulation-guest: emulation/fuzz/guest.c $(EMULATION_SRC) $(wildcard emulation/*.h)
+$(BUILD)/fuzz/emulation-%: emulation/fuzz/%.c $(EMULATION_SRC) $(wildcard emulation/*.h)
 	@mkdir -p $(@D)
-	$(CLANG) $(EMULATION_FUZZ_FLAGS) -o $@ emulation/fuzz/guest.c $(EMULATION_SRC)
+	$(CLANG) $(EMULATION_FUZZ_FLAGS) -o $@ $< $(EMULATION_SRC)
 
-FUZZERS += $(BUILD)/fuzz/emulation-guest
+FUZZERS += $(BUILD)/fuzz/emulation-guest $(BUILD)/fuzz/emulation-rtit
 
 $(BUILD)/bench/bin/model: $(BUILD)/emulation/bench/model.o $(LIBVPT)
 	@mkdir -p $(@D)
