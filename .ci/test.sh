@@ -130,6 +130,10 @@ unit() {
     step "$name" $((${#valgrind[@]} ? UNIT_LIMIT * 10 : UNIT_LIMIT)) "${valgrind[@]}" "$1"
     read -r ran bad < <(awk '$1 == "tests" { print $3, $5 }' "$log")
     closing+=("$name:" "$(grep -aE -A 3 '^Run Summary:' "$log")")
+    local each
+    while IFS= read -r each; do
+        skipped+=("$name: $each")
+    done < <(grep -aoE 'SKIPPED: .*' "$log" | sed 's/passed$//' | sort -u)
     if [ "$status" = 0 ] && [ "${ran:-0}" -gt 0 ] && [ "${bad:-0}" = 0 ]; then
         count_pass "$ran"
         verdict "$name" ok "$ran tests"
