@@ -83,23 +83,56 @@ static void give_up(struct ptd_rtit_flow *flow, int error)
 
 /* ---- Places ---- */
 
-/* Whether a packet says that something happens in front of an instruction: then at *lip. */
-static bool waits_for(const struct ptd_rtit_flow *flow, const struct block *block, uint64_t *lip)
+/* Whether TraceStop happens in front of the next instruction; or anywhere, for all we know. */
+static bool is_stop(const struct ptd_rtit_flow *flow)
 {
     const struct ptd_rtit_config *const config = &flow->config;
+
+    if (config->stops == 0 ||
+        (flow->jumped && ptd_rtit_in_ranges(config->stop, config->stops, flow->ip)))
+        return true;
+    for (unsigned i = 0; i < config->stops; i++) {
+        if (flow->ip == config->stop[i].base)
+            return true;
+    }
+    return false;
+}
+
+/* Whether what is bound happens in front of the next instruction. */
+static bool is_here(const struct ptd_rtit_flow *flow)
+{
+    switch (flow->bind.kind) {
+    case RTIT_BIND_FAR:
+    case RTIT_BIND_PGD:
+        return flow->ip == flow->bind.lip;
+    case RTIT_BIND_STOP:
+        return is_stop(flow);
+    default:
+        return false;
+    }
+}
+
+/* Whether it may happen within a block, behind its first instruction: then in front of *lip. */
+static bool is_within(const struct ptd_rtit_flow *flow, const struct block *block, uint64_t *lip)
+{
+    const struct ptd_rtit_config *const config = &flow->config;
+    uint64_t len = block->last_ip - block->ip;
+    bool found = false;
 
     switch (flow->bind.kind) {
     case RTIT_BIND_FAR:
     case RTIT_BIND_PGD:
         *lip = flow->bind.lip;
-        return *lip - block->ip <= block->last_ip - block->ip;
+        return *lip - block->ip <= len;
     case RTIT_BIND_STOP:
         for (unsigned i = 0; i < config->stops; i++) {
-            *lip = config->stop[i].base;
-            if (*lip - block->ip <= block->last_ip - block->ip)
-                return true;
+            if (config->stop[i].base - block->ip > len)
+                continue;
+            *lip = config->stop[i].base; /* the nearest one */
+            len = *lip - block->ip;
+            found = true;
         }
-        return false;
+        return found;
     default:
         return false;
     }
@@ -111,7 +144,7 @@ static void happen(struct ptd_rtit_flow *flow)
     const struct rtit_bind bind = flow->bind;
 
     if (bind.kind == RTIT_BIND_STOP) {
-        stop(flow, true);
+        stop(flow, flow->config.stops > 0);
         return;
     }
     if (bind.kind == RTIT_BIND_PGD) {
@@ -132,20 +165,15 @@ static void happen(struct ptd_rtit_flow *flow)
         flow->state = RTIT_LOST; /* an overflow took the TIP */
 }
 
-/* Walks up to the place that a packet waits for. True: something was done. */
-static bool walk_to_place(struct ptd_rtit_flow *flow, const struct block *block)
+/* Walks up to the place in a block where it happens. False: it does not, or no instruction begins
+ * there: the place may be of a later walk. */
+static bool walk_part(struct ptd_rtit_flow *flow, const struct block *block)
 {
     struct block part;
     uint64_t lip;
 
-    if (!waits_for(flow, block, &lip))
+    if (!is_within(flow, block, &lip) || ptd_blocks_cut(&flow->blocks, block, lip, &part) != PTD_OK)
         return false;
-    if (lip == block->ip) {
-        happen(flow);
-        return true;
-    }
-    if (ptd_blocks_cut(&flow->blocks, block, lip, &part) != PTD_OK)
-        return false; /* between instructions of this walk; maybe not of a later one */
     go(flow, &part, false, lip);
     return true;
 }
@@ -293,18 +321,9 @@ static void walk_block(struct ptd_rtit_flow *flow, const struct block *block)
     }
 }
 
-/* TraceStop, and no instruction ran behind the last packet; or its range is not known. */
-static bool is_stopped(const struct ptd_rtit_flow *flow)
-{
-    const struct ptd_rtit_config *const config = &flow->config;
-
-    return flow->tnt_count == 0 && flow->bind.kind == RTIT_BIND_STOP &&
-           (config->stops == 0 ||
-            (flow->jumped && ptd_rtit_in_ranges(config->stop, config->stops, flow->ip)));
-}
-
 void ptd_rtit_walk(struct ptd_rtit_flow *flow)
 {
+    const bool binds = flow->tnt_count == 0;
     const struct block *block;
     int status;
 
@@ -312,8 +331,8 @@ void ptd_rtit_walk(struct ptd_rtit_flow *flow)
         walk_out(flow);
         return;
     }
-    if (is_stopped(flow)) {
-        stop(flow, flow->config.stops > 0);
+    if (binds && is_here(flow)) {
+        happen(flow);
         return;
     }
     status = ptd_blocks_get(&flow->blocks, flow->cr3, flow->config.mode, flow->ip, &block);
@@ -321,7 +340,7 @@ void ptd_rtit_walk(struct ptd_rtit_flow *flow)
         give_up(flow, status);
         return;
     }
-    if (flow->tnt_count == 0 && walk_to_place(flow, block))
+    if (binds && walk_part(flow, block))
         return;
     if (loop_is_endless(&flow->loop, flow->ip))
         give_up(flow, PTD_E_LOOP);
