@@ -12,6 +12,7 @@
 #define PTD_FLOW_H
 
 #include "blocks.h"
+#include "loop.h"
 
 #define RET_STACK    64u /* 33.4.2.2 */
 #define ITEMS_A_STEP 16u
@@ -73,9 +74,7 @@ struct ptd_flow {
     uint64_t ret_stack[RET_STACK];
     unsigned ret_top, ret_count;
 
-    /* Loop detection (Brent): blocks walked since the mark, all without a packet. */
-    uint64_t loop_mark;
-    uint64_t loop_steps, loop_limit;
+    struct loop loop;
 
     struct ptd_item items[ITEMS_A_STEP];
     unsigned item_next, item_count;

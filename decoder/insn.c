@@ -18,12 +18,13 @@
 #define REG_JMP_FAR  5
 
 /* Opcodes of the far forms that share a mnemonic with near ones. */
-#define OP_CALL_FAR_IMM  0x9a
-#define OP_JMP_FAR_IMM   0xea
-#define OP_RET_FAR       0xcb
-#define OP_RET_FAR_IMM   0xca
-#define OP_MOV_TO_CR     0x22 /* after 0F */
-#define CONTROL_REGISTER 3
+#define OP_CALL_FAR_IMM 0x9a
+#define OP_JMP_FAR_IMM  0xea
+#define OP_RET_FAR      0xcb
+#define OP_RET_FAR_IMM  0xca
+#define OP_MOV_TO_CR    0x22 /* after 0F */
+#define PAGING_REGISTER 0
+#define SPACE_REGISTER  3
 
 static bool init_decoder(enum ptd_mode mode, ZydisDecoder *decoder)
 {
@@ -69,10 +70,19 @@ static bool is_far_ret(const ZydisDecodedInstruction *decoded)
     return decoded->opcode == OP_RET_FAR || decoded->opcode == OP_RET_FAR_IMM;
 }
 
-static bool is_mov_cr3(const ZydisDecodedInstruction *decoded)
+static enum ptd_insn_class classify_mov(const ZydisDecodedInstruction *decoded)
 {
-    return decoded->opcode_map == ZYDIS_OPCODE_MAP_0F && decoded->opcode == OP_MOV_TO_CR &&
-           decoded->raw.modrm.reg == CONTROL_REGISTER && !decoded->raw.rex.R;
+    if (decoded->opcode_map != ZYDIS_OPCODE_MAP_0F || decoded->opcode != OP_MOV_TO_CR ||
+        decoded->raw.rex.R)
+        return PTD_INSN_OTHER;
+    switch (decoded->raw.modrm.reg) {
+    case PAGING_REGISTER:
+        return PTD_INSN_MOV_CR0;
+    case SPACE_REGISTER:
+        return PTD_INSN_MOV_CR3;
+    default:
+        return PTD_INSN_OTHER;
+    }
 }
 
 static void classify(const ZydisDecodedInstruction *decoded, struct ptd_insn *insn)
@@ -146,7 +156,7 @@ static void classify(const ZydisDecodedInstruction *decoded, struct ptd_insn *in
         insn->class = PTD_INSN_VMPTRLD;
         break;
     case ZYDIS_MNEMONIC_MOV:
-        insn->class = is_mov_cr3(decoded) ? PTD_INSN_MOV_CR3 : PTD_INSN_OTHER;
+        insn->class = (uint8_t)classify_mov(decoded);
         break;
     case ZYDIS_MNEMONIC_PTWRITE:
         insn->class = PTD_INSN_PTWRITE;

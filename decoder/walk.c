@@ -39,30 +39,9 @@ static uint64_t cut_to_mode(uint64_t target, uint8_t mode)
     }
 }
 
-/* ---- Loops ---- */
-
 void ptd_flow_reset_loop(struct ptd_flow *flow)
 {
-    flow->loop_steps = 0;
-    flow->loop_limit = 1;
-    flow->loop_mark = flow->ip;
-}
-
-/*
- * Without packets the walk depends on the IP alone: coming to one IP twice means for ever. The mark
- * moves after 1, 2, 4, ... blocks, so any cycle is found soon after it is entered.
- */
-static bool in_endless_loop(struct ptd_flow *flow)
-{
-    if (flow->loop_steps > 0 && flow->ip == flow->loop_mark)
-        return true;
-    if (flow->loop_steps == flow->loop_limit) {
-        flow->loop_mark = flow->ip;
-        flow->loop_limit *= 2;
-        flow->loop_steps = 0;
-    }
-    flow->loop_steps++;
-    return false;
+    loop_reset(&flow->loop, flow->ip);
 }
 
 /* ---- Items ---- */
@@ -347,6 +326,7 @@ static void walk_block(struct ptd_flow *flow, const struct block *block)
     case PTD_INSN_PTWRITE:
         walk_ptwrite(flow, block);
         break;
+    case PTD_INSN_MOV_CR0:
     case PTD_INSN_OTHER:
         go(flow, block, false, block->next_ip);
         break;
@@ -391,7 +371,7 @@ void ptd_flow_walk(struct ptd_flow *flow)
     }
     if (walk_part(flow, block))
         return;
-    if (in_endless_loop(flow)) {
+    if (loop_is_endless(&flow->loop, flow->ip)) {
         ptd_flow_fail(flow, PTD_E_LOOP,
                       flow->bind.ready ? flow->bind.offset : ptd_packets_offset(&flow->packets));
         return;

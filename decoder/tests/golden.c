@@ -48,7 +48,7 @@ static const char *item_name(uint8_t type)
 }
 
 /* "block FIRST LAST INSTRUCTIONS", and "taken"; addresses of code count from CODE. */
-static void append_item(struct text *text, const struct ptd_item *item)
+static void append_item(struct text *text, const struct ptd_item *item, bool rtit)
 {
     append(text, "%s", item_name(item->type));
     switch (item->type) {
@@ -70,7 +70,9 @@ static void append_item(struct text *text, const struct ptd_item *item)
         append(text, " %" PRIx64, item->value);
         break;
     case PTD_ITEM_PACKET:
-        append(text, " %s", ptd_packet_name((enum ptd_packet_type)item->packet.type));
+        append(text, " %s",
+               rtit ? ptd_rtit_packet_name((enum ptd_rtit_type)item->rtit.type)
+                    : ptd_packet_name((enum ptd_packet_type)item->packet.type));
         break;
     case PTD_ITEM_ERROR:
         append(text, " %d lost %" PRIu64, item->error, item->value);
@@ -99,34 +101,58 @@ static void check_block(const struct ptd_image *image, const struct ptd_item *bl
     CU_ASSERT_EQUAL(insn.class, block->last_class);
 }
 
-static void check(const struct golden *test)
+/* Items to text, by the one flow decoder or the other. */
+static void decode_pt(const struct golden *test, const struct ptd_image *image, struct text *text)
 {
     const enum ptd_mode mode = test->mode_bits == 32   ? PTD_MODE_32
                                : test->mode_bits == 16 ? PTD_MODE_16
                                                        : PTD_MODE_64;
     const struct ptd_flow_config config = {.mode = mode, .cr3 = CR3_A, .at_start = test->at_start};
-    struct ptd_image *const image = ptd_image_new();
-    struct text text = {.len = 0};
+    struct ptd_flow *const flow = ptd_flow_new(test->trace.at, test->trace.len, image, &config);
     struct ptd_item item;
     unsigned items = 0;
+
+    while (ptd_flow_next(flow, &item) == PTD_OK && items++ < MAX_ITEMS) {
+        append_item(text, &item, false);
+        if (item.type == PTD_ITEM_BLOCK)
+            check_block(image, &item);
+    }
+    CU_ASSERT_EQUAL(ptd_flow_next(flow, &item), PTD_END);
+    ptd_flow_free(flow);
+}
+
+static void decode_rtit(const struct golden *test, const struct ptd_image *image, struct text *text)
+{
+    struct ptd_rtit_flow *const flow =
+        ptd_rtit_flow_new(test->trace.at, test->trace.len, image, test->rtit);
+    struct ptd_item item;
+    unsigned items = 0;
+
+    while (ptd_rtit_flow_next(flow, &item) == PTD_OK && items++ < MAX_ITEMS) {
+        append_item(text, &item, true);
+        if (item.type == PTD_ITEM_BLOCK)
+            check_block(image, &item);
+    }
+    CU_ASSERT_EQUAL(ptd_rtit_flow_next(flow, &item), PTD_END);
+    ptd_rtit_flow_free(flow);
+}
+
+static void check(const struct golden *test)
+{
+    struct ptd_image *const image = ptd_image_new();
+    struct text text = {.len = 0};
 
     if (test->code.len > 0)
         (void)ptd_image_add_bytes(image, "code", CODE, test->code.at, test->code.len, PTD_ANY_CR3);
     if (test->code_b.len > 0)
         (void)ptd_image_add_bytes(image, "b", CODE, test->code_b.at, test->code_b.len, CR3_B);
-
-    struct ptd_flow *const flow = ptd_flow_new(test->trace.at, test->trace.len, image, &config);
-
-    while (ptd_flow_next(flow, &item) == PTD_OK && items++ < MAX_ITEMS) {
-        append_item(&text, &item);
-        if (item.type == PTD_ITEM_BLOCK)
-            check_block(image, &item);
-    }
-    CU_ASSERT_EQUAL(ptd_flow_next(flow, &item), PTD_END);
+    if (test->rtit)
+        decode_rtit(test, image, &text);
+    else
+        decode_pt(test, image, &text);
     CU_ASSERT_STRING_EQUAL(text.at, test->items);
     if (strcmp(text.at, test->items) != 0)
         printf("\n--- %s, want:\n%s--- got:\n%s---", test->name, test->items, text.at);
-    ptd_flow_free(flow);
     ptd_image_free(image);
 }
 

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ptd_rtit_config;
+
 #define CODE  0x1000u
 #define CR3_A 0x5000u
 #define CR3_B 0x6000u
@@ -31,6 +33,7 @@ struct golden {
     const char *items; /* one a line; see golden.c */
     uint8_t mode_bits; /* 0: 64 */
     bool at_start;
+    const struct ptd_rtit_config *rtit; /* the trace is one of RTIT */
 };
 
 /* Decodes each trace and compares the items. */

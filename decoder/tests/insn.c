@@ -79,7 +79,11 @@ static const struct {
     {M64, 3, {0x0f, 0x22, 0xd8}, PTD_INSN_MOV_CR3, false, 0},
     {M64, 4, {0x41, 0x0f, 0x22, 0xd9}, PTD_INSN_MOV_CR3, false, 0},
     {M32, 3, {0x0f, 0x22, 0xd8}, PTD_INSN_MOV_CR3, false, 0},
+    {M64, 3, {0x0f, 0x22, 0xc0}, PTD_INSN_MOV_CR0, false, 0},
+    {M32, 3, {0x0f, 0x22, 0xc7}, PTD_INSN_MOV_CR0, false, 0},
+    {M64, 4, {0x44, 0x0f, 0x22, 0xc0}, PTD_INSN_OTHER, false, 0},               /* MOV CR8 */
     {M64, 3, {0x0f, 0x22, 0xe0}, PTD_INSN_OTHER, false, 0},                     /* MOV CR4 */
+    {M64, 3, {0x0f, 0x20, 0xc0}, PTD_INSN_OTHER, false, 0},                     /* MOV from CR0 */
     {M64, 3, {0x0f, 0x20, 0xd8}, PTD_INSN_OTHER, false, 0},                     /* MOV from CR3 */
     {M64, 2, {0x22, 0xd8}, PTD_INSN_OTHER, false, 0},                           /* AND */
     {M64, 4, {0xf3, 0x0f, 0xae, 0xe0}, PTD_INSN_PTWRITE, false, 0},
