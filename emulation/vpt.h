@@ -709,11 +709,13 @@ const char *vpt_vmx_plan(const struct vpt_vmx_caps *caps, enum vpt_vmx_use use,
 
 /*
  * The PIP that is missing because MOV CR3 exited (33.5.2.3). cpu holds the guest's trace MSRs as
- * after the exit, TraceEn being 0; guest_ctl is its IA32_RTIT_CTL, ctx its state with the new CR3.
+ * after the exit, TraceEn being 0; guest_ctl is its IA32_RTIT_CTL, ctx its state with the new CR3,
+ * nr whether its other PIPs say NR ("conceal VMX from PT" of the VM-execution controls is 0).
  * The bytes are appended to the guest's output, whose MSRs move on. False: the guest's
  * configuration asks for none.
  */
-bool vpt_insert_pip(struct vpt_cpu *cpu, uint64_t guest_ctl, const struct vpt_context *ctx);
+bool vpt_insert_pip(struct vpt_cpu *cpu, uint64_t guest_ctl, const struct vpt_context *ctx,
+                    bool nr);
 
 /* What IA32_RTIT_CR3_MATCH must hold while real_cr3 is loaded for the guest's guest_cr3. */
 uint64_t vpt_translate_cr3_match(uint64_t guest_match, uint64_t guest_cr3, uint64_t real_cr3,

@@ -382,6 +382,25 @@ static void test_plan(void)
             caps.entry |= VPT_ENTRY_CONCEAL;
         CHECK(vpt_vmx_plan(&caps, VPT_USE_HOST_WIDE, &plan) != NULL, "a control that must be 1");
     }
+    for (unsigned use = 0; use < 3; use++) { /* bits that a use needs to be 0 */
+        static const struct {
+            uint32_t secondary, exit, entry;
+        } fixed[] = {
+            {VPT_SECONDARY_PT_GPA, 0, 0}, {0, VPT_EXIT_CLEAR_CTL, 0}, {0, 0, VPT_ENTRY_LOAD_CTL}};
+
+        for (unsigned i = 0; i < 3; i++) {
+            caps = full;
+            caps.secondary |= fixed[i].secondary;
+            caps.exit |= fixed[i].exit;
+            caps.entry |= fixed[i].entry;
+            CHECK(!vpt_vmx_plan(&caps, (enum vpt_vmx_use)use, &plan) == (use == VPT_USE_GUEST_ONLY),
+                  "use %u, control %u is always 1", use, i);
+        }
+    }
+    caps = full; /* guest-only without the means to clear RTIT_CTL, but bound to load it */
+    caps.entry |= VPT_ENTRY_LOAD_CTL;
+    caps.exit = (uint64_t)VPT_EXIT_CONCEAL << 32;
+    CHECK(vpt_vmx_plan(&caps, VPT_USE_GUEST_ONLY, &plan) != NULL, "load, but no clear");
     caps = full;
     caps.misc = 0;
     for (unsigned use = 0; use < 3; use++)
