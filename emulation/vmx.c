@@ -358,7 +358,6 @@ void vpt_vmx_abort(struct vpt_cpu *cpu, uint64_t ip)
         vpt_begin_last_event(cpu, ip);
         if (cpu->packet_en)
             vpt_emit_ip(cpu, PT_FUP, ip);
-        vpt_emit_tnt(cpu);
     }
     vpt_flush(cpu);
     vpt_clear_trigger(cpu);

@@ -152,6 +152,57 @@ static void test_blocked(void)
     fake_close(fake);
 }
 
+/* The same where a VM entry ends tracing. */
+static void test_overflow_at_entry(void)
+{
+    const struct vpt_msr_load off[] = {{VPT_MSR_CTL, 0}};
+    struct vpt_vm_entry entry = plain_entry();
+    struct fake *fake = open_vmx("gracemont");
+    const char *words;
+
+    fake_write(fake, VPT_MSR_CTL, TRACING);
+    vpt_stall(&fake->cpu, true);
+    fake_noise(fake, 4000);
+    entry.entry = VPT_ENTRY_CONCEAL;
+    entry.loads = off;
+    entry.load_count = 1;
+    vpt_vm_entry(&fake->cpu, &entry);
+    words = strstr(fake_words(fake, false), "OVF");
+    CHECK(words && words_match("OVF FUP(401010) PSB+? FUP(401013) PGD()", words), "[%s]",
+          words ? words : "no OVF");
+    fake_close(fake);
+}
+
+/* A failed entry is an event as any other: a PSB that fell due comes after it, as its overflow. */
+static void test_failed_entry(void)
+{
+    static const struct {
+        enum vpt_entry outcome;
+        const char *words;
+    } cases[] = {{VPT_ENTRY_FAILS_EARLY, "OVF FUP(401013) PSB+?"},
+                 {VPT_ENTRY_FAILS_LATE, "OVF FUP(500000) PSB+?"}};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct vpt_vm_entry entry = plain_entry();
+        struct fake *fake = open_vmx("gracemont");
+        const char *words;
+
+        fake_write(fake, VPT_MSR_CTL, TRACING);
+        vpt_stall(&fake->cpu, true);
+        fake_noise(fake, 4000);
+        fake->cpu.stalled = false; /* free again, and nobody looked since */
+        entry.outcome = cases[i].outcome;
+        entry.host.cr3 = 0x7000;
+        vpt_vm_entry(&fake->cpu, &entry);
+        vpt_flush(&fake->cpu);
+        words = strstr(fake_words(fake, false), "OVF");
+        CHECK(words && words_match(cases[i].words, words), "%zu: [%s]", i, words ? words : "none");
+        CHECK(fake->cpu.ctx.cr3 == (i ? 0x7000u : 0x1000u), "%zu: the state", i);
+        fake_stop(fake);
+        fake_close(fake);
+    }
+}
+
 /* ---- A guest whose TraceEn is 0 ------------------------------------------------------------- */
 
 /* "Clear IA32_RTIT_CTL" clears RTIT_CTL, and nothing else. */
@@ -170,14 +221,50 @@ static void test_not_tracing(void)
     CHECK(fake_read(fake, VPT_MSR_CTL) == 0, "RTIT_CTL");
     CHECK((fake_read(fake, VPT_MSR_STATUS) & VPT_STATUS_BYTECNT_MASK) == bytecnt,
           "STATUS is the guest's: %llx", (unsigned long long)fake_read(fake, VPT_MSR_STATUS));
+    CHECK(!fake->cpu.vmx_nonroot && fake->cpu.ctx.cr3 == 0x1000, "the host's state");
     fake_close(fake);
 
-    fake = open_vmx("gracemont");
-    fake_write(fake, VPT_MSR_CTL, BRANCHES);
-    entry.exit = VPT_EXIT_CLEAR_CTL;
-    entry.outcome = VPT_ENTRY_FAILS_LATE;
-    vpt_vm_entry(&fake->cpu, &entry);
-    CHECK(fake_read(fake, VPT_MSR_CTL) == 0, "a late failure is like an exit");
+    for (unsigned tracing = 0; tracing < 2; tracing++) { /* a late failure is like an exit */
+        fake = open_vmx("gracemont");
+        fake_write(fake, VPT_MSR_CTL, tracing ? TRACING : BRANCHES);
+        vpt_flush(&fake->cpu);
+        fake_mark(fake);
+        entry.exit = VPT_EXIT_CLEAR_CTL;
+        entry.outcome = VPT_ENTRY_FAILS_LATE;
+        vpt_vm_entry(&fake->cpu, &entry);
+        CHECK(fake_read(fake, VPT_MSR_CTL) == 0, "RTIT_CTL");
+        CHECK(words_match(tracing ? "FUP(401010) PGD()" : "", fake_words(fake, false)), "[%s]",
+              fake_words(fake, false));
+        fake_close(fake);
+    }
+}
+
+/* TraceEn without TriggerEn: there is nothing to send, but RTIT_CTL is cleared. */
+static void test_stopped(void)
+{
+    struct vpt_vm_exit exit = plain_exit();
+    struct fake *fake = open_guest(BRANCHES | VPT_CTL_TOPA);
+
+    fake_write(fake, VPT_MSR_STATUS, VPT_STATUS_STOPPED);
+    fake_write(fake, VPT_MSR_CTL, TRACING);
+    exit.exit = VPT_EXIT_CLEAR_CTL;
+    vpt_vm_exit(&fake->cpu, &exit);
+    CHECK(fake_read(fake, VPT_MSR_CTL) == 0, "RTIT_CTL");
+    CHECK(fake_words(fake, false)[0] == '\0', "no packets: [%s]", fake_words(fake, false));
+    fake_close(fake);
+}
+
+/* The area of an exit sets TraceEn: no CFE, there was no event of this trace. */
+static void test_area_sets(void)
+{
+    const struct vpt_msr_load on[] = {{VPT_MSR_CTL, TRACING | VPT_CTL_EVENTEN}};
+    struct vpt_vm_exit exit = plain_exit();
+    struct fake *fake = open_guest(BRANCHES | VPT_CTL_TOPA);
+
+    exit.loads = on;
+    exit.load_count = 1;
+    CHECK(vpt_vm_exit(&fake->cpu, &exit), "VM exit");
+    EXPECT(fake, "PSB+ MODE(64) PGE(500000)", "Table 33-56 case 10");
     fake_close(fake);
 }
 
@@ -288,9 +375,13 @@ void suite_vmx_switch(void)
     static const struct test tests[] = {
         {"a busy way to memory", test_stalled},
         {"overflow", test_overflow},
+        {"overflow, VM entry", test_overflow_at_entry},
+        {"overflow, failed VM entry", test_failed_entry},
         {"output that waits", test_blocked},
         {"a guest that does not trace", test_not_tracing},
+        {"a guest whose trace stopped", test_stopped},
         {"an exit that is not traced", test_untraced_exit},
+        {"an area that sets TraceEn", test_area_sets},
         {"an area that faults", test_area_fails},
         {"the order of an area", test_area_order},
         {"no tracing in VMX operation", test_no_vmx_misc},
