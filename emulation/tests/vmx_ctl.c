@@ -377,8 +377,16 @@ static void test_plan(void)
     CHECK(!vpt_vmx_plan(&caps, VPT_USE_HOST_ONLY, &plan) && plan.entry_set == 0 &&
               plan.exit_set == 0,
           "host-only, half of the means to conceal");
-    caps.exit = 0;
-    CHECK(vpt_vmx_plan(&caps, VPT_USE_GUEST_ONLY, &plan) != NULL, "nothing to conceal with");
+    for (unsigned word = 0; word < 3; word++) {
+        caps = full;
+        if (word == 0)
+            caps.secondary = 0;
+        else if (word == 1)
+            caps.exit = 0;
+        else
+            caps.entry = 0;
+        CHECK(vpt_vmx_plan(&caps, VPT_USE_GUEST_ONLY, &plan) != NULL, "nothing to conceal with");
+    }
     for (unsigned word = 0; word < 3; word++) {
         caps = full;
         if (word == 0)
