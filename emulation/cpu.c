@@ -40,6 +40,7 @@ void vpt_reset(struct vpt_cpu *cpu, enum vpt_reset kind)
     cpu->vmx_secondary = 0;
     cpu->vmcs = UINT64_MAX;
     cpu->output_blocked = false;
+    cpu->output_ept = false;
     cpu->tnt = 1;
     cpu->tnt_full = 1 << 6;
     cpu->deferred_count = 0;

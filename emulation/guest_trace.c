@@ -13,7 +13,7 @@
 
 /* ---- CR3 ---- */
 
-bool vpt_insert_pip(struct vpt_cpu *cpu, uint64_t guest_ctl, const struct vpt_context *ctx)
+bool vpt_insert_pip(struct vpt_cpu *cpu, uint64_t guest_ctl, const struct vpt_context *ctx, bool nr)
 {
     const uint64_t ctl = cpu->ctl;
 
@@ -25,7 +25,7 @@ bool vpt_insert_pip(struct vpt_cpu *cpu, uint64_t guest_ctl, const struct vpt_co
     cpu->context_en = vpt_context_allows(cpu, ctx);
     if (cpu->context_en && (guest_ctl & VPT_CTL_OS) && vpt_output_start(cpu)) {
         vpt_trace_append_begin(cpu);
-        vpt_emit_pip(cpu);
+        vpt_emit_pip_nr(cpu, nr);
         vpt_trace_off(cpu, ctl);
         cpu->context_en = false;
         return true;

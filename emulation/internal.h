@@ -48,6 +48,11 @@ void vpt_clear_trigger(struct vpt_cpu *cpu);
 
 /* Before the packets of an event: reads the clocks, makes room, sends MTCs that fell due. */
 void vpt_begin_event(struct vpt_cpu *cpu);
+/*
+ * The same where TriggerEn becomes 0 in the event, which happens at ip: memory is waited for, and
+ * an overflow ends, because what was lost must not be lost in silence.
+ */
+void vpt_begin_last_event(struct vpt_cpu *cpu, uint64_t ip);
 /* After them, with the address of the next instruction: overflow, PSB+, output. */
 void vpt_end_event(struct vpt_cpu *cpu, uint64_t next_ip);
 /* The same where the next instruction is not known: a PSB+ that has to name it waits. */
@@ -168,7 +173,8 @@ void vpt_trace_off(struct vpt_cpu *cpu, uint64_t ctl);
 void vpt_trace_append_begin(struct vpt_cpu *cpu);
 /* Computes what follows from RTIT_CTL alone. */
 void vpt_ctl_loaded(struct vpt_cpu *cpu);
-/* Whether WRMSR would take this value for RTIT_CTL if TraceEn were 0. */
+/* Whether WRMSR would take this value for RTIT_CTL if TraceEn were 0, and as TraceEn is. */
 bool vpt_ctl_ok(const struct vpt_cpu *cpu, uint64_t ctl);
+bool vpt_ctl_write_ok(const struct vpt_cpu *cpu, uint64_t value);
 
 #endif

@@ -154,14 +154,21 @@ bool vpt_ctl_ok(const struct vpt_cpu *cpu, uint64_t ctl)
     return true;
 }
 
+bool vpt_ctl_write_ok(const struct vpt_cpu *cpu, uint64_t value)
+{
+    if (!cpu->caps.supported || (cpu->vmx_on && !cpu->caps.vmx_misc_pt))
+        return false; /* 33.2.8.1, 33.2.9.4 */
+    if (tracing(cpu) && (value & VPT_CTL_TRACEEN))
+        return value == cpu->ctl; /* 33.2.8.1, the note */
+    return vpt_ctl_ok(cpu, value);
+}
+
 static enum vpt_result wrmsr_ctl(struct vpt_cpu *cpu, uint64_t value, uint64_t ip, uint64_t next_ip)
 {
-    if (cpu->vmx_on && !cpu->caps.vmx_misc_pt)
-        return VPT_GP; /* 33.2.9.4 */
-    if (tracing(cpu) && value == cpu->ctl)
-        return VPT_OK; /* 33.2.8.3 */
-    if (!vpt_ctl_ok(cpu, value) || (tracing(cpu) && (value & VPT_CTL_TRACEEN)))
+    if (!vpt_ctl_write_ok(cpu, value))
         return VPT_GP;
+    if (value == cpu->ctl)
+        return VPT_OK;
     if (tracing(cpu))
         vpt_trace_disable(cpu, value, ip);
     else if (value & VPT_CTL_TRACEEN)
@@ -313,6 +320,7 @@ void vpt_trace_append_begin(struct vpt_cpu *cpu)
 
 void vpt_trace_off(struct vpt_cpu *cpu, uint64_t ctl)
 {
+    cpu->stalled = false;
     vpt_flush(cpu);
     vpt_clear_trigger(cpu);
     save_bytecnt(cpu);
@@ -321,10 +329,8 @@ void vpt_trace_off(struct vpt_cpu *cpu, uint64_t ctl)
 
 void vpt_trace_disable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t ip)
 {
-    cpu->stalled = false;
     if (cpu->trigger_en) {
-        vpt_begin_event(cpu);
-        vpt_resolve_overflow(cpu, ip); /* what was lost must not be lost in silence */
+        vpt_begin_last_event(cpu, ip);
         if (cpu->packet_en) {
             vpt_emit_ip(cpu, PT_FUP, ip);
             vpt_emit_pgd_suppressed(cpu);

@@ -189,6 +189,7 @@ void vpt_output_forget(struct vpt_cpu *cpu)
 bool vpt_output_start(struct vpt_cpu *cpu)
 {
     vpt_output_forget(cpu);
+    cpu->output_ept = cpu->vmx_nonroot && (cpu->vmx_secondary & VPT_SECONDARY_PT_GPA);
 
     if (cpu->ctl & VPT_CTL_FABRICEN)
         return true;

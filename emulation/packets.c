@@ -502,6 +502,13 @@ void vpt_resolve_overflow(struct vpt_cpu *cpu, uint64_t next_ip)
         overflow_end(cpu, next_ip);
 }
 
+void vpt_begin_last_event(struct vpt_cpu *cpu, uint64_t ip)
+{
+    cpu->stalled = false;
+    vpt_begin_event(cpu);
+    vpt_resolve_overflow(cpu, ip);
+}
+
 void vpt_end_event(struct vpt_cpu *cpu, uint64_t next_ip)
 {
     if (cpu->overflow)

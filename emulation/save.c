@@ -97,6 +97,7 @@ const struct vpt_saved_field vpt_saved_fields[] = {
     NUMBER(61, packet_count),
     NUMBER(62, buf_len),
     ARRAY(63, buf, uint8_t),
+    FLAG(64, output_ept),
     /* The capabilities: the restored processor must have the same. */
     NUMBER(128, caps.leaf14_0_ebx),
     NUMBER(129, caps.leaf14_0_ecx),

@@ -45,8 +45,7 @@ void vpt_acm_begin(struct vpt_cpu *cpu)
     cpu->acm = true;
     cpu->stalled = false;
     if (cpu->trigger_en) {
-        vpt_begin_event(cpu);
-        vpt_resolve_overflow(cpu, cpu->last_ip);
+        vpt_begin_last_event(cpu, cpu->last_ip);
         vpt_emit_tnt(cpu);
     }
     vpt_flush(cpu);

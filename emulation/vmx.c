@@ -48,7 +48,54 @@ void vpt_vmclear(struct vpt_cpu *cpu, uint64_t vmcs)
         cpu->vmcs = UINT64_MAX;
 }
 
-/* ---- MSR-load areas ---- */
+/* ---- RTIT_CTL and MSR-load areas ---- */
+
+/* RTIT_CTL by way of a transition that goes on at ip, a value that WRMSR takes; cfe as of
+ * vpt_trace_enable(). */
+static void load_ctl(struct vpt_cpu *cpu, uint64_t ctl, uint64_t ip, uint8_t cfe)
+{
+    if (!tracing(cpu) && (ctl & VPT_CTL_TRACEEN))
+        vpt_trace_enable(cpu, ctl, ip, cfe);
+    else
+        vpt_wrmsr(cpu, VPT_MSR_CTL, ctl, ip, ip);
+}
+
+/* "Clear IA32_RTIT_CTL", when there are no packets to send any more. */
+static void clear_ctl(struct vpt_cpu *cpu)
+{
+    if (tracing(cpu)) {
+        vpt_trace_off(cpu, 0);
+    } else {
+        cpu->ctl = 0;
+        vpt_ctl_loaded(cpu);
+    }
+}
+
+/* Whether an area that is loaded when RTIT_CTL is ctl raises no #GP (33.2.8.1). */
+static bool area_ok(const struct vpt_cpu *cpu, const struct vpt_msr_load *loads, size_t count,
+                    uint64_t ctl)
+{
+    struct vpt_cpu after;
+
+    if (count == 0)
+        return true;
+    after = *cpu;
+    after.ctl = ctl;
+    for (size_t i = 0; i < count; i++) {
+        const struct vpt_msr_load *load = &loads[i];
+
+        if (!vpt_msr_owned(load->msr))
+            continue;
+        if (load->msr == VPT_MSR_CTL) {
+            if (!vpt_ctl_write_ok(&after, load->value))
+                return false;
+            after.ctl = load->value;
+        } else if (vpt_wrmsr(&after, load->msr, load->value, 0, 0) != VPT_OK) {
+            return false;
+        }
+    }
+    return true;
+}
 
 /* Whether the area leaves TraceEn 0 where it is 1 now. */
 static bool clears_traceen(const struct vpt_cpu *cpu, const struct vpt_msr_load *loads,
@@ -62,28 +109,16 @@ static bool clears_traceen(const struct vpt_cpu *cpu, const struct vpt_msr_load 
     return clears && tracing(cpu);
 }
 
-/* RTIT_CTL by way of a transition that goes on at ip; cfe as of vpt_trace_enable(). */
-static bool load_ctl(struct vpt_cpu *cpu, uint64_t ctl, uint64_t ip, uint8_t cfe)
-{
-    if (tracing(cpu) || !(ctl & VPT_CTL_TRACEEN) || !vpt_ctl_ok(cpu, ctl))
-        return vpt_wrmsr(cpu, VPT_MSR_CTL, ctl, ip, ip) == VPT_OK;
-    vpt_trace_enable(cpu, ctl, ip, cfe);
-    return true;
-}
-
-static bool load_msrs(struct vpt_cpu *cpu, const struct vpt_msr_load *loads, size_t count,
+/* An area that area_ok() likes. */
+static void load_area(struct vpt_cpu *cpu, const struct vpt_msr_load *loads, size_t count,
                       uint64_t ip, uint8_t cfe)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct vpt_msr_load *load = &loads[i];
-
-        if (!vpt_msr_owned(load->msr))
-            continue;
-        if (load->msr == VPT_MSR_CTL ? !load_ctl(cpu, load->value, ip, cfe)
-                                     : vpt_wrmsr(cpu, load->msr, load->value, ip, ip) != VPT_OK)
-            return false;
+        if (loads[i].msr == VPT_MSR_CTL)
+            load_ctl(cpu, loads[i].value, ip, cfe);
+        else if (vpt_msr_owned(loads[i].msr))
+            vpt_wrmsr(cpu, loads[i].msr, loads[i].value, ip, ip);
     }
-    return true;
 }
 
 /* ---- VM entry ---- */
@@ -99,8 +134,9 @@ static bool controls_ok(const struct vpt_cpu *cpu, const struct vpt_vm_entry *en
         return false;
     if (cpu->caps.vmx_misc_pt)
         return true;
-    return !(entry->secondary & VPT_SECONDARY_CONCEAL) && !(entry->exit & VPT_EXIT_CONCEAL) &&
-           !(entry->entry & VPT_ENTRY_CONCEAL);
+    return !(entry->secondary & (VPT_SECONDARY_CONCEAL | VPT_SECONDARY_PT_GPA)) &&
+           !(entry->exit & (VPT_EXIT_CONCEAL | VPT_EXIT_CLEAR_CTL)) &&
+           !(entry->entry & (VPT_ENTRY_CONCEAL | VPT_ENTRY_LOAD_CTL));
 }
 
 /* Table 33-54: VMLAUNCH falls through, as a branch to the next instruction. */
@@ -123,9 +159,13 @@ static void fail_early(struct vpt_cpu *cpu, uint64_t next_ip)
  */
 static void fail_late(struct vpt_cpu *cpu, const struct vpt_vm_entry *entry)
 {
+    if (entry->exit & VPT_EXIT_CLEAR_CTL) {
+        if (tracing(cpu))
+            vpt_trace_disable(cpu, 0, entry->ip);
+        else
+            clear_ctl(cpu);
+    }
     cpu->vmx_nonroot = false;
-    if (entry->exit & VPT_EXIT_CLEAR_CTL && tracing(cpu))
-        vpt_trace_disable(cpu, 0, entry->ip);
     cpu->ctx = entry->host;
     if (!cpu->trigger_en)
         return;
@@ -170,7 +210,10 @@ static void enter_traced(struct vpt_cpu *cpu, const struct vpt_vm_entry *entry, 
     const bool was = cpu->packet_en;
     const bool leaves = was && (clears || !vpt_context_allows(cpu, &entry->guest));
 
-    vpt_begin_event(cpu);
+    if (clears)
+        vpt_begin_last_event(cpu, entry->ip);
+    else
+        vpt_begin_event(cpu);
     entry_events(cpu, entry, leaves);
     if (leaves) /* Table 33-56 cases 8 and 9 */
         vpt_emit_ip(cpu, PT_FUP, clears ? entry->next_ip : entry->ip);
@@ -202,7 +245,8 @@ enum vpt_entry vpt_vm_entry(struct vpt_cpu *cpu, const struct vpt_vm_entry *entr
         fail_early(cpu, entry->next_ip);
         return VPT_ENTRY_FAILS_EARLY;
     }
-    if (entry->outcome == VPT_ENTRY_FAILS_LATE || (load && !vpt_ctl_ok(cpu, entry->guest_ctl))) {
+    if (entry->outcome == VPT_ENTRY_FAILS_LATE || (load && !vpt_ctl_ok(cpu, entry->guest_ctl)) ||
+        !area_ok(cpu, entry->loads, entry->load_count, load ? entry->guest_ctl : cpu->ctl)) {
         fail_late(cpu, entry);
         return VPT_ENTRY_FAILS_LATE;
     }
@@ -210,11 +254,9 @@ enum vpt_entry vpt_vm_entry(struct vpt_cpu *cpu, const struct vpt_vm_entry *entr
         enter_traced(cpu, entry, clears_traceen(cpu, entry->loads, entry->load_count));
     else
         enter(cpu, entry);
-    if ((load && !load_ctl(cpu, entry->guest_ctl, entry->guest_ip, cfe)) ||
-        !load_msrs(cpu, entry->loads, entry->load_count, entry->guest_ip, cfe)) {
-        fail_late(cpu, entry);
-        return VPT_ENTRY_FAILS_LATE;
-    }
+    if (load)
+        load_ctl(cpu, entry->guest_ctl, entry->guest_ip, cfe);
+    load_area(cpu, entry->loads, entry->load_count, entry->guest_ip, cfe);
     return VPT_ENTRY_SUCCEEDS;
 }
 
@@ -224,13 +266,14 @@ enum vpt_entry vpt_vm_entry(struct vpt_cpu *cpu, const struct vpt_vm_entry *entr
 static void exit_events(struct vpt_cpu *cpu, const struct vpt_vm_exit *exit)
 {
     const bool context = cpu->context_en;
+    const bool host = !(exit->exit & VPT_EXIT_CLEAR_CTL) && vpt_context_allows(cpu, &exit->host);
     const uint8_t type =
         exit->by_event || exit->smm == VPT_SMM_BY_SMI ? PT_CFE_VMEXIT_INTR : PT_CFE_VMEXIT;
 
     if (!(cpu->ctl & VPT_CTL_EVENTEN) || (exit->exit & VPT_EXIT_CONCEAL) ||
         exit->smm == VPT_SMM_BY_VMCALL)
         return;
-    if (!context && !vpt_context_allows(cpu, &exit->host))
+    if (!context && !host)
         return;
     if (exit->smm == VPT_SMM_BY_SMI)
         vpt_control_flow_event(cpu, PT_CFE_SMI, 0, exit->ip, context, cpu->packet_en);
@@ -254,9 +297,13 @@ static void leave_traced(struct vpt_cpu *cpu, const struct vpt_vm_exit *exit)
 {
     const bool conceal = exit->exit & VPT_EXIT_CONCEAL;
     const bool by_control = exit->exit & VPT_EXIT_CLEAR_CTL;
+    const bool by_area = clears_traceen(cpu, exit->loads, exit->load_count);
     const bool was = cpu->packet_en;
 
-    vpt_begin_event(cpu);
+    if (by_control || by_area)
+        vpt_begin_last_event(cpu, exit->ip);
+    else
+        vpt_begin_event(cpu);
     exit_events(cpu, exit);
     if (was)
         vpt_emit_ip(cpu, PT_FUP, exit->ip);
@@ -276,7 +323,7 @@ static void leave_traced(struct vpt_cpu *cpu, const struct vpt_vm_exit *exit)
             vpt_emit_vmcs(cpu);
         vpt_emit_pip_nr(cpu, false);
     }
-    if (clears_traceen(cpu, exit->loads, exit->load_count)) {
+    if (by_area) {
         if (was)
             vpt_emit_pgd_suppressed(cpu);
         vpt_trace_off(cpu, cpu->ctl & ~VPT_CTL_TRACEEN);
@@ -288,25 +335,31 @@ static void leave_traced(struct vpt_cpu *cpu, const struct vpt_vm_exit *exit)
 
 bool vpt_vm_exit(struct vpt_cpu *cpu, const struct vpt_vm_exit *exit)
 {
+    const bool clear = exit->exit & VPT_EXIT_CLEAR_CTL;
+
+    if (!area_ok(cpu, exit->loads, exit->load_count, clear ? 0 : cpu->ctl)) {
+        vpt_vmx_abort(cpu, exit->ip);
+        return false;
+    }
     if (cpu->trigger_en) {
         leave_traced(cpu, exit);
     } else {
+        if (clear)
+            clear_ctl(cpu);
         leave(cpu, exit);
-        if (exit->exit & VPT_EXIT_CLEAR_CTL)
-            vpt_trace_off(cpu, 0);
     }
-    return load_msrs(cpu, exit->loads, exit->load_count, exit->host_ip, 0);
+    load_area(cpu, exit->loads, exit->load_count, exit->host_ip, 0);
+    return true;
 }
 
 void vpt_vmx_abort(struct vpt_cpu *cpu, uint64_t ip)
 {
-    cpu->vmx_nonroot = false;
     if (cpu->trigger_en) {
-        vpt_begin_event(cpu);
+        vpt_begin_last_event(cpu, ip);
         if (cpu->packet_en)
             vpt_emit_ip(cpu, PT_FUP, ip);
-        vpt_emit_tnt(cpu);
     }
     vpt_flush(cpu);
     vpt_clear_trigger(cpu);
+    cpu->vmx_nonroot = false;
 }

@@ -17,6 +17,15 @@ static bool may_be_0(uint64_t capability, uint32_t control)
     return (capability & control) == 0;
 }
 
+/* A VMM that runs in a guest may find controls fixed to 1. */
+static const char *clearable(const struct vpt_vmx_caps *caps, const struct vpt_vmx_plan *plan)
+{
+    if (!may_be_0(caps->secondary, plan->secondary_clear) ||
+        !may_be_0(caps->exit, plan->exit_clear) || !may_be_0(caps->entry, plan->entry_clear))
+        return "a control that the use needs to be 0 is always 1";
+    return NULL;
+}
+
 /* Host and guests in one trace: everything is shown, and RTIT_CTL stays as it is. */
 static const char *plan_host_wide(const struct vpt_vmx_caps *caps, struct vpt_vmx_plan *plan)
 {
@@ -26,7 +35,7 @@ static const char *plan_host_wide(const struct vpt_vmx_caps *caps, struct vpt_vm
     if (!may_be_0(caps->secondary, VPT_SECONDARY_CONCEAL) ||
         !may_be_0(caps->exit, VPT_EXIT_CONCEAL) || !may_be_0(caps->entry, VPT_ENTRY_CONCEAL))
         return "VMX is always concealed from the trace";
-    return NULL;
+    return clearable(caps, plan);
 }
 
 /* The guest traces itself: nothing of VMX is shown, RTIT_CTL is the guest's own. */
@@ -46,13 +55,17 @@ static const char *plan_guest_only(const struct vpt_vmx_caps *caps, struct vpt_v
         plan->entry_set |= VPT_ENTRY_LOAD_CTL;
         plan->exit_set |= VPT_EXIT_CLEAR_CTL;
     } else {
+        plan->entry_clear = VPT_ENTRY_LOAD_CTL;
+        plan->exit_clear = VPT_EXIT_CLEAR_CTL;
         plan->msr_lists = true;
     }
-    if (controls && may_be_1(caps->secondary, VPT_SECONDARY_PT_GPA))
+    if (controls && may_be_1(caps->secondary, VPT_SECONDARY_PT_GPA)) {
         plan->secondary_set |= VPT_SECONDARY_PT_GPA;
-    else
+    } else {
+        plan->secondary_clear = VPT_SECONDARY_PT_GPA;
         plan->shadow_topa = true;
-    return NULL;
+    }
+    return clearable(caps, plan);
 }
 
 /*
@@ -69,7 +82,7 @@ static const char *plan_host_only(const struct vpt_vmx_caps *caps, struct vpt_vm
         plan->exit_set = VPT_EXIT_CONCEAL;
         plan->entry_set = VPT_ENTRY_CONCEAL;
     }
-    return NULL;
+    return clearable(caps, plan);
 }
 
 const char *vpt_vmx_plan(const struct vpt_vmx_caps *caps, enum vpt_vmx_use use,

@@ -293,6 +293,7 @@ struct vpt_cpu {
     bool region_int, region_stop;
     bool pmi_early_done;    /* single-entry ToPA: the PMI of this pass was signalled */
     bool output_blocked;    /* waits for the owner to resolve a VPT_SPAN_FAULT */
+    bool output_ept;        /* "Intel PT uses guest physical addresses" when tracing began */
     uint8_t fault_access;   /* enum vpt_access of that fault */
     uint64_t fault_gpa;     /* and its address */
     uint64_t output_bytes;  /* accepted by memory since creation */
@@ -606,7 +607,7 @@ struct vpt_vm_entry {
     uint32_t secondary, entry, exit;
     bool ept;                         /* "enable EPT" */
     uint64_t guest_ctl;               /* guest-state field IA32_RTIT_CTL */
-    const struct vpt_msr_load *loads; /* VM-entry MSR-load area */
+    const struct vpt_msr_load *loads; /* VM-entry MSR-load area; one that faults loads nothing */
     size_t load_count;
     uint64_t guest_ip;
     struct vpt_context guest;
@@ -644,16 +645,19 @@ struct vpt_vm_exit {
     enum vpt_smm_exit smm;
     uint64_t vmcs; /* of SMM VM exits: the SMM-transfer VMCS pointer */
 };
-/* False: an MSR of the load area faults, which is a VMX abort. */
+/* False: an MSR of the load area faults; what happened is vpt_vmx_abort(). */
 bool vpt_vm_exit(struct vpt_cpu *cpu, const struct vpt_vm_exit *exit);
 
 /* A VM exit at ip that ends in a VMX abort (33.5.2.6): nothing more is traced until a reset. */
 void vpt_vmx_abort(struct vpt_cpu *cpu, uint64_t ip);
 
-/* Whether addresses of output are guest-physical ones, to go through EPT. */
+/*
+ * Whether addresses of output are guest-physical ones, to go through EPT. They stay so for bytes
+ * that still wait for an EPT violation to be resolved after the VM exit.
+ */
 static inline bool vpt_output_by_ept(const struct vpt_cpu *cpu)
 {
-    return cpu->vmx_nonroot && (cpu->vmx_secondary & VPT_SECONDARY_PT_GPA);
+    return cpu->output_ept && (cpu->vmx_nonroot || cpu->buf_len > 0);
 }
 /* While vpt_output_blocked(): which access waits, for the EPT violation that the owner makes. */
 static inline enum vpt_access vpt_output_fault(const struct vpt_cpu *cpu, uint64_t *gpa)
@@ -705,11 +709,13 @@ const char *vpt_vmx_plan(const struct vpt_vmx_caps *caps, enum vpt_vmx_use use,
 
 /*
  * The PIP that is missing because MOV CR3 exited (33.5.2.3). cpu holds the guest's trace MSRs as
- * after the exit, TraceEn being 0; guest_ctl is its IA32_RTIT_CTL, ctx its state with the new CR3.
+ * after the exit, TraceEn being 0; guest_ctl is its IA32_RTIT_CTL, ctx its state with the new CR3,
+ * nr whether its other PIPs say NR ("conceal VMX from PT" of the VM-execution controls is 0).
  * The bytes are appended to the guest's output, whose MSRs move on. False: the guest's
  * configuration asks for none.
  */
-bool vpt_insert_pip(struct vpt_cpu *cpu, uint64_t guest_ctl, const struct vpt_context *ctx);
+bool vpt_insert_pip(struct vpt_cpu *cpu, uint64_t guest_ctl, const struct vpt_context *ctx,
+                    bool nr);
 
 /* What IA32_RTIT_CR3_MATCH must hold while real_cr3 is loaded for the guest's guest_cr3. */
 uint64_t vpt_translate_cr3_match(uint64_t guest_match, uint64_t guest_cr3, uint64_t real_cr3,

@@ -585,7 +585,7 @@ static void vmx(struct guest *guest, struct input *in)
         if (what < 10)
             vpt_vmx_abort(&guest->cpu, entry.ip);
         else
-            vpt_insert_pip(&guest->cpu, entry.guest_ctl, &entry.guest);
+            vpt_insert_pip(&guest->cpu, entry.guest_ctl, &entry.guest, what & 1);
         break;
     }
 }

@@ -17,7 +17,7 @@ static void test_pip(void)
     fake_stop(fake);
     fake_mark(fake);
     ctx.cr3 = 0x8000;
-    CHECK(vpt_insert_pip(&fake->cpu, CTL, &ctx), "a PIP");
+    CHECK(vpt_insert_pip(&fake->cpu, CTL, &ctx, false), "a PIP");
     CHECK(!vpt_trigger_en(&fake->cpu) && !(fake_read(fake, VPT_MSR_CTL) & VPT_CTL_TRACEEN),
           "TraceEn stays 0");
     CHECK(!(fake_read(fake, VPT_MSR_STATUS) & (VPT_STATUS_CONTEXTEN | VPT_STATUS_TRIGGEREN)),
@@ -25,6 +25,10 @@ static void test_pip(void)
     CHECK(fake_read(fake, VPT_MSR_OUTPUT_MASK_PTRS) >> 32 == fake->tap_len, "the output moves on");
     fake_write(fake, VPT_MSR_CTL, CTL);
     EXPECT(fake, "PIP(8000) CBR(26) MODE(64) PGE(401000)", "33.5.2.3");
+    fake_mark(fake);
+    CHECK(vpt_insert_pip(&fake->cpu, CTL, &ctx, true), "a PIP");
+    CHECK(words_match("PIP(8000,NR)", fake_words(fake, false)), "33.4.2.7, not concealed: [%s]",
+          fake_words(fake, false));
     fake_close(fake);
 }
 
@@ -34,17 +38,19 @@ static void test_no_pip(void)
     struct vpt_context ctx = context_of(0);
 
     fake_start(fake, VPT_CTL_OS | VPT_CTL_BRANCHEN);
-    CHECK(!vpt_insert_pip(&fake->cpu, CTL, &ctx), "while TraceEn is 1");
+    CHECK(!vpt_insert_pip(&fake->cpu, CTL, &ctx, false), "while TraceEn is 1");
     fake_stop(fake);
     fake_mark(fake);
     fake_write(fake, VPT_MSR_CR3_MATCH, 0x3000);
-    CHECK(!vpt_insert_pip(&fake->cpu, CTL | VPT_CTL_CR3FILTER, &ctx), "33.4.2.7: ContextEn = 0");
-    CHECK(!vpt_insert_pip(&fake->cpu, CTL & ~VPT_CTL_TRACEEN, &ctx), "the guest does not trace");
-    CHECK(!vpt_insert_pip(&fake->cpu, CTL & ~VPT_CTL_OS, &ctx), "33.4.2.7: OS = 0");
-    CHECK(!vpt_insert_pip(&fake->cpu, CTL | 1u << 18, &ctx), "a bad RTIT_CTL");
+    CHECK(!vpt_insert_pip(&fake->cpu, CTL | VPT_CTL_CR3FILTER, &ctx, false),
+          "33.4.2.7: ContextEn = 0");
+    CHECK(!vpt_insert_pip(&fake->cpu, CTL & ~VPT_CTL_TRACEEN, &ctx, false),
+          "the guest does not trace");
+    CHECK(!vpt_insert_pip(&fake->cpu, CTL & ~VPT_CTL_OS, &ctx, false), "33.4.2.7: OS = 0");
+    CHECK(!vpt_insert_pip(&fake->cpu, CTL | 1u << 18, &ctx, false), "a bad RTIT_CTL");
     CHECK(!(fake_read(fake, VPT_MSR_STATUS) & VPT_STATUS_CONTEXTEN), "the enables stay 0");
     fake_write(fake, VPT_MSR_STATUS, VPT_STATUS_STOPPED);
-    CHECK(!vpt_insert_pip(&fake->cpu, CTL, &ctx), "Stopped");
+    CHECK(!vpt_insert_pip(&fake->cpu, CTL, &ctx, false), "Stopped");
     CHECK(fake_words(fake, false)[0] == '\0', "no bytes");
     fake_close(fake);
 }

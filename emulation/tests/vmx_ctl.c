@@ -348,6 +348,7 @@ static void test_plan(void)
     };
     struct vpt_vmx_caps caps = full;
     struct vpt_vmx_plan plan;
+    const char *why;
 
     CHECK(!vpt_vmx_plan(&caps, VPT_USE_HOST_WIDE, &plan), "host-wide");
     CHECK(plan.secondary_set == 0 && plan.exit_set == 0 && plan.entry_set == 0 &&
@@ -368,10 +369,24 @@ static void test_plan(void)
     caps.entry = (uint64_t)VPT_ENTRY_CONCEAL << 32;
     CHECK(!vpt_vmx_plan(&caps, VPT_USE_GUEST_ONLY, &plan) && plan.msr_lists && plan.shadow_topa &&
               plan.entry_set == VPT_ENTRY_CONCEAL && plan.exit_set == VPT_EXIT_CONCEAL &&
-              plan.secondary_set == VPT_SECONDARY_CONCEAL,
+              plan.secondary_set == VPT_SECONDARY_CONCEAL &&
+              plan.secondary_clear == VPT_SECONDARY_PT_GPA &&
+              plan.exit_clear == VPT_EXIT_CLEAR_CTL && plan.entry_clear == VPT_ENTRY_LOAD_CTL,
           "33.5.2.2, older processors");
-    caps.exit = 0;
-    CHECK(vpt_vmx_plan(&caps, VPT_USE_GUEST_ONLY, &plan) != NULL, "nothing to conceal with");
+    caps.entry = 0;
+    CHECK(!vpt_vmx_plan(&caps, VPT_USE_HOST_ONLY, &plan) && plan.entry_set == 0 &&
+              plan.exit_set == 0,
+          "host-only, half of the means to conceal");
+    for (unsigned word = 0; word < 3; word++) {
+        caps = full;
+        if (word == 0)
+            caps.secondary = 0;
+        else if (word == 1)
+            caps.exit = 0;
+        else
+            caps.entry = 0;
+        CHECK(vpt_vmx_plan(&caps, VPT_USE_GUEST_ONLY, &plan) != NULL, "nothing to conceal with");
+    }
     for (unsigned word = 0; word < 3; word++) {
         caps = full;
         if (word == 0)
@@ -380,8 +395,28 @@ static void test_plan(void)
             caps.exit |= VPT_EXIT_CONCEAL;
         else
             caps.entry |= VPT_ENTRY_CONCEAL;
-        CHECK(vpt_vmx_plan(&caps, VPT_USE_HOST_WIDE, &plan) != NULL, "a control that must be 1");
+        why = vpt_vmx_plan(&caps, VPT_USE_HOST_WIDE, &plan);
+        CHECK(why && strstr(why, "conceal"), "a control that must be 1: %s", why ? why : "no");
     }
+    for (unsigned use = 0; use < 3; use++) { /* bits that a use needs to be 0 */
+        static const struct {
+            uint32_t secondary, exit, entry;
+        } fixed[] = {
+            {VPT_SECONDARY_PT_GPA, 0, 0}, {0, VPT_EXIT_CLEAR_CTL, 0}, {0, 0, VPT_ENTRY_LOAD_CTL}};
+
+        for (unsigned i = 0; i < 3; i++) {
+            caps = full;
+            caps.secondary |= fixed[i].secondary;
+            caps.exit |= fixed[i].exit;
+            caps.entry |= fixed[i].entry;
+            CHECK(!vpt_vmx_plan(&caps, (enum vpt_vmx_use)use, &plan) == (use == VPT_USE_GUEST_ONLY),
+                  "use %u, control %u is always 1", use, i);
+        }
+    }
+    caps = full; /* guest-only without the means to clear RTIT_CTL, but bound to load it */
+    caps.entry |= VPT_ENTRY_LOAD_CTL;
+    caps.exit = (uint64_t)VPT_EXIT_CONCEAL << 32;
+    CHECK(vpt_vmx_plan(&caps, VPT_USE_GUEST_ONLY, &plan) != NULL, "load, but no clear");
     caps = full;
     caps.misc = 0;
     for (unsigned use = 0; use < 3; use++)
