@@ -214,7 +214,6 @@ static void load_bytecnt(struct vpt_cpu *cpu)
 {
     const uint64_t count = (cpu->status & VPT_STATUS_BYTECNT_MASK) >> VPT_STATUS_BYTECNT_SHR;
 
-    cpu->psb_period_bytes = 2048u << (cpu->ctl >> VPT_CTL_PSBFREQ_SHR & 0xf);
     cpu->bytes_since_psb = (uint32_t)count * bytecnt_unit(cpu);
 }
 
@@ -237,6 +236,7 @@ void vpt_ctl_loaded(struct vpt_cpu *cpu)
 {
     const uint64_t ctl = cpu->ctl;
 
+    cpu->psb_period_bytes = 2048u << (ctl >> VPT_CTL_PSBFREQ_SHR & 0xf);
     cpu->timing = (ctl & (VPT_CTL_MTCEN | VPT_CTL_CYCEN)) != 0;
     cpu->ranges = false;
     for (unsigned n = 0; n < vpt_range_count(&cpu->caps); n++)
@@ -303,6 +303,7 @@ void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip, uint8
 
 void vpt_trace_append_begin(struct vpt_cpu *cpu)
 {
+    vpt_ctl_loaded(cpu);
     load_bytecnt(cpu);
     cpu->trigger_en = true;
     cpu->packet_en = false;

@@ -77,6 +77,18 @@ static void test_mtc_out_of_context(void)
     fake_close(fake);
 }
 
+/* The same if there was no context from the start. */
+static void test_mtc_never_in_context(void)
+{
+    struct fake *fake = fake_open("max");
+
+    fake_start(fake, VPT_CTL_USER | VPT_CTL_BRANCHEN | VPT_CTL_MTCEN);
+    fake->clocks.art++;
+    vpt_cond_branch(&fake->cpu, 0x401010, true);
+    EXPECT(fake, "MTC(1)", "33.2.6.3");
+    fake_close(fake);
+}
+
 /* Several periods passed unseen: the last MTC tells the current count. */
 static void test_mtc_skipped(void)
 {
@@ -391,6 +403,7 @@ void suite_timing(void)
         {"MTC", test_mtc},
         {"MTC before an event", test_mtc_before_event},
         {"MTC out of context", test_mtc_out_of_context},
+        {"MTC never in context", test_mtc_never_in_context},
         {"MTC after a long time", test_mtc_skipped},
         {"TSC and TMA", test_tsc},
         {"CBR", test_cbr},
