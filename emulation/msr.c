@@ -249,6 +249,16 @@ static void load_ctl(struct vpt_cpu *cpu, uint64_t ctl)
     vpt_ctl_loaded(cpu);
 }
 
+/* TriggerEn, with nothing left of an earlier trace. */
+static void set_trigger(struct vpt_cpu *cpu)
+{
+    cpu->trigger_en = true;
+    cpu->packet_en = false;
+    cpu->tnt = 1;
+    cpu->deferred_count = 0;
+    cpu->overflow = false;
+}
+
 void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip, uint8_t cfe)
 {
     const bool preserve = (ctl & VPT_CTL_INJECT_PSB_PMI) != 0;
@@ -262,13 +272,9 @@ void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip, uint8
     if (!vpt_output_start(cpu))
         return;
 
-    cpu->trigger_en = true;
-    cpu->packet_en = false;
+    set_trigger(cpu);
     vpt_filter_start(cpu);
-    cpu->tnt = 1;
     cpu->tnt_full = 1ull << (cpu->caps.long_tnt ? 47 : 6);
-    cpu->deferred_count = 0;
-    cpu->overflow = false;
     cpu->boundary_due = false;
     cpu->mode_sent = VPT_MODE_UNSENT;
     cpu->ip_full = true;
@@ -305,11 +311,7 @@ void vpt_trace_append_begin(struct vpt_cpu *cpu)
 {
     vpt_ctl_loaded(cpu);
     load_bytecnt(cpu);
-    cpu->trigger_en = true;
-    cpu->packet_en = false;
-    cpu->overflow = false;
-    cpu->tnt = 1;
-    cpu->deferred_count = 0;
+    set_trigger(cpu);
 }
 
 void vpt_trace_off(struct vpt_cpu *cpu, uint64_t ctl)
