@@ -77,10 +77,11 @@ static void test_never_resolved(void)
     CHECK(vpt_output_blocked(&fake->cpu) && fake->cpu.overflow, "it waits");
     fake_unmap(fake);
     fake_write(fake, VPT_MSR_STATUS, 0);
+    fake_output(fake);
     fake_mark(fake);
-    fake_start(fake, BRANCHES);
+    fake_write(fake, VPT_MSR_CTL, BRANCHES | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
     vpt_jmp_indirect(&fake->cpu, 0x402000);
-    EXPECT(fake, "TIP(402000)", "the next trace");
+    EXPECT(fake, "PSB+ MODE(64) PGE(401000) TIP(402000)", "the next trace");
     fake_close(fake);
 }
 
