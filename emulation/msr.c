@@ -221,7 +221,6 @@ static void load_bytecnt(struct vpt_cpu *cpu)
 {
     const uint64_t count = (cpu->status & VPT_STATUS_BYTECNT_MASK) >> VPT_STATUS_BYTECNT_SHR;
 
-    cpu->psb_period_bytes = 2048u << (cpu->ctl >> VPT_CTL_PSBFREQ_SHR & 0xf);
     cpu->bytes_since_psb = (uint32_t)count * bytecnt_unit(cpu);
 }
 
@@ -244,6 +243,7 @@ void vpt_ctl_loaded(struct vpt_cpu *cpu)
 {
     const uint64_t ctl = cpu->ctl;
 
+    cpu->psb_period_bytes = 2048u << (ctl >> VPT_CTL_PSBFREQ_SHR & 0xf);
     cpu->timing = (ctl & (VPT_CTL_MTCEN | VPT_CTL_CYCEN)) != 0;
     cpu->ranges = false;
     for (unsigned n = 0; n < vpt_range_count(&cpu->caps); n++)
@@ -254,6 +254,16 @@ static void load_ctl(struct vpt_cpu *cpu, uint64_t ctl)
 {
     cpu->ctl = ctl;
     vpt_ctl_loaded(cpu);
+}
+
+/* TriggerEn, with nothing left of an earlier trace. */
+static void set_trigger(struct vpt_cpu *cpu)
+{
+    cpu->trigger_en = true;
+    cpu->packet_en = false;
+    cpu->tnt = 1;
+    cpu->deferred_count = 0;
+    cpu->overflow = false;
 }
 
 void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip, uint8_t cfe)
@@ -269,13 +279,9 @@ void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip, uint8
     if (!vpt_output_start(cpu))
         return;
 
-    cpu->trigger_en = true;
-    cpu->packet_en = false;
+    set_trigger(cpu);
     vpt_filter_start(cpu);
-    cpu->tnt = 1;
     cpu->tnt_full = 1ull << (cpu->caps.long_tnt ? 47 : 6);
-    cpu->deferred_count = 0;
-    cpu->overflow = false;
     cpu->boundary_due = false;
     cpu->mode_sent = VPT_MODE_UNSENT;
     cpu->ip_full = true;
@@ -310,12 +316,9 @@ void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip, uint8
 
 void vpt_trace_append_begin(struct vpt_cpu *cpu)
 {
+    vpt_ctl_loaded(cpu);
     load_bytecnt(cpu);
-    cpu->trigger_en = true;
-    cpu->packet_en = false;
-    cpu->overflow = false;
-    cpu->tnt = 1;
-    cpu->deferred_count = 0;
+    set_trigger(cpu);
 }
 
 void vpt_trace_off(struct vpt_cpu *cpu, uint64_t ctl)

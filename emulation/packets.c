@@ -439,9 +439,6 @@ static void overflow_begin(struct vpt_cpu *cpu)
 {
     cpu->overflow = true;
     cpu->overflow_count++;
-    cpu->tnt = 1;
-    cpu->deferred_count = 0;
-    vpt_ret_clear(cpu);
     vpt_choose_path(cpu);
 }
 

@@ -30,7 +30,7 @@
 #define FLAG(number, member)   FIELD(number, member, true)
 
 /*
- * Numbers are for ever. A new field gets a new number; a field that goes leaves a gap.
+ * Numbers are for ever. A new field gets a new number; a field that goes leaves a gap (41).
  * emulation/tests/save.c reads vpt.h and fails if a member is missing here.
  */
 const struct vpt_saved_field vpt_saved_fields[] = {
@@ -74,7 +74,6 @@ const struct vpt_saved_field vpt_saved_fields[] = {
     NUMBER(38, vmx_secondary),
     NUMBER(39, vmcs),
     NUMBER(40, bytes_since_psb),
-    NUMBER(41, psb_period_bytes),
     NUMBER(42, overflow_count),
     NUMBER(43, now.tsc),
     NUMBER(44, now.art),
@@ -289,6 +288,7 @@ static bool msrs_ok(const struct vpt_cpu *cpu)
     return (cpu->output_mask_ptrs & 0x7f) == 0x7f &&
            (cpu->status & (VPT_STATUS_TRIGGEREN | VPT_STATUS_CONTEXTEN | VPT_STATUS_FILTEREN)) ==
                0 &&
+           (cpu->perf_global_status & ~VPT_PERF_TOPA_PMI) == 0 &&
            vpt_wrmsr(&probe, VPT_MSR_PERF_GLOBAL_CTRL, cpu->perf_global_ctrl, 0, 0) == VPT_OK;
 }
 
@@ -300,7 +300,13 @@ static bool enables_ok(const struct vpt_cpu *cpu)
     const bool packets = cpu->trigger_en && cpu->context_en && cpu->filter_en &&
                          (cpu->ctl & VPT_CTL_BRANCHEN) && !cpu->wait_for_sipi;
 
-    return (!cpu->trigger_en || may) && cpu->packet_en == packets;
+    if (cpu->packet_en != packets || (cpu->in_tx && !cpu->caps.tsx))
+        return false;
+    if (!cpu->trigger_en)
+        return true;
+    /* FilterEn of a range depends on an IP that nobody knows here. */
+    return may && cpu->context_en == vpt_context_allows(cpu, &cpu->ctx) &&
+           (cpu->filter_en || cpu->ranges);
 }
 
 static bool output_ok(const struct vpt_cpu *cpu)
@@ -312,6 +318,8 @@ static bool output_ok(const struct vpt_cpu *cpu)
         (cpu->region_base & (cpu->region_bytes ? cpu->region_bytes - 1 : 0)) ||
         cpu->region_base >> cpu->caps.maxphyaddr)
         return false;
+    if (cpu->fault_access > VPT_WRITE_OUTPUT || cpu->fault_gpa >> cpu->caps.maxphyaddr)
+        return false;
     if (cpu->region_bytes && vpt_output_offset(cpu) >= cpu->region_bytes)
         return false;
     if (!cpu->trigger_en || (cpu->ctl & (VPT_CTL_FABRICEN | VPT_CTL_TOPA)))
@@ -322,14 +330,13 @@ static bool output_ok(const struct vpt_cpu *cpu)
 static bool packets_ok(const struct vpt_cpu *cpu)
 {
     const uint64_t longest = 1ull << (cpu->caps.long_tnt ? 47 : 6);
-    const uint32_t period = 2048u << (cpu->ctl >> VPT_CTL_PSBFREQ_SHR & 0xf);
 
     return cpu->tnt >= 1 && cpu->tnt < cpu->tnt_full &&
            (cpu->tnt_full == longest || (!cpu->trigger_en && cpu->tnt_full == 1u << 6)) &&
            cpu->ret_top < VPT_RET_STACK && cpu->ret_count <= VPT_RET_STACK &&
-           cpu->deferred_count <= VPT_DEFERRED_TIPS && cpu->buf_len <= VPT_BUFFER_BYTES &&
-           (!cpu->trigger_en || cpu->psb_period_bytes == period) && cpu->ctx.cpl <= 3 &&
-           cpu->ctx.exec_mode <= VPT_EXEC_64 && cpu->fault_access <= VPT_WRITE_OUTPUT;
+           cpu->deferred_count <= (cpu->caps.deferred_tips ? VPT_DEFERRED_TIPS : 0) &&
+           cpu->buf_len <= VPT_BUFFER_BYTES && cpu->ctx.cpl <= 3 &&
+           cpu->ctx.exec_mode <= VPT_EXEC_64;
 }
 
 const char *vpt_restore(struct vpt_cpu *cpu, const uint8_t *bytes, size_t len_bytes)
@@ -346,6 +353,7 @@ const char *vpt_restore(struct vpt_cpu *cpu, const uint8_t *bytes, size_t len_by
     wrong = load_records(&restored, bytes, len_bytes);
     if (wrong)
         return wrong;
+    vpt_ctl_loaded(&restored);
     if (!msrs_ok(&restored))
         return "an MSR has a value that WRMSR would refuse";
     if (!enables_ok(&restored))
@@ -354,8 +362,7 @@ const char *vpt_restore(struct vpt_cpu *cpu, const uint8_t *bytes, size_t len_by
         return "the output pointers are outside their region";
     if (!packets_ok(&restored))
         return "the packet state is impossible";
+    vpt_choose_path(&restored);
     *cpu = restored;
-    vpt_ctl_loaded(cpu);
-    vpt_choose_path(cpu);
     return NULL;
 }

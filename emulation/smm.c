@@ -61,6 +61,7 @@ void vpt_acm_end(struct vpt_cpu *cpu, uint64_t next_ip)
     if (!paused || !vpt_ctl_ok(cpu, cpu->ctl | VPT_CTL_TRACEEN))
         return;
     cpu->ctl |= VPT_CTL_TRACEEN;
+    vpt_ctl_loaded(cpu); /* nor need the rest of RTIT_CTL be what it was */
     if (cpu->status & (VPT_STATUS_ERROR | VPT_STATUS_STOPPED))
         return;
     if (!vpt_output_start(cpu)) /* the module may have moved the output */

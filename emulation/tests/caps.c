@@ -242,6 +242,16 @@ static void test_cpuid_of_profiles(void)
     }
 }
 
+/* Without PT, leaf 15H is the host's business. */
+static void test_cpuid_15_without_pt(void)
+{
+    struct vpt_caps caps = plain_caps("max");
+    struct vpt_cpuid regs = {1, 2, 3, 4};
+
+    caps.supported = false;
+    CHECK(!vpt_cpuid(&caps, 0x15, 0, &regs) && same(regs, 1, 2, 3, 4), "15H without PT");
+}
+
 /* Leaf 0: the maximum leaf must let software reach 14H, and 15H if it is there. */
 static void test_cpuid_maximum_leaf(void)
 {
@@ -344,6 +354,7 @@ void suite_caps(void)
         {"limits", test_limits},
         {"required callbacks", test_required_callbacks},
         {"CPUID of each profile", test_cpuid_of_profiles},
+        {"CPUID.15H without PT", test_cpuid_15_without_pt},
         {"CPUID maximum leaf", test_cpuid_maximum_leaf},
         {"CPUID 0DH", test_cpuid_xsave},
         {"CPUID without PT", test_cpuid_unsupported},

@@ -79,6 +79,8 @@ static void test_reset(void)
     for (size_t i = 0; i < vpt_saved_field_count; i++) {
         const struct vpt_saved_field *field = &vpt_saved_fields[i];
 
+        CHECK(!field->flag || field->number >= 128 || !*((bool *)&fresh->cpu + field->offset),
+              "%s is 1 after a cold reset", field->member);
         CHECK(survives_reset(field->member) || memcmp((uint8_t *)&fake->cpu + field->offset,
                                                       (uint8_t *)&fresh->cpu + field->offset,
                                                       (size_t)field->size * field->count) == 0,

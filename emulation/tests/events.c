@@ -95,6 +95,18 @@ static void test_interrupt_flag(void)
     fake_close(fake);
 }
 
+/* MODE.Exec has the cycles of now (33.3.6). */
+static void test_interrupt_flag_in_cycles(void)
+{
+    struct fake *fake = fake_open("gracemont");
+
+    fake_start(fake, EVENT | VPT_CTL_BRANCHEN | VPT_CTL_CYCEN);
+    fake->clocks.cycles += 50;
+    vpt_interrupt_flag(&fake->cpu, true, 0x401010);
+    EXPECT(fake, "CYC(50) MODE(64+IF) FUP(401010)", "33.3.6");
+    fake_close(fake);
+}
+
 /* An interrupt gate clears RFLAGS.IF: MODE.Exec among the packets of the event (Table 33-26). */
 static void test_interrupt_flag_by_transfer(void)
 {
@@ -133,6 +145,7 @@ void suite_events(void)
         {"Table 33-59", test_table_33_59},
         {"outside the IP filter", test_outside_filter},
         {"RFLAGS.IF", test_interrupt_flag},
+        {"RFLAGS.IF in cycles", test_interrupt_flag_in_cycles},
         {"RFLAGS.IF by a transfer", test_interrupt_flag_by_transfer},
         {"RFLAGS.IF without Event Trace", test_no_flag_without_event_trace},
         {NULL, NULL},

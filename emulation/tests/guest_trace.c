@@ -217,6 +217,10 @@ static void test_scale(void)
     }
     host.tsc_num = 1;
     CHECK(vpt_scale_caps(&host, ONE, &guest) && guest.tsc_num == 1 && guest.tsc_den == 2, "1/2");
+    host.tsc_den = 1;
+    host.tsc_num = UINT32_MAX;
+    CHECK(vpt_scale_caps(&host, ONE, &guest) && guest.tsc_num == UINT32_MAX && guest.tsc_den == 1,
+          "the largest ratio");
     host.tsc_num = 0;
     CHECK(vpt_scale_caps(&host, ONE, &guest) && guest.tsc_num == 0, "a leaf 15H without ratio");
     host.tsc_den = host.tsc_num = 0;

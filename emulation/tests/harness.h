@@ -153,6 +153,7 @@ void suite_xsave(void);
 void suite_save(void);
 void suite_corners(void);
 void suite_rtit(void);
+void suite_rtit_output(void);
 void suite_state(void);
 void suite_witness(void);
 void suite_witness_packets(void);

@@ -34,6 +34,7 @@ int main(void)
         suite_save,
         suite_corners,
         suite_rtit,
+        suite_rtit_output,
         suite_state,
         suite_witness,
         suite_witness_packets,

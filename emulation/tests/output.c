@@ -217,6 +217,44 @@ static void test_nothing_while_off(void)
     fake_close(fake);
 }
 
+/* Branches that were buffered at an error belong to no later trace (33.3.10). */
+static void test_nothing_left_by_an_error(void)
+{
+    struct vpt_caps caps = plain_caps("max");
+    struct fake *fake;
+
+    caps.deferred_tips = true;
+    fake = fake_open_caps(&caps);
+    fake_start(fake, NOISE);
+    vpt_maintenance(&fake->cpu, 1);
+    vpt_cond_branch(&fake->cpu, 0x401010, true);
+    vpt_jmp_indirect(&fake->cpu, 0x402000);
+    fake_map(fake, REGION_GPA, REGION_BYTES, VPT_SPAN_RESTRICTED, NULL, false);
+    vpt_flush(&fake->cpu);
+    CHECK(fake_status(fake, VPT_STATUS_ERROR) && !vpt_trigger_en(&fake->cpu), "33.2.7.4");
+    fake_unmap(fake);
+    fake_write(fake, VPT_MSR_CTL, 0);
+    fake_mark(fake);
+    fake_write(fake, VPT_MSR_STATUS, 0);
+    fake_write(fake, VPT_MSR_CTL, NOISE | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
+    EXPECT(fake, "PSB+ MODE(64) PGE(401000)", "the next trace");
+    fake_close(fake);
+}
+
+/* Packets are stored in lumps, also those of events that do not know the next instruction. */
+static void test_lumps(void)
+{
+    struct fake *fake = single_range(0x10000, 0xffff, 0);
+
+    fake_write(fake, VPT_MSR_CTL, VPT_CTL_TRACEEN | NOISE);
+    for (unsigned i = 0; i < 1000; i++)
+        vpt_maintenance(&fake->cpu, i);
+    fake_stop(fake);
+    CHECK(fake->tap_total > 11000 && fake->store_count < 100, "%zu stores for %" PRIu64 " bytes",
+          fake->store_count, fake->tap_total);
+    fake_close(fake);
+}
+
 void suite_output(void)
 {
     static const struct test tests[] = {
@@ -227,6 +265,8 @@ void suite_output(void)
         {"Stopped keeps TriggerEn 0", test_stopped_keeps_off},
         {"trace transport", test_transport},
         {"nothing while TraceEn is 0", test_nothing_while_off},
+        {"nothing left by an error", test_nothing_left_by_an_error},
+        {"stores in lumps", test_lumps},
         {NULL, NULL},
     };
 

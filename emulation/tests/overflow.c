@@ -45,6 +45,46 @@ static void test_long_stall(void)
     fake_close(fake);
 }
 
+/* Conditional branches alone fill the buffer as well. */
+static void test_stalled_branches(void)
+{
+    struct fake *fake = fake_open("skylake");
+    const char *words;
+
+    fake_start(fake, BRANCHES);
+    vpt_stall(&fake->cpu, true);
+    for (unsigned i = 0; i < 50000; i++)
+        vpt_cond_branch(&fake->cpu, 0x401000, i & 1);
+    CHECK(fake->cpu.overflow_count == 1, "one overflow");
+    vpt_stall(&fake->cpu, false);
+    vpt_jmp_indirect(&fake->cpu, 0x403000);
+    words = strstr(fake_words(fake, false), "OVF");
+    CHECK(words && words_match("OVF FUP(403000) PSB+?", words), "33.3.8: [%s]",
+          words ? words : "no OVF");
+    fake_stop(fake);
+    fake_close(fake);
+}
+
+/* An overflow that memory never let end is over when tracing begins again. */
+static void test_never_resolved(void)
+{
+    struct fake *fake = fake_open("skylake");
+
+    fake_start(fake, BRANCHES);
+    fake_map(fake, REGION_GPA, REGION_BYTES, VPT_SPAN_FAULT, NULL, false);
+    fake_noise(fake, 4000);
+    fake_stop(fake);
+    CHECK(vpt_output_blocked(&fake->cpu) && fake->cpu.overflow, "it waits");
+    fake_unmap(fake);
+    fake_write(fake, VPT_MSR_STATUS, 0);
+    fake_output(fake);
+    fake_mark(fake);
+    fake_write(fake, VPT_MSR_CTL, BRANCHES | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
+    vpt_jmp_indirect(&fake->cpu, 0x402000);
+    EXPECT(fake, "PSB+ MODE(64) PGE(401000) TIP(402000)", "the next trace");
+    fake_close(fake);
+}
+
 /* Tracing ends in an overflow: the loss is told before. */
 static void test_end_in_overflow(void)
 {
@@ -83,6 +123,8 @@ void suite_overflow(void)
     static const struct test tests[] = {
         {"a short stall", test_short_stall},
         {"a long stall", test_long_stall},
+        {"branches in a stall", test_stalled_branches},
+        {"an overflow without end", test_never_resolved},
         {"the end of tracing in an overflow", test_end_in_overflow},
         {"trace transport", test_transport},
         {NULL, NULL},

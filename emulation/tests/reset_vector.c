@@ -68,6 +68,21 @@ static void test_init_ap(void)
     fake_close(fake);
 }
 
+/* INIT brings the processor into context: that is seen while it waits. */
+static void test_init_into_context(void)
+{
+    struct fake *fake = fake_open("gracemont");
+    struct vpt_context user = context_of(3);
+
+    fake_start(fake, BRANCHES);
+    fake_transfer(fake, VPT_IRET, 0x401000, 0x7000, &user);
+    fake_mark(fake);
+    fake_transfer(fake, VPT_INIT_WAIT, 0x7010, 0, &after_init);
+    CHECK(fake_status(fake, VPT_STATUS_CONTEXTEN), "ContextEn");
+    EXPECT(fake, "PIP(0)", "33.4.2.7");
+    fake_close(fake);
+}
+
 /* A PSB+ that falls due while the processor waits names no IP. */
 static void test_waiting(void)
 {
@@ -130,6 +145,7 @@ void suite_reset_vector(void)
     static const struct test tests[] = {
         {"INIT on the bootstrap processor", test_init_bsp},
         {"INIT and SIPI on another one", test_init_ap},
+        {"INIT into context", test_init_into_context},
         {"waiting for SIPI", test_waiting},
         {"shutdown", test_shutdown},
         {"user interrupts", test_user_interrupts},

@@ -119,6 +119,22 @@ static void test_acm(void)
     fake_close(fake);
 }
 
+/* The module may leave another configuration, which then holds as a whole. */
+static void test_acm_changes_ctl(void)
+{
+    struct fake *fake = fake_open("max");
+
+    fake_start(fake, BRANCHES | VPT_CTL_TOPA);
+    vpt_acm_begin(&fake->cpu);
+    fake_write(fake, VPT_MSR_CTL, BRANCHES | VPT_CTL_TOPA | VPT_CTL_MTCEN);
+    fake_mark(fake);
+    vpt_acm_end(&fake->cpu, 0x401012);
+    fake->clocks.art++;
+    vpt_jmp_indirect(&fake->cpu, 0x402000);
+    EXPECT(fake, "CBR(* MTC(1) TIP(402000)", "MTCEn since the module");
+    fake_close(fake);
+}
+
 /* A production enclave is not in context; a debug enclave is like any code. */
 static void test_enclave(void)
 {
@@ -176,6 +192,7 @@ void suite_smm(void)
         {"RSM out of context", test_rsm_out_of_context},
         {"GETSEC", test_getsec},
         {"authenticated code module", test_acm},
+        {"a module that changes RTIT_CTL", test_acm_changes_ctl},
         {"enclaves", test_enclave},
         {"enclaves and Event Trace", test_enclave_events},
         {NULL, NULL},

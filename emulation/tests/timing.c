@@ -77,6 +77,122 @@ static void test_mtc_out_of_context(void)
     fake_close(fake);
 }
 
+/* The same if there was no context from the start. */
+static void test_mtc_never_in_context(void)
+{
+    struct fake *fake = fake_open("max");
+
+    fake_start(fake, VPT_CTL_USER | VPT_CTL_BRANCHEN | VPT_CTL_MTCEN);
+    fake->clocks.art++;
+    vpt_cond_branch(&fake->cpu, 0x401010, true);
+    fake->clocks.art++;
+    EXPECT(fake, "MTC(1) MTC(2)", "33.2.6.3");
+    fake_close(fake);
+}
+
+/* Every event looks at the clocks before it: event number i comes after MTC(i + 1). */
+static void some_event(struct fake *fake, unsigned i)
+{
+    const struct vpt_block_item item = {1, 2};
+    const struct vpt_block block = {.type = 4, .count = 1, .items = &item};
+    const struct vpt_power_entry sleep = {.ip = 0x401000, .mwait = true, .state = 1};
+    struct vpt_cpu *cpu = &fake->cpu;
+    struct vpt_context ctx = context_of(0);
+
+    ctx.interrupts = true;
+    switch (i) {
+    case 0:
+        vpt_cond_branch(cpu, 0x401010, true);
+        break;
+    case 1:
+        vpt_jmp_direct(cpu, 0x401010);
+        break;
+    case 2:
+        vpt_call_direct(cpu, 0x401010, 0x401005);
+        break;
+    case 3:
+        vpt_jmp_indirect(cpu, 0x401010);
+        break;
+    case 4:
+        vpt_call_indirect(cpu, 0x401010, 0x401005);
+        break;
+    case 5:
+        vpt_ret(cpu, 0x401010);
+        break;
+    case 6:
+        fake_transfer(fake, VPT_INTERRUPT, 0x401000, 0x402000, &ctx);
+        break;
+    case 7:
+        vpt_interrupt_flag(cpu, false, 0x401000);
+        break;
+    case 8:
+        vpt_mov_cr3(cpu, 0x1000, 0x401003);
+        break;
+    case 9:
+        vpt_ptwrite(cpu, 1, 8, 0x401000);
+        break;
+    case 10:
+        vpt_set_core_ratio(cpu, 20);
+        break;
+    case 11:
+        vpt_shutdown(cpu, 0x401000);
+        break;
+    case 12:
+        vpt_maintenance(cpu, 1);
+        break;
+    case 13:
+        vpt_tx_begin(cpu, 0x401000);
+        break;
+    case 14:
+        vpt_tx_abort(cpu, 0x401000, 0x401010);
+        break;
+    case 15:
+        vpt_exec_stop(cpu, 0x401000);
+        break;
+    case 16:
+        vpt_pebs(cpu, &block, 1, 0x401000);
+        break;
+    case 17:
+        vpt_vmptrld(cpu, 0x5000);
+        break;
+    default:
+        vpt_power_entry(cpu, &sleep);
+        break;
+    }
+}
+
+static void test_every_event_has_its_time(void)
+{
+    struct vpt_caps caps = plain_caps("max");
+    struct reader reader;
+    struct packet packet;
+    struct fake *fake;
+    uint64_t last = 0;
+
+    caps.tsx = true;
+    fake = fake_open_caps(&caps);
+    vpt_vmxon(&fake->cpu, 0x400000);
+    fake_start(fake, VPT_CTL_OS | VPT_CTL_BRANCHEN | VPT_CTL_MTCEN | VPT_CTL_PTWEN |
+                         VPT_CTL_EVENTEN | VPT_CTL_PWREVTEN);
+    for (unsigned i = 0; i < 19; i++) {
+        const uint64_t before = fake->cpu.packet_count;
+
+        fake->clocks.art++;
+        some_event(fake, i);
+        CHECK(fake->cpu.packet_count > before, "event %u: no MTC", i);
+    }
+    fake_stop(fake);
+    reader_open(&reader, fake->tap, fake->tap_len);
+    while (reader_next(&reader, &packet))
+        if (packet.kind == PACKET_MTC) {
+            CHECK(packet.value == last + 1, "MTC(%" PRIu64 ") after MTC(%" PRIu64 ")", packet.value,
+                  last);
+            last = packet.value;
+        }
+    CHECK(last == 19, "%" PRIu64 " MTCs", last);
+    fake_close(fake);
+}
+
 /* Several periods passed unseen: the last MTC tells the current count. */
 static void test_mtc_skipped(void)
 {
@@ -391,6 +507,8 @@ void suite_timing(void)
         {"MTC", test_mtc},
         {"MTC before an event", test_mtc_before_event},
         {"MTC out of context", test_mtc_out_of_context},
+        {"MTC never in context", test_mtc_never_in_context},
+        {"every event has its time", test_every_event_has_its_time},
         {"MTC after a long time", test_mtc_skipped},
         {"TSC and TMA", test_tsc},
         {"CBR", test_cbr},
