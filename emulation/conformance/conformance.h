@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The conformance suite: every row of the specification's tables as a rule with a test. A rule says
- * what must hold in our own words; its test drives the model as an owner would, with the harness of
- * the unit tests.
+ * The conformance suite: every row of the specification's tables, and what its sections say
+ * besides, as a rule with a test. A rule says what must hold in our own words; its test drives the
+ * model as an owner would, with the harness of the unit tests. Tests come from the specification
+ * alone.
  */
 #ifndef VPT_CONFORMANCE_H
 #define VPT_CONFORMANCE_H
@@ -10,15 +11,20 @@
 #include "../tests/harness.h"
 
 struct rule {
-    const char *row;  /* the table's own name or number of it; NULL ends a list */
+    const char *row;  /* the table's own name or number of it; of sections, what it is about */
     const char *must; /* what must hold */
     void (*test)(void);
+    const char *name;  /* of the test */
     const char *unmet; /* why a model cannot meet it, if test is NULL */
 };
+#define TEST(function) function, #function, NULL
+#define UNMET(reason)  NULL, NULL, reason
 
+/* A table of the specification, or a section of it ("33.2.5.1"). Rules end with a row NULL. */
 struct table {
-    const char *number; /* of the table or section */
+    const char *number;
     const char *title;
+    unsigned rows; /* how many the table has in the text; 0: sections have no rows */
     const struct rule *rules;
 };
 

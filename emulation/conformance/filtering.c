@@ -19,11 +19,11 @@ static void example(void)
 static const struct rule table_2[] = {
     {"example",
      "a jump into the range gives TIP.PGE, branches in it TNT, a jump out TIP.PGD with the target",
-     example, NULL},
+     TEST(example)},
     {0},
 };
 
 const struct table filtering_tables[] = {
-    {"33-2", "IP filtering packet example", table_2},
+    {"33-2", "IP filtering packet example", 1, table_2},
     {0},
 };
