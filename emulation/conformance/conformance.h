@@ -40,9 +40,28 @@ extern const struct table filtering_tables[], output_tables[], msr_tables[], cpu
 
 /* A processor that traces with these RTIT_CTL bits, at CPL 0, 64-bit, CR3 1000H, IP 401000H. */
 struct fake *begin(const char *profile, uint64_t ctl);
-/* Stops it and compares the packets since begin() or fake_mark() (see tests/reader.h). */
+struct fake *begin_caps(const struct vpt_caps *caps, uint64_t ctl);
+/* The same with range ADDR0 from first to last, used as cfg says. */
+struct fake *begin_range(const char *profile, unsigned cfg, uint64_t first, uint64_t last,
+                         uint64_t ctl);
+/* Compares the packets since begin() or the last look (see tests/reader.h); tracing goes on. */
+void so_far_at(struct fake *fake, const char *pattern, const char *file, unsigned line);
+#define SO_FAR(fake, pattern) so_far_at(fake, pattern, __FILE__, __LINE__)
+/* Stops it and compares the packets since begin(), fake_mark() or SO_FAR(). */
 void end_at(struct fake *fake, const char *pattern, const char *file, unsigned line);
 #define END(fake, pattern) end_at(fake, pattern, __FILE__, __LINE__)
+/* Stops it; what it sends is of no interest. */
+void end_quietly(struct fake *fake);
+/* The bytes since begin(), fake_mark() or SO_FAR(), which must be these; then as end_quietly(). */
+void bytes_at(struct fake *fake, const uint8_t *bytes, size_t count, const char *file,
+              unsigned line);
+#define BYTES(fake, ...)                                                                           \
+    bytes_at(fake, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}),         \
+             __FILE__, __LINE__)
+
+/* WRMSR with IP_ON as its address, and whether RDMSR does not fault. */
+enum vpt_result wrmsr(struct fake *fake, uint32_t msr, uint64_t value);
+bool reads(struct fake *fake, uint32_t msr);
 
 /* Transfers with one thing said of the state after. */
 struct vpt_context at_cpl(uint8_t cpl);

@@ -25,14 +25,7 @@ static void each(void (*check)(struct fake *fake, const struct vpt_cpuid *zero,
 
 static bool takes(struct fake *fake, uint32_t msr, uint64_t value)
 {
-    return vpt_wrmsr(&fake->cpu, msr, value, IP_ON, IP_START) == VPT_OK;
-}
-
-static bool reads(struct fake *fake, uint32_t msr)
-{
-    uint64_t value;
-
-    return vpt_rdmsr(&fake->cpu, msr, &value) == VPT_OK;
+    return wrmsr(fake, msr, value) == VPT_OK;
 }
 
 /* A capability bit against what WRMSR of RTIT_CTL says. */

@@ -41,10 +41,71 @@ struct fake *begin(const char *profile, uint64_t ctl)
     return fake;
 }
 
+struct fake *begin_caps(const struct vpt_caps *caps, uint64_t ctl)
+{
+    struct fake *fake = fake_open_caps(caps);
+
+    fake_start(fake, ctl);
+    return fake;
+}
+
+struct fake *begin_range(const char *profile, unsigned cfg, uint64_t first, uint64_t last,
+                         uint64_t ctl)
+{
+    struct fake *fake = fake_open(profile);
+
+    fake_write(fake, VPT_MSR_ADDR0_A, first);
+    fake_write(fake, VPT_MSR_ADDR0_A + 1, last);
+    fake_start(fake, ctl | (uint64_t)cfg << VPT_CTL_ADDR_CFG_SHR);
+    return fake;
+}
+
+void so_far_at(struct fake *fake, const char *pattern, const char *file, unsigned line)
+{
+    const char *words = fake_words(fake, false);
+
+    check_at(words_match(pattern, words), file, line, "expected [%s], got [%s]", pattern, words);
+    fake_mark(fake);
+}
+
 void end_at(struct fake *fake, const char *pattern, const char *file, unsigned line)
 {
     fake_expect_at(fake, pattern, "packets", file, line);
     fake_close(fake);
+}
+
+void end_quietly(struct fake *fake)
+{
+    fake_stop(fake);
+    fake_close(fake);
+}
+
+void bytes_at(struct fake *fake, const uint8_t *bytes, size_t count, const char *file,
+              unsigned line)
+{
+    const uint8_t *got;
+    char spelled[3 * 40 + 1] = "";
+    size_t n;
+
+    vpt_flush(&fake->cpu);
+    got = fake->tap + fake->mark;
+    n = fake->tap_len - fake->mark;
+    for (size_t i = 0; i < n && i < 40; i++)
+        snprintf(spelled + 3 * i, 4, " %02x", got[i]);
+    check_at(n == count && memcmp(got, bytes, n) == 0, file, line, "%zu bytes:%s", n, spelled);
+    end_quietly(fake);
+}
+
+enum vpt_result wrmsr(struct fake *fake, uint32_t msr, uint64_t value)
+{
+    return vpt_wrmsr(&fake->cpu, msr, value, IP_ON, IP_START);
+}
+
+bool reads(struct fake *fake, uint32_t msr)
+{
+    uint64_t value;
+
+    return vpt_rdmsr(&fake->cpu, msr, &value) == VPT_OK;
 }
 
 struct vpt_context at_cpl(uint8_t cpl)

@@ -4,11 +4,6 @@
 
 #define OUTPUT (VPT_CTL_TOPA)
 
-static enum vpt_result wrmsr(struct fake *fake, uint32_t msr, uint64_t value)
-{
-    return vpt_wrmsr(&fake->cpu, msr, value, IP_ON, IP_START);
-}
-
 /* ---- RTIT_CTL ------------------------------------------------------------------------------- */
 
 static bool ebx(const struct fake *fake, uint32_t bit)
