@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The conformance suite: every row of the specification's tables as a rule with a test. A rule says
- * what must hold in our own words; its test drives the model as an owner would, with the harness of
- * the unit tests.
+ * The conformance suite: every row of the specification's tables, and what its sections say
+ * besides, as a rule with a test. A rule says what must hold in our own words; its test drives the
+ * model as an owner would, with the harness of the unit tests. Tests come from the specification
+ * alone.
  */
 #ifndef VPT_CONFORMANCE_H
 #define VPT_CONFORMANCE_H
@@ -10,15 +11,20 @@
 #include "../tests/harness.h"
 
 struct rule {
-    const char *row;  /* the table's own name or number of it; NULL ends a list */
+    const char *row;  /* the table's own name or number of it; of sections, what it is about */
     const char *must; /* what must hold */
     void (*test)(void);
+    const char *name;  /* of the test */
     const char *unmet; /* why a model cannot meet it, if test is NULL */
 };
+#define TEST(function) function, #function, NULL
+#define UNMET(reason)  NULL, NULL, reason
 
+/* A table of the specification, or a section of it ("33.2.5.1"). Rules end with a row NULL. */
 struct table {
-    const char *number; /* of the table or section */
+    const char *number;
     const char *title;
+    unsigned rows; /* how many the table has in the text; 0: sections have no rows */
     const struct rule *rules;
 };
 
@@ -34,9 +40,28 @@ extern const struct table filtering_tables[], output_tables[], msr_tables[], cpu
 
 /* A processor that traces with these RTIT_CTL bits, at CPL 0, 64-bit, CR3 1000H, IP 401000H. */
 struct fake *begin(const char *profile, uint64_t ctl);
-/* Stops it and compares the packets since begin() or fake_mark() (see tests/reader.h). */
+struct fake *begin_caps(const struct vpt_caps *caps, uint64_t ctl);
+/* The same with range ADDR0 from first to last, used as cfg says. */
+struct fake *begin_range(const char *profile, unsigned cfg, uint64_t first, uint64_t last,
+                         uint64_t ctl);
+/* Compares the packets since begin() or the last look (see tests/reader.h); tracing goes on. */
+void so_far_at(struct fake *fake, const char *pattern, const char *file, unsigned line);
+#define SO_FAR(fake, pattern) so_far_at(fake, pattern, __FILE__, __LINE__)
+/* Stops it and compares the packets since begin(), fake_mark() or SO_FAR(). */
 void end_at(struct fake *fake, const char *pattern, const char *file, unsigned line);
 #define END(fake, pattern) end_at(fake, pattern, __FILE__, __LINE__)
+/* Stops it; what it sends is of no interest. */
+void end_quietly(struct fake *fake);
+/* The bytes since begin(), fake_mark() or SO_FAR(), which must be these; then as end_quietly(). */
+void bytes_at(struct fake *fake, const uint8_t *bytes, size_t count, const char *file,
+              unsigned line);
+#define BYTES(fake, ...)                                                                           \
+    bytes_at(fake, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}),         \
+             __FILE__, __LINE__)
+
+/* WRMSR with IP_ON as its address, and whether RDMSR does not fault. */
+enum vpt_result wrmsr(struct fake *fake, uint32_t msr, uint64_t value);
+bool reads(struct fake *fake, uint32_t msr);
 
 /* Transfers with one thing said of the state after. */
 struct vpt_context at_cpl(uint8_t cpl);

@@ -25,14 +25,7 @@ static void each(void (*check)(struct fake *fake, const struct vpt_cpuid *zero,
 
 static bool takes(struct fake *fake, uint32_t msr, uint64_t value)
 {
-    return vpt_wrmsr(&fake->cpu, msr, value, IP_ON, IP_START) == VPT_OK;
-}
-
-static bool reads(struct fake *fake, uint32_t msr)
-{
-    uint64_t value;
-
-    return vpt_rdmsr(&fake->cpu, msr, &value) == VPT_OK;
+    return wrmsr(fake, msr, value) == VPT_OK;
 }
 
 /* A capability bit against what WRMSR of RTIT_CTL says. */
@@ -222,27 +215,27 @@ EACH(lip)
 EACH(edx)
 
 static const struct rule table_11[] = {
-    {"EAX", "the largest subleaf", each_max_subleaf, NULL},
-    {"EBX[0]", "CR3Filter and CR3_MATCH exist", each_cr3, NULL},
+    {"EAX", "the largest subleaf", TEST(each_max_subleaf)},
+    {"EBX[0]", "CR3Filter and CR3_MATCH exist", TEST(each_cr3)},
     {"EBX[1]", "PSBFreq, PacketByteCnt, CYCEn exist; a PSB at enable only if PacketByteCnt is 0",
-     each_psb_cyc, NULL},
-    {"EBX[2]", "address ranges exist; MSRs keep their values across warm reset", each_ip_filter,
-     NULL},
-    {"EBX[3]", "MTCEn exists", each_mtc, NULL},
-    {"EBX[4]", "PTWEn and FUPonPTW exist", each_ptwrite, NULL},
-    {"EBX[5]", "PwrEvtEn exists", each_power, NULL},
-    {"EBX[6]", "InjectPsbPmiOnEnable, PendPSB and PendTopaPMI exist", each_preserve, NULL},
-    {"EBX[7]", "EventEn exists", each_event, NULL},
-    {"EBX[8]", "DisTNT exists", each_distnt, NULL},
-    {"EBX[31:9]", "0", each_ebx_reserved, NULL},
-    {"ECX[0]", "ToPA output and the output MSRs exist", each_topa, NULL},
+     TEST(each_psb_cyc)},
+    {"EBX[2]", "address ranges exist; MSRs keep their values across warm reset",
+     TEST(each_ip_filter)},
+    {"EBX[3]", "MTCEn exists", TEST(each_mtc)},
+    {"EBX[4]", "PTWEn and FUPonPTW exist", TEST(each_ptwrite)},
+    {"EBX[5]", "PwrEvtEn exists", TEST(each_power)},
+    {"EBX[6]", "InjectPsbPmiOnEnable, PendPSB and PendTopaPMI exist", TEST(each_preserve)},
+    {"EBX[7]", "EventEn exists", TEST(each_event)},
+    {"EBX[8]", "DisTNT exists", TEST(each_distnt)},
+    {"EBX[31:9]", "0", TEST(each_ebx_reserved)},
+    {"ECX[0]", "ToPA output and the output MSRs exist", TEST(each_topa)},
     {"ECX[1]", "tables may have many entries; else the PMI comes before the region is full",
-     each_entries, NULL},
-    {"ECX[2]", "single-range output exists", each_single, NULL},
-    {"ECX[3]", "FabricEn exists", each_fabric, NULL},
-    {"ECX[30:4]", "0", each_ecx_reserved, NULL},
-    {"ECX[31]", "IP payloads are LIPs, else RIPs", each_lip, NULL},
-    {"EDX", "0", each_edx, NULL},
+     TEST(each_entries)},
+    {"ECX[2]", "single-range output exists", TEST(each_single)},
+    {"ECX[3]", "FabricEn exists", TEST(each_fabric)},
+    {"ECX[30:4]", "0", TEST(each_ecx_reserved)},
+    {"ECX[31]", "IP payloads are LIPs, else RIPs", TEST(each_lip)},
+    {"EDX", "0", TEST(each_edx)},
     {0},
 };
 
@@ -305,18 +298,18 @@ EACH(one_ecx)
 EACH(one_edx)
 
 static const struct rule table_12[] = {
-    {"EAX[2:0]", "so many ADDRn_CFG fields exist", each_range_count, NULL},
-    {"EAX[15:3]", "0", each_eax_reserved, NULL},
-    {"EAX[31:16]", "the encodings of MTCFreq, others #GP", each_mtc_map, NULL},
-    {"EBX[15:0]", "the encodings of CycThresh, others #GP", each_cyc_map, NULL},
-    {"EBX[31:16]", "the encodings of PSBFreq, others #GP", each_psb_map, NULL},
-    {"ECX", "0", each_one_ecx, NULL},
-    {"EDX", "0", each_one_edx, NULL},
+    {"EAX[2:0]", "so many ADDRn_CFG fields exist", TEST(each_range_count)},
+    {"EAX[15:3]", "0", TEST(each_eax_reserved)},
+    {"EAX[31:16]", "the encodings of MTCFreq, others #GP", TEST(each_mtc_map)},
+    {"EBX[15:0]", "the encodings of CycThresh, others #GP", TEST(each_cyc_map)},
+    {"EBX[31:16]", "the encodings of PSBFreq, others #GP", TEST(each_psb_map)},
+    {"ECX", "0", TEST(each_one_ecx)},
+    {"EDX", "0", TEST(each_one_edx)},
     {0},
 };
 
 const struct table cpuid_tables[] = {
-    {"33-11", "CPUID leaf 14H", table_11},
-    {"33-12", "CPUID leaf 14H, subleaf 1", table_12},
+    {"33-11", "CPUID leaf 14H", 18, table_11},
+    {"33-12", "CPUID leaf 14H, subleaf 1", 7, table_12},
     {0},
 };

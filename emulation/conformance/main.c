@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Runs the rules: one line for each, a count for each table, and 'N passed, N failed' at the end.
- * --markdown prints docs/conformance.md instead.
+ * --markdown prints docs/conformance.md instead, --list the tables and sections.
  */
 #include "conformance.h"
 
@@ -11,9 +11,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct table *const files[] = {
-    filtering_tables, output_tables, msr_tables,      cpuid_tables, packet_tables,
-    event_tables,     vmx_tables,    scenario_tables, power_tables, rtit_tables};
+/* In the order of the document. */
+static const struct {
+    const char *name;
+    const struct table *tables;
+} files[] = {
+    {"filtering.c", filtering_tables},
+    {"output.c", output_tables},
+    {"msrs.c", msr_tables},
+    {"cpuid.c", cpuid_tables},
+    {"packets.c", packet_tables},
+    {"events.c", event_tables},
+    {"vmx.c", vmx_tables},
+    {"scenarios.c", scenario_tables},
+    {"power.c", power_tables},
+    {"rtit.c", rtit_tables},
+};
 #define FILES (sizeof(files) / sizeof(files[0]))
 
 static unsigned passed, failed, unmet;
@@ -28,10 +41,71 @@ struct fake *begin(const char *profile, uint64_t ctl)
     return fake;
 }
 
+struct fake *begin_caps(const struct vpt_caps *caps, uint64_t ctl)
+{
+    struct fake *fake = fake_open_caps(caps);
+
+    fake_start(fake, ctl);
+    return fake;
+}
+
+struct fake *begin_range(const char *profile, unsigned cfg, uint64_t first, uint64_t last,
+                         uint64_t ctl)
+{
+    struct fake *fake = fake_open(profile);
+
+    fake_write(fake, VPT_MSR_ADDR0_A, first);
+    fake_write(fake, VPT_MSR_ADDR0_A + 1, last);
+    fake_start(fake, ctl | (uint64_t)cfg << VPT_CTL_ADDR_CFG_SHR);
+    return fake;
+}
+
+void so_far_at(struct fake *fake, const char *pattern, const char *file, unsigned line)
+{
+    const char *words = fake_words(fake, false);
+
+    check_at(words_match(pattern, words), file, line, "expected [%s], got [%s]", pattern, words);
+    fake_mark(fake);
+}
+
 void end_at(struct fake *fake, const char *pattern, const char *file, unsigned line)
 {
     fake_expect_at(fake, pattern, "packets", file, line);
     fake_close(fake);
+}
+
+void end_quietly(struct fake *fake)
+{
+    fake_stop(fake);
+    fake_close(fake);
+}
+
+void bytes_at(struct fake *fake, const uint8_t *bytes, size_t count, const char *file,
+              unsigned line)
+{
+    const uint8_t *got;
+    char spelled[3 * 40 + 1] = "";
+    size_t n;
+
+    vpt_flush(&fake->cpu);
+    got = fake->tap + fake->mark;
+    n = fake->tap_len - fake->mark;
+    for (size_t i = 0; i < n && i < 40; i++)
+        snprintf(spelled + 3 * i, 4, " %02x", got[i]);
+    check_at(n == count && memcmp(got, bytes, n) == 0, file, line, "%zu bytes:%s", n, spelled);
+    end_quietly(fake);
+}
+
+enum vpt_result wrmsr(struct fake *fake, uint32_t msr, uint64_t value)
+{
+    return vpt_wrmsr(&fake->cpu, msr, value, IP_ON, IP_START);
+}
+
+bool reads(struct fake *fake, uint32_t msr)
+{
+    uint64_t value;
+
+    return vpt_rdmsr(&fake->cpu, msr, &value) == VPT_OK;
 }
 
 struct vpt_context at_cpl(uint8_t cpl)
@@ -87,13 +161,37 @@ static void after_test(const CU_pTest test, const CU_pSuite suite, const CU_pFai
     }
 }
 
+static unsigned count(const struct table *table)
+{
+    unsigned rules = 0;
+
+    while (table->rules[rules].row)
+        rules++;
+    return rules;
+}
+
+/* "Table 33-6", "Section 33.2.5.1". */
+static const char *kind(const struct table *table)
+{
+    return table->rows ? "Table" : "Section";
+}
+
+/* Whether the table has a rule for each row of the text. */
+static void check_rows(const struct table *table, unsigned rules)
+{
+    if (!table->rows || rules == table->rows)
+        return;
+    printf("FAILED  %s: the text has %u rows\n", table->number, table->rows);
+    failed++;
+}
+
 static void run_table(const struct table *table)
 {
     CU_pSuite suite = CU_add_suite(table->number, NULL, NULL);
-    unsigned rows = 0, met = passed;
+    const unsigned rules = count(table), met = passed;
 
-    printf("\nTable %s: %s\n", table->number, table->title);
-    for (const struct rule *rule = table->rules; rule->row; rule++, rows++) {
+    printf("\n%s %s: %s\n", kind(table), table->number, table->title);
+    for (const struct rule *rule = table->rules; rule->row; rule++) {
         char name[512];
 
         snprintf(name, sizeof(name), "%s, %s: %s", table->number, rule->row, rule->must);
@@ -104,7 +202,9 @@ static void run_table(const struct table *table)
         unmet += !rule->test;
     }
     CU_run_suite(suite);
-    printf("        %s: %u rows, %u pass\n", table->number, rows, passed - met);
+    printf("        %s: %u %s, %u pass\n", table->number, rules, table->rows ? "rows" : "rules",
+           passed - met);
+    check_rows(table, rules);
 }
 
 static int run(const char *only)
@@ -113,7 +213,7 @@ static int run(const char *only)
         return EXIT_FAILURE;
     CU_set_test_complete_handler(after_test);
     for (size_t i = 0; i < FILES; i++)
-        for (const struct table *table = files[i]; table->number; table++)
+        for (const struct table *table = files[i].tables; table->number; table++)
             if (!only || strcmp(only, table->number) == 0)
                 run_table(table);
     CU_cleanup_registry();
@@ -122,49 +222,62 @@ static int run(const char *only)
     return failed || !passed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* ---- The document --------------------------------------------------------------------------- */
+/* ---- Lists ---------------------------------------------------------------------------------- */
 
-static void markdown_table(const struct table *table)
+static int list(void)
 {
-    printf("\n## Table %s: %s\n\n| row | what must hold | test |\n| --- | --- | --- |\n",
-           table->number, table->title);
-    for (const struct rule *rule = table->rules; rule->row; rule++)
-        printf("| %s | %s | %s%s |\n", rule->row, rule->must,
-               rule->test ? "`make conformance`" : "none: ", rule->test ? "" : rule->unmet);
+    for (size_t i = 0; i < FILES; i++)
+        for (const struct table *table = files[i].tables; table->number; table++)
+            printf("%-12s %3u %s: %s\n", table->number, count(table),
+                   table->rows ? "rows " : "rules", table->title);
+    return EXIT_SUCCESS;
 }
 
-static void markdown(void)
+static void markdown_table(const struct table *table, const char *file)
+{
+    printf("\n## %s %s: %s\n\n| row | what must hold | test |\n| --- | --- | --- |\n", kind(table),
+           table->number, table->title);
+    for (const struct rule *rule = table->rules; rule->row; rule++)
+        if (rule->test)
+            printf("| %s | %s | `%s`, %s |\n", rule->row, rule->must, rule->name, file);
+        else
+            printf("| %s | %s | none: %s |\n", rule->row, rule->must, rule->unmet);
+}
+
+static int markdown(void)
 {
     unsigned rules = 0, without = 0;
 
     for (size_t i = 0; i < FILES; i++)
-        for (const struct table *table = files[i]; table->number; table++)
+        for (const struct table *table = files[i].tables; table->number; table++)
             for (const struct rule *rule = table->rules; rule->row; rule++, rules++)
                 without += !rule->test;
-    printf("# Conformance\n\nThis file is generated: `make conformance-doc`. Tables are those of "
-           "SDM volume 3, chapter 33; each row of a\ntable is a rule with a test of its own "
-           "(`emulation/conformance/`). `make conformance` runs them: a line for each\nrule, and "
-           "the count of rows for each table. Tables 33-57 and 33-58 have each other's title in "
-           "the text; here they are\nnamed by what they hold. Tables \"RTIT n\" are those of the "
-           "RTIT Programming Reference v1.05.\n\n%u rules, %u of them without a "
-           "test, with the reason.\n",
-           rules, without);
+    printf(
+        "# Conformance\n\nThis file is generated: `make conformance-doc`. Tables and sections are "
+        "those of SDM volume 3, chapter 33; each row\nof a table is a rule with a test of its "
+        "own, and so is what a section says and no table does. The tests stand in\n"
+        "`emulation/conformance/`. `make conformance` runs them all: a line for each rule, and the "
+        "count of rows for each table;\n`build/tests/conformance --table 33-6` runs those of one "
+        "table or section. Tables 33-57 and 33-58 have each other's\ntitle in the text; here "
+        "they are named by what they hold. Tables \"RTIT n\" are those of the RTIT Programming\n"
+        "Reference v1.05.\n\n%u rules, %u of them without a test, with the reason.\n",
+        rules, without);
     for (size_t i = 0; i < FILES; i++)
-        for (const struct table *table = files[i]; table->number; table++)
-            markdown_table(table);
+        for (const struct table *table = files[i].tables; table->number; table++)
+            markdown_table(table, files[i].name);
+    return EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "--markdown") == 0) {
-        markdown();
-        return EXIT_SUCCESS;
-    }
+    if (argc == 1)
+        return run(NULL);
+    if (argc == 2 && strcmp(argv[1], "--markdown") == 0)
+        return markdown();
+    if (argc == 2 && strcmp(argv[1], "--list") == 0)
+        return list();
     if (argc == 3 && strcmp(argv[1], "--table") == 0)
         return run(argv[2]);
-    if (argc > 1) {
-        fprintf(stderr, "usage: conformance [--markdown | --table NUMBER]\n");
-        return 2;
-    }
-    return run(NULL);
+    fprintf(stderr, "usage: conformance [--list | --markdown | --table NUMBER]\n");
+    return 2;
 }

@@ -4,11 +4,6 @@
 
 #define OUTPUT (VPT_CTL_TOPA)
 
-static enum vpt_result wrmsr(struct fake *fake, uint32_t msr, uint64_t value)
-{
-    return vpt_wrmsr(&fake->cpu, msr, value, IP_ON, IP_START);
-}
-
 /* ---- RTIT_CTL ------------------------------------------------------------------------------- */
 
 static bool ebx(const struct fake *fake, uint32_t bit)
@@ -373,39 +368,39 @@ static void inject(void)
 }
 
 static const struct rule table_6[] = {
-    {"0 TraceEn", "1 enables tracing; clearing it flushes; warm reset clears it", traceen, NULL},
-    {"1 CYCEn", "enables CYC; reserved without EBX[1]", cycen, NULL},
-    {"2 OS", "0: nothing is generated at CPL 0", os, NULL},
-    {"3 User", "0: nothing is generated at CPL above 0", user, NULL},
-    {"4 PwrEvtEn", "enables power events", pwrevten, NULL},
-    {"5 FUPonPTW", "1: a FUP follows PTW; reserved without EBX[4]", fuponptw, NULL},
-    {"6 FabricEn", "1: output to the transport, ToPA is ignored; reserved without ECX[3]", fabricen,
-     NULL},
-    {"7 CR3Filter", "1: only where CR3 matches; reserved without EBX[0]", cr3filter, NULL},
-    {"8 ToPA", "chooses the scheme; #GP without the scheme that is chosen", topa, NULL},
-    {"9 MTCEn", "enables MTC; reserved without EBX[3]", mtcen, NULL},
-    {"10 TSCEn", "enables TSC", tscen, NULL},
-    {"11 DisRETC", "1: no RET is compressed", disretc, NULL},
-    {"12 PTWEn", "enables PTW; reserved without EBX[4]", ptwen, NULL},
-    {"13 BranchEn", "0: no FUP, TIP, TNT or MODE", branchen, NULL},
-    {"17:14 MTCFreq", "encodings of the bitmap, else #GP; reserved without EBX[3]", mtcfreq, NULL},
-    {"18", "must be 0", bit_18, NULL},
-    {"22:19 CycThresh", "encodings of the bitmap, else #GP; reserved without EBX[1]", cycthresh,
-     NULL},
-    {"23", "must be 0", bit_23, NULL},
-    {"27:24 PSBFreq", "encodings of the bitmap, else #GP; reserved without EBX[1]", psbfreq, NULL},
-    {"30:28", "must be 0", bits_28_30, NULL},
-    {"31 EventEn", "enables Event Trace; reserved without EBX[7]", eventen, NULL},
+    {"0 TraceEn", "1 enables tracing; clearing it flushes; warm reset clears it", TEST(traceen)},
+    {"1 CYCEn", "enables CYC; reserved without EBX[1]", TEST(cycen)},
+    {"2 OS", "0: nothing is generated at CPL 0", TEST(os)},
+    {"3 User", "0: nothing is generated at CPL above 0", TEST(user)},
+    {"4 PwrEvtEn", "enables power events", TEST(pwrevten)},
+    {"5 FUPonPTW", "1: a FUP follows PTW; reserved without EBX[4]", TEST(fuponptw)},
+    {"6 FabricEn", "1: output to the transport, ToPA is ignored; reserved without ECX[3]",
+     TEST(fabricen)},
+    {"7 CR3Filter", "1: only where CR3 matches; reserved without EBX[0]", TEST(cr3filter)},
+    {"8 ToPA", "chooses the scheme; #GP without the scheme that is chosen", TEST(topa)},
+    {"9 MTCEn", "enables MTC; reserved without EBX[3]", TEST(mtcen)},
+    {"10 TSCEn", "enables TSC", TEST(tscen)},
+    {"11 DisRETC", "1: no RET is compressed", TEST(disretc)},
+    {"12 PTWEn", "enables PTW; reserved without EBX[4]", TEST(ptwen)},
+    {"13 BranchEn", "0: no FUP, TIP, TNT or MODE", TEST(branchen)},
+    {"17:14 MTCFreq", "encodings of the bitmap, else #GP; reserved without EBX[3]", TEST(mtcfreq)},
+    {"18", "must be 0", TEST(bit_18)},
+    {"22:19 CycThresh", "encodings of the bitmap, else #GP; reserved without EBX[1]",
+     TEST(cycthresh)},
+    {"23", "must be 0", TEST(bit_23)},
+    {"27:24 PSBFreq", "encodings of the bitmap, else #GP; reserved without EBX[1]", TEST(psbfreq)},
+    {"30:28", "must be 0", TEST(bits_28_30)},
+    {"31 EventEn", "enables Event Trace; reserved without EBX[7]", TEST(eventen)},
     {"35:32 ADDR0_CFG",
-     "0 unused, 1 filter, 2 TraceStop, others #GP; reserved with fewer than 1 range", addr0, NULL},
-    {"39:36 ADDR1_CFG", "the same; reserved with fewer than 2 ranges", addr1, NULL},
-    {"43:40 ADDR2_CFG", "the same; reserved with fewer than 3 ranges", addr2, NULL},
-    {"47:44 ADDR3_CFG", "the same; reserved with fewer than 4 ranges", addr3, NULL},
-    {"54:48", "must be 0", bits_48_54, NULL},
-    {"55 DisTNT", "1: no TNT; reserved without EBX[8]", distnt, NULL},
-    {"56 InjectPsbPmiOnEnable", "1: STATUS[7:6] count; reserved without EBX[6]", inject, NULL},
-    {"59:57", "must be 0", bits_57_59, NULL},
-    {"63:60", "must be 0", bits_60_63, NULL},
+     "0 unused, 1 filter, 2 TraceStop, others #GP; reserved with fewer than 1 range", TEST(addr0)},
+    {"39:36 ADDR1_CFG", "the same; reserved with fewer than 2 ranges", TEST(addr1)},
+    {"43:40 ADDR2_CFG", "the same; reserved with fewer than 3 ranges", TEST(addr2)},
+    {"47:44 ADDR3_CFG", "the same; reserved with fewer than 4 ranges", TEST(addr3)},
+    {"54:48", "must be 0", TEST(bits_48_54)},
+    {"55 DisTNT", "1: no TNT; reserved without EBX[8]", TEST(distnt)},
+    {"56 InjectPsbPmiOnEnable", "1: STATUS[7:6] count; reserved without EBX[6]", TEST(inject)},
+    {"59:57", "must be 0", TEST(bits_57_59)},
+    {"63:60", "must be 0", TEST(bits_60_63)},
     {0},
 };
 
@@ -543,18 +538,18 @@ static void bytecnt(void)
 }
 
 static const struct rule table_7[] = {
-    {"0 FilterEn", "says whether the IP is traced; writes are ignored", filteren, NULL},
-    {"1 ContextEn", "says whether the context is traced; writes are ignored", contexten, NULL},
-    {"2 TriggerEn", "says whether tracing is enabled; writes are ignored", triggeren, NULL},
-    {"3", "must be 0", status_3, NULL},
+    {"0 FilterEn", "says whether the IP is traced; writes are ignored", TEST(filteren)},
+    {"1 ContextEn", "says whether the context is traced; writes are ignored", TEST(contexten)},
+    {"2 TriggerEn", "says whether tracing is enabled; writes are ignored", TEST(triggeren)},
+    {"3", "must be 0", TEST(status_3)},
     {"4 Error", "set by an operational error, which clears TriggerEn; cleared by software only",
-     status_error, NULL},
-    {"5 Stopped", "clears TriggerEn; cleared by software only", status_stopped, NULL},
-    {"6 PendPSB", "a PSB+ when tracing is enabled; reserved without EBX[6]", pendpsb, NULL},
-    {"7 PendTopaPMI", "a PMI when tracing is enabled; reserved without EBX[6]", pendpmi, NULL},
-    {"31:8", "must be 0", status_8_31, NULL},
-    {"48:32 PacketByteCnt", "bytes since the last PSB; reserved without EBX[1]", bytecnt, NULL},
-    {"63:49", "must be 0", status_49_63, NULL},
+     TEST(status_error)},
+    {"5 Stopped", "clears TriggerEn; cleared by software only", TEST(status_stopped)},
+    {"6 PendPSB", "a PSB+ when tracing is enabled; reserved without EBX[6]", TEST(pendpsb)},
+    {"7 PendTopaPMI", "a PMI when tracing is enabled; reserved without EBX[6]", TEST(pendpmi)},
+    {"31:8", "must be 0", TEST(status_8_31)},
+    {"48:32 PacketByteCnt", "bytes since the last PSB; reserved without EBX[1]", TEST(bytecnt)},
+    {"63:49", "must be 0", TEST(status_49_63)},
     {0},
 };
 
@@ -656,27 +651,27 @@ static void mask_offset(void)
 }
 
 static const struct rule table_8[] = {
-    {"6:0", "must be 0", base_low, NULL},
+    {"6:0", "must be 0", TEST(base_low)},
     {"MAXPHYADDR-1:7 BasePhysAddr",
-     "a range, which its mask must not overlap, or a table, which must be on a page", base_address,
-     NULL},
-    {"63:MAXPHYADDR", "must be 0", base_high, NULL},
+     "a range, which its mask must not overlap, or a table, which must be on a page",
+     TEST(base_address)},
+    {"63:MAXPHYADDR", "must be 0", TEST(base_high)},
     {0},
 };
 
 static const struct rule table_9[] = {
-    {"6:0 LowerMask", "forced to 1, writes are ignored", mask_low, NULL},
+    {"6:0 LowerMask", "forced to 1, writes are ignored", TEST(mask_low)},
     {"31:7 MaskOrTableOffset", "a mask without holes, or the offset into the ToPA table",
-     mask_middle, NULL},
+     TEST(mask_middle)},
     {"63:32 OutputOffset", "where the next byte goes; beyond the mask or the region it is an error",
-     mask_offset, NULL},
+     TEST(mask_offset)},
     {0},
 };
 
 const struct table msr_tables[] = {
-    {"33-6", "IA32_RTIT_CTL", table_6},
-    {"33-7", "IA32_RTIT_STATUS", table_7},
-    {"33-8", "IA32_RTIT_OUTPUT_BASE", table_8},
-    {"33-9", "IA32_RTIT_OUTPUT_MASK_PTRS", table_9},
+    {"33-6", "IA32_RTIT_CTL", 30, table_6},
+    {"33-7", "IA32_RTIT_STATUS", 11, table_7},
+    {"33-8", "IA32_RTIT_OUTPUT_BASE", 3, table_8},
+    {"33-9", "IA32_RTIT_OUTPUT_MASK_PTRS", 3, table_9},
     {0},
 };

@@ -171,28 +171,28 @@ static const struct rule table_3[] = {
     {"base address",
      "output goes to the region, which is aligned to its size; of an END entry it is the next "
      "table, or its own where only one region is supported",
-     region_base, NULL},
-    {"Size", "a region takes 4 KiB shifted by the field; END entries ignore it", region_size, NULL},
+     TEST(region_base)},
+    {"Size", "a region takes 4 KiB shifted by the field; END entries ignore it", TEST(region_size)},
     {"STOP", "a full region sets Stopped and clears TriggerEn; reserved in END entries",
-     region_stop, NULL},
-    {"INT", "a full region signals the PMI, after STOP; reserved in END entries", region_int, NULL},
+     TEST(region_stop)},
+    {"INT", "a full region signals the PMI, after STOP; reserved in END entries", TEST(region_int)},
     {"END",
      "the entry leads to another table; not in entry 0; required in entry 1 where only one region "
      "is supported",
-     region_end, NULL},
+     TEST(region_end)},
     {0},
 };
 
 static const struct rule table_5[] = {
     {"region overlaps SMRR", "stores are dropped; the processor may signal an error",
-     restricted_region, NULL},
-    {"table overlaps SMRR", "an error, when the write pointer comes to the table", restricted_table,
-     NULL},
+     TEST(restricted_region)},
+    {"table overlaps SMRR", "an error, when the write pointer comes to the table",
+     TEST(restricted_table)},
     {0},
 };
 
 const struct table output_tables[] = {
-    {"33-3", "ToPA table entry fields", table_3},
-    {"33-5", "Behaviour on restricted memory access", table_5},
+    {"33-3", "ToPA table entry fields", 5, table_3},
+    {"33-5", "Behaviour on restricted memory access", 2, table_5},
     {0},
 };

@@ -57,10 +57,10 @@ static void tsx_other(void)
 }
 
 static const struct rule table_10[] = {
-    {"begin", "MODE.TSX with InTX, FUP of the instruction", tsx_begin, NULL},
-    {"commit", "MODE.TSX without InTX, FUP of the instruction", tsx_commit, NULL},
-    {"abort", "MODE.TSX with TXAbort, FUP, TIP of where it goes on", tsx_abort, NULL},
-    {"other", "nothing where the mode does not change", tsx_other, NULL},
+    {"begin", "MODE.TSX with InTX, FUP of the instruction", TEST(tsx_begin)},
+    {"commit", "MODE.TSX without InTX, FUP of the instruction", TEST(tsx_commit)},
+    {"abort", "MODE.TSX with TXAbort, FUP, TIP of where it goes on", TEST(tsx_abort)},
+    {"other", "nothing where the mode does not change", TEST(tsx_other)},
     {0},
 };
 
@@ -134,14 +134,14 @@ static void cyc_8(void)
 }
 
 static const struct rule table_13[] = {
-    {"x", "CYC with every threshold", cyc_1, NULL},
-    {"x + 9", "CYC with threshold 0 only", cyc_2, NULL},
-    {"x + 15", "CYC with threshold 0 only", cyc_3, NULL},
-    {"x + 30", "CYC with thresholds 0 and 16", cyc_4, NULL},
-    {"x + 38", "CYC before the PIP with thresholds 0 and 32", cyc_5, NULL},
-    {"x + 46", "CYC with thresholds 0 and 16", cyc_6, NULL},
-    {"x + 64", "CYC with thresholds 0, 16 and 64", cyc_7, NULL},
-    {"x + 71", "CYC with thresholds 0 and 32", cyc_8, NULL},
+    {"x", "CYC with every threshold", TEST(cyc_1)},
+    {"x + 9", "CYC with threshold 0 only", TEST(cyc_2)},
+    {"x + 15", "CYC with threshold 0 only", TEST(cyc_3)},
+    {"x + 30", "CYC with thresholds 0 and 16", TEST(cyc_4)},
+    {"x + 38", "CYC before the PIP with thresholds 0 and 32", TEST(cyc_5)},
+    {"x + 46", "CYC with thresholds 0 and 16", TEST(cyc_6)},
+    {"x + 64", "CYC with thresholds 0, 16 and 64", TEST(cyc_7)},
+    {"x + 71", "CYC with thresholds 0 and 32", TEST(cyc_8)},
     {0},
 };
 
@@ -202,9 +202,9 @@ static void compound_overflow(void)
 
 static const struct rule table_14[] = {
     {"transfer", "FUP if asynchronous; PIP and MODE.Exec in the middle; TIP or TIP.PGD at the end",
-     compound_transfer, NULL},
-    {"TSX", "MODE.TSX, FUP; TIP for an abort", compound_tsx, NULL},
-    {"overflow", "OVF, then FUP in context, TIP.PGE out of it", compound_overflow, NULL},
+     TEST(compound_transfer)},
+    {"TSX", "MODE.TSX, FUP; TIP for an abort", TEST(compound_tsx)},
+    {"overflow", "OVF, then FUP in context, TIP.PGE out of it", TEST(compound_overflow)},
     {0},
 };
 
@@ -290,14 +290,14 @@ static void no_mwait(void)
 }
 
 static const struct rule table_15[] = {
-    {"TNT", "not in a block", no_tnt, NULL},
-    {"TIP, TIP.PGE, TIP.PGD", "not in a block", no_tip, NULL},
-    {"MODE.Exec, MODE.TSX", "not in a block", no_mode, NULL},
-    {"PIP, VMCS", "not in a block", no_pip, NULL},
-    {"TraceStop", "not in a block", no_stop, NULL},
-    {"PSB, PSBEND", "not in a block", no_psb, NULL},
-    {"PTW", "not in a block", no_ptw, NULL},
-    {"MWAIT", "not in a block", no_mwait, NULL},
+    {"TNT", "not in a block", TEST(no_tnt)},
+    {"TIP, TIP.PGE, TIP.PGD", "not in a block", TEST(no_tip)},
+    {"MODE.Exec, MODE.TSX", "not in a block", TEST(no_mode)},
+    {"PIP, VMCS", "not in a block", TEST(no_pip)},
+    {"TraceStop", "not in a block", TEST(no_stop)},
+    {"PSB, PSBEND", "not in a block", TEST(no_psb)},
+    {"PTW", "not in a block", TEST(no_ptw)},
+    {"MWAIT", "not in a block", TEST(no_mwait)},
     {0},
 };
 
@@ -346,9 +346,9 @@ static void tips_3(void)
 }
 
 static const struct rule table_19[] = {
-    {"1", "not deferred: TNT and TIP at the first indirect jump", tips_1, NULL},
-    {"2", "not deferred: TNT and TIP at the second", tips_2, NULL},
-    {"3", "not deferred: TNT, FUP, TIP; deferred: one TNT, all TIPs, FUP, TIP", tips_3, NULL},
+    {"1", "not deferred: TNT and TIP at the first indirect jump", TEST(tips_1)},
+    {"2", "not deferred: TNT and TIP at the second", TEST(tips_2)},
+    {"3", "not deferred: TNT, FUP, TIP; deferred: one TNT, all TIPs, FUP, TIP", TEST(tips_3)},
     {0},
 };
 
@@ -415,23 +415,23 @@ static void fup_wrmsr(void)
 }
 
 static const struct rule table_23[] = {
-    {"interrupts, traps, INIT", "the next instruction", fup_interrupt, NULL},
-    {"faults", "the instruction that faulted", fup_fault, NULL},
-    {"software interrupt", "the instruction itself", fup_soft, NULL},
-    {"EENTER, EEXIT, ERESUME, EEE, AEX", "the instruction itself", fup_enclave, NULL},
-    {"XACQUIRE", "the instruction itself", tsx_begin, NULL},
-    {"XRELEASE, XBEGIN, XEND, XABORT, aborts", "the instruction itself", tsx_abort, NULL},
-    {"SMI", "what SMRAM has", fup_smi, NULL},
-    {"WRMSR that clears TraceEn, PSB+", "the current instruction", fup_wrmsr, NULL},
+    {"interrupts, traps, INIT", "the next instruction", TEST(fup_interrupt)},
+    {"faults", "the instruction that faulted", TEST(fup_fault)},
+    {"software interrupt", "the instruction itself", TEST(fup_soft)},
+    {"EENTER, EEXIT, ERESUME, EEE, AEX", "the instruction itself", TEST(fup_enclave)},
+    {"XACQUIRE", "the instruction itself", TEST(tsx_begin)},
+    {"XRELEASE, XBEGIN, XEND, XABORT, aborts", "the instruction itself", TEST(tsx_abort)},
+    {"SMI", "what SMRAM has", TEST(fup_smi)},
+    {"WRMSR that clears TraceEn, PSB+", "the current instruction", TEST(fup_wrmsr)},
     {0},
 };
 
 const struct table packet_tables[] = {
-    {"33-10", "TSX packet scenarios with BranchEn = 1", table_10},
-    {"33-13", "CYC packets by threshold", table_13},
-    {"33-14", "Compound packet events", table_14},
-    {"33-15", "Packets forbidden between BBP and BEP", table_15},
-    {"33-19", "TNT with deferred TIPs", table_19},
-    {"33-23", "FUP cases and IP payload", table_23},
+    {"33-10", "TSX packet scenarios with BranchEn = 1", 4, table_10},
+    {"33-13", "CYC packets by threshold", 8, table_13},
+    {"33-14", "Compound packet events", 3, table_14},
+    {"33-15", "Packets forbidden between BBP and BEP", 8, table_15},
+    {"33-19", "TNT with deferred TIPs", 3, table_19},
+    {"33-23", "FUP cases and IP payload", 8, table_23},
     {0},
 };

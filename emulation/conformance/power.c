@@ -52,16 +52,16 @@ static void case_7(void)
 }
 
 static const struct rule table_57[] = {
-    {"1 MWAIT faults or exits", "none", NULL,
-     "the owner tells no sleep: vpt_power_entry() is for C-states that are entered"},
-    {"2 MWAIT to C0", "none", NULL,
-     "the owner tells no sleep: vpt_power_entry() is for C-states that are entered"},
-    {"3 MWAIT", "out of context: PWRE, EXSTOP", case_3, NULL},
-    {"4 MWAIT", "in context: MWAIT, PWRE, EXSTOP with IP, FUP", case_4, NULL},
-    {"5 HLT, shutdown", "PWRE, EXSTOP with IP, FUP", case_5, NULL},
-    {"6 hardware duty cycling", "PWRE with HW, EXSTOP with IP, FUP, TSC, TMA, CBR, PWRX", case_6,
-     NULL},
-    {"7 wake", "TSC, TMA, CBR, PWRX", case_7, NULL},
+    {"1 MWAIT faults or exits", "none",
+     UNMET("the owner tells no sleep: vpt_power_entry() is for C-states that are entered")},
+    {"2 MWAIT to C0", "none",
+     UNMET("the owner tells no sleep: vpt_power_entry() is for C-states that are entered")},
+    {"3 MWAIT", "out of context: PWRE, EXSTOP", TEST(case_3)},
+    {"4 MWAIT", "in context: MWAIT, PWRE, EXSTOP with IP, FUP", TEST(case_4)},
+    {"5 HLT, shutdown", "PWRE, EXSTOP with IP, FUP", TEST(case_5)},
+    {"6 hardware duty cycling", "PWRE with HW, EXSTOP with IP, FUP, TSC, TMA, CBR, PWRX",
+     TEST(case_6)},
+    {"7 wake", "TSC, TMA, CBR, PWRX", TEST(case_7)},
     {0},
 };
 
@@ -95,14 +95,14 @@ static void ptw_3(void)
 }
 
 static const struct rule table_58[] = {
-    {"1 PTWRITE", "out of context or filter: none", ptw_1, NULL},
-    {"2 PTWRITE, 32 bits", "PTW of 4 bytes; FUP if FUPonPTW", ptw_2, NULL},
-    {"3 PTWRITE, 64 bits", "PTW of 8 bytes; FUP if FUPonPTW", ptw_3, NULL},
+    {"1 PTWRITE", "out of context or filter: none", TEST(ptw_1)},
+    {"2 PTWRITE, 32 bits", "PTW of 4 bytes; FUP if FUPonPTW", TEST(ptw_2)},
+    {"3 PTWRITE, 64 bits", "PTW of 8 bytes; FUP if FUPonPTW", TEST(ptw_3)},
     {0},
 };
 
 const struct table power_tables[] = {
-    {"33-57", "Power events", table_57},
-    {"33-58", "PTWRITE", table_58},
+    {"33-57", "Power events", 7, table_57},
+    {"33-58", "PTWRITE", 3, table_58},
     {0},
 };

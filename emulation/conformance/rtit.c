@@ -99,15 +99,15 @@ static void t1_vm_exit(void)
 }
 
 static const struct rule table_1[] = {
-    {"far branches", "FUP.FAR of the next instruction", t1_far, NULL},
-    {"interrupts, traps", "the next instruction", t1_far, NULL},
-    {"INIT, SIPI", "the next instruction", t1_far, NULL},
-    {"walking out, context lost", "FUP.PGD of the next instruction", t1_context_out, NULL},
-    {"near jump out", "FUP.PGD of the next instruction", t1_jump_out, NULL},
-    {"faults", "the instruction itself", t1_fault, NULL},
-    {"overflow, PCC", "the instruction that runs next", t1_overflow, NULL},
-    {"PacketEn 0 to 1", "where the region was entered", t1_enter, NULL},
-    {"VM exit", "the guest's RIP", t1_vm_exit, NULL},
+    {"far branches", "FUP.FAR of the next instruction", TEST(t1_far)},
+    {"interrupts, traps", "the next instruction", TEST(t1_far)},
+    {"INIT, SIPI", "the next instruction", TEST(t1_far)},
+    {"walking out, context lost", "FUP.PGD of the next instruction", TEST(t1_context_out)},
+    {"near jump out", "FUP.PGD of the next instruction", TEST(t1_jump_out)},
+    {"faults", "the instruction itself", TEST(t1_fault)},
+    {"overflow, PCC", "the instruction that runs next", TEST(t1_overflow)},
+    {"PacketEn 0 to 1", "where the region was entered", TEST(t1_enter)},
+    {"VM exit", "the guest's RIP", TEST(t1_vm_exit)},
     {0},
 };
 
@@ -182,16 +182,16 @@ static void t3_10(void)
 }
 
 static const struct rule table_3[] = {
-    {"1 jump in", "FUP.PGE of the target", t3_1, NULL},
-    {"2 inside", "none", t3_2, NULL},
-    {"3 far jump out", "FUP.PGD of the next instruction, TIP", t3_3, NULL},
-    {"4 far jump in", "FUP.PGE of the target", t3_4, NULL},
-    {"5 fault", "FUP.PGD of the instruction, TIP of the handler", t3_5, NULL},
-    {"6 outside", "none", t3_6, NULL},
-    {"7 outside", "none", t3_7, NULL},
-    {"8 outside", "none", t3_8, NULL},
-    {"9 outside", "none", t3_9, NULL},
-    {"10 IRET outside", "none", t3_10, NULL},
+    {"1 jump in", "FUP.PGE of the target", TEST(t3_1)},
+    {"2 inside", "none", TEST(t3_2)},
+    {"3 far jump out", "FUP.PGD of the next instruction, TIP", TEST(t3_3)},
+    {"4 far jump in", "FUP.PGE of the target", TEST(t3_4)},
+    {"5 fault", "FUP.PGD of the instruction, TIP of the handler", TEST(t3_5)},
+    {"6 outside", "none", TEST(t3_6)},
+    {"7 outside", "none", TEST(t3_7)},
+    {"8 outside", "none", TEST(t3_8)},
+    {"9 outside", "none", TEST(t3_9)},
+    {"10 IRET outside", "none", TEST(t3_10)},
     {0},
 };
 
@@ -385,21 +385,21 @@ static void t4_range(void)
 }
 
 static const struct rule table_4[] = {
-    {"0 Trace_En", "0: nothing", t4_traceen, NULL},
-    {"1 Cycle_Acc", "a cycle count behind packets", t4_cycle, NULL},
-    {"2 OS", "0: nothing at CPL 0", t4_os, NULL},
-    {"3 User", "0: nothing at CPL above 0", t4_user, NULL},
-    {"4 STS_on_CR3", "STS behind the PIP of MOV CR3", t4_sts_on_cr3, NULL},
-    {"6:5", "#GP if set", t4_reserved, NULL},
-    {"7 CR3En", "only where CR3 matches; then no PIP", t4_cr3en, NULL},
-    {"8 Dest", "0: the TraceStop packet goes to offset C0H", t4_dest, NULL},
-    {"9 MTC_En", "enables MTC", t4_mtc, NULL},
-    {"10 STS_En", "enables STS", t4_sts, NULL},
-    {"11 Cmprs_Ret", "a RET to the last CALL's NLIP is a TNT bit", t4_cmprs_ret, NULL},
-    {"12 Less_Pkts", "1: MTC only while PacketEn is 1", t4_less, NULL},
-    {"13 TraceActive", "0: nothing, and no TraceStop packet; 0 to 1: PSB", t4_active, NULL},
-    {"15:14 MTC_Range", "TSC[14:7], [16:9], [18:11], [20:13]", t4_range, NULL},
-    {"31:16", "#GP if set", ctl_bits, NULL},
+    {"0 Trace_En", "0: nothing", TEST(t4_traceen)},
+    {"1 Cycle_Acc", "a cycle count behind packets", TEST(t4_cycle)},
+    {"2 OS", "0: nothing at CPL 0", TEST(t4_os)},
+    {"3 User", "0: nothing at CPL above 0", TEST(t4_user)},
+    {"4 STS_on_CR3", "STS behind the PIP of MOV CR3", TEST(t4_sts_on_cr3)},
+    {"6:5", "#GP if set", TEST(t4_reserved)},
+    {"7 CR3En", "only where CR3 matches; then no PIP", TEST(t4_cr3en)},
+    {"8 Dest", "0: the TraceStop packet goes to offset C0H", TEST(t4_dest)},
+    {"9 MTC_En", "enables MTC", TEST(t4_mtc)},
+    {"10 STS_En", "enables STS", TEST(t4_sts)},
+    {"11 Cmprs_Ret", "a RET to the last CALL's NLIP is a TNT bit", TEST(t4_cmprs_ret)},
+    {"12 Less_Pkts", "1: MTC only while PacketEn is 1", TEST(t4_less)},
+    {"13 TraceActive", "0: nothing, and no TraceStop packet; 0 to 1: PSB", TEST(t4_active)},
+    {"15:14 MTC_Range", "TSC[14:7], [16:9], [18:11], [20:13]", TEST(t4_range)},
+    {"31:16", "#GP if set", TEST(ctl_bits)},
     {0},
 };
 
@@ -419,8 +419,8 @@ static void t5_reserved(void)
     writable(VPT_RTIT_CNTP, 0x3fffff);
 }
 static const struct rule table_5[] = {
-    {"21:0 CNTP", "core cycles since the last count", t5_cntp, NULL},
-    {"31:22", "#GP if set", t5_reserved, NULL},
+    {"21:0 CNTP", "core cycles since the last count", TEST(t5_cntp)},
+    {"31:22", "#GP if set", TEST(t5_reserved)},
     {0},
 };
 
@@ -440,9 +440,9 @@ static void t6_reserved(void)
     writable(VPT_RTIT_EVENTS, 0x3f);
 }
 static const struct rule table_6[] = {
-    {"2:0 Filter_Event_ID", "controls FilterEn", t6_filter, NULL},
-    {"5:3 TraceStop_Event_ID", "stops", t6_stop, NULL},
-    {"31:6", "#GP if set", t6_reserved, NULL},
+    {"2:0 Filter_Event_ID", "controls FilterEn", TEST(t6_filter)},
+    {"5:3 TraceStop_Event_ID", "stops", TEST(t6_stop)},
+    {"31:6", "#GP if set", TEST(t6_reserved)},
     {0},
 };
 
@@ -491,14 +491,14 @@ static void t7_on(void)
     event_id(7, true, true, true);
 }
 static const struct rule table_7[] = {
-    {"000", "RANGE0", t7_0, NULL},
-    {"001", "RANGE1", t7_1, NULL},
-    {"010", "either", t7_2, NULL},
-    {"011", "reserved: nothing is traced", t7_reserved, NULL},
-    {"100", "reserved: nothing is traced", t7_reserved, NULL},
-    {"101", "reserved: nothing is traced", t7_reserved, NULL},
-    {"110", "always off", t7_off, NULL},
-    {"111", "always on", t7_on, NULL},
+    {"000", "RANGE0", TEST(t7_0)},
+    {"001", "RANGE1", TEST(t7_1)},
+    {"010", "either", TEST(t7_2)},
+    {"011", "reserved: nothing is traced", TEST(t7_reserved)},
+    {"100", "reserved: nothing is traced", TEST(t7_reserved)},
+    {"101", "reserved: nothing is traced", TEST(t7_reserved)},
+    {"110", "always off", TEST(t7_off)},
+    {"111", "always on", TEST(t7_on)},
     {0},
 };
 
@@ -523,8 +523,8 @@ static void t8_sign(void)
     rtit_close(fake);
 }
 static const struct rule table_8[] = {
-    {"47:0", "the address", t8_address, NULL},
-    {"63:48", "reads repeat bit 47, writes are ignored", t8_sign, NULL},
+    {"47:0", "the address", TEST(t8_address)},
+    {"63:48", "reads repeat bit 47, writes are ignored", TEST(t8_sign)},
     {0},
 };
 
@@ -558,10 +558,10 @@ static void t9_reserved(void)
     writable(VPT_RTIT_LAST_LIP, 0x1ffffffff);
 }
 static const struct rule table_9[] = {
-    {"15:0", "LIP[31:16] of the last packet", t9_low, NULL},
-    {"31:16", "LIP[47:32] of the last packet", t9_high, NULL},
-    {"32", "valid", t9_valid, NULL},
-    {"63:33", "#GP if set", t9_reserved, NULL},
+    {"15:0", "LIP[31:16] of the last packet", TEST(t9_low)},
+    {"31:16", "LIP[47:32] of the last packet", TEST(t9_high)},
+    {"32", "valid", TEST(t9_valid)},
+    {"63:33", "#GP if set", TEST(t9_reserved)},
     {0},
 };
 
@@ -570,9 +570,9 @@ static void t10(void)
     writable(VPT_RTIT_CR3_MATCH, 0xfffffffe0);
 }
 static const struct rule table_10[] = {
-    {"63:36", "#GP if set", t10, NULL},
-    {"35:5", "what CR3 must be", t4_cr3en, NULL},
-    {"4:0", "#GP if set", t10, NULL},
+    {"63:36", "#GP if set", TEST(t10)},
+    {"35:5", "what CR3 must be", TEST(t4_cr3en)},
+    {"4:0", "#GP if set", TEST(t10)},
     {0},
 };
 
@@ -611,9 +611,9 @@ static void t11_reserved(void)
     writable(VPT_RTIT_PKT_CNT, 0x33fff);
 }
 static const struct rule table_11[] = {
-    {"13:0 Pkt_Cnt", "bytes since the last PSB, that one included", t11_count, NULL},
-    {"15:14", "#GP if set", t11_reserved, NULL},
-    {"17:16 Pkt_Mask", "which bit of the count brings a PSB", t11_mask, NULL},
+    {"13:0 Pkt_Cnt", "bytes since the last PSB, that one included", TEST(t11_count)},
+    {"15:14", "#GP if set", TEST(t11_reserved)},
+    {"17:16 Pkt_Mask", "which bit of the count brings a PSB", TEST(t11_mask)},
     {0},
 };
 
@@ -635,9 +635,9 @@ static void t12_base(void)
     rtit_close(fake);
 }
 static const struct rule table_12[] = {
-    {"5:0", "#GP if set", t12_reserved, NULL},
-    {"35:6", "where output goes", t12_base, NULL},
-    {"63:36", "#GP if set", t12_reserved, NULL},
+    {"5:0", "#GP if set", TEST(t12_reserved)},
+    {"35:6", "where output goes", TEST(t12_base)},
+    {"63:36", "#GP if set", TEST(t12_reserved)},
     {0},
 };
 
@@ -668,9 +668,9 @@ static void t13_reserved(void)
     writable(VPT_RTIT_LIMIT_MASK, 0x3fffff);
 }
 static const struct rule table_13[] = {
-    {"5:0", "read as 3FH", t13_low, NULL},
-    {"21:6", "the size of the ring; its bits count as 0 in the base", t13_mask, NULL},
-    {"31:22", "#GP if set", t13_reserved, NULL},
+    {"5:0", "read as 3FH", TEST(t13_low)},
+    {"21:6", "the size of the ring; its bits count as 0 in the base", TEST(t13_mask)},
+    {"31:22", "#GP if set", TEST(t13_reserved)},
     {0},
 };
 
@@ -683,7 +683,7 @@ static void t14(void)
     writable(VPT_RTIT_OFFSET, 0x3fffff);
 }
 static const struct rule table_14[] = {
-    {"21:0", "where in the ring the next byte goes", t14, NULL},
+    {"21:0", "where in the ring the next byte goes", TEST(t14)},
     {0},
 };
 
@@ -702,7 +702,7 @@ static void t15(void)
     writable(VPT_RTIT_TNT_BUFF, 0x7f);
 }
 static const struct rule table_15[] = {
-    {"6:0", "the next TNT packet; 0 is #GP", t15, NULL},
+    {"6:0", "the next TNT packet; 0 is #GP", TEST(t15)},
     {0},
 };
 
@@ -736,9 +736,9 @@ static void t16_valid(void)
     writable(VPT_RTIT_LAST_CALL_NLIP, 0x1ffffffffffff);
 }
 static const struct rule table_16[] = {
-    {"31:0", "the last CALL's NLIP", t16_low, NULL},
-    {"47:32", "the last CALL's NLIP", t16_high, NULL},
-    {"48", "valid; bits above are #GP", t16_valid, NULL},
+    {"31:0", "the last CALL's NLIP", TEST(t16_low)},
+    {"47:32", "the last CALL's NLIP", TEST(t16_high)},
+    {"48", "valid; bits above are #GP", TEST(t16_valid)},
     {0},
 };
 
@@ -842,18 +842,18 @@ static void t17_overflow(void)
 }
 
 static const struct rule table_17[] = {
-    {"TNT, TIP, FUP.FAR", "TriggerEn, ContextEn and FilterEn", t17_branches, NULL},
-    {"FUP.PGE", "TriggerEn, ContextEn and FilterEn", t1_enter, NULL},
-    {"FUP.PGD", "TriggerEn", t17_pgd, NULL},
-    {"TraceStop", "TriggerEn is cleared", t6_stop, NULL},
-    {"PSB", "TriggerEn", t17_psb, NULL},
-    {"STS, MTC with LESS_PKTS", "TriggerEn, ContextEn and FilterEn", t17_sts_less, NULL},
-    {"STS, MTC", "TriggerEn", t17_sts, NULL},
-    {"FUP.PCC with LESS_PKTS", "TriggerEn, ContextEn and FilterEn", t17_pcc_less, NULL},
-    {"FUP.PCC", "TriggerEn and ContextEn", t17_pcc, NULL},
-    {"FUP.BuffOvf", "TriggerEn and ContextEn", t17_overflow, NULL},
-    {"cycle counter with LESS_PKTS", "counts with TriggerEn and ContextEn", t17_cycles_less, NULL},
-    {"cycle counter", "counts with TriggerEn, ContextEn and FilterEn", t17_cycles_more, NULL},
+    {"TNT, TIP, FUP.FAR", "TriggerEn, ContextEn and FilterEn", TEST(t17_branches)},
+    {"FUP.PGE", "TriggerEn, ContextEn and FilterEn", TEST(t1_enter)},
+    {"FUP.PGD", "TriggerEn", TEST(t17_pgd)},
+    {"TraceStop", "TriggerEn is cleared", TEST(t6_stop)},
+    {"PSB", "TriggerEn", TEST(t17_psb)},
+    {"STS, MTC with LESS_PKTS", "TriggerEn, ContextEn and FilterEn", TEST(t17_sts_less)},
+    {"STS, MTC", "TriggerEn", TEST(t17_sts)},
+    {"FUP.PCC with LESS_PKTS", "TriggerEn, ContextEn and FilterEn", TEST(t17_pcc_less)},
+    {"FUP.PCC", "TriggerEn and ContextEn", TEST(t17_pcc)},
+    {"FUP.BuffOvf", "TriggerEn and ContextEn", TEST(t17_overflow)},
+    {"cycle counter with LESS_PKTS", "counts with TriggerEn and ContextEn", TEST(t17_cycles_less)},
+    {"cycle counter", "counts with TriggerEn, ContextEn and FilterEn", TEST(t17_cycles_more)},
     {0},
 };
 
@@ -907,13 +907,13 @@ static void t18_7(void)
 }
 
 static const struct rule table_18[] = {
-    {"CNT 0, Zext 0", "both parts match, the high one is not 0", t18_1, NULL},
-    {"CNT 0, Zext 0", "both parts match, only the high one is 0", t18_2, NULL},
-    {"CNT 0, Zext 1", "both parts are 0", t18_3, NULL},
-    {"CNT 1, Zext 0", "the high part matches and is not 0", t18_4, NULL},
-    {"CNT 1, Zext 1", "the high part is 0, the middle one does not match", t18_5, NULL},
-    {"CNT 1, Zext 1", "the high part is 0 and does not match", t18_6, NULL},
-    {"CNT 2, Zext 0", "the high part is neither 0 nor matches", t18_7, NULL},
+    {"CNT 0, Zext 0", "both parts match, the high one is not 0", TEST(t18_1)},
+    {"CNT 0, Zext 0", "both parts match, only the high one is 0", TEST(t18_2)},
+    {"CNT 0, Zext 1", "both parts are 0", TEST(t18_3)},
+    {"CNT 1, Zext 0", "the high part matches and is not 0", TEST(t18_4)},
+    {"CNT 1, Zext 1", "the high part is 0, the middle one does not match", TEST(t18_5)},
+    {"CNT 1, Zext 1", "the high part is 0 and does not match", TEST(t18_6)},
+    {"CNT 2, Zext 0", "the high part is neither 0 nor matches", TEST(t18_7)},
     {0},
 };
 
@@ -1032,71 +1032,71 @@ static void t19_12(void)
 
 static const char impossible[] = "the table itself says that this cannot be";
 static const struct rule table_19[] = {
-    {"1", "no jump, inside: none", t19_1, NULL},
-    {"2", "no jump, outside: none", t19_2, NULL},
-    {"3", "walking out: FUP.PGD", t19_3, NULL},
-    {"4", "walking out with branches: TNT, FUP.PGD", t19_4, NULL},
-    {"5", "walking in: FUP.PGE", t19_5, NULL},
-    {"6", "direct jump, inside: none", t19_6, NULL},
-    {"7", "direct jump, outside: none", t19_7, NULL},
-    {"8", "direct jump out: FUP.PGD", t19_8, NULL},
-    {"9", "direct jump out with branches: TNT, FUP.PGD", t19_9, NULL},
-    {"10", "direct jump in: FUP.PGE", t19_10, NULL},
-    {"11", "conditional taken: as a direct jump", t19_11, NULL},
-    {"12", "conditional not taken: as no jump", t19_12, NULL},
-    {"13", "sixth, taken, inside: TNT", t19_13, NULL},
-    {"14", "sixth, taken, outside", NULL, impossible},
-    {"15", "sixth, taken, out: TNT, FUP.PGD", t19_15, NULL},
-    {"16", "sixth, taken, in", NULL, impossible},
-    {"17", "sixth, not taken, inside: TNT", t19_17, NULL},
-    {"18", "sixth, not taken, outside", NULL, impossible},
-    {"19", "sixth, not taken, out: TNT, FUP.PGD", t19_19, NULL},
-    {"20", "sixth, not taken, in", NULL, impossible},
-    {"21", "indirect, inside: TIP", t19_21, NULL},
-    {"22", "indirect, inside, with branches: TNT, TIP", t19_22, NULL},
-    {"23", "indirect, outside: none", t19_23, NULL},
-    {"24", "indirect out: TIP, FUP.PGD", t19_24, NULL},
-    {"25", "indirect out with branches: TNT, TIP, FUP.PGD", t19_25, NULL},
-    {"26", "indirect in: FUP.PGE", t19_26, NULL},
-    {"27", "far, inside: FUP.FAR, TIP", t19_27, NULL},
-    {"28", "far, inside, with branches: TNT, FUP.FAR, TIP", t19_28, NULL},
-    {"29", "far, outside: none", t19_29, NULL},
-    {"30", "far out, in context: FUP.PGD, TIP", t19_30, NULL},
-    {"31", "far out, in context, with branches: TNT, FUP.PGD, TIP", t19_31, NULL},
-    {"32", "far out of context: FUP.PGD", t19_32, NULL},
-    {"33", "far out of context, with branches: TNT, FUP.PGD", t19_33, NULL},
-    {"34", "far into context: FUP.PGE", t19_34, NULL},
-    {"35", "far in: FUP.PGE", t19_35, NULL},
-    {"36", "SMI, VM exit: FUP.PGD", t19_36, NULL},
-    {"37", "SMI, VM exit, with branches: TNT, FUP.PGD", t19_37, NULL},
-    {"38", "RSM, VM entry: FUP.PGE", t19_38, NULL},
-    {"39", "MOV CR3, inside: PIP, STS", t19_39, NULL},
-    {"40", "MOV CR3, inside, with branches: TNT, PIP, STS", t19_40, NULL},
-    {"41", "MOV CR3, outside: PIP, STS", t19_41, NULL},
-    {"42", "MOV CR3, in: PIP, STS, FUP.PGE", t19_42, NULL},
-    {"43", "MOV CR3, out: PIP, STS, FUP.PGD", t19_43, NULL},
-    {"44", "MOV CR3, out, with branches: TNT, PIP, STS, FUP.PGD", t19_44, NULL},
+    {"1", "no jump, inside: none", TEST(t19_1)},
+    {"2", "no jump, outside: none", TEST(t19_2)},
+    {"3", "walking out: FUP.PGD", TEST(t19_3)},
+    {"4", "walking out with branches: TNT, FUP.PGD", TEST(t19_4)},
+    {"5", "walking in: FUP.PGE", TEST(t19_5)},
+    {"6", "direct jump, inside: none", TEST(t19_6)},
+    {"7", "direct jump, outside: none", TEST(t19_7)},
+    {"8", "direct jump out: FUP.PGD", TEST(t19_8)},
+    {"9", "direct jump out with branches: TNT, FUP.PGD", TEST(t19_9)},
+    {"10", "direct jump in: FUP.PGE", TEST(t19_10)},
+    {"11", "conditional taken: as a direct jump", TEST(t19_11)},
+    {"12", "conditional not taken: as no jump", TEST(t19_12)},
+    {"13", "sixth, taken, inside: TNT", TEST(t19_13)},
+    {"14", "sixth, taken, outside", UNMET(impossible)},
+    {"15", "sixth, taken, out: TNT, FUP.PGD", TEST(t19_15)},
+    {"16", "sixth, taken, in", UNMET(impossible)},
+    {"17", "sixth, not taken, inside: TNT", TEST(t19_17)},
+    {"18", "sixth, not taken, outside", UNMET(impossible)},
+    {"19", "sixth, not taken, out: TNT, FUP.PGD", TEST(t19_19)},
+    {"20", "sixth, not taken, in", UNMET(impossible)},
+    {"21", "indirect, inside: TIP", TEST(t19_21)},
+    {"22", "indirect, inside, with branches: TNT, TIP", TEST(t19_22)},
+    {"23", "indirect, outside: none", TEST(t19_23)},
+    {"24", "indirect out: TIP, FUP.PGD", TEST(t19_24)},
+    {"25", "indirect out with branches: TNT, TIP, FUP.PGD", TEST(t19_25)},
+    {"26", "indirect in: FUP.PGE", TEST(t19_26)},
+    {"27", "far, inside: FUP.FAR, TIP", TEST(t19_27)},
+    {"28", "far, inside, with branches: TNT, FUP.FAR, TIP", TEST(t19_28)},
+    {"29", "far, outside: none", TEST(t19_29)},
+    {"30", "far out, in context: FUP.PGD, TIP", TEST(t19_30)},
+    {"31", "far out, in context, with branches: TNT, FUP.PGD, TIP", TEST(t19_31)},
+    {"32", "far out of context: FUP.PGD", TEST(t19_32)},
+    {"33", "far out of context, with branches: TNT, FUP.PGD", TEST(t19_33)},
+    {"34", "far into context: FUP.PGE", TEST(t19_34)},
+    {"35", "far in: FUP.PGE", TEST(t19_35)},
+    {"36", "SMI, VM exit: FUP.PGD", TEST(t19_36)},
+    {"37", "SMI, VM exit, with branches: TNT, FUP.PGD", TEST(t19_37)},
+    {"38", "RSM, VM entry: FUP.PGE", TEST(t19_38)},
+    {"39", "MOV CR3, inside: PIP, STS", TEST(t19_39)},
+    {"40", "MOV CR3, inside, with branches: TNT, PIP, STS", TEST(t19_40)},
+    {"41", "MOV CR3, outside: PIP, STS", TEST(t19_41)},
+    {"42", "MOV CR3, in: PIP, STS, FUP.PGE", TEST(t19_42)},
+    {"43", "MOV CR3, out: PIP, STS, FUP.PGD", TEST(t19_43)},
+    {"44", "MOV CR3, out, with branches: TNT, PIP, STS, FUP.PGD", TEST(t19_44)},
     {0},
 };
 
 const struct table rtit_tables[] = {
-    {"RTIT 1", "IP type in various packets", table_1},
-    {"RTIT 3", "Trace example", table_3},
-    {"RTIT 4", "RTIT_CTL", table_4},
-    {"RTIT 5", "RTIT_CNTP", table_5},
-    {"RTIT 6", "RTIT_EVENTS", table_6},
-    {"RTIT 7", "Event IDs", table_7},
-    {"RTIT 8", "RTIT_LIP0 to 3", table_8},
-    {"RTIT 9", "RTIT_LAST_LIP", table_9},
-    {"RTIT 10", "RTIT_CR3_MATCH", table_10},
-    {"RTIT 11", "RTIT_PKT_CNT", table_11},
-    {"RTIT 12", "RTIT_BASE_ADDR", table_12},
-    {"RTIT 13", "RTIT_LIMIT_MASK", table_13},
-    {"RTIT 14", "RTIT_OFFSET", table_14},
-    {"RTIT 15", "RTIT_TNT_BUFF", table_15},
-    {"RTIT 16", "RTIT_LAST_CALL_NLIP", table_16},
-    {"RTIT 17", "Packet enabling", table_17},
-    {"RTIT 18", "LIP compression", table_18},
-    {"RTIT 19", "Packets under different enables", table_19},
+    {"RTIT 1", "IP type in various packets", 9, table_1},
+    {"RTIT 3", "Trace example", 10, table_3},
+    {"RTIT 4", "RTIT_CTL", 15, table_4},
+    {"RTIT 5", "RTIT_CNTP", 2, table_5},
+    {"RTIT 6", "RTIT_EVENTS", 3, table_6},
+    {"RTIT 7", "Event IDs", 8, table_7},
+    {"RTIT 8", "RTIT_LIP0 to 3", 2, table_8},
+    {"RTIT 9", "RTIT_LAST_LIP", 4, table_9},
+    {"RTIT 10", "RTIT_CR3_MATCH", 3, table_10},
+    {"RTIT 11", "RTIT_PKT_CNT", 3, table_11},
+    {"RTIT 12", "RTIT_BASE_ADDR", 3, table_12},
+    {"RTIT 13", "RTIT_LIMIT_MASK", 3, table_13},
+    {"RTIT 14", "RTIT_OFFSET", 1, table_14},
+    {"RTIT 15", "RTIT_TNT_BUFF", 1, table_15},
+    {"RTIT 16", "RTIT_LAST_CALL_NLIP", 3, table_16},
+    {"RTIT 17", "Packet enabling", 12, table_17},
+    {"RTIT 18", "LIP compression", 7, table_18},
+    {"RTIT 19", "Packets under different enables", 44, table_19},
     {0},
 };

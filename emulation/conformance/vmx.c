@@ -141,14 +141,14 @@ static void entry_1(void)
 
 static const struct rule table_52[] = {
     {"secondary VM-execution control 19 = 0",
-     "PIP in non-root operation sets NR; PSB+ has the VMCS packet", secondary_0, NULL},
-    {"secondary VM-execution control 19 = 1", "PIP clears NR; PSB+ has no VMCS packet", secondary_1,
-     NULL},
-    {"VM-exit control 24 = 0", "PIP without NR, CFE and EVD; VMCS on SMM VM exits", exit_0, NULL},
-    {"VM-exit control 24 = 1", "none of these", exit_1, NULL},
+     "PIP in non-root operation sets NR; PSB+ has the VMCS packet", TEST(secondary_0)},
+    {"secondary VM-execution control 19 = 1", "PIP clears NR; PSB+ has no VMCS packet",
+     TEST(secondary_1)},
+    {"VM-exit control 24 = 0", "PIP without NR, CFE and EVD; VMCS on SMM VM exits", TEST(exit_0)},
+    {"VM-exit control 24 = 1", "none of these", TEST(exit_1)},
     {"VM-entry control 17 = 0",
-     "PIP with NR (not to root operation), CFE; VMCS on a return from SMM", entry_0, NULL},
-    {"VM-entry control 17 = 1", "none of these", entry_1, NULL},
+     "PIP with NR (not to root operation), CFE; VMCS on a return from SMM", TEST(entry_0)},
+    {"VM-entry control 17 = 1", "none of these", TEST(entry_1)},
     {0},
 };
 
@@ -214,17 +214,17 @@ static void entry_tip(void)
 }
 
 static const struct rule table_53[] = {
-    {"VM exit: EVD, CFE", "with EventEn", exit_events, NULL},
-    {"VM exit: FUP", "with BranchEn or EventEn, the IP that the VMCS has", exit_fup, NULL},
-    {"VM exit: PIP", "the host's CR3, NR = 0", exit_pip, NULL},
+    {"VM exit: EVD, CFE", "with EventEn", TEST(exit_events)},
+    {"VM exit: FUP", "with BranchEn or EventEn, the IP that the VMCS has", TEST(exit_fup)},
+    {"VM exit: PIP", "the host's CR3, NR = 0", TEST(exit_pip)},
     {"VM exit: TIP",
      "with BranchEn, the first instruction of the host; MODE.Exec before it if the mode changes",
-     exit_tip, NULL},
-    {"VM entry: CFE, FUP", "with EventEn, the VMLAUNCH or VMRESUME", entry_events, NULL},
-    {"VM entry: PIP", "the guest's CR3, NR = 1", entry_pip, NULL},
+     TEST(exit_tip)},
+    {"VM entry: CFE, FUP", "with EventEn, the VMLAUNCH or VMRESUME", TEST(entry_events)},
+    {"VM entry: PIP", "the guest's CR3, NR = 1", TEST(entry_pip)},
     {"VM entry: TIP",
      "with BranchEn, the first instruction of the guest; MODE.Exec before it if the mode changes",
-     entry_tip, NULL},
+     TEST(entry_tip)},
     {0},
 };
 
@@ -283,18 +283,18 @@ static void vm_late(void)
 }
 
 static const struct rule table_54[] = {
-    {"system-wide, early", "TIP of the next instruction", system_early, NULL},
-    {"system-wide, late", "TIP of the host's, maybe after others", system_late, NULL},
-    {"VMM only, early", "TIP of the next instruction", vmm_early, NULL},
-    {"VMM only, late", "TIP of the host's, maybe after others", vmm_late, NULL},
-    {"VM only, early", "none", vm_early, NULL},
-    {"VM only, late", "none", vm_late, NULL},
+    {"system-wide, early", "TIP of the next instruction", TEST(system_early)},
+    {"system-wide, late", "TIP of the host's, maybe after others", TEST(system_late)},
+    {"VMM only, early", "TIP of the next instruction", TEST(vmm_early)},
+    {"VMM only, late", "TIP of the host's, maybe after others", TEST(vmm_late)},
+    {"VM only, early", "none", TEST(vm_early)},
+    {"VM only, late", "none", TEST(vm_late)},
     {0},
 };
 
 const struct table vmx_tables[] = {
-    {"33-52", "VMX controls for Intel PT", table_52},
-    {"33-53", "Packets on VMX transitions", table_53},
-    {"33-54", "Packets on a failed VM entry", table_54},
+    {"33-52", "VMX controls for Intel PT", 6, table_52},
+    {"33-53", "Packets on VMX transitions", 7, table_53},
+    {"33-54", "Packets on a failed VM entry", 6, table_54},
     {0},
 };
