@@ -10,6 +10,7 @@
 /* Guest memory, registers and a result, but no KVM: enough for everything that is not an ioctl. */
 struct fake {
     struct vmm vmm;
+    struct vcpu *cpu; /* its only one */
     struct run_options options;
     struct run_result result;
     struct kvm_run run;
