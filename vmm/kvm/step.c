@@ -56,6 +56,14 @@ void step_context(struct vcpu *cpu, struct vpt_context *ctx)
     };
 }
 
+/* Guests may lack SYSCALL set-up; then these stay 0 and nobody uses them. */
+static void read_syscall_msrs(struct vcpu *cpu)
+{
+    machine_get_msr(cpu, MSR_STAR, &cpu->msr_star);
+    machine_get_msr(cpu, MSR_LSTAR, &cpu->msr_lstar);
+    machine_get_msr(cpu, MSR_FMASK, &cpu->msr_fmask);
+}
+
 void step_resume(struct vmm *vmm)
 {
     vmm->stepping = true;
@@ -63,10 +71,7 @@ void step_resume(struct vmm *vmm)
         struct vcpu *cpu = &vmm->cpus[i];
 
         cpu->run->request_interrupt_window = 0; /* take_interrupt() looks itself */
-        /* Guests may lack SYSCALL set-up; then these stay 0 and nobody uses them. */
-        machine_get_msr(cpu, MSR_STAR, &cpu->msr_star);
-        machine_get_msr(cpu, MSR_LSTAR, &cpu->msr_lstar);
-        machine_get_msr(cpu, MSR_FMASK, &cpu->msr_fmask);
+        read_syscall_msrs(cpu);
     }
 }
 
@@ -139,7 +144,7 @@ static int take_interrupt(struct vcpu *cpu)
     int vector, error;
 
     apic_tick(&cpu->apic, vmm_apic_now(cpu->vmm));
-    if (vcpu_events(cpu)->interrupt.shadow)
+    if (vcpu_events(cpu)->interrupt.shadow || !vcpu_sregs(cpu)->cs.l)
         return 0;
     if (cpu->apic.nmi_pending && !vcpu_events(cpu)->nmi.masked) {
         cpu->apic.nmi_pending = false;
@@ -239,6 +244,14 @@ static bool is_ud2(const struct known *known)
 static bool is_sti(const struct known *known)
 {
     return known->insn.size_bytes == 1 && known->code[0] == 0xfb;
+}
+static bool is_hlt(const struct known *known)
+{
+    return known->insn.size_bytes == 1 && known->code[0] == 0xf4;
+}
+static bool is_wrmsr(const struct known *known)
+{
+    return known->insn.size_bytes == 2 && is_0f(known, 0x30);
 }
 /* PUSHF and POPF: their stack slot holds RFLAGS, TF and all. */
 static bool is_pushf(const struct known *known)
@@ -438,6 +451,8 @@ static int execute(struct vcpu *cpu, const struct known *known)
         do_sysret(cpu);
     else if (is_sti(known))
         outcome.gp = !do_sti(cpu, insn->ip + insn->size_bytes);
+    else if (is_hlt(known) && vcpu_cpl(cpu) == 0)
+        do_hlt(cpu, insn->ip + insn->size_bytes);
     else
         error = run_insn(cpu, known, &outcome);
     if (error)
@@ -455,6 +470,8 @@ static int execute(struct vcpu *cpu, const struct known *known)
     if (!retires_at(insn, vcpu_regs(cpu)->rip))
         return lost(cpu, insn, "not where this instruction can lead");
 
+    if (is_wrmsr(known))
+        read_syscall_msrs(cpu);
     /* A WRMSR that cleared TraceEn was told when it exited, and does not count (Table 33-23). */
     if (traced && (cpu->model.ctl & VPT_CTL_TRACEEN) && cpu->vmm->options->keep_path &&
         !path_add(&cpu->record->path, &cpu->path_cr3, cr3, insn->ip))
@@ -484,7 +501,7 @@ int step(struct vcpu *cpu)
     uint32_t error_code;
     uint64_t fault;
     const struct known *known;
-    const bool traced = vpt_trigger_en(&cpu->model);
+    const bool told = vpt_trigger_en(&cpu->model);
     size_t len;
     int error = take_interrupt(cpu);
 
@@ -492,7 +509,7 @@ int step(struct vcpu *cpu)
         return error < 0 ? error : 0;
     if (cpu->halted)
         return 0;
-    if (!traced && !vcpu_sregs(cpu)->cs.l)
+    if (!told && !vcpu_sregs(cpu)->cs.l)
         return step_untold(cpu);
     if (vcpu_cpl(cpu) == 3 && cpu->vmm->options->step_user == STEP_USER_NOT) {
         cpu->vmm->result->needs_lab = true;
