@@ -17,7 +17,8 @@
 #define KICK_SIGNAL    SIGRTMIN
 #define KICK_PERIOD_NS 1000000 /* APIC timer and time-out are looked at so often */
 #define CHECK_STEPS    4096u
-#define QUANTUM        64      /* instructions of one processor before the next one's turn */
+#define QUANTUM        64 /* instructions of one processor before the next one's turn */
+#define RFLAGS_IF      (1ull << 9)
 #define NAP_NS         1000000 /* of a halted guest */
 
 /* The signal handler's way to the vCPU that runs; one does at a time. */
@@ -161,6 +162,18 @@ static int step_turn(struct vmm *vmm)
 
 /* ---- Free running ---- */
 
+/*
+ * Whether KVM may be given an interrupt now. What it said at its last exit is not the whole truth:
+ * the processor may have been stepped since, and to its HLT.
+ */
+static bool takes_interrupt(struct vcpu *cpu)
+{
+    if (cpu->halted)
+        return vcpu_interrupt_due(cpu);
+    return cpu->run->ready_for_interrupt_injection && cpu->run->if_flag &&
+           (vcpu_regs(cpu)->rflags & RFLAGS_IF) && !vcpu_events(cpu)->interrupt.shadow;
+}
+
 /* Hands KVM what the APIC has for the processor. */
 static int inject(struct vcpu *cpu)
 {
@@ -178,7 +191,7 @@ static int inject(struct vcpu *cpu)
     run->request_interrupt_window = 0;
     if (vector < 0)
         return 0;
-    if (!run->ready_for_interrupt_injection || !run->if_flag) {
+    if (!takes_interrupt(cpu)) {
         run->request_interrupt_window = 1;
         return 0;
     }
