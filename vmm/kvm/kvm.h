@@ -211,6 +211,8 @@ bool idt_handler(struct vcpu *cpu, unsigned vector, uint64_t *handler);
 int do_iret(struct vcpu *cpu);
 /* False: it raises #GP. Some processors do not step between STI and the instruction after it. */
 bool do_sti(struct vcpu *cpu, uint64_t next_ip);
+/* PAUSE: QEMU's processor does not trap behind it, but one instruction later. */
+void do_nop(struct vcpu *cpu, uint64_t next_ip);
 /* A stepped HLT ends as KVM_EXIT_DEBUG on some KVMs: the processor would not sleep. */
 void do_hlt(struct vcpu *cpu, uint64_t next_ip);
 void do_syscall(struct vcpu *cpu, uint64_t next_ip);

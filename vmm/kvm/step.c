@@ -249,6 +249,10 @@ static bool is_hlt(const struct known *known)
 {
     return known->insn.size_bytes == 1 && known->code[0] == 0xf4;
 }
+static bool is_pause(const struct known *known)
+{
+    return known->insn.size_bytes == 2 && known->code[0] == 0xf3 && known->code[1] == 0x90;
+}
 static bool is_wrmsr(const struct known *known)
 {
     return known->insn.size_bytes == 2 && is_0f(known, 0x30);
@@ -453,6 +457,8 @@ static int execute(struct vcpu *cpu, const struct known *known)
         outcome.gp = !do_sti(cpu, insn->ip + insn->size_bytes);
     else if (is_hlt(known) && vcpu_cpl(cpu) == 0)
         do_hlt(cpu, insn->ip + insn->size_bytes);
+    else if (is_pause(known))
+        do_nop(cpu, insn->ip + insn->size_bytes);
     else
         error = run_insn(cpu, known, &outcome);
     if (error)

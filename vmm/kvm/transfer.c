@@ -227,13 +227,18 @@ static void flat_segments(struct kvm_sregs *sregs, uint16_t cs, uint16_t ss, uin
                                      .g = 1};
 }
 
-void do_hlt(struct vcpu *cpu, uint64_t next_ip)
+void do_nop(struct vcpu *cpu, uint64_t next_ip)
 {
-    cpu->halted = true;
     vcpu_regs(cpu)->rip = next_ip;
     vcpu_events(cpu)->interrupt.shadow = 0;
     vcpu_events(cpu)->flags = KVM_VCPUEVENT_VALID_SHADOW;
     vcpu_dirty(cpu, KVM_SYNC_X86_REGS | KVM_SYNC_X86_EVENTS);
+}
+
+void do_hlt(struct vcpu *cpu, uint64_t next_ip)
+{
+    do_nop(cpu, next_ip);
+    cpu->halted = true;
 }
 
 void do_syscall(struct vcpu *cpu, uint64_t next_ip)
