@@ -41,7 +41,7 @@ struct __attribute__((packed)) table_pointer {
     uint64_t base;
 };
 
-enum job { JOB_NONE, JOB_CHECK, JOB_TRACE };
+enum job { JOB_NONE, JOB_CHECK, JOB_TRACE, JOB_HELD };
 
 struct processor {
     /* Written by the processor itself. */
@@ -50,6 +50,7 @@ struct processor {
     unsigned pmis, nmis, ipis;
     bool pmi_flagged;   /* GLOBAL_STATUS[55] at its last PMI */
     bool lvt_masked;    /* LVTPC in its last PMI */
+    bool held;          /* JOB_HELD: the PMI waited in IRR, and nothing was delivered */
     uint64_t ctl, base; /* its trace MSRs, as JOB_CHECK found them */
     uint64_t status;    /* after its trace */
     uint64_t len_bytes, sum;
@@ -192,34 +193,33 @@ static bool on_ipi(struct frame *frame)
 
 /* ---- Output ------------------------------------------------------------------------------- */
 
-/* Regions of a page each, whose ends are PMIs; a processor with one entry gets one region. */
-static void make_output(volatile struct processor *self)
+/* Regions of a page each, whose ends are PMIs. */
+static void make_output(unsigned id)
 {
+    volatile struct processor *self = &processors[id];
     uint64_t *table;
 
     self->table_phys = phys_alloc(PAGE_BYTES, PAGE_BYTES);
     self->block_phys = phys_alloc(BLOCK_BYTES, PAGE_BYTES);
+    printf("processor %u: table at 0x%lx, regions behind it\n", id, self->table_phys);
     table = phys_to_virt(self->table_phys);
-    if (!pt_caps()->multi_entry) {
-        table[0] = topa_entry(self->block_phys, 0, TOPA_INT | TOPA_STOP);
-        table[1] = self->table_phys | TOPA_END;
-        return;
-    }
     for (unsigned i = 0; i < REGION_COUNT; i++)
         table[i] = topa_entry(self->block_phys + i * PAGE_BYTES, 0, TOPA_INT);
     table[REGION_COUNT] = self->table_phys | TOPA_END;
 }
 
-static uint64_t output_bytes(uint64_t status)
+static uint64_t output_bytes(void)
 {
     const struct pt_position at = pt_position();
 
-    return status & STATUS_STOPPED ? PAGE_BYTES : at.index * PAGE_BYTES + at.offset;
+    return at.index * PAGE_BYTES + at.offset;
 }
 
 /* ---- Work --------------------------------------------------------------------------------- */
 
-#define ROUNDS_BASE 1800
+#define ROUNDS(id)    (1800 + 100 * (id))
+#define HELD_ROUNDS   700 /* more than a region */
+#define HELD_PATIENCE 1000000
 
 static uint64_t twist(uint64_t x)
 {
@@ -235,12 +235,12 @@ static uint64_t climb(uint64_t x)
 }
 
 /* Indirect calls, whose targets depend on the data, and those on the processor. */
-static __attribute__((noinline)) uint64_t work(unsigned id)
+static __attribute__((noinline)) uint64_t work(unsigned id, unsigned rounds)
 {
     static uint64_t (*const volatile steps[4])(uint64_t) = {twist, fold, climb, fold};
     uint64_t x = 0x9e3779b97f4a7c15ull * (id + 1);
 
-    for (unsigned i = 0; i < ROUNDS_BASE + 100 * id; i++)
+    for (unsigned i = 0; i < rounds; i++)
         x = steps[x >> 3 & 3](x) + i;
     return x;
 }
@@ -253,23 +253,44 @@ static void check_msrs(volatile struct processor *self)
     self->base = rdmsr(MSR_RTIT_OUTPUT_BASE);
 }
 
-static void trace_work(volatile struct processor *self, unsigned id)
+static void trace_work(volatile struct processor *self, unsigned id, unsigned rounds)
 {
     wrmsr(MSR_RTIT_STATUS, 0);
     wrmsr(MSR_RTIT_OUTPUT_BASE, self->table_phys);
     wrmsr(MSR_RTIT_OUTPUT_MASK_PTRS, topa_pointers(0, 0));
     wrmsr(MSR_PERF_GLOBAL_RESET, PERF_TOPA_PMI);
-    apic_set_pmi(self->pmi_mode);
-    interrupts_on();
     wrmsr(MSR_RTIT_CTL, CTL_OS | CTL_BRANCHEN | CTL_TOPA | CTL_DISRETC | CTL_TRACEEN);
-    self->sum = work(id);
+    self->sum = work(id, rounds);
     wrmsr(MSR_RTIT_CTL, 0);
-    __asm__ volatile("nop");
+    self->status = rdmsr(MSR_RTIT_STATUS);
+    self->len_bytes = output_bytes();
+    note_trace(self->block_phys, self->len_bytes);
+}
+
+/* PMIs as they come; NMIs do not care for RFLAGS.IF. */
+static void trace_with_pmis(volatile struct processor *self, unsigned id)
+{
+    apic_set_pmi(self->pmi_mode);
+    if (self->pmi_mode == PMI_VECTOR)
+        interrupts_on();
+    trace_work(self, id, ROUNDS(id));
     interrupts_off();
     apic_set_pmi(PMI_MASKED);
-    self->status = rdmsr(MSR_RTIT_STATUS);
-    self->len_bytes = output_bytes(self->status);
-    note_trace(self->block_phys, self->len_bytes);
+}
+
+/* A PMI by vector that has to wait for RFLAGS.IF. */
+static void trace_with_held_pmi(volatile struct processor *self, unsigned id)
+{
+    const unsigned before = self->pmis;
+
+    apic_set_pmi(PMI_VECTOR);
+    trace_work(self, id, HELD_ROUNDS);
+    self->held = self->pmis == before && apic_pending(VECTOR_PMI) && apic_pmi_masked();
+    interrupts_on();
+    for (unsigned i = 0; i < HELD_PATIENCE && self->pmis == before; i++)
+        __asm__ volatile("pause" : : : "memory");
+    interrupts_off();
+    apic_set_pmi(PMI_MASKED);
 }
 
 static void do_job(volatile struct processor *self, unsigned id)
@@ -277,7 +298,9 @@ static void do_job(volatile struct processor *self, unsigned id)
     if (self->job == JOB_CHECK)
         check_msrs(self);
     else if (self->job == JOB_TRACE)
-        trace_work(self, id);
+        trace_with_pmis(self, id);
+    else if (self->job == JOB_HELD)
+        trace_with_held_pmi(self, id);
     self->done = self->jobs;
 }
 
@@ -359,11 +382,9 @@ static void test_start(void)
     send(0, ICR_SIPI | ICR_OTHERS | AP_PAGE >> 12);
     for (unsigned i = 0; i < 10000; i++)
         barrier();
-    for (unsigned id = 1; id < cpu_count; id++) {
+    for (unsigned id = 1; id < cpu_count; id++)
         report_value(processors[id].starts, 1,
                      "processor %u takes no SIPI that it does not wait for", id);
-        report_value(cpuid(0x0b, 1).ebx, cpu_count, "CPUID.0BH.1:EBX counts the processors");
-    }
 }
 
 /* Each interrupt reaches the one that it is for, and nobody else. */
@@ -402,7 +423,7 @@ static void test_own_msrs(void)
         give(id, JOB_CHECK);
     all_done();
     wrmsr(MSR_RTIT_CTL, 0);
-    note_trace(processors[0].block_phys, output_bytes(0)); /* a PSB+ all the same */
+    note_trace(processors[0].block_phys, output_bytes()); /* a PSB+ all the same */
     for (unsigned id = 1; id < cpu_count; id++) {
         report_value(processors[id].ctl, 0, "IA32_RTIT_CTL of processor %u is its own (33.2.8.1)",
                      id);
@@ -426,7 +447,7 @@ static void report_trace(unsigned id, enum pmi_mode mode)
                  id, how);
     report(p->pmi_flagged, "processor %u: GLOBAL_STATUS[55] is its own (33.2.7.2)", id);
     report(p->lvt_masked, "processor %u: its APIC masked LVTPC when it delivered the %s", id, how);
-    report_value(p->sum, work(id), "processor %u computed what it should", id);
+    report_value(p->sum, work(id, ROUNDS(id)), "processor %u computed what it should", id);
 }
 
 /* All at once; half of the PMIs are NMIs. */
@@ -445,6 +466,29 @@ static void test_traces(void)
         report_trace(id, processors[id].pmi_mode);
 }
 
+/* One after the other: the others' processors sleep, and nothing is for them. */
+static void test_held(void)
+{
+    for (unsigned id = 0; id < cpu_count; id++) {
+        unsigned others = 0;
+
+        processors[id].pmi_mode = PMI_MASKED; /* the handler does not unmask it */
+        for (unsigned i = 0; i < cpu_count; i++)
+            processors[i].pmis = 0;
+        give(id, JOB_HELD);
+        if (id == 0)
+            do_job(&processors[0], 0);
+        if (!all_done())
+            report(false, "processor %u ends its trace", id);
+        for (unsigned i = 0; i < cpu_count; i++)
+            others += i == id ? 0 : processors[i].pmis;
+        report(processors[id].held,
+               "processor %u: a PMI by interrupt waits in IRR for RFLAGS.IF, LVTPC masked", id);
+        report_value(processors[id].pmis, 1, "processor %u: it comes once, with IF = 1", id);
+        report_value(others, 0, "processor %u: no PMI on another processor", id);
+    }
+}
+
 int guest_main(void)
 {
     const struct pt_caps *caps = pt_caps();
@@ -461,12 +505,17 @@ int guest_main(void)
     trap_set_handler(VECTOR_IPI, on_ipi);
     copy_tables();
     for (unsigned id = 0; id < cpu_count; id++)
-        make_output(&processors[id]);
+        make_output(id);
     if (!start_all())
         return report_summary();
     test_start();
     test_ipis();
     test_own_msrs();
-    test_traces();
+    if (caps->multi_entry) {
+        test_held();
+        test_traces();
+    } else {
+        report_skip("one ToPA entry", "a PMI for each of several regions");
+    }
     return report_summary();
 }

@@ -296,12 +296,13 @@ static void cpuid_perfmon(struct kvm_cpuid2 *table, const struct vpt_caps *caps)
 static void cpuid_topology(struct kvm_cpuid2 *table, const struct vcpu *cpu)
 {
     const uint32_t count = cpu->vmm->cpu_count, id = cpu->index;
-    const uint32_t id_bits = 32 - (uint32_t)__builtin_clz(count - 1);
+    const uint32_t id_bits = count > 1 ? 32 - (uint32_t)__builtin_clz(count - 1) : 0;
     struct kvm_cpuid_entry2 *entry = cpuid_find(table, 1, 0);
 
     if (entry) {
         entry->ebx = (entry->ebx & 0xffff) | count << 16 | id << 24;
-        entry->edx |= CPUID_1_EDX_HTT;
+        entry->edx &= ~CPUID_1_EDX_HTT;
+        entry->edx |= count > 1 ? CPUID_1_EDX_HTT : 0;
     }
     for (uint32_t i = 0; i < table->nent;) {
         entry = &table->entries[i];
@@ -356,8 +357,7 @@ int boot_cpuid(struct vcpu *cpu, const struct vpt_caps *caps)
     if (seen.tsc_den)
         cpuid_apply(table, &seen, 0x15, 0, false);
     cpuid_perfmon(table, &seen);
-    if (cpu->vmm->cpu_count > 1)
-        cpuid_topology(table, cpu);
+    cpuid_topology(table, cpu);
 
     /* The widths of addresses are the profile's, as far as the processor below has them. */
     entry = cpuid_find(table, 0x80000008, 0);
