@@ -217,7 +217,7 @@ static uint64_t output_bytes(void)
 
 /* ---- Work --------------------------------------------------------------------------------- */
 
-#define ROUNDS(id)    (1800 + 100 * (id))
+#define ROUNDS(id)    (1300 + 100 * (id))
 #define HELD_ROUNDS   700 /* more than a region */
 #define HELD_PATIENCE 1000000
 

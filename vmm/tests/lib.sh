@@ -5,6 +5,7 @@
 # what it leaves, and how cases are counted. Sourced; `summary` is the last command of a script.
 
 BUILD=${BUILD:-build}
+# shellcheck disable=SC2034 # these two are used by the scripts
 vpt=$BUILD/vpt
 # shellcheck disable=SC2034 # used by the scripts
 guests=$BUILD/vmm/tests/guests

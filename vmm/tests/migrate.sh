@@ -19,7 +19,7 @@ expect 'restore something else' 3 'not a saved guest' "$vpt" run --restore "$wor
 # ---- One processor: two moves, and the path of a guest that stays ----
 for backend in "${backends[@]}"; do
     where=${backend:+ in the lab}
-    go=("$vpt" run --append rounds=1 --verify)
+    go=("$vpt" run --append "rounds=1 tick=8000" --verify)
     [ -z "$backend" ] || go+=("$backend")
     expect "the guest that stays$where" 0 '' "${go[@]}" --path-out "$work/stays.path" "$demo"
     expect "leave$where" 0 '' "${go[@]}" --save-to "$work/one" --save-after 9000 "$demo"
@@ -37,7 +37,7 @@ for backend in "${backends[@]}"; do
     where=${backend:+ in the lab}
     go=("$vpt" run --verify)
     [ -z "$backend" ] || go+=("$backend")
-    expect "two processors leave$where" 0 '' "${go[@]}" --cpus 2 --save-to "$work/smp" --save-after 50000 "$smp"
+    expect "two processors leave$where" 0 '' "${go[@]}" --cpus 2 --save-to "$work/smp" --save-after 40000 "$smp"
     table=$(sed -n 's/^processor 0: table at \(0x[0-9a-f]*\),.*/\1/p' "$work/out")
     # Memory that comes after the guest: a table and its regions are not there yet.
     for absent in '' "${table:-none}:36K"; do
