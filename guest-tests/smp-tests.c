@@ -489,6 +489,18 @@ static void test_held(void)
     }
 }
 
+static void test_restart(void)
+{
+    send(1, ICR_INIT | ICR_ASSERT);
+    for (unsigned i = 0; i < 10000; i++)
+        barrier();
+    report_value(processors[1].starts, 1, "processor 1 waits for a SIPI after INIT");
+    send(1, ICR_SIPI | AP_PAGE >> 12);
+    report(wait_until(processors[1].starts == 2), "processor 1 starts again");
+    give(1, JOB_CHECK);
+    report(all_done(), "processor 1 works again");
+}
+
 int guest_main(void)
 {
     const struct pt_caps *caps = pt_caps();
@@ -517,5 +529,6 @@ int guest_main(void)
     } else {
         report_skip("one ToPA entry", "a PMI for each of several regions");
     }
+    test_restart();
     return report_summary();
 }

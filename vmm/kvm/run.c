@@ -128,39 +128,7 @@ static int nothing_wakes(struct vmm *vmm)
                     vcpu_regs(&vmm->cpus[vmm->turn])->rip);
 }
 
-/* ---- Stepping ---- */
-
-/* Nothing to run until an interrupt: time goes straight to the timer. */
-static int sleep_until_interrupt(struct vmm *vmm)
-{
-    const uint64_t deadline = first_deadline(vmm);
-
-    if (!deadline)
-        return nothing_wakes(vmm);
-    if (deadline > vmm->steps)
-        vmm->steps = deadline;
-    return 0;
-}
-
-static int step_turn(struct vmm *vmm)
-{
-    struct vcpu *cpu = &vmm->cpus[vmm->turn];
-    int error = 0;
-
-    if (vmm->steps >= vmm->turn_end || !ready(cpu)) {
-        if (!next_turn(vmm))
-            return sleep_until_interrupt(vmm);
-        cpu = &vmm->cpus[vmm->turn];
-    }
-    if (cpu->apic.init_pending || cpu->apic.sipi_pending)
-        error = start_signals(cpu);
-    else
-        error = step(cpu);
-    memory_resolve_output(cpu);
-    return error;
-}
-
-/* ---- Free running ---- */
+/* ---- Interrupts of KVM ---- */
 
 /*
  * Whether KVM may be given an interrupt now. What it said at its last exit is not the whole truth:
@@ -203,6 +171,54 @@ static int inject(struct vcpu *cpu)
     cpu->record->interrupts++;
     return 0;
 }
+
+/* ---- Stepping ---- */
+
+/* Nothing to run until an interrupt: time goes straight to the timer. */
+static int sleep_until_interrupt(struct vmm *vmm)
+{
+    const uint64_t deadline = first_deadline(vmm);
+
+    if (!deadline)
+        return nothing_wakes(vmm);
+    if (deadline > vmm->steps)
+        vmm->steps = deadline;
+    return 0;
+}
+
+/* step() delivers interrupts in 64-bit mode; to a processor on its way there, KVM does. */
+static int step_one(struct vcpu *cpu)
+{
+    int error;
+
+    if (vcpu_sregs(cpu)->cs.l)
+        return step(cpu);
+    error = inject(cpu);
+    if (!error)
+        error = step(cpu);
+    cpu->run->request_interrupt_window = 0;
+    return error;
+}
+
+static int step_turn(struct vmm *vmm)
+{
+    struct vcpu *cpu = &vmm->cpus[vmm->turn];
+    int error = 0;
+
+    if (vmm->steps >= vmm->turn_end || !ready(cpu)) {
+        if (!next_turn(vmm))
+            return sleep_until_interrupt(vmm);
+        cpu = &vmm->cpus[vmm->turn];
+    }
+    if (cpu->apic.init_pending || cpu->apic.sipi_pending)
+        error = start_signals(cpu);
+    else
+        error = step_one(cpu);
+    memory_resolve_output(cpu);
+    return error;
+}
+
+/* ---- Free running ---- */
 
 static int nap(struct vmm *vmm)
 {
