@@ -18,6 +18,8 @@ struct decode_options {
     enum view_kind view;
     bool json, have_images;
     struct ptd_flow_config config;
+    bool is_rtit;
+    struct ptd_rtit_config rtit;
     struct ptd_image *image;
     uint64_t errors;
 };
@@ -37,6 +39,8 @@ static void usage(FILE *to)
         "  --cr3 VALUE          the CR3 of the --image options that follow\n"
         "  --mode 16|32|64      until the trace says otherwise (default 64)\n"
         "  --no-sync            begin at the first byte instead of the first PSB\n"
+        "  --rtit               RTIT, the trace of Silvermont; TRACE.json says so by itself\n"
+        "  --cycle-acc          of RTIT: RTIT_CTL.Cycle_Acc was 1\n"
         "  --json               one JSON object a line\n"
         "  --help\n"
         "\n"
@@ -194,7 +198,10 @@ static void print_event(const struct decode_options *options, const struct ptd_i
     if (item->type == PTD_ITEM_PSB)
         return;
     if (item->type == PTD_ITEM_PACKET) {
-        ptd_packet_format(&item->packet, packet, sizeof(packet));
+        if (options->is_rtit)
+            ptd_rtit_packet_format(&item->rtit, packet, sizeof(packet));
+        else
+            ptd_packet_format(&item->packet, packet, sizeof(packet));
         name = packet;
     }
     if (item->type == PTD_ITEM_ERROR)
@@ -226,12 +233,17 @@ static void print_event(const struct decode_options *options, const struct ptd_i
 
 static int decode(struct decode_options *options, const struct bytes *trace)
 {
-    struct ptd_flow *flow = ptd_flow_new(trace->data, trace->len, options->image, &options->config);
+    struct trace_flow flow;
     struct ptd_item item, last = {0};
 
-    if (!flow)
+    if (options->is_rtit) {
+        options->rtit.mode = options->config.mode;
+        options->rtit.at_start = options->config.at_start;
+    }
+    if (!trace_flow_open(&flow, trace, options->image, &options->config,
+                         options->is_rtit ? &options->rtit : NULL))
         return complain(EXIT_CODE_HOST, "no memory for decoding");
-    while (ptd_flow_next(flow, &item) == PTD_OK) {
+    while (trace_flow_next(&flow, &item) == PTD_OK) {
         if (item.type != PTD_ITEM_BLOCK) {
             options->errors += item.type == PTD_ITEM_ERROR;
             print_event(options, &item);
@@ -247,7 +259,7 @@ static int decode(struct decode_options *options, const struct bytes *trace)
             print_call(options, &last, &item);
         last = item;
     }
-    ptd_flow_free(flow);
+    trace_flow_close(&flow);
     return EXIT_CODE_OK;
 }
 
@@ -299,6 +311,7 @@ static int parse(int argc, char **argv, struct decode_options *options)
         {"calls", no_argument, NULL, 'c'},     {"image", required_argument, NULL, 'I'},
         {"cr3", required_argument, NULL, 'C'}, {"mode", required_argument, NULL, 'm'},
         {"no-sync", no_argument, NULL, 'n'},   {"json", no_argument, NULL, 'j'},
+        {"rtit", no_argument, NULL, 'r'},      {"cycle-acc", no_argument, NULL, 'a'},
         {"help", no_argument, NULL, 'h'},      {0}};
     uint64_t cr3 = PTD_ANY_CR3;
     int option, error = 0;
@@ -332,6 +345,12 @@ static int parse(int argc, char **argv, struct decode_options *options)
         case 'j':
             options->json = true;
             break;
+        case 'a':
+            options->rtit.cycle_acc = true;
+            break;
+        case 'r':
+            options->is_rtit = true;
+            break;
         case 'h':
             usage(stdout);
             return 1 + EXIT_CODE_OK;
@@ -362,6 +381,10 @@ static int decode_file(struct decode_options *options, const char *file)
     if (!options->have_images && sidecar_load(file, options->image, &sidecar) != PTD_OK) {
         bytes_free(&trace);
         return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar.why);
+    }
+    if (sidecar.is_rtit) {
+        options->is_rtit = true;
+        options->rtit = sidecar.rtit;
     }
     code = decode(options, &trace);
     bytes_free(&trace);
