@@ -116,6 +116,7 @@ void ptd_flow_fail(struct ptd_flow *flow, int error, uint64_t offset)
     flow->tnt_count = 0;
     flow->ret_count = 0;
     flow->fresh = true;
+    flow->in_first_psb = false;
     (void)ptd_packets_seek(&flow->packets, offset);
     (void)ptd_packets_sync(&flow->packets); /* or to the end */
     item->error = error;
@@ -191,12 +192,17 @@ void ptd_flow_enter_psb(struct ptd_flow *flow)
     struct ptd_packet packet;
     struct ptd_item *item;
 
+    if (ptd_packets_offset(&flow->packets) >= flow->stop) {
+        flow->ended = true;
+        return;
+    }
     flow->psb_has_ip = find_psb_ip(flow->packets, &flow->psb_ip) == AHEAD_FUP;
     if (ptd_packets_next(&flow->packets, &packet) != PTD_OK)
         return;
     clear_bind(flow);
     flow->in_psb = true;
     flow->last_ip = 0;
+    flow->ret_count = 0; /* 33.4.2.2: a PSB empties the CALL stack */
     item = ptd_flow_push(flow, PTD_ITEM_PSB, packet.offset);
     item->has_to = flow->psb_has_ip;
     item->to = flow->psb_has_ip ? flow->psb_ip : 0;
@@ -230,6 +236,9 @@ static void read_psb(struct ptd_flow *flow, const struct ptd_packet *packet)
 
 static void end_psb(struct ptd_flow *flow)
 {
+    if (flow->in_first_psb)
+        flow->first_psb_end = ptd_packets_offset(&flow->packets);
+    flow->in_first_psb = false;
     flow->in_psb = flow->fresh = false;
     flow->tracing = flow->psb_has_ip;
     if (flow->tracing) {
@@ -240,17 +249,36 @@ static void end_psb(struct ptd_flow *flow)
 
 static void read_overflow(struct ptd_flow *flow, const struct ptd_packet *packet);
 
+/* Which state a PSB+ tells. */
+static uint8_t tells(const struct ptd_packet *packet)
+{
+    switch ((enum ptd_packet_type)packet->type) {
+    case PTD_PIP:
+        return FLOW_TELLS_CR3;
+    case PTD_MODE_EXEC:
+        return FLOW_TELLS_MODE;
+    case PTD_MODE_TSX:
+        return FLOW_TELLS_TSX;
+    case PTD_VMCS:
+        return FLOW_TELLS_VMCS;
+    default:
+        return 0;
+    }
+}
+
 /* Status only (33.3.7): nothing binds, and what is known already is no news. */
 static void read_in_psb(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
     uint64_t ip;
 
+    if (flow->in_first_psb)
+        flow->told |= tells(packet);
     switch ((enum ptd_packet_type)packet->type) {
     case PTD_PSBEND:
         end_psb(flow);
         break;
     case PTD_OVF:
-        flow->in_psb = false;
+        flow->in_psb = flow->in_first_psb = false;
         read_overflow(flow, packet);
         break;
     case PTD_FUP:
@@ -714,6 +742,7 @@ struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct 
     flow->mode = config ? (uint8_t)config->mode : PTD_MODE_64;
     flow->cr3 = config ? config->cr3 : 0;
     flow->fresh = true;
+    flow->stop = UINT64_MAX;
     if ((!config || !config->at_start) && ptd_packets_sync(&flow->packets) != PTD_OK &&
         len_bytes > 0) {
         struct ptd_item *const item = ptd_flow_push(flow, PTD_ITEM_ERROR, 0);
@@ -724,11 +753,48 @@ struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct 
     return flow;
 }
 
+struct flow_state ptd_flow_state(const struct ptd_flow *flow)
+{
+    return (struct flow_state){
+        .offset = ptd_packets_offset(&flow->packets),
+        .cr3 = flow->cr3,
+        .vmcs = flow->vmcs,
+        .nr = flow->nr,
+        .fresh = flow->fresh,
+        .mode = flow->mode,
+        .tsx = flow->tsx,
+        .overflowed = flow->overflowed,
+        .at_mov_cr3 = flow->at_mov_cr3,
+    };
+}
+
+void ptd_flow_restart(struct ptd_flow *flow, const struct flow_state *state, uint64_t stop)
+{
+    (void)ptd_packets_seek(&flow->packets, state->offset);
+    clear_bind(flow);
+    flow->cr3 = state->cr3;
+    flow->vmcs = state->vmcs;
+    flow->nr = state->nr;
+    flow->fresh = state->fresh;
+    flow->mode = state->mode;
+    flow->tsx = state->tsx;
+    flow->overflowed = state->overflowed;
+    flow->at_mov_cr3 = state->at_mov_cr3;
+    flow->tracing = flow->deferred = flow->in_psb = flow->ended = false;
+    flow->tnt_count = flow->ret_count = 0;
+    flow->item_next = flow->item_count = 0;
+    flow->stop = stop;
+    flow->in_first_psb = true;
+    flow->first_psb_end = 0;
+    flow->told = 0;
+}
+
 void ptd_flow_free(struct ptd_flow *flow)
 {
     if (!flow)
         return;
     ptd_blocks_free(&flow->blocks);
+    ptd_graph_free(flow->graph);
     free(flow);
 }
 
@@ -742,16 +808,21 @@ static bool needs_packet(const struct ptd_flow *flow)
     return flow->tnt_count == 0 && !flow->bind.ready;
 }
 
+void ptd_flow_advance(struct ptd_flow *flow)
+{
+    flow->item_next = flow->item_count = 0;
+    if (needs_packet(flow))
+        read_packet(flow);
+    else
+        ptd_flow_walk(flow);
+}
+
 int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item)
 {
     while (flow->item_next == flow->item_count) {
-        flow->item_next = flow->item_count = 0;
         if (flow->ended)
             return PTD_END;
-        if (needs_packet(flow))
-            read_packet(flow);
-        else
-            ptd_flow_walk(flow);
+        ptd_flow_advance(flow);
     }
     *item = flow->items[flow->item_next++];
     return PTD_OK;

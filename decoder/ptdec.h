@@ -380,6 +380,59 @@ int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item);
 int ptd_block_insn(const struct ptd_image *image, const struct ptd_item *block, uint64_t *ip,
                    struct ptd_insn *insn);
 
+/* ---- Flow in bulk --------------------------------------------------------------------------- *
+ * The same as ptd_flow_next() gives, many times as fast. Where a trace has nothing but TNTs and
+ * TIPs, the flow is told in steps: a step is the code from where the last one ended up to the next
+ * conditional branch, RET or indirect transfer, one or several blocks that direct jumps, calls and
+ * the like connect. Its number stands for that code: (number of the code) << 1 | (1: the
+ * conditional branch at its end was taken).
+ */
+
+#define PTD_RUN_ROOM 128u /* the least that struct ptd_run may have */
+
+struct ptd_run {
+    uint32_t *steps; /* the caller's */
+    size_t room;     /* of it; thousands are best */
+    bool no_timing;  /* leave out what TSC, TMA, MTC, CYC, CBR and MNT packets say */
+    /* What ptd_flow_run() found: first these steps, then the item, if there is one. */
+    size_t count;
+    bool has_item;
+    struct ptd_item item; /* of any type, also PTD_ITEM_BLOCK */
+    uint32_t epoch;       /* numbers of code stay the same as long as this does */
+};
+
+/*
+ * Goes on until run->room is used up or something other than a step comes. PTD_OK; PTD_END: nothing
+ * more; PTD_E_NOMEM (try again); PTD_E_ARG: not enough room. May be mixed with ptd_flow_next().
+ * The steps of one call belong to the address space (CR3 and mode) of the run's items before.
+ */
+int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run);
+/*
+ * The blocks of a step, in order: index 0, 1, ... The item has what a PTD_ITEM_BLOCK has, except
+ * nr and offset. The step must be of the last ptd_flow_run(), or of the same epoch. PTD_OK; PTD_END
+ * behind the last block; PTD_E_ARG: no such step.
+ */
+int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index,
+                   struct ptd_item *block);
+/* How many instructions a step has; 0: no such step. */
+uint32_t ptd_step_insns(const struct ptd_flow *flow, uint32_t step);
+
+/*
+ * Is given a part of the flow, in the order of the trace, never two at once; flow is for
+ * ptd_step_block() and ptd_step_insns() only, and run until it returns. 0: go on; else decoding
+ * ends with this result.
+ */
+typedef int (*ptd_run_fn)(void *context, const struct ptd_flow *flow, const struct ptd_run *run);
+
+/*
+ * Decodes a whole trace on several threads (1 to 256), each a part between two PSBs. What run is
+ * given is exactly what ptd_flow_run() would give, on one of these threads. Memory does not grow
+ * with the trace. config may be NULL. PTD_OK, what run returned, PTD_E_NOMEM or PTD_E_ARG.
+ */
+int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_image *image,
+                      const struct ptd_flow_config *config, bool no_timing, unsigned threads,
+                      ptd_run_fn run, void *context);
+
 /* ---- RTIT flow ----------------------------------------------------------------------------- */
 
 struct ptd_rtit_flow;

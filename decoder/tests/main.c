@@ -59,6 +59,7 @@ int main(void)
     add_flow_suite();
     add_context_suite();
     add_trace_suite();
+    add_fast_suite();
     add_rtit_packet_suite();
     add_rtit_flow_suite();
     CU_basic_set_mode(CU_BRM_VERBOSE);
