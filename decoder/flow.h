@@ -18,6 +18,7 @@
 
 #define RET_STACK    64u /* 33.4.2.2 */
 #define ITEMS_A_STEP 16u
+#define FILTERS      4u /* of struct ptd_flow_config */
 
 /* What the next packets bind to (33.4.1). */
 enum bind_kind {
@@ -69,6 +70,7 @@ enum {
 struct ptd_flow {
     struct ptd_packets packets;
     struct blocks blocks;
+    struct ptd_flow_config config; /* errata and filters of it count */
 
     uint64_t ip; /* of the next instruction, while tracing */
     uint64_t last_ip;
@@ -106,6 +108,11 @@ struct ptd_flow {
     struct ptd_item items[ITEMS_A_STEP];
     unsigned item_next, item_count;
 };
+
+static inline bool flow_has(const struct ptd_flow *flow, uint32_t erratum)
+{
+    return (flow->config.errata & erratum) != 0;
+}
 
 /* A new item, all fields zero but type, offset, cr3 and mode. */
 struct ptd_item *ptd_flow_push(struct ptd_flow *flow, enum ptd_item_type type, uint64_t offset);
