@@ -11,7 +11,7 @@ $(LIBPTDEC): $(DECODER_OBJ)
 
 ALL += $(LIBPTDEC)
 
-DECODER_LIBS := -lZydis -lelf
+DECODER_LIBS := -lZydis -lelf -lzstd
 
 # The unit tests, and the witness program that compares a trace of `vpt run` with the executed path.
 # libipt.c drives libipt for both.

@@ -2,6 +2,7 @@
 /*
  * vpt decode: what ran, from a trace and the code that it ran through.
  */
+#include "perf-data.h"
 #include "vmm.h"
 
 #include <errno.h>
@@ -18,7 +19,8 @@ struct decode_options {
     enum view_kind view;
     bool json, have_images;
     struct ptd_flow_config config;
-    struct ptd_image *image;
+    struct ptd_image *image; /* of the trace that is being decoded */
+    struct code_options code;
     uint64_t errors;
 };
 
@@ -28,7 +30,8 @@ static void usage(FILE *to)
         "usage: vpt decode [OPTION...] TRACE\n"
         "\n"
         "Prints the path of execution that a raw Intel PT trace holds. The code comes from\n"
-        "TRACE.json (docs/trace-files.md), or from --image options.\n"
+        "TRACE.json (docs/trace-files.md), or from --image options. TRACE may also be a perf.data\n"
+        "(docs/perf-data.md); its code comes from the files that it names.\n"
         "\n"
         "  --insns              one line an instruction, disassembled (default)\n"
         "  --blocks             one line a run of instructions without a change of flow\n"
@@ -38,6 +41,8 @@ static void usage(FILE *to)
         "  --mode 16|32|64      until the trace says otherwise (default 64)\n"
         "  --no-sync            begin at the first byte instead of the first PSB\n"
         "  --json               one JSON object a line\n"
+        "  --symfs DIR          of a perf.data: its files are in DIR\n"
+        "  --vmlinux FILE       of a perf.data: the kernel that ran\n"
         "  --help\n"
         "\n"
         "Exit codes: 0 success, 2 usage, 3 a file cannot be read, or the trace holds errors (they\n"
@@ -224,9 +229,9 @@ static void print_event(const struct decode_options *options, const struct ptd_i
 
 /* ---- Decoding ---- */
 
-static int decode(struct decode_options *options, const struct bytes *trace)
+static int decode(struct decode_options *options, const uint8_t *bytes, size_t len)
 {
-    struct ptd_flow *flow = ptd_flow_new(trace->data, trace->len, options->image, &options->config);
+    struct ptd_flow *flow = ptd_flow_new(bytes, len, options->image, &options->config);
     struct ptd_item item, last = {0};
 
     if (!flow)
@@ -295,11 +300,12 @@ static int parse_mode(const char *text, struct decode_options *options)
 static int parse(int argc, char **argv, struct decode_options *options)
 {
     static const struct option long_options[] = {
-        {"insns", no_argument, NULL, 'i'},     {"blocks", no_argument, NULL, 'b'},
-        {"calls", no_argument, NULL, 'c'},     {"image", required_argument, NULL, 'I'},
-        {"cr3", required_argument, NULL, 'C'}, {"mode", required_argument, NULL, 'm'},
-        {"no-sync", no_argument, NULL, 'n'},   {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},      {0}};
+        {"insns", no_argument, NULL, 'i'},       {"blocks", no_argument, NULL, 'b'},
+        {"calls", no_argument, NULL, 'c'},       {"image", required_argument, NULL, 'I'},
+        {"cr3", required_argument, NULL, 'C'},   {"mode", required_argument, NULL, 'm'},
+        {"no-sync", no_argument, NULL, 'n'},     {"json", no_argument, NULL, 'j'},
+        {"symfs", required_argument, NULL, 's'}, {"vmlinux", required_argument, NULL, 'v'},
+        {"help", no_argument, NULL, 'h'},        {0}};
     uint64_t cr3 = PTD_ANY_CR3;
     int option, error = 0;
 
@@ -332,6 +338,12 @@ static int parse(int argc, char **argv, struct decode_options *options)
         case 'j':
             options->json = true;
             break;
+        case 's':
+            options->code.symfs = optarg;
+            break;
+        case 'v':
+            options->code.vmlinux = optarg;
+            break;
         case 'h':
             usage(stdout);
             return 1 + EXIT_CODE_OK;
@@ -351,20 +363,92 @@ static int parse(int argc, char **argv, struct decode_options *options)
     return 0;
 }
 
-static int decode_file(struct decode_options *options, const char *file)
+static int decode_raw(struct decode_options *options, const char *file, const struct bytes *trace)
 {
     struct run_result sidecar = {0};
-    struct bytes trace = {0};
-    int error = read_file(file, &trace), code;
+
+    if (!options->have_images && sidecar_load(file, options->image, &sidecar) != PTD_OK)
+        return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar.why);
+    return decode(options, trace->data, trace->len);
+}
+
+/* Says whose trace begins. */
+static void print_trace(const struct decode_options *options,
+                        const struct ptd_perf_session *session, const struct ptd_perf_trace *trace,
+                        uint32_t pid)
+{
+    const char *comm = ptd_perf_comm_of(session, pid, (uint32_t)trace->tid, UINT64_MAX);
+
+    if (!options->json) {
+        printf("-- buffer %" PRIu32 ", cpu %d, tid %d (%s): %zu bytes\n", trace->idx, trace->cpu,
+               trace->tid, comm ? comm : "?", trace->len_bytes);
+        return;
+    }
+    json_object *line = json_object_new_object();
+    json_object_object_add(line, "type", json_object_new_string("trace"));
+    json_object_object_add(line, "buffer", json_object_new_int64(trace->idx));
+    json_object_object_add(line, "cpu", json_object_new_int(trace->cpu));
+    json_object_object_add(line, "pid", json_object_new_int64(pid));
+    json_object_object_add(line, "tid", json_object_new_int(trace->tid));
+    if (comm)
+        json_object_object_add(line, "comm", json_object_new_string(comm));
+    line_end(line);
+}
+
+/* The buffer of one thread: the code is that of its process, whatever CR3 says. */
+static int decode_thread(struct decode_options *options, const struct ptd_perf_session *session,
+                         const struct ptd_perf_trace *trace)
+{
+    const uint32_t pid = ptd_perf_pid_of(session, (uint32_t)trace->tid);
+    struct ptd_image *const given = options->image;
+    int code;
+
+    print_trace(options, session, trace, pid);
+    if (!options->have_images) {
+        options->image = ptd_image_new();
+        if (!options->image)
+            return complain(EXIT_CODE_HOST, "no memory for images");
+    }
+    code = options->have_images ? 0
+                                : perf_data_load_code(session, UINT32_MAX, &options->code,
+                                                      options->image, PTD_ANY_CR3);
+    if (!code && !options->have_images)
+        code = perf_data_load_code(session, pid, &options->code, options->image, PTD_ANY_CR3);
+    if (!code)
+        code = decode(options, trace->bytes, trace->len_bytes);
+    if (options->image != given)
+        ptd_image_free(options->image);
+    options->image = given;
+    return code;
+}
+
+static int decode_perf(struct decode_options *options, const char *file, const struct bytes *bytes)
+{
+    int code;
+    struct ptd_perf_session *const session = perf_data_open(file, bytes, &code);
+
+    if (!session)
+        return code;
+    for (size_t i = 0; !code && i < session->trace_count; i++)
+        code = decode_thread(options, session, &session->traces[i]);
+    if (!code && session->error)
+        code = EXIT_CODE_FILE; /* said already */
+    ptd_perf_session_free(session);
+    return code;
+}
+
+static int decode_file(struct decode_options *options, const char *file)
+{
+    struct bytes bytes = {0};
+    int error = read_file(file, &bytes), code;
 
     if (error)
-        return complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error));
-    if (!options->have_images && sidecar_load(file, options->image, &sidecar) != PTD_OK) {
-        bytes_free(&trace);
-        return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar.why);
-    }
-    code = decode(options, &trace);
-    bytes_free(&trace);
+        code = complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error));
+    else if (ptd_perf_detect(bytes.data, bytes.len))
+        code = decode_perf(options, file, &bytes);
+    else
+        code = decode_raw(options, file, &bytes);
+    bytes_free(&bytes);
     if (!code && options->errors)
         code = complain(EXIT_CODE_FILE, "%s: %" PRIu64 " errors", file, options->errors);
     return code;
