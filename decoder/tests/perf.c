@@ -256,7 +256,7 @@ static void compressed(void)
     (void)snprintf(expected, sizeof(expected), "%s", records_of(plain.bytes, plain.len));
     for (size_t i = 0; i <= sizeof(cuts) / sizeof(*cuts); i++) {
         const size_t end = i < sizeof(cuts) / sizeof(*cuts) ? from + cuts[i] : plain.len;
-        uint8_t out[4096];
+        uint8_t out[4096] = {0};
         ZSTD_inBuffer input = {.src = plain.bytes + from, .size = end - from};
         ZSTD_outBuffer output = {.dst = out, .size = sizeof(out)};
         const size_t at = file.len;
@@ -291,7 +291,7 @@ static void compressed_too_well(void)
 {
     static struct file file;
     static uint8_t zeros[1 << 20];
-    uint8_t out[4096];
+    uint8_t out[4096] = {0};
     ZSTD_CStream *const zstd = ZSTD_createCStream();
     ZSTD_inBuffer input = {.src = zeros, .size = sizeof(zeros)};
     ZSTD_outBuffer output = {.dst = out, .size = sizeof(out)};
