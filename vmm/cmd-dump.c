@@ -10,22 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 
-struct dump_options {
-    const char *file;
-    bool json, sync, records;
-};
-
 static void usage(FILE *to)
 {
-    fputs("usage: vpt dump [--json] [--no-sync] [--records] TRACE\n"
+    fputs("usage: vpt dump [OPTION...] TRACE\n"
           "\n"
-          "Prints the packets of a raw Intel PT trace: offset, bytes, meaning; of a perf.data, "
-          "those\n"
-          "of each trace in it.\n"
+          "Prints the packets of a raw Intel PT or RTIT trace: offset, bytes, meaning; of a\n"
+          "perf.data, those of each trace in it.\n"
           "\n"
-          "  --json     one JSON object a line\n"
-          "  --no-sync  begin at the first byte instead of the first PSB\n"
-          "  --records  of a perf.data: its records instead of packets\n"
+          "  --json       one JSON object a line\n"
+          "  --no-sync    begin at the first byte instead of the first PSB\n"
+          "  --rtit       RTIT, the trace of Silvermont; TRACE.json says so by itself\n"
+          "  --cycle-acc  of RTIT: RTIT_CTL.Cycle_Acc was 1\n"
+          "  --records    of a perf.data: its records instead of packets\n"
           "  --help\n"
           "\n"
           "Exit codes: 0 success, 2 usage, 3 the file cannot be read or holds errors (they are\n"
@@ -33,21 +29,25 @@ static void usage(FILE *to)
           to);
 }
 
-static void print_packet(const struct ptd_packet *packet, const uint8_t *bytes, bool json)
-{
-    char text[256], hex[2 * 16 + 1];
+struct dump_options {
+    bool json, no_sync, rtit, cycle_acc, records;
+};
 
-    ptd_packet_format(packet, text, sizeof(text));
-    for (unsigned i = 0; i < packet->size_bytes && i < 16; i++)
-        snprintf(hex + 2 * i, 3, "%02x", bytes[packet->offset + i]);
+static void print_packet(uint64_t offset, unsigned size_bytes, const uint8_t *bytes,
+                         const char *name, const char *text, bool json)
+{
+    char hex[2 * 16 + 1] = "";
+
+    for (unsigned i = 0; i < size_bytes && i < 16; i++)
+        snprintf(hex + 2 * i, 3, "%02x", bytes[offset + i]);
     if (!json) {
-        printf("%08" PRIx64 "  %-32s  %s\n", packet->offset, hex, text);
+        printf("%08" PRIx64 "  %-32s  %s\n", offset, hex, text);
         return;
     }
     json_object *object = json_object_new_object();
-    json_object_object_add(object, "offset", json_object_new_int64((int64_t)packet->offset));
+    json_object_object_add(object, "offset", json_object_new_int64((int64_t)offset));
     json_object_object_add(object, "bytes", json_object_new_string(hex));
-    json_object_object_add(object, "type", json_object_new_string(ptd_packet_name(packet->type)));
+    json_object_object_add(object, "type", json_object_new_string(name));
     json_object_object_add(object, "text", json_object_new_string(text));
     printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
     json_object_put(object);
@@ -66,26 +66,52 @@ static void print_error(uint64_t offset, int error, bool json)
     json_object_put(object);
 }
 
+/* ---- PT and RTIT: the next packet, printed ---- */
+
+static int dump_next(struct ptd_packets *packets, const uint8_t *bytes, bool json)
+{
+    struct ptd_packet packet;
+    char text[256];
+    const int error = ptd_packets_next(packets, &packet);
+
+    if (error)
+        return error;
+    ptd_packet_format(&packet, text, sizeof(text));
+    print_packet(packet.offset, packet.size_bytes, bytes, ptd_packet_name(packet.type), text, json);
+    return PTD_OK;
+}
+
+static int dump_next_rtit(struct ptd_rtit_packets *packets, const uint8_t *bytes, bool json)
+{
+    struct ptd_rtit_packet packet;
+    char text[256];
+    const int error = ptd_rtit_packets_next(packets, &packet);
+
+    if (error)
+        return error;
+    ptd_rtit_packet_format(&packet, text, sizeof(text));
+    print_packet(packet.offset, packet.size_bytes, bytes, ptd_rtit_packet_name(packet.type), text,
+                 json);
+    return PTD_OK;
+}
+
 /* How many errors. */
-static unsigned dump(const uint8_t *bytes, size_t len, const struct dump_options *options)
+static unsigned dump(const struct bytes *trace, const struct dump_options *options)
 {
     struct ptd_packets packets;
-    struct ptd_packet packet;
     unsigned errors = 0;
     int error;
 
-    ptd_packets_init(&packets, bytes, len);
-    if (options->sync && ptd_packets_sync(&packets) != PTD_OK) {
+    ptd_packets_init(&packets, trace->data, trace->len);
+    if (!options->no_sync && ptd_packets_sync(&packets) != PTD_OK) {
         print_error(0, PTD_E_NOSYNC, options->json);
         return 1;
     }
-    while ((error = ptd_packets_next(&packets, &packet)) != PTD_END) {
+    while ((error = dump_next(&packets, trace->data, options->json)) != PTD_END) {
         const uint64_t offset = ptd_packets_offset(&packets);
 
-        if (error == PTD_OK) {
-            print_packet(&packet, bytes, options->json);
+        if (error == PTD_OK)
             continue;
-        }
         errors++;
         print_error(offset, error, options->json);
         if (ptd_packets_seek(&packets, offset + 1) != PTD_OK ||
@@ -94,6 +120,33 @@ static unsigned dump(const uint8_t *bytes, size_t len, const struct dump_options
     }
     return errors;
 }
+
+static unsigned dump_rtit(const struct bytes *trace, const struct dump_options *options)
+{
+    struct ptd_rtit_packets packets;
+    unsigned errors = 0;
+    int error;
+
+    ptd_rtit_packets_init(&packets, trace->data, trace->len, options->cycle_acc);
+    if (!options->no_sync && ptd_rtit_packets_sync(&packets) != PTD_OK) {
+        print_error(0, PTD_E_NOSYNC, options->json);
+        return 1;
+    }
+    while ((error = dump_next_rtit(&packets, trace->data, options->json)) != PTD_END) {
+        const uint64_t offset = ptd_rtit_packets_offset(&packets);
+
+        if (error == PTD_OK)
+            continue;
+        errors++;
+        print_error(offset, error, options->json);
+        if (ptd_rtit_packets_seek(&packets, offset + 1) != PTD_OK ||
+            ptd_rtit_packets_sync(&packets) != PTD_OK)
+            break;
+    }
+    return errors;
+}
+
+/* ---- perf.data ---- */
 
 static void print_trace(const struct ptd_perf_trace *trace, bool json)
 {
@@ -111,22 +164,25 @@ static void print_trace(const struct ptd_perf_trace *trace, bool json)
     json_object_put(object);
 }
 
-static int dump_perf(const struct dump_options *options, const struct bytes *file)
+static int dump_perf(const struct dump_options *options, const char *name, const struct bytes *file)
 {
     unsigned errors = 0;
     int code;
-    struct ptd_perf_session *const session = perf_data_open(options->file, file, &code);
+    struct ptd_perf_session *const session = perf_data_open(name, file, &code);
 
     if (!session)
         return code;
     for (size_t i = 0; i < session->trace_count; i++) {
+        const struct bytes packets = {.data = (uint8_t *)session->traces[i].bytes,
+                                      .len = session->traces[i].len_bytes};
+
         print_trace(&session->traces[i], options->json);
-        errors += dump(session->traces[i].bytes, session->traces[i].len_bytes, options);
+        errors += dump(&packets, options);
     }
     if (session->error)
         code = EXIT_CODE_FILE; /* said already */
     ptd_perf_session_free(session);
-    return errors ? complain(EXIT_CODE_FILE, "%s: %u errors", options->file, errors) : code;
+    return errors ? complain(EXIT_CODE_FILE, "%s: %u errors", name, errors) : code;
 }
 
 static void print_record(const struct ptd_perf_record *record, bool json)
@@ -149,7 +205,8 @@ static void print_record(const struct ptd_perf_record *record, bool json)
     json_object_put(object);
 }
 
-static int dump_records(const struct dump_options *options, const struct bytes *file)
+static int dump_records(const struct dump_options *options, const char *name,
+                        const struct bytes *file)
 {
     struct ptd_perf_fault fault = {0};
     struct ptd_perf_record record;
@@ -163,50 +220,66 @@ static int dump_records(const struct dump_options *options, const struct bytes *
         ptd_perf_close(perf);
     }
     return error == PTD_END ? EXIT_CODE_OK
-                            : complain(EXIT_CODE_FILE, "%s: at %#" PRIx64 ": %s", options->file,
+                            : complain(EXIT_CODE_FILE, "%s: at %#" PRIx64 ": %s", name,
                                        fault.offset, fault.text);
 }
 
-static int dump_file(const struct dump_options *options, const struct bytes *file)
+static int dump_raw(struct dump_options *options, const char *name, const struct bytes *file)
 {
-    const bool perf = ptd_perf_detect(file->data, file->len);
+    struct ptd_rtit_config rtit;
     unsigned errors;
 
-    if (options->records && !perf)
-        return complain(EXIT_CODE_USAGE, "%s: not a perf.data: it has no records", options->file);
-    if (perf)
-        return options->records ? dump_records(options, file) : dump_perf(options, file);
-    errors = dump(file->data, file->len, options);
-    return errors ? complain(EXIT_CODE_FILE, "%s: %u errors", options->file, errors) : EXIT_CODE_OK;
+    if (sidecar_rtit(name, &rtit)) {
+        options->rtit = true;
+        options->cycle_acc |= rtit.cycle_acc;
+    }
+    errors = options->rtit ? dump_rtit(file, options) : dump(file, options);
+    return errors ? complain(EXIT_CODE_FILE, "%s: %u errors", name, errors) : EXIT_CODE_OK;
 }
+
+static int dump_file(struct dump_options *options, const char *name, const struct bytes *file)
+{
+    if (!ptd_perf_detect(file->data, file->len))
+        return options->records
+                   ? complain(EXIT_CODE_USAGE, "%s: not a perf.data: it has no records", name)
+                   : dump_raw(options, name, file);
+    return options->records ? dump_records(options, name, file) : dump_perf(options, name, file);
+}
+
+/* ---- The command ---- */
 
 int cmd_dump(int argc, char **argv)
 {
-    struct dump_options options = {.sync = true};
-    struct bytes file = {0};
+    struct dump_options options = {0};
+    struct bytes trace = {0};
+    const char *file = NULL;
     int error, code;
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) {
             options.json = true;
         } else if (strcmp(argv[i], "--no-sync") == 0) {
-            options.sync = false;
+            options.no_sync = true;
+        } else if (strcmp(argv[i], "--rtit") == 0) {
+            options.rtit = true;
+        } else if (strcmp(argv[i], "--cycle-acc") == 0) {
+            options.cycle_acc = true;
         } else if (strcmp(argv[i], "--records") == 0) {
             options.records = true;
         } else if (strcmp(argv[i], "--help") == 0) {
             usage(stdout);
             return EXIT_CODE_OK;
-        } else if (argv[i][0] == '-' || options.file) {
+        } else if (argv[i][0] == '-' || file) {
             return complain(EXIT_CODE_USAGE, "vpt dump takes one file, not also '%s'", argv[i]);
         } else {
-            options.file = argv[i];
+            file = argv[i];
         }
     }
-    if (!options.file)
+    if (!file)
         return complain(EXIT_CODE_USAGE, "vpt dump takes one file; see vpt dump --help");
-    error = read_file(options.file, &file);
-    code = error ? complain(EXIT_CODE_FILE, "%s: %s", options.file, strerror(-error))
-                 : dump_file(&options, &file);
-    bytes_free(&file);
+    error = read_file(file, &trace);
+    code = error ? complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error))
+                 : dump_file(&options, file, &trace);
+    bytes_free(&trace);
     return code;
 }

@@ -129,15 +129,68 @@ decoded() {
     fi
 }
 
+# formats NAME FILE INSTRUCTIONS: what other programs make of each format.
+formats() {
+    local name=$1 file=$2 want=$3
+    "$vpt" decode --format perf --clock insns "$file" >"$work/perf.txt"
+    same "$name: lines of --format perf" "$(grep -c ' instructions: ' "$work/perf.txt")" "$want"
+    "$vpt" decode --format perf-branches "$file" | addresses >"$work/ours"
+    if [ -n "$perf" ]; then
+        "$perf" script -i "$file" --itrace=b -F ip,addr,sym 2>/dev/null | addresses >"$work/theirs"
+        check_same "$name: branches" "$work/ours" "$work/theirs"
+    fi
+    "$vpt" decode --format jsonl "$file" >"$work/jsonl"
+    same "$name: jsonl is JSON" "$(jq -r 'select(.type == "insn") | .ip' "$work/jsonl" | wc -l)" "$want"
+    "$vpt" decode --format folded --clock insns "$file" >"$work/folded"
+    same "$name: folded stacks add up" "$(awk '{ sum += $NF } END { print sum }' "$work/folded")" "$want"
+    same "$name: no line of another form" "$(grep -cvE '^[^;]+(;[^;]+)+ [0-9]+$' "$work/folded")" 0
+    "$vpt" decode --format chrome --clock insns "$file" >"$work/chrome"
+    same "$name: trace events nest and do not go back" "$(jq -c "$nesting" "$work/chrome")" '[0,0]'
+    "$vpt" decode --format callgrind --clock insns "$file" >"$work/callgrind"
+    if command -v callgrind_annotate >/dev/null; then
+        same "$name: callgrind_annotate's total" "$(callgrind_annotate "$work/callgrind" |
+            awk '/PROGRAM TOTALS/ { gsub(",", "", $1); print $1 }')" "$want"
+    else
+        skip "$name: callgrind" 'no callgrind_annotate'
+    fi
+}
+
+# addresses: 'from to' of each branch line; names differ where a function has several.
+addresses() {
+    sed -nE 's/.* ([0-9a-f]+) [^ ]+( \([^ ]+\))? =>  *([0-9a-f]+) .*/\1 \3/p'
+}
+
+check_same() {
+    if [ -s "$2" ] && cmp -s "$2" "$3"; then
+        pass "$1"
+    else
+        fail "$1" "$(diff "$2" "$3" | head -n 2 | tail -n 1)"
+    fi
+}
+
+# [ends without their beginning or times that go back, functions that never end]
+# shellcheck disable=SC2016 # jq's variables
+nesting='.traceEvents | reduce .[] as $e ({stack: {}, last: {}, bad: 0};
+    ($e.tid | tostring) as $t
+    | if $e.ph == "B" then .stack[$t] += [$e.name]
+      elif $e.ph == "E" then
+        (if .stack[$t][-1] != $e.name then .bad += 1 else . end) | .stack[$t] |= .[:-1]
+      else . end
+    | if $e.ts < (.last[$t] // 0) then .bad += 1 else . end
+    | .last[$t] = $e.ts)
+  | [.bad, ([.stack[] | length] | add)]'
+
 expect 'run a traced guest' 0 '' "$vpt" run --verify --trace-out "$work/loop.pt" "$guests/traced-loop.elf"
 executed=$(sed -n 's/^path: identical (\([0-9]*\) instructions.*/\1/p' "$work/out")
 expect 'convert a guest trace' 0 '' "$vpt" convert --name loop "$work/loop.pt" "$work/loop.perf"
 decoded 'guest' "$work/loop.perf" "$executed"
+formats 'guest' "$work/loop.perf" "$executed"
 hello=$traces/hello-timed
 if [ -r "$hello/pt.bin" ]; then
     expect 'convert a trace of hardware' 0 '' "$vpt" convert --image "$hello/hello" --tsc-ctc 168:2 \
         --mtc-freq 3 "$hello/pt.bin" "$work/hello.perf"
     decoded 'hardware' "$work/hello.perf" 59225
+    formats 'hardware' "$work/hello.perf" 59225
     expect 'convert a perf.data' 0 '' "$vpt" convert "$work/hello.perf" "$work/again.perf"
     decoded 'hardware, again' "$work/again.perf" 59225
     expect 'MTC without a ratio' 2 'tsc-ctc is needed' "$vpt" convert --image "$hello/hello" \
@@ -151,6 +204,8 @@ if [ -r "$hello/pt.bin" ]; then
 else
     skip 'traces of hardware' "not in $traces"
 fi
+expect 'unknown format' 2 'no format' "$vpt" decode --format xml "$work/loop.perf"
+expect 'unknown clock' 2 'takes insns' "$vpt" decode --clock sun "$work/loop.perf"
 expect 'convert nothing' 3 'No such file' "$vpt" convert "$work/nofile" "$work/x"
 expect 'convert without code' 3 'no --image' "$vpt" convert "$work/empty" "$work/x"
 expect 'convert to nowhere' 3 'No such file' "$vpt" convert "$work/loop.pt" "$work/none/x"
