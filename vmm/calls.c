@@ -202,14 +202,24 @@ static void follow(struct calls *calls, struct call_stack *stack, const struct p
 
 /* ---- Stacks ---- */
 
+/* The place of an address space's stack; stack_count: it has none. */
+static size_t find_stack(const struct calls *calls, uint64_t cr3)
+{
+    for (size_t i = 0; i < calls->stack_count; i++) {
+        const struct call_stack *const stack = calls->stacks[i];
+
+        if (stack && stack->cr3 == cr3)
+            return i;
+    }
+    return calls->stack_count;
+}
+
 /* Moves the stack of an address space to the front. NULL: no memory. */
 static struct call_stack *stack_of(struct calls *calls, uint64_t cr3)
 {
     struct call_stack *found = NULL;
-    size_t at = 0;
+    size_t at = find_stack(calls, cr3);
 
-    while (at < calls->stack_count && calls->stacks[at]->cr3 != cr3)
-        at++;
     if (at == calls->stack_count &&
         at == CALLS_STACKS_MAX) { /* the one that was used longest ago */
         at--;
