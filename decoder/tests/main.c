@@ -58,7 +58,9 @@ int main(void)
     add_image_suite();
     add_flow_suite();
     add_context_suite();
+    add_errata_suite();
     add_trace_suite();
+    add_fast_suite();
     add_rtit_packet_suite();
     add_rtit_flow_suite();
     add_perf_suite();

@@ -14,6 +14,8 @@ void add_image_suite(void);
 void add_flow_suite(void);
 void add_context_suite(void);
 void add_trace_suite(void);
+void add_errata_suite(void);
+void add_fast_suite(void);
 void add_rtit_packet_suite(void);
 void add_rtit_flow_suite(void);
 void add_perf_suite(void);
