@@ -16,6 +16,7 @@ void add_context_suite(void);
 void add_trace_suite(void);
 void add_rtit_packet_suite(void);
 void add_rtit_flow_suite(void);
+void add_time_suite(void);
 
 /* Says that a test could not run here, and why. */
 void report_skip(const char *test, const char *why);
