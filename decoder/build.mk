@@ -19,7 +19,8 @@ DECODER_WITNESS_OBJ := $(addprefix $(BUILD)/decoder/tests/,witness.o libipt.o)
 DECODER_TEST_OBJ    := $(filter-out %/witness.o,\
     $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/tests/*.c)))
 
-$(BUILD)/tests/decoder: $(DECODER_TEST_OBJ) $(LIBPTDEC)
+# Tests that need a trace of known truth have the model make one.
+$(BUILD)/tests/decoder: $(DECODER_TEST_OBJ) $(LIBPTDEC) $(LIBVPT)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
 
