@@ -15,6 +15,7 @@
 #define PRIV_WORDS      17 /* of AUXTRACE_INFO, up to the length of the filter */
 #define BUDGET_BYTES    (64ull << 20)
 #define BUDGET_PER_BYTE 16u
+#define CYC_THRESHOLD   (0xfull << 19) /* of RTIT_CTL */
 #define AUXTRACE_ALIGN  8u /* perf pads what it reads with zeros, which are PAD packets */
 
 /* An AUXTRACE record: a part of a trace. */
@@ -571,6 +572,37 @@ int ptd_perf_event_names(const struct ptd_perf_session *session, char *text, siz
         len += n > 0 ? (size_t)n : 0;
     }
     return (int)len;
+}
+
+/* The field of RTIT_CTL that a mask names. */
+static uint8_t field_of(uint64_t config, uint64_t mask)
+{
+    while (mask && !(mask & 1)) {
+        mask >>= 1;
+        config >>= 1;
+    }
+    return (uint8_t)(config & mask);
+}
+
+void ptd_perf_clocks(const struct ptd_perf_session *session, struct ptd_time_config *config)
+{
+    const struct ptd_perf_pt *const pt = &session->pt;
+    uint64_t rtit_ctl = 0;
+
+    for (size_t i = 0; i < session->event_count; i++) {
+        if (session->events[i].type == pt->pmu_type)
+            rtit_ctl = session->events[i].config;
+    }
+    *config = (struct ptd_time_config){
+        .mtc_freq = field_of(rtit_ctl, pt->mtc_freq_bits) & 15,
+        .cyc_threshold = field_of(rtit_ctl, CYC_THRESHOLD),
+        .max_nonturbo_ratio = (uint8_t)pt->max_nonturbo_ratio,
+        .tsc_high = session->trace_count ? (uint8_t)(session->traces[0].reference >> 56) : 0,
+    };
+    if (pt->tsc_ctc_num <= UINT32_MAX && pt->tsc_ctc_den <= pt->tsc_ctc_num) {
+        config->tsc_num = (uint32_t)pt->tsc_ctc_num;
+        config->tsc_den = (uint32_t)pt->tsc_ctc_den;
+    }
 }
 
 uint64_t ptd_perf_time_of_tsc(const struct ptd_perf_pt *pt, uint64_t tsc)

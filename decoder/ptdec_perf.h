@@ -309,6 +309,8 @@ int ptd_perf_each_map(const struct ptd_perf_session *session, uint32_t pid,
                       int (*map)(void *owner, const struct ptd_perf_map *map), void *owner);
 /* "cpu-clock, dummy:u": the names of the events. Returns as snprintf does. */
 int ptd_perf_event_names(const struct ptd_perf_session *session, char *text, size_t text_bytes);
+/* What the file says of the clocks: a config for ptd_time_new(). */
+void ptd_perf_clocks(const struct ptd_perf_session *session, struct ptd_time_config *config);
 /* perf's time (ns) and TSC. 0 without pt->has_time. */
 uint64_t ptd_perf_time_of_tsc(const struct ptd_perf_pt *pt, uint64_t tsc);
 uint64_t ptd_perf_tsc_of_time(const struct ptd_perf_pt *pt, uint64_t time);

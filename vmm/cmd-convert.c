@@ -2,6 +2,7 @@
 /*
  * vpt convert: a trace into a perf.data that stock perf decodes.
  */
+#include "out.h"
 #include "perf-data.h"
 #include "vmm.h"
 
@@ -164,6 +165,7 @@ static bool is_array(json_object *root, const char *key, size_t len, json_object
 static int take_sidecar(struct convert *convert, const char *trace)
 {
     char path[PATH_MAX];
+    struct ptd_time_config clocks;
     json_object *root, *array;
     int code = 0;
 
@@ -174,14 +176,15 @@ static int take_sidecar(struct convert *convert, const char *trace)
                    ? 0
                    : complain(EXIT_CODE_FILE,
                               "%s: cannot be read as JSON (and no --image was given)", path);
-    if (is_array(root, "tsc_ctc", 2, &array) && !convert->tsc_ctc[1]) {
-        convert->tsc_ctc[1] = (uint64_t)json_object_get_int64(json_object_array_get_idx(array, 0));
-        convert->tsc_ctc[0] = (uint64_t)json_object_get_int64(json_object_array_get_idx(array, 1));
+    (void)clock_sidecar(trace, &clocks);
+    if (!convert->tsc_ctc[1]) {
+        convert->tsc_ctc[0] = clocks.tsc_num;
+        convert->tsc_ctc[1] = clocks.tsc_den;
     }
     if (!convert->mtc_freq)
-        convert->mtc_freq = number_of(root, "mtc_freq") & MTC_FREQ_MAX;
+        convert->mtc_freq = clocks.mtc_freq;
     if (!convert->max_nonturbo_ratio)
-        convert->max_nonturbo_ratio = number_of(root, "max_nonturbo_ratio");
+        convert->max_nonturbo_ratio = clocks.max_nonturbo_ratio;
     if (!convert->have_images && !is_array(root, "images", 1, &array))
         code = complain(EXIT_CODE_FILE, "%s: no list of images", path);
     for (size_t i = 0; !convert->have_images && !code && i < json_object_array_length(array); i++)

@@ -266,13 +266,13 @@ static void print_item(struct decode_options *options, const struct ptd_item *it
     *last = *item;
 }
 
-/* One trace. thread says whose it is; image and clock are filled in here. */
+/* One trace. thread says whose it is; image and clock are filled in here, by what clocks says. */
 static int decode(struct decode_options *options, const struct bytes *trace,
-                  struct out_thread *thread)
+                  struct out_thread *thread, const struct ptd_time_config *clocks)
 {
     struct trace_flow flow;
     struct ptd_item item, last = {0};
-    struct clock clock;
+    struct clock clock = {0};
     bool ok = true;
 
     if (options->is_rtit) {
@@ -283,11 +283,12 @@ static int decode(struct decode_options *options, const struct bytes *trace,
                          options->is_rtit ? &options->rtit : NULL))
         return complain(EXIT_CODE_HOST, "no memory for decoding");
     if (options->format) {
-        clock_init(&clock, trace->data, trace->len, options->count_insns || options->is_rtit);
+        ok = clock_open(&clock, trace->data, trace->len,
+                        options->count_insns || options->is_rtit ? NULL : clocks);
         thread->image = options->image;
         thread->is_tsc = clock.is_tsc;
         thread->start = clock_start(&clock);
-        ok = options->format->begin(options->out, thread);
+        ok = ok && options->format->begin(options->out, thread);
     }
     while (ok && trace_flow_next(&flow, &item) == PTD_OK) {
         options->errors += item.type == PTD_ITEM_ERROR;
@@ -298,6 +299,7 @@ static int decode(struct decode_options *options, const struct bytes *trace,
     }
     if (options->format)
         ok = options->format->end(options->out) && ok;
+    clock_close(&clock);
     trace_flow_close(&flow);
     return ok ? EXIT_CODE_OK : complain(EXIT_CODE_HOST, "no memory for the output");
 }
@@ -444,6 +446,7 @@ static int parse(int argc, char **argv, struct decode_options *options)
 static int decode_raw(struct decode_options *options, const char *file, const struct bytes *trace)
 {
     struct out_thread thread = {.comm = "vpt", .pid = 1, .tid = 1, .cpu = -1};
+    struct ptd_time_config clocks;
     struct run_result sidecar = {0};
 
     if (!options->have_images && sidecar_load(file, options->image, &sidecar) != PTD_OK)
@@ -452,7 +455,8 @@ static int decode_raw(struct decode_options *options, const char *file, const st
         options->is_rtit = true;
         options->rtit = sidecar.rtit;
     }
-    return decode(options, trace, &thread);
+    (void)clock_sidecar(file, &clocks);
+    return decode(options, trace, &thread, &clocks);
 }
 
 /* Says whose trace begins. */
@@ -495,8 +499,10 @@ static int decode_thread(struct decode_options *options, const struct ptd_perf_s
         .to_ns = session->pt.has_time ? time_of_tsc : NULL,
         .to_ns_owner = &session->pt,
     };
+    struct ptd_time_config clocks;
     int code;
 
+    ptd_perf_clocks(session, &clocks);
     if (!options->format)
         print_trace(options, &thread, trace);
     if (!options->have_images) {
@@ -510,7 +516,7 @@ static int decode_thread(struct decode_options *options, const struct ptd_perf_s
     if (!code && !options->have_images)
         code = perf_data_load_code(session, pid, &options->code, options->image, PTD_ANY_CR3);
     if (!code)
-        code = decode(options, &packets, &thread);
+        code = decode(options, &packets, &thread, &clocks);
     if (options->image != given)
         ptd_image_free(options->image);
     options->image = given;

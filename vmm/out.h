@@ -45,19 +45,25 @@ void names_free(struct names *names);
 
 /* ---- clock.c: when ---- */
 
-/* Of one trace: TSC if TSC packets show that it went on, else instructions executed so far. */
+/* Of one trace: TSC if its packets tell of time that passes, else instructions executed so far. */
 struct clock {
     bool is_tsc;
     uint64_t insns;
-    uint64_t tsc;
-    struct ptd_packets packets;
+    uint64_t tsc; /* 0: no TSC packet yet */
+    struct ptd_time *time;
+    struct ptd_packets packets; /* those that time does not know yet */
 };
 
-void clock_init(struct clock *clock, const uint8_t *bytes, size_t len, bool insns_only);
+/* config NULL: instructions. bytes must outlive the clock. False: no memory. */
+bool clock_open(struct clock *clock, const uint8_t *bytes, size_t len,
+                const struct ptd_time_config *config);
+void clock_close(struct clock *clock);
 /* The time at the start of the trace. */
-uint64_t clock_start(const struct clock *clock);
+uint64_t clock_start(struct clock *clock);
 /* The time at an item; items come in the order of the flow. Of a block: at its end. */
 uint64_t clock_at(struct clock *clock, const struct ptd_item *item);
+/* What TRACE.json (docs/trace-files.md) says of clocks. False: it cannot be read; zeros. */
+bool clock_sidecar(const char *trace, struct ptd_time_config *config);
 
 /* ---- calls.c: the call stack ---- */
 

@@ -191,6 +191,15 @@ if [ -r "$hello/pt.bin" ]; then
         --mtc-freq 3 "$hello/pt.bin" "$work/hello.perf"
     decoded 'hardware' "$work/hello.perf" 59225
     formats 'hardware' "$work/hello.perf" 59225
+    if [ -n "$perf" ]; then # hello runs for 140,000 ticks; perf takes a tick for a nanosecond here
+        "$vpt" decode --format perf "$work/hello.perf" | awk '{ print $3 }' >"$work/ours"
+        "$perf" script -i "$work/hello.perf" --itrace=i0ns -F comm,tid,time,ip 2>/dev/null |
+            awk '{ print $3 }' >"$work/theirs"
+        same 'hardware: times are those of perf within 5 us, and do not go back' \
+            "$(paste "$work/ours" "$work/theirs" | awk '{ d = $1 - $2; if (d < 0) d = -d
+                if (d > 0.000005 || $1 + 0 < last) bad++; last = $1 + 0 } END { print NR, bad + 0 }')" \
+            '59225 0'
+    fi
     expect 'convert a perf.data' 0 '' "$vpt" convert "$work/hello.perf" "$work/again.perf"
     decoded 'hardware, again' "$work/again.perf" 59225
     expect 'MTC without a ratio' 2 'tsc-ctc is needed' "$vpt" convert --image "$hello/hello" \
