@@ -7,6 +7,7 @@
  *   instructions bytes of code -> what matters of one instruction   (ptd_insn_*)
  *   image        code and symbols of address spaces                 (ptd_image_*)
  *   flow         packets + image -> blocks of executed instructions (ptd_flow_*)
+ *   time         packets -> when                                    (ptd_time_*)
  *
  * The first and the last layer stand here twice: for PT, and for RTIT, its ancestor (ptd_rtit_*).
  *
@@ -179,6 +180,91 @@ int ptd_packet_format(const struct ptd_packet *packet, char *text, size_t text_b
  * before, and the new one after. PTD_OK and *ip; PTD_END if the IP is suppressed (nothing changes).
  */
 int ptd_packet_ip(const struct ptd_packet *packet, uint64_t *last_ip, uint64_t *ip);
+
+/* ---- Time --------------------------------------------------------------------------------- *
+ * TSC, TMA, MTC, CYC and CBR packets combined (33.8.3): when each packet came about, as a TSC value
+ * and an interval that holds the true one. All values are TSC values of VMX root operation.
+ *
+ * What the interval rests on: TSC, TMA and MTC packets are right; fewer than 256 MTC packets in a
+ * row are lost; and, where CYC packets narrow it, the core clock is constant between two CBR
+ * packets and within one ratio step of what the CBR says. Where packets contradict that, it grows.
+ */
+
+/* TSC offset and multiplier of a VM (33.8.3.3). */
+struct ptd_time_vm {
+    uint64_t vmcs;       /* VMCS pointer; PTD_ANY_VMCS: VMs that have no entry of their own */
+    uint64_t offset;     /* added last, modulo 2^64 */
+    uint64_t multiplier; /* 48 fractional bits; 0: no scaling */
+};
+
+#define PTD_ANY_VMCS UINT64_MAX
+
+struct ptd_time_config {
+    uint32_t tsc_den, tsc_num;  /* CPUID.15H:EAX and EBX; 0: MTC packets tell nothing */
+    uint8_t mtc_freq;           /* RTIT_CTL.MTCFreq */
+    uint8_t cyc_threshold;      /* RTIT_CTL.CycThresh, as encoded */
+    uint8_t max_nonturbo_ratio; /* PLATFORM_INFO[15:8]; 0: the CBR packet tells nothing */
+    uint8_t tsc_high;           /* bits 63:56 of the first TSC; packets have 55:0 */
+    /*
+     * An MTC packet comes at most so much behind the edge that it tells of: a few ticks for
+     * hardware. 0: any time before the next edge, as sources do that have no clock of their own.
+     */
+    uint32_t mtc_delay_ticks;
+    bool nonroot;                  /* VMX non-root operation until a PIP says otherwise */
+    uint64_t vmcs;                 /* until the first VMCS packet */
+    const struct ptd_time_vm *vms; /* must outlive the struct ptd_time */
+    size_t vm_count;
+};
+
+#define PTD_TIME_UNKNOWN UINT64_MAX
+
+/* When what a packet tells took place; of a TNT, all its branches. */
+struct ptd_time_point {
+    uint64_t tsc;              /* estimate, never backwards; PTD_TIME_UNKNOWN: no TSC packet yet */
+    uint64_t earliest, latest; /* latest may be PTD_TIME_UNKNOWN */
+    uint64_t cycles;           /* core cycles that CYC packets counted so far */
+};
+
+/* Follows the clocks of one trace. */
+struct ptd_time;
+
+/*
+ * config may be NULL: no MTC, no CBR, no VMs. NULL: no memory, or config is out of range:
+ * mtc_freq or cyc_threshold above 15, tsc_num below tsc_den, a multiplier not from 1/256 to 256.
+ */
+struct ptd_time *ptd_time_new(const struct ptd_time_config *config);
+void ptd_time_free(struct ptd_time *time);
+/* The next packet of the trace, any of them. */
+void ptd_time_packet(struct ptd_time *time, const struct ptd_packet *packet);
+/* Packets are missing here (an error of the trace). */
+void ptd_time_lost(struct ptd_time *time);
+/*
+ * When the last packet came about, as far as the packets up to it tell: that tracing did not pause
+ * and that no MTC was lost, only later packets show.
+ */
+void ptd_time_point(const struct ptd_time *time, struct ptd_time_point *point);
+/*
+ * The same, with what the trace says later. packets stands behind the last packet and is copied. It
+ * is looked at up to the next TSC or MTC packet; no part of a trace is looked at twice.
+ */
+void ptd_time_point_ahead(struct ptd_time *time, const struct ptd_packets *packets,
+                          struct ptd_time_point *point);
+/* How often a TSC packet said less than one before: somebody wrote the TSC. */
+uint64_t ptd_time_set_backs(const struct ptd_time *time);
+
+/* A TSC value as a VM sees it (33.8.3.3). */
+uint64_t ptd_time_guest_tsc(const struct ptd_time_vm *vm, uint64_t tsc);
+
+/* Nanoseconds as perf's TIME_CONV and its mmap page tell them. */
+struct ptd_time_conv {
+    uint64_t zero;
+    uint32_t mult;
+    uint8_t shift; /* 0 to 32 */
+};
+
+/* For a TSC of khz that is 0 at 0 ns. PTD_OK; PTD_E_ARG: khz is 0. */
+int ptd_time_conv_khz(uint64_t khz, struct ptd_time_conv *conv);
+uint64_t ptd_time_ns(const struct ptd_time_conv *conv, uint64_t tsc);
 
 /* ---- RTIT packets -------------------------------------------------------------------------- *
  * "Real Time Instruction Trace Programming Reference" v1.05 (Silvermont, Airmont), chapter 4.
