@@ -16,7 +16,8 @@
 #include "graph.h"
 #include "loop.h"
 
-#define RET_STACK    64u /* 33.4.2.2 */
+#define RET_STACK    64u             /* 33.4.2.2 */
+#define RET_PLACES   (2 * RET_STACK) /* a place above the top is never an entry */
 #define ITEMS_A_STEP 16u
 
 /* What the next packets bind to (33.4.1). */
@@ -95,8 +96,9 @@ struct ptd_flow {
     uint64_t first_psb_end; /* the offset behind it; 0: it did not come to its end (yet) */
     uint8_t told;           /* FLOW_TELLS_*: by it */
 
-    uint64_t ret_stack[RET_STACK];
-    uint32_t ret_node[RET_STACK]; /* if not 0: the address is that of this node of the graph */
+    /* The youngest ret_count entries below ret_top, modulo RET_PLACES. */
+    uint64_t ret_stack[RET_PLACES];
+    uint32_t ret_node[RET_PLACES]; /* if not 0: the address is that of this node of the graph */
     unsigned ret_top, ret_count;
 
     struct graph *graph; /* of ptd_flow_run(); NULL until it is called */

@@ -95,7 +95,7 @@ static uint32_t *place(const struct graph *graph, uint32_t space, uint64_t ip)
 {
     for (uint32_t i = hash(space, ip);; i++) {
         uint32_t *const id = &graph->table[i & (graph->table_room - 1)];
-        const struct node_info *const info = &graph->info[*id];
+        const struct ptd_code *const info = ptd_node_info(graph, *id);
 
         if (*id == 0 || (info->ip == ip && info->space == space))
             return id;
@@ -120,7 +120,7 @@ static bool make_room(struct graph *graph)
     if (nodes)
         graph->nodes = nodes;
 
-    struct node_info *const info = reallocarray(graph->info, room, sizeof(*info));
+    struct ptd_code *const info = reallocarray(graph->info, room, sizeof(*info));
 
     if (info)
         graph->info = info;
@@ -137,9 +137,9 @@ static bool make_room(struct graph *graph)
     graph->table_room = 2 * room;
     graph->node_room = room;
     graph->nodes[0] = (struct node){.kind = NODE_NONE};
-    graph->info[0] = (struct node_info){0};
-    for (uint32_t id = 1; id < graph->node_count; id++)
-        *place(graph, info[id].space, info[id].ip) = id;
+    graph->info[0] = (struct ptd_code){0};
+    for (uint32_t i = 1; i < graph->node_count; i++)
+        *place(graph, info[i].space, info[i].ip) = i * NODE_WORDS;
     return true;
 }
 
@@ -152,9 +152,9 @@ uint32_t ptd_graph_find(struct graph *graph, uint64_t ip)
 
     if (*id)
         return *id;
-    *id = graph->node_count++;
-    graph->nodes[*id] = (struct node){.kind = NODE_STUB};
-    graph->info[*id] = (struct node_info){.ip = ip, .space = (uint16_t)graph->space};
+    *id = graph->node_count++ * NODE_WORDS;
+    *ptd_node(graph, *id) = (struct node){.kind = NODE_STUB};
+    *ptd_node_info(graph, *id) = (struct ptd_code){.ip = ip, .space = (uint16_t)graph->space};
     return *id;
 }
 
@@ -214,10 +214,10 @@ static bool goes_on(struct draft *draft, const struct block *block, uint64_t *ip
 {
     switch ((enum ptd_insn_class)block->last_class) {
     case PTD_INSN_COND:
-        draft->kind = draft->return_count ? NODE_COND_CALL : NODE_COND;
+        draft->kind = draft->return_count > 1 ? NODE_COND_CALLS : NODE_COND;
         return false;
     case PTD_INSN_RET:
-        draft->kind = NODE_RET;
+        draft->kind = draft->return_count > 0 ? NODE_RET_CALLS : NODE_RET;
         return false;
     case PTD_INSN_CALL_INDIRECT:
         draft->returns[draft->return_count++] = block->next_ip;
@@ -272,7 +272,7 @@ static void gather(const struct graph *graph, uint64_t ip, struct draft *draft)
             draft->kind = NODE_SLOW; /* what a RET pops of it depends on the mode then */
 }
 
-static bool add_parts(struct graph *graph, const struct draft *draft, struct node_info *info)
+static bool add_parts(struct graph *graph, const struct draft *draft, struct ptd_code *info)
 {
     if (!grow(graph, (void **)&graph->parts, &graph->part_room, graph->part_count,
               draft->part_count, MAX_PARTS, sizeof(*graph->parts)))
@@ -314,24 +314,25 @@ static bool add_returns(struct graph *graph, const struct draft *draft, struct n
 
 bool ptd_graph_build(struct graph *graph, uint32_t id)
 {
-    struct node_info info = graph->info[id];
+    struct ptd_code info = *ptd_node_info(graph, id);
     struct node node = {.kind = NODE_SLOW};
     struct draft draft;
 
     gather(graph, info.ip, &draft);
     if (draft.kind != NODE_SLOW) {
         node.kind = (uint8_t)draft.kind;
+        node.pops = draft.kind == NODE_RET || draft.kind == NODE_RET_CALLS ? -1 : 0;
         if (!add_parts(graph, &draft, &info) || !add_returns(graph, &draft, &node))
             return false;
     }
-    graph->nodes[id] = node;
-    graph->info[id] = info;
+    *ptd_node(graph, id) = node;
+    *ptd_node_info(graph, id) = info;
     return true;
 }
 
 uint64_t ptd_graph_successor(const struct graph *graph, uint32_t id, unsigned bit)
 {
-    const struct node_info *const info = &graph->info[id];
+    const struct ptd_code *const info = ptd_node_info(graph, id);
     const struct part *const last = &graph->parts[info->first_part + info->parts - 1];
 
     return bit ? last->target : last->last_ip + last->last_bytes;
@@ -342,6 +343,6 @@ uint32_t ptd_graph_link(struct graph *graph, uint32_t id, unsigned bit)
     const uint32_t next = ptd_graph_find(graph, ptd_graph_successor(graph, id, bit));
 
     if (next)
-        graph->nodes[id].next[bit] = next;
+        ptd_node(graph, id)->next[bit] = next;
     return next;
 }

@@ -14,20 +14,27 @@
 #include "blocks.h"
 
 enum node_kind {
-    NODE_COND,      /* ends in a conditional branch, with no CALL on the way */
-    NODE_COND_CALL, /* the same with CALLs */
+    /* What the hot loop of run.c takes: at most one CALL on the way. */
+    NODE_COND, /* ends in a conditional branch */
     NODE_RET,
+    /* Others. */
+    NODE_COND_CALLS, /* a conditional branch behind several CALLs */
+    NODE_RET_CALLS,
     NODE_INDIRECT, /* takes a TIP */
     NODE_NONE,     /* node 0: a successor that was not looked for yet */
     NODE_STUB,     /* only its address is known yet */
     NODE_SLOW,     /* the general walk has to deal with it: no code, an endless loop, ... */
 };
 
+/* Nodes are numbered by the 32-bit word that they begin at, which saves each step a shift. */
+#define NODE_WORDS 4u
+
 struct node {
-    uint32_t next[2]; /* NODE_COND*: by TNT bit; 0: not linked yet */
+    uint32_t next[2]; /* of a conditional branch, by TNT bit; 0: not linked yet. Else 0 */
     uint32_t ret;     /* calls 1: the node to return to; more: first of them in graph->returns */
-    uint8_t kind;
-    uint8_t calls; /* return addresses that it pushes */
+    uint8_t kind;     /* enum node_kind */
+    uint8_t calls;    /* return addresses that it pushes */
+    int8_t pops;      /* -1 if it ends in a RET, else 0 */
 };
 
 /* One of the blocks that a node consists of. */
@@ -36,12 +43,6 @@ struct part {
     uint64_t target; /* if it ends in a direct branch */
     uint32_t insns;
     uint8_t last_class, last_bytes;
-};
-
-struct node_info {
-    uint64_t ip;
-    uint32_t first_part, insns;
-    uint16_t parts, space;
 };
 
 /* An address space and mode, the other half of a node's key. */
@@ -59,7 +60,7 @@ struct target {
 
 struct graph {
     struct node *nodes;
-    struct node_info *info; /* as many */
+    struct ptd_code *info; /* as many */
     uint32_t node_count, node_room;
     struct part *parts;
     uint32_t part_count, part_room;
@@ -85,11 +86,21 @@ void ptd_graph_empty(struct graph *graph);
 bool ptd_graph_is_in(const struct graph *graph, uint64_t cr3, uint8_t mode);
 /* The node at ip; 0: no room or no memory. */
 uint32_t ptd_graph_find(struct graph *graph, uint64_t ip);
+static inline struct node *ptd_node(const struct graph *graph, uint32_t id)
+{
+    return &graph->nodes[id / NODE_WORDS];
+}
+
+static inline struct ptd_code *ptd_node_info(const struct graph *graph, uint32_t id)
+{
+    return &graph->info[id / NODE_WORDS];
+}
+
 /* Makes a NODE_STUB another kind. False: no room or no memory. */
 bool ptd_graph_build(struct graph *graph, uint32_t id);
-/* The address of a successor of a NODE_COND*. */
+/* The address of a successor of a conditional branch. */
 uint64_t ptd_graph_successor(const struct graph *graph, uint32_t id, unsigned bit);
-/* Looks for the successor of a NODE_COND* and links it; 0: no room or no memory. */
+/* Looks for that successor and links it; 0: no room or no memory. */
 uint32_t ptd_graph_link(struct graph *graph, uint32_t id, unsigned bit);
 
 static inline struct target *ptd_graph_target(struct graph *graph, uint64_t ip)
