@@ -147,6 +147,13 @@ uint64_t ptd_packets_offset(const struct ptd_packets *packets);
  */
 int ptd_packets_next(struct ptd_packets *packets, struct ptd_packet *packet);
 
+/*
+ * The next packets, room of them at most: how many. *status is PTD_OK if there is no more room, or
+ * what ptd_packets_next() returned behind the last one. Several times as fast.
+ */
+size_t ptd_packets_read(struct ptd_packets *packets, struct ptd_packet *list, size_t room,
+                        int *status);
+
 /* "TIP.PGE", "MODE.Exec", ...: the specification's name of a type. */
 const char *ptd_packet_name(enum ptd_packet_type type);
 /* "TIP.PGE 0x401000 (48 bits)": one line without a newline. Returns as snprintf does. */

@@ -120,8 +120,7 @@ static const struct vpt_context kernel = {.cr3 = CR3, .cpl = 0, .exec_mode = VPT
 static void transfer(enum vpt_transfer_type type, uint64_t ip, uint64_t target,
                      const struct vpt_context *after)
 {
-    const struct vpt_transfer event = {
-        .type = type, .ip = ip, .target = target, .after = *after};
+    const struct vpt_transfer event = {.type = type, .ip = ip, .target = target, .after = *after};
 
     vpt_transfer(&recorder.cpu, &event);
 }
@@ -135,13 +134,13 @@ static void start(bool timing, uint64_t ip)
         die("no such processor", 0);
     vpt_set_context(&recorder.cpu, &kernel);
     vpt_wrmsr(&recorder.cpu, VPT_MSR_OUTPUT_MASK_PTRS, 0xffffff, 0, 0);
-    if (vpt_wrmsr(&recorder.cpu, VPT_MSR_CTL,
-                  VPT_CTL_TRACEEN | VPT_CTL_USER | VPT_CTL_BRANCHEN |
-                      (timing ? VPT_CTL_CYCEN | VPT_CTL_MTCEN | VPT_CTL_TSCEN |
-                                    3u << VPT_CTL_MTCFREQ_SHR
-                              : 0) |
-                      (uint64_t)PSB_16K << VPT_CTL_PSBFREQ_SHR,
-                  KERNEL_IP, KERNEL_IP + 2) != VPT_OK)
+    if (vpt_wrmsr(
+            &recorder.cpu, VPT_MSR_CTL,
+            VPT_CTL_TRACEEN | VPT_CTL_USER | VPT_CTL_BRANCHEN |
+                (timing ? VPT_CTL_CYCEN | VPT_CTL_MTCEN | VPT_CTL_TSCEN | 3u << VPT_CTL_MTCFREQ_SHR
+                        : 0) |
+                (uint64_t)PSB_16K << VPT_CTL_PSBFREQ_SHR,
+            KERNEL_IP, KERNEL_IP + 2) != VPT_OK)
         die("tracing cannot be enabled", 0);
     transfer(VPT_FAR_BRANCH, KERNEL_IP, ip, &user);
 }
