@@ -101,7 +101,13 @@ struct ptd_flow {
     uint32_t ret_node[RET_PLACES]; /* if not 0: the address is that of this node of the graph */
     unsigned ret_top, ret_count;
 
-    struct graph *graph; /* of ptd_flow_run(); NULL until it is called */
+    /* Of ptd_flow_run(). */
+    struct graph *graph; /* NULL until it is called */
+    bool in_space;       /* .space is that of .space_cr3 and .space_mode; else not known */
+    uint32_t space;      /* in the graph */
+    uint64_t space_cr3;
+    uint8_t space_mode;
+    struct target *targets; /* NULL until it is called */
 
     struct loop loop;
 
@@ -132,6 +138,8 @@ void ptd_flow_advance(struct ptd_flow *flow);
  * it has to.
  */
 int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty);
+/* Takes another graph, which the caller owns. */
+void ptd_flow_set_graph(struct ptd_flow *flow, struct graph *graph);
 /* The state of a flow that has ended: in front of a PSB, or at the end of the trace. */
 struct flow_state ptd_flow_state(const struct ptd_flow *flow);
 /* Begins again at a PSB, and ends in front of the first PSB at or behind stop. */

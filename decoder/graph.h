@@ -7,9 +7,14 @@
  *
  * What a step reads is 16 bytes; all else stands in arrays beside them. Numbers of nodes stay the
  * same until the graph is emptied.
+ *
+ * Threads can share a graph: they read it without a lock. What is reached by a node's kind, or by a
+ * number of a node, was written before it.
  */
 #ifndef PTD_GRAPH_H
 #define PTD_GRAPH_H
+
+#include <pthread.h>
 
 #include "blocks.h"
 
@@ -51,8 +56,9 @@ struct space {
     uint8_t mode;
 };
 
-/* Where TIPs of late went to. */
-#define TARGETS 4096u
+/* Where TIPs of late went to; each flow has its own. */
+#define TARGETS_LOG2 12
+#define TARGETS      (1u << TARGETS_LOG2)
 struct target {
     uint64_t ip;
     uint32_t node, space;
@@ -67,25 +73,26 @@ struct graph {
     uint32_t *returns;
     uint32_t return_count, return_room;
     struct space *spaces;
-    uint32_t space_count, space;
+    uint32_t space_count;
     uint32_t *table; /* of nodes, open addressing; room is a power of two */
     uint32_t table_room;
     uint32_t epoch; /* how often it was emptied */
     bool full;      /* nothing can be added until it is emptied */
     const struct ptd_image *image;
-    struct target targets[TARGETS];
+    bool shared; /* then nothing of it moves, changes are made under the lock, and it is never
+                    emptied, but replaced */
+    unsigned users;
+    pthread_mutex_t lock;
 };
 
 /* NULL: no memory. */
-struct graph *ptd_graph_new(const struct ptd_image *image);
+struct graph *ptd_graph_new(const struct ptd_image *image, bool shared);
 void ptd_graph_free(struct graph *graph);
-/* The address space of the nodes to come. False: the graph is full, empty it first. */
-bool ptd_graph_enter(struct graph *graph, uint64_t cr3, uint8_t mode);
 void ptd_graph_empty(struct graph *graph);
-/* Whether ptd_graph_enter() with these would change nothing. */
-bool ptd_graph_is_in(const struct graph *graph, uint64_t cr3, uint8_t mode);
+/* The number of an address space; -1: the graph is full. */
+int ptd_graph_space(struct graph *graph, uint64_t cr3, uint8_t mode);
 /* The node at ip; 0: no room or no memory. */
-uint32_t ptd_graph_find(struct graph *graph, uint64_t ip);
+uint32_t ptd_graph_find(struct graph *graph, uint32_t space, uint64_t ip);
 static inline struct node *ptd_node(const struct graph *graph, uint32_t id)
 {
     return &graph->nodes[id / NODE_WORDS];
@@ -96,6 +103,21 @@ static inline struct ptd_code *ptd_node_info(const struct graph *graph, uint32_t
     return &graph->info[id / NODE_WORDS];
 }
 
+static inline enum node_kind ptd_node_kind(const struct node *node)
+{
+    return (enum node_kind)__atomic_load_n(&node->kind, __ATOMIC_ACQUIRE);
+}
+
+static inline uint32_t ptd_node_next(const struct node *node, unsigned bit)
+{
+    return __atomic_load_n(&node->next[bit], __ATOMIC_ACQUIRE);
+}
+
+static inline bool ptd_graph_is_full(const struct graph *graph)
+{
+    return __atomic_load_n(&graph->full, __ATOMIC_RELAXED);
+}
+
 /* Makes a NODE_STUB another kind. False: no room or no memory. */
 bool ptd_graph_build(struct graph *graph, uint32_t id);
 /* The address of a successor of a conditional branch. */
@@ -103,9 +125,9 @@ uint64_t ptd_graph_successor(const struct graph *graph, uint32_t id, unsigned bi
 /* Looks for that successor and links it; 0: no room or no memory. */
 uint32_t ptd_graph_link(struct graph *graph, uint32_t id, unsigned bit);
 
-static inline struct target *ptd_graph_target(struct graph *graph, uint64_t ip)
+static inline struct target *ptd_target(struct target *targets, uint64_t ip)
 {
-    return &graph->targets[(ip ^ ip >> 12) & (TARGETS - 1)];
+    return &targets[ip * 0x9e3779b97f4a7c15u >> (64 - TARGETS_LOG2)];
 }
 
 #endif

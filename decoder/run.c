@@ -6,6 +6,7 @@
  * particular they never see a packet read that they would not have read yet.
  */
 #include <endian.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "flow.h"
@@ -95,16 +96,18 @@ static bool prepare(struct walk *walk)
 {
     struct graph *const graph = walk->flow->graph;
 
-    if (ptd_node(graph, walk->node)->kind == NODE_NONE) {
+    if (walk->node == 0) {
         const uint32_t last = walk->out[-1];
-        const uint32_t next = ptd_node(graph, last)->pops ? ptd_graph_find(graph, unknown_ip(walk))
-                                                          : ptd_graph_link(graph, last, last & 1);
+        const uint32_t next = ptd_node(graph, last)->pops
+                                  ? ptd_graph_find(graph, walk->flow->space, unknown_ip(walk))
+                                  : ptd_graph_link(graph, last, last & 1);
 
         if (!next)
             return false;
         walk->node = next;
     }
-    return ptd_node(graph, walk->node)->kind != NODE_STUB || ptd_graph_build(graph, walk->node);
+    return ptd_node_kind(ptd_node(graph, walk->node)) != NODE_STUB ||
+           ptd_graph_build(graph, walk->node);
 }
 
 /*
@@ -125,15 +128,17 @@ static void step_hot(struct walk *walk)
         const struct node *const node = (const struct node *)(words + id);
         const unsigned bit = (unsigned)(bits >> 63);
 
-        if (node->kind == NODE_COND) {
+        const enum node_kind kind = ptd_node_kind(node);
+
+        if (kind == NODE_COND) {
             if (node->calls) {
                 returns[top] = node->ret;
                 top = (top + 1) % RET_PLACES;
                 depth += depth < RET_STACK;
             }
             *out++ = id | bit;
-            id = node->next[bit];
-        } else if (node->kind == NODE_RET && bit && depth > 0) {
+            id = ptd_node_next(node, bit);
+        } else if (kind == NODE_RET && bit && depth > 0) {
             *out++ = id;
             top = (top - 1) % RET_PLACES;
             depth--;
@@ -162,7 +167,7 @@ static bool step_calls(struct walk *walk)
         return false;
     push_calls(flow, node);
     emit(walk, node->pops ? 0 : bit);
-    walk->node = node->pops ? pop_node(flow) : node->next[bit];
+    walk->node = node->pops ? pop_node(flow) : ptd_node_next(node, bit);
     walk->bits <<= 1;
     walk->count--;
     return true;
@@ -175,7 +180,7 @@ static bool step_bits(struct walk *walk)
         step_hot(walk);
         if (walk->count == 0)
             return true;
-        switch ((enum node_kind)ptd_node(walk->flow->graph, walk->node)->kind) {
+        switch (ptd_node_kind(ptd_node(walk->flow->graph, walk->node))) {
         case NODE_COND_CALLS:
         case NODE_RET_CALLS:
             if (!step_calls(walk))
@@ -266,22 +271,22 @@ static bool take_tip(struct walk *walk)
     if (!ip_bytes[how] || !prepare(walk))
         return false;
     node = ptd_node(flow->graph, walk->node);
-    if (node->kind != NODE_INDIRECT && !node->pops)
+    if (ptd_node_kind(node) != NODE_INDIRECT && !node->pops)
         return false;
     memcpy(&payload, walk->pos + 1, sizeof(payload));
     ip = (flow->last_ip & ip_masks[how].keep) | (le64toh(payload) & ip_masks[how].take);
     if (how == PT_IPB_SEXT48 && ip >> 47)
         ip |= ~ip_masks[how].take;
 
-    struct target *const target = ptd_graph_target(flow->graph, ip);
+    struct target *const target = ptd_target(flow->targets, ip);
 
-    if (target->ip == ip && target->node && target->space == flow->graph->space) {
+    if (target->ip == ip && target->node && target->space == flow->space) {
         next = target->node;
     } else {
-        next = ptd_graph_find(flow->graph, ip);
+        next = ptd_graph_find(flow->graph, flow->space, ip);
         if (!next)
             return false;
-        *target = (struct target){ip, next, flow->graph->space};
+        *target = (struct target){ip, next, flow->space};
         node = ptd_node(flow->graph, walk->node);
     }
     push_calls(flow, node);
@@ -403,7 +408,7 @@ static bool is_plain(const struct ptd_flow *flow)
 
 static bool fast(struct ptd_flow *flow, struct ptd_run *run)
 {
-    const uint32_t node = ptd_graph_find(flow->graph, flow->ip);
+    const uint32_t node = ptd_graph_find(flow->graph, flow->space, flow->ip);
     struct walk walk = {
         .flow = flow,
         .pos = flow->packets.pos,
@@ -439,17 +444,50 @@ static bool fast(struct ptd_flow *flow, struct ptd_run *run)
 
 /* ---- The interface ---- */
 
+/* Everything that has numbers of nodes in it. */
+static void forget_graph(struct ptd_flow *flow)
+{
+    forget_nodes(flow);
+    if (flow->targets)
+        memset(flow->targets, 0, TARGETS * sizeof(*flow->targets));
+    flow->in_space = false;
+}
+
+void ptd_flow_set_graph(struct ptd_flow *flow, struct graph *graph)
+{
+    forget_graph(flow);
+    flow->graph = graph;
+}
+
+static bool open_graph(struct ptd_flow *flow)
+{
+    if (!flow->targets)
+        flow->targets = calloc(TARGETS, sizeof(*flow->targets));
+    if (!flow->graph)
+        flow->graph = ptd_graph_new(flow->blocks.image, false);
+    return flow->targets && flow->graph;
+}
+
 /* PTD_OK; PTD_E_NOMEM; PTD_E_ARG: the graph has to be emptied first. */
 static int enter(struct ptd_flow *flow)
 {
-    if (!flow->graph)
-        flow->graph = ptd_graph_new(flow->blocks.image);
-    if (!flow->graph)
+    int space;
+
+    if (!open_graph(flow))
         return PTD_E_NOMEM;
-    if (ptd_graph_is_in(flow->graph, flow->cr3, flow->mode))
+    if (flow->in_space && flow->space_cr3 == flow->cr3 && flow->space_mode == flow->mode &&
+        !ptd_graph_is_full(flow->graph))
         return PTD_OK;
     forget_nodes(flow);
-    return ptd_graph_enter(flow->graph, flow->cr3, flow->mode) ? PTD_OK : PTD_E_ARG;
+    flow->in_space = false;
+    space = ptd_graph_space(flow->graph, flow->cr3, flow->mode);
+    if (space < 0)
+        return PTD_E_ARG;
+    flow->space = (uint32_t)space;
+    flow->space_cr3 = flow->cr3;
+    flow->space_mode = flow->mode;
+    flow->in_space = true;
+    return PTD_OK;
 }
 
 static bool is_timing(const struct ptd_item *item)
@@ -501,6 +539,7 @@ int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty)
             if (status == PTD_E_ARG && (run->count > 0 || !may_empty))
                 break; /* numbers that were handed out are still in use */
             if (status == PTD_E_ARG) {
+                forget_graph(flow);
                 ptd_graph_empty(flow->graph);
                 emptied = true;
                 status = enter(flow);
@@ -510,7 +549,7 @@ int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty)
             run->epoch = flow->graph->epoch;
             if (fast(flow, run))
                 break;
-            if (flow->graph->full && !emptied)
+            if (ptd_graph_is_full(flow->graph) && !emptied)
                 continue;
         }
         ptd_flow_advance(flow);
@@ -526,7 +565,7 @@ int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run)
 const struct ptd_code *ptd_flow_code(const struct ptd_flow *flow, size_t *count)
 {
     if (count)
-        *count = flow->graph ? flow->graph->node_count : 0;
+        *count = flow->graph ? __atomic_load_n(&flow->graph->node_count, __ATOMIC_ACQUIRE) : 0;
     return flow->graph ? flow->graph->info : NULL;
 }
 
@@ -535,7 +574,10 @@ int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index, str
     const struct ptd_code *info;
     const struct part *part;
 
-    if (!flow->graph || step / NODE_WORDS >= flow->graph->node_count)
+    size_t count;
+
+    (void)ptd_flow_code(flow, &count);
+    if (step / NODE_WORDS >= count)
         return PTD_E_ARG;
     info = ptd_node_info(flow->graph, step);
     if (info->parts == 0)
