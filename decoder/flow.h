@@ -19,6 +19,7 @@
 #define RET_STACK    64u             /* 33.4.2.2 */
 #define RET_PLACES   (2 * RET_STACK) /* a place above the top is never an entry */
 #define ITEMS_A_STEP 16u
+#define FILTERS      4u /* of struct ptd_flow_config */
 
 /* What the next packets bind to (33.4.1). */
 enum bind_kind {
@@ -70,6 +71,7 @@ enum {
 struct ptd_flow {
     struct ptd_packets packets;
     struct blocks blocks;
+    struct ptd_flow_config config; /* errata and filters of it count */
 
     uint64_t ip; /* of the next instruction, while tracing */
     uint64_t last_ip;
@@ -89,6 +91,7 @@ struct ptd_flow {
     bool psb_has_ip;
     bool ended;
     uint64_t psb_ip;
+    uint64_t behind_psb; /* the offset behind the first byte of the last PSB that was entered */
 
     /* For decoding a part of a trace, see ptd_flow_restart(). */
     uint64_t stop;          /* ends in front of the first PSB from this offset on */
@@ -114,6 +117,11 @@ struct ptd_flow {
     struct ptd_item items[ITEMS_A_STEP];
     unsigned item_next, item_count;
 };
+
+static inline bool flow_has(const struct ptd_flow *flow, uint32_t erratum)
+{
+    return (flow->config.errata & erratum) != 0;
+}
 
 /* A new item, all fields zero but type, offset, cr3 and mode. */
 struct ptd_item *ptd_flow_push(struct ptd_flow *flow, enum ptd_item_type type, uint64_t offset);

@@ -126,7 +126,12 @@ static void decode_pt(const struct golden *test, const struct ptd_image *image, 
     const enum ptd_mode mode = test->mode_bits == 32   ? PTD_MODE_32
                                : test->mode_bits == 16 ? PTD_MODE_16
                                                        : PTD_MODE_64;
-    const struct ptd_flow_config config = {.mode = mode, .cr3 = CR3_A, .at_start = test->at_start};
+    const struct ptd_flow_config config = {.mode = mode,
+                                           .cr3 = CR3_A,
+                                           .at_start = test->at_start,
+                                           .errata = test->errata,
+                                           .filters = test->filtered,
+                                           .filter = {{CODE, CODE + 15}}};
     struct ptd_flow *const flow = ptd_flow_new(test->trace.at, test->trace.len, image, &config);
     struct ptd_item item;
     unsigned items = 0;

@@ -92,6 +92,11 @@ void step_end(struct vmm *vmm)
 static void tell_transfer(struct vmm *vmm, enum vpt_transfer_type type, unsigned vector,
                           uint64_t ip, uint64_t cr2)
 {
+    if (vmm->model.caps.rtit) {
+        rtit_tell_transfer(vmm, type, ip);
+        return;
+    }
+
     struct vpt_transfer transfer = {.type = type,
                                     .vector = (uint8_t)vector,
                                     .ip = ip,
@@ -151,6 +156,8 @@ static int sleep_until_interrupt(struct vmm *vmm)
                         vmm_regs(vmm)->rip);
     if (vmm->apic.timer_deadline > vmm->steps)
         vmm->steps = vmm->apic.timer_deadline;
+    if (vmm->model.caps.rtit)
+        rtit_woke(vmm);
     return 0;
 }
 
@@ -347,6 +354,10 @@ static void tell(struct vmm *vmm, const struct ptd_insn *insn)
     struct vpt_cpu *model = &vmm->model;
     const uint64_t rip = vmm_regs(vmm)->rip, next = insn->ip + insn->size_bytes;
 
+    if (model->caps.rtit) {
+        rtit_tell(vmm, insn);
+        return;
+    }
     switch (insn->class) {
     case PTD_INSN_COND:
         vpt_cond_branch(model, rip, rip == insn->target && rip != next);
@@ -418,7 +429,7 @@ static void caught(struct vmm *vmm, const struct ptd_insn *insn, unsigned vector
 static int execute(struct vmm *vmm, const struct known *known)
 {
     const struct ptd_insn *insn = &known->insn;
-    const bool traced = vpt_packet_en(&vmm->model);
+    const bool traced = vmm_packet_en(vmm);
     const uint64_t cr3 = vmm_sregs(vmm)->cr3;
     struct outcome outcome = {.vector = -1};
     int error = 0;
@@ -451,8 +462,8 @@ static int execute(struct vmm *vmm, const struct known *known)
         return lost(vmm, insn, "not where this instruction can lead");
 
     /* A WRMSR that cleared TraceEn was told when it exited, and does not count (Table 33-23). */
-    if (traced && (vmm->model.ctl & VPT_CTL_TRACEEN) && vmm->options->keep_path &&
-        !path_add(&vmm->result->path, &vmm->path_cr3, cr3, insn->ip))
+    if (traced && (vmm->model.caps.rtit || (vmm->model.ctl & VPT_CTL_TRACEEN)) &&
+        vmm->options->keep_path && !path_add(&vmm->result->path, &vmm->path_cr3, cr3, insn->ip))
         return vmm_fail(vmm, -ENOMEM, "no memory for the executed path");
     tell(vmm, insn);
     return 0;
