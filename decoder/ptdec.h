@@ -170,6 +170,13 @@ uint64_t ptd_packets_offset(const struct ptd_packets *packets);
  */
 int ptd_packets_next(struct ptd_packets *packets, struct ptd_packet *packet);
 
+/*
+ * The next packets, room of them at most: how many. *status is PTD_OK if there is no more room, or
+ * what ptd_packets_next() returned behind the last one. Several times as fast.
+ */
+size_t ptd_packets_read(struct ptd_packets *packets, struct ptd_packet *list, size_t room,
+                        int *status);
+
 /* "TIP.PGE", "MODE.Exec", ...: the specification's name of a type. */
 const char *ptd_packet_name(enum ptd_packet_type type);
 /* "TIP.PGE 0x401000 (48 bits)": one line without a newline. Returns as snprintf does. */
@@ -497,8 +504,8 @@ int ptd_block_insn(const struct ptd_image *image, const struct ptd_item *block, 
  * The same as ptd_flow_next() gives, many times as fast. Where a trace has nothing but TNTs and
  * TIPs, the flow is told in steps: a step is the code from where the last one ended up to the next
  * conditional branch, RET or indirect transfer, one or several blocks that direct jumps, calls and
- * the like connect. Its number stands for that code: (number of the code) << 1 | (1: the
- * conditional branch at its end was taken).
+ * the like connect. A step is a number: bit 0 says that the conditional branch at its end was taken,
+ * and step >> 2 is the number of the code, which ptd_flow_code() describes.
  */
 
 #define PTD_RUN_ROOM 128u /* the least that struct ptd_run may have */
@@ -527,12 +534,23 @@ int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run);
  */
 int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index,
                    struct ptd_item *block);
-/* How many instructions a step has; 0: no such step. */
-uint32_t ptd_step_insns(const struct ptd_flow *flow, uint32_t step);
+
+/* The code of steps. */
+struct ptd_code {
+    uint64_t ip;
+    uint32_t insns; /* 0: no step has this number */
+    uint32_t first_part;
+    uint16_t parts, space; /* these three are private */
+};
+/*
+ * All of it, to be looked up by step >> 2: *count elements (if count is not NULL), valid until the
+ * next ptd_flow_run(). NULL: there were no steps yet.
+ */
+const struct ptd_code *ptd_flow_code(const struct ptd_flow *flow, size_t *count);
 
 /*
  * Is given a part of the flow, in the order of the trace, never two at once; flow is for
- * ptd_step_block() and ptd_step_insns() only, and run until it returns. 0: go on; else decoding
+ * ptd_step_block() and ptd_flow_code() only, and run until it returns. 0: go on; else decoding
  * ends with this result.
  */
 typedef int (*ptd_run_fn)(void *context, const struct ptd_flow *flow, const struct ptd_run *run);
