@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Context: user mode and supervisor mode with either, both or neither traced (33.2.5.1), SYSCALL,
+ * exceptions and interrupts between them (Table 33-56), MOV CR3 and CR3 filtering
+ * (33.2.5.2, 33.4.2.7).
+ */
+#include "packet-tests.h"
+#include "string.h"
+#include "trap.h"
+
+BODY(user_body);
+BODY(cr3_body);
+LABEL(user_iret);
+LABEL(user_back);
+LABEL(user_code);
+LABEL(user_code_end);
+LABEL(user_branches);
+LABEL(user_jmp_target);
+LABEL(user_ud);
+LABEL(user_ud_insn);
+LABEL(user_ud_next);
+LABEL(user_ud_handler);
+LABEL(user_ud_iret);
+LABEL(user_pf);
+LABEL(user_pf_insn);
+LABEL(user_pf_next);
+LABEL(user_pf_handler);
+LABEL(intr_handler);
+LABEL(intr_iret);
+LABEL(cr3_between);
+LABEL(cr3_back);
+extern uint64_t user_rflags;
+
+#define USER_CODE  0x400000ull
+#define USER_STACK 0x7ff000ull /* its page lies below */
+#define RFLAGS_ONE 2ull
+
+static uint64_t user_cr3, other_cr3, kernel_cr3;
+static _Alignas(16) uint8_t kernel_stack[8192];
+
+static void make_address_spaces(void)
+{
+    uint64_t code = phys_alloc(PAGE_BYTES, PAGE_BYTES);
+
+    kernel_cr3 = read_cr3();
+    user_cr3 = address_space_new();
+    other_cr3 = address_space_new();
+    memcpy(phys_to_virt(code), user_code, (size_t)(user_code_end - user_code));
+    map_page(user_cr3, USER_CODE, code, PTE_USER);
+    map_page(user_cr3, USER_STACK - PAGE_BYTES, phys_alloc(PAGE_BYTES, PAGE_BYTES),
+             PTE_USER | PTE_WRITE);
+    trap_set_kernel_stack((uint64_t)kernel_stack + sizeof(kernel_stack));
+}
+
+/* Where user code with this label runs. */
+static const void *user(const char *label)
+{
+    return (const void *)(USER_CODE + (uint64_t)(label - user_code));
+}
+
+static void trace_user(uint64_t ctl, const char *begin)
+{
+    trap_set_syscall_entry(user_back);
+    write_cr3(user_cr3);
+    trace_code(ctl | CTL_BRANCHEN, user_body, (uint64_t)user(begin), USER_STACK);
+    write_cr3(kernel_cr3);
+    trap_set_syscall_entry(NULL);
+}
+
+static void trace_user_at(unsigned vector, const char *handler, uint64_t ctl, const char *begin)
+{
+    trap_set_entry(vector, handler);
+    trace_user(ctl, begin);
+    trap_set_entry(vector, NULL);
+}
+
+/* ---- IRET and SYSCALL --------------------------------------------------------------------- */
+
+static void expect_user_branches(void)
+{
+    expect_bits("TN");
+    expect_tip(user(user_jmp_target));
+    expect_bits("T");
+}
+
+static void test_both(void)
+{
+    trace_user(CTL_OS | CTL_USER, user_branches);
+    EXPECT_BEGIN(user_body);
+    expect_tip(user(user_branches));
+    expect_user_branches();
+    expect_tip(user_back);
+    EXPECT_END(user_body);
+    check_flow(
+        "OS = User = 1: IRET and SYSCALL: a TIP each, user code between (Table 33-55 case 8)");
+
+    trace_user_at(VECTOR_INVALID_OP, user_ud_handler, CTL_OS | CTL_USER, user_ud);
+    EXPECT_BEGIN(user_body);
+    expect_tip(user(user_ud));
+    expect_fup(user(user_ud_insn));
+    expect_tip(user_ud_handler);
+    expect_tip(user(user_ud_next));
+    expect_tip(user_back);
+    EXPECT_END(user_body);
+    check_flow("OS = User = 1: #UD in user code: FUP, TIP, and back (Table 33-55 case 13)");
+}
+
+static void test_user_only(void)
+{
+    trace_user(CTL_USER, user_branches);
+    expect_nothing();
+    expect_pge(user(user_branches));
+    expect_user_branches();
+    expect_pgd_without_ip();
+    check_flow(
+        "User only: TIP.PGE at IRET, TIP.PGD without IP at SYSCALL (33.2.5.1, Table 33-56 case 6)");
+
+    trace_user_at(VECTOR_INVALID_OP, user_ud_handler, CTL_USER, user_ud);
+    expect_nothing();
+    expect_pge(user(user_ud));
+    expect_fup(user(user_ud_insn));
+    expect_pgd_without_ip();
+    expect_pge(user(user_ud_next));
+    expect_pgd_without_ip();
+    check_flow("User only: #UD: FUP, TIP.PGD without IP, TIP.PGE behind it (Table 33-56 case 8)");
+
+    trace_user_at(VECTOR_PAGE_FAULT, user_pf_handler, CTL_USER, user_pf);
+    expect_nothing();
+    expect_pge(user(user_pf));
+    expect_fup(user(user_pf_insn));
+    expect_pgd_without_ip();
+    expect_pge(user(user_pf_next));
+    expect_pgd_without_ip();
+    check_flow("User only: #PF: FUP, TIP.PGD without IP, TIP.PGE behind it (Table 33-56 case 8)");
+    report_value(trace_count(PACKET_PIP), 0, "User only: no PIP, in PSB+ neither (33.4.2.7)");
+}
+
+static void test_supervisor_only(void)
+{
+    trace_user(CTL_OS, user_branches);
+    EXPECT_BEGIN(user_body);
+    expect_pgd_without_ip();
+    expect_pge(user_back);
+    EXPECT_END(user_body);
+    check_flow("OS only: TIP.PGD without IP at IRET, TIP.PGE at SYSCALL (33.2.5.1, Table 33-56)");
+
+    trace_user_at(VECTOR_INVALID_OP, user_ud_handler, CTL_OS, user_ud);
+    EXPECT_BEGIN(user_body);
+    expect_pgd_without_ip();
+    expect_pge(user_ud_handler);
+    expect_pgd_without_ip();
+    expect_pge(user_back);
+    EXPECT_END(user_body);
+    check_flow("OS only: #UD in user code: TIP.PGE at the handler, no FUP (Table 33-56)");
+}
+
+static void test_neither(void)
+{
+    trace_user(0, user_branches);
+    report_value(trace_count(PACKET_TNT) + trace_count(PACKET_TIP) + trace_count(PACKET_TIP_PGE) +
+                     trace_count(PACKET_TIP_PGD) + trace_count(PACKET_FUP) +
+                     trace_count(PACKET_MODE) + trace_count(PACKET_PIP),
+                 0, "OS = User = 0: no control flow (33.2.6.3)");
+}
+
+/* An interrupt waits, and user code begins with IF = 1: nothing of it runs before the interrupt. */
+static void test_interrupt(void)
+{
+    static const struct {
+        uint64_t ctl;
+        const char *text;
+    } cases[] = {
+        {CTL_USER, "User only: interrupt: FUP, TIP.PGD without IP (Table 33-56 case 7)"},
+        {CTL_OS | CTL_USER,
+         "OS = User = 1: interrupt in user code: FUP, TIP (Table 33-55 case 11)"},
+    };
+
+    for (unsigned i = 0; i < 2; i++) {
+        if (!interrupt_pend()) {
+            report_skip("the APIC timer does not fire", "%s", cases[i].text);
+            continue;
+        }
+        user_rflags = RFLAGS_ONE | RFLAGS_IF;
+        trace_user_at(VECTOR_TIMER, intr_handler, cases[i].ctl, user_branches);
+        user_rflags = RFLAGS_ONE;
+        interrupt_done();
+        if (cases[i].ctl & CTL_OS) {
+            EXPECT_BEGIN(user_body);
+            expect_tip(user(user_branches));
+            expect_fup(user(user_branches));
+            expect_tip(intr_handler);
+            expect_tip(user(user_branches));
+            expect_user_branches();
+            expect_tip(user_back);
+            EXPECT_END(user_body);
+        } else {
+            expect_nothing();
+            expect_pge(user(user_branches));
+            expect_fup(user(user_branches));
+            expect_pgd_without_ip();
+            expect_pge(user(user_branches));
+            expect_user_branches();
+            expect_pgd_without_ip();
+        }
+        check_flow("%s", cases[i].text);
+    }
+}
+
+static void test_event_trace(void)
+{
+    if (!pt_caps()->event) {
+        report_skip("no Event Trace", "CFE between user and supervisor mode (33.2.4)");
+        return;
+    }
+    trace_user_at(VECTOR_INVALID_OP, user_ud_handler, CTL_USER | CTL_EVENTEN, user_ud);
+    expect_nothing();
+    expect_cfe(CFE_IRET, 0, false);
+    expect_pge(user(user_ud));
+    expect_cfe(CFE_INTR, VECTOR_INVALID_OP, false);
+    expect_fup(user(user_ud_insn));
+    expect_pgd_without_ip();
+    expect_cfe(CFE_IRET, 0, false);
+    expect_pge(user(user_ud_next));
+    expect_pgd_without_ip();
+    check_flow(
+        "EventEn, User only: CFE.IRET without IP when ContextEn becomes 1 (Table 33-59 case 2)");
+
+    trace_user_at(VECTOR_INVALID_OP, user_ud_handler, CTL_OS | CTL_EVENTEN, user_ud);
+    EXPECT_BEGIN(user_body);
+    expect_cfe(CFE_IRET, 0, true);
+    expect_fup(user_iret);
+    expect_pgd_without_ip();
+    ignore_packets(PACKET_CFE); /* of the #UD: see docs/conformance.md on ContextEn 0 to 1 */
+    report_value(trace_count(PACKET_EVD), 0, "EventEn, OS only: no EVD for #UD (33.4.2.30)");
+}
+
+/* ---- CR3 ---------------------------------------------------------------------------------- */
+
+static void test_mov_cr3(void)
+{
+    trace_code(CTL_DEFAULT, cr3_body, other_cr3, kernel_cr3);
+    EXPECT_BEGIN(cr3_body);
+    expect_pip(other_cr3);
+    expect_bits("T");
+    expect_pip(kernel_cr3);
+    EXPECT_END(cr3_body);
+    check_flow("PIP: MOV CR3: the new CR3, TNT before it (33.4.2.7, Table 33-55 case 14)");
+}
+
+static void test_cr3_filter(void)
+{
+    const uint64_t ctl = CTL_DEFAULT | CTL_CR3FILTER;
+
+    if (!pt_caps()->cr3_filter) {
+        report_skip("no CR3 filtering", "CR3Filter (33.2.5.2)");
+        return;
+    }
+    wrmsr(MSR_RTIT_CR3_MATCH, kernel_cr3);
+    trace_code(ctl, cr3_body, other_cr3, kernel_cr3);
+    EXPECT_BEGIN(cr3_body);
+    expect_pgd_without_ip();
+    expect_pge(cr3_back);
+    EXPECT_END(cr3_body);
+    ignore_packets(PACKET_PIP); /* some may still be seen (33.2.5.2) */
+    check_flow("CR3Filter: leaving the CR3: TIP.PGD without IP; coming back: TIP.PGE (33.2.5.2)");
+
+    wrmsr(MSR_RTIT_CR3_MATCH, other_cr3);
+    trace_code(ctl, cr3_body, other_cr3, kernel_cr3);
+    expect_nothing();
+    expect_pge(cr3_between);
+    expect_bits("T");
+    expect_pgd_without_ip();
+    ignore_packets(PACKET_PIP);
+    check_flow("CR3Filter: only between the two MOV CR3 (33.2.5.2, 33.4.2.4)");
+    report(trace_count(PACKET_PIP) >= 1, "CR3Filter: PIP with the CR3 that matches (33.4.2.7)");
+
+    wrmsr(MSR_RTIT_CR3_MATCH, other_cr3 ^ user_cr3 ^ kernel_cr3);
+    trace_code(ctl, cr3_body, other_cr3, kernel_cr3);
+    report_value(trace_count(PACKET_TNT) + trace_count(PACKET_TIP) + trace_count(PACKET_TIP_PGE) +
+                     trace_count(PACKET_TIP_PGD) + trace_count(PACKET_FUP) +
+                     trace_count(PACKET_MODE),
+                 0, "CR3Filter: no control flow where no CR3 matches (33.2.5.2)");
+
+    wrmsr(MSR_RTIT_CR3_MATCH, user_cr3);
+    trace_user(CTL_USER | CTL_CR3FILTER, user_branches);
+    expect_nothing();
+    expect_pge(user(user_branches));
+    expect_user_branches();
+    expect_pgd_without_ip();
+    check_flow("CR3Filter, User only: one process, as perf record of one (33.2.5.2)");
+    wrmsr(MSR_RTIT_CR3_MATCH, 0);
+}
+
+void test_contexts(void)
+{
+    make_address_spaces();
+    test_both();
+    test_user_only();
+    test_supervisor_only();
+    test_neither();
+    test_interrupt();
+    test_event_trace();
+    test_mov_cr3();
+    test_cr3_filter();
+}
