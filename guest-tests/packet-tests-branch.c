@@ -34,6 +34,46 @@ LABEL(ret_old_next);
 LABEL(deep_next);
 LABEL(deep_last_next);
 
+/* ---- The beginning ------------------------------------------------------------------------ */
+
+#define MODE_EXEC_64 1u
+#define MODE_EXEC_IF 4u
+
+/* The MODE packet right before the first TIP.PGE but for timing; NULL: there is none. */
+static const struct packet *mode_before_pge(void)
+{
+    unsigned i = 0;
+
+    while (i < trace.count && trace.packets[i].kind != PACKET_TIP_PGE)
+        i++;
+    while (i < trace.count && i-- > 0) {
+        const struct packet *p = &trace.packets[i];
+
+        if (p->kind == PACKET_MODE)
+            return p;
+        if (p->kind != PACKET_CYC && p->kind != PACKET_MTC)
+            return NULL;
+    }
+    return NULL;
+}
+
+static void test_mode_exec(void)
+{
+    const struct packet *mode;
+
+    trace_code(CTL_DEFAULT, nothing_body, 0, 0);
+    mode = mode_before_pge();
+    report(mode, "MODE.Exec: right before the first TIP.PGE (Table 33-56 case 2)");
+    report_value(mode ? mode->value : 0, MODE_EXEC_64,
+                 "MODE.Exec: 64-bit mode, IF = 0 (Table 33-26)");
+    interrupts_on();
+    trace_code(CTL_DEFAULT, nothing_body, 0, 0);
+    interrupts_off();
+    mode = mode_before_pge();
+    report_value(mode ? mode->value : 0, MODE_EXEC_64 | (pt_caps()->event ? MODE_EXEC_IF : 0),
+                 "MODE.Exec: RFLAGS.IF where there is Event Trace (33.4.2.8)");
+}
+
 /* ---- TNT and TIP -------------------------------------------------------------------------- */
 
 static void expect_jcc(uint64_t pattern, unsigned bits)
@@ -286,6 +326,7 @@ void test_branches(void)
     check_flow(
         "TIP.PGE behind the WRMSR that sets TraceEn, FUP and TIP.PGD at the one that clears it "
         "(Table 33-56 cases 2 and 3)");
+    test_mode_exec();
     test_tnt();
     test_direct_and_indirect();
     test_ip_compression();

@@ -384,6 +384,24 @@ label range_call_in
 label range_limit
     ret
 
+/* A CALL in [range_call_base, range_call_limit], out of it and back, and its RET. */
+    body range_ret_body
+    jmp range_call_base
+label range_ret_outside
+    jmp range_ret_inside
+label range_ret_done
+    body_end range_ret_body
+
+    .balign 64
+label range_call_base
+    call 1f
+label range_ret_next
+    jmp range_ret_done
+1:  jmp range_ret_outside
+label range_ret_inside
+label range_call_limit
+    ret
+
 /* Into [stop_base, stop_limit] by the kind of branch that arg0 says: 0 direct, 1 indirect, 2 conditional. */
     body stop_body
     cmpl $1, %r9d

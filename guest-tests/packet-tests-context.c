@@ -25,6 +25,7 @@ LABEL(user_pf);
 LABEL(user_pf_insn);
 LABEL(user_pf_next);
 LABEL(user_pf_handler);
+LABEL(user_pf_iret);
 LABEL(intr_handler);
 LABEL(intr_iret);
 LABEL(cr3_between);
@@ -230,20 +231,44 @@ static void test_event_trace(void)
     expect_cfe(CFE_IRET, 0, true);
     expect_fup(user_iret);
     expect_pgd_without_ip();
-    ignore_packets(PACKET_CFE); /* of the #UD: see docs/conformance.md on ContextEn 0 to 1 */
-    report_value(trace_count(PACKET_EVD), 0, "EventEn, OS only: no EVD for #UD (33.4.2.30)");
+    expect_cfe(CFE_INTR, VECTOR_INVALID_OP, false);
+    expect_pge(user_ud_handler);
+    expect_cfe(CFE_IRET, 0, true);
+    expect_fup(user_ud_iret);
+    expect_pgd_without_ip();
+    expect_pge(user_back);
+    EXPECT_END(user_body);
+    check_flow("EventEn, OS only: CFE.INTR without IP when ContextEn becomes 1 (Table 33-49)");
+
+    trace_user_at(VECTOR_PAGE_FAULT, user_pf_handler, CTL_OS | CTL_EVENTEN, user_pf);
+    EXPECT_BEGIN(user_body);
+    expect_cfe(CFE_IRET, 0, true);
+    expect_fup(user_iret);
+    expect_pgd_without_ip();
+    expect_pge(user_pf_handler);
+    expect_cfe(CFE_IRET, 0, true);
+    expect_fup(user_pf_iret);
+    expect_pgd_without_ip();
+    expect_pge(user_back);
+    EXPECT_END(user_body);
+    check_flow("EventEn, OS only: neither EVD nor CFE for #PF of user code (Table 33-59 case 7)");
 }
 
 /* ---- CR3 ---------------------------------------------------------------------------------- */
 
 static void test_mov_cr3(void)
 {
+    unsigned nonroot = 0;
+
     trace_code(CTL_DEFAULT, cr3_body, other_cr3, kernel_cr3);
     EXPECT_BEGIN(cr3_body);
     expect_pip(other_cr3);
     expect_bits("T");
     expect_pip(kernel_cr3);
     EXPECT_END(cr3_body);
+    for (unsigned i = 0; i < trace.count; i++)
+        nonroot += trace.packets[i].kind == PACKET_PIP && trace.packets[i].flag;
+    report_value(nonroot, 0, "PIP: NR is 0, nothing of VMX is shown (33.5.1)");
     check_flow("PIP: MOV CR3: the new CR3, TNT before it (33.4.2.7, Table 33-55 case 14)");
 }
 
@@ -259,20 +284,22 @@ static void test_cr3_filter(void)
     trace_code(ctl, cr3_body, other_cr3, kernel_cr3);
     EXPECT_BEGIN(cr3_body);
     expect_pgd_without_ip();
+    expect_pip(kernel_cr3);
     expect_pge(cr3_back);
     EXPECT_END(cr3_body);
-    ignore_packets(PACKET_PIP); /* some may still be seen (33.2.5.2) */
-    check_flow("CR3Filter: leaving the CR3: TIP.PGD without IP; coming back: TIP.PGE (33.2.5.2)");
+    ignore_other_pips(kernel_cr3); /* they may still be seen (33.2.5.2) */
+    check_flow(
+        "CR3Filter: leaving the CR3: TIP.PGD without IP; coming back: PIP, TIP.PGE (33.2.5.2)");
 
     wrmsr(MSR_RTIT_CR3_MATCH, other_cr3);
     trace_code(ctl, cr3_body, other_cr3, kernel_cr3);
     expect_nothing();
+    expect_pip(other_cr3);
     expect_pge(cr3_between);
     expect_bits("T");
     expect_pgd_without_ip();
-    ignore_packets(PACKET_PIP);
-    check_flow("CR3Filter: only between the two MOV CR3 (33.2.5.2, 33.4.2.4)");
-    report(trace_count(PACKET_PIP) >= 1, "CR3Filter: PIP with the CR3 that matches (33.4.2.7)");
+    ignore_other_pips(other_cr3);
+    check_flow("CR3Filter: PIP and TIP.PGE behind the MOV CR3 that matches (33.2.5.2, 33.4.2.4)");
 
     wrmsr(MSR_RTIT_CR3_MATCH, other_cr3 ^ user_cr3 ^ kernel_cr3);
     trace_code(ctl, cr3_body, other_cr3, kernel_cr3);

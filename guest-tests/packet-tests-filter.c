@@ -6,6 +6,7 @@
 #include "packet-tests.h"
 
 BODY(range_body);
+BODY(range_ret_body);
 BODY(stop_body);
 BODY(nothing_body);
 LABEL(range_base);
@@ -16,6 +17,12 @@ LABEL(range_out_indirect);
 LABEL(range_cond_in);
 LABEL(range_call_in);
 LABEL(range_call_next);
+LABEL(range_call_base);
+LABEL(range_call_limit);
+LABEL(range_ret_outside);
+LABEL(range_ret_inside);
+LABEL(range_ret_next);
+LABEL(range_ret_done);
 LABEL(stop_base);
 LABEL(stop_limit);
 
@@ -76,6 +83,20 @@ static void test_filter(unsigned n)
     report(trace_count(PACKET_PSB) >= 1 && trace_count(PACKET_PIP) >= 1,
            "ADDR%u filter elsewhere: PSB and PIP all the same (33.2.6.5)", n);
     set_range(n, 0, 0);
+}
+
+static void test_ret_across(void)
+{
+    set_range(0, (uint64_t)range_call_base, (uint64_t)range_call_limit);
+    trace_code(range_ctl(0, ADDR_CFG_FILTER), range_ret_body, 0, 0);
+    expect_nothing();
+    expect_pge(range_call_base);
+    expect_pgd(range_ret_outside);
+    expect_pge(range_ret_inside);
+    expect_tip(range_ret_next);
+    expect_pgd(range_ret_done);
+    check_flow("ADDR0 filter: a RET whose CALL came before PacketEn was 0 has a TIP (33.4.2.2)");
+    set_range(0, 0, 0);
 }
 
 /* ---- TraceStop ---------------------------------------------------------------------------- */
@@ -164,5 +185,6 @@ void test_ip_filters(void)
         test_filter(n);
         test_trace_stop(n);
     }
+    test_ret_across();
     test_overlap();
 }

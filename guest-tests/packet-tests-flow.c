@@ -33,6 +33,7 @@ struct flow {
 
 static struct flow expected, found;
 static bool ignored[PACKET_KINDS];
+static uint64_t only_cr3; /* 0: PIPs of every CR3 count */
 
 static void add(struct flow *flow, struct step step)
 {
@@ -52,6 +53,8 @@ static void expect_ip(enum packet_kind kind, const void *ip)
 void expect_nothing(void)
 {
     expected.count = 0;
+    expected.full = false;
+    only_cr3 = 0;
     for (unsigned i = 0; i < PACKET_KINDS; i++)
         ignored[i] = false;
 }
@@ -59,6 +62,11 @@ void expect_nothing(void)
 void ignore_packets(enum packet_kind kind)
 {
     ignored[kind] = true;
+}
+
+void ignore_other_pips(uint64_t cr3)
+{
+    only_cr3 = cr3;
 }
 
 void expect_bit(bool taken)
@@ -176,12 +184,19 @@ static void find_packet(const struct packet *packet)
     add(&found, step);
 }
 
+static bool counts(const struct packet *packet)
+{
+    if (packet->kind == PACKET_PIP && only_cr3 && packet->value != only_cr3)
+        return false;
+    return !packet->in_psb && !ignored[packet->kind];
+}
+
 static void find_flow(void)
 {
     found.count = 0;
     found.full = false;
     for (unsigned i = 0; i < trace.count; i++)
-        if (!trace.packets[i].in_psb && !ignored[trace.packets[i].kind])
+        if (counts(&trace.packets[i]))
             find_packet(&trace.packets[i]);
 }
 

@@ -95,6 +95,15 @@ static void test_ptwrite(void)
     trace_ptw(CTL_USER | CTL_BRANCHEN | CTL_PTWEN);
     report_value(trace_count(PACKET_PTW), 0,
                  "PTWRITE with ContextEn = 0: no PTW (Table 33-57 case 1)");
+    if (!pt_caps()->ip_filter)
+        return;
+    wrmsr(MSR_RTIT_ADDR0_A, (uint64_t)hlt_insn);
+    wrmsr(MSR_RTIT_ADDR0_A + 1, (uint64_t)hlt_next);
+    trace_ptw(CTL_DEFAULT | CTL_PTWEN | ADDR_CFG_FILTER << CTL_ADDR_CFG_SHIFT);
+    report_value(trace_count(PACKET_PTW), 0,
+                 "PTWRITE with FilterEn = 0: no PTW (Table 33-57 case 1)");
+    wrmsr(MSR_RTIT_ADDR0_A, 0);
+    wrmsr(MSR_RTIT_ADDR0_A + 1, 0);
 }
 
 /* ---- Transactions ------------------------------------------------------------------------- */

@@ -116,6 +116,8 @@ void expect_evd(unsigned type, uint64_t value);
 
 /* Takes packets of this kind out of what check_flow() compares, until expect_nothing(). */
 void ignore_packets(enum packet_kind kind);
+/* Of PIPs, only those with this CR3 are compared, until expect_nothing(). */
+void ignore_other_pips(uint64_t cr3);
 /* One case: the control flow is what was expected. Prints both if not. */
 void check_flow(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same where the buffer holds only the beginning, or only the end, of what happened. */
