@@ -56,6 +56,11 @@ $(GUEST_BUILD)/$(1).elf: $(call guest_objects,$(1)) $(GUEST_LIB_OBJ) $(GUEST)/li
 endef
 $(foreach image,$(GUEST_IMAGES),$(eval $(call guest_image,$(image))))
 
+# Whether packet-tests notice what they are about. Slow: not part of `make test`.
+.PHONY: guest-defects
+guest-defects: all
+	@$(GUEST)/defects.py
+
 -include $(shell find $(GUEST_OBJ) -name '*.d' 2>/dev/null)
 
 ALL += $(GUEST_ELF)

@@ -26,6 +26,8 @@ LABEL(user_pf_insn);
 LABEL(user_pf_next);
 LABEL(user_pf_handler);
 LABEL(user_pf_iret);
+LABEL(user_ptw);
+LABEL(user_ptw_insn);
 LABEL(intr_handler);
 LABEL(intr_iret);
 LABEL(cr3_between);
@@ -35,6 +37,8 @@ extern uint64_t user_rflags;
 #define USER_CODE  0x400000ull
 #define USER_STACK 0x7ff000ull /* its page lies below */
 #define RFLAGS_ONE 2ull
+/* packet-tests-user.S */
+#define USER_PATTERN 0x55aa1234
 
 static uint64_t user_cr3, other_cr3, kernel_cr3;
 static _Alignas(16) uint8_t kernel_stack[8192];
@@ -207,6 +211,23 @@ static void test_interrupt(void)
     }
 }
 
+static void test_ptwrite(void)
+{
+    if (!pt_caps()->ptwrite) {
+        report_skip("no PTWRITE", "PTWRITE in user code (33.2.2)");
+        return;
+    }
+    trace_user(CTL_USER | CTL_PTWEN | CTL_FUPONPTW, user_ptw);
+    expect_nothing();
+    expect_pge(user(user_ptw));
+    expect_ptw(USER_PATTERN, 4, true);
+    expect_fup(user(user_ptw_insn));
+    expect_pgd_without_ip();
+    check_flow("User only: PTWRITE in user code: PTW, FUP (33.2.2, 33.4.2.21)");
+    trace_user(CTL_OS | CTL_PTWEN, user_ptw);
+    report_value(trace_count(PACKET_PTW), 0, "OS only: PTWRITE in user code: no PTW (33.4.2.21)");
+}
+
 static void test_event_trace(void)
 {
     if (!pt_caps()->event) {
@@ -326,6 +347,7 @@ void test_contexts(void)
     test_supervisor_only();
     test_neither();
     test_interrupt();
+    test_ptwrite();
     test_event_trace();
     test_mov_cr3();
     test_cr3_filter();

@@ -4,10 +4,15 @@
  * Tables 33-2 and 33-56).
  */
 #include "packet-tests.h"
+#include "trap.h"
 
 BODY(range_body);
 BODY(range_ret_body);
 BODY(stop_body);
+BODY(ud_body);
+LABEL(ud_insn);
+LABEL(ud_next);
+LABEL(ud_handler);
 BODY(nothing_body);
 LABEL(range_base);
 LABEL(range_limit);
@@ -99,6 +104,25 @@ static void test_ret_across(void)
     set_range(0, 0, 0);
 }
 
+/* The handler stands outside of the range, what it comes back to inside. */
+static void test_exception(void)
+{
+    set_range(0, (uint64_t)ud_insn, (uint64_t)ud_body_off);
+    trap_set_entry(VECTOR_INVALID_OP, ud_handler);
+    trace_code(range_ctl(0, ADDR_CFG_FILTER), ud_body, 0, 0);
+    trap_set_entry(VECTOR_INVALID_OP, NULL);
+    expect_nothing();
+    expect_pge(ud_insn);
+    expect_fup(ud_insn);
+    expect_pgd(ud_handler);
+    expect_pge(ud_next);
+    EXPECT_END(ud_body);
+    check_flow("ADDR0 filter: an exception out of it: FUP, TIP.PGD with the handler; IRET: TIP.PGE "
+               "(Tables "
+               "33-21 and 33-56)");
+    set_range(0, 0, 0);
+}
+
 /* ---- TraceStop ---------------------------------------------------------------------------- */
 
 enum { STOP_DIRECT, STOP_INDIRECT, STOP_COND };
@@ -186,5 +210,6 @@ void test_ip_filters(void)
         test_trace_stop(n);
     }
     test_ret_across();
+    test_exception();
     test_overlap();
 }

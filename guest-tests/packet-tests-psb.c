@@ -205,10 +205,11 @@ static void test_middle(void)
     for (unsigned n = 1; n < psbs; n++) {
         const struct psb_plus plus = psb_plus(nth_psb(n));
 
-        bad_exec += plus.mode_exec != 1 || (plus.exec->value & 3) != MODE_EXEC_64;
-        bad_fup += plus.of[PACKET_FUP] != 1 || !in_chain(plus.fup->ip);
+        bad_exec += plus.mode_exec != 1 || !plus.exec || (plus.exec->value & 3) != MODE_EXEC_64;
+        bad_fup += plus.of[PACKET_FUP] != 1 || !plus.fup || !in_chain(plus.fup->ip);
         compressed += plus.fup && plus.fup->sub != 3 && plus.fup->sub != 6;
-        bad_pip += plus.of[PACKET_PIP] != 1 || plus.pip->value != (read_cr3() & ~0xfffull);
+        bad_pip +=
+            plus.of[PACKET_PIP] != 1 || !plus.pip || plus.pip->value != (read_cr3() & ~0xfffull);
         bad_end += !plus.ended || plus.foreign || plus.of[PACKET_CBR] != 1;
     }
     report_value(bad_end, 0, "PSB+ while PacketEn = 1: CBR, only status, PSBEND (33.3.7)");

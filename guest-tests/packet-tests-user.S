@@ -3,6 +3,8 @@
  * User code to trace. It is copied to a page of user memory (packet-tests-context.c), and must not change R8;
  * each piece ends with SYSCALL.
  */
+#define USER_PATTERN 0x55aa1234
+
     .macro label name
     .globl \name
 \name:
@@ -41,6 +43,12 @@ label user_pf
 label user_pf_insn
     movl $0, (%rdx)
 label user_pf_next
+    syscall
+
+label user_ptw
+    movl $USER_PATTERN, %eax
+label user_ptw_insn
+    ptwrite %eax
     syscall
 
 label user_code_end

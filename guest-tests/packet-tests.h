@@ -49,7 +49,7 @@ typedef void trace_body(uint64_t on, uint64_t off, uint64_t arg0, uint64_t arg1)
 #define BODY(name)                                                                                 \
     extern trace_body name;                                                                        \
     extern const char name##_on[], name##_off[]
-#define LABEL(name) extern const char name[]
+#define LABEL(name) extern const char(name)[]
 
 /* ---- What a trace left -------------------------------------------------------------------- */
 
