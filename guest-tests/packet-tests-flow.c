@@ -230,44 +230,50 @@ static void drop_needless(void)
     found.count = kept;
 }
 
-/* TNT results before the TIPs that they may overtake (33.4.2.3). */
+/* Each run of results and TIPs: the results first, then the TIPs (33.4.2.3). */
 static void defer_tips(struct flow *flow)
 {
-    for (unsigned i = 0; i + 1 < flow->count;) {
-        struct step *a = &flow->steps[i], *b = a + 1, swap = *a;
+    static struct step tips[MAX_STEPS];
+    unsigned at = 0;
 
-        if (a->kind != PACKET_TIP || b->kind != PACKET_TNT) {
-            i++;
-            continue;
+    while (at < flow->count) {
+        unsigned kept = at, count = 0;
+
+        for (; at < flow->count; at++) {
+            if (flow->steps[at].kind == PACKET_TIP)
+                tips[count++] = flow->steps[at];
+            else if (flow->steps[at].kind == PACKET_TNT)
+                flow->steps[kept++] = flow->steps[at];
+            else
+                break;
         }
-        *a = *b;
-        *b = swap;
-        i = i ? i - 1 : 0;
+        for (unsigned i = 0; i < count; i++)
+            flow->steps[kept++] = tips[i];
+        at++;
     }
 }
 
-/* TNT results before the n-th TIP. */
-static unsigned bits_before_tip(const struct flow *flow, unsigned n)
+/* From step *at to behind the next TIP; the results on the way. */
+static unsigned bits_to_tip(const struct flow *flow, unsigned *at)
 {
     unsigned bits = 0;
 
-    for (unsigned i = 0; i < flow->count; i++) {
-        bits += flow->steps[i].kind == PACKET_TNT;
-        if (flow->steps[i].kind == PACKET_TIP && n-- == 0)
-            break;
-    }
+    while (*at < flow->count && flow->steps[*at].kind != PACKET_TIP)
+        bits += flow->steps[(*at)++].kind == PACKET_TNT;
+    ++*at;
     return bits;
 }
 
 /* Whether TIPs come late only, as deferred ones do; none may overtake a result before it. */
 static bool tips_are_late(void)
 {
-    for (unsigned i = 0, n = 0; i < expected.count; i++) {
-        if (expected.steps[i].kind != PACKET_TIP)
-            continue;
-        if (bits_before_tip(&found, n) < bits_before_tip(&expected, n))
+    unsigned at_found = 0, at_expected = 0, found_bits = 0, expected_bits = 0;
+
+    while (at_expected < expected.count && at_found < found.count) {
+        found_bits += bits_to_tip(&found, &at_found);
+        expected_bits += bits_to_tip(&expected, &at_expected);
+        if (found_bits < expected_bits)
             return false;
-        n++;
     }
     return true;
 }
