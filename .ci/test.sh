@@ -202,6 +202,8 @@ guests_all() {
         done
         guest hostile-tests "$guests/hostile-tests.elf"
         counted hostile-tests
+        guest rtit-tests "$guests/rtit-tests.elf" --profile silvermont
+        counted rtit-tests
     else
         count_skip "guests on the local KVM" "there is no /dev/kvm that can be written to"
     fi
@@ -225,6 +227,10 @@ guests_all() {
     counted packet-tests-lab
     guest hostile-tests-lab "$guests/hostile-tests.elf" --lab
     counted hostile-tests-lab
+    guest rtit-tests-lab "$guests/rtit-tests.elf" --lab --profile silvermont
+    counted rtit-tests-lab
+    guest demo-rtit-lab "$guests/demo.elf" --lab --profile silvermont --verify
+    identical demo-rtit-lab
 }
 
 # ---- Installation -----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ $(LIBPTDEC): $(DECODER_OBJ)
 
 ALL += $(LIBPTDEC)
 
-DECODER_LIBS := -lZydis -lelf
+DECODER_LIBS := -lZydis -lelf -lzstd
 
 # The unit tests, and the witness program that compares a trace of `vpt run` with the executed path.
 # libipt.c drives libipt for both.
@@ -19,7 +19,8 @@ DECODER_WITNESS_OBJ := $(addprefix $(BUILD)/decoder/tests/,witness.o libipt.o)
 DECODER_TEST_OBJ    := $(filter-out %/witness.o,\
     $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/tests/*.c)))
 
-$(BUILD)/tests/decoder: $(DECODER_TEST_OBJ) $(LIBPTDEC)
+# Tests that need a trace of known truth have the model make one.
+$(BUILD)/tests/decoder: $(DECODER_TEST_OBJ) $(LIBPTDEC) $(LIBVPT)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
 
@@ -43,7 +44,7 @@ $(BUILD)/fuzz/decoder-%: decoder/fuzz/%.c $(DECODER_FUZZ_DEPS)
 	@mkdir -p $(@D)
 	$(CLANG) $(DECODER_FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< $(DECODER_SRC) $(DECODER_LIBS)
 
-FUZZERS += $(BUILD)/fuzz/decoder-packets $(BUILD)/fuzz/decoder-flow
+FUZZERS += $(BUILD)/fuzz/decoder-packets $(BUILD)/fuzz/decoder-flow $(BUILD)/fuzz/decoder-perf
 
 $(BUILD)/bench/bin/decoder: $(BUILD)/decoder/bench/packets.o $(LIBPTDEC)
 	@mkdir -p $(@D)

@@ -7,6 +7,7 @@
  *   instructions bytes of code -> what matters of one instruction   (ptd_insn_*)
  *   image        code and symbols of address spaces                 (ptd_image_*)
  *   flow         packets + image -> blocks of executed instructions (ptd_flow_*)
+ *   time         packets -> when                                    (ptd_time_*)
  *
  * The first and the last layer stand here twice: for PT, and for RTIT, its ancestor (ptd_rtit_*).
  *
@@ -45,6 +46,24 @@ enum ptd_error {
 
 /* A static sentence for an enum ptd_error. */
 const char *ptd_strerror(int error);
+
+/* ---- Errata -------------------------------------------------------------------------------- *
+ * What some processors send otherwise than the SDM says, by the names that libipt knows them by.
+ */
+
+#define PTD_BDM64  (1u << 0) /* a wrong branch target in front of a transaction's abort */
+#define PTD_BDM70  (1u << 1) /* the PSB+ in front of a TIP.PGE says that PacketEn is 1 */
+#define PTD_SKD007 (1u << 2) /* OVF in place of the rest of a CYC */
+#define PTD_SKD010 (1u << 3) /* no FUP or TIP.PGE behind OVF */
+#define PTD_SKD022 (1u << 4) /* a FUP where VM entry clears TraceEn */
+#define PTD_SKL014 (1u << 5) /* no IP in the TIP.PGD where a direct branch leaves the IP filter */
+#define PTD_SKL168 (1u << 6) /* a CYC, and perhaps its MTC, is missing in front of a PSB */
+#define PTD_APL11  (1u << 7) /* TIP.PGD behind OVF */
+#define PTD_APL12  (1u << 8) /* a FUP behind OVF though PacketEn is 0 */
+#define PTD_SKZ84  (1u << 9) /* TMA of guests with another TSC: nonsense, and a byte too many */
+
+/* The errata of an Intel processor, as far as known; 0 of others. */
+uint32_t ptd_errata(unsigned family, unsigned model);
 
 /* ---- Packets ------------------------------------------------------------------------------ */
 
@@ -87,6 +106,7 @@ struct ptd_packet {
         uint8_t mtc;  /* CTC[N+7:N] */
         struct {
             uint16_t ctc, fast; /* fast: 9 bits */
+            bool corrupt;       /* SKZ84: they mean nothing */
         } tma;
         uint64_t cyc;
         uint8_t cbr;
@@ -132,10 +152,13 @@ struct ptd_packet {
 struct ptd_packets {
     const uint8_t *begin, *pos, *end;
     uint8_t bip_bytes; /* inside a block: size of its items; else 0 */
+    uint32_t errata;
 };
 
 /* Starts at the first byte of the buffer, which must be a packet's (else ptd_packets_sync()). */
 void ptd_packets_init(struct ptd_packets *packets, const void *bytes, size_t len_bytes);
+/* Of ptd_errata(); those of packets are SKD007 and SKZ84. None at first. */
+void ptd_packets_set_errata(struct ptd_packets *packets, uint32_t errata);
 /* Moves to the next PSB at or after the current position. PTD_OK; PTD_E_NOSYNC: now at the end. */
 int ptd_packets_sync(struct ptd_packets *packets);
 /* Moves to an offset (a packet's first byte), outside any block. PTD_OK or PTD_E_ARG. */
@@ -157,6 +180,91 @@ int ptd_packet_format(const struct ptd_packet *packet, char *text, size_t text_b
  * before, and the new one after. PTD_OK and *ip; PTD_END if the IP is suppressed (nothing changes).
  */
 int ptd_packet_ip(const struct ptd_packet *packet, uint64_t *last_ip, uint64_t *ip);
+
+/* ---- Time --------------------------------------------------------------------------------- *
+ * TSC, TMA, MTC, CYC and CBR packets combined (33.8.3): when each packet came about, as a TSC value
+ * and an interval that holds the true one. All values are TSC values of VMX root operation.
+ *
+ * What the interval rests on: TSC, TMA and MTC packets are right; fewer than 256 MTC packets in a
+ * row are lost; and, where CYC packets narrow it, the core clock is constant between two CBR
+ * packets and within one ratio step of what the CBR says. Where packets contradict that, it grows.
+ */
+
+/* TSC offset and multiplier of a VM (33.8.3.3). */
+struct ptd_time_vm {
+    uint64_t vmcs;       /* VMCS pointer; PTD_ANY_VMCS: VMs that have no entry of their own */
+    uint64_t offset;     /* added last, modulo 2^64 */
+    uint64_t multiplier; /* 48 fractional bits; 0: no scaling */
+};
+
+#define PTD_ANY_VMCS UINT64_MAX
+
+struct ptd_time_config {
+    uint32_t tsc_den, tsc_num;  /* CPUID.15H:EAX and EBX; 0: MTC packets tell nothing */
+    uint8_t mtc_freq;           /* RTIT_CTL.MTCFreq */
+    uint8_t cyc_threshold;      /* RTIT_CTL.CycThresh, as encoded */
+    uint8_t max_nonturbo_ratio; /* PLATFORM_INFO[15:8]; 0: the CBR packet tells nothing */
+    uint8_t tsc_high;           /* bits 63:56 of the first TSC; packets have 55:0 */
+    /*
+     * An MTC packet comes at most so much behind the edge that it tells of: a few ticks for
+     * hardware. 0: any time before the next edge, as sources do that have no clock of their own.
+     */
+    uint32_t mtc_delay_ticks;
+    bool nonroot;                  /* VMX non-root operation until a PIP says otherwise */
+    uint64_t vmcs;                 /* until the first VMCS packet */
+    const struct ptd_time_vm *vms; /* must outlive the struct ptd_time */
+    size_t vm_count;
+};
+
+#define PTD_TIME_UNKNOWN UINT64_MAX
+
+/* When what a packet tells took place; of a TNT, all its branches. */
+struct ptd_time_point {
+    uint64_t tsc;              /* estimate, never backwards; PTD_TIME_UNKNOWN: no TSC packet yet */
+    uint64_t earliest, latest; /* latest may be PTD_TIME_UNKNOWN */
+    uint64_t cycles;           /* core cycles that CYC packets counted so far */
+};
+
+/* Follows the clocks of one trace. */
+struct ptd_time;
+
+/*
+ * config may be NULL: no MTC, no CBR, no VMs. NULL: no memory, or config is out of range:
+ * mtc_freq or cyc_threshold above 15, tsc_num below tsc_den, a multiplier not from 1/256 to 256.
+ */
+struct ptd_time *ptd_time_new(const struct ptd_time_config *config);
+void ptd_time_free(struct ptd_time *time);
+/* The next packet of the trace, any of them. */
+void ptd_time_packet(struct ptd_time *time, const struct ptd_packet *packet);
+/* Packets are missing here (an error of the trace). */
+void ptd_time_lost(struct ptd_time *time);
+/*
+ * When the last packet came about, as far as the packets up to it tell: that tracing did not pause
+ * and that no MTC was lost, only later packets show.
+ */
+void ptd_time_point(const struct ptd_time *time, struct ptd_time_point *point);
+/*
+ * The same, with what the trace says later. packets stands behind the last packet and is copied. It
+ * is looked at up to the next TSC or MTC packet; no part of a trace is looked at twice.
+ */
+void ptd_time_point_ahead(struct ptd_time *time, const struct ptd_packets *packets,
+                          struct ptd_time_point *point);
+/* How often a TSC packet said less than one before: somebody wrote the TSC. */
+uint64_t ptd_time_set_backs(const struct ptd_time *time);
+
+/* A TSC value as a VM sees it (33.8.3.3). */
+uint64_t ptd_time_guest_tsc(const struct ptd_time_vm *vm, uint64_t tsc);
+
+/* Nanoseconds as perf's TIME_CONV and its mmap page tell them. */
+struct ptd_time_conv {
+    uint64_t zero;
+    uint32_t mult;
+    uint8_t shift; /* 0 to 32 */
+};
+
+/* For a TSC of khz that is 0 at 0 ns. PTD_OK; PTD_E_ARG: khz is 0. */
+int ptd_time_conv_khz(uint64_t khz, struct ptd_time_conv *conv);
+uint64_t ptd_time_ns(const struct ptd_time_conv *conv, uint64_t tsc);
 
 /* ---- RTIT packets -------------------------------------------------------------------------- *
  * "Real Time Instruction Trace Programming Reference" v1.05 (Silvermont, Airmont), chapter 4.
@@ -319,6 +427,11 @@ struct ptd_flow_config {
     enum ptd_mode mode; /* until the first MODE.Exec */
     uint64_t cr3;       /* until the first PIP */
     bool at_start;      /* begin at the first byte (a start state) instead of the first PSB */
+    uint8_t filters;    /* how many; only SKL014 needs them */
+    struct {
+        uint64_t first, last; /* IA32_RTIT_ADDRn_A and _B of a range with ADDRn_CFG = 1 */
+    } filter[4];
+    uint32_t errata; /* to be tolerated, of ptd_errata() */
 };
 
 enum ptd_item_type {
@@ -379,6 +492,59 @@ int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item);
  */
 int ptd_block_insn(const struct ptd_image *image, const struct ptd_item *block, uint64_t *ip,
                    struct ptd_insn *insn);
+
+/* ---- Flow in bulk --------------------------------------------------------------------------- *
+ * The same as ptd_flow_next() gives, many times as fast. Where a trace has nothing but TNTs and
+ * TIPs, the flow is told in steps: a step is the code from where the last one ended up to the next
+ * conditional branch, RET or indirect transfer, one or several blocks that direct jumps, calls and
+ * the like connect. Its number stands for that code: (number of the code) << 1 | (1: the
+ * conditional branch at its end was taken).
+ */
+
+#define PTD_RUN_ROOM 128u /* the least that struct ptd_run may have */
+
+struct ptd_run {
+    uint32_t *steps; /* the caller's */
+    size_t room;     /* of it; thousands are best */
+    bool no_timing;  /* leave out what TSC, TMA, MTC, CYC, CBR and MNT packets say */
+    /* What ptd_flow_run() found: first these steps, then the item, if there is one. */
+    size_t count;
+    bool has_item;
+    struct ptd_item item; /* of any type, also PTD_ITEM_BLOCK */
+    uint32_t epoch;       /* numbers of code stay the same as long as this does */
+};
+
+/*
+ * Goes on until run->room is used up or something other than a step comes. PTD_OK; PTD_END: nothing
+ * more; PTD_E_NOMEM (try again); PTD_E_ARG: not enough room. May be mixed with ptd_flow_next().
+ * The steps of one call belong to the address space (CR3 and mode) of the run's items before.
+ */
+int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run);
+/*
+ * The blocks of a step, in order: index 0, 1, ... The item has what a PTD_ITEM_BLOCK has, except
+ * nr and offset. The step must be of the last ptd_flow_run(), or of the same epoch. PTD_OK; PTD_END
+ * behind the last block; PTD_E_ARG: no such step.
+ */
+int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index,
+                   struct ptd_item *block);
+/* How many instructions a step has; 0: no such step. */
+uint32_t ptd_step_insns(const struct ptd_flow *flow, uint32_t step);
+
+/*
+ * Is given a part of the flow, in the order of the trace, never two at once; flow is for
+ * ptd_step_block() and ptd_step_insns() only, and run until it returns. 0: go on; else decoding
+ * ends with this result.
+ */
+typedef int (*ptd_run_fn)(void *context, const struct ptd_flow *flow, const struct ptd_run *run);
+
+/*
+ * Decodes a whole trace on several threads (1 to 256), each a part between two PSBs. What run is
+ * given is exactly what ptd_flow_run() would give, on one of these threads. Memory does not grow
+ * with the trace. config may be NULL. PTD_OK, what run returned, PTD_E_NOMEM or PTD_E_ARG.
+ */
+int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_image *image,
+                      const struct ptd_flow_config *config, bool no_timing, unsigned threads,
+                      ptd_run_fn run, void *context);
 
 /* ---- RTIT flow ----------------------------------------------------------------------------- */
 

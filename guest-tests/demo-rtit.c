@@ -3,7 +3,8 @@
  * The demo's way to trace with RTIT: a ring in memory that wraps, emptied by polling.
  *
  * A WRMSR to RTIT_CTL, even of the value that it has, brings all packets to memory (3.3.2); and one
- * that clears OS and USER ends with a FUP.PGD, which clearing Trace_En at once need not.
+ * that clears OS and USER ends with a FUP.PGD, which clearing TraceActive need not. Trace_En and
+ * TraceActive must not change in the same WRMSR.
  */
 #include "boot.h"
 #include "console.h"
@@ -49,13 +50,15 @@ static void hand_over_new(void)
 
 static bool start(uint64_t extra_ctl)
 {
+    uint64_t ctl = RTIT_TRACE_EN | RTIT_OS | RTIT_USER | RTIT_DEST | RTIT_MTC_EN | RTIT_STS_EN |
+                   RTIT_CMPRS_RET | extra_ctl;
+
     wrmsr(MSR_RTIT_BASE_ADDR, ring_phys);
     wrmsr(MSR_RTIT_LIMIT_MASK, RING_BYTES - 1);
     wrmsr(MSR_RTIT_OFFSET, 0);
     wrmsr(MSR_RTIT_EVENTS, RTIT_EVENTS_OF(RTIT_ID_ON, RTIT_ID_OFF));
-    return wrmsr_safe(MSR_RTIT_OLD_CTL, RTIT_TRACE_EN | RTIT_OS | RTIT_USER | RTIT_DEST |
-                                            RTIT_MTC_EN | RTIT_STS_EN | RTIT_CMPRS_RET |
-                                            RTIT_TRACE_ACTIVE | extra_ctl) == 0;
+    return wrmsr_safe(MSR_RTIT_OLD_CTL, ctl) == 0 &&
+           wrmsr_safe(MSR_RTIT_OLD_CTL, ctl | RTIT_TRACE_ACTIVE) == 0;
 }
 
 static void poll(void)
@@ -73,6 +76,7 @@ static void stop(void)
     uint64_t ctl = rdmsr(MSR_RTIT_OLD_CTL);
 
     wrmsr(MSR_RTIT_OLD_CTL, ctl & ~(RTIT_OS | RTIT_USER));
+    wrmsr(MSR_RTIT_OLD_CTL, ctl & ~(RTIT_OS | RTIT_USER | RTIT_TRACE_ACTIVE));
     wrmsr(MSR_RTIT_OLD_CTL, 0);
     hand_over_new();
 }

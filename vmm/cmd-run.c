@@ -177,8 +177,7 @@ static int parse(int argc, char **argv, struct run_options *options)
         case OPT_RTIT_ERRATA:
             if (!rtit_errata_parse(optarg, &options->rtit_errata))
                 return 1 + complain(EXIT_CODE_USAGE,
-                                    "--rtit-errata takes none or numbers 1 to 8, not '%s'",
-                                    optarg);
+                                    "--rtit-errata takes none or numbers 1 to 8, not '%s'", optarg);
             break;
         case OPT_LAB:
             options->lab = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Traces of either kind: the settings of an RTIT trace as JSON (docs/trace-files.md), and one way to
- * decode PT and RTIT.
+ * Traces of either kind: the settings of an RTIT trace as JSON (docs/trace-files.md), and one way
+ * to decode PT and RTIT.
  */
 #include "vmm.h"
 

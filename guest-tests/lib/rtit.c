@@ -7,7 +7,9 @@
 
 bool rtit_present(void)
 {
-    uint64_t ctl;
+    uint64_t ctl, mask;
 
-    return rdmsr_safe(MSR_RTIT_OLD_CTL, &ctl) == 0;
+    /* Some hypervisors answer unknown MSRs with 0; these bits of the mask are always 1. */
+    return rdmsr_safe(MSR_RTIT_OLD_CTL, &ctl) == 0 && rdmsr_safe(MSR_RTIT_LIMIT_MASK, &mask) == 0 &&
+           (mask & RTIT_MASK_FORCED) == RTIT_MASK_FORCED;
 }

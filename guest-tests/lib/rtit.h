@@ -51,7 +51,7 @@
 #define RTIT_ID_OFF                  6ull
 #define RTIT_ID_ON                   7ull
 
-#define RTIT_MAX_BUFFER 0x400000ull
+#define RTIT_MASK_FORCED 0x3full /* of RTIT_LIMIT_MASK, Table 13 */
 
 /* Whether the processor answers at these MSRs. It has no bit of CPUID. Unlocks them (3.3.1). */
 bool rtit_present(void);

@@ -132,9 +132,8 @@ void rtit_tell_transfer(struct vmm *vmm, enum vpt_transfer_type type, uint64_t i
 
 void rtit_tell(struct vmm *vmm, const struct ptd_insn *insn)
 {
-    struct vpt_rtit_event event = {.kind = VPT_RTIT_OTHER,
-                                   .target = vmm_regs(vmm)->rip,
-                                   .nlip = insn->ip + insn->size_bytes};
+    struct vpt_rtit_event event = {
+        .kind = VPT_RTIT_OTHER, .target = vmm_regs(vmm)->rip, .nlip = insn->ip + insn->size_bytes};
 
     switch ((enum ptd_insn_class)insn->class) {
     case PTD_INSN_COND:

@@ -493,8 +493,7 @@ static int execute(struct vmm *vmm, const struct known *known)
 
     /* A WRMSR that cleared TraceEn was told when it exited, and does not count (Table 33-23). */
     if (traced && (vmm->model.caps.rtit || (vmm->model.ctl & VPT_CTL_TRACEEN)) &&
-        vmm->options->keep_path &&
-        !path_add(&vmm->result->path, &vmm->path_cr3, cr3, insn->ip))
+        vmm->options->keep_path && !path_add(&vmm->result->path, &vmm->path_cr3, cr3, insn->ip))
         return vmm_fail(vmm, -ENOMEM, "no memory for the executed path");
     tell(vmm, insn);
     return 0;
