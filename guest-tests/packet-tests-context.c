@@ -213,8 +213,9 @@ static void test_interrupt(void)
 
 static void test_ptwrite(void)
 {
-    if (!pt_caps()->ptwrite) {
-        report_skip("no PTWRITE", "PTWRITE in user code (33.2.2)");
+    if (!pt_caps()->ptwrite || !ptwrite_works()) {
+        report_skip(pt_caps()->ptwrite ? "PTWRITE is #UD" : "no PTWRITE",
+                    "PTWRITE in user code (33.2.2)");
         return;
     }
     trace_user(CTL_USER | CTL_PTWEN | CTL_FUPONPTW, user_ptw);

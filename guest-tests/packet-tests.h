@@ -37,6 +37,9 @@ void test_output(void);
 /* packet-tests-insn.c: PTWRITE, TSX, HLT. */
 void test_instructions(void);
 
+/* Whether PTWRITE executes where CPUID enumerates it. */
+bool ptwrite_works(void);
+
 /* ---- Traced code -------------------------------------------------------------------------- */
 
 /*
