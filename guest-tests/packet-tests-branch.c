@@ -9,6 +9,7 @@
 BODY(nothing_body);
 BODY(jcc_body);
 BODY(loop_body);
+BODY(jcc_next_body);
 BODY(direct_body);
 BODY(indirect_body);
 BODY(mixed_body);
@@ -110,6 +111,15 @@ static void test_tnt(void)
                 "N");
     EXPECT_END(loop_body);
     check_flow("TNT: LOOP and JRCXZ are conditional branches (Table 33-1)");
+}
+
+static void test_to_next(void)
+{
+    trace_code(CTL_DEFAULT, jcc_next_body, 0, 0);
+    EXPECT_BEGIN(jcc_next_body);
+    expect_bits("TNTNNT");
+    EXPECT_END(jcc_next_body);
+    check_flow("TNT: taken is taken, if to the next instruction (33.4.2.1)");
 }
 
 static void test_direct_and_indirect(void)
@@ -328,6 +338,7 @@ void test_branches(void)
         "(Table 33-56 cases 2 and 3)");
     test_mode_exec();
     test_tnt();
+    test_to_next();
     test_direct_and_indirect();
     test_ip_compression();
     test_ret_compression();

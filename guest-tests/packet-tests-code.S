@@ -82,6 +82,19 @@ label \name
     nop
 3:  body_end loop_body
 
+/* Taken and not taken to the very next instruction. */
+    body jcc_next_body
+    xorl %eax, %eax
+    jz 1f
+1:  jnz 2f
+2:  cmpl $1, %eax
+    jl 3f
+3:  jge 4f
+4:  movl $1, %ecx
+    loop 5f
+5:  jrcxz 6f
+6:  body_end jcc_next_body
+
 /* Direct transfers only: JMP, CALL that does not come back by RET. */
     body direct_body
     jmp 1f
@@ -345,6 +358,17 @@ label user_iret
 label user_back
     movq user_body_rsp(%rip), %rsp
     body_end user_body
+
+/* The same by SYSRET. */
+    body sysret_body
+    movq %rsp, user_body_rsp(%rip)
+    movq %r9, %rcx
+    movq user_rflags(%rip), %r11
+    movq %r10, %rsp
+    sysretq
+label sysret_back
+    movq user_body_rsp(%rip), %rsp
+    body_end sysret_body
 
 /* ---- IP filters --------------------------------------------------------------------------- */
 

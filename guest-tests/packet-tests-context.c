@@ -9,9 +9,11 @@
 #include "trap.h"
 
 BODY(user_body);
+BODY(sysret_body);
 BODY(cr3_body);
 LABEL(user_iret);
 LABEL(user_back);
+LABEL(sysret_back);
 LABEL(user_code);
 LABEL(user_code_end);
 LABEL(user_branches);
@@ -63,13 +65,18 @@ static const void *user(const char *label)
     return (const void *)(USER_CODE + (uint64_t)(label - user_code));
 }
 
-static void trace_user(uint64_t ctl, const char *begin)
+static void trace_user_by(trace_body *body, const char *back, uint64_t ctl, const char *begin)
 {
-    trap_set_syscall_entry(user_back);
+    trap_set_syscall_entry(back);
     write_cr3(user_cr3);
-    trace_code(ctl | CTL_BRANCHEN, user_body, (uint64_t)user(begin), USER_STACK);
+    trace_code(ctl | CTL_BRANCHEN, body, (uint64_t)user(begin), USER_STACK);
     write_cr3(kernel_cr3);
     trap_set_syscall_entry(NULL);
+}
+
+static void trace_user(uint64_t ctl, const char *begin)
+{
+    trace_user_by(user_body, user_back, ctl, begin);
 }
 
 static void trace_user_at(unsigned vector, const char *handler, uint64_t ctl, const char *begin)
@@ -157,6 +164,25 @@ static void test_supervisor_only(void)
     expect_pge(user_back);
     EXPECT_END(user_body);
     check_flow("OS only: #UD in user code: TIP.PGE at the handler, no FUP (Table 33-56)");
+}
+
+static void test_sysret(void)
+{
+    trace_user_by(sysret_body, sysret_back, CTL_OS | CTL_USER, user_branches);
+    EXPECT_BEGIN(sysret_body);
+    expect_tip(user(user_branches));
+    expect_user_branches();
+    expect_tip(sysret_back);
+    EXPECT_END(sysret_body);
+    check_flow("OS = User = 1: SYSRET: TIP (Table 33-55 case 8)");
+
+    trace_user_by(sysret_body, sysret_back, CTL_USER | (pt_caps()->event ? CTL_EVENTEN : 0),
+                  user_branches);
+    expect_nothing();
+    expect_pge(user(user_branches));
+    expect_user_branches();
+    expect_pgd_without_ip();
+    check_flow("User only: SYSRET: TIP.PGE, and no event of it (Tables 33-50 and 33-56)");
 }
 
 static void test_neither(void)
@@ -294,6 +320,26 @@ static void test_mov_cr3(void)
     check_flow("PIP: MOV CR3: the new CR3, TNT before it (33.4.2.7, Table 33-55 case 14)");
 }
 
+/* MOV CR3 makes ContextEn 1 where a TraceStop range is. CR3_MATCH: other_cr3. */
+static void test_stop_at_cr3(uint64_t ctl)
+{
+    if (!pt_caps()->ip_filter) {
+        report_skip("no IP filtering", "TraceStop by MOV CR3 (Table 33-28)");
+        return;
+    }
+    wrmsr(MSR_RTIT_ADDR0_A, (uint64_t)cr3_between);
+    wrmsr(MSR_RTIT_ADDR0_A + 1, (uint64_t)cr3_back);
+    trace_code(ctl | ADDR_CFG_TRACESTOP << CTL_ADDR_CFG_SHIFT, cr3_body, other_cr3, kernel_cr3);
+    wrmsr(MSR_RTIT_ADDR0_A, 0);
+    wrmsr(MSR_RTIT_ADDR0_A + 1, 0);
+    expect_nothing();
+    expect_trace_stop();
+    ignore_packets(PACKET_PIP);
+    check_flow("TraceStop: MOV CR3 that sets ContextEn in it (Table 33-28)");
+    report_value(trace.status & (STATUS_STOPPED | STATUS_ERROR), STATUS_STOPPED,
+                 "TraceStop: STATUS.Stopped by MOV CR3 (33.2.5.3)");
+}
+
 static void test_cr3_filter(void)
 {
     const uint64_t ctl = CTL_DEFAULT | CTL_CR3FILTER;
@@ -323,6 +369,8 @@ static void test_cr3_filter(void)
     ignore_other_pips(other_cr3);
     check_flow("CR3Filter: PIP and TIP.PGE behind the MOV CR3 that matches (33.2.5.2, 33.4.2.4)");
 
+    test_stop_at_cr3(ctl);
+
     wrmsr(MSR_RTIT_CR3_MATCH, other_cr3 ^ user_cr3 ^ kernel_cr3);
     trace_code(ctl, cr3_body, other_cr3, kernel_cr3);
     report_value(trace_count(PACKET_TNT) + trace_count(PACKET_TIP) + trace_count(PACKET_TIP_PGE) +
@@ -346,6 +394,7 @@ void test_contexts(void)
     test_both();
     test_user_only();
     test_supervisor_only();
+    test_sysret();
     test_neither();
     test_interrupt();
     test_ptwrite();

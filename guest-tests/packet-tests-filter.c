@@ -160,6 +160,10 @@ static void test_trace_stop(unsigned n)
     expect_trace_stop();
     check_flow("ADDR%u TraceStop: Jcc: TIP.PGD without IP in place of its result (33.4.2.5)", n);
 
+    trace_code((ctl & ~CTL_OS) | CTL_USER, stop_body, STOP_DIRECT, 0);
+    report_value(trace_count(PACKET_TRACESTOP) | (trace.status & STATUS_STOPPED), 0,
+                 "ADDR%u TraceStop: not with ContextEn = 0 (33.2.5.3)", n);
+
     set_range(n, (uint64_t)nothing_body_on, (uint64_t)nothing_body_off);
     trace_code(ctl, nothing_body, 0, 0);
     report_value(trace_count(PACKET_TRACESTOP), 1,

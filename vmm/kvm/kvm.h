@@ -203,6 +203,11 @@ uint64_t effective_address(struct vmm *vmm, const struct memop *op);
 bool predict_page_fault(struct vmm *vmm, const struct memops *ops, uint64_t *address,
                         uint32_t *error_code);
 
+/* ---- condition.c ---- */
+
+/* Whether the Jcc, LOOPcc or JRCXZ whose bytes are code was taken; regs are those behind it. */
+bool condition_held(const struct kvm_regs *regs, const uint8_t *code, unsigned len_bytes);
+
 /* ---- ptwrite.c: PTWRITE ---- */
 
 /* Carries out the PTWRITE at RIP and tells the model. False: it is #UD here. */

@@ -355,8 +355,9 @@ static bool leads_to_itself(const struct ptd_insn *insn)
     }
 }
 
-static void tell(struct vmm *vmm, const struct ptd_insn *insn)
+static void tell(struct vmm *vmm, const struct known *known)
 {
+    const struct ptd_insn *insn = &known->insn;
     struct vpt_cpu *model = &vmm->model;
     const uint64_t rip = vmm_regs(vmm)->rip, next = insn->ip + insn->size_bytes;
 
@@ -366,7 +367,10 @@ static void tell(struct vmm *vmm, const struct ptd_insn *insn)
     }
     switch (insn->class) {
     case PTD_INSN_COND:
-        vpt_cond_branch(model, rip, rip == insn->target && rip != next);
+        vpt_cond_branch(model, rip,
+                        rip != next ||
+                            (insn->target == next &&
+                             condition_held(vmm_regs(vmm), known->code, insn->size_bytes)));
         break;
     case PTD_INSN_JMP_DIRECT:
         vpt_jmp_direct(model, rip);
@@ -432,8 +436,8 @@ static void caught(struct vmm *vmm, const struct ptd_insn *insn, unsigned vector
 }
 
 /*
- * HLT is carried out here: stepped, some KVMs come back as from any other instruction, and halt later. C1,
- * whose MWAIT encoding is 0. False: #GP.
+ * HLT is carried out here: stepped, some KVMs come back as from any other instruction, and halt
+ * later. C1, whose MWAIT encoding is 0. False: #GP.
  */
 static bool halt(struct vmm *vmm, const struct ptd_insn *insn)
 {
@@ -495,7 +499,7 @@ static int execute(struct vmm *vmm, const struct known *known)
     if (traced && (vmm->model.caps.rtit || (vmm->model.ctl & VPT_CTL_TRACEEN)) &&
         vmm->options->keep_path && !path_add(&vmm->result->path, &vmm->path_cr3, cr3, insn->ip))
         return vmm_fail(vmm, -ENOMEM, "no memory for the executed path");
-    tell(vmm, insn);
+    tell(vmm, known);
     return 0;
 }
 
