@@ -62,6 +62,7 @@ int main(void)
     add_rtit_packet_suite();
     add_rtit_flow_suite();
     add_time_suite();
+    add_guest_suite();
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
     failed = CU_get_number_of_failures() + CU_get_number_of_suites_failed();

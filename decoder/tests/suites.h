@@ -17,6 +17,7 @@ void add_trace_suite(void);
 void add_rtit_packet_suite(void);
 void add_rtit_flow_suite(void);
 void add_time_suite(void);
+void add_guest_suite(void);
 
 /* Says that a test could not run here, and why. */
 void report_skip(const char *test, const char *why);
