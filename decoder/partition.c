@@ -182,11 +182,8 @@ struct selection {
 
 static int take(struct selection *selection, const struct ptd_part *part)
 {
-    struct ptd_range *const last =
-        selection->count ? &selection->ranges[selection->count - 1] : NULL;
-
-    if (last && last->end >= part->segment) {
-        last->end = part->end;
+    if (selection->count > 0 && selection->ranges[selection->count - 1].end >= part->segment) {
+        selection->ranges[selection->count - 1].end = part->end;
         return PTD_OK;
     }
     if (selection->count == selection->room) {

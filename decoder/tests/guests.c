@@ -5,6 +5,7 @@
  * and addresses are in use everywhere, with other code each time. What was executed is the truth.
  */
 #include <CUnit/CUnit.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -448,6 +449,100 @@ static void check_times(const struct world *world, const struct ptd_contexts *co
     CU_ASSERT_TRUE(times.set_backs > 0);
 }
 
+/* ---- Without images: the page tables of the guests ---- */
+
+#define GUEST_RAM   0x80000u
+#define PAGE        0x1000u
+#define FIRST_TABLE 0x20000u
+
+struct guest_ram {
+    uint8_t *bytes;
+    uint64_t next_table, next_page;
+};
+
+/* The table that an entry leads to, a new one if there is none yet. */
+static uint64_t table_at(struct guest_ram *ram, uint64_t entry_paddr)
+{
+    uint64_t entry;
+
+    memcpy(&entry, ram->bytes + entry_paddr, sizeof(entry));
+    if (entry == 0) {
+        entry = ram->next_table | 7;
+        ram->next_table += PAGE;
+        memcpy(ram->bytes + entry_paddr, &entry, sizeof(entry));
+    }
+    return entry & ~UINT64_C(0xfff);
+}
+
+static void map_page(struct guest_ram *ram, uint64_t cr3, uint64_t vaddr, uint64_t paddr)
+{
+    const uint64_t entry = paddr | 7;
+    uint64_t table = cr3;
+
+    for (unsigned shift = 39; shift > 12; shift -= 9)
+        table = table_at(ram, table + (vaddr >> shift & 0x1ff) * 8);
+    memcpy(ram->bytes + table + (vaddr >> 12 & 0x1ff) * 8, &entry, sizeof(entry));
+}
+
+/* Code in pages of its own, at the same place in all processes. */
+static void map_code(struct guest_ram *ram, const struct image *image)
+{
+    const uint64_t first = image->base & ~UINT64_C(0xfff);
+    uint64_t pages = 0;
+
+    for (; first + pages * PAGE < image->base + image->len_bytes; pages++)
+        for (unsigned p = 0; p < PROCESSES; p++)
+            map_page(ram, walk_cr3(p), first + pages * PAGE, ram->next_page + pages * PAGE);
+    memcpy(ram->bytes + ram->next_page + (image->base - first), image->code, image->len_bytes);
+    ram->next_page += pages * PAGE;
+}
+
+static bool make_ram(struct guest_ram *ram, const struct world *world, unsigned machine)
+{
+    *ram = (struct guest_ram){calloc(1, GUEST_RAM), FIRST_TABLE, 0x40000};
+    if (!ram->bytes)
+        return false;
+    map_code(ram, &world->user[machine]);
+    map_code(ram, &world->kernel[machine]);
+    return true;
+}
+
+static void guests_from_memory(void)
+{
+    struct ptd_image *const image = ptd_image_new();
+    struct ptd_contexts *const contexts = ptd_contexts_new(image);
+    struct world *const world = calloc(1, sizeof(*world));
+    struct check check = {.world = world, .contexts = contexts};
+    struct ptd_memory *memory[MACHINES];
+    struct guest_ram ram[MACHINES];
+
+    CU_ASSERT_TRUE_FATAL(image && contexts && world);
+    CU_ASSERT_TRUE_FATAL(make_world(world, 4711, 0));
+    run_world(world);
+    add_names(contexts);
+    for (unsigned i = 0; i < MACHINES; i++) {
+        memory[i] = ptd_memory_new();
+        CU_ASSERT_TRUE_FATAL(memory[i] && make_ram(&ram[i], world, i));
+        CU_ASSERT_EQUAL(ptd_memory_add(memory[i], 0, ram[i].bytes, GUEST_RAM), PTD_OK);
+        CU_ASSERT_EQUAL(ptd_image_add_memory(image, i, memory[i], PTD_PAGING_4_LEVEL), PTD_OK);
+    }
+    CU_ASSERT_EQUAL(ptd_image_add_bytes(image, "hypervisor", HYPERVISOR, hypervisor,
+                                        sizeof(hypervisor), PTD_ANY_CR3),
+                    PTD_OK);
+    check_flow(&check, image, world->region, (size_t)world->cpu.output_bytes);
+    CU_ASSERT_EQUAL(check.errors, 0);
+    CU_ASSERT_EQUAL(check.wrong, 0);
+    CU_ASSERT_EQUAL(check.at, world->step_count);
+    for (unsigned i = 0; i < MACHINES; i++) {
+        ptd_memory_free(memory[i]);
+        free(ram[i].bytes);
+    }
+    ptd_contexts_free(contexts);
+    ptd_image_free(image);
+    free_world(world);
+    free(world);
+}
+
 /* ---- Together ---- */
 
 static void host_and_guests(void)
@@ -479,9 +574,148 @@ static void host_and_guests(void)
     }
 }
 
+/* ---- Contexts ---- */
+
+static void check_context(const struct ptd_contexts *contexts, uint64_t space, uint64_t ip,
+                          enum ptd_who who, const char *process)
+{
+    struct ptd_context context;
+
+    ptd_contexts_find(contexts, space, ip, &context);
+    CU_ASSERT_EQUAL(context.who, who);
+    CU_ASSERT_EQUAL(context.vm, ptd_space_vm(space));
+    CU_ASSERT_EQUAL(context.cr3, ptd_space_cr3(space));
+    CU_ASSERT_TRUE(process ? context.process && strcmp(context.process, process) == 0
+                           : !context.process && context.pid == -1);
+}
+
+static void names(void)
+{
+    struct ptd_image *const image = ptd_image_new();
+    struct ptd_contexts *const contexts = ptd_contexts_new(image);
+    size_t count = 9;
+
+    (void)ptd_contexts_time_vms(contexts, &count);
+    CU_ASSERT_EQUAL(count, 0);
+    CU_ASSERT_EQUAL(ptd_contexts_add_vm(contexts, "32-bit", 0, 0), 1);
+    CU_ASSERT_EQUAL(ptd_contexts_add_vm(contexts, NULL, 0, 1), PTD_E_ARG);
+    CU_ASSERT_EQUAL(ptd_contexts_add_vmcs(contexts, 0, 0x1000), PTD_E_ARG);
+    CU_ASSERT_EQUAL(ptd_contexts_add_vmcs(contexts, 2, 0x1000), PTD_E_ARG);
+    CU_ASSERT_EQUAL(ptd_contexts_add_vmcs(contexts, 1, 0x1000), PTD_OK);
+    CU_ASSERT_EQUAL(ptd_contexts_add_vmcs(contexts, 1, 0x1000), PTD_E_ARG);
+    CU_ASSERT_EQUAL(ptd_contexts_add_vmcs(contexts, 1, 0x2000), PTD_OK);
+    CU_ASSERT_EQUAL(ptd_contexts_time_vms(contexts, &count)[1].vmcs, 0x2000);
+    CU_ASSERT_EQUAL(count, 2);
+    CU_ASSERT_EQUAL(ptd_contexts_set_kernel(contexts, 2, 0), PTD_E_ARG);
+    CU_ASSERT_EQUAL(ptd_contexts_set_kernel(contexts, 1, 0xc0000000), PTD_OK);
+    CU_ASSERT_EQUAL(ptd_contexts_add_process(contexts, 2, 0x5000, "x", 1), PTD_E_ARG);
+    CU_ASSERT_EQUAL(ptd_contexts_add_process(contexts, 1, PTD_ANY_CR3, "x", 1), PTD_E_ARG);
+    for (unsigned i = 100; i > 0; i--) {
+        CU_ASSERT_EQUAL(ptd_contexts_add_process(contexts, 1, i << 12, "guest", i), PTD_OK);
+        CU_ASSERT_EQUAL(ptd_contexts_add_process(contexts, 0, i << 12, "host", i), PTD_OK);
+    }
+    CU_ASSERT_EQUAL(ptd_contexts_add_process(contexts, 0, 0x5001, "renamed", 5), PTD_OK);
+    check_context(contexts, ptd_space(1, 0x5000), 0xbfffffff, PTD_GUEST_PROCESS, "guest");
+    check_context(contexts, ptd_space(1, 0x5000), 0xc0000000, PTD_GUEST_KERNEL, "guest");
+    check_context(contexts, 0x6020, 0xc0000000, PTD_HOST_PROCESS, "host");
+    check_context(contexts, 0x5000, UINT64_MAX, PTD_HOST_KERNEL, "renamed");
+    check_context(contexts, 0x200000, 0, PTD_HOST_PROCESS, NULL);
+    check_context(contexts, ptd_space(PTD_VM_UNKNOWN, 0x5000), UINT64_MAX, PTD_GUEST_KERNEL, NULL);
+    ptd_contexts_free(contexts);
+    ptd_image_free(image);
+}
+
+/* ---- Parts ---- */
+
+#define PSB8       2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82
+#define PSBEND     2, 0x23
+#define PIP(byte)  2, 0x43, (byte), 0, 0, 0, 0, 0 /* CR3[11:5] and NR */
+#define VMCS(page) 2, 0xc8, (page), 0, 0, 0, 0
+#define TIP        0x2d, 0, 0x10
+#define CFE(type)  2, 0x13, (type), 0
+
+struct text {
+    char at[2048];
+    size_t len;
+};
+
+static int write_part(void *owner, const struct ptd_part *part)
+{
+    struct text *const text = owner;
+
+    text->len += (size_t)snprintf(
+        text->at + text->len, sizeof(text->at) - text->len, "%d-%d psb %d%s", (int)part->begin,
+        (int)part->end, (int)part->segment, part->known ? part->nr ? " guest" : " host" : " ?");
+    if (part->known && part->cr3 != PTD_ANY_CR3)
+        text->len += (size_t)snprintf(text->at + text->len, sizeof(text->at) - text->len, " cr3 %x",
+                                      (unsigned)part->cr3);
+    if (part->known && part->nr && part->vmcs != PTD_ANY_VMCS)
+        text->len += (size_t)snprintf(text->at + text->len, sizeof(text->at) - text->len,
+                                      " vmcs %x", (unsigned)part->vmcs);
+    text->len += (size_t)snprintf(text->at + text->len, sizeof(text->at) - text->len, "\n");
+    return PTD_OK;
+}
+
+static int stop_at_once(void *owner, const struct ptd_part *part)
+{
+    (void)owner;
+    (void)part;
+    return PTD_E_NOMEM;
+}
+
+static void parts(void)
+{
+    static const struct {
+        const char *name, *parts;
+        uint8_t trace[96];
+        size_t len_bytes;
+    } cases[] = {
+        {"nothing", "", {0}, 0},
+        {"no PSB", "0-3 psb 0 ?\n", {TIP}, 3},
+        {"state of PSB+, whatever its order",
+         "0-36 psb 0 guest cr3 20 vmcs 7000\n",
+         {PSB8, PIP(3), VMCS(7), PSBEND, TIP},
+         36},
+        {"VM entry and exit",
+         "0-29 psb 0 host cr3 20\n29-40 psb 0 guest cr3 40\n40-58 psb 0 host cr3 20\n",
+         {PSB8, PIP(2), PSBEND, TIP, PIP(5), TIP, VMCS(7), PIP(2), TIP},
+         58},
+        {"events only",
+         "0-18 psb 0 ?\n18-25 psb 0 guest\n25-32 psb 0 host\n",
+         {PSB8, PSBEND, CFE(7), TIP, CFE(8), TIP},
+         32},
+        {"an event and its PIP: one change",
+         "0-29 psb 0 host cr3 20\n29-44 psb 0 guest cr3 40\n",
+         {PSB8, PIP(2), PSBEND, TIP, CFE(7), PIP(5), TIP},
+         44},
+        {"the same again is no change; each PSB begins a part",
+         "0-40 psb 0 host cr3 20\n40-58 psb 40 host cr3 20\n",
+         {PSB8, PIP(2), PSBEND, TIP, PIP(2), TIP, PSB8, PSBEND},
+         58},
+        {"bytes that are no packets",
+         "0-29 psb 0 host cr3 20\n29-31 psb 0 ?\n31-57 psb 31 host cr3 40\n",
+         {PSB8, PIP(2), PSBEND, TIP, 2, 0xff, PSB8, PIP(4), PSBEND},
+         57},
+    };
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct text text = {.len = 0};
+
+        CU_ASSERT_EQUAL(ptd_partition(cases[i].trace, cases[i].len_bytes, NULL, write_part, &text),
+                        PTD_OK);
+        CU_ASSERT_STRING_EQUAL(text.at, cases[i].parts);
+        if (strcmp(text.at, cases[i].parts) != 0)
+            printf("\n--- %s, want:\n%s--- got:\n%s---", cases[i].name, cases[i].parts, text.at);
+    }
+    CU_ASSERT_EQUAL(ptd_partition(cases[3].trace, 58, NULL, stop_at_once, NULL), PTD_E_NOMEM);
+}
+
 void add_guest_suite(void)
 {
     CU_pSuite const suite = CU_add_suite("host and guests", NULL, NULL);
 
     CU_add_test(suite, "two VMs of two processes each: who and when", host_and_guests);
+    CU_add_test(suite, "code from guest memory", guests_from_memory);
+    CU_add_test(suite, "names", names);
+    CU_add_test(suite, "parts", parts);
 }
