@@ -156,6 +156,7 @@ int ptd_memory_add_raw(struct ptd_memory *memory, const char *path, uint64_t pad
 /* QEMU's note with the state of a processor; its layout is the same for all guests of x86. */
 #define QEMU_NOTE      "QEMU"
 #define QEMU_CR_OFFSET (8 + 18 * 8 + 10 * 24) /* version, size, registers, segments */
+#define MAX_SEGMENTS   4096                   /* far more than a guest has ranges of memory */
 #define CR4_PAE        (1u << 5)
 #define CR4_LA57       (1u << 12)
 
@@ -198,7 +199,7 @@ static int add_core_segments(struct ptd_memory *memory, Elf *elf, const uint8_t 
 
     if (elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &file) || file.e_type != ET_CORE ||
         (file.e_machine != EM_X86_64 && file.e_machine != EM_386) ||
-        elf_getphdrnum(elf, &count) != 0)
+        elf_getphdrnum(elf, &count) != 0 || count > MAX_SEGMENTS)
         return PTD_E_FORMAT;
     for (size_t i = 0; i < count; i++) {
         GElf_Phdr header;

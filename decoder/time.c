@@ -301,7 +301,7 @@ static struct span read_tsc_value(const struct ptd_time *time, uint64_t value)
     const ticks scaled = (ticks)(value - (vm ? vm->offset : 0)) & (wrap - 1);
     ticks ahead = (scaled - expected) & (wrap - 1);
 
-    if (time->known && ahead >= wrap / 2)
+    if (time->known && ahead >= wrap / 2 && expected + ahead >= wrap)
         ahead -= wrap;
 
     const ticks tsc = expected + ahead;

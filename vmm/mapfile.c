@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "vmm.h"
 
@@ -196,8 +197,11 @@ static int add_raw_code(struct reader *reader, const struct node *node, const ch
                         uint64_t address, uint64_t space)
 {
     struct bytes code = {0};
-    int error = read_file(path, &code), status;
+    struct stat file;
+    int error = stat(path, &file) != 0 ? -errno : S_ISREG(file.st_mode) ? 0 : -EINVAL, status;
 
+    if (!error)
+        error = read_file(path, &code);
     if (error) {
         bytes_free(&code);
         return wrong(reader, node, "%.160s: %s", path, strerror(-error));
