@@ -203,7 +203,7 @@ class Build:
         self.limit = None
         if self.run(folder) != "survived":
             sys.exit("the tests fail without any mutant")
-        self.limit = max(LEAST_LIMIT_S, 10 * (time.monotonic() - started))
+        self.limit = max(LEAST_LIMIT_S, 3 * (time.monotonic() - started))
 
 
 class Bench:

@@ -289,6 +289,48 @@ static void test_acm_clock(void)
     fake_close(fake);
 }
 
+/* A module leaves nothing behind of a trace that a TraceStop ended, stalled or not. */
+static void test_acm_flushes(void)
+{
+    struct fake *fake = fake_open("max");
+
+    fake_write(fake, VPT_MSR_ADDR0_A, 0x500000);
+    fake_write(fake, VPT_MSR_ADDR0_A + 1, 0x500fff);
+    fake_start(fake, BRANCHES | TRACESTOP);
+    vpt_stall(&fake->cpu, true);
+    trace_stop(fake);
+    CHECK(fake->cpu.buf_len > 0, "stalled");
+    vpt_acm_begin(&fake->cpu);
+    CHECK(fake->cpu.buf_len == 0, "33.2.9.6: flushed");
+    CHECK(words_match("PGD(500000) STOP", fake_words(fake, false)), "33.2.9.6: [%s]",
+          fake_words(fake, false));
+    fake_close(fake);
+}
+
+/* 33.3.8: TIPs that were deferred when an overflow began, or later, are lost with it. */
+static void test_overflow_defers_nothing(void)
+{
+    struct vpt_caps caps = plain_caps("max");
+    struct fake *fake;
+    const char *words;
+
+    caps.deferred_tips = true;
+    fake = fake_open_caps(&caps);
+    fake_start(fake, BRANCHES);
+    vpt_stall(&fake->cpu, true);
+    for (unsigned i = 0; i < 10000 && !fake->cpu.overflow; i++)
+        jmp_indirect(fake);
+    vpt_cond_branch(&fake->cpu, 0x401010, true);
+    vpt_jmp_indirect(&fake->cpu, 0x777000);
+    vpt_stall(&fake->cpu, false);
+    fake_mark(fake);
+    vpt_jmp_indirect(&fake->cpu, 0x403000);
+    words = fake_words(fake, false);
+    CHECK(words_match("OVF FUP(403000) PSB+", words), "33.3.8: [%s]", words);
+    fake_stop(fake);
+    fake_close(fake);
+}
+
 /* ---- Output --------------------------------------------------------------------------------- */
 
 /* Bytes that met a fault are lost when the output is moved, and do not turn up elsewhere. */
@@ -447,6 +489,24 @@ static void test_rewrite_cyc(void)
     CHECK(trace[2] == 2 && trace[1] == 0x19, "the TSC");
 }
 
+/* PTW has 4 or 8 bytes, with or without the IP bit; other PayloadBytes are reserved. */
+static void test_rewrite_ptw(void)
+{
+    static const struct {
+        uint8_t opcode;
+        size_t len;
+    } cases[] = {{0x12, 6}, {0x32, 10}, {0x92, 6}, {0xb2, 10},
+                 {0x52, 0}, {0x72, 0},  {0xd2, 0}, {0xf2, 0}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint8_t trace[] = {0x02, cases[i].opcode, 1, 2, 3, 4, 5, 6, 7, 8, 0x01};
+        const size_t len = cases[i].len;
+
+        trace[len] = len ? 0x05 : trace[len]; /* no packet */
+        CHECK(vpt_rewrite_tsc(trace, sizeof(trace), 0, 1) == len, "02 %02x", cases[i].opcode);
+    }
+}
+
 void suite_edges(void)
 {
     static const struct test tests[] = {
@@ -456,6 +516,8 @@ void suite_edges(void)
         {"without TriggerEn", test_no_trigger},
         {"waiting for SIPI", test_wait_for_sipi},
         {"the clock in a module", test_acm_clock},
+        {"a module flushes", test_acm_flushes},
+        {"deferred TIPs in an overflow", test_overflow_defers_nothing},
         {"bytes left behind", test_left_bytes},
         {"an old STOP", test_old_stop},
         {"room for an event", test_room},
@@ -464,6 +526,7 @@ void suite_edges(void)
         {"XRSTORS in VMX operation", test_xrstors_vmx},
         {"saved states", test_saved},
         {"CYC before TSC", test_rewrite_cyc},
+        {"PTW before no packet", test_rewrite_ptw},
         {NULL, NULL},
     };
 

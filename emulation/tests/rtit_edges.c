@@ -138,6 +138,29 @@ static void test_lines(void)
     rtit_close(fake);
 }
 
+/* 2.3: only the TraceStop itself goes to its own place. */
+static void test_after_stop(void)
+{
+    struct rtit_fake *fake = rtit_open(0);
+    const struct vpt_rtit_context ctx = rtit_context(0);
+    uint64_t offset;
+
+    rtit_write(fake, VPT_RTIT_LIP0, 0x500000);
+    rtit_write(fake, VPT_RTIT_LIP0 + 2, 0x501000);
+    rtit_write(fake, VPT_RTIT_EVENTS, 0 << 3 | 7);
+    vpt_rtit_set_context(&fake->cpu, &ctx);
+    rtit_write(fake, VPT_RTIT_CTL, OS | EN | ACTIVE);
+    rtit_do(fake, VPT_RTIT_JMP_DIRECT, 0x500010);
+    CHECK(fake->last_gpa % 256 == 0xc0, "TraceStop at %llx", (unsigned long long)fake->last_gpa);
+    rtit_write(fake, VPT_RTIT_CTL, OS | EN | ACTIVE);
+    offset = rtit_read(fake, VPT_RTIT_OFFSET);
+    rtit_do(fake, VPT_RTIT_JMP_INDIRECT, 0x402000);
+    vpt_rtit_drain(&fake->cpu);
+    CHECK(fake->last_gpa == RTIT_BASE + offset, "a TIP at %llx, not %llx",
+          (unsigned long long)fake->last_gpa, (unsigned long long)(RTIT_BASE + offset));
+    rtit_close(fake);
+}
+
 struct answer {
     enum vpt_span_kind kind;
     bool host;
@@ -216,6 +239,7 @@ void suite_rtit_edges(void)
         {"FilterEn after TraceStop", test_filter_after_stop},
         {"cycles of every packet", test_counts},
         {"lines", test_lines},
+        {"after a TraceStop", test_after_stop},
         {"kinds of memory", test_kinds},
         {NULL, NULL},
     };
