@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# QEMU with virtual PT: built outside the tree, in the cache. See vmm/qemu/README.md.
+
+QEMU_DIR ?= $(CACHE)/qemu
+
+##@ QEMU
+
+qemu: ## fetch Debian's QEMU, apply vmm/qemu/patches, build it in the cache
+	@.ci/deps.sh qemu
+	@vmm/qemu/build.sh $(QEMU_DIR) $(JOBS)
+
+qemu-test: deps ## guests on that QEMU: tests, traces decoded to the executed path
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@status=0; vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) || status=$$?; [ $$status = 0 ] || [ $$status = 77 ]
+	@VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)' vmm/qemu/tests/qemu.sh
+
+.PHONY: qemu qemu-test
