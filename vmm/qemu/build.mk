@@ -16,3 +16,14 @@ qemu-test: deps ## guests on that QEMU: tests, traces decoded to the executed pa
 	@VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)' vmm/qemu/tests/qemu.sh
 
 .PHONY: qemu qemu-test
+
+# The witness: a plugin that logs what runs, and what compares a decoded trace with the log.
+$(BUILD)/qemu/compare: $(BUILD)/vmm/qemu/tests/compare.o $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(VMM_LIBS)
+
+# After `make qemu`: the header is QEMU's.
+$(BUILD)/qemu/execlog.so: vmm/qemu/tests/execlog.c FORCE
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Wno-missing-prototypes -shared -I$(QEMU_DIR)/tree/include/qemu \
+	    $$(pkg-config --cflags glib-2.0) -o $@ $<

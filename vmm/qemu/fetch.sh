@@ -28,6 +28,7 @@ apt=$dir/apt
 rm -rf "$apt" "$dir/source"
 mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$apt/sources.list.d"
 # The entries of the running release, for source packages and for the suite that is asked for.
+# shellcheck source=/dev/null
 . /etc/os-release
 own=${VERSION_CODENAME:?}
 for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do

@@ -84,34 +84,44 @@ static void wrote(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_
     cpu_physical_memory_set_dirty_range(ram, len, log);
 }
 
+/*
+ * With icount, neither may the clock be read in a block nor an interrupt be raised, because the
+ * count includes the whole block that runs. What is traced stands at the end of its block, so that
+ * both are exact here.
+ */
+static uint32_t begin_io(CPUState *cs)
+{
+    const uint32_t can_do_io = cs->can_do_io;
+
+    cs->can_do_io = 1;
+    return can_do_io;
+}
+
 static void pmi(void *owner)
 {
     struct X86Vpt *vpt = owner;
+    CPUState *cs = CPU(vpt->cpu);
     const bool locked = qemu_mutex_iothread_locked();
+    const uint32_t can_do_io = begin_io(cs);
 
-    if (!vpt->cpu->apic_state) {
-        return;
-    }
     if (!locked) {
         qemu_mutex_lock_iothread();
     }
-    apic_deliver_pmi(vpt->cpu->apic_state);
+    if (vpt->cpu->apic_state) {
+        apic_deliver_pmi(vpt->cpu->apic_state);
+    }
     if (!locked) {
         qemu_mutex_unlock_iothread();
     }
+    cs->can_do_io = can_do_io;
 }
 
 static void clocks(void *owner, struct vpt_clocks *now)
 {
     struct X86Vpt *vpt = owner;
     CPUState *cs = CPU(vpt->cpu);
-    const uint32_t can_do_io = cs->can_do_io;
+    const uint32_t can_do_io = begin_io(cs);
 
-    /*
-     * With icount, the count of instructions includes the whole block that runs. What is traced
-     * stands at its end, so that the clock is exact where it may not be read otherwise.
-     */
-    cs->can_do_io = 1;
     vpt_clocks_from_tsc(&vpt->guest.caps, cpu_get_tsc(&vpt->cpu->env) + vpt->cpu->env.tsc_offset,
                         now);
     cs->can_do_io = can_do_io;
