@@ -17,8 +17,10 @@ qemu-test: deps ## guests on that QEMU: tests, traces decoded to the executed pa
 
 .PHONY: qemu qemu-test
 
-# The witness: a plugin that logs what runs, and what compares a decoded trace with the log.
-$(BUILD)/qemu/compare: $(BUILD)/vmm/qemu/tests/compare.o $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
+# The witness: a plugin that logs what runs, and what compares a decoded trace with the log. And what
+# takes a trace out of a perf.data.
+$(BUILD)/qemu/compare $(BUILD)/qemu/perf_aux: $(BUILD)/qemu/%: $(BUILD)/vmm/qemu/tests/%.o $(VMM_PART_OBJ) \
+    $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(VMM_LIBS)
 
@@ -27,3 +29,9 @@ $(BUILD)/qemu/execlog.so: vmm/qemu/tests/execlog.c FORCE
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Wno-missing-prototypes -shared -I$(QEMU_DIR)/tree/include/qemu \
 	    $$(pkg-config --cflags glib-2.0) -o $@ $<
+
+# The program that the Linux guest traces: not relocated, at an address that nothing else uses.
+$(BUILD)/qemu/work: vmm/qemu/linux/work.c $(FLAGS_STAMP)
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -O1 -g -Wall -Wextra $(WERROR) -fno-pie -no-pie -static \
+	    -Wl,-Ttext-segment=0x55000000 -o $@ $<

@@ -22,8 +22,9 @@ struct compare {
     const uint64_t *log;
     size_t count, pos;
     bool searching; /* tracing was off */
-    uint64_t insns, branches, async, enables, errors, lost_bytes;
-    uint64_t attempts; /* instructions that began and did not retire */
+    uint64_t insns, branches, async, disables, errors, lost_bytes;
+    uint64_t attempts;    /* instructions that began and did not retire */
+    uint64_t passed_over; /* instructions that ran while tracing was off, or so began */
     uint64_t hash;     /* over every instruction */
     char difference[256];
 };
@@ -65,8 +66,10 @@ static void see_block(struct compare *c, const struct ptd_item *block)
         snprintf(c->difference, sizeof(c->difference), "no code at %#" PRIx64, block->ip);
         return;
     }
-    while (c->searching && c->pos < c->count && !matches(c, c->pos, ips, n))
+    while (c->searching && c->pos < c->count && !matches(c, c->pos, ips, n)) {
         c->pos++;
+        c->passed_over++;
+    }
     if (!matches(c, c->pos, ips, n)) {
         differ(c, block, ips, n);
         return;
@@ -100,12 +103,11 @@ static void see(struct compare *c, const struct ptd_item *item)
         c->async++;
         see_from(c, item);
         break;
-    case PTD_ITEM_DISABLED:
-        see_from(c, item);
+    case PTD_ITEM_DISABLED: /* what began before it ran again, or it was the WRMSR: searched over */
+        c->disables++;
         c->searching = true;
         break;
     case PTD_ITEM_ENABLED:
-        c->enables++;
         c->searching = true;
         break;
     case PTD_ITEM_ERROR:
@@ -165,11 +167,12 @@ int main(int argc, char **argv)
     ptd_image_free(c.image);
 
     printf("%" PRIu64 " instructions, %" PRIu64 " branches, %" PRIu64 " interrupts and exceptions, "
-           "%" PRIu64 " begun and not retired, %" PRIu64 " stretches, %" PRIu64 " errors, "
-           "%" PRIu64 " bytes lost, %zu instructions logged, hash %016" PRIx64 ", "
-           "%.2f bits per instruction\n",
-           c.insns, c.branches, c.async, c.attempts, c.enables, c.errors, c.lost_bytes, c.count,
-           c.hash, c.insns ? 8.0 * (double)trace.len / (double)c.insns : 0);
+           "%" PRIu64 " begun and not retired, off %" PRIu64 " times, %" PRIu64 " errors, "
+           "%" PRIu64 " bytes lost, %" PRIu64 " logged while off, %zu behind the end, "
+           "hash %016" PRIx64 ", %.2f bits per instruction\n",
+           c.insns, c.branches, c.async, c.attempts, c.disables, c.errors, c.lost_bytes,
+           c.passed_over, c.count - c.pos, c.hash,
+           c.insns ? 8.0 * (double)trace.len / (double)c.insns : 0);
     bytes_free(&trace);
     bytes_free(&words);
     if (*c.difference) {

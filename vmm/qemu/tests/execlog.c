@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A plugin of QEMU that writes the address of each instruction that begins, as 64-bit words: the
- * witness for traces. Iterations of a repeated string instruction
- * behind the first are left out.
+ * witness for traces. Iterations of a repeated string instruction behind the first are left out.
  *
- *   -plugin libexeclog.so,out=FILE
+ *   -plugin execlog.so,out=FILE[,from=ADDRESS,to=ADDRESS]
+ *
+ * With from and to, only instructions from the one up to the other are logged.
  */
 #include <glib.h>
 #include <qemu-plugin.h>
@@ -19,6 +20,8 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 static FILE *out;
 static uint64_t chunk[CHUNK_WORDS], last;
 static size_t fill;
+static uint64_t from, to = UINT64_MAX;
+static GMutex mutex;
 
 static void flush(void)
 {
@@ -34,10 +37,12 @@ static void log_insn(unsigned vcpu, void *address)
     const uint64_t ip = (uintptr_t)address;
 
     (void)vcpu;
+    g_mutex_lock(&mutex);
     last = ip;
     chunk[fill++] = ip;
     if (fill == CHUNK_WORDS)
         flush();
+    g_mutex_unlock(&mutex);
 }
 
 static void log_string(unsigned vcpu, void *address)
@@ -74,8 +79,11 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     (void)id;
     for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-        void *address = (void *)(uintptr_t)qemu_plugin_insn_vaddr(insn);
+        const uint64_t ip = qemu_plugin_insn_vaddr(insn);
+        void *address = (void *)(uintptr_t)ip;
 
+        if (ip < from || ip >= to)
+            continue;
         qemu_plugin_register_vcpu_insn_exec_cb(insn, is_repeated(insn) ? log_string : log_insn,
                                                QEMU_PLUGIN_CB_NO_REGS, address);
     }
@@ -96,6 +104,10 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
     for (int i = 0; i < argc; i++) {
         if (strncmp(argv[i], "out=", 4) == 0)
             out = fopen(argv[i] + 4, "wb");
+        else if (strncmp(argv[i], "from=", 5) == 0)
+            from = strtoull(argv[i] + 5, NULL, 0);
+        else if (strncmp(argv[i], "to=", 3) == 0)
+            to = strtoull(argv[i] + 3, NULL, 0);
     }
     if (!out) {
         fprintf(stderr, "execlog: out=FILE is missing or cannot be written\n");
