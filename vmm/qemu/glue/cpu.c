@@ -50,14 +50,14 @@ void x86_vpt_expand_features(X86CPU *cpu, Error **errp)
     env->cpuid_min_level = MAX(env->cpuid_min_level, LAST_LEAF);
 }
 
-/* What this accelerator cannot do is not there, whatever the profile has. */
-static void restrict_caps(X86CPU *cpu, struct vpt_caps *caps)
+void x86_vpt_restrict_caps(X86CPU *cpu, struct vpt_caps *caps)
 {
     const CPUX86State *env = &cpu->env;
 
     caps->maxphyaddr = cpu->phys_bits;
     caps->linear_bits = env->features[FEAT_7_0_ECX] & CPUID_7_0_ECX_LA57 ? 57 : 48;
     caps->crystal_hz = 0; /* TSC runs at whatever rate the host's does */
+    caps->leaf14_0_ecx &= ~VPT_CAP_FABRIC;
     caps->xsaves = false;
     caps->tsx = false;
     caps->pebs = false;
@@ -75,7 +75,7 @@ void x86_vpt_realize(X86CPU *cpu, Error **errp)
         return;
     }
     vpt_profile(cpu->vpt_profile, &caps);
-    restrict_caps(cpu, &caps);
+    x86_vpt_restrict_caps(cpu, &caps);
     wrong = vpt_caps_check(&caps);
     if (wrong || !vpt_init(&vpt->guest, &caps, &x86_vpt_ops, vpt)) {
         error_setg(errp, "vpt-profile '%s' with this CPU: %s", cpu->vpt_profile,
@@ -88,7 +88,7 @@ void x86_vpt_realize(X86CPU *cpu, Error **errp)
 void x86_vpt_unrealize(X86CPU *cpu)
 {
     if (cpu->vpt) {
-        g_free(cpu->vpt->watch);
+        x86_vpt_capture_end(cpu);
     }
     g_free(cpu->vpt);
     cpu->vpt = NULL;
@@ -132,6 +132,7 @@ void x86_vpt_reset(X86CPU *cpu)
     if (!vpt || vpt->in_init) {
         return;
     }
+    x86_vpt_watch_reset(cpu);
     if (vpt->enabled) {
         vpt_reset(&vpt->guest, VPT_RESET_COLD);
     }

@@ -248,14 +248,31 @@ void x86_vpt_sipi(X86CPU *cpu)
     tell_transfer(&cpu->env, &transfer);
 }
 
-void x86_vpt_smi(X86CPU *cpu)
+/* A capture goes on in SMM. It has no packet for the way in; an interrupt is what it is like. */
+static void tell_watch(X86CPU *cpu, enum vpt_transfer_type type, uint64_t ip)
+{
+    struct vpt_transfer transfer = {.type = type, .ip = ip, .target = x86_vpt_linear(&cpu->env)};
+
+    if (cpu->vpt->watch) {
+        x86_vpt_context(&cpu->env, &transfer.after);
+        vpt_transfer(cpu->vpt->watch, &transfer);
+    }
+}
+
+void x86_vpt_watch_reset(X86CPU *cpu)
+{
+    tell_watch(cpu, cpu_is_bsp(cpu) ? VPT_INIT : VPT_INIT_WAIT, 0);
+}
+
+void x86_vpt_smi(X86CPU *cpu, uint64_t ip)
 {
     CPUX86State *env = &cpu->env;
     struct X86Vpt *vpt = cpu->vpt;
 
     if (vpt->enabled) {
-        vpt->smm_traceen = vpt_smi(&vpt->guest, x86_vpt_linear(env));
+        vpt->smm_traceen = vpt_smi(&vpt->guest, ip);
     }
+    tell_watch(cpu, VPT_INTERRUPT, ip);
     x86_vpt_sync(env);
 }
 
@@ -270,5 +287,6 @@ void x86_vpt_rsm(X86CPU *cpu)
         /* False would be a shutdown; SMRAM is out of the reach of software that could cause it. */
         vpt_rsm(&vpt->guest, vpt->smm_traceen, x86_vpt_linear(env), &ctx);
     }
+    tell_watch(cpu, VPT_FAR_BRANCH, 0);
     x86_vpt_sync(env);
 }

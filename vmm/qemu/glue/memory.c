@@ -116,15 +116,20 @@ static void pmi(void *owner)
     cs->can_do_io = can_do_io;
 }
 
+uint64_t x86_vpt_tsc(X86CPU *cpu)
+{
+    const uint32_t can_do_io = begin_io(CPU(cpu));
+    const uint64_t tsc = cpu_get_tsc(&cpu->env) + cpu->env.tsc_offset;
+
+    CPU(cpu)->can_do_io = can_do_io;
+    return tsc;
+}
+
 static void clocks(void *owner, struct vpt_clocks *now)
 {
     struct X86Vpt *vpt = owner;
-    CPUState *cs = CPU(vpt->cpu);
-    const uint32_t can_do_io = begin_io(cs);
 
-    vpt_clocks_from_tsc(&vpt->guest.caps, cpu_get_tsc(&vpt->cpu->env) + vpt->cpu->env.tsc_offset,
-                        now);
-    cs->can_do_io = can_do_io;
+    vpt_clocks_from_tsc(&vpt->guest.caps, x86_vpt_tsc(vpt->cpu), now);
 }
 
 const struct vpt_ops x86_vpt_ops = {

@@ -19,7 +19,8 @@
 
 struct X86Vpt {
     struct vpt_cpu guest;  /* what the guest sees and programs, if enabled */
-    struct vpt_cpu *watch; /* capture from outside, or NULL */
+    struct vpt_cpu *watch; /* of capture, or NULL */
+    struct X86VptWatch *capture;
     X86CPU *cpu;
     bool enabled;
     bool in_init; /* cpu_reset() is part of an INIT */
@@ -43,6 +44,8 @@ void x86_vpt_cpuid(X86CPU *cpu, uint32_t leaf, uint32_t subleaf, uint32_t *eax, 
                    uint32_t *ecx, uint32_t *edx);
 void x86_vpt_reset(X86CPU *cpu);
 extern const VMStateDescription vmstate_x86_vpt;
+/* What this accelerator cannot do is not there, whatever the profile has. */
+void x86_vpt_restrict_caps(X86CPU *cpu, struct vpt_caps *caps);
 
 /* ---- msr.c ---- */
 
@@ -55,6 +58,8 @@ enum x86_vpt_msr x86_vpt_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value);
 /* ---- memory.c ---- */
 
 extern const struct vpt_ops x86_vpt_ops;
+/* TSC as RDTSC gives it now. */
+uint64_t x86_vpt_tsc(X86CPU *cpu);
 
 /* ---- events.c ---- */
 
@@ -64,14 +69,20 @@ void x86_vpt_context(CPUX86State *env, struct vpt_context *ctx);
 void x86_vpt_sync(CPUX86State *env);
 /* An interrupt or exception was delivered; ip: linear address of the EIP that it found. */
 void x86_vpt_interrupt(CPUX86State *env, int vector, bool software, bool hardware, uint64_t ip);
-/* INIT: around the reset that it does. SIPI: after it. */
+/* INIT: around the reset that it does. SIPI, SMI and RSM: after it. */
 void x86_vpt_init_begin(X86CPU *cpu);
 void x86_vpt_init_end(X86CPU *cpu);
 void x86_vpt_sipi(X86CPU *cpu);
-void x86_vpt_smi(X86CPU *cpu);
+void x86_vpt_smi(X86CPU *cpu, uint64_t ip);
 void x86_vpt_rsm(X86CPU *cpu);
 /* HLT or MWAIT with EIP behind it; and that the vCPU runs again. */
 void x86_vpt_sleep(CPUX86State *env, bool mwait);
+/* The whole vCPU was reset: to the capture, a far transfer. */
+void x86_vpt_watch_reset(X86CPU *cpu);
+
+/* ---- capture.c ---- */
+
+void x86_vpt_capture_end(X86CPU *cpu);
 
 static inline uint64_t x86_vpt_linear(CPUX86State *env)
 {

@@ -10,7 +10,7 @@ shared_objects() {
     ldd "$1" | sed -nE 's,^[^/]*(/[^ ]+) .*,\1,p'
 }
 
-# Makes $work/base.cpio.
+# Makes $work/base.cpio, and $work/root with its files.
 linux_prepare() {
     local root=$work/root file
     mkdir -p "$root/usr/bin"
@@ -22,7 +22,7 @@ linux_prepare() {
         [ -f "$root$file" ] || cp -L "$file" "$root$file"
     done < <(shared_objects "$root/usr/bin/perf")
     chmod +x "$root/init"
-    { cat "$lab/base.cpio" && (cd "$root" && find . | cpio --quiet -o -H newc); } >"$work/base.cpio"
+    (cd "$root" && cpio --quiet -id <"$lab/base.cpio" && find . | cpio --quiet -o -H newc) >"$work/base.cpio"
 }
 
 # linux_run NAME SECONDS CPU [ARGUMENT...]: runs the job on standard input; what it left is below

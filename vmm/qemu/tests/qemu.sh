@@ -13,6 +13,8 @@ qemu=$qemu_dir/build/qemu-system-x86_64
 guests=guest-tests/build
 passed=0 failed=0 skipped=0
 work=$(mktemp -d)
+# shellcheck source=vmm/qemu/tests/qmp.sh
+. vmm/qemu/tests/qmp.sh
 trap 'rm -rf "$work"' EXIT
 
 pass() { passed=$((passed + 1)); }
@@ -26,14 +28,19 @@ skip() {
     echo "SKIP: $1"
 }
 
-# run SECONDS PROFILE IMAGE [ARGUMENT...]: console and errors in $work/out; the status of the guest.
-run() {
-    local seconds=$1 profile=$2 image=$3 status=0
+# machine SECONDS PROFILE IMAGE [ARGUMENT...]: QEMU with a bare-metal guest.
+machine() {
+    local seconds=$1 profile=$2 image=$3
     shift 3
-    timeout "$seconds" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine q35 -accel tcg \
-        -cpu "max,vendor=GenuineIntel,vpt-profile=$profile" -m 256 -display none -nodefaults \
-        -no-reboot -debugcon stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$image" "$@" \
-        >"$work/out" 2>&1 || status=$?
+    exec timeout "$seconds" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine q35 -accel tcg \
+        -cpu "max,vendor=GenuineIntel,vpt-profile=$profile" -m 64 -display none -nodefaults \
+        -no-reboot -debugcon stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$image" "$@"
+}
+
+# run ...: the same, with console and errors in $work/out; the status of the guest.
+run() {
+    local status=0
+    (machine "$@") >"$work/out" 2>&1 || status=$?
     return $((status / 2)) # isa-debug-exit: twice the guest's status, and 1
 }
 
@@ -94,6 +101,89 @@ for profile in $profiles; do
 done
 demo_decodes "demo with icount" max -icount shift=auto,sleep=off
 demo_decodes "demo, one instruction a block" icelake-server -singlestep
+
+# ---- Capture from outside, while the guest traces itself ----
+
+demo_with_qmp() { # NAME [ARGUMENT...]: in the background; $pid
+    local name=$1
+    shift
+    qmp_pipes "$work/qmp"
+    (machine 60 icelake-server "$guests/demo.elf" \
+        -device "vpt-port,trace=$work/$name.pt,image=$guests/demo.elf" \
+        -plugin "$build/qemu/execlog.so,out=$work/$name.log" \
+        -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control "$@") \
+        >"$work/$name.out" 2>&1 &
+    pid=$!
+    qmp_open "$work/qmp"
+}
+
+# The executable pages of the demo and of its processes, as ranges.
+ranges=$(for elf in demo sort hash; do readelf -lW "$guests/$elf.elf"; done |
+    awk '$1 == "LOAD" && /E 0x[0-9a-f]+$/ { print $3, $6 }' | sort -k1,1 -k2,2r | sort -u -k1,1 |
+    while read -r address bytes; do
+        printf '{"first": %u, "last": %u}\n' "$address" $((address + bytes - 1))
+    done | paste -sd,)
+
+captures() {
+    demo_with_qmp outside -S
+    qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/capture\", \"ranges\": [$ranges]}}" &&
+        qmp '{"execute": "x-vpt-query"}' | grep -q capture.0 &&
+        ! qmp '{"execute": "x-vpt-start", "arguments": {"file": "/dev/null"}}' &&
+        qmp '{"execute": "cont"}' || return 1
+    wait "$pid"
+    qmp_close
+    jq --slurpfile own "$work/outside.pt.json" '.images = $own[0].images' "$work/capture.0.json" \
+        >"$work/capture.json" && mv "$work/capture.json" "$work/capture.0.json"
+    "$build/qemu/compare" "$work/capture.0" "$work/outside.log" &&
+        "$build/qemu/compare" "$work/outside.pt" "$work/outside.log"
+}
+if captures >"$work/out" 2>&1; then
+    pass
+    echo "capture: $(grep ' instructions, ' "$work/out" | head -n 1)"
+else
+    fail "a capture from outside, and the guest's own trace at the same time" "$work/out"
+fi
+
+# ---- Migration of a guest that traces ----
+
+# Waits until the guest has handed over a good part of its trace, and stops it.
+stop_amid() {
+    local tries=0
+    while [ "$(stat -c %s "$work/$1.pt" 2>/dev/null || echo 0)" -lt 100000 ] && [ $tries -lt 3000 ]; do
+        sleep 0.01
+        tries=$((tries + 1))
+    done
+    qmp '{"execute": "stop"}'
+}
+
+migrates() {
+    demo_with_qmp from -singlestep # slow enough to be stopped amid
+    stop_amid from
+    qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"exec:cat >$work/state\"}}" || return 1
+    until qmp '{"execute": "query-migrate"}' | grep -q '"status": "completed"'; do sleep 0.05; done
+    qmp '{"execute": "quit"}'
+    wait "$pid"
+    qmp_close
+    grep -q 'everything held' "$work/from.out" && echo "the guest had ended" && return 1
+    demo_with_qmp to -incoming "exec:cat $work/state"
+    while qmp '{"execute": "query-status"}' | grep -q inmigrate; do sleep 0.05; done
+    qmp '{"execute": "cont"}' # it comes as it was: stopped
+    wait "$pid"
+    qmp_close
+    tail -n 3 "$work/to.out"
+    grep -q 'everything held' "$work/to.out" || return 1
+    cat "$work/from.pt" "$work/to.pt" >"$work/both.pt"
+    cat "$work/from.log" "$work/to.log" >"$work/both.log"
+    cp "$work/from.pt.json" "$work/both.pt.json"
+    "$build/qemu/compare" "$work/both.pt" "$work/both.log" || return 1
+    echo "$(($(stat -c %s "$work/from.pt") / 1024)) KiB before, $(($(stat -c %s "$work/to.pt") / 1024)) KiB behind"
+}
+if migrates >"$work/out" 2>&1; then
+    pass
+    echo "migration: $(grep -E ' instructions, ' "$work/out" | head -n 1); $(tail -n 1 "$work/out")"
+else
+    fail "a guest that traces migrates to another process" "$work/out"
+fi
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]
