@@ -12,23 +12,24 @@ qemu: ## fetch Debian's QEMU, apply vmm/qemu/patches, build it in the cache
 qemu-test: deps ## guests on that QEMU: tests, traces decoded to the executed path, capture, migration
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
-	@$(BUILD_QEMU) && $(SUBMAKE) $(QEMU_TOOLS)
+	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/qemu.sh
 
 linux-test: deps ## a Linux guest on that QEMU: its own perf record, decoded to the executed path
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
 	@$(PREPARE_LAB)
-	@$(BUILD_QEMU) && $(SUBMAKE) $(QEMU_TOOLS)
+	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/linux.sh
 
 # Where the source cannot be had, the tests say so themselves, and count what they skip.
 BUILD_QEMU = { vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) || [ $$? = 77 ]; }
 QEMU_ENV   = VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)'
-QEMU_TOOLS = $(if $(wildcard $(QEMU_DIR)/tree),$(BUILD)/qemu/execlog.so) \
-    $(patsubst %,$(BUILD)/qemu/%,compare perf_aux work)
 
-.PHONY: qemu qemu-test linux-test
+qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare perf_aux work) \
+    $(if $(wildcard $(QEMU_DIR)/tree),$(BUILD)/qemu/execlog.so)
+
+.PHONY: qemu qemu-test linux-test qemu-tools
 
 # The witness: a plugin that logs what runs, and what compares a decoded trace with the log. And what
 # takes a trace out of a perf.data.
