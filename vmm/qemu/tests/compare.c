@@ -16,12 +16,16 @@
 #include <string.h>
 
 #define MAX_BLOCK 65536
+#define MAX_SINCE 4096
 
 struct compare {
     struct ptd_image *image;
     const uint64_t *log;
     size_t count, pos;
     bool searching; /* tracing was off */
+    /* What was decoded since then; a first block alone may have been found too early. */
+    uint64_t since[MAX_SINCE];
+    size_t since_count, since_pos;
     uint64_t insns, branches, async, disables, errors, lost_bytes;
     uint64_t attempts;    /* instructions that began and did not retire */
     uint64_t passed_over; /* instructions that ran while tracing was off, or so began */
@@ -57,6 +61,33 @@ static void differ(struct compare *c, const struct ptd_item *block, const uint64
              block->offset);
 }
 
+/* Moves on behind the block. Where tracing was off before, it is looked for. */
+static bool find(struct compare *c, const uint64_t *ips, uint64_t n)
+{
+    const bool remembered = n <= MAX_SINCE && c->since_count <= MAX_SINCE - n; /* SIZE_MAX: no more */
+
+    if (!c->searching && matches(c, c->pos, ips, n)) {
+        if (remembered)
+            memcpy(c->since + c->since_count, ips, n * sizeof(*ips));
+        c->since_count = remembered ? c->since_count + n : SIZE_MAX;
+        c->pos += n;
+        return true;
+    }
+    if (!remembered)
+        return false;
+    memcpy(c->since + c->since_count, ips, n * sizeof(*ips));
+    for (size_t at = c->since_pos + !c->searching; at < c->count; at++) {
+        if (matches(c, at, c->since, c->since_count + n)) {
+            c->passed_over += at - c->since_pos;
+            c->since_pos = at;
+            c->since_count += n;
+            c->pos = at + c->since_count;
+            return true;
+        }
+    }
+    return false;
+}
+
 static void see_block(struct compare *c, const struct ptd_item *block)
 {
     static uint64_t ips[MAX_BLOCK];
@@ -66,16 +97,15 @@ static void see_block(struct compare *c, const struct ptd_item *block)
         snprintf(c->difference, sizeof(c->difference), "no code at %#" PRIx64, block->ip);
         return;
     }
-    while (c->searching && c->pos < c->count && !matches(c, c->pos, ips, n)) {
-        c->pos++;
-        c->passed_over++;
+    if (c->searching) {
+        c->since_count = 0;
+        c->since_pos = c->pos;
     }
-    if (!matches(c, c->pos, ips, n)) {
+    if (!find(c, ips, n)) {
         differ(c, block, ips, n);
         return;
     }
     c->searching = false;
-    c->pos += n;
     c->insns += n;
     c->branches += block->last_class >= PTD_INSN_COND && block->last_class <= PTD_INSN_IRET;
     for (uint64_t i = 0; i < n; i++)
@@ -147,7 +177,7 @@ static int load(struct compare *c, const char *trace, const char *log, struct by
 
 int main(int argc, char **argv)
 {
-    struct compare c = {.image = ptd_image_new(), .searching = true};
+    static struct compare c = {.searching = true};
     struct bytes trace = {0}, words = {0};
     struct ptd_flow *flow;
     struct ptd_item item;
@@ -155,6 +185,7 @@ int main(int argc, char **argv)
 
     if (argc != 3)
         return complain(EXIT_CODE_USAGE, "usage: compare TRACE LOG");
+    c.image = ptd_image_new();
     code = c.image ? load(&c, argv[1], argv[2], &trace, &words) : EXIT_CODE_HOST;
     if (code)
         return code;
