@@ -410,6 +410,14 @@ static inline bool vpt_wants_jumps(const struct vpt_cpu *cpu)
 {
     return cpu->path == VPT_PATH_SLOW && (cpu->ranges || cpu->timing);
 }
+/*
+ * Whether translated code may tell a conditional branch itself: tnt = tnt << 1 | taken, if that is
+ * below tnt_full; else it has to call vpt_cond_branch() instead.
+ */
+static inline bool vpt_is_fast(const struct vpt_cpu *cpu)
+{
+    return cpu->path == VPT_PATH_FAST;
+}
 
 /* ---- Events ------------------------------------------------------------------------------- *
  * One call for each operation that retired or was delivered, in program order. All addresses are

@@ -54,9 +54,28 @@ static inline uint32_t wanted(const struct X86Vpt *vpt)
     return flags;
 }
 
+/*
+ * Which model takes TNT bits from translated code without a call. None: one that is always full, so
+ * that the code calls.
+ */
+static inline void choose_hot(X86CPU *cpu)
+{
+    static struct vpt_cpu full; /* tnt_full is 0 */
+    struct X86Vpt *vpt = cpu->vpt;
+
+    if (unlikely(vpt->watch)) {
+        const bool alone = !vpt_wants_branches(&vpt->guest);
+
+        cpu->vpt_hot = alone && vpt_is_fast(vpt->watch) ? vpt->watch : &full;
+    } else {
+        cpu->vpt_hot = vpt_is_fast(&vpt->guest) ? &vpt->guest : &full;
+    }
+}
+
 void x86_vpt_sync(CPUX86State *env)
 {
     env->hflags = (env->hflags & ~HF_VPT_MASK) | wanted(vpt_of(env));
+    choose_hot(env_archcpu(env));
 }
 
 /* After a near branch, whose block may be chained to the next: that one must not run as it is. */
@@ -64,6 +83,7 @@ static inline void branch_done(CPUX86State *env, struct X86Vpt *vpt)
 {
     const uint32_t flags = wanted(vpt);
 
+    choose_hot(vpt->cpu);
     if (unlikely((env->hflags & HF_VPT_MASK) != flags)) {
         env->hflags = (env->hflags & ~HF_VPT_MASK) | flags;
         cpu_exit(env_cpu(env));

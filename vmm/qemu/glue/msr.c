@@ -37,6 +37,7 @@ static uint64_t *counter(CPUX86State *env, uint32_t msr, uint64_t *mask)
 enum x86_vpt_msr x86_vpt_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value)
 {
     struct X86Vpt *vpt = env_archcpu(env)->vpt;
+    enum vpt_result result;
     const uint64_t *count;
     uint64_t mask;
 
@@ -44,7 +45,9 @@ enum x86_vpt_msr x86_vpt_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value)
         return X86_VPT_MSR_OTHER;
     }
     if (vpt_msr_owned(msr)) {
-        return vpt_rdmsr(&vpt->guest, msr, value) == VPT_OK ? X86_VPT_MSR_DONE : X86_VPT_MSR_GP;
+        result = vpt_rdmsr(&vpt->guest, msr, value);
+        x86_vpt_sync(env);
+        return result == VPT_OK ? X86_VPT_MSR_DONE : X86_VPT_MSR_GP;
     }
     if (msr == MSR_PLATFORM_INFO) {
         *value = vpt->guest.caps.max_nonturbo_ratio << 8;
