@@ -11,7 +11,7 @@ $(LIBPTDEC): $(DECODER_OBJ)
 
 ALL += $(LIBPTDEC)
 
-DECODER_LIBS := -lZydis -lelf
+DECODER_LIBS := -lZydis -lelf -lzstd
 
 # The unit tests, and the witness program that compares a trace of `vpt run` with the executed path.
 # libipt.c drives libipt for both.
@@ -44,7 +44,7 @@ $(BUILD)/fuzz/decoder-%: decoder/fuzz/%.c $(DECODER_FUZZ_DEPS)
 	@mkdir -p $(@D)
 	$(CLANG) $(DECODER_FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< $(DECODER_SRC) $(DECODER_LIBS)
 
-FUZZERS += $(BUILD)/fuzz/decoder-packets $(BUILD)/fuzz/decoder-flow
+FUZZERS += $(BUILD)/fuzz/decoder-packets $(BUILD)/fuzz/decoder-flow $(BUILD)/fuzz/decoder-perf
 FUZZERS += $(BUILD)/fuzz/decoder-time $(BUILD)/fuzz/decoder-core
 
 $(BUILD)/bench/bin/decoder: $(BUILD)/decoder/bench/packets.o $(LIBPTDEC)
@@ -52,3 +52,21 @@ $(BUILD)/bench/bin/decoder: $(BUILD)/decoder/bench/packets.o $(LIBPTDEC)
 	$(CC) $(LDFLAGS) -o $@ $^ -lipt -lm $(DECODER_LIBS)
 
 BENCHES += $(BUILD)/bench/bin/decoder
+
+# Flow: traces of real programs, recorded by a plugin of QEMU's user mode.
+BENCH_RECORDER := $(BUILD)/bench/bin/record.so
+
+$(BENCH_RECORDER): $(BUILD)/decoder/bench/record.o $(LIBVPT) $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -shared -o $@ $^ $(DECODER_LIBS)
+
+$(BUILD)/bench/bin/decode: $(BUILD)/decoder/bench/decode.o $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -lipt -lm $(DECODER_LIBS)
+
+bench-decode: $(BENCH_RECORDER) $(BUILD)/bench/bin/decode ## decode traces of real programs, next to libipt
+	@decoder/bench/traces.sh $(BENCH_RECORDER) $(BUILD)/bench/traces >$(BUILD)/bench/traces.list
+	@$(BUILD)/bench/bin/decode --json $(BUILD)/bench/decode.json $$(cat $(BUILD)/bench/traces.list)
+	@echo 'written: $(BUILD)/bench/decode.json'
+
+.PHONY: bench-decode

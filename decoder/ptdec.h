@@ -48,6 +48,24 @@ enum ptd_error {
 /* A static sentence for an enum ptd_error. */
 const char *ptd_strerror(int error);
 
+/* ---- Errata -------------------------------------------------------------------------------- *
+ * What some processors send otherwise than the SDM says, by the names that libipt knows them by.
+ */
+
+#define PTD_BDM64  (1u << 0) /* a wrong branch target in front of a transaction's abort */
+#define PTD_BDM70  (1u << 1) /* the PSB+ in front of a TIP.PGE says that PacketEn is 1 */
+#define PTD_SKD007 (1u << 2) /* OVF in place of the rest of a CYC */
+#define PTD_SKD010 (1u << 3) /* no FUP or TIP.PGE behind OVF */
+#define PTD_SKD022 (1u << 4) /* a FUP where VM entry clears TraceEn */
+#define PTD_SKL014 (1u << 5) /* no IP in the TIP.PGD where a direct branch leaves the IP filter */
+#define PTD_SKL168 (1u << 6) /* a CYC, and perhaps its MTC, is missing in front of a PSB */
+#define PTD_APL11  (1u << 7) /* TIP.PGD behind OVF */
+#define PTD_APL12  (1u << 8) /* a FUP behind OVF though PacketEn is 0 */
+#define PTD_SKZ84  (1u << 9) /* TMA of guests with another TSC: nonsense, and a byte too many */
+
+/* The errata of an Intel processor, as far as known; 0 of others. */
+uint32_t ptd_errata(unsigned family, unsigned model);
+
 /* ---- Packets ------------------------------------------------------------------------------ */
 
 /* clang-format off */
@@ -89,6 +107,7 @@ struct ptd_packet {
         uint8_t mtc;  /* CTC[N+7:N] */
         struct {
             uint16_t ctc, fast; /* fast: 9 bits */
+            bool corrupt;       /* SKZ84: they mean nothing */
         } tma;
         uint64_t cyc;
         uint8_t cbr;
@@ -134,10 +153,13 @@ struct ptd_packet {
 struct ptd_packets {
     const uint8_t *begin, *pos, *end;
     uint8_t bip_bytes; /* inside a block: size of its items; else 0 */
+    uint32_t errata;
 };
 
 /* Starts at the first byte of the buffer, which must be a packet's (else ptd_packets_sync()). */
 void ptd_packets_init(struct ptd_packets *packets, const void *bytes, size_t len_bytes);
+/* Of ptd_errata(); those of packets are SKD007 and SKZ84. None at first. */
+void ptd_packets_set_errata(struct ptd_packets *packets, uint32_t errata);
 /* Moves to the next PSB at or after the current position. PTD_OK; PTD_E_NOSYNC: now at the end. */
 int ptd_packets_sync(struct ptd_packets *packets);
 /* Moves to an offset (a packet's first byte), outside any block. PTD_OK or PTD_E_ARG. */
@@ -148,6 +170,13 @@ uint64_t ptd_packets_offset(const struct ptd_packets *packets);
  * position stays at the offending byte: go on with ptd_packets_sync() after seeking past it.
  */
 int ptd_packets_next(struct ptd_packets *packets, struct ptd_packet *packet);
+
+/*
+ * The next packets, room of them at most: how many. *status is PTD_OK if there is no more room, or
+ * what ptd_packets_next() returned behind the last one. Several times as fast.
+ */
+size_t ptd_packets_read(struct ptd_packets *packets, struct ptd_packet *list, size_t room,
+                        int *status);
 
 /* "TIP.PGE", "MODE.Exec", ...: the specification's name of a type. */
 const char *ptd_packet_name(enum ptd_packet_type type);
@@ -480,6 +509,11 @@ struct ptd_flow_config {
     enum ptd_mode mode; /* until the first MODE.Exec */
     uint64_t cr3;       /* until the first PIP */
     bool at_start;      /* begin at the first byte (a start state) instead of the first PSB */
+    uint8_t filters;    /* how many; only SKL014 needs them */
+    struct {
+        uint64_t first, last; /* IA32_RTIT_ADDRn_A and _B of a range with ADDRn_CFG = 1 */
+    } filter[4];
+    uint32_t errata; /* to be tolerated, of ptd_errata() */
 };
 
 enum ptd_item_type {
@@ -540,6 +574,70 @@ int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item);
  */
 int ptd_block_insn(const struct ptd_image *image, const struct ptd_item *block, uint64_t *ip,
                    struct ptd_insn *insn);
+
+/* ---- Flow in bulk --------------------------------------------------------------------------- *
+ * The same as ptd_flow_next() gives, many times as fast. Where a trace has nothing but TNTs and
+ * TIPs, the flow is told in steps: a step is the code from where the last one ended up to the next
+ * conditional branch, RET or indirect transfer, one or several blocks that direct jumps, calls and
+ * the like connect. A step is a number: bit 0 says that the conditional branch at its end was taken,
+ * and step >> 2 is the number of the code, which ptd_flow_code() describes.
+ */
+
+#define PTD_RUN_ROOM 128u /* the least that struct ptd_run may have */
+
+struct ptd_run {
+    uint32_t *steps; /* the caller's */
+    size_t room;     /* of it; thousands are best */
+    bool no_timing;  /* leave out what TSC, TMA, MTC, CYC, CBR and MNT packets say */
+    /* What ptd_flow_run() found: first these steps, then the item, if there is one. */
+    size_t count;
+    bool has_item;
+    struct ptd_item item; /* of any type, also PTD_ITEM_BLOCK */
+    uint32_t epoch;       /* numbers of code stay the same as long as this does */
+};
+
+/*
+ * Goes on until run->room is used up or something other than a step comes. PTD_OK; PTD_END: nothing
+ * more; PTD_E_NOMEM (try again); PTD_E_ARG: not enough room. May be mixed with ptd_flow_next().
+ * The steps of one call belong to the address space (CR3 and mode) of the run's items before.
+ */
+int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run);
+/*
+ * The blocks of a step, in order: index 0, 1, ... The item has what a PTD_ITEM_BLOCK has, except
+ * nr and offset. The step must be of the last ptd_flow_run(), or of the same epoch. PTD_OK; PTD_END
+ * behind the last block; PTD_E_ARG: no such step.
+ */
+int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index,
+                   struct ptd_item *block);
+
+/* The code of steps. */
+struct ptd_code {
+    uint64_t ip;
+    uint32_t insns; /* 0: no step has this number */
+    uint32_t first_part;
+    uint16_t parts, space; /* these three are private */
+};
+/*
+ * All of it, to be looked up by step >> 2: *count elements (if count is not NULL), valid until the
+ * next ptd_flow_run(). NULL: there were no steps yet.
+ */
+const struct ptd_code *ptd_flow_code(const struct ptd_flow *flow, size_t *count);
+
+/*
+ * Is given a part of the flow, in the order of the trace, never two at once; flow is for
+ * ptd_step_block() and ptd_flow_code() only, and run until it returns. 0: go on; else decoding
+ * ends with this result.
+ */
+typedef int (*ptd_run_fn)(void *context, const struct ptd_flow *flow, const struct ptd_run *run);
+
+/*
+ * Decodes a whole trace on several threads (1 to 256), each a part between two PSBs. What run is
+ * given is exactly what ptd_flow_run() would give, on one of these threads. Memory does not grow
+ * with the trace. config may be NULL. PTD_OK, what run returned, PTD_E_NOMEM or PTD_E_ARG.
+ */
+int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_image *image,
+                      const struct ptd_flow_config *config, bool no_timing, unsigned threads,
+                      ptd_run_fn run, void *context);
 
 /* ---- Contexts ------------------------------------------------------------------------------ *
  * Who ran: NR and the VMCS pointer say which VM, CR3 says which process, the address says whether

@@ -2,6 +2,8 @@
 /*
  * vpt decode: what ran, from a trace and the code that it ran through.
  */
+#include "out.h"
+#include "perf-data.h"
 #include "vmm.h"
 
 #include <errno.h>
@@ -12,13 +14,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FORMATS 5u
+
+#define INTEL "GenuineIntel," /* then family, model and stepping */
+
 enum view_kind { VIEW_INSNS, VIEW_BLOCKS, VIEW_CALLS };
 
 struct decode_options {
     enum view_kind view;
     bool json, have_images;
     struct ptd_flow_config config;
-    struct ptd_image *image;
+    bool have_cpu, is_rtit;
+    struct ptd_rtit_config rtit;
+    struct ptd_image *image; /* of the trace that is being decoded */
+    struct code_options code;
+    const struct out_format *format; /* NULL: the views above */
+    void *out;
+    bool count_insns; /* the clock is instructions, even if there is a TSC */
     uint64_t errors;
 };
 
@@ -28,7 +40,8 @@ static void usage(FILE *to)
         "usage: vpt decode [OPTION...] TRACE\n"
         "\n"
         "Prints the path of execution that a raw Intel PT trace holds. The code comes from\n"
-        "TRACE.json (docs/trace-files.md), or from --image options.\n"
+        "TRACE.json (docs/trace-files.md), or from --image options. TRACE may also be a perf.data\n"
+        "(docs/perf-data.md); its code comes from the files that it names.\n"
         "\n"
         "  --insns              one line an instruction, disassembled (default)\n"
         "  --blocks             one line a run of instructions without a change of flow\n"
@@ -37,7 +50,19 @@ static void usage(FILE *to)
         "  --cr3 VALUE          the CR3 of the --image options that follow\n"
         "  --mode 16|32|64      until the trace says otherwise (default 64)\n"
         "  --no-sync            begin at the first byte instead of the first PSB\n"
+        "  --rtit               RTIT, the trace of Silvermont; TRACE.json says so by itself\n"
+        "  --cycle-acc          of RTIT: RTIT_CTL.Cycle_Acc was 1\n"
         "  --json               one JSON object a line\n"
+        "  --format FORMAT      perf, perf-branches: as perf script prints; jsonl: --json; "
+        "folded:\n"
+        "                       stacks for flame graphs; chrome: trace events, also for Perfetto;\n"
+        "                       callgrind: for callgrind_annotate and KCachegrind\n"
+        "  --clock insns        costs and times are instructions, even if the trace has TSC "
+        "packets\n"
+        "  --cpu FAMILY/MODEL   tolerate this processor's errata; TRACE.json and perf.data say it\n"
+        "                       themselves\n"
+        "  --symfs DIR          of a perf.data: its files are in DIR\n"
+        "  --vmlinux FILE       of a perf.data: the kernel that ran\n"
         "  --help\n"
         "\n"
         "Exit codes: 0 success, 2 usage, 3 a file cannot be read, or the trace holds errors (they\n"
@@ -194,7 +219,10 @@ static void print_event(const struct decode_options *options, const struct ptd_i
     if (item->type == PTD_ITEM_PSB)
         return;
     if (item->type == PTD_ITEM_PACKET) {
-        ptd_packet_format(&item->packet, packet, sizeof(packet));
+        if (options->is_rtit)
+            ptd_rtit_packet_format(&item->rtit, packet, sizeof(packet));
+        else
+            ptd_packet_format(&item->packet, packet, sizeof(packet));
         name = packet;
     }
     if (item->type == PTD_ITEM_ERROR)
@@ -218,37 +246,66 @@ static void print_event(const struct decode_options *options, const struct ptd_i
         line_end(line);
         return;
     }
-    printf("%s%s%s%s%s%s%#" PRIx64 "\n", item->type == PTD_ITEM_ERROR ? "error: " : "  -- ", name,
-           *from ? " from " : "", from, *to ? " to " : "", *to ? to : " ", item->value);
+    printf("%s%s%s%s%s%s %#" PRIx64 "\n", item->type == PTD_ITEM_ERROR ? "error: " : "  -- ", name,
+           *from ? " from " : "", from, *to ? " to " : "", to, item->value);
 }
 
 /* ---- Decoding ---- */
 
-static int decode(struct decode_options *options, const struct bytes *trace)
+static void print_item(struct decode_options *options, const struct ptd_item *item,
+                       struct ptd_item *last)
 {
-    struct ptd_flow *flow = ptd_flow_new(trace->data, trace->len, options->image, &options->config);
-    struct ptd_item item, last = {0};
-
-    if (!flow)
-        return complain(EXIT_CODE_HOST, "no memory for decoding");
-    while (ptd_flow_next(flow, &item) == PTD_OK) {
-        if (item.type != PTD_ITEM_BLOCK) {
-            options->errors += item.type == PTD_ITEM_ERROR;
-            print_event(options, &item);
-            if (item.type == PTD_ITEM_ERROR || item.type == PTD_ITEM_DISABLED)
-                last.insns = 0;
-            continue;
-        }
-        if (options->view == VIEW_INSNS)
-            print_insns(options, &item);
-        else if (options->view == VIEW_BLOCKS)
-            print_block(options, &item);
-        else if (last.insns)
-            print_call(options, &last, &item);
-        last = item;
+    if (item->type != PTD_ITEM_BLOCK) {
+        print_event(options, item);
+        if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_DISABLED)
+            last->insns = 0;
+        return;
     }
-    ptd_flow_free(flow);
-    return EXIT_CODE_OK;
+    if (options->view == VIEW_INSNS)
+        print_insns(options, item);
+    else if (options->view == VIEW_BLOCKS)
+        print_block(options, item);
+    else if (last->insns)
+        print_call(options, last, item);
+    *last = *item;
+}
+
+/* One trace. thread says whose it is; image and clock are filled in here, by what clocks says. */
+static int decode(struct decode_options *options, const struct bytes *trace,
+                  struct out_thread *thread, const struct ptd_time_config *clocks)
+{
+    struct trace_flow flow;
+    struct ptd_item item, last = {0};
+    struct clock clock = {0};
+    bool ok = true;
+
+    if (options->is_rtit) {
+        options->rtit.mode = options->config.mode;
+        options->rtit.at_start = options->config.at_start;
+    }
+    if (!trace_flow_open(&flow, trace, options->image, &options->config,
+                         options->is_rtit ? &options->rtit : NULL))
+        return complain(EXIT_CODE_HOST, "no memory for decoding");
+    if (options->format) {
+        ok = clock_open(&clock, trace->data, trace->len,
+                        options->count_insns || options->is_rtit ? NULL : clocks);
+        thread->image = options->image;
+        thread->is_tsc = clock.is_tsc;
+        thread->start = clock_start(&clock);
+        ok = ok && options->format->begin(options->out, thread);
+    }
+    while (ok && trace_flow_next(&flow, &item) == PTD_OK) {
+        options->errors += item.type == PTD_ITEM_ERROR;
+        if (options->format)
+            ok = options->format->item(options->out, &item, clock_at(&clock, &item));
+        else
+            print_item(options, &item, &last);
+    }
+    if (options->format)
+        ok = options->format->end(options->out) && ok;
+    clock_close(&clock);
+    trace_flow_close(&flow);
+    return ok ? EXIT_CODE_OK : complain(EXIT_CODE_HOST, "no memory for the output");
 }
 
 /* ---- Options ---- */
@@ -291,15 +348,59 @@ static int parse_mode(const char *text, struct decode_options *options)
     return 0;
 }
 
+/* "6/85" to the errata of that processor; between the numbers stands separator. */
+static bool parse_cpu(const char *text, char separator, uint32_t *errata)
+{
+    char *end;
+    const unsigned long family = strtoul(text, &end, 0);
+    unsigned long model;
+
+    if (end == text || *end != separator)
+        return false;
+    text = end + 1;
+    model = strtoul(text, &end, 0);
+    if (end == text || (*end && *end != separator) || family > UINT8_MAX || model > UINT8_MAX)
+        return false;
+    *errata = ptd_errata((unsigned)family, (unsigned)model);
+    return true;
+}
+
+static int parse_format(const char *text, struct decode_options *options)
+{
+    static const struct out_format *const formats[FORMATS] = {&out_perf, &out_branches, &out_folded,
+                                                              &out_chrome, &out_callgrind};
+
+    options->json = strcmp(text, "jsonl") == 0;
+    options->format = NULL;
+    for (size_t i = 0; i < FORMATS; i++) {
+        if (strcmp(text, formats[i]->name) == 0)
+            options->format = formats[i];
+    }
+    if (!options->json && !options->format)
+        return complain(EXIT_CODE_USAGE, "there is no format '%s'; see vpt decode --help", text);
+    return 0;
+}
+
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct decode_options *options)
 {
-    static const struct option long_options[] = {
-        {"insns", no_argument, NULL, 'i'},     {"blocks", no_argument, NULL, 'b'},
-        {"calls", no_argument, NULL, 'c'},     {"image", required_argument, NULL, 'I'},
-        {"cr3", required_argument, NULL, 'C'}, {"mode", required_argument, NULL, 'm'},
-        {"no-sync", no_argument, NULL, 'n'},   {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},      {0}};
+    static const struct option long_options[] = {{"insns", no_argument, NULL, 'i'},
+                                                 {"blocks", no_argument, NULL, 'b'},
+                                                 {"calls", no_argument, NULL, 'c'},
+                                                 {"image", required_argument, NULL, 'I'},
+                                                 {"cr3", required_argument, NULL, 'C'},
+                                                 {"mode", required_argument, NULL, 'm'},
+                                                 {"no-sync", no_argument, NULL, 'n'},
+                                                 {"json", no_argument, NULL, 'j'},
+                                                 {"rtit", no_argument, NULL, 'r'},
+                                                 {"cycle-acc", no_argument, NULL, 'a'},
+                                                 {"format", required_argument, NULL, 'f'},
+                                                 {"clock", required_argument, NULL, 'k'},
+                                                 {"symfs", required_argument, NULL, 's'},
+                                                 {"vmlinux", required_argument, NULL, 'v'},
+                                                 {"cpu", required_argument, NULL, 'p'},
+                                                 {"help", no_argument, NULL, 'h'},
+                                                 {0}};
     uint64_t cr3 = PTD_ANY_CR3;
     int option, error = 0;
 
@@ -332,6 +433,31 @@ static int parse(int argc, char **argv, struct decode_options *options)
         case 'j':
             options->json = true;
             break;
+        case 'a':
+            options->rtit.cycle_acc = true;
+            break;
+        case 'r':
+            options->is_rtit = true;
+            break;
+        case 'f':
+            error = parse_format(optarg, options);
+            break;
+        case 'k':
+            options->count_insns = strcmp(optarg, "insns") == 0;
+            if (!options->count_insns)
+                error = complain(EXIT_CODE_USAGE, "--clock takes insns, not '%s'", optarg);
+            break;
+        case 'p':
+            if (!parse_cpu(optarg, '/', &options->config.errata))
+                error = complain(EXIT_CODE_USAGE, "--cpu takes FAMILY/MODEL, not '%s'", optarg);
+            options->have_cpu = true;
+            break;
+        case 's':
+            options->code.symfs = optarg;
+            break;
+        case 'v':
+            options->code.vmlinux = optarg;
+            break;
         case 'h':
             usage(stdout);
             return 1 + EXIT_CODE_OK;
@@ -351,20 +477,121 @@ static int parse(int argc, char **argv, struct decode_options *options)
     return 0;
 }
 
+static int decode_raw(struct decode_options *options, const char *file, const struct bytes *trace)
+{
+    struct out_thread thread = {.comm = "vpt", .pid = 1, .tid = 1, .cpu = -1};
+    struct ptd_time_config clocks;
+    struct run_result sidecar = {0};
+
+    if (!options->have_images && sidecar_load(file, options->image, &sidecar) != PTD_OK)
+        return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar.why);
+    if (sidecar.is_rtit) {
+        options->is_rtit = true;
+        options->rtit = sidecar.rtit;
+    }
+    if (!options->have_cpu)
+        options->config.errata = sidecar.errata;
+    (void)clock_sidecar(file, &clocks);
+    return decode(options, trace, &thread, &clocks);
+}
+
+/* Says whose trace begins. */
+static void print_trace(const struct decode_options *options, const struct out_thread *thread,
+                        const struct ptd_perf_trace *trace)
+{
+    if (!options->json) {
+        printf("-- buffer %" PRIu32 ", cpu %d, tid %d (%s): %zu bytes\n", trace->idx, trace->cpu,
+               trace->tid, thread->comm, trace->len_bytes);
+        return;
+    }
+    json_object *line = json_object_new_object();
+    json_object_object_add(line, "type", json_object_new_string("trace"));
+    json_object_object_add(line, "buffer", json_object_new_int64(trace->idx));
+    json_object_object_add(line, "cpu", json_object_new_int(trace->cpu));
+    json_object_object_add(line, "pid", json_object_new_int64(thread->pid));
+    json_object_object_add(line, "tid", json_object_new_int(trace->tid));
+    json_object_object_add(line, "comm", json_object_new_string(thread->comm));
+    line_end(line);
+}
+
+static uint64_t time_of_tsc(const void *owner, uint64_t tsc)
+{
+    return ptd_perf_time_of_tsc(owner, tsc);
+}
+
+/* The buffer of one thread: the code is that of its process, whatever CR3 says. */
+static int decode_thread(struct decode_options *options, const struct ptd_perf_session *session,
+                         const struct ptd_perf_trace *trace)
+{
+    const uint32_t pid = ptd_perf_pid_of(session, (uint32_t)trace->tid);
+    const char *comm = ptd_perf_comm_of(session, pid, (uint32_t)trace->tid, UINT64_MAX);
+    const struct bytes packets = {.data = (uint8_t *)trace->bytes, .len = trace->len_bytes};
+    struct ptd_image *const given = options->image;
+    struct out_thread thread = {
+        .comm = comm ? comm : "?",
+        .pid = pid,
+        .tid = (uint32_t)trace->tid,
+        .cpu = trace->cpu,
+        .to_ns = session->pt.has_time ? time_of_tsc : NULL,
+        .to_ns_owner = &session->pt,
+    };
+    struct ptd_time_config clocks;
+    int code;
+
+    ptd_perf_clocks(session, &clocks);
+    if (!options->format)
+        print_trace(options, &thread, trace);
+    if (!options->have_images) {
+        options->image = ptd_image_new();
+        if (!options->image)
+            return complain(EXIT_CODE_HOST, "no memory for images");
+    }
+    code = options->have_images ? 0
+                                : perf_data_load_code(session, UINT32_MAX, &options->code,
+                                                      options->image, PTD_ANY_CR3);
+    if (!code && !options->have_images)
+        code = perf_data_load_code(session, pid, &options->code, options->image, PTD_ANY_CR3);
+    if (!code)
+        code = decode(options, &packets, &thread, &clocks);
+    if (options->image != given)
+        ptd_image_free(options->image);
+    options->image = given;
+    return code;
+}
+
+static int decode_perf(struct decode_options *options, const char *file, const struct bytes *bytes)
+{
+    int code;
+    struct ptd_perf_session *const session = perf_data_open(file, bytes, &code);
+
+    if (!session)
+        return code;
+    if (!options->have_cpu && strncmp(session->cpuid, INTEL, strlen(INTEL)) == 0)
+        (void)parse_cpu(session->cpuid + strlen(INTEL), ',', &options->config.errata);
+    for (size_t i = 0; !code && i < session->trace_count; i++)
+        code = decode_thread(options, session, &session->traces[i]);
+    if (!code && session->error)
+        code = EXIT_CODE_FILE; /* said already */
+    ptd_perf_session_free(session);
+    return code;
+}
+
 static int decode_file(struct decode_options *options, const char *file)
 {
-    struct run_result sidecar = {0};
-    struct bytes trace = {0};
-    int error = read_file(file, &trace), code;
+    struct bytes bytes = {0};
+    int error = read_file(file, &bytes), code;
 
+    if (!error && options->format && !(options->out = options->format->open(stdout)))
+        error = -ENOMEM;
     if (error)
-        return complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error));
-    if (!options->have_images && sidecar_load(file, options->image, &sidecar) != PTD_OK) {
-        bytes_free(&trace);
-        return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar.why);
-    }
-    code = decode(options, &trace);
-    bytes_free(&trace);
+        code = complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error));
+    else if (ptd_perf_detect(bytes.data, bytes.len))
+        code = decode_perf(options, file, &bytes);
+    else
+        code = decode_raw(options, file, &bytes);
+    if (options->out && !options->format->close(options->out) && !code)
+        code = complain(EXIT_CODE_HOST, "no memory for the output");
+    bytes_free(&bytes);
     if (!code && options->errors)
         code = complain(EXIT_CODE_FILE, "%s: %" PRIu64 " errors", file, options->errors);
     return code;

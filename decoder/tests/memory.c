@@ -294,7 +294,7 @@ static void core_dump(void)
 
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct ptd_memory *const memory = ptd_memory_new();
-        enum ptd_paging paging;
+        enum ptd_paging paging = PTD_PAGING_UNKNOWN;
         const uint8_t *bytes = NULL;
         size_t len_bytes = 0;
 

@@ -127,7 +127,9 @@ static void draw_run(void)
     const size_t profiles = vpt_profile_count();
 
     run.random.state = run.seed * 2654435761u + 88172645463325252ull;
-    vpt_profile(vpt_profile_name(draw(&run.random, (uint32_t)profiles)), &run.caps);
+    do {
+        vpt_profile(vpt_profile_name(draw(&run.random, (uint32_t)profiles)), &run.caps);
+    } while (!run.caps.supported);
     run.caps.long_tnt = draw(&run.random, 2);
     run.caps.deferred_tips = draw(&run.random, 2);
     run.ctl = draw_ctl(&run.caps);

@@ -63,7 +63,7 @@ running() {
 # ---- Usage ----
 expect 'help' 0 '' "$vpt" --help
 expect 'version' 0 '' "$vpt" --version
-for command in run check dump decode parts profiles; do
+for command in run check dump decode convert parts profiles; do
     expect "$command --help" 0 '' "$vpt" "$command" --help
 done
 expect 'unknown command' 2 'no command' "$vpt" frobnicate
@@ -129,7 +129,7 @@ expect 'save in the lab' 2 'not the lab' "$vpt" run --lab --save-to "$work/x" "$
 expect 'bad --save-after' 2 'save-after takes' "$vpt" run --save-after soon "$guests/status.elf"
 demo="guest-tests/build/demo.elf"
 if [ -w /dev/kvm ]; then
-    go=("$vpt" run --append rounds=1 --verify)
+    go=("$vpt" run --append 'rounds=1 tick=8000' --verify) # no word depends on the load
     expect 'the guest that stays' 0 '' "${go[@]}" --path-out "$work/stays.path" "$demo"
     expect 'leave' 0 '' "${go[@]}" --save-to "$work/one" --save-after 9000 "$demo"
     check 'left while tracing' grep -q 'saved to .* after 9000 traced' "$work/out"
@@ -161,6 +161,32 @@ else
     echo "SKIP: saving and restoring a guest: no /dev/kvm"
 fi
 
+# ---- RTIT: errata and cycle counts (ctl=2); E8 loses packets ----
+expect 'bad --rtit-errata' 2 'rtit-errata takes' "$vpt" run --rtit-errata 9 "$guests/status.elf"
+expect 'errata without RTIT' 2 'no RTIT' "$vpt" run --rtit-errata 1 "$guests/status.elf"
+expect 'save with RTIT' 2 'cannot be saved' "$vpt" run --profile silvermont --save-to "$work/x" "$demo"
+rtit=("$vpt" run --profile silvermont --append 'rounds=1 ctl=2' --trace-out "$work/rtit.pt")
+[ -w /dev/kvm ] || rtit+=(--lab)
+for errata in 8 1,2,3,4,5,6,7 none; do
+    case $errata in
+    8)
+        expect 'RTIT with E8' 0 '' "${rtit[@]}" --rtit-errata 8 "$demo"
+        ;;
+    *)
+        expect "RTIT, errata $errata" 0 '' "${rtit[@]}" --rtit-errata "$errata" --verify "$demo"
+        check "path of RTIT, errata $errata" grep -q '^path: identical' "$work/out"
+        ;;
+    esac
+done
+expect 'dump of RTIT' 0 '' "$vpt" dump "$work/rtit.pt"
+check 'dump shows FUP.PGE' grep -q 'FUP.PGE' "$work/out"
+expect 'dump --json of RTIT' 0 '' "$vpt" dump --json "$work/rtit.pt"
+check 'dump --json of RTIT is JSON' jq -e .type "$work/out"
+cp "$work/rtit.pt" "$work/bare.pt"
+expect 'dump --rtit without sidecar' 0 '' "$vpt" dump --rtit --cycle-acc "$work/bare.pt"
+expect 'decode of RTIT' 0 '' "$vpt" decode --calls "$work/rtit.pt"
+check 'decode of RTIT names functions' grep -q 'call.*->' "$work/out"
+
 # ---- Traces ----
 expect 'dump' 0 '' "$vpt" dump "$work/loop.pt"
 check 'dump shows TIP.PGE' grep -q 'TIP.PGE' "$work/out"
@@ -171,6 +197,8 @@ for view in insns blocks calls; do
     expect "decode --$view --json" 0 '' "$vpt" decode "--$view" --json "$work/loop.pt"
 done
 expect 'decode --image' 0 '' "$vpt" decode --image "$guests/traced-loop.elf" "$work/loop.pt"
+expect 'decode --cpu' 0 '' "$vpt" decode --cpu 6/0x4e "$work/loop.pt"
+expect 'bad --cpu' 2 'cpu takes' "$vpt" decode --cpu skylake "$work/loop.pt"
 expect 'dump of nothing' 3 'No such file' "$vpt" dump "$work/nofile"
 expect 'decode without sidecar' 3 'no --image' "$vpt" decode "$work/text.elf"
 (cat "$work/loop.pt" && printf '\xff\xff\xff') >"$work/damaged.pt"
