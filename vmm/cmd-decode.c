@@ -2,6 +2,7 @@
 /*
  * vpt decode: what ran, from a trace and the code that it ran through.
  */
+#include "mapfile.h"
 #include "out.h"
 #include "perf-data.h"
 #include "vmm.h"
@@ -27,6 +28,8 @@ struct decode_options {
     bool have_cpu, is_rtit;
     struct ptd_rtit_config rtit;
     struct ptd_image *image; /* of the trace that is being decoded */
+    struct map map;
+    struct ptd_context who; /* of the last block, with a map */
     struct code_options code;
     const struct out_format *format; /* NULL: the views above */
     void *out;
@@ -48,6 +51,7 @@ static void usage(FILE *to)
         "  --calls              calls and returns by name\n"
         "  --image ELF[@BIAS]   code and symbols; for the address space of the last --cr3\n"
         "  --cr3 VALUE          the CR3 of the --image options that follow\n"
+        "  --map MAP            code and names of a host and its guests (docs/decoder.md)\n"
         "  --mode 16|32|64      until the trace says otherwise (default 64)\n"
         "  --no-sync            begin at the first byte instead of the first PSB\n"
         "  --rtit               RTIT, the trace of Silvermont; TRACE.json says so by itself\n"
@@ -87,13 +91,54 @@ static const char *symbol(const struct decode_options *options, uint64_t cr3, ui
     return text;
 }
 
-static json_object *line_begin(const struct ptd_item *item, const char *type)
+static const char *const who_names[] = {
+    [PTD_HOST_KERNEL] = "host kernel",
+    [PTD_HOST_PROCESS] = "host process",
+    [PTD_GUEST_KERNEL] = "guest kernel",
+    [PTD_GUEST_PROCESS] = "guest process",
+};
+
+/* Whose block it is, if a map says names. */
+static void add_who(json_object *line, const struct decode_options *options,
+                    const struct ptd_item *item)
+{
+    struct ptd_context who;
+
+    if (!options->map.contexts || item->type != PTD_ITEM_BLOCK)
+        return;
+    ptd_contexts_find(options->map.contexts, item->cr3, item->ip, &who);
+    json_object_object_add(line, "who", json_object_new_string(who_names[who.who]));
+    if (who.vm_name)
+        json_object_object_add(line, "vm", json_object_new_string(who.vm_name));
+    if (who.process)
+        json_object_object_add(line, "process", json_object_new_string(who.process));
+}
+
+/* A line where it is another's turn. */
+static void print_who(struct decode_options *options, const struct ptd_item *block)
+{
+    const struct ptd_context last = options->who;
+    struct ptd_context *const who = &options->who;
+
+    if (!options->map.contexts || options->json)
+        return;
+    ptd_contexts_find(options->map.contexts, block->cr3, block->ip, who);
+    if (last.cr3 == who->cr3 && last.vm == who->vm && last.who == who->who)
+        return;
+    printf("  == %s%s%s%s%s, CR3 %#" PRIx64 "\n", who_names[who->who], who->vm_name ? ", VM " : "",
+           who->vm_name ? who->vm_name : "", who->process ? ", process " : "",
+           who->process ? who->process : "", who->cr3);
+}
+
+static json_object *line_begin(const struct decode_options *options, const struct ptd_item *item,
+                               const char *type)
 {
     json_object *line = json_object_new_object();
 
     json_object_object_add(line, "type", json_object_new_string(type));
     json_object_object_add(line, "offset", json_object_new_int64((int64_t)item->offset));
-    json_object_object_add(line, "cr3", json_object_new_int64((int64_t)item->cr3));
+    json_object_object_add(line, "cr3", json_object_new_int64((int64_t)ptd_space_cr3(item->cr3)));
+    add_who(line, options, item);
     return line;
 }
 
@@ -125,7 +170,7 @@ static void print_insns(const struct decode_options *options, const struct ptd_i
             ptd_insn_format(block->mode, insn.ip, bytes, len, text, sizeof(text));
         symbol(options, block->cr3, insn.ip, where, sizeof(where));
         if (options->json) {
-            json_object *line = line_begin(block, "insn");
+            json_object *line = line_begin(options, block, "insn");
 
             add_hex(line, "ip", insn.ip);
             json_object_object_add(line, "symbol", json_object_new_string(where));
@@ -143,7 +188,7 @@ static void print_block(const struct decode_options *options, const struct ptd_i
 
     symbol(options, block->cr3, block->ip, where, sizeof(where));
     if (options->json) {
-        json_object *line = line_begin(block, "block");
+        json_object *line = line_begin(options, block, "block");
 
         add_hex(line, "ip", block->ip);
         add_hex(line, "last_ip", block->last_ip);
@@ -169,7 +214,7 @@ static void print_call(const struct decode_options *options, const struct ptd_it
     symbol(options, from->cr3, from->last_ip, caller, sizeof(caller));
     symbol(options, to->cr3, to->ip, callee, sizeof(callee));
     if (options->json) {
-        json_object *line = line_begin(from, call ? "call" : "return");
+        json_object *line = line_begin(options, from, call ? "call" : "return");
 
         json_object_object_add(line, "from", json_object_new_string(caller));
         json_object_object_add(line, "to", json_object_new_string(callee));
@@ -232,9 +277,10 @@ static void print_event(const struct decode_options *options, const struct ptd_i
     if (item->has_to)
         symbol(options, item->cr3, item->to, to, sizeof(to));
     if (options->json) {
-        json_object *line = line_begin(item, item->type == PTD_ITEM_ERROR    ? "error"
-                                             : item->type == PTD_ITEM_PACKET ? "packet"
-                                                                             : name);
+        json_object *line = line_begin(options, item,
+                                       item->type == PTD_ITEM_ERROR    ? "error"
+                                       : item->type == PTD_ITEM_PACKET ? "packet"
+                                                                       : name);
 
         if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_PACKET)
             json_object_object_add(line, "text", json_object_new_string(name));
@@ -261,6 +307,7 @@ static void print_item(struct decode_options *options, const struct ptd_item *it
             last->insns = 0;
         return;
     }
+    print_who(options, item);
     if (options->view == VIEW_INSNS)
         print_insns(options, item);
     else if (options->view == VIEW_BLOCKS)
@@ -335,6 +382,15 @@ static int add_image(struct decode_options *options, const char *argument, uint6
     return 0;
 }
 
+static int add_map(struct decode_options *options, const char *path)
+{
+    if (map_load(path, options->image, &options->map) != 0)
+        return complain(EXIT_CODE_FILE, "%s", options->map.why);
+    options->who.cr3 = PTD_ANY_CR3; /* nobody's yet */
+    options->have_images = true;
+    return 0;
+}
+
 static int parse_mode(const char *text, struct decode_options *options)
 {
     if (strcmp(text, "16") == 0)
@@ -384,23 +440,16 @@ static int parse_format(const char *text, struct decode_options *options)
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct decode_options *options)
 {
-    static const struct option long_options[] = {{"insns", no_argument, NULL, 'i'},
-                                                 {"blocks", no_argument, NULL, 'b'},
-                                                 {"calls", no_argument, NULL, 'c'},
-                                                 {"image", required_argument, NULL, 'I'},
-                                                 {"cr3", required_argument, NULL, 'C'},
-                                                 {"mode", required_argument, NULL, 'm'},
-                                                 {"no-sync", no_argument, NULL, 'n'},
-                                                 {"json", no_argument, NULL, 'j'},
-                                                 {"rtit", no_argument, NULL, 'r'},
-                                                 {"cycle-acc", no_argument, NULL, 'a'},
-                                                 {"format", required_argument, NULL, 'f'},
-                                                 {"clock", required_argument, NULL, 'k'},
-                                                 {"symfs", required_argument, NULL, 's'},
-                                                 {"vmlinux", required_argument, NULL, 'v'},
-                                                 {"cpu", required_argument, NULL, 'p'},
-                                                 {"help", no_argument, NULL, 'h'},
-                                                 {0}};
+    static const struct option long_options[] = {
+        {"insns", no_argument, NULL, 'i'},         {"blocks", no_argument, NULL, 'b'},
+        {"calls", no_argument, NULL, 'c'},         {"image", required_argument, NULL, 'I'},
+        {"cr3", required_argument, NULL, 'C'},     {"map", required_argument, NULL, 'M'},
+        {"mode", required_argument, NULL, 'm'},    {"no-sync", no_argument, NULL, 'n'},
+        {"json", no_argument, NULL, 'j'},          {"rtit", no_argument, NULL, 'r'},
+        {"cycle-acc", no_argument, NULL, 'a'},     {"format", required_argument, NULL, 'f'},
+        {"clock", required_argument, NULL, 'k'},   {"symfs", required_argument, NULL, 's'},
+        {"vmlinux", required_argument, NULL, 'v'}, {"cpu", required_argument, NULL, 'p'},
+        {"help", no_argument, NULL, 'h'},          {0}};
     uint64_t cr3 = PTD_ANY_CR3;
     int option, error = 0;
 
@@ -423,6 +472,9 @@ static int parse(int argc, char **argv, struct decode_options *options)
         case 'C':
             if (!parse_number(optarg, &cr3))
                 error = complain(EXIT_CODE_USAGE, "--cr3 takes a number, not '%s'", optarg);
+            break;
+        case 'M':
+            error = add_map(options, optarg);
             break;
         case 'm':
             error = parse_mode(optarg, options);
@@ -492,6 +544,8 @@ static int decode_raw(struct decode_options *options, const char *file, const st
     if (!options->have_cpu)
         options->config.errata = sidecar.errata;
     (void)clock_sidecar(file, &clocks);
+    if (options->map.contexts)
+        clocks.vms = ptd_contexts_time_vms(options->map.contexts, &clocks.vm_count);
     return decode(options, trace, &thread, &clocks);
 }
 
@@ -607,5 +661,6 @@ int cmd_decode(int argc, char **argv)
     code = parse(argc, argv, &options);
     code = code ? code - 1 : decode_file(&options, argv[optind]);
     ptd_image_free(options.image);
+    map_free(&options.map);
     return code;
 }
