@@ -95,6 +95,13 @@ static int build(const struct ptd_image *image, struct block *block, const uint6
     return PTD_OK;
 }
 
+int ptd_block_build(const struct ptd_image *image, uint64_t cr3, enum ptd_mode mode, uint64_t ip,
+                    struct block *block)
+{
+    *block = (struct block){.ip = ip, .cr3 = cr3, .mode = (uint8_t)mode};
+    return build(image, block, NULL);
+}
+
 /* ---- The cache ---- */
 
 void ptd_blocks_init(struct blocks *blocks, const struct ptd_image *image)

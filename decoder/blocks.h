@@ -32,6 +32,9 @@ void ptd_blocks_free(struct blocks *blocks);
  */
 int ptd_blocks_get(struct blocks *blocks, uint64_t cr3, enum ptd_mode mode, uint64_t ip,
                    const struct block **block);
+/* The same without the cache: fills *block. PTD_OK, _NOMAP, _INSN. */
+int ptd_block_build(const struct ptd_image *image, uint64_t cr3, enum ptd_mode mode, uint64_t ip,
+                    struct block *block);
 /*
  * The part of a block in front of stop_ip, which is in (ip, last_ip]. PTD_OK, or PTD_E_MISMATCH if
  * no instruction begins at stop_ip.

@@ -202,15 +202,16 @@ static void see(struct view *view, const struct ptd_item *item)
 static int decode(struct view *view)
 {
     const struct bytes *trace = &view->cpu->trace;
-    struct ptd_flow *flow = ptd_flow_new(trace->data, trace->len, view->image, NULL);
+    struct trace_flow flow;
     struct ptd_item item;
     uint64_t executed;
 
-    if (!flow)
+    if (!trace_flow_open(&flow, trace, view->image, NULL,
+                         view->cpu->is_rtit ? &view->cpu->rtit : NULL))
         return complain(EXIT_CODE_HOST, "no memory for decoding");
-    while (ptd_flow_next(flow, &item) == PTD_OK)
+    while (trace_flow_next(&flow, &item) == PTD_OK)
         see(view, &item);
-    ptd_flow_free(flow);
+    trace_flow_close(&flow);
 
     if (view->options->verify && !view->differs && next_executed(view, &executed)) {
         char text[128];

@@ -62,6 +62,7 @@ struct vcpu {
     struct kvm_run *run;
     size_t run_bytes;
     struct vpt_cpu model;
+    struct vpt_rtit rtit; /* if the profile has RTIT instead of PT */
     struct apic apic;
     bool debugging;     /* KVM was told to single-step */
     bool in_handler;    /* the registers are not KVM's, which has the guest in its #DB handler */
@@ -121,6 +122,15 @@ static inline unsigned vcpu_cpl(struct vcpu *cpu)
 }
 /* Whether an interrupt or NMI is to be taken now. */
 bool vcpu_interrupt_due(struct vcpu *cpu);
+/* TriggerEn, of PT or of RTIT. */
+static inline bool vcpu_trigger_en(const struct vcpu *cpu)
+{
+    return cpu->model.caps.rtit ? vpt_rtit_trigger_en(&cpu->rtit) : vpt_trigger_en(&cpu->model);
+}
+static inline bool vcpu_packet_en(const struct vcpu *cpu)
+{
+    return cpu->model.caps.rtit ? vpt_rtit_packet_en(&cpu->rtit) : vpt_packet_en(&cpu->model);
+}
 
 /* ---- memory.c: guest memory, present or absent ---- */
 
@@ -211,10 +221,8 @@ bool idt_handler(struct vcpu *cpu, unsigned vector, uint64_t *handler);
 int do_iret(struct vcpu *cpu);
 /* False: it raises #GP. Some processors do not step between STI and the instruction after it. */
 bool do_sti(struct vcpu *cpu, uint64_t next_ip);
-/* PAUSE: QEMU's processor does not trap behind it, but one instruction later. */
+/* Goes on behind an instruction that does nothing else to registers. */
 void do_nop(struct vcpu *cpu, uint64_t next_ip);
-/* A stepped HLT ends as KVM_EXIT_DEBUG on some KVMs: the processor would not sleep. */
-void do_hlt(struct vcpu *cpu, uint64_t next_ip);
 void do_syscall(struct vcpu *cpu, uint64_t next_ip);
 void do_sysret(struct vcpu *cpu);
 
@@ -240,9 +248,22 @@ struct memops {
 
 /* False: not an instruction. */
 bool memops_decode(const uint8_t *code, size_t len, struct memops *ops);
+/* By its number; MEMOP_RIP: RIP. */
+uint64_t general_register(const struct kvm_regs *regs, int16_t number);
+uint64_t effective_address(struct vcpu *cpu, const struct memop *op);
 /* True: executing now would fault; *address and *error_code say how. */
 bool predict_page_fault(struct vcpu *cpu, const struct memops *ops, uint64_t *address,
                         uint32_t *error_code);
+
+/* ---- condition.c ---- */
+
+/* Whether the Jcc, LOOPcc or JRCXZ whose bytes are code was taken; regs are those behind it. */
+bool condition_held(const struct kvm_regs *regs, const uint8_t *code, unsigned len_bytes);
+
+/* ---- ptwrite.c: PTWRITE ---- */
+
+/* Carries out the PTWRITE at RIP and tells the model. False: it is #UD here. */
+bool do_ptwrite(struct vcpu *cpu, const uint8_t *code, size_t len, const struct memops *ops);
 
 /* ---- user_step.c: stepping user mode by way of the guest's #DB handler ---- */
 
@@ -287,6 +308,20 @@ int step(struct vcpu *cpu);
 void step_end(struct vmm *vmm);
 /* The state that decides what is traced, as of the last exit. */
 void step_context(struct vcpu *cpu, struct vpt_context *ctx);
+
+/* ---- rtit.c: RTIT, where the profile has it ---- */
+
+/* errata: VPT_RTIT_E1 and so on. 0 or -errno. */
+int rtit_create(struct vcpu *cpu, uint32_t errata, const struct vpt_ops *ops);
+enum vpt_result rtit_wrmsr(struct vcpu *cpu, uint32_t msr, uint64_t value, uint64_t next_ip);
+/* An instruction retired. */
+void rtit_tell(struct vcpu *cpu, const struct ptd_insn *insn);
+/* A far transfer by the instruction at ip, or an event in front of it, led to RIP. */
+void rtit_tell_transfer(struct vcpu *cpu, enum vpt_transfer_type type, uint64_t ip);
+/* The processor slept. */
+void rtit_woke(struct vcpu *cpu);
+/* The run ends: what is buffered goes to memory. */
+void rtit_end(struct vcpu *cpu);
 
 /* ---- notes.c: the vpt port ---- */
 

@@ -152,6 +152,10 @@ static int filter_msrs(struct vmm *vmm)
                                                {.flags = KVM_MSR_FILTER_READ | KVM_MSR_FILTER_WRITE,
                                                 .base = VPT_MSR_PERF_GLOBAL_STATUS,
                                                 .nmsrs = 3,
+                                                .bitmap = deny},
+                                               {.flags = KVM_MSR_FILTER_READ | KVM_MSR_FILTER_WRITE,
+                                                .base = VPT_RTIT_LIP0,
+                                                .nmsrs = 0x20,
                                                 .bitmap = deny}}};
 
     /* The exit has to be enabled before the filter: otherwise it would mean #GP. */
@@ -181,11 +185,16 @@ static void handle_msr(struct vcpu *cpu)
     const uint64_t ip = vcpu_regs(cpu)->rip;
     enum vpt_result result;
 
+    const bool rtit = cpu->model.caps.rtit && vpt_rtit_msr_owned(run->msr.index);
+
     if (run->exit_reason == KVM_EXIT_X86_RDMSR) {
         uint64_t value = 0;
 
-        result = vpt_rdmsr(&cpu->model, run->msr.index, &value);
+        result = rtit ? vpt_rtit_rdmsr(&cpu->rtit, run->msr.index, &value)
+                      : vpt_rdmsr(&cpu->model, run->msr.index, &value);
         run->msr.data = value;
+    } else if (rtit) {
+        result = rtit_wrmsr(cpu, run->msr.index, run->msr.data, ip + msr_insn_bytes(cpu));
     } else {
         struct vpt_context ctx;
 
@@ -374,7 +383,7 @@ static void take_back_exception(struct vcpu *cpu)
 int machine_handle_exit(struct vcpu *cpu, bool *gp)
 {
     struct kvm_run *run = cpu->run;
-    const bool was_tracing = vpt_trigger_en(&cpu->model);
+    const bool was_tracing = vcpu_trigger_en(cpu);
     int error;
 
     *gp = false;
@@ -410,8 +419,7 @@ int machine_handle_exit(struct vcpu *cpu, bool *gp)
                         vcpu_regs(cpu)->rip);
     }
     /* Of several vCPUs, the others may do anything before this one runs again. */
-    if (!cpu->vmm->stepping && was_tracing == vpt_trigger_en(&cpu->model) &&
-        cpu->vmm->cpu_count == 1)
+    if (!cpu->vmm->stepping && was_tracing == vcpu_trigger_en(cpu) && cpu->vmm->cpu_count == 1)
         return 0;
     error = machine_complete(cpu);
     if (!error && *gp && cpu->vmm->stepping)
@@ -457,7 +465,7 @@ static int prepare_vcpu(struct vmm *vmm, unsigned index, const struct vpt_caps *
     apic_reset(&cpu->apic, (uint8_t)index);
     if (!vpt_init(&cpu->model, caps, &ops, cpu))
         return vmm_fail(vmm, -EINVAL, "the profile contradicts itself: %s", vpt_caps_check(caps));
-    return 0;
+    return caps->rtit ? rtit_create(cpu, vmm->options->rtit_errata, &ops) : 0;
 }
 
 static int create_vcpus(struct vmm *vmm, const struct vpt_caps *caps)

@@ -183,6 +183,10 @@ static int sleep_until_interrupt(struct vmm *vmm)
         return nothing_wakes(vmm);
     if (deadline > vmm->steps)
         vmm->steps = deadline;
+    for (unsigned i = 0; i < vmm->cpu_count; i++) {
+        if (vmm->cpus[i].model.caps.rtit)
+            rtit_woke(&vmm->cpus[i]);
+    }
     return 0;
 }
 
@@ -288,7 +292,7 @@ static void progress(struct vmm *vmm, double *last)
 static bool somebody_traces(const struct vmm *vmm)
 {
     for (unsigned i = 0; i < vmm->cpu_count; i++) {
-        if (vpt_trigger_en(&vmm->cpus[i].model))
+        if (vcpu_trigger_en(&vmm->cpus[i]))
             return true;
     }
     return false;
@@ -360,15 +364,18 @@ static int run(struct vmm *vmm, const struct vpt_caps *caps)
         return error;
     error = run_loop(vmm);
     kicks_stop(vmm);
-    for (unsigned i = 0; i < vmm->cpu_count && !vmm->result->saved; i++)
+    for (unsigned i = 0; i < vmm->cpu_count && !vmm->result->saved; i++) {
         vpt_flush(&vmm->cpus[i].model);
+        if (caps->rtit)
+            rtit_end(&vmm->cpus[i]);
+    }
     return error;
 }
 
 static void conclude(struct vcpu *cpu)
 {
-    cpu->record->packets = cpu->model.packet_count;
-    cpu->record->dropped_bytes = cpu->model.dropped_bytes;
+    cpu->record->packets = cpu->model.packet_count + cpu->rtit.packet_count;
+    cpu->record->dropped_bytes = cpu->model.dropped_bytes + cpu->rtit.dropped_bytes;
     cpu->record->mtc_freq = cpu->model.ctl >> VPT_CTL_MTCFREQ_SHR & 0xf;
 }
 

@@ -113,6 +113,11 @@ void step_end(struct vmm *vmm)
 static void tell_transfer(struct vcpu *cpu, enum vpt_transfer_type type, unsigned vector,
                           uint64_t ip, uint64_t cr2)
 {
+    if (cpu->model.caps.rtit) {
+        rtit_tell_transfer(cpu, type, ip);
+        return;
+    }
+
     struct vpt_transfer transfer = {.type = type,
                                     .vector = (uint8_t)vector,
                                     .ip = ip,
@@ -158,6 +163,8 @@ static int take_interrupt(struct vcpu *cpu)
     error = deliver(cpu, (unsigned)vector, -1, false);
     if (error)
         return error;
+    if (cpu->halted)
+        vpt_power_exit(&cpu->model, &(struct vpt_power_exit){.reason = VPT_WAKE_INTERRUPT});
     cpu->halted = false;
     cpu->record->interrupts++;
     tell_transfer(cpu, VPT_INTERRUPT, (unsigned)vector, ip, 0);
@@ -364,14 +371,22 @@ static bool leads_to_itself(const struct ptd_insn *insn)
     }
 }
 
-static void tell(struct vcpu *cpu, const struct ptd_insn *insn)
+static void tell(struct vcpu *cpu, const struct known *known)
 {
+    const struct ptd_insn *insn = &known->insn;
     struct vpt_cpu *model = &cpu->model;
     const uint64_t rip = vcpu_regs(cpu)->rip, next = insn->ip + insn->size_bytes;
 
+    if (model->caps.rtit) {
+        rtit_tell(cpu, insn);
+        return;
+    }
     switch (insn->class) {
     case PTD_INSN_COND:
-        vpt_cond_branch(model, rip, rip == insn->target && rip != next);
+        vpt_cond_branch(model, rip,
+                        rip != next ||
+                            (insn->target == next &&
+                             condition_held(vcpu_regs(cpu), known->code, insn->size_bytes)));
         break;
     case PTD_INSN_JMP_DIRECT:
         vpt_jmp_direct(model, rip);
@@ -436,13 +451,28 @@ static void caught(struct vcpu *cpu, const struct ptd_insn *insn, unsigned vecto
     tell_transfer(cpu, VPT_FAULT, vector, insn->ip, vcpu_sregs(cpu)->cr2);
 }
 
+/*
+ * HLT is carried out here: stepped, some KVMs come back as from any other instruction, and halt
+ * later. C1, whose MWAIT encoding is 0. False: #GP.
+ */
+static bool halt(struct vcpu *cpu, const struct ptd_insn *insn)
+{
+    if (vcpu_cpl(cpu) != 0)
+        return false;
+    do_nop(cpu, insn->ip + insn->size_bytes);
+    cpu->halted = true;
+    vpt_power_entry(&cpu->model, &(struct vpt_power_entry){.ip = insn->ip});
+    return true;
+}
+
 /* Carries out or runs the instruction, and tells the model. */
 static int execute(struct vcpu *cpu, const struct known *known)
 {
     const struct ptd_insn *insn = &known->insn;
-    const bool traced = vpt_packet_en(&cpu->model);
+    const bool traced = vcpu_packet_en(cpu);
     const uint64_t cr3 = vcpu_sregs(cpu)->cr3;
     struct outcome outcome = {.vector = -1};
+    bool undefined = false;
     int error = 0;
 
     if (insn->class == PTD_INSN_INT)
@@ -453,16 +483,20 @@ static int execute(struct vcpu *cpu, const struct known *known)
         do_syscall(cpu, insn->ip + insn->size_bytes);
     else if (is_sysret(known))
         do_sysret(cpu);
+    else if (is_hlt(known))
+        outcome.gp = !halt(cpu, insn);
+    else if (is_pause(known)) /* QEMU's processor traps one instruction too late */
+        do_nop(cpu, insn->ip + insn->size_bytes);
+    else if (insn->class == PTD_INSN_PTWRITE)
+        undefined = !do_ptwrite(cpu, known->code, insn->size_bytes, &known->memops);
     else if (is_sti(known))
         outcome.gp = !do_sti(cpu, insn->ip + insn->size_bytes);
-    else if (is_hlt(known) && vcpu_cpl(cpu) == 0)
-        do_hlt(cpu, insn->ip + insn->size_bytes);
-    else if (is_pause(known))
-        do_nop(cpu, insn->ip + insn->size_bytes);
     else
         error = run_insn(cpu, known, &outcome);
     if (error)
         return error;
+    if (undefined)
+        return exception(cpu, VECTOR_UD, -1, 0);
     if (outcome.gp)
         return exception(cpu, VECTOR_GP, 0, 0);
     if (outcome.vector >= 0) {
@@ -479,10 +513,11 @@ static int execute(struct vcpu *cpu, const struct known *known)
     if (is_wrmsr(known))
         read_syscall_msrs(cpu);
     /* A WRMSR that cleared TraceEn was told when it exited, and does not count (Table 33-23). */
-    if (traced && (cpu->model.ctl & VPT_CTL_TRACEEN) && cpu->vmm->options->keep_path &&
+    if (traced && (cpu->model.caps.rtit || (cpu->model.ctl & VPT_CTL_TRACEEN)) &&
+        cpu->vmm->options->keep_path &&
         !path_add(&cpu->record->path, &cpu->path_cr3, cr3, insn->ip))
         return vmm_fail(cpu->vmm, -ENOMEM, "no memory for the executed path");
-    tell(cpu, insn);
+    tell(cpu, known);
     return 0;
 }
 
@@ -507,7 +542,7 @@ int step(struct vcpu *cpu)
     uint32_t error_code;
     uint64_t fault;
     const struct known *known;
-    const bool told = vpt_trigger_en(&cpu->model);
+    const bool told = vcpu_trigger_en(cpu);
     size_t len;
     int error = take_interrupt(cpu);
 

@@ -235,12 +235,6 @@ void do_nop(struct vcpu *cpu, uint64_t next_ip)
     vcpu_dirty(cpu, KVM_SYNC_X86_REGS | KVM_SYNC_X86_EVENTS);
 }
 
-void do_hlt(struct vcpu *cpu, uint64_t next_ip)
-{
-    do_nop(cpu, next_ip);
-    cpu->halted = true;
-}
-
 void do_syscall(struct vcpu *cpu, uint64_t next_ip)
 {
     struct kvm_regs *regs = vcpu_regs(cpu);

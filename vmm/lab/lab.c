@@ -145,7 +145,7 @@ static bool add_arguments(struct lab *lab)
 {
     const struct run_options *options = lab->options;
     struct bytes arguments = {0};
-    char mem[32], cpus[32], absent[64], timeout[32], save_after[32];
+    char mem[32], cpus[32], absent[64], timeout[32], errata[32], save_after[32];
     const char *const always[] = {"run",
                                   "--record-to",
                                   RESULT_DEVICE,
@@ -157,6 +157,8 @@ static bool add_arguments(struct lab *lab)
                                   cpus,
                                   "--timeout",
                                   timeout,
+                                  "--rtit-errata",
+                                  errata,
                                   "--append",
                                   options->append ? options->append : "",
                                   options->keep_path ? "--verify" : "--no-verify"};
@@ -171,6 +173,7 @@ static bool add_arguments(struct lab *lab)
     snprintf(absent, sizeof(absent), "%llu:%llu", (unsigned long long)options->absent_gpa,
              (unsigned long long)options->absent_bytes);
     snprintf(timeout, sizeof(timeout), "%u", options->timeout_s);
+    rtit_errata_format(options->rtit_errata, errata, sizeof(errata));
     snprintf(save_after, sizeof(save_after), "%llu", (unsigned long long)options->save_after);
     ok = add_words(&arguments, always, COUNT(always));
     if (options->absent_bytes)

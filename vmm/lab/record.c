@@ -39,6 +39,8 @@ static json_object *cpu_to_json(const struct cpu_result *cpu)
         memcpy(&value, (const uint8_t *)cpu + numbers[i].offset, sizeof(value));
         json_object_object_add(entry, numbers[i].name, json_object_new_int64((int64_t)value));
     }
+    if (cpu->is_rtit)
+        json_object_object_add(entry, "rtit", rtit_to_json(&cpu->rtit));
     return entry;
 }
 
@@ -132,14 +134,15 @@ static void string_of(json_object *object, const char *key, char *text, size_t t
         snprintf(text, text_bytes, "%s", json_object_get_string(value));
 }
 
-static void cpus_from_json(json_object *root, struct run_result *result)
+/* False: malformed. */
+static bool cpus_from_json(json_object *root, struct run_result *result)
 {
-    json_object *cpus;
+    json_object *cpus, *rtit;
     size_t count;
 
     if (!json_object_object_get_ex(root, "cpus", &cpus) ||
         !json_object_is_type(cpus, json_type_array))
-        return;
+        return true;
     count = json_object_array_length(cpus);
     result->cpu_count = (unsigned)(count < MAX_CPUS ? count : MAX_CPUS);
     for (unsigned i = 0; i < result->cpu_count; i++) {
@@ -152,7 +155,11 @@ static void cpus_from_json(json_object *root, struct run_result *result)
 
             memcpy((uint8_t *)cpu + numbers[k].offset, &value, sizeof(value));
         }
+        cpu->is_rtit = json_object_object_get_ex(entry, "rtit", &rtit);
+        if (cpu->is_rtit && !rtit_from_json(rtit, &cpu->rtit))
+            return false;
     }
+    return true;
 }
 
 static int from_json(const uint8_t *data, size_t len, struct run_result *result)
@@ -171,7 +178,10 @@ static int from_json(const uint8_t *data, size_t len, struct run_result *result)
     result->guest_status = (uint32_t)int_of(root, "guest_status");
     result->saved = int_of(root, "saved") != 0;
     result->steps = (uint64_t)int_of(root, "steps");
-    cpus_from_json(root, result);
+    if (!cpus_from_json(root, result)) {
+        json_object_put(root);
+        return -EBADMSG;
+    }
     if (json_object_object_get_ex(root, "processes", &processes) &&
         json_object_is_type(processes, json_type_array)) {
         const size_t count = json_object_array_length(processes);
