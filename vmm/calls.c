@@ -257,6 +257,7 @@ void calls_begin(struct calls *calls, const struct ptd_image *image, uint64_t ti
     calls->image = image;
     calls->now = time;
     calls->since = time;
+    calls->next_id = 0;
 }
 
 void calls_end(struct calls *calls)

@@ -28,6 +28,7 @@ struct decode_options {
     struct code_options code;
     const struct out_format *format; /* NULL: the views above */
     void *out;
+    const struct ptd_perf_cpu_trace *cpu_trace; /* not NULL: a copy of the trace is decoded */
     bool count_insns; /* the clock is instructions, even if there is a TSC */
     uint64_t errors;
 };
@@ -291,9 +292,13 @@ static int decode(struct decode_options *options, const struct bytes *trace,
         ok = ok && options->format->begin(options->out, thread);
     }
     while (ok && trace_flow_next(&flow, &item) == PTD_OK) {
+        const uint64_t time = options->format ? clock_at(&clock, &item) : 0;
+
         options->errors += item.type == PTD_ITEM_ERROR;
+        if (options->cpu_trace)
+            item.offset = ptd_perf_cpu_trace_offset(options->cpu_trace, item.offset);
         if (options->format)
-            ok = options->format->item(options->out, &item, clock_at(&clock, &item));
+            ok = options->format->item(options->out, &item, time);
         else
             print_item(options, &item, &last);
     }
@@ -483,40 +488,96 @@ static uint64_t time_of_tsc(const void *owner, uint64_t tsc)
     return ptd_perf_time_of_tsc(owner, tsc);
 }
 
+static const char *comm_of_process(const void *owner, uint32_t pid)
+{
+    const char *const comm = ptd_perf_comm_of(owner, pid, pid, UINT64_MAX);
+
+    return comm ? comm : "?";
+}
+
+/* The code of a process; with --image, that is all there is. */
+static int load_code(struct decode_options *options, const struct ptd_perf_session *session,
+                     uint32_t pid, uint64_t cr3)
+{
+    return options->have_images
+               ? 0
+               : perf_data_load_code(session, pid, &options->code, options->image, cr3);
+}
+
 /* The buffer of one thread: the code is that of its process, whatever CR3 says. */
 static int decode_thread(struct decode_options *options, const struct ptd_perf_session *session,
+                         const struct ptd_perf_trace *trace, struct out_thread *thread)
+{
+    const struct bytes packets = {.data = (uint8_t *)trace->bytes, .len = trace->len_bytes};
+    struct ptd_time_config clocks;
+    int code;
+
+    ptd_perf_clocks(session, &clocks);
+    thread->pid = ptd_perf_pid_of(session, (uint32_t)trace->tid);
+    thread->comm = ptd_perf_comm_of(session, thread->pid, thread->tid, UINT64_MAX);
+    if (!thread->comm)
+        thread->comm = "?";
+    if (!options->format)
+        print_trace(options, thread, trace);
+    code = load_code(options, session, thread->pid, PTD_ANY_CR3);
+    return code ? code : decode(options, &packets, thread, &clocks);
+}
+
+/* The buffer of a CPU: CR3 is made to say which process ran. */
+static int decode_cpu(struct decode_options *options, const struct ptd_perf_session *session,
+                      const struct ptd_perf_trace *trace, struct out_thread *thread)
+{
+    struct ptd_perf_cpu_trace copy;
+    struct ptd_time_config clocks;
+    struct bytes packets;
+    char name[32];
+    int code = 0;
+
+    if (ptd_perf_cpu_trace(session, trace, &copy) != PTD_OK)
+        return complain(EXIT_CODE_HOST, "no memory for the trace of CPU %d", trace->cpu);
+    if (!copy.switched && session->comm_count > 1)
+        complain(EXIT_CODE_OK, "no context switches of CPU %d were recorded: who ran is a guess",
+                 trace->cpu);
+    ptd_perf_clocks(session, &clocks);
+    snprintf(name, sizeof(name), "CPU %d", trace->cpu);
+    thread->comm = name;
+    thread->comm_of_process = comm_of_process;
+    thread->comm_owner = session;
+    if (!options->format)
+        print_trace(options, thread, trace);
+    for (size_t i = 0; !code && i < copy.pid_count; i++)
+        code = load_code(options, session, copy.pids[i], PTD_PERF_CR3(copy.pids[i]));
+    packets = (struct bytes){.data = copy.bytes, .len = copy.len_bytes};
+    options->cpu_trace = &copy;
+    if (!code)
+        code = decode(options, &packets, thread, &clocks);
+    options->cpu_trace = NULL;
+    ptd_perf_cpu_trace_free(&copy);
+    return code;
+}
+
+static int decode_buffer(struct decode_options *options, const struct ptd_perf_session *session,
                          const struct ptd_perf_trace *trace)
 {
-    const uint32_t pid = ptd_perf_pid_of(session, (uint32_t)trace->tid);
-    const char *comm = ptd_perf_comm_of(session, pid, (uint32_t)trace->tid, UINT64_MAX);
-    const struct bytes packets = {.data = (uint8_t *)trace->bytes, .len = trace->len_bytes};
     struct ptd_image *const given = options->image;
     struct out_thread thread = {
-        .comm = comm ? comm : "?",
-        .pid = pid,
         .tid = (uint32_t)trace->tid,
         .cpu = trace->cpu,
         .to_ns = session->pt.has_time ? time_of_tsc : NULL,
         .to_ns_owner = &session->pt,
     };
-    struct ptd_time_config clocks;
     int code;
 
-    ptd_perf_clocks(session, &clocks);
-    if (!options->format)
-        print_trace(options, &thread, trace);
-    if (!options->have_images) {
+    if (!options->have_images)
         options->image = ptd_image_new();
-        if (!options->image)
-            return complain(EXIT_CODE_HOST, "no memory for images");
+    if (!options->image) {
+        options->image = given;
+        return complain(EXIT_CODE_HOST, "no memory for images");
     }
-    code = options->have_images ? 0
-                                : perf_data_load_code(session, UINT32_MAX, &options->code,
-                                                      options->image, PTD_ANY_CR3);
-    if (!code && !options->have_images)
-        code = perf_data_load_code(session, pid, &options->code, options->image, PTD_ANY_CR3);
+    code = load_code(options, session, UINT32_MAX, PTD_ANY_CR3);
     if (!code)
-        code = decode(options, &packets, &thread, &clocks);
+        code = trace->tid >= 0 || trace->cpu < 0 ? decode_thread(options, session, trace, &thread)
+                                                 : decode_cpu(options, session, trace, &thread);
     if (options->image != given)
         ptd_image_free(options->image);
     options->image = given;
@@ -531,7 +592,7 @@ static int decode_perf(struct decode_options *options, const char *file, const s
     if (!session)
         return code;
     for (size_t i = 0; !code && i < session->trace_count; i++)
-        code = decode_thread(options, session, &session->traces[i]);
+        code = decode_buffer(options, session, &session->traces[i]);
     if (!code && session->error)
         code = EXIT_CODE_FILE; /* said already */
     ptd_perf_session_free(session);
