@@ -34,6 +34,7 @@ struct convert {
     struct ptd_perf_map maps[MAPS_MAX];
     size_t map_count;
     char *names[MAPS_MAX]; /* of the maps' files */
+    uint64_t cr3s[MAPS_MAX];
 };
 
 static void usage(FILE *to)
@@ -60,7 +61,7 @@ static void usage(FILE *to)
 /* ---- Maps ---- */
 
 static bool add_map(struct convert *convert, const char *path, const GElf_Phdr *header,
-                    uint64_t bias)
+                    uint64_t bias, uint64_t cr3)
 {
     const uint64_t before = header->p_vaddr & PAGE_MASK;
     char *absolute = realpath(path, NULL);
@@ -70,6 +71,7 @@ static bool add_map(struct convert *convert, const char *path, const GElf_Phdr *
         return false;
     }
     convert->names[convert->map_count] = absolute;
+    convert->cr3s[convert->map_count] = cr3;
     convert->maps[convert->map_count++] = (struct ptd_perf_map){
         .start = header->p_vaddr + bias - before,
         .len = (header->p_filesz + before + PAGE_MASK) & ~PAGE_MASK,
@@ -82,7 +84,7 @@ static bool add_map(struct convert *convert, const char *path, const GElf_Phdr *
 }
 
 /* The executable segments of an ELF file. 0 or an exit code. */
-static int add_elf(struct convert *convert, const char *path, uint64_t bias)
+static int add_elf(struct convert *convert, const char *path, uint64_t bias, uint64_t cr3)
 {
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     Elf *elf = NULL;
@@ -100,7 +102,7 @@ static int add_elf(struct convert *convert, const char *path, uint64_t bias)
             if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD ||
                 !(header.p_flags & PF_X) || (header.p_offset ^ header.p_vaddr) & PAGE_MASK)
                 continue;
-            full = !add_map(convert, path, &header, bias);
+            full = !add_map(convert, path, &header, bias, cr3);
             added += !full;
         }
     }
@@ -129,7 +131,7 @@ static int add_image(struct convert *convert, const char *argument)
     if (at && parse_number(at + 1, &bias))
         *at = 0;
     if (path)
-        code = add_elf(convert, path, bias);
+        code = add_elf(convert, path, bias, PTD_ANY_CR3);
     free(path);
     convert->have_images = true;
     return code;
@@ -145,14 +147,17 @@ static uint64_t number_of(json_object *object, const char *key)
 
 static int add_sidecar_image(struct convert *convert, const char *trace, json_object *entry)
 {
-    json_object *file;
+    json_object *file, *cr3;
     char path[PATH_MAX];
 
     if (!json_object_object_get_ex(entry, "path", &file) ||
         !json_object_is_type(file, json_type_string))
         return complain(EXIT_CODE_FILE, "%s.json: an image without a path", trace);
     beside(trace, json_object_get_string(file), path, sizeof(path));
-    return add_elf(convert, path, number_of(entry, "bias"));
+    return add_elf(convert, path, number_of(entry, "bias"),
+                   json_object_object_get_ex(entry, "cr3", &cr3) && cr3
+                       ? (uint64_t)json_object_get_int64(cr3)
+                       : PTD_ANY_CR3);
 }
 
 static bool is_array(json_object *root, const char *key, size_t len, json_object **array)
@@ -191,6 +196,24 @@ static int take_sidecar(struct convert *convert, const char *trace)
         code = add_sidecar_image(convert, trace, json_object_array_get_idx(array, i));
     json_object_put(root);
     return code;
+}
+
+/* The buffer of a thread has one address space. 0 or an exit code. */
+static int check_spaces(const struct convert *convert, const char *trace)
+{
+    for (size_t i = 0; i < convert->map_count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            const struct ptd_perf_map *const a = &convert->maps[i], *const b = &convert->maps[j];
+
+            if (convert->cr3s[i] != convert->cr3s[j] && a->start < b->start + b->len &&
+                b->start < a->start + a->len)
+                return complain(EXIT_CODE_FILE,
+                                "%s: %s and %s share addresses in different address spaces, which "
+                                "a thread's perf.data cannot say",
+                                trace, a->file, b->file);
+        }
+    }
+    return 0;
 }
 
 /* ---- Packets ---- */
@@ -258,6 +281,8 @@ static int convert_raw(struct convert *convert, const char *path, const struct b
         .traces = &buffer, .trace_count = 1, .comms = &comm, .comm_count = 1};
     int code = take_sidecar(convert, path);
 
+    if (!code)
+        code = check_spaces(convert, path);
     if (code)
         return code;
     out.config = config_of(trace, &buffer.reference) | convert->mtc_freq << CONFIG_FREQ;

@@ -530,7 +530,6 @@ static int decode_cpu(struct decode_options *options, const struct ptd_perf_sess
     struct ptd_perf_cpu_trace copy;
     struct ptd_time_config clocks;
     struct bytes packets;
-    char name[32];
     int code = 0;
 
     if (ptd_perf_cpu_trace(session, trace, &copy) != PTD_OK)
@@ -539,8 +538,7 @@ static int decode_cpu(struct decode_options *options, const struct ptd_perf_sess
         complain(EXIT_CODE_OK, "no context switches of CPU %d were recorded: who ran is a guess",
                  trace->cpu);
     ptd_perf_clocks(session, &clocks);
-    snprintf(name, sizeof(name), "CPU %d", trace->cpu);
-    thread->comm = name;
+    thread->comm = "any"; /* comm_of_process says who */
     thread->comm_of_process = comm_of_process;
     thread->comm_owner = session;
     if (!options->format)

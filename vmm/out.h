@@ -76,7 +76,7 @@ struct call_frame {
     bool async;        /* by an interrupt, an exception or a system call */
     uint64_t call_ip;  /* 0: not by a CALL */
     uint64_t return_ip;
-    uint64_t entered; /* time */
+    uint64_t entered; /* what the stack had spent then */
     uint64_t user;    /* the format's own */
 };
 
@@ -86,6 +86,7 @@ struct call_stack {
     uint32_t id;
     struct call_frame frames[CALLS_DEPTH_MAX];
     size_t depth;
+    uint64_t spent;       /* time in the blocks of this stack */
     bool named;           /* the format's own */
     struct ptd_item last; /* the block before, if insns is not 0 */
     bool async;           /* an ASYNC item came after it, */
