@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "flow.h"
+#include "pt_packets.h"
 
 /* ---- Items ---- */
 
@@ -107,6 +108,17 @@ void ptd_flow_settle(struct ptd_flow *flow)
 
 /* ---- Errors ---- */
 
+/*
+ * Damage may have made a packet out of bytes of which some begin the next PSB: it is looked for
+ * from a little before the error on, but not so far that a PSB comes twice.
+ */
+static uint64_t where_to_look(const struct ptd_flow *flow, uint64_t offset)
+{
+    const uint64_t before = offset < PT_PSB_LEN ? 0 : offset - (PT_PSB_LEN - 1);
+
+    return before > flow->behind_psb ? before : flow->behind_psb;
+}
+
 void ptd_flow_fail(struct ptd_flow *flow, int error, uint64_t offset)
 {
     struct ptd_item *const item = ptd_flow_push(flow, PTD_ITEM_ERROR, offset);
@@ -117,10 +129,11 @@ void ptd_flow_fail(struct ptd_flow *flow, int error, uint64_t offset)
     flow->ret_count = 0;
     flow->fresh = true;
     flow->in_first_psb = false;
-    (void)ptd_packets_seek(&flow->packets, offset);
+    (void)ptd_packets_seek(&flow->packets, where_to_look(flow, offset));
     (void)ptd_packets_sync(&flow->packets); /* or to the end */
     item->error = error;
-    item->value = ptd_packets_offset(&flow->packets) - offset;
+    if (ptd_packets_offset(&flow->packets) > offset)
+        item->value = ptd_packets_offset(&flow->packets) - offset;
 }
 
 static void contradiction(struct ptd_flow *flow, const struct ptd_packet *packet)
@@ -252,6 +265,7 @@ void ptd_flow_enter_psb(struct ptd_flow *flow)
         flow->psb_has_ip = false;
     if (ptd_packets_next(&flow->packets, &packet) != PTD_OK)
         return;
+    flow->behind_psb = packet.offset + 1;
     clear_bind(flow);
     flow->in_psb = true;
     flow->last_ip = 0;
@@ -869,6 +883,7 @@ void ptd_flow_restart(struct ptd_flow *flow, const struct flow_state *state, uin
     flow->tnt_count = flow->ret_count = 0;
     flow->item_next = flow->item_count = 0;
     flow->stop = stop;
+    flow->behind_psb = state->offset;
     flow->in_first_psb = true;
     flow->first_psb_end = 0;
     flow->told = 0;

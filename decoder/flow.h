@@ -90,6 +90,7 @@ struct ptd_flow {
     bool psb_has_ip;
     bool ended;
     uint64_t psb_ip;
+    uint64_t behind_psb; /* the offset behind the first byte of the last PSB that was entered */
 
     /* For decoding a part of a trace, see ptd_flow_restart(). */
     uint64_t stop;          /* ends in front of the first PSB from this offset on */

@@ -16,13 +16,15 @@
 
 #define FORMATS 5u
 
+#define INTEL "GenuineIntel," /* then family, model and stepping */
+
 enum view_kind { VIEW_INSNS, VIEW_BLOCKS, VIEW_CALLS };
 
 struct decode_options {
     enum view_kind view;
     bool json, have_images;
     struct ptd_flow_config config;
-    bool is_rtit;
+    bool have_cpu, is_rtit;
     struct ptd_rtit_config rtit;
     struct ptd_image *image; /* of the trace that is being decoded */
     struct code_options code;
@@ -58,6 +60,8 @@ static void usage(FILE *to)
         "                       callgrind: for callgrind_annotate and KCachegrind\n"
         "  --clock insns        costs and times are instructions, even if the trace has TSC "
         "packets\n"
+        "  --cpu FAMILY/MODEL   tolerate this processor's errata; TRACE.json and perf.data say it\n"
+        "                       themselves\n"
         "  --symfs DIR          of a perf.data: its files are in DIR\n"
         "  --vmlinux FILE       of a perf.data: the kernel that ran\n"
         "  --help\n"
@@ -349,6 +353,23 @@ static int parse_mode(const char *text, struct decode_options *options)
     return 0;
 }
 
+/* "6/85" to the errata of that processor; between the numbers stands separator. */
+static bool parse_cpu(const char *text, char separator, uint32_t *errata)
+{
+    char *end;
+    const unsigned long family = strtoul(text, &end, 0);
+    unsigned long model;
+
+    if (end == text || *end != separator)
+        return false;
+    text = end + 1;
+    model = strtoul(text, &end, 0);
+    if (end == text || (*end && *end != separator) || family > UINT8_MAX || model > UINT8_MAX)
+        return false;
+    *errata = ptd_errata((unsigned)family, (unsigned)model);
+    return true;
+}
+
 static int parse_format(const char *text, struct decode_options *options)
 {
     static const struct out_format *const formats[FORMATS] = {&out_perf, &out_branches, &out_folded,
@@ -368,15 +389,23 @@ static int parse_format(const char *text, struct decode_options *options)
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct decode_options *options)
 {
-    static const struct option long_options[] = {
-        {"insns", no_argument, NULL, 'i'},        {"blocks", no_argument, NULL, 'b'},
-        {"calls", no_argument, NULL, 'c'},        {"image", required_argument, NULL, 'I'},
-        {"cr3", required_argument, NULL, 'C'},    {"mode", required_argument, NULL, 'm'},
-        {"no-sync", no_argument, NULL, 'n'},      {"json", no_argument, NULL, 'j'},
-        {"rtit", no_argument, NULL, 'r'},         {"cycle-acc", no_argument, NULL, 'a'},
-        {"format", required_argument, NULL, 'f'}, {"clock", required_argument, NULL, 'k'},
-        {"symfs", required_argument, NULL, 's'},  {"vmlinux", required_argument, NULL, 'v'},
-        {"help", no_argument, NULL, 'h'},         {0}};
+    static const struct option long_options[] = {{"insns", no_argument, NULL, 'i'},
+                                                 {"blocks", no_argument, NULL, 'b'},
+                                                 {"calls", no_argument, NULL, 'c'},
+                                                 {"image", required_argument, NULL, 'I'},
+                                                 {"cr3", required_argument, NULL, 'C'},
+                                                 {"mode", required_argument, NULL, 'm'},
+                                                 {"no-sync", no_argument, NULL, 'n'},
+                                                 {"json", no_argument, NULL, 'j'},
+                                                 {"rtit", no_argument, NULL, 'r'},
+                                                 {"cycle-acc", no_argument, NULL, 'a'},
+                                                 {"format", required_argument, NULL, 'f'},
+                                                 {"clock", required_argument, NULL, 'k'},
+                                                 {"symfs", required_argument, NULL, 's'},
+                                                 {"vmlinux", required_argument, NULL, 'v'},
+                                                 {"cpu", required_argument, NULL, 'p'},
+                                                 {"help", no_argument, NULL, 'h'},
+                                                 {0}};
     uint64_t cr3 = PTD_ANY_CR3;
     int option, error = 0;
 
@@ -423,6 +452,11 @@ static int parse(int argc, char **argv, struct decode_options *options)
             if (!options->count_insns)
                 error = complain(EXIT_CODE_USAGE, "--clock takes insns, not '%s'", optarg);
             break;
+        case 'p':
+            if (!parse_cpu(optarg, '/', &options->config.errata))
+                error = complain(EXIT_CODE_USAGE, "--cpu takes FAMILY/MODEL, not '%s'", optarg);
+            options->have_cpu = true;
+            break;
         case 's':
             options->code.symfs = optarg;
             break;
@@ -460,6 +494,8 @@ static int decode_raw(struct decode_options *options, const char *file, const st
         options->is_rtit = true;
         options->rtit = sidecar.rtit;
     }
+    if (!options->have_cpu)
+        options->config.errata = sidecar.errata;
     (void)clock_sidecar(file, &clocks);
     return decode(options, trace, &thread, &clocks);
 }
@@ -589,6 +625,8 @@ static int decode_perf(struct decode_options *options, const char *file, const s
 
     if (!session)
         return code;
+    if (!options->have_cpu && strncmp(session->cpuid, INTEL, strlen(INTEL)) == 0)
+        (void)parse_cpu(session->cpuid + strlen(INTEL), ',', &options->config.errata);
     for (size_t i = 0; !code && i < session->trace_count; i++)
         code = decode_buffer(options, session, &session->traces[i]);
     if (!code && session->error)

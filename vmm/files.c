@@ -178,7 +178,7 @@ static int load_image(const char *trace, json_object *entry, struct ptd_image *i
 int sidecar_load(const char *trace, struct ptd_image *image, struct run_result *result)
 {
     char path[PATH_MAX];
-    json_object *root, *images, *rtit;
+    json_object *root, *images, *rtit, *cpu, *family, *model;
     int error = PTD_OK;
 
     snprintf(path, sizeof(path), "%s.json", trace);
@@ -192,6 +192,11 @@ int sidecar_load(const char *trace, struct ptd_image *image, struct run_result *
         snprintf(result->why, sizeof(result->why), "%.200s: no list of images", path);
         error = PTD_E_FORMAT;
     }
+    if (json_object_object_get_ex(root, "cpu", &cpu) &&
+        json_object_object_get_ex(cpu, "family", &family) &&
+        json_object_object_get_ex(cpu, "model", &model))
+        result->errata =
+            ptd_errata((unsigned)json_object_get_int(family), (unsigned)json_object_get_int(model));
     if (!error && json_object_object_get_ex(root, "rtit", &rtit)) {
         result->is_rtit = true;
         if (!rtit_from_json(rtit, &result->rtit)) {

@@ -86,6 +86,7 @@ struct run_result {
     uint64_t packets, interrupts, exceptions, steps, pmis;
     uint64_t dropped_bytes;
     unsigned mtc_freq; /* RTIT_CTL.MTCFreq, as last used */
+    uint32_t errata;   /* of the processor, as TRACE.json says (ptd_errata()) */
     bool is_rtit;      /* the trace is RTIT's, by these settings */
     struct ptd_rtit_config rtit;
     double seconds;

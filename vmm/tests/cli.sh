@@ -197,6 +197,8 @@ for view in insns blocks calls; do
     expect "decode --$view --json" 0 '' "$vpt" decode "--$view" --json "$work/loop.pt"
 done
 expect 'decode --image' 0 '' "$vpt" decode --image "$guests/traced-loop.elf" "$work/loop.pt"
+expect 'decode --cpu' 0 '' "$vpt" decode --cpu 6/0x4e "$work/loop.pt"
+expect 'bad --cpu' 2 'cpu takes' "$vpt" decode --cpu skylake "$work/loop.pt"
 expect 'dump of nothing' 3 'No such file' "$vpt" dump "$work/nofile"
 expect 'decode without sidecar' 3 'no --image' "$vpt" decode "$work/text.elf"
 (cat "$work/loop.pt" && printf '\xff\xff\xff') >"$work/damaged.pt"
