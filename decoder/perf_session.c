@@ -417,6 +417,26 @@ static bool join_pieces(struct collector *collector)
     return true;
 }
 
+/* Build ids of maps that came without one. */
+static void identify(struct collector *collector)
+{
+    static const char kernel[] =
+        "[kernel.kallsyms]"; /* its map has the name of a symbol behind it */
+    struct perf_build_ids *const ids = perf_file_build_ids(collector->perf);
+
+    for (size_t i = 0; i < collector->session.map_count; i++) {
+        struct ptd_perf_map *const map = &collector->maps[i];
+        const bool of_kernel = strncmp(map->file, kernel, sizeof(kernel) - 1) == 0;
+        const struct perf_build_id *const id =
+            map->build_id_bytes ? NULL : perf_build_ids_find(ids, of_kernel ? kernel : map->file);
+
+        if (!id)
+            continue;
+        memcpy(map->build_id, id->bytes, sizeof(map->build_id));
+        map->build_id_bytes = id->len_bytes;
+    }
+}
+
 static bool finish(struct collector *collector)
 {
     struct ptd_perf_session *const session = &collector->session;
@@ -429,6 +449,7 @@ static bool finish(struct collector *collector)
         !sort_by_time(collector->starts, session->start_count, sizeof(*collector->starts)) ||
         !sort_by_time(collector->symbols, session->symbol_count, sizeof(*collector->symbols)))
         return false;
+    identify(collector);
     session->traces = collector->traces;
     session->maps = collector->maps;
     session->comms = collector->comms;

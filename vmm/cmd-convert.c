@@ -60,11 +60,12 @@ static void usage(FILE *to)
 
 /* ---- Maps ---- */
 
-static bool add_map(struct convert *convert, const char *path, const GElf_Phdr *header,
+static bool add_map(struct convert *convert, const char *path, Elf *elf, const GElf_Phdr *header,
                     uint64_t bias, uint64_t cr3)
 {
     const uint64_t before = header->p_vaddr & PAGE_MASK;
     char *absolute = realpath(path, NULL);
+    struct ptd_perf_map *map;
 
     if (!absolute || convert->map_count == MAPS_MAX) {
         free(absolute);
@@ -72,7 +73,8 @@ static bool add_map(struct convert *convert, const char *path, const GElf_Phdr *
     }
     convert->names[convert->map_count] = absolute;
     convert->cr3s[convert->map_count] = cr3;
-    convert->maps[convert->map_count++] = (struct ptd_perf_map){
+    map = &convert->maps[convert->map_count++];
+    *map = (struct ptd_perf_map){
         .start = header->p_vaddr + bias - before,
         .len = (header->p_filesz + before + PAGE_MASK) & ~PAGE_MASK,
         .pgoff = header->p_offset - before,
@@ -80,6 +82,7 @@ static bool add_map(struct convert *convert, const char *path, const GElf_Phdr *
         .executable = true,
         .file = absolute,
     };
+    map->build_id_bytes = perf_data_build_id(elf, map->build_id);
     return true;
 }
 
@@ -102,7 +105,7 @@ static int add_elf(struct convert *convert, const char *path, uint64_t bias, uin
             if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD ||
                 !(header.p_flags & PF_X) || (header.p_offset ^ header.p_vaddr) & PAGE_MASK)
                 continue;
-            full = !add_map(convert, path, &header, bias, cr3);
+            full = !add_map(convert, path, elf, &header, bias, cr3);
             added += !full;
         }
     }

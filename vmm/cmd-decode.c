@@ -64,6 +64,7 @@ static void usage(FILE *to)
         "                       themselves\n"
         "  --symfs DIR          of a perf.data: its files are in DIR\n"
         "  --vmlinux FILE       of a perf.data: the kernel that ran\n"
+        "  --buildid-dir DIR    of a perf.data: perf's copies of files (default ~/.debug)\n"
         "  --help\n"
         "\n"
         "Exit codes: 0 success, 2 usage, 3 a file cannot be read, or the trace holds errors (they\n"
@@ -403,6 +404,7 @@ static int parse(int argc, char **argv, struct decode_options *options)
                                                  {"clock", required_argument, NULL, 'k'},
                                                  {"symfs", required_argument, NULL, 's'},
                                                  {"vmlinux", required_argument, NULL, 'v'},
+                                                 {"buildid-dir", required_argument, NULL, 'd'},
                                                  {"cpu", required_argument, NULL, 'p'},
                                                  {"help", no_argument, NULL, 'h'},
                                                  {0}};
@@ -462,6 +464,9 @@ static int parse(int argc, char **argv, struct decode_options *options)
             break;
         case 'v':
             options->code.vmlinux = optarg;
+            break;
+        case 'd':
+            options->code.cache = optarg;
             break;
         case 'h':
             usage(stdout);

@@ -428,6 +428,54 @@ static void who_ran_what(void)
     ptd_perf_session_free(session);
 }
 
+/* In a pipe they are records; in a file, a section behind the records. */
+static void build_ids(void)
+{
+    static struct file file;
+    const uint8_t id[24] = {1, 2, 3, 4, [20] = 4}; /* of four bytes */
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    for (unsigned kind = 0; kind < 2; kind++) {
+        size_t data;
+
+        file.len = 0;
+        if (kind == 0) {
+            pipe_header(&file);
+        } else {
+            const uint64_t header[] = {
+                0x32454c4946524550, 104, 80, 104, 0, 104, 0, 0, 0, 4, 0, 0, 0};
+
+            put(&file, header, sizeof(header));
+        }
+        data = file.len;
+        record(&file, 10, 2, "ddqqqqqqdds", N(7), N(7), N(0x1000), N(16), N(0), N(0), N(0), N(0),
+               N(5), N(2), "/bin/a");
+        record(&file, 10, 2, "ddqqqqqqdds", N(7), N(7), N(0x2000), N(16), N(0), N(0), N(0), N(0),
+               N(5), N(2), "/bin/b");
+        if (kind == 1) {
+            const uint64_t len = file.len - data;
+            const uint64_t section[] = {file.len + 16, 8 + 4 + 24 + 8};
+
+            memcpy(file.bytes + 48, &len, 8);
+            put(&file, section, sizeof(section));
+        }
+        record(&file, 67, 0x8000, "dqqqs", N(-1), N(0), N(0), N(0), "/bin/b");
+        memcpy(file.bytes + file.len - 8 - 24, id, 24);
+        CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+        CU_ASSERT_EQUAL(session->error, PTD_OK);
+        CU_ASSERT_EQUAL_FATAL(session->map_count, 2);
+        CU_ASSERT_EQUAL(session->maps[0].build_id_bytes, 0);
+        CU_ASSERT_EQUAL(session->maps[1].build_id_bytes, 4);
+        CU_ASSERT_EQUAL(memcmp(session->maps[1].build_id, id, 4), 0);
+        ptd_perf_session_free(session);
+    }
+    for (size_t len = 100; len < file.len; len++) {
+        if (ptd_perf_session_new(file.bytes, len, &session, &fault) == PTD_OK)
+            ptd_perf_session_free(session);
+    }
+}
+
 /* A process that forks itself, and one forked for ever: it ends. */
 static void endless_forks(void)
 {
@@ -736,6 +784,7 @@ void add_perf_suite(void)
     CU_add_test(suite, "compressed too well", compressed_too_well);
     CU_add_test(suite, "what is wrong with a file", faults);
     CU_add_test(suite, "who ran what", who_ran_what);
+    CU_add_test(suite, "build ids", build_ids);
     CU_add_test(suite, "endless forks", endless_forks);
     CU_add_test(suite, "traces of pieces", traces_of_pieces);
     CU_add_test(suite, "time conversion", time_conversion);

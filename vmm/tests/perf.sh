@@ -74,7 +74,8 @@ counts_of_vpt() {
 
 recorded() {
     local name=$1 file=$2 inside
-    inside=$(($(stat -c %s "$file") / 16 * 8 + 3)) # records are multiples of 8 bytes
+    inside=$(($(stat -c %s "$file") / 16))
+    inside=$((8 * inside + 3)) # records are multiples of 8 bytes
     same "$name: the records that perf finds" "$(counts_of_vpt "$file")" "$(counts_of_perf "$file")"
     expect "$name: refused, with its events" 3 'no Intel PT in it; events: cpu-clock.*; [0-9]+ records' \
         "$vpt" decode "$file"
@@ -205,12 +206,26 @@ if [ -r "$hello/pt.bin" ]; then
     decoded 'hardware, again' "$work/again.perf" 59225
     expect 'MTC without a ratio' 2 'tsc-ctc is needed' "$vpt" convert --image "$hello/hello" \
         "$hello/pt.bin" "$work/x"
-    mkdir -p "$work/root/$(dirname "$(realpath "$hello/hello")")"
-    cp "$hello/hello" "$work/root/$(realpath "$hello/hello")"
+    there=$work/root/$(realpath "$hello/hello")
+    mkdir -p "$(dirname "$there")"
+    cp "$hello/hello" "$there"
+    chmod u+w "$there"
     sed "s|$(realpath "$hello" | cut -c 1-4)|/XXX|g" "$work/hello.perf" >"$work/moved.perf"
     expect 'files that are not there' 3 'the code that ran there is not known' \
         "$vpt" decode "$work/moved.perf"
     expect '--symfs' 0 '' "$vpt" decode --symfs "$work/root" "$work/hello.perf"
+    id=$(readelf -n "$there" 2>/dev/null | sed -n 's/.*Build ID: //p')
+    if [ -n "$id" ]; then
+        mkdir -p "$work/cache/.build-id/${id:0:2}/${id:2}"
+        cp "$there" "$work/cache/.build-id/${id:0:2}/${id:2}/elf"
+        "${CC:-gcc}" -Wl,--build-id=0x1234 -o "$there" -x c - <<<'int main(void) { return 0; }'
+        expect 'another build' 3 'not the file that ran' "$vpt" decode --symfs "$work/root" \
+            --buildid-dir "$work" "$work/hello.perf"
+        expect '--buildid-dir' 0 '' "$vpt" decode --symfs "$work/root" --buildid-dir "$work/cache" \
+            "$work/hello.perf"
+    else
+        skip 'build ids' 'hello has none'
+    fi
 else
     skip 'traces of hardware' "not in $traces"
 fi
