@@ -19,8 +19,8 @@ DECODER_WITNESS_OBJ := $(addprefix $(BUILD)/decoder/tests/,witness.o libipt.o)
 DECODER_TEST_OBJ    := $(filter-out %/witness.o,\
     $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/tests/*.c)))
 
-# Tests that need a trace of known truth have the model make one.
-$(BUILD)/tests/decoder: $(DECODER_TEST_OBJ) $(LIBPTDEC) $(LIBVPT)
+# Tests that need a trace of known truth have the model make one, from random programs.
+$(BUILD)/tests/decoder: $(DECODER_TEST_OBJ) $(BUILD)/emulation/tests/program.o $(LIBPTDEC) $(LIBVPT)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
 
@@ -45,9 +45,28 @@ $(BUILD)/fuzz/decoder-%: decoder/fuzz/%.c $(DECODER_FUZZ_DEPS)
 	$(CLANG) $(DECODER_FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< $(DECODER_SRC) $(DECODER_LIBS)
 
 FUZZERS += $(BUILD)/fuzz/decoder-packets $(BUILD)/fuzz/decoder-flow $(BUILD)/fuzz/decoder-perf
+FUZZERS += $(BUILD)/fuzz/decoder-time $(BUILD)/fuzz/decoder-core
 
 $(BUILD)/bench/bin/decoder: $(BUILD)/decoder/bench/packets.o $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lipt -lm $(DECODER_LIBS)
 
 BENCHES += $(BUILD)/bench/bin/decoder
+
+# Flow: traces of real programs, recorded by a plugin of QEMU's user mode.
+BENCH_RECORDER := $(BUILD)/bench/bin/record.so
+
+$(BENCH_RECORDER): $(BUILD)/decoder/bench/record.o $(LIBVPT) $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -shared -o $@ $^ $(DECODER_LIBS)
+
+$(BUILD)/bench/bin/decode: $(BUILD)/decoder/bench/decode.o $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -lipt -lm $(DECODER_LIBS)
+
+bench-decode: $(BENCH_RECORDER) $(BUILD)/bench/bin/decode ## decode traces of real programs, next to libipt
+	@decoder/bench/traces.sh $(BENCH_RECORDER) $(BUILD)/bench/traces >$(BUILD)/bench/traces.list
+	@$(BUILD)/bench/bin/decode --json $(BUILD)/bench/decode.json $$(cat $(BUILD)/bench/traces.list)
+	@echo 'written: $(BUILD)/bench/decode.json'
+
+.PHONY: bench-decode

@@ -16,7 +16,8 @@
 #include "graph.h"
 #include "loop.h"
 
-#define RET_STACK    64u /* 33.4.2.2 */
+#define RET_STACK    64u             /* 33.4.2.2 */
+#define RET_PLACES   (2 * RET_STACK) /* a place above the top is never an entry */
 #define ITEMS_A_STEP 16u
 #define FILTERS      4u /* of struct ptd_flow_config */
 
@@ -98,11 +99,18 @@ struct ptd_flow {
     uint64_t first_psb_end; /* the offset behind it; 0: it did not come to its end (yet) */
     uint8_t told;           /* FLOW_TELLS_*: by it */
 
-    uint64_t ret_stack[RET_STACK];
-    uint32_t ret_node[RET_STACK]; /* if not 0: the address is that of this node of the graph */
+    /* The youngest ret_count entries below ret_top, modulo RET_PLACES. */
+    uint64_t ret_stack[RET_PLACES];
+    uint32_t ret_node[RET_PLACES]; /* if not 0: the address is that of this node of the graph */
     unsigned ret_top, ret_count;
 
-    struct graph *graph; /* of ptd_flow_run(); NULL until it is called */
+    /* Of ptd_flow_run(). */
+    struct graph *graph; /* NULL until it is called */
+    bool in_space;       /* .space is that of .space_cr3 and .space_mode; else not known */
+    uint32_t space;      /* in the graph */
+    uint64_t space_cr3;
+    uint8_t space_mode;
+    struct target *targets; /* NULL until it is called */
 
     struct loop loop;
 
@@ -138,6 +146,8 @@ void ptd_flow_advance(struct ptd_flow *flow);
  * it has to.
  */
 int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty);
+/* Takes another graph, which the caller owns. */
+void ptd_flow_set_graph(struct ptd_flow *flow, struct graph *graph);
 /* The state of a flow that has ended: in front of a PSB, or at the end of the trace. */
 struct flow_state ptd_flow_state(const struct ptd_flow *flow);
 /* Begins again at a PSB, and ends in front of the first PSB at or behind stop. */

@@ -7,24 +7,43 @@
 
 #define FIRST_NODES 1024u
 /* A hostile trace can ask for nodes without end: then start afresh. */
-#define MAX_NODES  (1u << 20)
-#define MAX_PARTS  (1u << 21)
+#define MAX_NODES  (1u << 19)
+#define MAX_PARTS  (1u << 20)
 #define MAX_SPACES 1024u
 /* Of one node. */
 #define NODE_PARTS 64u
 
 /* ---- Memory ---- */
 
-struct graph *ptd_graph_new(const struct ptd_image *image)
+/* All that it can ever hold, so that nothing moves; memory is taken when it is written. */
+static bool reserve(struct graph *graph)
+{
+    graph->nodes = calloc(MAX_NODES, sizeof(*graph->nodes));
+    graph->info = calloc(MAX_NODES, sizeof(*graph->info));
+    graph->table = calloc((size_t)2 * MAX_NODES, sizeof(*graph->table));
+    graph->parts = calloc(MAX_PARTS, sizeof(*graph->parts));
+    graph->returns = calloc(MAX_PARTS, sizeof(*graph->returns));
+    if (!graph->nodes || !graph->info || !graph->table || !graph->parts || !graph->returns)
+        return false;
+    graph->nodes[0].kind = NODE_NONE;
+    graph->node_room = MAX_NODES;
+    graph->table_room = 2 * MAX_NODES;
+    graph->part_room = graph->return_room = MAX_PARTS;
+    return true;
+}
+
+struct graph *ptd_graph_new(const struct ptd_image *image, bool shared)
 {
     struct graph *const graph = calloc(1, sizeof(*graph));
 
     if (!graph)
         return NULL;
+    (void)pthread_mutex_init(&graph->lock, NULL);
     graph->image = image;
+    graph->shared = shared;
     graph->spaces = calloc(MAX_SPACES, sizeof(*graph->spaces));
-    if (!graph->spaces) {
-        free(graph);
+    if (!graph->spaces || (shared && !reserve(graph))) {
+        ptd_graph_free(graph);
         return NULL;
     }
     ptd_graph_empty(graph);
@@ -35,6 +54,7 @@ void ptd_graph_free(struct graph *graph)
 {
     if (!graph)
         return;
+    (void)pthread_mutex_destroy(&graph->lock);
     free(graph->nodes);
     free(graph->info);
     free(graph->parts);
@@ -48,12 +68,29 @@ void ptd_graph_empty(struct graph *graph)
 {
     graph->node_count = 1; /* NODE_NONE */
     graph->part_count = graph->return_count = 0;
-    graph->space_count = graph->space = 0;
-    if (graph->table)
+    graph->space_count = 0;
+    if (graph->epoch > 0 && graph->table)
         memset(graph->table, 0, graph->table_room * sizeof(*graph->table));
-    memset(graph->targets, 0, sizeof(graph->targets));
     graph->epoch++;
     graph->full = false;
+}
+
+static void lock(struct graph *graph)
+{
+    if (graph->shared)
+        (void)pthread_mutex_lock(&graph->lock);
+}
+
+static void unlock(struct graph *graph)
+{
+    if (graph->shared)
+        (void)pthread_mutex_unlock(&graph->lock);
+}
+
+static bool set_full(struct graph *graph)
+{
+    __atomic_store_n(&graph->full, true, __ATOMIC_RELAXED);
+    return false;
 }
 
 /* Room for more elements, at most limit in all. */
@@ -65,17 +102,13 @@ static bool grow(struct graph *graph, void **array, uint32_t *room, uint32_t cou
 
     if (count + more <= *room)
         return true;
-    if (count + more > limit) {
-        graph->full = true;
-        return false;
-    }
+    if (count + more > limit)
+        return set_full(graph);
     while (bigger < count + more)
         bigger *= 2;
     moved = reallocarray(*array, bigger, element_bytes);
-    if (!moved) {
-        graph->full = true;
-        return false;
-    }
+    if (!moved)
+        return set_full(graph);
     *array = moved;
     *room = bigger;
     return true;
@@ -95,7 +128,7 @@ static uint32_t *place(const struct graph *graph, uint32_t space, uint64_t ip)
 {
     for (uint32_t i = hash(space, ip);; i++) {
         uint32_t *const id = &graph->table[i & (graph->table_room - 1)];
-        const struct node_info *const info = &graph->info[*id];
+        const struct ptd_code *const info = ptd_node_info(graph, *id);
 
         if (*id == 0 || (info->ip == ip && info->space == space))
             return id;
@@ -109,10 +142,8 @@ static bool make_room(struct graph *graph)
 
     if (graph->node_count < old_room)
         return true;
-    if (old_room >= MAX_NODES) {
-        graph->full = true;
-        return false;
-    }
+    if (old_room >= MAX_NODES)
+        return set_full(graph);
 
     const uint32_t room = old_room ? 2 * old_room : FIRST_NODES;
     struct node *const nodes = reallocarray(graph->nodes, room, sizeof(*nodes));
@@ -120,7 +151,7 @@ static bool make_room(struct graph *graph)
     if (nodes)
         graph->nodes = nodes;
 
-    struct node_info *const info = reallocarray(graph->info, room, sizeof(*info));
+    struct ptd_code *const info = reallocarray(graph->info, room, sizeof(*info));
 
     if (info)
         graph->info = info;
@@ -129,58 +160,61 @@ static bool make_room(struct graph *graph)
 
     if (!nodes || !info || !table) {
         free(table);
-        graph->full = true;
-        return false;
+        return set_full(graph);
     }
     free(graph->table);
     graph->table = table;
     graph->table_room = 2 * room;
     graph->node_room = room;
     graph->nodes[0] = (struct node){.kind = NODE_NONE};
-    graph->info[0] = (struct node_info){0};
-    for (uint32_t id = 1; id < graph->node_count; id++)
-        *place(graph, info[id].space, info[id].ip) = id;
+    graph->info[0] = (struct ptd_code){0};
+    for (uint32_t i = 1; i < graph->node_count; i++)
+        *place(graph, info[i].space, info[i].ip) = i * NODE_WORDS;
     return true;
 }
 
-uint32_t ptd_graph_find(struct graph *graph, uint64_t ip)
+/* Under the lock. */
+static uint32_t find(struct graph *graph, uint32_t space, uint64_t ip)
 {
+    uint32_t *id;
+
     if (!make_room(graph))
         return 0;
-
-    uint32_t *const id = place(graph, graph->space, ip);
-
+    id = place(graph, space, ip);
     if (*id)
         return *id;
-    *id = graph->node_count++;
-    graph->nodes[*id] = (struct node){.kind = NODE_STUB};
-    graph->info[*id] = (struct node_info){.ip = ip, .space = (uint16_t)graph->space};
+    *id = graph->node_count * NODE_WORDS;
+    *ptd_node(graph, *id) = (struct node){.kind = NODE_STUB};
+    *ptd_node_info(graph, *id) = (struct ptd_code){.ip = ip, .space = (uint16_t)space};
+    __atomic_store_n(&graph->node_count, graph->node_count + 1, __ATOMIC_RELEASE);
     return *id;
+}
+
+uint32_t ptd_graph_find(struct graph *graph, uint32_t space, uint64_t ip)
+{
+    uint32_t id;
+
+    lock(graph);
+    id = find(graph, space, ip);
+    unlock(graph);
+    return id;
 }
 
 /* ---- Address spaces ---- */
 
-bool ptd_graph_is_in(const struct graph *graph, uint64_t cr3, uint8_t mode)
-{
-    const struct space *const space = &graph->spaces[graph->space];
-
-    return !graph->full && graph->space_count > 0 && space->cr3 == cr3 && space->mode == mode;
-}
-
-bool ptd_graph_enter(struct graph *graph, uint64_t cr3, uint8_t mode)
+int ptd_graph_space(struct graph *graph, uint64_t cr3, uint8_t mode)
 {
     uint32_t i = 0;
 
+    lock(graph);
     while (i < graph->space_count && (graph->spaces[i].cr3 != cr3 || graph->spaces[i].mode != mode))
         i++;
     if (i == MAX_SPACES)
-        graph->full = true;
-    if (graph->full)
-        return false;
-    if (i == graph->space_count)
+        (void)set_full(graph);
+    else if (!graph->full && i == graph->space_count)
         graph->spaces[graph->space_count++] = (struct space){cr3, mode};
-    graph->space = i;
-    return true;
+    unlock(graph);
+    return ptd_graph_is_full(graph) ? -1 : (int)i;
 }
 
 /* ---- Building ---- */
@@ -214,10 +248,10 @@ static bool goes_on(struct draft *draft, const struct block *block, uint64_t *ip
 {
     switch ((enum ptd_insn_class)block->last_class) {
     case PTD_INSN_COND:
-        draft->kind = draft->return_count ? NODE_COND_CALL : NODE_COND;
+        draft->kind = draft->return_count > 1 ? NODE_COND_CALLS : NODE_COND;
         return false;
     case PTD_INSN_RET:
-        draft->kind = NODE_RET;
+        draft->kind = draft->return_count > 0 ? NODE_RET_CALLS : NODE_RET;
         return false;
     case PTD_INSN_CALL_INDIRECT:
         draft->returns[draft->return_count++] = block->next_ip;
@@ -246,9 +280,9 @@ static bool goes_on(struct draft *draft, const struct block *block, uint64_t *ip
     }
 }
 
-static void gather(const struct graph *graph, uint64_t ip, struct draft *draft)
+static void gather(const struct graph *graph, const struct space *space, uint64_t ip,
+                   struct draft *draft)
 {
-    const struct space *const space = &graph->spaces[graph->space];
     struct block block;
 
     draft->part_count = draft->return_count = 0;
@@ -272,7 +306,7 @@ static void gather(const struct graph *graph, uint64_t ip, struct draft *draft)
             draft->kind = NODE_SLOW; /* what a RET pops of it depends on the mode then */
 }
 
-static bool add_parts(struct graph *graph, const struct draft *draft, struct node_info *info)
+static bool add_parts(struct graph *graph, const struct draft *draft, struct ptd_code *info)
 {
     if (!grow(graph, (void **)&graph->parts, &graph->part_room, graph->part_count,
               draft->part_count, MAX_PARTS, sizeof(*graph->parts)))
@@ -288,13 +322,14 @@ static bool add_parts(struct graph *graph, const struct draft *draft, struct nod
 }
 
 /* Adds the nodes that RETs come back to. */
-static bool add_returns(struct graph *graph, const struct draft *draft, struct node *node)
+static bool add_returns(struct graph *graph, const struct draft *draft, uint32_t space,
+                        struct node *node)
 {
     node->calls = (uint8_t)draft->return_count;
     if (draft->return_count == 0)
         return true;
     if (draft->return_count == 1) {
-        node->ret = ptd_graph_find(graph, draft->returns[0]);
+        node->ret = find(graph, space, draft->returns[0]);
         return node->ret != 0;
     }
     if (!grow(graph, (void **)&graph->returns, &graph->return_room, graph->return_count,
@@ -303,7 +338,7 @@ static bool add_returns(struct graph *graph, const struct draft *draft, struct n
     node->ret = graph->return_count;
     graph->return_count += draft->return_count;
     for (unsigned i = 0; i < draft->return_count; i++) {
-        const uint32_t id = ptd_graph_find(graph, draft->returns[i]);
+        const uint32_t id = find(graph, space, draft->returns[i]);
 
         if (!id)
             return false;
@@ -312,26 +347,42 @@ static bool add_returns(struct graph *graph, const struct draft *draft, struct n
     return true;
 }
 
+/* Under the lock. The kind is written last. */
+static bool add_draft(struct graph *graph, uint32_t id, const struct draft *draft)
+{
+    struct ptd_code info = *ptd_node_info(graph, id);
+    struct node built = {.pops = draft->kind == NODE_RET || draft->kind == NODE_RET_CALLS ? -1 : 0};
+    struct node *node;
+
+    if (draft->kind != NODE_SLOW &&
+        (!add_parts(graph, draft, &info) || !add_returns(graph, draft, info.space, &built)))
+        return false;
+    *ptd_node_info(graph, id) = info;
+    node = ptd_node(graph, id);
+    node->ret = built.ret;
+    node->calls = built.calls;
+    node->pops = built.pops;
+    __atomic_store_n(&node->kind, (uint8_t)draft->kind, __ATOMIC_RELEASE);
+    return true;
+}
+
 bool ptd_graph_build(struct graph *graph, uint32_t id)
 {
-    struct node_info info = graph->info[id];
-    struct node node = {.kind = NODE_SLOW};
+    const struct ptd_code *const info = ptd_node_info(graph, id);
     struct draft draft;
+    bool built = true;
 
-    gather(graph, info.ip, &draft);
-    if (draft.kind != NODE_SLOW) {
-        node.kind = (uint8_t)draft.kind;
-        if (!add_parts(graph, &draft, &info) || !add_returns(graph, &draft, &node))
-            return false;
-    }
-    graph->nodes[id] = node;
-    graph->info[id] = info;
-    return true;
+    gather(graph, &graph->spaces[info->space], info->ip, &draft);
+    lock(graph);
+    if (ptd_node_kind(ptd_node(graph, id)) == NODE_STUB) /* nobody else did it by now */
+        built = add_draft(graph, id, &draft);
+    unlock(graph);
+    return built;
 }
 
 uint64_t ptd_graph_successor(const struct graph *graph, uint32_t id, unsigned bit)
 {
-    const struct node_info *const info = &graph->info[id];
+    const struct ptd_code *const info = ptd_node_info(graph, id);
     const struct part *const last = &graph->parts[info->first_part + info->parts - 1];
 
     return bit ? last->target : last->last_ip + last->last_bytes;
@@ -339,9 +390,10 @@ uint64_t ptd_graph_successor(const struct graph *graph, uint32_t id, unsigned bi
 
 uint32_t ptd_graph_link(struct graph *graph, uint32_t id, unsigned bit)
 {
-    const uint32_t next = ptd_graph_find(graph, ptd_graph_successor(graph, id, bit));
+    const uint32_t next =
+        ptd_graph_find(graph, ptd_node_info(graph, id)->space, ptd_graph_successor(graph, id, bit));
 
     if (next)
-        graph->nodes[id].next[bit] = next;
+        __atomic_store_n(&ptd_node(graph, id)->next[bit], next, __ATOMIC_RELEASE);
     return next;
 }

@@ -6,6 +6,7 @@
  * particular they never see a packet read that they would not have read yet.
  */
 #include <endian.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "flow.h"
@@ -22,7 +23,7 @@ struct walk {
     /* TNT bits, oldest first at the top. Merged from the short TNTs from merged_from on. */
     uint64_t bits;
     unsigned count, merged;
-    const uint8_t *merged_from;
+    const uint8_t *merged_from; /* NULL: they were there at first */
     uint32_t node;
     uint32_t *out, *out_end;
     bool no_timing;
@@ -33,11 +34,11 @@ struct walk {
 static void push_node(struct ptd_flow *flow, uint32_t node)
 {
     flow->ret_node[flow->ret_top] = node;
-    flow->ret_top = (flow->ret_top + 1) % RET_STACK;
+    flow->ret_top = (flow->ret_top + 1) % RET_PLACES;
     flow->ret_count += flow->ret_count < RET_STACK;
 }
 
-static inline void push_calls(struct ptd_flow *flow, const struct node *node)
+static void push_calls(struct ptd_flow *flow, const struct node *node)
 {
     if (node->calls == 1) {
         push_node(flow, node->ret);
@@ -47,38 +48,47 @@ static inline void push_calls(struct ptd_flow *flow, const struct node *node)
         push_node(flow, flow->graph->returns[node->ret + i]);
 }
 
-/* 0: no memory. The stack is not empty; it does not change. */
-static uint32_t top_node(struct ptd_flow *flow)
+/* The node of the youngest entry; NODE_NONE if the entry has only its address. */
+static uint32_t pop_node(struct ptd_flow *flow)
 {
-    const unsigned top = (flow->ret_top + RET_STACK - 1) % RET_STACK;
-    const uint32_t node = flow->ret_node[top];
-
-    return node ? node : ptd_graph_find(flow->graph, flow->ret_stack[top]);
-}
-
-static void drop_top(struct ptd_flow *flow)
-{
-    if (flow->ret_count == 0)
-        return;
-    flow->ret_top = (flow->ret_top + RET_STACK - 1) % RET_STACK;
-    flow->ret_count--;
+    if (flow->ret_count > 0) {
+        flow->ret_top = (flow->ret_top + RET_PLACES - 1) % RET_PLACES;
+        flow->ret_count--;
+    }
+    return flow->ret_node[flow->ret_top];
 }
 
 /* Numbers of nodes mean nothing in another address space, and nothing once the graph is emptied. */
 static void forget_nodes(struct ptd_flow *flow)
 {
-    for (unsigned i = 0; i < RET_STACK; i++) {
-        if (flow->ret_node[i])
-            flow->ret_stack[i] = flow->graph->info[flow->ret_node[i]].ip;
-        flow->ret_node[i] = 0;
+    for (unsigned i = 1; i <= flow->ret_count; i++) {
+        const unsigned place = (flow->ret_top + RET_PLACES - i) % RET_PLACES;
+
+        if (flow->ret_node[place])
+            flow->ret_stack[place] = ptd_node_info(flow->graph, flow->ret_node[place])->ip;
     }
+    memset(flow->ret_node, 0, sizeof(flow->ret_node));
 }
 
 /* ---- Steps ---- */
 
 static inline void emit(struct walk *walk, unsigned bit)
 {
-    *walk->out++ = walk->node << 1 | bit;
+    *walk->out++ = walk->node | bit;
+}
+
+/*
+ * The address of a NODE_NONE, which the last step led to: by a branch that is not linked, or by a
+ * RET to an entry of the stack that has no node.
+ */
+static uint64_t unknown_ip(const struct walk *walk)
+{
+    const struct ptd_flow *const flow = walk->flow;
+    const uint32_t last = walk->out[-1];
+
+    if (ptd_node(flow->graph, last)->pops)
+        return flow->ret_stack[flow->ret_top];
+    return ptd_graph_successor(flow->graph, last, last & 1);
 }
 
 /* Makes the node one that can be walked over or shows that it cannot: NODE_SLOW, or full. */
@@ -86,75 +96,105 @@ static bool prepare(struct walk *walk)
 {
     struct graph *const graph = walk->flow->graph;
 
-    if (graph->nodes[walk->node].kind == NODE_NONE) {
-        const uint32_t last = walk->out[-1]; /* only a conditional branch leads here */
-        const uint32_t next = ptd_graph_link(graph, last >> 1, last & 1);
+    if (walk->node == 0) {
+        const uint32_t last = walk->out[-1];
+        const uint32_t next = ptd_node(graph, last)->pops
+                                  ? ptd_graph_find(graph, walk->flow->space, unknown_ip(walk))
+                                  : ptd_graph_link(graph, last, last & 1);
 
         if (!next)
             return false;
         walk->node = next;
     }
-    return graph->nodes[walk->node].kind != NODE_STUB || ptd_graph_build(graph, walk->node);
+    return ptd_node_kind(ptd_node(graph, walk->node)) != NODE_STUB ||
+           ptd_graph_build(graph, walk->node);
 }
 
-/* A compressed RET: its bit is 1, and the CALL is on the stack. */
-static bool step_ret(struct walk *walk)
+/*
+ * Steps over nodes that end in a conditional branch or a RET, while there are bits. What is rarer
+ * leaves the loop. A step waits for little but the load of the next node's number; CALLs and RETs
+ * are branches here, because processors foresee them: without branches this was slower.
+ */
+static void step_hot(struct walk *walk)
 {
     struct ptd_flow *const flow = walk->flow;
-    const struct node *const node = &flow->graph->nodes[walk->node];
-    uint32_t next;
+    const uint32_t *const words = (const uint32_t *)flow->graph->nodes;
+    uint32_t *const returns = flow->ret_node;
+    unsigned top = flow->ret_top, depth = flow->ret_count, count = walk->count;
+    uint64_t bits = walk->bits;
+    uint32_t id = walk->node, *out = walk->out;
 
-    if (!(walk->bits >> 63) || (node->calls == 0 && flow->ret_count == 0))
+    for (; count > 0; count--) {
+        const struct node *const node = (const struct node *)(words + id);
+        const unsigned bit = (unsigned)(bits >> 63);
+
+        const enum node_kind kind = ptd_node_kind(node);
+
+        if (kind == NODE_COND) {
+            if (node->calls) {
+                returns[top] = node->ret;
+                top = (top + 1) % RET_PLACES;
+                depth += depth < RET_STACK;
+            }
+            *out++ = id | bit;
+            id = ptd_node_next(node, bit);
+        } else if (kind == NODE_RET && bit && depth > 0) {
+            *out++ = id;
+            top = (top - 1) % RET_PLACES;
+            depth--;
+            id = returns[top];
+        } else {
+            break;
+        }
+        bits <<= 1;
+    }
+    flow->ret_top = top;
+    flow->ret_count = depth;
+    walk->count = count;
+    walk->bits = bits;
+    walk->node = id;
+    walk->out = out;
+}
+
+/* The same for one node with several CALLs on its way. False: the general walk has to go on. */
+static bool step_calls(struct walk *walk)
+{
+    struct ptd_flow *const flow = walk->flow;
+    const struct node *const node = ptd_node(flow->graph, walk->node);
+    const unsigned bit = (unsigned)(walk->bits >> 63);
+
+    if (node->pops && !bit)
         return false;
     push_calls(flow, node);
-    next = top_node(flow);
-    if (!next)
-        return false; /* only without CALLs: theirs are nodes */
-    drop_top(flow);
-    emit(walk, 0);
+    emit(walk, node->pops ? 0 : bit);
+    walk->node = node->pops ? pop_node(flow) : ptd_node_next(node, bit);
     walk->bits <<= 1;
     walk->count--;
-    walk->node = next;
     return true;
 }
 
 /* Uses up the TNT bits. False: the general walk has to go on. */
 static bool step_bits(struct walk *walk)
 {
-    const struct node *nodes = walk->flow->graph->nodes;
-
-    while (walk->count > 0) {
-        const struct node *const node = &nodes[walk->node];
-        unsigned bit;
-
-        switch ((enum node_kind)node->kind) {
-        case NODE_COND_CALL:
-            push_calls(walk->flow, node);
-            /* fall through */
-        case NODE_COND:
-            bit = (unsigned)(walk->bits >> 63);
-            emit(walk, bit);
-            walk->bits <<= 1;
-            walk->count--;
-            walk->node = node->next[bit];
-            break;
-        case NODE_RET:
-            if (!step_ret(walk))
+    for (;;) {
+        step_hot(walk);
+        if (walk->count == 0)
+            return true;
+        switch (ptd_node_kind(ptd_node(walk->flow->graph, walk->node))) {
+        case NODE_COND_CALLS:
+        case NODE_RET_CALLS:
+            if (!step_calls(walk))
                 return false;
-            nodes = walk->flow->graph->nodes;
             break;
         case NODE_NONE:
         case NODE_STUB:
             if (!prepare(walk))
                 return false;
-            nodes = walk->flow->graph->nodes;
             break;
-        case NODE_INDIRECT: /* its TIP is deferred, or this is an error */
-        case NODE_SLOW:
+        default:
             return false;
         }
     }
-    return true;
 }
 
 /* ---- Packets ---- */
@@ -230,28 +270,28 @@ static bool take_tip(struct walk *walk)
 
     if (!ip_bytes[how] || !prepare(walk))
         return false;
-    node = &flow->graph->nodes[walk->node];
-    if (node->kind != NODE_INDIRECT && node->kind != NODE_RET)
+    node = ptd_node(flow->graph, walk->node);
+    if (ptd_node_kind(node) != NODE_INDIRECT && !node->pops)
         return false;
     memcpy(&payload, walk->pos + 1, sizeof(payload));
     ip = (flow->last_ip & ip_masks[how].keep) | (le64toh(payload) & ip_masks[how].take);
     if (how == PT_IPB_SEXT48 && ip >> 47)
         ip |= ~ip_masks[how].take;
 
-    struct target *const target = ptd_graph_target(flow->graph, ip);
+    struct target *const target = ptd_target(flow->targets, ip);
 
-    if (target->ip == ip && target->node && target->space == flow->graph->space) {
+    if (target->ip == ip && target->node && target->space == flow->space) {
         next = target->node;
     } else {
-        next = ptd_graph_find(flow->graph, ip);
+        next = ptd_graph_find(flow->graph, flow->space, ip);
         if (!next)
             return false;
-        *target = (struct target){ip, next, flow->graph->space};
-        node = &flow->graph->nodes[walk->node];
+        *target = (struct target){ip, next, flow->space};
+        node = ptd_node(flow->graph, walk->node);
     }
     push_calls(flow, node);
-    if (node->kind == NODE_RET)
-        drop_top(flow); /* every RET pops, also one that is not compressed */
+    if (node->pops)
+        (void)pop_node(flow); /* every RET pops, also one that is not compressed */
     emit(walk, 0);
     flow->last_ip = ip;
     walk->pos += 1 + ip_bytes[how];
@@ -368,7 +408,7 @@ static bool is_plain(const struct ptd_flow *flow)
 
 static bool fast(struct ptd_flow *flow, struct ptd_run *run)
 {
-    const uint32_t node = ptd_graph_find(flow->graph, flow->ip);
+    const uint32_t node = ptd_graph_find(flow->graph, flow->space, flow->ip);
     struct walk walk = {
         .flow = flow,
         .pos = flow->packets.pos,
@@ -394,27 +434,60 @@ static bool fast(struct ptd_flow *flow, struct ptd_run *run)
         return more;
     run->count = count;
     /* Where a successor is not known, there was no room: then its address is. */
-    if (flow->graph->nodes[walk.node].kind == NODE_NONE)
-        flow->ip = ptd_graph_successor(flow->graph, walk.out[-1] >> 1, walk.out[-1] & 1);
+    if (walk.node == 0)
+        flow->ip = unknown_ip(&walk);
     else
-        flow->ip = flow->graph->info[walk.node].ip;
+        flow->ip = ptd_node_info(flow->graph, walk.node)->ip;
     ptd_flow_reset_loop(flow);
     return more;
 }
 
 /* ---- The interface ---- */
 
+/* Everything that has numbers of nodes in it. */
+static void forget_graph(struct ptd_flow *flow)
+{
+    forget_nodes(flow);
+    if (flow->targets)
+        memset(flow->targets, 0, TARGETS * sizeof(*flow->targets));
+    flow->in_space = false;
+}
+
+void ptd_flow_set_graph(struct ptd_flow *flow, struct graph *graph)
+{
+    forget_graph(flow);
+    flow->graph = graph;
+}
+
+static bool open_graph(struct ptd_flow *flow)
+{
+    if (!flow->targets)
+        flow->targets = calloc(TARGETS, sizeof(*flow->targets));
+    if (!flow->graph)
+        flow->graph = ptd_graph_new(flow->blocks.image, false);
+    return flow->targets && flow->graph;
+}
+
 /* PTD_OK; PTD_E_NOMEM; PTD_E_ARG: the graph has to be emptied first. */
 static int enter(struct ptd_flow *flow)
 {
-    if (!flow->graph)
-        flow->graph = ptd_graph_new(flow->blocks.image);
-    if (!flow->graph)
+    int space;
+
+    if (!open_graph(flow))
         return PTD_E_NOMEM;
-    if (ptd_graph_is_in(flow->graph, flow->cr3, flow->mode))
+    if (flow->in_space && flow->space_cr3 == flow->cr3 && flow->space_mode == flow->mode &&
+        !ptd_graph_is_full(flow->graph))
         return PTD_OK;
     forget_nodes(flow);
-    return ptd_graph_enter(flow->graph, flow->cr3, flow->mode) ? PTD_OK : PTD_E_ARG;
+    flow->in_space = false;
+    space = ptd_graph_space(flow->graph, flow->cr3, flow->mode);
+    if (space < 0)
+        return PTD_E_ARG;
+    flow->space = (uint32_t)space;
+    flow->space_cr3 = flow->cr3;
+    flow->space_mode = flow->mode;
+    flow->in_space = true;
+    return PTD_OK;
 }
 
 static bool is_timing(const struct ptd_item *item)
@@ -466,6 +539,7 @@ int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty)
             if (status == PTD_E_ARG && (run->count > 0 || !may_empty))
                 break; /* numbers that were handed out are still in use */
             if (status == PTD_E_ARG) {
+                forget_graph(flow);
                 ptd_graph_empty(flow->graph);
                 emptied = true;
                 status = enter(flow);
@@ -475,7 +549,7 @@ int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty)
             run->epoch = flow->graph->epoch;
             if (fast(flow, run))
                 break;
-            if (flow->graph->full && !emptied)
+            if (ptd_graph_is_full(flow->graph) && !emptied)
                 continue;
         }
         ptd_flow_advance(flow);
@@ -488,30 +562,25 @@ int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run)
     return ptd_flow_run_on(flow, run, true);
 }
 
-/* NULL: no such step. */
-static const struct node_info *find_step(const struct ptd_flow *flow, uint32_t step)
+const struct ptd_code *ptd_flow_code(const struct ptd_flow *flow, size_t *count)
 {
-    const struct graph *const graph = flow->graph;
-    const uint32_t id = step >> 1;
-
-    if (!graph || id == 0 || id >= graph->node_count || graph->info[id].parts == 0)
-        return NULL;
-    return &graph->info[id];
-}
-
-uint32_t ptd_step_insns(const struct ptd_flow *flow, uint32_t step)
-{
-    const struct node_info *const info = find_step(flow, step);
-
-    return info ? info->insns : 0;
+    if (count)
+        *count = flow->graph ? __atomic_load_n(&flow->graph->node_count, __ATOMIC_ACQUIRE) : 0;
+    return flow->graph ? flow->graph->info : NULL;
 }
 
 int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index, struct ptd_item *block)
 {
-    const struct node_info *const info = find_step(flow, step);
+    const struct ptd_code *info;
     const struct part *part;
 
-    if (!info)
+    size_t count;
+
+    (void)ptd_flow_code(flow, &count);
+    if (step / NODE_WORDS >= count)
+        return PTD_E_ARG;
+    info = ptd_node_info(flow->graph, step);
+    if (info->parts == 0)
         return PTD_E_ARG;
     if (index >= info->parts)
         return PTD_END;
@@ -524,8 +593,6 @@ int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index, str
     block->last_ip = part->last_ip;
     block->insns = part->insns;
     block->last_class = part->last_class;
-    block->taken = step & 1;
-    if (part->last_class != PTD_INSN_COND)
-        block->taken = false;
+    block->taken = part->last_class == PTD_INSN_COND && (step & 1);
     return PTD_OK;
 }

@@ -34,6 +34,7 @@ struct pool {
     uint64_t next_offset; /* where the next segment begins */
     uint64_t next_turn;   /* its number */
     uint64_t turn;        /* number of the segment that is handed over */
+    struct graph *graph;  /* the one that is not full; has a user more than workers use it */
     int result;           /* not 0: everybody stops */
     /* Of the thread whose turn it is. */
     struct flow_state truth; /* behind the segment before */
@@ -136,6 +137,51 @@ static int hand_over_buffer(struct worker *worker)
     return result;
 }
 
+/* ---- The graph ---- */
+
+/* Under the lock. */
+static void drop_graph(struct graph *graph)
+{
+    if (graph && --graph->users == 0)
+        ptd_graph_free(graph);
+}
+
+/* Under the lock: whatever graph the worker had, it takes that of the pool. */
+static void take_graph(struct worker *worker)
+{
+    struct graph *const old = worker->flow->graph, *const new = worker->pool->graph;
+
+    if (old == new)
+        return;
+    new->users++;
+    ptd_flow_set_graph(worker->flow, new);
+    drop_graph(old);
+}
+
+/* The worker's graph is full, and none of its numbers is in use. PTD_OK or PTD_E_NOMEM. */
+static int renew_graph(struct worker *worker)
+{
+    struct pool *const pool = worker->pool;
+    int status = PTD_OK;
+
+    (void)pthread_mutex_lock(&pool->lock);
+    if (worker->flow->graph == pool->graph) {
+        struct graph *const graph = ptd_graph_new(pool->image, true);
+
+        if (graph) {
+            graph->users = 1;
+            graph->epoch = pool->graph->epoch + 1;
+            drop_graph(pool->graph);
+            pool->graph = graph;
+        } else {
+            status = PTD_E_NOMEM;
+        }
+    }
+    take_graph(worker);
+    (void)pthread_mutex_unlock(&pool->lock);
+    return status;
+}
+
 /* ---- Decoding a segment ---- */
 
 /* Into the buffer, until it is full or the segment ends. */
@@ -175,12 +221,14 @@ static int stream(struct worker *worker)
     run->steps = worker->steps;
     run->room = RUN_STEPS;
     while (!worker->ended && result == 0) {
-        const int status = ptd_flow_run_on(worker->flow, run, true);
+        const int status = ptd_flow_run_on(worker->flow, run, false);
 
         if (status == PTD_END)
             worker->ended = true;
         else if (status != PTD_OK)
             return status;
+        else if (run->count == 0 && !run->has_item)
+            result = renew_graph(worker);
         else
             result = hand_over(worker, run->steps, run->count, run->has_item ? &run->item : NULL);
     }
@@ -247,6 +295,7 @@ static bool next_segment(struct worker *worker)
     (void)pthread_mutex_lock(&pool->lock);
     found = pool->result == 0 && (pool->next_offset < pool->len_bytes || pool->next_turn == 0);
     if (found) {
+        take_graph(worker);
         worker->begin = pool->next_offset;
         worker->number = pool->next_turn++;
         ptd_packets_init(&packets, pool->bytes, pool->len_bytes);
@@ -315,7 +364,10 @@ static void *work(void *argument)
 
 static void worker_close(struct worker *worker)
 {
+    struct graph *const graph = worker->flow ? worker->flow->graph : NULL;
+
     ptd_flow_free(worker->flow);
+    drop_graph(graph);
     free(worker->steps);
     free(worker->items);
 }
@@ -373,8 +425,13 @@ int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_imag
     if (threads == 0 || threads > MAX_THREADS || !run)
         return PTD_E_ARG;
     workers = calloc(threads, sizeof(*workers));
-    if (!workers)
+    pool.graph = ptd_graph_new(image, true);
+    if (!workers || !pool.graph) {
+        ptd_graph_free(pool.graph);
+        free(workers);
         return PTD_E_NOMEM;
+    }
+    pool.graph->users = 1;
     (void)pthread_mutex_init(&pool.lock, NULL);
     (void)pthread_cond_init(&pool.turned, NULL);
     while (opened < threads && worker_open(&workers[opened], &pool))
@@ -383,6 +440,7 @@ int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_imag
         result = run_workers(&pool, workers, threads);
     while (opened > 0)
         worker_close(&workers[--opened]);
+    drop_graph(pool.graph);
     (void)pthread_cond_destroy(&pool.turned);
     (void)pthread_mutex_destroy(&pool.lock);
     free(workers);

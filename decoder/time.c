@@ -301,7 +301,7 @@ static struct span read_tsc_value(const struct ptd_time *time, uint64_t value)
     const ticks scaled = (ticks)(value - (vm ? vm->offset : 0)) & (wrap - 1);
     ticks ahead = (scaled - expected) & (wrap - 1);
 
-    if (time->known && ahead >= wrap / 2)
+    if (time->known && ahead >= wrap / 2 && expected + ahead >= wrap)
         ahead -= wrap;
 
     const ticks tsc = expected + ahead;
@@ -785,15 +785,18 @@ static void look(struct ptd_time *time, struct ptd_packets packets)
         time->look = ahead.hard;
 }
 
-/* Whether the CYC just read is of a packet behind which time may have gone on uncounted. */
+/*
+ * Whether the CYC just read may be of a packet in front of which time went on uncounted. Of runs of
+ * CYC and PAD packets, so much that no trace makes this slow.
+ */
 static bool counts_to_gap(struct ptd_packets packets)
 {
     struct ptd_packet packet;
 
-    while (ptd_packets_next(&packets, &packet) == PTD_OK)
+    for (unsigned i = 0; i < CYC_NEAR && ptd_packets_next(&packets, &packet) == PTD_OK; i++)
         if (packet.type != PTD_CYC && packet.type != PTD_PAD)
             return packet.type == PTD_TSC || packet.type == PTD_OVF;
-    return false;
+    return true;
 }
 
 /* When the next CYC was, by cycles alone, if it is near. */
@@ -840,17 +843,17 @@ uint64_t ptd_time_set_backs(const struct ptd_time *time)
     return time->set_backs;
 }
 
-static bool in_range(const struct ptd_time_config *config)
+int ptd_time_check(const struct ptd_time_config *config)
 {
     if (config->mtc_freq > 15 || config->cyc_threshold > 15 || config->tsc_num < config->tsc_den)
-        return false;
+        return PTD_E_ARG;
     for (size_t i = 0; i < config->vm_count; i++) {
         const uint64_t scale = scale_of(&config->vms[i]);
 
         if (scale < SCALE_MIN || scale > SCALE_MAX)
-            return false;
+            return PTD_E_ARG;
     }
-    return true;
+    return PTD_OK;
 }
 
 struct ptd_time *ptd_time_new(const struct ptd_time_config *config)
@@ -859,7 +862,7 @@ struct ptd_time *ptd_time_new(const struct ptd_time_config *config)
 
     if (!config)
         config = &nothing;
-    if (!in_range(config))
+    if (ptd_time_check(config) != PTD_OK)
         return NULL;
 
     struct ptd_time *const time = calloc(1, sizeof(*time));

@@ -11,7 +11,7 @@ static void push_return(struct ptd_flow *flow, uint64_t next_ip)
 {
     flow->ret_stack[flow->ret_top] = next_ip;
     flow->ret_node[flow->ret_top] = 0;
-    flow->ret_top = (flow->ret_top + 1) % RET_STACK;
+    flow->ret_top = (flow->ret_top + 1) % RET_PLACES;
     if (flow->ret_count < RET_STACK)
         flow->ret_count++;
 }
@@ -21,11 +21,11 @@ static bool pop_return(struct ptd_flow *flow, uint64_t *target)
 {
     if (flow->ret_count == 0)
         return false;
-    flow->ret_top = (flow->ret_top + RET_STACK - 1) % RET_STACK;
+    flow->ret_top = (flow->ret_top + RET_PLACES - 1) % RET_PLACES;
     flow->ret_count--;
     *target = flow->ret_stack[flow->ret_top];
     if (flow->ret_node[flow->ret_top])
-        *target = flow->graph->info[flow->ret_node[flow->ret_top]].ip;
+        *target = ptd_node_info(flow->graph, flow->ret_node[flow->ret_top])->ip;
     return true;
 }
 

@@ -196,9 +196,22 @@ struct memops {
 
 /* False: not an instruction. */
 bool memops_decode(const uint8_t *code, size_t len, struct memops *ops);
+/* By its number; MEMOP_RIP: RIP. */
+uint64_t general_register(const struct kvm_regs *regs, int16_t number);
+uint64_t effective_address(struct vmm *vmm, const struct memop *op);
 /* True: executing now would fault; *address and *error_code say how. */
 bool predict_page_fault(struct vmm *vmm, const struct memops *ops, uint64_t *address,
                         uint32_t *error_code);
+
+/* ---- condition.c ---- */
+
+/* Whether the Jcc, LOOPcc or JRCXZ whose bytes are code was taken; regs are those behind it. */
+bool condition_held(const struct kvm_regs *regs, const uint8_t *code, unsigned len_bytes);
+
+/* ---- ptwrite.c: PTWRITE ---- */
+
+/* Carries out the PTWRITE at RIP and tells the model. False: it is #UD here. */
+bool do_ptwrite(struct vmm *vmm, const uint8_t *code, size_t len, const struct memops *ops);
 
 /* ---- user_step.c: stepping user mode by way of the guest's #DB handler ---- */
 

@@ -69,7 +69,9 @@ int main(void)
     add_apic_suite();
     add_archive_suite();
     add_calls_suite();
+    add_condition_suite();
     add_image_suite();
+    add_map_suite();
     add_note_suite();
     add_path_suite();
     add_predict_suite();
