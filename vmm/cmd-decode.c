@@ -2,9 +2,7 @@
 /*
  * vpt decode: what ran, from a trace and the code that it ran through.
  */
-#include "out.h"
-#include "perf-data.h"
-#include "vmm.h"
+#include "decode.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -15,25 +13,6 @@
 #include <string.h>
 
 #define FORMATS 5u
-
-#define INTEL "GenuineIntel," /* then family, model and stepping */
-
-enum view_kind { VIEW_INSNS, VIEW_BLOCKS, VIEW_CALLS };
-
-struct decode_options {
-    enum view_kind view;
-    bool json, have_images;
-    struct ptd_flow_config config;
-    bool have_cpu, is_rtit;
-    struct ptd_rtit_config rtit;
-    struct ptd_image *image; /* of the trace that is being decoded */
-    struct code_options code;
-    const struct out_format *format; /* NULL: the views above */
-    void *out;
-    const struct ptd_perf_cpu_trace *cpu_trace; /* not NULL: a copy of the trace is decoded */
-    bool count_insns; /* the clock is instructions, even if there is a TSC */
-    uint64_t errors;
-};
 
 static void usage(FILE *to)
 {
@@ -74,11 +53,11 @@ static void usage(FILE *to)
 
 /* ---- Output ---- */
 
-static const char *symbol(const struct decode_options *options, uint64_t cr3, uint64_t ip,
-                          char *text, size_t text_bytes)
+static const char *symbol(const struct stream *stream, uint64_t cr3, uint64_t ip, char *text,
+                          size_t text_bytes)
 {
     uint64_t offset;
-    const char *name = ptd_image_symbol(options->image, cr3, ip, &offset);
+    const char *name = ptd_image_symbol(stream->image, cr3, ip, &offset);
 
     if (!name)
         snprintf(text, text_bytes, "%#" PRIx64, ip);
@@ -113,19 +92,20 @@ static void line_end(json_object *line)
     json_object_put(line);
 }
 
-static void print_insns(const struct decode_options *options, const struct ptd_item *block)
+static void print_insns(const struct decode_options *options, const struct stream *stream,
+                        const struct ptd_item *block)
 {
     uint64_t ip = block->ip;
     struct ptd_insn insn;
 
-    while (ptd_block_insn(options->image, block, &ip, &insn) == PTD_OK) {
+    while (ptd_block_insn(stream->image, block, &ip, &insn) == PTD_OK) {
         char text[128] = "?", where[128];
         const uint8_t *bytes;
         size_t len;
 
-        if (ptd_image_find(options->image, block->cr3, insn.ip, &bytes, &len) == PTD_OK)
+        if (ptd_image_find(stream->image, block->cr3, insn.ip, &bytes, &len) == PTD_OK)
             ptd_insn_format(block->mode, insn.ip, bytes, len, text, sizeof(text));
-        symbol(options, block->cr3, insn.ip, where, sizeof(where));
+        symbol(stream, block->cr3, insn.ip, where, sizeof(where));
         if (options->json) {
             json_object *line = line_begin(block, "insn");
 
@@ -139,11 +119,12 @@ static void print_insns(const struct decode_options *options, const struct ptd_i
     }
 }
 
-static void print_block(const struct decode_options *options, const struct ptd_item *block)
+static void print_block(const struct decode_options *options, const struct stream *stream,
+                        const struct ptd_item *block)
 {
     char where[128];
 
-    symbol(options, block->cr3, block->ip, where, sizeof(where));
+    symbol(stream, block->cr3, block->ip, where, sizeof(where));
     if (options->json) {
         json_object *line = line_begin(block, "block");
 
@@ -159,8 +140,8 @@ static void print_block(const struct decode_options *options, const struct ptd_i
 }
 
 /* A block that ends in a call or return, with where the next one begins. */
-static void print_call(const struct decode_options *options, const struct ptd_item *from,
-                       const struct ptd_item *to)
+static void print_call(const struct decode_options *options, const struct stream *stream,
+                       const struct ptd_item *from, const struct ptd_item *to)
 {
     const bool call =
         from->last_class == PTD_INSN_CALL_DIRECT || from->last_class == PTD_INSN_CALL_INDIRECT;
@@ -168,8 +149,8 @@ static void print_call(const struct decode_options *options, const struct ptd_it
 
     if (!call && from->last_class != PTD_INSN_RET)
         return;
-    symbol(options, from->cr3, from->last_ip, caller, sizeof(caller));
-    symbol(options, to->cr3, to->ip, callee, sizeof(callee));
+    symbol(stream, from->cr3, from->last_ip, caller, sizeof(caller));
+    symbol(stream, to->cr3, to->ip, callee, sizeof(callee));
     if (options->json) {
         json_object *line = line_begin(from, call ? "call" : "return");
 
@@ -213,7 +194,8 @@ static const char *item_name(uint8_t type)
     }
 }
 
-static void print_event(const struct decode_options *options, const struct ptd_item *item)
+static void print_event(const struct decode_options *options, const struct stream *stream,
+                        const struct ptd_item *item)
 {
     const char *name = item_name(item->type);
     char from[128] = "", to[128] = "", packet[256];
@@ -230,9 +212,9 @@ static void print_event(const struct decode_options *options, const struct ptd_i
     if (item->type == PTD_ITEM_ERROR)
         name = ptd_strerror(item->error);
     if (item->has_from)
-        symbol(options, item->cr3, item->from, from, sizeof(from));
+        symbol(stream, item->cr3, item->from, from, sizeof(from));
     if (item->has_to)
-        symbol(options, item->cr3, item->to, to, sizeof(to));
+        symbol(stream, item->cr3, item->to, to, sizeof(to));
     if (options->json) {
         json_object *line = line_begin(item, item->type == PTD_ITEM_ERROR    ? "error"
                                              : item->type == PTD_ITEM_PACKET ? "packet"
@@ -254,64 +236,96 @@ static void print_event(const struct decode_options *options, const struct ptd_i
 
 /* ---- Decoding ---- */
 
-static void print_item(struct decode_options *options, const struct ptd_item *item,
-                       struct ptd_item *last)
+static void print_item(const struct decode_options *options, struct stream *stream)
 {
+    const struct ptd_item *const item = &stream->item;
+
     if (item->type != PTD_ITEM_BLOCK) {
-        print_event(options, item);
+        print_event(options, stream, item);
         if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_DISABLED)
-            last->insns = 0;
+            stream->last.insns = 0;
         return;
     }
     if (options->view == VIEW_INSNS)
-        print_insns(options, item);
+        print_insns(options, stream, item);
     else if (options->view == VIEW_BLOCKS)
-        print_block(options, item);
-    else if (last->insns)
-        print_call(options, last, item);
-    *last = *item;
+        print_block(options, stream, item);
+    else if (stream->last.insns)
+        print_call(options, stream, &stream->last, item);
+    stream->last = *item;
 }
 
-/* One trace. thread says whose it is; image and clock are filled in here, by what clocks says. */
-static int decode(struct decode_options *options, const struct bytes *trace,
-                  struct out_thread *thread, const struct ptd_time_config *clocks)
+static int no_memory(void)
 {
-    struct trace_flow flow;
-    struct ptd_item item, last = {0};
-    struct clock clock = {0};
-    bool ok = true;
+    return complain(EXIT_CODE_HOST, "no memory for decoding");
+}
+
+int stream_open(struct decode_options *options, struct stream *stream)
+{
+    const struct ptd_time_config *const clocks =
+        options->count_insns || options->is_rtit ? NULL : &stream->clocks;
 
     if (options->is_rtit) {
         options->rtit.mode = options->config.mode;
         options->rtit.at_start = options->config.at_start;
     }
-    if (!trace_flow_open(&flow, trace, options->image, &options->config,
+    if (!trace_flow_open(&stream->flow, &stream->packets, stream->image, &options->config,
                          options->is_rtit ? &options->rtit : NULL))
-        return complain(EXIT_CODE_HOST, "no memory for decoding");
-    if (options->format) {
-        ok = clock_open(&clock, trace->data, trace->len,
-                        options->count_insns || options->is_rtit ? NULL : clocks);
-        thread->image = options->image;
-        thread->is_tsc = clock.is_tsc;
-        thread->start = clock_start(&clock);
-        ok = ok && options->format->begin(options->out, thread);
+        return no_memory();
+    if (!options->format)
+        return 0;
+    if (!clock_open(&stream->clock, stream->packets.data, stream->packets.len, clocks)) {
+        trace_flow_close(&stream->flow);
+        return no_memory();
     }
-    while (ok && trace_flow_next(&flow, &item) == PTD_OK) {
-        const uint64_t time = options->format ? clock_at(&clock, &item) : 0;
+    stream->thread.image = stream->image;
+    stream->thread.is_tsc = stream->clock.is_tsc;
+    stream->thread.start = clock_start(&stream->clock);
+    if (options->format->begin(stream->out, &stream->thread))
+        return 0;
+    clock_close(&stream->clock);
+    trace_flow_close(&stream->flow);
+    return no_memory();
+}
 
-        options->errors += item.type == PTD_ITEM_ERROR;
-        if (options->cpu_trace)
-            item.offset = ptd_perf_cpu_trace_offset(options->cpu_trace, item.offset);
-        if (options->format)
-            ok = options->format->item(options->out, &item, time);
-        else
-            print_item(options, &item, &last);
-    }
-    if (options->format)
-        ok = options->format->end(options->out) && ok;
-    clock_close(&clock);
-    trace_flow_close(&flow);
-    return ok ? EXIT_CODE_OK : complain(EXIT_CODE_HOST, "no memory for the output");
+bool stream_next(struct decode_options *options, struct stream *stream)
+{
+    if (trace_flow_next(&stream->flow, &stream->item) != PTD_OK)
+        return false;
+    stream->time = options->format ? clock_at(&stream->clock, &stream->item) : 0;
+    options->errors += stream->item.type == PTD_ITEM_ERROR;
+    if (stream->cpu_trace)
+        stream->item.offset = ptd_perf_cpu_trace_offset(stream->cpu_trace, stream->item.offset);
+    return true;
+}
+
+int stream_put(struct decode_options *options, struct stream *stream)
+{
+    if (!options->format)
+        print_item(options, stream);
+    else if (!options->format->item(stream->out, &stream->item, stream->time))
+        return no_memory();
+    return 0;
+}
+
+int stream_close(struct decode_options *options, struct stream *stream, int code)
+{
+    if (options->format && !options->format->end(stream->out) && !code)
+        code = no_memory();
+    clock_close(&stream->clock);
+    trace_flow_close(&stream->flow);
+    return code;
+}
+
+int stream_decode(struct decode_options *options, struct stream *stream)
+{
+    int code = stream_open(options, stream);
+
+    if (code)
+        return code;
+    while (!code && stream_next(options, stream))
+        code = stream_put(options, stream);
+    return stream_close(options, stream, code);
 }
 
 /* ---- Options ---- */
@@ -355,7 +369,7 @@ static int parse_mode(const char *text, struct decode_options *options)
 }
 
 /* "6/85" to the errata of that processor; between the numbers stands separator. */
-static bool parse_cpu(const char *text, char separator, uint32_t *errata)
+bool parse_cpu(const char *text, char separator, uint32_t *errata)
 {
     char *end;
     const unsigned long family = strtoul(text, &end, 0);
@@ -489,8 +503,12 @@ static int parse(int argc, char **argv, struct decode_options *options)
 
 static int decode_raw(struct decode_options *options, const char *file, const struct bytes *trace)
 {
-    struct out_thread thread = {.comm = "vpt", .pid = 1, .tid = 1, .cpu = -1};
-    struct ptd_time_config clocks;
+    struct stream stream = {
+        .packets = *trace,
+        .image = options->image,
+        .thread = {.comm = "vpt", .pid = 1, .tid = 1, .cpu = -1},
+        .out = options->out,
+    };
     struct run_result sidecar = {0};
 
     if (!options->have_images && sidecar_load(file, options->image, &sidecar) != PTD_OK)
@@ -501,143 +519,8 @@ static int decode_raw(struct decode_options *options, const char *file, const st
     }
     if (!options->have_cpu)
         options->config.errata = sidecar.errata;
-    (void)clock_sidecar(file, &clocks);
-    return decode(options, trace, &thread, &clocks);
-}
-
-/* Says whose trace begins. */
-static void print_trace(const struct decode_options *options, const struct out_thread *thread,
-                        const struct ptd_perf_trace *trace)
-{
-    if (!options->json) {
-        printf("-- buffer %" PRIu32 ", cpu %d, tid %d (%s): %zu bytes\n", trace->idx, trace->cpu,
-               trace->tid, thread->comm, trace->len_bytes);
-        return;
-    }
-    json_object *line = json_object_new_object();
-    json_object_object_add(line, "type", json_object_new_string("trace"));
-    json_object_object_add(line, "buffer", json_object_new_int64(trace->idx));
-    json_object_object_add(line, "cpu", json_object_new_int(trace->cpu));
-    json_object_object_add(line, "pid", json_object_new_int64(thread->pid));
-    json_object_object_add(line, "tid", json_object_new_int(trace->tid));
-    json_object_object_add(line, "comm", json_object_new_string(thread->comm));
-    line_end(line);
-}
-
-static uint64_t time_of_tsc(const void *owner, uint64_t tsc)
-{
-    return ptd_perf_time_of_tsc(owner, tsc);
-}
-
-static const char *comm_of_process(const void *owner, uint32_t pid)
-{
-    const char *const comm = ptd_perf_comm_of(owner, pid, pid, UINT64_MAX);
-
-    return comm ? comm : "?";
-}
-
-/* The code of a process; with --image, that is all there is. */
-static int load_code(struct decode_options *options, const struct ptd_perf_session *session,
-                     uint32_t pid, uint64_t cr3)
-{
-    return options->have_images
-               ? 0
-               : perf_data_load_code(session, pid, &options->code, options->image, cr3);
-}
-
-/* The buffer of one thread: the code is that of its process, whatever CR3 says. */
-static int decode_thread(struct decode_options *options, const struct ptd_perf_session *session,
-                         const struct ptd_perf_trace *trace, struct out_thread *thread)
-{
-    const struct bytes packets = {.data = (uint8_t *)trace->bytes, .len = trace->len_bytes};
-    struct ptd_time_config clocks;
-    int code;
-
-    ptd_perf_clocks(session, &clocks);
-    thread->pid = ptd_perf_pid_of(session, (uint32_t)trace->tid);
-    thread->comm = ptd_perf_comm_of(session, thread->pid, thread->tid, UINT64_MAX);
-    if (!thread->comm)
-        thread->comm = "?";
-    if (!options->format)
-        print_trace(options, thread, trace);
-    code = load_code(options, session, thread->pid, PTD_ANY_CR3);
-    return code ? code : decode(options, &packets, thread, &clocks);
-}
-
-/* The buffer of a CPU: CR3 is made to say which process ran. */
-static int decode_cpu(struct decode_options *options, const struct ptd_perf_session *session,
-                      const struct ptd_perf_trace *trace, struct out_thread *thread)
-{
-    struct ptd_perf_cpu_trace copy;
-    struct ptd_time_config clocks;
-    struct bytes packets;
-    int code = 0;
-
-    if (ptd_perf_cpu_trace(session, trace, &copy) != PTD_OK)
-        return complain(EXIT_CODE_HOST, "no memory for the trace of CPU %d", trace->cpu);
-    if (!copy.switched && session->comm_count > 1)
-        complain(EXIT_CODE_OK, "no context switches of CPU %d were recorded: who ran is a guess",
-                 trace->cpu);
-    ptd_perf_clocks(session, &clocks);
-    thread->comm = "any"; /* comm_of_process says who */
-    thread->comm_of_process = comm_of_process;
-    thread->comm_owner = session;
-    if (!options->format)
-        print_trace(options, thread, trace);
-    for (size_t i = 0; !code && i < copy.pid_count; i++)
-        code = load_code(options, session, copy.pids[i], PTD_PERF_CR3(copy.pids[i]));
-    packets = (struct bytes){.data = copy.bytes, .len = copy.len_bytes};
-    options->cpu_trace = &copy;
-    if (!code)
-        code = decode(options, &packets, thread, &clocks);
-    options->cpu_trace = NULL;
-    ptd_perf_cpu_trace_free(&copy);
-    return code;
-}
-
-static int decode_buffer(struct decode_options *options, const struct ptd_perf_session *session,
-                         const struct ptd_perf_trace *trace)
-{
-    struct ptd_image *const given = options->image;
-    struct out_thread thread = {
-        .tid = (uint32_t)trace->tid,
-        .cpu = trace->cpu,
-        .to_ns = session->pt.has_time ? time_of_tsc : NULL,
-        .to_ns_owner = &session->pt,
-    };
-    int code;
-
-    if (!options->have_images)
-        options->image = ptd_image_new();
-    if (!options->image) {
-        options->image = given;
-        return complain(EXIT_CODE_HOST, "no memory for images");
-    }
-    code = load_code(options, session, UINT32_MAX, PTD_ANY_CR3);
-    if (!code)
-        code = trace->tid >= 0 || trace->cpu < 0 ? decode_thread(options, session, trace, &thread)
-                                                 : decode_cpu(options, session, trace, &thread);
-    if (options->image != given)
-        ptd_image_free(options->image);
-    options->image = given;
-    return code;
-}
-
-static int decode_perf(struct decode_options *options, const char *file, const struct bytes *bytes)
-{
-    int code;
-    struct ptd_perf_session *const session = perf_data_open(file, bytes, &code);
-
-    if (!session)
-        return code;
-    if (!options->have_cpu && strncmp(session->cpuid, INTEL, strlen(INTEL)) == 0)
-        (void)parse_cpu(session->cpuid + strlen(INTEL), ',', &options->config.errata);
-    for (size_t i = 0; !code && i < session->trace_count; i++)
-        code = decode_buffer(options, session, &session->traces[i]);
-    if (!code && session->error)
-        code = EXIT_CODE_FILE; /* said already */
-    ptd_perf_session_free(session);
-    return code;
+    (void)clock_sidecar(file, &stream.clocks);
+    return stream_decode(options, &stream);
 }
 
 static int decode_file(struct decode_options *options, const char *file)

@@ -190,6 +190,7 @@ static bool branches_item(void *out, const struct ptd_item *item, uint64_t time)
 
 const struct out_format out_perf = {
     .name = "perf",
+    .merges = true,
     .open = perf_open,
     .begin = perf_begin,
     .item = perf_item,
@@ -199,6 +200,7 @@ const struct out_format out_perf = {
 
 const struct out_format out_branches = {
     .name = "perf-branches",
+    .merges = true,
     .open = perf_open,
     .begin = perf_begin,
     .item = branches_item,

@@ -144,6 +144,7 @@ struct out_thread {
 
 struct out_format {
     const char *name;
+    bool merges;             /* traces are shown together, by time, each with an out of its own */
     void *(*open)(FILE *to); /* NULL: no memory */
     /* False: no memory. */
     bool (*begin)(void *out, const struct out_thread *thread);
