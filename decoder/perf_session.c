@@ -36,13 +36,14 @@ struct collector {
     struct ptd_perf_comm *comms;
     struct ptd_perf_task *forks;
     struct ptd_perf_switch *switches;
+    struct ptd_perf_switch *starts;
     struct ptd_perf_symbol *symbols;
     struct piece *pieces;
     char **strings;
     uint8_t **joined; /* bytes of traces that came in several pieces */
     size_t trace_capacity, map_capacity, comm_capacity, fork_capacity, switch_capacity;
     size_t symbol_capacity, piece_count, piece_capacity, string_count, string_capacity;
-    size_t joined_count, joined_capacity;
+    size_t joined_count, joined_capacity, start_capacity;
     uint64_t budget_bytes; /* what a hostile file may still make us keep */
 };
 
@@ -153,6 +154,20 @@ static bool add_switch(struct collector *collector, const struct ptd_perf_record
     return true;
 }
 
+static bool add_start(struct collector *collector, const struct ptd_perf_record *record)
+{
+    if (!room(collector, &collector->starts, collector->session.start_count,
+              &collector->start_capacity, sizeof(*collector->starts)))
+        return false;
+    collector->starts[collector->session.start_count++] = (struct ptd_perf_switch){
+        .time = record->time,
+        .cpu = record->has_cpu ? record->cpu : UINT32_MAX,
+        .pid = record->itrace_start.pid,
+        .tid = record->itrace_start.tid,
+    };
+    return true;
+}
+
 static bool add_symbol(struct collector *collector, const struct ptd_perf_record *record)
 {
     struct ptd_perf_symbol symbol = {
@@ -257,6 +272,8 @@ static bool collect(struct collector *collector, const struct ptd_perf_record *r
     case PTD_PERF_SWITCH:
     case PTD_PERF_SWITCH_CPU_WIDE:
         return add_switch(collector, record);
+    case PTD_PERF_ITRACE_START:
+        return add_start(collector, record);
     case PTD_PERF_KSYMBOL:
         return add_symbol(collector, record);
     case PTD_PERF_AUXTRACE:
@@ -400,6 +417,26 @@ static bool join_pieces(struct collector *collector)
     return true;
 }
 
+/* Build ids of maps that came without one. */
+static void identify(struct collector *collector)
+{
+    static const char kernel[] =
+        "[kernel.kallsyms]"; /* its map has the name of a symbol behind it */
+    struct perf_build_ids *const ids = perf_file_build_ids(collector->perf);
+
+    for (size_t i = 0; i < collector->session.map_count; i++) {
+        struct ptd_perf_map *const map = &collector->maps[i];
+        const bool of_kernel = strncmp(map->file, kernel, sizeof(kernel) - 1) == 0;
+        const struct perf_build_id *const id =
+            map->build_id_bytes ? NULL : perf_build_ids_find(ids, of_kernel ? kernel : map->file);
+
+        if (!id)
+            continue;
+        memcpy(map->build_id, id->bytes, sizeof(map->build_id));
+        map->build_id_bytes = id->len_bytes;
+    }
+}
+
 static bool finish(struct collector *collector)
 {
     struct ptd_perf_session *const session = &collector->session;
@@ -409,13 +446,16 @@ static bool finish(struct collector *collector)
         !sort_by_time(collector->comms, session->comm_count, sizeof(*collector->comms)) ||
         !sort_by_time(collector->forks, session->fork_count, sizeof(*collector->forks)) ||
         !sort_by_time(collector->switches, session->switch_count, sizeof(*collector->switches)) ||
+        !sort_by_time(collector->starts, session->start_count, sizeof(*collector->starts)) ||
         !sort_by_time(collector->symbols, session->symbol_count, sizeof(*collector->symbols)))
         return false;
+    identify(collector);
     session->traces = collector->traces;
     session->maps = collector->maps;
     session->comms = collector->comms;
     session->forks = collector->forks;
     session->switches = collector->switches;
+    session->starts = collector->starts;
     session->symbols = collector->symbols;
     session->events = ptd_perf_events(collector->perf, &session->event_count);
     session->cpuid = ptd_perf_cpuid(collector->perf);
@@ -471,6 +511,7 @@ void ptd_perf_session_free(struct ptd_perf_session *session)
     free(collector->comms);
     free(collector->forks);
     free(collector->switches);
+    free(collector->starts);
     free(collector->symbols);
     free(collector->pieces);
     free(collector);
@@ -478,6 +519,10 @@ void ptd_perf_session_free(struct ptd_perf_session *session)
 
 uint32_t ptd_perf_pid_of(const struct ptd_perf_session *session, uint32_t tid)
 {
+    for (size_t i = session->start_count; i-- > 0;) {
+        if (session->starts[i].tid == tid)
+            return session->starts[i].pid;
+    }
     for (size_t i = session->comm_count; i-- > 0;) {
         if (session->comms[i].tid == tid)
             return session->comms[i].pid;
