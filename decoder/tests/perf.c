@@ -532,6 +532,44 @@ static void traces_of_pieces(void)
     ptd_perf_session_free(session);
 }
 
+/* A part of 2,000 bytes that do not repeat, as a snapshot; its end is padded to 8 bytes. */
+static void snapshot(struct file *file, unsigned from, unsigned to)
+{
+    uint8_t bytes[2008] = {0};
+    uint32_t random = 1;
+
+    for (unsigned i = 0; i < to; i++) {
+        random = random * 1664525 + 1013904223;
+        if (i >= from)
+            bytes[i - from] = (uint8_t)(random >> 24 | 1);
+    }
+    record(file, 71, 0, "qqqdddd", N((to - from + 7) / 8 * 8), N(0), N(1), N(0), N(7), N(-1), N(0));
+    put(file, bytes, (to - from + 7) / 8 * 8);
+}
+
+static void snapshots(void)
+{
+    static struct file file;
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    pipe_header(&file);
+    record(&file, 70, 0, "ddqqqqqqqqqq", N(1), N(0), N(8), N(0), N(0), N(0), N(0), N(0), N(0), N(0),
+           N(1), N(0));
+    snapshot(&file, 0, 1000);
+    snapshot(&file, 500, 1203); /* 500 of these bytes are known, and 3 of the file's are padding */
+    snapshot(&file, 600, 1203); /* nothing new: its end may be that of the one before */
+    snapshot(&file, 1500, 2000);
+    snapshot(&file, 1990, 2000); /* too little to be sure */
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+    CU_ASSERT_TRUE(session->pt.snapshot);
+    CU_ASSERT_EQUAL_FATAL(session->trace_count, 3);
+    CU_ASSERT_EQUAL(session->traces[0].len_bytes, 1000 + 204 + 5);
+    CU_ASSERT_EQUAL(session->traces[1].len_bytes, 504);
+    CU_ASSERT_EQUAL(session->traces[2].len_bytes, 16);
+    ptd_perf_session_free(session);
+}
+
 static void time_conversion(void)
 {
     const struct ptd_perf_pt pt = {
@@ -787,6 +825,7 @@ void add_perf_suite(void)
     CU_add_test(suite, "build ids", build_ids);
     CU_add_test(suite, "endless forks", endless_forks);
     CU_add_test(suite, "traces of pieces", traces_of_pieces);
+    CU_add_test(suite, "snapshots overlap", snapshots);
     CU_add_test(suite, "time conversion", time_conversion);
     CU_add_test(suite, "the trace of a CPU", cpu_trace);
     CU_add_test(suite, "what is written is read", written_is_read);
