@@ -9,11 +9,11 @@ set -euo pipefail
 
 run_packages=(
     build-essential pkg-config
-    libzydis-dev libzycore-dev libelf-dev libjson-c-dev
+    libzydis-dev libzycore-dev libelf-dev libzstd-dev libjson-c-dev
     qemu-system-x86 busybox-static cpio kmod
 )
 test_packages=(
-    jq procps libcunit1-dev libipt-dev
+    jq procps libcunit1-dev libipt-dev linux-perf
     clang libclang-rt-14-dev valgrind
     clang-format clang-tidy cppcheck shellcheck
 )

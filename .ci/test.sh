@@ -197,9 +197,13 @@ guests_all() {
         for profile in icelake-server broadwell gracemont max; do
             guest "msr-tests-$profile" "$guests/msr-tests.elf" --profile "$profile"
             counted "msr-tests-$profile"
+            guest "packet-tests-$profile" "$guests/packet-tests.elf" --profile "$profile"
+            counted "packet-tests-$profile"
         done
         guest hostile-tests "$guests/hostile-tests.elf"
         counted hostile-tests
+        guest rtit-tests "$guests/rtit-tests.elf" --profile silvermont
+        counted rtit-tests
     else
         count_skip "guests on the local KVM" "there is no /dev/kvm that can be written to"
     fi
@@ -219,8 +223,14 @@ guests_all() {
 
     guest msr-tests-lab "$guests/msr-tests.elf" --lab
     counted msr-tests-lab
+    guest packet-tests-lab "$guests/packet-tests.elf" --lab --profile max
+    counted packet-tests-lab
     guest hostile-tests-lab "$guests/hostile-tests.elf" --lab
     counted hostile-tests-lab
+    guest rtit-tests-lab "$guests/rtit-tests.elf" --lab --profile silvermont
+    counted rtit-tests-lab
+    guest demo-rtit-lab "$guests/demo.elf" --lab --profile silvermont --verify
+    identical demo-rtit-lab
 }
 
 # ---- Installation -----------------------------------------------------------------------------

@@ -261,7 +261,7 @@ static void format_payload(const struct ptd_rtit_packet *packet, char *text, siz
         break;
     case PTD_RTIT_MTC:
         (void)snprintf(text, text_bytes, " 0x%x (TSC[%u:%u])", packet->mtc.tsc,
-                       14 + 2 * packet->mtc.range, 7 + 2 * packet->mtc.range);
+                       14u + 2u * packet->mtc.range, 7u + 2u * packet->mtc.range);
         break;
     case PTD_RTIT_STS:
         (void)snprintf(text, text_bytes, " TSC 0x%" PRIx64 ", ratio %u, effective %u",

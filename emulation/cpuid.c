@@ -5,6 +5,7 @@
  */
 #include "internal.h"
 
+#define RTIT_SIGNATURE       0x00030678u /* 06_37H stepping 8 (RTIT v1.05, 1.2) */
 #define CPUID_7_EBX_PT       (1u << 25)
 #define XSAVE_PT_COMPONENT   8
 #define XSAVE_PT_BYTES       128u
@@ -65,6 +66,10 @@ bool vpt_cpuid(const struct vpt_caps *caps, uint32_t leaf, uint32_t subleaf, str
         if (caps->supported)
             regs->eax = max_leaf(caps, regs->eax);
         return true;
+    case 1:
+        if (caps->rtit)
+            regs->eax = RTIT_SIGNATURE;
+        return caps->rtit;
     case 7:
         if (subleaf != 0)
             return false;

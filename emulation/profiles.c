@@ -160,6 +160,16 @@ static const struct profile profiles[] = {
          .xsaves = true,
          .vmx_misc_pt = true,
      }},
+    {"silvermont",
+     "Atom: no PT but RTIT, its ancestor",
+     {
+         .maxphyaddr = 36,
+         .linear_bits = 48,
+         .max_nonturbo_ratio = 18,
+         .perf_counters = 2,
+         .perf_fixed = 3,
+         .rtit = true,
+     }},
 };
 
 size_t vpt_profile_count(void)

@@ -78,7 +78,7 @@ static bool update_enables(struct vpt_rtit *cpu, uint64_t lip, bool jumped)
     if (filter >= 0)
         cpu->filter_en = filter == 1;
     stop = event_says(cpu, cpu->events >> 3 & 7, lip, jumped);
-    return stop == 1 && rtit_trigger_en(cpu) && (cpu->events >> 3 & 7) != 0x6;
+    return stop == 1 && vpt_rtit_trigger_en(cpu);
 }
 
 /* ---- TraceStop (4.2.11) ---- */
@@ -186,7 +186,7 @@ static void from_either(struct vpt_rtit *cpu, const struct vpt_rtit_event *event
                         bool filter_was, bool context_was)
 {
     const bool stop = update_enables(cpu, event->target, jumps(event));
-    const bool is = rtit_packet_en(cpu);
+    const bool is = vpt_rtit_packet_en(cpu);
 
     const bool extra = (cpu->errata & VPT_RTIT_E2) && !was && !is && !context_was &&
                        cpu->context_en && ((filter_was && !cpu->filter_en) || stop);
@@ -204,10 +204,10 @@ static void from_either(struct vpt_rtit *cpu, const struct vpt_rtit_event *event
 
 void vpt_rtit_event(struct vpt_rtit *cpu, const struct vpt_rtit_event *event)
 {
-    const bool was = rtit_packet_en(cpu), filter_was = cpu->filter_en;
+    const bool was = vpt_rtit_packet_en(cpu), filter_was = cpu->filter_en;
     const bool context_was = cpu->context_en;
 
-    if (!rtit_trigger_en(cpu)) {
+    if (!vpt_rtit_trigger_en(cpu)) {
         cpu->ctx = event->after;
         update_enables(cpu, event->target, jumps(event));
         return;
@@ -235,18 +235,18 @@ void vpt_rtit_sync(struct vpt_rtit *cpu, uint8_t actual_ratio, uint8_t effective
 
 void rtit_write_ctl(struct vpt_rtit *cpu, uint32_t ctl, uint64_t next_ip)
 {
-    const bool triggered = rtit_trigger_en(cpu), was = rtit_packet_en(cpu);
+    const bool triggered = vpt_rtit_trigger_en(cpu), was = vpt_rtit_packet_en(cpu);
 
     vpt_rtit_drain(cpu);
     cpu->ctl = ctl;
     update_enables(cpu, next_ip, false);
-    if (!triggered && rtit_trigger_en(cpu)) {
+    if (!triggered && vpt_rtit_trigger_en(cpu)) {
         rtit_start_clocks(cpu);
         rtit_psb(cpu);
     }
-    if (was && rtit_trigger_en(cpu) && !rtit_packet_en(cpu))
+    if (was && vpt_rtit_trigger_en(cpu) && !vpt_rtit_packet_en(cpu))
         rtit_ip(cpu, RTIT_EVENT_PGD, next_ip);
-    else if (!was && rtit_packet_en(cpu))
+    else if (!was && vpt_rtit_packet_en(cpu))
         rtit_ip(cpu, RTIT_EVENT_PGE, next_ip);
     vpt_rtit_drain(cpu);
 }

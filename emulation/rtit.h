@@ -7,17 +7,6 @@
 
 #include "vpt.h"
 
-static inline bool rtit_trigger_en(const struct vpt_rtit *cpu)
-{
-    const uint32_t both = VPT_RTIT_CTL_TRACE_EN | VPT_RTIT_CTL_TRACE_ACTIVE;
-
-    return (cpu->ctl & both) == both;
-}
-static inline bool rtit_packet_en(const struct vpt_rtit *cpu)
-{
-    return rtit_trigger_en(cpu) && cpu->context_en && cpu->filter_en;
-}
-
 /* ---- rtit.c ---- */
 
 /* WRMSR of RTIT_CTL, its value already checked. */

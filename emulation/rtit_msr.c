@@ -49,7 +49,7 @@ bool vpt_rtit_msr_owned(uint32_t msr)
 
 void vpt_rtit_set_context(struct vpt_rtit *cpu, const struct vpt_rtit_context *ctx)
 {
-    if (!rtit_trigger_en(cpu))
+    if (!vpt_rtit_trigger_en(cpu))
         cpu->ctx = *ctx;
 }
 
@@ -66,7 +66,7 @@ enum vpt_result vpt_rtit_rdmsr(struct vpt_rtit *cpu, uint32_t msr, uint64_t *val
     case VPT_RTIT_STATUS:
         *value = (cpu->filter_en ? VPT_RTIT_STATUS_FILTEREN : 0) |
                  (cpu->context_en ? VPT_RTIT_STATUS_CONTEXTEN : 0) |
-                 (rtit_trigger_en(cpu) ? VPT_RTIT_STATUS_TRIGGEREN : 0) |
+                 (vpt_rtit_trigger_en(cpu) ? VPT_RTIT_STATUS_TRIGGEREN : 0) |
                  (cpu->overflow ? VPT_RTIT_STATUS_OVERFLOW : 0);
         return VPT_OK;
     case VPT_RTIT_CNTP:

@@ -90,7 +90,7 @@ void rtit_settle(struct vpt_rtit *cpu)
 /* Nothing without TriggerEn, nothing in an overflow; a full buffer begins one (4.2.5). */
 static bool room(struct vpt_rtit *cpu)
 {
-    if (!rtit_trigger_en(cpu) || cpu->overflow)
+    if (!vpt_rtit_trigger_en(cpu) || cpu->overflow)
         return false;
     if (cpu->buf_len + PACKET_MAX > VPT_RTIT_BUFFER_BYTES)
         vpt_rtit_drain(cpu);
@@ -269,7 +269,7 @@ static unsigned mtc_shift(const struct vpt_rtit *cpu)
 /* MTC, STS and PCC: with LESS_PKTS only where everything else is sent too (Table 17). */
 static bool time_packets(const struct vpt_rtit *cpu)
 {
-    return cpu->ctl & VPT_RTIT_CTL_LESS_PKTS ? rtit_packet_en(cpu) : rtit_trigger_en(cpu);
+    return cpu->ctl & VPT_RTIT_CTL_LESS_PKTS ? vpt_rtit_packet_en(cpu) : vpt_rtit_trigger_en(cpu);
 }
 
 void rtit_start_clocks(struct vpt_rtit *cpu)
@@ -331,7 +331,7 @@ void rtit_sts(struct vpt_rtit *cpu)
 
 void rtit_resolve_overflow(struct vpt_rtit *cpu, uint64_t lip)
 {
-    if (!cpu->overflow || !rtit_trigger_en(cpu) || !cpu->context_en)
+    if (!cpu->overflow || !vpt_rtit_trigger_en(cpu) || !cpu->context_en)
         return;
     vpt_rtit_drain(cpu);
     if (cpu->buf_len > 0)

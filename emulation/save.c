@@ -119,6 +119,7 @@ const struct vpt_saved_field vpt_saved_fields[] = {
     FLAG(146, caps.deferred_tips),
     FLAG(147, caps.xsaves),
     FLAG(148, caps.vmx_misc_pt),
+    FLAG(149, caps.rtit),
 };
 const size_t vpt_saved_field_count = sizeof(vpt_saved_fields) / sizeof(vpt_saved_fields[0]);
 

@@ -126,6 +126,7 @@ struct vpt_caps {
     bool deferred_tips;            /* 33.4.2.3 */
     bool xsaves;                   /* state component 8 is enumerated (33.3.5.2) */
     bool vmx_misc_pt;              /* IA32_VMX_MISC[14]: tracing in VMX operation (33.2.9.4) */
+    bool rtit;                     /* RTIT, and what software knows it by: family and model */
 };
 
 /* The named profiles. Values are typical of the processor named; see emulation/profiles.c. */
@@ -149,7 +150,8 @@ struct vpt_cpuid {
 
 /*
  * Turns what the host would answer for (leaf, subleaf) in *regs into what the guest must see:
- * leaf 0 (maximum leaf), 7.0 (bit 25), 0DH.1 and 0DH.8 (trace state), 14H, 15H. Other leaves stay.
+ * leaf 0 (maximum leaf), 1 (the signature, with RTIT), 7.0 (bit 25), 0DH.1 and 0DH.8 (trace state),
+ * 14H, 15H. Other leaves stay.
  * With caps->supported false, PT disappears from all of them. True: *regs belongs to these leaves.
  */
 bool vpt_cpuid(const struct vpt_caps *caps, uint32_t leaf, uint32_t subleaf,
@@ -864,6 +866,17 @@ struct vpt_rtit {
     const struct vpt_ops *ops;
     void *owner;
 };
+
+static inline bool vpt_rtit_trigger_en(const struct vpt_rtit *cpu)
+{
+    const uint32_t both = VPT_RTIT_CTL_TRACE_EN | VPT_RTIT_CTL_TRACE_ACTIVE;
+
+    return (cpu->ctl & both) == both;
+}
+static inline bool vpt_rtit_packet_en(const struct vpt_rtit *cpu)
+{
+    return vpt_rtit_trigger_en(cpu) && cpu->context_en && cpu->filter_en;
+}
 
 /* As after reset. Of ops, translate and clocks are required; clocks->tsc is the hardware's TSC. */
 bool vpt_rtit_init(struct vpt_rtit *cpu, uint32_t errata, const struct vpt_ops *ops, void *owner);

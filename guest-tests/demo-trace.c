@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tracing for the demo: see demo-trace.h. The PMI handler works as 33.2.7.2 describes it.
+ * Intel PT for the demo: see demo-trace.h. The PMI handler works as 33.2.7.2 describes it.
  *
  * Sections: capabilities, the buffer, handing over, the PMI, start and stop.
  *
@@ -18,14 +18,14 @@
 
 static struct trace_stats stats;
 
-const struct trace_stats *trace_stats(void)
+static const struct trace_stats *get_stats(void)
 {
     return &stats;
 }
 
 /* ---- Capabilities ------------------------------------------------------------------------- */
 
-void trace_print_caps(void)
+static void print_caps(void)
 {
     const struct pt_caps *c = pt_caps();
     const struct {
@@ -222,7 +222,7 @@ static enum scheme choose_scheme(void)
     return caps->multi_entry ? TOPA_MANY : TOPA_ONE;
 }
 
-void trace_init(enum pmi_mode mode)
+static void init(enum pmi_mode mode)
 {
     pmi_mode = mode;
     scheme = choose_scheme();
@@ -244,7 +244,7 @@ void trace_init(enum pmi_mode mode)
     trap_set_handler(VECTOR_PMI, on_pmi);
 }
 
-bool trace_start(uint64_t extra_ctl)
+static bool start(uint64_t extra_ctl)
 {
     uint64_t ctl = CTL_OS | CTL_USER | CTL_TSCEN | CTL_BRANCHEN | extra_ctl | CTL_TRACEEN;
     uint64_t mask_ptrs = topa_pointers(0, 0);
@@ -261,7 +261,7 @@ bool trace_start(uint64_t extra_ctl)
     return wrmsr_safe(MSR_RTIT_CTL, ctl) == 0;
 }
 
-void trace_poll(void)
+static void poll(void)
 {
     static unsigned calls;
     uint64_t ctl;
@@ -275,7 +275,7 @@ void trace_poll(void)
     wrmsr(MSR_RTIT_CTL, ctl);
 }
 
-void trace_stop(void)
+static void stop(void)
 {
     wrmsr(MSR_RTIT_CTL, rdmsr(MSR_RTIT_CTL) & ~CTL_TRACEEN);
     apic_set_pmi(PMI_MASKED);
@@ -285,3 +285,5 @@ void trace_stop(void)
     if (scheme != SINGLE_RANGE)
         wrmsr(MSR_PERF_GLOBAL_RESET, PERF_TOPA_PMI);
 }
+
+const struct tracer pt_tracer = {print_caps, init, start, poll, stop, get_stats};

@@ -17,16 +17,21 @@ struct trace_stats {
     uint64_t errors; /* times that STATUS.Error was set */
 };
 
-/* Prints what CPUID enumerates. */
-void trace_print_caps(void);
-/* Allocates buffers and tables, and says in a line for which output scheme. */
-void trace_init(enum pmi_mode pmi_mode);
-/* Starts tracing, with these bits of IA32_RTIT_CTL besides what the demo needs. False: #GP. */
-bool trace_start(uint64_t extra_ctl);
-/* Hands over what is there, where no PMI does it: call it often. */
-void trace_poll(void);
-/* Stops and hands over the rest. */
-void trace_stop(void);
-const struct trace_stats *trace_stats(void);
+/* One kind of trace: Intel PT, or RTIT. */
+struct tracer {
+    /* Prints what the processor can do. */
+    void (*print_caps)(void);
+    /* Allocates buffers and tables, and says in a line for which output scheme. */
+    void (*init)(enum pmi_mode pmi_mode);
+    /* Starts tracing, with these bits of the control MSR besides what the demo needs. False: #GP.
+     */
+    bool (*start)(uint64_t extra_ctl);
+    /* Hands over what is there, where no PMI does it: call it often. */
+    void (*poll)(void);
+    /* Stops and hands over the rest. */
+    void (*stop)(void);
+    const struct trace_stats *(*stats)(void);
+};
+extern const struct tracer pt_tracer, rtit_tracer;
 
 #endif

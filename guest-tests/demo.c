@@ -2,14 +2,15 @@
 /*
  * The demo: a guest traces itself. Two user processes, one that sorts and one that hashes, take
  * turns on one processor, with timer interrupts, system calls, page faults and an emulated
- * instruction between them; Intel PT records all of it, and what it recorded goes to the host.
+ * instruction between them; Intel PT, or RTIT on a processor that has it instead, records all of
+ * it, and what it recorded goes to the host.
  *
  * Words of the command line:
  *   rounds=N      how many rounds each process does; else sized by vpt.steps (docs/guests.md)
  *   tick=N        the timer's period
  *   pmi=vector    take the PMI as an interrupt instead of an NMI
  *   output=range  a single range, though there is ToPA
- *   ctl=BITS      further bits of IA32_RTIT_CTL
+ *   ctl=BITS      further bits of IA32_RTIT_CTL (RTIT: of RTIT_CTL)
  *   notrace       run the processes without tracing
  */
 #include "boot.h"
@@ -17,6 +18,7 @@
 #include "demo-trace.h"
 #include "process.h"
 #include "pt.h"
+#include "rtit.h"
 
 extern const uint8_t sort_elf[], sort_elf_end[], hash_elf[], hash_elf_end[];
 
@@ -51,16 +53,25 @@ static uint32_t choose_ticks(bool tracing)
     return tracing && boot_number("vpt.steps", &steps) ? TICKS_STEPPING : TICKS_FREE;
 }
 
-static bool print_report(bool tracing)
+/* NULL: the processor has no trace that could be kept in memory. */
+static const struct tracer *choose_tracer(void)
+{
+    if (pt_caps()->present && pt_memory_output(pt_caps()))
+        return &pt_tracer;
+    return rtit_present() ? &rtit_tracer : NULL;
+}
+
+static bool print_report(const struct tracer *tracer)
 {
     const struct process_stats *p = process_stats();
-    const struct trace_stats *t = trace_stats();
+    const struct trace_stats *t;
 
     printf("%lu timer interrupts, %lu switches, %lu system calls, %lu page faults, "
            "%lu emulated instructions\n",
            p->timer_interrupts, p->switches, p->system_calls, p->page_faults, p->invalid_opcodes);
-    if (!tracing)
+    if (!tracer)
         return true;
+    t = tracer->stats();
     printf("%lu trace bytes, %lu PMIs, %lu times full, %lu errors\n", t->bytes, t->pmis, t->stops,
            t->errors);
     if (t->bytes == 0 || t->errors)
@@ -71,35 +82,36 @@ static bool print_report(bool tracing)
 int guest_main(void)
 {
     bool tracing = !boot_word("notrace");
+    const struct tracer *tracer = tracing ? choose_tracer() : NULL;
     uint64_t rounds = choose_rounds(), extra_ctl = 0;
     unsigned bad;
     bool good;
 
     if (tracing) {
-        if (!pt_caps()->present || !pt_memory_output(pt_caps())) {
-            printf("this processor has no Intel PT %s; try the word notrace\n",
+        if (!tracer) {
+            printf("this processor has no Intel PT %s and no RTIT; try the word notrace\n",
                    pt_caps()->present ? "output to memory" : "(CPUID.7.0:EBX[25] is 0)");
             return 1;
         }
-        trace_print_caps();
-        trace_init(boot_choice("pmi", "vector") ? PMI_VECTOR : PMI_NMI);
+        tracer->print_caps();
+        tracer->init(boot_choice("pmi", "vector") ? PMI_VECTOR : PMI_NMI);
     }
     process_create("sort", "sort.elf", sort_elf, (size_t)(sort_elf_end - sort_elf), rounds);
     process_create("hash", "hash.elf", hash_elf, (size_t)(hash_elf_end - hash_elf), rounds);
     printf("%lu rounds\n", rounds);
     if (tracing) {
         process_announce();
-        process_set_hook(trace_poll);
+        process_set_hook(tracer->poll);
         boot_number("ctl", &extra_ctl);
-        if (!trace_start(extra_ctl)) {
-            printf("IA32_RTIT_CTL does not take these bits\n");
+        if (!tracer->start(extra_ctl)) {
+            printf("the control MSR does not take these bits\n");
             return 1;
         }
     }
     bad = process_run_all(choose_ticks(tracing));
     if (tracing)
-        trace_stop();
-    good = print_report(tracing) && bad == 0;
+        tracer->stop();
+    good = print_report(tracer) && bad == 0;
     printf(good ? "demo: everything held\n" : "demo: FAILED\n");
     return good ? 0 : 1;
 }

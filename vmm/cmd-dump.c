@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vpt dump: the packets of a raw trace, one a line.
+ * vpt dump: the packets of a raw trace, or of each trace in a perf.data, one a line.
  */
+#include "perf-data.h"
 #include "vmm.h"
 
 #include <inttypes.h>
@@ -11,12 +12,16 @@
 
 static void usage(FILE *to)
 {
-    fputs("usage: vpt dump [--json] [--no-sync] TRACE\n"
+    fputs("usage: vpt dump [OPTION...] TRACE\n"
           "\n"
-          "Prints the packets of a raw Intel PT trace: offset, bytes, meaning.\n"
+          "Prints the packets of a raw Intel PT or RTIT trace: offset, bytes, meaning; of a\n"
+          "perf.data, those of each trace in it.\n"
           "\n"
-          "  --json     one JSON object a line\n"
-          "  --no-sync  begin at the first byte instead of the first PSB\n"
+          "  --json       one JSON object a line\n"
+          "  --no-sync    begin at the first byte instead of the first PSB\n"
+          "  --rtit       RTIT, the trace of Silvermont; TRACE.json says so by itself\n"
+          "  --cycle-acc  of RTIT: RTIT_CTL.Cycle_Acc was 1\n"
+          "  --records    of a perf.data: its records instead of packets\n"
           "  --help\n"
           "\n"
           "Exit codes: 0 success, 2 usage, 3 the file cannot be read or holds errors (they are\n"
@@ -24,21 +29,25 @@ static void usage(FILE *to)
           to);
 }
 
-static void print_packet(const struct ptd_packet *packet, const uint8_t *bytes, bool json)
-{
-    char text[256], hex[2 * 16 + 1];
+struct dump_options {
+    bool json, no_sync, rtit, cycle_acc, records;
+};
 
-    ptd_packet_format(packet, text, sizeof(text));
-    for (unsigned i = 0; i < packet->size_bytes && i < 16; i++)
-        snprintf(hex + 2 * i, 3, "%02x", bytes[packet->offset + i]);
+static void print_packet(uint64_t offset, unsigned size_bytes, const uint8_t *bytes,
+                         const char *name, const char *text, bool json)
+{
+    char hex[2 * 16 + 1] = "";
+
+    for (unsigned i = 0; i < size_bytes && i < 16; i++)
+        snprintf(hex + 2 * i, 3, "%02x", bytes[offset + i]);
     if (!json) {
-        printf("%08" PRIx64 "  %-32s  %s\n", packet->offset, hex, text);
+        printf("%08" PRIx64 "  %-32s  %s\n", offset, hex, text);
         return;
     }
     json_object *object = json_object_new_object();
-    json_object_object_add(object, "offset", json_object_new_int64((int64_t)packet->offset));
+    json_object_object_add(object, "offset", json_object_new_int64((int64_t)offset));
     json_object_object_add(object, "bytes", json_object_new_string(hex));
-    json_object_object_add(object, "type", json_object_new_string(ptd_packet_name(packet->type)));
+    json_object_object_add(object, "type", json_object_new_string(name));
     json_object_object_add(object, "text", json_object_new_string(text));
     printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
     json_object_put(object);
@@ -57,28 +66,54 @@ static void print_error(uint64_t offset, int error, bool json)
     json_object_put(object);
 }
 
+/* ---- PT and RTIT: the next packet, printed ---- */
+
+static int dump_next(struct ptd_packets *packets, const uint8_t *bytes, bool json)
+{
+    struct ptd_packet packet;
+    char text[256];
+    const int error = ptd_packets_next(packets, &packet);
+
+    if (error)
+        return error;
+    ptd_packet_format(&packet, text, sizeof(text));
+    print_packet(packet.offset, packet.size_bytes, bytes, ptd_packet_name(packet.type), text, json);
+    return PTD_OK;
+}
+
+static int dump_next_rtit(struct ptd_rtit_packets *packets, const uint8_t *bytes, bool json)
+{
+    struct ptd_rtit_packet packet;
+    char text[256];
+    const int error = ptd_rtit_packets_next(packets, &packet);
+
+    if (error)
+        return error;
+    ptd_rtit_packet_format(&packet, text, sizeof(text));
+    print_packet(packet.offset, packet.size_bytes, bytes, ptd_rtit_packet_name(packet.type), text,
+                 json);
+    return PTD_OK;
+}
+
 /* How many errors. */
-static unsigned dump(const struct bytes *trace, bool json, bool sync)
+static unsigned dump(const struct bytes *trace, const struct dump_options *options)
 {
     struct ptd_packets packets;
-    struct ptd_packet packet;
     unsigned errors = 0;
     int error;
 
     ptd_packets_init(&packets, trace->data, trace->len);
-    if (sync && ptd_packets_sync(&packets) != PTD_OK) {
-        print_error(0, PTD_E_NOSYNC, json);
+    if (!options->no_sync && ptd_packets_sync(&packets) != PTD_OK) {
+        print_error(0, PTD_E_NOSYNC, options->json);
         return 1;
     }
-    while ((error = ptd_packets_next(&packets, &packet)) != PTD_END) {
+    while ((error = dump_next(&packets, trace->data, options->json)) != PTD_END) {
         const uint64_t offset = ptd_packets_offset(&packets);
 
-        if (error == PTD_OK) {
-            print_packet(&packet, trace->data, json);
+        if (error == PTD_OK)
             continue;
-        }
         errors++;
-        print_error(offset, error, json);
+        print_error(offset, error, options->json);
         if (ptd_packets_seek(&packets, offset + 1) != PTD_OK ||
             ptd_packets_sync(&packets) != PTD_OK)
             break;
@@ -86,19 +121,151 @@ static unsigned dump(const struct bytes *trace, bool json, bool sync)
     return errors;
 }
 
+static unsigned dump_rtit(const struct bytes *trace, const struct dump_options *options)
+{
+    struct ptd_rtit_packets packets;
+    unsigned errors = 0;
+    int error;
+
+    ptd_rtit_packets_init(&packets, trace->data, trace->len, options->cycle_acc);
+    if (!options->no_sync && ptd_rtit_packets_sync(&packets) != PTD_OK) {
+        print_error(0, PTD_E_NOSYNC, options->json);
+        return 1;
+    }
+    while ((error = dump_next_rtit(&packets, trace->data, options->json)) != PTD_END) {
+        const uint64_t offset = ptd_rtit_packets_offset(&packets);
+
+        if (error == PTD_OK)
+            continue;
+        errors++;
+        print_error(offset, error, options->json);
+        if (ptd_rtit_packets_seek(&packets, offset + 1) != PTD_OK ||
+            ptd_rtit_packets_sync(&packets) != PTD_OK)
+            break;
+    }
+    return errors;
+}
+
+/* ---- perf.data ---- */
+
+static void print_trace(const struct ptd_perf_trace *trace, bool json)
+{
+    if (!json) {
+        printf("-- buffer %" PRIu32 ", cpu %d, tid %d: %zu bytes\n", trace->idx, trace->cpu,
+               trace->tid, trace->len_bytes);
+        return;
+    }
+    json_object *object = json_object_new_object();
+    json_object_object_add(object, "buffer", json_object_new_int64(trace->idx));
+    json_object_object_add(object, "cpu", json_object_new_int(trace->cpu));
+    json_object_object_add(object, "tid", json_object_new_int(trace->tid));
+    json_object_object_add(object, "len", json_object_new_int64((int64_t)trace->len_bytes));
+    printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
+    json_object_put(object);
+}
+
+static int dump_perf(const struct dump_options *options, const char *name, const struct bytes *file)
+{
+    unsigned errors = 0;
+    int code;
+    struct ptd_perf_session *const session = perf_data_open(name, file, &code);
+
+    if (!session)
+        return code;
+    for (size_t i = 0; i < session->trace_count; i++) {
+        const struct bytes packets = {.data = (uint8_t *)session->traces[i].bytes,
+                                      .len = session->traces[i].len_bytes};
+
+        print_trace(&session->traces[i], options->json);
+        errors += dump(&packets, options);
+    }
+    if (session->error)
+        code = EXIT_CODE_FILE; /* said already */
+    ptd_perf_session_free(session);
+    return errors ? complain(EXIT_CODE_FILE, "%s: %u errors", name, errors) : code;
+}
+
+static void print_record(const struct ptd_perf_record *record, bool json)
+{
+    char text[5000];
+
+    ptd_perf_format(record, text, sizeof(text));
+    if (!json) {
+        printf("%08" PRIx64 "  %s\n", record->offset, text);
+        return;
+    }
+    json_object *object = json_object_new_object();
+    json_object_object_add(object, "offset", json_object_new_int64((int64_t)record->offset));
+    json_object_object_add(object, "type",
+                           json_object_new_string(ptd_perf_type_name(record->type)));
+    if (record->has_time)
+        json_object_object_add(object, "time", json_object_new_int64((int64_t)record->time));
+    json_object_object_add(object, "text", json_object_new_string(text));
+    printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
+    json_object_put(object);
+}
+
+static int dump_records(const struct dump_options *options, const char *name,
+                        const struct bytes *file)
+{
+    struct ptd_perf_fault fault = {0};
+    struct ptd_perf_record record;
+    struct ptd_perf *perf;
+    int error = ptd_perf_open(file->data, file->len, &perf, &fault);
+
+    if (!error) {
+        while ((error = ptd_perf_next(perf, &record)) == PTD_OK)
+            print_record(&record, options->json);
+        fault = *ptd_perf_fault(perf);
+        ptd_perf_close(perf);
+    }
+    return error == PTD_END ? EXIT_CODE_OK
+                            : complain(EXIT_CODE_FILE, "%s: at %#" PRIx64 ": %s", name,
+                                       fault.offset, fault.text);
+}
+
+static int dump_raw(struct dump_options *options, const char *name, const struct bytes *file)
+{
+    struct ptd_rtit_config rtit;
+    unsigned errors;
+
+    if (sidecar_rtit(name, &rtit)) {
+        options->rtit = true;
+        options->cycle_acc |= rtit.cycle_acc;
+    }
+    errors = options->rtit ? dump_rtit(file, options) : dump(file, options);
+    return errors ? complain(EXIT_CODE_FILE, "%s: %u errors", name, errors) : EXIT_CODE_OK;
+}
+
+static int dump_file(struct dump_options *options, const char *name, const struct bytes *file)
+{
+    if (!ptd_perf_detect(file->data, file->len))
+        return options->records
+                   ? complain(EXIT_CODE_USAGE, "%s: not a perf.data: it has no records", name)
+                   : dump_raw(options, name, file);
+    return options->records ? dump_records(options, name, file) : dump_perf(options, name, file);
+}
+
+/* ---- The command ---- */
+
 int cmd_dump(int argc, char **argv)
 {
+    struct dump_options options = {0};
     struct bytes trace = {0};
     const char *file = NULL;
-    bool json = false, sync = true;
-    unsigned errors;
-    int error;
+    int error, code;
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) {
-            json = true;
+            options.json = true;
         } else if (strcmp(argv[i], "--no-sync") == 0) {
-            sync = false;
+            options.no_sync = true;
+        } else if (strcmp(argv[i], "--rtit") == 0) {
+            options.rtit = true;
+        } else if (strcmp(argv[i], "--cycle-acc") == 0) {
+            options.cycle_acc = true;
+        } else if (strcmp(argv[i], "--records") == 0) {
+            options.records = true;
         } else if (strcmp(argv[i], "--help") == 0) {
             usage(stdout);
             return EXIT_CODE_OK;
@@ -111,11 +278,8 @@ int cmd_dump(int argc, char **argv)
     if (!file)
         return complain(EXIT_CODE_USAGE, "vpt dump takes one file; see vpt dump --help");
     error = read_file(file, &trace);
-    if (error) {
-        bytes_free(&trace);
-        return complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error));
-    }
-    errors = dump(&trace, json, sync);
+    code = error ? complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error))
+                 : dump_file(&options, file, &trace);
     bytes_free(&trace);
-    return errors ? complain(EXIT_CODE_FILE, "%s: %u errors", file, errors) : EXIT_CODE_OK;
+    return code;
 }

@@ -35,6 +35,7 @@ static void usage(FILE *to)
         "  --save-to FILE    stop the guest while it traces, and leave it in FILE\n"
         "  --save-after N    after so many traced instructions (default 100000)\n"
         "  --restore FILE    go on with the guest in FILE; profile and memory are its own\n"
+        "  --rtit-errata N,.. errata E1 to E8 that a processor with RTIT shows (default none)\n"
         "  --timeout S       seconds the guest may take (default 300; 0: no limit)\n"
         "  --lab             use the lab even where /dev/kvm would do\n"
         "  --json            print one JSON object; the guest's console goes to standard error\n"
@@ -57,6 +58,7 @@ enum option_id {
     OPT_SAVE_TO,
     OPT_SAVE_AFTER,
     OPT_RESTORE,
+    OPT_RTIT_ERRATA,
     OPT_LAB,
     OPT_JSON,
     OPT_RECORD_TO,
@@ -75,6 +77,7 @@ static const struct option long_options[] = {
     {"save-after", required_argument, NULL, OPT_SAVE_AFTER},
     {"restore", required_argument, NULL, OPT_RESTORE},
     {"timeout", required_argument, NULL, OPT_TIMEOUT},
+    {"rtit-errata", required_argument, NULL, OPT_RTIT_ERRATA},
     {"lab", no_argument, NULL, OPT_LAB},
     {"json", no_argument, NULL, OPT_JSON},
     {"record-to", required_argument, NULL, OPT_RECORD_TO}, /* how the lab calls us */
@@ -170,6 +173,11 @@ static int parse(int argc, char **argv, struct run_options *options)
             break;
         case OPT_RESTORE:
             options->restore = optarg;
+            break;
+        case OPT_RTIT_ERRATA:
+            if (!rtit_errata_parse(optarg, &options->rtit_errata))
+                return 1 + complain(EXIT_CODE_USAGE,
+                                    "--rtit-errata takes none or numbers 1 to 8, not '%s'", optarg);
             break;
         case OPT_LAB:
             options->lab = true;
@@ -324,6 +332,10 @@ int cmd_run(int argc, char **argv)
     if (!vpt_profile(options.profile, &caps))
         return complain(EXIT_CODE_USAGE, "there is no profile '%s'; see vpt profiles",
                         options.profile);
+    if (caps.rtit && options.save_to)
+        return complain(EXIT_CODE_USAGE, "a processor with RTIT cannot be saved");
+    if (options.rtit_errata && !caps.rtit)
+        return complain(EXIT_CODE_USAGE, "profile '%s' has no RTIT", options.profile);
     if (image_check(options.image, why, sizeof(why)) != 0)
         return complain(EXIT_CODE_FILE, "%s", why);
     choose_and_run(&options, &caps, &result);

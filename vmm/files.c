@@ -95,6 +95,8 @@ static json_object *sidecar(const struct run_options *options, const struct vpt_
     json_object_object_add(root, "tsc_ctc", tsc_ctc);
     add_int(root, "mtc_freq", result->mtc_freq);
     add_int(root, "max_nonturbo_ratio", caps->max_nonturbo_ratio);
+    if (result->is_rtit)
+        json_object_object_add(root, "rtit", rtit_to_json(&result->rtit));
     add_image(images, options->image, "kernel", NULL);
     for (unsigned i = 0; i < result->process_count; i++) {
         const struct process *process = &result->processes[i];
@@ -176,7 +178,7 @@ static int load_image(const char *trace, json_object *entry, struct ptd_image *i
 int sidecar_load(const char *trace, struct ptd_image *image, struct run_result *result)
 {
     char path[PATH_MAX];
-    json_object *root, *images;
+    json_object *root, *images, *rtit, *cpu, *family, *model;
     int error = PTD_OK;
 
     snprintf(path, sizeof(path), "%s.json", trace);
@@ -190,8 +192,33 @@ int sidecar_load(const char *trace, struct ptd_image *image, struct run_result *
         snprintf(result->why, sizeof(result->why), "%.200s: no list of images", path);
         error = PTD_E_FORMAT;
     }
+    if (json_object_object_get_ex(root, "cpu", &cpu) &&
+        json_object_object_get_ex(cpu, "family", &family) &&
+        json_object_object_get_ex(cpu, "model", &model))
+        result->errata =
+            ptd_errata((unsigned)json_object_get_int(family), (unsigned)json_object_get_int(model));
+    if (!error && json_object_object_get_ex(root, "rtit", &rtit)) {
+        result->is_rtit = true;
+        if (!rtit_from_json(rtit, &result->rtit)) {
+            snprintf(result->why, sizeof(result->why), "%.200s: malformed rtit", path);
+            error = PTD_E_FORMAT;
+        }
+    }
     for (size_t i = 0; !error && i < json_object_array_length(images); i++)
         error = load_image(trace, json_object_array_get_idx(images, i), image, result);
     json_object_put(root);
     return error;
+}
+
+bool sidecar_rtit(const char *trace, struct ptd_rtit_config *config)
+{
+    char path[PATH_MAX];
+    json_object *root, *rtit;
+    bool is;
+
+    snprintf(path, sizeof(path), "%s.json", trace);
+    root = json_object_from_file(path);
+    is = root && json_object_object_get_ex(root, "rtit", &rtit) && rtit_from_json(rtit, config);
+    json_object_put(root);
+    return is;
 }

@@ -201,15 +201,16 @@ static void see(struct view *view, const struct ptd_item *item)
 static int decode(struct view *view)
 {
     const struct run_result *result = view->result;
-    struct ptd_flow *flow = ptd_flow_new(result->trace.data, result->trace.len, view->image, NULL);
+    struct trace_flow flow;
     struct ptd_item item;
     uint64_t executed;
 
-    if (!flow)
+    if (!trace_flow_open(&flow, &result->trace, view->image, NULL,
+                         result->is_rtit ? &result->rtit : NULL))
         return complain(EXIT_CODE_HOST, "no memory for decoding");
-    while (ptd_flow_next(flow, &item) == PTD_OK)
+    while (trace_flow_next(&flow, &item) == PTD_OK)
         see(view, &item);
-    ptd_flow_free(flow);
+    trace_flow_close(&flow);
 
     if (view->options->verify && !view->differs && next_executed(view, &executed)) {
         char text[128];

@@ -66,6 +66,7 @@ struct run_options {
     const char *save_to; /* leave the running guest in this file, after so many steps */
     uint64_t save_after;
     const char *restore;   /* go on with the guest of this file */
+    uint32_t rtit_errata;  /* VPT_RTIT_E1 and so on */
     const char *record_to; /* inside the lab: the archive to leave instead of a report */
 };
 
@@ -85,6 +86,9 @@ struct run_result {
     uint64_t packets, interrupts, exceptions, steps, pmis;
     uint64_t dropped_bytes;
     unsigned mtc_freq; /* RTIT_CTL.MTCFreq, as last used */
+    uint32_t errata;   /* of the processor, as TRACE.json says (ptd_errata()) */
+    bool is_rtit;      /* the trace is RTIT's, by these settings */
+    struct ptd_rtit_config rtit;
     double seconds;
 };
 void run_result_free(struct run_result *result);
@@ -108,8 +112,34 @@ int trace_files_write(const char *trace, const struct run_options *options,
 /* Into image: what TRACE.json names; its processes into *result. PTD_OK or an error and
  * result->why. */
 int sidecar_load(const char *trace, struct ptd_image *image, struct run_result *result);
+/* Whether TRACE.json says that the trace is RTIT's; then its settings. */
+bool sidecar_rtit(const char *trace, struct ptd_rtit_config *config);
 /* The file `name` beside `image`. */
 void beside(const char *image, const char *name, char *path, size_t path_bytes);
+
+/* ---- rtit-trace.c: RTIT traces beside those of PT ---- */
+
+struct json_object;
+
+/* "1,3" or "E1,E3" for the errata of RTIT v1.05, appendix E, and "none". */
+bool rtit_errata_parse(const char *text, uint32_t *errata);
+void rtit_errata_format(uint32_t errata, char *text, size_t text_bytes);
+/* The settings of an RTIT trace (docs/trace-files.md). */
+struct json_object *rtit_to_json(const struct ptd_rtit_config *config);
+/* False: malformed. */
+bool rtit_from_json(struct json_object *object, struct ptd_rtit_config *config);
+
+/* One of the two flow decoders. */
+struct trace_flow {
+    struct ptd_flow *pt;
+    struct ptd_rtit_flow *rtit;
+};
+/* Of an RTIT trace if rtit is not NULL. False: no memory. */
+bool trace_flow_open(struct trace_flow *flow, const struct bytes *trace,
+                     const struct ptd_image *image, const struct ptd_flow_config *config,
+                     const struct ptd_rtit_config *rtit);
+int trace_flow_next(struct trace_flow *flow, struct ptd_item *item);
+void trace_flow_close(struct trace_flow *flow);
 
 /* ---- report.c ---- */
 
@@ -171,6 +201,8 @@ int cmd_qemu(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
 int cmd_decode(int argc, char **argv);
+int cmd_parts(int argc, char **argv);
+int cmd_convert(int argc, char **argv);
 int cmd_profiles(int argc, char **argv);
 
 #endif

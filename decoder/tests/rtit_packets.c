@@ -130,9 +130,9 @@ static void bad_packets(void)
     for (size_t i = 0; i < COUNT(bad_cases); i++) {
         struct ptd_rtit_packet packet;
 
-        CU_ASSERT_EQUAL(decode(bad_cases[i].bytes, bad_cases[i].size_bytes, bad_cases[i].cycle_acc,
-                               &packet),
-                        bad_cases[i].error);
+        CU_ASSERT_EQUAL(
+            decode(bad_cases[i].bytes, bad_cases[i].size_bytes, bad_cases[i].cycle_acc, &packet),
+            bad_cases[i].error);
     }
 }
 
@@ -146,9 +146,9 @@ static void every_name(void)
 static void synchronise(void)
 {
     /* Junk, a payload that ends like a PSB begins, a PSB that is cut off, a PSB. */
-    static const uint8_t bytes[] = {0xee, 0xb2, 1,    2, 3, 4, 5, 0xc0, 0xc0, 0, 0, 0, 0, 0,
-                                    0,    0,    0,    3, 0, 0, 0, 0xc0, 0,    0, 0, 0, 0, 0,
-                                    0,    0,    0xc1, 0xc0, 0, 0, 0};
+    static const uint8_t bytes[] = {0xee, 0xb2, 1, 2, 3, 4, 5,    0xc0, 0xc0, 0,    0, 0,
+                                    0,    0,    0, 0, 0, 3, 0,    0,    0,    0xc0, 0, 0,
+                                    0,    0,    0, 0, 0, 0, 0xc1, 0xc0, 0,    0,    0};
     struct ptd_rtit_packets packets;
     struct ptd_rtit_packet packet;
 
@@ -194,11 +194,10 @@ static void complete_lips(void)
     };
 
     for (size_t i = 0; i < COUNT(cases); i++) {
-        const struct ptd_rtit_packet packet = {
-            .type = PTD_RTIT_TIP,
-            .lip = {.payload = cases[i].payload,
-                    .payload_bytes = cases[i].payload_bytes,
-                    .zero_extended = cases[i].zero_extended}};
+        const struct ptd_rtit_packet packet = {.type = PTD_RTIT_TIP,
+                                               .lip = {.payload = cases[i].payload,
+                                                       .payload_bytes = cases[i].payload_bytes,
+                                                       .zero_extended = cases[i].zero_extended}};
         struct ptd_rtit_last_lip last = {.lip = cases[i].last, .known = cases[i].known};
         uint64_t lip = 1;
 

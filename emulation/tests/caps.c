@@ -6,7 +6,7 @@
 
 static const char *const expected_profiles[] = {
     "broadwell", "skylake",         "goldmont-plus", "icelake-server",
-    "gracemont", "sapphire-rapids", "max",
+    "gracemont", "sapphire-rapids", "max",           "silvermont",
 };
 
 static void test_names(void)
@@ -40,7 +40,7 @@ static void test_every_profile_is_consistent(void)
             continue;
         why = vpt_caps_check(&caps);
         CHECK(!why, "%s: %s", vpt_profile_name(i), why ? why : "");
-        CHECK(caps.supported, "%s has no PT", vpt_profile_name(i));
+        CHECK(caps.supported != caps.rtit, "%s: neither PT nor RTIT, or both", vpt_profile_name(i));
     }
 }
 
@@ -224,6 +224,8 @@ static void test_cpuid_of_profiles(void)
         uint32_t last;
 
         vpt_profile(name, &caps);
+        if (!caps.supported)
+            continue;
         last = caps.leaf14_1_eax || caps.leaf14_1_ebx ? 1 : 0;
         regs = asked(&caps, 7, 0, 0, true);
         CHECK(same(regs, 0, 1u << 25, 0, 0), "%s: 7.0 EBX %x", name, regs.ebx);
@@ -250,6 +252,19 @@ static void test_cpuid_15_without_pt(void)
 
     caps.supported = false;
     CHECK(!vpt_cpuid(&caps, 0x15, 0, &regs) && same(regs, 1, 2, 3, 4), "15H without PT");
+}
+
+/* Software knows RTIT by family, model and stepping (RTIT v1.05, 1.2). */
+static void test_cpuid_of_rtit(void)
+{
+    struct vpt_caps caps = plain_caps("silvermont");
+    struct vpt_cpuid regs = asked(&caps, 1, 0, SAME, true);
+
+    CHECK(same(regs, 0x30678, SAME, SAME, SAME), "the signature is %x", regs.eax);
+    regs = asked(&caps, 7, 0, SAME, true);
+    CHECK(same(regs, SAME, ~(1u << 25) & SAME, SAME, SAME), "PT beside RTIT");
+    caps = plain_caps("skylake");
+    CHECK(!vpt_cpuid(&caps, 1, 0, &regs), "leaf 1 is the host's business");
 }
 
 /* Leaf 0: the maximum leaf must let software reach 14H, and 15H if it is there. */
@@ -354,6 +369,7 @@ void suite_caps(void)
         {"limits", test_limits},
         {"required callbacks", test_required_callbacks},
         {"CPUID of each profile", test_cpuid_of_profiles},
+        {"CPUID of RTIT", test_cpuid_of_rtit},
         {"CPUID.15H without PT", test_cpuid_15_without_pt},
         {"CPUID maximum leaf", test_cpuid_maximum_leaf},
         {"CPUID 0DH", test_cpuid_xsave},

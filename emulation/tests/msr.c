@@ -107,6 +107,8 @@ static void for_every_profile(per_profile run)
         struct fake *fake;
 
         vpt_profile(vpt_profile_name(i), &caps);
+        if (!caps.supported)
+            continue;
         fake = fake_open_caps(&caps);
         run(fake, vpt_profile_name(i));
         fake_close(fake);

@@ -51,6 +51,7 @@ struct vmm {
     uint8_t *ram;
     uint64_t ram_bytes, entry;
     struct vpt_cpu model;
+    struct vpt_rtit rtit; /* if the profile has RTIT instead of PT */
     struct apic apic;
     uint64_t steps; /* instructions stepped; the APIC's clock while stepping */
     bool stepping;
@@ -92,6 +93,15 @@ static inline void vmm_dirty(struct vmm *vmm, uint64_t what)
 static inline unsigned vmm_cpl(struct vmm *vmm)
 {
     return vmm_sregs(vmm)->ss.dpl;
+}
+/* TriggerEn, of PT or of RTIT. */
+static inline bool vmm_trigger_en(const struct vmm *vmm)
+{
+    return vmm->model.caps.rtit ? vpt_rtit_trigger_en(&vmm->rtit) : vpt_trigger_en(&vmm->model);
+}
+static inline bool vmm_packet_en(const struct vmm *vmm)
+{
+    return vmm->model.caps.rtit ? vpt_rtit_packet_en(&vmm->rtit) : vpt_packet_en(&vmm->model);
 }
 
 /* ---- machine.c: creation, KVM_RUN, exits ---- */
@@ -186,9 +196,22 @@ struct memops {
 
 /* False: not an instruction. */
 bool memops_decode(const uint8_t *code, size_t len, struct memops *ops);
+/* By its number; MEMOP_RIP: RIP. */
+uint64_t general_register(const struct kvm_regs *regs, int16_t number);
+uint64_t effective_address(struct vmm *vmm, const struct memop *op);
 /* True: executing now would fault; *address and *error_code say how. */
 bool predict_page_fault(struct vmm *vmm, const struct memops *ops, uint64_t *address,
                         uint32_t *error_code);
+
+/* ---- condition.c ---- */
+
+/* Whether the Jcc, LOOPcc or JRCXZ whose bytes are code was taken; regs are those behind it. */
+bool condition_held(const struct kvm_regs *regs, const uint8_t *code, unsigned len_bytes);
+
+/* ---- ptwrite.c: PTWRITE ---- */
+
+/* Carries out the PTWRITE at RIP and tells the model. False: it is #UD here. */
+bool do_ptwrite(struct vmm *vmm, const uint8_t *code, size_t len, const struct memops *ops);
 
 /* ---- user_step.c: stepping user mode by way of the guest's #DB handler ---- */
 
@@ -231,6 +254,20 @@ int step(struct vmm *vmm);
 void step_end(struct vmm *vmm);
 /* The state that decides what is traced, as of the last exit. */
 void step_context(struct vmm *vmm, struct vpt_context *ctx);
+
+/* ---- rtit.c: RTIT, where the profile has it ---- */
+
+/* errata: VPT_RTIT_E1 and so on. 0 or -errno. */
+int rtit_create(struct vmm *vmm, uint32_t errata, const struct vpt_ops *ops);
+enum vpt_result rtit_wrmsr(struct vmm *vmm, uint32_t msr, uint64_t value, uint64_t next_ip);
+/* An instruction retired. */
+void rtit_tell(struct vmm *vmm, const struct ptd_insn *insn);
+/* A far transfer by the instruction at ip, or an event in front of it, led to RIP. */
+void rtit_tell_transfer(struct vmm *vmm, enum vpt_transfer_type type, uint64_t ip);
+/* The processor slept. */
+void rtit_woke(struct vmm *vmm);
+/* The run ends: what is buffered goes to memory. */
+void rtit_end(struct vmm *vmm);
 
 /* ---- notes.c: the vpt port ---- */
 

@@ -148,6 +148,10 @@ static int filter_msrs(struct vmm *vmm)
                                                {.flags = KVM_MSR_FILTER_READ | KVM_MSR_FILTER_WRITE,
                                                 .base = VPT_MSR_PERF_GLOBAL_STATUS,
                                                 .nmsrs = 3,
+                                                .bitmap = deny},
+                                               {.flags = KVM_MSR_FILTER_READ | KVM_MSR_FILTER_WRITE,
+                                                .base = VPT_RTIT_LIP0,
+                                                .nmsrs = 0x20,
                                                 .bitmap = deny}}};
 
     /* The exit has to be enabled before the filter: otherwise it would mean #GP. */
@@ -177,11 +181,16 @@ static void handle_msr(struct vmm *vmm)
     const uint64_t ip = vmm_regs(vmm)->rip;
     enum vpt_result result;
 
+    const bool rtit = vmm->model.caps.rtit && vpt_rtit_msr_owned(run->msr.index);
+
     if (run->exit_reason == KVM_EXIT_X86_RDMSR) {
         uint64_t value = 0;
 
-        result = vpt_rdmsr(&vmm->model, run->msr.index, &value);
+        result = rtit ? vpt_rtit_rdmsr(&vmm->rtit, run->msr.index, &value)
+                      : vpt_rdmsr(&vmm->model, run->msr.index, &value);
         run->msr.data = value;
+    } else if (rtit) {
+        result = rtit_wrmsr(vmm, run->msr.index, run->msr.data, ip + msr_insn_bytes(vmm));
     } else {
         struct vpt_context ctx;
 
@@ -354,7 +363,7 @@ static void take_back_exception(struct vmm *vmm)
 int machine_handle_exit(struct vmm *vmm, bool *gp)
 {
     struct kvm_run *run = vmm->run;
-    const bool was_tracing = vpt_trigger_en(&vmm->model);
+    const bool was_tracing = vmm_trigger_en(vmm);
     int error;
 
     *gp = false;
@@ -388,7 +397,7 @@ int machine_handle_exit(struct vmm *vmm, bool *gp)
         return vmm_fail(vmm, -EFAULT, "unexpected exit %u at RIP %#llx", run->exit_reason,
                         vmm_regs(vmm)->rip);
     }
-    if (!vmm->stepping && was_tracing == vpt_trigger_en(&vmm->model))
+    if (!vmm->stepping && was_tracing == vmm_trigger_en(vmm))
         return 0;
     error = machine_complete(vmm);
     if (!error && *gp && vmm->stepping)
@@ -446,6 +455,9 @@ int machine_create(struct vmm *vmm, const struct vpt_caps *caps)
     apic_reset(&vmm->apic);
     if (!vpt_init(&vmm->model, caps, &ops, vmm))
         return vmm_fail(vmm, -EINVAL, "the profile contradicts itself: %s", vpt_caps_check(caps));
+    error = caps->rtit ? rtit_create(vmm, vmm->options->rtit_errata, &ops) : 0;
+    if (error)
+        return error;
 
     vmm->kvm_fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
     if (vmm->kvm_fd < 0)

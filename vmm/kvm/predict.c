@@ -149,7 +149,7 @@ bool memops_decode(const uint8_t *code, size_t len, struct memops *ops)
     return true;
 }
 
-static uint64_t general_register(const struct kvm_regs *regs, int16_t number)
+uint64_t general_register(const struct kvm_regs *regs, int16_t number)
 {
     const uint64_t values[16] = {regs->rax, regs->rcx, regs->rdx, regs->rbx, regs->rsp, regs->rbp,
                                  regs->rsi, regs->rdi, regs->r8,  regs->r9,  regs->r10, regs->r11,
@@ -160,7 +160,7 @@ static uint64_t general_register(const struct kvm_regs *regs, int16_t number)
     return number >= 0 && number < 16 ? values[number] : 0;
 }
 
-static uint64_t effective_address(struct vmm *vmm, const struct memop *op)
+uint64_t effective_address(struct vmm *vmm, const struct memop *op)
 {
     const struct kvm_regs *regs = vmm_regs(vmm);
     uint64_t address = general_register(regs, op->base) +

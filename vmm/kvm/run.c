@@ -152,7 +152,7 @@ static int run_loop(struct vmm *vmm)
             progress(vmm, &last_progress);
             until_check = CHECK_STEPS;
         }
-        if (vpt_trigger_en(&vmm->model)) {
+        if (vmm_trigger_en(vmm)) {
             if (!vmm->stepping)
                 step_begin(vmm);
             if (vmm->options->save_to && vmm->steps >= vmm->options->save_after)
@@ -205,6 +205,8 @@ static int run(struct vmm *vmm, const struct vpt_caps *caps)
     kicks_stop(vmm);
     if (!vmm->result->saved)
         vpt_flush(&vmm->model);
+    if (caps->rtit)
+        rtit_end(vmm);
     return error;
 }
 
@@ -228,8 +230,8 @@ void kvm_run(const struct run_options *options, const struct vpt_caps *caps,
         result->code = code_of(error);
     if (!error && result->guest_status != 0)
         result->code = EXIT_CODE_GUEST_FAILED;
-    result->packets = vmm->model.packet_count;
-    result->dropped_bytes = vmm->model.dropped_bytes;
+    result->packets = vmm->model.packet_count + vmm->rtit.packet_count;
+    result->dropped_bytes = vmm->model.dropped_bytes + vmm->rtit.dropped_bytes;
     result->mtc_freq = vmm->model.ctl >> VPT_CTL_MTCFREQ_SHR & 0xf;
     result->steps = vmm->steps;
     result->seconds = seconds(vmm);

@@ -92,6 +92,11 @@ void step_end(struct vmm *vmm)
 static void tell_transfer(struct vmm *vmm, enum vpt_transfer_type type, unsigned vector,
                           uint64_t ip, uint64_t cr2)
 {
+    if (vmm->model.caps.rtit) {
+        rtit_tell_transfer(vmm, type, ip);
+        return;
+    }
+
     struct vpt_transfer transfer = {.type = type,
                                     .vector = (uint8_t)vector,
                                     .ip = ip,
@@ -137,6 +142,8 @@ static int take_interrupt(struct vmm *vmm)
     error = deliver(vmm, (unsigned)vector, -1, false);
     if (error)
         return error;
+    if (vmm->halted)
+        vpt_power_exit(&vmm->model, &(struct vpt_power_exit){.reason = VPT_WAKE_INTERRUPT});
     vmm->halted = false;
     vmm->result->interrupts++;
     tell_transfer(vmm, VPT_INTERRUPT, (unsigned)vector, ip, 0);
@@ -151,6 +158,8 @@ static int sleep_until_interrupt(struct vmm *vmm)
                         vmm_regs(vmm)->rip);
     if (vmm->apic.timer_deadline > vmm->steps)
         vmm->steps = vmm->apic.timer_deadline;
+    if (vmm->model.caps.rtit)
+        rtit_woke(vmm);
     return 0;
 }
 
@@ -234,6 +243,10 @@ static bool is_ud2(const struct known *known)
 static bool is_sti(const struct known *known)
 {
     return known->insn.size_bytes == 1 && known->code[0] == 0xfb;
+}
+static bool is_hlt(const struct known *known)
+{
+    return known->insn.size_bytes == 1 && known->code[0] == 0xf4;
 }
 /* PUSHF and POPF: their stack slot holds RFLAGS, TF and all. */
 static bool is_pushf(const struct known *known)
@@ -342,14 +355,22 @@ static bool leads_to_itself(const struct ptd_insn *insn)
     }
 }
 
-static void tell(struct vmm *vmm, const struct ptd_insn *insn)
+static void tell(struct vmm *vmm, const struct known *known)
 {
+    const struct ptd_insn *insn = &known->insn;
     struct vpt_cpu *model = &vmm->model;
     const uint64_t rip = vmm_regs(vmm)->rip, next = insn->ip + insn->size_bytes;
 
+    if (model->caps.rtit) {
+        rtit_tell(vmm, insn);
+        return;
+    }
     switch (insn->class) {
     case PTD_INSN_COND:
-        vpt_cond_branch(model, rip, rip == insn->target && rip != next);
+        vpt_cond_branch(model, rip,
+                        rip != next ||
+                            (insn->target == next &&
+                             condition_held(vmm_regs(vmm), known->code, insn->size_bytes)));
         break;
     case PTD_INSN_JMP_DIRECT:
         vpt_jmp_direct(model, rip);
@@ -414,13 +435,31 @@ static void caught(struct vmm *vmm, const struct ptd_insn *insn, unsigned vector
     tell_transfer(vmm, VPT_FAULT, vector, insn->ip, vmm_sregs(vmm)->cr2);
 }
 
+/*
+ * HLT is carried out here: stepped, some KVMs come back as from any other instruction, and halt
+ * later. C1, whose MWAIT encoding is 0. False: #GP.
+ */
+static bool halt(struct vmm *vmm, const struct ptd_insn *insn)
+{
+    if (vmm_cpl(vmm) != 0)
+        return false;
+    vmm_regs(vmm)->rip = insn->ip + insn->size_bytes;
+    vmm_events(vmm)->interrupt.shadow = 0; /* of an STI before it */
+    vmm_events(vmm)->flags = KVM_VCPUEVENT_VALID_SHADOW;
+    vmm_dirty(vmm, KVM_SYNC_X86_REGS | KVM_SYNC_X86_EVENTS);
+    vmm->halted = true;
+    vpt_power_entry(&vmm->model, &(struct vpt_power_entry){.ip = insn->ip});
+    return true;
+}
+
 /* Carries out or runs the instruction, and tells the model. */
 static int execute(struct vmm *vmm, const struct known *known)
 {
     const struct ptd_insn *insn = &known->insn;
-    const bool traced = vpt_packet_en(&vmm->model);
+    const bool traced = vmm_packet_en(vmm);
     const uint64_t cr3 = vmm_sregs(vmm)->cr3;
     struct outcome outcome = {.vector = -1};
+    bool undefined = false;
     int error = 0;
 
     if (insn->class == PTD_INSN_INT)
@@ -431,12 +470,18 @@ static int execute(struct vmm *vmm, const struct known *known)
         do_syscall(vmm, insn->ip + insn->size_bytes);
     else if (is_sysret(known))
         do_sysret(vmm);
+    else if (is_hlt(known))
+        outcome.gp = !halt(vmm, insn);
+    else if (insn->class == PTD_INSN_PTWRITE)
+        undefined = !do_ptwrite(vmm, known->code, insn->size_bytes, &known->memops);
     else if (is_sti(known))
         outcome.gp = !do_sti(vmm, insn->ip + insn->size_bytes);
     else
         error = run_insn(vmm, known, &outcome);
     if (error)
         return error;
+    if (undefined)
+        return exception(vmm, VECTOR_UD, -1, 0);
     if (outcome.gp)
         return exception(vmm, VECTOR_GP, 0, 0);
     if (outcome.vector >= 0) {
@@ -451,10 +496,10 @@ static int execute(struct vmm *vmm, const struct known *known)
         return lost(vmm, insn, "not where this instruction can lead");
 
     /* A WRMSR that cleared TraceEn was told when it exited, and does not count (Table 33-23). */
-    if (traced && (vmm->model.ctl & VPT_CTL_TRACEEN) && vmm->options->keep_path &&
-        !path_add(&vmm->result->path, &vmm->path_cr3, cr3, insn->ip))
+    if (traced && (vmm->model.caps.rtit || (vmm->model.ctl & VPT_CTL_TRACEEN)) &&
+        vmm->options->keep_path && !path_add(&vmm->result->path, &vmm->path_cr3, cr3, insn->ip))
         return vmm_fail(vmm, -ENOMEM, "no memory for the executed path");
-    tell(vmm, insn);
+    tell(vmm, known);
     return 0;
 }
 

@@ -125,7 +125,7 @@ static bool add_job(struct lab *lab)
         return false;
 
     struct bytes arguments = {0};
-    char mem[32], timeout[32];
+    char mem[32], timeout[32], errata[32];
     const char *words[] = {"run",
                            "--record-to",
                            "/dev/vda",
@@ -135,6 +135,8 @@ static bool add_job(struct lab *lab)
                            mem,
                            "--timeout",
                            timeout,
+                           "--rtit-errata",
+                           errata,
                            "--append",
                            options->append ? options->append : "",
                            options->keep_path ? "--verify" : "--no-verify",
@@ -143,6 +145,7 @@ static bool add_job(struct lab *lab)
 
     snprintf(mem, sizeof(mem), "%llu", (unsigned long long)options->mem_bytes);
     snprintf(timeout, sizeof(timeout), "%u", options->timeout_s);
+    rtit_errata_format(options->rtit_errata, errata, sizeof(errata));
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         ok = ok && bytes_add(&arguments, words[i], strlen(words[i]) + 1);
     ok = ok && cpio_add(&lab->initrd, "arguments", MODE_FILE, arguments.data, arguments.len);

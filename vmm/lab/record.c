@@ -53,6 +53,8 @@ static json_object *to_json(const struct run_result *result)
         json_object_array_add(processes, entry);
     }
     json_object_object_add(root, "processes", processes);
+    if (result->is_rtit)
+        json_object_object_add(root, "rtit", rtit_to_json(&result->rtit));
     return root;
 }
 
@@ -100,7 +102,7 @@ static int from_json(const uint8_t *data, size_t len, struct run_result *result)
 {
     json_tokener *tokener = json_tokener_new();
     json_object *root = json_tokener_parse_ex(tokener, (const char *)data, (int)len);
-    json_object *processes;
+    json_object *processes, *rtit;
 
     json_tokener_free(tokener);
     if (!json_object_is_type(root, json_type_object)) {
@@ -128,6 +130,11 @@ static int from_json(const uint8_t *data, size_t len, struct run_result *result)
             string_of(entry, "name", process->name, sizeof(process->name));
             string_of(entry, "image", process->image, sizeof(process->image));
         }
+    }
+    result->is_rtit = json_object_object_get_ex(root, "rtit", &rtit);
+    if (result->is_rtit && !rtit_from_json(rtit, &result->rtit)) {
+        json_object_put(root);
+        return -EBADMSG;
     }
     json_object_put(root);
     return 0;

@@ -63,7 +63,7 @@ running() {
 # ---- Usage ----
 expect 'help' 0 '' "$vpt" --help
 expect 'version' 0 '' "$vpt" --version
-for command in run qemu check dump decode profiles; do
+for command in run qemu check dump decode convert parts profiles; do
     expect "$command --help" 0 '' "$vpt" "$command" --help
 done
 expect 'unknown command' 2 'no command' "$vpt" frobnicate
@@ -138,7 +138,7 @@ expect 'save in the lab' 2 'not the lab' "$vpt" run --lab --save-to "$work/x" "$
 expect 'bad --save-after' 2 'save-after takes' "$vpt" run --save-after soon "$guests/status.elf"
 demo="guest-tests/build/demo.elf"
 if [ -w /dev/kvm ]; then
-    go=("$vpt" run --append rounds=1 --verify)
+    go=("$vpt" run --append 'rounds=1 tick=8000' --verify) # no word depends on the load
     expect 'the guest that stays' 0 '' "${go[@]}" --path-out "$work/stays.path" "$demo"
     expect 'leave' 0 '' "${go[@]}" --save-to "$work/one" --save-after 9000 "$demo"
     check 'left while tracing' grep -q 'saved to .* after 9000 traced' "$work/out"
@@ -170,6 +170,32 @@ else
     echo "SKIP: saving and restoring a guest: no /dev/kvm"
 fi
 
+# ---- RTIT: errata and cycle counts (ctl=2); E8 loses packets ----
+expect 'bad --rtit-errata' 2 'rtit-errata takes' "$vpt" run --rtit-errata 9 "$guests/status.elf"
+expect 'errata without RTIT' 2 'no RTIT' "$vpt" run --rtit-errata 1 "$guests/status.elf"
+expect 'save with RTIT' 2 'cannot be saved' "$vpt" run --profile silvermont --save-to "$work/x" "$demo"
+rtit=("$vpt" run --profile silvermont --append 'rounds=1 ctl=2' --trace-out "$work/rtit.pt")
+[ -w /dev/kvm ] || rtit+=(--lab)
+for errata in 8 1,2,3,4,5,6,7 none; do
+    case $errata in
+    8)
+        expect 'RTIT with E8' 0 '' "${rtit[@]}" --rtit-errata 8 "$demo"
+        ;;
+    *)
+        expect "RTIT, errata $errata" 0 '' "${rtit[@]}" --rtit-errata "$errata" --verify "$demo"
+        check "path of RTIT, errata $errata" grep -q '^path: identical' "$work/out"
+        ;;
+    esac
+done
+expect 'dump of RTIT' 0 '' "$vpt" dump "$work/rtit.pt"
+check 'dump shows FUP.PGE' grep -q 'FUP.PGE' "$work/out"
+expect 'dump --json of RTIT' 0 '' "$vpt" dump --json "$work/rtit.pt"
+check 'dump --json of RTIT is JSON' jq -e .type "$work/out"
+cp "$work/rtit.pt" "$work/bare.pt"
+expect 'dump --rtit without sidecar' 0 '' "$vpt" dump --rtit --cycle-acc "$work/bare.pt"
+expect 'decode of RTIT' 0 '' "$vpt" decode --calls "$work/rtit.pt"
+check 'decode of RTIT names functions' grep -q 'call.*->' "$work/out"
+
 # ---- Traces ----
 expect 'dump' 0 '' "$vpt" dump "$work/loop.pt"
 check 'dump shows TIP.PGE' grep -q 'TIP.PGE' "$work/out"
@@ -180,10 +206,59 @@ for view in insns blocks calls; do
     expect "decode --$view --json" 0 '' "$vpt" decode "--$view" --json "$work/loop.pt"
 done
 expect 'decode --image' 0 '' "$vpt" decode --image "$guests/traced-loop.elf" "$work/loop.pt"
+expect 'decode --cpu' 0 '' "$vpt" decode --cpu 6/0x4e "$work/loop.pt"
+expect 'bad --cpu' 2 'cpu takes' "$vpt" decode --cpu skylake "$work/loop.pt"
 expect 'dump of nothing' 3 'No such file' "$vpt" dump "$work/nofile"
 expect 'decode without sidecar' 3 'no --image' "$vpt" decode "$work/text.elf"
 (cat "$work/loop.pt" && printf '\xff\xff\xff') >"$work/damaged.pt"
 expect 'dump of a damaged trace' 3 '1 errors' "$vpt" dump "$work/damaged.pt"
+
+# PSB+ with a PIP of the host; then VMCS, PIP.NR, TIP.
+{
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x02\x43\x00\x05\x00\x00\x00\x00\x02\x23\x2d\x00\x10'
+    printf '\x02\xc8\x07\x00\x00\x00\x00\x02\x43\x01\x05\x00\x00\x00\x00\x2d\x00\x10'
+} >"$work/guests.pt"
+cat >"$work/map.json" <<'END'
+{ "vpt-map": 1, "vms": [ { "name": "one", "vmcs": "0x7000",
+  "processes": [ { "name": "cc", "cr3": "0x5000" } ] } ] }
+END
+expect 'parts' 0 '' "$vpt" parts "$work/guests.pt"
+check 'parts shows the host' grep -q 'host   CR3 0x5000$' "$work/out"
+check 'parts shows a guest' grep -q 'guest  VMCS 0x7000  CR3 0x5000$' "$work/out"
+expect 'parts --map' 0 '' "$vpt" parts --map "$work/map.json" "$work/guests.pt"
+check 'parts --map names VM and process' grep -q 'CR3 0x5000  VM one  process cc$' "$work/out"
+expect 'parts --map --json' 0 '' "$vpt" parts --json --map "$work/map.json" "$work/guests.pt"
+check 'parts --json is JSON' jq -e '.end and (.nr | not) or .process == "cc"' "$work/out"
+echo '{ "vpt-map": 1, "vms": [ { "vmcs": 1 } ] }' >"$work/bad.json"
+expect 'parts with a bad map' 3 'vms\[0\].vmcs: not a VMCS' "$vpt" parts --map "$work/bad.json" "$work/guests.pt"
+expect 'parts of nothing' 3 'No such file' "$vpt" parts "$work/nofile"
+
+# The same with code: VMLAUNCH at 5000H of the host, a loop at 6000H of the guest, an interrupt out.
+printf '\x0f\x01\xc2\xff\xe0' >"$work/host.bin"
+printf '\x90\xeb\xfd' >"$work/guest.bin"
+{
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x02\x43\x00\x05\x00\x00\x00\x00\x02\xc8\x07\x00\x00\x00\x00\x99\x01'
+    printf '\x7d\x00\x50\x00\x00\x00\x00\x02\x23'
+    printf '\x02\x43\x01\x05\x00\x00\x00\x00\x2d\x00\x60'
+    printf '\x3d\x01\x60\x02\x43\x00\x05\x00\x00\x00\x00\x2d\x03\x50\x2d\x03\x50'
+} >"$work/entry.pt"
+cat >"$work/code.json" <<'END'
+{ "vpt-map": 1,
+  "host": { "processes": [ { "name": "qemu", "cr3": "0x5000",
+    "images": [ { "path": "host.bin", "address": "0x5000" } ] } ] },
+  "vms": [ { "name": "one", "vmcs": "0x7000", "processes": [ { "name": "cc", "cr3": "0x5000",
+    "images": [ { "path": "guest.bin", "address": "0x6000" } ] } ] } ] }
+END
+expect 'decode --map' 0 '' "$vpt" decode --map "$work/code.json" "$work/entry.pt"
+check 'decode --map tells host and guest apart' test "$(grep -c '^  == ' "$work/out")" = 3
+check 'decode --map names the VM and the process' \
+    grep -q '== guest process, VM one, process cc, CR3 0x5000$' "$work/out"
+expect 'decode --map --json' 0 '' "$vpt" decode --map "$work/code.json" --json "$work/entry.pt"
+check 'decode --map --json names them' \
+    jq -es 'map(select(.vm == "one" and .process == "cc" and .cr3 == 20480)) | length == 1' "$work/out"
+expect 'decode with a bad map' 3 'vms\[0\].vmcs: not a VMCS' "$vpt" decode --map "$work/bad.json" "$work/entry.pt"
 
 # ---- Nothing is left ----
 "$vpt" run --lab "$guests/forever.elf" >/dev/null 2>&1 </dev/null &

@@ -68,7 +68,10 @@ int main(void)
         return EXIT_FAILURE;
     add_apic_suite();
     add_archive_suite();
+    add_calls_suite();
+    add_condition_suite();
     add_image_suite();
+    add_map_suite();
     add_note_suite();
     add_path_suite();
     add_predict_suite();

@@ -27,7 +27,10 @@ void fake_identity_map(struct fake *fake, uint64_t rights);
 
 void add_apic_suite(void);
 void add_archive_suite(void);
+void add_calls_suite(void);
+void add_condition_suite(void);
 void add_image_suite(void);
+void add_map_suite(void);
 void add_note_suite(void);
 void add_path_suite(void);
 void add_predict_suite(void);

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * RTIT for guests whose processor has it: the way to its MSRs, and what it is told. RTIT is told
+ * every instruction (vpt.h).
+ */
+#include "kvm.h"
+
+#include <errno.h>
+
+#define CR0_PG         (1ull << 31)
+#define MAX_INSN_BYTES 15u
+
+/* What Filter_Event_ID and TraceStop_Event_ID choose (RTIT v1.05, Table 7). */
+enum { ID_RANGE0, ID_RANGE1, ID_BOTH };
+
+int rtit_create(struct vmm *vmm, uint32_t errata, const struct vpt_ops *ops)
+{
+    const uint8_t ratio = vmm->model.caps.max_nonturbo_ratio;
+
+    if (!vpt_rtit_init(&vmm->rtit, errata, ops, vmm))
+        return vmm_fail(vmm, -EINVAL, "RTIT lacks a callback");
+    vpt_rtit_sync(&vmm->rtit, ratio, ratio);
+    return 0;
+}
+
+static void context(struct vmm *vmm, struct vpt_rtit_context *ctx)
+{
+    *ctx = (struct vpt_rtit_context){.cr3 = vmm_sregs(vmm)->cr3,
+                                     .cpl = (uint8_t)vmm_cpl(vmm),
+                                     .paging = (vmm_sregs(vmm)->cr0 & CR0_PG) != 0};
+}
+
+/* ---- MSRs ---- */
+
+static uint8_t ranges_of(const struct vpt_rtit *rtit, unsigned id, struct ptd_rtit_range *ranges)
+{
+    uint8_t count = 0;
+
+    for (unsigned n = 0; n < 2; n++) {
+        if (id == ID_BOTH || id == n)
+            ranges[count++] = (struct ptd_rtit_range){rtit->lip[n], rtit->lip[n + 2]};
+    }
+    return count;
+}
+
+/* What a decoder must know, as of the last time that tracing began. */
+static void note_settings(struct vmm *vmm)
+{
+    const struct vpt_rtit *const rtit = &vmm->rtit;
+    struct ptd_rtit_config *const config = &vmm->result->rtit;
+
+    *config = (struct ptd_rtit_config){
+        .mode = PTD_MODE_64,
+        .cr3 = vmm_sregs(vmm)->cr3,
+        .cycle_acc = (rtit->ctl & VPT_RTIT_CTL_CYCLE_ACC) != 0,
+        .cycles_minus_one = (rtit->errata & VPT_RTIT_E6) != 0,
+    };
+    config->filters = ranges_of(rtit, rtit->events & 7, config->filter);
+    config->stops = ranges_of(rtit, rtit->events >> 3 & 7, config->stop);
+    vmm->result->is_rtit = true;
+}
+
+enum vpt_result rtit_wrmsr(struct vmm *vmm, uint32_t msr, uint64_t value, uint64_t next_ip)
+{
+    const bool traced = vpt_rtit_trigger_en(&vmm->rtit);
+    struct vpt_rtit_context ctx;
+    enum vpt_result result;
+
+    context(vmm, &ctx);
+    vpt_rtit_set_context(&vmm->rtit, &ctx);
+    result = vpt_rtit_wrmsr(&vmm->rtit, msr, value, next_ip);
+    if (!traced && vpt_rtit_trigger_en(&vmm->rtit))
+        note_settings(vmm);
+    return result;
+}
+
+void rtit_end(struct vmm *vmm)
+{
+    vpt_rtit_drain(&vmm->rtit);
+    vmm->result->rtit.tnt_buff = vmm->rtit.tnt_buff;
+}
+
+/* ---- Events ---- */
+
+static bool is_prefix(uint8_t byte)
+{
+    switch (byte) {
+    case 0x26:
+    case 0x2e:
+    case 0x36:
+    case 0x3e:
+    case 0x64:
+    case 0x65:
+    case 0x66:
+    case 0x67:
+    case 0xf0:
+    case 0xf2:
+    case 0xf3:
+        return true;
+    default:
+        return (byte & 0xf0) == 0x40; /* REX */
+    }
+}
+
+/* The end of the instruction at ip, and its prefixes; ip itself if the bytes cannot be read. */
+static uint64_t end_of(struct vmm *vmm, uint64_t ip, uint8_t *prefixes)
+{
+    uint8_t code[MAX_INSN_BYTES];
+    struct ptd_insn insn;
+    size_t len = sizeof(code);
+
+    while (len > 0 && !linear_read(vmm, ip, code, len))
+        len--;
+    if (len == 0 || ptd_insn_decode(PTD_MODE_64, ip, code, len, &insn) != PTD_OK)
+        return ip;
+    while (*prefixes < insn.size_bytes && is_prefix(code[*prefixes]))
+        ++*prefixes;
+    return ip + insn.size_bytes;
+}
+
+void rtit_tell_transfer(struct vmm *vmm, enum vpt_transfer_type type, uint64_t ip)
+{
+    struct vpt_rtit_event event = {
+        .kind = VPT_RTIT_FAR, .target = vmm_regs(vmm)->rip, .from = ip, .nlip = ip};
+
+    /* RTIT v1.05, Table 1: an instruction names the one behind it, an event where it came. */
+    if (type != VPT_INTERRUPT && type != VPT_FAULT)
+        event.from = event.nlip = end_of(vmm, ip, &event.prefixes);
+    context(vmm, &event.after);
+    vpt_rtit_event(&vmm->rtit, &event);
+}
+
+void rtit_tell(struct vmm *vmm, const struct ptd_insn *insn)
+{
+    struct vpt_rtit_event event = {
+        .kind = VPT_RTIT_OTHER, .target = vmm_regs(vmm)->rip, .nlip = insn->ip + insn->size_bytes};
+
+    switch ((enum ptd_insn_class)insn->class) {
+    case PTD_INSN_COND:
+        event.kind = VPT_RTIT_COND;
+        event.taken = event.target == insn->target && event.target != event.nlip;
+        break;
+    case PTD_INSN_JMP_DIRECT:
+        event.kind = VPT_RTIT_JMP_DIRECT;
+        break;
+    case PTD_INSN_CALL_DIRECT:
+        event.kind = VPT_RTIT_CALL_DIRECT;
+        break;
+    case PTD_INSN_JMP_INDIRECT:
+        event.kind = VPT_RTIT_JMP_INDIRECT;
+        break;
+    case PTD_INSN_CALL_INDIRECT:
+        event.kind = VPT_RTIT_CALL_INDIRECT;
+        break;
+    case PTD_INSN_RET:
+        event.kind = VPT_RTIT_RET;
+        break;
+    case PTD_INSN_FAR:
+    case PTD_INSN_IRET:
+    case PTD_INSN_INT:
+        rtit_tell_transfer(vmm, VPT_FAR_BRANCH, insn->ip);
+        return;
+    case PTD_INSN_MOV_CR3:
+        event.kind = VPT_RTIT_MOV_CR3;
+        break;
+    default: /* CR0.PG cannot change in 64-bit mode */
+        break;
+    }
+    context(vmm, &event.after);
+    vpt_rtit_event(&vmm->rtit, &event);
+}
+
+void rtit_woke(struct vmm *vmm)
+{
+    vpt_rtit_sync(&vmm->rtit, vmm->rtit.actual_ratio, vmm->rtit.effective_ratio);
+}
