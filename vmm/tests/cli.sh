@@ -16,13 +16,22 @@ running() {
 # ---- Usage ----
 expect 'help' 0 '' "$vpt" --help
 expect 'version' 0 '' "$vpt" --version
-for command in run check dump decode convert parts profiles; do
+for command in run qemu check dump decode convert parts profiles; do
     expect "$command --help" 0 '' "$vpt" "$command" --help
 done
 expect 'unknown command' 2 'no command' "$vpt" frobnicate
 expect 'unknown option' 2 'unknown option' "$vpt" run --frobnicate x.elf
 expect 'option without value' 2 'needs a value' "$vpt" run --profile
 expect 'no image' 2 'one image' "$vpt" run
+expect 'qemu: nothing to run' 2 'neither an image' "$vpt" qemu
+expect 'qemu: unknown option' 2 'unknown option' "$vpt" qemu --frobnicate x.elf
+expect 'qemu: two images' 2 'takes one image' "$vpt" qemu x.elf y.elf
+expect 'qemu: bad --profile' 2 'no profile' "$vpt" qemu --profile pentium "$guests/status.elf"
+expect 'qemu: no such image' 3 'No such file' "$vpt" qemu "$work/nothing.elf"
+expect 'qemu: --trace-out without image' 2 'needs an image' "$vpt" qemu --trace-out x -- -S
+expect 'qemu: no QEMU' 4 'make qemu' env VPT_QEMU=/nonexistent "$vpt" qemu "$guests/status.elf"
+expect 'qemu: what would run' 0 '' "$vpt" qemu --dry-run --trace-out a,b "$guests/status.elf"
+check 'qemu: a comma in a name' grep -q "trace=a,,b,image=" "$work/out"
 expect 'bad --mem' 2 'mem takes' "$vpt" run --mem 5T x.elf
 for bad in 0 9 two -1; do
     expect "bad --cpus $bad" 2 'cpus takes 1 to 8' "$vpt" run --cpus "$bad" x.elf
