@@ -62,7 +62,7 @@ NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
 
 def code_lines(text):
     """Line numbers that hold code of functions: no comments, preprocessor, tables of data."""
-    lines, in_comment, depth = [], False, 0
+    lines, in_comment = [], False
     in_function = False
     for number, line in enumerate(text.split("\n")):
         stripped = line.strip()
