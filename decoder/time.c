@@ -623,7 +623,8 @@ static void update(struct ptd_time *time, const struct ptd_packet *packet)
         take_tsc(time, packet);
         break;
     case PTD_TMA:
-        take_tma(time, packet);
+        if (!packet->tma.corrupt)
+            take_tma(time, packet);
         break;
     case PTD_MTC:
         read_mtc(time, packet);

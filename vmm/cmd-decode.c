@@ -28,6 +28,7 @@ static void usage(FILE *to)
         "  --calls              calls and returns by name\n"
         "  --image ELF[@BIAS]   code and symbols; for the address space of the last --cr3\n"
         "  --cr3 VALUE          the CR3 of the --image options that follow\n"
+        "  --map MAP            code and names of a host and its guests (docs/decoder.md)\n"
         "  --mode 16|32|64      until the trace says otherwise (default 64)\n"
         "  --no-sync            begin at the first byte instead of the first PSB\n"
         "  --rtit               RTIT, the trace of Silvermont; TRACE.json says so by itself\n"
@@ -68,13 +69,55 @@ static const char *symbol(const struct stream *stream, uint64_t cr3, uint64_t ip
     return text;
 }
 
-static json_object *line_begin(const struct ptd_item *item, const char *type)
+static const char *const who_names[] = {
+    [PTD_HOST_KERNEL] = "host kernel",
+    [PTD_HOST_PROCESS] = "host process",
+    [PTD_GUEST_KERNEL] = "guest kernel",
+    [PTD_GUEST_PROCESS] = "guest process",
+};
+
+/* Whose block it is, if a map says names. */
+static void add_who(json_object *line, const struct decode_options *options,
+                    const struct ptd_item *item)
+{
+    struct ptd_context who;
+
+    if (!options->map.contexts || item->type != PTD_ITEM_BLOCK)
+        return;
+    ptd_contexts_find(options->map.contexts, item->cr3, item->ip, &who);
+    json_object_object_add(line, "who", json_object_new_string(who_names[who.who]));
+    if (who.vm_name)
+        json_object_object_add(line, "vm", json_object_new_string(who.vm_name));
+    if (who.process)
+        json_object_object_add(line, "process", json_object_new_string(who.process));
+}
+
+/* A line where it is another's turn. */
+static void print_who(const struct decode_options *options, const struct ptd_item *last,
+                      const struct ptd_item *block)
+{
+    struct ptd_context before, who;
+
+    if (!options->map.contexts || options->json)
+        return;
+    ptd_contexts_find(options->map.contexts, last->cr3, last->ip, &before);
+    ptd_contexts_find(options->map.contexts, block->cr3, block->ip, &who);
+    if (last->insns && last->cr3 == block->cr3 && before.who == who.who)
+        return;
+    printf("  == %s%s%s%s%s, CR3 %#" PRIx64 "\n", who_names[who.who], who.vm_name ? ", VM " : "",
+           who.vm_name ? who.vm_name : "", who.process ? ", process " : "",
+           who.process ? who.process : "", who.cr3);
+}
+
+static json_object *line_begin(const struct decode_options *options, const struct ptd_item *item,
+                               const char *type)
 {
     json_object *line = json_object_new_object();
 
     json_object_object_add(line, "type", json_object_new_string(type));
     json_object_object_add(line, "offset", json_object_new_int64((int64_t)item->offset));
-    json_object_object_add(line, "cr3", json_object_new_int64((int64_t)item->cr3));
+    json_object_object_add(line, "cr3", json_object_new_int64((int64_t)ptd_space_cr3(item->cr3)));
+    add_who(line, options, item);
     return line;
 }
 
@@ -107,7 +150,7 @@ static void print_insns(const struct decode_options *options, const struct strea
             ptd_insn_format(block->mode, insn.ip, bytes, len, text, sizeof(text));
         symbol(stream, block->cr3, insn.ip, where, sizeof(where));
         if (options->json) {
-            json_object *line = line_begin(block, "insn");
+            json_object *line = line_begin(options, block, "insn");
 
             add_hex(line, "ip", insn.ip);
             json_object_object_add(line, "symbol", json_object_new_string(where));
@@ -126,7 +169,7 @@ static void print_block(const struct decode_options *options, const struct strea
 
     symbol(stream, block->cr3, block->ip, where, sizeof(where));
     if (options->json) {
-        json_object *line = line_begin(block, "block");
+        json_object *line = line_begin(options, block, "block");
 
         add_hex(line, "ip", block->ip);
         add_hex(line, "last_ip", block->last_ip);
@@ -152,7 +195,7 @@ static void print_call(const struct decode_options *options, const struct stream
     symbol(stream, from->cr3, from->last_ip, caller, sizeof(caller));
     symbol(stream, to->cr3, to->ip, callee, sizeof(callee));
     if (options->json) {
-        json_object *line = line_begin(from, call ? "call" : "return");
+        json_object *line = line_begin(options, from, call ? "call" : "return");
 
         json_object_object_add(line, "from", json_object_new_string(caller));
         json_object_object_add(line, "to", json_object_new_string(callee));
@@ -216,9 +259,10 @@ static void print_event(const struct decode_options *options, const struct strea
     if (item->has_to)
         symbol(stream, item->cr3, item->to, to, sizeof(to));
     if (options->json) {
-        json_object *line = line_begin(item, item->type == PTD_ITEM_ERROR    ? "error"
-                                             : item->type == PTD_ITEM_PACKET ? "packet"
-                                                                             : name);
+        json_object *line = line_begin(options, item,
+                                       item->type == PTD_ITEM_ERROR    ? "error"
+                                       : item->type == PTD_ITEM_PACKET ? "packet"
+                                                                       : name);
 
         if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_PACKET)
             json_object_object_add(line, "text", json_object_new_string(name));
@@ -246,6 +290,7 @@ static void print_item(const struct decode_options *options, struct stream *stre
             stream->last.insns = 0;
         return;
     }
+    print_who(options, &stream->last, item);
     if (options->view == VIEW_INSNS)
         print_insns(options, stream, item);
     else if (options->view == VIEW_BLOCKS)
@@ -355,6 +400,14 @@ static int add_image(struct decode_options *options, const char *argument, uint6
     return 0;
 }
 
+static int add_map(struct decode_options *options, const char *path)
+{
+    if (map_load(path, options->image, &options->map) != 0)
+        return complain(EXIT_CODE_FILE, "%s", options->map.why);
+    options->have_images = true;
+    return 0;
+}
+
 static int parse_mode(const char *text, struct decode_options *options)
 {
     if (strcmp(text, "16") == 0)
@@ -409,6 +462,7 @@ static int parse(int argc, char **argv, struct decode_options *options)
                                                  {"calls", no_argument, NULL, 'c'},
                                                  {"image", required_argument, NULL, 'I'},
                                                  {"cr3", required_argument, NULL, 'C'},
+                                                 {"map", required_argument, NULL, 'M'},
                                                  {"mode", required_argument, NULL, 'm'},
                                                  {"no-sync", no_argument, NULL, 'n'},
                                                  {"json", no_argument, NULL, 'j'},
@@ -444,6 +498,9 @@ static int parse(int argc, char **argv, struct decode_options *options)
         case 'C':
             if (!parse_number(optarg, &cr3))
                 error = complain(EXIT_CODE_USAGE, "--cr3 takes a number, not '%s'", optarg);
+            break;
+        case 'M':
+            error = add_map(options, optarg);
             break;
         case 'm':
             error = parse_mode(optarg, options);
@@ -520,6 +577,8 @@ static int decode_raw(struct decode_options *options, const char *file, const st
     if (!options->have_cpu)
         options->config.errata = sidecar.errata;
     (void)clock_sidecar(file, &stream.clocks);
+    if (options->map.contexts)
+        stream.clocks.vms = ptd_contexts_time_vms(options->map.contexts, &stream.clocks.vm_count);
     return stream_decode(options, &stream);
 }
 
@@ -554,5 +613,6 @@ int cmd_decode(int argc, char **argv)
     code = parse(argc, argv, &options);
     code = code ? code - 1 : decode_file(&options, argv[optind]);
     ptd_image_free(options.image);
+    map_free(&options.map);
     return code;
 }

@@ -5,6 +5,7 @@
 #ifndef VMM_DECODE_H
 #define VMM_DECODE_H
 
+#include "mapfile.h"
 #include "out.h"
 #include "perf-data.h"
 #include "vmm.h"
@@ -18,6 +19,7 @@ struct decode_options {
     bool have_cpu, is_rtit;
     struct ptd_rtit_config rtit;
     struct ptd_image *image; /* of --image, or of a raw trace */
+    struct map map;          /* of --map; .contexts NULL: none */
     struct code_options code;
     const struct out_format *format; /* NULL: the views above */
     void *out;

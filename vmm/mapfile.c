@@ -257,7 +257,7 @@ struct address_space {
 static int read_cr3(struct reader *reader, const struct node *node, void *into)
 {
     const struct address_space *const where = into;
-    uint64_t cr3, space;
+    uint64_t cr3 = 0, space;
     int error = read_number(reader, node, &cr3), status;
 
     if (error)
@@ -422,7 +422,7 @@ static int read_host(struct reader *reader, const struct node *node, void *into)
 
 static int read_vmcs(struct reader *reader, const struct node *node, void *into)
 {
-    uint64_t vmcs;
+    uint64_t vmcs = 0;
     int error = read_number(reader, node, &vmcs), status;
 
     if (error)
@@ -485,6 +485,12 @@ static int read_map(struct reader *reader, json_object *value)
     return error;
 }
 
+static int no_memory(struct reader *reader)
+{
+    (void)snprintf(reader->map->why, sizeof(reader->map->why), "%.300s: no memory", reader->path);
+    return -ENOMEM;
+}
+
 int map_parse(const char *path, const char *text, size_t len_bytes, struct ptd_image *image,
               struct map *map)
 {
@@ -501,7 +507,7 @@ int map_parse(const char *path, const char *text, size_t len_bytes, struct ptd_i
     tokener = json_tokener_new();
     if (!tokener || !map->contexts) {
         json_tokener_free(tokener);
-        return -ENOMEM;
+        return no_memory(&reader);
     }
     json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
     value = json_tokener_parse_ex(tokener, text, (int)len_bytes);
@@ -513,7 +519,7 @@ int map_parse(const char *path, const char *text, size_t len_bytes, struct ptd_i
                       json_tokener_error_desc(json_tokener_get_error(tokener)));
     json_object_put(value);
     json_tokener_free(tokener);
-    return error;
+    return error == -ENOMEM ? no_memory(&reader) : error;
 }
 
 int map_load(const char *path, struct ptd_image *image, struct map *map)

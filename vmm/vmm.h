@@ -197,9 +197,11 @@ int cpio_next(const struct bytes *archive, size_t *pos, const char **name, const
 /* ---- cmd-*.c: one subcommand each; argv[0] is its name ---- */
 
 int cmd_run(int argc, char **argv);
+int cmd_qemu(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
 int cmd_decode(int argc, char **argv);
+int cmd_parts(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_profiles(int argc, char **argv);
 

@@ -513,8 +513,8 @@ static void guests_from_memory(void)
     struct ptd_contexts *const contexts = ptd_contexts_new(image);
     struct world *const world = calloc(1, sizeof(*world));
     struct check check = {.world = world, .contexts = contexts};
-    struct ptd_memory *memory[MACHINES];
-    struct guest_ram ram[MACHINES];
+    struct ptd_memory *memory[MACHINES] = {NULL};
+    struct guest_ram ram[MACHINES] = {{0}};
 
     CU_ASSERT_TRUE_FATAL(image && contexts && world);
     CU_ASSERT_TRUE_FATAL(make_world(world, 4711, 0));

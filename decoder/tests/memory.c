@@ -294,9 +294,9 @@ static void core_dump(void)
 
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct ptd_memory *const memory = ptd_memory_new();
-        enum ptd_paging paging;
-        const uint8_t *bytes;
-        size_t len_bytes;
+        enum ptd_paging paging = PTD_PAGING_UNKNOWN;
+        const uint8_t *bytes = NULL;
+        size_t len_bytes = 0;
 
         make_core(&core, cases[i].cr4, cases[i].machine);
         CU_ASSERT_EQUAL(read_core(&core, sizeof(core), memory, &paging), PTD_OK);

@@ -63,7 +63,7 @@ running() {
 # ---- Usage ----
 expect 'help' 0 '' "$vpt" --help
 expect 'version' 0 '' "$vpt" --version
-for command in run check dump decode convert profiles; do
+for command in run check dump decode convert parts profiles; do
     expect "$command --help" 0 '' "$vpt" "$command" --help
 done
 expect 'unknown command' 2 'no command' "$vpt" frobnicate
@@ -203,6 +203,53 @@ expect 'dump of nothing' 3 'No such file' "$vpt" dump "$work/nofile"
 expect 'decode without sidecar' 3 'no --image' "$vpt" decode "$work/text.elf"
 (cat "$work/loop.pt" && printf '\xff\xff\xff') >"$work/damaged.pt"
 expect 'dump of a damaged trace' 3 '1 errors' "$vpt" dump "$work/damaged.pt"
+
+# PSB+ with a PIP of the host; then VMCS, PIP.NR, TIP.
+{
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x02\x43\x00\x05\x00\x00\x00\x00\x02\x23\x2d\x00\x10'
+    printf '\x02\xc8\x07\x00\x00\x00\x00\x02\x43\x01\x05\x00\x00\x00\x00\x2d\x00\x10'
+} >"$work/guests.pt"
+cat >"$work/map.json" <<'END'
+{ "vpt-map": 1, "vms": [ { "name": "one", "vmcs": "0x7000",
+  "processes": [ { "name": "cc", "cr3": "0x5000" } ] } ] }
+END
+expect 'parts' 0 '' "$vpt" parts "$work/guests.pt"
+check 'parts shows the host' grep -q 'host   CR3 0x5000$' "$work/out"
+check 'parts shows a guest' grep -q 'guest  VMCS 0x7000  CR3 0x5000$' "$work/out"
+expect 'parts --map' 0 '' "$vpt" parts --map "$work/map.json" "$work/guests.pt"
+check 'parts --map names VM and process' grep -q 'CR3 0x5000  VM one  process cc$' "$work/out"
+expect 'parts --map --json' 0 '' "$vpt" parts --json --map "$work/map.json" "$work/guests.pt"
+check 'parts --json is JSON' jq -e '.end and (.nr | not) or .process == "cc"' "$work/out"
+echo '{ "vpt-map": 1, "vms": [ { "vmcs": 1 } ] }' >"$work/bad.json"
+expect 'parts with a bad map' 3 'vms\[0\].vmcs: not a VMCS' "$vpt" parts --map "$work/bad.json" "$work/guests.pt"
+expect 'parts of nothing' 3 'No such file' "$vpt" parts "$work/nofile"
+
+# The same with code: VMLAUNCH at 5000H of the host, a loop at 6000H of the guest, an interrupt out.
+printf '\x0f\x01\xc2\xff\xe0' >"$work/host.bin"
+printf '\x90\xeb\xfd' >"$work/guest.bin"
+{
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x02\x43\x00\x05\x00\x00\x00\x00\x02\xc8\x07\x00\x00\x00\x00\x99\x01'
+    printf '\x7d\x00\x50\x00\x00\x00\x00\x02\x23'
+    printf '\x02\x43\x01\x05\x00\x00\x00\x00\x2d\x00\x60'
+    printf '\x3d\x01\x60\x02\x43\x00\x05\x00\x00\x00\x00\x2d\x03\x50\x2d\x03\x50'
+} >"$work/entry.pt"
+cat >"$work/code.json" <<'END'
+{ "vpt-map": 1,
+  "host": { "processes": [ { "name": "qemu", "cr3": "0x5000",
+    "images": [ { "path": "host.bin", "address": "0x5000" } ] } ] },
+  "vms": [ { "name": "one", "vmcs": "0x7000", "processes": [ { "name": "cc", "cr3": "0x5000",
+    "images": [ { "path": "guest.bin", "address": "0x6000" } ] } ] } ] }
+END
+expect 'decode --map' 0 '' "$vpt" decode --map "$work/code.json" "$work/entry.pt"
+check 'decode --map tells host and guest apart' test "$(grep -c '^  == ' "$work/out")" = 3
+check 'decode --map names the VM and the process' \
+    grep -q '== guest process, VM one, process cc, CR3 0x5000$' "$work/out"
+expect 'decode --map --json' 0 '' "$vpt" decode --map "$work/code.json" --json "$work/entry.pt"
+check 'decode --map --json names them' \
+    jq -es 'map(select(.vm == "one" and .process == "cc" and .cr3 == 20480)) | length == 1' "$work/out"
+expect 'decode with a bad map' 3 'vms\[0\].vmcs: not a VMCS' "$vpt" decode --map "$work/bad.json" "$work/entry.pt"
 
 # ---- Nothing is left ----
 "$vpt" run --lab "$guests/forever.elf" >/dev/null 2>&1 </dev/null &

@@ -64,7 +64,7 @@ static void write_ram(void)
 
         memcpy(ram + 4096 * level, &entry, sizeof(entry));
     }
-    memcpy(ram + 4 * 4096, "memory", 6);
+    memcpy(ram + 4 * 4096, "memory", sizeof("memory"));
     CU_ASSERT_EQUAL(write_file(in_folder("ram"), ram, sizeof(ram)), 0);
 }
 
