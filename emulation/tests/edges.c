@@ -7,6 +7,7 @@
 #include "../save.h"
 #include "harness.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define BOTH      (VPT_CTL_OS | VPT_CTL_USER)
@@ -149,7 +150,7 @@ static void test_tnt_first(void)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct vpt_caps caps = plain_caps("max");
         struct fake *fake;
-        char pattern[128] = "TNT(T) ";
+        char pattern[128];
 
         caps.tsx = true;
         fake = fake_open_caps(&caps);
@@ -158,7 +159,8 @@ static void test_tnt_first(void)
         fake_start(fake, BRANCHES | cases[i].ctl);
         vpt_cond_branch(&fake->cpu, 0x401010, true);
         cases[i].event(fake);
-        EXPECT(fake, strcat(pattern, cases[i].packets), "33.4.2.1: TNT first");
+        snprintf(pattern, sizeof(pattern), "TNT(T) %s", cases[i].packets);
+        EXPECT(fake, pattern, "33.4.2.1: TNT first");
         fake_close(fake);
     }
 }
@@ -256,6 +258,29 @@ static void test_cycles_of_now(void)
         cases[i].event(fake);
         EXPECT(fake, cases[i].packets, "33.3.6");
         fake_close(fake);
+    }
+}
+
+/* 33.4.2.2: an IP that differs from the last in one bit, whichever, is read back. */
+static void test_ip_bits(void)
+{
+    static const uint64_t bases[] = {0, 0x0123456789abcdef, 0x0000955555555555, KERNEL};
+
+    for (size_t i = 0; i < sizeof(bases) / sizeof(bases[0]); i++) {
+        for (unsigned bit = 0; bit < 64; bit++) {
+            struct fake *fake = start("max", BRANCHES);
+            const uint64_t other = bases[i] ^ 1ull << bit;
+            char pattern[128];
+
+            vpt_jmp_indirect(&fake->cpu, bases[i]);
+            vpt_jmp_indirect(&fake->cpu, other);
+            vpt_jmp_indirect(&fake->cpu, bases[i]);
+            snprintf(pattern, sizeof(pattern), "TIP(%llx) TIP(%llx) TIP(%llx)",
+                     (unsigned long long)bases[i], (unsigned long long)other,
+                     (unsigned long long)bases[i]);
+            EXPECT(fake, pattern, "33.4.2.2");
+            fake_close(fake);
+        }
     }
 }
 
@@ -727,6 +752,7 @@ void suite_edges(void)
     static const struct test tests[] = {
         {"TNT first", test_tnt_first},
         {"cycles of now", test_cycles_of_now},
+        {"each bit of an IP", test_ip_bits},
         {"PSB+ in the event", test_psb_in_event},
         {"dependencies", test_dependencies},
         {"without TriggerEn", test_no_trigger},

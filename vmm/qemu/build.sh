@@ -65,13 +65,19 @@ if [ "$identity" != "$(cat "$patched" 2>/dev/null)" ]; then
         echo "build.sh: $patch"
         patch -d "$tree.new" -p1 --quiet --forward --fuzz=0 <"$here/patches/$patch"
     done
-    # Files that differ from those in the old tree are newer than what was made of them.
+    # What differs from the old tree is newer than what was made of it; what does not is as old.
+    sed -n 's,^+++ b/\([^\t]*\).*,\1,p' "${series[@]/#/$here/patches/}" | sort -u >"$dir/touched.new"
     if [ -d "$tree" ]; then
         while IFS= read -r file; do
-            touch "$tree.new/$file"
-        done < <(cat "$dir/touched" 2>/dev/null || true)
+            if cmp -s "$tree/$file" "$tree.new/$file"; then
+                touch -r "$tree/$file" "$tree.new/$file"
+            else
+                touch "$tree.new/$file"
+            fi
+        done < <(sort -u "$dir/touched.new" "$dir/touched" 2>/dev/null || true)
+        cp -a "$tree/target/i386/vpt" "$tree.new/target/i386/" 2>/dev/null || true
     fi
-    sed -n 's,^+++ b/\([^\t]*\).*,\1,p' "${series[@]/#/$here/patches/}" | sort -u >"$dir/touched"
+    mv "$dir/touched.new" "$dir/touched"
     rm -rf "$tree"
     mv "$tree.new" "$tree"
     echo "$identity" >"$patched"

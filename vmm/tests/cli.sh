@@ -16,13 +16,22 @@ running() {
 # ---- Usage ----
 expect 'help' 0 '' "$vpt" --help
 expect 'version' 0 '' "$vpt" --version
-for command in run check dump decode convert parts profiles; do
+for command in run qemu check dump decode convert parts profiles; do
     expect "$command --help" 0 '' "$vpt" "$command" --help
 done
 expect 'unknown command' 2 'no command' "$vpt" frobnicate
 expect 'unknown option' 2 'unknown option' "$vpt" run --frobnicate x.elf
 expect 'option without value' 2 'needs a value' "$vpt" run --profile
 expect 'no image' 2 'one image' "$vpt" run
+expect 'qemu: nothing to run' 2 'neither an image' "$vpt" qemu
+expect 'qemu: unknown option' 2 'unknown option' "$vpt" qemu --frobnicate x.elf
+expect 'qemu: two images' 2 'takes one image' "$vpt" qemu x.elf y.elf
+expect 'qemu: bad --profile' 2 'no profile' "$vpt" qemu --profile pentium "$guests/status.elf"
+expect 'qemu: no such image' 3 'No such file' "$vpt" qemu "$work/nothing.elf"
+expect 'qemu: --trace-out without image' 2 'needs an image' "$vpt" qemu --trace-out x -- -S
+expect 'qemu: no QEMU' 4 'make qemu' env VPT_QEMU=/nonexistent "$vpt" qemu "$guests/status.elf"
+expect 'qemu: what would run' 0 '' "$vpt" qemu --dry-run --trace-out a,b "$guests/status.elf"
+check 'qemu: a comma in a name' grep -q "trace=a,,b,image=" "$work/out"
 expect 'bad --mem' 2 'mem takes' "$vpt" run --mem 5T x.elf
 for bad in 0 9 two -1; do
     expect "bad --cpus $bad" 2 'cpus takes 1 to 8' "$vpt" run --cpus "$bad" x.elf
@@ -142,6 +151,32 @@ check 'parts --json is JSON' jq -e '.end and (.nr | not) or .process == "cc"' "$
 echo '{ "vpt-map": 1, "vms": [ { "vmcs": 1 } ] }' >"$work/bad.json"
 expect 'parts with a bad map' 3 'vms\[0\].vmcs: not a VMCS' "$vpt" parts --map "$work/bad.json" "$work/guests.pt"
 expect 'parts of nothing' 3 'No such file' "$vpt" parts "$work/nofile"
+
+# The same with code: VMLAUNCH at 5000H of the host, a loop at 6000H of the guest, an interrupt out.
+printf '\x0f\x01\xc2\xff\xe0' >"$work/host.bin"
+printf '\x90\xeb\xfd' >"$work/guest.bin"
+{
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x02\x43\x00\x05\x00\x00\x00\x00\x02\xc8\x07\x00\x00\x00\x00\x99\x01'
+    printf '\x7d\x00\x50\x00\x00\x00\x00\x02\x23'
+    printf '\x02\x43\x01\x05\x00\x00\x00\x00\x2d\x00\x60'
+    printf '\x3d\x01\x60\x02\x43\x00\x05\x00\x00\x00\x00\x2d\x03\x50\x2d\x03\x50'
+} >"$work/entry.pt"
+cat >"$work/code.json" <<'END'
+{ "vpt-map": 1,
+  "host": { "processes": [ { "name": "qemu", "cr3": "0x5000",
+    "images": [ { "path": "host.bin", "address": "0x5000" } ] } ] },
+  "vms": [ { "name": "one", "vmcs": "0x7000", "processes": [ { "name": "cc", "cr3": "0x5000",
+    "images": [ { "path": "guest.bin", "address": "0x6000" } ] } ] } ] }
+END
+expect 'decode --map' 0 '' "$vpt" decode --map "$work/code.json" "$work/entry.pt"
+check 'decode --map tells host and guest apart' test "$(grep -c '^  == ' "$work/out")" = 3
+check 'decode --map names the VM and the process' \
+    grep -q '== guest process, VM one, process cc, CR3 0x5000$' "$work/out"
+expect 'decode --map --json' 0 '' "$vpt" decode --map "$work/code.json" --json "$work/entry.pt"
+check 'decode --map --json names them' \
+    jq -es 'map(select(.vm == "one" and .process == "cc" and .cr3 == 20480)) | length == 1' "$work/out"
+expect 'decode with a bad map' 3 'vms\[0\].vmcs: not a VMCS' "$vpt" decode --map "$work/bad.json" "$work/entry.pt"
 
 # ---- Nothing is left ----
 "$vpt" run --lab "$guests/forever.elf" >/dev/null 2>&1 </dev/null &

@@ -80,6 +80,7 @@ int main(void)
     add_map_suite();
     add_note_suite();
     add_path_suite();
+    add_perf_data_suite();
     add_predict_suite();
     add_record_suite();
     add_transfer_suite();

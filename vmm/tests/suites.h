@@ -35,6 +35,7 @@ void add_memory_suite(void);
 void add_map_suite(void);
 void add_note_suite(void);
 void add_path_suite(void);
+void add_perf_data_suite(void);
 void add_predict_suite(void);
 void add_record_suite(void);
 void add_transfer_suite(void);

@@ -5,8 +5,8 @@
  *
  *   -device vpt-port[,trace=FILE[,image=ELF]][,exit=on]
  *
- * With exit, it is the exit port, too, and QEMU ends with one of two statuses that it has for nothing
- * else: the guest's was 0, or was not.
+ * With exit, it is the exit port, too, and QEMU ends with one of two statuses that it has for
+ * nothing else: the guest's was 0, or was not.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -27,7 +27,7 @@ OBJECT_DECLARE_SIMPLE_TYPE(VptPort, VPT_PORT)
 
 #define PORT      0x5b0
 #define EXIT_PORT 0xf4
-#define MAGIC 0x30545056
+#define MAGIC     0x30545056
 
 #define NOTE_TRACE   1
 #define NOTE_PROCESS 2
@@ -113,7 +113,8 @@ static void port_write(void *opaque, hwaddr addr, uint64_t gpa, unsigned width)
     gpa += sizeof(head);
     if (le32_to_cpu(head.type) == NOTE_TRACE && read_note(gpa, &trace, sizeof(trace))) {
         note_trace(port, le64_to_cpu(trace.gpa), le64_to_cpu(trace.len_bytes));
-    } else if (le32_to_cpu(head.type) == NOTE_PROCESS && read_note(gpa, &process, sizeof(process))) {
+    } else if (le32_to_cpu(head.type) == NOTE_PROCESS &&
+               read_note(gpa, &process, sizeof(process))) {
         g_autofree char *name = g_strndup(process.name, NAME_BYTES);
         g_autofree char *image = g_strndup(process.image, NAME_BYTES);
 
@@ -214,8 +215,7 @@ static void port_realize(DeviceState *d, Error **errp)
     memory_region_add_subregion(isa_address_space_io(ISA_DEVICE(d)), PORT, &port->io);
     if (port->exit) {
         memory_region_init_io(&port->exit_io, OBJECT(d), &exit_ops, port, "vpt-exit", 4);
-        memory_region_add_subregion(isa_address_space_io(ISA_DEVICE(d)), EXIT_PORT,
-                                    &port->exit_io);
+        memory_region_add_subregion(isa_address_space_io(ISA_DEVICE(d)), EXIT_PORT, &port->exit_io);
     }
 }
 
