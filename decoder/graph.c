@@ -196,18 +196,20 @@ static bool make_room(struct graph *graph)
 /* Under the lock. */
 static uint32_t find(struct graph *graph, uint32_t space, uint64_t ip)
 {
-    uint32_t *id;
+    uint32_t *place_of_id, id;
 
     if (!make_room(graph))
         return 0;
-    id = place(graph, space, ip);
-    if (*id)
-        return *id;
-    *id = graph->node_count * NODE_WORDS;
-    *ptd_node(graph, *id) = (struct node){.kind = NODE_STUB};
-    *ptd_node_info(graph, *id) = (struct ptd_code){.ip = ip, .space = (uint16_t)space};
+    place_of_id = place(graph, space, ip);
+    id = *place_of_id;
+    if (id)
+        return id;
+    id = graph->node_count * NODE_WORDS;
+    *place_of_id = id;
+    *ptd_node(graph, id) = (struct node){.kind = NODE_STUB};
+    *ptd_node_info(graph, id) = (struct ptd_code){.ip = ip, .space = (uint16_t)space};
     __atomic_store_n(&graph->node_count, graph->node_count + 1, __ATOMIC_RELEASE);
-    return *id;
+    return id;
 }
 
 uint32_t ptd_graph_find(struct graph *graph, uint32_t space, uint64_t ip)

@@ -504,8 +504,8 @@ int ptd_block_insn(const struct ptd_image *image, const struct ptd_item *block, 
  * The same as ptd_flow_next() gives, many times as fast. Where a trace has nothing but TNTs and
  * TIPs, the flow is told in steps: a step is the code from where the last one ended up to the next
  * conditional branch, RET or indirect transfer, one or several blocks that direct jumps, calls and
- * the like connect. A step is a number: bit 0 says that the conditional branch at its end was taken,
- * and step >> 2 is the number of the code, which ptd_flow_code() describes.
+ * the like connect. A step is a number: bit 0 says that the conditional branch at its end was
+ * taken, and step >> 2 is the number of the code, which ptd_flow_code() describes.
  */
 
 #define PTD_RUN_ROOM 128u /* the least that struct ptd_run may have */
