@@ -147,11 +147,12 @@ static uint32_t hash(uint32_t space, uint64_t ip)
 static uint32_t *place(const struct graph *graph, uint32_t space, uint64_t ip)
 {
     for (uint32_t i = hash(space, ip);; i++) {
-        uint32_t *const id = &graph->table[i & (graph->table_room - 1)];
-        const struct ptd_code *const info = ptd_node_info(graph, *id);
+        uint32_t *const at = &graph->table[i & (graph->table_room - 1)];
+        const uint32_t id = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+        const struct ptd_code *const info = ptd_node_info(graph, id);
 
-        if (*id == 0 || (info->ip == ip && info->space == space))
-            return id;
+        if (id == 0 || (info->ip == ip && info->space == space))
+            return at;
     }
 }
 
@@ -193,21 +194,21 @@ static bool make_room(struct graph *graph)
     return true;
 }
 
-/* Under the lock. */
+/* Under the lock. The number comes last into the table, which others read without it. */
 static uint32_t find(struct graph *graph, uint32_t space, uint64_t ip)
 {
-    uint32_t *place_of_id, id;
+    uint32_t *at, id;
 
     if (!make_room(graph))
         return 0;
-    place_of_id = place(graph, space, ip);
-    id = *place_of_id;
+    at = place(graph, space, ip);
+    id = *at;
     if (id)
         return id;
     id = graph->node_count * NODE_WORDS;
-    *place_of_id = id;
     *ptd_node(graph, id) = (struct node){.kind = NODE_STUB};
     *ptd_node_info(graph, id) = (struct ptd_code){.ip = ip, .space = (uint16_t)space};
+    __atomic_store_n(at, id, __ATOMIC_RELEASE);
     __atomic_store_n(&graph->node_count, graph->node_count + 1, __ATOMIC_RELEASE);
     return id;
 }
@@ -216,6 +217,11 @@ uint32_t ptd_graph_find(struct graph *graph, uint32_t space, uint64_t ip)
 {
     uint32_t id;
 
+    if (graph->shared) { /* its table stays where it is */
+        id = __atomic_load_n(place(graph, space, ip), __ATOMIC_ACQUIRE);
+        if (id)
+            return id;
+    }
     lock(graph);
     id = find(graph, space, ip);
     unlock(graph);
