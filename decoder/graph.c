@@ -48,13 +48,24 @@ static bool reserve(struct graph *graph)
     return true;
 }
 
+/* It is held for much less time than it takes to fall asleep: so rather wait awake for a moment. */
+static void init_lock(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attributes;
+
+    (void)pthread_mutexattr_init(&attributes);
+    (void)pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
+    (void)pthread_mutex_init(lock, &attributes);
+    (void)pthread_mutexattr_destroy(&attributes);
+}
+
 struct graph *ptd_graph_new(const struct ptd_image *image, bool shared)
 {
     struct graph *const graph = calloc(1, sizeof(*graph));
 
     if (!graph)
         return NULL;
-    (void)pthread_mutex_init(&graph->lock, NULL);
+    init_lock(&graph->lock);
     graph->image = image;
     graph->shared = shared;
     graph->spaces = calloc(MAX_SPACES, sizeof(*graph->spaces));
