@@ -19,8 +19,8 @@ DECODER_WITNESS_OBJ := $(addprefix $(BUILD)/decoder/tests/,witness.o libipt.o re
 DECODER_TEST_OBJ    := $(filter-out %/witness.o,\
     $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/tests/*.c)))
 
-# Tests that need a trace of known truth have the model make one.
-$(BUILD)/tests/decoder: $(DECODER_TEST_OBJ) $(LIBPTDEC) $(LIBVPT)
+# Tests that need a trace of known truth have the model make one, from random programs.
+$(BUILD)/tests/decoder: $(DECODER_TEST_OBJ) $(BUILD)/emulation/tests/program.o $(LIBPTDEC) $(LIBVPT)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
 
@@ -46,6 +46,7 @@ $(BUILD)/fuzz/decoder-%: decoder/fuzz/%.c $(DECODER_FUZZ_DEPS)
 	$(CLANG) $(DECODER_FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< $(DECODER_FUZZ_SRC) $(DECODER_LIBS)
 
 FUZZERS += $(BUILD)/fuzz/decoder-packets $(BUILD)/fuzz/decoder-flow $(BUILD)/fuzz/decoder-perf
+FUZZERS += $(BUILD)/fuzz/decoder-time $(BUILD)/fuzz/decoder-core
 
 $(BUILD)/bench/bin/decoder: $(BUILD)/decoder/bench/packets.o $(LIBPTDEC)
 	@mkdir -p $(@D)

@@ -48,16 +48,24 @@ static void push_value(struct ptd_flow *flow, enum ptd_item_type type,
 
 /* ---- State ---- */
 
+/* CR3 in the address spaces of the image: whose it is, NR and the VMCS say. */
+static void set_space(struct ptd_flow *flow, uint64_t cr3)
+{
+    flow->cr3 = ptd_image_space(flow->blocks.image, flow->nr, flow->vmcs, cr3);
+}
+
 static void set_cr3(struct ptd_flow *flow, uint64_t offset, uint64_t cr3, bool nr)
 {
-    flow->cr3 = cr3;
     flow->nr = nr;
+    set_space(flow, cr3);
     ptd_flow_push(flow, PTD_ITEM_CR3, offset)->value = cr3;
 }
 
 static void set_vmcs(struct ptd_flow *flow, uint64_t offset, uint64_t vmcs)
 {
     flow->vmcs = vmcs;
+    if (flow->nr)
+        set_space(flow, ptd_space_cr3(flow->cr3));
     ptd_flow_push(flow, PTD_ITEM_VMCS, offset)->value = vmcs;
 }
 
@@ -352,7 +360,8 @@ static void read_in_psb(struct ptd_flow *flow, const struct ptd_packet *packet)
         (void)ptd_packet_ip(packet, &flow->last_ip, &ip); /* psb_ip already */
         break;
     case PTD_PIP:
-        if (flow->fresh || flow->cr3 != packet->pip.cr3 || flow->nr != packet->pip.nr)
+        if (flow->fresh || ptd_space_cr3(flow->cr3) != packet->pip.cr3 ||
+            flow->nr != packet->pip.nr)
             set_cr3(flow, packet->offset, packet->pip.cr3, packet->pip.nr);
         break;
     case PTD_VMCS:
@@ -919,8 +928,17 @@ void ptd_flow_advance(struct ptd_flow *flow)
         ptd_flow_walk(flow);
 }
 
+void ptd_flow_notice_image(struct ptd_flow *flow)
+{
+    ptd_blocks_notice(&flow->blocks);
+    ptd_flow_forget_code(flow);
+    ptd_flow_reset_loop(flow);
+}
+
 int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item)
 {
+    if (ptd_blocks_are_old(&flow->blocks))
+        ptd_flow_notice_image(flow);
     while (flow->item_next == flow->item_count) {
         if (flow->ended)
             return PTD_END;

@@ -23,6 +23,7 @@ struct ptd_perf {
     uint64_t pos, end; /* the records */
     bool cut;          /* the header promises more records than the file holds */
     struct perf_events events;
+    struct perf_build_ids build_ids;
     char cpuid[64];
     uint64_t inflated_bytes; /* limit for one compressed record */
     struct perf_inflate *inflate;
@@ -106,8 +107,14 @@ static int read_feature(struct ptd_perf *perf, unsigned feature, const uint8_t *
     uint64_t mmap_bytes;
     uint32_t text_bytes;
     const uint8_t *text;
+    int error;
 
     switch (feature) {
+    case FEATURE_BUILD_ID:
+        error = perf_build_ids_add_section(&perf->build_ids, &span);
+        if (error)
+            return fail(perf, error, offset, "a build id that is cut off");
+        break;
     case FEATURE_CPUID:
         text_bytes = take32(&span);
         text = span_take(&span, text_bytes);
@@ -235,6 +242,7 @@ void ptd_perf_close(struct ptd_perf *perf)
     if (!perf)
         return;
     perf_events_free(&perf->events);
+    perf_build_ids_free(&perf->build_ids);
     perf_inflate_free(perf->inflate);
     free(perf);
 }
@@ -268,6 +276,19 @@ static int take_attr(struct ptd_perf *perf, const struct ptd_perf_record *record
         return fail(perf, PTD_E_FORMAT, record->offset, "an event that is cut off");
     error = add_event(perf, record->body, size);
     return error ? error : add_ids(perf, record->body + size, record->body_bytes - size);
+}
+
+static int take_build_id(struct ptd_perf *perf, const struct ptd_perf_record *record)
+{
+    struct span body = {.pos = record->body, .end = record->body + record->body_bytes};
+    const int error = perf_build_ids_add(&perf->build_ids, record->misc, &body);
+
+    return error ? fail(perf, error, record->offset, "a build id that is cut off") : PTD_OK;
+}
+
+struct perf_build_ids *perf_file_build_ids(struct ptd_perf *perf)
+{
+    return &perf->build_ids;
 }
 
 /* Bytes that follow a record and do not count in its size. */
@@ -317,6 +338,8 @@ static int deliver(struct ptd_perf *perf, const uint8_t *at, size_t size, uint64
     }
     if (record->type == PTD_PERF_HEADER_ATTR)
         return take_attr(perf, record);
+    if (record->type == PTD_PERF_HEADER_BUILD_ID)
+        return take_build_id(perf, record);
     if (record->type == PTD_PERF_HEADER_FEATURE)
         return read_feature(perf,
                             record->feature < PERF_FEATURE_BITS ? (unsigned)record->feature

@@ -17,6 +17,7 @@
 #define PERF_AUXTRACE_INTEL_PT 1
 
 enum perf_feature {
+    FEATURE_BUILD_ID = 2,
     FEATURE_CPUID = 9,
     FEATURE_EVENT_DESC = 12,
     FEATURE_AUXTRACE = 18,
@@ -137,6 +138,29 @@ bool perf_events_add_id(struct perf_events *events, uint64_t id);
 uint32_t perf_events_of_id(struct perf_events *events, uint64_t id);
 /* Names, from the feature EVENT_DESC: they come in the order of the events. False: malformed. */
 bool perf_events_name(struct perf_events *events, struct span *description);
+
+/* perf_build_id.c: build ids by the name of a file. */
+struct perf_build_id {
+    char *name;
+    uint8_t bytes[PTD_PERF_BUILD_ID_BYTES];
+    uint8_t len_bytes;
+};
+
+struct perf_build_ids {
+    struct perf_build_id *list;
+    size_t count, capacity;
+    bool sorted;
+};
+
+void perf_build_ids_free(struct perf_build_ids *ids);
+/* The body of a HEADER_BUILD_ID record, or many of them with headers. PTD_OK, _FORMAT, _NOMEM. */
+int perf_build_ids_add(struct perf_build_ids *ids, uint16_t misc, struct span *body);
+int perf_build_ids_add_section(struct perf_build_ids *ids, struct span *section);
+/* NULL: there is none. */
+const struct perf_build_id *perf_build_ids_find(struct perf_build_ids *ids, const char *name);
+
+/* perf_file.c: those that a reader has seen so far. */
+struct perf_build_ids *perf_file_build_ids(struct ptd_perf *perf);
 
 /* perf_record.c: fills record from its body. PTD_OK, or PTD_E_FORMAT and a sentence in *why. */
 int perf_record_parse(struct perf_events *events, struct ptd_perf_record *record, const char **why);

@@ -8,6 +8,7 @@
  *   image        code and symbols of address spaces                 (ptd_image_*)
  *   flow         packets + image -> blocks of executed instructions (ptd_flow_*)
  *   time         packets -> when                                    (ptd_time_*)
+ *   contexts     NR, VMCS, CR3 -> which VM, which process           (ptd_contexts_*)
  *
  * The first and the last layer stand here twice: for PT, and for RTIT, its ancestor (ptd_rtit_*).
  *
@@ -236,9 +237,11 @@ struct ptd_time_point {
 struct ptd_time;
 
 /*
- * config may be NULL: no MTC, no CBR, no VMs. NULL: no memory, or config is out of range:
- * mtc_freq or cyc_threshold above 15, tsc_num below tsc_den, a multiplier not from 1/256 to 256.
+ * PTD_OK; PTD_E_ARG: mtc_freq or cyc_threshold is above 15, tsc_num is below tsc_den, or a
+ * multiplier is not from 1/256 to 256.
  */
+int ptd_time_check(const struct ptd_time_config *config);
+/* config may be NULL: no MTC, no CBR, no VMs. NULL: no memory, or config is out of range. */
 struct ptd_time *ptd_time_new(const struct ptd_time_config *config);
 void ptd_time_free(struct ptd_time *time);
 /* The next packet of the trace, any of them. */
@@ -396,8 +399,22 @@ int ptd_insn_format(enum ptd_mode mode, uint64_t ip, const void *bytes, size_t a
 
 #define PTD_ANY_CR3 UINT64_MAX /* in every address space that has nothing of its own there */
 
-/* Code and symbols, by address space. An address space is a CR3 value, bits 51:12. */
+/*
+ * Code and symbols, by address space. An address space is a CR3 value, bits 51:12, of the host or
+ * of a VM: a guest's CR3 may be the same as one of the host or of another guest.
+ */
 struct ptd_image;
+
+/*
+ * The address space cr3 of a VM, by its number; 0 is the host. The result stands wherever a CR3
+ * names an address space: in the functions below, and in .cr3 of items. cr3 PTD_ANY_CR3: every
+ * address space of that VM, or of the host, that has nothing of its own there.
+ */
+uint64_t ptd_space(unsigned vm, uint64_t cr3);
+unsigned ptd_space_vm(uint64_t space);
+uint64_t ptd_space_cr3(uint64_t space);
+
+#define PTD_VM_UNKNOWN 4094u /* a VM whose VMCS pointers were never told */
 
 struct ptd_image *ptd_image_new(void); /* NULL: no memory */
 void ptd_image_free(struct ptd_image *image);
@@ -418,6 +435,64 @@ int ptd_image_add_elf(struct ptd_image *image, const char *path, uint64_t bias, 
  */
 int ptd_image_find(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
                    const uint8_t **bytes, size_t *len_bytes);
+/*
+ * A new VM: its number, from 1; PTD_E_ARG: there are PTD_VM_UNKNOWN - 1 already.
+ */
+int ptd_image_add_vm(struct ptd_image *image);
+/* vmcs is a VMCS pointer of the VM, of any of its processors. PTD_OK, PTD_E_NOMEM, PTD_E_ARG. */
+int ptd_image_bind_vmcs(struct ptd_image *image, unsigned vm, uint64_t vmcs);
+/*
+ * The address space of what VMCS and PIP packets say. While no VMCS pointer is bound to a VM,
+ * guests count as the host.
+ */
+uint64_t ptd_image_space(const struct ptd_image *image, bool nr, uint64_t vmcs, uint64_t cr3);
+
+/* Physical memory: what is known of it. */
+struct ptd_memory;
+
+struct ptd_memory *ptd_memory_new(void); /* NULL: no memory */
+void ptd_memory_free(struct ptd_memory *memory);
+/*
+ * Bytes at a physical address; they are not copied. PTD_OK, PTD_E_NOMEM; PTD_E_ARG: none, or a part
+ * of them is there already.
+ */
+int ptd_memory_add(struct ptd_memory *memory, uint64_t paddr, const void *bytes, size_t len_bytes);
+/*
+ * A file that holds the memory from paddr on. It is mapped, and must not shrink while it is.
+ * PTD_OK, PTD_E_IO, PTD_E_NOMEM, PTD_E_ARG.
+ */
+int ptd_memory_add_raw(struct ptd_memory *memory, const char *path, uint64_t paddr);
+
+enum ptd_paging {
+    PTD_PAGING_UNKNOWN,
+    PTD_PAGING_32,
+    PTD_PAGING_PAE,
+    PTD_PAGING_4_LEVEL,
+    PTD_PAGING_5_LEVEL,
+};
+
+/*
+ * An ELF core dump of a guest, as QEMU's dump-guest-memory and virsh dump write it; mapped too.
+ * *paging if a note with the processor's control registers is there, else PTD_PAGING_UNKNOWN.
+ * PTD_OK, PTD_E_IO, PTD_E_NOMEM, PTD_E_FORMAT.
+ */
+int ptd_memory_add_core(struct ptd_memory *memory, const char *path, enum ptd_paging *paging);
+/* What is at a physical address, and how much of it follows, >= 1. PTD_OK or PTD_E_NOMAP. */
+int ptd_memory_find(const struct ptd_memory *memory, uint64_t paddr, const uint8_t **bytes,
+                    size_t *len_bytes);
+/*
+ * Walks the page tables (SDM vol. 3, 4.3 to 4.5): where vaddr is, and how much of its page follows.
+ * PTD_OK; PTD_E_NOMAP: not present, or the tables are not known.
+ */
+int ptd_memory_walk(const struct ptd_memory *memory, enum ptd_paging paging, uint64_t cr3,
+                    uint64_t vaddr, uint64_t *paddr, size_t *len_bytes);
+/*
+ * All address spaces of a VM (0: the host) have what the page tables in memory say, where nothing
+ * was added. memory must outlive the image. PTD_OK, PTD_E_NOMEM; PTD_E_ARG: the VM has one already.
+ */
+int ptd_image_add_memory(struct ptd_image *image, unsigned vm, const struct ptd_memory *memory,
+                         enum ptd_paging paging);
+
 /*
  * The function that holds vaddr: its name (valid until the image is freed), or NULL; *offset from
  * its start if offset is not NULL.
@@ -469,7 +544,7 @@ struct ptd_item {
     uint8_t type; /* enum ptd_item_type */
     bool has_from, has_to, nr;
     uint64_t offset; /* in the trace: of the packet, or of the next packet for a block */
-    uint64_t cr3;    /* in force (of a PTD_ITEM_BLOCK: of its instructions) */
+    uint64_t cr3;    /* in force (of a block: of its instructions), see ptd_space() */
     uint64_t from, to, value;
     uint64_t cycles; /* RTIT only */
     int error;       /* enum ptd_error */
@@ -486,7 +561,13 @@ struct ptd_item {
     };
 };
 
-/* bytes and image must outlive the flow. NULL: no memory. config may be NULL: 64-bit, CR3 0. */
+/*
+ * bytes and image must outlive the flow. NULL: no memory. config may be NULL: 64-bit, CR3 0.
+ *
+ * Code that changes (JIT, modules, patches): add it to the image when an item tells the time from
+ * which on it is there. What comes behind that item is decoded with the new code; of blocks told
+ * before, ptd_block_insn() would show the new code, too.
+ */
 struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct ptd_image *image,
                               const struct ptd_flow_config *config);
 void ptd_flow_free(struct ptd_flow *flow);
@@ -563,6 +644,85 @@ typedef int (*ptd_run_fn)(void *context, const struct ptd_flow *flow, const stru
 int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_image *image,
                       const struct ptd_flow_config *config, bool no_timing, unsigned threads,
                       ptd_run_fn run, void *context);
+
+/* ---- Contexts ------------------------------------------------------------------------------ *
+ * Who ran: NR and the VMCS pointer say which VM, CR3 says which process, the address says whether
+ * it is the kernel (no packet tells CPL).
+ */
+
+struct ptd_contexts;
+
+enum ptd_who { PTD_HOST_KERNEL, PTD_HOST_PROCESS, PTD_GUEST_KERNEL, PTD_GUEST_PROCESS };
+
+struct ptd_context {
+    uint8_t who;         /* enum ptd_who */
+    unsigned vm;         /* its number; 0: the host; PTD_VM_UNKNOWN */
+    uint64_t cr3;        /* without the number */
+    const char *vm_name; /* NULL: the host, or no name was told */
+    const char *process; /* that CR3 belongs to, in its kernel too; NULL: none was told */
+    int64_t pid;         /* -1: not told */
+};
+
+/* VMs are made in image, which must outlive the object. NULL: no memory. */
+struct ptd_contexts *ptd_contexts_new(struct ptd_image *image);
+void ptd_contexts_free(struct ptd_contexts *contexts);
+/*
+ * A VM: its number, from 1. tsc_offset and tsc_multiplier as in struct ptd_time_vm.
+ * PTD_E_NOMEM; PTD_E_ARG: a multiplier that is out of range, or too many VMs.
+ */
+int ptd_contexts_add_vm(struct ptd_contexts *contexts, const char *name, uint64_t tsc_offset,
+                        uint64_t tsc_multiplier);
+/* A VMCS pointer of one of its processors, not yet of another VM. PTD_OK, _NOMEM, _ARG. */
+int ptd_contexts_add_vmcs(struct ptd_contexts *contexts, unsigned vm, uint64_t vmcs);
+/*
+ * An address space of a process, of a VM or of the host (0); one process may have several. name may
+ * be NULL, pid -1. The last one told for a CR3 counts. PTD_OK, PTD_E_NOMEM, PTD_E_ARG.
+ */
+int ptd_contexts_add_process(struct ptd_contexts *contexts, unsigned vm, uint64_t cr3,
+                             const char *name, int64_t pid);
+/* The lowest address of the kernel; else the upper half of 64-bit addresses. PTD_OK, PTD_E_ARG. */
+int ptd_contexts_set_kernel(struct ptd_contexts *contexts, unsigned vm, uint64_t kernel_from);
+/* Who runs at ip in an address space: .cr3 and .ip of a block, say. Valid until something is added.
+ */
+void ptd_contexts_find(const struct ptd_contexts *contexts, uint64_t space, uint64_t ip,
+                       struct ptd_context *context);
+/* For struct ptd_time_config; valid until something is added. */
+const struct ptd_time_vm *ptd_contexts_time_vms(const struct ptd_contexts *contexts, size_t *count);
+
+/* ---- Partition ------------------------------------------------------------------------------ *
+ * Whose each part of a trace is, from PSB+, PIP, VMCS and CFE packets alone: no code is needed.
+ * What lies between two PSBs decodes alone, so the segments in which a guest ran are all that has
+ * to be decoded to follow it.
+ */
+
+/* Packets in a row with the same state. It changes at the packet that says so. */
+struct ptd_part {
+    uint64_t begin, end; /* offsets */
+    uint64_t segment;    /* of the PSB in front; 0: none */
+    uint64_t space;      /* if known: as ptd_image_space() of the rest */
+    uint64_t vmcs, cr3;  /* vmcs PTD_ANY_VMCS: not told */
+    bool nr;
+    bool known; /* else nothing tells whose it is: no PSB+ yet, or bytes that are no packets */
+};
+
+/*
+ * Calls part for each part in turn, as long as it returns PTD_OK. image may be NULL: .space is the
+ * CR3. PTD_OK, or what part returned.
+ */
+int ptd_partition(const void *bytes, size_t len_bytes, const struct ptd_image *image,
+                  int (*part)(void *owner, const struct ptd_part *part), void *owner);
+
+struct ptd_range {
+    uint64_t begin, end;
+};
+
+/*
+ * The segments that hold a part that is wanted, those in a row as one: what to give to
+ * ptd_flow_new() piece by piece. *ranges is to be freed with free(). How many, or PTD_E_NOMEM.
+ */
+int ptd_partition_select(const void *bytes, size_t len_bytes, const struct ptd_image *image,
+                         bool (*wanted)(void *owner, const struct ptd_part *part), void *owner,
+                         struct ptd_range **ranges);
 
 /* ---- RTIT flow ----------------------------------------------------------------------------- */
 

@@ -219,7 +219,7 @@ struct ptd_perf_pt {
 /* Packets that stand one after the other. A gap in a buffer makes two of them. */
 struct ptd_perf_trace {
     uint32_t idx;        /* of the buffer */
-    int32_t cpu, tid;    /* -1: any */
+    int32_t cpu, tid;    /* -1: any. Of a CPU's buffer, tid is only who was to be traced first */
     uint64_t aux_offset; /* of the first byte, in all that the buffer ever held */
     uint64_t reference;  /* TSC, roughly, when the first bytes were read */
     const uint8_t *bytes;
@@ -276,7 +276,9 @@ struct ptd_perf_session {
     const struct ptd_perf_comm *comms;
     const struct ptd_perf_task *forks; /* of threads and processes */
     const struct ptd_perf_switch *switches;
+    const struct ptd_perf_switch *starts; /* ITRACE_START: who ran when tracing began */
     const struct ptd_perf_symbol *symbols;
+    size_t start_count;
     size_t trace_count, map_count, comm_count, fork_count, switch_count, symbol_count;
     const struct ptd_perf_event *events;
     size_t event_count;
@@ -315,12 +317,38 @@ void ptd_perf_clocks(const struct ptd_perf_session *session, struct ptd_time_con
 uint64_t ptd_perf_time_of_tsc(const struct ptd_perf_pt *pt, uint64_t tsc);
 uint64_t ptd_perf_tsc_of_time(const struct ptd_perf_pt *pt, uint64_t time);
 
+/* ---- Traces of a CPU ----------------------------------------------------------------------- */
+
+/*
+ * A copy of a CPU's trace, for ptd_flow_*(): CR3 says which process runs, PTD_PERF_CR3(pid), by the
+ * context switches of the file. Threads of a process are one. The kernel's code belongs into
+ * PTD_ANY_CR3.
+ */
+struct ptd_perf_cpu_trace {
+    uint8_t *bytes;
+    size_t len_bytes;
+    uint32_t *pids; /* that may occur; ascending */
+    size_t pid_count;
+    uint64_t *inserted; /* offsets in bytes of PIP packets that the original does not have */
+    size_t inserted_count;
+    bool switched; /* the file has context switches of this CPU; else one process had it alone */
+};
+
+#define PTD_PERF_CR3(pid) ((uint64_t)(uint32_t)(pid) << 12)
+
+/* PTD_OK, PTD_E_NOMEM. */
+int ptd_perf_cpu_trace(const struct ptd_perf_session *session, const struct ptd_perf_trace *trace,
+                       struct ptd_perf_cpu_trace *out);
+void ptd_perf_cpu_trace_free(struct ptd_perf_cpu_trace *trace);
+/* An offset in the copy as one in the original. */
+uint64_t ptd_perf_cpu_trace_offset(const struct ptd_perf_cpu_trace *trace, uint64_t offset);
+
 /* ---- Writer ------------------------------------------------------------------------------- */
 
 /*
  * What goes into the file. Lists are as a session has them; the names in them are at most 4,095
- * bytes. A trace with tid >= 0 and cpu -1 is that of one thread; else those with a CPU need the
- * context switches of that CPU. The packets must be complete: zeros (PAD) may be added behind.
+ * bytes. A trace with cpu -1 is that of the thread tid; those with a CPU need the context switches
+ * of that CPU. The packets must be complete: zeros (PAD) may be added behind.
  */
 struct ptd_perf_out {
     struct ptd_perf_pt pt; /* time, tsc_ctc_*, max_nonturbo_ratio; the other fields are not used */

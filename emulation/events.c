@@ -190,7 +190,7 @@ void vpt_control_flow_event(struct vpt_cpu *cpu, uint8_t type, uint8_t vector, u
 {
     const bool own_fup = context && !fup_follows;
 
-    if (!(cpu->ctl & VPT_CTL_EVENTEN) || !cpu->trigger_en)
+    if (!(cpu->ctl & VPT_CTL_EVENTEN))
         return;
     vpt_emit_cfe(cpu, type, vector, own_fup);
     if (own_fup)
@@ -319,7 +319,7 @@ void vpt_set_core_ratio(struct vpt_cpu *cpu, uint8_t ratio)
 
 void vpt_shutdown(struct vpt_cpu *cpu, uint64_t ip)
 {
-    if (!cpu->trigger_en || !cpu->context_en || !(cpu->ctl & VPT_CTL_EVENTEN))
+    if (!cpu->trigger_en || !cpu->context_en)
         return;
     vpt_begin_event(cpu);
     vpt_control_flow_event(cpu, PT_CFE_SHUTDOWN, 0, ip, true, false);

@@ -131,16 +131,16 @@ static bool encoding_ok(uint64_t ctl, unsigned shift, uint32_t bitmap, uint64_t 
 
 bool vpt_ctl_ok(const struct vpt_cpu *cpu, uint64_t ctl)
 {
+    const uint64_t addr_cfg = ctl >> VPT_CTL_ADDR_CFG_SHR;
     const uint32_t mtc_periods = cpu->caps.leaf14_1_eax >> 16;
     const uint32_t cyc_thresholds = cpu->caps.leaf14_1_ebx & 0xffff;
     const uint32_t psb_periods = cpu->caps.leaf14_1_ebx >> 16;
 
     if (ctl & ~ctl_writable(cpu))
         return false;
-    for (unsigned n = 0; n < vpt_range_count(&cpu->caps); n++) {
-        if (vpt_addr_cfg(ctl, n) > VPT_ADDR_CFG_TRACESTOP)
-            return false;
-    }
+    /* Four ADDRn_CFG of 4 bits: 3 and more are reserved (Table 33-6). */
+    if ((addr_cfg & 0xcccc) || (addr_cfg & addr_cfg >> 1 & 0x1111))
+        return false;
     if (!encoding_ok(ctl, VPT_CTL_MTCFREQ_SHR, mtc_periods, VPT_CTL_MTCEN) ||
         !encoding_ok(ctl, VPT_CTL_CYCTHRESH_SHR, cyc_thresholds, VPT_CTL_CYCEN))
         return false;
@@ -245,9 +245,7 @@ void vpt_ctl_loaded(struct vpt_cpu *cpu)
 
     cpu->psb_period_bytes = 2048u << (ctl >> VPT_CTL_PSBFREQ_SHR & 0xf);
     cpu->timing = (ctl & (VPT_CTL_MTCEN | VPT_CTL_CYCEN)) != 0;
-    cpu->ranges = false;
-    for (unsigned n = 0; n < vpt_range_count(&cpu->caps); n++)
-        cpu->ranges |= vpt_addr_cfg(ctl, n) != VPT_ADDR_CFG_UNUSED;
+    cpu->ranges = (ctl >> VPT_CTL_ADDR_CFG_SHR & 0xffff) != 0;
 }
 
 static void load_ctl(struct vpt_cpu *cpu, uint64_t ctl)

@@ -148,7 +148,7 @@ void vpt_output_drain(struct vpt_cpu *cpu)
         pos += done;
         if (cpu->status & VPT_STATUS_ERROR)
             return; /* the rest is lost, buf_len is 0 */
-        if (cpu->status & VPT_STATUS_STOPPED && cpu->region_stop && cpu->region_bytes == 0) {
+        if (cpu->region_stop && cpu->region_bytes == 0) {
             cpu->dropped_bytes += cpu->buf_len - pos; /* 33.2.7.2, ToPA STOP */
             cpu->buf_len = 0;
             return;

@@ -181,7 +181,7 @@ void vpt_emit_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
 void vpt_emit_pgd_suppressed(struct vpt_cpu *cpu)
 {
     before_packet(cpu, true);
-    put(cpu, (const uint8_t[]){PT_IPB_NONE << PT_IPBYTES_SHR | PT_TIP_PGD}, 1);
+    put(cpu, (const uint8_t[]){PT_TIP_PGD}, 1); /* IPBytes is 0 */
 }
 
 void vpt_emit_tip_deferrable(struct vpt_cpu *cpu, uint64_t ip)
@@ -269,8 +269,7 @@ void vpt_emit_mode_exec(struct vpt_cpu *cpu)
 
 void vpt_emit_tracestop(struct vpt_cpu *cpu)
 {
-    before_packet(cpu, false);
-    put_ext(cpu, PT_EXT_TRACESTOP);
+    put_ext(cpu, PT_EXT_TRACESTOP); /* TNTs went out before the TIP.PGD */
 }
 
 void vpt_emit_ptw(struct vpt_cpu *cpu, uint64_t value, uint8_t size_bytes, bool fup)
@@ -410,7 +409,6 @@ void vpt_emit_psb(struct vpt_cpu *cpu, uint64_t ip, bool at_enable)
     cpu->status &= ~VPT_STATUS_PENDPSB;
 
     /* Nothing that a decoder knew survives a PSB (33.3.7). */
-    cpu->last_ip = 0;
     cpu->ip_full = true;
     cpu->mode_sent = VPT_MODE_UNSENT;
     vpt_ret_clear(cpu);

@@ -78,7 +78,7 @@ static bool update_enables(struct vpt_rtit *cpu, uint64_t lip, bool jumped)
     if (filter >= 0)
         cpu->filter_en = filter == 1;
     stop = event_says(cpu, cpu->events >> 3 & 7, lip, jumped);
-    return stop == 1 && vpt_rtit_trigger_en(cpu) && (cpu->events >> 3 & 7) != 0x6;
+    return stop == 1 && vpt_rtit_trigger_en(cpu);
 }
 
 /* ---- TraceStop (4.2.11) ---- */

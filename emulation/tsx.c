@@ -11,7 +11,7 @@ static void begin_or_commit(struct vpt_cpu *cpu, bool in_tx, uint64_t ip)
     if (!cpu->caps.tsx || cpu->in_tx == in_tx)
         return;
     cpu->in_tx = in_tx;
-    if (!cpu->trigger_en || !cpu->context_en)
+    if (!cpu->trigger_en)
         return;
     vpt_begin_event(cpu);
     vpt_emit_mode_tsx(cpu, false);

@@ -20,9 +20,7 @@ void vpt_vmxon(struct vpt_cpu *cpu, uint64_t ip)
 {
     if (!cpu->caps.vmx_misc_pt && tracing(cpu))
         vpt_trace_disable(cpu, cpu->ctl & ~VPT_CTL_TRACEEN, ip);
-    cpu->vmx_on = true;
-    cpu->vmx_nonroot = false;
-    cpu->vmcs = UINT64_MAX;
+    cpu->vmx_on = true; /* with no current VMCS: VMXOFF and reset see to that */
 }
 
 void vpt_vmxoff(struct vpt_cpu *cpu)

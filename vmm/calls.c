@@ -49,7 +49,7 @@ static void enter(struct calls *calls, struct call_stack *stack, const struct ca
     if (stack->depth == CALLS_DEPTH_MAX) /* calls without returns: something else than calls */
         leave(calls, stack);
     stack->frames[stack->depth] = *frame;
-    stack->frames[stack->depth].entered = calls->now;
+    stack->frames[stack->depth].entered = stack->spent;
     stack->depth++;
     if (calls->sink->enter)
         calls->sink->enter(calls->owner, stack, calls->now);
@@ -257,6 +257,7 @@ void calls_begin(struct calls *calls, const struct ptd_image *image, uint64_t ti
     calls->image = image;
     calls->now = time;
     calls->since = time;
+    calls->next_id = 0;
 }
 
 void calls_end(struct calls *calls)
@@ -287,6 +288,7 @@ static void on_block(struct calls *calls, const struct ptd_item *block, uint64_t
     follow(calls, stack, block);
     stack->last = *block;
     stack->async = false;
+    stack->spent += time - calls->since;
     if (calls->sink->ran && stack->depth)
         calls->sink->ran(calls->owner, stack, block, calls->since, time);
     calls->since = time;

@@ -20,7 +20,7 @@
 
 #define PAGE_MASK    4095ull
 #define MAPS_MAX     1024u
-#define THREAD       1 /* the pid and tid of a trace that names none */
+#define TRACES_MAX   64u
 #define CONFIG_CYC   (1ull << 1)
 #define CONFIG_MTC   (1ull << 9)
 #define CONFIG_TSC   (1ull << 10)
@@ -28,23 +28,27 @@
 #define MTC_FREQ_MAX 15
 
 struct convert {
-    const char *name; /* of the thread */
+    const char *name; /* of the threads */
     bool have_images;
+    uint32_t pid; /* and tid: the number of the trace */
     uint64_t tsc_ctc[2], mtc_freq, max_nonturbo_ratio;
     struct ptd_perf_map maps[MAPS_MAX];
     size_t map_count;
     char *names[MAPS_MAX]; /* of the maps' files */
+    uint64_t cr3s[MAPS_MAX];
 };
 
 static void usage(FILE *to)
 {
-    fputs("usage: vpt convert [OPTION...] TRACE OUT\n"
+    fputs("usage: vpt convert [OPTION...] TRACE... OUT\n"
           "\n"
           "Writes the packets of TRACE into OUT, a perf.data that `perf script --itrace=...` "
           "decodes.\n"
           "TRACE is raw Intel PT, or a perf.data (compressed, or from a pipe), which is laid out "
           "anew.\n"
-          "The code of a raw trace is named by TRACE.json, or by --image options.\n"
+          "The code of a raw trace is named by TRACE.json, or by --image options. Several raw "
+          "traces\n"
+          "become as many threads, each a process of its own.\n"
           "\n"
           "  --image ELF[@BIAS]   code\n"
           "  --name NAME          of the thread, up to 15 letters (default: vpt)\n"
@@ -59,30 +63,34 @@ static void usage(FILE *to)
 
 /* ---- Maps ---- */
 
-static bool add_map(struct convert *convert, const char *path, const GElf_Phdr *header,
-                    uint64_t bias)
+static bool add_map(struct convert *convert, const char *path, Elf *elf, const GElf_Phdr *header,
+                    uint64_t bias, uint64_t cr3)
 {
     const uint64_t before = header->p_vaddr & PAGE_MASK;
     char *absolute = realpath(path, NULL);
+    struct ptd_perf_map *map;
 
     if (!absolute || convert->map_count == MAPS_MAX) {
         free(absolute);
         return false;
     }
     convert->names[convert->map_count] = absolute;
-    convert->maps[convert->map_count++] = (struct ptd_perf_map){
+    convert->cr3s[convert->map_count] = cr3;
+    map = &convert->maps[convert->map_count++];
+    *map = (struct ptd_perf_map){
         .start = header->p_vaddr + bias - before,
         .len = (header->p_filesz + before + PAGE_MASK) & ~PAGE_MASK,
         .pgoff = header->p_offset - before,
-        .pid = THREAD,
+        .pid = convert->pid,
         .executable = true,
         .file = absolute,
     };
+    map->build_id_bytes = perf_data_build_id(elf, map->build_id);
     return true;
 }
 
 /* The executable segments of an ELF file. 0 or an exit code. */
-static int add_elf(struct convert *convert, const char *path, uint64_t bias)
+static int add_elf(struct convert *convert, const char *path, uint64_t bias, uint64_t cr3)
 {
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     Elf *elf = NULL;
@@ -100,7 +108,7 @@ static int add_elf(struct convert *convert, const char *path, uint64_t bias)
             if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD ||
                 !(header.p_flags & PF_X) || (header.p_offset ^ header.p_vaddr) & PAGE_MASK)
                 continue;
-            full = !add_map(convert, path, &header, bias);
+            full = !add_map(convert, path, elf, &header, bias, cr3);
             added += !full;
         }
     }
@@ -129,7 +137,7 @@ static int add_image(struct convert *convert, const char *argument)
     if (at && parse_number(at + 1, &bias))
         *at = 0;
     if (path)
-        code = add_elf(convert, path, bias);
+        code = add_elf(convert, path, bias, PTD_ANY_CR3);
     free(path);
     convert->have_images = true;
     return code;
@@ -145,14 +153,17 @@ static uint64_t number_of(json_object *object, const char *key)
 
 static int add_sidecar_image(struct convert *convert, const char *trace, json_object *entry)
 {
-    json_object *file;
+    json_object *file, *cr3;
     char path[PATH_MAX];
 
     if (!json_object_object_get_ex(entry, "path", &file) ||
         !json_object_is_type(file, json_type_string))
         return complain(EXIT_CODE_FILE, "%s.json: an image without a path", trace);
     beside(trace, json_object_get_string(file), path, sizeof(path));
-    return add_elf(convert, path, number_of(entry, "bias"));
+    return add_elf(convert, path, number_of(entry, "bias"),
+                   json_object_object_get_ex(entry, "cr3", &cr3) && cr3
+                       ? (uint64_t)json_object_get_int64(cr3)
+                       : PTD_ANY_CR3);
 }
 
 static bool is_array(json_object *root, const char *key, size_t len, json_object **array)
@@ -191,6 +202,24 @@ static int take_sidecar(struct convert *convert, const char *trace)
         code = add_sidecar_image(convert, trace, json_object_array_get_idx(array, i));
     json_object_put(root);
     return code;
+}
+
+/* The buffer of a thread has one address space. 0 or an exit code. */
+static int check_spaces(const struct convert *convert, const char *trace)
+{
+    for (size_t i = 0; i < convert->map_count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            const struct ptd_perf_map *const a = &convert->maps[i], *const b = &convert->maps[j];
+
+            if (a->pid == b->pid && convert->cr3s[i] != convert->cr3s[j] &&
+                a->start < b->start + b->len && b->start < a->start + a->len)
+                return complain(EXIT_CODE_FILE,
+                                "%s: %s and %s share addresses in different address spaces, which "
+                                "a thread's perf.data cannot say",
+                                trace, a->file, b->file);
+        }
+    }
+    return 0;
 }
 
 /* ---- Packets ---- */
@@ -248,21 +277,73 @@ static int write_perf(struct ptd_perf_out *out, const char *path)
                     error == PTD_E_NOMEM ? "no memory" : "cannot be written");
 }
 
-static int convert_raw(struct convert *convert, const char *path, const struct bytes *trace,
-                       const char *to)
+/* A list of what is behind the paths. Those read are freed by free_files(). 0 or an exit code. */
+static int read_files(char **paths, size_t count, struct bytes *files)
 {
-    const struct ptd_perf_comm comm = {.pid = THREAD, .tid = THREAD, .name = convert->name};
-    struct ptd_perf_trace buffer = {
-        .cpu = -1, .tid = THREAD, .bytes = trace->data, .len_bytes = trace->len};
-    struct ptd_perf_out out = {
-        .traces = &buffer, .trace_count = 1, .comms = &comm, .comm_count = 1};
-    int code = take_sidecar(convert, path);
+    for (size_t i = 0; i < count; i++) {
+        const int error = read_file(paths[i], &files[i]);
 
-    if (code)
-        return code;
-    out.config = config_of(trace, &buffer.reference) | convert->mtc_freq << CONFIG_FREQ;
+        if (error)
+            return complain(EXIT_CODE_FILE, "%s: %s", paths[i], strerror(-error));
+    }
+    return 0;
+}
+
+static void free_files(struct bytes *files, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        bytes_free(&files[i]);
+}
+
+/* The code of one trace, as the maps of its process. 0 or an exit code. */
+static int take_code(struct convert *convert, const char *path, size_t image_count)
+{
+    struct ptd_rtit_config rtit;
+    int code;
+
+    if (sidecar_rtit(path, &rtit))
+        return complain(EXIT_CODE_FILE, "%s: an RTIT trace, which perf does not know", path);
+    for (size_t i = 0; convert->pid > 1 && i < image_count; i++) {
+        if (convert->map_count == MAPS_MAX)
+            return complain(EXIT_CODE_HOST, "%s: too many segments of code", path);
+        convert->cr3s[convert->map_count] = convert->cr3s[i];
+        convert->maps[convert->map_count] = convert->maps[i];
+        convert->maps[convert->map_count++].pid = convert->pid;
+    }
+    code = take_sidecar(convert, path);
+    return code ? code : check_spaces(convert, path);
+}
+
+static int convert_raw(struct convert *convert, char **paths, const struct bytes *files,
+                       size_t count, const char *to)
+{
+    const size_t image_count = convert->map_count;
+    struct ptd_perf_comm comms[TRACES_MAX];
+    struct ptd_perf_trace traces[TRACES_MAX];
+    struct ptd_perf_out out = {
+        .traces = traces, .trace_count = count, .comms = comms, .comm_count = count};
+
+    for (size_t i = 0; i < count; i++) {
+        int code;
+
+        convert->pid = (uint32_t)i + 1;
+        comms[i] =
+            (struct ptd_perf_comm){.pid = convert->pid, .tid = convert->pid, .name = convert->name};
+        traces[i] = (struct ptd_perf_trace){.idx = (uint32_t)i,
+                                            .cpu = -1,
+                                            .tid = (int32_t)convert->pid,
+                                            .bytes = files[i].data,
+                                            .len_bytes = files[i].len};
+        if (ptd_perf_detect(files[i].data, files[i].len))
+            return complain(EXIT_CODE_USAGE, "%s: a perf.data is converted alone", paths[i]);
+        code = take_code(convert, paths[i], image_count);
+        if (code)
+            return code;
+        out.config |= config_of(&files[i], &traces[i].reference);
+    }
+    out.config |= convert->mtc_freq << CONFIG_FREQ;
     if (out.config & CONFIG_MTC && !convert->tsc_ctc[1])
-        return complain(EXIT_CODE_USAGE, "%s: MTC packets: --tsc-ctc is needed", path);
+        return complain(EXIT_CODE_USAGE, "%s: MTC packets: --tsc-ctc is needed", paths[0]);
     out.pt = (struct ptd_perf_pt){
         .has_time = out.config & CONFIG_TSC,
         .time_mult = 1, /* perf's nanoseconds are TSC ticks */
@@ -369,35 +450,39 @@ static int parse(int argc, char **argv, struct convert *convert)
     }
     if (error)
         return 1 + error;
-    if (optind + 2 != argc)
-        return 1 +
-               complain(EXIT_CODE_USAGE,
-                        "vpt convert takes a trace and a file to write; see vpt convert --help");
+    if (optind + 2 > argc || argc - optind - 1 > (int)TRACES_MAX)
+        return 1 + complain(EXIT_CODE_USAGE,
+                            "vpt convert takes 1 to %u traces and a file to write; "
+                            "see vpt convert --help",
+                            TRACES_MAX);
     return 0;
 }
 
 int cmd_convert(int argc, char **argv)
 {
     struct convert *convert = calloc(1, sizeof(*convert));
-    struct bytes file = {0};
-    int code, error;
+    struct bytes files[TRACES_MAX] = {0};
+    size_t count = 0;
+    int code;
 
     if (!convert)
         return complain(EXIT_CODE_HOST, "no memory");
     convert->name = "vpt";
+    convert->pid = 1;
     code = parse(argc, argv, convert);
     if (code) {
         code--;
-    } else if ((error = read_file(argv[optind], &file)) != 0) {
-        code = complain(EXIT_CODE_FILE, "%s: %s", argv[optind], strerror(-error));
-    } else if (ptd_perf_detect(file.data, file.len)) {
-        code = convert_perf(argv[optind], &file, argv[optind + 1]);
     } else {
-        code = convert_raw(convert, argv[optind], &file, argv[optind + 1]);
+        count = (size_t)(argc - optind - 1);
+        code = read_files(argv + optind, count, files);
+        if (!code && count == 1 && ptd_perf_detect(files[0].data, files[0].len))
+            code = convert_perf(argv[optind], &files[0], argv[argc - 1]);
+        else if (!code)
+            code = convert_raw(convert, argv + optind, files, count, argv[argc - 1]);
     }
-    bytes_free(&file);
-    for (size_t i = 0; i < convert->map_count; i++)
-        free(convert->names[i]);
+    free_files(files, count);
+    for (size_t i = 0; i < MAPS_MAX; i++)
+        free(convert->names[i]); /* copies of a map share its name */
     free(convert);
     return code;
 }

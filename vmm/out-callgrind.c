@@ -34,7 +34,17 @@ static void ran(void *owner, struct call_stack *stack, const struct ptd_item *bl
     callgrind->total += to - from;
 }
 
-/* What an address space did meanwhile counts too: the clock is that of the trace. */
+/* Whether the function of the top frame is on the stack below it too. */
+static bool recurses(const struct call_stack *stack)
+{
+    for (size_t i = 0; i + 1 < stack->depth; i++) {
+        if (stack->frames[i].function == stack->frames[stack->depth - 1].function)
+            return true;
+    }
+    return false;
+}
+
+/* What a recursive call costs is a part of what the outermost one does, and counts there. */
 static void leave(void *owner, struct call_stack *stack, uint64_t time)
 {
     struct callgrind *const callgrind = owner;
@@ -42,6 +52,7 @@ static void leave(void *owner, struct call_stack *stack, uint64_t time)
     const struct call_frame *const caller = frame - 1;
     struct sum *sum;
 
+    (void)time;
     if (stack->depth < 2)
         return;
     sum = table_at(&callgrind->calls_made, (uint64_t)caller->function << 32 | frame->function,
@@ -51,7 +62,8 @@ static void leave(void *owner, struct call_stack *stack, uint64_t time)
         return;
     }
     sum->count++;
-    sum->cost += time - frame->entered;
+    if (!recurses(stack))
+        sum->cost += stack->spent - frame->entered;
 }
 
 static const struct calls_sink sink = {.leave = leave, .ran = ran};

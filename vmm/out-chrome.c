@@ -9,6 +9,8 @@
 #include <json-c/json.h>
 #include <stdlib.h>
 
+#define TIDS (1u << 22) /* Linux has no more */
+
 struct chrome {
     FILE *to;
     struct calls calls;
@@ -31,19 +33,27 @@ static void print_string(const struct chrome *chrome, const char *text)
     json_object_put(string);
 }
 
-/* An event up to its time, still open. track: 0, or the number of an address space's stack. */
-static void print_event(struct chrome *chrome, const char *phase, const char *name, uint32_t track,
-                        uint64_t time)
+/* Each address space has a track, so that its calls nest: that of the thread, or one beside it. */
+static uint64_t track_of(const struct chrome *chrome, const struct call_stack *stack)
+{
+    if (chrome->thread.comm_of_process)
+        return (uint64_t)chrome->thread.cpu;
+    return chrome->thread.tid + (stack ? (uint64_t)stack->id * TIDS : 0);
+}
+
+/* An event up to its time, still open. stack NULL: it concerns all of them. */
+static void print_event(struct chrome *chrome, const char *phase, const char *name,
+                        const struct call_stack *stack, uint64_t time)
 {
     const uint64_t ns = ns_of(chrome, time);
+    const uint32_t pid = stack ? out_pid(&chrome->thread, stack->cr3) : chrome->thread.pid;
 
     fputs(chrome->any ? ",\n{\"name\":" : "\n{\"name\":", chrome->to);
     chrome->any = true;
     print_string(chrome, name);
     fprintf(chrome->to,
             ",\"ph\":\"%s\",\"pid\":%" PRIu32 ",\"tid\":%" PRIu64 ",\"ts\":%" PRIu64 ".%03" PRIu64,
-            phase, chrome->thread.pid, chrome->thread.tid + ((uint64_t)track << 32), ns / 1000,
-            ns % 1000);
+            phase, pid, track_of(chrome, stack), ns / 1000, ns % 1000);
 }
 
 static void enter(void *owner, struct call_stack *stack, uint64_t time)
@@ -51,7 +61,14 @@ static void enter(void *owner, struct call_stack *stack, uint64_t time)
     struct chrome *const chrome = owner;
     const struct call_frame *const frame = &stack->frames[stack->depth - 1];
 
-    print_event(chrome, "B", chrome->calls.names.list[frame->function], stack->id, time);
+    if (!stack->named) {
+        stack->named = true;
+        print_event(chrome, "M", "thread_name", stack, time);
+        fputs(",\"args\":{\"name\":", chrome->to);
+        print_string(chrome, out_comm(&chrome->thread, stack->cr3));
+        fputs("}}", chrome->to);
+    }
+    print_event(chrome, "B", chrome->calls.names.list[frame->function], stack, time);
     fprintf(chrome->to, ",\"cat\":\"%s\"}", frame->async ? "async" : "call");
 }
 
@@ -60,7 +77,7 @@ static void leave(void *owner, struct call_stack *stack, uint64_t time)
     struct chrome *const chrome = owner;
 
     print_event(chrome, "E", chrome->calls.names.list[stack->frames[stack->depth - 1].function],
-                stack->id, time);
+                stack, time);
     fputc('}', chrome->to);
 }
 
@@ -83,10 +100,6 @@ static bool chrome_begin(void *out, const struct out_thread *thread)
     struct chrome *const chrome = out;
 
     chrome->thread = *thread;
-    print_event(chrome, "M", "thread_name", chrome->calls.next_id, thread->start);
-    fputs(",\"args\":{\"name\":", chrome->to);
-    print_string(chrome, thread->comm);
-    fputs("}}", chrome->to);
     calls_begin(&chrome->calls, thread->image, thread->start);
     return true;
 }
@@ -94,13 +107,13 @@ static bool chrome_begin(void *out, const struct out_thread *thread)
 static bool chrome_item(void *out, const struct ptd_item *item, uint64_t time)
 {
     struct chrome *const chrome = out;
-    const uint32_t track =
-        chrome->calls.stack_count ? chrome->calls.stacks[0]->id : chrome->calls.next_id;
+    const struct call_stack *const stack =
+        chrome->calls.stack_count ? chrome->calls.stacks[0] : NULL;
 
     calls_item(&chrome->calls, item, time);
     if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_OVERFLOW) {
         print_event(chrome, "i",
-                    item->type == PTD_ITEM_ERROR ? ptd_strerror(item->error) : "overflow", track,
+                    item->type == PTD_ITEM_ERROR ? ptd_strerror(item->error) : "overflow", stack,
                     time);
         fputs(",\"s\":\"t\"}", chrome->to);
     }

@@ -13,7 +13,7 @@ struct folded {
     FILE *to;
     struct calls calls;
     struct table nodes; /* key: the caller's node + 1, function; cost: time */
-    uint64_t root;      /* node of the thread */
+    struct out_thread thread;
     bool no_memory;
 };
 
@@ -29,10 +29,23 @@ static uint64_t node_of(struct folded *folded, uint64_t parent, uint32_t functio
     return (uint64_t)(sum - folded->nodes.sums) + 1;
 }
 
+/* The node of the thread or the process. */
+static uint64_t root_of(struct folded *folded, uint64_t cr3)
+{
+    const uint32_t name = names_add(&folded->calls.names, out_comm(&folded->thread, cr3));
+
+    if (name == UINT32_MAX) {
+        folded->no_memory = true;
+        return 0;
+    }
+    return node_of(folded, 0, name);
+}
+
 static void enter(void *owner, struct call_stack *stack, uint64_t time)
 {
     struct folded *const folded = owner;
-    const uint64_t parent = stack->depth > 1 ? stack->frames[stack->depth - 2].user : folded->root;
+    const uint64_t parent =
+        stack->depth > 1 ? stack->frames[stack->depth - 2].user : root_of(folded, stack->cr3);
 
     (void)time;
     stack->frames[stack->depth - 1].user =
@@ -66,11 +79,10 @@ static void *folded_open(FILE *to)
 static bool folded_begin(void *out, const struct out_thread *thread)
 {
     struct folded *const folded = out;
-    const uint32_t name = names_add(&folded->calls.names, thread->comm);
 
-    folded->root = name == UINT32_MAX ? 0 : node_of(folded, 0, name);
+    folded->thread = *thread;
     calls_begin(&folded->calls, thread->image, thread->start);
-    return folded->root != 0;
+    return true;
 }
 
 static bool folded_item(void *out, const struct ptd_item *item, uint64_t time)

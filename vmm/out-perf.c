@@ -48,12 +48,28 @@ static bool perf_close(void *out)
     return true;
 }
 
+uint32_t out_pid(const struct out_thread *thread, uint64_t cr3)
+{
+    return thread->comm_of_process ? (uint32_t)(cr3 >> 12) : thread->pid;
+}
+
+const char *out_comm(const struct out_thread *thread, uint64_t cr3)
+{
+    return thread->comm_of_process
+               ? thread->comm_of_process(thread->comm_owner, out_pid(thread, cr3))
+               : thread->comm;
+}
+
 /* What stands in front of the addresses. A trace without TSC has no time. */
-static void print_head(const struct perf *perf, uint64_t time, const char *event)
+static void print_head(const struct perf *perf, uint64_t cr3, uint64_t time, const char *event)
 {
     const struct out_thread *const thread = &perf->thread;
 
-    fprintf(perf->to, "%16s %5" PRIu32 " ", thread->comm, thread->tid);
+    if (thread->comm_of_process)
+        fprintf(perf->to, "%16s %5" PRIu32 " [%03d] ", out_comm(thread, cr3), out_pid(thread, cr3),
+                thread->cpu);
+    else
+        fprintf(perf->to, "%16s %5" PRIu32 " ", thread->comm, thread->tid);
     if (thread->is_tsc) {
         const uint64_t ns = thread->to_ns ? thread->to_ns(thread->to_ns_owner, time) : time;
 
@@ -92,7 +108,7 @@ static bool perf_item(void *out, const struct ptd_item *item, uint64_t time)
     if (item->type != PTD_ITEM_BLOCK)
         return true;
     while (ptd_block_insn(perf->thread.image, item, &ip, &insn) == PTD_OK) {
-        print_head(perf, time, "instructions");
+        print_head(perf, item->cr3, time, "instructions");
         print_address(perf, item->cr3, insn.ip);
         fputc('\n', perf->to);
     }
@@ -103,7 +119,7 @@ static bool perf_item(void *out, const struct ptd_item *item, uint64_t time)
 
 static void print_branch(struct perf *perf, uint64_t time, uint64_t cr3, uint64_t from, uint64_t to)
 {
-    print_head(perf, time, "branches");
+    print_head(perf, cr3, time, "branches");
     print_address(perf, cr3, from);
     fputs(" => ", perf->to);
     print_address(perf, cr3, to);
@@ -174,6 +190,7 @@ static bool branches_item(void *out, const struct ptd_item *item, uint64_t time)
 
 const struct out_format out_perf = {
     .name = "perf",
+    .merges = true,
     .open = perf_open,
     .begin = perf_begin,
     .item = perf_item,
@@ -183,6 +200,7 @@ const struct out_format out_perf = {
 
 const struct out_format out_branches = {
     .name = "perf-branches",
+    .merges = true,
     .open = perf_open,
     .begin = perf_begin,
     .item = branches_item,

@@ -76,7 +76,7 @@ struct call_frame {
     bool async;        /* by an interrupt, an exception or a system call */
     uint64_t call_ip;  /* 0: not by a CALL */
     uint64_t return_ip;
-    uint64_t entered; /* time */
+    uint64_t entered; /* what the stack had spent then */
     uint64_t user;    /* the format's own */
 };
 
@@ -86,6 +86,8 @@ struct call_stack {
     uint32_t id;
     struct call_frame frames[CALLS_DEPTH_MAX];
     size_t depth;
+    uint64_t spent;       /* time in the blocks of this stack */
+    bool named;           /* the format's own */
     struct ptd_item last; /* the block before, if insns is not 0 */
     bool async;           /* an ASYNC item came after it, */
     uint64_t async_from;  /* at this instruction */
@@ -135,10 +137,14 @@ struct out_thread {
     /* Nanoseconds of a TSC; NULL: not known. */
     uint64_t (*to_ns)(const void *owner, uint64_t tsc);
     const void *to_ns_owner;
+    /* Not NULL: CR3 is PTD_PERF_CR3() of a process that this names. */
+    const char *(*comm_of_process)(const void *owner, uint32_t pid);
+    const void *comm_owner;
 };
 
 struct out_format {
     const char *name;
+    bool merges;             /* traces are shown together, by time, each with an out of its own */
     void *(*open)(FILE *to); /* NULL: no memory */
     /* False: no memory. */
     bool (*begin)(void *out, const struct out_thread *thread);
@@ -147,6 +153,10 @@ struct out_format {
     /* Writes what is left and frees out. */
     bool (*close)(void *out);
 };
+
+/* Who ran in an address space: the thread, or the process of a CPU's trace. */
+uint32_t out_pid(const struct out_thread *thread, uint64_t cr3);
+const char *out_comm(const struct out_thread *thread, uint64_t cr3);
 
 extern const struct out_format out_perf, out_branches, out_folded, out_chrome, out_callgrind;
 

@@ -16,7 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PAGE_BYTES 4096u
+#define PAGE_BYTES    4096u
+#define ANOTHER_BUILD 1 /* the file is sound, but not the one that ran */
 
 struct loader {
     const struct code_options *options;
@@ -105,41 +106,52 @@ static bool bias_of(Elf *elf, const struct ptd_perf_map *map, bool kernel, uint6
     return false;
 }
 
-static bool note_matches(Elf_Data *data, const struct ptd_perf_map *map, bool *found)
+/* The build id among the notes of a segment: its length, 0 if it is not there. */
+static uint8_t id_in_notes(Elf_Data *data, uint8_t *id)
 {
     size_t at = 0, name, desc;
     GElf_Nhdr note;
 
     while (data && (at = gelf_getnote(data, at, &note, &name, &desc)) > 0) {
+        const size_t len =
+            note.n_descsz < PTD_PERF_BUILD_ID_BYTES ? note.n_descsz : PTD_PERF_BUILD_ID_BYTES;
+
         if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 ||
             memcmp((const char *)data->d_buf + name, "GNU", 4) != 0)
             continue;
-        *found = true;
-        return note.n_descsz >= map->build_id_bytes &&
-               memcmp((const char *)data->d_buf + desc, map->build_id, map->build_id_bytes) == 0;
+        memcpy(id, (const char *)data->d_buf + desc, len);
+        return (uint8_t)len;
     }
-    return false;
+    return 0;
 }
 
-/* Whether the file is the one that ran, as far as the perf.data says. */
-static bool is_same_build(Elf *elf, const struct ptd_perf_map *map)
+uint8_t perf_data_build_id(Elf *elf, uint8_t *id)
 {
-    bool found = false;
     size_t count = 0;
+    uint8_t len = 0;
 
-    if (map->build_id_bytes == 0 || elf_getphdrnum(elf, &count) != 0)
-        return true;
-    for (size_t i = 0; i < count && i < INT_MAX; i++) {
+    if (elf_getphdrnum(elf, &count) != 0)
+        return 0;
+    for (size_t i = 0; len == 0 && i < count && i < INT_MAX; i++) {
         GElf_Phdr header;
 
         if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_NOTE)
             continue;
-        if (note_matches(elf_getdata_rawchunk(elf, (int64_t)header.p_offset, header.p_filesz,
-                                              header.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR),
-                         map, &found))
-            return true;
+        len = id_in_notes(elf_getdata_rawchunk(elf, (int64_t)header.p_offset, header.p_filesz,
+                                               header.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR),
+                          id);
     }
-    return !found;
+    return len;
+}
+
+/* Whether the file is the one that ran, as far as the perf.data and the file say. */
+static bool is_same_build(Elf *elf, const struct ptd_perf_map *map)
+{
+    uint8_t id[PTD_PERF_BUILD_ID_BYTES];
+    const uint8_t len = perf_data_build_id(elf, id);
+
+    return len == 0 || map->build_id_bytes == 0 ||
+           (len == map->build_id_bytes && memcmp(id, map->build_id, len) == 0);
 }
 
 /* A file that is no ELF file: its bytes, as they were mapped. */
@@ -173,10 +185,8 @@ static int add_elf(struct loader *loader, const char *path, Elf *elf,
     uint64_t bias;
     int error;
 
-    if (!is_same_build(elf, map)) {
-        complain(EXIT_CODE_OK, "%s: not the file that ran: its build id differs", path);
-        return PTD_OK;
-    }
+    if (!is_same_build(elf, map))
+        return ANOTHER_BUILD;
     if (!bias_of(elf, map, kernel, &bias))
         return PTD_E_FORMAT;
     if (strcmp(loader->last, path) == 0 && loader->last_bias == bias)
@@ -189,6 +199,7 @@ static int add_elf(struct loader *loader, const char *path, Elf *elf,
     return error;
 }
 
+/* PTD_OK, an error, or ANOTHER_BUILD. */
 static int add_file(struct loader *loader, const char *path, const struct ptd_perf_map *map)
 {
     /* A hostile perf.data may name anything: no FIFO, no device. */
@@ -210,34 +221,71 @@ static int add_file(struct loader *loader, const char *path, const struct ptd_pe
     return error;
 }
 
+/* perf's copy of a file: .build-id/XX/REST/elf, or vdso. */
+static int add_cached(struct loader *loader, const struct ptd_perf_map *map, const char *name)
+{
+    char path[PATH_MAX], id[2 * PTD_PERF_BUILD_ID_BYTES + 1] = "";
+    const char *const home = getenv("HOME");
+    int len;
+
+    if (map->build_id_bytes == 0 || (!loader->options->cache && !home))
+        return PTD_E_IO;
+    for (size_t i = 0; i < map->build_id_bytes; i++)
+        snprintf(id + 2 * i, 3, "%02x", map->build_id[i]);
+    len = snprintf(path, sizeof(path), "%s%s/.build-id/%.2s/%s/%s",
+                   loader->options->cache ? loader->options->cache : home,
+                   loader->options->cache ? "" : "/.debug", id, id + 2, name);
+    return len < (int)sizeof(path) ? add_file(loader, path, map) : PTD_E_IO;
+}
+
+/* 0, or an exit code if decoding cannot go on. */
+static int judge(int error, const char *path)
+{
+    if (error == PTD_E_NOMEM)
+        return complain(EXIT_CODE_HOST, "no memory for the code of %s", path);
+    if (error == ANOTHER_BUILD)
+        complain(EXIT_CODE_OK, "%s: not the file that ran: its build id differs", path);
+    else if (error)
+        complain(EXIT_CODE_OK, "%s: %s: the code that ran there is not known", path,
+                 ptd_strerror(error));
+    return 0;
+}
+
+static int load_kernel(struct loader *loader, const struct ptd_perf_map *map)
+{
+    const char *const vmlinux = loader->options->vmlinux;
+    int error;
+
+    if (!vmlinux)
+        return 0;
+    error = add_file(loader, vmlinux, map);
+    if (error == PTD_E_IO || error == PTD_E_FORMAT)
+        return complain(EXIT_CODE_FILE, "%s: %s", vmlinux, ptd_strerror(error));
+    return judge(error, vmlinux);
+}
+
 static int load_map(void *owner, const struct ptd_perf_map *map)
 {
     struct loader *const loader = owner;
-    const bool kernel = map->pid == UINT32_MAX;
     char path[PATH_MAX];
     int error;
 
     if (!map->executable || map->len == 0)
         return 0;
-    if (kernel && strncmp(map->file, "[kernel.kallsyms]", 17) == 0) {
-        if (!loader->options->vmlinux)
-            return 0;
-        error = add_file(loader, loader->options->vmlinux, map);
-        return error ? complain(EXIT_CODE_FILE, "%s: %s", loader->options->vmlinux,
-                                ptd_strerror(error))
-                     : 0;
+    if (map->pid == UINT32_MAX && strncmp(map->file, "[kernel.kallsyms]", 17) == 0)
+        return load_kernel(loader, map);
+    if (strcmp(map->file, "[vdso]") == 0) { /* without a copy it stays unknown, as perf has it */
+        error = add_cached(loader, map, "vdso");
+        return error == PTD_E_NOMEM ? judge(error, map->file) : 0;
     }
-    if (map->file[0] != '/' || map->file[1] == '/') /* [vdso], //anon, ... */
+    if (map->file[0] != '/' || map->file[1] == '/') /* //anon, [heap], ... */
         return 0;
     snprintf(path, sizeof(path), "%s%s", loader->options->symfs ? loader->options->symfs : "",
              map->file);
     error = add_file(loader, path, map);
-    if (error == PTD_E_NOMEM)
-        return complain(EXIT_CODE_HOST, "no memory for the code of %s", path);
-    if (error)
-        complain(EXIT_CODE_OK, "%s: %s: the code that ran there is not known", path,
-                 ptd_strerror(error));
-    return 0;
+    if (error && error != PTD_E_NOMEM && add_cached(loader, map, "elf") == PTD_OK)
+        return 0;
+    return judge(error, path);
 }
 
 int perf_data_load_code(const struct ptd_perf_session *session, uint32_t pid,

@@ -8,9 +8,12 @@
 #include "ptdec_perf.h"
 #include "vmm.h"
 
+#include <gelf.h>
+
 struct code_options {
     const char *symfs;   /* the folder that holds the files of the traced machine; or NULL */
     const char *vmlinux; /* the kernel with its code; or NULL */
+    const char *cache;   /* perf's copies of files, by build id; NULL: ~/.debug */
 };
 
 /*
@@ -24,5 +27,7 @@ struct ptd_perf_session *perf_data_open(const char *path, const struct bytes *fi
  */
 int perf_data_load_code(const struct ptd_perf_session *session, uint32_t pid,
                         const struct code_options *options, struct ptd_image *image, uint64_t cr3);
+/* The build id of an ELF file into PTD_PERF_BUILD_ID_BYTES; its length, 0 if it has none. */
+uint8_t perf_data_build_id(Elf *elf, uint8_t *id);
 
 #endif

@@ -152,6 +152,16 @@ static void check_again(const struct ptd_perf_session *session)
 
     for (size_t i = 0; i < session->map_count && i < 8; i++)
         (void)ptd_perf_each_map(session, session->maps[i].pid, touch, &letters);
+    for (size_t i = 0; i < session->trace_count && i < 4; i++) {
+        struct ptd_perf_cpu_trace copy;
+
+        if (ptd_perf_cpu_trace(session, &session->traces[i], &copy) != PTD_OK)
+            abort();
+        if (copy.len_bytes != session->traces[i].len_bytes + 8 * copy.inserted_count ||
+            ptd_perf_cpu_trace_offset(&copy, copy.len_bytes) != session->traces[i].len_bytes)
+            abort();
+        ptd_perf_cpu_trace_free(&copy);
+    }
     put_again(&file, session);
     if (ptd_perf_session_new(file.bytes, file.len, &again, &fault) != PTD_OK)
         abort();

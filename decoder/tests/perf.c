@@ -313,6 +313,38 @@ static void compressed_too_well(void)
         strstr(records_of(file.bytes, file.len), "more comes out of a compressed record"));
 }
 
+/* More names than a file of this size can mean: refused before memory is gone. */
+static void too_much(void)
+{
+    static struct file file;
+    static uint8_t comms[60000];
+    uint8_t out[8 + 4096] = {81};
+    ZSTD_CStream *const zstd = ZSTD_createCStream();
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    for (size_t i = 0; i + 24 <= sizeof(comms); i += 24) {
+        comms[i] = 3;
+        comms[i + 6] = 24;
+    }
+    pipe_header(&file);
+    for (unsigned i = 0; i < 1000; i++) {
+        ZSTD_inBuffer input = {.src = comms, .size = sizeof(comms)};
+        ZSTD_outBuffer output = {.dst = out, .size = sizeof(out), .pos = 8};
+
+        (void)ZSTD_compressStream(zstd, &output, &input);
+        (void)ZSTD_flushStream(zstd, &output);
+        out[6] = (uint8_t)output.pos;
+        out[7] = (uint8_t)(output.pos >> 8);
+        if (file.len + output.pos > FILE_MAX)
+            break;
+        put(&file, out, output.pos);
+    }
+    (void)ZSTD_freeCStream(zstd);
+    CU_ASSERT_EQUAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_E_FORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(fault.text, "more than a recording of this size"));
+}
+
 /* ---- What is wrong with a file ---- */
 
 static void faults(void)
@@ -428,6 +460,54 @@ static void who_ran_what(void)
     ptd_perf_session_free(session);
 }
 
+/* In a pipe they are records; in a file, a section behind the records. */
+static void build_ids(void)
+{
+    static struct file file;
+    const uint8_t id[24] = {1, 2, 3, 4, [20] = 4}; /* of four bytes */
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    for (unsigned kind = 0; kind < 2; kind++) {
+        size_t data;
+
+        file.len = 0;
+        if (kind == 0) {
+            pipe_header(&file);
+        } else {
+            const uint64_t header[] = {
+                0x32454c4946524550, 104, 80, 104, 0, 104, 0, 0, 0, 4, 0, 0, 0};
+
+            put(&file, header, sizeof(header));
+        }
+        data = file.len;
+        record(&file, 10, 2, "ddqqqqqqdds", N(7), N(7), N(0x1000), N(16), N(0), N(0), N(0), N(0),
+               N(5), N(2), "/bin/a");
+        record(&file, 10, 2, "ddqqqqqqdds", N(7), N(7), N(0x2000), N(16), N(0), N(0), N(0), N(0),
+               N(5), N(2), "/bin/b");
+        if (kind == 1) {
+            const uint64_t len = file.len - data;
+            const uint64_t section[] = {file.len + 16, 8 + 4 + 24 + 8};
+
+            memcpy(file.bytes + 48, &len, 8);
+            put(&file, section, sizeof(section));
+        }
+        record(&file, 67, 0x8000, "dqqqs", N(-1), N(0), N(0), N(0), "/bin/b");
+        memcpy(file.bytes + file.len - 8 - 24, id, 24);
+        CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+        CU_ASSERT_EQUAL(session->error, PTD_OK);
+        CU_ASSERT_EQUAL_FATAL(session->map_count, 2);
+        CU_ASSERT_EQUAL(session->maps[0].build_id_bytes, 0);
+        CU_ASSERT_EQUAL(session->maps[1].build_id_bytes, 4);
+        CU_ASSERT_EQUAL(memcmp(session->maps[1].build_id, id, 4), 0);
+        ptd_perf_session_free(session);
+    }
+    for (size_t len = 100; len < file.len; len++) {
+        if (ptd_perf_session_new(file.bytes, len, &session, &fault) == PTD_OK)
+            ptd_perf_session_free(session);
+    }
+}
+
 /* A process that forks itself, and one forked for ever: it ends. */
 static void endless_forks(void)
 {
@@ -481,6 +561,44 @@ static void traces_of_pieces(void)
         CU_ASSERT_NSTRING_EQUAL(session->traces[i].bytes, expected[i].bytes,
                                 strlen(expected[i].bytes));
     }
+    ptd_perf_session_free(session);
+}
+
+/* A part of 2,000 bytes that do not repeat, as a snapshot; its end is padded to 8 bytes. */
+static void snapshot(struct file *file, unsigned from, unsigned to)
+{
+    uint8_t bytes[2008] = {0};
+    uint32_t random = 1;
+
+    for (unsigned i = 0; i < to; i++) {
+        random = random * 1664525 + 1013904223;
+        if (i >= from)
+            bytes[i - from] = (uint8_t)(random >> 24 | 1);
+    }
+    record(file, 71, 0, "qqqdddd", N((to - from + 7) / 8 * 8), N(0), N(1), N(0), N(7), N(-1), N(0));
+    put(file, bytes, (to - from + 7) / 8 * 8);
+}
+
+static void snapshots(void)
+{
+    static struct file file;
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    pipe_header(&file);
+    record(&file, 70, 0, "ddqqqqqqqqqq", N(1), N(0), N(8), N(0), N(0), N(0), N(0), N(0), N(0), N(0),
+           N(1), N(0));
+    snapshot(&file, 0, 1000);
+    snapshot(&file, 500, 1203); /* 500 of these bytes are known, and 3 of the file's are padding */
+    snapshot(&file, 600, 1203); /* nothing new: its end may be that of the one before */
+    snapshot(&file, 1500, 2000);
+    snapshot(&file, 1990, 2000); /* too little to be sure */
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+    CU_ASSERT_TRUE(session->pt.snapshot);
+    CU_ASSERT_EQUAL_FATAL(session->trace_count, 3);
+    CU_ASSERT_EQUAL(session->traces[0].len_bytes, 1000 + 204 + 5);
+    CU_ASSERT_EQUAL(session->traces[1].len_bytes, 504);
+    CU_ASSERT_EQUAL(session->traces[2].len_bytes, 16);
     ptd_perf_session_free(session);
 }
 
@@ -622,6 +740,113 @@ static void written_is_read(void)
     CU_ASSERT_EQUAL(ptd_perf_write(&out), PTD_E_IO);
 }
 
+/* ---- Traces of a CPU ---- */
+
+/* Blocks as "pid:instructions ", by the processes that ptd_perf_cpu_trace() found. */
+static const char *who_ran(const struct ptd_perf_session *session)
+{
+    static char text[256];
+    static const uint8_t one[] = {0x90, 0xeb, 0xfd}, two[] = {0x90, 0x90, 0x90, 0xeb, 0xfb};
+    struct ptd_image *const image = ptd_image_new();
+    struct ptd_perf_cpu_trace copy;
+    struct ptd_flow *flow;
+    struct ptd_item item;
+    size_t len = 0;
+
+    text[0] = 0;
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_cpu_trace(session, &session->traces[0], &copy), PTD_OK);
+    (void)ptd_image_add_bytes(image, "one", 0x1000, one, sizeof(one), PTD_PERF_CR3(10));
+    (void)ptd_image_add_bytes(image, "two", 0x1000, two, sizeof(two), PTD_PERF_CR3(20));
+    flow = ptd_flow_new(copy.bytes, copy.len_bytes, image, NULL);
+    while (ptd_flow_next(flow, &item) == PTD_OK && len < sizeof(text) - 32) {
+        if (item.type == PTD_ITEM_BLOCK)
+            len += (size_t)snprintf(text + len, 32, "%llu:%u ", (unsigned long long)item.cr3 >> 12,
+                                    item.insns);
+        else if (item.type == PTD_ITEM_ERROR)
+            len +=
+                (size_t)snprintf(text + len, 32, "error@%llx ",
+                                 (unsigned long long)ptd_perf_cpu_trace_offset(&copy, item.offset));
+    }
+    for (size_t i = 0; i < copy.inserted_count; i++)
+        CU_ASSERT_EQUAL(ptd_perf_cpu_trace_offset(&copy, copy.inserted[i] + 8),
+                        copy.inserted[i] - 8 * i);
+    ptd_flow_free(flow);
+    ptd_perf_cpu_trace_free(&copy);
+    ptd_image_free(image);
+    return text;
+}
+
+static void packet_tsc(struct file *file, uint64_t tsc)
+{
+    put(file, "\x19", 1);
+    put(file, &tsc, 7);
+}
+
+/* Tracing begins at 0x1000, and ends where an interrupt comes, `last` bytes behind it. */
+static void ran(struct file *file, uint64_t from, uint64_t to, uint8_t last)
+{
+    const uint8_t fup[] = {0x5d, 0, 0x10, 0, 0, 0, 0}; /* 6 bytes, sign-extended */
+    uint8_t pge[7], there[7];
+
+    memcpy(pge, fup, 7);
+    memcpy(there, fup, 7);
+    pge[0] = 0x71;
+    there[0] = 0x7d;
+    there[1] = last;
+    packet_tsc(file, from);
+    put(file, pge, 7);
+    packet_tsc(file, to);
+    put(file, there, 7);
+    put(file, "\x01", 1); /* TIP.PGD without an address */
+}
+
+static void cpu_file(struct file *file, bool switches, unsigned tid)
+{
+    static struct file packets;
+
+    packets.len = 0;
+    put(&packets, "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x23", 18);
+    ran(&packets, 1000, 1100, 1);
+    ran(&packets, 2010, 2900, 2); /* after the switch, although its time is before it */
+    ran(&packets, 3005, 3100, 1);
+    pipe_header(file);
+    attr_record(file, 8, 5);
+    record(file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
+    if (tid != 10)
+        record(file, 12, 0, "ddddqddq", N(10), N(10), N(10), N(10), N(500), N(1), N(0), N(5));
+    if (switches) {
+        record(file, 15, 0x2000, "ddddqddq", N(20), N(20), N(10), N(10), N(2000), N(1), N(0), N(5));
+        record(file, 15, 0, "ddddqddq", N(10), N(10), N(20), N(20), N(2020), N(1), N(0), N(5));
+        record(file, 15, 0, "ddddqddq", N(10), N(10), N(20), N(20), N(2500), N(0), N(0), N(5));
+        record(file, 14, 0x2000, "ddqddq", N(20), N(20), N(2990), N(1), N(0), N(5));
+        record(file, 14, 0, "ddqddq", N(10), N(10), N(3050), N(1), N(0), N(5));
+    }
+    record(file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(tid), N(1), N(0));
+    put(file, packets.bytes, packets.len);
+}
+
+static void cpu_trace(void)
+{
+    static struct file file;
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    cpu_file(&file, true, UINT32_MAX);
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+    CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
+    CU_ASSERT_STRING_EQUAL(who_ran(session), "10:1 20:2 10:1 ");
+    ptd_perf_session_free(session);
+    for (unsigned i = 0; i < 2; i++) { /* who was there at the start, or who was to be traced */
+        cpu_file(&file, false, i ? 10 : UINT32_MAX);
+        CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+        CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
+        CU_ASSERT_EQUAL(session->switch_count, 0);
+        CU_ASSERT_PTR_NOT_NULL(strstr(who_ran(session), "10:1 "));
+        CU_ASSERT_PTR_NULL(strstr(who_ran(session), "20:"));
+        ptd_perf_session_free(session);
+    }
+}
+
 void add_perf_suite(void)
 {
     const CU_pSuite suite = CU_add_suite("perf.data", NULL, NULL);
@@ -630,10 +855,14 @@ void add_perf_suite(void)
     CU_add_test(suite, "samples and trailers choose their event", samples_choose_their_event);
     CU_add_test(suite, "compressed records", compressed);
     CU_add_test(suite, "compressed too well", compressed_too_well);
+    CU_add_test(suite, "too much out of compressed records", too_much);
     CU_add_test(suite, "what is wrong with a file", faults);
     CU_add_test(suite, "who ran what", who_ran_what);
+    CU_add_test(suite, "build ids", build_ids);
     CU_add_test(suite, "endless forks", endless_forks);
     CU_add_test(suite, "traces of pieces", traces_of_pieces);
+    CU_add_test(suite, "snapshots overlap", snapshots);
     CU_add_test(suite, "time conversion", time_conversion);
+    CU_add_test(suite, "the trace of a CPU", cpu_trace);
     CU_add_test(suite, "what is written is read", written_is_read);
 }

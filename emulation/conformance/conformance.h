@@ -59,6 +59,9 @@ void bytes_at(struct fake *fake, const uint8_t *bytes, size_t count, const char 
     bytes_at(fake, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}),         \
              __FILE__, __LINE__)
 
+/* The harness's processor on a profile; NULL if the profile has no Intel PT. */
+struct fake *open_profile(size_t index);
+
 /* WRMSR with IP_ON as its address, and whether RDMSR does not fault. */
 enum vpt_result wrmsr(struct fake *fake, uint32_t msr, uint64_t value);
 bool reads(struct fake *fake, uint32_t msr);

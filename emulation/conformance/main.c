@@ -33,6 +33,16 @@ static unsigned passed, failed, unmet;
 
 /* ---- Short forms for the rules -------------------------------------------------------------- */
 
+struct fake *open_profile(size_t index)
+{
+    struct fake *fake = fake_open(vpt_profile_name(index));
+
+    if (fake->caps.supported)
+        return fake;
+    fake_close(fake);
+    return NULL;
+}
+
 struct fake *begin(const char *profile, uint64_t ctl)
 {
     struct fake *fake = fake_open(profile);

@@ -20,10 +20,13 @@ static bool ecx(const struct fake *fake, uint32_t bit)
 static void bits_need(uint64_t bits, uint32_t ebx_bit, uint32_t ecx_bit, unsigned ranges)
 {
     for (size_t i = 0; i < vpt_profile_count(); i++) {
-        struct fake *fake = fake_open(vpt_profile_name(i));
-        const bool has = (!ebx_bit || ebx(fake, ebx_bit)) && (!ecx_bit || ecx(fake, ecx_bit)) &&
-                         (fake->caps.leaf14_1_eax & 7) >= ranges;
+        struct fake *fake = open_profile(i);
+        bool has;
 
+        if (!fake)
+            continue;
+        has = (!ebx_bit || ebx(fake, ebx_bit)) && (!ecx_bit || ecx(fake, ecx_bit)) &&
+              (fake->caps.leaf14_1_eax & 7) >= ranges;
         CHECK((wrmsr(fake, VPT_MSR_CTL, bits) == VPT_OK) == has, "%s: %llx", vpt_profile_name(i),
               (unsigned long long)bits);
         CHECK(fake_read(fake, VPT_MSR_CTL) == (has ? bits : 0), "%s: what RDMSR says",
@@ -48,11 +51,14 @@ static void reserved(unsigned low, unsigned high)
 static void encodings(unsigned shift, uint64_t enable, uint32_t ebx_bit, unsigned bitmap_at)
 {
     for (size_t i = 0; i < vpt_profile_count(); i++) {
-        struct fake *fake = fake_open(vpt_profile_name(i));
-        const uint32_t map = bitmap_at == 0   ? fake->caps.leaf14_1_eax >> 16
-                             : bitmap_at == 1 ? fake->caps.leaf14_1_ebx & 0xffff
-                                              : fake->caps.leaf14_1_ebx >> 16;
+        struct fake *fake = open_profile(i);
+        uint32_t map;
 
+        if (!fake)
+            continue;
+        map = bitmap_at == 0   ? fake->caps.leaf14_1_eax >> 16
+              : bitmap_at == 1 ? fake->caps.leaf14_1_ebx & 0xffff
+                               : fake->caps.leaf14_1_ebx >> 16;
         for (uint64_t value = 1; value < 16; value++) {
             const uint64_t ctl = value << shift | (ebx(fake, ebx_bit) ? enable : 0);
             const bool good = ebx(fake, ebx_bit) && (map >> value & 1);
@@ -175,8 +181,10 @@ static void topa(void)
 {
     bits_need(VPT_CTL_TOPA, 0, VPT_CAP_TOPA, 0);
     for (size_t i = 0; i < vpt_profile_count(); i++) {
-        struct fake *fake = fake_open(vpt_profile_name(i));
+        struct fake *fake = open_profile(i);
 
+        if (!fake)
+            continue;
         fake_write(fake, VPT_MSR_OUTPUT_BASE, REGION_GPA);
         fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, 0xfff);
         CHECK((wrmsr(fake, VPT_MSR_CTL, TRACED | VPT_CTL_TRACEEN) == VPT_OK) ==

@@ -2,17 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Mutants of emulation/*.c: are the tests good enough to notice them?
 
-Each mutant changes one operator, constant or statement of one line. It is built and the unit tests
-of the model (and the conformance suite) run on it; a mutant that they all pass has survived.
+Each mutant changes one operator, constant or statement of one line. It is built, and the
+conformance suite and the unit tests of the model run on it, at last under AddressSanitizer; a
+mutant that passes all has survived. docs/mutants.md says how to read the result.
 
-usage: emulation/mutation/run.py [--count N] [--seed N] [--jobs N] [--file NAME] [--list]
+usage: emulation/mutation/run.py [--count N] [--seed N...] [--jobs N] [--file NAME] [--list]
 """
 import argparse
 import concurrent.futures
+import hashlib
 import os
-import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +22,17 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CC = os.environ.get("CC", "gcc")
 FLAGS = ["-O1", "-std=c11", "-D_GNU_SOURCE", "-Iemulation", "-w"]
-LIMIT_S = 60  # of one test program on a mutant
+ASAN = ["-fsanitize=address"]
+# Of the mutated file alone: what is undefined ends the program.
+TRAP = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]
+LEAST_LIMIT_S = 10  # processor time of one test program on a mutant
+ENVIRONMENT = {
+    "VPT_FAIL_FAST": "1",
+    "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16",
+    # Guest RAM of the tests is mapped and unmapped thousands of times: keep it.
+    "GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=1073741824:"
+                      "glibc.malloc.trim_threshold=1073741824",
+}
 
 # (pattern, replacements): one match is changed at a time.
 OPERATORS = [
@@ -50,7 +62,7 @@ NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
 
 def code_lines(text):
     """Line numbers that hold code of functions: no comments, preprocessor, tables of data."""
-    lines, in_comment, depth = [], False, 0
+    lines, in_comment = [], False
     in_function = False
     for number, line in enumerate(text.split("\n")):
         stripped = line.strip()
@@ -114,106 +126,155 @@ def mutants_of(name):
     return found
 
 
-def sh(command, cwd, limit=LIMIT_S):
-    try:
-        return subprocess.run(command, cwd=cwd, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL, timeout=limit,
-                              env={**os.environ, "VPT_FAIL_FAST": "1"}).returncode
-    except subprocess.TimeoutExpired:
-        return 124
+def draw(mutants, seed, count):
+    """Mutants by a hash of what they are: a change of one line leaves the others drawn as before."""
+    seen = {}
+    keys = []
+    for mutant in mutants:
+        name, _, changed = mutant
+        seen[name, changed] = seen.get((name, changed), 0) + 1
+        text = f"{seed} {name} {seen[name, changed]} {changed.strip()}"
+        keys.append((hashlib.sha256(text.encode()).digest(), mutant))
+    return [mutant for _, mutant in sorted(keys)[:count]]
+
+
+def sh(command, limit=None):
+    """Its exit status; -SIGXCPU if it used more than limit seconds of processor time."""
+    if limit:
+        command = ["sh", "-c", f'ulimit -S -t {limit}; exec "$@"', "sh", *command]
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          env={**os.environ, **ENVIRONMENT}).returncode
+
+
+def compile_to(obj, source, flags):
+    return sh([CC, *FLAGS, *flags, "-c", "-o", obj, source]) == 0
+
+
+def sources_of(folder):
+    return [f"{folder}/{f}" for f in sorted(os.listdir(folder)) if f.endswith(".c")]
+
+
+class Build:
+    """Objects of the model and of its tests, with some compiler flags."""
+
+    def __init__(self, work, flags, pool):
+        self.flags = flags
+        self.work = work
+        self.library = self.compile(sources_of("emulation"), pool)
+        helpers = [f"emulation/tests/{f}.c" for f in ("harness", "reader", "rtit_harness")]
+        # The conformance suite first: it is the shorter one.
+        self.programs = [
+            ("conformance", self.compile(sources_of("emulation/conformance") + helpers, pool)),
+            ("tests", self.compile(sources_of("emulation/tests"), pool)),
+        ]
+        self.limit = LEAST_LIMIT_S
+
+    def compile(self, sources, pool):
+        """{source: object}"""
+        objects = {s: os.path.join(self.work, s.replace("/", "_") + ".o") for s in sources}
+        for source, good in zip(sources, pool.map(
+                lambda s: compile_to(objects[s], s, self.flags), sources)):
+            if not good:
+                sys.exit(f"{source} does not compile")
+        return objects
+
+    def run(self, folder, name=None, mutant=None):
+        """The tests on the model, in which the object of the source `name` may be another one."""
+        library = [mutant if s == name else o for s, o in self.library.items()]
+        for program, objects in self.programs:
+            path = os.path.join(folder, program)
+            if sh([CC, *self.flags, "-o", path, *objects.values(), *library, "-lcunit",
+                   "-lipt"]) != 0:
+                return "stillborn"
+            status = sh([path], self.limit)
+            if status == -signal.SIGXCPU:
+                return "timeout"
+            if status != 0:
+                return "killed"
+        return "survived"
+
+    def baseline(self):
+        """The model as it is must pass; its processor time says what is too long."""
+        folder = os.path.join(self.work, "baseline")
+        os.mkdir(folder)
+        before = os.times()
+        self.limit = None
+        if self.run(folder) != "survived":
+            sys.exit("the tests fail without any mutant")
+        after = os.times()
+        used = (after.children_user - before.children_user +
+                after.children_system - before.children_system)
+        self.limit = max(LEAST_LIMIT_S, int(3 * used))
 
 
 class Bench:
-    """A directory with the objects of everything, for one worker."""
+    """A directory for one worker."""
 
-    def __init__(self, work, sources, programs):
+    def __init__(self, work, builds):
         self.work = work
-        self.programs = programs
-        self.objects = {s: os.path.join(work, s.replace("/", "_") + ".o") for s in sources}
+        self.builds = builds
 
     def run(self, mutant):
+        """The fast build first; what survives there meets AddressSanitizer."""
         name, number, changed = mutant
         text = open(os.path.join(ROOT, name)).read().split("\n")
         text[number] = changed
         source = os.path.join(self.work, "mutant.c")
         with open(source, "w") as out:
             out.write("\n".join(text))
-        mutated = os.path.join(self.work, "mutant.o")
-        if sh([CC, *FLAGS, "-c", "-o", mutated, source], ROOT) != 0:
-            return "stillborn"
-        library = [mutated if s == name else o for s, o in self.objects.items()]
-        for program, extra, libraries in self.programs:
-            path = os.path.join(self.work, program)
-            if sh([CC, "-o", path, *extra, *library, *libraries], ROOT) != 0:
+        for build, extra in zip(self.builds, (TRAP, [])):
+            obj = os.path.join(self.work, "mutant.o")
+            if not compile_to(obj, source, build.flags + extra):
                 return "stillborn"
-            status = sh([path], ROOT)
-            if status != 0:
-                return "killed"
+            result = build.run(self.work, name, obj)
+            if result != "survived":
+                return result
         return "survived"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--count", type=int, default=240, help="how many mutants (240)")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, nargs="+", default=[1], help="one or more (1)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--file", help="only mutants of this file")
     parser.add_argument("--list", action="store_true", help="print the mutants, run nothing")
     options = parser.parse_args()
 
     os.chdir(ROOT)
-    sources = sorted(s for s in os.listdir("emulation") if s.endswith(".c"))
-    sources = ["emulation/" + s for s in sources]
-    chosen = [options.file] if options.file else sources
+    chosen = [options.file] if options.file else sources_of("emulation")
     mutants = [m for s in chosen for m in mutants_of(s)]
-    random.Random(options.seed).shuffle(mutants)
-    mutants = mutants[:options.count]
+    draws = {seed: draw(mutants, seed, options.count) for seed in options.seed}
     if options.list:
-        for name, number, changed in mutants:
+        for name, number, changed in [m for drawn in draws.values() for m in drawn]:
             print(f"{name}:{number + 1}: {changed.strip()}")
         return 0
 
     work = tempfile.mkdtemp(prefix="vpt-mutants-")
     try:
-        programs = build_tests(work)
+        builds = []
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            for folder, flags in (("plain", []), ("asan", ASAN)):
+                path = os.path.join(work, folder)
+                os.mkdir(path)
+                builds.append(Build(path, flags, pool))
+        for build in builds:
+            build.baseline()
         benches = []
         for job in range(options.jobs):
             path = os.path.join(work, str(job))
             os.mkdir(path)
-            bench = Bench(path, sources, programs)
-            for source, obj in bench.objects.items():
-                if sh([CC, *FLAGS, "-c", "-o", obj, source], ROOT) != 0:
-                    sys.exit(f"{source} does not compile")
-            benches.append(bench)
-        return run_all(benches, mutants)
+            benches.append(Bench(path, builds))
+        for seed, drawn in draws.items():
+            print(f"{len(drawn)} of {len(mutants)} possible mutants, seed {seed}", flush=True)
+            run_all(benches, drawn)
+        return 0
     finally:
         shutil.rmtree(work)
 
 
-def build_tests(work):
-    """Test programs as (name, objects, libraries)."""
-    programs = []
-    for name, folder, libraries in (("tests", "emulation/tests", ["-lcunit", "-lipt"]),
-                                    ("conformance", "emulation/conformance", [])):
-        if not os.path.isdir(folder):
-            continue
-        objects = []
-        extra = [f"emulation/tests/{f}.c" for f in ("harness", "reader", "rtit_harness")]
-        files = [f"{folder}/{f}" for f in sorted(os.listdir(folder)) if f.endswith(".c")]
-        if name == "conformance":
-            files += extra
-            libraries = ["-lcunit"]
-        for source in files:
-            obj = os.path.join(work, name + "_" + source.replace("/", "_") + ".o")
-            if sh([CC, *FLAGS, "-c", "-o", obj, source], ROOT) != 0:
-                sys.exit(f"{source} does not compile")
-            objects.append(obj)
-        programs.append((name, objects, libraries))
-    return programs
-
-
 def run_all(benches, mutants):
-    results = {"killed": 0, "survived": 0, "stillborn": 0}
+    results = {"killed": 0, "timeout": 0, "survived": 0, "stillborn": 0}
     survivors = []
     free = list(benches)
     with concurrent.futures.ThreadPoolExecutor(len(benches)) as pool:
@@ -232,11 +293,12 @@ def run_all(benches, mutants):
                 print(f"\rsurvived {mutant[0]}:{mutant[1] + 1}: {mutant[2].strip()}", flush=True)
             print(f"\r{done} of {len(mutants)}", end="", flush=True)
     print()
-    counted = results["killed"] + results["survived"]
-    share = 100.0 * results["killed"] / counted if counted else 0.0
-    print(f"{results['stillborn']} did not compile; {share:.1f} % killed")
-    print(f"{results['killed']} killed, {results['survived']} survived")
-    return 0
+    killed = results["killed"] + results["timeout"]
+    counted = killed + results["survived"]
+    share = 100.0 * killed / counted if counted else 0.0
+    print(f"{results['stillborn']} did not compile; {share:.1f} % killed, "
+          f"{results['timeout']} of them by the time limit")
+    print(f"{killed} killed, {results['survived']} survived", flush=True)
 
 
 if __name__ == "__main__":

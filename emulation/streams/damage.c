@@ -168,8 +168,9 @@ static unsigned psb_before(const struct steps *steps, size_t at)
 static bool same_steps(const struct steps *a, size_t from_a, const struct steps *b, size_t from_b,
                        size_t count)
 {
-    return from_a + count <= a->count && from_b + count <= b->count &&
-           memcmp(a->step + from_a, b->step + from_b, count * sizeof(*a->step)) == 0;
+    return count == 0 ||
+           (from_a + count <= a->count && from_b + count <= b->count &&
+            memcmp(a->step + from_a, b->step + from_b, count * sizeof(*a->step)) == 0);
 }
 
 /* Steps in front of a PSB but for the last ones, which only the FUP of its PSB+ tells. */

@@ -152,6 +152,8 @@ void suite_guest_trace(void);
 void suite_xsave(void);
 void suite_save(void);
 void suite_corners(void);
+void suite_edges(void);
+void suite_rtit_edges(void);
 void suite_rtit(void);
 void suite_rtit_output(void);
 void suite_state(void);

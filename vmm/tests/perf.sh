@@ -74,7 +74,8 @@ counts_of_vpt() {
 
 recorded() {
     local name=$1 file=$2 inside
-    inside=$(($(stat -c %s "$file") / 16 * 8 + 3)) # records are multiples of 8 bytes
+    inside=$(($(stat -c %s "$file") / 16))
+    inside=$((8 * inside + 3)) # records are multiples of 8 bytes
     same "$name: the records that perf finds" "$(counts_of_vpt "$file")" "$(counts_of_perf "$file")"
     expect "$name: refused, with its events" 3 'no Intel PT in it; events: cpu-clock.*; [0-9]+ records' \
         "$vpt" decode "$file"
@@ -100,6 +101,10 @@ else
     recorded 'pipe' "$work/pipe"
     "$perf" record -q --switch-events -e cpu-clock,task-clock -o "$work/switch" -- "${load[@]}" 2>/dev/null
     recorded 'two events and context switches' "$work/switch"
+fi
+if [ -s "$work/pipe" ]; then
+    same 'records from a pipe' "$("$vpt" dump --records /dev/stdin <"$work/pipe" | wc -l)" \
+        "$("$vpt" dump --records "$work/pipe" | wc -l)"
 fi
 : >"$work/empty"
 expect 'records of no perf.data' 2 'not a perf.data' "$vpt" dump --records "$work/empty"
@@ -203,14 +208,55 @@ if [ -r "$hello/pt.bin" ]; then
     fi
     expect 'convert a perf.data' 0 '' "$vpt" convert "$work/hello.perf" "$work/again.perf"
     decoded 'hardware, again' "$work/again.perf" 59225
+    # The buffer of CPU 3 instead of a thread: 40 bytes into its AUXTRACE record.
+    cp "$work/hello.perf" "$work/cpu.perf"
+    at=$((0x$("$vpt" dump --records "$work/cpu.perf" | awk '$2 == "AUXTRACE" { print $1 }') + 40))
+    printf '\3\0\0\0' | dd of="$work/cpu.perf" bs=1 seek="$at" conv=notrunc status=none
+    expect 'the buffer of a CPU' 0 '' "$vpt" decode --format perf "$work/cpu.perf"
+    same 'the buffer of a CPU: instructions of the process' \
+        "$(grep -cE '^ +vpt +1 \[003\] ' "$work/out")" 59225
+    for format in folded chrome callgrind jsonl; do
+        expect "the buffer of a CPU: $format" 0 '' "$vpt" decode --format "$format" "$work/cpu.perf"
+    done
+    # The same again, 30,000 ticks later, as another thread: a TSC packet at 0x16 has the time.
+    later=$((0x$(dd if="$hello/pt.bin" bs=1 skip=23 count=7 status=none | od -An -tx1 | tr -d ' \n' |
+        sed -E 's/(..)(..)(..)(..)(..)(..)(..)/\7\6\5\4\3\2\1/') + 30000))
+    cp "$hello/pt.bin" "$work/later.bin"
+    chmod u+w "$work/later.bin"
+    printf '%014x' "$later" | sed -E 's/(..)(..)(..)(..)(..)(..)(..)/\\x\7\\x\6\\x\5\\x\4\\x\3\\x\2\\x\1/' |
+        xargs -0 printf | dd of="$work/later.bin" bs=1 seek=23 conv=notrunc status=none
+    expect 'convert two traces' 0 '' "$vpt" convert --image "$hello/hello" --tsc-ctc 168:2 \
+        --mtc-freq 3 "$hello/pt.bin" "$work/later.bin" "$work/two.perf"
+    expect 'decode two traces by time' 0 '' "$vpt" decode --format perf "$work/two.perf"
+    same 'two traces: times do not go back, threads take turns' \
+        "$(awk '$3 + 0 < last { back++ } { last = $3 + 0 } $2 != tid { turns++ } { tid = $2 }
+            END { print NR, back + 0, (turns > 20) }' "$work/out")" '118450 0 1'
+    for thread in 1 2; do
+        awk -v tid="$thread" '$2 == tid { print $5 }' "$work/out" >"$work/thread$thread"
+    done
+    check_same 'two traces: each thread ran its path' "$work/thread1" "$work/thread2"
     expect 'MTC without a ratio' 2 'tsc-ctc is needed' "$vpt" convert --image "$hello/hello" \
         "$hello/pt.bin" "$work/x"
-    mkdir -p "$work/root/$(dirname "$(realpath "$hello/hello")")"
-    cp "$hello/hello" "$work/root/$(realpath "$hello/hello")"
+    there=$work/root/$(realpath "$hello/hello")
+    mkdir -p "$(dirname "$there")"
+    cp "$hello/hello" "$there"
+    chmod u+w "$there"
     sed "s|$(realpath "$hello" | cut -c 1-4)|/XXX|g" "$work/hello.perf" >"$work/moved.perf"
     expect 'files that are not there' 3 'the code that ran there is not known' \
         "$vpt" decode "$work/moved.perf"
     expect '--symfs' 0 '' "$vpt" decode --symfs "$work/root" "$work/hello.perf"
+    id=$(readelf -n "$there" 2>/dev/null | sed -n 's/.*Build ID: //p')
+    if [ -n "$id" ]; then
+        mkdir -p "$work/cache/.build-id/${id:0:2}/${id:2}"
+        cp "$there" "$work/cache/.build-id/${id:0:2}/${id:2}/elf"
+        "${CC:-gcc}" -Wl,--build-id=0x1234 -o "$there" -x c - <<<'int main(void) { return 0; }'
+        expect 'another build' 3 'not the file that ran' "$vpt" decode --symfs "$work/root" \
+            --buildid-dir "$work" "$work/hello.perf"
+        expect '--buildid-dir' 0 '' "$vpt" decode --symfs "$work/root" --buildid-dir "$work/cache" \
+            "$work/hello.perf"
+    else
+        skip 'build ids' 'hello has none'
+    fi
 else
     skip 'traces of hardware' "not in $traces"
 fi
