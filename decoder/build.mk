@@ -15,7 +15,7 @@ DECODER_LIBS := -lZydis -lelf -lzstd
 
 # The unit tests, and the witness program that compares a trace of `vpt run` with the executed path.
 # libipt.c drives libipt for both.
-DECODER_WITNESS_OBJ := $(addprefix $(BUILD)/decoder/tests/,witness.o libipt.o)
+DECODER_WITNESS_OBJ := $(addprefix $(BUILD)/decoder/tests/,witness.o libipt.o referee.o)
 DECODER_TEST_OBJ    := $(filter-out %/witness.o,\
     $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/tests/*.c)))
 
@@ -34,15 +34,16 @@ TESTS += $(BUILD)/tests/decoder
 # one input on stdin and need no libFuzzer.
 DECODER_FUZZ_FLAGS := -O1 -g -std=c11 -D_GNU_SOURCE -Iemulation -Idecoder \
     -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-DECODER_FUZZ_DEPS  := $(DECODER_SRC) $(wildcard decoder/*.h) emulation/pt_packets.h
+DECODER_FUZZ_SRC   := $(DECODER_SRC) decoder/tests/referee.c
+DECODER_FUZZ_DEPS  := $(DECODER_FUZZ_SRC) $(wildcard decoder/*.h decoder/tests/*.h) emulation/pt_packets.h
 
 $(BUILD)/fuzz/decoder-%-reproduce: decoder/fuzz/%.c decoder/fuzz/reproduce.c $(DECODER_FUZZ_DEPS)
 	@mkdir -p $(@D)
-	$(CC) $(DECODER_FUZZ_FLAGS) -o $@ $< decoder/fuzz/reproduce.c $(DECODER_SRC) $(DECODER_LIBS)
+	$(CC) $(DECODER_FUZZ_FLAGS) -o $@ $< decoder/fuzz/reproduce.c $(DECODER_FUZZ_SRC) $(DECODER_LIBS)
 
 $(BUILD)/fuzz/decoder-%: decoder/fuzz/%.c $(DECODER_FUZZ_DEPS)
 	@mkdir -p $(@D)
-	$(CLANG) $(DECODER_FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< $(DECODER_SRC) $(DECODER_LIBS)
+	$(CLANG) $(DECODER_FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< $(DECODER_FUZZ_SRC) $(DECODER_LIBS)
 
 FUZZERS += $(BUILD)/fuzz/decoder-packets $(BUILD)/fuzz/decoder-flow $(BUILD)/fuzz/decoder-perf
 FUZZERS += $(BUILD)/fuzz/decoder-time $(BUILD)/fuzz/decoder-core

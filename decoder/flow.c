@@ -928,8 +928,17 @@ void ptd_flow_advance(struct ptd_flow *flow)
         ptd_flow_walk(flow);
 }
 
+void ptd_flow_notice_image(struct ptd_flow *flow)
+{
+    ptd_blocks_notice(&flow->blocks);
+    ptd_flow_forget_code(flow);
+    ptd_flow_reset_loop(flow);
+}
+
 int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item)
 {
+    if (ptd_blocks_are_old(&flow->blocks))
+        ptd_flow_notice_image(flow);
     while (flow->item_next == flow->item_count) {
         if (flow->ended)
             return PTD_END;

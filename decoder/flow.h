@@ -139,6 +139,10 @@ void ptd_flow_reset_loop(struct ptd_flow *flow);
  * there. */
 void ptd_flow_walk(struct ptd_flow *flow);
 
+/* Code was added to the image: what was made of the old code is forgotten. */
+void ptd_flow_notice_image(struct ptd_flow *flow);
+/* In run.c: the graph, as far as it is the flow's own. */
+void ptd_flow_forget_code(struct ptd_flow *flow);
 /* Reads one packet or walks one block. Not ended, and no item is waiting. */
 void ptd_flow_advance(struct ptd_flow *flow);
 /*

@@ -2,6 +2,7 @@
 /* Builds the graph of code that the fast walk steps along. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "graph.h"
 
@@ -15,16 +16,31 @@
 
 /* ---- Memory ---- */
 
-/* All that it can ever hold, so that nothing moves; memory is taken when it is written. */
+/* Of a shared graph: all that it can ever hold, in one piece. */
+static const size_t nodes_bytes = MAX_NODES * sizeof(struct node);
+static const size_t info_bytes = MAX_NODES * sizeof(struct ptd_code);
+static const size_t table_bytes = 2 * MAX_NODES * sizeof(uint32_t);
+static const size_t parts_bytes = MAX_PARTS * sizeof(struct part);
+static const size_t returns_bytes = MAX_PARTS * sizeof(uint32_t);
+
+static size_t reserve_bytes(void)
+{
+    return nodes_bytes + info_bytes + table_bytes + parts_bytes + returns_bytes;
+}
+
+/* So that nothing moves. Memory is taken page by page, when it is written. */
 static bool reserve(struct graph *graph)
 {
-    graph->nodes = calloc(MAX_NODES, sizeof(*graph->nodes));
-    graph->info = calloc(MAX_NODES, sizeof(*graph->info));
-    graph->table = calloc((size_t)2 * MAX_NODES, sizeof(*graph->table));
-    graph->parts = calloc(MAX_PARTS, sizeof(*graph->parts));
-    graph->returns = calloc(MAX_PARTS, sizeof(*graph->returns));
-    if (!graph->nodes || !graph->info || !graph->table || !graph->parts || !graph->returns)
+    uint8_t *const all = mmap(NULL, reserve_bytes(), PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (all == MAP_FAILED)
         return false;
+    graph->nodes = (struct node *)all;
+    graph->info = (struct ptd_code *)(all + nodes_bytes);
+    graph->table = (uint32_t *)(all + nodes_bytes + info_bytes);
+    graph->parts = (struct part *)(all + nodes_bytes + info_bytes + table_bytes);
+    graph->returns = (uint32_t *)(all + nodes_bytes + info_bytes + table_bytes + parts_bytes);
     graph->nodes[0].kind = NODE_NONE;
     graph->node_room = MAX_NODES;
     graph->table_room = 2 * MAX_NODES;
@@ -55,12 +71,16 @@ void ptd_graph_free(struct graph *graph)
     if (!graph)
         return;
     (void)pthread_mutex_destroy(&graph->lock);
-    free(graph->nodes);
-    free(graph->info);
-    free(graph->parts);
-    free(graph->returns);
     free(graph->spaces);
-    free(graph->table);
+    if (graph->shared && graph->nodes) {
+        (void)munmap(graph->nodes, reserve_bytes());
+    } else {
+        free(graph->nodes);
+        free(graph->info);
+        free(graph->parts);
+        free(graph->returns);
+        free(graph->table);
+    }
     free(graph);
 }
 
@@ -350,14 +370,17 @@ static bool add_returns(struct graph *graph, const struct draft *draft, uint32_t
 /* Under the lock. The kind is written last. */
 static bool add_draft(struct graph *graph, uint32_t id, const struct draft *draft)
 {
-    struct ptd_code info = *ptd_node_info(graph, id);
-    struct node built = {.pops = draft->kind == NODE_RET || draft->kind == NODE_RET_CALLS ? -1 : 0};
-    struct node *node;
+    const bool is_ret = draft->kind == NODE_RET || draft->kind == NODE_RET_CALLS;
+    struct ptd_code drafted = *ptd_node_info(graph, id), *info;
+    struct node built = {.pops = is_ret ? -1 : 0}, *node;
 
     if (draft->kind != NODE_SLOW &&
-        (!add_parts(graph, draft, &info) || !add_returns(graph, draft, info.space, &built)))
+        (!add_parts(graph, draft, &drafted) || !add_returns(graph, draft, drafted.space, &built)))
         return false;
-    *ptd_node_info(graph, id) = info;
+    info = ptd_node_info(graph, id);
+    info->first_part = drafted.first_part;
+    info->insns = drafted.insns;
+    info->parts = drafted.parts; /* the rest others may read already */
     node = ptd_node(graph, id);
     node->ret = built.ret;
     node->calls = built.calls;

@@ -53,7 +53,8 @@ struct ptd_image {
     struct guest_memory *memories;
     size_t memory_count, memory_room;
     unsigned vm_count;
-    void **owned; /* to be freed: code and names */
+    uint64_t generation; /* how often code changed */
+    void **owned;        /* to be freed: code and names */
     size_t owned_count, owned_room;
 };
 
@@ -285,6 +286,7 @@ int ptd_image_add_owned(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes,
     hide_segments(space, vaddr, last);
     hide_symbols(space, vaddr, last);
     insert_segment(space, segment_index(space, vaddr), (struct segment){vaddr, last, bytes});
+    image->generation++;
     return PTD_OK;
 }
 
@@ -427,7 +429,13 @@ int ptd_image_add_memory(struct ptd_image *image, unsigned vm, const struct ptd_
               sizeof(*image->memories)))
         return PTD_E_NOMEM;
     image->memories[image->memory_count++] = (struct guest_memory){memory, vm, paging};
+    image->generation++;
     return PTD_OK;
+}
+
+const uint64_t *ptd_image_generation(const struct ptd_image *image)
+{
+    return &image->generation;
 }
 
 /* ---- Symbols ---- */

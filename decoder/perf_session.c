@@ -16,6 +16,7 @@
 #define BUDGET_BYTES    (64ull << 20)
 #define BUDGET_PER_BYTE 16u
 #define CYC_THRESHOLD   (0xfull << 19) /* of RTIT_CTL */
+#define SAME_BYTES_MIN  64u
 #define AUXTRACE_ALIGN  8u /* perf pads what it reads with zeros, which are PAD packets */
 
 /* An AUXTRACE record: a part of a trace. */
@@ -25,6 +26,7 @@ struct piece {
     uint64_t offset, reference;
     const uint8_t *bytes;
     uint64_t size;
+    uint64_t known; /* of its bytes, those in front that the piece before has too */
     size_t order;
 };
 
@@ -44,6 +46,7 @@ struct collector {
     size_t trace_capacity, map_capacity, comm_capacity, fork_capacity, switch_capacity;
     size_t symbol_capacity, piece_count, piece_capacity, string_count, string_capacity;
     size_t joined_count, joined_capacity, start_capacity;
+    bool no_memory, too_much;
     uint64_t budget_bytes; /* what a hostile file may still make us keep */
 };
 
@@ -51,8 +54,10 @@ struct collector {
 
 static bool spend(struct collector *collector, size_t bytes)
 {
-    if (bytes > collector->budget_bytes)
+    if (bytes > collector->budget_bytes) {
+        collector->too_much = true;
         return false;
+    }
     collector->budget_bytes -= bytes;
     return true;
 }
@@ -349,13 +354,67 @@ static int compare_pieces(const void *left, const void *right)
     return a->order < b->order ? -1 : 1;
 }
 
-/* Whether b's bytes stand right behind a's. */
-static bool follows(const struct ptd_perf_pt *pt, const struct piece *a, const struct piece *b)
+/*
+ * How many bytes at the end of a are those at the start of b: the longest border, by the failure
+ * function of Knuth, Morris and Pratt. False: no memory.
+ */
+static bool overlap(const uint8_t *a, size_t a_bytes, const uint8_t *b, size_t b_bytes,
+                    uint64_t *known)
+{
+    uint32_t *const fail = calloc(b_bytes + 1, sizeof(*fail));
+    size_t matched = 0;
+
+    if (!fail)
+        return false;
+    for (size_t i = 1; i < b_bytes; i++) {
+        while (matched && b[matched] != b[i])
+            matched = fail[matched - 1];
+        matched += b[matched] == b[i];
+        fail[i] = (uint32_t)matched;
+    }
+    matched = 0;
+    for (size_t i = 0; i < a_bytes; i++) {
+        while (matched && (matched == b_bytes || b[matched] != a[i]))
+            matched = fail[matched - 1];
+        matched += b[matched] == a[i];
+    }
+    free(fail);
+    *known = matched;
+    return true;
+}
+
+/*
+ * Two snapshots of a ring buffer share what was not overwritten in between. Packets that are alike
+ * for a short while prove nothing.
+ */
+static bool follows_in_ring(struct collector *collector, const struct piece *a, struct piece *b)
+{
+    const size_t b_bytes = (size_t)(b->size < a->size ? b->size : a->size);
+    size_t a_bytes = (size_t)a->size;
+
+    if (a->size > UINT32_MAX || b->size > UINT32_MAX)
+        return false;
+    for (unsigned i = 1; i < AUXTRACE_ALIGN && a_bytes && a->bytes[a_bytes - 1] == 0; i++)
+        a_bytes--;
+    if (!overlap(a->bytes, a_bytes, b->bytes, b_bytes, &b->known)) {
+        collector->no_memory = true;
+        return false;
+    }
+    if (b->known < SAME_BYTES_MIN)
+        b->known = 0;
+    return b->known != 0;
+}
+
+/* Whether b's bytes (but for those that are known) stand right behind a's. */
+static bool follows(struct collector *collector, const struct piece *a, struct piece *b)
 {
     const uint64_t end = a->offset + a->size;
 
-    return !pt->snapshot && a->idx == b->idx && a->cpu == b->cpu && a->tid == b->tid &&
-           b->offset <= end && end - b->offset < AUXTRACE_ALIGN;
+    if (a->idx != b->idx || a->cpu != b->cpu || a->tid != b->tid)
+        return false;
+    if (collector->session.pt.snapshot)
+        return follows_in_ring(collector, a, b);
+    return b->offset <= end && end - b->offset < AUXTRACE_ALIGN;
 }
 
 /* One trace of the pieces from first on, `count` of them. */
@@ -379,7 +438,7 @@ static bool add_trace(struct collector *collector, const struct piece *first, si
         size_t len = 0;
 
         for (size_t i = 0; i < count; i++)
-            len += (size_t)first[i].size;
+            len += (size_t)(first[i].size - first[i].known);
         if (!perf_grow((void **)&collector->joined, collector->joined_count,
                        &collector->joined_capacity, sizeof(bytes)) ||
             !(bytes = malloc(len)))
@@ -387,8 +446,10 @@ static bool add_trace(struct collector *collector, const struct piece *first, si
         collector->joined[collector->joined_count++] = bytes;
         len = 0;
         for (size_t i = 0; i < count; i++) {
-            memcpy(bytes + len, first[i].bytes, (size_t)first[i].size);
-            len += (size_t)first[i].size;
+            const size_t fresh = (size_t)(first[i].size - first[i].known);
+
+            memcpy(bytes + len, first[i].bytes + first[i].known, fresh);
+            len += fresh;
         }
         trace.bytes = bytes;
         trace.len_bytes = len;
@@ -405,13 +466,13 @@ static bool join_pieces(struct collector *collector)
         qsort(collector->pieces, collector->piece_count, sizeof(*collector->pieces),
               compare_pieces);
     for (size_t i = 0; i < collector->piece_count; i += count) {
-        const struct piece *const first = &collector->pieces[i];
+        struct piece *const first = &collector->pieces[i];
 
         for (count = 1; i + count < collector->piece_count; count++) {
-            if (!follows(&collector->session.pt, &first[count - 1], &first[count]))
+            if (!follows(collector, &first[count - 1], &first[count]))
                 break;
         }
-        if (!add_trace(collector, first, count))
+        if (collector->no_memory || !add_trace(collector, first, count))
             return false;
     }
     return true;
@@ -470,7 +531,7 @@ int ptd_perf_session_new(const void *bytes, size_t len_bytes, struct ptd_perf_se
                          struct ptd_perf_fault *fault)
 {
     struct collector *const collector = calloc(1, sizeof(*collector));
-    struct ptd_perf_record record;
+    struct ptd_perf_record record = {0};
     int error = PTD_E_NOMEM;
 
     *fault = (struct ptd_perf_fault){0};
@@ -488,6 +549,12 @@ int ptd_perf_session_new(const void *bytes, size_t len_bytes, struct ptd_perf_se
             *session = &collector->session;
             return PTD_OK;
         }
+    }
+    if (collector->too_much) {
+        error = PTD_E_FORMAT;
+        fault->offset = record.offset;
+        (void)snprintf(fault->text, sizeof(fault->text),
+                       "compressed records hold more than a recording of this size can");
     }
     ptd_perf_session_free(&collector->session);
     return error == PTD_END ? PTD_E_NOMEM : error;

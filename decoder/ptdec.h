@@ -561,7 +561,13 @@ struct ptd_item {
     };
 };
 
-/* bytes and image must outlive the flow. NULL: no memory. config may be NULL: 64-bit, CR3 0. */
+/*
+ * bytes and image must outlive the flow. NULL: no memory. config may be NULL: 64-bit, CR3 0.
+ *
+ * Code that changes (JIT, modules, patches): add it to the image when an item tells the time from
+ * which on it is there. What comes behind that item is decoded with the new code; of blocks told
+ * before, ptd_block_insn() would show the new code, too.
+ */
 struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct ptd_image *image,
                               const struct ptd_flow_config *config);
 void ptd_flow_free(struct ptd_flow *flow);
@@ -579,8 +585,8 @@ int ptd_block_insn(const struct ptd_image *image, const struct ptd_item *block, 
  * The same as ptd_flow_next() gives, many times as fast. Where a trace has nothing but TNTs and
  * TIPs, the flow is told in steps: a step is the code from where the last one ended up to the next
  * conditional branch, RET or indirect transfer, one or several blocks that direct jumps, calls and
- * the like connect. A step is a number: bit 0 says that the conditional branch at its end was taken,
- * and step >> 2 is the number of the code, which ptd_flow_code() describes.
+ * the like connect. A step is a number: bit 0 says that the conditional branch at its end was
+ * taken, and step >> 2 is the number of the code, which ptd_flow_code() describes.
  */
 
 #define PTD_RUN_ROOM 128u /* the least that struct ptd_run may have */

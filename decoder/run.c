@@ -453,6 +453,15 @@ static void forget_graph(struct ptd_flow *flow)
     flow->in_space = false;
 }
 
+void ptd_flow_forget_code(struct ptd_flow *flow)
+{
+    if (!flow->graph)
+        return;
+    forget_graph(flow);
+    if (!flow->graph->shared)
+        ptd_graph_empty(flow->graph);
+}
+
 void ptd_flow_set_graph(struct ptd_flow *flow, struct graph *graph)
 {
     forget_graph(flow);
@@ -559,6 +568,8 @@ int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty)
 
 int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run)
 {
+    if (ptd_blocks_are_old(&flow->blocks))
+        ptd_flow_notice_image(flow);
     return ptd_flow_run_on(flow, run, true);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "flow.h"
+#include "threads.h"
 
 #define MAX_THREADS 256u
 #define SEGMENT_BYTES                                                                              \
@@ -24,6 +25,7 @@ struct pool {
     size_t len_bytes;
     const struct ptd_image *image;
     struct ptd_flow_config config;
+    size_t segment_bytes;
     bool no_timing;
     ptd_run_fn run;
     void *context;
@@ -299,8 +301,8 @@ static bool next_segment(struct worker *worker)
         worker->begin = pool->next_offset;
         worker->number = pool->next_turn++;
         ptd_packets_init(&packets, pool->bytes, pool->len_bytes);
-        if (pool->len_bytes - worker->begin > SEGMENT_BYTES) {
-            (void)ptd_packets_seek(&packets, worker->begin + SEGMENT_BYTES);
+        if (pool->len_bytes - worker->begin > pool->segment_bytes) {
+            (void)ptd_packets_seek(&packets, worker->begin + pool->segment_bytes);
             (void)ptd_packets_sync(&packets);
             pool->next_offset = ptd_packets_offset(&packets);
         } else {
@@ -405,11 +407,12 @@ static int run_workers(struct pool *pool, struct worker *workers, unsigned count
     return pool->result;
 }
 
-int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_image *image,
-                      const struct ptd_flow_config *config, bool no_timing, unsigned threads,
-                      ptd_run_fn run, void *context)
+int ptd_flow_parallel_by(size_t segment_bytes, const void *bytes, size_t len_bytes,
+                         const struct ptd_image *image, const struct ptd_flow_config *config,
+                         bool no_timing, unsigned threads, ptd_run_fn run, void *context)
 {
     struct pool pool = {
+        .segment_bytes = segment_bytes,
         .bytes = bytes,
         .len_bytes = len_bytes,
         .image = image,
@@ -445,4 +448,12 @@ int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_imag
     (void)pthread_mutex_destroy(&pool.lock);
     free(workers);
     return result;
+}
+
+int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_image *image,
+                      const struct ptd_flow_config *config, bool no_timing, unsigned threads,
+                      ptd_run_fn run, void *context)
+{
+    return ptd_flow_parallel_by(SEGMENT_BYTES, bytes, len_bytes, image, config, no_timing, threads,
+                                run, context);
 }

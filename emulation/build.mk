@@ -33,7 +33,7 @@ SHELL_TESTS += emulation/conformance/doc.sh
 # Random streams, decoded by libipt and by libptdec; and what is left of a damaged one.
 STREAMS_OBJ := $(patsubst %,$(BUILD)/emulation/tests/%.o,harness reader program)
 
-$(BUILD)/tests/streams: $(BUILD)/emulation/streams/main.o $(STREAMS_OBJ) $(LIBVPT) $(BUILD)/libptdec.a
+$(BUILD)/tests/streams: $(BUILD)/emulation/streams/main.o $(BUILD)/decoder/tests/referee.o $(STREAMS_OBJ) $(LIBVPT) $(BUILD)/libptdec.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt -lZydis -lelf
 

@@ -269,8 +269,7 @@ void vpt_emit_mode_exec(struct vpt_cpu *cpu)
 
 void vpt_emit_tracestop(struct vpt_cpu *cpu)
 {
-    before_packet(cpu, false);
-    put_ext(cpu, PT_EXT_TRACESTOP);
+    put_ext(cpu, PT_EXT_TRACESTOP); /* TNTs went out before the TIP.PGD */
 }
 
 void vpt_emit_ptw(struct vpt_cpu *cpu, uint64_t value, uint8_t size_bytes, bool fup)

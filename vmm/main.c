@@ -16,6 +16,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"run", "run a guest image that may trace itself", cmd_run},
+    {"qemu", "run a guest, of any kind, under QEMU with a virtual Intel PT", cmd_qemu},
     {"check", "say what the KVM of this machine can do", cmd_check},
     {"dump", "print the packets of a trace", cmd_dump},
     {"decode", "print the instructions, blocks or calls of a trace", cmd_decode},

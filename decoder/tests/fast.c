@@ -14,6 +14,7 @@
 #include "referee.h"
 #include "suites.h"
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define HELLO_OFFSET 0x1000u
 #define HELLO_SIZE   0x87000u
 #define HELLO_VADDR  0x401000u
@@ -44,8 +45,8 @@ static void check_all(const char *what, struct referee_trace trace)
         trace.no_timing = no_timing;
         expect_same(what, referee_run(&trace, PTD_RUN_ROOM));
         expect_same(what, referee_run(&trace, 5000));
-        expect_same(what, referee_parallel(&trace, 1));
-        expect_same(what, referee_parallel(&trace, 3));
+        expect_same(what, referee_parallel(&trace, 1, 1));
+        expect_same(what, referee_parallel(&trace, 3, 20000));
     }
 }
 
@@ -117,7 +118,7 @@ static void damaged_trace(void)
         if (i % 5 == 0)
             trace.len_bytes = len - len / COPIES + at / COPIES; /* and cut off */
         expect_same("damaged", referee_run(&trace, PTD_RUN_ROOM + i));
-        expect_same("damaged", referee_parallel(&trace, 2));
+        expect_same("damaged", referee_parallel(&trace, 2, i % 2 ? 1 : 32768));
         bytes[at] = was;
     }
     free(bytes);
@@ -243,7 +244,7 @@ static void noise(void)
 
         in_steps += verdict.in_steps;
         expect_same("noise", verdict);
-        expect_same("noise", referee_parallel(&trace, 2));
+        expect_same("noise", referee_parallel(&trace, 2, 1 + i % 4 * 100));
         ptd_image_free(image);
     }
     CU_ASSERT_TRUE(in_steps > 1000);
@@ -275,7 +276,7 @@ static void many_address_spaces(void)
     }
     whole.len_bytes = len;
     expect_same("many address spaces", referee_run(&whole, PTD_RUN_ROOM));
-    expect_same("many address spaces", referee_parallel(&whole, 2));
+    expect_same("many address spaces", referee_parallel(&whole, 2, 32768));
 
     struct ptd_flow *const flow = ptd_flow_new(bytes, len, image, NULL);
 
@@ -284,6 +285,70 @@ static void many_address_spaces(void)
     CU_ASSERT_TRUE(run.epoch > 1); /* or else it was never emptied */
     ptd_flow_free(flow);
     ptd_image_free(image);
+}
+
+/* ---- Packets ---- */
+
+/* Both ways to read packets, up to an error and on behind it. */
+static void compare_packets(const uint8_t *bytes, size_t len)
+{
+    struct ptd_packets singly, many;
+    struct ptd_packet list[7], packet;
+    int status = PTD_OK, expected = PTD_OK;
+
+    ptd_packets_init(&singly, bytes, len);
+    ptd_packets_init(&many, bytes, len);
+    while (status != PTD_END) {
+        const size_t count = ptd_packets_read(&many, list, COUNT(list), &status);
+
+        CU_ASSERT_TRUE(count <= COUNT(list) && (status != PTD_OK || count == COUNT(list)));
+        for (size_t i = 0; i < count; i++) {
+            char want[128], got[128];
+
+            expected = ptd_packets_next(&singly, &packet);
+            CU_ASSERT_EQUAL(expected, PTD_OK);
+            if (expected != PTD_OK)
+                return;
+            (void)ptd_packet_format(&packet, want, sizeof(want));
+            (void)ptd_packet_format(&list[i], got, sizeof(got));
+            CU_ASSERT_STRING_EQUAL(got, want);
+            CU_ASSERT_EQUAL(list[i].offset, packet.offset);
+            CU_ASSERT_EQUAL(list[i].size_bytes, packet.size_bytes);
+        }
+        if (status == PTD_OK)
+            continue;
+        CU_ASSERT_EQUAL(ptd_packets_next(&singly, &packet), status);
+        CU_ASSERT_EQUAL(ptd_packets_offset(&singly), ptd_packets_offset(&many));
+        if (status != PTD_END) { /* one byte on */
+            (void)ptd_packets_seek(&singly, ptd_packets_offset(&singly) + 1);
+            (void)ptd_packets_seek(&many, ptd_packets_offset(&many) + 1);
+        }
+    }
+}
+
+static void packets_in_batches(void)
+{
+    uint64_t random = 0x123456789abcdef;
+    uint8_t bytes[64];
+
+    /* Each first byte, with all kinds of bytes behind it, at each distance from the end. */
+    for (unsigned first = 0; first < 256; first++) {
+        for (size_t len = 1; len < 24; len++) {
+            bytes[0] = (uint8_t)first;
+            for (size_t i = 1; i < len; i++)
+                bytes[i] = (uint8_t)next_random(&random);
+            compare_packets(bytes, len);
+        }
+    }
+    for (unsigned i = 0; i < 5000; i++) {
+        static const uint8_t block[] = {2, 0x63, 0x84, 4, 1, 2, 3, 4, 5, 6, 7, 8};
+
+        for (size_t j = 0; j < sizeof(bytes); j++)
+            bytes[j] = (uint8_t)next_random(&random);
+        if (i % 2)
+            memcpy(bytes, block, sizeof(block));
+        compare_packets(bytes, sizeof(bytes));
+    }
 }
 
 /* ---- The interface ---- */
@@ -339,5 +404,6 @@ void add_fast_suite(void)
     CU_add_test(suite, "the same, damaged", damaged_trace);
     CU_add_test(suite, "noise", noise);
     CU_add_test(suite, "many address spaces", many_address_spaces);
+    CU_add_test(suite, "packets in batches", packets_in_batches);
     CU_add_test(suite, "arguments", arguments);
 }

@@ -110,7 +110,7 @@ static void check_fast_ways(const struct golden *test, const struct ptd_image *i
         const struct referee_trace trace = {test->trace.at, test->trace.len, image,
                                             config,         no_timing,       0};
         const struct referee_verdict verdicts[] = {referee_run(&trace, PTD_RUN_ROOM),
-                                                   referee_parallel(&trace, 2)};
+                                                   referee_parallel(&trace, 2, 1)};
 
         for (size_t i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++) {
             CU_ASSERT_TRUE(verdicts[i].same);

@@ -313,6 +313,38 @@ static void compressed_too_well(void)
         strstr(records_of(file.bytes, file.len), "more comes out of a compressed record"));
 }
 
+/* More names than a file of this size can mean: refused before memory is gone. */
+static void too_much(void)
+{
+    static struct file file;
+    static uint8_t comms[60000];
+    uint8_t out[8 + 4096] = {81};
+    ZSTD_CStream *const zstd = ZSTD_createCStream();
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    for (size_t i = 0; i + 24 <= sizeof(comms); i += 24) {
+        comms[i] = 3;
+        comms[i + 6] = 24;
+    }
+    pipe_header(&file);
+    for (unsigned i = 0; i < 1000; i++) {
+        ZSTD_inBuffer input = {.src = comms, .size = sizeof(comms)};
+        ZSTD_outBuffer output = {.dst = out, .size = sizeof(out), .pos = 8};
+
+        (void)ZSTD_compressStream(zstd, &output, &input);
+        (void)ZSTD_flushStream(zstd, &output);
+        out[6] = (uint8_t)output.pos;
+        out[7] = (uint8_t)(output.pos >> 8);
+        if (file.len + output.pos > FILE_MAX)
+            break;
+        put(&file, out, output.pos);
+    }
+    (void)ZSTD_freeCStream(zstd);
+    CU_ASSERT_EQUAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_E_FORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(fault.text, "more than a recording of this size"));
+}
+
 /* ---- What is wrong with a file ---- */
 
 static void faults(void)
@@ -532,6 +564,44 @@ static void traces_of_pieces(void)
     ptd_perf_session_free(session);
 }
 
+/* A part of 2,000 bytes that do not repeat, as a snapshot; its end is padded to 8 bytes. */
+static void snapshot(struct file *file, unsigned from, unsigned to)
+{
+    uint8_t bytes[2008] = {0};
+    uint32_t random = 1;
+
+    for (unsigned i = 0; i < to; i++) {
+        random = random * 1664525 + 1013904223;
+        if (i >= from)
+            bytes[i - from] = (uint8_t)(random >> 24 | 1);
+    }
+    record(file, 71, 0, "qqqdddd", N((to - from + 7) / 8 * 8), N(0), N(1), N(0), N(7), N(-1), N(0));
+    put(file, bytes, (to - from + 7) / 8 * 8);
+}
+
+static void snapshots(void)
+{
+    static struct file file;
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    pipe_header(&file);
+    record(&file, 70, 0, "ddqqqqqqqqqq", N(1), N(0), N(8), N(0), N(0), N(0), N(0), N(0), N(0), N(0),
+           N(1), N(0));
+    snapshot(&file, 0, 1000);
+    snapshot(&file, 500, 1203); /* 500 of these bytes are known, and 3 of the file's are padding */
+    snapshot(&file, 600, 1203); /* nothing new: its end may be that of the one before */
+    snapshot(&file, 1500, 2000);
+    snapshot(&file, 1990, 2000); /* too little to be sure */
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+    CU_ASSERT_TRUE(session->pt.snapshot);
+    CU_ASSERT_EQUAL_FATAL(session->trace_count, 3);
+    CU_ASSERT_EQUAL(session->traces[0].len_bytes, 1000 + 204 + 5);
+    CU_ASSERT_EQUAL(session->traces[1].len_bytes, 504);
+    CU_ASSERT_EQUAL(session->traces[2].len_bytes, 16);
+    ptd_perf_session_free(session);
+}
+
 static void time_conversion(void)
 {
     const struct ptd_perf_pt pt = {
@@ -730,7 +800,7 @@ static void ran(struct file *file, uint64_t from, uint64_t to, uint8_t last)
     put(file, "\x01", 1); /* TIP.PGD without an address */
 }
 
-static void cpu_file(struct file *file, bool switches)
+static void cpu_file(struct file *file, bool switches, unsigned tid)
 {
     static struct file packets;
 
@@ -742,7 +812,8 @@ static void cpu_file(struct file *file, bool switches)
     pipe_header(file);
     attr_record(file, 8, 5);
     record(file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
-    record(file, 12, 0, "ddddqddq", N(10), N(10), N(10), N(10), N(500), N(1), N(0), N(5));
+    if (tid != 10)
+        record(file, 12, 0, "ddddqddq", N(10), N(10), N(10), N(10), N(500), N(1), N(0), N(5));
     if (switches) {
         record(file, 15, 0x2000, "ddddqddq", N(20), N(20), N(10), N(10), N(2000), N(1), N(0), N(5));
         record(file, 15, 0, "ddddqddq", N(10), N(10), N(20), N(20), N(2020), N(1), N(0), N(5));
@@ -750,7 +821,7 @@ static void cpu_file(struct file *file, bool switches)
         record(file, 14, 0x2000, "ddqddq", N(20), N(20), N(2990), N(1), N(0), N(5));
         record(file, 14, 0, "ddqddq", N(10), N(10), N(3050), N(1), N(0), N(5));
     }
-    record(file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(-1), N(1), N(0));
+    record(file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(tid), N(1), N(0));
     put(file, packets.bytes, packets.len);
 }
 
@@ -760,18 +831,20 @@ static void cpu_trace(void)
     struct ptd_perf_session *session;
     struct ptd_perf_fault fault;
 
-    cpu_file(&file, true);
+    cpu_file(&file, true, UINT32_MAX);
     CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
     CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
     CU_ASSERT_STRING_EQUAL(who_ran(session), "10:1 20:2 10:1 ");
     ptd_perf_session_free(session);
-    cpu_file(&file, false);
-    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
-    CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
-    CU_ASSERT_EQUAL(session->switch_count, 0);
-    CU_ASSERT_PTR_NOT_NULL(strstr(who_ran(session), "10:1 "));
-    CU_ASSERT_PTR_NULL(strstr(who_ran(session), "20:"));
-    ptd_perf_session_free(session);
+    for (unsigned i = 0; i < 2; i++) { /* who was there at the start, or who was to be traced */
+        cpu_file(&file, false, i ? 10 : UINT32_MAX);
+        CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+        CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
+        CU_ASSERT_EQUAL(session->switch_count, 0);
+        CU_ASSERT_PTR_NOT_NULL(strstr(who_ran(session), "10:1 "));
+        CU_ASSERT_PTR_NULL(strstr(who_ran(session), "20:"));
+        ptd_perf_session_free(session);
+    }
 }
 
 void add_perf_suite(void)
@@ -782,11 +855,13 @@ void add_perf_suite(void)
     CU_add_test(suite, "samples and trailers choose their event", samples_choose_their_event);
     CU_add_test(suite, "compressed records", compressed);
     CU_add_test(suite, "compressed too well", compressed_too_well);
+    CU_add_test(suite, "too much out of compressed records", too_much);
     CU_add_test(suite, "what is wrong with a file", faults);
     CU_add_test(suite, "who ran what", who_ran_what);
     CU_add_test(suite, "build ids", build_ids);
     CU_add_test(suite, "endless forks", endless_forks);
     CU_add_test(suite, "traces of pieces", traces_of_pieces);
+    CU_add_test(suite, "snapshots overlap", snapshots);
     CU_add_test(suite, "time conversion", time_conversion);
     CU_add_test(suite, "the trace of a CPU", cpu_trace);
     CU_add_test(suite, "what is written is read", written_is_read);

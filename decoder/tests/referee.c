@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "referee.h"
+#include "threads.h"
 
 struct referee {
     const struct referee_trace *trace;
@@ -182,14 +183,15 @@ static int compare_part(void *context, const struct ptd_flow *flow, const struct
     return compare(referee, flow, run) && !is_enough(referee) ? 0 : ENOUGH;
 }
 
-struct referee_verdict referee_parallel(const struct referee_trace *trace, unsigned threads)
+struct referee_verdict referee_parallel(const struct referee_trace *trace, unsigned threads,
+                                        size_t segment_bytes)
 {
     struct referee referee;
 
     if (start(&referee, trace)) {
         const int status =
-            ptd_flow_parallel(trace->bytes, trace->len_bytes, trace->image, trace->config,
-                              trace->no_timing, threads, compare_part, &referee);
+            ptd_flow_parallel_by(segment_bytes, trace->bytes, trace->len_bytes, trace->image,
+                                 trace->config, trace->no_timing, threads, compare_part, &referee);
         const bool stopped = !referee.verdict.same || is_enough(&referee);
 
         if (status != (stopped ? ENOUGH : PTD_OK))

@@ -26,6 +26,8 @@ struct referee_verdict {
 
 /* With room for so many steps a call. */
 struct referee_verdict referee_run(const struct referee_trace *trace, size_t room);
-struct referee_verdict referee_parallel(const struct referee_trace *trace, unsigned threads);
+/* On so many threads, in segments of so many bytes or more. */
+struct referee_verdict referee_parallel(const struct referee_trace *trace, unsigned threads,
+                                        size_t segment_bytes);
 
 #endif

@@ -7,6 +7,7 @@
 #include "../save.h"
 #include "harness.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define BOTH      (VPT_CTL_OS | VPT_CTL_USER)
@@ -149,7 +150,7 @@ static void test_tnt_first(void)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct vpt_caps caps = plain_caps("max");
         struct fake *fake;
-        char pattern[128] = "TNT(T) ";
+        char pattern[128];
 
         caps.tsx = true;
         fake = fake_open_caps(&caps);
@@ -158,8 +159,128 @@ static void test_tnt_first(void)
         fake_start(fake, BRANCHES | cases[i].ctl);
         vpt_cond_branch(&fake->cpu, 0x401010, true);
         cases[i].event(fake);
-        EXPECT(fake, strcat(pattern, cases[i].packets), "33.4.2.1: TNT first");
+        snprintf(pattern, sizeof(pattern), "TNT(T) %s", cases[i].packets);
+        EXPECT(fake, pattern, "33.4.2.1: TNT first");
         fake_close(fake);
+    }
+}
+
+static const struct vpt_vm_entry entry = {.outcome = VPT_ENTRY_SUCCEEDS,
+                                          .guest = {.cr3 = 0x7000, .exec_mode = VPT_EXEC_64},
+                                          .guest_ip = 0x600000,
+                                          .host = {.cr3 = 0x1000, .exec_mode = VPT_EXEC_64},
+                                          .host_ip = 0x700000,
+                                          .ip = 0x401010,
+                                          .next_ip = 0x401013};
+
+static void vm_entry(struct fake *fake)
+{
+    CHECK(vpt_vm_entry(&fake->cpu, &entry) == VPT_ENTRY_SUCCEEDS, "VM entry");
+}
+static void vm_entry_early(struct fake *fake)
+{
+    struct vpt_vm_entry fails = entry;
+
+    fails.outcome = VPT_ENTRY_FAILS_EARLY;
+    CHECK(vpt_vm_entry(&fake->cpu, &fails) == VPT_ENTRY_FAILS_EARLY, "VMfail");
+}
+static void vm_entry_late(struct fake *fake)
+{
+    struct vpt_vm_entry fails = entry;
+
+    fails.outcome = VPT_ENTRY_FAILS_LATE;
+    CHECK(vpt_vm_entry(&fake->cpu, &fails) == VPT_ENTRY_FAILS_LATE, "a failed VM entry");
+}
+static void vm_exit(struct fake *fake)
+{
+    const struct vpt_vm_exit exit = {
+        .host = entry.host, .host_ip = 0x700000, .ip = 0x600010, .reason = 12};
+
+    CHECK(vpt_vm_exit(&fake->cpu, &exit), "VM exit");
+}
+static void tx_abort(struct fake *fake)
+{
+    vpt_tx_begin(&fake->cpu, 0x401010);
+    vpt_tx_abort(&fake->cpu, 0x401024, 0x401060);
+}
+static void ret(struct fake *fake)
+{
+    vpt_ret(&fake->cpu, 0x402000);
+}
+static void call_indirect(struct fake *fake)
+{
+    vpt_call_indirect(&fake->cpu, 0x402000, 0x401013);
+}
+static void far_branch(struct fake *fake)
+{
+    const struct vpt_context ctx = context_of(0);
+
+    fake_transfer(fake, VPT_FAR_BRANCH, 0x401010, 0x402000, &ctx);
+}
+
+/* 33.3.6: the first CYC-eligible packet of an event follows a CYC with the cycles of now. */
+static void test_cycles_of_now(void)
+{
+    static const struct {
+        void (*event)(struct fake *fake);
+        const char *packets;
+    } cases[] = {
+        {jmp_indirect, "CYC(50) TIP(402000)"},
+        {call_indirect, "CYC(50) TIP(402000)"},
+        {ret, "CYC(50) TIP(402000)"},
+        {far_branch, "CYC(50) TIP(402000)"},
+        {interrupt, "FUP(401010) CYC(50) TIP(402000)"},
+        {mov_cr3, "CYC(50) PIP(5000)"},
+        {vmptrld, "CYC(50) VMCS(19191919000)"},
+        {ptwrite, "CYC(50) PTW8(77)"},
+        {tx_begin, "CYC(50) TSX(1) FUP(401010)"},
+        {tx_abort, "CYC(50) TSX(1) FUP(401010) TSX(2) FUP(401024) TIP(401060)"},
+        {vm_entry, "CYC(50) PIP(7000,NR) TIP(600000)"},
+        {vm_entry_early, "CYC(50) TIP(401013)"},
+        {vm_entry_late, "CYC(50) PIP(1000) TIP(700000)"},
+        {vm_exit, "FUP(600010) CYC(50) PIP(1000) TIP(700000)"},
+        {trace_stop, "CYC(50) PGD(500000) STOP"},
+        {smi, "FUP(401010) CYC(50) PGD()"},
+        {sleep_now, "CYC(50) MWAIT(0,0) PWRE(10) EXSTOP+ FUP(401010)"},
+        {exec_stop, "CYC(50) EXSTOP+ FUP(401010)"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct vpt_caps caps = plain_caps("max");
+        struct fake *fake;
+
+        caps.tsx = true;
+        fake = fake_open_caps(&caps);
+        fake_write(fake, VPT_MSR_ADDR0_A, 0x500000);
+        fake_write(fake, VPT_MSR_ADDR0_A + 1, 0x500fff);
+        fake_start(fake, BRANCHES | TRACESTOP | VPT_CTL_CYCEN | VPT_CTL_PTWEN | VPT_CTL_PWREVTEN);
+        fake->clocks.cycles += 50;
+        cases[i].event(fake);
+        EXPECT(fake, cases[i].packets, "33.3.6");
+        fake_close(fake);
+    }
+}
+
+/* 33.4.2.2: an IP that differs from the last in one bit, whichever, is read back. */
+static void test_ip_bits(void)
+{
+    static const uint64_t bases[] = {0, 0x0123456789abcdef, 0x0000955555555555, KERNEL};
+
+    for (size_t i = 0; i < sizeof(bases) / sizeof(bases[0]); i++) {
+        for (unsigned bit = 0; bit < 64; bit++) {
+            struct fake *fake = start("max", BRANCHES);
+            const uint64_t other = bases[i] ^ 1ull << bit;
+            char pattern[128];
+
+            vpt_jmp_indirect(&fake->cpu, bases[i]);
+            vpt_jmp_indirect(&fake->cpu, other);
+            vpt_jmp_indirect(&fake->cpu, bases[i]);
+            snprintf(pattern, sizeof(pattern), "TIP(%llx) TIP(%llx) TIP(%llx)",
+                     (unsigned long long)bases[i], (unsigned long long)other,
+                     (unsigned long long)bases[i]);
+            EXPECT(fake, pattern, "33.4.2.2");
+            fake_close(fake);
+        }
     }
 }
 
@@ -181,13 +302,13 @@ static void psb_after(void (*event)(struct fake *fake), const char *what, const 
     fake_stop(fake);
     fake_close(fake);
 }
-static void tx_abort(struct fake *fake)
+static void abort_only(struct fake *fake)
 {
     vpt_tx_abort(&fake->cpu, 0x401024, 0x401060);
 }
 static void test_psb_in_event(void)
 {
-    psb_after(tx_abort, "an abort", "FUP(401060)");
+    psb_after(abort_only, "an abort", "FUP(401060)");
     psb_after(interrupt, "an interrupt", "FUP(402000)");
     psb_after(jmp_indirect, "a branch", "FUP(402000)");
 }
@@ -352,6 +473,76 @@ static void test_left_bytes(void)
     fake_close(fake);
 }
 
+/* 33.3.10: what an error loses is lost, and counted. */
+static void test_error_loses(void)
+{
+    struct fake *fake = start("max", BRANCHES);
+    uint64_t stored;
+
+    jmp_indirect(fake);
+    fake_map(fake, REGION_GPA, REGION_BYTES, VPT_SPAN_RESTRICTED, NULL, false);
+    vpt_flush(&fake->cpu);
+    CHECK(fake_status(fake, VPT_STATUS_ERROR) && !vpt_trigger_en(&fake->cpu), "33.2.7.4");
+    CHECK(fake->cpu.buf_len == 0 && fake->cpu.dropped_bytes > 0, "%u bytes left",
+          fake->cpu.buf_len);
+    fake_unmap(fake);
+    stored = fake->tap_total;
+    vpt_flush(&fake->cpu);
+    CHECK(fake->tap_total == stored, "nothing comes after it");
+    fake_close(fake);
+}
+
+/* An owner that answers for nothing, for a byte, or for more than it was asked. */
+struct odd {
+    uint32_t answer;
+    uint8_t page[4096 + 64];
+};
+static void odd_translate(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_access access,
+                          struct vpt_span *span)
+{
+    struct odd *odd = owner;
+
+    (void)access;
+    CHECK(gpa % 4096 + len_bytes <= 4096, "a request within one page");
+    *span = (struct vpt_span){VPT_SPAN_RAM, odd->answer, odd->page + gpa % 4096};
+}
+static void odd_clocks(void *owner, struct vpt_clocks *clocks)
+{
+    (void)owner;
+    memset(clocks, 0, sizeof(*clocks));
+}
+static void test_answers(void)
+{
+    static const struct vpt_ops ops = {.translate = odd_translate, .clocks = odd_clocks};
+    static const uint32_t answers[] = {1, 0, 7, UINT32_MAX};
+    const struct vpt_context ctx = context_of(0);
+    const struct vpt_caps caps = rich_caps();
+    uint8_t first[4096];
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        struct odd odd = {.answer = answers[i]};
+        struct vpt_cpu cpu;
+
+        CHECK(vpt_init(&cpu, &caps, &ops, &odd), "vpt_init");
+        vpt_set_context(&cpu, &ctx);
+        vpt_wrmsr(&cpu, VPT_MSR_OUTPUT_MASK_PTRS, 0xfff, 0, 0);
+        vpt_wrmsr(&cpu, VPT_MSR_CTL, BRANCHES | VPT_CTL_TRACEEN, 0, 0x401000);
+        for (unsigned n = 0; n < 200; n++)
+            vpt_jmp_indirect(&cpu, 0x402000 + 0x10001u * n);
+        vpt_wrmsr(&cpu, VPT_MSR_CTL, 0, 0x401010, 0x401012);
+        if (i == 0) {
+            memcpy(first, odd.page, sizeof(first));
+            bytes = cpu.output_bytes;
+        }
+        CHECK(cpu.output_bytes == bytes && bytes > 800 && cpu.dropped_bytes == 0,
+              "answer %u: %llu bytes", answers[i], (unsigned long long)cpu.output_bytes);
+        CHECK(memcmp(first, odd.page, sizeof(first)) == 0, "answer %u: other bytes", answers[i]);
+        for (size_t n = 4096; n < sizeof(odd.page); n++)
+            CHECK(odd.page[n] == 0, "answer %u: behind the page", answers[i]);
+    }
+}
+
 /* A ToPA STOP of before says nothing of the next output. */
 static void test_old_stop(void)
 {
@@ -452,6 +643,37 @@ static void test_xrstors_vmx(void)
     }
 }
 
+static bool migrates(const struct vpt_cpu *from, struct vpt_cpu *to)
+{
+    static uint8_t bytes[16384];
+    const size_t len = vpt_save(from, bytes, sizeof(bytes));
+
+    return len > 0 && vpt_restore(to, bytes, len) == NULL;
+}
+
+/* States that a processor does reach can be restored. */
+static void test_states_that_are(void)
+{
+    struct fake *fake = start("max", BRANCHES), *other = fake_open("max");
+    const struct vpt_context ctx = context_of(0);
+
+    fake_transfer(fake, VPT_INIT_WAIT, 0x401010, 0, &ctx);
+    CHECK(migrates(&fake->cpu, &other->cpu), "waiting for SIPI");
+    vpt_mov_cr3(&fake->cpu, 0x5000, 0x401013);
+    EXPECT(fake, "FUP(401010) PIP(5000)", "Table 33-55 case 23: still waiting");
+    fake_close(fake);
+
+    fake = start("max", BRANCHES);
+    fake_stop(fake);
+    fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, (uint64_t)REGION_BYTES << 32);
+    CHECK(migrates(&fake->cpu, &other->cpu), "an offset that the next region must have");
+    fake_write(fake, VPT_MSR_CTL, BRANCHES | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
+    CHECK(fake_status(fake, VPT_STATUS_ERROR), "33.2.7.2, ToPA Errors 3");
+    CHECK(migrates(&fake->cpu, &other->cpu), "after a ToPA error");
+    fake_close(fake);
+    fake_close(other);
+}
+
 static void test_saved(void)
 {
     struct vpt_caps caps = plain_caps("max");
@@ -477,6 +699,24 @@ static void test_saved(void)
         CHECK(len > 0 && (vpt_restore(&fake->cpu, bytes, len) == NULL) == cases[i].good, "case %zu",
               i);
         fake_close(fake);
+    }
+}
+
+/* CPUID.15H without a ratio, and with the smallest one. */
+static void test_clocks(void)
+{
+    static const struct {
+        uint32_t num, den;
+        uint64_t art;
+    } cases[] = {{0, 1, 0}, {1, 0, 0}, {1, 1, 1000}, {1, 2, 2000}, {2, 1, 500}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct vpt_caps caps = {.tsc_num = cases[i].num, .tsc_den = cases[i].den};
+        struct vpt_clocks clocks;
+
+        vpt_clocks_from_tsc(&caps, 1000, &clocks);
+        CHECK(clocks.tsc == 1000 && clocks.cycles == 1000 && clocks.art == cases[i].art,
+              "case %zu: ART %llu", i, (unsigned long long)clocks.art);
     }
 }
 
@@ -511,6 +751,8 @@ void suite_edges(void)
 {
     static const struct test tests[] = {
         {"TNT first", test_tnt_first},
+        {"cycles of now", test_cycles_of_now},
+        {"each bit of an IP", test_ip_bits},
         {"PSB+ in the event", test_psb_in_event},
         {"dependencies", test_dependencies},
         {"without TriggerEn", test_no_trigger},
@@ -519,12 +761,16 @@ void suite_edges(void)
         {"a module flushes", test_acm_flushes},
         {"deferred TIPs in an overflow", test_overflow_defers_nothing},
         {"bytes left behind", test_left_bytes},
+        {"an error loses bytes", test_error_loses},
+        {"answers about memory", test_answers},
         {"an old STOP", test_old_stop},
         {"room for an event", test_room},
         {"ADDRn_CFG", test_addr_cfg},
         {"XSAVES without a trace", test_xsaves_idle},
         {"XRSTORS in VMX operation", test_xrstors_vmx},
         {"saved states", test_saved},
+        {"states that are", test_states_that_are},
+        {"clocks of a TSC", test_clocks},
         {"CYC before TSC", test_rewrite_cyc},
         {"PTW before no packet", test_rewrite_ptw},
         {NULL, NULL},

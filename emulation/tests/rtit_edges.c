@@ -231,6 +231,67 @@ static void test_kinds(void)
     }
 }
 
+/* Memory that takes five bytes and then faults, again and again. */
+struct flaky {
+    bool faults, turn;
+    size_t used;
+    uint8_t bytes[8192]; /* what was stored, in order */
+};
+
+static void flaky_translate(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_access access,
+                            struct vpt_span *span)
+{
+    struct flaky *flaky = owner;
+
+    (void)access, (void)gpa;
+    *span = (struct vpt_span){VPT_SPAN_RAM, len_bytes, flaky->bytes + flaky->used};
+    if (!flaky->faults)
+        return;
+    flaky->turn = !flaky->turn;
+    if (flaky->turn)
+        span->len_bytes = len_bytes < 5 ? len_bytes : 5;
+    else
+        span->kind = VPT_SPAN_FAULT;
+}
+static void flaky_wrote(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_bytes)
+{
+    (void)gpa, (void)bytes;
+    ((struct flaky *)owner)->used += len_bytes;
+}
+
+static void test_faults(void)
+{
+    static const struct vpt_ops ops = {
+        .translate = flaky_translate, .wrote = flaky_wrote, .clocks = on_clocks};
+    static struct flaky runs[2];
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct vpt_rtit cpu;
+        uint64_t value;
+
+        runs[i] = (struct flaky){.faults = i == 1};
+        vpt_rtit_init(&cpu, 0, &ops, &runs[i]);
+        vpt_rtit_rdmsr(&cpu, VPT_RTIT_CTL, &value);
+        vpt_rtit_wrmsr(&cpu, VPT_RTIT_LIMIT_MASK, 0xfff, 0);
+        vpt_rtit_wrmsr(&cpu, VPT_RTIT_EVENTS, 6 << 3 | 7, 0);
+        vpt_rtit_wrmsr(&cpu, VPT_RTIT_CTL, OS | EN | ACTIVE | DEST, 0x401000);
+        for (unsigned n = 0; n < 60; n++) {
+            const struct vpt_rtit_event event = {
+                .kind = VPT_RTIT_JMP_INDIRECT, .nlip = 0x401002, .target = 0x402000 + 0x10001u * n};
+
+            vpt_rtit_event(&cpu, &event);
+            vpt_rtit_drain(&cpu);
+        }
+        for (unsigned n = 0; n < 500 && cpu.buf_len > 0; n++)
+            vpt_rtit_drain(&cpu);
+        CHECK(cpu.overflow_count == 0 && cpu.buf_len == 0, "run %u: %u bytes left", i, cpu.buf_len);
+        CHECK(cpu.output_bytes == runs[i].used, "run %u: %zu bytes", i, runs[i].used);
+    }
+    CHECK(runs[0].used > 200 && runs[0].used == runs[1].used &&
+              memcmp(runs[0].bytes, runs[1].bytes, runs[0].used) == 0,
+          "the same %zu and %zu bytes", runs[0].used, runs[1].used);
+}
+
 void suite_rtit_edges(void)
 {
     static const struct test tests[] = {
@@ -241,6 +302,7 @@ void suite_rtit_edges(void)
         {"lines", test_lines},
         {"after a TraceStop", test_after_stop},
         {"kinds of memory", test_kinds},
+        {"faults", test_faults},
         {NULL, NULL},
     };
 

@@ -22,6 +22,14 @@ linux-test: deps ## a Linux guest on that QEMU: its own perf record, decoded to 
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/linux.sh
 
+bench-qemu: deps ## what tracing costs under TCG, against an unchanged QEMU (builds one, too)
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@$(PREPARE_LAB)
+	@vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) && vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) stock
+	@$(SUBMAKE) qemu-tools
+	@$(QEMU_ENV) vmm/qemu/bench.sh $(BUILD)/bench/qemu.json
+
 # Where the source cannot be had, the tests say so themselves, and count what they skip.
 BUILD_QEMU = { vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) || [ $$? = 77 ]; }
 QEMU_ENV   = VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)'
@@ -29,7 +37,7 @@ QEMU_ENV   = VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)'
 qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare perf_aux work) \
     $(if $(wildcard $(QEMU_DIR)/tree),$(BUILD)/qemu/execlog.so)
 
-.PHONY: qemu qemu-test linux-test qemu-tools
+.PHONY: qemu qemu-test linux-test bench-qemu qemu-tools
 
 # The witness: a plugin that logs what runs, and what compares a decoded trace with the log. And what
 # takes a trace out of a perf.data.

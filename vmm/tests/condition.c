@@ -70,17 +70,23 @@ static void test_jcc(void)
 
 /* RCX is what the instruction left. */
 static const struct loop_case {
-    uint8_t code[3], len_bytes;
     uint64_t rcx;
+    uint8_t code[3], len_bytes;
     bool zf, held;
 } loop_cases[] = {
-    {{0xe2, 0}, 2, 1, false, true},         {{0xe2, 0}, 2, 0, false, false},
-    {{0xe2, 0}, 2, 1ull << 32, 0, true},    {{0x67, 0xe2, 0}, 3, 1ull << 32, 0, false},
-    {{0xe1, 0}, 2, 1, true, true},          {{0xe1, 0}, 2, 1, false, false},
-    {{0xe1, 0}, 2, 0, true, false},         {{0xe0, 0}, 2, 1, false, true},
-    {{0xe0, 0}, 2, 1, true, false},         {{0xe0, 0}, 2, 0, false, false},
-    {{0xe3, 0}, 2, 0, false, true},         {{0xe3, 0}, 2, 1ull << 32, false, false},
-    {{0x67, 0xe3, 0}, 3, 1ull << 32, 0, 1},
+    {1, {0xe2, 0}, 2, false, true},
+    {0, {0xe2, 0}, 2, false, false},
+    {1ull << 32, {0xe2, 0}, 2, false, true},
+    {1ull << 32, {0x67, 0xe2, 0}, 3, false, false},
+    {1, {0xe1, 0}, 2, true, true},
+    {1, {0xe1, 0}, 2, false, false},
+    {0, {0xe1, 0}, 2, true, false},
+    {1, {0xe0, 0}, 2, false, true},
+    {1, {0xe0, 0}, 2, true, false},
+    {0, {0xe0, 0}, 2, false, false},
+    {0, {0xe3, 0}, 2, false, true},
+    {1ull << 32, {0xe3, 0}, 2, false, false},
+    {1ull << 32, {0x67, 0xe3, 0}, 3, false, true},
 };
 
 static void test_loop(void)

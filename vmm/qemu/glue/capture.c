@@ -40,7 +40,7 @@ struct X86VptWatch {
 static void no_memory(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_access access,
                       struct vpt_span *span)
 {
-    *span = (struct vpt_span) {.kind = VPT_SPAN_UNBACKED, .len_bytes = len_bytes};
+    *span = (struct vpt_span){.kind = VPT_SPAN_UNBACKED, .len_bytes = len_bytes};
 }
 
 static void to_file(void *owner, const uint8_t *bytes, uint32_t len_bytes)
@@ -174,8 +174,8 @@ static bool set(struct vpt_cpu *model, uint32_t msr, uint64_t value, uint64_t ip
 /* All but TraceEn. */
 static uint64_t configure(struct vpt_cpu *model, const VptStart *start, Error **errp)
 {
-    uint64_t ctl = VPT_CTL_BRANCHEN | VPT_CTL_FABRICEN | VPT_CTL_TSCEN |
-                   PSB_FREQ << VPT_CTL_PSBFREQ_SHR;
+    uint64_t ctl =
+        VPT_CTL_BRANCHEN | VPT_CTL_FABRICEN | VPT_CTL_TSCEN | PSB_FREQ << VPT_CTL_PSBFREQ_SHR;
     unsigned n = 0;
 
     ctl |= !start->has_os || start->os ? VPT_CTL_OS : 0;
@@ -235,8 +235,7 @@ static void end(CPUState *cs, run_on_cpu_data data)
     if (!watch) {
         return;
     }
-    set(&watch->model, VPT_MSR_CTL, watch->model.ctl & ~VPT_CTL_TRACEEN,
-        x86_vpt_linear(&cpu->env));
+    set(&watch->model, VPT_MSR_CTL, watch->model.ctl & ~VPT_CTL_TRACEEN, x86_vpt_linear(&cpu->env));
     cpu->vpt->watch = NULL;
     cpu->vpt->capture = NULL;
     x86_vpt_sync(&cpu->env);
@@ -253,7 +252,8 @@ static void at_exit(Notifier *notifier, void *data)
 {
     CPUState *cs;
 
-    CPU_FOREACH(cs) {
+    CPU_FOREACH(cs)
+    {
         struct X86VptWatch *watch = X86_CPU(cs)->vpt->capture;
 
         if (!watch) {
@@ -281,7 +281,8 @@ void qmp_x_vpt_start(VptStart *start, Error **errp)
         error_setg(errp, "capture needs the TCG accelerator");
         return;
     }
-    CPU_FOREACH(cs) {
+    CPU_FOREACH(cs)
+    {
         struct X86VptWatch *watch = NULL;
 
         if (X86_CPU(cs)->vpt->capture) {
@@ -313,7 +314,8 @@ void qmp_x_vpt_stop(Error **errp)
 {
     CPUState *cs;
 
-    CPU_FOREACH(cs) {
+    CPU_FOREACH(cs)
+    {
         run_on_cpu(cs, end, RUN_ON_CPU_NULL);
     }
 }
@@ -323,7 +325,8 @@ VptCaptureList *qmp_x_vpt_query(Error **errp)
     VptCaptureList *list = NULL, **tail = &list;
     CPUState *cs;
 
-    CPU_FOREACH(cs) {
+    CPU_FOREACH(cs)
+    {
         const struct X86VptWatch *watch = X86_CPU(cs)->vpt->capture;
         VptCapture *capture;
 

@@ -173,14 +173,10 @@ static const VMStateDescription vmstate_vpt = {
     .minimum_version_id = 1,
     .pre_save = vpt_pre_save,
     .post_load = vpt_post_load,
-    .fields = (VMStateField[]) {
-        VMSTATE_BOOL(asleep, struct X86Vpt),
-        VMSTATE_BOOL(smm_traceen, struct X86Vpt),
+    .fields = (VMStateField[]){
+        VMSTATE_BOOL(asleep, struct X86Vpt), VMSTATE_BOOL(smm_traceen, struct X86Vpt),
         VMSTATE_UINT32(saved_bytes, struct X86Vpt),
-        VMSTATE_UINT8_ARRAY(saved, struct X86Vpt, VPT_SAVE_MAX_BYTES),
-        VMSTATE_END_OF_LIST()
-    }
-};
+        VMSTATE_UINT8_ARRAY(saved, struct X86Vpt, VPT_SAVE_MAX_BYTES), VMSTATE_END_OF_LIST()}};
 
 static bool vpt_needed(void *opaque)
 {
@@ -204,8 +200,5 @@ const VMStateDescription vmstate_x86_vpt = {
     .minimum_version_id = 1,
     .needed = vpt_needed,
     .post_load = vpt_cpu_post_load,
-    .fields = (VMStateField[]) {
-        VMSTATE_STRUCT_POINTER(vpt, X86CPU, vmstate_vpt, struct X86Vpt),
-        VMSTATE_END_OF_LIST()
-    }
-};
+    .fields = (VMStateField[]){VMSTATE_STRUCT_POINTER(vpt, X86CPU, vmstate_vpt, struct X86Vpt),
+                               VMSTATE_END_OF_LIST()}};

@@ -23,7 +23,7 @@ void x86_vpt_context(CPUX86State *env, struct vpt_context *ctx)
     const uint32_t hflags = env->hflags;
     const bool paging = env->cr[0] & CR0_PG_MASK, pae = env->cr[4] & CR4_PAE_MASK;
 
-    *ctx = (struct vpt_context) {
+    *ctx = (struct vpt_context){
         .cr3 = env->cr[3],
         .cs_base = hflags & HF_CS64_MASK ? 0 : env->segs[R_CS].base,
         .cpl = hflags & HF_CPL_MASK,

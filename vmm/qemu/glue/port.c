@@ -3,7 +3,10 @@
  * The vpt port: guests hand notes to the host (docs/guests.md), which end in a trace file and its
  * sidecar (docs/trace-files.md).
  *
- *   -device vpt-port,trace=FILE[,image=ELF]
+ *   -device vpt-port[,trace=FILE[,image=ELF]][,exit=on]
+ *
+ * With exit, it is the exit port, too, and QEMU ends with one of two statuses that it has for
+ * nothing else: the guest's was 0, or was not.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -22,18 +25,23 @@
 #define TYPE_VPT_PORT "vpt-port"
 OBJECT_DECLARE_SIMPLE_TYPE(VptPort, VPT_PORT)
 
-#define PORT  0x5b0
-#define MAGIC 0x30545056
+#define PORT      0x5b0
+#define EXIT_PORT 0xf4
+#define MAGIC     0x30545056
 
 #define NOTE_TRACE   1
 #define NOTE_PROCESS 2
 #define NAME_BYTES   32
 #define COPY_BYTES   4096
 
+#define STATUS_PASSED 96
+#define STATUS_FAILED 97
+
 struct VptPort {
     ISADevice parent;
-    MemoryRegion io;
-    Notifier exit;
+    MemoryRegion io, exit_io;
+    Notifier at_exit;
+    bool exit;
     char *trace_name, *image;
     FILE *trace;
     QList *images;
@@ -105,7 +113,8 @@ static void port_write(void *opaque, hwaddr addr, uint64_t gpa, unsigned width)
     gpa += sizeof(head);
     if (le32_to_cpu(head.type) == NOTE_TRACE && read_note(gpa, &trace, sizeof(trace))) {
         note_trace(port, le64_to_cpu(trace.gpa), le64_to_cpu(trace.len_bytes));
-    } else if (le32_to_cpu(head.type) == NOTE_PROCESS && read_note(gpa, &process, sizeof(process))) {
+    } else if (le32_to_cpu(head.type) == NOTE_PROCESS &&
+               read_note(gpa, &process, sizeof(process))) {
         g_autofree char *name = g_strndup(process.name, NAME_BYTES);
         g_autofree char *image = g_strndup(process.image, NAME_BYTES);
 
@@ -131,10 +140,23 @@ static const MemoryRegionOps port_ops = {
     .endianness = DEVICE_LITTLE_ENDIAN,
 };
 
+static void exit_write(void *opaque, hwaddr addr, uint64_t status, unsigned width)
+{
+    exit(status ? STATUS_FAILED : STATUS_PASSED);
+}
+
+static const MemoryRegionOps exit_ops = {
+    .read = port_read,
+    .write = exit_write,
+    .valid.min_access_size = 1,
+    .valid.max_access_size = 4,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+};
+
 /* What decodes the trace, as docs/trace-files.md has it. */
 static void port_exit(Notifier *notifier, void *data)
 {
-    VptPort *port = container_of(notifier, VptPort, exit);
+    VptPort *port = container_of(notifier, VptPort, at_exit);
     const X86CPU *cpu = X86_CPU(first_cpu);
     const struct vpt_cpu *model = &cpu->vpt->guest;
     g_autofree char *path = g_strdup_printf("%s.json", port->trace_name);
@@ -169,14 +191,14 @@ static void port_realize(DeviceState *d, Error **errp)
 {
     VptPort *port = VPT_PORT(d);
 
-    if (!port->trace_name) {
-        error_setg(errp, "vpt-port needs trace=FILE");
-        return;
-    }
-    port->trace = fopen(port->trace_name, "wb");
-    if (!port->trace) {
-        error_setg_errno(errp, errno, "%s", port->trace_name);
-        return;
+    if (port->trace_name) {
+        port->trace = fopen(port->trace_name, "wb");
+        if (!port->trace) {
+            error_setg_errno(errp, errno, "%s", port->trace_name);
+            return;
+        }
+        port->at_exit.notify = port_exit;
+        qemu_add_exit_notifier(&port->at_exit);
     }
     port->images = qlist_new();
     if (port->image) {
@@ -191,13 +213,16 @@ static void port_realize(DeviceState *d, Error **errp)
     }
     memory_region_init_io(&port->io, OBJECT(d), &port_ops, port, TYPE_VPT_PORT, 4);
     memory_region_add_subregion(isa_address_space_io(ISA_DEVICE(d)), PORT, &port->io);
-    port->exit.notify = port_exit;
-    qemu_add_exit_notifier(&port->exit);
+    if (port->exit) {
+        memory_region_init_io(&port->exit_io, OBJECT(d), &exit_ops, port, "vpt-exit", 4);
+        memory_region_add_subregion(isa_address_space_io(ISA_DEVICE(d)), EXIT_PORT, &port->exit_io);
+    }
 }
 
 static Property port_properties[] = {
     DEFINE_PROP_STRING("trace", VptPort, trace_name),
     DEFINE_PROP_STRING("image", VptPort, image),
+    DEFINE_PROP_BOOL("exit", VptPort, exit, false),
     DEFINE_PROP_END_OF_LIST(),
 };
 

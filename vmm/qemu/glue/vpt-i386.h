@@ -23,8 +23,8 @@ struct X86Vpt {
     struct X86VptWatch *capture;
     X86CPU *cpu;
     bool enabled;
-    bool in_init; /* cpu_reset() is part of an INIT */
-    bool asleep;  /* the models were told of HLT or MWAIT */
+    bool in_init;     /* cpu_reset() is part of an INIT */
+    bool asleep;      /* the models were told of HLT or MWAIT */
     bool smm_traceen; /* what SMRAM holds of TraceEn */
     uint64_t init_ip;
 

@@ -4,6 +4,7 @@
  * and a signal. Linked statically at an address of its own, so that a log of the whole machine can
  * be told apart by addresses. Ends with status 0 if its own check sum is right.
  */
+#include <cpuid.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,6 +16,10 @@
 
 #define COUNT 2000
 #define PAGES 64
+
+#ifndef bit_PTWRITE
+#define bit_PTWRITE (1 << 4)
+#endif
 
 static volatile sig_atomic_t signals;
 
@@ -76,11 +81,29 @@ static bool touch_pages(void)
     return munmap(memory, PAGES * page) == 0 && sum == PAGES * (PAGES - 1) / 2;
 }
 
-int main(void)
+/* Values for the trace, where CPUID says that there are such. */
+static int write_values(void)
+{
+    unsigned eax, ebx, ecx, edx;
+
+    if (!__get_cpuid_count(0x14, 0, &eax, &ebx, &ecx, &edx) || !(ebx & bit_PTWRITE))
+        return 2;
+    for (uint64_t i = 1; i <= 3; i++) {
+        const uint64_t wide = i << 40 | i;
+
+        __asm__ volatile("ptwriteq %0" : : "r"(wide));
+        __asm__ volatile("ptwritel %0" : : "m"(wide));
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
 {
     static uint32_t values[COUNT];
     uint32_t value = 1;
 
+    if (argc == 2 && strcmp(argv[1], "values") == 0)
+        return write_values();
     signal(SIGUSR1, on_signal);
     for (size_t i = 0; i < COUNT; i++) {
         value = operations[value % 3](value, (uint32_t)i);

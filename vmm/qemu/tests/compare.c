@@ -29,7 +29,7 @@ struct compare {
     uint64_t insns, branches, async, disables, errors, lost_bytes;
     uint64_t attempts;    /* instructions that began and did not retire */
     uint64_t passed_over; /* instructions that ran while tracing was off, or so began */
-    uint64_t hash;     /* over every instruction */
+    uint64_t hash;        /* over every instruction */
     char difference[256];
 };
 
@@ -64,7 +64,8 @@ static void differ(struct compare *c, const struct ptd_item *block, const uint64
 /* Moves on behind the block. Where tracing was off before, it is looked for. */
 static bool find(struct compare *c, const uint64_t *ips, uint64_t n)
 {
-    const bool remembered = n <= MAX_SINCE && c->since_count <= MAX_SINCE - n; /* SIZE_MAX: no more */
+    const bool remembered =
+        n <= MAX_SINCE && c->since_count <= MAX_SINCE - n; /* SIZE_MAX: no more */
 
     if (!c->searching && matches(c, c->pos, ips, n)) {
         if (remembered)

@@ -4,10 +4,13 @@
  * witness for traces. Iterations of a repeated string instruction behind the first are left out.
  *
  *   -plugin execlog.so,out=FILE[,from=ADDRESS,to=ADDRESS]
+ *   -plugin execlog.so,count=FILE
  *
- * With from and to, only instructions from the one up to the other are logged.
+ * With from and to, only instructions from the one up to the other are logged. count writes how
+ * many instructions began, and no more.
  */
 #include <glib.h>
+#include <inttypes.h>
 #include <qemu-plugin.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +20,8 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 
 #define CHUNK_WORDS 65536
 
-static FILE *out;
+static FILE *out, *count;
+static uint64_t begun;
 static uint64_t chunk[CHUNK_WORDS], last;
 static size_t fill;
 static uint64_t from, to = UINT64_MAX;
@@ -84,6 +88,10 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 
         if (ip < from || ip >= to)
             continue;
+        if (count) {
+            qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &begun, 1);
+            continue;
+        }
         qemu_plugin_register_vcpu_insn_exec_cb(insn, is_repeated(insn) ? log_string : log_insn,
                                                QEMU_PLUGIN_CB_NO_REGS, address);
     }
@@ -93,6 +101,11 @@ static void finished(qemu_plugin_id_t id, void *data)
 {
     (void)id;
     (void)data;
+    if (count) {
+        fprintf(count, "%" PRIu64 "\n", begun);
+        fclose(count);
+        return;
+    }
     flush();
     fclose(out);
 }
@@ -104,12 +117,14 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
     for (int i = 0; i < argc; i++) {
         if (strncmp(argv[i], "out=", 4) == 0)
             out = fopen(argv[i] + 4, "wb");
+        else if (strncmp(argv[i], "count=", 6) == 0)
+            count = fopen(argv[i] + 6, "w");
         else if (strncmp(argv[i], "from=", 5) == 0)
             from = strtoull(argv[i] + 5, NULL, 0);
         else if (strncmp(argv[i], "to=", 3) == 0)
             to = strtoull(argv[i] + 3, NULL, 0);
     }
-    if (!out) {
+    if (!out && !count) {
         fprintf(stderr, "execlog: out=FILE is missing or cannot be written\n");
         return 1;
     }

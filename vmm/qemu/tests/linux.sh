@@ -48,7 +48,7 @@ why=
 [ -f "$lab/vmlinuz" ] || why="no kernel (make lab)"
 command -v perf >/dev/null || why="no perf (linux-perf)"
 if [ -n "$why" ]; then
-    for name in probe dmesg user kernel snapshot filter cyc noretcomp "per CPU" "two vCPUs" hotplug; do
+    for name in probe dmesg user kernel snapshot filter cyc noretcomp "per CPU" "two vCPUs" hotplug PTWRITE; do
         skip "Linux guest, $name: $why"
     done
     echo "$passed passed, $failed failed, $skipped skipped"
@@ -177,7 +177,8 @@ perf record -a -e intel_pt//u -o /out/both.data -- sh -c "taskset 1 work & tasks
 echo 0 >/sys/devices/system/cpu/cpu1/online &&
 perf record -e intel_pt//u -o /out/offline.data -- sh -c "taskset 1 work & wait" &&
 echo 1 >/sys/devices/system/cpu/cpu1/online &&
-perf record -C 1 -e intel_pt//u -o /out/online.data -- sh -c "taskset 2 work & wait"
+perf record -C 1 -e intel_pt//u -o /out/online.data -- sh -c "taskset 2 work & wait" &&
+perf record -e intel_pt/ptw,fup_on_ptw/u -o /out/values.data work values
 echo "status $?"'
 out=$work/two
 if linux_run two $boot_s max,vendor=GenuineIntel,vpt-profile=sapphire-rapids -smp 2 \
@@ -195,6 +196,14 @@ if linux_run two $boot_s max,vendor=GenuineIntel,vpt-profile=sapphire-rapids -sm
     check "two vCPUs: what ran on the second" on_cpu both 1
     check "two vCPUs: the second is unplugged" on_cpu offline 0
     check "two vCPUs: the second comes back and is traced" on_cpu online 1
+    values_written() {
+        local values
+        values=$(perf script -i "$out/values.data" --symfs "$work/root" --itrace=w 2>&1 |
+            sed -n 's/.*payload: *\(0x[0-9a-f]*\).*/\1/p' | paste -sd' ')
+        echo "$values"
+        [ "$values" = "0x10000000001 0x1 0x20000000002 0x2 0x30000000003 0x3" ]
+    }
+    check "PTWRITE: perf finds the values" values_written
 else
     fail "a Linux guest with two vCPUs runs its job" "$work/why"
 fi

@@ -4,8 +4,8 @@
  *
  *   perf_aux PERF.DATA CPU ELF TRACE
  *
- * The buffers of the CPU are put one behind the other, as they stand in the file. The ELF file is the
- * code of every address space.
+ * The buffers of the CPU are put one behind the other, as they stand in the file. The ELF file is
+ * the code of every address space.
  */
 #include "../../vmm.h"
 

@@ -70,11 +70,13 @@ demo_decodes() {
 }
 
 profiles=$("$build/vpt" profiles | awk '{ print $1 }')
-if [ ! -x "$qemu" ]; then
+if [ ! -x "$qemu" ] || [ ! -f "$build/qemu/execlog.so" ]; then
     for profile in $profiles; do
         skip "msr-tests, hostile-tests and the demo on $profile: no QEMU (make qemu)"
     done
-    skip "CPUID and properties: no QEMU (make qemu)"
+    for name in "refused properties" icount "one instruction a block" capture migration snapshot; do
+        skip "$name: no QEMU (make qemu)"
+    done
     echo "$passed passed, $failed failed, $skipped skipped"
     exit 0
 fi
@@ -156,20 +158,8 @@ stop_amid() {
     qmp '{"execute": "stop"}'
 }
 
-migrates() {
-    demo_with_qmp from -singlestep # slow enough to be stopped amid
-    stop_amid from
-    qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"exec:cat >$work/state\"}}" || return 1
-    until qmp '{"execute": "query-migrate"}' | grep -q '"status": "completed"'; do sleep 0.05; done
-    qmp '{"execute": "quit"}'
-    wait "$pid"
-    qmp_close
-    grep -q 'everything held' "$work/from.out" && echo "the guest had ended" && return 1
-    demo_with_qmp to -incoming "exec:cat $work/state"
-    while qmp '{"execute": "query-status"}' | grep -q inmigrate; do sleep 0.05; done
-    qmp '{"execute": "cont"}' # it comes as it was: stopped
-    wait "$pid"
-    qmp_close
+# What both processes saw, one behind the other, is one trace of one run.
+both_are_one() {
     tail -n 3 "$work/to.out"
     grep -q 'everything held' "$work/to.out" || return 1
     cat "$work/from.pt" "$work/to.pt" >"$work/both.pt"
@@ -178,11 +168,73 @@ migrates() {
     "$build/qemu/compare" "$work/both.pt" "$work/both.log" || return 1
     echo "$(($(stat -c %s "$work/from.pt") / 1024)) KiB before, $(($(stat -c %s "$work/to.pt") / 1024)) KiB behind"
 }
+
+migrates() {
+    demo_with_qmp from -singlestep # slow enough to be stopped amid
+    stop_amid from
+    qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"exec:cat >$work/state\"}}" || return 1
+    until qmp '{"execute": "query-migrate"}' | grep -q '"status": "completed"'; do sleep 0.05; done
+    qmp '{"execute": "quit"}'
+    wait "$pid"
+    qmp_close
+    demo_with_qmp to -incoming "exec:cat $work/state"
+    while qmp '{"execute": "query-status"}' | grep -q inmigrate; do sleep 0.05; done
+    qmp '{"execute": "cont"}' # it comes as it was: stopped
+    wait "$pid"
+    qmp_close
+    both_are_one
+}
+
+# job ID COMMAND: a command that works in the background, to its end. False: it failed.
+job() {
+    local state
+    qmp "$2" || return 1
+    while state=$(qmp '{"execute": "query-jobs"}') && ! grep -q '"status": "concluded"' <<<"$state"; do
+        sleep 0.05
+    done
+    qmp "{\"execute\": \"job-dismiss\", \"arguments\": {\"id\": \"$1\"}}" &&
+        { ! grep '"error"' <<<"$state"; }
+}
+
+disk() { # a qcow2 image for a snapshot, as node "disk"
+    qmp '{"execute": "blockdev-add", "arguments": {"driver": "qcow2", "node-name": "disk",
+        "file": {"driver": "file", "filename": "'"$work/disk"'"}}}'
+}
+
+snapshot() { # snapshot-save or snapshot-load
+    job snap '{"execute": "'"$1"'", "arguments": {"job-id": "snap", "tag": "amid", "vmstate": "disk",
+        "devices": ["disk"]}}'
+}
+
+restores() {
+    truncate -s 0 "$work/disk"
+    demo_with_qmp from -singlestep -blockdev "driver=file,node-name=raw,filename=$work/disk"
+    job make '{"execute": "blockdev-create", "arguments": {"job-id": "make", "options":
+        {"driver": "qcow2", "file": "raw", "size": 67108864}}}' &&
+        qmp '{"execute": "blockdev-del", "arguments": {"node-name": "raw"}}' && disk || return 1
+    stop_amid from
+    snapshot snapshot-save || return 1
+    qmp '{"execute": "quit"}'
+    wait "$pid"
+    qmp_close
+    demo_with_qmp to -S
+    disk && snapshot snapshot-load && qmp '{"execute": "cont"}' || return 1
+    wait "$pid"
+    qmp_close
+    both_are_one
+}
+
 if migrates >"$work/out" 2>&1; then
     pass
     echo "migration: $(grep -E ' instructions, ' "$work/out" | head -n 1); $(tail -n 1 "$work/out")"
 else
     fail "a guest that traces migrates to another process" "$work/out"
+fi
+if restores >"$work/out" 2>&1; then
+    pass
+    echo "snapshot: $(grep -E ' instructions, ' "$work/out" | head -n 1); $(tail -n 1 "$work/out")"
+else
+    fail "a guest that traces is saved, and loaded by another process" "$work/out"
 fi
 
 echo "$passed passed, $failed failed, $skipped skipped"
