@@ -370,14 +370,17 @@ static bool add_returns(struct graph *graph, const struct draft *draft, uint32_t
 /* Under the lock. The kind is written last. */
 static bool add_draft(struct graph *graph, uint32_t id, const struct draft *draft)
 {
-    struct ptd_code info = *ptd_node_info(graph, id);
-    struct node built = {.pops = draft->kind == NODE_RET || draft->kind == NODE_RET_CALLS ? -1 : 0};
-    struct node *node;
+    const bool is_ret = draft->kind == NODE_RET || draft->kind == NODE_RET_CALLS;
+    struct ptd_code drafted = *ptd_node_info(graph, id), *info;
+    struct node built = {.pops = is_ret ? -1 : 0}, *node;
 
     if (draft->kind != NODE_SLOW &&
-        (!add_parts(graph, draft, &info) || !add_returns(graph, draft, info.space, &built)))
+        (!add_parts(graph, draft, &drafted) || !add_returns(graph, draft, drafted.space, &built)))
         return false;
-    *ptd_node_info(graph, id) = info;
+    info = ptd_node_info(graph, id);
+    info->first_part = drafted.first_part;
+    info->insns = drafted.insns;
+    info->parts = drafted.parts; /* the rest others may read already */
     node = ptd_node(graph, id);
     node->ret = built.ret;
     node->calls = built.calls;

@@ -150,7 +150,7 @@ static void test_tnt_first(void)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct vpt_caps caps = plain_caps("max");
         struct fake *fake;
-        char pattern[128] = "TNT(T) ";
+        char pattern[128];
 
         caps.tsx = true;
         fake = fake_open_caps(&caps);
@@ -159,7 +159,8 @@ static void test_tnt_first(void)
         fake_start(fake, BRANCHES | cases[i].ctl);
         vpt_cond_branch(&fake->cpu, 0x401010, true);
         cases[i].event(fake);
-        EXPECT(fake, strcat(pattern, cases[i].packets), "33.4.2.1: TNT first");
+        snprintf(pattern, sizeof(pattern), "TNT(T) %s", cases[i].packets);
+        EXPECT(fake, pattern, "33.4.2.1: TNT first");
         fake_close(fake);
     }
 }
