@@ -46,6 +46,7 @@ include emulation/build.mk
 include decoder/build.mk
 include vmm/build.mk
 include guest-tests/build.mk
+include vmm/qemu/build.mk
 
 # A sub-make with all cores, unless the caller chose a number of jobs already.
 SUBMAKE = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
@@ -166,7 +167,7 @@ uninstall: ## remove what install put there
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } \
 	    /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-	    /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+	    /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile vmm/qemu/build.mk
 	@printf '\nVariables: BUILD CC CLANG CFLAGS WERROR JOBS PREFIX LIBDIR DESTDIR VPT_CACHE FUZZ_SECONDS\n'
 
 FORCE:

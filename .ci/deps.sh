@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# deps.sh run|test...: installs the Debian packages of these groups that are missing.
+# deps.sh run|test|qemu...: installs the Debian packages of these groups that are missing.
 #
 # With everything there it does nothing and needs no network. Without the right to install it
 # prints the command to run, and ends with status 1.
@@ -9,13 +9,17 @@ set -euo pipefail
 
 run_packages=(
     build-essential pkg-config
-    libzydis-dev libzycore-dev libelf-dev libjson-c-dev
+    libzydis-dev libzycore-dev libelf-dev libzstd-dev libjson-c-dev
     qemu-system-x86 busybox-static cpio kmod
 )
 test_packages=(
-    jq procps libcunit1-dev libipt-dev
+    jq procps libcunit1-dev libipt-dev linux-perf
     clang libclang-rt-14-dev valgrind
     clang-format clang-tidy cppcheck shellcheck
+)
+qemu_packages=(
+    dpkg-dev patch util-linux ninja-build meson python3
+    libglib2.0-dev libpixman-1-dev libfdt-dev seabios qemu-system-data linux-perf
 )
 
 wanted=()
@@ -23,6 +27,7 @@ for group in "$@"; do
     case $group in
     run) wanted+=("${run_packages[@]}") ;;
     test) wanted+=("${test_packages[@]}") ;;
+    qemu) wanted+=("${qemu_packages[@]}") ;;
     *)
         echo "deps.sh: no such group of packages: $group" >&2
         exit 2

@@ -21,6 +21,7 @@ list() {
     echo "644 $BUILD/libptdec.a $LIBDIR/libptdec.a"
     echo "644 emulation/vpt.h $PREFIX/include/vpt.h"
     echo "644 decoder/ptdec.h $PREFIX/include/ptdec.h"
+    echo "644 decoder/ptdec_perf.h $PREFIX/include/ptdec_perf.h"
     echo "644 - $LIBDIR/pkgconfig/libvpt.pc"
     echo "644 - $LIBDIR/pkgconfig/libptdec.pc"
     for file in README.md CHANGELOG.md LICENSE docs/*.md; do
@@ -46,7 +47,7 @@ PC
 written() {
     case $1 in
     */libvpt.pc) pc libvpt "A model of Intel Processor Trace for one logical processor" -lvpt ;;
-    */libptdec.pc) pc libptdec "A decoder of Intel Processor Trace" "-lptdec -lZydis -lelf" ;;
+    */libptdec.pc) pc libptdec "A decoder of Intel Processor Trace" "-lptdec -lZydis -lelf -lzstd" ;;
     esac
 }
 
@@ -77,7 +78,7 @@ do_test() {
     do_install
     cat >"$DESTDIR/user.c" <<'C'
 #include <vpt.h>
-#include <ptdec.h>
+#include <ptdec_perf.h>
 #include <stdio.h>
 
 int main(void)

@@ -197,6 +197,8 @@ guests_all() {
         for profile in icelake-server broadwell gracemont max; do
             guest "msr-tests-$profile" "$guests/msr-tests.elf" --profile "$profile"
             counted "msr-tests-$profile"
+            guest "packet-tests-$profile" "$guests/packet-tests.elf" --profile "$profile"
+            counted "packet-tests-$profile"
         done
         guest hostile-tests "$guests/hostile-tests.elf"
         counted hostile-tests
@@ -221,6 +223,8 @@ guests_all() {
 
     guest msr-tests-lab "$guests/msr-tests.elf" --lab
     counted msr-tests-lab
+    guest packet-tests-lab "$guests/packet-tests.elf" --lab --profile max
+    counted packet-tests-lab
     guest hostile-tests-lab "$guests/hostile-tests.elf" --lab
     counted hostile-tests-lab
     guest rtit-tests-lab "$guests/rtit-tests.elf" --lab --profile silvermont

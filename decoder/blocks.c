@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "blocks.h"
+#include "image.h"
 
 #define MAX_INSN_BYTES  15u
 #define MAX_BLOCK_INSNS 4096u
@@ -95,16 +96,32 @@ static int build(const struct ptd_image *image, struct block *block, const uint6
     return PTD_OK;
 }
 
+int ptd_block_build(const struct ptd_image *image, uint64_t cr3, enum ptd_mode mode, uint64_t ip,
+                    struct block *block)
+{
+    *block = (struct block){.ip = ip, .cr3 = cr3, .mode = (uint8_t)mode};
+    return build(image, block, NULL);
+}
+
 /* ---- The cache ---- */
 
 void ptd_blocks_init(struct blocks *blocks, const struct ptd_image *image)
 {
-    *blocks = (struct blocks){.image = image};
+    *blocks = (struct blocks){.image = image, .generation = ptd_image_generation(image)};
+    blocks->seen = *blocks->generation;
 }
 
 void ptd_blocks_free(struct blocks *blocks)
 {
     free(blocks->table);
+}
+
+void ptd_blocks_notice(struct blocks *blocks)
+{
+    const struct ptd_image *const image = blocks->image;
+
+    free(blocks->table);
+    ptd_blocks_init(blocks, image);
 }
 
 static size_t hash(uint64_t ip, uint64_t cr3, uint8_t mode)

@@ -22,16 +22,27 @@ struct blocks {
     const struct ptd_image *image;
     struct block *table; /* open addressing, room is a power of two */
     size_t room, count;
+    const uint64_t *generation; /* of the image, and as of when the blocks were made */
+    uint64_t seen;
 };
 
 void ptd_blocks_init(struct blocks *blocks, const struct ptd_image *image);
 void ptd_blocks_free(struct blocks *blocks);
+/* Whether code was added since the blocks were made; and forgets them. */
+static inline bool ptd_blocks_are_old(const struct blocks *blocks)
+{
+    return *blocks->generation != blocks->seen;
+}
+void ptd_blocks_notice(struct blocks *blocks);
 /*
  * The block at ip; valid until the next call. Its last instruction is of a class other than
  * PTD_INSN_OTHER unless code or patience ends there. PTD_OK, _NOMAP, _INSN, _NOMEM.
  */
 int ptd_blocks_get(struct blocks *blocks, uint64_t cr3, enum ptd_mode mode, uint64_t ip,
                    const struct block **block);
+/* The same without the cache: fills *block. PTD_OK, _NOMAP, _INSN. */
+int ptd_block_build(const struct ptd_image *image, uint64_t cr3, enum ptd_mode mode, uint64_t ip,
+                    struct block *block);
 /*
  * The part of a block in front of stop_ip, which is in (ip, last_ip]. PTD_OK, or PTD_E_MISMATCH if
  * no instruction begins at stop_ip.

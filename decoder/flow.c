@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "flow.h"
+#include "pt_packets.h"
 
 /* ---- Items ---- */
 
@@ -47,16 +48,24 @@ static void push_value(struct ptd_flow *flow, enum ptd_item_type type,
 
 /* ---- State ---- */
 
+/* CR3 in the address spaces of the image: whose it is, NR and the VMCS say. */
+static void set_space(struct ptd_flow *flow, uint64_t cr3)
+{
+    flow->cr3 = ptd_image_space(flow->blocks.image, flow->nr, flow->vmcs, cr3);
+}
+
 static void set_cr3(struct ptd_flow *flow, uint64_t offset, uint64_t cr3, bool nr)
 {
-    flow->cr3 = cr3;
     flow->nr = nr;
+    set_space(flow, cr3);
     ptd_flow_push(flow, PTD_ITEM_CR3, offset)->value = cr3;
 }
 
 static void set_vmcs(struct ptd_flow *flow, uint64_t offset, uint64_t vmcs)
 {
     flow->vmcs = vmcs;
+    if (flow->nr)
+        set_space(flow, ptd_space_cr3(flow->cr3));
     ptd_flow_push(flow, PTD_ITEM_VMCS, offset)->value = vmcs;
 }
 
@@ -107,6 +116,17 @@ void ptd_flow_settle(struct ptd_flow *flow)
 
 /* ---- Errors ---- */
 
+/*
+ * Damage may have made a packet out of bytes of which some begin the next PSB: it is looked for
+ * from a little before the error on, but not so far that a PSB comes twice.
+ */
+static uint64_t where_to_look(const struct ptd_flow *flow, uint64_t offset)
+{
+    const uint64_t before = offset < PT_PSB_LEN ? 0 : offset - (PT_PSB_LEN - 1);
+
+    return before > flow->behind_psb ? before : flow->behind_psb;
+}
+
 void ptd_flow_fail(struct ptd_flow *flow, int error, uint64_t offset)
 {
     struct ptd_item *const item = ptd_flow_push(flow, PTD_ITEM_ERROR, offset);
@@ -116,10 +136,12 @@ void ptd_flow_fail(struct ptd_flow *flow, int error, uint64_t offset)
     flow->tnt_count = 0;
     flow->ret_count = 0;
     flow->fresh = true;
-    (void)ptd_packets_seek(&flow->packets, offset);
+    flow->in_first_psb = false;
+    (void)ptd_packets_seek(&flow->packets, where_to_look(flow, offset));
     (void)ptd_packets_sync(&flow->packets); /* or to the end */
     item->error = error;
-    item->value = ptd_packets_offset(&flow->packets) - offset;
+    if (ptd_packets_offset(&flow->packets) > offset)
+        item->value = ptd_packets_offset(&flow->packets) - offset;
 }
 
 static void contradiction(struct ptd_flow *flow, const struct ptd_packet *packet)
@@ -157,22 +179,72 @@ static enum ahead find_psb_ip(struct ptd_packets packets, uint64_t *ip)
 }
 
 /*
+ * Whether TIP.PGE is the next packet of the flow, so that PacketEn is 0 whatever was said before:
+ * the errata BDM70 and APL12. Behind PSBEND, or behind a FUP.
+ */
+static bool enabling_follows(struct ptd_packets packets)
+{
+    struct ptd_packet packet;
+
+    while (ptd_packets_next(&packets, &packet) == PTD_OK) {
+        switch ((enum ptd_packet_type)packet.type) {
+        case PTD_TIP_PGE:
+            return true;
+        case PTD_PAD:
+        case PTD_TSC:
+        case PTD_TMA:
+        case PTD_MTC:
+        case PTD_CYC:
+        case PTD_CBR:
+        case PTD_MNT:
+        case PTD_MODE_EXEC:
+        case PTD_MODE_TSX:
+        case PTD_PIP:
+        case PTD_VMCS:
+            break;
+        default:
+            return false;
+        }
+    }
+    return false;
+}
+
+static bool enabling_follows_psb(struct ptd_packets packets)
+{
+    struct ptd_packet packet;
+
+    while (ptd_packets_next(&packets, &packet) == PTD_OK) {
+        if (packet.type == PTD_PSBEND)
+            return enabling_follows(packets);
+    }
+    return false;
+}
+
+/*
  * Where tracing goes on after the OVF in front of the iterator. The FUP may have other packets in
  * front of it, in the older wording of 33.3.8, and by Table 33-14 even a PSB+.
  */
 static bool find_overflow_ip(struct ptd_packets packets, uint64_t last_ip, uint64_t *ip)
 {
+    const uint32_t errata = packets.errata;
+
     struct ptd_packet packet;
 
     while (ptd_packets_next(&packets, &packet) == PTD_OK) {
         switch (packet.type) {
         case PTD_FUP:
+            if ((errata & PTD_APL12) && enabling_follows(packets))
+                return false;
             return ptd_packet_ip(&packet, &last_ip, ip) == PTD_OK;
         case PTD_PSB:
             last_ip = 0;
             break;
-        case PTD_TNT:
         case PTD_TIP:
+            return (errata & PTD_SKD010) && ptd_packet_ip(&packet, &last_ip, ip) == PTD_OK;
+        case PTD_TNT:
+            if (errata & PTD_SKD010)
+                break;
+            return false;
         case PTD_TIP_PGE:
         case PTD_TIP_PGD:
         case PTD_OVF:
@@ -191,12 +263,21 @@ void ptd_flow_enter_psb(struct ptd_flow *flow)
     struct ptd_packet packet;
     struct ptd_item *item;
 
+    if (ptd_packets_offset(&flow->packets) >= flow->stop) {
+        flow->ended = true;
+        return;
+    }
     flow->psb_has_ip = find_psb_ip(flow->packets, &flow->psb_ip) == AHEAD_FUP;
+    if (flow->psb_has_ip && !flow->tracing && flow_has(flow, PTD_BDM70) &&
+        enabling_follows_psb(flow->packets))
+        flow->psb_has_ip = false;
     if (ptd_packets_next(&flow->packets, &packet) != PTD_OK)
         return;
+    flow->behind_psb = packet.offset + 1;
     clear_bind(flow);
     flow->in_psb = true;
     flow->last_ip = 0;
+    flow->ret_count = 0; /* 33.4.2.2: a PSB empties the CALL stack */
     item = ptd_flow_push(flow, PTD_ITEM_PSB, packet.offset);
     item->has_to = flow->psb_has_ip;
     item->to = flow->psb_has_ip ? flow->psb_ip : 0;
@@ -230,6 +311,9 @@ static void read_psb(struct ptd_flow *flow, const struct ptd_packet *packet)
 
 static void end_psb(struct ptd_flow *flow)
 {
+    if (flow->in_first_psb)
+        flow->first_psb_end = ptd_packets_offset(&flow->packets);
+    flow->in_first_psb = false;
     flow->in_psb = flow->fresh = false;
     flow->tracing = flow->psb_has_ip;
     if (flow->tracing) {
@@ -240,24 +324,44 @@ static void end_psb(struct ptd_flow *flow)
 
 static void read_overflow(struct ptd_flow *flow, const struct ptd_packet *packet);
 
+/* Which state a PSB+ tells. */
+static uint8_t tells(const struct ptd_packet *packet)
+{
+    switch ((enum ptd_packet_type)packet->type) {
+    case PTD_PIP:
+        return FLOW_TELLS_CR3;
+    case PTD_MODE_EXEC:
+        return FLOW_TELLS_MODE;
+    case PTD_MODE_TSX:
+        return FLOW_TELLS_TSX;
+    case PTD_VMCS:
+        return FLOW_TELLS_VMCS;
+    default:
+        return 0;
+    }
+}
+
 /* Status only (33.3.7): nothing binds, and what is known already is no news. */
 static void read_in_psb(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
     uint64_t ip;
 
+    if (flow->in_first_psb)
+        flow->told |= tells(packet);
     switch ((enum ptd_packet_type)packet->type) {
     case PTD_PSBEND:
         end_psb(flow);
         break;
     case PTD_OVF:
-        flow->in_psb = false;
+        flow->in_psb = flow->in_first_psb = false;
         read_overflow(flow, packet);
         break;
     case PTD_FUP:
         (void)ptd_packet_ip(packet, &flow->last_ip, &ip); /* psb_ip already */
         break;
     case PTD_PIP:
-        if (flow->fresh || flow->cr3 != packet->pip.cr3 || flow->nr != packet->pip.nr)
+        if (flow->fresh || ptd_space_cr3(flow->cr3) != packet->pip.cr3 ||
+            flow->nr != packet->pip.nr)
             set_cr3(flow, packet->offset, packet->pip.cr3, packet->pip.nr);
         break;
     case PTD_VMCS:
@@ -333,8 +437,25 @@ static void end_event_nowhere(struct ptd_flow *flow, const struct ptd_packet *pa
     unread(flow, packet);
 }
 
+/* Behind an overflow. */
+static void go_on_at(struct ptd_flow *flow, uint64_t ip)
+{
+    flow->overflowed = false;
+    flow->tracing = true;
+    flow->ip = ip;
+    ptd_flow_reset_loop(flow);
+}
+
+/* Behind an OVF that no FUP followed (SKD010): what ran is not known until an IP is. */
+static bool is_without_fup(const struct ptd_flow *flow)
+{
+    return flow->overflowed && !flow->tracing && flow_has(flow, PTD_SKD010);
+}
+
 static void read_tnt(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
+    if (is_without_fup(flow))
+        return;
     if (!flow->tracing || flow->tnt_count > 0 || compound_is_open(flow)) {
         contradiction(flow, packet);
         return;
@@ -348,9 +469,13 @@ static void read_tip(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
     struct bind *const bind = open_bind(flow, packet);
 
-    if (!flow->tracing || bind->has_packet ||
+    if ((!flow->tracing && !is_without_fup(flow)) || bind->has_packet ||
         ptd_packet_ip(packet, &flow->last_ip, &bind->to) != PTD_OK) {
         contradiction(flow, packet);
+        return;
+    }
+    if (!flow->tracing) {
+        go_on_at(flow, bind->to);
         return;
     }
     bind->has_to = true;
@@ -363,6 +488,11 @@ static void read_pgd(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
     struct bind *const bind = open_bind(flow, packet);
 
+    if (flow->overflowed && !flow->tracing && flow_has(flow, PTD_APL11 | PTD_SKD010)) {
+        (void)ptd_packet_ip(packet, &flow->last_ip, &bind->to);
+        flow->overflowed = false;
+        return;
+    }
     if (!flow->tracing || flow->tnt_count > 0 || bind->has_packet) {
         contradiction(flow, packet);
         return;
@@ -430,10 +560,10 @@ static void read_fup(struct ptd_flow *flow, const struct ptd_packet *packet)
         return;
     }
     if (flow->overflowed && (!flow->tracing || flow->ip == ip) && !compound_is_open(flow)) {
-        flow->overflowed = false;
-        flow->tracing = true;
-        flow->ip = ip;
-        ptd_flow_reset_loop(flow);
+        if (flow_has(flow, PTD_APL12) && enabling_follows(flow->packets))
+            flow->overflowed = false;
+        else
+            go_on_at(flow, ip);
         return;
     }
     if (!flow->tracing) {
@@ -711,11 +841,18 @@ struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct 
         return NULL;
     ptd_packets_init(&flow->packets, bytes, len_bytes);
     ptd_blocks_init(&flow->blocks, image);
-    flow->mode = config ? (uint8_t)config->mode : PTD_MODE_64;
-    flow->cr3 = config ? config->cr3 : 0;
+    if (config)
+        flow->config = *config;
+    else
+        flow->config.mode = PTD_MODE_64;
+    if (flow->config.filters > FILTERS)
+        flow->config.filters = FILTERS;
+    ptd_packets_set_errata(&flow->packets, flow->config.errata);
+    flow->mode = (uint8_t)flow->config.mode;
+    flow->cr3 = flow->config.cr3;
     flow->fresh = true;
-    if ((!config || !config->at_start) && ptd_packets_sync(&flow->packets) != PTD_OK &&
-        len_bytes > 0) {
+    flow->stop = UINT64_MAX;
+    if (!flow->config.at_start && ptd_packets_sync(&flow->packets) != PTD_OK && len_bytes > 0) {
         struct ptd_item *const item = ptd_flow_push(flow, PTD_ITEM_ERROR, 0);
 
         item->error = PTD_E_NOSYNC;
@@ -724,11 +861,51 @@ struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct 
     return flow;
 }
 
+struct flow_state ptd_flow_state(const struct ptd_flow *flow)
+{
+    return (struct flow_state){
+        .offset = ptd_packets_offset(&flow->packets),
+        .cr3 = flow->cr3,
+        .vmcs = flow->vmcs,
+        .nr = flow->nr,
+        .fresh = flow->fresh,
+        .mode = flow->mode,
+        .tsx = flow->tsx,
+        .overflowed = flow->overflowed,
+        .at_mov_cr3 = flow->at_mov_cr3,
+    };
+}
+
+void ptd_flow_restart(struct ptd_flow *flow, const struct flow_state *state, uint64_t stop)
+{
+    (void)ptd_packets_seek(&flow->packets, state->offset);
+    clear_bind(flow);
+    flow->cr3 = state->cr3;
+    flow->vmcs = state->vmcs;
+    flow->nr = state->nr;
+    flow->fresh = state->fresh;
+    flow->mode = state->mode;
+    flow->tsx = state->tsx;
+    flow->overflowed = state->overflowed;
+    flow->at_mov_cr3 = state->at_mov_cr3;
+    flow->tracing = flow->deferred = flow->in_psb = flow->ended = false;
+    flow->tnt_count = flow->ret_count = 0;
+    flow->item_next = flow->item_count = 0;
+    flow->stop = stop;
+    flow->behind_psb = state->offset;
+    flow->in_first_psb = true;
+    flow->first_psb_end = 0;
+    flow->told = 0;
+}
+
 void ptd_flow_free(struct ptd_flow *flow)
 {
     if (!flow)
         return;
     ptd_blocks_free(&flow->blocks);
+    if (flow->graph && !flow->graph->shared)
+        ptd_graph_free(flow->graph);
+    free(flow->targets);
     free(flow);
 }
 
@@ -742,16 +919,30 @@ static bool needs_packet(const struct ptd_flow *flow)
     return flow->tnt_count == 0 && !flow->bind.ready;
 }
 
+void ptd_flow_advance(struct ptd_flow *flow)
+{
+    flow->item_next = flow->item_count = 0;
+    if (needs_packet(flow))
+        read_packet(flow);
+    else
+        ptd_flow_walk(flow);
+}
+
+void ptd_flow_notice_image(struct ptd_flow *flow)
+{
+    ptd_blocks_notice(&flow->blocks);
+    ptd_flow_forget_code(flow);
+    ptd_flow_reset_loop(flow);
+}
+
 int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item)
 {
+    if (ptd_blocks_are_old(&flow->blocks))
+        ptd_flow_notice_image(flow);
     while (flow->item_next == flow->item_count) {
-        flow->item_next = flow->item_count = 0;
         if (flow->ended)
             return PTD_END;
-        if (needs_packet(flow))
-            read_packet(flow);
-        else
-            ptd_flow_walk(flow);
+        ptd_flow_advance(flow);
     }
     *item = flow->items[flow->item_next++];
     return PTD_OK;

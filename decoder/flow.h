@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside the flow decoder, which has two halves.
+ * Inside the flow decoder, which has two halves, and a short cut.
  *
  *   flow.c  reads packets until it knows what comes next: TNT bits, or something to bind
  *   walk.c  walks over code until it has used that up
+ *   run.c   does both at once where there is nothing but TNTs and TIPs
  *
  * Only when no TNT bit is left does the next packet matter (33.4.2.1), except that deferred TIPs
  * stand behind TNT bits that are younger than they are (33.4.2.3).
@@ -12,10 +13,13 @@
 #define PTD_FLOW_H
 
 #include "blocks.h"
+#include "graph.h"
 #include "loop.h"
 
-#define RET_STACK    64u /* 33.4.2.2 */
+#define RET_STACK    64u             /* 33.4.2.2 */
+#define RET_PLACES   (2 * RET_STACK) /* a place above the top is never an entry */
 #define ITEMS_A_STEP 16u
+#define FILTERS      4u /* of struct ptd_flow_config */
 
 /* What the next packets bind to (33.4.1). */
 enum bind_kind {
@@ -48,9 +52,26 @@ struct bind {
     struct ptd_packet packet;
 };
 
+/* What a PSB does not reset; the rest of struct ptd_flow says what it means. */
+struct flow_state {
+    uint64_t offset; /* of that PSB */
+    uint64_t cr3, vmcs;
+    bool nr, fresh;
+    uint8_t mode, tsx;
+    bool overflowed, at_mov_cr3;
+};
+
+enum {
+    FLOW_TELLS_CR3 = 1,
+    FLOW_TELLS_MODE = 2,
+    FLOW_TELLS_TSX = 4,
+    FLOW_TELLS_VMCS = 8,
+};
+
 struct ptd_flow {
     struct ptd_packets packets;
     struct blocks blocks;
+    struct ptd_flow_config config; /* errata and filters of it count */
 
     uint64_t ip; /* of the next instruction, while tracing */
     uint64_t last_ip;
@@ -70,15 +91,37 @@ struct ptd_flow {
     bool psb_has_ip;
     bool ended;
     uint64_t psb_ip;
+    uint64_t behind_psb; /* the offset behind the first byte of the last PSB that was entered */
 
-    uint64_t ret_stack[RET_STACK];
+    /* For decoding a part of a trace, see ptd_flow_restart(). */
+    uint64_t stop;          /* ends in front of the first PSB from this offset on */
+    bool in_first_psb;      /* nothing but that PSB+ was seen yet */
+    uint64_t first_psb_end; /* the offset behind it; 0: it did not come to its end (yet) */
+    uint8_t told;           /* FLOW_TELLS_*: by it */
+
+    /* The youngest ret_count entries below ret_top, modulo RET_PLACES. */
+    uint64_t ret_stack[RET_PLACES];
+    uint32_t ret_node[RET_PLACES]; /* if not 0: the address is that of this node of the graph */
     unsigned ret_top, ret_count;
+
+    /* Of ptd_flow_run(). */
+    struct graph *graph; /* NULL until it is called */
+    bool in_space;       /* .space is that of .space_cr3 and .space_mode; else not known */
+    uint32_t space;      /* in the graph */
+    uint64_t space_cr3;
+    uint8_t space_mode;
+    struct target *targets; /* NULL until it is called */
 
     struct loop loop;
 
     struct ptd_item items[ITEMS_A_STEP];
     unsigned item_next, item_count;
 };
+
+static inline bool flow_has(const struct ptd_flow *flow, uint32_t erratum)
+{
+    return (flow->config.errata & erratum) != 0;
+}
 
 /* A new item, all fields zero but type, offset, cr3 and mode. */
 struct ptd_item *ptd_flow_push(struct ptd_flow *flow, enum ptd_item_type type, uint64_t offset);
@@ -95,5 +138,23 @@ void ptd_flow_reset_loop(struct ptd_flow *flow);
 /* Walks one block, or binds what flow->bind holds. Tracing, and either TNT bits or the bind are
  * there. */
 void ptd_flow_walk(struct ptd_flow *flow);
+
+/* Code was added to the image: what was made of the old code is forgotten. */
+void ptd_flow_notice_image(struct ptd_flow *flow);
+/* In run.c: the graph, as far as it is the flow's own. */
+void ptd_flow_forget_code(struct ptd_flow *flow);
+/* Reads one packet or walks one block. Not ended, and no item is waiting. */
+void ptd_flow_advance(struct ptd_flow *flow);
+/*
+ * ptd_flow_run(). Unless it may empty the graph, PTD_OK with neither a step nor an item says that
+ * it has to.
+ */
+int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty);
+/* Takes another graph, which the caller owns. */
+void ptd_flow_set_graph(struct ptd_flow *flow, struct graph *graph);
+/* The state of a flow that has ended: in front of a PSB, or at the end of the trace. */
+struct flow_state ptd_flow_state(const struct ptd_flow *flow);
+/* Begins again at a PSB, and ends in front of the first PSB at or behind stop. */
+void ptd_flow_restart(struct ptd_flow *flow, const struct flow_state *state, uint64_t stop);
 
 #endif

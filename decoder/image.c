@@ -11,6 +11,8 @@
 #include "image.h"
 
 #define CR3_ADDRESS_BITS 0x000ffffffffff000u
+#define VM_SHIFT         52
+#define CR3_BITS         ((UINT64_C(1) << VM_SHIFT) - 1)
 
 /* Ranges are [first, last]: the last byte of the address space can be in one. */
 struct segment {
@@ -32,10 +34,27 @@ struct space {
     size_t symbol_count, symbol_room;
 };
 
+struct vmcs {
+    uint64_t pointer;
+    unsigned vm;
+};
+
+struct guest_memory {
+    const struct ptd_memory *memory;
+    unsigned vm;
+    enum ptd_paging paging;
+};
+
 struct ptd_image {
     struct space *spaces; /* ascending; PTD_ANY_CR3 is the last */
     size_t space_count, space_room;
-    void **owned; /* to be freed: code and names */
+    struct vmcs *vmcs;
+    size_t vmcs_count, vmcs_room;
+    struct guest_memory *memories;
+    size_t memory_count, memory_room;
+    unsigned vm_count;
+    uint64_t generation; /* how often code changed */
+    void **owned;        /* to be freed: code and names */
     size_t owned_count, owned_room;
 };
 
@@ -80,15 +99,44 @@ void ptd_image_free(struct ptd_image *image)
     for (size_t i = 0; i < image->owned_count; i++)
         free(image->owned[i]);
     free(image->spaces);
+    free(image->vmcs);
+    free(image->memories);
     free(image->owned);
     free(image);
 }
 
 /* ---- Address spaces ---- */
 
-static uint64_t space_key(uint64_t cr3)
+uint64_t ptd_space(unsigned vm, uint64_t cr3)
 {
-    return cr3 == PTD_ANY_CR3 ? cr3 : cr3 & CR3_ADDRESS_BITS;
+    if (vm == 0)
+        return cr3 == PTD_ANY_CR3 ? cr3 : cr3 & CR3_BITS;
+    return (uint64_t)vm << VM_SHIFT | (cr3 & CR3_BITS);
+}
+
+unsigned ptd_space_vm(uint64_t space)
+{
+    return space == PTD_ANY_CR3 ? 0 : (unsigned)(space >> VM_SHIFT);
+}
+
+uint64_t ptd_space_cr3(uint64_t space)
+{
+    return (space & CR3_BITS) == CR3_BITS ? PTD_ANY_CR3 : space & CR3_BITS;
+}
+
+static bool is_any(uint64_t space)
+{
+    return ptd_space_cr3(space) == PTD_ANY_CR3;
+}
+
+static uint64_t any_of_same_vm(uint64_t space)
+{
+    return ptd_space(ptd_space_vm(space), PTD_ANY_CR3);
+}
+
+static uint64_t space_key(uint64_t space)
+{
+    return is_any(space) ? space : space & ~(CR3_BITS ^ CR3_ADDRESS_BITS);
 }
 
 /* Index of the first space whose CR3 is not below key. */
@@ -238,6 +286,7 @@ int ptd_image_add_owned(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes,
     hide_segments(space, vaddr, last);
     hide_symbols(space, vaddr, last);
     insert_segment(space, segment_index(space, vaddr), (struct segment){vaddr, last, bytes});
+    image->generation++;
     return PTD_OK;
 }
 
@@ -273,30 +322,120 @@ static const struct segment *find_segment(const struct space *space, uint64_t va
     return &space->segments[i];
 }
 
+static size_t length(uint64_t vaddr, uint64_t last)
+{
+    return last - vaddr == SIZE_MAX ? SIZE_MAX : (size_t)(last - vaddr) + 1;
+}
+
+/* Up to where the address space has something of its own. */
+static uint64_t cut(const struct space *space, uint64_t vaddr, uint64_t last)
+{
+    const size_t next = space ? segment_index(space, vaddr) : 0;
+
+    if (space && next < space->segment_count && space->segments[next].first <= last)
+        return space->segments[next].first - 1;
+    return last;
+}
+
+static const struct guest_memory *find_memory(const struct ptd_image *image, unsigned vm)
+{
+    for (size_t i = 0; i < image->memory_count; i++)
+        if (image->memories[i].vm == vm)
+            return &image->memories[i];
+    return NULL;
+}
+
+static int find_in_memory(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
+                          const uint8_t **bytes, size_t *len_bytes)
+{
+    const struct guest_memory *const guest = find_memory(image, ptd_space_vm(cr3));
+    size_t page_bytes;
+    uint64_t paddr;
+
+    if (!guest || is_any(cr3) ||
+        ptd_memory_walk(guest->memory, guest->paging, ptd_space_cr3(cr3), vaddr, &paddr,
+                        &page_bytes) != PTD_OK ||
+        ptd_memory_find(guest->memory, paddr, bytes, len_bytes) != PTD_OK)
+        return PTD_E_NOMAP;
+    if (*len_bytes > page_bytes)
+        *len_bytes = page_bytes;
+    return PTD_OK;
+}
+
 int ptd_image_find(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
                    const uint8_t **bytes, size_t *len_bytes)
 {
-    const struct space *const any = find_space(image, PTD_ANY_CR3);
-    const struct space *const space = cr3 == PTD_ANY_CR3 ? any : find_space(image, cr3);
+    const struct space *const any = find_space(image, any_of_same_vm(cr3));
+    const struct space *const space = is_any(cr3) ? any : find_space(image, cr3);
     const struct segment *segment = find_segment(space, vaddr);
     uint64_t last;
 
     if (segment) {
         last = segment->last;
+    } else if ((segment = find_segment(any, vaddr)) != NULL) {
+        last = cut(space, vaddr, segment->last);
     } else {
-        segment = find_segment(any, vaddr);
-        if (!segment)
+        if (find_in_memory(image, cr3, vaddr, bytes, len_bytes) != PTD_OK)
             return PTD_E_NOMAP;
-        last = segment->last;
-        /* Up to where the address space has something of its own. */
-        const size_t next = space ? segment_index(space, vaddr) : 0;
-
-        if (space && next < space->segment_count && space->segments[next].first <= last)
-            last = space->segments[next].first - 1;
+        last = vaddr + (*len_bytes - 1);
+        *len_bytes = length(vaddr, cut(any, vaddr, cut(space, vaddr, last)));
+        return PTD_OK;
     }
     *bytes = segment->bytes + (vaddr - segment->first);
-    *len_bytes = last - vaddr == SIZE_MAX ? SIZE_MAX : (size_t)(last - vaddr) + 1;
+    *len_bytes = length(vaddr, last);
     return PTD_OK;
+}
+
+/* ---- VMs ---- */
+
+int ptd_image_add_vm(struct ptd_image *image)
+{
+    if (image->vm_count == PTD_VM_UNKNOWN - 1)
+        return PTD_E_ARG;
+    return (int)++image->vm_count;
+}
+
+int ptd_image_bind_vmcs(struct ptd_image *image, unsigned vm, uint64_t vmcs)
+{
+    if (vm == 0 || vm > image->vm_count)
+        return PTD_E_ARG;
+    for (size_t i = 0; i < image->vmcs_count; i++)
+        if (image->vmcs[i].pointer == vmcs) {
+            image->vmcs[i].vm = vm;
+            return PTD_OK;
+        }
+    if (!grow((void **)&image->vmcs, &image->vmcs_room, image->vmcs_count, sizeof(*image->vmcs)))
+        return PTD_E_NOMEM;
+    image->vmcs[image->vmcs_count++] = (struct vmcs){vmcs, vm};
+    return PTD_OK;
+}
+
+uint64_t ptd_image_space(const struct ptd_image *image, bool nr, uint64_t vmcs, uint64_t cr3)
+{
+    if (!nr || image->vmcs_count == 0)
+        return ptd_space(0, cr3);
+    for (size_t i = 0; i < image->vmcs_count; i++)
+        if (image->vmcs[i].pointer == vmcs)
+            return ptd_space(image->vmcs[i].vm, cr3);
+    return ptd_space(PTD_VM_UNKNOWN, cr3);
+}
+
+int ptd_image_add_memory(struct ptd_image *image, unsigned vm, const struct ptd_memory *memory,
+                         enum ptd_paging paging)
+{
+    if (vm > image->vm_count || paging == PTD_PAGING_UNKNOWN || find_memory(image, vm))
+        return PTD_E_ARG;
+    if (!grow((void **)&image->memories, &image->memory_room, image->memory_count,
+              sizeof(*image->memories)))
+        return PTD_E_NOMEM;
+    image->memories[image->memory_count++] = (struct guest_memory){memory, vm, paging};
+    image->generation++;
+    return PTD_OK;
+}
+
+const uint64_t *ptd_image_generation(const struct ptd_image *image)
+{
+    return &image->generation;
 }
 
 /* ---- Symbols ---- */
@@ -405,7 +544,7 @@ const char *ptd_image_symbol(const struct ptd_image *image, uint64_t cr3, uint64
 
     /* The address space that gives the code gives the symbol. */
     if (!find_segment(space, vaddr))
-        space = find_space(image, PTD_ANY_CR3);
+        space = find_space(image, any_of_same_vm(cr3));
     if (!find_segment(space, vaddr))
         return NULL;
 

@@ -155,6 +155,12 @@ static int decode_ip(const uint8_t *pos, size_t left, enum ptd_packet_type type,
     return PTD_OK;
 }
 
+/* SKD007: a CYC that goes on with an OVF is but a byte long. */
+static bool is_cut_cyc(const uint8_t *pos, size_t left)
+{
+    return left >= 3 && pos[1] == PT_OPC_EXT && pos[2] == PT_EXT_OVF;
+}
+
 static int decode_cyc(const uint8_t *pos, size_t left, struct ptd_packet *packet)
 {
     uint64_t value = pos[0] >> PT_CYC_SHR0;
@@ -215,6 +221,17 @@ static int decode_bip(const uint8_t *pos, size_t left, unsigned item_bytes,
     return PTD_OK;
 }
 
+static bool is_cbr(const uint8_t *pos)
+{
+    return pos[0] == PT_OPC_EXT && pos[1] == PT_EXT_CBR;
+}
+
+/* SKZ84: a TMA stands in front of the CBR of PSB+, but for a byte that is no packet. */
+static bool is_corrupt_tma(const uint8_t *pos, size_t left)
+{
+    return left >= PT_TMA_LEN + 3 && !is_cbr(pos + PT_TMA_LEN) && is_cbr(pos + PT_TMA_LEN + 1);
+}
+
 /* A two-byte opcode whose bytes are all there, and whose type and size are set. */
 static int decode_ext_payload(struct ptd_packets *packets, const uint8_t *pos,
                               struct ptd_packet *packet)
@@ -245,6 +262,9 @@ static int decode_ext_payload(struct ptd_packets *packets, const uint8_t *pos,
     case PTD_TMA:
         packet->tma.ctc = (uint16_t)little_endian(payload, 2);
         packet->tma.fast = (uint16_t)(little_endian(payload + 3, 2) & 0x1ffu);
+        packet->tma.corrupt =
+            (packets->errata & PTD_SKZ84) && is_corrupt_tma(pos, (size_t)(packets->end - pos));
+        packet->size_bytes += packet->tma.corrupt;
         break;
     case PTD_VMCS:
         packet->vmcs = little_endian(payload, 5) << 12;
@@ -329,6 +349,12 @@ void ptd_packets_init(struct ptd_packets *packets, const void *bytes, size_t len
     packets->begin = packets->pos = bytes;
     packets->end = packets->begin + len_bytes;
     packets->bip_bytes = 0;
+    packets->errata = 0;
+}
+
+void ptd_packets_set_errata(struct ptd_packets *packets, uint32_t errata)
+{
+    packets->errata = errata;
 }
 
 /* Pairs 02 82 from pos on, counted up to limit. */
@@ -390,12 +416,14 @@ static int decode(struct ptd_packets *packets, const uint8_t *pos, size_t left,
         set_tnt(packet, pos[0] >> PT_TNT8_SHR);
         packet->tnt.is_long = false;
         return PTD_OK;
+    case CYX:
+        if (!(packets->errata & PTD_SKD007) || !is_cut_cyc(pos, left))
+            return decode_cyc(pos, left, packet);
+        /* fall through */
     case CYC:
         packet->type = PTD_CYC;
         packet->cyc = pos[0] >> PT_CYC_SHR0;
         return PTD_OK;
-    case CYX:
-        return decode_cyc(pos, left, packet);
     case TIP:
         return decode_ip(pos, left, PTD_TIP, packet);
     case PGE:

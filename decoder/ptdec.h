@@ -7,6 +7,8 @@
  *   instructions bytes of code -> what matters of one instruction   (ptd_insn_*)
  *   image        code and symbols of address spaces                 (ptd_image_*)
  *   flow         packets + image -> blocks of executed instructions (ptd_flow_*)
+ *   time         packets -> when                                    (ptd_time_*)
+ *   contexts     NR, VMCS, CR3 -> which VM, which process           (ptd_contexts_*)
  *
  * The first and the last layer stand here twice: for PT, and for RTIT, its ancestor (ptd_rtit_*).
  *
@@ -45,6 +47,24 @@ enum ptd_error {
 
 /* A static sentence for an enum ptd_error. */
 const char *ptd_strerror(int error);
+
+/* ---- Errata -------------------------------------------------------------------------------- *
+ * What some processors send otherwise than the SDM says, by the names that libipt knows them by.
+ */
+
+#define PTD_BDM64  (1u << 0) /* a wrong branch target in front of a transaction's abort */
+#define PTD_BDM70  (1u << 1) /* the PSB+ in front of a TIP.PGE says that PacketEn is 1 */
+#define PTD_SKD007 (1u << 2) /* OVF in place of the rest of a CYC */
+#define PTD_SKD010 (1u << 3) /* no FUP or TIP.PGE behind OVF */
+#define PTD_SKD022 (1u << 4) /* a FUP where VM entry clears TraceEn */
+#define PTD_SKL014 (1u << 5) /* no IP in the TIP.PGD where a direct branch leaves the IP filter */
+#define PTD_SKL168 (1u << 6) /* a CYC, and perhaps its MTC, is missing in front of a PSB */
+#define PTD_APL11  (1u << 7) /* TIP.PGD behind OVF */
+#define PTD_APL12  (1u << 8) /* a FUP behind OVF though PacketEn is 0 */
+#define PTD_SKZ84  (1u << 9) /* TMA of guests with another TSC: nonsense, and a byte too many */
+
+/* The errata of an Intel processor, as far as known; 0 of others. */
+uint32_t ptd_errata(unsigned family, unsigned model);
 
 /* ---- Packets ------------------------------------------------------------------------------ */
 
@@ -87,6 +107,7 @@ struct ptd_packet {
         uint8_t mtc;  /* CTC[N+7:N] */
         struct {
             uint16_t ctc, fast; /* fast: 9 bits */
+            bool corrupt;       /* SKZ84: they mean nothing */
         } tma;
         uint64_t cyc;
         uint8_t cbr;
@@ -132,10 +153,13 @@ struct ptd_packet {
 struct ptd_packets {
     const uint8_t *begin, *pos, *end;
     uint8_t bip_bytes; /* inside a block: size of its items; else 0 */
+    uint32_t errata;
 };
 
 /* Starts at the first byte of the buffer, which must be a packet's (else ptd_packets_sync()). */
 void ptd_packets_init(struct ptd_packets *packets, const void *bytes, size_t len_bytes);
+/* Of ptd_errata(); those of packets are SKD007 and SKZ84. None at first. */
+void ptd_packets_set_errata(struct ptd_packets *packets, uint32_t errata);
 /* Moves to the next PSB at or after the current position. PTD_OK; PTD_E_NOSYNC: now at the end. */
 int ptd_packets_sync(struct ptd_packets *packets);
 /* Moves to an offset (a packet's first byte), outside any block. PTD_OK or PTD_E_ARG. */
@@ -147,6 +171,13 @@ uint64_t ptd_packets_offset(const struct ptd_packets *packets);
  */
 int ptd_packets_next(struct ptd_packets *packets, struct ptd_packet *packet);
 
+/*
+ * The next packets, room of them at most: how many. *status is PTD_OK if there is no more room, or
+ * what ptd_packets_next() returned behind the last one. Several times as fast.
+ */
+size_t ptd_packets_read(struct ptd_packets *packets, struct ptd_packet *list, size_t room,
+                        int *status);
+
 /* "TIP.PGE", "MODE.Exec", ...: the specification's name of a type. */
 const char *ptd_packet_name(enum ptd_packet_type type);
 /* "TIP.PGE 0x401000 (48 bits)": one line without a newline. Returns as snprintf does. */
@@ -157,6 +188,93 @@ int ptd_packet_format(const struct ptd_packet *packet, char *text, size_t text_b
  * before, and the new one after. PTD_OK and *ip; PTD_END if the IP is suppressed (nothing changes).
  */
 int ptd_packet_ip(const struct ptd_packet *packet, uint64_t *last_ip, uint64_t *ip);
+
+/* ---- Time --------------------------------------------------------------------------------- *
+ * TSC, TMA, MTC, CYC and CBR packets combined (33.8.3): when each packet came about, as a TSC value
+ * and an interval that holds the true one. All values are TSC values of VMX root operation.
+ *
+ * What the interval rests on: TSC, TMA and MTC packets are right; fewer than 256 MTC packets in a
+ * row are lost; and, where CYC packets narrow it, the core clock is constant between two CBR
+ * packets and within one ratio step of what the CBR says. Where packets contradict that, it grows.
+ */
+
+/* TSC offset and multiplier of a VM (33.8.3.3). */
+struct ptd_time_vm {
+    uint64_t vmcs;       /* VMCS pointer; PTD_ANY_VMCS: VMs that have no entry of their own */
+    uint64_t offset;     /* added last, modulo 2^64 */
+    uint64_t multiplier; /* 48 fractional bits; 0: no scaling */
+};
+
+#define PTD_ANY_VMCS UINT64_MAX
+
+struct ptd_time_config {
+    uint32_t tsc_den, tsc_num;  /* CPUID.15H:EAX and EBX; 0: MTC packets tell nothing */
+    uint8_t mtc_freq;           /* RTIT_CTL.MTCFreq */
+    uint8_t cyc_threshold;      /* RTIT_CTL.CycThresh, as encoded */
+    uint8_t max_nonturbo_ratio; /* PLATFORM_INFO[15:8]; 0: the CBR packet tells nothing */
+    uint8_t tsc_high;           /* bits 63:56 of the first TSC; packets have 55:0 */
+    /*
+     * An MTC packet comes at most so much behind the edge that it tells of: a few ticks for
+     * hardware. 0: any time before the next edge, as sources do that have no clock of their own.
+     */
+    uint32_t mtc_delay_ticks;
+    bool nonroot;                  /* VMX non-root operation until a PIP says otherwise */
+    uint64_t vmcs;                 /* until the first VMCS packet */
+    const struct ptd_time_vm *vms; /* must outlive the struct ptd_time */
+    size_t vm_count;
+};
+
+#define PTD_TIME_UNKNOWN UINT64_MAX
+
+/* When what a packet tells took place; of a TNT, all its branches. */
+struct ptd_time_point {
+    uint64_t tsc;              /* estimate, never backwards; PTD_TIME_UNKNOWN: no TSC packet yet */
+    uint64_t earliest, latest; /* latest may be PTD_TIME_UNKNOWN */
+    uint64_t cycles;           /* core cycles that CYC packets counted so far */
+};
+
+/* Follows the clocks of one trace. */
+struct ptd_time;
+
+/*
+ * PTD_OK; PTD_E_ARG: mtc_freq or cyc_threshold is above 15, tsc_num is below tsc_den, or a
+ * multiplier is not from 1/256 to 256.
+ */
+int ptd_time_check(const struct ptd_time_config *config);
+/* config may be NULL: no MTC, no CBR, no VMs. NULL: no memory, or config is out of range. */
+struct ptd_time *ptd_time_new(const struct ptd_time_config *config);
+void ptd_time_free(struct ptd_time *time);
+/* The next packet of the trace, any of them. */
+void ptd_time_packet(struct ptd_time *time, const struct ptd_packet *packet);
+/* Packets are missing here (an error of the trace). */
+void ptd_time_lost(struct ptd_time *time);
+/*
+ * When the last packet came about, as far as the packets up to it tell: that tracing did not pause
+ * and that no MTC was lost, only later packets show.
+ */
+void ptd_time_point(const struct ptd_time *time, struct ptd_time_point *point);
+/*
+ * The same, with what the trace says later. packets stands behind the last packet and is copied. It
+ * is looked at up to the next TSC or MTC packet; no part of a trace is looked at twice.
+ */
+void ptd_time_point_ahead(struct ptd_time *time, const struct ptd_packets *packets,
+                          struct ptd_time_point *point);
+/* How often a TSC packet said less than one before: somebody wrote the TSC. */
+uint64_t ptd_time_set_backs(const struct ptd_time *time);
+
+/* A TSC value as a VM sees it (33.8.3.3). */
+uint64_t ptd_time_guest_tsc(const struct ptd_time_vm *vm, uint64_t tsc);
+
+/* Nanoseconds as perf's TIME_CONV and its mmap page tell them. */
+struct ptd_time_conv {
+    uint64_t zero;
+    uint32_t mult;
+    uint8_t shift; /* 0 to 32 */
+};
+
+/* For a TSC of khz that is 0 at 0 ns. PTD_OK; PTD_E_ARG: khz is 0. */
+int ptd_time_conv_khz(uint64_t khz, struct ptd_time_conv *conv);
+uint64_t ptd_time_ns(const struct ptd_time_conv *conv, uint64_t tsc);
 
 /* ---- RTIT packets -------------------------------------------------------------------------- *
  * "Real Time Instruction Trace Programming Reference" v1.05 (Silvermont, Airmont), chapter 4.
@@ -281,8 +399,22 @@ int ptd_insn_format(enum ptd_mode mode, uint64_t ip, const void *bytes, size_t a
 
 #define PTD_ANY_CR3 UINT64_MAX /* in every address space that has nothing of its own there */
 
-/* Code and symbols, by address space. An address space is a CR3 value, bits 51:12. */
+/*
+ * Code and symbols, by address space. An address space is a CR3 value, bits 51:12, of the host or
+ * of a VM: a guest's CR3 may be the same as one of the host or of another guest.
+ */
 struct ptd_image;
+
+/*
+ * The address space cr3 of a VM, by its number; 0 is the host. The result stands wherever a CR3
+ * names an address space: in the functions below, and in .cr3 of items. cr3 PTD_ANY_CR3: every
+ * address space of that VM, or of the host, that has nothing of its own there.
+ */
+uint64_t ptd_space(unsigned vm, uint64_t cr3);
+unsigned ptd_space_vm(uint64_t space);
+uint64_t ptd_space_cr3(uint64_t space);
+
+#define PTD_VM_UNKNOWN 4094u /* a VM whose VMCS pointers were never told */
 
 struct ptd_image *ptd_image_new(void); /* NULL: no memory */
 void ptd_image_free(struct ptd_image *image);
@@ -304,6 +436,64 @@ int ptd_image_add_elf(struct ptd_image *image, const char *path, uint64_t bias, 
 int ptd_image_find(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
                    const uint8_t **bytes, size_t *len_bytes);
 /*
+ * A new VM: its number, from 1; PTD_E_ARG: there are PTD_VM_UNKNOWN - 1 already.
+ */
+int ptd_image_add_vm(struct ptd_image *image);
+/* vmcs is a VMCS pointer of the VM, of any of its processors. PTD_OK, PTD_E_NOMEM, PTD_E_ARG. */
+int ptd_image_bind_vmcs(struct ptd_image *image, unsigned vm, uint64_t vmcs);
+/*
+ * The address space of what VMCS and PIP packets say. While no VMCS pointer is bound to a VM,
+ * guests count as the host.
+ */
+uint64_t ptd_image_space(const struct ptd_image *image, bool nr, uint64_t vmcs, uint64_t cr3);
+
+/* Physical memory: what is known of it. */
+struct ptd_memory;
+
+struct ptd_memory *ptd_memory_new(void); /* NULL: no memory */
+void ptd_memory_free(struct ptd_memory *memory);
+/*
+ * Bytes at a physical address; they are not copied. PTD_OK, PTD_E_NOMEM; PTD_E_ARG: none, or a part
+ * of them is there already.
+ */
+int ptd_memory_add(struct ptd_memory *memory, uint64_t paddr, const void *bytes, size_t len_bytes);
+/*
+ * A file that holds the memory from paddr on. It is mapped, and must not shrink while it is.
+ * PTD_OK, PTD_E_IO, PTD_E_NOMEM, PTD_E_ARG.
+ */
+int ptd_memory_add_raw(struct ptd_memory *memory, const char *path, uint64_t paddr);
+
+enum ptd_paging {
+    PTD_PAGING_UNKNOWN,
+    PTD_PAGING_32,
+    PTD_PAGING_PAE,
+    PTD_PAGING_4_LEVEL,
+    PTD_PAGING_5_LEVEL,
+};
+
+/*
+ * An ELF core dump of a guest, as QEMU's dump-guest-memory and virsh dump write it; mapped too.
+ * *paging if a note with the processor's control registers is there, else PTD_PAGING_UNKNOWN.
+ * PTD_OK, PTD_E_IO, PTD_E_NOMEM, PTD_E_FORMAT.
+ */
+int ptd_memory_add_core(struct ptd_memory *memory, const char *path, enum ptd_paging *paging);
+/* What is at a physical address, and how much of it follows, >= 1. PTD_OK or PTD_E_NOMAP. */
+int ptd_memory_find(const struct ptd_memory *memory, uint64_t paddr, const uint8_t **bytes,
+                    size_t *len_bytes);
+/*
+ * Walks the page tables (SDM vol. 3, 4.3 to 4.5): where vaddr is, and how much of its page follows.
+ * PTD_OK; PTD_E_NOMAP: not present, or the tables are not known.
+ */
+int ptd_memory_walk(const struct ptd_memory *memory, enum ptd_paging paging, uint64_t cr3,
+                    uint64_t vaddr, uint64_t *paddr, size_t *len_bytes);
+/*
+ * All address spaces of a VM (0: the host) have what the page tables in memory say, where nothing
+ * was added. memory must outlive the image. PTD_OK, PTD_E_NOMEM; PTD_E_ARG: the VM has one already.
+ */
+int ptd_image_add_memory(struct ptd_image *image, unsigned vm, const struct ptd_memory *memory,
+                         enum ptd_paging paging);
+
+/*
  * The function that holds vaddr: its name (valid until the image is freed), or NULL; *offset from
  * its start if offset is not NULL.
  */
@@ -319,6 +509,11 @@ struct ptd_flow_config {
     enum ptd_mode mode; /* until the first MODE.Exec */
     uint64_t cr3;       /* until the first PIP */
     bool at_start;      /* begin at the first byte (a start state) instead of the first PSB */
+    uint8_t filters;    /* how many; only SKL014 needs them */
+    struct {
+        uint64_t first, last; /* IA32_RTIT_ADDRn_A and _B of a range with ADDRn_CFG = 1 */
+    } filter[4];
+    uint32_t errata; /* to be tolerated, of ptd_errata() */
 };
 
 enum ptd_item_type {
@@ -349,7 +544,7 @@ struct ptd_item {
     uint8_t type; /* enum ptd_item_type */
     bool has_from, has_to, nr;
     uint64_t offset; /* in the trace: of the packet, or of the next packet for a block */
-    uint64_t cr3;    /* in force (of a PTD_ITEM_BLOCK: of its instructions) */
+    uint64_t cr3;    /* in force (of a block: of its instructions), see ptd_space() */
     uint64_t from, to, value;
     uint64_t cycles; /* RTIT only */
     int error;       /* enum ptd_error */
@@ -366,7 +561,13 @@ struct ptd_item {
     };
 };
 
-/* bytes and image must outlive the flow. NULL: no memory. config may be NULL: 64-bit, CR3 0. */
+/*
+ * bytes and image must outlive the flow. NULL: no memory. config may be NULL: 64-bit, CR3 0.
+ *
+ * Code that changes (JIT, modules, patches): add it to the image when an item tells the time from
+ * which on it is there. What comes behind that item is decoded with the new code; of blocks told
+ * before, ptd_block_insn() would show the new code, too.
+ */
 struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct ptd_image *image,
                               const struct ptd_flow_config *config);
 void ptd_flow_free(struct ptd_flow *flow);
@@ -379,6 +580,149 @@ int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item);
  */
 int ptd_block_insn(const struct ptd_image *image, const struct ptd_item *block, uint64_t *ip,
                    struct ptd_insn *insn);
+
+/* ---- Flow in bulk --------------------------------------------------------------------------- *
+ * The same as ptd_flow_next() gives, many times as fast. Where a trace has nothing but TNTs and
+ * TIPs, the flow is told in steps: a step is the code from where the last one ended up to the next
+ * conditional branch, RET or indirect transfer, one or several blocks that direct jumps, calls and
+ * the like connect. A step is a number: bit 0 says that the conditional branch at its end was
+ * taken, and step >> 2 is the number of the code, which ptd_flow_code() describes.
+ */
+
+#define PTD_RUN_ROOM 128u /* the least that struct ptd_run may have */
+
+struct ptd_run {
+    uint32_t *steps; /* the caller's */
+    size_t room;     /* of it; thousands are best */
+    bool no_timing;  /* leave out what TSC, TMA, MTC, CYC, CBR and MNT packets say */
+    /* What ptd_flow_run() found: first these steps, then the item, if there is one. */
+    size_t count;
+    bool has_item;
+    struct ptd_item item; /* of any type, also PTD_ITEM_BLOCK */
+    uint32_t epoch;       /* numbers of code stay the same as long as this does */
+};
+
+/*
+ * Goes on until run->room is used up or something other than a step comes. PTD_OK; PTD_END: nothing
+ * more; PTD_E_NOMEM (try again); PTD_E_ARG: not enough room. May be mixed with ptd_flow_next().
+ * The steps of one call belong to the address space (CR3 and mode) of the run's items before.
+ */
+int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run);
+/*
+ * The blocks of a step, in order: index 0, 1, ... The item has what a PTD_ITEM_BLOCK has, except
+ * nr and offset. The step must be of the last ptd_flow_run(), or of the same epoch. PTD_OK; PTD_END
+ * behind the last block; PTD_E_ARG: no such step.
+ */
+int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index,
+                   struct ptd_item *block);
+
+/* The code of steps. */
+struct ptd_code {
+    uint64_t ip;
+    uint32_t insns; /* 0: no step has this number */
+    uint32_t first_part;
+    uint16_t parts, space; /* these three are private */
+};
+/*
+ * All of it, to be looked up by step >> 2: *count elements (if count is not NULL), valid until the
+ * next ptd_flow_run(). NULL: there were no steps yet.
+ */
+const struct ptd_code *ptd_flow_code(const struct ptd_flow *flow, size_t *count);
+
+/*
+ * Is given a part of the flow, in the order of the trace, never two at once; flow is for
+ * ptd_step_block() and ptd_flow_code() only, and run until it returns. 0: go on; else decoding
+ * ends with this result.
+ */
+typedef int (*ptd_run_fn)(void *context, const struct ptd_flow *flow, const struct ptd_run *run);
+
+/*
+ * Decodes a whole trace on several threads (1 to 256), each a part between two PSBs. What run is
+ * given is exactly what ptd_flow_run() would give, on one of these threads. Memory does not grow
+ * with the trace. config may be NULL. PTD_OK, what run returned, PTD_E_NOMEM or PTD_E_ARG.
+ */
+int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_image *image,
+                      const struct ptd_flow_config *config, bool no_timing, unsigned threads,
+                      ptd_run_fn run, void *context);
+
+/* ---- Contexts ------------------------------------------------------------------------------ *
+ * Who ran: NR and the VMCS pointer say which VM, CR3 says which process, the address says whether
+ * it is the kernel (no packet tells CPL).
+ */
+
+struct ptd_contexts;
+
+enum ptd_who { PTD_HOST_KERNEL, PTD_HOST_PROCESS, PTD_GUEST_KERNEL, PTD_GUEST_PROCESS };
+
+struct ptd_context {
+    uint8_t who;         /* enum ptd_who */
+    unsigned vm;         /* its number; 0: the host; PTD_VM_UNKNOWN */
+    uint64_t cr3;        /* without the number */
+    const char *vm_name; /* NULL: the host, or no name was told */
+    const char *process; /* that CR3 belongs to, in its kernel too; NULL: none was told */
+    int64_t pid;         /* -1: not told */
+};
+
+/* VMs are made in image, which must outlive the object. NULL: no memory. */
+struct ptd_contexts *ptd_contexts_new(struct ptd_image *image);
+void ptd_contexts_free(struct ptd_contexts *contexts);
+/*
+ * A VM: its number, from 1. tsc_offset and tsc_multiplier as in struct ptd_time_vm.
+ * PTD_E_NOMEM; PTD_E_ARG: a multiplier that is out of range, or too many VMs.
+ */
+int ptd_contexts_add_vm(struct ptd_contexts *contexts, const char *name, uint64_t tsc_offset,
+                        uint64_t tsc_multiplier);
+/* A VMCS pointer of one of its processors, not yet of another VM. PTD_OK, _NOMEM, _ARG. */
+int ptd_contexts_add_vmcs(struct ptd_contexts *contexts, unsigned vm, uint64_t vmcs);
+/*
+ * An address space of a process, of a VM or of the host (0); one process may have several. name may
+ * be NULL, pid -1. The last one told for a CR3 counts. PTD_OK, PTD_E_NOMEM, PTD_E_ARG.
+ */
+int ptd_contexts_add_process(struct ptd_contexts *contexts, unsigned vm, uint64_t cr3,
+                             const char *name, int64_t pid);
+/* The lowest address of the kernel; else the upper half of 64-bit addresses. PTD_OK, PTD_E_ARG. */
+int ptd_contexts_set_kernel(struct ptd_contexts *contexts, unsigned vm, uint64_t kernel_from);
+/* Who runs at ip in an address space: .cr3 and .ip of a block, say. Valid until something is added.
+ */
+void ptd_contexts_find(const struct ptd_contexts *contexts, uint64_t space, uint64_t ip,
+                       struct ptd_context *context);
+/* For struct ptd_time_config; valid until something is added. */
+const struct ptd_time_vm *ptd_contexts_time_vms(const struct ptd_contexts *contexts, size_t *count);
+
+/* ---- Partition ------------------------------------------------------------------------------ *
+ * Whose each part of a trace is, from PSB+, PIP, VMCS and CFE packets alone: no code is needed.
+ * What lies between two PSBs decodes alone, so the segments in which a guest ran are all that has
+ * to be decoded to follow it.
+ */
+
+/* Packets in a row with the same state. It changes at the packet that says so. */
+struct ptd_part {
+    uint64_t begin, end; /* offsets */
+    uint64_t segment;    /* of the PSB in front; 0: none */
+    uint64_t space;      /* if known: as ptd_image_space() of the rest */
+    uint64_t vmcs, cr3;  /* vmcs PTD_ANY_VMCS: not told */
+    bool nr;
+    bool known; /* else nothing tells whose it is: no PSB+ yet, or bytes that are no packets */
+};
+
+/*
+ * Calls part for each part in turn, as long as it returns PTD_OK. image may be NULL: .space is the
+ * CR3. PTD_OK, or what part returned.
+ */
+int ptd_partition(const void *bytes, size_t len_bytes, const struct ptd_image *image,
+                  int (*part)(void *owner, const struct ptd_part *part), void *owner);
+
+struct ptd_range {
+    uint64_t begin, end;
+};
+
+/*
+ * The segments that hold a part that is wanted, those in a row as one: what to give to
+ * ptd_flow_new() piece by piece. *ranges is to be freed with free(). How many, or PTD_E_NOMEM.
+ */
+int ptd_partition_select(const void *bytes, size_t len_bytes, const struct ptd_image *image,
+                         bool (*wanted)(void *owner, const struct ptd_part *part), void *owner,
+                         struct ptd_range **ranges);
 
 /* ---- RTIT flow ----------------------------------------------------------------------------- */
 

@@ -501,6 +501,8 @@ void ptd_rtit_flow_free(struct ptd_rtit_flow *flow)
 
 int ptd_rtit_flow_next(struct ptd_rtit_flow *flow, struct ptd_item *item)
 {
+    if (ptd_blocks_are_old(&flow->blocks))
+        ptd_blocks_notice(&flow->blocks);
     while (flow->item_next == flow->item_count) {
         flow->item_next = flow->item_count = 0;
         if (flow->state == RTIT_TRACING && (flow->tnt_count > 0 || flow->bind.kind))

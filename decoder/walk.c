@@ -10,7 +10,8 @@
 static void push_return(struct ptd_flow *flow, uint64_t next_ip)
 {
     flow->ret_stack[flow->ret_top] = next_ip;
-    flow->ret_top = (flow->ret_top + 1) % RET_STACK;
+    flow->ret_node[flow->ret_top] = 0;
+    flow->ret_top = (flow->ret_top + 1) % RET_PLACES;
     if (flow->ret_count < RET_STACK)
         flow->ret_count++;
 }
@@ -20,9 +21,11 @@ static bool pop_return(struct ptd_flow *flow, uint64_t *target)
 {
     if (flow->ret_count == 0)
         return false;
-    flow->ret_top = (flow->ret_top + RET_STACK - 1) % RET_STACK;
+    flow->ret_top = (flow->ret_top + RET_PLACES - 1) % RET_PLACES;
     flow->ret_count--;
     *target = flow->ret_stack[flow->ret_top];
+    if (flow->ret_node[flow->ret_top])
+        *target = ptd_node_info(flow->graph, flow->ret_node[flow->ret_top])->ip;
     return true;
 }
 
@@ -80,6 +83,20 @@ static void disable(struct ptd_flow *flow, bool has_to, uint64_t to)
     ptd_flow_settle(flow);
 }
 
+static void go(struct ptd_flow *flow, const struct block *block, bool taken, uint64_t ip)
+{
+    push_block(flow, block, taken);
+    flow->ip = ip;
+}
+
+/* TIP.PGD in place of what this instruction would have sent. */
+static void leave(struct ptd_flow *flow, const struct block *block, bool taken, bool has_to,
+                  uint64_t to)
+{
+    push_block(flow, block, taken);
+    disable(flow, has_to, to);
+}
+
 /* ---- Events at an IP ---- */
 
 static bool binds_to_ip(const struct ptd_flow *flow)
@@ -88,6 +105,21 @@ static bool binds_to_ip(const struct ptd_flow *flow)
 
     return flow->tnt_count == 0 && flow->bind.ready &&
            (kind == BIND_ASYNC || kind == BIND_MARK || kind == BIND_PSB);
+}
+
+/* SKD022: the VM entry at this IP has executed, and cleared TraceEn. */
+static bool leave_at_vm_entry(struct ptd_flow *flow)
+{
+    const struct block *block;
+
+    if (!flow_has(flow, PTD_SKD022) || flow->bind.kind != BIND_ASYNC ||
+        ptd_blocks_get(&flow->blocks, flow->cr3, (enum ptd_mode)flow->mode, flow->ip, &block) !=
+            PTD_OK ||
+        block->insns != 1 || block->last_class != PTD_INSN_VMENTRY)
+        return false;
+    flow->bind.kind = BIND_PGD;
+    leave(flow, block, false, flow->bind.has_to, flow->bind.to);
+    return true;
 }
 
 /* The walk has come to the IP of an event. */
@@ -107,6 +139,8 @@ static void bind_to_ip(struct ptd_flow *flow)
         return;
     }
     if (bind->end != END_TIP) {
+        if (bind->end == END_PGD && leave_at_vm_entry(flow))
+            return;
         disable(flow, bind->end == END_PGD && bind->has_to, bind->to);
         return;
     }
@@ -122,20 +156,6 @@ static void bind_to_ip(struct ptd_flow *flow)
 }
 
 /* ---- Instructions ---- */
-
-static void go(struct ptd_flow *flow, const struct block *block, bool taken, uint64_t ip)
-{
-    push_block(flow, block, taken);
-    flow->ip = ip;
-}
-
-/* TIP.PGD in place of what this instruction would have sent. */
-static void leave(struct ptd_flow *flow, const struct block *block, bool taken, bool has_to,
-                  uint64_t to)
-{
-    push_block(flow, block, taken);
-    disable(flow, has_to, to);
-}
 
 static bool binds_pgd(const struct ptd_flow *flow)
 {
@@ -175,9 +195,30 @@ static void walk_cond(struct ptd_flow *flow, const struct block *block)
     ptd_flow_reset_loop(flow);
 }
 
+static bool is_filtered_out(const struct ptd_flow *flow, uint64_t ip)
+{
+    const struct ptd_flow_config *const config = &flow->config;
+
+    for (unsigned i = 0; i < config->filters; i++) {
+        if (ip >= config->filter[i].first && ip <= config->filter[i].last)
+            return false;
+    }
+    return config->filters > 0;
+}
+
+/* TIP.PGD says where a direct branch leaves the IP filter; with SKL014 it may not. */
+static bool leaves_at_direct(const struct ptd_flow *flow, const struct block *block)
+{
+    if (!binds_pgd(flow))
+        return false;
+    if (flow->bind.has_to)
+        return flow->bind.to == block->target;
+    return flow_has(flow, PTD_SKL014) && is_filtered_out(flow, block->target);
+}
+
 static void walk_direct(struct ptd_flow *flow, const struct block *block)
 {
-    if (binds_pgd(flow) && flow->bind.has_to && flow->bind.to == block->target) {
+    if (leaves_at_direct(flow, block)) {
         leave(flow, block, false, true, block->target);
         return;
     }
@@ -347,6 +388,23 @@ static bool walk_part(struct ptd_flow *flow, const struct block *block)
     return true;
 }
 
+/*
+ * BDM64: a transaction aborted behind a branch whose target was told wrong, so that the walk does
+ * not lead to the abort.
+ */
+static bool aborts_elsewhere(const struct ptd_flow *flow)
+{
+    return flow_has(flow, PTD_BDM64) && binds_to_ip(flow) && flow->bind.kind == BIND_ASYNC &&
+           flow->bind.has_tsx && (flow->bind.tsx & 2);
+}
+
+/* Whether the walk can go on behind a block without a packet. */
+static bool needs_no_packet(const struct block *block)
+{
+    return block->last_class == PTD_INSN_OTHER || block->last_class == PTD_INSN_JMP_DIRECT ||
+           block->last_class == PTD_INSN_CALL_DIRECT;
+}
+
 void ptd_flow_walk(struct ptd_flow *flow)
 {
     const struct block *block;
@@ -364,13 +422,18 @@ void ptd_flow_walk(struct ptd_flow *flow)
     const int status =
         ptd_blocks_get(&flow->blocks, flow->cr3, (enum ptd_mode)flow->mode, flow->ip, &block);
 
+    if (status == PTD_OK && walk_part(flow, block))
+        return;
+    if (aborts_elsewhere(flow) && (status != PTD_OK || !needs_no_packet(block))) {
+        flow->ip = flow->bind.ip;
+        bind_to_ip(flow);
+        return;
+    }
     if (status != PTD_OK) {
         ptd_flow_fail(flow, status,
                       flow->bind.ready ? flow->bind.offset : ptd_packets_offset(&flow->packets));
         return;
     }
-    if (walk_part(flow, block))
-        return;
     if (loop_is_endless(&flow->loop, flow->ip)) {
         ptd_flow_fail(flow, PTD_E_LOOP,
                       flow->bind.ready ? flow->bind.offset : ptd_packets_offset(&flow->packets));

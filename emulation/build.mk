@@ -27,16 +27,19 @@ $(BUILD)/tests/conformance: $(CONFORMANCE_OBJ) $(LIBVPT)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcunit
 
-COUNTED     += $(BUILD)/tests/conformance $(BUILD)/tests/streams
+COUNTED     += $(BUILD)/tests/conformance $(BUILD)/tests/streams $(BUILD)/tests/damage
 SHELL_TESTS += emulation/conformance/doc.sh
 
-# Random streams, decoded by libipt and by libptdec.
-STREAMS_OBJ := $(BUILD)/emulation/streams/main.o \
-    $(patsubst %,$(BUILD)/emulation/tests/%.o,harness reader program)
+# Random streams, decoded by libipt and by libptdec; and what is left of a damaged one.
+STREAMS_OBJ := $(patsubst %,$(BUILD)/emulation/tests/%.o,harness reader program)
 
-$(BUILD)/tests/streams: $(STREAMS_OBJ) $(LIBVPT) $(BUILD)/libptdec.a
+$(BUILD)/tests/streams: $(BUILD)/emulation/streams/main.o $(BUILD)/decoder/tests/referee.o $(STREAMS_OBJ) $(LIBVPT) $(BUILD)/libptdec.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt -lZydis -lelf
+
+$(BUILD)/tests/damage: $(BUILD)/emulation/streams/damage.o $(STREAMS_OBJ) $(LIBVPT) $(BUILD)/libptdec.a
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lZydis -lelf
 
 # The fuzzer compiles the model again, with the sanitizers.
 EMULATION_FUZZ_FLAGS := -O1 -g -std=c11 -D_GNU_SOURCE -Iemulation -Wall -Wextra \

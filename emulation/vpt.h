@@ -400,6 +400,26 @@ static inline bool vpt_packet_en(const struct vpt_cpu *cpu)
 {
     return cpu->packet_en;
 }
+/*
+ * For owners that translate code: whether near branches can produce anything now, and whether near
+ * direct JMPs can (before IP ranges and for timing packets). Only an event changes the answers.
+ */
+static inline bool vpt_wants_branches(const struct vpt_cpu *cpu)
+{
+    return cpu->path != VPT_PATH_OFF;
+}
+static inline bool vpt_wants_jumps(const struct vpt_cpu *cpu)
+{
+    return cpu->path == VPT_PATH_SLOW && (cpu->ranges || cpu->timing);
+}
+/*
+ * Whether translated code may tell a conditional branch itself: tnt = tnt << 1 | taken, if that is
+ * below tnt_full; else it has to call vpt_cond_branch() instead.
+ */
+static inline bool vpt_is_fast(const struct vpt_cpu *cpu)
+{
+    return cpu->path == VPT_PATH_FAST;
+}
 
 /* ---- Events ------------------------------------------------------------------------------- *
  * One call for each operation that retired or was delivered, in program order. All addresses are

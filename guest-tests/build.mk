@@ -6,7 +6,7 @@ GUEST       := guest-tests
 GUEST_BUILD := $(GUEST)/build
 GUEST_OBJ   := $(GUEST_BUILD)/obj
 
-GUEST_IMAGES := demo msr-tests hostile-tests rtit-tests
+GUEST_IMAGES := demo msr-tests packet-tests hostile-tests rtit-tests smp-tests
 GUEST_USERS  := sort hash
 
 # No SSE, so that interrupts need not save it; no red zone, since they use the same stack.
@@ -55,6 +55,11 @@ $(GUEST_BUILD)/$(1).elf: $(call guest_objects,$(1)) $(GUEST_LIB_OBJ) $(GUEST)/li
 	ld $(GUEST_LDFLAGS) -T $(GUEST)/lib/image.ld -o $$@ $$(filter %.o,$$^)
 endef
 $(foreach image,$(GUEST_IMAGES),$(eval $(call guest_image,$(image))))
+
+# Whether packet-tests notice what they are about. Slow: not part of `make test`.
+.PHONY: guest-defects
+guest-defects: all
+	@$(GUEST)/defects.py
 
 -include $(shell find $(GUEST_OBJ) -name '*.d' 2>/dev/null)
 

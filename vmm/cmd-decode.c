@@ -2,7 +2,7 @@
 /*
  * vpt decode: what ran, from a trace and the code that it ran through.
  */
-#include "vmm.h"
+#include "decode.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -12,17 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum view_kind { VIEW_INSNS, VIEW_BLOCKS, VIEW_CALLS };
-
-struct decode_options {
-    enum view_kind view;
-    bool json, have_images;
-    struct ptd_flow_config config;
-    bool is_rtit;
-    struct ptd_rtit_config rtit;
-    struct ptd_image *image;
-    uint64_t errors;
-};
+#define FORMATS 5u
 
 static void usage(FILE *to)
 {
@@ -30,18 +20,31 @@ static void usage(FILE *to)
         "usage: vpt decode [OPTION...] TRACE\n"
         "\n"
         "Prints the path of execution that a raw Intel PT trace holds. The code comes from\n"
-        "TRACE.json (docs/trace-files.md), or from --image options.\n"
+        "TRACE.json (docs/trace-files.md), or from --image options. TRACE may also be a perf.data\n"
+        "(docs/perf-data.md); its code comes from the files that it names.\n"
         "\n"
         "  --insns              one line an instruction, disassembled (default)\n"
         "  --blocks             one line a run of instructions without a change of flow\n"
         "  --calls              calls and returns by name\n"
         "  --image ELF[@BIAS]   code and symbols; for the address space of the last --cr3\n"
         "  --cr3 VALUE          the CR3 of the --image options that follow\n"
+        "  --map MAP            code and names of a host and its guests (docs/decoder.md)\n"
         "  --mode 16|32|64      until the trace says otherwise (default 64)\n"
         "  --no-sync            begin at the first byte instead of the first PSB\n"
         "  --rtit               RTIT, the trace of Silvermont; TRACE.json says so by itself\n"
         "  --cycle-acc          of RTIT: RTIT_CTL.Cycle_Acc was 1\n"
         "  --json               one JSON object a line\n"
+        "  --format FORMAT      perf, perf-branches: as perf script prints; jsonl: --json; "
+        "folded:\n"
+        "                       stacks for flame graphs; chrome: trace events, also for Perfetto;\n"
+        "                       callgrind: for callgrind_annotate and KCachegrind\n"
+        "  --clock insns        costs and times are instructions, even if the trace has TSC "
+        "packets\n"
+        "  --cpu FAMILY/MODEL   tolerate this processor's errata; TRACE.json and perf.data say it\n"
+        "                       themselves\n"
+        "  --symfs DIR          of a perf.data: its files are in DIR\n"
+        "  --vmlinux FILE       of a perf.data: the kernel that ran\n"
+        "  --buildid-dir DIR    of a perf.data: perf's copies of files (default ~/.debug)\n"
         "  --help\n"
         "\n"
         "Exit codes: 0 success, 2 usage, 3 a file cannot be read, or the trace holds errors (they\n"
@@ -51,11 +54,11 @@ static void usage(FILE *to)
 
 /* ---- Output ---- */
 
-static const char *symbol(const struct decode_options *options, uint64_t cr3, uint64_t ip,
-                          char *text, size_t text_bytes)
+static const char *symbol(const struct stream *stream, uint64_t cr3, uint64_t ip, char *text,
+                          size_t text_bytes)
 {
     uint64_t offset;
-    const char *name = ptd_image_symbol(options->image, cr3, ip, &offset);
+    const char *name = ptd_image_symbol(stream->image, cr3, ip, &offset);
 
     if (!name)
         snprintf(text, text_bytes, "%#" PRIx64, ip);
@@ -66,13 +69,55 @@ static const char *symbol(const struct decode_options *options, uint64_t cr3, ui
     return text;
 }
 
-static json_object *line_begin(const struct ptd_item *item, const char *type)
+static const char *const who_names[] = {
+    [PTD_HOST_KERNEL] = "host kernel",
+    [PTD_HOST_PROCESS] = "host process",
+    [PTD_GUEST_KERNEL] = "guest kernel",
+    [PTD_GUEST_PROCESS] = "guest process",
+};
+
+/* Whose block it is, if a map says names. */
+static void add_who(json_object *line, const struct decode_options *options,
+                    const struct ptd_item *item)
+{
+    struct ptd_context who;
+
+    if (!options->map.contexts || item->type != PTD_ITEM_BLOCK)
+        return;
+    ptd_contexts_find(options->map.contexts, item->cr3, item->ip, &who);
+    json_object_object_add(line, "who", json_object_new_string(who_names[who.who]));
+    if (who.vm_name)
+        json_object_object_add(line, "vm", json_object_new_string(who.vm_name));
+    if (who.process)
+        json_object_object_add(line, "process", json_object_new_string(who.process));
+}
+
+/* A line where it is another's turn. */
+static void print_who(const struct decode_options *options, const struct ptd_item *last,
+                      const struct ptd_item *block)
+{
+    struct ptd_context before, who;
+
+    if (!options->map.contexts || options->json)
+        return;
+    ptd_contexts_find(options->map.contexts, last->cr3, last->ip, &before);
+    ptd_contexts_find(options->map.contexts, block->cr3, block->ip, &who);
+    if (last->insns && last->cr3 == block->cr3 && before.who == who.who)
+        return;
+    printf("  == %s%s%s%s%s, CR3 %#" PRIx64 "\n", who_names[who.who], who.vm_name ? ", VM " : "",
+           who.vm_name ? who.vm_name : "", who.process ? ", process " : "",
+           who.process ? who.process : "", who.cr3);
+}
+
+static json_object *line_begin(const struct decode_options *options, const struct ptd_item *item,
+                               const char *type)
 {
     json_object *line = json_object_new_object();
 
     json_object_object_add(line, "type", json_object_new_string(type));
     json_object_object_add(line, "offset", json_object_new_int64((int64_t)item->offset));
-    json_object_object_add(line, "cr3", json_object_new_int64((int64_t)item->cr3));
+    json_object_object_add(line, "cr3", json_object_new_int64((int64_t)ptd_space_cr3(item->cr3)));
+    add_who(line, options, item);
     return line;
 }
 
@@ -90,21 +135,22 @@ static void line_end(json_object *line)
     json_object_put(line);
 }
 
-static void print_insns(const struct decode_options *options, const struct ptd_item *block)
+static void print_insns(const struct decode_options *options, const struct stream *stream,
+                        const struct ptd_item *block)
 {
     uint64_t ip = block->ip;
     struct ptd_insn insn;
 
-    while (ptd_block_insn(options->image, block, &ip, &insn) == PTD_OK) {
+    while (ptd_block_insn(stream->image, block, &ip, &insn) == PTD_OK) {
         char text[128] = "?", where[128];
         const uint8_t *bytes;
         size_t len;
 
-        if (ptd_image_find(options->image, block->cr3, insn.ip, &bytes, &len) == PTD_OK)
+        if (ptd_image_find(stream->image, block->cr3, insn.ip, &bytes, &len) == PTD_OK)
             ptd_insn_format(block->mode, insn.ip, bytes, len, text, sizeof(text));
-        symbol(options, block->cr3, insn.ip, where, sizeof(where));
+        symbol(stream, block->cr3, insn.ip, where, sizeof(where));
         if (options->json) {
-            json_object *line = line_begin(block, "insn");
+            json_object *line = line_begin(options, block, "insn");
 
             add_hex(line, "ip", insn.ip);
             json_object_object_add(line, "symbol", json_object_new_string(where));
@@ -116,13 +162,14 @@ static void print_insns(const struct decode_options *options, const struct ptd_i
     }
 }
 
-static void print_block(const struct decode_options *options, const struct ptd_item *block)
+static void print_block(const struct decode_options *options, const struct stream *stream,
+                        const struct ptd_item *block)
 {
     char where[128];
 
-    symbol(options, block->cr3, block->ip, where, sizeof(where));
+    symbol(stream, block->cr3, block->ip, where, sizeof(where));
     if (options->json) {
-        json_object *line = line_begin(block, "block");
+        json_object *line = line_begin(options, block, "block");
 
         add_hex(line, "ip", block->ip);
         add_hex(line, "last_ip", block->last_ip);
@@ -136,8 +183,8 @@ static void print_block(const struct decode_options *options, const struct ptd_i
 }
 
 /* A block that ends in a call or return, with where the next one begins. */
-static void print_call(const struct decode_options *options, const struct ptd_item *from,
-                       const struct ptd_item *to)
+static void print_call(const struct decode_options *options, const struct stream *stream,
+                       const struct ptd_item *from, const struct ptd_item *to)
 {
     const bool call =
         from->last_class == PTD_INSN_CALL_DIRECT || from->last_class == PTD_INSN_CALL_INDIRECT;
@@ -145,10 +192,10 @@ static void print_call(const struct decode_options *options, const struct ptd_it
 
     if (!call && from->last_class != PTD_INSN_RET)
         return;
-    symbol(options, from->cr3, from->last_ip, caller, sizeof(caller));
-    symbol(options, to->cr3, to->ip, callee, sizeof(callee));
+    symbol(stream, from->cr3, from->last_ip, caller, sizeof(caller));
+    symbol(stream, to->cr3, to->ip, callee, sizeof(callee));
     if (options->json) {
-        json_object *line = line_begin(from, call ? "call" : "return");
+        json_object *line = line_begin(options, from, call ? "call" : "return");
 
         json_object_object_add(line, "from", json_object_new_string(caller));
         json_object_object_add(line, "to", json_object_new_string(callee));
@@ -190,7 +237,8 @@ static const char *item_name(uint8_t type)
     }
 }
 
-static void print_event(const struct decode_options *options, const struct ptd_item *item)
+static void print_event(const struct decode_options *options, const struct stream *stream,
+                        const struct ptd_item *item)
 {
     const char *name = item_name(item->type);
     char from[128] = "", to[128] = "", packet[256];
@@ -207,13 +255,14 @@ static void print_event(const struct decode_options *options, const struct ptd_i
     if (item->type == PTD_ITEM_ERROR)
         name = ptd_strerror(item->error);
     if (item->has_from)
-        symbol(options, item->cr3, item->from, from, sizeof(from));
+        symbol(stream, item->cr3, item->from, from, sizeof(from));
     if (item->has_to)
-        symbol(options, item->cr3, item->to, to, sizeof(to));
+        symbol(stream, item->cr3, item->to, to, sizeof(to));
     if (options->json) {
-        json_object *line = line_begin(item, item->type == PTD_ITEM_ERROR    ? "error"
-                                             : item->type == PTD_ITEM_PACKET ? "packet"
-                                                                             : name);
+        json_object *line = line_begin(options, item,
+                                       item->type == PTD_ITEM_ERROR    ? "error"
+                                       : item->type == PTD_ITEM_PACKET ? "packet"
+                                                                       : name);
 
         if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_PACKET)
             json_object_object_add(line, "text", json_object_new_string(name));
@@ -225,42 +274,103 @@ static void print_event(const struct decode_options *options, const struct ptd_i
         line_end(line);
         return;
     }
-    printf("%s%s%s%s%s%s%#" PRIx64 "\n", item->type == PTD_ITEM_ERROR ? "error: " : "  -- ", name,
-           *from ? " from " : "", from, *to ? " to " : "", *to ? to : " ", item->value);
+    printf("%s%s%s%s%s%s %#" PRIx64 "\n", item->type == PTD_ITEM_ERROR ? "error: " : "  -- ", name,
+           *from ? " from " : "", from, *to ? " to " : "", to, item->value);
 }
 
 /* ---- Decoding ---- */
 
-static int decode(struct decode_options *options, const struct bytes *trace)
+static void print_item(const struct decode_options *options, struct stream *stream)
 {
-    struct trace_flow flow;
-    struct ptd_item item, last = {0};
+    const struct ptd_item *const item = &stream->item;
+
+    if (item->type != PTD_ITEM_BLOCK) {
+        print_event(options, stream, item);
+        if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_DISABLED)
+            stream->last.insns = 0;
+        return;
+    }
+    print_who(options, &stream->last, item);
+    if (options->view == VIEW_INSNS)
+        print_insns(options, stream, item);
+    else if (options->view == VIEW_BLOCKS)
+        print_block(options, stream, item);
+    else if (stream->last.insns)
+        print_call(options, stream, &stream->last, item);
+    stream->last = *item;
+}
+
+static int no_memory(void)
+{
+    return complain(EXIT_CODE_HOST, "no memory for decoding");
+}
+
+int stream_open(struct decode_options *options, struct stream *stream)
+{
+    const struct ptd_time_config *const clocks =
+        options->count_insns || options->is_rtit ? NULL : &stream->clocks;
 
     if (options->is_rtit) {
         options->rtit.mode = options->config.mode;
         options->rtit.at_start = options->config.at_start;
     }
-    if (!trace_flow_open(&flow, trace, options->image, &options->config,
+    if (!trace_flow_open(&stream->flow, &stream->packets, stream->image, &options->config,
                          options->is_rtit ? &options->rtit : NULL))
-        return complain(EXIT_CODE_HOST, "no memory for decoding");
-    while (trace_flow_next(&flow, &item) == PTD_OK) {
-        if (item.type != PTD_ITEM_BLOCK) {
-            options->errors += item.type == PTD_ITEM_ERROR;
-            print_event(options, &item);
-            if (item.type == PTD_ITEM_ERROR || item.type == PTD_ITEM_DISABLED)
-                last.insns = 0;
-            continue;
-        }
-        if (options->view == VIEW_INSNS)
-            print_insns(options, &item);
-        else if (options->view == VIEW_BLOCKS)
-            print_block(options, &item);
-        else if (last.insns)
-            print_call(options, &last, &item);
-        last = item;
+        return no_memory();
+    if (!options->format)
+        return 0;
+    if (!clock_open(&stream->clock, stream->packets.data, stream->packets.len, clocks)) {
+        trace_flow_close(&stream->flow);
+        return no_memory();
     }
-    trace_flow_close(&flow);
-    return EXIT_CODE_OK;
+    stream->thread.image = stream->image;
+    stream->thread.is_tsc = stream->clock.is_tsc;
+    stream->thread.start = clock_start(&stream->clock);
+    if (options->format->begin(stream->out, &stream->thread))
+        return 0;
+    clock_close(&stream->clock);
+    trace_flow_close(&stream->flow);
+    return no_memory();
+}
+
+bool stream_next(struct decode_options *options, struct stream *stream)
+{
+    if (trace_flow_next(&stream->flow, &stream->item) != PTD_OK)
+        return false;
+    stream->time = options->format ? clock_at(&stream->clock, &stream->item) : 0;
+    options->errors += stream->item.type == PTD_ITEM_ERROR;
+    if (stream->cpu_trace)
+        stream->item.offset = ptd_perf_cpu_trace_offset(stream->cpu_trace, stream->item.offset);
+    return true;
+}
+
+int stream_put(struct decode_options *options, struct stream *stream)
+{
+    if (!options->format)
+        print_item(options, stream);
+    else if (!options->format->item(stream->out, &stream->item, stream->time))
+        return no_memory();
+    return 0;
+}
+
+int stream_close(struct decode_options *options, struct stream *stream, int code)
+{
+    if (options->format && !options->format->end(stream->out) && !code)
+        code = no_memory();
+    clock_close(&stream->clock);
+    trace_flow_close(&stream->flow);
+    return code;
+}
+
+int stream_decode(struct decode_options *options, struct stream *stream)
+{
+    int code = stream_open(options, stream);
+
+    if (code)
+        return code;
+    while (!code && stream_next(options, stream))
+        code = stream_put(options, stream);
+    return stream_close(options, stream, code);
 }
 
 /* ---- Options ---- */
@@ -290,6 +400,14 @@ static int add_image(struct decode_options *options, const char *argument, uint6
     return 0;
 }
 
+static int add_map(struct decode_options *options, const char *path)
+{
+    if (map_load(path, options->image, &options->map) != 0)
+        return complain(EXIT_CODE_FILE, "%s", options->map.why);
+    options->have_images = true;
+    return 0;
+}
+
 static int parse_mode(const char *text, struct decode_options *options)
 {
     if (strcmp(text, "16") == 0)
@@ -303,16 +421,61 @@ static int parse_mode(const char *text, struct decode_options *options)
     return 0;
 }
 
+/* "6/85" to the errata of that processor; between the numbers stands separator. */
+bool parse_cpu(const char *text, char separator, uint32_t *errata)
+{
+    char *end;
+    const unsigned long family = strtoul(text, &end, 0);
+    unsigned long model;
+
+    if (end == text || *end != separator)
+        return false;
+    text = end + 1;
+    model = strtoul(text, &end, 0);
+    if (end == text || (*end && *end != separator) || family > UINT8_MAX || model > UINT8_MAX)
+        return false;
+    *errata = ptd_errata((unsigned)family, (unsigned)model);
+    return true;
+}
+
+static int parse_format(const char *text, struct decode_options *options)
+{
+    static const struct out_format *const formats[FORMATS] = {&out_perf, &out_branches, &out_folded,
+                                                              &out_chrome, &out_callgrind};
+
+    options->json = strcmp(text, "jsonl") == 0;
+    options->format = NULL;
+    for (size_t i = 0; i < FORMATS; i++) {
+        if (strcmp(text, formats[i]->name) == 0)
+            options->format = formats[i];
+    }
+    if (!options->json && !options->format)
+        return complain(EXIT_CODE_USAGE, "there is no format '%s'; see vpt decode --help", text);
+    return 0;
+}
+
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct decode_options *options)
 {
-    static const struct option long_options[] = {
-        {"insns", no_argument, NULL, 'i'},     {"blocks", no_argument, NULL, 'b'},
-        {"calls", no_argument, NULL, 'c'},     {"image", required_argument, NULL, 'I'},
-        {"cr3", required_argument, NULL, 'C'}, {"mode", required_argument, NULL, 'm'},
-        {"no-sync", no_argument, NULL, 'n'},   {"json", no_argument, NULL, 'j'},
-        {"rtit", no_argument, NULL, 'r'},      {"cycle-acc", no_argument, NULL, 'a'},
-        {"help", no_argument, NULL, 'h'},      {0}};
+    static const struct option long_options[] = {{"insns", no_argument, NULL, 'i'},
+                                                 {"blocks", no_argument, NULL, 'b'},
+                                                 {"calls", no_argument, NULL, 'c'},
+                                                 {"image", required_argument, NULL, 'I'},
+                                                 {"cr3", required_argument, NULL, 'C'},
+                                                 {"map", required_argument, NULL, 'M'},
+                                                 {"mode", required_argument, NULL, 'm'},
+                                                 {"no-sync", no_argument, NULL, 'n'},
+                                                 {"json", no_argument, NULL, 'j'},
+                                                 {"rtit", no_argument, NULL, 'r'},
+                                                 {"cycle-acc", no_argument, NULL, 'a'},
+                                                 {"format", required_argument, NULL, 'f'},
+                                                 {"clock", required_argument, NULL, 'k'},
+                                                 {"symfs", required_argument, NULL, 's'},
+                                                 {"vmlinux", required_argument, NULL, 'v'},
+                                                 {"buildid-dir", required_argument, NULL, 'd'},
+                                                 {"cpu", required_argument, NULL, 'p'},
+                                                 {"help", no_argument, NULL, 'h'},
+                                                 {0}};
     uint64_t cr3 = PTD_ANY_CR3;
     int option, error = 0;
 
@@ -336,6 +499,9 @@ static int parse(int argc, char **argv, struct decode_options *options)
             if (!parse_number(optarg, &cr3))
                 error = complain(EXIT_CODE_USAGE, "--cr3 takes a number, not '%s'", optarg);
             break;
+        case 'M':
+            error = add_map(options, optarg);
+            break;
         case 'm':
             error = parse_mode(optarg, options);
             break;
@@ -350,6 +516,28 @@ static int parse(int argc, char **argv, struct decode_options *options)
             break;
         case 'r':
             options->is_rtit = true;
+            break;
+        case 'f':
+            error = parse_format(optarg, options);
+            break;
+        case 'k':
+            options->count_insns = strcmp(optarg, "insns") == 0;
+            if (!options->count_insns)
+                error = complain(EXIT_CODE_USAGE, "--clock takes insns, not '%s'", optarg);
+            break;
+        case 'p':
+            if (!parse_cpu(optarg, '/', &options->config.errata))
+                error = complain(EXIT_CODE_USAGE, "--cpu takes FAMILY/MODEL, not '%s'", optarg);
+            options->have_cpu = true;
+            break;
+        case 's':
+            options->code.symfs = optarg;
+            break;
+        case 'v':
+            options->code.vmlinux = optarg;
+            break;
+        case 'd':
+            options->code.cache = optarg;
             break;
         case 'h':
             usage(stdout);
@@ -370,24 +558,46 @@ static int parse(int argc, char **argv, struct decode_options *options)
     return 0;
 }
 
+static int decode_raw(struct decode_options *options, const char *file, const struct bytes *trace)
+{
+    struct stream stream = {
+        .packets = *trace,
+        .image = options->image,
+        .thread = {.comm = "vpt", .pid = 1, .tid = 1, .cpu = -1},
+        .out = options->out,
+    };
+    struct run_result sidecar = {0};
+
+    if (!options->have_images && sidecar_load(file, options->image, &sidecar) != PTD_OK)
+        return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar.why);
+    if (sidecar.cpus[0].is_rtit) {
+        options->is_rtit = true;
+        options->rtit = sidecar.cpus[0].rtit;
+    }
+    if (!options->have_cpu)
+        options->config.errata = sidecar.errata;
+    (void)clock_sidecar(file, &stream.clocks);
+    if (options->map.contexts)
+        stream.clocks.vms = ptd_contexts_time_vms(options->map.contexts, &stream.clocks.vm_count);
+    return stream_decode(options, &stream);
+}
+
 static int decode_file(struct decode_options *options, const char *file)
 {
-    struct run_result sidecar = {0};
-    struct bytes trace = {0};
-    int error = read_file(file, &trace), code;
+    struct bytes bytes = {0};
+    int error = read_file(file, &bytes), code;
 
+    if (!error && options->format && !(options->out = options->format->open(stdout)))
+        error = -ENOMEM;
     if (error)
-        return complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error));
-    if (!options->have_images && sidecar_load(file, options->image, &sidecar) != PTD_OK) {
-        bytes_free(&trace);
-        return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar.why);
-    }
-    if (sidecar.is_rtit) {
-        options->is_rtit = true;
-        options->rtit = sidecar.rtit;
-    }
-    code = decode(options, &trace);
-    bytes_free(&trace);
+        code = complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error));
+    else if (ptd_perf_detect(bytes.data, bytes.len))
+        code = decode_perf(options, file, &bytes);
+    else
+        code = decode_raw(options, file, &bytes);
+    if (options->out && !options->format->close(options->out) && !code)
+        code = complain(EXIT_CODE_HOST, "no memory for the output");
+    bytes_free(&bytes);
     if (!code && options->errors)
         code = complain(EXIT_CODE_FILE, "%s: %" PRIu64 " errors", file, options->errors);
     return code;
@@ -403,5 +613,6 @@ int cmd_decode(int argc, char **argv)
     code = parse(argc, argv, &options);
     code = code ? code - 1 : decode_file(&options, argv[optind]);
     ptd_image_free(options.image);
+    map_free(&options.map);
     return code;
 }

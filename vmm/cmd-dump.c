@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vpt dump: the packets of a raw trace, one a line.
+ * vpt dump: the packets of a raw trace, or of each trace in a perf.data, one a line.
  */
+#include "perf-data.h"
 #include "vmm.h"
 
 #include <inttypes.h>
@@ -13,12 +14,14 @@ static void usage(FILE *to)
 {
     fputs("usage: vpt dump [OPTION...] TRACE\n"
           "\n"
-          "Prints the packets of a raw Intel PT or RTIT trace: offset, bytes, meaning.\n"
+          "Prints the packets of a raw Intel PT or RTIT trace: offset, bytes, meaning; of a\n"
+          "perf.data, those of each trace in it.\n"
           "\n"
           "  --json       one JSON object a line\n"
           "  --no-sync    begin at the first byte instead of the first PSB\n"
           "  --rtit       RTIT, the trace of Silvermont; TRACE.json says so by itself\n"
           "  --cycle-acc  of RTIT: RTIT_CTL.Cycle_Acc was 1\n"
+          "  --records    of a perf.data: its records instead of packets\n"
           "  --help\n"
           "\n"
           "Exit codes: 0 success, 2 usage, 3 the file cannot be read or holds errors (they are\n"
@@ -27,7 +30,7 @@ static void usage(FILE *to)
 }
 
 struct dump_options {
-    bool json, no_sync, rtit, cycle_acc;
+    bool json, no_sync, rtit, cycle_acc, records;
 };
 
 static void print_packet(uint64_t offset, unsigned size_bytes, const uint8_t *bytes,
@@ -143,16 +146,114 @@ static unsigned dump_rtit(const struct bytes *trace, const struct dump_options *
     return errors;
 }
 
+/* ---- perf.data ---- */
+
+static void print_trace(const struct ptd_perf_trace *trace, bool json)
+{
+    if (!json) {
+        printf("-- buffer %" PRIu32 ", cpu %d, tid %d: %zu bytes\n", trace->idx, trace->cpu,
+               trace->tid, trace->len_bytes);
+        return;
+    }
+    json_object *object = json_object_new_object();
+    json_object_object_add(object, "buffer", json_object_new_int64(trace->idx));
+    json_object_object_add(object, "cpu", json_object_new_int(trace->cpu));
+    json_object_object_add(object, "tid", json_object_new_int(trace->tid));
+    json_object_object_add(object, "len", json_object_new_int64((int64_t)trace->len_bytes));
+    printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
+    json_object_put(object);
+}
+
+static int dump_perf(const struct dump_options *options, const char *name, const struct bytes *file)
+{
+    unsigned errors = 0;
+    int code;
+    struct ptd_perf_session *const session = perf_data_open(name, file, &code);
+
+    if (!session)
+        return code;
+    for (size_t i = 0; i < session->trace_count; i++) {
+        const struct bytes packets = {.data = (uint8_t *)session->traces[i].bytes,
+                                      .len = session->traces[i].len_bytes};
+
+        print_trace(&session->traces[i], options->json);
+        errors += dump(&packets, options);
+    }
+    if (session->error)
+        code = EXIT_CODE_FILE; /* said already */
+    ptd_perf_session_free(session);
+    return errors ? complain(EXIT_CODE_FILE, "%s: %u errors", name, errors) : code;
+}
+
+static void print_record(const struct ptd_perf_record *record, bool json)
+{
+    char text[5000];
+
+    ptd_perf_format(record, text, sizeof(text));
+    if (!json) {
+        printf("%08" PRIx64 "  %s\n", record->offset, text);
+        return;
+    }
+    json_object *object = json_object_new_object();
+    json_object_object_add(object, "offset", json_object_new_int64((int64_t)record->offset));
+    json_object_object_add(object, "type",
+                           json_object_new_string(ptd_perf_type_name(record->type)));
+    if (record->has_time)
+        json_object_object_add(object, "time", json_object_new_int64((int64_t)record->time));
+    json_object_object_add(object, "text", json_object_new_string(text));
+    printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
+    json_object_put(object);
+}
+
+static int dump_records(const struct dump_options *options, const char *name,
+                        const struct bytes *file)
+{
+    struct ptd_perf_fault fault = {0};
+    struct ptd_perf_record record;
+    struct ptd_perf *perf;
+    int error = ptd_perf_open(file->data, file->len, &perf, &fault);
+
+    if (!error) {
+        while ((error = ptd_perf_next(perf, &record)) == PTD_OK)
+            print_record(&record, options->json);
+        fault = *ptd_perf_fault(perf);
+        ptd_perf_close(perf);
+    }
+    return error == PTD_END ? EXIT_CODE_OK
+                            : complain(EXIT_CODE_FILE, "%s: at %#" PRIx64 ": %s", name,
+                                       fault.offset, fault.text);
+}
+
+static int dump_raw(struct dump_options *options, const char *name, const struct bytes *file)
+{
+    struct ptd_rtit_config rtit;
+    unsigned errors;
+
+    if (sidecar_rtit(name, &rtit)) {
+        options->rtit = true;
+        options->cycle_acc |= rtit.cycle_acc;
+    }
+    errors = options->rtit ? dump_rtit(file, options) : dump(file, options);
+    return errors ? complain(EXIT_CODE_FILE, "%s: %u errors", name, errors) : EXIT_CODE_OK;
+}
+
+static int dump_file(struct dump_options *options, const char *name, const struct bytes *file)
+{
+    if (!ptd_perf_detect(file->data, file->len))
+        return options->records
+                   ? complain(EXIT_CODE_USAGE, "%s: not a perf.data: it has no records", name)
+                   : dump_raw(options, name, file);
+    return options->records ? dump_records(options, name, file) : dump_perf(options, name, file);
+}
+
 /* ---- The command ---- */
 
 int cmd_dump(int argc, char **argv)
 {
     struct dump_options options = {0};
-    struct ptd_rtit_config rtit;
     struct bytes trace = {0};
     const char *file = NULL;
-    unsigned errors;
-    int error;
+    int error, code;
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) {
@@ -163,6 +264,8 @@ int cmd_dump(int argc, char **argv)
             options.rtit = true;
         } else if (strcmp(argv[i], "--cycle-acc") == 0) {
             options.cycle_acc = true;
+        } else if (strcmp(argv[i], "--records") == 0) {
+            options.records = true;
         } else if (strcmp(argv[i], "--help") == 0) {
             usage(stdout);
             return EXIT_CODE_OK;
@@ -175,15 +278,8 @@ int cmd_dump(int argc, char **argv)
     if (!file)
         return complain(EXIT_CODE_USAGE, "vpt dump takes one file; see vpt dump --help");
     error = read_file(file, &trace);
-    if (error) {
-        bytes_free(&trace);
-        return complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error));
-    }
-    if (sidecar_rtit(file, &rtit)) {
-        options.rtit = true;
-        options.cycle_acc |= rtit.cycle_acc;
-    }
-    errors = options.rtit ? dump_rtit(&trace, &options) : dump(&trace, &options);
+    code = error ? complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error))
+                 : dump_file(&options, file, &trace);
     bytes_free(&trace);
-    return errors ? complain(EXIT_CODE_FILE, "%s: %u errors", file, errors) : EXIT_CODE_OK;
+    return code;
 }

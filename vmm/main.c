@@ -16,9 +16,12 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"run", "run a guest image that may trace itself", cmd_run},
+    {"qemu", "run a guest, of any kind, under QEMU with a virtual Intel PT", cmd_qemu},
     {"check", "say what the KVM of this machine can do", cmd_check},
     {"dump", "print the packets of a trace", cmd_dump},
     {"decode", "print the instructions, blocks or calls of a trace", cmd_decode},
+    {"parts", "say whose each part of a trace of a host and guests is", cmd_parts},
+    {"convert", "write a trace as a perf.data", cmd_convert},
     {"profiles", "list the processors that can be modelled", cmd_profiles},
 };
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ptdec.h"
+#include "../tests/referee.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 
@@ -16,6 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 #define HOW_HIGH     0x08u /* code at the end of the address space */
 #define HOW_PSB      0x10u /* PSB+, TIP.PGE at 0 in front of the trace */
 #define HOW_PSB_IN   0x20u /* PSB+ in the middle of it */
+#define HOW_THREADS  0xc0u /* compare with decoding on threads too, which takes longer */
 #define OTHER_CR3    0x1000u
 #define MAX_WALKED   1000u /* instructions of a block that are listed */
 
@@ -69,6 +71,24 @@ static uint8_t *build_trace(uint8_t how, const uint8_t *bytes, size_t *len_bytes
     return exact;
 }
 
+/* They must find the same. */
+static void compare_fast_ways(uint8_t how, const uint8_t *bytes, size_t len_bytes,
+                              const struct ptd_image *image, const struct ptd_flow_config *config)
+{
+    const struct referee_trace trace = {
+        .bytes = bytes,
+        .len_bytes = len_bytes,
+        .image = image,
+        .config = config,
+        .no_timing = len_bytes & 1,
+    };
+
+    if (!referee_run(&trace, PTD_RUN_ROOM).same)
+        abort();
+    if ((how & HOW_THREADS) == HOW_THREADS && !referee_parallel(&trace, 2, 1).same)
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
 {
     if (len_bytes < 2)
@@ -107,6 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
         }
     }
     ptd_flow_free(flow);
+    compare_fast_ways(how, trace, trace_bytes, image, &config);
     ptd_image_free(image);
     free(trace);
     return 0;

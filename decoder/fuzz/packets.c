@@ -2,6 +2,7 @@
 /* Fuzzes the packet decoder: any bytes, from the start and from each PSB, to text and back to IPs.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "ptdec.h"
 
@@ -34,9 +35,39 @@ static void run(struct ptd_packets *packets)
     }
 }
 
+/* In batches they must be the same, as far as there is no error. */
+static void compare_batches(const uint8_t *bytes, size_t len_bytes)
+{
+    struct ptd_packets singly, many;
+    struct ptd_packet packet, list[5];
+    int status = PTD_OK;
+
+    ptd_packets_init(&singly, bytes, len_bytes);
+    ptd_packets_init(&many, bytes, len_bytes);
+    while (status == PTD_OK) {
+        const size_t count = ptd_packets_read(&many, list, sizeof(list) / sizeof(list[0]), &status);
+
+        for (size_t i = 0; i < count; i++) {
+            char want[128], got[128];
+
+            if (ptd_packets_next(&singly, &packet) != PTD_OK)
+                abort();
+            (void)ptd_packet_format(&packet, want, sizeof(want));
+            (void)ptd_packet_format(&list[i], got, sizeof(got));
+            if (packet.offset != list[i].offset || packet.size_bytes != list[i].size_bytes ||
+                strcmp(want, got) != 0)
+                abort();
+        }
+    }
+    if (ptd_packets_next(&singly, &packet) != status)
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
 {
     struct ptd_packets packets;
+
+    compare_batches(bytes, len_bytes);
 
     ptd_packets_init(&packets, bytes, len_bytes);
     run(&packets);

@@ -537,6 +537,74 @@ static void split_code(void)
     ptd_image_free(image);
 }
 
+/* Code is replaced at a TSC packet, as a JIT compiler would; in bulk, too. */
+static const uint8_t old_code[] = {0x90, 0x74, 0xfd, 0xc3};       /* nop; jz 0; ret */
+static const uint8_t new_code[] = {0x90, 0x90, 0x90, 0x74, 0xfb}; /* 3 nop; jz 0 */
+static const uint8_t jit_trace[] = {START(CODE), TNT_TT, TSC, TNT_TTT};
+
+static struct ptd_image *jit_image(void)
+{
+    struct ptd_image *const image = ptd_image_new();
+
+    CU_ASSERT_EQUAL_FATAL(
+        ptd_image_add_bytes(image, "old", CODE, old_code, sizeof(old_code), PTD_ANY_CR3), PTD_OK);
+    return image;
+}
+
+static void replace_code(struct ptd_image *image)
+{
+    CU_ASSERT_EQUAL(
+        ptd_image_add_bytes(image, "new", CODE, new_code, sizeof(new_code), PTD_ANY_CR3), PTD_OK);
+}
+
+static void new_code_by_items(void)
+{
+    struct ptd_image *const image = jit_image();
+    struct ptd_flow *const flow = ptd_flow_new(jit_trace, sizeof(jit_trace), image, NULL);
+    unsigned insns = 0, blocks = 0;
+    struct ptd_item item;
+
+    while (ptd_flow_next(flow, &item) == PTD_OK) {
+        CU_ASSERT_NOT_EQUAL(item.type, PTD_ITEM_ERROR);
+        if (item.type == PTD_ITEM_TSC)
+            replace_code(image);
+        if (item.type != PTD_ITEM_BLOCK)
+            continue;
+        CU_ASSERT_EQUAL(item.insns, blocks < 2 ? 2 : 4);
+        blocks++;
+        insns += item.insns;
+    }
+    CU_ASSERT_EQUAL(blocks, 5);
+    CU_ASSERT_EQUAL(insns, 2 * 2 + 3 * 4);
+    ptd_flow_free(flow);
+    ptd_image_free(image);
+}
+
+static void new_code_in_bulk(void)
+{
+    struct ptd_image *const image = jit_image();
+    struct ptd_flow *const flow = ptd_flow_new(jit_trace, sizeof(jit_trace), image, NULL);
+    uint32_t steps[PTD_RUN_ROOM];
+    struct ptd_run run = {.steps = steps, .room = PTD_RUN_ROOM};
+    unsigned insns = 0;
+
+    while (ptd_flow_run(flow, &run) == PTD_OK) {
+        for (size_t i = 0; i < run.count; i++) {
+            struct ptd_item block;
+
+            for (size_t n = 0; ptd_step_block(flow, steps[i], n, &block) == PTD_OK; n++)
+                insns += block.insns;
+        }
+        if (run.has_item && run.item.type == PTD_ITEM_BLOCK)
+            insns += run.item.insns;
+        if (run.has_item && run.item.type == PTD_ITEM_TSC)
+            replace_code(image);
+    }
+    CU_ASSERT_EQUAL(insns, 2 * 2 + 3 * 4);
+    ptd_flow_free(flow);
+    ptd_image_free(image);
+}
+
 static void nothing(void)
 {
     struct ptd_image *const image = ptd_image_new();
@@ -560,5 +628,7 @@ void add_flow_suite(void)
     CU_add_test(suite, "contradictions", wrong);
     CU_add_test(suite, "CALL stack of 64", deep_recursion);
     CU_add_test(suite, "an instruction in two segments", split_code);
+    CU_add_test(suite, "code that changes", new_code_by_items);
+    CU_add_test(suite, "code that changes, in bulk", new_code_in_bulk);
     CU_add_test(suite, "an empty trace", nothing);
 }

@@ -8,6 +8,7 @@
 
 #include "golden.h"
 #include "ptdec.h"
+#include "referee.h"
 
 #define TEXT_BYTES 4096
 #define MAX_ITEMS  1000 /* far more than any test has: the decoder must come to an end */
@@ -101,13 +102,36 @@ static void check_block(const struct ptd_image *image, const struct ptd_item *bl
     CU_ASSERT_EQUAL(insn.class, block->last_class);
 }
 
+/* The fast ways to decode must find the same. */
+static void check_fast_ways(const struct golden *test, const struct ptd_image *image,
+                            const struct ptd_flow_config *config)
+{
+    for (unsigned no_timing = 0; no_timing < 2; no_timing++) {
+        const struct referee_trace trace = {test->trace.at, test->trace.len, image,
+                                            config,         no_timing,       0};
+        const struct referee_verdict verdicts[] = {referee_run(&trace, PTD_RUN_ROOM),
+                                                   referee_parallel(&trace, 2, 1)};
+
+        for (size_t i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++) {
+            CU_ASSERT_TRUE(verdicts[i].same);
+            if (!verdicts[i].same)
+                printf("\n--- %s: %s", test->name, verdicts[i].difference);
+        }
+    }
+}
+
 /* Items to text, by the one flow decoder or the other. */
 static void decode_pt(const struct golden *test, const struct ptd_image *image, struct text *text)
 {
     const enum ptd_mode mode = test->mode_bits == 32   ? PTD_MODE_32
                                : test->mode_bits == 16 ? PTD_MODE_16
                                                        : PTD_MODE_64;
-    const struct ptd_flow_config config = {.mode = mode, .cr3 = CR3_A, .at_start = test->at_start};
+    const struct ptd_flow_config config = {.mode = mode,
+                                           .cr3 = CR3_A,
+                                           .at_start = test->at_start,
+                                           .errata = test->errata,
+                                           .filters = test->filtered,
+                                           .filter = {{CODE, CODE + 15}}};
     struct ptd_flow *const flow = ptd_flow_new(test->trace.at, test->trace.len, image, &config);
     struct ptd_item item;
     unsigned items = 0;
@@ -119,6 +143,7 @@ static void decode_pt(const struct golden *test, const struct ptd_image *image, 
     }
     CU_ASSERT_EQUAL(ptd_flow_next(flow, &item), PTD_END);
     ptd_flow_free(flow);
+    check_fast_ways(test, image, &config);
 }
 
 static void decode_rtit(const struct golden *test, const struct ptd_image *image, struct text *text)

@@ -58,9 +58,15 @@ int main(void)
     add_image_suite();
     add_flow_suite();
     add_context_suite();
+    add_errata_suite();
     add_trace_suite();
+    add_fast_suite();
     add_rtit_packet_suite();
     add_rtit_flow_suite();
+    add_perf_suite();
+    add_time_suite();
+    add_guest_suite();
+    add_memory_suite();
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
     failed = CU_get_number_of_failures() + CU_get_number_of_suites_failed();

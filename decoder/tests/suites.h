@@ -14,8 +14,14 @@ void add_image_suite(void);
 void add_flow_suite(void);
 void add_context_suite(void);
 void add_trace_suite(void);
+void add_errata_suite(void);
+void add_fast_suite(void);
 void add_rtit_packet_suite(void);
 void add_rtit_flow_suite(void);
+void add_perf_suite(void);
+void add_time_suite(void);
+void add_guest_suite(void);
+void add_memory_suite(void);
 
 /* Says that a test could not run here, and why. */
 void report_skip(const char *test, const char *why);

@@ -14,6 +14,7 @@
 
 #include "libipt.h"
 #include "ptdec.h"
+#include "referee.h"
 
 #define CR3_MARK    0x8000u /* in the top 16 bits of a word of the path */
 #define CR3_SHIFT   12
@@ -181,6 +182,20 @@ static bool conclude(struct reader *reader)
 
 /* ---- The two decoders ---- */
 
+/* The fast ways of libptdec find the same as the general one. */
+static bool check_fast_ways(const struct run *run, const struct ptd_flow_config *config)
+{
+    const struct referee_trace trace = {
+        .bytes = run->trace, .len_bytes = run->trace_bytes, .image = run->image, .config = config};
+    const struct referee_verdict verdicts[] = {referee_run(&trace, 4096),
+                                               referee_parallel(&trace, 2, 4096)};
+
+    for (size_t i = 0; i < 2; i++)
+        if (!verdicts[i].same)
+            printf("ptdec, %s: %s\n", i ? "on threads" : "in bulk", verdicts[i].difference);
+    return verdicts[0].same && verdicts[1].same;
+}
+
 static bool check_libptdec(const struct run *run)
 {
     const struct ptd_flow_config config = {
@@ -209,7 +224,7 @@ static bool check_libptdec(const struct run *run)
             compare(&reader, insn.ip, item.cr3, has_cr3);
     }
     ptd_flow_free(flow);
-    if (!conclude(&reader))
+    if (!conclude(&reader) || !check_fast_ways(run, &config))
         return false;
     printf("ptdec: identical (%" PRIu64 " instructions, %" PRIu64 " branches)\n", reader.insns,
            branches);

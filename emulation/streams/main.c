@@ -9,6 +9,7 @@
  */
 #include "../tests/harness.h"
 #include "../tests/program.h"
+#include "../../decoder/tests/referee.h"
 
 #include <CUnit/CUnit.h>
 #include <CUnit/TestRun.h>
@@ -42,6 +43,7 @@ struct run {
 
 static struct run run;                  /* large, and one at a time */
 static uint64_t next_seed, compared[2]; /* by libipt, by libptdec */
+static uint64_t in_steps;               /* blocks that libptdec found in bulk */
 static unsigned passed, failed;
 
 static void append(struct list *list, uint64_t ip)
@@ -301,12 +303,9 @@ static const char *by_libipt(uint64_t *offset)
 
 /* ---- libptdec ------------------------------------------------------------------------------- */
 
-static const char *by_ptdec(uint64_t *offset)
+static struct ptd_image *new_image(void)
 {
-    struct ptd_image *image = ptd_image_new();
-    struct ptd_flow *flow;
-    struct ptd_item item;
-    const char *error = NULL;
+    struct ptd_image *const image = ptd_image_new();
 
     if (!image ||
         ptd_image_add_bytes(image, NULL, run.user.base, run.user.code, run.user.len_bytes,
@@ -314,6 +313,36 @@ static const char *by_ptdec(uint64_t *offset)
         ptd_image_add_bytes(image, NULL, run.kernel.base, run.kernel.code, run.kernel.len_bytes,
                             PTD_ANY_CR3) != PTD_OK)
         abort();
+    return image;
+}
+
+/* Its fast ways must find the same, item by item. */
+static void compare_fast_ways(void)
+{
+    struct ptd_image *const image = new_image();
+    const struct referee_trace trace = {
+        .bytes = run.fake->tap,
+        .len_bytes = run.fake->tap_len,
+        .image = image,
+        .no_timing = run.seed & 1,
+    };
+    const struct referee_verdict verdicts[] = {referee_run(&trace, 4096),
+                                               referee_parallel(&trace, 2, 8192)};
+
+    for (size_t i = 0; i < 2; i++)
+        CHECK(verdicts[i].same, "seed %" PRIu64 ", CTL %" PRIx64 ": %s: %s", run.seed, run.ctl,
+              i ? "on threads" : "in bulk", verdicts[i].difference);
+    in_steps += verdicts[0].in_steps;
+    ptd_image_free(image);
+}
+
+static const char *by_ptdec(uint64_t *offset)
+{
+    struct ptd_image *const image = new_image();
+    struct ptd_flow *flow;
+    struct ptd_item item;
+    const char *error = NULL;
+
     flow = ptd_flow_new(run.fake->tap, run.fake->tap_len, image, NULL);
     if (!flow)
         abort();
@@ -365,6 +394,7 @@ static void test_run(void)
         compared[0] += run.ran.count;
     }
     compare("libptdec", by_ptdec);
+    compare_fast_ways();
     compared[1] += run.ran.count;
     fake_close(run.fake);
 }
@@ -403,8 +433,8 @@ int main(int argc, char **argv)
     free(run.ran.ip);
     free(run.seen.ip);
     printf("%" PRIu64 " events in %u runs; instructions compared: %" PRIu64 " with libipt, %" PRIu64
-           " with libptdec\n",
-           run.events, passed + failed, compared[0], compared[1]);
+           " with libptdec; %" PRIu64 " blocks in steps\n",
+           run.events, passed + failed, compared[0], compared[1], in_steps);
     printf("%u passed, %u failed\n", passed, failed);
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -63,11 +63,21 @@ void apic_eoi(void)
     apic_write(APIC_EOI, 0);
 }
 
-void apic_timer_start(uint32_t ticks)
+static void start_timer(uint32_t mode, uint32_t ticks)
 {
     apic_write(APIC_TIMER_DIVIDE, DIVIDE_BY_1);
-    apic_write(APIC_LVT_TIMER, LVT_PERIODIC | VECTOR_TIMER);
+    apic_write(APIC_LVT_TIMER, mode | VECTOR_TIMER);
     apic_write(APIC_TIMER_INITIAL, ticks);
+}
+
+void apic_timer_start(uint32_t ticks)
+{
+    start_timer(LVT_PERIODIC, ticks);
+}
+
+void apic_timer_once(uint32_t ticks)
+{
+    start_timer(0, ticks);
 }
 
 void apic_timer_stop(void)

@@ -16,6 +16,8 @@ void apic_eoi(void);
 
 /* Interrupts with VECTOR_TIMER every `ticks` of the timer, from now on. */
 void apic_timer_start(uint32_t ticks);
+/* One such interrupt. */
+void apic_timer_once(uint32_t ticks);
 void apic_timer_stop(void);
 
 enum pmi_mode { PMI_MASKED, PMI_VECTOR, PMI_NMI };

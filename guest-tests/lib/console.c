@@ -114,14 +114,19 @@ static void begin_line(bool pass, const char *format, va_list *args)
     vprintf(format, args);
 }
 
+void vreport(bool pass, const char *format, va_list *args)
+{
+    begin_line(pass, format, args);
+    printf("\n");
+}
+
 void report(bool pass, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    begin_line(pass, format, &args);
+    vreport(pass, format, &args);
     va_end(args);
-    printf("\n");
 }
 
 void report_value(uint64_t got, uint64_t want, const char *format, ...)

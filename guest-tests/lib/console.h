@@ -22,6 +22,7 @@ void console_write(const char *text, size_t len);
 
 /* A case that holds or not. */
 void report(bool pass, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void vreport(bool pass, const char *format, va_list *args);
 /* A case whose value must be the one wanted. */
 void report_value(uint64_t got, uint64_t want, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -28,16 +28,22 @@
 #define CTL_CYCEN           (1ull << 1)
 #define CTL_OS              (1ull << 2)
 #define CTL_USER            (1ull << 3)
+#define CTL_PWREVTEN        (1ull << 4)
+#define CTL_FUPONPTW        (1ull << 5)
 #define CTL_FABRICEN        (1ull << 6)
 #define CTL_CR3FILTER       (1ull << 7)
 #define CTL_TOPA            (1ull << 8)
+#define CTL_MTCEN           (1ull << 9)
 #define CTL_TSCEN           (1ull << 10)
 #define CTL_DISRETC         (1ull << 11)
+#define CTL_PTWEN           (1ull << 12)
 #define CTL_BRANCHEN        (1ull << 13)
 #define CTL_MTCFREQ_SHIFT   14
 #define CTL_CYCTHRESH_SHIFT 19
 #define CTL_PSBFREQ_SHIFT   24
+#define CTL_EVENTEN         (1ull << 31)
 #define CTL_ADDR_CFG_SHIFT  32 /* 4 bits each */
+#define CTL_DISTNT          (1ull << 55)
 #define CTL_INJECT_PSB_PMI  (1ull << 56)
 #define ADDR_CFG_FILTER     1ull
 #define ADDR_CFG_TRACESTOP  2ull

@@ -46,7 +46,7 @@ void trace_off(void)
     wrmsr_safe(MSR_RTIT_STATUS, 0);
 }
 
-static void prepare(const struct trace_setup *setup)
+void trace_prepare(const struct trace_setup *setup)
 {
     const struct pt_caps *caps = pt_caps();
 
@@ -66,7 +66,7 @@ struct trace_result trace_run(const struct trace_setup *setup)
     struct trace_result result = {0};
     unsigned pmis_before;
 
-    prepare(setup);
+    trace_prepare(setup);
     pmis_before = pmi_count;
     if (pmi_mode == PMI_VECTOR)
         interrupts_on();
@@ -125,8 +125,13 @@ void trace_default_output(struct trace_setup *setup)
     }
 }
 
+const uint8_t *trace_default_buffer(void)
+{
+    return phys_to_virt(buffer_phys);
+}
+
 const uint8_t *trace_default_bytes(const struct trace_result *result, uint64_t *len_bytes)
 {
     *len_bytes = result->end.offset;
-    return phys_to_virt(buffer_phys);
+    return trace_default_buffer();
 }

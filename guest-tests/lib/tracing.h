@@ -35,6 +35,8 @@ struct trace_result {
 
 /* TraceEn and STATUS are 0 after it, whatever was before. */
 void trace_off(void);
+/* The MSRs for a trace of one's own; TraceEn is 0 afterwards. */
+void trace_prepare(const struct trace_setup *setup);
 /* Runs one trace. TraceEn is 0 before and after it; output MSRs and STATUS stay for the caller to
  * see. */
 struct trace_result trace_run(const struct trace_setup *setup);
@@ -52,6 +54,8 @@ unsigned trace_pmi_count(void);
  * and the scheme's bits of ctl.
  */
 void trace_default_output(struct trace_setup *setup);
+/* That output. */
+const uint8_t *trace_default_buffer(void);
 /* What a trace into the default output left there; *len_bytes as the end position says. */
 const uint8_t *trace_default_bytes(const struct trace_result *result, uint64_t *len_bytes);
 /* The control bits of most cases: the branches of supervisor code. */

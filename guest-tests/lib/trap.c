@@ -26,7 +26,6 @@
 #define GATE_USER       0xee00u /* the same with DPL 3 */
 #define TSS_AVAILABLE   0x0000890000000000ull
 #define IST_STACK_BYTES 8192
-#define VECTOR_BREAK    3
 
 struct gate {
     uint16_t offset_0, selector, attributes_ist, offset_16;
@@ -66,17 +65,20 @@ static _Alignas(16) uint64_t gdt[] = {
     0,
 };
 
-static void set_gate(unsigned vector, unsigned attributes, unsigned ist)
+static void set_gate(unsigned vector, uint64_t entry, unsigned attributes, unsigned ist)
 {
-    uint64_t stub = (uint64_t)vectors + vector * STUB_BYTES;
-
     idt[vector] = (struct gate){
-        .offset_0 = (uint16_t)stub,
+        .offset_0 = (uint16_t)entry,
         .selector = KERNEL_CS,
         .attributes_ist = (uint16_t)(attributes | ist),
-        .offset_16 = (uint16_t)(stub >> 16),
-        .offset_32 = (uint32_t)(stub >> 32),
+        .offset_16 = (uint16_t)(entry >> 16),
+        .offset_32 = (uint32_t)(entry >> 32),
     };
+}
+
+static uint64_t stub(unsigned vector)
+{
+    return (uint64_t)vectors + vector * STUB_BYTES;
 }
 
 static void load_tables(void)
@@ -117,17 +119,30 @@ void trap_init(void)
         tss.ist[i] = (uint64_t)(ist_stacks[i] + IST_STACK_BYTES);
     tss.iomap = sizeof(tss);
     for (unsigned vector = 0; vector < VECTOR_COUNT; vector++)
-        set_gate(vector, GATE_INTERRUPT, 0);
-    set_gate(VECTOR_NMI, GATE_INTERRUPT, 1);
-    set_gate(VECTOR_DOUBLE_FAULT, GATE_INTERRUPT, 2);
-    set_gate(VECTOR_MACHINE_CHECK, GATE_INTERRUPT, 3);
-    set_gate(VECTOR_BREAK, GATE_USER, 0);
+        set_gate(vector, stub(vector), GATE_INTERRUPT, 0);
+    set_gate(VECTOR_NMI, stub(VECTOR_NMI), GATE_INTERRUPT, 1);
+    set_gate(VECTOR_DOUBLE_FAULT, stub(VECTOR_DOUBLE_FAULT), GATE_INTERRUPT, 2);
+    set_gate(VECTOR_MACHINE_CHECK, stub(VECTOR_MACHINE_CHECK), GATE_INTERRUPT, 3);
+    set_gate(VECTOR_BREAKPOINT, stub(VECTOR_BREAKPOINT), GATE_USER, 0);
     load_tables();
 
     wrmsr(MSR_EFER, rdmsr(MSR_EFER) | EFER_SCE);
     wrmsr(MSR_STAR, (uint64_t)(0x18 | 3) << 48 | (uint64_t)KERNEL_CS << 32);
     wrmsr(MSR_LSTAR, (uint64_t)syscall_entry);
     wrmsr(MSR_SFMASK, RFLAGS_TF_IF_DF);
+}
+
+void trap_set_entry(unsigned vector, const void *entry)
+{
+    const struct gate *gate = &idt[vector];
+    const unsigned ist = gate->attributes_ist & 7;
+
+    set_gate(vector, entry ? (uint64_t)entry : stub(vector), gate->attributes_ist & ~7u, ist);
+}
+
+void trap_set_syscall_entry(const void *entry)
+{
+    wrmsr(MSR_LSTAR, entry ? (uint64_t)entry : (uint64_t)syscall_entry);
 }
 
 /* ---- Handlers ----------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@ struct frame {
 };
 
 #define VECTOR_NMI           2
+#define VECTOR_BREAKPOINT    3
 #define VECTOR_INVALID_OP    6
 #define VECTOR_DOUBLE_FAULT  8
 #define VECTOR_PAGE_FAULT    14
@@ -44,6 +45,14 @@ void trap_init(void);
  */
 typedef bool trap_handler(struct frame *frame);
 void trap_set_handler(unsigned vector, trap_handler *handler);
+
+/*
+ * Code of the guest's own that the processor enters at a vector, without any of vectors.S: it
+ * leaves by IRETQ. NULL: back to the handlers.
+ */
+void trap_set_entry(unsigned vector, const void *entry);
+/* The same for SYSCALL (IA32_LSTAR). */
+void trap_set_syscall_entry(const void *entry);
 
 /* System calls: number in RAX, arguments in RDI and RSI, result to RAX. NULL: there are none. */
 typedef void syscall_handler(struct frame *frame);

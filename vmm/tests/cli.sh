@@ -5,55 +5,8 @@
 # Needs $BUILD/vpt and the guests of vmm/tests/guests. Ends with 'N passed, N failed, N skipped'.
 set -uo pipefail
 
-BUILD=${BUILD:-build}
-vpt=$BUILD/vpt
-guests=$BUILD/vmm/tests/guests
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-passed=0
-failed=0
-skipped=0
-
-pass() {
-    passed=$((passed + 1))
-    echo "PASS: $1"
-}
-fail() {
-    failed=$((failed + 1))
-    echo "FAIL: $1: $2"
-}
-
-# expect NAME STATUS PATTERN COMMAND...: the exit status, and standard error as one line like PATTERN.
-expect() {
-    local name=$1 want=$2 pattern=$3 status lines
-    shift 3
-    timeout 120 "$@" >"$work/out" 2>"$work/err" </dev/null
-    status=$?
-    lines=$(wc -l <"$work/err")
-    if [ "$status" != "$want" ]; then
-        fail "$name" "status $status, not $want: $(tail -n 1 "$work/err")"
-    elif [ -n "$pattern" ] && ! grep -qE "$pattern" "$work/err"; then
-        fail "$name" "says '$(head -n 1 "$work/err")', not '$pattern'"
-    elif [ -n "$pattern" ] && [ "$lines" != 1 ]; then
-        fail "$name" "$lines lines of error, not one"
-    elif [ -z "$pattern" ] && [ "$lines" != 0 ]; then
-        fail "$name" "says '$(head -n 1 "$work/err")'"
-    else
-        pass "$name"
-    fi
-}
-
-# check NAME COMMAND...: the command has to succeed.
-check() {
-    local name=$1
-    shift
-    if "$@" >/dev/null 2>&1; then
-        pass "$name"
-    else
-        fail "$name" "$(head -n 3 "$work/out")"
-    fi
-}
+# shellcheck source=vmm/tests/lib.sh
+. "$(dirname "$0")/lib.sh"
 
 # Whether a process runs; one that nobody has reaped yet does not.
 running() {
@@ -63,14 +16,32 @@ running() {
 # ---- Usage ----
 expect 'help' 0 '' "$vpt" --help
 expect 'version' 0 '' "$vpt" --version
-for command in run check dump decode profiles; do
+for command in run qemu check dump decode convert parts profiles; do
     expect "$command --help" 0 '' "$vpt" "$command" --help
 done
 expect 'unknown command' 2 'no command' "$vpt" frobnicate
 expect 'unknown option' 2 'unknown option' "$vpt" run --frobnicate x.elf
 expect 'option without value' 2 'needs a value' "$vpt" run --profile
 expect 'no image' 2 'one image' "$vpt" run
+expect 'qemu: nothing to run' 2 'neither an image' "$vpt" qemu
+expect 'qemu: unknown option' 2 'unknown option' "$vpt" qemu --frobnicate x.elf
+expect 'qemu: two images' 2 'takes one image' "$vpt" qemu x.elf y.elf
+expect 'qemu: bad --profile' 2 'no profile' "$vpt" qemu --profile pentium "$guests/status.elf"
+expect 'qemu: no such image' 3 'No such file' "$vpt" qemu "$work/nothing.elf"
+expect 'qemu: --trace-out without image' 2 'needs an image' "$vpt" qemu --trace-out x -- -S
+expect 'qemu: no QEMU' 4 'make qemu' env VPT_QEMU=/nonexistent "$vpt" qemu "$guests/status.elf"
+expect 'qemu: what would run' 0 '' "$vpt" qemu --dry-run --trace-out a,b "$guests/status.elf"
+check 'qemu: a comma in a name' grep -q "trace=a,,b,image=" "$work/out"
 expect 'bad --mem' 2 'mem takes' "$vpt" run --mem 5T x.elf
+for bad in 0 9 two -1; do
+    expect "bad --cpus $bad" 2 'cpus takes 1 to 8' "$vpt" run --cpus "$bad" x.elf
+done
+for bad in 1M 1M: 0:4K 1M:100 1234567:4K 1M:0 1M:9G x:4K; do
+    expect "bad --absent $bad" 2 'absent takes GPA:SIZE' "$vpt" run --absent "$bad" x.elf
+done
+expect 'absent memory outside of memory' 2 'outside' "$vpt" run --absent 128M:4K "$guests/status.elf"
+expect 'absent memory under the image' 3 'what --absent names' "$vpt" run --absent 1M:4K "$guests/status.elf"
+expect 'bad --save-after' 2 'save-after takes' "$vpt" run --save-after soon "$guests/status.elf"
 expect 'bad --timeout' 2 'timeout takes' "$vpt" run --timeout soon x.elf
 expect 'bad --profile' 2 'no profile' "$vpt" run --profile pentium "$guests/status.elf"
 
@@ -89,13 +60,7 @@ expect '32-bit image' 3 'not a 64-bit' "$vpt" run "$guests/small32.elf"
 expect 'shared object as image' 3 'ET_EXEC' "$vpt" run "$vpt"
 
 # ---- Guests ----
-backends=('--lab')
-if [ -w /dev/kvm ]; then
-    backends+=('')
-else
-    skipped=$((skipped + 1))
-    echo "SKIP: guests on the local KVM: no /dev/kvm"
-fi
+find_backends
 for backend in "${backends[@]}"; do
     where=${backend:+ in the lab}
     run=("$vpt" run)
@@ -122,52 +87,14 @@ for backend in "${backends[@]}"; do
     fi
 done
 
-# ---- A guest that moves from process to process while it traces ----
-expect 'restore nothing' 3 'No such file' "$vpt" run --restore "$work/nofile" "$guests/status.elf"
-expect 'restore something else' 3 'not a saved guest' "$vpt" run --restore "$work/text.elf" "$guests/status.elf"
-expect 'save in the lab' 2 'not the lab' "$vpt" run --lab --save-to "$work/x" "$guests/status.elf"
-expect 'bad --save-after' 2 'save-after takes' "$vpt" run --save-after soon "$guests/status.elf"
-demo="guest-tests/build/demo.elf"
-if [ -w /dev/kvm ]; then
-    go=("$vpt" run --append rounds=1 --verify)
-    expect 'the guest that stays' 0 '' "${go[@]}" --path-out "$work/stays.path" "$demo"
-    expect 'leave' 0 '' "${go[@]}" --save-to "$work/one" --save-after 9000 "$demo"
-    check 'left while tracing' grep -q 'saved to .* after 9000 traced' "$work/out"
-    expect 'go on and leave again' 0 '' "${go[@]}" --restore "$work/one" --save-to "$work/two" \
-        --save-after 30001 "$demo"
-    expect 'arrive' 0 '' "${go[@]}" --restore "$work/two" --path-out "$work/moves.path" "$demo"
-    check 'the trace of all three is the path' grep -q '^path: identical' "$work/out"
-    check 'what the guest handed over is the trace' grep -q '^guest buffers: identical' "$work/out"
-    check 'the same path as without moving' cmp "$work/stays.path" "$work/moves.path"
-    size=$(stat -c %s "$work/one")
-    for part in 0 100 1000 $((size / 2)) $((size - 600)); do
-        head -c "$part" "$work/one" >"$work/cut"
-        expect "restore $part bytes" 3 'saved|No such file' "$vpt" run --restore "$work/cut" "$demo"
-    done
-    # Damage anywhere: a guest that goes astray or an error, but never a crash of vpt.
-    for at in 150 300 2500 6000 9000 $((size / 3)) $((size - 9000)); do
-        cp "$work/one" "$work/bad"
-        printf '\377\377\377\377' | dd of="$work/bad" bs=1 seek="$at" conv=notrunc 2>/dev/null
-        timeout 60 "$vpt" run --timeout 5 --restore "$work/bad" "$demo" >"$work/out" 2>"$work/err"
-        status=$?
-        if [ "$status" -le 7 ]; then
-            pass "restore with damage at $at (status $status)"
-        else
-            fail "restore with damage at $at" "status $status"
-        fi
-    done
-else
-    skipped=$((skipped + 1))
-    echo "SKIP: saving and restoring a guest: no /dev/kvm"
-fi
-
 # ---- RTIT: errata and cycle counts (ctl=2); E8 loses packets ----
+demo="guest-tests/build/demo.elf"
 expect 'bad --rtit-errata' 2 'rtit-errata takes' "$vpt" run --rtit-errata 9 "$guests/status.elf"
 expect 'errata without RTIT' 2 'no RTIT' "$vpt" run --rtit-errata 1 "$guests/status.elf"
 expect 'save with RTIT' 2 'cannot be saved' "$vpt" run --profile silvermont --save-to "$work/x" "$demo"
 rtit=("$vpt" run --profile silvermont --append 'rounds=1 ctl=2' --trace-out "$work/rtit.pt")
 [ -w /dev/kvm ] || rtit+=(--lab)
-for errata in none 1,2,3,4,5,6,7 8; do
+for errata in 8 1,2,3,4,5,6,7 none; do
     case $errata in
     8)
         expect 'RTIT with E8' 0 '' "${rtit[@]}" --rtit-errata 8 "$demo"
@@ -197,10 +124,59 @@ for view in insns blocks calls; do
     expect "decode --$view --json" 0 '' "$vpt" decode "--$view" --json "$work/loop.pt"
 done
 expect 'decode --image' 0 '' "$vpt" decode --image "$guests/traced-loop.elf" "$work/loop.pt"
+expect 'decode --cpu' 0 '' "$vpt" decode --cpu 6/0x4e "$work/loop.pt"
+expect 'bad --cpu' 2 'cpu takes' "$vpt" decode --cpu skylake "$work/loop.pt"
 expect 'dump of nothing' 3 'No such file' "$vpt" dump "$work/nofile"
 expect 'decode without sidecar' 3 'no --image' "$vpt" decode "$work/text.elf"
 (cat "$work/loop.pt" && printf '\xff\xff\xff') >"$work/damaged.pt"
 expect 'dump of a damaged trace' 3 '1 errors' "$vpt" dump "$work/damaged.pt"
+
+# PSB+ with a PIP of the host; then VMCS, PIP.NR, TIP.
+{
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x02\x43\x00\x05\x00\x00\x00\x00\x02\x23\x2d\x00\x10'
+    printf '\x02\xc8\x07\x00\x00\x00\x00\x02\x43\x01\x05\x00\x00\x00\x00\x2d\x00\x10'
+} >"$work/guests.pt"
+cat >"$work/map.json" <<'END'
+{ "vpt-map": 1, "vms": [ { "name": "one", "vmcs": "0x7000",
+  "processes": [ { "name": "cc", "cr3": "0x5000" } ] } ] }
+END
+expect 'parts' 0 '' "$vpt" parts "$work/guests.pt"
+check 'parts shows the host' grep -q 'host   CR3 0x5000$' "$work/out"
+check 'parts shows a guest' grep -q 'guest  VMCS 0x7000  CR3 0x5000$' "$work/out"
+expect 'parts --map' 0 '' "$vpt" parts --map "$work/map.json" "$work/guests.pt"
+check 'parts --map names VM and process' grep -q 'CR3 0x5000  VM one  process cc$' "$work/out"
+expect 'parts --map --json' 0 '' "$vpt" parts --json --map "$work/map.json" "$work/guests.pt"
+check 'parts --json is JSON' jq -e '.end and (.nr | not) or .process == "cc"' "$work/out"
+echo '{ "vpt-map": 1, "vms": [ { "vmcs": 1 } ] }' >"$work/bad.json"
+expect 'parts with a bad map' 3 'vms\[0\].vmcs: not a VMCS' "$vpt" parts --map "$work/bad.json" "$work/guests.pt"
+expect 'parts of nothing' 3 'No such file' "$vpt" parts "$work/nofile"
+
+# The same with code: VMLAUNCH at 5000H of the host, a loop at 6000H of the guest, an interrupt out.
+printf '\x0f\x01\xc2\xff\xe0' >"$work/host.bin"
+printf '\x90\xeb\xfd' >"$work/guest.bin"
+{
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x02\x43\x00\x05\x00\x00\x00\x00\x02\xc8\x07\x00\x00\x00\x00\x99\x01'
+    printf '\x7d\x00\x50\x00\x00\x00\x00\x02\x23'
+    printf '\x02\x43\x01\x05\x00\x00\x00\x00\x2d\x00\x60'
+    printf '\x3d\x01\x60\x02\x43\x00\x05\x00\x00\x00\x00\x2d\x03\x50\x2d\x03\x50'
+} >"$work/entry.pt"
+cat >"$work/code.json" <<'END'
+{ "vpt-map": 1,
+  "host": { "processes": [ { "name": "qemu", "cr3": "0x5000",
+    "images": [ { "path": "host.bin", "address": "0x5000" } ] } ] },
+  "vms": [ { "name": "one", "vmcs": "0x7000", "processes": [ { "name": "cc", "cr3": "0x5000",
+    "images": [ { "path": "guest.bin", "address": "0x6000" } ] } ] } ] }
+END
+expect 'decode --map' 0 '' "$vpt" decode --map "$work/code.json" "$work/entry.pt"
+check 'decode --map tells host and guest apart' test "$(grep -c '^  == ' "$work/out")" = 3
+check 'decode --map names the VM and the process' \
+    grep -q '== guest process, VM one, process cc, CR3 0x5000$' "$work/out"
+expect 'decode --map --json' 0 '' "$vpt" decode --map "$work/code.json" --json "$work/entry.pt"
+check 'decode --map --json names them' \
+    jq -es 'map(select(.vm == "one" and .process == "cc" and .cr3 == 20480)) | length == 1' "$work/out"
+expect 'decode with a bad map' 3 'vms\[0\].vmcs: not a VMCS' "$vpt" decode --map "$work/bad.json" "$work/entry.pt"
 
 # ---- Nothing is left ----
 "$vpt" run --lab "$guests/forever.elf" >/dev/null 2>&1 </dev/null &
@@ -222,5 +198,4 @@ else
     pass 'a killed vpt takes QEMU along'
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+summary

@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How fast traces of real programs are decoded, next to libipt on the same machine and trace.
+ *
+ *   decode [--json FILE] PREFIX...: traces that record.c made, see traces.sh
+ *
+ * First the results are checked: what ptd_flow_run() and ptd_flow_parallel() find must be what ran,
+ * branch by branch, and libipt must find as many instructions. Then medians: of processor time
+ * where one thread works, so that other work on the machine does not count; of elapsed time for two
+ * threads. Every step is looked at by its consumer, which adds up the instructions.
+ */
+#include <intel-pt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ptdec.h"
+#include "truth.h"
+
+#define RUNS        5
+#define LIBIPT_RUNS 3 /* it takes long */
+#define ROOM        (16u << 10)
+#define CACHE_BYTES (256u << 20) /* libipt crawls over large images without one */
+
+struct section {
+    uint64_t address, offset, len_bytes; /* in the file of code */
+};
+
+struct trace {
+    const char *prefix, *name;
+    uint8_t *bytes;
+    size_t len_bytes;
+    struct section *sections;
+    size_t section_count;
+    struct ptd_image *image;
+    struct truth truth;
+    uint64_t steps;
+};
+
+/* What is measured of a trace. */
+struct result {
+    double packets_MBps, libipt_packets_MBps;
+    double blocks_s, libipt_blocks_s, general_s;
+    double edges_per_s, libipt_blocks_per_s;
+    double one_thread_s, two_threads_s;
+    double memory_MB;
+};
+
+/* ---- Traces ---- */
+
+static FILE *open_part(const struct trace *trace, const char *suffix)
+{
+    char path[4096];
+    FILE *file;
+
+    if (snprintf(path, sizeof(path), "%s.%s", trace->prefix, suffix) >= (int)sizeof(path))
+        return NULL;
+    file = fopen(path, "rb");
+    if (!file)
+        perror(path);
+    return file;
+}
+
+static uint8_t *read_part(const struct trace *trace, const char *suffix, size_t *len)
+{
+    FILE *const file = open_part(trace, suffix);
+    uint8_t *bytes = NULL;
+    long end;
+
+    if (!file)
+        return NULL;
+    if (fseek(file, 0, SEEK_END) == 0 && (end = ftell(file)) > 0 && fseek(file, 0, SEEK_SET) == 0)
+        bytes = malloc((size_t)end);
+    if (bytes) {
+        *len = (size_t)end;
+        if (fread(bytes, 1, *len, file) != *len) {
+            free(bytes);
+            bytes = NULL;
+        }
+    }
+    (void)fclose(file);
+    return bytes;
+}
+
+static bool load_code(struct trace *trace)
+{
+    size_t len = 0;
+    uint8_t *const code = read_part(trace, "code", &len);
+    FILE *const map = open_part(trace, "map");
+    uint64_t address, section_bytes, offset = 0;
+    bool loaded = code && map;
+
+    trace->image = ptd_image_new();
+    while (loaded && fscanf(map, "%" SCNx64 " %" SCNx64, &address, &section_bytes) == 2) {
+        struct section *const more =
+            reallocarray(trace->sections, trace->section_count + 1, sizeof(*trace->sections));
+
+        loaded = more && section_bytes <= len - offset &&
+                 ptd_image_add_bytes(trace->image, NULL, address, code + offset, section_bytes,
+                                     PTD_ANY_CR3) == PTD_OK;
+        if (!more)
+            break;
+        trace->sections = more;
+        more[trace->section_count++] = (struct section){address, offset, section_bytes};
+        offset += section_bytes;
+    }
+    if (map)
+        (void)fclose(map);
+    free(code);
+    return loaded;
+}
+
+static bool load(struct trace *trace)
+{
+    FILE *const truth = open_part(trace, "truth");
+    const bool known = truth && truth_read(&trace->truth, truth);
+
+    if (truth)
+        (void)fclose(truth);
+    trace->bytes = read_part(trace, "pt", &trace->len_bytes);
+    return known && trace->bytes && load_code(trace);
+}
+
+static void unload(struct trace *trace)
+{
+    free(trace->bytes);
+    free(trace->sections);
+    ptd_image_free(trace->image);
+}
+
+/* ---- What was found ---- */
+
+/* Blocks to branches; the last one's target is not known yet. */
+struct finder {
+    struct truth truth;
+    bool open;
+    uint64_t branch_ip;
+    uint64_t steps, errors;
+};
+
+static void arrive(struct finder *finder, uint64_t ip)
+{
+    if (finder->open)
+        truth_add(&finder->truth, finder->branch_ip, ip);
+    finder->open = false;
+}
+
+static void find_in_block(struct finder *finder, const struct ptd_item *block)
+{
+    arrive(finder, block->ip);
+    finder->truth.insns += block->insns;
+    finder->open = block->last_class != PTD_INSN_OTHER;
+    finder->branch_ip = block->last_ip;
+}
+
+static int find(void *context, const struct ptd_flow *flow, const struct ptd_run *run)
+{
+    struct finder *const finder = context;
+    struct ptd_item block;
+
+    for (size_t i = 0; i < run->count; i++)
+        for (size_t part = 0; ptd_step_block(flow, run->steps[i], part, &block) == PTD_OK; part++)
+            find_in_block(finder, &block);
+    finder->steps += run->count;
+    if (!run->has_item)
+        return 0;
+    if (run->item.type == PTD_ITEM_BLOCK)
+        find_in_block(finder, &run->item);
+    else if (run->item.type == PTD_ITEM_ERROR)
+        finder->errors++;
+    else if (run->item.type == PTD_ITEM_DISABLED && run->item.has_from)
+        arrive(finder, run->item.from);
+    return 0;
+}
+
+static bool found_all(const struct trace *trace, const char *how, const struct finder *finder)
+{
+    if (finder->errors == 0 && truth_equal(&trace->truth, &finder->truth))
+        return true;
+    (void)fprintf(stderr, "decode: %s, %s: %" PRIu64 " errors; ran, and found:\n", trace->name, how,
+                  finder->errors);
+    truth_write(&trace->truth, stderr);
+    truth_write(&finder->truth, stderr);
+    return false;
+}
+
+/* Sequential, and on two threads. */
+static bool check_ours(struct trace *trace)
+{
+    static uint32_t steps[ROOM];
+    struct ptd_flow *const flow = ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, NULL);
+    struct ptd_run run = {.steps = steps, .room = ROOM};
+    struct finder one = {.steps = 0}, two = {.steps = 0};
+
+    truth_start(&one.truth);
+    truth_start(&two.truth);
+    while (flow && ptd_flow_run(flow, &run) == PTD_OK)
+        (void)find(&one, flow, &run);
+    ptd_flow_free(flow);
+    trace->steps = one.steps;
+    return ptd_flow_parallel(trace->bytes, trace->len_bytes, trace->image, NULL, false, 2, find,
+                             &two) == PTD_OK &&
+           found_all(trace, "ptd_flow_run()", &one) && found_all(trace, "two threads", &two);
+}
+
+/* ---- Consumers ---- */
+
+struct sum {
+    uint64_t insns, steps;
+};
+
+static int add_up(void *context, const struct ptd_flow *flow, const struct ptd_run *run)
+{
+    const struct ptd_code *const code = ptd_flow_code(flow, NULL);
+    struct sum *const sum = context;
+    uint64_t insns = 0;
+
+    for (size_t i = 0; i < run->count; i++)
+        insns += code[run->steps[i] >> 2].insns;
+    if (run->has_item && run->item.type == PTD_ITEM_BLOCK)
+        insns += run->item.insns;
+    sum->insns += insns;
+    sum->steps += run->count;
+    return 0;
+}
+
+/* Each decodes a trace once and gives the number of instructions (of packets) back. */
+
+static uint64_t run_ours(const struct trace *trace)
+{
+    static uint32_t steps[ROOM];
+    struct ptd_flow *const flow = ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, NULL);
+    struct ptd_run run = {.steps = steps, .room = ROOM};
+    struct sum sum = {0};
+
+    while (flow && ptd_flow_run(flow, &run) == PTD_OK)
+        (void)add_up(&sum, flow, &run);
+    ptd_flow_free(flow);
+    return sum.insns;
+}
+
+static uint64_t run_threads(const struct trace *trace, unsigned threads)
+{
+    struct sum sum = {0};
+
+    (void)ptd_flow_parallel(trace->bytes, trace->len_bytes, trace->image, NULL, false, threads,
+                            add_up, &sum);
+    return sum.insns;
+}
+
+static uint64_t run_one_thread(const struct trace *trace)
+{
+    return run_threads(trace, 1);
+}
+
+static uint64_t run_two_threads(const struct trace *trace)
+{
+    return run_threads(trace, 2);
+}
+
+/* The general walk, item by item. */
+static uint64_t run_general(const struct trace *trace)
+{
+    struct ptd_flow *const flow = ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, NULL);
+    struct ptd_item item;
+    uint64_t insns = 0;
+
+    while (flow && ptd_flow_next(flow, &item) == PTD_OK)
+        if (item.type == PTD_ITEM_BLOCK)
+            insns += item.insns;
+    ptd_flow_free(flow);
+    return insns;
+}
+
+static bool add_sections(struct pt_block_decoder *decoder, struct pt_image_section_cache *cache,
+                         const struct trace *trace)
+{
+    struct pt_asid asid;
+    char path[4096];
+
+    pt_asid_init(&asid);
+    if (snprintf(path, sizeof(path), "%s.code", trace->prefix) >= (int)sizeof(path))
+        return false;
+    for (size_t i = 0; i < trace->section_count; i++) {
+        const struct section *const section = &trace->sections[i];
+        const int id =
+            pt_iscache_add_file(cache, path, section->offset, section->len_bytes, section->address);
+
+        if (id < 0 || pt_image_add_cached(pt_blk_get_image(decoder), cache, id, &asid) < 0)
+            return false;
+    }
+    return true;
+}
+
+static uint64_t libipt_blocks;
+
+/* 0 after an error. */
+static uint64_t walk_libipt(struct pt_block_decoder *decoder)
+{
+    uint64_t insns = 0;
+    int status = pt_blk_sync_forward(decoder);
+
+    libipt_blocks = 0;
+    while (status >= 0) {
+        struct pt_event event;
+        struct pt_block block = {.ninsn = 0};
+
+        while (status >= 0 && status & pts_event_pending)
+            status = pt_blk_event(decoder, &event, sizeof(event));
+        if (status < 0)
+            break;
+        status = pt_blk_next(decoder, &block, sizeof(block));
+        insns += block.ninsn;
+        libipt_blocks += block.ninsn > 0;
+    }
+    return status == -pte_eos ? insns : 0;
+}
+
+static void configure(struct pt_config *config, const struct trace *trace)
+{
+    pt_config_init(config);
+    config->begin = trace->bytes;
+    config->end = trace->bytes + trace->len_bytes;
+}
+
+static uint64_t run_libipt(const struct trace *trace)
+{
+    struct pt_image_section_cache *const cache = pt_iscache_alloc(NULL);
+    struct pt_config config;
+    uint64_t insns = 0;
+
+    configure(&config, trace);
+
+    struct pt_block_decoder *const decoder = pt_blk_alloc_decoder(&config);
+
+    if (cache && decoder && pt_iscache_set_limit(cache, CACHE_BYTES) >= 0 &&
+        add_sections(decoder, cache, trace))
+        insns = walk_libipt(decoder);
+    pt_blk_free_decoder(decoder);
+    pt_iscache_free(cache);
+    return insns;
+}
+
+static uint64_t run_packets(const struct trace *trace)
+{
+    static struct ptd_packet list[256];
+    struct ptd_packets packets;
+    uint64_t count = 0;
+    int status = PTD_OK;
+
+    ptd_packets_init(&packets, trace->bytes, trace->len_bytes);
+    while (status == PTD_OK)
+        count += ptd_packets_read(&packets, list, sizeof(list) / sizeof(list[0]), &status);
+    return status == PTD_END ? count : 0;
+}
+
+static uint64_t run_libipt_packets(const struct trace *trace)
+{
+    struct pt_config config;
+    struct pt_packet packet;
+    uint64_t count = 0;
+    int status;
+
+    configure(&config, trace);
+
+    struct pt_packet_decoder *const decoder = pt_pkt_alloc_decoder(&config);
+
+    if (!decoder || pt_pkt_sync_set(decoder, 0) < 0)
+        return 0;
+    while ((status = pt_pkt_next(decoder, &packet, sizeof(packet))) > 0)
+        count++;
+    pt_pkt_free_decoder(decoder);
+    return status == -pte_eos ? count : 0;
+}
+
+/* ---- Measuring ---- */
+
+static double now(clockid_t clock)
+{
+    struct timespec time;
+
+    (void)clock_gettime(clock, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static int compare_doubles(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+
+    return (a > b) - (a < b);
+}
+
+/* The median of the seconds that it takes; NaN if a run does not give want. */
+static double measure(uint64_t (*run)(const struct trace *), const struct trace *trace,
+                      uint64_t want, unsigned runs, clockid_t clock, const char *what)
+{
+    double times[RUNS];
+
+    for (unsigned i = 0; i < runs; i++) {
+        const double begin = now(clock);
+        const uint64_t got = run(trace);
+
+        times[i] = now(clock) - begin;
+        if (got != want) {
+            (void)fprintf(stderr, "decode: %s, %s: %" PRIu64 " instead of %" PRIu64 "\n",
+                          trace->name, what, got, want);
+            return NAN;
+        }
+    }
+    qsort(times, runs, sizeof(times[0]), compare_doubles);
+    return times[runs / 2];
+}
+
+/* Megabytes that decoding needs on two threads besides the trace and the image. */
+static double measure_memory(const struct trace *trace)
+{
+    struct rusage usage;
+    int status;
+    double before;
+
+    (void)fflush(NULL);
+
+    const pid_t child = fork();
+
+    if (child == 0) {
+        struct rusage at_first;
+
+        (void)getrusage(RUSAGE_SELF, &at_first);
+        (void)run_two_threads(trace);
+        (void)getrusage(RUSAGE_SELF, &usage);
+        /* In MiB, as far as a status can tell. */
+        const long more = (usage.ru_maxrss - at_first.ru_maxrss) >> 10;
+
+        _exit(more < 255 ? (int)more : 255);
+    }
+    before = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+        return NAN;
+    return before + WEXITSTATUS(status) * 1.048576;
+}
+
+static bool is_complete(const struct result *result)
+{
+    return !isnan(result->packets_MBps + result->libipt_packets_MBps + result->blocks_s +
+                  result->libipt_blocks_s + result->general_s + result->one_thread_s +
+                  result->two_threads_s + result->memory_MB);
+}
+
+static bool bench(struct trace *trace, struct result *result)
+{
+    const clockid_t cpu = CLOCK_PROCESS_CPUTIME_ID, wall = CLOCK_MONOTONIC;
+    const uint64_t insns = trace->truth.insns, packets = run_packets(trace);
+    const double MB = (double)trace->len_bytes / 1e6;
+
+    if (packets == 0 || !check_ours(trace))
+        return false;
+    result->packets_MBps = MB / measure(run_packets, trace, packets, RUNS, cpu, "packets");
+    result->libipt_packets_MBps =
+        MB / measure(run_libipt_packets, trace, packets, RUNS, cpu, "packets of libipt");
+    result->blocks_s = measure(run_ours, trace, insns, RUNS, cpu, "instructions");
+    result->libipt_blocks_s =
+        measure(run_libipt, trace, insns, LIBIPT_RUNS, cpu, "instructions of libipt");
+    result->general_s = measure(run_general, trace, insns, 1, cpu, "ptd_flow_next()");
+    result->one_thread_s = measure(run_one_thread, trace, insns, RUNS, wall, "one thread");
+    result->two_threads_s = measure(run_two_threads, trace, insns, RUNS, wall, "two threads");
+    result->memory_MB = measure_memory(trace);
+    result->edges_per_s = (double)trace->steps / result->blocks_s;
+    result->libipt_blocks_per_s = (double)libipt_blocks / result->libipt_blocks_s;
+    return is_complete(result);
+}
+
+/* ---- Reports ---- */
+
+/* The figures that count, and how each is computed. */
+static double packets_ratio(const struct result *result)
+{
+    return result->packets_MBps / result->libipt_packets_MBps;
+}
+
+static double blocks_ratio(const struct result *result)
+{
+    return result->libipt_blocks_s / result->blocks_s;
+}
+
+static double edges(const struct result *result)
+{
+    return result->edges_per_s;
+}
+
+static double speedup(const struct result *result)
+{
+    return result->one_thread_s / result->two_threads_s;
+}
+
+static const struct figure {
+    const char *key;
+    double (*of)(const struct result *result);
+} figures[] = {
+    {"packets_vs_libipt", packets_ratio},
+    {"blocks_vs_libipt", blocks_ratio},
+    {"edges_per_s", edges},
+    {"threads2_speedup", speedup},
+};
+
+static double mean(const struct figure *figure, const struct result *results, size_t count)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sum += log(figure->of(&results[i]));
+    return exp(sum / (double)count);
+}
+
+static void print(const struct trace *trace, const struct result *result)
+{
+    const double MB = (double)trace->len_bytes / 1e6;
+
+    printf("%s: %.1f MB, %" PRIu64 " M instructions, all as they ran; libipt finds as many\n",
+           trace->name, MB, trace->truth.insns / 1000000);
+    printf("  packets  %8.0f MB/s   libipt %7.0f MB/s   %6.2f x\n", result->packets_MBps,
+           result->libipt_packets_MBps, packets_ratio(result));
+    printf("  flow     %8.0f MB/s   libipt %7.1f MB/s   %6.2f x\n", MB / result->blocks_s,
+           MB / result->libipt_blocks_s, blocks_ratio(result));
+    printf("  edges    %8.0f M/s    libipt %7.1f M blocks/s;  ptd_flow_next() %.1f M/s\n",
+           result->edges_per_s / 1e6, result->libipt_blocks_per_s / 1e6,
+           (double)trace->steps / result->general_s / 1e6);
+    printf("  threads  %8.2f x as fast on two as on one;  %.0f MB besides the images\n",
+           speedup(result), result->memory_MB);
+}
+
+static int write_json(const char *path, const struct trace *traces, const struct result *results,
+                      size_t count)
+{
+    FILE *const file = fopen(path, "w");
+
+    if (!file) {
+        perror(path);
+        return EXIT_FAILURE;
+    }
+    (void)fprintf(file, "{\n");
+    for (size_t f = 0; f < sizeof(figures) / sizeof(figures[0]); f++) {
+        (void)fprintf(file, "  \"%s\": {", figures[f].key);
+        for (size_t i = 0; i < count; i++)
+            (void)fprintf(file, "\"%s\": %.4g, ", traces[i].name, figures[f].of(&results[i]));
+        (void)fprintf(file, "\"geometric_mean\": %.4g},\n", mean(&figures[f], results, count));
+    }
+    (void)fprintf(file, "  \"traces\": {");
+    for (size_t i = 0; i < count; i++)
+        (void)fprintf(file,
+                      "%s\n    \"%s\": {\"bytes\": %zu, \"instructions\": %" PRIu64
+                      ", \"branches\": %" PRIu64 ", \"packets_MBps\": %.1f, "
+                      "\"libipt_packets_MBps\": %.1f, \"flow_s\": %.4f, \"libipt_flow_s\": %.4f, "
+                      "\"libipt_blocks_per_s\": %.4g, \"memory_MB\": %.0f}",
+                      i ? "," : "", traces[i].name, traces[i].len_bytes, traces[i].truth.insns,
+                      traces[i].truth.branches, results[i].packets_MBps,
+                      results[i].libipt_packets_MBps, results[i].blocks_s,
+                      results[i].libipt_blocks_s, results[i].libipt_blocks_per_s,
+                      results[i].memory_MB);
+    (void)fprintf(file, "\n  }\n}\n");
+    return fclose(file) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static const char *name_of(const char *prefix)
+{
+    const char *const slash = strrchr(prefix, '/');
+
+    return slash ? slash + 1 : prefix;
+}
+
+#define MOST_TRACES 16
+
+int main(int argc, char **argv)
+{
+    static struct result results[MOST_TRACES];
+    static struct trace traces[MOST_TRACES];
+    const char *json = NULL;
+    size_t count = 0;
+    int first = 1;
+
+    if (argc > 2 && strcmp(argv[1], "--json") == 0) {
+        json = argv[2];
+        first = 3;
+    }
+    if (argc <= first || argc - first > MOST_TRACES) {
+        (void)fprintf(stderr, "usage: decode [--json FILE] PREFIX...\n");
+        return 2;
+    }
+    for (int i = first; i < argc; i++, count++) {
+        struct trace *const trace = &traces[count];
+
+        trace->prefix = argv[i];
+        trace->name = name_of(argv[i]);
+        if (!load(trace) || !bench(trace, &results[count])) {
+            (void)fprintf(stderr, "decode: %s failed\n", argv[i]);
+            return EXIT_FAILURE;
+        }
+        print(trace, &results[count]);
+        unload(trace);
+    }
+    for (size_t f = 0; f < sizeof(figures) / sizeof(figures[0]); f++)
+        printf("%-18s %10.4g (geometric mean)\n", figures[f].key,
+               mean(&figures[f], results, count));
+    return json ? write_json(json, traces, results, count) : EXIT_SUCCESS;
+}

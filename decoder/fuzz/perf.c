@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Fuzzes the reader of perf.data, the session and the writer. The first byte says what the others
+ * are: a file; the records of a pipe; records that get compressed; or changes (where: 16 bits,
+ * what: 8 bits) to a sound file, which the writer makes: so every layout is close from the first
+ * input on, and no corpus is needed. What a session holds is written again and must come back.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "ptdec_perf.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
+
+#define HOW      3u
+#define RAW      0u
+#define PIPE     1u
+#define COMPRESS 2u
+
+struct file {
+    uint8_t *bytes;
+    size_t len, capacity;
+};
+
+static int put(void *owner, const void *bytes, size_t len)
+{
+    struct file *const file = owner;
+
+    if (len > file->capacity - file->len) {
+        file->capacity = 2 * file->capacity + len;
+        file->bytes = realloc(file->bytes, file->capacity);
+        if (!file->bytes)
+            abort();
+    }
+    memcpy(file->bytes + file->len, bytes, len);
+    file->len += len;
+    return 0;
+}
+
+static void put_pipe_header(struct file *file)
+{
+    (void)put(file, "PERFILE2\x10\0\0\0\0\0\0\0", 16);
+}
+
+/* Compressed records, each of up to `step` bytes of what is compressed. */
+static void put_compressed(struct file *file, const uint8_t *bytes, size_t len, size_t step)
+{
+    ZSTD_CStream *const zstd = ZSTD_createCStream();
+
+    for (size_t at = 0; at < len; at += step) {
+        uint8_t out[8 + 4096] = {81};
+        ZSTD_inBuffer input = {.src = bytes + at, .size = len - at < step ? len - at : step};
+        ZSTD_outBuffer output = {.dst = out, .size = sizeof(out), .pos = 8};
+
+        (void)ZSTD_compressStream(zstd, &output, &input);
+        (void)ZSTD_flushStream(zstd, &output);
+        out[6] = (uint8_t)output.pos;
+        out[7] = (uint8_t)(output.pos >> 8);
+        (void)put(file, out, output.pos);
+    }
+    (void)ZSTD_freeCStream(zstd);
+}
+
+/* One of everything. */
+static void put_sound(struct file *file)
+{
+    const struct ptd_perf_map maps[] = {
+        {.start = 0x400000, .len = 0x1000, .pid = 10, .file = "/bin/a", .build_id_bytes = 20},
+        {.start = 0x81000000, .len = 0x1000, .pid = UINT32_MAX, .file = "[kernel.kallsyms]_text"},
+        {.time = 9, .start = 0x500000, .len = 0x1000, .pid = 12, .file = "/lib/b"},
+    };
+    const struct ptd_perf_comm comms[] = {
+        {.pid = 10, .tid = 11, .name = "one"},
+        {.pid = 12, .tid = 12, .time = 8, .name = "two"},
+    };
+    const struct ptd_perf_task fork = {
+        .time = 7, .pid = 12, .tid = 12, .parent_pid = 10, .parent_tid = 11};
+    const struct ptd_perf_switch switches[] = {
+        {.time = 5, .pid = 10, .tid = 11, .out = true},
+        {.time = 6, .pid = 10, .tid = 11, .has_other = true, .other_pid = 1},
+    };
+    const uint8_t packets[20] = {2,    0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,
+                                 0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,    0x23};
+    const struct ptd_perf_trace traces[] = {
+        {.cpu = -1, .tid = 11, .reference = 7, .bytes = packets, .len_bytes = 20},
+        {.aux_offset = 24, .cpu = -1, .tid = 11, .bytes = packets, .len_bytes = 20},
+        {.idx = 1, .cpu = 3, .tid = -1, .bytes = packets, .len_bytes = 18},
+    };
+    const struct ptd_perf_out out = {
+        .pt = {.time_mult = 3,
+               .time_shift = 2,
+               .time_zero = 1,
+               .has_time = true,
+               .tsc_ctc_num = 168,
+               .tsc_ctc_den = 2},
+        .cpuid = "GenuineIntel,6,85,7",
+        .traces = traces,
+        .maps = maps,
+        .comms = comms,
+        .forks = &fork,
+        .switches = switches,
+        .trace_count = 3,
+        .map_count = 3,
+        .comm_count = 2,
+        .fork_count = 1,
+        .switch_count = 2,
+        .write = put,
+        .owner = file,
+    };
+
+    if (ptd_perf_write(&out) != PTD_OK)
+        abort();
+}
+
+static int touch(void *owner, const struct ptd_perf_map *map)
+{
+    *(size_t *)owner += strlen(map->file);
+    return 0;
+}
+
+/* What a session holds, as a file again. */
+static void put_again(struct file *file, const struct ptd_perf_session *session)
+{
+    const struct ptd_perf_out out = {
+        .pt = session->pt,
+        .cpuid = session->cpuid,
+        .traces = session->traces,
+        .trace_count = session->trace_count,
+        .maps = session->maps,
+        .map_count = session->map_count,
+        .comms = session->comms,
+        .comm_count = session->comm_count,
+        .forks = session->forks,
+        .fork_count = session->fork_count,
+        .switches = session->switches,
+        .switch_count = session->switch_count,
+        .write = put,
+        .owner = file,
+    };
+
+    if (ptd_perf_write(&out) != PTD_OK)
+        abort();
+}
+
+static void check_again(const struct ptd_perf_session *session)
+{
+    struct ptd_perf_session *again;
+    struct ptd_perf_fault fault;
+    struct file file = {0};
+    size_t letters = 0;
+
+    for (size_t i = 0; i < session->map_count && i < 8; i++)
+        (void)ptd_perf_each_map(session, session->maps[i].pid, touch, &letters);
+    for (size_t i = 0; i < session->trace_count && i < 4; i++) {
+        struct ptd_perf_cpu_trace copy;
+
+        if (ptd_perf_cpu_trace(session, &session->traces[i], &copy) != PTD_OK)
+            abort();
+        if (copy.len_bytes != session->traces[i].len_bytes + 8 * copy.inserted_count ||
+            ptd_perf_cpu_trace_offset(&copy, copy.len_bytes) != session->traces[i].len_bytes)
+            abort();
+        ptd_perf_cpu_trace_free(&copy);
+    }
+    put_again(&file, session);
+    if (ptd_perf_session_new(file.bytes, file.len, &again, &fault) != PTD_OK)
+        abort();
+    if (again->error || again->map_count != session->map_count ||
+        again->comm_count != session->comm_count || again->fork_count != session->fork_count ||
+        again->switch_count != session->switch_count || again->trace_count > session->trace_count)
+        abort();
+    ptd_perf_session_free(again);
+    free(file.bytes);
+}
+
+static void walk(const struct file *file)
+{
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+    struct ptd_perf_record record;
+    struct ptd_perf *perf;
+    char text[300];
+
+    if (ptd_perf_open(file->bytes, file->len, &perf, &fault) == PTD_OK) {
+        while (ptd_perf_next(perf, &record) == PTD_OK) {
+            if (record.offset > file->len || ptd_perf_format(&record, text, sizeof(text)) < 0)
+                abort();
+        }
+        ptd_perf_close(perf);
+    }
+    if (ptd_perf_session_new(file->bytes, file->len, &session, &fault) == PTD_OK) {
+        check_again(session);
+        ptd_perf_session_free(session);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
+{
+    struct file file = {0};
+
+    if (len_bytes < 2)
+        return 0;
+    if ((bytes[0] & HOW) == RAW) {
+        (void)put(&file, bytes + 1, len_bytes - 1);
+    } else if ((bytes[0] & HOW) == PIPE) {
+        put_pipe_header(&file);
+        (void)put(&file, bytes + 1, len_bytes - 1);
+    } else if ((bytes[0] & HOW) == COMPRESS) {
+        put_pipe_header(&file);
+        put_compressed(&file, bytes + 2, len_bytes - 2, bytes[1] * 8u + 1);
+    } else {
+        put_sound(&file);
+        for (size_t i = 1; i + 2 < len_bytes; i += 3)
+            file.bytes[(bytes[i] | bytes[i + 1] << 8) % file.len] ^= bytes[i + 2];
+        if (len_bytes % 3 == 0) /* and cut off */
+            file.len = file.len * bytes[len_bytes - 1] / 256;
+    }
+    file.bytes = realloc(file.bytes, file.len ? file.len : 1); /* of exactly its size */
+    if (!file.bytes)
+        abort();
+    walk(&file);
+    free(file.bytes);
+    return 0;
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Builds the graph of code that the fast walk steps along. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "graph.h"
+
+#define FIRST_NODES 1024u
+/* A hostile trace can ask for nodes without end: then start afresh. */
+#define MAX_NODES  (1u << 19)
+#define MAX_PARTS  (1u << 20)
+#define MAX_SPACES 1024u
+/* Of one node. */
+#define NODE_PARTS 64u
+
+/* ---- Memory ---- */
+
+/* Of a shared graph: all that it can ever hold, in one piece. */
+static const size_t nodes_bytes = MAX_NODES * sizeof(struct node);
+static const size_t info_bytes = MAX_NODES * sizeof(struct ptd_code);
+static const size_t table_bytes = 2 * MAX_NODES * sizeof(uint32_t);
+static const size_t parts_bytes = MAX_PARTS * sizeof(struct part);
+static const size_t returns_bytes = MAX_PARTS * sizeof(uint32_t);
+
+static size_t reserve_bytes(void)
+{
+    return nodes_bytes + info_bytes + table_bytes + parts_bytes + returns_bytes;
+}
+
+/* So that nothing moves. Memory is taken page by page, when it is written. */
+static bool reserve(struct graph *graph)
+{
+    uint8_t *const all = mmap(NULL, reserve_bytes(), PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (all == MAP_FAILED)
+        return false;
+    graph->nodes = (struct node *)all;
+    graph->info = (struct ptd_code *)(all + nodes_bytes);
+    graph->table = (uint32_t *)(all + nodes_bytes + info_bytes);
+    graph->parts = (struct part *)(all + nodes_bytes + info_bytes + table_bytes);
+    graph->returns = (uint32_t *)(all + nodes_bytes + info_bytes + table_bytes + parts_bytes);
+    graph->nodes[0].kind = NODE_NONE;
+    graph->node_room = MAX_NODES;
+    graph->table_room = 2 * MAX_NODES;
+    graph->part_room = graph->return_room = MAX_PARTS;
+    return true;
+}
+
+struct graph *ptd_graph_new(const struct ptd_image *image, bool shared)
+{
+    struct graph *const graph = calloc(1, sizeof(*graph));
+
+    if (!graph)
+        return NULL;
+    (void)pthread_mutex_init(&graph->lock, NULL);
+    graph->image = image;
+    graph->shared = shared;
+    graph->spaces = calloc(MAX_SPACES, sizeof(*graph->spaces));
+    if (!graph->spaces || (shared && !reserve(graph))) {
+        ptd_graph_free(graph);
+        return NULL;
+    }
+    ptd_graph_empty(graph);
+    return graph;
+}
+
+void ptd_graph_free(struct graph *graph)
+{
+    if (!graph)
+        return;
+    (void)pthread_mutex_destroy(&graph->lock);
+    free(graph->spaces);
+    if (graph->shared && graph->nodes) {
+        (void)munmap(graph->nodes, reserve_bytes());
+    } else {
+        free(graph->nodes);
+        free(graph->info);
+        free(graph->parts);
+        free(graph->returns);
+        free(graph->table);
+    }
+    free(graph);
+}
+
+void ptd_graph_empty(struct graph *graph)
+{
+    graph->node_count = 1; /* NODE_NONE */
+    graph->part_count = graph->return_count = 0;
+    graph->space_count = 0;
+    if (graph->epoch > 0 && graph->table)
+        memset(graph->table, 0, graph->table_room * sizeof(*graph->table));
+    graph->epoch++;
+    graph->full = false;
+}
+
+static void lock(struct graph *graph)
+{
+    if (graph->shared)
+        (void)pthread_mutex_lock(&graph->lock);
+}
+
+static void unlock(struct graph *graph)
+{
+    if (graph->shared)
+        (void)pthread_mutex_unlock(&graph->lock);
+}
+
+static bool set_full(struct graph *graph)
+{
+    __atomic_store_n(&graph->full, true, __ATOMIC_RELAXED);
+    return false;
+}
+
+/* Room for more elements, at most limit in all. */
+static bool grow(struct graph *graph, void **array, uint32_t *room, uint32_t count, uint32_t more,
+                 uint32_t limit, size_t element_bytes)
+{
+    uint32_t bigger = *room ? *room : FIRST_NODES;
+    void *moved;
+
+    if (count + more <= *room)
+        return true;
+    if (count + more > limit)
+        return set_full(graph);
+    while (bigger < count + more)
+        bigger *= 2;
+    moved = reallocarray(*array, bigger, element_bytes);
+    if (!moved)
+        return set_full(graph);
+    *array = moved;
+    *room = bigger;
+    return true;
+}
+
+/* ---- Nodes by address ---- */
+
+static uint32_t hash(uint32_t space, uint64_t ip)
+{
+    const uint64_t value = (ip ^ (uint64_t)space << 48) * 0x9e3779b97f4a7c15u;
+
+    return (uint32_t)(value >> 32);
+}
+
+/* The node's place in the table, or the free one where it belongs. */
+static uint32_t *place(const struct graph *graph, uint32_t space, uint64_t ip)
+{
+    for (uint32_t i = hash(space, ip);; i++) {
+        uint32_t *const id = &graph->table[i & (graph->table_room - 1)];
+        const struct ptd_code *const info = ptd_node_info(graph, *id);
+
+        if (*id == 0 || (info->ip == ip && info->space == space))
+            return id;
+    }
+}
+
+/* Room for one more node. The table is kept at most half full. */
+static bool make_room(struct graph *graph)
+{
+    const uint32_t old_room = graph->node_room;
+
+    if (graph->node_count < old_room)
+        return true;
+    if (old_room >= MAX_NODES)
+        return set_full(graph);
+
+    const uint32_t room = old_room ? 2 * old_room : FIRST_NODES;
+    struct node *const nodes = reallocarray(graph->nodes, room, sizeof(*nodes));
+
+    if (nodes)
+        graph->nodes = nodes;
+
+    struct ptd_code *const info = reallocarray(graph->info, room, sizeof(*info));
+
+    if (info)
+        graph->info = info;
+
+    uint32_t *const table = calloc((size_t)2 * room, sizeof(*table));
+
+    if (!nodes || !info || !table) {
+        free(table);
+        return set_full(graph);
+    }
+    free(graph->table);
+    graph->table = table;
+    graph->table_room = 2 * room;
+    graph->node_room = room;
+    graph->nodes[0] = (struct node){.kind = NODE_NONE};
+    graph->info[0] = (struct ptd_code){0};
+    for (uint32_t i = 1; i < graph->node_count; i++)
+        *place(graph, info[i].space, info[i].ip) = i * NODE_WORDS;
+    return true;
+}
+
+/* Under the lock. */
+static uint32_t find(struct graph *graph, uint32_t space, uint64_t ip)
+{
+    uint32_t *id;
+
+    if (!make_room(graph))
+        return 0;
+    id = place(graph, space, ip);
+    if (*id)
+        return *id;
+    *id = graph->node_count * NODE_WORDS;
+    *ptd_node(graph, *id) = (struct node){.kind = NODE_STUB};
+    *ptd_node_info(graph, *id) = (struct ptd_code){.ip = ip, .space = (uint16_t)space};
+    __atomic_store_n(&graph->node_count, graph->node_count + 1, __ATOMIC_RELEASE);
+    return *id;
+}
+
+uint32_t ptd_graph_find(struct graph *graph, uint32_t space, uint64_t ip)
+{
+    uint32_t id;
+
+    lock(graph);
+    id = find(graph, space, ip);
+    unlock(graph);
+    return id;
+}
+
+/* ---- Address spaces ---- */
+
+int ptd_graph_space(struct graph *graph, uint64_t cr3, uint8_t mode)
+{
+    uint32_t i = 0;
+
+    lock(graph);
+    while (i < graph->space_count && (graph->spaces[i].cr3 != cr3 || graph->spaces[i].mode != mode))
+        i++;
+    if (i == MAX_SPACES)
+        (void)set_full(graph);
+    else if (!graph->full && i == graph->space_count)
+        graph->spaces[graph->space_count++] = (struct space){cr3, mode};
+    unlock(graph);
+    return ptd_graph_is_full(graph) ? -1 : (int)i;
+}
+
+/* ---- Building ---- */
+
+/* What is gathered of a node. */
+struct draft {
+    struct part parts[NODE_PARTS];
+    uint64_t returns[NODE_PARTS];
+    unsigned part_count, return_count;
+    enum node_kind kind;
+};
+
+static bool fits_mode(uint64_t ip, uint8_t mode)
+{
+    return mode == PTD_MODE_64 || ip <= (mode == PTD_MODE_32 ? 0xffffffffu : 0xffffu);
+}
+
+static bool has_part(const struct draft *draft, uint64_t ip)
+{
+    for (unsigned i = 0; i < draft->part_count; i++)
+        if (draft->parts[i].ip == ip)
+            return true;
+    return false;
+}
+
+/*
+ * Where code goes on behind a block without help of the trace: true and *ip. Otherwise the node
+ * ends here, and its kind is known.
+ */
+static bool goes_on(struct draft *draft, const struct block *block, uint64_t *ip)
+{
+    switch ((enum ptd_insn_class)block->last_class) {
+    case PTD_INSN_COND:
+        draft->kind = draft->return_count > 1 ? NODE_COND_CALLS : NODE_COND;
+        return false;
+    case PTD_INSN_RET:
+        draft->kind = draft->return_count > 0 ? NODE_RET_CALLS : NODE_RET;
+        return false;
+    case PTD_INSN_CALL_INDIRECT:
+        draft->returns[draft->return_count++] = block->next_ip;
+        draft->kind = NODE_INDIRECT;
+        return false;
+    case PTD_INSN_JMP_INDIRECT:
+    case PTD_INSN_FAR:
+    case PTD_INSN_IRET:
+    case PTD_INSN_VMENTRY:
+        draft->kind = NODE_INDIRECT;
+        return false;
+    case PTD_INSN_CALL_DIRECT:
+        if (block->target != block->next_ip)
+            draft->returns[draft->return_count++] = block->next_ip;
+        *ip = block->target;
+        return true;
+    case PTD_INSN_JMP_DIRECT:
+        *ip = block->target;
+        return true;
+    case PTD_INSN_INT:
+        *ip = block->next_ip;
+        return block->optional; /* else it contradicts the trace: NODE_SLOW */
+    default:
+        *ip = block->next_ip; /* nothing is bound to it */
+        return true;
+    }
+}
+
+static void gather(const struct graph *graph, const struct space *space, uint64_t ip,
+                   struct draft *draft)
+{
+    struct block block;
+
+    draft->part_count = draft->return_count = 0;
+    draft->kind = NODE_SLOW;
+    do {
+        if (draft->part_count == NODE_PARTS || has_part(draft, ip) ||
+            ptd_block_build(graph->image, space->cr3, (enum ptd_mode)space->mode, ip, &block) !=
+                PTD_OK)
+            return;
+        draft->parts[draft->part_count++] = (struct part){
+            .ip = block.ip,
+            .last_ip = block.last_ip,
+            .target = block.target,
+            .insns = block.insns,
+            .last_class = block.last_class,
+            .last_bytes = (uint8_t)(block.next_ip - block.last_ip),
+        };
+    } while (goes_on(draft, &block, &ip));
+    for (unsigned i = 0; i < draft->return_count; i++)
+        if (!fits_mode(draft->returns[i], space->mode))
+            draft->kind = NODE_SLOW; /* what a RET pops of it depends on the mode then */
+}
+
+static bool add_parts(struct graph *graph, const struct draft *draft, struct ptd_code *info)
+{
+    if (!grow(graph, (void **)&graph->parts, &graph->part_room, graph->part_count,
+              draft->part_count, MAX_PARTS, sizeof(*graph->parts)))
+        return false;
+    info->first_part = graph->part_count;
+    info->parts = (uint16_t)draft->part_count;
+    memcpy(&graph->parts[graph->part_count], draft->parts,
+           draft->part_count * sizeof(*graph->parts));
+    graph->part_count += draft->part_count;
+    for (unsigned i = 0; i < draft->part_count; i++)
+        info->insns += draft->parts[i].insns;
+    return true;
+}
+
+/* Adds the nodes that RETs come back to. */
+static bool add_returns(struct graph *graph, const struct draft *draft, uint32_t space,
+                        struct node *node)
+{
+    node->calls = (uint8_t)draft->return_count;
+    if (draft->return_count == 0)
+        return true;
+    if (draft->return_count == 1) {
+        node->ret = find(graph, space, draft->returns[0]);
+        return node->ret != 0;
+    }
+    if (!grow(graph, (void **)&graph->returns, &graph->return_room, graph->return_count,
+              draft->return_count, MAX_PARTS, sizeof(*graph->returns)))
+        return false;
+    node->ret = graph->return_count;
+    graph->return_count += draft->return_count;
+    for (unsigned i = 0; i < draft->return_count; i++) {
+        const uint32_t id = find(graph, space, draft->returns[i]);
+
+        if (!id)
+            return false;
+        graph->returns[node->ret + i] = id;
+    }
+    return true;
+}
+
+/* Under the lock. The kind is written last. */
+static bool add_draft(struct graph *graph, uint32_t id, const struct draft *draft)
+{
+    const bool is_ret = draft->kind == NODE_RET || draft->kind == NODE_RET_CALLS;
+    struct ptd_code drafted = *ptd_node_info(graph, id), *info;
+    struct node built = {.pops = is_ret ? -1 : 0}, *node;
+
+    if (draft->kind != NODE_SLOW &&
+        (!add_parts(graph, draft, &drafted) || !add_returns(graph, draft, drafted.space, &built)))
+        return false;
+    info = ptd_node_info(graph, id);
+    info->first_part = drafted.first_part;
+    info->insns = drafted.insns;
+    info->parts = drafted.parts; /* the rest others may read already */
+    node = ptd_node(graph, id);
+    node->ret = built.ret;
+    node->calls = built.calls;
+    node->pops = built.pops;
+    __atomic_store_n(&node->kind, (uint8_t)draft->kind, __ATOMIC_RELEASE);
+    return true;
+}
+
+bool ptd_graph_build(struct graph *graph, uint32_t id)
+{
+    const struct ptd_code *const info = ptd_node_info(graph, id);
+    struct draft draft;
+    bool built = true;
+
+    gather(graph, &graph->spaces[info->space], info->ip, &draft);
+    lock(graph);
+    if (ptd_node_kind(ptd_node(graph, id)) == NODE_STUB) /* nobody else did it by now */
+        built = add_draft(graph, id, &draft);
+    unlock(graph);
+    return built;
+}
+
+uint64_t ptd_graph_successor(const struct graph *graph, uint32_t id, unsigned bit)
+{
+    const struct ptd_code *const info = ptd_node_info(graph, id);
+    const struct part *const last = &graph->parts[info->first_part + info->parts - 1];
+
+    return bit ? last->target : last->last_ip + last->last_bytes;
+}
+
+uint32_t ptd_graph_link(struct graph *graph, uint32_t id, unsigned bit)
+{
+    const uint32_t next =
+        ptd_graph_find(graph, ptd_node_info(graph, id)->space, ptd_graph_successor(graph, id, bit));
+
+    if (next)
+        __atomic_store_n(&ptd_node(graph, id)->next[bit], next, __ATOMIC_RELEASE);
+    return next;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The code that a trace ran through, as a graph: what the fast walk of run.c steps along. A node is
+ * all code from an IP up to where the trace has to say how it goes on: a conditional branch, a RET
+ * or an indirect transfer. Direct jumps and calls on the way are part of it, so one TNT bit is one
+ * step.
+ *
+ * What a step reads is 16 bytes; all else stands in arrays beside them. Numbers of nodes stay the
+ * same until the graph is emptied.
+ *
+ * Threads can share a graph: they read it without a lock. What is reached by a node's kind, or by a
+ * number of a node, was written before it.
+ */
+#ifndef PTD_GRAPH_H
+#define PTD_GRAPH_H
+
+#include <pthread.h>
+
+#include "blocks.h"
+
+enum node_kind {
+    /* What the hot loop of run.c takes: at most one CALL on the way. */
+    NODE_COND, /* ends in a conditional branch */
+    NODE_RET,
+    /* Others. */
+    NODE_COND_CALLS, /* a conditional branch behind several CALLs */
+    NODE_RET_CALLS,
+    NODE_INDIRECT, /* takes a TIP */
+    NODE_NONE,     /* node 0: a successor that was not looked for yet */
+    NODE_STUB,     /* only its address is known yet */
+    NODE_SLOW,     /* the general walk has to deal with it: no code, an endless loop, ... */
+};
+
+/* Nodes are numbered by the 32-bit word that they begin at, which saves each step a shift. */
+#define NODE_WORDS 4u
+
+struct node {
+    uint32_t next[2]; /* of a conditional branch, by TNT bit; 0: not linked yet. Else 0 */
+    uint32_t ret;     /* calls 1: the node to return to; more: first of them in graph->returns */
+    uint8_t kind;     /* enum node_kind */
+    uint8_t calls;    /* return addresses that it pushes */
+    int8_t pops;      /* -1 if it ends in a RET, else 0 */
+};
+
+/* One of the blocks that a node consists of. */
+struct part {
+    uint64_t ip, last_ip;
+    uint64_t target; /* if it ends in a direct branch */
+    uint32_t insns;
+    uint8_t last_class, last_bytes;
+};
+
+/* An address space and mode, the other half of a node's key. */
+struct space {
+    uint64_t cr3;
+    uint8_t mode;
+};
+
+/* Where TIPs of late went to; each flow has its own. */
+#define TARGETS_LOG2 12
+#define TARGETS      (1u << TARGETS_LOG2)
+struct target {
+    uint64_t ip;
+    uint32_t node, space;
+};
+
+struct graph {
+    struct node *nodes;
+    struct ptd_code *info; /* as many */
+    uint32_t node_count, node_room;
+    struct part *parts;
+    uint32_t part_count, part_room;
+    uint32_t *returns;
+    uint32_t return_count, return_room;
+    struct space *spaces;
+    uint32_t space_count;
+    uint32_t *table; /* of nodes, open addressing; room is a power of two */
+    uint32_t table_room;
+    uint32_t epoch; /* how often it was emptied */
+    bool full;      /* nothing can be added until it is emptied */
+    const struct ptd_image *image;
+    bool shared; /* then nothing of it moves, changes are made under the lock, and it is never
+                    emptied, but replaced */
+    unsigned users;
+    pthread_mutex_t lock;
+};
+
+/* NULL: no memory. */
+struct graph *ptd_graph_new(const struct ptd_image *image, bool shared);
+void ptd_graph_free(struct graph *graph);
+void ptd_graph_empty(struct graph *graph);
+/* The number of an address space; -1: the graph is full. */
+int ptd_graph_space(struct graph *graph, uint64_t cr3, uint8_t mode);
+/* The node at ip; 0: no room or no memory. */
+uint32_t ptd_graph_find(struct graph *graph, uint32_t space, uint64_t ip);
+static inline struct node *ptd_node(const struct graph *graph, uint32_t id)
+{
+    return &graph->nodes[id / NODE_WORDS];
+}
+
+static inline struct ptd_code *ptd_node_info(const struct graph *graph, uint32_t id)
+{
+    return &graph->info[id / NODE_WORDS];
+}
+
+static inline enum node_kind ptd_node_kind(const struct node *node)
+{
+    return (enum node_kind)__atomic_load_n(&node->kind, __ATOMIC_ACQUIRE);
+}
+
+static inline uint32_t ptd_node_next(const struct node *node, unsigned bit)
+{
+    return __atomic_load_n(&node->next[bit], __ATOMIC_ACQUIRE);
+}
+
+static inline bool ptd_graph_is_full(const struct graph *graph)
+{
+    return __atomic_load_n(&graph->full, __ATOMIC_RELAXED);
+}
+
+/* Makes a NODE_STUB another kind. False: no room or no memory. */
+bool ptd_graph_build(struct graph *graph, uint32_t id);
+/* The address of a successor of a conditional branch. */
+uint64_t ptd_graph_successor(const struct graph *graph, uint32_t id, unsigned bit);
+/* Looks for that successor and links it; 0: no room or no memory. */
+uint32_t ptd_graph_link(struct graph *graph, uint32_t id, unsigned bit);
+
+static inline struct target *ptd_target(struct target *targets, uint64_t ip)
+{
+    return &targets[ip * 0x9e3779b97f4a7c15u >> (64 - TARGETS_LOG2)];
+}
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Many packets at a time. The packets that traces mostly consist of are described by one table, by
+ * their first byte: everything but their offset, and which bits of the bytes behind it are payload.
+ * All others go through ptd_packets_next().
+ */
+#include <endian.h>
+#include <string.h>
+
+#include "pt_packets.h"
+#include "ptdec.h"
+
+#define LOOK_AHEAD 9u /* the bytes that a packet of the table and its payload can take */
+
+/* clang-format off */
+
+/* Short TNTs (Table 33-16): the stop bit is the highest that is set, bit 0 is not part of it. */
+#define TNT_COUNT(b) ((b) & 0x80 ? 6 : (b) & 0x40 ? 5 : (b) & 0x20 ? 4 : (b) & 0x10 ? 3 : (b) & 8 ? 2 : 1)
+#define TNT_BITS(b)  ((b) >> 1 & ((1 << TNT_COUNT(b)) - 1))
+#define TNT(b)       [b] = {.type = PTD_TNT, .size_bytes = 1, \
+                            .tnt = {.bits = TNT_BITS(b), .count = TNT_COUNT(b)}}
+#define TNT4(b)      TNT(b), TNT((b) + 2), TNT((b) + 4), TNT((b) + 6)
+#define TNT16(b)     TNT4(b), TNT4((b) + 8), TNT4((b) + 16), TNT4((b) + 24)
+
+/* CYCs of one byte (Table 33-33). */
+#define CYC(b)       [b] = {.type = PTD_CYC, .size_bytes = 1, .cyc = (b) >> PT_CYC_SHR0}
+#define CYC4(b)      CYC(b), CYC((b) + 8), CYC((b) + 16), CYC((b) + 24)
+
+/* IP packets by IPBytes (Table 33-18). */
+#define IP(name, opcode, how, bytes) \
+    [(opcode) | (how) << PT_IPBYTES_SHR] = {.type = (name), .size_bytes = 1 + (bytes), .ip.ip_bytes = (how)}
+#define IPS(name, opcode) \
+    IP(name, opcode, PT_IPB_NONE, 0), IP(name, opcode, PT_IPB_UPD16, 2), \
+    IP(name, opcode, PT_IPB_UPD32, 4), IP(name, opcode, PT_IPB_SEXT48, 6), \
+    IP(name, opcode, PT_IPB_UPD48, 6), IP(name, opcode, PT_IPB_FULL, 8)
+
+/* size_bytes 0: not of this table. */
+static const struct ptd_packet chart[256] = {
+    [PT_OPC_PAD] = {.type = PTD_PAD, .size_bytes = 1},
+    TNT(0x04), TNT(0x06), TNT4(0x08), TNT4(0x10), TNT4(0x18), TNT16(0x20), TNT16(0x40), TNT16(0x60),
+    TNT16(0x80), TNT16(0xa0), TNT16(0xc0), TNT16(0xe0),
+    CYC4(0x03), CYC4(0x23), CYC4(0x43), CYC4(0x63), CYC4(0x83), CYC4(0xa3), CYC4(0xc3), CYC4(0xe3),
+    IPS(PTD_TIP, PT_TIP), IPS(PTD_TIP_PGE, PT_TIP_PGE), IPS(PTD_TIP_PGD, PT_TIP_PGD),
+    IPS(PTD_FUP, PT_FUP),
+    [PT_OPC_TSC] = {.type = PTD_TSC, .size_bytes = PT_TSC_LEN},
+};
+/* clang-format on */
+
+/* Of the 8 bytes behind the first, those that are payload, by the size of a packet of the table. */
+static const uint64_t payload_mask[] = {
+    [1] = 0,          [3] = 0xffff, [5] = 0xffffffff, [7] = 0xffffffffffff, [8] = 0xffffffffffffff,
+    [9] = UINT64_MAX,
+};
+
+/* Packets of the table, up to another one or where it is not safe to look ahead. */
+static size_t read_common(struct ptd_packets *packets, struct ptd_packet *list, size_t room)
+{
+    const uint8_t *const begin = packets->begin, *const end = packets->end;
+    const uint8_t *pos = packets->pos;
+    size_t count = 0;
+
+    while (count < room && end - pos >= (ptrdiff_t)LOOK_AHEAD) {
+        const struct ptd_packet *const row = &chart[*pos];
+        struct ptd_packet *const packet = &list[count];
+        uint64_t payload;
+
+        *packet = *row;
+        packet->offset = (uint64_t)(pos - begin);
+        if (row->type == PTD_TNT && row->size_bytes == 1) { /* most of them: no wait for its size */
+            pos++;
+            count++;
+            continue;
+        }
+        if (row->size_bytes == 0)
+            break;
+        /* All members with a payload have it in the same place. */
+        memcpy(&payload, pos + 1, sizeof(payload));
+        packet->ip.payload |= le64toh(payload) & payload_mask[row->size_bytes];
+        pos += row->size_bytes;
+        count++;
+    }
+    packets->pos = pos;
+    return count;
+}
+
+size_t ptd_packets_read(struct ptd_packets *packets, struct ptd_packet *list, size_t room,
+                        int *status)
+{
+    size_t count = 0;
+
+    *status = PTD_OK;
+    while (count < room && *status == PTD_OK) {
+        if (!packets->bip_bytes) /* else bytes mean something else */
+            count += read_common(packets, list + count, room - count);
+        if (count == room)
+            break;
+        *status = ptd_packets_next(packets, &list[count]);
+        count += *status == PTD_OK;
+    }
+    return count;
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The trace of a CPU, on which processes took turns. perf.data does not tell their CR3 values, but
+ * when they were switched. So the flow decoder gets a copy of the trace in which CR3 is what we
+ * choose: each PIP says which process runs, and where tracing begins again without one, one is put
+ * in.
+ *
+ * The time of a packet is an estimate, and so is the conversion of perf's. Therefore a stretch of
+ * trace, from a PIP or a TIP.PGE to the next PIP, TIP.PGE or TIP.PGD, belongs as a whole to the
+ * process that ran longest in its time.
+ */
+#include <stdlib.h>
+
+#include "perf_internal.h"
+#include "pt_packets.h"
+
+#define NO_PID UINT32_MAX
+
+/* From this TSC on, the process runs on the CPU. */
+struct turn {
+    uint64_t tsc;
+    uint32_t pid;
+};
+
+struct stretch {
+    uint64_t offset; /* of its first packet: PIP, TIP.PGE, or the start of the trace */
+    uint64_t from, to;
+    uint32_t pid;
+};
+
+struct builder {
+    const struct ptd_perf_trace *trace;
+    struct turn *turns;
+    struct stretch *stretches;
+    size_t turn_count, turn_capacity, stretch_count, stretch_capacity;
+    struct ptd_perf_cpu_trace out;
+    size_t out_capacity, inserted_capacity, pid_capacity;
+    uint32_t current; /* the process in the copy so far */
+};
+
+/* ---- Who ran when ---- */
+
+static bool add_turn(struct builder *builder, uint64_t tsc, uint32_t pid)
+{
+    if (!perf_grow((void **)&builder->turns, builder->turn_count, &builder->turn_capacity,
+                   sizeof(*builder->turns)))
+        return false;
+    builder->turns[builder->turn_count++] = (struct turn){.tsc = tsc, .pid = pid};
+    return true;
+}
+
+/* Before the first switch: whoever it is that goes away then. */
+static bool add_first_turn(struct builder *builder, const struct ptd_perf_session *session,
+                           const struct ptd_perf_switch *first)
+{
+    /* Of a program that perf started, all of its CPUs' buffers name the first thread. */
+    uint32_t pid =
+        builder->trace->tid >= 0 ? ptd_perf_pid_of(session, (uint32_t)builder->trace->tid) : NO_PID;
+
+    for (size_t i = 0; i < session->start_count; i++) {
+        if (session->starts[i].cpu == (uint32_t)builder->trace->cpu)
+            pid = session->starts[i].pid;
+    }
+    if (first && first->out)
+        pid = first->pid;
+    else if (first && first->has_other)
+        pid = first->other_pid;
+    return add_turn(builder, 0, pid);
+}
+
+static bool find_turns(struct builder *builder, const struct ptd_perf_session *session)
+{
+    bool any = false;
+
+    for (size_t i = 0; session->pt.has_time && i < session->switch_count; i++) {
+        const struct ptd_perf_switch *const each = &session->switches[i];
+        uint32_t pid = each->pid;
+
+        if (each->cpu != (uint32_t)builder->trace->cpu)
+            continue;
+        if (!any && !add_first_turn(builder, session, each))
+            return false;
+        any = true;
+        if (each->out && !each->has_other)
+            continue; /* who comes next says so itself */
+        if (each->out)
+            pid = each->other_pid;
+        if (!add_turn(builder, ptd_perf_tsc_of_time(&session->pt, each->time), pid))
+            return false;
+    }
+    return any || add_first_turn(builder, session, NULL);
+}
+
+/* ---- Stretches ---- */
+
+static bool add_stretch(struct builder *builder, uint64_t offset, uint64_t from)
+{
+    if (!perf_grow((void **)&builder->stretches, builder->stretch_count, &builder->stretch_capacity,
+                   sizeof(*builder->stretches)))
+        return false;
+    builder->stretches[builder->stretch_count++] =
+        (struct stretch){.offset = offset, .from = from, .to = from, .pid = NO_PID};
+    return true;
+}
+
+/* The next packet; damage is skipped up to the next PSB. False: the end. */
+static bool next_packet(struct ptd_packets *packets, struct ptd_packet *packet,
+                        struct ptd_time *time)
+{
+    int error;
+
+    while ((error = ptd_packets_next(packets, packet)) != PTD_OK) {
+        if (error == PTD_END)
+            return false;
+        if (time)
+            ptd_time_lost(time);
+        if (ptd_packets_seek(packets, ptd_packets_offset(packets) + 1) != PTD_OK ||
+            ptd_packets_sync(packets) != PTD_OK)
+            return false;
+    }
+    return true;
+}
+
+static bool find_stretches(struct builder *builder, struct ptd_time *time)
+{
+    struct ptd_packets packets;
+    struct ptd_packet packet;
+    bool open = true;
+
+    ptd_packets_init(&packets, builder->trace->bytes, builder->trace->len_bytes);
+    if (!add_stretch(builder, 0, 0))
+        return false;
+    while (next_packet(&packets, &packet, time)) {
+        struct ptd_time_point point;
+
+        ptd_time_packet(time, &packet);
+        if (packet.type != PTD_PIP && packet.type != PTD_TIP_PGE && packet.type != PTD_TIP_PGD)
+            continue;
+        ptd_time_point_ahead(time, &packets, &point);
+        if (point.tsc == PTD_TIME_UNKNOWN)
+            point.tsc = 0;
+        if (open)
+            builder->stretches[builder->stretch_count - 1].to = point.tsc;
+        open = packet.type != PTD_TIP_PGD;
+        if (open && !add_stretch(builder, packet.offset, point.tsc))
+            return false;
+    }
+    if (open)
+        builder->stretches[builder->stretch_count - 1].to = UINT64_MAX;
+    return true;
+}
+
+/* Each stretch goes to the turn that covers most of it. Both are in order of time. */
+static void match(struct builder *builder)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < builder->stretch_count; i++) {
+        struct stretch *const stretch = &builder->stretches[i];
+        uint64_t longest = 0;
+
+        while (at + 1 < builder->turn_count && builder->turns[at + 1].tsc <= stretch->from)
+            at++;
+        stretch->pid = builder->turns[at].pid;
+        for (size_t j = at; j < builder->turn_count; j++) {
+            const uint64_t begin =
+                builder->turns[j].tsc > stretch->from ? builder->turns[j].tsc : stretch->from;
+            const uint64_t next =
+                j + 1 < builder->turn_count ? builder->turns[j + 1].tsc : UINT64_MAX;
+            const uint64_t end = next < stretch->to ? next : stretch->to;
+
+            if (begin >= stretch->to && j > at)
+                break;
+            if (end > begin && end - begin > longest) {
+                longest = end - begin;
+                stretch->pid = builder->turns[j].pid;
+            }
+        }
+    }
+}
+
+/* ---- The copy ---- */
+
+static bool put(struct builder *builder, const uint8_t *bytes, size_t len)
+{
+    struct ptd_perf_cpu_trace *const out = &builder->out;
+
+    if (len > builder->out_capacity - out->len_bytes) {
+        const size_t capacity = 2 * builder->out_capacity + len;
+        uint8_t *const grown = realloc(out->bytes, capacity);
+
+        if (!grown)
+            return false;
+        out->bytes = grown;
+        builder->out_capacity = capacity;
+    }
+    if (len)
+        memcpy(out->bytes + out->len_bytes, bytes, len);
+    out->len_bytes += len;
+    return true;
+}
+
+static bool put_pip(struct builder *builder, uint32_t pid, bool nr)
+{
+    const uint64_t cr3 = pid == NO_PID ? 0 : PTD_PERF_CR3(pid);
+    const uint64_t payload = (cr3 >> PT_PIP_CR3_SHR) << PT_PIP_SHL | (nr ? PT_PIP_NR : 0);
+    uint8_t bytes[PT_PIP_LEN] = {PT_OPC_EXT, PT_EXT_PIP};
+
+    for (unsigned i = 2; i < PT_PIP_LEN; i++)
+        bytes[i] = (uint8_t)(payload >> (8 * (i - 2)));
+    builder->current = pid;
+    return put(builder, bytes, sizeof(bytes));
+}
+
+static bool insert_pip(struct builder *builder, uint32_t pid)
+{
+    struct ptd_perf_cpu_trace *const out = &builder->out;
+
+    if (!perf_grow((void **)&out->inserted, out->inserted_count, &builder->inserted_capacity,
+                   sizeof(*out->inserted)))
+        return false;
+    out->inserted[out->inserted_count++] = out->len_bytes;
+    return put_pip(builder, pid, false);
+}
+
+static bool copy_packet(struct builder *builder, const struct ptd_packet *packet, uint32_t pid)
+{
+    const uint8_t *const bytes = builder->trace->bytes + packet->offset;
+
+    switch (packet->type) {
+    case PTD_PIP:
+        return put_pip(builder, pid, packet->pip.nr);
+    case PTD_TIP_PGE:
+        return (pid == builder->current || insert_pip(builder, pid)) &&
+               put(builder, bytes, packet->size_bytes);
+    case PTD_PSB: /* decoding may begin here */
+        return put(builder, bytes, packet->size_bytes) && insert_pip(builder, pid);
+    default:
+        return put(builder, bytes, packet->size_bytes);
+    }
+}
+
+static bool copy(struct builder *builder)
+{
+    struct ptd_packets packets;
+    struct ptd_packet packet;
+    uint64_t done = 0; /* bytes of the original that are in the copy */
+    size_t at = 0;
+
+    ptd_packets_init(&packets, builder->trace->bytes, builder->trace->len_bytes);
+    while (next_packet(&packets, &packet, NULL)) {
+        while (at + 1 < builder->stretch_count &&
+               builder->stretches[at + 1].offset <= packet.offset)
+            at++;
+        /* What was skipped as damaged stays as it is. */
+        if (!put(builder, builder->trace->bytes + done, (size_t)(packet.offset - done)) ||
+            !copy_packet(builder, &packet, builder->stretches[at].pid))
+            return false;
+        done = packet.offset + packet.size_bytes;
+    }
+    return put(builder, builder->trace->bytes + done, (size_t)(builder->trace->len_bytes - done));
+}
+
+static int compare_pids(const void *left, const void *right)
+{
+    const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+
+    return a < b ? -1 : a > b;
+}
+
+/* The processes of all stretches, each once. */
+static bool list_pids(struct builder *builder)
+{
+    struct ptd_perf_cpu_trace *const out = &builder->out;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < builder->stretch_count; i++) {
+        if (builder->stretches[i].pid == NO_PID ||
+            (i && builder->stretches[i].pid == builder->stretches[i - 1].pid))
+            continue;
+        if (!perf_grow((void **)&out->pids, out->pid_count, &builder->pid_capacity,
+                       sizeof(*out->pids)))
+            return false;
+        out->pids[out->pid_count++] = builder->stretches[i].pid;
+    }
+    if (out->pid_count)
+        qsort(out->pids, out->pid_count, sizeof(*out->pids), compare_pids);
+    for (size_t i = 0; i < out->pid_count; i++) {
+        if (i == 0 || out->pids[i] != out->pids[kept - 1])
+            out->pids[kept++] = out->pids[i];
+    }
+    out->pid_count = kept;
+    return true;
+}
+
+int ptd_perf_cpu_trace(const struct ptd_perf_session *session, const struct ptd_perf_trace *trace,
+                       struct ptd_perf_cpu_trace *out)
+{
+    struct builder builder = {.trace = trace, .current = NO_PID};
+    struct ptd_time_config clocks;
+    struct ptd_time *time;
+    bool ok;
+
+    ptd_perf_clocks(session, &clocks);
+    time = ptd_time_new(&clocks);
+    if (!time)
+        time = ptd_time_new(NULL); /* what the file says of clocks is out of range */
+    ok = time && find_turns(&builder, session) && find_stretches(&builder, time);
+    if (ok) {
+        match(&builder);
+        ok = copy(&builder) && list_pids(&builder);
+    }
+    ptd_time_free(time);
+    free(builder.turns);
+    free(builder.stretches);
+    builder.out.switched = builder.turn_count > 1;
+    *out = builder.out;
+    if (ok)
+        return PTD_OK;
+    ptd_perf_cpu_trace_free(out);
+    return PTD_E_NOMEM;
+}
+
+void ptd_perf_cpu_trace_free(struct ptd_perf_cpu_trace *trace)
+{
+    free(trace->bytes);
+    free(trace->pids);
+    free(trace->inserted);
+    *trace = (struct ptd_perf_cpu_trace){0};
+}
+
+uint64_t ptd_perf_cpu_trace_offset(const struct ptd_perf_cpu_trace *trace, uint64_t offset)
+{
+    size_t low = 0, high = trace->inserted_count; /* how many were put in before offset */
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (trace->inserted[middle] < offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return offset - (uint64_t)low * PT_PIP_LEN;
+}

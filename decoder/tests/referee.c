@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Compares the fast ways to decode with the general one, item by item. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "referee.h"
+#include "threads.h"
+
+struct referee {
+    const struct referee_trace *trace;
+    struct ptd_flow *flow; /* the general way */
+    struct referee_verdict verdict;
+};
+
+static bool is_timing(const struct ptd_item *item)
+{
+    if (item->type == PTD_ITEM_TSC || item->type == PTD_ITEM_CBR)
+        return true;
+    if (item->type != PTD_ITEM_PACKET)
+        return false;
+    switch (item->packet.type) {
+    case PTD_TMA:
+    case PTD_MTC:
+    case PTD_CYC:
+    case PTD_MNT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static int next_expected(struct referee *referee, struct ptd_item *item)
+{
+    int status;
+
+    do
+        status = ptd_flow_next(referee->flow, item);
+    while (status == PTD_OK && referee->trace->no_timing && is_timing(item));
+    return status;
+}
+
+static bool differs(struct referee *referee, const struct ptd_item *want,
+                    const struct ptd_item *got, const char *how)
+{
+    if (referee->verdict.same)
+        (void)snprintf(referee->verdict.difference, sizeof(referee->verdict.difference),
+                       "item %" PRIu64 " (%s): type %d offset %" PRIu64 " ip %" PRIx64
+                       " wanted, type %d offset %" PRIu64 " ip %" PRIx64 " found",
+                       referee->verdict.items, how, want ? want->type : -1, want ? want->offset : 0,
+                       want ? want->ip : 0, got ? got->type : -1, got ? got->offset : 0,
+                       got ? got->ip : 0);
+    referee->verdict.same = false;
+    return false;
+}
+
+/* A packet has fields that are not set, so its text is compared. */
+static bool same_packet(const struct ptd_packet *want, const struct ptd_packet *got)
+{
+    char texts[2][128];
+
+    (void)ptd_packet_format(want, texts[0], sizeof(texts[0]));
+    (void)ptd_packet_format(got, texts[1], sizeof(texts[1]));
+    return want->offset == got->offset && want->type == got->type &&
+           want->size_bytes == got->size_bytes && strcmp(texts[0], texts[1]) == 0;
+}
+
+static bool same_item(const struct ptd_item *want, const struct ptd_item *got)
+{
+    const bool has_packet = want->type == PTD_ITEM_PACKET || want->type == PTD_ITEM_PTWRITE;
+
+    return want->type == got->type && want->has_from == got->has_from &&
+           want->has_to == got->has_to && want->nr == got->nr && want->offset == got->offset &&
+           want->cr3 == got->cr3 && want->from == got->from && want->to == got->to &&
+           want->value == got->value && want->error == got->error && want->ip == got->ip &&
+           want->last_ip == got->last_ip && want->insns == got->insns && want->mode == got->mode &&
+           want->last_class == got->last_class && want->taken == got->taken &&
+           (!has_packet || same_packet(&want->packet, &got->packet));
+}
+
+/* Of a block in a step, all but what a step does not say. */
+static bool same_block(const struct ptd_item *want, const struct ptd_item *got)
+{
+    return want->type == PTD_ITEM_BLOCK && want->ip == got->ip && want->last_ip == got->last_ip &&
+           want->insns == got->insns && want->last_class == got->last_class &&
+           want->taken == got->taken && want->cr3 == got->cr3 && want->mode == got->mode;
+}
+
+static bool compare_step(struct referee *referee, const struct ptd_flow *flow, uint32_t step)
+{
+    struct ptd_item want, got;
+    uint32_t insns = 0;
+    size_t index = 0;
+    int status;
+
+    while ((status = ptd_step_block(flow, step, index, &got)) == PTD_OK) {
+        if (next_expected(referee, &want) != PTD_OK)
+            return differs(referee, NULL, &got, "step behind the end");
+        if (!same_block(&want, &got))
+            return differs(referee, &want, &got, "step");
+        referee->verdict.items++;
+        referee->verdict.in_steps++;
+        insns += got.insns;
+        index++;
+    }
+    if (status != PTD_END || index == 0 || insns != ptd_flow_code(flow, NULL)[step >> 2].insns)
+        return differs(referee, NULL, NULL, "no such step");
+    return true;
+}
+
+static bool compare(struct referee *referee, const struct ptd_flow *flow, const struct ptd_run *run)
+{
+    struct ptd_item want;
+
+    for (size_t i = 0; i < run->count; i++)
+        if (!compare_step(referee, flow, run->steps[i]))
+            return false;
+    if (!run->has_item)
+        return true;
+    if (next_expected(referee, &want) != PTD_OK)
+        return differs(referee, NULL, &run->item, "item behind the end");
+    if (!same_item(&want, &run->item))
+        return differs(referee, &want, &run->item, "item");
+    referee->verdict.items++;
+    return true;
+}
+
+static bool start(struct referee *referee, const struct referee_trace *trace)
+{
+    *referee = (struct referee){.trace = trace, .verdict = {.same = true}};
+    referee->flow = ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, trace->config);
+    if (!referee->flow)
+        (void)differs(referee, NULL, NULL, "no memory");
+    return referee->flow != NULL;
+}
+
+static bool is_enough(const struct referee *referee)
+{
+    const uint64_t most = referee->trace->most_items;
+
+    return most > 0 && referee->verdict.items >= most;
+}
+
+/* The fast way came to its end: the general one must be there too. */
+static struct referee_verdict finish(struct referee *referee)
+{
+    struct ptd_item want;
+
+    if (referee->verdict.same && !is_enough(referee) && next_expected(referee, &want) != PTD_END)
+        (void)differs(referee, &want, NULL, "end");
+    ptd_flow_free(referee->flow);
+    return referee->verdict;
+}
+
+struct referee_verdict referee_run(const struct referee_trace *trace, size_t room)
+{
+    struct ptd_flow *const flow =
+        ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, trace->config);
+    uint32_t *const steps = calloc(room, sizeof(*steps));
+    struct ptd_run run = {.steps = steps, .room = room, .no_timing = trace->no_timing};
+    struct referee referee;
+    int status = PTD_OK;
+
+    if (start(&referee, trace) && flow && steps)
+        while (!is_enough(&referee) && (status = ptd_flow_run(flow, &run)) == PTD_OK)
+            if (!compare(&referee, flow, &run))
+                break;
+    if (!flow || !steps || (status != PTD_OK && status != PTD_END))
+        (void)differs(&referee, NULL, NULL, "an error of ptd_flow_run()");
+    ptd_flow_free(flow);
+    free(steps);
+    return finish(&referee);
+}
+
+/* The result of a callback, which ptd_flow_parallel() has to return. */
+#define ENOUGH 4711
+
+static int compare_part(void *context, const struct ptd_flow *flow, const struct ptd_run *run)
+{
+    struct referee *const referee = context;
+
+    return compare(referee, flow, run) && !is_enough(referee) ? 0 : ENOUGH;
+}
+
+struct referee_verdict referee_parallel(const struct referee_trace *trace, unsigned threads,
+                                        size_t segment_bytes)
+{
+    struct referee referee;
+
+    if (start(&referee, trace)) {
+        const int status =
+            ptd_flow_parallel_by(segment_bytes, trace->bytes, trace->len_bytes, trace->image,
+                                 trace->config, trace->no_timing, threads, compare_part, &referee);
+        const bool stopped = !referee.verdict.same || is_enough(&referee);
+
+        if (status != (stopped ? ENOUGH : PTD_OK))
+            (void)differs(&referee, NULL, NULL, "the result of ptd_flow_parallel()");
+    }
+    return finish(&referee);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whether the fast ways to decode, ptd_flow_run() and ptd_flow_parallel(), find exactly what
+ * ptd_flow_next() finds: the same items in the same order, errors and what they lose included.
+ */
+#ifndef PTD_TESTS_REFEREE_H
+#define PTD_TESTS_REFEREE_H
+
+#include "ptdec.h"
+
+struct referee_trace {
+    const void *bytes;
+    size_t len_bytes;
+    const struct ptd_image *image;
+    const struct ptd_flow_config *config; /* may be NULL */
+    bool no_timing;
+    uint64_t most_items; /* look no further; 0: to the end */
+};
+
+struct referee_verdict {
+    bool same;
+    uint64_t items;       /* that were compared */
+    uint64_t in_steps;    /* blocks of them that came in steps */
+    char difference[200]; /* the first one, in words */
+};
+
+/* With room for so many steps a call. */
+struct referee_verdict referee_run(const struct referee_trace *trace, size_t room);
+/* On so many threads, in segments of so many bytes or more. */
+struct referee_verdict referee_parallel(const struct referee_trace *trace, unsigned threads,
+                                        size_t segment_bytes);
+
+#endif

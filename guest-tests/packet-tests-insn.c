@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Instructions that make packets of their own: PTWRITE (33.2.2, 33.4.2.21), transactions
+ * (33.2.9.1), HLT (33.2.3).
+ */
+#include "packet-tests.h"
+#include "trap.h"
+
+BODY(ptw_body);
+BODY(tx_body);
+BODY(hlt_body);
+LABEL(ptw_32);
+LABEL(ptw_64);
+LABEL(ptw_mem32);
+LABEL(ptw_mem64);
+LABEL(tx_begin);
+LABEL(tx_abort);
+LABEL(tx_end);
+LABEL(tx_fallback);
+LABEL(hlt_insn);
+LABEL(hlt_next);
+LABEL(intr_handler);
+extern uint32_t tx_status;
+
+#define RAX_PATTERN 0x1122334455667788ull
+
+/* ---- PTWRITE ------------------------------------------------------------------------------ */
+
+/* The #UD of a PTWRITE that does not work, although CPUID has it. */
+static unsigned undefined;
+
+static bool skip_ptwrite(struct frame *frame)
+{
+    const uint8_t *code = (const uint8_t *)frame->rip;
+    unsigned len = 0;
+
+    /* F3, REX.W or not, 0F AE /4 with a register or with an address by RIP */
+    while (code[len] != 0x0f)
+        len++;
+    undefined++;
+    frame->rip += len + 3 + (code[len + 2] >> 6 == 3 ? 0 : 4);
+    return true;
+}
+
+static void trace_ptw(uint64_t ctl)
+{
+    undefined = 0;
+    trap_set_handler(VECTOR_INVALID_OP, skip_ptwrite);
+    trace_code(ctl, ptw_body, 0, 0);
+    trap_set_handler(VECTOR_INVALID_OP, NULL);
+}
+
+bool ptwrite_works(void)
+{
+    trace_ptw(CTL_DEFAULT | CTL_PTWEN);
+    return undefined == 0;
+}
+
+static void expect_ptws(bool fup)
+{
+    static const struct {
+        const char *at;
+        unsigned size_bytes;
+    } writes[] = {{ptw_32, 4}, {ptw_64, 8}, {ptw_mem32, 4}, {ptw_mem64, 8}};
+
+    for (unsigned i = 0; i < 4; i++) {
+        expect_ptw(writes[i].size_bytes == 8 ? RAX_PATTERN : (uint32_t)RAX_PATTERN,
+                   writes[i].size_bytes, fup);
+        if (fup)
+            expect_fup(writes[i].at);
+    }
+}
+
+static void test_ptwrite(void)
+{
+    if (!pt_caps()->ptwrite) {
+        report_skip("no PTWRITE", "PTW (33.2.2)");
+        return;
+    }
+    report(ptwrite_works(),
+           "PTWRITE: the instruction is there as CPUID says (Table 33-11, EBX[4])");
+    if (!ptwrite_works()) {
+        report_skip("PTWRITE is #UD", "PTW (33.2.2)");
+        return;
+    }
+    trace_ptw(CTL_DEFAULT | CTL_PTWEN);
+    EXPECT_BEGIN(ptw_body);
+    expect_ptws(false);
+    EXPECT_END(ptw_body);
+    check_flow("PTWRITE of registers and memory, 4 and 8 bytes (Table 33-57 cases 2 and 3)");
+
+    trace_ptw(CTL_DEFAULT | CTL_PTWEN | CTL_FUPONPTW);
+    EXPECT_BEGIN(ptw_body);
+    expect_ptws(true);
+    EXPECT_END(ptw_body);
+    check_flow("FUPonPTW: a FUP with the address of the PTWRITE, PTW.IP = 1 (33.4.2.21)");
+
+    trace_ptw(CTL_OS | CTL_PTWEN | CTL_FUPONPTW);
+    expect_nothing();
+    expect_ptws(true);
+    check_flow("PTWRITE does not need BranchEn, nor does its FUP (33.4.2.21)");
+
+    trace_ptw(CTL_DEFAULT);
+    report_value(trace_count(PACKET_PTW), 0, "PTWEn = 0: no PTW (33.4.2.21)");
+    trace_ptw(CTL_USER | CTL_BRANCHEN | CTL_PTWEN);
+    report_value(trace_count(PACKET_PTW), 0,
+                 "PTWRITE with ContextEn = 0: no PTW (Table 33-57 case 1)");
+    if (!pt_caps()->ip_filter)
+        return;
+    wrmsr(MSR_RTIT_ADDR0_A, (uint64_t)hlt_insn);
+    wrmsr(MSR_RTIT_ADDR0_A + 1, (uint64_t)hlt_next);
+    trace_ptw(CTL_DEFAULT | CTL_PTWEN | ADDR_CFG_FILTER << CTL_ADDR_CFG_SHIFT);
+    report_value(trace_count(PACKET_PTW), 0,
+                 "PTWRITE with FilterEn = 0: no PTW (Table 33-57 case 1)");
+    wrmsr(MSR_RTIT_ADDR0_A, 0);
+    wrmsr(MSR_RTIT_ADDR0_A + 1, 0);
+}
+
+/* ---- Transactions ------------------------------------------------------------------------- */
+
+#define LEAF_7_EBX_RTM (1u << 11)
+#define TX_COMMITTED   0u /* RAX as it was */
+#define ABORT_XABORT   1u
+
+static void test_transactions(void)
+{
+    if (!(cpuid_checked(7, 0).ebx & LEAF_7_EBX_RTM) || !pt_caps()->enumerated) {
+        report_skip("no RTM in CPUID.7", "MODE.TSX (Table 33-10)");
+        return;
+    }
+    for (uint64_t abort = 0; abort < 2; abort++) {
+        bool committed;
+
+        trace_code(CTL_DEFAULT, tx_body, abort, 0);
+        committed = tx_status >> 24 == 0 && !(tx_status & 0xff);
+        EXPECT_BEGIN(tx_body);
+        expect_mode_tsx(true, false);
+        expect_fup(tx_begin);
+        expect_bit(!abort);
+        expect_mode_tsx(false, !committed || abort);
+        expect_fup(abort ? tx_abort : tx_end);
+        if (abort)
+            expect_tip(tx_fallback);
+        EXPECT_END(tx_body);
+        if (!abort && !committed)
+            report_skip("it was aborted by something else",
+                        "XBEGIN, XEND: MODE.TSX, FUP (Table 33-10)");
+        else if (abort && !(tx_status & ABORT_XABORT))
+            report_skip("it was aborted by something else",
+                        "XABORT: MODE.TSX, FUP, TIP (Table 33-10)");
+        else
+            check_flow("%s (Table 33-10)",
+                       abort ? "XABORT: MODE.TSX, FUP, TIP" : "XBEGIN, XEND: MODE.TSX, FUP");
+    }
+}
+
+/* ---- HLT ---------------------------------------------------------------------------------- */
+
+static bool trace_hlt(uint64_t ctl, const char *what)
+{
+    if (!interrupt_pend()) {
+        report_skip("the APIC timer does not fire", "%s", what);
+        return false;
+    }
+    trap_set_entry(VECTOR_TIMER, intr_handler);
+    trace_code(ctl, hlt_body, 0, 0);
+    trap_set_entry(VECTOR_TIMER, NULL);
+    interrupt_done();
+    return true;
+}
+
+static void test_hlt(void)
+{
+    if (trace_hlt(CTL_DEFAULT, "HLT: the interrupt that ends it (Table 33-23)")) {
+        EXPECT_BEGIN(hlt_body);
+        expect_fup(hlt_next);
+        expect_tip(intr_handler);
+        expect_tip(hlt_next);
+        EXPECT_END(hlt_body);
+        check_flow("HLT: the interrupt that ends it: FUP behind HLT, TIP (Table 33-23)");
+    }
+    if (!pt_caps()->power) {
+        report_skip("no Power Event Trace", "EXSTOP, PWRE, PWRX (33.2.3)");
+        return;
+    }
+    if (!trace_hlt(CTL_DEFAULT | CTL_PWREVTEN, "EXSTOP, PWRE, PWRX (33.2.3)"))
+        return;
+    if (!trace_count(PACKET_PWRE) && !trace_count(PACKET_EXSTOP)) {
+        report_skip("HLT stops nothing here", "EXSTOP, PWRE, PWRX (33.2.3)");
+        return;
+    }
+    EXPECT_BEGIN(hlt_body);
+    expect_fup(hlt_insn); /* of EXSTOP */
+    expect_fup(hlt_next);
+    expect_tip(intr_handler);
+    expect_tip(hlt_next);
+    EXPECT_END(hlt_body);
+    check_flow("HLT with PwrEvtEn: EXSTOP's FUP with its own address (Table 33-58 case 5)");
+    report(trace_count(PACKET_PWRE) == 1 && trace_count(PACKET_EXSTOP) == 1 &&
+               trace_count(PACKET_PWRX) == 1,
+           "HLT with PwrEvtEn: PWRE, EXSTOP, PWRX (Table 33-58 cases 5 and 7)");
+}
+
+void test_instructions(void)
+{
+    test_ptwrite();
+    test_transactions();
+    test_hlt();
+}

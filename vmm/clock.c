@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * When an item of the flow took place: by the timing packets of the trace, or by the instructions
+ * before it.
+ */
+#include "out.h"
+
+#include <json-c/json.h>
+#include <limits.h>
+
+/* The next packet; whatever is none is skipped up to the next PSB. False: the end. */
+static bool next(struct ptd_packets *packets, struct ptd_packet *packet, struct ptd_time *time)
+{
+    int error;
+
+    while ((error = ptd_packets_next(packets, packet)) != PTD_OK) {
+        if (error == PTD_END)
+            return false;
+        if (time)
+            ptd_time_lost(time);
+        if (ptd_packets_seek(packets, ptd_packets_offset(packets) + 1) != PTD_OK ||
+            ptd_packets_sync(packets) != PTD_OK)
+            return false;
+    }
+    return true;
+}
+
+/* Whether time passes in the trace, as far as its packets tell. */
+static bool has_time(struct ptd_packets packets, const struct ptd_time_config *config)
+{
+    struct ptd_packet packet;
+    uint64_t first = 0;
+
+    while (next(&packets, &packet, NULL)) {
+        if (packet.type == PTD_TSC && first == 0)
+            first = packet.tsc;
+        else if ((packet.type == PTD_TSC && packet.tsc > first) ||
+                 (first && packet.type == PTD_MTC && config->tsc_den) ||
+                 (first && packet.type == PTD_CYC && config->max_nonturbo_ratio))
+            return true;
+    }
+    return false;
+}
+
+bool clock_open(struct clock *clock, const uint8_t *bytes, size_t len,
+                const struct ptd_time_config *config)
+{
+    static const struct ptd_time_config nothing_known;
+
+    *clock = (struct clock){0};
+    if (!config)
+        return true;
+    ptd_packets_init(&clock->packets, bytes, len);
+    if (ptd_packets_sync(&clock->packets) != PTD_OK)
+        return true;
+    clock->time = ptd_time_new(config);
+    if (!clock->time) { /* out of range, or no memory: then this fails too */
+        config = &nothing_known;
+        clock->time = ptd_time_new(config);
+    }
+    if (!clock->time)
+        return false;
+    clock->is_tsc = has_time(clock->packets, config);
+    return true;
+}
+
+void clock_close(struct clock *clock)
+{
+    ptd_time_free(clock->time);
+    *clock = (struct clock){0};
+}
+
+/* Time by the packets in front of an offset, and at least one TSC packet. */
+static void go_to(struct clock *clock, uint64_t offset)
+{
+    struct ptd_time_point point = {.tsc = PTD_TIME_UNKNOWN};
+    struct ptd_packet packet;
+    bool moved = false;
+
+    while ((ptd_packets_offset(&clock->packets) < offset || clock->tsc == 0) &&
+           next(&clock->packets, &packet, clock->time)) {
+        ptd_time_packet(clock->time, &packet);
+        moved = true;
+        if (clock->tsc == 0 && packet.type == PTD_TSC)
+            clock->tsc = packet.tsc;
+    }
+    if (!moved)
+        return;
+    ptd_time_point_ahead(clock->time, &clock->packets, &point);
+    if (point.tsc != PTD_TIME_UNKNOWN && point.tsc > clock->tsc)
+        clock->tsc = point.tsc;
+}
+
+uint64_t clock_start(struct clock *clock)
+{
+    if (clock->is_tsc)
+        go_to(clock, 0);
+    return clock->is_tsc ? clock->tsc : 0;
+}
+
+uint64_t clock_at(struct clock *clock, const struct ptd_item *item)
+{
+    if (item->type == PTD_ITEM_BLOCK)
+        clock->insns += item->insns;
+    if (!clock->is_tsc)
+        return clock->insns;
+    go_to(clock, item->offset);
+    return clock->tsc;
+}
+
+/* ---- TRACE.json ---- */
+
+static uint64_t number_of(json_object *object, const char *key)
+{
+    json_object *value;
+
+    return json_object_object_get_ex(object, key, &value) ? (uint64_t)json_object_get_int64(value)
+                                                          : 0;
+}
+
+bool clock_sidecar(const char *trace, struct ptd_time_config *config)
+{
+    char path[PATH_MAX];
+    json_object *root, *ratio;
+
+    *config = (struct ptd_time_config){0};
+    (void)snprintf(path, sizeof(path), "%s.json", trace);
+    root = json_object_from_file(path);
+    if (!root)
+        return false;
+    if (json_object_object_get_ex(root, "tsc_ctc", &ratio) &&
+        json_object_is_type(ratio, json_type_array) && json_object_array_length(ratio) >= 2) {
+        config->tsc_den = (uint32_t)json_object_get_int64(json_object_array_get_idx(ratio, 0));
+        config->tsc_num = (uint32_t)json_object_get_int64(json_object_array_get_idx(ratio, 1));
+    }
+    config->mtc_freq = (uint8_t)(number_of(root, "mtc_freq") & 15);
+    config->max_nonturbo_ratio = (uint8_t)number_of(root, "max_nonturbo_ratio");
+    json_object_put(root);
+    return true;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the parts of `vpt decode` share: its options, and a trace on its way from packets to output.
+ */
+#ifndef VMM_DECODE_H
+#define VMM_DECODE_H
+
+#include "mapfile.h"
+#include "out.h"
+#include "perf-data.h"
+#include "vmm.h"
+
+enum view_kind { VIEW_INSNS, VIEW_BLOCKS, VIEW_CALLS };
+
+struct decode_options {
+    enum view_kind view;
+    bool json, have_images;
+    struct ptd_flow_config config;
+    bool have_cpu, is_rtit;
+    struct ptd_rtit_config rtit;
+    struct ptd_image *image; /* of --image, or of a raw trace */
+    struct map map;          /* of --map; .contexts NULL: none */
+    struct code_options code;
+    const struct out_format *format; /* NULL: the views above */
+    void *out;
+    bool count_insns; /* the clock is instructions, even if there is a TSC */
+    uint64_t errors;
+};
+
+/* One trace. What it is made of comes first, and must outlive it; the rest is stream_open()'s. */
+struct stream {
+    struct bytes packets;
+    const struct ptd_image *image;
+    struct ptd_time_config clocks;
+    struct out_thread thread; /* image, is_tsc and start are filled in by stream_open() */
+    const struct ptd_perf_cpu_trace *cpu_trace; /* not NULL: packets are this copy */
+    void *out;
+
+    struct trace_flow flow;
+    struct clock clock;
+    struct ptd_item item, last;
+    uint64_t time; /* of item */
+};
+
+/* 0 or an exit code. Without memory for all of it, nothing is open. */
+int stream_open(struct decode_options *options, struct stream *stream);
+/* The next item into stream->item. False: the end. */
+bool stream_next(struct decode_options *options, struct stream *stream);
+/* The item to the output. 0 or an exit code. */
+int stream_put(struct decode_options *options, struct stream *stream);
+/* code, or another exit code if there is no memory for the output. */
+int stream_close(struct decode_options *options, struct stream *stream, int code);
+/* All of it, from stream_open() to stream_close(). */
+int stream_decode(struct decode_options *options, struct stream *stream);
+
+/* "6/85" to the errata of that processor; between the numbers stands separator. */
+bool parse_cpu(const char *text, char separator, uint32_t *errata);
+/* decode-perf.c: a perf.data. An exit code. */
+int decode_perf(struct decode_options *options, const char *file, const struct bytes *bytes);
+
+#endif

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# QEMU with virtual PT: built outside the tree, in the cache. See vmm/qemu/README.md.
+
+QEMU_DIR ?= $(CACHE)/qemu
+
+##@ QEMU
+
+qemu: ## fetch Debian's QEMU, apply vmm/qemu/patches, build it in the cache
+	@.ci/deps.sh qemu
+	@vmm/qemu/build.sh $(QEMU_DIR) $(JOBS)
+
+qemu-test: deps ## guests on that QEMU: tests, traces decoded to the executed path, capture, migration
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
+	@$(QEMU_ENV) vmm/qemu/tests/qemu.sh
+
+linux-test: deps ## a Linux guest on that QEMU: its own perf record, decoded to the executed path
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@$(PREPARE_LAB)
+	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
+	@$(QEMU_ENV) vmm/qemu/tests/linux.sh
+
+bench-qemu: deps ## what tracing costs under TCG, against an unchanged QEMU (builds one, too)
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@$(PREPARE_LAB)
+	@vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) && vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) stock
+	@$(SUBMAKE) qemu-tools
+	@$(QEMU_ENV) vmm/qemu/bench.sh $(BUILD)/bench/qemu.json
+
+# Where the source cannot be had, the tests say so themselves, and count what they skip.
+BUILD_QEMU = { vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) || [ $$? = 77 ]; }
+QEMU_ENV   = VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)'
+
+qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare perf_aux work) \
+    $(if $(wildcard $(QEMU_DIR)/tree),$(BUILD)/qemu/execlog.so)
+
+.PHONY: qemu qemu-test linux-test bench-qemu qemu-tools
+
+# The witness: a plugin that logs what runs, and what compares a decoded trace with the log. And what
+# takes a trace out of a perf.data.
+$(BUILD)/qemu/compare $(BUILD)/qemu/perf_aux: $(BUILD)/qemu/%: $(BUILD)/vmm/qemu/tests/%.o $(VMM_PART_OBJ) \
+    $(LIBVPT) $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(VMM_LIBS)
+
+# After `make qemu`: the header is QEMU's.
+$(BUILD)/qemu/execlog.so: vmm/qemu/tests/execlog.c FORCE
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Wno-missing-prototypes -shared -I$(QEMU_DIR)/tree/include/qemu \
+	    $$(pkg-config --cflags glib-2.0) -o $@ $<
+
+# The program that the Linux guest traces: not relocated, at an address that nothing else uses.
+$(BUILD)/qemu/work: vmm/qemu/linux/work.c $(FLAGS_STAMP)
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -O1 -g -Wall -Wextra $(WERROR) -fno-pie -no-pie -static \
+	    -Wl,-Ttext-segment=0x55000000 -o $@ $<

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Capture from outside: x-vpt-start, x-vpt-stop, x-vpt-query. Each vCPU gets a second model, fed
+ * with the same events, whose packets go to a file. The guest sees nothing of it, and its own trace
+ * goes on.
+ *
+ * A model is changed by the thread of its vCPU alone, between two blocks.
+ */
+#include "qemu/osdep.h"
+#include "qapi/error.h"
+#include "qapi/qapi-commands-misc-target.h"
+#include "qapi/qmp/qdict.h"
+#include "qapi/qmp/qjson.h"
+#include "qapi/qmp/qlist.h"
+#include "qapi/qmp/qnull.h"
+#include "qapi/qmp/qnum.h"
+#include "qemu/error-report.h"
+#include "hw/i386/apic_internal.h"
+#include "monitor/hmp-target.h"
+#include "monitor/monitor.h"
+#include "sysemu/sysemu.h"
+#include "sysemu/tcg.h"
+#include "vpt-i386.h"
+
+#define PROFILE  "max"
+#define PSB_FREQ 5ull /* 64 KiB */
+#define MTC_FREQ 6ull
+
+struct X86VptWatch {
+    struct vpt_cpu model;
+    X86CPU *cpu;
+    FILE *file;
+    char *name;
+    uint64_t bytes;
+    bool failed; /* the file could not be written */
+};
+
+/* ---- The models' callbacks ---- */
+
+static void no_memory(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_access access,
+                      struct vpt_span *span)
+{
+    *span = (struct vpt_span){.kind = VPT_SPAN_UNBACKED, .len_bytes = len_bytes};
+}
+
+static void to_file(void *owner, const uint8_t *bytes, uint32_t len_bytes)
+{
+    struct X86VptWatch *watch = owner;
+
+    if (watch->failed) {
+        return;
+    }
+    if (fwrite(bytes, 1, len_bytes, watch->file) != len_bytes) {
+        error_report("vpt capture: %s: %s", watch->name, strerror(errno));
+        watch->failed = true;
+        return;
+    }
+    watch->bytes += len_bytes;
+}
+
+static void clocks(void *owner, struct vpt_clocks *now)
+{
+    struct X86VptWatch *watch = owner;
+
+    vpt_clocks_from_tsc(&watch->model.caps, x86_vpt_tsc(watch->cpu), now);
+}
+
+static const struct vpt_ops watch_ops = {
+    .translate = no_memory,
+    .transport = to_file,
+    .clocks = clocks,
+};
+
+/* ---- The sidecar (docs/trace-files.md) ---- */
+
+static QList *images_of(const VptImageList *images)
+{
+    QList *list = qlist_new();
+
+    for (; images; images = images->next) {
+        const VptImage *image = images->value;
+        QDict *entry = qdict_new();
+
+        qdict_put_str(entry, "path", image->path);
+        qdict_put_int(entry, "bias", image->has_bias ? image->bias : 0);
+        qdict_put_obj(entry, "cr3",
+                      image->has_cr3 ? QOBJECT(qnum_from_int(image->cr3)) : QOBJECT(qnull()));
+        qdict_put_str(entry, "name", image->name ? image->name : image->path);
+        qlist_append(list, entry);
+    }
+    return list;
+}
+
+static bool write_sidecar(const struct X86VptWatch *watch, const VptStart *start, Error **errp)
+{
+    g_autofree char *path = g_strdup_printf("%s.json", watch->name);
+    const struct vpt_caps *caps = &watch->model.caps;
+    QDict *root = qdict_new(), *kind = qdict_new();
+    QList *tsc_ctc = qlist_new();
+    g_autoptr(GString) text = NULL;
+    bool done;
+
+    qdict_put_int(kind, "family", 0); /* no processor with errata: the model */
+    qdict_put_int(kind, "model", 0);
+    qdict_put_int(kind, "stepping", 0);
+    qlist_append_int(tsc_ctc, caps->tsc_den);
+    qlist_append_int(tsc_ctc, caps->tsc_num);
+    qdict_put_int(root, "vpt", 1);
+    qdict_put_str(root, "profile", PROFILE);
+    qdict_put(root, "cpu", kind);
+    qdict_put_int(root, "vcpu", CPU(watch->cpu)->cpu_index);
+    qdict_put_int(root, "mode", 64);
+    qdict_put(root, "tsc_ctc", tsc_ctc);
+    qdict_put_int(root, "tsc_offset", watch->cpu->env.tsc_offset);
+    qdict_put_int(root, "mtc_freq", MTC_FREQ);
+    qdict_put_int(root, "max_nonturbo_ratio", caps->max_nonturbo_ratio);
+    qdict_put(root, "images", images_of(start->images));
+    text = qobject_to_json_pretty(QOBJECT(root), true);
+    qobject_unref(root);
+    g_string_append_c(text, '\n');
+    done = g_file_set_contents(path, text->str, text->len, NULL);
+    if (!done) {
+        error_setg(errp, "%s cannot be written", path);
+    }
+    return done;
+}
+
+/* ---- Start and stop ---- */
+
+static void watch_free(struct X86VptWatch *watch)
+{
+    if (watch && watch->file) {
+        fclose(watch->file);
+    }
+    if (watch) {
+        g_free(watch->name);
+    }
+    g_free(watch);
+}
+
+static struct X86VptWatch *watch_new(X86CPU *cpu, const VptStart *start, Error **errp)
+{
+    struct X86VptWatch *watch = g_new0(struct X86VptWatch, 1);
+    struct vpt_caps caps;
+    const char *wrong;
+
+    watch->cpu = cpu;
+    watch->name = g_strdup_printf("%s.%d", start->file, CPU(cpu)->cpu_index);
+    vpt_profile(PROFILE, &caps);
+    x86_vpt_restrict_caps(cpu, &caps);
+    caps.leaf14_0_ecx |= VPT_CAP_FABRIC;
+    wrong = vpt_caps_check(&caps);
+    if (wrong || !vpt_init(&watch->model, &caps, &watch_ops, watch)) {
+        error_setg(errp, "this vCPU cannot be traced: %s", wrong ? wrong : "no model");
+        watch_free(watch);
+        return NULL;
+    }
+    watch->file = fopen(watch->name, "wb");
+    if (!watch->file || !write_sidecar(watch, start, errp)) {
+        if (!watch->file) {
+            error_setg_errno(errp, errno, "%s", watch->name);
+        }
+        watch_free(watch);
+        return NULL;
+    }
+    return watch;
+}
+
+static bool set(struct vpt_cpu *model, uint32_t msr, uint64_t value, uint64_t ip)
+{
+    return vpt_wrmsr(model, msr, value, ip, ip) == VPT_OK;
+}
+
+/* All but TraceEn. */
+static uint64_t configure(struct vpt_cpu *model, const VptStart *start, Error **errp)
+{
+    uint64_t ctl =
+        VPT_CTL_BRANCHEN | VPT_CTL_FABRICEN | VPT_CTL_TSCEN | PSB_FREQ << VPT_CTL_PSBFREQ_SHR;
+    unsigned n = 0;
+
+    ctl |= !start->has_os || start->os ? VPT_CTL_OS : 0;
+    ctl |= !start->has_user || start->user ? VPT_CTL_USER : 0;
+    if (start->has_timing && start->timing) {
+        ctl |= VPT_CTL_MTCEN | VPT_CTL_CYCEN | MTC_FREQ << VPT_CTL_MTCFREQ_SHR;
+    }
+    if (start->has_cr3) {
+        ctl |= VPT_CTL_CR3FILTER;
+        if (!set(model, VPT_MSR_CR3_MATCH, start->cr3, 0)) {
+            error_setg(errp, "cr3 is not that of an address space");
+        }
+    }
+    for (const VptRangeList *range = start->ranges; range && !*errp; range = range->next, n++) {
+        if (n == VPT_MAX_RANGES) {
+            error_setg(errp, "no more than %d ranges", VPT_MAX_RANGES);
+        } else if (range->value->first > range->value->last ||
+                   !set(model, VPT_MSR_ADDR0_A + 2 * n, range->value->first, 0) ||
+                   !set(model, VPT_MSR_ADDR0_A + 2 * n + 1, range->value->last, 0)) {
+            error_setg(errp, "a range is not one of linear addresses");
+        }
+        ctl |= (uint64_t)VPT_ADDR_CFG_FILTER << (VPT_CTL_ADDR_CFG_SHR + 4 * n);
+    }
+    return ctl;
+}
+
+struct begin {
+    struct X86VptWatch *watch;
+    uint64_t ctl;
+};
+
+static void begin(CPUState *cs, run_on_cpu_data data)
+{
+    const struct begin *how = data.host_ptr;
+    X86CPU *cpu = X86_CPU(cs);
+    const uint64_t ip = x86_vpt_linear(&cpu->env);
+    struct vpt_transfer reset = {.type = VPT_INIT_WAIT};
+    struct vpt_context ctx;
+
+    x86_vpt_context(&cpu->env, &ctx);
+    if (cpu->apic_state && APIC_COMMON(cpu->apic_state)->wait_for_sipi) {
+        reset.after = ctx;
+        vpt_transfer(&how->watch->model, &reset);
+    }
+    vpt_set_context(&how->watch->model, &ctx);
+    set(&how->watch->model, VPT_MSR_CTL, how->ctl | VPT_CTL_TRACEEN, ip);
+    cpu->vpt->capture = how->watch;
+    cpu->vpt->watch = &how->watch->model;
+    x86_vpt_sync(&cpu->env);
+}
+
+static void end(CPUState *cs, run_on_cpu_data data)
+{
+    X86CPU *cpu = X86_CPU(cs);
+    struct X86VptWatch *watch = cpu->vpt->capture;
+
+    if (!watch) {
+        return;
+    }
+    set(&watch->model, VPT_MSR_CTL, watch->model.ctl & ~VPT_CTL_TRACEEN, x86_vpt_linear(&cpu->env));
+    cpu->vpt->watch = NULL;
+    cpu->vpt->capture = NULL;
+    x86_vpt_sync(&cpu->env);
+    watch_free(watch);
+}
+
+void x86_vpt_capture_end(X86CPU *cpu)
+{
+    end(CPU(cpu), RUN_ON_CPU_NULL);
+}
+
+/* QEMU ends. Other vCPUs' threads may still run if a guest ended it: theirs only reach the file. */
+static void at_exit(Notifier *notifier, void *data)
+{
+    CPUState *cs;
+
+    CPU_FOREACH(cs)
+    {
+        struct X86VptWatch *watch = X86_CPU(cs)->vpt->capture;
+
+        if (!watch) {
+            continue;
+        }
+        if (!current_cpu || current_cpu == cs) {
+            x86_vpt_capture_end(X86_CPU(cs));
+        } else {
+            fflush(watch->file);
+        }
+    }
+}
+
+static Notifier exit_notifier = {.notify = at_exit};
+
+void qmp_x_vpt_start(VptStart *start, Error **errp)
+{
+    static bool registered;
+    g_autoptr(GPtrArray) watches = g_ptr_array_new();
+    Error *error = NULL;
+    struct begin how = {0};
+    CPUState *cs;
+
+    if (!tcg_enabled()) {
+        error_setg(errp, "capture needs the TCG accelerator");
+        return;
+    }
+    CPU_FOREACH(cs)
+    {
+        struct X86VptWatch *watch = NULL;
+
+        if (X86_CPU(cs)->vpt->capture) {
+            error_setg(&error, "capture runs already");
+        } else {
+            watch = watch_new(X86_CPU(cs), start, &error);
+        }
+        if (watch) {
+            g_ptr_array_add(watches, watch);
+            how.ctl = configure(&watch->model, start, &error);
+        }
+        if (error) {
+            g_ptr_array_foreach(watches, (GFunc)watch_free, NULL);
+            error_propagate(errp, error);
+            return;
+        }
+    }
+    if (!registered) {
+        qemu_add_exit_notifier(&exit_notifier);
+        registered = true;
+    }
+    for (guint i = 0; i < watches->len; i++) {
+        how.watch = g_ptr_array_index(watches, i);
+        run_on_cpu(CPU(how.watch->cpu), begin, RUN_ON_CPU_HOST_PTR(&how));
+    }
+}
+
+void qmp_x_vpt_stop(Error **errp)
+{
+    CPUState *cs;
+
+    CPU_FOREACH(cs)
+    {
+        run_on_cpu(cs, end, RUN_ON_CPU_NULL);
+    }
+}
+
+VptCaptureList *qmp_x_vpt_query(Error **errp)
+{
+    VptCaptureList *list = NULL, **tail = &list;
+    CPUState *cs;
+
+    CPU_FOREACH(cs)
+    {
+        const struct X86VptWatch *watch = X86_CPU(cs)->vpt->capture;
+        VptCapture *capture;
+
+        if (!watch) {
+            continue;
+        }
+        capture = g_new0(VptCapture, 1);
+        capture->vcpu = cs->cpu_index;
+        capture->file = g_strdup(watch->name);
+        capture->bytes = qatomic_read(&watch->bytes);
+        capture->failed = watch->failed;
+        QAPI_LIST_APPEND(tail, capture);
+    }
+    return list;
+}
+
+/* ---- HMP ---- */
+
+void hmp_vpt_start(Monitor *mon, const QDict *qdict)
+{
+    VptStart start = {.file = (char *)qdict_get_str(qdict, "file")};
+    Error *error = NULL;
+
+    qmp_x_vpt_start(&start, &error);
+    if (error) {
+        monitor_printf(mon, "%s\n", error_get_pretty(error));
+        error_free(error);
+    }
+}
+
+void hmp_vpt_stop(Monitor *mon, const QDict *qdict)
+{
+    qmp_x_vpt_stop(&error_abort);
+}
+
+void hmp_info_vpt(Monitor *mon, const QDict *qdict)
+{
+    VptCaptureList *list = qmp_x_vpt_query(&error_abort);
+
+    if (!list) {
+        monitor_printf(mon, "no capture\n");
+    }
+    for (const VptCaptureList *entry = list; entry; entry = entry->next) {
+        const VptCapture *capture = entry->value;
+
+        monitor_printf(mon, "vCPU %" PRId64 ": %s: %" PRIu64 " bytes%s\n", capture->vcpu,
+                       capture->file, capture->bytes,
+                       capture->failed ? ", and the file cannot be written" : "");
+    }
+    qapi_free_VptCaptureList(list);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the models ask of the machine: guest memory, clocks, the PMI.
+ */
+#include "qemu/osdep.h"
+#include "qemu/main-loop.h"
+#include "exec/address-spaces.h"
+#include "exec/exec-all.h"
+#include "exec/memory-internal.h"
+#include "exec/ram_addr.h"
+#include "hw/i386/apic.h"
+#include "hw/i386/apic_internal.h"
+#include "sysemu/cpu-timers.h"
+#include "sysemu/tcg.h"
+#include "vpt-i386.h"
+
+static uint64_t a20(const CPUX86State *env, uint64_t gpa)
+{
+    return gpa & (uint64_t)(int64_t)env->a20_mask;
+}
+
+static bool is_apic_page(X86CPU *cpu, uint64_t gpa)
+{
+    uint64_t base;
+
+    if (!cpu->apic_state) {
+        return false;
+    }
+    base = cpu_get_apic_base(cpu->apic_state);
+    return (base & MSR_IA32_APICBASE_ENABLE) && ((gpa ^ base) & TARGET_PAGE_MASK) == 0;
+}
+
+static void translate(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_access access,
+                      struct vpt_span *span)
+{
+    struct X86Vpt *vpt = owner;
+    hwaddr offset, len = len_bytes;
+    MemoryRegion *mr;
+
+    *span = (struct vpt_span){.kind = VPT_SPAN_UNBACKED, .len_bytes = len_bytes};
+    if (is_apic_page(vpt->cpu, gpa)) {
+        span->kind = VPT_SPAN_APIC;
+        return;
+    }
+    RCU_READ_LOCK_GUARD();
+    mr = address_space_translate(CPU(vpt->cpu)->as, a20(&vpt->cpu->env, gpa), &offset, &len,
+                                 access == VPT_WRITE_OUTPUT, MEMTXATTRS_UNSPECIFIED);
+    span->len_bytes = len;
+    if (memory_region_is_ram(mr) && !memory_region_is_ram_device(mr)) {
+        span->kind = memory_region_is_rom(mr) ? VPT_SPAN_READONLY : VPT_SPAN_RAM;
+        span->host = (uint8_t *)memory_region_get_ram_ptr(mr) + offset;
+    } else if (memory_region_is_romd(mr)) {
+        span->kind = VPT_SPAN_READONLY;
+        span->host = (uint8_t *)memory_region_get_ram_ptr(mr) + offset;
+    } else if (mr->ops != &unassigned_mem_ops) {
+        span->kind = VPT_SPAN_MMIO;
+    }
+}
+
+/* Code that was translated from these bytes is gone, and migration and displays see them. */
+static void wrote(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_bytes)
+{
+    struct X86Vpt *vpt = owner;
+    hwaddr offset, len = len_bytes;
+    MemoryRegion *mr;
+    ram_addr_t ram;
+    uint8_t log;
+
+    RCU_READ_LOCK_GUARD();
+    mr = address_space_translate(CPU(vpt->cpu)->as, a20(&vpt->cpu->env, gpa), &offset, &len, true,
+                                 MEMTXATTRS_UNSPECIFIED);
+    if (!memory_region_is_ram(mr)) {
+        return;
+    }
+    ram = memory_region_get_ram_addr(mr) + offset;
+    log = memory_region_get_dirty_log_mask(mr);
+    if (log) {
+        log = cpu_physical_memory_range_includes_clean(ram, len, log);
+    }
+    if (tcg_enabled() && (log & (1 << DIRTY_MEMORY_CODE))) {
+        tb_invalidate_phys_range(ram, ram + len);
+        log &= ~(1 << DIRTY_MEMORY_CODE);
+    }
+    cpu_physical_memory_set_dirty_range(ram, len, log);
+}
+
+/*
+ * With icount, neither may the clock be read in a block nor an interrupt be raised, because the
+ * count includes the whole block that runs. What is traced stands at the end of its block, so that
+ * both are exact here.
+ */
+static uint32_t begin_io(CPUState *cs)
+{
+    const uint32_t can_do_io = cs->can_do_io;
+
+    cs->can_do_io = 1;
+    return can_do_io;
+}
+
+static void pmi(void *owner)
+{
+    struct X86Vpt *vpt = owner;
+    CPUState *cs = CPU(vpt->cpu);
+    const bool locked = qemu_mutex_iothread_locked();
+    const uint32_t can_do_io = begin_io(cs);
+
+    if (!locked) {
+        qemu_mutex_lock_iothread();
+    }
+    if (vpt->cpu->apic_state) {
+        apic_deliver_pmi(vpt->cpu->apic_state);
+    }
+    if (!locked) {
+        qemu_mutex_unlock_iothread();
+    }
+    cs->can_do_io = can_do_io;
+}
+
+uint64_t x86_vpt_tsc(X86CPU *cpu)
+{
+    const uint32_t can_do_io = begin_io(CPU(cpu));
+    const uint64_t tsc = cpu_get_tsc(&cpu->env) + cpu->env.tsc_offset;
+
+    CPU(cpu)->can_do_io = can_do_io;
+    return tsc;
+}
+
+static void clocks(void *owner, struct vpt_clocks *now)
+{
+    struct X86Vpt *vpt = owner;
+
+    vpt_clocks_from_tsc(&vpt->guest.caps, x86_vpt_tsc(vpt->cpu), now);
+}
+
+const struct vpt_ops x86_vpt_ops = {
+    .translate = translate,
+    .wrote = wrote,
+    .pmi = pmi,
+    .clocks = clocks,
+};

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The vpt port: guests hand notes to the host (docs/guests.md), which end in a trace file and its
+ * sidecar (docs/trace-files.md).
+ *
+ *   -device vpt-port[,trace=FILE[,image=ELF]][,exit=on]
+ *
+ * With exit, it is the exit port, too, and QEMU ends with one of two statuses that it has for
+ * nothing else: the guest's was 0, or was not.
+ */
+#include "qemu/osdep.h"
+#include "qapi/error.h"
+#include "qapi/qmp/qdict.h"
+#include "qapi/qmp/qjson.h"
+#include "qapi/qmp/qlist.h"
+#include "qapi/qmp/qnull.h"
+#include "qapi/qmp/qnum.h"
+#include "qemu/error-report.h"
+#include "exec/address-spaces.h"
+#include "hw/isa/isa.h"
+#include "hw/qdev-properties.h"
+#include "sysemu/sysemu.h"
+#include "vpt-i386.h"
+
+#define TYPE_VPT_PORT "vpt-port"
+OBJECT_DECLARE_SIMPLE_TYPE(VptPort, VPT_PORT)
+
+#define PORT      0x5b0
+#define EXIT_PORT 0xf4
+#define MAGIC     0x30545056
+
+#define NOTE_TRACE   1
+#define NOTE_PROCESS 2
+#define NAME_BYTES   32
+#define COPY_BYTES   4096
+
+#define STATUS_PASSED 96
+#define STATUS_FAILED 97
+
+struct VptPort {
+    ISADevice parent;
+    MemoryRegion io, exit_io;
+    Notifier at_exit;
+    bool exit;
+    char *trace_name, *image;
+    FILE *trace;
+    QList *images;
+};
+
+static void add_image(VptPort *port, const char *path, const char *name, QObject *cr3)
+{
+    QDict *image = qdict_new();
+
+    qdict_put_str(image, "path", path);
+    qdict_put_int(image, "bias", 0);
+    qdict_put_obj(image, "cr3", cr3);
+    qdict_put_str(image, "name", name);
+    qlist_append(port->images, image);
+}
+
+static void note_trace(VptPort *port, uint64_t gpa, uint64_t len)
+{
+    uint8_t bytes[COPY_BYTES];
+
+    while (len > 0) {
+        const size_t part = MIN(len, sizeof(bytes));
+
+        if (address_space_read(&address_space_memory, gpa, MEMTXATTRS_UNSPECIFIED, bytes, part) !=
+            MEMTX_OK) {
+            warn_report("vpt-port: a note names memory that is not there");
+            return;
+        }
+        if (port->trace && fwrite(bytes, 1, part, port->trace) != part) {
+            error_report("vpt-port: %s: %s", port->trace_name, strerror(errno));
+            exit(1);
+        }
+        gpa += part;
+        len -= part;
+    }
+}
+
+static void note_process(VptPort *port, uint64_t cr3, const char *name, const char *file)
+{
+    g_autofree char *folder = g_path_get_dirname(port->image ? port->image : ".");
+    g_autofree char *path = g_build_filename(folder, file, NULL);
+
+    add_image(port, path, name, QOBJECT(qnum_from_int(cr3)));
+}
+
+static bool read_note(uint32_t gpa, void *note, size_t len)
+{
+    return address_space_read(&address_space_memory, gpa, MEMTXATTRS_UNSPECIFIED, note, len) ==
+           MEMTX_OK;
+}
+
+static void port_write(void *opaque, hwaddr addr, uint64_t gpa, unsigned width)
+{
+    VptPort *port = opaque;
+    struct {
+        uint32_t type, size_bytes;
+    } head;
+    struct {
+        uint64_t gpa, len_bytes;
+    } trace;
+    struct {
+        uint64_t cr3;
+        char name[NAME_BYTES], image[NAME_BYTES];
+    } process;
+
+    if (!read_note(gpa, &head, sizeof(head))) {
+        return;
+    }
+    gpa += sizeof(head);
+    if (le32_to_cpu(head.type) == NOTE_TRACE && read_note(gpa, &trace, sizeof(trace))) {
+        note_trace(port, le64_to_cpu(trace.gpa), le64_to_cpu(trace.len_bytes));
+    } else if (le32_to_cpu(head.type) == NOTE_PROCESS &&
+               read_note(gpa, &process, sizeof(process))) {
+        g_autofree char *name = g_strndup(process.name, NAME_BYTES);
+        g_autofree char *image = g_strndup(process.image, NAME_BYTES);
+
+        /* A name in the image's own folder, never a path out of it. */
+        if (!strchr(image, '/')) {
+            note_process(port, le64_to_cpu(process.cr3), name, image);
+        }
+    }
+}
+
+static uint64_t port_read(void *opaque, hwaddr addr, unsigned width)
+{
+    return MAGIC;
+}
+
+static const MemoryRegionOps port_ops = {
+    .read = port_read,
+    .write = port_write,
+    .valid.min_access_size = 4,
+    .valid.max_access_size = 4,
+    .impl.min_access_size = 4,
+    .impl.max_access_size = 4,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+};
+
+static void exit_write(void *opaque, hwaddr addr, uint64_t status, unsigned width)
+{
+    exit(status ? STATUS_FAILED : STATUS_PASSED);
+}
+
+static const MemoryRegionOps exit_ops = {
+    .read = port_read,
+    .write = exit_write,
+    .valid.min_access_size = 1,
+    .valid.max_access_size = 4,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+};
+
+/* What decodes the trace, as docs/trace-files.md has it. */
+static void port_exit(Notifier *notifier, void *data)
+{
+    VptPort *port = container_of(notifier, VptPort, at_exit);
+    const X86CPU *cpu = X86_CPU(first_cpu);
+    const struct vpt_cpu *model = &cpu->vpt->guest;
+    g_autofree char *path = g_strdup_printf("%s.json", port->trace_name);
+    QDict *root = qdict_new(), *kind = qdict_new();
+    QList *tsc_ctc = qlist_new();
+    g_autoptr(GString) text = NULL;
+
+    fclose(port->trace);
+    port->trace = NULL;
+    qdict_put_int(kind, "family", 0); /* no processor with errata: the model */
+    qdict_put_int(kind, "model", 0);
+    qdict_put_int(kind, "stepping", 0);
+    qlist_append_int(tsc_ctc, model->caps.tsc_den);
+    qlist_append_int(tsc_ctc, model->caps.tsc_num);
+    qdict_put_int(root, "vpt", 1);
+    qdict_put_str(root, "profile", cpu->vpt_profile ? cpu->vpt_profile : "none");
+    qdict_put(root, "cpu", kind);
+    qdict_put_int(root, "mode", 64);
+    qdict_put(root, "tsc_ctc", tsc_ctc);
+    qdict_put_int(root, "mtc_freq", model->ctl >> VPT_CTL_MTCFREQ_SHR & 0xf);
+    qdict_put_int(root, "max_nonturbo_ratio", model->caps.max_nonturbo_ratio);
+    qdict_put(root, "images", qlist_copy(port->images));
+    text = qobject_to_json_pretty(QOBJECT(root), true);
+    g_string_append_c(text, '\n');
+    if (!g_file_set_contents(path, text->str, text->len, NULL)) {
+        error_report("vpt-port: %s cannot be written", path);
+    }
+    qobject_unref(root);
+}
+
+static void port_realize(DeviceState *d, Error **errp)
+{
+    VptPort *port = VPT_PORT(d);
+
+    if (port->trace_name) {
+        port->trace = fopen(port->trace_name, "wb");
+        if (!port->trace) {
+            error_setg_errno(errp, errno, "%s", port->trace_name);
+            return;
+        }
+        port->at_exit.notify = port_exit;
+        qemu_add_exit_notifier(&port->at_exit);
+    }
+    port->images = qlist_new();
+    if (port->image) {
+        char *path = realpath(port->image, NULL);
+
+        if (path) {
+            g_free(port->image);
+            port->image = g_strdup(path);
+            free(path);
+        }
+        add_image(port, port->image, "kernel", QOBJECT(qnull()));
+    }
+    memory_region_init_io(&port->io, OBJECT(d), &port_ops, port, TYPE_VPT_PORT, 4);
+    memory_region_add_subregion(isa_address_space_io(ISA_DEVICE(d)), PORT, &port->io);
+    if (port->exit) {
+        memory_region_init_io(&port->exit_io, OBJECT(d), &exit_ops, port, "vpt-exit", 4);
+        memory_region_add_subregion(isa_address_space_io(ISA_DEVICE(d)), EXIT_PORT, &port->exit_io);
+    }
+}
+
+static Property port_properties[] = {
+    DEFINE_PROP_STRING("trace", VptPort, trace_name),
+    DEFINE_PROP_STRING("image", VptPort, image),
+    DEFINE_PROP_BOOL("exit", VptPort, exit, false),
+    DEFINE_PROP_END_OF_LIST(),
+};
+
+static void port_class_init(ObjectClass *klass, void *data)
+{
+    DeviceClass *dc = DEVICE_CLASS(klass);
+
+    dc->realize = port_realize;
+    dc->user_creatable = true;
+    device_class_set_props(dc, port_properties);
+    set_bit(DEVICE_CATEGORY_MISC, dc->categories);
+}
+
+static const TypeInfo port_info = {
+    .name = TYPE_VPT_PORT,
+    .parent = TYPE_ISA_DEVICE,
+    .instance_size = sizeof(VptPort),
+    .class_init = port_class_init,
+};
+
+static void port_register(void)
+{
+    type_register_static(&port_info);
+}
+
+type_init(port_register)

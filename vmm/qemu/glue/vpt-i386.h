@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Virtual Intel Processor Trace: what the rest of target/i386 calls.
+ *
+ * The rules of the specification live in libvpt (vpt.h); this directory only tells it what the
+ * processor did, and lends it guest memory, clocks and the local APIC.
+ */
+#ifndef I386_VPT_H
+#define I386_VPT_H
+
+#include "cpu.h"
+#include "libvpt/vpt.h"
+
+/*
+ * In hflags, so that code is translated with the hooks that it needs at the moment and no others.
+ * X86CPU.vpt is there on every vCPU; nobody has to ask for it.
+ */
+#define HF_VPT_MASK (HF_VPT_TRIGGER_MASK | HF_VPT_BRANCH_MASK | HF_VPT_JUMP_MASK)
+
+struct X86Vpt {
+    struct vpt_cpu guest;  /* what the guest sees and programs, if enabled */
+    struct vpt_cpu *watch; /* of capture, or NULL */
+    struct X86VptWatch *capture;
+    X86CPU *cpu;
+    bool enabled;
+    bool in_init;     /* cpu_reset() is part of an INIT */
+    bool asleep;      /* the models were told of HLT or MWAIT */
+    bool smm_traceen; /* what SMRAM holds of TraceEn */
+    uint64_t init_ip;
+
+    /* Migration: the bytes of vpt_save(). */
+    uint32_t saved_bytes;
+    uint8_t saved[VPT_SAVE_MAX_BYTES];
+};
+
+/* ---- cpu.c: the CPU model ---- */
+
+/* Settles whether the vCPU has the feature, before the levels of CPUID are computed. */
+void x86_vpt_expand_features(X86CPU *cpu, Error **errp);
+/* After the rest of the CPU model is known. */
+void x86_vpt_realize(X86CPU *cpu, Error **errp);
+void x86_vpt_unrealize(X86CPU *cpu);
+void x86_vpt_cpuid(X86CPU *cpu, uint32_t leaf, uint32_t subleaf, uint32_t *eax, uint32_t *ebx,
+                   uint32_t *ecx, uint32_t *edx);
+void x86_vpt_reset(X86CPU *cpu);
+extern const VMStateDescription vmstate_x86_vpt;
+/* What this accelerator cannot do is not there, whatever the profile has. */
+void x86_vpt_restrict_caps(X86CPU *cpu, struct vpt_caps *caps);
+
+/* ---- msr.c ---- */
+
+enum x86_vpt_msr { X86_VPT_MSR_OTHER, X86_VPT_MSR_DONE, X86_VPT_MSR_GP };
+
+enum x86_vpt_msr x86_vpt_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value);
+/* env->eip is that of the WRMSR, env->vpt_next_eip that behind it. */
+enum x86_vpt_msr x86_vpt_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value);
+
+/* ---- memory.c ---- */
+
+extern const struct vpt_ops x86_vpt_ops;
+/* TSC as RDTSC gives it now. */
+uint64_t x86_vpt_tsc(X86CPU *cpu);
+
+/* ---- events.c ---- */
+
+/* The state that decides what is traced. */
+void x86_vpt_context(CPUX86State *env, struct vpt_context *ctx);
+/* hflags follow the models. */
+void x86_vpt_sync(CPUX86State *env);
+/* An interrupt or exception was delivered; ip: linear address of the EIP that it found. */
+void x86_vpt_interrupt(CPUX86State *env, int vector, bool software, bool hardware, uint64_t ip);
+/* INIT: around the reset that it does. SIPI, SMI and RSM: after it. */
+void x86_vpt_init_begin(X86CPU *cpu);
+void x86_vpt_init_end(X86CPU *cpu);
+void x86_vpt_sipi(X86CPU *cpu);
+void x86_vpt_smi(X86CPU *cpu, uint64_t ip);
+void x86_vpt_rsm(X86CPU *cpu);
+/* HLT or MWAIT with EIP behind it; and that the vCPU runs again. */
+void x86_vpt_sleep(CPUX86State *env, bool mwait);
+/* The whole vCPU was reset: to the capture, a far transfer. */
+void x86_vpt_watch_reset(X86CPU *cpu);
+
+/* ---- capture.c ---- */
+
+void x86_vpt_capture_end(X86CPU *cpu);
+
+static inline uint64_t x86_vpt_linear(CPUX86State *env)
+{
+    const uint64_t ip = env->segs[R_CS].base + env->eip;
+
+    return env->hflags & HF_CS64_MASK ? ip : (uint32_t)ip;
+}
+
+#endif

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# Sourced: a Linux guest on our QEMU. Debian's kernel, an initramfs of busybox, perf and the test
+# program; a job in, an archive of what it left out.
+#
+# Needs: qemu, lab (folder of prepare.sh), build, work (a temporary folder).
+
+# The files that a program needs to run, one a line.
+shared_objects() {
+    ldd "$1" | sed -nE 's,^[^/]*(/[^ ]+) .*,\1,p'
+}
+
+# Makes $work/base.cpio, and $work/root with its files.
+linux_prepare() {
+    local root=$work/root file
+    mkdir -p "$root/usr/bin"
+    cp "$here/init" "$root/init"
+    cp "$build/qemu/work" "$root/usr/bin/work"
+    cp -L "$(command -v perf)" "$root/usr/bin/perf"
+    while IFS= read -r file; do
+        mkdir -p "$root${file%/*}"
+        [ -f "$root$file" ] || cp -L "$file" "$root$file"
+    done < <(shared_objects "$root/usr/bin/perf")
+    chmod +x "$root/init"
+    (cd "$root" && cpio --quiet -id <"$lab/base.cpio" && find . | cpio --quiet -o -H newc) >"$work/base.cpio"
+}
+
+# linux_run NAME SECONDS CPU [ARGUMENT...]: runs the job on standard input; what it left is below
+# $work/NAME/, with the console in console. False: it did not come to its end.
+linux_run() {
+    local name=$1 seconds=$2 cpu=$3 out=$work/$1
+    shift 3
+    rm -rf "$out"
+    mkdir -p "$out/jobdir"
+    cat >"$out/jobdir/job"
+    { cat "$work/base.cpio" && (cd "$out/jobdir" && find . | cpio --quiet -o -H newc); } >"$out/initrd"
+    truncate -s 256M "$out/disk"
+    timeout "$seconds" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine pc -accel tcg \
+        -cpu "$cpu" -m 1024 -display none -nodefaults -no-reboot -serial "file:$out/console" \
+        -kernel "$lab/vmlinuz" -initrd "$out/initrd" \
+        -append "console=ttyS0 panic=-1 quiet rdinit=/init" \
+        -drive "file=$out/disk,format=raw,if=none,id=disk" -device virtio-blk-pci,drive=disk \
+        "$@" >"$out/qemu" 2>&1 || { tail -n 5 "$out/qemu" "$out/console"; return 1; }
+    rm -f "$out/initrd"
+    tar -C "$out" -xf "$out/disk" 2>/dev/null || { tail -n 5 "$out/qemu" "$out/console"; return 1; }
+    rm -f "$out/disk"
+}

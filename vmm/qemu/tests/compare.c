@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Compares a decoded trace with the log of execlog.c, instruction by instruction.
+ *
+ *   compare TRACE LOG
+ *
+ * Between two of them, the trace and the log may differ in one thing only: the log has the address
+ * of an instruction that began and did not retire (a fault, INT n, the WRMSR that stops tracing)
+ * and that the trace names by a FUP. While tracing is off, the log is searched for the next block.
+ */
+#include "../../vmm.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_BLOCK 65536
+#define MAX_SINCE 4096
+
+struct compare {
+    struct ptd_image *image;
+    const uint64_t *log;
+    size_t count, pos;
+    bool searching; /* tracing was off */
+    /* What was decoded since then; a first block alone may have been found too early. */
+    uint64_t since[MAX_SINCE];
+    size_t since_count, since_pos;
+    uint64_t insns, branches, async, disables, errors, lost_bytes;
+    uint64_t attempts;    /* instructions that began and did not retire */
+    uint64_t passed_over; /* instructions that ran while tracing was off, or so began */
+    uint64_t hash;        /* over every instruction */
+    char difference[256];
+};
+
+static uint64_t insns_of(struct compare *c, const struct ptd_item *block, uint64_t *ips)
+{
+    struct ptd_insn insn;
+    uint64_t ip = block->ip, n = 0;
+
+    while (n < MAX_BLOCK && ptd_block_insn(c->image, block, &ip, &insn) == PTD_OK)
+        ips[n++] = insn.ip;
+    return n;
+}
+
+static bool matches(const struct compare *c, size_t at, const uint64_t *ips, uint64_t n)
+{
+    return at + n <= c->count && memcmp(c->log + at, ips, n * sizeof(*ips)) == 0;
+}
+
+static void differ(struct compare *c, const struct ptd_item *block, const uint64_t *ips, uint64_t n)
+{
+    uint64_t i = 0;
+
+    while (i < n && c->pos + i < c->count && c->log[c->pos + i] == ips[i])
+        i++;
+    snprintf(c->difference, sizeof(c->difference),
+             "instruction %" PRIu64 ": executed %#" PRIx64 ", decoded %#" PRIx64
+             " near trace offset %" PRIu64,
+             c->insns + i, c->pos + i < c->count ? c->log[c->pos + i] : 0, i < n ? ips[i] : 0,
+             block->offset);
+}
+
+/* Moves on behind the block. Where tracing was off before, it is looked for. */
+static bool find(struct compare *c, const uint64_t *ips, uint64_t n)
+{
+    const bool remembered =
+        n <= MAX_SINCE && c->since_count <= MAX_SINCE - n; /* SIZE_MAX: no more */
+
+    if (!c->searching && matches(c, c->pos, ips, n)) {
+        if (remembered)
+            memcpy(c->since + c->since_count, ips, n * sizeof(*ips));
+        c->since_count = remembered ? c->since_count + n : SIZE_MAX;
+        c->pos += n;
+        return true;
+    }
+    if (!remembered)
+        return false;
+    memcpy(c->since + c->since_count, ips, n * sizeof(*ips));
+    for (size_t at = c->since_pos + !c->searching; at < c->count; at++) {
+        if (matches(c, at, c->since, c->since_count + n)) {
+            c->passed_over += at - c->since_pos;
+            c->since_pos = at;
+            c->since_count += n;
+            c->pos = at + c->since_count;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void see_block(struct compare *c, const struct ptd_item *block)
+{
+    static uint64_t ips[MAX_BLOCK];
+    const uint64_t n = insns_of(c, block, ips);
+
+    if (n != block->insns) {
+        snprintf(c->difference, sizeof(c->difference), "no code at %#" PRIx64, block->ip);
+        return;
+    }
+    if (c->searching) {
+        c->since_count = 0;
+        c->since_pos = c->pos;
+    }
+    if (!find(c, ips, n)) {
+        differ(c, block, ips, n);
+        return;
+    }
+    c->searching = false;
+    c->insns += n;
+    c->branches += block->last_class >= PTD_INSN_COND && block->last_class <= PTD_INSN_IRET;
+    for (uint64_t i = 0; i < n; i++)
+        c->hash = (c->hash ^ ips[i]) * 0x100000001b3ull;
+}
+
+/* An instruction that the trace names by a FUP may have begun. */
+static void see_from(struct compare *c, const struct ptd_item *item)
+{
+    const bool leads = !item->has_to || (c->pos + 1 < c->count && c->log[c->pos + 1] == item->to);
+
+    if (item->has_from && c->pos < c->count && c->log[c->pos] == item->from && leads) {
+        c->pos++;
+        c->attempts++;
+    }
+}
+
+static void see(struct compare *c, const struct ptd_item *item)
+{
+    switch (item->type) {
+    case PTD_ITEM_BLOCK:
+        see_block(c, item);
+        break;
+    case PTD_ITEM_ASYNC:
+        c->async++;
+        see_from(c, item);
+        break;
+    case PTD_ITEM_DISABLED: /* what began before it ran again, or it was the WRMSR: searched over */
+        c->disables++;
+        c->searching = true;
+        break;
+    case PTD_ITEM_ENABLED:
+        c->searching = true;
+        break;
+    case PTD_ITEM_ERROR:
+        if (c->errors++ == 0)
+            fprintf(stderr, "compare: offset %" PRIu64 ": %s\n", item->offset,
+                    ptd_strerror(item->error));
+        c->lost_bytes += item->value;
+        c->searching = true;
+        break;
+    case PTD_ITEM_STOP:
+    case PTD_ITEM_OVERFLOW:
+        c->searching = true;
+        break;
+    default:
+        break;
+    }
+}
+
+static int load(struct compare *c, const char *trace, const char *log, struct bytes *bytes,
+                struct bytes *words)
+{
+    static struct run_result result;
+    int error = sidecar_load(trace, c->image, &result);
+
+    if (error)
+        return complain(EXIT_CODE_FILE, "%s", result.why);
+    error = read_file(trace, bytes);
+    if (error)
+        return complain(EXIT_CODE_FILE, "%s: %s", trace, strerror(-error));
+    error = read_file(log, words);
+    if (error)
+        return complain(EXIT_CODE_FILE, "%s: %s", log, strerror(-error));
+    c->log = (const uint64_t *)words->data;
+    c->count = words->len / sizeof(uint64_t);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct compare c = {.searching = true};
+    struct bytes trace = {0}, words = {0};
+    struct ptd_flow *flow;
+    struct ptd_item item;
+    int code;
+
+    if (argc != 3)
+        return complain(EXIT_CODE_USAGE, "usage: compare TRACE LOG");
+    c.image = ptd_image_new();
+    code = c.image ? load(&c, argv[1], argv[2], &trace, &words) : EXIT_CODE_HOST;
+    if (code)
+        return code;
+    flow = ptd_flow_new(trace.data, trace.len, c.image, NULL);
+    if (!flow)
+        return complain(EXIT_CODE_HOST, "no memory");
+    while (!*c.difference && ptd_flow_next(flow, &item) == PTD_OK)
+        see(&c, &item);
+    ptd_flow_free(flow);
+    ptd_image_free(c.image);
+
+    printf("%" PRIu64 " instructions, %" PRIu64 " branches, %" PRIu64 " interrupts and exceptions, "
+           "%" PRIu64 " begun and not retired, off %" PRIu64 " times, %" PRIu64 " errors, "
+           "%" PRIu64 " bytes lost, %" PRIu64 " logged while off, %zu behind the end, "
+           "hash %016" PRIx64 ", %.2f bits per instruction\n",
+           c.insns, c.branches, c.async, c.attempts, c.disables, c.errors, c.lost_bytes,
+           c.passed_over, c.count - c.pos, c.hash,
+           c.insns ? 8.0 * (double)trace.len / (double)c.insns : 0);
+    bytes_free(&trace);
+    bytes_free(&words);
+    if (*c.difference) {
+        printf("different: %s\n", c.difference);
+        return EXIT_CODE_MISMATCH;
+    }
+    if (c.errors || c.insns == 0)
+        return EXIT_CODE_FILE;
+    puts("identical");
+    return EXIT_CODE_OK;
+}

@@ -1,0 +1,212 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# An unmodified Linux under our QEMU records itself with perf and its own driver. Each perf.data is
+# decoded by stock perf, one by libptdec too, and has to be what QEMU's plugin interface saw run,
+# instruction by instruction.
+#
+# Needs `make qemu`, the lab's kernel, perf and cpio; without them, every test is named and counted as
+# skipped.
+set -u
+
+build=${BUILD:-build}
+cache=${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}
+qemu=${QEMU_DIR:-$cache/qemu}/build/qemu-system-x86_64
+lab=$cache/lab
+here=vmm/qemu/linux
+passed=0 failed=0 skipped=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# shellcheck source=vmm/qemu/linux/guest.sh
+. "$here/guest.sh"
+
+boot_s=300
+from=0x55000000 to=0x56000000 # where the test program is linked
+
+pass() {
+    passed=$((passed + 1))
+    echo "PASS: $1"
+}
+fail() {
+    failed=$((failed + 1))
+    echo "FAIL: $1"
+    sed 's/^/    /' "${2:-/dev/null}" | tail -n 12
+}
+skip() {
+    skipped=$((skipped + 1))
+    echo "SKIP: $1"
+}
+# check NAME COMMAND...
+check() {
+    local name=$1
+    shift
+    if "$@" >"$work/why" 2>&1; then pass "$name"; else fail "$name" "$work/why"; fi
+}
+
+why=
+[ -x "$qemu" ] || why="no QEMU (make qemu)"
+[ -f "$lab/vmlinuz" ] || why="no kernel (make lab)"
+command -v perf >/dev/null || why="no perf (linux-perf)"
+if [ -n "$why" ]; then
+    for name in probe dmesg user kernel snapshot filter cyc noretcomp "per CPU" "two vCPUs" hotplug PTWRITE; do
+        skip "Linux guest, $name: $why"
+    done
+    echo "$passed passed, $failed failed, $skipped skipped"
+    exit 0
+fi
+
+# ---- What was decoded, and what ran ----
+
+# ips PERF.DATA OUT [ARGUMENT...]: addresses of the instructions that perf decodes. False: errors.
+ips() {
+    local data=$1 out=$2
+    shift 2
+    perf script -i "$data" --symfs "$work/root" --itrace=i0nse -F ip "$@" >"$out.raw" 2>"$out.err"
+    # Where an instruction faulted, the log has it twice.
+    sed -n 's/^ *\([0-9a-f]\{1,\}\) *$/\1/p' "$out.raw" | uniq >"$out"
+    if grep -q 'instruction trace error' "$out.raw" "$out.err"; then
+        grep -h 'instruction trace error' "$out.raw" "$out.err" | head -n 5
+        return 1
+    fi
+    [ -s "$out" ]
+}
+
+# The log of execlog.so as one file for each run of the program: $1.1, $1.2, ...
+split_log() {
+    local start
+    start=$(nm "$build/qemu/work" | sed -n 's/^0*\([0-9a-f]*\) T _start$/\1/p')
+    od -An -v -t x8 -w8 "$1" | sed 's/^ 0*//' | uniq |
+        awk -v start="$start" -v out="$1" '$1 == start { n++ } { print >(out "." n) }'
+}
+
+# The instructions of the program among those of a file, in order.
+only_program() {
+    grep -E '^55[0-9a-f]{6}$' "$1"
+}
+
+same() {
+    if cmp "$1" "$2"; then
+        [ -s "$1" ]
+        return
+    fi
+    echo "lines: $(wc -l <"$1") decoded, $(wc -l <"$2") executed"
+    return 1
+}
+
+decoded_is_executed() { # NAME RUN
+    ips "$out/$1.data" "$out/$1.ips" && only_program "$out/$1.ips" >"$out/$1.work" &&
+        same "$out/$1.work" "$work/log.$2"
+}
+
+# Recorded to the end of the program, from where the buffer begins.
+decoded_is_end() { # NAME RUN
+    ips "$out/$1.data" "$out/$1.ips" && only_program "$out/$1.ips" >"$out/$1.work" &&
+        tail -n "$(wc -l <"$out/$1.work")" "$work/log.$2" >"$out/$1.end" &&
+        same "$out/$1.work" "$out/$1.end"
+}
+
+# Only what is inside a function.
+decoded_is_function() { # NAME RUN FUNCTION
+    local first size behind
+    read -r first size < <(nm -S "$build/qemu/work" |
+        sed -n "s/^0*\([0-9a-f]*\) \([0-9a-f]*\) [tT] $3\$/\1 \2/p")
+    behind=$(printf '%x' $((0x$first + 0x$size)))
+    ips "$out/$1.data" "$out/$1.ips" || return 1
+    # Addresses of the program are all of eight digits.
+    awk -v first="$first" -v behind="$behind" '$1 "" >= first "" && $1 "" < behind ""' \
+        "$work/log.$2" >"$out/$1.function"
+    same "$out/$1.ips" "$out/$1.function"
+}
+
+libptdec_agrees() { # NAME RUN
+    "$build/qemu/perf_aux" "$out/$1.data" 0 "$build/qemu/work" "$out/$1.pt" &&
+        "$build/qemu/compare" "$out/$1.pt" "$work/log" &&
+        "$build/qemu/compare" "$out/$1.pt" "$work/log" |
+        grep -q "^$(wc -l <"$work/log.$2") instructions, .* 0 errors, 0 bytes lost"
+}
+
+clean() { # the kernel complained of nothing
+    ! grep -iE 'WARN|BUG:|Call Trace|unchecked MSR|general protection|Oops|hardlockup|dazed' "$1"
+}
+
+contains() { # FILE PATTERN
+    grep -qE "$2" "$1" || { tail -n 20 "$1"; return 1; }
+}
+
+linux_prepare
+
+# ---- One vCPU ----
+
+# shellcheck disable=SC2016
+job='
+pt=/sys/bus/event_source/devices/intel_pt
+grep . $pt/caps/*
+perf record -e intel_pt//u -m,16 -o /out/user.data work &&
+perf record --kcore -e intel_pt// -o /out/kernel.data work &&
+perf record --snapshot=e -e intel_pt//u -o /out/snapshot.data work &&
+perf record -e intel_pt//u --filter "filter fibonacci @ /usr/bin/work" -o /out/filter.data work &&
+perf record -e intel_pt/cyc,cyc_thresh=2,mtc_period=3/u -o /out/cyc.data work &&
+perf record -e intel_pt/noretcomp,tsc=0,mtc=0/u -o /out/noretcomp.data work
+echo "status $?"
+cat /proc/interrupts'
+out=$work/one
+if linux_run one $boot_s max,vendor=GenuineIntel,vpt-profile=icelake-server \
+    -plugin "$build/qemu/execlog.so,out=$work/log,from=$from,to=$to" <<<"$job" >"$work/why" 2>&1; then
+    split_log "$work/log"
+    check "the driver finds what CPUID enumerates" contains "$out/log" 'num_address_ranges:2'
+    check "perf record ends well, six times" contains "$out/log" '^status 0'
+    check "PMIs arrive" contains "$out/log" '^ *PMI: +[1-9]'
+    check "dmesg is clean" clean "$out/dmesg"
+    check "user: perf decodes what ran" decoded_is_executed user 1
+    check "user: libptdec decodes what ran" libptdec_agrees user 1
+    check "kernel and user: perf decodes what ran" decoded_is_executed kernel 2
+    check "snapshot: perf decodes the end of what ran" decoded_is_end snapshot 3
+    check "filter: perf decodes the function and nothing else" decoded_is_function filter 4 fibonacci
+    check "cyc: perf decodes what ran" decoded_is_executed cyc 5
+    check "noretcomp: perf decodes what ran" decoded_is_executed noretcomp 6
+    cat "$out"/*.ips | wc -l | sed 's/$/ instructions decoded by perf/'
+else
+    fail "a Linux guest with one vCPU runs its job" "$work/why"
+fi
+
+# ---- Two vCPUs, each in a thread of its own ----
+
+job='
+perf record -e intel_pt//u -o /out/first.data -- sh -c "taskset 2 work & wait" &&
+perf record -a -e intel_pt//u -o /out/both.data -- sh -c "taskset 1 work & taskset 2 work & wait" &&
+echo 0 >/sys/devices/system/cpu/cpu1/online &&
+perf record -e intel_pt//u -o /out/offline.data -- sh -c "taskset 1 work & wait" &&
+echo 1 >/sys/devices/system/cpu/cpu1/online &&
+perf record -C 1 -e intel_pt//u -o /out/online.data -- sh -c "taskset 2 work & wait" &&
+perf record -e intel_pt/ptw,fup_on_ptw/u -o /out/values.data work values
+echo "status $?"'
+out=$work/two
+if linux_run two $boot_s max,vendor=GenuineIntel,vpt-profile=sapphire-rapids -smp 2 \
+    -plugin "$build/qemu/execlog.so,out=$work/log,from=$from,to=$to" <<<"$job" >"$work/why" 2>&1; then
+    split_log "$work/log"
+    check "two vCPUs: perf record ends well" contains "$out/log" '^status 0'
+    check "two vCPUs: dmesg is clean" clean "$out/dmesg"
+    # Every run is the same; only the first had the machine to itself.
+    on_cpu() { # NAME CPU
+        ips "$out/$1.data" "$out/$1.$2" --cpu "$2" &&
+            only_program "$out/$1.$2" >"$out/$1.$2.work" && same "$out/$1.$2.work" "$work/log.1"
+    }
+    check "two vCPUs: what ran alone" decoded_is_executed first 1
+    check "two vCPUs: what ran on the first" on_cpu both 0
+    check "two vCPUs: what ran on the second" on_cpu both 1
+    check "two vCPUs: the second is unplugged" on_cpu offline 0
+    check "two vCPUs: the second comes back and is traced" on_cpu online 1
+    values_written() {
+        local values
+        values=$(perf script -i "$out/values.data" --symfs "$work/root" --itrace=w 2>&1 |
+            sed -n 's/.*payload: *\(0x[0-9a-f]*\).*/\1/p' | paste -sd' ')
+        echo "$values"
+        [ "$values" = "0x10000000001 0x1 0x20000000002 0x2 0x30000000003 0x3" ]
+    }
+    check "PTWRITE: perf finds the values" values_written
+else
+    fail "a Linux guest with two vCPUs runs its job" "$work/why"
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]

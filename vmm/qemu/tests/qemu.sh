@@ -1,0 +1,241 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Guests on our QEMU under TCG: the bare-metal tests pass on every profile, and what the demo traced
+# of itself decodes to the instructions that QEMU's plugin interface saw, one by one.
+#
+# Needs `make qemu`; without it, every test is named and counted as skipped.
+set -u
+
+build=${BUILD:-build}
+qemu_dir=${QEMU_DIR:-${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}/qemu}
+qemu=$qemu_dir/build/qemu-system-x86_64
+guests=guest-tests/build
+passed=0 failed=0 skipped=0
+work=$(mktemp -d)
+# shellcheck source=vmm/qemu/tests/qmp.sh
+. vmm/qemu/tests/qmp.sh
+trap 'rm -rf "$work"' EXIT
+
+pass() { passed=$((passed + 1)); }
+fail() {
+    failed=$((failed + 1))
+    echo "FAIL: $1"
+    sed 's/^/    /' "${2:-/dev/null}" | tail -n 12
+}
+skip() {
+    skipped=$((skipped + 1))
+    echo "SKIP: $1"
+}
+
+# machine SECONDS PROFILE IMAGE [ARGUMENT...]: QEMU with a bare-metal guest.
+machine() {
+    local seconds=$1 profile=$2 image=$3
+    shift 3
+    exec timeout "$seconds" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine q35 -accel tcg \
+        -cpu "max,vendor=GenuineIntel,vpt-profile=$profile" -m 64 -display none -nodefaults \
+        -no-reboot -debugcon stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$image" "$@"
+}
+
+# run ...: the same, with console and errors in $work/out; the status of the guest.
+run() {
+    local status=0
+    (machine "$@") >"$work/out" 2>&1 || status=$?
+    return $((status / 2)) # isa-debug-exit: twice the guest's status, and 1
+}
+
+guest_passes() {
+    local image=$1 profile=$2
+    if run 120 "$profile" "$guests/$image.elf" && grep -qE '^[1-9][0-9]* passed, 0 failed' "$work/out"; then
+        pass
+    else
+        fail "$image on $profile" <(grep -E '^FAIL|passed|QEMU|qemu' "$work/out")
+    fi
+}
+
+# demo_decodes NAME PROFILE [ARGUMENT...]
+demo_decodes() {
+    local name=$1 profile=$2
+    shift 2
+    rm -f "$work"/demo.*
+    if run 240 "$profile" "$guests/demo.elf" \
+        -device "vpt-port,trace=$work/demo.pt,image=$guests/demo.elf" \
+        -plugin "$build/qemu/execlog.so,out=$work/demo.log" "$@" &&
+        "$build/qemu/compare" "$work/demo.pt" "$work/demo.log" >>"$work/out" 2>&1; then
+        pass
+        echo "$name: $(grep ' instructions, ' "$work/out" | tail -n 1)"
+    else
+        fail "$name: the decoded path is the executed one" "$work/out"
+    fi
+}
+
+profiles=$("$build/vpt" profiles | awk '{ print $1 }')
+if [ ! -x "$qemu" ] || [ ! -f "$build/qemu/execlog.so" ]; then
+    for profile in $profiles; do
+        skip "msr-tests, hostile-tests and the demo on $profile: no QEMU (make qemu)"
+    done
+    for name in "refused properties" icount "one instruction a block" capture migration snapshot; do
+        skip "$name: no QEMU (make qemu)"
+    done
+    echo "$passed passed, $failed failed, $skipped skipped"
+    exit 0
+fi
+
+# ---- The CPU model's properties ----
+
+# refuses TEXT CPU: QEMU ends at once and says TEXT.
+refuses() {
+    if timeout 20 "$qemu" -machine none -accel tcg -display none -cpu "$2" -S </dev/null \
+        >"$work/out" 2>&1 -machine q35 || ! grep -q "$1" "$work/out"; then
+        fail "-cpu $2 is refused: $1" "$work/out"
+    else
+        pass
+    fi
+}
+refuses "no vpt-profile 'nonesuch'" max,vpt-profile=nonesuch
+
+# ---- Guests ----
+
+for profile in $profiles; do
+    guest_passes msr-tests "$profile"
+    guest_passes hostile-tests "$profile"
+    demo_decodes "demo on $profile" "$profile"
+done
+demo_decodes "demo with icount" max -icount shift=auto,sleep=off
+demo_decodes "demo, one instruction a block" icelake-server -singlestep
+
+# ---- Capture from outside, while the guest traces itself ----
+
+demo_with_qmp() { # NAME [ARGUMENT...]: in the background; $pid
+    local name=$1
+    shift
+    qmp_pipes "$work/qmp"
+    (machine 60 icelake-server "$guests/demo.elf" \
+        -device "vpt-port,trace=$work/$name.pt,image=$guests/demo.elf" \
+        -plugin "$build/qemu/execlog.so,out=$work/$name.log" \
+        -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control "$@") \
+        >"$work/$name.out" 2>&1 &
+    pid=$!
+    qmp_open "$work/qmp"
+}
+
+# The executable pages of the demo and of its processes, as ranges.
+ranges=$(for elf in demo sort hash; do readelf -lW "$guests/$elf.elf"; done |
+    awk '$1 == "LOAD" && /E 0x[0-9a-f]+$/ { print $3, $6 }' | sort -k1,1 -k2,2r | sort -u -k1,1 |
+    while read -r address bytes; do
+        printf '{"first": %u, "last": %u}\n' "$address" $((address + bytes - 1))
+    done | paste -sd,)
+
+captures() {
+    demo_with_qmp outside -S
+    qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/capture\", \"ranges\": [$ranges]}}" &&
+        qmp '{"execute": "x-vpt-query"}' | grep -q capture.0 &&
+        ! qmp '{"execute": "x-vpt-start", "arguments": {"file": "/dev/null"}}' &&
+        qmp '{"execute": "cont"}' || return 1
+    wait "$pid"
+    qmp_close
+    jq --slurpfile own "$work/outside.pt.json" '.images = $own[0].images' "$work/capture.0.json" \
+        >"$work/capture.json" && mv "$work/capture.json" "$work/capture.0.json"
+    "$build/qemu/compare" "$work/capture.0" "$work/outside.log" &&
+        "$build/qemu/compare" "$work/outside.pt" "$work/outside.log"
+}
+if captures >"$work/out" 2>&1; then
+    pass
+    echo "capture: $(grep ' instructions, ' "$work/out" | head -n 1)"
+else
+    fail "a capture from outside, and the guest's own trace at the same time" "$work/out"
+fi
+
+# ---- Migration of a guest that traces ----
+
+# Waits until the guest has handed over a good part of its trace, and stops it.
+stop_amid() {
+    local tries=0
+    while [ "$(stat -c %s "$work/$1.pt" 2>/dev/null || echo 0)" -lt 100000 ] && [ $tries -lt 3000 ]; do
+        sleep 0.01
+        tries=$((tries + 1))
+    done
+    qmp '{"execute": "stop"}'
+}
+
+# What both processes saw, one behind the other, is one trace of one run.
+both_are_one() {
+    tail -n 3 "$work/to.out"
+    grep -q 'everything held' "$work/to.out" || return 1
+    cat "$work/from.pt" "$work/to.pt" >"$work/both.pt"
+    cat "$work/from.log" "$work/to.log" >"$work/both.log"
+    cp "$work/from.pt.json" "$work/both.pt.json"
+    "$build/qemu/compare" "$work/both.pt" "$work/both.log" || return 1
+    echo "$(($(stat -c %s "$work/from.pt") / 1024)) KiB before, $(($(stat -c %s "$work/to.pt") / 1024)) KiB behind"
+}
+
+migrates() {
+    demo_with_qmp from -singlestep # slow enough to be stopped amid
+    stop_amid from
+    qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"exec:cat >$work/state\"}}" || return 1
+    until qmp '{"execute": "query-migrate"}' | grep -q '"status": "completed"'; do sleep 0.05; done
+    qmp '{"execute": "quit"}'
+    wait "$pid"
+    qmp_close
+    demo_with_qmp to -incoming "exec:cat $work/state"
+    while qmp '{"execute": "query-status"}' | grep -q inmigrate; do sleep 0.05; done
+    qmp '{"execute": "cont"}' # it comes as it was: stopped
+    wait "$pid"
+    qmp_close
+    both_are_one
+}
+
+# job ID COMMAND: a command that works in the background, to its end. False: it failed.
+job() {
+    local state
+    qmp "$2" || return 1
+    while state=$(qmp '{"execute": "query-jobs"}') && ! grep -q '"status": "concluded"' <<<"$state"; do
+        sleep 0.05
+    done
+    qmp "{\"execute\": \"job-dismiss\", \"arguments\": {\"id\": \"$1\"}}" &&
+        { ! grep '"error"' <<<"$state"; }
+}
+
+disk() { # a qcow2 image for a snapshot, as node "disk"
+    qmp '{"execute": "blockdev-add", "arguments": {"driver": "qcow2", "node-name": "disk",
+        "file": {"driver": "file", "filename": "'"$work/disk"'"}}}'
+}
+
+snapshot() { # snapshot-save or snapshot-load
+    job snap '{"execute": "'"$1"'", "arguments": {"job-id": "snap", "tag": "amid", "vmstate": "disk",
+        "devices": ["disk"]}}'
+}
+
+restores() {
+    truncate -s 0 "$work/disk"
+    demo_with_qmp from -singlestep -blockdev "driver=file,node-name=raw,filename=$work/disk"
+    job make '{"execute": "blockdev-create", "arguments": {"job-id": "make", "options":
+        {"driver": "qcow2", "file": "raw", "size": 67108864}}}' &&
+        qmp '{"execute": "blockdev-del", "arguments": {"node-name": "raw"}}' && disk || return 1
+    stop_amid from
+    snapshot snapshot-save || return 1
+    qmp '{"execute": "quit"}'
+    wait "$pid"
+    qmp_close
+    demo_with_qmp to -S
+    disk && snapshot snapshot-load && qmp '{"execute": "cont"}' || return 1
+    wait "$pid"
+    qmp_close
+    both_are_one
+}
+
+if migrates >"$work/out" 2>&1; then
+    pass
+    echo "migration: $(grep -E ' instructions, ' "$work/out" | head -n 1); $(tail -n 1 "$work/out")"
+else
+    fail "a guest that traces migrates to another process" "$work/out"
+fi
+if restores >"$work/out" 2>&1; then
+    pass
+    echo "snapshot: $(grep -E ' instructions, ' "$work/out" | head -n 1); $(tail -n 1 "$work/out")"
+else
+    fail "a guest that traces is saved, and loaded by another process" "$work/out"
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
