@@ -669,6 +669,24 @@ static void whose_tsc(void)
     CU_ASSERT_EQUAL(points[12].tsc, 30001);
 }
 
+/* Behind an overflow nobody knows how many cycles were counted, until the next TSC. */
+static void overflow(void)
+{
+    static const uint8_t bytes[] = {
+        TSC_AT(5000), 2,       3,     40,           0,       CYC1(2), TIP16, 2,
+        0xf3,         CYC1(3), TIP16, TSC_AT(9000), CYC1(3), TIP16,
+    };
+    struct ptd_time_point points[16];
+    const struct written written = {
+        bytes, sizeof(bytes), {.max_nonturbo_ratio = 40}, points, COUNT(points)};
+
+    CU_ASSERT_EQUAL_FATAL(read_points(&written), 10);
+    CU_ASSERT_TRUE(points[3].latest < 5010);
+    CU_ASSERT_EQUAL(points[4].latest, PTD_TIME_UNKNOWN);
+    CU_ASSERT_EQUAL(points[6].latest, PTD_TIME_UNKNOWN);
+    CU_ASSERT_TRUE(points[9].earliest >= 9000 && points[9].latest < 9010);
+}
+
 /* Bits that no packet has. */
 static void high_bits(void)
 {
@@ -846,6 +864,7 @@ void add_time_suite(void)
     CU_add_test(suite, "Example 33-2", example_33_2);
     CU_add_test(suite, "odd traces", odd_traces);
     CU_add_test(suite, "whose TSC", whose_tsc);
+    CU_add_test(suite, "overflow", overflow);
     CU_add_test(suite, "bits 63:56", high_bits);
     CU_add_test(suite, "configurations out of range", bad_configurations);
     CU_add_test(suite, "nanoseconds", nanoseconds);
