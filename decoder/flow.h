@@ -94,23 +94,24 @@ struct ptd_flow {
     uint64_t behind_psb; /* the offset behind the first byte of the last PSB that was entered */
 
     /* For decoding a part of a trace, see ptd_flow_restart(). */
-    uint64_t stop;          /* ends in front of the first PSB from this offset on */
-    bool in_first_psb;      /* nothing but that PSB+ was seen yet */
-    uint64_t first_psb_end; /* the offset behind it; 0: it did not come to its end (yet) */
-    uint8_t told;           /* FLOW_TELLS_*: by it */
+    uint64_t stop; /* ends in front of the first PSB from this offset on */
+    uint64_t
+        first_psb_end; /* the offset behind the first PSB+; 0: it did not come to its end (yet) */
+    bool in_first_psb; /* nothing but that PSB+ was seen yet */
+    uint8_t told;      /* FLOW_TELLS_*: by it */
+
+    /* Of ptd_flow_run(). .graph and .targets are NULL until it is called. */
+    bool in_space; /* .space is the number that the graph has for .space_cr3 and .space_mode */
+    uint8_t space_mode;
+    uint32_t space;
+    uint64_t space_cr3;
+    struct graph *graph;
+    struct target *targets;
 
     /* The youngest ret_count entries below ret_top, modulo RET_PLACES. */
     uint64_t ret_stack[RET_PLACES];
     uint32_t ret_node[RET_PLACES]; /* if not 0: the address is that of this node of the graph */
     unsigned ret_top, ret_count;
-
-    /* Of ptd_flow_run(). */
-    struct graph *graph; /* NULL until it is called */
-    bool in_space;       /* .space is that of .space_cr3 and .space_mode; else not known */
-    uint32_t space;      /* in the graph */
-    uint64_t space_cr3;
-    uint8_t space_mode;
-    struct target *targets; /* NULL until it is called */
 
     struct loop loop;
 

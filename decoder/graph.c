@@ -48,13 +48,24 @@ static bool reserve(struct graph *graph)
     return true;
 }
 
+/* It is held for much less time than it takes to fall asleep: so rather wait awake for a moment. */
+static void init_lock(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attributes;
+
+    (void)pthread_mutexattr_init(&attributes);
+    (void)pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
+    (void)pthread_mutex_init(lock, &attributes);
+    (void)pthread_mutexattr_destroy(&attributes);
+}
+
 struct graph *ptd_graph_new(const struct ptd_image *image, bool shared)
 {
     struct graph *const graph = calloc(1, sizeof(*graph));
 
     if (!graph)
         return NULL;
-    (void)pthread_mutex_init(&graph->lock, NULL);
+    init_lock(&graph->lock);
     graph->image = image;
     graph->shared = shared;
     graph->spaces = calloc(MAX_SPACES, sizeof(*graph->spaces));
@@ -147,11 +158,12 @@ static uint32_t hash(uint32_t space, uint64_t ip)
 static uint32_t *place(const struct graph *graph, uint32_t space, uint64_t ip)
 {
     for (uint32_t i = hash(space, ip);; i++) {
-        uint32_t *const id = &graph->table[i & (graph->table_room - 1)];
-        const struct ptd_code *const info = ptd_node_info(graph, *id);
+        uint32_t *const at = &graph->table[i & (graph->table_room - 1)];
+        const uint32_t id = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+        const struct ptd_code *const info = ptd_node_info(graph, id);
 
-        if (*id == 0 || (info->ip == ip && info->space == space))
-            return id;
+        if (id == 0 || (info->ip == ip && info->space == space))
+            return at;
     }
 }
 
@@ -193,27 +205,34 @@ static bool make_room(struct graph *graph)
     return true;
 }
 
-/* Under the lock. */
+/* Under the lock. The number comes last into the table, which others read without it. */
 static uint32_t find(struct graph *graph, uint32_t space, uint64_t ip)
 {
-    uint32_t *id;
+    uint32_t *at, id;
 
     if (!make_room(graph))
         return 0;
-    id = place(graph, space, ip);
-    if (*id)
-        return *id;
-    *id = graph->node_count * NODE_WORDS;
-    *ptd_node(graph, *id) = (struct node){.kind = NODE_STUB};
-    *ptd_node_info(graph, *id) = (struct ptd_code){.ip = ip, .space = (uint16_t)space};
+    at = place(graph, space, ip);
+    id = *at;
+    if (id)
+        return id;
+    id = graph->node_count * NODE_WORDS;
+    *ptd_node(graph, id) = (struct node){.kind = NODE_STUB};
+    *ptd_node_info(graph, id) = (struct ptd_code){.ip = ip, .space = (uint16_t)space};
+    __atomic_store_n(at, id, __ATOMIC_RELEASE);
     __atomic_store_n(&graph->node_count, graph->node_count + 1, __ATOMIC_RELEASE);
-    return *id;
+    return id;
 }
 
 uint32_t ptd_graph_find(struct graph *graph, uint32_t space, uint64_t ip)
 {
     uint32_t id;
 
+    if (graph->shared) { /* its table stays where it is */
+        id = __atomic_load_n(place(graph, space, ip), __ATOMIC_ACQUIRE);
+        if (id)
+            return id;
+    }
     lock(graph);
     id = find(graph, space, ip);
     unlock(graph);
@@ -370,14 +389,17 @@ static bool add_returns(struct graph *graph, const struct draft *draft, uint32_t
 /* Under the lock. The kind is written last. */
 static bool add_draft(struct graph *graph, uint32_t id, const struct draft *draft)
 {
-    struct ptd_code info = *ptd_node_info(graph, id);
-    struct node built = {.pops = draft->kind == NODE_RET || draft->kind == NODE_RET_CALLS ? -1 : 0};
-    struct node *node;
+    const bool is_ret = draft->kind == NODE_RET || draft->kind == NODE_RET_CALLS;
+    struct ptd_code drafted = *ptd_node_info(graph, id), *info;
+    struct node built = {.pops = is_ret ? -1 : 0}, *node;
 
     if (draft->kind != NODE_SLOW &&
-        (!add_parts(graph, draft, &info) || !add_returns(graph, draft, info.space, &built)))
+        (!add_parts(graph, draft, &drafted) || !add_returns(graph, draft, drafted.space, &built)))
         return false;
-    *ptd_node_info(graph, id) = info;
+    info = ptd_node_info(graph, id);
+    info->first_part = drafted.first_part;
+    info->insns = drafted.insns;
+    info->parts = drafted.parts; /* the rest others may read already */
     node = ptd_node(graph, id);
     node->ret = built.ret;
     node->calls = built.calls;

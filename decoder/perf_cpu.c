@@ -53,7 +53,9 @@ static bool add_turn(struct builder *builder, uint64_t tsc, uint32_t pid)
 static bool add_first_turn(struct builder *builder, const struct ptd_perf_session *session,
                            const struct ptd_perf_switch *first)
 {
-    uint32_t pid = NO_PID;
+    /* Of a program that perf started, all of its CPUs' buffers name the first thread. */
+    uint32_t pid =
+        builder->trace->tid >= 0 ? ptd_perf_pid_of(session, (uint32_t)builder->trace->tid) : NO_PID;
 
     for (size_t i = 0; i < session->start_count; i++) {
         if (session->starts[i].cpu == (uint32_t)builder->trace->cpu)

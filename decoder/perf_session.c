@@ -46,7 +46,7 @@ struct collector {
     size_t trace_capacity, map_capacity, comm_capacity, fork_capacity, switch_capacity;
     size_t symbol_capacity, piece_count, piece_capacity, string_count, string_capacity;
     size_t joined_count, joined_capacity, start_capacity;
-    bool no_memory;
+    bool no_memory, too_much;
     uint64_t budget_bytes; /* what a hostile file may still make us keep */
 };
 
@@ -54,8 +54,10 @@ struct collector {
 
 static bool spend(struct collector *collector, size_t bytes)
 {
-    if (bytes > collector->budget_bytes)
+    if (bytes > collector->budget_bytes) {
+        collector->too_much = true;
         return false;
+    }
     collector->budget_bytes -= bytes;
     return true;
 }
@@ -359,12 +361,11 @@ static int compare_pieces(const void *left, const void *right)
 static bool overlap(const uint8_t *a, size_t a_bytes, const uint8_t *b, size_t b_bytes,
                     uint64_t *known)
 {
-    uint32_t *const fail = malloc((b_bytes + 1) * sizeof(*fail));
+    uint32_t *const fail = calloc(b_bytes + 1, sizeof(*fail));
     size_t matched = 0;
 
     if (!fail)
         return false;
-    fail[0] = 0;
     for (size_t i = 1; i < b_bytes; i++) {
         while (matched && b[matched] != b[i])
             matched = fail[matched - 1];
@@ -530,7 +531,7 @@ int ptd_perf_session_new(const void *bytes, size_t len_bytes, struct ptd_perf_se
                          struct ptd_perf_fault *fault)
 {
     struct collector *const collector = calloc(1, sizeof(*collector));
-    struct ptd_perf_record record;
+    struct ptd_perf_record record = {0};
     int error = PTD_E_NOMEM;
 
     *fault = (struct ptd_perf_fault){0};
@@ -548,6 +549,12 @@ int ptd_perf_session_new(const void *bytes, size_t len_bytes, struct ptd_perf_se
             *session = &collector->session;
             return PTD_OK;
         }
+    }
+    if (collector->too_much) {
+        error = PTD_E_FORMAT;
+        fault->offset = record.offset;
+        (void)snprintf(fault->text, sizeof(fault->text),
+                       "compressed records hold more than a recording of this size can");
     }
     ptd_perf_session_free(&collector->session);
     return error == PTD_END ? PTD_E_NOMEM : error;

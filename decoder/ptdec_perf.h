@@ -219,7 +219,7 @@ struct ptd_perf_pt {
 /* Packets that stand one after the other. A gap in a buffer makes two of them. */
 struct ptd_perf_trace {
     uint32_t idx;        /* of the buffer */
-    int32_t cpu, tid;    /* -1: any */
+    int32_t cpu, tid;    /* -1: any. Of a CPU's buffer, tid is only who was to be traced first */
     uint64_t aux_offset; /* of the first byte, in all that the buffer ever held */
     uint64_t reference;  /* TSC, roughly, when the first bytes were read */
     const uint8_t *bytes;
@@ -347,8 +347,8 @@ uint64_t ptd_perf_cpu_trace_offset(const struct ptd_perf_cpu_trace *trace, uint6
 
 /*
  * What goes into the file. Lists are as a session has them; the names in them are at most 4,095
- * bytes. A trace with tid >= 0 and cpu -1 is that of one thread; else those with a CPU need the
- * context switches of that CPU. The packets must be complete: zeros (PAD) may be added behind.
+ * bytes. A trace with cpu -1 is that of the thread tid; those with a CPU need the context switches
+ * of that CPU. The packets must be complete: zeros (PAD) may be added behind.
  */
 struct ptd_perf_out {
     struct ptd_perf_pt pt; /* time, tsc_ctc_*, max_nonturbo_ratio; the other fields are not used */

@@ -191,6 +191,12 @@ static bool step_bits(struct walk *walk)
             if (!prepare(walk))
                 return false;
             break;
+        case NODE_COND: /* another thread built it just now */
+            break;
+        case NODE_RET:
+            if (!(walk->bits >> 63) || walk->flow->ret_count == 0)
+                return false;
+            break;
         default:
             return false;
         }

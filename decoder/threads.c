@@ -4,7 +4,8 @@
  * tells most of it again, 33.4.2.2 empties the CALL stack). A thread takes the next segment and
  * decodes it ahead of its turn, from an assumed state, into a buffer. When its turn comes, the
  * state behind the segment before is known: if the assumption was right, as far as it matters, the
- * buffer is handed over; if not, the segment is decoded again from the true state.
+ * buffer is handed over; if not, the segment is decoded again from the true state. A thread whose
+ * turn has not come decodes some more segments before it waits.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,11 +15,12 @@
 #include "threads.h"
 
 #define MAX_THREADS 256u
-#define SEGMENT_BYTES                                                                              \
-    (32u << 10) /* of the trace; the buffer of what it holds stays in the caches */
-#define BUFFER_STEPS (1u << 20)
-#define RUN_STEPS    (16u << 10)
-#define BUFFER_ITEMS 4096u
+/* Of the trace; the buffer of what such a segment holds stays in the caches. */
+#define SEGMENT_BYTES (32u << 10)
+#define BUFFER_STEPS  (1u << 20)
+#define RUN_STEPS     (16u << 10)
+#define BUFFER_ITEMS  4096u
+#define WORKER_JOBS   4u
 
 struct pool {
     const void *bytes;
@@ -47,18 +49,29 @@ struct buffered {
     struct ptd_item item;
 };
 
-struct worker {
-    struct pool *pool;
-    struct ptd_flow *flow;
-    uint64_t begin, end, number; /* of its segment */
-    struct flow_state assumed;
-    struct ptd_run run;
+/* A segment, and what was found in it. */
+struct job {
+    uint64_t begin, end, number;
     uint32_t *steps; /* BUFFER_STEPS */
     size_t step_count;
     struct buffered *items; /* BUFFER_ITEMS */
     size_t item_count;
-    bool ended; /* the segment is decoded */
-    bool handing_over;
+    int status;
+    bool stale; /* it has to be decoded again */
+    bool ended; /* all of it was found, up to this state: */
+    struct flow_state after;
+    uint64_t first_psb_end; /* as in struct ptd_flow */
+    uint8_t told;
+};
+
+struct worker {
+    struct pool *pool;
+    struct ptd_flow *flow;
+    struct flow_state assumed;
+    struct ptd_run run;
+    /* The oldest is that at first, modulo WORKER_JOBS. Only the youngest may have not ended. */
+    struct job jobs[WORKER_JOBS];
+    unsigned first, count;
 };
 
 /* ---- Handing over ---- */
@@ -118,24 +131,22 @@ static bool correct(struct flow_state *state, struct ptd_item *item)
     return news;
 }
 
-static int hand_over_buffer(struct worker *worker)
+static int hand_over_buffer(struct worker *worker, const struct job *job)
 {
     struct flow_state state = worker->pool->truth;
-    uint32_t *steps = worker->steps;
+    uint32_t *steps = job->steps;
     int result = 0;
 
-    for (size_t i = 0; i < worker->item_count && result == 0; i++) {
-        struct buffered *const buffered = &worker->items[i];
-        const bool wanted = buffered->item.offset >= worker->flow->first_psb_end ||
-                            worker->number == 0 || correct(&state, &buffered->item);
+    for (size_t i = 0; i < job->item_count && result == 0; i++) {
+        struct buffered *const buffered = &job->items[i];
+        const bool wanted = job->number == 0 || buffered->item.offset >= job->first_psb_end ||
+                            correct(&state, &buffered->item);
 
         result = hand_over(worker, steps, buffered->step_count, wanted ? &buffered->item : NULL);
         steps += buffered->step_count;
     }
     if (result == 0)
-        result =
-            hand_over(worker, steps, (size_t)(worker->steps + worker->step_count - steps), NULL);
-    worker->item_count = worker->step_count = 0;
+        result = hand_over(worker, steps, (size_t)(job->steps + job->step_count - steps), NULL);
     return result;
 }
 
@@ -160,12 +171,23 @@ static void take_graph(struct worker *worker)
     drop_graph(old);
 }
 
-/* The worker's graph is full, and none of its numbers is in use. PTD_OK or PTD_E_NOMEM. */
+/* The jobs behind the oldest: all of them, or those that have not ended. */
+static void spoil_younger_jobs(struct worker *worker, bool all)
+{
+    for (unsigned i = 1; i < worker->count; i++) {
+        struct job *const job = &worker->jobs[(worker->first + i) % WORKER_JOBS];
+
+        job->stale = job->stale || all || !job->ended;
+    }
+}
+
+/* The worker's graph is full while it has its turn. PTD_OK or PTD_E_NOMEM. */
 static int renew_graph(struct worker *worker)
 {
     struct pool *const pool = worker->pool;
     int status = PTD_OK;
 
+    spoil_younger_jobs(worker, true); /* they have numbers of this graph */
     (void)pthread_mutex_lock(&pool->lock);
     if (worker->flow->graph == pool->graph) {
         struct graph *const graph = ptd_graph_new(pool->image, true);
@@ -187,46 +209,46 @@ static int renew_graph(struct worker *worker)
 /* ---- Decoding a segment ---- */
 
 /* Into the buffer, until it is full or the segment ends. */
-static int fill_buffer(struct worker *worker)
+static int fill_buffer(struct worker *worker, struct job *job)
 {
     struct ptd_run *const run = &worker->run;
     size_t since = 0;
 
-    while (worker->item_count < BUFFER_ITEMS && BUFFER_STEPS - worker->step_count >= RUN_STEPS) {
-        run->steps = worker->steps + worker->step_count;
+    while (job->item_count < BUFFER_ITEMS && BUFFER_STEPS - job->step_count >= RUN_STEPS) {
+        run->steps = job->steps + job->step_count;
         run->room = RUN_STEPS;
 
         const int status = ptd_flow_run_on(worker->flow, run, false);
 
         if (status == PTD_END)
-            worker->ended = true;
+            job->ended = true;
         if (status != PTD_OK)
             return status == PTD_END ? PTD_OK : status;
         if (run->count == 0 && !run->has_item)
             return PTD_OK; /* the graph is full, and numbers in the buffer are still in use */
-        worker->step_count += run->count;
+        job->step_count += run->count;
         since += run->count;
         if (run->has_item) {
-            worker->items[worker->item_count++] = (struct buffered){since, run->item};
+            job->items[job->item_count++] = (struct buffered){since, run->item};
             since = 0;
         }
     }
     return PTD_OK;
 }
 
-/* Straight to the one who wants it. */
-static int stream(struct worker *worker)
+/* The rest of a segment, straight to the one who wants it. */
+static int stream(struct worker *worker, struct job *job)
 {
     struct ptd_run *const run = &worker->run;
     int result = 0;
 
-    run->steps = worker->steps;
+    run->steps = job->steps;
     run->room = RUN_STEPS;
-    while (!worker->ended && result == 0) {
+    while (!job->ended && result == 0) {
         const int status = ptd_flow_run_on(worker->flow, run, false);
 
         if (status == PTD_END)
-            worker->ended = true;
+            job->ended = true;
         else if (status != PTD_OK)
             return status;
         else if (run->count == 0 && !run->has_item)
@@ -234,23 +256,23 @@ static int stream(struct worker *worker)
         else
             result = hand_over(worker, run->steps, run->count, run->has_item ? &run->item : NULL);
     }
+    job->after = ptd_flow_state(worker->flow);
     return result;
 }
 
 /* ---- Was the assumption right? ---- */
 
 /* The state is what was assumed, or the first PSB+ told it. */
-static bool is_as_assumed(const struct worker *worker)
+static bool is_as_assumed(const struct worker *worker, const struct job *job)
 {
     const struct flow_state *const truth = &worker->pool->truth, *const assumed = &worker->assumed;
-    const struct ptd_flow *const flow = worker->flow;
-    const uint8_t told = flow->told;
+    const uint8_t told = job->told;
 
-    if (truth->offset != worker->begin || truth->overflowed || truth->at_mov_cr3)
+    if (job->stale || truth->offset != job->begin || truth->overflowed || truth->at_mov_cr3)
         return false;
-    if (truth->fresh != assumed->fresh && !flow->first_psb_end)
+    if (truth->fresh != assumed->fresh && !job->first_psb_end)
         return false;
-    if (!flow->first_psb_end && told)
+    if (!job->first_psb_end && told)
         return false;
     return ((told & FLOW_TELLS_CR3) || (truth->cr3 == assumed->cr3 && truth->nr == assumed->nr)) &&
            ((told & FLOW_TELLS_MODE) || truth->mode == assumed->mode) &&
@@ -258,37 +280,43 @@ static bool is_as_assumed(const struct worker *worker)
            ((told & FLOW_TELLS_VMCS) || truth->vmcs == assumed->vmcs);
 }
 
-static void restart(struct worker *worker, const struct flow_state *state)
+/* From the true state. */
+static int decode_again(struct worker *worker, struct job *job)
 {
-    ptd_flow_restart(worker->flow, state, worker->end);
-    worker->item_count = worker->step_count = 0;
-    worker->ended = false;
+    struct pool *const pool = worker->pool;
+
+    if (pool->truth.offset >= job->end)
+        return 0;                      /* the segment before went on over this one */
+    spoil_younger_jobs(worker, false); /* the flow was in the middle of it */
+    ptd_flow_restart(worker->flow, &pool->truth, job->end);
+    job->ended = false;
+    return stream(worker, job);
 }
 
 /* It is this segment's turn. */
-static int take_turn(struct worker *worker)
+static int take_turn(struct worker *worker, struct job *job)
 {
     struct pool *const pool = worker->pool;
-    int result = 0;
+    int result;
 
-    if (worker->number > 0 && !is_as_assumed(worker)) {
-        if (pool->truth.offset >= worker->end)
-            return 0; /* the segment before went on over this one */
-        restart(worker, &pool->truth);
+    if (job->status != PTD_OK)
+        return job->status;
+    if (job->number > 0 && !is_as_assumed(worker, job)) {
+        job->after = pool->truth;
+        result = decode_again(worker, job);
     } else {
-        result = hand_over_buffer(worker);
+        result = hand_over_buffer(worker, job);
+        if (result == 0 && !job->ended)
+            result = stream(worker, job);
     }
-    if (result == 0)
-        result = stream(worker);
-    if (result == 0)
-        pool->truth = ptd_flow_state(worker->flow);
+    pool->truth = job->after;
     return result;
 }
 
 /* ---- Threads ---- */
 
 /* False: there is no other, or somebody stopped. */
-static bool next_segment(struct worker *worker)
+static bool next_segment(struct worker *worker, struct job *job)
 {
     struct pool *const pool = worker->pool;
     struct ptd_packets packets;
@@ -297,35 +325,59 @@ static bool next_segment(struct worker *worker)
     (void)pthread_mutex_lock(&pool->lock);
     found = pool->result == 0 && (pool->next_offset < pool->len_bytes || pool->next_turn == 0);
     if (found) {
-        take_graph(worker);
-        worker->begin = pool->next_offset;
-        worker->number = pool->next_turn++;
+        if (worker->count == 0)
+            take_graph(worker);
+        job->begin = pool->next_offset;
+        job->number = pool->next_turn++;
         ptd_packets_init(&packets, pool->bytes, pool->len_bytes);
-        if (pool->len_bytes - worker->begin > pool->segment_bytes) {
-            (void)ptd_packets_seek(&packets, worker->begin + pool->segment_bytes);
+        if (pool->len_bytes - job->begin > pool->segment_bytes) {
+            (void)ptd_packets_seek(&packets, job->begin + pool->segment_bytes);
             (void)ptd_packets_sync(&packets);
             pool->next_offset = ptd_packets_offset(&packets);
         } else {
             pool->next_offset = pool->len_bytes;
         }
-        worker->end = pool->next_offset < pool->len_bytes ? pool->next_offset : UINT64_MAX;
+        job->end = pool->next_offset < pool->len_bytes ? pool->next_offset : UINT64_MAX;
     }
     (void)pthread_mutex_unlock(&pool->lock);
     return found;
 }
 
-/* False: somebody stopped. */
-static bool wait_for_turn(struct worker *worker)
+/* Decodes one more segment ahead of its turn. False: there is none. */
+static bool decode_segment(struct worker *worker)
+{
+    struct job *const job = &worker->jobs[(worker->first + worker->count) % WORKER_JOBS];
+
+    if (!next_segment(worker, job))
+        return false;
+    worker->count++;
+    worker->assumed.offset = job->begin;
+    if (job->number > 0)
+        ptd_flow_restart(worker->flow, &worker->assumed, job->end);
+    else
+        worker->flow->stop = job->end;
+    job->item_count = job->step_count = 0;
+    job->ended = job->stale = false;
+    job->status = fill_buffer(worker, job);
+    job->after = ptd_flow_state(worker->flow);
+    job->first_psb_end = worker->flow->first_psb_end;
+    job->told = worker->flow->told;
+    return true;
+}
+
+/* Whether it is the oldest job's turn; may wait until it is, or until somebody stops. */
+static bool has_turn(struct worker *worker, bool wait)
 {
     struct pool *const pool = worker->pool;
-    bool goes_on;
+    const uint64_t number = worker->jobs[worker->first].number;
+    bool turn;
 
     (void)pthread_mutex_lock(&pool->lock);
-    while (pool->result == 0 && pool->turn != worker->number)
+    while (wait && pool->result == 0 && pool->turn != number)
         (void)pthread_cond_wait(&pool->turned, &pool->lock);
-    goes_on = pool->result == 0;
+    turn = pool->result == 0 && pool->turn == number;
     (void)pthread_mutex_unlock(&pool->lock);
-    return goes_on;
+    return turn;
 }
 
 static void end_turn(struct pool *pool, int result)
@@ -338,28 +390,41 @@ static void end_turn(struct pool *pool, int result)
     (void)pthread_mutex_unlock(&pool->lock);
 }
 
-static void decode_segment(struct worker *worker)
+/*
+ * Hands over the oldest jobs, as far as it is their turn; may wait for that of the first. False: it
+ * did not come.
+ */
+static bool finish_jobs(struct worker *worker, bool wait)
 {
-    int status;
+    bool finished = false;
 
-    worker->assumed.offset = worker->begin;
-    if (worker->number > 0)
-        restart(worker, &worker->assumed);
-    else
-        worker->flow->stop = worker->end;
-    status = fill_buffer(worker);
-    if (!wait_for_turn(worker))
-        return;
-    end_turn(worker->pool, status == PTD_OK ? take_turn(worker) : status);
+    while (worker->count > 0 && has_turn(worker, wait && !finished)) {
+        end_turn(worker->pool, take_turn(worker, &worker->jobs[worker->first]));
+        worker->first = (worker->first + 1) % WORKER_JOBS;
+        worker->count--;
+        finished = true;
+    }
+    return finished;
+}
+
+static bool can_decode_more(const struct worker *worker)
+{
+    const unsigned youngest = (worker->first + worker->count - 1) % WORKER_JOBS;
+
+    return worker->count == 0 || (worker->count < WORKER_JOBS && worker->jobs[youngest].ended);
 }
 
 static void *work(void *argument)
 {
     struct worker *const worker = argument;
 
-    while (next_segment(worker))
-        decode_segment(worker);
-    return NULL;
+    for (;;) {
+        (void)finish_jobs(worker, false);
+        if (can_decode_more(worker) && decode_segment(worker))
+            continue;
+        if (worker->count == 0 || !finish_jobs(worker, true))
+            return NULL; /* nothing more to do, or somebody stopped */
+    }
 }
 
 /* ---- The interface ---- */
@@ -370,8 +435,23 @@ static void worker_close(struct worker *worker)
 
     ptd_flow_free(worker->flow);
     drop_graph(graph);
-    free(worker->steps);
-    free(worker->items);
+    for (unsigned i = 0; i < WORKER_JOBS; i++) {
+        free(worker->jobs[i].steps);
+        free(worker->jobs[i].items);
+    }
+}
+
+static bool open_jobs(struct worker *worker)
+{
+    for (unsigned i = 0; i < WORKER_JOBS; i++) {
+        struct job *const job = &worker->jobs[i];
+
+        job->steps = malloc(BUFFER_STEPS * sizeof(*job->steps));
+        job->items = malloc(BUFFER_ITEMS * sizeof(*job->items));
+        if (!job->steps || !job->items)
+            return false;
+    }
+    return true;
 }
 
 static bool worker_open(struct worker *worker, struct pool *pool)
@@ -379,9 +459,7 @@ static bool worker_open(struct worker *worker, struct pool *pool)
     memset(worker, 0, sizeof(*worker));
     worker->pool = pool;
     worker->flow = ptd_flow_new(pool->bytes, pool->len_bytes, pool->image, &pool->config);
-    worker->steps = malloc(BUFFER_STEPS * sizeof(*worker->steps));
-    worker->items = malloc(BUFFER_ITEMS * sizeof(*worker->items));
-    if (!worker->flow || !worker->steps || !worker->items) {
+    if (!worker->flow || !open_jobs(worker)) {
         worker_close(worker);
         return false;
     }

@@ -119,6 +119,14 @@ static struct span intersect(struct span a, struct span b)
     return (struct span){later(a.first, b.first), sooner(a.last, b.last)};
 }
 
+/* Division of 128 bits takes many times as long as one of 64, which nearly always does. */
+static ticks divide(ticks value, uint64_t by)
+{
+    if (value >= 0 && value <= UINT64_MAX)
+        return (uint64_t)value / by;
+    return value / (ticks)by;
+}
+
 /* ---- The crystal clock ---- */
 
 static bool has_crystal(const struct ptd_time *time)
@@ -130,9 +138,11 @@ static bool has_crystal(const struct ptd_time *time)
 static ticks crystal_ticks(const struct ptd_time *time, uint64_t clocks)
 {
     const ticks product = (ticks)clocks * time->config.tsc_num;
-    const ticks den = time->config.tsc_den;
+    const uint64_t den = time->config.tsc_den;
+    const ticks whole = divide(product, den);
+    const uint64_t rest = (uint64_t)(product - whole * (ticks)den);
 
-    return product / den * ((ticks)1 << FRACTION) + product % den * ((ticks)1 << FRACTION) / den;
+    return (whole << FRACTION) + (rest << FRACTION) / den;
 }
 
 /* When the crystal clock comes to art, which is not below art_base. */
@@ -152,13 +162,13 @@ static uint64_t art_at(const struct ptd_time *time, ticks instant, ticks phase)
     /* Whole ticks are enough: they round down. */
     const ticks passed = (instant - phase) >> FRACTION;
 
-    return time->art_base + (uint64_t)(passed * time->config.tsc_den / time->config.tsc_num);
+    return time->art_base + (uint64_t)divide(passed * time->config.tsc_den, time->config.tsc_num);
 }
 
 /* When the count of MTC packets that is in force at art gives way to the next. */
 static ticks end_of_count(const struct ptd_time *time, uint64_t art)
 {
-    return edge(time, (art / time->period + 1) * time->period).last - 1;
+    return edge(time, (art | (time->period - 1)) + 1).last - 1;
 }
 
 /* ---- Core cycles ---- */
@@ -209,11 +219,11 @@ static struct rate measure(const struct anchor *old, const struct anchor *here)
     const ticks most_time = here->time.last - old->time.first;
 
     if (most_cycles > 0)
-        rate.least = (uint64_t)later(least_time / most_cycles, 0);
+        rate.least = (uint64_t)later(divide(least_time, most_cycles), 0);
     if (here->at.cycles > old->at.cycles + old->at.slack) {
         const uint64_t least_cycles = here->at.cycles - old->at.cycles - old->at.slack;
 
-        rate.most = (uint64_t)sooner(later(most_time / least_cycles, 0), RATE_MAX) + 1;
+        rate.most = (uint64_t)sooner(later(divide(most_time, least_cycles), 0), RATE_MAX) + 1;
     }
     return rate;
 }
@@ -436,7 +446,7 @@ static uint64_t find_count(struct ptd_time *time, uint8_t count)
     const unsigned bits = time->art_bits < whole ? time->art_bits : whole;
     const uint64_t value = count * time->period;
     const uint64_t now = art_at(time, time->floor, time->phase.last);
-    const uint64_t from = (now > time->art ? now : time->art) / time->period * time->period;
+    const uint64_t from = (now > time->art ? now : time->art) & ~(time->period - 1);
     uint64_t art = from + ((value - from) & ((UINT64_C(1) << bits) - 1));
 
     if (bits < whole) {

@@ -24,11 +24,11 @@ $(BUILD)/tests/vmm: $(VMM_TEST_OBJ) $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 TESTS += $(BUILD)/tests/vmm
 
 # Fuzzes map files; the decoder is compiled again, with the sanitizers.
-$(BUILD)/fuzz/vmm-mapfile: vmm/fuzz/mapfile.c vmm/mapfile.c vmm/files.c vmm/util.c vmm/mapfile.h \
+$(BUILD)/fuzz/vmm-mapfile: vmm/fuzz/mapfile.c $(VMM_SRC) $(wildcard vmm/*.h) $(LIBVPT) \
     $(DECODER_FUZZ_DEPS)
 	@mkdir -p $(@D)
-	$(CLANG) $(DECODER_FUZZ_FLAGS) -fsanitize=fuzzer -o $@ vmm/fuzz/mapfile.c vmm/mapfile.c \
-	    vmm/files.c vmm/util.c $(DECODER_SRC) $(LIBVPT) $(VMM_LIBS)
+	$(CLANG) $(DECODER_FUZZ_FLAGS) -fsanitize=fuzzer -o $@ vmm/fuzz/mapfile.c \
+	    $(filter-out vmm/main.c,$(VMM_SRC)) $(DECODER_SRC) $(LIBVPT) $(VMM_LIBS)
 
 FUZZERS += $(BUILD)/fuzz/vmm-mapfile
 
@@ -47,7 +47,7 @@ $(BUILD)/vmm/tests/guests/small32.elf: vmm/tests/guests/status.S vmm/tests/guest
 	$(CC) -m32 $(CLI_LINK) -o $@ $<
 
 ALL         += $(CLI_GUESTS)
-SHELL_TESTS += vmm/tests/cli.sh vmm/tests/perf.sh
+SHELL_TESTS += vmm/tests/cli.sh vmm/tests/migrate.sh vmm/tests/smp.sh vmm/tests/perf.sh
 
 $(BUILD)/bench/bin/vmm: $(BUILD)/vmm/bench/kvm.o $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)

@@ -570,9 +570,9 @@ static int decode_raw(struct decode_options *options, const char *file, const st
 
     if (!options->have_images && sidecar_load(file, options->image, &sidecar) != PTD_OK)
         return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar.why);
-    if (sidecar.is_rtit) {
+    if (sidecar.cpus[0].is_rtit) {
         options->is_rtit = true;
-        options->rtit = sidecar.rtit;
+        options->rtit = sidecar.cpus[0].rtit;
     }
     if (!options->have_cpu)
         options->config.errata = sidecar.errata;

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #define DEFAULT_MEM     (64ull << 20)
 #define MIN_MEM         (2ull << 20)
 #define MAX_MEM         (3ull << 30)
+#define LOW_MEM         (64ull << 10) /* where the VMM's own structures are */
 #define DEFAULT_TIMEOUT 300
 
 #define DEFAULT_SAVE_AFTER 100000
@@ -28,13 +30,18 @@ static void usage(FILE *to)
         "\n"
         "  --profile NAME    the processor to model (vpt profiles; default " DEFAULT_PROFILE ")\n"
         "  --mem SIZE        guest memory, with suffix K, M or G (default 64M)\n"
+        "  --cpus N          processors, 1 to 8 (default 1)\n"
+        "  --absent GPA:SIZE memory that is made present when it is first touched\n"
         "  --append WORDS    the guest's command line\n"
-        "  --trace-out FILE  keep the packets in FILE and what decodes them in FILE.json\n"
+        "  --trace-out FILE  keep the packets in FILE and what decodes them in FILE.json; of "
+        "further\n"
+        "                    processors in FILE.1, FILE.2, ...\n"
         "  --path-out FILE   keep the executed path in FILE (with --trace-out: FILE.path)\n"
         "  --verify          compare the decoded path with the executed one\n"
         "  --save-to FILE    stop the guest while it traces, and leave it in FILE\n"
         "  --save-after N    after so many traced instructions (default 100000)\n"
-        "  --restore FILE    go on with the guest in FILE; profile and memory are its own\n"
+        "  --restore FILE    go on with the guest in FILE; profile, memory and processors are its "
+        "own\n"
         "  --rtit-errata N,.. errata E1 to E8 that a processor with RTIT shows (default none)\n"
         "  --timeout S       seconds the guest may take (default 300; 0: no limit)\n"
         "  --lab             use the lab even where /dev/kvm would do\n"
@@ -49,6 +56,8 @@ static void usage(FILE *to)
 enum option_id {
     OPT_PROFILE = 256,
     OPT_MEM,
+    OPT_CPUS,
+    OPT_ABSENT,
     OPT_APPEND,
     OPT_TRACE_OUT,
     OPT_PATH_OUT,
@@ -68,6 +77,8 @@ enum option_id {
 static const struct option long_options[] = {
     {"profile", required_argument, NULL, OPT_PROFILE},
     {"mem", required_argument, NULL, OPT_MEM},
+    {"cpus", required_argument, NULL, OPT_CPUS},
+    {"absent", required_argument, NULL, OPT_ABSENT},
     {"append", required_argument, NULL, OPT_APPEND},
     {"trace-out", required_argument, NULL, OPT_TRACE_OUT},
     {"path-out", required_argument, NULL, OPT_PATH_OUT},
@@ -85,13 +96,14 @@ static const struct option long_options[] = {
     {0},
 };
 
-static bool parse_size(const char *text, uint64_t *size)
+/* A number of bytes, with a suffix K, M or G, up to MAX_MEM. */
+static bool parse_bytes(const char *text, int base, const char **end_of, uint64_t *size)
 {
     char *end;
     unsigned shift = 0;
 
     errno = 0;
-    *size = strtoull(text, &end, 10);
+    *size = strtoull(text, &end, base);
     if (errno || end == text || *text == '-')
         return false;
     if (*end == 'K' || *end == 'k')
@@ -102,10 +114,29 @@ static bool parse_size(const char *text, uint64_t *size)
         shift = 30;
     if (shift)
         end++;
-    if (*end || *size > MAX_MEM >> shift)
+    if (*size > MAX_MEM >> shift)
         return false;
-    *size = (*size << shift) & ~4095ull;
+    *size <<= shift;
+    *end_of = end;
+    return true;
+}
+
+static bool parse_size(const char *text, uint64_t *size)
+{
+    const char *end;
+
+    if (!parse_bytes(text, 10, &end, size) || *end)
+        return false;
+    *size &= ~4095ull;
     return *size >= MIN_MEM;
+}
+
+static bool parse_absent(const char *text, uint64_t *gpa, uint64_t *bytes)
+{
+    const char *end;
+
+    return parse_bytes(text, 0, &end, gpa) && *end == ':' && parse_bytes(end + 1, 0, &end, bytes) &&
+           !*end && *bytes && *gpa >= LOW_MEM && *gpa % 4096 == 0 && *bytes % 4096 == 0;
 }
 
 static bool parse_timeout(const char *text, unsigned *seconds)
@@ -131,6 +162,7 @@ static bool parse_count(const char *text, uint64_t *count)
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct run_options *options)
 {
+    uint64_t count;
     int option;
 
     optind = 1;
@@ -143,6 +175,18 @@ static int parse(int argc, char **argv, struct run_options *options)
         case OPT_MEM:
             if (!parse_size(optarg, &options->mem_bytes))
                 return 1 + complain(EXIT_CODE_USAGE, "--mem takes 2M to 3G, not '%s'", optarg);
+            break;
+        case OPT_CPUS:
+            if (!parse_count(optarg, &count) || count < 1 || count > MAX_CPUS)
+                return 1 + complain(EXIT_CODE_USAGE, "--cpus takes 1 to %d, not '%s'", MAX_CPUS,
+                                    optarg);
+            options->cpus = (unsigned)count;
+            break;
+        case OPT_ABSENT:
+            if (!parse_absent(optarg, &options->absent_gpa, &options->absent_bytes))
+                return 1 + complain(EXIT_CODE_USAGE,
+                                    "--absent takes GPA:SIZE, whole pages above 64K, not '%s'",
+                                    optarg);
             break;
         case OPT_APPEND:
             options->append = optarg;
@@ -201,8 +245,6 @@ static int parse(int argc, char **argv, struct run_options *options)
     if (optind + 1 != argc)
         return 1 + complain(EXIT_CODE_USAGE, "vpt run takes one image; see vpt run --help");
     options->image = argv[optind];
-    if (options->lab && (options->save_to || options->restore))
-        return 1 + complain(EXIT_CODE_USAGE, "--save-to and --restore need /dev/kvm, not the lab");
     /* Whoever restores the guest may want to verify. */
     options->keep_path = options->verify || options->path_out || options->save_to;
     return 0;
@@ -241,12 +283,6 @@ static void choose_and_run(struct run_options *options, const struct vpt_caps *c
     if (!options->lab)
         kvm_probe(&probe);
     why = why_lab(options, &probe);
-    if (why && (options->save_to || options->restore)) {
-        result->code = EXIT_CODE_HOST;
-        snprintf(result->why, sizeof(result->why), "--save-to and --restore need /dev/kvm: %.200s",
-                 why);
-        return;
-    }
     if (!why) {
         options->step_user = probe.step_user;
         options->steps_per_s = probe.steps_per_s;
@@ -257,7 +293,7 @@ static void choose_and_run(struct run_options *options, const struct vpt_caps *c
                  probe.step_user == STEP_USER_NATIVE       ? ""
                  : probe.step_user == STEP_USER_BY_HANDLER ? ", user mode stepped by breakpoints"
                                                            : ", without stepping in user mode");
-        if (!result->needs_lab || options->record_to || options->save_to || options->restore)
+        if (!result->needs_lab || options->record_to)
             return;
         why = "the guest traces user mode, which this KVM cannot step";
     }
@@ -267,6 +303,18 @@ static void choose_and_run(struct run_options *options, const struct vpt_caps *c
         return;
     }
     run_in_lab(options, result, why);
+}
+
+static int paths_write(const char *name, const struct run_result *result)
+{
+    char path[PATH_MAX];
+    int error = 0;
+
+    for (unsigned i = 0; i < result->cpu_count && !error; i++) {
+        cpu_file(name, i, path, sizeof(path));
+        error = write_file(path, result->cpus[i].path.data, result->cpus[i].path.len);
+    }
+    return error;
 }
 
 /* What is left to do with a result: files, the report, the exit code. */
@@ -285,7 +333,7 @@ static int conclude(const struct run_options *options, const struct vpt_caps *ca
         if (error)
             return complain(EXIT_CODE_FILE, "%s: %s", options->trace_out, strerror(-error));
     } else if (options->path_out) {
-        error = write_file(options->path_out, result->path.data, result->path.len);
+        error = paths_write(options->path_out, result);
         if (error)
             return complain(EXIT_CODE_FILE, "%s: %s", options->path_out, strerror(-error));
     }
@@ -312,10 +360,11 @@ int cmd_run(int argc, char **argv)
     struct run_options options = {
         .profile = DEFAULT_PROFILE,
         .mem_bytes = DEFAULT_MEM,
+        .cpus = 1,
         .timeout_s = DEFAULT_TIMEOUT,
         .save_after = DEFAULT_SAVE_AFTER,
     };
-    char profile[64];
+    struct saved_guest saved;
     struct run_result result = {0};
     struct vpt_caps caps;
     char why[256];
@@ -324,10 +373,11 @@ int cmd_run(int argc, char **argv)
     if (code)
         return code - 1;
     if (options.restore) {
-        if (migrate_peek(options.restore, profile, sizeof(profile), &options.mem_bytes, why,
-                         sizeof(why)) != 0)
+        if (migrate_peek(options.restore, &saved, why, sizeof(why)) != 0)
             return complain(EXIT_CODE_FILE, "%s", why);
-        options.profile = profile;
+        options.profile = saved.profile;
+        options.mem_bytes = saved.mem_bytes;
+        options.cpus = saved.cpus;
     }
     if (!vpt_profile(options.profile, &caps))
         return complain(EXIT_CODE_USAGE, "there is no profile '%s'; see vpt profiles",
@@ -338,6 +388,9 @@ int cmd_run(int argc, char **argv)
         return complain(EXIT_CODE_USAGE, "profile '%s' has no RTIT", options.profile);
     if (image_check(options.image, why, sizeof(why)) != 0)
         return complain(EXIT_CODE_FILE, "%s", why);
+    if (options.absent_gpa > options.mem_bytes ||
+        options.absent_bytes > options.mem_bytes - options.absent_gpa)
+        return complain(EXIT_CODE_USAGE, "--absent lies outside of the guest's memory");
     choose_and_run(&options, &caps, &result);
     code = conclude(&options, &caps, &result);
     run_result_free(&result);

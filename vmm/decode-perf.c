@@ -178,8 +178,8 @@ static int prepare(struct job *job, const struct ptd_perf_trace *trace, struct s
                    .to_ns_owner = &job->session->pt},
     };
     ptd_perf_clocks(job->session, &stream->clocks);
-    return trace->tid >= 0 || trace->cpu < 0 ? prepare_thread(job, trace, stream)
-                                             : prepare_cpu(job, trace, stream, copy);
+    return trace->cpu < 0 ? prepare_thread(job, trace, stream)
+                          : prepare_cpu(job, trace, stream, copy);
 }
 
 /* Says whose trace begins. */

@@ -76,7 +76,7 @@ static void add_image(json_object *images, const char *path, const char *name, c
 }
 
 static json_object *sidecar(const struct run_options *options, const struct vpt_caps *caps,
-                            const struct run_result *result)
+                            const struct run_result *result, unsigned index)
 {
     json_object *root = json_object_new_object();
     json_object *images = json_object_new_array();
@@ -89,14 +89,16 @@ static json_object *sidecar(const struct run_options *options, const struct vpt_
     add_int(cpu, "model", 0);
     add_int(cpu, "stepping", 0);
     json_object_object_add(root, "cpu", cpu);
+    if (result->cpu_count > 1)
+        add_int(root, "processor", index);
     add_int(root, "mode", 64);
     json_object_array_add(tsc_ctc, json_object_new_int64(caps->tsc_den));
     json_object_array_add(tsc_ctc, json_object_new_int64(caps->tsc_num));
     json_object_object_add(root, "tsc_ctc", tsc_ctc);
-    add_int(root, "mtc_freq", result->mtc_freq);
+    add_int(root, "mtc_freq", result->cpus[index].mtc_freq);
     add_int(root, "max_nonturbo_ratio", caps->max_nonturbo_ratio);
-    if (result->is_rtit)
-        json_object_object_add(root, "rtit", rtit_to_json(&result->rtit));
+    if (result->cpus[index].is_rtit)
+        json_object_object_add(root, "rtit", rtit_to_json(&result->cpus[index].rtit));
     add_image(images, options->image, "kernel", NULL);
     for (unsigned i = 0; i < result->process_count; i++) {
         const struct process *process = &result->processes[i];
@@ -109,27 +111,49 @@ static json_object *sidecar(const struct run_options *options, const struct vpt_
     return root;
 }
 
-int trace_files_write(const char *trace, const struct run_options *options,
-                      const struct vpt_caps *caps, const struct run_result *result)
+void cpu_file(const char *name, unsigned index, char *path, size_t path_bytes)
 {
-    json_object *root = sidecar(options, caps, result);
-    char path[PATH_MAX];
-    int error = write_file(trace, result->trace.data, result->trace.len);
+    if (index == 0)
+        snprintf(path, path_bytes, "%s", name);
+    else
+        snprintf(path, path_bytes, "%s.%u", name, index);
+}
 
+static int cpu_files_write(const char *trace, const struct run_options *options,
+                           const struct vpt_caps *caps, const struct run_result *result,
+                           unsigned index)
+{
+    const struct cpu_result *cpu = &result->cpus[index];
+    json_object *root = sidecar(options, caps, result, index);
+    char file[PATH_MAX], path[PATH_MAX + 8];
+    int error;
+
+    cpu_file(trace, index, file, sizeof(file));
+    error = write_file(file, cpu->trace.data, cpu->trace.len);
     if (!error && options->keep_path) {
         if (options->path_out)
-            snprintf(path, sizeof(path), "%s", options->path_out);
+            cpu_file(options->path_out, index, path, sizeof(path));
         else
-            snprintf(path, sizeof(path), "%s.path", trace);
-        error = write_file(path, result->path.data, result->path.len);
+            snprintf(path, sizeof(path), "%s.path", file);
+        error = write_file(path, cpu->path.data, cpu->path.len);
         char *absolute = realpath(path, NULL);
         json_object_object_add(root, "path", json_object_new_string(absolute ? absolute : path));
         free(absolute);
     }
-    snprintf(path, sizeof(path), "%s.json", trace);
+    snprintf(path, sizeof(path), "%s.json", file);
     if (!error && json_object_to_file_ext(path, root, JSON_C_TO_STRING_PRETTY) != 0)
         error = -EIO;
     json_object_put(root);
+    return error;
+}
+
+int trace_files_write(const char *trace, const struct run_options *options,
+                      const struct vpt_caps *caps, const struct run_result *result)
+{
+    int error = 0;
+
+    for (unsigned i = 0; i < result->cpu_count && !error; i++)
+        error = cpu_files_write(trace, options, caps, result, i);
     return error;
 }
 
@@ -198,8 +222,8 @@ int sidecar_load(const char *trace, struct ptd_image *image, struct run_result *
         result->errata =
             ptd_errata((unsigned)json_object_get_int(family), (unsigned)json_object_get_int(model));
     if (!error && json_object_object_get_ex(root, "rtit", &rtit)) {
-        result->is_rtit = true;
-        if (!rtit_from_json(rtit, &result->rtit)) {
+        result->cpus[0].is_rtit = true;
+        if (!rtit_from_json(rtit, &result->cpus[0].rtit)) {
             snprintf(result->why, sizeof(result->why), "%.200s: malformed rtit", path);
             error = PTD_E_FORMAT;
         }

@@ -25,6 +25,7 @@ struct function {
 struct view {
     const struct run_options *options;
     const struct run_result *result;
+    const struct cpu_result *cpu;
     struct ptd_image *image;
     uint64_t insns, branches, blocks, errors, lost_bytes, async, cr3_switches;
     uint64_t process_insns[MAX_PROCESSES + 1];
@@ -100,7 +101,7 @@ static bool is_branch(uint8_t class)
 /* The next executed instruction; false at the end of the path. */
 static bool next_executed(struct view *view, uint64_t *ip)
 {
-    const struct bytes *path = &view->result->path;
+    const struct bytes *path = &view->cpu->path;
     uint64_t word;
 
     while (view->path_pos + sizeof(word) <= path->len) {
@@ -200,13 +201,13 @@ static void see(struct view *view, const struct ptd_item *item)
 
 static int decode(struct view *view)
 {
-    const struct run_result *result = view->result;
+    const struct bytes *trace = &view->cpu->trace;
     struct trace_flow flow;
     struct ptd_item item;
     uint64_t executed;
 
-    if (!trace_flow_open(&flow, &result->trace, view->image, NULL,
-                         result->is_rtit ? &result->rtit : NULL))
+    if (!trace_flow_open(&flow, trace, view->image, NULL,
+                         view->cpu->is_rtit ? &view->cpu->rtit : NULL))
         return complain(EXIT_CODE_HOST, "no memory for decoding");
     while (trace_flow_next(&flow, &item) == PTD_OK)
         see(view, &item);
@@ -237,9 +238,9 @@ static const char *process_name(const struct view *view, unsigned process)
     return process == KERNEL ? "no process" : view->result->processes[process].name;
 }
 
-static const char *handed_verdict(const struct run_result *result)
+static const char *handed_verdict(const struct cpu_result *cpu)
 {
-    const struct bytes *handed = &result->handed, *trace = &result->trace;
+    const struct bytes *handed = &cpu->handed, *trace = &cpu->trace;
 
     if (handed->len == 0)
         return "none";
@@ -250,7 +251,7 @@ static const char *handed_verdict(const struct run_result *result)
 
 static double bits_per_insn(const struct view *view)
 {
-    return view->insns ? 8.0 * (double)view->result->trace.len / (double)view->insns : 0;
+    return view->insns ? 8.0 * (double)view->cpu->trace.len / (double)view->insns : 0;
 }
 
 static void print_functions(const struct view *view, unsigned process)
@@ -273,22 +274,26 @@ static void print_functions(const struct view *view, unsigned process)
 
 static void print_text(const struct view *view)
 {
-    const struct run_result *result = view->result;
+    const struct cpu_result *cpu = view->cpu;
 
-    printf("backend: %s\n", result->backend);
-    printf("trace: %" PRIu64 " packets, %zu bytes, %.2f bits per instruction\n", result->packets,
-           result->trace.len, bits_per_insn(view));
-    if (result->dropped_bytes)
-        printf("dropped: %" PRIu64 " bytes\n", result->dropped_bytes);
-    if (result->handed.len)
-        printf("guest buffers: %s (%zu bytes handed over, %" PRIu64 " PMIs)\n",
-               handed_verdict(result), result->handed.len, result->pmis);
+    printf("backend: %s\n", view->result->backend);
+    if (view->result->cpu_count > 1)
+        printf("processor: %u\n", (unsigned)(cpu - view->result->cpus));
+    printf("trace: %" PRIu64 " packets, %zu bytes, %.2f bits per instruction\n", cpu->packets,
+           cpu->trace.len, bits_per_insn(view));
+    if (cpu->dropped_bytes)
+        printf("dropped: %" PRIu64 " bytes\n", cpu->dropped_bytes);
+    if (cpu->handed.len)
+        printf("guest buffers: %s (%zu bytes handed over, %" PRIu64 " PMIs)\n", handed_verdict(cpu),
+               cpu->handed.len, cpu->pmis);
     printf("decoded: %" PRIu64 " instructions, %" PRIu64 " branches, %" PRIu64
            " interrupts and exceptions, %" PRIu64 " CR3 switches, %" PRIu64 " errors\n",
            view->insns, view->branches, view->async, view->cr3_switches, view->errors);
     if (view->errors)
         printf("first error: offset %" PRIu64 ": %s; %" PRIu64 " bytes lost\n",
                view->first_error_offset, ptd_strerror(view->first_error), view->lost_bytes);
+    if (cpu->output_faults)
+        printf("output faults: %" PRIu64 ", resolved\n", cpu->output_faults);
     printf("hottest functions:\n");
     for (unsigned process = 0; process <= KERNEL; process++) {
         if (view->process_insns[process])
@@ -296,20 +301,23 @@ static void print_text(const struct view *view)
     }
 }
 
-static void print_json(const struct view *view, bool identical)
+static json_object *to_json(const struct view *view, bool identical)
 {
-    const struct run_result *result = view->result;
+    const struct cpu_result *cpu = view->cpu;
     json_object *root = json_object_new_object();
     json_object *processes = json_object_new_array();
 
-    json_object_object_add(root, "backend", json_object_new_string(result->backend));
-    json_object_object_add(root, "packets", json_object_new_int64((int64_t)result->packets));
-    json_object_object_add(root, "trace_bytes", json_object_new_int64((int64_t)result->trace.len));
+    json_object_object_add(root, "backend", json_object_new_string(view->result->backend));
+    json_object_object_add(root, "packets", json_object_new_int64((int64_t)cpu->packets));
+    json_object_object_add(root, "trace_bytes", json_object_new_int64((int64_t)cpu->trace.len));
     json_object_object_add(root, "dropped_bytes",
-                           json_object_new_int64((int64_t)result->dropped_bytes));
+                           json_object_new_int64((int64_t)cpu->dropped_bytes));
+    if (cpu->output_faults)
+        json_object_object_add(root, "output_faults",
+                               json_object_new_int64((int64_t)cpu->output_faults));
     json_object_object_add(root, "bits_per_insn", json_object_new_double(bits_per_insn(view)));
-    json_object_object_add(root, "guest_buffers", json_object_new_string(handed_verdict(result)));
-    json_object_object_add(root, "pmis", json_object_new_int64((int64_t)result->pmis));
+    json_object_object_add(root, "guest_buffers", json_object_new_string(handed_verdict(cpu)));
+    json_object_object_add(root, "pmis", json_object_new_int64((int64_t)cpu->pmis));
     json_object_object_add(root, "insns", json_object_new_int64((int64_t)view->insns));
     json_object_object_add(root, "branches", json_object_new_int64((int64_t)view->branches));
     json_object_object_add(root, "interrupts", json_object_new_int64((int64_t)view->async));
@@ -344,22 +352,40 @@ static void print_json(const struct view *view, bool identical)
         if (!identical)
             json_object_object_add(root, "difference", json_object_new_string(view->difference));
     }
-    printf("%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY));
-    json_object_put(root);
+    return root;
 }
 
-/* ---- All of it ---- */
+/* ---- One processor ---- */
 
-int report(const struct run_options *options, const struct run_result *result)
+static void judge(struct view *view)
+{
+    if (view->errors && !view->differs)
+        differ(view, "the trace has errors");
+    if (view->path_insns == 0 && !view->differs)
+        differ(view, "nothing was traced");
+}
+
+static void print_verdict(const struct view *view)
+{
+    if (!view->differs)
+        printf("path: identical (%" PRIu64 " instructions, %" PRIu64 " branches)\n",
+               view->path_insns, view->path_branches);
+    else
+        printf("path: different: %s\n", view->difference);
+}
+
+/* Into *object with --json, else to standard output. An exit code. */
+static int report_cpu(const struct run_options *options, const struct run_result *result,
+                      const struct cpu_result *cpu, json_object **object)
 {
     struct view *view = calloc(1, sizeof(*view));
-    bool identical;
     int code;
 
     if (!view)
         return complain(EXIT_CODE_HOST, "no memory for the report");
     view->options = options;
     view->result = result;
+    view->cpu = cpu;
     view->path_cr3 = UINT64_MAX;
     view->image = ptd_image_new();
     code = view->image ? load_images(view) : complain(EXIT_CODE_HOST, "no memory for images");
@@ -367,26 +393,67 @@ int report(const struct run_options *options, const struct run_result *result)
         code = decode(view);
     if (!code) {
         qsort(view->functions, view->function_count, sizeof(view->functions[0]), by_insns);
-        identical = !view->differs && view->errors == 0 && view->path_insns > 0;
-        if (view->errors && !view->differs)
-            differ(view, "the trace has errors");
-        if (view->path_insns == 0 && !view->differs)
-            differ(view, "nothing was traced");
+        judge(view);
         if (options->json)
-            print_json(view, identical);
+            *object = to_json(view, !view->differs);
         else
             print_text(view);
-        if (options->verify && !options->json) {
-            if (identical)
-                printf("path: identical (%" PRIu64 " instructions, %" PRIu64 " branches)\n",
-                       view->path_insns, view->path_branches);
-            else
-                printf("path: different: %s\n", view->difference);
-        }
-        if (options->verify && (!identical || strcmp(handed_verdict(result), "different") == 0))
+        if (options->verify && !options->json)
+            print_verdict(view);
+        if (options->verify && (view->differs || strcmp(handed_verdict(cpu), "different") == 0))
             code = EXIT_CODE_MISMATCH;
     }
     ptd_image_free(view->image);
     free(view);
     return code;
+}
+
+/* ---- All of them ---- */
+
+/* A processor that never traced has nothing to show, unless all are like that. */
+static bool has_something(const struct run_result *result, const struct cpu_result *cpu)
+{
+    if (cpu->trace.len || cpu->path.len)
+        return true;
+    for (unsigned i = 0; i < result->cpu_count; i++) {
+        if (result->cpus[i].trace.len || result->cpus[i].path.len)
+            return false;
+    }
+    return cpu == result->cpus;
+}
+
+static void print_json(json_object *root)
+{
+    printf("%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY));
+    json_object_put(root);
+}
+
+int report(const struct run_options *options, const struct run_result *result)
+{
+    json_object *all = result->cpu_count > 1 && options->json ? json_object_new_array() : NULL;
+    int worst = 0;
+
+    for (unsigned i = 0; i < result->cpu_count; i++) {
+        const struct cpu_result *cpu = &result->cpus[i];
+        json_object *object = NULL;
+        int code;
+
+        if (!has_something(result, cpu))
+            continue;
+        code = report_cpu(options, result, cpu, &object);
+        worst = worst ? worst : code;
+        if (object && all) {
+            json_object_object_add(object, "processor", json_object_new_int64(i));
+            json_object_array_add(all, object);
+        } else if (object) {
+            print_json(object);
+        }
+    }
+    if (all) {
+        json_object *root = json_object_new_object();
+
+        json_object_object_add(root, "processors", all);
+        print_json(root);
+    }
+    return worst;
 }

@@ -54,7 +54,9 @@ void bytes_free(struct bytes *bytes)
 
 void run_result_free(struct run_result *result)
 {
-    bytes_free(&result->trace);
-    bytes_free(&result->handed);
-    bytes_free(&result->path);
+    for (unsigned i = 0; i < MAX_CPUS; i++) {
+        bytes_free(&result->cpus[i].trace);
+        bytes_free(&result->cpus[i].handed);
+        bytes_free(&result->cpus[i].path);
+    }
 }

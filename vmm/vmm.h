@@ -38,6 +38,7 @@ void bytes_free(struct bytes *bytes);
 
 #define MAX_PROCESSES 16
 #define NOTE_NAME     32
+#define MAX_CPUS      8
 
 /* An address space that the guest gave a name (docs/guests.md, note 2). */
 struct process {
@@ -58,6 +59,8 @@ struct run_options {
     const char *append;
     const char *trace_out, *path_out;
     uint64_t mem_bytes;
+    unsigned cpus;                     /* 0 counts as 1 */
+    uint64_t absent_gpa, absent_bytes; /* memory that nobody has touched yet */
     unsigned timeout_s;
     unsigned steps_per_s; /* what the source of events manages here; told to the guest */
     bool keep_path;       /* record the executed path */
@@ -70,25 +73,33 @@ struct run_options {
     const char *record_to; /* inside the lab: the archive to leave instead of a report */
 };
 
+/* What one processor left behind. */
+struct cpu_result {
+    struct bytes trace;  /* packet bytes as the model wrote them */
+    struct bytes handed; /* trace bytes that the guest handed over, note 1 */
+    struct bytes path;   /* docs/trace-files.md */
+    uint64_t packets, interrupts, exceptions, pmis;
+    uint64_t dropped_bytes;
+    uint64_t output_faults; /* stores of output that found their page absent */
+    unsigned mtc_freq;      /* RTIT_CTL.MTCFreq, as last used */
+    bool is_rtit;           /* the trace is RTIT's, by these settings */
+    struct ptd_rtit_config rtit;
+};
+
 /* What a run left behind. */
 struct run_result {
     enum exit_code code;
     char why[256]; /* one line, when code says that something went wrong */
     uint32_t guest_status;
-    bool saved;          /* the guest goes on elsewhere (--save-to) */
-    bool needs_lab;      /* ended early: it traces user mode, which this KVM cannot step */
-    char backend[256];   /* which, and why */
-    struct bytes trace;  /* packet bytes as the model wrote them */
-    struct bytes handed; /* trace bytes that the guest handed over, note 1 */
-    struct bytes path;   /* docs/trace-files.md */
+    bool saved;        /* the guest goes on elsewhere (--save-to) */
+    bool needs_lab;    /* ended early: it traces user mode, which this KVM cannot step */
+    char backend[256]; /* which, and why */
     struct process processes[MAX_PROCESSES];
     unsigned process_count;
-    uint64_t packets, interrupts, exceptions, steps, pmis;
-    uint64_t dropped_bytes;
-    unsigned mtc_freq; /* RTIT_CTL.MTCFreq, as last used */
-    uint32_t errata;   /* of the processor, as TRACE.json says (ptd_errata()) */
-    bool is_rtit;      /* the trace is RTIT's, by these settings */
-    struct ptd_rtit_config rtit;
+    struct cpu_result cpus[MAX_CPUS];
+    unsigned cpu_count; /* at least 1 as soon as something ran */
+    uint64_t steps;     /* of all processors */
+    uint32_t errata;    /* of the processor, as TRACE.json says (ptd_errata()) */
     double seconds;
 };
 void run_result_free(struct run_result *result);
@@ -106,7 +117,12 @@ bool path_add(struct bytes *path, uint64_t *last_cr3, uint64_t cr3, uint64_t ip)
 int write_file(const char *path, const void *data, size_t len);
 /* Reads a whole file. 0 or -errno. */
 int read_file(const char *path, struct bytes *bytes);
-/* TRACE and TRACE.json, and TRACE.path (or path_file) if there is a path. 0 or -errno. */
+/* The name of a file of processor `index`: NAME itself for the first, then NAME.1, NAME.2, ... */
+void cpu_file(const char *name, unsigned index, char *path, size_t path_bytes);
+/*
+ * Of each processor TRACE and TRACE.json, and TRACE.path (or options->path_out) if there is a path,
+ * named as cpu_file() does. 0 or -errno.
+ */
 int trace_files_write(const char *trace, const struct run_options *options,
                       const struct vpt_caps *caps, const struct run_result *result);
 /* Into image: what TRACE.json names; its processes into *result. PTD_OK or an error and
@@ -156,9 +172,14 @@ void kvm_run(const struct run_options *options, const struct vpt_caps *caps,
              struct run_result *result);
 /* 0, or -errno and in why what is wrong with the image. */
 int image_check(const char *path, char *why, size_t why_bytes);
-/* The profile and the memory of a saved guest. 0, or -errno and in why what is wrong. */
-int migrate_peek(const char *path, char *profile, size_t profile_bytes, uint64_t *mem_bytes,
-                 char *why, size_t why_bytes);
+/* What has to be known of a saved guest before its machine can be made. */
+struct saved_guest {
+    char profile[64];
+    uint64_t mem_bytes;
+    unsigned cpus;
+};
+/* 0, or -errno and in why what is wrong with the file. */
+int migrate_peek(const char *path, struct saved_guest *guest, char *why, size_t why_bytes);
 /* Runs the image in the lab. */
 void lab_run(const struct run_options *options, struct run_result *result);
 

@@ -10,6 +10,7 @@
  * threads. Every step is looked at by its consumer, which adds up the instructions.
  */
 #include <intel-pt.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -399,7 +400,7 @@ static int compare_doubles(const void *left, const void *right)
 static double measure(uint64_t (*run)(const struct trace *), const struct trace *trace,
                       uint64_t want, unsigned runs, clockid_t clock, const char *what)
 {
-    double times[RUNS];
+    double times[RUNS] = {0};
 
     for (unsigned i = 0; i < runs; i++) {
         const double begin = now(clock);
@@ -416,32 +417,32 @@ static double measure(uint64_t (*run)(const struct trace *), const struct trace 
     return times[runs / 2];
 }
 
-/* Megabytes that decoding needs on two threads besides the trace and the image. */
+/*
+ * Megabytes that decoding on two threads needs besides the trace and the image: in a process of its
+ * own, which has no memory at hand that was in use before.
+ */
 static double measure_memory(const struct trace *trace)
 {
-    struct rusage usage;
+    struct rusage before, after;
     int status;
-    double before;
 
     (void)fflush(NULL);
+    (void)malloc_trim(0);
 
     const pid_t child = fork();
 
     if (child == 0) {
-        struct rusage at_first;
-
-        (void)getrusage(RUSAGE_SELF, &at_first);
+        (void)getrusage(RUSAGE_SELF, &before);
         (void)run_two_threads(trace);
-        (void)getrusage(RUSAGE_SELF, &usage);
-        /* In MiB, as far as a status can tell. */
-        const long more = (usage.ru_maxrss - at_first.ru_maxrss) >> 10;
+        (void)getrusage(RUSAGE_SELF, &after);
 
-        _exit(more < 255 ? (int)more : 255);
+        const long MiB = (after.ru_maxrss - before.ru_maxrss) >> 10;
+
+        _exit(MiB < 255 ? (int)MiB : 255); /* as far as a status can tell */
     }
-    before = 0;
     if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
         return NAN;
-    return before + WEXITSTATUS(status) * 1.048576;
+    return WEXITSTATUS(status) * 1.048576;
 }
 
 static bool is_complete(const struct result *result)

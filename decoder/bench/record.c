@@ -256,7 +256,7 @@ static bool comes_back(const struct ptd_insn *insn, uint64_t ip)
     return insn->class == PTD_INSN_OTHER && insn->ip == ip;
 }
 
-static void finish(uint64_t id, void *data);
+static void finish(uint64_t ip);
 
 static void executed(unsigned vcpu, void *data)
 {
@@ -274,7 +274,7 @@ static void executed(unsigned vcpu, void *data)
         retired(&previous->last, block->ip);
     }
     if (recorder.limit && recorder.cpu.output_bytes >= recorder.limit && !again) {
-        finish(block->ip, NULL);
+        finish(block->ip);
         exit(EXIT_SUCCESS);
     }
     recorder.truth.insns += block->insns - again;
@@ -337,11 +337,10 @@ static void write_code(void)
 }
 
 /* Tracing ends in front of ip: an interrupt takes the processor away. */
-static void finish(uint64_t ip, void *data)
+static void finish(uint64_t ip)
 {
     FILE *truth;
 
-    (void)data;
     if (recorder.finished)
         return;
     recorder.finished = true;
@@ -362,7 +361,7 @@ static void at_exit(uint64_t id, void *data)
     if (!recorder.previous || recorder.finished)
         return;
     transfer(VPT_FAR_BRANCH, recorder.previous->last.ip, KERNEL_IP, &kernel);
-    finish(KERNEL_IP, NULL);
+    finish(KERNEL_IP);
 }
 
 PUBLIC int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)

@@ -313,6 +313,38 @@ static void compressed_too_well(void)
         strstr(records_of(file.bytes, file.len), "more comes out of a compressed record"));
 }
 
+/* More names than a file of this size can mean: refused before memory is gone. */
+static void too_much(void)
+{
+    static struct file file;
+    static uint8_t comms[60000];
+    uint8_t out[8 + 4096] = {81};
+    ZSTD_CStream *const zstd = ZSTD_createCStream();
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    for (size_t i = 0; i + 24 <= sizeof(comms); i += 24) {
+        comms[i] = 3;
+        comms[i + 6] = 24;
+    }
+    pipe_header(&file);
+    for (unsigned i = 0; i < 1000; i++) {
+        ZSTD_inBuffer input = {.src = comms, .size = sizeof(comms)};
+        ZSTD_outBuffer output = {.dst = out, .size = sizeof(out), .pos = 8};
+
+        (void)ZSTD_compressStream(zstd, &output, &input);
+        (void)ZSTD_flushStream(zstd, &output);
+        out[6] = (uint8_t)output.pos;
+        out[7] = (uint8_t)(output.pos >> 8);
+        if (file.len + output.pos > FILE_MAX)
+            break;
+        put(&file, out, output.pos);
+    }
+    (void)ZSTD_freeCStream(zstd);
+    CU_ASSERT_EQUAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_E_FORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(fault.text, "more than a recording of this size"));
+}
+
 /* ---- What is wrong with a file ---- */
 
 static void faults(void)
@@ -768,7 +800,7 @@ static void ran(struct file *file, uint64_t from, uint64_t to, uint8_t last)
     put(file, "\x01", 1); /* TIP.PGD without an address */
 }
 
-static void cpu_file(struct file *file, bool switches)
+static void cpu_file(struct file *file, bool switches, unsigned tid)
 {
     static struct file packets;
 
@@ -780,7 +812,8 @@ static void cpu_file(struct file *file, bool switches)
     pipe_header(file);
     attr_record(file, 8, 5);
     record(file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
-    record(file, 12, 0, "ddddqddq", N(10), N(10), N(10), N(10), N(500), N(1), N(0), N(5));
+    if (tid != 10)
+        record(file, 12, 0, "ddddqddq", N(10), N(10), N(10), N(10), N(500), N(1), N(0), N(5));
     if (switches) {
         record(file, 15, 0x2000, "ddddqddq", N(20), N(20), N(10), N(10), N(2000), N(1), N(0), N(5));
         record(file, 15, 0, "ddddqddq", N(10), N(10), N(20), N(20), N(2020), N(1), N(0), N(5));
@@ -788,7 +821,7 @@ static void cpu_file(struct file *file, bool switches)
         record(file, 14, 0x2000, "ddqddq", N(20), N(20), N(2990), N(1), N(0), N(5));
         record(file, 14, 0, "ddqddq", N(10), N(10), N(3050), N(1), N(0), N(5));
     }
-    record(file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(-1), N(1), N(0));
+    record(file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(tid), N(1), N(0));
     put(file, packets.bytes, packets.len);
 }
 
@@ -798,18 +831,20 @@ static void cpu_trace(void)
     struct ptd_perf_session *session;
     struct ptd_perf_fault fault;
 
-    cpu_file(&file, true);
+    cpu_file(&file, true, UINT32_MAX);
     CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
     CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
     CU_ASSERT_STRING_EQUAL(who_ran(session), "10:1 20:2 10:1 ");
     ptd_perf_session_free(session);
-    cpu_file(&file, false);
-    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
-    CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
-    CU_ASSERT_EQUAL(session->switch_count, 0);
-    CU_ASSERT_PTR_NOT_NULL(strstr(who_ran(session), "10:1 "));
-    CU_ASSERT_PTR_NULL(strstr(who_ran(session), "20:"));
-    ptd_perf_session_free(session);
+    for (unsigned i = 0; i < 2; i++) { /* who was there at the start, or who was to be traced */
+        cpu_file(&file, false, i ? 10 : UINT32_MAX);
+        CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+        CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
+        CU_ASSERT_EQUAL(session->switch_count, 0);
+        CU_ASSERT_PTR_NOT_NULL(strstr(who_ran(session), "10:1 "));
+        CU_ASSERT_PTR_NULL(strstr(who_ran(session), "20:"));
+        ptd_perf_session_free(session);
+    }
 }
 
 void add_perf_suite(void)
@@ -820,6 +855,7 @@ void add_perf_suite(void)
     CU_add_test(suite, "samples and trailers choose their event", samples_choose_their_event);
     CU_add_test(suite, "compressed records", compressed);
     CU_add_test(suite, "compressed too well", compressed_too_well);
+    CU_add_test(suite, "too much out of compressed records", too_much);
     CU_add_test(suite, "what is wrong with a file", faults);
     CU_add_test(suite, "who ran what", who_ran_what);
     CU_add_test(suite, "build ids", build_ids);

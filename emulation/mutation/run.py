@@ -6,7 +6,7 @@ Each mutant changes one operator, constant or statement of one line. It is built
 conformance suite and the unit tests of the model run on it, at last under AddressSanitizer; a
 mutant that passes all has survived. docs/mutants.md says how to read the result.
 
-usage: emulation/mutation/run.py [--count N] [--seed N] [--jobs N] [--file NAME] [--list]
+usage: emulation/mutation/run.py [--count N] [--seed N...] [--jobs N] [--file NAME] [--list]
 """
 import argparse
 import concurrent.futures
@@ -14,10 +14,10 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CC = os.environ.get("CC", "gcc")
@@ -25,7 +25,7 @@ FLAGS = ["-O1", "-std=c11", "-D_GNU_SOURCE", "-Iemulation", "-w"]
 ASAN = ["-fsanitize=address"]
 # Of the mutated file alone: what is undefined ends the program.
 TRAP = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]
-LEAST_LIMIT_S = 20  # of one test program on a mutant
+LEAST_LIMIT_S = 10  # processor time of one test program on a mutant
 ENVIRONMENT = {
     "VPT_FAIL_FAST": "1",
     "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16",
@@ -62,7 +62,7 @@ NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
 
 def code_lines(text):
     """Line numbers that hold code of functions: no comments, preprocessor, tables of data."""
-    lines, in_comment, depth = [], False, 0
+    lines, in_comment = [], False
     in_function = False
     for number, line in enumerate(text.split("\n")):
         stripped = line.strip()
@@ -138,14 +138,12 @@ def draw(mutants, seed, count):
     return [mutant for _, mutant in sorted(keys)[:count]]
 
 
-def sh(command, limit=None, **env):
-    """Its exit status; 124 if it did not end in time."""
-    try:
-        return subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL, timeout=limit,
-                              env={**os.environ, **ENVIRONMENT, **env}).returncode
-    except subprocess.TimeoutExpired:
-        return 124
+def sh(command, limit=None):
+    """Its exit status; -SIGXCPU if it used more than limit seconds of processor time."""
+    if limit:
+        command = ["sh", "-c", f'ulimit -S -t {limit}; exec "$@"', "sh", *command]
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          env={**os.environ, **ENVIRONMENT}).returncode
 
 
 def compile_to(obj, source, flags):
@@ -189,21 +187,24 @@ class Build:
                    "-lipt"]) != 0:
                 return "stillborn"
             status = sh([path], self.limit)
-            if status == 124:
+            if status == -signal.SIGXCPU:
                 return "timeout"
             if status != 0:
                 return "killed"
         return "survived"
 
     def baseline(self):
-        """The model as it is must pass; its time says what is too long."""
+        """The model as it is must pass; its processor time says what is too long."""
         folder = os.path.join(self.work, "baseline")
         os.mkdir(folder)
-        started = time.monotonic()
+        before = os.times()
         self.limit = None
         if self.run(folder) != "survived":
             sys.exit("the tests fail without any mutant")
-        self.limit = max(LEAST_LIMIT_S, 3 * (time.monotonic() - started))
+        after = os.times()
+        used = (after.children_user - before.children_user +
+                after.children_system - before.children_system)
+        self.limit = max(LEAST_LIMIT_S, int(3 * used))
 
 
 class Bench:
@@ -234,7 +235,7 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--count", type=int, default=240, help="how many mutants (240)")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, nargs="+", default=[1], help="one or more (1)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--file", help="only mutants of this file")
     parser.add_argument("--list", action="store_true", help="print the mutants, run nothing")
@@ -243,10 +244,9 @@ def main():
     os.chdir(ROOT)
     chosen = [options.file] if options.file else sources_of("emulation")
     mutants = [m for s in chosen for m in mutants_of(s)]
-    possible = len(mutants)
-    mutants = draw(mutants, options.seed, options.count)
+    draws = {seed: draw(mutants, seed, options.count) for seed in options.seed}
     if options.list:
-        for name, number, changed in mutants:
+        for name, number, changed in [m for drawn in draws.values() for m in drawn]:
             print(f"{name}:{number + 1}: {changed.strip()}")
         return 0
 
@@ -265,8 +265,10 @@ def main():
             path = os.path.join(work, str(job))
             os.mkdir(path)
             benches.append(Bench(path, builds))
-        print(f"{len(mutants)} of {possible} possible mutants, seed {options.seed}", flush=True)
-        return run_all(benches, mutants)
+        for seed, drawn in draws.items():
+            print(f"{len(drawn)} of {len(mutants)} possible mutants, seed {seed}", flush=True)
+            run_all(benches, drawn)
+        return 0
     finally:
         shutil.rmtree(work)
 
@@ -296,8 +298,7 @@ def run_all(benches, mutants):
     share = 100.0 * killed / counted if counted else 0.0
     print(f"{results['stillborn']} did not compile; {share:.1f} % killed, "
           f"{results['timeout']} of them by the time limit")
-    print(f"{killed} killed, {results['survived']} survived")
-    return 0
+    print(f"{killed} killed, {results['survived']} survived", flush=True)
 
 
 if __name__ == "__main__":

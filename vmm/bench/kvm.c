@@ -77,9 +77,7 @@ static int start(struct bench *bench, const uint8_t *code, size_t len)
     if (error)
         return error;
     memcpy(vmm->ram + CODE, code, len);
-    vmm->run->immediate_exit = 1; /* so that the registers are known */
-    error = machine_enter(vmm);
-    return error == -EINTR ? 0 : error;
+    return machine_complete(&vmm->cpus[0]); /* so that the registers are known */
 }
 
 static void stop(struct bench *bench)
@@ -91,18 +89,18 @@ static void stop(struct bench *bench)
 /* ---- MSR exits ---- */
 
 /* Microseconds for one WRMSR; without the model, the exit is only answered. Negative: it failed. */
-static double wrmsr_us(struct vmm *vmm, bool model)
+static double wrmsr_us(struct vcpu *cpu, bool model)
 {
     const double begin = now();
 
     for (unsigned i = 0; i < EXITS; i++) {
         bool gp;
 
-        if (machine_enter(vmm) != 0 || vmm->run->exit_reason != KVM_EXIT_X86_WRMSR)
+        if (machine_enter(cpu) != 0 || cpu->run->exit_reason != KVM_EXIT_X86_WRMSR)
             return -1;
         if (!model)
-            vmm->run->msr.error = 0;
-        else if (machine_handle_exit(vmm, &gp) != 0 || gp)
+            cpu->run->msr.error = 0;
+        else if (machine_handle_exit(cpu, &gp) != 0 || gp)
             return -1;
     }
     return (now() - begin) * 1e6 / EXITS;
@@ -114,10 +112,10 @@ static bool bench_wrmsr(struct bench *bench, double *with, double *without)
 
     if (start(bench, code_wrmsr, sizeof(code_wrmsr)) != 0)
         return false;
-    (void)wrmsr_us(&bench->vmm, true); /* warms up */
+    (void)wrmsr_us(&bench->vmm.cpus[0], true); /* warms up */
     for (unsigned i = 0; i < ROUNDS; i++) {
-        bare[i] = wrmsr_us(&bench->vmm, false);
-        model[i] = wrmsr_us(&bench->vmm, true);
+        bare[i] = wrmsr_us(&bench->vmm.cpus[0], false);
+        model[i] = wrmsr_us(&bench->vmm.cpus[0], true);
         if (bare[i] < 0 || model[i] < 0)
             return false;
     }
@@ -129,46 +127,46 @@ static bool bench_wrmsr(struct bench *bench, double *with, double *without)
 /* ---- Stepping ---- */
 
 /* Tracing begins, as a guest's WRMSRs would begin it. */
-static bool enable(struct vmm *vmm)
+static bool enable(struct vcpu *cpu)
 {
-    const uint64_t ip = vmm_regs(vmm)->rip;
+    const uint64_t ip = vcpu_regs(cpu)->rip;
     struct vpt_context ctx;
 
-    step_context(vmm, &ctx);
-    vpt_set_context(&vmm->model, &ctx);
-    return vpt_wrmsr(&vmm->model, VPT_MSR_OUTPUT_BASE, OUTPUT, ip, ip) == VPT_OK &&
-           vpt_wrmsr(&vmm->model, VPT_MSR_OUTPUT_MASK_PTRS, OUTPUT_MASK, ip, ip) == VPT_OK &&
-           vpt_wrmsr(&vmm->model, VPT_MSR_CTL, CTL_TRACE, ip, ip) == VPT_OK;
+    step_context(cpu, &ctx);
+    vpt_set_context(&cpu->model, &ctx);
+    return vpt_wrmsr(&cpu->model, VPT_MSR_OUTPUT_BASE, OUTPUT, ip, ip) == VPT_OK &&
+           vpt_wrmsr(&cpu->model, VPT_MSR_OUTPUT_MASK_PTRS, OUTPUT_MASK, ip, ip) == VPT_OK &&
+           vpt_wrmsr(&cpu->model, VPT_MSR_CTL, CTL_TRACE, ip, ip) == VPT_OK;
 }
 
 /* Steps a second of the whole source of events. Negative: it failed. */
-static double steps_with_model(struct vmm *vmm)
+static double steps_with_model(struct vcpu *cpu)
 {
     const double begin = now();
 
-    vmm->result->trace.len = 0;
+    cpu->record->trace.len = 0;
     for (unsigned i = 0; i < STEPS; i++) {
-        if (step(vmm) != 0)
+        if (step(cpu) != 0)
             return -1;
     }
     return STEPS / (now() - begin);
 }
 
-static double steps_bare(struct vmm *vmm)
+static double steps_bare(struct vcpu *cpu)
 {
     struct kvm_guest_debug debug = {.control = KVM_GUESTDBG_ENABLE | KVM_GUESTDBG_SINGLESTEP};
     const double begin = now();
 
     /* Once is enough: nothing in the loop loads RFLAGS. */
-    if (ioctl(vmm->vcpu_fd, KVM_SET_GUEST_DEBUG, &debug) < 0)
+    if (ioctl(cpu->fd, KVM_SET_GUEST_DEBUG, &debug) < 0)
         return -1;
     for (unsigned i = 0; i < STEPS; i++) {
         int error;
 
         do {
-            error = machine_enter(vmm);
+            error = machine_enter(cpu);
         } while (error == -EINTR);
-        if (error || vmm->run->exit_reason != KVM_EXIT_DEBUG)
+        if (error || cpu->run->exit_reason != KVM_EXIT_DEBUG)
             return -1;
     }
     return STEPS / (now() - begin);
@@ -178,13 +176,13 @@ static bool bench_steps(struct bench *bench, double *with, double *without)
 {
     double model[ROUNDS], bare[ROUNDS];
 
-    if (start(bench, code_branches, sizeof(code_branches)) != 0 || !enable(&bench->vmm))
+    if (start(bench, code_branches, sizeof(code_branches)) != 0 || !enable(&bench->vmm.cpus[0]))
         return false;
     step_begin(&bench->vmm);
-    (void)steps_with_model(&bench->vmm); /* warms up */
+    (void)steps_with_model(&bench->vmm.cpus[0]); /* warms up */
     for (unsigned i = 0; i < ROUNDS; i++) {
-        bare[i] = steps_bare(&bench->vmm);
-        model[i] = steps_with_model(&bench->vmm);
+        bare[i] = steps_bare(&bench->vmm.cpus[0]);
+        model[i] = steps_with_model(&bench->vmm.cpus[0]);
         if (bare[i] < 0 || model[i] < 0)
             return false;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A local APIC in xAPIC mode, as much of it as one processor without devices needs: the timer, the
- * performance-monitoring entry, self-IPIs and the interrupt priorities (SDM vol. 3, chapter 11).
+ * A local APIC in xAPIC mode, as much of it as processors without devices need: the timer, the
+ * performance-monitoring entry, IPIs and the interrupt priorities (SDM vol. 3, chapter 11).
  */
 #include "kvm.h"
 
@@ -32,23 +32,39 @@
 #define TIMER_NOW   0x390
 #define TIMER_DIV   0x3e0
 
-#define LVT_MASKED    (1u << 16)
-#define LVT_PERIODIC  (1u << 17)
-#define SVR_ENABLED   (1u << 8)
-#define MODE(lvt)     ((lvt) >> 8 & 7)
-#define MODE_FIXED    0u
-#define MODE_NMI      4u
-#define ICR_SELF(icr) (((icr) >> 18 & 3) == 1 || ((icr) >> 18 & 3) == 2)
-#define VERSION_VALUE 0x50014u /* integrated APIC, six LVT entries */
+#define LVT_MASKED     (1u << 16)
+#define LVT_PERIODIC   (1u << 17)
+#define SVR_ENABLED    (1u << 8)
+#define MODE(lvt)      ((lvt) >> 8 & 7)
+#define MODE_FIXED     0u
+#define MODE_LOWEST    1u
+#define MODE_NMI       4u
+#define MODE_INIT      5u
+#define MODE_SIPI      6u
+#define ICR_LOGICAL    (1u << 11)
+#define ICR_ASSERT     (1u << 14)
+#define SHORTHAND(icr) ((icr) >> 18 & 3)
+#define ID_BROADCAST   0xffu
+#define DFR_FLAT       0xfu
+#define VERSION_VALUE  0x50014u /* integrated APIC, six LVT entries */
 
-void apic_reset(struct apic *apic)
+enum shorthand { SHORT_NONE, SHORT_SELF, SHORT_ALL, SHORT_OTHERS };
+
+/* What a reset and a software-disabled APIC do to the local vector table (11.4.7.2). */
+static void mask_lvts(struct apic *apic)
 {
     static const uint16_t lvts[] = {LVT_TIMER, LVT_THERMAL, LVT_PC,
                                     LVT_LINT0, LVT_LINT1,   LVT_ERROR};
 
-    memset(apic, 0, sizeof(*apic));
     for (size_t i = 0; i < sizeof(lvts) / sizeof(lvts[0]); i++)
-        apic->regs[REG(lvts[i])] = LVT_MASKED;
+        apic->regs[REG(lvts[i])] |= LVT_MASKED;
+}
+
+void apic_reset(struct apic *apic, uint8_t id)
+{
+    memset(apic, 0, sizeof(*apic));
+    mask_lvts(apic);
+    apic->regs[REG(ID)] = (uint32_t)id << 24;
     apic->regs[REG(VERSION)] = VERSION_VALUE;
     apic->regs[REG(DFR)] = UINT32_MAX;
     apic->regs[REG(SVR)] = 0xff;
@@ -171,14 +187,71 @@ uint32_t apic_read(const struct apic *apic, uint32_t offset, uint64_t now)
     return apic->regs[REG(offset)];
 }
 
-static void self_ipi(struct apic *apic, uint32_t icr)
+/* Whether a destination names this APIC (11.6.2). */
+static bool addressed(const struct apic *apic, uint32_t icr, uint8_t destination)
 {
-    if (!ICR_SELF(icr))
-        return;
-    if (MODE(icr) == MODE_NMI)
-        apic->nmi_pending = true;
-    else if (MODE(icr) == MODE_FIXED)
+    const uint8_t logical = (uint8_t)(apic->regs[REG(LDR)] >> 24);
+
+    if (!(icr & ICR_LOGICAL))
+        return destination == ID_BROADCAST || destination == apic->regs[REG(ID)] >> 24;
+    if (apic->regs[REG(DFR)] >> 28 == DFR_FLAT)
+        return (logical & destination) != 0;
+    return (destination == ID_BROADCAST || logical >> 4 == destination >> 4) &&
+           (logical & destination & 0xf) != 0;
+}
+
+static bool is_for(const struct apic *apic, const struct apic *from, uint32_t icr)
+{
+    switch (SHORTHAND(icr)) {
+    case SHORT_SELF:
+        return apic == from;
+    case SHORT_ALL:
+        return true;
+    case SHORT_OTHERS:
+        return apic != from;
+    default:
+        return addressed(apic, icr, (uint8_t)(from->regs[REG(ICR_HIGH)] >> 24));
+    }
+}
+
+bool apic_sends(uint32_t offset)
+{
+    return offset == ICR;
+}
+
+bool apic_receive(struct apic *apic, const struct apic *from)
+{
+    const uint32_t icr = from->regs[REG(ICR)];
+
+    if (!is_for(apic, from, icr))
+        return false;
+    switch (MODE(icr)) {
+    case MODE_FIXED:
         raise_vector(apic, icr & 0xff);
+        break;
+    case MODE_LOWEST:
+        raise_vector(apic, icr & 0xff);
+        return enabled(apic);
+    case MODE_NMI:
+        apic->nmi_pending = true;
+        break;
+    case MODE_INIT:
+        /* De-assertion means nothing to this kind of APIC; a shorthand with self is invalid. */
+        if (!(icr & ICR_ASSERT) || (apic == from && SHORTHAND(icr) != SHORT_NONE))
+            break;
+        apic->init_pending = true;
+        apic->sipi_pending = false;
+        break;
+    case MODE_SIPI:
+        if (apic == from)
+            break;
+        apic->sipi_pending = true;
+        apic->sipi_vector = (uint8_t)icr;
+        break;
+    default:
+        break;
+    }
+    return false;
 }
 
 void apic_write(struct apic *apic, uint32_t offset, uint32_t value, uint64_t now)
@@ -192,8 +265,7 @@ void apic_write(struct apic *apic, uint32_t offset, uint32_t value, uint64_t now
             apic->isr[vector / 64] &= ~(1ull << vector % 64);
         break;
     case ICR:
-        apic->regs[REG(ICR)] = value;
-        self_ipi(apic, value);
+        apic->regs[REG(ICR)] = value; /* whoever has the other APICs asks them: apic_receive() */
         break;
     case TIMER_INIT:
         apic->regs[REG(TIMER_INIT)] = value;
@@ -203,16 +275,24 @@ void apic_write(struct apic *apic, uint32_t offset, uint32_t value, uint64_t now
     case TPR:
     case LDR:
     case DFR:
-    case SVR:
     case ICR_HIGH:
+    case TIMER_DIV:
+        apic->regs[REG(offset)] = value;
+        break;
+    case SVR:
+        apic->regs[REG(SVR)] = value;
+        if (!enabled(apic))
+            mask_lvts(apic);
+        break;
     case LVT_TIMER:
     case LVT_THERMAL:
     case LVT_PC:
     case LVT_LINT0:
     case LVT_LINT1:
     case LVT_ERROR:
-    case TIMER_DIV:
         apic->regs[REG(offset)] = value;
+        if (!enabled(apic))
+            mask_lvts(apic);
         break;
     default:
         break; /* read-only or not there */

@@ -45,10 +45,15 @@ struct memmap_entry {
 static int load_segment(struct vmm *vmm, int fd, const GElf_Phdr *phdr)
 {
     uint8_t *ram = vmm_ram(vmm, phdr->p_paddr, phdr->p_memsz);
+    const uint64_t absent = vmm->options->absent_gpa;
     size_t done = 0;
 
     if (phdr->p_filesz > phdr->p_memsz || phdr->p_paddr < RESERVED || !ram)
         return vmm_fail(vmm, -ENOEXEC, "%s: a segment at %#llx does not fit into guest memory",
+                        vmm->options->image, (unsigned long long)phdr->p_paddr);
+    if (vmm->options->absent_bytes && phdr->p_paddr < absent + vmm->options->absent_bytes &&
+        absent < phdr->p_paddr + phdr->p_memsz)
+        return vmm_fail(vmm, -ENOEXEC, "%s: a segment at %#llx lies in what --absent names",
                         vmm->options->image, (unsigned long long)phdr->p_paddr);
     memset(ram, 0, phdr->p_memsz);
     while (done < phdr->p_filesz) {
@@ -199,12 +204,13 @@ int boot_enter(struct vmm *vmm)
                                      .db = 1,
                                      .s = 1,
                                      .g = 1};
+    const struct vcpu *cpu = &vmm->cpus[0];
     char steps[48];
 
     put_tables(vmm);
     snprintf(steps, sizeof(steps), "vpt.steps=%u", vmm->steps_per_s);
     put_start_info(vmm, steps);
-    if (ioctl(vmm->vcpu_fd, KVM_GET_SREGS, &sregs) < 0)
+    if (ioctl(cpu->fd, KVM_GET_SREGS, &sregs) < 0)
         return vmm_fail(vmm, -errno, "KVM_GET_SREGS: %s", strerror(errno));
     sregs.cr0 = 0x80050033; /* PG, AM, WP, NE, ET, MP, PE */
     sregs.cr3 = PML4;
@@ -221,15 +227,15 @@ int boot_enter(struct vmm *vmm)
                                     .s = 1,
                                     .g = 1};
     sregs.ds = sregs.es = sregs.fs = sregs.gs = sregs.ss = data;
-    if (ioctl(vmm->vcpu_fd, KVM_SET_SREGS, &sregs) < 0 ||
-        ioctl(vmm->vcpu_fd, KVM_SET_REGS, &regs) < 0)
+    if (ioctl(cpu->fd, KVM_SET_SREGS, &sregs) < 0 || ioctl(cpu->fd, KVM_SET_REGS, &regs) < 0)
         return vmm_fail(vmm, -errno, "KVM refuses the entry state: %s", strerror(errno));
     return 0;
 }
 
 /* ---- CPUID ---- */
 
-#define MAX_CPUID 256
+#define MAX_CPUID       256
+#define CPUID_1_EDX_HTT (1u << 28)
 
 #define CPUID_BYTES (sizeof(struct kvm_cpuid2) + MAX_CPUID * sizeof(struct kvm_cpuid_entry2))
 
@@ -286,7 +292,48 @@ static void cpuid_perfmon(struct kvm_cpuid2 *table, const struct vpt_caps *caps)
         };
 }
 
-int boot_cpuid(struct vmm *vmm, const struct vpt_caps *caps)
+/* One package of cores without threads. */
+static void cpuid_topology(struct kvm_cpuid2 *table, const struct vcpu *cpu)
+{
+    const uint32_t count = cpu->vmm->cpu_count, id = cpu->index;
+    const uint32_t id_bits = count > 1 ? 32 - (uint32_t)__builtin_clz(count - 1) : 0;
+    struct kvm_cpuid_entry2 *entry = cpuid_find(table, 1, 0);
+
+    if (entry) {
+        entry->ebx = (entry->ebx & 0xffff) | count << 16 | id << 24;
+        entry->edx &= ~CPUID_1_EDX_HTT;
+        entry->edx |= count > 1 ? CPUID_1_EDX_HTT : 0;
+    }
+    for (uint32_t i = 0; i < table->nent;) {
+        entry = &table->entries[i];
+        if (entry->function == 4 && (entry->eax & 0x1f))
+            entry->eax = (entry->eax & 0x3fff) | ((1u << id_bits) - 1) << 26;
+        if (entry->function == 0x80000008)
+            entry->ecx = (entry->ecx & ~0xffffu) | id_bits << 12 | (count - 1);
+        if (entry->function == 0xb || entry->function == 0x1f)
+            *entry = table->entries[--table->nent];
+        else
+            i++;
+    }
+    for (uint32_t level = 0; level < 3 && table->nent < MAX_CPUID; level++) {
+        entry = &table->entries[table->nent++];
+        *entry = (struct kvm_cpuid_entry2){.function = 0xb,
+                                           .index = level,
+                                           .flags = KVM_CPUID_FLAG_SIGNIFCANT_INDEX,
+                                           .ecx = level,
+                                           .edx = id};
+        if (level == 0) { /* threads of a core */
+            entry->ebx = 1;
+            entry->ecx |= 1u << 8;
+        } else if (level == 1) { /* cores */
+            entry->eax = id_bits;
+            entry->ebx = count;
+            entry->ecx |= 2u << 8;
+        }
+    }
+}
+
+int boot_cpuid(struct vcpu *cpu, const struct vpt_caps *caps)
 {
     _Alignas(struct kvm_cpuid2) uint8_t space[CPUID_BYTES] = {0};
     struct kvm_cpuid2 *table = (struct kvm_cpuid2 *)space;
@@ -294,8 +341,8 @@ int boot_cpuid(struct vmm *vmm, const struct vpt_caps *caps)
     struct vpt_caps seen = *caps;
 
     table->nent = MAX_CPUID;
-    if (ioctl(vmm->kvm_fd, KVM_GET_SUPPORTED_CPUID, table) < 0)
-        return vmm_fail(vmm, -errno, "KVM_GET_SUPPORTED_CPUID: %s", strerror(errno));
+    if (ioctl(cpu->vmm->kvm_fd, KVM_GET_SUPPORTED_CPUID, table) < 0)
+        return vmm_fail(cpu->vmm, -errno, "KVM_GET_SUPPORTED_CPUID: %s", strerror(errno));
 
     entry = cpuid_find(table, 0xd, 1);
     seen.xsaves &= entry && (entry->eax & 1u << 3); /* no XSAVES, no supervisor component */
@@ -310,17 +357,18 @@ int boot_cpuid(struct vmm *vmm, const struct vpt_caps *caps)
     if (seen.tsc_den)
         cpuid_apply(table, &seen, 0x15, 0, false);
     cpuid_perfmon(table, &seen);
+    cpuid_topology(table, cpu);
 
     /* The widths of addresses are the profile's, as far as the processor below has them. */
     entry = cpuid_find(table, 0x80000008, 0);
     if (entry) {
         const uint32_t physical = entry->eax & 0xff;
 
-        if (physical && physical < vmm->model.caps.maxphyaddr)
-            vmm->model.caps.maxphyaddr = (uint8_t)physical;
-        entry->eax = (entry->eax & ~0xffu) | vmm->model.caps.maxphyaddr;
-        if ((entry->eax >> 8 & 0xff) < vmm->model.caps.linear_bits)
-            vmm->model.caps.linear_bits = 48;
+        if (physical && physical < cpu->model.caps.maxphyaddr)
+            cpu->model.caps.maxphyaddr = (uint8_t)physical;
+        entry->eax = (entry->eax & ~0xffu) | cpu->model.caps.maxphyaddr;
+        if ((entry->eax >> 8 & 0xff) < cpu->model.caps.linear_bits)
+            cpu->model.caps.linear_bits = 48;
     }
     /* No paravirtual interface of KVM: the same guest runs on every backend. */
     for (uint32_t i = 0; i < table->nent;) {
@@ -329,7 +377,8 @@ int boot_cpuid(struct vmm *vmm, const struct vpt_caps *caps)
         else
             i++;
     }
-    if (ioctl(vmm->vcpu_fd, KVM_SET_CPUID2, table) < 0)
-        return vmm_fail(vmm, -errno, "KVM refuses the CPUID of the profile: %s", strerror(errno));
+    if (ioctl(cpu->fd, KVM_SET_CPUID2, table) < 0)
+        return vmm_fail(cpu->vmm, -errno, "KVM refuses the CPUID of the profile: %s",
+                        strerror(errno));
     return 0;
 }

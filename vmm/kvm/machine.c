@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The virtual machine: memory, one vCPU, the MSR filter, and what its exits ask for.
+ * The virtual machine: memory, vCPUs, the MSR filter, and what its exits ask for.
  *
  * The model meets KVM here: RDMSR and WRMSR of the trace MSRs leave KVM by the filter and are
  * answered by libvpt; its packets go to guest memory through the callbacks below.
@@ -24,6 +24,7 @@
 #define PORT_NOTE    0x5b0
 
 #define RFLAGS_TF (1ull << 8)
+#define RFLAGS_IF (1ull << 9)
 
 #define SYNC_ALL (KVM_SYNC_X86_REGS | KVM_SYNC_X86_SREGS | KVM_SYNC_X86_EVENTS)
 
@@ -37,13 +38,6 @@ int vmm_fail(struct vmm *vmm, int error, const char *format, ...)
     return error;
 }
 
-void *vmm_ram(const struct vmm *vmm, uint64_t gpa, uint64_t len)
-{
-    if (gpa > vmm->ram_bytes || len > vmm->ram_bytes - gpa)
-        return NULL;
-    return vmm->ram + gpa;
-}
-
 uint64_t vmm_apic_now(const struct vmm *vmm)
 {
     struct timespec now;
@@ -55,16 +49,29 @@ uint64_t vmm_apic_now(const struct vmm *vmm)
            (uint64_t)vmm->start.tv_nsec;
 }
 
+bool vcpu_interrupt_due(struct vcpu *cpu)
+{
+    return (cpu->apic.nmi_pending && !vcpu_events(cpu)->nmi.masked) ||
+           (apic_pending(&cpu->apic) >= 0 && (vcpu_regs(cpu)->rflags & RFLAGS_IF));
+}
+
 /* ---- The model's callbacks ---- */
 
 static void translate(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_access access,
                       struct vpt_span *span)
 {
-    struct vmm *vmm = owner;
+    struct vcpu *cpu = owner;
 
     (void)access;
     span->len_bytes = len_bytes;
-    span->host = vmm_ram(vmm, gpa, len_bytes);
+    if (memory_is_absent(cpu->vmm, gpa)) {
+        if (!cpu->model.caps.rtit) {
+            span->kind = VPT_SPAN_FAULT;
+            return;
+        }
+        memory_populate_page(cpu, gpa); /* RTIT is older than EPT violations by output */
+    }
+    span->host = vmm_ram(cpu->vmm, gpa, len_bytes);
     if (span->host)
         span->kind = VPT_SPAN_RAM;
     else if (gpa >= APIC_BASE && gpa < APIC_BASE + PAGE_BYTES)
@@ -75,27 +82,27 @@ static void translate(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_ac
 
 static void wrote(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_bytes)
 {
-    struct vmm *vmm = owner;
+    struct vcpu *cpu = owner;
 
     (void)gpa;
-    bytes_add(&vmm->result->trace, bytes, len_bytes);
+    bytes_add(&cpu->record->trace, bytes, len_bytes);
 }
 
 static void pmi(void *owner)
 {
-    struct vmm *vmm = owner;
+    struct vcpu *cpu = owner;
 
-    vmm->result->pmis++;
-    apic_pmi(&vmm->apic);
+    cpu->record->pmis++;
+    apic_pmi(&cpu->apic);
 }
 
 static void clocks(void *owner, struct vpt_clocks *out)
 {
-    struct vmm *vmm = owner;
+    struct vcpu *cpu = owner;
     uint64_t tsc = 0;
 
-    machine_get_msr(vmm, MSR_TSC, &tsc);
-    vpt_clocks_from_tsc(&vmm->model.caps, tsc, out);
+    machine_get_msr(cpu, MSR_TSC, &tsc);
+    vpt_clocks_from_tsc(&cpu->model.caps, tsc, out);
     out->cycles = tsc;
 }
 
@@ -105,7 +112,7 @@ static const struct vpt_ops ops = {
 /* ---- MSRs ---- */
 
 /* One MSR by this request. */
-static int one_msr(struct vmm *vmm, unsigned long request, uint32_t msr, uint64_t *value)
+static int one_msr(struct vcpu *cpu, unsigned long request, uint32_t msr, uint64_t *value)
 {
     _Alignas(struct kvm_msrs) uint8_t space[sizeof(struct kvm_msrs) + sizeof(struct kvm_msr_entry)];
     struct kvm_msrs *msrs = (struct kvm_msrs *)space;
@@ -114,25 +121,25 @@ static int one_msr(struct vmm *vmm, unsigned long request, uint32_t msr, uint64_
     msrs->nmsrs = 1;
     msrs->entries[0].index = msr;
     msrs->entries[0].data = *value;
-    if (ioctl(vmm->vcpu_fd, request, msrs) != 1)
+    if (ioctl(cpu->fd, request, msrs) != 1)
         return -EIO;
     *value = msrs->entries[0].data;
     return 0;
 }
 
-int machine_get_msr(struct vmm *vmm, uint32_t msr, uint64_t *value)
+int machine_get_msr(struct vcpu *cpu, uint32_t msr, uint64_t *value)
 {
     uint64_t read = 0;
-    const int error = one_msr(vmm, KVM_GET_MSRS, msr, &read);
+    const int error = one_msr(cpu, KVM_GET_MSRS, msr, &read);
 
     if (!error)
         *value = read;
     return error;
 }
 
-int machine_set_msr(struct vmm *vmm, uint32_t msr, uint64_t value)
+int machine_set_msr(struct vcpu *cpu, uint32_t msr, uint64_t value)
 {
-    return one_msr(vmm, KVM_SET_MSRS, msr, &value);
+    return one_msr(cpu, KVM_SET_MSRS, msr, &value);
 }
 
 static int filter_msrs(struct vmm *vmm)
@@ -162,51 +169,52 @@ static int filter_msrs(struct vmm *vmm)
 }
 
 /* How long the RDMSR or WRMSR at RIP is: 2 bytes, and what prefixes somebody found useful. */
-static unsigned msr_insn_bytes(struct vmm *vmm)
+static unsigned msr_insn_bytes(struct vcpu *cpu)
 {
     uint8_t code[15];
     struct ptd_insn insn;
     size_t len = sizeof(code);
 
-    while (len > 2 && !linear_read(vmm, vmm_regs(vmm)->rip, code, len))
+    while (len > 2 && !linear_read(cpu, vcpu_regs(cpu)->rip, code, len))
         len--;
     if (ptd_insn_decode(PTD_MODE_64, 0, code, len, &insn) != PTD_OK)
         return 2;
     return insn.size_bytes;
 }
 
-static void handle_msr(struct vmm *vmm)
+static void handle_msr(struct vcpu *cpu)
 {
-    struct kvm_run *run = vmm->run;
-    const uint64_t ip = vmm_regs(vmm)->rip;
+    struct kvm_run *run = cpu->run;
+    const uint64_t ip = vcpu_regs(cpu)->rip;
     enum vpt_result result;
 
-    const bool rtit = vmm->model.caps.rtit && vpt_rtit_msr_owned(run->msr.index);
+    const bool rtit = cpu->model.caps.rtit && vpt_rtit_msr_owned(run->msr.index);
 
     if (run->exit_reason == KVM_EXIT_X86_RDMSR) {
         uint64_t value = 0;
 
-        result = rtit ? vpt_rtit_rdmsr(&vmm->rtit, run->msr.index, &value)
-                      : vpt_rdmsr(&vmm->model, run->msr.index, &value);
+        result = rtit ? vpt_rtit_rdmsr(&cpu->rtit, run->msr.index, &value)
+                      : vpt_rdmsr(&cpu->model, run->msr.index, &value);
         run->msr.data = value;
     } else if (rtit) {
-        result = rtit_wrmsr(vmm, run->msr.index, run->msr.data, ip + msr_insn_bytes(vmm));
+        result = rtit_wrmsr(cpu, run->msr.index, run->msr.data, ip + msr_insn_bytes(cpu));
     } else {
         struct vpt_context ctx;
 
-        step_context(vmm, &ctx);
-        vpt_set_context(&vmm->model, &ctx);
+        step_context(cpu, &ctx);
+        vpt_set_context(&cpu->model, &ctx);
         result =
-            vpt_wrmsr(&vmm->model, run->msr.index, run->msr.data, ip, ip + msr_insn_bytes(vmm));
+            vpt_wrmsr(&cpu->model, run->msr.index, run->msr.data, ip, ip + msr_insn_bytes(cpu));
     }
     run->msr.error = result == VPT_GP;
+    memory_resolve_output(cpu);
 }
 
 /* ---- Ports and memory ---- */
 
-static void port_out(struct vmm *vmm, uint16_t port, const uint8_t *data, unsigned size)
+static void port_out(struct vcpu *cpu, uint16_t port, const uint8_t *data, unsigned size)
 {
-    FILE *console = vmm->options->json ? stderr : stdout;
+    FILE *console = cpu->vmm->options->json ? stderr : stdout;
     uint32_t value = 0;
 
     memcpy(&value, data, size);
@@ -217,12 +225,12 @@ static void port_out(struct vmm *vmm, uint16_t port, const uint8_t *data, unsign
             fflush(console);
         break;
     case PORT_EXIT:
-        vmm->result->guest_status = value;
-        vmm->ended = true;
+        cpu->vmm->result->guest_status = value;
+        cpu->vmm->ended = true;
         break;
     case PORT_NOTE:
         if (size == 4)
-            note_received(vmm, value);
+            note_received(cpu, value);
         break;
     default:
         break;
@@ -240,222 +248,253 @@ static void port_in(uint16_t port, uint8_t *data, unsigned size)
     memcpy(data, &value, size);
 }
 
-static void handle_io(struct vmm *vmm)
+static void handle_io(struct vcpu *cpu)
 {
-    struct kvm_run *run = vmm->run;
+    struct kvm_run *run = cpu->run;
     uint8_t *data = (uint8_t *)run + run->io.data_offset;
 
     for (uint32_t i = 0; i < run->io.count; i++, data += run->io.size) {
         if (run->io.direction == KVM_EXIT_IO_OUT)
-            port_out(vmm, run->io.port, data, run->io.size);
+            port_out(cpu, run->io.port, data, run->io.size);
         else
             port_in(run->io.port, data, run->io.size);
     }
 }
 
-static void handle_mmio(struct vmm *vmm)
+/* An IPI reaches the others at once: they are between two instructions. */
+static void send_ipi(struct vcpu *cpu)
 {
-    struct kvm_run *run = vmm->run;
+    struct vmm *vmm = cpu->vmm;
+
+    for (unsigned i = 0; i < vmm->cpu_count; i++) {
+        if (apic_receive(&vmm->cpus[i].apic, &cpu->apic))
+            return;
+    }
+}
+
+static void handle_mmio(struct vcpu *cpu)
+{
+    struct kvm_run *run = cpu->run;
     const uint64_t gpa = run->mmio.phys_addr;
     const bool apic = gpa >= APIC_BASE && gpa < APIC_BASE + PAGE_BYTES && run->mmio.len == 4;
     const uint32_t offset = (uint32_t)(gpa - APIC_BASE);
     uint32_t value;
 
+    if (memory_access(cpu->vmm, gpa, run->mmio.data, run->mmio.len, run->mmio.is_write))
+        return;
     if (run->mmio.is_write) {
         memcpy(&value, run->mmio.data, 4);
         if (apic)
-            apic_write(&vmm->apic, offset, value, vmm_apic_now(vmm));
+            apic_write(&cpu->apic, offset, value, vmm_apic_now(cpu->vmm));
+        if (apic && apic_sends(offset))
+            send_ipi(cpu);
         return;
     }
     memset(run->mmio.data, 0xff, sizeof(run->mmio.data));
     if (apic) {
-        value = apic_read(&vmm->apic, offset, vmm_apic_now(vmm));
+        value = apic_read(&cpu->apic, offset, vmm_apic_now(cpu->vmm));
         memcpy(run->mmio.data, &value, 4);
     }
 }
 
 /* ---- Running ---- */
 
-int machine_enter(struct vmm *vmm)
+int machine_enter(struct vcpu *cpu)
 {
-    if (ioctl(vmm->vcpu_fd, KVM_RUN, 0) == 0)
+    kick_next(cpu->run);
+    if (ioctl(cpu->fd, KVM_RUN, 0) == 0)
         return 0;
     if (errno == EINTR || errno == EAGAIN) {
-        vmm->run->immediate_exit = 0;
+        cpu->run->immediate_exit = 0;
         return -EINTR;
     }
-    return vmm_fail(vmm, -errno, "KVM_RUN: %s", strerror(errno));
+    return vmm_fail(cpu->vmm, -errno, "KVM_RUN: %s", strerror(errno));
 }
 
-int machine_push(struct vmm *vmm)
+int machine_push(struct vcpu *cpu)
 {
-    struct kvm_run *run = vmm->run;
+    struct kvm_run *run = cpu->run;
     const uint64_t dirty = run->kvm_dirty_regs;
 
     run->kvm_dirty_regs = 0;
-    if (dirty & KVM_SYNC_X86_SREGS && ioctl(vmm->vcpu_fd, KVM_SET_SREGS, vmm_sregs(vmm)) < 0)
-        return vmm_fail(vmm, -errno, "KVM_SET_SREGS: %s", strerror(errno));
-    if (dirty & KVM_SYNC_X86_REGS && ioctl(vmm->vcpu_fd, KVM_SET_REGS, vmm_regs(vmm)) < 0)
-        return vmm_fail(vmm, -errno, "KVM_SET_REGS: %s", strerror(errno));
-    if (dirty & KVM_SYNC_X86_EVENTS &&
-        ioctl(vmm->vcpu_fd, KVM_SET_VCPU_EVENTS, vmm_events(vmm)) < 0)
-        return vmm_fail(vmm, -errno, "KVM_SET_VCPU_EVENTS: %s", strerror(errno));
+    if (dirty & KVM_SYNC_X86_SREGS && ioctl(cpu->fd, KVM_SET_SREGS, vcpu_sregs(cpu)) < 0)
+        return vmm_fail(cpu->vmm, -errno, "KVM_SET_SREGS: %s", strerror(errno));
+    if (dirty & KVM_SYNC_X86_REGS && ioctl(cpu->fd, KVM_SET_REGS, vcpu_regs(cpu)) < 0)
+        return vmm_fail(cpu->vmm, -errno, "KVM_SET_REGS: %s", strerror(errno));
+    if (dirty & KVM_SYNC_X86_EVENTS && ioctl(cpu->fd, KVM_SET_VCPU_EVENTS, vcpu_events(cpu)) < 0)
+        return vmm_fail(cpu->vmm, -errno, "KVM_SET_VCPU_EVENTS: %s", strerror(errno));
     return 0;
 }
 
-static bool exception_queued(struct vmm *vmm)
+static bool exception_queued(struct vcpu *cpu)
 {
-    return vmm_events(vmm)->exception.injected || vmm_events(vmm)->exception.pending;
+    return vcpu_events(cpu)->exception.injected || vcpu_events(cpu)->exception.pending;
 }
 
-int machine_debug(struct vmm *vmm, bool step)
+int machine_debug(struct vcpu *cpu, bool step)
 {
     const struct kvm_guest_debug debug = {
         .control = step ? KVM_GUESTDBG_ENABLE | KVM_GUESTDBG_SINGLESTEP : 0};
 
-    if (vmm->debugging == step)
+    if (cpu->debugging == step)
         return 0;
-    if (ioctl(vmm->vcpu_fd, KVM_SET_GUEST_DEBUG, &debug) < 0)
-        return vmm_fail(vmm, -errno, "KVM cannot single-step: %s", strerror(errno));
-    vmm->debugging = step;
+    if (ioctl(cpu->fd, KVM_SET_GUEST_DEBUG, &debug) < 0)
+        return vmm_fail(cpu->vmm, -errno, "KVM cannot single-step: %s", strerror(errno));
+    cpu->debugging = step;
     return 0;
 }
 
-int machine_step(struct vmm *vmm)
+int machine_step(struct vcpu *cpu)
 {
-    const uint64_t ip = vmm_regs(vmm)->rip;
-    int error = machine_debug(vmm, true);
+    const uint64_t ip = vcpu_regs(cpu)->rip;
+    int error = machine_debug(cpu, true);
 
-    user_step_leave(vmm);
+    user_step_leave(cpu);
     if (error)
         return error;
     /* What loads RFLAGS loses the step: it goes in with the other registers each time. */
-    vmm_regs(vmm)->rflags |= RFLAGS_TF;
-    vmm_dirty(vmm, KVM_SYNC_X86_REGS);
+    vcpu_regs(cpu)->rflags |= RFLAGS_TF;
+    vcpu_dirty(cpu, KVM_SYNC_X86_REGS);
     /* A kick may come before the instruction, or when its exception is still to be delivered. */
     do {
-        error = machine_enter(vmm);
-    } while (error == -EINTR && (vmm_regs(vmm)->rip == ip || exception_queued(vmm)));
+        error = machine_enter(cpu);
+    } while (error == -EINTR && (vcpu_regs(cpu)->rip == ip || exception_queued(cpu)));
     return error;
 }
 
-int machine_complete(struct vmm *vmm)
+int machine_complete(struct vcpu *cpu)
 {
     int error;
 
-    vmm->run->immediate_exit = 1;
-    error = machine_enter(vmm);
-    vmm->run->immediate_exit = 0;
+    cpu->run->immediate_exit = 1;
+    error = machine_enter(cpu);
+    cpu->run->immediate_exit = 0;
     return error == -EINTR ? 0 : error;
 }
 
 /* A #GP that KVM queued when it finished an MSR access: the source delivers it itself. */
-static void take_back_exception(struct vmm *vmm)
+static void take_back_exception(struct vcpu *cpu)
 {
-    struct kvm_vcpu_events *events = vmm_events(vmm);
+    struct kvm_vcpu_events *events = vcpu_events(cpu);
 
     events->exception.injected = 0;
     events->exception.pending = 0;
     events->flags = 0;
-    vmm_dirty(vmm, KVM_SYNC_X86_EVENTS);
+    vcpu_dirty(cpu, KVM_SYNC_X86_EVENTS);
 }
 
-int machine_handle_exit(struct vmm *vmm, bool *gp)
+int machine_handle_exit(struct vcpu *cpu, bool *gp)
 {
-    struct kvm_run *run = vmm->run;
-    const bool was_tracing = vmm_trigger_en(vmm);
+    struct kvm_run *run = cpu->run;
+    const bool was_tracing = vcpu_trigger_en(cpu);
     int error;
 
     *gp = false;
     switch (run->exit_reason) {
     case KVM_EXIT_IO:
-        handle_io(vmm);
+        handle_io(cpu);
         break;
     case KVM_EXIT_MMIO:
-        handle_mmio(vmm);
+        handle_mmio(cpu);
         break;
     case KVM_EXIT_X86_RDMSR:
     case KVM_EXIT_X86_WRMSR:
-        handle_msr(vmm);
+        handle_msr(cpu);
         *gp = run->msr.error;
         break;
     case KVM_EXIT_HLT:
-        vmm->halted = true;
+        cpu->halted = true;
         return 0;
     case KVM_EXIT_IRQ_WINDOW_OPEN:
     case KVM_EXIT_DEBUG:
         return 0;
     case KVM_EXIT_SHUTDOWN:
-        return vmm_fail(vmm, -EFAULT, "the guest triple-faulted (RIP %#llx)", vmm_regs(vmm)->rip);
+        return vmm_fail(cpu->vmm, -EFAULT, "the guest triple-faulted (RIP %#llx)",
+                        vcpu_regs(cpu)->rip);
     case KVM_EXIT_INTERNAL_ERROR:
-        return vmm_fail(vmm, -EFAULT, "KVM internal error %u at RIP %#llx", run->internal.suberror,
-                        vmm_regs(vmm)->rip);
+        return vmm_fail(cpu->vmm, -EFAULT, "KVM internal error %u at RIP %#llx",
+                        run->internal.suberror, vcpu_regs(cpu)->rip);
     case KVM_EXIT_FAIL_ENTRY:
-        return vmm_fail(vmm, -EFAULT, "KVM cannot enter the guest: reason %#llx",
+        return vmm_fail(cpu->vmm, -EFAULT, "KVM cannot enter the guest: reason %#llx",
                         run->fail_entry.hardware_entry_failure_reason);
     default:
-        return vmm_fail(vmm, -EFAULT, "unexpected exit %u at RIP %#llx", run->exit_reason,
-                        vmm_regs(vmm)->rip);
+        return vmm_fail(cpu->vmm, -EFAULT, "unexpected exit %u at RIP %#llx", run->exit_reason,
+                        vcpu_regs(cpu)->rip);
     }
-    if (!vmm->stepping && was_tracing == vmm_trigger_en(vmm))
+    /* Of several vCPUs, the others may do anything before this one runs again. */
+    if (!cpu->vmm->stepping && was_tracing == vcpu_trigger_en(cpu) && cpu->vmm->cpu_count == 1)
         return 0;
-    error = machine_complete(vmm);
-    if (!error && *gp && vmm->stepping)
-        take_back_exception(vmm);
+    error = machine_complete(cpu);
+    if (!error && *gp && cpu->vmm->stepping)
+        take_back_exception(cpu);
     return error;
 }
 
 /* ---- Creation ---- */
 
-static int create_memory(struct vmm *vmm)
+static int create_vcpu(struct vcpu *cpu)
 {
-    struct kvm_userspace_memory_region region = {.memory_size = vmm->ram_bytes};
-
-    vmm->ram = mmap(NULL, vmm->ram_bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (vmm->ram == MAP_FAILED) {
-        vmm->ram = NULL;
-        return vmm_fail(vmm, -ENOMEM, "no memory for the guest");
-    }
-    region.userspace_addr = (uintptr_t)vmm->ram;
-    if (ioctl(vmm->vm_fd, KVM_SET_USER_MEMORY_REGION, &region) < 0)
-        return vmm_fail(vmm, -errno, "KVM refuses the guest memory: %s", strerror(errno));
-    return 0;
-}
-
-static int create_vcpu(struct vmm *vmm)
-{
+    struct vmm *vmm = cpu->vmm;
     int size;
 
-    vmm->vcpu_fd = ioctl(vmm->vm_fd, KVM_CREATE_VCPU, 0);
-    if (vmm->vcpu_fd < 0)
+    cpu->fd = ioctl(vmm->vm_fd, KVM_CREATE_VCPU, cpu->index);
+    if (cpu->fd < 0)
         return vmm_fail(vmm, -errno, "KVM_CREATE_VCPU: %s", strerror(errno));
     size = ioctl(vmm->kvm_fd, KVM_GET_VCPU_MMAP_SIZE, 0);
     if (size < (int)sizeof(struct kvm_run))
         return vmm_fail(vmm, -EIO, "KVM_GET_VCPU_MMAP_SIZE: %s", strerror(errno));
-    vmm->run_bytes = (size_t)size;
-    vmm->run = mmap(NULL, vmm->run_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, vmm->vcpu_fd, 0);
-    if (vmm->run == MAP_FAILED) {
-        vmm->run = NULL;
+    cpu->run_bytes = (size_t)size;
+    cpu->run = mmap(NULL, cpu->run_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, cpu->fd, 0);
+    if (cpu->run == MAP_FAILED) {
+        cpu->run = NULL;
         return vmm_fail(vmm, -errno, "cannot map the vCPU: %s", strerror(errno));
     }
     if ((ioctl(vmm->vm_fd, KVM_CHECK_EXTENSION, KVM_CAP_SYNC_REGS) & SYNC_ALL) != SYNC_ALL)
         return vmm_fail(vmm, -ENOTSUP, "this KVM lacks KVM_CAP_SYNC_REGS");
-    vmm->run->kvm_valid_regs = SYNC_ALL;
+    cpu->run->kvm_valid_regs = SYNC_ALL;
     return 0;
+}
+
+/* What a vCPU is before KVM knows of it. */
+static int prepare_vcpu(struct vmm *vmm, unsigned index, const struct vpt_caps *caps)
+{
+    struct vcpu *cpu = &vmm->cpus[index];
+
+    cpu->vmm = vmm;
+    cpu->record = &vmm->result->cpus[index];
+    cpu->index = index;
+    cpu->fd = -1;
+    cpu->path_cr3 = UINT64_MAX;
+    apic_reset(&cpu->apic, (uint8_t)index);
+    if (!vpt_init(&cpu->model, caps, &ops, cpu))
+        return vmm_fail(vmm, -EINVAL, "the profile contradicts itself: %s", vpt_caps_check(caps));
+    return caps->rtit ? rtit_create(cpu, vmm->options->rtit_errata, &ops) : 0;
+}
+
+static int create_vcpus(struct vmm *vmm, const struct vpt_caps *caps)
+{
+    int error = 0;
+
+    for (unsigned i = 0; i < vmm->cpu_count && !error; i++) {
+        error = create_vcpu(&vmm->cpus[i]);
+        if (!error)
+            error = boot_cpuid(&vmm->cpus[i], caps);
+        if (!error && i > 0)
+            error = start_wait(&vmm->cpus[i]);
+    }
+    return error;
 }
 
 int machine_create(struct vmm *vmm, const struct vpt_caps *caps)
 {
-    int error;
+    int error = 0;
 
-    vmm->kvm_fd = vmm->vm_fd = vmm->vcpu_fd = -1;
-    vmm->path_cr3 = UINT64_MAX;
+    vmm->kvm_fd = vmm->vm_fd = -1;
+    vmm->cpu_count = vmm->options->cpus ? vmm->options->cpus : 1;
+    vmm->result->cpu_count = vmm->cpu_count;
     clock_gettime(CLOCK_MONOTONIC, &vmm->start);
-    apic_reset(&vmm->apic);
-    if (!vpt_init(&vmm->model, caps, &ops, vmm))
-        return vmm_fail(vmm, -EINVAL, "the profile contradicts itself: %s", vpt_caps_check(caps));
-    error = caps->rtit ? rtit_create(vmm, vmm->options->rtit_errata, &ops) : 0;
+    for (unsigned i = 0; i < vmm->cpu_count && !error; i++)
+        error = prepare_vcpu(vmm, i, caps);
     if (error)
         return error;
 
@@ -467,11 +506,9 @@ int machine_create(struct vmm *vmm, const struct vpt_caps *caps)
     vmm->vm_fd = ioctl(vmm->kvm_fd, KVM_CREATE_VM, 0);
     if (vmm->vm_fd < 0)
         return vmm_fail(vmm, -errno, "KVM_CREATE_VM: %s", strerror(errno));
-    error = create_memory(vmm);
+    error = memory_create(vmm);
     if (!error)
-        error = create_vcpu(vmm);
-    if (!error)
-        error = boot_cpuid(vmm, caps);
+        error = create_vcpus(vmm, caps);
     if (!error)
         error = filter_msrs(vmm);
     return error;
@@ -479,14 +516,15 @@ int machine_create(struct vmm *vmm, const struct vpt_caps *caps)
 
 void machine_destroy(struct vmm *vmm)
 {
-    if (vmm->run)
-        munmap(vmm->run, vmm->run_bytes);
-    if (vmm->vcpu_fd >= 0)
-        close(vmm->vcpu_fd);
+    for (unsigned i = 0; i < vmm->cpu_count; i++) {
+        if (vmm->cpus[i].run)
+            munmap(vmm->cpus[i].run, vmm->cpus[i].run_bytes);
+        if (vmm->cpus[i].fd >= 0)
+            close(vmm->cpus[i].fd);
+    }
     if (vmm->vm_fd >= 0)
         close(vmm->vm_fd);
     if (vmm->kvm_fd >= 0)
         close(vmm->kvm_fd);
-    if (vmm->ram)
-        munmap(vmm->ram, vmm->ram_bytes);
+    memory_destroy(vmm);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A guest that traces leaves one process and goes on in another (docs/migration.md): an archive of
- * the vCPU as KVM has it, the APIC, the model, guest memory, and what was recorded so far.
+ * each vCPU as KVM has it, its APIC and model, guest memory, and what was recorded so far.
  */
 #include "kvm.h"
 
@@ -13,7 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
-#define VERSION     1
+#define VERSION     2
 #define MEMBER_MODE (S_IFREG | 0600)
 #define RFLAGS_TF   (1ull << 8)
 #define XSAVE_BYTES 4096 /* of struct kvm_xsave, whose end is open */
@@ -24,8 +24,8 @@ static const uint32_t msr_list[] = {0x10,       0x174,      0x175,      0x176,
                                     0xc0000084, 0xc0000102, 0xc0000103};
 #define MSRS (sizeof(msr_list) / sizeof(msr_list[0]))
 
-/* The machine besides memory, the model and the result. */
-struct saved_machine {
+/* A processor besides its model. */
+struct saved_cpu {
     uint8_t xsave[XSAVE_BYTES];
     struct kvm_xcrs xcrs;
     struct kvm_sregs sregs;
@@ -36,7 +36,12 @@ struct saved_machine {
         uint64_t value, there;
     } msr[MSRS];
     struct kvm_vcpu_events events;
-    uint64_t steps, path_cr3, halted;
+    uint64_t path_cr3, halted, wait_for_sipi;
+};
+
+/* Whose turn it is, and when (run.c). */
+struct saved_turn {
+    uint64_t steps, turn, turn_end;
 };
 
 struct saved_page {
@@ -46,23 +51,23 @@ struct saved_page {
 
 /* ---- Out ---- */
 
-static int get_machine(struct vmm *vmm, struct saved_machine *saved)
+static int get_cpu(struct vcpu *cpu, struct saved_cpu *saved)
 {
     memset(saved, 0, sizeof(*saved));
-    saved->regs = *vmm_regs(vmm);
+    saved->regs = *vcpu_regs(cpu);
     saved->regs.rflags &= ~RFLAGS_TF;
-    saved->sregs = *vmm_sregs(vmm);
-    saved->events = *vmm_events(vmm);
-    if (ioctl(vmm->vcpu_fd, KVM_GET_XSAVE, saved->xsave) < 0 ||
-        ioctl(vmm->vcpu_fd, KVM_GET_XCRS, &saved->xcrs) < 0 ||
-        ioctl(vmm->vcpu_fd, KVM_GET_DEBUGREGS, &saved->debugregs) < 0)
-        return vmm_fail(vmm, -errno, "KVM does not give its registers: %s", strerror(errno));
+    saved->sregs = *vcpu_sregs(cpu);
+    saved->events = *vcpu_events(cpu);
+    if (ioctl(cpu->fd, KVM_GET_XSAVE, saved->xsave) < 0 ||
+        ioctl(cpu->fd, KVM_GET_XCRS, &saved->xcrs) < 0 ||
+        ioctl(cpu->fd, KVM_GET_DEBUGREGS, &saved->debugregs) < 0)
+        return vmm_fail(cpu->vmm, -errno, "KVM does not give its registers: %s", strerror(errno));
     for (size_t i = 0; i < MSRS; i++)
-        saved->msr[i].there = machine_get_msr(vmm, msr_list[i], &saved->msr[i].value) == 0;
-    saved->apic = vmm->apic;
-    saved->steps = vmm->steps;
-    saved->path_cr3 = vmm->path_cr3;
-    saved->halted = vmm->halted;
+        saved->msr[i].there = machine_get_msr(cpu, msr_list[i], &saved->msr[i].value) == 0;
+    saved->apic = cpu->apic;
+    saved->path_cr3 = cpu->path_cr3;
+    saved->halted = cpu->halted;
+    saved->wait_for_sipi = cpu->wait_for_sipi;
     return 0;
 }
 
@@ -91,74 +96,106 @@ static bool add_head(struct bytes *archive, const struct vmm *vmm)
     json_object_object_add(root, "vpt_guest", json_object_new_int(VERSION));
     json_object_object_add(root, "profile", json_object_new_string(vmm->options->profile));
     json_object_object_add(root, "mem_bytes", json_object_new_int64((int64_t)vmm->ram_bytes));
+    json_object_object_add(root, "cpus", json_object_new_int64(vmm->cpu_count));
     text = json_object_to_json_string(root);
     ok = cpio_add(archive, "guest.json", MEMBER_MODE, text, strlen(text));
     json_object_put(root);
     return ok;
 }
 
-int migrate_out(struct vmm *vmm)
+/* The members of one processor. 0 or -errno. */
+static int add_cpu(struct bytes *archive, struct vcpu *cpu)
 {
-    struct saved_machine *saved = aligned_alloc(64, sizeof(*saved));
+    struct saved_cpu *saved = aligned_alloc(64, sizeof(*saved));
     uint8_t *model = malloc(VPT_SAVE_MAX_BYTES);
-    struct bytes archive = {0};
-    size_t model_bytes;
+    char cpu_name[32], model_name[32];
     int error = -ENOMEM;
 
+    snprintf(cpu_name, sizeof(cpu_name), "cpu.%u", cpu->index);
+    snprintf(model_name, sizeof(model_name), "model.%u", cpu->index);
     if (saved && model)
-        error = get_machine(vmm, saved);
+        error = get_cpu(cpu, saved);
     if (!error) {
-        model_bytes = vpt_save(&vmm->model, model, VPT_SAVE_MAX_BYTES);
-        if (model_bytes && add_head(&archive, vmm) &&
-            cpio_add(&archive, "machine", MEMBER_MODE, saved, sizeof(*saved)) &&
-            cpio_add(&archive, "model", MEMBER_MODE, model, model_bytes) &&
-            add_memory(&archive, vmm) && record_add(&archive, vmm->result) && cpio_end(&archive))
-            error = write_file(vmm->options->save_to, archive.data, archive.len);
-        else
+        const size_t model_bytes = vpt_save(&cpu->model, model, VPT_SAVE_MAX_BYTES);
+
+        if (!model_bytes || !cpio_add(archive, cpu_name, MEMBER_MODE, saved, sizeof(*saved)) ||
+            !cpio_add(archive, model_name, MEMBER_MODE, model, model_bytes))
             error = -ENOMEM;
-        if (error)
-            vmm_fail(vmm, error, "%s: %s", vmm->options->save_to, strerror(-error));
     }
-    bytes_free(&archive);
     free(model);
     free(saved);
+    return error;
+}
+
+int migrate_out(struct vmm *vmm)
+{
+    const struct saved_turn turn = {
+        .steps = vmm->steps, .turn = vmm->turn, .turn_end = vmm->turn_end};
+    struct bytes archive = {0};
+    int error = add_head(&archive, vmm) ? 0 : -ENOMEM;
+
+    for (unsigned i = 0; i < vmm->cpu_count && !error; i++)
+        error = add_cpu(&archive, &vmm->cpus[i]);
+    if (!error &&
+        (!cpio_add(&archive, "turn", MEMBER_MODE, &turn, sizeof(turn)) ||
+         !add_memory(&archive, vmm) || !record_add(&archive, vmm->result) || !cpio_end(&archive)))
+        error = -ENOMEM;
+    if (!error)
+        error = write_file(vmm->options->save_to, archive.data, archive.len);
+    if (error)
+        vmm_fail(vmm, error, "%s: %s", vmm->options->save_to, strerror(-error));
+    bytes_free(&archive);
     vmm->result->saved = error == 0;
     return error;
 }
 
 /* ---- In ---- */
 
-static int set_machine(struct vmm *vmm, const uint8_t *data, size_t len)
+static int set_cpu(struct vcpu *cpu, const uint8_t *data, size_t len)
 {
-    struct saved_machine *saved;
+    struct saved_cpu *saved;
     int error = 0;
 
     if (len != sizeof(*saved))
-        return vmm_fail(vmm, -EBADMSG, "the saved machine has another size");
+        return vmm_fail(cpu->vmm, -EBADMSG, "the saved processor has another size");
     saved = aligned_alloc(64, sizeof(*saved));
     if (!saved)
-        return vmm_fail(vmm, -ENOMEM, "no memory");
+        return vmm_fail(cpu->vmm, -ENOMEM, "no memory");
     memcpy(saved, data, len);
     for (size_t i = 0; i < MSRS && !error; i++)
-        if (saved->msr[i].there && machine_set_msr(vmm, msr_list[i], saved->msr[i].value) != 0)
-            error = vmm_fail(vmm, -EIO, "KVM refuses MSR %#x", msr_list[i]);
-    if (!error && (ioctl(vmm->vcpu_fd, KVM_SET_XCRS, &saved->xcrs) < 0 ||
-                   ioctl(vmm->vcpu_fd, KVM_SET_XSAVE, saved->xsave) < 0 ||
-                   ioctl(vmm->vcpu_fd, KVM_SET_DEBUGREGS, &saved->debugregs) < 0))
-        error = vmm_fail(vmm, -errno, "KVM refuses the saved registers: %s", strerror(errno));
-    *vmm_regs(vmm) = saved->regs;
-    *vmm_sregs(vmm) = saved->sregs;
-    *vmm_events(vmm) = saved->events;
-    vmm_dirty(vmm, KVM_SYNC_X86_REGS | KVM_SYNC_X86_SREGS | KVM_SYNC_X86_EVENTS);
+        if (saved->msr[i].there && machine_set_msr(cpu, msr_list[i], saved->msr[i].value) != 0)
+            error = vmm_fail(cpu->vmm, -EIO, "KVM refuses MSR %#x", msr_list[i]);
+    if (!error && (ioctl(cpu->fd, KVM_SET_XCRS, &saved->xcrs) < 0 ||
+                   ioctl(cpu->fd, KVM_SET_XSAVE, saved->xsave) < 0 ||
+                   ioctl(cpu->fd, KVM_SET_DEBUGREGS, &saved->debugregs) < 0))
+        error = vmm_fail(cpu->vmm, -errno, "KVM refuses the saved registers: %s", strerror(errno));
+    *vcpu_regs(cpu) = saved->regs;
+    *vcpu_sregs(cpu) = saved->sregs;
+    *vcpu_events(cpu) = saved->events;
+    vcpu_dirty(cpu, KVM_SYNC_X86_REGS | KVM_SYNC_X86_SREGS | KVM_SYNC_X86_EVENTS);
     if (!error)
-        error = machine_push(vmm);
-    vmm->apic = saved->apic;
-    vmm->steps = saved->steps;
-    vmm->path_cr3 = saved->path_cr3;
-    vmm->halted = saved->halted != 0;
-    step_resume(vmm); /* the APIC's deadlines are in steps */
+        error = machine_push(cpu);
+    cpu->apic = saved->apic;
+    cpu->path_cr3 = saved->path_cr3;
+    cpu->halted = saved->halted != 0;
+    cpu->wait_for_sipi = saved->wait_for_sipi != 0;
     free(saved);
     return error;
+}
+
+static int set_turn(struct vmm *vmm, const uint8_t *data, size_t len)
+{
+    struct saved_turn saved;
+
+    if (len != sizeof(saved))
+        return vmm_fail(vmm, -EBADMSG, "the saved turn has another size");
+    memcpy(&saved, data, len);
+    if (saved.turn >= vmm->cpu_count)
+        return vmm_fail(vmm, -EBADMSG, "it is the turn of a processor that is not there");
+    vmm->steps = saved.steps;
+    vmm->turn = (unsigned)saved.turn;
+    vmm->turn_end = saved.turn_end;
+    return 0;
 }
 
 static int set_memory(struct vmm *vmm, const uint8_t *data, size_t len)
@@ -180,30 +217,64 @@ static int set_memory(struct vmm *vmm, const uint8_t *data, size_t len)
     return 0;
 }
 
-static int set_model(struct vmm *vmm, const uint8_t *data, size_t len)
+static int set_model(struct vcpu *cpu, const uint8_t *data, size_t len)
 {
-    const char *wrong = vpt_restore(&vmm->model, data, len);
+    const char *wrong = vpt_restore(&cpu->model, data, len);
 
-    return wrong ? vmm_fail(vmm, -EBADMSG, "the saved model: %s", wrong) : 0;
+    return wrong ? vmm_fail(cpu->vmm, -EBADMSG, "the saved model: %s", wrong) : 0;
 }
 
-/* Takes the members in any order; each has to be there once. */
-static int take(struct vmm *vmm, const char *name, const uint8_t *data, size_t len, unsigned *seen)
+/* Which members were there; each has to be there once. */
+struct seen {
+    unsigned turn, memory, result, cpu[MAX_CPUS], model[MAX_CPUS];
+};
+
+static bool is_complete(const struct seen *seen, unsigned cpu_count)
 {
-    static const struct {
-        const char *name;
-        int (*set)(struct vmm *, const uint8_t *, size_t);
-    } parts[] = {{"machine", set_machine}, {"memory", set_memory}, {"model", set_model}};
+    for (unsigned i = 0; i < cpu_count; i++) {
+        if (seen->cpu[i] != 1 || seen->model[i] != 1)
+            return false;
+    }
+    return seen->turn == 1 && seen->memory == 1 && seen->result == 1;
+}
+
+/* Whether name is PREFIX.N with the number of a processor. */
+static bool names_cpu(const struct vmm *vmm, const char *name, const char *prefix, unsigned *index)
+{
+    const size_t len = strlen(prefix);
+
+    if (strncmp(name, prefix, len) != 0 || name[len] != '.' || name[len + 1] < '0' ||
+        name[len + 1] > '9' || name[len + 2] != 0)
+        return false;
+    *index = (unsigned)(name[len + 1] - '0');
+    return *index < vmm->cpu_count;
+}
+
+/* Takes the members in any order. */
+static int take(struct vmm *vmm, const char *name, const uint8_t *data, size_t len,
+                struct seen *seen)
+{
+    unsigned index;
     int error;
 
-    for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        if (strcmp(parts[i].name, name) != 0)
-            continue;
-        *seen += 1u << (8 * i);
-        return parts[i].set(vmm, data, len);
+    if (names_cpu(vmm, name, "cpu", &index)) {
+        seen->cpu[index]++;
+        return set_cpu(&vmm->cpus[index], data, len);
+    }
+    if (names_cpu(vmm, name, "model", &index)) {
+        seen->model[index]++;
+        return set_model(&vmm->cpus[index], data, len);
+    }
+    if (strcmp(name, "turn") == 0) {
+        seen->turn++;
+        return set_turn(vmm, data, len);
+    }
+    if (strcmp(name, "memory") == 0) {
+        seen->memory++;
+        return set_memory(vmm, data, len);
     }
     error = record_member(vmm->result, name, data, len);
-    *seen += error == 1 ? 1u << 24 : 0;
+    seen->result += error == 1;
     return error < 0 ? vmm_fail(vmm, error, "the saved record: %s", strerror(-error)) : 0;
 }
 
@@ -214,49 +285,53 @@ int migrate_in(struct vmm *vmm)
     const char *name;
     const uint8_t *data;
     size_t len, pos = 0;
-    unsigned seen = 0;
+    struct seen seen = {0};
     int error = read_file(path, &archive), more = 0;
 
     if (error)
         return vmm_fail(vmm, error, "%s: %s", path, strerror(-error));
     while (!error && (more = cpio_next(&archive, &pos, &name, &data, &len)) > 0)
         error = take(vmm, name, data, len, &seen);
-    if (!error && (more < 0 || seen != 0x01010101))
+    if (!error && (more < 0 || !is_complete(&seen, vmm->cpu_count)))
         error = vmm_fail(vmm, -EBADMSG, "%s: the saved guest is not complete", path);
     bytes_free(&archive);
+    if (!error)
+        step_resume(vmm); /* the APICs' deadlines are in steps */
     /* Who leaves has not ended, whatever the file says. */
     vmm->result->code = EXIT_CODE_OK;
     vmm->result->guest_status = 0;
+    vmm->result->saved = false;
+    vmm->result->cpu_count = vmm->cpu_count;
     return error;
 }
 
 /* ---- What is in a file ---- */
 
-static int parse_head(const uint8_t *data, size_t len, char *profile, size_t profile_bytes,
-                      uint64_t *mem_bytes)
+static int parse_head(const uint8_t *data, size_t len, struct saved_guest *guest)
 {
     json_tokener *tokener = json_tokener_new();
     json_object *root = json_tokener_parse_ex(tokener, (const char *)data, (int)len);
-    json_object *version, *name, *mem;
+    json_object *version, *name, *mem, *cpus;
     int error = -EBADMSG;
 
     json_tokener_free(tokener);
     if (json_object_object_get_ex(root, "vpt_guest", &version) &&
         json_object_object_get_ex(root, "profile", &name) &&
         json_object_object_get_ex(root, "mem_bytes", &mem) &&
-        json_object_get_int(version) == VERSION) {
-        *mem_bytes = (uint64_t)json_object_get_int64(mem);
-        if (*mem_bytes >= 2u << 20 && *mem_bytes <= 3ull << 30 && *mem_bytes % PAGE_BYTES == 0 &&
-            snprintf(profile, profile_bytes, "%s", json_object_get_string(name)) <
-                (int)profile_bytes)
+        json_object_object_get_ex(root, "cpus", &cpus) && json_object_get_int(version) == VERSION) {
+        guest->mem_bytes = (uint64_t)json_object_get_int64(mem);
+        guest->cpus = (unsigned)json_object_get_int(cpus);
+        if (guest->mem_bytes >= 2u << 20 && guest->mem_bytes <= 3ull << 30 &&
+            guest->mem_bytes % PAGE_BYTES == 0 && guest->cpus >= 1 && guest->cpus <= MAX_CPUS &&
+            snprintf(guest->profile, sizeof(guest->profile), "%s", json_object_get_string(name)) <
+                (int)sizeof(guest->profile))
             error = 0;
     }
     json_object_put(root);
     return error;
 }
 
-int migrate_peek(const char *path, char *profile, size_t profile_bytes, uint64_t *mem_bytes,
-                 char *why, size_t why_bytes)
+int migrate_peek(const char *path, struct saved_guest *guest, char *why, size_t why_bytes)
 {
     struct bytes archive = {0};
     const char *name;
@@ -271,7 +346,7 @@ int migrate_peek(const char *path, char *profile, size_t profile_bytes, uint64_t
     error = -EBADMSG;
     while (error && cpio_next(&archive, &pos, &name, &data, &len) > 0)
         if (strcmp(name, "guest.json") == 0)
-            error = parse_head(data, len, profile, profile_bytes, mem_bytes);
+            error = parse_head(data, len, guest);
     if (error)
         snprintf(why, why_bytes, "%.200s: not a saved guest of this version", path);
     bytes_free(&archive);

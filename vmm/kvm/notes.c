@@ -23,10 +23,10 @@ struct note_process {
     char name[NOTE_NAME], image[NOTE_NAME];
 } __attribute__((packed));
 
-static void trace_note(struct vmm *vmm, const struct note_trace *note)
+static void trace_note(struct vcpu *cpu, const struct note_trace *note)
 {
-    struct bytes *handed = &vmm->result->handed;
-    const void *data = vmm_ram(vmm, note->gpa, note->len_bytes);
+    struct bytes *handed = &cpu->record->handed;
+    const void *data = vmm_ram(cpu->vmm, note->gpa, note->len_bytes);
 
     if (data && handed->len + note->len_bytes <= MAX_HANDED_BYTES)
         bytes_add(handed, data, note->len_bytes);
@@ -43,9 +43,9 @@ static void copy_name(char *to, const char *from)
     }
 }
 
-static void process_note(struct vmm *vmm, const struct note_process *note)
+static void process_note(struct vcpu *cpu, const struct note_process *note)
 {
-    struct run_result *result = vmm->result;
+    struct run_result *result = cpu->vmm->result;
     struct process *process;
 
     if (result->process_count == MAX_PROCESSES)
@@ -56,24 +56,24 @@ static void process_note(struct vmm *vmm, const struct note_process *note)
     copy_name(process->image, note->image);
 }
 
-void note_received(struct vmm *vmm, uint32_t gpa)
+void note_received(struct vcpu *cpu, uint32_t gpa)
 {
     struct note_trace trace;
     struct note_process process;
     uint32_t head[2];
-    const void *ram = vmm_ram(vmm, gpa, sizeof(head));
+    const void *ram = vmm_ram(cpu->vmm, gpa, sizeof(head));
 
     if (!ram)
         return;
     memcpy(head, ram, sizeof(head));
-    ram = vmm_ram(vmm, gpa, head[1]);
+    ram = vmm_ram(cpu->vmm, gpa, head[1]);
     if (!ram)
         return;
     if (head[0] == NOTE_TRACE && head[1] == sizeof(trace)) {
         memcpy(&trace, ram, sizeof(trace));
-        trace_note(vmm, &trace);
+        trace_note(cpu, &trace);
     } else if (head[0] == NOTE_PROCESS && head[1] == sizeof(process)) {
         memcpy(&process, ram, sizeof(process));
-        process_note(vmm, &process);
+        process_note(cpu, &process);
     }
 }

@@ -160,18 +160,18 @@ uint64_t general_register(const struct kvm_regs *regs, int16_t number)
     return number >= 0 && number < 16 ? values[number] : 0;
 }
 
-uint64_t effective_address(struct vmm *vmm, const struct memop *op)
+uint64_t effective_address(struct vcpu *cpu, const struct memop *op)
 {
-    const struct kvm_regs *regs = vmm_regs(vmm);
+    const struct kvm_regs *regs = vcpu_regs(cpu);
     uint64_t address = general_register(regs, op->base) +
                        general_register(regs, op->index) * op->scale + (uint64_t)op->disp;
 
     if (op->address32)
         address = (uint32_t)address;
     if (op->segment == 'f')
-        address += vmm_sregs(vmm)->fs.base;
+        address += vcpu_sregs(cpu)->fs.base;
     if (op->segment == 'g')
-        address += vmm_sregs(vmm)->gs.base;
+        address += vcpu_sregs(cpu)->gs.base;
     return address;
 }
 
@@ -180,38 +180,38 @@ static bool canonical(uint64_t address)
     return (uint64_t)((int64_t)(address << CANONICAL_SHIFT) >> CANONICAL_SHIFT) == address;
 }
 
-bool predict_page_fault(struct vmm *vmm, const struct memops *ops, uint64_t *address,
+bool predict_page_fault(struct vcpu *cpu, const struct memops *ops, uint64_t *address,
                         uint32_t *error_code)
 {
-    const unsigned cpl = vmm_cpl(vmm);
+    const unsigned cpl = vcpu_cpl(cpu);
     uint64_t gpa;
 
     const uint64_t count_mask = ops->count && ops->op[0].address32 ? UINT32_MAX : UINT64_MAX;
 
-    if (ops->rep && (vmm_regs(vmm)->rcx & count_mask) == 0)
+    if (ops->rep && (vcpu_regs(cpu)->rcx & count_mask) == 0)
         return false;
     for (unsigned i = 0; i < ops->count; i++) {
         const struct memop *op = &ops->op[i];
         const enum walk_access access = op->write ? WALK_WRITE : WALK_READ;
-        const uint64_t first = effective_address(vmm, op);
+        const uint64_t first = effective_address(cpu, op);
         const uint64_t last = first + op->size_bytes - 1;
 
         if (!canonical(first) || !canonical(last))
             continue; /* #GP or #SS, not #PF */
         *address = first;
-        if (!walk(vmm, first, access, cpl, &gpa, error_code))
+        if (!walk(cpu, first, access, cpl, &gpa, error_code))
             return true;
         *address = last & ~(PAGE_BYTES - 1);
-        if ((first ^ last) >= PAGE_BYTES && !walk(vmm, last, access, cpl, &gpa, error_code))
+        if ((first ^ last) >= PAGE_BYTES && !walk(cpu, last, access, cpl, &gpa, error_code))
             return true;
     }
     return false;
 }
 
-bool memops_touch(struct vmm *vmm, const struct memops *ops, uint64_t address, uint64_t len)
+bool memops_touch(struct vcpu *cpu, const struct memops *ops, uint64_t address, uint64_t len)
 {
     for (unsigned i = 0; i < ops->count; i++) {
-        const uint64_t first = effective_address(vmm, &ops->op[i]);
+        const uint64_t first = effective_address(cpu, &ops->op[i]);
 
         if (first - address < len || address - first < ops->op[i].size_bytes)
             return true;

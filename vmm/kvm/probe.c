@@ -51,12 +51,13 @@ static int prepare(struct vmm *vmm, const uint8_t *code, size_t len, uint32_t at
     uint64_t *gdt = (uint64_t *)(vmm->ram + GDT);
     uint64_t *tables = (uint64_t *)(vmm->ram + PAGE_TABLES);
     struct kvm_regs regs = {.rip = at, .rsp = STACK, .rflags = 2};
+    struct vcpu *cpu = &vmm->cpus[0];
     struct kvm_sregs sregs;
     int error;
 
     vmm->entry = at;
     vmm->ended = false;
-    vmm->halted = false;
+    cpu->halted = false;
     vmm->result->guest_status = 0;
     error = boot_enter(vmm);
     if (error)
@@ -71,7 +72,7 @@ static int prepare(struct vmm *vmm, const uint8_t *code, size_t len, uint32_t at
     gdt[TSS_SELECTOR / 8] = 0x67 | (uint64_t)TSS << 16 | 0x8bull << 40;
     memcpy(vmm->ram + TSS + 4, &(uint64_t){STACK - 0x1000}, 8);
 
-    if (ioctl(vmm->vcpu_fd, KVM_GET_SREGS, &sregs) < 0)
+    if (ioctl(cpu->fd, KVM_GET_SREGS, &sregs) < 0)
         return -errno;
     sregs.gdt.limit = TSS_SELECTOR + 15;
     sregs.idt.base = IDT;
@@ -84,92 +85,91 @@ static int prepare(struct vmm *vmm, const uint8_t *code, size_t len, uint32_t at
         sregs.ss.selector = USER_DATA_SELECTOR | 3;
         sregs.ss.dpl = 3;
     }
-    if (ioctl(vmm->vcpu_fd, KVM_SET_SREGS, &sregs) < 0 ||
-        ioctl(vmm->vcpu_fd, KVM_SET_REGS, &regs) < 0)
+    if (ioctl(cpu->fd, KVM_SET_SREGS, &sregs) < 0 || ioctl(cpu->fd, KVM_SET_REGS, &regs) < 0)
         return -errno;
     return 0;
 }
 
 /* Runs until the guest says something by the exit port; bounded by kicks. */
-static bool says(struct vmm *vmm, uint32_t status)
+static bool says(struct vcpu *cpu, uint32_t status)
 {
     bool gp;
 
-    for (unsigned i = 0; i < MAX_ENTRIES && !vmm->ended && !vmm->halted; i++) {
-        const int error = machine_enter(vmm);
+    for (unsigned i = 0; i < MAX_ENTRIES && !cpu->vmm->ended && !cpu->halted; i++) {
+        const int error = machine_enter(cpu);
 
         if (error == -EINTR)
             continue;
-        if (error || machine_handle_exit(vmm, &gp) != 0)
+        if (error || machine_handle_exit(cpu, &gp) != 0)
             return false;
     }
-    return vmm->ended && vmm->result->guest_status == status;
+    return cpu->vmm->ended && cpu->vmm->result->guest_status == status;
 }
 
-static bool probe_msr(struct vmm *vmm, struct probe *probe)
+static bool probe_msr(struct vcpu *cpu, struct probe *probe)
 {
-    if (prepare(vmm, code_msr, sizeof(code_msr), CODE, false) != 0)
+    if (prepare(cpu->vmm, code_msr, sizeof(code_msr), CODE, false) != 0)
         return false;
     for (unsigned i = 0; i < MAX_ENTRIES; i++) {
         bool gp;
 
-        if (machine_enter(vmm) != 0)
+        if (machine_enter(cpu) != 0)
             continue;
-        if (vmm->run->exit_reason == KVM_EXIT_X86_WRMSR) {
-            probe->msr_exits = machine_handle_exit(vmm, &gp) == 0 && gp;
-            return probe->msr_exits && says(vmm, 13);
+        if (cpu->run->exit_reason == KVM_EXIT_X86_WRMSR) {
+            probe->msr_exits = machine_handle_exit(cpu, &gp) == 0 && gp;
+            return probe->msr_exits && says(cpu, 13);
         }
-        if (machine_handle_exit(vmm, &gp) != 0)
+        if (machine_handle_exit(cpu, &gp) != 0)
             return false;
     }
     return false;
 }
 
-static bool probe_nmi(struct vmm *vmm)
+static bool probe_nmi(struct vcpu *cpu)
 {
-    if (prepare(vmm, code_loop, sizeof(code_loop), CODE, false) != 0 ||
-        ioctl(vmm->vcpu_fd, KVM_NMI, 0) < 0)
+    if (prepare(cpu->vmm, code_loop, sizeof(code_loop), CODE, false) != 0 ||
+        ioctl(cpu->fd, KVM_NMI, 0) < 0)
         return false;
-    return says(vmm, 2);
+    return says(cpu, 2);
 }
 
 /* What KVM was told of registers is known to us only after an exit. */
-static void fetch_registers(struct vmm *vmm)
+static void fetch_registers(struct vcpu *cpu)
 {
-    vmm->run->immediate_exit = 1;
-    machine_enter(vmm);
-    vmm->run->immediate_exit = 0;
+    cpu->run->immediate_exit = 1;
+    machine_enter(cpu);
+    cpu->run->immediate_exit = 0;
 }
 
 /* One step from ip. */
-static bool step_to(struct vmm *vmm, uint64_t ip, uint64_t expected)
+static bool step_to(struct vcpu *cpu, uint64_t ip, uint64_t expected)
 {
     struct kvm_guest_debug debug = {.control = KVM_GUESTDBG_ENABLE | KVM_GUESTDBG_SINGLESTEP};
 
-    if (ioctl(vmm->vcpu_fd, KVM_SET_GUEST_DEBUG, &debug) < 0)
+    if (ioctl(cpu->fd, KVM_SET_GUEST_DEBUG, &debug) < 0)
         return false;
     for (unsigned i = 0; i < MAX_ENTRIES; i++) {
-        const int error = machine_enter(vmm);
+        const int error = machine_enter(cpu);
 
         if (error && error != -EINTR)
             return false;
-        if (!error || vmm_regs(vmm)->rip != ip)
+        if (!error || vcpu_regs(cpu)->rip != ip)
             break;
     }
-    return vmm->run->exit_reason == KVM_EXIT_DEBUG && vmm_regs(vmm)->rip == expected;
+    return cpu->run->exit_reason == KVM_EXIT_DEBUG && vcpu_regs(cpu)->rip == expected;
 }
 
-static bool probe_step(struct vmm *vmm, bool user, unsigned steps)
+static bool probe_step(struct vcpu *cpu, bool user, unsigned steps)
 {
     const uint32_t at = user ? USER_CODE : CODE;
     unsigned offset = 0;
 
-    if (prepare(vmm, code_loop, sizeof(code_loop), at, user) != 0)
+    if (prepare(cpu->vmm, code_loop, sizeof(code_loop), at, user) != 0)
         return false;
     for (unsigned i = 0; i < steps; i++) {
         const unsigned next = offset == 3 ? 0 : offset + 1; /* the JMP leads back */
 
-        if (!step_to(vmm, at + offset, at + next))
+        if (!step_to(cpu, at + offset, at + next))
             return false;
         offset = next;
     }
@@ -177,63 +177,63 @@ static bool probe_step(struct vmm *vmm, bool user, unsigned steps)
 }
 
 /* The same by way of the probe guest's #DB handler. */
-static bool probe_step_by_handler(struct vmm *vmm, unsigned steps)
+static bool probe_step_by_handler(struct vcpu *cpu, unsigned steps)
 {
     unsigned offset = 0;
     int vector;
 
-    if (prepare(vmm, code_loop, sizeof(code_loop), USER_CODE, true) != 0)
+    if (prepare(cpu->vmm, code_loop, sizeof(code_loop), USER_CODE, true) != 0)
         return false;
-    fetch_registers(vmm);
+    fetch_registers(cpu);
     for (unsigned i = 0; i < steps; i++) {
         offset = offset == 3 ? 0 : offset + 1;
-        if (step_user_by_handler(vmm, VECTOR_DE, &vector) != 0 ||
-            vmm_regs(vmm)->rip != USER_CODE + offset)
+        if (step_user_by_handler(cpu, VECTOR_DE, &vector) != 0 ||
+            vcpu_regs(cpu)->rip != USER_CODE + offset)
             return false;
     }
     return true;
 }
 
 /* A step that faults ends at the handler's first instruction. */
-static bool probe_exceptions(struct vmm *vmm)
+static bool probe_exceptions(struct vcpu *cpu)
 {
     struct kvm_guest_debug debug = {.control = KVM_GUESTDBG_ENABLE | KVM_GUESTDBG_SINGLESTEP};
     struct watch watch;
     int error = -EINTR;
 
-    if (prepare(vmm, code_ud2, sizeof(code_ud2), CODE, false) != 0)
+    if (prepare(cpu->vmm, code_ud2, sizeof(code_ud2), CODE, false) != 0)
         return false;
-    fetch_registers(vmm);
-    if (ioctl(vmm->vcpu_fd, KVM_SET_GUEST_DEBUG, &debug) < 0)
+    fetch_registers(cpu);
+    if (ioctl(cpu->fd, KVM_SET_GUEST_DEBUG, &debug) < 0)
         return false;
-    watch_begin(vmm, false, VECTOR_DE, &watch);
+    watch_begin(cpu, false, VECTOR_DE, &watch);
     for (unsigned i = 0; i < MAX_ENTRIES && error == -EINTR; i++)
-        error = machine_enter(vmm);
-    return watch_end(vmm, &watch) == VECTOR_UD && !error;
+        error = machine_enter(cpu);
+    return watch_end(cpu, &watch) == VECTOR_UD && !error;
 }
 
-static unsigned probe_speed(struct vmm *vmm)
+static unsigned probe_speed(struct vcpu *cpu)
 {
     struct timespec start, end;
     double elapsed;
 
     clock_gettime(CLOCK_MONOTONIC, &start);
-    if (!probe_step(vmm, false, SPEED_STEPS))
+    if (!probe_step(cpu, false, SPEED_STEPS))
         return 0;
     clock_gettime(CLOCK_MONOTONIC, &end);
     elapsed = (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
     return (unsigned)(SPEED_STEPS / elapsed);
 }
 
-static void stop_debugging(struct vmm *vmm)
+static void stop_debugging(struct vcpu *cpu)
 {
     struct kvm_guest_debug debug = {0};
 
-    ioctl(vmm->vcpu_fd, KVM_SET_GUEST_DEBUG, &debug);
+    ioctl(cpu->fd, KVM_SET_GUEST_DEBUG, &debug);
 }
 
 /* A probe that ended in a bad state of the vCPU must not spoil the next one: a machine for each. */
-static void with_machine(struct probe *probe, void (*what)(struct vmm *, struct probe *))
+static void with_machine(struct probe *probe, void (*what)(struct vcpu *, struct probe *))
 {
     struct vmm *vmm = calloc(1, sizeof(*vmm));
     struct run_result *result = calloc(1, sizeof(*result));
@@ -251,8 +251,8 @@ static void with_machine(struct probe *probe, void (*what)(struct vmm *, struct 
     if (machine_create(vmm, &caps) == 0) {
         probe->kvm = true;
         if (kicks_start(vmm) == 0) {
-            what(vmm, probe);
-            stop_debugging(vmm);
+            what(&vmm->cpus[0], probe);
+            stop_debugging(&vmm->cpus[0]);
             kicks_stop(vmm);
         }
     } else if (!probe->kvm) {
@@ -263,32 +263,32 @@ static void with_machine(struct probe *probe, void (*what)(struct vmm *, struct 
     free(vmm);
 }
 
-static void what_msr(struct vmm *vmm, struct probe *probe)
+static void what_msr(struct vcpu *cpu, struct probe *probe)
 {
-    probe->gp_injection = probe_msr(vmm, probe);
+    probe->gp_injection = probe_msr(cpu, probe);
 }
-static void what_nmi(struct vmm *vmm, struct probe *probe)
+static void what_nmi(struct vcpu *cpu, struct probe *probe)
 {
-    probe->nmi = probe_nmi(vmm);
+    probe->nmi = probe_nmi(cpu);
 }
-static void what_supervisor(struct vmm *vmm, struct probe *probe)
+static void what_supervisor(struct vcpu *cpu, struct probe *probe)
 {
-    probe->step_supervisor = probe_step(vmm, false, 8);
+    probe->step_supervisor = probe_step(cpu, false, 8);
     if (probe->step_supervisor)
-        probe->steps_per_s = probe_speed(vmm);
+        probe->steps_per_s = probe_speed(cpu);
 }
-static void what_user(struct vmm *vmm, struct probe *probe)
+static void what_user(struct vcpu *cpu, struct probe *probe)
 {
-    if (probe_step(vmm, true, 8))
+    if (probe_step(cpu, true, 8))
         probe->step_user = STEP_USER_NATIVE;
 }
-static void what_exceptions(struct vmm *vmm, struct probe *probe)
+static void what_exceptions(struct vcpu *cpu, struct probe *probe)
 {
-    probe->exceptions = probe_exceptions(vmm);
+    probe->exceptions = probe_exceptions(cpu);
 }
-static void what_user_by_handler(struct vmm *vmm, struct probe *probe)
+static void what_user_by_handler(struct vcpu *cpu, struct probe *probe)
 {
-    if (probe_step_by_handler(vmm, 8))
+    if (probe_step_by_handler(cpu, 8))
         probe->step_user = STEP_USER_BY_HANDLER;
 }
 

@@ -20,26 +20,26 @@ static bool decode(const uint8_t *code, size_t len, ZydisDecodedOperand *operand
     return true;
 }
 
-bool do_ptwrite(struct vmm *vmm, const uint8_t *code, size_t len, const struct memops *ops)
+bool do_ptwrite(struct vcpu *cpu, const uint8_t *code, size_t len, const struct memops *ops)
 {
-    const uint64_t ip = vmm_regs(vmm)->rip;
+    const uint64_t ip = vcpu_regs(cpu)->rip;
     ZydisDecodedOperand operand;
     uint64_t value = 0;
 
-    if (!(vmm->model.caps.leaf14_0_ebx & VPT_CAP_PTWRITE) || !decode(code, len, &operand))
+    if (!(cpu->model.caps.leaf14_0_ebx & VPT_CAP_PTWRITE) || !decode(code, len, &operand))
         return false;
 
     const uint8_t size_bytes = operand.size == 64 ? 8 : 4;
 
     if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER)
-        value = general_register(vmm_regs(vmm), ZydisRegisterGetId(operand.reg.value));
+        value = general_register(vcpu_regs(cpu), ZydisRegisterGetId(operand.reg.value));
     else if (!ops->count ||
-             !linear_read(vmm, effective_address(vmm, &ops->op[0]), &value, size_bytes))
+             !linear_read(cpu, effective_address(cpu, &ops->op[0]), &value, size_bytes))
         return false;
     if (size_bytes == 4)
         value = (uint32_t)value;
-    vmm_regs(vmm)->rip = ip + len;
-    vmm_dirty(vmm, KVM_SYNC_X86_REGS);
-    vpt_ptwrite(&vmm->model, value, size_bytes, ip);
+    vcpu_regs(cpu)->rip = ip + len;
+    vcpu_dirty(cpu, KVM_SYNC_X86_REGS);
+    vpt_ptwrite(&cpu->model, value, size_bytes, ip);
     return true;
 }

@@ -13,21 +13,21 @@
 /* What Filter_Event_ID and TraceStop_Event_ID choose (RTIT v1.05, Table 7). */
 enum { ID_RANGE0, ID_RANGE1, ID_BOTH };
 
-int rtit_create(struct vmm *vmm, uint32_t errata, const struct vpt_ops *ops)
+int rtit_create(struct vcpu *cpu, uint32_t errata, const struct vpt_ops *ops)
 {
-    const uint8_t ratio = vmm->model.caps.max_nonturbo_ratio;
+    const uint8_t ratio = cpu->model.caps.max_nonturbo_ratio;
 
-    if (!vpt_rtit_init(&vmm->rtit, errata, ops, vmm))
-        return vmm_fail(vmm, -EINVAL, "RTIT lacks a callback");
-    vpt_rtit_sync(&vmm->rtit, ratio, ratio);
+    if (!vpt_rtit_init(&cpu->rtit, errata, ops, cpu))
+        return vmm_fail(cpu->vmm, -EINVAL, "RTIT lacks a callback");
+    vpt_rtit_sync(&cpu->rtit, ratio, ratio);
     return 0;
 }
 
-static void context(struct vmm *vmm, struct vpt_rtit_context *ctx)
+static void context(struct vcpu *cpu, struct vpt_rtit_context *ctx)
 {
-    *ctx = (struct vpt_rtit_context){.cr3 = vmm_sregs(vmm)->cr3,
-                                     .cpl = (uint8_t)vmm_cpl(vmm),
-                                     .paging = (vmm_sregs(vmm)->cr0 & CR0_PG) != 0};
+    *ctx = (struct vpt_rtit_context){.cr3 = vcpu_sregs(cpu)->cr3,
+                                     .cpl = (uint8_t)vcpu_cpl(cpu),
+                                     .paging = (vcpu_sregs(cpu)->cr0 & CR0_PG) != 0};
 }
 
 /* ---- MSRs ---- */
@@ -44,40 +44,40 @@ static uint8_t ranges_of(const struct vpt_rtit *rtit, unsigned id, struct ptd_rt
 }
 
 /* What a decoder must know, as of the last time that tracing began. */
-static void note_settings(struct vmm *vmm)
+static void note_settings(struct vcpu *cpu)
 {
-    const struct vpt_rtit *const rtit = &vmm->rtit;
-    struct ptd_rtit_config *const config = &vmm->result->rtit;
+    const struct vpt_rtit *const rtit = &cpu->rtit;
+    struct ptd_rtit_config *const config = &cpu->record->rtit;
 
     *config = (struct ptd_rtit_config){
         .mode = PTD_MODE_64,
-        .cr3 = vmm_sregs(vmm)->cr3,
+        .cr3 = vcpu_sregs(cpu)->cr3,
         .cycle_acc = (rtit->ctl & VPT_RTIT_CTL_CYCLE_ACC) != 0,
         .cycles_minus_one = (rtit->errata & VPT_RTIT_E6) != 0,
     };
     config->filters = ranges_of(rtit, rtit->events & 7, config->filter);
     config->stops = ranges_of(rtit, rtit->events >> 3 & 7, config->stop);
-    vmm->result->is_rtit = true;
+    cpu->record->is_rtit = true;
 }
 
-enum vpt_result rtit_wrmsr(struct vmm *vmm, uint32_t msr, uint64_t value, uint64_t next_ip)
+enum vpt_result rtit_wrmsr(struct vcpu *cpu, uint32_t msr, uint64_t value, uint64_t next_ip)
 {
-    const bool traced = vpt_rtit_trigger_en(&vmm->rtit);
+    const bool traced = vpt_rtit_trigger_en(&cpu->rtit);
     struct vpt_rtit_context ctx;
     enum vpt_result result;
 
-    context(vmm, &ctx);
-    vpt_rtit_set_context(&vmm->rtit, &ctx);
-    result = vpt_rtit_wrmsr(&vmm->rtit, msr, value, next_ip);
-    if (!traced && vpt_rtit_trigger_en(&vmm->rtit))
-        note_settings(vmm);
+    context(cpu, &ctx);
+    vpt_rtit_set_context(&cpu->rtit, &ctx);
+    result = vpt_rtit_wrmsr(&cpu->rtit, msr, value, next_ip);
+    if (!traced && vpt_rtit_trigger_en(&cpu->rtit))
+        note_settings(cpu);
     return result;
 }
 
-void rtit_end(struct vmm *vmm)
+void rtit_end(struct vcpu *cpu)
 {
-    vpt_rtit_drain(&vmm->rtit);
-    vmm->result->rtit.tnt_buff = vmm->rtit.tnt_buff;
+    vpt_rtit_drain(&cpu->rtit);
+    cpu->record->rtit.tnt_buff = cpu->rtit.tnt_buff;
 }
 
 /* ---- Events ---- */
@@ -103,13 +103,13 @@ static bool is_prefix(uint8_t byte)
 }
 
 /* The end of the instruction at ip, and its prefixes; ip itself if the bytes cannot be read. */
-static uint64_t end_of(struct vmm *vmm, uint64_t ip, uint8_t *prefixes)
+static uint64_t end_of(struct vcpu *cpu, uint64_t ip, uint8_t *prefixes)
 {
     uint8_t code[MAX_INSN_BYTES];
     struct ptd_insn insn;
     size_t len = sizeof(code);
 
-    while (len > 0 && !linear_read(vmm, ip, code, len))
+    while (len > 0 && !linear_read(cpu, ip, code, len))
         len--;
     if (len == 0 || ptd_insn_decode(PTD_MODE_64, ip, code, len, &insn) != PTD_OK)
         return ip;
@@ -118,22 +118,22 @@ static uint64_t end_of(struct vmm *vmm, uint64_t ip, uint8_t *prefixes)
     return ip + insn.size_bytes;
 }
 
-void rtit_tell_transfer(struct vmm *vmm, enum vpt_transfer_type type, uint64_t ip)
+void rtit_tell_transfer(struct vcpu *cpu, enum vpt_transfer_type type, uint64_t ip)
 {
     struct vpt_rtit_event event = {
-        .kind = VPT_RTIT_FAR, .target = vmm_regs(vmm)->rip, .from = ip, .nlip = ip};
+        .kind = VPT_RTIT_FAR, .target = vcpu_regs(cpu)->rip, .from = ip, .nlip = ip};
 
     /* RTIT v1.05, Table 1: an instruction names the one behind it, an event where it came. */
     if (type != VPT_INTERRUPT && type != VPT_FAULT)
-        event.from = event.nlip = end_of(vmm, ip, &event.prefixes);
-    context(vmm, &event.after);
-    vpt_rtit_event(&vmm->rtit, &event);
+        event.from = event.nlip = end_of(cpu, ip, &event.prefixes);
+    context(cpu, &event.after);
+    vpt_rtit_event(&cpu->rtit, &event);
 }
 
-void rtit_tell(struct vmm *vmm, const struct ptd_insn *insn)
+void rtit_tell(struct vcpu *cpu, const struct ptd_insn *insn)
 {
     struct vpt_rtit_event event = {
-        .kind = VPT_RTIT_OTHER, .target = vmm_regs(vmm)->rip, .nlip = insn->ip + insn->size_bytes};
+        .kind = VPT_RTIT_OTHER, .target = vcpu_regs(cpu)->rip, .nlip = insn->ip + insn->size_bytes};
 
     switch ((enum ptd_insn_class)insn->class) {
     case PTD_INSN_COND:
@@ -158,7 +158,7 @@ void rtit_tell(struct vmm *vmm, const struct ptd_insn *insn)
     case PTD_INSN_FAR:
     case PTD_INSN_IRET:
     case PTD_INSN_INT:
-        rtit_tell_transfer(vmm, VPT_FAR_BRANCH, insn->ip);
+        rtit_tell_transfer(cpu, VPT_FAR_BRANCH, insn->ip);
         return;
     case PTD_INSN_MOV_CR3:
         event.kind = VPT_RTIT_MOV_CR3;
@@ -166,11 +166,11 @@ void rtit_tell(struct vmm *vmm, const struct ptd_insn *insn)
     default: /* CR0.PG cannot change in 64-bit mode */
         break;
     }
-    context(vmm, &event.after);
-    vpt_rtit_event(&vmm->rtit, &event);
+    context(cpu, &event.after);
+    vpt_rtit_event(&cpu->rtit, &event);
 }
 
-void rtit_woke(struct vmm *vmm)
+void rtit_woke(struct vcpu *cpu)
 {
-    vpt_rtit_sync(&vmm->rtit, vmm->rtit.actual_ratio, vmm->rtit.effective_ratio);
+    vpt_rtit_sync(&cpu->rtit, cpu->rtit.actual_ratio, cpu->rtit.effective_ratio);
 }

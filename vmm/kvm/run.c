@@ -17,9 +17,11 @@
 #define KICK_SIGNAL    SIGRTMIN
 #define KICK_PERIOD_NS 1000000 /* APIC timer and time-out are looked at so often */
 #define CHECK_STEPS    4096u
+#define QUANTUM        64 /* instructions of one processor before the next one's turn */
+#define RFLAGS_IF      (1ull << 9)
 #define NAP_NS         1000000 /* of a halted guest */
 
-/* The signal handler's way to the vCPU; one machine runs at a time. */
+/* The signal handler's way to the vCPU that runs; one does at a time. */
 static struct kvm_run *volatile kicked_run;
 
 static void kick(int sig)
@@ -27,6 +29,11 @@ static void kick(int sig)
     (void)sig;
     if (kicked_run)
         kicked_run->immediate_exit = 1;
+}
+
+void kick_next(struct kvm_run *run)
+{
+    kicked_run = run;
 }
 
 int kicks_start(struct vmm *vmm)
@@ -38,7 +45,7 @@ int kicks_start(struct vmm *vmm)
                                 .it_interval.tv_nsec = KICK_PERIOD_NS};
 
     event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
-    kicked_run = vmm->run;
+    kick_next(vmm->cpus[0].run);
     if (sigaction(KICK_SIGNAL, &action, NULL) < 0 ||
         timer_create(CLOCK_MONOTONIC, &event, &vmm->kick_timer) < 0 ||
         timer_settime(vmm->kick_timer, 0, &period, NULL) < 0)
@@ -49,7 +56,7 @@ int kicks_start(struct vmm *vmm)
 void kicks_stop(struct vmm *vmm)
 {
     timer_delete(vmm->kick_timer);
-    kicked_run = NULL;
+    kick_next(NULL);
 }
 
 static double seconds(const struct vmm *vmm)
@@ -66,65 +73,210 @@ static bool timed_out(const struct vmm *vmm)
     return vmm->options->timeout_s && seconds(vmm) > vmm->options->timeout_s;
 }
 
-/* ---- Free running ---- */
+/* ---- Turns ---- */
+
+/*
+ * One thread runs all processors in turn. While any of them traces, all are stepped, and a turn is
+ * QUANTUM instructions of the guest: what the processors see of each other's memory depends on the
+ * guest alone, not on the host's clock, and two runs give the same paths. (Time itself, RDTSC, is
+ * the host's.) While nobody traces, a turn of free running ends with a kick.
+ */
+
+/* Whether a processor has something to do; its APIC timer may say so. */
+static bool ready(struct vcpu *cpu)
+{
+    if (cpu->apic.init_pending || cpu->apic.sipi_pending)
+        return true;
+    if (cpu->wait_for_sipi)
+        return false;
+    apic_tick(&cpu->apic, vmm_apic_now(cpu->vmm));
+    return !cpu->halted || vcpu_interrupt_due(cpu);
+}
+
+/* The next one that is ready, the present one last; false: all sleep. */
+static bool next_turn(struct vmm *vmm)
+{
+    for (unsigned i = 1; i <= vmm->cpu_count; i++) {
+        const unsigned next = (vmm->turn + i) % vmm->cpu_count;
+
+        if (ready(&vmm->cpus[next])) {
+            vmm->turn = next;
+            vmm->turn_end = vmm->steps + QUANTUM;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The first timer that will wake somebody; 0: none. */
+static uint64_t first_deadline(const struct vmm *vmm)
+{
+    uint64_t first = 0;
+
+    for (unsigned i = 0; i < vmm->cpu_count; i++) {
+        const uint64_t deadline = vmm->cpus[i].apic.timer_deadline;
+
+        if (deadline && !vmm->cpus[i].wait_for_sipi && (!first || deadline < first))
+            first = deadline;
+    }
+    return first;
+}
+
+static int nothing_wakes(struct vmm *vmm)
+{
+    return vmm_fail(vmm, -EIO, "the guest halted at %#llx and nothing can wake it",
+                    vcpu_regs(&vmm->cpus[vmm->turn])->rip);
+}
+
+/* ---- Interrupts of KVM ---- */
+
+/*
+ * Whether KVM may be given an interrupt now. What it said at its last exit is not the whole truth:
+ * the processor may have been stepped since, and to its HLT.
+ */
+static bool takes_interrupt(struct vcpu *cpu)
+{
+    if (cpu->halted)
+        return vcpu_interrupt_due(cpu);
+    return cpu->run->ready_for_interrupt_injection && cpu->run->if_flag &&
+           (vcpu_regs(cpu)->rflags & RFLAGS_IF) && !vcpu_events(cpu)->interrupt.shadow;
+}
 
 /* Hands KVM what the APIC has for the processor. */
-static int inject(struct vmm *vmm)
+static int inject(struct vcpu *cpu)
 {
-    struct kvm_run *run = vmm->run;
+    struct kvm_run *run = cpu->run;
     int vector;
 
-    if (vmm->apic.nmi_pending) {
-        vmm->apic.nmi_pending = false;
-        vmm->halted = false;
-        vmm->result->interrupts++;
-        if (ioctl(vmm->vcpu_fd, KVM_NMI, 0) < 0)
-            return vmm_fail(vmm, -errno, "KVM_NMI: %s", strerror(errno));
+    if (cpu->apic.nmi_pending) {
+        cpu->apic.nmi_pending = false;
+        cpu->halted = false;
+        cpu->record->interrupts++;
+        if (ioctl(cpu->fd, KVM_NMI, 0) < 0)
+            return vmm_fail(cpu->vmm, -errno, "KVM_NMI: %s", strerror(errno));
     }
-    vector = apic_pending(&vmm->apic);
+    vector = apic_pending(&cpu->apic);
     run->request_interrupt_window = 0;
     if (vector < 0)
         return 0;
-    if (!run->ready_for_interrupt_injection || !run->if_flag) {
+    if (!takes_interrupt(cpu)) {
         run->request_interrupt_window = 1;
         return 0;
     }
     struct kvm_interrupt irq = {.irq = (uint32_t)vector};
-    if (ioctl(vmm->vcpu_fd, KVM_INTERRUPT, &irq) < 0)
-        return vmm_fail(vmm, -errno, "KVM_INTERRUPT: %s", strerror(errno));
-    apic_accept(&vmm->apic, vector);
-    vmm->halted = false;
-    vmm->result->interrupts++;
+    if (ioctl(cpu->fd, KVM_INTERRUPT, &irq) < 0)
+        return vmm_fail(cpu->vmm, -errno, "KVM_INTERRUPT: %s", strerror(errno));
+    apic_accept(&cpu->apic, vector);
+    cpu->halted = false;
+    cpu->record->interrupts++;
     return 0;
 }
 
-static int run_free(struct vmm *vmm)
+/* ---- Stepping ---- */
+
+/* Nothing to run until an interrupt: time goes straight to the timer. */
+static int sleep_until_interrupt(struct vmm *vmm)
 {
+    const uint64_t deadline = first_deadline(vmm);
+
+    if (!deadline)
+        return nothing_wakes(vmm);
+    if (deadline > vmm->steps)
+        vmm->steps = deadline;
+    for (unsigned i = 0; i < vmm->cpu_count; i++) {
+        if (vmm->cpus[i].model.caps.rtit)
+            rtit_woke(&vmm->cpus[i]);
+    }
+    return 0;
+}
+
+/* step() delivers interrupts in 64-bit mode; to a processor on its way there, KVM does. */
+static int step_one(struct vcpu *cpu)
+{
+    int error;
+
+    if (vcpu_sregs(cpu)->cs.l)
+        return step(cpu);
+    error = inject(cpu);
+    if (!error)
+        error = step(cpu);
+    cpu->run->request_interrupt_window = 0;
+    return error;
+}
+
+static int step_turn(struct vmm *vmm)
+{
+    struct vcpu *cpu = &vmm->cpus[vmm->turn];
+    int error = 0;
+
+    if (vmm->steps >= vmm->turn_end || !ready(cpu)) {
+        if (!next_turn(vmm))
+            return sleep_until_interrupt(vmm);
+        cpu = &vmm->cpus[vmm->turn];
+    }
+    if (cpu->apic.init_pending || cpu->apic.sipi_pending)
+        error = start_signals(cpu);
+    else
+        error = step_one(cpu);
+    memory_resolve_output(cpu);
+    return error;
+}
+
+/* ---- Free running ---- */
+
+static int nap(struct vmm *vmm)
+{
+    const struct timespec time = {.tv_nsec = NAP_NS};
+
+    if (!first_deadline(vmm))
+        return nothing_wakes(vmm);
+    nanosleep(&time, NULL);
+    return 0;
+}
+
+/* What KVM is about to deliver has to be in the guest before the others go on. */
+static bool event_queued(struct vcpu *cpu)
+{
+    const struct kvm_vcpu_events *events = vcpu_events(cpu);
+
+    return events->exception.injected || events->exception.pending || events->interrupt.injected ||
+           events->nmi.injected || events->nmi.pending;
+}
+
+static int free_turn(struct vmm *vmm)
+{
+    struct vcpu *cpu = &vmm->cpus[vmm->turn];
     bool gp;
     int error;
 
-    apic_tick(&vmm->apic, vmm_apic_now(vmm));
-    error = inject(vmm);
-    if (error)
-        return error;
-    if (vmm->halted) {
-        const struct timespec nap = {.tv_nsec = NAP_NS};
-
-        if (!vmm->apic.timer_deadline && apic_pending(&vmm->apic) < 0)
-            return vmm_fail(vmm, -EIO, "the guest halted at %#llx and nothing can wake it",
-                            vmm_regs(vmm)->rip);
-        if (apic_pending(&vmm->apic) < 0) {
-            nanosleep(&nap, NULL);
-            return 0;
-        }
+    if (!ready(cpu)) {
+        if (!next_turn(vmm))
+            return nap(vmm);
+        cpu = &vmm->cpus[vmm->turn];
     }
-    error = machine_enter(vmm);
-    if (error)
-        return error == -EINTR ? 0 : error;
-    return machine_handle_exit(vmm, &gp);
+    if (cpu->apic.init_pending || cpu->apic.sipi_pending)
+        return start_signals(cpu);
+    error = inject(cpu);
+    if (!error)
+        error = machine_enter(cpu);
+    if (error == -EINTR) {
+        if (vmm->cpu_count > 1 && !event_queued(cpu))
+            next_turn(vmm);
+        return 0;
+    }
+    return error ? error : machine_handle_exit(cpu, &gp);
 }
 
 /* ---- Both ---- */
+
+static size_t trace_bytes(const struct vmm *vmm)
+{
+    size_t len = 0;
+
+    for (unsigned i = 0; i < vmm->cpu_count; i++)
+        len += vmm->cpus[i].record->trace.len;
+    return len;
+}
 
 static void progress(struct vmm *vmm, double *last)
 {
@@ -134,7 +286,16 @@ static void progress(struct vmm *vmm, double *last)
         return;
     *last = now;
     fprintf(stderr, "\r%.0f s, %llu instructions stepped, %zu trace bytes ", now,
-            (unsigned long long)vmm->steps, vmm->result->trace.len);
+            (unsigned long long)vmm->steps, trace_bytes(vmm));
+}
+
+static bool somebody_traces(const struct vmm *vmm)
+{
+    for (unsigned i = 0; i < vmm->cpu_count; i++) {
+        if (vcpu_trigger_en(&vmm->cpus[i]))
+            return true;
+    }
+    return false;
 }
 
 static int run_loop(struct vmm *vmm)
@@ -148,20 +309,20 @@ static int run_loop(struct vmm *vmm)
         if (until_check-- == 0 || !vmm->stepping) {
             if (timed_out(vmm))
                 return vmm_fail(vmm, -ETIMEDOUT, "the guest did not end within %u s (RIP %#llx)",
-                                vmm->options->timeout_s, vmm_regs(vmm)->rip);
+                                vmm->options->timeout_s, vcpu_regs(&vmm->cpus[vmm->turn])->rip);
             progress(vmm, &last_progress);
             until_check = CHECK_STEPS;
         }
-        if (vmm_trigger_en(vmm)) {
+        if (somebody_traces(vmm)) {
             if (!vmm->stepping)
                 step_begin(vmm);
             if (vmm->options->save_to && vmm->steps >= vmm->options->save_after)
                 return migrate_out(vmm);
-            error = step(vmm);
+            error = step_turn(vmm);
         } else {
             if (vmm->stepping)
                 step_end(vmm);
-            error = run_free(vmm);
+            error = free_turn(vmm);
         }
         if (error)
             return error;
@@ -203,11 +364,19 @@ static int run(struct vmm *vmm, const struct vpt_caps *caps)
         return error;
     error = run_loop(vmm);
     kicks_stop(vmm);
-    if (!vmm->result->saved)
-        vpt_flush(&vmm->model);
-    if (caps->rtit)
-        rtit_end(vmm);
+    for (unsigned i = 0; i < vmm->cpu_count && !vmm->result->saved; i++) {
+        vpt_flush(&vmm->cpus[i].model);
+        if (caps->rtit)
+            rtit_end(&vmm->cpus[i]);
+    }
     return error;
+}
+
+static void conclude(struct vcpu *cpu)
+{
+    cpu->record->packets = cpu->model.packet_count + cpu->rtit.packet_count;
+    cpu->record->dropped_bytes = cpu->model.dropped_bytes + cpu->rtit.dropped_bytes;
+    cpu->record->mtc_freq = cpu->model.ctl >> VPT_CTL_MTCFREQ_SHR & 0xf;
 }
 
 void kvm_run(const struct run_options *options, const struct vpt_caps *caps,
@@ -230,9 +399,8 @@ void kvm_run(const struct run_options *options, const struct vpt_caps *caps,
         result->code = code_of(error);
     if (!error && result->guest_status != 0)
         result->code = EXIT_CODE_GUEST_FAILED;
-    result->packets = vmm->model.packet_count + vmm->rtit.packet_count;
-    result->dropped_bytes = vmm->model.dropped_bytes + vmm->rtit.dropped_bytes;
-    result->mtc_freq = vmm->model.ctl >> VPT_CTL_MTCFREQ_SHR & 0xf;
+    for (unsigned i = 0; i < vmm->cpu_count; i++)
+        conclude(&vmm->cpus[i]);
     result->steps = vmm->steps;
     result->seconds = seconds(vmm);
     fflush(stdout);

@@ -41,29 +41,44 @@ static struct known known_insns[KNOWN_COUNT];
 
 /* ---- State ---- */
 
-void step_context(struct vmm *vmm, struct vpt_context *ctx)
+void step_context(struct vcpu *cpu, struct vpt_context *ctx)
 {
-    const struct kvm_sregs *sregs = vmm_sregs(vmm);
+    const struct kvm_sregs *sregs = vcpu_sregs(cpu);
 
     *ctx = (struct vpt_context){
         .cr3 = sregs->cr3,
-        .cpl = (uint8_t)vmm_cpl(vmm),
+        .cpl = (uint8_t)vcpu_cpl(cpu),
         .exec_mode = sregs->cs.l    ? VPT_EXEC_64
                      : sregs->cs.db ? VPT_EXEC_32
                                     : VPT_EXEC_16,
         .cs_base = sregs->cs.l ? 0 : sregs->cs.base,
-        .interrupts = (vmm_regs(vmm)->rflags & RFLAGS_IF) != 0,
+        .interrupts = (vcpu_regs(cpu)->rflags & RFLAGS_IF) != 0,
     };
+}
+
+/* Guests may lack SYSCALL set-up; then these stay 0 and nobody uses them. */
+static void read_syscall_msrs(struct vcpu *cpu)
+{
+    machine_get_msr(cpu, MSR_STAR, &cpu->msr_star);
+    machine_get_msr(cpu, MSR_LSTAR, &cpu->msr_lstar);
+    machine_get_msr(cpu, MSR_FMASK, &cpu->msr_fmask);
 }
 
 void step_resume(struct vmm *vmm)
 {
     vmm->stepping = true;
-    vmm->run->request_interrupt_window = 0; /* take_interrupt() looks itself */
-    /* Guests may lack SYSCALL set-up; then these stay 0 and nobody uses them. */
-    machine_get_msr(vmm, MSR_STAR, &vmm->msr_star);
-    machine_get_msr(vmm, MSR_LSTAR, &vmm->msr_lstar);
-    machine_get_msr(vmm, MSR_FMASK, &vmm->msr_fmask);
+    for (unsigned i = 0; i < vmm->cpu_count; i++) {
+        struct vcpu *cpu = &vmm->cpus[i];
+
+        cpu->run->request_interrupt_window = 0; /* take_interrupt() looks itself */
+        read_syscall_msrs(cpu);
+    }
+}
+
+static void rebase_apics(struct vmm *vmm, uint64_t old_now)
+{
+    for (unsigned i = 0; i < vmm->cpu_count; i++)
+        apic_rebase(&vmm->cpus[i].apic, old_now, vmm_apic_now(vmm));
 }
 
 void step_begin(struct vmm *vmm)
@@ -71,119 +86,112 @@ void step_begin(struct vmm *vmm)
     const uint64_t old_now = vmm_apic_now(vmm);
 
     step_resume(vmm);
-    apic_rebase(&vmm->apic, old_now, vmm_apic_now(vmm));
+    rebase_apics(vmm, old_now);
+}
+
+static void leave_stepping(struct vcpu *cpu)
+{
+    machine_debug(cpu, false);
+    user_step_leave(cpu);
+    vcpu_regs(cpu)->rflags &= ~RFLAGS_TF;
+    vcpu_dirty(cpu, KVM_SYNC_X86_REGS);
+    machine_push(cpu);
 }
 
 void step_end(struct vmm *vmm)
 {
     const uint64_t old_now = vmm_apic_now(vmm);
 
-    machine_debug(vmm, false);
-    user_step_leave(vmm);
-    vmm_regs(vmm)->rflags &= ~RFLAGS_TF;
-    vmm_dirty(vmm, KVM_SYNC_X86_REGS);
-    machine_push(vmm);
+    for (unsigned i = 0; i < vmm->cpu_count; i++)
+        leave_stepping(&vmm->cpus[i]);
     vmm->stepping = false;
-    apic_rebase(&vmm->apic, old_now, vmm_apic_now(vmm));
+    rebase_apics(vmm, old_now);
 }
 
 /* ---- Events ---- */
 
-static void tell_transfer(struct vmm *vmm, enum vpt_transfer_type type, unsigned vector,
+static void tell_transfer(struct vcpu *cpu, enum vpt_transfer_type type, unsigned vector,
                           uint64_t ip, uint64_t cr2)
 {
-    if (vmm->model.caps.rtit) {
-        rtit_tell_transfer(vmm, type, ip);
+    if (cpu->model.caps.rtit) {
+        rtit_tell_transfer(cpu, type, ip);
         return;
     }
 
     struct vpt_transfer transfer = {.type = type,
                                     .vector = (uint8_t)vector,
                                     .ip = ip,
-                                    .target = vmm_regs(vmm)->rip,
+                                    .target = vcpu_regs(cpu)->rip,
                                     .cr2 = cr2};
 
-    step_context(vmm, &transfer.after);
-    vpt_transfer(&vmm->model, &transfer);
+    step_context(cpu, &transfer.after);
+    vpt_transfer(&cpu->model, &transfer);
 }
 
-static int exception(struct vmm *vmm, unsigned vector, int64_t error_code, uint64_t cr2)
+static int exception(struct vcpu *cpu, unsigned vector, int64_t error_code, uint64_t cr2)
 {
-    const uint64_t ip = vmm_regs(vmm)->rip;
-    const int error = deliver(vmm, vector, error_code, false);
+    const uint64_t ip = vcpu_regs(cpu)->rip;
+    const int error = deliver(cpu, vector, error_code, false);
 
     if (error)
         return error;
     if (vector == VECTOR_PF)
-        vmm_sregs(vmm)->cr2 = cr2;
-    vmm->result->exceptions++;
-    tell_transfer(vmm, VPT_FAULT, vector, ip, cr2);
+        vcpu_sregs(cpu)->cr2 = cr2;
+    cpu->record->exceptions++;
+    tell_transfer(cpu, VPT_FAULT, vector, ip, cr2);
     return 0;
 }
 
 /* 1: an interrupt was delivered; 0: none is due. */
-static int take_interrupt(struct vmm *vmm)
+static int take_interrupt(struct vcpu *cpu)
 {
-    const uint64_t ip = vmm_regs(vmm)->rip;
+    const uint64_t ip = vcpu_regs(cpu)->rip;
     int vector, error;
 
-    apic_tick(&vmm->apic, vmm_apic_now(vmm));
-    if (vmm_events(vmm)->interrupt.shadow)
+    apic_tick(&cpu->apic, vmm_apic_now(cpu->vmm));
+    if (vcpu_events(cpu)->interrupt.shadow || !vcpu_sregs(cpu)->cs.l)
         return 0;
-    if (vmm->apic.nmi_pending && !vmm_events(vmm)->nmi.masked) {
-        vmm->apic.nmi_pending = false;
+    if (cpu->apic.nmi_pending && !vcpu_events(cpu)->nmi.masked) {
+        cpu->apic.nmi_pending = false;
         vector = VECTOR_NMI;
     } else {
-        vector = apic_pending(&vmm->apic);
-        if (vector < 0 || !(vmm_regs(vmm)->rflags & RFLAGS_IF))
+        vector = apic_pending(&cpu->apic);
+        if (vector < 0 || !(vcpu_regs(cpu)->rflags & RFLAGS_IF))
             return 0;
-        apic_accept(&vmm->apic, vector);
+        apic_accept(&cpu->apic, vector);
     }
-    error = deliver(vmm, (unsigned)vector, -1, false);
+    error = deliver(cpu, (unsigned)vector, -1, false);
     if (error)
         return error;
-    if (vmm->halted)
-        vpt_power_exit(&vmm->model, &(struct vpt_power_exit){.reason = VPT_WAKE_INTERRUPT});
-    vmm->halted = false;
-    vmm->result->interrupts++;
-    tell_transfer(vmm, VPT_INTERRUPT, (unsigned)vector, ip, 0);
+    if (cpu->halted)
+        vpt_power_exit(&cpu->model, &(struct vpt_power_exit){.reason = VPT_WAKE_INTERRUPT});
+    cpu->halted = false;
+    cpu->record->interrupts++;
+    tell_transfer(cpu, VPT_INTERRUPT, (unsigned)vector, ip, 0);
     return 1;
 }
 
-/* Nothing to run until an interrupt: time goes straight to the timer. */
-static int sleep_until_interrupt(struct vmm *vmm)
+static int lost(struct vcpu *cpu, const struct ptd_insn *insn, const char *what)
 {
-    if (!vmm->apic.timer_deadline)
-        return vmm_fail(vmm, -EIO, "the guest halted at %#llx and nothing can wake it",
-                        vmm_regs(vmm)->rip);
-    if (vmm->apic.timer_deadline > vmm->steps)
-        vmm->steps = vmm->apic.timer_deadline;
-    if (vmm->model.caps.rtit)
-        rtit_woke(vmm);
-    return 0;
-}
-
-static int lost(struct vmm *vmm, const struct ptd_insn *insn, const char *what)
-{
-    return vmm_fail(vmm, -EIO, "lost track of the guest at %#llx, next %#llx: %s",
-                    (unsigned long long)insn->ip, vmm_regs(vmm)->rip, what);
+    return vmm_fail(cpu->vmm, -EIO, "lost track of the guest at %#llx, next %#llx: %s",
+                    (unsigned long long)insn->ip, vcpu_regs(cpu)->rip, what);
 }
 
 /* ---- The instruction at RIP ---- */
 
 /* Bytes of code at RIP. How many, or 0 and the fault of their first byte. */
-static size_t fetch(struct vmm *vmm, uint8_t *code, uint64_t *fault, uint32_t *error_code)
+static size_t fetch(struct vcpu *cpu, uint8_t *code, uint64_t *fault, uint32_t *error_code)
 {
-    const uint64_t rip = vmm_regs(vmm)->rip;
+    const uint64_t rip = vcpu_regs(cpu)->rip;
     const size_t in_page = PAGE_BYTES - rip % PAGE_BYTES;
     size_t len = in_page < MAX_INSN_BYTES ? in_page : MAX_INSN_BYTES;
     const uint8_t *ram;
     uint64_t gpa;
 
     *fault = rip;
-    if (!walk(vmm, rip, WALK_FETCH, vmm_cpl(vmm), &gpa, error_code))
+    if (!walk(cpu, rip, WALK_FETCH, vcpu_cpl(cpu), &gpa, error_code))
         return 0;
-    ram = vmm_ram(vmm, gpa, len);
+    ram = vmm_ram(cpu->vmm, gpa, len);
     if (!ram)
         return 0;
     memcpy(code, ram, len);
@@ -191,9 +199,9 @@ static size_t fetch(struct vmm *vmm, uint8_t *code, uint64_t *fault, uint32_t *e
         return len;
 
     *fault = rip + len; /* of the second page, if the instruction needs it */
-    if (!walk(vmm, rip + len, WALK_FETCH, vmm_cpl(vmm), &gpa, error_code))
+    if (!walk(cpu, rip + len, WALK_FETCH, vcpu_cpl(cpu), &gpa, error_code))
         return len;
-    ram = vmm_ram(vmm, gpa, MAX_INSN_BYTES - len);
+    ram = vmm_ram(cpu->vmm, gpa, MAX_INSN_BYTES - len);
     if (!ram)
         return len;
     memcpy(code + len, ram, MAX_INSN_BYTES - len);
@@ -248,6 +256,14 @@ static bool is_hlt(const struct known *known)
 {
     return known->insn.size_bytes == 1 && known->code[0] == 0xf4;
 }
+static bool is_pause(const struct known *known)
+{
+    return known->insn.size_bytes == 2 && known->code[0] == 0xf3 && known->code[1] == 0x90;
+}
+static bool is_wrmsr(const struct known *known)
+{
+    return known->insn.size_bytes == 2 && is_0f(known, 0x30);
+}
 /* PUSHF and POPF: their stack slot holds RFLAGS, TF and all. */
 static bool is_pushf(const struct known *known)
 {
@@ -261,11 +277,11 @@ static bool is_popf(const struct known *known)
 /* ---- Running it ---- */
 
 /* Where an exception's frame would hold CS, if one came now. */
-static bool frame_slot(struct vmm *vmm, uint64_t *slot)
+static bool frame_slot(struct vcpu *cpu, uint64_t *slot)
 {
-    uint64_t rsp = vmm_regs(vmm)->rsp;
+    uint64_t rsp = vcpu_regs(cpu)->rsp;
 
-    if (vmm_cpl(vmm) == 3 && !linear_read(vmm, vmm_sregs(vmm)->tr.base + 4, &rsp, sizeof(rsp)))
+    if (vcpu_cpl(cpu) == 3 && !linear_read(cpu, vcpu_sregs(cpu)->tr.base + 4, &rsp, sizeof(rsp)))
         return false;
     *slot = (rsp & ~15ull) - 32;
     return true;
@@ -278,44 +294,44 @@ struct outcome {
 };
 
 /* Runs one instruction on the processor; notices an exception that nobody foresaw. */
-static int run_insn(struct vmm *vmm, const struct known *known, struct outcome *outcome)
+static int run_insn(struct vcpu *cpu, const struct known *known, struct outcome *outcome)
 {
     uint64_t slot = 0, saved = 0, after = FRAME_MARK, flags;
-    const uint64_t flags_slot = vmm_regs(vmm)->rsp;
+    const uint64_t flags_slot = vcpu_regs(cpu)->rsp;
     struct watch watch;
     bool marked;
     int error;
 
-    if (vmm_cpl(vmm) == 3 && vmm->options->step_user == STEP_USER_BY_HANDLER)
-        return step_user_by_handler(vmm, known->memops.other_vector, &outcome->vector);
-    marked = frame_slot(vmm, &slot) && !memops_touch(vmm, &known->memops, slot, 8) &&
-             linear_read(vmm, slot, &saved, 8) && linear_write(vmm, slot, &after, 8);
-    if (is_popf(known) && linear_read(vmm, flags_slot, &flags, 8)) {
+    if (vcpu_cpl(cpu) == 3 && cpu->vmm->options->step_user == STEP_USER_BY_HANDLER)
+        return step_user_by_handler(cpu, known->memops.other_vector, &outcome->vector);
+    marked = frame_slot(cpu, &slot) && !memops_touch(cpu, &known->memops, slot, 8) &&
+             linear_read(cpu, slot, &saved, 8) && linear_write(cpu, slot, &after, 8);
+    if (is_popf(known) && linear_read(cpu, flags_slot, &flags, 8)) {
         flags |= RFLAGS_TF; /* what it loads keeps the step */
-        linear_write(vmm, flags_slot, &flags, 8);
+        linear_write(cpu, flags_slot, &flags, 8);
     }
-    watch_begin(vmm, false, known->memops.other_vector, &watch);
-    error = machine_step(vmm);
-    outcome->vector = watch_end(vmm, &watch);
+    watch_begin(cpu, false, known->memops.other_vector, &watch);
+    error = machine_step(cpu);
+    outcome->vector = watch_end(cpu, &watch);
     if (!error && outcome->vector < 0)
-        error = machine_handle_exit(vmm, &outcome->gp);
+        error = machine_handle_exit(cpu, &outcome->gp);
     if (error == -EINTR)
         error = 0;
-    if (is_popf(known) && linear_read(vmm, flags_slot, &flags, 8)) {
+    if (is_popf(known) && linear_read(cpu, flags_slot, &flags, 8)) {
         flags &= ~RFLAGS_TF;
-        linear_write(vmm, flags_slot, &flags, 8);
+        linear_write(cpu, flags_slot, &flags, 8);
     }
-    if (is_pushf(known) && linear_read(vmm, vmm_regs(vmm)->rsp, &flags, 8)) {
+    if (is_pushf(known) && linear_read(cpu, vcpu_regs(cpu)->rsp, &flags, 8)) {
         flags &= ~RFLAGS_TF;
-        linear_write(vmm, vmm_regs(vmm)->rsp, &flags, 8);
+        linear_write(cpu, vcpu_regs(cpu)->rsp, &flags, 8);
     }
     if (error || !marked)
         return error;
-    linear_read(vmm, slot, &after, 8);
+    linear_read(cpu, slot, &after, 8);
     if (after == FRAME_MARK)
-        linear_write(vmm, slot, &saved, 8);
-    else if (after == vmm_sregs(vmm)->cs.selector && outcome->vector < 0)
-        return lost(vmm, &known->insn, "an exception that could not be foreseen");
+        linear_write(cpu, slot, &saved, 8);
+    else if (after == vcpu_sregs(cpu)->cs.selector && outcome->vector < 0)
+        return lost(cpu, &known->insn, "an exception that could not be foreseen");
     return 0;
 }
 
@@ -355,14 +371,14 @@ static bool leads_to_itself(const struct ptd_insn *insn)
     }
 }
 
-static void tell(struct vmm *vmm, const struct known *known)
+static void tell(struct vcpu *cpu, const struct known *known)
 {
     const struct ptd_insn *insn = &known->insn;
-    struct vpt_cpu *model = &vmm->model;
-    const uint64_t rip = vmm_regs(vmm)->rip, next = insn->ip + insn->size_bytes;
+    struct vpt_cpu *model = &cpu->model;
+    const uint64_t rip = vcpu_regs(cpu)->rip, next = insn->ip + insn->size_bytes;
 
     if (model->caps.rtit) {
-        rtit_tell(vmm, insn);
+        rtit_tell(cpu, insn);
         return;
     }
     switch (insn->class) {
@@ -370,7 +386,7 @@ static void tell(struct vmm *vmm, const struct known *known)
         vpt_cond_branch(model, rip,
                         rip != next ||
                             (insn->target == next &&
-                             condition_held(vmm_regs(vmm), known->code, insn->size_bytes)));
+                             condition_held(vcpu_regs(cpu), known->code, insn->size_bytes)));
         break;
     case PTD_INSN_JMP_DIRECT:
         vpt_jmp_direct(model, rip);
@@ -388,25 +404,25 @@ static void tell(struct vmm *vmm, const struct known *known)
         vpt_ret(model, rip);
         break;
     case PTD_INSN_FAR:
-        tell_transfer(vmm, VPT_FAR_BRANCH, 0, insn->ip, 0);
+        tell_transfer(cpu, VPT_FAR_BRANCH, 0, insn->ip, 0);
         break;
     case PTD_INSN_IRET:
-        tell_transfer(vmm, VPT_IRET, 0, insn->ip, 0);
+        tell_transfer(cpu, VPT_IRET, 0, insn->ip, 0);
         break;
     case PTD_INSN_INT:
-        tell_transfer(vmm, VPT_SOFT_INTERRUPT, 0, insn->ip, 0);
+        tell_transfer(cpu, VPT_SOFT_INTERRUPT, 0, insn->ip, 0);
         break;
     case PTD_INSN_MOV_CR3:
-        vpt_mov_cr3(model, vmm_sregs(vmm)->cr3, rip);
+        vpt_mov_cr3(model, vcpu_sregs(cpu)->cr3, rip);
         break;
     default:
-        vpt_interrupt_flag(model, (vmm_regs(vmm)->rflags & RFLAGS_IF) != 0, insn->ip);
+        vpt_interrupt_flag(model, (vcpu_regs(cpu)->rflags & RFLAGS_IF) != 0, insn->ip);
         vpt_time(model);
         break;
     }
 }
 
-static int software_interrupt(struct vmm *vmm, const struct known *known)
+static int software_interrupt(struct vcpu *cpu, const struct known *known)
 {
     const uint8_t *code = known->code + known->insn.size_bytes - 1;
     const uint64_t ip = known->insn.ip;
@@ -419,120 +435,142 @@ static int software_interrupt(struct vmm *vmm, const struct known *known)
         vector = 1;
     else
         vector = *code;
-    vmm_regs(vmm)->rip = ip + known->insn.size_bytes;
-    error = deliver(vmm, vector, -1, true);
+    vcpu_regs(cpu)->rip = ip + known->insn.size_bytes;
+    error = deliver(cpu, vector, -1, true);
     if (error)
         return error;
-    vmm->result->interrupts++;
-    tell_transfer(vmm, VPT_SOFT_INTERRUPT, vector, ip, 0);
+    cpu->record->interrupts++;
+    tell_transfer(cpu, VPT_SOFT_INTERRUPT, vector, ip, 0);
     return 0;
 }
 
 /* The processor delivered an exception, and stands at the handler's first instruction. */
-static void caught(struct vmm *vmm, const struct ptd_insn *insn, unsigned vector)
+static void caught(struct vcpu *cpu, const struct ptd_insn *insn, unsigned vector)
 {
-    vmm->result->exceptions++;
-    tell_transfer(vmm, VPT_FAULT, vector, insn->ip, vmm_sregs(vmm)->cr2);
+    cpu->record->exceptions++;
+    tell_transfer(cpu, VPT_FAULT, vector, insn->ip, vcpu_sregs(cpu)->cr2);
 }
 
 /*
  * HLT is carried out here: stepped, some KVMs come back as from any other instruction, and halt
  * later. C1, whose MWAIT encoding is 0. False: #GP.
  */
-static bool halt(struct vmm *vmm, const struct ptd_insn *insn)
+static bool halt(struct vcpu *cpu, const struct ptd_insn *insn)
 {
-    if (vmm_cpl(vmm) != 0)
+    if (vcpu_cpl(cpu) != 0)
         return false;
-    vmm_regs(vmm)->rip = insn->ip + insn->size_bytes;
-    vmm_events(vmm)->interrupt.shadow = 0; /* of an STI before it */
-    vmm_events(vmm)->flags = KVM_VCPUEVENT_VALID_SHADOW;
-    vmm_dirty(vmm, KVM_SYNC_X86_REGS | KVM_SYNC_X86_EVENTS);
-    vmm->halted = true;
-    vpt_power_entry(&vmm->model, &(struct vpt_power_entry){.ip = insn->ip});
+    do_nop(cpu, insn->ip + insn->size_bytes);
+    cpu->halted = true;
+    vpt_power_entry(&cpu->model, &(struct vpt_power_entry){.ip = insn->ip});
     return true;
 }
 
 /* Carries out or runs the instruction, and tells the model. */
-static int execute(struct vmm *vmm, const struct known *known)
+static int execute(struct vcpu *cpu, const struct known *known)
 {
     const struct ptd_insn *insn = &known->insn;
-    const bool traced = vmm_packet_en(vmm);
-    const uint64_t cr3 = vmm_sregs(vmm)->cr3;
+    const bool traced = vcpu_packet_en(cpu);
+    const uint64_t cr3 = vcpu_sregs(cpu)->cr3;
     struct outcome outcome = {.vector = -1};
     bool undefined = false;
     int error = 0;
 
     if (insn->class == PTD_INSN_INT)
-        return software_interrupt(vmm, known);
+        return software_interrupt(cpu, known);
     if (insn->class == PTD_INSN_IRET)
-        error = do_iret(vmm);
+        error = do_iret(cpu);
     else if (is_syscall(known))
-        do_syscall(vmm, insn->ip + insn->size_bytes);
+        do_syscall(cpu, insn->ip + insn->size_bytes);
     else if (is_sysret(known))
-        do_sysret(vmm);
+        do_sysret(cpu);
     else if (is_hlt(known))
-        outcome.gp = !halt(vmm, insn);
+        outcome.gp = !halt(cpu, insn);
+    else if (is_pause(known)) /* QEMU's processor traps one instruction too late */
+        do_nop(cpu, insn->ip + insn->size_bytes);
     else if (insn->class == PTD_INSN_PTWRITE)
-        undefined = !do_ptwrite(vmm, known->code, insn->size_bytes, &known->memops);
+        undefined = !do_ptwrite(cpu, known->code, insn->size_bytes, &known->memops);
     else if (is_sti(known))
-        outcome.gp = !do_sti(vmm, insn->ip + insn->size_bytes);
+        outcome.gp = !do_sti(cpu, insn->ip + insn->size_bytes);
     else
-        error = run_insn(vmm, known, &outcome);
+        error = run_insn(cpu, known, &outcome);
     if (error)
         return error;
     if (undefined)
-        return exception(vmm, VECTOR_UD, -1, 0);
+        return exception(cpu, VECTOR_UD, -1, 0);
     if (outcome.gp)
-        return exception(vmm, VECTOR_GP, 0, 0);
+        return exception(cpu, VECTOR_GP, 0, 0);
     if (outcome.vector >= 0) {
-        caught(vmm, insn, (unsigned)outcome.vector);
+        caught(cpu, insn, (unsigned)outcome.vector);
         return 0;
     }
     /* An iteration of a repeated string instruction, or a debug exit that came before the step. */
-    if (vmm_regs(vmm)->rip == insn->ip && !leads_to_itself(insn))
+    if (vcpu_regs(cpu)->rip == insn->ip && !leads_to_itself(insn))
         return 0;
-    vmm->steps++;
-    if (!retires_at(insn, vmm_regs(vmm)->rip))
-        return lost(vmm, insn, "not where this instruction can lead");
+    cpu->vmm->steps++;
+    if (!retires_at(insn, vcpu_regs(cpu)->rip))
+        return lost(cpu, insn, "not where this instruction can lead");
 
+    if (is_wrmsr(known))
+        read_syscall_msrs(cpu);
     /* A WRMSR that cleared TraceEn was told when it exited, and does not count (Table 33-23). */
-    if (traced && (vmm->model.caps.rtit || (vmm->model.ctl & VPT_CTL_TRACEEN)) &&
-        vmm->options->keep_path && !path_add(&vmm->result->path, &vmm->path_cr3, cr3, insn->ip))
-        return vmm_fail(vmm, -ENOMEM, "no memory for the executed path");
-    tell(vmm, known);
+    if (traced && (cpu->model.caps.rtit || (cpu->model.ctl & VPT_CTL_TRACEEN)) &&
+        cpu->vmm->options->keep_path &&
+        !path_add(&cpu->record->path, &cpu->path_cr3, cr3, insn->ip))
+        return vmm_fail(cpu->vmm, -ENOMEM, "no memory for the executed path");
+    tell(cpu, known);
     return 0;
 }
 
-int step(struct vmm *vmm)
+/*
+ * An instruction of a processor on its way to 64-bit mode, which traces nothing: nobody has to know
+ * what it was.
+ */
+static int step_untold(struct vcpu *cpu)
+{
+    bool gp;
+    int error = machine_step(cpu);
+
+    if (!error)
+        error = machine_handle_exit(cpu, &gp);
+    cpu->vmm->steps++;
+    return error == -EINTR ? 0 : error;
+}
+
+int step(struct vcpu *cpu)
 {
     uint8_t code[MAX_INSN_BYTES];
     uint32_t error_code;
     uint64_t fault;
     const struct known *known;
+    const bool told = vcpu_trigger_en(cpu);
     size_t len;
-    int error = take_interrupt(vmm);
+    int error = take_interrupt(cpu);
 
     if (error)
         return error < 0 ? error : 0;
-    if (vmm->halted)
-        return sleep_until_interrupt(vmm);
-    if (vmm_cpl(vmm) == 3 && vmm->options->step_user == STEP_USER_NOT) {
-        vmm->result->needs_lab = true;
-        return vmm_fail(vmm, -ENOTSUP, "the guest traces user mode, which this KVM cannot step");
+    if (cpu->halted)
+        return 0;
+    if (!told && !vcpu_sregs(cpu)->cs.l)
+        return step_untold(cpu);
+    if (vcpu_cpl(cpu) == 3 && cpu->vmm->options->step_user == STEP_USER_NOT) {
+        cpu->vmm->result->needs_lab = true;
+        return vmm_fail(cpu->vmm, -ENOTSUP,
+                        "the guest traces user mode, which this KVM cannot step");
     }
-    if (!vmm_sregs(vmm)->cs.l)
-        return vmm_fail(vmm, -ENOTSUP, "the guest at %#llx is not in 64-bit mode while tracing",
-                        vmm_regs(vmm)->rip);
+    if (!vcpu_sregs(cpu)->cs.l)
+        return vmm_fail(cpu->vmm, -ENOTSUP,
+                        "the guest at %#llx is not in 64-bit mode while tracing",
+                        vcpu_regs(cpu)->rip);
 
-    len = fetch(vmm, code, &fault, &error_code);
+    len = fetch(cpu, code, &fault, &error_code);
     if (len == 0)
-        return exception(vmm, VECTOR_PF, error_code, fault);
-    known = look_up(vmm_regs(vmm)->rip, code, len);
+        return exception(cpu, VECTOR_PF, error_code, fault);
+    known = look_up(vcpu_regs(cpu)->rip, code, len);
     if (!known && len < MAX_INSN_BYTES)
-        return exception(vmm, VECTOR_PF, error_code, fault);
+        return exception(cpu, VECTOR_PF, error_code, fault);
     if (!known || is_ud2(known))
-        return exception(vmm, VECTOR_UD, -1, 0);
-    if (predict_page_fault(vmm, &known->memops, &fault, &error_code))
-        return exception(vmm, VECTOR_PF, error_code, fault);
-    return execute(vmm, known);
+        return exception(cpu, VECTOR_UD, -1, 0);
+    if (predict_page_fault(cpu, &known->memops, &fault, &error_code))
+        return exception(cpu, VECTOR_PF, error_code, fault);
+    return execute(cpu, known);
 }

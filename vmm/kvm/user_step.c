@@ -24,34 +24,34 @@ struct frame {
     uint64_t rip, cs, rflags, rsp, ss;
 };
 
-void user_step_leave(struct vmm *vmm)
+void user_step_leave(struct vcpu *cpu)
 {
-    if (!vmm->in_handler)
+    if (!cpu->in_handler)
         return;
-    vmm->in_handler = false;
-    vmm_dirty(vmm, KVM_SYNC_X86_REGS | KVM_SYNC_X86_SREGS);
+    cpu->in_handler = false;
+    vcpu_dirty(cpu, KVM_SYNC_X86_REGS | KVM_SYNC_X86_SREGS);
 }
 
 /* The registers of user mode, as the handler's frame has them. */
-static int show_user_mode(struct vmm *vmm, const struct kvm_segment *cs,
+static int show_user_mode(struct vcpu *cpu, const struct kvm_segment *cs,
                           const struct kvm_segment *ss)
 {
-    struct kvm_regs *regs = vmm_regs(vmm);
+    struct kvm_regs *regs = vcpu_regs(cpu);
     struct frame frame;
 
-    if (!linear_read(vmm, regs->rsp, &frame, sizeof(frame)))
-        return vmm_fail(vmm, -EIO, "the frame of a #DB at %#llx cannot be read", regs->rip);
+    if (!linear_read(cpu, regs->rsp, &frame, sizeof(frame)))
+        return vmm_fail(cpu->vmm, -EIO, "the frame of a #DB at %#llx cannot be read", regs->rip);
     regs->rip = frame.rip;
     regs->rflags = frame.rflags & ~RFLAGS_TF;
     regs->rsp = frame.rsp;
-    vmm_sregs(vmm)->cs = *cs;
-    vmm_sregs(vmm)->ss = *ss;
-    vmm->in_handler = true;
+    vcpu_sregs(cpu)->cs = *cs;
+    vcpu_sregs(cpu)->ss = *ss;
+    cpu->in_handler = true;
     return 0;
 }
 
 /* One instruction by way of the handler that the guest is in. */
-static int step_from_handler(struct vmm *vmm, const struct watched *handler)
+static int step_from_handler(struct vcpu *cpu, const struct watched *handler)
 {
     uint8_t *behind = handler->byte + 1, saved[sizeof(iretq)];
     int error;
@@ -59,23 +59,23 @@ static int step_from_handler(struct vmm *vmm, const struct watched *handler)
     memcpy(saved, behind, sizeof(saved));
     memcpy(behind, iretq, sizeof(iretq));
     do {
-        error = machine_enter(vmm);
+        error = machine_enter(cpu);
     } while (error == -EINTR);
     memcpy(behind, saved, sizeof(saved));
     return error;
 }
 
 /* One instruction from user mode, as the registers have it. */
-static int step_from_user(struct vmm *vmm)
+static int step_from_user(struct vcpu *cpu)
 {
-    int error = machine_debug(vmm, false);
+    int error = machine_debug(cpu, false);
 
     if (error)
         return error;
-    vmm_regs(vmm)->rflags |= RFLAGS_TF;
-    vmm_dirty(vmm, KVM_SYNC_X86_REGS);
+    vcpu_regs(cpu)->rflags |= RFLAGS_TF;
+    vcpu_dirty(cpu, KVM_SYNC_X86_REGS);
     do {
-        error = machine_enter(vmm);
+        error = machine_enter(cpu);
     } while (error == -EINTR);
     return error;
 }
@@ -85,38 +85,38 @@ static bool behind_is_writable(const struct watched *handler)
     return handler->address % PAGE_BYTES <= PAGE_BYTES - 1 - sizeof(iretq);
 }
 
-int step_user_by_handler(struct vmm *vmm, unsigned other_vector, int *vector)
+int step_user_by_handler(struct vcpu *cpu, unsigned other_vector, int *vector)
 {
-    const struct kvm_segment cs = vmm_sregs(vmm)->cs, ss = vmm_sregs(vmm)->ss;
-    const uint64_t ip = vmm_regs(vmm)->rip;
+    const struct kvm_segment cs = vcpu_sregs(cpu)->cs, ss = vcpu_sregs(cpu)->ss;
+    const uint64_t ip = vcpu_regs(cpu)->rip;
     struct watch watch;
     int error;
 
-    watch_begin(vmm, true, other_vector, &watch);
+    watch_begin(cpu, true, other_vector, &watch);
     if (!watch.count || watch.handlers[0].vector != VECTOR_DB) {
         error =
-            vmm_fail(vmm, -EFAULT,
+            vmm_fail(cpu->vmm, -EFAULT,
                      "the guest traces user mode at %#llx without a #DB handler, which stepping "
                      "here needs",
                      (unsigned long long)ip);
-    } else if (vmm->in_handler && !vmm->run->kvm_dirty_regs &&
+    } else if (cpu->in_handler && !cpu->run->kvm_dirty_regs &&
                behind_is_writable(&watch.handlers[0])) {
-        vmm->in_handler = false;
-        error = step_from_handler(vmm, &watch.handlers[0]);
+        cpu->in_handler = false;
+        error = step_from_handler(cpu, &watch.handlers[0]);
     } else {
-        user_step_leave(vmm);
-        error = step_from_user(vmm);
+        user_step_leave(cpu);
+        error = step_from_user(cpu);
     }
-    *vector = watch_end(vmm, &watch);
+    *vector = watch_end(cpu, &watch);
     if (error)
         return error;
     if (*vector < 0)
-        return vmm_fail(vmm, -EIO,
+        return vmm_fail(cpu->vmm, -EIO,
                         "lost track of the guest at %#llx, next %#llx: an exception that could not "
                         "be foreseen",
-                        (unsigned long long)ip, vmm_regs(vmm)->rip);
+                        (unsigned long long)ip, vcpu_regs(cpu)->rip);
     if (*vector != VECTOR_DB)
         return 0;
     *vector = -1;
-    return show_user_mode(vmm, &cs, &ss);
+    return show_user_mode(cpu, &cs, &ss);
 }

@@ -25,10 +25,10 @@
 #define RFLAGS_AC (1ull << 18)
 
 /* Whether rights allow the access (SDM vol. 3, 4.6). */
-static bool allowed(struct vmm *vmm, uint64_t rights, bool nx, enum walk_access access,
+static bool allowed(struct vcpu *cpu, uint64_t rights, bool nx, enum walk_access access,
                     unsigned cpl)
 {
-    const struct kvm_sregs *sregs = vmm_sregs(vmm);
+    const struct kvm_sregs *sregs = vcpu_sregs(cpu);
     const bool user_page = (rights & PTE_U) != 0;
 
     if (cpl == 3 && !user_page)
@@ -38,17 +38,17 @@ static bool allowed(struct vmm *vmm, uint64_t rights, bool nx, enum walk_access 
             return false;
         return !(cpl < 3 && user_page && (sregs->cr4 & CR4_SMEP));
     }
-    if (cpl < 3 && user_page && (sregs->cr4 & CR4_SMAP) && !(vmm_regs(vmm)->rflags & RFLAGS_AC))
+    if (cpl < 3 && user_page && (sregs->cr4 & CR4_SMAP) && !(vcpu_regs(cpu)->rflags & RFLAGS_AC))
         return false;
     if (access == WALK_WRITE && !(rights & PTE_W))
         return cpl < 3 && !(sregs->cr0 & CR0_WP);
     return true;
 }
 
-bool walk(struct vmm *vmm, uint64_t linear, enum walk_access access, unsigned cpl, uint64_t *gpa,
+bool walk(struct vcpu *cpu, uint64_t linear, enum walk_access access, unsigned cpl, uint64_t *gpa,
           uint32_t *error_code)
 {
-    const struct kvm_sregs *sregs = vmm_sregs(vmm);
+    const struct kvm_sregs *sregs = vcpu_sregs(cpu);
     const int levels = sregs->cr4 & CR4_LA57 ? 5 : 4;
     uint64_t table = sregs->cr3 & PTE_ADDR, rights = PTE_W | PTE_U, entry = 0;
     bool nx = false;
@@ -59,7 +59,7 @@ bool walk(struct vmm *vmm, uint64_t linear, enum walk_access access, unsigned cp
         *error_code |= WALK_FETCH;
 
     for (;; shift -= 9) {
-        const void *slot = vmm_ram(vmm, table + (linear >> shift & 0x1ff) * 8, 8);
+        const void *slot = vmm_ram(cpu->vmm, table + (linear >> shift & 0x1ff) * 8, 8);
 
         if (!slot)
             return false;
@@ -72,7 +72,7 @@ bool walk(struct vmm *vmm, uint64_t linear, enum walk_access access, unsigned cp
             break;
         table = entry & PTE_ADDR;
     }
-    if (!allowed(vmm, rights, nx, access, cpl)) {
+    if (!allowed(cpu, rights, nx, access, cpl)) {
         *error_code |= ERROR_PRESENT;
         return false;
     }
@@ -81,7 +81,7 @@ bool walk(struct vmm *vmm, uint64_t linear, enum walk_access access, unsigned cp
     return true;
 }
 
-static bool copy(struct vmm *vmm, uint64_t linear, uint8_t *data, size_t len, bool write)
+static bool copy(struct vcpu *cpu, uint64_t linear, uint8_t *data, size_t len, bool write)
 {
     while (len) {
         const size_t in_page = PAGE_BYTES - linear % PAGE_BYTES;
@@ -90,9 +90,9 @@ static bool copy(struct vmm *vmm, uint64_t linear, uint8_t *data, size_t len, bo
         uint32_t error_code;
         void *ram;
 
-        if (!walk(vmm, linear, write ? WALK_WRITE : WALK_READ, 0, &gpa, &error_code))
+        if (!walk(cpu, linear, write ? WALK_WRITE : WALK_READ, 0, &gpa, &error_code))
             return false;
-        ram = vmm_ram(vmm, gpa, n);
+        ram = vmm_ram(cpu->vmm, gpa, n);
         if (!ram)
             return false;
         if (write)
@@ -106,13 +106,13 @@ static bool copy(struct vmm *vmm, uint64_t linear, uint8_t *data, size_t len, bo
     return true;
 }
 
-bool linear_read(struct vmm *vmm, uint64_t linear, void *data, size_t len)
+bool linear_read(struct vcpu *cpu, uint64_t linear, void *data, size_t len)
 {
-    return copy(vmm, linear, data, len, false);
+    return copy(cpu, linear, data, len, false);
 }
 
-bool linear_write(struct vmm *vmm, uint64_t linear, const void *data, size_t len)
+bool linear_write(struct vcpu *cpu, uint64_t linear, const void *data, size_t len)
 {
     /* copy() only reads data when it writes memory */
-    return copy(vmm, linear, (uint8_t *)(uintptr_t)data, len, true);
+    return copy(cpu, linear, (uint8_t *)(uintptr_t)data, len, true);
 }

@@ -25,17 +25,17 @@ static bool has_error_code(unsigned vector)
     return vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21;
 }
 
-static void add(struct vmm *vmm, struct watch *watch, unsigned vector)
+static void add(struct vcpu *cpu, struct watch *watch, unsigned vector)
 {
     struct watched *watched = &watch->handlers[watch->count];
     uint32_t error_code;
     uint64_t gpa;
 
     /* At RIP, the OUT would take the place of the instruction that is to be stepped. */
-    if (!idt_handler(vmm, vector, &watched->address) || watched->address == vmm_regs(vmm)->rip ||
-        !walk(vmm, watched->address, WALK_FETCH, 0, &gpa, &error_code))
+    if (!idt_handler(cpu, vector, &watched->address) || watched->address == vcpu_regs(cpu)->rip ||
+        !walk(cpu, watched->address, WALK_FETCH, 0, &gpa, &error_code))
         return;
-    watched->byte = vmm_ram(vmm, gpa, 1);
+    watched->byte = vmm_ram(cpu->vmm, gpa, 1);
     if (!watched->byte)
         return;
     watched->vector = (uint8_t)vector;
@@ -44,38 +44,38 @@ static void add(struct vmm *vmm, struct watch *watch, unsigned vector)
     watch->count++;
 }
 
-void watch_begin(struct vmm *vmm, bool debug, unsigned other_vector, struct watch *watch)
+void watch_begin(struct vcpu *cpu, bool debug, unsigned other_vector, struct watch *watch)
 {
-    watch->ip = vmm_regs(vmm)->rip;
+    watch->ip = vcpu_regs(cpu)->rip;
     watch->count = 0;
-    if (other_vector == VECTOR_XM && (vmm_sregs(vmm)->cr0 & (CR0_EM | CR0_TS)))
+    if (other_vector == VECTOR_XM && (vcpu_sregs(cpu)->cr0 & (CR0_EM | CR0_TS)))
         other_vector = VECTOR_NM;
-    add(vmm, watch, debug ? VECTOR_DB : VECTOR_PF);
-    add(vmm, watch, VECTOR_GP);
-    add(vmm, watch, VECTOR_UD);
-    add(vmm, watch, other_vector);
+    add(cpu, watch, debug ? VECTOR_DB : VECTOR_PF);
+    add(cpu, watch, VECTOR_GP);
+    add(cpu, watch, VECTOR_UD);
+    add(cpu, watch, other_vector);
 }
 
 /*
  * Whether RSP points at the frame of this exception, raised by the instruction that was stepped.
  * The step may have left RFLAGS.TF in the frame: it is taken out, the guest must not see it.
  */
-static bool clean_frame(struct vmm *vmm, const struct watch *watch, unsigned vector)
+static bool clean_frame(struct vcpu *cpu, const struct watch *watch, unsigned vector)
 {
-    const uint64_t at = vmm_regs(vmm)->rsp + (has_error_code(vector) ? 8 : 0);
+    const uint64_t at = vcpu_regs(cpu)->rsp + (has_error_code(vector) ? 8 : 0);
     uint64_t frame[3]; /* RIP, CS, RFLAGS */
 
-    if (!linear_read(vmm, at, frame, sizeof(frame)) || frame[0] != watch->ip)
+    if (!linear_read(cpu, at, frame, sizeof(frame)) || frame[0] != watch->ip)
         return false;
     frame[2] &= ~RFLAGS_TF;
-    return linear_write(vmm, at, frame, sizeof(frame));
+    return linear_write(cpu, at, frame, sizeof(frame));
 }
 
-int watch_end(struct vmm *vmm, const struct watch *watch)
+int watch_end(struct vcpu *cpu, const struct watch *watch)
 {
-    struct kvm_regs *regs = vmm_regs(vmm);
-    const bool stopped = vmm->run->exit_reason == KVM_EXIT_IO;
-    const bool stepped = vmm->run->exit_reason == KVM_EXIT_DEBUG;
+    struct kvm_regs *regs = vcpu_regs(cpu);
+    const bool stopped = cpu->run->exit_reason == KVM_EXIT_IO;
+    const bool stepped = cpu->run->exit_reason == KVM_EXIT_DEBUG;
     int vector = -1;
 
     /* Backwards: vectors may share a handler. */
@@ -88,12 +88,12 @@ int watch_end(struct vmm *vmm, const struct watch *watch)
             continue;
         if (watched->vector == VECTOR_DB) { /* it stays there: user_step.c */
             vector = VECTOR_DB;
-        } else if (clean_frame(vmm, watch, watched->vector)) {
+        } else if (clean_frame(cpu, watch, watched->vector)) {
             vector = watched->vector;
             if (stopped)
-                machine_complete(vmm);
+                machine_complete(cpu);
             regs->rip = watched->address;
-            vmm_dirty(vmm, KVM_SYNC_X86_REGS);
+            vcpu_dirty(cpu, KVM_SYNC_X86_REGS);
         }
     }
     return vector;

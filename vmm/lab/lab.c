@@ -25,10 +25,16 @@
 
 #define QEMU         "qemu-system-x86_64"
 #define RESULT_BYTES (1ull << 30)
-#define BOOT_S       120 /* what the lab may take beyond the guest's own time-out */
+#define SAVED_BYTES  (2 * RESULT_BYTES) /* besides guest memory */
+#define BOOT_S       120                /* what the lab may take beyond the guest's own time-out */
 #define HOST_MEM     (512ull << 20)
-#define START_MARK   "--- vpt lab ---"
-#define END_MARK     "--- vpt lab end ---"
+/* QEMU's drives, in their order. */
+#define RESULT_DEVICE "/dev/vda"
+#define SAVED_DEVICE  "/dev/vdb"
+#define START_MARK    "--- vpt lab ---"
+#define END_MARK      "--- vpt lab end ---"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 #define MODE_DIR  (S_IFDIR | 0755)
 #define MODE_EXEC (S_IFREG | 0755)
@@ -39,7 +45,7 @@ struct lab {
     struct run_result *result;
     struct bytes initrd;
     char dir[PATH_MAX];
-    int initrd_fd, result_fd, console_fd, errors_fd;
+    int initrd_fd, result_fd, saved_fd, console_fd, errors_fd;
     pid_t qemu;
 };
 
@@ -101,7 +107,6 @@ static int add_program(struct lab *lab)
 
 static bool add_job(struct lab *lab)
 {
-    const struct run_options *options = lab->options;
     char script[4096];
     int len;
 
@@ -123,32 +128,62 @@ static bool add_job(struct lab *lab)
                  "$bb poweroff -f\n");
     if (!cpio_add(&lab->initrd, "init", MODE_EXEC, script, (size_t)len))
         return false;
+    return true;
+}
 
-    struct bytes arguments = {0};
-    char mem[32], timeout[32], errata[32];
-    const char *words[] = {"run",
-                           "--record-to",
-                           "/dev/vda",
-                           "--profile",
-                           options->profile,
-                           "--mem",
-                           mem,
-                           "--timeout",
-                           timeout,
-                           "--rtit-errata",
-                           errata,
-                           "--append",
-                           options->append ? options->append : "",
-                           options->keep_path ? "--verify" : "--no-verify",
-                           "/image"};
+static bool add_words(struct bytes *arguments, const char *const *words, size_t count)
+{
     bool ok = true;
 
+    for (size_t i = 0; i < count; i++)
+        ok = ok && bytes_add(arguments, words[i], strlen(words[i]) + 1);
+    return ok;
+}
+
+/* How the lab's vpt is called: as this one was, with the lab's names for files. */
+static bool add_arguments(struct lab *lab)
+{
+    const struct run_options *options = lab->options;
+    struct bytes arguments = {0};
+    char mem[32], cpus[32], absent[64], timeout[32], errata[32], save_after[32];
+    const char *const always[] = {"run",
+                                  "--record-to",
+                                  RESULT_DEVICE,
+                                  "--profile",
+                                  options->profile,
+                                  "--mem",
+                                  mem,
+                                  "--cpus",
+                                  cpus,
+                                  "--timeout",
+                                  timeout,
+                                  "--rtit-errata",
+                                  errata,
+                                  "--append",
+                                  options->append ? options->append : "",
+                                  options->keep_path ? "--verify" : "--no-verify"};
+    const char *const absent_words[] = {"--absent", absent};
+    const char *const save_words[] = {"--save-to", SAVED_DEVICE, "--save-after", save_after};
+    const char *const restore_words[] = {"--restore", "/restore"};
+    const char *const image[] = {"/image"};
+    bool ok;
+
     snprintf(mem, sizeof(mem), "%llu", (unsigned long long)options->mem_bytes);
+    snprintf(cpus, sizeof(cpus), "%u", options->cpus);
+    snprintf(absent, sizeof(absent), "%llu:%llu", (unsigned long long)options->absent_gpa,
+             (unsigned long long)options->absent_bytes);
     snprintf(timeout, sizeof(timeout), "%u", options->timeout_s);
     rtit_errata_format(options->rtit_errata, errata, sizeof(errata));
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        ok = ok && bytes_add(&arguments, words[i], strlen(words[i]) + 1);
-    ok = ok && cpio_add(&lab->initrd, "arguments", MODE_FILE, arguments.data, arguments.len);
+    snprintf(save_after, sizeof(save_after), "%llu", (unsigned long long)options->save_after);
+    ok = add_words(&arguments, always, COUNT(always));
+    if (options->absent_bytes)
+        ok = ok && add_words(&arguments, absent_words, COUNT(absent_words));
+    if (options->save_to)
+        ok = ok && add_words(&arguments, save_words, COUNT(save_words));
+    if (options->restore)
+        ok = ok && add_words(&arguments, restore_words, COUNT(restore_words));
+    ok = ok && add_words(&arguments, image, COUNT(image)) &&
+         cpio_add(&lab->initrd, "arguments", MODE_FILE, arguments.data, arguments.len);
     bytes_free(&arguments);
     return ok;
 }
@@ -163,11 +198,13 @@ static int build_initrd(struct lab *lab)
     if (error)
         return fail(lab, error, path, "the lab is not prepared; run 'make lab'");
     if (!cpio_add(&lab->initrd, "lib", MODE_DIR, NULL, 0) ||
-        !cpio_add(&lab->initrd, "lib64", MODE_DIR, NULL, 0) || !add_job(lab))
+        !cpio_add(&lab->initrd, "lib64", MODE_DIR, NULL, 0) || !add_job(lab) || !add_arguments(lab))
         return fail(lab, -ENOMEM, "lab", "no memory");
     error = add_program(lab);
     if (!error)
         error = add_host_file(lab, lab->options->image, "image", MODE_FILE);
+    if (!error && lab->options->restore)
+        error = add_host_file(lab, lab->options->restore, "restore", MODE_FILE);
     if (!error && !cpio_end(&lab->initrd))
         error = fail(lab, -ENOMEM, "lab", "no memory");
     return error;
@@ -181,9 +218,11 @@ static int anonymous_files(struct lab *lab)
 
     lab->initrd_fd = memfd_create("vpt-initrd", 0);
     lab->result_fd = memfd_create("vpt-result", 0);
+    lab->saved_fd = memfd_create("vpt-saved", 0);
     lab->errors_fd = memfd_create("vpt-errors", 0);
-    if (lab->initrd_fd < 0 || lab->result_fd < 0 || lab->errors_fd < 0 ||
-        ftruncate(lab->result_fd, RESULT_BYTES) < 0)
+    if (lab->initrd_fd < 0 || lab->result_fd < 0 || lab->saved_fd < 0 || lab->errors_fd < 0 ||
+        ftruncate(lab->result_fd, RESULT_BYTES) < 0 ||
+        ftruncate(lab->saved_fd, (off_t)(SAVED_BYTES + 2 * lab->options->mem_bytes)) < 0)
         return fail(lab, -errno, "lab", strerror(errno));
     while (done < lab->initrd.len) {
         const ssize_t n = write(lab->initrd_fd, lab->initrd.data + done, lab->initrd.len - done);
@@ -195,9 +234,25 @@ static int anonymous_files(struct lab *lab)
     return 0;
 }
 
+/*
+ * Memory for the guest, and for what holds a copy of it: a saved guest is unpacked from the initial
+ * file system and read; one that is to be saved is put into an archive.
+ */
+static uint64_t lab_memory(const struct lab *lab)
+{
+    const uint64_t guest = lab->options->mem_bytes;
+
+    return HOST_MEM + guest + 3 * lab->initrd.len + (lab->options->save_to ? 2 * guest : 0);
+}
+
+static void name_drive(char *text, size_t text_bytes, int fd)
+{
+    snprintf(text, text_bytes, "file=/proc/self/fd/%d,format=raw,if=virtio,file.locking=off", fd);
+}
+
 static void exec_qemu(struct lab *lab, int console, pid_t parent)
 {
-    char kernel[PATH_MAX + 32], initrd[64], drive[128], mem[32];
+    char kernel[PATH_MAX + 32], initrd[64], result[128], saved[128], mem[32];
     char *arguments[] = {(char *)QEMU,
                          (char *)"-accel",
                          (char *)"tcg",
@@ -216,7 +271,9 @@ static void exec_qemu(struct lab *lab, int console, pid_t parent)
                          (char *)"-initrd",
                          initrd,
                          (char *)"-drive",
-                         drive,
+                         result,
+                         (char *)"-drive",
+                         saved,
                          (char *)"-append",
                          (char *)"console=ttyS0 quiet loglevel=1 panic=-1",
                          NULL};
@@ -224,10 +281,9 @@ static void exec_qemu(struct lab *lab, int console, pid_t parent)
 
     snprintf(kernel, sizeof(kernel), "%s/vmlinuz", lab->dir);
     snprintf(initrd, sizeof(initrd), "/proc/self/fd/%d", lab->initrd_fd);
-    snprintf(drive, sizeof(drive), "file=/proc/self/fd/%d,format=raw,if=virtio,file.locking=off",
-             lab->result_fd);
-    snprintf(mem, sizeof(mem), "%llu",
-             (unsigned long long)(HOST_MEM + lab->options->mem_bytes) >> 20);
+    name_drive(result, sizeof(result), lab->result_fd);
+    name_drive(saved, sizeof(saved), lab->saved_fd);
+    snprintf(mem, sizeof(mem), "%llu", (unsigned long long)lab_memory(lab) >> 20);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(127); /* it died before that */
@@ -331,6 +387,33 @@ static const char *last_error(struct lab *lab, char *text, size_t text_bytes)
     return line ? line + 1 : text;
 }
 
+/* The guest that the lab's vpt saved to its drive becomes the file that was asked for. */
+static int keep_saved(struct lab *lab)
+{
+    const char *path = lab->options->save_to, *name;
+    struct bytes drive = {0};
+    const uint8_t *data;
+    size_t len, pos = 0;
+    struct stat stat;
+    int error, more;
+
+    if (fstat(lab->saved_fd, &stat) < 0)
+        return fail(lab, -errno, "lab", strerror(errno));
+    drive.len = (size_t)stat.st_size;
+    drive.data = mmap(NULL, drive.len, PROT_READ, MAP_SHARED, lab->saved_fd, 0);
+    if (drive.data == MAP_FAILED)
+        return fail(lab, -errno, "lab", strerror(errno));
+    do {
+        more = cpio_next(&drive, &pos, &name, &data, &len);
+    } while (more > 0);
+    if (more < 0)
+        error = fail(lab, more, "lab", "no saved guest came back");
+    else if ((error = write_file(path, drive.data, pos)) != 0)
+        error = fail(lab, error, path, strerror(-error));
+    munmap(drive.data, drive.len);
+    return error;
+}
+
 static int finish(struct lab *lab)
 {
     char text[512];
@@ -347,13 +430,20 @@ static int finish(struct lab *lab)
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         return fail(lab, -EIO, QEMU, last_error(lab, text, sizeof(text)));
     error = record_read(lab->result_fd, lab->result);
-    return error ? fail(lab, error, "lab", "no result came back") : 0;
+    if (error)
+        return fail(lab, error, "lab", "no result came back");
+    return lab->result->saved ? keep_saved(lab) : 0;
 }
 
 void lab_run(const struct run_options *options, struct run_result *result)
 {
-    struct lab lab = {
-        .options = options, .result = result, .initrd_fd = -1, .result_fd = -1, .console_fd = -1};
+    struct lab lab = {.options = options,
+                      .result = result,
+                      .initrd_fd = -1,
+                      .result_fd = -1,
+                      .saved_fd = -1,
+                      .console_fd = -1,
+                      .errors_fd = -1};
     struct timespec start, end;
     int error;
 
@@ -375,6 +465,8 @@ void lab_run(const struct run_options *options, struct run_result *result)
         close(lab.initrd_fd);
     if (lab.result_fd >= 0)
         close(lab.result_fd);
+    if (lab.saved_fd >= 0)
+        close(lab.saved_fd);
     if (lab.errors_fd >= 0)
         close(lab.errors_fd);
     if (lab.console_fd >= 0)

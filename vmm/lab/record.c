@@ -14,35 +14,50 @@
 
 #define MEMBER_MODE (S_IFREG | 0644)
 
-/* The numbers of a result, by name. */
+/* The numbers of a processor's result, by name. */
 struct number {
     const char *name;
     size_t offset;
 };
 #define NUMBER(field)                                                                              \
     {                                                                                              \
-#field, offsetof(struct run_result, field)                                                 \
+#field, offsetof(struct cpu_result, field)                                                 \
     }
 static const struct number numbers[] = {
-    NUMBER(packets), NUMBER(interrupts), NUMBER(exceptions),
-    NUMBER(steps),   NUMBER(pmis),       NUMBER(dropped_bytes),
+    NUMBER(packets), NUMBER(interrupts),    NUMBER(exceptions),
+    NUMBER(pmis),    NUMBER(dropped_bytes), NUMBER(output_faults),
 };
+
+static json_object *cpu_to_json(const struct cpu_result *cpu)
+{
+    json_object *entry = json_object_new_object();
+
+    json_object_object_add(entry, "mtc_freq", json_object_new_int64(cpu->mtc_freq));
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        uint64_t value;
+
+        memcpy(&value, (const uint8_t *)cpu + numbers[i].offset, sizeof(value));
+        json_object_object_add(entry, numbers[i].name, json_object_new_int64((int64_t)value));
+    }
+    if (cpu->is_rtit)
+        json_object_object_add(entry, "rtit", rtit_to_json(&cpu->rtit));
+    return entry;
+}
 
 static json_object *to_json(const struct run_result *result)
 {
     json_object *root = json_object_new_object();
     json_object *processes = json_object_new_array();
+    json_object *cpus = json_object_new_array();
 
     json_object_object_add(root, "code", json_object_new_int(result->code));
     json_object_object_add(root, "why", json_object_new_string(result->why));
     json_object_object_add(root, "guest_status", json_object_new_int64(result->guest_status));
-    json_object_object_add(root, "mtc_freq", json_object_new_int64(result->mtc_freq));
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        uint64_t value;
-
-        memcpy(&value, (const uint8_t *)result + numbers[i].offset, sizeof(value));
-        json_object_object_add(root, numbers[i].name, json_object_new_int64((int64_t)value));
-    }
+    json_object_object_add(root, "saved", json_object_new_boolean(result->saved));
+    json_object_object_add(root, "steps", json_object_new_int64((int64_t)result->steps));
+    for (unsigned i = 0; i < result->cpu_count; i++)
+        json_object_array_add(cpus, cpu_to_json(&result->cpus[i]));
+    json_object_object_add(root, "cpus", cpus);
     for (unsigned i = 0; i < result->process_count; i++) {
         const struct process *process = &result->processes[i];
         json_object *entry = json_object_new_object();
@@ -53,21 +68,42 @@ static json_object *to_json(const struct run_result *result)
         json_object_array_add(processes, entry);
     }
     json_object_object_add(root, "processes", processes);
-    if (result->is_rtit)
-        json_object_object_add(root, "rtit", rtit_to_json(&result->rtit));
     return root;
+}
+
+/* The bytes of a processor's result: members NAME.N of the archive. */
+static const struct {
+    const char *name;
+    size_t offset;
+} streams[] = {
+    {"trace", offsetof(struct cpu_result, trace)},
+    {"handed", offsetof(struct cpu_result, handed)},
+    {"path", offsetof(struct cpu_result, path)},
+};
+#define STREAMS (sizeof(streams) / sizeof(streams[0]))
+
+static bool add_streams(struct bytes *archive, const struct cpu_result *cpu, unsigned index)
+{
+    for (size_t i = 0; i < STREAMS; i++) {
+        const struct bytes *stream =
+            (const struct bytes *)(const void *)((const uint8_t *)cpu + streams[i].offset);
+        char name[32];
+
+        snprintf(name, sizeof(name), "%s.%u", streams[i].name, index);
+        if (!cpio_add(archive, name, MEMBER_MODE, stream->data, stream->len))
+            return false;
+    }
+    return true;
 }
 
 bool record_add(struct bytes *archive, const struct run_result *result)
 {
     json_object *root = to_json(result);
     const char *text = json_object_to_json_string(root);
-    const bool ok =
-        cpio_add(archive, "result.json", MEMBER_MODE, text, strlen(text)) &&
-        cpio_add(archive, "trace", MEMBER_MODE, result->trace.data, result->trace.len) &&
-        cpio_add(archive, "handed", MEMBER_MODE, result->handed.data, result->handed.len) &&
-        cpio_add(archive, "path", MEMBER_MODE, result->path.data, result->path.len);
+    bool ok = cpio_add(archive, "result.json", MEMBER_MODE, text, strlen(text));
 
+    for (unsigned i = 0; i < result->cpu_count; i++)
+        ok = ok && add_streams(archive, &result->cpus[i], i);
     json_object_put(root);
     return ok;
 }
@@ -98,11 +134,39 @@ static void string_of(json_object *object, const char *key, char *text, size_t t
         snprintf(text, text_bytes, "%s", json_object_get_string(value));
 }
 
+/* False: malformed. */
+static bool cpus_from_json(json_object *root, struct run_result *result)
+{
+    json_object *cpus, *rtit;
+    size_t count;
+
+    if (!json_object_object_get_ex(root, "cpus", &cpus) ||
+        !json_object_is_type(cpus, json_type_array))
+        return true;
+    count = json_object_array_length(cpus);
+    result->cpu_count = (unsigned)(count < MAX_CPUS ? count : MAX_CPUS);
+    for (unsigned i = 0; i < result->cpu_count; i++) {
+        json_object *entry = json_object_array_get_idx(cpus, i);
+        struct cpu_result *cpu = &result->cpus[i];
+
+        cpu->mtc_freq = (unsigned)int_of(entry, "mtc_freq");
+        for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++) {
+            const uint64_t value = (uint64_t)int_of(entry, numbers[k].name);
+
+            memcpy((uint8_t *)cpu + numbers[k].offset, &value, sizeof(value));
+        }
+        cpu->is_rtit = json_object_object_get_ex(entry, "rtit", &rtit);
+        if (cpu->is_rtit && !rtit_from_json(rtit, &cpu->rtit))
+            return false;
+    }
+    return true;
+}
+
 static int from_json(const uint8_t *data, size_t len, struct run_result *result)
 {
     json_tokener *tokener = json_tokener_new();
     json_object *root = json_tokener_parse_ex(tokener, (const char *)data, (int)len);
-    json_object *processes, *rtit;
+    json_object *processes;
 
     json_tokener_free(tokener);
     if (!json_object_is_type(root, json_type_object)) {
@@ -112,11 +176,11 @@ static int from_json(const uint8_t *data, size_t len, struct run_result *result)
     result->code = (enum exit_code)int_of(root, "code");
     string_of(root, "why", result->why, sizeof(result->why));
     result->guest_status = (uint32_t)int_of(root, "guest_status");
-    result->mtc_freq = (unsigned)int_of(root, "mtc_freq");
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        const uint64_t value = (uint64_t)int_of(root, numbers[i].name);
-
-        memcpy((uint8_t *)result + numbers[i].offset, &value, sizeof(value));
+    result->saved = int_of(root, "saved") != 0;
+    result->steps = (uint64_t)int_of(root, "steps");
+    if (!cpus_from_json(root, result)) {
+        json_object_put(root);
+        return -EBADMSG;
     }
     if (json_object_object_get_ex(root, "processes", &processes) &&
         json_object_is_type(processes, json_type_array)) {
@@ -131,30 +195,32 @@ static int from_json(const uint8_t *data, size_t len, struct run_result *result)
             string_of(entry, "image", process->image, sizeof(process->image));
         }
     }
-    result->is_rtit = json_object_object_get_ex(root, "rtit", &rtit);
-    if (result->is_rtit && !rtit_from_json(rtit, &result->rtit)) {
-        json_object_put(root);
-        return -EBADMSG;
-    }
     json_object_put(root);
     return 0;
 }
 
-static int add(struct bytes *bytes, const uint8_t *data, size_t len)
+/* The stream that a member's name means; NULL: none. */
+static struct bytes *stream_of(struct run_result *result, const char *name)
 {
-    return bytes_add(bytes, data, len) ? 0 : -ENOMEM;
+    char candidate[32];
+
+    for (unsigned i = 0; i < MAX_CPUS; i++) {
+        for (size_t k = 0; k < STREAMS; k++) {
+            snprintf(candidate, sizeof(candidate), "%s.%u", streams[k].name, i);
+            if (strcmp(name, candidate) == 0)
+                return (struct bytes *)(void *)((uint8_t *)&result->cpus[i] + streams[k].offset);
+        }
+    }
+    return NULL;
 }
 
 int record_member(struct run_result *result, const char *name, const uint8_t *data, size_t len)
 {
+    struct bytes *stream = stream_of(result, name);
     int error;
 
-    if (strcmp(name, "trace") == 0)
-        return add(&result->trace, data, len);
-    if (strcmp(name, "handed") == 0)
-        return add(&result->handed, data, len);
-    if (strcmp(name, "path") == 0)
-        return add(&result->path, data, len);
+    if (stream)
+        return bytes_add(stream, data, len) ? 0 : -ENOMEM;
     if (strcmp(name, "result.json") != 0)
         return 0;
     error = from_json(data, len, result);

@@ -5,55 +5,8 @@
 # Needs $BUILD/vpt and the guests of vmm/tests/guests. Ends with 'N passed, N failed, N skipped'.
 set -uo pipefail
 
-BUILD=${BUILD:-build}
-vpt=$BUILD/vpt
-guests=$BUILD/vmm/tests/guests
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-passed=0
-failed=0
-skipped=0
-
-pass() {
-    passed=$((passed + 1))
-    echo "PASS: $1"
-}
-fail() {
-    failed=$((failed + 1))
-    echo "FAIL: $1: $2"
-}
-
-# expect NAME STATUS PATTERN COMMAND...: the exit status, and standard error as one line like PATTERN.
-expect() {
-    local name=$1 want=$2 pattern=$3 status lines
-    shift 3
-    timeout 120 "$@" >"$work/out" 2>"$work/err" </dev/null
-    status=$?
-    lines=$(wc -l <"$work/err")
-    if [ "$status" != "$want" ]; then
-        fail "$name" "status $status, not $want: $(tail -n 1 "$work/err")"
-    elif [ -n "$pattern" ] && ! grep -qE "$pattern" "$work/err"; then
-        fail "$name" "says '$(head -n 1 "$work/err")', not '$pattern'"
-    elif [ -n "$pattern" ] && [ "$lines" != 1 ]; then
-        fail "$name" "$lines lines of error, not one"
-    elif [ -z "$pattern" ] && [ "$lines" != 0 ]; then
-        fail "$name" "says '$(head -n 1 "$work/err")'"
-    else
-        pass "$name"
-    fi
-}
-
-# check NAME COMMAND...: the command has to succeed.
-check() {
-    local name=$1
-    shift
-    if "$@" >/dev/null 2>&1; then
-        pass "$name"
-    else
-        fail "$name" "$(head -n 3 "$work/out")"
-    fi
-}
+# shellcheck source=vmm/tests/lib.sh
+. "$(dirname "$0")/lib.sh"
 
 # Whether a process runs; one that nobody has reaped yet does not.
 running() {
@@ -80,6 +33,15 @@ expect 'qemu: no QEMU' 4 'make qemu' env VPT_QEMU=/nonexistent "$vpt" qemu "$gue
 expect 'qemu: what would run' 0 '' "$vpt" qemu --dry-run --trace-out a,b "$guests/status.elf"
 check 'qemu: a comma in a name' grep -q "trace=a,,b,image=" "$work/out"
 expect 'bad --mem' 2 'mem takes' "$vpt" run --mem 5T x.elf
+for bad in 0 9 two -1; do
+    expect "bad --cpus $bad" 2 'cpus takes 1 to 8' "$vpt" run --cpus "$bad" x.elf
+done
+for bad in 1M 1M: 0:4K 1M:100 1234567:4K 1M:0 1M:9G x:4K; do
+    expect "bad --absent $bad" 2 'absent takes GPA:SIZE' "$vpt" run --absent "$bad" x.elf
+done
+expect 'absent memory outside of memory' 2 'outside' "$vpt" run --absent 128M:4K "$guests/status.elf"
+expect 'absent memory under the image' 3 'what --absent names' "$vpt" run --absent 1M:4K "$guests/status.elf"
+expect 'bad --save-after' 2 'save-after takes' "$vpt" run --save-after soon "$guests/status.elf"
 expect 'bad --timeout' 2 'timeout takes' "$vpt" run --timeout soon x.elf
 expect 'bad --profile' 2 'no profile' "$vpt" run --profile pentium "$guests/status.elf"
 
@@ -98,13 +60,7 @@ expect '32-bit image' 3 'not a 64-bit' "$vpt" run "$guests/small32.elf"
 expect 'shared object as image' 3 'ET_EXEC' "$vpt" run "$vpt"
 
 # ---- Guests ----
-backends=('--lab')
-if [ -w /dev/kvm ]; then
-    backends+=('')
-else
-    skipped=$((skipped + 1))
-    echo "SKIP: guests on the local KVM: no /dev/kvm"
-fi
+find_backends
 for backend in "${backends[@]}"; do
     where=${backend:+ in the lab}
     run=("$vpt" run)
@@ -131,46 +87,8 @@ for backend in "${backends[@]}"; do
     fi
 done
 
-# ---- A guest that moves from process to process while it traces ----
-expect 'restore nothing' 3 'No such file' "$vpt" run --restore "$work/nofile" "$guests/status.elf"
-expect 'restore something else' 3 'not a saved guest' "$vpt" run --restore "$work/text.elf" "$guests/status.elf"
-expect 'save in the lab' 2 'not the lab' "$vpt" run --lab --save-to "$work/x" "$guests/status.elf"
-expect 'bad --save-after' 2 'save-after takes' "$vpt" run --save-after soon "$guests/status.elf"
-demo="guest-tests/build/demo.elf"
-if [ -w /dev/kvm ]; then
-    go=("$vpt" run --append 'rounds=1 tick=8000' --verify) # no word depends on the load
-    expect 'the guest that stays' 0 '' "${go[@]}" --path-out "$work/stays.path" "$demo"
-    expect 'leave' 0 '' "${go[@]}" --save-to "$work/one" --save-after 9000 "$demo"
-    check 'left while tracing' grep -q 'saved to .* after 9000 traced' "$work/out"
-    expect 'go on and leave again' 0 '' "${go[@]}" --restore "$work/one" --save-to "$work/two" \
-        --save-after 30001 "$demo"
-    expect 'arrive' 0 '' "${go[@]}" --restore "$work/two" --path-out "$work/moves.path" "$demo"
-    check 'the trace of all three is the path' grep -q '^path: identical' "$work/out"
-    check 'what the guest handed over is the trace' grep -q '^guest buffers: identical' "$work/out"
-    check 'the same path as without moving' cmp "$work/stays.path" "$work/moves.path"
-    size=$(stat -c %s "$work/one")
-    for part in 0 100 1000 $((size / 2)) $((size - 600)); do
-        head -c "$part" "$work/one" >"$work/cut"
-        expect "restore $part bytes" 3 'saved|No such file' "$vpt" run --restore "$work/cut" "$demo"
-    done
-    # Damage anywhere: a guest that goes astray or an error, but never a crash of vpt.
-    for at in 150 300 2500 6000 9000 $((size / 3)) $((size - 9000)); do
-        cp "$work/one" "$work/bad"
-        printf '\377\377\377\377' | dd of="$work/bad" bs=1 seek="$at" conv=notrunc 2>/dev/null
-        timeout 60 "$vpt" run --timeout 5 --restore "$work/bad" "$demo" >"$work/out" 2>"$work/err"
-        status=$?
-        if [ "$status" -le 7 ]; then
-            pass "restore with damage at $at (status $status)"
-        else
-            fail "restore with damage at $at" "status $status"
-        fi
-    done
-else
-    skipped=$((skipped + 1))
-    echo "SKIP: saving and restoring a guest: no /dev/kvm"
-fi
-
 # ---- RTIT: errata and cycle counts (ctl=2); E8 loses packets ----
+demo="guest-tests/build/demo.elf"
 expect 'bad --rtit-errata' 2 'rtit-errata takes' "$vpt" run --rtit-errata 9 "$guests/status.elf"
 expect 'errata without RTIT' 2 'no RTIT' "$vpt" run --rtit-errata 1 "$guests/status.elf"
 expect 'save with RTIT' 2 'cannot be saved' "$vpt" run --profile silvermont --save-to "$work/x" "$demo"
@@ -280,5 +198,4 @@ else
     pass 'a killed vpt takes QEMU along'
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+summary

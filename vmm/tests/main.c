@@ -20,12 +20,17 @@ struct fake *fake_new(void)
     fake->options = (struct run_options){.image = "test", .mem_bytes = FAKE_RAM_BYTES};
     fake->vmm.options = &fake->options;
     fake->vmm.result = &fake->result;
-    fake->vmm.run = &fake->run;
     fake->vmm.ram = fake->ram;
     fake->vmm.ram_bytes = FAKE_RAM_BYTES;
-    fake->vmm.kvm_fd = fake->vmm.vm_fd = fake->vmm.vcpu_fd = -1;
-    *vmm_regs(&fake->vmm) = (struct kvm_regs){.rflags = 2, .rsp = 0x8000};
-    *vmm_sregs(&fake->vmm) =
+    fake->vmm.kvm_fd = fake->vmm.vm_fd = -1;
+    fake->vmm.cpu_count = 1;
+    fake->cpu = &fake->vmm.cpus[0];
+    fake->cpu->vmm = &fake->vmm;
+    fake->cpu->record = &fake->result.cpus[0];
+    fake->cpu->run = &fake->run;
+    fake->cpu->fd = -1;
+    *vcpu_regs(fake->cpu) = (struct kvm_regs){.rflags = 2, .rsp = 0x8000};
+    *vcpu_sregs(fake->cpu) =
         (struct kvm_sregs){.cr0 = 0x80010001, .cr3 = 0x1000, .cr4 = 0x20, .efer = 0xd00, .cs.l = 1};
     return fake;
 }
@@ -71,9 +76,11 @@ int main(void)
     add_calls_suite();
     add_condition_suite();
     add_image_suite();
+    add_memory_suite();
     add_map_suite();
     add_note_suite();
     add_path_suite();
+    add_perf_data_suite();
     add_predict_suite();
     add_record_suite();
     add_transfer_suite();

@@ -18,7 +18,7 @@ static void put_trace_note(struct fake *fake, uint64_t gpa, uint64_t len)
     put_note(fake, AT, 1, 24);
     fake_put(fake, AT + 8, gpa);
     fake_put(fake, AT + 16, len);
-    note_received(&fake->vmm, AT);
+    note_received(fake->cpu, AT);
 }
 
 static void test_trace(void)
@@ -28,8 +28,8 @@ static void test_trace(void)
     memcpy(fake->ram + 0x40000, "packets", 7);
     put_trace_note(fake, 0x40000, 3);
     put_trace_note(fake, 0x40003, 4);
-    CU_ASSERT_EQUAL_FATAL(fake->result.handed.len, 7);
-    CU_ASSERT_EQUAL(memcmp(fake->result.handed.data, "packets", 7), 0);
+    CU_ASSERT_EQUAL_FATAL(fake->result.cpus[0].handed.len, 7);
+    CU_ASSERT_EQUAL(memcmp(fake->result.cpus[0].handed.data, "packets", 7), 0);
     fake_free(fake);
 }
 
@@ -43,9 +43,9 @@ static void test_trace_outside_memory(void)
     put_trace_note(fake, UINT64_MAX - 3, 8);
     put_trace_note(fake, 0, UINT64_MAX);
     put_trace_note(fake, 1, UINT64_MAX);
-    CU_ASSERT_EQUAL(fake->result.handed.len, 0);
+    CU_ASSERT_EQUAL(fake->result.cpus[0].handed.len, 0);
     put_trace_note(fake, FAKE_RAM_BYTES - 1, 1);
-    CU_ASSERT_EQUAL(fake->result.handed.len, 1);
+    CU_ASSERT_EQUAL(fake->result.cpus[0].handed.len, 1);
     fake_free(fake);
 }
 
@@ -56,7 +56,7 @@ static void put_process_note(struct fake *fake, uint64_t cr3, const char *name, 
     memset(fake->ram + AT + 16, 'x', 64); /* no terminating zero */
     memcpy(fake->ram + AT + 16, name, strlen(name) + (strlen(name) < 32));
     memcpy(fake->ram + AT + 48, image, strlen(image) + (strlen(image) < 32));
-    note_received(&fake->vmm, AT);
+    note_received(fake->cpu, AT);
 }
 
 static void test_process(void)
@@ -87,17 +87,17 @@ static void test_rubbish(void)
     for (uint32_t type = 0; type < 4; type++) {
         for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
             put_note(fake, AT, type, sizes[i]);
-            note_received(&fake->vmm, AT);
+            note_received(fake->cpu, AT);
             put_note(fake, FAKE_RAM_BYTES - 8, type, sizes[i]);
-            note_received(&fake->vmm, FAKE_RAM_BYTES - 8);
+            note_received(fake->cpu, FAKE_RAM_BYTES - 8);
         }
     }
     put_note(fake, FAKE_RAM_BYTES - 8, 1, 24); /* the rest lies outside */
-    note_received(&fake->vmm, FAKE_RAM_BYTES - 8);
-    note_received(&fake->vmm, FAKE_RAM_BYTES - 7);
-    note_received(&fake->vmm, FAKE_RAM_BYTES);
-    note_received(&fake->vmm, UINT32_MAX);
-    CU_ASSERT_EQUAL(fake->result.handed.len, 0);
+    note_received(fake->cpu, FAKE_RAM_BYTES - 8);
+    note_received(fake->cpu, FAKE_RAM_BYTES - 7);
+    note_received(fake->cpu, FAKE_RAM_BYTES);
+    note_received(fake->cpu, UINT32_MAX);
+    CU_ASSERT_EQUAL(fake->result.cpus[0].handed.len, 0);
     CU_ASSERT_EQUAL(fake->result.process_count, 0);
     fake_free(fake);
 }

@@ -102,6 +102,10 @@ else
     "$perf" record -q --switch-events -e cpu-clock,task-clock -o "$work/switch" -- "${load[@]}" 2>/dev/null
     recorded 'two events and context switches' "$work/switch"
 fi
+if [ -s "$work/pipe" ]; then
+    same 'records from a pipe' "$("$vpt" dump --records /dev/stdin <"$work/pipe" | wc -l)" \
+        "$("$vpt" dump --records "$work/pipe" | wc -l)"
+fi
 : >"$work/empty"
 expect 'records of no perf.data' 2 'not a perf.data' "$vpt" dump --records "$work/empty"
 printf '2ELIFREP\0\0\0\0\0\0\0\20' >"$work/big"
@@ -204,6 +208,16 @@ if [ -r "$hello/pt.bin" ]; then
     fi
     expect 'convert a perf.data' 0 '' "$vpt" convert "$work/hello.perf" "$work/again.perf"
     decoded 'hardware, again' "$work/again.perf" 59225
+    # The buffer of CPU 3 instead of a thread: 40 bytes into its AUXTRACE record.
+    cp "$work/hello.perf" "$work/cpu.perf"
+    at=$((0x$("$vpt" dump --records "$work/cpu.perf" | awk '$2 == "AUXTRACE" { print $1 }') + 40))
+    printf '\3\0\0\0' | dd of="$work/cpu.perf" bs=1 seek="$at" conv=notrunc status=none
+    expect 'the buffer of a CPU' 0 '' "$vpt" decode --format perf "$work/cpu.perf"
+    same 'the buffer of a CPU: instructions of the process' \
+        "$(grep -cE '^ +vpt +1 \[003\] ' "$work/out")" 59225
+    for format in folded chrome callgrind jsonl; do
+        expect "the buffer of a CPU: $format" 0 '' "$vpt" decode --format "$format" "$work/cpu.perf"
+    done
     # The same again, 30,000 ticks later, as another thread: a TSC packet at 0x16 has the time.
     later=$((0x$(dd if="$hello/pt.bin" bs=1 skip=23 count=7 status=none | od -An -tx1 | tr -d ' \n' |
         sed -E 's/(..)(..)(..)(..)(..)(..)(..)/\7\6\5\4\3\2\1/') + 30000))

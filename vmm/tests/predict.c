@@ -115,10 +115,10 @@ static void test_faults(void)
     fake_identity_map(fake, ALL);
     fake_put(fake, 0x4000 + HOLE / PAGE_BYTES * 8, 0);
     fake_put(fake, 0x4000 + READONLY / PAGE_BYTES * 8, READONLY | P | U);
-    vmm_sregs(&fake->vmm)->ss.dpl = 3;
+    vcpu_sregs(fake->cpu)->ss.dpl = 3;
     for (size_t i = 0; i < sizeof(fault_cases) / sizeof(fault_cases[0]); i++) {
         const struct fault_case *row = &fault_cases[i];
-        struct kvm_regs *regs = vmm_regs(&fake->vmm);
+        struct kvm_regs *regs = vcpu_regs(fake->cpu);
         uint64_t address = 0;
         uint32_t error = 0;
         struct memops ops;
@@ -132,7 +132,7 @@ static void test_faults(void)
         regs->rip = 0x20000;
         regs->rbp = GOOD;
         CU_ASSERT_TRUE_FATAL(memops_decode(row->code, sizeof(row->code), &ops));
-        fault = predict_page_fault(&fake->vmm, &ops, &address, &error);
+        fault = predict_page_fault(fake->cpu, &ops, &address, &error);
         if (fault != (row->address != NOFAULT) ||
             (fault && (address != row->address || error != row->error))) {
             CU_FAIL("prediction");
@@ -154,9 +154,9 @@ static void test_rip_relative(void)
 
     fake_identity_map(fake, ALL);
     fake_put(fake, 0x4000 + HOLE / PAGE_BYTES * 8, 0);
-    vmm_regs(&fake->vmm)->rip = 0x20000;
+    vcpu_regs(fake->cpu)->rip = 0x20000;
     CU_ASSERT_TRUE(memops_decode(code, sizeof(code), &ops));
-    CU_ASSERT_TRUE(predict_page_fault(&fake->vmm, &ops, &address, &error));
+    CU_ASSERT_TRUE(predict_page_fault(fake->cpu, &ops, &address, &error));
     CU_ASSERT_EQUAL(address, HOLE);
     fake_free(fake);
 }
@@ -172,14 +172,14 @@ static void test_segments(void)
 
     fake_identity_map(fake, ALL);
     fake_put(fake, 0x4000 + HOLE / PAGE_BYTES * 8, 0);
-    vmm_regs(&fake->vmm)->rax = 0x10;
-    vmm_sregs(&fake->vmm)->fs.base = HOLE;
-    vmm_sregs(&fake->vmm)->gs.base = HOLE + 0x100;
+    vcpu_regs(fake->cpu)->rax = 0x10;
+    vcpu_sregs(fake->cpu)->fs.base = HOLE;
+    vcpu_sregs(fake->cpu)->gs.base = HOLE + 0x100;
     CU_ASSERT_TRUE(memops_decode(fs, sizeof(fs), &ops));
-    CU_ASSERT_TRUE(predict_page_fault(&fake->vmm, &ops, &address, &error));
+    CU_ASSERT_TRUE(predict_page_fault(fake->cpu, &ops, &address, &error));
     CU_ASSERT_EQUAL(address, HOLE + 0x10);
     CU_ASSERT_TRUE(memops_decode(gs, sizeof(gs), &ops));
-    CU_ASSERT_TRUE(predict_page_fault(&fake->vmm, &ops, &address, &error));
+    CU_ASSERT_TRUE(predict_page_fault(fake->cpu, &ops, &address, &error));
     CU_ASSERT_EQUAL(address, HOLE + 0x110);
     fake_free(fake);
 }
@@ -209,10 +209,10 @@ static void test_touches(void)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct memops ops;
 
-        vmm_regs(&fake->vmm)->rax = GOOD + (uint64_t)(int64_t)cases[i].rax;
-        vmm_regs(&fake->vmm)->rsp = GOOD + (uint64_t)(int64_t)cases[i].rsp;
+        vcpu_regs(fake->cpu)->rax = GOOD + (uint64_t)(int64_t)cases[i].rax;
+        vcpu_regs(fake->cpu)->rsp = GOOD + (uint64_t)(int64_t)cases[i].rsp;
         CU_ASSERT_TRUE_FATAL(memops_decode(cases[i].code, sizeof(cases[i].code), &ops));
-        if (memops_touch(&fake->vmm, &ops, GOOD, 8) != cases[i].touches) {
+        if (memops_touch(fake->cpu, &ops, GOOD, 8) != cases[i].touches) {
             CU_FAIL("touches");
             printf("\n    case %zu", i);
         }
@@ -258,7 +258,7 @@ static void test_random_bytes(void)
             random ^= random << 17;
             code[j] = (uint8_t)(random >> 32);
         }
-        vmm_regs(&fake->vmm)->rax = random;
+        vcpu_regs(fake->cpu)->rax = random;
         if (!memops_decode(code, i % 16, &ops))
             continue;
         CU_ASSERT_FATAL(ops.count <= MAX_MEMOPS);
@@ -267,8 +267,8 @@ static void test_random_bytes(void)
             CU_ASSERT(ops.op[j].base >= MEMOP_RIP && ops.op[j].base < 32);
             CU_ASSERT(ops.op[j].index >= MEMOP_NONE && ops.op[j].index < 32);
         }
-        (void)predict_page_fault(&fake->vmm, &ops, &address, &error);
-        (void)memops_touch(&fake->vmm, &ops, random, 8);
+        (void)predict_page_fault(fake->cpu, &ops, &address, &error);
+        (void)memops_touch(fake->cpu, &ops, random, 8);
     }
     fake_free(fake);
 }

@@ -17,13 +17,17 @@ static void test_record(void)
     struct run_result out = {.code = EXIT_CODE_GUEST_FAILED,
                              .why = "a \"quoted\" reason",
                              .guest_status = 0xffffffff,
-                             .packets = 1ull << 40,
+                             .saved = true,
                              .steps = 12345,
-                             .interrupts = 7,
-                             .exceptions = 8,
-                             .pmis = 9,
-                             .dropped_bytes = 10,
-                             .mtc_freq = 3,
+                             .cpu_count = 2,
+                             .cpus = {{.packets = 1ull << 40,
+                                       .interrupts = 7,
+                                       .exceptions = 8,
+                                       .pmis = 9,
+                                       .dropped_bytes = 10,
+                                       .output_faults = 11,
+                                       .mtc_freq = 3},
+                                      {.packets = 12, .pmis = 13, .mtc_freq = 14}},
                              .process_count = 1,
                              .processes = {{.cr3 = 0x204000, .name = "sort", .image = "s.elf"}}};
     struct run_result in = {0};
@@ -32,27 +36,38 @@ static void test_record(void)
 
     CU_ASSERT_FATAL(fd >= 0);
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    CU_ASSERT_TRUE(bytes_add(&out.trace, "trace", 5));
-    CU_ASSERT_TRUE(bytes_add(&out.path, "path", 4));
+    CU_ASSERT_TRUE(bytes_add(&out.cpus[0].trace, "trace", 5));
+    CU_ASSERT_TRUE(bytes_add(&out.cpus[0].path, "path", 4));
+    CU_ASSERT_TRUE(bytes_add(&out.cpus[1].handed, "handed", 6));
     CU_ASSERT_EQUAL_FATAL(record_write(path, &out), 0);
     CU_ASSERT_EQUAL_FATAL(record_read(fd, &in), 0);
     CU_ASSERT_EQUAL(in.code, out.code);
     CU_ASSERT_STRING_EQUAL(in.why, out.why);
     CU_ASSERT_EQUAL(in.guest_status, out.guest_status);
-    CU_ASSERT_EQUAL(in.packets, out.packets);
+    CU_ASSERT_EQUAL(in.saved, out.saved);
     CU_ASSERT_EQUAL(in.steps, out.steps);
-    CU_ASSERT_EQUAL(in.interrupts, out.interrupts);
-    CU_ASSERT_EQUAL(in.exceptions, out.exceptions);
-    CU_ASSERT_EQUAL(in.pmis, out.pmis);
-    CU_ASSERT_EQUAL(in.dropped_bytes, out.dropped_bytes);
-    CU_ASSERT_EQUAL(in.mtc_freq, out.mtc_freq);
+    CU_ASSERT_EQUAL_FATAL(in.cpu_count, 2);
+    CU_ASSERT_EQUAL(in.cpus[0].packets, 1ull << 40);
+    CU_ASSERT_EQUAL(in.cpus[0].interrupts, 7);
+    CU_ASSERT_EQUAL(in.cpus[0].exceptions, 8);
+    CU_ASSERT_EQUAL(in.cpus[0].pmis, 9);
+    CU_ASSERT_EQUAL(in.cpus[0].dropped_bytes, 10);
+    CU_ASSERT_EQUAL(in.cpus[0].output_faults, 11);
+    CU_ASSERT_EQUAL(in.cpus[0].mtc_freq, 3);
+    CU_ASSERT_EQUAL(in.cpus[1].packets, 12);
+    CU_ASSERT_EQUAL(in.cpus[1].pmis, 13);
+    CU_ASSERT_EQUAL(in.cpus[1].mtc_freq, 14);
     CU_ASSERT_EQUAL(in.process_count, 1);
     CU_ASSERT_EQUAL(in.processes[0].cr3, 0x204000);
     CU_ASSERT_STRING_EQUAL(in.processes[0].name, "sort");
     CU_ASSERT_STRING_EQUAL(in.processes[0].image, "s.elf");
-    CU_ASSERT_EQUAL(in.trace.len, 5);
-    CU_ASSERT_EQUAL(in.path.len, 4);
-    CU_ASSERT_EQUAL(memcmp(in.trace.data, "trace", 5), 0);
+    CU_ASSERT_EQUAL(in.cpus[0].trace.len, 5);
+    CU_ASSERT_EQUAL(in.cpus[0].path.len, 4);
+    CU_ASSERT_EQUAL(in.cpus[0].handed.len, 0);
+    CU_ASSERT_EQUAL(memcmp(in.cpus[0].trace.data, "trace", 5), 0);
+    CU_ASSERT_EQUAL(in.cpus[1].trace.len, 0);
+    CU_ASSERT_EQUAL_FATAL(in.cpus[1].handed.len, 6);
+    CU_ASSERT_EQUAL(memcmp(in.cpus[1].handed.data, "handed", 6), 0);
     run_result_free(&in);
     run_result_free(&out);
     close(fd);
@@ -87,6 +102,7 @@ static int read_bytes(const uint8_t *data, size_t len)
     CU_ASSERT_EQUAL_FATAL(write(fd, data, len), (ssize_t)len);
     error = record_read(fd, &in);
     CU_ASSERT_TRUE(in.process_count <= MAX_PROCESSES);
+    CU_ASSERT_TRUE(in.cpu_count <= MAX_CPUS);
     CU_ASSERT_TRUE(strnlen(in.why, sizeof(in.why)) < sizeof(in.why));
     for (unsigned i = 0; i < in.process_count && i < MAX_PROCESSES; i++) {
         CU_ASSERT_TRUE(strnlen(in.processes[i].name, NOTE_NAME + 1) <= NOTE_NAME);
@@ -101,6 +117,7 @@ static int read_bytes(const uint8_t *data, size_t len)
 static struct bytes good_record(void)
 {
     struct run_result out = {.why = "why",
+                             .cpu_count = 1,
                              .process_count = 2,
                              .processes = {{.cr3 = 0x204000, .name = "sort", .image = "s.elf"},
                                            {.cr3 = UINT64_MAX, .name = "", .image = ""}}};
@@ -110,7 +127,7 @@ static struct bytes good_record(void)
 
     CU_ASSERT_FATAL(fd >= 0);
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    CU_ASSERT_TRUE(bytes_add(&out.trace, "trace", 5));
+    CU_ASSERT_TRUE(bytes_add(&out.cpus[0].trace, "trace", 5));
     CU_ASSERT_EQUAL_FATAL(record_write(path, &out), 0);
     CU_ASSERT_EQUAL_FATAL(read_file(path, &record), 0);
     run_result_free(&out);

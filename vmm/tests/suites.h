@@ -10,6 +10,7 @@
 /* Guest memory, registers and a result, but no KVM: enough for everything that is not an ioctl. */
 struct fake {
     struct vmm vmm;
+    struct vcpu *cpu; /* its only one */
     struct run_options options;
     struct run_result result;
     struct kvm_run run;
@@ -30,9 +31,11 @@ void add_archive_suite(void);
 void add_calls_suite(void);
 void add_condition_suite(void);
 void add_image_suite(void);
+void add_memory_suite(void);
 void add_map_suite(void);
 void add_note_suite(void);
 void add_path_suite(void);
+void add_perf_data_suite(void);
 void add_predict_suite(void);
 void add_record_suite(void);
 void add_transfer_suite(void);

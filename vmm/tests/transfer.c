@@ -34,8 +34,8 @@ static void put_gate(struct fake *fake, unsigned vector, unsigned type, unsigned
 static struct fake *set_up(unsigned cpl)
 {
     struct fake *fake = fake_new();
-    struct kvm_sregs *sregs = vmm_sregs(&fake->vmm);
-    struct kvm_regs *regs = vmm_regs(&fake->vmm);
+    struct kvm_sregs *sregs = vcpu_sregs(fake->cpu);
+    struct kvm_regs *regs = vcpu_regs(fake->cpu);
 
     fake_identity_map(fake, ALL);
     fake_put(fake, GDT + KERNEL_CS, 0x00af9b000000ffffull);
@@ -64,16 +64,16 @@ static struct fake *set_up(unsigned cpl)
 static void test_interrupt_from_user(void)
 {
     struct fake *fake = set_up(3);
-    const struct kvm_regs *regs = vmm_regs(&fake->vmm);
-    const struct kvm_sregs *sregs = vmm_sregs(&fake->vmm);
+    const struct kvm_regs *regs = vcpu_regs(fake->cpu);
+    const struct kvm_sregs *sregs = vcpu_sregs(fake->cpu);
 
-    CU_ASSERT_EQUAL_FATAL(deliver(&fake->vmm, 0x40, -1, false), 0);
+    CU_ASSERT_EQUAL_FATAL(deliver(fake->cpu, 0x40, -1, false), 0);
     CU_ASSERT_EQUAL(regs->rip, HANDLER);
     CU_ASSERT_EQUAL(regs->rsp, RSP0 - 40);
     CU_ASSERT_EQUAL(regs->rflags & (TF | IF | NT), 0);
     CU_ASSERT_EQUAL(sregs->cs.selector, KERNEL_CS);
     CU_ASSERT_EQUAL(sregs->ss.selector, 0);
-    CU_ASSERT_EQUAL(vmm_cpl(&fake->vmm), 0);
+    CU_ASSERT_EQUAL(vcpu_cpl(fake->cpu), 0);
     CU_ASSERT_EQUAL(fake_get(fake, RSP0 - 40), 0x401000);
     CU_ASSERT_EQUAL(fake_get(fake, RSP0 - 32), USER_CS | 3);
     CU_ASSERT_EQUAL(fake_get(fake, RSP0 - 24), 2 | IF | NT); /* the guest never sees TF */
@@ -86,8 +86,8 @@ static void test_exception_in_kernel(void)
 {
     struct fake *fake = set_up(0);
 
-    CU_ASSERT_EQUAL_FATAL(deliver(&fake->vmm, 13, 0x1234, false), 0);
-    CU_ASSERT_EQUAL(vmm_regs(&fake->vmm)->rsp, 0x8000 - 48);
+    CU_ASSERT_EQUAL_FATAL(deliver(fake->cpu, 13, 0x1234, false), 0);
+    CU_ASSERT_EQUAL(vcpu_regs(fake->cpu)->rsp, 0x8000 - 48);
     CU_ASSERT_EQUAL(fake_get(fake, 0x8000 - 48), 0x1234);
     CU_ASSERT_EQUAL(fake_get(fake, 0x8000 - 40), 0x401000);
     CU_ASSERT_EQUAL(fake_get(fake, 0x8000 - 16), 0x8008);
@@ -98,12 +98,12 @@ static void test_nmi(void)
 {
     struct fake *fake = set_up(3);
 
-    CU_ASSERT_EQUAL_FATAL(deliver(&fake->vmm, 2, -1, false), 0);
-    CU_ASSERT_EQUAL(vmm_regs(&fake->vmm)->rsp, IST3 - 40);
-    CU_ASSERT_EQUAL(vmm_events(&fake->vmm)->nmi.masked, 1);
-    vmm_regs(&fake->vmm)->rsp = IST3 - 40;
-    CU_ASSERT_EQUAL_FATAL(do_iret(&fake->vmm), 0);
-    CU_ASSERT_EQUAL(vmm_events(&fake->vmm)->nmi.masked, 0);
+    CU_ASSERT_EQUAL_FATAL(deliver(fake->cpu, 2, -1, false), 0);
+    CU_ASSERT_EQUAL(vcpu_regs(fake->cpu)->rsp, IST3 - 40);
+    CU_ASSERT_EQUAL(vcpu_events(fake->cpu)->nmi.masked, 1);
+    vcpu_regs(fake->cpu)->rsp = IST3 - 40;
+    CU_ASSERT_EQUAL_FATAL(do_iret(fake->cpu), 0);
+    CU_ASSERT_EQUAL(vcpu_events(fake->cpu)->nmi.masked, 0);
     fake_free(fake);
 }
 
@@ -111,11 +111,11 @@ static void test_software_gates(void)
 {
     struct fake *fake = set_up(3);
 
-    CU_ASSERT_EQUAL(deliver(&fake->vmm, 3, -1, true), 0); /* a trap gate, DPL 3 */
-    CU_ASSERT_EQUAL(vmm_regs(&fake->vmm)->rflags & IF, IF);
+    CU_ASSERT_EQUAL(deliver(fake->cpu, 3, -1, true), 0); /* a trap gate, DPL 3 */
+    CU_ASSERT_EQUAL(vcpu_regs(fake->cpu)->rflags & IF, IF);
     fake_free(fake);
     fake = set_up(3);
-    CU_ASSERT_TRUE(deliver(&fake->vmm, 0x40, -1, true) < 0); /* DPL 0 */
+    CU_ASSERT_TRUE(deliver(fake->cpu, 0x40, -1, true) < 0); /* DPL 0 */
     fake_free(fake);
 }
 
@@ -126,15 +126,15 @@ static void test_bad_gates(void)
     for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
         struct fake *fake = set_up(0);
 
-        CU_ASSERT_TRUE(deliver(&fake->vmm, vectors[i], -1, false) < 0);
+        CU_ASSERT_TRUE(deliver(fake->cpu, vectors[i], -1, false) < 0);
         CU_ASSERT_TRUE(fake->result.why[0] != 0);
         fake_free(fake);
     }
     struct fake *fake = set_up(3);
     fake_put(fake, TSS + 4, 0x7ffffffff000ull); /* a stack that is not there */
-    CU_ASSERT_TRUE(deliver(&fake->vmm, 0x40, -1, false) < 0);
+    CU_ASSERT_TRUE(deliver(fake->cpu, 0x40, -1, false) < 0);
     fake_put(fake, IDT + 16 * 0x40, 0x8e0000780000ull); /* a selector beyond the GDT */
-    CU_ASSERT_TRUE(deliver(&fake->vmm, 0x40, -1, false) < 0);
+    CU_ASSERT_TRUE(deliver(fake->cpu, 0x40, -1, false) < 0);
     fake_free(fake);
 }
 
@@ -167,13 +167,13 @@ static void test_bad_kinds_of_gates(void)
         fake_put(fake, IDT + 16 * 0x40, entry < 16 ? gate(KERNEL_CS, (unsigned)entry) : entry);
         if (bad_gates[i].descriptor)
             fake_put(fake, GDT + KERNEL_CS, bad_gates[i].descriptor);
-        if (deliver(&fake->vmm, 0x40, -1, false) >= 0) {
+        if (deliver(fake->cpu, 0x40, -1, false) >= 0) {
             CU_FAIL("bad gate");
             printf("\n    %s", bad_gates[i].what);
         }
-        CU_ASSERT_EQUAL(vmm_regs(&fake->vmm)->rip, 0x401000);
-        CU_ASSERT_EQUAL(vmm_regs(&fake->vmm)->rsp, 0x8008);
-        CU_ASSERT_EQUAL(vmm_cpl(&fake->vmm), 0);
+        CU_ASSERT_EQUAL(vcpu_regs(fake->cpu)->rip, 0x401000);
+        CU_ASSERT_EQUAL(vcpu_regs(fake->cpu)->rsp, 0x8008);
+        CU_ASSERT_EQUAL(vcpu_cpl(fake->cpu), 0);
         fake_free(fake);
     }
 }
@@ -187,7 +187,7 @@ static void test_bad_selectors(void)
         struct fake *fake = set_up(0);
 
         fake_put(fake, IDT + 16 * 0x40, gate(selectors[i], 0xe));
-        CU_ASSERT_TRUE(deliver(&fake->vmm, 0x40, -1, false) < 0);
+        CU_ASSERT_TRUE(deliver(fake->cpu, 0x40, -1, false) < 0);
         fake_free(fake);
     }
 }
@@ -202,24 +202,24 @@ static void test_there_and_back(void)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct fake *fake = set_up(cases[i].cpl);
-        struct kvm_regs *regs = vmm_regs(&fake->vmm);
+        struct kvm_regs *regs = vcpu_regs(fake->cpu);
         const struct kvm_regs before = *regs;
-        const uint16_t cs = vmm_sregs(&fake->vmm)->cs.selector;
-        const uint16_t ss = vmm_sregs(&fake->vmm)->ss.selector;
+        const uint16_t cs = vcpu_sregs(fake->cpu)->cs.selector;
+        const uint16_t ss = vcpu_sregs(fake->cpu)->ss.selector;
 
-        CU_ASSERT_EQUAL_FATAL(deliver(&fake->vmm, cases[i].vector, cases[i].error_code, false), 0);
-        CU_ASSERT_EQUAL(vmm_cpl(&fake->vmm), 0);
+        CU_ASSERT_EQUAL_FATAL(deliver(fake->cpu, cases[i].vector, cases[i].error_code, false), 0);
+        CU_ASSERT_EQUAL(vcpu_cpl(fake->cpu), 0);
         if (cases[i].error_code >= 0) {
             CU_ASSERT_EQUAL(fake_get(fake, regs->rsp), (uint64_t)cases[i].error_code);
             regs->rsp += 8;
         }
-        CU_ASSERT_EQUAL_FATAL(do_iret(&fake->vmm), 0);
+        CU_ASSERT_EQUAL_FATAL(do_iret(fake->cpu), 0);
         CU_ASSERT_EQUAL(regs->rip, before.rip);
         CU_ASSERT_EQUAL(regs->rsp, before.rsp);
         CU_ASSERT_EQUAL(regs->rflags, before.rflags & ~TF);
-        CU_ASSERT_EQUAL(vmm_sregs(&fake->vmm)->cs.selector, cs);
-        CU_ASSERT_EQUAL(vmm_sregs(&fake->vmm)->ss.selector, ss);
-        CU_ASSERT_EQUAL(vmm_cpl(&fake->vmm), cases[i].cpl);
+        CU_ASSERT_EQUAL(vcpu_sregs(fake->cpu)->cs.selector, cs);
+        CU_ASSERT_EQUAL(vcpu_sregs(fake->cpu)->ss.selector, ss);
+        CU_ASSERT_EQUAL(vcpu_cpl(fake->cpu), cases[i].cpl);
         fake_free(fake);
     }
 }
@@ -233,42 +233,42 @@ static void test_bad_iret(void)
     for (size_t i = 0; i < sizeof(bad_cs) / sizeof(bad_cs[0]); i++) {
         fake_put(fake, 0x7008, bad_cs[i]);
         fake_put(fake, 0x7020, USER_SS | 3);
-        vmm_regs(&fake->vmm)->rsp = 0x7000;
-        CU_ASSERT_TRUE(do_iret(&fake->vmm) < 0);
+        vcpu_regs(fake->cpu)->rsp = 0x7000;
+        CU_ASSERT_TRUE(do_iret(fake->cpu) < 0);
     }
     for (size_t i = 0; i < sizeof(bad_ss) / sizeof(bad_ss[0]); i++) {
         fake_put(fake, 0x7008, USER_CS | 3);
         fake_put(fake, 0x7020, bad_ss[i]);
-        vmm_regs(&fake->vmm)->rsp = 0x7000;
-        CU_ASSERT_TRUE(do_iret(&fake->vmm) < 0);
+        vcpu_regs(fake->cpu)->rsp = 0x7000;
+        CU_ASSERT_TRUE(do_iret(fake->cpu) < 0);
     }
-    vmm_regs(&fake->vmm)->rsp = FAKE_RAM_BYTES - 16; /* half a frame */
-    CU_ASSERT_TRUE(do_iret(&fake->vmm) < 0);
-    CU_ASSERT_EQUAL(vmm_regs(&fake->vmm)->rip, 0x401000);
-    CU_ASSERT_EQUAL(vmm_cpl(&fake->vmm), 0);
+    vcpu_regs(fake->cpu)->rsp = FAKE_RAM_BYTES - 16; /* half a frame */
+    CU_ASSERT_TRUE(do_iret(fake->cpu) < 0);
+    CU_ASSERT_EQUAL(vcpu_regs(fake->cpu)->rip, 0x401000);
+    CU_ASSERT_EQUAL(vcpu_cpl(fake->cpu), 0);
     fake_free(fake);
 }
 
 static void test_sti(void)
 {
     struct fake *fake = set_up(0);
-    struct kvm_regs *regs = vmm_regs(&fake->vmm);
+    struct kvm_regs *regs = vcpu_regs(fake->cpu);
 
     regs->rflags = 2;
-    CU_ASSERT_TRUE(do_sti(&fake->vmm, 0x401001));
+    CU_ASSERT_TRUE(do_sti(fake->cpu, 0x401001));
     CU_ASSERT_EQUAL(regs->rip, 0x401001);
     CU_ASSERT_EQUAL(regs->rflags, 2 | IF);
-    CU_ASSERT_NOT_EQUAL(vmm_events(&fake->vmm)->interrupt.shadow, 0);
-    vmm_events(&fake->vmm)->interrupt.shadow = 0;
-    CU_ASSERT_TRUE(do_sti(&fake->vmm, 0x401002)); /* IF is 1 already: no shadow */
-    CU_ASSERT_EQUAL(vmm_events(&fake->vmm)->interrupt.shadow, 0);
+    CU_ASSERT_NOT_EQUAL(vcpu_events(fake->cpu)->interrupt.shadow, 0);
+    vcpu_events(fake->cpu)->interrupt.shadow = 0;
+    CU_ASSERT_TRUE(do_sti(fake->cpu, 0x401002)); /* IF is 1 already: no shadow */
+    CU_ASSERT_EQUAL(vcpu_events(fake->cpu)->interrupt.shadow, 0);
     fake_free(fake);
 
     fake = set_up(3);
-    CU_ASSERT_FALSE(do_sti(&fake->vmm, 0x401001)); /* IOPL 0 */
-    CU_ASSERT_EQUAL(vmm_regs(&fake->vmm)->rip, 0x401000);
-    vmm_regs(&fake->vmm)->rflags |= IOPL;
-    CU_ASSERT_TRUE(do_sti(&fake->vmm, 0x401001));
+    CU_ASSERT_FALSE(do_sti(fake->cpu, 0x401001)); /* IOPL 0 */
+    CU_ASSERT_EQUAL(vcpu_regs(fake->cpu)->rip, 0x401000);
+    vcpu_regs(fake->cpu)->rflags |= IOPL;
+    CU_ASSERT_TRUE(do_sti(fake->cpu, 0x401001));
     fake_free(fake);
 }
 
@@ -277,24 +277,24 @@ static void test_handlers(void)
     struct fake *fake = set_up(0);
     uint64_t handler = 0;
 
-    CU_ASSERT_TRUE(idt_handler(&fake->vmm, 13, &handler));
+    CU_ASSERT_TRUE(idt_handler(fake->cpu, 13, &handler));
     CU_ASSERT_EQUAL(handler, HANDLER);
-    CU_ASSERT_FALSE(idt_handler(&fake->vmm, 0, &handler));    /* not present */
-    CU_ASSERT_FALSE(idt_handler(&fake->vmm, 0x41, &handler)); /* beyond the limit */
-    vmm_sregs(&fake->vmm)->idt.limit = 13 * 16 + 14;          /* the last byte is missing */
-    CU_ASSERT_FALSE(idt_handler(&fake->vmm, 13, &handler));
-    vmm_sregs(&fake->vmm)->idt.limit = 13 * 16 + 15;
-    CU_ASSERT_TRUE(idt_handler(&fake->vmm, 13, &handler));
-    vmm_sregs(&fake->vmm)->idt.base = FAKE_RAM_BYTES - 13 * 16 - 8; /* half of it is mapped */
-    CU_ASSERT_FALSE(idt_handler(&fake->vmm, 13, &handler));
-    CU_ASSERT_TRUE(deliver(&fake->vmm, 13, 0, false) < 0);
+    CU_ASSERT_FALSE(idt_handler(fake->cpu, 0, &handler));    /* not present */
+    CU_ASSERT_FALSE(idt_handler(fake->cpu, 0x41, &handler)); /* beyond the limit */
+    vcpu_sregs(fake->cpu)->idt.limit = 13 * 16 + 14;         /* the last byte is missing */
+    CU_ASSERT_FALSE(idt_handler(fake->cpu, 13, &handler));
+    vcpu_sregs(fake->cpu)->idt.limit = 13 * 16 + 15;
+    CU_ASSERT_TRUE(idt_handler(fake->cpu, 13, &handler));
+    vcpu_sregs(fake->cpu)->idt.base = FAKE_RAM_BYTES - 13 * 16 - 8; /* half of it is mapped */
+    CU_ASSERT_FALSE(idt_handler(fake->cpu, 13, &handler));
+    CU_ASSERT_TRUE(deliver(fake->cpu, 13, 0, false) < 0);
     fake_free(fake);
 }
 
 static void test_iret(void)
 {
     struct fake *fake = set_up(0);
-    struct kvm_regs *regs = vmm_regs(&fake->vmm);
+    struct kvm_regs *regs = vcpu_regs(fake->cpu);
 
     fake_put(fake, 0x7000, 0x402000);
     fake_put(fake, 0x7008, USER_CS | 3);
@@ -302,48 +302,48 @@ static void test_iret(void)
     fake_put(fake, 0x7018, 0x9000);
     fake_put(fake, 0x7020, USER_SS | 3);
     regs->rsp = 0x7000;
-    CU_ASSERT_EQUAL_FATAL(do_iret(&fake->vmm), 0);
+    CU_ASSERT_EQUAL_FATAL(do_iret(fake->cpu), 0);
     CU_ASSERT_EQUAL(regs->rip, 0x402000);
     CU_ASSERT_EQUAL(regs->rsp, 0x9000);
     CU_ASSERT_EQUAL(regs->rflags, 2 | IF);
-    CU_ASSERT_EQUAL(vmm_cpl(&fake->vmm), 3);
+    CU_ASSERT_EQUAL(vcpu_cpl(fake->cpu), 3);
 
     /* User mode changes neither IOPL nor, with IOPL 0, IF; nor may it gain privilege. */
     fake_put(fake, 0x7010, 2 | IOPL);
     regs->rsp = 0x7000;
-    CU_ASSERT_EQUAL_FATAL(do_iret(&fake->vmm), 0);
+    CU_ASSERT_EQUAL_FATAL(do_iret(fake->cpu), 0);
     CU_ASSERT_EQUAL(regs->rflags, 2 | IF);
     fake_put(fake, 0x7008, KERNEL_CS);
     regs->rsp = 0x7000;
-    CU_ASSERT_TRUE(do_iret(&fake->vmm) < 0);
+    CU_ASSERT_TRUE(do_iret(fake->cpu) < 0);
     fake_free(fake);
 }
 
 static void test_syscall_and_sysret(void)
 {
     struct fake *fake = set_up(3);
-    struct kvm_regs *regs = vmm_regs(&fake->vmm);
-    const struct kvm_sregs *sregs = vmm_sregs(&fake->vmm);
+    struct kvm_regs *regs = vcpu_regs(fake->cpu);
+    const struct kvm_sregs *sregs = vcpu_sregs(fake->cpu);
 
-    fake->vmm.msr_star = (uint64_t)KERNEL_CS << 32 | (uint64_t)(USER_SS - 8) << 48;
-    fake->vmm.msr_lstar = HANDLER;
-    fake->vmm.msr_fmask = IF;
-    do_syscall(&fake->vmm, 0x401002);
+    fake->cpu->msr_star = (uint64_t)KERNEL_CS << 32 | (uint64_t)(USER_SS - 8) << 48;
+    fake->cpu->msr_lstar = HANDLER;
+    fake->cpu->msr_fmask = IF;
+    do_syscall(fake->cpu, 0x401002);
     CU_ASSERT_EQUAL(regs->rip, HANDLER);
     CU_ASSERT_EQUAL(regs->rcx, 0x401002);
     CU_ASSERT_EQUAL(regs->r11, 2 | IF | NT); /* no TF */
     CU_ASSERT_EQUAL(regs->rflags & (IF | TF), 0);
     CU_ASSERT_EQUAL(sregs->cs.selector, KERNEL_CS);
     CU_ASSERT_EQUAL(sregs->ss.selector, KERNEL_CS + 8);
-    CU_ASSERT_EQUAL(vmm_cpl(&fake->vmm), 0);
+    CU_ASSERT_EQUAL(vcpu_cpl(fake->cpu), 0);
 
     regs->r11 |= TF;
-    do_sysret(&fake->vmm);
+    do_sysret(fake->cpu);
     CU_ASSERT_EQUAL(regs->rip, 0x401002);
     CU_ASSERT_EQUAL(regs->rflags & (IF | TF), IF);
     CU_ASSERT_EQUAL(sregs->cs.selector, USER_CS | 3);
     CU_ASSERT_EQUAL(sregs->ss.selector, USER_SS | 3);
-    CU_ASSERT_EQUAL(vmm_cpl(&fake->vmm), 3);
+    CU_ASSERT_EQUAL(vcpu_cpl(fake->cpu), 3);
     fake_free(fake);
 }
 

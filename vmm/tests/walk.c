@@ -60,15 +60,15 @@ static void test_rights(void)
     fake_identity_map(fake, ALL);
     for (size_t i = 0; i < sizeof(rights_cases) / sizeof(rights_cases[0]); i++) {
         const struct rights_case *row = &rights_cases[i];
-        struct kvm_sregs *sregs = vmm_sregs(&fake->vmm);
+        struct kvm_sregs *sregs = vcpu_sregs(fake->cpu);
         uint64_t gpa = 0;
         uint32_t error = 0;
 
         fake_put(fake, 0x4000 + PAGE / PAGE_BYTES * 8, PAGE | row->rights);
         sregs->cr4 = 0x20 | row->cr4;
         sregs->cr0 = row->no_wp ? sregs->cr0 & ~CR0_WP : sregs->cr0 | CR0_WP;
-        vmm_regs(&fake->vmm)->rflags = 2 | row->rflags;
-        const bool ok = walk(&fake->vmm, PAGE + 0x123, row->access, row->cpl, &gpa, &error);
+        vcpu_regs(fake->cpu)->rflags = 2 | row->rflags;
+        const bool ok = walk(fake->cpu, PAGE + 0x123, row->access, row->cpl, &gpa, &error);
         if (ok != (row->error < 0) || (ok && gpa != PAGE + 0x123) ||
             (!ok && error != (uint32_t)row->error)) {
             CU_FAIL("rights");
@@ -86,12 +86,12 @@ static void test_upper_levels_restrict(void)
 
     fake_identity_map(fake, ALL);
     fake_put(fake, 0x3000, 0x4000 | P | U); /* not writable one level up */
-    CU_ASSERT_FALSE(walk(&fake->vmm, PAGE, WALK_WRITE, 3, &gpa, &error));
+    CU_ASSERT_FALSE(walk(fake->cpu, PAGE, WALK_WRITE, 3, &gpa, &error));
     fake_put(fake, 0x3000, 0x4000 | ALL | NX);
-    CU_ASSERT_FALSE(walk(&fake->vmm, PAGE, WALK_FETCH, 3, &gpa, &error));
+    CU_ASSERT_FALSE(walk(fake->cpu, PAGE, WALK_FETCH, 3, &gpa, &error));
     fake_put(fake, 0x3000, 0x4000 | P | W);
-    CU_ASSERT_FALSE(walk(&fake->vmm, PAGE, WALK_READ, 3, &gpa, &error));
-    CU_ASSERT_TRUE(walk(&fake->vmm, PAGE, WALK_READ, 0, &gpa, &error));
+    CU_ASSERT_FALSE(walk(fake->cpu, PAGE, WALK_READ, 3, &gpa, &error));
+    CU_ASSERT_TRUE(walk(fake->cpu, PAGE, WALK_READ, 0, &gpa, &error));
     fake_free(fake);
 }
 
@@ -110,15 +110,15 @@ static void test_missing_tables(void)
         for (size_t j = 0; j < 3; j++) {
             fake_put(fake, entries[i], outside[j] | ALL);
             /* What is mapped there is not the walk's concern; a table is. */
-            CU_ASSERT_EQUAL(walk(&fake->vmm, PAGE, WALK_READ, 0, &gpa, &error), i == 3);
+            CU_ASSERT_EQUAL(walk(fake->cpu, PAGE, WALK_READ, 0, &gpa, &error), i == 3);
         }
         CU_ASSERT_EQUAL(gpa, i == 3 ? outside[2] : 0);
         fake_put(fake, entries[i], outside[0] | W | U); /* not present */
-        CU_ASSERT_FALSE(walk(&fake->vmm, PAGE, WALK_READ, 0, &gpa, &error));
+        CU_ASSERT_FALSE(walk(fake->cpu, PAGE, WALK_READ, 0, &gpa, &error));
         CU_ASSERT_EQUAL(error, 0);
-        CU_ASSERT_FALSE(walk(&fake->vmm, PAGE, WALK_WRITE, 3, &gpa, &error));
+        CU_ASSERT_FALSE(walk(fake->cpu, PAGE, WALK_WRITE, 3, &gpa, &error));
         CU_ASSERT_EQUAL(error, 6);
-        CU_ASSERT_FALSE(walk(&fake->vmm, PAGE, WALK_FETCH, 3, &gpa, &error));
+        CU_ASSERT_FALSE(walk(fake->cpu, PAGE, WALK_FETCH, 3, &gpa, &error));
         CU_ASSERT_EQUAL(error, 20);
         fake_free(fake);
     }
@@ -135,14 +135,14 @@ static void test_table_maps_itself(void)
 
     fake_identity_map(fake, ALL);
     fake_put(fake, 0x1000 + 8 * slot, 0x1000 | ALL);
-    CU_ASSERT_TRUE(walk(&fake->vmm, self + 8 * slot, WALK_READ, 0, &gpa, &error));
+    CU_ASSERT_TRUE(walk(fake->cpu, self + 8 * slot, WALK_READ, 0, &gpa, &error));
     CU_ASSERT_EQUAL(gpa, 0x1000 + 8 * slot);
-    CU_ASSERT_TRUE(linear_read(&fake->vmm, self + 8 * slot, &value, sizeof(value)));
+    CU_ASSERT_TRUE(linear_read(fake->cpu, self + 8 * slot, &value, sizeof(value)));
     CU_ASSERT_EQUAL(value, 0x1000 | ALL);
     /* Overwritten through itself: the next access is gone. */
     value = 0;
-    CU_ASSERT_TRUE(linear_write(&fake->vmm, self + 8 * slot, &value, sizeof(value)));
-    CU_ASSERT_FALSE(linear_read(&fake->vmm, self + 8 * slot, &value, sizeof(value)));
+    CU_ASSERT_TRUE(linear_write(fake->cpu, self + 8 * slot, &value, sizeof(value)));
+    CU_ASSERT_FALSE(linear_read(fake->cpu, self + 8 * slot, &value, sizeof(value)));
     fake_free(fake);
 }
 
@@ -157,18 +157,18 @@ static void test_rights_of_large_pages(void)
     fake_put(fake, 0x2000, 0x3000 | ALL);
     fake_put(fake, 0x2008, P | PS | NX);     /* 1 GiB: supervisor, read-only, not executable */
     fake_put(fake, 0x3000, P | U | PS | NX); /* 2 MiB: read-only, not executable */
-    vmm_sregs(&fake->vmm)->cr3 = 0x8000000000001fffull;
-    CU_ASSERT_TRUE(walk(&fake->vmm, 0x1ff000, WALK_READ, 3, &gpa, &error));
+    vcpu_sregs(fake->cpu)->cr3 = 0x8000000000001fffull;
+    CU_ASSERT_TRUE(walk(fake->cpu, 0x1ff000, WALK_READ, 3, &gpa, &error));
     CU_ASSERT_EQUAL(gpa, 0x1ff000);
-    CU_ASSERT_FALSE(walk(&fake->vmm, 0x1ff000, WALK_WRITE, 3, &gpa, &error));
+    CU_ASSERT_FALSE(walk(fake->cpu, 0x1ff000, WALK_WRITE, 3, &gpa, &error));
     CU_ASSERT_EQUAL(error, 7);
-    CU_ASSERT_FALSE(walk(&fake->vmm, 0x1ff000, WALK_FETCH, 3, &gpa, &error));
+    CU_ASSERT_FALSE(walk(fake->cpu, 0x1ff000, WALK_FETCH, 3, &gpa, &error));
     CU_ASSERT_EQUAL(error, 21);
-    CU_ASSERT_TRUE(walk(&fake->vmm, 0x7fffffff, WALK_READ, 0, &gpa, &error));
+    CU_ASSERT_TRUE(walk(fake->cpu, 0x7fffffff, WALK_READ, 0, &gpa, &error));
     CU_ASSERT_EQUAL(gpa, 0x3fffffff);
-    CU_ASSERT_FALSE(walk(&fake->vmm, 0x7fffffff, WALK_READ, 3, &gpa, &error));
+    CU_ASSERT_FALSE(walk(fake->cpu, 0x7fffffff, WALK_READ, 3, &gpa, &error));
     CU_ASSERT_EQUAL(error, 5);
-    CU_ASSERT_FALSE(walk(&fake->vmm, 0x7fffffff, WALK_WRITE, 0, &gpa, &error));
+    CU_ASSERT_FALSE(walk(fake->cpu, 0x7fffffff, WALK_WRITE, 0, &gpa, &error));
     CU_ASSERT_EQUAL(error, 3);
     fake_free(fake);
 }
@@ -183,13 +183,13 @@ static void test_large_pages(void)
     fake_put(fake, 0x2000, 0x3000 | ALL);
     fake_put(fake, 0x2008, 0xc0000000ull | ALL | PS); /* 1 GiB */
     fake_put(fake, 0x3008, 0x12200000ull | ALL | PS); /* 2 MiB */
-    CU_ASSERT_TRUE(walk(&fake->vmm, 0x345678, WALK_READ, 3, &gpa, &error));
+    CU_ASSERT_TRUE(walk(fake->cpu, 0x345678, WALK_READ, 3, &gpa, &error));
     CU_ASSERT_EQUAL(gpa, 0x12345678);
-    CU_ASSERT_TRUE(walk(&fake->vmm, 0x52345678, WALK_READ, 3, &gpa, &error));
+    CU_ASSERT_TRUE(walk(fake->cpu, 0x52345678, WALK_READ, 3, &gpa, &error));
     CU_ASSERT_EQUAL(gpa, 0xd2345678);
     /* The bits below a large page's frame are attributes (PAT), not address. */
     fake_put(fake, 0x3008, 0x12200000ull | 1u << 12 | ALL | PS);
-    CU_ASSERT_TRUE(walk(&fake->vmm, 0x345678, WALK_READ, 3, &gpa, &error));
+    CU_ASSERT_TRUE(walk(fake->cpu, 0x345678, WALK_READ, 3, &gpa, &error));
     CU_ASSERT_EQUAL(gpa, 0x12345678);
     fake_free(fake);
 }
@@ -200,13 +200,13 @@ static void test_five_levels(void)
     uint64_t gpa;
     uint32_t error;
 
-    vmm_sregs(&fake->vmm)->cr4 |= CR4_LA57;
-    vmm_sregs(&fake->vmm)->cr3 = 0x6000;
+    vcpu_sregs(fake->cpu)->cr4 |= CR4_LA57;
+    vcpu_sregs(fake->cpu)->cr3 = 0x6000;
     fake_identity_map(fake, ALL);
     fake_put(fake, 0x6000 + 8 * 3, 0x1000 | ALL);
-    CU_ASSERT_TRUE(walk(&fake->vmm, (3ull << 48) + PAGE, WALK_READ, 0, &gpa, &error));
+    CU_ASSERT_TRUE(walk(fake->cpu, (3ull << 48) + PAGE, WALK_READ, 0, &gpa, &error));
     CU_ASSERT_EQUAL(gpa, PAGE);
-    CU_ASSERT_FALSE(walk(&fake->vmm, PAGE, WALK_READ, 0, &gpa, &error));
+    CU_ASSERT_FALSE(walk(fake->cpu, PAGE, WALK_READ, 0, &gpa, &error));
     fake_free(fake);
 }
 
@@ -232,10 +232,10 @@ static void test_hostile_tables(void)
             fake_put(fake, 8 * j, entries[i] | ALL);
         for (size_t j = 0; j < sizeof(linears) / sizeof(linears[0]); j++) {
             for (size_t k = 0; k < sizeof(entries) / sizeof(entries[0]); k++) {
-                vmm_sregs(&fake->vmm)->cr3 = entries[k];
-                if (walk(&fake->vmm, linears[j], WALK_READ, 0, &gpa, &error))
+                vcpu_sregs(fake->cpu)->cr3 = entries[k];
+                if (walk(fake->cpu, linears[j], WALK_READ, 0, &gpa, &error))
                     CU_ASSERT_EQUAL(gpa % PAGE_BYTES, linears[j] % PAGE_BYTES);
-                (void)linear_read(&fake->vmm, linears[j], data, sizeof(data));
+                (void)linear_read(fake->cpu, linears[j], data, sizeof(data));
             }
         }
     }
@@ -251,18 +251,18 @@ static void test_copies(void)
     /* Two pages that are not neighbours in physical memory. */
     fake_put(fake, 0x4000 + 8 * (PAGE / PAGE_BYTES + 1), 0x50000 | ALL);
     memset(data, 0x5a, sizeof(data));
-    CU_ASSERT_TRUE(linear_write(&fake->vmm, PAGE + PAGE_BYTES - 10, data, 20));
+    CU_ASSERT_TRUE(linear_write(fake->cpu, PAGE + PAGE_BYTES - 10, data, 20));
     CU_ASSERT_EQUAL(fake->ram[PAGE + PAGE_BYTES - 1], 0x5a);
     CU_ASSERT_EQUAL(fake->ram[PAGE + PAGE_BYTES], 0);
     CU_ASSERT_EQUAL(fake->ram[0x50009], 0x5a);
     CU_ASSERT_EQUAL(fake->ram[0x5000a], 0);
     memset(data, 0, sizeof(data));
-    CU_ASSERT_TRUE(linear_read(&fake->vmm, PAGE + PAGE_BYTES - 10, data, 20));
+    CU_ASSERT_TRUE(linear_read(fake->cpu, PAGE + PAGE_BYTES - 10, data, 20));
     CU_ASSERT_EQUAL(data[19], 0x5a);
     /* Mapped, but not to memory; and not mapped at all. */
     fake_put(fake, 0x4000 + 8 * (PAGE / PAGE_BYTES + 1), 0x7fff0000 | ALL);
-    CU_ASSERT_FALSE(linear_read(&fake->vmm, PAGE + PAGE_BYTES - 10, data, 20));
-    CU_ASSERT_FALSE(linear_write(&fake->vmm, 0x40000000, data, 1));
+    CU_ASSERT_FALSE(linear_read(fake->cpu, PAGE + PAGE_BYTES - 10, data, 20));
+    CU_ASSERT_FALSE(linear_write(fake->cpu, 0x40000000, data, 1));
     fake_free(fake);
 }
 

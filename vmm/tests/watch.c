@@ -34,10 +34,10 @@ static struct fake *set_up(void)
         put_gate(fake, vector, handler_of(vector));
         fake->ram[handler_of(vector)] = BYTE;
     }
-    vmm_sregs(&fake->vmm)->idt.base = IDT;
-    vmm_sregs(&fake->vmm)->idt.limit = 32 * 16 - 1;
-    vmm_regs(&fake->vmm)->rip = CODE;
-    vmm_regs(&fake->vmm)->rsp = STACK;
+    vcpu_sregs(fake->cpu)->idt.base = IDT;
+    vcpu_sregs(fake->cpu)->idt.limit = 32 * 16 - 1;
+    vcpu_regs(fake->cpu)->rip = CODE;
+    vcpu_regs(fake->cpu)->rsp = STACK;
     fake->run.exit_reason = KVM_EXIT_DEBUG;
     return fake;
 }
@@ -56,17 +56,17 @@ static void test_nothing_happens(void)
     struct fake *fake = set_up();
     struct watch watch;
 
-    watch_begin(&fake->vmm, false, 0, &watch);
+    watch_begin(fake->cpu, false, 0, &watch);
     CU_ASSERT_EQUAL(watch.count, 4);
     CU_ASSERT_NOT_EQUAL(fake->ram[handler_of(13)], BYTE);
     CU_ASSERT_NOT_EQUAL(fake->ram[handler_of(6)], BYTE);
     CU_ASSERT_NOT_EQUAL(fake->ram[handler_of(14)], BYTE);
     CU_ASSERT_NOT_EQUAL(fake->ram[handler_of(0)], BYTE);
     CU_ASSERT_EQUAL(fake->ram[handler_of(1)], BYTE);
-    vmm_regs(&fake->vmm)->rip = CODE + 3;
-    CU_ASSERT_EQUAL(watch_end(&fake->vmm, &watch), -1);
+    vcpu_regs(fake->cpu)->rip = CODE + 3;
+    CU_ASSERT_EQUAL(watch_end(fake->cpu, &watch), -1);
     CU_ASSERT_TRUE(all_restored(fake));
-    CU_ASSERT_EQUAL(vmm_regs(&fake->vmm)->rip, CODE + 3);
+    CU_ASSERT_EQUAL(vcpu_regs(fake->cpu)->rip, CODE + 3);
     fake_free(fake);
 }
 
@@ -97,15 +97,15 @@ static void test_exceptions(void)
         struct watch watch;
         uint64_t flags;
 
-        watch_begin(&fake->vmm, cases[i / 2].debug, cases[i / 2].other, &watch);
+        watch_begin(fake->cpu, cases[i / 2].debug, cases[i / 2].other, &watch);
         flags = put_frame(fake, cases[i / 2].error_code);
-        vmm_regs(&fake->vmm)->rip = handler_of(vector) + i % 2;
-        CU_ASSERT_EQUAL(watch_end(&fake->vmm, &watch), (int)vector);
+        vcpu_regs(fake->cpu)->rip = handler_of(vector) + i % 2;
+        CU_ASSERT_EQUAL(watch_end(fake->cpu, &watch), (int)vector);
         if (vector == 1) { /* the guest stays in its #DB handler, to go on with TF */
-            CU_ASSERT_EQUAL(vmm_regs(&fake->vmm)->rip, handler_of(vector) + i % 2);
+            CU_ASSERT_EQUAL(vcpu_regs(fake->cpu)->rip, handler_of(vector) + i % 2);
             CU_ASSERT_EQUAL(fake_get(fake, flags), 2 | TF);
         } else {
-            CU_ASSERT_EQUAL(vmm_regs(&fake->vmm)->rip, handler_of(vector));
+            CU_ASSERT_EQUAL(vcpu_regs(fake->cpu)->rip, handler_of(vector));
             CU_ASSERT_EQUAL(fake_get(fake, flags), 2); /* the guest never sees TF */
         }
         CU_ASSERT_TRUE(all_restored(fake));
@@ -119,11 +119,11 @@ static void test_jump_to_handler(void)
     struct fake *fake = set_up();
     struct watch watch;
 
-    watch_begin(&fake->vmm, false, 0, &watch);
+    watch_begin(fake->cpu, false, 0, &watch);
     fake_put(fake, STACK + 16, 2);
     fake_put(fake, STACK + 24, 2);
-    vmm_regs(&fake->vmm)->rip = handler_of(6);
-    CU_ASSERT_EQUAL(watch_end(&fake->vmm, &watch), -1);
+    vcpu_regs(fake->cpu)->rip = handler_of(6);
+    CU_ASSERT_EQUAL(watch_end(fake->cpu, &watch), -1);
     CU_ASSERT_TRUE(all_restored(fake));
     fake_free(fake);
 }
@@ -136,8 +136,8 @@ static void test_shared_handler(void)
     put_gate(fake, 6, handler_of(13));
     put_gate(fake, 0, handler_of(13));
     put_gate(fake, 14, handler_of(13));
-    watch_begin(&fake->vmm, false, 0, &watch);
-    CU_ASSERT_EQUAL(watch_end(&fake->vmm, &watch), -1);
+    watch_begin(fake->cpu, false, 0, &watch);
+    CU_ASSERT_EQUAL(watch_end(fake->cpu, &watch), -1);
     CU_ASSERT_TRUE(all_restored(fake));
     fake_free(fake);
 }
@@ -148,11 +148,11 @@ static void test_device_not_available(void)
     struct fake *fake = set_up();
     struct watch watch;
 
-    vmm_sregs(&fake->vmm)->cr0 |= 1u << 3;
-    watch_begin(&fake->vmm, false, 19, &watch);
+    vcpu_sregs(fake->cpu)->cr0 |= 1u << 3;
+    watch_begin(fake->cpu, false, 19, &watch);
     put_frame(fake, false);
-    vmm_regs(&fake->vmm)->rip = handler_of(7);
-    CU_ASSERT_EQUAL(watch_end(&fake->vmm, &watch), 7);
+    vcpu_regs(fake->cpu)->rip = handler_of(7);
+    CU_ASSERT_EQUAL(watch_end(fake->cpu, &watch), 7);
     CU_ASSERT_TRUE(all_restored(fake));
     fake_free(fake);
 }
@@ -169,13 +169,13 @@ static void test_nothing_to_watch(void)
         fake_put(fake, 0x4000 + 8 * 0xff, 0x7fff0000 | ALL); /* mapped, and not to memory */
         for (unsigned vector = 0; vector < 32; vector++)
             put_gate(fake, vector, i ? handlers[i - 1] : 0xff000);
-        watch_begin(&fake->vmm, true, 0, &watch);
+        watch_begin(fake->cpu, true, 0, &watch);
         CU_ASSERT_EQUAL(watch.count, 0);
-        CU_ASSERT_EQUAL(watch_end(&fake->vmm, &watch), -1);
-        vmm_sregs(&fake->vmm)->idt.limit = 0;
-        watch_begin(&fake->vmm, true, 0, &watch);
+        CU_ASSERT_EQUAL(watch_end(fake->cpu, &watch), -1);
+        vcpu_sregs(fake->cpu)->idt.limit = 0;
+        watch_begin(fake->cpu, true, 0, &watch);
         CU_ASSERT_EQUAL(watch.count, 0);
-        CU_ASSERT_EQUAL(watch_end(&fake->vmm, &watch), -1);
+        CU_ASSERT_EQUAL(watch_end(fake->cpu, &watch), -1);
         fake_free(fake);
     }
 }

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+#
+# What the scripts that test the program vpt from outside share: the program, its guests, a folder for
+# what it leaves, and how cases are counted. Sourced; `summary` is the last command of a script.
+
+BUILD=${BUILD:-build}
+# shellcheck disable=SC2034 # these two are used by the scripts
+vpt=$BUILD/vpt
+# shellcheck disable=SC2034 # used by the scripts
+guests=$BUILD/vmm/tests/guests
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+passed=0
+failed=0
+skipped=0
+
+pass() {
+    passed=$((passed + 1))
+    echo "PASS: $1"
+}
+fail() {
+    failed=$((failed + 1))
+    echo "FAIL: $1: $2"
+}
+skip() {
+    skipped=$((skipped + 1))
+    echo "SKIP: $1: $2"
+}
+
+# expect NAME STATUS PATTERN COMMAND...: the exit status, and standard error as one line like PATTERN.
+expect() {
+    local name=$1 want=$2 pattern=$3 status lines
+    shift 3
+    timeout 120 "$@" >"$work/out" 2>"$work/err" </dev/null
+    status=$?
+    lines=$(wc -l <"$work/err")
+    if [ "$status" != "$want" ]; then
+        fail "$name" "status $status, not $want: $(tail -n 1 "$work/err")"
+    elif [ -n "$pattern" ] && ! grep -qE "$pattern" "$work/err"; then
+        fail "$name" "says '$(head -n 1 "$work/err")', not '$pattern'"
+    elif [ -n "$pattern" ] && [ "$lines" != 1 ]; then
+        fail "$name" "$lines lines of error, not one"
+    elif [ -z "$pattern" ] && [ "$lines" != 0 ]; then
+        fail "$name" "says '$(head -n 1 "$work/err")'"
+    else
+        pass "$name"
+    fi
+}
+
+# check NAME COMMAND...: the command has to succeed.
+check() {
+    local name=$1
+    shift
+    if "$@" >/dev/null 2>&1; then
+        pass "$name"
+    else
+        fail "$name" "$(head -n 3 "$work/out")"
+    fi
+}
+
+# find_backends: the lab, and the local KVM if there is one, as arguments of vpt run in ${backends[@]}.
+find_backends() {
+    backends=('--lab')
+    if [ -w /dev/kvm ]; then
+        backends+=('')
+    else
+        skip 'guests on the local KVM' 'no /dev/kvm'
+    fi
+}
+
+summary() {
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ "$failed" = 0 ]
+}
