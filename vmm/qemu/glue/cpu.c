@@ -47,6 +47,10 @@ void x86_vpt_expand_features(X86CPU *cpu, Error **errp)
         error_setg(errp, "no vpt-profile '%s'; there are:%s", cpu->vpt_profile, names->str);
         return;
     }
+    if (!caps.supported) {
+        error_setg(errp, "vpt-profile '%s' has no Intel PT", cpu->vpt_profile);
+        return;
+    }
     env->cpuid_min_level = MAX(env->cpuid_min_level, LAST_LEAF);
 }
 

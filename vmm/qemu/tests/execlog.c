@@ -88,6 +88,8 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 
         if (ip < from || ip >= to)
             continue;
+        if (count && is_repeated(insn))
+            continue;
         if (count) {
             qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &begun, 1);
             continue;
