@@ -42,6 +42,11 @@ COUNTED     :=
 FUZZERS     :=
 BENCHES     :=
 
+# Fuzzers are made of objects that are compiled with the sanitizers, once for all of them.
+FUZZ_OBJ    := $(BUILD)/fuzz/obj
+FUZZ_CFLAGS := -O1 -g -std=c11 -D_GNU_SOURCE -Iemulation -Idecoder \
+               -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+
 include emulation/build.mk
 include decoder/build.mk
 include vmm/build.mk
@@ -70,6 +75,12 @@ $(FLAGS_STAMP):
 $(BUILD)/%.o: %.c $(FLAGS_STAMP)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+$(FUZZ_OBJ)/%.o: %.c $(FLAGS_STAMP)
+	@mkdir -p $(@D)
+	$(CLANG) $(FUZZ_CFLAGS) -MMD -MP -fsanitize=fuzzer-no-link -c -o $@ $<
+
+.PRECIOUS: $(FUZZ_OBJ)/%.o
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 

@@ -30,20 +30,16 @@ $(BUILD)/tests/witness: $(DECODER_WITNESS_OBJ) $(LIBPTDEC)
 
 TESTS += $(BUILD)/tests/decoder
 
-# Fuzzers: the library is compiled again, with the sanitizers. The .../NAME-reproduce programs take
-# one input on stdin and need no libFuzzer.
-DECODER_FUZZ_FLAGS := -O1 -g -std=c11 -D_GNU_SOURCE -Iemulation -Idecoder \
-    -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-DECODER_FUZZ_SRC   := $(DECODER_SRC) decoder/tests/referee.c
-DECODER_FUZZ_DEPS  := $(DECODER_FUZZ_SRC) $(wildcard decoder/*.h decoder/tests/*.h) emulation/pt_packets.h
+# The .../NAME-reproduce programs take one input on stdin and need no libFuzzer.
+DECODER_FUZZ_OBJ := $(DECODER_SRC:%.c=$(FUZZ_OBJ)/%.o) $(FUZZ_OBJ)/decoder/tests/referee.o
 
-$(BUILD)/fuzz/decoder-%-reproduce: decoder/fuzz/%.c decoder/fuzz/reproduce.c $(DECODER_FUZZ_DEPS)
+$(BUILD)/fuzz/decoder-%-reproduce: decoder/fuzz/%.c decoder/fuzz/reproduce.c $(DECODER_SRC) $(wildcard decoder/*.h)
 	@mkdir -p $(@D)
-	$(CC) $(DECODER_FUZZ_FLAGS) -o $@ $< decoder/fuzz/reproduce.c $(DECODER_FUZZ_SRC) $(DECODER_LIBS)
+	$(CC) $(FUZZ_CFLAGS) -o $@ $< decoder/fuzz/reproduce.c $(DECODER_SRC) decoder/tests/referee.c $(DECODER_LIBS)
 
-$(BUILD)/fuzz/decoder-%: decoder/fuzz/%.c $(DECODER_FUZZ_DEPS)
+$(BUILD)/fuzz/decoder-%: $(FUZZ_OBJ)/decoder/fuzz/%.o $(DECODER_FUZZ_OBJ)
 	@mkdir -p $(@D)
-	$(CLANG) $(DECODER_FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $< $(DECODER_FUZZ_SRC) $(DECODER_LIBS)
+	$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(DECODER_LIBS)
 
 FUZZERS += $(BUILD)/fuzz/decoder-packets $(BUILD)/fuzz/decoder-flow $(BUILD)/fuzz/decoder-perf
 FUZZERS += $(BUILD)/fuzz/decoder-time $(BUILD)/fuzz/decoder-core

@@ -41,13 +41,11 @@ $(BUILD)/tests/damage: $(BUILD)/emulation/streams/damage.o $(STREAMS_OBJ) $(LIBV
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lZydis -lelf
 
-# The fuzzer compiles the model again, with the sanitizers.
-EMULATION_FUZZ_FLAGS := -O1 -g -std=c11 -D_GNU_SOURCE -Iemulation -Wall -Wextra \
-    -fsanitize=address,undefined,fuzzer -fno-sanitize-recover=all -fno-omit-frame-pointer
+EMULATION_FUZZ_OBJ := $(EMULATION_SRC:%.c=$(FUZZ_OBJ)/%.o)
 
-$(BUILD)/fuzz/emulation-%: emulation/fuzz/%.c $(EMULATION_SRC) $(wildcard emulation/*.h)
+$(BUILD)/fuzz/emulation-%: $(FUZZ_OBJ)/emulation/fuzz/%.o $(EMULATION_FUZZ_OBJ)
 	@mkdir -p $(@D)
-	$(CLANG) $(EMULATION_FUZZ_FLAGS) -o $@ $< $(EMULATION_SRC)
+	$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^
 
 FUZZERS += $(BUILD)/fuzz/emulation-guest $(BUILD)/fuzz/emulation-rtit
 

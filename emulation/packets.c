@@ -442,14 +442,13 @@ static void overflow_begin(struct vpt_cpu *cpu)
 
 /*
  * OVF, and the IP at which tracing goes on (33.3.8). State that changed meanwhile is told by a PSB+
- * right behind.
+ * right behind, which clears the CALL stack as well.
  */
 static void overflow_end(struct vpt_cpu *cpu, uint64_t next_ip)
 {
     cpu->overflow = false;
     cpu->tnt = 1;
     cpu->deferred_count = 0;
-    vpt_ret_clear(cpu);
     vpt_choose_path(cpu);
     if (!cpu->trigger_en)
         return;

@@ -36,7 +36,7 @@ DEFECTS = {
         "max", "branch", "events.c", "    if (branch(cpu, target, VPT_END_TIP))\n", "    if (cpu->packet_en)\n",
         "targets of indirect JMP and CALL"),
     "LastIP survives a PSB": (
-        "max", "psb", "packets.c", "    cpu->last_ip = 0;\n    cpu->ip_full = true;\n    cpu->mode_sent", "    cpu->mode_sent",
+        "max", "psb", "packets.c", "    cpu->ip_full = true;\n    cpu->mode_sent", "    cpu->mode_sent",
         "PSB+: its FUP is not compressed"),
     "IPBytes 4 for bits 31:0 and 6 bytes sent": (
         "max", "branch", "packets.c", "            return PT_IPB_UPD32;\n    }", "            return PT_IPB_SEXT48;\n    }",

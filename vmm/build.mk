@@ -23,12 +23,12 @@ $(BUILD)/tests/vmm: $(VMM_TEST_OBJ) $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 
 TESTS += $(BUILD)/tests/vmm
 
-# Fuzzes map files; the decoder is compiled again, with the sanitizers.
-$(BUILD)/fuzz/vmm-mapfile: vmm/fuzz/mapfile.c $(VMM_SRC) $(wildcard vmm/*.h) $(LIBVPT) \
-    $(DECODER_FUZZ_DEPS)
+# Fuzzes map files.
+VMM_FUZZ_OBJ := $(patsubst %.c,$(FUZZ_OBJ)/%.o,vmm/fuzz/mapfile.c $(filter-out vmm/main.c,$(VMM_SRC)))
+
+$(BUILD)/fuzz/vmm-mapfile: $(VMM_FUZZ_OBJ) $(DECODER_FUZZ_OBJ) $(LIBVPT)
 	@mkdir -p $(@D)
-	$(CLANG) $(DECODER_FUZZ_FLAGS) -fsanitize=fuzzer -o $@ vmm/fuzz/mapfile.c \
-	    $(filter-out vmm/main.c,$(VMM_SRC)) $(DECODER_SRC) $(LIBVPT) $(VMM_LIBS)
+	$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(VMM_LIBS)
 
 FUZZERS += $(BUILD)/fuzz/vmm-mapfile
 

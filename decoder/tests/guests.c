@@ -294,6 +294,7 @@ static void add_names(struct ptd_contexts *contexts)
 struct check {
     const struct world *world;
     const struct ptd_contexts *contexts;
+    const struct ptd_image *image; /* check_run() only */
     size_t at, errors, wrong;
     unsigned only; /* machine; 0: all */
 };
@@ -348,6 +349,47 @@ static void check_flow(struct check *check, const struct ptd_image *image, const
             check_insn(check, insn.ip, item.cr3);
     }
     ptd_flow_free(flow);
+}
+
+static void check_block(struct check *check, const struct ptd_item *block)
+{
+    uint64_t ip = block->ip;
+    struct ptd_insn insn;
+
+    while (ptd_block_insn(check->image, block, &ip, &insn) == PTD_OK)
+        check_insn(check, insn.ip, block->cr3);
+}
+
+static int check_run(void *context, const struct ptd_flow *flow, const struct ptd_run *run)
+{
+    struct check *const check = context;
+
+    for (size_t i = 0; i < run->count; i++) {
+        struct ptd_item block;
+
+        for (size_t b = 0; ptd_step_block(flow, run->steps[i], b, &block) == PTD_OK; b++)
+            check_block(check, &block);
+    }
+    if (run->has_item && run->item.type == PTD_ITEM_BLOCK)
+        check_block(check, &run->item);
+    check->errors += run->has_item && run->item.type == PTD_ITEM_ERROR;
+    return PTD_OK;
+}
+
+/* The same in bulk and on threads: each piece finds out by itself who runs. */
+static void check_parallel(const struct world *world, const struct ptd_image *image,
+                           const struct ptd_contexts *contexts)
+{
+    for (unsigned threads = 1; threads <= 3; threads++) {
+        struct check check = {.world = world, .contexts = contexts, .image = image};
+
+        CU_ASSERT_EQUAL(ptd_flow_parallel(world->region, (size_t)world->cpu.output_bytes, image,
+                                          NULL, true, threads, check_run, &check),
+                        PTD_OK);
+        CU_ASSERT_EQUAL(check.errors, 0);
+        CU_ASSERT_EQUAL(check.wrong, 0);
+        CU_ASSERT_EQUAL(check.at, world->step_count);
+    }
 }
 
 /* One VM alone, by the segments that the partition names. */
@@ -564,6 +606,7 @@ static void host_and_guests(void)
         CU_ASSERT_EQUAL(check.errors, 0);
         CU_ASSERT_EQUAL(check.wrong, 0);
         CU_ASSERT_EQUAL(check.at, world->step_count);
+        check_parallel(world, image, contexts);
         check_vm_alone(world, image, contexts, 1);
         check_vm_alone(world, image, contexts, 2);
         check_times(world, contexts);
@@ -684,6 +727,10 @@ static void parts(void)
          "0-18 psb 0 ?\n18-25 psb 0 guest\n25-32 psb 0 host\n",
          {PSB8, PSBEND, CFE(7), TIP, CFE(8), TIP},
          32},
+        {"an event without PIP: CR3 is not known any more",
+         "0-29 psb 0 host cr3 20\n29-36 psb 0 guest\n",
+         {PSB8, PIP(2), PSBEND, TIP, CFE(7), TIP},
+         36},
         {"an event and its PIP: one change",
          "0-29 psb 0 host cr3 20\n29-44 psb 0 guest cr3 40\n",
          {PSB8, PIP(2), PSBEND, TIP, CFE(7), PIP(5), TIP},

@@ -641,6 +641,64 @@ static void odd_traces(void)
     CU_ASSERT_EQUAL(points[2].cycles, 3);
 }
 
+/* Whose offset and multiplier count: NR and VMCS, also where they stand behind the TSC. */
+static void whose_tsc(void)
+{
+#define PIP_NR(nr) 2, 0x43, (nr), 0, 0, 0, 0, 0
+#define VMCS(page) 2, 0xc8, (page), 0, 0, 0, 0
+#define PSB        2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82
+    static const uint8_t bytes[] = {
+        TSC_AT(4096),  PIP_NR(0), TSC_AT(3000), PIP_NR(1), VMCS(7), TSC_AT(3600), PSB,
+        TSC_AT(40000), PIP_NR(1), VMCS(8),      2,         0x23,    PIP_NR(0),    TSC_AT(30001),
+    };
+    static const struct ptd_time_vm vms[] = {
+        {.vmcs = 0x7000, .offset = 500},
+        {.vmcs = PTD_ANY_VMCS, .offset = 96, .multiplier = UINT64_C(2) << 48},
+    };
+    const struct ptd_time_config config = {
+        .tsc_high = 0, .nonroot = true, .vmcs = 0x9000, .vms = vms, .vm_count = 2};
+    struct ptd_time_point points[16];
+    const struct written written = {bytes, sizeof(bytes), config, points, COUNT(points)};
+
+    CU_ASSERT_EQUAL_FATAL(read_points(&written), 13);
+    CU_ASSERT_EQUAL(points[0].tsc, 2000); /* (4096 - 96) / 2 */
+    CU_ASSERT_EQUAL(points[2].tsc, 3000);
+    CU_ASSERT_EQUAL(points[5].tsc, 3100);   /* 3600 - 500 */
+    CU_ASSERT_EQUAL(points[7].tsc, 3100);   /* it waits for PIP and VMCS */
+    CU_ASSERT_EQUAL(points[10].tsc, 19952); /* (40000 - 96) / 2 */
+    CU_ASSERT_EQUAL(points[12].tsc, 30001);
+}
+
+/* Behind an overflow nobody knows how many cycles were counted, until the next TSC. */
+static void overflow(void)
+{
+    static const uint8_t bytes[] = {
+        TSC_AT(5000), 2,       3,     40,           0,       CYC1(2), TIP16, 2,
+        0xf3,         CYC1(3), TIP16, TSC_AT(9000), CYC1(3), TIP16,
+    };
+    struct ptd_time_point points[16];
+    const struct written written = {
+        bytes, sizeof(bytes), {.max_nonturbo_ratio = 40}, points, COUNT(points)};
+
+    CU_ASSERT_EQUAL_FATAL(read_points(&written), 10);
+    CU_ASSERT_TRUE(points[3].latest < 5010);
+    CU_ASSERT_EQUAL(points[4].latest, PTD_TIME_UNKNOWN);
+    CU_ASSERT_EQUAL(points[6].latest, PTD_TIME_UNKNOWN);
+    CU_ASSERT_TRUE(points[9].earliest >= 9000 && points[9].latest < 9010);
+}
+
+/* Bits that no packet has. */
+static void high_bits(void)
+{
+    static const uint8_t bytes[] = {TSC_AT(4096), TSC_AT(4095)};
+    struct ptd_time_point points[2];
+    const struct written written = {bytes, sizeof(bytes), {.tsc_high = 0x12}, points, 2};
+
+    CU_ASSERT_EQUAL_FATAL(read_points(&written), 2);
+    CU_ASSERT_EQUAL(points[0].tsc, 0x1200000000001000);
+    CU_ASSERT_EQUAL(points[1].tsc, 0x1200000000000fff);
+}
+
 static void bad_configurations(void)
 {
     static const struct ptd_time_vm steep = {.multiplier = UINT64_MAX}, flat = {.multiplier = 1};
@@ -805,6 +863,9 @@ void add_time_suite(void)
     CU_add_test(suite, "Example 33-1", example_33_1);
     CU_add_test(suite, "Example 33-2", example_33_2);
     CU_add_test(suite, "odd traces", odd_traces);
+    CU_add_test(suite, "whose TSC", whose_tsc);
+    CU_add_test(suite, "overflow", overflow);
+    CU_add_test(suite, "bits 63:56", high_bits);
     CU_add_test(suite, "configurations out of range", bad_configurations);
     CU_add_test(suite, "nanoseconds", nanoseconds);
     CU_add_test(suite, "offset and multiplier", guest_values);

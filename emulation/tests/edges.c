@@ -729,6 +729,20 @@ static void test_rewrite_cyc(void)
     CHECK(trace[2] == 2 && trace[1] == 0x19, "the TSC");
 }
 
+/* Items that look like the second byte of a BEP, an OVF or a PSB do not end their block. */
+static void test_rewrite_items(void)
+{
+    static const uint8_t looks[] = {0x33, 0xb3, 0xf3, 0x82};
+
+    for (size_t i = 0; i < sizeof(looks); i++) {
+        uint8_t trace[] = {0x02, 0x63, 0x84, 0x0c, looks[i], 0, 0, 0, 0x0c, 0x19, 5, 0,
+                           0,    0x02, 0x33, 0x19, 7,        0, 0, 0, 0,    0,    0};
+
+        CHECK(vpt_rewrite_tsc(trace, sizeof(trace), 0, 1) == sizeof(trace), "all of it");
+        CHECK(trace[10] == 5 && trace[16] == 8, "an item that begins with %02x", looks[i]);
+    }
+}
+
 /* PTW has 4 or 8 bytes, with or without the IP bit; other PayloadBytes are reserved. */
 static void test_rewrite_ptw(void)
 {
@@ -772,6 +786,7 @@ void suite_edges(void)
         {"states that are", test_states_that_are},
         {"clocks of a TSC", test_clocks},
         {"CYC before TSC", test_rewrite_cyc},
+        {"items of a block", test_rewrite_items},
         {"PTW before no packet", test_rewrite_ptw},
         {NULL, NULL},
     };

@@ -140,6 +140,8 @@ void memory_destroy(struct vmm *vmm);
 bool memory_is_absent(const struct vmm *vmm, uint64_t gpa);
 /* All that was absent becomes present. 0 or -errno. */
 int memory_populate(struct vmm *vmm);
+/* The absent page at gpa becomes present for a processor's output. */
+void memory_populate_page(struct vcpu *cpu, uint64_t gpa);
 /* An access of a vCPU to memory that KVM does not have; false: it is none of ours. */
 bool memory_access(struct vmm *vmm, uint64_t gpa, uint8_t *data, uint32_t len, bool write);
 /* Makes present what the model's output waits for; it goes on. */

@@ -65,8 +65,11 @@ static void translate(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_ac
     (void)access;
     span->len_bytes = len_bytes;
     if (memory_is_absent(cpu->vmm, gpa)) {
-        span->kind = VPT_SPAN_FAULT;
-        return;
+        if (!cpu->model.caps.rtit) {
+            span->kind = VPT_SPAN_FAULT;
+            return;
+        }
+        memory_populate_page(cpu, gpa); /* RTIT is older than EPT violations by output */
     }
     span->host = vmm_ram(cpu->vmm, gpa, len_bytes);
     if (span->host)

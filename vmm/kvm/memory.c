@@ -102,17 +102,21 @@ bool memory_access(struct vmm *vmm, uint64_t gpa, uint8_t *data, uint32_t len, b
     return true;
 }
 
+void memory_populate_page(struct vcpu *cpu, uint64_t gpa)
+{
+    cpu->vmm->present[(gpa - cpu->vmm->options->absent_gpa) / PAGE_BYTES] = 1;
+    cpu->record->output_faults++;
+}
+
 void memory_resolve_output(struct vcpu *cpu)
 {
-    struct vmm *vmm = cpu->vmm;
     uint64_t gpa;
 
     while (vpt_output_blocked(&cpu->model)) {
         vpt_output_fault(&cpu->model, &gpa);
-        if (!memory_is_absent(vmm, gpa))
+        if (!memory_is_absent(cpu->vmm, gpa))
             return; /* resolved; the next packet finds that out */
-        vmm->present[(gpa - vmm->options->absent_gpa) / PAGE_BYTES] = 1;
-        cpu->record->output_faults++;
+        memory_populate_page(cpu, gpa);
         vpt_flush(&cpu->model);
     }
 }

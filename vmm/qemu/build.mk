@@ -37,6 +37,10 @@ QEMU_ENV   = VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)'
 qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare perf_aux work) \
     $(if $(wildcard $(QEMU_DIR)/tree),$(BUILD)/qemu/execlog.so)
 
+# In `make test` they run if `make qemu` was there before, and are skipped by name if not.
+tests: qemu-tools
+SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/linux.sh
+
 .PHONY: qemu qemu-test linux-test bench-qemu qemu-tools
 
 # The witness: a plugin that logs what runs, and what compares a decoded trace with the log. And what

@@ -38,7 +38,7 @@ linux_run() {
     timeout "$seconds" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine pc -accel tcg \
         -cpu "$cpu" -m 1024 -display none -nodefaults -no-reboot -serial "file:$out/console" \
         -kernel "$lab/vmlinuz" -initrd "$out/initrd" \
-        -append "console=ttyS0 panic=-1 quiet rdinit=/init" \
+        -append "console=ttyS0 panic=-1 quiet no_timer_check rdinit=/init" \
         -drive "file=$out/disk,format=raw,if=none,id=disk" -device virtio-blk-pci,drive=disk \
         "$@" >"$out/qemu" 2>&1 || { tail -n 5 "$out/qemu" "$out/console"; return 1; }
     rm -f "$out/initrd"
