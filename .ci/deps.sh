@@ -22,11 +22,14 @@ qemu_packages=(
     libglib2.0-dev libpixman-1-dev libfdt-dev seabios qemu-system-data linux-perf
 )
 
+bench_packages=(qemu-user xz-utils perl-base libipt-dev)
+
 wanted=()
 for group in "$@"; do
     case $group in
     run) wanted+=("${run_packages[@]}") ;;
     test) wanted+=("${test_packages[@]}") ;;
+    bench) wanted+=("${bench_packages[@]}") ;;
     qemu) wanted+=("${qemu_packages[@]}") ;;
     *)
         echo "deps.sh: no such group of packages: $group" >&2

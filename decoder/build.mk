@@ -61,7 +61,9 @@ $(BUILD)/bench/bin/decode: $(BUILD)/decoder/bench/decode.o $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lipt -lm $(DECODER_LIBS)
 
-bench-decode: $(BENCH_RECORDER) $(BUILD)/bench/bin/decode ## decode traces of real programs, next to libipt
+bench-decode: ## decode traces of real programs, next to libipt
+	@.ci/deps.sh run bench
+	@$(SUBMAKE) $(BENCH_RECORDER) $(BUILD)/bench/bin/decode
 	@decoder/bench/traces.sh $(BENCH_RECORDER) $(BUILD)/bench/traces >$(BUILD)/bench/traces.list
 	@$(BUILD)/bench/bin/decode --json $(BUILD)/bench/decode.json $$(cat $(BUILD)/bench/traces.list)
 	@echo 'written: $(BUILD)/bench/decode.json'

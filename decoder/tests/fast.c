@@ -255,7 +255,7 @@ static void noise(void)
 static void many_address_spaces(void)
 {
     static const uint8_t code[] = {0x75, 0xfe, 0xff, 0xe0}; /* JNE itself; JMP RAX */
-    static uint8_t bytes[SPACES * 32u];
+    static uint8_t bytes[SPACES * 40u];
     struct ptd_image *const image = ptd_image_new();
     const struct referee_trace trace = {.bytes = bytes, .image = image};
     struct referee_trace whole = trace;
@@ -270,13 +270,19 @@ static void many_address_spaces(void)
     for (uint64_t i = 1; i <= SPACES; i++) {
         const uint64_t cr3 = i << 12;
         const uint8_t one[] = {PIP(cr3), PGE(CODE), TNT_TN, TIP(CODE), PGD_NO_IP};
+        const uint8_t psb[] = {PSB, PIP(cr3), PSBEND};
 
+        if (i % 50 == 0) { /* a segment for another thread */
+            memcpy(bytes + len, psb, sizeof(psb));
+            len += sizeof(psb);
+        }
         memcpy(bytes + len, one, sizeof(one));
         len += sizeof(one);
     }
     whole.len_bytes = len;
     expect_same("many address spaces", referee_run(&whole, PTD_RUN_ROOM));
-    expect_same("many address spaces", referee_parallel(&whole, 2, 32768));
+    expect_same("many address spaces", referee_parallel(&whole, 2, 1000));
+    expect_same("many address spaces", referee_parallel(&whole, 5, 5000));
 
     struct ptd_flow *const flow = ptd_flow_new(bytes, len, image, NULL);
 
