@@ -158,7 +158,11 @@ static uint64_t ip_payload(const struct vpt_cpu *cpu, uint64_t ip)
 
 static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload)
 {
-    static const uint8_t payload_bytes[] = {0, 2, 4, 6, 6, 0, 8, 0};
+    static const uint8_t payload_bytes[] = {[PT_IPB_UPD16] = 2,
+                                            [PT_IPB_UPD32] = 4,
+                                            [PT_IPB_SEXT48] = 6,
+                                            [PT_IPB_UPD48] = 6,
+                                            [PT_IPB_FULL] = 8};
     uint8_t bytes[9];
 
     if (!sending(cpu))

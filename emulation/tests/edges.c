@@ -410,6 +410,23 @@ static void test_acm_clock(void)
     fake_close(fake);
 }
 
+/* 33.2.9.3: RSM sets no TraceEn with an RTIT_CTL that WRMSR would refuse with it. */
+static void test_rsm_refuses(void)
+{
+    const struct vpt_context ctx = context_of(0);
+    struct fake *fake = start("broadwell", BRANCHES); /* has no single-range output */
+
+    CHECK(vpt_smi(&fake->cpu, 0x401010), "TraceEn was 1");
+    fake_write(fake, VPT_MSR_CTL, BRANCHES);
+    CHECK(!vpt_rsm(&fake->cpu, true, 0x401010, &ctx), "the handler cleared ToPA");
+    CHECK(!(fake_read(fake, VPT_MSR_CTL) & VPT_CTL_TRACEEN), "TraceEn");
+    fake_write(fake, VPT_MSR_CTL, BRANCHES | VPT_CTL_TOPA);
+    CHECK(vpt_rsm(&fake->cpu, true, 0x401010, &ctx), "and set it again");
+    CHECK(fake_read(fake, VPT_MSR_CTL) & VPT_CTL_TRACEEN, "TraceEn");
+    fake_stop(fake);
+    fake_close(fake);
+}
+
 /* A module leaves nothing behind of a trace that a TraceStop ended, stalled or not. */
 static void test_acm_flushes(void)
 {
@@ -772,6 +789,7 @@ void suite_edges(void)
         {"without TriggerEn", test_no_trigger},
         {"waiting for SIPI", test_wait_for_sipi},
         {"the clock in a module", test_acm_clock},
+        {"RSM refuses", test_rsm_refuses},
         {"a module flushes", test_acm_flushes},
         {"deferred TIPs in an overflow", test_overflow_defers_nothing},
         {"bytes left behind", test_left_bytes},
