@@ -110,6 +110,7 @@ run: deps-run ## a guest traces itself, and the host reads the path back
 ##@ Testing
 
 test: deps ## everything: unit tests, fuzzing for a short time, guests end to end
+	@if .ci/deps.sh qemu; then $(BUILD_QEMU); else echo 'going on without a QEMU of our own'; fi
 	@$(SUBMAKE) tests
 	@$(PREPARE_LAB)
 	@VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' CC='$(CC)' FUZZ_SECONDS='$(FUZZ_SECONDS)' .ci/test.sh \
