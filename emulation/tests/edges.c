@@ -313,6 +313,22 @@ static void test_psb_in_event(void)
     psb_after(jmp_indirect, "a branch", "FUP(402000)");
 }
 
+/* 33.3.7: the period is over with its last byte, not one later. */
+static void test_psb_period(void)
+{
+    for (unsigned missing = 0; missing < 2; missing++) {
+        struct fake *fake = start("max", BRANCHES);
+
+        jmp_indirect(fake);
+        fake->cpu.bytes_since_psb = 2048 - 3 - missing;
+        jmp_indirect(fake); /* a TIP of 3 bytes */
+        CHECK((fake->cpu.bytes_since_psb < 100) == (missing == 0), "%u bytes since the PSB",
+              fake->cpu.bytes_since_psb);
+        fake_stop(fake);
+        fake_close(fake);
+    }
+}
+
 /* ---- Out of context, out of the filter ------------------------------------------------------ */
 
 static void test_dependencies(void)
@@ -785,6 +801,7 @@ void suite_edges(void)
         {"cycles of now", test_cycles_of_now},
         {"each bit of an IP", test_ip_bits},
         {"PSB+ in the event", test_psb_in_event},
+        {"the period of PSB+", test_psb_period},
         {"dependencies", test_dependencies},
         {"without TriggerEn", test_no_trigger},
         {"waiting for SIPI", test_wait_for_sipi},
