@@ -226,10 +226,10 @@ void x86_vpt_interrupt(CPUX86State *env, int vector, bool software, bool hardwar
     tell_transfer(env, &transfer);
 }
 
-void x86_vpt_sleep(CPUX86State *env, bool mwait)
+void x86_vpt_sleep(CPUX86State *env, bool mwait, int insn_bytes)
 {
     struct X86Vpt *vpt = vpt_of(env);
-    struct vpt_power_entry entry = {.ip = x86_vpt_linear(env), .mwait = mwait};
+    struct vpt_power_entry entry = {.ip = x86_vpt_linear(env) - insn_bytes, .mwait = mwait};
 
     if (!(env->hflags & HF_VPT_TRIGGER_MASK)) {
         return;

@@ -75,8 +75,8 @@ void x86_vpt_init_end(X86CPU *cpu);
 void x86_vpt_sipi(X86CPU *cpu);
 void x86_vpt_smi(X86CPU *cpu, uint64_t ip);
 void x86_vpt_rsm(X86CPU *cpu);
-/* HLT or MWAIT with EIP behind it; and that the vCPU runs again. */
-void x86_vpt_sleep(CPUX86State *env, bool mwait);
+/* HLT or MWAIT of so many bytes, with EIP behind it. */
+void x86_vpt_sleep(CPUX86State *env, bool mwait, int insn_bytes);
 /* The whole vCPU was reset: to the capture, a far transfer. */
 void x86_vpt_watch_reset(X86CPU *cpu);
 

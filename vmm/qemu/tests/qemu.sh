@@ -73,7 +73,7 @@ demo_decodes() {
 profiles=$("$build/vpt" profiles | awk '$1 != "silvermont" { print $1 }')
 if [ ! -x "$qemu" ] || [ ! -f "$build/qemu/execlog.so" ]; then
     for profile in $profiles; do
-        skip "msr-tests, hostile-tests and the demo on $profile: no QEMU (make qemu)"
+        skip "msr-tests, packet-tests, hostile-tests and the demo on $profile: no QEMU (make qemu)"
     done
     for name in "refused properties" icount "one instruction a block" capture migration snapshot; do
         skip "$name: no QEMU (make qemu)"
@@ -101,6 +101,7 @@ refuses "has no Intel PT" max,vpt-profile=silvermont
 for profile in $profiles; do
     guest_passes msr-tests "$profile"
     guest_passes hostile-tests "$profile"
+    guest_passes packet-tests "$profile"
     demo_decodes "demo on $profile" "$profile"
 done
 demo_decodes "demo with icount" max -icount shift=auto,sleep=off
