@@ -85,12 +85,11 @@ static bool update_enables(struct vpt_rtit *cpu, uint64_t lip, bool jumped)
 
 static void trace_stop(struct vpt_rtit *cpu)
 {
-    if (cpu->overflow) {
+    if (cpu->overflow || !rtit_stop(cpu)) {
         cpu->stop_pending = !(cpu->errata & VPT_RTIT_E4);
         return;
     }
     cpu->stop_pending = false;
-    rtit_stop(cpu);
     cpu->ctl &= ~VPT_RTIT_CTL_TRACE_ACTIVE;
     cpu->filter_en = false;
     vpt_rtit_drain(cpu);

@@ -26,7 +26,8 @@ void rtit_ip(struct vpt_rtit *cpu, uint8_t event, uint64_t lip);
 void rtit_psb(struct vpt_rtit *cpu);
 void rtit_pip(struct vpt_rtit *cpu);
 void rtit_sts(struct vpt_rtit *cpu);
-void rtit_stop(struct vpt_rtit *cpu);
+/* False: there is no room for it, an overflow begins. */
+bool rtit_stop(struct vpt_rtit *cpu);
 /* The overflow is over: what comes before anything else, for execution at lip. */
 void rtit_resolve_overflow(struct vpt_rtit *cpu, uint64_t lip);
 /* Bytes that are worth a store leave. */

@@ -62,15 +62,15 @@ void vpt_rtit_drain(struct vpt_rtit *cpu)
     if (cpu->stalled)
         return;
     while (at < cpu->buf_len && done > 0) {
-        const uint32_t left = cpu->buf_len - at;
-        const bool stop = cpu->stop_last && left == 1;
+        const bool stop = at + 1 == cpu->stop_end;
+        const uint32_t end = stop || at >= cpu->stop_end ? cpu->buf_len : cpu->stop_end - 1;
 
-        done = store(cpu, cpu->buf + at, cpu->stop_last && left > 1 ? left - 1 : left, stop);
+        done = store(cpu, cpu->buf + at, stop ? 1 : end - at, stop);
         at += done;
     }
     memmove(cpu->buf, cpu->buf + at, cpu->buf_len - at);
     cpu->buf_len -= at;
-    cpu->stop_last &= cpu->buf_len > 0;
+    cpu->stop_end = cpu->stop_end > at ? cpu->stop_end - at : 0;
 }
 
 void vpt_rtit_stall(struct vpt_rtit *cpu, bool stalled)
@@ -251,12 +251,18 @@ void rtit_pip(struct vpt_rtit *cpu)
     put(cpu, packet, sizeof(packet), true);
 }
 
-void rtit_stop(struct vpt_rtit *cpu)
+bool rtit_stop(struct vpt_rtit *cpu)
 {
     const uint8_t packet = RTIT_STOP;
+    uint32_t at;
 
+    if (!room(cpu))
+        return false;
+    at = cpu->buf_len;
     put(cpu, &packet, 1, false); /* TNT_BUFF stays as it is (4.2.11) */
-    cpu->stop_last = true;
+    if (cpu->buf_len > at && cpu->buf[at] == RTIT_STOP) /* erratum E8 may drop it */
+        cpu->stop_end = at + 1;
+    return true;
 }
 
 /* ---- Time ---- */

@@ -852,7 +852,6 @@ struct vpt_rtit {
     bool unlocked; /* RTIT_CTL was read (3.3.1) */
     bool filter_en, context_en, overflow, stalled;
     bool stop_pending; /* TraceStop in an overflow */
-    bool stop_last;    /* the last byte of buf is a TraceStop packet */
     bool psb_late;     /* E3 */
     bool psb_sent;     /* E8: the last packet was a PSB */
     bool mtc_first;    /* E7: no MTC since TriggerEn became 1 */
@@ -862,6 +861,7 @@ struct vpt_rtit {
     uint32_t errata;
     uint64_t packet_count, overflow_count, dropped_bytes, output_bytes;
     uint32_t buf_len;
+    uint32_t stop_end; /* in buf, behind the last TraceStop packet; 0: there is none */
     uint8_t buf[VPT_RTIT_BUFFER_BYTES];
     const struct vpt_ops *ops;
     void *owner;

@@ -161,6 +161,56 @@ static void test_after_stop(void)
     rtit_close(fake);
 }
 
+/* The same where memory is slow: the next trace's packets stand behind the TraceStop in the buffer.
+ */
+static void test_slow_stop(void)
+{
+    struct rtit_fake *fake = rtit_open(0);
+    const struct vpt_rtit_context ctx = rtit_context(0);
+    const uint8_t *ram = fake->ram + RTIT_BASE;
+    uint32_t stop;
+
+    rtit_write(fake, VPT_RTIT_LIP0, 0x500000);
+    rtit_write(fake, VPT_RTIT_LIP0 + 2, 0x501000);
+    rtit_write(fake, VPT_RTIT_EVENTS, 0 << 3 | 7);
+    vpt_rtit_set_context(&fake->cpu, &ctx);
+    rtit_write(fake, VPT_RTIT_CTL, OS | EN | ACTIVE);
+    vpt_rtit_stall(&fake->cpu, true);
+    rtit_do(fake, VPT_RTIT_JMP_DIRECT, 0x500010);
+    rtit_write(fake, VPT_RTIT_CTL, OS | EN | ACTIVE);
+    rtit_do(fake, VPT_RTIT_JMP_INDIRECT, 0x402000);
+    stop = (uint32_t)rtit_read(fake, VPT_RTIT_OFFSET);
+    vpt_rtit_stall(&fake->cpu, false);
+    CHECK(ram[0xc0] == 0xc1, "TraceStop at offset C0H: %02x", ram[0xc0]);
+    CHECK(ram[stop] == 0 && ram[stop + 1] == 0xc0, "the PSB behind its place: %02x %02x", ram[stop],
+          ram[stop + 1]);
+    CHECK(rtit_read(fake, VPT_RTIT_OFFSET) > stop + 9u, "all of it left");
+    rtit_close(fake);
+}
+
+/* An overflow that begins with the TraceStop holds it back (4.2.5). */
+static void test_stop_without_room(void)
+{
+    struct rtit_fake *fake = rtit_start(0, DEST);
+
+    rtit_write(fake, VPT_RTIT_LIP0, 0x500000);
+    rtit_write(fake, VPT_RTIT_LIP0 + 2, 0x501000);
+    rtit_write(fake, VPT_RTIT_EVENTS, 0 << 3 | 7);
+    vpt_rtit_stall(&fake->cpu, true);
+    while (fake->cpu.overflow_count == 0 && fake->cpu.buf_len + 16 <= VPT_RTIT_BUFFER_BYTES)
+        rtit_do(fake, VPT_RTIT_JMP_INDIRECT, 0x402000 + 0x10001u * fake->cpu.buf_len);
+    fake->cpu.buf_len = VPT_RTIT_BUFFER_BYTES; /* not a byte is left */
+    rtit_do(fake, VPT_RTIT_JMP_DIRECT, 0x500010);
+    CHECK(fake->cpu.overflow && (fake->cpu.ctl & ACTIVE), "TraceStop waits");
+    rtit_mark(fake);
+    vpt_rtit_stall(&fake->cpu, false);
+    rtit_do(fake, VPT_RTIT_OTHER, 0x500014);
+    CHECK(!(fake->cpu.ctl & ACTIVE), "TraceStop came");
+    CHECK(fake->tap[fake->tap_len - 1] == 0xc1, "its packet is the last: %02x",
+          fake->tap[fake->tap_len - 1]);
+    rtit_close(fake);
+}
+
 struct answer {
     enum vpt_span_kind kind;
     bool host;
@@ -301,6 +351,8 @@ void suite_rtit_edges(void)
         {"cycles of every packet", test_counts},
         {"lines", test_lines},
         {"after a TraceStop", test_after_stop},
+        {"a TraceStop that waits for memory", test_slow_stop},
+        {"a TraceStop without room", test_stop_without_room},
         {"kinds of memory", test_kinds},
         {"faults", test_faults},
         {NULL, NULL},
