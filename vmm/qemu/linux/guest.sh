@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
+# shellcheck disable=SC2154 # who sources it sets what it needs
 # Sourced: a Linux guest on our QEMU. Debian's kernel, an initramfs of busybox, perf and the test
 # program; a job in, an archive of what it left out.
 #
-# Needs: qemu, lab (folder of prepare.sh), build, work (a temporary folder).
+# Needs: qemu, lab (folder of prepare.sh), build, work (a temporary folder), here (this folder's path).
 
 # The files that a program needs to run, one a line.
 shared_objects() {
@@ -25,10 +26,12 @@ linux_prepare() {
     (cd "$root" && cpio --quiet -id <"$lab/base.cpio" && find . | cpio --quiet -o -H newc) >"$work/base.cpio"
 }
 
+# tsc=reliable: on a busy host Linux's watchdog takes TCG's TSC for unstable, and perf has no time then.
+#
 # linux_run NAME SECONDS CPU [ARGUMENT...]: runs the job on standard input; what it left is below
 # $work/NAME/, with the console in console. False: it did not come to its end.
 linux_run() {
-    local name=$1 seconds=$2 cpu=$3 out=$work/$1
+    local seconds=$2 cpu=$3 out=$work/$1
     shift 3
     rm -rf "$out"
     mkdir -p "$out/jobdir"
@@ -38,7 +41,7 @@ linux_run() {
     timeout "$seconds" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine pc -accel tcg \
         -cpu "$cpu" -m 1024 -display none -nodefaults -no-reboot -serial "file:$out/console" \
         -kernel "$lab/vmlinuz" -initrd "$out/initrd" \
-        -append "console=ttyS0 panic=-1 quiet no_timer_check rdinit=/init" \
+        -append "console=ttyS0 panic=-1 quiet no_timer_check tsc=reliable rdinit=/init" \
         -drive "file=$out/disk,format=raw,if=none,id=disk" -device virtio-blk-pci,drive=disk \
         "$@" >"$out/qemu" 2>&1 || { tail -n 5 "$out/qemu" "$out/console"; return 1; }
     rm -f "$out/initrd"
