@@ -259,7 +259,7 @@ bool rtit_stop(struct vpt_rtit *cpu)
     if (!room(cpu))
         return false;
     at = cpu->buf_len;
-    put(cpu, &packet, 1, false); /* TNT_BUFF stays as it is (4.2.11) */
+    put(cpu, &packet, 1, false);                        /* TNT_BUFF stays as it is (4.2.11) */
     if (cpu->buf_len > at && cpu->buf[at] == RTIT_STOP) /* erratum E8 may drop it */
         cpu->stop_end = at + 1;
     return true;
