@@ -20,7 +20,7 @@ linux-test: deps ## a Linux guest on that QEMU: its own perf record, decoded to 
 	@$(SUBMAKE) all
 	@$(PREPARE_LAB)
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
-	@$(QEMU_ENV) vmm/qemu/tests/linux.sh
+	@$(QEMU_ENV) vmm/qemu/tests/linux.sh --all
 
 bench-qemu: deps ## what tracing costs under TCG, against an unchanged QEMU (builds one, too)
 	@.ci/deps.sh qemu
