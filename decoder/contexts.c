@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "ptdec.h"
 
 #define UPPER_HALF (UINT64_C(1) << 63)
@@ -32,21 +33,6 @@ struct ptd_contexts {
     size_t time_count, time_room;
 };
 
-static bool grow(void **array, size_t *room, size_t count, size_t element_bytes)
-{
-    if (count < *room)
-        return true;
-
-    const size_t new_room = *room ? *room * 2 : 8;
-    void *const bigger = reallocarray(*array, new_room, element_bytes);
-
-    if (!bigger)
-        return false;
-    *array = bigger;
-    *room = new_room;
-    return true;
-}
-
 struct ptd_contexts *ptd_contexts_new(struct ptd_image *image)
 {
     struct ptd_contexts *const contexts = calloc(1, sizeof(*contexts));
@@ -54,7 +40,7 @@ struct ptd_contexts *ptd_contexts_new(struct ptd_image *image)
     if (!contexts)
         return NULL;
     contexts->image = image;
-    if (!grow((void **)&contexts->vms, &contexts->vm_room, 0, sizeof(*contexts->vms))) {
+    if (!array_grow((void **)&contexts->vms, &contexts->vm_room, 0, sizeof(*contexts->vms))) {
         free(contexts);
         return NULL;
     }
@@ -101,8 +87,8 @@ int ptd_contexts_add_vm(struct ptd_contexts *contexts, const char *name, uint64_
 
     if (!multiplier_is_good(tsc_offset, tsc_multiplier))
         return PTD_E_ARG;
-    if (!grow((void **)&contexts->vms, &contexts->vm_room, contexts->vm_count,
-              sizeof(*contexts->vms)) ||
+    if (!array_grow((void **)&contexts->vms, &contexts->vm_room, contexts->vm_count,
+                    sizeof(*contexts->vms)) ||
         !copy_name(name, &vm.name))
         return PTD_E_NOMEM;
     number = ptd_image_add_vm(contexts->image);
@@ -123,8 +109,8 @@ int ptd_contexts_add_vmcs(struct ptd_contexts *contexts, unsigned vm, uint64_t v
     for (size_t i = 0; i < contexts->time_count; i++)
         if (contexts->times[i].vmcs == vmcs)
             return PTD_E_ARG;
-    if (!grow((void **)&contexts->times, &contexts->time_room, contexts->time_count,
-              sizeof(*contexts->times)))
+    if (!array_grow((void **)&contexts->times, &contexts->time_room, contexts->time_count,
+                    sizeof(*contexts->times)))
         return PTD_E_NOMEM;
     status = ptd_image_bind_vmcs(contexts->image, vm, vmcs);
     if (status != PTD_OK)
@@ -188,8 +174,8 @@ int ptd_contexts_add_process(struct ptd_contexts *contexts, unsigned vm, uint64_
 
     if (vm >= contexts->vm_count || cr3 == PTD_ANY_CR3)
         return PTD_E_ARG;
-    if (!grow((void **)&contexts->processes, &contexts->process_room, contexts->process_count,
-              sizeof(*contexts->processes)) ||
+    if (!array_grow((void **)&contexts->processes, &contexts->process_room, contexts->process_count,
+                    sizeof(*contexts->processes)) ||
         !copy_name(name, &copy))
         return PTD_E_NOMEM;
     process = find_process(contexts, space);

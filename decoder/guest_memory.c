@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "array.h"
 #include "ptdec.h"
 
 struct range {
@@ -81,15 +82,9 @@ int ptd_memory_add(struct ptd_memory *memory, uint64_t paddr, const void *bytes,
         return PTD_E_ARG;
     if (at < memory->count && memory->ranges[at].first <= last)
         return PTD_E_ARG;
-    if (memory->count == memory->room) {
-        const size_t room = memory->room ? 2 * memory->room : 8;
-        struct range *const bigger = reallocarray(memory->ranges, room, sizeof(*bigger));
-
-        if (!bigger)
-            return PTD_E_NOMEM;
-        memory->ranges = bigger;
-        memory->room = room;
-    }
+    if (!array_grow((void **)&memory->ranges, &memory->room, memory->count,
+                    sizeof(*memory->ranges)))
+        return PTD_E_NOMEM;
     memmove(memory->ranges + at + 1, memory->ranges + at,
             (memory->count - at) * sizeof(*memory->ranges));
     memory->ranges[at] = (struct range){paddr, last, bytes};

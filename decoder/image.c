@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "image.h"
 
 #define CR3_ADDRESS_BITS 0x000ffffffffff000u
@@ -58,26 +59,10 @@ struct ptd_image {
     size_t owned_count, owned_room;
 };
 
-/* Room for one more element. */
-static bool grow(void **array, size_t *room, size_t count, size_t element_bytes)
-{
-    if (count < *room)
-        return true;
-
-    const size_t new_room = *room ? *room * 2 : 8;
-    void *const bigger = reallocarray(*array, new_room, element_bytes);
-
-    if (!bigger)
-        return false;
-    *array = bigger;
-    *room = new_room;
-    return true;
-}
-
 static bool own(struct ptd_image *image, void *memory)
 {
-    if (!grow((void **)&image->owned, &image->owned_room, image->owned_count,
-              sizeof(*image->owned)))
+    if (!array_grow((void **)&image->owned, &image->owned_room, image->owned_count,
+                    sizeof(*image->owned)))
         return false;
     image->owned[image->owned_count++] = memory;
     return true;
@@ -171,8 +156,8 @@ static struct space *get_space(struct ptd_image *image, uint64_t cr3)
 
     if (found)
         return found;
-    if (!grow((void **)&image->spaces, &image->space_room, image->space_count,
-              sizeof(*image->spaces)))
+    if (!array_grow((void **)&image->spaces, &image->space_room, image->space_count,
+                    sizeof(*image->spaces)))
         return NULL;
 
     const uint64_t key = space_key(cr3);
@@ -280,8 +265,8 @@ int ptd_image_add_owned(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes,
     struct space *const space = get_space(image, cr3);
 
     /* Two more at most: the right part of one that is split, and the new one. */
-    if (!space || !grow((void **)&space->segments, &space->segment_room, space->segment_count + 1,
-                        sizeof(*space->segments)))
+    if (!space || !array_grow((void **)&space->segments, &space->segment_room,
+                              space->segment_count + 1, sizeof(*space->segments)))
         return PTD_E_NOMEM;
     hide_segments(space, vaddr, last);
     hide_symbols(space, vaddr, last);
@@ -404,7 +389,8 @@ int ptd_image_bind_vmcs(struct ptd_image *image, unsigned vm, uint64_t vmcs)
             image->vmcs[i].vm = vm;
             return PTD_OK;
         }
-    if (!grow((void **)&image->vmcs, &image->vmcs_room, image->vmcs_count, sizeof(*image->vmcs)))
+    if (!array_grow((void **)&image->vmcs, &image->vmcs_room, image->vmcs_count,
+                    sizeof(*image->vmcs)))
         return PTD_E_NOMEM;
     image->vmcs[image->vmcs_count++] = (struct vmcs){vmcs, vm};
     return PTD_OK;
@@ -425,8 +411,8 @@ int ptd_image_add_memory(struct ptd_image *image, unsigned vm, const struct ptd_
 {
     if (vm > image->vm_count || paging == PTD_PAGING_UNKNOWN || find_memory(image, vm))
         return PTD_E_ARG;
-    if (!grow((void **)&image->memories, &image->memory_room, image->memory_count,
-              sizeof(*image->memories)))
+    if (!array_grow((void **)&image->memories, &image->memory_room, image->memory_count,
+                    sizeof(*image->memories)))
         return PTD_E_NOMEM;
     image->memories[image->memory_count++] = (struct guest_memory){memory, vm, paging};
     image->generation++;
@@ -445,8 +431,8 @@ int ptd_image_add_symbol(struct ptd_image *image, const char *name, uint64_t vad
 {
     struct space *const space = get_space(image, cr3);
 
-    if (!space || !grow((void **)&space->symbols, &space->symbol_room, space->symbol_count,
-                        sizeof(*space->symbols)))
+    if (!space || !array_grow((void **)&space->symbols, &space->symbol_room, space->symbol_count,
+                              sizeof(*space->symbols)))
         return PTD_E_NOMEM;
 
     char *const copy = strdup(name);

@@ -9,6 +9,7 @@
 #include <endian.h>
 #include <string.h>
 
+#include "array.h"
 #include "ptdec.h"
 #include "pt_packets.h"
 
@@ -100,15 +101,6 @@ static const uint8_t psb_pattern[PT_PSB_LEN] = {
 };
 
 /* ---- Payloads ---- */
-
-static uint64_t little_endian(const uint8_t *bytes, unsigned count)
-{
-    uint64_t value = 0;
-
-    for (unsigned i = 0; i < count; i++)
-        value |= (uint64_t)bytes[i] << 8 * i;
-    return value;
-}
 
 /* The same of up to 8 bytes; of the left bytes from there on, no other is read. */
 static uint64_t load(const uint8_t *bytes, size_t left, unsigned count)
@@ -388,6 +380,12 @@ int ptd_packets_sync(struct ptd_packets *packets)
 
     packets->pos = extra < PT_PSB_REPEAT ? psb + (size_t)2 * extra : psb;
     return PTD_OK;
+}
+
+int ptd_packets_resync(struct ptd_packets *packets)
+{
+    packets->pos += packets->pos < packets->end;
+    return ptd_packets_sync(packets);
 }
 
 int ptd_packets_seek(struct ptd_packets *packets, uint64_t offset)

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "array.h"
 #include "pt_packets.h"
 #include "ptdec.h"
 
@@ -156,11 +157,8 @@ int ptd_partition(const void *bytes, size_t len_bytes, const struct ptd_image *i
         if (status == PTD_OK) {
             status = read_packet(&pass, &packet);
         } else {
-            const uint64_t offset = ptd_packets_offset(&packets);
-
-            status = lose(&pass, offset);
-            (void)ptd_packets_seek(&packets, offset + 1);
-            (void)ptd_packets_sync(&packets);
+            status = lose(&pass, ptd_packets_offset(&packets));
+            (void)ptd_packets_resync(&packets);
         }
         if (status != PTD_OK)
             return status;
@@ -186,15 +184,9 @@ static int take(struct selection *selection, const struct ptd_part *part)
         selection->ranges[selection->count - 1].end = part->end;
         return PTD_OK;
     }
-    if (selection->count == selection->room) {
-        const size_t room = selection->room ? 2 * selection->room : 8;
-        struct ptd_range *const bigger = reallocarray(selection->ranges, room, sizeof(*bigger));
-
-        if (!bigger)
-            return PTD_E_NOMEM;
-        selection->ranges = bigger;
-        selection->room = room;
-    }
+    if (!array_grow((void **)&selection->ranges, &selection->room, selection->count,
+                    sizeof(*selection->ranges)))
+        return PTD_E_NOMEM;
     selection->ranges[selection->count++] = (struct ptd_range){part->segment, part->end};
     return PTD_OK;
 }

@@ -32,7 +32,7 @@ int perf_build_ids_add(struct perf_build_ids *ids, uint16_t misc, struct span *b
     if (misc & MISC_HAS_SIZE && field[PTD_PERF_BUILD_ID_BYTES] < PTD_PERF_BUILD_ID_BYTES)
         id.len_bytes = field[PTD_PERF_BUILD_ID_BYTES];
     memcpy(id.bytes, field, PTD_PERF_BUILD_ID_BYTES);
-    if (!perf_grow((void **)&ids->list, ids->count, &ids->capacity, sizeof(id)))
+    if (!array_grow((void **)&ids->list, &ids->capacity, ids->count, sizeof(id)))
         return PTD_E_NOMEM;
     id.name = strdup(name);
     if (!id.name)
@@ -46,14 +46,14 @@ int perf_build_ids_add_section(struct perf_build_ids *ids, struct span *section)
 {
     while (span_left(section) >= PERF_RECORD_HEADER) {
         const uint8_t *const at = section->pos;
-        const size_t size = (size_t)load_le(at + 6, 2);
+        const size_t size = (size_t)little_endian(at + 6, 2);
         struct span body;
         int error;
 
         if (size < PERF_RECORD_HEADER || !span_take(section, size))
             return PTD_E_FORMAT;
         body = (struct span){.pos = at + PERF_RECORD_HEADER, .end = at + size};
-        error = perf_build_ids_add(ids, (uint16_t)load_le(at + 4, 2), &body);
+        error = perf_build_ids_add(ids, (uint16_t)little_endian(at + 4, 2), &body);
         if (error)
             return error;
     }

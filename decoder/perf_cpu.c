@@ -42,8 +42,8 @@ struct builder {
 
 static bool add_turn(struct builder *builder, uint64_t tsc, uint32_t pid)
 {
-    if (!perf_grow((void **)&builder->turns, builder->turn_count, &builder->turn_capacity,
-                   sizeof(*builder->turns)))
+    if (!array_grow((void **)&builder->turns, &builder->turn_capacity, builder->turn_count,
+                    sizeof(*builder->turns)))
         return false;
     builder->turns[builder->turn_count++] = (struct turn){.tsc = tsc, .pid = pid};
     return true;
@@ -95,29 +95,11 @@ static bool find_turns(struct builder *builder, const struct ptd_perf_session *s
 
 static bool add_stretch(struct builder *builder, uint64_t offset, uint64_t from)
 {
-    if (!perf_grow((void **)&builder->stretches, builder->stretch_count, &builder->stretch_capacity,
-                   sizeof(*builder->stretches)))
+    if (!array_grow((void **)&builder->stretches, &builder->stretch_capacity,
+                    builder->stretch_count, sizeof(*builder->stretches)))
         return false;
     builder->stretches[builder->stretch_count++] =
         (struct stretch){.offset = offset, .from = from, .to = from, .pid = NO_PID};
-    return true;
-}
-
-/* The next packet; damage is skipped up to the next PSB. False: the end. */
-static bool next_packet(struct ptd_packets *packets, struct ptd_packet *packet,
-                        struct ptd_time *time)
-{
-    int error;
-
-    while ((error = ptd_packets_next(packets, packet)) != PTD_OK) {
-        if (error == PTD_END)
-            return false;
-        if (time)
-            ptd_time_lost(time);
-        if (ptd_packets_seek(packets, ptd_packets_offset(packets) + 1) != PTD_OK ||
-            ptd_packets_sync(packets) != PTD_OK)
-            return false;
-    }
     return true;
 }
 
@@ -130,7 +112,7 @@ static bool find_stretches(struct builder *builder, struct ptd_time *time)
     ptd_packets_init(&packets, builder->trace->bytes, builder->trace->len_bytes);
     if (!add_stretch(builder, 0, 0))
         return false;
-    while (next_packet(&packets, &packet, time)) {
+    while (ptd_time_next(time, &packets, &packet)) {
         struct ptd_time_point point;
 
         ptd_time_packet(time, &packet);
@@ -216,8 +198,8 @@ static bool insert_pip(struct builder *builder, uint32_t pid)
 {
     struct ptd_perf_cpu_trace *const out = &builder->out;
 
-    if (!perf_grow((void **)&out->inserted, out->inserted_count, &builder->inserted_capacity,
-                   sizeof(*out->inserted)))
+    if (!array_grow((void **)&out->inserted, &builder->inserted_capacity, out->inserted_count,
+                    sizeof(*out->inserted)))
         return false;
     out->inserted[out->inserted_count++] = out->len_bytes;
     return put_pip(builder, pid, false);
@@ -248,7 +230,7 @@ static bool copy(struct builder *builder)
     size_t at = 0;
 
     ptd_packets_init(&packets, builder->trace->bytes, builder->trace->len_bytes);
-    while (next_packet(&packets, &packet, NULL)) {
+    while (ptd_time_next(NULL, &packets, &packet)) {
         while (at + 1 < builder->stretch_count &&
                builder->stretches[at + 1].offset <= packet.offset)
             at++;
@@ -278,8 +260,8 @@ static bool list_pids(struct builder *builder)
         if (builder->stretches[i].pid == NO_PID ||
             (i && builder->stretches[i].pid == builder->stretches[i - 1].pid))
             continue;
-        if (!perf_grow((void **)&out->pids, out->pid_count, &builder->pid_capacity,
-                       sizeof(*out->pids)))
+        if (!array_grow((void **)&out->pids, &builder->pid_capacity, out->pid_count,
+                        sizeof(*out->pids)))
             return false;
         out->pids[out->pid_count++] = builder->stretches[i].pid;
     }

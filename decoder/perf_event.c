@@ -15,21 +15,6 @@ void perf_events_free(struct perf_events *events)
     *events = (struct perf_events){0};
 }
 
-bool perf_grow(void **array, size_t count, size_t *capacity, size_t element_bytes)
-{
-    const size_t wanted = *capacity ? *capacity * 2 : 16;
-    void *grown;
-
-    if (count < *capacity)
-        return true;
-    grown = reallocarray(*array, wanted, element_bytes);
-    if (!grown)
-        return false;
-    *array = grown;
-    *capacity = wanted;
-    return true;
-}
-
 int perf_events_add(struct perf_events *events, const uint8_t *attr, size_t attr_bytes)
 {
     struct span span = {.pos = attr, .end = attr + attr_bytes};
@@ -49,7 +34,7 @@ int perf_events_add(struct perf_events *events, const uint8_t *attr, size_t attr
     event.config2 = span_left(&span) >= 8 ? take64(&span) : 0;
     (void)snprintf(event.name, sizeof(event.name), "type %" PRIu32 " config %#" PRIx64, event.type,
                    event.config);
-    if (!perf_grow((void **)&events->list, events->count, &events->capacity, sizeof(event)))
+    if (!array_grow((void **)&events->list, &events->capacity, events->count, sizeof(event)))
         return PTD_E_NOMEM;
     events->list[events->count++] = event;
     return PTD_OK;
@@ -57,8 +42,8 @@ int perf_events_add(struct perf_events *events, const uint8_t *attr, size_t attr
 
 bool perf_events_add_id(struct perf_events *events, uint64_t id)
 {
-    if (!perf_grow((void **)&events->ids, events->id_count, &events->id_capacity,
-                   sizeof(*events->ids)))
+    if (!array_grow((void **)&events->ids, &events->id_capacity, events->id_count,
+                    sizeof(*events->ids)))
         return false;
     events->ids[events->id_count++] =
         (struct perf_id){.id = id, .event = (uint32_t)events->count - 1};

@@ -58,7 +58,7 @@ bool ptd_perf_detect(const void *bytes, size_t len_bytes)
 static int add_ids(struct ptd_perf *perf, const uint8_t *ids, uint64_t len_bytes)
 {
     for (uint64_t i = 0; i + 8 <= len_bytes; i += 8) {
-        if (!perf_events_add_id(&perf->events, load_le(ids + i, 8)))
+        if (!perf_events_add_id(&perf->events, little_endian(ids + i, 8)))
             return fail(perf, PTD_E_NOMEM, 0, ptd_strerror(PTD_E_NOMEM));
     }
     return PTD_OK;
@@ -81,8 +81,8 @@ static int read_events(struct ptd_perf *perf, uint64_t attr_bytes, uint64_t offs
         return fail(perf, PTD_E_FORMAT, 16, "the size of an event is too small");
     for (; len >= attr_bytes; offset += attr_bytes, len -= attr_bytes) {
         const uint8_t *const attr = perf->bytes + offset;
-        const uint64_t ids = load_le(attr + attr_bytes - 16, 8);
-        const uint64_t ids_bytes = load_le(attr + attr_bytes - 8, 8);
+        const uint64_t ids = little_endian(attr + attr_bytes - 16, 8);
+        const uint64_t ids_bytes = little_endian(attr + attr_bytes - 8, 8);
         int error;
 
         if (!in_file(perf, ids, ids_bytes))
@@ -150,8 +150,8 @@ static int read_features(struct ptd_perf *perf, const uint8_t *bits, uint64_t ta
             continue;
         if (!in_file(perf, table, 16))
             return fail(perf, PTD_E_TRUNCATED, table, "the table of features is cut off");
-        offset = load_le(perf->bytes + table, 8);
-        len = load_le(perf->bytes + table + 8, 8);
+        offset = little_endian(perf->bytes + table, 8);
+        len = little_endian(perf->bytes + table + 8, 8);
         if (!in_file(perf, offset, len))
             return fail(perf, PTD_E_TRUNCATED, table, "a feature lies behind the end of the file");
         error = read_feature(perf, feature, perf->bytes + offset, (size_t)len, offset);
@@ -205,7 +205,7 @@ static int read_header(struct ptd_perf *perf)
         return fail(perf, PTD_E_FORMAT, 0, "a perf.data of version 1 (before Linux 2.6.34)");
     if (memcmp(perf->bytes, PERF_MAGIC, 8) != 0)
         return fail(perf, PTD_E_FORMAT, 0, "not a perf.data");
-    size = load_le(perf->bytes + 8, 8);
+    size = little_endian(perf->bytes + 8, 8);
     if (size == PERF_PIPE_HEADER_BYTES) {
         perf->pos = PERF_PIPE_HEADER_BYTES;
         perf->end = perf->len_bytes;
@@ -269,7 +269,7 @@ const char *ptd_perf_cpuid(const struct ptd_perf *perf)
 static int take_attr(struct ptd_perf *perf, const struct ptd_perf_record *record)
 {
     const size_t size =
-        record->body_bytes >= PERF_ATTR_BYTES_MIN ? (size_t)load_le(record->body + 4, 4) : 0;
+        record->body_bytes >= PERF_ATTR_BYTES_MIN ? (size_t)little_endian(record->body + 4, 4) : 0;
     int error;
 
     if (size < PERF_ATTR_BYTES_MIN || size > record->body_bytes)
@@ -299,7 +299,7 @@ static int take_payload(struct ptd_perf *perf, struct ptd_perf_record *record)
     if (record->type == PTD_PERF_AUXTRACE) {
         len = record->auxtrace.size;
     } else if (record->type == PTD_PERF_HEADER_TRACING_DATA && record->body_bytes >= 4) {
-        len = (load_le(record->body, 4) + 7) & ~7ull;
+        len = (little_endian(record->body, 4) + 7) & ~7ull;
     }
     if (len == 0)
         return PTD_OK;
@@ -324,8 +324,8 @@ static int deliver(struct ptd_perf *perf, const uint8_t *at, size_t size, uint64
 
     *record = (struct ptd_perf_record){
         .offset = offset,
-        .type = (uint32_t)load_le(at, 4),
-        .misc = (uint16_t)load_le(at + 4, 2),
+        .type = (uint32_t)little_endian(at, 4),
+        .misc = (uint16_t)little_endian(at + 4, 2),
         .compressed = compressed,
         .body = at + PERF_RECORD_HEADER,
         .body_bytes = size - PERF_RECORD_HEADER,
@@ -356,7 +356,7 @@ static int outer_record(struct ptd_perf *perf, const uint8_t **at, size_t *size)
     if (left == 0)
         return perf->cut ? fail(perf, PTD_E_TRUNCATED, perf->end, "the file ends early") : PTD_END;
     *at = perf->bytes + perf->pos;
-    *size = left >= PERF_RECORD_HEADER ? (size_t)load_le(*at + 6, 2) : 0;
+    *size = left >= PERF_RECORD_HEADER ? (size_t)little_endian(*at + 6, 2) : 0;
     if (left < PERF_RECORD_HEADER || *size > left)
         return fail(perf, PTD_E_TRUNCATED, perf->pos, "the file ends inside a record");
     if (*size < PERF_RECORD_HEADER)
@@ -370,7 +370,7 @@ static int begin_inflate(struct ptd_perf *perf, const uint8_t *at, size_t size, 
     struct span span = {.pos = at + PERF_RECORD_HEADER, .end = at + size};
     uint64_t len = span_left(&span), limit;
 
-    if (load_le(at, 4) == PTD_PERF_COMPRESSED2) { /* padded: says how much of it counts */
+    if (little_endian(at, 4) == PTD_PERF_COMPRESSED2) { /* padded: says how much of it counts */
         len = take64(&span);
         if (span.missing || len > span_left(&span))
             return fail(perf, PTD_E_FORMAT, offset, "a compressed record that is cut off");
@@ -425,7 +425,8 @@ int ptd_perf_next(struct ptd_perf *perf, struct ptd_perf_record *record)
             return fail(perf, PTD_E_TRUNCATED, offset, "the last compressed record is cut off");
         if (error)
             return perf->error = error;
-        if (load_le(at, 4) != PTD_PERF_COMPRESSED && load_le(at, 4) != PTD_PERF_COMPRESSED2)
+        if (little_endian(at, 4) != PTD_PERF_COMPRESSED &&
+            little_endian(at, 4) != PTD_PERF_COMPRESSED2)
             return deliver(perf, at, size, offset, false, record);
         if (begin_inflate(perf, at, size, offset) != PTD_OK)
             break;

@@ -83,7 +83,7 @@ int perf_inflate_record(struct perf_inflate *inflate, const uint8_t **record, si
         const size_t left = inflate->end - inflate->begin;
 
         if (left >= PERF_RECORD_HEADER) {
-            const size_t size = (size_t)load_le(at + 6, 2);
+            const size_t size = (size_t)little_endian(at + 6, 2);
 
             if (size < PERF_RECORD_HEADER) {
                 *why = "a record that is smaller than its header";

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "array.h"
 #include "ptdec_perf.h"
 
 #define PERF_MAGIC             "PERFILE2"
@@ -68,20 +69,11 @@ static inline const uint8_t *span_take(struct span *span, size_t len)
     return at;
 }
 
-static inline uint64_t load_le(const uint8_t *bytes, unsigned count)
-{
-    uint64_t value = 0;
-
-    for (unsigned i = 0; i < count; i++)
-        value |= (uint64_t)bytes[i] << (8 * i);
-    return value;
-}
-
 static inline uint64_t take_le(struct span *span, unsigned count)
 {
     const uint8_t *const at = span_take(span, count);
 
-    return at ? load_le(at, count) : 0;
+    return at ? little_endian(at, count) : 0;
 }
 
 static inline uint16_t take16(struct span *span)
@@ -111,9 +103,6 @@ static inline const char *take_string(struct span *span)
     span->pos = span->end;
     return at;
 }
-
-/* Room in an array for one element more. False: no memory. */
-bool perf_grow(void **array, size_t count, size_t *capacity, size_t element_bytes);
 
 /* perf_event.c: the events of a file, and which of them an id means. */
 struct perf_id {

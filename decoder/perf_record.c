@@ -79,7 +79,7 @@ static bool take_trailer(struct perf_events *events, struct span *span,
     if (bytes > span_left(span))
         return false;
     if (events->count > 1 && trailer_id_at(event->sample_type) != SIZE_MAX) {
-        const uint64_t id = load_le(span->end - bytes + trailer_id_at(event->sample_type), 8);
+        const uint64_t id = little_endian(span->end - bytes + trailer_id_at(event->sample_type), 8);
 
         record->event = perf_events_of_id(events, id);
         event = &events->list[record->event];
@@ -107,7 +107,7 @@ static void take_sample(struct perf_events *events, struct span *span,
     if (events->count == 0)
         return;
     if (events->count > 1 && event->sample_type & SAMPLE_IDENTIFIER && span_left(span) >= 8)
-        record->event = perf_events_of_id(events, load_le(span->pos, 8));
+        record->event = perf_events_of_id(events, little_endian(span->pos, 8));
     event = &events->list[record->event];
     if (event->sample_type & SAMPLE_IDENTIFIER)
         take_field(span, SAMPLE_IDENTIFIER, record);

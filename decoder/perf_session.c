@@ -68,8 +68,8 @@ static const char *keep(struct collector *collector, const char *text)
     char *copy;
 
     if (!spend(collector, strlen(text) + 1 + sizeof(copy)) ||
-        !perf_grow((void **)&collector->strings, collector->string_count,
-                   &collector->string_capacity, sizeof(copy)))
+        !array_grow((void **)&collector->strings, &collector->string_capacity,
+                    collector->string_count, sizeof(copy)))
         return NULL;
     copy = strdup(text);
     if (copy)
@@ -81,7 +81,7 @@ static const char *keep(struct collector *collector, const char *text)
 static bool room(struct collector *collector, void *list, size_t count, size_t *capacity,
                  size_t element_bytes)
 {
-    return spend(collector, element_bytes) && perf_grow(list, count, capacity, element_bytes);
+    return spend(collector, element_bytes) && array_grow(list, capacity, count, element_bytes);
 }
 
 static bool add_map(struct collector *collector, const struct ptd_perf_record *record)
@@ -430,8 +430,8 @@ static bool add_trace(struct collector *collector, const struct piece *first, si
         .len_bytes = (size_t)first->size,
     };
 
-    if (!perf_grow((void **)&collector->traces, collector->session.trace_count,
-                   &collector->trace_capacity, sizeof(trace)))
+    if (!array_grow((void **)&collector->traces, &collector->trace_capacity,
+                    collector->session.trace_count, sizeof(trace)))
         return false;
     if (count > 1) {
         uint8_t *bytes;
@@ -439,8 +439,8 @@ static bool add_trace(struct collector *collector, const struct piece *first, si
 
         for (size_t i = 0; i < count; i++)
             len += (size_t)(first[i].size - first[i].known);
-        if (!perf_grow((void **)&collector->joined, collector->joined_count,
-                       &collector->joined_capacity, sizeof(bytes)) ||
+        if (!array_grow((void **)&collector->joined, &collector->joined_capacity,
+                        collector->joined_count, sizeof(bytes)) ||
             !(bytes = malloc(len)))
             return false;
         collector->joined[collector->joined_count++] = bytes;

@@ -164,10 +164,12 @@ void ptd_packets_set_errata(struct ptd_packets *packets, uint32_t errata);
 int ptd_packets_sync(struct ptd_packets *packets);
 /* Moves to an offset (a packet's first byte), outside any block. PTD_OK or PTD_E_ARG. */
 int ptd_packets_seek(struct ptd_packets *packets, uint64_t offset);
+/* After an error: to the next PSB behind the offending byte. As ptd_packets_sync(). */
+int ptd_packets_resync(struct ptd_packets *packets);
 uint64_t ptd_packets_offset(const struct ptd_packets *packets);
 /*
  * The next packet. PTD_OK; PTD_END; PTD_E_TRUNCATED, PTD_E_OPCODE or PTD_E_PAYLOAD, and then the
- * position stays at the offending byte: go on with ptd_packets_sync() after seeking past it.
+ * position stays at the offending byte: go on with ptd_packets_resync().
  */
 int ptd_packets_next(struct ptd_packets *packets, struct ptd_packet *packet);
 
@@ -248,6 +250,11 @@ void ptd_time_free(struct ptd_time *time);
 void ptd_time_packet(struct ptd_time *time, const struct ptd_packet *packet);
 /* Packets are missing here (an error of the trace). */
 void ptd_time_lost(struct ptd_time *time);
+/*
+ * The next packet, not told to time yet. Bytes that are none are skipped up to the next PSB, and
+ * time (if not NULL) learns that packets are missing. False: the end.
+ */
+bool ptd_time_next(struct ptd_time *time, struct ptd_packets *packets, struct ptd_packet *packet);
 /*
  * When the last packet came about, as far as the packets up to it tell: that tracing did not pause
  * and that no MTC was lost, only later packets show.
@@ -333,6 +340,7 @@ void ptd_rtit_packets_init(struct ptd_rtit_packets *packets, const void *bytes, 
                            bool cycle_acc);
 int ptd_rtit_packets_sync(struct ptd_rtit_packets *packets);
 int ptd_rtit_packets_seek(struct ptd_rtit_packets *packets, uint64_t offset);
+int ptd_rtit_packets_resync(struct ptd_rtit_packets *packets);
 uint64_t ptd_rtit_packets_offset(const struct ptd_rtit_packets *packets);
 int ptd_rtit_packets_next(struct ptd_rtit_packets *packets, struct ptd_rtit_packet *packet);
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "array.h"
 #include "ptdec.h"
 #include "rtit_packets.h"
 
@@ -18,17 +19,6 @@
 #define LIP_MASK  ((UINT64_C(1) << LIP_BITS) - 1)
 
 static const uint8_t psb_pattern[RTIT_PSB_LEN] = {RTIT_PSB};
-
-/* ---- Payloads ---- */
-
-static uint64_t little_endian(const uint8_t *bytes, unsigned count)
-{
-    uint64_t value = 0;
-
-    for (unsigned i = 0; i < count; i++)
-        value |= (uint64_t)bytes[i] << 8 * i;
-    return value;
-}
 
 /* Figure 4: the highest 1 is the stop bit. */
 static int decode_tnt(uint8_t header, struct ptd_rtit_packet *packet)
@@ -166,6 +156,12 @@ int ptd_rtit_packets_sync(struct ptd_rtit_packets *packets)
                      sizeof(psb_pattern));
     packets->pos = psb ? psb : packets->end;
     return psb ? PTD_OK : PTD_E_NOSYNC;
+}
+
+int ptd_rtit_packets_resync(struct ptd_rtit_packets *packets)
+{
+    packets->pos += packets->pos < packets->end;
+    return ptd_rtit_packets_sync(packets);
 }
 
 int ptd_rtit_packets_seek(struct ptd_rtit_packets *packets, uint64_t offset)

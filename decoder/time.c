@@ -743,6 +743,21 @@ void ptd_time_lost(struct ptd_time *time)
     time->looked = false;
 }
 
+bool ptd_time_next(struct ptd_time *time, struct ptd_packets *packets, struct ptd_packet *packet)
+{
+    int error;
+
+    while ((error = ptd_packets_next(packets, packet)) != PTD_OK) {
+        if (error == PTD_END)
+            return false;
+        if (time)
+            ptd_time_lost(time);
+        if (ptd_packets_resync(packets) != PTD_OK)
+            return false;
+    }
+    return true;
+}
+
 /* ---- Answers ---- */
 
 static uint64_t whole_ticks(ticks value)

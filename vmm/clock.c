@@ -8,30 +8,13 @@
 #include <json-c/json.h>
 #include <limits.h>
 
-/* The next packet; whatever is none is skipped up to the next PSB. False: the end. */
-static bool next(struct ptd_packets *packets, struct ptd_packet *packet, struct ptd_time *time)
-{
-    int error;
-
-    while ((error = ptd_packets_next(packets, packet)) != PTD_OK) {
-        if (error == PTD_END)
-            return false;
-        if (time)
-            ptd_time_lost(time);
-        if (ptd_packets_seek(packets, ptd_packets_offset(packets) + 1) != PTD_OK ||
-            ptd_packets_sync(packets) != PTD_OK)
-            return false;
-    }
-    return true;
-}
-
 /* Whether time passes in the trace, as far as its packets tell. */
 static bool has_time(struct ptd_packets packets, const struct ptd_time_config *config)
 {
     struct ptd_packet packet;
     uint64_t first = 0;
 
-    while (next(&packets, &packet, NULL)) {
+    while (ptd_time_next(NULL, &packets, &packet)) {
         if (packet.type == PTD_TSC && first == 0)
             first = packet.tsc;
         else if ((packet.type == PTD_TSC && packet.tsc > first) ||
@@ -78,7 +61,7 @@ static void go_to(struct clock *clock, uint64_t offset)
     bool moved = false;
 
     while ((ptd_packets_offset(&clock->packets) < offset || clock->tsc == 0) &&
-           next(&clock->packets, &packet, clock->time)) {
+           ptd_time_next(clock->time, &clock->packets, &packet)) {
         ptd_time_packet(clock->time, &packet);
         moved = true;
         if (clock->tsc == 0 && packet.type == PTD_TSC)

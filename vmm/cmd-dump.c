@@ -66,14 +66,50 @@ static void print_error(uint64_t offset, int error, bool json)
     json_object_put(object);
 }
 
-/* ---- PT and RTIT: the next packet, printed ---- */
+/* ---- PT and RTIT ---- */
 
-static int dump_next(struct ptd_packets *packets, const uint8_t *bytes, bool json)
+/* One of the two iterators. */
+struct source {
+    bool is_rtit;
+    struct ptd_packets pt;
+    struct ptd_rtit_packets rtit;
+};
+
+static int source_sync(struct source *source)
+{
+    return source->is_rtit ? ptd_rtit_packets_sync(&source->rtit) : ptd_packets_sync(&source->pt);
+}
+
+static int source_resync(struct source *source)
+{
+    return source->is_rtit ? ptd_rtit_packets_resync(&source->rtit)
+                           : ptd_packets_resync(&source->pt);
+}
+
+static uint64_t source_offset(const struct source *source)
+{
+    return source->is_rtit ? ptd_rtit_packets_offset(&source->rtit)
+                           : ptd_packets_offset(&source->pt);
+}
+
+/* The next packet, printed. */
+static int dump_next(struct source *source, const uint8_t *bytes, bool json)
 {
     struct ptd_packet packet;
+    struct ptd_rtit_packet rtit;
     char text[256];
-    const int error = ptd_packets_next(packets, &packet);
+    int error;
 
+    if (source->is_rtit) {
+        error = ptd_rtit_packets_next(&source->rtit, &rtit);
+        if (error)
+            return error;
+        ptd_rtit_packet_format(&rtit, text, sizeof(text));
+        print_packet(rtit.offset, rtit.size_bytes, bytes, ptd_rtit_packet_name(rtit.type), text,
+                     json);
+        return PTD_OK;
+    }
+    error = ptd_packets_next(&source->pt, &packet);
     if (error)
         return error;
     ptd_packet_format(&packet, text, sizeof(text));
@@ -81,66 +117,25 @@ static int dump_next(struct ptd_packets *packets, const uint8_t *bytes, bool jso
     return PTD_OK;
 }
 
-static int dump_next_rtit(struct ptd_rtit_packets *packets, const uint8_t *bytes, bool json)
-{
-    struct ptd_rtit_packet packet;
-    char text[256];
-    const int error = ptd_rtit_packets_next(packets, &packet);
-
-    if (error)
-        return error;
-    ptd_rtit_packet_format(&packet, text, sizeof(text));
-    print_packet(packet.offset, packet.size_bytes, bytes, ptd_rtit_packet_name(packet.type), text,
-                 json);
-    return PTD_OK;
-}
-
 /* How many errors. */
-static unsigned dump(const struct bytes *trace, const struct dump_options *options)
+static unsigned dump(const struct bytes *trace, const struct dump_options *options, bool is_rtit)
 {
-    struct ptd_packets packets;
+    struct source source = {.is_rtit = is_rtit};
     unsigned errors = 0;
     int error;
 
-    ptd_packets_init(&packets, trace->data, trace->len);
-    if (!options->no_sync && ptd_packets_sync(&packets) != PTD_OK) {
+    ptd_packets_init(&source.pt, trace->data, trace->len);
+    ptd_rtit_packets_init(&source.rtit, trace->data, trace->len, options->cycle_acc);
+    if (!options->no_sync && source_sync(&source) != PTD_OK) {
         print_error(0, PTD_E_NOSYNC, options->json);
         return 1;
     }
-    while ((error = dump_next(&packets, trace->data, options->json)) != PTD_END) {
-        const uint64_t offset = ptd_packets_offset(&packets);
-
+    while ((error = dump_next(&source, trace->data, options->json)) != PTD_END) {
         if (error == PTD_OK)
             continue;
         errors++;
-        print_error(offset, error, options->json);
-        if (ptd_packets_seek(&packets, offset + 1) != PTD_OK ||
-            ptd_packets_sync(&packets) != PTD_OK)
-            break;
-    }
-    return errors;
-}
-
-static unsigned dump_rtit(const struct bytes *trace, const struct dump_options *options)
-{
-    struct ptd_rtit_packets packets;
-    unsigned errors = 0;
-    int error;
-
-    ptd_rtit_packets_init(&packets, trace->data, trace->len, options->cycle_acc);
-    if (!options->no_sync && ptd_rtit_packets_sync(&packets) != PTD_OK) {
-        print_error(0, PTD_E_NOSYNC, options->json);
-        return 1;
-    }
-    while ((error = dump_next_rtit(&packets, trace->data, options->json)) != PTD_END) {
-        const uint64_t offset = ptd_rtit_packets_offset(&packets);
-
-        if (error == PTD_OK)
-            continue;
-        errors++;
-        print_error(offset, error, options->json);
-        if (ptd_rtit_packets_seek(&packets, offset + 1) != PTD_OK ||
-            ptd_rtit_packets_sync(&packets) != PTD_OK)
+        print_error(source_offset(&source), error, options->json);
+        if (source_resync(&source) != PTD_OK)
             break;
     }
     return errors;
@@ -177,7 +172,7 @@ static int dump_perf(const struct dump_options *options, const char *name, const
                                       .len = session->traces[i].len_bytes};
 
         print_trace(&session->traces[i], options->json);
-        errors += dump(&packets, options);
+        errors += dump(&packets, options, false);
     }
     if (session->error)
         code = EXIT_CODE_FILE; /* said already */
@@ -233,7 +228,7 @@ static int dump_raw(struct dump_options *options, const char *name, const struct
         options->rtit = true;
         options->cycle_acc |= rtit.cycle_acc;
     }
-    errors = options->rtit ? dump_rtit(file, options) : dump(file, options);
+    errors = dump(file, options, options->rtit);
     return errors ? complain(EXIT_CODE_FILE, "%s: %u errors", name, errors) : EXIT_CODE_OK;
 }
 

@@ -39,19 +39,11 @@ static void read_times(const struct ptd_time_config *config, const uint8_t *byte
     struct ptd_packets packets;
     struct ptd_packet packet;
     uint64_t set_backs = 0;
-    int status;
 
     if (!time)
         return;
     ptd_packets_init(&packets, bytes, len_bytes);
-    while ((status = ptd_packets_next(&packets, &packet)) != PTD_END) {
-        if (status != PTD_OK) {
-            ptd_time_lost(time);
-            (void)ptd_packets_seek(&packets, ptd_packets_offset(&packets) + 1);
-            if (ptd_packets_sync(&packets) != PTD_OK)
-                break;
-            continue;
-        }
+    while (ptd_time_next(time, &packets, &packet)) {
         ptd_time_packet(time, &packet);
         if (ahead)
             ptd_time_point_ahead(time, &packets, &point);
