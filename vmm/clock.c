@@ -4,6 +4,7 @@
  * before it.
  */
 #include "out.h"
+#include "vmm.h"
 
 #include <json-c/json.h>
 #include <limits.h>
@@ -93,14 +94,6 @@ uint64_t clock_at(struct clock *clock, const struct ptd_item *item)
 
 /* ---- TRACE.json ---- */
 
-static uint64_t number_of(json_object *object, const char *key)
-{
-    json_object *value;
-
-    return json_object_object_get_ex(object, key, &value) ? (uint64_t)json_object_get_int64(value)
-                                                          : 0;
-}
-
 bool clock_sidecar(const char *trace, struct ptd_time_config *config)
 {
     char path[PATH_MAX];
@@ -116,8 +109,8 @@ bool clock_sidecar(const char *trace, struct ptd_time_config *config)
         config->tsc_den = (uint32_t)json_object_get_int64(json_object_array_get_idx(ratio, 0));
         config->tsc_num = (uint32_t)json_object_get_int64(json_object_array_get_idx(ratio, 1));
     }
-    config->mtc_freq = (uint8_t)(number_of(root, "mtc_freq") & 15);
-    config->max_nonturbo_ratio = (uint8_t)number_of(root, "max_nonturbo_ratio");
+    config->mtc_freq = (uint8_t)(json_number(root, "mtc_freq") & 15);
+    config->max_nonturbo_ratio = (uint8_t)json_number(root, "max_nonturbo_ratio");
     json_object_put(root);
     return true;
 }

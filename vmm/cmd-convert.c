@@ -119,36 +119,17 @@ static int add_elf(struct convert *convert, const char *path, uint64_t bias, uin
     return added ? 0 : complain(EXIT_CODE_FILE, "%s: no ELF file with code in whole pages", path);
 }
 
-static bool parse_number(const char *text, uint64_t *value)
-{
-    char *end;
-
-    errno = 0;
-    *value = strtoull(text, &end, 0);
-    return !errno && end != text && !*end && *text != '-';
-}
-
 static int add_image(struct convert *convert, const char *argument)
 {
-    char *path = strdup(argument), *at = path ? strrchr(path, '@') : NULL;
-    uint64_t bias = 0;
+    uint64_t bias;
+    char *path = split_bias(argument, &bias);
     int code = EXIT_CODE_HOST;
 
-    if (at && parse_number(at + 1, &bias))
-        *at = 0;
     if (path)
         code = add_elf(convert, path, bias, PTD_ANY_CR3);
     free(path);
     convert->have_images = true;
     return code;
-}
-
-static uint64_t number_of(json_object *object, const char *key)
-{
-    json_object *value;
-
-    return json_object_object_get_ex(object, key, &value) ? (uint64_t)json_object_get_int64(value)
-                                                          : 0;
 }
 
 static int add_sidecar_image(struct convert *convert, const char *trace, json_object *entry)
@@ -160,7 +141,7 @@ static int add_sidecar_image(struct convert *convert, const char *trace, json_ob
         !json_object_is_type(file, json_type_string))
         return complain(EXIT_CODE_FILE, "%s.json: an image without a path", trace);
     beside(trace, json_object_get_string(file), path, sizeof(path));
-    return add_elf(convert, path, number_of(entry, "bias"),
+    return add_elf(convert, path, (uint64_t)json_number(entry, "bias"),
                    json_object_object_get_ex(entry, "cr3", &cr3) && cr3
                        ? (uint64_t)json_object_get_int64(cr3)
                        : PTD_ANY_CR3);

@@ -375,23 +375,12 @@ int stream_decode(struct decode_options *options, struct stream *stream)
 
 /* ---- Options ---- */
 
-static bool parse_number(const char *text, uint64_t *value)
-{
-    char *end;
-
-    errno = 0;
-    *value = strtoull(text, &end, 0);
-    return !errno && end != text && !*end && *text != '-';
-}
-
 static int add_image(struct decode_options *options, const char *argument, uint64_t cr3)
 {
-    char *path = strdup(argument), *at = path ? strrchr(path, '@') : NULL;
-    uint64_t bias = 0;
+    uint64_t bias;
+    char *path = split_bias(argument, &bias);
     int error;
 
-    if (at && parse_number(at + 1, &bias))
-        *at = 0;
     error = path ? ptd_image_add_elf(options->image, path, bias, cr3) : PTD_E_NOMEM;
     free(path);
     if (error)

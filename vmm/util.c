@@ -4,6 +4,8 @@
  */
 #include "vmm.h"
 
+#include <errno.h>
+#include <json-c/json.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +52,33 @@ void bytes_free(struct bytes *bytes)
 {
     free(bytes->data);
     *bytes = (struct bytes){0};
+}
+
+bool parse_number(const char *text, uint64_t *value)
+{
+    char *end;
+
+    errno = 0;
+    *value = strtoull(text, &end, 0);
+    return !errno && end != text && !*end && *text != '-';
+}
+
+char *split_bias(const char *argument, uint64_t *bias)
+{
+    char *path = strdup(argument), *at = path ? strrchr(path, '@') : NULL;
+
+    if (at && parse_number(at + 1, bias))
+        *at = 0;
+    else
+        *bias = 0;
+    return path;
+}
+
+int64_t json_number(json_object *object, const char *key)
+{
+    json_object *value;
+
+    return json_object_object_get_ex(object, key, &value) ? json_object_get_int64(value) : 0;
 }
 
 void run_result_free(struct run_result *result)

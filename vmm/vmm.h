@@ -36,6 +36,15 @@ struct bytes {
 bool bytes_add(struct bytes *bytes, const void *data, size_t len);
 void bytes_free(struct bytes *bytes);
 
+/* A number as C writes it, and nothing else. */
+bool parse_number(const char *text, uint64_t *value);
+/* "FILE" or "FILE@BIAS": the file, to be freed (NULL: no memory), and the bias, else 0. */
+char *split_bias(const char *argument, uint64_t *bias);
+
+struct json_object;
+/* A member that is a number; 0 if there is none. */
+int64_t json_number(struct json_object *object, const char *key);
+
 #define MAX_PROCESSES 16
 #define NOTE_NAME     32
 #define MAX_CPUS      8
@@ -134,8 +143,6 @@ bool sidecar_rtit(const char *trace, struct ptd_rtit_config *config);
 void beside(const char *image, const char *name, char *path, size_t path_bytes);
 
 /* ---- rtit-trace.c: RTIT traces beside those of PT ---- */
-
-struct json_object;
 
 /* "1,3" or "E1,E3" for the errata of RTIT v1.05, appendix E, and "none". */
 bool rtit_errata_parse(const char *text, uint32_t *errata);

@@ -138,8 +138,6 @@ int memory_create(struct vmm *vmm);
 void memory_destroy(struct vmm *vmm);
 /* Whether trace output to gpa meets an EPT violation. */
 bool memory_is_absent(const struct vmm *vmm, uint64_t gpa);
-/* All that was absent becomes present. 0 or -errno. */
-int memory_populate(struct vmm *vmm);
 /* The absent page at gpa becomes present for a processor's output. */
 void memory_populate_page(struct vcpu *cpu, uint64_t gpa);
 /* An access of a vCPU to memory that KVM does not have; false: it is none of ours. */
@@ -210,6 +208,11 @@ bool walk(struct vcpu *cpu, uint64_t linear, enum walk_access access, unsigned c
 /* Copies as a supervisor would read or write; false at the first byte that cannot be. */
 bool linear_read(struct vcpu *cpu, uint64_t linear, void *data, size_t len);
 bool linear_write(struct vcpu *cpu, uint64_t linear, const void *data, size_t len);
+
+#define MAX_INSN_BYTES 15
+
+/* The instruction at ip, in 64-bit mode, and its bytes. False: it cannot be read, or is none. */
+bool insn_at(struct vcpu *cpu, uint64_t ip, uint8_t code[MAX_INSN_BYTES], struct ptd_insn *insn);
 
 /* ---- transfer.c: transfers of control that single-stepping cannot follow ---- */
 

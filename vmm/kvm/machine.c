@@ -171,13 +171,10 @@ static int filter_msrs(struct vmm *vmm)
 /* How long the RDMSR or WRMSR at RIP is: 2 bytes, and what prefixes somebody found useful. */
 static unsigned msr_insn_bytes(struct vcpu *cpu)
 {
-    uint8_t code[15];
+    uint8_t code[MAX_INSN_BYTES];
     struct ptd_insn insn;
-    size_t len = sizeof(code);
 
-    while (len > 2 && !linear_read(cpu, vcpu_regs(cpu)->rip, code, len))
-        len--;
-    if (ptd_insn_decode(PTD_MODE_64, 0, code, len, &insn) != PTD_OK)
+    if (!insn_at(cpu, vcpu_regs(cpu)->rip, code, &insn))
         return 2;
     return insn.size_bytes;
 }

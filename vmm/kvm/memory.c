@@ -78,7 +78,8 @@ bool memory_is_absent(const struct vmm *vmm, uint64_t gpa)
            !vmm->present[(gpa - vmm->options->absent_gpa) / PAGE_BYTES];
 }
 
-int memory_populate(struct vmm *vmm)
+/* All that was absent becomes present. 0 or -errno. */
+static int populate(struct vmm *vmm)
 {
     const uint64_t absent = vmm->options->absent_gpa, bytes = vmm->options->absent_bytes;
 
@@ -93,7 +94,7 @@ bool memory_access(struct vmm *vmm, uint64_t gpa, uint8_t *data, uint32_t len, b
 {
     uint8_t *ram = vmm_ram(vmm, gpa, len);
 
-    if (!ram || !in_absent_range(vmm, gpa) || memory_populate(vmm) != 0)
+    if (!ram || !in_absent_range(vmm, gpa) || populate(vmm) != 0)
         return false;
     if (write)
         memcpy(ram, data, len);

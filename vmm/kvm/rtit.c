@@ -7,8 +7,7 @@
 
 #include <errno.h>
 
-#define CR0_PG         (1ull << 31)
-#define MAX_INSN_BYTES 15u
+#define CR0_PG (1ull << 31)
 
 /* What Filter_Event_ID and TraceStop_Event_ID choose (RTIT v1.05, Table 7). */
 enum { ID_RANGE0, ID_RANGE1, ID_BOTH };
@@ -107,11 +106,8 @@ static uint64_t end_of(struct vcpu *cpu, uint64_t ip, uint8_t *prefixes)
 {
     uint8_t code[MAX_INSN_BYTES];
     struct ptd_insn insn;
-    size_t len = sizeof(code);
 
-    while (len > 0 && !linear_read(cpu, ip, code, len))
-        len--;
-    if (len == 0 || ptd_insn_decode(PTD_MODE_64, ip, code, len, &insn) != PTD_OK)
+    if (!insn_at(cpu, ip, code, &insn))
         return ip;
     while (*prefixes < insn.size_bytes && is_prefix(code[*prefixes]))
         ++*prefixes;

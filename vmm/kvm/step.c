@@ -26,9 +26,8 @@
 #define MSR_LSTAR 0xc0000082u
 #define MSR_FMASK 0xc0000084u
 
-#define MAX_INSN_BYTES 15
-#define KNOWN_COUNT    4096u
-#define FRAME_MARK     0x5645707453746570ull
+#define KNOWN_COUNT 4096u
+#define FRAME_MARK  0x5645707453746570ull
 
 /* Instructions met before, by address; valid while the bytes are the same. */
 struct known {

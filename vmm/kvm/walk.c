@@ -116,3 +116,12 @@ bool linear_write(struct vcpu *cpu, uint64_t linear, const void *data, size_t le
     /* copy() only reads data when it writes memory */
     return copy(cpu, linear, (uint8_t *)(uintptr_t)data, len, true);
 }
+
+bool insn_at(struct vcpu *cpu, uint64_t ip, uint8_t code[MAX_INSN_BYTES], struct ptd_insn *insn)
+{
+    size_t len = MAX_INSN_BYTES;
+
+    while (len > 0 && !linear_read(cpu, ip, code, len))
+        len--;
+    return len > 0 && ptd_insn_decode(PTD_MODE_64, ip, code, len, insn) == PTD_OK;
+}

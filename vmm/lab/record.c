@@ -119,13 +119,6 @@ int record_write(const char *path, const struct run_result *result)
     return error;
 }
 
-static int64_t int_of(json_object *object, const char *key)
-{
-    json_object *value;
-
-    return json_object_object_get_ex(object, key, &value) ? json_object_get_int64(value) : 0;
-}
-
 static void string_of(json_object *object, const char *key, char *text, size_t text_bytes)
 {
     json_object *value;
@@ -149,9 +142,9 @@ static bool cpus_from_json(json_object *root, struct run_result *result)
         json_object *entry = json_object_array_get_idx(cpus, i);
         struct cpu_result *cpu = &result->cpus[i];
 
-        cpu->mtc_freq = (unsigned)int_of(entry, "mtc_freq");
+        cpu->mtc_freq = (unsigned)json_number(entry, "mtc_freq");
         for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++) {
-            const uint64_t value = (uint64_t)int_of(entry, numbers[k].name);
+            const uint64_t value = (uint64_t)json_number(entry, numbers[k].name);
 
             memcpy((uint8_t *)cpu + numbers[k].offset, &value, sizeof(value));
         }
@@ -173,11 +166,11 @@ static int from_json(const uint8_t *data, size_t len, struct run_result *result)
         json_object_put(root);
         return -EBADMSG;
     }
-    result->code = (enum exit_code)int_of(root, "code");
+    result->code = (enum exit_code)json_number(root, "code");
     string_of(root, "why", result->why, sizeof(result->why));
-    result->guest_status = (uint32_t)int_of(root, "guest_status");
-    result->saved = int_of(root, "saved") != 0;
-    result->steps = (uint64_t)int_of(root, "steps");
+    result->guest_status = (uint32_t)json_number(root, "guest_status");
+    result->saved = json_number(root, "saved") != 0;
+    result->steps = (uint64_t)json_number(root, "steps");
     if (!cpus_from_json(root, result)) {
         json_object_put(root);
         return -EBADMSG;
@@ -190,7 +183,7 @@ static int from_json(const uint8_t *data, size_t len, struct run_result *result)
             struct process *process = &result->processes[result->process_count++];
             json_object *entry = json_object_array_get_idx(processes, i);
 
-            process->cr3 = (uint64_t)int_of(entry, "cr3");
+            process->cr3 = (uint64_t)json_number(entry, "cr3");
             string_of(entry, "name", process->name, sizeof(process->name));
             string_of(entry, "image", process->image, sizeof(process->image));
         }
