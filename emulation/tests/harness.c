@@ -373,3 +373,35 @@ bool fake_expect_at(struct fake *fake, const char *pattern, const char *rule, co
     return check_at(words_match(full, words), file, line, "%s: expected [%s], got [%s]", rule, full,
                     words);
 }
+
+/* ---- VMX ---- */
+
+struct vpt_vm_entry vmx_entry(void)
+{
+    struct vpt_vm_entry entry = {
+        .ip = 0x401010, .next_ip = 0x401013, .guest_ip = VMX_GUEST, .host_ip = VMX_HOST};
+
+    entry.guest = context_of(0);
+    entry.guest.cr3 = 0x9000;
+    entry.host = context_of(0);
+    return entry;
+}
+
+struct vpt_vm_exit vmx_exit(void)
+{
+    struct vpt_vm_exit exit = {.ip = VMX_GUEST + 0x10, .host_ip = VMX_HOST};
+
+    exit.host = context_of(0);
+    return exit;
+}
+
+struct fake *vmx_open(const char *profile)
+{
+    struct fake *fake = fake_open(profile);
+    struct vpt_context ctx = context_of(0);
+
+    vpt_vmxon(&fake->cpu, 0x400000);
+    fake_output(fake);
+    vpt_set_context(&fake->cpu, &ctx);
+    return fake;
+}

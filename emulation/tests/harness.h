@@ -127,6 +127,14 @@ bool fake_expect_at(struct fake *fake, const char *pattern, const char *rule, co
 void fake_transfer(struct fake *fake, enum vpt_transfer_type type, uint64_t ip, uint64_t target,
                    const struct vpt_context *after);
 
+/* VMX: a VM exit ends at VMX_HOST, a VM entry from 401010H at VMX_GUEST; CPL 0 on both sides. */
+#define VMX_GUEST 0x600000ull
+#define VMX_HOST  0x500000ull
+struct vpt_vm_entry vmx_entry(void);
+struct vpt_vm_exit vmx_exit(void);
+/* In VMX root operation, with output, TraceEn 0. */
+struct fake *vmx_open(const char *profile);
+
 void suite_caps(void);
 void suite_msr(void);
 void suite_output(void);

@@ -9,46 +9,14 @@
 #include <string.h>
 
 #define BRANCHES (VPT_CTL_OS | VPT_CTL_USER | VPT_CTL_BRANCHEN)
-#define GUEST    0x600000ull
-#define HOST     0x500000ull
-
-static struct vpt_vm_entry plain_entry(void)
-{
-    struct vpt_vm_entry entry = {
-        .ip = 0x401010, .next_ip = 0x401013, .guest_ip = GUEST, .host_ip = HOST};
-
-    entry.guest = context_of(0);
-    entry.guest.cr3 = 0x9000;
-    entry.host = context_of(0);
-    return entry;
-}
-
-static struct vpt_vm_exit plain_exit(void)
-{
-    struct vpt_vm_exit exit = {.ip = GUEST + 0x10, .host_ip = HOST};
-
-    exit.host = context_of(0);
-    return exit;
-}
-
-static struct fake *open_vmx(void)
-{
-    struct fake *fake = fake_open("gracemont");
-    struct vpt_context ctx = context_of(0);
-
-    vpt_vmxon(&fake->cpu, 0x400000);
-    fake_output(fake);
-    vpt_set_context(&fake->cpu, &ctx);
-    return fake;
-}
 
 /* ---- Guest-only tracing --------------------------------------------------------------------- */
 
 static void test_controls(void)
 {
-    struct fake *fake = open_vmx();
-    struct vpt_vm_entry entry = plain_entry();
-    struct vpt_vm_exit exit = plain_exit();
+    struct fake *fake = vmx_open("gracemont");
+    struct vpt_vm_entry entry = vmx_entry();
+    struct vpt_vm_exit exit = vmx_exit();
     const char *words;
 
     entry.secondary = VPT_SECONDARY_CONCEAL | VPT_SECONDARY_PT_GPA;
@@ -60,7 +28,7 @@ static void test_controls(void)
     CHECK(vpt_vm_entry(&fake->cpu, &entry) == VPT_ENTRY_SUCCEEDS, "VM entry");
     CHECK(fake_read(fake, VPT_MSR_CTL) == entry.guest_ctl, "RTIT_CTL is loaded");
     CHECK(vpt_output_by_ept(&fake->cpu), "guest-physical addresses");
-    vpt_jmp_indirect(&fake->cpu, GUEST + 0x100);
+    vpt_jmp_indirect(&fake->cpu, VMX_GUEST + 0x100);
     CHECK(vpt_vm_exit(&fake->cpu, &exit), "VM exit");
     CHECK(fake_read(fake, VPT_MSR_CTL) == 0, "RTIT_CTL is cleared");
     CHECK(!vpt_output_by_ept(&fake->cpu), "root operation again");
@@ -75,9 +43,9 @@ static void test_controls(void)
 /* Not concealed: CFE and NR show, and still nothing of the host. */
 static void test_controls_shown(void)
 {
-    struct fake *fake = open_vmx();
-    struct vpt_vm_entry entry = plain_entry();
-    struct vpt_vm_exit exit = plain_exit();
+    struct fake *fake = vmx_open("gracemont");
+    struct vpt_vm_entry entry = vmx_entry();
+    struct vpt_vm_exit exit = vmx_exit();
     const char *words;
 
     entry.entry = VPT_ENTRY_LOAD_CTL;
@@ -97,9 +65,9 @@ static void test_controls_shown(void)
 /* A guest that does not trace: RTIT_CTL is loaded all the same, and nothing is sent. */
 static void test_guest_not_tracing(void)
 {
-    struct fake *fake = open_vmx();
-    struct vpt_vm_entry entry = plain_entry();
-    struct vpt_vm_exit exit = plain_exit();
+    struct fake *fake = vmx_open("gracemont");
+    struct vpt_vm_entry entry = vmx_entry();
+    struct vpt_vm_exit exit = vmx_exit();
 
     entry.entry = VPT_ENTRY_LOAD_CTL;
     entry.guest_ctl = VPT_CTL_OS | VPT_CTL_TSCEN;
@@ -119,9 +87,9 @@ static void test_lists_guest_only(void)
     const struct vpt_msr_load on[] = {{0x1d9, 0x4000}, /* not the model's */
                                       {VPT_MSR_CTL, BRANCHES | VPT_CTL_TOPA | VPT_CTL_TRACEEN}};
     const struct vpt_msr_load off[] = {{VPT_MSR_CTL, 0}, {VPT_MSR_CR3_MATCH, 0x5000}};
-    struct fake *fake = open_vmx();
-    struct vpt_vm_entry entry = plain_entry();
-    struct vpt_vm_exit exit = plain_exit();
+    struct fake *fake = vmx_open("gracemont");
+    struct vpt_vm_entry entry = vmx_entry();
+    struct vpt_vm_exit exit = vmx_exit();
     const char *words;
 
     entry.loads = on;
@@ -145,9 +113,9 @@ static void test_lists_host_only(void)
 {
     const struct vpt_msr_load off[] = {{VPT_MSR_CTL, BRANCHES | VPT_CTL_TOPA}};
     const struct vpt_msr_load on[] = {{VPT_MSR_CTL, BRANCHES | VPT_CTL_TOPA | VPT_CTL_TRACEEN}};
-    struct fake *fake = open_vmx();
-    struct vpt_vm_entry entry = plain_entry();
-    struct vpt_vm_exit exit = plain_exit();
+    struct fake *fake = vmx_open("gracemont");
+    struct vpt_vm_entry entry = vmx_entry();
+    struct vpt_vm_exit exit = vmx_exit();
     const char *words;
 
     fake_write(fake, VPT_MSR_CTL, on[0].value);
@@ -160,7 +128,7 @@ static void test_lists_host_only(void)
     exit.exit = VPT_EXIT_CONCEAL;
     CHECK(vpt_vm_entry(&fake->cpu, &entry) == VPT_ENTRY_SUCCEEDS, "VM entry");
     CHECK(!vpt_trigger_en(&fake->cpu), "nothing of the guest");
-    vpt_jmp_indirect(&fake->cpu, GUEST + 0x100);
+    vpt_jmp_indirect(&fake->cpu, VMX_GUEST + 0x100);
     CHECK(vpt_vm_exit(&fake->cpu, &exit), "VM exit");
     words = fake_words(fake, false);
     CHECK(words_match("FUP(401013) PGD() CBR(28) MODE(64) PGE(500000)", words),
@@ -173,8 +141,8 @@ static void test_lists_host_only(void)
 static void test_lists_shown(void)
 {
     const struct vpt_msr_load off[] = {{VPT_MSR_CTL, 0}};
-    struct fake *fake = open_vmx();
-    struct vpt_vm_entry entry = plain_entry();
+    struct fake *fake = vmx_open("gracemont");
+    struct vpt_vm_entry entry = vmx_entry();
     const char *words;
 
     fake_write(fake, VPT_MSR_CTL, BRANCHES | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
@@ -191,9 +159,9 @@ static void test_lists_shown(void)
 static void test_lists_fault(void)
 {
     const struct vpt_msr_load bad[] = {{VPT_MSR_CTL, 1ull << 18}};
-    struct fake *fake = open_vmx();
-    struct vpt_vm_entry entry = plain_entry();
-    struct vpt_vm_exit exit = plain_exit();
+    struct fake *fake = vmx_open("gracemont");
+    struct vpt_vm_entry entry = vmx_entry();
+    struct vpt_vm_exit exit = vmx_exit();
 
     entry.loads = exit.loads = bad;
     entry.load_count = exit.load_count = 1;
@@ -232,8 +200,8 @@ static void test_checks(void)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct fake *fake = open_vmx();
-        struct vpt_vm_entry entry = plain_entry();
+        struct fake *fake = vmx_open("gracemont");
+        struct vpt_vm_entry entry = vmx_entry();
 
         if (cases[i].tracing)
             fake_write(fake, VPT_MSR_CTL, BRANCHES | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
@@ -270,14 +238,14 @@ static void test_no_vmx_misc(void)
     CHECK(vpt_wrmsr(&fake->cpu, VPT_MSR_CTL, 0, IP_ON, IP_START) == VPT_GP, "WRMSR of RTIT_CTL");
     CHECK(vpt_wrmsr(&fake->cpu, VPT_MSR_CR3_MATCH, 0, IP_ON, IP_START) == VPT_OK, "other MSRs");
     for (size_t i = 0; i < 3; i++) {
-        struct vpt_vm_entry entry = plain_entry();
+        struct vpt_vm_entry entry = vmx_entry();
 
         entry.secondary = conceals[i].secondary;
         entry.entry = conceals[i].entry;
         entry.exit = conceals[i].exit;
         CHECK(vpt_vm_entry(&fake->cpu, &entry) == VPT_ENTRY_FAILS_EARLY, "33.5.1: control %zu", i);
     }
-    const struct vpt_vm_entry plain = plain_entry();
+    const struct vpt_vm_entry plain = vmx_entry();
 
     CHECK(vpt_vm_entry(&fake->cpu, &plain) == VPT_ENTRY_SUCCEEDS, "and none of them");
     vpt_vmxoff(&fake->cpu);
@@ -295,8 +263,8 @@ static void test_no_vmx_misc(void)
 
 static void test_ept_fault(void)
 {
-    struct fake *fake = open_vmx();
-    struct vpt_vm_entry entry = plain_entry();
+    struct fake *fake = vmx_open("gracemont");
+    struct vpt_vm_entry entry = vmx_entry();
     const char *words;
     uint64_t gpa = 0;
 
@@ -307,7 +275,7 @@ static void test_ept_fault(void)
     entry.guest_ctl = BRANCHES | VPT_CTL_TOPA | VPT_CTL_TRACEEN;
     vpt_vm_entry(&fake->cpu, &entry);
     fake_map(fake, REGION_GPA, 0x1000, VPT_SPAN_FAULT, NULL, false);
-    vpt_jmp_indirect(&fake->cpu, GUEST + 0x100);
+    vpt_jmp_indirect(&fake->cpu, VMX_GUEST + 0x100);
     vpt_flush(&fake->cpu);
     CHECK(vpt_output_blocked(&fake->cpu), "output waits");
     CHECK(vpt_output_fault(&fake->cpu, &gpa) == VPT_WRITE_OUTPUT, "a write");
@@ -321,7 +289,7 @@ static void test_ept_fault(void)
           "nothing is lost: [%s]", words);
     fake_close(fake);
 
-    fake = open_vmx();
+    fake = vmx_open("gracemont");
     fake_map(fake, TABLE_GPA, 0x1000, VPT_SPAN_FAULT, NULL, false);
     fake->cpu.fault_access = VPT_WRITE_OUTPUT; /* of an earlier fault */
     vpt_vm_entry(&fake->cpu, &entry);

@@ -10,44 +10,12 @@
 
 #define BRANCHES (VPT_CTL_OS | VPT_CTL_USER | VPT_CTL_BRANCHEN)
 #define TRACING  (BRANCHES | VPT_CTL_TOPA | VPT_CTL_TRACEEN)
-#define GUEST    0x600000ull
-#define HOST     0x500000ull
-
-static struct vpt_vm_entry plain_entry(void)
-{
-    struct vpt_vm_entry entry = {
-        .ip = 0x401010, .next_ip = 0x401013, .guest_ip = GUEST, .host_ip = HOST};
-
-    entry.guest = context_of(0);
-    entry.guest.cr3 = 0x9000;
-    entry.host = context_of(0);
-    return entry;
-}
-
-static struct vpt_vm_exit plain_exit(void)
-{
-    struct vpt_vm_exit exit = {.ip = GUEST + 0x10, .host_ip = HOST};
-
-    exit.host = context_of(0);
-    return exit;
-}
-
-static struct fake *open_vmx(const char *profile)
-{
-    struct fake *fake = fake_open(profile);
-    struct vpt_context ctx = context_of(0);
-
-    vpt_vmxon(&fake->cpu, 0x400000);
-    fake_output(fake);
-    vpt_set_context(&fake->cpu, &ctx);
-    return fake;
-}
 
 /* In a guest that traces itself; nothing of the entry is left to look at. */
 static struct fake *open_guest(uint64_t ctl)
 {
-    struct fake *fake = open_vmx("gracemont");
-    struct vpt_vm_entry entry = plain_entry();
+    struct fake *fake = vmx_open("gracemont");
+    struct vpt_vm_entry entry = vmx_entry();
 
     entry.secondary = VPT_SECONDARY_CONCEAL | VPT_SECONDARY_PT_GPA;
     entry.entry = VPT_ENTRY_CONCEAL | VPT_ENTRY_LOAD_CTL;
@@ -65,15 +33,15 @@ static struct fake *open_guest(uint64_t ctl)
 static void test_stalled(void)
 {
     const struct vpt_msr_load off[] = {{VPT_MSR_CTL, 0}};
-    struct vpt_vm_exit exit = plain_exit();
-    struct vpt_vm_entry entry = plain_entry();
+    struct vpt_vm_exit exit = vmx_exit();
+    struct vpt_vm_entry entry = vmx_entry();
     struct fake *fake;
 
     exit.exit = VPT_EXIT_CONCEAL | VPT_EXIT_CLEAR_CTL;
     for (unsigned by_area = 0; by_area < 2; by_area++) {
         fake = open_guest(TRACING);
         vpt_stall(&fake->cpu, true);
-        vpt_jmp_indirect(&fake->cpu, GUEST + 0x100);
+        vpt_jmp_indirect(&fake->cpu, VMX_GUEST + 0x100);
         if (by_area) {
             exit.exit = VPT_EXIT_CONCEAL;
             exit.loads = off;
@@ -85,7 +53,7 @@ static void test_stalled(void)
         fake_close(fake);
     }
 
-    fake = open_vmx("gracemont");
+    fake = vmx_open("gracemont");
     fake_write(fake, VPT_MSR_CTL, TRACING);
     vpt_flush(&fake->cpu);
     fake_mark(fake);
@@ -100,8 +68,8 @@ static void test_stalled(void)
 
     fake = open_guest(TRACING);
     vpt_stall(&fake->cpu, true);
-    vpt_jmp_indirect(&fake->cpu, GUEST + 0x100);
-    vpt_vmx_abort(&fake->cpu, GUEST + 0x10);
+    vpt_jmp_indirect(&fake->cpu, VMX_GUEST + 0x100);
+    vpt_vmx_abort(&fake->cpu, VMX_GUEST + 0x10);
     CHECK(words_match("TIP(600100) FUP(600010)?", fake_words(fake, false)), "VMX abort: [%s]",
           fake_words(fake, false));
     fake_close(fake);
@@ -110,7 +78,7 @@ static void test_stalled(void)
 /* 33.3.8: what was lost is not lost in silence. */
 static void test_overflow(void)
 {
-    struct vpt_vm_exit exit = plain_exit();
+    struct vpt_vm_exit exit = vmx_exit();
     struct fake *fake = open_guest(TRACING);
     const char *words;
 
@@ -128,8 +96,8 @@ static void test_overflow(void)
 /* What waits for an EPT violation to be resolved stays the guest's, in root operation too. */
 static void test_blocked(void)
 {
-    struct vpt_vm_exit exit = plain_exit();
-    struct vpt_vm_entry entry = plain_entry();
+    struct vpt_vm_exit exit = vmx_exit();
+    struct vpt_vm_entry entry = vmx_entry();
     struct fake *fake = open_guest(TRACING);
 
     exit.exit = VPT_EXIT_CONCEAL | VPT_EXIT_CLEAR_CTL;
@@ -156,8 +124,8 @@ static void test_blocked(void)
 static void test_overflow_at_entry(void)
 {
     const struct vpt_msr_load off[] = {{VPT_MSR_CTL, 0}};
-    struct vpt_vm_entry entry = plain_entry();
-    struct fake *fake = open_vmx("gracemont");
+    struct vpt_vm_entry entry = vmx_entry();
+    struct fake *fake = vmx_open("gracemont");
     const char *words;
 
     fake_write(fake, VPT_MSR_CTL, TRACING);
@@ -183,8 +151,8 @@ static void test_failed_entry(void)
                  {VPT_ENTRY_FAILS_LATE, "OVF FUP(500000) PSB+?"}};
 
     for (size_t i = 0; i < 2; i++) {
-        struct vpt_vm_entry entry = plain_entry();
-        struct fake *fake = open_vmx("gracemont");
+        struct vpt_vm_entry entry = vmx_entry();
+        struct fake *fake = vmx_open("gracemont");
         const char *words;
 
         fake_write(fake, VPT_MSR_CTL, TRACING);
@@ -209,8 +177,8 @@ static void test_failed_entry(void)
 static void test_not_tracing(void)
 {
     const uint64_t bytecnt = 0x123ull << VPT_STATUS_BYTECNT_SHR;
-    struct vpt_vm_exit exit = plain_exit();
-    struct vpt_vm_entry entry = plain_entry();
+    struct vpt_vm_exit exit = vmx_exit();
+    struct vpt_vm_entry entry = vmx_entry();
     struct fake *fake = open_guest(TRACING);
 
     exit.exit = VPT_EXIT_CONCEAL | VPT_EXIT_CLEAR_CTL;
@@ -225,7 +193,7 @@ static void test_not_tracing(void)
     fake_close(fake);
 
     for (unsigned tracing = 0; tracing < 2; tracing++) { /* a late failure is like an exit */
-        fake = open_vmx("gracemont");
+        fake = vmx_open("gracemont");
         fake_write(fake, VPT_MSR_CTL, tracing ? TRACING : BRANCHES);
         vpt_flush(&fake->cpu);
         fake_mark(fake);
@@ -242,7 +210,7 @@ static void test_not_tracing(void)
 /* TraceEn without TriggerEn: there is nothing to send, but RTIT_CTL is cleared. */
 static void test_stopped(void)
 {
-    struct vpt_vm_exit exit = plain_exit();
+    struct vpt_vm_exit exit = vmx_exit();
     struct fake *fake = open_guest(BRANCHES | VPT_CTL_TOPA);
 
     fake_write(fake, VPT_MSR_STATUS, VPT_STATUS_STOPPED);
@@ -258,7 +226,7 @@ static void test_stopped(void)
 static void test_area_sets(void)
 {
     const struct vpt_msr_load on[] = {{VPT_MSR_CTL, TRACING | VPT_CTL_EVENTEN}};
-    struct vpt_vm_exit exit = plain_exit();
+    struct vpt_vm_exit exit = vmx_exit();
     struct fake *fake = open_guest(BRANCHES | VPT_CTL_TOPA);
 
     exit.loads = on;
@@ -271,12 +239,12 @@ static void test_area_sets(void)
 /* No CFE of an exit that ContextEn is 0 before, if it never becomes 1 (Table 33-56 case 11). */
 static void test_untraced_exit(void)
 {
-    struct vpt_vm_exit exit = plain_exit();
+    struct vpt_vm_exit exit = vmx_exit();
     struct vpt_context user = context_of(3);
     struct fake *fake = open_guest(VPT_CTL_OS | VPT_CTL_EVENTEN | VPT_CTL_BRANCHEN | VPT_CTL_TOPA |
                                    VPT_CTL_TRACEEN);
 
-    fake_transfer(fake, VPT_FAR_BRANCH, GUEST, 0x700000, &user);
+    fake_transfer(fake, VPT_FAR_BRANCH, VMX_GUEST, 0x700000, &user);
     vpt_flush(&fake->cpu);
     fake_mark(fake);
     exit.exit = VPT_EXIT_CLEAR_CTL;
@@ -297,8 +265,8 @@ static void test_area_fails(void)
                                         {VPT_MSR_PERF_GLOBAL_CTRL, 1},
                                         {VPT_MSR_CTL, BRANCHES},
                                         {VPT_MSR_CTL, TRACING}};
-    struct vpt_vm_entry entry = plain_entry();
-    struct fake *fake = open_vmx("gracemont");
+    struct vpt_vm_entry entry = vmx_entry();
+    struct fake *fake = vmx_open("gracemont");
 
     entry.loads = area;
     entry.load_count = 2;
@@ -326,7 +294,7 @@ static void test_area_fails(void)
 static void test_area_order(void)
 {
     const struct vpt_msr_load area[] = {{VPT_MSR_CR3_MATCH, 0x5000}, {VPT_MSR_CTL, 0}};
-    struct vpt_vm_exit exit = plain_exit();
+    struct vpt_vm_exit exit = vmx_exit();
     struct fake *fake = open_guest(TRACING);
     const char *words;
 
@@ -353,8 +321,8 @@ static void test_no_vmx_misc(void)
     } controls[] = {
         {0, VPT_ENTRY_LOAD_CTL, 0}, {0, 0, VPT_EXIT_CLEAR_CTL}, {VPT_SECONDARY_PT_GPA, 0, 0}};
     const struct vpt_msr_load on[] = {{VPT_MSR_CTL, TRACING}};
-    struct fake *fake = open_vmx("broadwell");
-    struct vpt_vm_entry entry = plain_entry();
+    struct fake *fake = vmx_open("broadwell");
+    struct vpt_vm_entry entry = vmx_entry();
 
     for (size_t i = 0; i < sizeof(controls) / sizeof(controls[0]); i++) {
         entry.secondary = controls[i].secondary;
@@ -362,7 +330,7 @@ static void test_no_vmx_misc(void)
         entry.exit = controls[i].exit;
         CHECK(vpt_vm_entry(&fake->cpu, &entry) == VPT_ENTRY_FAILS_EARLY, "control %zu", i);
     }
-    entry = plain_entry();
+    entry = vmx_entry();
     entry.loads = on;
     entry.load_count = 1;
     CHECK(vpt_vm_entry(&fake->cpu, &entry) == VPT_ENTRY_FAILS_LATE, "MSR-load area");
