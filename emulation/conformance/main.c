@@ -26,6 +26,8 @@ static const struct {
     {"scenarios.c", scenario_tables},
     {"power.c", power_tables},
     {"rtit.c", rtit_tables},
+    {"rtit_msrs.c", rtit_msr_tables},
+    {"rtit.c", rtit_packet_tables},
 };
 #define FILES (sizeof(files) / sizeof(files[0]))
 
