@@ -24,14 +24,6 @@
 #define NOISE_BYTES  3000u
 #define SPACES       2500u
 
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
 static void expect_same(const char *what, struct referee_verdict verdict)
 {
     CU_ASSERT_TRUE(verdict.same);

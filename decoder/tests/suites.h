@@ -23,6 +23,15 @@ void add_time_suite(void);
 void add_guest_suite(void);
 void add_memory_suite(void);
 
+/* The next of a row of numbers (xorshift); the state is not 0. */
+static inline uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
 /* Says that a test could not run here, and why. */
 void report_skip(const char *test, const char *why);
 

@@ -181,14 +181,6 @@ static uint64_t sum_from(const uint8_t *bytes, size_t len, const struct ptd_imag
     return sum;
 }
 
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
 /*
  * The trace has one PSB, so copies of it make segments. A wrong byte in one costs no more than that
  * one: the copies behind it decode as before.

@@ -23,11 +23,6 @@
 
 #define RUN_INSTRUCTIONS 200000u
 
-struct list {
-    uint64_t *ip;
-    size_t count, size;
-};
-
 /* One run: what was drawn for it, what ran, and what the decoders need. */
 struct run {
     uint64_t seed, ctl, events;
@@ -45,17 +40,6 @@ static struct run run;                  /* large, and one at a time */
 static uint64_t next_seed, compared[2]; /* by libipt, by libptdec */
 static uint64_t in_steps;               /* blocks that libptdec found in bulk */
 static unsigned passed, failed;
-
-static void append(struct list *list, uint64_t ip)
-{
-    if (list->count == list->size) {
-        list->size = list->size ? 2 * list->size : 65536;
-        list->ip = realloc(list->ip, list->size * sizeof(*list->ip));
-        if (!list->ip)
-            abort();
-    }
-    list->ip[list->count++] = ip;
-}
 
 /* ---- What is drawn -------------------------------------------------------------------------- */
 
@@ -216,7 +200,7 @@ static void execute(void)
         }
         /* A FUP with the address of INT3 comes before it (Table 33-23): no decoder lists it. */
         if (vpt_packet_en(cpu) && walk_kind(&run.walk) != INSN_INT3)
-            append(&run.ran, walk_ip(&run.walk));
+            list_add(&run.ran, walk_ip(&run.walk));
         run.events += walk_kind(&run.walk) != INSN_NOP;
         walk_step(&run.walk, cpu);
     }
@@ -293,7 +277,7 @@ static const char *by_libipt(uint64_t *offset)
             break;
         status = pt_insn_next(decoder, &insn, sizeof(insn));
         if (insn.iclass != ptic_error)
-            append(&run.seen, insn.ip);
+            list_add(&run.seen, insn.ip);
     }
     *offset = 0;
     pt_insn_get_offset(decoder, offset);
@@ -356,7 +340,7 @@ static const char *by_ptdec(uint64_t *offset)
         if (item.type != PTD_ITEM_BLOCK)
             continue;
         while (ptd_block_insn(image, &item, &ip, &insn) == PTD_OK)
-            append(&run.seen, insn.ip);
+            list_add(&run.seen, insn.ip);
     }
     ptd_flow_free(flow);
     ptd_image_free(image);

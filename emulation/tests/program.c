@@ -9,6 +9,7 @@
  */
 #include "program.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 uint32_t draw(struct random *random, uint32_t below)
@@ -435,4 +436,15 @@ void walk_step(struct walk *walk, struct vpt_cpu *cpu)
         vpt_mov_cr3(cpu, walk_cr3(walk->process), next_ip);
         break;
     }
+}
+
+void list_add(struct list *list, uint64_t ip)
+{
+    if (list->count == list->size) {
+        list->size = list->size ? 2 * list->size : 65536;
+        list->ip = realloc(list->ip, list->size * sizeof(*list->ip));
+        if (!list->ip)
+            abort();
+    }
+    list->ip[list->count++] = ip;
 }

@@ -90,4 +90,11 @@ void walk_step(struct walk *walk, struct vpt_cpu *cpu);
 /* The kind of the next instruction. */
 enum insn_kind walk_kind(const struct walk *walk);
 
+/* Addresses of instructions, in the order that they ran. */
+struct list {
+    uint64_t *ip;
+    size_t count, size;
+};
+void list_add(struct list *list, uint64_t ip);
+
 #endif

@@ -80,22 +80,6 @@ static int read_code(uint8_t *buffer, size_t size, const struct pt_asid *asid, u
 
 /* ---- The decoder's list against the walk's -------------------------------------------------- */
 
-struct list {
-    uint64_t *ip;
-    size_t count, size;
-};
-
-static void append(struct list *list, uint64_t ip)
-{
-    if (list->count == list->size) {
-        list->size = list->size ? 2 * list->size : 65536;
-        list->ip = realloc(list->ip, list->size * sizeof(*list->ip));
-        if (!list->ip)
-            abort();
-    }
-    list->ip[list->count++] = ip;
-}
-
 static void configure(struct pt_config *config, struct fake *fake, const struct setting *setting)
 {
     pt_config_init(config);
@@ -136,7 +120,7 @@ static int decode(struct pt_insn_decoder *decoder, struct list *list)
             return 0;
         status = pt_insn_next(decoder, &insn, sizeof(insn));
         if (insn.iclass != ptic_error)
-            append(list, insn.ip);
+            list_add(list, insn.ip);
     }
     return status == -pte_eos ? 0 : status;
 }
@@ -248,7 +232,7 @@ static void run(const struct setting *setting, uint64_t seed, size_t least)
             vpt_transfer(&fake->cpu, &transfer);
         /* A FUP with the address of INT3 comes before it (Table 33-23): libipt does not list it. */
         if (vpt_packet_en(&fake->cpu) && walk_kind(&walk) != INSN_INT3)
-            append(&ran, walk_ip(&walk));
+            list_add(&ran, walk_ip(&walk));
         walk_step(&walk, &fake->cpu);
         if (draw(&random, 4096) == 0)
             vpt_flush(&fake->cpu);
