@@ -5,7 +5,7 @@
  * with its own PMIs. Each hands its own trace over; `vpt run --cpus N --verify` compares the
  * decoded paths with the executed ones.
  *
- * Sections: processors, tables, interrupts, output, work, jobs, cases.
+ * Sections: processors, interrupts, output, work, jobs, cases.
  */
 #include "apic.h"
 #include "boot.h"
@@ -22,24 +22,9 @@
 #define MAX_CPUS       8
 #define AP_PAGE        0x70000ull
 #define AP_STACK_BYTES 16384
-#define IST_BYTES      8192
 
 #define REGION_COUNT 8
 #define BLOCK_BYTES  (REGION_COUNT * PAGE_BYTES)
-
-struct __attribute__((packed)) tss {
-    uint32_t reserved0;
-    uint64_t rsp[3];
-    uint64_t reserved1;
-    uint64_t ist[7];
-    uint64_t reserved2;
-    uint16_t reserved3, iomap;
-};
-
-struct __attribute__((packed)) table_pointer {
-    uint16_t limit;
-    uint64_t base;
-};
 
 enum job { JOB_NONE, JOB_CHECK, JOB_TRACE, JOB_HELD };
 
@@ -59,13 +44,11 @@ struct processor {
     enum job job;
     enum pmi_mode pmi_mode;
     uint64_t table_phys, block_phys;
-    uint64_t gdt[8];
-    struct tss tss;
 };
 
 static volatile struct processor processors[MAX_CPUS];
 _Alignas(16) uint8_t ap_stacks[MAX_CPUS][AP_STACK_BYTES];
-static _Alignas(16) uint8_t ist_stacks[MAX_CPUS][3][IST_BYTES];
+static struct trap_tables tables[MAX_CPUS];
 extern const uint8_t ap_code[], ap_code_end[];
 
 #define APIC_ID       0x020
@@ -106,49 +89,6 @@ static unsigned count_processors(void)
     if (!(leaf.edx >> 28 & 1) || count < 1)
         return 1;
     return count < MAX_CPUS ? count : MAX_CPUS;
-}
-
-/* ---- Tables ------------------------------------------------------------------------------- */
-
-#define SELECTOR_TSS 0x30
-
-/* The IDT is everybody's; a TSS, and so a GDT, is one processor's. */
-static void load_tables(volatile struct processor *self, unsigned id)
-{
-    extern struct table_pointer bsp_idt;
-    const uint64_t tss = (uint64_t)&self->tss;
-    const struct table_pointer gdt = {sizeof(self->gdt) - 1, (uint64_t)self->gdt};
-
-    for (unsigned i = 0; i < 3; i++)
-        self->tss.ist[i] = (uint64_t)(ist_stacks[id][i] + IST_BYTES);
-    self->tss.iomap = sizeof(struct tss);
-    self->gdt[SELECTOR_TSS / 8] = (sizeof(struct tss) - 1) | (tss & 0xffffff) << 16 |
-                                  0x89ull << 40 | (tss >> 24 & 0xff) << 56;
-    self->gdt[SELECTOR_TSS / 8 + 1] = tss >> 32;
-    __asm__ volatile("lgdt %0\n\t"
-                     "pushq %1\n\t"
-                     "leaq 1f(%%rip), %%rax\n\t"
-                     "pushq %%rax\n\t"
-                     "lretq\n"
-                     "1:\n\t"
-                     "lidt %2\n\t"
-                     "ltr %w3"
-                     :
-                     : "m"(gdt), "i"(KERNEL_CS), "m"(bsp_idt), "r"(SELECTOR_TSS)
-                     : "rax", "memory");
-}
-
-struct table_pointer bsp_idt;
-
-static void copy_tables(void)
-{
-    struct table_pointer gdt;
-
-    __asm__ volatile("sidt %0" : "=m"(bsp_idt));
-    __asm__ volatile("sgdt %0" : "=m"(gdt));
-    for (unsigned id = 1; id < MAX_CPUS; id++)
-        for (unsigned i = 0; i < SELECTOR_TSS / 8; i++)
-            processors[id].gdt[i] = ((const uint64_t *)gdt.base)[i];
 }
 
 /* ---- Interrupts --------------------------------------------------------------------------- */
@@ -311,7 +251,7 @@ _Noreturn void ap_main(uint32_t id)
 {
     volatile struct processor *self = &processors[id];
 
-    load_tables(self, id);
+    trap_load_tables(&tables[id]);
     apic_init();
     self->starts++;
     for (;;) {
@@ -515,7 +455,6 @@ int guest_main(void)
     trap_set_handler(VECTOR_NMI, on_nmi);
     trap_set_handler(VECTOR_PMI, on_vector_pmi);
     trap_set_handler(VECTOR_IPI, on_ipi);
-    copy_tables();
     for (unsigned id = 0; id < cpu_count; id++)
         make_output(id);
     if (!start_all())

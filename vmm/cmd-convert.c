@@ -418,12 +418,8 @@ static int parse(int argc, char **argv, struct convert *convert)
         case 'h':
             usage(stdout);
             return 1 + EXIT_CODE_OK;
-        case ':':
-            error = complain(EXIT_CODE_USAGE, "%s needs a value", argv[optind - 1]);
-            break;
         default:
-            error = complain(EXIT_CODE_USAGE, "unknown option %s; see vpt convert --help",
-                             argv[optind - 1]);
+            error = bad_option(option, argv);
             break;
         }
         if (!ok)

@@ -531,12 +531,8 @@ static int parse(int argc, char **argv, struct decode_options *options)
         case 'h':
             usage(stdout);
             return 1 + EXIT_CODE_OK;
-        case ':':
-            error = complain(EXIT_CODE_USAGE, "%s needs a value", argv[optind - 1]);
-            break;
         default:
-            error = complain(EXIT_CODE_USAGE, "unknown option %s; see vpt decode --help",
-                             argv[optind - 1]);
+            error = bad_option(option, argv);
             break;
         }
     }

@@ -131,11 +131,8 @@ static int parse(int argc, char **argv, struct parts_options *options)
         case 'h':
             usage(stdout);
             return 1 + EXIT_CODE_OK;
-        case ':':
-            return 1 + complain(EXIT_CODE_USAGE, "%s needs a value", argv[optind - 1]);
         default:
-            return 1 + complain(EXIT_CODE_USAGE, "unknown option %s; see vpt parts --help",
-                                argv[optind - 1]);
+            return 1 + bad_option(option, argv);
         }
     }
     if (optind + 1 != argc)

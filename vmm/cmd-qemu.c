@@ -96,11 +96,8 @@ static int parse(int argc, char **argv, struct qemu_options *options)
         case OPT_HELP:
             usage(stdout);
             return 1 + EXIT_CODE_OK;
-        case ':':
-            return 1 + complain(EXIT_CODE_USAGE, "%s needs a value", argv[optind - 1]);
         default:
-            return 1 + complain(EXIT_CODE_USAGE, "unknown option %s; see vpt qemu --help",
-                                argv[optind - 1]);
+            return 1 + bad_option(option, argv);
         }
     }
     if (optind < argc && strcmp(argv[optind - 1], "--") != 0)

@@ -5,6 +5,7 @@
 #include "vmm.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <json-c/json.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,6 +23,14 @@ int complain(enum exit_code code, const char *format, ...)
     va_end(args);
     fputc('\n', stderr);
     return (int)code;
+}
+
+int bad_option(int option, char *const *argv)
+{
+    if (option == ':')
+        return complain(EXIT_CODE_USAGE, "%s needs a value", argv[optind - 1]);
+    return complain(EXIT_CODE_USAGE, "unknown option %s; see vpt %s --help", argv[optind - 1],
+                    argv[0]);
 }
 
 bool bytes_add(struct bytes *bytes, const void *data, size_t len)

@@ -27,6 +27,10 @@ enum exit_code {
 /* One line on standard error, "vpt: ...". Returns code. */
 int complain(enum exit_code code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* What getopt_long() gave is no option, or one without its value; argv[0] is the command. A usage
+ * error. */
+int bad_option(int option, char *const *argv);
+
 /* A growing array of bytes. */
 struct bytes {
     uint8_t *data;

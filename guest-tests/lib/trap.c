@@ -25,20 +25,10 @@
 #define GATE_INTERRUPT  0x8e00u /* present, DPL 0, 64-bit interrupt gate */
 #define GATE_USER       0xee00u /* the same with DPL 3 */
 #define TSS_AVAILABLE   0x0000890000000000ull
-#define IST_STACK_BYTES 8192
 
 struct gate {
     uint16_t offset_0, selector, attributes_ist, offset_16;
     uint32_t offset_32, reserved;
-};
-
-struct __attribute__((packed)) tss {
-    uint32_t reserved0;
-    uint64_t rsp[3];
-    uint64_t reserved1;
-    uint64_t ist[7];
-    uint64_t reserved2;
-    uint16_t reserved3, iomap;
 };
 
 struct __attribute__((packed)) table_pointer {
@@ -50,11 +40,10 @@ extern const char vectors[]; /* vectors.S */
 void syscall_entry(void);
 uint64_t kernel_stack_top; /* read by syscall_entry */
 
-static struct tss tss;
-static _Alignas(16) uint8_t ist_stacks[3][IST_STACK_BYTES];
+static struct trap_tables first; /* of the processor that begins */
 static _Alignas(16) struct gate idt[VECTOR_COUNT];
 /* SYSRET wants the order: user code (32-bit), user data, user code (64-bit). */
-static _Alignas(16) uint64_t gdt[] = {
+static const uint64_t segments[GDT_WORDS] = {
     0,
     0x00af9b000000ffffull, /* 08H: kernel code */
     0x00cf93000000ffffull, /* 10H: kernel data */
@@ -81,15 +70,19 @@ static uint64_t stub(unsigned vector)
     return (uint64_t)vectors + vector * STUB_BYTES;
 }
 
-static void load_tables(void)
+void trap_load_tables(struct trap_tables *tables)
 {
-    struct table_pointer gdt_pointer = {sizeof(gdt) - 1, (uint64_t)gdt};
-    struct table_pointer idt_pointer = {sizeof(idt) - 1, (uint64_t)idt};
-    uint64_t base = (uint64_t)&tss;
+    const struct table_pointer gdt_pointer = {sizeof(tables->gdt) - 1, (uint64_t)tables->gdt};
+    const struct table_pointer idt_pointer = {sizeof(idt) - 1, (uint64_t)idt};
+    const uint64_t base = (uint64_t)&tables->tss;
 
-    gdt[6] =
-        (sizeof(tss) - 1) | (base & 0xffffff) << 16 | TSS_AVAILABLE | (base >> 24 & 0xff) << 56;
-    gdt[7] = base >> 32;
+    for (unsigned i = 0; i < IST_STACKS; i++)
+        tables->tss.ist[i] = (uint64_t)(tables->ist_stacks[i] + sizeof(tables->ist_stacks[i]));
+    tables->tss.iomap = sizeof(tables->tss);
+    memcpy(tables->gdt, segments, sizeof(segments));
+    tables->gdt[SELECTOR_TSS / 8] = (sizeof(tables->tss) - 1) | (base & 0xffffff) << 16 |
+                                    TSS_AVAILABLE | (base >> 24 & 0xff) << 56;
+    tables->gdt[SELECTOR_TSS / 8 + 1] = base >> 32;
     __asm__ volatile("lgdt %0\n\t"
                      "movl %2, %%ds\n\t"
                      "movl %2, %%es\n\t"
@@ -110,21 +103,18 @@ static void load_tables(void)
 void trap_set_kernel_stack(uint64_t stack_top)
 {
     kernel_stack_top = stack_top;
-    tss.rsp[0] = stack_top;
+    first.tss.rsp[0] = stack_top;
 }
 
 void trap_init(void)
 {
-    for (unsigned i = 0; i < 3; i++)
-        tss.ist[i] = (uint64_t)(ist_stacks[i] + IST_STACK_BYTES);
-    tss.iomap = sizeof(tss);
     for (unsigned vector = 0; vector < VECTOR_COUNT; vector++)
         set_gate(vector, stub(vector), GATE_INTERRUPT, 0);
     set_gate(VECTOR_NMI, stub(VECTOR_NMI), GATE_INTERRUPT, 1);
     set_gate(VECTOR_DOUBLE_FAULT, stub(VECTOR_DOUBLE_FAULT), GATE_INTERRUPT, 2);
     set_gate(VECTOR_MACHINE_CHECK, stub(VECTOR_MACHINE_CHECK), GATE_INTERRUPT, 3);
     set_gate(VECTOR_BREAKPOINT, stub(VECTOR_BREAKPOINT), GATE_USER, 0);
-    load_tables();
+    trap_load_tables(&first);
 
     wrmsr(MSR_EFER, rdmsr(MSR_EFER) | EFER_SCE);
     wrmsr(MSR_STAR, (uint64_t)(0x18 | 3) << 48 | (uint64_t)KERNEL_CS << 32);

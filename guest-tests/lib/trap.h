@@ -39,6 +39,27 @@ static inline bool frame_is_user(const struct frame *frame)
 /* GDT, IDT, TSS, SYSCALL MSRs. */
 void trap_init(void);
 
+#define IST_STACKS 3
+#define GDT_WORDS  8
+
+struct __attribute__((packed)) tss {
+    uint32_t reserved0;
+    uint64_t rsp[3];
+    uint64_t reserved1;
+    uint64_t ist[7];
+    uint64_t reserved2;
+    uint16_t reserved3, iomap;
+};
+
+/* What each processor has of its own. The IDT is everybody's. */
+struct trap_tables {
+    _Alignas(16) uint8_t ist_stacks[IST_STACKS][8192];
+    uint64_t gdt[GDT_WORDS];
+    struct tss tss;
+};
+/* Fills and loads them, and the IDT: for processors that start after trap_init(). */
+void trap_load_tables(struct trap_tables *tables);
+
 /*
  * Who handles a vector: true if it did, else the guest stops with a dump of the frame. NULL takes
  * the handler away.
