@@ -150,6 +150,7 @@ static void classify(const ZydisDecodedInstruction *decoded, struct ptd_insn *in
         break;
     case ZYDIS_MNEMONIC_VMLAUNCH:
     case ZYDIS_MNEMONIC_VMRESUME:
+    case ZYDIS_MNEMONIC_VMRUN: /* of SVM, as the QEMU of vmm/qemu traces it */
         insn->class = PTD_INSN_VMENTRY;
         break;
     case ZYDIS_MNEMONIC_VMPTRLD:

@@ -72,6 +72,7 @@ static const struct {
     {M64, 1, {0xf1}, PTD_INSN_INT, false, 0},
     {M32, 1, {0xce}, PTD_INSN_INT, false, 0},                                   /* INTO */
     {M64, 3, {0x0f, 0x01, 0xc2}, PTD_INSN_VMENTRY, false, 0},                   /* VMLAUNCH */
+    {M64, 3, {0x0f, 0x01, 0xd8}, PTD_INSN_VMENTRY, false, 0},                   /* VMRUN */
     {M64, 3, {0x0f, 0x01, 0xc3}, PTD_INSN_VMENTRY, false, 0},                   /* VMRESUME */
     /* What PIP, VMCS and PTW bind to, and what only looks like it. */
     {M64, 3, {0x0f, 0xc7, 0x30}, PTD_INSN_VMPTRLD, false, 0},

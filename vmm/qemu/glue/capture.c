@@ -33,6 +33,7 @@ struct X86VptWatch {
     char *name;
     uint64_t bytes;
     bool failed; /* the file could not be written */
+    QDict *host; /* of the map file: images and processes */
 };
 
 /* ---- The models' callbacks ---- */
@@ -62,7 +63,7 @@ static void clocks(void *owner, struct vpt_clocks *now)
 {
     struct X86VptWatch *watch = owner;
 
-    vpt_clocks_from_tsc(&watch->model.caps, x86_vpt_tsc(watch->cpu), now);
+    x86_vpt_clocks(watch->cpu, &watch->model.caps, now);
 }
 
 static const struct vpt_ops watch_ops = {
@@ -89,6 +90,60 @@ static QList *images_of(const VptImageList *images)
         qlist_append(list, entry);
     }
     return list;
+}
+
+/* ---- The map file (docs/decoder.md): a capture with VMs in it has one ---- */
+
+static QDict *host_of(const VptImageList *images)
+{
+    QDict *host = qdict_new();
+    QList *everywhere = qlist_new(), *processes = qlist_new();
+
+    for (; images; images = images->next) {
+        const VptImage *image = images->value;
+        QDict *entry = qdict_new(), *process;
+        QList *own;
+
+        qdict_put_str(entry, "path", image->path);
+        qdict_put_int(entry, "bias", image->has_bias ? image->bias : 0);
+        if (!image->has_cr3) {
+            qlist_append(everywhere, entry);
+            continue;
+        }
+        process = qdict_new();
+        own = qlist_new();
+        qlist_append(own, entry);
+        qdict_put_str(process, "name", image->name ? image->name : image->path);
+        qdict_put_int(process, "cr3", image->cr3);
+        qdict_put(process, "images", own);
+        qlist_append(processes, process);
+    }
+    qdict_put(host, "images", everywhere);
+    qdict_put(host, "processes", processes);
+    return host;
+}
+
+static void write_map(struct X86VptWatch *watch)
+{
+    g_autofree char *path = g_strdup_printf("%s.map", watch->name);
+    QList *vms = x86_vpt_vms(watch->cpu);
+    QDict *root = qdict_new();
+    g_autoptr(GString) text = NULL;
+
+    if (qlist_empty(vms)) {
+        qobject_unref(vms);
+        qobject_unref(root);
+        return;
+    }
+    qdict_put_int(root, "vpt-map", 1);
+    qdict_put(root, "host", qobject_ref(watch->host));
+    qdict_put(root, "vms", vms);
+    text = qobject_to_json_pretty(QOBJECT(root), true);
+    qobject_unref(root);
+    g_string_append_c(text, '\n');
+    if (!g_file_set_contents(path, text->str, text->len, NULL)) {
+        error_report("vpt capture: %s cannot be written", path);
+    }
 }
 
 static bool write_sidecar(const struct X86VptWatch *watch, const VptStart *start, Error **errp)
@@ -134,6 +189,7 @@ static void watch_free(struct X86VptWatch *watch)
     }
     if (watch) {
         g_free(watch->name);
+        qobject_unref(watch->host);
     }
     g_free(watch);
 }
@@ -145,6 +201,7 @@ static struct X86VptWatch *watch_new(X86CPU *cpu, const VptStart *start, Error *
     const char *wrong;
 
     watch->cpu = cpu;
+    watch->host = host_of(start->images);
     watch->name = g_strdup_printf("%s.%d", start->file, CPU(cpu)->cpu_index);
     vpt_profile(PROFILE, &caps);
     x86_vpt_restrict_caps(cpu, &caps);
@@ -220,6 +277,7 @@ static void begin(CPUState *cs, run_on_cpu_data data)
         reset.after = ctx;
         vpt_transfer(&how->watch->model, &reset);
     }
+    x86_vpt_watch_begin_vm(&cpu->env, &how->watch->model);
     vpt_set_context(&how->watch->model, &ctx);
     set(&how->watch->model, VPT_MSR_CTL, how->ctl | VPT_CTL_TRACEEN, ip);
     cpu->vpt->capture = how->watch;
@@ -239,6 +297,8 @@ static void end(CPUState *cs, run_on_cpu_data data)
     cpu->vpt->watch = NULL;
     cpu->vpt->capture = NULL;
     x86_vpt_sync(&cpu->env);
+    write_map(watch);
+    x86_vpt_forget_vms(cpu);
     watch_free(watch);
 }
 

@@ -65,7 +65,8 @@ void x86_vpt_restrict_caps(X86CPU *cpu, struct vpt_caps *caps)
     caps->xsaves = false;
     caps->tsx = false;
     caps->pebs = false;
-    caps->vmx_misc_pt = false;
+    /* There is no VMX; svm.c says what stands for it. */
+    caps->vmx_misc_pt = env->features[FEAT_8000_0001_ECX] & CPUID_EXT3_SVM;
 }
 
 void x86_vpt_realize(X86CPU *cpu, Error **errp)
@@ -133,7 +134,11 @@ void x86_vpt_reset(X86CPU *cpu)
 {
     struct X86Vpt *vpt = cpu->vpt;
 
-    if (!vpt || vpt->in_init) {
+    if (!vpt) {
+        return;
+    }
+    x86_vpt_vm_reset(cpu);
+    if (vpt->in_init) {
         return;
     }
     x86_vpt_watch_reset(cpu);

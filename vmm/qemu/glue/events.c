@@ -201,7 +201,7 @@ static enum vpt_transfer_type exception_type(const CPUX86State *env, int vector)
     return VPT_FAULT;
 }
 
-static void wake(struct X86Vpt *vpt)
+void x86_vpt_wake(struct X86Vpt *vpt)
 {
     const struct vpt_power_exit exit = {.reason = VPT_WAKE_INTERRUPT};
 
@@ -215,7 +215,7 @@ void x86_vpt_interrupt(CPUX86State *env, int vector, bool software, bool hardwar
     struct vpt_transfer transfer = {.vector = vector, .ip = ip, .cr2 = env->cr[2]};
 
     if (vpt->asleep) {
-        wake(vpt);
+        x86_vpt_wake(vpt);
     }
     if (!(env->hflags & HF_VPT_TRIGGER_MASK)) {
         return;

@@ -116,20 +116,20 @@ static void pmi(void *owner)
     cs->can_do_io = can_do_io;
 }
 
-uint64_t x86_vpt_tsc(X86CPU *cpu)
+void x86_vpt_clocks(X86CPU *cpu, const struct vpt_caps *caps, struct vpt_clocks *now)
 {
     const uint32_t can_do_io = begin_io(CPU(cpu));
-    const uint64_t tsc = cpu_get_tsc(&cpu->env) + cpu->env.tsc_offset;
 
+    vpt_clocks_from_tsc(caps, cpu_get_tsc(&cpu->env), now);
+    now->tsc += cpu->env.tsc_offset;
     CPU(cpu)->can_do_io = can_do_io;
-    return tsc;
 }
 
 static void clocks(void *owner, struct vpt_clocks *now)
 {
     struct X86Vpt *vpt = owner;
 
-    vpt_clocks_from_tsc(&vpt->guest.caps, x86_vpt_tsc(vpt->cpu), now);
+    x86_vpt_clocks(vpt->cpu, &vpt->guest.caps, now);
 }
 
 const struct vpt_ops x86_vpt_ops = {

@@ -28,6 +28,12 @@ struct X86Vpt {
     bool smm_traceen; /* what SMRAM holds of TraceEn */
     uint64_t init_ip;
 
+    /* SVM: from the begin of a VMRUN to its entry, and what it began with. */
+    bool vmrun;
+    int vmrun_bytes;
+    uint64_t vmrun_ip, vmrun_ip_guest;
+    GArray *vmcbs; /* that a capture saw */
+
     /* Migration: the bytes of vpt_save(). */
     uint32_t saved_bytes;
     uint8_t saved[VPT_SAVE_MAX_BYTES];
@@ -58,8 +64,8 @@ enum x86_vpt_msr x86_vpt_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value);
 /* ---- memory.c ---- */
 
 extern const struct vpt_ops x86_vpt_ops;
-/* TSC as RDTSC gives it now. */
-uint64_t x86_vpt_tsc(X86CPU *cpu);
+/* TSC as RDTSC gives it now, and the clocks behind it, which no TSC offset moves. */
+void x86_vpt_clocks(X86CPU *cpu, const struct vpt_caps *caps, struct vpt_clocks *now);
 
 /* ---- events.c ---- */
 
@@ -77,8 +83,22 @@ void x86_vpt_smi(X86CPU *cpu, uint64_t ip);
 void x86_vpt_rsm(X86CPU *cpu);
 /* HLT or MWAIT of so many bytes, with EIP behind it. */
 void x86_vpt_sleep(CPUX86State *env, bool mwait, int insn_bytes);
+void x86_vpt_wake(struct X86Vpt *vpt);
 /* The whole vCPU was reset: to the capture, a far transfer. */
 void x86_vpt_watch_reset(X86CPU *cpu);
+
+/* ---- svm.c ---- */
+
+/* VMRUN begins; its guest is about to run, before an event is injected; an exit from ip is done. */
+void x86_vpt_vmrun(CPUX86State *env, int insn_bytes);
+void x86_vpt_vm_entry(CPUX86State *env);
+void x86_vpt_vm_exit(CPUX86State *env, uint64_t ip);
+/* A reset or INIT leaves whatever VM there was. */
+void x86_vpt_vm_reset(X86CPU *cpu);
+/* A capture begins, maybe amid a VM; which VMs it saw, as a map file names them; it ends. */
+void x86_vpt_watch_begin_vm(CPUX86State *env, struct vpt_cpu *model);
+QList *x86_vpt_vms(X86CPU *cpu);
+void x86_vpt_forget_vms(X86CPU *cpu);
 
 /* ---- capture.c ---- */
 

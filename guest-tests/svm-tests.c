@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * SVM guests of a guest that traces itself: VMRUN is a VM entry and #VMEXIT a VM exit (33.5), the
+ * VMCB's address is the VMCS pointer. The order of the packets is Table 33-53's, with Event Trace
+ * Table 33-59's, and the TSC of PSB+ is that of whoever runs (33.5.2.3).
+ *
+ * "conceal" on the command line says that the processor hides VMs from the trace. Every trace is
+ * handed over, so that the host can decode it.
+ *
+ * Sections: VMCB, transitions as they happen, transitions as packets tell them, cases.
+ */
+#include "svm-tests.h"
+#include "boot.h"
+#include "console.h"
+#include "cpu.h"
+#include "memory.h"
+#include "packets.h"
+#include "pt.h"
+#include "string.h"
+#include "tracing.h"
+#include "trap.h"
+
+/* ---- VMCB --------------------------------------------------------------------------------- */
+
+#define MSR_EFER        0xc0000080u
+#define MSR_VM_HSAVE_PA 0xc0010117u
+#define EFER_SVME       (1ull << 12)
+
+#define INTERCEPT_CPUID   (1ull << 18)
+#define INTERCEPT_HLT     (1ull << 24)
+#define INTERCEPT_VMRUN   (1ull << 32)
+#define INTERCEPT_VMMCALL (1ull << 33)
+#define EXIT_EXCEPTION    0x40u
+#define EXIT_CPUID        0x72u
+#define EXIT_HLT          0x78u
+#define EXIT_VMMCALL      0x81u
+#define EXIT_INVALID      0xffffffffu
+#define INJECT_INTERRUPT  (1ull << 31)
+#define INJECT_EXCEPTION  (1ull << 31 | 3ull << 8)
+#define VECTOR_UD         6
+#define GUEST_VECTOR      0x51
+
+struct segment {
+    uint16_t selector, attributes;
+    uint32_t limit;
+    uint64_t base;
+};
+
+struct vmcb {
+    uint32_t intercept_cr, intercept_dr, intercept_exceptions;
+    uint32_t intercept[5];
+    uint8_t reserved_20[0x20];
+    uint64_t iopm, msrpm, tsc_offset;
+    uint32_t asid, tlb_control;
+    uint64_t interrupts, shadow;
+    uint64_t exit_code, exit_info_1, exit_info_2, exit_interrupt;
+    uint64_t nested_paging;
+    uint8_t reserved_98[0x10];
+    uint64_t event, nested_cr3;
+    uint8_t reserved_b8[0x348];
+    struct segment es, cs, ss, ds, fs, gs, gdtr, ldtr, idtr, tr;
+    uint8_t reserved_4a0[0x2b];
+    uint8_t cpl;
+    uint32_t reserved_4cc;
+    uint64_t efer;
+    uint8_t reserved_4d8[0x70];
+    uint64_t cr4, cr3, cr0, dr7, dr6, rflags, rip;
+    uint8_t reserved_580[0x58];
+    uint64_t rsp;
+    uint8_t reserved_5e0[0x18];
+    uint64_t rax;
+    uint8_t reserved_600[0x40];
+    uint64_t cr2;
+};
+_Static_assert(__builtin_offsetof(struct vmcb, event) == 0xa8, "VMCB: EVENTINJ");
+_Static_assert(__builtin_offsetof(struct vmcb, efer) == 0x4d0, "VMCB: EFER");
+_Static_assert(__builtin_offsetof(struct vmcb, rip) == 0x578, "VMCB: RIP");
+_Static_assert(__builtin_offsetof(struct vmcb, rax) == 0x5f8, "VMCB: RAX");
+_Static_assert(__builtin_offsetof(struct vmcb, cr2) == 0x640, "VMCB: CR2");
+
+#define CODE_64        0xa9bu
+#define DATA           0xc93u
+#define STACK_BYTES    (2 * PAGE_BYTES)
+#define PERMISSIONS    (3 * PAGE_BYTES) /* I/O; for MSRs two pages would do */
+#define PTE_LARGE      0x87u            /* present, writable, user; 2 MiB */
+#define PTE_USER_WRITE (PTE_PRESENT | PTE_WRITE | PTE_USER)
+#define NESTED_BYTES   (1ull << 30)
+
+struct vm {
+    uint64_t phys; /* of the VMCB */
+    struct vmcb *vmcb;
+    uint64_t registers[14]; /* RDI is the last */
+};
+
+struct __attribute__((packed)) table_pointer {
+    uint16_t limit;
+    uint64_t base;
+};
+
+static uint64_t permissions;
+
+#define READ_CR(name)                                                                              \
+    ({                                                                                             \
+        uint64_t value;                                                                            \
+        __asm__ volatile("mov %%" name ", %0" : "=r"(value));                                      \
+        value;                                                                                     \
+    })
+
+/* The first GiB of physical memory, one to one. */
+static uint64_t nested_tables(void)
+{
+    const uint64_t pml4 = phys_alloc(PAGE_BYTES, PAGE_BYTES);
+    const uint64_t pdpt = phys_alloc(PAGE_BYTES, PAGE_BYTES);
+    const uint64_t pd = phys_alloc(PAGE_BYTES, PAGE_BYTES);
+    uint64_t *entries = phys_to_virt(pd);
+
+    for (uint64_t at = 0; at < NESTED_BYTES; at += 0x200000)
+        entries[at >> 21] = at | PTE_LARGE;
+    *(uint64_t *)phys_to_virt(pml4) = pdpt | PTE_USER_WRITE;
+    *(uint64_t *)phys_to_virt(pdpt) = pd | PTE_USER_WRITE;
+    return pml4;
+}
+
+/* A VM that begins at code, in an address space of its own with the kernel's half. */
+static struct vm make_vm(const void *code, bool nested)
+{
+    const uint64_t phys = phys_alloc(PAGE_BYTES, PAGE_BYTES);
+    struct vmcb *vmcb = phys_to_virt(phys);
+    struct table_pointer gdt, idt;
+
+    __asm__ volatile("sgdt %0\n\tsidt %1" : "=m"(gdt), "=m"(idt));
+    vmcb->intercept[0] = INTERCEPT_CPUID | INTERCEPT_HLT;
+    vmcb->intercept[1] = (INTERCEPT_VMRUN | INTERCEPT_VMMCALL) >> 32;
+    vmcb->intercept_exceptions = 1u << VECTOR_UD;
+    vmcb->iopm = vmcb->msrpm = permissions;
+    vmcb->asid = 1;
+    if (nested) {
+        vmcb->nested_paging = 1;
+        vmcb->nested_cr3 = nested_tables();
+    }
+    vmcb->cs = (struct segment){0x08, CODE_64, UINT32_MAX, 0};
+    vmcb->es = vmcb->ss = vmcb->ds = (struct segment){0x10, DATA, UINT32_MAX, 0};
+    vmcb->gdtr = (struct segment){.limit = gdt.limit, .base = gdt.base};
+    vmcb->idtr = (struct segment){.limit = idt.limit, .base = idt.base};
+    vmcb->efer = rdmsr(MSR_EFER);
+    vmcb->cr0 = READ_CR("cr0");
+    vmcb->cr3 = address_space_new();
+    vmcb->cr4 = READ_CR("cr4");
+    vmcb->dr6 = 0xffff0ff0;
+    vmcb->dr7 = 0x400;
+    vmcb->rflags = 2;
+    vmcb->rip = (uint64_t)code;
+    vmcb->rsp = (uint64_t)phys_to_virt(phys_alloc(STACK_BYTES, PAGE_BYTES)) + STACK_BYTES - 8;
+    printf("VMCB %lu\n", phys); /* the host compares it with what the trace says */
+    return (struct vm){.phys = phys, .vmcb = vmcb};
+}
+
+/* ---- Transitions as they happen ----------------------------------------------------------- */
+
+#define MAX_TRANSITIONS 64
+
+/* One VMRUN or one #VMEXIT, in what packets tell of it. */
+struct transition {
+    bool enters;
+    uint64_t vmcs; /* loaded by it; 0: it was the current one */
+    uint64_t cr3;
+    uint64_t from, to; /* FUP and TIP; entries have no FUP */
+    uint64_t reason, qualification;
+    unsigned vector; /* of an exit by an event */
+    bool by_event;
+};
+
+struct transitions {
+    unsigned count;
+    struct transition list[MAX_TRANSITIONS];
+};
+
+static struct transitions happened, told;
+static uint64_t current_vmcb;
+
+static struct transition *add(struct transitions *to)
+{
+    static struct transition none;
+
+    return to->count < MAX_TRANSITIONS ? &to->list[to->count++] : &none;
+}
+
+/* Runs a VM up to its next exit, and gives the exit code. */
+static uint64_t enter(struct vm *vm)
+{
+    struct vmcb *vmcb = vm->vmcb;
+    struct transition *to = add(&happened), *from = add(&happened);
+
+    *to = (struct transition){.enters = true, .cr3 = vmcb->cr3, .to = vmcb->rip};
+    if (current_vmcb != vm->phys)
+        to->vmcs = vm->phys;
+    current_vmcb = vm->phys;
+    memcpy(guest_registers, vm->registers, sizeof(vm->registers));
+    svm_enter(vm->phys);
+    memcpy(vm->registers, guest_registers, sizeof(vm->registers));
+    *from = (struct transition){
+        .cr3 = read_cr3(),
+        .from = vmcb->rip,
+        .to = (uint64_t)svm_behind,
+        .reason = vmcb->exit_code,
+        .qualification = vmcb->exit_info_1,
+    };
+    if (vmcb->exit_code >= EXIT_EXCEPTION && vmcb->exit_code < EXIT_EXCEPTION + 32) {
+        from->by_event = true;
+        from->vector = (unsigned)vmcb->exit_code - EXIT_EXCEPTION;
+    }
+    return vmcb->exit_code;
+}
+
+/* Up to its HLT; the last value that it handed over. */
+static uint64_t run_to_end(struct vm *vm)
+{
+    uint64_t value = 0;
+
+    for (;;) {
+        switch (enter(vm)) {
+        case EXIT_VMMCALL:
+            value = vm->vmcb->rax;
+            vm->vmcb->rip += 3;
+            break;
+        case EXIT_CPUID:
+            vm->vmcb->rip += 2;
+            break;
+        case EXIT_EXCEPTION + VECTOR_UD:
+            vm->vmcb->rip += 2;
+            break;
+        default:
+            return value;
+        }
+    }
+}
+
+/* ---- Transitions as packets tell them ----------------------------------------------------- */
+
+#define CFE_VMENTRY     7
+#define CFE_VMEXIT      8
+#define CFE_VMEXIT_INTR 9
+#define EVD_QUALIFY     1
+#define EVD_REASON      2
+
+struct told_counts {
+    unsigned vmcs, vmentry, vmexit, pips, nonroot;
+};
+
+static struct told_counts counts;
+static bool damaged;
+
+/* Packets outside of PSB+ since the last TIP are one transition's, if there is a PIP. */
+static void read_transitions(const uint8_t *bytes, uint64_t len)
+{
+    struct packet_reader reader = {.bytes = bytes, .len_bytes = len};
+    struct transition now = {0};
+    struct packet p;
+    bool pip = false;
+
+    told.count = 0;
+    counts = (struct told_counts){0};
+    while (packet_next(&reader, &p)) {
+        if (p.kind == PACKET_PIP)
+            counts.nonroot += p.flag;
+        if (p.kind == PACKET_VMCS)
+            counts.vmcs++;
+        if (p.in_psb)
+            continue;
+        switch (p.kind) {
+        case PACKET_VMCS:
+            now.vmcs = p.value << 12;
+            break;
+        case PACKET_PIP:
+            pip = true;
+            now.enters = p.flag;
+            now.cr3 = p.value;
+            counts.pips++;
+            break;
+        case PACKET_FUP:
+            now.from = p.ip;
+            break;
+        case PACKET_EVD:
+            if (p.sub == EVD_QUALIFY)
+                now.qualification = p.value;
+            else if (p.sub == EVD_REASON)
+                now.reason = p.value;
+            break;
+        case PACKET_CFE:
+            counts.vmentry += p.sub == CFE_VMENTRY;
+            counts.vmexit += p.sub == CFE_VMEXIT || p.sub == CFE_VMEXIT_INTR;
+            if (p.sub == CFE_VMEXIT_INTR) {
+                now.by_event = true;
+                now.vector = (unsigned)p.value;
+            }
+            break;
+        case PACKET_TIP:
+        case PACKET_TIP_PGD:
+        case PACKET_TIP_PGE:
+            now.to = p.ip;
+            if (pip)
+                *add(&told) = now;
+            now = (struct transition){0};
+            pip = false;
+            break;
+        default:
+            break;
+        }
+    }
+    damaged = reader.damaged;
+}
+
+static void report_transition(unsigned i, bool events, const char *name)
+{
+    const struct transition *want = &happened.list[i], *got = &told.list[i];
+    const bool fup = !want->enters;
+    bool same = got->enters == want->enters && got->cr3 == want->cr3 && got->to == want->to &&
+                got->vmcs == want->vmcs;
+
+    if (fup)
+        same = same && got->from == want->from;
+    if (events && !want->enters)
+        same = same && got->reason == want->reason && got->qualification == want->qualification &&
+               got->by_event == want->by_event && got->vector == want->vector;
+    report(same, "%s: transition %u, %s", name, i, want->enters ? "VMRUN" : "#VMEXIT");
+    if (!same)
+        printf("got  nr %d vmcs %lx cr3 %lx from %lx to %lx reason %lx %lx %u\n"
+               "want nr %d vmcs %lx cr3 %lx from %lx to %lx reason %lx %lx %u\n",
+               got->enters, got->vmcs, got->cr3, got->from, got->to, got->reason,
+               got->qualification, got->vector, want->enters, want->vmcs, want->cr3, want->from,
+               want->to, want->reason, want->qualification, want->vector);
+}
+
+static bool concealed;
+static const uint8_t *trace;
+static uint64_t trace_bytes;
+
+static void begin_case(void)
+{
+    happened.count = 0;
+}
+
+/* Traces body with the controls, and compares what the packets tell with what happened. */
+static void check(const char *name, uint64_t ctl, void (*body)(void))
+{
+    struct trace_setup setup = {.ctl = CTL_DEFAULT | ctl, .body = body};
+    struct trace_result result;
+
+    begin_case();
+    trace_default_output(&setup);
+    result = trace_run(&setup);
+    trace = trace_default_bytes(&result, &trace_bytes);
+    note_trace(virt_to_phys(trace), trace_bytes);
+    read_transitions(trace, trace_bytes);
+    report(!damaged && trace_bytes > 0 && trace_bytes < BUFFER_BYTES, "%s: the trace is whole",
+           name);
+    if (concealed) {
+        report_value(counts.vmcs + counts.pips + counts.nonroot + counts.vmentry + counts.vmexit, 0,
+                     "%s: concealed (Table 33-52)", name);
+        return;
+    }
+    report_value(told.count, happened.count, "%s: as many transitions", name);
+    for (unsigned i = 0; i < happened.count && i < told.count; i++)
+        report_transition(i, ctl & CTL_EVENTEN, name);
+    if (ctl & CTL_EVENTEN)
+        report(counts.vmentry * 2 == happened.count && counts.vmexit * 2 == happened.count,
+               "%s: a CFE for each (Table 33-59)", name);
+}
+
+/* ---- Cases -------------------------------------------------------------------------------- */
+
+static struct vm one, other;
+static uint64_t computed;
+
+static void main_body(void)
+{
+    computed = run_to_end(&one);
+}
+
+/* What svm_guest_main() ends with. */
+static uint64_t main_answer(uint64_t seed)
+{
+    uint64_t x = seed;
+
+    for (unsigned i = 0; i < GUEST_PARTS; i++)
+        x = svm_guest_work(x, GUEST_ROUNDS);
+    return x;
+}
+
+static void test_main(const char *name, uint64_t ctl, bool nested)
+{
+    one = make_vm(svm_guest_main, nested);
+    one.registers[13] = 1234;
+    check(name, ctl, main_body);
+    report_value(computed, main_answer(1234), "%s: the VM computed what it should", name);
+}
+
+static void turns_body(void)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        enter(&one);
+        one.vmcb->rip += one.vmcb->exit_code == EXIT_CPUID ? 2 : 3;
+        enter(&other);
+        other.vmcb->rip += other.vmcb->exit_code == EXIT_CPUID ? 2 : 3;
+    }
+    enter(&other);
+}
+
+static void test_turns(void)
+{
+    one = make_vm(svm_guest_main, false);
+    other = make_vm(svm_guest_main, true);
+    check("two VMs in turns", 0, turns_body);
+}
+
+static void faults_body(void)
+{
+    run_to_end(&one);
+}
+
+static void test_exception(uint64_t events)
+{
+    one = make_vm(svm_guest_faults, false);
+    check("an intercepted exception", events, faults_body);
+    report(happened.list[1].reason == EXIT_EXCEPTION + VECTOR_UD &&
+               happened.list[1].from == (uint64_t)svm_guest_ud_ip,
+           "an intercepted exception: it was the #UD");
+}
+
+static void inject_body(void)
+{
+    enter(&one);
+    one.vmcb->rip += 3;
+    one.vmcb->event = INJECT_INTERRUPT | GUEST_VECTOR;
+    enter(&one); /* the handler's VMMCALL */
+    one.vmcb->rip += 3;
+    enter(&one); /* behind its IRET */
+}
+
+/* FUP, TIP of the delivery come behind those of the entry (33.5.1). */
+static void test_injection(uint64_t events)
+{
+    struct packet_reader reader = {0};
+    struct packet p;
+    bool delivered = false, from = false;
+
+    one = make_vm(svm_guest_waits, false);
+    trap_set_entry(GUEST_VECTOR, svm_guest_vector);
+    check("an injected interrupt", events, inject_body);
+    trap_set_entry(GUEST_VECTOR, NULL);
+    reader = (struct packet_reader){.bytes = trace, .len_bytes = trace_bytes};
+    while (packet_next(&reader, &p)) {
+        if (p.kind == PACKET_FUP)
+            from = p.ip == happened.list[2].to;
+        else if (p.kind == PACKET_TIP)
+            delivered |= from && p.ip == (uint64_t)svm_guest_vector;
+    }
+    report(delivered, "an injected interrupt: FUP and TIP of its delivery");
+    report_value(happened.list[3].from, (uint64_t)svm_guest_vector,
+                 "an injected interrupt: its handler ran");
+}
+
+static void fail_body(void)
+{
+    one.vmcb->asid = 0;
+    svm_enter(one.phys);
+    one.vmcb->asid = 1;
+    computed = one.vmcb->exit_code;
+    run_to_end(&one);
+}
+
+/* A VMRUN that fails goes on behind itself, and no guest is seen (Table 33-54). */
+static void test_failure(void)
+{
+    struct packet_reader reader;
+    struct packet p;
+    bool behind = false, nonroot = false;
+
+    one = make_vm(svm_guest_main, false);
+    begin_case();
+    struct trace_setup setup = {.ctl = CTL_DEFAULT, .body = fail_body};
+
+    trace_default_output(&setup);
+    const struct trace_result result = trace_run(&setup);
+
+    trace = trace_default_bytes(&result, &trace_bytes);
+    note_trace(virt_to_phys(trace), trace_bytes);
+    reader = (struct packet_reader){.bytes = trace, .len_bytes = trace_bytes};
+    while (!behind && packet_next(&reader, &p)) {
+        nonroot |= p.kind == PACKET_PIP && p.flag;
+        behind = p.kind == PACKET_TIP && p.ip == (uint64_t)svm_behind;
+    }
+    report_value(computed & UINT32_MAX, EXIT_INVALID, "a VMRUN without ASID fails");
+    report(behind && !nonroot, "a VMRUN that fails: TIP behind it, no NR (Table 33-54)");
+}
+
+#define TSC_OFFSET (1ull << 40)
+
+static void times_body(void)
+{
+    run_to_end(&one);
+    svm_guest_work(1, GUEST_LONG);
+}
+
+static uint64_t read_tsc(void)
+{
+    uint32_t low, high;
+
+    __asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high));
+    return (uint64_t)high << 32 | low;
+}
+
+/* The TSC of a PSB+ comes before the PIP that says whose it is. */
+static void test_time(void)
+{
+    const uint64_t begin = read_tsc();
+    struct packet_reader reader;
+    struct packet p;
+    unsigned guest = 0, host = 0, wrong = 0;
+    uint64_t tsc = 0;
+
+    one = make_vm(svm_guest_times, false);
+    one.vmcb->tsc_offset = TSC_OFFSET;
+    check("TSC offset", CTL_TSCEN, times_body);
+    reader = (struct packet_reader){.bytes = trace, .len_bytes = trace_bytes};
+    while (packet_next(&reader, &p)) {
+        const uint64_t end = read_tsc();
+
+        if (p.kind == PACKET_TSC)
+            tsc = p.value;
+        if (p.kind != PACKET_PIP || !p.in_psb)
+            continue;
+        const uint64_t own = p.flag ? tsc - TSC_OFFSET : tsc;
+
+        guest += p.flag;
+        host += !p.flag;
+        wrong += own < begin || own > end;
+    }
+    report(concealed || guest >= 2, "TSC offset: PSBs in the VM");
+    report(host >= 2, "TSC offset: PSBs outside of it");
+    report(concealed || wrong == 0,
+           "TSC offset: in TSC packets of the VM and in no others (33.5.2.3)");
+}
+
+static void start_svm(void)
+{
+    wrmsr(MSR_EFER, rdmsr(MSR_EFER) | EFER_SVME);
+    wrmsr(MSR_VM_HSAVE_PA, phys_alloc(PAGE_BYTES, PAGE_BYTES));
+    permissions = phys_alloc(PERMISSIONS, PAGE_BYTES);
+}
+
+int guest_main(void)
+{
+    const struct pt_caps *caps = pt_caps();
+    const bool svm = cpuid_checked(0x80000001, 0).ecx >> 2 & 1;
+    const uint64_t events = caps->event ? CTL_EVENTEN : 0;
+
+    if (!caps->present || !svm || !pt_memory_output(caps)) {
+        report_skip(svm ? "no Intel PT" : "no SVM", "VMs of a guest that traces itself");
+        return report_summary();
+    }
+    concealed = boot_word("conceal");
+    start_svm();
+    test_main("exits", 0, false);
+    test_main("exits with nested paging", CTL_TSCEN | CTL_DISRETC, true);
+    if (events)
+        test_main("exits with Event Trace", events, false);
+    else
+        report_skip("no Event Trace", "CFE and EVD packets of VMs");
+    test_turns();
+    test_exception(events);
+    test_injection(events);
+    test_failure();
+    test_time();
+    return report_summary();
+}
