@@ -2,12 +2,16 @@
 /*
  * Compares a decoded trace with the log of execlog.c, instruction by instruction.
  *
- *   compare TRACE LOG
+ *   compare TRACE LOG [MAP]
+ *
+ * The code is that of TRACE.json, or with MAP that of a host and its VMs, and then the instructions
+ * of each are counted.
  *
  * Between two of them, the trace and the log may differ in one thing only: the log has the address
  * of an instruction that began and did not retire (a fault, INT n, the WRMSR that stops tracing)
  * and that the trace names by a FUP. While tracing is off, the log is searched for the next block.
  */
+#include "../../mapfile.h"
 #include "../../vmm.h"
 
 #include <inttypes.h>
@@ -18,8 +22,13 @@
 #define MAX_BLOCK 65536
 #define MAX_SINCE 4096
 
+#define MAX_VMS 16
+
 struct compare {
     struct ptd_image *image;
+    struct map map;
+    uint64_t insns_of[4]; /* by enum ptd_who */
+    bool vms[MAX_VMS];
     const uint64_t *log;
     size_t count, pos;
     bool searching; /* tracing was off */
@@ -89,6 +98,18 @@ static bool find(struct compare *c, const uint64_t *ips, uint64_t n)
     return false;
 }
 
+static void count_who(struct compare *c, const struct ptd_item *block, uint64_t n)
+{
+    struct ptd_context who;
+
+    if (!c->map.contexts)
+        return;
+    ptd_contexts_find(c->map.contexts, block->cr3, block->ip, &who);
+    c->insns_of[who.who] += n;
+    if (who.vm && who.vm < MAX_VMS)
+        c->vms[who.vm] = true;
+}
+
 static void see_block(struct compare *c, const struct ptd_item *block)
 {
     static uint64_t ips[MAX_BLOCK];
@@ -108,6 +129,7 @@ static void see_block(struct compare *c, const struct ptd_item *block)
     }
     c->searching = false;
     c->insns += n;
+    count_who(c, block, n);
     c->branches += block->last_class >= PTD_INSN_COND && block->last_class <= PTD_INSN_IRET;
     for (uint64_t i = 0; i < n; i++)
         c->hash = (c->hash ^ ips[i]) * 0x100000001b3ull;
@@ -157,14 +179,20 @@ static void see(struct compare *c, const struct ptd_item *item)
     }
 }
 
+static int load_code(struct compare *c, const char *trace, const char *map)
+{
+    static struct run_result result;
+
+    if (map)
+        return map_load(map, c->image, &c->map) ? complain(EXIT_CODE_FILE, "%s", c->map.why) : 0;
+    return sidecar_load(trace, c->image, &result) ? complain(EXIT_CODE_FILE, "%s", result.why) : 0;
+}
+
 static int load(struct compare *c, const char *trace, const char *log, struct bytes *bytes,
                 struct bytes *words)
 {
-    static struct run_result result;
-    int error = sidecar_load(trace, c->image, &result);
+    int error;
 
-    if (error)
-        return complain(EXIT_CODE_FILE, "%s", result.why);
     error = read_file(trace, bytes);
     if (error)
         return complain(EXIT_CODE_FILE, "%s: %s", trace, strerror(-error));
@@ -176,6 +204,18 @@ static int load(struct compare *c, const char *trace, const char *log, struct by
     return 0;
 }
 
+static void print_who(const struct compare *c)
+{
+    unsigned vms = 0;
+
+    for (unsigned i = 0; i < MAX_VMS; i++)
+        vms += c->vms[i];
+    printf("host kernel %" PRIu64 ", host processes %" PRIu64 ", guest kernels %" PRIu64
+           ", guest processes %" PRIu64 ", %u VMs\n",
+           c->insns_of[PTD_HOST_KERNEL], c->insns_of[PTD_HOST_PROCESS],
+           c->insns_of[PTD_GUEST_KERNEL], c->insns_of[PTD_GUEST_PROCESS], vms);
+}
+
 int main(int argc, char **argv)
 {
     static struct compare c = {.searching = true};
@@ -184,10 +224,12 @@ int main(int argc, char **argv)
     struct ptd_item item;
     int code;
 
-    if (argc != 3)
-        return complain(EXIT_CODE_USAGE, "usage: compare TRACE LOG");
+    if (argc != 3 && argc != 4)
+        return complain(EXIT_CODE_USAGE, "usage: compare TRACE LOG [MAP]");
     c.image = ptd_image_new();
-    code = c.image ? load(&c, argv[1], argv[2], &trace, &words) : EXIT_CODE_HOST;
+    code = c.image ? load_code(&c, argv[1], argv[3]) : EXIT_CODE_HOST;
+    if (!code)
+        code = load(&c, argv[1], argv[2], &trace, &words);
     if (code)
         return code;
     flow = ptd_flow_new(trace.data, trace.len, c.image, NULL);
@@ -207,6 +249,9 @@ int main(int argc, char **argv)
            c.insns ? 8.0 * (double)trace.len / (double)c.insns : 0);
     bytes_free(&trace);
     bytes_free(&words);
+    if (c.map.contexts)
+        print_who(&c);
+    map_free(&c.map);
     if (*c.difference) {
         printf("different: %s\n", c.difference);
         return EXIT_CODE_MISMATCH;

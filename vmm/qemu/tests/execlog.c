@@ -3,15 +3,17 @@
  * A plugin of QEMU that writes the address of each instruction that begins, as 64-bit words: the
  * witness for traces. Iterations of a repeated string instruction behind the first are left out.
  *
- *   -plugin execlog.so,out=FILE[,from=ADDRESS,to=ADDRESS]
+ *   -plugin execlog.so,out=FILE[,from=ADDRESS,to=ADDRESS][,start=ADDRESS]
  *   -plugin execlog.so,count=FILE
  *
- * With from and to, only instructions from the one up to the other are logged. count writes how
+ * With from and to, only instructions from the one up to the other are logged; with start, none
+ * before the first at that address. count writes how
  * many instructions began, and no more.
  */
 #include <glib.h>
 #include <inttypes.h>
 #include <qemu-plugin.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +26,8 @@ static FILE *out, *count;
 static uint64_t begun;
 static uint64_t chunk[CHUNK_WORDS], last;
 static size_t fill;
-static uint64_t from, to = UINT64_MAX;
+static uint64_t from, to = UINT64_MAX, start;
+static bool started;
 static GMutex mutex;
 
 static void flush(void)
@@ -41,7 +44,10 @@ static void log_insn(unsigned vcpu, void *address)
     const uint64_t ip = (uintptr_t)address;
 
     (void)vcpu;
+    if (!started && ip != start)
+        return;
     g_mutex_lock(&mutex);
+    started = true;
     last = ip;
     chunk[fill++] = ip;
     if (fill == CHUNK_WORDS)
@@ -125,7 +131,10 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
             from = strtoull(argv[i] + 5, NULL, 0);
         else if (strncmp(argv[i], "to=", 3) == 0)
             to = strtoull(argv[i] + 3, NULL, 0);
+        else if (strncmp(argv[i], "start=", 6) == 0)
+            start = strtoull(argv[i] + 6, NULL, 0);
     }
+    started = start == 0;
     if (!out && !count) {
         fprintf(stderr, "execlog: out=FILE is missing or cannot be written\n");
         return 1;
