@@ -39,7 +39,7 @@ qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare perf_aux work) \
 
 # In `make test` they are skipped by name where QEMU could not be built.
 tests: qemu-tools
-SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/linux.sh vmm/qemu/tests/svm.sh vmm/qemu/tests/kvm.sh
+SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/linux.sh vmm/qemu/tests/svm.sh vmm/qemu/tests/svm-linux.sh
 
 .PHONY: qemu qemu-test linux-test bench-qemu qemu-tools
 

@@ -18,6 +18,7 @@
 #include "hw/i386/apic_internal.h"
 #include "monitor/hmp-target.h"
 #include "monitor/monitor.h"
+#include "sysemu/kvm.h"
 #include "sysemu/sysemu.h"
 #include "sysemu/tcg.h"
 #include "vpt-i386.h"
@@ -268,10 +269,14 @@ static void begin(CPUState *cs, run_on_cpu_data data)
 {
     const struct begin *how = data.host_ptr;
     X86CPU *cpu = X86_CPU(cs);
-    const uint64_t ip = x86_vpt_linear(&cpu->env);
     struct vpt_transfer reset = {.type = VPT_INIT_WAIT};
     struct vpt_context ctx;
+    uint64_t ip;
 
+    if (kvm_enabled()) {
+        x86_vpt_synchronize(cpu);
+    }
+    ip = x86_vpt_linear(&cpu->env);
     x86_vpt_context(&cpu->env, &ctx);
     if (cpu->apic_state && APIC_COMMON(cpu->apic_state)->wait_for_sipi) {
         reset.after = ctx;
@@ -338,7 +343,7 @@ void qmp_x_vpt_start(VptStart *start, Error **errp)
     CPUState *cs;
 
     if (!tcg_enabled()) {
-        error_setg(errp, "capture needs the TCG accelerator");
+        error_setg(errp, "capture needs -accel tcg, or -accel kvm,vpt=on");
         return;
     }
     CPU_FOREACH(cs)

@@ -23,7 +23,7 @@ void x86_vpt_expand_features(X86CPU *cpu, Error **errp)
 
     if (!tcg_enabled()) {
         if (cpu->vpt_profile) {
-            error_setg(errp, "vpt-profile needs the TCG accelerator");
+            error_setg(errp, "vpt-profile needs -accel tcg, or -accel kvm,vpt=on");
         }
         return;
     }

@@ -74,8 +74,13 @@ static inline void choose_hot(X86CPU *cpu)
 
 void x86_vpt_sync(CPUX86State *env)
 {
-    env->hflags = (env->hflags & ~HF_VPT_MASK) | wanted(vpt_of(env));
+    const struct X86Vpt *vpt = vpt_of(env);
+
+    env->hflags = (env->hflags & ~HF_VPT_MASK) | wanted(vpt);
     choose_hot(env_archcpu(env));
+    if (unlikely(vpt->in_tcg) && !(env->hflags & HF_VPT_TRIGGER_MASK)) {
+        cpu_exit(env_cpu(env)); /* back to KVM */
+    }
 }
 
 /* After a near branch, whose block may be chained to the next: that one must not run as it is. */
