@@ -14,6 +14,15 @@ qemu-test: deps ## guests on that QEMU: tests, traces decoded to the executed pa
 	@$(SUBMAKE) all
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/qemu.sh
+	@$(QEMU_ENV) vmm/qemu/tests/svm.sh
+
+kvm-test: deps ## that QEMU on KVM, in the lab; and Linux with a KVM guest on that QEMU, captured
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@$(PREPARE_LAB)
+	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
+	@$(QEMU_ENV) vmm/qemu/tests/kvm.sh
+	@$(QEMU_ENV) vmm/qemu/tests/svm-linux.sh
 
 linux-test: deps ## a Linux guest on that QEMU: its own perf record, decoded to the executed path
 	@.ci/deps.sh qemu
@@ -41,7 +50,7 @@ qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare perf_aux work) \
 tests: qemu-tools
 SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/linux.sh vmm/qemu/tests/svm.sh vmm/qemu/tests/svm-linux.sh
 
-.PHONY: qemu qemu-test linux-test bench-qemu qemu-tools
+.PHONY: qemu qemu-test kvm-test linux-test bench-qemu qemu-tools
 
 # The witness: a plugin that logs what runs, and what compares a decoded trace with the log. And what
 # takes a trace out of a perf.data.

@@ -287,6 +287,9 @@ static void begin(CPUState *cs, run_on_cpu_data data)
     set(&how->watch->model, VPT_MSR_CTL, how->ctl | VPT_CTL_TRACEEN, ip);
     cpu->vpt->capture = how->watch;
     cpu->vpt->watch = &how->watch->model;
+    if (kvm_enabled() && !cpu->vpt->in_tcg) {
+        x86_vpt_hold_time(cpu);
+    }
     x86_vpt_sync(&cpu->env);
 }
 

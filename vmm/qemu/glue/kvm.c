@@ -60,6 +60,21 @@ void x86_vpt_synchronize(X86CPU *cpu)
     }
 }
 
+/* Time stands still from the begin of tracing until TCG executes: nothing runs in between. */
+void x86_vpt_hold_time(X86CPU *cpu)
+{
+    cpu->vpt->held_tsc = cpu_get_tsc(&cpu->env) + cpu->env.tsc_offset;
+    cpu->vpt->held = true;
+}
+
+static void release_time(X86CPU *cpu)
+{
+    if (cpu->vpt->held) {
+        cpu->env.tsc_offset = cpu->vpt->held_tsc - cpu_get_tsc(&cpu->env);
+        cpu->vpt->held = false;
+    }
+}
+
 /* KVM finishes the WRMSR when it is left, which it is if tracing begins. */
 static bool write_msr(X86CPU *cpu, uint32_t msr, uint64_t value)
 {
@@ -72,6 +87,7 @@ static bool write_msr(X86CPU *cpu, uint32_t msr, uint64_t value)
     result = x86_vpt_wrmsr(&cpu->env, msr, value);
     cs->vcpu_dirty = dirty;
     if (x86_vpt_wants_tcg(cs)) {
+        x86_vpt_hold_time(cpu);
         qatomic_set(&cs->exit_request, 1);
     } else {
         cpu->vpt->tsc_known = false;
@@ -183,7 +199,7 @@ static void leave_tcg(X86CPU *cpu)
     env->cc_src = 0;
     env->df = 1;
     env->tsc_offset = 0;
-    cpu->vpt->tsc_known = false;
+    cpu->vpt->tsc_known = cpu->vpt->held = false;
 }
 
 bool x86_vpt_wants_tcg(CPUState *cs)
@@ -230,6 +246,7 @@ int x86_vpt_tcg_exec(CPUState *cs)
         enter_tcg(cpu);
         return EXCP_INTERRUPT; /* tb_flush() is work that is queued */
     }
+    release_time(cpu);
     qemu_mutex_unlock_iothread();
     cpu_exec_start(cs);
     why = cpu_exec(cs);

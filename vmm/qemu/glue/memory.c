@@ -11,6 +11,7 @@
 #include "hw/i386/apic.h"
 #include "hw/i386/apic_internal.h"
 #include "sysemu/cpu-timers.h"
+#include "sysemu/kvm.h"
 #include "sysemu/tcg.h"
 #include "vpt-i386.h"
 
@@ -116,12 +117,14 @@ static void pmi(void *owner)
     cs->can_do_io = can_do_io;
 }
 
+/* The crystal follows the TSC that the guest of KVM has, but not the offset of an SVM guest. */
 void x86_vpt_clocks(X86CPU *cpu, const struct vpt_caps *caps, struct vpt_clocks *now)
 {
     const uint32_t can_do_io = begin_io(CPU(cpu));
+    const uint64_t offset = cpu->env.tsc_offset, base = kvm_enabled() ? offset : 0;
 
-    vpt_clocks_from_tsc(caps, cpu_get_tsc(&cpu->env), now);
-    now->tsc += cpu->env.tsc_offset;
+    vpt_clocks_from_tsc(caps, cpu_get_tsc(&cpu->env) + base, now);
+    now->tsc += offset - base;
     CPU(cpu)->can_do_io = can_do_io;
 }
 

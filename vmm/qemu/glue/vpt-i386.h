@@ -33,7 +33,8 @@ struct X86Vpt {
     int vmrun_bytes;
     uint64_t vmrun_ip, vmrun_ip_guest;
     /* A guest on KVM: TCG has the vCPU; env->tsc_offset makes KVM's TSC of TCG's. */
-    bool in_tcg, tsc_known;
+    bool in_tcg, tsc_known, held;
+    uint64_t held_tsc;
     GArray *vmcbs; /* that a capture saw */
 
     /* Migration: the bytes of vpt_save(). */
@@ -109,6 +110,8 @@ uint64_t x86_vpt_common_features(FeatureWord word, uint64_t kvm, uint64_t tcg);
 bool x86_vpt_realize_kvm(CPUState *cs, Error **errp);
 /* Before anybody else than the vCPU's own instructions asks for its state. */
 void x86_vpt_synchronize(X86CPU *cpu);
+/* Tracing has begun while KVM had the vCPU. */
+void x86_vpt_hold_time(X86CPU *cpu);
 /* Called by the vCPU's thread, with the iothread's lock: whether TCG is to execute it, and that. */
 bool x86_vpt_wants_tcg(CPUState *cs);
 int x86_vpt_tcg_exec(CPUState *cs);
