@@ -43,6 +43,7 @@ enum ptd_error {
     PTD_E_IO = -12,     /* a file cannot be read */
     PTD_E_FORMAT = -13, /* a file is not what it should be */
     PTD_E_ARG = -14,    /* an argument is out of range */
+    PTD_MORE = -15,     /* nothing can be told before more input is there (ptd_stream_*) */
 };
 
 /* A static sentence for an enum ptd_error. */
@@ -152,6 +153,7 @@ struct ptd_packet {
 /* An iterator over a buffer, which must outlive it. Zero-copy; its fields are private. */
 struct ptd_packets {
     const uint8_t *begin, *pos, *end;
+    uint64_t base;     /* offset of begin; 0, but for ptd_stream_* */
     uint8_t bip_bytes; /* inside a block: size of its items; else 0 */
     uint32_t errata;
 };
@@ -652,6 +654,42 @@ typedef int (*ptd_run_fn)(void *context, const struct ptd_flow *flow, const stru
 int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_image *image,
                       const struct ptd_flow_config *config, bool no_timing, unsigned threads,
                       ptd_run_fn run, void *context);
+
+/* ---- Streams -------------------------------------------------------------------------------- *
+ * A trace that comes in pieces, from a pipe or out of a buffer that is still written to. Items and
+ * times are those that ptd_flow_next() and ptd_time_point_ahead() give for the whole trace; memory
+ * holds what was not told yet, at most some 100 MiB, whatever the length of the trace.
+ */
+
+/*
+ * What a trace says of a place is looked for in so many bytes behind it, no further: the most that
+ * lie between two PSBs (33.2.8.2, PSBFreq).
+ */
+#define PTD_LOOK_AHEAD_MAX (UINT64_C(64) << 20)
+
+struct ptd_stream;
+
+/*
+ * image must outlive the stream. flow may be NULL, as for ptd_flow_new(); time NULL: no times.
+ * NULL: no memory, or time is out of range.
+ */
+struct ptd_stream *ptd_stream_new(const struct ptd_image *image, const struct ptd_flow_config *flow,
+                                  const struct ptd_time_config *time);
+void ptd_stream_free(struct ptd_stream *stream);
+/*
+ * The next bytes, which are copied. Best so many at a time that next() is called for each feed
+ * until it returns PTD_MORE. PTD_OK; PTD_E_NOMEM; PTD_E_ARG: the end was told already.
+ */
+int ptd_stream_feed(struct ptd_stream *stream, const void *bytes, size_t len_bytes);
+/* No more will come. */
+void ptd_stream_end(struct ptd_stream *stream);
+/*
+ * The next item, as ptd_flow_next() gives it, and if point is not NULL its time: of the packet at
+ * its offset, or of the last packet in front of a block's; before the first TSC packet, the time of
+ * that (.tsc PTD_TIME_UNKNOWN: there is none near). PTD_OK; PTD_MORE: feed, or tell the end;
+ * PTD_END.
+ */
+int ptd_stream_next(struct ptd_stream *stream, struct ptd_item *item, struct ptd_time_point *point);
 
 /* ---- Contexts ------------------------------------------------------------------------------ *
  * Who ran: NR and the VMCS pointer say which VM, CR3 says which process, the address says whether

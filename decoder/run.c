@@ -545,6 +545,8 @@ int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty)
     while (!take_item(flow, run)) {
         if (flow->ended)
             return run->count > 0 ? PTD_OK : PTD_END;
+        if (flow->starved)
+            return run->count > 0 ? PTD_OK : PTD_MORE;
         if (is_plain(flow)) {
             if (run->room - run->count < MOST_BITS)
                 break;
