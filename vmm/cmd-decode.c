@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMATS 5u
+#define FORMATS          5u
+#define PERF_MAGIC_BYTES 8u
 
 static void usage(FILE *to)
 {
@@ -21,13 +22,15 @@ static void usage(FILE *to)
         "\n"
         "Prints the path of execution that a raw Intel PT trace holds. The code comes from\n"
         "TRACE.json (docs/trace-files.md), or from --image options. TRACE may also be a perf.data\n"
-        "(docs/perf-data.md); its code comes from the files that it names.\n"
+        "(docs/perf-data.md); its code comes from the files that it names. TRACE may be a pipe; -\n"
+        "is standard input. What a pipe brings is shown as it comes.\n"
         "\n"
         "  --insns              one line an instruction, disassembled (default)\n"
         "  --blocks             one line a run of instructions without a change of flow\n"
         "  --calls              calls and returns by name\n"
         "  --image ELF[@BIAS]   code and symbols; for the address space of the last --cr3\n"
         "  --cr3 VALUE          the CR3 of the --image options that follow\n"
+        "  --like TRACE         code and clocks as TRACE.json of another trace says\n"
         "  --map MAP            code and names of a host and its guests (docs/decoder.md)\n"
         "  --mode 16|32|64      until the trace says otherwise (default 64)\n"
         "  --no-sync            begin at the first byte instead of the first PSB\n"
@@ -314,6 +317,13 @@ int stream_open(struct decode_options *options, struct stream *stream)
         options->rtit.mode = options->config.mode;
         options->rtit.at_start = options->config.at_start;
     }
+    if (stream->input) {
+        const int code = pieces_open(options, stream);
+
+        if (code || !options->format)
+            return code;
+        return options->format->begin(stream->out, &stream->thread) ? 0 : no_memory();
+    }
     if (!trace_flow_open(&stream->flow, &stream->packets, stream->image, &options->config,
                          options->is_rtit ? &options->rtit : NULL))
         return no_memory();
@@ -335,9 +345,14 @@ int stream_open(struct decode_options *options, struct stream *stream)
 
 bool stream_next(struct decode_options *options, struct stream *stream)
 {
-    if (trace_flow_next(&stream->flow, &stream->item) != PTD_OK)
+    if (stream->input) {
+        if (!pieces_next(options, stream))
+            return false;
+    } else if (trace_flow_next(&stream->flow, &stream->item) == PTD_OK) {
+        stream->time = options->format ? clock_at(&stream->clock, &stream->item) : 0;
+    } else {
         return false;
-    stream->time = options->format ? clock_at(&stream->clock, &stream->item) : 0;
+    }
     options->errors += stream->item.type == PTD_ITEM_ERROR;
     if (stream->cpu_trace)
         stream->item.offset = ptd_perf_cpu_trace_offset(stream->cpu_trace, stream->item.offset);
@@ -359,7 +374,8 @@ int stream_close(struct decode_options *options, struct stream *stream, int code
         code = no_memory();
     clock_close(&stream->clock);
     trace_flow_close(&stream->flow);
-    return code;
+    ptd_stream_free(stream->pieces);
+    return code ? code : stream->code;
 }
 
 int stream_decode(struct decode_options *options, struct stream *stream)
@@ -446,25 +462,17 @@ static int parse_format(const char *text, struct decode_options *options)
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct decode_options *options)
 {
-    static const struct option long_options[] = {{"insns", no_argument, NULL, 'i'},
-                                                 {"blocks", no_argument, NULL, 'b'},
-                                                 {"calls", no_argument, NULL, 'c'},
-                                                 {"image", required_argument, NULL, 'I'},
-                                                 {"cr3", required_argument, NULL, 'C'},
-                                                 {"map", required_argument, NULL, 'M'},
-                                                 {"mode", required_argument, NULL, 'm'},
-                                                 {"no-sync", no_argument, NULL, 'n'},
-                                                 {"json", no_argument, NULL, 'j'},
-                                                 {"rtit", no_argument, NULL, 'r'},
-                                                 {"cycle-acc", no_argument, NULL, 'a'},
-                                                 {"format", required_argument, NULL, 'f'},
-                                                 {"clock", required_argument, NULL, 'k'},
-                                                 {"symfs", required_argument, NULL, 's'},
-                                                 {"vmlinux", required_argument, NULL, 'v'},
-                                                 {"buildid-dir", required_argument, NULL, 'd'},
-                                                 {"cpu", required_argument, NULL, 'p'},
-                                                 {"help", no_argument, NULL, 'h'},
-                                                 {0}};
+    static const struct option long_options[] = {
+        {"insns", no_argument, NULL, 'i'},         {"blocks", no_argument, NULL, 'b'},
+        {"calls", no_argument, NULL, 'c'},         {"image", required_argument, NULL, 'I'},
+        {"cr3", required_argument, NULL, 'C'},     {"map", required_argument, NULL, 'M'},
+        {"mode", required_argument, NULL, 'm'},    {"no-sync", no_argument, NULL, 'n'},
+        {"json", no_argument, NULL, 'j'},          {"rtit", no_argument, NULL, 'r'},
+        {"cycle-acc", no_argument, NULL, 'a'},     {"format", required_argument, NULL, 'f'},
+        {"clock", required_argument, NULL, 'k'},   {"symfs", required_argument, NULL, 's'},
+        {"vmlinux", required_argument, NULL, 'v'}, {"buildid-dir", required_argument, NULL, 'd'},
+        {"cpu", required_argument, NULL, 'p'},     {"like", required_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},          {0}};
     uint64_t cr3 = PTD_ANY_CR3;
     int option, error = 0;
 
@@ -519,6 +527,9 @@ static int parse(int argc, char **argv, struct decode_options *options)
                 error = complain(EXIT_CODE_USAGE, "--cpu takes FAMILY/MODEL, not '%s'", optarg);
             options->have_cpu = true;
             break;
+        case 'l':
+            options->like = optarg;
+            break;
         case 's':
             options->code.symfs = optarg;
             break;
@@ -543,17 +554,38 @@ static int parse(int argc, char **argv, struct decode_options *options)
     return 0;
 }
 
-static int decode_raw(struct decode_options *options, const char *file, const struct bytes *trace)
+static int cannot_read(const char *file, int error)
+{
+    return complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error));
+}
+
+/* RTIT is not decoded piece by piece. */
+static int decode_rtit(struct decode_options *options, struct stream *stream)
+{
+    struct input *const input = stream->input;
+    const int error = input_take_all(input, &stream->packets);
+    int code;
+
+    if (error)
+        return cannot_read(input->name, error);
+    stream->input = NULL;
+    code = stream_decode(options, stream);
+    bytes_free(&stream->packets);
+    return code;
+}
+
+/* name: where the trace's name stands for TRACE.json. */
+static int decode_raw(struct decode_options *options, const char *name, struct input *input)
 {
     struct stream stream = {
-        .packets = *trace,
+        .input = input,
         .image = options->image,
         .thread = {.comm = "vpt", .pid = 1, .tid = 1, .cpu = -1},
         .out = options->out,
     };
     struct run_result sidecar = {0};
 
-    if (!options->have_images && sidecar_load(file, options->image, &sidecar) != PTD_OK)
+    if (!options->have_images && sidecar_load(name, options->image, &sidecar) != PTD_OK)
         return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar.why);
     if (sidecar.cpus[0].is_rtit) {
         options->is_rtit = true;
@@ -561,30 +593,45 @@ static int decode_raw(struct decode_options *options, const char *file, const st
     }
     if (!options->have_cpu)
         options->config.errata = sidecar.errata;
-    (void)clock_sidecar(file, &stream.clocks);
+    (void)clock_sidecar(name, &stream.clocks);
     if (options->map.contexts)
         stream.clocks.vms = ptd_contexts_time_vms(options->map.contexts, &stream.clocks.vm_count);
-    return stream_decode(options, &stream);
+    return options->is_rtit ? decode_rtit(options, &stream) : stream_decode(options, &stream);
+}
+
+static int decode_perf_data(struct decode_options *options, struct input *input)
+{
+    struct bytes bytes = {0};
+    const int error = input_take_all(input, &bytes);
+    int code;
+
+    if (error)
+        return cannot_read(input->name, error);
+    code = decode_perf(options, input->name, &bytes);
+    bytes_free(&bytes);
+    return code;
 }
 
 static int decode_file(struct decode_options *options, const char *file)
 {
-    struct bytes bytes = {0};
-    int error = read_file(file, &bytes), code;
+    struct input input;
+    int error = input_open(&input, file), code;
 
+    if (!error)
+        error = input_look(&input, PERF_MAGIC_BYTES);
     if (!error && options->format && !(options->out = options->format->open(stdout)))
         error = -ENOMEM;
     if (error)
-        code = complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error));
-    else if (ptd_perf_detect(bytes.data, bytes.len))
-        code = decode_perf(options, file, &bytes);
+        code = cannot_read(input.name, error);
+    else if (ptd_perf_detect(input.head.data, input.head.len))
+        code = decode_perf_data(options, &input);
     else
-        code = decode_raw(options, file, &bytes);
+        code = decode_raw(options, options->like ? options->like : file, &input);
     if (options->out && !options->format->close(options->out) && !code)
         code = complain(EXIT_CODE_HOST, "no memory for the output");
-    bytes_free(&bytes);
     if (!code && options->errors)
-        code = complain(EXIT_CODE_FILE, "%s: %" PRIu64 " errors", file, options->errors);
+        code = complain(EXIT_CODE_FILE, "%s: %" PRIu64 " errors", input.name, options->errors);
+    input_close(&input);
     return code;
 }
 
