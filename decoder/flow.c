@@ -957,15 +957,22 @@ struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct 
     ptd_packets_set_errata(&flow->packets, flow->config.errata);
     flow->mode = (uint8_t)flow->config.mode;
     flow->cr3 = flow->config.cr3;
+    flow->nr = flow->config.nr;
+    flow->vmcs = flow->config.vmcs;
+    if (flow->nr)
+        set_space(flow, flow->config.cr3);
     flow->fresh = true;
     flow->stop = UINT64_MAX;
     if (!flow->config.at_start)
         begin_search(flow, PTD_E_NOSYNC, 0);
+    else if (flow->config.has_ip)
+        go_on_at(flow, flow->config.ip);
     return flow;
 }
 
-void ptd_flow_begin_stream(struct ptd_flow *flow)
+void ptd_flow_begin_stream(struct ptd_flow *flow, uint64_t offset)
 {
+    flow->packets.base = flow->lost.offset = offset;
     flow->more = flow->starved = true;
     flow->searching = !flow->config.at_start; /* for the first PSB, still */
 }

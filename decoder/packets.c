@@ -11,7 +11,6 @@
 
 #include "array.h"
 #include "ptdec.h"
-#include "stream.h"
 #include "pt_packets.h"
 
 /* ---- First byte ---- */
@@ -384,9 +383,14 @@ int ptd_packets_sync(struct ptd_packets *packets)
     return PTD_OK;
 }
 
-int ptd_packets_resync(struct ptd_packets *packets)
+void ptd_packets_skip_byte(struct ptd_packets *packets)
 {
     packets->pos += packets->pos < packets->end;
+}
+
+int ptd_packets_resync(struct ptd_packets *packets)
+{
+    ptd_packets_skip_byte(packets);
     return ptd_packets_sync(packets);
 }
 

@@ -182,6 +182,26 @@ int ptd_packets_next(struct ptd_packets *packets, struct ptd_packet *packet);
 size_t ptd_packets_read(struct ptd_packets *packets, struct ptd_packet *list, size_t room,
                         int *status);
 
+/*
+ * Of a trace that comes in pieces: a window over it is slid along. Up to so many bytes in front of
+ * its end a packet is read as in the whole trace; of any that begins behind, the rest may be
+ * missing.
+ */
+#define PTD_PACKET_MARGIN 64
+
+/*
+ * The bytes are now those from offset base of the trace on. The position stays the same, and must
+ * be among them.
+ */
+void ptd_packets_slide(struct ptd_packets *packets, const void *bytes, size_t len_bytes,
+                       uint64_t base);
+/*
+ * ptd_packets_sync() where more may follow. False: no PSB, or it cannot be told for sure; then the
+ * position is where to go on. A resync is a step of one byte and this.
+ */
+bool ptd_packets_sync_part(struct ptd_packets *packets);
+void ptd_packets_skip_byte(struct ptd_packets *packets);
+
 /* "TIP.PGE", "MODE.Exec", ...: the specification's name of a type. */
 const char *ptd_packet_name(enum ptd_packet_type type);
 /* "TIP.PGE 0x401000 (48 bits)": one line without a newline. Returns as snprintf does. */
@@ -519,7 +539,13 @@ struct ptd_flow_config {
     enum ptd_mode mode; /* until the first MODE.Exec */
     uint64_t cr3;       /* until the first PIP */
     bool at_start;      /* begin at the first byte (a start state) instead of the first PSB */
-    uint8_t filters;    /* how many; only SKL014 needs them */
+    /*
+     * The rest of a start state. A buffer that was filled before can go on in the middle: then
+     * PacketEn is 1 and the next instruction at .ip; else a TIP.PGE tells it.
+     */
+    bool has_ip, nr;
+    uint64_t ip, vmcs;
+    uint8_t filters; /* how many; only SKL014 needs them */
     struct {
         uint64_t first, last; /* IA32_RTIT_ADDRn_A and _B of a range with ADDRn_CFG = 1 */
     } filter[4];
@@ -655,6 +681,32 @@ int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_imag
                       const struct ptd_flow_config *config, bool no_timing, unsigned threads,
                       ptd_run_fn run, void *context);
 
+/* ---- Index ---------------------------------------------------------------------------------- *
+ * The PSBs of a trace: from any of them a part of it can be decoded. What was before is known
+ * from the one in front: begin there, and leave out what comes before the part.
+ */
+
+/* A PSB, and what its PSB+ says (33.3.7). */
+struct ptd_sync_point {
+    uint64_t offset;
+    bool has_tsc, has_cr3, nr, has_vmcs, has_mode;
+    bool has_ip;      /* PacketEn is 1 */
+    bool is_complete; /* its PSBEND is there */
+    uint8_t mode;     /* enum ptd_mode */
+    uint64_t tsc;     /* as in the packet: of a guest, with the VM's offset and multiplier */
+    uint64_t cr3, vmcs, ip;
+};
+
+/* All of them, in order; *points is to be freed with free(). PTD_OK or PTD_E_NOMEM. */
+int ptd_index(const void *bytes, size_t len_bytes, struct ptd_sync_point **points, size_t *count);
+/* The last one at or in front of an offset; count: there is none. */
+size_t ptd_index_at(const struct ptd_sync_point *points, size_t count, uint64_t offset);
+/*
+ * The last one in front of all that has tsc or a later time in its TSC packet; count: there is
+ * none.
+ */
+size_t ptd_index_before(const struct ptd_sync_point *points, size_t count, uint64_t tsc);
+
 /* ---- Streams -------------------------------------------------------------------------------- *
  * A trace that comes in pieces, from a pipe or out of a buffer that is still written to. Items and
  * times are those that ptd_flow_next() and ptd_time_point_ahead() give for the whole trace; memory
@@ -676,6 +728,8 @@ struct ptd_stream;
 struct ptd_stream *ptd_stream_new(const struct ptd_image *image, const struct ptd_flow_config *flow,
                                   const struct ptd_time_config *time);
 void ptd_stream_free(struct ptd_stream *stream);
+/* Before anything is fed: the first byte has this offset in the trace. */
+void ptd_stream_begin_at(struct ptd_stream *stream, uint64_t offset);
 /*
  * The next bytes, which are copied. Best so many at a time that next() is called for each feed
  * until it returns PTD_MORE. PTD_OK; PTD_E_NOMEM; PTD_E_ARG: the end was told already.

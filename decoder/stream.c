@@ -18,8 +18,9 @@ struct clock {
     struct ptd_packets packets;
     struct ptd_time_point point;
     bool searching; /* for a PSB */
-    bool has_tsc;   /* or none is near the begin */
-    bool moved;     /* since .point was found */
+    bool has_tsc;
+    uint64_t give_up; /* no TSC packet up to here: there is none */
+    bool moved;       /* since .point was found */
 };
 
 struct ptd_stream {
@@ -106,7 +107,7 @@ static int clock_step(struct clock *clock, bool more)
         return PTD_END;
     if (status != PTD_OK) { /* as ptd_time_next() */
         ptd_time_lost(clock->time);
-        packets->pos++;
+        ptd_packets_skip_byte(packets);
         clock->searching = true;
         return PTD_OK;
     }
@@ -124,7 +125,7 @@ static bool clock_go_to(struct clock *clock, uint64_t offset, bool more)
 
     while (status == PTD_OK) {
         at = ptd_packets_offset(&clock->packets);
-        if (at >= offset && (clock->has_tsc || at >= PTD_LOOK_AHEAD_MAX))
+        if (at >= offset && (clock->has_tsc || at >= clock->give_up))
             return true;
         status = clock_step(clock, more);
     }
@@ -178,9 +179,10 @@ struct ptd_stream *ptd_stream_new(const struct ptd_image *image, const struct pt
         ptd_stream_free(stream);
         return NULL;
     }
-    ptd_flow_begin_stream(stream->flow);
+    ptd_flow_begin_stream(stream->flow, 0);
     ptd_packets_init(&stream->clock.packets, stream->bytes, 0);
     stream->clock.searching = true;
+    stream->clock.give_up = PTD_LOOK_AHEAD_MAX;
     stream->clock.point =
         (struct ptd_time_point){.tsc = PTD_TIME_UNKNOWN, .latest = PTD_TIME_UNKNOWN};
     return stream;
@@ -194,6 +196,14 @@ void ptd_stream_free(struct ptd_stream *stream)
     ptd_time_free(stream->clock.time);
     free(stream->bytes);
     free(stream);
+}
+
+void ptd_stream_begin_at(struct ptd_stream *stream, uint64_t offset)
+{
+    stream->base = offset;
+    stream->clock.packets.base = offset;
+    stream->clock.give_up = offset + PTD_LOOK_AHEAD_MAX;
+    ptd_flow_begin_stream(stream->flow, offset);
 }
 
 int ptd_stream_feed(struct ptd_stream *stream, const void *bytes, size_t len_bytes)

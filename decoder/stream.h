@@ -8,28 +8,16 @@
 
 #include "ptdec.h"
 
-/* No packet, and nothing that decides where one ends, is longer; packets are at most 16 bytes. */
-#define PACKET_MARGIN 64
-
 /* Whether the next packet is all there. */
 static inline bool ptd_packets_has_one(const struct ptd_packets *packets)
 {
-    return packets->end - packets->pos >= PACKET_MARGIN;
+    return packets->end - packets->pos >= PTD_PACKET_MARGIN;
 }
-
-/* The window is now here; it has the position in it, which stays the same. */
-void ptd_packets_slide(struct ptd_packets *packets, const void *bytes, size_t len_bytes,
-                       uint64_t base);
-/*
- * ptd_packets_sync() where more may follow. False: not found, or not for sure; then the position is
- * where to go on.
- */
-bool ptd_packets_sync_part(struct ptd_packets *packets);
 
 struct ptd_flow;
 
-/* A flow of no bytes yet; from now on more may follow, until ptd_flow_slide() says otherwise. */
-void ptd_flow_begin_stream(struct ptd_flow *flow);
+/* A flow of no bytes yet, the first of which will have this offset. */
+void ptd_flow_begin_stream(struct ptd_flow *flow, uint64_t offset);
 /* The window; more: bytes follow behind it. It must hold all from ptd_flow_needs() on. */
 void ptd_flow_slide(struct ptd_flow *flow, const void *bytes, size_t len_bytes, uint64_t base,
                     bool more);

@@ -857,7 +857,7 @@ static ticks next_counted(const struct ptd_time *time, struct ptd_packets packet
 
 bool ptd_time_sees_enough(struct ptd_time *time, const struct ptd_packets *packets)
 {
-    if (packets->end - packets->pos < (ptrdiff_t)(2 * CYC_NEAR + 1) * PACKET_MARGIN)
+    if (packets->end - packets->pos < (ptrdiff_t)(2 * CYC_NEAR + 1) * PTD_PACKET_MARGIN)
         return false;
     return !must_look(time) || look(time, *packets, true);
 }

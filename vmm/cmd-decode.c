@@ -32,6 +32,10 @@ static void usage(FILE *to)
         "  --cr3 VALUE          the CR3 of the --image options that follow\n"
         "  --like TRACE         code and clocks as TRACE.json of another trace says\n"
         "  --map MAP            code and names of a host and its guests (docs/decoder.md)\n"
+        "  --from WHERE         leave out what comes before; WHERE is an offset in bytes, "
+        "tsc:TICKS,\n"
+        "                       or of a perf.data time:SECONDS as perf prints them\n"
+        "  --to WHERE           stop in front of it\n"
         "  --mode 16|32|64      until the trace says otherwise (default 64)\n"
         "  --no-sync            begin at the first byte instead of the first PSB\n"
         "  --rtit               RTIT, the trace of Silvermont; TRACE.json says so by itself\n"
@@ -283,14 +287,24 @@ static void print_event(const struct decode_options *options, const struct strea
 
 /* ---- Decoding ---- */
 
+/* What the next item is compared with. */
+static void remember(struct stream *stream)
+{
+    const struct ptd_item *const item = &stream->item;
+
+    if (item->type == PTD_ITEM_BLOCK)
+        stream->last = *item;
+    else if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_DISABLED)
+        stream->last.insns = 0;
+}
+
 static void print_item(const struct decode_options *options, struct stream *stream)
 {
     const struct ptd_item *const item = &stream->item;
 
     if (item->type != PTD_ITEM_BLOCK) {
         print_event(options, stream, item);
-        if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_DISABLED)
-            stream->last.insns = 0;
+        remember(stream);
         return;
     }
     print_who(options, &stream->last, item);
@@ -300,7 +314,7 @@ static void print_item(const struct decode_options *options, struct stream *stre
         print_block(options, stream, item);
     else if (stream->last.insns)
         print_call(options, stream, &stream->last, item);
-    stream->last = *item;
+    remember(stream);
 }
 
 static int no_memory(void)
@@ -308,73 +322,137 @@ static int no_memory(void)
     return complain(EXIT_CODE_HOST, "no memory for decoding");
 }
 
-int stream_open(struct decode_options *options, struct stream *stream)
+/* The output begins with the window. */
+static int begin_output(const struct decode_options *options, struct stream *stream)
+{
+    if (window_has_time(&options->window) && !stream->clock.is_tsc)
+        return complain(EXIT_CODE_FILE, "the trace does not tell the time; take an offset");
+    if (window_has_nanoseconds(&options->window) && !stream->thread.to_ns)
+        return complain(EXIT_CODE_FILE, "nothing tells the seconds of this trace; take tsc:TICKS");
+    if (!options->format || stream->begun || options->window.from.kind != BOUND_NONE)
+        return 0;
+    stream->begun = true;
+    return options->format->begin(stream->out, &stream->thread) ? 0 : no_memory();
+}
+
+/* The flow and the clock of a trace that is all there. 0 or an exit code. */
+static int open_whole(struct decode_options *options, struct stream *stream)
 {
     const struct ptd_time_config *const clocks =
         options->count_insns || options->is_rtit ? NULL : &stream->clocks;
+
+    if (!trace_flow_open(&stream->flow, &stream->packets, stream->image, &options->config,
+                         options->is_rtit ? &options->rtit : NULL))
+        return no_memory();
+    if (!options->format && !window_has_time(&options->window))
+        return 0;
+    if (!clock_open(&stream->clock, stream->packets.data, stream->packets.len, clocks))
+        return no_memory();
+    stream->thread.image = stream->image;
+    stream->thread.is_tsc = stream->clock.is_tsc;
+    stream->thread.start = clock_start(&stream->clock);
+    return 0;
+}
+
+static void close_all(struct stream *stream)
+{
+    clock_close(&stream->clock);
+    trace_flow_close(&stream->flow);
+    ptd_stream_free(stream->pieces);
+    stream->pieces = NULL;
+}
+
+int stream_open(struct decode_options *options, struct stream *stream)
+{
+    int code;
 
     if (options->is_rtit) {
         options->rtit.mode = options->config.mode;
         options->rtit.at_start = options->config.at_start;
     }
-    if (stream->input) {
-        const int code = pieces_open(options, stream);
+    code = stream->input ? pieces_open(options, stream) : open_whole(options, stream);
+    if (!code)
+        code = begin_output(options, stream);
+    if (code)
+        close_all(stream);
+    return code;
+}
 
-        if (code || !options->format)
-            return code;
-        return options->format->begin(stream->out, &stream->thread) ? 0 : no_memory();
+static bool is_before(const struct stream *stream, const struct bound *bound)
+{
+    const struct out_thread *const thread = &stream->thread;
+
+    switch (bound->kind) {
+    case BOUND_OFFSET:
+        return stream->item.offset < bound->value;
+    case BOUND_TSC:
+        return stream->time < bound->value;
+    case BOUND_TIME:
+        return thread->to_ns(thread->to_ns_owner, stream->time) < bound->value;
+    default:
+        return true;
     }
-    if (!trace_flow_open(&stream->flow, &stream->packets, stream->image, &options->config,
-                         options->is_rtit ? &options->rtit : NULL))
-        return no_memory();
-    if (!options->format)
-        return 0;
-    if (!clock_open(&stream->clock, stream->packets.data, stream->packets.len, clocks)) {
-        trace_flow_close(&stream->flow);
-        return no_memory();
-    }
-    stream->thread.image = stream->image;
-    stream->thread.is_tsc = stream->clock.is_tsc;
-    stream->thread.start = clock_start(&stream->clock);
-    if (options->format->begin(stream->out, &stream->thread))
-        return 0;
-    clock_close(&stream->clock);
-    trace_flow_close(&stream->flow);
-    return no_memory();
+}
+
+/* Nothing that comes from here on is in the window. */
+static bool is_behind(const struct decode_options *options, const struct stream *stream)
+{
+    const struct bound *const to = &options->window.to;
+
+    if (to->kind == BOUND_NONE || is_before(stream, to))
+        return false;
+    return to->kind != BOUND_OFFSET || stream->item.type == PTD_ITEM_PSB;
 }
 
 bool stream_next(struct decode_options *options, struct stream *stream)
 {
     if (stream->input) {
-        if (!pieces_next(options, stream))
+        if (!pieces_next(stream))
             return false;
     } else if (trace_flow_next(&stream->flow, &stream->item) == PTD_OK) {
-        stream->time = options->format ? clock_at(&stream->clock, &stream->item) : 0;
+        if (options->format || window_has_time(&options->window))
+            stream->time = clock_at(&stream->clock, &stream->item);
     } else {
         return false;
     }
-    options->errors += stream->item.type == PTD_ITEM_ERROR;
     if (stream->cpu_trace)
         stream->item.offset = ptd_perf_cpu_trace_offset(stream->cpu_trace, stream->item.offset);
-    return true;
+    return !is_behind(options, stream);
+}
+
+/* 0 or an exit code. */
+static int put_formatted(struct decode_options *options, struct stream *stream)
+{
+    const struct out_format *const format = options->format;
+
+    if (!stream->begun && !format->begin(stream->out, &stream->thread))
+        return no_memory();
+    stream->begun = true;
+    return format->item(stream->out, &stream->item, stream->time) ? 0 : no_memory();
 }
 
 int stream_put(struct decode_options *options, struct stream *stream)
 {
-    if (!options->format)
-        print_item(options, stream);
-    else if (!options->format->item(stream->out, &stream->item, stream->time))
-        return no_memory();
+    const struct window *const window = &options->window;
+
+    if ((window->from.kind != BOUND_NONE && is_before(stream, &window->from)) ||
+        (window->to.kind != BOUND_NONE && !is_before(stream, &window->to))) {
+        remember(stream);
+        stream->thread.start = stream->time;
+        return 0;
+    }
+    options->errors += stream->item.type == PTD_ITEM_ERROR;
+    if (options->format)
+        return put_formatted(options, stream);
+    print_item(options, stream);
     return 0;
 }
 
 int stream_close(struct decode_options *options, struct stream *stream, int code)
 {
-    if (options->format && !options->format->end(stream->out) && !code)
+    if (stream->begun && !options->format->end(stream->out) && !code)
         code = no_memory();
-    clock_close(&stream->clock);
-    trace_flow_close(&stream->flow);
-    ptd_stream_free(stream->pieces);
+    close_all(stream);
     return code ? code : stream->code;
 }
 
@@ -472,6 +550,7 @@ static int parse(int argc, char **argv, struct decode_options *options)
         {"clock", required_argument, NULL, 'k'},   {"symfs", required_argument, NULL, 's'},
         {"vmlinux", required_argument, NULL, 'v'}, {"buildid-dir", required_argument, NULL, 'd'},
         {"cpu", required_argument, NULL, 'p'},     {"like", required_argument, NULL, 'l'},
+        {"from", required_argument, NULL, 'F'},    {"to", required_argument, NULL, 'T'},
         {"help", no_argument, NULL, 'h'},          {0}};
     uint64_t cr3 = PTD_ANY_CR3;
     int option, error = 0;
@@ -530,6 +609,12 @@ static int parse(int argc, char **argv, struct decode_options *options)
         case 'l':
             options->like = optarg;
             break;
+        case 'F':
+            error = bound_parse("--from", optarg, &options->window.from);
+            break;
+        case 'T':
+            error = bound_parse("--to", optarg, &options->window.to);
+            break;
         case 's':
             options->code.symfs = optarg;
             break;
@@ -551,6 +636,8 @@ static int parse(int argc, char **argv, struct decode_options *options)
         return 1 + error;
     if (optind + 1 != argc)
         return 1 + complain(EXIT_CODE_USAGE, "vpt decode takes one trace; see vpt decode --help");
+    if (options->count_insns && window_has_time(&options->window))
+        return 1 + complain(EXIT_CODE_USAGE, "--clock insns has no times for --from and --to");
     return 0;
 }
 

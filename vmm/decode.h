@@ -10,12 +10,14 @@
 #include "out.h"
 #include "perf-data.h"
 #include "vmm.h"
+#include "window.h"
 
 enum view_kind { VIEW_INSNS, VIEW_BLOCKS, VIEW_CALLS };
 
 struct decode_options {
     enum view_kind view;
     bool json, have_images;
+    struct window window;
     const char *like; /* the trace whose TRACE.json counts; NULL: this one */
     struct ptd_flow_config config;
     bool have_cpu, is_rtit;
@@ -43,6 +45,7 @@ struct stream {
     struct ptd_stream *pieces; /* of input, in place of flow */
     bool peeked;               /* item was taken from it, but not told yet */
     int code;                  /* an exit code: input cannot be read */
+    bool begun;                /* in the output's form */
     struct clock clock;
     struct ptd_item item, last;
     struct ptd_time_point point; /* of item, from pieces */
@@ -62,7 +65,7 @@ int stream_decode(struct decode_options *options, struct stream *stream);
 
 /* pieces.c: stream_open() and stream_next() for a stream with input. */
 int pieces_open(struct decode_options *options, struct stream *stream);
-bool pieces_next(struct decode_options *options, struct stream *stream);
+bool pieces_next(struct stream *stream);
 
 /* "6/85" to the errata of that processor; between the numbers stands separator. */
 bool parse_cpu(const char *text, char separator, uint32_t *errata);

@@ -54,6 +54,20 @@ static int take(struct stream *stream)
     return status;
 }
 
+/* To where the window can be decoded from. 0 or an exit code. */
+static int go_to_window(struct decode_options *options, struct stream *stream)
+{
+    struct input *const input = stream->input;
+    uint64_t offset;
+    int error = window_begin(&options->window, input, stream->clocks.vm_count > 0, &offset);
+
+    if (!error && offset > 0) {
+        ptd_stream_begin_at(stream->pieces, offset);
+        error = input_seek(input, offset);
+    }
+    return error ? cannot_read(input, error) : 0;
+}
+
 int pieces_open(struct decode_options *options, struct stream *stream)
 {
     const struct ptd_time_config *clocks = NULL;
@@ -61,7 +75,7 @@ int pieces_open(struct decode_options *options, struct stream *stream)
 
     if (ptd_time_check(&stream->clocks) != PTD_OK)
         stream->clocks = (struct ptd_time_config){0};
-    if (options->format && !options->count_insns)
+    if ((options->format && !options->count_insns) || window_has_time(&options->window))
         code = begin_clock(stream);
     if (stream->clock.is_tsc)
         clocks = &stream->clocks;
@@ -70,6 +84,9 @@ int pieces_open(struct decode_options *options, struct stream *stream)
     stream->pieces = ptd_stream_new(stream->image, &options->config, clocks);
     if (!stream->pieces)
         return no_memory();
+    code = go_to_window(options, stream);
+    if (code)
+        return code;
     stream->thread.image = stream->image;
     stream->thread.is_tsc = stream->clock.is_tsc;
     stream->peeked = options->format && take(stream) == PTD_OK;
@@ -79,12 +96,11 @@ int pieces_open(struct decode_options *options, struct stream *stream)
     return stream->code;
 }
 
-bool pieces_next(struct decode_options *options, struct stream *stream)
+bool pieces_next(struct stream *stream)
 {
     if (!stream->peeked && take(stream) != PTD_OK)
         return false;
     stream->peeked = false;
-    stream->time =
-        options->format ? clock_at_point(&stream->clock, &stream->item, &stream->point) : 0;
+    stream->time = clock_at_point(&stream->clock, &stream->item, &stream->point);
     return true;
 }
