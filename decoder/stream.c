@@ -242,16 +242,21 @@ static int take_item(struct ptd_stream *stream)
 
 /*
  * What was looked at in vain is looked at again when twice as much is there: else small pieces
- * would make long ways slow.
+ * would make long ways slow. No way is longer than PTD_LOOK_AHEAD_MAX.
  */
 static void wait_for_more(struct ptd_stream *stream)
 {
     const uint64_t end = end_of(stream), clock_at = ptd_packets_offset(&stream->clock.packets);
-    uint64_t from = ptd_flow_reads_at(stream->flow);
+    uint64_t from = ptd_flow_reads_at(stream->flow), more;
 
     if (stream->clock.time && clock_at < from)
         from = clock_at;
-    stream->wait_for = end - from < WAIT_FROM ? 0 : end + (end - from);
+    more = end - from;
+    if (more < WAIT_FROM)
+        more = 0;
+    else if (more + more > PTD_LOOK_AHEAD_MAX)
+        more = more < PTD_LOOK_AHEAD_MAX ? PTD_LOOK_AHEAD_MAX - more : WAIT_FROM;
+    stream->wait_for = end + more;
 }
 
 int ptd_stream_next(struct ptd_stream *stream, struct ptd_item *item, struct ptd_time_point *point)

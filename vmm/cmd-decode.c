@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMATS          5u
-#define PERF_MAGIC_BYTES 8u
+#define FORMATS 5u
 
 static void usage(FILE *to)
 {
@@ -382,16 +381,9 @@ static bool is_before(const struct stream *stream, const struct bound *bound)
 {
     const struct out_thread *const thread = &stream->thread;
 
-    switch (bound->kind) {
-    case BOUND_OFFSET:
-        return stream->item.offset < bound->value;
-    case BOUND_TSC:
-        return stream->time < bound->value;
-    case BOUND_TIME:
+    if (bound->kind == BOUND_TIME)
         return thread->to_ns(thread->to_ns_owner, stream->time) < bound->value;
-    default:
-        return true;
-    }
+    return bound_is_ahead(bound, stream->item.offset, stream->time);
 }
 
 /* Nothing that comes from here on is in the window. */
@@ -435,7 +427,7 @@ int stream_put(struct decode_options *options, struct stream *stream)
 {
     const struct window *const window = &options->window;
 
-    if ((window->from.kind != BOUND_NONE && is_before(stream, &window->from)) ||
+    if (is_before(stream, &window->from) ||
         (window->to.kind != BOUND_NONE && !is_before(stream, &window->to))) {
         remember(stream);
         stream->thread.start = stream->time;

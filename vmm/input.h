@@ -5,7 +5,8 @@
 
 #include "vmm.h"
 
-#define INPUT_PIECE (256u << 10) /* the most that is read at a time */
+#define PERF_MAGIC_BYTES 8u           /* of a file, to know whether it is a perf.data */
+#define INPUT_PIECE      (256u << 10) /* the most that is read at a time */
 
 struct input {
     const char *name; /* for messages */

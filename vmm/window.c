@@ -66,6 +66,12 @@ int bound_parse(const char *option, const char *text, struct bound *bound)
     return 0;
 }
 
+bool bound_is_ahead(const struct bound *bound, uint64_t offset, uint64_t tsc)
+{
+    return bound->kind == BOUND_OFFSET ? offset < bound->value
+                                       : bound->kind == BOUND_TSC && tsc < bound->value;
+}
+
 static bool is_time(const struct bound *bound)
 {
     return bound->kind == BOUND_TSC || bound->kind == BOUND_TIME;
@@ -97,18 +103,14 @@ static uint64_t find_begin(const struct bound *from, struct ptd_sync_point *poin
     return one_before(points, count, ptd_index_before(points, count, from->value));
 }
 
-int window_begin(const struct window *window, const struct input *input, bool has_vms,
-                 uint64_t *offset)
+int index_file(const struct input *input, struct ptd_sync_point **points, size_t *count)
 {
-    struct ptd_sync_point *points = NULL;
     struct stat status;
-    size_t count = 0;
     void *bytes;
     int error;
 
-    *offset = 0;
-    if (window->from.kind == BOUND_NONE || window->from.kind == BOUND_TIME || !input->is_file)
-        return 0;
+    *points = NULL;
+    *count = 0;
     if (fstat(input->fd, &status) != 0)
         return -errno;
     if (status.st_size == 0)
@@ -117,8 +119,22 @@ int window_begin(const struct window *window, const struct input *input, bool ha
     if (bytes == MAP_FAILED)
         return -errno;
     (void)madvise(bytes, (size_t)status.st_size, MADV_SEQUENTIAL);
-    error = ptd_index(bytes, (size_t)status.st_size, &points, &count) == PTD_OK ? 0 : -ENOMEM;
+    error = ptd_index(bytes, (size_t)status.st_size, points, count);
     (void)munmap(bytes, (size_t)status.st_size);
+    return error ? -ENOMEM : 0;
+}
+
+int window_begin(const struct window *window, const struct input *input, bool has_vms,
+                 uint64_t *offset)
+{
+    struct ptd_sync_point *points = NULL;
+    size_t count = 0;
+    int error;
+
+    *offset = 0;
+    if (window->from.kind == BOUND_NONE || window->from.kind == BOUND_TIME || !input->is_file)
+        return 0;
+    error = index_file(input, &points, &count);
     if (!error)
         *offset = find_begin(&window->from, points, count, has_vms);
     free(points);

@@ -19,9 +19,13 @@ struct window {
 
 /* "0x4000" or "16384", "tsc:1000", "time:1.5": the value of an option. 0 or an exit code. */
 int bound_parse(const char *option, const char *text, struct bound *bound);
+/* Whether a place in the trace comes before bound; not if there is none. Not of BOUND_TIME. */
+bool bound_is_ahead(const struct bound *bound, uint64_t offset, uint64_t tsc);
 /* Whether clocks are needed; nanoseconds: whether TIME is. */
 bool window_has_time(const struct window *window);
 bool window_has_nanoseconds(const struct window *window);
+/* The index of a file; *points is to be freed with free(). 0 or -errno. */
+int index_file(const struct input *input, struct ptd_sync_point **points, size_t *count);
 /*
  * Where to begin in a file, so that all in the window is as in the whole trace: at a PSB, or at 0.
  * 0 or -errno.
