@@ -965,7 +965,8 @@ struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct 
     flow->stop = UINT64_MAX;
     if (!flow->config.at_start)
         begin_search(flow, PTD_E_NOSYNC, 0);
-    else if (flow->config.has_ip)
+    flow->last_ip = flow->config.last_ip;
+    if (flow->config.at_start && flow->config.has_ip)
         go_on_at(flow, flow->config.ip);
     return flow;
 }

@@ -541,10 +541,11 @@ struct ptd_flow_config {
     bool at_start;      /* begin at the first byte (a start state) instead of the first PSB */
     /*
      * The rest of a start state. A buffer that was filled before can go on in the middle: then
-     * PacketEn is 1 and the next instruction at .ip; else a TIP.PGE tells it.
+     * PacketEn is 1 and the next instruction at .ip; else a TIP.PGE tells it. last_ip is what IP
+     * packets are compressed against (33.4.2.2); .ip is a good guess.
      */
     bool has_ip, nr;
-    uint64_t ip, vmcs;
+    uint64_t ip, last_ip, vmcs;
     uint8_t filters; /* how many; only SKL014 needs them */
     struct {
         uint64_t first, last; /* IA32_RTIT_ADDRn_A and _B of a range with ADDRn_CFG = 1 */

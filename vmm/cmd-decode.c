@@ -37,6 +37,10 @@ static void usage(FILE *to)
         "  --to WHERE           stop in front of it\n"
         "  --mode 16|32|64      until the trace says otherwise (default 64)\n"
         "  --no-sync            begin at the first byte instead of the first PSB\n"
+        "  --start-ip IP        begin at the first byte, in the middle: the next instruction is at "
+        "IP\n"
+        "  --start-cr3 CR3      the address space at the begin\n"
+        "  --start-vmcs VMCS    a guest runs at the begin, with this VMCS\n"
         "  --rtit               RTIT, the trace of Silvermont; TRACE.json says so by itself\n"
         "  --cycle-acc          of RTIT: RTIT_CTL.Cycle_Acc was 1\n"
         "  --json               one JSON object a line\n"
@@ -529,21 +533,42 @@ static int parse_format(const char *text, struct decode_options *options)
     return 0;
 }
 
+/* The value of an option that is a part of the start state. 0 or an exit code. */
+static int parse_start(const char *option, uint64_t *value)
+{
+    if (parse_number(optarg, value))
+        return 0;
+    return complain(EXIT_CODE_USAGE, "%s takes a number, not '%s'", option, optarg);
+}
+
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct decode_options *options)
 {
-    static const struct option long_options[] = {
-        {"insns", no_argument, NULL, 'i'},         {"blocks", no_argument, NULL, 'b'},
-        {"calls", no_argument, NULL, 'c'},         {"image", required_argument, NULL, 'I'},
-        {"cr3", required_argument, NULL, 'C'},     {"map", required_argument, NULL, 'M'},
-        {"mode", required_argument, NULL, 'm'},    {"no-sync", no_argument, NULL, 'n'},
-        {"json", no_argument, NULL, 'j'},          {"rtit", no_argument, NULL, 'r'},
-        {"cycle-acc", no_argument, NULL, 'a'},     {"format", required_argument, NULL, 'f'},
-        {"clock", required_argument, NULL, 'k'},   {"symfs", required_argument, NULL, 's'},
-        {"vmlinux", required_argument, NULL, 'v'}, {"buildid-dir", required_argument, NULL, 'd'},
-        {"cpu", required_argument, NULL, 'p'},     {"like", required_argument, NULL, 'l'},
-        {"from", required_argument, NULL, 'F'},    {"to", required_argument, NULL, 'T'},
-        {"help", no_argument, NULL, 'h'},          {0}};
+    static const struct option long_options[] = {{"insns", no_argument, NULL, 'i'},
+                                                 {"blocks", no_argument, NULL, 'b'},
+                                                 {"calls", no_argument, NULL, 'c'},
+                                                 {"image", required_argument, NULL, 'I'},
+                                                 {"cr3", required_argument, NULL, 'C'},
+                                                 {"map", required_argument, NULL, 'M'},
+                                                 {"mode", required_argument, NULL, 'm'},
+                                                 {"no-sync", no_argument, NULL, 'n'},
+                                                 {"json", no_argument, NULL, 'j'},
+                                                 {"rtit", no_argument, NULL, 'r'},
+                                                 {"cycle-acc", no_argument, NULL, 'a'},
+                                                 {"format", required_argument, NULL, 'f'},
+                                                 {"clock", required_argument, NULL, 'k'},
+                                                 {"symfs", required_argument, NULL, 's'},
+                                                 {"vmlinux", required_argument, NULL, 'v'},
+                                                 {"buildid-dir", required_argument, NULL, 'd'},
+                                                 {"cpu", required_argument, NULL, 'p'},
+                                                 {"like", required_argument, NULL, 'l'},
+                                                 {"start-ip", required_argument, NULL, 'S'},
+                                                 {"start-cr3", required_argument, NULL, 'A'},
+                                                 {"start-vmcs", required_argument, NULL, 'V'},
+                                                 {"from", required_argument, NULL, 'F'},
+                                                 {"to", required_argument, NULL, 'T'},
+                                                 {"help", no_argument, NULL, 'h'},
+                                                 {0}};
     uint64_t cr3 = PTD_ANY_CR3;
     int option, error = 0;
 
@@ -600,6 +625,18 @@ static int parse(int argc, char **argv, struct decode_options *options)
             break;
         case 'l':
             options->like = optarg;
+            break;
+        case 'S':
+            options->config.at_start = options->config.has_ip = true;
+            error = parse_start("--start-ip", &options->config.ip);
+            options->config.last_ip = options->config.ip;
+            break;
+        case 'A':
+            error = parse_start("--start-cr3", &options->config.cr3);
+            break;
+        case 'V':
+            options->config.nr = true;
+            error = parse_start("--start-vmcs", &options->config.vmcs);
             break;
         case 'F':
             error = bound_parse("--from", optarg, &options->window.from);
@@ -670,6 +707,8 @@ static int decode_raw(struct decode_options *options, const char *name, struct i
         options->is_rtit = true;
         options->rtit = sidecar.cpus[0].rtit;
     }
+    if (options->is_rtit && options->config.has_ip)
+        return complain(EXIT_CODE_USAGE, "--start-ip: an RTIT trace says it by itself");
     if (!options->have_cpu)
         options->config.errata = sidecar.errata;
     (void)clock_sidecar(name, &stream.clocks);
@@ -686,6 +725,10 @@ static int decode_perf_data(struct decode_options *options, struct input *input)
 
     if (error)
         return cannot_read(input->name, error);
+    if (options->config.has_ip) {
+        bytes_free(&bytes);
+        return complain(EXIT_CODE_USAGE, "--start-ip is for a raw trace, not for a perf.data");
+    }
     code = decode_perf(options, input->name, &bytes);
     bytes_free(&bytes);
     return code;

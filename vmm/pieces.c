@@ -54,37 +54,38 @@ static int take(struct stream *stream)
     return status;
 }
 
-/* To where the window can be decoded from. 0 or an exit code. */
-static int go_to_window(struct decode_options *options, struct stream *stream)
+/* From where the window can be decoded. 0 or an exit code. */
+static int open_at_window(struct decode_options *options, struct stream *stream,
+                          const struct ptd_time_config *clocks)
 {
-    struct input *const input = stream->input;
+    struct ptd_flow_config config = options->config;
     uint64_t offset;
-    int error = window_begin(&options->window, input, stream->clocks.vm_count > 0, &offset);
+    int error = window_begin(&options->window, stream->input, stream->clocks.vm_count > 0, &offset);
 
-    if (!error && offset > 0) {
+    if (!error && offset > 0)
+        error = input_seek(stream->input, offset);
+    if (error)
+        return cannot_read(stream->input, error);
+    if (offset > 0) /* a start state is that of the first byte */
+        config.at_start = config.has_ip = false;
+    stream->pieces = ptd_stream_new(stream->image, &config, clocks);
+    if (!stream->pieces)
+        return no_memory();
+    if (offset > 0)
         ptd_stream_begin_at(stream->pieces, offset);
-        error = input_seek(input, offset);
-    }
-    return error ? cannot_read(input, error) : 0;
+    return 0;
 }
 
 int pieces_open(struct decode_options *options, struct stream *stream)
 {
-    const struct ptd_time_config *clocks = NULL;
     int code = 0;
 
     if (ptd_time_check(&stream->clocks) != PTD_OK)
         stream->clocks = (struct ptd_time_config){0};
     if ((options->format && !options->count_insns) || window_has_time(&options->window))
         code = begin_clock(stream);
-    if (stream->clock.is_tsc)
-        clocks = &stream->clocks;
-    if (code)
-        return code;
-    stream->pieces = ptd_stream_new(stream->image, &options->config, clocks);
-    if (!stream->pieces)
-        return no_memory();
-    code = go_to_window(options, stream);
+    if (!code)
+        code = open_at_window(options, stream, stream->clock.is_tsc ? &stream->clocks : NULL);
     if (code)
         return code;
     stream->thread.image = stream->image;

@@ -159,7 +159,9 @@ static void parts(void)
 
 /* ---- Start states ---- */
 
-/* Every cut of a loop with calls: what the state says there, and the rest of the trace. */
+#define HIGH 0x770000u
+
+/* A buffer that goes on in the middle of a loop. */
 static void start_states(void)
 {
     static const uint8_t code[] = {
@@ -167,16 +169,22 @@ static void start_states(void)
         0x90, 0x90, /* 2 */
         0xff, 0xe0, /* 4: JMP RAX */
     };
-    static const uint8_t bytes[] = {TNT_N, TIP(CODE), TNT_T, TIP(CODE), TNT_N, PGD_NO_IP};
+    static const uint8_t bytes[] = {
+        TNT_N, 0x2d, 0, 0x10 /* TIP of 16 bits */, TNT_T, TIP(CODE + HIGH), TNT_N, PGD_NO_IP};
     struct ptd_image *const image = ptd_image_new();
     struct ptd_flow_config config = {
-        .mode = PTD_MODE_64, .at_start = true, .has_ip = true, .ip = CODE};
+        .mode = PTD_MODE_64,
+        .at_start = true,
+        .has_ip = true,
+        .ip = CODE + HIGH,
+        .last_ip = HIGH + 99,
+    };
     const struct referee_trace trace = {
         .bytes = bytes, .len_bytes = sizeof(bytes), .image = image, .config = &config};
     struct ptd_item item;
     uint32_t insns = 0;
 
-    CU_ASSERT_EQUAL(ptd_image_add_bytes(image, NULL, CODE, code, sizeof(code), PTD_ANY_CR3),
+    CU_ASSERT_EQUAL(ptd_image_add_bytes(image, NULL, CODE + HIGH, code, sizeof(code), PTD_ANY_CR3),
                     PTD_OK);
     struct ptd_flow *flow = ptd_flow_new(bytes, sizeof(bytes), image, &config);
 
