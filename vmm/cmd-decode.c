@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define FORMATS 5u
+#define FORMATS     5u
+#define THREADS_MAX 256u
 
 static void usage(FILE *to)
 {
@@ -27,6 +29,8 @@ static void usage(FILE *to)
         "  --insns              one line an instruction, disassembled (default)\n"
         "  --blocks             one line a run of instructions without a change of flow\n"
         "  --calls              calls and returns by name\n"
+        "  --summary            how much ran, and in which functions; only of a raw trace\n"
+        "  --threads N          for --summary (default: one for each processor)\n"
         "  --image ELF[@BIAS]   code and symbols; for the address space of the last --cr3\n"
         "  --cr3 VALUE          the CR3 of the --image options that follow\n"
         "  --like TRACE         code and clocks as TRACE.json of another trace says\n"
@@ -533,6 +537,16 @@ static int parse_format(const char *text, struct decode_options *options)
     return 0;
 }
 
+static int parse_threads(const char *text, unsigned *threads)
+{
+    uint64_t value;
+
+    if (!parse_number(text, &value) || value == 0 || value > THREADS_MAX)
+        return complain(EXIT_CODE_USAGE, "--threads takes 1 to %u, not '%s'", THREADS_MAX, text);
+    *threads = (unsigned)value;
+    return 0;
+}
+
 /* The value of an option that is a part of the start state. 0 or an exit code. */
 static int parse_start(const char *option, uint64_t *value)
 {
@@ -562,6 +576,8 @@ static int parse(int argc, char **argv, struct decode_options *options)
                                                  {"buildid-dir", required_argument, NULL, 'd'},
                                                  {"cpu", required_argument, NULL, 'p'},
                                                  {"like", required_argument, NULL, 'l'},
+                                                 {"summary", no_argument, NULL, 'u'},
+                                                 {"threads", required_argument, NULL, 't'},
                                                  {"start-ip", required_argument, NULL, 'S'},
                                                  {"start-cr3", required_argument, NULL, 'A'},
                                                  {"start-vmcs", required_argument, NULL, 'V'},
@@ -626,6 +642,12 @@ static int parse(int argc, char **argv, struct decode_options *options)
         case 'l':
             options->like = optarg;
             break;
+        case 'u':
+            options->view = VIEW_SUMMARY;
+            break;
+        case 't':
+            error = parse_threads(optarg, &options->threads);
+            break;
         case 'S':
             options->config.at_start = options->config.has_ip = true;
             error = parse_start("--start-ip", &options->config.ip);
@@ -665,6 +687,9 @@ static int parse(int argc, char **argv, struct decode_options *options)
         return 1 + error;
     if (optind + 1 != argc)
         return 1 + complain(EXIT_CODE_USAGE, "vpt decode takes one trace; see vpt decode --help");
+    if (options->view == VIEW_SUMMARY &&
+        (options->format || options->window.from.kind || options->window.to.kind))
+        return 1 + complain(EXIT_CODE_USAGE, "--summary is of a whole trace, and has no --format");
     if (options->count_insns && window_has_time(&options->window))
         return 1 + complain(EXIT_CODE_USAGE, "--clock insns has no times for --from and --to");
     return 0;
@@ -714,6 +739,10 @@ static int decode_raw(struct decode_options *options, const char *name, struct i
     (void)clock_sidecar(name, &stream.clocks);
     if (options->map.contexts)
         stream.clocks.vms = ptd_contexts_time_vms(options->map.contexts, &stream.clocks.vm_count);
+    if (options->view == VIEW_SUMMARY)
+        return options->is_rtit
+                   ? complain(EXIT_CODE_USAGE, "--summary is of a PT trace, this is one of RTIT")
+                   : decode_summary(options, input);
     return options->is_rtit ? decode_rtit(options, &stream) : stream_decode(options, &stream);
 }
 
@@ -725,9 +754,10 @@ static int decode_perf_data(struct decode_options *options, struct input *input)
 
     if (error)
         return cannot_read(input->name, error);
-    if (options->config.has_ip) {
+    if (options->config.has_ip || options->view == VIEW_SUMMARY) {
         bytes_free(&bytes);
-        return complain(EXIT_CODE_USAGE, "--start-ip is for a raw trace, not for a perf.data");
+        return complain(EXIT_CODE_USAGE, "%s is for a raw trace, not for a perf.data",
+                        options->config.has_ip ? "--start-ip" : "--summary");
     }
     code = decode_perf(options, input->name, &bytes);
     bytes_free(&bytes);
@@ -757,9 +787,17 @@ static int decode_file(struct decode_options *options, const char *file)
     return code;
 }
 
+static unsigned processors(void)
+{
+    const long count = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return count < 1 ? 1 : count > (long)THREADS_MAX ? THREADS_MAX : (unsigned)count;
+}
+
 int cmd_decode(int argc, char **argv)
 {
-    struct decode_options options = {.config.mode = PTD_MODE_64, .image = ptd_image_new()};
+    struct decode_options options = {
+        .config.mode = PTD_MODE_64, .image = ptd_image_new(), .threads = processors()};
     int code;
 
     if (!options.image)

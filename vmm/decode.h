@@ -12,12 +12,13 @@
 #include "vmm.h"
 #include "window.h"
 
-enum view_kind { VIEW_INSNS, VIEW_BLOCKS, VIEW_CALLS };
+enum view_kind { VIEW_INSNS, VIEW_BLOCKS, VIEW_CALLS, VIEW_SUMMARY };
 
 struct decode_options {
     enum view_kind view;
     bool json, have_images;
     struct window window;
+    unsigned threads; /* of --summary */
     const char *like; /* the trace whose TRACE.json counts; NULL: this one */
     struct ptd_flow_config config;
     bool have_cpu, is_rtit;
@@ -66,6 +67,9 @@ int stream_decode(struct decode_options *options, struct stream *stream);
 /* pieces.c: stream_open() and stream_next() for a stream with input. */
 int pieces_open(struct decode_options *options, struct stream *stream);
 bool pieces_next(struct stream *stream);
+
+/* summary.c: --summary of a raw PT trace. An exit code. */
+int decode_summary(struct decode_options *options, struct input *input);
 
 /* "6/85" to the errata of that processor; between the numbers stands separator. */
 bool parse_cpu(const char *text, char separator, uint32_t *errata);

@@ -120,6 +120,24 @@ else
     skip 'parts of a perf.data' "no $hello (set VPT_TRACES)"
 fi
 
+# ---- Sums, decoded in bulk on threads: those of all blocks ----
+"$vpt" decode --blocks --json "$trace" |
+    jq -cs 'map(select(.type == "block")) | [(map(.insns) | add), length,
+        (map({name: (.symbol | sub("\\+0x[0-9a-f]+$"; "")), insns}) | group_by(.name)
+         | map([.[0].name, (map(.insns) | add), length]))]' >"$work/want"
+for threads in 1 2 7; do
+    expect "decode --summary --threads $threads" 0 '' "$vpt" decode --summary --json --threads "$threads" "$trace"
+    jq -c '[.instructions, .blocks,
+        (.functions | map([.name, .instructions, .blocks]) | sort_by(.[0]))]' "$work/out" >"$work/part"
+    check "sums by $threads threads are those of the blocks" cmp "$work/part" "$work/want"
+done
+expect 'decode --summary of a pipe' 0 '' "$vpt" decode --summary --like "$trace" <(cat "$trace")
+check 'sums as text' grep -q "^instructions $(jq '.[0]' "$work/want")$" "$work/out"
+expect 'decode --summary of damage' 3 '1 errors' "$vpt" decode --summary --like "$trace" <(cat "$trace"; printf '\331')
+expect 'bad --threads' 2 'threads takes 1 to 256' "$vpt" decode --summary --threads 0 "$trace"
+expect '--summary with a format' 2 'has no --format' "$vpt" decode --summary --format folded "$trace"
+expect '--summary of a part' 2 'of a whole trace' "$vpt" decode --summary --from 5 "$trace"
+
 # ---- Pipes ----
 for form in --insns --blocks --calls '--format perf' '--format folded' '--format chrome' '--format callgrind'; do
     read -ra words <<<"$form"
