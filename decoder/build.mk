@@ -30,6 +30,16 @@ $(BUILD)/tests/witness: $(DECODER_WITNESS_OBJ) $(LIBPTDEC)
 
 TESTS += $(BUILD)/tests/decoder
 
+# Same trace, same answer: what ran, libptdec, libipt and stock perf.
+SAME_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/same/*.c)) \
+    $(patsubst %,$(BUILD)/emulation/tests/%.o,harness reader program)
+
+$(BUILD)/tests/same: $(SAME_OBJ) $(LIBVPT) $(LIBPTDEC) | $(BUILD)/bench/bin/record.so
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
+
+COUNTED += $(BUILD)/tests/same
+
 # The .../NAME-reproduce programs take one input on stdin and need no libFuzzer.
 DECODER_FUZZ_OBJ := $(DECODER_SRC:%.c=$(FUZZ_OBJ)/%.o) $(FUZZ_OBJ)/decoder/tests/referee.o
 
