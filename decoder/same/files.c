@@ -186,6 +186,10 @@ void scene_record(struct scene *scene, const struct program *program, const char
     scene->tsc_num = caps.tsc_num;
     scene->max_nonturbo_ratio = caps.max_nonturbo_ratio;
     scene->ctl = RECORDER_MTC_FREQ << VPT_CTL_MTCFREQ_SHR;
+    /* The program began at TSC 0, which perf takes for none at all: it would crash. */
+    if (vpt_rewrite_tsc(bytes, len_bytes, 0, (uint64_t)(caps.tsc_num / caps.tsc_den) << 32) !=
+        len_bytes)
+        abort();
     look_at_packets(scene, trace);
     if (!read_truth(names[1], &trace->counts) || !add_code(scene, names[2], names[3]))
         snprintf(scene->wrong, sizeof(scene->wrong), "no truth or no code of '%s'",

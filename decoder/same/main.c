@@ -231,6 +231,7 @@ static void compare_truth(const char *row, const struct trace *trace, const stru
     case TRUTH_TAIL:
         tail = tail_of(&trace->insns, found->insns.count);
         compare_lists(row, "truth", "instructions behind a PSB", &tail, &found->insns, found, 0);
+        verdict(found->insns.count >= trace->least, row, "truth", "at least %zu", trace->least);
         break;
     case TRUTH_GAPS:
         compare_gaps(row, trace, found);
@@ -269,12 +270,13 @@ static const struct peer peers[] = {
 
 /* A peer that begins at the first PSB has only instructions to compare: a block may begin before.
  */
-static void compare_tail(const char *row, const char *peer, const struct found *all,
-                         const struct found *tail)
+static void compare_tail(const char *row, const char *peer, const struct trace *trace,
+                         const struct found *all, const struct found *tail)
 {
     const struct list want = tail_of(&all->insns, tail->insns.count);
 
     compare_lists(row, peer, "instructions behind a PSB", &want, &tail->insns, tail, 0);
+    verdict(tail->insns.count >= trace->least, row, peer, "at least %zu", trace->least);
 }
 
 static void compare_peer(const struct row *row, const struct peer *peer)
@@ -286,7 +288,7 @@ static void compare_peer(const struct row *row, const struct peer *peer)
         peer->decode(&scene, &scene.traces[i], &other[i]);
         if (row->needs_state && peer->is_libipt) {
             if (peer->finds & INSNS)
-                compare_tail(row->name, peer->name, want, got);
+                compare_tail(row->name, peer->name, &scene.traces[i], want, got);
             continue;
         }
         if (peer->finds & INSNS)
@@ -320,7 +322,7 @@ static void compare_perf(const struct row *row)
     by_perf_insns(&scene, folder, other);
     for (size_t i = 0; i < scene.trace_count; i++) {
         if (row->needs_state)
-            compare_tail(row->name, "perf", &next[i], &other[i]);
+            compare_tail(row->name, "perf", &scene.traces[i], &next[i], &other[i]);
         else
             compare_lists(row->name, "perf", "instructions", &next[i].insns, &other[i].insns,
                           &other[i], perf_errors(row, &scene.traces[i], &other[i]));
@@ -370,8 +372,76 @@ static void make_scene(const struct row *row)
         scene_run(&scene, &row->recipe, 1 + (uint64_t)(row - rows));
 }
 
+/* A field of the table. */
+static void field(unsigned failed_before, const char *good)
+{
+    if (markdown)
+        printf(" %s |", failed == failed_before ? good : "**differs**");
+}
+
+static void print_figures(const struct row *row)
+{
+    size_t insns = 0, blocks = 0, transfers = 0;
+    uint64_t branches = 0;
+
+    for (size_t i = 0; i < scene.trace_count; i++) {
+        insns += next[i].insns.count;
+        blocks += next[i].blocks.count;
+        branches += next[i].branches;
+        transfers += next[i].arrows.from.count;
+    }
+    if (markdown)
+        printf("| %s | %zu | %zu | %" PRIu64 " | %zu |", row->name, insns, blocks, branches,
+               transfers);
+}
+
+static const char *truth_of(const struct trace *trace)
+{
+    static const char *const names[] = {[TRUTH_WHOLE] = "=",
+                                        [TRUTH_GAPS] = "=, but for what was lost",
+                                        [TRUTH_TAIL] = "=, from the first PSB on",
+                                        [TRUTH_COUNTS] = "=",
+                                        [TRUTH_NONE] = "not known"};
+
+    return names[trace->truth];
+}
+
+static const char *perf_field(const struct row *row)
+{
+    static char text[80];
+    uint64_t errors = 0;
+
+    for (size_t i = 0; i < scene.trace_count; i++)
+        errors += other[i].errors;
+    if (row->needs_state)
+        return "= from the first PSB on";
+    if (!errors)
+        return "=";
+    snprintf(text, sizeof(text), "=, and %" PRIu64 " errors", errors);
+    return text;
+}
+
+static void compare_peers(const struct row *row)
+{
+    for (size_t i = 0; i < COUNT(peers); i++) {
+        const unsigned before = failed;
+        const bool can = peers[i].decode != by_parallel || !row->not_parallel;
+
+        if (can)
+            compare_peer(row, &peers[i]);
+        if (!can)
+            field(before, "no");
+        else if (row->needs_state && peers[i].is_libipt)
+            field(before, peers[i].finds & INSNS ? "= from the first PSB on" : "no");
+        else
+            field(before, "=");
+    }
+}
+
 static void compare_row(const struct row *row)
 {
+    unsigned before = failed;
+
     make_scene(row);
     if (scene.skip[0]) {
         skip(row->name, scene.skip);
@@ -384,13 +454,17 @@ static void compare_row(const struct row *row)
         by_next(&scene, &scene.traces[i], &next[i]);
         compare_truth(row->name, &scene.traces[i], &next[i]);
     }
-    for (size_t i = 0; i < COUNT(peers); i++)
-        if (peers[i].decode != by_parallel || !row->not_parallel)
-            compare_peer(row, &peers[i]);
+    print_figures(row);
+    field(before, truth_of(&scene.traces[0]));
+    compare_peers(row);
+    before = failed;
     if (has_perf)
         compare_perf(row);
     else
         skip(row->name, "no perf to compare with");
+    field(before, has_perf ? perf_field(row) : "not there");
+    if (markdown)
+        putchar('\n');
     scene_free(&scene);
 }
 
@@ -424,6 +498,10 @@ int main(int argc, char **argv)
     CU_pSuite const suite = CU_add_suite("same", NULL, NULL);
 
     CU_add_test(suite, "all", compare_all);
+    if (markdown)
+        puts("| trace | instructions | blocks | branches | transfers | what ran | run | parallel | "
+             "libipt, instructions | libipt, blocks | perf |\n"
+             "| --- | ---: | ---: | ---: | ---: | --- | --- | --- | --- | --- | --- |");
     CU_run_suite(suite);
     CU_cleanup_registry();
     for (unsigned i = 0; i < TRACES_MAX; i++) {
@@ -433,6 +511,7 @@ int main(int argc, char **argv)
     snprintf(command, sizeof(command), "rm -rf %s", folder);
     if (!getenv("SAME_KEEP") && system(command) != 0)
         fprintf(stderr, "same: %s stays\n", folder);
-    printf("%u passed, %u failed, %u skipped\n", passed, failed, skipped);
+    fprintf(markdown ? stderr : stdout, "%u passed, %u failed, %u skipped\n", passed, failed,
+            skipped);
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

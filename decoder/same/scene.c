@@ -20,7 +20,9 @@
 #define VERSIONS    8u /* of code that changes */
 #define PAUSE_TICKS 6000u
 #define LOW_KERNEL  0x601000ull /* perf would ask for a vmlinux if it were in the upper half */
-#define CUT_BYTES   1237u       /* a start in the midst of some packet */
+#define MARK_INSNS  64u
+#define PSB_BYTES   4096u /* within so many, there is one */
+#define CUT_BYTES   1237u /* a start in the midst of some packet */
 #define RING_BYTES  0x2000u
 #define RING_GPA    0x100000ull
 #define SECOND_GPA  0x180000ull
@@ -31,7 +33,8 @@
 struct machine {
     struct walk walk;
     struct fake *fake;
-    size_t from_byte; /* the tap before is not wanted */
+    size_t from_byte;    /* the tap before is not wanted */
+    struct arrows marks; /* bytes written, and instructions run by then */
     bool begun;
 };
 
@@ -314,7 +317,7 @@ static void begin_here(struct machine *machine)
 
     vpt_flush(&machine->fake->cpu);
     machine->from_byte = machine->fake->tap_len;
-    trace->insns.count = 0;
+    trace->insns.count = machine->marks.from.count = machine->marks.to.count = 0;
     trace->arrows.from.count = trace->arrows.to.count = 0;
     trace->config = (struct ptd_flow_config){
         .mode = PTD_MODE_64, .cr3 = walk_cr3(machine->walk.process), .at_start = true};
@@ -344,6 +347,8 @@ static void execute_turn(struct machine *machine, unsigned first, unsigned count
             i > (run.version + 1) * RUN_INSNS / VERSIONS)
             change_code(machine);
         execute_one(machine);
+        if (i % MARK_INSNS == 0)
+            arrow_add(&machine->marks, machine->fake->tap_len, trace_of(machine)->insns.count);
     }
     turn_tracing(machine, false);
     run.tsc += PAUSE_TICKS;
@@ -370,6 +375,17 @@ static size_t unwrap(const struct fake *fake, uint64_t ptrs, uint8_t *to)
     return len + other;
 }
 
+/* How many instructions ran behind a byte of the tap, at least. */
+static size_t ran_behind(const struct machine *machine, size_t byte)
+{
+    const size_t all = trace_of(machine)->insns.count;
+
+    for (size_t i = 0; i < machine->marks.from.count; i++)
+        if (machine->marks.from.ip[i] >= byte)
+            return all - machine->marks.to.ip[i];
+    return 0;
+}
+
 static void keep_ring(struct machine *machine)
 {
     struct trace *const trace = trace_of(machine);
@@ -381,6 +397,7 @@ static void keep_ring(struct machine *machine)
     trace->len_bytes =
         unwrap(fake, fake_read(machine->fake, VPT_MSR_OUTPUT_MASK_PTRS), trace->bytes);
     trace->truth = TRUTH_TAIL;
+    trace->least = ran_behind(machine, fake->tap_len - trace->len_bytes + PSB_BYTES);
     if (fake->tap_len < 2 * trace->len_bytes ||
         memcmp(trace->bytes, fake->tap + fake->tap_len - trace->len_bytes, trace->len_bytes) != 0)
         snprintf(run.scene->wrong, sizeof(run.scene->wrong),
@@ -402,6 +419,7 @@ static void keep_trace(struct machine *machine)
         from = CUT_BYTES;
         trace->truth = TRUTH_TAIL;
     }
+    trace->least = ran_behind(machine, from + PSB_BYTES);
     trace->len_bytes = machine->fake->tap_len - from;
     trace->bytes = malloc(trace->len_bytes);
     if (!trace->bytes)
@@ -492,5 +510,7 @@ void scene_run(struct scene *scene, const struct recipe *recipe, uint64_t seed)
     for (unsigned i = 0; i < threads; i++) {
         keep_trace(&run.machines[i]);
         fake_close(run.machines[i].fake);
+        free(run.machines[i].marks.from.ip);
+        free(run.machines[i].marks.to.ip);
     }
 }

@@ -56,6 +56,7 @@ struct trace {
     struct gap gaps[GAPS_MAX];
     size_t gap_count;
     struct executed counts;
+    size_t least; /* how many instructions there are behind the first PSB, or more */
 };
 
 /* From tsc on, a process ran on the processor. */
