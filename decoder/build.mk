@@ -52,7 +52,8 @@ $(BUILD)/fuzz/decoder-%: $(FUZZ_OBJ)/decoder/fuzz/%.o $(DECODER_FUZZ_OBJ)
 	$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(DECODER_LIBS)
 
 FUZZERS += $(BUILD)/fuzz/decoder-packets $(BUILD)/fuzz/decoder-flow $(BUILD)/fuzz/decoder-perf
-FUZZERS += $(BUILD)/fuzz/decoder-time $(BUILD)/fuzz/decoder-core
+FUZZERS += $(BUILD)/fuzz/decoder-time $(BUILD)/fuzz/decoder-core $(BUILD)/fuzz/decoder-rtit
+FUZZERS += $(BUILD)/fuzz/decoder-guests
 
 $(BUILD)/bench/bin/decoder: $(BUILD)/decoder/bench/packets.o $(LIBPTDEC)
 	@mkdir -p $(@D)
