@@ -479,7 +479,8 @@ static bool open_graph(struct ptd_flow *flow)
     if (!flow->targets)
         flow->targets = calloc(TARGETS, sizeof(*flow->targets));
     if (!flow->graph)
-        flow->graph = ptd_graph_new(flow->blocks.image, false);
+        flow->graph = ptd_graph_new(flow->blocks.image, false,
+                                    (size_t)(flow->packets.end - flow->packets.begin));
     return flow->targets && flow->graph;
 }
 

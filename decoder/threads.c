@@ -21,6 +21,8 @@
 #define RUN_STEPS     (16u << 10)
 #define BUFFER_ITEMS  4096u
 #define WORKER_JOBS   4u
+/* A thread that sleeps is late when it wakes, by more than a segment takes. */
+#define SPINS 20000u
 
 struct pool {
     const void *bytes;
@@ -34,12 +36,14 @@ struct pool {
 
     pthread_mutex_t lock;
     pthread_cond_t turned;
+    /* Written under the lock. */
+    uint64_t turn; /* number of the segment that is handed over; read without the lock, too */
+    int result;    /* not 0: everybody stops; read without the lock, too */
     /* Under the lock. */
+    unsigned asleep;      /* who waits for turned */
     uint64_t next_offset; /* where the next segment begins */
     uint64_t next_turn;   /* its number */
-    uint64_t turn;        /* number of the segment that is handed over */
     struct graph *graph;  /* the one that is not full; has a user more than workers use it */
-    int result;           /* not 0: everybody stops */
     /* Of the thread whose turn it is. */
     struct flow_state truth; /* behind the segment before */
 };
@@ -190,7 +194,7 @@ static int renew_graph(struct worker *worker)
     spoil_younger_jobs(worker, true); /* they have numbers of this graph */
     (void)pthread_mutex_lock(&pool->lock);
     if (worker->flow->graph == pool->graph) {
-        struct graph *const graph = ptd_graph_new(pool->image, true);
+        struct graph *const graph = ptd_graph_new(pool->image, true, pool->len_bytes);
 
         if (graph) {
             graph->users = 1;
@@ -365,28 +369,51 @@ static bool decode_segment(struct worker *worker)
     return true;
 }
 
+static bool is_stopped(const struct pool *pool)
+{
+    return __atomic_load_n(&pool->result, __ATOMIC_RELAXED) != 0;
+}
+
+static bool is_turn(const struct pool *pool, uint64_t number)
+{
+    return __atomic_load_n(&pool->turn, __ATOMIC_ACQUIRE) == number;
+}
+
+/* Until it is the segment's turn, or somebody stops: awake for a moment, then asleep. */
+static void wait_for_turn(struct pool *pool, uint64_t number)
+{
+    for (unsigned i = 0; i < SPINS; i++) {
+        if (is_turn(pool, number) || is_stopped(pool))
+            return;
+        __builtin_ia32_pause();
+    }
+    (void)pthread_mutex_lock(&pool->lock);
+    pool->asleep++;
+    while (pool->result == 0 && pool->turn != number)
+        (void)pthread_cond_wait(&pool->turned, &pool->lock);
+    pool->asleep--;
+    (void)pthread_mutex_unlock(&pool->lock);
+}
+
 /* Whether it is the oldest job's turn; may wait until it is, or until somebody stops. */
 static bool has_turn(struct worker *worker, bool wait)
 {
     struct pool *const pool = worker->pool;
     const uint64_t number = worker->jobs[worker->first].number;
-    bool turn;
 
-    (void)pthread_mutex_lock(&pool->lock);
-    while (wait && pool->result == 0 && pool->turn != number)
-        (void)pthread_cond_wait(&pool->turned, &pool->lock);
-    turn = pool->result == 0 && pool->turn == number;
-    (void)pthread_mutex_unlock(&pool->lock);
-    return turn;
+    if (wait)
+        wait_for_turn(pool, number);
+    return is_turn(pool, number) && !is_stopped(pool);
 }
 
 static void end_turn(struct pool *pool, int result)
 {
     (void)pthread_mutex_lock(&pool->lock);
-    pool->turn++;
     if (pool->result == 0)
-        pool->result = result;
-    (void)pthread_cond_broadcast(&pool->turned);
+        __atomic_store_n(&pool->result, result, __ATOMIC_RELAXED);
+    __atomic_store_n(&pool->turn, pool->turn + 1, __ATOMIC_RELEASE);
+    if (pool->asleep > 0)
+        (void)pthread_cond_broadcast(&pool->turned);
     (void)pthread_mutex_unlock(&pool->lock);
 }
 
@@ -400,8 +427,9 @@ static bool finish_jobs(struct worker *worker, bool wait)
 
     while (worker->count > 0 && has_turn(worker, wait && !finished)) {
         end_turn(worker->pool, take_turn(worker, &worker->jobs[worker->first]));
-        worker->first = (worker->first + 1) % WORKER_JOBS;
         worker->count--;
+        /* Rather the buffer that is in the cache than the one that was not used for long. */
+        worker->first = worker->count > 0 ? (worker->first + 1) % WORKER_JOBS : 0;
         finished = true;
     }
     return finished;
@@ -506,14 +534,14 @@ int ptd_flow_parallel_by(size_t segment_bytes, const void *bytes, size_t len_byt
     if (threads == 0 || threads > MAX_THREADS || !run)
         return PTD_E_ARG;
     workers = calloc(threads, sizeof(*workers));
-    pool.graph = ptd_graph_new(image, true);
+    pool.graph = ptd_graph_new(image, true, len_bytes);
     if (!workers || !pool.graph) {
         ptd_graph_free(pool.graph);
         free(workers);
         return PTD_E_NOMEM;
     }
     pool.graph->users = 1;
-    (void)pthread_mutex_init(&pool.lock, NULL);
+    ptd_lock_init(&pool.lock);
     (void)pthread_cond_init(&pool.turned, NULL);
     while (opened < threads && worker_open(&workers[opened], &pool))
         opened++;
