@@ -159,8 +159,10 @@ void scene_record(struct scene *scene, const struct program *program, const char
     struct vpt_caps caps = {0};
 
     memset(scene, 0, sizeof(*scene));
-    if (system("qemu-x86_64 --version >/dev/null 2>&1") != 0) {
-        give_up(scene, "no qemu-x86_64");
+    snprintf(command, sizeof(command), "qemu-x86_64 --version >/dev/null 2>&1 && test -x %.*s",
+             (int)strcspn(program->command, " "), program->command);
+    if (system(command) != 0) {
+        give_up(scene, "no qemu-x86_64, or nothing to run: %s", program->command);
         return;
     }
     for (size_t i = 0; i < 4; i++)

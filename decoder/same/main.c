@@ -38,6 +38,8 @@ static const struct program interpreter = {
     "/usr/bin/perl -e 'my %h; $h{$_ * 7919 % 1009} .= \"$_,\" for 1 .. 1_000_000'",
     "limit=400000,timing=on"};
 
+static const char *const no_guest =
+    "it looks for the code of what has NR in a guest's machine, which this perf.data does not have";
 static const char *const perf_filter =
     "it is not told of ranges, and takes a TIP.PGD where a branch leaves one for an error";
 
@@ -49,6 +51,7 @@ static const struct row {
     const char *not_parallel; /* why not */
     bool needs_state;         /* libipt and perf begin at the first PSB instead */
     const char *perf_errors;  /* why perf complains, although it finds the same */
+    const char *not_libipt, *not_perf;
 } rows[] = {
     {.name = "RETs compressed"},
     {.name = "RETs not compressed", .recipe = {.ctl = VPT_CTL_DISRETC}},
@@ -89,6 +92,11 @@ static const struct row {
     {.name = "code that changes",
      .recipe = {.ctl = TIMES, .jit = true},
      .not_parallel = "the image may not change under its threads"},
+    {.name = "host and guest", .recipe = {.guest = GUEST_APART}, .not_perf = no_guest},
+    {.name = "host and guest, same addresses",
+     .recipe = {.guest = GUEST_SAME_ADDRESSES},
+     .not_libipt = "NR is no part of its address spaces",
+     .not_perf = no_guest},
     {.name = "xz, in QEMU", .program = &compressor},
     {.name = "perl with timing, in QEMU", .program = &interpreter},
     {.name = "hello on hardware", .hardware = &hello},
@@ -425,7 +433,8 @@ static void compare_peers(const struct row *row)
 {
     for (size_t i = 0; i < COUNT(peers); i++) {
         const unsigned before = failed;
-        const bool can = peers[i].decode != by_parallel || !row->not_parallel;
+        const bool can = (peers[i].decode != by_parallel || !row->not_parallel) &&
+                         (!peers[i].is_libipt || !row->not_libipt);
 
         if (can)
             compare_peer(row, &peers[i]);
@@ -458,11 +467,11 @@ static void compare_row(const struct row *row)
     field(before, truth_of(&scene.traces[0]));
     compare_peers(row);
     before = failed;
-    if (has_perf)
+    if (has_perf && !row->not_perf)
         compare_perf(row);
-    else
+    else if (!row->not_perf)
         skip(row->name, "no perf to compare with");
-    field(before, has_perf ? perf_field(row) : "not there");
+    field(before, row->not_perf ? "no" : has_perf ? perf_field(row) : "not there");
     if (markdown)
         putchar('\n');
     scene_free(&scene);

@@ -11,6 +11,7 @@
 #define RUN_ROOM      4096u
 #define SEGMENT_BYTES 4096u
 #define THREADS       3u
+#define GUEST         1 /* the number of the first VM */
 #define NEVER         UINT64_MAX
 
 /* ---- What is found -------------------------------------------------------------------------- */
@@ -53,7 +54,7 @@ static void add_places(struct ptd_image *image, const struct scene *scene, uint6
 
         if ((place->tsc > after || after == NEVER) && place->tsc <= tsc &&
             ptd_image_add_bytes(image, NULL, place->base, place->bytes, place->len_bytes,
-                                place->cr3) != PTD_OK)
+                                ptd_space(place->in_guest ? GUEST : 0, place->cr3)) != PTD_OK)
             abort();
     }
 }
@@ -62,7 +63,8 @@ static struct ptd_image *new_image(const struct scene *scene)
 {
     struct ptd_image *const image = ptd_image_new();
 
-    if (!image)
+    if (!image || ptd_image_add_vm(image) != GUEST ||
+        ptd_image_bind_vmcs(image, GUEST, GUEST_VMCS) != PTD_OK)
         abort();
     add_places(image, scene, NEVER, 0);
     return image;

@@ -12,26 +12,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RUN_INSNS   60000u
-#define TURN_INSNS  2000u /* of a thread */
-#define PAUSE_INSNS 500u
-#define STALL_INSNS 6000u /* enough to fill the internal buffer */
-#define STALL_EVERY 15000u
-#define VERSIONS    8u /* of code that changes */
-#define PAUSE_TICKS 6000u
-#define LOW_KERNEL  0x601000ull /* perf would ask for a vmlinux if it were in the upper half */
-#define MARK_INSNS  64u
-#define PSB_BYTES   4096u /* within so many, there is one */
-#define CUT_BYTES   1237u /* a start in the midst of some packet */
-#define RING_BYTES  0x2000u
-#define RING_GPA    0x100000ull
-#define SECOND_GPA  0x180000ull
-#define TOPA_8K     1u
-#define TOPA_4K     0u
+#define RUN_INSNS         60000u
+#define TURN_INSNS        2000u /* of a thread */
+#define PAUSE_INSNS       500u
+#define STALL_INSNS       6000u /* enough to fill the internal buffer */
+#define STALL_EVERY       15000u
+#define VERSIONS          8u /* of code that changes */
+#define PAUSE_TICKS       6000u
+#define LOW_KERNEL        0x601000ull /* perf would ask for a vmlinux if it were in the upper half */
+#define MARK_INSNS        64u
+#define PSB_BYTES         4096u /* within so many, there is one */
+#define CUT_BYTES         1237u /* a start in the midst of some packet */
+#define LEAST_ENTRIES     50u
+#define GUEST_INSNS       400u
+#define GUEST_APART_BYTES 0x1000000u
+#define RING_BYTES        0x2000u
+#define RING_GPA          0x100000ull
+#define SECOND_GPA        0x180000ull
+#define TOPA_8K           1u
+#define TOPA_4K           0u
 
 /* One thread: a program on a processor that traces it. */
 struct machine {
-    struct walk walk;
+    struct walk walks[2]; /* of the host, of the guest */
+    bool in_guest;
+    unsigned entries; /* of the guest */
     struct fake *fake;
     size_t from_byte;    /* the tap before is not wanted */
     struct arrows marks; /* bytes written, and instructions run by then */
@@ -43,7 +48,8 @@ static struct {
     const struct recipe *recipe;
     struct vpt_caps caps;
     struct random random;
-    struct image user[VERSIONS], kernel; /* user: versions, or of each process */
+    struct image user[VERSIONS]; /* versions, or of each process, or of host and guest */
+    struct image kernel[2];      /* of host and guest */
     struct machine machines[TRACES_MAX];
     uint64_t ctl, tsc;
     uint64_t version;
@@ -88,6 +94,11 @@ void scene_free(struct scene *scene)
     memset(scene, 0, sizeof(*scene));
 }
 
+static struct walk *walk_of(struct machine *machine)
+{
+    return &machine->walks[machine->in_guest];
+}
+
 /* ---- The processor -------------------------------------------------------------------------- */
 
 static void set_clock(struct machine *machine)
@@ -105,8 +116,8 @@ static void pass_time(struct machine *machine, uint64_t ticks)
 static void set_tracing(struct machine *machine, bool on)
 {
     struct vpt_cpu *const cpu = &machine->fake->cpu;
-    const struct vpt_context ctx = walk_context(&machine->walk);
-    const uint64_t ip = walk_ip(&machine->walk);
+    const struct vpt_context ctx = walk_context(walk_of(machine));
+    const uint64_t ip = walk_ip(walk_of(machine));
 
     set_clock(machine);
     vpt_set_context(cpu, &ctx);
@@ -225,7 +236,7 @@ static void turn_tracing(struct machine *machine, bool on)
     set_tracing(machine, on);
     note_loss(machine, &before);
     if (before.traced != vpt_packet_en(&machine->fake->cpu))
-        note_arrow(machine, &before, walk_ip(&machine->walk), walk_ip(&machine->walk));
+        note_arrow(machine, &before, walk_ip(walk_of(machine)), walk_ip(walk_of(machine)));
 }
 
 static void interrupt(struct machine *machine)
@@ -233,7 +244,7 @@ static void interrupt(struct machine *machine)
     const struct before before = look(machine);
     struct vpt_transfer transfer;
 
-    if (!walk_interrupt(&machine->walk, &transfer))
+    if (!walk_interrupt(walk_of(machine), &transfer))
         return;
     vpt_transfer(&machine->fake->cpu, &transfer);
     note_loss(machine, &before);
@@ -251,7 +262,7 @@ static void change_code(struct machine *machine)
     run.tsc += PAUSE_TICKS;
     place->tsc = run.tsc;
     run.tsc += PAUSE_TICKS;
-    machine->walk.image[0] = image;
+    walk_of(machine)->image[0] = image;
     turn_tracing(machine, true);
 }
 
@@ -260,43 +271,104 @@ static void change_process(struct machine *machine)
 {
     struct scene *const scene = run.scene;
 
-    machine->walk.image[0] = &run.user[machine->walk.process];
+    walk_of(machine)->image[0] = &run.user[walk_of(machine)->process];
     pass_time(machine, PAUSE_TICKS);
     if (scene->change_count == SWITCHES_MAX)
         abort();
     scene->changes[scene->change_count++] =
-        (struct change){.tsc = run.tsc, .process = machine->walk.process};
+        (struct change){.tsc = run.tsc, .process = walk_of(machine)->process};
     pass_time(machine, PAUSE_TICKS);
+}
+
+/* VMRESUME: the host goes on behind it once the guest exits. */
+static void enter_guest(struct machine *machine)
+{
+    const struct before before = look(machine);
+    struct vpt_vm_entry entry = {.ip = walk_ip(walk_of(machine))};
+
+    if (before.traced)
+        list_add(&trace_of(machine)->insns, entry.ip);
+    walk_of(machine)->at++;
+    entry.next_ip = entry.host_ip = walk_ip(walk_of(machine));
+    entry.host = walk_context(walk_of(machine));
+    machine->in_guest = true;
+    machine->entries++;
+    entry.guest_ip = walk_ip(walk_of(machine));
+    entry.guest = walk_context(walk_of(machine));
+    if (vpt_vm_entry(&machine->fake->cpu, &entry) != VPT_ENTRY_SUCCEEDS)
+        abort();
+    note_arrow(machine, &before, entry.ip, entry.guest_ip);
+}
+
+static void leave_guest(struct machine *machine)
+{
+    const struct before before = look(machine);
+    struct vpt_vm_exit leave = {.ip = walk_ip(walk_of(machine))};
+
+    machine->in_guest = false;
+    leave.host_ip = walk_ip(walk_of(machine));
+    leave.host = walk_context(walk_of(machine));
+    if (!vpt_vm_exit(&machine->fake->cpu, &leave))
+        abort();
+    note_arrow(machine, &before, leave.ip, leave.host_ip);
+}
+
+/* Where the host's kernel would have a SYSRET, it has a VMRESUME. True: the guest came or went. */
+static bool cross(struct machine *machine)
+{
+    struct walk *const walk = walk_of(machine);
+
+    if (run.recipe->guest == GUEST_NONE)
+        return false;
+    if (!machine->in_guest && walk->kernel && walk_kind(walk) == INSN_SYSRET) {
+        enter_guest(machine);
+        return true;
+    }
+    if (machine->in_guest && draw(&run.random, GUEST_INSNS) == 0) {
+        leave_guest(machine);
+        return true;
+    }
+    return false;
+}
+
+/* Whether an instruction at ip, which left execution at walk, took a branch. */
+static bool is_taken(const struct walk *walk, const struct image *image, const struct insn *insn)
+{
+    if (insn->kind == INSN_JCC)
+        return walk_ip(walk) == image->base + image->insn[insn->target].offset;
+    return is_branch((enum insn_kind)insn->kind);
+}
+
+static void execute_insn(struct machine *machine)
+{
+    struct walk *const walk = walk_of(machine);
+    const struct image *const image = walk->image[walk->kernel];
+    const struct insn *const insn = &image->insn[walk->at];
+    const uint64_t ip = walk_ip(walk);
+    const unsigned process = walk->process;
+    const struct before before = look(machine);
+
+    /* A FUP with the address of INT3 comes before it (Table 33-23): no decoder lists it. */
+    if (before.traced && insn->kind != INSN_INT3)
+        list_add(&trace_of(machine)->insns, ip);
+    walk_step(walk, &machine->fake->cpu);
+    note_loss(machine, &before);
+    /* MOV CR3 may begin tracing; where it ends it, that is no transfer. */
+    if (is_taken(walk, image, insn) || !before.traced)
+        note_arrow(machine, &before, ip, walk_ip(walk));
+    if (run.recipe->own_code && walk->process != process)
+        change_process(machine);
 }
 
 static void execute_one(struct machine *machine)
 {
-    struct walk *const walk = &machine->walk;
-    const enum insn_kind kind = walk_kind(walk);
-    const uint64_t ip = walk_ip(walk);
-    const struct insn *const insn = &walk->image[walk->kernel]->insn[walk->at];
-    const uint64_t target =
-        walk->image[walk->kernel]->base + walk->image[walk->kernel]->insn[insn->target].offset;
-    const unsigned process = walk->process;
-    struct before before;
+    const uint64_t ip = walk_ip(walk_of(machine));
 
     run.tsc += draw(&run.random, 4);
     set_clock(machine);
     interrupt(machine);
-    if (walk_ip(walk) != ip)
-        return; /* the next call has what comes first there */
-    before = look(machine);
-    /* A FUP with the address of INT3 comes before it (Table 33-23): no decoder lists it. */
-    if (before.traced && kind != INSN_INT3)
-        list_add(&trace_of(machine)->insns, ip);
-    walk_step(walk, &machine->fake->cpu);
-    note_loss(machine, &before);
-    if (kind == INSN_JCC ? walk_ip(walk) == target : is_branch(kind))
-        note_arrow(machine, &before, ip, walk_ip(walk));
-    else if (!before.traced) /* MOV CR3 begins tracing; where it ends it, that is no transfer */
-        note_arrow(machine, &before, ip, walk_ip(walk));
-    if (run.recipe->own_code && walk->process != process)
-        change_process(machine);
+    if (walk_ip(walk_of(machine)) == ip && !cross(machine))
+        execute_insn(machine);
 }
 
 static void stall(struct machine *machine, unsigned i)
@@ -320,7 +392,7 @@ static void begin_here(struct machine *machine)
     trace->insns.count = machine->marks.from.count = machine->marks.to.count = 0;
     trace->arrows.from.count = trace->arrows.to.count = 0;
     trace->config = (struct ptd_flow_config){
-        .mode = PTD_MODE_64, .cr3 = walk_cr3(machine->walk.process), .at_start = true};
+        .mode = PTD_MODE_64, .cr3 = walk_cr3(walk_of(machine)->process), .at_start = true};
     machine->begun = true;
 }
 
@@ -343,7 +415,7 @@ static void execute_turn(struct machine *machine, unsigned first, unsigned count
             pause_tracing(machine);
         if (run.recipe->stalls)
             stall(machine, i);
-        if (run.recipe->jit && machine->walk.kernel && run.version + 1 < VERSIONS &&
+        if (run.recipe->jit && walk_of(machine)->kernel && run.version + 1 < VERSIONS &&
             i > (run.version + 1) * RUN_INSNS / VERSIONS)
             change_code(machine);
         execute_one(machine);
@@ -427,6 +499,8 @@ static void keep_trace(struct machine *machine)
     memcpy(trace->bytes, machine->fake->tap + from, trace->len_bytes);
     if (trace->gap_count)
         trace->truth = TRUTH_GAPS;
+    if (run.recipe->guest && machine->entries < LEAST_ENTRIES)
+        snprintf(run.scene->wrong, sizeof(run.scene->wrong), "%u VM entries", machine->entries);
     if (run.recipe->stalls && trace->gap_count < 2)
         snprintf(run.scene->wrong, sizeof(run.scene->wrong), "%zu overflows", trace->gap_count);
 }
@@ -443,24 +517,47 @@ static void make_caps(void)
     run.scene->max_nonturbo_ratio = run.caps.max_nonturbo_ratio;
 }
 
-/* As program_make() does, but with the kernel in the lower half. */
+static void place_image(const struct image *image, unsigned n)
+{
+    struct place *const place =
+        scene_add_place(run.scene, image->base, image->code, image->len_bytes);
+
+    if (run.recipe->own_code && image != &run.kernel[0])
+        place->cr3 = walk_cr3(n);
+    place->process = run.recipe->own_code ? n : 0;
+    place->in_guest = run.recipe->guest && n == 1;
+}
+
+/* The host enters its guest where it would go back to a process. */
+static void plant_vmresume(struct image *kernel)
+{
+    static const uint8_t vmresume[] = {0x0f, 0x01, 0xc3};
+
+    for (size_t i = 0; i < kernel->insns; i++)
+        if (kernel->insn[i].kind == INSN_SYSRET)
+            memcpy(kernel->code + kernel->insn[i].offset, vmresume, sizeof(vmresume));
+}
+
+/* As program_make() does, but with kernels in the lower half. */
 static void make_code(void)
 {
-    struct scene *const scene = run.scene;
-    const unsigned users = run.recipe->jit ? VERSIONS : run.recipe->own_code ? PROCESSES : 1;
+    const struct recipe *const recipe = run.recipe;
+    const uint64_t apart = recipe->guest == GUEST_APART ? GUEST_APART_BYTES : 0;
+    const unsigned users = recipe->jit ? VERSIONS : recipe->own_code || recipe->guest ? 2 : 1;
 
     for (unsigned i = 0; i < users; i++)
-        program_make(&run.user[i], &run.kernel, &run.random);
-    run.kernel.base = LOW_KERNEL;
-    scene_add_place(scene, LOW_KERNEL, run.kernel.code, run.kernel.len_bytes);
-    for (unsigned i = 0; i < (run.recipe->own_code ? users : 1); i++) {
-        struct place *const place =
-            scene_add_place(scene, USER_BASE, run.user[i].code, run.user[i].len_bytes);
-
-        if (run.recipe->own_code)
-            place->cr3 = walk_cr3(i);
-        place->process = i;
+        program_make(&run.user[i], &run.kernel[recipe->guest ? i : 0], &run.random);
+    for (unsigned i = 0; i < 2; i++)
+        run.kernel[i].base = LOW_KERNEL + i * apart;
+    if (recipe->guest) {
+        plant_vmresume(&run.kernel[0]);
+        run.user[1].base += apart;
     }
+    place_image(&run.kernel[0], 0);
+    if (recipe->guest)
+        place_image(&run.kernel[1], 1);
+    for (unsigned i = 0; i < (recipe->jit ? 1 : users); i++)
+        place_image(&run.user[i], i);
 }
 
 static void make_machines(void)
@@ -469,13 +566,19 @@ static void make_machines(void)
         struct machine *const machine = &run.machines[i];
 
         machine->fake = fake_open_caps(&run.caps);
-        walk_start(&machine->walk, &run.user[0], &run.kernel, &run.random);
-        machine->walk.interrupts_per_1024 = 4;
+        walk_start(&machine->walks[0], &run.user[0], &run.kernel[0], &run.random);
+        walk_start(&machine->walks[1], &run.user[1], &run.kernel[1], &run.random);
+        for (unsigned j = 0; j < 2; j++)
+            machine->walks[j].interrupts_per_1024 = 4;
+        if (run.recipe->guest) {
+            vpt_vmxon(&machine->fake->cpu, LOW_KERNEL);
+            vpt_vmptrld(&machine->fake->cpu, GUEST_VMCS);
+        }
         set_output(machine);
         fake_write(machine->fake, VPT_MSR_CR3_MATCH, walk_cr3(0));
     }
     set_range(0, &run.user[0], run.recipe->user_range);
-    set_range(1, &run.kernel, run.recipe->kernel_range);
+    set_range(1, &run.kernel[0], run.recipe->kernel_range);
 }
 
 void scene_run(struct scene *scene, const struct recipe *recipe, uint64_t seed)

@@ -14,6 +14,7 @@
 #define PLACES_MAX   256
 #define SWITCHES_MAX 4096
 #define GAPS_MAX     4096
+#define GUEST_VMCS   0x7000ull
 
 /* Two lists of one length: a transfer goes from one address to another; 0 is outside the trace. */
 struct arrows {
@@ -26,6 +27,7 @@ struct place {
     uint8_t *bytes; /* owned */
     uint64_t tsc;
     unsigned process; /* whose code it is, where processes differ */
+    bool in_guest;
 };
 
 enum knowledge {
@@ -87,6 +89,7 @@ struct scene {
 
 enum output { OUTPUT_LINEAR, OUTPUT_TOPA_RING, OUTPUT_SINGLE_RING };
 enum start { START_PSB, START_IN_MIDST, START_STATE };
+enum guest { GUEST_NONE, GUEST_APART, GUEST_SAME_ADDRESSES };
 
 /* How a random program is run and traced. */
 struct recipe {
@@ -100,6 +103,7 @@ struct recipe {
     bool jit;         /* the program's code is another one, now and then */
     unsigned threads; /* 0: one */
     bool own_code;    /* each process has its own code, at the same addresses */
+    enum guest guest; /* a VM runs now and then, and is traced as well */
 };
 
 /* *scene is zeroed before. */
