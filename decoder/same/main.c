@@ -429,16 +429,26 @@ static const char *perf_field(const struct row *row)
     return text;
 }
 
+/* Why a peer is not asked. */
+static void note(const struct row *row, const char *peer, const char *why)
+{
+    if (!markdown)
+        printf("NOTE: %s: %s is not compared: %s\n", row->name, peer, why);
+}
+
 static void compare_peers(const struct row *row)
 {
     for (size_t i = 0; i < COUNT(peers); i++) {
         const unsigned before = failed;
-        const bool can = (peers[i].decode != by_parallel || !row->not_parallel) &&
-                         (!peers[i].is_libipt || !row->not_libipt);
+        const char *const why = peers[i].is_libipt               ? row->not_libipt
+                                : peers[i].decode == by_parallel ? row->not_parallel
+                                                                 : NULL;
 
-        if (can)
+        if (why)
+            note(row, peers[i].name, why);
+        else
             compare_peer(row, &peers[i]);
-        if (!can)
+        if (why)
             field(before, "no");
         else if (row->needs_state && peers[i].is_libipt)
             field(before, peers[i].finds & INSNS ? "= from the first PSB on" : "no");
@@ -467,9 +477,11 @@ static void compare_row(const struct row *row)
     field(before, truth_of(&scene.traces[0]));
     compare_peers(row);
     before = failed;
-    if (has_perf && !row->not_perf)
+    if (row->not_perf)
+        note(row, "perf", row->not_perf);
+    else if (has_perf)
         compare_perf(row);
-    else if (!row->not_perf)
+    else
         skip(row->name, "no perf to compare with");
     field(before, row->not_perf ? "no" : has_perf ? perf_field(row) : "not there");
     if (markdown)
