@@ -90,7 +90,7 @@ static void compare_fast_ways(bool threads, const uint8_t *bytes, size_t len_byt
         .len_bytes = len_bytes,
         .image = image,
         .config = config,
-        .no_timing = len_bytes & 1,
+        .timing = (enum ptd_timing)(len_bytes % 3),
     };
 
     expect_same(referee_run(&trace, PTD_RUN_ROOM));

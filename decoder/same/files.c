@@ -152,7 +152,7 @@ void scene_record(struct scene *scene, const struct program *program, const char
 {
     const char *const build = getenv("BUILD");
     char command[3 * PATH_BYTES], names[4][PATH_BYTES];
-    static const char *const suffixes[] = {"pt", "truth", "map", "code"};
+    const char *const suffixes[] = {program->trace, "truth", "map", "code"};
     size_t len_bytes = 0;
     uint8_t *bytes;
     struct trace *trace;
@@ -168,9 +168,9 @@ void scene_record(struct scene *scene, const struct program *program, const char
     for (size_t i = 0; i < 4; i++)
         snprintf(names[i], PATH_BYTES, "%s/program.%s", folder, suffixes[i]);
     snprintf(command, sizeof(command),
-             "timeout 60 qemu-x86_64 -plugin %s/bench/bin/record.so,out=%s/program,%s %s "
+             "timeout 60 qemu-x86_64 -plugin %s/bench/bin/record.so,out=%s/program,limit=%u %s "
              ">/dev/null 2>&1",
-             build ? build : "build", folder, program->options, program->command);
+             build ? build : "build", folder, program->limit_bytes, program->command);
     if (system(command) != 0) {
         snprintf(scene->wrong, sizeof(scene->wrong), "'%s' cannot be recorded", program->command);
         return;

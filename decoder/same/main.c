@@ -33,13 +33,13 @@ static const struct hardware hello = {
 static const struct hardware single = {
     "lldb-single/3842849.trace", "lldb-single/a.out", 0, 4096, 0x400000, 0, 0, 0, 6, 79, 1};
 static const struct program compressor = {
-    "/usr/bin/xz --threads=1 -1 --stdout /usr/bin/qemu-x86_64", "limit=80000"};
+    "/usr/bin/xz --threads=1 -1 --stdout /usr/bin/qemu-x86_64", "pt", 60000};
 static const struct program interpreter = {
-    "/usr/bin/perl -e 'my %h; $h{$_ * 7919 % 1009} .= \"$_,\" for 1 .. 1_000_000'",
-    "limit=400000,timing=on"};
+    "/usr/bin/perl -e 'my %h; $h{$_ * 7919 % 1009} .= \"$_,\" for 1 .. 1_000_000'", "cyc.pt",
+    120000};
 
 static const char *const no_guest =
-    "it looks for the code of what has NR in a guest's machine, which this perf.data does not have";
+    "a guest's code is that of another machine, which this perf.data does not have";
 static const char *const perf_filter =
     "it is not told of ranges, and takes a TIP.PGD where a branch leaves one for an error";
 
@@ -51,7 +51,7 @@ static const struct row {
     const char *not_parallel; /* why not */
     bool needs_state;         /* libipt and perf begin at the first PSB instead */
     const char *perf_errors;  /* why perf complains, although it finds the same */
-    const char *not_libipt, *not_perf;
+    const char *not_libipt, *not_vpt, *not_perf;
 } rows[] = {
     {.name = "RETs compressed"},
     {.name = "RETs not compressed", .recipe = {.ctl = VPT_CTL_DISRETC}},
@@ -91,7 +91,8 @@ static const struct row {
     {.name = "a processor, two processes", .recipe = {.ctl = TIMES, .own_code = true}},
     {.name = "code that changes",
      .recipe = {.ctl = TIMES, .jit = true},
-     .not_parallel = "the image may not change under its threads"},
+     .not_parallel = "the image may not change under its threads",
+     .not_vpt = "of the maps of one address it takes the last, whatever the time"},
     {.name = "host and guest", .recipe = {.guest = GUEST_APART}, .not_perf = no_guest},
     {.name = "host and guest, same addresses",
      .recipe = {.guest = GUEST_SAME_ADDRESSES},
@@ -320,12 +321,22 @@ static uint64_t perf_errors(const struct row *row, const struct trace *trace,
     return trace->gap_count + (row->perf_errors ? found->errors : 0);
 }
 
+/* vpt decode begins at the first PSB, too. */
+static void compare_vpt(const struct row *row)
+{
+    clear(other);
+    by_vpt(&scene, folder, other);
+    for (size_t i = 0; i < scene.trace_count; i++) {
+        if (row->needs_state)
+            compare_tail(row->name, "vpt decode", &scene.traces[i], &next[i], &other[i]);
+        else
+            compare_lists(row->name, "vpt decode", "instructions", &next[i].insns, &other[i].insns,
+                          &other[i], 0);
+    }
+}
+
 static void compare_perf(const struct row *row)
 {
-    if (!perf_write(&scene, folder)) {
-        verdict(false, row->name, "perf", "no file could be written in %s", folder);
-        return;
-    }
     clear(other);
     by_perf_insns(&scene, folder, other);
     for (size_t i = 0; i < scene.trace_count; i++) {
@@ -473,9 +484,19 @@ static void compare_row(const struct row *row)
         by_next(&scene, &scene.traces[i], &next[i]);
         compare_truth(row->name, &scene.traces[i], &next[i]);
     }
+    if (!perf_write(&scene, folder))
+        verdict(false, row->name, "perf.data", "cannot be written in %s", folder);
     print_figures(row);
     field(before, truth_of(&scene.traces[0]));
     compare_peers(row);
+    before = failed;
+    if (row->not_vpt || row->not_perf)
+        note(row, "vpt decode", row->not_vpt ? row->not_vpt : row->not_perf);
+    else
+        compare_vpt(row);
+    field(before, row->not_vpt || row->not_perf ? "no"
+                  : row->needs_state            ? "= from the first PSB on"
+                                                : "=");
     before = failed;
     if (row->not_perf)
         note(row, "perf", row->not_perf);
@@ -521,8 +542,8 @@ int main(int argc, char **argv)
     CU_add_test(suite, "all", compare_all);
     if (markdown)
         puts("| trace | instructions | blocks | branches | transfers | what ran | run | parallel | "
-             "libipt, instructions | libipt, blocks | perf |\n"
-             "| --- | ---: | ---: | ---: | ---: | --- | --- | --- | --- | --- | --- |");
+             "libipt, instructions | libipt, blocks | vpt | perf |\n"
+             "| --- | ---: | ---: | ---: | ---: | --- | --- | --- | --- | --- | --- | --- |");
     CU_run_suite(suite);
     CU_cleanup_registry();
     for (unsigned i = 0; i < TRACES_MAX; i++) {

@@ -219,7 +219,7 @@ void by_parallel(const struct scene *scene, const struct trace *trace, struct fo
     struct reader reader = {.scene = scene, .found = found, .image = new_image(scene)};
     const int status =
         ptd_flow_parallel_by(SEGMENT_BYTES, trace->bytes, trace->len_bytes, reader.image,
-                             &trace->config, true, THREADS, take_part, &reader);
+                             &trace->config, PTD_TIMING_NONE, THREADS, take_part, &reader);
 
     if (status != PTD_OK)
         found_error(found, 0, ptd_strerror(status));

@@ -36,5 +36,7 @@ bool perf_is_there(void);
 bool perf_write(const struct scene *scene, const char *folder);
 void by_perf_insns(const struct scene *scene, const char *folder, struct found *found);
 void by_perf_branches(const struct scene *scene, const char *folder, struct found *found);
+/* `vpt decode` on the same perf.data. */
+void by_vpt(const struct scene *scene, const char *folder, struct found *found);
 
 #endif

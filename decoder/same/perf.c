@@ -154,18 +154,23 @@ bool perf_write(const struct scene *scene, const char *folder)
 
 /* ---- What perf prints ----------------------------------------------------------------------- */
 
+static FILE *open_lines(const char *command)
+{
+    FILE *const lines = popen(command, "re");
+
+    if (!lines)
+        abort();
+    return lines;
+}
+
 static FILE *perf_script(const char *folder, const char *itrace, const char *fields)
 {
     char command[3 * PATH_BYTES];
-    FILE *lines;
 
     snprintf(command, sizeof(command),
              "perf script -i '%s/perf.data' --itrace=%s -F %s 2>'%s/perf.errors'", folder, itrace,
              fields, folder);
-    lines = popen(command, "re");
-    if (!lines)
-        abort();
-    return lines;
+    return open_lines(command);
 }
 
 /* " instruction trace error type 1 time ... code 5: Failed to get instruction" */
@@ -219,4 +224,29 @@ void by_perf_branches(const struct scene *scene, const char *folder, struct foun
     }
     if (pclose(lines) != 0)
         found_error(found, 0, "perf script failed");
+}
+
+/* "   same   100 [000]  0.001000: instructions:   401000 code-1+0x0" */
+void by_vpt(const struct scene *scene, const char *folder, struct found *found)
+{
+    const char *const build = getenv("BUILD");
+    char command[3 * PATH_BYTES], line[512];
+    FILE *lines;
+
+    snprintf(command, sizeof(command),
+             "%s/vpt decode --format perf '%s/perf.data' 2>'%s/vpt.errors'",
+             build ? build : "build", folder, folder);
+    lines = open_lines(command);
+    for (uint64_t number = 1; fgets(line, sizeof(line), lines); number++) {
+        const char *const event = strstr(line, "instructions: ");
+        uint64_t tid, ip;
+
+        if (event && sscanf(line, "%*s %" SCNu64, &tid) == 1 &&
+            sscanf(event, "%*s %" SCNx64, &ip) == 1)
+            list_add(&found_of(scene, tid, found)->insns, ip);
+        else
+            (void)is_error(line, number, found);
+    }
+    if (pclose(lines) != 0)
+        found_error(found, 0, "vpt decode failed");
 }

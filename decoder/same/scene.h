@@ -118,7 +118,8 @@ struct hardware {
 void scene_load(struct scene *scene, const struct hardware *hardware);
 /* A program that runs in QEMU's user mode and is traced by a plugin (bench/record.c). */
 struct program {
-    const char *command, *options;
+    const char *command, *trace; /* "pt", "mtc.pt" or "cyc.pt" */
+    unsigned limit_bytes;        /* of the first of these */
 };
 void scene_record(struct scene *scene, const struct program *program, const char *folder);
 void scene_free(struct scene *scene);
