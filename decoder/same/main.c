@@ -41,7 +41,7 @@ static const struct program interpreter = {
 static const char *const no_guest =
     "a guest's code is that of another machine, which this perf.data does not have";
 static const char *const perf_filter =
-    "it is not told of ranges, and takes a TIP.PGD where a branch leaves one for an error";
+    "it is not told of ranges, and takes the TIP.PGD of a direct branch out of one for an error";
 
 static const struct row {
     const char *name;
