@@ -72,8 +72,8 @@ static uint8_t *build_trace(uint8_t how, const uint8_t *bytes, size_t *len_bytes
 }
 
 /* They must find the same. */
-static void compare_fast_ways(uint8_t how, const uint8_t *bytes, size_t len_bytes,
-                              const struct ptd_image *image, const struct ptd_flow_config *config)
+static void compare_other_ways(uint8_t how, const uint8_t *bytes, size_t len_bytes,
+                               const struct ptd_image *image, const struct ptd_flow_config *config)
 {
     const struct referee_trace trace = {
         .bytes = bytes,
@@ -82,8 +82,12 @@ static void compare_fast_ways(uint8_t how, const uint8_t *bytes, size_t len_byte
         .config = config,
         .no_timing = len_bytes & 1,
     };
+    const struct ptd_time_config clocks = {
+        .tsc_den = 2, .tsc_num = 84, .mtc_freq = how & 3, .max_nonturbo_ratio = 20};
 
     if (!referee_run(&trace, PTD_RUN_ROOM).same)
+        abort();
+    if (!referee_stream(&trace, len_bytes + 1, how + 1, &clocks).same)
         abort();
     if ((how & HOW_THREADS) == HOW_THREADS && !referee_parallel(&trace, 2, 1).same)
         abort();
@@ -127,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
         }
     }
     ptd_flow_free(flow);
-    compare_fast_ways(how, trace, trace_bytes, image, &config);
+    compare_other_ways(how, trace, trace_bytes, image, &config);
     ptd_image_free(image);
     free(trace);
     return 0;
