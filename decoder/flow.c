@@ -962,6 +962,7 @@ struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct 
     if (flow->nr)
         set_space(flow, flow->config.cr3);
     flow->fresh = true;
+    flow->since_mark = MARK_OTHER;
     flow->stop = UINT64_MAX;
     if (!flow->config.at_start)
         begin_search(flow, PTD_E_NOSYNC, 0);
@@ -1035,6 +1036,7 @@ void ptd_flow_restart(struct ptd_flow *flow, const struct flow_state *state, uin
     flow->tracing = flow->deferred = flow->in_psb = flow->ended = false;
     flow->tnt_count = flow->ret_count = 0;
     flow->item_next = flow->item_count = 0;
+    flow->since_mark = MARK_OTHER;
     flow->stop = stop;
     flow->behind_psb = state->offset;
     flow->in_first_psb = true;
@@ -1066,6 +1068,7 @@ static bool needs_packet(const struct ptd_flow *flow)
 void ptd_flow_advance(struct ptd_flow *flow)
 {
     flow->item_next = flow->item_count = 0;
+    flow->since_mark = MARK_OTHER;
     if (flow->searching)
         search_psb(flow);
     else if (needs_packet(flow))

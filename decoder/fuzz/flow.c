@@ -80,7 +80,7 @@ static void compare_other_ways(uint8_t how, const uint8_t *bytes, size_t len_byt
         .len_bytes = len_bytes,
         .image = image,
         .config = config,
-        .no_timing = len_bytes & 1,
+        .timing = (enum ptd_timing)(len_bytes % 3),
     };
     const struct ptd_time_config clocks = {
         .tsc_den = 2, .tsc_num = 84, .mtc_freq = how & 3, .max_nonturbo_ratio = 20};
