@@ -275,18 +275,23 @@ static bool list_pids(struct builder *builder)
     return true;
 }
 
+struct ptd_time *perf_time_new(const struct ptd_perf_session *session)
+{
+    struct ptd_time_config clocks;
+    struct ptd_time *time;
+
+    ptd_perf_clocks(session, &clocks);
+    time = ptd_time_new(&clocks);
+    return time ? time : ptd_time_new(NULL); /* what the file says of clocks is out of range */
+}
+
 int ptd_perf_cpu_trace(const struct ptd_perf_session *session, const struct ptd_perf_trace *trace,
                        struct ptd_perf_cpu_trace *out)
 {
     struct builder builder = {.trace = trace, .current = NO_PID};
-    struct ptd_time_config clocks;
-    struct ptd_time *time;
+    struct ptd_time *const time = perf_time_new(session);
     bool ok;
 
-    ptd_perf_clocks(session, &clocks);
-    time = ptd_time_new(&clocks);
-    if (!time)
-        time = ptd_time_new(NULL); /* what the file says of clocks is out of range */
     ok = time && find_turns(&builder, session) && find_stretches(&builder, time);
     if (ok) {
         match(&builder);

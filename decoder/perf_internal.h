@@ -104,6 +104,11 @@ static inline const char *take_string(struct span *span)
     return at;
 }
 
+/* perf_session.c: a stable order by the 64-bit key that stands first. False: no memory. */
+bool perf_sort(void *list, size_t count, size_t element_bytes);
+/* perf_cpu.c: the clocks of a session's traces. NULL: no memory. */
+struct ptd_time *perf_time_new(const struct ptd_perf_session *session);
+
 /* perf_event.c: the events of a file, and which of them an id means. */
 struct perf_id {
     uint64_t id;

@@ -40,12 +40,13 @@ struct collector {
     struct ptd_perf_switch *switches;
     struct ptd_perf_switch *starts;
     struct ptd_perf_symbol *symbols;
+    struct ptd_perf_poke *pokes;
     struct piece *pieces;
-    char **strings;
+    void **kept;      /* names and code */
     uint8_t **joined; /* bytes of traces that came in several pieces */
     size_t trace_capacity, map_capacity, comm_capacity, fork_capacity, switch_capacity;
-    size_t symbol_capacity, piece_count, piece_capacity, string_count, string_capacity;
-    size_t joined_count, joined_capacity, start_capacity;
+    size_t symbol_capacity, piece_count, piece_capacity, kept_count, kept_capacity;
+    size_t joined_count, joined_capacity, start_capacity, poke_capacity;
     bool no_memory, too_much;
     uint64_t budget_bytes; /* what a hostile file may still make us keep */
 };
@@ -63,18 +64,24 @@ static bool spend(struct collector *collector, size_t bytes)
 }
 
 /* A copy that lives as long as the session. NULL: no memory. */
+static const void *keep_bytes(struct collector *collector, const void *bytes, size_t len)
+{
+    void *copy;
+
+    if (!spend(collector, len + sizeof(copy)) ||
+        !array_grow((void **)&collector->kept, &collector->kept_capacity, collector->kept_count,
+                    sizeof(copy)) ||
+        !(copy = malloc(len + 1)))
+        return NULL;
+    if (len)
+        memcpy(copy, bytes, len);
+    collector->kept[collector->kept_count++] = copy;
+    return copy;
+}
+
 static const char *keep(struct collector *collector, const char *text)
 {
-    char *copy;
-
-    if (!spend(collector, strlen(text) + 1 + sizeof(copy)) ||
-        !array_grow((void **)&collector->strings, &collector->string_capacity,
-                    collector->string_count, sizeof(copy)))
-        return NULL;
-    copy = strdup(text);
-    if (copy)
-        collector->strings[collector->string_count++] = copy;
-    return copy;
+    return keep_bytes(collector, text, strlen(text) + 1);
 }
 
 /* Room in one of the lists, within the budget. */
@@ -190,6 +197,25 @@ static bool add_symbol(struct collector *collector, const struct ptd_perf_record
     return true;
 }
 
+static bool add_poke(struct collector *collector, const struct ptd_perf_record *record)
+{
+    struct ptd_perf_poke poke = {
+        .time = record->time,
+        .address = record->text_poke.address,
+        .old_bytes = record->text_poke.old_bytes,
+        .new_bytes = record->text_poke.new_bytes,
+    };
+
+    poke.before = keep_bytes(collector, record->text_poke.before, poke.old_bytes);
+    poke.after = keep_bytes(collector, record->text_poke.after, poke.new_bytes);
+    if (!poke.before || !poke.after ||
+        !room(collector, &collector->pokes, collector->session.poke_count,
+              &collector->poke_capacity, sizeof(poke)))
+        return false;
+    collector->pokes[collector->session.poke_count++] = poke;
+    return true;
+}
+
 static bool add_piece(struct collector *collector, const struct ptd_perf_record *record)
 {
     if (record->auxtrace.size == 0)
@@ -297,8 +323,7 @@ static bool collect(struct collector *collector, const struct ptd_perf_record *r
         session->lost_count += record->lost.lost;
         return true;
     case PTD_PERF_TEXT_POKE:
-        session->text_poke_count++;
-        return true;
+        return add_poke(collector, record);
     case PTD_PERF_AUXTRACE_ERROR:
         session->error_count++;
         return true;
@@ -312,8 +337,7 @@ static bool collect(struct collector *collector, const struct ptd_perf_record *r
 
 /* ---- Order ---- */
 
-/* A stable order by the 64-bit key that stands first in each element. */
-static bool sort_by_time(void *list, size_t count, size_t element_bytes)
+bool perf_sort(void *list, size_t count, size_t element_bytes)
 {
     uint8_t *const from = list, *const spare = malloc(count ? count * element_bytes : 1);
 
@@ -503,12 +527,13 @@ static bool finish(struct collector *collector)
     struct ptd_perf_session *const session = &collector->session;
 
     if (!join_pieces(collector) ||
-        !sort_by_time(collector->maps, session->map_count, sizeof(*collector->maps)) ||
-        !sort_by_time(collector->comms, session->comm_count, sizeof(*collector->comms)) ||
-        !sort_by_time(collector->forks, session->fork_count, sizeof(*collector->forks)) ||
-        !sort_by_time(collector->switches, session->switch_count, sizeof(*collector->switches)) ||
-        !sort_by_time(collector->starts, session->start_count, sizeof(*collector->starts)) ||
-        !sort_by_time(collector->symbols, session->symbol_count, sizeof(*collector->symbols)))
+        !perf_sort(collector->maps, session->map_count, sizeof(*collector->maps)) ||
+        !perf_sort(collector->comms, session->comm_count, sizeof(*collector->comms)) ||
+        !perf_sort(collector->forks, session->fork_count, sizeof(*collector->forks)) ||
+        !perf_sort(collector->switches, session->switch_count, sizeof(*collector->switches)) ||
+        !perf_sort(collector->pokes, session->poke_count, sizeof(*collector->pokes)) ||
+        !perf_sort(collector->starts, session->start_count, sizeof(*collector->starts)) ||
+        !perf_sort(collector->symbols, session->symbol_count, sizeof(*collector->symbols)))
         return false;
     identify(collector);
     session->traces = collector->traces;
@@ -518,6 +543,7 @@ static bool finish(struct collector *collector)
     session->switches = collector->switches;
     session->starts = collector->starts;
     session->symbols = collector->symbols;
+    session->pokes = collector->pokes;
     session->events = ptd_perf_events(collector->perf, &session->event_count);
     session->cpuid = ptd_perf_cpuid(collector->perf);
     for (size_t i = 0; i < session->event_count; i++)
@@ -567,11 +593,11 @@ void ptd_perf_session_free(struct ptd_perf_session *session)
     if (!collector)
         return;
     ptd_perf_close(collector->perf);
-    for (size_t i = 0; i < collector->string_count; i++)
-        free(collector->strings[i]);
+    for (size_t i = 0; i < collector->kept_count; i++)
+        free(collector->kept[i]);
     for (size_t i = 0; i < collector->joined_count; i++)
         free(collector->joined[i]);
-    free(collector->strings);
+    free(collector->kept);
     free(collector->joined);
     free(collector->traces);
     free(collector->maps);
@@ -580,6 +606,7 @@ void ptd_perf_session_free(struct ptd_perf_session *session)
     free(collector->switches);
     free(collector->starts);
     free(collector->symbols);
+    free(collector->pokes);
     free(collector->pieces);
     free(collector);
 }

@@ -266,6 +266,14 @@ struct ptd_perf_symbol {
     const char *name;
 };
 
+/* The kernel changed its code: old_bytes at an address became new_bytes. 0 of them: none were
+ * there. */
+struct ptd_perf_poke {
+    uint64_t time, address;
+    uint16_t old_bytes, new_bytes;
+    const uint8_t *before, *after;
+};
+
 /* All of it is for reading; each list is in order of time, and of the file where times are equal.
  */
 struct ptd_perf_session {
@@ -278,12 +286,13 @@ struct ptd_perf_session {
     const struct ptd_perf_switch *switches;
     const struct ptd_perf_switch *starts; /* ITRACE_START: who ran when tracing began */
     const struct ptd_perf_symbol *symbols;
-    size_t start_count;
+    const struct ptd_perf_poke *pokes;
+    size_t start_count, poke_count;
     size_t trace_count, map_count, comm_count, fork_count, switch_count, symbol_count;
     const struct ptd_perf_event *events;
     size_t event_count;
     const char *cpuid;
-    uint64_t record_count, sample_count, lost_count, text_poke_count, error_count;
+    uint64_t record_count, sample_count, lost_count, error_count;
     uint64_t truncated, partial, collisions; /* AUX records with these flags */
     bool aux_samples;                        /* packets in samples, which are not read */
     int error; /* what ended reading early (the rest is here), or PTD_OK */
@@ -316,6 +325,28 @@ void ptd_perf_clocks(const struct ptd_perf_session *session, struct ptd_time_con
 /* perf's time (ns) and TSC. 0 without pt->has_time. */
 uint64_t ptd_perf_time_of_tsc(const struct ptd_perf_pt *pt, uint64_t tsc);
 uint64_t ptd_perf_tsc_of_time(const struct ptd_perf_pt *pt, uint64_t time);
+
+/* ---- Code that changes --------------------------------------------------------------------- */
+
+/* Code that is other code from a time on; and from where on in the packets of a trace. */
+struct ptd_perf_change {
+    uint64_t time;   /* perf's */
+    uint64_t offset; /* UINT64_MAX: not in this trace any more */
+    bool of_kernel;
+    size_t which; /* the caller's */
+};
+
+/*
+ * Where in a trace changes take place: fills in .offset, for ptd_flow_next_before(). changes come
+ * in order of time, and leave in order of offset. bytes are those of a trace of the session, or of
+ * the copy that ptd_perf_cpu_trace() made of one.
+ *
+ * A process maps code in a system call. So the code of a process changes between two stretches of
+ * user code, if the times of packets allow that. Without a conversion of time, all offsets are 0.
+ * PTD_OK, PTD_E_NOMEM.
+ */
+int ptd_perf_place(const struct ptd_perf_session *session, const uint8_t *bytes, size_t len_bytes,
+                   struct ptd_perf_change *changes, size_t count);
 
 /* ---- Traces of a CPU ----------------------------------------------------------------------- */
 

@@ -305,15 +305,12 @@ static int no_memory(void)
     return complain(EXIT_CODE_HOST, "no memory for decoding");
 }
 
-int stream_open(struct decode_options *options, struct stream *stream)
+/* The flow and the clock, over an image that is there. */
+static int open_flow(struct decode_options *options, struct stream *stream)
 {
     const struct ptd_time_config *const clocks =
         options->count_insns || options->is_rtit ? NULL : &stream->clocks;
 
-    if (options->is_rtit) {
-        options->rtit.mode = options->config.mode;
-        options->rtit.at_start = options->config.at_start;
-    }
     if (!trace_flow_open(&stream->flow, &stream->packets, stream->image, &options->config,
                          options->is_rtit ? &options->rtit : NULL))
         return no_memory();
@@ -333,9 +330,35 @@ int stream_open(struct decode_options *options, struct stream *stream)
     return no_memory();
 }
 
+int stream_open(struct decode_options *options, struct stream *stream)
+{
+    int code = 0;
+
+    if (options->is_rtit) {
+        options->rtit.mode = options->config.mode;
+        options->rtit.at_start = options->config.at_start;
+    }
+    if (stream->changes)
+        stream->timeline =
+            code_timeline_new(stream->changes, &stream->packets, stream->image, &code);
+    if (stream->timeline)
+        stream->image = code_timeline_image(stream->timeline);
+    if (!code)
+        code = open_flow(options, stream);
+    if (code) {
+        code_timeline_free(stream->timeline);
+        stream->timeline = NULL;
+    }
+    return code;
+}
+
 bool stream_next(struct decode_options *options, struct stream *stream)
 {
-    if (trace_flow_next(&stream->flow, &stream->item) != PTD_OK)
+    const int status = stream->timeline
+                           ? code_timeline_next(stream->timeline, stream->flow.pt, &stream->item)
+                           : trace_flow_next(&stream->flow, &stream->item);
+
+    if (status != PTD_OK)
         return false;
     stream->time = options->format ? clock_at(&stream->clock, &stream->item) : 0;
     options->errors += stream->item.type == PTD_ITEM_ERROR;
@@ -357,8 +380,12 @@ int stream_close(struct decode_options *options, struct stream *stream, int code
 {
     if (options->format && !options->format->end(stream->out) && !code)
         code = no_memory();
+    if (!code && stream->timeline)
+        code = code_timeline_result(stream->timeline);
     clock_close(&stream->clock);
     trace_flow_close(&stream->flow);
+    code_timeline_free(stream->timeline);
+    stream->timeline = NULL;
     return code;
 }
 

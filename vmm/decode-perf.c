@@ -17,7 +17,9 @@
 struct code {
     uint32_t pid;
     bool by_cr3;
-    struct ptd_image *image; /* shared by all that are by_cr3 */
+    /* Shared by all that are by_cr3. */
+    struct ptd_image *image;
+    struct code_changes *changes;
 };
 
 struct job {
@@ -25,96 +27,108 @@ struct job {
     const struct ptd_perf_session *session;
     struct code *codes;
     size_t code_count;
-    struct ptd_image *of_cpus; /* NULL: not needed so far */
+    struct code of_cpus; /* .image NULL: not needed so far */
 };
 
 /* ---- Code ---- */
-
-static bool add_code(struct job *job, uint32_t pid, bool by_cr3, struct ptd_image *image)
-{
-    struct code *const grown = reallocarray(job->codes, job->code_count + 1, sizeof(*job->codes));
-
-    if (!grown)
-        return false;
-    job->codes = grown;
-    job->codes[job->code_count++] = (struct code){pid, by_cr3, image};
-    return true;
-}
-
-static struct ptd_image *find_code(const struct job *job, uint32_t pid, bool by_cr3)
-{
-    for (size_t i = 0; i < job->code_count; i++) {
-        if (job->codes[i].pid == pid && job->codes[i].by_cr3 == by_cr3)
-            return job->codes[i].image;
-    }
-    return NULL;
-}
-
-static void free_code(struct job *job)
-{
-    for (size_t i = 0; i < job->code_count; i++) {
-        if (!job->codes[i].by_cr3)
-            ptd_image_free(job->codes[i].image);
-    }
-    ptd_image_free(job->of_cpus);
-    free(job->codes);
-}
 
 static int no_memory(void)
 {
     return complain(EXIT_CODE_HOST, "no memory for images");
 }
 
-/* An image with the kernel in it. 0 or an exit code. */
-static int new_image(struct job *job, struct ptd_image **image)
+static struct code *find_code(const struct job *job, uint32_t pid, bool by_cr3)
 {
-    *image = ptd_image_new();
-    if (!*image)
+    for (size_t i = 0; i < job->code_count; i++) {
+        if (job->codes[i].pid == pid && job->codes[i].by_cr3 == by_cr3)
+            return &job->codes[i];
+    }
+    return NULL;
+}
+
+static void free_code(struct code *code)
+{
+    ptd_image_free(code->image);
+    code_changes_free(code->changes);
+}
+
+static void free_codes(struct job *job)
+{
+    for (size_t i = 0; i < job->code_count; i++) {
+        if (!job->codes[i].by_cr3)
+            free_code(&job->codes[i]);
+    }
+    free_code(&job->of_cpus);
+    free(job->codes);
+}
+
+/* The code of a process (UINT32_MAX: of the kernel) too. 0 or an exit code. */
+static int load(const struct job *job, struct code *code, uint32_t pid, uint64_t cr3)
+{
+    if (!code_changes_add(code->changes, pid, cr3))
         return no_memory();
-    return perf_data_load_code(job->session, UINT32_MAX, &job->options->code, *image, PTD_ANY_CR3);
+    return perf_data_load_code(job->session, pid, &job->options->code, code->image, cr3);
 }
 
-/* The image of a process alone. 0 or an exit code. */
-static int code_of_process(struct job *job, uint32_t pid, const struct ptd_image **image)
+/* With the kernel in it. 0 or an exit code. */
+static int begin_code(const struct job *job, struct code *code)
 {
-    struct ptd_image *made = NULL;
-    int code;
+    code->image = ptd_image_new();
+    code->changes = code_changes_new(job->session, &job->options->code);
+    if (!code->image || !code->changes)
+        return no_memory();
+    return load(job, code, UINT32_MAX, PTD_ANY_CR3);
+}
 
-    *image = find_code(job, pid, false);
-    if (*image)
+static int add_code(struct job *job, const struct code *code)
+{
+    struct code *const grown = reallocarray(job->codes, job->code_count + 1, sizeof(*job->codes));
+
+    if (!grown)
+        return no_memory();
+    job->codes = grown;
+    job->codes[job->code_count++] = *code;
+    return 0;
+}
+
+/* The code of a process alone. 0 or an exit code. */
+static int code_of_process(struct job *job, uint32_t pid, struct code *code)
+{
+    const struct code *const found = find_code(job, pid, false);
+    int error;
+
+    *code = found ? *found : (struct code){.pid = pid};
+    if (found)
         return 0;
-    code = new_image(job, &made);
-    if (!code)
-        code = perf_data_load_code(job->session, pid, &job->options->code, made, PTD_ANY_CR3);
-    if (!code && !add_code(job, pid, false, made))
-        code = no_memory();
-    if (code)
-        ptd_image_free(made);
-    else
-        *image = made;
-    return code;
+    error = begin_code(job, code);
+    if (!error)
+        error = load(job, code, pid, PTD_ANY_CR3);
+    if (!error)
+        error = add_code(job, code);
+    if (error)
+        free_code(code);
+    return error;
 }
 
-/* The image of all CPUs, with these processes in it. 0 or an exit code. */
-static int code_of_cpu(struct job *job, const struct ptd_perf_cpu_trace *copy,
-                       const struct ptd_image **image)
+/* The code of all CPUs, with these processes in it. 0 or an exit code. */
+static int code_of_cpu(struct job *job, const struct ptd_perf_cpu_trace *copy, struct code *code)
 {
-    int code = 0;
+    struct code *const shared = &job->of_cpus;
+    int error = 0;
 
-    if (!job->of_cpus)
-        code = new_image(job, &job->of_cpus);
-    for (size_t i = 0; !code && i < copy->pid_count; i++) {
+    if (!shared->image)
+        error = begin_code(job, shared);
+    for (size_t i = 0; !error && i < copy->pid_count; i++) {
         const uint32_t pid = copy->pids[i];
 
         if (find_code(job, pid, true))
             continue;
-        code = perf_data_load_code(job->session, pid, &job->options->code, job->of_cpus,
-                                   PTD_PERF_CR3(pid));
-        if (!code && !add_code(job, pid, true, job->of_cpus))
-            code = no_memory();
+        error = load(job, shared, pid, PTD_PERF_CR3(pid));
+        if (!error)
+            error = add_code(job, &(struct code){.pid = pid, .by_cr3 = true});
     }
-    *image = job->of_cpus;
-    return code;
+    *code = *shared;
+    return error;
 }
 
 /* ---- Traces ---- */
@@ -131,11 +145,19 @@ static const char *comm_of_process(const void *owner, uint32_t pid)
     return comm ? comm : "?";
 }
 
+static int take_code(struct stream *stream, int error, const struct code *code)
+{
+    stream->image = code->image;
+    stream->changes = code->changes;
+    return error;
+}
+
 /* The buffer of one thread: the code is that of its process, whatever CR3 says. */
 static int prepare_thread(struct job *job, const struct ptd_perf_trace *trace,
                           struct stream *stream)
 {
     struct out_thread *const thread = &stream->thread;
+    struct code code;
 
     stream->packets = (struct bytes){.data = (uint8_t *)trace->bytes, .len = trace->len_bytes};
     thread->pid = ptd_perf_pid_of(job->session, thread->tid);
@@ -144,7 +166,7 @@ static int prepare_thread(struct job *job, const struct ptd_perf_trace *trace,
         thread->comm = "?";
     if (job->options->have_images)
         return 0;
-    return code_of_process(job, thread->pid, &stream->image);
+    return take_code(stream, code_of_process(job, thread->pid, &code), &code);
 }
 
 /* The buffer of a CPU: CR3 is made to say which process ran. */
@@ -152,6 +174,7 @@ static int prepare_cpu(struct job *job, const struct ptd_perf_trace *trace, stru
                        struct ptd_perf_cpu_trace *copy)
 {
     struct out_thread *const thread = &stream->thread;
+    struct code code;
 
     if (ptd_perf_cpu_trace(job->session, trace, copy) != PTD_OK)
         return complain(EXIT_CODE_HOST, "no memory for the trace of CPU %d", trace->cpu);
@@ -163,7 +186,9 @@ static int prepare_cpu(struct job *job, const struct ptd_perf_trace *trace, stru
     thread->comm = "any"; /* comm_of_process says who */
     thread->comm_of_process = comm_of_process;
     thread->comm_owner = job->session;
-    return job->options->have_images ? 0 : code_of_cpu(job, copy, &stream->image);
+    if (job->options->have_images)
+        return 0;
+    return take_code(stream, code_of_cpu(job, copy, &code), &code);
 }
 
 static int prepare(struct job *job, const struct ptd_perf_trace *trace, struct stream *stream,
@@ -357,7 +382,7 @@ int decode_perf(struct decode_options *options, const char *file, const struct b
     code = options->format && options->format->merges && count_buffers(session) <= BUFFERS_MAX
                ? decode_merged(&job)
                : decode_in_turn(&job);
-    free_code(&job);
+    free_codes(&job);
     if (!code && session->error)
         code = EXIT_CODE_FILE; /* said already */
     ptd_perf_session_free(session);

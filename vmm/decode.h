@@ -34,8 +34,10 @@ struct stream {
     struct ptd_time_config clocks;
     struct out_thread thread; /* image, is_tsc and start are filled in by stream_open() */
     const struct ptd_perf_cpu_trace *cpu_trace; /* not NULL: packets are this copy */
+    struct code_changes *changes;               /* of the image; NULL: none */
     void *out;
 
+    struct code_timeline *timeline; /* NULL: the code does not change */
     struct trace_flow flow;
     struct clock clock;
     struct ptd_item item, last;

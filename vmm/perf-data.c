@@ -295,3 +295,11 @@ int perf_data_load_code(const struct ptd_perf_session *session, uint32_t pid,
 
     return ptd_perf_each_map(session, pid, load_map, &loader);
 }
+
+int perf_data_load_map(const struct ptd_perf_map *map, const struct code_options *options,
+                       struct ptd_image *image, uint64_t cr3)
+{
+    struct loader loader = {.options = options, .image = image, .cr3 = cr3};
+
+    return load_map(&loader, map);
+}
