@@ -42,6 +42,8 @@ enum perf_feature {
 #define ATTR_MMAP2          (1ull << 23)
 #define ATTR_COMM_EXEC      (1ull << 24)
 #define ATTR_CONTEXT_SWITCH (1ull << 26)
+#define ATTR_KSYMBOL        (1ull << 29)
+#define ATTR_TEXT_POKE      (1ull << 33)
 
 /*
  * Bytes that are taken from the front. Taking more than there are gives zeros and sets `missing`,

@@ -149,6 +149,8 @@ static void take_text_poke(struct span *span, struct ptd_perf_record *record)
     record->text_poke.address = take64(span);
     record->text_poke.old_bytes = take16(span);
     record->text_poke.new_bytes = take16(span);
+    if (record->text_poke.old_bytes + record->text_poke.new_bytes > (int)PTD_PERF_POKE_BYTES)
+        span->missing = true;
     record->text_poke.before = span_take(span, record->text_poke.old_bytes);
     record->text_poke.after = span_take(span, record->text_poke.new_bytes);
 }

@@ -93,8 +93,8 @@ static bool room(struct collector *collector, void *list, size_t count, size_t *
 
 static bool add_map(struct collector *collector, const struct ptd_perf_record *record)
 {
-    const bool of_kernel = record->mmap.pid == KERNEL_PID ||
-                           (record->misc & PTD_PERF_MISC_CPUMODE) == PTD_PERF_MISC_KERNEL;
+    const unsigned mode = record->misc & PTD_PERF_MISC_CPUMODE;
+    const bool of_kernel = record->mmap.pid == KERNEL_PID || mode == PTD_PERF_MISC_KERNEL;
     struct ptd_perf_map map = {
         .time = record->time,
         .start = record->mmap.start,
@@ -107,6 +107,11 @@ static bool add_map(struct collector *collector, const struct ptd_perf_record *r
         .build_id_bytes = record->mmap.build_id_bytes,
     };
 
+    /* The process is that of the virtual machine, in which this code is not. */
+    if (mode == PTD_PERF_MISC_GUEST_KERNEL || mode == PTD_PERF_MISC_GUEST_USER) {
+        collector->session.guest_map_count++;
+        return true;
+    }
     memcpy(map.build_id, record->mmap.build_id, sizeof(map.build_id));
     map.file = keep(collector, record->mmap.file);
     if (!map.file || !room(collector, &collector->maps, collector->session.map_count,
@@ -186,6 +191,7 @@ static bool add_symbol(struct collector *collector, const struct ptd_perf_record
         .time = record->time,
         .start = record->ksymbol.start,
         .len = record->ksymbol.len,
+        .kind = record->ksymbol.kind,
         .gone = record->ksymbol.flags & 1,
     };
 

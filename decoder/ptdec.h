@@ -442,10 +442,16 @@ int ptd_image_add_bytes(struct ptd_image *image, const char *name, uint64_t vadd
 int ptd_image_patch(struct ptd_image *image, uint64_t vaddr, const void *bytes, size_t len_bytes,
                     uint64_t cr3);
 /*
- * The loadable segments and the symbols of a 64- or 32-bit x86 ELF file, bias bytes above the
- * addresses it is linked for. PTD_OK, PTD_E_IO, PTD_E_FORMAT, PTD_E_NOMEM.
+ * The loadable segments and the symbols of a 64- or 32-bit x86 ELF file (a program, a library, or
+ * the core file that Linux's /proc/kcore is), bias bytes above the addresses it is linked for.
+ * PTD_OK, PTD_E_IO, PTD_E_FORMAT, PTD_E_NOMEM.
  */
 int ptd_image_add_elf(struct ptd_image *image, const char *path, uint64_t bias, uint64_t cr3);
+/*
+ * The names of functions from a copy of Linux's /proc/kallsyms. PTD_OK, PTD_E_IO, PTD_E_NOMEM;
+ * PTD_E_FORMAT: a line is not one of kallsyms, and those behind it were not read.
+ */
+int ptd_image_add_kallsyms(struct ptd_image *image, const char *path, uint64_t cr3);
 /*
  * Code at (cr3, vaddr): *bytes and how many follow contiguously, >= 1. Valid until the image
  * changes. PTD_OK or PTD_E_NOMAP.

@@ -71,6 +71,8 @@ enum ptd_perf_type {
 #define PTD_PERF_MISC_CPUMODE       0x0007u
 #define PTD_PERF_MISC_KERNEL        1u /* values of CPUMODE */
 #define PTD_PERF_MISC_USER          2u
+#define PTD_PERF_MISC_GUEST_KERNEL  4u
+#define PTD_PERF_MISC_GUEST_USER    5u
 #define PTD_PERF_MISC_COMM_EXEC     0x2000u /* COMM: by execve() */
 #define PTD_PERF_MISC_SWITCH_OUT    0x2000u /* SWITCH, SWITCH_CPU_WIDE */
 #define PTD_PERF_MISC_MMAP_BUILD_ID 0x4000u /* MMAP2 */
@@ -262,12 +264,15 @@ struct ptd_perf_switch {
 struct ptd_perf_symbol {
     uint64_t time, start;
     uint32_t len;
-    bool gone; /* from this time on */
+    uint16_t kind; /* 1: BPF, 2: out of line, as trampolines are */
+    bool gone;     /* from this time on */
     const char *name;
 };
 
 /* The kernel changed its code: old_bytes at an address became new_bytes. 0 of them: none were
  * there. */
+#define PTD_PERF_POKE_BYTES 0x8000u
+
 struct ptd_perf_poke {
     uint64_t time, address;
     uint16_t old_bytes, new_bytes;
@@ -293,6 +298,7 @@ struct ptd_perf_session {
     size_t event_count;
     const char *cpuid;
     uint64_t record_count, sample_count, lost_count, error_count;
+    uint64_t guest_map_count;                /* maps of guests, which are not kept */
     uint64_t truncated, partial, collisions; /* AUX records with these flags */
     bool aux_samples;                        /* packets in samples, which are not read */
     int error; /* what ended reading early (the rest is here), or PTD_OK */
@@ -390,7 +396,10 @@ struct ptd_perf_out {
     const struct ptd_perf_comm *comms;
     const struct ptd_perf_task *forks;
     const struct ptd_perf_switch *switches;
-    size_t trace_count, map_count, comm_count, fork_count, switch_count;
+    const struct ptd_perf_symbol *symbols;
+    const struct ptd_perf_poke
+        *pokes; /* of PTD_PERF_POKE_BYTES at most, before and after together */
+    size_t trace_count, map_count, comm_count, fork_count, switch_count, symbol_count, poke_count;
     /* Takes the bytes of the file in order; other than 0: that failed. */
     int (*write)(void *owner, const void *bytes, size_t len_bytes);
     void *owner;

@@ -594,10 +594,10 @@ static int decode_raw(struct decode_options *options, const char *file, const st
     return stream_decode(options, &stream);
 }
 
-static int decode_file(struct decode_options *options, const char *file)
+static int decode_bytes(struct decode_options *options, const char *file, const char *path)
 {
     struct bytes bytes = {0};
-    int error = read_file(file, &bytes), code;
+    int error = read_file(path, &bytes), code;
 
     if (!error && options->format && !(options->out = options->format->open(stdout)))
         error = -ENOMEM;
@@ -610,6 +610,16 @@ static int decode_file(struct decode_options *options, const char *file)
     if (options->out && !options->format->close(options->out) && !code)
         code = complain(EXIT_CODE_HOST, "no memory for the output");
     bytes_free(&bytes);
+    return code;
+}
+
+static int decode_file(struct decode_options *options, const char *file)
+{
+    char *const path = perf_data_locate(file, &options->code);
+    int code = path ? decode_bytes(options, file, path) : EXIT_CODE_FILE;
+
+    free(path);
+    free(options->code.kcore);
     if (!code && options->errors)
         code = complain(EXIT_CODE_FILE, "%s: %" PRIu64 " errors", file, options->errors);
     return code;

@@ -379,6 +379,8 @@ int decode_perf(struct decode_options *options, const char *file, const struct b
         return code;
     if (!options->have_cpu && strncmp(session->cpuid, INTEL, strlen(INTEL)) == 0)
         (void)parse_cpu(session->cpuid + strlen(INTEL), ',', &options->config.errata);
+    if (!options->have_images)
+        perf_data_warn_kernel(file, session, &options->code);
     code = options->format && options->format->merges && count_buffers(session) <= BUFFERS_MAX
                ? decode_merged(&job)
                : decode_in_turn(&job);

@@ -14,13 +14,24 @@ struct code_options {
     const char *symfs;   /* the folder that holds the files of the traced machine; or NULL */
     const char *vmlinux; /* the kernel with its code; or NULL */
     const char *cache;   /* perf's copies of files, by build id; NULL: ~/.debug */
+    char *kcore;         /* the folder with copies of kcore and kallsyms; or NULL */
 };
+
+/*
+ * A perf.data may be a folder (perf record --kcore): the path of the file with the records, which
+ * is path itself if it is none, and kcore in *options. To be freed, as kcore is. NULL: complained
+ * already.
+ */
+char *perf_data_locate(const char *path, struct code_options *options);
 
 /*
  * Opens a perf.data that holds Intel PT. NULL: complained already, and *code says how to end.
  * Records that end early, and what was lost while recording, get a line on standard error.
  */
 struct ptd_perf_session *perf_data_open(const char *path, const struct bytes *file, int *code);
+/* A line on standard error if code of the kernel ran that nobody gave. */
+void perf_data_warn_kernel(const char *path, const struct ptd_perf_session *session,
+                           const struct code_options *options);
 /*
  * Adds the code of a process (UINT32_MAX: of the kernel) to image, for cr3. A file that is not
  * there or not what ran gets a line on standard error. 0, or an exit code if there is no memory.

@@ -656,6 +656,21 @@ static void written_is_read(void)
         {.time = 5, .cpu = 3, .pid = 10, .tid = 11, .out = true},
         {.time = 6, .cpu = 3, .pid = 10, .tid = 11, .has_other = true, .other_pid = 1},
     };
+    const struct ptd_perf_symbol symbol = {
+        .time = 7, .start = 0xffffffff81000800, .len = 16, .kind = 2, .name = "trampoline"};
+    const struct ptd_perf_poke pokes[] = {
+        {.time = 9,
+         .address = 0xffffffff81000010,
+         .old_bytes = 2,
+         .new_bytes = 5,
+         .before = (const uint8_t *)"\x66\x90",
+         .after = (const uint8_t *)"\xe9\1\2\3\4"},
+        {.time = 8,
+         .address = 0xffffffff81000800,
+         .new_bytes = 1,
+         .before = (const uint8_t *)"",
+         .after = (const uint8_t *)"\xc3"},
+    };
     const struct ptd_perf_trace trace = {.idx = 0,
                                          .cpu = -1,
                                          .tid = 11,
@@ -677,6 +692,10 @@ static void written_is_read(void)
         .comms = &name,
         .forks = &task,
         .switches = switches,
+        .symbols = &symbol,
+        .pokes = pokes,
+        .symbol_count = 1,
+        .poke_count = 2,
         .trace_count = 1,
         .map_count = 2,
         .comm_count = 1,
@@ -723,6 +742,20 @@ static void written_is_read(void)
     CU_ASSERT_TRUE(session->switches[0].out);
     CU_ASSERT_EQUAL(session->switches[0].cpu, 3);
     CU_ASSERT_EQUAL(session->switches[1].other_pid, 1);
+    CU_ASSERT_EQUAL_FATAL(session->symbol_count, 1);
+    CU_ASSERT_EQUAL(session->symbols[0].len, 16);
+    CU_ASSERT_EQUAL(session->symbols[0].kind, 2);
+    CU_ASSERT_FALSE(session->symbols[0].gone);
+    CU_ASSERT_STRING_EQUAL(session->symbols[0].name, "trampoline");
+    CU_ASSERT_EQUAL_FATAL(session->poke_count, 2);
+    CU_ASSERT_EQUAL(session->pokes[0].time, 8); /* in order of time */
+    CU_ASSERT_EQUAL(session->pokes[0].old_bytes, 0);
+    CU_ASSERT_EQUAL(session->pokes[0].after[0], 0xc3);
+    CU_ASSERT_EQUAL(session->pokes[1].address, 0xffffffff81000010);
+    CU_ASSERT_EQUAL(session->pokes[1].old_bytes, 2);
+    CU_ASSERT_EQUAL(session->pokes[1].new_bytes, 5);
+    CU_ASSERT_EQUAL(memcmp(session->pokes[1].before, "\x66\x90", 2), 0);
+    CU_ASSERT_EQUAL(memcmp(session->pokes[1].after, "\xe9\1\2\3\4", 5), 0);
     CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
     CU_ASSERT_EQUAL(session->traces[0].reference, 77);
     CU_ASSERT_EQUAL(session->traces[0].len_bytes, 8);
@@ -847,6 +880,106 @@ static void cpu_trace(void)
     }
 }
 
+/* ---- Code that changes ---- */
+
+/* A packet with a whole address (6 bytes, sign-extended). */
+static void packet_ip(struct file *file, uint8_t opcode, uint64_t ip)
+{
+    const uint8_t byte = (uint8_t)(opcode | 3 << 5);
+
+    put(file, &byte, 1);
+    put(file, &ip, 6);
+}
+
+#define TIP     0x0d
+#define TIP_PGE 0x11
+#define NEVER   UINT64_MAX
+
+/*
+ * User code runs in [1000, 1100], [2000, 2100] and, behind the kernel, [3000, 3100]; TSC and ns are
+ * the same. Its stretches begin at the offsets in begin.
+ */
+static void changing_file(struct file *file, size_t begin[3], bool has_time)
+{
+    static struct file packets;
+
+    packets.len = 0;
+    put(&packets, "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x23", 18);
+    for (unsigned i = 0; i < 3; i++) {
+        packet_tsc(&packets, 1000 * (i + 1));
+        begin[i] = packets.len;
+        packet_ip(&packets, i == 2 ? TIP : TIP_PGE, 0x401000);
+        packet_tsc(&packets, 1000 * (i + 1) + 10);
+        packet_tsc(&packets, 1000 * (i + 1) + 100);
+        if (i == 1) /* a system call */
+            packet_ip(&packets, TIP, 0xffffffff81000000);
+        else
+            put(&packets, "\x01", 1); /* TIP.PGD */
+    }
+    pipe_header(file);
+    attr_record(file, 8, 5);
+    record(file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(has_time), N(0x400));
+    record(file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(9), N(-1), N(0));
+    put(file, packets.bytes, packets.len);
+}
+
+static void changes_at_their_time(void)
+{
+    static struct file file;
+    size_t begin[3];
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    changing_file(&file, begin, true);
+
+    const struct {
+        uint64_t time;
+        bool of_kernel;
+        uint64_t offset;
+    } cases[] = {
+        {0, true, 18},
+        {0, false, begin[0]},         /* before all */
+        {1050, false, begin[0] + 15}, /* by another thread: at the packet that is as late */
+        {1500, true, begin[1] - 8},   /* the TSC packet with 2000 */
+        {1500, false, begin[1]},
+        {1999, false, begin[1]},
+        {2500, false, begin[2]},
+        {2600, false, begin[2]}, /* and in this order */
+        {3100, true, begin[2] + 15},
+        {3101, true, NEVER},
+    };
+    const size_t count = sizeof(cases) / sizeof(cases[0]);
+    struct ptd_perf_change changes[sizeof(cases) / sizeof(cases[0])];
+
+    for (size_t i = 0; i < count; i++)
+        changes[i] = (struct ptd_perf_change){
+            .time = cases[i].time, .of_kernel = cases[i].of_kernel, .which = i};
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+    CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
+    CU_ASSERT_EQUAL(ptd_perf_place(session, session->traces[0].bytes, session->traces[0].len_bytes,
+                                   changes, count),
+                    PTD_OK);
+    for (size_t i = 0; i < count; i++) {
+        CU_ASSERT_EQUAL(changes[i].offset, cases[changes[i].which].offset);
+        CU_ASSERT_TRUE(i == 0 || changes[i].offset >= changes[i - 1].offset);
+        CU_ASSERT_TRUE(i == 0 || changes[i].offset != changes[i - 1].offset ||
+                       changes[i].time >= changes[i - 1].time);
+    }
+    CU_ASSERT_EQUAL(ptd_perf_place(session, NULL, 0, changes, count), PTD_OK);
+    CU_ASSERT_EQUAL(changes[0].offset, NEVER);
+    CU_ASSERT_EQUAL(ptd_perf_place(session, NULL, 0, NULL, 0), PTD_OK);
+    ptd_perf_session_free(session);
+
+    changing_file(&file, begin, false);
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+    CU_ASSERT_EQUAL(ptd_perf_place(session, session->traces[0].bytes, session->traces[0].len_bytes,
+                                   changes, count),
+                    PTD_OK);
+    for (size_t i = 0; i < count; i++)
+        CU_ASSERT_EQUAL(changes[i].offset, 0);
+    ptd_perf_session_free(session);
+}
+
 void add_perf_suite(void)
 {
     const CU_pSuite suite = CU_add_suite("perf.data", NULL, NULL);
@@ -864,5 +997,6 @@ void add_perf_suite(void)
     CU_add_test(suite, "snapshots overlap", snapshots);
     CU_add_test(suite, "time conversion", time_conversion);
     CU_add_test(suite, "the trace of a CPU", cpu_trace);
+    CU_add_test(suite, "code changes at its time", changes_at_their_time);
     CU_add_test(suite, "what is written is read", written_is_read);
 }

@@ -173,6 +173,181 @@ static void other_files(void)
     CU_ASSERT_EQUAL(byte_at(&map, &options, AT), NOT_FOUND);
 }
 
+/* ---- Code that changes ---- */
+
+#define USER    0x400000u
+#define PSB_LEN 18u
+
+static void packet(struct bytes *trace, uint8_t opcode, uint64_t payload, size_t payload_bytes)
+{
+    (void)bytes_add(trace, &opcode, 1);
+    (void)bytes_add(trace, &payload, payload_bytes);
+}
+
+/* From a TSC on, len bytes of code run at an address, until an interrupt ends it. */
+static void stretch(struct bytes *trace, uint64_t tsc, uint64_t address, uint8_t len)
+{
+    packet(trace, 0x19, tsc, 7);
+    packet(trace, 0x71, address, 6); /* TIP.PGE */
+    packet(trace, 0x19, tsc + 10, 7);
+    packet(trace, 0x19, tsc + 90, 7);
+    packet(trace, 0x7d, address + len, 6); /* FUP */
+    packet(trace, 0x01, 0, 0);             /* TIP.PGD */
+}
+
+/* "SYMBOL:INSTRUCTIONS " of each block; "error ". */
+static const char *decode(struct ptd_perf_session *session, const struct code_options *options,
+                          uint32_t pid)
+{
+    static char text[256];
+    const struct bytes trace = {.data = (uint8_t *)session->traces[0].bytes,
+                                .len = session->traces[0].len_bytes};
+    struct ptd_image *const base = ptd_image_new();
+    struct code_changes *const changes = code_changes_new(session, options);
+    struct code_timeline *timeline;
+    struct ptd_flow *flow;
+    struct ptd_item item;
+    size_t len = 0;
+    int code;
+
+    text[0] = 0;
+    CU_ASSERT_TRUE_FATAL(base && changes);
+    CU_ASSERT_EQUAL(perf_data_load_code(session, pid, options, base, PTD_ANY_CR3), 0);
+    CU_ASSERT_TRUE(code_changes_add(changes, UINT32_MAX, PTD_ANY_CR3));
+    CU_ASSERT_TRUE(code_changes_add(changes, pid, PTD_ANY_CR3));
+    timeline = code_timeline_new(changes, &trace, base, &code);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(timeline);
+    flow = ptd_flow_new(trace.data, trace.len, code_timeline_image(timeline), NULL);
+    while (code_timeline_next(timeline, flow, &item) == PTD_OK && len < sizeof(text) - 64) {
+        const char *const symbol =
+            item.type == PTD_ITEM_BLOCK
+                ? ptd_image_symbol(code_timeline_image(timeline), item.cr3, item.ip, NULL)
+                : NULL;
+
+        if (item.type == PTD_ITEM_BLOCK)
+            len += (size_t)snprintf(text + len, 64, "%s:%u ", symbol ? symbol : "?", item.insns);
+        else if (item.type == PTD_ITEM_ERROR)
+            len += (size_t)snprintf(text + len, 64, "error ");
+    }
+    CU_ASSERT_EQUAL(code_timeline_result(timeline), 0);
+    ptd_flow_free(flow);
+    code_timeline_free(timeline);
+    code_changes_free(changes);
+    ptd_image_free(base);
+    return text;
+}
+
+/* Each stretch runs code that only the right version has as whole instructions. */
+static void put_trace(struct bytes *trace)
+{
+    static const uint8_t psb[PSB_LEN] = {2,    0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,
+                                         0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,    0x23};
+
+    (void)bytes_add(trace, psb, sizeof(psb));
+    stretch(trace, 1000, USER, 1);
+    stretch(trace, 2000, KERNEL, 2);
+    stretch(trace, 3000, USER, 2);
+    stretch(trace, 4000, KERNEL, 3);
+    stretch(trace, 5000, KERNEL + 0x100, 1);
+    stretch(trace, 6000, USER, 1);
+    stretch(trace, 7000, KERNEL, 2);
+}
+
+static void changing(void)
+{
+    char folder[] = "/tmp/vpt-perf-XXXXXX", one[64], two[64];
+    const struct code_options options = {.symfs = folder, .cache = "/nonexistent"};
+    const struct ptd_perf_map maps[] = {
+        {.pid = PID, .start = USER, .len = 5, .executable = true, .file = "/one"},
+        {.time = 2500, .pid = PID, .start = USER, .len = 5, .executable = true, .file = "/two"},
+        {.time = 5500, .pid = PID, .start = USER, .len = 5, .executable = true, .file = "/one"},
+    };
+    const struct ptd_perf_poke pokes[] = {
+        {.time = 3500,
+         .address = KERNEL,
+         .old_bytes = 3,
+         .new_bytes = 3,
+         .before = (const uint8_t *)"\x90\x90\xf4",
+         .after = (const uint8_t *)"\x0f\x1f\x00"},
+        {.time = 4500,
+         .address = KERNEL + 0x100,
+         .new_bytes = 2,
+         .before = (const uint8_t *)"",
+         .after = (const uint8_t *)"\x90\xf4"},
+        {.time = 6500,
+         .address = KERNEL,
+         .old_bytes = 3,
+         .new_bytes = 3,
+         .before = (const uint8_t *)"\x0f\x1f\x00",
+         .after = (const uint8_t *)"\x90\x90\xf4"},
+    };
+    const struct ptd_perf_symbol symbol = {
+        .time = 4400, .start = KERNEL + 0x100, .len = 2, .kind = 2, .name = "trampoline"};
+    struct bytes packets = {0}, file = {0};
+    struct ptd_perf_trace trace = {.cpu = -1, .tid = PID, .reference = 1000};
+    struct ptd_perf_out out = {.pt = {.time_mult = 1, .has_time = true},
+                               .config = 0x400,
+                               .traces = &trace,
+                               .maps = maps,
+                               .symbols = &symbol,
+                               .pokes = pokes,
+                               .trace_count = 1,
+                               .map_count = 3,
+                               .symbol_count = 1,
+                               .poke_count = 3,
+                               .write = to_bytes,
+                               .owner = &file};
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    (void)snprintf(one, sizeof(one), "%s/one", folder);
+    (void)snprintf(two, sizeof(two), "%s/two", folder);
+    CU_ASSERT_EQUAL(write_file(one, "\x90\x0f\x1f\x00\xf4", 5), 0); /* nop; nop of 3; hlt */
+    CU_ASSERT_EQUAL(write_file(two, "\x66\x90\x90\x90\xf4", 5), 0); /* nop of 2; ... */
+    put_trace(&packets);
+    trace.bytes = packets.data;
+    trace.len_bytes = packets.len;
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_write(&out), PTD_OK);
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.data, file.len, &session, &fault), PTD_OK);
+    CU_ASSERT_STRING_EQUAL(decode(session, &options, PID),
+                           "/one:1 ?:2 /two:1 ?:1 trampoline:1 /one:1 ?:2 ");
+    ptd_perf_session_free(session);
+    bytes_free(&file);
+    bytes_free(&packets);
+    CU_ASSERT_EQUAL(unlink(one), 0);
+    CU_ASSERT_EQUAL(unlink(two), 0);
+    CU_ASSERT_EQUAL(rmdir(folder), 0);
+}
+
+/* The folder that perf record --kcore makes. */
+static void folders(void)
+{
+    char folder[] = "/tmp/vpt-perf-XXXXXX", path[64];
+    struct code_options options = {0};
+    char *found;
+
+    found = perf_data_locate("/nonexistent", &options);
+    CU_ASSERT_STRING_EQUAL(found, "/nonexistent");
+    free(found);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    (void)snprintf(path, sizeof(path), "%s/kcore_dir", folder);
+    CU_ASSERT_EQUAL(mkdir(path, 0700), 0);
+    found = perf_data_locate(folder, &options);
+    CU_ASSERT_EQUAL(strncmp(found, folder, strlen(folder)), 0);
+    CU_ASSERT_STRING_EQUAL(found + strlen(folder), "/data");
+    CU_ASSERT_STRING_EQUAL(options.kcore, path);
+    free(found);
+    free(options.kcore);
+    options.kcore = NULL;
+    CU_ASSERT_EQUAL(rmdir(path), 0);
+    (void)snprintf(path, sizeof(path), "%s/data.0", folder); /* of perf record --threads */
+    CU_ASSERT_EQUAL(write_file(path, "", 0), 0);
+    CU_ASSERT_PTR_NULL(perf_data_locate(folder, &options));
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    CU_ASSERT_EQUAL(rmdir(folder), 0);
+}
+
 void add_perf_data_suite(void)
 {
     const CU_pSuite suite = CU_add_suite("code of perf.data", NULL, NULL);
@@ -180,4 +355,6 @@ void add_perf_data_suite(void)
     CU_add_test(suite, "ELF files", elf_files);
     CU_add_test(suite, "the kernel", kernel);
     CU_add_test(suite, "other files", other_files);
+    CU_add_test(suite, "code that changes", changing);
+    CU_add_test(suite, "folders", folders);
 }
