@@ -250,7 +250,7 @@ static void put_symbol(struct buffer *buffer, const struct ptd_perf_symbol *symb
 static void put_poke(struct buffer *buffer, const struct ptd_perf_poke *poke)
 {
     static const char zeros[8];
-    const size_t at = begin_record(buffer, PTD_PERF_TEXT_POKE, 0);
+    const size_t at = begin_record(buffer, PTD_PERF_TEXT_POKE, PTD_PERF_MISC_KERNEL);
 
     put64(buffer, poke->address);
     put16(buffer, poke->old_bytes);
