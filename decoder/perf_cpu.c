@@ -107,7 +107,7 @@ static bool find_stretches(struct builder *builder, struct ptd_time *time)
 {
     struct ptd_packets packets;
     struct ptd_packet packet;
-    bool open = true;
+    bool open = true, timed = false;
 
     ptd_packets_init(&packets, builder->trace->bytes, builder->trace->len_bytes);
     if (!add_stretch(builder, 0, 0))
@@ -116,6 +116,11 @@ static bool find_stretches(struct builder *builder, struct ptd_time *time)
         struct ptd_time_point point;
 
         ptd_time_packet(time, &packet);
+        if (!timed && packet.type == PTD_TSC) { /* what is in front of it cannot be decoded */
+            ptd_time_point(time, &point);
+            builder->stretches[0].from = point.tsc;
+            timed = true;
+        }
         if (packet.type != PTD_PIP && packet.type != PTD_TIP_PGE && packet.type != PTD_TIP_PGD)
             continue;
         ptd_time_point_ahead(time, &packets, &point);

@@ -10,7 +10,6 @@
 
 #define PROT_EXECUTE    4u
 #define FORKS_MAX       64 /* generations of processes that a map is inherited through */
-#define SAMPLE_AUX      (1u << 20)
 #define KERNEL_PID      UINT32_MAX
 #define PRIV_WORDS      17 /* of AUXTRACE_INFO, up to the length of the filter */
 #define BUDGET_BYTES    (64ull << 20)
@@ -27,7 +26,15 @@ struct piece {
     const uint8_t *bytes;
     uint64_t size;
     uint64_t known; /* of its bytes, those in front that the piece before has too */
-    size_t order;
+    size_t order;   /* in the file */
+    bool of_sample;
+    uint64_t time; /* of the sample */
+};
+
+/* Where an event with this id counts, from ID_INDEX. */
+struct origin {
+    uint64_t id;
+    int32_t cpu, tid;
 };
 
 struct collector {
@@ -47,6 +54,8 @@ struct collector {
     size_t trace_capacity, map_capacity, comm_capacity, fork_capacity, switch_capacity;
     size_t symbol_capacity, piece_count, piece_capacity, kept_count, kept_capacity;
     size_t joined_count, joined_capacity, start_capacity, poke_capacity;
+    struct origin *origins;
+    size_t origin_count, origin_capacity;
     bool no_memory, too_much;
     uint64_t budget_bytes; /* what a hostile file may still make us keep */
 };
@@ -243,6 +252,67 @@ static bool add_piece(struct collector *collector, const struct ptd_perf_record 
     return true;
 }
 
+static bool add_origins(struct collector *collector, const struct ptd_perf_record *record)
+{
+    struct span span = {.pos = record->id_index.entries, .end = record->body + record->body_bytes};
+
+    for (uint64_t i = 0; i < record->id_index.count; i++) {
+        struct origin origin = {.id = take64(&span)};
+
+        (void)take64(&span); /* index */
+        origin.cpu = (int32_t)take64(&span);
+        origin.tid = (int32_t)take64(&span);
+        if (!room(collector, &collector->origins, collector->origin_count,
+                  &collector->origin_capacity, sizeof(origin)))
+            return false;
+        collector->origins[collector->origin_count++] = origin;
+    }
+    return true;
+}
+
+/* What a sample does not say of its CPU, ID_INDEX says of its event. */
+static void locate_sample(const struct collector *collector, const struct ptd_perf_record *record,
+                          struct piece *piece)
+{
+    piece->cpu = record->has_cpu ? (int32_t)record->cpu : -1;
+    piece->tid = -1;
+    for (size_t i = collector->origin_count; i-- > 0 && piece->cpu < 0;) {
+        if (!record->has_id || collector->origins[i].id != record->id)
+            continue;
+        piece->cpu = collector->origins[i].cpu;
+        break;
+    }
+    if (piece->cpu < 0 && record->has_tid)
+        piece->tid = (int32_t)record->tid;
+    piece->idx = (uint32_t)(piece->cpu < 0 ? piece->tid : piece->cpu);
+}
+
+/* The packets of a sample. Its bytes may be gone with the next record. */
+static bool add_sample(struct collector *collector, const struct ptd_perf_record *record)
+{
+    struct piece piece = {
+        .of_sample = true,
+        .time = record->time,
+        .bytes = record->sample.aux,
+        .size = record->sample.aux_bytes,
+        .order = collector->piece_count,
+    };
+
+    collector->session.sample_count++;
+    if (!record->sample.aux)
+        return true;
+    collector->session.aux_sample_count++;
+    locate_sample(collector, record, &piece);
+    if (record->compressed)
+        piece.bytes = keep_bytes(collector, record->sample.aux, record->sample.aux_bytes);
+    if (!piece.bytes || !room(collector, &collector->pieces, collector->piece_count,
+                              &collector->piece_capacity, sizeof(piece)))
+        return false;
+    if (piece.size)
+        collector->pieces[collector->piece_count++] = piece;
+    return true;
+}
+
 /* The layout is that of `enum` in tools/perf/util/intel-pt.h, INTEL_PT_PMU_TYPE and following. */
 static void take_pt(struct ptd_perf_session *session, const struct ptd_perf_record *record)
 {
@@ -334,8 +404,9 @@ static bool collect(struct collector *collector, const struct ptd_perf_record *r
         session->error_count++;
         return true;
     case PTD_PERF_SAMPLE:
-        session->sample_count++;
-        return true;
+        return add_sample(collector, record);
+    case PTD_PERF_ID_INDEX:
+        return add_origins(collector, record);
     default:
         return true;
     }
@@ -379,8 +450,12 @@ static int compare_pieces(const void *left, const void *right)
 {
     const struct piece *const a = left, *const b = right;
 
+    if (a->of_sample != b->of_sample)
+        return a->of_sample ? 1 : -1;
     if (a->idx != b->idx)
         return a->idx < b->idx ? -1 : 1;
+    if (a->time != b->time)
+        return a->time < b->time ? -1 : 1;
     return a->order < b->order ? -1 : 1;
 }
 
@@ -442,7 +517,9 @@ static bool follows(struct collector *collector, const struct piece *a, struct p
 
     if (a->idx != b->idx || a->cpu != b->cpu || a->tid != b->tid)
         return false;
-    if (collector->session.pt.snapshot)
+    if (a->of_sample != b->of_sample)
+        return false;
+    if (collector->session.pt.snapshot || a->of_sample)
         return follows_in_ring(collector, a, b);
     return b->offset <= end && end - b->offset < AUXTRACE_ALIGN;
 }
@@ -455,7 +532,8 @@ static bool add_trace(struct collector *collector, const struct piece *first, si
         .cpu = first->cpu,
         .tid = first->tid,
         .aux_offset = first->offset,
-        .reference = first->reference,
+        .reference = first->of_sample ? ptd_perf_tsc_of_time(&collector->session.pt, first->time)
+                                      : first->reference,
         .bytes = first->bytes,
         .len_bytes = (size_t)first->size,
     };
@@ -552,8 +630,6 @@ static bool finish(struct collector *collector)
     session->pokes = collector->pokes;
     session->events = ptd_perf_events(collector->perf, &session->event_count);
     session->cpuid = ptd_perf_cpuid(collector->perf);
-    for (size_t i = 0; i < session->event_count; i++)
-        session->aux_samples |= (session->events[i].sample_type & SAMPLE_AUX) != 0;
     return true;
 }
 
@@ -614,6 +690,7 @@ void ptd_perf_session_free(struct ptd_perf_session *session)
     free(collector->symbols);
     free(collector->pokes);
     free(collector->pieces);
+    free(collector->origins);
     free(collector);
 }
 

@@ -84,6 +84,7 @@ enum ptd_perf_type {
 #define PTD_PERF_AUX_COLLISION 0x08u
 
 #define PTD_PERF_BUILD_ID_BYTES 20
+#define PTD_PERF_ID_BYTES       32
 
 /* A string in a record: it ends with a zero inside the record. */
 struct ptd_perf_record {
@@ -160,7 +161,13 @@ struct ptd_perf_record {
         struct {
             uint64_t ip; /* if has_ip */
             bool has_ip;
+            const uint8_t *aux; /* packets; NULL: the event has none in its samples */
+            size_t aux_bytes;
         } sample;
+        struct {
+            uint64_t count;
+            const uint8_t *entries; /* count of PTD_PERF_ID_BYTES: id, index, CPU, thread */
+        } id_index;
         uint64_t feature; /* HEADER_FEATURE: its number */
     };
 };
@@ -169,6 +176,7 @@ struct ptd_perf_record {
 struct ptd_perf_event {
     uint32_t type;
     uint64_t config, config1, config2, sample_type, read_format, flags;
+    uint64_t branch_sample_type, sample_regs_user, sample_regs_intr;
     char name[64]; /* "cpu-clock"; "type 1 config 0" if the file does not name it */
 };
 
@@ -218,7 +226,10 @@ struct ptd_perf_pt {
     bool snapshot, per_cpu;
 };
 
-/* Packets that stand one after the other. A gap in a buffer makes two of them. */
+/*
+ * Packets that stand one after the other. A gap in a buffer makes two of them. So do two samples
+ * (AUX area sampling) that do not overlap; the buffers of samples are those of CPUs, or of threads.
+ */
 struct ptd_perf_trace {
     uint32_t idx;        /* of the buffer */
     int32_t cpu, tid;    /* -1: any. Of a CPU's buffer, tid is only who was to be traced first */
@@ -300,7 +311,7 @@ struct ptd_perf_session {
     uint64_t record_count, sample_count, lost_count, error_count;
     uint64_t guest_map_count;                /* maps of guests, which are not kept */
     uint64_t truncated, partial, collisions; /* AUX records with these flags */
-    bool aux_samples;                        /* packets in samples, which are not read */
+    uint64_t aux_sample_count;               /* samples with packets */
     int error; /* what ended reading early (the rest is here), or PTD_OK */
     struct ptd_perf_fault fault;
 };

@@ -98,8 +98,8 @@ struct ptd_perf_session *perf_data_open(const char *path, const struct bytes *fi
                          " of them samples",
                          path, names, session->record_count, session->sample_count);
     else if (session->trace_count == 0)
-        *code = complain(EXIT_CODE_FILE, "%s: Intel PT was recorded, but there are no packets%s",
-                         path, session->aux_samples ? " outside of samples" : "");
+        *code =
+            complain(EXIT_CODE_FILE, "%s: Intel PT was recorded, but there are no packets", path);
     if (*code) {
         ptd_perf_session_free(session);
         return NULL;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <zstd.h>
 
+#include "array.h"
 #include "ptdec_perf.h"
 #include "suites.h"
 
@@ -602,6 +603,122 @@ static void snapshots(void)
     ptd_perf_session_free(session);
 }
 
+/* HEADER_ATTR with the fields that say how long a sample's fields are. */
+static void sampling_attr(struct file *file, uint64_t type, uint64_t id, uint64_t sample_type,
+                          uint64_t read_format)
+{
+    record(file, 64, 0, "ddqqqqqqqqqqqqq", type, N(104), N(0x2001), N(1), sample_type, read_format,
+           ID_ALL, N(0), N(0), N(0), N(1u << 17), N(5), N(0), N(3), id);
+}
+
+#define ALL_FIELDS      0xffffffu
+#define AUX_FIELD       (1u << 20)
+#define ID_TIME_AND_AUX (1u << 16 | 1u << 2 | AUX_FIELD)
+
+/* Packets stand behind all else that a sample can have. */
+static void sample_with_everything(void)
+{
+    static struct file file;
+    struct ptd_perf_fault fault;
+    struct ptd_perf_record each;
+    struct ptd_perf *perf;
+    size_t begin;
+
+    pipe_header(&file);
+    sampling_attr(&file, 1, 5, ALL_FIELDS, 1 | 4 | 8 | 16);
+    begin = file.len;
+    record(&file, 9, 1,
+           "qqddqqqqddq" /* up to PERIOD */
+           "qqqqqqqq"    /* READ: two events, with ids and what was lost */
+           "qqq"         /* CALLCHAIN */
+           "dd"          /* RAW */
+           "qqqqq"       /* BRANCH_STACK with an index */
+           "qqq"         /* REGS_USER: two of them */
+           "qqq"         /* STACK_USER */
+           "qqq"         /* WEIGHT, DATA_SRC, TRANSACTION */
+           "q"           /* REGS_INTR: none */
+           "qqqq"        /* PHYS_ADDR to CODE_PAGE_SIZE */
+           "qqq",        /* AUX */
+           N(5), N(0x1000), N(1), N(2), N(77), N(0), N(5), N(0), N(3), N(0), N(1), /* PERIOD */
+           N(2), N(0), N(1), N(2), N(3), N(4), N(5), N(6), N(2), N(0x1000), N(0x2000), N(4),
+           N(0xabcd), N(1), N(0), N(0), N(0), N(0), N(1), N(0), N(0), N(8), N(0), N(8), N(0), N(0),
+           N(0), N(0), N(0), N(0), N(0), N(0), N(16), N(0x1122), N(0x3344));
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_open(file.bytes, file.len, &perf, &fault), PTD_OK);
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_next(perf, &each), PTD_OK);
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_next(perf, &each), PTD_OK);
+    CU_ASSERT_EQUAL(each.sample.ip, 0x1000);
+    CU_ASSERT_EQUAL(each.time, 77);
+    CU_ASSERT_EQUAL(each.cpu, 3);
+    CU_ASSERT_EQUAL_FATAL(each.sample.aux_bytes, 16);
+    CU_ASSERT_EQUAL(little_endian(each.sample.aux, 8), 0x1122);
+    ptd_perf_close(perf);
+    /* A length that reaches out of the record: that of the packets, and that of RAW. */
+    for (unsigned i = 0; i < 2; i++) {
+        uint8_t *const len = file.bytes + (i ? begin + 8 + 72 + 64 + 24 : file.len - 24);
+        const uint8_t before = *len;
+
+        CU_ASSERT_EQUAL(before, i ? 4 : 16);
+        *len = 250;
+        CU_ASSERT_PTR_NOT_NULL(strstr(records_of(file.bytes, file.len), "too short"));
+        *len = before;
+    }
+}
+
+/* A part of 2,000 bytes that do not repeat, in a sample. */
+static void sample(struct file *file, uint64_t id, uint64_t time, unsigned from, unsigned to)
+{
+    const size_t at = file->len;
+    uint32_t random = 1;
+    uint16_t size;
+
+    record(file, 9, 1, "qqq", id, time, N((to - from + 7) / 8 * 8));
+    for (unsigned i = 0; i < from + (to - from + 7) / 8 * 8; i++) {
+        const uint8_t byte = (uint8_t)(random >> 24 | 1);
+
+        random = random * 1664525 + 1013904223;
+        if (i >= from)
+            put(file, i < to ? &byte : (const uint8_t *)"", 1);
+    }
+    size = (uint16_t)(file->len - at);
+    memcpy(file->bytes + at + 6, &size, 2);
+}
+
+static void traces_of_samples(void)
+{
+    static struct file file;
+    const struct {
+        int cpu, tid;
+        size_t len;
+    } expected[] = {{2, -1, 1000 + 8}, {2, -1, 200}, {3, -1, 96}, {-1, 11, 80}};
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    pipe_header(&file);
+    sampling_attr(&file, 1, 5, ID_TIME_AND_AUX, 0);
+    record(&file, 69, 0, "qqqqqqqqq", N(2), N(5), N(0), N(2), N(-1), N(6), N(0), N(3), N(-1));
+    record(&file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
+    sampling_attr(&file, 1, 6, ID_TIME_AND_AUX, 0);
+    sampling_attr(&file, 1, 7, ID_TIME_AND_AUX | 2u, 0); /* of a thread */
+    sample(&file, 5, 500, 0, 1000);
+    sample(&file, 6, 300, 1500, 1596);
+    sample(&file, 5, 900, 1400, 1600);
+    sample(&file, 5, 600, 800, 1004); /* the file is not in order of time */
+    record(&file, 9, 1, "qddqqqqqqqqqqqq", N(7), N(10), N(11), N(700), N(80), N(1), N(2), N(3),
+           N(4), N(5), N(6), N(7), N(8), N(9), N(10));
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+    CU_ASSERT_EQUAL(session->error, PTD_OK);
+    CU_ASSERT_EQUAL(session->aux_sample_count, 5);
+    CU_ASSERT_EQUAL_FATAL(session->trace_count, 4);
+    for (size_t i = 0; i < 4; i++) { /* by CPU or thread, then by time */
+        const struct ptd_perf_trace *const trace = &session->traces[i];
+        CU_ASSERT_EQUAL(trace->cpu, expected[i].cpu);
+        CU_ASSERT_EQUAL(trace->tid, expected[i].tid);
+        CU_ASSERT_EQUAL(trace->len_bytes, expected[i].len);
+    }
+    CU_ASSERT_EQUAL(session->traces[1].reference, 900);
+    ptd_perf_session_free(session);
+}
+
 static void time_conversion(void)
 {
     const struct ptd_perf_pt pt = {
@@ -880,6 +997,32 @@ static void cpu_trace(void)
     }
 }
 
+/* A snapshot or a sample begins in the midst: who ran long before it does not count. */
+static void late_trace(void)
+{
+    static struct file file, packets;
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    packets.len = 0;
+    put(&packets, "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82", 16);
+    packet_tsc(&packets, 5000);
+    put(&packets, "\x7d\0\x10\0\0\0\0\2\x23", 9);
+    packet_tsc(&packets, 5100);
+    put(&packets, "\x7d\2\x10\0\0\0\0\1", 8);
+    pipe_header(&file);
+    attr_record(&file, 8, 5);
+    record(&file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
+    record(&file, 14, 0, "ddqddq", N(10), N(10), N(100), N(1), N(0), N(5));
+    record(&file, 14, 0, "ddqddq", N(20), N(20), N(4900), N(1), N(0), N(5));
+    record(&file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(-1), N(1), N(0));
+    put(&file, packets.bytes, packets.len);
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+    CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
+    CU_ASSERT_STRING_EQUAL(who_ran(session), "20:2 ");
+    ptd_perf_session_free(session);
+}
+
 /* ---- Code that changes ---- */
 
 /* A packet with a whole address (6 bytes, sign-extended). */
@@ -997,6 +1140,9 @@ void add_perf_suite(void)
     CU_add_test(suite, "snapshots overlap", snapshots);
     CU_add_test(suite, "time conversion", time_conversion);
     CU_add_test(suite, "the trace of a CPU", cpu_trace);
+    CU_add_test(suite, "a sample with everything", sample_with_everything);
+    CU_add_test(suite, "traces of samples", traces_of_samples);
+    CU_add_test(suite, "a trace that begins late", late_trace);
     CU_add_test(suite, "code changes at its time", changes_at_their_time);
     CU_add_test(suite, "what is written is read", written_is_read);
 }
