@@ -30,6 +30,7 @@ struct symbol {
 
 struct space {
     uint64_t cr3;
+    uint64_t same_as; /* not 0: another address space, in place of this */
     struct segment *segments;
     size_t segment_count, segment_room;
     struct symbol *symbols;
@@ -180,6 +181,33 @@ static struct space *get_space(struct ptd_image *image, uint64_t cr3)
     memset(space, 0, sizeof(*space));
     space->cr3 = key;
     return space;
+}
+
+int ptd_image_alias(struct ptd_image *image, uint64_t cr3, uint64_t same_as)
+{
+    struct space *space = find_space(image, same_as);
+
+    if (is_any(cr3) || is_any(same_as) || space_key(same_as) == 0 ||
+        space_key(cr3) == space_key(same_as) || (space && space->same_as))
+        return PTD_E_ARG;
+    space = get_space(image, cr3);
+    if (!space)
+        return PTD_E_NOMEM;
+    space->same_as = space_key(same_as);
+    image->generation++;
+    return PTD_OK;
+}
+
+/* The address space that counts in place of another. */
+static uint64_t real_space(const struct ptd_image *image, uint64_t cr3)
+{
+    for (; image; image = image->base) {
+        const struct space *const space = find_space(image, cr3);
+
+        if (space && space->same_as)
+            return space->same_as;
+    }
+    return cr3;
 }
 
 /* ---- Segments ---- */
@@ -388,7 +416,7 @@ static int find_in_memory(const struct ptd_image *image, uint64_t cr3, uint64_t 
 static unsigned places_of(const struct ptd_image *image, uint64_t cr3,
                           const struct space *places[PLACES])
 {
-    const uint64_t keys[] = {cr3, any_of_same_vm(cr3)};
+    const uint64_t keys[] = {real_space(image, cr3), any_of_same_vm(cr3)};
     unsigned count = 0;
 
     for (unsigned i = is_any(cr3); i < 2; i++) {

@@ -819,6 +819,8 @@ void ptd_perf_clocks(const struct ptd_perf_session *session, struct ptd_time_con
         .mtc_freq = field_of(rtit_ctl, pt->mtc_freq_bits) & 15,
         .cyc_threshold = field_of(rtit_ctl, CYC_THRESHOLD),
         .max_nonturbo_ratio = (uint8_t)pt->max_nonturbo_ratio,
+        .vms = session->vms,
+        .vm_count = session->vm_count,
         .tsc_high = session->trace_count ? (uint8_t)(session->traces[0].reference >> 56) : 0,
     };
     if (pt->tsc_ctc_num <= UINT32_MAX && pt->tsc_ctc_den <= pt->tsc_ctc_num) {

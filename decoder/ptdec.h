@@ -470,6 +470,12 @@ int ptd_image_bind_vmcs(struct ptd_image *image, unsigned vm, uint64_t vmcs);
  */
 uint64_t ptd_image_space(const struct ptd_image *image, bool nr, uint64_t vmcs, uint64_t cr3);
 
+/*
+ * An address space has the code and the symbols of another of the same VM, and none of its own.
+ * PTD_OK, PTD_E_NOMEM; PTD_E_ARG: the other is 0, has those of a third, or both are the same.
+ */
+int ptd_image_alias(struct ptd_image *image, uint64_t cr3, uint64_t same_as);
+
 /* Physical memory: what is known of it. */
 struct ptd_memory;
 

@@ -312,6 +312,9 @@ struct ptd_perf_session {
     uint64_t guest_map_count;                /* maps of guests, which are not kept */
     uint64_t truncated, partial, collisions; /* AUX records with these flags */
     uint64_t aux_sample_count;               /* samples with packets */
+    /* To be set by the user: VMs whose TSC differs. They must outlive the session. */
+    const struct ptd_time_vm *vms;
+    size_t vm_count;
     int error; /* what ended reading early (the rest is here), or PTD_OK */
     struct ptd_perf_fault fault;
 };
@@ -365,24 +368,29 @@ struct ptd_perf_change {
 int ptd_perf_place(const struct ptd_perf_session *session, const uint8_t *bytes, size_t len_bytes,
                    struct ptd_perf_change *changes, size_t count);
 
-/* ---- Traces of a CPU ----------------------------------------------------------------------- */
+/* ---- Traces by thread ----------------------------------------------------------------------- */
+
+struct ptd_perf_thread {
+    uint32_t tid, pid;
+};
 
 /*
- * A copy of a CPU's trace, for ptd_flow_*(): CR3 says which process runs, PTD_PERF_CR3(pid), by the
- * context switches of the file. Threads of a process are one. The kernel's code belongs into
- * PTD_ANY_CR3.
+ * A copy of a CPU's trace, for ptd_flow_*(): CR3 says which thread runs, PTD_PERF_CR3(tid), by the
+ * context switches of the file. ptd_image_alias() gives a thread the code of its process. The
+ * kernel's code belongs into PTD_ANY_CR3. Guests keep the CR3 that the trace says.
  */
 struct ptd_perf_cpu_trace {
     uint8_t *bytes;
     size_t len_bytes;
-    uint32_t *pids; /* that may occur; ascending */
-    size_t pid_count;
+    struct ptd_perf_thread *threads; /* that may occur; tid ascends */
+    size_t thread_count;
     uint64_t *inserted; /* offsets in bytes of PIP packets that the original does not have */
     size_t inserted_count;
-    bool switched; /* the file has context switches of this CPU; else one process had it alone */
+    bool switched; /* the file has context switches of this CPU; else one thread had it alone */
+    bool guests;   /* VMX non-root operation was traced */
 };
 
-#define PTD_PERF_CR3(pid) ((uint64_t)(uint32_t)(pid) << 12)
+#define PTD_PERF_CR3(tid) ((uint64_t)(uint32_t)(tid) << 12)
 
 /* PTD_OK, PTD_E_NOMEM. */
 int ptd_perf_cpu_trace(const struct ptd_perf_session *session, const struct ptd_perf_trace *trace,

@@ -76,12 +76,19 @@ static const char *const who_names[] = {
     [PTD_GUEST_PROCESS] = "guest process",
 };
 
-/* Whose block it is, if a map says names. */
+/* Who ran, if several threads did; whose block it is, if a map says names. */
 static void add_who(json_object *line, const struct decode_options *options,
                     const struct ptd_item *item)
 {
     struct ptd_context who;
 
+    if (options->thread->who) {
+        const struct out_who thread = out_who(options->thread, item->cr3);
+
+        json_object_object_add(line, "pid", json_object_new_int64(thread.pid));
+        json_object_object_add(line, "tid", json_object_new_int64(thread.tid));
+        json_object_object_add(line, "comm", json_object_new_string(thread.comm));
+    }
     if (!options->map.contexts || item->type != PTD_ITEM_BLOCK)
         return;
     ptd_contexts_find(options->map.contexts, item->cr3, item->ip, &who);
@@ -98,7 +105,14 @@ static void print_who(const struct decode_options *options, const struct ptd_ite
 {
     struct ptd_context before, who;
 
-    if (!options->map.contexts || options->json)
+    if (options->json)
+        return;
+    if (options->thread->who && (!last->insns || last->cr3 != block->cr3)) {
+        const struct out_who thread = out_who(options->thread, block->cr3);
+
+        printf("  == %s, pid %" PRIu32 ", tid %" PRIu32 "\n", thread.comm, thread.pid, thread.tid);
+    }
+    if (!options->map.contexts)
         return;
     ptd_contexts_find(options->map.contexts, last->cr3, last->ip, &before);
     ptd_contexts_find(options->map.contexts, block->cr3, block->ip, &who);
@@ -314,6 +328,7 @@ static int open_flow(struct decode_options *options, struct stream *stream)
     if (!trace_flow_open(&stream->flow, &stream->packets, stream->image, &options->config,
                          options->is_rtit ? &options->rtit : NULL))
         return no_memory();
+    options->thread = &stream->thread;
     if (!options->format)
         return 0;
     if (!clock_open(&stream->clock, stream->packets.data, stream->packets.len, clocks)) {

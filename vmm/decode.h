@@ -23,7 +23,8 @@ struct decode_options {
     struct code_options code;
     const struct out_format *format; /* NULL: the views above */
     void *out;
-    bool count_insns; /* the clock is instructions, even if there is a TSC */
+    const struct out_thread *thread; /* whose items are printed */
+    bool count_insns;                /* the clock is instructions, even if there is a TSC */
     uint64_t errors;
 };
 

@@ -353,6 +353,28 @@ static void vms_of_another(void)
     ptd_image_free(base);
 }
 
+static void aliases(void)
+{
+    struct ptd_image *const base = ptd_image_new();
+    struct ptd_image *const image = ptd_image_new_on(base);
+
+    add(base, "all", 0x1000, 1, 100, ANY);
+    CU_ASSERT_EQUAL(ptd_image_alias(base, 0x6000, 0x5000), PTD_OK); /* in any order */
+    add(base, "five", 0x1010, 5, 16, 0x5000);
+    add(image, "new", 0x1018, 2, 4, 0x5000);
+    CU_ASSERT_STRING_EQUAL(find(image, 0x6000, 0x1010), "5/8");
+    CU_ASSERT_STRING_EQUAL(find(image, 0x6000, 0x1018), "2/4");
+    CU_ASSERT_STRING_EQUAL(find(image, 0x6000, 0x1000), "1/16");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x6000, 0x1019), "new+1");
+    CU_ASSERT_STRING_EQUAL(find(image, 0x7000, 0x1010), "1/84");
+    CU_ASSERT_EQUAL(ptd_image_alias(base, 0x7000, 0x6000), PTD_E_ARG); /* not in two steps */
+    CU_ASSERT_EQUAL(ptd_image_alias(base, 0x7000, 0x7000), PTD_E_ARG);
+    CU_ASSERT_EQUAL(ptd_image_alias(base, 0x7000, 0), PTD_E_ARG);
+    CU_ASSERT_EQUAL(ptd_image_alias(base, 0x7000, ANY), PTD_E_ARG);
+    ptd_image_free(image);
+    ptd_image_free(base);
+}
+
 static void patches(void)
 {
     struct ptd_image *const base = ptd_image_new();
@@ -430,6 +452,7 @@ void add_image_suite(void)
     CU_add_test(suite, "both ends of the address space", edges);
     CU_add_test(suite, "an image on another", on_another);
     CU_add_test(suite, "virtual machines of the other", vms_of_another);
+    CU_add_test(suite, "one address space as another", aliases);
     CU_add_test(suite, "patches", patches);
     CU_add_test(suite, "kallsyms", kallsyms);
     CU_add_test(suite, "ELF, 64 and 32 bits", elf_files);
