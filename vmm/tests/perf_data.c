@@ -320,6 +320,182 @@ static void changing(void)
     CU_ASSERT_EQUAL(rmdir(folder), 0);
 }
 
+/* ---- Host and guest ---- */
+
+#define GUEST      0x9000u
+#define GUEST_CR3  0x3000u
+#define VMCS       0x7000u
+#define TSC_OFFSET 1000000u
+
+/* What `vpt decode` with these arguments prints, errors too. */
+static const char *decoded(int argc, char **argv, int *code)
+{
+    static char text[4096];
+    FILE *const to = tmpfile();
+    const int out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
+    size_t len;
+
+    CU_ASSERT_TRUE_FATAL(to && out >= 0 && err >= 0);
+    fflush(stdout);
+    (void)dup2(fileno(to), STDOUT_FILENO);
+    (void)dup2(fileno(to), STDERR_FILENO);
+    *code = cmd_decode(argc, argv);
+    fflush(stdout);
+    (void)dup2(out, STDOUT_FILENO);
+    (void)dup2(err, STDERR_FILENO);
+    close(out);
+    close(err);
+    rewind(to);
+    len = fread(text, 1, sizeof(text) - 1, to);
+    text[len] = 0;
+    fclose(to);
+    return text;
+}
+
+/* CR3[51:5] stands in bits 48:1, NR in bit 0. */
+static void pip(struct bytes *trace, uint64_t cr3, bool nr)
+{
+    (void)bytes_add(trace, "\x02\x43", 2);
+    (void)bytes_add(trace, &(uint64_t){cr3 >> 5 << 1 | nr}, 6);
+}
+
+/*
+ * Thread 10 runs, then a guest for it, whose TSC is ahead; then thread 20, by a context switch at
+ * 2000 of the host's time. Of both threads, the code is at one address.
+ */
+static void put_host_and_guest(struct bytes *trace)
+{
+    static const uint8_t psb[PSB_LEN] = {2,    0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,
+                                         0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,    0x23};
+
+    (void)bytes_add(trace, psb, sizeof(psb));
+    pip(trace, 0xabc000, false);
+    stretch(trace, 1000, USER, 1);
+    (void)bytes_add(trace, "\x02\xc8", 2);
+    (void)bytes_add(trace, &(uint64_t){VMCS >> 12}, 5);
+    pip(trace, GUEST_CR3, true);
+    stretch(trace, 1500 + TSC_OFFSET, GUEST, 2);
+    pip(trace, 0xdef000, false);
+    stretch(trace, 2500, USER, 2);
+    pip(trace, 0xabc000, false);
+    stretch(trace, 3500, USER, 1);
+}
+
+static bool write_host_and_guest(const char *path)
+{
+    static const struct ptd_perf_map maps[] = {
+        {.pid = 10, .start = USER, .len = 5, .executable = true, .file = "/one"},
+        {.pid = 20, .start = USER, .len = 5, .executable = true, .file = "/two"},
+    };
+    static const struct ptd_perf_comm comms[] = {{.pid = 10, .tid = 10, .name = "first"},
+                                                 {.pid = 20, .tid = 20, .name = "second"},
+                                                 {.pid = 10, .tid = 11, .name = "third"}};
+    static const struct ptd_perf_switch switches[] = {
+        {.time = 2000,
+         .cpu = 1,
+         .pid = 10,
+         .tid = 10,
+         .out = true,
+         .has_other = true,
+         .other_pid = 20,
+         .other_tid = 20},
+        {.time = 3000,
+         .cpu = 1,
+         .pid = 20,
+         .tid = 20,
+         .out = true,
+         .has_other = true,
+         .other_pid = 10,
+         .other_tid = 11},
+    };
+    struct bytes packets = {0}, file = {0};
+    struct ptd_perf_trace trace = {.cpu = 1, .tid = -1, .reference = 1000};
+    const struct ptd_perf_out out = {.pt = {.time_mult = 1, .has_time = true},
+                                     .config = 0x400,
+                                     .traces = &trace,
+                                     .maps = maps,
+                                     .comms = comms,
+                                     .switches = switches,
+                                     .trace_count = 1,
+                                     .map_count = 2,
+                                     .comm_count = 3,
+                                     .switch_count = 2,
+                                     .write = to_bytes,
+                                     .owner = &file};
+    bool ok;
+
+    put_host_and_guest(&packets);
+    trace.bytes = packets.data;
+    trace.len_bytes = packets.len;
+    ok = ptd_perf_write(&out) == PTD_OK && write_file(path, file.data, file.len) == 0;
+    bytes_free(&packets);
+    bytes_free(&file);
+    return ok;
+}
+
+/* These lines are there, one behind the other. */
+static void check_order(const char *text, const char *const *lines, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *const found = strstr(text, lines[i]);
+
+        CU_ASSERT_PTR_NOT_NULL(found);
+        if (!found)
+            printf("'%s' is not in, or not behind the others in:\n%s", lines[i], text);
+        text = found ? found + 1 : text;
+    }
+}
+
+static void host_and_guest(void)
+{
+    static const char map[] =
+        "{\"vpt-map\": 1, \"vms\": [{\"name\": \"inside\", \"vmcs\": \"0x7000\","
+        " \"tsc_offset\": 1000000, \"processes\": [{\"name\": \"init\", \"cr3\": \"0x3000\","
+        " \"images\": [{\"path\": \"two\", \"address\": \"0x9000\"}]}]}]}";
+    static const char *const with_map[] = {
+        "== first, pid 10, tid 10",
+        "host process, process first",
+        "0400000  /one",
+        "== init, pid 0, tid 0",
+        "guest process, VM inside",
+        "0009000",
+        "== second, pid 20, tid 20",
+        "0400000  /two",
+        "== third, pid 10, tid 11",
+        "0400000  /one",
+    };
+    static const char *const without[] = {"guests ran, whose code only --map can tell",
+                                          "== first, pid 10", "400000", "no code known"};
+    static const char *const lines[] = {"first    10 [001]     0.000001", "init     0 [001]",
+                                        "second    20 [001]", "third    11 [001]"};
+    char folder[] = "/tmp/vpt-perf-XXXXXX", files[4][64];
+    static const char *const names[4] = {"one", "two", "map.json", "perf.data"};
+    char *argv[] = {"decode", "--symfs", folder, files[3], NULL, NULL, NULL, NULL};
+    int code;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    for (size_t i = 0; i < 4; i++)
+        (void)snprintf(files[i], sizeof(files[i]), "%s/%s", folder, names[i]);
+    CU_ASSERT_EQUAL(write_file(files[0], "\x90\x0f\x1f\x00\xf4", 5), 0);
+    CU_ASSERT_EQUAL(write_file(files[1], "\x66\x90\x90\x90\xf4", 5), 0);
+    CU_ASSERT_EQUAL(write_file(files[2], map, sizeof(map) - 1), 0);
+    CU_ASSERT_TRUE(write_host_and_guest(files[3]));
+    check_order(decoded(4, argv, &code), without, sizeof(without) / sizeof(without[0]));
+    CU_ASSERT_EQUAL(code, EXIT_CODE_FILE);
+    argv[3] = "--map";
+    argv[4] = files[2];
+    argv[5] = files[3];
+    check_order(decoded(6, argv, &code), with_map, sizeof(with_map) / sizeof(with_map[0]));
+    CU_ASSERT_EQUAL(code, EXIT_CODE_OK);
+    argv[5] = "--format=perf";
+    argv[6] = files[3];
+    check_order(decoded(7, argv, &code), lines, sizeof(lines) / sizeof(lines[0]));
+    CU_ASSERT_EQUAL(code, EXIT_CODE_OK);
+    for (size_t i = 0; i < 4; i++)
+        CU_ASSERT_EQUAL(unlink(files[i]), 0);
+    CU_ASSERT_EQUAL(rmdir(folder), 0);
+}
+
 /* The folder that perf record --kcore makes. */
 static void folders(void)
 {
@@ -356,5 +532,6 @@ void add_perf_data_suite(void)
     CU_add_test(suite, "the kernel", kernel);
     CU_add_test(suite, "other files", other_files);
     CU_add_test(suite, "code that changes", changing);
+    CU_add_test(suite, "host and guest", host_and_guest);
     CU_add_test(suite, "folders", folders);
 }
