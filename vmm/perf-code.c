@@ -26,6 +26,7 @@ struct code_changes {
     const struct code_options *options;
     struct change *list;
     size_t count, capacity;
+    bool warned;
 };
 
 struct code_timeline {
@@ -266,6 +267,19 @@ static int begin(struct code_timeline *timeline)
     return code;
 }
 
+/* Without times, what changed has changed before the trace begins. */
+static void warn_timeless(struct code_changes *changes)
+{
+    bool timeless = !changes->session->pt.has_time;
+
+    for (size_t i = 0; i < changes->count; i++)
+        timeless |= changes->list[i].time == 0 && !changes->list[i].is_first;
+    if (timeless && !changes->warned)
+        complain(EXIT_CODE_OK, "code changed, and the file does not say when (perf record "
+                               "--timestamp): it is taken as it was last");
+    changes->warned |= timeless;
+}
+
 static int prepare(struct code_timeline *timeline, const struct bytes *trace)
 {
     struct code_changes *const changes = timeline->changes;
@@ -296,6 +310,7 @@ struct code_timeline *code_timeline_new(struct code_changes *changes, const stru
         *code = complain(EXIT_CODE_HOST, "no memory for code that changes");
         return NULL;
     }
+    warn_timeless(changes);
     timeline->changes = changes;
     timeline->image = ptd_image_new_on(base);
     *code = prepare(timeline, trace);
