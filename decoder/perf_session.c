@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "perf_internal.h"
+#include "pt_packets.h"
 
 #define PROT_EXECUTE    4u
 #define FORKS_MAX       64 /* generations of processes that a map is inherited through */
@@ -488,9 +489,19 @@ static bool overlap(const uint8_t *a, size_t a_bytes, const uint8_t *b, size_t b
     return true;
 }
 
+/* Whether a PSB is among the packets, and something behind it. */
+static bool holds_psb(const uint8_t *bytes, size_t len)
+{
+    struct ptd_packets packets;
+
+    ptd_packets_init(&packets, bytes, len);
+    return ptd_packets_sync(&packets) == PTD_OK && len - ptd_packets_offset(&packets) > PT_PSB_LEN;
+}
+
 /*
- * Two snapshots of a ring buffer share what was not overwritten in between. Packets that are alike
- * for a short while prove nothing.
+ * Two snapshots of a ring buffer share what was not overwritten in between. Packets of a loop that
+ * are alike prove nothing, but a PSB and all that stands behind it do, for its TSC comes but once.
+ * Without one among them nothing is lost: decoding would begin at the next.
  */
 static bool follows_in_ring(struct collector *collector, const struct piece *a, struct piece *b)
 {
@@ -505,7 +516,7 @@ static bool follows_in_ring(struct collector *collector, const struct piece *a, 
         collector->no_memory = true;
         return false;
     }
-    if (b->known < SAME_BYTES_MIN)
+    if (b->known < SAME_BYTES_MIN || !holds_psb(b->bytes, (size_t)b->known))
         b->known = 0;
     return b->known != 0;
 }

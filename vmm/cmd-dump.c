@@ -247,7 +247,9 @@ int cmd_dump(int argc, char **argv)
 {
     struct dump_options options = {0};
     struct bytes trace = {0};
+    struct code_options code_options = {0};
     const char *file = NULL;
+    char *path;
     int error, code;
 
     for (int i = 1; i < argc; i++) {
@@ -272,9 +274,14 @@ int cmd_dump(int argc, char **argv)
     }
     if (!file)
         return complain(EXIT_CODE_USAGE, "vpt dump takes one file; see vpt dump --help");
-    error = read_file(file, &trace);
+    path = perf_data_locate(file, &code_options);
+    if (!path)
+        return EXIT_CODE_FILE;
+    error = read_file(path, &trace);
     code = error ? complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error))
                  : dump_file(&options, file, &trace);
     bytes_free(&trace);
+    free(code_options.kcore);
+    free(path);
     return code;
 }

@@ -14,6 +14,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 
 #define HOW      3u
+#define SAMPLING 4u /* and: a pipe begins with an event whose samples have all fields */
 #define RAW      0u
 #define PIPE     1u
 #define COMPRESS 2u
@@ -41,6 +42,28 @@ static int put(void *owner, const void *bytes, size_t len)
 static void put_pipe_header(struct file *file)
 {
     (void)put(file, "PERFILE2\x10\0\0\0\0\0\0\0", 16);
+}
+
+/* HEADER_ATTR with every field of a sample, and with what says how long those are. */
+static void put_sampling_attr(struct file *file)
+{
+    const uint64_t words[] = {64 | 120ull << 48,
+                              1 | 104ull << 32,
+                              0,
+                              1,
+                              0xffffff,
+                              0x1f,
+                              1u << 18,
+                              0,
+                              0,
+                              0,
+                              1u << 17,
+                              5,
+                              0,
+                              3,
+                              5};
+
+    (void)put(file, words, sizeof(words));
 }
 
 /* Compressed records, each of up to `step` bytes of what is compressed. */
@@ -242,9 +265,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
         (void)put(&file, bytes + 1, len_bytes - 1);
     } else if ((bytes[0] & HOW) == PIPE) {
         put_pipe_header(&file);
+        if (bytes[0] & SAMPLING)
+            put_sampling_attr(&file);
         (void)put(&file, bytes + 1, len_bytes - 1);
     } else if ((bytes[0] & HOW) == COMPRESS) {
         put_pipe_header(&file);
+        if (bytes[0] & SAMPLING)
+            put_sampling_attr(&file);
         put_compressed(&file, bytes + 2, len_bytes - 2, bytes[1] * 8u + 1);
     } else {
         put_sound(&file);

@@ -565,17 +565,23 @@ static void traces_of_pieces(void)
     ptd_perf_session_free(session);
 }
 
-/* A part of 2,000 bytes that do not repeat, as a snapshot; its end is padded to 8 bytes. */
+/* One of 2,000 bytes that do not repeat, but for a PSB every 250 bytes. */
+static uint8_t byte_of_trace(unsigned at)
+{
+    const uint32_t random = (at + 1) * 2654435761u;
+
+    if (at % 250 < 16)
+        return at % 250 % 2 ? 0x82 : 2;
+    return (uint8_t)((random >> 13 ^ random >> 24) | 1);
+}
+
+/* A part of them as a snapshot; its end is padded to 8 bytes. */
 static void snapshot(struct file *file, unsigned from, unsigned to)
 {
     uint8_t bytes[2008] = {0};
-    uint32_t random = 1;
 
-    for (unsigned i = 0; i < to; i++) {
-        random = random * 1664525 + 1013904223;
-        if (i >= from)
-            bytes[i - from] = (uint8_t)(random >> 24 | 1);
-    }
+    for (unsigned i = from; i < to; i++)
+        bytes[i - from] = byte_of_trace(i);
     record(file, 71, 0, "qqqdddd", N((to - from + 7) / 8 * 8), N(0), N(1), N(0), N(7), N(-1), N(0));
     put(file, bytes, (to - from + 7) / 8 * 8);
 }
@@ -664,21 +670,15 @@ static void sample_with_everything(void)
     }
 }
 
-/* A part of 2,000 bytes that do not repeat, in a sample. */
+/* A part of them in a sample. */
 static void sample(struct file *file, uint64_t id, uint64_t time, unsigned from, unsigned to)
 {
     const size_t at = file->len;
-    uint32_t random = 1;
     uint16_t size;
 
     record(file, 9, 1, "qqq", id, time, N((to - from + 7) / 8 * 8));
-    for (unsigned i = 0; i < from + (to - from + 7) / 8 * 8; i++) {
-        const uint8_t byte = (uint8_t)(random >> 24 | 1);
-
-        random = random * 1664525 + 1013904223;
-        if (i >= from)
-            put(file, i < to ? &byte : (const uint8_t *)"", 1);
-    }
+    for (unsigned i = from; i < from + (to - from + 7) / 8 * 8; i++)
+        put(file, &(uint8_t){i < to ? byte_of_trace(i) : 0}, 1);
     size = (uint16_t)(file->len - at);
     memcpy(file->bytes + at + 6, &size, 2);
 }
@@ -689,7 +689,7 @@ static void traces_of_samples(void)
     const struct {
         int cpu, tid;
         size_t len;
-    } expected[] = {{2, -1, 1000 + 8}, {2, -1, 200}, {3, -1, 96}, {-1, 11, 80}};
+    } expected[] = {{2, -1, 1000 + 4}, {2, -1, 200}, {3, -1, 96}, {-1, 11, 80}};
     struct ptd_perf_session *session;
     struct ptd_perf_fault fault;
 
@@ -702,7 +702,7 @@ static void traces_of_samples(void)
     sample(&file, 5, 500, 0, 1000);
     sample(&file, 6, 300, 1500, 1596);
     sample(&file, 5, 900, 1400, 1600);
-    sample(&file, 5, 600, 800, 1004); /* the file is not in order of time */
+    sample(&file, 5, 600, 740, 1004); /* the file is not in order of time */
     record(&file, 9, 1, "qddqqqqqqqqqqqq", N(7), N(10), N(11), N(700), N(80), N(1), N(2), N(3),
            N(4), N(5), N(6), N(7), N(8), N(9), N(10));
     CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
@@ -716,6 +716,29 @@ static void traces_of_samples(void)
         CU_ASSERT_EQUAL(trace->len_bytes, expected[i].len);
     }
     CU_ASSERT_EQUAL(session->traces[1].reference, 900);
+    ptd_perf_session_free(session);
+}
+
+/* The packets of a loop are alike again and again: that is no overlap. */
+static void loops_are_no_overlap(void)
+{
+    static struct file file;
+    static const uint8_t loop[200] = {0};
+    uint8_t tnt[200];
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    memset(tnt, 6, sizeof(tnt));
+    pipe_header(&file);
+    record(&file, 70, 0, "ddqqqqqqqqqq", N(1), N(0), N(8), N(0), N(0), N(0), N(0), N(0), N(0), N(0),
+           N(1), N(0));
+    for (unsigned i = 0; i < 2; i++) {
+        record(&file, 71, 0, "qqqdddd", N(400), N(0), N(1), N(0), N(7), N(-1), N(0));
+        put(&file, i ? tnt : loop, 200);
+        put(&file, i ? loop : tnt, 200);
+    }
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+    CU_ASSERT_EQUAL(session->trace_count, 2);
     ptd_perf_session_free(session);
 }
 
@@ -1140,6 +1163,7 @@ void add_perf_suite(void)
     CU_add_test(suite, "snapshots overlap", snapshots);
     CU_add_test(suite, "time conversion", time_conversion);
     CU_add_test(suite, "the trace of a CPU", cpu_trace);
+    CU_add_test(suite, "loops are no overlap", loops_are_no_overlap);
     CU_add_test(suite, "a sample with everything", sample_with_everything);
     CU_add_test(suite, "traces of samples", traces_of_samples);
     CU_add_test(suite, "a trace that begins late", late_trace);
