@@ -58,8 +58,12 @@ char *perf_data_locate(const char *path, struct code_options *options)
     struct stat status;
     char *file = NULL;
 
+    options->kcore = NULL;
     if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode)) {
         file = strdup(path);
+    } else if (!exists(path, "data") && !exists(path, "data.0")) {
+        complain(EXIT_CODE_FILE, "%s: a folder, but not one of perf record", path);
+        return NULL;
     } else if (exists(path, "data.0")) {
         complain(EXIT_CODE_FILE, "%s: recorded by several threads (--threads), which is not read",
                  path);

@@ -507,16 +507,19 @@ static void folders(void)
     CU_ASSERT_STRING_EQUAL(found, "/nonexistent");
     free(found);
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    CU_ASSERT_PTR_NULL(perf_data_locate(folder, &options)); /* nothing in it */
+    (void)snprintf(path, sizeof(path), "%s/data", folder);
+    CU_ASSERT_EQUAL(write_file(path, "", 0), 0);
     (void)snprintf(path, sizeof(path), "%s/kcore_dir", folder);
     CU_ASSERT_EQUAL(mkdir(path, 0700), 0);
     found = perf_data_locate(folder, &options);
     CU_ASSERT_EQUAL(strncmp(found, folder, strlen(folder)), 0);
     CU_ASSERT_STRING_EQUAL(found + strlen(folder), "/data");
     CU_ASSERT_STRING_EQUAL(options.kcore, path);
+    CU_ASSERT_EQUAL(rmdir(path), 0);
+    CU_ASSERT_EQUAL(unlink(found), 0);
     free(found);
     free(options.kcore);
-    options.kcore = NULL;
-    CU_ASSERT_EQUAL(rmdir(path), 0);
     (void)snprintf(path, sizeof(path), "%s/data.0", folder); /* of perf record --threads */
     CU_ASSERT_EQUAL(write_file(path, "", 0), 0);
     CU_ASSERT_PTR_NULL(perf_data_locate(folder, &options));
