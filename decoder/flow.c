@@ -851,6 +851,7 @@ struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct 
     flow->mode = (uint8_t)flow->config.mode;
     flow->cr3 = flow->config.cr3;
     flow->fresh = true;
+    flow->since_mark = MARK_OTHER;
     flow->stop = UINT64_MAX;
     if (!flow->config.at_start && ptd_packets_sync(&flow->packets) != PTD_OK && len_bytes > 0) {
         struct ptd_item *const item = ptd_flow_push(flow, PTD_ITEM_ERROR, 0);
@@ -891,6 +892,7 @@ void ptd_flow_restart(struct ptd_flow *flow, const struct flow_state *state, uin
     flow->tracing = flow->deferred = flow->in_psb = flow->ended = false;
     flow->tnt_count = flow->ret_count = 0;
     flow->item_next = flow->item_count = 0;
+    flow->since_mark = MARK_OTHER;
     flow->stop = stop;
     flow->behind_psb = state->offset;
     flow->in_first_psb = true;
@@ -922,6 +924,7 @@ static bool needs_packet(const struct ptd_flow *flow)
 void ptd_flow_advance(struct ptd_flow *flow)
 {
     flow->item_next = flow->item_count = 0;
+    flow->since_mark = MARK_OTHER;
     if (needs_packet(flow))
         read_packet(flow);
     else

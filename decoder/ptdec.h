@@ -625,21 +625,40 @@ int ptd_block_insn(const struct ptd_image *image, const struct ptd_item *block, 
 
 #define PTD_RUN_ROOM 128u /* the least that struct ptd_run may have */
 
+/* What becomes of TSC, TMA, MTC, CYC, CBR and MNT packets. */
+enum ptd_timing {
+    PTD_TIMING_ITEMS, /* each is an item */
+    PTD_TIMING_NONE,  /* they are left out */
+    PTD_TIMING_MARKS, /* each but MNT is a mark */
+};
+
+/* A timing packet among the steps: ptd_time_marks() says when it came about. */
+struct ptd_mark {
+    uint64_t offset; /* behind it */
+    uint32_t step;   /* so many steps of the run came before it */
+    uint32_t what;   /* private */
+};
+
 struct ptd_run {
     uint32_t *steps; /* the caller's */
     size_t room;     /* of it; thousands are best */
-    bool no_timing;  /* leave out what TSC, TMA, MTC, CYC, CBR and MNT packets say */
+    uint8_t timing;  /* enum ptd_timing */
+    /* For PTD_TIMING_MARKS: the caller's, and room for at least PTD_RUN_ROOM of them. */
+    struct ptd_mark *marks;
+    size_t mark_room;
     /* What ptd_flow_run() found: first these steps, then the item, if there is one. */
     size_t count;
+    size_t mark_count; /* all in front of the item */
     bool has_item;
     struct ptd_item item; /* of any type, also PTD_ITEM_BLOCK */
     uint32_t epoch;       /* numbers of code stay the same as long as this does */
 };
 
 /*
- * Goes on until run->room is used up or something other than a step comes. PTD_OK; PTD_END: nothing
- * more; PTD_E_NOMEM (try again); PTD_E_ARG: not enough room. May be mixed with ptd_flow_next().
- * The steps of one call belong to the address space (CR3 and mode) of the run's items before.
+ * Goes on until there is no more room or something other than a step comes. PTD_OK; PTD_END:
+ * nothing more; PTD_E_NOMEM (try again); PTD_E_ARG: not enough room. May be mixed with
+ * ptd_flow_next(). The steps of one call belong to the address space (CR3 and mode) of the run's
+ * items before.
  */
 int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run);
 /*
@@ -676,8 +695,17 @@ typedef int (*ptd_run_fn)(void *context, const struct ptd_flow *flow, const stru
  * with the trace. config may be NULL. PTD_OK, what run returned, PTD_E_NOMEM or PTD_E_ARG.
  */
 int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_image *image,
-                      const struct ptd_flow_config *config, bool no_timing, unsigned threads,
-                      ptd_run_fn run, void *context);
+                      const struct ptd_flow_config *config, enum ptd_timing timing,
+                      unsigned threads, ptd_run_fn run, void *context);
+
+/*
+ * When marks came about: points[i] is what ptd_time_point() says behind the packet of marks[i]. All
+ * marks of a trace have to be told, in order. packets is at first where time stands, usually at the
+ * first packet (ptd_packets_sync()); it follows. What ran between two marks took place between the
+ * earliest of the first and the latest of the second.
+ */
+void ptd_time_marks(struct ptd_time *time, struct ptd_packets *packets,
+                    const struct ptd_mark *marks, size_t count, struct ptd_time_point *points);
 
 /* ---- Contexts ------------------------------------------------------------------------------ *
  * Who ran: NR and the VMCS pointer say which VM, CR3 says which process, the address says whether

@@ -80,7 +80,7 @@ static void compare_fast_ways(uint8_t how, const uint8_t *bytes, size_t len_byte
         .len_bytes = len_bytes,
         .image = image,
         .config = config,
-        .no_timing = len_bytes & 1,
+        .timing = (enum ptd_timing)(len_bytes % 3),
     };
 
     if (!referee_run(&trace, PTD_RUN_ROOM).same)

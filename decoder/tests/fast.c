@@ -33,8 +33,8 @@ static void expect_same(const char *what, struct referee_verdict verdict)
 
 static void check_all(const char *what, struct referee_trace trace)
 {
-    for (unsigned no_timing = 0; no_timing < 2; no_timing++) {
-        trace.no_timing = no_timing;
+    for (unsigned timing = 0; timing < 3; timing++) {
+        trace.timing = timing;
         expect_same(what, referee_run(&trace, PTD_RUN_ROOM));
         expect_same(what, referee_run(&trace, 5000));
         expect_same(what, referee_parallel(&trace, 1, 1));
@@ -79,12 +79,12 @@ static void real_trace(void)
         return;
 
     const struct referee_trace trace = {.bytes = bytes, .len_bytes = len, .image = image};
-    const struct referee_trace no_timing = {
-        .bytes = bytes, .len_bytes = len, .image = image, .no_timing = true};
+    const struct referee_trace untimed = {
+        .bytes = bytes, .len_bytes = len, .image = image, .timing = PTD_TIMING_NONE};
     struct referee_verdict verdict;
 
     check_all("whole", trace);
-    verdict = referee_run(&no_timing, 5000);
+    verdict = referee_run(&untimed, 5000);
     /* Or else the comparison says nothing about steps. */
     CU_ASSERT_TRUE(verdict.in_steps > verdict.items / 10 * 9);
     free(bytes);
@@ -104,7 +104,7 @@ static void damaged_trace(void)
         const size_t at = next_random(&random) % len;
         const uint8_t was = bytes[at];
         struct referee_trace trace = {
-            .bytes = bytes, .len_bytes = len, .image = image, .no_timing = i & 1};
+            .bytes = bytes, .len_bytes = len, .image = image, .timing = i % 4 % 3};
 
         bytes[at] = (uint8_t)(i % 3 ? next_random(&random) : was ^ 1u << i % 8);
         if (i % 5 == 0)
@@ -222,7 +222,7 @@ static void noise(void)
             .mode = i % 16 ? PTD_MODE_64 : PTD_MODE_32, .cr3 = CR3_A, .at_start = i & 1};
         uint8_t code[200];
         struct referee_trace trace = {
-            .bytes = bytes, .image = image, .config = &config, .no_timing = i & 2};
+            .bytes = bytes, .image = image, .config = &config, .timing = i % 3};
 
         make_code(&random, code, sizeof(code));
         CU_ASSERT_EQUAL(ptd_image_add_bytes(image, NULL, CODE, code, sizeof(code), PTD_ANY_CR3),

@@ -8,9 +8,19 @@
 #include "referee.h"
 #include "threads.h"
 
+#define MARKS 300u /* that ptd_flow_run() has room for */
+
+/* Any setting will do. */
+static const struct ptd_time_config clocks = {
+    .tsc_den = 2, .tsc_num = 250, .mtc_freq = 3, .max_nonturbo_ratio = 24};
+
 struct referee {
     const struct referee_trace *trace;
     struct ptd_flow *flow; /* the general way */
+    /* For marks: by all packets, and in bulk. */
+    struct ptd_time *time, *bulk_time;
+    struct ptd_packets packets, bulk_packets;
+    struct ptd_time_point *points;
     struct referee_verdict verdict;
 };
 
@@ -31,13 +41,25 @@ static bool is_timing(const struct ptd_item *item)
     }
 }
 
+static bool is_left_out(const struct referee *referee, const struct ptd_item *item)
+{
+    switch (referee->trace->timing) {
+    case PTD_TIMING_NONE:
+        return is_timing(item);
+    case PTD_TIMING_MARKS:
+        return item->type == PTD_ITEM_PACKET && item->packet.type == PTD_MNT;
+    default:
+        return false;
+    }
+}
+
 static int next_expected(struct referee *referee, struct ptd_item *item)
 {
     int status;
 
     do
         status = ptd_flow_next(referee->flow, item);
-    while (status == PTD_OK && referee->trace->no_timing && is_timing(item));
+    while (status == PTD_OK && is_left_out(referee, item));
     return status;
 }
 
@@ -109,13 +131,68 @@ static bool compare_step(struct referee *referee, const struct ptd_flow *flow, u
     return true;
 }
 
+/* Tells time all packets up to a mark. */
+static void go_to(struct referee *referee, uint64_t offset)
+{
+    struct ptd_packet packet;
+
+    while (ptd_packets_offset(&referee->packets) < offset &&
+           ptd_time_next(referee->time, &referee->packets, &packet))
+        ptd_time_packet(referee->time, &packet);
+    if (ptd_packets_offset(&referee->packets) != offset) {
+        ptd_time_lost(referee->time);
+        (void)ptd_packets_seek(&referee->packets, offset);
+    }
+}
+
+static bool compare_mark(struct referee *referee, const struct ptd_mark *mark,
+                         const struct ptd_time_point *got)
+{
+    struct ptd_time_point point;
+    struct ptd_item want;
+
+    if (next_expected(referee, &want) != PTD_OK)
+        return differs(referee, NULL, NULL, "mark behind the end");
+    if (!is_timing(&want) || mark->offset <= want.offset || mark->offset > want.offset + 16)
+        return differs(referee, &want, NULL, "mark");
+    go_to(referee, mark->offset);
+    ptd_time_point(referee->time, &point);
+    if (point.tsc != got->tsc || point.earliest != got->earliest || point.latest != got->latest ||
+        point.cycles != got->cycles)
+        return differs(referee, &want, NULL, "time");
+    referee->verdict.items++;
+    return true;
+}
+
+/* The marks in front of a step. */
+static bool compare_marks(struct referee *referee, const struct ptd_run *run, size_t step,
+                          size_t *next)
+{
+    for (; *next < run->mark_count && run->marks[*next].step <= step; (*next)++)
+        if (run->marks[*next].step != step ||
+            !compare_mark(referee, &run->marks[*next], &referee->points[*next]))
+            return differs(referee, NULL, NULL, "the step of a mark");
+    return true;
+}
+
 static bool compare(struct referee *referee, const struct ptd_flow *flow, const struct ptd_run *run)
 {
     struct ptd_item want;
+    size_t mark = 0;
 
+    free(referee->points);
+    referee->points = calloc(run->mark_count + 1, sizeof(*referee->points));
+    if (!referee->points)
+        return differs(referee, NULL, NULL, "no memory");
+    ptd_time_marks(referee->bulk_time, &referee->bulk_packets, run->marks, run->mark_count,
+                   referee->points);
     for (size_t i = 0; i < run->count; i++)
-        if (!compare_step(referee, flow, run->steps[i]))
+        if (!compare_marks(referee, run, i, &mark) || !compare_step(referee, flow, run->steps[i]))
             return false;
+    if (!compare_marks(referee, run, run->count, &mark))
+        return false;
+    if (mark != run->mark_count)
+        return differs(referee, NULL, NULL, "mark of no step");
     if (!run->has_item)
         return true;
     if (next_expected(referee, &want) != PTD_OK)
@@ -130,9 +207,17 @@ static bool start(struct referee *referee, const struct referee_trace *trace)
 {
     *referee = (struct referee){.trace = trace, .verdict = {.same = true}};
     referee->flow = ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, trace->config);
-    if (!referee->flow)
-        (void)differs(referee, NULL, NULL, "no memory");
-    return referee->flow != NULL;
+    referee->time = ptd_time_new(&clocks);
+    referee->bulk_time = ptd_time_new(&clocks);
+    ptd_packets_init(&referee->packets, trace->bytes, trace->len_bytes);
+    if (trace->config)
+        ptd_packets_set_errata(&referee->packets, trace->config->errata);
+    if (!trace->config || !trace->config->at_start)
+        (void)ptd_packets_sync(&referee->packets);
+    referee->bulk_packets = referee->packets;
+    if (referee->flow && referee->time && referee->bulk_time)
+        return true;
+    return differs(referee, NULL, NULL, "no memory");
 }
 
 static bool is_enough(const struct referee *referee)
@@ -150,6 +235,9 @@ static struct referee_verdict finish(struct referee *referee)
     if (referee->verdict.same && !is_enough(referee) && next_expected(referee, &want) != PTD_END)
         (void)differs(referee, &want, NULL, "end");
     ptd_flow_free(referee->flow);
+    ptd_time_free(referee->time);
+    ptd_time_free(referee->bulk_time);
+    free(referee->points);
     return referee->verdict;
 }
 
@@ -158,7 +246,9 @@ struct referee_verdict referee_run(const struct referee_trace *trace, size_t roo
     struct ptd_flow *const flow =
         ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, trace->config);
     uint32_t *const steps = calloc(room, sizeof(*steps));
-    struct ptd_run run = {.steps = steps, .room = room, .no_timing = trace->no_timing};
+    struct ptd_mark marks[MARKS];
+    struct ptd_run run = {
+        .steps = steps, .room = room, .timing = trace->timing, .marks = marks, .mark_room = MARKS};
     struct referee referee;
     int status = PTD_OK;
 
@@ -191,7 +281,7 @@ struct referee_verdict referee_parallel(const struct referee_trace *trace, unsig
     if (start(&referee, trace)) {
         const int status =
             ptd_flow_parallel_by(segment_bytes, trace->bytes, trace->len_bytes, trace->image,
-                                 trace->config, trace->no_timing, threads, compare_part, &referee);
+                                 trace->config, trace->timing, threads, compare_part, &referee);
         const bool stopped = !referee.verdict.same || is_enough(&referee);
 
         if (status != (stopped ? ENOUGH : PTD_OK))

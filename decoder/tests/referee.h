@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Whether the fast ways to decode, ptd_flow_run() and ptd_flow_parallel(), find exactly what
- * ptd_flow_next() finds: the same items in the same order, errors and what they lose included.
+ * ptd_flow_next() finds: the same items in the same order, errors and what they lose included; and
+ * whether ptd_time_marks() tells the times that ptd_time_packet() tells.
  */
 #ifndef PTD_TESTS_REFEREE_H
 #define PTD_TESTS_REFEREE_H
@@ -13,7 +14,7 @@ struct referee_trace {
     size_t len_bytes;
     const struct ptd_image *image;
     const struct ptd_flow_config *config; /* may be NULL */
-    bool no_timing;
+    enum ptd_timing timing;
     uint64_t most_items; /* look no further; 0: to the end */
 };
 
