@@ -6,7 +6,7 @@
 
 #include "graph.h"
 
-#define FIRST_NODES 1024u
+#define FIRST_NODES (1u << ROOM_LOG2(10))
 /* A hostile trace can ask for nodes without end: then start afresh. */
 #define MAX_NODES  (1u << 19)
 #define MAX_PARTS  (1u << 20)

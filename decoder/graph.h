@@ -16,6 +16,7 @@
 
 #include <pthread.h>
 
+#include "array.h"
 #include "blocks.h"
 
 enum node_kind {
@@ -57,7 +58,7 @@ struct space {
 };
 
 /* Where TIPs of late went to; each flow has its own. */
-#define TARGETS_LOG2 12
+#define TARGETS_LOG2 ROOM_LOG2(12)
 #define TARGETS      (1u << TARGETS_LOG2)
 struct target {
     uint64_t ip;

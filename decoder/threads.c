@@ -11,17 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "flow.h"
 #include "threads.h"
 
 #define MAX_THREADS 256u
 /* Of the trace; the buffer of what such a segment holds stays in the caches. */
 #define SEGMENT_BYTES (32u << 10)
-#define BUFFER_STEPS  (1u << 20)
-#define RUN_STEPS     (16u << 10)
-#define BUFFER_ITEMS  4096u
-#define BUFFER_MARKS  (64u << 10)
-#define RUN_MARKS     (8u << 10)
+#define BUFFER_STEPS  (1u << ROOM_LOG2(20))
+#define RUN_STEPS     (1u << ROOM_LOG2(14)) /* at least PTD_RUN_ROOM */
+#define BUFFER_ITEMS  (1u << ROOM_LOG2(12))
+#define BUFFER_MARKS  (1u << ROOM_LOG2(16))
+#define RUN_MARKS     (1u << (ROOM_LOG2(12) + 1)) /* the same */
 #define WORKER_JOBS   4u
 /* A thread that sleeps is late when it wakes, by more than a segment takes. */
 #define SPINS 20000u
@@ -104,15 +105,15 @@ static int hand_over(struct worker *worker, struct ptd_run run, const struct ptd
  * An item of the first PSB+ as it is behind the segment before. False: what it tells was known, so
  * it is none.
  */
-static bool correct(struct flow_state *state, struct ptd_item *item)
+static bool correct(const struct ptd_image *image, struct flow_state *state, struct ptd_item *item)
 {
     bool news = state->fresh;
 
     switch ((enum ptd_item_type)item->type) {
     case PTD_ITEM_CR3:
-        news = news || state->cr3 != item->value || state->nr != item->nr;
-        state->cr3 = item->value;
+        news = news || ptd_space_cr3(state->cr3) != item->value || state->nr != item->nr;
         state->nr = item->nr;
+        state->cr3 = ptd_image_space(image, state->nr, state->vmcs, item->value);
         break;
     case PTD_ITEM_MODE:
         news = news || state->mode != item->value;
@@ -125,6 +126,8 @@ static bool correct(struct flow_state *state, struct ptd_item *item)
     case PTD_ITEM_VMCS:
         news = news || state->vmcs != item->value;
         state->vmcs = item->value;
+        if (state->nr)
+            state->cr3 = ptd_image_space(image, true, state->vmcs, ptd_space_cr3(state->cr3));
         break;
     default:
         news = true;
@@ -145,7 +148,7 @@ static int hand_over_buffer(struct worker *worker, const struct job *job)
     for (size_t i = 0; i < job->item_count && result == 0; i++) {
         struct buffered *const buffered = &job->items[i];
         const bool wanted = job->number == 0 || buffered->item.offset >= job->first_psb_end ||
-                            correct(&state, &buffered->item);
+                            correct(worker->pool->image, &state, &buffered->item);
 
         part.count = buffered->step_count;
         part.mark_count = buffered->mark_count;

@@ -294,6 +294,43 @@ static void many_address_spaces(void)
     ptd_image_free(image);
 }
 
+/* ---- Guests ---- */
+
+/* What a PSB+ says is no news, or news, by the VMCS and PIP of the segment before. */
+static void guests_on_threads(void)
+{
+    static const uint8_t code[] = {0x75, 0xfe, 0xff, 0xe0}; /* JNE itself; JMP RAX */
+    static const uint64_t vmcs[] = {0x1000, 0x1000, 0x2000, 0x9000, 0x2000};
+    static uint8_t bytes[COUNT(vmcs) * 200];
+    struct ptd_image *const image = ptd_image_new();
+    struct referee_trace trace = {.bytes = bytes, .image = image};
+    size_t len = 0;
+
+    for (uint64_t i = 1; i <= 2; i++) {
+        const int vm = ptd_image_add_vm(image);
+
+        CU_ASSERT_EQUAL(ptd_image_bind_vmcs(image, (unsigned)vm, i << 12), PTD_OK);
+        CU_ASSERT_EQUAL(ptd_image_add_bytes(image, NULL, CODE, code, sizeof(code),
+                                            ptd_space((unsigned)vm, PTD_ANY_CR3)),
+                        PTD_OK);
+    }
+    for (size_t i = 0; i < COUNT(vmcs); i++) {
+        const uint8_t psb[] = {PSB, PIP_NR(CR3_A), VMCS(vmcs[i]), PSBEND};
+        const uint8_t psb_host[] = {PSB, PIP(CR3_A), PSBEND};
+        const uint8_t one[] = {PGE(CODE), TNT_TN, TIP(CODE), PGD_NO_IP};
+
+        memcpy(bytes + len, psb, sizeof(psb));
+        memcpy(bytes + len + sizeof(psb), one, sizeof(one));
+        memcpy(bytes + len + sizeof(psb) + sizeof(one), psb_host, sizeof(psb_host));
+        len += sizeof(psb) + sizeof(one) + sizeof(psb_host);
+    }
+    trace.len_bytes = len;
+    expect_same("guests", referee_run(&trace, PTD_RUN_ROOM));
+    for (unsigned threads = 1; threads <= 3; threads++)
+        expect_same("guests on threads", referee_parallel(&trace, threads, 1));
+    ptd_image_free(image);
+}
+
 /* ---- Packets ---- */
 
 /* Both ways to read packets, up to an error and on behind it. */
@@ -411,6 +448,7 @@ void add_fast_suite(void)
     CU_add_test(suite, "the same, damaged", damaged_trace);
     CU_add_test(suite, "noise", noise);
     CU_add_test(suite, "many address spaces", many_address_spaces);
+    CU_add_test(suite, "guests on threads", guests_on_threads);
     CU_add_test(suite, "packets in batches", packets_in_batches);
     CU_add_test(suite, "arguments", arguments);
 }
