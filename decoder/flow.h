@@ -102,6 +102,11 @@ struct ptd_flow {
     bool fresh; /* state is unknown: PSB+ tells it for the first time */
     bool psb_has_ip;
     bool ended;
+    /* Of a part of a trace, see stream.h. */
+    bool more;      /* bytes follow that are not there yet */
+    bool starved;   /* and nothing can be told without them */
+    bool searching; /* for a PSB; what was lost then is told by: */
+    struct ptd_item lost;
     uint64_t psb_ip;
     uint64_t behind_psb; /* the offset behind the first byte of the last PSB that was entered */
 

@@ -317,7 +317,10 @@ static inline void pass_timing(struct walk *walk, const uint8_t *pos, uint32_t w
     walk->pos = pos;
     if (walk->timing != PTD_TIMING_MARKS)
         return;
-    *walk->mark++ = (struct ptd_mark){(uint64_t)(pos - walk->flow->packets.begin),
+
+    const struct ptd_packets *const packets = &walk->flow->packets;
+
+    *walk->mark++ = (struct ptd_mark){packets->base + (uint64_t)(pos - packets->begin),
                                       (uint32_t)(walk->out - walk->steps), walk->since_mark | what};
     walk->since_mark = 0;
 }
@@ -626,6 +629,8 @@ int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty)
     while (!take_item(flow, run)) {
         if (flow->ended)
             return run->count + run->mark_count > 0 ? PTD_OK : PTD_END;
+        if (flow->starved)
+            return run->count + run->mark_count > 0 ? PTD_OK : PTD_MORE;
         if (!has_mark_room(run))
             break;
         if (is_plain(flow)) {

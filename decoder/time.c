@@ -17,6 +17,7 @@
  */
 #include <stdlib.h>
 
+#include "stream.h"
 #include "timing.h"
 
 #define TSC_BITS     56
@@ -733,24 +734,34 @@ void ptd_time_point(const struct ptd_time *time, struct ptd_time_point *point)
         fill_point(time, time->estimate, time->earliest, time->latest, point);
 }
 
-/* Reads on to the next TSC or MTC packet. */
-static void look(struct ptd_time *time, struct ptd_packets packets)
+/* Reads on to the next TSC or MTC packet. False: more bytes follow, and it may be in them. */
+static bool look(struct ptd_time *time, struct ptd_packets packets, bool more)
 {
+    const uint64_t from = ptd_packets_offset(&packets);
+    struct span found = {NEVER, NEVER};
     struct ptd_time ahead = *time;
     struct ptd_packet packet;
+    uint64_t offset;
 
-    time->looked = true;
-    time->look = (struct span){NEVER, NEVER};
     do {
-        if (ptd_packets_next(&packets, &packet) != PTD_OK) {
-            time->look_offset = ptd_packets_offset(&packets);
-            return;
-        }
+        if (more && !ptd_packets_has_one(&packets))
+            return false;
+        offset = ptd_packets_offset(&packets);
+        if (ptd_packets_next(&packets, &packet) != PTD_OK)
+            break;
         ptd_time_packet(&ahead, &packet);
-    } while (ahead.hard_count == time->hard_count);
-    time->look_offset = packet.offset;
-    if (ahead.set_backs == time->set_backs)
-        time->look = ahead.hard;
+    } while (ahead.hard_count == time->hard_count && offset - from < PTD_LOOK_AHEAD_MAX);
+    if (ahead.hard_count != time->hard_count && ahead.set_backs == time->set_backs)
+        found = ahead.hard;
+    time->looked = true;
+    time->look = found;
+    time->look_offset = offset;
+    return true;
+}
+
+static bool must_look(const struct ptd_time *time)
+{
+    return !time->looked || time->offset >= time->look_offset;
 }
 
 /*
@@ -786,11 +797,18 @@ static ticks next_counted(const struct ptd_time *time, struct ptd_packets packet
     return NEVER;
 }
 
+bool ptd_time_sees_enough(struct ptd_time *time, const struct ptd_packets *packets)
+{
+    if (packets->end - packets->pos < (ptrdiff_t)(2 * CYC_NEAR + 1) * PTD_PACKET_MARGIN)
+        return false;
+    return !must_look(time) || look(time, *packets, true);
+}
+
 void ptd_time_point_ahead(struct ptd_time *time, const struct ptd_packets *packets,
                           struct ptd_time_point *point)
 {
-    if (!time->looked || time->offset >= time->look_offset)
-        look(time, *packets);
+    if (must_look(time))
+        (void)look(time, *packets, false);
 
     /* Beyond the next MTC that was to come: some are missing, or tracing paused. */
     const bool gap = time->look.first > time->ceiling;

@@ -119,6 +119,11 @@ static size_t near_marks(struct ptd_time *time, const struct ptd_mark *marks, si
     return i;
 }
 
+static const uint8_t *place(const struct ptd_packets *packets, uint64_t offset)
+{
+    return packets->begin + (offset - packets->base);
+}
+
 /*
  * TNTs and TIPs since the last packet. One TNT says to time what several do, and so does one TIP;
  * and behind a CYC or MTC packet, ptd_time_packet() would do no more than this.
@@ -145,7 +150,7 @@ static void pass_branches(struct ptd_time *time, struct ptd_packets *packets, ui
 {
     static const uint8_t ip_bytes[8] = {0, 2, 4, 6, 6, 0, 8, 0};
     const uint8_t *pos = packets->pos;
-    const uint8_t *const end = packets->begin + offset;
+    const uint8_t *const end = place(packets, offset);
     uint32_t what = 0;
 
     while (pos < end) {
@@ -190,7 +195,7 @@ static bool tell_mark(struct ptd_time *time, struct ptd_packets *packets,
     struct ptd_packet packet = {.type = PTD_CYC, .offset = mark->offset - 1, .cyc = value};
 
     if (mark->what & MARK_PACKET) {
-        const uint8_t *const begin = packets->begin + mark->offset - value;
+        const uint8_t *const begin = place(packets, mark->offset - value);
 
         if (value != PT_MTC_LEN || *begin != PT_OPC_MTC)
             return false;
@@ -198,7 +203,7 @@ static bool tell_mark(struct ptd_time *time, struct ptd_packets *packets,
             (struct ptd_packet){.type = PTD_MTC, .offset = mark->offset - value, .mtc = begin[1]};
     }
     ptd_time_packet(time, &packet);
-    packets->pos = packets->begin + mark->offset;
+    packets->pos = place(packets, mark->offset);
     return true;
 }
 
@@ -210,7 +215,7 @@ static void read_mark(struct ptd_time *time, struct ptd_packets *packets,
         tell_branches(time, mark->what);
         if (tell_mark(time, packets, mark))
             return;
-        packets->pos = packets->begin + mark->offset - (mark->what >> MARK_VALUE_SHR);
+        packets->pos = place(packets, mark->offset - (mark->what >> MARK_VALUE_SHR));
     }
     read_to(time, packets, mark->offset);
 }
@@ -224,7 +229,7 @@ void ptd_time_marks(struct ptd_time *time, struct ptd_packets *packets,
         const size_t near = near_marks(time, marks + i, count - i, points + i);
 
         if (near > 0)
-            packets->pos = packets->begin + marks[i + near - 1].offset;
+            packets->pos = place(packets, marks[i + near - 1].offset);
         i += near;
         if (i < count) {
             read_mark(time, packets, &marks[i]);

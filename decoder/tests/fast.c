@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fast ways to decode on traces that are longer or worse than the golden ones (which all go
- * through them too): a real trace in segments, whole and damaged, noise, more address spaces than
- * the graph of code holds.
+ * The other ways to decode, the fast ones and in pieces, on traces that are longer or worse than
+ * the golden ones (which all go through them too): a real trace in segments, whole and damaged,
+ * noise, more address spaces than the graph of code holds.
  */
 #include <CUnit/CUnit.h>
 #include <stdio.h>
@@ -24,6 +24,10 @@
 #define NOISE_BYTES  3000u
 #define SPACES       2500u
 
+/* Of the real trace. */
+static const struct ptd_time_config clocks = {
+    .tsc_den = 2, .tsc_num = 168, .mtc_freq = 3, .max_nonturbo_ratio = 21};
+
 static void expect_same(const char *what, struct referee_verdict verdict)
 {
     CU_ASSERT_TRUE(verdict.same);
@@ -40,6 +44,8 @@ static void check_all(const char *what, struct referee_trace trace)
         expect_same(what, referee_parallel(&trace, 1, 1));
         expect_same(what, referee_parallel(&trace, 3, 20000));
     }
+    expect_same(what, referee_stream(&trace, 3, 100, &clocks));
+    expect_same(what, referee_stream(&trace, 5, 20000, &clocks));
 }
 
 /* Copies of the real trace, one behind the other: several segments. False: it is not there. */
@@ -111,6 +117,7 @@ static void damaged_trace(void)
             trace.len_bytes = len - len / COPIES + at / COPIES; /* and cut off */
         expect_same("damaged", referee_run(&trace, PTD_RUN_ROOM + i));
         expect_same("damaged", referee_parallel(&trace, 2, i % 2 ? 1 : 32768));
+        expect_same("damaged, in pieces", referee_stream(&trace, i + 1, i * i + 1, &clocks));
         bytes[at] = was;
     }
     free(bytes);
@@ -237,6 +244,8 @@ static void noise(void)
         in_steps += verdict.in_steps;
         expect_same("noise", verdict);
         expect_same("noise", referee_parallel(&trace, 2, 1 + i % 4 * 100));
+        expect_same("noise, in pieces", referee_stream(&trace, i + 1, 1 + i * 3, NULL));
+        expect_same("noise, in pieces", referee_stream(&trace, i + 1, 1 + i * 3, &clocks));
         ptd_image_free(image);
     }
     CU_ASSERT_TRUE(in_steps > 1000);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compares the fast ways to decode with the general one, item by item. */
+/* Compares the other ways to decode with the general one, item by item. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,7 +132,7 @@ static bool compare_step(struct referee *referee, const struct ptd_flow *flow, u
 }
 
 /* Tells time all packets up to a mark. */
-static void go_to(struct referee *referee, uint64_t offset)
+static void tell_to(struct referee *referee, uint64_t offset)
 {
     struct ptd_packet packet;
 
@@ -155,7 +155,7 @@ static bool compare_mark(struct referee *referee, const struct ptd_mark *mark,
         return differs(referee, NULL, NULL, "mark behind the end");
     if (!is_timing(&want) || mark->offset <= want.offset || mark->offset > want.offset + 16)
         return differs(referee, &want, NULL, "mark");
-    go_to(referee, mark->offset);
+    tell_to(referee, mark->offset);
     ptd_time_point(referee->time, &point);
     if (point.tsc != got->tsc || point.earliest != got->earliest || point.latest != got->latest ||
         point.cycles != got->cycles)
@@ -287,5 +287,116 @@ struct referee_verdict referee_parallel(const struct referee_trace *trace, unsig
         if (status != (stopped ? ENOUGH : PTD_OK))
             (void)differs(&referee, NULL, NULL, "the result of ptd_flow_parallel()");
     }
+    return finish(&referee);
+}
+
+/* ---- Streams ---- */
+
+/* Time over the whole trace: of the packets in front of an offset, and at least one TSC packet. */
+struct whole_time {
+    struct ptd_time *time; /* NULL: not wanted */
+    struct ptd_packets packets;
+    struct ptd_time_point point;
+    bool has_tsc;
+};
+
+static bool open_time(struct whole_time *whole, const struct referee_trace *trace,
+                      const struct ptd_time_config *config)
+{
+    *whole = (struct whole_time){.point = {PTD_TIME_UNKNOWN, 0, PTD_TIME_UNKNOWN, 0}};
+    ptd_packets_init(&whole->packets, trace->bytes, trace->len_bytes);
+    (void)ptd_packets_sync(&whole->packets);
+    whole->time = config ? ptd_time_new(config) : NULL;
+    return !config || whole->time;
+}
+
+static void go_to(struct whole_time *whole, uint64_t offset)
+{
+    struct ptd_packet packet;
+    bool moved = false;
+
+    while ((ptd_packets_offset(&whole->packets) < offset || !whole->has_tsc) &&
+           ptd_time_next(whole->time, &whole->packets, &packet)) {
+        ptd_time_packet(whole->time, &packet);
+        whole->has_tsc = whole->has_tsc || packet.type == PTD_TSC;
+        moved = true;
+    }
+    if (moved)
+        ptd_time_point_ahead(whole->time, &whole->packets, &whole->point);
+}
+
+static bool same_time(const struct ptd_time_point *want, const struct ptd_time_point *got)
+{
+    return want->tsc == got->tsc && want->earliest == got->earliest &&
+           want->latest == got->latest && want->cycles == got->cycles;
+}
+
+/* All items that the stream has by now. PTD_MORE, PTD_END, or that there was a difference. */
+static int compare_stream(struct referee *referee, struct ptd_stream *stream,
+                          struct whole_time *time)
+{
+    struct ptd_time_point point;
+    struct ptd_item want, got;
+    int status;
+
+    while (!is_enough(referee) && (status = ptd_stream_next(stream, &got, &point)) == PTD_OK) {
+        if (next_expected(referee, &want) != PTD_OK) {
+            (void)differs(referee, NULL, &got, "item behind the end");
+            return ENOUGH;
+        }
+        if (time->time)
+            go_to(time, want.offset);
+        if (!same_item(&want, &got) || (time->time && !same_time(&time->point, &point))) {
+            (void)differs(referee, &want, &got, same_item(&want, &got) ? "time" : "stream");
+            return ENOUGH;
+        }
+        referee->verdict.items++;
+    }
+    return is_enough(referee) ? ENOUGH : status;
+}
+
+static size_t next_piece(uint64_t *random, size_t most, size_t left)
+{
+    size_t piece;
+
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    piece = 1 + (size_t)(*random % most);
+    return piece < left ? piece : left;
+}
+
+struct referee_verdict referee_stream(const struct referee_trace *trace, uint64_t random,
+                                      size_t most_bytes, const struct ptd_time_config *time)
+{
+    const struct referee_trace with_timing = {.bytes = trace->bytes,
+                                              .len_bytes = trace->len_bytes,
+                                              .image = trace->image,
+                                              .config = trace->config,
+                                              .most_items = trace->most_items};
+    struct ptd_stream *const stream = ptd_stream_new(trace->image, trace->config, time);
+    struct whole_time whole;
+    struct referee referee;
+    int status = PTD_MORE;
+    size_t fed = 0;
+
+    if (start(&referee, &with_timing) && stream && open_time(&whole, trace, time)) {
+        while (status == PTD_MORE && fed < trace->len_bytes) {
+            const size_t piece = next_piece(&random, most_bytes, trace->len_bytes - fed);
+
+            if (ptd_stream_feed(stream, (const uint8_t *)trace->bytes + fed, piece) != PTD_OK)
+                (void)differs(&referee, NULL, NULL, "an error of ptd_stream_feed()");
+            fed += piece;
+            status = compare_stream(&referee, stream, &whole);
+        }
+        if (status == PTD_MORE) {
+            ptd_stream_end(stream);
+            status = compare_stream(&referee, stream, &whole);
+        }
+        if (status != PTD_END && status != ENOUGH)
+            (void)differs(&referee, NULL, NULL, "the result of ptd_stream_next()");
+        ptd_time_free(whole.time);
+    }
+    ptd_stream_free(stream);
     return finish(&referee);
 }
