@@ -601,8 +601,11 @@ static void sample(struct file *file, uint64_t id, uint64_t time, unsigned from,
     uint16_t size;
 
     file_record(file, 9, 1, "qqq", id, time, N((to - from + 7) / 8 * 8));
-    for (unsigned i = from; i < from + (to - from + 7) / 8 * 8; i++)
-        file_put(file, &(uint8_t){i < to ? byte_of_trace(i) : 0}, 1);
+    for (unsigned i = from; i < from + (to - from + 7) / 8 * 8; i++) {
+        const uint8_t byte = i < to ? byte_of_trace(i) : 0;
+
+        file_put(file, &byte, 1);
+    }
     size = (uint16_t)(file->len - at);
     memcpy(file->bytes + at + 6, &size, 2);
 }
