@@ -224,9 +224,7 @@ static uint64_t run_to_end(struct vm *vm)
             vm->vmcb->rip += 3;
             break;
         case EXIT_CPUID:
-            vm->vmcb->rip += 2;
-            break;
-        case EXIT_EXCEPTION + VECTOR_UD:
+        case EXIT_EXCEPTION + VECTOR_UD: /* UD2, which is as long */
             vm->vmcb->rip += 2;
             break;
         default:

@@ -100,11 +100,8 @@ static bool filter_msrs(void)
     static const struct {
         uint32_t first, count;
     } ranges[] = {
-        {VPT_MSR_OUTPUT_BASE, 64},
-        {MSR_P6_PERFCTR0, 8},
-        {MSR_P6_EVNTSEL0, 8},
-        {MSR_CORE_PERF_FIXED_CTR0, 4},
-        {MSR_CORE_PERF_FIXED_CTR_CTRL, 4},
+        {VPT_MSR_OUTPUT_BASE, 64}, {MSR_PLATFORM_INFO, 1},        {MSR_P6_PERFCTR0, 8},
+        {MSR_P6_EVNTSEL0, 8},      {MSR_CORE_PERF_FIXED_CTR0, 4}, {MSR_CORE_PERF_FIXED_CTR_CTRL, 4},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(ranges); i++) {

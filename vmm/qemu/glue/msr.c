@@ -5,8 +5,7 @@
 #include "qemu/osdep.h"
 #include "vpt-i386.h"
 
-#define MSR_PLATFORM_INFO 0xce
-#define COUNTER_MASK      ((1ull << 48) - 1)
+#define COUNTER_MASK ((1ull << 48) - 1)
 
 /*
  * Counters hold what is written to them and do not count: enough for a driver that looks for

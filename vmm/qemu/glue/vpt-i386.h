@@ -58,6 +58,8 @@ void x86_vpt_restrict_caps(X86CPU *cpu, struct vpt_caps *caps);
 
 /* ---- msr.c ---- */
 
+#define MSR_PLATFORM_INFO 0xce
+
 enum x86_vpt_msr { X86_VPT_MSR_OTHER, X86_VPT_MSR_DONE, X86_VPT_MSR_GP };
 
 enum x86_vpt_msr x86_vpt_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value);
