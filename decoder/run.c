@@ -412,13 +412,24 @@ static bool is_plain(const struct ptd_flow *flow)
            !flow->packets.bip_bytes;
 }
 
+/* Up to where packets can be read: the code log may have something new there. */
+static const uint8_t *fast_end(const struct ptd_flow *flow)
+{
+    const struct ptd_packets *const packets = &flow->packets;
+    const uint64_t next = flow->code_log ? ptd_code_log_next(flow->code_log) : UINT64_MAX;
+
+    if (next >= (uint64_t)(packets->end - packets->begin))
+        return packets->end;
+    return packets->begin + next < packets->pos ? packets->pos : packets->begin + next;
+}
+
 static bool fast(struct ptd_flow *flow, struct ptd_run *run)
 {
     const uint32_t node = ptd_graph_find(flow->graph, flow->space, flow->ip);
     struct walk walk = {
         .flow = flow,
         .pos = flow->packets.pos,
-        .end = flow->packets.end,
+        .end = fast_end(flow),
         .bits = flow->tnt_count ? flow->tnt_bits << (64 - flow->tnt_count) : 0,
         .count = flow->tnt_count,
         .merged = flow->tnt_count,
@@ -567,6 +578,8 @@ int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty)
             if (ptd_graph_is_full(flow->graph) && !emptied)
                 continue;
         }
+        if (run->count > 0 && flow_log_is_due(flow))
+            break; /* steps are numbers of the code as it was */
         ptd_flow_advance(flow);
     }
     return PTD_OK;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "flow.h"
+#include "image.h"
 #include "threads.h"
 
 #define MAX_THREADS 256u
@@ -528,10 +529,34 @@ int ptd_flow_parallel_by(size_t segment_bytes, const void *bytes, size_t len_byt
     return result;
 }
 
+/* A code log is replayed from the start of the trace on. */
+static int one_by_one(const void *bytes, size_t len_bytes, const struct ptd_image *image,
+                      const struct ptd_flow_config *config, bool no_timing, ptd_run_fn run,
+                      void *context)
+{
+    struct ptd_flow *const flow = ptd_flow_new(bytes, len_bytes, image, config);
+    struct ptd_run part = {.room = RUN_STEPS, .no_timing = no_timing};
+    int result = PTD_E_NOMEM;
+
+    part.steps = calloc(part.room, sizeof(*part.steps));
+    if (flow && part.steps) {
+        do {
+            result = ptd_flow_run(flow, &part);
+            if (result == PTD_OK)
+                result = run(context, flow, &part);
+        } while (result == PTD_OK);
+    }
+    free(part.steps);
+    ptd_flow_free(flow);
+    return result == PTD_END ? PTD_OK : result;
+}
+
 int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_image *image,
                       const struct ptd_flow_config *config, bool no_timing, unsigned threads,
                       ptd_run_fn run, void *context)
 {
+    if (threads > 0 && threads <= MAX_THREADS && run && ptd_image_code_log(image))
+        return one_by_one(bytes, len_bytes, image, config, no_timing, run, context);
     return ptd_flow_parallel_by(SEGMENT_BYTES, bytes, len_bytes, image, config, no_timing, threads,
                                 run, context);
 }

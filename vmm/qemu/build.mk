@@ -22,6 +22,13 @@ linux-test: deps ## a Linux guest on that QEMU: its own perf record, decoded to 
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/linux.sh --all
 
+boot-test: deps ## Linux captured from its first instruction to the shell, with the code that it runs
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@$(PREPARE_LAB)
+	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
+	@$(QEMU_ENV) vmm/qemu/tests/boot.sh --all
+
 bench-qemu: deps ## what tracing costs under TCG, against an unchanged QEMU (builds one, too)
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
@@ -39,9 +46,9 @@ qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare perf_aux work) \
 
 # In `make test` they are skipped by name where QEMU could not be built.
 tests: qemu-tools
-SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/linux.sh
+SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/linux.sh vmm/qemu/tests/boot.sh
 
-.PHONY: qemu qemu-test linux-test bench-qemu qemu-tools
+.PHONY: qemu qemu-test linux-test boot-test bench-qemu qemu-tools
 
 # The witness: a plugin that logs what runs, and what compares a decoded trace with the log. And what
 # takes a trace out of a perf.data.
