@@ -15,12 +15,13 @@ qemu-test: deps ## guests on that QEMU: tests, traces decoded to the executed pa
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/qemu.sh
 
-linux-test: deps ## a Linux guest on that QEMU: its own perf record, decoded to the executed path
+linux-test: deps ## a Linux guest on that QEMU: its own perf record, decoded to the executed path; moved, too
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
 	@$(PREPARE_LAB)
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/linux.sh --all
+	@$(QEMU_ENV) vmm/qemu/tests/move.sh
 
 boot-test: deps ## Linux captured from its first instruction to the shell, with the code that it runs
 	@.ci/deps.sh qemu
@@ -46,7 +47,8 @@ qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare perf_aux work) \
 
 # In `make test` they are skipped by name where QEMU could not be built.
 tests: qemu-tools
-SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/linux.sh vmm/qemu/tests/boot.sh
+SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/linux.sh vmm/qemu/tests/boot.sh \
+    vmm/qemu/tests/move.sh
 
 .PHONY: qemu qemu-test linux-test boot-test bench-qemu qemu-tools
 
