@@ -56,6 +56,7 @@ static const uint64_t payload_mask[] = {
 static size_t read_common(struct ptd_packets *packets, struct ptd_packet *list, size_t room)
 {
     const uint8_t *const begin = packets->begin, *const end = packets->end;
+    const uint64_t base = packets->base;
     const uint8_t *pos = packets->pos;
     size_t count = 0;
 
@@ -65,7 +66,7 @@ static size_t read_common(struct ptd_packets *packets, struct ptd_packet *list, 
         uint64_t payload;
 
         *packet = *row;
-        packet->offset = (uint64_t)(pos - begin);
+        packet->offset = base + (uint64_t)(pos - begin);
         if (row->type == PTD_TNT && row->size_bytes == 1) { /* most of them: no wait for its size */
             pos++;
             count++;

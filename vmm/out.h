@@ -58,6 +58,15 @@ struct clock {
 bool clock_open(struct clock *clock, const uint8_t *bytes, size_t len,
                 const struct ptd_time_config *config);
 void clock_close(struct clock *clock);
+/*
+ * Of a trace of which only the first bytes are there: is_tsc and tsc, as far as they tell. For
+ * clock_at_point() alone; nothing is to be closed. False: more bytes may tell more.
+ */
+bool clock_begin(struct clock *clock, const uint8_t *bytes, size_t len,
+                 const struct ptd_time_config *config);
+/* As clock_at(), of an item whose time is known (ptd_stream_next()). */
+uint64_t clock_at_point(struct clock *clock, const struct ptd_item *item,
+                        const struct ptd_time_point *point);
 /* The time at the start of the trace. */
 uint64_t clock_start(struct clock *clock);
 /* The time at an item; items come in the order of the flow. Of a block: at its end. */

@@ -21,7 +21,7 @@ linux-test: deps ## a Linux guest on that QEMU: its own perf record, decoded to 
 	@$(PREPARE_LAB)
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/linux.sh --all
-	@$(QEMU_ENV) vmm/qemu/tests/move.sh
+	@$(QEMU_ENV) vmm/qemu/tests/move.sh --all
 
 boot-test: deps ## Linux captured from its first instruction to the shell, with the code that it runs
 	@.ci/deps.sh qemu
