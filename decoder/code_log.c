@@ -44,7 +44,7 @@ struct code_log {
     uint64_t next; /* offset of the record at pos */
     struct slot *slots;
     size_t slot_count, slot_room; /* a power of two */
-    struct page **pages;
+    void **pages;                 /* struct page */
     size_t page_count, page_room;
 };
 
@@ -282,7 +282,7 @@ int ptd_code_log_advance(struct code_log *log, uint64_t offset, bool *changed)
 {
     *changed = false;
     while (log->next <= offset && log->next != UINT64_MAX) {
-        struct record record;
+        struct record record = {0};
         int status;
 
         (void)read_record(log, log->pos, &record); /* all were looked at before */

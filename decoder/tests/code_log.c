@@ -126,8 +126,8 @@ static void check(const struct log *log, const uint8_t *trace, size_t len,
         CU_ASSERT_FALSE(told.errors);
     }
     told = (struct told){0};
-    CU_ASSERT_EQUAL(ptd_flow_parallel(trace, len, image, config, PTD_TIMING_ITEMS, 2, tell_run, &told),
-                    PTD_OK);
+    CU_ASSERT_EQUAL(
+        ptd_flow_parallel(trace, len, image, config, PTD_TIMING_ITEMS, 2, tell_run, &told), PTD_OK);
     CU_ASSERT_STRING_EQUAL(told.text, expected);
     ptd_image_free(image);
 }

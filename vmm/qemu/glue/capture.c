@@ -165,6 +165,7 @@ bool x86_vpt_use_tb(CPUState *cs, const TranslationBlock *tb, vaddr pc)
 static void look_up_all(CPUState *cs, bool all)
 {
     cs->tcg_cflags = all ? cs->tcg_cflags | CF_NO_GOTO_TB : cs->tcg_cflags & ~CF_NO_GOTO_TB;
+    X86_CPU(cs)->vpt->looks_up = all;
     tcg_flush_jmp_cache(cs);
 }
 

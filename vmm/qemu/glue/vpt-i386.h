@@ -26,6 +26,7 @@ struct X86Vpt {
     bool in_init;     /* cpu_reset() is part of an INIT */
     bool asleep;      /* the models were told of HLT or MWAIT */
     bool smm_traceen; /* what SMRAM holds of TraceEn */
+    bool looks_up;    /* blocks are not chained: each is looked up, for the code log */
     uint64_t init_ip;
 
     /* Migration: the bytes of vpt_save(). */

@@ -89,7 +89,7 @@ target_machine() {
 
 source_ends() {
     qmp '{"execute": "quit"}'
-    wait $source
+    wait "$source"
     qmp_close
 }
 
