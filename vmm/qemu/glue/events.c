@@ -9,6 +9,7 @@
 #include "qemu/osdep.h"
 #include "exec/exec-all.h"
 #include "exec/helper-proto.h"
+#include "compat.h"
 #include "vpt-i386.h"
 
 #define VECTOR_DEBUG 1
