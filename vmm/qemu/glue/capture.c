@@ -210,7 +210,7 @@ static void begin(CPUState *cs, run_on_cpu_data data)
     struct vpt_context ctx;
 
     x86_vpt_context(&cpu->env, &ctx);
-    if (cpu->apic_state && APIC_COMMON(cpu->apic_state)->wait_for_sipi) {
+    if (x86_vpt_waits_for_sipi(cpu)) {
         reset.after = ctx;
         vpt_transfer(&how->watch->model, &reset);
     }

@@ -45,12 +45,13 @@ run() {
     return $((status / 2)) # isa-debug-exit: twice the guest's status, and 1
 }
 
-guest_passes() {
+guest_passes() { # IMAGE PROFILE [ARGUMENT...]
     local image=$1 profile=$2
-    if run 120 "$profile" "$guests/$image.elf" && grep -qE '^[1-9][0-9]* passed, 0 failed' "$work/out"; then
+    shift 2
+    if run 120 "$profile" "$guests/$image.elf" "$@" && grep -qE '^[1-9][0-9]* passed, 0 failed' "$work/out"; then
         pass
     else
-        fail "$image on $profile" <(grep -E '^FAIL|passed|QEMU|qemu' "$work/out")
+        fail "$image on $profile $*" <(grep -E '^FAIL|passed|QEMU|qemu' "$work/out")
     fi
 }
 
@@ -76,7 +77,7 @@ if [ ! -x "$qemu" ] || [ ! -f "$execlog" ]; then
     for profile in $profiles; do
         skip "msr-tests, packet-tests, hostile-tests and the demo on $profile: no QEMU (make qemu)"
     done
-    for name in "refused properties" icount "one instruction a block" capture migration snapshot; do
+    for name in "refused properties" "smp-tests on 2 and 4 vCPUs" icount "one instruction a block" capture migration snapshot; do
         skip "$name: no QEMU (make qemu)"
     done
     echo "$passed passed, $failed failed, $skipped skipped"
@@ -110,6 +111,9 @@ for profile in $profiles; do
     guest_passes hostile-tests "$profile"
     guest_passes packet-tests "$profile"
     demo_decodes "demo on $profile" "$profile"
+done
+for vcpus in 2 4; do
+    guest_passes smp-tests icelake-server -smp $vcpus # INIT and SIPI; PMIs of each vCPU
 done
 demo_decodes "demo with icount" max -icount shift=auto,sleep=off
 demo_decodes "demo, one instruction a block" icelake-server "${one_insn_per_tb[@]}"
