@@ -3,6 +3,7 @@
 
 QEMU_DIR ?= $(CACHE)/qemu
 EXECLOG ?= $(BUILD)/qemu/execlog.so
+SEEDS ?= 200
 
 ##@ QEMU
 
@@ -31,7 +32,13 @@ qemu-asan: deps ## QEMU with sanitizers: the same tests of guests, and no report
 	@$(SUBMAKE) all
 	@vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) && vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) asan
 	@$(SUBMAKE) qemu-tools
-	@$(QEMU_ENV) vmm/qemu/tests/asan.sh
+	@$(QEMU_ENV) QEMU_DIR=$(QEMU_DIR)/asan vmm/qemu/tests/sanitized.sh
+
+qemu-hostile: deps ## many random trace configurations in guests: SEEDS=200, from FIRST_SEED=1
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@$(BUILD_QEMU)
+	@$(QEMU_ENV) vmm/qemu/tests/hostile.sh $(SEEDS)
 
 linux-test: deps ## a Linux guest on that QEMU: its own perf record, decoded to the executed path
 	@.ci/deps.sh qemu
@@ -57,9 +64,9 @@ qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare perf_aux work) \
 
 # In `make test` they are skipped by name where QEMU could not be built.
 tests: qemu-tools
-SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/linux.sh
+SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/hostile.sh vmm/qemu/tests/linux.sh
 
-.PHONY: qemu qemu-port qemu-asan qemu-test linux-test bench-qemu qemu-tools
+.PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test linux-test bench-qemu qemu-tools
 
 # The witness: a plugin that logs what runs, and what compares a decoded trace with the log. And what
 # takes a trace out of a perf.data.
