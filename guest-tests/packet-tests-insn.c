@@ -252,14 +252,19 @@ static void test_smi(void)
         return;
     trace_code(CTL_DEFAULT | CTL_EVENTEN, smi_body, 0, 0);
     EXPECT_BEGIN(smi_body);
-    expect_cfe(CFE_SMI, 0, true);
+    expect_cfe(CFE_SMI, 0, false);
     expect_fup(smi_next);
     expect_pgd_without_ip();
-    expect_cfe(CFE_RSM, 0, true);
-    expect_fup(smi_next);
+    expect_cfe(CFE_RSM, 0, false);
     expect_pge(smi_next);
     EXPECT_END(smi_body);
-    check_flow("EventEn, SMI and RSM: CFE of each (Table 33-59)");
+    check_flow("EventEn: CFE.SMI with the FUP of BranchEn, CFE.RSM (33.4.2.29)");
+    trace_code(CTL_OS | CTL_EVENTEN, smi_body, 0, 0);
+    expect_nothing();
+    expect_cfe(CFE_SMI, 0, true);
+    expect_fup(smi_next);
+    expect_cfe(CFE_RSM, 0, false);
+    check_flow("EventEn without BranchEn: CFE.SMI, FUP, CFE.RSM (Table 33-59 cases 10 and 11)");
 }
 
 void test_instructions(void)
