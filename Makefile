@@ -44,7 +44,8 @@ BENCHES     :=
 
 # Fuzzers are made of objects that are compiled with the sanitizers, once for all of them.
 FUZZ_OBJ    := $(BUILD)/fuzz/obj
-FUZZ_CFLAGS := -O1 -g -std=c11 -D_GNU_SOURCE -Iemulation -Idecoder \
+FUZZ_CFLAGS := -O1 -g -std=c11 -D_GNU_SOURCE -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION \
+               -Iemulation -Idecoder \
                -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 include emulation/build.mk

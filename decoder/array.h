@@ -8,6 +8,16 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+/*
+ * What tables have room for at first, as a power of two. Fuzzers begin with less: an execution
+ * costs a fraction, and tables grow.
+ */
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+#define ROOM_LOG2(log2) ((log2) / 2)
+#else
+#define ROOM_LOG2(log2) (log2)
+#endif
+
 /* Room for one more element behind count of them. False: no memory; nothing changed. */
 static inline bool array_grow(void **array, size_t *room, size_t count, size_t element_bytes)
 {

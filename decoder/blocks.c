@@ -3,12 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "blocks.h"
 #include "image.h"
 
 #define MAX_INSN_BYTES  15u
 #define MAX_BLOCK_INSNS 4096u
-#define FIRST_ROOM      1024u
+#define FIRST_ROOM      ((size_t)1 << ROOM_LOG2(10))
 /* A hostile trace can ask for the same code in address spaces without end: then start afresh. */
 #define MAX_BLOCKS (1u << 20)
 

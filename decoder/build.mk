@@ -30,6 +30,16 @@ $(BUILD)/tests/witness: $(DECODER_WITNESS_OBJ) $(LIBPTDEC)
 
 TESTS += $(BUILD)/tests/decoder
 
+# Same trace, same answer: what ran, libptdec, libipt and stock perf.
+SAME_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/same/*.c)) \
+    $(patsubst %,$(BUILD)/emulation/tests/%.o,harness reader program)
+
+$(BUILD)/tests/same: $(SAME_OBJ) $(LIBVPT) $(LIBPTDEC) | $(BUILD)/bench/bin/record.so
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
+
+COUNTED += $(BUILD)/tests/same
+
 # The .../NAME-reproduce programs take one input on stdin and need no libFuzzer.
 DECODER_FUZZ_OBJ := $(DECODER_SRC:%.c=$(FUZZ_OBJ)/%.o) $(FUZZ_OBJ)/decoder/tests/referee.o
 
@@ -42,7 +52,8 @@ $(BUILD)/fuzz/decoder-%: $(FUZZ_OBJ)/decoder/fuzz/%.o $(DECODER_FUZZ_OBJ)
 	$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(DECODER_LIBS)
 
 FUZZERS += $(BUILD)/fuzz/decoder-packets $(BUILD)/fuzz/decoder-flow $(BUILD)/fuzz/decoder-perf
-FUZZERS += $(BUILD)/fuzz/decoder-time $(BUILD)/fuzz/decoder-core
+FUZZERS += $(BUILD)/fuzz/decoder-time $(BUILD)/fuzz/decoder-core $(BUILD)/fuzz/decoder-rtit
+FUZZERS += $(BUILD)/fuzz/decoder-guests
 
 $(BUILD)/bench/bin/decoder: $(BUILD)/decoder/bench/packets.o $(LIBPTDEC)
 	@mkdir -p $(@D)

@@ -8,6 +8,10 @@
 
 #include "flow.h"
 #include "pt_packets.h"
+#include "stream.h"
+
+/* So much in front of what is read is kept of a trace that comes in pieces, at most. */
+#define BACK_MAX (64u << 10)
 
 /* ---- Items ---- */
 
@@ -127,9 +131,38 @@ static uint64_t where_to_look(const struct ptd_flow *flow, uint64_t offset)
     return before > flow->behind_psb ? before : flow->behind_psb;
 }
 
+/* Goes to the next PSB, and tells what was lost on the way there. */
+static void search_psb(struct ptd_flow *flow)
+{
+    struct ptd_packets *const packets = &flow->packets;
+    struct ptd_item *const lost = &flow->lost;
+
+    if (flow->more && !ptd_packets_sync_part(packets)) {
+        flow->starved = true;
+        return;
+    }
+    flow->searching = false;
+
+    const bool found = ptd_packets_sync(packets) == PTD_OK; /* else it stands at the end */
+
+    if (ptd_packets_offset(packets) > lost->offset)
+        lost->value = ptd_packets_offset(packets) - lost->offset;
+    if (lost->error != PTD_E_NOSYNC || (!found && lost->value > 0))
+        flow->items[flow->item_count++] = *lost;
+}
+
+static void begin_search(struct ptd_flow *flow, int error, uint64_t offset)
+{
+    flow->lost = *ptd_flow_push(flow, PTD_ITEM_ERROR, offset);
+    flow->lost.error = error;
+    flow->item_count--;
+    flow->searching = true;
+    search_psb(flow);
+}
+
 void ptd_flow_fail(struct ptd_flow *flow, int error, uint64_t offset)
 {
-    struct ptd_item *const item = ptd_flow_push(flow, PTD_ITEM_ERROR, offset);
+    uint64_t from = where_to_look(flow, offset);
 
     clear_bind(flow);
     flow->tracing = flow->deferred = flow->in_psb = flow->overflowed = false;
@@ -137,11 +170,10 @@ void ptd_flow_fail(struct ptd_flow *flow, int error, uint64_t offset)
     flow->ret_count = 0;
     flow->fresh = true;
     flow->in_first_psb = false;
-    (void)ptd_packets_seek(&flow->packets, where_to_look(flow, offset));
-    (void)ptd_packets_sync(&flow->packets); /* or to the end */
-    item->error = error;
-    if (ptd_packets_offset(&flow->packets) > offset)
-        item->value = ptd_packets_offset(&flow->packets) - offset;
+    if (from < flow->packets.base)
+        from = flow->packets.base;
+    (void)ptd_packets_seek(&flow->packets, from);
+    begin_search(flow, error, offset);
 }
 
 static void contradiction(struct ptd_flow *flow, const struct ptd_packet *packet)
@@ -152,7 +184,7 @@ static void contradiction(struct ptd_flow *flow, const struct ptd_packet *packet
 /* Puts a packet back: something has to be bound before it counts. */
 static void unread(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
-    flow->packets.pos = flow->packets.begin + packet->offset;
+    flow->packets.pos = flow->packets.begin + (packet->offset - flow->packets.base);
 }
 
 /* ---- Looking ahead ---- */
@@ -178,6 +210,27 @@ static enum ahead find_psb_ip(struct ptd_packets packets, uint64_t *ip)
     return AHEAD_LOST;
 }
 
+/* Timing, and state that may stand in front of a TIP.PGE. */
+static bool is_status(const struct ptd_packet *packet)
+{
+    switch ((enum ptd_packet_type)packet->type) {
+    case PTD_PAD:
+    case PTD_TSC:
+    case PTD_TMA:
+    case PTD_MTC:
+    case PTD_CYC:
+    case PTD_CBR:
+    case PTD_MNT:
+    case PTD_MODE_EXEC:
+    case PTD_MODE_TSX:
+    case PTD_PIP:
+    case PTD_VMCS:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /*
  * Whether TIP.PGE is the next packet of the flow, so that PacketEn is 0 whatever was said before:
  * the errata BDM70 and APL12. Behind PSBEND, or behind a FUP.
@@ -187,24 +240,8 @@ static bool enabling_follows(struct ptd_packets packets)
     struct ptd_packet packet;
 
     while (ptd_packets_next(&packets, &packet) == PTD_OK) {
-        switch ((enum ptd_packet_type)packet.type) {
-        case PTD_TIP_PGE:
-            return true;
-        case PTD_PAD:
-        case PTD_TSC:
-        case PTD_TMA:
-        case PTD_MTC:
-        case PTD_CYC:
-        case PTD_CBR:
-        case PTD_MNT:
-        case PTD_MODE_EXEC:
-        case PTD_MODE_TSX:
-        case PTD_PIP:
-        case PTD_VMCS:
-            break;
-        default:
-            return false;
-        }
+        if (!is_status(&packet))
+            return packet.type == PTD_TIP_PGE;
     }
     return false;
 }
@@ -222,12 +259,12 @@ static bool enabling_follows_psb(struct ptd_packets packets)
 
 /*
  * Where tracing goes on after the OVF in front of the iterator. The FUP may have other packets in
- * front of it, in the older wording of 33.3.8, and by Table 33-14 even a PSB+.
+ * front of it, in the older wording of 33.3.8, and by Table 33-14 even a PSB+, but not two.
  */
 static bool find_overflow_ip(struct ptd_packets packets, uint64_t last_ip, uint64_t *ip)
 {
     const uint32_t errata = packets.errata;
-
+    unsigned psbs = 0;
     struct ptd_packet packet;
 
     while (ptd_packets_next(&packets, &packet) == PTD_OK) {
@@ -237,6 +274,8 @@ static bool find_overflow_ip(struct ptd_packets packets, uint64_t last_ip, uint6
                 return false;
             return ptd_packet_ip(&packet, &last_ip, ip) == PTD_OK;
         case PTD_PSB:
+            if (psbs++ > 0)
+                return false;
             last_ip = 0;
             break;
         case PTD_TIP:
@@ -254,6 +293,69 @@ static bool find_overflow_ip(struct ptd_packets packets, uint64_t last_ip, uint6
         }
     }
     return false;
+}
+
+/* Whether the search that begins at a PSB, OVF or FUP has its answer here, but for the errata's. */
+static bool ends_search(const struct ptd_flow *flow, uint8_t begin, uint8_t here, unsigned *psbs)
+{
+    switch ((enum ptd_packet_type)here) {
+    case PTD_PSB:
+        return begin != PTD_OVF || (*psbs)++ > 0;
+    case PTD_OVF:
+        return true;
+    case PTD_PSBEND:
+        return begin == PTD_PSB;
+    case PTD_FUP:
+    case PTD_TIP:
+    case PTD_TIP_PGE:
+    case PTD_TIP_PGD:
+        return begin != PTD_PSB;
+    case PTD_TNT:
+        return begin != PTD_PSB && !flow_has(flow, PTD_SKD010);
+    default:
+        return begin == PTD_FUP;
+    }
+}
+
+/* Whether what find_psb_ip() and the others look for behind a packet is there, or cannot be. */
+static bool sees_ahead(const struct ptd_flow *flow, struct ptd_packets packets,
+                       const struct ptd_packet *begin)
+{
+    const bool has_errata = flow_has(flow, PTD_BDM70 | PTD_APL12);
+    bool ended = begin->type == PTD_FUP;
+    struct ptd_packet packet;
+    unsigned psbs = 0;
+
+    while (ptd_packets_has_one(&packets)) {
+        if (ptd_packets_next(&packets, &packet) != PTD_OK ||
+            packet.offset - begin->offset > PTD_LOOK_AHEAD_MAX)
+            return true;
+        if (ended && !is_status(&packet))
+            return true;
+        if (!ended)
+            ended = ends_search(flow, begin->type, packet.type, &psbs);
+        if (ended && !has_errata)
+            return true;
+    }
+    return false;
+}
+
+/* Whether the next packet, and what may have to be known with it, is there. */
+static bool has_packet(const struct ptd_flow *flow)
+{
+    struct ptd_packets packets = flow->packets;
+    struct ptd_packet packet;
+
+    if (!flow->more)
+        return true;
+    if (!ptd_packets_has_one(&packets))
+        return false;
+    if (ptd_packets_next(&packets, &packet) != PTD_OK)
+        return true;
+    if (packet.type == PTD_PSB || packet.type == PTD_OVF ||
+        (packet.type == PTD_FUP && flow_has(flow, PTD_APL12)))
+        return sees_ahead(flow, packets, &packet);
+    return true;
 }
 
 /* ---- PSB+ ---- */
@@ -799,8 +901,13 @@ static void read_end(struct ptd_flow *flow)
 static void read_packet(struct ptd_flow *flow)
 {
     struct ptd_packet packet;
-    const int status = ptd_packets_next(&flow->packets, &packet);
+    int status;
 
+    if (!has_packet(flow)) {
+        flow->starved = true;
+        return;
+    }
+    status = ptd_packets_next(&flow->packets, &packet);
     if (status == PTD_END) {
         read_end(flow);
         return;
@@ -850,15 +957,53 @@ struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct 
     ptd_packets_set_errata(&flow->packets, flow->config.errata);
     flow->mode = (uint8_t)flow->config.mode;
     flow->cr3 = flow->config.cr3;
+    flow->nr = flow->config.nr;
+    flow->vmcs = flow->config.vmcs;
+    if (flow->nr)
+        set_space(flow, flow->config.cr3);
     flow->fresh = true;
+    flow->since_mark = MARK_OTHER;
     flow->stop = UINT64_MAX;
-    if (!flow->config.at_start && ptd_packets_sync(&flow->packets) != PTD_OK && len_bytes > 0) {
-        struct ptd_item *const item = ptd_flow_push(flow, PTD_ITEM_ERROR, 0);
-
-        item->error = PTD_E_NOSYNC;
-        item->value = len_bytes;
-    }
+    if (!flow->config.at_start)
+        begin_search(flow, PTD_E_NOSYNC, 0);
+    flow->last_ip = flow->config.last_ip;
+    if (flow->config.at_start && flow->config.has_ip)
+        go_on_at(flow, flow->config.ip);
     return flow;
+}
+
+void ptd_flow_begin_stream(struct ptd_flow *flow, uint64_t offset)
+{
+    flow->packets.base = flow->lost.offset = offset;
+    flow->more = flow->starved = true;
+    flow->searching = !flow->config.at_start; /* for the first PSB, still */
+}
+
+void ptd_flow_slide(struct ptd_flow *flow, const void *bytes, size_t len_bytes, uint64_t base,
+                    bool more)
+{
+    ptd_packets_slide(&flow->packets, bytes, len_bytes, base);
+    flow->more = more;
+    flow->starved = false;
+}
+
+uint64_t ptd_flow_needs(const struct ptd_flow *flow)
+{
+    const struct bind *const bind = &flow->bind;
+    const uint64_t reads_at = ptd_packets_offset(&flow->packets);
+    uint64_t needs = reads_at;
+
+    /* An error may lead back to where a compound began, see ptd_flow_fail(). */
+    if ((bind->kind != BIND_NONE || compound_is_open(flow)) && bind->offset < needs)
+        needs = bind->offset;
+    if (needs + BACK_MAX < reads_at)
+        needs = reads_at - BACK_MAX;
+    return needs < PT_PSB_LEN ? 0 : needs - PT_PSB_LEN;
+}
+
+uint64_t ptd_flow_reads_at(const struct ptd_flow *flow)
+{
+    return ptd_packets_offset(&flow->packets);
 }
 
 struct flow_state ptd_flow_state(const struct ptd_flow *flow)
@@ -891,6 +1036,7 @@ void ptd_flow_restart(struct ptd_flow *flow, const struct flow_state *state, uin
     flow->tracing = flow->deferred = flow->in_psb = flow->ended = false;
     flow->tnt_count = flow->ret_count = 0;
     flow->item_next = flow->item_count = 0;
+    flow->since_mark = MARK_OTHER;
     flow->stop = stop;
     flow->behind_psb = state->offset;
     flow->in_first_psb = true;
@@ -922,7 +1068,10 @@ static bool needs_packet(const struct ptd_flow *flow)
 void ptd_flow_advance(struct ptd_flow *flow)
 {
     flow->item_next = flow->item_count = 0;
-    if (needs_packet(flow))
+    flow->since_mark = MARK_OTHER;
+    if (flow->searching)
+        search_psb(flow);
+    else if (needs_packet(flow))
         read_packet(flow);
     else
         ptd_flow_walk(flow);
@@ -935,15 +1084,24 @@ void ptd_flow_notice_image(struct ptd_flow *flow)
     ptd_flow_reset_loop(flow);
 }
 
-int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item)
+int ptd_flow_next_before(struct ptd_flow *flow, uint64_t offset, struct ptd_item *item)
 {
     if (ptd_blocks_are_old(&flow->blocks))
         ptd_flow_notice_image(flow);
     while (flow->item_next == flow->item_count) {
         if (flow->ended)
             return PTD_END;
+        if (flow->starved)
+            return PTD_MORE;
+        if (needs_packet(flow) && ptd_packets_offset(&flow->packets) >= offset)
+            return 1;
         ptd_flow_advance(flow);
     }
     *item = flow->items[flow->item_next++];
     return PTD_OK;
+}
+
+int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item)
+{
+    return ptd_flow_next_before(flow, UINT64_MAX, item);
 }

@@ -68,6 +68,18 @@ enum {
     FLOW_TELLS_VMCS = 8,
 };
 
+/*
+ * struct ptd_mark.what: what stands between the mark before it and this one, and the cycles of a
+ * CYC packet or, with MARK_PACKET, the bytes of another one.
+ */
+enum {
+    MARK_TNT = 1,
+    MARK_TIP = 2,
+    MARK_OTHER = 4, /* anything: it has to be read, and this packet */
+    MARK_PACKET = 8,
+    MARK_VALUE_SHR = 4,
+};
+
 struct ptd_flow {
     struct ptd_packets packets;
     struct blocks blocks;
@@ -90,6 +102,11 @@ struct ptd_flow {
     bool fresh; /* state is unknown: PSB+ tells it for the first time */
     bool psb_has_ip;
     bool ended;
+    /* Of a part of a trace, see stream.h. */
+    bool more;      /* bytes follow that are not there yet */
+    bool starved;   /* and nothing can be told without them */
+    bool searching; /* for a PSB; what was lost then is told by: */
+    struct ptd_item lost;
     uint64_t psb_ip;
     uint64_t behind_psb; /* the offset behind the first byte of the last PSB that was entered */
 
@@ -105,6 +122,7 @@ struct ptd_flow {
     uint8_t space_mode;
     uint32_t space;
     uint64_t space_cr3;
+    uint32_t since_mark; /* MARK_*: what was read since the last one */
     struct graph *graph;
     struct target *targets;
 

@@ -6,7 +6,7 @@
 
 #include "graph.h"
 
-#define FIRST_NODES 1024u
+#define FIRST_NODES (1u << ROOM_LOG2(10))
 /* A hostile trace can ask for nodes without end: then start afresh. */
 #define MAX_NODES  (1u << 19)
 #define MAX_PARTS  (1u << 20)
@@ -16,7 +16,14 @@
 
 /* ---- Memory ---- */
 
-/* Of a shared graph: all that it can ever hold, in one piece. */
+/*
+ * A fixed graph has all that it can ever hold in one piece, of which memory is taken page by page
+ * when it is written. Long traces have large graphs, or at least use all of the table: there, page
+ * faults were a tenth of the time of two threads, and huge pages save most of them.
+ */
+#define LONG_TRACE_BYTES (1u << 20)
+#define HUGE_PAGE_BYTES  ((size_t)2 << 20)
+
 static const size_t nodes_bytes = MAX_NODES * sizeof(struct node);
 static const size_t info_bytes = MAX_NODES * sizeof(struct ptd_code);
 static const size_t table_bytes = 2 * MAX_NODES * sizeof(uint32_t);
@@ -28,14 +35,30 @@ static size_t reserve_bytes(void)
     return nodes_bytes + info_bytes + table_bytes + parts_bytes + returns_bytes;
 }
 
-/* So that nothing moves. Memory is taken page by page, when it is written. */
-static bool reserve(struct graph *graph)
+static void *reserve_pages(size_t len_bytes)
 {
-    uint8_t *const all = mmap(NULL, reserve_bytes(), PROT_READ | PROT_WRITE,
+    uint8_t *const all = mmap(NULL, len_bytes + HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (all == MAP_FAILED)
+        return NULL;
+
+    const size_t before = -(uintptr_t)all % HUGE_PAGE_BYTES;
+
+    if (before > 0)
+        (void)munmap(all, before);
+    (void)munmap(all + before + len_bytes, HUGE_PAGE_BYTES - before);
+    return all + before;
+}
+
+static bool reserve(struct graph *graph, bool huge_pages)
+{
+    uint8_t *const all = reserve_pages(reserve_bytes());
+
+    if (!all)
         return false;
+    if (huge_pages)
+        (void)madvise(all, reserve_bytes(), MADV_HUGEPAGE);
     graph->nodes = (struct node *)all;
     graph->info = (struct ptd_code *)(all + nodes_bytes);
     graph->table = (uint32_t *)(all + nodes_bytes + info_bytes);
@@ -48,8 +71,7 @@ static bool reserve(struct graph *graph)
     return true;
 }
 
-/* It is held for much less time than it takes to fall asleep: so rather wait awake for a moment. */
-static void init_lock(pthread_mutex_t *lock)
+void ptd_lock_init(pthread_mutex_t *lock)
 {
     pthread_mutexattr_t attributes;
 
@@ -59,17 +81,19 @@ static void init_lock(pthread_mutex_t *lock)
     (void)pthread_mutexattr_destroy(&attributes);
 }
 
-struct graph *ptd_graph_new(const struct ptd_image *image, bool shared)
+struct graph *ptd_graph_new(const struct ptd_image *image, bool shared, size_t trace_bytes)
 {
+    const bool is_long = trace_bytes >= LONG_TRACE_BYTES;
     struct graph *const graph = calloc(1, sizeof(*graph));
 
     if (!graph)
         return NULL;
-    init_lock(&graph->lock);
+    ptd_lock_init(&graph->lock);
     graph->image = image;
     graph->shared = shared;
+    graph->fixed = shared || is_long;
     graph->spaces = calloc(MAX_SPACES, sizeof(*graph->spaces));
-    if (!graph->spaces || (shared && !reserve(graph))) {
+    if (!graph->spaces || (graph->fixed && !reserve(graph, is_long))) {
         ptd_graph_free(graph);
         return NULL;
     }
@@ -83,8 +107,9 @@ void ptd_graph_free(struct graph *graph)
         return;
     (void)pthread_mutex_destroy(&graph->lock);
     free(graph->spaces);
-    if (graph->shared && graph->nodes) {
-        (void)munmap(graph->nodes, reserve_bytes());
+    if (graph->fixed) {
+        if (graph->nodes)
+            (void)munmap(graph->nodes, reserve_bytes());
     } else {
         free(graph->nodes);
         free(graph->info);
@@ -228,7 +253,7 @@ uint32_t ptd_graph_find(struct graph *graph, uint32_t space, uint64_t ip)
 {
     uint32_t id;
 
-    if (graph->shared) { /* its table stays where it is */
+    if (graph->fixed) { /* its table stays where it is */
         id = __atomic_load_n(place(graph, space, ip), __ATOMIC_ACQUIRE);
         if (id)
             return id;

@@ -16,6 +16,7 @@
 
 #include <pthread.h>
 
+#include "array.h"
 #include "blocks.h"
 
 enum node_kind {
@@ -57,7 +58,7 @@ struct space {
 };
 
 /* Where TIPs of late went to; each flow has its own. */
-#define TARGETS_LOG2 12
+#define TARGETS_LOG2 ROOM_LOG2(12)
 #define TARGETS      (1u << TARGETS_LOG2)
 struct target {
     uint64_t ip;
@@ -79,14 +80,17 @@ struct graph {
     uint32_t epoch; /* how often it was emptied */
     bool full;      /* nothing can be added until it is emptied */
     const struct ptd_image *image;
-    bool shared; /* then nothing of it moves, changes are made under the lock, and it is never
-                    emptied, but replaced */
+    bool fixed;  /* nothing of it moves */
+    bool shared; /* then it is fixed, changes are made under the lock, and it is never emptied, but
+                    replaced */
     unsigned users;
     pthread_mutex_t lock;
 };
 
-/* NULL: no memory. */
-struct graph *ptd_graph_new(const struct ptd_image *image, bool shared);
+/* Held for much less time than it takes to fall asleep: who waits does so awake for a moment. */
+void ptd_lock_init(pthread_mutex_t *lock);
+/* For a trace of so many bytes. NULL: no memory. */
+struct graph *ptd_graph_new(const struct ptd_image *image, bool shared, size_t trace_bytes);
 void ptd_graph_free(struct graph *graph);
 void ptd_graph_empty(struct graph *graph);
 /* The number of an address space; -1: the graph is full. */

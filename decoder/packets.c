@@ -340,6 +340,7 @@ void ptd_packets_init(struct ptd_packets *packets, const void *bytes, size_t len
 {
     packets->begin = packets->pos = bytes;
     packets->end = packets->begin + len_bytes;
+    packets->base = 0;
     packets->bip_bytes = 0;
     packets->errata = 0;
 }
@@ -382,24 +383,58 @@ int ptd_packets_sync(struct ptd_packets *packets)
     return PTD_OK;
 }
 
-int ptd_packets_resync(struct ptd_packets *packets)
+void ptd_packets_skip_byte(struct ptd_packets *packets)
 {
     packets->pos += packets->pos < packets->end;
+}
+
+int ptd_packets_resync(struct ptd_packets *packets)
+{
+    ptd_packets_skip_byte(packets);
     return ptd_packets_sync(packets);
 }
 
 int ptd_packets_seek(struct ptd_packets *packets, uint64_t offset)
 {
-    if (offset > (uint64_t)(packets->end - packets->begin))
+    if (offset < packets->base || offset - packets->base > (size_t)(packets->end - packets->begin))
         return PTD_E_ARG;
-    packets->pos = packets->begin + offset;
+    packets->pos = packets->begin + (offset - packets->base);
     packets->bip_bytes = 0;
     return PTD_OK;
 }
 
 uint64_t ptd_packets_offset(const struct ptd_packets *packets)
 {
-    return (uint64_t)(packets->pos - packets->begin);
+    return packets->base + (uint64_t)(packets->pos - packets->begin);
+}
+
+void ptd_packets_slide(struct ptd_packets *packets, const void *bytes, size_t len_bytes,
+                       uint64_t base)
+{
+    const uint64_t offset = ptd_packets_offset(packets);
+
+    packets->begin = bytes;
+    packets->end = packets->begin + len_bytes;
+    packets->base = base;
+    packets->pos = packets->begin + (offset - base);
+}
+
+bool ptd_packets_sync_part(struct ptd_packets *packets)
+{
+    struct ptd_packets found = *packets;
+    const uint8_t *const last = packets->end - packets->begin < (ptrdiff_t)PT_PSB_LEN
+                                    ? packets->begin
+                                    : packets->end - (PT_PSB_LEN - 1);
+
+    if (ptd_packets_sync(&found) != PTD_OK) {
+        if (packets->pos < last)
+            packets->pos = last;
+        return false;
+    }
+    if (found.end - found.pos < (ptrdiff_t)(2 * PT_PSB_LEN)) /* it may be a longer run */
+        return false;
+    *packets = found;
+    return true;
 }
 
 static int decode(struct ptd_packets *packets, const uint8_t *pos, size_t left,
@@ -463,7 +498,7 @@ int ptd_packets_next(struct ptd_packets *packets, struct ptd_packet *packet)
 
     if (pos == packets->end)
         return PTD_END;
-    packet->offset = (uint64_t)(pos - packets->begin);
+    packet->offset = packets->base + (uint64_t)(pos - packets->begin);
 
     const int status = decode(packets, pos, (size_t)(packets->end - pos), packet);
 

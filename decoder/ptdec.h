@@ -43,6 +43,7 @@ enum ptd_error {
     PTD_E_IO = -12,     /* a file cannot be read */
     PTD_E_FORMAT = -13, /* a file is not what it should be */
     PTD_E_ARG = -14,    /* an argument is out of range */
+    PTD_MORE = -15,     /* nothing can be told before more input is there (ptd_stream_*) */
 };
 
 /* A static sentence for an enum ptd_error. */
@@ -152,6 +153,7 @@ struct ptd_packet {
 /* An iterator over a buffer, which must outlive it. Zero-copy; its fields are private. */
 struct ptd_packets {
     const uint8_t *begin, *pos, *end;
+    uint64_t base;     /* offset of begin; 0, but for ptd_stream_* */
     uint8_t bip_bytes; /* inside a block: size of its items; else 0 */
     uint32_t errata;
 };
@@ -179,6 +181,26 @@ int ptd_packets_next(struct ptd_packets *packets, struct ptd_packet *packet);
  */
 size_t ptd_packets_read(struct ptd_packets *packets, struct ptd_packet *list, size_t room,
                         int *status);
+
+/*
+ * Of a trace that comes in pieces: a window over it is slid along. Up to so many bytes in front of
+ * its end a packet is read as in the whole trace; of any that begins behind, the rest may be
+ * missing.
+ */
+#define PTD_PACKET_MARGIN 64
+
+/*
+ * The bytes are now those from offset base of the trace on. The position stays the same, and must
+ * be among them.
+ */
+void ptd_packets_slide(struct ptd_packets *packets, const void *bytes, size_t len_bytes,
+                       uint64_t base);
+/*
+ * ptd_packets_sync() where more may follow. False: no PSB, or it cannot be told for sure; then the
+ * position is where to go on. A resync is a step of one byte and this.
+ */
+bool ptd_packets_sync_part(struct ptd_packets *packets);
+void ptd_packets_skip_byte(struct ptd_packets *packets);
 
 /* "TIP.PGE", "MODE.Exec", ...: the specification's name of a type. */
 const char *ptd_packet_name(enum ptd_packet_type type);
@@ -425,6 +447,12 @@ uint64_t ptd_space_cr3(uint64_t space);
 #define PTD_VM_UNKNOWN 4094u /* a VM whose VMCS pointers were never told */
 
 struct ptd_image *ptd_image_new(void); /* NULL: no memory */
+/*
+ * An image that hides a part of another, which must outlive it and not change: code that changes
+ * while one trace is decoded, over what all traces share. VMs are those of base, which must not be
+ * such an image itself. NULL: no memory, or it is.
+ */
+struct ptd_image *ptd_image_new_on(const struct ptd_image *base);
 void ptd_image_free(struct ptd_image *image);
 /*
  * Bytes at vaddr; they are copied. A later addition hides an earlier one, and its symbols. name, if
@@ -432,11 +460,20 @@ void ptd_image_free(struct ptd_image *image);
  */
 int ptd_image_add_bytes(struct ptd_image *image, const char *name, uint64_t vaddr,
                         const void *bytes, size_t len_bytes, uint64_t cr3);
+/* The same where code is patched: symbols stay as they are. */
+int ptd_image_patch(struct ptd_image *image, uint64_t vaddr, const void *bytes, size_t len_bytes,
+                    uint64_t cr3);
 /*
- * The loadable segments and the symbols of a 64- or 32-bit x86 ELF file, bias bytes above the
- * addresses it is linked for. PTD_OK, PTD_E_IO, PTD_E_FORMAT, PTD_E_NOMEM.
+ * The loadable segments and the symbols of a 64- or 32-bit x86 ELF file (a program, a library, or
+ * the core file that Linux's /proc/kcore is), bias bytes above the addresses it is linked for.
+ * PTD_OK, PTD_E_IO, PTD_E_FORMAT, PTD_E_NOMEM.
  */
 int ptd_image_add_elf(struct ptd_image *image, const char *path, uint64_t bias, uint64_t cr3);
+/*
+ * The names of functions from a copy of Linux's /proc/kallsyms. PTD_OK, PTD_E_IO, PTD_E_NOMEM;
+ * PTD_E_FORMAT: a line is not one of kallsyms, and those behind it were not read.
+ */
+int ptd_image_add_kallsyms(struct ptd_image *image, const char *path, uint64_t cr3);
 /*
  * Code at (cr3, vaddr): *bytes and how many follow contiguously, >= 1. Valid until the image
  * changes. PTD_OK or PTD_E_NOMAP.
@@ -454,6 +491,12 @@ int ptd_image_bind_vmcs(struct ptd_image *image, unsigned vm, uint64_t vmcs);
  * guests count as the host.
  */
 uint64_t ptd_image_space(const struct ptd_image *image, bool nr, uint64_t vmcs, uint64_t cr3);
+
+/*
+ * An address space has the code and the symbols of another of the same VM, and none of its own.
+ * PTD_OK, PTD_E_NOMEM; PTD_E_ARG: the other is 0, has those of a third, or both are the same.
+ */
+int ptd_image_alias(struct ptd_image *image, uint64_t cr3, uint64_t same_as);
 
 /* Physical memory: what is known of it. */
 struct ptd_memory;
@@ -517,7 +560,14 @@ struct ptd_flow_config {
     enum ptd_mode mode; /* until the first MODE.Exec */
     uint64_t cr3;       /* until the first PIP */
     bool at_start;      /* begin at the first byte (a start state) instead of the first PSB */
-    uint8_t filters;    /* how many; only SKL014 needs them */
+    /*
+     * The rest of a start state. A buffer that was filled before can go on in the middle: then
+     * PacketEn is 1 and the next instruction at .ip; else a TIP.PGE tells it. last_ip is what IP
+     * packets are compressed against (33.4.2.2); .ip is a good guess.
+     */
+    bool has_ip, nr;
+    uint64_t ip, last_ip, vmcs;
+    uint8_t filters; /* how many; only SKL014 needs them */
     struct {
         uint64_t first, last; /* IA32_RTIT_ADDRn_A and _B of a range with ADDRn_CFG = 1 */
     } filter[4];
@@ -581,6 +631,11 @@ struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct 
 void ptd_flow_free(struct ptd_flow *flow);
 /* The next item. PTD_OK or PTD_END. Errors of the trace are items of type PTD_ITEM_ERROR. */
 int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item);
+/*
+ * The same, but 1 as soon as only the packet at an offset, or one behind it, can tell what comes
+ * next: the time to change the image where that packet's time is known.
+ */
+int ptd_flow_next_before(struct ptd_flow *flow, uint64_t offset, struct ptd_item *item);
 
 /*
  * The instructions of a block one by one: set *ip to item->ip, then call until it returns PTD_END.
@@ -599,21 +654,40 @@ int ptd_block_insn(const struct ptd_image *image, const struct ptd_item *block, 
 
 #define PTD_RUN_ROOM 128u /* the least that struct ptd_run may have */
 
+/* What becomes of TSC, TMA, MTC, CYC, CBR and MNT packets. */
+enum ptd_timing {
+    PTD_TIMING_ITEMS, /* each is an item */
+    PTD_TIMING_NONE,  /* they are left out */
+    PTD_TIMING_MARKS, /* each but MNT is a mark */
+};
+
+/* A timing packet among the steps: ptd_time_marks() says when it came about. */
+struct ptd_mark {
+    uint64_t offset; /* behind it */
+    uint32_t step;   /* so many steps of the run came before it */
+    uint32_t what;   /* private */
+};
+
 struct ptd_run {
     uint32_t *steps; /* the caller's */
     size_t room;     /* of it; thousands are best */
-    bool no_timing;  /* leave out what TSC, TMA, MTC, CYC, CBR and MNT packets say */
+    uint8_t timing;  /* enum ptd_timing */
+    /* For PTD_TIMING_MARKS: the caller's, and room for at least PTD_RUN_ROOM of them. */
+    struct ptd_mark *marks;
+    size_t mark_room;
     /* What ptd_flow_run() found: first these steps, then the item, if there is one. */
     size_t count;
+    size_t mark_count; /* all in front of the item */
     bool has_item;
     struct ptd_item item; /* of any type, also PTD_ITEM_BLOCK */
     uint32_t epoch;       /* numbers of code stay the same as long as this does */
 };
 
 /*
- * Goes on until run->room is used up or something other than a step comes. PTD_OK; PTD_END: nothing
- * more; PTD_E_NOMEM (try again); PTD_E_ARG: not enough room. May be mixed with ptd_flow_next().
- * The steps of one call belong to the address space (CR3 and mode) of the run's items before.
+ * Goes on until there is no more room or something other than a step comes. PTD_OK; PTD_END:
+ * nothing more; PTD_E_NOMEM (try again); PTD_E_ARG: not enough room. May be mixed with
+ * ptd_flow_next(). The steps of one call belong to the address space (CR3 and mode) of the run's
+ * items before.
  */
 int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run);
 /*
@@ -650,8 +724,81 @@ typedef int (*ptd_run_fn)(void *context, const struct ptd_flow *flow, const stru
  * with the trace. config may be NULL. PTD_OK, what run returned, PTD_E_NOMEM or PTD_E_ARG.
  */
 int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_image *image,
-                      const struct ptd_flow_config *config, bool no_timing, unsigned threads,
-                      ptd_run_fn run, void *context);
+                      const struct ptd_flow_config *config, enum ptd_timing timing,
+                      unsigned threads, ptd_run_fn run, void *context);
+
+/*
+ * When marks came about: points[i] is what ptd_time_point() says behind the packet of marks[i]. All
+ * marks of a trace have to be told, in order. packets is at first where time stands, usually at the
+ * first packet (ptd_packets_sync()); it follows. What ran between two marks took place between the
+ * earliest of the first and the latest of the second.
+ */
+void ptd_time_marks(struct ptd_time *time, struct ptd_packets *packets,
+                    const struct ptd_mark *marks, size_t count, struct ptd_time_point *points);
+
+/* ---- Index ---------------------------------------------------------------------------------- *
+ * The PSBs of a trace: from any of them a part of it can be decoded. What was before is known
+ * from the one in front: begin there, and leave out what comes before the part.
+ */
+
+/* A PSB, and what its PSB+ says (33.3.7). */
+struct ptd_sync_point {
+    uint64_t offset;
+    bool has_tsc, has_cr3, nr, has_vmcs, has_mode;
+    bool has_ip;      /* PacketEn is 1 */
+    bool is_complete; /* its PSBEND is there */
+    uint8_t mode;     /* enum ptd_mode */
+    uint64_t tsc;     /* as in the packet: of a guest, with the VM's offset and multiplier */
+    uint64_t cr3, vmcs, ip;
+};
+
+/* All of them, in order; *points is to be freed with free(). PTD_OK or PTD_E_NOMEM. */
+int ptd_index(const void *bytes, size_t len_bytes, struct ptd_sync_point **points, size_t *count);
+/* The last one at or in front of an offset; count: there is none. */
+size_t ptd_index_at(const struct ptd_sync_point *points, size_t count, uint64_t offset);
+/*
+ * The last one in front of all that has tsc or a later time in its TSC packet; count: there is
+ * none.
+ */
+size_t ptd_index_before(const struct ptd_sync_point *points, size_t count, uint64_t tsc);
+
+/* ---- Streams -------------------------------------------------------------------------------- *
+ * A trace that comes in pieces, from a pipe or out of a buffer that is still written to. Items and
+ * times are those that ptd_flow_next() and ptd_time_point_ahead() give for the whole trace; memory
+ * holds what was not told yet, at most some 100 MiB, whatever the length of the trace.
+ */
+
+/*
+ * What a trace says of a place is looked for in so many bytes behind it, no further: the most that
+ * lie between two PSBs (33.2.8.2, PSBFreq).
+ */
+#define PTD_LOOK_AHEAD_MAX (UINT64_C(64) << 20)
+
+struct ptd_stream;
+
+/*
+ * image must outlive the stream. flow may be NULL, as for ptd_flow_new(); time NULL: no times.
+ * NULL: no memory, or time is out of range.
+ */
+struct ptd_stream *ptd_stream_new(const struct ptd_image *image, const struct ptd_flow_config *flow,
+                                  const struct ptd_time_config *time);
+void ptd_stream_free(struct ptd_stream *stream);
+/* Before anything is fed: the first byte has this offset in the trace. */
+void ptd_stream_begin_at(struct ptd_stream *stream, uint64_t offset);
+/*
+ * The next bytes, which are copied. Best so many at a time that next() is called for each feed
+ * until it returns PTD_MORE. PTD_OK; PTD_E_NOMEM; PTD_E_ARG: the end was told already.
+ */
+int ptd_stream_feed(struct ptd_stream *stream, const void *bytes, size_t len_bytes);
+/* No more will come. */
+void ptd_stream_end(struct ptd_stream *stream);
+/*
+ * The next item, as ptd_flow_next() gives it, and if point is not NULL its time: of the packet at
+ * its offset, or of the last packet in front of a block's; before the first TSC packet, the time of
+ * that (.tsc PTD_TIME_UNKNOWN: there is none near). PTD_OK; PTD_MORE: feed, or tell the end;
+ * PTD_END.
+ */
+int ptd_stream_next(struct ptd_stream *stream, struct ptd_item *item, struct ptd_time_point *point);
 
 /* ---- Contexts ------------------------------------------------------------------------------ *
  * Who ran: NR and the VMCS pointer say which VM, CR3 says which process, the address says whether

@@ -26,7 +26,10 @@ struct walk {
     const uint8_t *merged_from; /* NULL: they were there at first */
     uint32_t node;
     uint32_t *out, *out_end;
-    bool no_timing;
+    struct ptd_mark *mark, *mark_end;
+    uint32_t since_mark; /* MARK_* */
+    const uint32_t *steps;
+    uint8_t timing;
 };
 
 /* ---- The CALL stack ---- */
@@ -233,6 +236,7 @@ static void take_tnt8(struct walk *walk)
     walk->pos = pos;
     walk->bits = bits << (64 - count);
     walk->count = walk->merged = count;
+    walk->since_mark |= MARK_TNT;
 }
 
 /* False: it is not valid. */
@@ -251,6 +255,7 @@ static bool take_tnt64(struct walk *walk)
     walk->bits = stopped << (64 - count);
     walk->count = walk->merged = count;
     walk->pos += PT_TNT64_LEN;
+    walk->since_mark |= MARK_TNT;
     return true;
 }
 
@@ -302,11 +307,43 @@ static bool take_tip(struct walk *walk)
     flow->last_ip = ip;
     walk->pos += 1 + ip_bytes[how];
     walk->node = next;
+    walk->since_mark |= MARK_TIP;
     return true;
 }
 
-/* Timing that is to be left out. False: something else. */
-static bool skip_timing(struct walk *walk)
+/* A timing packet that ends at pos. */
+static inline void pass_timing(struct walk *walk, const uint8_t *pos, uint32_t what)
+{
+    walk->pos = pos;
+    if (walk->timing != PTD_TIMING_MARKS)
+        return;
+
+    const struct ptd_packets *const packets = &walk->flow->packets;
+
+    *walk->mark++ = (struct ptd_mark){packets->base + (uint64_t)(pos - packets->begin),
+                                      (uint32_t)(walk->out - walk->steps), walk->since_mark | what};
+    walk->since_mark = 0;
+}
+
+/* A CYC of one or two bytes, as nearly all are. */
+static bool take_short_cyc(struct walk *walk)
+{
+    const uint8_t *const pos = walk->pos;
+    const uint32_t low = pos[0] >> PT_CYC_SHR0;
+
+    if (!(pos[0] & PT_CYC_EXP0)) {
+        pass_timing(walk, pos + 1, low << MARK_VALUE_SHR);
+        return true;
+    }
+    if ((pos[1] & PT_CYC_EXP) || flow_has(walk->flow, PTD_SKD007))
+        return false;
+    pass_timing(walk, pos + 2,
+                (low | (uint32_t)(pos[1] >> PT_CYC_SHR) << (8 - PT_CYC_SHR0)) << MARK_VALUE_SHR);
+    return true;
+}
+
+/* Timing that is no item. False: it is one, or it is something else. */
+static bool take_timing(struct walk *walk)
 {
     struct ptd_packets packets = walk->flow->packets;
     struct ptd_packet packet;
@@ -315,12 +352,10 @@ static bool skip_timing(struct walk *walk)
         walk->pos++;
         return true;
     }
-    if (!walk->no_timing)
+    if (walk->timing == PTD_TIMING_ITEMS)
         return false;
-    if ((*walk->pos & (PT_CYC_MASK | PT_CYC_EXP0)) == PT_CYC) {
-        walk->pos++;
+    if ((*walk->pos & PT_CYC_MASK) == PT_CYC && take_short_cyc(walk))
         return true;
-    }
     packets.pos = walk->pos;
     if (ptd_packets_next(&packets, &packet) != PTD_OK)
         return false;
@@ -330,8 +365,11 @@ static bool skip_timing(struct walk *walk)
     case PTD_MTC:
     case PTD_CYC:
     case PTD_CBR:
+        pass_timing(walk, packets.pos, MARK_PACKET | (uint32_t)packet.size_bytes << MARK_VALUE_SHR);
+        return true;
     case PTD_MNT:
         walk->pos = packets.pos;
+        walk->since_mark |= MARK_OTHER;
         return true;
     default:
         return false;
@@ -351,7 +389,7 @@ static bool take_packet(struct walk *walk)
         return take_tip(walk);
     if (byte == PT_OPC_EXT && walk->pos[1] == PT_EXT_TNT64)
         return take_tnt64(walk);
-    return skip_timing(walk);
+    return take_timing(walk);
 }
 
 /* ---- In and out ---- */
@@ -387,6 +425,12 @@ static void put_back(struct walk *walk)
     walk->pos = pos;
 }
 
+static bool has_room(const struct walk *walk)
+{
+    return walk->out_end - walk->out >= (ptrdiff_t)MOST_BITS &&
+           (walk->timing != PTD_TIMING_MARKS || walk->mark < walk->mark_end);
+}
+
 /* A run of steps. False: the general machinery has to take the next one. */
 static bool run_steps(struct walk *walk)
 {
@@ -394,7 +438,7 @@ static bool run_steps(struct walk *walk)
         if (!step_bits(walk))
             return false;
         walk->merged_from = NULL;
-        if (walk->out_end - walk->out < (ptrdiff_t)MOST_BITS)
+        if (!has_room(walk))
             return true;
         if (walk->end - walk->pos < (ptrdiff_t)LOOK_AHEAD || !take_packet(walk))
             return false;
@@ -425,8 +469,15 @@ static bool fast(struct ptd_flow *flow, struct ptd_run *run)
         .node = node,
         .out = run->steps + run->count,
         .out_end = run->steps + run->room,
-        .no_timing = run->no_timing,
+        .since_mark = flow->since_mark,
+        .steps = run->steps,
+        .timing = run->timing,
     };
+
+    if (run->timing == PTD_TIMING_MARKS) {
+        walk.mark = run->marks + run->mark_count;
+        walk.mark_end = run->marks + run->mark_room;
+    }
 
     if (!node)
         return false;
@@ -436,6 +487,9 @@ static bool fast(struct ptd_flow *flow, struct ptd_run *run)
 
     put_back(&walk);
     flow->packets.pos = walk.pos;
+    flow->since_mark = walk.since_mark;
+    if (run->timing == PTD_TIMING_MARKS)
+        run->mark_count = (size_t)(walk.mark - run->marks);
     if (count == run->count)
         return more;
     run->count = count;
@@ -479,7 +533,8 @@ static bool open_graph(struct ptd_flow *flow)
     if (!flow->targets)
         flow->targets = calloc(TARGETS, sizeof(*flow->targets));
     if (!flow->graph)
-        flow->graph = ptd_graph_new(flow->blocks.image, false);
+        flow->graph = ptd_graph_new(flow->blocks.image, false,
+                                    (size_t)(flow->packets.end - flow->packets.begin));
     return flow->targets && flow->graph;
 }
 
@@ -505,18 +560,33 @@ static int enter(struct ptd_flow *flow)
     return PTD_OK;
 }
 
-static bool is_timing(const struct ptd_item *item)
+/* The bytes of an item's packet if it is a timing packet; else 0. */
+static size_t timing_bytes(const struct ptd_item *item)
 {
     switch (item->type) {
     case PTD_ITEM_TSC:
+        return PT_TSC_LEN;
     case PTD_ITEM_CBR:
-        return true;
+        return PT_CBR_LEN;
     case PTD_ITEM_PACKET:
-        return item->packet.type == PTD_TMA || item->packet.type == PTD_MTC ||
-               item->packet.type == PTD_CYC || item->packet.type == PTD_MNT;
+        break;
     default:
-        return false;
+        return 0;
     }
+    switch (item->packet.type) {
+    case PTD_TMA:
+    case PTD_MTC:
+    case PTD_CYC:
+    case PTD_MNT:
+        return item->packet.size_bytes;
+    default:
+        return 0;
+    }
+}
+
+static bool is_mnt(const struct ptd_item *item)
+{
+    return item->type == PTD_ITEM_PACKET && item->packet.type == PTD_MNT;
 }
 
 /* Hands over the oldest item that is waiting and wanted. */
@@ -525,8 +595,15 @@ static bool take_item(struct ptd_flow *flow, struct ptd_run *run)
     while (flow->item_next < flow->item_count) {
         const struct ptd_item *const item = &flow->items[flow->item_next++];
 
-        if (run->no_timing && is_timing(item))
-            continue;
+        if (run->timing != PTD_TIMING_ITEMS) {
+            const size_t len_bytes = timing_bytes(item);
+
+            if (len_bytes > 0 && run->timing == PTD_TIMING_MARKS && !is_mnt(item))
+                run->marks[run->mark_count++] =
+                    (struct ptd_mark){item->offset + len_bytes, (uint32_t)run->count, MARK_OTHER};
+            if (len_bytes > 0)
+                continue;
+        }
         run->item = *item;
         run->has_item = true;
         return true;
@@ -534,24 +611,35 @@ static bool take_item(struct ptd_flow *flow, struct ptd_run *run)
     return false;
 }
 
+/* For the marks of one ptd_flow_advance(). */
+static bool has_mark_room(const struct ptd_run *run)
+{
+    return run->timing != PTD_TIMING_MARKS || run->mark_room - run->mark_count >= ITEMS_A_STEP;
+}
+
 int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty)
 {
     bool emptied = false;
 
-    run->count = 0;
+    run->count = run->mark_count = 0;
     run->has_item = false;
-    if (run->room < PTD_RUN_ROOM)
+    if (run->room < PTD_RUN_ROOM ||
+        (run->timing == PTD_TIMING_MARKS && run->mark_room < PTD_RUN_ROOM))
         return PTD_E_ARG;
     while (!take_item(flow, run)) {
         if (flow->ended)
-            return run->count > 0 ? PTD_OK : PTD_END;
+            return run->count + run->mark_count > 0 ? PTD_OK : PTD_END;
+        if (flow->starved)
+            return run->count + run->mark_count > 0 ? PTD_OK : PTD_MORE;
+        if (!has_mark_room(run))
+            break;
         if (is_plain(flow)) {
             if (run->room - run->count < MOST_BITS)
                 break;
 
             int status = enter(flow);
 
-            if (status == PTD_E_ARG && (run->count > 0 || !may_empty))
+            if (status == PTD_E_ARG && (run->count + run->mark_count > 0 || !may_empty))
                 break; /* numbers that were handed out are still in use */
             if (status == PTD_E_ARG) {
                 forget_graph(flow);

@@ -11,16 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "flow.h"
 #include "threads.h"
 
 #define MAX_THREADS 256u
 /* Of the trace; the buffer of what such a segment holds stays in the caches. */
 #define SEGMENT_BYTES (32u << 10)
-#define BUFFER_STEPS  (1u << 20)
-#define RUN_STEPS     (16u << 10)
-#define BUFFER_ITEMS  4096u
+#define BUFFER_STEPS  (1u << ROOM_LOG2(20))
+#define RUN_STEPS     (1u << ROOM_LOG2(14)) /* at least PTD_RUN_ROOM */
+#define BUFFER_ITEMS  (1u << ROOM_LOG2(12))
+#define BUFFER_MARKS  (1u << ROOM_LOG2(16))
+#define RUN_MARKS     (1u << (ROOM_LOG2(12) + 1)) /* the same */
 #define WORKER_JOBS   4u
+/* A thread that sleeps is late when it wakes, by more than a segment takes. */
+#define SPINS 20000u
 
 struct pool {
     const void *bytes;
@@ -28,24 +33,27 @@ struct pool {
     const struct ptd_image *image;
     struct ptd_flow_config config;
     size_t segment_bytes;
-    bool no_timing;
+    enum ptd_timing timing;
     ptd_run_fn run;
     void *context;
 
     pthread_mutex_t lock;
     pthread_cond_t turned;
+    /* Written under the lock. */
+    uint64_t turn; /* number of the segment that is handed over; read without the lock, too */
+    int result;    /* not 0: everybody stops; read without the lock, too */
     /* Under the lock. */
+    unsigned asleep;      /* who waits for turned */
     uint64_t next_offset; /* where the next segment begins */
     uint64_t next_turn;   /* its number */
-    uint64_t turn;        /* number of the segment that is handed over */
     struct graph *graph;  /* the one that is not full; has a user more than workers use it */
-    int result;           /* not 0: everybody stops */
     /* Of the thread whose turn it is. */
     struct flow_state truth; /* behind the segment before */
 };
 
+/* An item, and how many steps and marks come in front of it, behind the item before. */
 struct buffered {
-    size_t step_count; /* in front of it, since the item before */
+    size_t step_count, mark_count;
     struct ptd_item item;
 };
 
@@ -54,6 +62,8 @@ struct job {
     uint64_t begin, end, number;
     uint32_t *steps; /* BUFFER_STEPS */
     size_t step_count;
+    struct ptd_mark *marks; /* BUFFER_MARKS, if they are wanted */
+    size_t mark_count;
     struct buffered *items; /* BUFFER_ITEMS */
     size_t item_count;
     int status;
@@ -76,20 +86,16 @@ struct worker {
 
 /* ---- Handing over ---- */
 
-static int hand_over(struct worker *worker, uint32_t *steps, size_t count,
-                     const struct ptd_item *item)
+/* What run points to, and the item if there is one. */
+static int hand_over(struct worker *worker, struct ptd_run run, const struct ptd_item *item)
 {
-    struct ptd_run run = {
-        .steps = steps,
-        .room = count,
-        .no_timing = worker->pool->no_timing,
-        .count = count,
-        .has_item = item != NULL,
-        .epoch = worker->flow->graph ? worker->flow->graph->epoch : 0,
-    };
-
-    if (count == 0 && !item)
+    if (run.count == 0 && run.mark_count == 0 && !item)
         return 0;
+    run.room = run.count;
+    run.mark_room = run.mark_count;
+    run.timing = (uint8_t)worker->pool->timing;
+    run.epoch = worker->flow->graph ? worker->flow->graph->epoch : 0;
+    run.has_item = item != NULL;
     if (item)
         run.item = *item;
     return worker->pool->run(worker->pool->context, worker->flow, &run);
@@ -99,15 +105,15 @@ static int hand_over(struct worker *worker, uint32_t *steps, size_t count,
  * An item of the first PSB+ as it is behind the segment before. False: what it tells was known, so
  * it is none.
  */
-static bool correct(struct flow_state *state, struct ptd_item *item)
+static bool correct(const struct ptd_image *image, struct flow_state *state, struct ptd_item *item)
 {
     bool news = state->fresh;
 
     switch ((enum ptd_item_type)item->type) {
     case PTD_ITEM_CR3:
-        news = news || state->cr3 != item->value || state->nr != item->nr;
-        state->cr3 = item->value;
+        news = news || ptd_space_cr3(state->cr3) != item->value || state->nr != item->nr;
         state->nr = item->nr;
+        state->cr3 = ptd_image_space(image, state->nr, state->vmcs, item->value);
         break;
     case PTD_ITEM_MODE:
         news = news || state->mode != item->value;
@@ -120,6 +126,8 @@ static bool correct(struct flow_state *state, struct ptd_item *item)
     case PTD_ITEM_VMCS:
         news = news || state->vmcs != item->value;
         state->vmcs = item->value;
+        if (state->nr)
+            state->cr3 = ptd_image_space(image, true, state->vmcs, ptd_space_cr3(state->cr3));
         break;
     default:
         news = true;
@@ -134,20 +142,23 @@ static bool correct(struct flow_state *state, struct ptd_item *item)
 static int hand_over_buffer(struct worker *worker, const struct job *job)
 {
     struct flow_state state = worker->pool->truth;
-    uint32_t *steps = job->steps;
+    struct ptd_run part = {.steps = job->steps, .marks = job->marks};
     int result = 0;
 
     for (size_t i = 0; i < job->item_count && result == 0; i++) {
         struct buffered *const buffered = &job->items[i];
         const bool wanted = job->number == 0 || buffered->item.offset >= job->first_psb_end ||
-                            correct(&state, &buffered->item);
+                            correct(worker->pool->image, &state, &buffered->item);
 
-        result = hand_over(worker, steps, buffered->step_count, wanted ? &buffered->item : NULL);
-        steps += buffered->step_count;
+        part.count = buffered->step_count;
+        part.mark_count = buffered->mark_count;
+        result = hand_over(worker, part, wanted ? &buffered->item : NULL);
+        part.steps += part.count;
+        part.marks += part.mark_count;
     }
-    if (result == 0)
-        result = hand_over(worker, steps, (size_t)(job->steps + job->step_count - steps), NULL);
-    return result;
+    part.count = (size_t)(job->steps + job->step_count - part.steps);
+    part.mark_count = (size_t)(job->marks + job->mark_count - part.marks);
+    return result == 0 ? hand_over(worker, part, NULL) : result;
 }
 
 /* ---- The graph ---- */
@@ -190,7 +201,7 @@ static int renew_graph(struct worker *worker)
     spoil_younger_jobs(worker, true); /* they have numbers of this graph */
     (void)pthread_mutex_lock(&pool->lock);
     if (worker->flow->graph == pool->graph) {
-        struct graph *const graph = ptd_graph_new(pool->image, true);
+        struct graph *const graph = ptd_graph_new(pool->image, true, pool->len_bytes);
 
         if (graph) {
             graph->users = 1;
@@ -208,15 +219,28 @@ static int renew_graph(struct worker *worker)
 
 /* ---- Decoding a segment ---- */
 
+static bool is_empty(const struct ptd_run *run)
+{
+    return run->count == 0 && run->mark_count == 0 && !run->has_item;
+}
+
+static bool has_room(const struct job *job)
+{
+    return job->item_count < BUFFER_ITEMS && BUFFER_STEPS - job->step_count >= RUN_STEPS &&
+           BUFFER_MARKS - job->mark_count >= RUN_MARKS;
+}
+
 /* Into the buffer, until it is full or the segment ends. */
 static int fill_buffer(struct worker *worker, struct job *job)
 {
     struct ptd_run *const run = &worker->run;
-    size_t since = 0;
+    struct buffered since = {0};
 
-    while (job->item_count < BUFFER_ITEMS && BUFFER_STEPS - job->step_count >= RUN_STEPS) {
+    while (has_room(job)) {
         run->steps = job->steps + job->step_count;
         run->room = RUN_STEPS;
+        run->marks = job->marks + job->mark_count;
+        run->mark_room = RUN_MARKS;
 
         const int status = ptd_flow_run_on(worker->flow, run, false);
 
@@ -224,13 +248,18 @@ static int fill_buffer(struct worker *worker, struct job *job)
             job->ended = true;
         if (status != PTD_OK)
             return status == PTD_END ? PTD_OK : status;
-        if (run->count == 0 && !run->has_item)
+        if (is_empty(run))
             return PTD_OK; /* the graph is full, and numbers in the buffer are still in use */
+        for (size_t i = 0; i < run->mark_count; i++)
+            run->marks[i].step += (uint32_t)since.step_count;
         job->step_count += run->count;
-        since += run->count;
+        job->mark_count += run->mark_count;
+        since.step_count += run->count;
+        since.mark_count += run->mark_count;
         if (run->has_item) {
-            job->items[job->item_count++] = (struct buffered){since, run->item};
-            since = 0;
+            since.item = run->item;
+            job->items[job->item_count++] = since;
+            since.step_count = since.mark_count = 0;
         }
     }
     return PTD_OK;
@@ -244,6 +273,8 @@ static int stream(struct worker *worker, struct job *job)
 
     run->steps = job->steps;
     run->room = RUN_STEPS;
+    run->marks = job->marks;
+    run->mark_room = RUN_MARKS;
     while (!job->ended && result == 0) {
         const int status = ptd_flow_run_on(worker->flow, run, false);
 
@@ -251,10 +282,10 @@ static int stream(struct worker *worker, struct job *job)
             job->ended = true;
         else if (status != PTD_OK)
             return status;
-        else if (run->count == 0 && !run->has_item)
+        else if (is_empty(run))
             result = renew_graph(worker);
         else
-            result = hand_over(worker, run->steps, run->count, run->has_item ? &run->item : NULL);
+            result = hand_over(worker, *run, run->has_item ? &run->item : NULL);
     }
     job->after = ptd_flow_state(worker->flow);
     return result;
@@ -356,7 +387,7 @@ static bool decode_segment(struct worker *worker)
         ptd_flow_restart(worker->flow, &worker->assumed, job->end);
     else
         worker->flow->stop = job->end;
-    job->item_count = job->step_count = 0;
+    job->item_count = job->step_count = job->mark_count = 0;
     job->ended = job->stale = false;
     job->status = fill_buffer(worker, job);
     job->after = ptd_flow_state(worker->flow);
@@ -365,28 +396,51 @@ static bool decode_segment(struct worker *worker)
     return true;
 }
 
+static bool is_stopped(const struct pool *pool)
+{
+    return __atomic_load_n(&pool->result, __ATOMIC_RELAXED) != 0;
+}
+
+static bool is_turn(const struct pool *pool, uint64_t number)
+{
+    return __atomic_load_n(&pool->turn, __ATOMIC_ACQUIRE) == number;
+}
+
+/* Until it is the segment's turn, or somebody stops: awake for a moment, then asleep. */
+static void wait_for_turn(struct pool *pool, uint64_t number)
+{
+    for (unsigned i = 0; i < SPINS; i++) {
+        if (is_turn(pool, number) || is_stopped(pool))
+            return;
+        __builtin_ia32_pause();
+    }
+    (void)pthread_mutex_lock(&pool->lock);
+    pool->asleep++;
+    while (pool->result == 0 && pool->turn != number)
+        (void)pthread_cond_wait(&pool->turned, &pool->lock);
+    pool->asleep--;
+    (void)pthread_mutex_unlock(&pool->lock);
+}
+
 /* Whether it is the oldest job's turn; may wait until it is, or until somebody stops. */
 static bool has_turn(struct worker *worker, bool wait)
 {
     struct pool *const pool = worker->pool;
     const uint64_t number = worker->jobs[worker->first].number;
-    bool turn;
 
-    (void)pthread_mutex_lock(&pool->lock);
-    while (wait && pool->result == 0 && pool->turn != number)
-        (void)pthread_cond_wait(&pool->turned, &pool->lock);
-    turn = pool->result == 0 && pool->turn == number;
-    (void)pthread_mutex_unlock(&pool->lock);
-    return turn;
+    if (wait)
+        wait_for_turn(pool, number);
+    return is_turn(pool, number) && !is_stopped(pool);
 }
 
 static void end_turn(struct pool *pool, int result)
 {
     (void)pthread_mutex_lock(&pool->lock);
-    pool->turn++;
     if (pool->result == 0)
-        pool->result = result;
-    (void)pthread_cond_broadcast(&pool->turned);
+        __atomic_store_n(&pool->result, result, __ATOMIC_RELAXED);
+    __atomic_store_n(&pool->turn, pool->turn + 1, __ATOMIC_RELEASE);
+    if (pool->asleep > 0)
+        (void)pthread_cond_broadcast(&pool->turned);
     (void)pthread_mutex_unlock(&pool->lock);
 }
 
@@ -400,8 +454,9 @@ static bool finish_jobs(struct worker *worker, bool wait)
 
     while (worker->count > 0 && has_turn(worker, wait && !finished)) {
         end_turn(worker->pool, take_turn(worker, &worker->jobs[worker->first]));
-        worker->first = (worker->first + 1) % WORKER_JOBS;
         worker->count--;
+        /* Rather the buffer that is in the cache than the one that was not used for long. */
+        worker->first = worker->count > 0 ? (worker->first + 1) % WORKER_JOBS : 0;
         finished = true;
     }
     return finished;
@@ -438,17 +493,19 @@ static void worker_close(struct worker *worker)
     for (unsigned i = 0; i < WORKER_JOBS; i++) {
         free(worker->jobs[i].steps);
         free(worker->jobs[i].items);
+        free(worker->jobs[i].marks);
     }
 }
 
-static bool open_jobs(struct worker *worker)
+static bool open_jobs(struct worker *worker, bool marks)
 {
     for (unsigned i = 0; i < WORKER_JOBS; i++) {
         struct job *const job = &worker->jobs[i];
 
         job->steps = malloc(BUFFER_STEPS * sizeof(*job->steps));
         job->items = malloc(BUFFER_ITEMS * sizeof(*job->items));
-        if (!job->steps || !job->items)
+        job->marks = marks ? malloc(BUFFER_MARKS * sizeof(*job->marks)) : NULL;
+        if (!job->steps || !job->items || (marks && !job->marks))
             return false;
     }
     return true;
@@ -459,11 +516,11 @@ static bool worker_open(struct worker *worker, struct pool *pool)
     memset(worker, 0, sizeof(*worker));
     worker->pool = pool;
     worker->flow = ptd_flow_new(pool->bytes, pool->len_bytes, pool->image, &pool->config);
-    if (!worker->flow || !open_jobs(worker)) {
+    if (!worker->flow || !open_jobs(worker, pool->timing == PTD_TIMING_MARKS)) {
         worker_close(worker);
         return false;
     }
-    worker->run.no_timing = pool->no_timing;
+    worker->run.timing = (uint8_t)pool->timing;
     worker->assumed = ptd_flow_state(worker->flow);
     return true;
 }
@@ -487,7 +544,7 @@ static int run_workers(struct pool *pool, struct worker *workers, unsigned count
 
 int ptd_flow_parallel_by(size_t segment_bytes, const void *bytes, size_t len_bytes,
                          const struct ptd_image *image, const struct ptd_flow_config *config,
-                         bool no_timing, unsigned threads, ptd_run_fn run, void *context)
+                         enum ptd_timing timing, unsigned threads, ptd_run_fn run, void *context)
 {
     struct pool pool = {
         .segment_bytes = segment_bytes,
@@ -495,7 +552,7 @@ int ptd_flow_parallel_by(size_t segment_bytes, const void *bytes, size_t len_byt
         .len_bytes = len_bytes,
         .image = image,
         .config = config ? *config : (struct ptd_flow_config){.mode = PTD_MODE_64},
-        .no_timing = no_timing,
+        .timing = timing,
         .run = run,
         .context = context,
     };
@@ -506,14 +563,14 @@ int ptd_flow_parallel_by(size_t segment_bytes, const void *bytes, size_t len_byt
     if (threads == 0 || threads > MAX_THREADS || !run)
         return PTD_E_ARG;
     workers = calloc(threads, sizeof(*workers));
-    pool.graph = ptd_graph_new(image, true);
+    pool.graph = ptd_graph_new(image, true, len_bytes);
     if (!workers || !pool.graph) {
         ptd_graph_free(pool.graph);
         free(workers);
         return PTD_E_NOMEM;
     }
     pool.graph->users = 1;
-    (void)pthread_mutex_init(&pool.lock, NULL);
+    ptd_lock_init(&pool.lock);
     (void)pthread_cond_init(&pool.turned, NULL);
     while (opened < threads && worker_open(&workers[opened], &pool))
         opened++;
@@ -529,9 +586,9 @@ int ptd_flow_parallel_by(size_t segment_bytes, const void *bytes, size_t len_byt
 }
 
 int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_image *image,
-                      const struct ptd_flow_config *config, bool no_timing, unsigned threads,
-                      ptd_run_fn run, void *context)
+                      const struct ptd_flow_config *config, enum ptd_timing timing,
+                      unsigned threads, ptd_run_fn run, void *context)
 {
-    return ptd_flow_parallel_by(SEGMENT_BYTES, bytes, len_bytes, image, config, no_timing, threads,
+    return ptd_flow_parallel_by(SEGMENT_BYTES, bytes, len_bytes, image, config, timing, threads,
                                 run, context);
 }

@@ -8,6 +8,6 @@
 /* A segment ends at the first PSB that is so many bytes (>= 1) behind its begin, or more. */
 int ptd_flow_parallel_by(size_t segment_bytes, const void *bytes, size_t len_bytes,
                          const struct ptd_image *image, const struct ptd_flow_config *config,
-                         bool no_timing, unsigned threads, ptd_run_fn run, void *context);
+                         enum ptd_timing timing, unsigned threads, ptd_run_fn run, void *context);
 
 #endif

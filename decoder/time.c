@@ -17,13 +17,9 @@
  */
 #include <stdlib.h>
 
-#include "ptdec.h"
+#include "stream.h"
+#include "timing.h"
 
-__extension__ typedef __int128 ticks; /* 2^-32 TSC ticks */
-
-#define FRACTION     32
-#define NEVER        ((ticks)1 << 120)
-#define TOO_LATE     ((ticks)1 << (64 + FRACTION)) /* no TSC is so high */
 #define TSC_BITS     56
 #define SCALE_BITS   48
 #define TMA_CTC_BITS 16
@@ -37,82 +33,6 @@ __extension__ typedef __int128 ticks; /* 2^-32 TSC ticks */
 /* Ratios are 1 to 255, so no rate is beyond these. */
 #define RATE_MIN ((UINT64_C(1) << FRACTION) / 255)
 #define RATE_MAX (UINT64_C(255) << FRACTION)
-
-struct span {
-    ticks first, last;
-};
-
-struct rate {
-    uint64_t least, most;
-};
-
-/* A count of cycles: cycles to cycles + slack. */
-struct count {
-    uint64_t cycles, slack;
-};
-
-/* A point in time whose count of cycles is known too. */
-struct anchor {
-    struct span time;
-    struct count at;
-};
-
-struct ptd_time {
-    struct ptd_time_config config;
-    uint64_t period;    /* crystal clocks from one MTC to the next */
-    uint64_t cyc_slack; /* cycles that may pass uncounted below the threshold */
-
-    /* Of the last packet. */
-    ticks earliest, latest, estimate;
-    ticks counted; /* latest by CYC packets alone */
-    uint64_t offset;
-
-    /* From TSC and MTC packets only. */
-    ticks floor, ceiling;
-    struct span hard; /* the last of these packets, and how many there were */
-    uint64_t hard_count, set_backs;
-
-    struct span tsc;          /* the last TSC packet */
-    struct span phase;        /* when the crystal clock was at art_base */
-    uint64_t art_base, art;   /* art: at the last TMA or MTC */
-    struct span base;         /* the edge of the core clock that the last CYC counted to */
-    ticks guess;              /* in base */
-    ticks before_base;        /* base.first one CYC earlier */
-    uint64_t cycles;          /* counted so far */
-    struct rate rate;         /* TSC ticks a core cycle */
-    struct rate next_rate;    /* of the CYC that a CBR packet divides */
-    struct anchor anchor;     /* where calibration began */
-    struct anchor tsc_anchor; /* the last TSC packet */
-
-    uint64_t vmcs;
-    struct ptd_packet waiting_tsc, waiting_tma;
-    struct count waiting_at;
-
-    /* The TSC or MTC packet that stands next in the trace. */
-    struct span look;
-    ticks told; /* the last estimate that was given away, what stands ahead being known */
-    uint64_t look_offset;
-    bool looked;
-
-    bool known; /* some TSC packet was read */
-    bool tma_due, tsc_since_mtc;
-    bool phase_known, phase_by_tma, mtc_seen;
-    bool cyc_seen, exact, base_known, calibrating;
-    bool nonroot, in_psb, psb_has_fup, psb_has_tsc, tsc_waits, tma_waits;
-    uint8_t type;     /* of the last packet */
-    uint8_t art_bits; /* so many low bits of art are those of the hardware */
-    uint8_t cbr;
-};
-
-static ticks later(ticks a, ticks b)
-{
-    return a > b ? a : b;
-}
-
-static ticks sooner(ticks a, ticks b)
-{
-    return a < b ? a : b;
-}
 
 static struct span intersect(struct span a, struct span b)
 {
@@ -137,6 +57,9 @@ static bool has_crystal(const struct ptd_time *time)
 /* What so many crystal clocks take, rounded down: at most one part of 2^32 of a tick too little. */
 static ticks crystal_ticks(const struct ptd_time *time, uint64_t clocks)
 {
+    if (time->clock_ticks)
+        return (ticks)clocks * time->clock_ticks;
+
     const ticks product = (ticks)clocks * time->config.tsc_num;
     const uint64_t den = time->config.tsc_den;
     const ticks whole = divide(product, den);
@@ -228,6 +151,23 @@ static struct rate measure(const struct anchor *old, const struct anchor *here)
     return rate;
 }
 
+/*
+ * Whether measure() narrows the rate by a sixteenth, or contradicts it. Mostly it does not: each
+ * window says a little more than the one before, which would not be worth two divisions.
+ */
+static bool can_narrow(const struct rate *rate, const struct anchor *old, const struct anchor *here)
+{
+    const ticks step = 1 + (ticks)(rate->most - rate->least) / 16;
+    const uint64_t most_cycles = here->at.cycles + here->at.slack - old->at.cycles;
+    const ticks least_time = here->time.first - old->time.last;
+    const ticks most_time = here->time.last - old->time.first;
+
+    if (rate->most > RATE_MAX || least_time >= (rate->least + step) * most_cycles)
+        return true;
+    return here->at.cycles > old->at.cycles + old->at.slack &&
+           most_time < (rate->most - step) * (here->at.cycles - old->at.cycles - old->at.slack);
+}
+
 static bool narrow_rate(struct rate *rate, struct rate seen)
 {
     const struct rate both = {rate->least > seen.least ? rate->least : seen.least,
@@ -253,6 +193,9 @@ static bool calibrate(struct ptd_time *time, struct anchor here)
         return true;
     }
 
+    if (!can_narrow(&time->rate, &old, &here))
+        return true;
+
     const struct rate seen = measure(&old, &here);
 
     if (narrow_rate(&time->rate, seen))
@@ -265,8 +208,7 @@ static bool calibrate(struct ptd_time *time, struct anchor here)
     return false;
 }
 
-/* The rate to guess with: the middle, or what the CBR packet says if little is known. */
-static uint64_t likely_rate(const struct ptd_time *time)
+uint64_t ptd_time_likely_rate(const struct ptd_time *time)
 {
     const struct rate rate = time->next_rate;
 
@@ -325,6 +267,7 @@ static void set_hard(struct ptd_time *time, struct span window)
 {
     time->hard_count++;
     time->hard = window;
+    time->floor_by_mtc = false;
     time->floor = later(time->floor, window.first);
     time->earliest = later(time->earliest, window.first);
 }
@@ -407,7 +350,7 @@ static void read_tma(struct ptd_time *time, const struct ptd_packet *packet)
     time->art = time->art_base = art;
     time->phase = phase;
     time->phase_known = time->phase_by_tma = true;
-    time->tsc_since_mtc = false;
+    time->tsc_since_mtc = time->floor_by_mtc = false;
     time->ceiling = end_of_count(time, art);
 }
 
@@ -445,7 +388,9 @@ static uint64_t find_count(struct ptd_time *time, uint8_t count)
     const unsigned whole = 8u + time->config.mtc_freq;
     const unsigned bits = time->art_bits < whole ? time->art_bits : whole;
     const uint64_t value = count * time->period;
-    const uint64_t now = art_at(time, time->floor, time->phase.last);
+    /* Mostly time went no further than to the last MTC, and there is nothing to divide. */
+    const uint64_t now =
+        time->floor_by_mtc ? time->art : art_at(time, time->floor, time->phase.last);
     const uint64_t from = (now > time->art ? now : time->art) & ~(time->period - 1);
     uint64_t art = from + ((value - from) & ((UINT64_C(1) << bits) - 1));
 
@@ -513,7 +458,8 @@ static void read_mtc(struct ptd_time *time, const struct ptd_packet *packet)
 
     const struct span begin = edge(time, time->art);
     const ticks delay = (ticks)time->config.mtc_delay_ticks << FRACTION;
-    struct span window = {later(begin.first, time->floor), end_of_count(time, time->art)};
+    const ticks end = end_of_count(time, time->art);
+    struct span window = {later(begin.first, time->floor), end};
 
     if (delay > 0)
         window.last = sooner(window.last, begin.last + delay);
@@ -525,7 +471,8 @@ static void read_mtc(struct ptd_time *time, const struct ptd_packet *packet)
     if (time->earliest > window.last)
         time->earliest = window.first;
     set_hard(time, window);
-    time->ceiling = end_of_count(time, time->art);
+    time->floor_by_mtc = window.first == begin.first;
+    time->ceiling = end;
     use_window(time, window);
 }
 
@@ -536,7 +483,7 @@ static void read_cyc(struct ptd_time *time, uint64_t cycles)
     time->cycles += cycles;
     time->exact = time->cyc_seen = true;
     time->before_base = time->base_known ? time->base.first : -NEVER;
-    time->guess += (ticks)cycles * likely_rate(time);
+    time->guess += (ticks)cycles * ptd_time_likely_rate(time);
     time->base.first += (ticks)cycles * time->next_rate.least;
     time->base.last += (ticks)cycles * time->next_rate.most;
     time->next_rate = time->rate;
@@ -791,24 +738,34 @@ void ptd_time_point(const struct ptd_time *time, struct ptd_time_point *point)
         fill_point(time, time->estimate, time->earliest, time->latest, point);
 }
 
-/* Reads on to the next TSC or MTC packet. */
-static void look(struct ptd_time *time, struct ptd_packets packets)
+/* Reads on to the next TSC or MTC packet. False: more bytes follow, and it may be in them. */
+static bool look(struct ptd_time *time, struct ptd_packets packets, bool more)
 {
+    const uint64_t from = ptd_packets_offset(&packets);
+    struct span found = {NEVER, NEVER};
     struct ptd_time ahead = *time;
     struct ptd_packet packet;
+    uint64_t offset;
 
-    time->looked = true;
-    time->look = (struct span){NEVER, NEVER};
     do {
-        if (ptd_packets_next(&packets, &packet) != PTD_OK) {
-            time->look_offset = ptd_packets_offset(&packets);
-            return;
-        }
+        if (more && !ptd_packets_has_one(&packets))
+            return false;
+        offset = ptd_packets_offset(&packets);
+        if (ptd_packets_next(&packets, &packet) != PTD_OK)
+            break;
         ptd_time_packet(&ahead, &packet);
-    } while (ahead.hard_count == time->hard_count);
-    time->look_offset = packet.offset;
-    if (ahead.set_backs == time->set_backs)
-        time->look = ahead.hard;
+    } while (ahead.hard_count == time->hard_count && offset - from < PTD_LOOK_AHEAD_MAX);
+    if (ahead.hard_count != time->hard_count && ahead.set_backs == time->set_backs)
+        found = ahead.hard;
+    time->looked = true;
+    time->look = found;
+    time->look_offset = offset;
+    return true;
+}
+
+static bool must_look(const struct ptd_time *time)
+{
+    return !time->looked || time->offset >= time->look_offset;
 }
 
 /*
@@ -844,11 +801,18 @@ static ticks next_counted(const struct ptd_time *time, struct ptd_packets packet
     return NEVER;
 }
 
+bool ptd_time_sees_enough(struct ptd_time *time, const struct ptd_packets *packets)
+{
+    if (packets->end - packets->pos < (ptrdiff_t)(2 * CYC_NEAR + 1) * PTD_PACKET_MARGIN)
+        return false;
+    return !must_look(time) || look(time, *packets, true);
+}
+
 void ptd_time_point_ahead(struct ptd_time *time, const struct ptd_packets *packets,
                           struct ptd_time_point *point)
 {
-    if (!time->looked || time->offset >= time->look_offset)
-        look(time, *packets);
+    if (must_look(time))
+        (void)look(time, *packets, false);
 
     /* Beyond the next MTC that was to come: some are missing, or tracing paused. */
     const bool gap = time->look.first > time->ceiling;
@@ -897,6 +861,8 @@ struct ptd_time *ptd_time_new(const struct ptd_time_config *config)
         return NULL;
     time->config = *config;
     time->period = UINT64_C(1) << config->mtc_freq;
+    if (has_crystal(time) && ((uint64_t)config->tsc_num << FRACTION) % config->tsc_den == 0)
+        time->clock_ticks = ((uint64_t)config->tsc_num << FRACTION) / config->tsc_den;
     time->cyc_slack =
         config->cyc_threshold > 0 ? (UINT64_C(1) << (config->cyc_threshold - 1)) - 1 : 0;
     time->earliest = time->estimate = time->told = time->floor = -NEVER;

@@ -83,8 +83,7 @@ void vpt_clear_trigger(struct vpt_cpu *cpu)
         cpu->bytes_since_psb >= cpu->psb_period_bytes)
         cpu->status |= VPT_STATUS_PENDPSB;
     cpu->trigger_en = false;
-    cpu->packet_en = false;
-    vpt_ret_clear(cpu);
+    cpu->packet_en = false; /* and as soon as it is 1 again, CALLs from before are forgotten */
     vpt_choose_path(cpu);
 }
 

@@ -23,14 +23,14 @@ $(BUILD)/tests/vmm: $(VMM_TEST_OBJ) $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 
 TESTS += $(BUILD)/tests/vmm
 
-# Fuzzes map files.
-VMM_FUZZ_OBJ := $(patsubst %.c,$(FUZZ_OBJ)/%.o,vmm/fuzz/mapfile.c $(filter-out vmm/main.c,$(VMM_SRC)))
+# Fuzzes map files and TRACE.json.
+VMM_FUZZ_OBJ := $(patsubst %.c,$(FUZZ_OBJ)/%.o,$(filter-out vmm/main.c,$(VMM_SRC)))
 
-$(BUILD)/fuzz/vmm-mapfile: $(VMM_FUZZ_OBJ) $(DECODER_FUZZ_OBJ) $(LIBVPT)
+$(BUILD)/fuzz/vmm-%: $(FUZZ_OBJ)/vmm/fuzz/%.o $(VMM_FUZZ_OBJ) $(DECODER_FUZZ_OBJ) $(LIBVPT)
 	@mkdir -p $(@D)
 	$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(VMM_LIBS)
 
-FUZZERS += $(BUILD)/fuzz/vmm-mapfile
+FUZZERS += $(BUILD)/fuzz/vmm-mapfile $(BUILD)/fuzz/vmm-sidecar
 
 # Guests for the tests of the program itself.
 CLI_GUESTS := $(patsubst vmm/tests/guests/%.S,$(BUILD)/vmm/tests/guests/%.elf,\
@@ -47,7 +47,7 @@ $(BUILD)/vmm/tests/guests/small32.elf: vmm/tests/guests/status.S vmm/tests/guest
 	$(CC) -m32 $(CLI_LINK) -o $@ $<
 
 ALL         += $(CLI_GUESTS)
-SHELL_TESTS += vmm/tests/cli.sh vmm/tests/migrate.sh vmm/tests/smp.sh vmm/tests/perf.sh
+SHELL_TESTS += vmm/tests/cli.sh vmm/tests/long.sh vmm/tests/migrate.sh vmm/tests/smp.sh vmm/tests/perf.sh
 
 $(BUILD)/bench/bin/vmm: $(BUILD)/vmm/bench/kvm.o $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)

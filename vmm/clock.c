@@ -9,18 +9,20 @@
 #include <json-c/json.h>
 #include <limits.h>
 
-/* Whether time passes in the trace, as far as its packets tell. */
-static bool has_time(struct ptd_packets packets, const struct ptd_time_config *config)
+/* Whether time passes in the trace, as far as the packets tell that stand near its begin. */
+static bool has_time(struct ptd_packets packets, const struct ptd_time_config *config,
+                     uint64_t *first)
 {
     struct ptd_packet packet;
-    uint64_t first = 0;
 
-    while (ptd_time_next(NULL, &packets, &packet)) {
-        if (packet.type == PTD_TSC && first == 0)
-            first = packet.tsc;
-        else if ((packet.type == PTD_TSC && packet.tsc > first) ||
-                 (first && packet.type == PTD_MTC && config->tsc_den) ||
-                 (first && packet.type == PTD_CYC && config->max_nonturbo_ratio))
+    *first = 0;
+    while (ptd_packets_offset(&packets) < PTD_LOOK_AHEAD_MAX &&
+           ptd_time_next(NULL, &packets, &packet)) {
+        if (packet.type == PTD_TSC && *first == 0)
+            *first = packet.tsc;
+        else if ((packet.type == PTD_TSC && packet.tsc > *first) ||
+                 (*first && packet.type == PTD_MTC && config->tsc_den) ||
+                 (*first && packet.type == PTD_CYC && config->max_nonturbo_ratio))
             return true;
     }
     return false;
@@ -30,6 +32,7 @@ bool clock_open(struct clock *clock, const uint8_t *bytes, size_t len,
                 const struct ptd_time_config *config)
 {
     static const struct ptd_time_config nothing_known;
+    uint64_t first;
 
     *clock = (struct clock){0};
     if (!config)
@@ -44,8 +47,32 @@ bool clock_open(struct clock *clock, const uint8_t *bytes, size_t len,
     }
     if (!clock->time)
         return false;
-    clock->is_tsc = has_time(clock->packets, config);
+    clock->is_tsc = has_time(clock->packets, config, &first);
     return true;
+}
+
+bool clock_begin(struct clock *clock, const uint8_t *bytes, size_t len,
+                 const struct ptd_time_config *config)
+{
+    struct ptd_packets packets;
+
+    *clock = (struct clock){0};
+    ptd_packets_init(&packets, bytes, len);
+    (void)ptd_packets_sync(&packets); /* or to the end */
+    clock->is_tsc = has_time(packets, config, &clock->tsc);
+    return clock->is_tsc || len >= PTD_LOOK_AHEAD_MAX;
+}
+
+uint64_t clock_at_point(struct clock *clock, const struct ptd_item *item,
+                        const struct ptd_time_point *point)
+{
+    if (item->type == PTD_ITEM_BLOCK)
+        clock->insns += item->insns;
+    if (!clock->is_tsc)
+        return clock->insns;
+    if (point->tsc != PTD_TIME_UNKNOWN && point->tsc > clock->tsc)
+        clock->tsc = point->tsc;
+    return clock->tsc;
 }
 
 void clock_close(struct clock *clock)

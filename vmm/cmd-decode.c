@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define FORMATS 5u
+#define FORMATS     5u
+#define THREADS_MAX 256u
 
 static void usage(FILE *to)
 {
@@ -21,16 +23,28 @@ static void usage(FILE *to)
         "\n"
         "Prints the path of execution that a raw Intel PT trace holds. The code comes from\n"
         "TRACE.json (docs/trace-files.md), or from --image options. TRACE may also be a perf.data\n"
-        "(docs/perf-data.md); its code comes from the files that it names.\n"
+        "(docs/perf-data.md); its code comes from the files that it names. TRACE may be a pipe; -\n"
+        "is standard input. What a pipe brings is shown as it comes.\n"
         "\n"
         "  --insns              one line an instruction, disassembled (default)\n"
         "  --blocks             one line a run of instructions without a change of flow\n"
         "  --calls              calls and returns by name\n"
+        "  --summary            how much ran, and in which functions; only of a raw trace\n"
+        "  --threads N          for --summary (default: one for each processor)\n"
         "  --image ELF[@BIAS]   code and symbols; for the address space of the last --cr3\n"
         "  --cr3 VALUE          the CR3 of the --image options that follow\n"
+        "  --like TRACE         code and clocks as TRACE.json of another trace says\n"
         "  --map MAP            code and names of a host and its guests (docs/decoder.md)\n"
+        "  --from WHERE         leave out what comes before; WHERE is an offset in bytes, "
+        "tsc:TICKS,\n"
+        "                       or of a perf.data time:SECONDS as perf prints them\n"
+        "  --to WHERE           stop in front of it\n"
         "  --mode 16|32|64      until the trace says otherwise (default 64)\n"
         "  --no-sync            begin at the first byte instead of the first PSB\n"
+        "  --start-ip IP        begin at the first byte, in the middle: the next instruction is at "
+        "IP\n"
+        "  --start-cr3 CR3      the address space at the begin\n"
+        "  --start-vmcs VMCS    a guest runs at the begin, with this VMCS\n"
         "  --rtit               RTIT, the trace of Silvermont; TRACE.json says so by itself\n"
         "  --cycle-acc          of RTIT: RTIT_CTL.Cycle_Acc was 1\n"
         "  --json               one JSON object a line\n"
@@ -76,12 +90,19 @@ static const char *const who_names[] = {
     [PTD_GUEST_PROCESS] = "guest process",
 };
 
-/* Whose block it is, if a map says names. */
+/* Who ran, if several threads did; whose block it is, if a map says names. */
 static void add_who(json_object *line, const struct decode_options *options,
                     const struct ptd_item *item)
 {
     struct ptd_context who;
 
+    if (options->thread->who) {
+        const struct out_who thread = out_who(options->thread, item->cr3);
+
+        json_object_object_add(line, "pid", json_object_new_int64(thread.pid));
+        json_object_object_add(line, "tid", json_object_new_int64(thread.tid));
+        json_object_object_add(line, "comm", json_object_new_string(thread.comm));
+    }
     if (!options->map.contexts || item->type != PTD_ITEM_BLOCK)
         return;
     ptd_contexts_find(options->map.contexts, item->cr3, item->ip, &who);
@@ -98,7 +119,14 @@ static void print_who(const struct decode_options *options, const struct ptd_ite
 {
     struct ptd_context before, who;
 
-    if (!options->map.contexts || options->json)
+    if (options->json)
+        return;
+    if (options->thread->who && (!last->insns || last->cr3 != block->cr3)) {
+        const struct out_who thread = out_who(options->thread, block->cr3);
+
+        printf("  == %s, pid %" PRIu32 ", tid %" PRIu32 "\n", thread.comm, thread.pid, thread.tid);
+    }
+    if (!options->map.contexts)
         return;
     ptd_contexts_find(options->map.contexts, last->cr3, last->ip, &before);
     ptd_contexts_find(options->map.contexts, block->cr3, block->ip, &who);
@@ -280,14 +308,24 @@ static void print_event(const struct decode_options *options, const struct strea
 
 /* ---- Decoding ---- */
 
+/* What the next item is compared with. */
+static void remember(struct stream *stream)
+{
+    const struct ptd_item *const item = &stream->item;
+
+    if (item->type == PTD_ITEM_BLOCK)
+        stream->last = *item;
+    else if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_DISABLED)
+        stream->last.insns = 0;
+}
+
 static void print_item(const struct decode_options *options, struct stream *stream)
 {
     const struct ptd_item *const item = &stream->item;
 
     if (item->type != PTD_ITEM_BLOCK) {
         print_event(options, stream, item);
-        if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_DISABLED)
-            stream->last.insns = 0;
+        remember(stream);
         return;
     }
     print_who(options, &stream->last, item);
@@ -297,7 +335,7 @@ static void print_item(const struct decode_options *options, struct stream *stre
         print_block(options, stream, item);
     else if (stream->last.insns)
         print_call(options, stream, &stream->last, item);
-    stream->last = *item;
+    remember(stream);
 }
 
 static int no_memory(void)
@@ -305,61 +343,159 @@ static int no_memory(void)
     return complain(EXIT_CODE_HOST, "no memory for decoding");
 }
 
-int stream_open(struct decode_options *options, struct stream *stream)
+/* The output begins with the window. */
+static int begin_output(const struct decode_options *options, struct stream *stream)
+{
+    if (window_has_time(&options->window) && !stream->clock.is_tsc)
+        return complain(EXIT_CODE_FILE, "the trace does not tell the time; take an offset");
+    if (window_has_nanoseconds(&options->window) && !stream->thread.to_ns)
+        return complain(EXIT_CODE_FILE, "nothing tells the seconds of this trace; take tsc:TICKS");
+    if (!options->format || stream->begun || options->window.from.kind != BOUND_NONE)
+        return 0;
+    stream->begun = true;
+    return options->format->begin(stream->out, &stream->thread) ? 0 : no_memory();
+}
+
+/* The flow and the clock of a trace that is all there. 0 or an exit code. */
+static int open_whole(struct decode_options *options, struct stream *stream)
 {
     const struct ptd_time_config *const clocks =
         options->count_insns || options->is_rtit ? NULL : &stream->clocks;
+
+    if (!trace_flow_open(&stream->flow, &stream->packets, stream->image, &options->config,
+                         options->is_rtit ? &options->rtit : NULL))
+        return no_memory();
+    if (!options->format && !window_has_time(&options->window))
+        return 0;
+    if (!clock_open(&stream->clock, stream->packets.data, stream->packets.len, clocks))
+        return no_memory();
+    stream->thread.image = stream->image;
+    stream->thread.is_tsc = stream->clock.is_tsc;
+    stream->thread.start = clock_start(&stream->clock);
+    return 0;
+}
+
+static void close_all(struct stream *stream)
+{
+    clock_close(&stream->clock);
+    trace_flow_close(&stream->flow);
+    ptd_stream_free(stream->pieces);
+    stream->pieces = NULL;
+    code_timeline_free(stream->timeline);
+    stream->timeline = NULL;
+}
+
+/* Its code may change, as only a trace that is all there tells in advance. */
+static int open_code(struct stream *stream)
+{
+    int code = 0;
+
+    if (stream->changes)
+        stream->timeline =
+            code_timeline_new(stream->changes, &stream->packets, stream->image, &code);
+    if (stream->timeline)
+        stream->image = code_timeline_image(stream->timeline);
+    return code;
+}
+
+int stream_open(struct decode_options *options, struct stream *stream)
+{
+    int code;
 
     if (options->is_rtit) {
         options->rtit.mode = options->config.mode;
         options->rtit.at_start = options->config.at_start;
     }
-    if (!trace_flow_open(&stream->flow, &stream->packets, stream->image, &options->config,
-                         options->is_rtit ? &options->rtit : NULL))
-        return no_memory();
-    if (!options->format)
-        return 0;
-    if (!clock_open(&stream->clock, stream->packets.data, stream->packets.len, clocks)) {
-        trace_flow_close(&stream->flow);
-        return no_memory();
-    }
-    stream->thread.image = stream->image;
-    stream->thread.is_tsc = stream->clock.is_tsc;
-    stream->thread.start = clock_start(&stream->clock);
-    if (options->format->begin(stream->out, &stream->thread))
-        return 0;
-    clock_close(&stream->clock);
-    trace_flow_close(&stream->flow);
-    return no_memory();
+    options->thread = &stream->thread;
+    code = open_code(stream);
+    if (!code)
+        code = stream->input ? pieces_open(options, stream) : open_whole(options, stream);
+    if (!code)
+        code = begin_output(options, stream);
+    if (code)
+        close_all(stream);
+    return code;
+}
+
+static bool is_before(const struct stream *stream, const struct bound *bound)
+{
+    const struct out_thread *const thread = &stream->thread;
+
+    if (bound->kind == BOUND_TIME)
+        return thread->to_ns(thread->to_ns_owner, stream->time) < bound->value;
+    return bound_is_ahead(bound, stream->item.offset, stream->time);
+}
+
+/* Nothing that comes from here on is in the window. */
+static bool is_behind(const struct decode_options *options, const struct stream *stream)
+{
+    const struct bound *const to = &options->window.to;
+
+    if (to->kind == BOUND_NONE || is_before(stream, to))
+        return false;
+    return to->kind != BOUND_OFFSET || stream->item.type == PTD_ITEM_PSB;
+}
+
+/* The next item of a trace that is all there. As ptd_flow_next(). */
+static int next_of_whole(struct stream *stream)
+{
+    if (stream->timeline)
+        return code_timeline_next(stream->timeline, stream->flow.pt, &stream->item);
+    return trace_flow_next(&stream->flow, &stream->item);
 }
 
 bool stream_next(struct decode_options *options, struct stream *stream)
 {
-    if (trace_flow_next(&stream->flow, &stream->item) != PTD_OK)
+    if (stream->input) {
+        if (!pieces_next(stream))
+            return false;
+    } else if (next_of_whole(stream) == PTD_OK) {
+        if (options->format || window_has_time(&options->window))
+            stream->time = clock_at(&stream->clock, &stream->item);
+    } else {
         return false;
-    stream->time = options->format ? clock_at(&stream->clock, &stream->item) : 0;
-    options->errors += stream->item.type == PTD_ITEM_ERROR;
+    }
     if (stream->cpu_trace)
         stream->item.offset = ptd_perf_cpu_trace_offset(stream->cpu_trace, stream->item.offset);
-    return true;
+    return !is_behind(options, stream);
+}
+
+/* 0 or an exit code. */
+static int put_formatted(struct decode_options *options, struct stream *stream)
+{
+    const struct out_format *const format = options->format;
+
+    if (!stream->begun && !format->begin(stream->out, &stream->thread))
+        return no_memory();
+    stream->begun = true;
+    return format->item(stream->out, &stream->item, stream->time) ? 0 : no_memory();
 }
 
 int stream_put(struct decode_options *options, struct stream *stream)
 {
-    if (!options->format)
-        print_item(options, stream);
-    else if (!options->format->item(stream->out, &stream->item, stream->time))
-        return no_memory();
+    const struct window *const window = &options->window;
+
+    if (is_before(stream, &window->from) ||
+        (window->to.kind != BOUND_NONE && !is_before(stream, &window->to))) {
+        remember(stream);
+        stream->thread.start = stream->time;
+        return 0;
+    }
+    options->errors += stream->item.type == PTD_ITEM_ERROR;
+    if (options->format)
+        return put_formatted(options, stream);
+    print_item(options, stream);
     return 0;
 }
 
 int stream_close(struct decode_options *options, struct stream *stream, int code)
 {
-    if (options->format && !options->format->end(stream->out) && !code)
+    if (stream->begun && !options->format->end(stream->out) && !code)
         code = no_memory();
-    clock_close(&stream->clock);
-    trace_flow_close(&stream->flow);
-    return code;
+    if (!code && stream->timeline)
+        code = code_timeline_result(stream->timeline);
+    close_all(stream);
+    return code ? code : stream->code;
 }
 
 int stream_decode(struct decode_options *options, struct stream *stream)
@@ -443,6 +579,24 @@ static int parse_format(const char *text, struct decode_options *options)
     return 0;
 }
 
+static int parse_threads(const char *text, unsigned *threads)
+{
+    uint64_t value;
+
+    if (!parse_number(text, &value) || value == 0 || value > THREADS_MAX)
+        return complain(EXIT_CODE_USAGE, "--threads takes 1 to %u, not '%s'", THREADS_MAX, text);
+    *threads = (unsigned)value;
+    return 0;
+}
+
+/* The value of an option that is a part of the start state. 0 or an exit code. */
+static int parse_start(const char *option, uint64_t *value)
+{
+    if (parse_number(optarg, value))
+        return 0;
+    return complain(EXIT_CODE_USAGE, "%s takes a number, not '%s'", option, optarg);
+}
+
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct decode_options *options)
 {
@@ -463,6 +617,14 @@ static int parse(int argc, char **argv, struct decode_options *options)
                                                  {"vmlinux", required_argument, NULL, 'v'},
                                                  {"buildid-dir", required_argument, NULL, 'd'},
                                                  {"cpu", required_argument, NULL, 'p'},
+                                                 {"like", required_argument, NULL, 'l'},
+                                                 {"summary", no_argument, NULL, 'u'},
+                                                 {"threads", required_argument, NULL, 't'},
+                                                 {"start-ip", required_argument, NULL, 'S'},
+                                                 {"start-cr3", required_argument, NULL, 'A'},
+                                                 {"start-vmcs", required_argument, NULL, 'V'},
+                                                 {"from", required_argument, NULL, 'F'},
+                                                 {"to", required_argument, NULL, 'T'},
                                                  {"help", no_argument, NULL, 'h'},
                                                  {0}};
     uint64_t cr3 = PTD_ANY_CR3;
@@ -519,6 +681,33 @@ static int parse(int argc, char **argv, struct decode_options *options)
                 error = complain(EXIT_CODE_USAGE, "--cpu takes FAMILY/MODEL, not '%s'", optarg);
             options->have_cpu = true;
             break;
+        case 'l':
+            options->like = optarg;
+            break;
+        case 'u':
+            options->view = VIEW_SUMMARY;
+            break;
+        case 't':
+            error = parse_threads(optarg, &options->threads);
+            break;
+        case 'S':
+            options->config.at_start = options->config.has_ip = true;
+            error = parse_start("--start-ip", &options->config.ip);
+            options->config.last_ip = options->config.ip;
+            break;
+        case 'A':
+            error = parse_start("--start-cr3", &options->config.cr3);
+            break;
+        case 'V':
+            options->config.nr = true;
+            error = parse_start("--start-vmcs", &options->config.vmcs);
+            break;
+        case 'F':
+            error = bound_parse("--from", optarg, &options->window.from);
+            break;
+        case 'T':
+            error = bound_parse("--to", optarg, &options->window.to);
+            break;
         case 's':
             options->code.symfs = optarg;
             break;
@@ -540,57 +729,127 @@ static int parse(int argc, char **argv, struct decode_options *options)
         return 1 + error;
     if (optind + 1 != argc)
         return 1 + complain(EXIT_CODE_USAGE, "vpt decode takes one trace; see vpt decode --help");
+    if (options->view == VIEW_SUMMARY &&
+        (options->format || options->window.from.kind || options->window.to.kind))
+        return 1 + complain(EXIT_CODE_USAGE, "--summary is of a whole trace, and has no --format");
+    if (options->count_insns && window_has_time(&options->window))
+        return 1 + complain(EXIT_CODE_USAGE, "--clock insns has no times for --from and --to");
     return 0;
 }
 
-static int decode_raw(struct decode_options *options, const char *file, const struct bytes *trace)
+static int cannot_read(const char *file, int error)
+{
+    return complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error));
+}
+
+/* RTIT is not decoded piece by piece. */
+static int decode_rtit(struct decode_options *options, struct stream *stream)
+{
+    struct input *const input = stream->input;
+    const int error = input_take_all(input, &stream->packets);
+    int code;
+
+    if (error)
+        return cannot_read(input->name, error);
+    stream->input = NULL;
+    code = stream_decode(options, stream);
+    bytes_free(&stream->packets);
+    return code;
+}
+
+/* name: where the trace's name stands for TRACE.json. */
+static int decode_raw(struct decode_options *options, const char *name, struct input *input)
 {
     struct stream stream = {
-        .packets = *trace,
+        .input = input,
         .image = options->image,
         .thread = {.comm = "vpt", .pid = 1, .tid = 1, .cpu = -1},
         .out = options->out,
     };
     struct run_result sidecar = {0};
 
-    if (!options->have_images && sidecar_load(file, options->image, &sidecar) != PTD_OK)
+    if (!options->have_images && sidecar_load(name, options->image, &sidecar) != PTD_OK)
         return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar.why);
     if (sidecar.cpus[0].is_rtit) {
         options->is_rtit = true;
         options->rtit = sidecar.cpus[0].rtit;
     }
+    if (options->is_rtit && options->config.has_ip)
+        return complain(EXIT_CODE_USAGE, "--start-ip: an RTIT trace says it by itself");
     if (!options->have_cpu)
         options->config.errata = sidecar.errata;
-    (void)clock_sidecar(file, &stream.clocks);
+    (void)clock_sidecar(name, &stream.clocks);
     if (options->map.contexts)
         stream.clocks.vms = ptd_contexts_time_vms(options->map.contexts, &stream.clocks.vm_count);
-    return stream_decode(options, &stream);
+    if (options->view == VIEW_SUMMARY)
+        return options->is_rtit
+                   ? complain(EXIT_CODE_USAGE, "--summary is of a PT trace, this is one of RTIT")
+                   : decode_summary(options, input);
+    return options->is_rtit ? decode_rtit(options, &stream) : stream_decode(options, &stream);
+}
+
+static int decode_perf_data(struct decode_options *options, struct input *input)
+{
+    struct bytes bytes = {0};
+    const int error = input_take_all(input, &bytes);
+    int code;
+
+    if (error)
+        return cannot_read(input->name, error);
+    if (options->config.has_ip || options->view == VIEW_SUMMARY) {
+        bytes_free(&bytes);
+        return complain(EXIT_CODE_USAGE, "%s is for a raw trace, not for a perf.data",
+                        options->config.has_ip ? "--start-ip" : "--summary");
+    }
+    code = decode_perf(options, input->name, &bytes);
+    bytes_free(&bytes);
+    return code;
+}
+
+static int decode_input(struct decode_options *options, const char *file)
+{
+    struct input input;
+    int error = input_open(&input, file), code;
+
+    if (!error)
+        error = input_look(&input, PERF_MAGIC_BYTES);
+    if (!error && options->format && !(options->out = options->format->open(stdout)))
+        error = -ENOMEM;
+    if (error)
+        code = cannot_read(input.name, error);
+    else if (ptd_perf_detect(input.head.data, input.head.len))
+        code = decode_perf_data(options, &input);
+    else
+        code = decode_raw(options, options->like ? options->like : file, &input);
+    if (options->out && !options->format->close(options->out) && !code)
+        code = complain(EXIT_CODE_HOST, "no memory for the output");
+    if (!code && options->errors)
+        code = complain(EXIT_CODE_FILE, "%s: %" PRIu64 " errors", input.name, options->errors);
+    input_close(&input);
+    return code;
 }
 
 static int decode_file(struct decode_options *options, const char *file)
 {
-    struct bytes bytes = {0};
-    int error = read_file(file, &bytes), code;
+    char *const path = perf_data_locate(file, &options->code);
+    const int code = path ? decode_input(options, path) : EXIT_CODE_FILE;
 
-    if (!error && options->format && !(options->out = options->format->open(stdout)))
-        error = -ENOMEM;
-    if (error)
-        code = complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error));
-    else if (ptd_perf_detect(bytes.data, bytes.len))
-        code = decode_perf(options, file, &bytes);
-    else
-        code = decode_raw(options, file, &bytes);
-    if (options->out && !options->format->close(options->out) && !code)
-        code = complain(EXIT_CODE_HOST, "no memory for the output");
-    bytes_free(&bytes);
-    if (!code && options->errors)
-        code = complain(EXIT_CODE_FILE, "%s: %" PRIu64 " errors", file, options->errors);
+    free(path);
+    free(options->code.kcore);
     return code;
+}
+
+static unsigned processors(void)
+{
+    const long count = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return count < 1 ? 1 : count > (long)THREADS_MAX ? THREADS_MAX : (unsigned)count;
 }
 
 int cmd_decode(int argc, char **argv)
 {
-    struct decode_options options = {.config.mode = PTD_MODE_64, .image = ptd_image_new()};
+    struct decode_options options = {
+        .config.mode = PTD_MODE_64, .image = ptd_image_new(), .threads = processors()};
     int code;
 
     if (!options.image)

@@ -2,12 +2,15 @@
 /*
  * vpt dump: the packets of a raw trace, or of each trace in a perf.data, one a line.
  */
+#include "out.h"
 #include "perf-data.h"
-#include "vmm.h"
+#include "window.h"
 
+#include <getopt.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void usage(FILE *to)
@@ -15,12 +18,15 @@ static void usage(FILE *to)
     fputs("usage: vpt dump [OPTION...] TRACE\n"
           "\n"
           "Prints the packets of a raw Intel PT or RTIT trace: offset, bytes, meaning; of a\n"
-          "perf.data, those of each trace in it.\n"
+          "perf.data, those of each trace in it. TRACE may be a pipe; - is standard input.\n"
           "\n"
           "  --json       one JSON object a line\n"
           "  --no-sync    begin at the first byte instead of the first PSB\n"
           "  --rtit       RTIT, the trace of Silvermont; TRACE.json says so by itself\n"
           "  --cycle-acc  of RTIT: RTIT_CTL.Cycle_Acc was 1\n"
+          "  --from WHERE leave out what comes before; WHERE is an offset in bytes, or tsc:TICKS\n"
+          "  --to WHERE   stop in front of it\n"
+          "  --like TRACE settings and clocks as TRACE.json of another trace says\n"
           "  --records    of a perf.data: its records instead of packets\n"
           "  --help\n"
           "\n"
@@ -31,15 +37,18 @@ static void usage(FILE *to)
 
 struct dump_options {
     bool json, no_sync, rtit, cycle_acc, records;
+    struct window window;
+    const char *like; /* the trace whose TRACE.json counts; NULL: this one */
 };
 
+/* bytes: of the packet. */
 static void print_packet(uint64_t offset, unsigned size_bytes, const uint8_t *bytes,
                          const char *name, const char *text, bool json)
 {
     char hex[2 * 16 + 1] = "";
 
     for (unsigned i = 0; i < size_bytes && i < 16; i++)
-        snprintf(hex + 2 * i, 3, "%02x", bytes[offset + i]);
+        snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
     if (!json) {
         printf("%08" PRIx64 "  %-32s  %s\n", offset, hex, text);
         return;
@@ -68,23 +77,20 @@ static void print_error(uint64_t offset, int error, bool json)
 
 /* ---- PT and RTIT ---- */
 
-/* One of the two iterators. */
+/* A trace on its way from bytes to packets: one of the two iterators, over a window of bytes. */
 struct source {
+    const struct dump_options *options;
+    struct bytes bytes;
+    uint64_t base;       /* offset of the first of them */
+    struct input *input; /* what follows; NULL: nothing */
+    bool ended;          /* nothing follows */
+    int code;            /* an exit code: input cannot be read */
     bool is_rtit;
     struct ptd_packets pt;
     struct ptd_rtit_packets rtit;
+    struct ptd_time *time; /* NULL: not wanted */
+    unsigned errors;
 };
-
-static int source_sync(struct source *source)
-{
-    return source->is_rtit ? ptd_rtit_packets_sync(&source->rtit) : ptd_packets_sync(&source->pt);
-}
-
-static int source_resync(struct source *source)
-{
-    return source->is_rtit ? ptd_rtit_packets_resync(&source->rtit)
-                           : ptd_packets_resync(&source->pt);
-}
 
 static uint64_t source_offset(const struct source *source)
 {
@@ -92,8 +98,79 @@ static uint64_t source_offset(const struct source *source)
                            : ptd_packets_offset(&source->pt);
 }
 
+/* Reads a piece more, in place of what was used. */
+static void read_more(struct source *source)
+{
+    const size_t used = (size_t)(ptd_packets_offset(&source->pt) - source->base);
+    struct bytes *const bytes = &source->bytes;
+    const uint8_t *piece;
+    const int n = input_take(source->input, &piece);
+
+    if (used > 0)
+        memmove(bytes->data, bytes->data + used, bytes->len - used);
+    bytes->len -= used;
+    source->base += used;
+    if (n < 0)
+        source->code = complain(EXIT_CODE_FILE, "%s: %s", source->input->name, strerror(-n));
+    else if (n > 0 && !bytes_add(bytes, piece, (size_t)n))
+        source->code = complain(EXIT_CODE_HOST, "no memory for the trace");
+    source->ended = n == 0 || source->code;
+    ptd_packets_slide(&source->pt, bytes->data ? bytes->data : (const uint8_t *)"", bytes->len,
+                      source->base);
+}
+
+/* False: there is no PSB. */
+static bool source_sync(struct source *source)
+{
+    if (source->is_rtit)
+        return ptd_rtit_packets_sync(&source->rtit) == PTD_OK;
+    while (!source->ended) {
+        if (ptd_packets_sync_part(&source->pt))
+            return true;
+        read_more(source);
+    }
+    return ptd_packets_sync(&source->pt) == PTD_OK;
+}
+
+static bool source_resync(struct source *source)
+{
+    if (source->is_rtit)
+        return ptd_rtit_packets_resync(&source->rtit) == PTD_OK;
+    ptd_packets_skip_byte(&source->pt);
+    return source_sync(source);
+}
+
+static int source_next(struct source *source, struct ptd_packet *packet)
+{
+    while (!source->ended && source->pt.end - source->pt.pos < PTD_PACKET_MARGIN)
+        read_more(source);
+    return ptd_packets_next(&source->pt, packet);
+}
+
+/* Whether what is at an offset, and the time that is known by now, is in the window. */
+static bool is_wanted(const struct source *source, uint64_t offset)
+{
+    const struct window *const window = &source->options->window;
+    struct ptd_time_point point = {0};
+
+    if (source->time)
+        ptd_time_point(source->time, &point);
+    if (point.tsc == PTD_TIME_UNKNOWN)
+        point.tsc = 0;
+    return !bound_is_ahead(&window->from, offset, point.tsc) &&
+           (window->to.kind == BOUND_NONE || bound_is_ahead(&window->to, offset, point.tsc));
+}
+
+static void put(const struct source *source, uint64_t offset, unsigned size_bytes, const char *name,
+                const char *text)
+{
+    if (is_wanted(source, offset))
+        print_packet(offset, size_bytes, source->bytes.data + (offset - source->base), name, text,
+                     source->options->json);
+}
+
 /* The next packet, printed. */
-static int dump_next(struct source *source, const uint8_t *bytes, bool json)
+static int dump_next(struct source *source)
 {
     struct ptd_packet packet;
     struct ptd_rtit_packet rtit;
@@ -105,40 +182,50 @@ static int dump_next(struct source *source, const uint8_t *bytes, bool json)
         if (error)
             return error;
         ptd_rtit_packet_format(&rtit, text, sizeof(text));
-        print_packet(rtit.offset, rtit.size_bytes, bytes, ptd_rtit_packet_name(rtit.type), text,
-                     json);
+        put(source, rtit.offset, rtit.size_bytes, ptd_rtit_packet_name(rtit.type), text);
         return PTD_OK;
     }
-    error = ptd_packets_next(&source->pt, &packet);
+    error = source_next(source, &packet);
     if (error)
         return error;
+    if (source->time)
+        ptd_time_packet(source->time, &packet);
     ptd_packet_format(&packet, text, sizeof(text));
-    print_packet(packet.offset, packet.size_bytes, bytes, ptd_packet_name(packet.type), text, json);
+    put(source, packet.offset, packet.size_bytes, ptd_packet_name(packet.type), text);
     return PTD_OK;
 }
 
-/* How many errors. */
-static unsigned dump(const struct bytes *trace, const struct dump_options *options, bool is_rtit)
+static void put_error(struct source *source, uint64_t offset, int error)
 {
-    struct source source = {.is_rtit = is_rtit};
-    unsigned errors = 0;
+    if (!is_wanted(source, offset))
+        return;
+    source->errors++;
+    print_error(offset, error, source->options->json);
+}
+
+/* Nothing that comes is in the window. */
+static bool is_behind(const struct source *source)
+{
+    const struct bound *const to = &source->options->window.to;
+
+    return to->kind == BOUND_OFFSET && source_offset(source) >= to->value;
+}
+
+static void dump(struct source *source)
+{
     int error;
 
-    ptd_packets_init(&source.pt, trace->data, trace->len);
-    ptd_rtit_packets_init(&source.rtit, trace->data, trace->len, options->cycle_acc);
-    if (!options->no_sync && source_sync(&source) != PTD_OK) {
-        print_error(0, PTD_E_NOSYNC, options->json);
-        return 1;
-    }
-    while ((error = dump_next(&source, trace->data, options->json)) != PTD_END) {
+    if (!source->options->no_sync && !source_sync(source) && !source->code)
+        put_error(source, source->base, PTD_E_NOSYNC);
+    while (!source->code && !is_behind(source) && (error = dump_next(source)) != PTD_END) {
         if (error == PTD_OK)
             continue;
-        errors++;
-        print_error(source_offset(&source), error, options->json);
-        if (source_resync(&source) != PTD_OK)
+        put_error(source, source_offset(source), error);
+        if (source->time)
+            ptd_time_lost(source->time);
+        if (!source_resync(source))
             break;
     }
-    return errors;
 }
 
 /* ---- perf.data ---- */
@@ -168,11 +255,15 @@ static int dump_perf(const struct dump_options *options, const char *name, const
     if (!session)
         return code;
     for (size_t i = 0; i < session->trace_count; i++) {
-        const struct bytes packets = {.data = (uint8_t *)session->traces[i].bytes,
-                                      .len = session->traces[i].len_bytes};
+        struct source source = {.options = options,
+                                .bytes = {.data = (uint8_t *)session->traces[i].bytes,
+                                          .len = session->traces[i].len_bytes},
+                                .ended = true};
 
         print_trace(&session->traces[i], options->json);
-        errors += dump(&packets, options, false);
+        ptd_packets_init(&source.pt, source.bytes.data, source.bytes.len);
+        dump(&source);
+        errors += source.errors;
     }
     if (session->error)
         code = EXIT_CODE_FILE; /* said already */
@@ -219,62 +310,172 @@ static int dump_records(const struct dump_options *options, const char *name,
                                        fault.offset, fault.text);
 }
 
-static int dump_raw(struct dump_options *options, const char *name, const struct bytes *file)
+/* All of it, whose cycle counts only the settings tell from packets. 0 or an exit code. */
+static int open_rtit(struct source *source)
 {
+    const int error = input_take_all(source->input, &source->bytes);
+
+    if (error)
+        return complain(EXIT_CODE_FILE, "%s: %s", source->input->name, strerror(-error));
+    if (window_has_time(&source->options->window))
+        return complain(EXIT_CODE_USAGE, "of RTIT, --from and --to take offsets");
+    ptd_rtit_packets_init(&source->rtit, source->bytes.data, source->bytes.len,
+                          source->options->cycle_acc);
+    source->ended = true;
+    return 0;
+}
+
+/* To where the window begins, and the clocks if it has times. 0 or an exit code. */
+static int open_pt(struct source *source, const char *name)
+{
+    const struct window *const window = &source->options->window;
+    struct ptd_time_config clocks;
+    int error = window_begin(window, source->input, false, &source->base);
+
+    if (!error && source->base > 0)
+        error = input_seek(source->input, source->base);
+    if (error)
+        return complain(EXIT_CODE_FILE, "%s: %s", source->input->name, strerror(-error));
+    ptd_packets_init(&source->pt, "", 0);
+    source->pt.base = source->base;
+    if (window_has_nanoseconds(window))
+        return complain(EXIT_CODE_FILE, "nothing tells the seconds of this trace; take tsc:TICKS");
+    if (!window_has_time(window))
+        return 0;
+    (void)clock_sidecar(name, &clocks);
+    source->time = ptd_time_new(ptd_time_check(&clocks) == PTD_OK ? &clocks : NULL);
+    return source->time ? 0 : complain(EXIT_CODE_HOST, "no memory for the time");
+}
+
+/* name: where the trace's name stands for TRACE.json. */
+static int dump_raw(struct dump_options *options, const char *name, struct input *input)
+{
+    struct source source = {.options = options, .input = input};
     struct ptd_rtit_config rtit;
-    unsigned errors;
+    int code;
 
     if (sidecar_rtit(name, &rtit)) {
         options->rtit = true;
         options->cycle_acc |= rtit.cycle_acc;
     }
-    errors = dump(file, options, options->rtit);
-    return errors ? complain(EXIT_CODE_FILE, "%s: %u errors", name, errors) : EXIT_CODE_OK;
+    source.is_rtit = options->rtit;
+    code = source.is_rtit ? open_rtit(&source) : open_pt(&source, name);
+    if (!code) {
+        dump(&source);
+        code = source.code;
+    }
+    ptd_time_free(source.time);
+    bytes_free(&source.bytes);
+    if (!code && source.errors)
+        code = complain(EXIT_CODE_FILE, "%s: %u errors", input->name, source.errors);
+    return code;
 }
 
-static int dump_file(struct dump_options *options, const char *name, const struct bytes *file)
+static int dump_perf_data(struct dump_options *options, struct input *input)
 {
-    if (!ptd_perf_detect(file->data, file->len))
-        return options->records
-                   ? complain(EXIT_CODE_USAGE, "%s: not a perf.data: it has no records", name)
-                   : dump_raw(options, name, file);
-    return options->records ? dump_records(options, name, file) : dump_perf(options, name, file);
+    struct bytes bytes = {0};
+    const int error = input_take_all(input, &bytes);
+    int code;
+
+    if (error)
+        return complain(EXIT_CODE_FILE, "%s: %s", input->name, strerror(-error));
+    if (window_has_time(&options->window))
+        code = complain(EXIT_CODE_USAGE, "of a perf.data, --from and --to take offsets here");
+    else
+        code = options->records ? dump_records(options, input->name, &bytes)
+                                : dump_perf(options, input->name, &bytes);
+    bytes_free(&bytes);
+    return code;
+}
+
+static int dump_input(struct dump_options *options, const char *file)
+{
+    struct input input;
+    int error = input_open(&input, file), code;
+
+    if (!error)
+        error = input_look(&input, PERF_MAGIC_BYTES);
+    if (error)
+        code = complain(EXIT_CODE_FILE, "%s: %s", input.name, strerror(-error));
+    else if (ptd_perf_detect(input.head.data, input.head.len))
+        code = dump_perf_data(options, &input);
+    else if (options->records)
+        code = complain(EXIT_CODE_USAGE, "%s: not a perf.data: it has no records", input.name);
+    else
+        code = dump_raw(options, options->like ? options->like : file, &input);
+    input_close(&input);
+    return code;
+}
+
+static int dump_file(struct dump_options *options, const char *file)
+{
+    struct code_options code_options;
+    char *const path = perf_data_locate(file, &code_options);
+    const int code = path ? dump_input(options, path) : EXIT_CODE_FILE;
+
+    free(path);
+    free(code_options.kcore);
+    return code;
 }
 
 /* ---- The command ---- */
 
+/* 0 to go on, or an exit code + 1. */
+static int parse(int argc, char **argv, struct dump_options *options)
+{
+    static const struct option long_options[] = {
+        {"json", no_argument, NULL, 'j'},       {"no-sync", no_argument, NULL, 'n'},
+        {"rtit", no_argument, NULL, 'r'},       {"cycle-acc", no_argument, NULL, 'a'},
+        {"records", no_argument, NULL, 'R'},    {"like", required_argument, NULL, 'l'},
+        {"from", required_argument, NULL, 'F'}, {"to", required_argument, NULL, 'T'},
+        {"help", no_argument, NULL, 'h'},       {0}};
+    int option, error = 0;
+
+    optind = 1;
+    opterr = 0;
+    while (!error && (option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
+        switch (option) {
+        case 'j':
+            options->json = true;
+            break;
+        case 'n':
+            options->no_sync = true;
+            break;
+        case 'r':
+            options->rtit = true;
+            break;
+        case 'a':
+            options->cycle_acc = true;
+            break;
+        case 'R':
+            options->records = true;
+            break;
+        case 'l':
+            options->like = optarg;
+            break;
+        case 'F':
+            error = bound_parse("--from", optarg, &options->window.from);
+            break;
+        case 'T':
+            error = bound_parse("--to", optarg, &options->window.to);
+            break;
+        case 'h':
+            usage(stdout);
+            return 1 + EXIT_CODE_OK;
+        default:
+            error = bad_option(option, argv);
+            break;
+        }
+    }
+    if (!error && optind + 1 != argc)
+        error = complain(EXIT_CODE_USAGE, "vpt dump takes one file; see vpt dump --help");
+    return error ? 1 + error : 0;
+}
+
 int cmd_dump(int argc, char **argv)
 {
     struct dump_options options = {0};
-    struct bytes trace = {0};
-    const char *file = NULL;
-    int error, code;
+    const int code = parse(argc, argv, &options);
 
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0) {
-            options.json = true;
-        } else if (strcmp(argv[i], "--no-sync") == 0) {
-            options.no_sync = true;
-        } else if (strcmp(argv[i], "--rtit") == 0) {
-            options.rtit = true;
-        } else if (strcmp(argv[i], "--cycle-acc") == 0) {
-            options.cycle_acc = true;
-        } else if (strcmp(argv[i], "--records") == 0) {
-            options.records = true;
-        } else if (strcmp(argv[i], "--help") == 0) {
-            usage(stdout);
-            return EXIT_CODE_OK;
-        } else if (argv[i][0] == '-' || file) {
-            return complain(EXIT_CODE_USAGE, "vpt dump takes one file, not also '%s'", argv[i]);
-        } else {
-            file = argv[i];
-        }
-    }
-    if (!file)
-        return complain(EXIT_CODE_USAGE, "vpt dump takes one file; see vpt dump --help");
-    error = read_file(file, &trace);
-    code = error ? complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error))
-                 : dump_file(&options, file, &trace);
-    bytes_free(&trace);
-    return code;
+    return code ? code - 1 : dump_file(&options, argv[optind]);
 }

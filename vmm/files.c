@@ -179,8 +179,10 @@ static int load_image(const char *trace, json_object *entry, struct ptd_image *i
     uint64_t space = PTD_ANY_CR3;
     int error;
 
-    if (!file)
+    if (!file) {
+        snprintf(result->why, sizeof(result->why), "%.200s.json: an image without a path", trace);
         return PTD_E_FORMAT;
+    }
     if (json_object_object_get_ex(entry, "cr3", &cr3) && cr3)
         space = (uint64_t)json_object_get_int64(cr3);
     json_object_object_get_ex(entry, "bias", &bias);

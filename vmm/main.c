@@ -20,6 +20,7 @@ static const struct {
     {"check", "say what the KVM of this machine can do", cmd_check},
     {"dump", "print the packets of a trace", cmd_dump},
     {"decode", "print the instructions, blocks or calls of a trace", cmd_decode},
+    {"index", "list the places from which a trace can be decoded", cmd_index},
     {"parts", "say whose each part of a trace of a host and guests is", cmd_parts},
     {"convert", "write a trace as a perf.data", cmd_convert},
     {"profiles", "list the processors that can be modelled", cmd_profiles},

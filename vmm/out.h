@@ -58,6 +58,15 @@ struct clock {
 bool clock_open(struct clock *clock, const uint8_t *bytes, size_t len,
                 const struct ptd_time_config *config);
 void clock_close(struct clock *clock);
+/*
+ * Of a trace of which only the first bytes are there: is_tsc and tsc, as far as they tell. For
+ * clock_at_point() alone; nothing is to be closed. False: more bytes may tell more.
+ */
+bool clock_begin(struct clock *clock, const uint8_t *bytes, size_t len,
+                 const struct ptd_time_config *config);
+/* As clock_at(), of an item whose time is known (ptd_stream_next()). */
+uint64_t clock_at_point(struct clock *clock, const struct ptd_item *item,
+                        const struct ptd_time_point *point);
 /* The time at the start of the trace. */
 uint64_t clock_start(struct clock *clock);
 /* The time at an item; items come in the order of the flow. Of a block: at its end. */
@@ -126,6 +135,11 @@ void calls_free(struct calls *calls);
 
 /* ---- out-*.c: the formats ---- */
 
+struct out_who {
+    uint32_t pid, tid;
+    const char *comm;
+};
+
 /* Whose items follow. */
 struct out_thread {
     const struct ptd_image *image;
@@ -137,9 +151,9 @@ struct out_thread {
     /* Nanoseconds of a TSC; NULL: not known. */
     uint64_t (*to_ns)(const void *owner, uint64_t tsc);
     const void *to_ns_owner;
-    /* Not NULL: CR3 is PTD_PERF_CR3() of a process that this names. */
-    const char *(*comm_of_process)(const void *owner, uint32_t pid);
-    const void *comm_owner;
+    /* Not NULL: several threads ran, and the address space says which. */
+    void (*who)(const void *owner, uint64_t cr3, struct out_who *who);
+    const void *who_owner;
 };
 
 struct out_format {
@@ -154,9 +168,8 @@ struct out_format {
     bool (*close)(void *out);
 };
 
-/* Who ran in an address space: the thread, or the process of a CPU's trace. */
-uint32_t out_pid(const struct out_thread *thread, uint64_t cr3);
-const char *out_comm(const struct out_thread *thread, uint64_t cr3);
+/* Who ran in an address space: the thread, or one of those in a CPU's trace. */
+struct out_who out_who(const struct out_thread *thread, uint64_t cr3);
 
 extern const struct out_format out_perf, out_branches, out_folded, out_chrome, out_callgrind;
 

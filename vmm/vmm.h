@@ -233,6 +233,7 @@ int cmd_qemu(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
 int cmd_decode(int argc, char **argv);
+int cmd_index(int argc, char **argv);
 int cmd_parts(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_profiles(int argc, char **argv);

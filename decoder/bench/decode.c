@@ -27,14 +27,19 @@
 #define LIBIPT_RUNS 3 /* it takes long */
 #define ROOM        (16u << 10)
 #define CACHE_BYTES (256u << 20) /* libipt crawls over large images without one */
+#define MARKS       4096u
 
 struct section {
     uint64_t address, offset, len_bytes; /* in the file of code */
 };
 
+/* One execution is traced without time, as perf does it by default, and with every cycle. */
+enum { PLAIN, MTC, CYC, KINDS };
+static const char *const suffixes[KINDS] = {"pt", "mtc.pt", "cyc.pt"};
+
 struct trace {
     const char *prefix, *name;
-    uint8_t *bytes;
+    uint8_t *bytes; /* of one of the kinds at a time */
     size_t len_bytes;
     struct section *sections;
     size_t section_count;
@@ -45,11 +50,14 @@ struct trace {
 
 /* What is measured of a trace. */
 struct result {
+    double MB; /* of the trace without timing */
     double packets_MBps, libipt_packets_MBps;
     double blocks_s, libipt_blocks_s, general_s;
     double edges_per_s, libipt_blocks_per_s;
     double one_thread_s, two_threads_s;
     double memory_MB;
+    double untimed_s[KINDS], timed_s[KINDS]; /* flow without and with times */
+    double width[KINDS];                     /* TSC ticks, of an interval on average */
 };
 
 /* ---- Traces ---- */
@@ -116,6 +124,13 @@ static bool load_code(struct trace *trace)
     return loaded;
 }
 
+static bool load_bytes(struct trace *trace, unsigned kind)
+{
+    free(trace->bytes);
+    trace->bytes = read_part(trace, suffixes[kind], &trace->len_bytes);
+    return trace->bytes != NULL;
+}
+
 static bool load(struct trace *trace)
 {
     FILE *const truth = open_part(trace, "truth");
@@ -123,8 +138,7 @@ static bool load(struct trace *trace)
 
     if (truth)
         (void)fclose(truth);
-    trace->bytes = read_part(trace, "pt", &trace->len_bytes);
-    return known && trace->bytes && load_code(trace);
+    return known && load_code(trace) && load_bytes(trace, PLAIN);
 }
 
 static void unload(struct trace *trace)
@@ -204,8 +218,8 @@ static bool check_ours(struct trace *trace)
         (void)find(&one, flow, &run);
     ptd_flow_free(flow);
     trace->steps = one.steps;
-    return ptd_flow_parallel(trace->bytes, trace->len_bytes, trace->image, NULL, false, 2, find,
-                             &two) == PTD_OK &&
+    return ptd_flow_parallel(trace->bytes, trace->len_bytes, trace->image, NULL, PTD_TIMING_ITEMS,
+                             2, find, &two) == PTD_OK &&
            found_all(trace, "ptd_flow_run()", &one) && found_all(trace, "two threads", &two);
 }
 
@@ -232,11 +246,11 @@ static int add_up(void *context, const struct ptd_flow *flow, const struct ptd_r
 
 /* Each decodes a trace once and gives the number of instructions (of packets) back. */
 
-static uint64_t run_ours(const struct trace *trace)
+static uint64_t run_steps(const struct trace *trace, enum ptd_timing timing)
 {
     static uint32_t steps[ROOM];
     struct ptd_flow *const flow = ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, NULL);
-    struct ptd_run run = {.steps = steps, .room = ROOM};
+    struct ptd_run run = {.steps = steps, .room = ROOM, .timing = (uint8_t)timing};
     struct sum sum = {0};
 
     while (flow && ptd_flow_run(flow, &run) == PTD_OK)
@@ -245,12 +259,17 @@ static uint64_t run_ours(const struct trace *trace)
     return sum.insns;
 }
 
+static uint64_t run_ours(const struct trace *trace)
+{
+    return run_steps(trace, PTD_TIMING_ITEMS);
+}
+
 static uint64_t run_threads(const struct trace *trace, unsigned threads)
 {
     struct sum sum = {0};
 
-    (void)ptd_flow_parallel(trace->bytes, trace->len_bytes, trace->image, NULL, false, threads,
-                            add_up, &sum);
+    (void)ptd_flow_parallel(trace->bytes, trace->len_bytes, trace->image, NULL, PTD_TIMING_ITEMS,
+                            threads, add_up, &sum);
     return sum.insns;
 }
 
@@ -263,6 +282,117 @@ static uint64_t run_two_threads(const struct trace *trace)
 {
     return run_threads(trace, 2);
 }
+
+/* ---- Time ---- */
+
+/* The processor of record.c. */
+static const struct ptd_time_config clocks = {.tsc_den = TRUTH_TSC_DEN,
+                                              .tsc_num = TRUTH_TSC_NUM,
+                                              .mtc_freq = TRUTH_MTC_FREQ,
+                                              .max_nonturbo_ratio = TRUTH_RATIO};
+
+/* Decodes a trace with its times; is given all that comes between two calls of ptd_flow_run(). */
+typedef void (*timed_fn)(void *context, const struct ptd_flow *flow, const struct ptd_run *run,
+                         const struct ptd_time_point *points);
+
+static void run_with_time(const struct trace *trace, timed_fn consume, void *context)
+{
+    static uint32_t steps[ROOM];
+    static struct ptd_mark marks[MARKS];
+    static struct ptd_time_point points[MARKS];
+    struct ptd_flow *const flow = ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, NULL);
+    struct ptd_time *const time = ptd_time_new(&clocks);
+    struct ptd_packets packets;
+    struct ptd_run run = {.steps = steps,
+                          .room = ROOM,
+                          .timing = PTD_TIMING_MARKS,
+                          .marks = marks,
+                          .mark_room = MARKS};
+
+    ptd_packets_init(&packets, trace->bytes, trace->len_bytes);
+    while (flow && time && ptd_flow_run(flow, &run) == PTD_OK) {
+        ptd_time_marks(time, &packets, marks, run.mark_count, points);
+        consume(context, flow, &run, points);
+    }
+    ptd_time_free(time);
+    ptd_flow_free(flow);
+}
+
+/* Where the execution is, and what time was told. */
+struct timekeeper {
+    uint64_t insns, earliest;
+    uint64_t marks, wrong;
+    double width; /* of all intervals */
+};
+
+/* A branch at a TSC of so many instructions, between two marks. */
+static void keep_time(void *context, const struct ptd_flow *flow, const struct ptd_run *run,
+                      const struct ptd_time_point *points)
+{
+    const struct ptd_code *const code = ptd_flow_code(flow, NULL);
+    struct timekeeper *const keeper = context;
+    size_t mark = 0;
+
+    for (size_t i = 0; i <= run->count; i++) {
+        for (; mark < run->mark_count && run->marks[mark].step == i; mark++) {
+            const struct ptd_time_point *const point = &points[mark];
+
+            keeper->wrong += keeper->insns > point->latest;
+            keeper->earliest = point->earliest;
+            keeper->width += (double)(point->latest - point->earliest);
+        }
+        if (i == run->count)
+            break;
+        keeper->insns += code[run->steps[i] >> 2].insns;
+        keeper->wrong += keeper->insns < keeper->earliest;
+    }
+    keeper->marks += run->mark_count;
+    if (run->has_item && run->item.type == PTD_ITEM_BLOCK)
+        keeper->insns += run->item.insns;
+}
+
+/* Gives the average width of an interval back; NaN if one is wrong. */
+static double check_times(const struct trace *trace, const char *kind)
+{
+    struct timekeeper keeper = {0};
+
+    run_with_time(trace, keep_time, &keeper);
+    if (keeper.insns == trace->truth.insns && keeper.wrong == 0 && keeper.marks > 0)
+        return keeper.width / (double)keeper.marks;
+    (void)fprintf(stderr, "decode: %s.%s: %" PRIu64 " times of %" PRIu64 " are wrong\n",
+                  trace->name, kind, keeper.wrong, keeper.marks);
+    return NAN;
+}
+
+struct timed_sum {
+    struct sum sum;
+    uint64_t ticks;
+};
+
+static void add_up_times(void *context, const struct ptd_flow *flow, const struct ptd_run *run,
+                         const struct ptd_time_point *points)
+{
+    struct timed_sum *const timed = context;
+
+    (void)add_up(&timed->sum, flow, run);
+    for (size_t i = 0; i < run->mark_count; i++)
+        timed->ticks += points[i].tsc;
+}
+
+static uint64_t run_timed(const struct trace *trace)
+{
+    struct timed_sum timed = {.ticks = 0};
+
+    run_with_time(trace, add_up_times, &timed);
+    return timed.ticks > 0 ? timed.sum.insns : 0;
+}
+
+static uint64_t run_untimed(const struct trace *trace)
+{
+    return run_steps(trace, PTD_TIMING_NONE);
+}
+
+/* ---- Other ways ---- */
 
 /* The general walk, item by item. */
 static uint64_t run_general(const struct trace *trace)
@@ -452,6 +582,24 @@ static bool is_complete(const struct result *result)
                   result->two_threads_s + result->memory_MB);
 }
 
+static bool bench_time(struct trace *trace, struct result *result)
+{
+    const uint64_t insns = trace->truth.insns;
+
+    for (unsigned kind = MTC; kind < KINDS; kind++) {
+        if (!load_bytes(trace, kind))
+            return false;
+        result->width[kind] = check_times(trace, suffixes[kind]);
+        result->untimed_s[kind] = measure(run_untimed, trace, insns, RUNS, CLOCK_PROCESS_CPUTIME_ID,
+                                          "instructions, untimed");
+        result->timed_s[kind] =
+            measure(run_timed, trace, insns, RUNS, CLOCK_PROCESS_CPUTIME_ID, "instructions, timed");
+        if (isnan(result->width[kind] + result->untimed_s[kind] + result->timed_s[kind]))
+            return false;
+    }
+    return true;
+}
+
 static bool bench(struct trace *trace, struct result *result)
 {
     const clockid_t cpu = CLOCK_PROCESS_CPUTIME_ID, wall = CLOCK_MONOTONIC;
@@ -460,6 +608,7 @@ static bool bench(struct trace *trace, struct result *result)
 
     if (packets == 0 || !check_ours(trace))
         return false;
+    result->MB = MB;
     result->packets_MBps = MB / measure(run_packets, trace, packets, RUNS, cpu, "packets");
     result->libipt_packets_MBps =
         MB / measure(run_libipt_packets, trace, packets, RUNS, cpu, "packets of libipt");
@@ -472,7 +621,7 @@ static bool bench(struct trace *trace, struct result *result)
     result->memory_MB = measure_memory(trace);
     result->edges_per_s = (double)trace->steps / result->blocks_s;
     result->libipt_blocks_per_s = (double)libipt_blocks / result->libipt_blocks_s;
-    return is_complete(result);
+    return is_complete(result) && bench_time(trace, result);
 }
 
 /* ---- Reports ---- */
@@ -498,6 +647,17 @@ static double speedup(const struct result *result)
     return result->one_thread_s / result->two_threads_s;
 }
 
+/* How much longer the flow takes with times than without, as a ratio. */
+static double timed_cost(const struct result *result)
+{
+    return result->timed_s[MTC] / result->untimed_s[MTC];
+}
+
+static double timed_cost_cyc(const struct result *result)
+{
+    return result->timed_s[CYC] / result->untimed_s[CYC];
+}
+
 static const struct figure {
     const char *key;
     double (*of)(const struct result *result);
@@ -506,6 +666,8 @@ static const struct figure {
     {"blocks_vs_libipt", blocks_ratio},
     {"edges_per_s", edges},
     {"threads2_speedup", speedup},
+    {"timed_cost", timed_cost},
+    {"timed_cost_cyc", timed_cost_cyc},
 };
 
 static double mean(const struct figure *figure, const struct result *results, size_t count)
@@ -519,7 +681,7 @@ static double mean(const struct figure *figure, const struct result *results, si
 
 static void print(const struct trace *trace, const struct result *result)
 {
-    const double MB = (double)trace->len_bytes / 1e6;
+    const double MB = result->MB;
 
     printf("%s: %.1f MB, %" PRIu64 " M instructions, all as they ran; libipt finds as many\n",
            trace->name, MB, trace->truth.insns / 1000000);
@@ -532,6 +694,9 @@ static void print(const struct trace *trace, const struct result *result)
            (double)trace->steps / result->general_s / 1e6);
     printf("  threads  %8.2f x as fast on two as on one;  %.0f MB besides the images\n",
            speedup(result), result->memory_MB);
+    printf("  timed    %8.2f x the time of untimed flow with MTC, %.2f x with CYC packets;  every "
+           "branch within its interval, of %.0f and %.0f ticks\n",
+           timed_cost(result), timed_cost_cyc(result), result->width[MTC], result->width[CYC]);
 }
 
 static int write_json(const char *path, const struct trace *traces, const struct result *results,
@@ -553,11 +718,11 @@ static int write_json(const char *path, const struct trace *traces, const struct
     (void)fprintf(file, "  \"traces\": {");
     for (size_t i = 0; i < count; i++)
         (void)fprintf(file,
-                      "%s\n    \"%s\": {\"bytes\": %zu, \"instructions\": %" PRIu64
+                      "%s\n    \"%s\": {\"bytes\": %.0f, \"instructions\": %" PRIu64
                       ", \"branches\": %" PRIu64 ", \"packets_MBps\": %.1f, "
                       "\"libipt_packets_MBps\": %.1f, \"flow_s\": %.4f, \"libipt_flow_s\": %.4f, "
                       "\"libipt_blocks_per_s\": %.4g, \"memory_MB\": %.0f}",
-                      i ? "," : "", traces[i].name, traces[i].len_bytes, traces[i].truth.insns,
+                      i ? "," : "", traces[i].name, results[i].MB * 1e6, traces[i].truth.insns,
                       traces[i].truth.branches, results[i].packets_MBps,
                       results[i].libipt_packets_MBps, results[i].blocks_s,
                       results[i].libipt_blocks_s, results[i].libipt_blocks_per_s,

@@ -3,12 +3,14 @@
  * A plugin of QEMU's user mode that traces a real program: what QEMU executes goes to the model as
  * events, and the model's packets into a file, with the code that ran and what really happened.
  *
- *   qemu-x86_64 -plugin record.so,out=PREFIX[,limit=BYTES][,timing=on] PROGRAM ...
+ *   qemu-x86_64 -plugin record.so,out=PREFIX[,limit=BYTES] PROGRAM ...
  *
- * PREFIX.pt is the trace; PREFIX.code the pages of code, one behind the other; PREFIX.map a line
- * "address bytes" for each run of them; PREFIX.truth "instructions branches sum", where sum tells
- * two sequences of branches apart (see truth_add()). When the trace has limit bytes, the program is
- * ended. It may have one thread, and signals are not understood: recording fails then.
+ * PREFIX.pt is the trace; PREFIX.mtc.pt one of the same execution with TSC and MTC packets, as perf
+ * asks for, and PREFIX.cyc.pt one with CYC packets, too; PREFIX.code the pages of code, one behind
+ * the other; PREFIX.map a line "address bytes" for each run of them; PREFIX.truth "instructions
+ * branches sum", where sum tells two sequences of branches apart (see truth_add()). When the first
+ * trace has limit bytes, the program is ended. It may have one thread, and signals are not
+ * understood: recording fails then.
  *
  * QEMU exports the plugin interface of version 1; Debian has no package with its header, so that
  * what is used of it is declared here.
@@ -67,12 +69,17 @@ struct page {
     uint8_t *bytes; /* NULL: a free place */
 };
 
-static struct {
+struct tracer {
     struct vpt_cpu cpu;
-    const char *prefix;
     FILE *trace;
+};
+
+enum { PLAIN, MTC, CYC, TRACERS };
+
+static struct {
+    struct tracer tracers[TRACERS];
+    const char *prefix;
     uint64_t limit;
-    bool timing;
     const struct block *previous;
     struct truth truth;
     struct page pages[PAGES_ROOM];
@@ -99,17 +106,19 @@ static void translate(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_ac
 
 static void wrote(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_bytes)
 {
-    (void)owner;
+    const struct tracer *const tracer = owner;
+
     (void)gpa;
-    if (fwrite(bytes, 1, len_bytes, recorder.trace) != len_bytes)
+    if (fwrite(bytes, 1, len_bytes, tracer->trace) != len_bytes)
         die("the trace cannot be written", 0);
 }
 
-/* A processor that needs a cycle for an instruction, at 36 times the crystal's rate. */
+/* A processor that needs a cycle for an instruction. */
 static void clocks(void *owner, struct vpt_clocks *now)
 {
-    (void)owner;
-    vpt_clocks_from_tsc(&recorder.cpu.caps, recorder.truth.insns, now);
+    const struct tracer *const tracer = owner;
+
+    vpt_clocks_from_tsc(&tracer->cpu.caps, recorder.truth.insns, now);
 }
 
 static const struct vpt_ops ops = {.translate = translate, .wrote = wrote, .clocks = clocks};
@@ -122,26 +131,41 @@ static void transfer(enum vpt_transfer_type type, uint64_t ip, uint64_t target,
 {
     const struct vpt_transfer event = {.type = type, .ip = ip, .target = target, .after = *after};
 
-    vpt_transfer(&recorder.cpu, &event);
+    for (unsigned i = 0; i < TRACERS; i++)
+        vpt_transfer(&recorder.tracers[i].cpu, &event);
 }
 
+#define CTL_BRANCHES                                                                               \
+    (VPT_CTL_TRACEEN | VPT_CTL_USER | VPT_CTL_BRANCHEN | (uint64_t)PSB_16K << VPT_CTL_PSBFREQ_SHR)
+#define CTL_TIME (VPT_CTL_MTCEN | VPT_CTL_TSCEN | (uint64_t)TRUTH_MTC_FREQ << VPT_CTL_MTCFREQ_SHR)
+
+static const struct {
+    const char *suffix;
+    uint64_t ctl;
+} traces[TRACERS] = {
+    [PLAIN] = {"pt", CTL_BRANCHES},
+    [MTC] = {"mtc.pt", CTL_BRANCHES | CTL_TIME},
+    [CYC] = {"cyc.pt", CTL_BRANCHES | CTL_TIME | VPT_CTL_CYCEN},
+};
+
 /* Tracing of user code begins in the kernel. */
-static void start(bool timing, uint64_t ip)
+static void start(uint64_t ip)
 {
     struct vpt_caps caps;
 
-    if (!vpt_profile("skylake", &caps) || !vpt_init(&recorder.cpu, &caps, &ops, NULL))
+    if (!vpt_profile("skylake", &caps) || caps.tsc_den != TRUTH_TSC_DEN ||
+        caps.tsc_num != TRUTH_TSC_NUM || caps.max_nonturbo_ratio != TRUTH_RATIO)
         die("no such processor", 0);
-    vpt_set_context(&recorder.cpu, &kernel);
-    vpt_wrmsr(&recorder.cpu, VPT_MSR_OUTPUT_MASK_PTRS, 0xffffff, 0, 0);
-    if (vpt_wrmsr(
-            &recorder.cpu, VPT_MSR_CTL,
-            VPT_CTL_TRACEEN | VPT_CTL_USER | VPT_CTL_BRANCHEN |
-                (timing ? VPT_CTL_CYCEN | VPT_CTL_MTCEN | VPT_CTL_TSCEN | 3u << VPT_CTL_MTCFREQ_SHR
-                        : 0) |
-                (uint64_t)PSB_16K << VPT_CTL_PSBFREQ_SHR,
-            KERNEL_IP, KERNEL_IP + 2) != VPT_OK)
-        die("tracing cannot be enabled", 0);
+    for (unsigned i = 0; i < TRACERS; i++) {
+        struct vpt_cpu *const cpu = &recorder.tracers[i].cpu;
+
+        if (!vpt_init(cpu, &caps, &ops, &recorder.tracers[i]))
+            die("no such processor", 0);
+        vpt_set_context(cpu, &kernel);
+        vpt_wrmsr(cpu, VPT_MSR_OUTPUT_MASK_PTRS, 0xffffff, 0, 0);
+        if (vpt_wrmsr(cpu, VPT_MSR_CTL, traces[i].ctl, KERNEL_IP, KERNEL_IP + 2) != VPT_OK)
+            die("tracing cannot be enabled", 0);
+    }
     transfer(VPT_FAR_BRANCH, KERNEL_IP, ip, &user);
 }
 
@@ -208,46 +232,67 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 
 /* ---- Events ---- */
 
-/* The last instruction of a block has run, and ip comes next. */
-static void retired(const struct ptd_insn *insn, uint64_t ip)
+/* A near branch, told to one model. */
+static void branch(struct vpt_cpu *cpu, const struct ptd_insn *insn, uint64_t ip)
 {
     const uint64_t next_ip = insn->ip + insn->size_bytes;
 
     switch ((enum ptd_insn_class)insn->class) {
     case PTD_INSN_COND:
-        if (ip != insn->target && ip != next_ip)
-            die("a signal, or another thread", insn->ip);
-        vpt_cond_branch(&recorder.cpu, ip, ip != next_ip);
+        vpt_cond_branch(cpu, ip, ip != next_ip);
         break;
     case PTD_INSN_JMP_DIRECT:
-        vpt_jmp_direct(&recorder.cpu, ip);
+        vpt_jmp_direct(cpu, ip);
         break;
     case PTD_INSN_CALL_DIRECT:
-        vpt_call_direct(&recorder.cpu, ip, next_ip);
+        vpt_call_direct(cpu, ip, next_ip);
         break;
     case PTD_INSN_JMP_INDIRECT:
-        vpt_jmp_indirect(&recorder.cpu, ip);
+        vpt_jmp_indirect(cpu, ip);
         break;
     case PTD_INSN_CALL_INDIRECT:
-        vpt_call_indirect(&recorder.cpu, ip, next_ip);
+        vpt_call_indirect(cpu, ip, next_ip);
         break;
     case PTD_INSN_RET:
-        vpt_ret(&recorder.cpu, ip);
+        vpt_ret(cpu, ip);
         break;
-    case PTD_INSN_FAR: /* SYSCALL, and the kernel's way back */
-        transfer(VPT_FAR_BRANCH, insn->ip, KERNEL_IP, &kernel);
-        transfer(VPT_FAR_BRANCH, KERNEL_IP, ip, &user);
-        break;
-    case PTD_INSN_OTHER:
-        if (ip != next_ip && ip != insn->ip) /* REP comes back to itself */
-            die("a signal, or another thread", insn->ip);
-        return;
     default:
         die("an instruction that is not understood", insn->ip);
     }
-    if ((insn->class == PTD_INSN_JMP_DIRECT || insn->class == PTD_INSN_CALL_DIRECT) &&
-        ip != insn->target)
+}
+
+/* Whether an instruction can have been followed by what is at ip. */
+static bool can_lead_to(const struct ptd_insn *insn, uint64_t ip)
+{
+    const uint64_t next_ip = insn->ip + insn->size_bytes;
+
+    switch ((enum ptd_insn_class)insn->class) {
+    case PTD_INSN_COND:
+        return ip == insn->target || ip == next_ip;
+    case PTD_INSN_JMP_DIRECT:
+    case PTD_INSN_CALL_DIRECT:
+        return ip == insn->target;
+    case PTD_INSN_OTHER:
+        return ip == next_ip || ip == insn->ip; /* REP comes back to itself */
+    default:
+        return true;
+    }
+}
+
+/* The last instruction of a block has run, and ip comes next. */
+static void retired(const struct ptd_insn *insn, uint64_t ip)
+{
+    if (!can_lead_to(insn, ip))
         die("a signal, or another thread", insn->ip);
+    if (insn->class == PTD_INSN_OTHER)
+        return;
+    if (insn->class == PTD_INSN_FAR) { /* SYSCALL, and the kernel's way back */
+        transfer(VPT_FAR_BRANCH, insn->ip, KERNEL_IP, &kernel);
+        transfer(VPT_FAR_BRANCH, KERNEL_IP, ip, &user);
+    } else {
+        for (unsigned i = 0; i < TRACERS; i++)
+            branch(&recorder.tracers[i].cpu, insn, ip);
+    }
     truth_add(&recorder.truth, insn->ip, ip);
 }
 
@@ -268,12 +313,12 @@ static void executed(unsigned vcpu, void *data)
     if (recorder.finished)
         return;
     if (!previous) {
-        start(recorder.timing, block->ip);
+        start(block->ip);
     } else {
         again = comes_back(&previous->last, block->ip);
         retired(&previous->last, block->ip);
     }
-    if (recorder.limit && recorder.cpu.output_bytes >= recorder.limit && !again) {
+    if (recorder.limit && recorder.tracers[PLAIN].cpu.output_bytes >= recorder.limit && !again) {
         finish(block->ip);
         exit(EXIT_SUCCESS);
     }
@@ -345,8 +390,10 @@ static void finish(uint64_t ip)
         return;
     recorder.finished = true;
     transfer(VPT_INTERRUPT, ip, KERNEL_IP, &kernel);
-    vpt_wrmsr(&recorder.cpu, VPT_MSR_CTL, 0, KERNEL_IP, KERNEL_IP + 2);
-    close_file(recorder.trace);
+    for (unsigned i = 0; i < TRACERS; i++) {
+        vpt_wrmsr(&recorder.tracers[i].cpu, VPT_MSR_CTL, 0, KERNEL_IP, KERNEL_IP + 2);
+        close_file(recorder.tracers[i].trace);
+    }
     write_code();
     truth = open_file("truth");
     truth_write(&recorder.truth, truth);
@@ -372,15 +419,14 @@ PUBLIC int qemu_plugin_install(uint64_t id, const void *info, int argc, char **a
             recorder.prefix = strdup(argv[i] + 4);
         else if (strncmp(argv[i], "limit=", 6) == 0)
             recorder.limit = strtoull(argv[i] + 6, NULL, 0);
-        else if (strcmp(argv[i], "timing=on") == 0)
-            recorder.timing = true;
         else
             return -1;
     }
     if (!recorder.prefix)
         return -1;
     truth_start(&recorder.truth);
-    recorder.trace = open_file("pt");
+    for (unsigned i = 0; i < TRACERS; i++)
+        recorder.tracers[i].trace = open_file(traces[i].suffix);
     qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
     qemu_plugin_register_atexit_cb(id, at_exit, NULL);
     return 0;

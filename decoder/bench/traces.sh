@@ -18,7 +18,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 record() {
     local name=$1 prefix=$folder/$1
     shift
-    if [ ! -s "$prefix.truth" ]; then
+    if [ ! -s "$prefix.truth" ] || [ ! -s "$prefix.cyc.pt" ]; then
         rm -f "$prefix".*
         echo "recording $name" >&2
         qemu-x86_64 -plugin "$recorder,out=$prefix,limit=$bytes" "$@" >/dev/null

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fast ways to decode on traces that are longer or worse than the golden ones (which all go
- * through them too): a real trace in segments, whole and damaged, noise, more address spaces than
- * the graph of code holds.
+ * The other ways to decode, the fast ones and in pieces, on traces that are longer or worse than
+ * the golden ones (which all go through them too): a real trace in segments, whole and damaged,
+ * noise, more address spaces than the graph of code holds.
  */
 #include <CUnit/CUnit.h>
 #include <stdio.h>
@@ -24,6 +24,10 @@
 #define NOISE_BYTES  3000u
 #define SPACES       2500u
 
+/* Of the real trace. */
+static const struct ptd_time_config clocks = {
+    .tsc_den = 2, .tsc_num = 168, .mtc_freq = 3, .max_nonturbo_ratio = 21};
+
 static void expect_same(const char *what, struct referee_verdict verdict)
 {
     CU_ASSERT_TRUE(verdict.same);
@@ -33,13 +37,15 @@ static void expect_same(const char *what, struct referee_verdict verdict)
 
 static void check_all(const char *what, struct referee_trace trace)
 {
-    for (unsigned no_timing = 0; no_timing < 2; no_timing++) {
-        trace.no_timing = no_timing;
+    for (unsigned timing = 0; timing < 3; timing++) {
+        trace.timing = timing;
         expect_same(what, referee_run(&trace, PTD_RUN_ROOM));
         expect_same(what, referee_run(&trace, 5000));
         expect_same(what, referee_parallel(&trace, 1, 1));
         expect_same(what, referee_parallel(&trace, 3, 20000));
     }
+    expect_same(what, referee_stream(&trace, 3, 100, &clocks));
+    expect_same(what, referee_stream(&trace, 5, 20000, &clocks));
 }
 
 /* Copies of the real trace, one behind the other: several segments. False: it is not there. */
@@ -79,12 +85,12 @@ static void real_trace(void)
         return;
 
     const struct referee_trace trace = {.bytes = bytes, .len_bytes = len, .image = image};
-    const struct referee_trace no_timing = {
-        .bytes = bytes, .len_bytes = len, .image = image, .no_timing = true};
+    const struct referee_trace untimed = {
+        .bytes = bytes, .len_bytes = len, .image = image, .timing = PTD_TIMING_NONE};
     struct referee_verdict verdict;
 
     check_all("whole", trace);
-    verdict = referee_run(&no_timing, 5000);
+    verdict = referee_run(&untimed, 5000);
     /* Or else the comparison says nothing about steps. */
     CU_ASSERT_TRUE(verdict.in_steps > verdict.items / 10 * 9);
     free(bytes);
@@ -104,13 +110,14 @@ static void damaged_trace(void)
         const size_t at = next_random(&random) % len;
         const uint8_t was = bytes[at];
         struct referee_trace trace = {
-            .bytes = bytes, .len_bytes = len, .image = image, .no_timing = i & 1};
+            .bytes = bytes, .len_bytes = len, .image = image, .timing = i % 4 % 3};
 
         bytes[at] = (uint8_t)(i % 3 ? next_random(&random) : was ^ 1u << i % 8);
         if (i % 5 == 0)
             trace.len_bytes = len - len / COPIES + at / COPIES; /* and cut off */
         expect_same("damaged", referee_run(&trace, PTD_RUN_ROOM + i));
         expect_same("damaged", referee_parallel(&trace, 2, i % 2 ? 1 : 32768));
+        expect_same("damaged, in pieces", referee_stream(&trace, i + 1, i * i + 1, &clocks));
         bytes[at] = was;
     }
     free(bytes);
@@ -222,7 +229,7 @@ static void noise(void)
             .mode = i % 16 ? PTD_MODE_64 : PTD_MODE_32, .cr3 = CR3_A, .at_start = i & 1};
         uint8_t code[200];
         struct referee_trace trace = {
-            .bytes = bytes, .image = image, .config = &config, .no_timing = i & 2};
+            .bytes = bytes, .image = image, .config = &config, .timing = i % 3};
 
         make_code(&random, code, sizeof(code));
         CU_ASSERT_EQUAL(ptd_image_add_bytes(image, NULL, CODE, code, sizeof(code), PTD_ANY_CR3),
@@ -237,6 +244,8 @@ static void noise(void)
         in_steps += verdict.in_steps;
         expect_same("noise", verdict);
         expect_same("noise", referee_parallel(&trace, 2, 1 + i % 4 * 100));
+        expect_same("noise, in pieces", referee_stream(&trace, i + 1, 1 + i * 3, NULL));
+        expect_same("noise, in pieces", referee_stream(&trace, i + 1, 1 + i * 3, &clocks));
         ptd_image_free(image);
     }
     CU_ASSERT_TRUE(in_steps > 1000);
@@ -282,6 +291,43 @@ static void many_address_spaces(void)
         continue;
     CU_ASSERT_TRUE(run.epoch > 1); /* or else it was never emptied */
     ptd_flow_free(flow);
+    ptd_image_free(image);
+}
+
+/* ---- Guests ---- */
+
+/* What a PSB+ says is no news, or news, by the VMCS and PIP of the segment before. */
+static void guests_on_threads(void)
+{
+    static const uint8_t code[] = {0x75, 0xfe, 0xff, 0xe0}; /* JNE itself; JMP RAX */
+    static const uint64_t vmcs[] = {0x1000, 0x1000, 0x2000, 0x9000, 0x2000};
+    static uint8_t bytes[COUNT(vmcs) * 200];
+    struct ptd_image *const image = ptd_image_new();
+    struct referee_trace trace = {.bytes = bytes, .image = image};
+    size_t len = 0;
+
+    for (uint64_t i = 1; i <= 2; i++) {
+        const int vm = ptd_image_add_vm(image);
+
+        CU_ASSERT_EQUAL(ptd_image_bind_vmcs(image, (unsigned)vm, i << 12), PTD_OK);
+        CU_ASSERT_EQUAL(ptd_image_add_bytes(image, NULL, CODE, code, sizeof(code),
+                                            ptd_space((unsigned)vm, PTD_ANY_CR3)),
+                        PTD_OK);
+    }
+    for (size_t i = 0; i < COUNT(vmcs); i++) {
+        const uint8_t psb[] = {PSB, PIP_NR(CR3_A), VMCS(vmcs[i]), PSBEND};
+        const uint8_t psb_host[] = {PSB, PIP(CR3_A), PSBEND};
+        const uint8_t one[] = {PGE(CODE), TNT_TN, TIP(CODE), PGD_NO_IP};
+
+        memcpy(bytes + len, psb, sizeof(psb));
+        memcpy(bytes + len + sizeof(psb), one, sizeof(one));
+        memcpy(bytes + len + sizeof(psb) + sizeof(one), psb_host, sizeof(psb_host));
+        len += sizeof(psb) + sizeof(one) + sizeof(psb_host);
+    }
+    trace.len_bytes = len;
+    expect_same("guests", referee_run(&trace, PTD_RUN_ROOM));
+    for (unsigned threads = 1; threads <= 3; threads++)
+        expect_same("guests on threads", referee_parallel(&trace, threads, 1));
     ptd_image_free(image);
 }
 
@@ -402,6 +448,7 @@ void add_fast_suite(void)
     CU_add_test(suite, "the same, damaged", damaged_trace);
     CU_add_test(suite, "noise", noise);
     CU_add_test(suite, "many address spaces", many_address_spaces);
+    CU_add_test(suite, "guests on threads", guests_on_threads);
     CU_add_test(suite, "packets in batches", packets_in_batches);
     CU_add_test(suite, "arguments", arguments);
 }

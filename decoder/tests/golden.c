@@ -102,15 +102,16 @@ static void check_block(const struct ptd_image *image, const struct ptd_item *bl
     CU_ASSERT_EQUAL(insn.class, block->last_class);
 }
 
-/* The fast ways to decode must find the same. */
-static void check_fast_ways(const struct golden *test, const struct ptd_image *image,
-                            const struct ptd_flow_config *config)
+/* The other ways to decode must find the same. */
+static void check_other_ways(const struct golden *test, const struct ptd_image *image,
+                             const struct ptd_flow_config *config)
 {
-    for (unsigned no_timing = 0; no_timing < 2; no_timing++) {
+    for (unsigned timing = 0; timing < 3; timing++) {
         const struct referee_trace trace = {test->trace.at, test->trace.len, image,
-                                            config,         no_timing,       0};
-        const struct referee_verdict verdicts[] = {referee_run(&trace, PTD_RUN_ROOM),
-                                                   referee_parallel(&trace, 2, 1)};
+                                            config,         timing,          0};
+        const struct referee_verdict verdicts[] = {
+            referee_run(&trace, PTD_RUN_ROOM), referee_parallel(&trace, 2, 1),
+            referee_stream(&trace, 1, 1, NULL), referee_stream(&trace, 1, 40, NULL)};
 
         for (size_t i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++) {
             CU_ASSERT_TRUE(verdicts[i].same);
@@ -143,7 +144,7 @@ static void decode_pt(const struct golden *test, const struct ptd_image *image, 
     }
     CU_ASSERT_EQUAL(ptd_flow_next(flow, &item), PTD_END);
     ptd_flow_free(flow);
-    check_fast_ways(test, image, &config);
+    check_other_ways(test, image, &config);
 }
 
 static void decode_rtit(const struct golden *test, const struct ptd_image *image, struct text *text)

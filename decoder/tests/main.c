@@ -67,6 +67,7 @@ int main(void)
     add_time_suite();
     add_guest_suite();
     add_memory_suite();
+    add_stream_suite();
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
     failed = CU_get_number_of_failures() + CU_get_number_of_suites_failed();

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <zstd.h>
 
+#include "array.h"
 #include "ptdec_perf.h"
 #include "suites.h"
 
@@ -564,17 +565,23 @@ static void traces_of_pieces(void)
     ptd_perf_session_free(session);
 }
 
-/* A part of 2,000 bytes that do not repeat, as a snapshot; its end is padded to 8 bytes. */
+/* One of 2,000 bytes that do not repeat, but for a PSB every 250 bytes. */
+static uint8_t byte_of_trace(unsigned at)
+{
+    const uint32_t random = (at + 1) * 2654435761u;
+
+    if (at % 250 < 16)
+        return at % 250 % 2 ? 0x82 : 2;
+    return (uint8_t)((random >> 13 ^ random >> 24) | 1);
+}
+
+/* A part of them as a snapshot; its end is padded to 8 bytes. */
 static void snapshot(struct file *file, unsigned from, unsigned to)
 {
     uint8_t bytes[2008] = {0};
-    uint32_t random = 1;
 
-    for (unsigned i = 0; i < to; i++) {
-        random = random * 1664525 + 1013904223;
-        if (i >= from)
-            bytes[i - from] = (uint8_t)(random >> 24 | 1);
-    }
+    for (unsigned i = from; i < to; i++)
+        bytes[i - from] = byte_of_trace(i);
     record(file, 71, 0, "qqqdddd", N((to - from + 7) / 8 * 8), N(0), N(1), N(0), N(7), N(-1), N(0));
     put(file, bytes, (to - from + 7) / 8 * 8);
 }
@@ -599,6 +606,139 @@ static void snapshots(void)
     CU_ASSERT_EQUAL(session->traces[0].len_bytes, 1000 + 204 + 5);
     CU_ASSERT_EQUAL(session->traces[1].len_bytes, 504);
     CU_ASSERT_EQUAL(session->traces[2].len_bytes, 16);
+    ptd_perf_session_free(session);
+}
+
+/* HEADER_ATTR with the fields that say how long a sample's fields are. */
+static void sampling_attr(struct file *file, uint64_t type, uint64_t id, uint64_t sample_type,
+                          uint64_t read_format)
+{
+    record(file, 64, 0, "ddqqqqqqqqqqqqq", type, N(104), N(0x2001), N(1), sample_type, read_format,
+           ID_ALL, N(0), N(0), N(0), N(1u << 17), N(5), N(0), N(3), id);
+}
+
+#define ALL_FIELDS      0xffffffu
+#define AUX_FIELD       (1u << 20)
+#define ID_TIME_AND_AUX (1u << 16 | 1u << 2 | AUX_FIELD)
+
+/* Packets stand behind all else that a sample can have. */
+static void sample_with_everything(void)
+{
+    static struct file file;
+    struct ptd_perf_fault fault;
+    struct ptd_perf_record each;
+    struct ptd_perf *perf;
+    size_t begin;
+
+    pipe_header(&file);
+    sampling_attr(&file, 1, 5, ALL_FIELDS, 1 | 4 | 8 | 16);
+    begin = file.len;
+    record(&file, 9, 1,
+           "qqddqqqqddq" /* up to PERIOD */
+           "qqqqqqqq"    /* READ: two events, with ids and what was lost */
+           "qqq"         /* CALLCHAIN */
+           "dd"          /* RAW */
+           "qqqqq"       /* BRANCH_STACK with an index */
+           "qqq"         /* REGS_USER: two of them */
+           "qqq"         /* STACK_USER */
+           "qqq"         /* WEIGHT, DATA_SRC, TRANSACTION */
+           "q"           /* REGS_INTR: none */
+           "qqqq"        /* PHYS_ADDR to CODE_PAGE_SIZE */
+           "qqq",        /* AUX */
+           N(5), N(0x1000), N(1), N(2), N(77), N(0), N(5), N(0), N(3), N(0), N(1), /* PERIOD */
+           N(2), N(0), N(1), N(2), N(3), N(4), N(5), N(6), N(2), N(0x1000), N(0x2000), N(4),
+           N(0xabcd), N(1), N(0), N(0), N(0), N(0), N(1), N(0), N(0), N(8), N(0), N(8), N(0), N(0),
+           N(0), N(0), N(0), N(0), N(0), N(0), N(16), N(0x1122), N(0x3344));
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_open(file.bytes, file.len, &perf, &fault), PTD_OK);
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_next(perf, &each), PTD_OK);
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_next(perf, &each), PTD_OK);
+    CU_ASSERT_EQUAL(each.sample.ip, 0x1000);
+    CU_ASSERT_EQUAL(each.time, 77);
+    CU_ASSERT_EQUAL(each.cpu, 3);
+    CU_ASSERT_EQUAL_FATAL(each.sample.aux_bytes, 16);
+    CU_ASSERT_EQUAL(little_endian(each.sample.aux, 8), 0x1122);
+    ptd_perf_close(perf);
+    /* A length that reaches out of the record: that of the packets, and that of RAW. */
+    for (unsigned i = 0; i < 2; i++) {
+        uint8_t *const len = file.bytes + (i ? begin + 8 + 72 + 64 + 24 : file.len - 24);
+        const uint8_t before = *len;
+
+        CU_ASSERT_EQUAL(before, i ? 4 : 16);
+        *len = 250;
+        CU_ASSERT_PTR_NOT_NULL(strstr(records_of(file.bytes, file.len), "too short"));
+        *len = before;
+    }
+}
+
+/* A part of them in a sample. */
+static void sample(struct file *file, uint64_t id, uint64_t time, unsigned from, unsigned to)
+{
+    const size_t at = file->len;
+    uint16_t size;
+
+    record(file, 9, 1, "qqq", id, time, N((to - from + 7) / 8 * 8));
+    for (unsigned i = from; i < from + (to - from + 7) / 8 * 8; i++)
+        put(file, &(uint8_t){i < to ? byte_of_trace(i) : 0}, 1);
+    size = (uint16_t)(file->len - at);
+    memcpy(file->bytes + at + 6, &size, 2);
+}
+
+static void traces_of_samples(void)
+{
+    static struct file file;
+    const struct {
+        int cpu, tid;
+        size_t len;
+    } expected[] = {{2, -1, 1000 + 4}, {2, -1, 200}, {3, -1, 96}, {-1, 11, 80}};
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    pipe_header(&file);
+    sampling_attr(&file, 1, 5, ID_TIME_AND_AUX, 0);
+    record(&file, 69, 0, "qqqqqqqqq", N(2), N(5), N(0), N(2), N(-1), N(6), N(0), N(3), N(-1));
+    record(&file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
+    sampling_attr(&file, 1, 6, ID_TIME_AND_AUX, 0);
+    sampling_attr(&file, 1, 7, ID_TIME_AND_AUX | 2u, 0); /* of a thread */
+    sample(&file, 5, 500, 0, 1000);
+    sample(&file, 6, 300, 1500, 1596);
+    sample(&file, 5, 900, 1400, 1600);
+    sample(&file, 5, 600, 740, 1004); /* the file is not in order of time */
+    record(&file, 9, 1, "qddqqqqqqqqqqqq", N(7), N(10), N(11), N(700), N(80), N(1), N(2), N(3),
+           N(4), N(5), N(6), N(7), N(8), N(9), N(10));
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+    CU_ASSERT_EQUAL(session->error, PTD_OK);
+    CU_ASSERT_EQUAL(session->aux_sample_count, 5);
+    CU_ASSERT_EQUAL_FATAL(session->trace_count, 4);
+    for (size_t i = 0; i < 4; i++) { /* by CPU or thread, then by time */
+        const struct ptd_perf_trace *const trace = &session->traces[i];
+        CU_ASSERT_EQUAL(trace->cpu, expected[i].cpu);
+        CU_ASSERT_EQUAL(trace->tid, expected[i].tid);
+        CU_ASSERT_EQUAL(trace->len_bytes, expected[i].len);
+    }
+    CU_ASSERT_EQUAL(session->traces[1].reference, 900);
+    ptd_perf_session_free(session);
+}
+
+/* The packets of a loop are alike again and again: that is no overlap. */
+static void loops_are_no_overlap(void)
+{
+    static struct file file;
+    static const uint8_t loop[200] = {0};
+    uint8_t tnt[200];
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    memset(tnt, 6, sizeof(tnt));
+    pipe_header(&file);
+    record(&file, 70, 0, "ddqqqqqqqqqq", N(1), N(0), N(8), N(0), N(0), N(0), N(0), N(0), N(0), N(0),
+           N(1), N(0));
+    for (unsigned i = 0; i < 2; i++) {
+        record(&file, 71, 0, "qqqdddd", N(400), N(0), N(1), N(0), N(7), N(-1), N(0));
+        put(&file, i ? tnt : loop, 200);
+        put(&file, i ? loop : tnt, 200);
+    }
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+    CU_ASSERT_EQUAL(session->trace_count, 2);
     ptd_perf_session_free(session);
 }
 
@@ -656,6 +796,21 @@ static void written_is_read(void)
         {.time = 5, .cpu = 3, .pid = 10, .tid = 11, .out = true},
         {.time = 6, .cpu = 3, .pid = 10, .tid = 11, .has_other = true, .other_pid = 1},
     };
+    const struct ptd_perf_symbol symbol = {
+        .time = 7, .start = 0xffffffff81000800, .len = 16, .kind = 2, .name = "trampoline"};
+    const struct ptd_perf_poke pokes[] = {
+        {.time = 9,
+         .address = 0xffffffff81000010,
+         .old_bytes = 2,
+         .new_bytes = 5,
+         .before = (const uint8_t *)"\x66\x90",
+         .after = (const uint8_t *)"\xe9\1\2\3\4"},
+        {.time = 8,
+         .address = 0xffffffff81000800,
+         .new_bytes = 1,
+         .before = (const uint8_t *)"",
+         .after = (const uint8_t *)"\xc3"},
+    };
     const struct ptd_perf_trace trace = {.idx = 0,
                                          .cpu = -1,
                                          .tid = 11,
@@ -677,6 +832,10 @@ static void written_is_read(void)
         .comms = &name,
         .forks = &task,
         .switches = switches,
+        .symbols = &symbol,
+        .pokes = pokes,
+        .symbol_count = 1,
+        .poke_count = 2,
         .trace_count = 1,
         .map_count = 2,
         .comm_count = 1,
@@ -723,6 +882,20 @@ static void written_is_read(void)
     CU_ASSERT_TRUE(session->switches[0].out);
     CU_ASSERT_EQUAL(session->switches[0].cpu, 3);
     CU_ASSERT_EQUAL(session->switches[1].other_pid, 1);
+    CU_ASSERT_EQUAL_FATAL(session->symbol_count, 1);
+    CU_ASSERT_EQUAL(session->symbols[0].len, 16);
+    CU_ASSERT_EQUAL(session->symbols[0].kind, 2);
+    CU_ASSERT_FALSE(session->symbols[0].gone);
+    CU_ASSERT_STRING_EQUAL(session->symbols[0].name, "trampoline");
+    CU_ASSERT_EQUAL_FATAL(session->poke_count, 2);
+    CU_ASSERT_EQUAL(session->pokes[0].time, 8); /* in order of time */
+    CU_ASSERT_EQUAL(session->pokes[0].old_bytes, 0);
+    CU_ASSERT_EQUAL(session->pokes[0].after[0], 0xc3);
+    CU_ASSERT_EQUAL(session->pokes[1].address, 0xffffffff81000010);
+    CU_ASSERT_EQUAL(session->pokes[1].old_bytes, 2);
+    CU_ASSERT_EQUAL(session->pokes[1].new_bytes, 5);
+    CU_ASSERT_EQUAL(memcmp(session->pokes[1].before, "\x66\x90", 2), 0);
+    CU_ASSERT_EQUAL(memcmp(session->pokes[1].after, "\xe9\1\2\3\4", 5), 0);
     CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
     CU_ASSERT_EQUAL(session->traces[0].reference, 77);
     CU_ASSERT_EQUAL(session->traces[0].len_bytes, 8);
@@ -847,6 +1020,132 @@ static void cpu_trace(void)
     }
 }
 
+/* A snapshot or a sample begins in the midst: who ran long before it does not count. */
+static void late_trace(void)
+{
+    static struct file file, packets;
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    packets.len = 0;
+    put(&packets, "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82", 16);
+    packet_tsc(&packets, 5000);
+    put(&packets, "\x7d\0\x10\0\0\0\0\2\x23", 9);
+    packet_tsc(&packets, 5100);
+    put(&packets, "\x7d\2\x10\0\0\0\0\1", 8);
+    pipe_header(&file);
+    attr_record(&file, 8, 5);
+    record(&file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
+    record(&file, 14, 0, "ddqddq", N(10), N(10), N(100), N(1), N(0), N(5));
+    record(&file, 14, 0, "ddqddq", N(20), N(20), N(4900), N(1), N(0), N(5));
+    record(&file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(-1), N(1), N(0));
+    put(&file, packets.bytes, packets.len);
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+    CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
+    CU_ASSERT_STRING_EQUAL(who_ran(session), "20:2 ");
+    ptd_perf_session_free(session);
+}
+
+/* ---- Code that changes ---- */
+
+/* A packet with a whole address (6 bytes, sign-extended). */
+static void packet_ip(struct file *file, uint8_t opcode, uint64_t ip)
+{
+    const uint8_t byte = (uint8_t)(opcode | 3 << 5);
+
+    put(file, &byte, 1);
+    put(file, &ip, 6);
+}
+
+#define TIP     0x0d
+#define TIP_PGE 0x11
+#define NEVER   UINT64_MAX
+
+/*
+ * User code runs in [1000, 1100], [2000, 2100] and, behind the kernel, [3000, 3100]; TSC and ns are
+ * the same. Its stretches begin at the offsets in begin.
+ */
+static void changing_file(struct file *file, size_t begin[3], bool has_time)
+{
+    static struct file packets;
+
+    packets.len = 0;
+    put(&packets, "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x23", 18);
+    for (unsigned i = 0; i < 3; i++) {
+        packet_tsc(&packets, 1000 * (i + 1));
+        begin[i] = packets.len;
+        packet_ip(&packets, i == 2 ? TIP : TIP_PGE, 0x401000);
+        packet_tsc(&packets, 1000 * (i + 1) + 10);
+        packet_tsc(&packets, 1000 * (i + 1) + 100);
+        if (i == 1) /* a system call */
+            packet_ip(&packets, TIP, 0xffffffff81000000);
+        else
+            put(&packets, "\x01", 1); /* TIP.PGD */
+    }
+    pipe_header(file);
+    attr_record(file, 8, 5);
+    record(file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(has_time), N(0x400));
+    record(file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(9), N(-1), N(0));
+    put(file, packets.bytes, packets.len);
+}
+
+static void changes_at_their_time(void)
+{
+    static struct file file;
+    size_t begin[3];
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    changing_file(&file, begin, true);
+
+    const struct {
+        uint64_t time;
+        bool of_kernel;
+        uint64_t offset;
+    } cases[] = {
+        {0, true, 18},
+        {0, false, begin[0]},         /* before all */
+        {1050, false, begin[0] + 15}, /* by another thread: at the packet that is as late */
+        {1500, true, begin[1] - 8},   /* the TSC packet with 2000 */
+        {1500, false, begin[1]},
+        {1999, false, begin[1]},
+        {2500, false, begin[2]},
+        {2600, false, begin[2]}, /* and in this order */
+        {3100, true, begin[2] + 15},
+        {3101, true, NEVER},
+    };
+    const size_t count = sizeof(cases) / sizeof(cases[0]);
+    struct ptd_perf_change changes[sizeof(cases) / sizeof(cases[0])];
+
+    for (size_t i = 0; i < count; i++)
+        changes[i] = (struct ptd_perf_change){
+            .time = cases[i].time, .of_kernel = cases[i].of_kernel, .which = i};
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+    CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
+    CU_ASSERT_EQUAL(ptd_perf_place(session, session->traces[0].bytes, session->traces[0].len_bytes,
+                                   changes, count),
+                    PTD_OK);
+    for (size_t i = 0; i < count; i++) {
+        CU_ASSERT_EQUAL(changes[i].offset, cases[changes[i].which].offset);
+        CU_ASSERT_TRUE(i == 0 || changes[i].offset >= changes[i - 1].offset);
+        CU_ASSERT_TRUE(i == 0 || changes[i].offset != changes[i - 1].offset ||
+                       changes[i].time >= changes[i - 1].time);
+    }
+    CU_ASSERT_EQUAL(ptd_perf_place(session, NULL, 0, changes, count), PTD_OK);
+    CU_ASSERT_EQUAL(changes[0].offset, NEVER);
+    CU_ASSERT_EQUAL(ptd_perf_place(session, NULL, 0, NULL, 0), PTD_OK);
+    ptd_perf_session_free(session);
+
+    changing_file(&file, begin, false);
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+    CU_ASSERT_EQUAL(ptd_perf_place(session, session->traces[0].bytes, session->traces[0].len_bytes,
+                                   changes, count),
+                    PTD_OK);
+    for (size_t i = 0; i < count; i++)
+        CU_ASSERT_EQUAL(changes[i].offset, 0);
+    ptd_perf_session_free(session);
+}
+
 void add_perf_suite(void)
 {
     const CU_pSuite suite = CU_add_suite("perf.data", NULL, NULL);
@@ -864,5 +1163,10 @@ void add_perf_suite(void)
     CU_add_test(suite, "snapshots overlap", snapshots);
     CU_add_test(suite, "time conversion", time_conversion);
     CU_add_test(suite, "the trace of a CPU", cpu_trace);
+    CU_add_test(suite, "loops are no overlap", loops_are_no_overlap);
+    CU_add_test(suite, "a sample with everything", sample_with_everything);
+    CU_add_test(suite, "traces of samples", traces_of_samples);
+    CU_add_test(suite, "a trace that begins late", late_trace);
+    CU_add_test(suite, "code changes at its time", changes_at_their_time);
     CU_add_test(suite, "what is written is read", written_is_read);
 }

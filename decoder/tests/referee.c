@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compares the fast ways to decode with the general one, item by item. */
+/* Compares the other ways to decode with the general one, item by item. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +8,19 @@
 #include "referee.h"
 #include "threads.h"
 
+#define MARKS 300u /* that ptd_flow_run() has room for */
+
+/* Any setting will do. */
+static const struct ptd_time_config clocks = {
+    .tsc_den = 2, .tsc_num = 250, .mtc_freq = 3, .max_nonturbo_ratio = 24};
+
 struct referee {
     const struct referee_trace *trace;
     struct ptd_flow *flow; /* the general way */
+    /* For marks: by all packets, and in bulk. */
+    struct ptd_time *time, *bulk_time;
+    struct ptd_packets packets, bulk_packets;
+    struct ptd_time_point *points;
     struct referee_verdict verdict;
 };
 
@@ -31,13 +41,25 @@ static bool is_timing(const struct ptd_item *item)
     }
 }
 
+static bool is_left_out(const struct referee *referee, const struct ptd_item *item)
+{
+    switch (referee->trace->timing) {
+    case PTD_TIMING_NONE:
+        return is_timing(item);
+    case PTD_TIMING_MARKS:
+        return item->type == PTD_ITEM_PACKET && item->packet.type == PTD_MNT;
+    default:
+        return false;
+    }
+}
+
 static int next_expected(struct referee *referee, struct ptd_item *item)
 {
     int status;
 
     do
         status = ptd_flow_next(referee->flow, item);
-    while (status == PTD_OK && referee->trace->no_timing && is_timing(item));
+    while (status == PTD_OK && is_left_out(referee, item));
     return status;
 }
 
@@ -109,13 +131,68 @@ static bool compare_step(struct referee *referee, const struct ptd_flow *flow, u
     return true;
 }
 
+/* Tells time all packets up to a mark. */
+static void tell_to(struct referee *referee, uint64_t offset)
+{
+    struct ptd_packet packet;
+
+    while (ptd_packets_offset(&referee->packets) < offset &&
+           ptd_time_next(referee->time, &referee->packets, &packet))
+        ptd_time_packet(referee->time, &packet);
+    if (ptd_packets_offset(&referee->packets) != offset) {
+        ptd_time_lost(referee->time);
+        (void)ptd_packets_seek(&referee->packets, offset);
+    }
+}
+
+static bool compare_mark(struct referee *referee, const struct ptd_mark *mark,
+                         const struct ptd_time_point *got)
+{
+    struct ptd_time_point point;
+    struct ptd_item want;
+
+    if (next_expected(referee, &want) != PTD_OK)
+        return differs(referee, NULL, NULL, "mark behind the end");
+    if (!is_timing(&want) || mark->offset <= want.offset || mark->offset > want.offset + 16)
+        return differs(referee, &want, NULL, "mark");
+    tell_to(referee, mark->offset);
+    ptd_time_point(referee->time, &point);
+    if (point.tsc != got->tsc || point.earliest != got->earliest || point.latest != got->latest ||
+        point.cycles != got->cycles)
+        return differs(referee, &want, NULL, "time");
+    referee->verdict.items++;
+    return true;
+}
+
+/* The marks in front of a step. */
+static bool compare_marks(struct referee *referee, const struct ptd_run *run, size_t step,
+                          size_t *next)
+{
+    for (; *next < run->mark_count && run->marks[*next].step <= step; (*next)++)
+        if (run->marks[*next].step != step ||
+            !compare_mark(referee, &run->marks[*next], &referee->points[*next]))
+            return differs(referee, NULL, NULL, "the step of a mark");
+    return true;
+}
+
 static bool compare(struct referee *referee, const struct ptd_flow *flow, const struct ptd_run *run)
 {
     struct ptd_item want;
+    size_t mark = 0;
 
+    free(referee->points);
+    referee->points = calloc(run->mark_count + 1, sizeof(*referee->points));
+    if (!referee->points)
+        return differs(referee, NULL, NULL, "no memory");
+    ptd_time_marks(referee->bulk_time, &referee->bulk_packets, run->marks, run->mark_count,
+                   referee->points);
     for (size_t i = 0; i < run->count; i++)
-        if (!compare_step(referee, flow, run->steps[i]))
+        if (!compare_marks(referee, run, i, &mark) || !compare_step(referee, flow, run->steps[i]))
             return false;
+    if (!compare_marks(referee, run, run->count, &mark))
+        return false;
+    if (mark != run->mark_count)
+        return differs(referee, NULL, NULL, "mark of no step");
     if (!run->has_item)
         return true;
     if (next_expected(referee, &want) != PTD_OK)
@@ -130,9 +207,17 @@ static bool start(struct referee *referee, const struct referee_trace *trace)
 {
     *referee = (struct referee){.trace = trace, .verdict = {.same = true}};
     referee->flow = ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, trace->config);
-    if (!referee->flow)
-        (void)differs(referee, NULL, NULL, "no memory");
-    return referee->flow != NULL;
+    referee->time = ptd_time_new(&clocks);
+    referee->bulk_time = ptd_time_new(&clocks);
+    ptd_packets_init(&referee->packets, trace->bytes, trace->len_bytes);
+    if (trace->config)
+        ptd_packets_set_errata(&referee->packets, trace->config->errata);
+    if (!trace->config || !trace->config->at_start)
+        (void)ptd_packets_sync(&referee->packets);
+    referee->bulk_packets = referee->packets;
+    if (referee->flow && referee->time && referee->bulk_time)
+        return true;
+    return differs(referee, NULL, NULL, "no memory");
 }
 
 static bool is_enough(const struct referee *referee)
@@ -150,6 +235,9 @@ static struct referee_verdict finish(struct referee *referee)
     if (referee->verdict.same && !is_enough(referee) && next_expected(referee, &want) != PTD_END)
         (void)differs(referee, &want, NULL, "end");
     ptd_flow_free(referee->flow);
+    ptd_time_free(referee->time);
+    ptd_time_free(referee->bulk_time);
+    free(referee->points);
     return referee->verdict;
 }
 
@@ -158,7 +246,9 @@ struct referee_verdict referee_run(const struct referee_trace *trace, size_t roo
     struct ptd_flow *const flow =
         ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, trace->config);
     uint32_t *const steps = calloc(room, sizeof(*steps));
-    struct ptd_run run = {.steps = steps, .room = room, .no_timing = trace->no_timing};
+    struct ptd_mark marks[MARKS];
+    struct ptd_run run = {
+        .steps = steps, .room = room, .timing = trace->timing, .marks = marks, .mark_room = MARKS};
     struct referee referee;
     int status = PTD_OK;
 
@@ -191,11 +281,122 @@ struct referee_verdict referee_parallel(const struct referee_trace *trace, unsig
     if (start(&referee, trace)) {
         const int status =
             ptd_flow_parallel_by(segment_bytes, trace->bytes, trace->len_bytes, trace->image,
-                                 trace->config, trace->no_timing, threads, compare_part, &referee);
+                                 trace->config, trace->timing, threads, compare_part, &referee);
         const bool stopped = !referee.verdict.same || is_enough(&referee);
 
         if (status != (stopped ? ENOUGH : PTD_OK))
             (void)differs(&referee, NULL, NULL, "the result of ptd_flow_parallel()");
     }
+    return finish(&referee);
+}
+
+/* ---- Streams ---- */
+
+/* Time over the whole trace: of the packets in front of an offset, and at least one TSC packet. */
+struct whole_time {
+    struct ptd_time *time; /* NULL: not wanted */
+    struct ptd_packets packets;
+    struct ptd_time_point point;
+    bool has_tsc;
+};
+
+static bool open_time(struct whole_time *whole, const struct referee_trace *trace,
+                      const struct ptd_time_config *config)
+{
+    *whole = (struct whole_time){.point = {PTD_TIME_UNKNOWN, 0, PTD_TIME_UNKNOWN, 0}};
+    ptd_packets_init(&whole->packets, trace->bytes, trace->len_bytes);
+    (void)ptd_packets_sync(&whole->packets);
+    whole->time = config ? ptd_time_new(config) : NULL;
+    return !config || whole->time;
+}
+
+static void go_to(struct whole_time *whole, uint64_t offset)
+{
+    struct ptd_packet packet;
+    bool moved = false;
+
+    while ((ptd_packets_offset(&whole->packets) < offset || !whole->has_tsc) &&
+           ptd_time_next(whole->time, &whole->packets, &packet)) {
+        ptd_time_packet(whole->time, &packet);
+        whole->has_tsc = whole->has_tsc || packet.type == PTD_TSC;
+        moved = true;
+    }
+    if (moved)
+        ptd_time_point_ahead(whole->time, &whole->packets, &whole->point);
+}
+
+static bool same_time(const struct ptd_time_point *want, const struct ptd_time_point *got)
+{
+    return want->tsc == got->tsc && want->earliest == got->earliest &&
+           want->latest == got->latest && want->cycles == got->cycles;
+}
+
+/* All items that the stream has by now. PTD_MORE, PTD_END, or that there was a difference. */
+static int compare_stream(struct referee *referee, struct ptd_stream *stream,
+                          struct whole_time *time)
+{
+    struct ptd_time_point point;
+    struct ptd_item want, got;
+    int status;
+
+    while (!is_enough(referee) && (status = ptd_stream_next(stream, &got, &point)) == PTD_OK) {
+        if (next_expected(referee, &want) != PTD_OK) {
+            (void)differs(referee, NULL, &got, "item behind the end");
+            return ENOUGH;
+        }
+        if (time->time)
+            go_to(time, want.offset);
+        if (!same_item(&want, &got) || (time->time && !same_time(&time->point, &point))) {
+            (void)differs(referee, &want, &got, same_item(&want, &got) ? "time" : "stream");
+            return ENOUGH;
+        }
+        referee->verdict.items++;
+    }
+    return is_enough(referee) ? ENOUGH : status;
+}
+
+static size_t next_piece(uint64_t *random, size_t most, size_t left)
+{
+    size_t piece;
+
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    piece = 1 + (size_t)(*random % most);
+    return piece < left ? piece : left;
+}
+
+struct referee_verdict referee_stream(const struct referee_trace *trace, uint64_t random,
+                                      size_t most_bytes, const struct ptd_time_config *time)
+{
+    const struct referee_trace with_timing = {.bytes = trace->bytes,
+                                              .len_bytes = trace->len_bytes,
+                                              .image = trace->image,
+                                              .config = trace->config,
+                                              .most_items = trace->most_items};
+    struct ptd_stream *const stream = ptd_stream_new(trace->image, trace->config, time);
+    struct whole_time whole;
+    struct referee referee;
+    int status = PTD_MORE;
+    size_t fed = 0;
+
+    if (start(&referee, &with_timing) && stream && open_time(&whole, trace, time)) {
+        while (status == PTD_MORE && fed < trace->len_bytes) {
+            const size_t piece = next_piece(&random, most_bytes, trace->len_bytes - fed);
+
+            if (ptd_stream_feed(stream, (const uint8_t *)trace->bytes + fed, piece) != PTD_OK)
+                (void)differs(&referee, NULL, NULL, "an error of ptd_stream_feed()");
+            fed += piece;
+            status = compare_stream(&referee, stream, &whole);
+        }
+        if (status == PTD_MORE) {
+            ptd_stream_end(stream);
+            status = compare_stream(&referee, stream, &whole);
+        }
+        if (status != PTD_END && status != ENOUGH)
+            (void)differs(&referee, NULL, NULL, "the result of ptd_stream_next()");
+        ptd_time_free(whole.time);
+    }
+    ptd_stream_free(stream);
     return finish(&referee);
 }

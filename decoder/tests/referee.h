@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether the fast ways to decode, ptd_flow_run() and ptd_flow_parallel(), find exactly what
- * ptd_flow_next() finds: the same items in the same order, errors and what they lose included.
+ * Whether the other ways to decode, ptd_flow_run(), ptd_flow_parallel() and ptd_stream_next(), find
+ * exactly what ptd_flow_next() finds: the same items in the same order, errors and what they lose
+ * included; and whether ptd_time_marks() tells the times that ptd_time_packet() tells.
  */
 #ifndef PTD_TESTS_REFEREE_H
 #define PTD_TESTS_REFEREE_H
@@ -13,7 +14,7 @@ struct referee_trace {
     size_t len_bytes;
     const struct ptd_image *image;
     const struct ptd_flow_config *config; /* may be NULL */
-    bool no_timing;
+    enum ptd_timing timing;
     uint64_t most_items; /* look no further; 0: to the end */
 };
 
@@ -29,5 +30,11 @@ struct referee_verdict referee_run(const struct referee_trace *trace, size_t roo
 /* On so many threads, in segments of so many bytes or more. */
 struct referee_verdict referee_parallel(const struct referee_trace *trace, unsigned threads,
                                         size_t segment_bytes);
+/*
+ * Fed in pieces of 1 to most_bytes bytes, by chance; timing is never left out. With time, the times
+ * of all items are compared too, with those of the whole trace.
+ */
+struct referee_verdict referee_stream(const struct referee_trace *trace, uint64_t random,
+                                      size_t most_bytes, const struct ptd_time_config *time);
 
 #endif

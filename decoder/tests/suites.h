@@ -22,6 +22,7 @@ void add_perf_suite(void);
 void add_time_suite(void);
 void add_guest_suite(void);
 void add_memory_suite(void);
+void add_stream_suite(void);
 
 /* The next of a row of numbers (xorshift); the state is not 0. */
 static inline uint64_t next_random(uint64_t *state)

@@ -308,7 +308,7 @@ static void compare_fast_ways(void)
         .bytes = run.fake->tap,
         .len_bytes = run.fake->tap_len,
         .image = image,
-        .no_timing = run.seed & 1,
+        .timing = (enum ptd_timing)(run.seed % 3),
     };
     const struct referee_verdict verdicts[] = {referee_run(&trace, 4096),
                                                referee_parallel(&trace, 2, 8192)};

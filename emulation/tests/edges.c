@@ -443,6 +443,21 @@ static void test_rsm_refuses(void)
     fake_close(fake);
 }
 
+/* A RET is not compressed by a CALL from before a module: in between, TriggerEn was 0. */
+static void test_acm_forgets_calls(void)
+{
+    struct fake *fake = fake_open("max");
+
+    fake_start(fake, BRANCHES);
+    vpt_call_indirect(&fake->cpu, 0x402000, 0x401005);
+    vpt_acm_begin(&fake->cpu);
+    vpt_acm_end(&fake->cpu, 0x402000);
+    fake_mark(fake);
+    vpt_ret(&fake->cpu, 0x401005);
+    EXPECT(fake, "TIP(401005)", "33.4.2.2: compressed RETs");
+    fake_close(fake);
+}
+
 /* A module leaves nothing behind of a trace that a TraceStop ended, stalled or not. */
 static void test_acm_flushes(void)
 {
@@ -808,6 +823,7 @@ void suite_edges(void)
         {"the clock in a module", test_acm_clock},
         {"RSM refuses", test_rsm_refuses},
         {"a module flushes", test_acm_flushes},
+        {"a module and compressed RETs", test_acm_forgets_calls},
         {"deferred TIPs in an overflow", test_overflow_defers_nothing},
         {"bytes left behind", test_left_bytes},
         {"an error loses bytes", test_error_loses},

@@ -66,6 +66,34 @@ static void test_wrap(void)
     }
 }
 
+/*
+ * Pieces of guest memory that are no neighbours on the host: each store ends where the owner's
+ * answer does, and nothing behind a piece is touched.
+ */
+static void test_scattered_pages(void)
+{
+    enum { PIECE = 24, PIECES = 6, APART = 2048 };
+    static uint8_t pieces[PIECES][APART];
+    struct fake *fake = single_range(0x10000, 0xfff, 0);
+
+    memset(pieces, 0xa5, sizeof(pieces));
+    for (unsigned i = 0; i < PIECES; i++)
+        fake_map(fake, 0x10000 + (uint64_t)i * PIECE, PIECE, VPT_SPAN_RAM, pieces[PIECES - 1 - i],
+                 false);
+    fake_write(fake, VPT_MSR_CTL, VPT_CTL_TRACEEN | NOISE);
+    fake_noise(fake, 400);
+    fake_stop(fake);
+    CHECK(follows_the_range(fake, 0x10000, 0xfff, 0), "a byte is out of place");
+    for (unsigned i = 0; i < PIECES; i++) {
+        const uint8_t *const piece = pieces[PIECES - 1 - i];
+
+        CHECK(memcmp(piece, fake->tap + (size_t)i * PIECE, PIECE) == 0, "piece %u", i);
+        for (unsigned j = PIECE; j < APART; j++)
+            CHECK(piece[j] == 0xa5, "byte %u behind piece %u", j - PIECE, i);
+    }
+    fake_close(fake);
+}
+
 /* A 4-GiB range, and one at the top of the physical address space. */
 static void test_far_ranges(void)
 {
@@ -259,6 +287,7 @@ void suite_output(void)
 {
     static const struct test tests[] = {
         {"wrap and pointers", test_wrap},
+        {"memory in pieces", test_scattered_pages},
         {"4 GiB and the last page", test_far_ranges},
         {"errors", test_errors},
         {"recovery after an error", test_recovery},

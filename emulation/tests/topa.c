@@ -187,6 +187,22 @@ static void test_start_at_end_entry(void)
     fake_close(fake);
 }
 
+/* An offset that was meant for another region does not outlive the END entry. */
+static void test_offset_at_end_entry(void)
+{
+    static const uint64_t table[] = {0x100000 | SIZE(2), TABLE_GPA | VPT_TOPA_END};
+    static const struct region regions[] = {{0x100000, 0x4000}};
+    struct fake *fake = topa(table, 2);
+
+    fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, ptrs(1, 0x1230));
+    enable(fake);
+    CHECK(fake_read(fake, VPT_MSR_OUTPUT_MASK_PTRS) == ptrs(0, 0), "the offset stays");
+    fake_noise(fake, 300);
+    fake_stop(fake);
+    CHECK(fills(fake, regions, 1, 0), "a byte is out of place");
+    fake_close(fake);
+}
+
 /* The table ends at 256 MiB: after its last entry comes the first, at offset 0. */
 static void test_largest_table(void)
 {
@@ -610,6 +626,7 @@ void suite_topa(void)
         {"chain of tables", test_chain},
         {"start in the middle", test_start_in_the_middle},
         {"start at an END entry", test_start_at_end_entry},
+        {"an offset at an END entry", test_offset_at_end_entry},
         {"the largest table wraps", test_largest_table},
         {"STOP", test_stop},
         {"resuming after STOP", test_resume_after_stop},

@@ -176,6 +176,10 @@ check 'decode --map names the VM and the process' \
 expect 'decode --map --json' 0 '' "$vpt" decode --map "$work/code.json" --json "$work/entry.pt"
 check 'decode --map --json names them' \
     jq -es 'map(select(.vm == "one" and .process == "cc" and .cr3 == 20480)) | length == 1' "$work/out"
+printf '\2\202' >"$work/nopath.pt"
+echo '{ "images": [ { "bias": 0 } ] }' >"$work/nopath.pt.json"
+expect 'decode with an image without a path' 3 'nopath.pt.json: an image without a path' \
+    "$vpt" decode "$work/nopath.pt"
 expect 'decode with a bad map' 3 'vms\[0\].vmcs: not a VMCS' "$vpt" decode --map "$work/bad.json" "$work/entry.pt"
 
 # ---- Nothing is left ----
