@@ -39,7 +39,11 @@ static uint64_t below(uint64_t bound)
 /* Few bits set: many such values are legal. */
 static uint64_t sparse(void)
 {
-    return number() & number() & number();
+    uint64_t bits = UINT64_MAX;
+
+    for (unsigned i = 0; i < 3; i++)
+        bits &= number();
+    return bits;
 }
 
 /* ---- Places ------------------------------------------------------------------------------- */
