@@ -9,18 +9,12 @@
 #include "qemu/osdep.h"
 #include "qapi/error.h"
 #include "qapi/qapi-commands-misc-target.h"
-#include "qapi/qmp/qdict.h"
-#include "qapi/qmp/qjson.h"
-#include "qapi/qmp/qlist.h"
-#include "qapi/qmp/qnull.h"
-#include "qapi/qmp/qnum.h"
 #include "qemu/error-report.h"
 #include "exec/exec-all.h"
 #include "hw/i386/apic_internal.h"
 #include "monitor/hmp-target.h"
 #include "monitor/monitor.h"
-#include "sysemu/sysemu.h"
-#include "sysemu/tcg.h"
+#include "compat.h"
 #include "vpt-i386.h"
 
 #define PROFILE  "max"
@@ -280,7 +274,7 @@ static void begin(CPUState *cs, run_on_cpu_data data)
     struct vpt_context ctx;
 
     x86_vpt_context(&cpu->env, &ctx);
-    if (cpu->apic_state && APIC_COMMON(cpu->apic_state)->wait_for_sipi) {
+    if (x86_vpt_waits_for_sipi(cpu)) {
         reset.after = ctx;
         vpt_transfer(&how->watch->model, &reset);
     }

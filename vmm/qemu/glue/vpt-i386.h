@@ -74,6 +74,8 @@ void x86_vpt_interrupt(CPUX86State *env, int vector, bool software, bool hardwar
 void x86_vpt_init_begin(X86CPU *cpu);
 void x86_vpt_init_end(X86CPU *cpu);
 void x86_vpt_sipi(X86CPU *cpu);
+/* Whether a SIPI would be taken. */
+bool x86_vpt_waits_for_sipi(X86CPU *cpu);
 void x86_vpt_smi(X86CPU *cpu, uint64_t ip);
 void x86_vpt_rsm(X86CPU *cpu);
 /* HLT or MWAIT of so many bytes, with EIP behind it. */

@@ -19,7 +19,8 @@
 
 QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 
-#define CHUNK_WORDS 65536
+#define CHUNK_WORDS    65536
+#define MAX_INSN_BYTES 15
 
 static FILE *out, *count;
 static uint64_t begun;
@@ -27,6 +28,40 @@ static uint64_t chunk[CHUNK_WORDS], last;
 static size_t fill;
 static uint64_t from, to = UINT64_MAX;
 static GMutex mutex;
+
+/* ---- What QEMU 9 changed in the interface of plugins ---- */
+
+#if QEMU_PLUGIN_VERSION < 3
+static void count_insn(struct qemu_plugin_insn *insn)
+{
+    qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &begun, 1);
+}
+
+static size_t insn_bytes(struct qemu_plugin_insn *insn, uint8_t bytes[MAX_INSN_BYTES])
+{
+    const size_t len = MIN(qemu_plugin_insn_size(insn), MAX_INSN_BYTES);
+
+    memcpy(bytes, qemu_plugin_insn_data(insn), len);
+    return len;
+}
+#else
+static void one_more(unsigned vcpu, void *data)
+{
+    (void)vcpu;
+    (void)data;
+    __atomic_fetch_add(&begun, 1, __ATOMIC_RELAXED);
+}
+
+static void count_insn(struct qemu_plugin_insn *insn)
+{
+    qemu_plugin_register_vcpu_insn_exec_cb(insn, one_more, QEMU_PLUGIN_CB_NO_REGS, NULL);
+}
+
+static size_t insn_bytes(struct qemu_plugin_insn *insn, uint8_t bytes[MAX_INSN_BYTES])
+{
+    return qemu_plugin_insn_data(insn, bytes, MAX_INSN_BYTES);
+}
+#endif
 
 static void flush(void)
 {
@@ -59,8 +94,8 @@ static void log_string(unsigned vcpu, void *address)
 /* Whether the bytes are those of a repeated string instruction. */
 static bool is_repeated(struct qemu_plugin_insn *insn)
 {
-    const uint8_t *bytes = qemu_plugin_insn_data(insn);
-    const size_t len = qemu_plugin_insn_size(insn);
+    uint8_t bytes[MAX_INSN_BYTES];
+    const size_t len = insn_bytes(insn, bytes);
     bool repeat = false;
     size_t i = 0;
 
@@ -195,7 +230,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         if (count && is_repeated(insn))
             continue;
         if (count) {
-            qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &begun, 1);
+            count_insn(insn);
             continue;
         }
         qemu_plugin_register_vcpu_insn_exec_cb(insn, is_repeated(insn) ? log_string : log_insn,
