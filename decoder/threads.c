@@ -13,6 +13,7 @@
 
 #include "array.h"
 #include "flow.h"
+#include "image.h"
 #include "threads.h"
 
 #define MAX_THREADS 256u
@@ -585,10 +586,36 @@ int ptd_flow_parallel_by(size_t segment_bytes, const void *bytes, size_t len_byt
     return result;
 }
 
+/* A code log is replayed from the start of the trace on. */
+static int one_by_one(const void *bytes, size_t len_bytes, const struct ptd_image *image,
+                      const struct ptd_flow_config *config, enum ptd_timing timing, ptd_run_fn run,
+                      void *context)
+{
+    struct ptd_flow *const flow = ptd_flow_new(bytes, len_bytes, image, config);
+    struct ptd_run part = {.room = RUN_STEPS, .timing = (uint8_t)timing, .mark_room = RUN_STEPS};
+    int result = PTD_E_NOMEM;
+
+    part.steps = calloc(part.room, sizeof(*part.steps));
+    part.marks = calloc(part.mark_room, sizeof(*part.marks));
+    if (flow && part.steps && part.marks) {
+        do {
+            result = ptd_flow_run(flow, &part);
+            if (result == PTD_OK)
+                result = run(context, flow, &part);
+        } while (result == PTD_OK);
+    }
+    free(part.steps);
+    free(part.marks);
+    ptd_flow_free(flow);
+    return result == PTD_END ? PTD_OK : result;
+}
+
 int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_image *image,
                       const struct ptd_flow_config *config, enum ptd_timing timing,
                       unsigned threads, ptd_run_fn run, void *context)
 {
+    if (threads > 0 && threads <= MAX_THREADS && run && ptd_image_code_log(image))
+        return one_by_one(bytes, len_bytes, image, config, timing, run, context);
     return ptd_flow_parallel_by(SEGMENT_BYTES, bytes, len_bytes, image, config, timing, threads,
                                 run, context);
 }

@@ -15,12 +15,20 @@ qemu-test: deps ## guests on that QEMU: tests, traces decoded to the executed pa
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/qemu.sh
 
-linux-test: deps ## a Linux guest on that QEMU: its own perf record, decoded to the executed path
+linux-test: deps ## a Linux guest on that QEMU: its own perf record, decoded to the executed path; moved, too
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
 	@$(PREPARE_LAB)
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/linux.sh --all
+	@$(QEMU_ENV) vmm/qemu/tests/move.sh --all
+
+boot-test: deps ## Linux captured from its first instruction to the shell, with the code that it runs
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@$(PREPARE_LAB)
+	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
+	@$(QEMU_ENV) vmm/qemu/tests/boot.sh --all
 
 bench-qemu: deps ## what tracing costs under TCG, against an unchanged QEMU (builds one, too)
 	@.ci/deps.sh qemu
@@ -39,9 +47,10 @@ qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare perf_aux work remap) \
 
 # In `make test` they are skipped by name where QEMU could not be built.
 tests: qemu-tools
-SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/linux.sh
+SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/linux.sh vmm/qemu/tests/boot.sh \
+    vmm/qemu/tests/move.sh
 
-.PHONY: qemu qemu-test linux-test bench-qemu qemu-tools
+.PHONY: qemu qemu-test linux-test boot-test bench-qemu qemu-tools
 
 # The witness: a plugin that logs what runs, and what compares a decoded trace with the log. And what
 # takes a trace out of a perf.data.

@@ -15,6 +15,7 @@
 #include "qapi/qmp/qnull.h"
 #include "qapi/qmp/qnum.h"
 #include "qemu/error-report.h"
+#include "exec/exec-all.h"
 #include "hw/i386/apic_internal.h"
 #include "monitor/hmp-target.h"
 #include "monitor/monitor.h"
@@ -31,6 +32,7 @@ struct X86VptWatch {
     X86CPU *cpu;
     FILE *file;
     char *name;
+    struct X86VptCode *code; /* or NULL */
     uint64_t bytes;
     bool failed; /* the file could not be written */
 };
@@ -115,6 +117,12 @@ static bool write_sidecar(const struct X86VptWatch *watch, const VptStart *start
     qdict_put_int(root, "mtc_freq", MTC_FREQ);
     qdict_put_int(root, "max_nonturbo_ratio", caps->max_nonturbo_ratio);
     qdict_put(root, "images", images_of(start->images));
+    if (watch->code) {
+        g_autofree char *code = g_strdup_printf("%s.code", watch->name);
+        g_autofree char *beside = g_path_get_basename(code);
+
+        qdict_put_str(root, "code", beside);
+    }
     text = qobject_to_json_pretty(QOBJECT(root), true);
     qobject_unref(root);
     g_string_append_c(text, '\n');
@@ -125,16 +133,63 @@ static bool write_sidecar(const struct X86VptWatch *watch, const VptStart *start
     return done;
 }
 
+/* ---- The code that runs ---- */
+
+static uint64_t settle(void *owner)
+{
+    struct X86VptWatch *watch = owner;
+
+    vpt_flush_branches(&watch->model);
+    return watch->bytes;
+}
+
+bool x86_vpt_use_tb(CPUState *cs, const TranslationBlock *tb, vaddr pc)
+{
+    CPUX86State *env = cs->env_ptr;
+    struct X86VptWatch *watch = X86_CPU(cs)->vpt->capture;
+
+    if (likely(!watch || !watch->code)) {
+        return true;
+    }
+    vpt_flush(&watch->model);
+    x86_vpt_code_block(watch->code, tb, env->cr[3], pc, watch->bytes, settle, watch);
+    /* Whoever writes to the block makes it invalid first. */
+    smp_rmb();
+    return !(tb_cflags(tb) & CF_INVALID);
+}
+
+/*
+ * Every block is looked up from now on (or need not be any more): none leads to the next by itself,
+ * and those that were found are forgotten.
+ */
+static void look_up_all(CPUState *cs, bool all)
+{
+    cs->tcg_cflags = all ? cs->tcg_cflags | CF_NO_GOTO_TB : cs->tcg_cflags & ~CF_NO_GOTO_TB;
+    X86_CPU(cs)->vpt->looks_up = all;
+    tcg_flush_jmp_cache(cs);
+}
+
+void x86_vpt_new_space(X86CPU *cpu)
+{
+    if (cpu->vpt->capture && cpu->vpt->capture->code) {
+        tcg_flush_jmp_cache(CPU(cpu));
+    }
+}
+
 /* ---- Start and stop ---- */
 
 static void watch_free(struct X86VptWatch *watch)
 {
-    if (watch && watch->file) {
+    if (!watch) {
+        return;
+    }
+    if (watch->file) {
         fclose(watch->file);
     }
-    if (watch) {
-        g_free(watch->name);
+    if (!x86_vpt_code_free(watch->code)) {
+        error_report("vpt capture: %s.code could not be written", watch->name);
     }
+    g_free(watch->name);
     g_free(watch);
 }
 
@@ -154,6 +209,15 @@ static struct X86VptWatch *watch_new(X86CPU *cpu, const VptStart *start, Error *
         error_setg(errp, "this vCPU cannot be traced: %s", wrong ? wrong : "no model");
         watch_free(watch);
         return NULL;
+    }
+    if (start->has_code && start->code) {
+        g_autofree char *path = g_strdup_printf("%s.code", watch->name);
+
+        watch->code = x86_vpt_code_new(path, errp);
+        if (!watch->code) {
+            watch_free(watch);
+            return NULL;
+        }
     }
     watch->file = fopen(watch->name, "wb");
     if (!watch->file || !write_sidecar(watch, start, errp)) {
@@ -224,6 +288,9 @@ static void begin(CPUState *cs, run_on_cpu_data data)
     set(&how->watch->model, VPT_MSR_CTL, how->ctl | VPT_CTL_TRACEEN, ip);
     cpu->vpt->capture = how->watch;
     cpu->vpt->watch = &how->watch->model;
+    if (how->watch->code) {
+        look_up_all(cs, true);
+    }
     x86_vpt_sync(&cpu->env);
 }
 
@@ -238,6 +305,9 @@ static void end(CPUState *cs, run_on_cpu_data data)
     set(&watch->model, VPT_MSR_CTL, watch->model.ctl & ~VPT_CTL_TRACEEN, x86_vpt_linear(&cpu->env));
     cpu->vpt->watch = NULL;
     cpu->vpt->capture = NULL;
+    if (watch->code) {
+        look_up_all(cs, false);
+    }
     x86_vpt_sync(&cpu->env);
     watch_free(watch);
 }
@@ -337,7 +407,7 @@ VptCaptureList *qmp_x_vpt_query(Error **errp)
         capture->vcpu = cs->cpu_index;
         capture->file = g_strdup(watch->name);
         capture->bytes = qatomic_read(&watch->bytes);
-        capture->failed = watch->failed;
+        capture->failed = watch->failed || x86_vpt_code_failed(watch->code);
         QAPI_LIST_APPEND(tail, capture);
     }
     return list;

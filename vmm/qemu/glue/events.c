@@ -174,6 +174,7 @@ void helper_vpt_far(CPUX86State *env, uint32_t type, target_ulong ip)
 void helper_vpt_mov_cr3(CPUX86State *env, target_ulong next)
 {
     TELL(vpt_of(env), vpt_mov_cr3, env->cr[3], next);
+    x86_vpt_new_space(env_archcpu(env));
     x86_vpt_sync(env);
 }
 
