@@ -63,7 +63,7 @@ struct job {
     uint64_t begin, end, number;
     uint32_t *steps; /* BUFFER_STEPS */
     size_t step_count;
-    struct ptd_mark *marks; /* BUFFER_MARKS, if they are wanted */
+    struct ptd_mark *marks; /* BUFFER_MARKS; 1 if none are wanted */
     size_t mark_count;
     struct buffered *items; /* BUFFER_ITEMS */
     size_t item_count;
@@ -505,8 +505,8 @@ static bool open_jobs(struct worker *worker, bool marks)
 
         job->steps = malloc(BUFFER_STEPS * sizeof(*job->steps));
         job->items = malloc(BUFFER_ITEMS * sizeof(*job->items));
-        job->marks = marks ? malloc(BUFFER_MARKS * sizeof(*job->marks)) : NULL;
-        if (!job->steps || !job->items || (marks && !job->marks))
+        job->marks = malloc((marks ? BUFFER_MARKS : 1) * sizeof(*job->marks)); /* never NULL */
+        if (!job->steps || !job->items || !job->marks)
             return false;
     }
     return true;
