@@ -13,7 +13,7 @@ run_packages=(
     qemu-system-x86 busybox-static cpio kmod
 )
 test_packages=(
-    jq procps libcunit1-dev libipt-dev linux-perf
+    jq procps libcunit1-dev libipt-dev linux-perf libdevel-nytprof-perl
     clang libclang-rt-14-dev valgrind
     clang-format clang-tidy cppcheck shellcheck
 )

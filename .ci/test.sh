@@ -146,16 +146,19 @@ unit() {
 
 # ---- Fuzzing ----------------------------------------------------------------------------------
 
-# fuzz PROGRAM: libFuzzer for FUZZ_SECONDS, from the seeds beside its source and what it found last time.
+# fuzz PROGRAM: libFuzzer for FUZZ_SECONDS, from the seeds beside its source and what it found last
+# time. FOLDER-NAME has its seeds in FOLDER/fuzz/corpus/NAME, and perhaps words in FOLDER/fuzz/NAME.dict.
 fuzz() {
-    local name=fuzz-${1##*/} corpus=$BUILD/fuzz/corpus/${1##*/} bound text
-    local seeds=(*/fuzz/corpus/"${1##*/*-}")
+    local target=${1##*/} bound text
+    local name=fuzz-$target corpus=$BUILD/fuzz/corpus/$target
+    local seeds=("${target%%-*}/fuzz/corpus/${target#*-}") words=${target%%-*}/fuzz/${target#*-}.dict
     [ -d "${seeds[0]}" ] || seeds=()
     mkdir -p "$corpus" "$BUILD/fuzz/found"
     bound=(-max_total_time="$FUZZ_SECONDS")
     case ${1##*/} in
     emulation-guest) bound=(-runs="$HOSTILE_RUNS" -max_total_time=$((FUZZ_SECONDS * 10))) ;;
     esac
+    [ ! -f "$words" ] || bound+=(-dict="$words")
     step "$name" $((FUZZ_SECONDS * 10 + 60)) "$1" "${bound[@]}" -timeout=10 -rss_limit_mb=4096 \
         -print_final_stats=1 -artifact_prefix="$BUILD/fuzz/found/${1##*/}-" "$corpus" "${seeds[@]}"
     text=$(awk '/^stat::number_of_executed_units:/ { print $2 }' "$log")

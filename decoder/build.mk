@@ -53,7 +53,7 @@ $(BUILD)/fuzz/decoder-%: $(FUZZ_OBJ)/decoder/fuzz/%.o $(DECODER_FUZZ_OBJ)
 
 FUZZERS += $(BUILD)/fuzz/decoder-packets $(BUILD)/fuzz/decoder-flow $(BUILD)/fuzz/decoder-perf
 FUZZERS += $(BUILD)/fuzz/decoder-time $(BUILD)/fuzz/decoder-core $(BUILD)/fuzz/decoder-rtit
-FUZZERS += $(BUILD)/fuzz/decoder-guests
+FUZZERS += $(BUILD)/fuzz/decoder-guests $(BUILD)/fuzz/decoder-stream $(BUILD)/fuzz/decoder-elf
 
 $(BUILD)/bench/bin/decoder: $(BUILD)/decoder/bench/packets.o $(LIBPTDEC)
 	@mkdir -p $(@D)

@@ -173,7 +173,7 @@ static int add_elf(struct input *input)
         return PTD_E_FORMAT;
     if (header.e_machine != EM_X86_64 && header.e_machine != EM_386)
         return PTD_E_FORMAT;
-    if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
+    if (header.e_type != ET_EXEC && header.e_type != ET_DYN && header.e_type != ET_CORE)
         return PTD_E_FORMAT;
 
     int status = add_segments(input);

@@ -1104,7 +1104,7 @@ void ptd_flow_notice_image(struct ptd_flow *flow)
     ptd_flow_reset_loop(flow);
 }
 
-int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item)
+int ptd_flow_next_before(struct ptd_flow *flow, uint64_t offset, struct ptd_item *item)
 {
     if (ptd_blocks_are_old(&flow->blocks))
         ptd_flow_notice_image(flow);
@@ -1113,8 +1113,15 @@ int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item)
             return PTD_END;
         if (flow->starved)
             return PTD_MORE;
+        if (needs_packet(flow) && ptd_packets_offset(&flow->packets) >= offset)
+            return 1;
         ptd_flow_advance(flow);
     }
     *item = flow->items[flow->item_next++];
     return PTD_OK;
+}
+
+int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item)
+{
+    return ptd_flow_next_before(flow, UINT64_MAX, item);
 }

@@ -20,6 +20,7 @@
 struct segment {
     uint64_t first, last;
     const uint8_t *bytes;
+    bool is_patch; /* the names below it hold */
 };
 
 struct symbol {
@@ -30,6 +31,7 @@ struct symbol {
 
 struct space {
     uint64_t cr3;
+    uint64_t same_as; /* not 0: another address space, in place of this */
     struct segment *segments;
     size_t segment_count, segment_room;
     struct symbol *symbols;
@@ -48,7 +50,8 @@ struct guest_memory {
 };
 
 struct ptd_image {
-    struct space *spaces; /* ascending; PTD_ANY_CR3 is the last */
+    const struct ptd_image *base; /* has what is not here; NULL: nothing has */
+    struct space *spaces;         /* ascending; PTD_ANY_CR3 is the last */
     size_t space_count, space_room;
     struct vmcs *vmcs;
     size_t vmcs_count, vmcs_room;
@@ -73,6 +76,15 @@ static bool own(struct ptd_image *image, void *memory)
 struct ptd_image *ptd_image_new(void)
 {
     return calloc(1, sizeof(struct ptd_image));
+}
+
+struct ptd_image *ptd_image_new_on(const struct ptd_image *base)
+{
+    struct ptd_image *const image = base->base ? NULL : ptd_image_new();
+
+    if (image)
+        image->base = base;
+    return image;
 }
 
 void ptd_image_free(struct ptd_image *image)
@@ -174,6 +186,33 @@ static struct space *get_space(struct ptd_image *image, uint64_t cr3)
     return space;
 }
 
+int ptd_image_alias(struct ptd_image *image, uint64_t cr3, uint64_t same_as)
+{
+    struct space *space = find_space(image, same_as);
+
+    if (is_any(cr3) || is_any(same_as) || space_key(same_as) == 0 ||
+        space_key(cr3) == space_key(same_as) || (space && space->same_as))
+        return PTD_E_ARG;
+    space = get_space(image, cr3);
+    if (!space)
+        return PTD_E_NOMEM;
+    space->same_as = space_key(same_as);
+    image->generation++;
+    return PTD_OK;
+}
+
+/* The address space that counts in place of another. */
+static uint64_t real_space(const struct ptd_image *image, uint64_t cr3)
+{
+    for (; image; image = image->base) {
+        const struct space *const space = find_space(image, cr3);
+
+        if (space && space->same_as)
+            return space->same_as;
+    }
+    return cr3;
+}
+
 /* ---- Segments ---- */
 
 /* Index of the first segment that ends at or above vaddr. */
@@ -214,7 +253,7 @@ static void hide_segments(struct space *space, uint64_t first, uint64_t last)
         i++;
         if (whole.last > last) {
             const struct segment right = {last + 1, whole.last,
-                                          whole.bytes + (last + 1 - whole.first)};
+                                          whole.bytes + (last + 1 - whole.first), whole.is_patch};
 
             insert_segment(space, i, right);
             return;
@@ -246,8 +285,8 @@ static void hide_symbols(struct space *space, uint64_t first, uint64_t last)
     space->symbol_count = kept;
 }
 
-int ptd_image_add_owned(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes, size_t len_bytes,
-                        uint64_t cr3)
+static int add_segment(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes, size_t len_bytes,
+                       uint64_t cr3, bool is_patch)
 {
     if (len_bytes == 0) {
         free(bytes);
@@ -272,10 +311,32 @@ int ptd_image_add_owned(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes,
                               space->segment_count + 1, sizeof(*space->segments)))
         return PTD_E_NOMEM;
     hide_segments(space, vaddr, last);
-    hide_symbols(space, vaddr, last);
-    insert_segment(space, segment_index(space, vaddr), (struct segment){vaddr, last, bytes});
+    if (!is_patch)
+        hide_symbols(space, vaddr, last);
+    insert_segment(space, segment_index(space, vaddr),
+                   (struct segment){vaddr, last, bytes, is_patch});
     image->generation++;
     return PTD_OK;
+}
+
+int ptd_image_add_owned(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes, size_t len_bytes,
+                        uint64_t cr3)
+{
+    return add_segment(image, vaddr, bytes, len_bytes, cr3, false);
+}
+
+int ptd_image_patch(struct ptd_image *image, uint64_t vaddr, const void *bytes, size_t len_bytes,
+                    uint64_t cr3)
+{
+    if (!bytes || len_bytes == 0)
+        return PTD_E_ARG;
+
+    uint8_t *const copy = malloc(len_bytes);
+
+    if (!copy)
+        return PTD_E_NOMEM;
+    memcpy(copy, bytes, len_bytes);
+    return add_segment(image, vaddr, copy, len_bytes, cr3, true);
 }
 
 int ptd_image_add_bytes(struct ptd_image *image, const char *name, uint64_t vaddr,
@@ -318,18 +379,20 @@ static size_t length(uint64_t vaddr, uint64_t last)
 /* Up to where the address space has something of its own. */
 static uint64_t cut(const struct space *space, uint64_t vaddr, uint64_t last)
 {
-    const size_t next = space ? segment_index(space, vaddr) : 0;
+    const size_t next = segment_index(space, vaddr);
 
-    if (space && next < space->segment_count && space->segments[next].first <= last)
+    if (next < space->segment_count && space->segments[next].first <= last)
         return space->segments[next].first - 1;
     return last;
 }
 
 static const struct guest_memory *find_memory(const struct ptd_image *image, unsigned vm)
 {
-    for (size_t i = 0; i < image->memory_count; i++)
-        if (image->memories[i].vm == vm)
-            return &image->memories[i];
+    for (; image; image = image->base) {
+        for (size_t i = 0; i < image->memory_count; i++)
+            if (image->memories[i].vm == vm)
+                return &image->memories[i];
+    }
     return NULL;
 }
 
@@ -350,29 +413,50 @@ static int find_in_memory(const struct ptd_image *image, uint64_t cr3, uint64_t 
     return PTD_OK;
 }
 
+#define PLACES 4 /* an address space and its VM, each in an image and its base */
+
+/* Where the code of an address space is looked up, in this order. How many places. */
+static unsigned places_of(const struct ptd_image *image, uint64_t cr3,
+                          const struct space *places[PLACES])
+{
+    const uint64_t keys[] = {real_space(image, cr3), any_of_same_vm(cr3)};
+    unsigned count = 0;
+
+    for (unsigned i = is_any(cr3); i < 2; i++) {
+        for (const struct ptd_image *each = image; each; each = each->base) {
+            const struct space *const space = find_space(each, keys[i]);
+
+            if (space)
+                places[count++] = space;
+        }
+    }
+    return count;
+}
+
 int ptd_image_find(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
                    const uint8_t **bytes, size_t *len_bytes)
 {
-    const struct space *const any = find_space(image, any_of_same_vm(cr3));
-    const struct space *const space = is_any(cr3) ? any : find_space(image, cr3);
-    const struct segment *segment = find_segment(space, vaddr);
+    const struct space *places[PLACES];
+    const unsigned count = places_of(image, cr3, places);
+    const struct segment *segment = NULL;
+    unsigned at = 0;
     uint64_t last;
 
     if (image->code_log && ptd_space_vm(cr3) == 0 &&
         ptd_code_log_find(image->code_log, cr3, vaddr, bytes, len_bytes) == PTD_OK)
         return PTD_OK;
+    while (at < count && !(segment = find_segment(places[at], vaddr)))
+        at++;
     if (segment) {
         last = segment->last;
-    } else if ((segment = find_segment(any, vaddr)) != NULL) {
-        last = cut(space, vaddr, segment->last);
+        *bytes = segment->bytes + (vaddr - segment->first);
     } else {
         if (find_in_memory(image, cr3, vaddr, bytes, len_bytes) != PTD_OK)
             return PTD_E_NOMAP;
         last = vaddr + (*len_bytes - 1);
-        *len_bytes = length(vaddr, cut(any, vaddr, cut(space, vaddr, last)));
-        return PTD_OK;
     }
-    *bytes = segment->bytes + (vaddr - segment->first);
+    while (at-- > 0)
+        last = cut(places[at], vaddr, last);
     *len_bytes = length(vaddr, last);
     return PTD_OK;
 }
@@ -404,6 +488,8 @@ int ptd_image_bind_vmcs(struct ptd_image *image, unsigned vm, uint64_t vmcs)
 
 uint64_t ptd_image_space(const struct ptd_image *image, bool nr, uint64_t vmcs, uint64_t cr3)
 {
+    if (image->base)
+        return ptd_image_space(image->base, nr, vmcs, cr3);
     if (!nr || image->vmcs_count == 0)
         return ptd_space(0, cr3);
     for (size_t i = 0; i < image->vmcs_count; i++)
@@ -527,7 +613,7 @@ void ptd_image_sort_symbols(struct ptd_image *image, uint64_t cr3)
 
 static const struct symbol *find_symbol(const struct space *space, uint64_t vaddr)
 {
-    size_t low = 0, high = space ? space->symbol_count : 0;
+    size_t low = 0, high = space->symbol_count;
 
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
@@ -548,19 +634,20 @@ static const struct symbol *find_symbol(const struct space *space, uint64_t vadd
 const char *ptd_image_symbol(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
                              uint64_t *offset)
 {
-    const struct space *space = find_space(image, cr3);
+    const struct space *places[PLACES];
+    const unsigned count = places_of(image, cr3, places);
 
-    /* The address space that gives the code gives the symbol. */
-    if (!find_segment(space, vaddr))
-        space = find_space(image, any_of_same_vm(cr3));
-    if (!find_segment(space, vaddr))
-        return NULL;
+    for (unsigned i = 0; i < count; i++) {
+        const struct segment *const segment = find_segment(places[i], vaddr);
+        const struct symbol *const symbol = segment ? find_symbol(places[i], vaddr) : NULL;
 
-    const struct symbol *const symbol = find_symbol(space, vaddr);
-
-    if (!symbol)
-        return NULL;
-    if (offset)
-        *offset = vaddr - symbol->first;
-    return symbol->name;
+        if (symbol && offset)
+            *offset = vaddr - symbol->first;
+        if (symbol)
+            return symbol->name;
+        /* The place that gives the code gives the symbol. */
+        if (segment && !segment->is_patch)
+            return NULL;
+    }
+    return NULL;
 }

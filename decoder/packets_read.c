@@ -55,8 +55,9 @@ static const uint64_t payload_mask[] = {
 /* Packets of the table, up to another one or where it is not safe to look ahead. */
 static size_t read_common(struct ptd_packets *packets, struct ptd_packet *list, size_t room)
 {
-    const uint8_t *const begin = packets->begin, *const end = packets->end;
-    const uint64_t base = packets->base;
+    const uint8_t *const end = packets->end;
+    /* What makes an offset of an address: one addition a packet. */
+    const uint64_t to_offset = packets->base - (uint64_t)(uintptr_t)packets->begin;
     const uint8_t *pos = packets->pos;
     size_t count = 0;
 
@@ -66,7 +67,7 @@ static size_t read_common(struct ptd_packets *packets, struct ptd_packet *list, 
         uint64_t payload;
 
         *packet = *row;
-        packet->offset = base + (uint64_t)(pos - begin);
+        packet->offset = to_offset + (uint64_t)(uintptr_t)pos;
         if (row->type == PTD_TNT && row->size_bytes == 1) { /* most of them: no wait for its size */
             pos++;
             count++;

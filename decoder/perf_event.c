@@ -31,7 +31,12 @@ int perf_events_add(struct perf_events *events, const uint8_t *attr, size_t attr
     event.config1 = take64(&span);
     if (span.missing)
         return PTD_E_FORMAT;
-    event.config2 = span_left(&span) >= 8 ? take64(&span) : 0;
+    /* Old ones end anywhere behind this. */
+    event.config2 = take64(&span);
+    event.branch_sample_type = take64(&span);
+    event.sample_regs_user = take64(&span);
+    (void)take64(&span); /* sample_stack_user, clockid */
+    event.sample_regs_intr = take64(&span);
     (void)snprintf(event.name, sizeof(event.name), "type %" PRIu32 " config %#" PRIx64, event.type,
                    event.config);
     if (!array_grow((void **)&events->list, &events->capacity, events->count, sizeof(event)))

@@ -26,14 +26,31 @@ enum perf_feature {
 };
 
 /* Bits of sample_type. */
-#define SAMPLE_IP         (1u << 0)
-#define SAMPLE_TID        (1u << 1)
-#define SAMPLE_TIME       (1u << 2)
-#define SAMPLE_ADDR       (1u << 3)
-#define SAMPLE_ID         (1u << 6)
-#define SAMPLE_CPU        (1u << 7)
-#define SAMPLE_STREAM_ID  (1u << 9)
-#define SAMPLE_IDENTIFIER (1u << 16)
+#define SAMPLE_IP             (1u << 0)
+#define SAMPLE_TID            (1u << 1)
+#define SAMPLE_TIME           (1u << 2)
+#define SAMPLE_ADDR           (1u << 3)
+#define SAMPLE_READ           (1u << 4)
+#define SAMPLE_CALLCHAIN      (1u << 5)
+#define SAMPLE_ID             (1u << 6)
+#define SAMPLE_CPU            (1u << 7)
+#define SAMPLE_PERIOD         (1u << 8)
+#define SAMPLE_STREAM_ID      (1u << 9)
+#define SAMPLE_RAW            (1u << 10)
+#define SAMPLE_BRANCH_STACK   (1u << 11)
+#define SAMPLE_REGS_USER      (1u << 12)
+#define SAMPLE_STACK_USER     (1u << 13)
+#define SAMPLE_WEIGHT         (1u << 14)
+#define SAMPLE_DATA_SRC       (1u << 15)
+#define SAMPLE_IDENTIFIER     (1u << 16)
+#define SAMPLE_TRANSACTION    (1u << 17)
+#define SAMPLE_REGS_INTR      (1u << 18)
+#define SAMPLE_PHYS_ADDR      (1u << 19)
+#define SAMPLE_AUX            (1u << 20)
+#define SAMPLE_CGROUP         (1u << 21)
+#define SAMPLE_DATA_PAGE_SIZE (1u << 22)
+#define SAMPLE_CODE_PAGE_SIZE (1u << 23)
+#define SAMPLE_WEIGHT_STRUCT  (1u << 24)
 
 /* Bits of an attr's flags. */
 #define ATTR_MMAP           (1ull << 8)
@@ -42,6 +59,8 @@ enum perf_feature {
 #define ATTR_MMAP2          (1ull << 23)
 #define ATTR_COMM_EXEC      (1ull << 24)
 #define ATTR_CONTEXT_SWITCH (1ull << 26)
+#define ATTR_KSYMBOL        (1ull << 29)
+#define ATTR_TEXT_POKE      (1ull << 33)
 
 /*
  * Bytes that are taken from the front. Taking more than there are gives zeros and sets `missing`,
@@ -104,6 +123,11 @@ static inline const char *take_string(struct span *span)
     return at;
 }
 
+/* perf_session.c: a stable order by the 64-bit key that stands first. False: no memory. */
+bool perf_sort(void *list, size_t count, size_t element_bytes);
+/* perf_cpu.c: the clocks of a session's traces. NULL: no memory. */
+struct ptd_time *perf_time_new(const struct ptd_perf_session *session);
+
 /* perf_event.c: the events of a file, and which of them an id means. */
 struct perf_id {
     uint64_t id;
@@ -153,6 +177,10 @@ struct perf_build_ids *perf_file_build_ids(struct ptd_perf *perf);
 
 /* perf_record.c: fills record from its body. PTD_OK, or PTD_E_FORMAT and a sentence in *why. */
 int perf_record_parse(struct perf_events *events, struct ptd_perf_record *record, const char **why);
+
+/* perf_sample.c: the packets of a sample, behind its fields up to SAMPLE_CPU. */
+void perf_sample_take_aux(struct span *span, const struct ptd_perf_event *event,
+                          struct ptd_perf_record *record);
 
 /* perf_inflate.c: compressed records, one zstd stream over all of them. */
 struct perf_inflate;

@@ -96,7 +96,7 @@ static bool take_trailer(struct perf_events *events, struct span *span,
     return true;
 }
 
-/* A sample begins with the same fields, in another order; what follows them is left alone. */
+/* A sample begins with the same fields, in another order. */
 static void take_sample(struct perf_events *events, struct span *span,
                         struct ptd_perf_record *record)
 {
@@ -119,6 +119,7 @@ static void take_sample(struct perf_events *events, struct span *span,
         if (event->sample_type & fields[i])
             take_field(span, fields[i], record);
     }
+    perf_sample_take_aux(span, event, record);
 }
 
 /* ---- Bodies ---- */
@@ -149,6 +150,8 @@ static void take_text_poke(struct span *span, struct ptd_perf_record *record)
     record->text_poke.address = take64(span);
     record->text_poke.old_bytes = take16(span);
     record->text_poke.new_bytes = take16(span);
+    if (record->text_poke.old_bytes + record->text_poke.new_bytes > (int)PTD_PERF_POKE_BYTES)
+        span->missing = true;
     record->text_poke.before = span_take(span, record->text_poke.old_bytes);
     record->text_poke.after = span_take(span, record->text_poke.new_bytes);
 }
@@ -264,6 +267,12 @@ static void take_body(struct span *span, struct ptd_perf_record *record)
         break;
     case PTD_PERF_HEADER_FEATURE:
         record->feature = take64(span);
+        break;
+    case PTD_PERF_ID_INDEX:
+        record->id_index.count = take64(span);
+        if (record->id_index.count > span_left(span) / PTD_PERF_ID_BYTES)
+            span->missing = true;
+        record->id_index.entries = span->pos;
         break;
     default:
         break;
@@ -397,7 +406,10 @@ static void format_body(const struct ptd_perf_record *record, char *text, size_t
                  record->auxtrace.idx, record->auxtrace.tid, record->auxtrace.cpu);
         break;
     case PTD_PERF_SAMPLE:
-        if (record->sample.has_ip)
+        if (record->sample.has_ip && record->sample.aux)
+            snprintf(text, text_bytes, " ip %#" PRIx64 ", %zu bytes of packets", record->sample.ip,
+                     record->sample.aux_bytes);
+        else if (record->sample.has_ip)
             snprintf(text, text_bytes, " ip %#" PRIx64, record->sample.ip);
         break;
     case PTD_PERF_HEADER_FEATURE:

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 
 #include "perf_internal.h"
+#include "pt_packets.h"
 
 #define PROT_EXECUTE    4u
 #define FORKS_MAX       64 /* generations of processes that a map is inherited through */
-#define SAMPLE_AUX      (1u << 20)
 #define KERNEL_PID      UINT32_MAX
 #define PRIV_WORDS      17 /* of AUXTRACE_INFO, up to the length of the filter */
 #define BUDGET_BYTES    (64ull << 20)
@@ -27,7 +27,15 @@ struct piece {
     const uint8_t *bytes;
     uint64_t size;
     uint64_t known; /* of its bytes, those in front that the piece before has too */
-    size_t order;
+    size_t order;   /* in the file */
+    bool of_sample;
+    uint64_t time; /* of the sample */
+};
+
+/* Where an event with this id counts, from ID_INDEX. */
+struct origin {
+    uint64_t id;
+    int32_t cpu, tid;
 };
 
 struct collector {
@@ -40,12 +48,15 @@ struct collector {
     struct ptd_perf_switch *switches;
     struct ptd_perf_switch *starts;
     struct ptd_perf_symbol *symbols;
+    struct ptd_perf_poke *pokes;
     struct piece *pieces;
-    char **strings;
+    void **kept;      /* names and code */
     uint8_t **joined; /* bytes of traces that came in several pieces */
     size_t trace_capacity, map_capacity, comm_capacity, fork_capacity, switch_capacity;
-    size_t symbol_capacity, piece_count, piece_capacity, string_count, string_capacity;
-    size_t joined_count, joined_capacity, start_capacity;
+    size_t symbol_capacity, piece_count, piece_capacity, kept_count, kept_capacity;
+    size_t joined_count, joined_capacity, start_capacity, poke_capacity;
+    struct origin *origins;
+    size_t origin_count, origin_capacity;
     bool no_memory, too_much;
     uint64_t budget_bytes; /* what a hostile file may still make us keep */
 };
@@ -63,18 +74,24 @@ static bool spend(struct collector *collector, size_t bytes)
 }
 
 /* A copy that lives as long as the session. NULL: no memory. */
+static const void *keep_bytes(struct collector *collector, const void *bytes, size_t len)
+{
+    void *copy;
+
+    if (!spend(collector, len + sizeof(copy)) ||
+        !array_grow((void **)&collector->kept, &collector->kept_capacity, collector->kept_count,
+                    sizeof(copy)) ||
+        !(copy = malloc(len + 1)))
+        return NULL;
+    if (len)
+        memcpy(copy, bytes, len);
+    collector->kept[collector->kept_count++] = copy;
+    return copy;
+}
+
 static const char *keep(struct collector *collector, const char *text)
 {
-    char *copy;
-
-    if (!spend(collector, strlen(text) + 1 + sizeof(copy)) ||
-        !array_grow((void **)&collector->strings, &collector->string_capacity,
-                    collector->string_count, sizeof(copy)))
-        return NULL;
-    copy = strdup(text);
-    if (copy)
-        collector->strings[collector->string_count++] = copy;
-    return copy;
+    return keep_bytes(collector, text, strlen(text) + 1);
 }
 
 /* Room in one of the lists, within the budget. */
@@ -86,8 +103,8 @@ static bool room(struct collector *collector, void *list, size_t count, size_t *
 
 static bool add_map(struct collector *collector, const struct ptd_perf_record *record)
 {
-    const bool of_kernel = record->mmap.pid == KERNEL_PID ||
-                           (record->misc & PTD_PERF_MISC_CPUMODE) == PTD_PERF_MISC_KERNEL;
+    const unsigned mode = record->misc & PTD_PERF_MISC_CPUMODE;
+    const bool of_kernel = record->mmap.pid == KERNEL_PID || mode == PTD_PERF_MISC_KERNEL;
     struct ptd_perf_map map = {
         .time = record->time,
         .start = record->mmap.start,
@@ -100,6 +117,11 @@ static bool add_map(struct collector *collector, const struct ptd_perf_record *r
         .build_id_bytes = record->mmap.build_id_bytes,
     };
 
+    /* The process is that of the virtual machine, in which this code is not. */
+    if (mode == PTD_PERF_MISC_GUEST_KERNEL || mode == PTD_PERF_MISC_GUEST_USER) {
+        collector->session.guest_map_count++;
+        return true;
+    }
     memcpy(map.build_id, record->mmap.build_id, sizeof(map.build_id));
     map.file = keep(collector, record->mmap.file);
     if (!map.file || !room(collector, &collector->maps, collector->session.map_count,
@@ -179,6 +201,7 @@ static bool add_symbol(struct collector *collector, const struct ptd_perf_record
         .time = record->time,
         .start = record->ksymbol.start,
         .len = record->ksymbol.len,
+        .kind = record->ksymbol.kind,
         .gone = record->ksymbol.flags & 1,
     };
 
@@ -187,6 +210,25 @@ static bool add_symbol(struct collector *collector, const struct ptd_perf_record
                               &collector->symbol_capacity, sizeof(symbol)))
         return false;
     collector->symbols[collector->session.symbol_count++] = symbol;
+    return true;
+}
+
+static bool add_poke(struct collector *collector, const struct ptd_perf_record *record)
+{
+    struct ptd_perf_poke poke = {
+        .time = record->time,
+        .address = record->text_poke.address,
+        .old_bytes = record->text_poke.old_bytes,
+        .new_bytes = record->text_poke.new_bytes,
+    };
+
+    poke.before = keep_bytes(collector, record->text_poke.before, poke.old_bytes);
+    poke.after = keep_bytes(collector, record->text_poke.after, poke.new_bytes);
+    if (!poke.before || !poke.after ||
+        !room(collector, &collector->pokes, collector->session.poke_count,
+              &collector->poke_capacity, sizeof(poke)))
+        return false;
+    collector->pokes[collector->session.poke_count++] = poke;
     return true;
 }
 
@@ -208,6 +250,67 @@ static bool add_piece(struct collector *collector, const struct ptd_perf_record 
         .order = collector->piece_count,
     };
     collector->piece_count++;
+    return true;
+}
+
+static bool add_origins(struct collector *collector, const struct ptd_perf_record *record)
+{
+    struct span span = {.pos = record->id_index.entries, .end = record->body + record->body_bytes};
+
+    for (uint64_t i = 0; i < record->id_index.count; i++) {
+        struct origin origin = {.id = take64(&span)};
+
+        (void)take64(&span); /* index */
+        origin.cpu = (int32_t)take64(&span);
+        origin.tid = (int32_t)take64(&span);
+        if (!room(collector, &collector->origins, collector->origin_count,
+                  &collector->origin_capacity, sizeof(origin)))
+            return false;
+        collector->origins[collector->origin_count++] = origin;
+    }
+    return true;
+}
+
+/* What a sample does not say of its CPU, ID_INDEX says of its event. */
+static void locate_sample(const struct collector *collector, const struct ptd_perf_record *record,
+                          struct piece *piece)
+{
+    piece->cpu = record->has_cpu ? (int32_t)record->cpu : -1;
+    piece->tid = -1;
+    for (size_t i = collector->origin_count; i-- > 0 && piece->cpu < 0;) {
+        if (!record->has_id || collector->origins[i].id != record->id)
+            continue;
+        piece->cpu = collector->origins[i].cpu;
+        break;
+    }
+    if (piece->cpu < 0 && record->has_tid)
+        piece->tid = (int32_t)record->tid;
+    piece->idx = (uint32_t)(piece->cpu < 0 ? piece->tid : piece->cpu);
+}
+
+/* The packets of a sample. Its bytes may be gone with the next record. */
+static bool add_sample(struct collector *collector, const struct ptd_perf_record *record)
+{
+    struct piece piece = {
+        .of_sample = true,
+        .time = record->time,
+        .bytes = record->sample.aux,
+        .size = record->sample.aux_bytes,
+        .order = collector->piece_count,
+    };
+
+    collector->session.sample_count++;
+    if (!record->sample.aux)
+        return true;
+    collector->session.aux_sample_count++;
+    locate_sample(collector, record, &piece);
+    if (record->compressed)
+        piece.bytes = keep_bytes(collector, record->sample.aux, record->sample.aux_bytes);
+    if (!piece.bytes || !room(collector, &collector->pieces, collector->piece_count,
+                              &collector->piece_capacity, sizeof(piece)))
+        return false;
+    if (piece.size)
+        collector->pieces[collector->piece_count++] = piece;
     return true;
 }
 
@@ -297,14 +400,14 @@ static bool collect(struct collector *collector, const struct ptd_perf_record *r
         session->lost_count += record->lost.lost;
         return true;
     case PTD_PERF_TEXT_POKE:
-        session->text_poke_count++;
-        return true;
+        return add_poke(collector, record);
     case PTD_PERF_AUXTRACE_ERROR:
         session->error_count++;
         return true;
     case PTD_PERF_SAMPLE:
-        session->sample_count++;
-        return true;
+        return add_sample(collector, record);
+    case PTD_PERF_ID_INDEX:
+        return add_origins(collector, record);
     default:
         return true;
     }
@@ -312,8 +415,7 @@ static bool collect(struct collector *collector, const struct ptd_perf_record *r
 
 /* ---- Order ---- */
 
-/* A stable order by the 64-bit key that stands first in each element. */
-static bool sort_by_time(void *list, size_t count, size_t element_bytes)
+bool perf_sort(void *list, size_t count, size_t element_bytes)
 {
     uint8_t *const from = list, *const spare = malloc(count ? count * element_bytes : 1);
 
@@ -349,8 +451,12 @@ static int compare_pieces(const void *left, const void *right)
 {
     const struct piece *const a = left, *const b = right;
 
+    if (a->of_sample != b->of_sample)
+        return a->of_sample ? 1 : -1;
     if (a->idx != b->idx)
         return a->idx < b->idx ? -1 : 1;
+    if (a->time != b->time)
+        return a->time < b->time ? -1 : 1;
     return a->order < b->order ? -1 : 1;
 }
 
@@ -383,9 +489,19 @@ static bool overlap(const uint8_t *a, size_t a_bytes, const uint8_t *b, size_t b
     return true;
 }
 
+/* Whether a PSB is among the packets, and something behind it. */
+static bool holds_psb(const uint8_t *bytes, size_t len)
+{
+    struct ptd_packets packets;
+
+    ptd_packets_init(&packets, bytes, len);
+    return ptd_packets_sync(&packets) == PTD_OK && len - ptd_packets_offset(&packets) > PT_PSB_LEN;
+}
+
 /*
- * Two snapshots of a ring buffer share what was not overwritten in between. Packets that are alike
- * for a short while prove nothing.
+ * Two snapshots of a ring buffer share what was not overwritten in between. Packets of a loop that
+ * are alike prove nothing, but a PSB and all that stands behind it do, for its TSC comes but once.
+ * Without one among them nothing is lost: decoding would begin at the next.
  */
 static bool follows_in_ring(struct collector *collector, const struct piece *a, struct piece *b)
 {
@@ -400,7 +516,7 @@ static bool follows_in_ring(struct collector *collector, const struct piece *a, 
         collector->no_memory = true;
         return false;
     }
-    if (b->known < SAME_BYTES_MIN)
+    if (b->known < SAME_BYTES_MIN || !holds_psb(b->bytes, (size_t)b->known))
         b->known = 0;
     return b->known != 0;
 }
@@ -412,7 +528,9 @@ static bool follows(struct collector *collector, const struct piece *a, struct p
 
     if (a->idx != b->idx || a->cpu != b->cpu || a->tid != b->tid)
         return false;
-    if (collector->session.pt.snapshot)
+    if (a->of_sample != b->of_sample)
+        return false;
+    if (collector->session.pt.snapshot || a->of_sample)
         return follows_in_ring(collector, a, b);
     return b->offset <= end && end - b->offset < AUXTRACE_ALIGN;
 }
@@ -425,7 +543,8 @@ static bool add_trace(struct collector *collector, const struct piece *first, si
         .cpu = first->cpu,
         .tid = first->tid,
         .aux_offset = first->offset,
-        .reference = first->reference,
+        .reference = first->of_sample ? ptd_perf_tsc_of_time(&collector->session.pt, first->time)
+                                      : first->reference,
         .bytes = first->bytes,
         .len_bytes = (size_t)first->size,
     };
@@ -503,12 +622,13 @@ static bool finish(struct collector *collector)
     struct ptd_perf_session *const session = &collector->session;
 
     if (!join_pieces(collector) ||
-        !sort_by_time(collector->maps, session->map_count, sizeof(*collector->maps)) ||
-        !sort_by_time(collector->comms, session->comm_count, sizeof(*collector->comms)) ||
-        !sort_by_time(collector->forks, session->fork_count, sizeof(*collector->forks)) ||
-        !sort_by_time(collector->switches, session->switch_count, sizeof(*collector->switches)) ||
-        !sort_by_time(collector->starts, session->start_count, sizeof(*collector->starts)) ||
-        !sort_by_time(collector->symbols, session->symbol_count, sizeof(*collector->symbols)))
+        !perf_sort(collector->maps, session->map_count, sizeof(*collector->maps)) ||
+        !perf_sort(collector->comms, session->comm_count, sizeof(*collector->comms)) ||
+        !perf_sort(collector->forks, session->fork_count, sizeof(*collector->forks)) ||
+        !perf_sort(collector->switches, session->switch_count, sizeof(*collector->switches)) ||
+        !perf_sort(collector->pokes, session->poke_count, sizeof(*collector->pokes)) ||
+        !perf_sort(collector->starts, session->start_count, sizeof(*collector->starts)) ||
+        !perf_sort(collector->symbols, session->symbol_count, sizeof(*collector->symbols)))
         return false;
     identify(collector);
     session->traces = collector->traces;
@@ -518,10 +638,9 @@ static bool finish(struct collector *collector)
     session->switches = collector->switches;
     session->starts = collector->starts;
     session->symbols = collector->symbols;
+    session->pokes = collector->pokes;
     session->events = ptd_perf_events(collector->perf, &session->event_count);
     session->cpuid = ptd_perf_cpuid(collector->perf);
-    for (size_t i = 0; i < session->event_count; i++)
-        session->aux_samples |= (session->events[i].sample_type & SAMPLE_AUX) != 0;
     return true;
 }
 
@@ -567,11 +686,11 @@ void ptd_perf_session_free(struct ptd_perf_session *session)
     if (!collector)
         return;
     ptd_perf_close(collector->perf);
-    for (size_t i = 0; i < collector->string_count; i++)
-        free(collector->strings[i]);
+    for (size_t i = 0; i < collector->kept_count; i++)
+        free(collector->kept[i]);
     for (size_t i = 0; i < collector->joined_count; i++)
         free(collector->joined[i]);
-    free(collector->strings);
+    free(collector->kept);
     free(collector->joined);
     free(collector->traces);
     free(collector->maps);
@@ -580,7 +699,9 @@ void ptd_perf_session_free(struct ptd_perf_session *session)
     free(collector->switches);
     free(collector->starts);
     free(collector->symbols);
+    free(collector->pokes);
     free(collector->pieces);
+    free(collector->origins);
     free(collector);
 }
 
@@ -709,6 +830,8 @@ void ptd_perf_clocks(const struct ptd_perf_session *session, struct ptd_time_con
         .mtc_freq = field_of(rtit_ctl, pt->mtc_freq_bits) & 15,
         .cyc_threshold = field_of(rtit_ctl, CYC_THRESHOLD),
         .max_nonturbo_ratio = (uint8_t)pt->max_nonturbo_ratio,
+        .vms = session->vms,
+        .vm_count = session->vm_count,
         .tsc_high = session->trace_count ? (uint8_t)(session->traces[0].reference >> 56) : 0,
     };
     if (pt->tsc_ctc_num <= UINT32_MAX && pt->tsc_ctc_den <= pt->tsc_ctc_num) {

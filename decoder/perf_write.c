@@ -233,6 +233,35 @@ static void put_switch(struct buffer *buffer, const struct ptd_perf_switch *each
     end_record(buffer, at);
 }
 
+/* Without a process: as the kernel tells it. */
+static void put_symbol(struct buffer *buffer, const struct ptd_perf_symbol *symbol)
+{
+    const size_t at = begin_record(buffer, PTD_PERF_KSYMBOL, 0);
+
+    put64(buffer, symbol->start);
+    put32(buffer, symbol->len);
+    put16(buffer, symbol->kind);
+    put16(buffer, symbol->gone);
+    put_string(buffer, symbol->name);
+    put_trailer(buffer, 0, 0, symbol->time, 0);
+    end_record(buffer, at);
+}
+
+static void put_poke(struct buffer *buffer, const struct ptd_perf_poke *poke)
+{
+    static const char zeros[8];
+    const size_t at = begin_record(buffer, PTD_PERF_TEXT_POKE, PTD_PERF_MISC_KERNEL);
+
+    put64(buffer, poke->address);
+    put16(buffer, poke->old_bytes);
+    put16(buffer, poke->new_bytes);
+    put(buffer, poke->before, poke->old_bytes);
+    put(buffer, poke->after, poke->new_bytes);
+    put(buffer, zeros, (8 - (buffer->len - at) % 8) % 8);
+    put_trailer(buffer, 0, 0, poke->time, 0);
+    end_record(buffer, at);
+}
+
 static void put_itrace_start(struct buffer *buffer, const struct ptd_perf_out *out,
                              const struct ptd_perf_trace *trace)
 {
@@ -278,6 +307,10 @@ static void put_metadata(struct buffer *buffer, const struct ptd_perf_out *out)
     }
     for (size_t i = 0; i < out->switch_count; i++)
         put_switch(buffer, &out->switches[i]);
+    for (size_t i = 0; i < out->symbol_count; i++)
+        put_symbol(buffer, &out->symbols[i]);
+    for (size_t i = 0; i < out->poke_count; i++)
+        put_poke(buffer, &out->pokes[i]);
 }
 
 /* ---- Header ---- */
@@ -294,7 +327,9 @@ static void put_attr(struct buffer *buffer, const struct ptd_perf_out *out)
     put64(buffer, SAMPLE_TYPE);
     put64(buffer, 0); /* read_format */
     put64(buffer, ATTR_MMAP | ATTR_COMM | ATTR_SAMPLE_ID_ALL | ATTR_MMAP2 | ATTR_COMM_EXEC |
-                      (out->switch_count ? ATTR_CONTEXT_SWITCH : 0));
+                      (out->switch_count ? ATTR_CONTEXT_SWITCH : 0) |
+                      (out->symbol_count ? ATTR_KSYMBOL : 0) |
+                      (out->poke_count ? ATTR_TEXT_POKE : 0));
     while (buffer->len < at + PERF_ATTR_BYTES && !buffer->no_memory)
         put64(buffer, 0);
 }

@@ -448,6 +448,12 @@ uint64_t ptd_space_cr3(uint64_t space);
 #define PTD_VM_UNKNOWN 4094u /* a VM whose VMCS pointers were never told */
 
 struct ptd_image *ptd_image_new(void); /* NULL: no memory */
+/*
+ * An image that hides a part of another, which must outlive it and not change: code that changes
+ * while one trace is decoded, over what all traces share. VMs are those of base, which must not be
+ * such an image itself. NULL: no memory, or it is.
+ */
+struct ptd_image *ptd_image_new_on(const struct ptd_image *base);
 void ptd_image_free(struct ptd_image *image);
 /*
  * Bytes at vaddr; they are copied. A later addition hides an earlier one, and its symbols. name, if
@@ -455,11 +461,20 @@ void ptd_image_free(struct ptd_image *image);
  */
 int ptd_image_add_bytes(struct ptd_image *image, const char *name, uint64_t vaddr,
                         const void *bytes, size_t len_bytes, uint64_t cr3);
+/* The same where code is patched: symbols stay as they are. */
+int ptd_image_patch(struct ptd_image *image, uint64_t vaddr, const void *bytes, size_t len_bytes,
+                    uint64_t cr3);
 /*
- * The loadable segments and the symbols of a 64- or 32-bit x86 ELF file, bias bytes above the
- * addresses it is linked for. PTD_OK, PTD_E_IO, PTD_E_FORMAT, PTD_E_NOMEM.
+ * The loadable segments and the symbols of a 64- or 32-bit x86 ELF file (a program, a library, or
+ * the core file that Linux's /proc/kcore is), bias bytes above the addresses it is linked for.
+ * PTD_OK, PTD_E_IO, PTD_E_FORMAT, PTD_E_NOMEM.
  */
 int ptd_image_add_elf(struct ptd_image *image, const char *path, uint64_t bias, uint64_t cr3);
+/*
+ * The names of functions from a copy of Linux's /proc/kallsyms. PTD_OK, PTD_E_IO, PTD_E_NOMEM;
+ * PTD_E_FORMAT: a line is not one of kallsyms, and those behind it were not read.
+ */
+int ptd_image_add_kallsyms(struct ptd_image *image, const char *path, uint64_t cr3);
 /*
  * Code at (cr3, vaddr): *bytes and how many follow contiguously, >= 1. Valid until the image
  * changes. PTD_OK or PTD_E_NOMAP.
@@ -477,6 +492,12 @@ int ptd_image_bind_vmcs(struct ptd_image *image, unsigned vm, uint64_t vmcs);
  * guests count as the host.
  */
 uint64_t ptd_image_space(const struct ptd_image *image, bool nr, uint64_t vmcs, uint64_t cr3);
+
+/*
+ * An address space has the code and the symbols of another of the same VM, and none of its own.
+ * PTD_OK, PTD_E_NOMEM; PTD_E_ARG: the other is 0, has those of a third, or both are the same.
+ */
+int ptd_image_alias(struct ptd_image *image, uint64_t cr3, uint64_t same_as);
 
 /* Physical memory: what is known of it. */
 struct ptd_memory;
@@ -619,6 +640,11 @@ struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct 
 void ptd_flow_free(struct ptd_flow *flow);
 /* The next item. PTD_OK or PTD_END. Errors of the trace are items of type PTD_ITEM_ERROR. */
 int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item);
+/*
+ * The same, but 1 as soon as only the packet at an offset, or one behind it, can tell what comes
+ * next: the time to change the image where that packet's time is known.
+ */
+int ptd_flow_next_before(struct ptd_flow *flow, uint64_t offset, struct ptd_item *item);
 
 /*
  * The instructions of a block one by one: set *ip to item->ip, then call until it returns PTD_END.

@@ -71,6 +71,8 @@ enum ptd_perf_type {
 #define PTD_PERF_MISC_CPUMODE       0x0007u
 #define PTD_PERF_MISC_KERNEL        1u /* values of CPUMODE */
 #define PTD_PERF_MISC_USER          2u
+#define PTD_PERF_MISC_GUEST_KERNEL  4u
+#define PTD_PERF_MISC_GUEST_USER    5u
 #define PTD_PERF_MISC_COMM_EXEC     0x2000u /* COMM: by execve() */
 #define PTD_PERF_MISC_SWITCH_OUT    0x2000u /* SWITCH, SWITCH_CPU_WIDE */
 #define PTD_PERF_MISC_MMAP_BUILD_ID 0x4000u /* MMAP2 */
@@ -82,6 +84,7 @@ enum ptd_perf_type {
 #define PTD_PERF_AUX_COLLISION 0x08u
 
 #define PTD_PERF_BUILD_ID_BYTES 20
+#define PTD_PERF_ID_BYTES       32
 
 /* A string in a record: it ends with a zero inside the record. */
 struct ptd_perf_record {
@@ -158,7 +161,13 @@ struct ptd_perf_record {
         struct {
             uint64_t ip; /* if has_ip */
             bool has_ip;
+            const uint8_t *aux; /* packets; NULL: the event has none in its samples */
+            size_t aux_bytes;
         } sample;
+        struct {
+            uint64_t count;
+            const uint8_t *entries; /* count of PTD_PERF_ID_BYTES: id, index, CPU, thread */
+        } id_index;
         uint64_t feature; /* HEADER_FEATURE: its number */
     };
 };
@@ -167,6 +176,7 @@ struct ptd_perf_record {
 struct ptd_perf_event {
     uint32_t type;
     uint64_t config, config1, config2, sample_type, read_format, flags;
+    uint64_t branch_sample_type, sample_regs_user, sample_regs_intr;
     char name[64]; /* "cpu-clock"; "type 1 config 0" if the file does not name it */
 };
 
@@ -216,7 +226,10 @@ struct ptd_perf_pt {
     bool snapshot, per_cpu;
 };
 
-/* Packets that stand one after the other. A gap in a buffer makes two of them. */
+/*
+ * Packets that stand one after the other. A gap in a buffer makes two of them. So do two samples
+ * (AUX area sampling) that do not overlap; the buffers of samples are those of CPUs, or of threads.
+ */
 struct ptd_perf_trace {
     uint32_t idx;        /* of the buffer */
     int32_t cpu, tid;    /* -1: any. Of a CPU's buffer, tid is only who was to be traced first */
@@ -262,8 +275,19 @@ struct ptd_perf_switch {
 struct ptd_perf_symbol {
     uint64_t time, start;
     uint32_t len;
-    bool gone; /* from this time on */
+    uint16_t kind; /* 1: BPF, 2: out of line, as trampolines are */
+    bool gone;     /* from this time on */
     const char *name;
+};
+
+/* The kernel changed its code: old_bytes at an address became new_bytes. 0 of them: none were
+ * there. */
+#define PTD_PERF_POKE_BYTES 0x8000u
+
+struct ptd_perf_poke {
+    uint64_t time, address;
+    uint16_t old_bytes, new_bytes;
+    const uint8_t *before, *after;
 };
 
 /* All of it is for reading; each list is in order of time, and of the file where times are equal.
@@ -278,14 +302,19 @@ struct ptd_perf_session {
     const struct ptd_perf_switch *switches;
     const struct ptd_perf_switch *starts; /* ITRACE_START: who ran when tracing began */
     const struct ptd_perf_symbol *symbols;
-    size_t start_count;
+    const struct ptd_perf_poke *pokes;
+    size_t start_count, poke_count;
     size_t trace_count, map_count, comm_count, fork_count, switch_count, symbol_count;
     const struct ptd_perf_event *events;
     size_t event_count;
     const char *cpuid;
-    uint64_t record_count, sample_count, lost_count, text_poke_count, error_count;
+    uint64_t record_count, sample_count, lost_count, error_count;
+    uint64_t guest_map_count;                /* maps of guests, which are not kept */
     uint64_t truncated, partial, collisions; /* AUX records with these flags */
-    bool aux_samples;                        /* packets in samples, which are not read */
+    uint64_t aux_sample_count;               /* samples with packets */
+    /* To be set by the user: VMs whose TSC differs. They must outlive the session. */
+    const struct ptd_time_vm *vms;
+    size_t vm_count;
     int error; /* what ended reading early (the rest is here), or PTD_OK */
     struct ptd_perf_fault fault;
 };
@@ -317,24 +346,51 @@ void ptd_perf_clocks(const struct ptd_perf_session *session, struct ptd_time_con
 uint64_t ptd_perf_time_of_tsc(const struct ptd_perf_pt *pt, uint64_t tsc);
 uint64_t ptd_perf_tsc_of_time(const struct ptd_perf_pt *pt, uint64_t time);
 
-/* ---- Traces of a CPU ----------------------------------------------------------------------- */
+/* ---- Code that changes --------------------------------------------------------------------- */
+
+/* Code that is other code from a time on; and from where on in the packets of a trace. */
+struct ptd_perf_change {
+    uint64_t time;   /* perf's */
+    uint64_t offset; /* UINT64_MAX: not in this trace any more */
+    bool of_kernel;
+    size_t which; /* the caller's */
+};
 
 /*
- * A copy of a CPU's trace, for ptd_flow_*(): CR3 says which process runs, PTD_PERF_CR3(pid), by the
- * context switches of the file. Threads of a process are one. The kernel's code belongs into
- * PTD_ANY_CR3.
+ * Where in a trace changes take place: fills in .offset, for ptd_flow_next_before(). changes come
+ * in order of time, and leave in order of offset. bytes are those of a trace of the session, or of
+ * the copy that ptd_perf_cpu_trace() made of one.
+ *
+ * A process maps code in a system call. So the code of a process changes between two stretches of
+ * user code, if the times of packets allow that. Without a conversion of time, all offsets are 0.
+ * PTD_OK, PTD_E_NOMEM.
+ */
+int ptd_perf_place(const struct ptd_perf_session *session, const uint8_t *bytes, size_t len_bytes,
+                   struct ptd_perf_change *changes, size_t count);
+
+/* ---- Traces by thread ----------------------------------------------------------------------- */
+
+struct ptd_perf_thread {
+    uint32_t tid, pid;
+};
+
+/*
+ * A copy of a CPU's trace, for ptd_flow_*(): CR3 says which thread runs, PTD_PERF_CR3(tid), by the
+ * context switches of the file. ptd_image_alias() gives a thread the code of its process. The
+ * kernel's code belongs into PTD_ANY_CR3. Guests keep the CR3 that the trace says.
  */
 struct ptd_perf_cpu_trace {
     uint8_t *bytes;
     size_t len_bytes;
-    uint32_t *pids; /* that may occur; ascending */
-    size_t pid_count;
+    struct ptd_perf_thread *threads; /* that may occur; tid ascends */
+    size_t thread_count;
     uint64_t *inserted; /* offsets in bytes of PIP packets that the original does not have */
     size_t inserted_count;
-    bool switched; /* the file has context switches of this CPU; else one process had it alone */
+    bool switched; /* the file has context switches of this CPU; else one thread had it alone */
+    bool guests;   /* VMX non-root operation was traced */
 };
 
-#define PTD_PERF_CR3(pid) ((uint64_t)(uint32_t)(pid) << 12)
+#define PTD_PERF_CR3(tid) ((uint64_t)(uint32_t)(tid) << 12)
 
 /* PTD_OK, PTD_E_NOMEM. */
 int ptd_perf_cpu_trace(const struct ptd_perf_session *session, const struct ptd_perf_trace *trace,
@@ -359,7 +415,10 @@ struct ptd_perf_out {
     const struct ptd_perf_comm *comms;
     const struct ptd_perf_task *forks;
     const struct ptd_perf_switch *switches;
-    size_t trace_count, map_count, comm_count, fork_count, switch_count;
+    const struct ptd_perf_symbol *symbols;
+    const struct ptd_perf_poke
+        *pokes; /* of PTD_PERF_POKE_BYTES at most, before and after together */
+    size_t trace_count, map_count, comm_count, fork_count, switch_count, symbol_count, poke_count;
     /* Takes the bytes of the file in order; other than 0: that failed. */
     int (*write)(void *owner, const void *bytes, size_t len_bytes);
     void *owner;

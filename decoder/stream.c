@@ -117,7 +117,8 @@ static int clock_step(struct clock *clock, bool more)
     return PTD_OK;
 }
 
-/* All packets in front of an offset. False: they are not all there. */
+/* All packets in front of an offset, and the PSB behind bytes that were lost. False: not all there.
+ */
 static bool clock_go_to(struct clock *clock, uint64_t offset, bool more)
 {
     uint64_t at;
@@ -125,7 +126,7 @@ static bool clock_go_to(struct clock *clock, uint64_t offset, bool more)
 
     while (status == PTD_OK) {
         at = ptd_packets_offset(&clock->packets);
-        if (at >= offset && (clock->has_tsc || at >= clock->give_up))
+        if (at >= offset && !clock->searching && (clock->has_tsc || at >= clock->give_up))
             return true;
         status = clock_step(clock, more);
     }

@@ -151,17 +151,21 @@ static struct rate measure(const struct anchor *old, const struct anchor *here)
     return rate;
 }
 
-/* Whether measure() says more than the rate does: mostly not, and then no division is needed. */
+/*
+ * Whether measure() narrows the rate by a sixteenth, or contradicts it. Mostly it does not: each
+ * window says a little more than the one before, which would not be worth two divisions.
+ */
 static bool can_narrow(const struct rate *rate, const struct anchor *old, const struct anchor *here)
 {
+    const ticks step = 1 + (ticks)(rate->most - rate->least) / 16;
     const uint64_t most_cycles = here->at.cycles + here->at.slack - old->at.cycles;
     const ticks least_time = here->time.first - old->time.last;
     const ticks most_time = here->time.last - old->time.first;
 
-    if (rate->most > RATE_MAX || least_time >= ((ticks)rate->least + 1) * most_cycles)
+    if (rate->most > RATE_MAX || least_time >= (rate->least + step) * most_cycles)
         return true;
     return here->at.cycles > old->at.cycles + old->at.slack &&
-           most_time < ((ticks)rate->most - 1) * (here->at.cycles - old->at.cycles - old->at.slack);
+           most_time < (rate->most - step) * (here->at.cycles - old->at.cycles - old->at.slack);
 }
 
 static bool narrow_rate(struct rate *rate, struct rate seen)

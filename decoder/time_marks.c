@@ -85,14 +85,19 @@ static size_t near_marks(struct ptd_time *time, const struct ptd_mark *marks, si
 {
     const uint64_t least = time->rate.least, most = time->rate.most;
     const uint64_t likely = ptd_time_likely_rate(time);
-    struct near near;
+    struct near found;
     uint64_t cycles = 0;
     int64_t first;
     size_t i;
 
     if (count == 0 || (marks[0].what & NOT_PLAIN) || likely < least || likely > most ||
-        !enter(time, &near))
+        !enter(time, &found))
         return 0;
+
+    /* In registers: nothing else can point to it. */
+    const struct near near = found;
+    const uint64_t before = time->cycles;
+
     first = near.first;
     for (i = 0; i < count; i++) {
         const uint32_t what = marks[i].what;
@@ -111,7 +116,7 @@ static size_t near_marks(struct ptd_time *time, const struct ptd_mark *marks, si
             .tsc = near.origin + (uint64_t)(estimate >> FRACTION),
             .earliest = near.origin + (uint64_t)(earliest >> FRACTION),
             .latest = near.origin + (uint64_t)(latest >> FRACTION),
-            .cycles = time->cycles + cycles,
+            .cycles = before + cycles,
         };
     }
     if (i > 0)

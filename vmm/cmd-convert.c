@@ -358,6 +358,10 @@ static int convert_perf(const char *path, const struct bytes *file, const char *
         .fork_count = session->fork_count,
         .switches = session->switches,
         .switch_count = session->switch_count,
+        .symbols = session->symbols,
+        .symbol_count = session->symbol_count,
+        .pokes = session->pokes,
+        .poke_count = session->poke_count,
     };
     for (size_t i = 0; i < session->event_count; i++) {
         if (session->events[i].type == session->pt.pmu_type)

@@ -90,12 +90,19 @@ static const char *const who_names[] = {
     [PTD_GUEST_PROCESS] = "guest process",
 };
 
-/* Whose block it is, if a map says names. */
+/* Who ran, if several threads did; whose block it is, if a map says names. */
 static void add_who(json_object *line, const struct decode_options *options,
                     const struct ptd_item *item)
 {
     struct ptd_context who;
 
+    if (options->thread->who) {
+        const struct out_who thread = out_who(options->thread, item->cr3);
+
+        json_object_object_add(line, "pid", json_object_new_int64(thread.pid));
+        json_object_object_add(line, "tid", json_object_new_int64(thread.tid));
+        json_object_object_add(line, "comm", json_object_new_string(thread.comm));
+    }
     if (!options->map.contexts || item->type != PTD_ITEM_BLOCK)
         return;
     ptd_contexts_find(options->map.contexts, item->cr3, item->ip, &who);
@@ -112,7 +119,14 @@ static void print_who(const struct decode_options *options, const struct ptd_ite
 {
     struct ptd_context before, who;
 
-    if (!options->map.contexts || options->json)
+    if (options->json)
+        return;
+    if (options->thread->who && (!last->insns || last->cr3 != block->cr3)) {
+        const struct out_who thread = out_who(options->thread, block->cr3);
+
+        printf("  == %s, pid %" PRIu32 ", tid %" PRIu32 "\n", thread.comm, thread.pid, thread.tid);
+    }
+    if (!options->map.contexts)
         return;
     ptd_contexts_find(options->map.contexts, last->cr3, last->ip, &before);
     ptd_contexts_find(options->map.contexts, block->cr3, block->ip, &who);
@@ -367,6 +381,21 @@ static void close_all(struct stream *stream)
     trace_flow_close(&stream->flow);
     ptd_stream_free(stream->pieces);
     stream->pieces = NULL;
+    code_timeline_free(stream->timeline);
+    stream->timeline = NULL;
+}
+
+/* Its code may change, as only a trace that is all there tells in advance. */
+static int open_code(struct stream *stream)
+{
+    int code = 0;
+
+    if (stream->changes)
+        stream->timeline =
+            code_timeline_new(stream->changes, &stream->packets, stream->image, &code);
+    if (stream->timeline)
+        stream->image = code_timeline_image(stream->timeline);
+    return code;
 }
 
 int stream_open(struct decode_options *options, struct stream *stream)
@@ -377,7 +406,10 @@ int stream_open(struct decode_options *options, struct stream *stream)
         options->rtit.mode = options->config.mode;
         options->rtit.at_start = options->config.at_start;
     }
-    code = stream->input ? pieces_open(options, stream) : open_whole(options, stream);
+    options->thread = &stream->thread;
+    code = open_code(stream);
+    if (!code)
+        code = stream->input ? pieces_open(options, stream) : open_whole(options, stream);
     if (!code)
         code = begin_output(options, stream);
     if (code)
@@ -404,12 +436,20 @@ static bool is_behind(const struct decode_options *options, const struct stream 
     return to->kind != BOUND_OFFSET || stream->item.type == PTD_ITEM_PSB;
 }
 
+/* The next item of a trace that is all there. As ptd_flow_next(). */
+static int next_of_whole(struct stream *stream)
+{
+    if (stream->timeline)
+        return code_timeline_next(stream->timeline, stream->flow.pt, &stream->item);
+    return trace_flow_next(&stream->flow, &stream->item);
+}
+
 bool stream_next(struct decode_options *options, struct stream *stream)
 {
     if (stream->input) {
         if (!pieces_next(stream))
             return false;
-    } else if (trace_flow_next(&stream->flow, &stream->item) == PTD_OK) {
+    } else if (next_of_whole(stream) == PTD_OK) {
         if (options->format || window_has_time(&options->window))
             stream->time = clock_at(&stream->clock, &stream->item);
     } else {
@@ -452,6 +492,8 @@ int stream_close(struct decode_options *options, struct stream *stream, int code
 {
     if (stream->begun && !options->format->end(stream->out) && !code)
         code = no_memory();
+    if (!code && stream->timeline)
+        code = code_timeline_result(stream->timeline);
     close_all(stream);
     return code ? code : stream->code;
 }
@@ -766,7 +808,7 @@ static int decode_perf_data(struct decode_options *options, struct input *input)
     return code;
 }
 
-static int decode_file(struct decode_options *options, const char *file)
+static int decode_input(struct decode_options *options, const char *file)
 {
     struct input input;
     int error = input_open(&input, file), code;
@@ -781,11 +823,21 @@ static int decode_file(struct decode_options *options, const char *file)
         code = decode_perf_data(options, &input);
     else
         code = decode_raw(options, options->like ? options->like : file, &input);
-    if (options->out && !options->format->close(options->out) && !code)
+    if (options->format && options->out && !options->format->close(options->out) && !code)
         code = complain(EXIT_CODE_HOST, "no memory for the output");
     if (!code && options->errors)
         code = complain(EXIT_CODE_FILE, "%s: %" PRIu64 " errors", input.name, options->errors);
     input_close(&input);
+    return code;
+}
+
+static int decode_file(struct decode_options *options, const char *file)
+{
+    char *const path = perf_data_locate(file, &options->code);
+    const int code = path ? decode_input(options, path) : EXIT_CODE_FILE;
+
+    free(path);
+    free(options->code.kcore);
     return code;
 }
 

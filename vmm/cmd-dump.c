@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void usage(FILE *to)
@@ -387,7 +388,7 @@ static int dump_perf_data(struct dump_options *options, struct input *input)
     return code;
 }
 
-static int dump_file(struct dump_options *options, const char *file)
+static int dump_input(struct dump_options *options, const char *file)
 {
     struct input input;
     int error = input_open(&input, file), code;
@@ -403,6 +404,17 @@ static int dump_file(struct dump_options *options, const char *file)
     else
         code = dump_raw(options, options->like ? options->like : file, &input);
     input_close(&input);
+    return code;
+}
+
+static int dump_file(struct dump_options *options, const char *file)
+{
+    struct code_options code_options;
+    char *const path = perf_data_locate(file, &code_options);
+    const int code = path ? dump_input(options, path) : EXIT_CODE_FILE;
+
+    free(path);
+    free(code_options.kcore);
     return code;
 }
 

@@ -11,13 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INTEL "GenuineIntel," /* then family, model and stepping */
+#define INTEL   "GenuineIntel," /* then family, model and stepping */
+#define NO_VMCS 1               /* no VMCS pointer is that */
 
 /* Code that is loaded: that of a process, or of all processes on CPUs by CR3. */
 struct code {
     uint32_t pid;
-    bool by_cr3;
-    struct ptd_image *image; /* shared by all that are by_cr3 */
+    bool by_cr3; /* of a thread, whose image is that of all */
+    uint32_t tid;
+    /* Shared by all that are by_cr3. */
+    struct ptd_image *image;
+    struct code_changes *changes;
 };
 
 struct job {
@@ -25,96 +29,162 @@ struct job {
     const struct ptd_perf_session *session;
     struct code *codes;
     size_t code_count;
-    struct ptd_image *of_cpus; /* NULL: not needed so far */
+    struct code of_cpus; /* .image NULL: not needed so far */
 };
 
+static bool has_map(const struct job *job)
+{
+    return job->options->map.contexts != NULL;
+}
+
 /* ---- Code ---- */
-
-static bool add_code(struct job *job, uint32_t pid, bool by_cr3, struct ptd_image *image)
-{
-    struct code *const grown = reallocarray(job->codes, job->code_count + 1, sizeof(*job->codes));
-
-    if (!grown)
-        return false;
-    job->codes = grown;
-    job->codes[job->code_count++] = (struct code){pid, by_cr3, image};
-    return true;
-}
-
-static struct ptd_image *find_code(const struct job *job, uint32_t pid, bool by_cr3)
-{
-    for (size_t i = 0; i < job->code_count; i++) {
-        if (job->codes[i].pid == pid && job->codes[i].by_cr3 == by_cr3)
-            return job->codes[i].image;
-    }
-    return NULL;
-}
-
-static void free_code(struct job *job)
-{
-    for (size_t i = 0; i < job->code_count; i++) {
-        if (!job->codes[i].by_cr3)
-            ptd_image_free(job->codes[i].image);
-    }
-    ptd_image_free(job->of_cpus);
-    free(job->codes);
-}
 
 static int no_memory(void)
 {
     return complain(EXIT_CODE_HOST, "no memory for images");
 }
 
-/* An image with the kernel in it. 0 or an exit code. */
-static int new_image(struct job *job, struct ptd_image **image)
+/* That of a process alone. NULL: not there yet. */
+static struct code *find_process(const struct job *job, uint32_t pid)
 {
-    *image = ptd_image_new();
-    if (!*image)
-        return no_memory();
-    return perf_data_load_code(job->session, UINT32_MAX, &job->options->code, *image, PTD_ANY_CR3);
-}
-
-/* The image of a process alone. 0 or an exit code. */
-static int code_of_process(struct job *job, uint32_t pid, const struct ptd_image **image)
-{
-    struct ptd_image *made = NULL;
-    int code;
-
-    *image = find_code(job, pid, false);
-    if (*image)
-        return 0;
-    code = new_image(job, &made);
-    if (!code)
-        code = perf_data_load_code(job->session, pid, &job->options->code, made, PTD_ANY_CR3);
-    if (!code && !add_code(job, pid, false, made))
-        code = no_memory();
-    if (code)
-        ptd_image_free(made);
-    else
-        *image = made;
-    return code;
-}
-
-/* The image of all CPUs, with these processes in it. 0 or an exit code. */
-static int code_of_cpu(struct job *job, const struct ptd_perf_cpu_trace *copy,
-                       const struct ptd_image **image)
-{
-    int code = 0;
-
-    if (!job->of_cpus)
-        code = new_image(job, &job->of_cpus);
-    for (size_t i = 0; !code && i < copy->pid_count; i++) {
-        const uint32_t pid = copy->pids[i];
-
-        if (find_code(job, pid, true))
-            continue;
-        code = perf_data_load_code(job->session, pid, &job->options->code, job->of_cpus,
-                                   PTD_PERF_CR3(pid));
-        if (!code && !add_code(job, pid, true, job->of_cpus))
-            code = no_memory();
+    for (size_t i = 0; i < job->code_count; i++) {
+        if (job->codes[i].pid == pid && !job->codes[i].by_cr3)
+            return &job->codes[i];
     }
-    *image = job->of_cpus;
-    return code;
+    return NULL;
+}
+
+/* Whether the image of all has this thread, and another one of its process. */
+static bool has_thread(const struct job *job, const struct ptd_perf_thread *thread,
+                       const struct code **of_process)
+{
+    *of_process = NULL;
+    for (size_t i = 0; i < job->code_count; i++) {
+        const struct code *const code = &job->codes[i];
+
+        if (!code->by_cr3)
+            continue;
+        if (code->tid == thread->tid)
+            return true;
+        if (code->pid == thread->pid && !*of_process)
+            *of_process = code;
+    }
+    return false;
+}
+
+static void free_code(struct code *code)
+{
+    ptd_image_free(code->image);
+    code_changes_free(code->changes);
+}
+
+static void free_codes(struct job *job)
+{
+    for (size_t i = 0; i < job->code_count; i++) {
+        if (!job->codes[i].by_cr3)
+            free_code(&job->codes[i]);
+    }
+    if (job->of_cpus.image == job->options->image)
+        job->of_cpus.image = NULL; /* the options' own */
+    free_code(&job->of_cpus);
+    free(job->codes);
+}
+
+/* The code of a process (UINT32_MAX: of the kernel) too. 0 or an exit code. */
+static int load(const struct job *job, struct code *code, uint32_t pid, uint64_t cr3)
+{
+    if (!code_changes_add(code->changes, pid, cr3))
+        return no_memory();
+    return perf_data_load_code(job->session, pid, &job->options->code, code->image, cr3);
+}
+
+/* A VM of which nothing is known: guests without a map are not taken for the host. */
+static bool add_nobodys_vm(struct ptd_image *image)
+{
+    const int vm = ptd_image_add_vm(image);
+
+    return vm > 0 && ptd_image_bind_vmcs(image, (unsigned)vm, NO_VMCS) == PTD_OK;
+}
+
+/* With the kernel in it; with a map, on what it says. 0 or an exit code. */
+static int begin_code(const struct job *job, struct code *code)
+{
+    code->image = has_map(job) ? job->options->image : ptd_image_new();
+    if (code->image && !has_map(job) && !add_nobodys_vm(code->image))
+        return no_memory();
+    code->changes = code_changes_new(job->session, &job->options->code);
+    if (!code->image || !code->changes)
+        return no_memory();
+    return load(job, code, UINT32_MAX, PTD_ANY_CR3);
+}
+
+static int add_code(struct job *job, const struct code *code)
+{
+    struct code *const grown = reallocarray(job->codes, job->code_count + 1, sizeof(*job->codes));
+
+    if (!grown)
+        return no_memory();
+    job->codes = grown;
+    job->codes[job->code_count++] = *code;
+    return 0;
+}
+
+/* The code of a process alone. 0 or an exit code. */
+static int code_of_process(struct job *job, uint32_t pid, struct code *code)
+{
+    const struct code *const found = find_process(job, pid);
+    int error;
+
+    *code = found ? *found : (struct code){.pid = pid};
+    if (found)
+        return 0;
+    error = begin_code(job, code);
+    if (!error)
+        error = load(job, code, pid, PTD_ANY_CR3);
+    if (!error)
+        error = add_code(job, code);
+    if (error)
+        free_code(code);
+    return error;
+}
+
+/* A thread has the address space of the first thread of its process that was seen. */
+static int add_thread(struct job *job, const struct ptd_perf_thread *thread)
+{
+    struct code *const shared = &job->of_cpus;
+    const struct code *of_process;
+    const char *comm;
+    int error = 0;
+
+    if (has_thread(job, thread, &of_process))
+        return 0;
+    comm = ptd_perf_comm_of(job->session, thread->pid, thread->tid, UINT64_MAX);
+    if (has_map(job) &&
+        ptd_contexts_add_process(job->options->map.contexts, 0, PTD_PERF_CR3(thread->tid), comm,
+                                 thread->pid) != PTD_OK)
+        return no_memory();
+    if (!of_process)
+        error = load(job, shared, thread->pid, PTD_PERF_CR3(thread->tid));
+    else if (ptd_image_alias(shared->image, PTD_PERF_CR3(thread->tid),
+                             PTD_PERF_CR3(of_process->tid)) == PTD_E_NOMEM)
+        error = no_memory();
+    if (error)
+        return error;
+    return add_code(job, &(struct code){.pid = thread->pid, .tid = thread->tid, .by_cr3 = true});
+}
+
+/* The code of all CPUs, with these threads in it. 0 or an exit code. */
+static int code_of_cpu(struct job *job, const struct ptd_perf_cpu_trace *copy, struct code *code)
+{
+    struct code *const shared = &job->of_cpus;
+    int error = 0;
+
+    if (!shared->image)
+        error = begin_code(job, shared);
+    for (size_t i = 0; !error && i < copy->thread_count; i++)
+        error = add_thread(job, &copy->threads[i]);
+    *code = *shared;
+    return error;
 }
 
 /* ---- Traces ---- */
@@ -124,11 +194,33 @@ static uint64_t time_of_tsc(const void *owner, uint64_t tsc)
     return ptd_perf_time_of_tsc(owner, tsc);
 }
 
-static const char *comm_of_process(const void *owner, uint32_t pid)
+/* Who ran in an address space of a copy: a thread, or something in a guest. */
+static void who_ran(const void *owner, uint64_t cr3, struct out_who *who)
 {
-    const char *const comm = ptd_perf_comm_of(owner, pid, pid, UINT64_MAX);
+    const struct job *const job = owner;
+    struct ptd_context context = {0};
 
-    return comm ? comm : "?";
+    if (ptd_space_vm(cr3)) {
+        *who = (struct out_who){.comm = "guest"};
+        if (!has_map(job))
+            return;
+        ptd_contexts_find(job->options->map.contexts, cr3, 0, &context);
+        if (context.process || context.vm_name)
+            who->comm = context.process ? context.process : context.vm_name;
+        return;
+    }
+    who->tid = (uint32_t)(cr3 >> 12);
+    who->pid = ptd_perf_pid_of(job->session, who->tid);
+    who->comm = ptd_perf_comm_of(job->session, who->pid, who->tid, UINT64_MAX);
+    if (!who->comm)
+        who->comm = who->tid ? "?" : "swapper";
+}
+
+static int take_code(struct stream *stream, int error, const struct code *code)
+{
+    stream->image = code->image;
+    stream->changes = code->changes;
+    return error;
 }
 
 /* The buffer of one thread: the code is that of its process, whatever CR3 says. */
@@ -136,6 +228,7 @@ static int prepare_thread(struct job *job, const struct ptd_perf_trace *trace,
                           struct stream *stream)
 {
     struct out_thread *const thread = &stream->thread;
+    struct code code;
 
     stream->packets = (struct bytes){.data = (uint8_t *)trace->bytes, .len = trace->len_bytes};
     thread->pid = ptd_perf_pid_of(job->session, thread->tid);
@@ -144,26 +237,32 @@ static int prepare_thread(struct job *job, const struct ptd_perf_trace *trace,
         thread->comm = "?";
     if (job->options->have_images)
         return 0;
-    return code_of_process(job, thread->pid, &stream->image);
+    return take_code(stream, code_of_process(job, thread->pid, &code), &code);
 }
 
-/* The buffer of a CPU: CR3 is made to say which process ran. */
-static int prepare_cpu(struct job *job, const struct ptd_perf_trace *trace, struct stream *stream,
-                       struct ptd_perf_cpu_trace *copy)
+/* CR3 is made to say which thread ran. */
+static int prepare_copy(struct job *job, const struct ptd_perf_trace *trace, struct stream *stream,
+                        struct ptd_perf_cpu_trace *copy)
 {
     struct out_thread *const thread = &stream->thread;
+    struct code code;
 
     if (ptd_perf_cpu_trace(job->session, trace, copy) != PTD_OK)
-        return complain(EXIT_CODE_HOST, "no memory for the trace of CPU %d", trace->cpu);
-    if (!copy->switched && job->session->comm_count > 1)
+        return complain(EXIT_CODE_HOST, "no memory for the trace of buffer %" PRIu32, trace->idx);
+    if (copy->guests && !has_map(job) && !job->options->have_images)
+        complain(EXIT_CODE_OK, "buffer %" PRIu32 ": guests ran, whose code only --map can tell",
+                 trace->idx);
+    if (trace->cpu >= 0 && !copy->switched && job->session->comm_count > 1)
         complain(EXIT_CODE_OK, "no context switches of CPU %d were recorded: who ran is a guess",
                  trace->cpu);
     stream->packets = (struct bytes){.data = copy->bytes, .len = copy->len_bytes};
     stream->cpu_trace = copy;
-    thread->comm = "any"; /* comm_of_process says who */
-    thread->comm_of_process = comm_of_process;
-    thread->comm_owner = job->session;
-    return job->options->have_images ? 0 : code_of_cpu(job, copy, &stream->image);
+    thread->comm = "any"; /* who_ran says who */
+    thread->who = who_ran;
+    thread->who_owner = job;
+    if (job->options->have_images && !has_map(job))
+        return 0;
+    return take_code(stream, code_of_cpu(job, copy, &code), &code);
 }
 
 static int prepare(struct job *job, const struct ptd_perf_trace *trace, struct stream *stream,
@@ -178,8 +277,8 @@ static int prepare(struct job *job, const struct ptd_perf_trace *trace, struct s
                    .to_ns_owner = &job->session->pt},
     };
     ptd_perf_clocks(job->session, &stream->clocks);
-    return trace->cpu < 0 ? prepare_thread(job, trace, stream)
-                          : prepare_cpu(job, trace, stream, copy);
+    return trace->cpu < 0 && !has_map(job) ? prepare_thread(job, trace, stream)
+                                           : prepare_copy(job, trace, stream, copy);
 }
 
 /* Says whose trace begins. */
@@ -354,10 +453,14 @@ int decode_perf(struct decode_options *options, const char *file, const struct b
         return code;
     if (!options->have_cpu && strncmp(session->cpuid, INTEL, strlen(INTEL)) == 0)
         (void)parse_cpu(session->cpuid + strlen(INTEL), ',', &options->config.errata);
+    if (has_map(&job))
+        session->vms = ptd_contexts_time_vms(options->map.contexts, &session->vm_count);
+    if (!options->have_images || has_map(&job))
+        perf_data_warn_kernel(file, session, &options->code);
     code = options->format && options->format->merges && count_buffers(session) <= BUFFERS_MAX
                ? decode_merged(&job)
                : decode_in_turn(&job);
-    free_code(&job);
+    free_codes(&job);
     if (!code && session->error)
         code = EXIT_CODE_FILE; /* said already */
     ptd_perf_session_free(session);

@@ -28,7 +28,8 @@ struct decode_options {
     struct code_options code;
     const struct out_format *format; /* NULL: the views above */
     void *out;
-    bool count_insns; /* the clock is instructions, even if there is a TSC */
+    const struct out_thread *thread; /* whose items are printed */
+    bool count_insns;                /* the clock is instructions, even if there is a TSC */
     uint64_t errors;
 };
 
@@ -40,8 +41,10 @@ struct stream {
     struct ptd_time_config clocks;
     struct out_thread thread; /* image, is_tsc and start are filled in by stream_open() */
     const struct ptd_perf_cpu_trace *cpu_trace; /* not NULL: packets are this copy */
+    struct code_changes *changes;               /* of the image; NULL: none */
     void *out;
 
+    struct code_timeline *timeline; /* NULL: the code does not change */
     struct trace_flow flow;
     struct ptd_stream *pieces; /* of input, in place of flow */
     bool peeked;               /* item was taken from it, but not told yet */

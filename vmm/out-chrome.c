@@ -9,7 +9,8 @@
 #include <json-c/json.h>
 #include <stdlib.h>
 
-#define TIDS (1u << 22) /* Linux has no more */
+#define TIDS (UINT64_C(1) << 22) /* Linux has no more */
+#define CPUS (UINT64_C(1) << 13) /* likewise */
 
 struct chrome {
     FILE *to;
@@ -33,27 +34,34 @@ static void print_string(const struct chrome *chrome, const char *text)
     json_object_put(string);
 }
 
-/* Each address space has a track, so that its calls nest: that of the thread, or one beside it. */
-static uint64_t track_of(const struct chrome *chrome, const struct call_stack *stack)
+/*
+ * Each call stack has a track, so that calls nest: that of the thread, or one beside it; of threads
+ * that moved, one for each CPU. stack NULL: what concerns all of them.
+ */
+static uint64_t track_of(const struct chrome *chrome, const struct call_stack *stack,
+                         const struct out_who *who)
 {
-    if (chrome->thread.comm_of_process)
-        return (uint64_t)chrome->thread.cpu;
-    return chrome->thread.tid + (stack ? (uint64_t)stack->id * TIDS : 0);
+    const uint64_t of_cpu = chrome->thread.who ? (uint64_t)chrome->thread.cpu + 1 : 0;
+    uint64_t of_stack = 0;
+
+    if (stack && (!chrome->thread.who || ptd_space_vm(stack->cr3)))
+        of_stack = stack->id;
+    return who->tid + of_cpu * TIDS + of_stack * TIDS * CPUS;
 }
 
-/* An event up to its time, still open. stack NULL: it concerns all of them. */
+/* An event up to its time, still open. */
 static void print_event(struct chrome *chrome, const char *phase, const char *name,
                         const struct call_stack *stack, uint64_t time)
 {
     const uint64_t ns = ns_of(chrome, time);
-    const uint32_t pid = stack ? out_pid(&chrome->thread, stack->cr3) : chrome->thread.pid;
+    const struct out_who who = out_who(&chrome->thread, stack ? stack->cr3 : 0);
 
     fputs(chrome->any ? ",\n{\"name\":" : "\n{\"name\":", chrome->to);
     chrome->any = true;
     print_string(chrome, name);
     fprintf(chrome->to,
             ",\"ph\":\"%s\",\"pid\":%" PRIu32 ",\"tid\":%" PRIu64 ",\"ts\":%" PRIu64 ".%03" PRIu64,
-            phase, pid, track_of(chrome, stack), ns / 1000, ns % 1000);
+            phase, who.pid, track_of(chrome, stack, &who), ns / 1000, ns % 1000);
 }
 
 static void enter(void *owner, struct call_stack *stack, uint64_t time)
@@ -65,7 +73,7 @@ static void enter(void *owner, struct call_stack *stack, uint64_t time)
         stack->named = true;
         print_event(chrome, "M", "thread_name", stack, time);
         fputs(",\"args\":{\"name\":", chrome->to);
-        print_string(chrome, out_comm(&chrome->thread, stack->cr3));
+        print_string(chrome, out_who(&chrome->thread, stack->cr3).comm);
         fputs("}}", chrome->to);
     }
     print_event(chrome, "B", chrome->calls.names.list[frame->function], stack, time);

@@ -32,7 +32,7 @@ static uint64_t node_of(struct folded *folded, uint64_t parent, uint32_t functio
 /* The node of the thread or the process. */
 static uint64_t root_of(struct folded *folded, uint64_t cr3)
 {
-    const uint32_t name = names_add(&folded->calls.names, out_comm(&folded->thread, cr3));
+    const uint32_t name = names_add(&folded->calls.names, out_who(&folded->thread, cr3).comm);
 
     if (name == UINT32_MAX) {
         folded->no_memory = true;

@@ -48,28 +48,24 @@ static bool perf_close(void *out)
     return true;
 }
 
-uint32_t out_pid(const struct out_thread *thread, uint64_t cr3)
+struct out_who out_who(const struct out_thread *thread, uint64_t cr3)
 {
-    return thread->comm_of_process ? (uint32_t)(cr3 >> 12) : thread->pid;
-}
+    struct out_who who = {.pid = thread->pid, .tid = thread->tid, .comm = thread->comm};
 
-const char *out_comm(const struct out_thread *thread, uint64_t cr3)
-{
-    return thread->comm_of_process
-               ? thread->comm_of_process(thread->comm_owner, out_pid(thread, cr3))
-               : thread->comm;
+    if (thread->who)
+        thread->who(thread->who_owner, cr3, &who);
+    return who;
 }
 
 /* What stands in front of the addresses. A trace without TSC has no time. */
 static void print_head(const struct perf *perf, uint64_t cr3, uint64_t time, const char *event)
 {
     const struct out_thread *const thread = &perf->thread;
+    const struct out_who who = out_who(thread, cr3);
 
-    if (thread->comm_of_process)
-        fprintf(perf->to, "%16s %5" PRIu32 " [%03d] ", out_comm(thread, cr3), out_pid(thread, cr3),
-                thread->cpu);
-    else
-        fprintf(perf->to, "%16s %5" PRIu32 " ", thread->comm, thread->tid);
+    fprintf(perf->to, "%16s %5" PRIu32 " ", who.comm, who.tid);
+    if (thread->cpu >= 0)
+        fprintf(perf->to, "[%03d] ", thread->cpu);
     if (thread->is_tsc) {
         const uint64_t ns = thread->to_ns ? thread->to_ns(thread->to_ns_owner, time) : time;
 

@@ -135,6 +135,11 @@ void calls_free(struct calls *calls);
 
 /* ---- out-*.c: the formats ---- */
 
+struct out_who {
+    uint32_t pid, tid;
+    const char *comm;
+};
+
 /* Whose items follow. */
 struct out_thread {
     const struct ptd_image *image;
@@ -146,9 +151,9 @@ struct out_thread {
     /* Nanoseconds of a TSC; NULL: not known. */
     uint64_t (*to_ns)(const void *owner, uint64_t tsc);
     const void *to_ns_owner;
-    /* Not NULL: CR3 is PTD_PERF_CR3() of a process that this names. */
-    const char *(*comm_of_process)(const void *owner, uint32_t pid);
-    const void *comm_owner;
+    /* Not NULL: several threads ran, and the address space says which. */
+    void (*who)(const void *owner, uint64_t cr3, struct out_who *who);
+    const void *who_owner;
 };
 
 struct out_format {
@@ -163,9 +168,8 @@ struct out_format {
     bool (*close)(void *out);
 };
 
-/* Who ran in an address space: the thread, or the process of a CPU's trace. */
-uint32_t out_pid(const struct out_thread *thread, uint64_t cr3);
-const char *out_comm(const struct out_thread *thread, uint64_t cr3);
+/* Who ran in an address space: the thread, or one of those in a CPU's trace. */
+struct out_who out_who(const struct out_thread *thread, uint64_t cr3);
 
 extern const struct out_format out_perf, out_branches, out_folded, out_chrome, out_callgrind;
 

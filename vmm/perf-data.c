@@ -16,8 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PAGE_BYTES    4096u
-#define ANOTHER_BUILD 1 /* the file is sound, but not the one that ran */
+#define PAGE_BYTES     4096u
+#define EXCLUDE_KERNEL (1u << 5) /* of an attr's flags */
+#define ANOTHER_BUILD  1         /* the file is sound, but not the one that ran */
 
 struct loader {
     const struct code_options *options;
@@ -44,6 +45,39 @@ static void warn_lost(const char *path, const struct ptd_perf_session *session)
                  session->fault.offset, session->fault.text);
 }
 
+static bool exists(const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+
+    return snprintf(path, sizeof(path), "%s/%s", folder, name) < (int)sizeof(path) &&
+           access(path, F_OK) == 0;
+}
+
+char *perf_data_locate(const char *path, struct code_options *options)
+{
+    struct stat status;
+    char *file = NULL;
+
+    options->kcore = NULL;
+    if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode)) {
+        file = strdup(path);
+    } else if (!exists(path, "data") && !exists(path, "data.0")) {
+        complain(EXIT_CODE_FILE, "%s: a folder, but not one of perf record", path);
+        return NULL;
+    } else if (exists(path, "data.0")) {
+        complain(EXIT_CODE_FILE, "%s: recorded by several threads (--threads), which is not read",
+                 path);
+        return NULL;
+    } else if (exists(path, "kcore_dir") && asprintf(&options->kcore, "%s/kcore_dir", path) < 0) {
+        options->kcore = NULL;
+    } else if (asprintf(&file, "%s/data", path) < 0) {
+        file = NULL;
+    }
+    if (!file)
+        complain(EXIT_CODE_HOST, "no memory for a path");
+    return file;
+}
+
 struct ptd_perf_session *perf_data_open(const char *path, const struct bytes *file, int *code)
 {
     struct ptd_perf_session *session;
@@ -68,8 +102,8 @@ struct ptd_perf_session *perf_data_open(const char *path, const struct bytes *fi
                          " of them samples",
                          path, names, session->record_count, session->sample_count);
     else if (session->trace_count == 0)
-        *code = complain(EXIT_CODE_FILE, "%s: Intel PT was recorded, but there are no packets%s",
-                         path, session->aux_samples ? " outside of samples" : "");
+        *code =
+            complain(EXIT_CODE_FILE, "%s: Intel PT was recorded, but there are no packets", path);
     if (*code) {
         ptd_perf_session_free(session);
         return NULL;
@@ -238,6 +272,34 @@ static int add_cached(struct loader *loader, const struct ptd_perf_map *map, con
     return len < (int)sizeof(path) ? add_file(loader, path, map) : PTD_E_IO;
 }
 
+static bool is_kernel(const struct ptd_perf_map *map)
+{
+    return strncmp(map->file, "[kernel.kallsyms]", 17) == 0;
+}
+
+void perf_data_warn_kernel(const char *path, const struct ptd_perf_session *session,
+                           const struct code_options *options)
+{
+    uint64_t kernels = 0, modules = 0;
+
+    for (size_t i = 0; i < session->event_count; i++) {
+        if (session->events[i].type == session->pt.pmu_type &&
+            session->events[i].flags & EXCLUDE_KERNEL)
+            return;
+    }
+    for (size_t i = 0; i < session->map_count; i++) {
+        kernels += session->maps[i].pid == UINT32_MAX && is_kernel(&session->maps[i]);
+        modules += session->maps[i].pid == UINT32_MAX && !is_kernel(&session->maps[i]);
+    }
+    if (kernels && !options->vmlinux && !options->kcore)
+        complain(EXIT_CODE_OK,
+                 "%s: the kernel's code is not known: --vmlinux, or perf record --kcore", path);
+    else if (modules && !options->kcore)
+        complain(EXIT_CODE_OK,
+                 "%s: the code of %" PRIu64 " modules is not known: perf record --kcore", path,
+                 modules);
+}
+
 /* 0, or an exit code if decoding cannot go on. */
 static int judge(int error, const char *path)
 {
@@ -251,17 +313,43 @@ static int judge(int error, const char *path)
     return 0;
 }
 
-static int load_kernel(struct loader *loader, const struct ptd_perf_map *map)
+static int load_vmlinux(struct loader *loader, const struct ptd_perf_map *map)
 {
     const char *const vmlinux = loader->options->vmlinux;
-    int error;
+    const int error = add_file(loader, vmlinux, map);
 
-    if (!vmlinux)
-        return 0;
-    error = add_file(loader, vmlinux, map);
     if (error == PTD_E_IO || error == PTD_E_FORMAT)
         return complain(EXIT_CODE_FILE, "%s: %s", vmlinux, ptd_strerror(error));
     return judge(error, vmlinux);
+}
+
+/* All of the running kernel: itself, its modules, what it made while it ran. */
+static int load_kcore(const struct loader *loader)
+{
+    const char *const folder = loader->options->kcore;
+    char path[PATH_MAX];
+    int error;
+
+    snprintf(path, sizeof(path), "%s/kcore", folder);
+    error = ptd_image_add_elf(loader->image, path, 0, loader->cr3);
+    if (error)
+        return judge(error, path);
+    snprintf(path, sizeof(path), "%s/kallsyms", folder);
+    error = ptd_image_add_kallsyms(loader->image, path, loader->cr3);
+    if (error && error != PTD_E_NOMEM)
+        complain(EXIT_CODE_OK, "%s: %s: names of the kernel are missing", path,
+                 ptd_strerror(error));
+    return error == PTD_E_NOMEM ? judge(error, path) : 0;
+}
+
+/* Of its modules, only kcore has the code: their files are not linked. */
+static int load_kernel(struct loader *loader, const struct ptd_perf_map *map)
+{
+    if (!is_kernel(map))
+        return 0;
+    if (loader->options->vmlinux)
+        return load_vmlinux(loader, map);
+    return loader->options->kcore ? load_kcore(loader) : 0;
 }
 
 static int load_map(void *owner, const struct ptd_perf_map *map)
@@ -272,7 +360,7 @@ static int load_map(void *owner, const struct ptd_perf_map *map)
 
     if (!map->executable || map->len == 0)
         return 0;
-    if (map->pid == UINT32_MAX && strncmp(map->file, "[kernel.kallsyms]", 17) == 0)
+    if (map->pid == UINT32_MAX)
         return load_kernel(loader, map);
     if (strcmp(map->file, "[vdso]") == 0) { /* without a copy it stays unknown, as perf has it */
         error = add_cached(loader, map, "vdso");
@@ -294,4 +382,12 @@ int perf_data_load_code(const struct ptd_perf_session *session, uint32_t pid,
     struct loader loader = {.options = options, .image = image, .cr3 = cr3};
 
     return ptd_perf_each_map(session, pid, load_map, &loader);
+}
+
+int perf_data_load_map(const struct ptd_perf_map *map, const struct code_options *options,
+                       struct ptd_image *image, uint64_t cr3)
+{
+    struct loader loader = {.options = options, .image = image, .cr3 = cr3};
+
+    return load_map(&loader, map);
 }

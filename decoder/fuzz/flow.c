@@ -82,8 +82,8 @@ static void expect_same(struct referee_verdict verdict)
 }
 
 /* They must find the same. */
-static void compare_fast_ways(bool threads, const uint8_t *bytes, size_t len_bytes,
-                              const struct ptd_image *image, const struct ptd_flow_config *config)
+static void compare_other_ways(uint8_t how, bool threads, const uint8_t *bytes, size_t len_bytes,
+                               const struct ptd_image *image, const struct ptd_flow_config *config)
 {
     const struct referee_trace trace = {
         .bytes = bytes,
@@ -92,8 +92,11 @@ static void compare_fast_ways(bool threads, const uint8_t *bytes, size_t len_byt
         .config = config,
         .timing = (enum ptd_timing)(len_bytes % 3),
     };
+    const struct ptd_time_config clocks = {
+        .tsc_den = 2, .tsc_num = 84, .mtc_freq = how & 3, .max_nonturbo_ratio = 20};
 
     expect_same(referee_run(&trace, PTD_RUN_ROOM));
+    expect_same(referee_stream(&trace, len_bytes + 1, how + 1, &clocks));
     if (threads)
         expect_same(referee_parallel(&trace, 2, 1));
 }
@@ -136,8 +139,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
         }
     }
     ptd_flow_free(flow);
-    compare_fast_ways((how & HOW_THREADS) == HOW_THREADS && (bytes[1] & SELDOM) == SELDOM, trace,
-                      trace_bytes, image, &config);
+    compare_other_ways(how, (how & HOW_THREADS) == HOW_THREADS && (bytes[1] & SELDOM) == SELDOM,
+                       trace, trace_bytes, image, &config);
     ptd_image_free(image);
     free(trace);
     return 0;

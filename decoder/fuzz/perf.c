@@ -14,6 +14,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 
 #define HOW      3u
+#define SAMPLING 4u /* and: a pipe begins with an event whose samples have all fields */
 #define RAW      0u
 #define PIPE     1u
 #define COMPRESS 2u
@@ -41,6 +42,28 @@ static int put(void *owner, const void *bytes, size_t len)
 static void put_pipe_header(struct file *file)
 {
     (void)put(file, "PERFILE2\x10\0\0\0\0\0\0\0", 16);
+}
+
+/* HEADER_ATTR with every field of a sample, and with what says how long those are. */
+static void put_sampling_attr(struct file *file)
+{
+    const uint64_t words[] = {64 | 120ull << 48,
+                              1 | 104ull << 32,
+                              0,
+                              1,
+                              0xffffff,
+                              0x1f,
+                              1u << 18,
+                              0,
+                              0,
+                              0,
+                              1u << 17,
+                              5,
+                              0,
+                              3,
+                              5};
+
+    (void)put(file, words, sizeof(words));
 }
 
 /* Compressed records, each of up to `step` bytes of what is compressed. */
@@ -80,6 +103,14 @@ static void put_sound(struct file *file)
         {.time = 5, .pid = 10, .tid = 11, .out = true},
         {.time = 6, .pid = 10, .tid = 11, .has_other = true, .other_pid = 1},
     };
+    const struct ptd_perf_symbol symbol = {
+        .time = 6, .start = 0x81000800, .len = 16, .kind = 2, .name = "trampoline"};
+    const struct ptd_perf_poke poke = {.time = 8,
+                                       .address = 0x81000010,
+                                       .old_bytes = 2,
+                                       .new_bytes = 5,
+                                       .before = (const uint8_t *)"\x66\x90",
+                                       .after = (const uint8_t *)"\xe9\1\2\3\4"};
     const uint8_t packets[20] = {2,    0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,
                                  0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,    0x23};
     const struct ptd_perf_trace traces[] = {
@@ -100,6 +131,10 @@ static void put_sound(struct file *file)
         .comms = comms,
         .forks = &fork,
         .switches = switches,
+        .symbols = &symbol,
+        .pokes = &poke,
+        .symbol_count = 1,
+        .poke_count = 1,
         .trace_count = 3,
         .map_count = 3,
         .comm_count = 2,
@@ -135,12 +170,35 @@ static void put_again(struct file *file, const struct ptd_perf_session *session)
         .fork_count = session->fork_count,
         .switches = session->switches,
         .switch_count = session->switch_count,
+        .symbols = session->symbols,
+        .symbol_count = session->symbol_count,
+        .pokes = session->pokes,
+        .poke_count = session->poke_count,
         .write = put,
         .owner = file,
     };
 
     if (ptd_perf_write(&out) != PTD_OK)
         abort();
+}
+
+/* Changes of the code: in order, and within the trace or nowhere. */
+static void check_places(const struct ptd_perf_session *session,
+                         const struct ptd_perf_cpu_trace *copy)
+{
+    struct ptd_perf_change changes[16];
+    size_t count = 0;
+
+    for (; count < session->map_count && count < 16; count++)
+        changes[count] = (struct ptd_perf_change){.time = session->maps[count].time,
+                                                  .of_kernel = count % 3 == 0};
+    if (ptd_perf_place(session, copy->bytes, copy->len_bytes, changes, count) != PTD_OK)
+        abort();
+    for (size_t i = 0; i < count; i++) {
+        if ((i && changes[i].offset < changes[i - 1].offset) ||
+            (changes[i].offset != UINT64_MAX && changes[i].offset > copy->len_bytes))
+            abort();
+    }
 }
 
 static void check_again(const struct ptd_perf_session *session)
@@ -160,6 +218,7 @@ static void check_again(const struct ptd_perf_session *session)
         if (copy.len_bytes != session->traces[i].len_bytes + 8 * copy.inserted_count ||
             ptd_perf_cpu_trace_offset(&copy, copy.len_bytes) != session->traces[i].len_bytes)
             abort();
+        check_places(session, &copy);
         ptd_perf_cpu_trace_free(&copy);
     }
     put_again(&file, session);
@@ -167,7 +226,9 @@ static void check_again(const struct ptd_perf_session *session)
         abort();
     if (again->error || again->map_count != session->map_count ||
         again->comm_count != session->comm_count || again->fork_count != session->fork_count ||
-        again->switch_count != session->switch_count || again->trace_count > session->trace_count)
+        again->switch_count != session->switch_count ||
+        again->symbol_count != session->symbol_count || again->poke_count != session->poke_count ||
+        again->trace_count > session->trace_count)
         abort();
     ptd_perf_session_free(again);
     free(file.bytes);
@@ -204,9 +265,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
         (void)put(&file, bytes + 1, len_bytes - 1);
     } else if ((bytes[0] & HOW) == PIPE) {
         put_pipe_header(&file);
+        if (bytes[0] & SAMPLING)
+            put_sampling_attr(&file);
         (void)put(&file, bytes + 1, len_bytes - 1);
     } else if ((bytes[0] & HOW) == COMPRESS) {
         put_pipe_header(&file);
+        if (bytes[0] & SAMPLING)
+            put_sampling_attr(&file);
         put_compressed(&file, bytes + 2, len_bytes - 2, bytes[1] * 8u + 1);
     } else {
         put_sound(&file);

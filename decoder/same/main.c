@@ -51,7 +51,7 @@ static const struct row {
     const char *not_parallel; /* why not */
     bool needs_state;         /* libipt and perf begin at the first PSB instead */
     const char *perf_errors;  /* why perf complains, although it finds the same */
-    const char *not_libipt, *not_vpt, *not_perf;
+    const char *not_libipt, *not_perf;
 } rows[] = {
     {.name = "RETs compressed"},
     {.name = "RETs not compressed", .recipe = {.ctl = VPT_CTL_DISRETC}},
@@ -91,8 +91,7 @@ static const struct row {
     {.name = "a processor, two processes", .recipe = {.ctl = TIMES, .own_code = true}},
     {.name = "code that changes",
      .recipe = {.ctl = TIMES, .jit = true},
-     .not_parallel = "the image may not change under its threads",
-     .not_vpt = "of the maps of one address it takes the last, whatever the time"},
+     .not_parallel = "the image may not change under its threads"},
     {.name = "host and guest", .recipe = {.guest = GUEST_APART}, .not_perf = no_guest},
     {.name = "host and guest, same addresses",
      .recipe = {.guest = GUEST_SAME_ADDRESSES},
@@ -490,13 +489,11 @@ static void compare_row(const struct row *row)
     field(before, truth_of(&scene.traces[0]));
     compare_peers(row);
     before = failed;
-    if (row->not_vpt || row->not_perf)
-        note(row, "vpt decode", row->not_vpt ? row->not_vpt : row->not_perf);
+    if (row->not_perf)
+        note(row, "vpt decode", row->not_perf);
     else
         compare_vpt(row);
-    field(before, row->not_vpt || row->not_perf ? "no"
-                  : row->needs_state            ? "= from the first PSB on"
-                                                : "=");
+    field(before, row->not_perf ? "no" : row->needs_state ? "= from the first PSB on" : "=");
     before = failed;
     if (row->not_perf)
         note(row, "perf", row->not_perf);

@@ -331,6 +331,18 @@ static void guests_on_threads(void)
     ptd_image_free(image);
 }
 
+/* What is lost in front of a PSB makes its time less certain, even if it is one byte. */
+static void byte_lost_before_psb(void)
+{
+    static const uint8_t bytes[] = {SYNC, PGE(CODE), TSC, 0x02, PSB};
+    struct ptd_image *const image = ptd_image_new();
+    const struct referee_trace trace = {.bytes = bytes, .len_bytes = sizeof(bytes), .image = image};
+
+    for (size_t most = 1; most <= sizeof(bytes); most++)
+        expect_same("in pieces", referee_stream(&trace, most, most, &clocks));
+    ptd_image_free(image);
+}
+
 /* ---- Packets ---- */
 
 /* Both ways to read packets, up to an error and on behind it. */
@@ -449,6 +461,7 @@ void add_fast_suite(void)
     CU_add_test(suite, "noise", noise);
     CU_add_test(suite, "many address spaces", many_address_spaces);
     CU_add_test(suite, "guests on threads", guests_on_threads);
+    CU_add_test(suite, "a byte lost in front of a PSB", byte_lost_before_psb);
     CU_add_test(suite, "packets in batches", packets_in_batches);
     CU_add_test(suite, "arguments", arguments);
 }

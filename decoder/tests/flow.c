@@ -580,6 +580,37 @@ static void new_code_by_items(void)
     ptd_image_free(image);
 }
 
+/* The same at each offset: what the packets in front tell comes first, and nothing else. */
+static void new_code_by_offset(void)
+{
+    const size_t last_tnt = sizeof(jit_trace) - 1, first_tnt = last_tnt - 8 - 1;
+
+    for (size_t offset = 0; offset <= sizeof(jit_trace); offset++) {
+        struct ptd_image *const image = jit_image();
+        struct ptd_flow *const flow = ptd_flow_new(jit_trace, sizeof(jit_trace), image, NULL);
+        unsigned old_blocks = 0, new_blocks = 0, pauses = 0;
+        uint64_t until = offset;
+        struct ptd_item item;
+        int status;
+
+        while ((status = ptd_flow_next_before(flow, until, &item)) != PTD_END) {
+            if (status == 1) {
+                CU_ASSERT_EQUAL(pauses++, 0);
+                replace_code(image);
+                until = UINT64_MAX;
+                continue;
+            }
+            CU_ASSERT_NOT_EQUAL(item.type, PTD_ITEM_ERROR);
+            old_blocks += item.type == PTD_ITEM_BLOCK && item.insns == 2;
+            new_blocks += item.type == PTD_ITEM_BLOCK && item.insns == 4;
+        }
+        CU_ASSERT_EQUAL(old_blocks, offset <= first_tnt ? 0 : offset <= last_tnt ? 2 : 5);
+        CU_ASSERT_EQUAL(old_blocks + new_blocks, 5);
+        ptd_flow_free(flow);
+        ptd_image_free(image);
+    }
+}
+
 static void new_code_in_bulk(void)
 {
     struct ptd_image *const image = jit_image();
@@ -629,6 +660,7 @@ void add_flow_suite(void)
     CU_add_test(suite, "CALL stack of 64", deep_recursion);
     CU_add_test(suite, "an instruction in two segments", split_code);
     CU_add_test(suite, "code that changes", new_code_by_items);
+    CU_add_test(suite, "code that changes at an offset", new_code_by_offset);
     CU_add_test(suite, "code that changes, in bulk", new_code_in_bulk);
     CU_add_test(suite, "an empty trace", nothing);
 }

@@ -264,7 +264,7 @@ static void refused_elf_files(void)
     file.header.e_machine = EM_AARCH64;
     CU_ASSERT_EQUAL(add_file(image, &file, sizeof(file), 0), PTD_E_FORMAT);
     fill64(&file);
-    file.header.e_type = ET_CORE;
+    file.header.e_type = ET_REL;
     CU_ASSERT_EQUAL(add_file(image, &file, sizeof(file), 0), PTD_E_FORMAT);
     fill64(&file);
     file.segments[0].p_filesz = UINT64_MAX; /* bigger than memory, and than the file */
@@ -307,6 +307,142 @@ static void damaged_elf_files(void)
     CU_PASS("no crash");
 }
 
+/* An image on another: what it has hides, in the same address space and below it. */
+static void on_another(void)
+{
+    struct ptd_image *const base = ptd_image_new();
+    struct ptd_image *const image = ptd_image_new_on(base);
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(image);
+    CU_ASSERT_PTR_NULL(ptd_image_new_on(image));
+    add(base, "all", 0x1000, 1, 100, ANY);
+    add(base, "five", 0x1010, 5, 16, 0x5000);
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0x1000), "1/100");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0x1002), "all+2");
+    add(image, "new", 0x1020, 2, 16, ANY);
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0x1000), "1/32");
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0x1020), "2/16");
+    CU_ASSERT_STRING_EQUAL(find(image, 0, 0x1030), "1/52");
+    CU_ASSERT_STRING_EQUAL(find(base, 0, 0x1000), "1/100");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0x1021), "new+1");
+    /* What an address space has for itself counts before what is for all, in either image. */
+    add(image, "late", 0x1000, 3, 32, ANY);
+    CU_ASSERT_STRING_EQUAL(find(image, 0x5000, 0x1000), "3/16");
+    CU_ASSERT_STRING_EQUAL(find(image, 0x5000, 0x1010), "5/16");
+    add(image, NULL, 0x1014, 6, 4, 0x5000);
+    CU_ASSERT_STRING_EQUAL(find(image, 0x5000, 0x1010), "5/4");
+    CU_ASSERT_STRING_EQUAL(find(image, 0x5000, 0x1014), "6/4");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x5000, 0x1014), "-");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x5000, 0x1018), "five+8");
+    ptd_image_free(image);
+    ptd_image_free(base);
+}
+
+/* The VMs and the memory of an image on another are those of the other. */
+static void vms_of_another(void)
+{
+    struct ptd_image *const base = ptd_image_new();
+    struct ptd_image *const image = ptd_image_new_on(base);
+    const int vm = ptd_image_add_vm(base);
+
+    CU_ASSERT_EQUAL(ptd_image_bind_vmcs(base, (unsigned)vm, 0x7000), PTD_OK);
+    CU_ASSERT_EQUAL(ptd_image_space(image, true, 0x7000, 0x3000), ptd_space((unsigned)vm, 0x3000));
+    CU_ASSERT_EQUAL(ptd_image_space(image, true, 0x8000, 0x3000),
+                    ptd_space(PTD_VM_UNKNOWN, 0x3000));
+    ptd_image_free(image);
+    ptd_image_free(base);
+}
+
+static void aliases(void)
+{
+    struct ptd_image *const base = ptd_image_new();
+    struct ptd_image *const image = ptd_image_new_on(base);
+
+    add(base, "all", 0x1000, 1, 100, ANY);
+    CU_ASSERT_EQUAL(ptd_image_alias(base, 0x6000, 0x5000), PTD_OK); /* in any order */
+    add(base, "five", 0x1010, 5, 16, 0x5000);
+    add(image, "new", 0x1018, 2, 4, 0x5000);
+    CU_ASSERT_STRING_EQUAL(find(image, 0x6000, 0x1010), "5/8");
+    CU_ASSERT_STRING_EQUAL(find(image, 0x6000, 0x1018), "2/4");
+    CU_ASSERT_STRING_EQUAL(find(image, 0x6000, 0x1000), "1/16");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x6000, 0x1019), "new+1");
+    CU_ASSERT_STRING_EQUAL(find(image, 0x7000, 0x1010), "1/84");
+    CU_ASSERT_EQUAL(ptd_image_alias(base, 0x7000, 0x6000), PTD_E_ARG); /* not in two steps */
+    CU_ASSERT_EQUAL(ptd_image_alias(base, 0x7000, 0x7000), PTD_E_ARG);
+    CU_ASSERT_EQUAL(ptd_image_alias(base, 0x7000, 0), PTD_E_ARG);
+    CU_ASSERT_EQUAL(ptd_image_alias(base, 0x7000, ANY), PTD_E_ARG);
+    ptd_image_free(image);
+    ptd_image_free(base);
+}
+
+static void patches(void)
+{
+    struct ptd_image *const base = ptd_image_new();
+    struct ptd_image *const image = ptd_image_new_on(base);
+    struct ptd_image *const both[] = {base, image};
+
+    add(base, "function", 0x1000, 1, 100, ANY);
+    for (size_t i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(ptd_image_patch(both[i], 0x1000, "\7\7", 2, ANY), PTD_OK);
+        CU_ASSERT_EQUAL(ptd_image_patch(both[i], 0x1010, "\7\7\7", 3, ANY), PTD_OK);
+        CU_ASSERT_EQUAL(ptd_image_patch(both[i], 0x1011, "\4", 1, ANY), PTD_OK);
+        CU_ASSERT_STRING_EQUAL(find(both[i], 0, 0x1000), "7/2");
+        CU_ASSERT_STRING_EQUAL(find(both[i], 0, 0x1012), "7/1");
+        CU_ASSERT_STRING_EQUAL(find(both[i], 0, 0x1011), "4/1");
+        CU_ASSERT_STRING_EQUAL(symbol(both[i], 0, 0x1000), "function+0");
+        CU_ASSERT_STRING_EQUAL(symbol(both[i], 0, 0x1012), "function+18");
+        CU_ASSERT_STRING_EQUAL(symbol(both[i], 0, 0x1050), "function+80");
+    }
+    CU_ASSERT_EQUAL(ptd_image_patch(base, 0x1000, NULL, 0, ANY), PTD_E_ARG);
+    CU_ASSERT_EQUAL(ptd_image_patch(base, UINT64_MAX, "\7\7", 2, ANY), PTD_E_ARG);
+    ptd_image_free(image);
+    ptd_image_free(base);
+}
+
+static int add_kallsyms(struct ptd_image *image, const char *text)
+{
+    char path[] = "/tmp/vpt-kallsyms-XXXXXX";
+    const int fd = mkstemp(path);
+    int status;
+
+    CU_ASSERT_TRUE_FATAL(fd >= 0);
+    CU_ASSERT_EQUAL_FATAL(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    status = ptd_image_add_kallsyms(image, path, ANY);
+    close(fd);
+    unlink(path);
+    return status;
+}
+
+static void kallsyms(void)
+{
+    struct ptd_image *const image = ptd_image_new();
+    char line[1100];
+
+    add(image, NULL, 0xffffffff81000000, 1, 200, ANY);
+    CU_ASSERT_EQUAL(add_kallsyms(image, "ffffffff81000000 T _text\n"
+                                        "ffffffff81000000 T startup_64\n"
+                                        "ffffffff81000020 t local\n"
+                                        "ffffffff81000028 D data\n"
+                                        "ffffffff81000040 t of_module\t[virtio]\n"
+                                        "0000000000000000 T hidden\n"
+                                        "ffffffff81000050 W weak"),
+                    PTD_OK);
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0xffffffff81000001), "_text+1");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0xffffffff8100003f), "local+31");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0xffffffff81000040), "of_module+0");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0xffffffff81000060), "weak+16");
+    CU_ASSERT_EQUAL(add_kallsyms(image, ""), PTD_OK);
+    CU_ASSERT_EQUAL(add_kallsyms(image, "no address\n"), PTD_E_FORMAT);
+    CU_ASSERT_EQUAL(add_kallsyms(image, "ffffffff81000000 T\n"), PTD_E_FORMAT);
+    memset(line, 'x', sizeof(line));
+    memcpy(line, "ffffffff81000000 T ", 19);
+    line[sizeof(line) - 1] = 0;
+    CU_ASSERT_EQUAL(add_kallsyms(image, line), PTD_E_FORMAT);
+    CU_ASSERT_EQUAL(ptd_image_add_kallsyms(image, "/nonexistent", ANY), PTD_E_IO);
+    CU_ASSERT_EQUAL(ptd_image_add_kallsyms(image, "/tmp", ANY), PTD_E_IO);
+    ptd_image_free(image);
+}
+
 void add_image_suite(void)
 {
     CU_pSuite const suite = CU_add_suite("images", NULL, NULL);
@@ -314,6 +450,11 @@ void add_image_suite(void)
     CU_add_test(suite, "later hides earlier", hiding);
     CU_add_test(suite, "address spaces", address_spaces);
     CU_add_test(suite, "both ends of the address space", edges);
+    CU_add_test(suite, "an image on another", on_another);
+    CU_add_test(suite, "virtual machines of the other", vms_of_another);
+    CU_add_test(suite, "one address space as another", aliases);
+    CU_add_test(suite, "patches", patches);
+    CU_add_test(suite, "kallsyms", kallsyms);
     CU_add_test(suite, "ELF, 64 and 32 bits", elf_files);
     CU_add_test(suite, "ELF that is refused", refused_elf_files);
     CU_add_test(suite, "ELF that is damaged", damaged_elf_files);

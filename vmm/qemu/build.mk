@@ -42,7 +42,7 @@ bench-qemu: deps ## what tracing costs under TCG, against an unchanged QEMU (bui
 BUILD_QEMU = { vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) || [ $$? = 77 ]; }
 QEMU_ENV   = VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)'
 
-qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare perf_aux work) \
+qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare perf_aux work remap) \
     $(if $(wildcard $(QEMU_DIR)/tree),$(if $(shell pkg-config --exists glib-2.0 && echo yes),$(BUILD)/qemu/execlog.so))
 
 # In `make test` they are skipped by name where QEMU could not be built.
@@ -65,8 +65,8 @@ $(BUILD)/qemu/execlog.so: vmm/qemu/tests/execlog.c FORCE
 	$(CC) $(CFLAGS) -Wno-missing-prototypes -shared -I$(QEMU_DIR)/tree/include/qemu \
 	    $$(pkg-config --cflags glib-2.0) -o $@ $<
 
-# The program that the Linux guest traces: not relocated, at an address that nothing else uses.
-$(BUILD)/qemu/work: vmm/qemu/linux/work.c $(FLAGS_STAMP)
+# The programs that the Linux guest traces: not relocated, at an address that nothing else uses, one at a time.
+$(BUILD)/qemu/work $(BUILD)/qemu/remap: $(BUILD)/qemu/%: vmm/qemu/linux/%.c $(FLAGS_STAMP)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -O1 -g -Wall -Wextra $(WERROR) -fno-pie -no-pie -static \
 	    -Wl,-Ttext-segment=0x55000000 -o $@ $<

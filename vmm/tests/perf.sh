@@ -27,6 +27,8 @@ if [ -n "$perf" ] && ! "$perf" --version >/dev/null 2>&1; then
     perf=
 fi
 
+flamegraph=${FLAMEGRAPH:-/usr/share/perl5/Devel/NYTProf/flamegraph.pl}
+
 # ---- What stock perf records ----
 
 # counts_of_perf FILE: how many records of each type perf finds; counts_of_vpt FILE: those of vpt.
@@ -116,8 +118,16 @@ formats() {
     "$vpt" decode --format folded --clock insns "$file" >"$work/folded"
     same "$name: folded stacks add up" "$(awk '{ sum += $NF } END { print sum }' "$work/folded")" "$want"
     same "$name: no line of another form" "$(grep -cvE '^[^;]+(;[^;]+)+ [0-9]+$' "$work/folded")" 0
+    if [ -r "$flamegraph" ]; then
+        same "$name: the flame graph's total" "$(perl "$flamegraph" "$work/folded" |
+            sed -n 's/.*<title>all (\([0-9,]*\) samples, 100%.*/\1/p' | tr -d ,)" "$want"
+    else
+        skip "$name: flame graph" 'no flamegraph.pl (libdevel-nytprof-perl)'
+    fi
     "$vpt" decode --format chrome --clock insns "$file" >"$work/chrome"
-    same "$name: trace events nest and do not go back" "$(jq -c "$nesting" "$work/chrome")" '[0,0]'
+    same "$name: trace events are as their format wants" "$(strict_says "$work/chrome")" ''
+    same "$name: trace events: functions" "$([ "$(jq '[.traceEvents[] | select(.ph == "B")] | length' \
+        "$work/chrome")" -gt 0 ] && echo some)" some
     "$vpt" decode --format callgrind --clock insns "$file" >"$work/callgrind"
     if command -v callgrind_annotate >/dev/null; then
         same "$name: callgrind_annotate's total" "$(callgrind_annotate "$work/callgrind" |
@@ -140,17 +150,50 @@ check_same() {
     fi
 }
 
-# [ends without their beginning or times that go back, functions that never end]
+# What the trace event format asks for, of the whole and of each event: a list of what is wrong with it.
 # shellcheck disable=SC2016 # jq's variables
-nesting='.traceEvents | reduce .[] as $e ({stack: {}, last: {}, bad: 0};
-    ($e.tid | tostring) as $t
-    | if $e.ph == "B" then .stack[$t] += [$e.name]
-      elif $e.ph == "E" then
-        (if .stack[$t][-1] != $e.name then .bad += 1 else . end) | .stack[$t] |= .[:-1]
-      else . end
-    | if $e.ts < (.last[$t] // 0) then .bad += 1 else . end
-    | .last[$t] = $e.ts)
-  | [.bad, ([.stack[] | length] | add)]'
+strict='def integer: type == "number" and . == floor and . >= 0;
+  def wrong_event:
+    if (.name | type) != "string" then "a name that is no text"
+    elif (.pid | integer | not) or (.tid | integer | not) then "pid or tid is no number"
+    elif (.ts | type) != "number" or .ts < 0 then "ts is no time"
+    elif .ph == "B" then (if (.cat | type) == "string" then empty else "B without a category" end)
+    elif .ph == "E" then empty
+    elif .ph == "i" then (if .s | IN("g", "p", "t") then empty else "an instant without a scope" end)
+    elif .ph == "M" then
+      (if .name == "thread_name" and (.args.name | type) == "string" then empty else "M of what?" end)
+    else "no such ph: \(.ph)" end;
+  def track: "\(.pid)/\(.tid)";
+  (if .displayTimeUnit | IN("ns", "ms") then empty else "displayTimeUnit" end),
+  (.traceEvents[] | wrong_event),
+  (.traceEvents | reduce .[] as $e ({stack: {}, last: {}, named: {}, bad: []};
+      ($e | track) as $t
+      | if $e.ph == "B" then .stack[$t] += [$e.name]
+        elif $e.ph == "E" then
+          (if .stack[$t][-1] != $e.name then .bad += ["\($t): \($e.name) ends and did not begin"] else . end)
+          | .stack[$t] |= .[:-1]
+        else . end
+      | if $e.ph == "M" then .named[$t] = true
+        elif .named[$t] or $e.ph == "i" then .
+        else .bad += ["\($t): no name before its events"] end
+      | if $e.ts < (.last[$t] // 0) then .bad += ["\($t): time goes back"] else . end
+      | .last[$t] = $e.ts)
+    | .bad[], (.stack | to_entries[] | select(.value | length > 0) | "\(.key): \(.value[0]) never ends"))'
+strict_says() { # FILE: the first of it, or nothing
+    jq -r "$strict" "$1" 2>&1 | head -n 1
+}
+# The checker itself.
+for event in '"ph":"B","name":"f","pid":1,"tid":1,"ts":1,"cat":"c"' '"ph":"E","name":"f","pid":1,"tid":1,"ts":1' \
+    '"ph":"B","pid":1,"tid":1,"ts":1,"cat":"c"' '"ph":"i","name":"f","pid":1,"tid":1,"ts":1' \
+    '"ph":"M","name":"f","pid":1,"tid":1,"ts":1,"args":{"name":"f"}' '"ph":"X","name":"f","pid":1,"tid":1,"ts":1' \
+    '"ph":"i","name":"f","pid":1,"tid":"1","ts":1,"s":"t"' '"ph":"i","name":"f","pid":1,"tid":1,"ts":-1,"s":"t"'; do
+    printf '{"displayTimeUnit":"ns","traceEvents":[{%s}]}' "$event" >"$work/event"
+    if [ -n "$(strict_says "$work/event")" ]; then
+        pass "trace events: refused: $event"
+    else
+        fail "trace events: refused: $event" 'it was not'
+    fi
+done
 
 expect 'run a traced guest' 0 '' "$vpt" run --verify --trace-out "$work/loop.pt" "$guests/traced-loop.elf"
 executed=$(sed -n 's/^path: identical (\([0-9]*\) instructions.*/\1/p' "$work/out")

@@ -173,6 +173,360 @@ static void other_files(void)
     CU_ASSERT_EQUAL(byte_at(&map, &options, AT), NOT_FOUND);
 }
 
+/* ---- Code that changes ---- */
+
+#define USER    0x400000u
+#define PSB_LEN 18u
+
+static void packet(struct bytes *trace, uint8_t opcode, uint64_t payload, size_t payload_bytes)
+{
+    (void)bytes_add(trace, &opcode, 1);
+    (void)bytes_add(trace, &payload, payload_bytes);
+}
+
+/* From a TSC on, len bytes of code run at an address, until an interrupt ends it. */
+static void stretch(struct bytes *trace, uint64_t tsc, uint64_t address, uint8_t len)
+{
+    packet(trace, 0x19, tsc, 7);
+    packet(trace, 0x71, address, 6); /* TIP.PGE */
+    packet(trace, 0x19, tsc + 10, 7);
+    packet(trace, 0x19, tsc + 90, 7);
+    packet(trace, 0x7d, address + len, 6); /* FUP */
+    packet(trace, 0x01, 0, 0);             /* TIP.PGD */
+}
+
+/* "SYMBOL:INSTRUCTIONS " of each block; "error ". */
+static const char *decode(struct ptd_perf_session *session, const struct code_options *options,
+                          uint32_t pid)
+{
+    static char text[256];
+    const struct bytes trace = {.data = (uint8_t *)session->traces[0].bytes,
+                                .len = session->traces[0].len_bytes};
+    struct ptd_image *const base = ptd_image_new();
+    struct code_changes *const changes = code_changes_new(session, options);
+    struct code_timeline *timeline;
+    struct ptd_flow *flow;
+    struct ptd_item item;
+    size_t len = 0;
+    int code;
+
+    text[0] = 0;
+    CU_ASSERT_TRUE_FATAL(base && changes);
+    CU_ASSERT_EQUAL(perf_data_load_code(session, pid, options, base, PTD_ANY_CR3), 0);
+    CU_ASSERT_TRUE(code_changes_add(changes, UINT32_MAX, PTD_ANY_CR3));
+    CU_ASSERT_TRUE(code_changes_add(changes, pid, PTD_ANY_CR3));
+    timeline = code_timeline_new(changes, &trace, base, &code);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(timeline);
+    flow = ptd_flow_new(trace.data, trace.len, code_timeline_image(timeline), NULL);
+    while (code_timeline_next(timeline, flow, &item) == PTD_OK && len < sizeof(text) - 64) {
+        const char *const symbol =
+            item.type == PTD_ITEM_BLOCK
+                ? ptd_image_symbol(code_timeline_image(timeline), item.cr3, item.ip, NULL)
+                : NULL;
+
+        if (item.type == PTD_ITEM_BLOCK)
+            len += (size_t)snprintf(text + len, 64, "%s:%u ", symbol ? symbol : "?", item.insns);
+        else if (item.type == PTD_ITEM_ERROR)
+            len += (size_t)snprintf(text + len, 64, "error ");
+    }
+    CU_ASSERT_EQUAL(code_timeline_result(timeline), 0);
+    ptd_flow_free(flow);
+    code_timeline_free(timeline);
+    code_changes_free(changes);
+    ptd_image_free(base);
+    return text;
+}
+
+/* Each stretch runs code that only the right version has as whole instructions. */
+static void put_trace(struct bytes *trace)
+{
+    static const uint8_t psb[PSB_LEN] = {2,    0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,
+                                         0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,    0x23};
+
+    (void)bytes_add(trace, psb, sizeof(psb));
+    stretch(trace, 1000, USER, 1);
+    stretch(trace, 2000, KERNEL, 2);
+    stretch(trace, 3000, USER, 2);
+    stretch(trace, 4000, KERNEL, 3);
+    stretch(trace, 5000, KERNEL + 0x100, 1);
+    stretch(trace, 6000, USER, 1);
+    stretch(trace, 7000, KERNEL, 2);
+}
+
+static void changing(void)
+{
+    char folder[] = "/tmp/vpt-perf-XXXXXX", one[64], two[64];
+    const struct code_options options = {.symfs = folder, .cache = "/nonexistent"};
+    const struct ptd_perf_map maps[] = {
+        {.pid = PID, .start = USER, .len = 5, .executable = true, .file = "/one"},
+        {.time = 2500, .pid = PID, .start = USER, .len = 5, .executable = true, .file = "/two"},
+        {.time = 5500, .pid = PID, .start = USER, .len = 5, .executable = true, .file = "/one"},
+    };
+    const struct ptd_perf_poke pokes[] = {
+        {.time = 3500,
+         .address = KERNEL,
+         .old_bytes = 3,
+         .new_bytes = 3,
+         .before = (const uint8_t *)"\x90\x90\xf4",
+         .after = (const uint8_t *)"\x0f\x1f\x00"},
+        {.time = 4500,
+         .address = KERNEL + 0x100,
+         .new_bytes = 2,
+         .before = (const uint8_t *)"",
+         .after = (const uint8_t *)"\x90\xf4"},
+        {.time = 6500,
+         .address = KERNEL,
+         .old_bytes = 3,
+         .new_bytes = 3,
+         .before = (const uint8_t *)"\x0f\x1f\x00",
+         .after = (const uint8_t *)"\x90\x90\xf4"},
+    };
+    const struct ptd_perf_symbol symbol = {
+        .time = 4400, .start = KERNEL + 0x100, .len = 2, .kind = 2, .name = "trampoline"};
+    struct bytes packets = {0}, file = {0};
+    struct ptd_perf_trace trace = {.cpu = -1, .tid = PID, .reference = 1000};
+    struct ptd_perf_out out = {.pt = {.time_mult = 1, .has_time = true},
+                               .config = 0x400,
+                               .traces = &trace,
+                               .maps = maps,
+                               .symbols = &symbol,
+                               .pokes = pokes,
+                               .trace_count = 1,
+                               .map_count = 3,
+                               .symbol_count = 1,
+                               .poke_count = 3,
+                               .write = to_bytes,
+                               .owner = &file};
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    (void)snprintf(one, sizeof(one), "%s/one", folder);
+    (void)snprintf(two, sizeof(two), "%s/two", folder);
+    CU_ASSERT_EQUAL(write_file(one, "\x90\x0f\x1f\x00\xf4", 5), 0); /* nop; nop of 3; hlt */
+    CU_ASSERT_EQUAL(write_file(two, "\x66\x90\x90\x90\xf4", 5), 0); /* nop of 2; ... */
+    put_trace(&packets);
+    trace.bytes = packets.data;
+    trace.len_bytes = packets.len;
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_write(&out), PTD_OK);
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.data, file.len, &session, &fault), PTD_OK);
+    CU_ASSERT_STRING_EQUAL(decode(session, &options, PID),
+                           "/one:1 ?:2 /two:1 ?:1 trampoline:1 /one:1 ?:2 ");
+    ptd_perf_session_free(session);
+    bytes_free(&file);
+    bytes_free(&packets);
+    CU_ASSERT_EQUAL(unlink(one), 0);
+    CU_ASSERT_EQUAL(unlink(two), 0);
+    CU_ASSERT_EQUAL(rmdir(folder), 0);
+}
+
+/* ---- Host and guest ---- */
+
+#define GUEST      0x9000u
+#define GUEST_CR3  0x3000u
+#define VMCS       0x7000u
+#define TSC_OFFSET 1000000u
+
+/* What `vpt decode` with these arguments prints, errors too. */
+static const char *decoded(int argc, char **argv, int *code)
+{
+    static char text[4096];
+    FILE *const to = tmpfile();
+    const int out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
+    size_t len;
+
+    CU_ASSERT_TRUE_FATAL(to && out >= 0 && err >= 0);
+    fflush(stdout);
+    (void)dup2(fileno(to), STDOUT_FILENO);
+    (void)dup2(fileno(to), STDERR_FILENO);
+    *code = cmd_decode(argc, argv);
+    fflush(stdout);
+    (void)dup2(out, STDOUT_FILENO);
+    (void)dup2(err, STDERR_FILENO);
+    close(out);
+    close(err);
+    rewind(to);
+    len = fread(text, 1, sizeof(text) - 1, to);
+    text[len] = 0;
+    fclose(to);
+    return text;
+}
+
+/* CR3[51:5] stands in bits 48:1, NR in bit 0. */
+static void pip(struct bytes *trace, uint64_t cr3, bool nr)
+{
+    (void)bytes_add(trace, "\x02\x43", 2);
+    (void)bytes_add(trace, &(uint64_t){cr3 >> 5 << 1 | nr}, 6);
+}
+
+/*
+ * Thread 10 runs, then a guest for it, whose TSC is ahead; then thread 20, by a context switch at
+ * 2000 of the host's time. Of both threads, the code is at one address.
+ */
+static void put_host_and_guest(struct bytes *trace)
+{
+    static const uint8_t psb[PSB_LEN] = {2,    0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,
+                                         0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,    0x23};
+
+    (void)bytes_add(trace, psb, sizeof(psb));
+    pip(trace, 0xabc000, false);
+    stretch(trace, 1000, USER, 1);
+    (void)bytes_add(trace, "\x02\xc8", 2);
+    (void)bytes_add(trace, &(uint64_t){VMCS >> 12}, 5);
+    pip(trace, GUEST_CR3, true);
+    stretch(trace, 1500 + TSC_OFFSET, GUEST, 2);
+    pip(trace, 0xdef000, false);
+    stretch(trace, 2500, USER, 2);
+    pip(trace, 0xabc000, false);
+    stretch(trace, 3500, USER, 1);
+}
+
+static bool write_host_and_guest(const char *path)
+{
+    static const struct ptd_perf_map maps[] = {
+        {.pid = 10, .start = USER, .len = 5, .executable = true, .file = "/one"},
+        {.pid = 20, .start = USER, .len = 5, .executable = true, .file = "/two"},
+    };
+    static const struct ptd_perf_comm comms[] = {{.pid = 10, .tid = 10, .name = "first"},
+                                                 {.pid = 20, .tid = 20, .name = "second"},
+                                                 {.pid = 10, .tid = 11, .name = "third"}};
+    static const struct ptd_perf_switch switches[] = {
+        {.time = 2000,
+         .cpu = 1,
+         .pid = 10,
+         .tid = 10,
+         .out = true,
+         .has_other = true,
+         .other_pid = 20,
+         .other_tid = 20},
+        {.time = 3000,
+         .cpu = 1,
+         .pid = 20,
+         .tid = 20,
+         .out = true,
+         .has_other = true,
+         .other_pid = 10,
+         .other_tid = 11},
+    };
+    struct bytes packets = {0}, file = {0};
+    struct ptd_perf_trace trace = {.cpu = 1, .tid = -1, .reference = 1000};
+    const struct ptd_perf_out out = {.pt = {.time_mult = 1, .has_time = true},
+                                     .config = 0x400,
+                                     .traces = &trace,
+                                     .maps = maps,
+                                     .comms = comms,
+                                     .switches = switches,
+                                     .trace_count = 1,
+                                     .map_count = 2,
+                                     .comm_count = 3,
+                                     .switch_count = 2,
+                                     .write = to_bytes,
+                                     .owner = &file};
+    bool ok;
+
+    put_host_and_guest(&packets);
+    trace.bytes = packets.data;
+    trace.len_bytes = packets.len;
+    ok = ptd_perf_write(&out) == PTD_OK && write_file(path, file.data, file.len) == 0;
+    bytes_free(&packets);
+    bytes_free(&file);
+    return ok;
+}
+
+/* These lines are there, one behind the other. */
+static void check_order(const char *text, const char *const *lines, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *const found = strstr(text, lines[i]);
+
+        CU_ASSERT_PTR_NOT_NULL(found);
+        if (!found)
+            printf("'%s' is not in, or not behind the others in:\n%s", lines[i], text);
+        text = found ? found + 1 : text;
+    }
+}
+
+static void host_and_guest(void)
+{
+    static const char map[] =
+        "{\"vpt-map\": 1, \"vms\": [{\"name\": \"inside\", \"vmcs\": \"0x7000\","
+        " \"tsc_offset\": 1000000, \"processes\": [{\"name\": \"init\", \"cr3\": \"0x3000\","
+        " \"images\": [{\"path\": \"two\", \"address\": \"0x9000\"}]}]}]}";
+    static const char *const with_map[] = {
+        "== first, pid 10, tid 10",
+        "host process, process first",
+        "0400000  /one",
+        "== init, pid 0, tid 0",
+        "guest process, VM inside",
+        "0009000",
+        "== second, pid 20, tid 20",
+        "0400000  /two",
+        "== third, pid 10, tid 11",
+        "0400000  /one",
+    };
+    static const char *const without[] = {"guests ran, whose code only --map can tell",
+                                          "== first, pid 10", "400000", "no code known"};
+    static const char *const lines[] = {"first    10 [001]     0.000001", "init     0 [001]",
+                                        "second    20 [001]", "third    11 [001]"};
+    char folder[] = "/tmp/vpt-perf-XXXXXX", files[4][64];
+    static const char *const names[4] = {"one", "two", "map.json", "perf.data"};
+    char *argv[] = {"decode", "--symfs", folder, files[3], NULL, NULL, NULL, NULL};
+    int code;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    for (size_t i = 0; i < 4; i++)
+        (void)snprintf(files[i], sizeof(files[i]), "%s/%s", folder, names[i]);
+    CU_ASSERT_EQUAL(write_file(files[0], "\x90\x0f\x1f\x00\xf4", 5), 0);
+    CU_ASSERT_EQUAL(write_file(files[1], "\x66\x90\x90\x90\xf4", 5), 0);
+    CU_ASSERT_EQUAL(write_file(files[2], map, sizeof(map) - 1), 0);
+    CU_ASSERT_TRUE(write_host_and_guest(files[3]));
+    check_order(decoded(4, argv, &code), without, sizeof(without) / sizeof(without[0]));
+    CU_ASSERT_EQUAL(code, EXIT_CODE_FILE);
+    argv[3] = "--map";
+    argv[4] = files[2];
+    argv[5] = files[3];
+    check_order(decoded(6, argv, &code), with_map, sizeof(with_map) / sizeof(with_map[0]));
+    CU_ASSERT_EQUAL(code, EXIT_CODE_OK);
+    argv[5] = "--format=perf";
+    argv[6] = files[3];
+    check_order(decoded(7, argv, &code), lines, sizeof(lines) / sizeof(lines[0]));
+    CU_ASSERT_EQUAL(code, EXIT_CODE_OK);
+    for (size_t i = 0; i < 4; i++)
+        CU_ASSERT_EQUAL(unlink(files[i]), 0);
+    CU_ASSERT_EQUAL(rmdir(folder), 0);
+}
+
+/* The folder that perf record --kcore makes. */
+static void folders(void)
+{
+    char folder[] = "/tmp/vpt-perf-XXXXXX", path[64];
+    struct code_options options = {0};
+    char *found;
+
+    found = perf_data_locate("/nonexistent", &options);
+    CU_ASSERT_STRING_EQUAL(found, "/nonexistent");
+    free(found);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    CU_ASSERT_PTR_NULL(perf_data_locate(folder, &options)); /* nothing in it */
+    (void)snprintf(path, sizeof(path), "%s/data", folder);
+    CU_ASSERT_EQUAL(write_file(path, "", 0), 0);
+    (void)snprintf(path, sizeof(path), "%s/kcore_dir", folder);
+    CU_ASSERT_EQUAL(mkdir(path, 0700), 0);
+    found = perf_data_locate(folder, &options);
+    CU_ASSERT_EQUAL(strncmp(found, folder, strlen(folder)), 0);
+    CU_ASSERT_STRING_EQUAL(found + strlen(folder), "/data");
+    CU_ASSERT_STRING_EQUAL(options.kcore, path);
+    CU_ASSERT_EQUAL(rmdir(path), 0);
+    CU_ASSERT_EQUAL(unlink(found), 0);
+    free(found);
+    free(options.kcore);
+    (void)snprintf(path, sizeof(path), "%s/data.0", folder); /* of perf record --threads */
+    CU_ASSERT_EQUAL(write_file(path, "", 0), 0);
+    CU_ASSERT_PTR_NULL(perf_data_locate(folder, &options));
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    CU_ASSERT_EQUAL(rmdir(folder), 0);
+}
+
 void add_perf_data_suite(void)
 {
     const CU_pSuite suite = CU_add_suite("code of perf.data", NULL, NULL);
@@ -180,4 +534,7 @@ void add_perf_data_suite(void)
     CU_add_test(suite, "ELF files", elf_files);
     CU_add_test(suite, "the kernel", kernel);
     CU_add_test(suite, "other files", other_files);
+    CU_add_test(suite, "code that changes", changing);
+    CU_add_test(suite, "host and guest", host_and_guest);
+    CU_add_test(suite, "folders", folders);
 }

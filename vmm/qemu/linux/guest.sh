@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # who sources it sets what it needs
 # Sourced: a Linux guest on our QEMU. Debian's kernel, an initramfs of busybox, perf and the test
-# program; a job in, an archive of what it left out.
+# programs; a job in, an archive of what it left out.
 #
 # Needs: qemu, lab (folder of prepare.sh), build, work (a temporary folder), here (this folder's path).
 
@@ -16,7 +16,7 @@ linux_prepare() {
     local root=$work/root file
     mkdir -p "$root/usr/bin"
     cp "$here/init" "$root/init"
-    cp "$build/qemu/work" "$root/usr/bin/work"
+    cp "$build/qemu/work" "$build/qemu/remap" "$root/usr/bin/"
     cp -L "$(command -v perf)" "$root/usr/bin/perf"
     while IFS= read -r file; do
         mkdir -p "$root${file%/*}"

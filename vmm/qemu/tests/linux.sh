@@ -54,7 +54,7 @@ why=
 [ -f "$lab/vmlinuz" ] || why="no kernel (make lab)"
 command -v perf >/dev/null || why="no perf (linux-perf)"
 if [ -n "$why" ]; then
-    for name in probe dmesg user kernel snapshot filter cyc noretcomp "per CPU" "two vCPUs" hotplug PTWRITE; do
+    for name in probe dmesg user kernel snapshot filter cyc noretcomp samples "code that changes" "kernel that changes" "per CPU" "two vCPUs" hotplug PTWRITE; do
         skip "Linux guest, $name: $why"
     done
     echo "$passed passed, $failed failed, $skipped skipped"
@@ -103,6 +103,47 @@ libptdec_agrees() { # NAME RUN
         grep -q "^$(wc -l <"$work/log.$2") instructions, .* 0 errors, 0 bytes lost"
 }
 
+# The same by vpt decode, which takes perf.data, files and time into account.
+vpt_decodes() { # PERF.DATA OUT
+    "$build/vpt" decode --symfs "$work/root" "$1" >"$2.raw" 2>"$2.err" || { head -n 5 "$2.err"; return 1; }
+    sed -n 's/^0*\([0-9a-f]\{1,\}\)  .*/\1/p' "$2.raw" | uniq >"$2"
+}
+vpt_decodes_executed() { # NAME RUN
+    cp -r "$out/code" "$work/root/out/" # the files that were mapped
+    vpt_decodes "$out/$1.data" "$out/$1.vpt" && same "$out/$1.vpt" "$work/log.$2"
+}
+vpt_agrees_with_perf() { # NAME
+    vpt_decodes "$out/$1.data" "$out/$1.vpt" && same "$out/$1.vpt" "$out/$1.ips"
+}
+
+# Each trace of a sample is a part of what ran, and they come in its order.
+samples_are_parts() { # NAME RUN
+    vpt_decodes "$out/$1.data" "$out/$1.vpt" || return 1
+    awk -v minimum=100000 '
+        NR == FNR { log_[NR] = $1; n = NR; next }
+        /^-- buffer/ { piece(); count = 0; next }
+        /^0[0-9a-f]+  / { sub(/^0+/, "", $1); if (!count || $1 != ips[count]) ips[++count] = $1 }
+        function piece(    i) {
+            if (!count)
+                return
+            for (; at + count <= n; at++) {
+                for (i = 1; i <= count && log_[at + i] == ips[i]; i++)
+                    ;
+                if (i > count)
+                    break
+            }
+            if (at + count > n) {
+                print "a trace of " count " instructions did not run"
+                bad = 1
+                exit
+            }
+            at += count
+            total += count
+        }
+        END { if (!bad) piece(); print total + 0, "instructions"; exit bad || total < minimum }' \
+        "$work/log.$2" "$out/$1.vpt.raw"
+}
+
 clean() { # the kernel complained of nothing
     ! grep -iE 'WARN|BUG:|Call Trace|unchecked MSR|general protection|Oops|hardlockup|dazed' "$1"
 }
@@ -112,6 +153,7 @@ contains() { # FILE PATTERN
 }
 
 linux_prepare
+mkdir -p "$work/root/out"
 
 # ---- One vCPU ----
 
@@ -124,7 +166,9 @@ perf record --kcore -e intel_pt// -o /out/kernel.data work &&
 perf record --snapshot=e -e intel_pt//u -o /out/snapshot.data work &&
 perf record -e intel_pt//u --filter "filter fibonacci @ /usr/bin/work" -o /out/filter.data work &&
 perf record -e intel_pt/cyc,cyc_thresh=2,mtc_period=3/u -o /out/cyc.data work &&
-perf record -e intel_pt/noretcomp,tsc=0,mtc=0/u -o /out/noretcomp.data work
+perf record -e intel_pt/noretcomp,tsc=0,mtc=0/u -o /out/noretcomp.data work &&
+perf record --aux-sample=8192 -e "{intel_pt//u,cpu-clock:u}" -c 100000 -o /out/samples.data work &&
+mkdir /out/code && perf record -e intel_pt//u -o /out/remap.data remap /out/code
 echo "status $?"
 cat /proc/interrupts'
 out=$work/one
@@ -132,7 +176,7 @@ if linux_run one $boot_s max,vendor=GenuineIntel,vpt-profile=icelake-server "${b
     -plugin "$build/qemu/execlog.so,out=$work/log,from=$from,to=$to" <<<"$job" >"$work/why" 2>&1; then
     split_log "$work/log"
     check "the driver finds what CPUID enumerates" contains "$out/log" 'num_address_ranges:2'
-    check "perf record ends well, six times" contains "$out/log" '^status 0'
+    check "perf record ends well, eight times" contains "$out/log" '^status 0'
     check "PMIs arrive" contains "$out/log" '^ *PMI: +[1-9]'
     check "dmesg is clean" clean "$out/dmesg"
     check "user: perf decodes what ran" decoded_is_executed user 1
@@ -142,6 +186,9 @@ if linux_run one $boot_s max,vendor=GenuineIntel,vpt-profile=icelake-server "${b
     check "filter: perf decodes the function and nothing else" decoded_is_function filter 4 fibonacci
     check "cyc: perf decodes what ran" decoded_is_executed cyc 5
     check "noretcomp: perf decodes what ran" decoded_is_executed noretcomp 6
+    check "kernel and user: vpt decodes what perf does" vpt_agrees_with_perf kernel
+    check "samples: vpt decodes parts of what ran" samples_are_parts samples 7
+    check "code that changes: vpt decodes what ran" vpt_decodes_executed remap 8
     cat "$out"/*.ips | wc -l | sed 's/$/ instructions decoded by perf/'
 else
     fail "a Linux guest with one vCPU runs its job" "$work/why"
@@ -163,7 +210,9 @@ echo 0 >/sys/devices/system/cpu/cpu1/online &&
 perf record -m,4M -e intel_pt//u -o /out/offline.data -- sh -c "taskset 1 work & wait" &&
 echo 1 >/sys/devices/system/cpu/cpu1/online &&
 perf record -m,4M -C 1 -e intel_pt//u -o /out/online.data -- sh -c "taskset 2 work & wait" &&
-perf record -m,4M -e intel_pt/ptw,fup_on_ptw/u -o /out/values.data work values
+perf record -m,4M -e intel_pt/ptw,fup_on_ptw/u -o /out/values.data work values &&
+cd /sys/kernel/tracing/events/sched/sched_switch &&
+perf record --kcore -m,4M -e intel_pt//k -o /out/pokes.data sh -c "echo 1 >enable; usleep 1; echo 0 >enable; usleep 1"
 echo "status $?"'
 out=$work/two
 if linux_run two $boot_s max,vendor=GenuineIntel,vpt-profile=sapphire-rapids -smp 2 \
@@ -189,6 +238,19 @@ if linux_run two $boot_s max,vendor=GenuineIntel,vpt-profile=sapphire-rapids -sm
         [ "$values" = "0x10000000001 0x1 0x20000000002 0x2 0x30000000003 0x3" ]
     }
     check "PTWRITE: perf finds the values" values_written
+    # Each CPU's instructions, one CPU after the other.
+    kernel_changed() {
+        local data=$out/pokes.data
+        [ "$("$build/vpt" dump --records "$data" | grep -c ' TEXT_POKE ')" -gt 0 ] || return 1
+        perf script -i "$data" --itrace=i0nse -F cpu,ip >"$data.raw" 2>"$data.err"
+        ! grep -h 'instruction trace error' "$data.raw" "$data.err" || return 1
+        sed -n 's/^ *\[0*\([0-9]*\)\] *\([0-9a-f]*\) *$/\1 \2/p' "$data.raw" | sed 's/^ /0 /' |
+            sort -s -n -k 1,1 | uniq >"$data.perf"
+        "$build/vpt" decode "$data" | awk '/^-- buffer/ { cpu = $5 + 0 }
+            /^[0-9a-f]+  / { sub(/^0+/, "", $1); print cpu, $1 }' | sort -s -n -k 1,1 | uniq >"$data.vpt"
+        same "$data.vpt" "$data.perf"
+    }
+    check "the kernel changes its code: vpt decodes what perf does" kernel_changed
 else
     fail "a Linux guest with two vCPUs runs its job" "$work/why"
 fi
