@@ -73,11 +73,13 @@ static bool unfold_block(struct log *log)
 /* Whether there are so many addresses; if so, they are in ips. */
 static bool log_has(struct log *log, size_t end)
 {
+    const size_t word_bytes = log->blocks ? sizeof(uint32_t) : sizeof(uint64_t);
+
     while (log->end < end) {
-        if (!log->blocks && log->next < log->words.len / sizeof(uint64_t))
-            unfold_ip(log, ((const uint64_t *)log->words.data)[log->next++]);
-        else if (!log->blocks || log->next == log->words.len / sizeof(uint32_t))
+        if (log->next >= log->words.len / word_bytes)
             return false;
+        if (!log->blocks)
+            unfold_ip(log, ((const uint64_t *)log->words.data)[log->next++]);
         else if (!unfold_block(log))
             return false;
     }

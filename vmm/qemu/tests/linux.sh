@@ -212,7 +212,7 @@ echo 1 >/sys/devices/system/cpu/cpu1/online &&
 perf record -m,4M -C 1 -e intel_pt//u -o /out/online.data -- sh -c "taskset 2 work & wait" &&
 perf record -m,4M -e intel_pt/ptw,fup_on_ptw/u -o /out/values.data work values &&
 cd /sys/kernel/tracing/events/sched/sched_switch &&
-perf record --kcore -e intel_pt//k -o /out/pokes.data sh -c "echo 1 >enable; usleep 1; echo 0 >enable; usleep 1"
+perf record --kcore -m,4M -e intel_pt//k -o /out/pokes.data sh -c "echo 1 >enable; usleep 1; echo 0 >enable; usleep 1"
 echo "status $?"'
 out=$work/two
 if linux_run two $boot_s max,vendor=GenuineIntel,vpt-profile=sapphire-rapids -smp 2 \
