@@ -346,8 +346,9 @@ static void byte_lost_before_psb(void)
 /* BDM70: what is behind another PSB says nothing of one that does not come to its end. */
 static void psb_in_psb(void)
 {
-    static const uint8_t bytes[] = {PSB, FUP(CODE), PSB, FUP(CODE), TSC,
-                                    TSC, TSC,       TSC, PSBEND,    PGE(CODE)};
+    static const uint8_t bytes[] = {SYNC,      PGE(CODE), 0x02, PSB,    FUP(CODE), PSB,
+                                    FUP(CODE), TSC,       TSC,  TSC,    TSC,       TSC,
+                                    TSC,       TSC,       TSC,  PSBEND, PGE(CODE)};
     static const struct ptd_flow_config config = {.mode = PTD_MODE_64, .errata = PTD_BDM70};
     struct ptd_image *const image = ptd_image_new();
     const struct referee_trace trace = {
