@@ -179,15 +179,21 @@ static uint32_t hash(uint32_t space, uint64_t ip)
     return (uint32_t)(value >> 32);
 }
 
+static bool is_at(const struct graph *graph, uint32_t id, uint32_t space, uint64_t ip)
+{
+    const struct ptd_code *const info = ptd_node_info(graph, id);
+
+    return info->ip == ip && info->space == space;
+}
+
 /* The node's place in the table, or the free one where it belongs. */
 static uint32_t *place(const struct graph *graph, uint32_t space, uint64_t ip)
 {
     for (uint32_t i = hash(space, ip);; i++) {
         uint32_t *const at = &graph->table[i & (graph->table_room - 1)];
         const uint32_t id = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-        const struct ptd_code *const info = ptd_node_info(graph, id);
 
-        if (id == 0 || (info->ip == ip && info->space == space))
+        if (id == 0 || is_at(graph, id, space, ip))
             return at;
     }
 }
@@ -255,7 +261,8 @@ uint32_t ptd_graph_find(struct graph *graph, uint32_t space, uint64_t ip)
 
     if (graph->fixed) { /* its table stays where it is */
         id = __atomic_load_n(place(graph, space, ip), __ATOMIC_ACQUIRE);
-        if (id)
+        /* A place that was free may have been taken since, by any node. */
+        if (id && is_at(graph, id, space, ip))
             return id;
     }
     lock(graph);

@@ -821,7 +821,7 @@ static int decode_input(struct decode_options *options, const char *file)
         code = decode_perf_data(options, &input);
     else
         code = decode_raw(options, options->like ? options->like : file, &input);
-    if (options->out && !options->format->close(options->out) && !code)
+    if (options->format && options->out && !options->format->close(options->out) && !code)
         code = complain(EXIT_CODE_HOST, "no memory for the output");
     if (!code && options->errors)
         code = complain(EXIT_CODE_FILE, "%s: %" PRIu64 " errors", input.name, options->errors);

@@ -64,6 +64,7 @@ int main(void)
     add_rtit_packet_suite();
     add_rtit_flow_suite();
     add_perf_suite();
+    add_perf_flow_suite();
     add_time_suite();
     add_guest_suite();
     add_memory_suite();

@@ -4,92 +4,15 @@
  * makes of them, what the writer wrote, and files that are cut off or wrong.
  */
 #include <CUnit/CUnit.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
 
 #include "array.h"
+#include "perf_file.h"
 #include "ptdec_perf.h"
 #include "suites.h"
-
-#define FILE_MAX 65536
-
-/* A file that grows. */
-struct file {
-    uint8_t bytes[FILE_MAX];
-    size_t len;
-};
-
-static void put(struct file *file, const void *bytes, size_t len)
-{
-    if (file->len + len > FILE_MAX)
-        abort();
-    memcpy(file->bytes + file->len, bytes, len);
-    file->len += len;
-}
-
-/* "w: 16 bits, d: 32, q: 64, s: a string filled up to 8 bytes with zeros". */
-static void put_fields(struct file *file, const char *format, va_list fields)
-{
-    for (; *format; format++) {
-        const uint64_t number = *format == 's' ? 0 : va_arg(fields, uint64_t);
-        const char *text;
-
-        switch (*format) {
-        case 'w':
-            put(file, &number, 2);
-            break;
-        case 'd':
-            put(file, &number, 4);
-            break;
-        case 'q':
-            put(file, &number, 8);
-            break;
-        default:
-            text = va_arg(fields, const char *);
-            put(file, text, strlen(text));
-            put(file, "\0\0\0\0\0\0\0", 8 - strlen(text) % 8);
-            break;
-        }
-    }
-}
-
-/* A record with its size filled in. Each number is a uint64_t. */
-static void record(struct file *file, uint32_t type, uint16_t misc, const char *format, ...)
-{
-    const size_t at = file->len;
-    va_list fields;
-    uint16_t size = 0;
-
-    put(file, &type, 4);
-    put(file, &misc, 2);
-    put(file, &size, 2);
-    va_start(fields, format);
-    put_fields(file, format, fields);
-    va_end(fields);
-    size = (uint16_t)(file->len - at);
-    memcpy(file->bytes + at + 6, &size, 2);
-}
-
-#define N(number) ((uint64_t)(number))
-/* TID, TIME, CPU, IDENTIFIER */
-#define SAMPLE_TYPE (2u | 4u | 128u | 1u << 16)
-#define ID_ALL      (1ull << 18)
-
-static void pipe_header(struct file *file)
-{
-    file->len = 0;
-    put(file, "PERFILE2\x10\0\0\0\0\0\0\0", 16);
-}
-
-/* HEADER_ATTR of an event with sample_id_all and one id. */
-static void attr_record(struct file *file, uint64_t type, uint64_t id)
-{
-    record(file, 64, 0, "ddqqqqqqqqq", type, N(72), N(0x2001), N(1), N(SAMPLE_TYPE), N(0), ID_ALL,
-           N(0), N(0), N(0), id);
-}
 
 /* The text of each record, one a line; then the error if there was one. */
 static const char *records_of(const uint8_t *bytes, size_t len)
@@ -123,63 +46,63 @@ static void every_record(void)
     static struct file file;
     const uint8_t build_id[24] = {20, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
 
-    pipe_header(&file);
-    attr_record(&file, 8, 5);
-    record(&file, 1, 1,
-           "ddqqqs"
-           "ddqddq",
-           N(-1), N(0), N(0x1000), N(0x200), N(0x1000), "[k]_text", N(-1), N(0), N(7), N(1), N(0),
-           N(5));
-    record(&file, 10, 0x4002,
-           "ddqqqqqqdds"
-           "ddqddq",
-           N(3), N(4), N(0x400000), N(0x1000), N(0), N(0), N(0), N(0), N(5), N(2), "/bin/true",
-           N(3), N(4), N(8), N(1), N(0), N(5));
+    file_pipe_header(&file);
+    file_attr_record(&file, 8, 5);
+    file_record(&file, 1, 1,
+                "ddqqqs"
+                "ddqddq",
+                N(-1), N(0), N(0x1000), N(0x200), N(0x1000), "[k]_text", N(-1), N(0), N(7), N(1),
+                N(0), N(5));
+    file_record(&file, 10, 0x4002,
+                "ddqqqqqqdds"
+                "ddqddq",
+                N(3), N(4), N(0x400000), N(0x1000), N(0), N(0), N(0), N(0), N(5), N(2), "/bin/true",
+                N(3), N(4), N(8), N(1), N(0), N(5));
     memcpy(file.bytes + file.len - 32 - 16 - 8 - 24, build_id, 24);
-    record(&file, 3, 0x2000,
-           "dds"
-           "ddqddq",
-           N(3), N(4), "true", N(3), N(4), N(9), N(1), N(0), N(5));
-    record(&file, 7, 0,
-           "ddddq"
-           "ddqddq",
-           N(6), N(3), N(7), N(4), N(10), N(3), N(4), N(10), N(1), N(0), N(5));
-    record(&file, 4, 0,
-           "ddddq"
-           "ddqddq",
-           N(6), N(3), N(7), N(4), N(11), N(6), N(7), N(11), N(1), N(0), N(5));
-    record(&file, 2, 0,
-           "qq"
-           "ddqddq",
-           N(5), N(17), N(6), N(7), N(12), N(1), N(0), N(5));
-    record(&file, 11, 0,
-           "qqq"
-           "ddqddq",
-           N(0x80), N(0x40), N(0xd), N(6), N(7), N(13), N(1), N(0), N(5));
-    record(&file, 12, 0,
-           "dd"
-           "ddqddq",
-           N(6), N(7), N(6), N(7), N(14), N(1), N(0), N(5));
-    record(&file, 14, 0x2000, "ddqddq", N(6), N(7), N(15), N(1), N(0), N(5));
-    record(&file, 15, 0,
-           "dd"
-           "ddqddq",
-           N(1), N(2), N(6), N(7), N(16), N(1), N(0), N(5));
-    record(&file, 17, 0,
-           "qdwws"
-           "ddqddq",
-           N(0xfff0), N(32), N(1), N(0), "bpf_prog", N(6), N(7), N(17), N(1), N(0), N(5));
-    record(&file, 20, 1,
-           "qwwd"
-           "ddqddq",
-           N(0xfff8), N(2), N(2), N(0x11229090), N(6), N(7), N(18), N(1), N(0), N(5));
-    record(&file, 9, 1, "qddqdd", N(5), N(6), N(7), N(19), N(1), N(0));
-    record(&file, 79, 0, "qqq", N(2), N(3), N(4));
-    record(&file, 70, 0, "ddq", N(1), N(0), N(8));
-    record(&file, 71, 0, "qqqdddd", N(8), N(0x80), N(99), N(2), N(-1), N(1), N(0));
-    put(&file, "\2\x82\2\x82\2\x82\2\x82", 8);
-    record(&file, 68, 0, "");
-    record(&file, 60000, 0, "");
+    file_record(&file, 3, 0x2000,
+                "dds"
+                "ddqddq",
+                N(3), N(4), "true", N(3), N(4), N(9), N(1), N(0), N(5));
+    file_record(&file, 7, 0,
+                "ddddq"
+                "ddqddq",
+                N(6), N(3), N(7), N(4), N(10), N(3), N(4), N(10), N(1), N(0), N(5));
+    file_record(&file, 4, 0,
+                "ddddq"
+                "ddqddq",
+                N(6), N(3), N(7), N(4), N(11), N(6), N(7), N(11), N(1), N(0), N(5));
+    file_record(&file, 2, 0,
+                "qq"
+                "ddqddq",
+                N(5), N(17), N(6), N(7), N(12), N(1), N(0), N(5));
+    file_record(&file, 11, 0,
+                "qqq"
+                "ddqddq",
+                N(0x80), N(0x40), N(0xd), N(6), N(7), N(13), N(1), N(0), N(5));
+    file_record(&file, 12, 0,
+                "dd"
+                "ddqddq",
+                N(6), N(7), N(6), N(7), N(14), N(1), N(0), N(5));
+    file_record(&file, 14, 0x2000, "ddqddq", N(6), N(7), N(15), N(1), N(0), N(5));
+    file_record(&file, 15, 0,
+                "dd"
+                "ddqddq",
+                N(1), N(2), N(6), N(7), N(16), N(1), N(0), N(5));
+    file_record(&file, 17, 0,
+                "qdwws"
+                "ddqddq",
+                N(0xfff0), N(32), N(1), N(0), "bpf_prog", N(6), N(7), N(17), N(1), N(0), N(5));
+    file_record(&file, 20, 1,
+                "qwwd"
+                "ddqddq",
+                N(0xfff8), N(2), N(2), N(0x11229090), N(6), N(7), N(18), N(1), N(0), N(5));
+    file_record(&file, 9, 1, "qddqdd", N(5), N(6), N(7), N(19), N(1), N(0));
+    file_record(&file, 79, 0, "qqq", N(2), N(3), N(4));
+    file_record(&file, 70, 0, "ddq", N(1), N(0), N(8));
+    file_record(&file, 71, 0, "qqqdddd", N(8), N(0x80), N(99), N(2), N(-1), N(1), N(0));
+    file_put(&file, "\2\x82\2\x82\2\x82\2\x82", 8);
+    file_record(&file, 68, 0, "");
+    file_record(&file, 60000, 0, "");
     CU_ASSERT_STRING_EQUAL(records_of(file.bytes, file.len),
                            "ATTR\n"
                            "MMAP -1/0 0x1000+0x200 @ 0x1000 [k]_text [-1/0] 7 ns\n"
@@ -218,13 +141,13 @@ static void samples_choose_their_event(void)
     struct ptd_perf *perf;
     const uint32_t events[] = {0, 0, 1, 0, 1, 0};
 
-    pipe_header(&file);
-    attr_record(&file, 8, 5);
-    attr_record(&file, 1, 6);
-    record(&file, 9, 1, "qddqdd", N(6), N(1), N(1), N(1), N(1), N(0));
-    record(&file, 9, 1, "qddqdd", N(5), N(1), N(1), N(1), N(1), N(0));
-    record(&file, 14, 0, "ddqddq", N(1), N(1), N(1), N(1), N(0), N(6));
-    record(&file, 14, 0, "ddqddq", N(1), N(1), N(1), N(1), N(0), N(0)); /* made up by perf */
+    file_pipe_header(&file);
+    file_attr_record(&file, 8, 5);
+    file_attr_record(&file, 1, 6);
+    file_record(&file, 9, 1, "qddqdd", N(6), N(1), N(1), N(1), N(1), N(0));
+    file_record(&file, 9, 1, "qddqdd", N(5), N(1), N(1), N(1), N(1), N(0));
+    file_record(&file, 14, 0, "ddqddq", N(1), N(1), N(1), N(1), N(0), N(6));
+    file_record(&file, 14, 0, "ddqddq", N(1), N(1), N(1), N(1), N(0), N(0)); /* made up by perf */
     CU_ASSERT_EQUAL_FATAL(ptd_perf_open(file.bytes, file.len, &perf, &fault), PTD_OK);
     for (size_t i = 0; i < sizeof(events) / sizeof(*events); i++) {
         CU_ASSERT_EQUAL(ptd_perf_next(perf, &each), PTD_OK);
@@ -244,16 +167,16 @@ static void compressed(void)
     size_t from = 0;
     char expected[16384];
 
-    pipe_header(&plain);
-    attr_record(&plain, 8, 5);
-    pipe_header(&file);
-    attr_record(&file, 8, 5);
+    file_pipe_header(&plain);
+    file_attr_record(&plain, 8, 5);
+    file_pipe_header(&file);
+    file_attr_record(&file, 8, 5);
     from = plain.len;
     for (unsigned i = 0; i < 12; i++)
-        record(&plain, 3, 0,
-               "dds"
-               "ddqddq",
-               N(i), N(i), "a name", N(i), N(i), N(i), N(0), N(0), N(5));
+        file_record(&plain, 3, 0,
+                    "dds"
+                    "ddqddq",
+                    N(i), N(i), "a name", N(i), N(i), N(i), N(0), N(0), N(5));
     (void)snprintf(expected, sizeof(expected), "%s", records_of(plain.bytes, plain.len));
     for (size_t i = 0; i <= sizeof(cuts) / sizeof(*cuts); i++) {
         const size_t end = i < sizeof(cuts) / sizeof(*cuts) ? from + cuts[i] : plain.len;
@@ -266,12 +189,12 @@ static void compressed(void)
         (void)ZSTD_compressStream(zstd, &output, &input);
         (void)ZSTD_flushStream(zstd, &output);
         if (i % 2) { /* the newer kind */
-            record(&file, 83, 0, "q", N(output.pos));
-            put(&file, out, output.pos);
-            put(&file, "garbage!", 8);
+            file_record(&file, 83, 0, "q", N(output.pos));
+            file_put(&file, out, output.pos);
+            file_put(&file, "garbage!", 8);
         } else {
-            record(&file, 81, 0, "");
-            put(&file, out, output.pos);
+            file_record(&file, 81, 0, "");
+            file_put(&file, out, output.pos);
         }
         size = (uint16_t)(file.len - at);
         memcpy(file.bytes + at + 6, &size, 2);
@@ -305,9 +228,9 @@ static void compressed_too_well(void)
     (void)ZSTD_compressStream(zstd, &output, &input);
     (void)ZSTD_endStream(zstd, &output);
     ZSTD_freeCStream(zstd);
-    pipe_header(&file);
-    record(&file, 81, 0, "");
-    put(&file, out, output.pos);
+    file_pipe_header(&file);
+    file_record(&file, 81, 0, "");
+    file_put(&file, out, output.pos);
     size = (uint16_t)(output.pos + 8);
     memcpy(file.bytes + 16 + 6, &size, 2);
     CU_ASSERT_PTR_NOT_NULL(
@@ -328,7 +251,7 @@ static void too_much(void)
         comms[i] = 3;
         comms[i + 6] = 24;
     }
-    pipe_header(&file);
+    file_pipe_header(&file);
     for (unsigned i = 0; i < 1000; i++) {
         ZSTD_inBuffer input = {.src = comms, .size = sizeof(comms)};
         ZSTD_outBuffer output = {.dst = out, .size = sizeof(out), .pos = 8};
@@ -339,7 +262,7 @@ static void too_much(void)
         out[7] = (uint8_t)(output.pos >> 8);
         if (file.len + output.pos > FILE_MAX)
             break;
-        put(&file, out, output.pos);
+        file_put(&file, out, output.pos);
     }
     (void)ZSTD_freeCStream(zstd);
     CU_ASSERT_EQUAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_E_FORMAT);
@@ -380,11 +303,11 @@ static void faults(void)
         if (!strstr(text, cases[i].says))
             printf("\n    case %zu: '%s'", i, text);
     }
-    pipe_header(&file); /* a string without an end */
-    record(&file, 3, 0, "ddq", N(1), N(1), 0x4141414141414141ull);
+    file_pipe_header(&file); /* a string without an end */
+    file_record(&file, 3, 0, "ddq", N(1), N(1), 0x4141414141414141ull);
     CU_ASSERT_PTR_NOT_NULL(strstr(records_of(file.bytes, file.len), "-13 at 0x10: COMM"));
-    pipe_header(&file); /* packets that are not there */
-    record(&file, 71, 0, "qqqdddd", ~0ull, N(0), N(0), N(0), N(0), N(0), N(0));
+    file_pipe_header(&file); /* packets that are not there */
+    file_record(&file, 71, 0, "qqqdddd", ~0ull, N(0), N(0), N(0), N(0), N(0), N(0));
     CU_ASSERT_PTR_NOT_NULL(strstr(records_of(file.bytes, file.len), "-2 at 0x10: the bytes"));
 }
 
@@ -400,28 +323,28 @@ static int list_map(void *owner, const struct ptd_perf_map *map)
 
 static void mmap2(struct file *file, unsigned pid, unsigned time, unsigned start, const char *name)
 {
-    record(file, 10, 2,
-           "ddqqqqqqdds"
-           "ddqddq",
-           N(pid), N(pid), N(start), N(0x1000), N(0), N(0), N(0), N(0), N(5), N(2), name, N(pid),
-           N(pid), N(time), N(0), N(0), N(5));
+    file_record(file, 10, 2,
+                "ddqqqqqqdds"
+                "ddqddq",
+                N(pid), N(pid), N(start), N(0x1000), N(0), N(0), N(0), N(0), N(5), N(2), name,
+                N(pid), N(pid), N(time), N(0), N(0), N(5));
 }
 
 static void fork_at(struct file *file, unsigned parent, unsigned child, unsigned time)
 {
-    record(file, 7, 0,
-           "ddddq"
-           "ddqddq",
-           N(child), N(parent), N(child), N(parent), N(time), N(parent), N(parent), N(time), N(0),
-           N(0), N(5));
+    file_record(file, 7, 0,
+                "ddddq"
+                "ddqddq",
+                N(child), N(parent), N(child), N(parent), N(time), N(parent), N(parent), N(time),
+                N(0), N(0), N(5));
 }
 
 static void comm(struct file *file, unsigned pid, unsigned tid, unsigned time, const char *name)
 {
-    record(file, 3, 0,
-           "dds"
-           "ddqddq",
-           N(pid), N(tid), name, N(pid), N(tid), N(time), N(0), N(0), N(5));
+    file_record(file, 3, 0,
+                "dds"
+                "ddqddq",
+                N(pid), N(tid), name, N(pid), N(tid), N(time), N(0), N(0), N(5));
 }
 
 static void who_ran_what(void)
@@ -431,8 +354,8 @@ static void who_ran_what(void)
     struct ptd_perf_fault fault;
     char text[256] = "";
 
-    pipe_header(&file);
-    attr_record(&file, 8, 5);
+    file_pipe_header(&file);
+    file_attr_record(&file, 8, 5);
     mmap2(&file, 10, 30, 0x3000, "late"); /* rounds come out of order */
     mmap2(&file, 10, 0, 0x1000, "a");
     mmap2(&file, 10, 10, 0x2000, "b");
@@ -474,26 +397,26 @@ static void build_ids(void)
 
         file.len = 0;
         if (kind == 0) {
-            pipe_header(&file);
+            file_pipe_header(&file);
         } else {
             const uint64_t header[] = {
                 0x32454c4946524550, 104, 80, 104, 0, 104, 0, 0, 0, 4, 0, 0, 0};
 
-            put(&file, header, sizeof(header));
+            file_put(&file, header, sizeof(header));
         }
         data = file.len;
-        record(&file, 10, 2, "ddqqqqqqdds", N(7), N(7), N(0x1000), N(16), N(0), N(0), N(0), N(0),
-               N(5), N(2), "/bin/a");
-        record(&file, 10, 2, "ddqqqqqqdds", N(7), N(7), N(0x2000), N(16), N(0), N(0), N(0), N(0),
-               N(5), N(2), "/bin/b");
+        file_record(&file, 10, 2, "ddqqqqqqdds", N(7), N(7), N(0x1000), N(16), N(0), N(0), N(0),
+                    N(0), N(5), N(2), "/bin/a");
+        file_record(&file, 10, 2, "ddqqqqqqdds", N(7), N(7), N(0x2000), N(16), N(0), N(0), N(0),
+                    N(0), N(5), N(2), "/bin/b");
         if (kind == 1) {
             const uint64_t len = file.len - data;
             const uint64_t section[] = {file.len + 16, 8 + 4 + 24 + 8};
 
             memcpy(file.bytes + 48, &len, 8);
-            put(&file, section, sizeof(section));
+            file_put(&file, section, sizeof(section));
         }
-        record(&file, 67, 0x8000, "dqqqs", N(-1), N(0), N(0), N(0), "/bin/b");
+        file_record(&file, 67, 0x8000, "dqqqs", N(-1), N(0), N(0), N(0), "/bin/b");
         memcpy(file.bytes + file.len - 8 - 24, id, 24);
         CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
         CU_ASSERT_EQUAL(session->error, PTD_OK);
@@ -517,8 +440,8 @@ static void endless_forks(void)
     struct ptd_perf_fault fault;
     char text[256] = "";
 
-    pipe_header(&file);
-    attr_record(&file, 8, 5);
+    file_pipe_header(&file);
+    file_attr_record(&file, 8, 5);
     fork_at(&file, 10, 11, 20);
     fork_at(&file, 11, 10, 20);
     mmap2(&file, 11, 25, 0x5000, "own");
@@ -530,8 +453,8 @@ static void endless_forks(void)
 
 static void auxtrace(struct file *file, unsigned idx, uint64_t offset, const char *bytes)
 {
-    record(file, 71, 0, "qqqdddd", N(strlen(bytes)), offset, N(1), N(idx), N(7), N(-1), N(0));
-    put(file, bytes, strlen(bytes));
+    file_record(file, 71, 0, "qqqdddd", N(strlen(bytes)), offset, N(1), N(idx), N(7), N(-1), N(0));
+    file_put(file, bytes, strlen(bytes));
 }
 
 static void traces_of_pieces(void)
@@ -545,7 +468,7 @@ static void traces_of_pieces(void)
     struct ptd_perf_session *session;
     struct ptd_perf_fault fault;
 
-    pipe_header(&file);
+    file_pipe_header(&file);
     auxtrace(&file, 0, 0, "abcdefgh");
     auxtrace(&file, 1, 0, "other");
     auxtrace(&file, 0, 6, "ABCD"); /* two bytes of the piece before are padding */
@@ -582,8 +505,9 @@ static void snapshot(struct file *file, unsigned from, unsigned to)
 
     for (unsigned i = from; i < to; i++)
         bytes[i - from] = byte_of_trace(i);
-    record(file, 71, 0, "qqqdddd", N((to - from + 7) / 8 * 8), N(0), N(1), N(0), N(7), N(-1), N(0));
-    put(file, bytes, (to - from + 7) / 8 * 8);
+    file_record(file, 71, 0, "qqqdddd", N((to - from + 7) / 8 * 8), N(0), N(1), N(0), N(7), N(-1),
+                N(0));
+    file_put(file, bytes, (to - from + 7) / 8 * 8);
 }
 
 static void snapshots(void)
@@ -592,9 +516,9 @@ static void snapshots(void)
     struct ptd_perf_session *session;
     struct ptd_perf_fault fault;
 
-    pipe_header(&file);
-    record(&file, 70, 0, "ddqqqqqqqqqq", N(1), N(0), N(8), N(0), N(0), N(0), N(0), N(0), N(0), N(0),
-           N(1), N(0));
+    file_pipe_header(&file);
+    file_record(&file, 70, 0, "ddqqqqqqqqqq", N(1), N(0), N(8), N(0), N(0), N(0), N(0), N(0), N(0),
+                N(0), N(1), N(0));
     snapshot(&file, 0, 1000);
     snapshot(&file, 500, 1203); /* 500 of these bytes are known, and 3 of the file's are padding */
     snapshot(&file, 600, 1203); /* nothing new: its end may be that of the one before */
@@ -613,8 +537,8 @@ static void snapshots(void)
 static void sampling_attr(struct file *file, uint64_t type, uint64_t id, uint64_t sample_type,
                           uint64_t read_format)
 {
-    record(file, 64, 0, "ddqqqqqqqqqqqqq", type, N(104), N(0x2001), N(1), sample_type, read_format,
-           ID_ALL, N(0), N(0), N(0), N(1u << 17), N(5), N(0), N(3), id);
+    file_record(file, 64, 0, "ddqqqqqqqqqqqqq", type, N(104), N(0x2001), N(1), sample_type,
+                read_format, ID_ALL, N(0), N(0), N(0), N(1u << 17), N(5), N(0), N(3), id);
 }
 
 #define ALL_FIELDS      0xffffffu
@@ -630,25 +554,25 @@ static void sample_with_everything(void)
     struct ptd_perf *perf;
     size_t begin;
 
-    pipe_header(&file);
+    file_pipe_header(&file);
     sampling_attr(&file, 1, 5, ALL_FIELDS, 1 | 4 | 8 | 16);
     begin = file.len;
-    record(&file, 9, 1,
-           "qqddqqqqddq" /* up to PERIOD */
-           "qqqqqqqq"    /* READ: two events, with ids and what was lost */
-           "qqq"         /* CALLCHAIN */
-           "dd"          /* RAW */
-           "qqqqq"       /* BRANCH_STACK with an index */
-           "qqq"         /* REGS_USER: two of them */
-           "qqq"         /* STACK_USER */
-           "qqq"         /* WEIGHT, DATA_SRC, TRANSACTION */
-           "q"           /* REGS_INTR: none */
-           "qqqq"        /* PHYS_ADDR to CODE_PAGE_SIZE */
-           "qqq",        /* AUX */
-           N(5), N(0x1000), N(1), N(2), N(77), N(0), N(5), N(0), N(3), N(0), N(1), /* PERIOD */
-           N(2), N(0), N(1), N(2), N(3), N(4), N(5), N(6), N(2), N(0x1000), N(0x2000), N(4),
-           N(0xabcd), N(1), N(0), N(0), N(0), N(0), N(1), N(0), N(0), N(8), N(0), N(8), N(0), N(0),
-           N(0), N(0), N(0), N(0), N(0), N(0), N(16), N(0x1122), N(0x3344));
+    file_record(&file, 9, 1,
+                "qqddqqqqddq" /* up to PERIOD */
+                "qqqqqqqq"    /* READ: two events, with ids and what was lost */
+                "qqq"         /* CALLCHAIN */
+                "dd"          /* RAW */
+                "qqqqq"       /* BRANCH_STACK with an index */
+                "qqq"         /* REGS_USER: two of them */
+                "qqq"         /* STACK_USER */
+                "qqq"         /* WEIGHT, DATA_SRC, TRANSACTION */
+                "q"           /* REGS_INTR: none */
+                "qqqq"        /* PHYS_ADDR to CODE_PAGE_SIZE */
+                "qqq",        /* AUX */
+                N(5), N(0x1000), N(1), N(2), N(77), N(0), N(5), N(0), N(3), N(0), N(1), /* PERIOD */
+                N(2), N(0), N(1), N(2), N(3), N(4), N(5), N(6), N(2), N(0x1000), N(0x2000), N(4),
+                N(0xabcd), N(1), N(0), N(0), N(0), N(0), N(1), N(0), N(0), N(8), N(0), N(8), N(0),
+                N(0), N(0), N(0), N(0), N(0), N(0), N(0), N(16), N(0x1122), N(0x3344));
     CU_ASSERT_EQUAL_FATAL(ptd_perf_open(file.bytes, file.len, &perf, &fault), PTD_OK);
     CU_ASSERT_EQUAL_FATAL(ptd_perf_next(perf, &each), PTD_OK);
     CU_ASSERT_EQUAL_FATAL(ptd_perf_next(perf, &each), PTD_OK);
@@ -676,9 +600,12 @@ static void sample(struct file *file, uint64_t id, uint64_t time, unsigned from,
     const size_t at = file->len;
     uint16_t size;
 
-    record(file, 9, 1, "qqq", id, time, N((to - from + 7) / 8 * 8));
-    for (unsigned i = from; i < from + (to - from + 7) / 8 * 8; i++)
-        put(file, &(uint8_t){i < to ? byte_of_trace(i) : 0}, 1);
+    file_record(file, 9, 1, "qqq", id, time, N((to - from + 7) / 8 * 8));
+    for (unsigned i = from; i < from + (to - from + 7) / 8 * 8; i++) {
+        const uint8_t byte = i < to ? byte_of_trace(i) : 0;
+
+        file_put(file, &byte, 1);
+    }
     size = (uint16_t)(file->len - at);
     memcpy(file->bytes + at + 6, &size, 2);
 }
@@ -693,18 +620,18 @@ static void traces_of_samples(void)
     struct ptd_perf_session *session;
     struct ptd_perf_fault fault;
 
-    pipe_header(&file);
+    file_pipe_header(&file);
     sampling_attr(&file, 1, 5, ID_TIME_AND_AUX, 0);
-    record(&file, 69, 0, "qqqqqqqqq", N(2), N(5), N(0), N(2), N(-1), N(6), N(0), N(3), N(-1));
-    record(&file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
+    file_record(&file, 69, 0, "qqqqqqqqq", N(2), N(5), N(0), N(2), N(-1), N(6), N(0), N(3), N(-1));
+    file_record(&file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
     sampling_attr(&file, 1, 6, ID_TIME_AND_AUX, 0);
     sampling_attr(&file, 1, 7, ID_TIME_AND_AUX | 2u, 0); /* of a thread */
     sample(&file, 5, 500, 0, 1000);
     sample(&file, 6, 300, 1500, 1596);
     sample(&file, 5, 900, 1400, 1600);
     sample(&file, 5, 600, 740, 1004); /* the file is not in order of time */
-    record(&file, 9, 1, "qddqqqqqqqqqqqq", N(7), N(10), N(11), N(700), N(80), N(1), N(2), N(3),
-           N(4), N(5), N(6), N(7), N(8), N(9), N(10));
+    file_record(&file, 9, 1, "qddqqqqqqqqqqqq", N(7), N(10), N(11), N(700), N(80), N(1), N(2), N(3),
+                N(4), N(5), N(6), N(7), N(8), N(9), N(10));
     CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
     CU_ASSERT_EQUAL(session->error, PTD_OK);
     CU_ASSERT_EQUAL(session->aux_sample_count, 5);
@@ -729,13 +656,13 @@ static void loops_are_no_overlap(void)
     struct ptd_perf_fault fault;
 
     memset(tnt, 6, sizeof(tnt));
-    pipe_header(&file);
-    record(&file, 70, 0, "ddqqqqqqqqqq", N(1), N(0), N(8), N(0), N(0), N(0), N(0), N(0), N(0), N(0),
-           N(1), N(0));
+    file_pipe_header(&file);
+    file_record(&file, 70, 0, "ddqqqqqqqqqq", N(1), N(0), N(8), N(0), N(0), N(0), N(0), N(0), N(0),
+                N(0), N(1), N(0));
     for (unsigned i = 0; i < 2; i++) {
-        record(&file, 71, 0, "qqqdddd", N(400), N(0), N(1), N(0), N(7), N(-1), N(0));
-        put(&file, i ? tnt : loop, 200);
-        put(&file, i ? loop : tnt, 200);
+        file_record(&file, 71, 0, "qqqdddd", N(400), N(0), N(1), N(0), N(7), N(-1), N(0));
+        file_put(&file, i ? tnt : loop, 200);
+        file_put(&file, i ? loop : tnt, 200);
     }
     CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
     CU_ASSERT_EQUAL(session->trace_count, 2);
@@ -761,7 +688,7 @@ static void time_conversion(void)
 
 static int to_file(void *owner, const void *bytes, size_t len)
 {
-    put(owner, bytes, len);
+    file_put(owner, bytes, len);
     return 0;
 }
 
@@ -913,239 +840,6 @@ static void written_is_read(void)
     CU_ASSERT_EQUAL(ptd_perf_write(&out), PTD_E_IO);
 }
 
-/* ---- Traces of a CPU ---- */
-
-/* Blocks as "pid:instructions ", by the processes that ptd_perf_cpu_trace() found. */
-static const char *who_ran(const struct ptd_perf_session *session)
-{
-    static char text[256];
-    static const uint8_t one[] = {0x90, 0xeb, 0xfd}, two[] = {0x90, 0x90, 0x90, 0xeb, 0xfb};
-    struct ptd_image *const image = ptd_image_new();
-    struct ptd_perf_cpu_trace copy;
-    struct ptd_flow *flow;
-    struct ptd_item item;
-    size_t len = 0;
-
-    text[0] = 0;
-    CU_ASSERT_EQUAL_FATAL(ptd_perf_cpu_trace(session, &session->traces[0], &copy), PTD_OK);
-    (void)ptd_image_add_bytes(image, "one", 0x1000, one, sizeof(one), PTD_PERF_CR3(10));
-    (void)ptd_image_add_bytes(image, "two", 0x1000, two, sizeof(two), PTD_PERF_CR3(20));
-    flow = ptd_flow_new(copy.bytes, copy.len_bytes, image, NULL);
-    while (ptd_flow_next(flow, &item) == PTD_OK && len < sizeof(text) - 32) {
-        if (item.type == PTD_ITEM_BLOCK)
-            len += (size_t)snprintf(text + len, 32, "%llu:%u ", (unsigned long long)item.cr3 >> 12,
-                                    item.insns);
-        else if (item.type == PTD_ITEM_ERROR)
-            len +=
-                (size_t)snprintf(text + len, 32, "error@%llx ",
-                                 (unsigned long long)ptd_perf_cpu_trace_offset(&copy, item.offset));
-    }
-    for (size_t i = 0; i < copy.inserted_count; i++)
-        CU_ASSERT_EQUAL(ptd_perf_cpu_trace_offset(&copy, copy.inserted[i] + 8),
-                        copy.inserted[i] - 8 * i);
-    ptd_flow_free(flow);
-    ptd_perf_cpu_trace_free(&copy);
-    ptd_image_free(image);
-    return text;
-}
-
-static void packet_tsc(struct file *file, uint64_t tsc)
-{
-    put(file, "\x19", 1);
-    put(file, &tsc, 7);
-}
-
-/* Tracing begins at 0x1000, and ends where an interrupt comes, `last` bytes behind it. */
-static void ran(struct file *file, uint64_t from, uint64_t to, uint8_t last)
-{
-    const uint8_t fup[] = {0x5d, 0, 0x10, 0, 0, 0, 0}; /* 6 bytes, sign-extended */
-    uint8_t pge[7], there[7];
-
-    memcpy(pge, fup, 7);
-    memcpy(there, fup, 7);
-    pge[0] = 0x71;
-    there[0] = 0x7d;
-    there[1] = last;
-    packet_tsc(file, from);
-    put(file, pge, 7);
-    packet_tsc(file, to);
-    put(file, there, 7);
-    put(file, "\x01", 1); /* TIP.PGD without an address */
-}
-
-static void cpu_file(struct file *file, bool switches, unsigned tid)
-{
-    static struct file packets;
-
-    packets.len = 0;
-    put(&packets, "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x23", 18);
-    ran(&packets, 1000, 1100, 1);
-    ran(&packets, 2010, 2900, 2); /* after the switch, although its time is before it */
-    ran(&packets, 3005, 3100, 1);
-    pipe_header(file);
-    attr_record(file, 8, 5);
-    record(file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
-    if (tid != 10)
-        record(file, 12, 0, "ddddqddq", N(10), N(10), N(10), N(10), N(500), N(1), N(0), N(5));
-    if (switches) {
-        record(file, 15, 0x2000, "ddddqddq", N(20), N(20), N(10), N(10), N(2000), N(1), N(0), N(5));
-        record(file, 15, 0, "ddddqddq", N(10), N(10), N(20), N(20), N(2020), N(1), N(0), N(5));
-        record(file, 15, 0, "ddddqddq", N(10), N(10), N(20), N(20), N(2500), N(0), N(0), N(5));
-        record(file, 14, 0x2000, "ddqddq", N(20), N(20), N(2990), N(1), N(0), N(5));
-        record(file, 14, 0, "ddqddq", N(10), N(10), N(3050), N(1), N(0), N(5));
-    }
-    record(file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(tid), N(1), N(0));
-    put(file, packets.bytes, packets.len);
-}
-
-static void cpu_trace(void)
-{
-    static struct file file;
-    struct ptd_perf_session *session;
-    struct ptd_perf_fault fault;
-
-    cpu_file(&file, true, UINT32_MAX);
-    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
-    CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
-    CU_ASSERT_STRING_EQUAL(who_ran(session), "10:1 20:2 10:1 ");
-    ptd_perf_session_free(session);
-    for (unsigned i = 0; i < 2; i++) { /* who was there at the start, or who was to be traced */
-        cpu_file(&file, false, i ? 10 : UINT32_MAX);
-        CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
-        CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
-        CU_ASSERT_EQUAL(session->switch_count, 0);
-        CU_ASSERT_PTR_NOT_NULL(strstr(who_ran(session), "10:1 "));
-        CU_ASSERT_PTR_NULL(strstr(who_ran(session), "20:"));
-        ptd_perf_session_free(session);
-    }
-}
-
-/* A snapshot or a sample begins in the midst: who ran long before it does not count. */
-static void late_trace(void)
-{
-    static struct file file, packets;
-    struct ptd_perf_session *session;
-    struct ptd_perf_fault fault;
-
-    packets.len = 0;
-    put(&packets, "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82", 16);
-    packet_tsc(&packets, 5000);
-    put(&packets, "\x7d\0\x10\0\0\0\0\2\x23", 9);
-    packet_tsc(&packets, 5100);
-    put(&packets, "\x7d\2\x10\0\0\0\0\1", 8);
-    pipe_header(&file);
-    attr_record(&file, 8, 5);
-    record(&file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
-    record(&file, 14, 0, "ddqddq", N(10), N(10), N(100), N(1), N(0), N(5));
-    record(&file, 14, 0, "ddqddq", N(20), N(20), N(4900), N(1), N(0), N(5));
-    record(&file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(-1), N(1), N(0));
-    put(&file, packets.bytes, packets.len);
-    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
-    CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
-    CU_ASSERT_STRING_EQUAL(who_ran(session), "20:2 ");
-    ptd_perf_session_free(session);
-}
-
-/* ---- Code that changes ---- */
-
-/* A packet with a whole address (6 bytes, sign-extended). */
-static void packet_ip(struct file *file, uint8_t opcode, uint64_t ip)
-{
-    const uint8_t byte = (uint8_t)(opcode | 3 << 5);
-
-    put(file, &byte, 1);
-    put(file, &ip, 6);
-}
-
-#define TIP     0x0d
-#define TIP_PGE 0x11
-#define NEVER   UINT64_MAX
-
-/*
- * User code runs in [1000, 1100], [2000, 2100] and, behind the kernel, [3000, 3100]; TSC and ns are
- * the same. Its stretches begin at the offsets in begin.
- */
-static void changing_file(struct file *file, size_t begin[3], bool has_time)
-{
-    static struct file packets;
-
-    packets.len = 0;
-    put(&packets, "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x23", 18);
-    for (unsigned i = 0; i < 3; i++) {
-        packet_tsc(&packets, 1000 * (i + 1));
-        begin[i] = packets.len;
-        packet_ip(&packets, i == 2 ? TIP : TIP_PGE, 0x401000);
-        packet_tsc(&packets, 1000 * (i + 1) + 10);
-        packet_tsc(&packets, 1000 * (i + 1) + 100);
-        if (i == 1) /* a system call */
-            packet_ip(&packets, TIP, 0xffffffff81000000);
-        else
-            put(&packets, "\x01", 1); /* TIP.PGD */
-    }
-    pipe_header(file);
-    attr_record(file, 8, 5);
-    record(file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(has_time), N(0x400));
-    record(file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(9), N(-1), N(0));
-    put(file, packets.bytes, packets.len);
-}
-
-static void changes_at_their_time(void)
-{
-    static struct file file;
-    size_t begin[3];
-    struct ptd_perf_session *session;
-    struct ptd_perf_fault fault;
-
-    changing_file(&file, begin, true);
-
-    const struct {
-        uint64_t time;
-        bool of_kernel;
-        uint64_t offset;
-    } cases[] = {
-        {0, true, 18},
-        {0, false, begin[0]},         /* before all */
-        {1050, false, begin[0] + 15}, /* by another thread: at the packet that is as late */
-        {1500, true, begin[1] - 8},   /* the TSC packet with 2000 */
-        {1500, false, begin[1]},
-        {1999, false, begin[1]},
-        {2500, false, begin[2]},
-        {2600, false, begin[2]}, /* and in this order */
-        {3100, true, begin[2] + 15},
-        {3101, true, NEVER},
-    };
-    const size_t count = sizeof(cases) / sizeof(cases[0]);
-    struct ptd_perf_change changes[sizeof(cases) / sizeof(cases[0])];
-
-    for (size_t i = 0; i < count; i++)
-        changes[i] = (struct ptd_perf_change){
-            .time = cases[i].time, .of_kernel = cases[i].of_kernel, .which = i};
-    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
-    CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
-    CU_ASSERT_EQUAL(ptd_perf_place(session, session->traces[0].bytes, session->traces[0].len_bytes,
-                                   changes, count),
-                    PTD_OK);
-    for (size_t i = 0; i < count; i++) {
-        CU_ASSERT_EQUAL(changes[i].offset, cases[changes[i].which].offset);
-        CU_ASSERT_TRUE(i == 0 || changes[i].offset >= changes[i - 1].offset);
-        CU_ASSERT_TRUE(i == 0 || changes[i].offset != changes[i - 1].offset ||
-                       changes[i].time >= changes[i - 1].time);
-    }
-    CU_ASSERT_EQUAL(ptd_perf_place(session, NULL, 0, changes, count), PTD_OK);
-    CU_ASSERT_EQUAL(changes[0].offset, NEVER);
-    CU_ASSERT_EQUAL(ptd_perf_place(session, NULL, 0, NULL, 0), PTD_OK);
-    ptd_perf_session_free(session);
-
-    changing_file(&file, begin, false);
-    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
-    CU_ASSERT_EQUAL(ptd_perf_place(session, session->traces[0].bytes, session->traces[0].len_bytes,
-                                   changes, count),
-                    PTD_OK);
-    for (size_t i = 0; i < count; i++)
-        CU_ASSERT_EQUAL(changes[i].offset, 0);
-    ptd_perf_session_free(session);
-}
-
 void add_perf_suite(void)
 {
     const CU_pSuite suite = CU_add_suite("perf.data", NULL, NULL);
@@ -1162,11 +856,8 @@ void add_perf_suite(void)
     CU_add_test(suite, "traces of pieces", traces_of_pieces);
     CU_add_test(suite, "snapshots overlap", snapshots);
     CU_add_test(suite, "time conversion", time_conversion);
-    CU_add_test(suite, "the trace of a CPU", cpu_trace);
     CU_add_test(suite, "loops are no overlap", loops_are_no_overlap);
     CU_add_test(suite, "a sample with everything", sample_with_everything);
     CU_add_test(suite, "traces of samples", traces_of_samples);
-    CU_add_test(suite, "a trace that begins late", late_trace);
-    CU_add_test(suite, "code changes at its time", changes_at_their_time);
     CU_add_test(suite, "what is written is read", written_is_read);
 }

@@ -13,6 +13,7 @@ trace=$work/demo.pt
 backend=()
 [ -w /dev/kvm ] || backend=(--lab)
 expect 'a trace' 0 '' "$vpt" run "${backend[@]}" --append 'rounds=1 tick=8000' --trace-out "$trace" "$demo"
+cp "$trace" "$work/piped.pt"
 size=$(stat -c %s "$trace")
 
 # ---- The index ----
@@ -142,7 +143,7 @@ expect '--summary of a part' 2 'of a whole trace' "$vpt" decode --summary --from
 for form in --insns --blocks --calls '--format perf' '--format folded' '--format chrome' '--format callgrind'; do
     read -ra words <<<"$form"
     "$vpt" decode "${words[@]}" "$trace" >"$work/whole"
-    "$vpt" decode "${words[@]}" --like "$trace" - <"$trace" >"$work/part"
+    "$vpt" decode "${words[@]}" --like "$trace" - <"$work/piped.pt" >"$work/part"
     check "decode $form of standard input" cmp "$work/part" "$work/whole"
 done
 "$vpt" dump "$trace" >"$work/whole"
