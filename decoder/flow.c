@@ -247,13 +247,18 @@ static bool enabling_follows(struct ptd_packets packets)
     return false;
 }
 
+/* The same behind the PSB+ that begins at the iterator, if that comes to its end. */
 static bool enabling_follows_psb(struct ptd_packets packets)
 {
     struct ptd_packet packet;
 
+    if (ptd_packets_next(&packets, &packet) != PTD_OK)
+        return false;
     while (ptd_packets_next(&packets, &packet) == PTD_OK) {
         if (packet.type == PTD_PSBEND)
             return enabling_follows(packets);
+        if (packet.type == PTD_OVF || packet.type == PTD_PSB)
+            return false;
     }
     return false;
 }

@@ -140,10 +140,17 @@ static bool correct(const struct ptd_image *image, struct flow_state *state, str
     return news;
 }
 
+/* NULL: none are wanted. */
+static struct ptd_mark *marks_from(const struct job *job, size_t first)
+{
+    return job->marks ? job->marks + first : NULL;
+}
+
 static int hand_over_buffer(struct worker *worker, const struct job *job)
 {
     struct flow_state state = worker->pool->truth;
-    struct ptd_run part = {.steps = job->steps, .marks = job->marks};
+    struct ptd_run part = {.steps = job->steps};
+    size_t marks = 0;
     int result = 0;
 
     for (size_t i = 0; i < job->item_count && result == 0; i++) {
@@ -152,13 +159,15 @@ static int hand_over_buffer(struct worker *worker, const struct job *job)
                             correct(worker->pool->image, &state, &buffered->item);
 
         part.count = buffered->step_count;
+        part.marks = marks_from(job, marks);
         part.mark_count = buffered->mark_count;
         result = hand_over(worker, part, wanted ? &buffered->item : NULL);
         part.steps += part.count;
-        part.marks += part.mark_count;
+        marks += part.mark_count;
     }
     part.count = (size_t)(job->steps + job->step_count - part.steps);
-    part.mark_count = (size_t)(job->marks + job->mark_count - part.marks);
+    part.marks = marks_from(job, marks);
+    part.mark_count = job->mark_count - marks;
     return result == 0 ? hand_over(worker, part, NULL) : result;
 }
 
@@ -240,7 +249,7 @@ static int fill_buffer(struct worker *worker, struct job *job)
     while (has_room(job)) {
         run->steps = job->steps + job->step_count;
         run->room = RUN_STEPS;
-        run->marks = job->marks + job->mark_count;
+        run->marks = marks_from(job, job->mark_count);
         run->mark_room = RUN_MARKS;
 
         const int status = ptd_flow_run_on(worker->flow, run, false);
