@@ -5,7 +5,7 @@
 # socket, and by a snapshot. The perf.data that it leaves at its end decodes, by stock perf and by
 # libptdec, to what ran in the one QEMU and in the other, instruction by instruction.
 #
-#   move.sh [--all]     (make linux-test): without --all, only the live one
+#   move.sh [--all]     (make linux-test): without --all, only the snapshot
 #
 # Needs `make qemu`, the lab's kernel, perf and cpio; without them, every test is named and counted as
 # skipped.
@@ -58,7 +58,7 @@ fi
 # The buffer holds all of the trace, so that nothing is lost however busy the host is. Kernel code, which
 # is not traced, makes the recording longer than the move.
 job='perf record -e intel_pt//u -m,4M -o /out/moved.data -- sh -c "
-    work; dd if=/dev/zero of=/dev/null bs=1M count=200 2>/dev/null; work"
+    work; dd if=/dev/zero of=/dev/null bs=1M count=1000 2>/dev/null; work"
 echo "status $?"'
 # The guest's time is the count of its instructions: a busy host does not make it late.
 by_count=(-icount "shift=2,sleep=off")
@@ -180,11 +180,11 @@ check() { # NAME COMMAND
 }
 
 linux_prepare
-check "a Linux guest that records itself moves live" moves_live
+check "a Linux guest that records itself moves by a snapshot" moves_by_snapshot
 if [ "${1:-}" = --all ]; then
-    check "a Linux guest that records itself moves by a snapshot" moves_by_snapshot
+    check "a Linux guest that records itself moves live" moves_live
 else
-    skip "a Linux guest that records itself moves by a snapshot: make linux-test has it"
+    skip "a Linux guest that records itself moves live: make linux-test has it"
 fi
 
 echo "$passed passed, $failed failed, $skipped skipped"
