@@ -5,6 +5,7 @@
 
 #include "array.h"
 #include "blocks.h"
+#include "code_log.h"
 #include "image.h"
 
 #define MAX_INSN_BYTES  15u
@@ -67,6 +68,15 @@ static int decode_at(const struct ptd_image *image, uint64_t cr3, enum ptd_mode 
     return ptd_insn_decode(mode, ip, insn_bytes, have, insn);
 }
 
+/* The target of a branch that ends at next_ip, if the base of its segment is known. */
+static uint64_t wrap(const struct ptd_image *image, uint64_t next_ip, uint64_t target)
+{
+    const struct code_log *const log = ptd_image_code_log(image);
+    const uint64_t base = log ? ptd_code_log_base(log, next_ip) : 0;
+
+    return base ? base + ((target - base) & 0xffffu) : target;
+}
+
 /* Decodes a block whose key is set, up to its natural end or to the instruction at stop_ip. */
 static int build(const struct ptd_image *image, struct block *block, const uint64_t *stop_ip)
 {
@@ -89,7 +99,7 @@ static int build(const struct ptd_image *image, struct block *block, const uint6
         block->insns++;
         block->last_ip = ip;
         block->last_class = insn.class;
-        block->target = insn.target;
+        block->target = insn.wraps ? wrap(image, ip + insn.size_bytes, insn.target) : insn.target;
         block->optional = insn.optional;
         ip += insn.size_bytes;
     } while (block->last_class == PTD_INSN_OTHER && block->insns < MAX_BLOCK_INSNS);

@@ -26,6 +26,17 @@ struct blocks {
     uint64_t seen;
 };
 
+/*
+ * Where a RET to this address goes. Addresses are linear (33.3.1.1); in the first 64 KiB CS base is
+ * taken to be 0, and 16-bit code wraps.
+ */
+static inline uint64_t ptd_return_to(uint64_t ip, uint8_t mode)
+{
+    if (mode == PTD_MODE_64)
+        return ip;
+    return mode == PTD_MODE_16 && ip == 0x10000u ? 0 : ip & 0xffffffffu;
+}
+
 void ptd_blocks_init(struct blocks *blocks, const struct ptd_image *image);
 void ptd_blocks_free(struct blocks *blocks);
 /* Whether code was added since the blocks were made; and forgets them. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "flow.h"
+#include "image.h"
 #include "pt_packets.h"
 #include "stream.h"
 
@@ -246,13 +247,18 @@ static bool enabling_follows(struct ptd_packets packets)
     return false;
 }
 
+/* The same behind the PSB+ that begins at the iterator, if that comes to its end. */
 static bool enabling_follows_psb(struct ptd_packets packets)
 {
     struct ptd_packet packet;
 
+    if (ptd_packets_next(&packets, &packet) != PTD_OK)
+        return false;
     while (ptd_packets_next(&packets, &packet) == PTD_OK) {
         if (packet.type == PTD_PSBEND)
             return enabling_follows(packets);
+        if (packet.type == PTD_OVF || packet.type == PTD_PSB)
+            return false;
     }
     return false;
 }
@@ -898,6 +904,18 @@ static void read_end(struct ptd_flow *flow)
     flow->ended = true;
 }
 
+/* Code is known before the packets of whoever runs it. False: no memory. */
+static bool follow_log(struct ptd_flow *flow)
+{
+    bool changed;
+    const int status =
+        ptd_code_log_advance(flow->code_log, ptd_packets_offset(&flow->packets), &changed);
+
+    if (changed)
+        ptd_flow_notice_image(flow);
+    return status == PTD_OK;
+}
+
 static void read_packet(struct ptd_flow *flow)
 {
     struct ptd_packet packet;
@@ -905,6 +923,10 @@ static void read_packet(struct ptd_flow *flow)
 
     if (!has_packet(flow)) {
         flow->starved = true;
+        return;
+    }
+    if (flow_log_is_due(flow) && !follow_log(flow)) {
+        ptd_flow_fail(flow, PTD_E_NOMEM, ptd_packets_offset(&flow->packets));
         return;
     }
     status = ptd_packets_next(&flow->packets, &packet);
@@ -947,6 +969,9 @@ struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct 
     if (!flow)
         return NULL;
     ptd_packets_init(&flow->packets, bytes, len_bytes);
+    flow->code_log = ptd_image_code_log(image);
+    if (flow->code_log)
+        ptd_code_log_rewind(flow->code_log);
     ptd_blocks_init(&flow->blocks, image);
     if (config)
         flow->config = *config;

@@ -13,6 +13,7 @@
 #define PTD_FLOW_H
 
 #include "blocks.h"
+#include "code_log.h"
 #include "graph.h"
 #include "loop.h"
 
@@ -83,6 +84,7 @@ enum {
 struct ptd_flow {
     struct ptd_packets packets;
     struct blocks blocks;
+    struct code_log *code_log;     /* of the image, or NULL */
     struct ptd_flow_config config; /* errata and filters of it count */
 
     uint64_t ip; /* of the next instruction, while tracing */
@@ -162,6 +164,12 @@ void ptd_flow_walk(struct ptd_flow *flow);
 void ptd_flow_notice_image(struct ptd_flow *flow);
 /* In run.c: the graph, as far as it is the flow's own. */
 void ptd_flow_forget_code(struct ptd_flow *flow);
+/* Where the code log has something that is to be known before the next packet counts. */
+static inline bool flow_log_is_due(const struct ptd_flow *flow)
+{
+    return flow->code_log &&
+           ptd_code_log_next(flow->code_log) <= ptd_packets_offset(&flow->packets);
+}
 /* Reads one packet or walks one block. Not ended, and no item is waiting. */
 void ptd_flow_advance(struct ptd_flow *flow);
 /*

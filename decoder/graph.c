@@ -298,11 +298,6 @@ struct draft {
     enum node_kind kind;
 };
 
-static bool fits_mode(uint64_t ip, uint8_t mode)
-{
-    return mode == PTD_MODE_64 || ip <= (mode == PTD_MODE_32 ? 0xffffffffu : 0xffffu);
-}
-
 static bool has_part(const struct draft *draft, uint64_t ip)
 {
     for (unsigned i = 0; i < draft->part_count; i++)
@@ -373,7 +368,7 @@ static void gather(const struct graph *graph, const struct space *space, uint64_
         };
     } while (goes_on(draft, &block, &ip));
     for (unsigned i = 0; i < draft->return_count; i++)
-        if (!fits_mode(draft->returns[i], space->mode))
+        if (ptd_return_to(draft->returns[i], space->mode) != draft->returns[i])
             draft->kind = NODE_SLOW; /* what a RET pops of it depends on the mode then */
 }
 

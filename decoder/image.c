@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "array.h"
+#include "code_log.h"
 #include "image.h"
 
 #define CR3_ADDRESS_BITS 0x000ffffffffff000u
@@ -57,8 +58,9 @@ struct ptd_image {
     struct guest_memory *memories;
     size_t memory_count, memory_room;
     unsigned vm_count;
-    uint64_t generation; /* how often code changed */
-    void **owned;        /* to be freed: code and names */
+    struct code_log *code_log; /* of the host; or NULL */
+    uint64_t generation;       /* how often code changed */
+    void **owned;              /* to be freed: code and names */
     size_t owned_count, owned_room;
 };
 
@@ -98,6 +100,7 @@ void ptd_image_free(struct ptd_image *image)
     free(image->spaces);
     free(image->vmcs);
     free(image->memories);
+    ptd_code_log_free(image->code_log);
     free(image->owned);
     free(image);
 }
@@ -439,6 +442,9 @@ int ptd_image_find(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
     unsigned at = 0;
     uint64_t last;
 
+    if (image->code_log && ptd_space_vm(cr3) == 0 &&
+        ptd_code_log_find(image->code_log, cr3, vaddr, bytes, len_bytes) == PTD_OK)
+        return PTD_OK;
     while (at < count && !(segment = find_segment(places[at], vaddr)))
         at++;
     if (segment) {
@@ -503,6 +509,22 @@ int ptd_image_add_memory(struct ptd_image *image, unsigned vm, const struct ptd_
     image->memories[image->memory_count++] = (struct guest_memory){memory, vm, paging};
     image->generation++;
     return PTD_OK;
+}
+
+int ptd_image_add_code_log(struct ptd_image *image, const void *bytes, size_t len_bytes)
+{
+    int status;
+
+    if (image->code_log)
+        return PTD_E_ARG;
+    status = ptd_code_log_new(bytes, len_bytes, &image->code_log);
+    image->generation += status == PTD_OK;
+    return status;
+}
+
+struct code_log *ptd_image_code_log(const struct ptd_image *image)
+{
+    return image->code_log;
 }
 
 const uint64_t *ptd_image_generation(const struct ptd_image *image)

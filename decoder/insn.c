@@ -203,8 +203,10 @@ int ptd_insn_decode(enum ptd_mode mode, uint64_t ip, const void *bytes, size_t a
     insn->size_bytes = decoded.length;
     classify(&decoded, insn);
     if (insn->class == PTD_INSN_COND || insn->class == PTD_INSN_JMP_DIRECT ||
-        insn->class == PTD_INSN_CALL_DIRECT)
+        insn->class == PTD_INSN_CALL_DIRECT) {
         insn->target = direct_target(mode, &decoded, ip + decoded.length);
+        insn->wraps = mode != PTD_MODE_64 && decoded.operand_width == 16;
+    }
     return PTD_OK;
 }
 

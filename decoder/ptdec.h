@@ -413,6 +413,7 @@ struct ptd_insn {
     uint8_t size_bytes;
     bool far_return; /* IRET, far RET, SYSRET, SYSEXIT, UIRET, RSM */
     bool optional;   /* INTO: nothing happens unless RFLAGS.OF is 1 */
+    bool wraps;      /* a direct branch that stays in a segment of 64 KiB */
 };
 
 /*
@@ -543,6 +544,14 @@ int ptd_memory_walk(const struct ptd_memory *memory, enum ptd_paging paging, uin
  */
 int ptd_image_add_memory(struct ptd_image *image, unsigned vm, const struct ptd_memory *memory,
                          enum ptd_paging paging);
+
+/*
+ * A code log of the host (docs/trace-files.md): the code of the trace that it was written with, as
+ * it was when it ran. It counts before all else that was added; a copy is kept. Flows replay it, so
+ * that the image serves one flow at a time: ptd_flow_new() begins anew. PTD_OK, PTD_E_NOMEM,
+ * PTD_E_FORMAT; PTD_E_ARG: there is one already.
+ */
+int ptd_image_add_code_log(struct ptd_image *image, const void *bytes, size_t len_bytes);
 
 /*
  * The function that holds vaddr: its name (valid until the image is freed), or NULL; *offset from

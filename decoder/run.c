@@ -456,13 +456,27 @@ static bool is_plain(const struct ptd_flow *flow)
            !flow->packets.bip_bytes;
 }
 
+/* Up to where packets can be read: the code log may have something new there. */
+static const uint8_t *fast_end(const struct ptd_flow *flow)
+{
+    const struct ptd_packets *const packets = &flow->packets;
+    const uint64_t at = ptd_packets_offset(packets);
+    const uint64_t next = flow->code_log ? ptd_code_log_next(flow->code_log) : UINT64_MAX;
+
+    if (next <= at)
+        return packets->pos;
+    if (next - at >= (uint64_t)(packets->end - packets->pos))
+        return packets->end;
+    return packets->pos + (next - at);
+}
+
 static bool fast(struct ptd_flow *flow, struct ptd_run *run)
 {
     const uint32_t node = ptd_graph_find(flow->graph, flow->space, flow->ip);
     struct walk walk = {
         .flow = flow,
         .pos = flow->packets.pos,
-        .end = flow->packets.end,
+        .end = fast_end(flow),
         .bits = flow->tnt_count ? flow->tnt_bits << (64 - flow->tnt_count) : 0,
         .count = flow->tnt_count,
         .merged = flow->tnt_count,
@@ -655,6 +669,8 @@ int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty)
             if (ptd_graph_is_full(flow->graph) && !emptied)
                 continue;
         }
+        if (run->count > 0 && flow_log_is_due(flow))
+            break; /* steps are numbers of the code as it was */
         ptd_flow_advance(flow);
     }
     return PTD_OK;

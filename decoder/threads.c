@@ -13,6 +13,7 @@
 
 #include "array.h"
 #include "flow.h"
+#include "image.h"
 #include "threads.h"
 
 #define MAX_THREADS 256u
@@ -62,7 +63,7 @@ struct job {
     uint64_t begin, end, number;
     uint32_t *steps; /* BUFFER_STEPS */
     size_t step_count;
-    struct ptd_mark *marks; /* BUFFER_MARKS, if they are wanted */
+    struct ptd_mark *marks; /* BUFFER_MARKS; 1 if none are wanted */
     size_t mark_count;
     struct buffered *items; /* BUFFER_ITEMS */
     size_t item_count;
@@ -139,10 +140,17 @@ static bool correct(const struct ptd_image *image, struct flow_state *state, str
     return news;
 }
 
+/* NULL: none are wanted. */
+static struct ptd_mark *marks_from(const struct job *job, size_t first)
+{
+    return job->marks ? job->marks + first : NULL;
+}
+
 static int hand_over_buffer(struct worker *worker, const struct job *job)
 {
     struct flow_state state = worker->pool->truth;
-    struct ptd_run part = {.steps = job->steps, .marks = job->marks};
+    struct ptd_run part = {.steps = job->steps};
+    size_t marks = 0;
     int result = 0;
 
     for (size_t i = 0; i < job->item_count && result == 0; i++) {
@@ -151,13 +159,15 @@ static int hand_over_buffer(struct worker *worker, const struct job *job)
                             correct(worker->pool->image, &state, &buffered->item);
 
         part.count = buffered->step_count;
+        part.marks = marks_from(job, marks);
         part.mark_count = buffered->mark_count;
         result = hand_over(worker, part, wanted ? &buffered->item : NULL);
         part.steps += part.count;
-        part.marks += part.mark_count;
+        marks += part.mark_count;
     }
     part.count = (size_t)(job->steps + job->step_count - part.steps);
-    part.mark_count = (size_t)(job->marks + job->mark_count - part.marks);
+    part.marks = marks_from(job, marks);
+    part.mark_count = job->mark_count - marks;
     return result == 0 ? hand_over(worker, part, NULL) : result;
 }
 
@@ -239,7 +249,7 @@ static int fill_buffer(struct worker *worker, struct job *job)
     while (has_room(job)) {
         run->steps = job->steps + job->step_count;
         run->room = RUN_STEPS;
-        run->marks = job->marks + job->mark_count;
+        run->marks = marks_from(job, job->mark_count);
         run->mark_room = RUN_MARKS;
 
         const int status = ptd_flow_run_on(worker->flow, run, false);
@@ -504,8 +514,8 @@ static bool open_jobs(struct worker *worker, bool marks)
 
         job->steps = malloc(BUFFER_STEPS * sizeof(*job->steps));
         job->items = malloc(BUFFER_ITEMS * sizeof(*job->items));
-        job->marks = marks ? malloc(BUFFER_MARKS * sizeof(*job->marks)) : NULL;
-        if (!job->steps || !job->items || (marks && !job->marks))
+        job->marks = malloc((marks ? BUFFER_MARKS : 1) * sizeof(*job->marks)); /* never NULL */
+        if (!job->steps || !job->items || !job->marks)
             return false;
     }
     return true;
@@ -585,10 +595,36 @@ int ptd_flow_parallel_by(size_t segment_bytes, const void *bytes, size_t len_byt
     return result;
 }
 
+/* A code log is replayed from the start of the trace on. */
+static int one_by_one(const void *bytes, size_t len_bytes, const struct ptd_image *image,
+                      const struct ptd_flow_config *config, enum ptd_timing timing, ptd_run_fn run,
+                      void *context)
+{
+    struct ptd_flow *const flow = ptd_flow_new(bytes, len_bytes, image, config);
+    struct ptd_run part = {.room = RUN_STEPS, .timing = (uint8_t)timing, .mark_room = RUN_STEPS};
+    int result = PTD_E_NOMEM;
+
+    part.steps = calloc(part.room, sizeof(*part.steps));
+    part.marks = calloc(part.mark_room, sizeof(*part.marks));
+    if (flow && part.steps && part.marks) {
+        do {
+            result = ptd_flow_run(flow, &part);
+            if (result == PTD_OK)
+                result = run(context, flow, &part);
+        } while (result == PTD_OK);
+    }
+    free(part.steps);
+    free(part.marks);
+    ptd_flow_free(flow);
+    return result == PTD_END ? PTD_OK : result;
+}
+
 int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_image *image,
                       const struct ptd_flow_config *config, enum ptd_timing timing,
                       unsigned threads, ptd_run_fn run, void *context)
 {
+    if (threads > 0 && threads <= MAX_THREADS && run && ptd_image_code_log(image))
+        return one_by_one(bytes, len_bytes, image, config, timing, run, context);
     return ptd_flow_parallel_by(SEGMENT_BYTES, bytes, len_bytes, image, config, timing, threads,
                                 run, context);
 }

@@ -687,6 +687,7 @@ void ptd_time_lost(struct ptd_time *time)
     stop_waiting(time);
     end_psb(time);
     lose_cycles(time);
+    time->latest = time->counted = NEVER; /* of the last packet before */
     time->looked = false;
 }
 

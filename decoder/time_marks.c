@@ -35,7 +35,7 @@ static bool is_near(ticks value, ticks origin)
 /* False: this is not the usual state behind some CYC packets. */
 static bool enter(const struct ptd_time *time, struct near *near)
 {
-    const ticks whole = time->base.first >> FRACTION, origin = whole << FRACTION;
+    const ticks whole = time->base.first >> FRACTION, origin = whole * ((ticks)1 << FRACTION);
 
     if (!time->known || !time->cyc_seen || !time->base_known ||
         time->next_rate.least != time->rate.least || time->next_rate.most != time->rate.most ||

@@ -39,7 +39,6 @@ struct ptd_time {
     /* Of the last packet. */
     ticks earliest, latest, estimate;
     ticks counted; /* latest by CYC packets alone */
-    uint64_t offset;
 
     /* From TSC and MTC packets only. */
     ticks floor, ceiling;
@@ -53,6 +52,7 @@ struct ptd_time {
     ticks guess;              /* in base */
     ticks before_base;        /* base.first one CYC earlier */
     uint64_t cycles;          /* counted so far */
+    uint64_t offset;          /* of the last packet */
     struct rate rate;         /* TSC ticks a core cycle */
     struct rate next_rate;    /* of the CYC that a CBR packet divides */
     struct anchor anchor;     /* where calibration began */
@@ -63,9 +63,9 @@ struct ptd_time {
     struct count waiting_at;
 
     /* The TSC or MTC packet that stands next in the trace. */
+    uint64_t look_offset;
     struct span look;
     ticks told; /* the last estimate that was given away, what stands ahead being known */
-    uint64_t look_offset;
     bool looked;
 
     bool known; /* some TSC packet was read */

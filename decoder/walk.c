@@ -29,19 +29,6 @@ static bool pop_return(struct ptd_flow *flow, uint64_t *target)
     return true;
 }
 
-/* A RET pops no more than its mode has (33.4.2.2). */
-static uint64_t cut_to_mode(uint64_t target, uint8_t mode)
-{
-    switch (mode) {
-    case PTD_MODE_64:
-        return target;
-    case PTD_MODE_32:
-        return target & 0xffffffffu;
-    default:
-        return target & 0xffffu;
-    }
-}
-
 void ptd_flow_reset_loop(struct ptd_flow *flow)
 {
     loop_reset(&flow->loop, flow->ip);
@@ -268,7 +255,7 @@ static void walk_ret(struct ptd_flow *flow, const struct block *block)
         ptd_flow_fail(flow, PTD_E_RETSTACK, ptd_packets_offset(&flow->packets));
         return;
     }
-    go(flow, block, false, cut_to_mode(target, flow->mode));
+    go(flow, block, false, ptd_return_to(target, flow->mode));
     ptd_flow_reset_loop(flow);
 }
 

@@ -206,6 +206,12 @@ void vpt_flush(struct vpt_cpu *cpu)
         vpt_output_drain(cpu);
 }
 
+void vpt_flush_branches(struct vpt_cpu *cpu)
+{
+    vpt_emit_tnt(cpu);
+    vpt_flush(cpu);
+}
+
 void vpt_stall(struct vpt_cpu *cpu, bool stalled)
 {
     cpu->stalled = stalled;

@@ -381,6 +381,12 @@ void vpt_set_core_ratio(struct vpt_cpu *cpu, uint8_t ratio);
 void vpt_flush(struct vpt_cpu *cpu);
 
 /*
+ * The same, and before it the branches that were not sent yet: a TNT packet may have room left
+ * (Table 33-16). What the processor does next has its packets behind all that it did before.
+ */
+void vpt_flush_branches(struct vpt_cpu *cpu);
+
+/*
  * The way to memory is busy (stalled), or free again. While it is busy, packets stay in the
  * internal buffer, which overflows when it is full (33.3.8). Only the end of tracing waits for
  * memory: it flushes in any case.

@@ -490,6 +490,34 @@ label hlt_next
     cli
     body_end hlt_body
 
+    /*
+     * The command is none that firmware knows. An emulator may take the SMI only behind a branch.
+     */
+    body smi_body
+    movl $0xa5, %eax
+    outb %al, $0xb2
+    jmp smi_next
+label smi_next
+    body_end smi_body
+
+    /* MONITOR of the stack, and MWAIT. */
+    body mwait_body
+    pushq %rcx
+    pushq %rdx
+    movq %rsp, %rax
+    xorl %ecx, %ecx
+    xorl %edx, %edx
+    monitor
+    xorl %eax, %eax
+    sti
+label mwait_insn
+    mwait
+label mwait_next
+    cli
+    popq %rdx
+    popq %rcx
+    body_end mwait_body
+
     .data
     .balign 8
 label user_rflags

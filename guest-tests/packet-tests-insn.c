@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Instructions that make packets of their own: PTWRITE (33.2.2, 33.4.2.21), transactions
- * (33.2.9.1), HLT (33.2.3).
+ * (33.2.9.1), HLT and MWAIT (33.2.3). And OUT to the port of SMIs (33.2.9.3).
  */
 #include "packet-tests.h"
+#include "boot.h"
 #include "trap.h"
 
 BODY(ptw_body);
 BODY(tx_body);
 BODY(hlt_body);
+BODY(mwait_body);
+BODY(smi_body);
 LABEL(ptw_32);
 LABEL(ptw_64);
 LABEL(ptw_mem32);
@@ -19,6 +22,9 @@ LABEL(tx_end);
 LABEL(tx_fallback);
 LABEL(hlt_insn);
 LABEL(hlt_next);
+LABEL(mwait_insn);
+LABEL(mwait_next);
+LABEL(smi_next);
 LABEL(intr_handler);
 extern uint32_t tx_status;
 
@@ -154,16 +160,16 @@ static void test_transactions(void)
     }
 }
 
-/* ---- HLT ---------------------------------------------------------------------------------- */
+/* ---- HLT and MWAIT ------------------------------------------------------------------------ */
 
-static bool trace_hlt(uint64_t ctl, const char *what)
+static bool trace_sleep(trace_body *body, uint64_t ctl, const char *what)
 {
     if (!interrupt_pend()) {
         report_skip("the APIC timer does not fire", "%s", what);
         return false;
     }
     trap_set_entry(VECTOR_TIMER, intr_handler);
-    trace_code(ctl, hlt_body, 0, 0);
+    trace_code(ctl, body, 0, 0);
     trap_set_entry(VECTOR_TIMER, NULL);
     interrupt_done();
     return true;
@@ -171,7 +177,7 @@ static bool trace_hlt(uint64_t ctl, const char *what)
 
 static void test_hlt(void)
 {
-    if (trace_hlt(CTL_DEFAULT, "HLT: the interrupt that ends it (Table 33-23)")) {
+    if (trace_sleep(hlt_body, CTL_DEFAULT, "HLT: the interrupt that ends it (Table 33-23)")) {
         EXPECT_BEGIN(hlt_body);
         expect_fup(hlt_next);
         expect_tip(intr_handler);
@@ -183,7 +189,7 @@ static void test_hlt(void)
         report_skip("no Power Event Trace", "EXSTOP, PWRE, PWRX (33.2.3)");
         return;
     }
-    if (!trace_hlt(CTL_DEFAULT | CTL_PWREVTEN, "EXSTOP, PWRE, PWRX (33.2.3)"))
+    if (!trace_sleep(hlt_body, CTL_DEFAULT | CTL_PWREVTEN, "EXSTOP, PWRE, PWRX (33.2.3)"))
         return;
     if (!trace_count(PACKET_PWRE) && !trace_count(PACKET_EXSTOP)) {
         report_skip("HLT stops nothing here", "EXSTOP, PWRE, PWRX (33.2.3)");
@@ -201,9 +207,71 @@ static void test_hlt(void)
            "HLT with PwrEvtEn: PWRE, EXSTOP, PWRX (Table 33-58 cases 5 and 7)");
 }
 
+#define LEAF_1_ECX_MONITOR (1u << 3)
+
+/* A processor need not stop, as with HLT; if it does, it says so. */
+static void test_mwait(void)
+{
+    if (!(cpuid_checked(1, 0).ecx & LEAF_1_ECX_MONITOR)) {
+        report_skip("no MONITOR", "MWAIT (33.2.3)");
+        return;
+    }
+    if (!trace_sleep(mwait_body, CTL_DEFAULT | (pt_caps()->power ? CTL_PWREVTEN : 0),
+                     "MWAIT (33.2.3)"))
+        return;
+    EXPECT_BEGIN(mwait_body);
+    if (trace_count(PACKET_EXSTOP))
+        expect_fup(mwait_insn);
+    expect_fup(mwait_next);
+    expect_tip(intr_handler);
+    expect_tip(mwait_next);
+    EXPECT_END(mwait_body);
+    check_flow("MWAIT: EXSTOP's FUP, FUP behind MWAIT, TIP (Table 33-58)");
+    report(trace_count(PACKET_PWRE) == trace_count(PACKET_EXSTOP) &&
+               trace_count(PACKET_PWRX) == trace_count(PACKET_EXSTOP),
+           "MWAIT: PWRE, EXSTOP and PWRX belong together (33.2.3)");
+}
+
+/* ---- SMI ---------------------------------------------------------------------------------- */
+
+/* Tracing is off in SMM: it ends before the SMI's handler, and RSM begins it anew. */
+static void test_smi(void)
+{
+    if (!boot_word("smi")) {
+        report_skip("no word smi: the machine may have no SMI at port B2H", "SMI, RSM (33.2.9.3)");
+        return;
+    }
+    trace_code(CTL_DEFAULT, smi_body, 0, 0);
+    EXPECT_BEGIN(smi_body);
+    expect_fup(smi_next);
+    expect_pgd_without_ip();
+    expect_pge(smi_next);
+    EXPECT_END(smi_body);
+    check_flow("SMI: FUP, TIP.PGD; RSM: TIP.PGE (33.2.9.3)");
+    if (!pt_caps()->event)
+        return;
+    trace_code(CTL_DEFAULT | CTL_EVENTEN, smi_body, 0, 0);
+    EXPECT_BEGIN(smi_body);
+    expect_cfe(CFE_SMI, 0, false);
+    expect_fup(smi_next);
+    expect_pgd_without_ip();
+    expect_cfe(CFE_RSM, 0, false);
+    expect_pge(smi_next);
+    EXPECT_END(smi_body);
+    check_flow("EventEn: CFE.SMI with the FUP of BranchEn, CFE.RSM (33.4.2.29)");
+    trace_code(CTL_OS | CTL_EVENTEN, smi_body, 0, 0);
+    expect_nothing();
+    expect_cfe(CFE_SMI, 0, true);
+    expect_fup(smi_next);
+    expect_cfe(CFE_RSM, 0, false);
+    check_flow("EventEn without BranchEn: CFE.SMI, FUP, CFE.RSM (Table 33-59 cases 10 and 11)");
+}
+
 void test_instructions(void)
 {
     test_ptwrite();
     test_transactions();
     test_hlt();
+    test_mwait();
+    test_smi();
 }

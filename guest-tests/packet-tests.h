@@ -115,6 +115,8 @@ void expect_evd(unsigned type, uint64_t value);
 /* CFE and EVD types (Tables 33-50, 33-51). */
 #define CFE_INTR 1
 #define CFE_IRET 2
+#define CFE_SMI  3
+#define CFE_RSM  4
 #define EVD_PFA  0
 
 /* Takes packets of this kind out of what check_flow() compares, until expect_nothing(). */

@@ -770,6 +770,8 @@ static int decode_raw(struct decode_options *options, const char *name, struct i
 
     if (!options->have_images && sidecar_load(name, options->image, &sidecar) != PTD_OK)
         return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar.why);
+    if (options->have_images && sidecar_load_code(name, options->image, &sidecar) != PTD_OK)
+        return complain(EXIT_CODE_FILE, "%s", sidecar.why);
     if (sidecar.cpus[0].is_rtit) {
         options->is_rtit = true;
         options->rtit = sidecar.cpus[0].rtit;

@@ -201,6 +201,30 @@ static int load_image(const char *trace, json_object *entry, struct ptd_image *i
     return PTD_OK;
 }
 
+/* PTD_OK: also where the sidecar names none. */
+static int load_code_log(const char *trace, json_object *root, struct ptd_image *image,
+                         struct run_result *result)
+{
+    const char *const file = string_of(root, "code", NULL);
+    struct bytes log = {0};
+    char path[PATH_MAX];
+    int error;
+
+    if (!file)
+        return PTD_OK;
+    beside(trace, file, path, sizeof(path));
+    error = read_file(path, &log);
+    if (error) {
+        snprintf(result->why, sizeof(result->why), "%.200s: %s", path, strerror(-error));
+        return PTD_E_IO;
+    }
+    error = ptd_image_add_code_log(image, log.data, log.len);
+    bytes_free(&log);
+    if (error)
+        snprintf(result->why, sizeof(result->why), "%.200s: %s", path, ptd_strerror(error));
+    return error;
+}
+
 int sidecar_load(const char *trace, struct ptd_image *image, struct run_result *result)
 {
     char path[PATH_MAX];
@@ -232,6 +256,21 @@ int sidecar_load(const char *trace, struct ptd_image *image, struct run_result *
     }
     for (size_t i = 0; !error && i < json_object_array_length(images); i++)
         error = load_image(trace, json_object_array_get_idx(images, i), image, result);
+    if (!error)
+        error = load_code_log(trace, root, image, result);
+    json_object_put(root);
+    return error;
+}
+
+int sidecar_load_code(const char *trace, struct ptd_image *image, struct run_result *result)
+{
+    char path[PATH_MAX];
+    json_object *root;
+    int error;
+
+    snprintf(path, sizeof(path), "%s.json", trace);
+    root = json_object_from_file(path);
+    error = root ? load_code_log(trace, root, image, result) : PTD_OK;
     json_object_put(root);
     return error;
 }

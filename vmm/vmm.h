@@ -141,6 +141,9 @@ int trace_files_write(const char *trace, const struct run_options *options,
 /* Into image: what TRACE.json names; its processes into *result. PTD_OK or an error and
  * result->why. */
 int sidecar_load(const char *trace, struct ptd_image *image, struct run_result *result);
+/* The same of its code log alone, for a trace whose images are known otherwise; TRACE.json need not
+ * be there. */
+int sidecar_load_code(const char *trace, struct ptd_image *image, struct run_result *result);
 /* Whether TRACE.json says that the trace is RTIT's; then its settings. */
 bool sidecar_rtit(const char *trace, struct ptd_rtit_config *config);
 /* The file `name` beside `image`. */

@@ -343,6 +343,22 @@ static void byte_lost_before_psb(void)
     ptd_image_free(image);
 }
 
+/* BDM70: what is behind another PSB says nothing of one that does not come to its end. */
+static void psb_in_psb(void)
+{
+    static const uint8_t bytes[] = {SYNC,      PGE(CODE), 0x02, PSB,    FUP(CODE), PSB,
+                                    FUP(CODE), TSC,       TSC,  TSC,    TSC,       TSC,
+                                    TSC,       TSC,       TSC,  PSBEND, PGE(CODE)};
+    static const struct ptd_flow_config config = {.mode = PTD_MODE_64, .errata = PTD_BDM70};
+    struct ptd_image *const image = ptd_image_new();
+    const struct referee_trace trace = {
+        .bytes = bytes, .len_bytes = sizeof(bytes), .image = image, .config = &config};
+
+    for (size_t most = 1; most <= sizeof(bytes); most++)
+        expect_same("in pieces", referee_stream(&trace, most, most, NULL));
+    ptd_image_free(image);
+}
+
 /* ---- Packets ---- */
 
 /* Both ways to read packets, up to an error and on behind it. */
@@ -462,6 +478,7 @@ void add_fast_suite(void)
     CU_add_test(suite, "many address spaces", many_address_spaces);
     CU_add_test(suite, "guests on threads", guests_on_threads);
     CU_add_test(suite, "a byte lost in front of a PSB", byte_lost_before_psb);
+    CU_add_test(suite, "a PSB in a PSB+", psb_in_psb);
     CU_add_test(suite, "packets in batches", packets_in_batches);
     CU_add_test(suite, "arguments", arguments);
 }

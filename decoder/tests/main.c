@@ -68,6 +68,7 @@ int main(void)
     add_time_suite();
     add_guest_suite();
     add_memory_suite();
+    add_code_log_suite();
     add_stream_suite();
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();

@@ -23,6 +23,7 @@ void add_perf_flow_suite(void);
 void add_time_suite(void);
 void add_guest_suite(void);
 void add_memory_suite(void);
+void add_code_log_suite(void);
 void add_stream_suite(void);
 
 /* The next of a row of numbers (xorshift); the state is not 0. */

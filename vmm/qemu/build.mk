@@ -2,6 +2,8 @@
 # QEMU with virtual PT: built outside the tree, in the cache. See vmm/qemu/README.md.
 
 QEMU_DIR ?= $(CACHE)/qemu
+EXECLOG ?= $(BUILD)/qemu/execlog.so
+SEEDS ?= 200
 
 ##@ QEMU
 
@@ -24,12 +26,43 @@ kvm-test: deps ## that QEMU on KVM, in the lab; and Linux with a KVM guest on th
 	@$(QEMU_ENV) vmm/qemu/tests/kvm.sh
 	@$(QEMU_ENV) vmm/qemu/tests/svm-linux.sh
 
-linux-test: deps ## a Linux guest on that QEMU: its own perf record, decoded to the executed path
+qemu-port: deps ## the port to QEMU 10.0: built, and the same tests of guests on it
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@status=0; vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) 10.0 || status=$$?; \
+	    [ $$status != 77 ] || { echo 'SKIP: the port to QEMU 10.0: its source cannot be had'; \
+	        echo '0 passed, 0 failed, 1 skipped'; exit 0; }; \
+	    [ $$status = 0 ] && $(SUBMAKE) QEMU_DIR=$(QEMU_DIR)/10.0 EXECLOG=$(BUILD)/qemu/execlog-10.0.so \
+	        qemu-tools && $(QEMU_ENV) QEMU_DIR=$(QEMU_DIR)/10.0 EXECLOG=$(BUILD)/qemu/execlog-10.0.so \
+	        vmm/qemu/tests/qemu.sh
+
+qemu-asan: deps ## QEMU with sanitizers: the same tests of guests, and no report
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) && vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) asan
+	@$(SUBMAKE) qemu-tools
+	@$(QEMU_ENV) QEMU_DIR=$(QEMU_DIR)/asan vmm/qemu/tests/sanitized.sh
+
+qemu-hostile: deps ## many random trace configurations in guests: SEEDS=200, from FIRST_SEED=1
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@$(BUILD_QEMU)
+	@$(QEMU_ENV) vmm/qemu/tests/hostile.sh $(SEEDS)
+
+linux-test: deps ## a Linux guest on that QEMU: its own perf record, decoded to the executed path; moved, too
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
 	@$(PREPARE_LAB)
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/linux.sh --all
+	@$(QEMU_ENV) vmm/qemu/tests/move.sh --all
+
+boot-test: deps ## Linux captured from its first instruction to the shell, with the code that it runs
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@$(PREPARE_LAB)
+	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
+	@$(QEMU_ENV) vmm/qemu/tests/boot.sh --all
 
 bench-qemu: deps ## what tracing costs under TCG, against an unchanged QEMU (builds one, too)
 	@.ci/deps.sh qemu
@@ -44,13 +77,15 @@ BUILD_QEMU = { vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) || [ $$? = 77 ]; }
 QEMU_ENV   = VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)'
 
 qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare perf_aux work remap) \
-    $(if $(wildcard $(QEMU_DIR)/tree),$(if $(shell pkg-config --exists glib-2.0 && echo yes),$(BUILD)/qemu/execlog.so))
+    $(if $(wildcard $(QEMU_DIR)/tree),$(if $(shell pkg-config --exists glib-2.0 && echo yes),$(EXECLOG)))
 
 # In `make test` they are skipped by name where QEMU could not be built.
 tests: qemu-tools
-SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/linux.sh vmm/qemu/tests/svm.sh vmm/qemu/tests/svm-linux.sh
+SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/hostile.sh vmm/qemu/tests/linux.sh \
+    vmm/qemu/tests/boot.sh vmm/qemu/tests/move.sh vmm/qemu/tests/svm.sh vmm/qemu/tests/svm-linux.sh
 
-.PHONY: qemu qemu-test kvm-test linux-test bench-qemu qemu-tools
+.PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test linux-test boot-test bench-qemu \
+    qemu-tools
 
 # The witness: a plugin that logs what runs, and what compares a decoded trace with the log. And what
 # takes a trace out of a perf.data.
@@ -60,7 +95,7 @@ $(BUILD)/qemu/compare $(BUILD)/qemu/perf_aux: $(BUILD)/qemu/%: $(BUILD)/vmm/qemu
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(VMM_LIBS)
 
 # After `make qemu`: the header is QEMU's.
-$(BUILD)/qemu/execlog.so: vmm/qemu/tests/execlog.c FORCE
+$(EXECLOG): vmm/qemu/tests/execlog.c FORCE
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Wno-missing-prototypes -shared -I$(QEMU_DIR)/tree/include/qemu \
 	    $$(pkg-config --cflags glib-2.0) -o $@ $<

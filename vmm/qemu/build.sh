@@ -2,30 +2,52 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds QEMU with virtual PT for x86-64 guests in DIR, out of the source of Debian's package.
 #
-#   vmm/qemu/build.sh DIR [JOBS [stock]]
+#   vmm/qemu/build.sh DIR [JOBS [stock|asan|10.0]]
 #
 # DIR/tree is the source with the series of patches, the glue and libvpt; DIR/build/qemu-system-x86_64
-# is the result. With stock, it is the unchanged source and DIR/stock: what measurements compare with.
-# Nothing is done again that need not be.
+# is the result. Nothing is done again that need not be. Others are:
+#   stock  the unchanged source in DIR/stock: what measurements compare with
+#   asan   with AddressSanitizer and UndefinedBehaviorSanitizer, in DIR/asan/build
+#   10.0   that release, with patches-10.0/, in DIR/10.0/tree and DIR/10.0/build
 # Exit status 0: built; 77: the source cannot be had now; 1: anything else.
 set -eu -o pipefail
 
-dir=${1:?usage: build.sh DIR [JOBS]}
+dir=${1:?usage: build.sh DIR [JOBS [stock|asan|10.0]]}
 jobs=${2:-$(nproc)}
 kind=${3:-}
 here=$(cd "$(dirname "$0")" && pwd)
 suite=bookworm
+patches=$here/patches
 configuration=(
     --target-list=x86_64-softmmu --without-default-features
     --enable-tcg --enable-kvm --enable-system --enable-plugins
 )
 
+case $kind in
+'' | stock) ;;
+# QEMU 7.2 does not find UndefinedBehaviorSanitizer by itself.
+asan) configuration+=(--enable-sanitizers --extra-{c,ld}flags=-fsanitize=undefined) ;;
+10.0)
+    suite=trixie
+    patches=$here/patches-10.0
+    dir=$dir/10.0
+    configuration+=(--disable-install-blobs) # the source package has none
+    ;;
+*) echo "build.sh: there is no $kind" >&2 && exit 1 ;;
+esac
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 exec 9>"$dir/lock"
 flock 9
 
 "$here/fetch.sh" qemu "$suite" "$dir/$suite"
+
+# QEMU 10.0 wants a newer meson than Debian 12 has; its backports have one.
+if [ "$kind" = 10.0 ] && ! printf '%s\n' 1.5.0 "$(meson --version)" | sort -CV; then
+    # shellcheck source=/dev/null
+    "$here/fetch.sh" meson "$(. /etc/os-release && echo "$VERSION_CODENAME")-backports" "$dir/meson" binary
+    export PYTHONPATH=$dir/meson/root/usr/lib/python3/dist-packages
+fi
 
 # make_build SOURCE BUILD
 make_build() {
@@ -54,19 +76,19 @@ fi
 
 tree=$dir/tree
 patched=$dir/patched
-mapfile -t series <"$here/patches/series"
+mapfile -t series <"$patches/series"
 
 # The tree is laid out anew when the source or a patch is another one.
-identity=$(cd "$here/patches" && cat "$dir/$suite/SHA256SUMS" series "${series[@]}" | sha256sum)
+identity=$(cd "$patches" && cat "$dir/$suite/SHA256SUMS" series "${series[@]}" | sha256sum)
 if [ "$identity" != "$(cat "$patched" 2>/dev/null)" ]; then
     rm -rf "$tree.new" "$patched"
     cp -a "$dir/$suite/source" "$tree.new"
     for patch in "${series[@]}"; do
         echo "build.sh: $patch"
-        patch -d "$tree.new" -p1 --quiet --forward --fuzz=0 <"$here/patches/$patch"
+        patch -d "$tree.new" -p1 --quiet --forward --fuzz=0 <"$patches/$patch"
     done
     # What differs from the old tree is newer than what was made of it; what does not is as old.
-    sed -n 's,^+++ b/\([^\t]*\).*,\1,p' "${series[@]/#/$here/patches/}" | sort -u >"$dir/touched.new"
+    sed -n 's,^+++ b/\([^\t]*\).*,\1,p' "${series[@]/#/$patches/}" | sort -u >"$dir/touched.new"
     if [ -d "$tree" ]; then
         while IFS= read -r file; do
             if cmp -s "$tree/$file" "$tree.new/$file"; then
@@ -98,4 +120,9 @@ lay_out() {
 lay_out "$tree/target/i386/vpt" "$here"/glue/*.*
 lay_out "$tree/target/i386/vpt/libvpt" "$here"/../../emulation/*.[ch]
 
-make_build "$tree" "$dir/build"
+if [ "$kind" = asan ]; then
+    mkdir -p "$dir/asan"
+    make_build "$tree" "$dir/asan/build"
+else
+    make_build "$tree" "$dir/build"
+fi

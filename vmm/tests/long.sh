@@ -161,12 +161,12 @@ mkfifo "$work/fifo"
 decoder=$!
 exec 3>"$work/fifo"
 head -c "$((psbs[2] + 200))" "$trace" >&3
+"$vpt" decode --blocks --to "${psbs[2]}" "$trace" >"$work/want"
 for _ in $(seq 100); do
-    [ ! -s "$work/part" ] || break
+    early=$(wc -l <"$work/part")
+    [ "$early" -lt "$(wc -l <"$work/want")" ] || break
     sleep 0.1
 done
-"$vpt" decode --blocks --to "${psbs[2]}" "$trace" >"$work/want"
-early=$(wc -l <"$work/part")
 check 'a pipe shows what is complete' test "$early" -ge "$(wc -l <"$work/want")"
 tail -c "+$((psbs[2] + 201))" "$trace" >&3
 exec 3>&-

@@ -9,18 +9,12 @@
 #include "qemu/osdep.h"
 #include "qapi/error.h"
 #include "qapi/qapi-commands-misc-target.h"
-#include "qapi/qmp/qdict.h"
-#include "qapi/qmp/qjson.h"
-#include "qapi/qmp/qlist.h"
-#include "qapi/qmp/qnull.h"
-#include "qapi/qmp/qnum.h"
 #include "qemu/error-report.h"
+#include "exec/exec-all.h"
 #include "hw/i386/apic_internal.h"
 #include "monitor/hmp-target.h"
 #include "monitor/monitor.h"
-#include "sysemu/kvm.h"
-#include "sysemu/sysemu.h"
-#include "sysemu/tcg.h"
+#include "compat.h"
 #include "vpt-i386.h"
 
 #define PROFILE  "max"
@@ -32,6 +26,7 @@ struct X86VptWatch {
     X86CPU *cpu;
     FILE *file;
     char *name;
+    struct X86VptCode *code; /* or NULL */
     uint64_t bytes;
     bool failed; /* the file could not be written */
     QDict *host; /* of the map file: images and processes */
@@ -171,6 +166,12 @@ static bool write_sidecar(const struct X86VptWatch *watch, const VptStart *start
     qdict_put_int(root, "mtc_freq", MTC_FREQ);
     qdict_put_int(root, "max_nonturbo_ratio", caps->max_nonturbo_ratio);
     qdict_put(root, "images", images_of(start->images));
+    if (watch->code) {
+        g_autofree char *code = g_strdup_printf("%s.code", watch->name);
+        g_autofree char *beside = g_path_get_basename(code);
+
+        qdict_put_str(root, "code", beside);
+    }
     text = qobject_to_json_pretty(QOBJECT(root), true);
     qobject_unref(root);
     g_string_append_c(text, '\n');
@@ -181,17 +182,64 @@ static bool write_sidecar(const struct X86VptWatch *watch, const VptStart *start
     return done;
 }
 
+/* ---- The code that runs ---- */
+
+static uint64_t settle(void *owner)
+{
+    struct X86VptWatch *watch = owner;
+
+    vpt_flush_branches(&watch->model);
+    return watch->bytes;
+}
+
+bool x86_vpt_use_tb(CPUState *cs, const TranslationBlock *tb, vaddr pc)
+{
+    CPUX86State *env = cs->env_ptr;
+    struct X86VptWatch *watch = X86_CPU(cs)->vpt->capture;
+
+    if (likely(!watch || !watch->code)) {
+        return true;
+    }
+    vpt_flush(&watch->model);
+    x86_vpt_code_block(watch->code, tb, env->cr[3], pc, watch->bytes, settle, watch);
+    /* Whoever writes to the block makes it invalid first. */
+    smp_rmb();
+    return !(tb_cflags(tb) & CF_INVALID);
+}
+
+/*
+ * Every block is looked up from now on (or need not be any more): none leads to the next by itself,
+ * and those that were found are forgotten.
+ */
+static void look_up_all(CPUState *cs, bool all)
+{
+    cs->tcg_cflags = all ? cs->tcg_cflags | CF_NO_GOTO_TB : cs->tcg_cflags & ~CF_NO_GOTO_TB;
+    X86_CPU(cs)->vpt->looks_up = all;
+    tcg_flush_jmp_cache(cs);
+}
+
+void x86_vpt_new_space(X86CPU *cpu)
+{
+    if (cpu->vpt->capture && cpu->vpt->capture->code) {
+        tcg_flush_jmp_cache(CPU(cpu));
+    }
+}
+
 /* ---- Start and stop ---- */
 
 static void watch_free(struct X86VptWatch *watch)
 {
-    if (watch && watch->file) {
+    if (!watch) {
+        return;
+    }
+    if (watch->file) {
         fclose(watch->file);
     }
-    if (watch) {
-        g_free(watch->name);
-        qobject_unref(watch->host);
+    if (!x86_vpt_code_free(watch->code)) {
+        error_report("vpt capture: %s.code could not be written", watch->name);
     }
+    g_free(watch->name);
+    qobject_unref(watch->host);
     g_free(watch);
 }
 
@@ -212,6 +260,15 @@ static struct X86VptWatch *watch_new(X86CPU *cpu, const VptStart *start, Error *
         error_setg(errp, "this vCPU cannot be traced: %s", wrong ? wrong : "no model");
         watch_free(watch);
         return NULL;
+    }
+    if (start->has_code && start->code) {
+        g_autofree char *path = g_strdup_printf("%s.code", watch->name);
+
+        watch->code = x86_vpt_code_new(path, errp);
+        if (!watch->code) {
+            watch_free(watch);
+            return NULL;
+        }
     }
     watch->file = fopen(watch->name, "wb");
     if (!watch->file || !write_sidecar(watch, start, errp)) {
@@ -278,7 +335,7 @@ static void begin(CPUState *cs, run_on_cpu_data data)
     }
     ip = x86_vpt_linear(&cpu->env);
     x86_vpt_context(&cpu->env, &ctx);
-    if (cpu->apic_state && APIC_COMMON(cpu->apic_state)->wait_for_sipi) {
+    if (x86_vpt_waits_for_sipi(cpu)) {
         reset.after = ctx;
         vpt_transfer(&how->watch->model, &reset);
     }
@@ -287,6 +344,9 @@ static void begin(CPUState *cs, run_on_cpu_data data)
     set(&how->watch->model, VPT_MSR_CTL, how->ctl | VPT_CTL_TRACEEN, ip);
     cpu->vpt->capture = how->watch;
     cpu->vpt->watch = &how->watch->model;
+    if (how->watch->code) {
+        look_up_all(cs, true);
+    }
     if (kvm_enabled() && !cpu->vpt->in_tcg) {
         x86_vpt_hold_time(cpu);
     }
@@ -304,6 +364,9 @@ static void end(CPUState *cs, run_on_cpu_data data)
     set(&watch->model, VPT_MSR_CTL, watch->model.ctl & ~VPT_CTL_TRACEEN, x86_vpt_linear(&cpu->env));
     cpu->vpt->watch = NULL;
     cpu->vpt->capture = NULL;
+    if (watch->code) {
+        look_up_all(cs, false);
+    }
     x86_vpt_sync(&cpu->env);
     write_map(watch);
     x86_vpt_forget_vms(cpu);
@@ -405,7 +468,7 @@ VptCaptureList *qmp_x_vpt_query(Error **errp)
         capture->vcpu = cs->cpu_index;
         capture->file = g_strdup(watch->name);
         capture->bytes = qatomic_read(&watch->bytes);
-        capture->failed = watch->failed;
+        capture->failed = watch->failed || x86_vpt_code_failed(watch->code);
         QAPI_LIST_APPEND(tail, capture);
     }
     return list;

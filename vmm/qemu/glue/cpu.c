@@ -6,8 +6,7 @@
 #include "qapi/error.h"
 #include "migration/vmstate.h"
 #include "qemu/error-report.h"
-#include "sysemu/kvm.h"
-#include "sysemu/tcg.h"
+#include "compat.h"
 #include "vpt-i386.h"
 
 #define DEFAULT_PROFILE "max"

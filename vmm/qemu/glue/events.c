@@ -9,6 +9,8 @@
 #include "qemu/osdep.h"
 #include "exec/exec-all.h"
 #include "exec/helper-proto.h"
+#include "hw/i386/apic_internal.h"
+#include "compat.h"
 #include "vpt-i386.h"
 
 #define VECTOR_DEBUG 1
@@ -179,6 +181,7 @@ void helper_vpt_far(CPUX86State *env, uint32_t type, target_ulong ip)
 void helper_vpt_mov_cr3(CPUX86State *env, target_ulong next)
 {
     TELL(vpt_of(env), vpt_mov_cr3, env->cr[3], next);
+    x86_vpt_new_space(env_archcpu(env));
     x86_vpt_sync(env);
 }
 
@@ -263,6 +266,11 @@ void x86_vpt_init_end(X86CPU *cpu)
     cpu->vpt->in_init = false;
     cpu->vpt->asleep = false;
     tell_transfer(&cpu->env, &transfer);
+}
+
+bool x86_vpt_waits_for_sipi(X86CPU *cpu)
+{
+    return cpu->apic_state && APIC_COMMON(cpu->apic_state)->wait_for_sipi;
 }
 
 void x86_vpt_sipi(X86CPU *cpu)

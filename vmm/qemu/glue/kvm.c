@@ -8,22 +8,19 @@
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
-#include "qemu/main-loop.h"
 #include "qemu/rcu.h"
-#include "exec/exec-all.h"
 #include "hw/boards.h"
 #include "hw/i386/x86.h"
 #include "sysemu/cpus.h"
 #include "sysemu/hw_accel.h"
-#include "sysemu/kvm.h"
 #include "sysemu/kvm_int.h"
-#include "sysemu/tcg.h"
 #include "tcg/helper-tcg.h"
 #include "tcg/tcg-cpu.h"
 #include "tcg/tcg.h"
 #include "kvm/kvm_i386.h"
 #include "linux/kvm.h"
 #include "standard-headers/asm-x86/kvm_para.h"
+#include "compat.h"
 #include "vpt-i386.h"
 
 /* ---- The CPU model ---- */
@@ -244,14 +241,14 @@ int x86_vpt_tcg_exec(CPUState *cs)
         return EXCP_INTERRUPT; /* tb_flush() is work that is queued */
     }
     release_time(cpu);
-    qemu_mutex_unlock_iothread();
+    bql_unlock();
     cpu_exec_start(cs);
     why = cpu_exec(cs);
     cpu_exec_end(cs);
     if (why == EXCP_ATOMIC) {
         cpu_exec_step_atomic(cs);
     }
-    qemu_mutex_lock_iothread();
+    bql_lock();
     qatomic_mb_set(&cs->exit_request, 0);
     return why;
 }

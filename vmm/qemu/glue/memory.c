@@ -3,16 +3,12 @@
  * What the models ask of the machine: guest memory, clocks, the PMI.
  */
 #include "qemu/osdep.h"
-#include "qemu/main-loop.h"
 #include "exec/address-spaces.h"
-#include "exec/exec-all.h"
 #include "exec/memory-internal.h"
 #include "exec/ram_addr.h"
 #include "hw/i386/apic.h"
 #include "hw/i386/apic_internal.h"
-#include "sysemu/cpu-timers.h"
-#include "sysemu/kvm.h"
-#include "sysemu/tcg.h"
+#include "compat.h"
 #include "vpt-i386.h"
 
 static uint64_t a20(const CPUX86State *env, uint64_t gpa)
@@ -79,7 +75,7 @@ static void wrote(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_
         log = cpu_physical_memory_range_includes_clean(ram, len, log);
     }
     if (tcg_enabled() && (log & (1 << DIRTY_MEMORY_CODE))) {
-        tb_invalidate_phys_range(ram, ram + len);
+        x86_vpt_invalidate_code(ram, len);
         log &= ~(1 << DIRTY_MEMORY_CODE);
     }
     cpu_physical_memory_set_dirty_range(ram, len, log);
@@ -90,42 +86,34 @@ static void wrote(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_
  * count includes the whole block that runs. What is traced stands at the end of its block, so that
  * both are exact here.
  */
-static uint32_t begin_io(CPUState *cs)
-{
-    const uint32_t can_do_io = cs->can_do_io;
-
-    cs->can_do_io = 1;
-    return can_do_io;
-}
-
 static void pmi(void *owner)
 {
     struct X86Vpt *vpt = owner;
     CPUState *cs = CPU(vpt->cpu);
-    const bool locked = qemu_mutex_iothread_locked();
-    const uint32_t can_do_io = begin_io(cs);
+    const bool locked = bql_locked();
+    const bool could = x86_vpt_set_can_do_io(cs, true);
 
     if (!locked) {
-        qemu_mutex_lock_iothread();
+        bql_lock();
     }
     if (vpt->cpu->apic_state) {
         apic_deliver_pmi(vpt->cpu->apic_state);
     }
     if (!locked) {
-        qemu_mutex_unlock_iothread();
+        bql_unlock();
     }
-    cs->can_do_io = can_do_io;
+    x86_vpt_set_can_do_io(cs, could);
 }
 
 /* The crystal follows the TSC that the guest of KVM has, but not the offset of an SVM guest. */
 void x86_vpt_clocks(X86CPU *cpu, const struct vpt_caps *caps, struct vpt_clocks *now)
 {
-    const uint32_t can_do_io = begin_io(CPU(cpu));
+    const bool could = x86_vpt_set_can_do_io(CPU(cpu), true);
     const uint64_t offset = cpu->env.tsc_offset, base = kvm_enabled() ? offset : 0;
 
     vpt_clocks_from_tsc(caps, cpu_get_tsc(&cpu->env) + base, now);
     now->tsc += offset - base;
-    CPU(cpu)->can_do_io = can_do_io;
+    x86_vpt_set_can_do_io(CPU(cpu), could);
 }
 
 static void clocks(void *owner, struct vpt_clocks *now)

@@ -10,16 +10,10 @@
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
-#include "qapi/qmp/qdict.h"
-#include "qapi/qmp/qjson.h"
-#include "qapi/qmp/qlist.h"
-#include "qapi/qmp/qnull.h"
-#include "qapi/qmp/qnum.h"
 #include "qemu/error-report.h"
 #include "exec/address-spaces.h"
 #include "hw/isa/isa.h"
-#include "hw/qdev-properties.h"
-#include "sysemu/sysemu.h"
+#include "compat.h"
 #include "vpt-i386.h"
 
 #define TYPE_VPT_PORT "vpt-port"
@@ -219,12 +213,9 @@ static void port_realize(DeviceState *d, Error **errp)
     }
 }
 
-static Property port_properties[] = {
-    DEFINE_PROP_STRING("trace", VptPort, trace_name),
-    DEFINE_PROP_STRING("image", VptPort, image),
-    DEFINE_PROP_BOOL("exit", VptPort, exit, false),
-    DEFINE_PROP_END_OF_LIST(),
-};
+X86_VPT_PROPERTIES(port_properties, DEFINE_PROP_STRING("trace", VptPort, trace_name),
+                   DEFINE_PROP_STRING("image", VptPort, image),
+                   DEFINE_PROP_BOOL("exit", VptPort, exit, false));
 
 static void port_class_init(ObjectClass *klass, void *data)
 {

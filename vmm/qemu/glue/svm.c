@@ -9,9 +9,8 @@
  */
 #include "qemu/osdep.h"
 #include "exec/cpu_ldst.h"
-#include "qapi/qmp/qdict.h"
-#include "qapi/qmp/qlist.h"
 #include "svm.h"
+#include "compat.h"
 #include "vpt-i386.h"
 
 #define VECTOR_PAGE_FAULT 14

@@ -26,6 +26,7 @@ struct X86Vpt {
     bool in_init;     /* cpu_reset() is part of an INIT */
     bool asleep;      /* the models were told of HLT or MWAIT */
     bool smm_traceen; /* what SMRAM holds of TraceEn */
+    bool looks_up;    /* blocks are not chained: each is looked up, for the code log */
     uint64_t init_ip;
 
     /* SVM: from the begin of a VMRUN to its entry, and what it began with. */
@@ -84,6 +85,8 @@ void x86_vpt_interrupt(CPUX86State *env, int vector, bool software, bool hardwar
 void x86_vpt_init_begin(X86CPU *cpu);
 void x86_vpt_init_end(X86CPU *cpu);
 void x86_vpt_sipi(X86CPU *cpu);
+/* Whether a SIPI would be taken. */
+bool x86_vpt_waits_for_sipi(X86CPU *cpu);
 void x86_vpt_smi(X86CPU *cpu, uint64_t ip);
 void x86_vpt_rsm(X86CPU *cpu);
 /* HLT or MWAIT of so many bytes, with EIP behind it. */
@@ -121,6 +124,29 @@ int x86_vpt_tcg_exec(CPUState *cs);
 /* ---- capture.c ---- */
 
 void x86_vpt_capture_end(X86CPU *cpu);
+#ifdef CONFIG_TCG
+/*
+ * The vCPU is about to run a block that it looked up at pc, or that was just translated for it.
+ * False: the block is not what stands in memory any more.
+ */
+bool x86_vpt_use_tb(CPUState *cs, const TranslationBlock *tb, vaddr pc);
+/* CR3 was loaded: addresses may lead elsewhere even where that flushes nothing (without paging). */
+void x86_vpt_new_space(X86CPU *cpu);
+#endif
+
+/* ---- code.c: the code that a captured vCPU ran (docs/trace-files.md) ---- */
+
+struct X86VptCode;
+struct X86VptCode *x86_vpt_code_new(const char *path, Error **errp);
+/* False: the file could not be written to its end. */
+bool x86_vpt_code_free(struct X86VptCode *code);
+/*
+ * The bytes at pc that the block was made of. Before something that was told otherwise is told
+ * anew, settle() is called; it returns where in the trace this is.
+ */
+void x86_vpt_code_block(struct X86VptCode *code, const TranslationBlock *tb, uint64_t cr3,
+                        uint64_t pc, uint64_t offset, uint64_t (*settle)(void *owner), void *owner);
+bool x86_vpt_code_failed(const struct X86VptCode *code);
 
 static inline uint64_t x86_vpt_linear(CPUX86State *env)
 {

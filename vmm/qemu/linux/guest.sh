@@ -26,25 +26,41 @@ linux_prepare() {
     (cd "$root" && cpio --quiet -id <"$lab/base.cpio" && find . | cpio --quiet -o -H newc) >"$work/base.cpio"
 }
 
-# tsc=reliable: on a busy host Linux's watchdog takes TCG's TSC for unstable, and perf has no time then.
-#
-# linux_run NAME SECONDS CPU [ARGUMENT...]: runs the job on standard input; what it left is below
-# $work/NAME/, with the console in console. False: it did not come to its end.
-linux_run() {
-    local seconds=$2 cpu=$3 out=$work/$1
-    shift 3
+# linux_job NAME: the job on standard input, made ready to run in a guest.
+linux_job() {
+    local out=$work/$1
     rm -rf "$out"
     mkdir -p "$out/jobdir"
     cat >"$out/jobdir/job"
     { cat "$work/base.cpio" && (cd "$out/jobdir" && find . | cpio --quiet -o -H newc); } >"$out/initrd"
     truncate -s 256M "$out/disk"
-    timeout "$seconds" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine pc -accel tcg \
+}
+
+# tsc=reliable: on a busy host Linux's watchdog takes TCG's TSC for unstable, and perf has no time then.
+#
+# linux_machine NAME SECONDS CPU [ARGUMENT...]: runs it, with the console in $work/NAME/console.
+linux_machine() {
+    local seconds=$2 cpu=$3 out=$work/$1
+    shift 3
+    exec timeout "$seconds" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine pc -accel tcg \
         -cpu "$cpu" -m 1024 -display none -nodefaults -no-reboot -serial "file:$out/console" \
         -kernel "$lab/vmlinuz" -initrd "$out/initrd" \
         -append "console=ttyS0 panic=-1 quiet no_timer_check tsc=reliable rdinit=/init" \
         -drive "file=$out/disk,format=raw,if=none,id=disk" -device virtio-blk-pci,drive=disk \
-        "$@" >"$out/qemu" 2>&1 || { tail -n 5 "$out/qemu" "$out/console"; return 1; }
+        "$@" >"$out/qemu" 2>&1
+}
+
+# linux_result NAME: what the job left, below $work/NAME. False: it did not come to its end.
+linux_result() {
+    local out=$work/$1
     rm -f "$out/initrd"
     tar -C "$out" -xf "$out/disk" 2>/dev/null || { tail -n 5 "$out/qemu" "$out/console"; return 1; }
     rm -f "$out/disk"
+}
+
+# linux_run NAME SECONDS CPU [ARGUMENT...]: all of it. False: it did not come to its end.
+linux_run() {
+    linux_job "$1"
+    (linux_machine "$@") || { tail -n 5 "$work/$1/qemu" "$work/$1/console"; return 1; }
+    linux_result "$1"
 }

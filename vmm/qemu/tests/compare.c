@@ -2,7 +2,7 @@
 /*
  * Compares a decoded trace with the log of execlog.c, instruction by instruction.
  *
- *   compare TRACE LOG [MAP]
+ *   compare [--map MAP] TRACE LOG [TABLE]      with a table: a log of blocks
  *
  * The code is that of TRACE.json, or with MAP that of a host and its VMs, and then the instructions
  * of each are counted.
@@ -14,24 +14,147 @@
 #include "../../mapfile.h"
 #include "../../vmm.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_BLOCK 65536
-#define MAX_SINCE 4096
+#define MAX_BLOCK    65536
+#define MAX_SINCE    4096
+#define PARTIAL      0x80000000u
+#define WINDOW_WORDS (1u << 20)
+#define CACHE_BLOCKS (1u << 16)
+#define CACHE_INSNS  62u
+#define MAX_VMS      16
 
-#define MAX_VMS 16
+/* ---- The log, as addresses of instructions ---- */
+
+struct log {
+    struct bytes words; /* of addresses; or, with a table, of blocks */
+    struct bytes table;
+    size_t *blocks; /* where in the table each one is */
+    size_t block_count;
+    size_t next;   /* in words: what was not unfolded yet */
+    uint64_t *ips; /* the addresses from number begin to end */
+    size_t begin, end, room;
+};
+
+/*
+ * One address. An instruction that is restarted, as string instructions are, counts once, and so
+ * does one that leads to itself.
+ */
+static void unfold_ip(struct log *log, uint64_t ip)
+{
+    if (log->end > log->begin && log->ips[log->end - log->begin - 1] == ip)
+        return;
+    if (log->end - log->begin == log->room) {
+        log->room = log->room ? log->room * 2 : WINDOW_WORDS;
+        log->ips = reallocarray(log->ips, log->room, sizeof(*log->ips));
+        if (!log->ips)
+            abort();
+    }
+    log->ips[log->end++ - log->begin] = ip;
+}
+
+/* The next block of the log, of which some instructions began. False: malformed. */
+static bool unfold_block(struct log *log)
+{
+    const uint32_t *const words = (const uint32_t *)log->words.data;
+    const uint32_t number = words[log->next] & ~PARTIAL;
+    const bool partial = words[log->next++] & PARTIAL;
+    const uint64_t *block;
+    uint64_t insns;
+
+    if (number >= log->block_count || (partial && log->next == log->words.len / sizeof(*words)))
+        return false;
+    block = (const uint64_t *)(log->table.data + log->blocks[number]);
+    insns = partial ? words[log->next++] : block[0];
+    for (uint64_t i = 0; i < insns && i < block[0]; i++)
+        unfold_ip(log, block[1 + i]);
+    return insns <= block[0];
+}
+
+/* Whether there are so many addresses; if so, they are in ips. */
+static bool log_has(struct log *log, size_t end)
+{
+    const size_t word_bytes = log->blocks ? sizeof(uint32_t) : sizeof(uint64_t);
+
+    while (log->end < end) {
+        if (log->next >= log->words.len / word_bytes)
+            return false;
+        if (!log->blocks)
+            unfold_ip(log, ((const uint64_t *)log->words.data)[log->next++]);
+        else if (!unfold_block(log))
+            return false;
+    }
+    return true;
+}
+
+/* Forgets what is in front of an address that is there, but one. */
+static void log_forget(struct log *log, size_t pos)
+{
+    const size_t from = pos > 0 ? pos - 1 : 0;
+
+    if (from - log->begin < WINDOW_WORDS / 2)
+        return;
+    memmove(log->ips, log->ips + (from - log->begin), (log->end - from) * sizeof(*log->ips));
+    log->begin = from;
+}
+
+static uint64_t log_ip(const struct log *log, size_t pos)
+{
+    return log->ips[pos - log->begin];
+}
+
+static int log_open(struct log *log, const char *path, const char *table)
+{
+    int error = read_file(path, &log->words);
+    size_t room = 0;
+
+    if (!error && table)
+        error = read_file(table, &log->table);
+    for (size_t at = 0; !error && at + sizeof(uint64_t) <= log->table.len; log->block_count++) {
+        if (log->block_count == room) {
+            room = room ? room * 2 : 1024;
+            log->blocks = reallocarray(log->blocks, room, sizeof(*log->blocks));
+            if (!log->blocks)
+                abort();
+        }
+        log->blocks[log->block_count] = at;
+        at += (1 + *(const uint64_t *)(log->table.data + at)) * sizeof(uint64_t);
+        if (at > log->table.len)
+            error = -EBADMSG;
+    }
+    return error;
+}
+
+static void log_close(struct log *log)
+{
+    bytes_free(&log->words);
+    bytes_free(&log->table);
+    free(log->blocks);
+    free(log->ips);
+}
+
+/* ---- Comparison ---- */
+
+/* The instructions of a block; of what stood at its address before, perhaps. */
+struct cached {
+    struct ptd_item block;
+    uint64_t ips[CACHE_INSNS];
+};
 
 struct compare {
     struct ptd_image *image;
     struct map map;
     uint64_t insns_of[4]; /* by enum ptd_who */
     bool vms[MAX_VMS];
-    const uint64_t *log;
-    size_t count, pos;
+    struct log log;
+    struct cached *cache;
+    size_t pos;
     bool searching; /* tracing was off */
+    uint64_t last;  /* instruction that was decoded */
     /* What was decoded since then; a first block alone may have been found too early. */
     uint64_t since[MAX_SINCE];
     size_t since_count, since_pos;
@@ -52,22 +175,37 @@ static uint64_t insns_of(struct compare *c, const struct ptd_item *block, uint64
     return n;
 }
 
-static bool matches(const struct compare *c, size_t at, const uint64_t *ips, uint64_t n)
+static struct cached *cached_at(struct compare *c, const struct ptd_item *block)
 {
-    return at + n <= c->count && memcmp(c->log + at, ips, n * sizeof(*ips)) == 0;
+    const uint64_t hash = (block->ip ^ block->cr3 << 16) * 0x9e3779b97f4a7c15u;
+
+    return &c->cache[hash >> 48];
+}
+
+static bool is_cached(const struct cached *cached, const struct ptd_item *block)
+{
+    return cached->block.ip == block->ip && cached->block.last_ip == block->last_ip &&
+           cached->block.insns == block->insns && cached->block.cr3 == block->cr3 &&
+           cached->block.mode == block->mode;
+}
+
+static bool matches(struct compare *c, size_t at, const uint64_t *ips, uint64_t n)
+{
+    return log_has(&c->log, at + n) &&
+           memcmp(&c->log.ips[at - c->log.begin], ips, n * sizeof(*ips)) == 0;
 }
 
 static void differ(struct compare *c, const struct ptd_item *block, const uint64_t *ips, uint64_t n)
 {
     uint64_t i = 0;
 
-    while (i < n && c->pos + i < c->count && c->log[c->pos + i] == ips[i])
+    while (i < n && log_has(&c->log, c->pos + i + 1) && log_ip(&c->log, c->pos + i) == ips[i])
         i++;
     snprintf(c->difference, sizeof(c->difference),
              "instruction %" PRIu64 ": executed %#" PRIx64 ", decoded %#" PRIx64
              " near trace offset %" PRIu64,
-             c->insns + i, c->pos + i < c->count ? c->log[c->pos + i] : 0, i < n ? ips[i] : 0,
-             block->offset);
+             c->insns + i, log_has(&c->log, c->pos + i + 1) ? log_ip(&c->log, c->pos + i) : 0,
+             i < n ? ips[i] : 0, block->offset);
 }
 
 /* Moves on behind the block. Where tracing was off before, it is looked for. */
@@ -86,7 +224,7 @@ static bool find(struct compare *c, const uint64_t *ips, uint64_t n)
     if (!remembered)
         return false;
     memcpy(c->since + c->since_count, ips, n * sizeof(*ips));
-    for (size_t at = c->since_pos + !c->searching; at < c->count; at++) {
+    for (size_t at = c->since_pos + !c->searching; log_has(&c->log, at + 1); at++) {
         if (matches(c, at, c->since, c->since_count + n)) {
             c->passed_over += at - c->since_pos;
             c->since_pos = at;
@@ -110,10 +248,11 @@ static void count_who(struct compare *c, const struct ptd_item *block, uint64_t 
         c->vms[who.vm] = true;
 }
 
-static void see_block(struct compare *c, const struct ptd_item *block)
+/* The instructions of a block, which the log has next. */
+static void see_insns(struct compare *c, const struct ptd_item *block, const uint64_t *ips,
+                      uint64_t n)
 {
-    static uint64_t ips[MAX_BLOCK];
-    const uint64_t n = insns_of(c, block, ips);
+    const bool again = !c->searching && n > 0 && ips[0] == c->last; /* the log has it once */
 
     if (n != block->insns) {
         snprintf(c->difference, sizeof(c->difference), "no code at %#" PRIx64, block->ip);
@@ -123,24 +262,47 @@ static void see_block(struct compare *c, const struct ptd_item *block)
         c->since_count = 0;
         c->since_pos = c->pos;
     }
-    if (!find(c, ips, n)) {
-        differ(c, block, ips, n);
+    if (!find(c, ips + again, n - again)) {
+        differ(c, block, ips + again, n - again);
         return;
     }
     c->searching = false;
+    c->last = ips[n - 1];
     c->insns += n;
     count_who(c, block, n);
     c->branches += block->last_class >= PTD_INSN_COND && block->last_class <= PTD_INSN_IRET;
     for (uint64_t i = 0; i < n; i++)
         c->hash = (c->hash ^ ips[i]) * 0x100000001b3ull;
+    log_forget(&c->log, c->since_count <= MAX_SINCE ? c->since_pos : c->pos);
+}
+
+static void see_block(struct compare *c, const struct ptd_item *block)
+{
+    static uint64_t ips[MAX_BLOCK];
+    struct cached *const cached = cached_at(c, block);
+    uint64_t n;
+
+    if (!c->searching && is_cached(cached, block) && cached->ips[0] != c->last &&
+        matches(c, c->pos, cached->ips, block->insns)) {
+        see_insns(c, block, cached->ips, block->insns);
+        return;
+    }
+    n = insns_of(c, block, ips);
+    if (n == block->insns && n <= CACHE_INSNS) {
+        cached->block = *block;
+        memcpy(cached->ips, ips, n * sizeof(*ips));
+    }
+    see_insns(c, block, ips, n);
 }
 
 /* An instruction that the trace names by a FUP may have begun. */
 static void see_from(struct compare *c, const struct ptd_item *item)
 {
-    const bool leads = !item->has_to || (c->pos + 1 < c->count && c->log[c->pos + 1] == item->to);
+    const bool leads =
+        !item->has_to || (log_has(&c->log, c->pos + 2) && log_ip(&c->log, c->pos + 1) == item->to);
 
-    if (item->has_from && c->pos < c->count && c->log[c->pos] == item->from && leads) {
+    if (item->has_from && log_has(&c->log, c->pos + 1) && log_ip(&c->log, c->pos) == item->from &&
+        leads) {
         c->pos++;
         c->attempts++;
     }
@@ -188,19 +350,20 @@ static int load_code(struct compare *c, const char *trace, const char *map)
     return sidecar_load(trace, c->image, &result) ? complain(EXIT_CODE_FILE, "%s", result.why) : 0;
 }
 
-static int load(struct compare *c, const char *trace, const char *log, struct bytes *bytes,
-                struct bytes *words)
+/* files: the trace, the log and, or NULL, the table */
+static int load(struct compare *c, char **files, const char *map, struct bytes *bytes)
 {
+    const int code = load_code(c, files[0], map);
     int error;
 
-    error = read_file(trace, bytes);
+    if (code)
+        return code;
+    error = read_file(files[0], bytes);
     if (error)
-        return complain(EXIT_CODE_FILE, "%s: %s", trace, strerror(-error));
-    error = read_file(log, words);
+        return complain(EXIT_CODE_FILE, "%s: %s", files[0], strerror(-error));
+    error = log_open(&c->log, files[1], files[2]);
     if (error)
-        return complain(EXIT_CODE_FILE, "%s: %s", log, strerror(-error));
-    c->log = (const uint64_t *)words->data;
-    c->count = words->len / sizeof(uint64_t);
+        return complain(EXIT_CODE_FILE, "%s: %s", files[1], strerror(-error));
     return 0;
 }
 
@@ -219,17 +382,19 @@ static void print_who(const struct compare *c)
 int main(int argc, char **argv)
 {
     static struct compare c = {.searching = true};
-    struct bytes trace = {0}, words = {0};
+    struct bytes trace = {0};
     struct ptd_flow *flow;
     struct ptd_item item;
+    const char *const map = argc > 2 && strcmp(argv[1], "--map") == 0 ? argv[2] : NULL;
+    char **const files = argv + (map ? 3 : 1);
+    const int count = argc - (map ? 3 : 1);
     int code;
 
-    if (argc != 3 && argc != 4)
-        return complain(EXIT_CODE_USAGE, "usage: compare TRACE LOG [MAP]");
+    if (count != 2 && count != 3)
+        return complain(EXIT_CODE_USAGE, "usage: compare [--map MAP] TRACE LOG [TABLE]");
     c.image = ptd_image_new();
-    code = c.image ? load_code(&c, argv[1], argv[3]) : EXIT_CODE_HOST;
-    if (!code)
-        code = load(&c, argv[1], argv[2], &trace, &words);
+    c.cache = calloc(CACHE_BLOCKS, sizeof(*c.cache));
+    code = c.image && c.cache ? load(&c, files, map, &trace) : EXIT_CODE_HOST;
     if (code)
         return code;
     flow = ptd_flow_new(trace.data, trace.len, c.image, NULL);
@@ -239,16 +404,19 @@ int main(int argc, char **argv)
         see(&c, &item);
     ptd_flow_free(flow);
     ptd_image_free(c.image);
+    while (log_has(&c.log, c.log.end + 1))
+        log_forget(&c.log, c.log.end);
 
     printf("%" PRIu64 " instructions, %" PRIu64 " branches, %" PRIu64 " interrupts and exceptions, "
            "%" PRIu64 " begun and not retired, off %" PRIu64 " times, %" PRIu64 " errors, "
            "%" PRIu64 " bytes lost, %" PRIu64 " logged while off, %zu behind the end, "
            "hash %016" PRIx64 ", %.2f bits per instruction\n",
            c.insns, c.branches, c.async, c.attempts, c.disables, c.errors, c.lost_bytes,
-           c.passed_over, c.count - c.pos, c.hash,
+           c.passed_over, c.log.end - c.pos, c.hash,
            c.insns ? 8.0 * (double)trace.len / (double)c.insns : 0);
     bytes_free(&trace);
-    bytes_free(&words);
+    log_close(&c.log);
+    free(c.cache);
     if (c.map.contexts)
         print_who(&c);
     map_free(&c.map);

@@ -5,6 +5,7 @@
  *
  *   -plugin execlog.so,out=FILE[,from=ADDRESS,to=ADDRESS][,start=ADDRESS]
  *   -plugin execlog.so,count=FILE
+ *   -plugin execlog.so,blocks=FILE
  *
  * With from and to, only instructions from the one up to the other are logged; with start, none
  * before the first at that address. count writes how
@@ -20,7 +21,8 @@
 
 QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 
-#define CHUNK_WORDS 65536
+#define CHUNK_WORDS    65536
+#define MAX_INSN_BYTES 15
 
 static FILE *out, *count;
 static uint64_t begun;
@@ -29,6 +31,40 @@ static size_t fill;
 static uint64_t from, to = UINT64_MAX, start;
 static bool started;
 static GMutex mutex;
+
+/* ---- What QEMU 9 changed in the interface of plugins ---- */
+
+#if QEMU_PLUGIN_VERSION < 3
+static void count_insn(struct qemu_plugin_insn *insn)
+{
+    qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &begun, 1);
+}
+
+static size_t insn_bytes(struct qemu_plugin_insn *insn, uint8_t bytes[MAX_INSN_BYTES])
+{
+    const size_t len = MIN(qemu_plugin_insn_size(insn), MAX_INSN_BYTES);
+
+    memcpy(bytes, qemu_plugin_insn_data(insn), len);
+    return len;
+}
+#else
+static void one_more(unsigned vcpu, void *data)
+{
+    (void)vcpu;
+    (void)data;
+    __atomic_fetch_add(&begun, 1, __ATOMIC_RELAXED);
+}
+
+static void count_insn(struct qemu_plugin_insn *insn)
+{
+    qemu_plugin_register_vcpu_insn_exec_cb(insn, one_more, QEMU_PLUGIN_CB_NO_REGS, NULL);
+}
+
+static size_t insn_bytes(struct qemu_plugin_insn *insn, uint8_t bytes[MAX_INSN_BYTES])
+{
+    return qemu_plugin_insn_data(insn, bytes, MAX_INSN_BYTES);
+}
+#endif
 
 static void flush(void)
 {
@@ -64,8 +100,8 @@ static void log_string(unsigned vcpu, void *address)
 /* Whether the bytes are those of a repeated string instruction. */
 static bool is_repeated(struct qemu_plugin_insn *insn)
 {
-    const uint8_t *bytes = qemu_plugin_insn_data(insn);
-    const size_t len = qemu_plugin_insn_size(insn);
+    uint8_t bytes[MAX_INSN_BYTES];
+    const size_t len = insn_bytes(insn, bytes);
     bool repeat = false;
     size_t i = 0;
 
@@ -84,9 +120,112 @@ static bool is_repeated(struct qemu_plugin_insn *insn)
            (bytes[i] >= 0x6c && bytes[i] <= 0x6f);
 }
 
+/* ---- blocks ---- */
+
+#define PARTIAL   0x80000000u
+#define MAX_VCPUS 64
+
+struct block {
+    uint32_t number, insns;
+};
+
+static struct vcpu {
+    FILE *out;
+    const struct block *block, *written; /* that it runs; that was the last in out */
+    uint32_t begun;                      /* instructions of it */
+} vcpus[MAX_VCPUS];
+static FILE *table;
+static uint32_t blocks;
+static const char *blocks_name;
+
+static void put(FILE *file, const void *data, size_t bytes)
+{
+    if (fwrite(data, 1, bytes, file) != bytes) {
+        perror("execlog");
+        exit(1);
+    }
+}
+
+/* A block of one instruction that runs again and again (a string instruction) is one word. */
+static void finish_block(struct vcpu *vcpu)
+{
+    uint32_t words[2];
+
+    if (!vcpu->block || (vcpu->block == vcpu->written && vcpu->block->insns == 1))
+        return;
+    vcpu->written = vcpu->block;
+    words[0] = vcpu->block->number;
+    words[1] = vcpu->begun;
+    if (vcpu->begun != vcpu->block->insns)
+        words[0] |= PARTIAL;
+    put(vcpu->out, words, words[0] & PARTIAL ? sizeof(words) : sizeof(words[0]));
+}
+
+static void block_begins(unsigned index, void *block)
+{
+    struct vcpu *vcpu = &vcpus[index];
+
+    finish_block(vcpu);
+    vcpu->block = block;
+    vcpu->begun = 0;
+}
+
+static void insn_begins(unsigned index, void *data)
+{
+    (void)data;
+    vcpus[index].begun++;
+}
+
+static void block_translated(struct qemu_plugin_tb *tb)
+{
+    struct block *block = g_new(struct block, 1);
+    const uint64_t insns = qemu_plugin_tb_n_insns(tb);
+
+    g_mutex_lock(&mutex);
+    block->number = blocks++;
+    block->insns = (uint32_t)insns;
+    put(table, &insns, sizeof(insns));
+    for (size_t i = 0; i < insns; i++) {
+        struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+        const uint64_t ip = qemu_plugin_insn_vaddr(insn);
+
+        put(table, &ip, sizeof(ip));
+        qemu_plugin_register_vcpu_insn_exec_cb(insn, insn_begins, QEMU_PLUGIN_CB_NO_REGS, NULL);
+    }
+    g_mutex_unlock(&mutex);
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, block_begins, QEMU_PLUGIN_CB_NO_REGS, block);
+}
+
+static void vcpu_begins(qemu_plugin_id_t id, unsigned index)
+{
+    char *name = g_strdup_printf("%s.%u", blocks_name, index);
+
+    (void)id;
+    if (index >= MAX_VCPUS || !(vcpus[index].out = fopen(name, "wb"))) {
+        fprintf(stderr, "execlog: %s cannot be written\n", name);
+        exit(1);
+    }
+    g_free(name);
+}
+
+static void end_blocks(void)
+{
+    for (unsigned i = 0; i < MAX_VCPUS && vcpus[i].out; i++) {
+        finish_block(&vcpus[i]);
+        fclose(vcpus[i].out);
+    }
+    fclose(table);
+}
+
+/* ---- Instructions ---- */
+
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
     (void)id;
+    if (table) {
+        block_translated(tb);
+        return;
+    }
     for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
         const uint64_t ip = qemu_plugin_insn_vaddr(insn);
@@ -97,7 +236,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         if (count && is_repeated(insn))
             continue;
         if (count) {
-            qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &begun, 1);
+            count_insn(insn);
             continue;
         }
         qemu_plugin_register_vcpu_insn_exec_cb(insn, is_repeated(insn) ? log_string : log_insn,
@@ -109,6 +248,10 @@ static void finished(qemu_plugin_id_t id, void *data)
 {
     (void)id;
     (void)data;
+    if (table) {
+        end_blocks();
+        return;
+    }
     if (count) {
         fprintf(count, "%" PRIu64 "\n", begun);
         fclose(count);
@@ -127,6 +270,8 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
             out = fopen(argv[i] + 4, "wb");
         else if (strncmp(argv[i], "count=", 6) == 0)
             count = fopen(argv[i] + 6, "w");
+        else if (strncmp(argv[i], "blocks=", 7) == 0)
+            blocks_name = g_strdup(argv[i] + 7);
         else if (strncmp(argv[i], "from=", 5) == 0)
             from = strtoull(argv[i] + 5, NULL, 0);
         else if (strncmp(argv[i], "to=", 3) == 0)
@@ -135,7 +280,14 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
             start = strtoull(argv[i] + 6, NULL, 0);
     }
     started = start == 0;
-    if (!out && !count) {
+    if (blocks_name) {
+        char *name = g_strdup_printf("%s.table", blocks_name);
+
+        table = fopen(name, "wb");
+        g_free(name);
+        qemu_plugin_register_vcpu_init_cb(id, vcpu_begins);
+    }
+    if (!out && !count && !table) {
         fprintf(stderr, "execlog: out=FILE is missing or cannot be written\n");
         return 1;
     }

@@ -21,8 +21,12 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # shellcheck source=vmm/qemu/linux/guest.sh
 . "$here/guest.sh"
+# shellcheck source=vmm/qemu/linux/decoded.sh
+. "$here/decoded.sh"
 
-boot_s=300
+boot_s=600
+# The guest's time is the count of its instructions: on a busy host perf would read its buffer too late.
+by_count=(-icount "shift=2,sleep=off")
 from=0x55000000 to=0x56000000 # where the test program is linked
 
 pass() {
@@ -59,40 +63,12 @@ fi
 
 # ---- What was decoded, and what ran ----
 
-# ips PERF.DATA OUT [ARGUMENT...]: addresses of the instructions that perf decodes. False: errors.
-ips() {
-    local data=$1 out=$2
-    shift 2
-    perf script -i "$data" --symfs "$work/root" --itrace=i0nse -F ip "$@" >"$out.raw" 2>"$out.err"
-    # Where an instruction faulted, the log has it twice.
-    sed -n 's/^ *\([0-9a-f]\{1,\}\) *$/\1/p' "$out.raw" | uniq >"$out"
-    if grep -q 'instruction trace error' "$out.raw" "$out.err"; then
-        grep -h 'instruction trace error' "$out.raw" "$out.err" | head -n 5
-        return 1
-    fi
-    [ -s "$out" ]
-}
-
 # The log of execlog.so as one file for each run of the program: $1.1, $1.2, ...
 split_log() {
     local start
     start=$(nm "$build/qemu/work" | sed -n 's/^0*\([0-9a-f]*\) T _start$/\1/p')
     od -An -v -t x8 -w8 "$1" | sed 's/^ 0*//' | uniq |
         awk -v start="$start" -v out="$1" '$1 == start { n++ } { print >(out "." n) }'
-}
-
-# The instructions of the program among those of a file, in order.
-only_program() {
-    grep -E '^55[0-9a-f]{6}$' "$1"
-}
-
-same() {
-    if cmp "$1" "$2"; then
-        [ -s "$1" ]
-        return
-    fi
-    echo "lines: $(wc -l <"$1") decoded, $(wc -l <"$2") executed"
-    return 1
 }
 
 decoded_is_executed() { # NAME RUN
@@ -196,7 +172,7 @@ mkdir /out/code && perf record -e intel_pt//u -o /out/remap.data remap /out/code
 echo "status $?"
 cat /proc/interrupts'
 out=$work/one
-if linux_run one $boot_s max,vendor=GenuineIntel,vpt-profile=icelake-server \
+if linux_run one $boot_s max,vendor=GenuineIntel,vpt-profile=icelake-server "${by_count[@]}" \
     -plugin "$build/qemu/execlog.so,out=$work/log,from=$from,to=$to" <<<"$job" >"$work/why" 2>&1; then
     split_log "$work/log"
     check "the driver finds what CPUID enumerates" contains "$out/log" 'num_address_ranges:2'
@@ -228,15 +204,15 @@ if [ "${1:-}" != --all ]; then
 fi
 
 job='
-perf record -e intel_pt//u -o /out/first.data -- sh -c "taskset 2 work & wait" &&
-perf record -a -e intel_pt//u -o /out/both.data -- sh -c "taskset 1 work & taskset 2 work & wait" &&
+perf record -m,4M -e intel_pt//u -o /out/first.data -- sh -c "taskset 2 work & wait" &&
+perf record -m,4M -a -e intel_pt//u -o /out/both.data -- sh -c "taskset 1 work & taskset 2 work & wait" &&
 echo 0 >/sys/devices/system/cpu/cpu1/online &&
-perf record -e intel_pt//u -o /out/offline.data -- sh -c "taskset 1 work & wait" &&
+perf record -m,4M -e intel_pt//u -o /out/offline.data -- sh -c "taskset 1 work & wait" &&
 echo 1 >/sys/devices/system/cpu/cpu1/online &&
-perf record -C 1 -e intel_pt//u -o /out/online.data -- sh -c "taskset 2 work & wait" &&
-perf record -e intel_pt/ptw,fup_on_ptw/u -o /out/values.data work values &&
+perf record -m,4M -C 1 -e intel_pt//u -o /out/online.data -- sh -c "taskset 2 work & wait" &&
+perf record -m,4M -e intel_pt/ptw,fup_on_ptw/u -o /out/values.data work values &&
 cd /sys/kernel/tracing/events/sched/sched_switch &&
-perf record --kcore -e intel_pt//k -o /out/pokes.data sh -c "echo 1 >enable; usleep 1; echo 0 >enable; usleep 1"
+perf record --kcore -m,4M -e intel_pt//k -o /out/pokes.data sh -c "echo 1 >enable; usleep 1; echo 0 >enable; usleep 1"
 echo "status $?"'
 out=$work/two
 if linux_run two $boot_s max,vendor=GenuineIntel,vpt-profile=sapphire-rapids -smp 2 \

@@ -10,6 +10,7 @@ set -u
 build=${BUILD:-build}
 qemu_dir=${QEMU_DIR:-${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}/qemu}
 qemu=$qemu_dir/build/qemu-system-x86_64
+execlog=${EXECLOG:-$build/qemu/execlog.so}
 guests=guest-tests/build
 passed=0 failed=0 skipped=0
 work=$(mktemp -d)
@@ -32,9 +33,9 @@ skip() {
 machine() {
     local seconds=$1 profile=$2 image=$3
     shift 3
-    exec timeout "$seconds" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine q35 -accel tcg \
+    exec timeout "$seconds" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine q35 \
         -cpu "max,vendor=GenuineIntel,vpt-profile=$profile" -m 64 -display none -nodefaults \
-        -no-reboot -debugcon stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$image" "$@"
+        -no-reboot -debugcon stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$image" "$@" -accel tcg
 }
 
 # run ...: the same, with console and errors in $work/out; the status of the guest.
@@ -44,12 +45,13 @@ run() {
     return $((status / 2)) # isa-debug-exit: twice the guest's status, and 1
 }
 
-guest_passes() {
+guest_passes() { # IMAGE PROFILE [ARGUMENT...]
     local image=$1 profile=$2
-    if run 120 "$profile" "$guests/$image.elf" && grep -qE '^[1-9][0-9]* passed, 0 failed' "$work/out"; then
+    shift 2
+    if run 120 "$profile" "$guests/$image.elf" "$@" && grep -qE '^[1-9][0-9]* passed, 0 failed' "$work/out"; then
         pass
     else
-        fail "$image on $profile" <(grep -E '^FAIL|passed|QEMU|qemu' "$work/out")
+        fail "$image on $profile $*" <(grep -E '^FAIL|passed|QEMU|qemu' "$work/out")
     fi
 }
 
@@ -60,7 +62,7 @@ demo_decodes() {
     rm -f "$work"/demo.*
     if run 240 "$profile" "$guests/demo.elf" \
         -device "vpt-port,trace=$work/demo.pt,image=$guests/demo.elf" \
-        -plugin "$build/qemu/execlog.so,out=$work/demo.log" "$@" &&
+        -plugin "$execlog,out=$work/demo.log" "$@" &&
         "$build/qemu/compare" "$work/demo.pt" "$work/demo.log" >>"$work/out" 2>&1; then
         pass
         echo "$name: $(grep ' instructions, ' "$work/out" | tail -n 1)"
@@ -71,15 +73,21 @@ demo_decodes() {
 
 # Those with Intel PT; silvermont has RTIT, its ancestor, which is for `vpt run` only.
 profiles=$("$build/vpt" profiles | awk '$1 != "silvermont" { print $1 }')
-if [ ! -x "$qemu" ] || [ ! -f "$build/qemu/execlog.so" ]; then
+if [ ! -x "$qemu" ] || [ ! -f "$execlog" ]; then
     for profile in $profiles; do
         skip "msr-tests, packet-tests, hostile-tests and the demo on $profile: no QEMU (make qemu)"
     done
-    for name in "refused properties" icount "one instruction a block" capture migration snapshot; do
+    for name in "refused properties" "smp-tests on 2 and 4 vCPUs" icount "one instruction a block" capture migration snapshot; do
         skip "$name: no QEMU (make qemu)"
     done
     echo "$passed passed, $failed failed, $skipped skipped"
     exit 0
+fi
+
+# Since 8.1, this is a property of the accelerator; the first one that is named is taken.
+one_insn_per_tb=(-singlestep)
+if ! "$qemu" --version | grep -q 'version 7'; then
+    one_insn_per_tb=(-accel "tcg,one-insn-per-tb=on")
 fi
 
 # ---- The CPU model's properties ----
@@ -101,11 +109,14 @@ refuses "has no Intel PT" max,vpt-profile=silvermont
 for profile in $profiles; do
     guest_passes msr-tests "$profile"
     guest_passes hostile-tests "$profile"
-    guest_passes packet-tests "$profile"
+    guest_passes packet-tests "$profile" -append smi # port B2H of this machine is one of SMIs
     demo_decodes "demo on $profile" "$profile"
 done
+for vcpus in 2 4; do
+    guest_passes smp-tests icelake-server -smp $vcpus # INIT and SIPI; PMIs of each vCPU
+done
 demo_decodes "demo with icount" max -icount shift=auto,sleep=off
-demo_decodes "demo, one instruction a block" icelake-server -singlestep
+demo_decodes "demo, one instruction a block" icelake-server "${one_insn_per_tb[@]}"
 
 # ---- Capture from outside, while the guest traces itself ----
 
@@ -115,7 +126,7 @@ demo_with_qmp() { # NAME [ARGUMENT...]: in the background; $pid
     qmp_pipes "$work/qmp"
     (machine 60 icelake-server "$guests/demo.elf" \
         -device "vpt-port,trace=$work/$name.pt,image=$guests/demo.elf" \
-        -plugin "$build/qemu/execlog.so,out=$work/$name.log" \
+        -plugin "$execlog,out=$work/$name.log" \
         -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control "$@") \
         >"$work/$name.out" 2>&1 &
     pid=$!
@@ -173,7 +184,7 @@ both_are_one() {
 }
 
 migrates() {
-    demo_with_qmp from -singlestep # slow enough to be stopped amid
+    demo_with_qmp from "${one_insn_per_tb[@]}" # slow enough to be stopped amid
     stop_amid from
     qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"exec:cat >$work/state\"}}" || return 1
     until qmp '{"execute": "query-migrate"}' | grep -q '"status": "completed"'; do sleep 0.05; done
@@ -211,7 +222,7 @@ snapshot() { # snapshot-save or snapshot-load
 
 restores() {
     truncate -s 0 "$work/disk"
-    demo_with_qmp from -singlestep -blockdev "driver=file,node-name=raw,filename=$work/disk"
+    demo_with_qmp from "${one_insn_per_tb[@]}" -blockdev "driver=file,node-name=raw,filename=$work/disk"
     job make '{"execute": "blockdev-create", "arguments": {"job-id": "make", "options":
         {"driver": "qcow2", "file": "raw", "size": 67108864}}}' &&
         qmp '{"execute": "blockdev-del", "arguments": {"node-name": "raw"}}' && disk || return 1

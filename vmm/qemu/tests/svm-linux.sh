@@ -102,7 +102,7 @@ map() {
 }
 
 decodes() {
-    "$BUILD/qemu/compare" "$work/capture.0" "$work/log" "$work/map" >"$work/out" 2>&1 &&
+    "$BUILD/qemu/compare" --map "$work/map" "$work/capture.0" "$work/log" >"$work/out" 2>&1 &&
         grep -q '^identical' "$work/out"
 }
 

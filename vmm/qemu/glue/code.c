@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The code log of a capture: the bytes that a vCPU ran, from when on they stood where it ran them.
+ * Code is kept by its physical place, with the page that each linear address led to beside it: what
+ * many address spaces share is told once.
+ *
+ * A vCPU looks a block up before it runs it, whenever its page tables or the code may have changed
+ * since. So what was told of the block's bytes, and of where they are, is compared then.
+ */
+#include "qemu/osdep.h"
+#include "qapi/error.h"
+#include "exec/exec-all.h"
+#include "exec/ram_addr.h"
+#include "vpt-i386.h"
+
+#define MAGIC "vptcode1"
+
+/* A record: bytes follow if the space is SPACE_PHYSICAL, padded to eight. */
+struct record {
+    uint64_t offset;  /* in the trace: from here on */
+    uint64_t space;   /* CR3[51:12]; or one of those below */
+    uint64_t address; /* a linear page; a physical address; a linear one behind 16-bit code */
+    uint64_t value;   /* the physical page; how many bytes; the base of CS that it ran with */
+};
+#define SPACE_PHYSICAL UINT64_MAX
+#define SPACE_SEGMENT  (UINT64_MAX - 1)
+#define CR3_ADDRESS    0x000ffffffffff000ull
+
+/* By address space and linear page, where the page is; or as a record of SPACE_SEGMENT. */
+struct place {
+    uint64_t space, page;
+    uint64_t physical;
+};
+
+/* What was told of a physical page. */
+struct page {
+    uint64_t address;
+    DECLARE_BITMAP(known, TARGET_PAGE_SIZE);
+    uint8_t bytes[TARGET_PAGE_SIZE];
+};
+
+struct X86VptCode {
+    FILE *file;
+    GHashTable *places, *pages;
+    bool failed;
+};
+
+/* ---- The tables ---- */
+
+static guint place_hash(gconstpointer key)
+{
+    const struct place *place = key;
+    const uint64_t mixed = (place->space ^ place->page << 8) * 0x9e3779b97f4a7c15ull;
+
+    return mixed >> 32;
+}
+
+static gboolean place_equal(gconstpointer a, gconstpointer b)
+{
+    const struct place *left = a, *right = b;
+
+    return left->space == right->space && left->page == right->page;
+}
+
+static struct page *page_at(struct X86VptCode *code, uint64_t address)
+{
+    struct page *page = g_hash_table_lookup(code->pages, &address);
+
+    if (!page) {
+        page = g_new0(struct page, 1);
+        page->address = address;
+        g_hash_table_insert(code->pages, &page->address, page);
+    }
+    return page;
+}
+
+struct X86VptCode *x86_vpt_code_new(const char *path, Error **errp)
+{
+    struct X86VptCode *code = g_new0(struct X86VptCode, 1);
+
+    code->file = fopen(path, "wb");
+    if (!code->file || fwrite(MAGIC, 1, strlen(MAGIC), code->file) != strlen(MAGIC)) {
+        error_setg_errno(errp, errno, "%s", path);
+        if (code->file) {
+            fclose(code->file);
+        }
+        g_free(code);
+        return NULL;
+    }
+    code->places = g_hash_table_new_full(place_hash, place_equal, g_free, NULL);
+    code->pages = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
+    return code;
+}
+
+bool x86_vpt_code_free(struct X86VptCode *code)
+{
+    bool good;
+
+    if (!code) {
+        return true;
+    }
+    good = fclose(code->file) == 0 && !code->failed;
+    g_hash_table_destroy(code->places);
+    g_hash_table_destroy(code->pages);
+    g_free(code);
+    return good;
+}
+
+bool x86_vpt_code_failed(const struct X86VptCode *code)
+{
+    return code && code->failed;
+}
+
+/* ---- Records ---- */
+
+static void put(struct X86VptCode *code, struct record record, const uint8_t *bytes)
+{
+    static const uint8_t padding[8];
+    const size_t len = bytes ? record.value : 0, pad = -len % sizeof(padding);
+
+    record.offset = cpu_to_le64(record.offset);
+    record.space = cpu_to_le64(record.space);
+    record.address = cpu_to_le64(record.address);
+    record.value = cpu_to_le64(record.value);
+    if (fwrite(&record, sizeof(record), 1, code->file) != 1 ||
+        fwrite(bytes, 1, len, code->file) != len || fwrite(padding, 1, pad, code->file) != pad) {
+        code->failed = true;
+    }
+}
+
+/* Where records go: known once it is needed, and the trace is settled if it has to be. */
+struct where {
+    uint64_t offset;
+    uint64_t (*settle)(void *owner);
+    void *owner;
+};
+
+static void settle(struct where *where)
+{
+    if (where->settle) {
+        where->offset = where->settle(where->owner);
+        where->settle = NULL;
+    }
+}
+
+static void tell_place(struct X86VptCode *code, struct where *where, struct place told)
+{
+    struct place *place = g_hash_table_lookup(code->places, &told);
+
+    if (place && place->physical == told.physical) {
+        return;
+    }
+    if (place) {
+        settle(where);
+    } else {
+        place = g_new(struct place, 1);
+        *place = told;
+        g_hash_table_add(code->places, place);
+    }
+    place->physical = told.physical;
+    put(code, (struct record){where->offset, told.space, told.page, told.physical}, NULL);
+}
+
+/* All of them lie in one page. */
+static void tell_bytes(struct X86VptCode *code, struct where *where, uint64_t address,
+                       const uint8_t *bytes, size_t len)
+{
+    const size_t at = address % TARGET_PAGE_SIZE;
+    struct page *page = page_at(code, address - at);
+    bool all_known = find_next_zero_bit(page->known, at + len, at) == at + len;
+
+    if (all_known && memcmp(page->bytes + at, bytes, len) == 0) {
+        return;
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (page->bytes[at + i] != bytes[i] && test_bit(at + i, page->known)) {
+            settle(where);
+            break;
+        }
+    }
+    memcpy(page->bytes + at, bytes, len);
+    bitmap_set(page->known, at, len);
+    put(code, (struct record){where->offset, SPACE_PHYSICAL, address, len}, bytes);
+}
+
+/* Branches of 16-bit code wrap within their segment, and packets do not tell where it is. */
+static void tell_segment(struct X86VptCode *code, struct where *where, uint64_t end, uint64_t base)
+{
+    struct place told = {SPACE_SEGMENT, end, 0};
+    struct place *place = g_hash_table_lookup(code->places, &told);
+
+    if ((place ? place->physical : 0) == base) {
+        return;
+    }
+    settle(where);
+    if (!place) {
+        place = g_new(struct place, 1);
+        *place = told;
+        g_hash_table_add(code->places, place);
+    }
+    place->physical = base;
+    put(code, (struct record){where->offset, SPACE_SEGMENT, end, base}, NULL);
+}
+
+static void tell(struct X86VptCode *code, struct where *where, uint64_t cr3, uint64_t pc,
+                 uint64_t physical, size_t len)
+{
+    uint8_t bytes[TARGET_PAGE_SIZE];
+
+    memcpy(bytes, qemu_map_ram_ptr(NULL, physical), len);
+    tell_bytes(code, where, physical, bytes, len);
+    tell_place(
+        code, where,
+        (struct place){cr3 & CR3_ADDRESS, pc & TARGET_PAGE_MASK, physical & TARGET_PAGE_MASK});
+}
+
+void x86_vpt_code_block(struct X86VptCode *code, const TranslationBlock *tb, uint64_t cr3,
+                        uint64_t pc, uint64_t offset, uint64_t (*settle_trace)(void *owner),
+                        void *owner)
+{
+    struct where where = {offset, settle_trace, owner};
+    const size_t left = TARGET_PAGE_SIZE - pc % TARGET_PAGE_SIZE, first = MIN(left, tb->size);
+
+    if (tb_page_addr0(tb) == -1) { /* not in memory: run from a device, once */
+        return;
+    }
+    if (!(tb->flags & (HF_CS32_MASK | HF_CS64_MASK))) {
+        tell_segment(code, &where, pc + tb->size, tb->cs_base);
+    }
+    tell(code, &where, cr3, pc, tb_page_addr0(tb), first);
+    if (tb->size > first && tb_page_addr1(tb) != -1) {
+        tell(code, &where, cr3, pc + first, tb_page_addr1(tb) & TARGET_PAGE_MASK, tb->size - first);
+    }
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What QEMU 7.2 calls otherwise than QEMU 10.0, whose names the other files use.
+ */
+#ifndef TARGET_I386_VPT_COMPAT_H
+#define TARGET_I386_VPT_COMPAT_H
+
+#include "exec/exec-all.h"
+#include "hw/core/cpu.h"
+#include "hw/qdev-properties.h"
+#include "qemu/main-loop.h"
+
+#if QEMU_VERSION_MAJOR >= 10
+
+#include "qobject/qdict.h"
+#include "qobject/qjson.h"
+#include "qobject/qlist.h"
+#include "qobject/qnull.h"
+#include "qobject/qnum.h"
+#include "qobject/qstring.h"
+#include "system/cpu-timers.h"
+#include "system/kvm.h"
+#include "system/runstate.h"
+#include "system/system.h"
+#include "system/tcg.h"
+
+#define X86_VPT_PROPERTIES(NAME, ...) static const Property NAME[] = {__VA_ARGS__}
+
+static inline bool x86_vpt_set_can_do_io(CPUState *cs, bool can)
+{
+    const bool could = cs->neg.can_do_io;
+
+    cs->neg.can_do_io = can;
+    return could;
+}
+
+static inline void x86_vpt_invalidate_code(tb_page_addr_t first, hwaddr len)
+{
+    tb_invalidate_phys_range(first, first + len - 1);
+}
+
+#else
+
+#include "qapi/qmp/qdict.h"
+#include "qapi/qmp/qjson.h"
+#include "qapi/qmp/qlist.h"
+#include "qapi/qmp/qnull.h"
+#include "qapi/qmp/qnum.h"
+#include "qapi/qmp/qstring.h"
+#include "sysemu/cpu-timers.h"
+#include "sysemu/kvm.h"
+#include "sysemu/runstate.h"
+#include "sysemu/sysemu.h"
+#include "sysemu/tcg.h"
+
+#define bql_locked qemu_mutex_iothread_locked
+#define bql_lock   qemu_mutex_lock_iothread
+#define bql_unlock qemu_mutex_unlock_iothread
+
+#define X86_VPT_PROPERTIES(NAME, ...)                                                              \
+    static Property NAME[] = {__VA_ARGS__, DEFINE_PROP_END_OF_LIST()}
+
+static inline bool x86_vpt_set_can_do_io(CPUState *cs, bool can)
+{
+    const bool could = cs->can_do_io;
+
+    cs->can_do_io = can;
+    return could;
+}
+
+static inline void x86_vpt_invalidate_code(tb_page_addr_t first, hwaddr len)
+{
+    tb_invalidate_phys_range(first, first + len);
+}
+
+#endif
+#endif

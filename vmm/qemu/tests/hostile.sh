@@ -1,0 +1,113 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# hostile.sh [SEEDS [ROUNDS]]: random trace configurations in guests under our QEMU (guest-tests/torture.c).
+# A merciful guest has to pass its own tests at the end, also when it was migrated amid. A merciless one,
+# whose trace may run over its code, stack and page tables, may do what it likes: QEMU has to answer and
+# end. Each seed is one of both kinds; the first is FIRST_SEED (1).
+#
+# About 1 s of processor time for a seed. For QEMU with sanitizers, see sanitized.sh.
+set -u
+
+seeds=${1:-2}
+rounds=${2:-50000}
+first=${FIRST_SEED:-1}
+# shellcheck source=vmm/tests/lib.sh
+. vmm/tests/lib.sh
+# shellcheck source=vmm/qemu/tests/qmp.sh
+. vmm/qemu/tests/qmp.sh
+
+qemu_dir=${QEMU_DIR:-${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}/qemu}
+qemu=$qemu_dir/build/qemu-system-x86_64
+limit=120
+KILLED=137 # by timeout's second signal: QEMU did not end on the first
+
+if [ ! -x "$qemu" ]; then
+    skip 'random trace configurations under QEMU' 'no QEMU (make qemu)'
+    summary
+    exit
+fi
+
+# machine SEED WORD PROFILE [ARGUMENT...]
+machine() {
+    local seed=$1 word=$2 profile=$3
+    shift 3
+    exec timeout -k 10 "$limit" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine q35 -accel tcg \
+        -cpu "max,vendor=GenuineIntel,vpt-profile=$profile" -m 64 -display none -nodefaults -no-reboot \
+        -debugcon stdio -device isa-debug-exit,iobase=0xf4,iosize=4 \
+        -kernel guest-tests/build/torture.elf -append "seed=$seed rounds=$rounds $word" "$@" </dev/null
+}
+
+# held LOG: the guest's own tests.
+held() {
+    grep -aqE '^3 passed, 0 failed' "$1"
+}
+
+merciful() { # SEED PROFILE
+    (machine "$1" '' "$2") >"$work/out" 2>&1
+    if ! held "$work/out"; then
+        fail "seed $1 on $2" "$(grep -aE '^FAIL|passed|qemu|unexpected' "$work/out" | head -n 3)"
+    else
+        pass "seed $1 on $2: $(grep -a '^torture:' "$work/out")"
+    fi
+}
+
+# The guest may end in any way, or not at all. Signals that timeout did not send come from a crash.
+merciless() { # SEED PROFILE
+    local status
+    limit=30
+    (machine "$1" merciless "$2") >"$work/out" 2>&1
+    status=$?
+    limit=120
+    if [ $status -gt 128 ]; then
+        fail "merciless seed $1 on $2" "status $status$([ $status = $KILLED ] && echo ' (it hung)')"
+        tail -n 5 "$work/out"
+    else
+        pass "merciless seed $1 on $2: the guest ended with status $status"
+    fi
+}
+
+# Stops the guest when it has begun, carries it over to another process, and lets it end there.
+migrated() { # SEED PROFILE
+    local tries=0 pid
+    qmp_pipes "$work/qmp"
+    (machine "$1" '' "$2" -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control) >"$work/from" 2>&1 &
+    pid=$!
+    qmp_open "$work/qmp"
+    while ! grep -aq '^round [1-9]' "$work/from" && [ $tries -lt 1000 ]; do
+        sleep 0.01
+        tries=$((tries + 1))
+    done
+    qmp '{"execute": "stop"}' >"$work/answer" &&
+        qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"exec:cat >$work/state\"}}" >"$work/answer" || return 1
+    until qmp '{"execute": "query-migrate"}' | tee "$work/answer" | grep -q '"status": "completed"'; do
+        grep -q '"status": "failed"' "$work/answer" && return 1
+        sleep 0.05
+    done
+    qmp '{"execute": "quit"}' >"$work/answer"
+    wait "$pid"
+    qmp_close
+    qmp_pipes "$work/qmp"
+    (machine "$1" '' "$2" -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control \
+        -incoming "exec:cat $work/state") >"$work/out" 2>&1 &
+    pid=$!
+    qmp_open "$work/qmp"
+    while qmp '{"execute": "query-status"}' | grep -q inmigrate; do sleep 0.05; done
+    qmp '{"execute": "cont"}' >"$work/answer"
+    wait "$pid"
+    qmp_close
+    ! held "$work/from" && held "$work/out"
+}
+
+profiles=(max icelake-server goldmont-plus skylake gracemont)
+for ((seed = first; seed < first + seeds; seed++)); do
+    profile=${profiles[seed % ${#profiles[@]}]}
+    merciful "$seed" "$profile"
+    merciless "$seed" "$profile"
+done
+if migrated "$first" max; then
+    pass "seed $first, migrated: $(grep -a '^torture:' "$work/out")"
+else
+    fail "seed $first, migrated" "$(tail -qn 3 "$work/from" "$work/out" "$work/answer")"
+fi
+summary

@@ -1,0 +1,191 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# An unmodified Linux moves to another QEMU while it runs `perf record -e intel_pt//u`: live over a
+# socket, and by a snapshot. The perf.data that it leaves at its end decodes, by stock perf and by
+# libptdec, to what ran in the one QEMU and in the other, instruction by instruction.
+#
+#   move.sh [--all]     (make linux-test): without --all, only the snapshot
+#
+# Needs `make qemu`, the lab's kernel, perf and cpio; without them, every test is named and counted as
+# skipped.
+set -u
+
+build=${BUILD:-build}
+cache=${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}
+qemu=${QEMU_DIR:-$cache/qemu}/build/qemu-system-x86_64
+lab=$cache/lab
+here=vmm/qemu/linux
+passed=0 failed=0 skipped=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# shellcheck source=vmm/qemu/linux/guest.sh
+. "$here/guest.sh"
+# shellcheck source=vmm/qemu/linux/decoded.sh
+. "$here/decoded.sh"
+# shellcheck source=vmm/qemu/tests/qmp.sh
+. vmm/qemu/tests/qmp.sh
+
+guest_s=600
+cpu=max,vendor=GenuineIntel,vpt-profile=icelake-server
+from=0x55000000 to=0x56000000 # where the test program is linked
+amid_bytes=3000000            # of the log: the first run of the program has 6.7 million
+
+pass() {
+    passed=$((passed + 1))
+    echo "PASS: $1"
+}
+fail() {
+    failed=$((failed + 1))
+    echo "FAIL: $1"
+    sed 's/^/    /' "${2:-/dev/null}" | tail -n 12
+}
+skip() {
+    skipped=$((skipped + 1))
+    echo "SKIP: $1"
+}
+
+why=
+[ -x "$qemu" ] || why="no QEMU (make qemu)"
+[ -f "$lab/vmlinuz" ] || why="no kernel (make lab)"
+command -v perf >/dev/null || why="no perf (linux-perf)"
+if [ -n "$why" ]; then
+    skip "a Linux guest that records itself moves live, and by a snapshot: $why"
+    echo "$passed passed, $failed failed, $skipped skipped"
+    exit 0
+fi
+
+# The buffer holds all of the trace, so that nothing is lost however busy the host is. Kernel code, which
+# is not traced, makes the recording longer than the move.
+job='perf record -e intel_pt//u -m,4M -o /out/moved.data -- sh -c "
+    work; dd if=/dev/zero of=/dev/null bs=1M count=1000 2>/dev/null; work"
+echo "status $?"'
+# The guest's time is the count of its instructions: a busy host does not make it late.
+by_count=(-icount "shift=2,sleep=off")
+
+# source_runs NAME [ARGUMENT...]: in the background, up to the midst of the program; $source.
+source_runs() {
+    local name=$1
+    shift
+    linux_job "$name" <<<"$job"
+    qmp_pipes "$work/qmp"
+    (linux_machine "$name" $guest_s $cpu "${by_count[@]}" -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control \
+        -plugin "$build/qemu/execlog.so,out=$work/$name.from,from=$from,to=$to" "$@") &
+    source=$!
+    qmp_open "$work/qmp"
+    until [ "$(stat -c %s "$work/$name.from" 2>/dev/null || echo 0)" -ge $amid_bytes ]; do
+        kill -0 $source 2>/dev/null || return 1
+        sleep 0.02
+    done
+}
+
+# Another QEMU for the same guest.
+target_machine() {
+    local name=$1
+    shift
+    linux_machine "$name" $guest_s $cpu "${by_count[@]}" \
+        -plugin "$build/qemu/execlog.so,out=$work/$name.to,from=$from,to=$to" "$@"
+}
+
+source_ends() {
+    qmp '{"execute": "quit"}'
+    wait "$source"
+    qmp_close
+}
+
+moves_live() {
+    local name=live target state
+    source_runs $name || return 1
+    (target_machine $name -incoming "unix:$work/socket") &
+    target=$!
+    until [ -S "$work/socket" ]; do
+        kill -0 $target 2>/dev/null || return 1
+        sleep 0.02
+    done
+    qmp '{"execute": "migrate-set-parameters", "arguments": {"max-bandwidth": 17179869184}}' &&
+        qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"unix:$work/socket\"}}" || return 1
+    until state=$(qmp '{"execute": "query-migrate"}') && grep -q '"status": "completed"' <<<"$state"; do
+        ! grep -q '"status": "failed"' <<<"$state" || return 1
+        sleep 0.05
+    done
+    source_ends
+    wait $target
+    decodes $name
+}
+
+# block_job COMMAND: one that works in the background, named "job", to its end. False: it failed.
+block_job() {
+    local state
+    qmp "$1" || return 1
+    until state=$(qmp '{"execute": "query-jobs"}') && grep -q '"status": "concluded"' <<<"$state"; do
+        sleep 0.05
+    done
+    qmp '{"execute": "job-dismiss", "arguments": {"id": "job"}}'
+    ! grep '"error"' <<<"$state"
+}
+
+state_disk() { # a qcow2 image for the snapshot, as node "state"
+    qmp '{"execute": "blockdev-add", "arguments": {"driver": "qcow2", "node-name": "state",
+        "file": {"driver": "file", "filename": "'"$work/state"'"}}}'
+}
+
+snapshot() { # snapshot-save or snapshot-load
+    block_job '{"execute": "'"$1"'", "arguments": {"job-id": "job", "tag": "amid", "vmstate": "state",
+        "devices": ["state"]}}'
+}
+
+moves_by_snapshot() {
+    local name=snapshot target
+    truncate -s 0 "$work/state"
+    source_runs $name -blockdev "driver=file,node-name=raw,filename=$work/state" || return 1
+    qmp '{"execute": "stop"}' &&
+        block_job '{"execute": "blockdev-create", "arguments": {"job-id": "job", "options":
+            {"driver": "qcow2", "file": "raw", "size": 67108864}}}' &&
+        qmp '{"execute": "blockdev-del", "arguments": {"node-name": "raw"}}' && state_disk &&
+        snapshot snapshot-save || return 1
+    source_ends
+    qmp_pipes "$work/qmp"
+    (target_machine $name -S -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control) &
+    target=$!
+    qmp_open "$work/qmp"
+    state_disk && snapshot snapshot-load && qmp '{"execute": "cont"}' || return 1
+    wait $target
+    qmp_close
+    decodes $name
+}
+
+# What both QEMUs saw, one behind the other, is what the guest recorded of itself.
+decodes() { # NAME
+    local name=$1 out=$work/$1
+    linux_result "$name" && grep -q '^status 0' "$out/log" || return 1
+    cat "$work/$name.from" "$work/$name.to" >"$work/$name.all"
+    [ -s "$work/$name.to" ] || { echo "nothing ran behind the move"; return 1; }
+    ips "$out/moved.data" "$out/ips" && only_program "$out/ips" >"$out/decoded" || return 1
+    od -An -v -t x8 -w8 "$work/$name.all" | sed 's/^ 0*//' | uniq >"$out/executed"
+    same "$out/decoded" "$out/executed" || return 1
+    "$build/vpt" decode --symfs "$work/root" --insns "$out/moved.data" >"$out/insns" || return 1
+    sed -n 's/^0*\(55[0-9a-f]\{6\}\) .*/\1/p' "$out/insns" | uniq >"$out/decoded"
+    same "$out/decoded" "$out/executed" || return 1
+    echo "$(($(stat -c %s "$work/$name.from") / 8)) instructions before, $(($(stat -c %s "$work/$name.to") / 8)) behind"
+}
+
+check() { # NAME COMMAND
+    if "$2" >"$work/why" 2>&1; then
+        pass "$1"
+        tail -n 1 "$work/why"
+    else
+        fail "$1" "$work/why"
+    fi
+    jobs -p | xargs -r kill 2>/dev/null
+}
+
+linux_prepare
+check "a Linux guest that records itself moves by a snapshot" moves_by_snapshot
+if [ "${1:-}" = --all ]; then
+    check "a Linux guest that records itself moves live" moves_live
+else
+    skip "a Linux guest that records itself moves live: make linux-test has it"
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
