@@ -194,14 +194,14 @@ static uint64_t settle(void *owner)
 
 bool x86_vpt_use_tb(CPUState *cs, const TranslationBlock *tb, vaddr pc)
 {
-    CPUX86State *env = cs->env_ptr;
-    struct X86VptWatch *watch = X86_CPU(cs)->vpt->capture;
+    X86CPU *cpu = X86_CPU(cs);
+    struct X86VptWatch *watch = cpu->vpt->capture;
 
     if (likely(!watch || !watch->code)) {
         return true;
     }
     vpt_flush(&watch->model);
-    x86_vpt_code_block(watch->code, tb, env->cr[3], pc, watch->bytes, settle, watch);
+    x86_vpt_code_block(watch->code, tb, cpu->env.cr[3], pc, watch->bytes, settle, watch);
     /* Whoever writes to the block makes it invalid first. */
     smp_rmb();
     return !(tb_cflags(tb) & CF_INVALID);
@@ -330,7 +330,7 @@ static void begin(CPUState *cs, run_on_cpu_data data)
     struct vpt_context ctx;
     uint64_t ip;
 
-    if (kvm_enabled()) {
+    if (x86_vpt_beside_kvm()) {
         x86_vpt_synchronize(cpu);
     }
     ip = x86_vpt_linear(&cpu->env);
@@ -347,7 +347,7 @@ static void begin(CPUState *cs, run_on_cpu_data data)
     if (how->watch->code) {
         look_up_all(cs, true);
     }
-    if (kvm_enabled() && !cpu->vpt->in_tcg) {
+    if (x86_vpt_beside_kvm() && !cpu->vpt->in_tcg) {
         x86_vpt_hold_time(cpu);
     }
     x86_vpt_sync(&cpu->env);

@@ -12,6 +12,7 @@
 
 #if QEMU_VERSION_MAJOR >= 10
 
+#include "exec/tb-flush.h"
 #include "qobject/qdict.h"
 #include "qobject/qjson.h"
 #include "qobject/qlist.h"
@@ -74,4 +75,11 @@ static inline void x86_vpt_invalidate_code(tb_page_addr_t first, hwaddr len)
 }
 
 #endif
+
+/* Whether KVM executes what is not traced: patch 0007, which 10.0 has not got. */
+static inline bool x86_vpt_beside_kvm(void)
+{
+    return QEMU_VERSION_MAJOR < 10 && kvm_enabled();
+}
+
 #endif

@@ -56,7 +56,7 @@ boot() {
     qmp_pipes "$work/qmp"
     linux_run "$name" $boot_s max,vendor=GenuineIntel -smp "$vcpus" -S \
         -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control \
-        -plugin "$build/qemu/execlog.so,blocks=$work/$name.log" <<<'cat /proc/cpuinfo /proc/modules' &
+        -plugin "${EXECLOG:-$build/qemu/execlog.so},blocks=$work/$name.log" <<<'cat /proc/cpuinfo /proc/modules' &
     guest=$!
     qmp_open "$work/qmp"
     qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/$name.pt"'", "code": true}}' &&

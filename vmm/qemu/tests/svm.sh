@@ -13,9 +13,10 @@ set -u
 qemu=${QEMU_DIR:-${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}/qemu}/build/qemu-system-x86_64
 image=guest-tests/build/svm-tests.elf
 compare=$BUILD/qemu/compare
+execlog=${EXECLOG:-$BUILD/qemu/execlog.so}
 profiles='broadwell icelake-server max'
 
-if [ ! -x "$qemu" ] || [ ! -f "$BUILD/qemu/execlog.so" ]; then
+if [ ! -x "$qemu" ] || [ ! -f "$execlog" ]; then
     for profile in $profiles concealed; do
         skip "svm-tests, $profile" 'no QEMU (make qemu)'
     done
@@ -34,7 +35,7 @@ machine() {
         -cpu "max,vendor=GenuineIntel,$cpu" -m 64 -display none -nodefaults -no-reboot \
         -debugcon stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$image" \
         -device "vpt-port,trace=$work/$name.pt,image=$image" \
-        -plugin "$BUILD/qemu/execlog.so,out=$work/$name.log" "$@" >"$work/$name.out" 2>&1 ||
+        -plugin "$execlog,out=$work/$name.log" "$@" >"$work/$name.out" 2>&1 ||
         status=$?
     return $((status / 2)) # isa-debug-exit: twice the guest's status, and 1
 }
