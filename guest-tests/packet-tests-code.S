@@ -491,11 +491,12 @@ label hlt_next
     body_end hlt_body
 
     /*
-     * The command is none that firmware knows. An emulator may take the SMI only behind a branch.
+     * The command is none that firmware knows. QEMU 7.2 takes the SMI only behind a branch.
      */
     body smi_body
     movl $0xa5, %eax
     outb %al, $0xb2
+label smi_behind_out
     jmp smi_next
 label smi_next
     body_end smi_body
