@@ -121,13 +121,18 @@ int ptd_code_log_new(const void *bytes, size_t len_bytes, struct code_log **log)
     return PTD_OK;
 }
 
-void ptd_code_log_rewind(struct code_log *log)
+static void forget(struct code_log *log)
 {
     for (size_t i = 0; i < log->page_count; i++)
         free(log->pages[i]);
     log->page_count = log->slot_count = 0;
     if (log->slots)
         memset(log->slots, 0, log->slot_room * sizeof(*log->slots));
+}
+
+void ptd_code_log_rewind(struct code_log *log)
+{
+    forget(log);
     move_to(log, MAGIC_BYTES);
 }
 
@@ -135,7 +140,7 @@ void ptd_code_log_free(struct code_log *log)
 {
     if (!log)
         return;
-    ptd_code_log_rewind(log);
+    forget(log);
     free(log->pages);
     free(log->slots);
     free(log->bytes);

@@ -188,182 +188,6 @@ static void unread(struct ptd_flow *flow, const struct ptd_packet *packet)
     flow->packets.pos = flow->packets.begin + (packet->offset - flow->packets.base);
 }
 
-/* ---- Looking ahead ---- */
-
-enum ahead { AHEAD_FUP, AHEAD_NOTHING, AHEAD_LOST };
-
-/* The FUP of the PSB+ that begins at the iterator. AHEAD_LOST: PSB+ does not come to its end. */
-static enum ahead find_psb_ip(struct ptd_packets packets, uint64_t *ip)
-{
-    struct ptd_packet packet;
-    uint64_t last_ip = 0;
-
-    if (ptd_packets_next(&packets, &packet) != PTD_OK)
-        return AHEAD_LOST;
-    while (ptd_packets_next(&packets, &packet) == PTD_OK) {
-        if (packet.type == PTD_FUP && ptd_packet_ip(&packet, &last_ip, ip) == PTD_OK)
-            return AHEAD_FUP;
-        if (packet.type == PTD_PSBEND)
-            return AHEAD_NOTHING;
-        if (packet.type == PTD_OVF || packet.type == PTD_PSB)
-            break;
-    }
-    return AHEAD_LOST;
-}
-
-/* Timing, and state that may stand in front of a TIP.PGE. */
-static bool is_status(const struct ptd_packet *packet)
-{
-    switch ((enum ptd_packet_type)packet->type) {
-    case PTD_PAD:
-    case PTD_TSC:
-    case PTD_TMA:
-    case PTD_MTC:
-    case PTD_CYC:
-    case PTD_CBR:
-    case PTD_MNT:
-    case PTD_MODE_EXEC:
-    case PTD_MODE_TSX:
-    case PTD_PIP:
-    case PTD_VMCS:
-        return true;
-    default:
-        return false;
-    }
-}
-
-/*
- * Whether TIP.PGE is the next packet of the flow, so that PacketEn is 0 whatever was said before:
- * the errata BDM70 and APL12. Behind PSBEND, or behind a FUP.
- */
-static bool enabling_follows(struct ptd_packets packets)
-{
-    struct ptd_packet packet;
-
-    while (ptd_packets_next(&packets, &packet) == PTD_OK) {
-        if (!is_status(&packet))
-            return packet.type == PTD_TIP_PGE;
-    }
-    return false;
-}
-
-/* The same behind the PSB+ that begins at the iterator, if that comes to its end. */
-static bool enabling_follows_psb(struct ptd_packets packets)
-{
-    struct ptd_packet packet;
-
-    if (ptd_packets_next(&packets, &packet) != PTD_OK)
-        return false;
-    while (ptd_packets_next(&packets, &packet) == PTD_OK) {
-        if (packet.type == PTD_PSBEND)
-            return enabling_follows(packets);
-        if (packet.type == PTD_OVF || packet.type == PTD_PSB)
-            return false;
-    }
-    return false;
-}
-
-/*
- * Where tracing goes on after the OVF in front of the iterator. The FUP may have other packets in
- * front of it, in the older wording of 33.3.8, and by Table 33-14 even a PSB+, but not two.
- */
-static bool find_overflow_ip(struct ptd_packets packets, uint64_t last_ip, uint64_t *ip)
-{
-    const uint32_t errata = packets.errata;
-    unsigned psbs = 0;
-    struct ptd_packet packet;
-
-    while (ptd_packets_next(&packets, &packet) == PTD_OK) {
-        switch (packet.type) {
-        case PTD_FUP:
-            if ((errata & PTD_APL12) && enabling_follows(packets))
-                return false;
-            return ptd_packet_ip(&packet, &last_ip, ip) == PTD_OK;
-        case PTD_PSB:
-            if (psbs++ > 0)
-                return false;
-            last_ip = 0;
-            break;
-        case PTD_TIP:
-            return (errata & PTD_SKD010) && ptd_packet_ip(&packet, &last_ip, ip) == PTD_OK;
-        case PTD_TNT:
-            if (errata & PTD_SKD010)
-                break;
-            return false;
-        case PTD_TIP_PGE:
-        case PTD_TIP_PGD:
-        case PTD_OVF:
-            return false;
-        default:
-            break;
-        }
-    }
-    return false;
-}
-
-/* Whether the search that begins at a PSB, OVF or FUP has its answer here, but for the errata's. */
-static bool ends_search(const struct ptd_flow *flow, uint8_t begin, uint8_t here, unsigned *psbs)
-{
-    switch ((enum ptd_packet_type)here) {
-    case PTD_PSB:
-        return begin != PTD_OVF || (*psbs)++ > 0;
-    case PTD_OVF:
-        return true;
-    case PTD_PSBEND:
-        return begin == PTD_PSB;
-    case PTD_FUP:
-    case PTD_TIP:
-    case PTD_TIP_PGE:
-    case PTD_TIP_PGD:
-        return begin != PTD_PSB;
-    case PTD_TNT:
-        return begin != PTD_PSB && !flow_has(flow, PTD_SKD010);
-    default:
-        return begin == PTD_FUP;
-    }
-}
-
-/* Whether what find_psb_ip() and the others look for behind a packet is there, or cannot be. */
-static bool sees_ahead(const struct ptd_flow *flow, struct ptd_packets packets,
-                       const struct ptd_packet *begin)
-{
-    const bool has_errata = flow_has(flow, PTD_BDM70 | PTD_APL12);
-    bool ended = begin->type == PTD_FUP;
-    struct ptd_packet packet;
-    unsigned psbs = 0;
-
-    while (ptd_packets_has_one(&packets)) {
-        if (ptd_packets_next(&packets, &packet) != PTD_OK ||
-            packet.offset - begin->offset > PTD_LOOK_AHEAD_MAX)
-            return true;
-        if (ended && !is_status(&packet))
-            return true;
-        if (!ended)
-            ended = ends_search(flow, begin->type, packet.type, &psbs);
-        if (ended && !has_errata)
-            return true;
-    }
-    return false;
-}
-
-/* Whether the next packet, and what may have to be known with it, is there. */
-static bool has_packet(const struct ptd_flow *flow)
-{
-    struct ptd_packets packets = flow->packets;
-    struct ptd_packet packet;
-
-    if (!flow->more)
-        return true;
-    if (!ptd_packets_has_one(&packets))
-        return false;
-    if (ptd_packets_next(&packets, &packet) != PTD_OK)
-        return true;
-    if (packet.type == PTD_PSB || packet.type == PTD_OVF ||
-        (packet.type == PTD_FUP && flow_has(flow, PTD_APL12)))
-        return sees_ahead(flow, packets, &packet);
-    return true;
-}
-
 /* ---- PSB+ ---- */
 
 void ptd_flow_enter_psb(struct ptd_flow *flow)
@@ -375,9 +199,9 @@ void ptd_flow_enter_psb(struct ptd_flow *flow)
         flow->ended = true;
         return;
     }
-    flow->psb_has_ip = find_psb_ip(flow->packets, &flow->psb_ip) == AHEAD_FUP;
+    flow->psb_has_ip = ptd_ahead_psb_ip(flow->packets, &flow->psb_ip) == AHEAD_FUP;
     if (flow->psb_has_ip && !flow->tracing && flow_has(flow, PTD_BDM70) &&
-        enabling_follows_psb(flow->packets))
+        ptd_ahead_enabling_behind_psb(flow->packets))
         flow->psb_has_ip = false;
     if (ptd_packets_next(&flow->packets, &packet) != PTD_OK)
         return;
@@ -400,7 +224,7 @@ static void read_psb(struct ptd_flow *flow, const struct ptd_packet *packet)
         ptd_flow_enter_psb(flow);
         return;
     }
-    switch (find_psb_ip(flow->packets, &ip)) {
+    switch (ptd_ahead_psb_ip(flow->packets, &ip)) {
     case AHEAD_FUP:
         flow->bind.kind = BIND_PSB;
         flow->bind.ip = ip;
@@ -668,7 +492,7 @@ static void read_fup(struct ptd_flow *flow, const struct ptd_packet *packet)
         return;
     }
     if (flow->overflowed && (!flow->tracing || flow->ip == ip) && !compound_is_open(flow)) {
-        if (flow_has(flow, PTD_APL12) && enabling_follows(flow->packets))
+        if (flow_has(flow, PTD_APL12) && ptd_ahead_enabling(flow->packets))
             flow->overflowed = false;
         else
             go_on_at(flow, ip);
@@ -802,7 +626,7 @@ static void read_overflow(struct ptd_flow *flow, const struct ptd_packet *packet
     flow->overflowed = true;
     flow->ret_count = 0;
     item = ptd_flow_push(flow, PTD_ITEM_OVERFLOW, packet->offset);
-    item->has_to = find_overflow_ip(flow->packets, flow->last_ip, &ip);
+    item->has_to = ptd_ahead_overflow_ip(flow->packets, flow->last_ip, &ip);
     item->to = item->has_to ? ip : 0;
 }
 
@@ -921,7 +745,7 @@ static void read_packet(struct ptd_flow *flow)
     struct ptd_packet packet;
     int status;
 
-    if (!has_packet(flow)) {
+    if (!ptd_ahead_is_there(flow)) {
         flow->starved = true;
         return;
     }

@@ -3,6 +3,7 @@
  * Inside the flow decoder, which has two halves, and a short cut.
  *
  *   flow.c  reads packets until it knows what comes next: TNT bits, or something to bind
+ *           (flow_ahead.c: what must be known before it is read)
  *   walk.c  walks over code until it has used that up
  *   run.c   does both at once where there is nothing but TNTs and TIPs
  *
@@ -183,5 +184,26 @@ void ptd_flow_set_graph(struct ptd_flow *flow, struct graph *graph);
 struct flow_state ptd_flow_state(const struct ptd_flow *flow);
 /* Begins again at a PSB, and ends in front of the first PSB at or behind stop. */
 void ptd_flow_restart(struct ptd_flow *flow, const struct flow_state *state, uint64_t stop);
+
+/* ---- flow_ahead.c ---- */
+
+enum ahead { AHEAD_FUP, AHEAD_NOTHING, AHEAD_LOST };
+
+/* The FUP of the PSB+ that begins at the iterator. AHEAD_LOST: PSB+ does not come to its end. */
+enum ahead ptd_ahead_psb_ip(struct ptd_packets packets, uint64_t *ip);
+/*
+ * Whether TIP.PGE is the next packet of the flow, so that PacketEn is 0 whatever was said before:
+ * the errata BDM70 and APL12. Behind PSBEND, or behind a FUP.
+ */
+bool ptd_ahead_enabling(struct ptd_packets packets);
+/* The same behind the PSB+ that begins at the iterator, if that comes to its end. */
+bool ptd_ahead_enabling_behind_psb(struct ptd_packets packets);
+/*
+ * Where tracing goes on after the OVF in front of the iterator. The FUP may have other packets in
+ * front of it, in the older wording of 33.3.8, and by Table 33-14 even a PSB+, but not two.
+ */
+bool ptd_ahead_overflow_ip(struct ptd_packets packets, uint64_t last_ip, uint64_t *ip);
+/* Whether the flow's next packet, and what may have to be known with it, is there. */
+bool ptd_ahead_is_there(const struct ptd_flow *flow);
 
 #endif

@@ -135,7 +135,7 @@ int window_begin(const struct window *window, const struct input *input, bool ha
     if (window->from.kind == BOUND_NONE || window->from.kind == BOUND_TIME || !input->is_file)
         return 0;
     error = index_file(input, &points, &count);
-    if (!error)
+    if (points)
         *offset = find_begin(&window->from, points, count, has_vms);
     free(points);
     return error;

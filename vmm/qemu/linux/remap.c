@@ -19,7 +19,7 @@
 typedef uint32_t (*function)(uint32_t);
 
 /* Each moves as a whole: it calls nothing and refers to no data. */
-#define MOVABLE(name) __attribute__((noinline, noclone, section(name), optimize("O1")))
+#define MOVABLE(name) __attribute__((noinline, section(name)))
 
 MOVABLE("code_count") static uint32_t count_bits(uint32_t value)
 {
