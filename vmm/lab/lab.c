@@ -34,6 +34,12 @@
 #define START_MARK    "--- vpt lab ---"
 #define END_MARK      "--- vpt lab end ---"
 
+/*
+ * tsc=reliable: on a busy host, Linux's watchdog takes TCG's TSC for unstable, and its KVM then
+ * gives the guest another TSC than the one that the model reads.
+ */
+#define KERNEL_WORDS "console=ttyS0 quiet loglevel=1 panic=-1 tsc=reliable"
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 #define MODE_DIR  (S_IFDIR | 0755)
@@ -275,7 +281,7 @@ static void exec_qemu(struct lab *lab, int console, pid_t parent)
                          (char *)"-drive",
                          saved,
                          (char *)"-append",
-                         (char *)"console=ttyS0 quiet loglevel=1 panic=-1",
+                         (char *)KERNEL_WORDS,
                          NULL};
     const int null = open("/dev/null", O_RDWR);
 
