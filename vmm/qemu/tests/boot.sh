@@ -11,43 +11,18 @@
 # skipped.
 set -u
 
-build=${BUILD:-build}
-cache=${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}
-qemu=${QEMU_DIR:-$cache/qemu}/build/qemu-system-x86_64
-lab=$cache/lab
-here=vmm/qemu/linux
-passed=0 failed=0 skipped=0
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-# shellcheck source=vmm/qemu/linux/guest.sh
-. "$here/guest.sh"
+# shellcheck source=vmm/qemu/tests/suite.sh
+. vmm/qemu/tests/suite.sh
 # shellcheck source=vmm/qemu/tests/qmp.sh
 . vmm/qemu/tests/qmp.sh
 
 boot_s=900
 some_bytes=14000000 # of trace: the kernel has patched itself by then, and takes interrupts
 
-pass() {
-    passed=$((passed + 1))
-    echo "PASS: $1"
-}
-fail() {
-    failed=$((failed + 1))
-    echo "FAIL: $1"
-    sed 's/^/    /' "${2:-/dev/null}" | tail -n 12
-}
-skip() {
-    skipped=$((skipped + 1))
-    echo "SKIP: $1"
-}
-
-why=
-[ -x "$qemu" ] || why="no QEMU (make qemu)"
-[ -f "$lab/vmlinuz" ] || why="no kernel (make lab)"
 if [ -n "$why" ]; then
     skip "captured boot of one vCPU, of two: $why"
-    echo "$passed passed, $failed failed, $skipped skipped"
-    exit 0
+    summary
+    exit
 fi
 
 # boot NAME VCPUS: a guest whose capture, log and output are below $work/NAME.
@@ -114,5 +89,4 @@ else
     skip "boot to the shell, one vCPU and two: make boot-test has them"
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+summary

@@ -11,16 +11,8 @@
 # skipped.
 set -u
 
-build=${BUILD:-build}
-cache=${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}
-qemu=${QEMU_DIR:-$cache/qemu}/build/qemu-system-x86_64
-lab=$cache/lab
-here=vmm/qemu/linux
-passed=0 failed=0 skipped=0
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-# shellcheck source=vmm/qemu/linux/guest.sh
-. "$here/guest.sh"
+# shellcheck source=vmm/qemu/tests/suite.sh
+. vmm/qemu/tests/suite.sh
 # shellcheck source=vmm/qemu/linux/decoded.sh
 . "$here/decoded.sh"
 
@@ -29,19 +21,6 @@ boot_s=600
 by_count=(-icount "shift=2,sleep=off")
 from=0x55000000 to=0x56000000 # where the test program is linked
 
-pass() {
-    passed=$((passed + 1))
-    echo "PASS: $1"
-}
-fail() {
-    failed=$((failed + 1))
-    echo "FAIL: $1"
-    sed 's/^/    /' "${2:-/dev/null}" | tail -n 12
-}
-skip() {
-    skipped=$((skipped + 1))
-    echo "SKIP: $1"
-}
 # check NAME COMMAND...
 check() {
     local name=$1
@@ -49,16 +28,13 @@ check() {
     if "$@" >"$work/why" 2>&1; then pass "$name"; else fail "$name" "$work/why"; fi
 }
 
-why=
-[ -x "$qemu" ] || why="no QEMU (make qemu)"
-[ -f "$lab/vmlinuz" ] || why="no kernel (make lab)"
 command -v perf >/dev/null || why="no perf (linux-perf)"
 if [ -n "$why" ]; then
     for name in probe dmesg user kernel snapshot filter cyc noretcomp samples "code that changes" "kernel that changes" "per CPU" "two vCPUs" hotplug PTWRITE; do
         skip "Linux guest, $name: $why"
     done
-    echo "$passed passed, $failed failed, $skipped skipped"
-    exit 0
+    summary
+    exit
 fi
 
 # ---- What was decoded, and what ran ----
@@ -198,8 +174,7 @@ fi
 
 if [ "${1:-}" != --all ]; then
     skip "Linux guest with two vCPUs, hotplug, PTWRITE: make linux-test has them"
-    echo "$passed passed, $failed failed, $skipped skipped"
-    [ "$failed" = 0 ]
+    summary
     exit
 fi
 
@@ -255,5 +230,4 @@ else
     fail "a Linux guest with two vCPUs runs its job" "$work/why"
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+summary

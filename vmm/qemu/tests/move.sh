@@ -11,16 +11,8 @@
 # skipped.
 set -u
 
-build=${BUILD:-build}
-cache=${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}
-qemu=${QEMU_DIR:-$cache/qemu}/build/qemu-system-x86_64
-lab=$cache/lab
-here=vmm/qemu/linux
-passed=0 failed=0 skipped=0
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-# shellcheck source=vmm/qemu/linux/guest.sh
-. "$here/guest.sh"
+# shellcheck source=vmm/qemu/tests/suite.sh
+. vmm/qemu/tests/suite.sh
 # shellcheck source=vmm/qemu/linux/decoded.sh
 . "$here/decoded.sh"
 # shellcheck source=vmm/qemu/tests/qmp.sh
@@ -31,28 +23,11 @@ cpu=max,vendor=GenuineIntel,vpt-profile=icelake-server
 from=0x55000000 to=0x56000000 # where the test program is linked
 amid_bytes=3000000            # of the log: the first run of the program has 6.7 million
 
-pass() {
-    passed=$((passed + 1))
-    echo "PASS: $1"
-}
-fail() {
-    failed=$((failed + 1))
-    echo "FAIL: $1"
-    sed 's/^/    /' "${2:-/dev/null}" | tail -n 12
-}
-skip() {
-    skipped=$((skipped + 1))
-    echo "SKIP: $1"
-}
-
-why=
-[ -x "$qemu" ] || why="no QEMU (make qemu)"
-[ -f "$lab/vmlinuz" ] || why="no kernel (make lab)"
 command -v perf >/dev/null || why="no perf (linux-perf)"
 if [ -n "$why" ]; then
     skip "a Linux guest that records itself moves live, and by a snapshot: $why"
-    echo "$passed passed, $failed failed, $skipped skipped"
-    exit 0
+    summary
+    exit
 fi
 
 # The buffer holds all of the trace, so that nothing is lost however busy the host is. Kernel code, which
@@ -187,5 +162,4 @@ else
     skip "a Linux guest that records itself moves live: make linux-test has it"
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+summary

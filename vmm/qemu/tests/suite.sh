@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # who sources it uses the rest
+# Sourced: what the tests of a Linux guest on our QEMU share: where things are, a folder for what they
+# leave, and how cases are counted. A case that fails shows the end of a file.
+
+build=${BUILD:-build}
+cache=${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}
+qemu=${QEMU_DIR:-$cache/qemu}/build/qemu-system-x86_64
+lab=$cache/lab
+here=vmm/qemu/linux
+passed=0 failed=0 skipped=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# shellcheck source=vmm/qemu/linux/guest.sh
+. "$here/guest.sh"
+
+pass() {
+    passed=$((passed + 1))
+    echo "PASS: $1"
+}
+fail() {
+    failed=$((failed + 1))
+    echo "FAIL: $1"
+    sed 's/^/    /' "${2:-/dev/null}" | tail -n 12
+}
+skip() {
+    skipped=$((skipped + 1))
+    echo "SKIP: $1"
+}
+summary() {
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ "$failed" = 0 ]
+}
+
+# Why no such guest can run; empty if one can.
+why=
+[ -x "$qemu" ] || why="no QEMU (make qemu)"
+[ -f "$lab/vmlinuz" ] || why="no kernel (make lab)"
