@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <gelf.h>
 #include <getopt.h>
-#include <inttypes.h>
 #include <json-c/json.h>
 #include <limits.h>
 #include <stdio.h>
@@ -265,7 +264,7 @@ static int read_files(char **paths, size_t count, struct bytes *files)
         const int error = read_file(paths[i], &files[i]);
 
         if (error)
-            return complain(EXIT_CODE_FILE, "%s: %s", paths[i], strerror(-error));
+            return file_error(paths[i], error);
     }
     return 0;
 }
@@ -447,7 +446,7 @@ int cmd_convert(int argc, char **argv)
     int code;
 
     if (!convert)
-        return complain(EXIT_CODE_HOST, "no memory");
+        return no_memory();
     convert->name = "vpt";
     convert->pid = 1;
     code = parse(argc, argv, convert);

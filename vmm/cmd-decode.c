@@ -293,11 +293,6 @@ static int parse(int argc, char **argv, struct decode_options *options)
     return 0;
 }
 
-static int cannot_read(const char *file, int error)
-{
-    return complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error));
-}
-
 /* RTIT is not decoded piece by piece. */
 static int decode_rtit(struct decode_options *options, struct stream *stream)
 {
@@ -306,7 +301,7 @@ static int decode_rtit(struct decode_options *options, struct stream *stream)
     int code;
 
     if (error)
-        return cannot_read(input->name, error);
+        return file_error(input->name, error);
     stream->input = NULL;
     code = stream_decode(options, stream);
     bytes_free(&stream->packets);
@@ -353,7 +348,7 @@ static int decode_perf_data(struct decode_options *options, struct input *input)
     int code;
 
     if (error)
-        return cannot_read(input->name, error);
+        return file_error(input->name, error);
     if (options->config.has_ip || options->view == VIEW_SUMMARY) {
         bytes_free(&bytes);
         return complain(EXIT_CODE_USAGE, "%s is for a raw trace, not for a perf.data",
@@ -367,20 +362,19 @@ static int decode_perf_data(struct decode_options *options, struct input *input)
 static int decode_input(struct decode_options *options, const char *file)
 {
     struct input input;
-    int error = input_open(&input, file), code;
+    bool is_perf_data;
+    int error = input_open_trace(&input, file, &is_perf_data), code;
 
-    if (!error)
-        error = input_look(&input, PERF_MAGIC_BYTES);
     if (!error && options->format && !(options->out = options->format->open(stdout)))
         error = -ENOMEM;
     if (error)
-        code = cannot_read(input.name, error);
-    else if (ptd_perf_detect(input.head.data, input.head.len))
+        code = file_error(input.name, error);
+    else if (is_perf_data)
         code = decode_perf_data(options, &input);
     else
         code = decode_raw(options, options->like ? options->like : file, &input);
     if (options->format && options->out && !options->format->close(options->out) && !code)
-        code = complain(EXIT_CODE_HOST, "no memory for the output");
+        code = no_memory();
     if (!code && options->errors)
         code = complain(EXIT_CODE_FILE, "%s: %" PRIu64 " errors", input.name, options->errors);
     input_close(&input);
@@ -411,7 +405,7 @@ int cmd_decode(int argc, char **argv)
     int code;
 
     if (!options.image)
-        return complain(EXIT_CODE_HOST, "no memory for images");
+        return no_memory();
     code = parse(argc, argv, &options);
     code = code ? code - 1 : decode_file(&options, argv[optind]);
     ptd_image_free(options.image);

@@ -54,12 +54,11 @@ static void print_packet(uint64_t offset, unsigned size_bytes, const uint8_t *by
         return;
     }
     json_object *object = json_object_new_object();
-    json_object_object_add(object, "offset", json_object_new_int64((int64_t)offset));
+    json_add_number(object, "offset", offset);
     json_object_object_add(object, "bytes", json_object_new_string(hex));
     json_object_object_add(object, "type", json_object_new_string(name));
     json_object_object_add(object, "text", json_object_new_string(text));
-    printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
-    json_object_put(object);
+    json_print(object, JSON_C_TO_STRING_PLAIN);
 }
 
 static void print_error(uint64_t offset, int error, bool json)
@@ -69,10 +68,9 @@ static void print_error(uint64_t offset, int error, bool json)
         return;
     }
     json_object *object = json_object_new_object();
-    json_object_object_add(object, "offset", json_object_new_int64((int64_t)offset));
+    json_add_number(object, "offset", offset);
     json_object_object_add(object, "error", json_object_new_string(ptd_strerror(error)));
-    printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
-    json_object_put(object);
+    json_print(object, JSON_C_TO_STRING_PLAIN);
 }
 
 /* ---- PT and RTIT ---- */
@@ -111,9 +109,9 @@ static void read_more(struct source *source)
     bytes->len -= used;
     source->base += used;
     if (n < 0)
-        source->code = complain(EXIT_CODE_FILE, "%s: %s", source->input->name, strerror(-n));
+        source->code = file_error(source->input->name, n);
     else if (n > 0 && !bytes_add(bytes, piece, (size_t)n))
-        source->code = complain(EXIT_CODE_HOST, "no memory for the trace");
+        source->code = no_memory();
     source->ended = n == 0 || source->code;
     ptd_packets_slide(&source->pt, bytes->data ? bytes->data : (const uint8_t *)"", bytes->len,
                       source->base);
@@ -238,12 +236,11 @@ static void print_trace(const struct ptd_perf_trace *trace, bool json)
         return;
     }
     json_object *object = json_object_new_object();
-    json_object_object_add(object, "buffer", json_object_new_int64(trace->idx));
+    json_add_number(object, "buffer", trace->idx);
     json_object_object_add(object, "cpu", json_object_new_int(trace->cpu));
     json_object_object_add(object, "tid", json_object_new_int(trace->tid));
-    json_object_object_add(object, "len", json_object_new_int64((int64_t)trace->len_bytes));
-    printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
-    json_object_put(object);
+    json_add_number(object, "len", trace->len_bytes);
+    json_print(object, JSON_C_TO_STRING_PLAIN);
 }
 
 static int dump_perf(const struct dump_options *options, const char *name, const struct bytes *file)
@@ -281,14 +278,13 @@ static void print_record(const struct ptd_perf_record *record, bool json)
         return;
     }
     json_object *object = json_object_new_object();
-    json_object_object_add(object, "offset", json_object_new_int64((int64_t)record->offset));
+    json_add_number(object, "offset", record->offset);
     json_object_object_add(object, "type",
                            json_object_new_string(ptd_perf_type_name(record->type)));
     if (record->has_time)
-        json_object_object_add(object, "time", json_object_new_int64((int64_t)record->time));
+        json_add_number(object, "time", record->time);
     json_object_object_add(object, "text", json_object_new_string(text));
-    printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
-    json_object_put(object);
+    json_print(object, JSON_C_TO_STRING_PLAIN);
 }
 
 static int dump_records(const struct dump_options *options, const char *name,
@@ -316,7 +312,7 @@ static int open_rtit(struct source *source)
     const int error = input_take_all(source->input, &source->bytes);
 
     if (error)
-        return complain(EXIT_CODE_FILE, "%s: %s", source->input->name, strerror(-error));
+        return file_error(source->input->name, error);
     if (window_has_time(&source->options->window))
         return complain(EXIT_CODE_USAGE, "of RTIT, --from and --to take offsets");
     ptd_rtit_packets_init(&source->rtit, source->bytes.data, source->bytes.len,
@@ -335,7 +331,7 @@ static int open_pt(struct source *source, const char *name)
     if (!error && source->base > 0)
         error = input_seek(source->input, source->base);
     if (error)
-        return complain(EXIT_CODE_FILE, "%s: %s", source->input->name, strerror(-error));
+        return file_error(source->input->name, error);
     ptd_packets_init(&source->pt, "", 0);
     source->pt.base = source->base;
     if (window_has_nanoseconds(window))
@@ -344,7 +340,7 @@ static int open_pt(struct source *source, const char *name)
         return 0;
     (void)clock_sidecar(name, &clocks);
     source->time = ptd_time_new(ptd_time_check(&clocks) == PTD_OK ? &clocks : NULL);
-    return source->time ? 0 : complain(EXIT_CODE_HOST, "no memory for the time");
+    return source->time ? 0 : no_memory();
 }
 
 /* name: where the trace's name stands for TRACE.json. */
@@ -378,7 +374,7 @@ static int dump_perf_data(struct dump_options *options, struct input *input)
     int code;
 
     if (error)
-        return complain(EXIT_CODE_FILE, "%s: %s", input->name, strerror(-error));
+        return file_error(input->name, error);
     if (window_has_time(&options->window))
         code = complain(EXIT_CODE_USAGE, "of a perf.data, --from and --to take offsets here");
     else
@@ -391,13 +387,13 @@ static int dump_perf_data(struct dump_options *options, struct input *input)
 static int dump_input(struct dump_options *options, const char *file)
 {
     struct input input;
-    int error = input_open(&input, file), code;
+    bool is_perf_data;
+    const int error = input_open_trace(&input, file, &is_perf_data);
+    int code;
 
-    if (!error)
-        error = input_look(&input, PERF_MAGIC_BYTES);
     if (error)
-        code = complain(EXIT_CODE_FILE, "%s: %s", input.name, strerror(-error));
-    else if (ptd_perf_detect(input.head.data, input.head.len))
+        code = file_error(input.name, error);
+    else if (is_perf_data)
         code = dump_perf_data(options, &input);
     else if (options->records)
         code = complain(EXIT_CODE_USAGE, "%s: not a perf.data: it has no records", input.name);

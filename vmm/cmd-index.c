@@ -9,7 +9,6 @@
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void usage(FILE *to)
 {
@@ -45,31 +44,25 @@ static void print_text(const struct ptd_sync_point *point)
     printf("%s\n", point->is_complete ? "" : "  no PSBEND");
 }
 
-static void add_number(json_object *line, const char *key, uint64_t value)
-{
-    json_object_object_add(line, key, json_object_new_uint64(value));
-}
-
 static void print_json(const struct ptd_sync_point *point)
 {
     json_object *const line = json_object_new_object();
 
-    add_number(line, "offset", point->offset);
+    json_add_number(line, "offset", point->offset);
     if (point->has_tsc)
-        add_number(line, "tsc", point->tsc);
+        json_add_number(line, "tsc", point->tsc);
     if (point->has_cr3) {
         json_object_object_add(line, "nr", json_object_new_boolean(point->nr));
-        add_number(line, "cr3", point->cr3);
+        json_add_number(line, "cr3", point->cr3);
     }
     if (point->has_vmcs)
-        add_number(line, "vmcs", point->vmcs);
+        json_add_number(line, "vmcs", point->vmcs);
     if (point->has_mode)
-        add_number(line, "mode", 16u << point->mode);
+        json_add_number(line, "mode", 16u << point->mode);
     if (point->has_ip)
-        add_number(line, "ip", point->ip);
+        json_add_number(line, "ip", point->ip);
     json_object_object_add(line, "complete", json_object_new_boolean(point->is_complete));
-    printf("%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
-    json_object_put(line);
+    json_print(line, JSON_C_TO_STRING_PLAIN);
 }
 
 static int print_index(const struct input *input, bool json)
@@ -79,7 +72,7 @@ static int print_index(const struct input *input, bool json)
     const int error = index_file(input, &points, &count);
 
     if (error)
-        return complain(EXIT_CODE_FILE, "%s: %s", input->name, strerror(-error));
+        return file_error(input->name, error);
     for (size_t i = 0; i < count; i++) {
         if (json)
             print_json(&points[i]);
@@ -100,7 +93,7 @@ static int index_path(const char *path, bool json)
     int code;
 
     if (error)
-        code = complain(EXIT_CODE_FILE, "%s: %s", input.name, strerror(-error));
+        code = file_error(input.name, error);
     else if (!input.is_file)
         code = complain(EXIT_CODE_FILE, "%s: an index needs a file", input.name);
     else if (sidecar_rtit(path, &rtit))

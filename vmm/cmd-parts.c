@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "mapfile.h"
 
@@ -40,20 +39,19 @@ static void print_json(const struct ptd_part *part, const struct ptd_context *wh
 {
     json_object *const object = json_object_new_object();
 
-    json_object_object_add(object, "begin", json_object_new_int64((int64_t)part->begin));
-    json_object_object_add(object, "end", json_object_new_int64((int64_t)part->end));
+    json_add_number(object, "begin", part->begin);
+    json_add_number(object, "end", part->end);
     if (part->known)
         json_object_object_add(object, "nr", json_object_new_boolean(part->nr));
     if (part->known && part->cr3 != PTD_ANY_CR3)
-        json_object_object_add(object, "cr3", json_object_new_int64((int64_t)part->cr3));
+        json_add_number(object, "cr3", part->cr3);
     if (part->known && part->nr && part->vmcs != PTD_ANY_VMCS)
-        json_object_object_add(object, "vmcs", json_object_new_int64((int64_t)part->vmcs));
+        json_add_number(object, "vmcs", part->vmcs);
     if (part->known && who->vm_name)
         json_object_object_add(object, "vm", json_object_new_string(who->vm_name));
     if (part->known && who->process)
         json_object_object_add(object, "process", json_object_new_string(who->process));
-    printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
-    json_object_put(object);
+    json_print(object, JSON_C_TO_STRING_PLAIN);
 }
 
 static void print_text(const struct ptd_part *part, const struct ptd_context *who)
@@ -150,7 +148,7 @@ static int print_parts(struct parts_options *options, const char *file)
     error = read_file(file, &trace);
     if (error) {
         bytes_free(&trace);
-        return complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error));
+        return file_error(file, error);
     }
     (void)ptd_partition(trace.data, trace.len, options->image, add_part, options);
     print_last(options);
@@ -164,7 +162,7 @@ int cmd_parts(int argc, char **argv)
     int code;
 
     if (!options.image)
-        return complain(EXIT_CODE_HOST, "no memory");
+        return no_memory();
     code = parse(argc, argv, &options);
     code = code ? code - 1 : print_parts(&options, argv[optind]);
     ptd_image_free(options.image);

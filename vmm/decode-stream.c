@@ -5,11 +5,6 @@
  */
 #include "decode.h"
 
-static int no_memory(void)
-{
-    return complain(EXIT_CODE_HOST, "no memory for decoding");
-}
-
 /* The output begins with the window. */
 static int begin_output(const struct decode_options *options, struct stream *stream)
 {

@@ -40,8 +40,8 @@ static void add_who(json_object *line, const struct decode_options *options,
     if (options->thread->who) {
         const struct out_who thread = out_who(options->thread, item->cr3);
 
-        json_object_object_add(line, "pid", json_object_new_int64(thread.pid));
-        json_object_object_add(line, "tid", json_object_new_int64(thread.tid));
+        json_add_number(line, "pid", thread.pid);
+        json_add_number(line, "tid", thread.tid);
         json_object_object_add(line, "comm", json_object_new_string(thread.comm));
     }
     if (!options->map.contexts || item->type != PTD_ITEM_BLOCK)
@@ -84,8 +84,8 @@ static json_object *line_begin(const struct decode_options *options, const struc
     json_object *line = json_object_new_object();
 
     json_object_object_add(line, "type", json_object_new_string(type));
-    json_object_object_add(line, "offset", json_object_new_int64((int64_t)item->offset));
-    json_object_object_add(line, "cr3", json_object_new_int64((int64_t)ptd_space_cr3(item->cr3)));
+    json_add_number(line, "offset", item->offset);
+    json_add_number(line, "cr3", ptd_space_cr3(item->cr3));
     add_who(line, options, item);
     return line;
 }
@@ -100,8 +100,7 @@ static void add_hex(json_object *line, const char *key, uint64_t value)
 
 static void line_end(json_object *line)
 {
-    printf("%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
-    json_object_put(line);
+    json_print(line, JSON_C_TO_STRING_PLAIN);
 }
 
 static void print_insns(const struct decode_options *options, const struct stream *stream,
@@ -142,7 +141,7 @@ static void print_block(const struct decode_options *options, const struct strea
 
         add_hex(line, "ip", block->ip);
         add_hex(line, "last_ip", block->last_ip);
-        json_object_object_add(line, "insns", json_object_new_int64(block->insns));
+        json_add_number(line, "insns", block->insns);
         json_object_object_add(line, "symbol", json_object_new_string(where));
         line_end(line);
     } else {

@@ -5,8 +5,7 @@
 
 #include "vmm.h"
 
-#define PERF_MAGIC_BYTES 8u           /* of a file, to know whether it is a perf.data */
-#define INPUT_PIECE      (256u << 10) /* the most that is read at a time */
+#define INPUT_PIECE (256u << 10) /* the most that is read at a time */
 
 struct input {
     const char *name; /* for messages */
@@ -20,6 +19,8 @@ struct input {
 
 /* path "-": standard input. 0 or -errno. */
 int input_open(struct input *input, const char *path);
+/* The same, and whether it is a perf.data. */
+int input_open_trace(struct input *input, const char *path, bool *is_perf_data);
 void input_close(struct input *input);
 /* Reads so that input->head has len bytes, or all that there are. 0 or -errno. */
 int input_look(struct input *input, size_t len);

@@ -485,7 +485,7 @@ static int read_map(struct reader *reader, json_object *value)
     return error;
 }
 
-static int no_memory(struct reader *reader)
+static int map_no_memory(struct reader *reader)
 {
     (void)snprintf(reader->map->why, sizeof(reader->map->why), "%.300s: no memory", reader->path);
     return -ENOMEM;
@@ -507,7 +507,7 @@ int map_parse(const char *path, const char *text, size_t len_bytes, struct ptd_i
     tokener = json_tokener_new();
     if (!tokener || !map->contexts) {
         json_tokener_free(tokener);
-        return no_memory(&reader);
+        return map_no_memory(&reader);
     }
     json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
     value = json_tokener_parse_ex(tokener, text, (int)len_bytes);
@@ -519,7 +519,7 @@ int map_parse(const char *path, const char *text, size_t len_bytes, struct ptd_i
                       json_tokener_error_desc(json_tokener_get_error(tokener)));
     json_object_put(value);
     json_tokener_free(tokener);
-    return error == -ENOMEM ? no_memory(&reader) : error;
+    return error == -ENOMEM ? map_no_memory(&reader) : error;
 }
 
 int map_load(const char *path, struct ptd_image *image, struct map *map)

@@ -25,6 +25,17 @@ int complain(enum exit_code code, const char *format, ...)
     return (int)code;
 }
 
+int file_error(const char *name, int error)
+{
+    return complain(error == -ENOMEM ? EXIT_CODE_HOST : EXIT_CODE_FILE, "%s: %s", name,
+                    strerror(-error));
+}
+
+int no_memory(void)
+{
+    return complain(EXIT_CODE_HOST, "no memory");
+}
+
 int bad_option(int option, char *const *argv)
 {
     if (option == ':')
@@ -88,6 +99,17 @@ int64_t json_number(json_object *object, const char *key)
     json_object *value;
 
     return json_object_object_get_ex(object, key, &value) ? json_object_get_int64(value) : 0;
+}
+
+void json_add_number(json_object *object, const char *key, uint64_t value)
+{
+    json_object_object_add(object, key, json_object_new_uint64(value));
+}
+
+void json_print(json_object *object, int flags)
+{
+    puts(json_object_to_json_string_ext(object, flags));
+    json_object_put(object);
 }
 
 void run_result_free(struct run_result *result)

@@ -27,6 +27,10 @@ enum exit_code {
 /* One line on standard error, "vpt: ...". Returns code. */
 int complain(enum exit_code code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Says what -errno means for a file; that there is no memory. An exit code. */
+int file_error(const char *name, int error);
+int no_memory(void);
+
 /* What getopt_long() gave is no option, or one without its value; argv[0] is the command. A usage
  * error. */
 int bad_option(int option, char *const *argv);
@@ -48,6 +52,9 @@ char *split_bias(const char *argument, uint64_t *bias);
 struct json_object;
 /* A member that is a number; 0 if there is none. */
 int64_t json_number(struct json_object *object, const char *key);
+void json_add_number(struct json_object *object, const char *key, uint64_t value);
+/* Prints it, with json-c's flags and a newline, and frees it. */
+void json_print(struct json_object *object, int flags);
 
 #define MAX_PROCESSES 16
 #define NOTE_NAME     32
