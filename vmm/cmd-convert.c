@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PAGE_MASK    4095ull
@@ -231,30 +232,42 @@ static int write_to(void *owner, const void *bytes, size_t len)
     return fwrite(bytes, 1, len, owner) == len ? 0 : -1;
 }
 
-/* Writes beside the file and renames: OUT is complete or not there. */
-static int write_perf(struct ptd_perf_out *out, const char *path)
+/* All of it, or an error. */
+static int write_file_of(struct ptd_perf_out *out, const char *path)
 {
-    char beside_it[PATH_MAX];
-    FILE *file;
+    FILE *const file = fopen(path, "wbe");
     int error;
 
-    if (snprintf(beside_it, sizeof(beside_it), "%s.part", path) >= (int)sizeof(beside_it))
-        return complain(EXIT_CODE_FILE, "%s: the name is too long", path);
-    file = fopen(beside_it, "wbe");
     if (!file)
-        return complain(EXIT_CODE_FILE, "%s: %s", beside_it, strerror(errno));
+        return complain(EXIT_CODE_FILE, "%s: %s", path, strerror(errno));
     out->write = write_to;
     out->owner = file;
     error = ptd_perf_write(out);
     if (fclose(file) != 0 && !error)
         error = PTD_E_IO;
-    if (!error && rename(beside_it, path) != 0)
-        error = PTD_E_IO;
-    if (!error)
-        return EXIT_CODE_OK;
-    unlink(beside_it);
-    return complain(error == PTD_E_NOMEM ? EXIT_CODE_HOST : EXIT_CODE_FILE, "%s: %s", path,
-                    error == PTD_E_NOMEM ? "no memory" : "cannot be written");
+    if (error == PTD_E_NOMEM)
+        return no_memory();
+    return error ? complain(EXIT_CODE_FILE, "%s: cannot be written", path) : EXIT_CODE_OK;
+}
+
+/* Writes beside a file and renames: OUT is complete or as it was. A pipe or device is OUT itself.
+ */
+static int write_perf(struct ptd_perf_out *out, const char *path)
+{
+    char beside_it[PATH_MAX];
+    struct stat status;
+    int code;
+
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+        return write_file_of(out, path);
+    if (snprintf(beside_it, sizeof(beside_it), "%s.part", path) >= (int)sizeof(beside_it))
+        return complain(EXIT_CODE_FILE, "%s: the name is too long", path);
+    code = write_file_of(out, beside_it);
+    if (!code && rename(beside_it, path) != 0)
+        code = complain(EXIT_CODE_FILE, "%s: %s", path, strerror(errno));
+    if (code)
+        (void)unlink(beside_it);
+    return code;
 }
 
 /* A list of what is behind the paths. Those read are freed by free_files(). 0 or an exit code. */

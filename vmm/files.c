@@ -36,10 +36,11 @@ int read_file(const char *path, struct bytes *bytes)
 
     if (!file)
         return -errno;
+    errno = EIO;
     while (!error && (n = fread(buffer, 1, sizeof(buffer), file)) > 0)
         error = bytes_add(bytes, buffer, n) ? 0 : -ENOMEM;
     if (ferror(file))
-        error = -EIO;
+        error = -errno;
     fclose(file);
     return error;
 }

@@ -16,7 +16,7 @@ int complain(enum exit_code code, const char *format, ...)
 {
     va_list args;
 
-    fflush(stdout);
+    (void)fflush(stdout);
     fputs("vpt: ", stderr);
     va_start(args, format);
     vfprintf(stderr, format, args);
