@@ -217,6 +217,7 @@ static int parse(int argc, char **argv, struct decode_options *options)
             break;
         case 'j':
             options->json = true;
+            options->format = NULL;
             break;
         case 'a':
             options->rtit.cycle_acc = true;
@@ -288,6 +289,8 @@ static int parse(int argc, char **argv, struct decode_options *options)
     if (options->view == VIEW_SUMMARY &&
         (options->format || options->window.from.kind || options->window.to.kind))
         return 1 + complain(EXIT_CODE_USAGE, "--summary is of a whole trace, and has no --format");
+    if (window_check(&options->window) != 0)
+        return 1 + EXIT_CODE_USAGE;
     if (options->count_insns && window_has_time(&options->window))
         return 1 + complain(EXIT_CODE_USAGE, "--clock insns has no times for --from and --to");
     return 0;
@@ -341,19 +344,36 @@ static int decode_raw(struct decode_options *options, const char *name, struct i
     return options->is_rtit ? decode_rtit(options, &stream) : stream_decode(options, &stream);
 }
 
+/* An option that a perf.data has no use for; NULL: none was given. */
+static const char *raw_option(const struct decode_options *options)
+{
+    return options->config.has_ip          ? "--start-ip"
+           : options->view == VIEW_SUMMARY ? "--summary"
+           : options->is_rtit              ? "--rtit"
+           : options->like                 ? "--like"
+                                           : NULL;
+}
+
+/* The same of a raw trace. */
+static const char *perf_option(const struct decode_options *options)
+{
+    return options->code.symfs     ? "--symfs"
+           : options->code.vmlinux ? "--vmlinux"
+           : options->code.cache   ? "--buildid-dir"
+                                   : NULL;
+}
+
 static int decode_perf_data(struct decode_options *options, struct input *input)
 {
+    const char *const raw = raw_option(options);
     struct bytes bytes = {0};
-    const int error = input_take_all(input, &bytes);
-    int code;
+    int error, code;
 
+    if (raw)
+        return complain(EXIT_CODE_USAGE, "%s is for a raw trace, not for a perf.data", raw);
+    error = input_take_all(input, &bytes);
     if (error)
         return file_error(input->name, error);
-    if (options->config.has_ip || options->view == VIEW_SUMMARY) {
-        bytes_free(&bytes);
-        return complain(EXIT_CODE_USAGE, "%s is for a raw trace, not for a perf.data",
-                        options->config.has_ip ? "--start-ip" : "--summary");
-    }
     code = decode_perf(options, input->name, &bytes);
     bytes_free(&bytes);
     return code;
@@ -363,18 +383,25 @@ static int decode_input(struct decode_options *options, const char *file)
 {
     struct input input;
     bool is_perf_data;
-    int error = input_open_trace(&input, file, &is_perf_data), code;
+    int error = input_open(&input, file), code;
 
+    if (!error)
+        error = input_is_perf_data(&input, &is_perf_data);
     if (!error && options->format && !(options->out = options->format->open(stdout)))
         error = -ENOMEM;
     if (error)
         code = file_error(input.name, error);
     else if (is_perf_data)
         code = decode_perf_data(options, &input);
+    else if (perf_option(options))
+        code = complain(EXIT_CODE_USAGE, "%s is for a perf.data, not for a raw trace",
+                        perf_option(options));
     else
         code = decode_raw(options, options->like ? options->like : file, &input);
     if (options->format && options->out && !options->format->close(options->out) && !code)
         code = no_memory();
+    if (!code)
+        window_note(&options->window, options->is_reached, input.name);
     if (!code && options->errors)
         code = complain(EXIT_CODE_FILE, "%s: %" PRIu64 " errors", input.name, options->errors);
     input_close(&input);

@@ -88,6 +88,7 @@ struct source {
     struct ptd_rtit_packets rtit;
     struct ptd_time *time; /* NULL: not wanted */
     unsigned errors;
+    bool is_reached; /* something was at window.from or behind it */
 };
 
 static uint64_t source_offset(const struct source *source)
@@ -146,7 +147,7 @@ static int source_next(struct source *source, struct ptd_packet *packet)
 }
 
 /* Whether what is at an offset, and the time that is known by now, is in the window. */
-static bool is_wanted(const struct source *source, uint64_t offset)
+static bool is_wanted(struct source *source, uint64_t offset)
 {
     const struct window *const window = &source->options->window;
     struct ptd_time_point point = {0};
@@ -155,11 +156,13 @@ static bool is_wanted(const struct source *source, uint64_t offset)
         ptd_time_point(source->time, &point);
     if (point.tsc == PTD_TIME_UNKNOWN)
         point.tsc = 0;
-    return !bound_is_ahead(&window->from, offset, point.tsc) &&
-           (window->to.kind == BOUND_NONE || bound_is_ahead(&window->to, offset, point.tsc));
+    if (bound_is_ahead(&window->from, offset, point.tsc))
+        return false;
+    source->is_reached = true;
+    return window->to.kind == BOUND_NONE || bound_is_ahead(&window->to, offset, point.tsc);
 }
 
-static void put(const struct source *source, uint64_t offset, unsigned size_bytes, const char *name,
+static void put(struct source *source, uint64_t offset, unsigned size_bytes, const char *name,
                 const char *text)
 {
     if (is_wanted(source, offset))
@@ -215,7 +218,8 @@ static void dump(struct source *source)
 
     if (!source->options->no_sync && !source_sync(source) && !source->code)
         put_error(source, source->base, PTD_E_NOSYNC);
-    while (!source->code && !is_behind(source) && (error = dump_next(source)) != PTD_END) {
+    while (!source->code && !is_behind(source) && !ferror(stdout) &&
+           (error = dump_next(source)) != PTD_END) {
         if (error == PTD_OK)
             continue;
         put_error(source, source_offset(source), error);
@@ -224,6 +228,7 @@ static void dump(struct source *source)
         if (!source_resync(source))
             break;
     }
+    source->is_reached = source->is_reached || is_behind(source);
 }
 
 /* ---- perf.data ---- */
@@ -245,6 +250,7 @@ static void print_trace(const struct ptd_perf_trace *trace, bool json)
 
 static int dump_perf(const struct dump_options *options, const char *name, const struct bytes *file)
 {
+    bool is_reached = false;
     unsigned errors = 0;
     int code;
     struct ptd_perf_session *const session = perf_data_open(name, file, &code);
@@ -261,7 +267,9 @@ static int dump_perf(const struct dump_options *options, const char *name, const
         ptd_packets_init(&source.pt, source.bytes.data, source.bytes.len);
         dump(&source);
         errors += source.errors;
+        is_reached = is_reached || source.is_reached;
     }
+    window_note(&options->window, is_reached, name);
     if (session->error)
         code = EXIT_CODE_FILE; /* said already */
     ptd_perf_session_free(session);
@@ -359,6 +367,8 @@ static int dump_raw(struct dump_options *options, const char *name, struct input
     if (!code) {
         dump(&source);
         code = source.code;
+        if (!code)
+            window_note(&options->window, source.is_reached, input->name);
     }
     ptd_time_free(source.time);
     bytes_free(&source.bytes);
@@ -388,15 +398,16 @@ static int dump_input(struct dump_options *options, const char *file)
 {
     struct input input;
     bool is_perf_data;
-    const int error = input_open_trace(&input, file, &is_perf_data);
-    int code;
+    int error = input_open(&input, file), code;
 
+    if (!error)
+        error = input_is_perf_data(&input, &is_perf_data);
     if (error)
         code = file_error(input.name, error);
     else if (is_perf_data)
         code = dump_perf_data(options, &input);
     else if (options->records)
-        code = complain(EXIT_CODE_USAGE, "%s: not a perf.data: it has no records", input.name);
+        code = complain(EXIT_CODE_FILE, "%s: not a perf.data: it has no records", input.name);
     else
         code = dump_raw(options, options->like ? options->like : file, &input);
     input_close(&input);
@@ -465,6 +476,8 @@ static int parse(int argc, char **argv, struct dump_options *options)
     }
     if (!error && optind + 1 != argc)
         error = complain(EXIT_CODE_USAGE, "vpt dump takes one file; see vpt dump --help");
+    if (!error)
+        error = window_check(&options->window);
     return error ? 1 + error : 0;
 }
 

@@ -89,13 +89,17 @@ static int index_path(const char *path, bool json)
 {
     struct ptd_rtit_config rtit;
     struct input input;
-    const int error = input_open(&input, path);
-    int code;
+    bool is_perf_data = false;
+    int error = input_open(&input, path), code;
 
+    if (!error && input.is_file)
+        error = input_is_perf_data(&input, &is_perf_data);
     if (error)
         code = file_error(input.name, error);
     else if (!input.is_file)
         code = complain(EXIT_CODE_FILE, "%s: an index needs a file", input.name);
+    else if (is_perf_data)
+        code = complain(EXIT_CODE_FILE, "%s: a perf.data, which is no raw trace", input.name);
     else if (sidecar_rtit(path, &rtit))
         code = complain(EXIT_CODE_FILE, "%s: RTIT has no index", input.name);
     else

@@ -2,14 +2,13 @@
 /*
  * vpt parts: whose each part of a trace is.
  */
-#include "vmm.h"
+#include "input.h"
+#include "mapfile.h"
 
 #include <getopt.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
-
-#include "mapfile.h"
 
 struct parts_options {
     bool json;
@@ -25,13 +24,14 @@ static void usage(FILE *to)
         "usage: vpt parts [--map MAP] [--json] TRACE\n"
         "\n"
         "Prints whose each part of a raw Intel PT trace of a host and its guests is: offsets, and\n"
-        "what PIP, VMCS and CFE packets say. It needs no code.\n"
+        "what PIP, VMCS and CFE packets say. It needs no code. TRACE may be a pipe; - is standard\n"
+        "input.\n"
         "\n"
         "  --map MAP  names of VMs and processes (docs/decoder.md)\n"
         "  --json     one JSON object a line\n"
         "  --help\n"
         "\n"
-        "Exit codes: 0 success, 2 usage, 3 a file cannot be read or is not what it should be.\n",
+        "Exit codes: 0 success, 2 usage, 3 a file cannot be read or has no PSB.\n",
         to);
 }
 
@@ -138,22 +138,47 @@ static int parse(int argc, char **argv, struct parts_options *options)
     return 0;
 }
 
-static int print_parts(struct parts_options *options, const char *file)
+static int print_parts(struct parts_options *options, struct input *input)
 {
     struct bytes trace = {0};
-    int error = 0;
+    const int error = input_take_all(input, &trace);
+    struct ptd_packets packets;
+    int code = EXIT_CODE_OK;
+
+    if (error)
+        return file_error(input->name, error);
+    ptd_packets_init(&packets, trace.data, trace.len);
+    if (ptd_packets_sync(&packets) != PTD_OK)
+        code = complain(EXIT_CODE_FILE, "%s: %s", input->name, ptd_strerror(PTD_E_NOSYNC));
+    else
+        (void)ptd_partition(trace.data, trace.len, options->image, add_part, options);
+    print_last(options);
+    bytes_free(&trace);
+    return code;
+}
+
+static int parts_of(struct parts_options *options, const char *file)
+{
+    struct input input;
+    struct ptd_rtit_config rtit;
+    bool is_perf_data;
+    int error, code;
 
     if (options->map_path && map_load(options->map_path, options->image, &options->map) != 0)
         return complain(EXIT_CODE_FILE, "%s", options->map.why);
-    error = read_file(file, &trace);
-    if (error) {
-        bytes_free(&trace);
-        return file_error(file, error);
-    }
-    (void)ptd_partition(trace.data, trace.len, options->image, add_part, options);
-    print_last(options);
-    bytes_free(&trace);
-    return EXIT_CODE_OK;
+    error = input_open(&input, file);
+    if (!error)
+        error = input_is_perf_data(&input, &is_perf_data);
+    if (error)
+        code = file_error(input.name, error);
+    else if (is_perf_data)
+        code = complain(EXIT_CODE_FILE, "%s: a perf.data, which is no raw trace", input.name);
+    else if (sidecar_rtit(file, &rtit))
+        code = complain(EXIT_CODE_FILE, "%s: an RTIT trace, which tells of no guests", input.name);
+    else
+        code = print_parts(options, &input);
+    input_close(&input);
+    return code;
 }
 
 int cmd_parts(int argc, char **argv)
@@ -164,7 +189,7 @@ int cmd_parts(int argc, char **argv)
     if (!options.image)
         return no_memory();
     code = parse(argc, argv, &options);
-    code = code ? code - 1 : print_parts(&options, argv[optind]);
+    code = code ? code - 1 : parts_of(&options, argv[optind]);
     ptd_image_free(options.image);
     map_free(&options.map);
     return code;

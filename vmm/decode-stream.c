@@ -5,6 +5,8 @@
  */
 #include "decode.h"
 
+#include <stdio.h>
+
 /* The output begins with the window. */
 static int begin_output(const struct decode_options *options, struct stream *stream)
 {
@@ -119,6 +121,7 @@ bool stream_next(struct decode_options *options, struct stream *stream)
     }
     if (stream->cpu_trace)
         stream->item.offset = ptd_perf_cpu_trace_offset(stream->cpu_trace, stream->item.offset);
+    options->is_reached = options->is_reached || !is_before(stream, &options->window.from);
     return !is_behind(options, stream);
 }
 
@@ -130,7 +133,9 @@ static int put_formatted(struct decode_options *options, struct stream *stream)
     if (!stream->begun && !format->begin(stream->out, &stream->thread))
         return no_memory();
     stream->begun = true;
-    return format->item(stream->out, &stream->item, stream->time) ? 0 : no_memory();
+    if (!format->item(stream->out, &stream->item, stream->time))
+        return no_memory();
+    return ferror(stdout) ? EXIT_CODE_FILE : 0; /* main() says it */
 }
 
 int stream_put(struct decode_options *options, struct stream *stream)
@@ -147,7 +152,7 @@ int stream_put(struct decode_options *options, struct stream *stream)
     if (options->format)
         return put_formatted(options, stream);
     view_print(options, stream);
-    return 0;
+    return ferror(stdout) ? EXIT_CODE_FILE : 0; /* main() says it */
 }
 
 int stream_close(struct decode_options *options, struct stream *stream, int code)

@@ -18,6 +18,7 @@ struct decode_options {
     enum view_kind view;
     bool json, have_images;
     struct window window;
+    bool is_reached;  /* something was at window.from or behind it */
     unsigned threads; /* of --summary */
     const char *like; /* the trace whose TRACE.json counts; NULL: this one */
     struct ptd_flow_config config;

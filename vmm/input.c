@@ -69,12 +69,10 @@ int input_look(struct input *input, size_t len)
     return n < 0 ? n : 0;
 }
 
-int input_open_trace(struct input *input, const char *path, bool *is_perf_data)
+int input_is_perf_data(struct input *input, bool *is_perf_data)
 {
-    int error = input_open(input, path);
+    const int error = input_look(input, PERF_MAGIC_BYTES);
 
-    if (!error)
-        error = input_look(input, PERF_MAGIC_BYTES);
     *is_perf_data = !error && ptd_perf_detect(input->head.data, input->head.len);
     return error;
 }

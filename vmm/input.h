@@ -19,9 +19,9 @@ struct input {
 
 /* path "-": standard input. 0 or -errno. */
 int input_open(struct input *input, const char *path);
-/* The same, and whether it is a perf.data. */
-int input_open_trace(struct input *input, const char *path, bool *is_perf_data);
 void input_close(struct input *input);
+/* Looks at the begin. 0 or -errno. */
+int input_is_perf_data(struct input *input, bool *is_perf_data);
 /* Reads so that input->head has len bytes, or all that there are. 0 or -errno. */
 int input_look(struct input *input, size_t len);
 /* The next bytes: how many, 0 at the end, or -errno. Valid until the next call. */

@@ -513,6 +513,8 @@ int map_parse(const char *path, const char *text, size_t len_bytes, struct ptd_i
     value = json_tokener_parse_ex(tokener, text, (int)len_bytes);
     if (value && json_tokener_get_error(tokener) == json_tokener_success)
         error = read_map(&reader, value);
+    else if (json_tokener_get_error(tokener) == json_tokener_continue)
+        error = wrong(&reader, &root, "not JSON: it ends too early");
     else
         error = wrong(&reader, &root, "not JSON, near byte %zu: %s",
                       json_tokener_get_parse_end(tokener),
