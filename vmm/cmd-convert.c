@@ -2,15 +2,14 @@
 /*
  * vpt convert: a trace into a perf.data that stock perf decodes.
  */
-#include "out.h"
 #include "perf-data.h"
+#include "sidecar.h"
 #include "vmm.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
 #include <getopt.h>
-#include <json-c/json.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,56 +131,53 @@ static int add_image(struct convert *convert, const char *argument)
     return code;
 }
 
-static int add_sidecar_image(struct convert *convert, const char *trace, json_object *entry)
+/* The images of TRACE.json, if no option named any. 0 or an exit code. */
+static int add_sidecar_images(struct convert *convert, struct sidecar *sidecar)
 {
-    json_object *file, *cr3;
-    char path[PATH_MAX];
+    struct sidecar_image image;
+    int count, code = 0;
 
-    if (!json_object_object_get_ex(entry, "path", &file) ||
-        !json_object_is_type(file, json_type_string))
-        return complain(EXIT_CODE_FILE, "%s.json: an image without a path", trace);
-    beside(trace, json_object_get_string(file), path, sizeof(path));
-    return add_elf(convert, path, (uint64_t)json_number(entry, "bias"),
-                   json_object_object_get_ex(entry, "cr3", &cr3) && cr3
-                       ? (uint64_t)json_object_get_int64(cr3)
-                       : PTD_ANY_CR3);
+    if (convert->have_images)
+        return 0;
+    count = sidecar_images(sidecar);
+    if (count < 0)
+        return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar->why);
+    for (size_t i = 0; !code && i < (size_t)count; i++) {
+        code = sidecar_image(sidecar, i, &image)
+                   ? complain(EXIT_CODE_FILE, "%s", sidecar->why)
+                   : add_elf(convert, image.path, image.bias, image.cr3);
+    }
+    return code;
 }
 
-static bool is_array(json_object *root, const char *key, size_t len, json_object **array)
+/* Clocks that no option told. */
+static void take_clocks(struct convert *convert, const struct ptd_time_config *clocks)
 {
-    return json_object_object_get_ex(root, key, array) &&
-           json_object_is_type(*array, json_type_array) && json_object_array_length(*array) >= len;
+    if (!convert->tsc_ctc[1]) {
+        convert->tsc_ctc[0] = clocks->tsc_num;
+        convert->tsc_ctc[1] = clocks->tsc_den;
+    }
+    if (!convert->mtc_freq)
+        convert->mtc_freq = clocks->mtc_freq;
+    if (!convert->max_nonturbo_ratio)
+        convert->max_nonturbo_ratio = clocks->max_nonturbo_ratio;
 }
 
 /* TRACE.json (docs/trace-files.md). 0 or an exit code. */
 static int take_sidecar(struct convert *convert, const char *trace)
 {
-    char path[PATH_MAX];
-    struct ptd_time_config clocks;
-    json_object *root, *array;
-    int code = 0;
+    struct sidecar sidecar;
+    int code;
 
-    snprintf(path, sizeof(path), "%s.json", trace);
-    root = json_object_from_file(path);
-    if (!root)
-        return convert->have_images
-                   ? 0
-                   : complain(EXIT_CODE_FILE,
-                              "%s: cannot be read as JSON (and no --image was given)", path);
-    (void)clock_sidecar(trace, &clocks);
-    if (!convert->tsc_ctc[1]) {
-        convert->tsc_ctc[0] = clocks.tsc_num;
-        convert->tsc_ctc[1] = clocks.tsc_den;
-    }
-    if (!convert->mtc_freq)
-        convert->mtc_freq = clocks.mtc_freq;
-    if (!convert->max_nonturbo_ratio)
-        convert->max_nonturbo_ratio = clocks.max_nonturbo_ratio;
-    if (!convert->have_images && !is_array(root, "images", 1, &array))
-        code = complain(EXIT_CODE_FILE, "%s: no list of images", path);
-    for (size_t i = 0; !convert->have_images && !code && i < json_object_array_length(array); i++)
-        code = add_sidecar_image(convert, trace, json_object_array_get_idx(array, i));
-    json_object_put(root);
+    if (sidecar_open(&sidecar, trace) != 0)
+        code = complain(EXIT_CODE_FILE, "%s", sidecar.why);
+    else if (sidecar.is_rtit)
+        code = complain(EXIT_CODE_FILE, "%s: an RTIT trace, which perf does not know", trace);
+    else
+        code = add_sidecar_images(convert, &sidecar);
+    if (!code)
+        take_clocks(convert, &sidecar.clocks);
+    sidecar_close(&sidecar);
     return code;
 }
 
@@ -291,11 +287,8 @@ static void free_files(struct bytes *files, size_t count)
 /* The code of one trace, as the maps of its process. 0 or an exit code. */
 static int take_code(struct convert *convert, const char *path, size_t image_count)
 {
-    struct ptd_rtit_config rtit;
     int code;
 
-    if (sidecar_rtit(path, &rtit))
-        return complain(EXIT_CODE_FILE, "%s: an RTIT trace, which perf does not know", path);
     for (size_t i = 0; convert->pid > 1 && i < image_count; i++) {
         if (convert->map_count == MAPS_MAX)
             return complain(EXIT_CODE_HOST, "%s: too many segments of code", path);

@@ -311,30 +311,36 @@ static int decode_rtit(struct decode_options *options, struct stream *stream)
     return code;
 }
 
-/* name: where the trace's name stands for TRACE.json. */
-static int decode_raw(struct decode_options *options, const char *name, struct input *input)
+/* Code and settings, where no option says otherwise. 0 or an exit code. */
+static int take_sidecar(struct decode_options *options, struct sidecar *sidecar)
+{
+    if (!options->have_images && sidecar_add_images(sidecar, options->image) != PTD_OK)
+        return complain(EXIT_CODE_FILE, "%s%s", sidecar->why,
+                        sidecar->images ? "" : " (and no --image was given)");
+    if (options->have_images && sidecar_add_code_log(sidecar, options->image) != PTD_OK)
+        return complain(EXIT_CODE_FILE, "%s", sidecar->why);
+    if (sidecar->is_rtit) {
+        options->is_rtit = true;
+        options->rtit = sidecar->rtit;
+    }
+    if (!options->have_cpu)
+        options->config.errata = sidecar->errata;
+    return 0;
+}
+
+static int decode_raw(struct decode_options *options, const struct sidecar *sidecar,
+                      struct input *input)
 {
     struct stream stream = {
         .input = input,
         .image = options->image,
+        .clocks = sidecar->clocks,
         .thread = {.comm = "vpt", .pid = 1, .tid = 1, .cpu = -1},
         .out = options->out,
     };
-    struct run_result sidecar = {0};
 
-    if (!options->have_images && sidecar_load(name, options->image, &sidecar) != PTD_OK)
-        return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar.why);
-    if (options->have_images && sidecar_load_code(name, options->image, &sidecar) != PTD_OK)
-        return complain(EXIT_CODE_FILE, "%s", sidecar.why);
-    if (sidecar.cpus[0].is_rtit) {
-        options->is_rtit = true;
-        options->rtit = sidecar.cpus[0].rtit;
-    }
     if (options->is_rtit && options->config.has_ip)
         return complain(EXIT_CODE_USAGE, "--start-ip: an RTIT trace says it by itself");
-    if (!options->have_cpu)
-        options->config.errata = sidecar.errata;
-    (void)clock_sidecar(name, &stream.clocks);
     if (options->map.contexts)
         stream.clocks.vms = ptd_contexts_time_vms(options->map.contexts, &stream.clocks.vm_count);
     if (options->view == VIEW_SUMMARY)
@@ -342,6 +348,23 @@ static int decode_raw(struct decode_options *options, const char *name, struct i
                    ? complain(EXIT_CODE_USAGE, "--summary is of a PT trace, this is one of RTIT")
                    : decode_summary(options, input);
     return options->is_rtit ? decode_rtit(options, &stream) : stream_decode(options, &stream);
+}
+
+/* name: where the trace's name stands for TRACE.json. */
+static int decode_with_sidecar(struct decode_options *options, const char *name,
+                               struct input *input)
+{
+    struct sidecar sidecar;
+    int code;
+
+    if (sidecar_open(&sidecar, name) != 0)
+        code = complain(EXIT_CODE_FILE, "%s", sidecar.why);
+    else
+        code = take_sidecar(options, &sidecar);
+    if (!code)
+        code = decode_raw(options, &sidecar, input);
+    sidecar_close(&sidecar);
+    return code;
 }
 
 /* An option that a perf.data has no use for; NULL: none was given. */
@@ -397,7 +420,7 @@ static int decode_input(struct decode_options *options, const char *file)
         code = complain(EXIT_CODE_USAGE, "%s is for a perf.data, not for a raw trace",
                         perf_option(options));
     else
-        code = decode_raw(options, options->like ? options->like : file, &input);
+        code = decode_with_sidecar(options, options->like ? options->like : file, &input);
     if (options->format && options->out && !options->format->close(options->out) && !code)
         code = no_memory();
     if (!code)

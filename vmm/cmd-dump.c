@@ -4,6 +4,7 @@
  */
 #include "out.h"
 #include "perf-data.h"
+#include "sidecar.h"
 #include "window.h"
 
 #include <getopt.h>
@@ -330,10 +331,9 @@ static int open_rtit(struct source *source)
 }
 
 /* To where the window begins, and the clocks if it has times. 0 or an exit code. */
-static int open_pt(struct source *source, const char *name)
+static int open_pt(struct source *source, const struct ptd_time_config *clocks)
 {
     const struct window *const window = &source->options->window;
-    struct ptd_time_config clocks;
     int error = window_begin(window, source->input, false, &source->base);
 
     if (!error && source->base > 0)
@@ -346,24 +346,16 @@ static int open_pt(struct source *source, const char *name)
         return complain(EXIT_CODE_FILE, "nothing tells the seconds of this trace; take tsc:TICKS");
     if (!window_has_time(window))
         return 0;
-    (void)clock_sidecar(name, &clocks);
-    source->time = ptd_time_new(ptd_time_check(&clocks) == PTD_OK ? &clocks : NULL);
+    source->time = ptd_time_new(clocks);
     return source->time ? 0 : no_memory();
 }
 
-/* name: where the trace's name stands for TRACE.json. */
-static int dump_raw(struct dump_options *options, const char *name, struct input *input)
+static int dump_raw(const struct dump_options *options, const struct sidecar *sidecar,
+                    struct input *input)
 {
-    struct source source = {.options = options, .input = input};
-    struct ptd_rtit_config rtit;
-    int code;
+    struct source source = {.options = options, .input = input, .is_rtit = options->rtit};
+    int code = source.is_rtit ? open_rtit(&source) : open_pt(&source, &sidecar->clocks);
 
-    if (sidecar_rtit(name, &rtit)) {
-        options->rtit = true;
-        options->cycle_acc |= rtit.cycle_acc;
-    }
-    source.is_rtit = options->rtit;
-    code = source.is_rtit ? open_rtit(&source) : open_pt(&source, name);
     if (!code) {
         dump(&source);
         code = source.code;
@@ -374,6 +366,25 @@ static int dump_raw(struct dump_options *options, const char *name, struct input
     bytes_free(&source.bytes);
     if (!code && source.errors)
         code = complain(EXIT_CODE_FILE, "%s: %u errors", input->name, source.errors);
+    return code;
+}
+
+/* What TRACE.json says besides the options, and the packets. */
+static int dump_with_sidecar(struct dump_options *options, const char *file, struct input *input)
+{
+    struct sidecar sidecar;
+    int code;
+
+    if (sidecar_open(&sidecar, options->like ? options->like : file) != 0) {
+        code = complain(EXIT_CODE_FILE, "%s", sidecar.why);
+    } else if (options->like && !sidecar.is_there) {
+        code = complain(EXIT_CODE_FILE, "--like: there is no %s.json", options->like);
+    } else {
+        options->rtit = options->rtit || sidecar.is_rtit;
+        options->cycle_acc = options->cycle_acc || sidecar.rtit.cycle_acc;
+        code = dump_raw(options, &sidecar, input);
+    }
+    sidecar_close(&sidecar);
     return code;
 }
 
@@ -409,7 +420,7 @@ static int dump_input(struct dump_options *options, const char *file)
     else if (options->records)
         code = complain(EXIT_CODE_FILE, "%s: not a perf.data: it has no records", input.name);
     else
-        code = dump_raw(options, options->like ? options->like : file, &input);
+        code = dump_with_sidecar(options, file, &input);
     input_close(&input);
     return code;
 }

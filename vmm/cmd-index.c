@@ -2,6 +2,7 @@
 /*
  * vpt index: the PSBs of a raw trace, and what their PSB+ say; places for --from and --to.
  */
+#include "sidecar.h"
 #include "window.h"
 
 #include <getopt.h>
@@ -87,7 +88,6 @@ static int print_index(const struct input *input, bool json)
 
 static int index_path(const char *path, bool json)
 {
-    struct ptd_rtit_config rtit;
     struct input input;
     bool is_perf_data = false;
     int error = input_open(&input, path), code;
@@ -100,9 +100,9 @@ static int index_path(const char *path, bool json)
         code = complain(EXIT_CODE_FILE, "%s: an index needs a file", input.name);
     else if (is_perf_data)
         code = complain(EXIT_CODE_FILE, "%s: a perf.data, which is no raw trace", input.name);
-    else if (sidecar_rtit(path, &rtit))
-        code = complain(EXIT_CODE_FILE, "%s: RTIT has no index", input.name);
     else
+        code = sidecar_refuse_rtit(path, "RTIT has no index");
+    if (!error && !code)
         code = print_index(&input, json);
     input_close(&input);
     return code;

@@ -4,6 +4,7 @@
  */
 #include "input.h"
 #include "mapfile.h"
+#include "sidecar.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -160,7 +161,6 @@ static int print_parts(struct parts_options *options, struct input *input)
 static int parts_of(struct parts_options *options, const char *file)
 {
     struct input input;
-    struct ptd_rtit_config rtit;
     bool is_perf_data;
     int error, code;
 
@@ -173,9 +173,9 @@ static int parts_of(struct parts_options *options, const char *file)
         code = file_error(input.name, error);
     else if (is_perf_data)
         code = complain(EXIT_CODE_FILE, "%s: a perf.data, which is no raw trace", input.name);
-    else if (sidecar_rtit(file, &rtit))
-        code = complain(EXIT_CODE_FILE, "%s: an RTIT trace, which tells of no guests", input.name);
     else
+        code = sidecar_refuse_rtit(file, "an RTIT trace, which tells of no guests");
+    if (!error && !code)
         code = print_parts(options, &input);
     input_close(&input);
     return code;

@@ -9,6 +9,7 @@
 #include "mapfile.h"
 #include "out.h"
 #include "perf-data.h"
+#include "sidecar.h"
 #include "vmm.h"
 #include "window.h"
 

@@ -215,8 +215,16 @@ check 'decode --map --json names them' \
     jq -es 'map(select(.vm == "one" and .process == "cc" and .cr3 == 20480)) | length == 1' "$work/out"
 printf '\2\202' >"$work/nopath.pt"
 echo '{ "images": [ { "bias": 0 } ] }' >"$work/nopath.pt.json"
-expect 'decode with an image without a path' 3 'nopath.pt.json: an image without a path' \
+expect 'decode with an image without a path' 3 'nopath.pt.json: images.0.: an image without a path' \
     "$vpt" decode "$work/nopath.pt"
+printf '{ "images": [' >"$work/nopath.pt.json"
+for command in dump index parts decode 'decode --image guest-tests/build/demo.elf'; do
+    read -ra words <<<"$command"
+    expect "$command with half a TRACE.json" 3 'nopath.pt.json: not JSON' "$vpt" "${words[@]}" "$work/nopath.pt"
+done
+expect 'convert with half a TRACE.json' 3 'nopath.pt.json: not JSON' \
+    "$vpt" convert "$work/nopath.pt" "$work/x.data"
+expect 'dump --like a trace without TRACE.json' 3 'there is no' "$vpt" dump --like "$work/nofile" "$work/loop.pt"
 expect 'decode with a bad map' 3 'vms\[0\].vmcs: not a VMCS' "$vpt" decode --map "$work/bad.json" "$work/entry.pt"
 
 # ---- Nothing is left ----
