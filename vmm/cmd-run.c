@@ -328,11 +328,11 @@ static int conclude(const struct run_options *options, const struct vpt_caps *ca
     if (options->trace_out) {
         error = trace_files_write(options->trace_out, options, caps, result);
         if (error)
-            return complain(EXIT_CODE_FILE, "%s: %s", options->trace_out, strerror(-error));
+            return file_error(options->trace_out, error);
     } else if (options->path_out) {
         error = paths_write(options->path_out, result);
         if (error)
-            return complain(EXIT_CODE_FILE, "%s: %s", options->path_out, strerror(-error));
+            return file_error(options->path_out, error);
     }
     if (result->code != EXIT_CODE_OK && result->code != EXIT_CODE_GUEST_FAILED)
         return complain(result->code, "%s", result->why);

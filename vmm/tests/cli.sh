@@ -131,6 +131,43 @@ expect 'decode without sidecar' 3 'no --image' "$vpt" decode "$work/text.elf"
 (cat "$work/loop.pt" && printf '\xff\xff\xff') >"$work/damaged.pt"
 expect 'dump of a damaged trace' 3 '1 errors' "$vpt" dump "$work/damaged.pt"
 
+for command in dump decode 'decode --format folded' 'decode --summary' index parts; do
+    expect "$command, on a full disk" 3 'standard output cannot be written' \
+        bash -c "'$vpt' $command '$work/loop.pt' >/dev/full"
+done
+expect 'profiles, on a full disk' 3 'standard output cannot be written' bash -c "'$vpt' profiles >/dev/full"
+
+# ---- Files that are none of a command's ----
+head -c 4096 /dev/zero | tr '\0' '\331' >"$work/garbage"
+expect 'convert' 0 '' "$vpt" convert "$work/loop.pt" "$work/loop.data"
+expect 'index of a perf.data' 3 'no raw trace' "$vpt" index "$work/loop.data"
+expect 'parts of a perf.data' 3 'no raw trace' "$vpt" parts "$work/loop.data"
+expect 'parts of an RTIT trace' 3 'an RTIT trace' "$vpt" parts "$work/rtit.pt"
+for file in empty.elf garbage; do
+    expect "parts of $file" 3 'no PSB' "$vpt" parts "$work/$file"
+done
+expect 'parts of a folder' 3 'Is a directory' "$vpt" parts "$work"
+expect 'convert of a folder' 3 'Is a directory' "$vpt" convert "$work" "$work/x.data"
+expect 'parts with an empty map' 3 'ends too early' "$vpt" parts --map "$work/empty.elf" "$work/loop.pt"
+for option in '--symfs x' '--vmlinux x' '--buildid-dir x'; do
+    read -ra words <<<"$option"
+    expect "decode $option of a raw trace" 2 'is for a perf.data' "$vpt" decode "${words[@]}" "$work/loop.pt"
+done
+for option in --summary --rtit '--start-ip 1' '--like x'; do
+    read -ra words <<<"$option"
+    expect "decode $option of a perf.data" 2 'is for a raw trace' "$vpt" decode "${words[@]}" "$work/loop.data"
+done
+# shellcheck disable=SC2016 # for the other shell
+check 'convert into a pipe' bash -c '"$0" convert "$1" /dev/stdout | cmp - "$2"' \
+    "$vpt" "$work/loop.pt" "$work/loop.data"
+expect 'convert to a full disk' 3 'cannot be written' "$vpt" convert "$work/loop.pt" /dev/full
+check 'leaves the device alone' test -c /dev/full
+expect 'convert to a folder' 3 'Is a directory' "$vpt" convert "$work/loop.pt" "$work"
+expect 'convert to nowhere' 3 'No such file' "$vpt" convert "$work/loop.pt" "$work/nowhere/x.data"
+"$vpt" decode --json "$work/loop.pt" >"$work/want"
+expect 'decode: the last of --format and --json' 0 '' "$vpt" decode --format folded --json "$work/loop.pt"
+check 'counts' cmp "$work/out" "$work/want"
+
 # PSB+ with a PIP of the host; then VMCS, PIP.NR, TIP.
 {
     for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
@@ -178,8 +215,16 @@ check 'decode --map --json names them' \
     jq -es 'map(select(.vm == "one" and .process == "cc" and .cr3 == 20480)) | length == 1' "$work/out"
 printf '\2\202' >"$work/nopath.pt"
 echo '{ "images": [ { "bias": 0 } ] }' >"$work/nopath.pt.json"
-expect 'decode with an image without a path' 3 'nopath.pt.json: an image without a path' \
+expect 'decode with an image without a path' 3 'nopath.pt.json: images.0.: an image without a path' \
     "$vpt" decode "$work/nopath.pt"
+printf '{ "images": [' >"$work/nopath.pt.json"
+for command in dump index parts decode 'decode --image guest-tests/build/demo.elf'; do
+    read -ra words <<<"$command"
+    expect "$command with half a TRACE.json" 3 'nopath.pt.json: not JSON' "$vpt" "${words[@]}" "$work/nopath.pt"
+done
+expect 'convert with half a TRACE.json' 3 'nopath.pt.json: not JSON' \
+    "$vpt" convert "$work/nopath.pt" "$work/x.data"
+expect 'dump --like a trace without TRACE.json' 3 'there is no' "$vpt" dump --like "$work/nofile" "$work/loop.pt"
 expect 'decode with a bad map' 3 'vms\[0\].vmcs: not a VMCS' "$vpt" decode --map "$work/bad.json" "$work/entry.pt"
 
 # ---- Nothing is left ----
