@@ -59,7 +59,9 @@ struct compare {
     struct cached *cache;
     size_t pos;
     bool searching; /* tracing was off */
-    uint64_t last;  /* instruction that was decoded */
+    bool led; /* by an event, from what the log has next to an address where nothing ran yet */
+    uint64_t led_to;
+    uint64_t last; /* instruction that was decoded */
     /* What was decoded since then; a first block alone may have been found too early. */
     uint64_t since[MAX_SINCE];
     size_t since_count, since_pos;
@@ -268,16 +270,27 @@ static void see_block(struct compare *c, const struct ptd_item *block)
     see_insns(c, block, ips, n);
 }
 
-/* An instruction that the trace names by a FUP may have begun. */
+/*
+ * An instruction that the trace names by a FUP may have begun. Where it led to, the next event may
+ * come before anything runs.
+ */
 static void see_from(struct compare *c, const struct ptd_item *item)
 {
-    const bool leads =
-        !item->has_to || (log_has(&c->log, c->pos + 2) && log_ip(&c->log, c->pos + 1) == item->to);
+    const bool follows = c->led && item->has_from && item->from == c->led_to;
+    bool leads;
 
-    if (item->has_from && log_has(&c->log, c->pos + 1) && log_ip(&c->log, c->pos) == item->from &&
-        leads) {
+    c->led = false;
+    if (!item->has_from || !log_has(&c->log, c->pos + 1) ||
+        (!follows && log_ip(&c->log, c->pos) != item->from))
+        return;
+    leads =
+        !item->has_to || (log_has(&c->log, c->pos + 2) && log_ip(&c->log, c->pos + 1) == item->to);
+    if (leads) {
         c->pos++;
         c->attempts++;
+    } else {
+        c->led = true;
+        c->led_to = item->to;
     }
 }
 
@@ -285,6 +298,7 @@ static void see(struct compare *c, const struct ptd_item *item)
 {
     switch (item->type) {
     case PTD_ITEM_BLOCK:
+        c->led = false;
         see_block(c, item);
         break;
     case PTD_ITEM_ASYNC:
