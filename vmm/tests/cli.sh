@@ -36,6 +36,11 @@ expect 'bad --mem' 2 'mem takes' "$vpt" run --mem 5T x.elf
 for bad in 0 9 two -1; do
     expect "bad --cpus $bad" 2 'cpus takes 1 to 8' "$vpt" run --cpus "$bad" x.elf
 done
+for bad in 0 999 20000001 fast -1; do
+    expect "bad --tsc-khz $bad" 2 'tsc-khz takes 1000 to 20000000' "$vpt" run --tsc-khz "$bad" x.elf
+done
+expect '--tsc-khz of a guest that is saved' 2 'no --tsc-khz' "$vpt" run --tsc-khz 2000000 --save-to x \
+    "$guests/status.elf"
 for bad in 1M 1M: 0:4K 1M:100 1234567:4K 1M:0 1M:9G x:4K; do
     expect "bad --absent $bad" 2 'absent takes GPA:SIZE' "$vpt" run --absent "$bad" x.elf
 done
