@@ -5,11 +5,11 @@
  *
  *   -plugin execlog.so,out=FILE[,from=ADDRESS,to=ADDRESS][,start=ADDRESS]
  *   -plugin execlog.so,count=FILE
- *   -plugin execlog.so,blocks=FILE
+ *   -plugin execlog.so,blocks=FILE[,start=ADDRESS][,most=BLOCKS]
  *
  * With from and to, only instructions from the one up to the other are logged; with start, none
- * before the first at that address. count writes how
- * many instructions began, and no more.
+ * before the first at that address (which begins a block, if blocks are logged); with most, no more
+ * blocks of a vCPU than that. count writes how many instructions began, and no more.
  */
 #include <glib.h>
 #include <inttypes.h>
@@ -23,6 +23,7 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 
 #define CHUNK_WORDS    65536
 #define MAX_INSN_BYTES 15
+#define MAX_VCPUS      64
 
 static FILE *out, *count;
 static uint64_t begun;
@@ -47,6 +48,18 @@ static size_t insn_bytes(struct qemu_plugin_insn *insn, uint8_t bytes[MAX_INSN_B
     memcpy(bytes, qemu_plugin_insn_data(insn), len);
     return len;
 }
+
+static void find_registers(unsigned vcpu)
+{
+    (void)vcpu;
+}
+
+/* Blocks are kept by their linear address, too. */
+static uint64_t executed_at(unsigned vcpu, uint64_t translated_at)
+{
+    (void)vcpu;
+    return translated_at;
+}
 #else
 static void one_more(unsigned vcpu, void *data)
 {
@@ -63,6 +76,58 @@ static void count_insn(struct qemu_plugin_insn *insn)
 static size_t insn_bytes(struct qemu_plugin_insn *insn, uint8_t bytes[MAX_INSN_BYTES])
 {
     return qemu_plugin_insn_data(insn, bytes, MAX_INSN_BYTES);
+}
+
+#define EFER_LMA 0x400
+
+static struct registers {
+    struct qemu_plugin_register *rip, *efer;
+    GByteArray *value;
+} registers[MAX_VCPUS];
+
+static void find_registers(unsigned vcpu)
+{
+    GArray *all = qemu_plugin_get_registers();
+
+    for (guint i = 0; i < all->len; i++) {
+        const qemu_plugin_reg_descriptor *one = &g_array_index(all, qemu_plugin_reg_descriptor, i);
+
+        if (strcmp(one->name, "rip") == 0)
+            registers[vcpu].rip = one->handle;
+        else if (strcmp(one->name, "efer") == 0)
+            registers[vcpu].efer = one->handle;
+    }
+    g_array_free(all, true);
+    registers[vcpu].value = g_byte_array_new();
+    if (!registers[vcpu].rip || !registers[vcpu].efer) {
+        fprintf(stderr, "execlog: no RIP or no EFER\n");
+        exit(1);
+    }
+}
+
+static uint64_t register_value(unsigned vcpu, struct qemu_plugin_register *which)
+{
+    GByteArray *value = registers[vcpu].value;
+    uint64_t number = 0;
+
+    g_byte_array_set_size(value, 0);
+    qemu_plugin_read_register(which, value);
+    memcpy(&number, value->data, MIN(value->len, sizeof(number)));
+    return number;
+}
+
+/*
+ * Blocks are kept by their physical address only, and the one translation runs wherever that is
+ * mapped. In long mode RIP is the linear address (nobody uses a segment with a base there);
+ * outside of it, nobody maps code twice.
+ */
+static uint64_t executed_at(unsigned vcpu, uint64_t translated_at)
+{
+    const uint64_t rip = register_value(vcpu, registers[vcpu].rip);
+
+    if (rip == translated_at || !(register_value(vcpu, registers[vcpu].efer) & EFER_LMA))
+        return translated_at;
+    return rip;
 }
 #endif
 
@@ -122,20 +187,24 @@ static bool is_repeated(struct qemu_plugin_insn *insn)
 
 /* ---- blocks ---- */
 
-#define PARTIAL   0x80000000u
-#define MAX_VCPUS 64
+#define PARTIAL 0x80000000u
 
 struct block {
     uint32_t number, insns;
+    uint64_t ip;         /* of the first instruction, and all of them as */
+    uint64_t *ips;       /* they were translated */
+    struct block *moved; /* the same at other addresses; with the mutex held */
 };
 
 static struct vcpu {
     FILE *out;
+    uint64_t count;
     const struct block *block, *written; /* that it runs; that was the last in out */
     uint32_t begun;                      /* instructions of it */
 } vcpus[MAX_VCPUS];
 static FILE *table;
 static uint32_t blocks;
+static uint64_t most = UINT64_MAX;
 static const char *blocks_name;
 
 static void put(FILE *file, const void *data, size_t bytes)
@@ -151,8 +220,10 @@ static void finish_block(struct vcpu *vcpu)
 {
     uint32_t words[2];
 
-    if (!vcpu->block || (vcpu->block == vcpu->written && vcpu->block->insns == 1))
+    if (!vcpu->block || (vcpu->block == vcpu->written && vcpu->block->insns == 1) ||
+        vcpu->count == most)
         return;
+    vcpu->count++;
     vcpu->written = vcpu->block;
     words[0] = vcpu->block->number;
     words[1] = vcpu->begun;
@@ -161,12 +232,49 @@ static void finish_block(struct vcpu *vcpu)
     put(vcpu->out, words, words[0] & PARTIAL ? sizeof(words) : sizeof(words[0]));
 }
 
-static void block_begins(unsigned index, void *block)
+/* With the mutex held. */
+static void add_block(struct block *block)
+{
+    const uint64_t insns = block->insns;
+
+    block->number = blocks++;
+    put(table, &insns, sizeof(insns));
+    for (uint64_t i = 0; i < insns; i++) {
+        const uint64_t ip = block->ip + (block->ips[i] - block->ips[0]);
+
+        put(table, &ip, sizeof(ip));
+    }
+}
+
+/* The block as it is at another address than the one of its translation. */
+static const struct block *block_at(struct block *block, uint64_t ip)
+{
+    struct block *moved;
+
+    g_mutex_lock(&mutex);
+    for (moved = block->moved; moved && moved->ip != ip; moved = moved->moved)
+        ;
+    if (!moved) {
+        moved = g_memdup2(block, sizeof(*block));
+        moved->ip = ip;
+        block->moved = moved;
+        add_block(moved);
+    }
+    g_mutex_unlock(&mutex);
+    return moved;
+}
+
+static void block_begins(unsigned index, void *data)
 {
     struct vcpu *vcpu = &vcpus[index];
+    struct block *block = data;
+    const uint64_t ip = executed_at(index, block->ip);
 
+    if (!started && ip != start)
+        return;
+    started = true;
     finish_block(vcpu);
-    vcpu->block = block;
+    vcpu->block = ip == block->ip ? block : block_at(block, ip);
     vcpu->begun = 0;
 }
 
@@ -178,22 +286,21 @@ static void insn_begins(unsigned index, void *data)
 
 static void block_translated(struct qemu_plugin_tb *tb)
 {
-    struct block *block = g_new(struct block, 1);
-    const uint64_t insns = qemu_plugin_tb_n_insns(tb);
+    struct block *block = g_new0(struct block, 1);
 
-    g_mutex_lock(&mutex);
-    block->number = blocks++;
-    block->insns = (uint32_t)insns;
-    put(table, &insns, sizeof(insns));
-    for (size_t i = 0; i < insns; i++) {
+    block->insns = (uint32_t)qemu_plugin_tb_n_insns(tb);
+    block->ips = g_new(uint64_t, block->insns);
+    for (uint32_t i = 0; i < block->insns; i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-        const uint64_t ip = qemu_plugin_insn_vaddr(insn);
 
-        put(table, &ip, sizeof(ip));
+        block->ips[i] = qemu_plugin_insn_vaddr(insn);
         qemu_plugin_register_vcpu_insn_exec_cb(insn, insn_begins, QEMU_PLUGIN_CB_NO_REGS, NULL);
     }
+    block->ip = block->ips[0];
+    g_mutex_lock(&mutex);
+    add_block(block);
     g_mutex_unlock(&mutex);
-    qemu_plugin_register_vcpu_tb_exec_cb(tb, block_begins, QEMU_PLUGIN_CB_NO_REGS, block);
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, block_begins, QEMU_PLUGIN_CB_R_REGS, block);
 }
 
 static void vcpu_begins(qemu_plugin_id_t id, unsigned index)
@@ -206,6 +313,7 @@ static void vcpu_begins(qemu_plugin_id_t id, unsigned index)
         exit(1);
     }
     g_free(name);
+    find_registers(index);
 }
 
 static void end_blocks(void)
@@ -278,6 +386,8 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
             to = strtoull(argv[i] + 3, NULL, 0);
         else if (strncmp(argv[i], "start=", 6) == 0)
             start = strtoull(argv[i] + 6, NULL, 0);
+        else if (strncmp(argv[i], "most=", 5) == 0)
+            most = strtoull(argv[i] + 5, NULL, 0);
     }
     started = start == 0;
     if (blocks_name) {

@@ -20,6 +20,7 @@ boot_s=600
 # The guest's time is the count of its instructions: on a busy host perf would read its buffer too late.
 by_count=(-icount "shift=2,sleep=off")
 from=0x55000000 to=0x56000000 # where the test program is linked
+most_blocks=20000000          # of the log of all code: the program is traced for a small part of them
 
 # check NAME COMMAND...
 check() {
@@ -30,7 +31,7 @@ check() {
 
 command -v perf >/dev/null || why="no perf (linux-perf)"
 if [ -n "$why" ]; then
-    for name in probe dmesg user kernel snapshot filter cyc noretcomp samples "code that changes" "kernel that changes" "per CPU" "two vCPUs" hotplug PTWRITE; do
+    for name in probe dmesg user kernel "kernel and user" snapshot filter cyc noretcomp samples "code that changes" "kernel that changes" "per CPU" "two vCPUs" hotplug PTWRITE; do
         skip "Linux guest, $name: $why"
     done
     summary
@@ -39,12 +40,16 @@ fi
 
 # ---- What was decoded, and what ran ----
 
+program_start() {
+    nm "$build/qemu/work" | sed -n 's/^0*\([0-9a-f]*\) T _start$/0x\1/p'
+}
+
 # The log of execlog.so as one file for each run of the program: $1.1, $1.2, ...
 split_log() {
     local start
-    start=$(nm "$build/qemu/work" | sed -n 's/^0*\([0-9a-f]*\) T _start$/\1/p')
+    start=$(program_start)
     od -An -v -t x8 -w8 "$1" | sed 's/^ 0*//' | uniq |
-        awk -v start="$start" -v out="$1" '$1 == start { n++ } { print >(out "." n) }'
+        awk -v start="${start#0x}" -v out="$1" '$1 == start { n++ } { print >(out "." n) }'
 }
 
 decoded_is_executed() { # NAME RUN
@@ -170,13 +175,35 @@ else
     fail "a Linux guest with one vCPU runs its job" "$work/why"
 fi
 
-# ---- Two vCPUs, each in a thread of its own ----
-
 if [ "${1:-}" != --all ]; then
-    skip "Linux guest with two vCPUs, hotplug, PTWRITE: make linux-test has them"
+    skip "Linux guest, kernel code too, two vCPUs, hotplug, PTWRITE: make linux-test has them"
     summary
     exit
 fi
+
+# ---- The kernel, too: all that the machine ran from the begin of the program on is logged ----
+
+job='
+perf record --kcore -m,16M -e intel_pt// -o /out/all.data work
+echo "status $?"'
+out=$work/kernel
+all_ran() {
+    "$build/vpt" decode --symfs "$work/root" "$out/all.data" >"$out/all" &&
+        "$build/qemu/ran" "$work/blocks.0" "$work/blocks.table" <"$out/all" | tee "$out/ran" &&
+        awk '/ instructions ran, / { kernel = $4; insns = $1 }
+            END { exit !(kernel > 100000 && insns - kernel > 500000) }' "$out/ran"
+}
+if linux_run kernel $boot_s max,vendor=GenuineIntel,vpt-profile=icelake-server "${by_count[@]}" \
+    -plugin "$build/qemu/execlog.so,blocks=$work/blocks,start=$(program_start),most=$most_blocks" <<<"$job" >"$work/why" 2>&1; then
+    check "kernel and user: perf record ends well" contains "$out/log" '^status 0'
+    check "kernel and user: vpt decodes what ran" all_ran
+    cat "$out/ran"
+else
+    fail "a Linux guest records its kernel" "$work/why"
+fi
+rm -f "$work"/blocks.*
+
+# ---- Two vCPUs, each in a thread of its own ----
 
 job='
 perf record -m,4M -e intel_pt//u -o /out/first.data -- sh -c "taskset 2 work & wait" &&
