@@ -123,15 +123,46 @@ static uint8_t field_of(uint64_t config, uint64_t mask)
     return (uint8_t)(config & mask);
 }
 
+/* RTIT_CTL, as the attr of the Intel PT event has it. */
+static uint64_t config_of(const struct ptd_perf_session *session)
+{
+    uint64_t config = 0;
+
+    for (size_t i = 0; i < session->event_count; i++) {
+        if (session->events[i].type == session->pt.pmu_type)
+            config = session->events[i].config;
+    }
+    return config;
+}
+
+void ptd_perf_out_of(const struct ptd_perf_session *session, struct ptd_perf_out *out)
+{
+    *out = (struct ptd_perf_out){
+        .pt = session->pt,
+        .config = config_of(session),
+        .cpuid = session->cpuid,
+        .traces = session->traces,
+        .trace_count = session->trace_count,
+        .maps = session->maps,
+        .map_count = session->map_count,
+        .comms = session->comms,
+        .comm_count = session->comm_count,
+        .forks = session->forks,
+        .fork_count = session->fork_count,
+        .switches = session->switches,
+        .switch_count = session->switch_count,
+        .symbols = session->symbols,
+        .symbol_count = session->symbol_count,
+        .pokes = session->pokes,
+        .poke_count = session->poke_count,
+    };
+}
+
 void ptd_perf_clocks(const struct ptd_perf_session *session, struct ptd_time_config *config)
 {
     const struct ptd_perf_pt *const pt = &session->pt;
-    uint64_t rtit_ctl = 0;
+    const uint64_t rtit_ctl = config_of(session);
 
-    for (size_t i = 0; i < session->event_count; i++) {
-        if (session->events[i].type == pt->pmu_type)
-            rtit_ctl = session->events[i].config;
-    }
     *config = (struct ptd_time_config){
         .mtc_freq = field_of(rtit_ctl, pt->mtc_freq_bits) & 15,
         .cyc_threshold = field_of(rtit_ctl, CYC_THRESHOLD),

@@ -433,6 +433,8 @@ struct ptd_perf_out {
     void *owner;
 };
 
+/* All that a session holds, to be written anew; .write and .owner are left to the caller. */
+void ptd_perf_out_of(const struct ptd_perf_session *session, struct ptd_perf_out *out);
 /* PTD_OK, PTD_E_IO (write failed), PTD_E_NOMEM. */
 int ptd_perf_write(const struct ptd_perf_out *out);
 
