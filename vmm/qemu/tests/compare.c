@@ -2,10 +2,15 @@
 /*
  * Compares a decoded trace with the log of execlog.c, instruction by instruction.
  *
- *   compare [--map MAP] TRACE LOG [TABLE]      with a table: a log of blocks
+ *   compare [--map MAP [--pages]] TRACE LOG [TABLE]      with a table: a log of blocks
  *
  * The code is that of TRACE.json, or with MAP that of a host and its VMs, and then the instructions
  * of each are counted.
+ *
+ * With --pages, the log was made with pages=on, and is the witness for who ran: code of the host's
+ * kernel, of its processes, of each VM's kernel and of each process of a VM is on pages of memory
+ * of its own, so that instructions on one page must have been attributed to one of them. Addresses
+ * and CR3 values say nothing here, they may all be the same in two VMs.
  *
  * Between two of them, the trace and the log may differ in one thing only: the log has the address
  * of an instruction that began and did not retire (a fault, INT n, the WRMSR that stops tracing)
@@ -15,16 +20,19 @@
 #include "../../vmm.h"
 #include "log.h"
 
+#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_BLOCK    65536
-#define MAX_SINCE    4096
+#define MAX_SINCE    (1u << 20)
 #define CACHE_BLOCKS (1u << 16)
 #define CACHE_INSNS  62u
 #define MAX_VMS      16
+#define MAX_PARTIES  64
+#define MAX_PAGES    65536
 
 /* ---- Comparison ---- */
 
@@ -34,16 +42,26 @@ struct cached {
     uint64_t ips[CACHE_INSNS];
 };
 
+/* One of those who have code of their own: processes of the host count as one. */
+struct party {
+    struct ptd_context who;
+    uint64_t insns;
+    unsigned pages;
+};
+
 struct compare {
     struct ptd_image *image;
     struct map map;
-    uint64_t insns_of[4]; /* by enum ptd_who */
-    bool vms[MAX_VMS];
+    struct party parties[MAX_PARTIES];
+    unsigned party_count;
+    uint8_t owner[MAX_PAGES]; /* of a page: its party + 1 */
     struct log log;
     struct cached *cache;
     size_t pos;
     bool searching; /* tracing was off */
-    uint64_t last;  /* instruction that was decoded */
+    bool led; /* by an event, from what the log has next to an address where nothing ran yet */
+    uint64_t led_to;
+    uint64_t last; /* instruction that was decoded */
     /* What was decoded since then; a first block alone may have been found too early. */
     uint64_t since[MAX_SINCE];
     size_t since_count, since_pos;
@@ -125,16 +143,84 @@ static bool find(struct compare *c, const uint64_t *ips, uint64_t n)
     return false;
 }
 
-static void count_who(struct compare *c, const struct ptd_item *block, uint64_t n)
+static bool is_party(const struct ptd_context *a, const struct ptd_context *b)
+{
+    return a->who == b->who && a->vm == b->vm && (a->who != PTD_GUEST_PROCESS || a->cr3 == b->cr3);
+}
+
+/* NULL: there are too many. */
+static struct party *party_of(struct compare *c, const struct ptd_context *who)
+{
+    for (unsigned i = 0; i < c->party_count; i++)
+        if (is_party(&c->parties[i].who, who))
+            return &c->parties[i];
+    if (c->party_count == MAX_PARTIES)
+        return NULL;
+    c->parties[c->party_count].who = *who;
+    return &c->parties[c->party_count++];
+}
+
+static void name_party(const struct party *party, char *name, size_t room)
+{
+    const struct ptd_context *const who = &party->who;
+
+    if (who->who == PTD_HOST_KERNEL || who->who == PTD_HOST_PROCESS)
+        snprintf(name, room, "host %s", who->who == PTD_HOST_KERNEL ? "kernel" : "processes");
+    else
+        snprintf(name, room, "VM %s %s", who->vm_name ? who->vm_name : "?",
+                 who->who == PTD_GUEST_KERNEL ? "kernel"
+                 : who->process               ? who->process
+                                              : "process");
+}
+
+/* Instructions of the log up to pos ran on pages that are this party's and nobody else's. */
+static void check_pages(struct compare *c, struct party *party, size_t pos, uint64_t n)
+{
+    const uint8_t number = (uint8_t)(party - c->parties + 1);
+    char is[64], was[64];
+
+    for (size_t at = pos - n; at < pos; at++) {
+        const uint16_t page = c->log.pages[at - c->log.begin];
+        uint8_t *const owner = &c->owner[page];
+
+        if (*owner == number)
+            continue;
+        if (page == 0) {
+            snprintf(c->difference, sizeof(c->difference), "no page of %#" PRIx64,
+                     log_ip(&c->log, at));
+            return;
+        }
+        if (*owner == 0) {
+            *owner = number;
+            party->pages++;
+            continue;
+        }
+        name_party(party, is, sizeof(is));
+        name_party(&c->parties[*owner - 1], was, sizeof(was));
+        snprintf(c->difference, sizeof(c->difference),
+                 "instruction %" PRIu64 " at %#" PRIx64 " is not of %s: its page is code of %s",
+                 c->insns + (at - (pos - n)), log_ip(&c->log, at), is, was);
+        return;
+    }
+}
+
+/* n instructions of a block, and before pos in the log (all but one that it has once) */
+static void count_who(struct compare *c, const struct ptd_item *block, uint64_t n, uint64_t logged)
 {
     struct ptd_context who;
+    struct party *party;
 
     if (!c->map.contexts)
         return;
     ptd_contexts_find(c->map.contexts, block->cr3, block->ip, &who);
-    c->insns_of[who.who] += n;
-    if (who.vm && who.vm < MAX_VMS)
-        c->vms[who.vm] = true;
+    party = party_of(c, &who);
+    if (!party) {
+        snprintf(c->difference, sizeof(c->difference), "more than %d who ran", MAX_PARTIES);
+        return;
+    }
+    party->insns += n;
+    if (c->log.has_pages)
+        check_pages(c, party, c->pos, logged);
 }
 
 /* The instructions of a block, which the log has next. */
@@ -158,7 +244,7 @@ static void see_insns(struct compare *c, const struct ptd_item *block, const uin
     c->searching = false;
     c->last = ips[n - 1];
     c->insns += n;
-    count_who(c, block, n);
+    count_who(c, block, n, n - again);
     c->branches += block->last_class >= PTD_INSN_COND && block->last_class <= PTD_INSN_IRET;
     for (uint64_t i = 0; i < n; i++)
         c->hash = (c->hash ^ ips[i]) * 0x100000001b3ull;
@@ -184,16 +270,27 @@ static void see_block(struct compare *c, const struct ptd_item *block)
     see_insns(c, block, ips, n);
 }
 
-/* An instruction that the trace names by a FUP may have begun. */
+/*
+ * An instruction that the trace names by a FUP may have begun. Where it led to, the next event may
+ * come before anything runs.
+ */
 static void see_from(struct compare *c, const struct ptd_item *item)
 {
-    const bool leads =
-        !item->has_to || (log_has(&c->log, c->pos + 2) && log_ip(&c->log, c->pos + 1) == item->to);
+    const bool follows = c->led && item->has_from && item->from == c->led_to;
+    bool leads;
 
-    if (item->has_from && log_has(&c->log, c->pos + 1) && log_ip(&c->log, c->pos) == item->from &&
-        leads) {
+    c->led = false;
+    if (!item->has_from || !log_has(&c->log, c->pos + 1) ||
+        (!follows && log_ip(&c->log, c->pos) != item->from))
+        return;
+    leads =
+        !item->has_to || (log_has(&c->log, c->pos + 2) && log_ip(&c->log, c->pos + 1) == item->to);
+    if (leads) {
         c->pos++;
         c->attempts++;
+    } else {
+        c->led = true;
+        c->led_to = item->to;
     }
 }
 
@@ -201,6 +298,7 @@ static void see(struct compare *c, const struct ptd_item *item)
 {
     switch (item->type) {
     case PTD_ITEM_BLOCK:
+        c->led = false;
         see_block(c, item);
         break;
     case PTD_ITEM_ASYNC:
@@ -258,14 +356,39 @@ static int load(struct compare *c, char **files, const char *map, struct bytes *
 
 static void print_who(const struct compare *c)
 {
-    unsigned vms = 0;
+    char name[64];
 
-    for (unsigned i = 0; i < MAX_VMS; i++)
-        vms += c->vms[i];
-    printf("host kernel %" PRIu64 ", host processes %" PRIu64 ", guest kernels %" PRIu64
-           ", guest processes %" PRIu64 ", %u VMs\n",
-           c->insns_of[PTD_HOST_KERNEL], c->insns_of[PTD_HOST_PROCESS],
-           c->insns_of[PTD_GUEST_KERNEL], c->insns_of[PTD_GUEST_PROCESS], vms);
+    for (unsigned i = 0; i < c->party_count; i++) {
+        const struct party *const party = &c->parties[i];
+
+        name_party(party, name, sizeof(name));
+        printf("%s: %" PRIu64 " instructions", name, party->insns);
+        if (c->log.has_pages)
+            printf(" on %u pages", party->pages);
+        putchar('\n');
+    }
+}
+
+/* argv[optind] is then the first file; there are two or three, and NULL behind them. */
+static bool parse(int argc, char **argv, struct compare *c, const char **map)
+{
+    static const struct option options[] = {
+        {"map", required_argument, NULL, 'm'}, {"pages", no_argument, NULL, 'p'}, {0}};
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (option) {
+        case 'm':
+            *map = optarg;
+            break;
+        case 'p':
+            c->log.has_pages = true;
+            break;
+        default:
+            return false;
+        }
+    }
+    return argc - optind == 2 || (argc - optind == 3 && !c->log.has_pages);
 }
 
 int main(int argc, char **argv)
@@ -274,13 +397,13 @@ int main(int argc, char **argv)
     struct bytes trace = {0};
     struct ptd_flow *flow;
     struct ptd_item item;
-    const char *const map = argc > 2 && strcmp(argv[1], "--map") == 0 ? argv[2] : NULL;
-    char **const files = argv + (map ? 3 : 1);
-    const int count = argc - (map ? 3 : 1);
+    const char *map = NULL;
+    char **files;
     int code;
 
-    if (count != 2 && count != 3)
-        return complain(EXIT_CODE_USAGE, "usage: compare [--map MAP] TRACE LOG [TABLE]");
+    if (!parse(argc, argv, &c, &map))
+        return complain(EXIT_CODE_USAGE, "usage: compare [--map MAP [--pages]] TRACE LOG [TABLE]");
+    files = argv + optind;
     c.image = ptd_image_new();
     c.cache = calloc(CACHE_BLOCKS, sizeof(*c.cache));
     code = c.image && c.cache ? load(&c, files, map, &trace) : EXIT_CODE_HOST;

@@ -10,6 +10,7 @@
 
 #define PARTIAL      0x80000000u
 #define WINDOW_WORDS (1u << 20)
+#define PAGE_SHIFT   48 /* as in execlog.c */
 
 /*
  * One address. An instruction that is restarted, as string instructions are, counts once, and so
@@ -22,10 +23,22 @@ static void unfold_ip(struct log *log, uint64_t ip)
     if (log->end - log->begin == log->room) {
         log->room = log->room ? log->room * 2 : WINDOW_WORDS;
         log->ips = reallocarray(log->ips, log->room, sizeof(*log->ips));
-        if (!log->ips)
+        if (log->has_pages)
+            log->pages = reallocarray(log->pages, log->room, sizeof(*log->pages));
+        if (!log->ips || (log->has_pages && !log->pages))
             abort();
     }
     log->ips[log->end++ - log->begin] = ip;
+}
+
+static void unfold_word(struct log *log, uint64_t word)
+{
+    if (!log->has_pages) {
+        unfold_ip(log, word);
+        return;
+    }
+    unfold_ip(log, (uint64_t)((int64_t)(word << (64 - PAGE_SHIFT)) >> (64 - PAGE_SHIFT)));
+    log->pages[log->end - log->begin - 1] = (uint16_t)(word >> PAGE_SHIFT);
 }
 
 /* The next block of the log, of which some instructions began. False: malformed. */
@@ -54,7 +67,7 @@ bool log_has(struct log *log, size_t end)
         if (log->next >= log->words.len / word_bytes)
             return false;
         if (!log->blocks)
-            unfold_ip(log, ((const uint64_t *)log->words.data)[log->next++]);
+            unfold_word(log, ((const uint64_t *)log->words.data)[log->next++]);
         else if (!unfold_block(log))
             return false;
     }
@@ -68,6 +81,9 @@ void log_forget(struct log *log, size_t pos)
     if (from - log->begin < WINDOW_WORDS / 2)
         return;
     memmove(log->ips, log->ips + (from - log->begin), (log->end - from) * sizeof(*log->ips));
+    if (log->has_pages)
+        memmove(log->pages, log->pages + (from - log->begin),
+                (log->end - from) * sizeof(*log->pages));
     log->begin = from;
 }
 
@@ -104,4 +120,5 @@ void log_close(struct log *log)
     bytes_free(&log->table);
     free(log->blocks);
     free(log->ips);
+    free(log->pages);
 }

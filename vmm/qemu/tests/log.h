@@ -16,8 +16,10 @@ struct log {
     struct bytes table;
     size_t *blocks; /* where in the table each one is */
     size_t block_count;
-    size_t next;   /* in words: what was not unfolded yet */
-    uint64_t *ips; /* the addresses from number begin to end */
+    size_t next;     /* in words: what was not unfolded yet */
+    uint64_t *ips;   /* the addresses from number begin to end */
+    bool has_pages;  /* the log has them, and no table: to be set before log_open() */
+    uint16_t *pages; /* of each address, if it has */
     size_t begin, end, room;
 };
 
