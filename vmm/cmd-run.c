@@ -52,7 +52,8 @@ static void usage(FILE *to)
         "  --json            print one JSON object; the guest's console goes to standard error\n"
         "  --help\n"
         "\n"
-        "Exit codes: 0 success, 1 the guest's status was not 0, 2 usage, 3 bad image, 4 the host\n"
+        "Exit codes: 0 success, 1 the guest's status was not 0, 2 usage, 3 a file is bad, 4 the "
+        "host\n"
         "lacks something, 5 the guest crashed, 6 time-out, 7 --verify found a difference.\n",
         to);
 }
