@@ -77,7 +77,7 @@ bench-qemu: deps ## what tracing costs under TCG, against an unchanged QEMU (bui
 BUILD_QEMU = { vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) || [ $$? = 77 ]; }
 QEMU_ENV   = VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)'
 
-qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux work remap) \
+qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux step work remap) \
     $(if $(wildcard $(QEMU_DIR)/tree),$(if $(shell pkg-config --exists glib-2.0 && echo yes),$(EXECLOG)))
 
 # In `make test` they are skipped by name where QEMU could not be built.
@@ -96,6 +96,10 @@ $(QEMU_TOOLS): $(BUILD)/qemu/%: $(BUILD)/vmm/qemu/tests/%.o $(VMM_PART_OBJ) \
     $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(VMM_LIBS)
+
+$(BUILD)/qemu/step: $(BUILD)/vmm/qemu/step.o
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
 
 # After `make qemu`: the header is QEMU's.
 $(EXECLOG): vmm/qemu/tests/execlog.c FORCE

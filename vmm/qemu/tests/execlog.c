@@ -3,7 +3,7 @@
  * A plugin of QEMU that writes the address of each instruction that begins, as 64-bit words: the
  * witness for traces. Iterations of a repeated string instruction behind the first are left out.
  *
- *   -plugin execlog.so,out=FILE[,from=ADDRESS,to=ADDRESS][,when=FILE][,pages=on]
+ *   -plugin execlog.so,out=FILE[,from=ADDRESS,to=ADDRESS][,when=FILE][,pages=on][,times=FILE]
  *   -plugin execlog.so,count=FILE
  *   -plugin execlog.so,blocks=FILE[,start=ADDRESS][,most=BLOCKS]
  *
@@ -16,6 +16,10 @@
  * With pages, bits 63:48 are the number of the page of memory that holds the instruction: pages are
  * numbered from 1 as they come, by where they are in QEMU's own memory, so that no address space of
  * the guest has a say in it. 0: not from memory. Bits 47:0 are those of the (canonical) address.
+ *
+ * With times, a second file has a word for each of the log: the TSC (neither ratio nor offset),
+ * with -icount that at the end of the block of translated code. For the branch at its end it is
+ * exact.
  */
 #include <glib.h>
 #include <inttypes.h>
@@ -35,9 +39,13 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 #define MAX_PAGES      0xffff
 #define ADDRESS_MASK   ((UINT64_C(1) << PAGE_SHIFT) - 1)
 
-static FILE *out, *count;
+/* Of our QEMU. */
+extern uint64_t x86_vpt_plugin_tsc(unsigned vcpu) __attribute__((weak));
+
+static FILE *out, *count, *times;
 static uint64_t begun;
 static uint64_t chunk[CHUNK_WORDS], last;
+static uint64_t chunk_times[CHUNK_WORDS], now;
 static size_t fill;
 static uint64_t from, to = UINT64_MAX, start;
 static bool started;
@@ -145,7 +153,8 @@ static uint64_t executed_at(unsigned vcpu, uint64_t translated_at)
 
 static void flush(void)
 {
-    if (fwrite(chunk, sizeof(chunk[0]), fill, out) != fill) {
+    if (fwrite(chunk, sizeof(chunk[0]), fill, out) != fill ||
+        (times && fwrite(chunk_times, sizeof(chunk_times[0]), fill, times) != fill)) {
         perror("execlog");
         exit(1);
     }
@@ -160,6 +169,7 @@ static void log_insn(unsigned vcpu, void *word)
         return;
     g_mutex_lock(&mutex);
     last = (uintptr_t)word;
+    chunk_times[fill] = now;
     chunk[fill++] = last;
     if (fill == CHUNK_WORDS)
         flush();
@@ -369,6 +379,13 @@ static void end_blocks(void)
 
 /* ---- Instructions ---- */
 
+static void read_time(unsigned vcpu, void *data)
+{
+    (void)data;
+    if (!when)
+        now = x86_vpt_plugin_tsc(vcpu);
+}
+
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
     (void)id;
@@ -378,6 +395,8 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         block_translated(tb);
         return;
     }
+    if (times)
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, read_time, QEMU_PLUGIN_CB_NO_REGS, NULL);
     for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
         const uint64_t ip = qemu_plugin_insn_vaddr(insn);
@@ -410,11 +429,15 @@ static void finished(qemu_plugin_id_t id, void *data)
     }
     flush();
     fclose(out);
+    if (times)
+        fclose(times);
 }
 
 QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
                                            char **argv)
 {
+    const char *times_name = NULL;
+
     (void)info;
     for (int i = 0; i < argc; i++) {
         if (strncmp(argv[i], "out=", 4) == 0)
@@ -433,6 +456,8 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
             most = strtoull(argv[i] + 5, NULL, 0);
         else if (strncmp(argv[i], "when=", 5) == 0)
             when = g_strdup(argv[i] + 5);
+        else if (strncmp(argv[i], "times=", 6) == 0)
+            times_name = argv[i] + 6;
         else if (strcmp(argv[i], "pages=on") == 0)
             pages = g_hash_table_new(NULL, NULL);
     }
@@ -443,6 +468,11 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
         table = fopen(name, "wb");
         g_free(name);
         qemu_plugin_register_vcpu_init_cb(id, vcpu_begins);
+    }
+    if (times_name && (!x86_vpt_plugin_tsc || !(times = fopen(times_name, "wb")))) {
+        fprintf(stderr, "execlog: no times: %s\n",
+                x86_vpt_plugin_tsc ? "the file cannot be written" : "this QEMU does not tell them");
+        return 1;
     }
     if (!out && !count && !table) {
         fprintf(stderr, "execlog: out=FILE is missing or cannot be written\n");

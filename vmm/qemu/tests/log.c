@@ -23,22 +23,26 @@ static void unfold_ip(struct log *log, uint64_t ip)
     if (log->end - log->begin == log->room) {
         log->room = log->room ? log->room * 2 : WINDOW_WORDS;
         log->ips = reallocarray(log->ips, log->room, sizeof(*log->ips));
-        if (log->has_pages)
-            log->pages = reallocarray(log->pages, log->room, sizeof(*log->pages));
-        if (!log->ips || (log->has_pages && !log->pages))
+        log->pages = reallocarray(log->pages, log->room, sizeof(*log->pages));
+        log->tscs = reallocarray(log->tscs, log->room, sizeof(*log->tscs));
+        if (!log->ips || !log->pages || !log->tscs)
             abort();
     }
     log->ips[log->end++ - log->begin] = ip;
 }
 
-static void unfold_word(struct log *log, uint64_t word)
+static void unfold_word(struct log *log)
 {
-    if (!log->has_pages) {
-        unfold_ip(log, word);
-        return;
-    }
-    unfold_ip(log, (uint64_t)((int64_t)(word << (64 - PAGE_SHIFT)) >> (64 - PAGE_SHIFT)));
-    log->pages[log->end - log->begin - 1] = (uint16_t)(word >> PAGE_SHIFT);
+    const uint64_t word = ((const uint64_t *)log->words.data)[log->next];
+    const uint64_t *const times = (const uint64_t *)log->times.data;
+    const unsigned unused = log->has_pages ? 64 - PAGE_SHIFT : 0; /* by the address */
+    size_t at;
+
+    unfold_ip(log, (uint64_t)((int64_t)(word << unused) >> unused));
+    at = log->end - log->begin - 1;
+    log->pages[at] = (uint16_t)(word >> PAGE_SHIFT);
+    log->tscs[at] = times ? times[log->next] : 0;
+    log->next++;
 }
 
 /* The next block of the log, of which some instructions began. False: malformed. */
@@ -67,7 +71,7 @@ bool log_has(struct log *log, size_t end)
         if (log->next >= log->words.len / word_bytes)
             return false;
         if (!log->blocks)
-            unfold_word(log, ((const uint64_t *)log->words.data)[log->next++]);
+            unfold_word(log);
         else if (!unfold_block(log))
             return false;
     }
@@ -81,9 +85,8 @@ void log_forget(struct log *log, size_t pos)
     if (from - log->begin < WINDOW_WORDS / 2)
         return;
     memmove(log->ips, log->ips + (from - log->begin), (log->end - from) * sizeof(*log->ips));
-    if (log->has_pages)
-        memmove(log->pages, log->pages + (from - log->begin),
-                (log->end - from) * sizeof(*log->pages));
+    memmove(log->pages, log->pages + (from - log->begin), (log->end - from) * sizeof(*log->pages));
+    memmove(log->tscs, log->tscs + (from - log->begin), (log->end - from) * sizeof(*log->tscs));
     log->begin = from;
 }
 
@@ -118,7 +121,9 @@ void log_close(struct log *log)
 {
     bytes_free(&log->words);
     bytes_free(&log->table);
+    bytes_free(&log->times);
     free(log->blocks);
     free(log->ips);
     free(log->pages);
+    free(log->tscs);
 }
