@@ -263,14 +263,3 @@ int sidecar_add_images(struct sidecar *sidecar, struct ptd_image *image)
     }
     return sidecar_add_code_log(sidecar, image);
 }
-
-int sidecar_load(const char *trace, struct ptd_image *image, struct run_result *result)
-{
-    struct sidecar sidecar;
-    int error = sidecar_open(&sidecar, trace) ? PTD_E_FORMAT : sidecar_add_images(&sidecar, image);
-
-    if (error)
-        snprintf(result->why, sizeof(result->why), "%.250s", sidecar.why);
-    sidecar_close(&sidecar);
-    return error;
-}

@@ -149,8 +149,6 @@ void cpu_file(const char *name, unsigned index, char *path, size_t path_bytes);
  */
 int trace_files_write(const char *trace, const struct run_options *options,
                       const struct vpt_caps *caps, const struct run_result *result);
-/* sidecar.c: into image, what TRACE.json names. PTD_OK or an error and result->why. */
-int sidecar_load(const char *trace, struct ptd_image *image, struct run_result *result);
 /* The file `name` beside `file`. */
 void beside(const char *file, const char *name, char *path, size_t path_bytes);
 

@@ -448,11 +448,15 @@ static void see(struct compare *c, const struct ptd_item *item)
 
 static int load_code(struct compare *c, const char *trace, const char *map)
 {
-    static struct run_result result;
+    struct sidecar sidecar;
+    int code = 0;
 
     if (map)
         return map_load(map, c->image, &c->map) ? complain(EXIT_CODE_FILE, "%s", c->map.why) : 0;
-    return sidecar_load(trace, c->image, &result) ? complain(EXIT_CODE_FILE, "%s", result.why) : 0;
+    if (sidecar_open(&sidecar, trace) || sidecar_add_images(&sidecar, c->image) != PTD_OK)
+        code = complain(EXIT_CODE_FILE, "%s", sidecar.why);
+    sidecar_close(&sidecar);
+    return code;
 }
 
 /* files: the trace, the log and, or NULL, the table */
