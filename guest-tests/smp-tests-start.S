@@ -4,7 +4,7 @@
  * code is copied there. It loads the page tables of the bootstrap processor, goes straight to 64-bit mode
  * and on to ap_main(APIC ID) with a stack of its own.
  */
-#include "asm.h"
+#include "asm.inc"
 
 #define PAGE        0x70000 /* AP_PAGE of smp-tests.c */
 #define STACK_BYTES 16384   /* and AP_STACK_BYTES */

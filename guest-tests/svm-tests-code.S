@@ -2,7 +2,7 @@
 /*
  * VMRUN and what goes with it: VMRUN and #VMEXIT leave all registers but RAX, RSP and RIP alone.
  */
-#include "asm.h"
+#include "asm.inc"
 
 /* The guest's registers but RAX, RSP and RDI, as guest_registers has them; RDI is the last there. */
 .macro each_register move:vararg

@@ -12,7 +12,7 @@
  *   ffffffff80000000  the first 1 GiB (the image)
  */
 
-#include "asm.h"
+#include "asm.inc"
 
 #define PTE_TABLE 0x003 /* present, writable */
 #define PTE_2MIB  0x083 /* the same, large page */

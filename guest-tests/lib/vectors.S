@@ -6,7 +6,7 @@
  * Every way in leaves a `struct frame` (trap.h) on the stack.
  */
 
-#include "asm.h"
+#include "asm.inc"
 
 #define USER_CS        0x2b
 #define USER_SS        0x23

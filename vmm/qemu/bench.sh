@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# bench.sh JSON: what tracing costs under TCG. Boots the Linux guest of the tests, and boots it and runs a
-# program that computes in it, whose time is the difference: on the unchanged QEMU, on ours with tracing
-# off, and on ours while everything is captured from outside. The time is QEMU's own processor time, so
-# that other load matters less; medians of ROUNDS (5), taken in turn. The alternative is single-step: of
-# the same program, by the gdbstub of the unchanged QEMU; and of the demo, by `vpt run`, next to QEMU.
+# bench.sh JSON: what tracing costs under TCG, on the unchanged QEMU, on ours with tracing off, and on ours
+# while everything is captured from outside: to boot the Linux guest of the tests (processor time), and to
+# run a compressor, an interpreter, and a program that is not typical, with an indirect CALL in about 36
+# instructions (their time, as the guest sees it). The least of ROUNDS (5) in turn counts, and of three runs in
+# each of them, since other load only adds. The alternative is single-step: of that last program, by
+# the gdbstub of the unchanged QEMU; and of the demo, by `vpt run`, next to QEMU.
 set -eu -o pipefail
 
 json=${1:?usage: bench.sh JSON}
@@ -26,10 +27,26 @@ trap 'rm -rf "$work"' EXIT
 TIMEFORMAT='%U %S'
 
 model=max,vendor=GenuineIntel
+# shellcheck disable=SC2016 # for the guest's shell
+functions='
+    compressor() { bzip2 -c /usr/bin/perf >/dev/null; }
+    interpreter() { awk "BEGIN { for (i = 0; i < 200000; i++) { s += i % 7; a[i % 100] = s } }"; }
+    calls() { work compute 1500; }
+    ticks() { read -r up idle </proc/uptime && echo "${up%.*}${up#*.}"; }
+'
+programs=(compressor interpreter calls)
 declare -A jobs=(
     [boot]=true
-    [both]='work compute 5000'
+    [programs]="$functions
+        for i in 1 2 3; do for job in ${programs[*]}; do
+            begin=\$(ticks)
+            \$job
+            echo \"\$job \$(expr \$(ticks) - \$begin)\" >>/out/times
+        done; done"
 )
+for program in "${programs[@]}"; do
+    jobs[$program]="$functions $program"
+done
 
 guest() { # JOB CPU [ARGUMENT...]
     local job=$1 cpu=$2
@@ -37,9 +54,9 @@ guest() { # JOB CPU [ARGUMENT...]
     linux_run run 600 "$cpu" "$@" <<<"${jobs[$job]}"
 }
 
-captured() { # JOB
+captured() { # JOB [ARGUMENT...]
     qmp_pipes "$work/qmp"
-    guest "$1" "$model,vpt-profile=icelake-server" -S -chardev "pipe,id=qmp,path=$work/qmp" \
+    guest "$1" "$model,vpt-profile=icelake-server" "${@:2}" -S -chardev "pipe,id=qmp,path=$work/qmp" \
         -mon chardev=qmp,mode=control &
     qmp_open "$work/qmp"
     qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/capture\"}}" >/dev/null
@@ -69,7 +86,7 @@ run() { # HOW JOB
 
 # Seconds for so many steps of the program, from its main().
 step_program() {
-    linux_job step <<<"${jobs[both]}"
+    linux_job step <<<"${jobs[calls]}"
     (qemu=$dir/stock/qemu-system-x86_64 linux_machine step 600 "$model" -S \
         -gdb "unix:path=$work/gdb,server=on,wait=off" -set drive.disk.cache=unsafe) &
     "$build/qemu/step" "$work/gdb" "$(nm "$build/qemu/work" | awk '$3 == "main" { print $1 }')" "$steps" ||
@@ -95,30 +112,34 @@ time_demo() {
     difference "$one" "$many"
 }
 
-median() {
-    sort -n "$1" | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
+least() {
+    sort -n "$1" | head -n 1
+}
+
+# What a job did behind the boot.
+more() { # JOB insns|bytes
+    local boot=0
+    [ "$1" = boot ] || boot=$(cat "$work/boot.$2")
+    difference "$boot" "$(cat "$work/$1.$2")"
 }
 
 linux_prepare
 for ((round = 0; round < rounds; round++)); do
     for how in stock off on; do
-        boot=$(processor_time run "$how" boot)
-        boot_bytes=$(stat -c %s "$work/capture.0" 2>/dev/null) || true
-        both=$(processor_time run "$how" both)
-        echo "$boot" >>"$work/boot.$how"
-        difference "$boot" "$both" >>"$work/program.$how"
+        processor_time run "$how" boot >>"$work/boot.$how"
+        run "$how" programs >/dev/null
+        while read -r program ticks; do
+            awk -v ticks="$ticks" 'BEGIN { print ticks / 100 }' >>"$work/$program.$how"
+        done <"$work/run/times"
     done
 done
-echo "$boot_bytes" >"$work/boot.bytes"
-difference "$boot_bytes" "$(stat -c %s "$work/capture.0")" >"$work/program.bytes"
-for job in boot both; do
-    qemu=$dir/build/qemu-system-x86_64 guest "$job" "$model,vpt-profile=icelake-server" \
-        -plugin "$build/qemu/execlog.so,count=$work/$job.insns" >/dev/null
-done
-difference "$(cat "$work/boot.insns")" "$(cat "$work/both.insns")" >"$work/program.insns"
+for job in boot "${programs[@]}"; do
+    qemu=$dir/build/qemu-system-x86_64 captured "$job" -plugin "$build/qemu/execlog.so,count=$work/$job.insns"
+    stat -c %s "$work/capture.0" >"$work/$job.bytes"
+done >/dev/null
 declare -A demo_rounds=([off]=10000 [on]=10000 [step]=4)
 for ((round = 0; round < rounds; round++)); do
-    step_program >>"$work/program.step"
+    step_program >>"$work/calls.step"
     for how in off on step; do
         time_demo "$how" "${demo_rounds[$how]}" >>"$work/demo.$how"
     done
@@ -128,9 +149,9 @@ jq -e --argjson rounds "$((demo_rounds[step] + 1))" '{backend, insns_per_round: 
     "$work/out" >"$work/demo.json"
 
 results=()
-for job in boot program; do
-    stock=$(median "$work/$job.stock") off=$(median "$work/$job.off") on=$(median "$work/$job.on")
-    insns=$(cat "$work/$job.insns") bytes=$(cat "$work/$job.bytes")
+for job in boot "${programs[@]}"; do
+    stock=$(least "$work/$job.stock") off=$(least "$work/$job.off") on=$(least "$work/$job.on")
+    insns=$(more "$job" insns) bytes=$(more "$job" bytes)
     results+=("$(jq -n --arg job "$job" --argjson stock "$stock" --argjson off "$off" --argjson on "$on" \
         --argjson insns "$insns" --argjson bytes "$bytes" \
         '{($job): {stock_s: $stock, off_s: $off, on_s: $on, insns: $insns, trace_bytes: $bytes,
@@ -138,20 +159,20 @@ for job in boot program; do
           bits_per_insn: (8 * $bytes / $insns)}}')")
 done
 per_round() { # HOW: seconds
-    awk -v rounds="${demo_rounds[$1]}" '{ print $1 / rounds }' <<<"$(median "$work/demo.$1")"
+    awk -v rounds="${demo_rounds[$1]}" '{ print $1 / rounds }' <<<"$(least "$work/demo.$1")"
 }
 
 mkdir -p "$(dirname "$json")"
 printf '%s\n' "${results[@]}" | jq -s --argjson rounds "$rounds" --argjson steps "$steps" \
-    --argjson stepped "$(median "$work/program.step")" --slurpfile demo "$work/demo.json" \
+    --argjson stepped "$(least "$work/calls.step")" --slurpfile demo "$work/demo.json" \
     --argjson demo_off "$(per_round off)" --argjson demo_on "$(per_round on)" --argjson demo_step "$(per_round step)" '
     add as $jobs | $demo[0].insns_per_round as $insns |
     {
-        program: {
+        calls: {
             by: "gdbstub",
             insns_per_s: ($steps / $stepped),
-            stock_insns_per_s: ($jobs.program.insns / $jobs.program.stock_s),
-            on_insns_per_s: ($jobs.program.insns / $jobs.program.on_s)
+            stock_insns_per_s: ($jobs.calls.insns / $jobs.calls.stock_s),
+            on_insns_per_s: ($jobs.calls.insns / $jobs.calls.on_s)
         },
         demo: {
             by: ("vpt run, " + $demo[0].backend),
@@ -163,7 +184,9 @@ printf '%s\n' "${results[@]}" | jq -s --argjson rounds "$rounds" --argjson steps
     {rounds: $rounds, jobs: $jobs, single_step: $single_step,
         single_step_vs_stock: ([$single_step[].vs_stock] | min),
         off_vs_stock: ([$jobs[].off_vs_stock] | max),
-        on_vs_stock: ([$jobs[].on_vs_stock] | max),
-        bits_per_insn: ([$jobs[].bits_per_insn] | max)}' >"$json"
+        on_vs_stock: ([$jobs.boot, $jobs.compressor, $jobs.interpreter | .on_vs_stock] | max),
+        on_vs_stock_calls: $jobs.calls.on_vs_stock,
+        bits_per_insn: ([$jobs.boot, $jobs.compressor, $jobs.interpreter | .bits_per_insn] | max),
+        bits_per_insn_calls: $jobs.calls.bits_per_insn}' >"$json"
 jq -r '.jobs | to_entries[] | "\(.key): stock \(.value.stock_s) s, off \(.value.off_vs_stock)x, on \(.value.on_vs_stock)x, \(.value.bits_per_insn) bits per instruction"' "$json"
 jq -r '.single_step | to_entries[] | "\(.key), single-stepped (\(.value.by)): \(.value.insns_per_s | floor) instructions/s; untraced \(.value.stock_insns_per_s / 1e6) M/s, traced \(.value.on_insns_per_s / 1e6) M/s: \(.value.vs_stock | floor)x"' "$json"
