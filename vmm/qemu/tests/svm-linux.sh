@@ -133,7 +133,7 @@ decodes() {
         >"$work/out" 2>&1 && grep -q '^identical' "$work/out"
 }
 
-# Where the trace names the wrong VM, all addresses are still right, and the pages are not.
+# Where the trace names the wrong VM towards its end, all addresses are still right, and the pages are not.
 notices_vm() {
     local one other at bytes
     read -r one other < <(jq -r '[.vms[].vmcs[0]] | @tsv' "$work/map")
@@ -141,7 +141,7 @@ notices_vm() {
     bytes=$(printf '%010x' $((other >> 12)) | sed -E 's/(..)(..)(..)(..)(..)/\\x\5\\x\4\\x\3\\x\2\\x\1/')
     cp "$work/capture.0" "$work/wrong" && cp "$work/capture.0.json" "$work/wrong.json" || return 1
     for at in $("$vpt" dump --json "$work/capture.0" | jq -r --arg vmcs "$(printf 'VMCS 0x%x' "$one")" \
-        'select(.text == $vmcs) | .offset' | tail -n +2); do
+        'select(.text == $vmcs) | .offset' | tail -n 10); do
         printf '%b' "$bytes" | dd of="$work/wrong" bs=1 seek=$((at + 2)) conv=notrunc status=none || return 1
     done
     ! "$BUILD/qemu/compare" --map "$work/map" --pages "$work/wrong" "$work/log" >"$work/out" 2>&1 &&
