@@ -540,6 +540,26 @@ static void test_error_loses(void)
     fake_close(fake);
 }
 
+/* Room for a TIP is made by a store that fails: tracing is over, and nobody waits for the TIP. */
+static void test_error_before_tip(void)
+{
+    struct fake *fake = start("max", BRANCHES);
+    unsigned deferred;
+
+    fake->cpu.caps.deferred_tips = true;
+    fake_map(fake, REGION_GPA, REGION_BYTES, VPT_SPAN_FAULT, NULL, false);
+    while (fake->cpu.buf_len <= VPT_BUFFER_BYTES / 2)
+        jmp_indirect(fake);
+    deferred = fake->cpu.deferred_count;
+    fake_unmap(fake);
+    fake_map(fake, REGION_GPA, REGION_BYTES, VPT_SPAN_RESTRICTED, NULL, false);
+    jmp_indirect(fake);
+    CHECK(fake_status(fake, VPT_STATUS_ERROR) && !vpt_trigger_en(&fake->cpu), "33.2.7.4");
+    CHECK(fake->cpu.deferred_count == deferred, "%u TIPs wait, %u did", fake->cpu.deferred_count,
+          deferred);
+    fake_close(fake);
+}
+
 /* An owner that answers for nothing, for a byte, or for more than it was asked. */
 struct odd {
     uint32_t answer;
@@ -827,6 +847,7 @@ void suite_edges(void)
         {"deferred TIPs in an overflow", test_overflow_defers_nothing},
         {"bytes left behind", test_left_bytes},
         {"an error loses bytes", test_error_loses},
+        {"an error before a TIP", test_error_before_tip},
         {"answers about memory", test_answers},
         {"an old STOP", test_old_stop},
         {"room for an event", test_room},
