@@ -81,11 +81,6 @@ void vpt_slow_jmp_direct(struct vpt_cpu *cpu, uint64_t target)
 
 void vpt_slow_call_direct(struct vpt_cpu *cpu, uint64_t target, uint64_t next_ip)
 {
-    if (cpu->path == VPT_PATH_FAST) {
-        if (target != next_ip) /* 33.4.2.2: zero-length calls do not count */
-            vpt_ret_push(cpu, next_ip);
-        return;
-    }
     vpt_begin_event(cpu);
     if (branch(cpu, target, VPT_END_DIRECT) && target != next_ip)
         vpt_ret_push(cpu, next_ip);
@@ -112,10 +107,6 @@ void vpt_slow_ret(struct vpt_cpu *cpu, uint64_t target)
     const bool matches = cpu->packet_en && vpt_ret_matches(cpu, target);
     const bool compress = matches && !(cpu->ctl & VPT_CTL_DISRETC);
 
-    if (compress && cpu->path == VPT_PATH_FAST) {
-        vpt_cond_branch(cpu, target, true);
-        return;
-    }
     vpt_begin_event(cpu);
 
     const bool was = cpu->packet_en;

@@ -97,7 +97,6 @@ void vpt_emit_psb(struct vpt_cpu *cpu, uint64_t ip, bool at_enable);
 
 /* ---- retstack.c: RET compression (33.4.2.2) ---- */
 
-void vpt_ret_push(struct vpt_cpu *cpu, uint64_t next_ip);
 /* Whether a RET to target may be compressed; the stack is as after that RET. */
 bool vpt_ret_matches(struct vpt_cpu *cpu, uint64_t target);
 static inline void vpt_ret_clear(struct vpt_cpu *cpu)

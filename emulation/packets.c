@@ -19,18 +19,24 @@ static bool sending(const struct vpt_cpu *cpu)
     return cpu->trigger_en && !cpu->overflow;
 }
 
-static inline void put(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
+/* A packet of so many bytes stands at the end of the buffer. */
+static inline void sent(struct vpt_cpu *cpu, uint32_t len)
 {
-    if (!sending(cpu))
-        return;
-    memcpy(cpu->buf + cpu->buf_len, bytes, len);
     cpu->buf_len += len;
     cpu->bytes_since_psb += len;
     cpu->packet_count++;
 }
 
+static inline void put(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
+{
+    if (!sending(cpu))
+        return;
+    memcpy(cpu->buf + cpu->buf_len, bytes, len);
+    sent(cpu, len);
+}
+
 /* Little-endian payload of n bytes. */
-static void le(uint8_t *bytes, uint64_t value, unsigned n)
+static inline void le(uint8_t *bytes, uint64_t value, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
         bytes[i] = (uint8_t)(value >> (8 * i));
@@ -88,17 +94,28 @@ static inline void cyc(struct vpt_cpu *cpu)
 
 static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload);
 
+/* The buffered bits, in the shorter packet that has room for them. */
+static inline void put_tnt(struct vpt_cpu *cpu)
+{
+    uint8_t *bytes = cpu->buf + cpu->buf_len;
+
+    if (!sending(cpu))
+        return;
+    if (cpu->tnt < 1u << (SHORT_TNT_BITS + 1)) {
+        bytes[0] = (uint8_t)(cpu->tnt << PT_TNT8_SHR);
+        sent(cpu, 1);
+    } else {
+        bytes[0] = PT_OPC_EXT;
+        bytes[1] = PT_EXT_TNT64;
+        le(bytes + 2, cpu->tnt, 6);
+        sent(cpu, PT_TNT64_LEN);
+    }
+}
+
 void vpt_emit_tnt(struct vpt_cpu *cpu)
 {
     if (cpu->tnt != 1) {
-        if (cpu->tnt < 1u << (SHORT_TNT_BITS + 1)) {
-            put(cpu, (const uint8_t[]){(uint8_t)(cpu->tnt << PT_TNT8_SHR)}, 1);
-        } else {
-            uint8_t bytes[PT_TNT64_LEN] = {PT_OPC_EXT, PT_EXT_TNT64};
-
-            le(bytes + 2, cpu->tnt, 6);
-            put(cpu, bytes, sizeof(bytes));
-        }
+        put_tnt(cpu);
         cpu->tnt = 1;
     }
     for (unsigned i = 0; i < cpu->deferred_count; i++)
@@ -156,30 +173,49 @@ static uint64_t ip_payload(const struct vpt_cpu *cpu, uint64_t ip)
     return cpu->caps.leaf14_0_ecx & VPT_CAP_LIP ? ip : ip - cpu->ctx.cs_base;
 }
 
+/* The payload of an IP packet; lengths that the compiler knows are stores of a word. */
+static inline uint32_t ip_payload_bytes(uint8_t *bytes, uint64_t payload, unsigned kind)
+{
+    switch (kind) {
+    case PT_IPB_UPD16:
+        le(bytes, payload, 2);
+        return 2;
+    case PT_IPB_UPD32:
+        le(bytes, payload, 4);
+        return 4;
+    case PT_IPB_SEXT48:
+    case PT_IPB_UPD48:
+        le(bytes, payload, 6);
+        return 6;
+    default:
+        le(bytes, payload, 8);
+        return 8;
+    }
+}
+
 static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload)
 {
-    static const uint8_t payload_bytes[] = {[PT_IPB_UPD16] = 2,
-                                            [PT_IPB_UPD32] = 4,
-                                            [PT_IPB_SEXT48] = 6,
-                                            [PT_IPB_UPD48] = 6,
-                                            [PT_IPB_FULL] = 8};
-    uint8_t bytes[9];
+    uint8_t *bytes = cpu->buf + cpu->buf_len;
 
     if (!sending(cpu))
         return;
     const unsigned kind = ip_bytes(cpu, payload);
 
     bytes[0] = (uint8_t)(kind << PT_IPBYTES_SHR | opcode);
-    le(bytes + 1, payload, payload_bytes[kind]);
-    put(cpu, bytes, 1u + payload_bytes[kind]);
+    sent(cpu, 1 + ip_payload_bytes(bytes + 1, payload, kind));
     cpu->last_ip = payload;
     cpu->ip_full = false;
 }
 
-void vpt_emit_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
+static inline void emit_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
 {
     before_packet(cpu, opcode != PT_FUP);
     put_ip(cpu, opcode, ip_payload(cpu, ip));
+}
+
+void vpt_emit_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
+{
+    emit_ip(cpu, opcode, ip);
 }
 
 void vpt_emit_pgd_suppressed(struct vpt_cpu *cpu)
@@ -188,15 +224,24 @@ void vpt_emit_pgd_suppressed(struct vpt_cpu *cpu)
     put(cpu, (const uint8_t[]){PT_TIP_PGD}, 1); /* IPBytes is 0 */
 }
 
-void vpt_emit_tip_deferrable(struct vpt_cpu *cpu, uint64_t ip)
+static void defer_tip(struct vpt_cpu *cpu, uint64_t ip)
 {
-    if (!cpu->caps.deferred_tips || cpu->timing) {
-        vpt_emit_ip(cpu, PT_TIP, ip);
-        return;
-    }
     if (cpu->deferred_count == VPT_DEFERRED_TIPS)
         vpt_emit_tnt(cpu);
     cpu->deferred_ip[cpu->deferred_count++] = ip_payload(cpu, ip);
+}
+
+static inline void emit_tip(struct vpt_cpu *cpu, uint64_t ip)
+{
+    if (cpu->caps.deferred_tips && !cpu->timing)
+        defer_tip(cpu, ip);
+    else
+        emit_ip(cpu, PT_TIP, ip);
+}
+
+void vpt_emit_tip_deferrable(struct vpt_cpu *cpu, uint64_t ip)
+{
+    emit_tip(cpu, ip);
 }
 
 /* ---- State ---- */
@@ -489,6 +534,17 @@ void vpt_begin_event(struct vpt_cpu *cpu)
         vpt_make_room(cpu, VPT_EVENT_MAX_BYTES);
     if (cpu->ctl & VPT_CTL_MTCEN && cpu->trigger_en)
         mtc(cpu);
+}
+
+/* A TIP where nothing but TNT, TIP and the RET stack matters (VPT_PATH_FAST). */
+void vpt_fast_tip(struct vpt_cpu *cpu, uint64_t target)
+{
+    if (!room(cpu, VPT_EVENT_MAX_BYTES))
+        vpt_make_room(cpu, VPT_EVENT_MAX_BYTES);
+    if (cpu->packet_en) /* the store may have ended the trace */
+        emit_tip(cpu, target);
+    if (cpu->overflow || psb_due(cpu) || cpu->buf_len >= VPT_DRAIN_BYTES)
+        vpt_end_event(cpu, target);
 }
 
 void vpt_resolve_overflow(struct vpt_cpu *cpu, uint64_t next_ip)

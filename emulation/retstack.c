@@ -8,14 +8,6 @@
  */
 #include "internal.h"
 
-void vpt_ret_push(struct vpt_cpu *cpu, uint64_t next_ip)
-{
-    cpu->ret_stack[cpu->ret_top] = next_ip;
-    cpu->ret_top = (uint8_t)((cpu->ret_top + 1) % VPT_RET_STACK);
-    if (cpu->ret_count < VPT_RET_STACK)
-        cpu->ret_count++;
-}
-
 bool vpt_ret_matches(struct vpt_cpu *cpu, uint64_t target)
 {
     if (cpu->ret_count == 0)

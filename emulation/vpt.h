@@ -419,8 +419,8 @@ static inline bool vpt_wants_jumps(const struct vpt_cpu *cpu)
     return cpu->path == VPT_PATH_SLOW && (cpu->ranges || cpu->timing);
 }
 /*
- * Whether translated code may tell a conditional branch itself: tnt = tnt << 1 | taken, if that is
- * below tnt_full; else it has to call vpt_cond_branch() instead.
+ * Whether translated code may tell a conditional branch itself: tnt = tnt << 1 | taken, and if that
+ * is not below tnt_full, vpt_branch_told() before anything else.
  */
 static inline bool vpt_is_fast(const struct vpt_cpu *cpu)
 {
@@ -433,6 +433,7 @@ static inline bool vpt_is_fast(const struct vpt_cpu *cpu)
  */
 
 /* Not for callers: the parts of the inline functions that are not hot. */
+void vpt_fast_tip(struct vpt_cpu *cpu, uint64_t target);
 void vpt_slow_tnt_full(struct vpt_cpu *cpu, uint64_t next_ip);
 void vpt_slow_cond_branch(struct vpt_cpu *cpu, uint64_t next_ip, bool taken);
 void vpt_slow_jmp_direct(struct vpt_cpu *cpu, uint64_t target);
@@ -453,6 +454,11 @@ static inline void vpt_cond_branch(struct vpt_cpu *cpu, uint64_t next_ip, bool t
     }
 }
 
+static inline void vpt_branch_told(struct vpt_cpu *cpu, uint64_t next_ip)
+{
+    vpt_slow_tnt_full(cpu, next_ip);
+}
+
 /* Near relative JMP. */
 static inline void vpt_jmp_direct(struct vpt_cpu *cpu, uint64_t target)
 {
@@ -460,27 +466,56 @@ static inline void vpt_jmp_direct(struct vpt_cpu *cpu, uint64_t target)
         vpt_slow_jmp_direct(cpu, target);
 }
 
+/* Not for callers: the CALL stack of RET compression (33.4.2.2). */
+static inline void vpt_ret_push(struct vpt_cpu *cpu, uint64_t next_ip)
+{
+    cpu->ret_stack[cpu->ret_top] = next_ip;
+    cpu->ret_top = (uint8_t)((cpu->ret_top + 1) % VPT_RET_STACK);
+    cpu->ret_count += cpu->ret_count < VPT_RET_STACK;
+}
+/* A RET to target is compressed, and the stack is as after it; else nothing changed. */
+static inline bool vpt_ret_compressed(struct vpt_cpu *cpu, uint64_t target)
+{
+    const unsigned top = (cpu->ret_top - 1u) % VPT_RET_STACK;
+
+    if (cpu->ret_count == 0 || cpu->ret_stack[top] != target || (cpu->ctl & VPT_CTL_DISRETC))
+        return false;
+    cpu->ret_top = (uint8_t)top;
+    cpu->ret_count--;
+    return true;
+}
+
 /* Near relative CALL; next_ip is the return address. Zero-length calls are recognised. */
 static inline void vpt_call_direct(struct vpt_cpu *cpu, uint64_t target, uint64_t next_ip)
 {
-    if (cpu->path != VPT_PATH_OFF)
+    if (cpu->path == VPT_PATH_SLOW)
         vpt_slow_call_direct(cpu, target, next_ip);
+    else if (cpu->path == VPT_PATH_FAST && target != next_ip) /* zero-length calls do not count */
+        vpt_ret_push(cpu, next_ip);
 }
 
 /* Near indirect JMP (FF /4) and CALL (FF /2), near RET (C3, C2). */
 static inline void vpt_jmp_indirect(struct vpt_cpu *cpu, uint64_t target)
 {
-    if (cpu->path != VPT_PATH_OFF)
+    if (cpu->path == VPT_PATH_FAST)
+        vpt_fast_tip(cpu, target);
+    else if (cpu->path != VPT_PATH_OFF)
         vpt_slow_jmp_indirect(cpu, target);
 }
 static inline void vpt_call_indirect(struct vpt_cpu *cpu, uint64_t target, uint64_t next_ip)
 {
-    if (cpu->path != VPT_PATH_OFF)
+    if (cpu->path == VPT_PATH_FAST) {
+        vpt_ret_push(cpu, next_ip); /* before: a PSB that follows the TIP empties the stack */
+        vpt_fast_tip(cpu, target);
+    } else if (cpu->path != VPT_PATH_OFF) {
         vpt_slow_call_indirect(cpu, target, next_ip);
+    }
 }
 static inline void vpt_ret(struct vpt_cpu *cpu, uint64_t target)
 {
-    if (cpu->path != VPT_PATH_OFF)
+    if (cpu->path == VPT_PATH_FAST && vpt_ret_compressed(cpu, target))
+        vpt_cond_branch(cpu, target, true);
+    else if (cpu->path != VPT_PATH_OFF)
         vpt_slow_ret(cpu, target);
 }
 
@@ -884,15 +919,19 @@ static inline bool vpt_rtit_packet_en(const struct vpt_rtit *cpu)
     return vpt_rtit_trigger_en(cpu) && cpu->context_en && cpu->filter_en;
 }
 
-/* As after reset. Of ops, translate and clocks are required; clocks->tsc is the hardware's TSC. */
+/*
+ * As after reset, with errata VPT_RTIT_E*. Of ops, translate and clocks are required (false: they
+ * are not there); clocks->tsc is the hardware's TSC.
+ */
 bool vpt_rtit_init(struct vpt_rtit *cpu, uint32_t errata, const struct vpt_ops *ops, void *owner);
-/* RDMSR and WRMSR of 760H to 77FH; next_ip is behind the WRMSR. */
+/* RDMSR and WRMSR of 760H to 77FH, as vpt_rdmsr() and vpt_wrmsr(); next_ip is behind the WRMSR. */
 bool vpt_rtit_msr_owned(uint32_t msr);
 enum vpt_result vpt_rtit_rdmsr(struct vpt_rtit *cpu, uint32_t msr, uint64_t *value);
 enum vpt_result vpt_rtit_wrmsr(struct vpt_rtit *cpu, uint32_t msr, uint64_t value,
                                uint64_t next_ip);
 /* The state while no event is told, before a WRMSR that may enable tracing. */
 void vpt_rtit_set_context(struct vpt_rtit *cpu, const struct vpt_rtit_context *ctx);
+/* One event after the other, in program order, while TriggerEn is 1. */
 void vpt_rtit_event(struct vpt_rtit *cpu, const struct vpt_rtit_event *event);
 /* Wake from sleep, frequency change, clock modulation: STS (4.2.13). */
 void vpt_rtit_sync(struct vpt_rtit *cpu, uint8_t actual_ratio, uint8_t effective_ratio);

@@ -350,28 +350,7 @@ static int convert_perf(const char *path, const struct bytes *file, const char *
 
     if (!session)
         return code;
-    out = (struct ptd_perf_out){
-        .pt = session->pt,
-        .cpuid = session->cpuid,
-        .traces = session->traces,
-        .trace_count = session->trace_count,
-        .maps = session->maps,
-        .map_count = session->map_count,
-        .comms = session->comms,
-        .comm_count = session->comm_count,
-        .forks = session->forks,
-        .fork_count = session->fork_count,
-        .switches = session->switches,
-        .switch_count = session->switch_count,
-        .symbols = session->symbols,
-        .symbol_count = session->symbol_count,
-        .pokes = session->pokes,
-        .poke_count = session->poke_count,
-    };
-    for (size_t i = 0; i < session->event_count; i++) {
-        if (session->events[i].type == session->pt.pmu_type)
-            out.config = session->events[i].config;
-    }
+    ptd_perf_out_of(session, &out);
     code = write_perf(&out, to);
     if (!code && session->error)
         code = EXIT_CODE_FILE; /* said already */

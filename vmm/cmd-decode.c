@@ -38,7 +38,8 @@ static void usage(FILE *to)
         "tsc:TICKS,\n"
         "                       or of a perf.data time:SECONDS as perf prints them\n"
         "  --to WHERE           stop in front of it\n"
-        "  --mode 16|32|64      until the trace says otherwise (default 64)\n"
+        "  --mode 16|32|64      until the trace says otherwise (default: as TRACE.json says, or "
+        "64)\n"
         "  --no-sync            begin at the first byte instead of the first PSB\n"
         "  --start-ip IP        begin at the first byte, in the middle: the next instruction is at "
         "IP\n"
@@ -211,6 +212,7 @@ static int parse(int argc, char **argv, struct decode_options *options)
             break;
         case 'm':
             error = parse_mode(optarg, options);
+            options->have_mode = true;
             break;
         case 'n':
             options->config.at_start = true;
@@ -325,6 +327,8 @@ static int take_sidecar(struct decode_options *options, struct sidecar *sidecar)
     }
     if (!options->have_cpu)
         options->config.errata = sidecar->errata;
+    if (!options->have_mode)
+        options->config.mode = sidecar->mode;
     return 0;
 }
 

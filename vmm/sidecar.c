@@ -56,6 +56,16 @@ static bool read_cpu(json_object *root, uint32_t *errata)
     return true;
 }
 
+static bool read_mode(json_object *root, enum ptd_mode *mode)
+{
+    uint64_t bits = 64;
+
+    if (!take_number(root, "mode", 64, &bits) || (bits != 16 && bits != 32 && bits != 64))
+        return false;
+    *mode = bits == 16 ? PTD_MODE_16 : bits == 32 ? PTD_MODE_32 : PTD_MODE_64;
+    return true;
+}
+
 static bool read_clocks(json_object *root, struct ptd_time_config *clocks)
 {
     uint64_t mtc_freq = 0, ratio = 0, tsc_ctc[2] = {0};
@@ -105,6 +115,8 @@ static int read_members(struct sidecar *sidecar)
         return wrong(sidecar, "images: not a list");
     if (!read_cpu(sidecar->root, &sidecar->errata))
         return wrong(sidecar, "cpu: not a family and a model");
+    if (!read_mode(sidecar->root, &sidecar->mode))
+        return wrong(sidecar, "mode: not 16, 32 or 64");
     if (!read_clocks(sidecar->root, &sidecar->clocks))
         return wrong(sidecar, "tsc_ctc, mtc_freq, max_nonturbo_ratio: not those of a clock");
     if (json_object_object_get_ex(sidecar->root, "rtit", &rtit)) {
@@ -123,7 +135,7 @@ int sidecar_open(struct sidecar *sidecar, const char *trace)
     char why[160];
     int error;
 
-    *sidecar = (struct sidecar){.trace = trace};
+    *sidecar = (struct sidecar){.trace = trace, .mode = PTD_MODE_64};
     if (strcmp(trace, "-") == 0)
         return 0;
     if (snprintf(sidecar->path, sizeof(sidecar->path), "%s.json", trace) >=

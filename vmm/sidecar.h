@@ -9,7 +9,8 @@
 
 struct sidecar {
     bool is_there;
-    uint32_t errata; /* of the processor, as ptd_errata() */
+    uint32_t errata;    /* of the processor, as ptd_errata() */
+    enum ptd_mode mode; /* until packets say otherwise */
     struct ptd_time_config clocks;
     bool is_rtit;
     struct ptd_rtit_config rtit; /* its mode is PTD_MODE_64 */
@@ -26,8 +27,8 @@ struct sidecar_image {
 };
 
 /*
- * Reads and checks it; all zeros if there is none ("-", standard input, has none). trace must
- * outlive it. 0, or -errno and .why. To be closed in either case.
+ * Reads and checks it; as of an empty one if there is none ("-", standard input, has none). trace
+ * must outlive it. 0, or -errno and .why. To be closed in either case.
  */
 int sidecar_open(struct sidecar *sidecar, const char *trace);
 void sidecar_close(struct sidecar *sidecar);

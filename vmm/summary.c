@@ -250,8 +250,8 @@ static void print_json(const struct summary *summary)
 static int summarise(struct decode_options *options, const void *bytes, size_t len)
 {
     struct summary summary = {.image = options->image};
-    const int status = ptd_flow_parallel(bytes, len, options->image, &options->config, true,
-                                         options->threads, see_run, &summary);
+    const int status = ptd_flow_parallel(bytes, len, options->image, &options->config,
+                                         PTD_TIMING_NONE, options->threads, see_run, &summary);
     int code = 0;
 
     if (status != PTD_OK || !end_epoch(&summary)) {

@@ -83,6 +83,7 @@ struct run_options {
     uint64_t mem_bytes;
     unsigned cpus;                     /* 0 counts as 1 */
     uint64_t absent_gpa, absent_bytes; /* memory that nobody has touched yet */
+    uint32_t tsc_khz;                  /* 0: the host's */
     unsigned timeout_s;
     unsigned steps_per_s; /* what the source of events manages here; told to the guest */
     bool keep_path;       /* record the executed path */

@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# bench.sh JSON: what tracing costs under TCG. Boots the Linux guest of the tests and runs a program in
-# it, on the unchanged QEMU, on ours with tracing off, and on ours while everything is captured from
-# outside. The time is QEMU's own processor time, so that other load matters less; medians of ROUNDS (5),
-# taken in turn.
+# bench.sh JSON: what tracing costs under TCG, on the unchanged QEMU, on ours with tracing off, and on ours
+# while everything is captured from outside: to boot the Linux guest of the tests (processor time), and to
+# run a compressor, an interpreter, and a program that is not typical, with an indirect CALL in about 36
+# instructions (their time, as the guest sees it). The least of ROUNDS (5) in turn counts, and of three runs in
+# each of them, since other load only adds. The alternative is single-step: of that last program, by
+# the gdbstub of the unchanged QEMU; and of the demo, by `vpt run`, next to QEMU.
 set -eu -o pipefail
 
 json=${1:?usage: bench.sh JSON}
@@ -14,6 +16,8 @@ dir=${QEMU_DIR:-$cache/qemu}
 lab=$cache/lab
 here=vmm/qemu/linux
 rounds=${ROUNDS:-5}
+steps=10000 # of the program
+demo=guest-tests/build/demo.elf
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # shellcheck source=vmm/qemu/linux/guest.sh
@@ -23,10 +27,26 @@ trap 'rm -rf "$work"' EXIT
 TIMEFORMAT='%U %S'
 
 model=max,vendor=GenuineIntel
+# shellcheck disable=SC2016 # for the guest's shell
+functions='
+    compressor() { bzip2 -c /usr/bin/perf >/dev/null; }
+    interpreter() { awk "BEGIN { for (i = 0; i < 200000; i++) { s += i % 7; a[i % 100] = s } }"; }
+    calls() { work compute 1500; }
+    ticks() { read -r up idle </proc/uptime && echo "${up%.*}${up#*.}"; }
+'
+programs=(compressor interpreter calls)
 declare -A jobs=(
     [boot]=true
-    [program]='for i in 0 1 2 3 4 5 6 7 8 9; do work & wait; work & wait; work & wait; work & wait; done'
+    [programs]="$functions
+        for i in 1 2 3; do for job in ${programs[*]}; do
+            begin=\$(ticks)
+            \$job
+            echo \"\$job \$(expr \$(ticks) - \$begin)\" >>/out/times
+        done; done"
 )
+for program in "${programs[@]}"; do
+    jobs[$program]="$functions $program"
+done
 
 guest() { # JOB CPU [ARGUMENT...]
     local job=$1 cpu=$2
@@ -34,9 +54,9 @@ guest() { # JOB CPU [ARGUMENT...]
     linux_run run 600 "$cpu" "$@" <<<"${jobs[$job]}"
 }
 
-captured() { # JOB
+captured() { # JOB [ARGUMENT...]
     qmp_pipes "$work/qmp"
-    guest "$1" "$model,vpt-profile=icelake-server" -S -chardev "pipe,id=qmp,path=$work/qmp" \
+    guest "$1" "$model,vpt-profile=icelake-server" "${@:2}" -S -chardev "pipe,id=qmp,path=$work/qmp" \
         -mon chardev=qmp,mode=control &
     qmp_open "$work/qmp"
     qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/capture\"}}" >/dev/null
@@ -45,46 +65,128 @@ captured() { # JOB
     qmp_close
 }
 
-measure() { # HOW JOB: seconds
-    local how=$1 job=$2 out
-    out=$({ time case $how in
-        stock) qemu=$dir/stock/qemu-system-x86_64 guest "$job" "$model" ;;
-        off) qemu=$dir/build/qemu-system-x86_64 guest "$job" "$model,vpt-profile=icelake-server" ;;
-        on) qemu=$dir/build/qemu-system-x86_64 captured "$job" ;;
-        esac >/dev/null 2>"$work/errors"; } 2>&1) || { cat "$work/errors" >&2; return 1; }
+difference() { # LESS MORE
+    awk -v less="$1" -v more="$2" 'BEGIN { printf "%.15g\n", more - less }'
+}
+
+# processor_time COMMAND...: its seconds, its children's among them.
+processor_time() {
+    local out
+    out=$({ time "$@" >"$work/out" 2>"$work/errors"; } 2>&1) || { cat "$work/errors" >&2; return 1; }
     awk '{ printf "%.3f\n", $1 + $2 }' <<<"$out"
 }
 
-median() {
-    sort -n "$1" | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
+run() { # HOW JOB
+    case $1 in
+    stock) qemu=$dir/stock/qemu-system-x86_64 guest "$2" "$model" ;;
+    off) qemu=$dir/build/qemu-system-x86_64 guest "$2" "$model,vpt-profile=icelake-server" ;;
+    on) qemu=$dir/build/qemu-system-x86_64 captured "$2" ;;
+    esac
+}
+
+# Seconds for so many steps of the program, from its main().
+step_program() {
+    linux_job step <<<"${jobs[calls]}"
+    (qemu=$dir/stock/qemu-system-x86_64 linux_machine step 600 "$model" -S \
+        -gdb "unix:path=$work/gdb,server=on,wait=off" -set drive.disk.cache=unsafe) &
+    "$build/qemu/step" "$work/gdb" "$(nm "$build/qemu/work" | awk '$3 == "main" { print $1 }')" "$steps" ||
+        { kill $! && return 1; }
+    wait $! || true # the client ended it
+}
+
+run_demo() { # HOW ROUNDS
+    local words="rounds=$2 tick=$tick"
+    case $1 in
+    off) VPT_QEMU=$dir/build/qemu-system-x86_64 "$build/vpt" qemu --append "$words notrace" "$demo" ;;
+    on) VPT_QEMU=$dir/build/qemu-system-x86_64 "$build/vpt" qemu --append "$words" "$demo" ;;
+    step) "$build/vpt" run --json --append "$words" "$demo" ;;
+    esac
+}
+
+# time_demo HOW ROUNDS: seconds for that many more than one.
+time_demo() {
+    local tick=200000 one many
+    [ "$1" != step ] || tick=8000 # of instructions, there
+    one=$(processor_time run_demo "$1" 1)
+    many=$(processor_time run_demo "$1" "$(($2 + 1))")
+    difference "$one" "$many"
+}
+
+least() {
+    sort -n "$1" | head -n 1
+}
+
+# What a job did behind the boot.
+more() { # JOB insns|bytes
+    local boot=0
+    [ "$1" = boot ] || boot=$(cat "$work/boot.$2")
+    difference "$boot" "$(cat "$work/$1.$2")"
 }
 
 linux_prepare
-for job in boot program; do
-    for ((round = 0; round < rounds; round++)); do
-        for how in stock off on; do
-            measure "$how" "$job" >>"$work/$job.$how"
-        done
+for ((round = 0; round < rounds; round++)); do
+    for how in stock off on; do
+        processor_time run "$how" boot >>"$work/boot.$how"
+        run "$how" programs >/dev/null
+        while read -r program ticks; do
+            awk -v ticks="$ticks" 'BEGIN { print ticks / 100 }' >>"$work/$program.$how"
+        done <"$work/run/times"
     done
-    stat -c %s "$work/capture.0" >"$work/$job.bytes"
-    qemu=$dir/build/qemu-system-x86_64 guest "$job" "$model,vpt-profile=icelake-server" \
-        -plugin "$build/qemu/execlog.so,count=$work/$job.insns" >/dev/null
 done
+for job in boot "${programs[@]}"; do
+    qemu=$dir/build/qemu-system-x86_64 captured "$job" -plugin "$build/qemu/execlog.so,count=$work/$job.insns"
+    stat -c %s "$work/capture.0" >"$work/$job.bytes"
+done >/dev/null
+declare -A demo_rounds=([off]=10000 [on]=10000 [step]=4)
+for ((round = 0; round < rounds; round++)); do
+    step_program >>"$work/calls.step"
+    for how in off on step; do
+        time_demo "$how" "${demo_rounds[$how]}" >>"$work/demo.$how"
+    done
+done
+# What the last one stepped, and where.
+jq -e --argjson rounds "$((demo_rounds[step] + 1))" '{backend, insns_per_round: (.insns / $rounds)}' \
+    "$work/out" >"$work/demo.json"
 
 results=()
-for job in boot program; do
-    stock=$(median "$work/$job.stock") off=$(median "$work/$job.off") on=$(median "$work/$job.on")
-    insns=$(cat "$work/$job.insns") bytes=$(cat "$work/$job.bytes")
+for job in boot "${programs[@]}"; do
+    stock=$(least "$work/$job.stock") off=$(least "$work/$job.off") on=$(least "$work/$job.on")
+    insns=$(more "$job" insns) bytes=$(more "$job" bytes)
     results+=("$(jq -n --arg job "$job" --argjson stock "$stock" --argjson off "$off" --argjson on "$on" \
         --argjson insns "$insns" --argjson bytes "$bytes" \
         '{($job): {stock_s: $stock, off_s: $off, on_s: $on, insns: $insns, trace_bytes: $bytes,
           off_vs_stock: ($off / $stock), on_vs_stock: ($on / $stock),
           bits_per_insn: (8 * $bytes / $insns)}}')")
 done
+per_round() { # HOW: seconds
+    awk -v rounds="${demo_rounds[$1]}" '{ print $1 / rounds }' <<<"$(least "$work/demo.$1")"
+}
+
 mkdir -p "$(dirname "$json")"
-printf '%s\n' "${results[@]}" | jq -s --argjson rounds "$rounds" '
-    add as $jobs | {rounds: $rounds, jobs: $jobs,
+printf '%s\n' "${results[@]}" | jq -s --argjson rounds "$rounds" --argjson steps "$steps" \
+    --argjson stepped "$(least "$work/calls.step")" --slurpfile demo "$work/demo.json" \
+    --argjson demo_off "$(per_round off)" --argjson demo_on "$(per_round on)" --argjson demo_step "$(per_round step)" '
+    add as $jobs | $demo[0].insns_per_round as $insns |
+    {
+        calls: {
+            by: "gdbstub",
+            insns_per_s: ($steps / $stepped),
+            stock_insns_per_s: ($jobs.calls.insns / $jobs.calls.stock_s),
+            on_insns_per_s: ($jobs.calls.insns / $jobs.calls.on_s)
+        },
+        demo: {
+            by: ("vpt run, " + $demo[0].backend),
+            insns_per_s: ($insns / $demo_step),
+            stock_insns_per_s: ($insns / $demo_off),
+            on_insns_per_s: ($insns / $demo_on)
+        }
+    } | map_values(. + {vs_stock: (.stock_insns_per_s / .insns_per_s)}) as $single_step |
+    {rounds: $rounds, jobs: $jobs, single_step: $single_step,
+        single_step_vs_stock: ([$single_step[].vs_stock] | min),
         off_vs_stock: ([$jobs[].off_vs_stock] | max),
-        on_vs_stock: ([$jobs[].on_vs_stock] | max),
-        bits_per_insn: ([$jobs[].bits_per_insn] | max)}' >"$json"
+        on_vs_stock: ([$jobs.boot, $jobs.compressor, $jobs.interpreter | .on_vs_stock] | max),
+        on_vs_stock_calls: $jobs.calls.on_vs_stock,
+        bits_per_insn: ([$jobs.boot, $jobs.compressor, $jobs.interpreter | .bits_per_insn] | max),
+        bits_per_insn_calls: $jobs.calls.bits_per_insn}' >"$json"
 jq -r '.jobs | to_entries[] | "\(.key): stock \(.value.stock_s) s, off \(.value.off_vs_stock)x, on \(.value.on_vs_stock)x, \(.value.bits_per_insn) bits per instruction"' "$json"
+jq -r '.single_step | to_entries[] | "\(.key), single-stepped (\(.value.by)): \(.value.insns_per_s | floor) instructions/s; untraced \(.value.stock_insns_per_s / 1e6) M/s, traced \(.value.on_insns_per_s / 1e6) M/s: \(.value.vs_stock | floor)x"' "$json"

@@ -36,13 +36,13 @@ qemu-port: deps ## the port to QEMU 10.0: built, and the same tests of guests on
 	    [ $$status = 0 ] && $(SUBMAKE) QEMU_DIR=$(QEMU_DIR)/10.0 EXECLOG=$(BUILD)/qemu/execlog-10.0.so \
 	        qemu-tools && { $(PREPARE_LAB); } && for test in qemu.sh svm.sh 'boot.sh --all'; do \
 	            $(QEMU_ENV) QEMU_DIR=$(QEMU_DIR)/10.0 EXECLOG=$(BUILD)/qemu/execlog-10.0.so \
-	                vmm/qemu/tests/$$test.sh || exit 1; \
+	                vmm/qemu/tests/$$test || exit 1; \
 	        done
 
 qemu-asan: deps ## QEMU with sanitizers: the same tests of guests, and no report
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
-	@vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) asan && $(SUBMAKE) qemu-tools
+	@{ vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) asan || [ $$? = 77 ]; } && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) QEMU_DIR=$(QEMU_DIR)/asan vmm/qemu/tests/sanitized.sh
 
 qemu-hostile: deps ## many random trace configurations in guests: SEEDS=200, from FIRST_SEED=1
@@ -78,7 +78,7 @@ bench-qemu: deps ## what tracing costs under TCG, against an unchanged QEMU (bui
 BUILD_QEMU = { vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) || [ $$? = 77 ]; }
 QEMU_ENV   = VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)'
 
-qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux work remap) \
+qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux step work remap) \
     $(if $(wildcard $(QEMU_DIR)/tree),$(if $(shell pkg-config --exists glib-2.0 && echo yes),$(EXECLOG)))
 
 # In `make test` they are skipped by name where QEMU could not be built.
@@ -97,6 +97,10 @@ $(QEMU_TOOLS): $(BUILD)/qemu/%: $(BUILD)/vmm/qemu/tests/%.o $(VMM_PART_OBJ) \
     $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(VMM_LIBS)
+
+$(BUILD)/qemu/step: $(BUILD)/vmm/qemu/step.o
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
 
 # After `make qemu`: the header is QEMU's.
 $(EXECLOG): vmm/qemu/tests/execlog.c FORCE

@@ -36,6 +36,11 @@ expect 'bad --mem' 2 'mem takes' "$vpt" run --mem 5T x.elf
 for bad in 0 9 two -1; do
     expect "bad --cpus $bad" 2 'cpus takes 1 to 8' "$vpt" run --cpus "$bad" x.elf
 done
+for bad in 0 999 20000001 fast -1; do
+    expect "bad --tsc-khz $bad" 2 'tsc-khz takes 1000 to 20000000' "$vpt" run --tsc-khz "$bad" x.elf
+done
+expect '--tsc-khz of a guest that is saved' 2 'no --tsc-khz' "$vpt" run --tsc-khz 2000000 --save-to x \
+    "$guests/status.elf"
 for bad in 1M 1M: 0:4K 1M:100 1234567:4K 1M:0 1M:9G x:4K; do
     expect "bad --absent $bad" 2 'absent takes GPA:SIZE' "$vpt" run --absent "$bad" x.elf
 done
@@ -213,6 +218,19 @@ check 'decode --map names the VM and the process' \
 expect 'decode --map --json' 0 '' "$vpt" decode --map "$work/code.json" --json "$work/entry.pt"
 check 'decode --map --json names them' \
     jq -es 'map(select(.vm == "one" and .process == "cc" and .cr3 == 20480)) | length == 1' "$work/out"
+
+# 40H is INC EAX in 32-bit code and a prefix in 64-bit code: the trace does not say which, TRACE.json does.
+printf '\x40\xc3' >"$work/host.bin"
+{
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x02\x43\x00\x05\x00\x00\x00\x00\x02\x23\x71\x00\x50\x00\x00\x00\x00\x2d\x00\x50'
+} >"$work/mode.pt"
+echo '{ "mode": 32 }' >"$work/mode.pt.json"
+expect 'decode in the mode of TRACE.json' 0 '' "$vpt" decode --map "$work/code.json" "$work/mode.pt"
+check 'is of 32 bits' grep -q 'inc eax' "$work/out"
+expect 'decode in the mode of --mode' 0 '' "$vpt" decode --mode 64 --map "$work/code.json" "$work/mode.pt"
+check 'is of 64 bits' test "$(grep -c 'inc eax' "$work/out")" = 0
+
 printf '\2\202' >"$work/nopath.pt"
 echo '{ "images": [ { "bias": 0 } ] }' >"$work/nopath.pt.json"
 expect 'decode with an image without a path' 3 'nopath.pt.json: images.0.: an image without a path' \

@@ -48,11 +48,12 @@ static void test_all(void)
     char path[80];
 
     write_sidecar("{ \"vpt\": 1, \"cpu\": { \"family\": 6, \"model\": 94 }, \"tsc_ctc\": [2, 168],"
-                  "  \"mtc_freq\": 3, \"max_nonturbo_ratio\": 24, \"unknown\": {},"
+                  "  \"mtc_freq\": 3, \"max_nonturbo_ratio\": 24, \"unknown\": {}, \"mode\": 32,"
                   "  \"images\": [ { \"path\": \"k.elf\", \"bias\": -4096, \"cr3\": null },"
                   "                { \"path\": \"/p.elf\", \"cr3\": 2113536 } ] }\n");
     CU_ASSERT_EQUAL(sidecar_open(&sidecar, trace), 0);
     CU_ASSERT_TRUE(sidecar.is_there && !sidecar.is_rtit);
+    CU_ASSERT_EQUAL(sidecar.mode, PTD_MODE_32);
     CU_ASSERT_EQUAL(sidecar.errata, ptd_errata(6, 94));
     CU_ASSERT_NOT_EQUAL(sidecar.errata, 0);
     CU_ASSERT_EQUAL(sidecar.clocks.tsc_den, 2);
@@ -80,6 +81,7 @@ static void test_rtit(void)
                   "  \"filter\": [ [4198400, 18446744073709551615] ] }, \"images\": [] }");
     CU_ASSERT_EQUAL(sidecar_open(&sidecar, trace), 0);
     CU_ASSERT_TRUE(sidecar.is_rtit);
+    CU_ASSERT_EQUAL(sidecar.mode, PTD_MODE_64);
     CU_ASSERT_EQUAL(sidecar.rtit.cr3, 1052672);
     CU_ASSERT_TRUE(sidecar.rtit.cycle_acc && !sidecar.rtit.cycles_minus_one);
     CU_ASSERT_EQUAL(sidecar.rtit.tnt_buff, 5);
@@ -130,6 +132,8 @@ static void test_wrong(void)
         {"{ \"tsc_ctc\": [1, 4294967296] }", "tsc_ctc"},
         {"{ \"tsc_ctc\": [-1, 2] }", "tsc_ctc"},
         {"{ \"tsc_ctc\": [2, 1] }", "tsc_ctc"},
+        {"{ \"mode\": 8 }", "mode: not"},
+        {"{ \"mode\": \"32\" }", "mode: not"},
         {"{ \"mtc_freq\": 16 }", "mtc_freq"},
         {"{ \"mtc_freq\": 3.5 }", "mtc_freq"},
         {"{ \"max_nonturbo_ratio\": 256 }", "max_nonturbo_ratio"},

@@ -21,6 +21,8 @@
 #define PSB_FREQ 5ull /* 64 KiB */
 #define MTC_FREQ 6ull
 
+#define FILE_BYTES 16384 /* at once */
+
 struct X86VptWatch {
     struct vpt_cpu model;
     X86CPU *cpu;
@@ -271,6 +273,9 @@ static struct X86VptWatch *watch_new(X86CPU *cpu, const VptStart *start, Error *
         }
     }
     watch->file = fopen(watch->name, "wb");
+    if (watch->file) {
+        setvbuf(watch->file, NULL, _IOFBF, FILE_BYTES);
+    }
     if (!watch->file || !write_sidecar(watch, start, errp)) {
         if (!watch->file) {
             error_setg_errno(errp, errno, "%s", watch->name);

@@ -57,21 +57,18 @@ static inline uint32_t wanted(const struct X86Vpt *vpt)
 }
 
 /*
- * Which model takes TNT bits from translated code without a call. None: one that is always full, so
- * that the code calls.
+ * Which model alone takes near branches, with nothing else to look at. None: one that is never
+ * used, whose tnt_full is 0, so that the code calls.
  */
-static inline void choose_hot(X86CPU *cpu)
+static void choose_hot(X86CPU *cpu)
 {
-    static struct vpt_cpu full; /* tnt_full is 0 */
     struct X86Vpt *vpt = cpu->vpt;
+    struct vpt_cpu *model = &vpt->guest;
 
-    if (unlikely(vpt->watch)) {
-        const bool alone = !vpt_wants_branches(&vpt->guest);
-
-        cpu->vpt_hot = alone && vpt_is_fast(vpt->watch) ? vpt->watch : &full;
-    } else {
-        cpu->vpt_hot = vpt_is_fast(&vpt->guest) ? &vpt->guest : &full;
+    if (vpt->watch) {
+        model = vpt_wants_branches(&vpt->guest) ? &vpt->full : vpt->watch;
     }
+    cpu->vpt_hot = vpt_is_fast(model) ? model : &vpt->full;
 }
 
 void x86_vpt_sync(CPUX86State *env)
@@ -107,20 +104,39 @@ static inline void branch_done(CPUX86State *env, struct X86Vpt *vpt)
         }                                                                                          \
     } while (0)
 
+/*
+ * fast() to the hot model, else event() to all. While the hot one stays fast, nothing that
+ * branch_done() looks at changes.
+ */
+#define TELL_BRANCH(env, fast, event, ...)                                                         \
+    do {                                                                                           \
+        struct vpt_cpu *const hot = env_archcpu(env)->vpt_hot;                                     \
+                                                                                                   \
+        if (likely(vpt_is_fast(hot))) {                                                            \
+            fast(hot, __VA_ARGS__);                                                                \
+            if (likely(vpt_is_fast(hot))) {                                                        \
+                break;                                                                             \
+            }                                                                                      \
+        } else {                                                                                   \
+            TELL(vpt_of(env), event, __VA_ARGS__);                                                 \
+        }                                                                                          \
+        branch_done(env, vpt_of(env));                                                             \
+    } while (0)
+
+/* The code was not sent here by the hot model unless that one was full. */
+static inline void tnt_told(struct vpt_cpu *hot, uint64_t next_ip, bool taken)
+{
+    vpt_branch_told(hot, next_ip);
+}
+
 void helper_vpt_taken(CPUX86State *env, target_ulong target)
 {
-    struct X86Vpt *vpt = vpt_of(env);
-
-    TELL(vpt, vpt_cond_branch, target, true);
-    branch_done(env, vpt);
+    TELL_BRANCH(env, tnt_told, vpt_cond_branch, target, true);
 }
 
 void helper_vpt_not_taken(CPUX86State *env, target_ulong next)
 {
-    struct X86Vpt *vpt = vpt_of(env);
-
-    TELL(vpt, vpt_cond_branch, next, false);
-    branch_done(env, vpt);
+    TELL_BRANCH(env, tnt_told, vpt_cond_branch, next, false);
 }
 
 void helper_vpt_jmp(CPUX86State *env, target_ulong target)
@@ -133,34 +149,22 @@ void helper_vpt_jmp(CPUX86State *env, target_ulong target)
 
 void helper_vpt_call(CPUX86State *env, target_ulong target, target_ulong next)
 {
-    struct X86Vpt *vpt = vpt_of(env);
-
-    TELL(vpt, vpt_call_direct, target, next);
-    branch_done(env, vpt);
+    TELL_BRANCH(env, vpt_call_direct, vpt_call_direct, target, next);
 }
 
 void helper_vpt_jmp_indirect(CPUX86State *env, target_ulong target)
 {
-    struct X86Vpt *vpt = vpt_of(env);
-
-    TELL(vpt, vpt_jmp_indirect, target);
-    branch_done(env, vpt);
+    TELL_BRANCH(env, vpt_jmp_indirect, vpt_jmp_indirect, target);
 }
 
 void helper_vpt_call_indirect(CPUX86State *env, target_ulong target, target_ulong next)
 {
-    struct X86Vpt *vpt = vpt_of(env);
-
-    TELL(vpt, vpt_call_indirect, target, next);
-    branch_done(env, vpt);
+    TELL_BRANCH(env, vpt_call_indirect, vpt_call_indirect, target, next);
 }
 
 void helper_vpt_ret(CPUX86State *env, target_ulong target)
 {
-    struct X86Vpt *vpt = vpt_of(env);
-
-    TELL(vpt, vpt_ret, target);
-    branch_done(env, vpt);
+    TELL_BRANCH(env, vpt_ret, vpt_ret, target);
 }
 
 static void tell_transfer(CPUX86State *env, struct vpt_transfer *transfer)

@@ -20,6 +20,7 @@
 struct X86Vpt {
     struct vpt_cpu guest;  /* what the guest sees and programs, if enabled */
     struct vpt_cpu *watch; /* of capture, or NULL */
+    struct vpt_cpu full;   /* X86CPU.vpt_hot, if translated code has to call for each branch */
     struct X86VptWatch *capture;
     X86CPU *cpu;
     bool enabled;
@@ -72,6 +73,8 @@ enum x86_vpt_msr x86_vpt_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value);
 extern const struct vpt_ops x86_vpt_ops;
 /* TSC as RDTSC gives it now, and the clocks behind it, which no TSC offset moves. */
 void x86_vpt_clocks(X86CPU *cpu, const struct vpt_caps *caps, struct vpt_clocks *now);
+/* The TSC without ratio and offset: what plugins may call. */
+uint64_t x86_vpt_plugin_tsc(unsigned vcpu);
 
 /* ---- events.c ---- */
 

@@ -3,6 +3,10 @@
  * What the Linux guest traces: branches of every near kind, recursion, system calls, page faults,
  * and a signal. Linked statically at an address of its own, so that a log of the whole machine can
  * be told apart by addresses. Ends with status 0 if its own check sum is right.
+ *
+ *   work              all of it
+ *   work values       PTWRITE, if it is there
+ *   work compute N    N times what needs no help of the system, for measurements
  */
 #include <cpuid.h>
 #include <signal.h>
@@ -97,22 +101,43 @@ static int write_values(void)
     return 0;
 }
 
-int main(int argc, char **argv)
+static uint32_t fill(uint32_t values[COUNT], bool signals_too)
 {
-    static uint32_t values[COUNT];
     uint32_t value = 1;
 
-    if (argc == 2 && strcmp(argv[1], "values") == 0)
-        return write_values();
-    signal(SIGUSR1, on_signal);
     for (size_t i = 0; i < COUNT; i++) {
         value = operations[value % 3](value, (uint32_t)i);
         values[i] = value;
-        if (i % 500 == 0)
+        if (signals_too && i % 500 == 0)
             raise(SIGUSR1);
     }
+    return value;
+}
+
+static bool compute(uint32_t values[COUNT])
+{
     qsort(values, COUNT, sizeof(values[0]), compare);
-    if (!sorted(values, COUNT) || fibonacci(18) != 2584 || !touch_pages() || signals != 4)
+    return sorted(values, COUNT) && fibonacci(18) == 2584;
+}
+
+int main(int argc, char **argv)
+{
+    static uint32_t values[COUNT];
+    uint32_t value;
+
+    if (argc == 2 && strcmp(argv[1], "values") == 0)
+        return write_values();
+    if (argc == 3 && strcmp(argv[1], "compute") == 0) {
+        for (unsigned long i = strtoul(argv[2], NULL, 10); i > 0; i--) {
+            fill(values, false);
+            if (!compute(values))
+                return 1;
+        }
+        return 0;
+    }
+    signal(SIGUSR1, on_signal);
+    value = fill(values, true);
+    if (!compute(values) || !touch_pages() || signals != 4)
         return 1;
     printf("work: done, %08x\n", (unsigned)value);
     return 0;

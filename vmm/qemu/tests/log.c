@@ -10,6 +10,7 @@
 
 #define PARTIAL      0x80000000u
 #define WINDOW_WORDS (1u << 20)
+#define PAGE_SHIFT   48 /* as in execlog.c */
 
 /*
  * One address. An instruction that is restarted, as string instructions are, counts once, and so
@@ -22,10 +23,26 @@ static void unfold_ip(struct log *log, uint64_t ip)
     if (log->end - log->begin == log->room) {
         log->room = log->room ? log->room * 2 : WINDOW_WORDS;
         log->ips = reallocarray(log->ips, log->room, sizeof(*log->ips));
-        if (!log->ips)
+        log->pages = reallocarray(log->pages, log->room, sizeof(*log->pages));
+        log->tscs = reallocarray(log->tscs, log->room, sizeof(*log->tscs));
+        if (!log->ips || !log->pages || !log->tscs)
             abort();
     }
     log->ips[log->end++ - log->begin] = ip;
+}
+
+static void unfold_word(struct log *log)
+{
+    const uint64_t word = ((const uint64_t *)log->words.data)[log->next];
+    const uint64_t *const times = (const uint64_t *)log->times.data;
+    const unsigned unused = log->has_pages ? 64 - PAGE_SHIFT : 0; /* by the address */
+    size_t at;
+
+    unfold_ip(log, (uint64_t)((int64_t)(word << unused) >> unused));
+    at = log->end - log->begin - 1;
+    log->pages[at] = (uint16_t)(word >> PAGE_SHIFT);
+    log->tscs[at] = times ? times[log->next] : 0;
+    log->next++;
 }
 
 /* The next block of the log, of which some instructions began. False: malformed. */
@@ -54,7 +71,7 @@ bool log_has(struct log *log, size_t end)
         if (log->next >= log->words.len / word_bytes)
             return false;
         if (!log->blocks)
-            unfold_ip(log, ((const uint64_t *)log->words.data)[log->next++]);
+            unfold_word(log);
         else if (!unfold_block(log))
             return false;
     }
@@ -68,6 +85,8 @@ void log_forget(struct log *log, size_t pos)
     if (from - log->begin < WINDOW_WORDS / 2)
         return;
     memmove(log->ips, log->ips + (from - log->begin), (log->end - from) * sizeof(*log->ips));
+    memmove(log->pages, log->pages + (from - log->begin), (log->end - from) * sizeof(*log->pages));
+    memmove(log->tscs, log->tscs + (from - log->begin), (log->end - from) * sizeof(*log->tscs));
     log->begin = from;
 }
 
@@ -102,6 +121,9 @@ void log_close(struct log *log)
 {
     bytes_free(&log->words);
     bytes_free(&log->table);
+    bytes_free(&log->times);
     free(log->blocks);
     free(log->ips);
+    free(log->pages);
+    free(log->tscs);
 }

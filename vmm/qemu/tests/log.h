@@ -14,10 +14,15 @@
 struct log {
     struct bytes words; /* of addresses; or, with a table, of blocks */
     struct bytes table;
-    size_t *blocks; /* where in the table each one is */
+    struct bytes times; /* of addresses; empty if they were not logged */
+    bool has_pages;     /* words have them: to be set before log_open() */
+    size_t *blocks;     /* where in the table each one is */
     size_t block_count;
-    size_t next;   /* in words: what was not unfolded yet */
-    uint64_t *ips; /* the addresses from number begin to end */
+    size_t next; /* in words: what was not unfolded yet */
+    /* From number begin to end, of a log of addresses all three. */
+    uint64_t *ips;
+    uint16_t *pages;
+    uint64_t *tscs;
     size_t begin, end, room;
 };
 
