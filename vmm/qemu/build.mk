@@ -18,12 +18,13 @@ qemu-test: deps ## guests on that QEMU: tests, traces decoded to the executed pa
 	@$(QEMU_ENV) vmm/qemu/tests/qemu.sh
 	@$(QEMU_ENV) vmm/qemu/tests/svm.sh
 
-kvm-test: deps ## that QEMU on KVM, in the lab; and Linux with a KVM guest on that QEMU, captured
+kvm-test: deps ## that QEMU on KVM, in the lab, with a Linux guest, too; and Linux with a KVM guest on that QEMU, captured
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
 	@$(PREPARE_LAB)
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/kvm.sh
+	@$(QEMU_ENV) vmm/qemu/tests/linux-kvm.sh
 	@$(QEMU_ENV) vmm/qemu/tests/svm-linux.sh
 
 qemu-port: deps ## the port to QEMU 10.0: built, and the same tests of guests on it

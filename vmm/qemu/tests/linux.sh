@@ -19,15 +19,7 @@ set -u
 boot_s=600
 # The guest's time is the count of its instructions: on a busy host perf would read its buffer too late.
 by_count=(-icount "shift=2,sleep=off")
-from=0x55000000 to=0x56000000 # where the test program is linked
-most_blocks=20000000          # of the log of all code: the program is traced for a small part of them
-
-# check NAME COMMAND...
-check() {
-    local name=$1
-    shift
-    if "$@" >"$work/why" 2>&1; then pass "$name"; else fail "$name" "$work/why"; fi
-}
+most_blocks=20000000 # of the log of all code: the program is traced for a small part of them
 
 command -v perf >/dev/null || why="no perf (linux-perf)"
 if [ -n "$why" ]; then
@@ -39,23 +31,6 @@ if [ -n "$why" ]; then
 fi
 
 # ---- What was decoded, and what ran ----
-
-program_start() {
-    nm "$build/qemu/work" | sed -n 's/^0*\([0-9a-f]*\) T _start$/0x\1/p'
-}
-
-# The log of execlog.so as one file for each run of the program: $1.1, $1.2, ...
-split_log() {
-    local start
-    start=$(program_start)
-    od -An -v -t x8 -w8 "$1" | sed 's/^ 0*//' | uniq |
-        awk -v start="${start#0x}" -v out="$1" '$1 == start { n++ } { print >(out "." n) }'
-}
-
-decoded_is_executed() { # NAME RUN
-    ips "$out/$1.data" "$out/$1.ips" && only_program "$out/$1.ips" >"$out/$1.work" &&
-        same "$out/$1.work" "$work/log.$2"
-}
 
 # Recorded to the end of the program, from where the buffer begins.
 decoded_is_end() { # NAME RUN
@@ -77,24 +52,9 @@ decoded_is_function() { # NAME RUN FUNCTION
     same "$out/$1.ips" "$out/$1.function"
 }
 
-libptdec_agrees() { # NAME RUN
-    "$build/qemu/perf_aux" "$out/$1.data" 0 "$build/qemu/work" "$out/$1.pt" &&
-        "$build/qemu/compare" "$out/$1.pt" "$work/log" &&
-        "$build/qemu/compare" "$out/$1.pt" "$work/log" |
-        grep -q "^$(wc -l <"$work/log.$2") instructions, .* 0 errors, 0 bytes lost"
-}
-
-# The same by vpt decode, which takes perf.data, files and time into account.
-vpt_decodes() { # PERF.DATA OUT
-    "$build/vpt" decode --symfs "$work/root" "$1" >"$2.raw" 2>"$2.err" || { head -n 5 "$2.err"; return 1; }
-    sed -n 's/^0*\([0-9a-f]\{1,\}\)  .*/\1/p' "$2.raw" | uniq >"$2"
-}
 vpt_decodes_executed() { # NAME RUN
     cp -r "$out/code" "$work/root/out/" # the files that were mapped
     vpt_decodes "$out/$1.data" "$out/$1.vpt" && same "$out/$1.vpt" "$work/log.$2"
-}
-vpt_agrees_with_perf() { # NAME
-    vpt_decodes "$out/$1.data" "$out/$1.vpt" && same "$out/$1.vpt" "$out/$1.ips"
 }
 
 # Each trace of a sample is a part of what ran, and they come in its order.
@@ -123,14 +83,6 @@ samples_are_parts() { # NAME RUN
         }
         END { if (!bad) piece(); print total + 0, "instructions"; exit bad || total < minimum }' \
         "$work/log.$2" "$out/$1.vpt.raw"
-}
-
-clean() { # the kernel complained of nothing
-    ! grep -iE 'WARN|BUG:|Call Trace|unchecked MSR|general protection|Oops|hardlockup|dazed' "$1"
-}
-
-contains() { # FILE PATTERN
-    grep -qE "$2" "$1" || { tail -n 20 "$1"; return 1; }
 }
 
 linux_prepare
