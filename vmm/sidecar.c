@@ -104,15 +104,17 @@ static int check_version(struct sidecar *sidecar)
 
 static int read_members(struct sidecar *sidecar)
 {
-    json_object *rtit;
+    json_object *images, *rtit;
 
     if (!json_object_is_type(sidecar->root, json_type_object))
         return wrong(sidecar, "not an object");
     if (check_version(sidecar) != 0)
         return -EBADMSG;
-    if (json_object_object_get_ex(sidecar->root, "images", &sidecar->images) &&
-        !json_object_is_type(sidecar->images, json_type_array))
-        return wrong(sidecar, "images: not a list");
+    if (json_object_object_get_ex(sidecar->root, "images", &images)) {
+        if (!json_object_is_type(images, json_type_array))
+            return wrong(sidecar, "images: not a list");
+        sidecar->images = images;
+    }
     if (!read_cpu(sidecar->root, &sidecar->errata))
         return wrong(sidecar, "cpu: not a family and a model");
     if (!read_mode(sidecar->root, &sidecar->mode))
