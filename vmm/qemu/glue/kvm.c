@@ -9,6 +9,8 @@
 #include "qemu/osdep.h"
 #include "qapi/error.h"
 #include "qemu/rcu.h"
+#include "exec/ramblock.h"
+#include "exec/ramlist.h"
 #include "hw/boards.h"
 #include "hw/i386/x86.h"
 #include "sysemu/cpus.h"
@@ -161,56 +163,89 @@ struct page {
     uint8_t bytes[TARGET_PAGE_SIZE];
 };
 
-static void keep_page(tb_page_addr_t address)
+/* NULL: the memory is not there any more. */
+static const uint8_t *page_bytes(uint64_t address)
 {
-    struct page *page;
+    RAMBlock *block;
+
+    RAMBLOCK_FOREACH(block)
+    {
+        if (address - block->offset < block->used_length) {
+            return block->host + (address - block->offset);
+        }
+    }
+    return NULL;
+}
+
+static bool keep_page(tb_page_addr_t address)
+{
     const uint64_t key = address & TARGET_PAGE_MASK;
+    const uint8_t *bytes;
+    struct page *page;
 
     if (address == (tb_page_addr_t)-1 || g_hash_table_contains(translated, &key)) {
-        return;
+        return true;
+    }
+    bytes = page_bytes(key);
+    if (!bytes) {
+        return false;
     }
     page = g_new(struct page, 1);
     page->address = key;
-    memcpy(page->bytes, qemu_map_ram_ptr(NULL, key), TARGET_PAGE_SIZE);
+    memcpy(page->bytes, bytes, TARGET_PAGE_SIZE);
     g_hash_table_insert(translated, &page->address, page);
+    return true;
 }
 
 static gboolean keep_pages(gpointer key, gpointer value, gpointer data)
 {
     const TranslationBlock *tb = value;
+    bool *all = data;
 
     if (!(tb_cflags(tb) & CF_INVALID)) {
-        keep_page(tb_page_addr0(tb));
-        keep_page(tb_page_addr1(tb));
+        *all = keep_page(tb_page_addr0(tb)) && keep_page(tb_page_addr1(tb));
     }
-    return FALSE;
+    return !*all;
 }
 
 static void keep_translations(void)
 {
+    bool all = true;
+
     RCU_READ_LOCK_GUARD();
     translated = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
-    tcg_tb_foreach(keep_pages, NULL);
+    tcg_tb_foreach(keep_pages, &all);
+    if (!all) {
+        g_clear_pointer(&translated, g_hash_table_destroy);
+    }
 }
 
-/* Throws away translations of code that is another now; all of them, if nobody knows. */
-static void check_translations(CPUState *cs)
+/* Throws away translations of pages that are others now. False: nobody knows which. */
+static bool check_pages(void)
 {
     GHashTableIter pages;
     gpointer value;
 
-    if (!translated) {
-        tb_flush(cs);
-        return;
-    }
     RCU_READ_LOCK_GUARD();
     g_hash_table_iter_init(&pages, translated);
     while (g_hash_table_iter_next(&pages, NULL, &value)) {
         const struct page *page = value;
+        const uint8_t *bytes = page_bytes(page->address);
 
-        if (memcmp(page->bytes, qemu_map_ram_ptr(NULL, page->address), TARGET_PAGE_SIZE) != 0) {
+        if (!bytes) {
+            return false;
+        }
+        if (memcmp(page->bytes, bytes, TARGET_PAGE_SIZE) != 0) {
             tb_invalidate_phys_range(page->address, page->address + TARGET_PAGE_SIZE);
         }
+    }
+    return true;
+}
+
+static void check_translations(CPUState *cs)
+{
+    if (!translated || !check_pages()) {
+        tb_flush(cs);
     }
     g_clear_pointer(&translated, g_hash_table_destroy);
 }
@@ -303,7 +338,7 @@ int x86_vpt_tcg_exec(CPUState *cs)
     register_thread();
     if (!cpu->vpt->in_tcg || !cs->vcpu_dirty) {
         enter_tcg(cpu);
-        return EXCP_INTERRUPT; /* tb_flush() is work that is queued */
+        return EXCP_INTERRUPT; /* tb_flush() would be work that is queued */
     }
     release_time(cpu);
     bql_unlock();
