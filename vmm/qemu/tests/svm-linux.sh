@@ -11,7 +11,7 @@
 # which -icount makes a count of instructions.
 #
 # Needs `make qemu` and the lab's kernel; without them, every test is named and counted as skipped.
-# About half a minute.
+# About a minute and a half, most of it QEMU.
 set -u
 
 . vmm/tests/lib.sh
