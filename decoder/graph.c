@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Builds the graph of code that the fast walk steps along. */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,6 +14,8 @@
 #define MAX_SPACES 1024u
 /* Of one node. */
 #define NODE_PARTS 64u
+/* Another thread builds a node in much less time than it takes to fall asleep. */
+#define SPINS 1000u
 
 /* ---- Memory ---- */
 
@@ -131,36 +134,28 @@ void ptd_graph_empty(struct graph *graph)
     graph->full = false;
 }
 
-static void lock(struct graph *graph)
-{
-    if (graph->shared)
-        (void)pthread_mutex_lock(&graph->lock);
-}
-
-static void unlock(struct graph *graph)
-{
-    if (graph->shared)
-        (void)pthread_mutex_unlock(&graph->lock);
-}
-
 static bool set_full(struct graph *graph)
 {
     __atomic_store_n(&graph->full, true, __ATOMIC_RELAXED);
     return false;
 }
 
-/* Room for more elements, at most limit in all. */
-static bool grow(struct graph *graph, void **array, uint32_t *room, uint32_t count, uint32_t more,
-                 uint32_t limit, size_t element_bytes)
+/*
+ * Takes so many elements of an array, of which there are at most limit in all: *first is the index
+ * of the first. False: no room or no memory.
+ */
+static bool take(struct graph *graph, void **array, uint32_t *room, uint32_t *count, uint32_t more,
+                 uint32_t limit, size_t element_bytes, uint32_t *first)
 {
     uint32_t bigger = *room ? *room : FIRST_NODES;
     void *moved;
 
-    if (count + more <= *room)
+    *first = __atomic_fetch_add(count, more, __ATOMIC_RELAXED);
+    if (*first + more <= *room)
         return true;
-    if (count + more > limit)
+    if (graph->fixed || *first + more > limit)
         return set_full(graph);
-    while (bigger < count + more)
+    while (bigger < *first + more)
         bigger *= 2;
     moved = reallocarray(*array, bigger, element_bytes);
     if (!moved)
@@ -198,17 +193,10 @@ static uint32_t *place(const struct graph *graph, uint32_t space, uint64_t ip)
     }
 }
 
-/* Room for one more node. The table is kept at most half full. */
-static bool make_room(struct graph *graph)
+/* Moves a graph that is not fixed to twice the room. The table is kept at most half full. */
+static bool move_nodes(struct graph *graph)
 {
-    const uint32_t old_room = graph->node_room;
-
-    if (graph->node_count < old_room)
-        return true;
-    if (old_room >= MAX_NODES)
-        return set_full(graph);
-
-    const uint32_t room = old_room ? 2 * old_room : FIRST_NODES;
+    const uint32_t room = graph->node_room ? 2 * graph->node_room : FIRST_NODES;
     struct node *const nodes = reallocarray(graph->nodes, room, sizeof(*nodes));
 
     if (nodes)
@@ -223,7 +211,7 @@ static bool make_room(struct graph *graph)
 
     if (!nodes || !info || !table) {
         free(table);
-        return set_full(graph);
+        return false;
     }
     free(graph->table);
     graph->table = table;
@@ -236,39 +224,60 @@ static bool make_room(struct graph *graph)
     return true;
 }
 
-/* Under the lock. The number comes last into the table, which others read without it. */
-static uint32_t find(struct graph *graph, uint32_t space, uint64_t ip)
+/* A stub that is in no table yet; 0: no room or no memory. */
+static uint32_t add_stub(struct graph *graph, uint32_t space, uint64_t ip)
 {
-    uint32_t *at, id;
+    uint32_t index;
 
-    if (!make_room(graph))
+    if (!graph->fixed && graph->node_count >= graph->node_room &&
+        (graph->node_room >= MAX_NODES || !move_nodes(graph))) {
+        (void)set_full(graph);
         return 0;
-    at = place(graph, space, ip);
-    id = *at;
-    if (id)
-        return id;
-    id = graph->node_count * NODE_WORDS;
-    *ptd_node(graph, id) = (struct node){.kind = NODE_STUB};
-    *ptd_node_info(graph, id) = (struct ptd_code){.ip = ip, .space = (uint16_t)space};
-    __atomic_store_n(at, id, __ATOMIC_RELEASE);
-    __atomic_store_n(&graph->node_count, graph->node_count + 1, __ATOMIC_RELEASE);
-    return id;
+    }
+    index = __atomic_fetch_add(&graph->node_count, 1, __ATOMIC_RELAXED);
+    if (index >= graph->node_room) {
+        (void)set_full(graph);
+        return 0;
+    }
+    graph->nodes[index] = (struct node){.kind = NODE_STUB};
+    graph->info[index] = (struct ptd_code){.ip = ip, .space = (uint16_t)space};
+    return index * NODE_WORDS;
 }
 
+/* Two threads may add the same node: one of them is first, and the stub of the other is lost. */
 uint32_t ptd_graph_find(struct graph *graph, uint32_t space, uint64_t ip)
 {
-    uint32_t id;
+    uint32_t stub = 0;
 
-    if (graph->fixed) { /* its table stays where it is */
-        id = __atomic_load_n(place(graph, space, ip), __ATOMIC_ACQUIRE);
+    if (graph->table_room == 0 && !move_nodes(graph)) {
+        (void)set_full(graph);
+        return 0;
+    }
+    for (;;) {
+        uint32_t *const at = place(graph, space, ip);
+        uint32_t id = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+
         /* A place that was free may have been taken since, by any node. */
         if (id && is_at(graph, id, space, ip))
             return id;
+        if (id)
+            continue;
+        if (!stub) {
+            stub = add_stub(graph, space, ip);
+            if (!stub)
+                return 0;
+            continue; /* the table may have moved */
+        }
+        if (__atomic_compare_exchange_n(at, &id, stub, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+            return stub;
     }
-    lock(graph);
-    id = find(graph, space, ip);
-    unlock(graph);
-    return id;
+}
+
+uint32_t ptd_graph_node_count(const struct graph *graph)
+{
+    const uint32_t count = __atomic_load_n(&graph->node_count, __ATOMIC_ACQUIRE);
+
+    return count < graph->node_room ? count : graph->node_room; /* counts on where it is full */
 }
 
 /* ---- Address spaces ---- */
@@ -277,14 +286,14 @@ int ptd_graph_space(struct graph *graph, uint64_t cr3, uint8_t mode)
 {
     uint32_t i = 0;
 
-    lock(graph);
+    (void)pthread_mutex_lock(&graph->lock);
     while (i < graph->space_count && (graph->spaces[i].cr3 != cr3 || graph->spaces[i].mode != mode))
         i++;
     if (i == MAX_SPACES)
         (void)set_full(graph);
     else if (!graph->full && i == graph->space_count)
         graph->spaces[graph->space_count++] = (struct space){cr3, mode};
-    unlock(graph);
+    (void)pthread_mutex_unlock(&graph->lock);
     return ptd_graph_is_full(graph) ? -1 : (int)i;
 }
 
@@ -374,14 +383,12 @@ static void gather(const struct graph *graph, const struct space *space, uint64_
 
 static bool add_parts(struct graph *graph, const struct draft *draft, struct ptd_code *info)
 {
-    if (!grow(graph, (void **)&graph->parts, &graph->part_room, graph->part_count,
-              draft->part_count, MAX_PARTS, sizeof(*graph->parts)))
+    if (!take(graph, (void **)&graph->parts, &graph->part_room, &graph->part_count,
+              draft->part_count, MAX_PARTS, sizeof(*graph->parts), &info->first_part))
         return false;
-    info->first_part = graph->part_count;
     info->parts = (uint16_t)draft->part_count;
-    memcpy(&graph->parts[graph->part_count], draft->parts,
+    memcpy(&graph->parts[info->first_part], draft->parts,
            draft->part_count * sizeof(*graph->parts));
-    graph->part_count += draft->part_count;
     for (unsigned i = 0; i < draft->part_count; i++)
         info->insns += draft->parts[i].insns;
     return true;
@@ -395,16 +402,14 @@ static bool add_returns(struct graph *graph, const struct draft *draft, uint32_t
     if (draft->return_count == 0)
         return true;
     if (draft->return_count == 1) {
-        node->ret = find(graph, space, draft->returns[0]);
+        node->ret = ptd_graph_find(graph, space, draft->returns[0]);
         return node->ret != 0;
     }
-    if (!grow(graph, (void **)&graph->returns, &graph->return_room, graph->return_count,
-              draft->return_count, MAX_PARTS, sizeof(*graph->returns)))
+    if (!take(graph, (void **)&graph->returns, &graph->return_room, &graph->return_count,
+              draft->return_count, MAX_PARTS, sizeof(*graph->returns), &node->ret))
         return false;
-    node->ret = graph->return_count;
-    graph->return_count += draft->return_count;
     for (unsigned i = 0; i < draft->return_count; i++) {
-        const uint32_t id = find(graph, space, draft->returns[i]);
+        const uint32_t id = ptd_graph_find(graph, space, draft->returns[i]);
 
         if (!id)
             return false;
@@ -413,7 +418,12 @@ static bool add_returns(struct graph *graph, const struct draft *draft, uint32_t
     return true;
 }
 
-/* Under the lock. The kind is written last. */
+static void set_kind(struct node *node, enum node_kind kind)
+{
+    __atomic_store_n(&node->kind, (uint8_t)kind, __ATOMIC_RELEASE);
+}
+
+/* The node is claimed. Its kind is written last. */
 static bool add_draft(struct graph *graph, uint32_t id, const struct draft *draft)
 {
     const bool is_ret = draft->kind == NODE_RET || draft->kind == NODE_RET_CALLS;
@@ -421,8 +431,10 @@ static bool add_draft(struct graph *graph, uint32_t id, const struct draft *draf
     struct node built = {.pops = is_ret ? -1 : 0}, *node;
 
     if (draft->kind != NODE_SLOW &&
-        (!add_parts(graph, draft, &drafted) || !add_returns(graph, draft, drafted.space, &built)))
+        (!add_parts(graph, draft, &drafted) || !add_returns(graph, draft, drafted.space, &built))) {
+        set_kind(ptd_node(graph, id), NODE_STUB);
         return false;
+    }
     info = ptd_node_info(graph, id);
     info->first_part = drafted.first_part;
     info->insns = drafted.insns;
@@ -431,22 +443,36 @@ static bool add_draft(struct graph *graph, uint32_t id, const struct draft *draf
     node->ret = built.ret;
     node->calls = built.calls;
     node->pops = built.pops;
-    __atomic_store_n(&node->kind, (uint8_t)draft->kind, __ATOMIC_RELEASE);
+    set_kind(node, draft->kind);
     return true;
+}
+
+/* What another thread makes of a node that it claimed. */
+static enum node_kind wait_for_kind(const struct node *node)
+{
+    enum node_kind kind;
+
+    for (unsigned i = 0; (kind = ptd_node_kind(node)) == NODE_CLAIMED; i++) {
+        if (i < SPINS)
+            __builtin_ia32_pause();
+        else
+            (void)sched_yield();
+    }
+    return kind;
 }
 
 bool ptd_graph_build(struct graph *graph, uint32_t id)
 {
     const struct ptd_code *const info = ptd_node_info(graph, id);
+    struct node *const node = ptd_node(graph, id);
+    uint8_t kind = NODE_STUB;
     struct draft draft;
-    bool built = true;
 
+    if (!__atomic_compare_exchange_n(&node->kind, &kind, (uint8_t)NODE_CLAIMED, false,
+                                     __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
+        return wait_for_kind(node) != NODE_STUB;
     gather(graph, &graph->spaces[info->space], info->ip, &draft);
-    lock(graph);
-    if (ptd_node_kind(ptd_node(graph, id)) == NODE_STUB) /* nobody else did it by now */
-        built = add_draft(graph, id, &draft);
-    unlock(graph);
-    return built;
+    return add_draft(graph, id, &draft);
 }
 
 uint64_t ptd_graph_successor(const struct graph *graph, uint32_t id, unsigned bit)

@@ -8,8 +8,8 @@
  * What a step reads is 16 bytes; all else stands in arrays beside them. Numbers of nodes stay the
  * same until the graph is emptied.
  *
- * Threads can share a graph: they read it without a lock. What is reached by a node's kind, or by a
- * number of a node, was written before it.
+ * Threads can share a graph, and add to it, without a lock. What is reached by a node's kind, or by
+ * a number of a node, was written before it.
  */
 #ifndef PTD_GRAPH_H
 #define PTD_GRAPH_H
@@ -29,6 +29,7 @@ enum node_kind {
     NODE_INDIRECT, /* takes a TIP */
     NODE_NONE,     /* node 0: a successor that was not looked for yet */
     NODE_STUB,     /* only its address is known yet */
+    NODE_CLAIMED,  /* a stub that a thread makes another kind just now */
     NODE_SLOW,     /* the general walk has to deal with it: no code, an endless loop, ... */
 };
 
@@ -81,10 +82,9 @@ struct graph {
     bool full;      /* nothing can be added until it is emptied */
     const struct ptd_image *image;
     bool fixed;  /* nothing of it moves */
-    bool shared; /* then it is fixed, changes are made under the lock, and it is never emptied, but
-                    replaced */
+    bool shared; /* then it is fixed, and never emptied, but replaced */
     unsigned users;
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* for additions to spaces */
 };
 
 /* Held for much less time than it takes to fall asleep: who waits does so awake for a moment. */
@@ -97,6 +97,8 @@ void ptd_graph_empty(struct graph *graph);
 int ptd_graph_space(struct graph *graph, uint64_t cr3, uint8_t mode);
 /* The node at ip; 0: no room or no memory. */
 uint32_t ptd_graph_find(struct graph *graph, uint32_t space, uint64_t ip);
+/* How many there are, NODE_NONE too. */
+uint32_t ptd_graph_node_count(const struct graph *graph);
 static inline struct node *ptd_node(const struct graph *graph, uint32_t id)
 {
     return &graph->nodes[id / NODE_WORDS];
@@ -122,7 +124,7 @@ static inline bool ptd_graph_is_full(const struct graph *graph)
     return __atomic_load_n(&graph->full, __ATOMIC_RELAXED);
 }
 
-/* Makes a NODE_STUB another kind. False: no room or no memory. */
+/* Makes a NODE_STUB or NODE_CLAIMED another kind. False: no room or no memory. */
 bool ptd_graph_build(struct graph *graph, uint32_t id);
 /* The address of a successor of a conditional branch. */
 uint64_t ptd_graph_successor(const struct graph *graph, uint32_t id, unsigned bit);

@@ -325,8 +325,8 @@ int ptd_image_add_owned(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes,
     return add_segment(image, vaddr, bytes, len_bytes, cr3, false);
 }
 
-int ptd_image_patch(struct ptd_image *image, uint64_t vaddr, const void *bytes, size_t len_bytes,
-                    uint64_t cr3)
+static int add_copy(struct ptd_image *image, uint64_t vaddr, const void *bytes, size_t len_bytes,
+                    uint64_t cr3, bool is_patch)
 {
     if (!bytes || len_bytes == 0)
         return PTD_E_ARG;
@@ -336,22 +336,19 @@ int ptd_image_patch(struct ptd_image *image, uint64_t vaddr, const void *bytes, 
     if (!copy)
         return PTD_E_NOMEM;
     memcpy(copy, bytes, len_bytes);
-    return add_segment(image, vaddr, copy, len_bytes, cr3, true);
+    return add_segment(image, vaddr, copy, len_bytes, cr3, is_patch);
+}
+
+int ptd_image_patch(struct ptd_image *image, uint64_t vaddr, const void *bytes, size_t len_bytes,
+                    uint64_t cr3)
+{
+    return add_copy(image, vaddr, bytes, len_bytes, cr3, true);
 }
 
 int ptd_image_add_bytes(struct ptd_image *image, const char *name, uint64_t vaddr,
                         const void *bytes, size_t len_bytes, uint64_t cr3)
 {
-    if (!bytes || len_bytes == 0)
-        return PTD_E_ARG;
-
-    uint8_t *const copy = malloc(len_bytes);
-
-    if (!copy)
-        return PTD_E_NOMEM;
-    memcpy(copy, bytes, len_bytes);
-
-    int status = ptd_image_add_owned(image, vaddr, copy, len_bytes, cr3);
+    int status = add_copy(image, vaddr, bytes, len_bytes, cr3, false);
 
     if (status == PTD_OK && name)
         status = ptd_image_add_symbol(image, name, vaddr, len_bytes, SYMBOL_LOCAL, cr3);

@@ -109,8 +109,8 @@ static void end_record(struct buffer *buffer, size_t at)
     buffer->bytes[at + 7] = (uint8_t)(size >> 8);
 }
 
-/* The trailer of sample_id_all. */
-static void put_trailer(struct buffer *buffer, uint32_t pid, uint32_t tid, uint64_t time,
+/* Ends a record with what sample_id_all puts behind it. */
+static void end_sampled(struct buffer *buffer, size_t at, uint32_t pid, uint32_t tid, uint64_t time,
                         uint32_t cpu)
 {
     put32(buffer, pid);
@@ -119,6 +119,7 @@ static void put_trailer(struct buffer *buffer, uint32_t pid, uint32_t tid, uint6
     put32(buffer, cpu);
     put32(buffer, 0);
     put64(buffer, EVENT_ID);
+    end_record(buffer, at);
 }
 
 static bool per_cpu(const struct ptd_perf_out *out)
@@ -171,8 +172,7 @@ static void put_comm(struct buffer *buffer, const struct ptd_perf_comm *comm)
     put32(buffer, comm->pid);
     put32(buffer, comm->tid);
     put_string(buffer, comm->name);
-    put_trailer(buffer, comm->pid, comm->tid, comm->time, 0);
-    end_record(buffer, at);
+    end_sampled(buffer, at, comm->pid, comm->tid, comm->time, 0);
 }
 
 /* The kernel's code comes in MMAP, without a process; that of others in MMAP2. */
@@ -202,8 +202,7 @@ static void put_map(struct buffer *buffer, const struct ptd_perf_map *map)
         put32(buffer, MAP_IS_PRIVATE);
     }
     put_string(buffer, map->file);
-    put_trailer(buffer, map->pid, map->pid, map->time, 0);
-    end_record(buffer, at);
+    end_sampled(buffer, at, map->pid, map->pid, map->time, 0);
 }
 
 static void put_fork(struct buffer *buffer, const struct ptd_perf_task *task)
@@ -215,8 +214,7 @@ static void put_fork(struct buffer *buffer, const struct ptd_perf_task *task)
     put32(buffer, task->tid);
     put32(buffer, task->parent_tid);
     put64(buffer, task->time);
-    put_trailer(buffer, task->parent_pid, task->parent_tid, task->time, 0);
-    end_record(buffer, at);
+    end_sampled(buffer, at, task->parent_pid, task->parent_tid, task->time, 0);
 }
 
 static void put_switch(struct buffer *buffer, const struct ptd_perf_switch *each)
@@ -229,8 +227,7 @@ static void put_switch(struct buffer *buffer, const struct ptd_perf_switch *each
         put32(buffer, each->other_pid);
         put32(buffer, each->other_tid);
     }
-    put_trailer(buffer, each->pid, each->tid, each->time, each->cpu);
-    end_record(buffer, at);
+    end_sampled(buffer, at, each->pid, each->tid, each->time, each->cpu);
 }
 
 /* Without a process: as the kernel tells it. */
@@ -243,8 +240,7 @@ static void put_symbol(struct buffer *buffer, const struct ptd_perf_symbol *symb
     put16(buffer, symbol->kind);
     put16(buffer, symbol->gone);
     put_string(buffer, symbol->name);
-    put_trailer(buffer, 0, 0, symbol->time, 0);
-    end_record(buffer, at);
+    end_sampled(buffer, at, 0, 0, symbol->time, 0);
 }
 
 static void put_poke(struct buffer *buffer, const struct ptd_perf_poke *poke)
@@ -258,8 +254,7 @@ static void put_poke(struct buffer *buffer, const struct ptd_perf_poke *poke)
     put(buffer, poke->before, poke->old_bytes);
     put(buffer, poke->after, poke->new_bytes);
     put(buffer, zeros, (8 - (buffer->len - at) % 8) % 8);
-    put_trailer(buffer, 0, 0, poke->time, 0);
-    end_record(buffer, at);
+    end_sampled(buffer, at, 0, 0, poke->time, 0);
 }
 
 static void put_itrace_start(struct buffer *buffer, const struct ptd_perf_out *out,
@@ -274,8 +269,8 @@ static void put_itrace_start(struct buffer *buffer, const struct ptd_perf_out *o
     }
     put32(buffer, pid);
     put32(buffer, (uint32_t)trace->tid);
-    put_trailer(buffer, pid, (uint32_t)trace->tid, 0, trace->cpu < 0 ? 0 : (uint32_t)trace->cpu);
-    end_record(buffer, at);
+    end_sampled(buffer, at, pid, (uint32_t)trace->tid, 0,
+                trace->cpu < 0 ? 0 : (uint32_t)trace->cpu);
 }
 
 static void put_auxtrace(struct buffer *buffer, const struct ptd_perf_trace *trace, size_t padded)

@@ -576,7 +576,7 @@ struct ptd_flow_config {
      */
     bool has_ip, nr;
     uint64_t ip, last_ip, vmcs;
-    uint8_t filters; /* how many; only SKL014 needs them */
+    uint8_t filters; /* how many, up to 4; only SKL014 needs them */
     struct {
         uint64_t first, last; /* IA32_RTIT_ADDRn_A and _B of a range with ADDRn_CFG = 1 */
     } filter[4];
@@ -593,10 +593,10 @@ enum ptd_item_type {
     PTD_ITEM_TSX,      /* MODE.TSX: .value bit 0 InTX, bit 1 abort */
     PTD_ITEM_STOP,     /* TraceStop */
     PTD_ITEM_OVERFLOW, /* OVF; .to if has_to */
-    PTD_ITEM_TSC,      /* .value */
-    PTD_ITEM_CBR,      /* .value */
+    PTD_ITEM_TSC,      /* .value: 56 bits, as in the packet */
+    PTD_ITEM_CBR,      /* .value: the core:bus ratio */
     PTD_ITEM_PTWRITE,  /* .value, .packet; .from if has_from */
-    PTD_ITEM_VMCS,     /* .value */
+    PTD_ITEM_VMCS,     /* .value: the VMCS pointer */
     PTD_ITEM_PSB,      /* a synchronisation point; .to if PSB+ has a FUP */
     PTD_ITEM_PACKET,   /* a packet that is no part of the flow: .packet; .from if has_from */
     PTD_ITEM_ERROR,    /* .error; decoding goes on at the next PSB, .value bytes were lost */

@@ -214,7 +214,10 @@ int ptd_perf_format(const struct ptd_perf_record *record, char *text, size_t tex
 
 /* ---- Session ------------------------------------------------------------------------------ */
 
-/* AUXTRACE_INFO of Intel PT. The bits are masks of RTIT_CTL as the attr's config has it. */
+/*
+ * AUXTRACE_INFO of Intel PT. The bits are masks of RTIT_CTL as the attr's config has it. Times,
+ * here and below, are perf's: nanoseconds of the clock that the file was recorded with.
+ */
 struct ptd_perf_pt {
     uint32_t pmu_type;
     uint64_t time_shift, time_mult, time_zero;
@@ -241,9 +244,9 @@ struct ptd_perf_trace {
 
 /* Memory that holds code of a file, from a time on. */
 struct ptd_perf_map {
-    uint64_t time; /* 0: from the beginning */
-    uint64_t start, len, pgoff;
-    uint32_t pid; /* UINT32_MAX: the kernel */
+    uint64_t time;              /* 0: from the beginning */
+    uint64_t start, len, pgoff; /* bytes; pgoff in the file */
+    uint32_t pid;               /* UINT32_MAX: the kernel */
     uint32_t prot;
     bool executable; /* or not known */
     uint8_t build_id[PTD_PERF_BUILD_ID_BYTES];
@@ -251,13 +254,15 @@ struct ptd_perf_map {
     const char *file;
 };
 
+/* From this time on, a thread has this name. */
 struct ptd_perf_comm {
     uint64_t time;
     uint32_t pid, tid;
-    bool exec;
+    bool exec; /* by execve(): the process has new code */
     const char *name;
 };
 
+/* A thread, or with a pid of its own a process, was made by another. */
 struct ptd_perf_task {
     uint64_t time;
     uint32_t pid, tid, parent_pid, parent_tid;
@@ -272,18 +277,20 @@ struct ptd_perf_switch {
     uint32_t other_pid, other_tid;
 };
 
+/* The name of code that the kernel made while it ran. */
 struct ptd_perf_symbol {
     uint64_t time, start;
-    uint32_t len;
+    uint32_t len;  /* bytes */
     uint16_t kind; /* 1: BPF, 2: out of line, as trampolines are */
     bool gone;     /* from this time on */
     const char *name;
 };
 
-/* The kernel changed its code: old_bytes at an address became new_bytes. 0 of them: none were
- * there. */
-#define PTD_PERF_POKE_BYTES 0x8000u
+#define PTD_PERF_POKE_BYTES 0x8000u /* the most that a record has, before and after together */
 
+/* The kernel changed its code: old_bytes at an address became new_bytes. 0 of them: none were
+ * there.
+ */
 struct ptd_perf_poke {
     uint64_t time, address;
     uint16_t old_bytes, new_bytes;
@@ -307,9 +314,11 @@ struct ptd_perf_session {
     size_t trace_count, map_count, comm_count, fork_count, switch_count, symbol_count;
     const struct ptd_perf_event *events;
     size_t event_count;
-    const char *cpuid;
-    uint64_t record_count, sample_count, lost_count, error_count;
-    uint64_t guest_map_count;                /* maps of guests, which are not kept */
+    const char *cpuid; /* as ptd_perf_cpuid() */
+    uint64_t record_count, sample_count;
+    uint64_t lost_count;      /* records and samples that LOST and LOST_SAMPLES tell of */
+    uint64_t error_count;     /* AUXTRACE_ERROR */
+    uint64_t guest_map_count; /* maps of guests, which are not kept */
     uint64_t truncated, partial, collisions; /* AUX records with these flags */
     uint64_t aux_sample_count;               /* samples with packets */
     /* To be set by the user: VMs whose TSC differs. They must outlive the session. */
@@ -340,7 +349,7 @@ int ptd_perf_each_map(const struct ptd_perf_session *session, uint32_t pid,
                       int (*map)(void *owner, const struct ptd_perf_map *map), void *owner);
 /* "cpu-clock, dummy:u": the names of the events. Returns as snprintf does. */
 int ptd_perf_event_names(const struct ptd_perf_session *session, char *text, size_t text_bytes);
-/* What the file says of the clocks: a config for ptd_time_new(). */
+/* What the file says of the clocks: a config for ptd_time_new(), valid as long as the session. */
 void ptd_perf_clocks(const struct ptd_perf_session *session, struct ptd_time_config *config);
 /* perf's time (ns) and TSC. 0 without pt->has_time. */
 uint64_t ptd_perf_time_of_tsc(const struct ptd_perf_pt *pt, uint64_t tsc);
@@ -424,6 +433,8 @@ struct ptd_perf_out {
     void *owner;
 };
 
+/* All that a session holds, to be written anew; .write and .owner are left to the caller. */
+void ptd_perf_out_of(const struct ptd_perf_session *session, struct ptd_perf_out *out);
 /* PTD_OK, PTD_E_IO (write failed), PTD_E_NOMEM. */
 int ptd_perf_write(const struct ptd_perf_out *out);
 

@@ -109,8 +109,10 @@ static bool prepare(struct walk *walk)
             return false;
         walk->node = next;
     }
-    return ptd_node_kind(ptd_node(graph, walk->node)) != NODE_STUB ||
-           ptd_graph_build(graph, walk->node);
+
+    const enum node_kind kind = ptd_node_kind(ptd_node(graph, walk->node));
+
+    return (kind != NODE_STUB && kind != NODE_CLAIMED) || ptd_graph_build(graph, walk->node);
 }
 
 /*
@@ -191,6 +193,7 @@ static bool step_bits(struct walk *walk)
             break;
         case NODE_NONE:
         case NODE_STUB:
+        case NODE_CLAIMED:
             if (!prepare(walk))
                 return false;
             break;
@@ -686,7 +689,7 @@ int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run)
 const struct ptd_code *ptd_flow_code(const struct ptd_flow *flow, size_t *count)
 {
     if (count)
-        *count = flow->graph ? __atomic_load_n(&flow->graph->node_count, __ATOMIC_ACQUIRE) : 0;
+        *count = flow->graph ? ptd_graph_node_count(flow->graph) : 0;
     return flow->graph ? flow->graph->info : NULL;
 }
 

@@ -17,14 +17,15 @@
 #include "threads.h"
 
 #define MAX_THREADS 256u
-/* Of the trace; the buffer of what such a segment holds stays in the caches. */
+/* Of the trace. What it holds, up to six steps a byte, fits in a buffer and in the caches. */
 #define SEGMENT_BYTES (32u << 10)
-#define BUFFER_STEPS  (1u << ROOM_LOG2(20))
+#define BUFFER_STEPS  (1u << ROOM_LOG2(18))
 #define RUN_STEPS     (1u << ROOM_LOG2(14)) /* at least PTD_RUN_ROOM */
 #define BUFFER_ITEMS  (1u << ROOM_LOG2(12))
 #define BUFFER_MARKS  (1u << ROOM_LOG2(16))
 #define RUN_MARKS     (1u << (ROOM_LOG2(12) + 1)) /* the same */
-#define WORKER_JOBS   4u
+/* Where code is new, a segment takes several times as long as others. */
+#define WORKER_JOBS 8u
 /* A thread that sleeps is late when it wakes, by more than a segment takes. */
 #define SPINS 20000u
 

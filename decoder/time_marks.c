@@ -75,6 +75,63 @@ static void leave(struct ptd_time *time, uint64_t cycles, uint64_t last, uint64_
     time->offset = offset - 1;
 }
 
+/* What a run of CYC packets goes by, and how far it came. */
+struct run {
+    struct near near;
+    struct rate rate;
+    uint64_t likely; /* the rate to guess with */
+    uint64_t before; /* cycles counted when it began */
+    uint64_t cycles; /* since */
+    size_t count;    /* of marks that were told */
+};
+
+/*
+ * Tells marks up to one that is not plain. Base and guess grow with each; once they are behind what
+ * was told before the run they stay so, earliest <= guess <= latest by themselves, and the run is
+ * settled: not settled, this ends there.
+ */
+static inline void tell_run(struct run *run, const struct ptd_mark *marks, size_t count,
+                            struct ptd_time_point *points, bool settled)
+{
+    /* In registers: nothing else can point to it. */
+    const struct near near = run->near;
+    const uint64_t least = run->rate.least, most = run->rate.most, likely = run->likely;
+    const uint64_t before = run->before;
+    uint64_t cycles = run->cycles;
+    int64_t first = near.first + (int64_t)(cycles * least);
+    size_t i;
+
+    for (i = run->count; i < count; i++) {
+        const uint32_t what = marks[i].what;
+
+        if ((what & NOT_PLAIN) || cycles >= MOST_CYCLES || first > near.ceiling)
+            break;
+
+        const uint64_t now = cycles + (what >> MARK_VALUE_SHR);
+        int64_t earliest = near.first + (int64_t)(now * least);
+        int64_t estimate = near.guess + (int64_t)(now * likely);
+        int64_t latest = near.last + (int64_t)((now + 1) * most);
+
+        first = earliest;
+        if (!settled) {
+            if (earliest >= near.earliest && estimate >= near.estimate)
+                break;
+            earliest = max(near.earliest, earliest);
+            estimate = max(near.estimate, max(estimate, earliest));
+            latest = max(latest, estimate);
+        }
+        cycles = now;
+        points[i] = (struct ptd_time_point){
+            .tsc = near.origin + (uint64_t)(estimate >> FRACTION),
+            .earliest = near.origin + (uint64_t)(earliest >> FRACTION),
+            .latest = near.origin + (uint64_t)(latest >> FRACTION),
+            .cycles = before + cycles,
+        };
+    }
+    run->cycles = cycles;
+    run->count = i;
+}
+
 /*
  * CYC packets, as far as they can be told fast. Returns how many. What set_point() of time.c does
  * is simple here: the guess stays in the base because the likely rate is one of those that are
@@ -83,45 +140,18 @@ static void leave(struct ptd_time *time, uint64_t cycles, uint64_t last, uint64_
 static size_t near_marks(struct ptd_time *time, const struct ptd_mark *marks, size_t count,
                          struct ptd_time_point *points)
 {
-    const uint64_t least = time->rate.least, most = time->rate.most;
-    const uint64_t likely = ptd_time_likely_rate(time);
-    struct near found;
-    uint64_t cycles = 0;
-    int64_t first;
-    size_t i;
+    struct run run = {
+        .rate = time->rate, .likely = ptd_time_likely_rate(time), .before = time->cycles};
 
-    if (count == 0 || (marks[0].what & NOT_PLAIN) || likely < least || likely > most ||
-        !enter(time, &found))
+    if (count == 0 || (marks[0].what & NOT_PLAIN) || run.likely < run.rate.least ||
+        run.likely > run.rate.most || !enter(time, &run.near))
         return 0;
-
-    /* In registers: nothing else can point to it. */
-    const struct near near = found;
-    const uint64_t before = time->cycles;
-
-    first = near.first;
-    for (i = 0; i < count; i++) {
-        const uint32_t what = marks[i].what;
-
-        if ((what & NOT_PLAIN) || cycles >= MOST_CYCLES || first > near.ceiling)
-            break;
-        cycles += what >> MARK_VALUE_SHR;
-        first = near.first + (int64_t)(cycles * least);
-
-        const int64_t earliest = max(near.earliest, first);
-        const int64_t guess = max(near.guess + (int64_t)(cycles * likely), earliest);
-        const int64_t estimate = max(near.estimate, guess);
-        const int64_t latest = max(near.last + (int64_t)((cycles + 1) * most), estimate);
-
-        points[i] = (struct ptd_time_point){
-            .tsc = near.origin + (uint64_t)(estimate >> FRACTION),
-            .earliest = near.origin + (uint64_t)(earliest >> FRACTION),
-            .latest = near.origin + (uint64_t)(latest >> FRACTION),
-            .cycles = before + cycles,
-        };
-    }
-    if (i > 0)
-        leave(time, cycles, marks[i - 1].what >> MARK_VALUE_SHR, marks[i - 1].offset);
-    return i;
+    tell_run(&run, marks, count, points, false);
+    tell_run(&run, marks, count, points, true);
+    if (run.count > 0)
+        leave(time, run.cycles, marks[run.count - 1].what >> MARK_VALUE_SHR,
+              marks[run.count - 1].offset);
+    return run.count;
 }
 
 static const uint8_t *place(const struct ptd_packets *packets, uint64_t offset)

@@ -919,15 +919,19 @@ static inline bool vpt_rtit_packet_en(const struct vpt_rtit *cpu)
     return vpt_rtit_trigger_en(cpu) && cpu->context_en && cpu->filter_en;
 }
 
-/* As after reset. Of ops, translate and clocks are required; clocks->tsc is the hardware's TSC. */
+/*
+ * As after reset, with errata VPT_RTIT_E*. Of ops, translate and clocks are required (false: they
+ * are not there); clocks->tsc is the hardware's TSC.
+ */
 bool vpt_rtit_init(struct vpt_rtit *cpu, uint32_t errata, const struct vpt_ops *ops, void *owner);
-/* RDMSR and WRMSR of 760H to 77FH; next_ip is behind the WRMSR. */
+/* RDMSR and WRMSR of 760H to 77FH, as vpt_rdmsr() and vpt_wrmsr(); next_ip is behind the WRMSR. */
 bool vpt_rtit_msr_owned(uint32_t msr);
 enum vpt_result vpt_rtit_rdmsr(struct vpt_rtit *cpu, uint32_t msr, uint64_t *value);
 enum vpt_result vpt_rtit_wrmsr(struct vpt_rtit *cpu, uint32_t msr, uint64_t value,
                                uint64_t next_ip);
 /* The state while no event is told, before a WRMSR that may enable tracing. */
 void vpt_rtit_set_context(struct vpt_rtit *cpu, const struct vpt_rtit_context *ctx);
+/* One event after the other, in program order, while TriggerEn is 1. */
 void vpt_rtit_event(struct vpt_rtit *cpu, const struct vpt_rtit_event *event);
 /* Wake from sleep, frequency change, clock modulation: STS (4.2.13). */
 void vpt_rtit_sync(struct vpt_rtit *cpu, uint8_t actual_ratio, uint8_t effective_ratio);

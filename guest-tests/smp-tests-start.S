@@ -4,12 +4,10 @@
  * code is copied there. It loads the page tables of the bootstrap processor, goes straight to 64-bit mode
  * and on to ap_main(APIC ID) with a stack of its own.
  */
-#define CR0_PG_WP_PE 0x80010001
-#define CR4_PAE      (1 << 5)
-#define MSR_EFER     0xc0000080
-#define EFER_LME     (1 << 8)
-#define PAGE         0x70000 /* AP_PAGE of smp-tests.c */
-#define STACK_BYTES  16384   /* and AP_STACK_BYTES */
+#include "asm.inc"
+
+#define PAGE        0x70000 /* AP_PAGE of smp-tests.c */
+#define STACK_BYTES 16384   /* and AP_STACK_BYTES */
 
 #define at(symbol)   (PAGE + symbol - ap_code)
 #define near(symbol) (symbol - ap_code)
@@ -22,17 +20,7 @@ ap_code:
     movw %cs, %ax
     movw %ax, %ds
     lgdtl near(ap_gdt_pointer)
-    movl %cr4, %eax
-    orl $CR4_PAE, %eax
-    movl %eax, %cr4
-    movl $boot_pml4, %eax
-    movl %eax, %cr3
-    movl $MSR_EFER, %ecx
-    rdmsr
-    orl $EFER_LME, %eax
-    wrmsr
-    movl $CR0_PG_WP_PE, %eax
-    movl %eax, %cr0
+    enter_long_mode
     ljmpl $8, $at(ap_long_mode)
 
     .code64

@@ -23,6 +23,7 @@
 /* ---- VMCB --------------------------------------------------------------------------------- */
 
 #define MSR_EFER        0xc0000080u
+#define MSR_TSC_RATIO   0xc0000104u
 #define MSR_VM_HSAVE_PA 0xc0010117u
 #define EFER_SVME       (1ull << 12)
 
@@ -493,51 +494,64 @@ static void test_failure(void)
 }
 
 #define TSC_OFFSET (1ull << 40)
+#define RATIO_BITS 32
+#define RATIO_ONE  (1ull << RATIO_BITS)
 
 static void times_body(void)
 {
-    run_to_end(&one);
+    computed = run_to_end(&one);
     svm_guest_work(1, GUEST_LONG);
 }
 
-static uint64_t read_tsc(void)
+/* What the VM has when the TSC is this one. */
+static uint64_t vm_tsc(uint64_t tsc, uint64_t ratio)
 {
-    uint32_t low, high;
-
-    __asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high));
-    return (uint64_t)high << 32 | low;
+    return (uint64_t)((unsigned __int128)tsc * ratio >> RATIO_BITS) + TSC_OFFSET;
 }
 
 /* The TSC of a PSB+ comes before the PIP that says whose it is. */
-static void test_time(void)
+static void test_time(const char *name, uint64_t ratio)
 {
     const uint64_t begin = read_tsc();
     struct packet_reader reader;
     struct packet p;
     unsigned guest = 0, host = 0, wrong = 0;
-    uint64_t tsc = 0;
+    uint64_t tsc = 0, end;
 
     one = make_vm(svm_guest_times, false);
     one.vmcb->tsc_offset = TSC_OFFSET;
-    check("TSC offset", CTL_TSCEN, times_body);
+    check(name, CTL_TSCEN, times_body);
+    end = read_tsc();
+    report(computed >= vm_tsc(begin, ratio) && computed <= vm_tsc(end, ratio),
+           "%s: what RDTSC gives in the VM", name);
     reader = (struct packet_reader){.bytes = trace, .len_bytes = trace_bytes};
     while (packet_next(&reader, &p)) {
-        const uint64_t end = read_tsc();
-
         if (p.kind == PACKET_TSC)
             tsc = p.value;
         if (p.kind != PACKET_PIP || !p.in_psb)
             continue;
-        const uint64_t own = p.flag ? tsc - TSC_OFFSET : tsc;
-
         guest += p.flag;
         host += !p.flag;
-        wrong += own < begin || own > end;
+        wrong += p.flag ? tsc < vm_tsc(begin, ratio) || tsc > vm_tsc(end, ratio)
+                        : tsc < begin || tsc > end;
     }
-    report(concealed || guest >= 2, "TSC offset: PSBs in the VM");
-    report(host >= 2, "TSC offset: PSBs outside of it");
-    report(concealed || wrong == 0,
-           "TSC offset: in TSC packets of the VM and in no others (33.5.2.3)");
+    report(concealed || guest >= 2, "%s: PSBs in the VM", name);
+    report(host >= 2, "%s: PSBs outside of it", name);
+    report(concealed || wrong == 0, "%s: in TSC packets of the VM and in no others (33.5.2.3)",
+           name);
+}
+
+static void test_ratio(void)
+{
+    if (!(cpuid_checked(0x8000000a, 0).edx >> 4 & 1)) {
+        report_skip("no TSC ratio", "the TSC ratio of VMs");
+        return;
+    }
+    report_value(rdmsr(MSR_TSC_RATIO), RATIO_ONE, "TSC ratio: 1 after reset");
+    report_value(wrmsr_safe(MSR_TSC_RATIO, 1ull << 40), GP_VECTOR, "TSC ratio: bit 40 is reserved");
+    wrmsr(MSR_TSC_RATIO, RATIO_ONE / 2 * 3);
+    test_time("TSC ratio 1.5", RATIO_ONE / 2 * 3);
+    wrmsr(MSR_TSC_RATIO, RATIO_ONE);
 }
 
 static void start_svm(void)
@@ -569,6 +583,7 @@ int guest_main(void)
     test_exception(events);
     test_injection(events);
     test_failure();
-    test_time();
+    test_time("TSC offset", RATIO_ONE);
+    test_ratio();
     return report_summary();
 }

@@ -4,10 +4,6 @@
  * before it.
  */
 #include "out.h"
-#include "vmm.h"
-
-#include <json-c/json.h>
-#include <limits.h>
 
 /* Whether time passes in the trace, as far as the packets tell that stand near its begin. */
 static bool has_time(struct ptd_packets packets, const struct ptd_time_config *config,
@@ -117,27 +113,4 @@ uint64_t clock_at(struct clock *clock, const struct ptd_item *item)
         return clock->insns;
     go_to(clock, item->offset);
     return clock->tsc;
-}
-
-/* ---- TRACE.json ---- */
-
-bool clock_sidecar(const char *trace, struct ptd_time_config *config)
-{
-    char path[PATH_MAX];
-    json_object *root, *ratio;
-
-    *config = (struct ptd_time_config){0};
-    (void)snprintf(path, sizeof(path), "%s.json", trace);
-    root = json_object_from_file(path);
-    if (!root)
-        return false;
-    if (json_object_object_get_ex(root, "tsc_ctc", &ratio) &&
-        json_object_is_type(ratio, json_type_array) && json_object_array_length(ratio) >= 2) {
-        config->tsc_den = (uint32_t)json_object_get_int64(json_object_array_get_idx(ratio, 0));
-        config->tsc_num = (uint32_t)json_object_get_int64(json_object_array_get_idx(ratio, 1));
-    }
-    config->mtc_freq = (uint8_t)(json_number(root, "mtc_freq") & 15);
-    config->max_nonturbo_ratio = (uint8_t)json_number(root, "max_nonturbo_ratio");
-    json_object_put(root);
-    return true;
 }

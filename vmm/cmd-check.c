@@ -57,10 +57,9 @@ static void print_json(const struct flag *flags, size_t count, const struct prob
 
     for (size_t i = 0; i < count; i++)
         json_object_object_add(root, flags[i].name, json_object_new_boolean(flags[i].value));
-    json_object_object_add(root, "steps_per_s", json_object_new_int64(probe->steps_per_s));
+    json_add_number(root, "steps_per_s", probe->steps_per_s);
     json_object_object_add(root, "verdict", json_object_new_string(verdict));
-    printf("%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY));
-    json_object_put(root);
+    json_print(root, JSON_C_TO_STRING_PRETTY);
 }
 
 int cmd_check(int argc, char **argv)
@@ -116,7 +115,6 @@ int cmd_profiles(int argc, char **argv)
             printf("%-16s %s\n", vpt_profile_name(i), vpt_profile_about(i));
     }
     if (json)
-        printf("%s\n", json_object_to_json_string_ext(list, JSON_C_TO_STRING_PRETTY));
-    json_object_put(list);
+        json_print(list, JSON_C_TO_STRING_PRETTY);
     return EXIT_CODE_OK;
 }

@@ -2,20 +2,19 @@
 /*
  * vpt convert: a trace into a perf.data that stock perf decodes.
  */
-#include "out.h"
 #include "perf-data.h"
+#include "sidecar.h"
 #include "vmm.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
 #include <getopt.h>
-#include <inttypes.h>
-#include <json-c/json.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PAGE_MASK    4095ull
@@ -132,56 +131,53 @@ static int add_image(struct convert *convert, const char *argument)
     return code;
 }
 
-static int add_sidecar_image(struct convert *convert, const char *trace, json_object *entry)
+/* The images of TRACE.json, if no option named any. 0 or an exit code. */
+static int add_sidecar_images(struct convert *convert, struct sidecar *sidecar)
 {
-    json_object *file, *cr3;
-    char path[PATH_MAX];
+    struct sidecar_image image;
+    int count, code = 0;
 
-    if (!json_object_object_get_ex(entry, "path", &file) ||
-        !json_object_is_type(file, json_type_string))
-        return complain(EXIT_CODE_FILE, "%s.json: an image without a path", trace);
-    beside(trace, json_object_get_string(file), path, sizeof(path));
-    return add_elf(convert, path, (uint64_t)json_number(entry, "bias"),
-                   json_object_object_get_ex(entry, "cr3", &cr3) && cr3
-                       ? (uint64_t)json_object_get_int64(cr3)
-                       : PTD_ANY_CR3);
+    if (convert->have_images)
+        return 0;
+    count = sidecar_images(sidecar);
+    if (count < 0)
+        return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar->why);
+    for (size_t i = 0; !code && i < (size_t)count; i++) {
+        code = sidecar_image(sidecar, i, &image)
+                   ? complain(EXIT_CODE_FILE, "%s", sidecar->why)
+                   : add_elf(convert, image.path, image.bias, image.cr3);
+    }
+    return code;
 }
 
-static bool is_array(json_object *root, const char *key, size_t len, json_object **array)
+/* Clocks that no option told. */
+static void take_clocks(struct convert *convert, const struct ptd_time_config *clocks)
 {
-    return json_object_object_get_ex(root, key, array) &&
-           json_object_is_type(*array, json_type_array) && json_object_array_length(*array) >= len;
+    if (!convert->tsc_ctc[1]) {
+        convert->tsc_ctc[0] = clocks->tsc_num;
+        convert->tsc_ctc[1] = clocks->tsc_den;
+    }
+    if (!convert->mtc_freq)
+        convert->mtc_freq = clocks->mtc_freq;
+    if (!convert->max_nonturbo_ratio)
+        convert->max_nonturbo_ratio = clocks->max_nonturbo_ratio;
 }
 
 /* TRACE.json (docs/trace-files.md). 0 or an exit code. */
 static int take_sidecar(struct convert *convert, const char *trace)
 {
-    char path[PATH_MAX];
-    struct ptd_time_config clocks;
-    json_object *root, *array;
-    int code = 0;
+    struct sidecar sidecar;
+    int code;
 
-    snprintf(path, sizeof(path), "%s.json", trace);
-    root = json_object_from_file(path);
-    if (!root)
-        return convert->have_images
-                   ? 0
-                   : complain(EXIT_CODE_FILE,
-                              "%s: cannot be read as JSON (and no --image was given)", path);
-    (void)clock_sidecar(trace, &clocks);
-    if (!convert->tsc_ctc[1]) {
-        convert->tsc_ctc[0] = clocks.tsc_num;
-        convert->tsc_ctc[1] = clocks.tsc_den;
-    }
-    if (!convert->mtc_freq)
-        convert->mtc_freq = clocks.mtc_freq;
-    if (!convert->max_nonturbo_ratio)
-        convert->max_nonturbo_ratio = clocks.max_nonturbo_ratio;
-    if (!convert->have_images && !is_array(root, "images", 1, &array))
-        code = complain(EXIT_CODE_FILE, "%s: no list of images", path);
-    for (size_t i = 0; !convert->have_images && !code && i < json_object_array_length(array); i++)
-        code = add_sidecar_image(convert, trace, json_object_array_get_idx(array, i));
-    json_object_put(root);
+    if (sidecar_open(&sidecar, trace) != 0)
+        code = complain(EXIT_CODE_FILE, "%s", sidecar.why);
+    else if (sidecar.is_rtit)
+        code = complain(EXIT_CODE_FILE, "%s: an RTIT trace, which perf does not know", trace);
+    else
+        code = add_sidecar_images(convert, &sidecar);
+    if (!code)
+        take_clocks(convert, &sidecar.clocks);
+    sidecar_close(&sidecar);
     return code;
 }
 
@@ -232,30 +228,42 @@ static int write_to(void *owner, const void *bytes, size_t len)
     return fwrite(bytes, 1, len, owner) == len ? 0 : -1;
 }
 
-/* Writes beside the file and renames: OUT is complete or not there. */
-static int write_perf(struct ptd_perf_out *out, const char *path)
+/* All of it, or an error. */
+static int write_file_of(struct ptd_perf_out *out, const char *path)
 {
-    char beside_it[PATH_MAX];
-    FILE *file;
+    FILE *const file = fopen(path, "wbe");
     int error;
 
-    if (snprintf(beside_it, sizeof(beside_it), "%s.part", path) >= (int)sizeof(beside_it))
-        return complain(EXIT_CODE_FILE, "%s: the name is too long", path);
-    file = fopen(beside_it, "wbe");
     if (!file)
-        return complain(EXIT_CODE_FILE, "%s: %s", beside_it, strerror(errno));
+        return complain(EXIT_CODE_FILE, "%s: %s", path, strerror(errno));
     out->write = write_to;
     out->owner = file;
     error = ptd_perf_write(out);
     if (fclose(file) != 0 && !error)
         error = PTD_E_IO;
-    if (!error && rename(beside_it, path) != 0)
-        error = PTD_E_IO;
-    if (!error)
-        return EXIT_CODE_OK;
-    unlink(beside_it);
-    return complain(error == PTD_E_NOMEM ? EXIT_CODE_HOST : EXIT_CODE_FILE, "%s: %s", path,
-                    error == PTD_E_NOMEM ? "no memory" : "cannot be written");
+    if (error == PTD_E_NOMEM)
+        return no_memory();
+    return error ? complain(EXIT_CODE_FILE, "%s: cannot be written", path) : EXIT_CODE_OK;
+}
+
+/* Writes beside a file and renames: OUT is complete or as it was. A pipe or device is OUT itself.
+ */
+static int write_perf(struct ptd_perf_out *out, const char *path)
+{
+    char beside_it[PATH_MAX];
+    struct stat status;
+    int code;
+
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+        return write_file_of(out, path);
+    if (snprintf(beside_it, sizeof(beside_it), "%s.part", path) >= (int)sizeof(beside_it))
+        return complain(EXIT_CODE_FILE, "%s: the name is too long", path);
+    code = write_file_of(out, beside_it);
+    if (!code && rename(beside_it, path) != 0)
+        code = complain(EXIT_CODE_FILE, "%s: %s", path, strerror(errno));
+    if (code)
+        (void)unlink(beside_it);
+    return code;
 }
 
 /* A list of what is behind the paths. Those read are freed by free_files(). 0 or an exit code. */
@@ -265,7 +273,7 @@ static int read_files(char **paths, size_t count, struct bytes *files)
         const int error = read_file(paths[i], &files[i]);
 
         if (error)
-            return complain(EXIT_CODE_FILE, "%s: %s", paths[i], strerror(-error));
+            return file_error(paths[i], error);
     }
     return 0;
 }
@@ -279,11 +287,8 @@ static void free_files(struct bytes *files, size_t count)
 /* The code of one trace, as the maps of its process. 0 or an exit code. */
 static int take_code(struct convert *convert, const char *path, size_t image_count)
 {
-    struct ptd_rtit_config rtit;
     int code;
 
-    if (sidecar_rtit(path, &rtit))
-        return complain(EXIT_CODE_FILE, "%s: an RTIT trace, which perf does not know", path);
     for (size_t i = 0; convert->pid > 1 && i < image_count; i++) {
         if (convert->map_count == MAPS_MAX)
             return complain(EXIT_CODE_HOST, "%s: too many segments of code", path);
@@ -345,28 +350,7 @@ static int convert_perf(const char *path, const struct bytes *file, const char *
 
     if (!session)
         return code;
-    out = (struct ptd_perf_out){
-        .pt = session->pt,
-        .cpuid = session->cpuid,
-        .traces = session->traces,
-        .trace_count = session->trace_count,
-        .maps = session->maps,
-        .map_count = session->map_count,
-        .comms = session->comms,
-        .comm_count = session->comm_count,
-        .forks = session->forks,
-        .fork_count = session->fork_count,
-        .switches = session->switches,
-        .switch_count = session->switch_count,
-        .symbols = session->symbols,
-        .symbol_count = session->symbol_count,
-        .pokes = session->pokes,
-        .poke_count = session->poke_count,
-    };
-    for (size_t i = 0; i < session->event_count; i++) {
-        if (session->events[i].type == session->pt.pmu_type)
-            out.config = session->events[i].config;
-    }
+    ptd_perf_out_of(session, &out);
     code = write_perf(&out, to);
     if (!code && session->error)
         code = EXIT_CODE_FILE; /* said already */
@@ -447,7 +431,7 @@ int cmd_convert(int argc, char **argv)
     int code;
 
     if (!convert)
-        return complain(EXIT_CODE_HOST, "no memory");
+        return no_memory();
     convert->name = "vpt";
     convert->pid = 1;
     code = parse(argc, argv, convert);

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +38,8 @@ static void usage(FILE *to)
         "tsc:TICKS,\n"
         "                       or of a perf.data time:SECONDS as perf prints them\n"
         "  --to WHERE           stop in front of it\n"
-        "  --mode 16|32|64      until the trace says otherwise (default 64)\n"
+        "  --mode 16|32|64      until the trace says otherwise (default: as TRACE.json says, or "
+        "64)\n"
         "  --no-sync            begin at the first byte instead of the first PSB\n"
         "  --start-ip IP        begin at the first byte, in the middle: the next instruction is at "
         "IP\n"
@@ -64,449 +64,6 @@ static void usage(FILE *to)
         "Exit codes: 0 success, 2 usage, 3 a file cannot be read, or the trace holds errors (they\n"
         "are printed, and decoding goes on at the next PSB).\n",
         to);
-}
-
-/* ---- Output ---- */
-
-static const char *symbol(const struct stream *stream, uint64_t cr3, uint64_t ip, char *text,
-                          size_t text_bytes)
-{
-    uint64_t offset;
-    const char *name = ptd_image_symbol(stream->image, cr3, ip, &offset);
-
-    if (!name)
-        snprintf(text, text_bytes, "%#" PRIx64, ip);
-    else if (offset)
-        snprintf(text, text_bytes, "%s+%#" PRIx64, name, offset);
-    else
-        snprintf(text, text_bytes, "%s", name);
-    return text;
-}
-
-static const char *const who_names[] = {
-    [PTD_HOST_KERNEL] = "host kernel",
-    [PTD_HOST_PROCESS] = "host process",
-    [PTD_GUEST_KERNEL] = "guest kernel",
-    [PTD_GUEST_PROCESS] = "guest process",
-};
-
-/* Who ran, if several threads did; whose block it is, if a map says names. */
-static void add_who(json_object *line, const struct decode_options *options,
-                    const struct ptd_item *item)
-{
-    struct ptd_context who;
-
-    if (options->thread->who) {
-        const struct out_who thread = out_who(options->thread, item->cr3);
-
-        json_object_object_add(line, "pid", json_object_new_int64(thread.pid));
-        json_object_object_add(line, "tid", json_object_new_int64(thread.tid));
-        json_object_object_add(line, "comm", json_object_new_string(thread.comm));
-    }
-    if (!options->map.contexts || item->type != PTD_ITEM_BLOCK)
-        return;
-    ptd_contexts_find(options->map.contexts, item->cr3, item->ip, &who);
-    json_object_object_add(line, "who", json_object_new_string(who_names[who.who]));
-    if (who.vm_name)
-        json_object_object_add(line, "vm", json_object_new_string(who.vm_name));
-    if (who.process)
-        json_object_object_add(line, "process", json_object_new_string(who.process));
-}
-
-/* A line where it is another's turn. */
-static void print_who(const struct decode_options *options, const struct ptd_item *last,
-                      const struct ptd_item *block)
-{
-    struct ptd_context before, who;
-
-    if (options->json)
-        return;
-    if (options->thread->who && (!last->insns || last->cr3 != block->cr3)) {
-        const struct out_who thread = out_who(options->thread, block->cr3);
-
-        printf("  == %s, pid %" PRIu32 ", tid %" PRIu32 "\n", thread.comm, thread.pid, thread.tid);
-    }
-    if (!options->map.contexts)
-        return;
-    ptd_contexts_find(options->map.contexts, last->cr3, last->ip, &before);
-    ptd_contexts_find(options->map.contexts, block->cr3, block->ip, &who);
-    if (last->insns && last->cr3 == block->cr3 && before.who == who.who)
-        return;
-    printf("  == %s%s%s%s%s, CR3 %#" PRIx64 "\n", who_names[who.who], who.vm_name ? ", VM " : "",
-           who.vm_name ? who.vm_name : "", who.process ? ", process " : "",
-           who.process ? who.process : "", who.cr3);
-}
-
-static json_object *line_begin(const struct decode_options *options, const struct ptd_item *item,
-                               const char *type)
-{
-    json_object *line = json_object_new_object();
-
-    json_object_object_add(line, "type", json_object_new_string(type));
-    json_object_object_add(line, "offset", json_object_new_int64((int64_t)item->offset));
-    json_object_object_add(line, "cr3", json_object_new_int64((int64_t)ptd_space_cr3(item->cr3)));
-    add_who(line, options, item);
-    return line;
-}
-
-static void add_hex(json_object *line, const char *key, uint64_t value)
-{
-    char text[32];
-
-    snprintf(text, sizeof(text), "%#" PRIx64, value);
-    json_object_object_add(line, key, json_object_new_string(text));
-}
-
-static void line_end(json_object *line)
-{
-    printf("%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
-    json_object_put(line);
-}
-
-static void print_insns(const struct decode_options *options, const struct stream *stream,
-                        const struct ptd_item *block)
-{
-    uint64_t ip = block->ip;
-    struct ptd_insn insn;
-
-    while (ptd_block_insn(stream->image, block, &ip, &insn) == PTD_OK) {
-        char text[128] = "?", where[128];
-        const uint8_t *bytes;
-        size_t len;
-
-        if (ptd_image_find(stream->image, block->cr3, insn.ip, &bytes, &len) == PTD_OK)
-            ptd_insn_format(block->mode, insn.ip, bytes, len, text, sizeof(text));
-        symbol(stream, block->cr3, insn.ip, where, sizeof(where));
-        if (options->json) {
-            json_object *line = line_begin(options, block, "insn");
-
-            add_hex(line, "ip", insn.ip);
-            json_object_object_add(line, "symbol", json_object_new_string(where));
-            json_object_object_add(line, "text", json_object_new_string(text));
-            line_end(line);
-        } else {
-            printf("%016" PRIx64 "  %-40s %s\n", insn.ip, where, text);
-        }
-    }
-}
-
-static void print_block(const struct decode_options *options, const struct stream *stream,
-                        const struct ptd_item *block)
-{
-    char where[128];
-
-    symbol(stream, block->cr3, block->ip, where, sizeof(where));
-    if (options->json) {
-        json_object *line = line_begin(options, block, "block");
-
-        add_hex(line, "ip", block->ip);
-        add_hex(line, "last_ip", block->last_ip);
-        json_object_object_add(line, "insns", json_object_new_int64(block->insns));
-        json_object_object_add(line, "symbol", json_object_new_string(where));
-        line_end(line);
-    } else {
-        printf("%016" PRIx64 "..%016" PRIx64 " %5u  %s\n", block->ip, block->last_ip, block->insns,
-               where);
-    }
-}
-
-/* A block that ends in a call or return, with where the next one begins. */
-static void print_call(const struct decode_options *options, const struct stream *stream,
-                       const struct ptd_item *from, const struct ptd_item *to)
-{
-    const bool call =
-        from->last_class == PTD_INSN_CALL_DIRECT || from->last_class == PTD_INSN_CALL_INDIRECT;
-    char caller[128], callee[128];
-
-    if (!call && from->last_class != PTD_INSN_RET)
-        return;
-    symbol(stream, from->cr3, from->last_ip, caller, sizeof(caller));
-    symbol(stream, to->cr3, to->ip, callee, sizeof(callee));
-    if (options->json) {
-        json_object *line = line_begin(options, from, call ? "call" : "return");
-
-        json_object_object_add(line, "from", json_object_new_string(caller));
-        json_object_object_add(line, "to", json_object_new_string(callee));
-        line_end(line);
-    } else {
-        printf("%-6s %s -> %s\n", call ? "call" : "return", caller, callee);
-    }
-}
-
-static const char *item_name(uint8_t type)
-{
-    switch (type) {
-    case PTD_ITEM_ENABLED:
-        return "enabled";
-    case PTD_ITEM_DISABLED:
-        return "disabled";
-    case PTD_ITEM_ASYNC:
-        return "interrupt";
-    case PTD_ITEM_CR3:
-        return "cr3";
-    case PTD_ITEM_MODE:
-        return "mode";
-    case PTD_ITEM_TSX:
-        return "tsx";
-    case PTD_ITEM_STOP:
-        return "stop";
-    case PTD_ITEM_OVERFLOW:
-        return "overflow";
-    case PTD_ITEM_TSC:
-        return "tsc";
-    case PTD_ITEM_CBR:
-        return "cbr";
-    case PTD_ITEM_PTWRITE:
-        return "ptwrite";
-    case PTD_ITEM_VMCS:
-        return "vmcs";
-    default:
-        return NULL;
-    }
-}
-
-static void print_event(const struct decode_options *options, const struct stream *stream,
-                        const struct ptd_item *item)
-{
-    const char *name = item_name(item->type);
-    char from[128] = "", to[128] = "", packet[256];
-
-    if (item->type == PTD_ITEM_PSB)
-        return;
-    if (item->type == PTD_ITEM_PACKET) {
-        if (options->is_rtit)
-            ptd_rtit_packet_format(&item->rtit, packet, sizeof(packet));
-        else
-            ptd_packet_format(&item->packet, packet, sizeof(packet));
-        name = packet;
-    }
-    if (item->type == PTD_ITEM_ERROR)
-        name = ptd_strerror(item->error);
-    if (item->has_from)
-        symbol(stream, item->cr3, item->from, from, sizeof(from));
-    if (item->has_to)
-        symbol(stream, item->cr3, item->to, to, sizeof(to));
-    if (options->json) {
-        json_object *line = line_begin(options, item,
-                                       item->type == PTD_ITEM_ERROR    ? "error"
-                                       : item->type == PTD_ITEM_PACKET ? "packet"
-                                                                       : name);
-
-        if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_PACKET)
-            json_object_object_add(line, "text", json_object_new_string(name));
-        if (item->has_from)
-            json_object_object_add(line, "from", json_object_new_string(from));
-        if (item->has_to)
-            json_object_object_add(line, "to", json_object_new_string(to));
-        add_hex(line, "value", item->value);
-        line_end(line);
-        return;
-    }
-    printf("%s%s%s%s%s%s %#" PRIx64 "\n", item->type == PTD_ITEM_ERROR ? "error: " : "  -- ", name,
-           *from ? " from " : "", from, *to ? " to " : "", to, item->value);
-}
-
-/* ---- Decoding ---- */
-
-/* What the next item is compared with. */
-static void remember(struct stream *stream)
-{
-    const struct ptd_item *const item = &stream->item;
-
-    if (item->type == PTD_ITEM_BLOCK)
-        stream->last = *item;
-    else if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_DISABLED)
-        stream->last.insns = 0;
-}
-
-static void print_item(const struct decode_options *options, struct stream *stream)
-{
-    const struct ptd_item *const item = &stream->item;
-
-    if (item->type != PTD_ITEM_BLOCK) {
-        print_event(options, stream, item);
-        remember(stream);
-        return;
-    }
-    print_who(options, &stream->last, item);
-    if (options->view == VIEW_INSNS)
-        print_insns(options, stream, item);
-    else if (options->view == VIEW_BLOCKS)
-        print_block(options, stream, item);
-    else if (stream->last.insns)
-        print_call(options, stream, &stream->last, item);
-    remember(stream);
-}
-
-static int no_memory(void)
-{
-    return complain(EXIT_CODE_HOST, "no memory for decoding");
-}
-
-/* The output begins with the window. */
-static int begin_output(const struct decode_options *options, struct stream *stream)
-{
-    if (window_has_time(&options->window) && !stream->clock.is_tsc)
-        return complain(EXIT_CODE_FILE, "the trace does not tell the time; take an offset");
-    if (window_has_nanoseconds(&options->window) && !stream->thread.to_ns)
-        return complain(EXIT_CODE_FILE, "nothing tells the seconds of this trace; take tsc:TICKS");
-    if (!options->format || stream->begun || options->window.from.kind != BOUND_NONE)
-        return 0;
-    stream->begun = true;
-    return options->format->begin(stream->out, &stream->thread) ? 0 : no_memory();
-}
-
-/* The flow and the clock of a trace that is all there. 0 or an exit code. */
-static int open_whole(struct decode_options *options, struct stream *stream)
-{
-    const struct ptd_time_config *const clocks =
-        options->count_insns || options->is_rtit ? NULL : &stream->clocks;
-
-    if (!trace_flow_open(&stream->flow, &stream->packets, stream->image, &options->config,
-                         options->is_rtit ? &options->rtit : NULL))
-        return no_memory();
-    if (!options->format && !window_has_time(&options->window))
-        return 0;
-    if (!clock_open(&stream->clock, stream->packets.data, stream->packets.len, clocks))
-        return no_memory();
-    stream->thread.image = stream->image;
-    stream->thread.is_tsc = stream->clock.is_tsc;
-    stream->thread.start = clock_start(&stream->clock);
-    return 0;
-}
-
-static void close_all(struct stream *stream)
-{
-    clock_close(&stream->clock);
-    trace_flow_close(&stream->flow);
-    ptd_stream_free(stream->pieces);
-    stream->pieces = NULL;
-    code_timeline_free(stream->timeline);
-    stream->timeline = NULL;
-}
-
-/* Its code may change, as only a trace that is all there tells in advance. */
-static int open_code(struct stream *stream)
-{
-    int code = 0;
-
-    if (stream->changes)
-        stream->timeline =
-            code_timeline_new(stream->changes, &stream->packets, stream->image, &code);
-    if (stream->timeline)
-        stream->image = code_timeline_image(stream->timeline);
-    return code;
-}
-
-int stream_open(struct decode_options *options, struct stream *stream)
-{
-    int code;
-
-    if (options->is_rtit) {
-        options->rtit.mode = options->config.mode;
-        options->rtit.at_start = options->config.at_start;
-    }
-    options->thread = &stream->thread;
-    code = open_code(stream);
-    if (!code)
-        code = stream->input ? pieces_open(options, stream) : open_whole(options, stream);
-    if (!code)
-        code = begin_output(options, stream);
-    if (code)
-        close_all(stream);
-    return code;
-}
-
-static bool is_before(const struct stream *stream, const struct bound *bound)
-{
-    const struct out_thread *const thread = &stream->thread;
-
-    if (bound->kind == BOUND_TIME)
-        return thread->to_ns(thread->to_ns_owner, stream->time) < bound->value;
-    return bound_is_ahead(bound, stream->item.offset, stream->time);
-}
-
-/* Nothing that comes from here on is in the window. */
-static bool is_behind(const struct decode_options *options, const struct stream *stream)
-{
-    const struct bound *const to = &options->window.to;
-
-    if (to->kind == BOUND_NONE || is_before(stream, to))
-        return false;
-    return to->kind != BOUND_OFFSET || stream->item.type == PTD_ITEM_PSB;
-}
-
-/* The next item of a trace that is all there. As ptd_flow_next(). */
-static int next_of_whole(struct stream *stream)
-{
-    if (stream->timeline)
-        return code_timeline_next(stream->timeline, stream->flow.pt, &stream->item);
-    return trace_flow_next(&stream->flow, &stream->item);
-}
-
-bool stream_next(struct decode_options *options, struct stream *stream)
-{
-    if (stream->input) {
-        if (!pieces_next(stream))
-            return false;
-    } else if (next_of_whole(stream) == PTD_OK) {
-        if (options->format || window_has_time(&options->window))
-            stream->time = clock_at(&stream->clock, &stream->item);
-    } else {
-        return false;
-    }
-    if (stream->cpu_trace)
-        stream->item.offset = ptd_perf_cpu_trace_offset(stream->cpu_trace, stream->item.offset);
-    return !is_behind(options, stream);
-}
-
-/* 0 or an exit code. */
-static int put_formatted(struct decode_options *options, struct stream *stream)
-{
-    const struct out_format *const format = options->format;
-
-    if (!stream->begun && !format->begin(stream->out, &stream->thread))
-        return no_memory();
-    stream->begun = true;
-    return format->item(stream->out, &stream->item, stream->time) ? 0 : no_memory();
-}
-
-int stream_put(struct decode_options *options, struct stream *stream)
-{
-    const struct window *const window = &options->window;
-
-    if (is_before(stream, &window->from) ||
-        (window->to.kind != BOUND_NONE && !is_before(stream, &window->to))) {
-        remember(stream);
-        stream->thread.start = stream->time;
-        return 0;
-    }
-    options->errors += stream->item.type == PTD_ITEM_ERROR;
-    if (options->format)
-        return put_formatted(options, stream);
-    print_item(options, stream);
-    return 0;
-}
-
-int stream_close(struct decode_options *options, struct stream *stream, int code)
-{
-    if (stream->begun && !options->format->end(stream->out) && !code)
-        code = no_memory();
-    if (!code && stream->timeline)
-        code = code_timeline_result(stream->timeline);
-    close_all(stream);
-    return code ? code : stream->code;
-}
-
-int stream_decode(struct decode_options *options, struct stream *stream)
-{
-    int code = stream_open(options, stream);
-
-    if (code)
-        return code;
-    while (!code && stream_next(options, stream))
-        code = stream_put(options, stream);
-    return stream_close(options, stream, code);
 }
 
 /* ---- Options ---- */
@@ -655,12 +212,14 @@ static int parse(int argc, char **argv, struct decode_options *options)
             break;
         case 'm':
             error = parse_mode(optarg, options);
+            options->have_mode = true;
             break;
         case 'n':
             options->config.at_start = true;
             break;
         case 'j':
             options->json = true;
+            options->format = NULL;
             break;
         case 'a':
             options->rtit.cycle_acc = true;
@@ -732,14 +291,11 @@ static int parse(int argc, char **argv, struct decode_options *options)
     if (options->view == VIEW_SUMMARY &&
         (options->format || options->window.from.kind || options->window.to.kind))
         return 1 + complain(EXIT_CODE_USAGE, "--summary is of a whole trace, and has no --format");
+    if (window_check(&options->window) != 0)
+        return 1 + EXIT_CODE_USAGE;
     if (options->count_insns && window_has_time(&options->window))
         return 1 + complain(EXIT_CODE_USAGE, "--clock insns has no times for --from and --to");
     return 0;
-}
-
-static int cannot_read(const char *file, int error)
-{
-    return complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error));
 }
 
 /* RTIT is not decoded piece by piece. */
@@ -750,37 +306,45 @@ static int decode_rtit(struct decode_options *options, struct stream *stream)
     int code;
 
     if (error)
-        return cannot_read(input->name, error);
+        return file_error(input->name, error);
     stream->input = NULL;
     code = stream_decode(options, stream);
     bytes_free(&stream->packets);
     return code;
 }
 
-/* name: where the trace's name stands for TRACE.json. */
-static int decode_raw(struct decode_options *options, const char *name, struct input *input)
+/* Code and settings, where no option says otherwise. 0 or an exit code. */
+static int take_sidecar(struct decode_options *options, struct sidecar *sidecar)
+{
+    if (!options->have_images && sidecar_add_images(sidecar, options->image) != PTD_OK)
+        return complain(EXIT_CODE_FILE, "%s%s", sidecar->why,
+                        sidecar->images ? "" : " (and no --image was given)");
+    if (options->have_images && sidecar_add_code_log(sidecar, options->image) != PTD_OK)
+        return complain(EXIT_CODE_FILE, "%s", sidecar->why);
+    if (sidecar->is_rtit) {
+        options->is_rtit = true;
+        options->rtit = sidecar->rtit;
+    }
+    if (!options->have_cpu)
+        options->config.errata = sidecar->errata;
+    if (!options->have_mode)
+        options->config.mode = sidecar->mode;
+    return 0;
+}
+
+static int decode_raw(struct decode_options *options, const struct sidecar *sidecar,
+                      struct input *input)
 {
     struct stream stream = {
         .input = input,
         .image = options->image,
+        .clocks = sidecar->clocks,
         .thread = {.comm = "vpt", .pid = 1, .tid = 1, .cpu = -1},
         .out = options->out,
     };
-    struct run_result sidecar = {0};
 
-    if (!options->have_images && sidecar_load(name, options->image, &sidecar) != PTD_OK)
-        return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar.why);
-    if (options->have_images && sidecar_load_code(name, options->image, &sidecar) != PTD_OK)
-        return complain(EXIT_CODE_FILE, "%s", sidecar.why);
-    if (sidecar.cpus[0].is_rtit) {
-        options->is_rtit = true;
-        options->rtit = sidecar.cpus[0].rtit;
-    }
     if (options->is_rtit && options->config.has_ip)
         return complain(EXIT_CODE_USAGE, "--start-ip: an RTIT trace says it by itself");
-    if (!options->have_cpu)
-        options->config.errata = sidecar.errata;
-    (void)clock_sidecar(name, &stream.clocks);
     if (options->map.contexts)
         stream.clocks.vms = ptd_contexts_time_vms(options->map.contexts, &stream.clocks.vm_count);
     if (options->view == VIEW_SUMMARY)
@@ -790,19 +354,53 @@ static int decode_raw(struct decode_options *options, const char *name, struct i
     return options->is_rtit ? decode_rtit(options, &stream) : stream_decode(options, &stream);
 }
 
-static int decode_perf_data(struct decode_options *options, struct input *input)
+/* name: where the trace's name stands for TRACE.json. */
+static int decode_with_sidecar(struct decode_options *options, const char *name,
+                               struct input *input)
 {
-    struct bytes bytes = {0};
-    const int error = input_take_all(input, &bytes);
+    struct sidecar sidecar;
     int code;
 
+    if (sidecar_open(&sidecar, name) != 0)
+        code = complain(EXIT_CODE_FILE, "%s", sidecar.why);
+    else
+        code = take_sidecar(options, &sidecar);
+    if (!code)
+        code = decode_raw(options, &sidecar, input);
+    sidecar_close(&sidecar);
+    return code;
+}
+
+/* An option that a perf.data has no use for; NULL: none was given. */
+static const char *raw_option(const struct decode_options *options)
+{
+    return options->config.has_ip          ? "--start-ip"
+           : options->view == VIEW_SUMMARY ? "--summary"
+           : options->is_rtit              ? "--rtit"
+           : options->like                 ? "--like"
+                                           : NULL;
+}
+
+/* The same of a raw trace. */
+static const char *perf_option(const struct decode_options *options)
+{
+    return options->code.symfs     ? "--symfs"
+           : options->code.vmlinux ? "--vmlinux"
+           : options->code.cache   ? "--buildid-dir"
+                                   : NULL;
+}
+
+static int decode_perf_data(struct decode_options *options, struct input *input)
+{
+    const char *const raw = raw_option(options);
+    struct bytes bytes = {0};
+    int error, code;
+
+    if (raw)
+        return complain(EXIT_CODE_USAGE, "%s is for a raw trace, not for a perf.data", raw);
+    error = input_take_all(input, &bytes);
     if (error)
-        return cannot_read(input->name, error);
-    if (options->config.has_ip || options->view == VIEW_SUMMARY) {
-        bytes_free(&bytes);
-        return complain(EXIT_CODE_USAGE, "%s is for a raw trace, not for a perf.data",
-                        options->config.has_ip ? "--start-ip" : "--summary");
-    }
+        return file_error(input->name, error);
     code = decode_perf(options, input->name, &bytes);
     bytes_free(&bytes);
     return code;
@@ -811,20 +409,26 @@ static int decode_perf_data(struct decode_options *options, struct input *input)
 static int decode_input(struct decode_options *options, const char *file)
 {
     struct input input;
+    bool is_perf_data;
     int error = input_open(&input, file), code;
 
     if (!error)
-        error = input_look(&input, PERF_MAGIC_BYTES);
+        error = input_is_perf_data(&input, &is_perf_data);
     if (!error && options->format && !(options->out = options->format->open(stdout)))
         error = -ENOMEM;
     if (error)
-        code = cannot_read(input.name, error);
-    else if (ptd_perf_detect(input.head.data, input.head.len))
+        code = file_error(input.name, error);
+    else if (is_perf_data)
         code = decode_perf_data(options, &input);
+    else if (perf_option(options))
+        code = complain(EXIT_CODE_USAGE, "%s is for a perf.data, not for a raw trace",
+                        perf_option(options));
     else
-        code = decode_raw(options, options->like ? options->like : file, &input);
+        code = decode_with_sidecar(options, options->like ? options->like : file, &input);
     if (options->format && options->out && !options->format->close(options->out) && !code)
-        code = complain(EXIT_CODE_HOST, "no memory for the output");
+        code = no_memory();
+    if (!code)
+        window_note(&options->window, options->is_reached, input.name);
     if (!code && options->errors)
         code = complain(EXIT_CODE_FILE, "%s: %" PRIu64 " errors", input.name, options->errors);
     input_close(&input);
@@ -855,7 +459,7 @@ int cmd_decode(int argc, char **argv)
     int code;
 
     if (!options.image)
-        return complain(EXIT_CODE_HOST, "no memory for images");
+        return no_memory();
     code = parse(argc, argv, &options);
     code = code ? code - 1 : decode_file(&options, argv[optind]);
     ptd_image_free(options.image);

@@ -4,6 +4,7 @@
  */
 #include "out.h"
 #include "perf-data.h"
+#include "sidecar.h"
 #include "window.h"
 
 #include <getopt.h>
@@ -54,12 +55,11 @@ static void print_packet(uint64_t offset, unsigned size_bytes, const uint8_t *by
         return;
     }
     json_object *object = json_object_new_object();
-    json_object_object_add(object, "offset", json_object_new_int64((int64_t)offset));
+    json_add_number(object, "offset", offset);
     json_object_object_add(object, "bytes", json_object_new_string(hex));
     json_object_object_add(object, "type", json_object_new_string(name));
     json_object_object_add(object, "text", json_object_new_string(text));
-    printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
-    json_object_put(object);
+    json_print(object, JSON_C_TO_STRING_PLAIN);
 }
 
 static void print_error(uint64_t offset, int error, bool json)
@@ -69,10 +69,9 @@ static void print_error(uint64_t offset, int error, bool json)
         return;
     }
     json_object *object = json_object_new_object();
-    json_object_object_add(object, "offset", json_object_new_int64((int64_t)offset));
+    json_add_number(object, "offset", offset);
     json_object_object_add(object, "error", json_object_new_string(ptd_strerror(error)));
-    printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
-    json_object_put(object);
+    json_print(object, JSON_C_TO_STRING_PLAIN);
 }
 
 /* ---- PT and RTIT ---- */
@@ -90,6 +89,7 @@ struct source {
     struct ptd_rtit_packets rtit;
     struct ptd_time *time; /* NULL: not wanted */
     unsigned errors;
+    bool is_reached; /* something was at window.from or behind it */
 };
 
 static uint64_t source_offset(const struct source *source)
@@ -111,9 +111,9 @@ static void read_more(struct source *source)
     bytes->len -= used;
     source->base += used;
     if (n < 0)
-        source->code = complain(EXIT_CODE_FILE, "%s: %s", source->input->name, strerror(-n));
+        source->code = file_error(source->input->name, n);
     else if (n > 0 && !bytes_add(bytes, piece, (size_t)n))
-        source->code = complain(EXIT_CODE_HOST, "no memory for the trace");
+        source->code = no_memory();
     source->ended = n == 0 || source->code;
     ptd_packets_slide(&source->pt, bytes->data ? bytes->data : (const uint8_t *)"", bytes->len,
                       source->base);
@@ -148,7 +148,7 @@ static int source_next(struct source *source, struct ptd_packet *packet)
 }
 
 /* Whether what is at an offset, and the time that is known by now, is in the window. */
-static bool is_wanted(const struct source *source, uint64_t offset)
+static bool is_wanted(struct source *source, uint64_t offset)
 {
     const struct window *const window = &source->options->window;
     struct ptd_time_point point = {0};
@@ -157,11 +157,13 @@ static bool is_wanted(const struct source *source, uint64_t offset)
         ptd_time_point(source->time, &point);
     if (point.tsc == PTD_TIME_UNKNOWN)
         point.tsc = 0;
-    return !bound_is_ahead(&window->from, offset, point.tsc) &&
-           (window->to.kind == BOUND_NONE || bound_is_ahead(&window->to, offset, point.tsc));
+    if (bound_is_ahead(&window->from, offset, point.tsc))
+        return false;
+    source->is_reached = true;
+    return window->to.kind == BOUND_NONE || bound_is_ahead(&window->to, offset, point.tsc);
 }
 
-static void put(const struct source *source, uint64_t offset, unsigned size_bytes, const char *name,
+static void put(struct source *source, uint64_t offset, unsigned size_bytes, const char *name,
                 const char *text)
 {
     if (is_wanted(source, offset))
@@ -217,7 +219,8 @@ static void dump(struct source *source)
 
     if (!source->options->no_sync && !source_sync(source) && !source->code)
         put_error(source, source->base, PTD_E_NOSYNC);
-    while (!source->code && !is_behind(source) && (error = dump_next(source)) != PTD_END) {
+    while (!source->code && !is_behind(source) && !ferror(stdout) &&
+           (error = dump_next(source)) != PTD_END) {
         if (error == PTD_OK)
             continue;
         put_error(source, source_offset(source), error);
@@ -226,6 +229,7 @@ static void dump(struct source *source)
         if (!source_resync(source))
             break;
     }
+    source->is_reached = source->is_reached || is_behind(source);
 }
 
 /* ---- perf.data ---- */
@@ -238,16 +242,16 @@ static void print_trace(const struct ptd_perf_trace *trace, bool json)
         return;
     }
     json_object *object = json_object_new_object();
-    json_object_object_add(object, "buffer", json_object_new_int64(trace->idx));
+    json_add_number(object, "buffer", trace->idx);
     json_object_object_add(object, "cpu", json_object_new_int(trace->cpu));
     json_object_object_add(object, "tid", json_object_new_int(trace->tid));
-    json_object_object_add(object, "len", json_object_new_int64((int64_t)trace->len_bytes));
-    printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
-    json_object_put(object);
+    json_add_number(object, "len", trace->len_bytes);
+    json_print(object, JSON_C_TO_STRING_PLAIN);
 }
 
 static int dump_perf(const struct dump_options *options, const char *name, const struct bytes *file)
 {
+    bool is_reached = false;
     unsigned errors = 0;
     int code;
     struct ptd_perf_session *const session = perf_data_open(name, file, &code);
@@ -264,7 +268,9 @@ static int dump_perf(const struct dump_options *options, const char *name, const
         ptd_packets_init(&source.pt, source.bytes.data, source.bytes.len);
         dump(&source);
         errors += source.errors;
+        is_reached = is_reached || source.is_reached;
     }
+    window_note(&options->window, is_reached, name);
     if (session->error)
         code = EXIT_CODE_FILE; /* said already */
     ptd_perf_session_free(session);
@@ -281,14 +287,13 @@ static void print_record(const struct ptd_perf_record *record, bool json)
         return;
     }
     json_object *object = json_object_new_object();
-    json_object_object_add(object, "offset", json_object_new_int64((int64_t)record->offset));
+    json_add_number(object, "offset", record->offset);
     json_object_object_add(object, "type",
                            json_object_new_string(ptd_perf_type_name(record->type)));
     if (record->has_time)
-        json_object_object_add(object, "time", json_object_new_int64((int64_t)record->time));
+        json_add_number(object, "time", record->time);
     json_object_object_add(object, "text", json_object_new_string(text));
-    printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
-    json_object_put(object);
+    json_print(object, JSON_C_TO_STRING_PLAIN);
 }
 
 static int dump_records(const struct dump_options *options, const char *name,
@@ -316,7 +321,7 @@ static int open_rtit(struct source *source)
     const int error = input_take_all(source->input, &source->bytes);
 
     if (error)
-        return complain(EXIT_CODE_FILE, "%s: %s", source->input->name, strerror(-error));
+        return file_error(source->input->name, error);
     if (window_has_time(&source->options->window))
         return complain(EXIT_CODE_USAGE, "of RTIT, --from and --to take offsets");
     ptd_rtit_packets_init(&source->rtit, source->bytes.data, source->bytes.len,
@@ -326,48 +331,60 @@ static int open_rtit(struct source *source)
 }
 
 /* To where the window begins, and the clocks if it has times. 0 or an exit code. */
-static int open_pt(struct source *source, const char *name)
+static int open_pt(struct source *source, const struct ptd_time_config *clocks)
 {
     const struct window *const window = &source->options->window;
-    struct ptd_time_config clocks;
     int error = window_begin(window, source->input, false, &source->base);
 
     if (!error && source->base > 0)
         error = input_seek(source->input, source->base);
     if (error)
-        return complain(EXIT_CODE_FILE, "%s: %s", source->input->name, strerror(-error));
+        return file_error(source->input->name, error);
     ptd_packets_init(&source->pt, "", 0);
     source->pt.base = source->base;
     if (window_has_nanoseconds(window))
         return complain(EXIT_CODE_FILE, "nothing tells the seconds of this trace; take tsc:TICKS");
     if (!window_has_time(window))
         return 0;
-    (void)clock_sidecar(name, &clocks);
-    source->time = ptd_time_new(ptd_time_check(&clocks) == PTD_OK ? &clocks : NULL);
-    return source->time ? 0 : complain(EXIT_CODE_HOST, "no memory for the time");
+    source->time = ptd_time_new(clocks);
+    return source->time ? 0 : no_memory();
 }
 
-/* name: where the trace's name stands for TRACE.json. */
-static int dump_raw(struct dump_options *options, const char *name, struct input *input)
+static int dump_raw(const struct dump_options *options, const struct sidecar *sidecar,
+                    struct input *input)
 {
-    struct source source = {.options = options, .input = input};
-    struct ptd_rtit_config rtit;
-    int code;
+    struct source source = {.options = options, .input = input, .is_rtit = options->rtit};
+    int code = source.is_rtit ? open_rtit(&source) : open_pt(&source, &sidecar->clocks);
 
-    if (sidecar_rtit(name, &rtit)) {
-        options->rtit = true;
-        options->cycle_acc |= rtit.cycle_acc;
-    }
-    source.is_rtit = options->rtit;
-    code = source.is_rtit ? open_rtit(&source) : open_pt(&source, name);
     if (!code) {
         dump(&source);
         code = source.code;
+        if (!code)
+            window_note(&options->window, source.is_reached, input->name);
     }
     ptd_time_free(source.time);
     bytes_free(&source.bytes);
     if (!code && source.errors)
         code = complain(EXIT_CODE_FILE, "%s: %u errors", input->name, source.errors);
+    return code;
+}
+
+/* What TRACE.json says besides the options, and the packets. */
+static int dump_with_sidecar(struct dump_options *options, const char *file, struct input *input)
+{
+    struct sidecar sidecar;
+    int code;
+
+    if (sidecar_open(&sidecar, options->like ? options->like : file) != 0) {
+        code = complain(EXIT_CODE_FILE, "%s", sidecar.why);
+    } else if (options->like && !sidecar.is_there) {
+        code = complain(EXIT_CODE_FILE, "--like: there is no %s.json", options->like);
+    } else {
+        options->rtit = options->rtit || sidecar.is_rtit;
+        options->cycle_acc = options->cycle_acc || sidecar.rtit.cycle_acc;
+        code = dump_raw(options, &sidecar, input);
+    }
+    sidecar_close(&sidecar);
     return code;
 }
 
@@ -378,7 +395,7 @@ static int dump_perf_data(struct dump_options *options, struct input *input)
     int code;
 
     if (error)
-        return complain(EXIT_CODE_FILE, "%s: %s", input->name, strerror(-error));
+        return file_error(input->name, error);
     if (window_has_time(&options->window))
         code = complain(EXIT_CODE_USAGE, "of a perf.data, --from and --to take offsets here");
     else
@@ -391,18 +408,19 @@ static int dump_perf_data(struct dump_options *options, struct input *input)
 static int dump_input(struct dump_options *options, const char *file)
 {
     struct input input;
+    bool is_perf_data;
     int error = input_open(&input, file), code;
 
     if (!error)
-        error = input_look(&input, PERF_MAGIC_BYTES);
+        error = input_is_perf_data(&input, &is_perf_data);
     if (error)
-        code = complain(EXIT_CODE_FILE, "%s: %s", input.name, strerror(-error));
-    else if (ptd_perf_detect(input.head.data, input.head.len))
+        code = file_error(input.name, error);
+    else if (is_perf_data)
         code = dump_perf_data(options, &input);
     else if (options->records)
-        code = complain(EXIT_CODE_USAGE, "%s: not a perf.data: it has no records", input.name);
+        code = complain(EXIT_CODE_FILE, "%s: not a perf.data: it has no records", input.name);
     else
-        code = dump_raw(options, options->like ? options->like : file, &input);
+        code = dump_with_sidecar(options, file, &input);
     input_close(&input);
     return code;
 }
@@ -469,6 +487,8 @@ static int parse(int argc, char **argv, struct dump_options *options)
     }
     if (!error && optind + 1 != argc)
         error = complain(EXIT_CODE_USAGE, "vpt dump takes one file; see vpt dump --help");
+    if (!error)
+        error = window_check(&options->window);
     return error ? 1 + error : 0;
 }
 

@@ -2,6 +2,7 @@
 /*
  * vpt index: the PSBs of a raw trace, and what their PSB+ say; places for --from and --to.
  */
+#include "sidecar.h"
 #include "window.h"
 
 #include <getopt.h>
@@ -9,7 +10,6 @@
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void usage(FILE *to)
 {
@@ -45,31 +45,25 @@ static void print_text(const struct ptd_sync_point *point)
     printf("%s\n", point->is_complete ? "" : "  no PSBEND");
 }
 
-static void add_number(json_object *line, const char *key, uint64_t value)
-{
-    json_object_object_add(line, key, json_object_new_uint64(value));
-}
-
 static void print_json(const struct ptd_sync_point *point)
 {
     json_object *const line = json_object_new_object();
 
-    add_number(line, "offset", point->offset);
+    json_add_number(line, "offset", point->offset);
     if (point->has_tsc)
-        add_number(line, "tsc", point->tsc);
+        json_add_number(line, "tsc", point->tsc);
     if (point->has_cr3) {
         json_object_object_add(line, "nr", json_object_new_boolean(point->nr));
-        add_number(line, "cr3", point->cr3);
+        json_add_number(line, "cr3", point->cr3);
     }
     if (point->has_vmcs)
-        add_number(line, "vmcs", point->vmcs);
+        json_add_number(line, "vmcs", point->vmcs);
     if (point->has_mode)
-        add_number(line, "mode", 16u << point->mode);
+        json_add_number(line, "mode", 16u << point->mode);
     if (point->has_ip)
-        add_number(line, "ip", point->ip);
+        json_add_number(line, "ip", point->ip);
     json_object_object_add(line, "complete", json_object_new_boolean(point->is_complete));
-    printf("%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
-    json_object_put(line);
+    json_print(line, JSON_C_TO_STRING_PLAIN);
 }
 
 static int print_index(const struct input *input, bool json)
@@ -79,7 +73,7 @@ static int print_index(const struct input *input, bool json)
     const int error = index_file(input, &points, &count);
 
     if (error)
-        return complain(EXIT_CODE_FILE, "%s: %s", input->name, strerror(-error));
+        return file_error(input->name, error);
     for (size_t i = 0; i < count; i++) {
         if (json)
             print_json(&points[i]);
@@ -94,18 +88,21 @@ static int print_index(const struct input *input, bool json)
 
 static int index_path(const char *path, bool json)
 {
-    struct ptd_rtit_config rtit;
     struct input input;
-    const int error = input_open(&input, path);
-    int code;
+    bool is_perf_data = false;
+    int error = input_open(&input, path), code;
 
+    if (!error && input.is_file)
+        error = input_is_perf_data(&input, &is_perf_data);
     if (error)
-        code = complain(EXIT_CODE_FILE, "%s: %s", input.name, strerror(-error));
+        code = file_error(input.name, error);
     else if (!input.is_file)
         code = complain(EXIT_CODE_FILE, "%s: an index needs a file", input.name);
-    else if (sidecar_rtit(path, &rtit))
-        code = complain(EXIT_CODE_FILE, "%s: RTIT has no index", input.name);
+    else if (is_perf_data)
+        code = complain(EXIT_CODE_FILE, "%s: a perf.data, which is no raw trace", input.name);
     else
+        code = sidecar_refuse_rtit(path, "RTIT has no index");
+    if (!error && !code)
         code = print_index(&input, json);
     input_close(&input);
     return code;

@@ -2,15 +2,14 @@
 /*
  * vpt parts: whose each part of a trace is.
  */
-#include "vmm.h"
+#include "input.h"
+#include "mapfile.h"
+#include "sidecar.h"
 
 #include <getopt.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
-#include <string.h>
-
-#include "mapfile.h"
 
 struct parts_options {
     bool json;
@@ -26,13 +25,14 @@ static void usage(FILE *to)
         "usage: vpt parts [--map MAP] [--json] TRACE\n"
         "\n"
         "Prints whose each part of a raw Intel PT trace of a host and its guests is: offsets, and\n"
-        "what PIP, VMCS and CFE packets say. It needs no code.\n"
+        "what PIP, VMCS and CFE packets say. It needs no code. TRACE may be a pipe; - is standard\n"
+        "input.\n"
         "\n"
         "  --map MAP  names of VMs and processes (docs/decoder.md)\n"
         "  --json     one JSON object a line\n"
         "  --help\n"
         "\n"
-        "Exit codes: 0 success, 2 usage, 3 a file cannot be read or is not what it should be.\n",
+        "Exit codes: 0 success, 2 usage, 3 a file cannot be read or has no PSB.\n",
         to);
 }
 
@@ -40,20 +40,19 @@ static void print_json(const struct ptd_part *part, const struct ptd_context *wh
 {
     json_object *const object = json_object_new_object();
 
-    json_object_object_add(object, "begin", json_object_new_int64((int64_t)part->begin));
-    json_object_object_add(object, "end", json_object_new_int64((int64_t)part->end));
+    json_add_number(object, "begin", part->begin);
+    json_add_number(object, "end", part->end);
     if (part->known)
         json_object_object_add(object, "nr", json_object_new_boolean(part->nr));
     if (part->known && part->cr3 != PTD_ANY_CR3)
-        json_object_object_add(object, "cr3", json_object_new_int64((int64_t)part->cr3));
+        json_add_number(object, "cr3", part->cr3);
     if (part->known && part->nr && part->vmcs != PTD_ANY_VMCS)
-        json_object_object_add(object, "vmcs", json_object_new_int64((int64_t)part->vmcs));
+        json_add_number(object, "vmcs", part->vmcs);
     if (part->known && who->vm_name)
         json_object_object_add(object, "vm", json_object_new_string(who->vm_name));
     if (part->known && who->process)
         json_object_object_add(object, "process", json_object_new_string(who->process));
-    printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
-    json_object_put(object);
+    json_print(object, JSON_C_TO_STRING_PLAIN);
 }
 
 static void print_text(const struct ptd_part *part, const struct ptd_context *who)
@@ -140,22 +139,46 @@ static int parse(int argc, char **argv, struct parts_options *options)
     return 0;
 }
 
-static int print_parts(struct parts_options *options, const char *file)
+static int print_parts(struct parts_options *options, struct input *input)
 {
     struct bytes trace = {0};
-    int error = 0;
+    const int error = input_take_all(input, &trace);
+    struct ptd_packets packets;
+    int code = EXIT_CODE_OK;
+
+    if (error)
+        return file_error(input->name, error);
+    ptd_packets_init(&packets, trace.data, trace.len);
+    if (ptd_packets_sync(&packets) != PTD_OK)
+        code = complain(EXIT_CODE_FILE, "%s: %s", input->name, ptd_strerror(PTD_E_NOSYNC));
+    else
+        (void)ptd_partition(trace.data, trace.len, options->image, add_part, options);
+    print_last(options);
+    bytes_free(&trace);
+    return code;
+}
+
+static int parts_of(struct parts_options *options, const char *file)
+{
+    struct input input;
+    bool is_perf_data;
+    int error, code;
 
     if (options->map_path && map_load(options->map_path, options->image, &options->map) != 0)
         return complain(EXIT_CODE_FILE, "%s", options->map.why);
-    error = read_file(file, &trace);
-    if (error) {
-        bytes_free(&trace);
-        return complain(EXIT_CODE_FILE, "%s: %s", file, strerror(-error));
-    }
-    (void)ptd_partition(trace.data, trace.len, options->image, add_part, options);
-    print_last(options);
-    bytes_free(&trace);
-    return EXIT_CODE_OK;
+    error = input_open(&input, file);
+    if (!error)
+        error = input_is_perf_data(&input, &is_perf_data);
+    if (error)
+        code = file_error(input.name, error);
+    else if (is_perf_data)
+        code = complain(EXIT_CODE_FILE, "%s: a perf.data, which is no raw trace", input.name);
+    else
+        code = sidecar_refuse_rtit(file, "an RTIT trace, which tells of no guests");
+    if (!error && !code)
+        code = print_parts(options, &input);
+    input_close(&input);
+    return code;
 }
 
 int cmd_parts(int argc, char **argv)
@@ -164,9 +187,9 @@ int cmd_parts(int argc, char **argv)
     int code;
 
     if (!options.image)
-        return complain(EXIT_CODE_HOST, "no memory");
+        return no_memory();
     code = parse(argc, argv, &options);
-    code = code ? code - 1 : print_parts(&options, argv[optind]);
+    code = code ? code - 1 : parts_of(&options, argv[optind]);
     ptd_image_free(options.image);
     map_free(&options.map);
     return code;

@@ -254,6 +254,7 @@ static int run(struct command *command, bool image)
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (getppid() == parent)
             execv(command->program, command->argv);
+        (void)complain(EXIT_CODE_HOST, "%s: %s", command->program, strerror(errno));
         _exit(127);
     }
     while (waitpid(pid, &status, 0) < 0) {

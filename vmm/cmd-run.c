@@ -17,6 +17,8 @@
 #define MAX_MEM         (3ull << 30)
 #define LOW_MEM         (64ull << 10) /* where the VMM's own structures are */
 #define DEFAULT_TIMEOUT 300
+#define MIN_TSC_KHZ     1000
+#define MAX_TSC_KHZ     20000000
 
 #define DEFAULT_SAVE_AFTER 100000
 
@@ -32,6 +34,8 @@ static void usage(FILE *to)
         "  --mem SIZE        guest memory, with suffix K, M or G (default 64M)\n"
         "  --cpus N          processors, 1 to 8 (default 1)\n"
         "  --absent GPA:SIZE memory that is made present when it is first touched\n"
+        "  --tsc-khz N       frequency of the guest's TSC, if KVM can scale it (default: the "
+        "host's)\n"
         "  --append WORDS    the guest's command line\n"
         "  --trace-out FILE  keep the packets in FILE and what decodes them in FILE.json; of "
         "further\n"
@@ -48,7 +52,8 @@ static void usage(FILE *to)
         "  --json            print one JSON object; the guest's console goes to standard error\n"
         "  --help\n"
         "\n"
-        "Exit codes: 0 success, 1 the guest's status was not 0, 2 usage, 3 bad image, 4 the host\n"
+        "Exit codes: 0 success, 1 the guest's status was not 0, 2 usage, 3 a file is bad, 4 the "
+        "host\n"
         "lacks something, 5 the guest crashed, 6 time-out, 7 --verify found a difference.\n",
         to);
 }
@@ -58,6 +63,7 @@ enum option_id {
     OPT_MEM,
     OPT_CPUS,
     OPT_ABSENT,
+    OPT_TSC_KHZ,
     OPT_APPEND,
     OPT_TRACE_OUT,
     OPT_PATH_OUT,
@@ -79,6 +85,7 @@ static const struct option long_options[] = {
     {"mem", required_argument, NULL, OPT_MEM},
     {"cpus", required_argument, NULL, OPT_CPUS},
     {"absent", required_argument, NULL, OPT_ABSENT},
+    {"tsc-khz", required_argument, NULL, OPT_TSC_KHZ},
     {"append", required_argument, NULL, OPT_APPEND},
     {"trace-out", required_argument, NULL, OPT_TRACE_OUT},
     {"path-out", required_argument, NULL, OPT_PATH_OUT},
@@ -187,6 +194,12 @@ static int parse(int argc, char **argv, struct run_options *options)
                 return 1 + complain(EXIT_CODE_USAGE,
                                     "--absent takes GPA:SIZE, whole pages above 64K, not '%s'",
                                     optarg);
+            break;
+        case OPT_TSC_KHZ:
+            if (!parse_count(optarg, &count) || count < MIN_TSC_KHZ || count > MAX_TSC_KHZ)
+                return 1 + complain(EXIT_CODE_USAGE, "--tsc-khz takes %d to %d, not '%s'",
+                                    MIN_TSC_KHZ, MAX_TSC_KHZ, optarg);
+            options->tsc_khz = (uint32_t)count;
             break;
         case OPT_APPEND:
             options->append = optarg;
@@ -328,11 +341,11 @@ static int conclude(const struct run_options *options, const struct vpt_caps *ca
     if (options->trace_out) {
         error = trace_files_write(options->trace_out, options, caps, result);
         if (error)
-            return complain(EXIT_CODE_FILE, "%s: %s", options->trace_out, strerror(-error));
+            return file_error(options->trace_out, error);
     } else if (options->path_out) {
         error = paths_write(options->path_out, result);
         if (error)
-            return complain(EXIT_CODE_FILE, "%s: %s", options->path_out, strerror(-error));
+            return file_error(options->path_out, error);
     }
     if (result->code != EXIT_CODE_OK && result->code != EXIT_CODE_GUEST_FAILED)
         return complain(result->code, "%s", result->why);
@@ -350,6 +363,12 @@ static int conclude(const struct run_options *options, const struct vpt_caps *ca
     if (result->code == EXIT_CODE_GUEST_FAILED)
         return complain(result->code, "the guest ended with status %u", result->guest_status);
     return EXIT_CODE_OK;
+}
+
+/* CPUID.15H then tells that frequency. */
+static uint32_t crystal_of(const struct vpt_caps *caps, uint32_t tsc_khz)
+{
+    return (uint32_t)(tsc_khz * UINT64_C(1000) * caps->tsc_den / caps->tsc_num);
 }
 
 int cmd_run(int argc, char **argv)
@@ -379,6 +398,8 @@ int cmd_run(int argc, char **argv)
     if (!vpt_profile(options.profile, &caps))
         return complain(EXIT_CODE_USAGE, "there is no profile '%s'; see vpt profiles",
                         options.profile);
+    if (options.tsc_khz && (options.save_to || options.restore))
+        return complain(EXIT_CODE_USAGE, "a saved guest has the host's TSC: no --tsc-khz");
     if (caps.rtit && options.save_to)
         return complain(EXIT_CODE_USAGE, "a processor with RTIT cannot be saved");
     if (options.rtit_errata && !caps.rtit)
@@ -388,6 +409,8 @@ int cmd_run(int argc, char **argv)
     if (options.absent_gpa > options.mem_bytes ||
         options.absent_bytes > options.mem_bytes - options.absent_gpa)
         return complain(EXIT_CODE_USAGE, "--absent lies outside of the guest's memory");
+    if (options.tsc_khz && caps.crystal_hz)
+        caps.crystal_hz = crystal_of(&caps, options.tsc_khz);
     choose_and_run(&options, &caps, &result);
     code = conclude(&options, &caps, &result);
     run_result_free(&result);

@@ -39,11 +39,6 @@ static bool has_map(const struct job *job)
 
 /* ---- Code ---- */
 
-static int no_memory(void)
-{
-    return complain(EXIT_CODE_HOST, "no memory for images");
-}
-
 /* That of a process alone. NULL: not there yet. */
 static struct code *find_process(const struct job *job, uint32_t pid)
 {
@@ -292,13 +287,12 @@ static void print_trace(const struct decode_options *options, const struct out_t
     }
     json_object *line = json_object_new_object();
     json_object_object_add(line, "type", json_object_new_string("trace"));
-    json_object_object_add(line, "buffer", json_object_new_int64(trace->idx));
+    json_add_number(line, "buffer", trace->idx);
     json_object_object_add(line, "cpu", json_object_new_int(trace->cpu));
-    json_object_object_add(line, "pid", json_object_new_int64(thread->pid));
+    json_add_number(line, "pid", thread->pid);
     json_object_object_add(line, "tid", json_object_new_int(trace->tid));
     json_object_object_add(line, "comm", json_object_new_string(thread->comm));
-    printf("%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
-    json_object_put(line);
+    json_print(line, JSON_C_TO_STRING_PLAIN);
 }
 
 /* One trace after the other. */

@@ -9,6 +9,7 @@
 #include "mapfile.h"
 #include "out.h"
 #include "perf-data.h"
+#include "sidecar.h"
 #include "vmm.h"
 #include "window.h"
 
@@ -18,10 +19,11 @@ struct decode_options {
     enum view_kind view;
     bool json, have_images;
     struct window window;
+    bool is_reached;  /* something was at window.from or behind it */
     unsigned threads; /* of --summary */
     const char *like; /* the trace whose TRACE.json counts; NULL: this one */
     struct ptd_flow_config config;
-    bool have_cpu, is_rtit;
+    bool have_cpu, have_mode, is_rtit;
     struct ptd_rtit_config rtit;
     struct ptd_image *image; /* of --image, or of a raw trace */
     struct map map;          /* of --map; .contexts NULL: none */
@@ -56,7 +58,9 @@ struct stream {
     uint64_t time;               /* of item */
 };
 
-/* 0 or an exit code. Without memory for all of it, nothing is open. */
+/* ---- decode-stream.c ---- */
+
+/* 0 or an exit code: then nothing is open. */
 int stream_open(struct decode_options *options, struct stream *stream);
 /* The next item into stream->item. False: the end. */
 bool stream_next(struct decode_options *options, struct stream *stream);
@@ -67,9 +71,16 @@ int stream_close(struct decode_options *options, struct stream *stream, int code
 /* All of it, from stream_open() to stream_close(). */
 int stream_decode(struct decode_options *options, struct stream *stream);
 
+/* ---- The parts of a stream ---- */
+
+/* decode-views.c: the item is printed, or left out; either way, the next one is seen beside it. */
+void view_print(const struct decode_options *options, struct stream *stream);
+void view_skip(struct stream *stream);
 /* pieces.c: stream_open() and stream_next() for a stream with input. */
 int pieces_open(struct decode_options *options, struct stream *stream);
 bool pieces_next(struct stream *stream);
+
+/* ---- Other ways than a stream ---- */
 
 /* summary.c: --summary of a raw PT trace. An exit code. */
 int decode_summary(struct decode_options *options, struct input *input);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Trace files and their sidecars (docs/trace-files.md).
+ * Files, and what a run leaves: trace files with their sidecars (docs/trace-files.md).
  */
 #include "vmm.h"
 
@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define SIDECAR_VERSION 1
 
 int write_file(const char *path, const void *data, size_t len)
 {
@@ -36,17 +34,18 @@ int read_file(const char *path, struct bytes *bytes)
 
     if (!file)
         return -errno;
+    errno = EIO;
     while (!error && (n = fread(buffer, 1, sizeof(buffer), file)) > 0)
         error = bytes_add(bytes, buffer, n) ? 0 : -ENOMEM;
     if (ferror(file))
-        error = -EIO;
+        error = -errno;
     fclose(file);
     return error;
 }
 
-void beside(const char *image, const char *name, char *path, size_t path_bytes)
+void beside(const char *file, const char *name, char *path, size_t path_bytes)
 {
-    char *copy = strdup(image);
+    char *copy = strdup(file);
 
     if (name[0] == '/' || !copy)
         snprintf(path, path_bytes, "%s", name);
@@ -55,7 +54,7 @@ void beside(const char *image, const char *name, char *path, size_t path_bytes)
     free(copy);
 }
 
-/* ---- Writing ---- */
+/* ---- Trace files ---- */
 
 static void add_int(json_object *object, const char *key, int64_t value)
 {
@@ -155,135 +154,4 @@ int trace_files_write(const char *trace, const struct run_options *options,
     for (unsigned i = 0; i < result->cpu_count && !error; i++)
         error = cpu_files_write(trace, options, caps, result, i);
     return error;
-}
-
-/* ---- Reading ---- */
-
-static const char *string_of(json_object *object, const char *key, const char *otherwise)
-{
-    json_object *value;
-
-    if (!json_object_object_get_ex(object, key, &value) ||
-        !json_object_is_type(value, json_type_string))
-        return otherwise;
-    return json_object_get_string(value);
-}
-
-static int load_image(const char *trace, json_object *entry, struct ptd_image *image,
-                      struct run_result *result)
-{
-    json_object *cr3 = NULL, *bias = NULL;
-    const char *name = string_of(entry, "name", "?");
-    const char *file = string_of(entry, "path", NULL);
-    char path[PATH_MAX];
-    uint64_t space = PTD_ANY_CR3;
-    int error;
-
-    if (!file) {
-        snprintf(result->why, sizeof(result->why), "%.200s.json: an image without a path", trace);
-        return PTD_E_FORMAT;
-    }
-    if (json_object_object_get_ex(entry, "cr3", &cr3) && cr3)
-        space = (uint64_t)json_object_get_int64(cr3);
-    json_object_object_get_ex(entry, "bias", &bias);
-    beside(trace, file, path, sizeof(path));
-    error = ptd_image_add_elf(image, path, bias ? (uint64_t)json_object_get_int64(bias) : 0, space);
-    if (error) {
-        snprintf(result->why, sizeof(result->why), "%.200s: %s", path, ptd_strerror(error));
-        return error;
-    }
-    if (space != PTD_ANY_CR3 && result->process_count < MAX_PROCESSES) {
-        struct process *process = &result->processes[result->process_count++];
-
-        process->cr3 = space;
-        snprintf(process->name, sizeof(process->name), "%s", name);
-    }
-    return PTD_OK;
-}
-
-/* PTD_OK: also where the sidecar names none. */
-static int load_code_log(const char *trace, json_object *root, struct ptd_image *image,
-                         struct run_result *result)
-{
-    const char *const file = string_of(root, "code", NULL);
-    struct bytes log = {0};
-    char path[PATH_MAX];
-    int error;
-
-    if (!file)
-        return PTD_OK;
-    beside(trace, file, path, sizeof(path));
-    error = read_file(path, &log);
-    if (error) {
-        snprintf(result->why, sizeof(result->why), "%.200s: %s", path, strerror(-error));
-        return PTD_E_IO;
-    }
-    error = ptd_image_add_code_log(image, log.data, log.len);
-    bytes_free(&log);
-    if (error)
-        snprintf(result->why, sizeof(result->why), "%.200s: %s", path, ptd_strerror(error));
-    return error;
-}
-
-int sidecar_load(const char *trace, struct ptd_image *image, struct run_result *result)
-{
-    char path[PATH_MAX];
-    json_object *root, *images, *rtit, *cpu, *family, *model;
-    int error = PTD_OK;
-
-    snprintf(path, sizeof(path), "%s.json", trace);
-    root = json_object_from_file(path);
-    if (!root) {
-        snprintf(result->why, sizeof(result->why), "%.200s: cannot be read as JSON", path);
-        return PTD_E_IO;
-    }
-    if (!json_object_object_get_ex(root, "images", &images) ||
-        !json_object_is_type(images, json_type_array)) {
-        snprintf(result->why, sizeof(result->why), "%.200s: no list of images", path);
-        error = PTD_E_FORMAT;
-    }
-    if (json_object_object_get_ex(root, "cpu", &cpu) &&
-        json_object_object_get_ex(cpu, "family", &family) &&
-        json_object_object_get_ex(cpu, "model", &model))
-        result->errata =
-            ptd_errata((unsigned)json_object_get_int(family), (unsigned)json_object_get_int(model));
-    if (!error && json_object_object_get_ex(root, "rtit", &rtit)) {
-        result->cpus[0].is_rtit = true;
-        if (!rtit_from_json(rtit, &result->cpus[0].rtit)) {
-            snprintf(result->why, sizeof(result->why), "%.200s: malformed rtit", path);
-            error = PTD_E_FORMAT;
-        }
-    }
-    for (size_t i = 0; !error && i < json_object_array_length(images); i++)
-        error = load_image(trace, json_object_array_get_idx(images, i), image, result);
-    if (!error)
-        error = load_code_log(trace, root, image, result);
-    json_object_put(root);
-    return error;
-}
-
-int sidecar_load_code(const char *trace, struct ptd_image *image, struct run_result *result)
-{
-    char path[PATH_MAX];
-    json_object *root;
-    int error;
-
-    snprintf(path, sizeof(path), "%s.json", trace);
-    root = json_object_from_file(path);
-    error = root ? load_code_log(trace, root, image, result) : PTD_OK;
-    json_object_put(root);
-    return error;
-}
-
-bool sidecar_rtit(const char *trace, struct ptd_rtit_config *config)
-{
-    char path[PATH_MAX];
-    json_object *root, *rtit;
-    bool is;
-
-    snprintf(path, sizeof(path), "%s.json", trace);
-    root = json_object_from_file(path);
-    is = root && json_object_object_get_ex(root, "rtit", &rtit) && rtit_from_json(rtit, config);
-    json_object_put(root);
-    return is;
 }

@@ -4,6 +4,8 @@
  */
 #include "input.h"
 
+#include "ptdec_perf.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,6 +13,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define PERF_MAGIC_BYTES 8u
 
 int input_open(struct input *input, const char *path)
 {
@@ -63,6 +67,14 @@ int input_look(struct input *input, size_t len)
         if (!bytes_add(&input->head, input->piece, (size_t)n))
             return -ENOMEM;
     return n < 0 ? n : 0;
+}
+
+int input_is_perf_data(struct input *input, bool *is_perf_data)
+{
+    const int error = input_look(input, PERF_MAGIC_BYTES);
+
+    *is_perf_data = !error && ptd_perf_detect(input->head.data, input->head.len);
+    return error;
 }
 
 int input_take(struct input *input, const uint8_t **bytes)

@@ -5,8 +5,7 @@
 
 #include "vmm.h"
 
-#define PERF_MAGIC_BYTES 8u           /* of a file, to know whether it is a perf.data */
-#define INPUT_PIECE      (256u << 10) /* the most that is read at a time */
+#define INPUT_PIECE (256u << 10) /* the most that is read at a time */
 
 struct input {
     const char *name; /* for messages */
@@ -21,6 +20,8 @@ struct input {
 /* path "-": standard input. 0 or -errno. */
 int input_open(struct input *input, const char *path);
 void input_close(struct input *input);
+/* Looks at the begin. 0 or -errno. */
+int input_is_perf_data(struct input *input, bool *is_perf_data);
 /* Reads so that input->head has len bytes, or all that there are. 0 or -errno. */
 int input_look(struct input *input, size_t len);
 /* The next bytes: how many, 0 at the end, or -errno. Valid until the next call. */

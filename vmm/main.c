@@ -38,7 +38,7 @@ static void usage(FILE *to)
           to);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     if (argc < 2) {
         usage(stderr);
@@ -57,4 +57,14 @@ int main(int argc, char **argv)
             return commands[i].run(argc - 1, argv + 1);
     }
     return complain(EXIT_CODE_USAGE, "there is no command '%s'; see vpt --help", argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    int code = run(argc, argv);
+    const bool failed = ferror(stdout);
+
+    if (fflush(stdout) != 0 || failed)
+        code = complain(code ? code : EXIT_CODE_FILE, "standard output cannot be written");
+    return code;
 }

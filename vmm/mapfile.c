@@ -485,7 +485,7 @@ static int read_map(struct reader *reader, json_object *value)
     return error;
 }
 
-static int no_memory(struct reader *reader)
+static int map_no_memory(struct reader *reader)
 {
     (void)snprintf(reader->map->why, sizeof(reader->map->why), "%.300s: no memory", reader->path);
     return -ENOMEM;
@@ -496,30 +496,18 @@ int map_parse(const char *path, const char *text, size_t len_bytes, struct ptd_i
 {
     struct reader reader = {path, image, map};
     const struct node root = {0};
-    json_tokener *tokener;
+    char why[160];
     json_object *value;
     int error;
 
-    if (len_bytes > INT_MAX)
-        return wrong(&reader, &root, "too long");
     if (!map->contexts)
         map->contexts = ptd_contexts_new(image);
-    tokener = json_tokener_new();
-    if (!tokener || !map->contexts) {
-        json_tokener_free(tokener);
-        return no_memory(&reader);
-    }
-    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
-    value = json_tokener_parse_ex(tokener, text, (int)len_bytes);
-    if (value && json_tokener_get_error(tokener) == json_tokener_success)
-        error = read_map(&reader, value);
-    else
-        error = wrong(&reader, &root, "not JSON, near byte %zu: %s",
-                      json_tokener_get_parse_end(tokener),
-                      json_tokener_error_desc(json_tokener_get_error(tokener)));
+    if (!map->contexts)
+        return map_no_memory(&reader);
+    value = json_parse(text, len_bytes, why, sizeof(why));
+    error = value ? read_map(&reader, value) : wrong(&reader, &root, "%s", why);
     json_object_put(value);
-    json_tokener_free(tokener);
-    return error == -ENOMEM ? no_memory(&reader) : error;
+    return error == -ENOMEM ? map_no_memory(&reader) : error;
 }
 
 int map_load(const char *path, struct ptd_image *image, struct map *map)

@@ -71,8 +71,6 @@ uint64_t clock_at_point(struct clock *clock, const struct ptd_item *item,
 uint64_t clock_start(struct clock *clock);
 /* The time at an item; items come in the order of the flow. Of a block: at its end. */
 uint64_t clock_at(struct clock *clock, const struct ptd_item *item);
-/* What TRACE.json (docs/trace-files.md) says of clocks. False: it cannot be read; zeros. */
-bool clock_sidecar(const char *trace, struct ptd_time_config *config);
 
 /* ---- calls.c: the call stack ---- */
 

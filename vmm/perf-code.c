@@ -238,7 +238,7 @@ static int poke(struct code_timeline *timeline, const struct change *change, boo
         error = ptd_image_add_bytes(timeline->image, name_at(timeline->changes->session, poke),
                                     poke->address, bytes, len, change->cr3);
     if (error == PTD_E_NOMEM)
-        return complain(EXIT_CODE_HOST, "no memory for code that changes");
+        return no_memory();
     return 0; /* an address that no code can have is of no consequence */
 }
 
@@ -286,13 +286,13 @@ static int prepare(struct code_timeline *timeline, const struct bytes *trace)
 
     timeline->places = calloc(changes->count, sizeof(*timeline->places));
     if (!timeline->image || !timeline->places)
-        return complain(EXIT_CODE_HOST, "no memory for code that changes");
+        return no_memory();
     for (size_t i = 0; i < changes->count; i++)
         timeline->places[i] = (struct ptd_perf_change){
             .time = changes->list[i].time, .of_kernel = changes->list[i].poke, .which = i};
     if (ptd_perf_place(changes->session, trace->data, trace->len, timeline->places,
                        changes->count) != PTD_OK)
-        return complain(EXIT_CODE_HOST, "no memory for code that changes");
+        return no_memory();
     return begin(timeline);
 }
 
@@ -307,7 +307,7 @@ struct code_timeline *code_timeline_new(struct code_changes *changes, const stru
     qsort(changes->list, changes->count, sizeof(*changes->list), by_time);
     timeline = calloc(1, sizeof(*timeline));
     if (!timeline) {
-        *code = complain(EXIT_CODE_HOST, "no memory for code that changes");
+        *code = no_memory();
         return NULL;
     }
     warn_timeless(changes);

@@ -5,19 +5,6 @@
  */
 #include "decode.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-static int no_memory(void)
-{
-    return complain(EXIT_CODE_HOST, "no memory for decoding");
-}
-
-static int cannot_read(const struct input *input, int error)
-{
-    return complain(EXIT_CODE_FILE, "%s: %s", input->name, strerror(-error));
-}
-
 /* Whether times are TSC ticks, which formats want to know at first. 0 or an exit code. */
 static int begin_clock(struct stream *stream)
 {
@@ -31,7 +18,7 @@ static int begin_clock(struct stream *stream)
             return 0;
         len = 2 * input->head.len;
     }
-    return cannot_read(input, error);
+    return file_error(input->name, error);
 }
 
 /* PTD_OK, PTD_END; else stream->code says what is wrong. */
@@ -45,7 +32,7 @@ static int take(struct stream *stream)
         if (n == 0)
             ptd_stream_end(stream->pieces);
         if (n < 0)
-            stream->code = cannot_read(stream->input, n);
+            stream->code = file_error(stream->input->name, n);
         else if (ptd_stream_feed(stream->pieces, bytes, (size_t)n) == PTD_E_NOMEM)
             stream->code = no_memory();
         if (stream->code)
@@ -65,7 +52,7 @@ static int open_at_window(struct decode_options *options, struct stream *stream,
     if (!error && offset > 0)
         error = input_seek(stream->input, offset);
     if (error)
-        return cannot_read(stream->input, error);
+        return file_error(stream->input->name, error);
     if (offset > 0) /* a start state is that of the first byte */
         config.at_start = config.has_ip = false;
     stream->pieces = ptd_stream_new(stream->image, &config, clocks);

@@ -208,7 +208,7 @@ static int decode(struct view *view)
 
     if (!trace_flow_open(&flow, trace, view->image, NULL,
                          view->cpu->is_rtit ? &view->cpu->rtit : NULL))
-        return complain(EXIT_CODE_HOST, "no memory for decoding");
+        return no_memory();
     while (trace_flow_next(&flow, &item) == PTD_OK)
         see(view, &item);
     trace_flow_close(&flow);
@@ -308,23 +308,20 @@ static json_object *to_json(const struct view *view, bool identical)
     json_object *processes = json_object_new_array();
 
     json_object_object_add(root, "backend", json_object_new_string(view->result->backend));
-    json_object_object_add(root, "packets", json_object_new_int64((int64_t)cpu->packets));
-    json_object_object_add(root, "trace_bytes", json_object_new_int64((int64_t)cpu->trace.len));
-    json_object_object_add(root, "dropped_bytes",
-                           json_object_new_int64((int64_t)cpu->dropped_bytes));
+    json_add_number(root, "packets", cpu->packets);
+    json_add_number(root, "trace_bytes", cpu->trace.len);
+    json_add_number(root, "dropped_bytes", cpu->dropped_bytes);
     if (cpu->output_faults)
-        json_object_object_add(root, "output_faults",
-                               json_object_new_int64((int64_t)cpu->output_faults));
+        json_add_number(root, "output_faults", cpu->output_faults);
     json_object_object_add(root, "bits_per_insn", json_object_new_double(bits_per_insn(view)));
     json_object_object_add(root, "guest_buffers", json_object_new_string(handed_verdict(cpu)));
-    json_object_object_add(root, "pmis", json_object_new_int64((int64_t)cpu->pmis));
-    json_object_object_add(root, "insns", json_object_new_int64((int64_t)view->insns));
-    json_object_object_add(root, "branches", json_object_new_int64((int64_t)view->branches));
-    json_object_object_add(root, "interrupts", json_object_new_int64((int64_t)view->async));
-    json_object_object_add(root, "cr3_switches",
-                           json_object_new_int64((int64_t)view->cr3_switches));
-    json_object_object_add(root, "errors", json_object_new_int64((int64_t)view->errors));
-    json_object_object_add(root, "lost_bytes", json_object_new_int64((int64_t)view->lost_bytes));
+    json_add_number(root, "pmis", cpu->pmis);
+    json_add_number(root, "insns", view->insns);
+    json_add_number(root, "branches", view->branches);
+    json_add_number(root, "interrupts", view->async);
+    json_add_number(root, "cr3_switches", view->cr3_switches);
+    json_add_number(root, "errors", view->errors);
+    json_add_number(root, "lost_bytes", view->lost_bytes);
     for (unsigned process = 0; process <= KERNEL; process++) {
         json_object *entry, *functions;
 
@@ -338,8 +335,7 @@ static json_object *to_json(const struct view *view, bool identical)
                                        json_object_new_int64((int64_t)view->functions[i].insns));
         }
         json_object_object_add(entry, "name", json_object_new_string(process_name(view, process)));
-        json_object_object_add(entry, "insns",
-                               json_object_new_int64((int64_t)view->process_insns[process]));
+        json_add_number(entry, "insns", view->process_insns[process]);
         json_object_object_add(entry, "functions", functions);
         json_object_array_add(processes, entry);
     }
@@ -347,8 +343,7 @@ static json_object *to_json(const struct view *view, bool identical)
     if (view->options->verify) {
         json_object_object_add(root, "path",
                                json_object_new_string(identical ? "identical" : "different"));
-        json_object_object_add(root, "path_insns",
-                               json_object_new_int64((int64_t)view->path_insns));
+        json_add_number(root, "path_insns", view->path_insns);
         if (!identical)
             json_object_object_add(root, "difference", json_object_new_string(view->difference));
     }
@@ -388,7 +383,7 @@ static int report_cpu(const struct run_options *options, const struct run_result
     view->cpu = cpu;
     view->path_cr3 = UINT64_MAX;
     view->image = ptd_image_new();
-    code = view->image ? load_images(view) : complain(EXIT_CODE_HOST, "no memory for images");
+    code = view->image ? load_images(view) : no_memory();
     if (!code)
         code = decode(view);
     if (!code) {
@@ -424,8 +419,7 @@ static bool has_something(const struct run_result *result, const struct cpu_resu
 
 static void print_json(json_object *root)
 {
-    printf("%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY));
-    json_object_put(root);
+    json_print(root, JSON_C_TO_STRING_PRETTY);
 }
 
 int report(const struct run_options *options, const struct run_result *result)
@@ -443,7 +437,7 @@ int report(const struct run_options *options, const struct run_result *result)
         code = report_cpu(options, result, cpu, &object);
         worst = worst ? worst : code;
         if (object && all) {
-            json_object_object_add(object, "processor", json_object_new_int64(i));
+            json_add_number(object, "processor", i);
             json_object_array_add(all, object);
         } else if (object) {
             print_json(object);

@@ -40,6 +40,13 @@ json_object *rtit_to_json(const struct ptd_rtit_config *config)
     return object;
 }
 
+static bool number_of(json_object *object, uint64_t max, uint64_t *value)
+{
+    *value = json_object_get_uint64(object);
+    return json_object_is_type(object, json_type_int) && json_object_get_int64(object) >= 0 &&
+           *value <= max;
+}
+
 static bool read_ranges(json_object *object, const char *key, struct ptd_rtit_range *ranges,
                         uint8_t *count)
 {
@@ -55,34 +62,43 @@ static bool read_ranges(json_object *object, const char *key, struct ptd_rtit_ra
 
         if (!json_object_is_type(range, json_type_array) || json_object_array_length(range) != 2)
             return false;
-        ranges[*count].base = json_object_get_uint64(json_object_array_get_idx(range, 0));
-        ranges[*count].limit = json_object_get_uint64(json_object_array_get_idx(range, 1));
+        if (!number_of(json_object_array_get_idx(range, 0), UINT64_MAX, &ranges[*count].base) ||
+            !number_of(json_object_array_get_idx(range, 1), UINT64_MAX, &ranges[*count].limit))
+            return false;
         ++*count;
     }
     return true;
 }
 
-static bool flag(json_object *object, const char *key)
+/* False: malformed. Without the member, *is stays as it is. */
+static bool read_flag(json_object *object, const char *key, bool *is)
 {
     json_object *value;
 
-    return json_object_object_get_ex(object, key, &value) && json_object_get_boolean(value);
+    if (!json_object_object_get_ex(object, key, &value))
+        return true;
+    *is = json_object_get_boolean(value);
+    return json_object_is_type(value, json_type_boolean);
 }
 
 bool rtit_from_json(json_object *object, struct ptd_rtit_config *config)
 {
+    uint64_t tnt_buff = 0;
     json_object *value;
 
     *config = (struct ptd_rtit_config){.mode = PTD_MODE_64};
     if (!json_object_is_type(object, json_type_object))
         return false;
-    if (json_object_object_get_ex(object, "cr3", &value))
-        config->cr3 = json_object_get_uint64(value);
-    config->cycle_acc = flag(object, "cycle_acc");
-    config->cycles_minus_one = flag(object, "cycles_minus_one");
-    if (json_object_object_get_ex(object, "tnt_buff", &value))
-        config->tnt_buff = (uint8_t)json_object_get_int(value);
-    return read_ranges(object, "filter", config->filter, &config->filters) &&
+    if (json_object_object_get_ex(object, "cr3", &value) &&
+        !number_of(value, UINT64_MAX, &config->cr3))
+        return false;
+    if (json_object_object_get_ex(object, "tnt_buff", &value) &&
+        !number_of(value, UINT8_MAX, &tnt_buff))
+        return false;
+    config->tnt_buff = (uint8_t)tnt_buff;
+    return read_flag(object, "cycle_acc", &config->cycle_acc) &&
+           read_flag(object, "cycles_minus_one", &config->cycles_minus_one) &&
+           read_ranges(object, "filter", config->filter, &config->filters) &&
            read_ranges(object, "stop", config->stop, &config->stops);
 }
 

@@ -219,54 +219,43 @@ static void print_text(const struct summary *summary)
         printf("and %zu more functions\n", summary->functions.count - SHOWN);
 }
 
-static void add_number(json_object *object, const char *key, uint64_t value)
-{
-    json_object_object_add(object, key, json_object_new_uint64(value));
-}
-
 static void print_json(const struct summary *summary)
 {
     json_object *const root = json_object_new_object(), *const list = json_object_new_array();
 
-    add_number(root, "instructions", summary->insns);
-    add_number(root, "blocks", summary->blocks);
-    add_number(root, "branches", summary->branches);
-    add_number(root, "conditional", summary->conditional);
-    add_number(root, "taken", summary->taken);
-    add_number(root, "interrupts", summary->async);
-    add_number(root, "errors", summary->errors);
-    add_number(root, "lost_bytes", summary->lost_bytes);
+    json_add_number(root, "instructions", summary->insns);
+    json_add_number(root, "blocks", summary->blocks);
+    json_add_number(root, "branches", summary->branches);
+    json_add_number(root, "conditional", summary->conditional);
+    json_add_number(root, "taken", summary->taken);
+    json_add_number(root, "interrupts", summary->async);
+    json_add_number(root, "errors", summary->errors);
+    json_add_number(root, "lost_bytes", summary->lost_bytes);
     for (size_t i = 0; i < summary->functions.count; i++) {
         const struct sum *const sum = &summary->functions.sums[i];
         json_object *const entry = json_object_new_object();
         const char *const name = summary->names.list[sum->key[0]];
 
         json_object_object_add(entry, "name", json_object_new_string(name));
-        add_number(entry, "instructions", sum->cost);
-        add_number(entry, "blocks", sum->count);
+        json_add_number(entry, "instructions", sum->cost);
+        json_add_number(entry, "blocks", sum->count);
         json_object_array_add(list, entry);
     }
     json_object_object_add(root, "functions", list);
-    printf("%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY));
-    json_object_put(root);
+    json_print(root, JSON_C_TO_STRING_PRETTY);
 }
 
 /* ---- The trace ---- */
 
-static int cannot_read(const struct input *input, int error)
-{
-    return complain(EXIT_CODE_FILE, "%s: %s", input->name, strerror(-error));
-}
-
 static int summarise(struct decode_options *options, const void *bytes, size_t len)
 {
     struct summary summary = {.image = options->image};
-    const int status = ptd_flow_parallel(bytes, len, options->image, &options->config, true,
-                                         options->threads, see_run, &summary);
+    const int status = ptd_flow_parallel(bytes, len, options->image, &options->config,
+                                         PTD_TIMING_NONE, options->threads, see_run, &summary);
     int code = 0;
 
     if (status != PTD_OK || !end_epoch(&summary)) {
-        code = complain(EXIT_CODE_HOST, "no memory for decoding");
+        code = no_memory();
     } else {
         if (summary.functions.count)
             qsort(summary.functions.sums, summary.functions.count, sizeof(struct sum), by_cost);
@@ -290,12 +279,12 @@ static int summarise_file(struct decode_options *options, const struct input *in
     int code;
 
     if (fstat(input->fd, &status) != 0)
-        return cannot_read(input, -errno);
+        return file_error(input->name, -errno);
     if (status.st_size == 0)
         return summarise(options, "", 0);
     bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, input->fd, 0);
     if (bytes == MAP_FAILED)
-        return cannot_read(input, -errno);
+        return file_error(input->name, -errno);
     code = summarise(options, bytes, (size_t)status.st_size);
     (void)munmap(bytes, (size_t)status.st_size);
     return code;
@@ -309,7 +298,7 @@ int decode_summary(struct decode_options *options, struct input *input)
     if (input->is_file)
         return summarise_file(options, input);
     code = input_take_all(input, &bytes);
-    code = code ? cannot_read(input, code) : summarise(options, bytes.data, bytes.len);
+    code = code ? file_error(input->name, code) : summarise(options, bytes.data, bytes.len);
     bytes_free(&bytes);
     return code;
 }

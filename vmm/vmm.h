@@ -27,6 +27,10 @@ enum exit_code {
 /* One line on standard error, "vpt: ...". Returns code. */
 int complain(enum exit_code code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Says what -errno means for a file; that there is no memory. An exit code. */
+int file_error(const char *name, int error);
+int no_memory(void);
+
 /* What getopt_long() gave is no option, or one without its value; argv[0] is the command. A usage
  * error. */
 int bad_option(int option, char *const *argv);
@@ -48,6 +52,11 @@ char *split_bias(const char *argument, uint64_t *bias);
 struct json_object;
 /* A member that is a number; 0 if there is none. */
 int64_t json_number(struct json_object *object, const char *key);
+void json_add_number(struct json_object *object, const char *key, uint64_t value);
+/* A text that is one JSON value, to be put. NULL, and in why what is wrong. */
+struct json_object *json_parse(const char *text, size_t len, char *why, size_t why_bytes);
+/* Prints it, with json-c's flags and a newline, and frees it. */
+void json_print(struct json_object *object, int flags);
 
 #define MAX_PROCESSES 16
 #define NOTE_NAME     32
@@ -74,6 +83,7 @@ struct run_options {
     uint64_t mem_bytes;
     unsigned cpus;                     /* 0 counts as 1 */
     uint64_t absent_gpa, absent_bytes; /* memory that nobody has touched yet */
+    uint32_t tsc_khz;                  /* 0: the host's */
     unsigned timeout_s;
     unsigned steps_per_s; /* what the source of events manages here; told to the guest */
     bool keep_path;       /* record the executed path */
@@ -112,7 +122,6 @@ struct run_result {
     struct cpu_result cpus[MAX_CPUS];
     unsigned cpu_count; /* at least 1 as soon as something ran */
     uint64_t steps;     /* of all processors */
-    uint32_t errata;    /* of the processor, as TRACE.json says (ptd_errata()) */
     double seconds;
 };
 void run_result_free(struct run_result *result);
@@ -124,7 +133,9 @@ void run_result_free(struct run_result *result);
 /* Appends an instruction that ran under cr3; *last_cr3 begins as UINT64_MAX. False: no memory. */
 bool path_add(struct bytes *path, uint64_t *last_cr3, uint64_t cr3, uint64_t ip);
 
-/* ---- files.c: trace files and their sidecars ---- */
+/* ---- files.c: files, and trace files with their sidecars ---- */
+
+#define SIDECAR_VERSION 1
 
 /* Writes bytes to path. 0 or -errno. */
 int write_file(const char *path, const void *data, size_t len);
@@ -138,16 +149,8 @@ void cpu_file(const char *name, unsigned index, char *path, size_t path_bytes);
  */
 int trace_files_write(const char *trace, const struct run_options *options,
                       const struct vpt_caps *caps, const struct run_result *result);
-/* Into image: what TRACE.json names; its processes into *result. PTD_OK or an error and
- * result->why. */
-int sidecar_load(const char *trace, struct ptd_image *image, struct run_result *result);
-/* The same of its code log alone, for a trace whose images are known otherwise; TRACE.json need not
- * be there. */
-int sidecar_load_code(const char *trace, struct ptd_image *image, struct run_result *result);
-/* Whether TRACE.json says that the trace is RTIT's; then its settings. */
-bool sidecar_rtit(const char *trace, struct ptd_rtit_config *config);
-/* The file `name` beside `image`. */
-void beside(const char *image, const char *name, char *path, size_t path_bytes);
+/* The file `name` beside `file`. */
+void beside(const char *file, const char *name, char *path, size_t path_bytes);
 
 /* ---- rtit-trace.c: RTIT traces beside those of PT ---- */
 

@@ -72,6 +72,20 @@ bool bound_is_ahead(const struct bound *bound, uint64_t offset, uint64_t tsc)
                                        : bound->kind == BOUND_TSC && tsc < bound->value;
 }
 
+int window_check(const struct window *window)
+{
+    if (window->from.kind == BOUND_NONE || window->from.kind != window->to.kind ||
+        window->from.value <= window->to.value)
+        return 0;
+    return complain(EXIT_CODE_USAGE, "--to is in front of --from");
+}
+
+void window_note(const struct window *window, bool is_reached, const char *name)
+{
+    if (window->from.kind != BOUND_NONE && !is_reached)
+        complain(EXIT_CODE_OK, "%s: it ends in front of --from", name);
+}
+
 static bool is_time(const struct bound *bound)
 {
     return bound->kind == BOUND_TSC || bound->kind == BOUND_TIME;

@@ -21,6 +21,10 @@ struct window {
 int bound_parse(const char *option, const char *text, struct bound *bound);
 /* Whether a place in the trace comes before bound; not if there is none. Not of BOUND_TIME. */
 bool bound_is_ahead(const struct bound *bound, uint64_t offset, uint64_t tsc);
+/* Whether .to is not in front of .from, as far as one can say. 0 or an exit code. */
+int window_check(const struct window *window);
+/* Says that the trace has nothing at .from or behind it, if that is so. */
+void window_note(const struct window *window, bool is_reached, const char *name);
 /* Whether clocks are needed; nanoseconds: whether TIME is. */
 bool window_has_time(const struct window *window);
 bool window_has_nanoseconds(const struct window *window);

@@ -157,27 +157,11 @@ static int touch(void *owner, const struct ptd_perf_map *map)
 /* What a session holds, as a file again. */
 static void put_again(struct file *file, const struct ptd_perf_session *session)
 {
-    const struct ptd_perf_out out = {
-        .pt = session->pt,
-        .cpuid = session->cpuid,
-        .traces = session->traces,
-        .trace_count = session->trace_count,
-        .maps = session->maps,
-        .map_count = session->map_count,
-        .comms = session->comms,
-        .comm_count = session->comm_count,
-        .forks = session->forks,
-        .fork_count = session->fork_count,
-        .switches = session->switches,
-        .switch_count = session->switch_count,
-        .symbols = session->symbols,
-        .symbol_count = session->symbol_count,
-        .pokes = session->pokes,
-        .poke_count = session->poke_count,
-        .write = put,
-        .owner = file,
-    };
+    struct ptd_perf_out out;
 
+    ptd_perf_out_of(session, &out);
+    out.write = put;
+    out.owner = file;
     if (ptd_perf_write(&out) != PTD_OK)
         abort();
 }

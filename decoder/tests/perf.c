@@ -48,54 +48,22 @@ static void every_record(void)
 
     file_pipe_header(&file);
     file_attr_record(&file, 8, 5);
-    file_record(&file, 1, 1,
-                "ddqqqs"
-                "ddqddq",
-                N(-1), N(0), N(0x1000), N(0x200), N(0x1000), "[k]_text", N(-1), N(0), N(7), N(1),
-                N(0), N(5));
-    file_record(&file, 10, 0x4002,
-                "ddqqqqqqdds"
-                "ddqddq",
-                N(3), N(4), N(0x400000), N(0x1000), N(0), N(0), N(0), N(0), N(5), N(2), "/bin/true",
-                N(3), N(4), N(8), N(1), N(0), N(5));
+    file_record(&file, 1, 1, "ddqqqsi", N(-1), N(0), N(0x1000), N(0x200), N(0x1000), "[k]_text",
+                N(-1), N(0), N(7));
+    file_record(&file, 10, 0x4002, "ddqqqqqqddsi", N(3), N(4), N(0x400000), N(0x1000), N(0), N(0),
+                N(0), N(0), N(5), N(2), "/bin/true", N(3), N(4), N(8));
     memcpy(file.bytes + file.len - 32 - 16 - 8 - 24, build_id, 24);
-    file_record(&file, 3, 0x2000,
-                "dds"
-                "ddqddq",
-                N(3), N(4), "true", N(3), N(4), N(9), N(1), N(0), N(5));
-    file_record(&file, 7, 0,
-                "ddddq"
-                "ddqddq",
-                N(6), N(3), N(7), N(4), N(10), N(3), N(4), N(10), N(1), N(0), N(5));
-    file_record(&file, 4, 0,
-                "ddddq"
-                "ddqddq",
-                N(6), N(3), N(7), N(4), N(11), N(6), N(7), N(11), N(1), N(0), N(5));
-    file_record(&file, 2, 0,
-                "qq"
-                "ddqddq",
-                N(5), N(17), N(6), N(7), N(12), N(1), N(0), N(5));
-    file_record(&file, 11, 0,
-                "qqq"
-                "ddqddq",
-                N(0x80), N(0x40), N(0xd), N(6), N(7), N(13), N(1), N(0), N(5));
-    file_record(&file, 12, 0,
-                "dd"
-                "ddqddq",
-                N(6), N(7), N(6), N(7), N(14), N(1), N(0), N(5));
-    file_record(&file, 14, 0x2000, "ddqddq", N(6), N(7), N(15), N(1), N(0), N(5));
-    file_record(&file, 15, 0,
-                "dd"
-                "ddqddq",
-                N(1), N(2), N(6), N(7), N(16), N(1), N(0), N(5));
-    file_record(&file, 17, 0,
-                "qdwws"
-                "ddqddq",
-                N(0xfff0), N(32), N(1), N(0), "bpf_prog", N(6), N(7), N(17), N(1), N(0), N(5));
-    file_record(&file, 20, 1,
-                "qwwd"
-                "ddqddq",
-                N(0xfff8), N(2), N(2), N(0x11229090), N(6), N(7), N(18), N(1), N(0), N(5));
+    file_record(&file, 3, 0x2000, "ddsi", N(3), N(4), "true", N(3), N(4), N(9));
+    file_record(&file, 7, 0, "ddddqi", N(6), N(3), N(7), N(4), N(10), N(3), N(4), N(10));
+    file_record(&file, 4, 0, "ddddqi", N(6), N(3), N(7), N(4), N(11), N(6), N(7), N(11));
+    file_record(&file, 2, 0, "qqi", N(5), N(17), N(6), N(7), N(12));
+    file_record(&file, 11, 0, "qqqi", N(0x80), N(0x40), N(0xd), N(6), N(7), N(13));
+    file_record(&file, 12, 0, "ddi", N(6), N(7), N(6), N(7), N(14));
+    file_record(&file, 14, 0x2000, "i", N(6), N(7), N(15));
+    file_record(&file, 15, 0, "ddi", N(1), N(2), N(6), N(7), N(16));
+    file_record(&file, 17, 0, "qdwwsi", N(0xfff0), N(32), N(1), N(0), "bpf_prog", N(6), N(7),
+                N(17));
+    file_record(&file, 20, 1, "qwwdi", N(0xfff8), N(2), N(2), N(0x11229090), N(6), N(7), N(18));
     file_record(&file, 9, 1, "qddqdd", N(5), N(6), N(7), N(19), N(1), N(0));
     file_record(&file, 79, 0, "qqq", N(2), N(3), N(4));
     file_record(&file, 70, 0, "ddq", N(1), N(0), N(8));

@@ -22,7 +22,7 @@ struct file {
 void file_put(struct file *file, const void *bytes, size_t len);
 /*
  * A record with its size filled in. "w: 16 bits, d: 32, q: 64, s: a string filled up to 8 bytes
- * with zeros"; each number is a uint64_t.
+ * with zeros, i: pid, tid and time of SAMPLE_TYPE, of event 5 on CPU 1"; each number is a uint64_t.
  */
 void file_record(struct file *file, uint32_t type, uint16_t misc, const char *format, ...);
 void file_pipe_header(struct file *file);

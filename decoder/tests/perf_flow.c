@@ -82,14 +82,13 @@ static void cpu_file(struct file *file, bool switches, unsigned tid)
     file_attr_record(file, 8, 5);
     file_record(file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
     if (tid != 10)
-        file_record(file, 12, 0, "ddddqddq", N(10), N(10), N(10), N(10), N(500), N(1), N(0), N(5));
+        file_record(file, 12, 0, "ddi", N(10), N(10), N(10), N(10), N(500));
     if (switches) {
-        file_record(file, 15, 0x2000, "ddddqddq", N(20), N(20), N(10), N(10), N(2000), N(1), N(0),
-                    N(5));
-        file_record(file, 15, 0, "ddddqddq", N(10), N(10), N(20), N(20), N(2020), N(1), N(0), N(5));
+        file_record(file, 15, 0x2000, "ddi", N(20), N(20), N(10), N(10), N(2000));
+        file_record(file, 15, 0, "ddi", N(10), N(10), N(20), N(20), N(2020));
         file_record(file, 15, 0, "ddddqddq", N(10), N(10), N(20), N(20), N(2500), N(0), N(0), N(5));
-        file_record(file, 14, 0x2000, "ddqddq", N(20), N(20), N(2990), N(1), N(0), N(5));
-        file_record(file, 14, 0, "ddqddq", N(10), N(10), N(3050), N(1), N(0), N(5));
+        file_record(file, 14, 0x2000, "i", N(20), N(20), N(2990));
+        file_record(file, 14, 0, "i", N(10), N(10), N(3050));
     }
     file_record(file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(tid), N(1), N(0));
     file_put(file, packets.bytes, packets.len);
@@ -133,8 +132,8 @@ static void late_trace(void)
     file_pipe_header(&file);
     file_attr_record(&file, 8, 5);
     file_record(&file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
-    file_record(&file, 14, 0, "ddqddq", N(10), N(10), N(100), N(1), N(0), N(5));
-    file_record(&file, 14, 0, "ddqddq", N(20), N(20), N(4900), N(1), N(0), N(5));
+    file_record(&file, 14, 0, "i", N(10), N(10), N(100));
+    file_record(&file, 14, 0, "i", N(20), N(20), N(4900));
     file_record(&file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(-1), N(1), N(0));
     file_put(&file, packets.bytes, packets.len);
     CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);

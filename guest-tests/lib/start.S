@@ -12,10 +12,7 @@
  *   ffffffff80000000  the first 1 GiB (the image)
  */
 
-#define CR0_PG_WP_PE 0x80010001
-#define CR4_PAE      (1 << 5)
-#define MSR_EFER     0xc0000080
-#define EFER_LME     (1 << 8)
+#include "asm.inc"
 
 #define PTE_TABLE 0x003 /* present, writable */
 #define PTE_2MIB  0x083 /* the same, large page */
@@ -33,18 +30,8 @@
     .type start32, @function
 start32:
     cli
-    movl %cr4, %eax
-    orl $CR4_PAE, %eax
-    movl %eax, %cr4
-    movl $boot_pml4, %eax
-    movl %eax, %cr3
-    movl $MSR_EFER, %ecx
-    rdmsr
-    orl $EFER_LME, %eax
-    wrmsr
-    movl $CR0_PG_WP_PE, %eax
-    movl %eax, %cr0
     lgdt boot_gdt_pointer
+    enter_long_mode
     movl %ebx, %edi
     ljmp $8, $start64
     .size start32, . - start32

@@ -6,6 +6,8 @@
  * Every way in leaves a `struct frame` (trap.h) on the stack.
  */
 
+#include "asm.inc"
+
 #define USER_CS        0x2b
 #define USER_SS        0x23
 #define VECTOR_SYSCALL 0x100
@@ -128,20 +130,10 @@ syscall_entry:
     .globl stack_switch
     .type stack_switch, @function
 stack_switch:
-    pushq %rbx
-    pushq %rbp
-    pushq %r12
-    pushq %r13
-    pushq %r14
-    pushq %r15
+    push_kept
     movq %rsp, (%rdi)
     movq %rsi, %rsp
-    popq %r15
-    popq %r14
-    popq %r13
-    popq %r12
-    popq %rbp
-    popq %rbx
+    pop_kept
     ret
     .size stack_switch, . - stack_switch
 

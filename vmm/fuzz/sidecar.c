@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../out.h"
-#include "../vmm.h"
+#include "../sidecar.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 
@@ -28,45 +27,37 @@ static void put(const uint8_t *bytes, size_t len_bytes)
         abort();
 }
 
-static void check_rtit(void)
+/* What is wrong with it must be said; what is not, is in range. */
+static void check_settings(struct sidecar *sidecar)
 {
-    struct ptd_rtit_config config = {0};
-
-    if (sidecar_rtit(trace_name(), &config) &&
-        (config.filters > 2 || config.stops > 2 || config.mode > PTD_MODE_64))
+    if (sidecar_open(sidecar, trace_name()) != 0) {
+        if (!sidecar->why[0])
+            abort();
+        return;
+    }
+    if (sidecar->rtit.filters > 2 || sidecar->rtit.stops > 2 || sidecar->rtit.mode > PTD_MODE_64 ||
+        ptd_time_check(&sidecar->clocks) != PTD_OK)
         abort();
 }
 
-/* What is wrong with it must be said. */
-static void check_images(void)
+static void check_images(struct sidecar *sidecar)
 {
     struct ptd_image *const image = ptd_image_new();
-    struct run_result *const result = calloc(1, sizeof(*result));
-    int error;
 
-    if (!image || !result)
+    if (!image)
         abort();
-    error = sidecar_load(trace_name(), image, result);
-    if (error > 0 || (error < 0 && !result->why[0]) || result->process_count > MAX_PROCESSES)
+    if (sidecar_add_images(sidecar, image) != PTD_OK && !sidecar->why[0])
         abort();
-    free(result);
     ptd_image_free(image);
-}
-
-/* Values out of range give no object, but no crash either. */
-static void check_clocks(void)
-{
-    struct ptd_time_config config;
-
-    if (clock_sidecar(trace_name(), &config))
-        ptd_time_free(ptd_time_new(&config));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
 {
+    static struct sidecar sidecar;
+
     put(bytes, len_bytes);
-    check_rtit();
-    check_images();
-    check_clocks();
+    check_settings(&sidecar);
+    check_images(&sidecar);
+    sidecar_close(&sidecar);
     return 0;
 }

@@ -468,6 +468,21 @@ static int prepare_vcpu(struct vmm *vmm, unsigned index, const struct vpt_caps *
     return caps->rtit ? rtit_create(cpu, vmm->options->rtit_errata, &ops) : 0;
 }
 
+/* Before there are vCPUs, so that the TSC of each begins at the same time. */
+static int set_tsc_khz(struct vmm *vmm)
+{
+    const uint32_t khz = vmm->options->tsc_khz;
+
+    if (khz == 0)
+        return 0;
+    if (ioctl(vmm->vm_fd, KVM_CHECK_EXTENSION, KVM_CAP_VM_TSC_CONTROL) <= 0)
+        return vmm_fail(vmm, -ENOTSUP, "this KVM cannot scale the TSC of a VM");
+    if (ioctl(vmm->vm_fd, KVM_SET_TSC_KHZ, khz) < 0)
+        return vmm_fail(vmm, -errno, "KVM cannot scale the TSC to %u kHz: %s", khz,
+                        strerror(errno));
+    return 0;
+}
+
 static int create_vcpus(struct vmm *vmm, const struct vpt_caps *caps)
 {
     int error = 0;
@@ -503,7 +518,9 @@ int machine_create(struct vmm *vmm, const struct vpt_caps *caps)
     vmm->vm_fd = ioctl(vmm->kvm_fd, KVM_CREATE_VM, 0);
     if (vmm->vm_fd < 0)
         return vmm_fail(vmm, -errno, "KVM_CREATE_VM: %s", strerror(errno));
-    error = memory_create(vmm);
+    error = set_tsc_khz(vmm);
+    if (!error)
+        error = memory_create(vmm);
     if (!error)
         error = create_vcpus(vmm, caps);
     if (!error)

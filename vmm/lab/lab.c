@@ -151,7 +151,7 @@ static bool add_arguments(struct lab *lab)
 {
     const struct run_options *options = lab->options;
     struct bytes arguments = {0};
-    char mem[32], cpus[32], absent[64], timeout[32], errata[32], save_after[32];
+    char mem[32], cpus[32], absent[64], timeout[32], errata[32], save_after[32], tsc_khz[32];
     const char *const always[] = {"run",
                                   "--record-to",
                                   RESULT_DEVICE,
@@ -169,6 +169,7 @@ static bool add_arguments(struct lab *lab)
                                   options->append ? options->append : "",
                                   options->keep_path ? "--verify" : "--no-verify"};
     const char *const absent_words[] = {"--absent", absent};
+    const char *const tsc_words[] = {"--tsc-khz", tsc_khz};
     const char *const save_words[] = {"--save-to", SAVED_DEVICE, "--save-after", save_after};
     const char *const restore_words[] = {"--restore", "/restore"};
     const char *const image[] = {"/image"};
@@ -181,7 +182,10 @@ static bool add_arguments(struct lab *lab)
     snprintf(timeout, sizeof(timeout), "%u", options->timeout_s);
     rtit_errata_format(options->rtit_errata, errata, sizeof(errata));
     snprintf(save_after, sizeof(save_after), "%llu", (unsigned long long)options->save_after);
+    snprintf(tsc_khz, sizeof(tsc_khz), "%u", options->tsc_khz);
     ok = add_words(&arguments, always, COUNT(always));
+    if (options->tsc_khz)
+        ok = ok && add_words(&arguments, tsc_words, COUNT(tsc_words));
     if (options->absent_bytes)
         ok = ok && add_words(&arguments, absent_words, COUNT(absent_words));
     if (options->save_to)

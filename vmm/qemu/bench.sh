@@ -25,7 +25,6 @@ trap 'rm -rf "$work"' EXIT
 # shellcheck source=vmm/qemu/tests/qmp.sh
 . vmm/qemu/tests/qmp.sh
 TIMEFORMAT='%U %S'
-chrt -f -p 10 $$ 2>/dev/null || true # where it may be, before all other load
 
 model=max,vendor=GenuineIntel
 # shellcheck disable=SC2016 # for the guest's shell

@@ -18,12 +18,13 @@ qemu-test: deps ## guests on that QEMU: tests, traces decoded to the executed pa
 	@$(QEMU_ENV) vmm/qemu/tests/qemu.sh
 	@$(QEMU_ENV) vmm/qemu/tests/svm.sh
 
-kvm-test: deps ## that QEMU on KVM, in the lab; and Linux with a KVM guest on that QEMU, captured
+kvm-test: deps ## that QEMU on KVM, in the lab, with a Linux guest, too; and Linux with a KVM guest on that QEMU, captured
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
 	@$(PREPARE_LAB)
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/kvm.sh
+	@$(QEMU_ENV) vmm/qemu/tests/linux-kvm.sh
 	@$(QEMU_ENV) vmm/qemu/tests/svm-linux.sh
 
 qemu-port: deps ## the port to QEMU 10.0: built, and the same tests of guests on it
@@ -33,16 +34,15 @@ qemu-port: deps ## the port to QEMU 10.0: built, and the same tests of guests on
 	    [ $$status != 77 ] || { echo 'SKIP: the port to QEMU 10.0: its source cannot be had'; \
 	        echo '0 passed, 0 failed, 1 skipped'; exit 0; }; \
 	    [ $$status = 0 ] && $(SUBMAKE) QEMU_DIR=$(QEMU_DIR)/10.0 EXECLOG=$(BUILD)/qemu/execlog-10.0.so \
-	        qemu-tools && for test in qemu svm; do \
+	        qemu-tools && { $(PREPARE_LAB); } && for test in qemu.sh svm.sh 'boot.sh --all'; do \
 	            $(QEMU_ENV) QEMU_DIR=$(QEMU_DIR)/10.0 EXECLOG=$(BUILD)/qemu/execlog-10.0.so \
-	                vmm/qemu/tests/$$test.sh || exit 1; \
+	                vmm/qemu/tests/$$test || exit 1; \
 	        done
 
 qemu-asan: deps ## QEMU with sanitizers: the same tests of guests, and no report
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
-	@vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) && vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) asan
-	@$(SUBMAKE) qemu-tools
+	@{ vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) asan || [ $$? = 77 ]; } && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) QEMU_DIR=$(QEMU_DIR)/asan vmm/qemu/tests/sanitized.sh
 
 qemu-hostile: deps ## many random trace configurations in guests: SEEDS=200, from FIRST_SEED=1
@@ -78,7 +78,7 @@ bench-qemu: deps ## what tracing costs under TCG, against an unchanged QEMU (bui
 BUILD_QEMU = { vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) || [ $$? = 77 ]; }
 QEMU_ENV   = VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)'
 
-qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare perf_aux step work remap) \
+qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux step work remap) \
     $(if $(wildcard $(QEMU_DIR)/tree),$(if $(shell pkg-config --exists glib-2.0 && echo yes),$(EXECLOG)))
 
 # In `make test` they are skipped by name where QEMU could not be built.
@@ -91,7 +91,9 @@ SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/hostile.sh vmm/qemu/tests/l
 
 # The witness: a plugin that logs what runs, and what compares a decoded trace with the log. And what
 # takes a trace out of a perf.data.
-$(BUILD)/qemu/compare $(BUILD)/qemu/perf_aux: $(BUILD)/qemu/%: $(BUILD)/vmm/qemu/tests/%.o $(VMM_PART_OBJ) \
+QEMU_TOOLS := $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux)
+$(BUILD)/qemu/compare $(BUILD)/qemu/ran: $(BUILD)/vmm/qemu/tests/log.o
+$(QEMU_TOOLS): $(BUILD)/qemu/%: $(BUILD)/vmm/qemu/tests/%.o $(VMM_PART_OBJ) \
     $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(VMM_LIBS)

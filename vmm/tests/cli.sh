@@ -36,6 +36,11 @@ expect 'bad --mem' 2 'mem takes' "$vpt" run --mem 5T x.elf
 for bad in 0 9 two -1; do
     expect "bad --cpus $bad" 2 'cpus takes 1 to 8' "$vpt" run --cpus "$bad" x.elf
 done
+for bad in 0 999 20000001 fast -1; do
+    expect "bad --tsc-khz $bad" 2 'tsc-khz takes 1000 to 20000000' "$vpt" run --tsc-khz "$bad" x.elf
+done
+expect '--tsc-khz of a guest that is saved' 2 'no --tsc-khz' "$vpt" run --tsc-khz 2000000 --save-to x \
+    "$guests/status.elf"
 for bad in 1M 1M: 0:4K 1M:100 1234567:4K 1M:0 1M:9G x:4K; do
     expect "bad --absent $bad" 2 'absent takes GPA:SIZE' "$vpt" run --absent "$bad" x.elf
 done
@@ -131,6 +136,43 @@ expect 'decode without sidecar' 3 'no --image' "$vpt" decode "$work/text.elf"
 (cat "$work/loop.pt" && printf '\xff\xff\xff') >"$work/damaged.pt"
 expect 'dump of a damaged trace' 3 '1 errors' "$vpt" dump "$work/damaged.pt"
 
+for command in dump decode 'decode --format folded' 'decode --summary' index parts; do
+    expect "$command, on a full disk" 3 'standard output cannot be written' \
+        bash -c "'$vpt' $command '$work/loop.pt' >/dev/full"
+done
+expect 'profiles, on a full disk' 3 'standard output cannot be written' bash -c "'$vpt' profiles >/dev/full"
+
+# ---- Files that are none of a command's ----
+head -c 4096 /dev/zero | tr '\0' '\331' >"$work/garbage"
+expect 'convert' 0 '' "$vpt" convert "$work/loop.pt" "$work/loop.data"
+expect 'index of a perf.data' 3 'no raw trace' "$vpt" index "$work/loop.data"
+expect 'parts of a perf.data' 3 'no raw trace' "$vpt" parts "$work/loop.data"
+expect 'parts of an RTIT trace' 3 'an RTIT trace' "$vpt" parts "$work/rtit.pt"
+for file in empty.elf garbage; do
+    expect "parts of $file" 3 'no PSB' "$vpt" parts "$work/$file"
+done
+expect 'parts of a folder' 3 'Is a directory' "$vpt" parts "$work"
+expect 'convert of a folder' 3 'Is a directory' "$vpt" convert "$work" "$work/x.data"
+expect 'parts with an empty map' 3 'ends too early' "$vpt" parts --map "$work/empty.elf" "$work/loop.pt"
+for option in '--symfs x' '--vmlinux x' '--buildid-dir x'; do
+    read -ra words <<<"$option"
+    expect "decode $option of a raw trace" 2 'is for a perf.data' "$vpt" decode "${words[@]}" "$work/loop.pt"
+done
+for option in --summary --rtit '--start-ip 1' '--like x'; do
+    read -ra words <<<"$option"
+    expect "decode $option of a perf.data" 2 'is for a raw trace' "$vpt" decode "${words[@]}" "$work/loop.data"
+done
+# shellcheck disable=SC2016 # for the other shell
+check 'convert into a pipe' bash -c '"$0" convert "$1" /dev/stdout | cmp - "$2"' \
+    "$vpt" "$work/loop.pt" "$work/loop.data"
+expect 'convert to a full disk' 3 'cannot be written' "$vpt" convert "$work/loop.pt" /dev/full
+check 'leaves the device alone' test -c /dev/full
+expect 'convert to a folder' 3 'Is a directory' "$vpt" convert "$work/loop.pt" "$work"
+expect 'convert to nowhere' 3 'No such file' "$vpt" convert "$work/loop.pt" "$work/nowhere/x.data"
+"$vpt" decode --json "$work/loop.pt" >"$work/want"
+expect 'decode: the last of --format and --json' 0 '' "$vpt" decode --format folded --json "$work/loop.pt"
+check 'counts' cmp "$work/out" "$work/want"
+
 # PSB+ with a PIP of the host; then VMCS, PIP.NR, TIP.
 {
     for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
@@ -176,10 +218,31 @@ check 'decode --map names the VM and the process' \
 expect 'decode --map --json' 0 '' "$vpt" decode --map "$work/code.json" --json "$work/entry.pt"
 check 'decode --map --json names them' \
     jq -es 'map(select(.vm == "one" and .process == "cc" and .cr3 == 20480)) | length == 1' "$work/out"
+
+# 40H is INC EAX in 32-bit code and a prefix in 64-bit code: the trace does not say which, TRACE.json does.
+printf '\x40\xc3' >"$work/host.bin"
+{
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x02\x43\x00\x05\x00\x00\x00\x00\x02\x23\x71\x00\x50\x00\x00\x00\x00\x2d\x00\x50'
+} >"$work/mode.pt"
+echo '{ "mode": 32 }' >"$work/mode.pt.json"
+expect 'decode in the mode of TRACE.json' 0 '' "$vpt" decode --map "$work/code.json" "$work/mode.pt"
+check 'is of 32 bits' grep -q 'inc eax' "$work/out"
+expect 'decode in the mode of --mode' 0 '' "$vpt" decode --mode 64 --map "$work/code.json" "$work/mode.pt"
+check 'is of 64 bits' test "$(grep -c 'inc eax' "$work/out")" = 0
+
 printf '\2\202' >"$work/nopath.pt"
 echo '{ "images": [ { "bias": 0 } ] }' >"$work/nopath.pt.json"
-expect 'decode with an image without a path' 3 'nopath.pt.json: an image without a path' \
+expect 'decode with an image without a path' 3 'nopath.pt.json: images.0.: an image without a path' \
     "$vpt" decode "$work/nopath.pt"
+printf '{ "images": [' >"$work/nopath.pt.json"
+for command in dump index parts decode 'decode --image guest-tests/build/demo.elf'; do
+    read -ra words <<<"$command"
+    expect "$command with half a TRACE.json" 3 'nopath.pt.json: not JSON' "$vpt" "${words[@]}" "$work/nopath.pt"
+done
+expect 'convert with half a TRACE.json' 3 'nopath.pt.json: not JSON' \
+    "$vpt" convert "$work/nopath.pt" "$work/x.data"
+expect 'dump --like a trace without TRACE.json' 3 'there is no' "$vpt" dump --like "$work/nofile" "$work/loop.pt"
 expect 'decode with a bad map' 3 'vms\[0\].vmcs: not a VMCS' "$vpt" decode --map "$work/bad.json" "$work/entry.pt"
 
 # ---- Nothing is left ----

@@ -35,7 +35,7 @@ expect 'index, unknown option' 2 'unknown option' "$vpt" index --frobnicate "$tr
 # part VIEW FROM TO
 part() {
     local from=$2 to=$3
-    "$vpt" decode "$1" --json --from "$from" --to "$to" "$trace" >"$work/part" 2>&1
+    "$vpt" decode "$1" --json --from "$from" --to "$to" "$trace" >"$work/part" 2>"$work/err"
     awk -v from=$((from)) -v to=$((to)) \
         'match($0, /"offset":[0-9]+/) { at = substr($0, RSTART + 9, RLENGTH - 9) + 0
           if (at >= from && at < to) print }' "$work/whole" >"$work/want"
@@ -48,8 +48,8 @@ for view in --blocks --insns; do
     lines=0
     for i in $(seq 14); do
         from=$((RANDOM * 32768 % size))
-        to=$((from + RANDOM % 3000))
         [ $((i % 5)) != 0 ] || from=${psbs[$((i / 5))]}
+        to=$((from + RANDOM % 3000))
         ! part "$view" "$(printf '%#x' "$from")" "$to" || same=$((same + 1))
         lines=$((lines + $(wc -l <"$work/part")))
     done
@@ -66,8 +66,14 @@ for _ in $(seq 10); do
     ! cmp -s <(jq -c . "$work/part") "$work/want" || same=$((same + 1))
 done
 check 'dump: 10 parts as in the whole' test "$same" = 10
-expect 'a part behind the end' 0 '' "$vpt" decode --from 1000000000 "$trace"
-check 'is empty' test ! -s "$work/out"
+for command in dump decode; do
+    expect "$command of a part behind the end" 0 'ends in front of --from' "$vpt" "$command" --from 1000000000 "$trace"
+    check 'is empty' test ! -s "$work/out"
+    expect "$command from a late TSC" 0 'ends in front of --from' \
+        "$vpt" "$command" --from tsc:0x7fffffffffffffff "$trace"
+    expect "$command of an empty part" 0 '' "$vpt" "$command" --from 5 --to 5 "$trace"
+    expect "$command --to in front of --from" 2 'in front of --from' "$vpt" "$command" --from 5 --to 3 "$trace"
+done
 expect 'a part that ends at once' 0 '' "$vpt" decode --to 0 "$trace"
 check 'is empty too' test ! -s "$work/out"
 

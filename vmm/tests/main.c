@@ -83,6 +83,7 @@ int main(void)
     add_perf_data_suite();
     add_predict_suite();
     add_record_suite();
+    add_sidecar_suite();
     add_transfer_suite();
     add_walk_suite();
     add_watch_suite();

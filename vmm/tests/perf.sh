@@ -75,7 +75,7 @@ if [ -s "$work/pipe" ]; then
         "$("$vpt" dump --records "$work/pipe" | wc -l)"
 fi
 : >"$work/empty"
-expect 'records of no perf.data' 2 'not a perf.data' "$vpt" dump --records "$work/empty"
+expect 'records of no perf.data' 3 'not a perf.data' "$vpt" dump --records "$work/empty"
 printf '2ELIFREP\0\0\0\0\0\0\0\20' >"$work/big"
 expect 'big-endian' 3 'big-endian' "$vpt" decode "$work/big"
 

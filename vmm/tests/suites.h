@@ -38,6 +38,7 @@ void add_path_suite(void);
 void add_perf_data_suite(void);
 void add_predict_suite(void);
 void add_record_suite(void);
+void add_sidecar_suite(void);
 void add_transfer_suite(void);
 void add_walk_suite(void);
 void add_watch_suite(void);

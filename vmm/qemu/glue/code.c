@@ -123,7 +123,8 @@ static void put(struct X86VptCode *code, struct record record, const uint8_t *by
     record.address = cpu_to_le64(record.address);
     record.value = cpu_to_le64(record.value);
     if (fwrite(&record, sizeof(record), 1, code->file) != 1 ||
-        fwrite(bytes, 1, len, code->file) != len || fwrite(padding, 1, pad, code->file) != pad) {
+        (bytes && fwrite(bytes, 1, len, code->file) != len) ||
+        fwrite(padding, 1, pad, code->file) != pad) {
         code->failed = true;
     }
 }

@@ -150,6 +150,71 @@ static void take_event(CPUState *cs, CPUX86State *env)
     env->nmi_injected = env->nmi_pending = 0;
 }
 
+/*
+ * The pages that TCG has translations of, as they were when KVM took over, by their address: KVM
+ * lets the guest write where it likes. There is one vCPU.
+ */
+static GHashTable *translated;
+
+struct page {
+    uint64_t address; /* in ram_addr_t's terms */
+    uint8_t bytes[TARGET_PAGE_SIZE];
+};
+
+static void keep_page(tb_page_addr_t address)
+{
+    struct page *page;
+    const uint64_t key = address & TARGET_PAGE_MASK;
+
+    if (address == (tb_page_addr_t)-1 || g_hash_table_contains(translated, &key)) {
+        return;
+    }
+    page = g_new(struct page, 1);
+    page->address = key;
+    memcpy(page->bytes, qemu_map_ram_ptr(NULL, key), TARGET_PAGE_SIZE);
+    g_hash_table_insert(translated, &page->address, page);
+}
+
+static gboolean keep_pages(gpointer key, gpointer value, gpointer data)
+{
+    const TranslationBlock *tb = value;
+
+    if (!(tb_cflags(tb) & CF_INVALID)) {
+        keep_page(tb_page_addr0(tb));
+        keep_page(tb_page_addr1(tb));
+    }
+    return FALSE;
+}
+
+static void keep_translations(void)
+{
+    RCU_READ_LOCK_GUARD();
+    translated = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
+    tcg_tb_foreach(keep_pages, NULL);
+}
+
+/* Throws away translations of code that is another now; all of them, if nobody knows. */
+static void check_translations(CPUState *cs)
+{
+    GHashTableIter pages;
+    gpointer value;
+
+    if (!translated) {
+        tb_flush(cs);
+        return;
+    }
+    RCU_READ_LOCK_GUARD();
+    g_hash_table_iter_init(&pages, translated);
+    while (g_hash_table_iter_next(&pages, NULL, &value)) {
+        const struct page *page = value;
+
+        if (memcmp(page->bytes, qemu_map_ram_ptr(NULL, page->address), TARGET_PAGE_SIZE) != 0) {
+            tb_invalidate_phys_range(page->address, page->address + TARGET_PAGE_SIZE);
+        }
+    }
+    g_clear_pointer(&translated, g_hash_table_destroy);
+}
+
 static void set_breakpoints(CPUState *cs, CPUX86State *env)
 {
     const target_ulong dr7 = env->dr[7];
@@ -173,8 +238,7 @@ static void enter_tcg(X86CPU *cpu)
     update_mxcsr_status(env);
     set_breakpoints(cs, env);
     take_event(cs, env);
-    /* KVM let the guest write where it liked. */
-    tb_flush(cs);
+    check_translations(cs);
     tlb_flush(cs);
     cpu->vpt->in_tcg = true;
     x86_vpt_sync(env);
@@ -186,6 +250,7 @@ static void leave_tcg(X86CPU *cpu)
     CPUX86State *env = &cpu->env;
 
     cpu->vpt->in_tcg = false;
+    keep_translations();
     cpu_breakpoint_remove_all(cs, BP_CPU);
     cpu_watchpoint_remove_all(cs, BP_CPU);
     /* cpu_compute_eflags() adds these. */

@@ -105,15 +105,27 @@ static void pmi(void *owner)
     x86_vpt_set_can_do_io(cs, could);
 }
 
-/* The crystal follows the TSC that the guest of KVM has, but not the offset of an SVM guest. */
+/* The crystal follows the TSC that the guest of KVM has, but not the ratio and offset of an SVM
+ * guest. */
 void x86_vpt_clocks(X86CPU *cpu, const struct vpt_caps *caps, struct vpt_clocks *now)
 {
     const bool could = x86_vpt_set_can_do_io(CPU(cpu), true);
-    const uint64_t offset = cpu->env.tsc_offset, base = kvm_enabled() ? offset : 0;
+    const uint64_t tsc = cpu_get_tsc(&cpu->env), base = kvm_enabled() ? cpu->env.tsc_offset : 0;
 
-    vpt_clocks_from_tsc(caps, cpu_get_tsc(&cpu->env) + base, now);
-    now->tsc += offset - base;
+    vpt_clocks_from_tsc(caps, tsc + base, now);
+    now->tsc = cpu_visible_tsc(&cpu->env, tsc);
     x86_vpt_set_can_do_io(CPU(cpu), could);
+}
+
+/* For plugins, which cannot read it. With -icount, all of the present block counts. */
+uint64_t x86_vpt_plugin_tsc(unsigned vcpu)
+{
+    CPUState *cs = qemu_get_cpu(vcpu);
+    const bool could = x86_vpt_set_can_do_io(cs, true);
+    const uint64_t tsc = cpu_get_tsc(&X86_CPU(cs)->env);
+
+    x86_vpt_set_can_do_io(cs, could);
+    return tsc;
 }
 
 static void clocks(void *owner, struct vpt_clocks *now)

@@ -19,7 +19,7 @@
 
 /* A VMCB that a capture saw. VMs are told apart by their nested page tables. */
 struct X86VptVmcb {
-    uint64_t vmcb, nested_cr3, tsc_offset;
+    uint64_t vmcb, nested_cr3, tsc_offset, tsc_ratio;
 };
 
 static bool same_vm(const struct X86VptVmcb *a, const struct X86VptVmcb *b)
@@ -35,6 +35,7 @@ static void remember(CPUX86State *env)
         .vmcb = env->vm_vmcb,
         .nested_cr3 = env->hflags2 & HF2_NPT_MASK ? env->nested_cr3 : 0,
         .tsc_offset = env->tsc_offset,
+        .tsc_ratio = env->amd_tsc_scale_msr,
     };
 
     if (!vpt->vmcbs) {
@@ -49,6 +50,12 @@ static void remember(CPUX86State *env)
         }
     }
     g_array_append_val(vpt->vmcbs, now);
+}
+
+/* As a VMCS has it, with 48 fractional bits. 0 would mean none there: that TSC stands still. */
+static uint64_t multiplier(uint64_t tsc_ratio)
+{
+    return tsc_ratio ? tsc_ratio << 16 : 1;
 }
 
 static QDict *describe(GArray *vmcbs, guint first)
@@ -69,6 +76,9 @@ static QDict *describe(GArray *vmcbs, guint first)
     qdict_put_str(entry, "name", name);
     qdict_put(entry, "vmcs", pointers);
     qdict_put_int(entry, "tsc_offset", vm->tsc_offset);
+    if (vm->tsc_ratio != MSR_AMD64_TSC_RATIO_DEFAULT) {
+        qdict_put_int(entry, "tsc_multiplier", multiplier(vm->tsc_ratio));
+    }
     return entry;
 }
 

@@ -73,6 +73,8 @@ enum x86_vpt_msr x86_vpt_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value);
 extern const struct vpt_ops x86_vpt_ops;
 /* TSC as RDTSC gives it now, and the clocks behind it, which no TSC offset moves. */
 void x86_vpt_clocks(X86CPU *cpu, const struct vpt_caps *caps, struct vpt_clocks *now);
+/* The TSC without ratio and offset: what plugins may call. */
+uint64_t x86_vpt_plugin_tsc(unsigned vcpu);
 
 /* ---- events.c ---- */
 

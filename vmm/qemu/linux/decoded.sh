@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154 # who sources it sets what it needs
 # Sourced: what perf decodes, to be compared with the log of execlog.so.
 #
-# Needs: work, and $work/root of linux_prepare.
+# Needs: work, and $work/root of linux_prepare; build; and out, the folder of what the guest left.
 
 # ips PERF.DATA OUT [ARGUMENT...]: addresses of the instructions that perf decodes. False: errors.
 ips() {
@@ -31,4 +31,51 @@ same() {
     fi
     echo "lines: $(wc -l <"$1") decoded, $(wc -l <"$2") executed"
     return 1
+}
+
+# ---- Checks of one guest that traces the test program ----
+
+# shellcheck disable=SC2034 # who sources it uses these
+from=0x55000000 to=0x56000000 # where the program is linked
+
+program_start() {
+    nm "$build/qemu/work" | sed -n 's/^0*\([0-9a-f]*\) T _start$/0x\1/p'
+}
+
+# The log of execlog.so as one file for each run of the program: $1.1, $1.2, ...
+split_log() {
+    local start
+    start=$(program_start)
+    od -An -v -t x8 -w8 "$1" | sed 's/^ 0*//' | uniq |
+        awk -v start="${start#0x}" -v out="$1" '$1 == start { n++ } { print >(out "." n) }'
+}
+
+decoded_is_executed() { # NAME RUN
+    ips "$out/$1.data" "$out/$1.ips" && only_program "$out/$1.ips" >"$out/$1.work" &&
+        same "$out/$1.work" "$work/log.$2"
+}
+
+libptdec_agrees() { # NAME RUN
+    "$build/qemu/perf_aux" "$out/$1.data" 0 "$build/qemu/work" "$out/$1.pt" &&
+        "$build/qemu/compare" "$out/$1.pt" "$work/log" &&
+        "$build/qemu/compare" "$out/$1.pt" "$work/log" |
+        grep -q "^$(wc -l <"$work/log.$2") instructions, .* 0 errors, 0 bytes lost"
+}
+
+# The same by vpt decode, which takes perf.data, files and time into account.
+vpt_decodes() { # PERF.DATA OUT
+    "$build/vpt" decode --symfs "$work/root" "$1" >"$2.raw" 2>"$2.err" || { head -n 5 "$2.err"; return 1; }
+    sed -n 's/^0*\([0-9a-f]\{1,\}\)  .*/\1/p' "$2.raw" | uniq >"$2"
+}
+
+vpt_agrees_with_perf() { # NAME
+    vpt_decodes "$out/$1.data" "$out/$1.vpt" && same "$out/$1.vpt" "$out/$1.ips"
+}
+
+clean() { # the kernel complained of nothing
+    ! grep -iE 'WARN|BUG:|Call Trace|unchecked MSR|general protection|Oops|hardlockup|dazed' "$1"
+}
+
+contains() { # FILE PATTERN
+    grep -qE "$2" "$1" || { tail -n 20 "$1"; return 1; }
 }

@@ -2,140 +2,42 @@
 /*
  * Compares a decoded trace with the log of execlog.c, instruction by instruction.
  *
- *   compare [--map MAP] TRACE LOG [TABLE]      with a table: a log of blocks
+ *   compare [--map MAP [--pages]] [--times TIMES] TRACE LOG [TABLE]      with a table: a log of
+ * blocks
  *
  * The code is that of TRACE.json, or with MAP that of a host and its VMs, and then the instructions
  * of each are counted.
+ *
+ * With --pages, the log was made with pages=on, and is the witness for who ran: code of the host's
+ * kernel, of its processes, of each VM's kernel and of each process of a VM is on pages of memory
+ * of its own, so that instructions on one page must have been attributed to one of them. Addresses
+ * and CR3 values say nothing here, they may all be the same in two VMs.
+ *
+ * With --times, that is execlog.c's second file, and the TSC at each branch must lie between the
+ * earliest time of the timing packet before it and the latest of the one behind it.
  *
  * Between two of them, the trace and the log may differ in one thing only: the log has the address
  * of an instruction that began and did not retire (a fault, INT n, the WRMSR that stops tracing)
  * and that the trace names by a FUP. While tracing is off, the log is searched for the next block.
  */
 #include "../../mapfile.h"
+#include "../../sidecar.h"
 #include "../../vmm.h"
+#include "log.h"
 
-#include <errno.h>
+#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_BLOCK    65536
-#define MAX_SINCE    4096
-#define PARTIAL      0x80000000u
-#define WINDOW_WORDS (1u << 20)
+#define MAX_SINCE    (1u << 20)
 #define CACHE_BLOCKS (1u << 16)
 #define CACHE_INSNS  62u
 #define MAX_VMS      16
-
-/* ---- The log, as addresses of instructions ---- */
-
-struct log {
-    struct bytes words; /* of addresses; or, with a table, of blocks */
-    struct bytes table;
-    size_t *blocks; /* where in the table each one is */
-    size_t block_count;
-    size_t next;   /* in words: what was not unfolded yet */
-    uint64_t *ips; /* the addresses from number begin to end */
-    size_t begin, end, room;
-};
-
-/*
- * One address. An instruction that is restarted, as string instructions are, counts once, and so
- * does one that leads to itself.
- */
-static void unfold_ip(struct log *log, uint64_t ip)
-{
-    if (log->end > log->begin && log->ips[log->end - log->begin - 1] == ip)
-        return;
-    if (log->end - log->begin == log->room) {
-        log->room = log->room ? log->room * 2 : WINDOW_WORDS;
-        log->ips = reallocarray(log->ips, log->room, sizeof(*log->ips));
-        if (!log->ips)
-            abort();
-    }
-    log->ips[log->end++ - log->begin] = ip;
-}
-
-/* The next block of the log, of which some instructions began. False: malformed. */
-static bool unfold_block(struct log *log)
-{
-    const uint32_t *const words = (const uint32_t *)log->words.data;
-    const uint32_t number = words[log->next] & ~PARTIAL;
-    const bool partial = words[log->next++] & PARTIAL;
-    const uint64_t *block;
-    uint64_t insns;
-
-    if (number >= log->block_count || (partial && log->next == log->words.len / sizeof(*words)))
-        return false;
-    block = (const uint64_t *)(log->table.data + log->blocks[number]);
-    insns = partial ? words[log->next++] : block[0];
-    for (uint64_t i = 0; i < insns && i < block[0]; i++)
-        unfold_ip(log, block[1 + i]);
-    return insns <= block[0];
-}
-
-/* Whether there are so many addresses; if so, they are in ips. */
-static bool log_has(struct log *log, size_t end)
-{
-    const size_t word_bytes = log->blocks ? sizeof(uint32_t) : sizeof(uint64_t);
-
-    while (log->end < end) {
-        if (log->next >= log->words.len / word_bytes)
-            return false;
-        if (!log->blocks)
-            unfold_ip(log, ((const uint64_t *)log->words.data)[log->next++]);
-        else if (!unfold_block(log))
-            return false;
-    }
-    return true;
-}
-
-/* Forgets what is in front of an address that is there, but one. */
-static void log_forget(struct log *log, size_t pos)
-{
-    const size_t from = pos > 0 ? pos - 1 : 0;
-
-    if (from - log->begin < WINDOW_WORDS / 2)
-        return;
-    memmove(log->ips, log->ips + (from - log->begin), (log->end - from) * sizeof(*log->ips));
-    log->begin = from;
-}
-
-static uint64_t log_ip(const struct log *log, size_t pos)
-{
-    return log->ips[pos - log->begin];
-}
-
-static int log_open(struct log *log, const char *path, const char *table)
-{
-    int error = read_file(path, &log->words);
-    size_t room = 0;
-
-    if (!error && table)
-        error = read_file(table, &log->table);
-    for (size_t at = 0; !error && at + sizeof(uint64_t) <= log->table.len; log->block_count++) {
-        if (log->block_count == room) {
-            room = room ? room * 2 : 1024;
-            log->blocks = reallocarray(log->blocks, room, sizeof(*log->blocks));
-            if (!log->blocks)
-                abort();
-        }
-        log->blocks[log->block_count] = at;
-        at += (1 + *(const uint64_t *)(log->table.data + at)) * sizeof(uint64_t);
-        if (at > log->table.len)
-            error = -EBADMSG;
-    }
-    return error;
-}
-
-static void log_close(struct log *log)
-{
-    bytes_free(&log->words);
-    bytes_free(&log->table);
-    free(log->blocks);
-    free(log->ips);
-}
+#define MAX_PARTIES  64
+#define MAX_PAGES    65536
 
 /* ---- Comparison ---- */
 
@@ -145,16 +47,39 @@ struct cached {
     uint64_t ips[CACHE_INSNS];
 };
 
+/* One of those who have code of their own: processes of the host count as one. */
+struct party {
+    struct ptd_context who;
+    uint64_t insns;
+    unsigned pages;
+};
+
+/* What the trace says of time, and what was true. */
+struct clocks {
+    struct ptd_time *time; /* NULL: nobody asks */
+    struct ptd_packets packets;
+    struct ptd_time_point before; /* of the last timing packet */
+    uint64_t first, last;         /* TSC of the first and last branch since then */
+    uint64_t waiting;             /* how many there were */
+    uint64_t branches;            /* that were compared */
+    double width;                 /* of their intervals, all together */
+    uint64_t furthest;            /* of the estimate from the truth */
+};
+
 struct compare {
     struct ptd_image *image;
     struct map map;
-    uint64_t insns_of[4]; /* by enum ptd_who */
-    bool vms[MAX_VMS];
+    struct party parties[MAX_PARTIES];
+    unsigned party_count;
+    uint8_t owner[MAX_PAGES]; /* of a page: its party + 1 */
     struct log log;
+    struct clocks clocks;
     struct cached *cache;
     size_t pos;
     bool searching; /* tracing was off */
-    uint64_t last;  /* instruction that was decoded */
+    bool led; /* by an event, from what the log has next to an address where nothing ran yet */
+    uint64_t led_to;
+    uint64_t last; /* instruction that was decoded */
     /* What was decoded since then; a first block alone may have been found too early. */
     uint64_t since[MAX_SINCE];
     size_t since_count, since_pos;
@@ -236,17 +161,176 @@ static bool find(struct compare *c, const uint64_t *ips, uint64_t n)
     return false;
 }
 
-static void count_who(struct compare *c, const struct ptd_item *block, uint64_t n)
+static bool is_party(const struct ptd_context *a, const struct ptd_context *b)
+{
+    return a->who == b->who && a->vm == b->vm && (a->who != PTD_GUEST_PROCESS || a->cr3 == b->cr3);
+}
+
+/* NULL: there are too many. */
+static struct party *party_of(struct compare *c, const struct ptd_context *who)
+{
+    for (unsigned i = 0; i < c->party_count; i++)
+        if (is_party(&c->parties[i].who, who))
+            return &c->parties[i];
+    if (c->party_count == MAX_PARTIES)
+        return NULL;
+    c->parties[c->party_count].who = *who;
+    return &c->parties[c->party_count++];
+}
+
+static void name_party(const struct party *party, char *name, size_t room)
+{
+    const struct ptd_context *const who = &party->who;
+
+    if (who->who == PTD_HOST_KERNEL || who->who == PTD_HOST_PROCESS)
+        snprintf(name, room, "host %s", who->who == PTD_HOST_KERNEL ? "kernel" : "processes");
+    else
+        snprintf(name, room, "VM %s %s", who->vm_name ? who->vm_name : "?",
+                 who->who == PTD_GUEST_KERNEL ? "kernel"
+                 : who->process               ? who->process
+                                              : "process");
+}
+
+/* Instructions of the log up to pos ran on pages that are this party's and nobody else's. */
+static void check_pages(struct compare *c, struct party *party, size_t pos, uint64_t n)
+{
+    const uint8_t number = (uint8_t)(party - c->parties + 1);
+    char is[64], was[64];
+
+    for (size_t at = pos - n; at < pos; at++) {
+        const uint16_t page = c->log.pages[at - c->log.begin];
+        uint8_t *const owner = &c->owner[page];
+
+        if (*owner == number)
+            continue;
+        if (page == 0) {
+            snprintf(c->difference, sizeof(c->difference), "no page of %#" PRIx64,
+                     log_ip(&c->log, at));
+            return;
+        }
+        if (*owner == 0) {
+            *owner = number;
+            party->pages++;
+            continue;
+        }
+        name_party(party, is, sizeof(is));
+        name_party(&c->parties[*owner - 1], was, sizeof(was));
+        snprintf(c->difference, sizeof(c->difference),
+                 "instruction %" PRIu64 " at %#" PRIx64 " is not of %s: its page is code of %s",
+                 c->insns + (at - (pos - n)), log_ip(&c->log, at), is, was);
+        return;
+    }
+}
+
+/* n instructions of a block, and before pos in the log (all but one that it has once) */
+static void count_who(struct compare *c, const struct ptd_item *block, uint64_t n, uint64_t logged)
 {
     struct ptd_context who;
+    struct party *party;
 
     if (!c->map.contexts)
         return;
     ptd_contexts_find(c->map.contexts, block->cr3, block->ip, &who);
-    c->insns_of[who.who] += n;
-    if (who.vm && who.vm < MAX_VMS)
-        c->vms[who.vm] = true;
+    party = party_of(c, &who);
+    if (!party) {
+        snprintf(c->difference, sizeof(c->difference), "more than %d who ran", MAX_PARTIES);
+        return;
+    }
+    party->insns += n;
+    if (c->log.has_pages)
+        check_pages(c, party, c->pos, logged);
 }
+
+/* ---- Time ---- */
+
+/*
+ * A branch, at the end of a block: the last that was found in the log. No packet tells of a direct
+ * jump or call, only of the branches around it.
+ */
+static void see_branch(struct compare *c, uint8_t class)
+{
+    struct clocks *const clocks = &c->clocks;
+    const uint64_t tsc = c->log.tscs[c->pos - 1 - c->log.begin];
+
+    if (!clocks->time || class == PTD_INSN_JMP_DIRECT || class == PTD_INSN_CALL_DIRECT)
+        return;
+    if (!clocks->waiting++)
+        clocks->first = tsc;
+    clocks->last = tsc;
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* The branches since the timing packet before came about between it and this one. */
+static void compare_times(struct compare *c, const struct ptd_time_point *before, uint64_t offset)
+{
+    struct clocks *const clocks = &c->clocks;
+    const struct ptd_time_point *const now = &clocks->before;
+    const uint64_t first = distance(clocks->first, before->tsc);
+    const uint64_t last = distance(clocks->last, before->tsc);
+
+    if (clocks->first < before->earliest || clocks->last > now->latest || now->tsc < before->tsc)
+        snprintf(c->difference, sizeof(c->difference),
+                 "instruction %" PRIu64 ": branches at TSC %" PRIu64 " to %" PRIu64
+                 ", decoded %" PRIu64 " to %" PRIu64 ", at trace offset %" PRIu64,
+                 c->insns, clocks->first, clocks->last, before->earliest, now->latest, offset);
+    clocks->branches += clocks->waiting;
+    clocks->width += (double)(now->latest - before->earliest) * (double)clocks->waiting;
+    if (first > clocks->furthest)
+        clocks->furthest = first;
+    if (last > clocks->furthest)
+        clocks->furthest = last;
+}
+
+static void see_time(struct compare *c, const struct ptd_item *item)
+{
+    struct clocks *const clocks = &c->clocks;
+    const struct ptd_time_point before = clocks->before;
+    struct ptd_packet packet;
+
+    if (!clocks->time)
+        return;
+    while (ptd_packets_offset(&clocks->packets) <= item->offset &&
+           ptd_time_next(clocks->time, &clocks->packets, &packet))
+        ptd_time_packet(clocks->time, &packet);
+    ptd_time_point(clocks->time, &clocks->before);
+    if (clocks->waiting && before.tsc != PTD_TIME_UNKNOWN)
+        compare_times(c, &before, item->offset);
+    clocks->waiting = 0;
+}
+
+static int clocks_open(struct compare *c, const char *trace, const struct bytes *bytes)
+{
+    struct ptd_time_config config;
+    struct sidecar sidecar;
+    const int error = sidecar_open(&sidecar, trace);
+
+    if (error || !sidecar.is_there) {
+        sidecar_close(&sidecar);
+        return complain(EXIT_CODE_FILE, "%s", error ? sidecar.why : "no TRACE.json");
+    }
+    config = sidecar.clocks;
+    sidecar_close(&sidecar);
+    if (c->map.contexts)
+        config.vms = ptd_contexts_time_vms(c->map.contexts, &config.vm_count);
+    ptd_packets_init(&c->clocks.packets, bytes->data, bytes->len);
+    c->clocks.before.tsc = PTD_TIME_UNKNOWN;
+    c->clocks.time = ptd_time_new(&config);
+    return c->clocks.time ? 0 : complain(EXIT_CODE_FILE, "%s.json: clocks out of range", trace);
+}
+
+static void print_times(const struct clocks *clocks)
+{
+    printf("time: %" PRIu64 " branches in intervals of %.0f ticks on average, at most %" PRIu64
+           " from the estimate\n",
+           clocks->branches, clocks->branches ? clocks->width / (double)clocks->branches : 0,
+           clocks->furthest);
+}
+
+/* ---- Items ---- */
 
 /* The instructions of a block, which the log has next. */
 static void see_insns(struct compare *c, const struct ptd_item *block, const uint64_t *ips,
@@ -269,8 +353,11 @@ static void see_insns(struct compare *c, const struct ptd_item *block, const uin
     c->searching = false;
     c->last = ips[n - 1];
     c->insns += n;
-    count_who(c, block, n);
-    c->branches += block->last_class >= PTD_INSN_COND && block->last_class <= PTD_INSN_IRET;
+    count_who(c, block, n, n - again);
+    if (block->last_class >= PTD_INSN_COND && block->last_class <= PTD_INSN_IRET) {
+        c->branches++;
+        see_branch(c, block->last_class);
+    }
     for (uint64_t i = 0; i < n; i++)
         c->hash = (c->hash ^ ips[i]) * 0x100000001b3ull;
     log_forget(&c->log, c->since_count <= MAX_SINCE ? c->since_pos : c->pos);
@@ -295,16 +382,27 @@ static void see_block(struct compare *c, const struct ptd_item *block)
     see_insns(c, block, ips, n);
 }
 
-/* An instruction that the trace names by a FUP may have begun. */
+/*
+ * An instruction that the trace names by a FUP may have begun. Where it led to, the next event may
+ * come before anything runs.
+ */
 static void see_from(struct compare *c, const struct ptd_item *item)
 {
-    const bool leads =
-        !item->has_to || (log_has(&c->log, c->pos + 2) && log_ip(&c->log, c->pos + 1) == item->to);
+    const bool follows = c->led && item->has_from && item->from == c->led_to;
+    bool leads;
 
-    if (item->has_from && log_has(&c->log, c->pos + 1) && log_ip(&c->log, c->pos) == item->from &&
-        leads) {
+    c->led = false;
+    if (!item->has_from || !log_has(&c->log, c->pos + 1) ||
+        (!follows && log_ip(&c->log, c->pos) != item->from))
+        return;
+    leads =
+        !item->has_to || (log_has(&c->log, c->pos + 2) && log_ip(&c->log, c->pos + 1) == item->to);
+    if (leads) {
         c->pos++;
         c->attempts++;
+    } else {
+        c->led = true;
+        c->led_to = item->to;
     }
 }
 
@@ -312,6 +410,7 @@ static void see(struct compare *c, const struct ptd_item *item)
 {
     switch (item->type) {
     case PTD_ITEM_BLOCK:
+        c->led = false;
         see_block(c, item);
         break;
     case PTD_ITEM_ASYNC:
@@ -330,11 +429,17 @@ static void see(struct compare *c, const struct ptd_item *item)
             fprintf(stderr, "compare: offset %" PRIu64 ": %s\n", item->offset,
                     ptd_strerror(item->error));
         c->lost_bytes += item->value;
+        c->clocks.waiting = 0;
         c->searching = true;
         break;
     case PTD_ITEM_STOP:
     case PTD_ITEM_OVERFLOW:
         c->searching = true;
+        break;
+    case PTD_ITEM_TSC:
+    case PTD_ITEM_CBR:
+    case PTD_ITEM_PACKET:
+        see_time(c, item);
         break;
     default:
         break;
@@ -343,15 +448,20 @@ static void see(struct compare *c, const struct ptd_item *item)
 
 static int load_code(struct compare *c, const char *trace, const char *map)
 {
-    static struct run_result result;
+    struct sidecar sidecar;
+    int code = 0;
 
     if (map)
         return map_load(map, c->image, &c->map) ? complain(EXIT_CODE_FILE, "%s", c->map.why) : 0;
-    return sidecar_load(trace, c->image, &result) ? complain(EXIT_CODE_FILE, "%s", result.why) : 0;
+    if (sidecar_open(&sidecar, trace) || sidecar_add_images(&sidecar, c->image) != PTD_OK)
+        code = complain(EXIT_CODE_FILE, "%s", sidecar.why);
+    sidecar_close(&sidecar);
+    return code;
 }
 
 /* files: the trace, the log and, or NULL, the table */
-static int load(struct compare *c, char **files, const char *map, struct bytes *bytes)
+static int load(struct compare *c, char **files, const char *map, const char *times,
+                struct bytes *bytes)
 {
     const int code = load_code(c, files[0], map);
     int error;
@@ -364,19 +474,55 @@ static int load(struct compare *c, char **files, const char *map, struct bytes *
     error = log_open(&c->log, files[1], files[2]);
     if (error)
         return complain(EXIT_CODE_FILE, "%s: %s", files[1], strerror(-error));
-    return 0;
+    if (!times)
+        return 0;
+    error = read_file(times, &c->log.times);
+    if (error || c->log.times.len < c->log.words.len)
+        return complain(EXIT_CODE_FILE, "%s: %s", times,
+                        error ? strerror(-error) : "not as long as the log");
+    return clocks_open(c, files[0], bytes);
 }
 
 static void print_who(const struct compare *c)
 {
-    unsigned vms = 0;
+    char name[64];
 
-    for (unsigned i = 0; i < MAX_VMS; i++)
-        vms += c->vms[i];
-    printf("host kernel %" PRIu64 ", host processes %" PRIu64 ", guest kernels %" PRIu64
-           ", guest processes %" PRIu64 ", %u VMs\n",
-           c->insns_of[PTD_HOST_KERNEL], c->insns_of[PTD_HOST_PROCESS],
-           c->insns_of[PTD_GUEST_KERNEL], c->insns_of[PTD_GUEST_PROCESS], vms);
+    for (unsigned i = 0; i < c->party_count; i++) {
+        const struct party *const party = &c->parties[i];
+
+        name_party(party, name, sizeof(name));
+        printf("%s: %" PRIu64 " instructions", name, party->insns);
+        if (c->log.has_pages)
+            printf(" on %u pages", party->pages);
+        putchar('\n');
+    }
+}
+
+/* argv[optind] is then the first file; there are two or three, and NULL behind them. */
+static bool parse(int argc, char **argv, struct compare *c, const char **map, const char **times)
+{
+    static const struct option options[] = {{"map", required_argument, NULL, 'm'},
+                                            {"pages", no_argument, NULL, 'p'},
+                                            {"times", required_argument, NULL, 't'},
+                                            {0}};
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (option) {
+        case 'm':
+            *map = optarg;
+            break;
+        case 'p':
+            c->log.has_pages = true;
+            break;
+        case 't':
+            *times = optarg;
+            break;
+        default:
+            return false;
+        }
+    }
+    return argc - optind == 2 || (argc - optind == 3 && !c->log.has_pages && !*times);
 }
 
 int main(int argc, char **argv)
@@ -385,16 +531,17 @@ int main(int argc, char **argv)
     struct bytes trace = {0};
     struct ptd_flow *flow;
     struct ptd_item item;
-    const char *const map = argc > 2 && strcmp(argv[1], "--map") == 0 ? argv[2] : NULL;
-    char **const files = argv + (map ? 3 : 1);
-    const int count = argc - (map ? 3 : 1);
+    const char *map = NULL, *times = NULL;
+    char **files;
     int code;
 
-    if (count != 2 && count != 3)
-        return complain(EXIT_CODE_USAGE, "usage: compare [--map MAP] TRACE LOG [TABLE]");
+    if (!parse(argc, argv, &c, &map, &times))
+        return complain(EXIT_CODE_USAGE,
+                        "usage: compare [--map MAP [--pages]] [--times TIMES] TRACE LOG [TABLE]");
+    files = argv + optind;
     c.image = ptd_image_new();
     c.cache = calloc(CACHE_BLOCKS, sizeof(*c.cache));
-    code = c.image && c.cache ? load(&c, files, map, &trace) : EXIT_CODE_HOST;
+    code = c.image && c.cache ? load(&c, files, map, times, &trace) : EXIT_CODE_HOST;
     if (code)
         return code;
     flow = ptd_flow_new(trace.data, trace.len, c.image, NULL);
@@ -414,6 +561,9 @@ int main(int argc, char **argv)
            c.insns, c.branches, c.async, c.attempts, c.disables, c.errors, c.lost_bytes,
            c.passed_over, c.log.end - c.pos, c.hash,
            c.insns ? 8.0 * (double)trace.len / (double)c.insns : 0);
+    if (c.clocks.time)
+        print_times(&c.clocks);
+    ptd_time_free(c.clocks.time);
     bytes_free(&trace);
     log_close(&c.log);
     free(c.cache);

@@ -3,13 +3,23 @@
  * A plugin of QEMU that writes the address of each instruction that begins, as 64-bit words: the
  * witness for traces. Iterations of a repeated string instruction behind the first are left out.
  *
- *   -plugin execlog.so,out=FILE[,from=ADDRESS,to=ADDRESS][,start=ADDRESS]
+ *   -plugin execlog.so,out=FILE[,from=ADDRESS,to=ADDRESS][,when=FILE][,pages=on][,times=FILE]
  *   -plugin execlog.so,count=FILE
- *   -plugin execlog.so,blocks=FILE
+ *   -plugin execlog.so,blocks=FILE[,start=ADDRESS][,most=BLOCKS]
  *
- * With from and to, only instructions from the one up to the other are logged; with start, none
- * before the first at that address. count writes how
- * many instructions began, and no more.
+ * With from and to, only instructions from the one up to the other are logged; with when, those
+ * behind the first translation that finds this file. A capture that begins has all code translated
+ * anew: make the file while the guest is stopped, then begin the capture, and the log begins with
+ * it. With start, no block before the first at that address is logged; with most, no more blocks of
+ * a vCPU than that. count writes how many instructions began, and no more.
+ *
+ * With pages, bits 63:48 are the number of the page of memory that holds the instruction: pages are
+ * numbered from 1 as they come, by where they are in QEMU's own memory, so that no address space of
+ * the guest has a say in it. 0: not from memory. Bits 47:0 are those of the (canonical) address.
+ *
+ * With times, a second file has a word for each of the log: the TSC (neither ratio nor offset),
+ * with -icount that at the end of the block of translated code. For the branch at its end it is
+ * exact.
  */
 #include <glib.h>
 #include <inttypes.h>
@@ -23,13 +33,24 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 
 #define CHUNK_WORDS    65536
 #define MAX_INSN_BYTES 15
+#define MAX_VCPUS      64
+#define PAGE_BYTES     4096
+#define PAGE_SHIFT     48 /* of a page's number in a word of the log */
+#define MAX_PAGES      0xffff
+#define ADDRESS_MASK   ((UINT64_C(1) << PAGE_SHIFT) - 1)
 
-static FILE *out, *count;
+/* Of our QEMU. */
+extern uint64_t x86_vpt_plugin_tsc(unsigned vcpu) __attribute__((weak));
+
+static FILE *out, *count, *times;
 static uint64_t begun;
 static uint64_t chunk[CHUNK_WORDS], last;
+static uint64_t chunk_times[CHUNK_WORDS], now;
 static size_t fill;
 static uint64_t from, to = UINT64_MAX, start;
 static bool started;
+static const char *when;  /* NULL: it is there */
+static GHashTable *pages; /* their numbers; NULL: they are not asked for */
 static GMutex mutex;
 
 /* ---- What QEMU 9 changed in the interface of plugins ---- */
@@ -46,6 +67,18 @@ static size_t insn_bytes(struct qemu_plugin_insn *insn, uint8_t bytes[MAX_INSN_B
 
     memcpy(bytes, qemu_plugin_insn_data(insn), len);
     return len;
+}
+
+static void find_registers(unsigned vcpu)
+{
+    (void)vcpu;
+}
+
+/* Blocks are kept by their linear address, too. */
+static uint64_t executed_at(unsigned vcpu, uint64_t translated_at)
+{
+    (void)vcpu;
+    return translated_at;
 }
 #else
 static void one_more(unsigned vcpu, void *data)
@@ -64,37 +97,121 @@ static size_t insn_bytes(struct qemu_plugin_insn *insn, uint8_t bytes[MAX_INSN_B
 {
     return qemu_plugin_insn_data(insn, bytes, MAX_INSN_BYTES);
 }
+
+#define EFER_LMA 0x400
+
+static struct registers {
+    struct qemu_plugin_register *rip, *efer;
+    GByteArray *value;
+} registers[MAX_VCPUS];
+
+static void find_registers(unsigned vcpu)
+{
+    GArray *all = qemu_plugin_get_registers();
+
+    for (guint i = 0; i < all->len; i++) {
+        const qemu_plugin_reg_descriptor *one = &g_array_index(all, qemu_plugin_reg_descriptor, i);
+
+        if (strcmp(one->name, "rip") == 0)
+            registers[vcpu].rip = one->handle;
+        else if (strcmp(one->name, "efer") == 0)
+            registers[vcpu].efer = one->handle;
+    }
+    g_array_free(all, true);
+    registers[vcpu].value = g_byte_array_new();
+    if (!registers[vcpu].rip || !registers[vcpu].efer) {
+        fprintf(stderr, "execlog: no RIP or no EFER\n");
+        exit(1);
+    }
+}
+
+static uint64_t register_value(unsigned vcpu, struct qemu_plugin_register *which)
+{
+    GByteArray *value = registers[vcpu].value;
+    uint64_t number = 0;
+
+    g_byte_array_set_size(value, 0);
+    qemu_plugin_read_register(which, value);
+    memcpy(&number, value->data, MIN(value->len, sizeof(number)));
+    return number;
+}
+
+/*
+ * Blocks are kept by their physical address only, and the one translation runs wherever that is
+ * mapped. In long mode RIP is the linear address (nobody uses a segment with a base there);
+ * outside of it, nobody maps code twice.
+ */
+static uint64_t executed_at(unsigned vcpu, uint64_t translated_at)
+{
+    const uint64_t rip = register_value(vcpu, registers[vcpu].rip);
+
+    if (rip == translated_at || !(register_value(vcpu, registers[vcpu].efer) & EFER_LMA))
+        return translated_at;
+    return rip;
+}
 #endif
 
 static void flush(void)
 {
-    if (fwrite(chunk, sizeof(chunk[0]), fill, out) != fill) {
+    if (fwrite(chunk, sizeof(chunk[0]), fill, out) != fill ||
+        (times && fwrite(chunk_times, sizeof(chunk_times[0]), fill, times) != fill)) {
         perror("execlog");
         exit(1);
     }
     fill = 0;
 }
 
-static void log_insn(unsigned vcpu, void *address)
+/* word: as it is logged */
+static void log_insn(unsigned vcpu, void *word)
 {
-    const uint64_t ip = (uintptr_t)address;
-
     (void)vcpu;
-    if (!started && ip != start)
+    if (when)
         return;
     g_mutex_lock(&mutex);
-    started = true;
-    last = ip;
-    chunk[fill++] = ip;
+    last = (uintptr_t)word;
+    chunk_times[fill] = now;
+    chunk[fill++] = last;
     if (fill == CHUNK_WORDS)
         flush();
     g_mutex_unlock(&mutex);
 }
 
-static void log_string(unsigned vcpu, void *address)
+static void log_string(unsigned vcpu, void *word)
 {
-    if (last != (uintptr_t)address)
-        log_insn(vcpu, address);
+    if (last != (uintptr_t)word)
+        log_insn(vcpu, word);
+}
+
+static uint64_t page_number(const struct qemu_plugin_insn *insn)
+{
+    const uintptr_t at = (uintptr_t)qemu_plugin_insn_haddr(insn);
+    void *const page = (void *)(at / PAGE_BYTES);
+    uintptr_t number;
+
+    if (at == 0)
+        return 0;
+    g_mutex_lock(&mutex);
+    number = (uintptr_t)g_hash_table_lookup(pages, page);
+    if (number == 0) {
+        number = g_hash_table_size(pages) + 1;
+        g_hash_table_insert(pages, page, (void *)number);
+    }
+    g_mutex_unlock(&mutex);
+    if (number > MAX_PAGES) {
+        fprintf(stderr, "execlog: code on more than %d pages\n", MAX_PAGES);
+        exit(1);
+    }
+    return number;
+}
+
+/* What the log has for an instruction. */
+static void *log_word(const struct qemu_plugin_insn *insn)
+{
+    const uint64_t ip = qemu_plugin_insn_vaddr(insn);
+
+    if (!pages)
+        return (void *)(uintptr_t)ip;
+    return (void *)(uintptr_t)(page_number(insn) << PAGE_SHIFT | (ip & ADDRESS_MASK));
 }
 
 /* Whether the bytes are those of a repeated string instruction. */
@@ -122,20 +239,24 @@ static bool is_repeated(struct qemu_plugin_insn *insn)
 
 /* ---- blocks ---- */
 
-#define PARTIAL   0x80000000u
-#define MAX_VCPUS 64
+#define PARTIAL 0x80000000u
 
 struct block {
     uint32_t number, insns;
+    uint64_t ip;         /* of the first instruction, and all of them as */
+    uint64_t *ips;       /* they were translated */
+    struct block *moved; /* the same at other addresses; with the mutex held */
 };
 
 static struct vcpu {
     FILE *out;
+    uint64_t count;
     const struct block *block, *written; /* that it runs; that was the last in out */
     uint32_t begun;                      /* instructions of it */
 } vcpus[MAX_VCPUS];
 static FILE *table;
 static uint32_t blocks;
+static uint64_t most = UINT64_MAX;
 static const char *blocks_name;
 
 static void put(FILE *file, const void *data, size_t bytes)
@@ -151,8 +272,10 @@ static void finish_block(struct vcpu *vcpu)
 {
     uint32_t words[2];
 
-    if (!vcpu->block || (vcpu->block == vcpu->written && vcpu->block->insns == 1))
+    if (!vcpu->block || (vcpu->block == vcpu->written && vcpu->block->insns == 1) ||
+        vcpu->count == most)
         return;
+    vcpu->count++;
     vcpu->written = vcpu->block;
     words[0] = vcpu->block->number;
     words[1] = vcpu->begun;
@@ -161,12 +284,49 @@ static void finish_block(struct vcpu *vcpu)
     put(vcpu->out, words, words[0] & PARTIAL ? sizeof(words) : sizeof(words[0]));
 }
 
-static void block_begins(unsigned index, void *block)
+/* With the mutex held. */
+static void add_block(struct block *block)
+{
+    const uint64_t insns = block->insns;
+
+    block->number = blocks++;
+    put(table, &insns, sizeof(insns));
+    for (uint64_t i = 0; i < insns; i++) {
+        const uint64_t ip = block->ip + (block->ips[i] - block->ips[0]);
+
+        put(table, &ip, sizeof(ip));
+    }
+}
+
+/* The block as it is at another address than the one of its translation. */
+static const struct block *block_at(struct block *block, uint64_t ip)
+{
+    struct block *moved;
+
+    g_mutex_lock(&mutex);
+    for (moved = block->moved; moved && moved->ip != ip; moved = moved->moved)
+        ;
+    if (!moved) {
+        moved = g_memdup2(block, sizeof(*block));
+        moved->ip = ip;
+        block->moved = moved;
+        add_block(moved);
+    }
+    g_mutex_unlock(&mutex);
+    return moved;
+}
+
+static void block_begins(unsigned index, void *data)
 {
     struct vcpu *vcpu = &vcpus[index];
+    struct block *block = data;
+    const uint64_t ip = executed_at(index, block->ip);
 
+    if (!started && ip != start)
+        return;
+    started = true;
     finish_block(vcpu);
-    vcpu->block = block;
+    vcpu->block = ip == block->ip ? block : block_at(block, ip);
     vcpu->begun = 0;
 }
 
@@ -178,22 +338,21 @@ static void insn_begins(unsigned index, void *data)
 
 static void block_translated(struct qemu_plugin_tb *tb)
 {
-    struct block *block = g_new(struct block, 1);
-    const uint64_t insns = qemu_plugin_tb_n_insns(tb);
+    struct block *block = g_new0(struct block, 1);
 
-    g_mutex_lock(&mutex);
-    block->number = blocks++;
-    block->insns = (uint32_t)insns;
-    put(table, &insns, sizeof(insns));
-    for (size_t i = 0; i < insns; i++) {
+    block->insns = (uint32_t)qemu_plugin_tb_n_insns(tb);
+    block->ips = g_new(uint64_t, block->insns);
+    for (uint32_t i = 0; i < block->insns; i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-        const uint64_t ip = qemu_plugin_insn_vaddr(insn);
 
-        put(table, &ip, sizeof(ip));
+        block->ips[i] = qemu_plugin_insn_vaddr(insn);
         qemu_plugin_register_vcpu_insn_exec_cb(insn, insn_begins, QEMU_PLUGIN_CB_NO_REGS, NULL);
     }
+    block->ip = block->ips[0];
+    g_mutex_lock(&mutex);
+    add_block(block);
     g_mutex_unlock(&mutex);
-    qemu_plugin_register_vcpu_tb_exec_cb(tb, block_begins, QEMU_PLUGIN_CB_NO_REGS, block);
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, block_begins, QEMU_PLUGIN_CB_R_REGS, block);
 }
 
 static void vcpu_begins(qemu_plugin_id_t id, unsigned index)
@@ -206,6 +365,7 @@ static void vcpu_begins(qemu_plugin_id_t id, unsigned index)
         exit(1);
     }
     g_free(name);
+    find_registers(index);
 }
 
 static void end_blocks(void)
@@ -219,17 +379,27 @@ static void end_blocks(void)
 
 /* ---- Instructions ---- */
 
+static void read_time(unsigned vcpu, void *data)
+{
+    (void)data;
+    if (!when)
+        now = x86_vpt_plugin_tsc(vcpu);
+}
+
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
     (void)id;
+    if (when && g_file_test(when, G_FILE_TEST_EXISTS))
+        when = NULL;
     if (table) {
         block_translated(tb);
         return;
     }
+    if (times)
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, read_time, QEMU_PLUGIN_CB_NO_REGS, NULL);
     for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
         const uint64_t ip = qemu_plugin_insn_vaddr(insn);
-        void *address = (void *)(uintptr_t)ip;
 
         if (ip < from || ip >= to)
             continue;
@@ -240,7 +410,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
             continue;
         }
         qemu_plugin_register_vcpu_insn_exec_cb(insn, is_repeated(insn) ? log_string : log_insn,
-                                               QEMU_PLUGIN_CB_NO_REGS, address);
+                                               QEMU_PLUGIN_CB_NO_REGS, log_word(insn));
     }
 }
 
@@ -259,11 +429,15 @@ static void finished(qemu_plugin_id_t id, void *data)
     }
     flush();
     fclose(out);
+    if (times)
+        fclose(times);
 }
 
 QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
                                            char **argv)
 {
+    const char *times_name = NULL;
+
     (void)info;
     for (int i = 0; i < argc; i++) {
         if (strncmp(argv[i], "out=", 4) == 0)
@@ -278,6 +452,14 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
             to = strtoull(argv[i] + 3, NULL, 0);
         else if (strncmp(argv[i], "start=", 6) == 0)
             start = strtoull(argv[i] + 6, NULL, 0);
+        else if (strncmp(argv[i], "most=", 5) == 0)
+            most = strtoull(argv[i] + 5, NULL, 0);
+        else if (strncmp(argv[i], "when=", 5) == 0)
+            when = g_strdup(argv[i] + 5);
+        else if (strncmp(argv[i], "times=", 6) == 0)
+            times_name = argv[i] + 6;
+        else if (strcmp(argv[i], "pages=on") == 0)
+            pages = g_hash_table_new(NULL, NULL);
     }
     started = start == 0;
     if (blocks_name) {
@@ -286,6 +468,11 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
         table = fopen(name, "wb");
         g_free(name);
         qemu_plugin_register_vcpu_init_cb(id, vcpu_begins);
+    }
+    if (times_name && (!x86_vpt_plugin_tsc || !(times = fopen(times_name, "wb")))) {
+        fprintf(stderr, "execlog: no times: %s\n",
+                x86_vpt_plugin_tsc ? "the file cannot be written" : "this QEMU does not tell them");
+        return 1;
     }
     if (!out && !count && !table) {
         fprintf(stderr, "execlog: out=FILE is missing or cannot be written\n");

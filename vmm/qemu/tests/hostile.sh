@@ -4,9 +4,9 @@
 # hostile.sh [SEEDS [ROUNDS]]: random trace configurations in guests under our QEMU (guest-tests/torture.c).
 # A merciful guest has to pass its own tests at the end, also when it was migrated amid. A merciless one,
 # whose trace may run over its code, stack and page tables, may do what it likes: QEMU has to answer and
-# end. Each seed is one of both kinds; the first is FIRST_SEED (1).
+# end, and a capture from outside is what ran. Each seed is one of both kinds; the first is FIRST_SEED (1).
 #
-# About 1 s of processor time for a seed. For QEMU with sanitizers, see sanitized.sh.
+# About 5 s of processor time for a seed. For QEMU with sanitizers, see sanitized.sh.
 set -u
 
 seeds=${1:-2}
@@ -19,6 +19,7 @@ first=${FIRST_SEED:-1}
 
 qemu_dir=${QEMU_DIR:-${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}/qemu}
 qemu=$qemu_dir/build/qemu-system-x86_64
+execlog=${EXECLOG:-$BUILD/qemu/execlog.so}
 limit=120
 KILLED=137 # by timeout's second signal: QEMU did not end on the first
 
@@ -99,11 +100,41 @@ migrated() { # SEED PROFILE
     ! held "$work/from" && held "$work/out"
 }
 
+# A capture from outside, with its code, of a guest that traces itself so.
+capture() { # SEED PROFILE WORD
+    local pid limit=60
+    qmp_pipes "$work/qmp"
+    (machine "$1" "$3" "$2" -S -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control \
+        -plugin "$execlog,blocks=$work/log") >"$work/out" 2>&1 &
+    pid=$!
+    qmp_open "$work/qmp"
+    qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/capture"'", "code": true}}' >"$work/answer" &&
+        qmp '{"execute": "cont"}' >"$work/answer" || return 1
+    wait "$pid"
+    qmp_close
+    "$BUILD/qemu/compare" "$work/capture.0" "$work/log.0" "$work/log.table" >"$work/compared" 2>&1 &&
+        grep -q ', 0 errors, 0 bytes lost' "$work/compared"
+}
+
+captured() { # SEED PROFILE WORD
+    local name="seed $1 on $2, captured${3:+, $3}"
+    rm -f "$work"/{answer,compared,capture.*,log.*}
+    if [ ! -f "$execlog" ]; then
+        skip "$name" 'no plugin (make qemu-tools)'
+    elif capture "$@"; then
+        pass "$name: $(sed -n 's/ branches, .*/ branches/p' "$work/compared")"
+    else
+        fail "$name" "$(tail -qn 3 "$work"/{answer,out,compared})"
+    fi
+}
+
+kinds=('' merciless)
 profiles=(max icelake-server goldmont-plus skylake gracemont)
 for ((seed = first; seed < first + seeds; seed++)); do
     profile=${profiles[seed % ${#profiles[@]}]}
     merciful "$seed" "$profile"
     merciless "$seed" "$profile"
+    captured "$seed" "$profile" "${kinds[seed % 2]}"
 done
 if migrated "$first" max; then
     pass "seed $first, migrated: $(grep -a '^torture:' "$work/out")"

@@ -16,6 +16,8 @@ lab=$cache/lab
 here=vmm/qemu/linux
 # shellcheck source=vmm/qemu/linux/guest.sh
 . "$here/guest.sh"
+# shellcheck source=vmm/qemu/linux/nested.sh
+. "$here/nested.sh"
 images=guest-tests/build
 tests='msr-tests packet-tests hostile-tests'
 
@@ -30,38 +32,7 @@ if [ -n "$why" ]; then
     exit
 fi
 
-# The initial file system: the lab's, with our QEMU, its firmware, and the images.
-prepare() {
-    local root=$work/root file
-    mkdir -p "$root/lib64" "$root/out" "$root/bios"
-    cp "$here/kvm-init" "$root/init"
-    strip -o "$root/qemu" "$qemu"
-    while IFS= read -r file; do
-        mkdir -p "$root${file%/*}"
-        cp -L "$file" "$root$file"
-    done < <(shared_objects "$qemu"; ldd "$qemu" | sed -nE 's,^\t(/[^ ]+ld-linux[^ ]+) .*,\1,p')
-    cp -L /usr/share/seabios/bios-256k.bin /usr/share/qemu/{kvmvapic,linuxboot_dma,pvh}.bin "$root/bios/"
-    cp "$images"/{msr-tests,packet-tests,hostile-tests,demo}.elf "$BUILD/qemu/execlog.so" "$root/"
-    cat >"$root/vm"
-    chmod +x "$root/init"
-    (cd "$root" && cpio --quiet -id <"$lab/base.cpio" && find . | cpio --quiet -o -H newc) >"$work/initrd"
-}
-
-# What the lab left in /out comes to $work/out.d.
-run_lab() {
-    truncate -s 256M "$work/disk"
-    timeout 400 "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine pc -accel tcg \
-        -cpu EPYC,+svm,+npt -m 1200 -display none -nodefaults -no-reboot \
-        -serial "file:$work/console" -kernel "$lab/vmlinuz" -initrd "$work/initrd" \
-        -append "console=ttyS0 panic=-1 quiet no_timer_check tsc=reliable rdinit=/init" \
-        -drive "file=$work/disk,format=raw,if=none,id=disk" \
-        -device virtio-blk-pci,drive=disk >"$work/qemu" 2>&1
-    mkdir -p "$work/out.d"
-    tar -C "$work/out.d" -xf "$work/disk" 2>/dev/null || tail -n 5 "$work/console" "$work/qemu"
-}
-
-prepare <<'JOB'
-for module in $(grep virtio /modules/order); do insmod /modules/$module; done
+nested_prepare "$images"/{msr-tests,packet-tests,hostile-tests,demo}.elf "$BUILD/qemu/execlog.so" <<'JOB'
 both='-accel kvm,vpt=on'
 machine="$both -machine q35,kernel-irqchip=off,smm=off"
 q() {
@@ -94,10 +65,8 @@ echo "vpt_stop" >&3
 until grep -q '^demo' /out/captured || [ $((n += 1)) -gt 3000 ]; do usleep 100000; done
 echo "quit" >&3
 wait
-tar -C /out -cf - . | dd of=/dev/vda bs=1M 2>/dev/null
-sync
 JOB
-run_lab
+nested_run 400
 out=$work/out.d
 
 passes() { # the guest's own report

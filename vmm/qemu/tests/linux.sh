@@ -19,18 +19,11 @@ set -u
 boot_s=600
 # The guest's time is the count of its instructions: on a busy host perf would read its buffer too late.
 by_count=(-icount "shift=2,sleep=off")
-from=0x55000000 to=0x56000000 # where the test program is linked
-
-# check NAME COMMAND...
-check() {
-    local name=$1
-    shift
-    if "$@" >"$work/why" 2>&1; then pass "$name"; else fail "$name" "$work/why"; fi
-}
+most_blocks=20000000 # of the log of all code: the program is traced for a small part of them
 
 command -v perf >/dev/null || why="no perf (linux-perf)"
 if [ -n "$why" ]; then
-    for name in probe dmesg user kernel snapshot filter cyc noretcomp samples "code that changes" "kernel that changes" "per CPU" "two vCPUs" hotplug PTWRITE; do
+    for name in probe dmesg user kernel "kernel and user" snapshot filter cyc noretcomp samples "code that changes" "kernel that changes" "per CPU" "two vCPUs" hotplug PTWRITE; do
         skip "Linux guest, $name: $why"
     done
     summary
@@ -38,19 +31,6 @@ if [ -n "$why" ]; then
 fi
 
 # ---- What was decoded, and what ran ----
-
-# The log of execlog.so as one file for each run of the program: $1.1, $1.2, ...
-split_log() {
-    local start
-    start=$(nm "$build/qemu/work" | sed -n 's/^0*\([0-9a-f]*\) T _start$/\1/p')
-    od -An -v -t x8 -w8 "$1" | sed 's/^ 0*//' | uniq |
-        awk -v start="$start" -v out="$1" '$1 == start { n++ } { print >(out "." n) }'
-}
-
-decoded_is_executed() { # NAME RUN
-    ips "$out/$1.data" "$out/$1.ips" && only_program "$out/$1.ips" >"$out/$1.work" &&
-        same "$out/$1.work" "$work/log.$2"
-}
 
 # Recorded to the end of the program, from where the buffer begins.
 decoded_is_end() { # NAME RUN
@@ -72,24 +52,9 @@ decoded_is_function() { # NAME RUN FUNCTION
     same "$out/$1.ips" "$out/$1.function"
 }
 
-libptdec_agrees() { # NAME RUN
-    "$build/qemu/perf_aux" "$out/$1.data" 0 "$build/qemu/work" "$out/$1.pt" &&
-        "$build/qemu/compare" "$out/$1.pt" "$work/log" &&
-        "$build/qemu/compare" "$out/$1.pt" "$work/log" |
-        grep -q "^$(wc -l <"$work/log.$2") instructions, .* 0 errors, 0 bytes lost"
-}
-
-# The same by vpt decode, which takes perf.data, files and time into account.
-vpt_decodes() { # PERF.DATA OUT
-    "$build/vpt" decode --symfs "$work/root" "$1" >"$2.raw" 2>"$2.err" || { head -n 5 "$2.err"; return 1; }
-    sed -n 's/^0*\([0-9a-f]\{1,\}\)  .*/\1/p' "$2.raw" | uniq >"$2"
-}
 vpt_decodes_executed() { # NAME RUN
     cp -r "$out/code" "$work/root/out/" # the files that were mapped
     vpt_decodes "$out/$1.data" "$out/$1.vpt" && same "$out/$1.vpt" "$work/log.$2"
-}
-vpt_agrees_with_perf() { # NAME
-    vpt_decodes "$out/$1.data" "$out/$1.vpt" && same "$out/$1.vpt" "$out/$1.ips"
 }
 
 # Each trace of a sample is a part of what ran, and they come in its order.
@@ -118,14 +83,6 @@ samples_are_parts() { # NAME RUN
         }
         END { if (!bad) piece(); print total + 0, "instructions"; exit bad || total < minimum }' \
         "$work/log.$2" "$out/$1.vpt.raw"
-}
-
-clean() { # the kernel complained of nothing
-    ! grep -iE 'WARN|BUG:|Call Trace|unchecked MSR|general protection|Oops|hardlockup|dazed' "$1"
-}
-
-contains() { # FILE PATTERN
-    grep -qE "$2" "$1" || { tail -n 20 "$1"; return 1; }
 }
 
 linux_prepare
@@ -170,13 +127,35 @@ else
     fail "a Linux guest with one vCPU runs its job" "$work/why"
 fi
 
-# ---- Two vCPUs, each in a thread of its own ----
-
 if [ "${1:-}" != --all ]; then
-    skip "Linux guest with two vCPUs, hotplug, PTWRITE: make linux-test has them"
+    skip "Linux guest, kernel code too, two vCPUs, hotplug, PTWRITE: make linux-test has them"
     summary
     exit
 fi
+
+# ---- The kernel, too: all that the machine ran from the begin of the program on is logged ----
+
+job='
+perf record --kcore -m,16M -e intel_pt// -o /out/all.data work
+echo "status $?"'
+out=$work/kernel
+all_ran() {
+    "$build/vpt" decode --symfs "$work/root" "$out/all.data" >"$out/all" &&
+        "$build/qemu/ran" "$work/blocks.0" "$work/blocks.table" <"$out/all" | tee "$out/ran" &&
+        awk '/ instructions ran, / { kernel = $4; insns = $1 }
+            END { exit !(kernel > 100000 && insns - kernel > 500000) }' "$out/ran"
+}
+if linux_run kernel $boot_s max,vendor=GenuineIntel,vpt-profile=icelake-server "${by_count[@]}" \
+    -plugin "$build/qemu/execlog.so,blocks=$work/blocks,start=$(program_start),most=$most_blocks" <<<"$job" >"$work/why" 2>&1; then
+    check "kernel and user: perf record ends well" contains "$out/log" '^status 0'
+    check "kernel and user: vpt decodes what ran" all_ran
+    cat "$out/ran"
+else
+    fail "a Linux guest records its kernel" "$work/why"
+fi
+rm -f "$work"/blocks.*
+
+# ---- Two vCPUs, each in a thread of its own ----
 
 job='
 perf record -m,4M -e intel_pt//u -o /out/first.data -- sh -c "taskset 2 work & wait" &&

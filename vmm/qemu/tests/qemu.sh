@@ -7,27 +7,12 @@
 # Needs `make qemu`; without it, every test is named and counted as skipped.
 set -u
 
-build=${BUILD:-build}
-qemu_dir=${QEMU_DIR:-${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}/qemu}
-qemu=$qemu_dir/build/qemu-system-x86_64
+# shellcheck source=vmm/qemu/tests/suite.sh
+. vmm/qemu/tests/suite.sh
 execlog=${EXECLOG:-$build/qemu/execlog.so}
 guests=guest-tests/build
-passed=0 failed=0 skipped=0
-work=$(mktemp -d)
 # shellcheck source=vmm/qemu/tests/qmp.sh
 . vmm/qemu/tests/qmp.sh
-trap 'rm -rf "$work"' EXIT
-
-pass() { passed=$((passed + 1)); }
-fail() {
-    failed=$((failed + 1))
-    echo "FAIL: $1"
-    sed 's/^/    /' "${2:-/dev/null}" | tail -n 12
-}
-skip() {
-    skipped=$((skipped + 1))
-    echo "SKIP: $1"
-}
 
 # machine SECONDS PROFILE IMAGE [ARGUMENT...]: QEMU with a bare-metal guest.
 machine() {
@@ -49,7 +34,7 @@ guest_passes() { # IMAGE PROFILE [ARGUMENT...]
     local image=$1 profile=$2
     shift 2
     if run 120 "$profile" "$guests/$image.elf" "$@" && grep -qE '^[1-9][0-9]* passed, 0 failed' "$work/out"; then
-        pass
+        pass "$image on $profile $*"
     else
         fail "$image on $profile $*" <(grep -E '^FAIL|passed|QEMU|qemu' "$work/out")
     fi
@@ -64,8 +49,7 @@ demo_decodes() {
         -device "vpt-port,trace=$work/demo.pt,image=$guests/demo.elf" \
         -plugin "$execlog,out=$work/demo.log" "$@" &&
         "$build/qemu/compare" "$work/demo.pt" "$work/demo.log" >>"$work/out" 2>&1; then
-        pass
-        echo "$name: $(grep ' instructions, ' "$work/out" | tail -n 1)"
+        pass "$name: the decoded path is the executed one: $(grep ' instructions, ' "$work/out" | tail -n 1)"
     else
         fail "$name: the decoded path is the executed one" "$work/out"
     fi
@@ -80,8 +64,8 @@ if [ ! -x "$qemu" ] || [ ! -f "$execlog" ]; then
     for name in "refused properties" "smp-tests on 2 and 4 vCPUs" icount "one instruction a block" capture migration snapshot; do
         skip "$name: no QEMU (make qemu)"
     done
-    echo "$passed passed, $failed failed, $skipped skipped"
-    exit 0
+    summary
+    exit
 fi
 
 # Since 8.1, this is a property of the accelerator; the first one that is named is taken.
@@ -98,7 +82,7 @@ refuses() {
         >"$work/out" 2>&1 -machine q35 || ! grep -q "$1" "$work/out"; then
         fail "-cpu $2 is refused: $1" "$work/out"
     else
-        pass
+        pass "-cpu $2 is refused: $1"
     fi
 }
 refuses "no vpt-profile 'nonesuch'" max,vpt-profile=nonesuch
@@ -154,8 +138,7 @@ captures() {
         "$build/qemu/compare" "$work/outside.pt" "$work/outside.log"
 }
 if captures >"$work/out" 2>&1; then
-    pass
-    echo "capture: $(grep ' instructions, ' "$work/out" | head -n 1)"
+    pass "a capture from outside, and the guest's own trace at the same time: $(grep ' instructions, ' "$work/out" | head -n 1)"
 else
     fail "a capture from outside, and the guest's own trace at the same time" "$work/out"
 fi
@@ -239,17 +222,14 @@ restores() {
 }
 
 if migrates >"$work/out" 2>&1; then
-    pass
-    echo "migration: $(grep -E ' instructions, ' "$work/out" | head -n 1); $(tail -n 1 "$work/out")"
+    pass "a guest that traces migrates to another process: $(grep -E ' instructions, ' "$work/out" | head -n 1); $(tail -n 1 "$work/out")"
 else
     fail "a guest that traces migrates to another process" "$work/out"
 fi
 if restores >"$work/out" 2>&1; then
-    pass
-    echo "snapshot: $(grep -E ' instructions, ' "$work/out" | head -n 1); $(tail -n 1 "$work/out")"
+    pass "a guest that traces is saved, and loaded by another process: $(grep -E ' instructions, ' "$work/out" | head -n 1); $(tail -n 1 "$work/out")"
 else
     fail "a guest that traces is saved, and loaded by another process" "$work/out"
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+summary

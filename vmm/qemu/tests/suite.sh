@@ -28,6 +28,12 @@ skip() {
     skipped=$((skipped + 1))
     echo "SKIP: $1"
 }
+# check NAME COMMAND...
+check() {
+    local name=$1
+    shift
+    if "$@" >"$work/why" 2>&1; then pass "$name"; else fail "$name" "$work/why"; fi
+}
 summary() {
     echo "$passed passed, $failed failed, $skipped skipped"
     [ "$failed" = 0 ]

@@ -6,34 +6,9 @@
  */
 #include "guest.inc"
 
-#define MSR_OUTPUT_BASE 0x560
-#define MSR_OUTPUT_MASK 0x561
-#define MSR_CTL         0x570
-
-#define CTL_TRACE   0x2005      /* BranchEn, OS, TraceEn */
-#define REGION      0x200000
 #define REGION_MASK 0xfffff
 #define ROUNDS      50
 #define FAULTS      7           /* in a round */
-#define CODE_CS     0x10
-#define RFLAGS_TF   0x100
-
-.macro write_msr msr, value
-        mov     $\msr, %ecx
-        mov     $\value, %eax
-        xor     %edx, %edx
-        wrmsr
-.endm
-
-.macro gate vector, handler
-        lea     \handler(%rip), %rax
-        lea     idt + 16 * \vector(%rip), %rdi
-        movw    %ax, (%rdi)
-        movw    $CODE_CS, 2(%rdi)
-        movw    $0x8e00, 4(%rdi)
-        shr     $16, %rax
-        movw    %ax, 6(%rdi)
-.endm
 
 /* Says where a handler shall go on, and faults. */
 .macro fault insn:vararg

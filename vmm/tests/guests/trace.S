@@ -7,13 +7,6 @@
  */
 #include "guest.inc"
 
-#define MSR_OUTPUT_BASE 0x560
-#define MSR_OUTPUT_MASK 0x561
-#define MSR_CTL         0x570
-#define MSR_STATUS      0x571
-
-#define CTL_TRACE   0x2005      /* BranchEn, OS, TraceEn */
-#define REGION      0x200000
 #define REGION_MASK 0xfffff
 #define ROUNDS      2000
 
@@ -23,25 +16,6 @@
 #define APIC_SVR   0xf0
 #define APIC_ICR   0x300
 #define SELF_40    0x40040      /* fixed, vector 40H, to itself */
-#define CODE_CS    0x10
-#define RFLAGS_TF  0x100
-
-.macro write_msr msr, value
-        mov     $\msr, %ecx
-        mov     $\value, %eax
-        xor     %edx, %edx
-        wrmsr
-.endm
-
-.macro gate vector, handler
-        lea     \handler(%rip), %rax
-        lea     idt + 16 * \vector(%rip), %rdi
-        movw    %ax, (%rdi)
-        movw    $CODE_CS, 2(%rdi)
-        movw    $0x8e00, 4(%rdi)
-        shr     $16, %rax
-        movw    %ax, 6(%rdi)
-.endm
 
         .globl  _start
 _start: mov     $STACK_TOP, %esp

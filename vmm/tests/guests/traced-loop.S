@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A guest that traces a loop in supervisor mode, stops, and ends with status 0. */
+#include "guest.inc"
+
     .text
     .globl _start
 _start:
-    mov $0x560, %ecx           /* OUTPUT_BASE: 2 MiB */
-    mov $0x200000, %eax
-    xor %edx, %edx
-    wrmsr
-    mov $0x561, %ecx           /* MASK: 64 KiB */
-    mov $0xffff, %eax
-    wrmsr
-    mov $0x570, %ecx           /* BranchEn, OS, TraceEn; single range */
-    mov $0x2005, %eax
-    wrmsr
+    write_msr MSR_OUTPUT_BASE, REGION
+    write_msr MSR_OUTPUT_MASK, 0xffff   /* 64 KiB */
+    write_msr MSR_CTL, CTL_TRACE
     mov $1000, %esi
 1:  dec %esi
     test $3, %esi

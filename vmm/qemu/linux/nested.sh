@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # who sources it sets what it needs
+# Sourced: the lab with our QEMU inside, for its guests on the lab's KVM. A job in, an archive of what
+# it left out.
+#
+# Needs: guest.sh, and what that needs.
+
+# nested_prepare FILE...: the lab's initial file system in $work/initrd, with our QEMU (/qemu) and its
+# firmware (/bios), and these files in its root. On standard input: the job, which leaves things in /out.
+nested_prepare() {
+    local root=$work/nested file
+    mkdir -p "$root/lib64" "$root/out" "$root/bios"
+    cp "$here/kvm-init" "$root/init"
+    strip -o "$root/qemu" "$qemu"
+    while IFS= read -r file; do
+        mkdir -p "$root${file%/*}"
+        cp -L "$file" "$root$file"
+    done < <(shared_objects "$qemu"; ldd "$qemu" | sed -nE 's,^\t(/[^ ]+ld-linux[^ ]+) .*,\1,p')
+    cp -L /usr/share/seabios/bios-256k.bin /usr/share/qemu/{kvmvapic,linuxboot_dma,pvh}.bin "$root/bios/"
+    cp "$@" "$root/"
+    {
+        # shellcheck disable=SC2016
+        echo 'for module in $(grep virtio /modules/order); do insmod /modules/$module; done'
+        cat
+        echo 'tar -C /out -cf - . | dd of=/dev/vda bs=1M 2>/dev/null'
+        echo sync
+    } >"$root/vm"
+    chmod +x "$root/init"
+    (cd "$root" && cpio --quiet -id <"$lab/base.cpio" && find . | cpio --quiet -o -H newc) >"$work/initrd"
+}
+
+# nested_run SECONDS [ARGUMENT...]: what the job left in /out comes to $work/out.d. False: it did not
+# come to its end.
+nested_run() {
+    local seconds=$1
+    shift
+    truncate -s 256M "$work/disk"
+    timeout "$seconds" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine pc -accel tcg \
+        -cpu EPYC,+svm,+npt -m 1200 -display none -nodefaults -no-reboot \
+        -serial "file:$work/console" -kernel "$lab/vmlinuz" -initrd "$work/initrd" \
+        -append "console=ttyS0 panic=-1 quiet no_timer_check tsc=reliable rdinit=/init" \
+        -drive "file=$work/disk,format=raw,if=none,id=disk" \
+        -device virtio-blk-pci,drive=disk "$@" >"$work/qemu" 2>&1
+    mkdir -p "$work/out.d"
+    tar -C "$work/out.d" -xf "$work/disk" 2>/dev/null || { tail -n 5 "$work/console" "$work/qemu"; return 1; }
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* TRACE.json (docs/trace-files.md): what is read of one, and what is said of one that is wrong. */
+#include "../sidecar.h"
+
+#include <CUnit/CUnit.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "suites.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static char folder[] = "/tmp/vpt-sidecar-XXXXXX";
+static char trace[64];
+
+static int make_folder(void)
+{
+    if (!mkdtemp(folder))
+        return -1;
+    (void)snprintf(trace, sizeof(trace), "%s/t.pt", folder);
+    return 0;
+}
+
+static int remove_folder(void)
+{
+    char path[80];
+
+    (void)snprintf(path, sizeof(path), "%s.json", trace);
+    (void)unlink(path);
+    return rmdir(folder);
+}
+
+static void write_sidecar(const char *text)
+{
+    char path[80];
+
+    (void)snprintf(path, sizeof(path), "%s.json", trace);
+    CU_ASSERT_EQUAL_FATAL(write_file(path, text, strlen(text)), 0);
+}
+
+static void test_all(void)
+{
+    struct sidecar_image image;
+    struct sidecar sidecar;
+    char path[80];
+
+    write_sidecar("{ \"vpt\": 1, \"cpu\": { \"family\": 6, \"model\": 94 }, \"tsc_ctc\": [2, 168],"
+                  "  \"mtc_freq\": 3, \"max_nonturbo_ratio\": 24, \"unknown\": {}, \"mode\": 32,"
+                  "  \"images\": [ { \"path\": \"k.elf\", \"bias\": -4096, \"cr3\": null },"
+                  "                { \"path\": \"/p.elf\", \"cr3\": 2113536 } ] }\n");
+    CU_ASSERT_EQUAL(sidecar_open(&sidecar, trace), 0);
+    CU_ASSERT_TRUE(sidecar.is_there && !sidecar.is_rtit);
+    CU_ASSERT_EQUAL(sidecar.mode, PTD_MODE_32);
+    CU_ASSERT_EQUAL(sidecar.errata, ptd_errata(6, 94));
+    CU_ASSERT_NOT_EQUAL(sidecar.errata, 0);
+    CU_ASSERT_EQUAL(sidecar.clocks.tsc_den, 2);
+    CU_ASSERT_EQUAL(sidecar.clocks.tsc_num, 168);
+    CU_ASSERT_EQUAL(sidecar.clocks.mtc_freq, 3);
+    CU_ASSERT_EQUAL(sidecar.clocks.max_nonturbo_ratio, 24);
+    CU_ASSERT_EQUAL_FATAL(sidecar_images(&sidecar), 2);
+    CU_ASSERT_EQUAL(sidecar_image(&sidecar, 0, &image), 0);
+    (void)snprintf(path, sizeof(path), "%s/k.elf", folder);
+    CU_ASSERT_STRING_EQUAL(image.path, path);
+    CU_ASSERT_EQUAL(image.bias, -UINT64_C(4096));
+    CU_ASSERT_EQUAL(image.cr3, PTD_ANY_CR3);
+    CU_ASSERT_EQUAL(sidecar_image(&sidecar, 1, &image), 0);
+    CU_ASSERT_STRING_EQUAL(image.path, "/p.elf");
+    CU_ASSERT_EQUAL(image.bias, 0);
+    CU_ASSERT_EQUAL(image.cr3, 2113536);
+    sidecar_close(&sidecar);
+}
+
+static void test_rtit(void)
+{
+    struct sidecar sidecar;
+
+    write_sidecar("{ \"rtit\": { \"cr3\": 1052672, \"cycle_acc\": true, \"tnt_buff\": 5,"
+                  "  \"filter\": [ [4198400, 18446744073709551615] ] }, \"images\": [] }");
+    CU_ASSERT_EQUAL(sidecar_open(&sidecar, trace), 0);
+    CU_ASSERT_TRUE(sidecar.is_rtit);
+    CU_ASSERT_EQUAL(sidecar.mode, PTD_MODE_64);
+    CU_ASSERT_EQUAL(sidecar.rtit.cr3, 1052672);
+    CU_ASSERT_TRUE(sidecar.rtit.cycle_acc && !sidecar.rtit.cycles_minus_one);
+    CU_ASSERT_EQUAL(sidecar.rtit.tnt_buff, 5);
+    CU_ASSERT_EQUAL(sidecar.rtit.filters, 1);
+    CU_ASSERT_EQUAL(sidecar.rtit.filter[0].base, 4198400);
+    CU_ASSERT_EQUAL(sidecar.rtit.filter[0].limit, UINT64_MAX);
+    CU_ASSERT_EQUAL(sidecar.rtit.mode, PTD_MODE_64);
+    CU_ASSERT_EQUAL(sidecar_images(&sidecar), 0);
+    sidecar_close(&sidecar);
+}
+
+/* Not there: nothing is wrong until code is wanted. */
+static void test_none(void)
+{
+    static const char *const traces[] = {"/nonexistent/t.pt", "/dev/null/t.pt", "-"};
+    struct sidecar sidecar;
+
+    for (size_t i = 0; i < COUNT(traces); i++) {
+        CU_ASSERT_EQUAL(sidecar_open(&sidecar, traces[i]), 0);
+        CU_ASSERT_FALSE(sidecar.is_there);
+        CU_ASSERT_EQUAL(sidecar.why[0], 0);
+        CU_ASSERT_EQUAL(sidecar_images(&sidecar), -EBADMSG);
+        CU_ASSERT_NOT_EQUAL(sidecar.why[0], 0);
+        sidecar_close(&sidecar);
+    }
+}
+
+static void test_wrong(void)
+{
+    static const struct {
+        const char *text, *why;
+    } cases[] = {
+        {"", "ends too early"},
+        {"{ \"images\": [", "ends too early"},
+        {"{ images: [] }", "not JSON, near byte 2"},
+        {"{} {}", "not JSON"},
+        {"null\n", "nothing but null"},
+        {"[]", "not an object"},
+        {"{ \"vpt\": 2 }", "version"},
+        {"{ \"vpt\": \"1\" }", "version"},
+        {"{ \"images\": {} }", "images: not a list"},
+        {"{ \"cpu\": 6 }", "cpu:"},
+        {"{ \"cpu\": { \"family\": \"6\" } }", "cpu:"},
+        {"{ \"cpu\": { \"model\": 65536 } }", "cpu:"},
+        {"{ \"tsc_ctc\": 84 }", "tsc_ctc"},
+        {"{ \"tsc_ctc\": [1] }", "tsc_ctc"},
+        {"{ \"tsc_ctc\": [1, 2, 3] }", "tsc_ctc"},
+        {"{ \"tsc_ctc\": [1, 4294967296] }", "tsc_ctc"},
+        {"{ \"tsc_ctc\": [-1, 2] }", "tsc_ctc"},
+        {"{ \"tsc_ctc\": [2, 1] }", "tsc_ctc"},
+        {"{ \"mode\": 8 }", "mode: not"},
+        {"{ \"mode\": \"32\" }", "mode: not"},
+        {"{ \"mtc_freq\": 16 }", "mtc_freq"},
+        {"{ \"mtc_freq\": 3.5 }", "mtc_freq"},
+        {"{ \"max_nonturbo_ratio\": 256 }", "max_nonturbo_ratio"},
+        {"{ \"rtit\": 1 }", "rtit: malformed"},
+        {"{ \"rtit\": { \"cr3\": \"0x1000\" } }", "rtit: malformed"},
+        {"{ \"rtit\": { \"cycle_acc\": 1 } }", "rtit: malformed"},
+        {"{ \"rtit\": { \"tnt_buff\": 256 } }", "rtit: malformed"},
+        {"{ \"rtit\": { \"filter\": [[1]] } }", "rtit: malformed"},
+        {"{ \"rtit\": { \"filter\": [[1, \"2\"]] } }", "rtit: malformed"},
+        {"{ \"rtit\": { \"stop\": [[1, 2], [3, 4], [5, 6]] } }", "rtit: malformed"},
+    };
+    struct sidecar sidecar;
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        write_sidecar(cases[i].text);
+        CU_ASSERT_EQUAL(sidecar_open(&sidecar, trace), -EBADMSG);
+        CU_ASSERT_PTR_NOT_NULL(strstr(sidecar.why, cases[i].why));
+        CU_ASSERT_PTR_NOT_NULL(strstr(sidecar.why, "t.pt.json: "));
+        sidecar_close(&sidecar);
+    }
+}
+
+static void test_wrong_code(void)
+{
+    static const struct {
+        const char *text, *why;
+        int error;
+    } cases[] = {
+        {"{}", "no list of images", PTD_E_FORMAT},
+        {"{ \"images\": [ 1 ] }", "images[0]: not an object", PTD_E_FORMAT},
+        {"{ \"images\": [ {} ] }", "images[0]: an image without a path", PTD_E_FORMAT},
+        {"{ \"images\": [ { \"path\": 1 } ] }", "images[0]: an image without a path", PTD_E_FORMAT},
+        {"{ \"images\": [ { \"path\": \"x\", \"cr3\": \"0x1000\" } ] }", "images[0]: cr3",
+         PTD_E_FORMAT},
+        {"{ \"images\": [ { \"path\": \"x\", \"cr3\": -1 } ] }", "images[0]: cr3", PTD_E_FORMAT},
+        {"{ \"images\": [ { \"path\": \"x\", \"bias\": \"0x1000\" } ] }", "images[0]: bias",
+         PTD_E_FORMAT},
+        {"{ \"images\": [ { \"path\": \"nothing.elf\" } ] }", "/nothing.elf: ", PTD_E_IO},
+        {"{ \"images\": [], \"code\": 5 }", "code: not the name", PTD_E_FORMAT},
+        {"{ \"images\": [], \"code\": \"t.pt.json\" }", "/t.pt.json: ", PTD_E_FORMAT},
+        {"{ \"images\": [], \"code\": \"nothing\" }", "/nothing: No such file", PTD_E_IO},
+    };
+    struct sidecar sidecar;
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct ptd_image *const image = ptd_image_new();
+
+        write_sidecar(cases[i].text);
+        CU_ASSERT_EQUAL(sidecar_open(&sidecar, trace), 0);
+        CU_ASSERT_EQUAL(sidecar_add_images(&sidecar, image), cases[i].error);
+        CU_ASSERT_PTR_NOT_NULL(strstr(sidecar.why, cases[i].why));
+        sidecar_close(&sidecar);
+        ptd_image_free(image);
+    }
+}
+
+void add_sidecar_suite(void)
+{
+    CU_pSuite suite = CU_add_suite("TRACE.json", make_folder, remove_folder);
+
+    CU_add_test(suite, "settings and images", test_all);
+    CU_add_test(suite, "settings of RTIT", test_rtit);
+    CU_add_test(suite, "a trace without one", test_none);
+    CU_add_test(suite, "what is wrong is said", test_wrong);
+    CU_add_test(suite, "what is wrong with code is said", test_wrong_code);
+}
