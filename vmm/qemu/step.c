@@ -61,7 +61,7 @@ static bool connect_socket(const char *path)
 
     if (strlen(path) >= sizeof(address.sun_path))
         return false;
-    strcpy(address.sun_path, path);
+    memcpy(address.sun_path, path, strlen(path) + 1);
     for (unsigned i = 0; i < CONNECT_ATTEMPTS; i++) {
         stub = socket(AF_UNIX, SOCK_STREAM, 0);
         if (stub < 0)
