@@ -104,9 +104,12 @@ void vpt_slow_call_indirect(struct vpt_cpu *cpu, uint64_t target, uint64_t next_
 
 void vpt_slow_ret(struct vpt_cpu *cpu, uint64_t target)
 {
-    const bool matches = cpu->packet_en && vpt_ret_matches(cpu, target);
-    const bool compress = matches && !(cpu->ctl & VPT_CTL_DISRETC);
+    const bool compress = cpu->packet_en && vpt_ret_compresses(cpu, target);
 
+    if (compress)
+        vpt_ret_pop(cpu);
+    else
+        vpt_ret_clear(cpu);
     vpt_begin_event(cpu);
 
     const bool was = cpu->packet_en;

@@ -95,10 +95,9 @@ void vpt_emit_tsc(struct vpt_cpu *cpu);
 /* PSB+ (33.3.7). With at_enable the TIP.PGE is still to come, so it says nothing of PacketEn. */
 void vpt_emit_psb(struct vpt_cpu *cpu, uint64_t ip, bool at_enable);
 
-/* ---- retstack.c: RET compression (33.4.2.2) ---- */
+/* ---- RET compression (33.4.2.2), see vpt.h ---- */
 
 /* Whether a RET to target may be compressed; the stack is as after that RET. */
-bool vpt_ret_matches(struct vpt_cpu *cpu, uint64_t target);
 static inline void vpt_ret_clear(struct vpt_cpu *cpu)
 {
     cpu->ret_count = 0;

@@ -466,23 +466,30 @@ static inline void vpt_jmp_direct(struct vpt_cpu *cpu, uint64_t target)
         vpt_slow_jmp_direct(cpu, target);
 }
 
-/* Not for callers: the CALL stack of RET compression (33.4.2.2). */
+/*
+ * Not for callers: the CALL stack behind RET compression (33.4.2.2). A RET that does not go where
+ * the stack says empties the stack. The specification lets a processor compress less than it could,
+ * and this choice keeps decoders of every kind in step: those that pop on each RET, as 33.4.2.2 has
+ * it, and those that pop on compressed RETs only.
+ */
 static inline void vpt_ret_push(struct vpt_cpu *cpu, uint64_t next_ip)
 {
     cpu->ret_stack[cpu->ret_top] = next_ip;
     cpu->ret_top = (uint8_t)((cpu->ret_top + 1) % VPT_RET_STACK);
     cpu->ret_count += cpu->ret_count < VPT_RET_STACK;
 }
-/* A RET to target is compressed, and the stack is as after it; else nothing changed. */
-static inline bool vpt_ret_compressed(struct vpt_cpu *cpu, uint64_t target)
+/* A RET to target is compressed; then it has to be popped. */
+static inline bool vpt_ret_compresses(const struct vpt_cpu *cpu, uint64_t target)
 {
-    const unsigned top = (cpu->ret_top - 1u) % VPT_RET_STACK;
+    const unsigned youngest = (cpu->ret_top + VPT_RET_STACK - 1u) % VPT_RET_STACK;
 
-    if (cpu->ret_count == 0 || cpu->ret_stack[top] != target || (cpu->ctl & VPT_CTL_DISRETC))
-        return false;
-    cpu->ret_top = (uint8_t)top;
+    return cpu->ret_count > 0 && cpu->ret_stack[youngest] == target &&
+           !(cpu->ctl & VPT_CTL_DISRETC);
+}
+static inline void vpt_ret_pop(struct vpt_cpu *cpu)
+{
+    cpu->ret_top = (uint8_t)((cpu->ret_top + VPT_RET_STACK - 1u) % VPT_RET_STACK);
     cpu->ret_count--;
-    return true;
 }
 
 /* Near relative CALL; next_ip is the return address. Zero-length calls are recognised. */
@@ -513,10 +520,12 @@ static inline void vpt_call_indirect(struct vpt_cpu *cpu, uint64_t target, uint6
 }
 static inline void vpt_ret(struct vpt_cpu *cpu, uint64_t target)
 {
-    if (cpu->path == VPT_PATH_FAST && vpt_ret_compressed(cpu, target))
+    if (cpu->path == VPT_PATH_FAST && vpt_ret_compresses(cpu, target)) {
+        vpt_ret_pop(cpu);
         vpt_cond_branch(cpu, target, true);
-    else if (cpu->path != VPT_PATH_OFF)
+    } else if (cpu->path != VPT_PATH_OFF) {
         vpt_slow_ret(cpu, target);
+    }
 }
 
 /* Far transfers (33.2.1.3). The type decides whether a FUP precedes the TIP (Table 33-23). */

@@ -45,16 +45,16 @@ DEFECTS = {
         "max", "branch", "packets.c", "if (changed >> 16 == 0)\n            return PT_IPB_UPD16",
         "if (changed >> 20 == 0)\n            return PT_IPB_UPD16", "IPs rebuilt from what came before"),
     "RETs are never compressed": (
-        "max", "branch", "events.c", "const bool compress = matches && ", "const bool compress = matches && !matches && ",
+        "max", "branch", "vpt.h", "return cpu->ret_count > 0 && ", "return false && ",
         "RET: a taken bit where the CALL is known"),
     "DisRETC is ignored": (
-        "max", "branch", "events.c", "matches && !(cpu->ctl & VPT_CTL_DISRETC)", "matches",
+        "max", "branch", "vpt.h", " &&\n           !(cpu->ctl & VPT_CTL_DISRETC);", ";",
         "DisRETC = 1: a TIP for each RET"),
     "RETs compressed without a look at the target": (
-        "max", "branch", "retstack.c", "cpu->ret_stack[cpu->ret_top] == target", "true || cpu->ret_stack[cpu->ret_top] == target",
+        "max", "branch", "vpt.h", "cpu->ret_stack[youngest] == target", "target",
         "RET: a TIP where it does not return to its CALL"),
     "zero-length CALLs count": (
-        "max", "branch", "events.c", "        if (target != next_ip) /* 33.4.2.2: zero-length calls do not count */\n    ", "    ",
+        "max", "branch", "vpt.h", "VPT_PATH_FAST && target != next_ip)", "VPT_PATH_FAST)",
         "a CALL to the next instruction does not count"),
     "the RET stack survives a PSB": (
         "max", "psb", "packets.c", "cpu->mode_sent = VPT_MODE_UNSENT;\n    vpt_ret_clear(cpu);", "cpu->mode_sent = VPT_MODE_UNSENT;",
