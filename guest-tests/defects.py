@@ -33,7 +33,7 @@ DEFECTS = {
         "    if (opcode != PT_TIP)\n        before_packet(cpu, opcode != PT_FUP);\n",
         "TNT and TIP in the order of the branches"),
     "no TIP for an indirect CALL": (
-        "max", "branch", "events.c", "    if (branch(cpu, target, VPT_END_TIP))\n", "    if (cpu->packet_en)\n",
+        "max", "branch", "vpt.h", "empties the stack */\n        vpt_fast_tip(cpu, target);\n", "empties the stack */\n",
         "targets of indirect JMP and CALL"),
     "LastIP survives a PSB": (
         "max", "psb", "packets.c", "    cpu->ip_full = true;\n    cpu->mode_sent", "    cpu->mode_sent",
