@@ -120,6 +120,13 @@ lay_out() {
 lay_out "$tree/target/i386/vpt" "$here"/glue/*.*
 lay_out "$tree/target/i386/vpt/libvpt" "$here"/../../emulation/*.[ch]
 
+# meson.build lists what is there: it counts anew when a file is new or gone.
+names=$(cd "$tree/target/i386/vpt/libvpt" && ls)
+if [ "$names" != "$(cat "$tree/libvpt-names" 2>/dev/null)" ]; then
+    touch "$tree/target/i386/vpt/meson.build"
+    echo "$names" >"$tree/libvpt-names"
+fi
+
 if [ "$kind" = asan ]; then
     mkdir -p "$dir/asan"
     make_build "$tree" "$dir/asan/build"
