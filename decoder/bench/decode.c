@@ -55,7 +55,7 @@ struct result {
     double packets_MBps, libipt_packets_MBps;
     double blocks_s, libipt_blocks_s, general_s;
     double edges_per_s, libipt_blocks_per_s;
-    double one_thread_s, two_threads_s;
+    double one_thread_s, two_threads_s, two_processes_s;
     double memory_MB;
     double untimed_s[KINDS], timed_s[KINDS]; /* flow without and with times */
     double width[KINDS];                     /* TSC ticks, of an interval on average */
@@ -527,6 +527,12 @@ static int compare_doubles(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+static double median(double *times, size_t count)
+{
+    qsort(times, count, sizeof(times[0]), compare_doubles);
+    return times[count / 2];
+}
+
 /* The median of the seconds that it takes; NaN if a run does not give want. */
 static double measure(uint64_t (*run)(const struct trace *), const struct trace *trace,
                       uint64_t want, unsigned runs, clockid_t clock, const char *what)
@@ -544,26 +550,51 @@ static double measure(uint64_t (*run)(const struct trace *), const struct trace 
             return NAN;
         }
     }
-    qsort(times, runs, sizeof(times[0]), compare_doubles);
-    return times[runs / 2];
+    return median(times, runs);
 }
 
-/* Elapsed seconds of one and two threads, taken in turn, so that both meet the same other work. */
+/* Two processes that decode the trace at once, each on one thread; the instructions of one. */
+static uint64_t run_two_processes(const struct trace *trace)
+{
+    uint64_t insns = trace->truth.insns;
+    pid_t children[2];
+
+    (void)fflush(NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        children[i] = fork();
+        if (children[i] == 0)
+            _exit(run_one_thread(trace) == insns ? EXIT_SUCCESS : EXIT_FAILURE);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        int status;
+
+        if (children[i] < 0 || waitpid(children[i], &status, 0) != children[i] || status != 0)
+            insns = 0;
+    }
+    return insns;
+}
+
+/*
+ * Elapsed seconds of one thread and of two, and of two processes, which is what the machine has to
+ * offer (its processors may share a core, a cache or their time with others). Taken in turn, so
+ * that all meet the same other work.
+ */
 static bool measure_threads(const struct trace *trace, struct result *result)
 {
-    double one[PAIRS], two[PAIRS];
+    const uint64_t insns = trace->truth.insns;
+    double one[PAIRS], two[PAIRS], processes[PAIRS];
 
     for (unsigned i = 0; i < PAIRS; i++) {
-        one[i] = measure(run_one_thread, trace, trace->truth.insns, 1, CLOCK_MONOTONIC, "a thread");
-        two[i] =
-            measure(run_two_threads, trace, trace->truth.insns, 1, CLOCK_MONOTONIC, "two threads");
-        if (isnan(one[i] + two[i]))
+        one[i] = measure(run_one_thread, trace, insns, 1, CLOCK_MONOTONIC, "a thread");
+        two[i] = measure(run_two_threads, trace, insns, 1, CLOCK_MONOTONIC, "two threads");
+        processes[i] =
+            measure(run_two_processes, trace, insns, 1, CLOCK_MONOTONIC, "two processes");
+        if (isnan(one[i] + two[i] + processes[i]))
             return false;
     }
-    qsort(one, PAIRS, sizeof(one[0]), compare_doubles);
-    qsort(two, PAIRS, sizeof(two[0]), compare_doubles);
-    result->one_thread_s = one[PAIRS / 2];
-    result->two_threads_s = two[PAIRS / 2];
+    result->one_thread_s = median(one, PAIRS);
+    result->two_threads_s = median(two, PAIRS);
+    result->two_processes_s = median(processes, PAIRS);
     return true;
 }
 
@@ -667,6 +698,11 @@ static double speedup(const struct result *result)
     return result->one_thread_s / result->two_threads_s;
 }
 
+static double processes_speedup(const struct result *result)
+{
+    return 2 * result->one_thread_s / result->two_processes_s;
+}
+
 /* How much longer the flow takes with times than without, as a ratio. */
 static double timed_cost(const struct result *result)
 {
@@ -686,6 +722,7 @@ static const struct figure {
     {"blocks_vs_libipt", blocks_ratio},
     {"edges_per_s", edges},
     {"threads2_speedup", speedup},
+    {"processes2_speedup", processes_speedup},
     {"timed_cost", timed_cost},
     {"timed_cost_cyc", timed_cost_cyc},
 };
@@ -712,8 +749,10 @@ static void print(const struct trace *trace, const struct result *result)
     printf("  edges    %8.0f M/s    libipt %7.1f M blocks/s;  ptd_flow_next() %.1f M/s\n",
            result->edges_per_s / 1e6, result->libipt_blocks_per_s / 1e6,
            (double)trace->steps / result->general_s / 1e6);
-    printf("  threads  %8.2f x as fast on two as on one;  %.0f MB besides the images\n",
-           speedup(result), result->memory_MB);
+    printf(
+        "  threads  %8.2f x as fast on two as on one; two processes %.2f x;  %.0f MB besides the "
+        "images\n",
+        speedup(result), processes_speedup(result), result->memory_MB);
     printf("  timed    %8.2f x the time of untimed flow with MTC, %.2f x with CYC packets;  every "
            "branch within its interval, of %.0f and %.0f ticks\n",
            timed_cost(result), timed_cost_cyc(result), result->width[MTC], result->width[CYC]);
