@@ -56,10 +56,9 @@ decoded_is_executed() { # NAME RUN
 }
 
 libptdec_agrees() { # NAME RUN
-    "$build/qemu/perf_aux" "$out/$1.data" 0 "$build/qemu/work" "$out/$1.pt" &&
-        "$build/qemu/compare" "$out/$1.pt" "$work/log" &&
-        "$build/qemu/compare" "$out/$1.pt" "$work/log" |
-        grep -q "^$(wc -l <"$work/log.$2") instructions, .* 0 errors, 0 bytes lost"
+    "$build/qemu/perf_aux" "$out/$1.data" 0 "$build/qemu/work" "$out/$1.pt" || return 1
+    "$build/qemu/compare" "$out/$1.pt" "$work/log" >"$out/$1.compared" || { cat "$out/$1.compared"; return 1; }
+    contains "$out/$1.compared" "^$(wc -l <"$work/log.$2") instructions, .* 0 errors, 0 bytes lost"
 }
 
 # The same by vpt decode, which takes perf.data, files and time into account.

@@ -6,22 +6,23 @@
 #
 # Needs: qemu, lab (folder of prepare.sh), build, work (a temporary folder), here (this folder's path).
 
-# The files that a program needs to run, one a line.
+# shared_objects ROOT PROGRAM: copies the files that a program needs to run, the loader among them.
 shared_objects() {
-    ldd "$1" | sed -nE 's,^[^/]*(/[^ ]+) .*,\1,p'
+    local file
+    while IFS= read -r file; do
+        mkdir -p "$1${file%/*}"
+        [ -f "$1$file" ] || cp -L "$file" "$1$file"
+    done < <(ldd "$2" | sed -nE 's,^[^/]*(/[^ ]+) .*,\1,p')
 }
 
 # Makes $work/base.cpio, and $work/root with its files.
 linux_prepare() {
-    local root=$work/root file
+    local root=$work/root
     mkdir -p "$root/usr/bin"
     cp "$here/init" "$root/init"
     cp "$build/qemu/work" "$build/qemu/remap" "$root/usr/bin/"
     cp -L "$(command -v perf)" "$root/usr/bin/perf"
-    while IFS= read -r file; do
-        mkdir -p "$root${file%/*}"
-        [ -f "$root$file" ] || cp -L "$file" "$root$file"
-    done < <(shared_objects "$root/usr/bin/perf")
+    shared_objects "$root" "$root/usr/bin/perf"
     chmod +x "$root/init"
     (cd "$root" && cpio --quiet -id <"$lab/base.cpio" && find . | cpio --quiet -o -H newc) >"$work/base.cpio"
 }

@@ -9,14 +9,11 @@
 # nested_prepare FILE...: the lab's initial file system in $work/initrd, with our QEMU (/qemu) and its
 # firmware (/bios), and these files in its root. On standard input: the job, which leaves things in /out.
 nested_prepare() {
-    local root=$work/nested file
-    mkdir -p "$root/lib64" "$root/out" "$root/bios"
+    local root=$work/nested
+    mkdir -p "$root/out" "$root/bios"
     cp "$here/kvm-init" "$root/init"
     strip -o "$root/qemu" "$qemu"
-    while IFS= read -r file; do
-        mkdir -p "$root${file%/*}"
-        cp -L "$file" "$root$file"
-    done < <(shared_objects "$qemu"; ldd "$qemu" | sed -nE 's,^\t(/[^ ]+ld-linux[^ ]+) .*,\1,p')
+    shared_objects "$root" "$qemu"
     cp -L /usr/share/seabios/bios-256k.bin /usr/share/qemu/{kvmvapic,linuxboot_dma,pvh}.bin "$root/bios/"
     cp "$@" "$root/"
     {

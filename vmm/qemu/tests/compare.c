@@ -35,7 +35,6 @@
 #define MAX_SINCE    (1u << 20)
 #define CACHE_BLOCKS (1u << 16)
 #define CACHE_INSNS  62u
-#define MAX_VMS      16
 #define MAX_PARTIES  64
 #define MAX_PAGES    65536
 

@@ -40,15 +40,12 @@ fi
 
 # The initial file system: the lab's, with vpt and its image.
 prepare() {
-    local root=$work/root file
-    mkdir -p "$root/lib64"
+    local root=$work/root
+    mkdir -p "$root"
     cp "$here/kvm-init" "$root/init"
     cp "$vpt" "$root/vpt"
     cp "$image" "$root/demo.elf"
-    while IFS= read -r file; do
-        mkdir -p "$root${file%/*}"
-        cp -L "$file" "$root$file"
-    done < <(shared_objects "$vpt"; ldd "$vpt" | sed -nE 's,^\t(/[^ ]+ld-linux[^ ]+) .*,\1,p')
+    shared_objects "$root" "$vpt"
     cat >"$root/vm" <<'END'
 run='/vpt run --mem 16M --timeout 0'
 $run --tsc-khz 2500000 --append 'notrace rounds=1000000001 tick=5000000' /demo.elf &
