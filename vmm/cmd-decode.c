@@ -154,6 +154,30 @@ static int parse_start(const char *option, uint64_t *value)
     return complain(EXIT_CODE_USAGE, "%s takes a number, not '%s'", option, optarg);
 }
 
+static unsigned processors(void)
+{
+    const long count = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return count < 1 ? 1 : count > (long)THREADS_MAX ? THREADS_MAX : (unsigned)count;
+}
+
+/* Options that do not go together, or have no effect. 0 or an exit code. */
+static int check_options(const struct decode_options *options)
+{
+    if (options->view == VIEW_SUMMARY &&
+        (options->format || options->window.from.kind || options->window.to.kind))
+        return complain(EXIT_CODE_USAGE, "--summary is of a whole trace, and has no --format");
+    if (window_check(&options->window) != 0)
+        return EXIT_CODE_USAGE;
+    if (options->count_insns && window_has_time(&options->window))
+        return complain(EXIT_CODE_USAGE, "--clock insns has no times for --from and --to");
+    if (options->count_insns && !options->format)
+        return complain(EXIT_CODE_USAGE, "--clock is for a --format that has times");
+    if (options->threads && options->view != VIEW_SUMMARY)
+        return complain(EXIT_CODE_USAGE, "--threads is for --summary");
+    return 0;
+}
+
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct decode_options *options)
 {
@@ -288,13 +312,11 @@ static int parse(int argc, char **argv, struct decode_options *options)
         return 1 + error;
     if (optind + 1 != argc)
         return 1 + complain(EXIT_CODE_USAGE, "vpt decode takes one trace; see vpt decode --help");
-    if (options->view == VIEW_SUMMARY &&
-        (options->format || options->window.from.kind || options->window.to.kind))
-        return 1 + complain(EXIT_CODE_USAGE, "--summary is of a whole trace, and has no --format");
-    if (window_check(&options->window) != 0)
-        return 1 + EXIT_CODE_USAGE;
-    if (options->count_insns && window_has_time(&options->window))
-        return 1 + complain(EXIT_CODE_USAGE, "--clock insns has no times for --from and --to");
+    error = check_options(options);
+    if (error)
+        return 1 + error;
+    if (!options->threads)
+        options->threads = processors();
     return 0;
 }
 
@@ -445,17 +467,9 @@ static int decode_file(struct decode_options *options, const char *file)
     return code;
 }
 
-static unsigned processors(void)
-{
-    const long count = sysconf(_SC_NPROCESSORS_ONLN);
-
-    return count < 1 ? 1 : count > (long)THREADS_MAX ? THREADS_MAX : (unsigned)count;
-}
-
 int cmd_decode(int argc, char **argv)
 {
-    struct decode_options options = {
-        .config.mode = PTD_MODE_64, .image = ptd_image_new(), .threads = processors()};
+    struct decode_options options = {.config.mode = PTD_MODE_64, .image = ptd_image_new()};
     int code;
 
     if (!options.image)
