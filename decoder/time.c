@@ -151,11 +151,8 @@ static struct rate measure(const struct anchor *old, const struct anchor *here)
     return rate;
 }
 
-/*
- * Whether measure() narrows the rate by a sixteenth, or contradicts it. Mostly it does not: each
- * window says a little more than the one before, which would not be worth two divisions.
- */
-static bool can_narrow(const struct rate *rate, const struct anchor *old, const struct anchor *here)
+bool ptd_time_can_narrow(const struct rate *rate, const struct anchor *old,
+                         const struct anchor *here)
 {
     const ticks step = 1 + (ticks)(rate->most - rate->least) / 16;
     const uint64_t most_cycles = here->at.cycles + here->at.slack - old->at.cycles;
@@ -193,7 +190,7 @@ static bool calibrate(struct ptd_time *time, struct anchor here)
         return true;
     }
 
-    if (!can_narrow(&time->rate, &old, &here))
+    if (!ptd_time_can_narrow(&time->rate, &old, &here))
         return true;
 
     const struct rate seen = measure(&old, &here);

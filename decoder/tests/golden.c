@@ -107,8 +107,11 @@ static void check_other_ways(const struct golden *test, const struct ptd_image *
                              const struct ptd_flow_config *config)
 {
     for (unsigned timing = 0; timing < 3; timing++) {
-        const struct referee_trace trace = {test->trace.at, test->trace.len, image,
-                                            config,         timing,          0};
+        const struct referee_trace trace = {.bytes = test->trace.at,
+                                            .len_bytes = test->trace.len,
+                                            .image = image,
+                                            .config = config,
+                                            .timing = timing};
         const struct referee_verdict verdicts[] = {
             referee_run(&trace, PTD_RUN_ROOM), referee_parallel(&trace, 2, 1),
             referee_stream(&trace, 1, 1, NULL), referee_stream(&trace, 1, 40, NULL)};

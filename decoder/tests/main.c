@@ -66,6 +66,7 @@ int main(void)
     add_perf_suite();
     add_perf_flow_suite();
     add_time_suite();
+    add_time_marks_suite();
     add_guest_suite();
     add_memory_suite();
     add_code_log_suite();

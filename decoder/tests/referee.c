@@ -10,8 +10,8 @@
 
 #define MARKS 300u /* that ptd_flow_run() has room for */
 
-/* Any setting will do. */
-static const struct ptd_time_config clocks = {
+/* Where any setting will do. */
+static const struct ptd_time_config any_clocks = {
     .tsc_den = 2, .tsc_num = 250, .mtc_freq = 3, .max_nonturbo_ratio = 24};
 
 struct referee {
@@ -205,10 +205,12 @@ static bool compare(struct referee *referee, const struct ptd_flow *flow, const 
 
 static bool start(struct referee *referee, const struct referee_trace *trace)
 {
+    const struct ptd_time_config *const clocks = trace->clocks ? trace->clocks : &any_clocks;
+
     *referee = (struct referee){.trace = trace, .verdict = {.same = true}};
     referee->flow = ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, trace->config);
-    referee->time = ptd_time_new(&clocks);
-    referee->bulk_time = ptd_time_new(&clocks);
+    referee->time = ptd_time_new(clocks);
+    referee->bulk_time = ptd_time_new(clocks);
     ptd_packets_init(&referee->packets, trace->bytes, trace->len_bytes);
     if (trace->config)
         ptd_packets_set_errata(&referee->packets, trace->config->errata);

@@ -15,7 +15,8 @@ struct referee_trace {
     const struct ptd_image *image;
     const struct ptd_flow_config *config; /* may be NULL */
     enum ptd_timing timing;
-    uint64_t most_items; /* look no further; 0: to the end */
+    uint64_t most_items;                  /* look no further; 0: to the end */
+    const struct ptd_time_config *clocks; /* of marks; NULL: any */
 };
 
 struct referee_verdict {

@@ -21,6 +21,7 @@ void add_rtit_flow_suite(void);
 void add_perf_suite(void);
 void add_perf_flow_suite(void);
 void add_time_suite(void);
+void add_time_marks_suite(void);
 void add_guest_suite(void);
 void add_memory_suite(void);
 void add_code_log_suite(void);
