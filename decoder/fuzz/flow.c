@@ -85,15 +85,16 @@ static void expect_same(struct referee_verdict verdict)
 static void compare_other_ways(uint8_t how, bool threads, const uint8_t *bytes, size_t len_bytes,
                                const struct ptd_image *image, const struct ptd_flow_config *config)
 {
+    const struct ptd_time_config clocks = {
+        .tsc_den = 2, .tsc_num = 84, .mtc_freq = how & 3, .max_nonturbo_ratio = 20};
     const struct referee_trace trace = {
         .bytes = bytes,
         .len_bytes = len_bytes,
         .image = image,
         .config = config,
         .timing = (enum ptd_timing)(len_bytes % 3),
+        .clocks = &clocks,
     };
-    const struct ptd_time_config clocks = {
-        .tsc_den = 2, .tsc_num = 84, .mtc_freq = how & 3, .max_nonturbo_ratio = 20};
 
     expect_same(referee_run(&trace, PTD_RUN_ROOM));
     expect_same(referee_stream(&trace, len_bytes + 1, how + 1, &clocks));

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzzes time and partition: what they say of any packets whatever. The first 16 bytes say how the
- * clocks are; the rest is the trace.
+ * Fuzzes time and partition: what they say of any packets whatever, and whether time in bulk says
+ * the same. The first 16 bytes say how the clocks are; the rest is the trace.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ptdec.h"
+#include "../tests/referee.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 
 #define HEAD_BYTES 16
+#define LOOP_IP    0x1000u
 
 static void check_point(const struct ptd_time_point *point)
 {
@@ -53,6 +56,32 @@ static void read_times(const struct ptd_time_config *config, const uint8_t *byte
         check_order(time, &point, &last, &set_backs);
     }
     ptd_time_free(time);
+}
+
+/* The trace of a loop, in which it is from its first byte on. */
+static void compare_marks(const struct ptd_time_config *clocks, const uint8_t *bytes,
+                          size_t len_bytes)
+{
+    static const uint8_t loop[] = {0x75, 0xfe, 0xff, 0xe0}; /* JNE itself; JMP RAX */
+    struct ptd_image *const image = ptd_image_new();
+    const struct ptd_flow_config config = {
+        .mode = PTD_MODE_64, .at_start = true, .has_ip = true, .ip = LOOP_IP, .last_ip = LOOP_IP};
+    const struct referee_trace trace = {.bytes = bytes,
+                                        .len_bytes = len_bytes,
+                                        .image = image,
+                                        .config = &config,
+                                        .timing = PTD_TIMING_MARKS,
+                                        .clocks = clocks};
+    struct referee_verdict verdict;
+
+    if (!image || ptd_image_add_bytes(image, NULL, LOOP_IP, loop, sizeof(loop), PTD_ANY_CR3))
+        abort();
+    verdict = referee_run(&trace, PTD_RUN_ROOM);
+    if (!verdict.same) {
+        (void)fprintf(stderr, "%s\n", verdict.difference);
+        abort();
+    }
+    ptd_image_free(image);
 }
 
 /* Parts stand one behind the other, up to the end. */
@@ -101,6 +130,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
     memcpy(trace, bytes + HEAD_BYTES, len_bytes);
     read_times(&config, trace, len_bytes, false);
     read_times(&config, trace, len_bytes, true);
+    if (ptd_time_check(&config) == PTD_OK)
+        compare_marks(&config, trace, len_bytes);
     if (ptd_partition(trace, len_bytes, NULL, check_part, &end) != PTD_OK || end != len_bytes)
         abort();
     count = ptd_partition_select(trace, len_bytes, NULL, is_guest, NULL, &ranges);
