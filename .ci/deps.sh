@@ -9,10 +9,11 @@ set -euo pipefail
 
 run_packages=(
     build-essential pkg-config
-    libzydis-dev libzycore-dev libelf-dev libzstd-dev libjson-c-dev
+    libzydis-dev libzycore-dev libelf-dev libzstd-dev libjson-c-dev libvirt-dev
     qemu-system-x86 busybox-static cpio kmod
 )
 test_packages=(
+    libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients
     jq procps libcunit1-dev libipt-dev linux-perf libdevel-nytprof-perl
     clang libclang-rt-14-dev valgrind
     clang-format clang-tidy cppcheck shellcheck

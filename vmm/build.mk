@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The program vpt: the KVM backend, the lab, the subcommands.
 
-VMM_SRC  := $(wildcard vmm/*.c vmm/kvm/*.c vmm/lab/*.c)
+VMM_SRC  := $(wildcard vmm/*.c vmm/kvm/*.c vmm/lab/*.c vmm/libvirt/*.c)
 VMM_OBJ  := $(VMM_SRC:%.c=$(BUILD)/%.o)
 VMM_LIBS := $(DECODER_LIBS) -ljson-c
 VPT      := $(BUILD)/vpt

@@ -17,6 +17,7 @@ static const struct {
 } commands[] = {
     {"run", "run a guest image that may trace itself", cmd_run},
     {"qemu", "run a guest, of any kind, under QEMU with a virtual Intel PT", cmd_qemu},
+    {"capture", "trace a guest that runs on our QEMU, or in libvirt, from outside", cmd_capture},
     {"check", "say what the KVM of this machine can do", cmd_check},
     {"dump", "print the packets of a trace", cmd_dump},
     {"decode", "print the instructions, blocks or calls of a trace", cmd_decode},

@@ -236,6 +236,7 @@ int cpio_next(const struct bytes *archive, size_t *pos, const char **name, const
 
 int cmd_run(int argc, char **argv);
 int cmd_qemu(int argc, char **argv);
+int cmd_capture(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
 int cmd_decode(int argc, char **argv);

@@ -16,7 +16,7 @@ running() {
 # ---- Usage ----
 expect 'help' 0 '' "$vpt" --help
 expect 'version' 0 '' "$vpt" --version
-for command in run qemu check dump decode convert index parts profiles; do
+for command in run qemu capture check dump decode convert index parts profiles; do
     expect "$command --help" 0 '' "$vpt" "$command" --help
 done
 expect 'unknown command' 2 'no command' "$vpt" frobnicate
@@ -32,6 +32,22 @@ expect 'qemu: --trace-out without image' 2 'needs an image' "$vpt" qemu --trace-
 expect 'qemu: no QEMU' 4 'make qemu' env VPT_QEMU=/nonexistent "$vpt" qemu "$guests/status.elf"
 expect 'qemu: what would run' 0 '' "$vpt" qemu --dry-run --trace-out a,b "$guests/status.elf"
 check 'qemu: a comma in a name' grep -q "trace=a,,b,image=" "$work/out"
+expect 'capture: of what' 2 'takes --domain or --qmp' "$vpt" capture "$work/x"
+expect 'capture: of two' 2 'takes --domain or --qmp' "$vpt" capture --domain x --qmp y "$work/x"
+expect 'capture: --connect without --domain' 2 'is for --domain' "$vpt" capture --qmp x --connect y "$work/x"
+expect 'capture: no file' 2 'takes one FILE' "$vpt" capture --qmp x
+expect 'capture: no such socket' 4 'No such file' "$vpt" capture --qmp "$work/nothing" "$work/x"
+expect 'capture: name of a socket too long' 4 'too long' "$vpt" capture --qmp "$(printf '%0200d' 0)" "$work/x"
+expect 'capture: no such image' 3 'No such file' "$vpt" capture --qmp x --image "$work/nothing" "$work/x"
+expect 'capture: unknown option' 2 'unknown option' "$vpt" capture --frobnicate x
+for bad in 0 -1 soon 999999999; do
+    expect "capture: bad --seconds $bad" 2 'seconds takes' "$vpt" capture --seconds "$bad" --qmp x "$work/x"
+done
+for bad in 5 5- -5 9-5 a-b; do
+    expect "capture: bad --range $bad" 2 'range takes' "$vpt" capture --range="$bad" --qmp x "$work/x"
+done
+expect 'capture: bad --only' 2 'only takes' "$vpt" capture --only guest --qmp x "$work/x"
+expect 'capture: bad --cr3' 2 'cr3 takes' "$vpt" capture --cr3 all --qmp x "$work/x"
 expect 'bad --mem' 2 'mem takes' "$vpt" run --mem 5T x.elf
 for bad in 0 9 two -1; do
     expect "bad --cpus $bad" 2 'cpus takes 1 to 8' "$vpt" run --cpus "$bad" x.elf

@@ -78,6 +78,7 @@ int main(void)
     add_image_suite();
     add_memory_suite();
     add_map_suite();
+    add_monitor_suite();
     add_note_suite();
     add_path_suite();
     add_perf_data_suite();

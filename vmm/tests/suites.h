@@ -33,6 +33,7 @@ void add_condition_suite(void);
 void add_image_suite(void);
 void add_memory_suite(void);
 void add_map_suite(void);
+void add_monitor_suite(void);
 void add_note_suite(void);
 void add_path_suite(void);
 void add_perf_data_suite(void);

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * vpt capture: a guest that runs is traced from outside, without its knowledge (docs/qemu.md).
+ */
+#include "monitor.h"
+#include "vmm.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECONDS_MAX  (7u * 24 * 3600)
+#define TURN_NS      100000000 /* how long a stop may go unseen */
+#define TURNS_A_LOOK 10        /* the captures are looked at once a second */
+
+static void usage(FILE *to)
+{
+    fputs("usage: vpt capture (--domain NAME | --qmp SOCKET) [OPTION...] FILE\n"
+          "\n"
+          "Traces what a guest on the QEMU of `make qemu` executes, without its knowledge, until\n"
+          "the time is over, the guest ends, or SIGINT or SIGTERM comes. Processor N leaves "
+          "FILE.N, and FILE.N.json\n"
+          "for vpt decode. QEMU writes the files: where it runs, and with its rights.\n"
+          "\n"
+          "  --domain NAME        a domain of libvirt (docs/libvirt.md)\n"
+          "  --connect URI        of libvirt (default: libvirt's own)\n"
+          "  --qmp SOCKET         QEMU's monitor: -qmp unix:SOCKET,server,nowait\n"
+          "  --seconds N          how long\n"
+          "  --code               keep the code that runs, too: nothing else is needed to decode\n"
+          "  --image ELF[@BIAS]   code and names for the decoder; may be repeated\n"
+          "  --only kernel|user   CPL 0, or all others\n"
+          "  --cr3 VALUE          this address space only\n"
+          "  --range FIRST-LAST   these addresses only; up to four times\n"
+          "  --timing             MTC and CYC packets\n"
+          "  --json               what was captured, as JSON\n"
+          "  --help\n"
+          "\n"
+          "Exit codes: 0 success, 2 usage, 3 a file cannot be read or written, 4 there is no such\n"
+          "guest, its QEMU cannot capture, or it went away.\n",
+          to);
+}
+
+struct capture_options {
+    const char *domain, *uri, *socket, *file;
+    uint64_t seconds; /* 0: until a signal comes */
+    bool json;
+    json_object *arguments, *ranges, *images; /* of x-vpt-start; the latter two are in the first */
+};
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int number)
+{
+    (void)number;
+    stopped = 1;
+}
+
+/* ---- Options ---- */
+
+/* QEMU runs elsewhere: names have to be absolute. NULL: no memory. */
+static json_object *absolute(const char *file)
+{
+    char *here = *file == '/' ? strdup("") : getcwd(NULL, 0), *path = NULL;
+    json_object *name = NULL;
+
+    if (here && asprintf(&path, "%s%s%s", here, *file == '/' ? "" : "/", file) >= 0)
+        name = json_object_new_string(path);
+    free(path);
+    free(here);
+    return name;
+}
+
+static json_object *list(struct capture_options *options, const char *key, json_object **array)
+{
+    if (!*array) {
+        *array = json_object_new_array();
+        json_object_object_add(options->arguments, key, *array);
+    }
+    return *array;
+}
+
+static int add_image(struct capture_options *options, const char *argument)
+{
+    json_object *const image = json_object_new_object();
+    uint64_t bias;
+    char *const file = split_bias(argument, &bias);
+    char *const path = file ? realpath(file, NULL) : NULL;
+    const int error = errno;
+
+    if (path) {
+        json_object_object_add(image, "path", json_object_new_string(path));
+        if (bias)
+            json_add_number(image, "bias", bias);
+        json_object_array_add(list(options, "images", &options->images), image);
+    } else {
+        json_object_put(image);
+    }
+    free(path);
+    free(file);
+    return path ? 0 : file_error(argument, -error);
+}
+
+static int add_range(struct capture_options *options, const char *text)
+{
+    const char *const dash = strchr(text, '-');
+    char *const first = dash ? strndup(text, (size_t)(dash - text)) : NULL;
+    json_object *range;
+    uint64_t from = 0, to = 0;
+    const bool valid =
+        first && parse_number(first, &from) && parse_number(dash + 1, &to) && from <= to;
+
+    free(first);
+    if (!valid)
+        return complain(EXIT_CODE_USAGE, "--range takes FIRST-LAST, not '%s'", text);
+    range = json_object_new_object();
+    json_add_number(range, "first", from);
+    json_add_number(range, "last", to);
+    json_object_array_add(list(options, "ranges", &options->ranges), range);
+    return 0;
+}
+
+static int add_only(struct capture_options *options, const char *text)
+{
+    const bool kernel = strcmp(text, "kernel") == 0;
+
+    if (!kernel && strcmp(text, "user") != 0)
+        return complain(EXIT_CODE_USAGE, "--only takes kernel or user, not '%s'", text);
+    json_object_object_add(options->arguments, "os", json_object_new_boolean(kernel));
+    json_object_object_add(options->arguments, "user", json_object_new_boolean(!kernel));
+    return 0;
+}
+
+static int add_cr3(struct capture_options *options, const char *text)
+{
+    uint64_t value;
+
+    if (!parse_number(text, &value))
+        return complain(EXIT_CODE_USAGE, "--cr3 takes a number, not '%s'", text);
+    json_add_number(options->arguments, "cr3", value);
+    return 0;
+}
+
+static int parse_seconds(const char *text, uint64_t *seconds)
+{
+    if (parse_number(text, seconds) && *seconds > 0 && *seconds <= SECONDS_MAX)
+        return 0;
+    return complain(EXIT_CODE_USAGE, "--seconds takes 1 to %u, not '%s'", SECONDS_MAX, text);
+}
+
+static int check_options(const struct capture_options *options, int files)
+{
+    if (!options->domain == !options->socket)
+        return complain(EXIT_CODE_USAGE, "vpt capture takes --domain or --qmp");
+    if (options->uri && !options->domain)
+        return complain(EXIT_CODE_USAGE, "--connect is for --domain");
+    if (files != 1)
+        return complain(EXIT_CODE_USAGE, "vpt capture takes one FILE; see vpt capture --help");
+    return 0;
+}
+
+/* 0 to go on, or an exit code + 1. */
+static int parse(int argc, char **argv, struct capture_options *options)
+{
+    static const struct option long_options[] = {{"domain", required_argument, NULL, 'd'},
+                                                 {"connect", required_argument, NULL, 'c'},
+                                                 {"qmp", required_argument, NULL, 'q'},
+                                                 {"seconds", required_argument, NULL, 's'},
+                                                 {"code", no_argument, NULL, 'C'},
+                                                 {"image", required_argument, NULL, 'I'},
+                                                 {"only", required_argument, NULL, 'o'},
+                                                 {"cr3", required_argument, NULL, '3'},
+                                                 {"range", required_argument, NULL, 'r'},
+                                                 {"timing", no_argument, NULL, 't'},
+                                                 {"json", no_argument, NULL, 'j'},
+                                                 {"help", no_argument, NULL, 'h'},
+                                                 {0}};
+    int option, error = 0;
+
+    optind = 1;
+    opterr = 0;
+    while (!error && (option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
+        switch (option) {
+        case 'd':
+            options->domain = optarg;
+            break;
+        case 'c':
+            options->uri = optarg;
+            break;
+        case 'q':
+            options->socket = optarg;
+            break;
+        case 's':
+            error = parse_seconds(optarg, &options->seconds);
+            break;
+        case 'C':
+            json_object_object_add(options->arguments, "code", json_object_new_boolean(1));
+            break;
+        case 'I':
+            error = add_image(options, optarg);
+            break;
+        case 'o':
+            error = add_only(options, optarg);
+            break;
+        case '3':
+            error = add_cr3(options, optarg);
+            break;
+        case 'r':
+            error = add_range(options, optarg);
+            break;
+        case 't':
+            json_object_object_add(options->arguments, "timing", json_object_new_boolean(1));
+            break;
+        case 'j':
+            options->json = true;
+            break;
+        case 'h':
+            usage(stdout);
+            return 1 + EXIT_CODE_OK;
+        default:
+            error = bad_option(option, argv);
+            break;
+        }
+    }
+    if (!error)
+        error = check_options(options, argc - optind);
+    options->file = argv[optind];
+    return error ? 1 + error : 0;
+}
+
+/* ---- The capture ---- */
+
+static int lost(const struct monitor *monitor)
+{
+    return complain(EXIT_CODE_HOST, "%s", monitor->why);
+}
+
+/* How much each processor's file has, by what x-vpt-query says. 0 or an exit code. */
+static int look(const json_object *captures, uint64_t *bytes)
+{
+    *bytes = 0;
+    for (size_t i = 0; i < json_object_array_length(captures); i++) {
+        json_object *const one = json_object_array_get_idx(captures, i);
+        json_object *value;
+
+        if (json_object_object_get_ex(one, "failed", &value) && json_object_get_boolean(value))
+            return complain(EXIT_CODE_FILE, "QEMU cannot write %s",
+                            json_object_object_get_ex(one, "file", &value)
+                                ? json_object_get_string(value)
+                                : "its file");
+        *bytes += (uint64_t)json_number(one, "bytes");
+    }
+    return 0;
+}
+
+static bool time_is_over(const struct timespec *begin, uint64_t seconds)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return seconds > 0 && (uint64_t)(now.tv_sec - begin->tv_sec) >= seconds &&
+           (now.tv_nsec >= begin->tv_nsec || (uint64_t)(now.tv_sec - begin->tv_sec) > seconds);
+}
+
+/* Until it is to stop, or the guest ends. *captures: what x-vpt-query said last. 0 or an exit code.
+ */
+static int watch(struct monitor *monitor, uint64_t seconds, json_object **captures)
+{
+    const struct timespec turn = {.tv_nsec = TURN_NS};
+    struct timespec begin;
+    uint64_t bytes = 0;
+    int code = 0;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &begin);
+    for (unsigned turns = 0; !code; turns++) {
+        const bool ends = stopped || time_is_over(&begin, seconds);
+
+        if (ends || turns % TURNS_A_LOOK == 0) {
+            json_object *const now = monitor_execute(monitor, "x-vpt-query", NULL);
+
+            if (!now && monitor->gone && *captures)
+                break;
+            json_object_put(*captures);
+            *captures = now;
+            code = now ? look(now, &bytes) : lost(monitor);
+            if (!code && isatty(STDERR_FILENO))
+                (void)fprintf(stderr, "\rvpt: %" PRIu64 " bytes%s", bytes, ends ? "\n" : " ");
+        }
+        if (ends)
+            break;
+        (void)nanosleep(&turn, NULL);
+    }
+    return code;
+}
+
+/* The files have more than was seen when they were closed. */
+static void tell(const json_object *captures, bool json)
+{
+    for (size_t i = 0; i < json_object_array_length(captures); i++) {
+        json_object *const one = json_object_array_get_idx(captures, i);
+        json_object *name = NULL;
+        const char *file;
+        struct stat status;
+
+        (void)json_object_object_get_ex(one, "file", &name);
+        file = name ? json_object_get_string(name) : "?";
+        if (stat(file, &status) == 0)
+            json_add_number(one, "bytes", (uint64_t)status.st_size);
+        if (!json)
+            printf("%s: %" PRId64 " bytes\n", file, json_number(one, "bytes"));
+    }
+}
+
+static int capture(struct monitor *monitor, struct capture_options *options)
+{
+    json_object *captures = NULL, *done;
+    int code;
+
+    done = monitor_execute(monitor, "x-vpt-start", json_object_get(options->arguments));
+    if (!done)
+        return lost(monitor);
+    json_object_put(done);
+    code = watch(monitor, options->seconds, &captures);
+    done = monitor->gone ? NULL : monitor_execute(monitor, "x-vpt-stop", NULL);
+    if (!done && !monitor->gone && !code)
+        code = lost(monitor);
+    json_object_put(done);
+    if (!code) {
+        tell(captures, options->json);
+        if (options->json)
+            json_print(json_object_get(captures), JSON_C_TO_STRING_PLAIN);
+    }
+    json_object_put(captures);
+    return code;
+}
+
+static int capture_of(struct capture_options *options)
+{
+    json_object *const file = absolute(options->file);
+    struct monitor monitor;
+    int code;
+
+    if (!file)
+        return no_memory();
+    json_object_object_add(options->arguments, "file", file);
+    if (!(options->domain ? monitor_open_domain(&monitor, options->uri, options->domain)
+                          : monitor_open_socket(&monitor, options->socket)))
+        return lost(&monitor);
+    code = capture(&monitor, options);
+    monitor_close(&monitor);
+    return code;
+}
+
+int cmd_capture(int argc, char **argv)
+{
+    const struct sigaction action = {.sa_handler = stop};
+    struct capture_options options = {.arguments = json_object_new_object()};
+    int code;
+
+    if (!options.arguments)
+        return no_memory();
+    code = parse(argc, argv, &options);
+    if (code) {
+        code--;
+    } else {
+        (void)sigaction(SIGINT, &action, NULL);
+        (void)sigaction(SIGTERM, &action, NULL);
+        code = capture_of(&options);
+    }
+    json_object_put(options.arguments);
+    return code;
+}

@@ -1,0 +1,185 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# `vpt capture` of guests that run, by QEMU's monitor and as domains of libvirt: what it gets is what
+# QEMU's plugin interface saw, from the firmware's first instruction to the guest's end.
+#
+# The daemon of libvirt is one of this test's own, with all that it leaves in a folder of its own. For root there
+# is only the system's, so root becomes nobody in a user namespace.
+set -u
+
+# shellcheck source=vmm/qemu/tests/suite.sh
+. vmm/qemu/tests/suite.sh
+# shellcheck source=vmm/qemu/tests/qmp.sh
+. vmm/qemu/tests/qmp.sh
+qemu=$(realpath -m "$qemu")
+execlog=$(realpath -m "${EXECLOG:-$build/qemu/execlog.so}")
+guests=$(realpath -m guest-tests/build)
+vpt=$build/vpt
+by_libvirt=("a domain, captured whole" "a domain, captured for a second" "no such domain")
+
+if [ ! -x "$qemu" ] || [ ! -f "$execlog" ]; then
+    for name in "a guest, captured whole by QEMU's monitor" "no capture" "${by_libvirt[@]}"; do
+        skip "$name: no QEMU (make qemu)"
+    done
+    summary
+    exit
+fi
+
+# wait_for COMMAND...: until it succeeds, half a minute at most.
+wait_for() {
+    local tries=0
+    until "$@" >/dev/null 2>&1; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 300 ] || return 1
+        sleep 0.1
+    done
+}
+
+# captured_whole NAME CAPTURE LOG: while it began, the guest stood still; resume lets it go.
+captured_whole() {
+    local name=$1 capture=$2 log=$3 status=0 capturing compared
+    shift 3
+    "$vpt" capture "$@" --code "$capture" >"$work/said" 2>&1 &
+    capturing=$!
+    if wait_for test -s "$capture.0.json" && resume; then
+        wait "$capturing" || status=$?
+    else
+        kill "$capturing" 2>/dev/null
+        status=no
+    fi
+    compared=$("$build/qemu/compare" "$capture.0" "$log.0" "$log.table" 2>&1) || status="$status, differs"
+    if [ "$status" = 0 ] && grep -q "^$capture.0: [1-9][0-9]* bytes" "$work/said" &&
+        grep -q ', 0 errors, 0 bytes lost' <<<"$compared"; then
+        pass "$name: $(grep ' instructions, ' <<<"$compared" | head -n 1)"
+    else
+        fail "$name" <(cat "$work/said"; echo "status $status"; echo "$compared")
+    fi
+}
+
+# says NAME PATTERN ARGUMENT...: exit code 4, and one line.
+says() {
+    local name=$1 pattern=$2 status=0
+    shift 2
+    timeout 60 "$vpt" capture "$@" "$work/nothing" >"$work/said" 2>&1 || status=$?
+    if [ "$status" = 4 ] && [ "$(wc -l <"$work/said")" = 1 ] && grep -qE "$pattern" "$work/said"; then
+        pass "$name: $(cat "$work/said")"
+    else
+        fail "$name: status $status" "$work/said"
+    fi
+}
+
+# ---- By QEMU's monitor ----
+
+qmp_pipes "$work/other"
+timeout 120 "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine q35 -accel tcg -m 64 \
+    -cpu max,vendor=GenuineIntel,vpt-profile=icelake-server -display none -nodefaults -no-reboot \
+    -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$guests/demo.elf" \
+    -plugin "$execlog,blocks=$work/own.log" -S -qmp "unix:$work/qmp,server,nowait" \
+    -chardev "pipe,id=qmp,path=$work/other" -mon chardev=qmp,mode=control >"$work/qemu.out" 2>&1 &
+qmp_open "$work/other"
+resume() { qmp '{"execute": "cont"}' >/dev/null; }
+captured_whole "a guest, captured whole by QEMU's monitor" "$work/own" "$work/own.log" --qmp "$work/qmp"
+qmp_close
+wait
+says "no monitor" 'No such file' --qmp "$work/nowhere" --seconds 1
+
+qemu-system-x86_64 -machine none -display none -S -qmp "unix:$work/stock,server,nowait" >/dev/null 2>&1 &
+stock=$!
+wait_for test -S "$work/stock"
+says "a QEMU that cannot capture" 'x-vpt-start has not been found' --qmp "$work/stock" --seconds 1
+kill "$stock"
+
+# ---- Domains ----
+
+skip_domains() {
+    for name in "${by_libvirt[@]}"; do skip "$name: $1"; done
+    summary
+    exit
+}
+as_nobody=()
+[ "$(id -u)" != 0 ] || as_nobody=(unshare --user)
+if ! command -v libvirtd || ! command -v virsh; then skip_domains "no libvirt"; fi >/dev/null
+"${as_nobody[@]}" true 2>/dev/null || skip_domains "no user namespace for a daemon of our own"
+
+home=$work/home
+mkdir -p "$home/run" "$home/.config/libvirt"
+echo 'stdio_handler = "file"' >"$home/.config/libvirt/qemu.conf" # no other daemon
+env -u XDG_CONFIG_HOME -u XDG_CACHE_HOME -u XDG_DATA_HOME HOME="$home" XDG_RUNTIME_DIR="$home/run" \
+    "${as_nobody[@]}" libvirtd >"$work/libvirtd.out" 2>&1 &
+libvirtd=$!
+trap 'kill "$libvirtd" 2>/dev/null; wait "$libvirtd" 2>/dev/null; rm -rf "$work"' EXIT
+uri="qemu+unix:///session?socket=$home/run/libvirt/libvirt-sock"
+virsh() { timeout 60 virsh -q -c "$uri" "$@"; }
+if ! wait_for virsh version; then
+    fail "libvirt's daemon" "$work/libvirtd.out"
+    summary
+    exit 1
+fi
+
+# domain NAME IMAGE [ARGUMENT...]: its XML, as docs/libvirt.md has it. The arguments are QEMU's.
+domain() {
+    local name=$1 image=$2 argument
+    shift 2
+    cat <<XML
+<domain type='qemu' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
+  <name>$name</name>
+  <memory unit='MiB'>256</memory>
+  <os><type arch='x86_64' machine='q35'>hvm</type><kernel>$image</kernel></os>
+  <features><acpi/><apic/></features>
+  <cpu mode='maximum'/>
+  <on_reboot>destroy</on_reboot>
+  <devices>
+    <emulator>$qemu</emulator>
+    <controller type='usb' model='none'/>
+    <memballoon model='none'/>
+  </devices>
+  <qemu:commandline>
+    <qemu:arg value='-L'/><qemu:arg value='/usr/share/seabios'/>
+    <qemu:arg value='-L'/><qemu:arg value='/usr/share/qemu'/>
+    <qemu:arg value='-global'/><qemu:arg value='max-x86_64-cpu.vendor=GenuineIntel'/>
+    <qemu:arg value='-global'/><qemu:arg value='max-x86_64-cpu.vpt-profile=icelake-server'/>
+$(for argument; do echo "    <qemu:arg value='$argument'/>"; done)
+  </qemu:commandline>
+</domain>
+XML
+}
+
+domain whole "$guests/demo.elf" -device isa-debug-exit,iobase=0xf4,iosize=4 \
+    -plugin "$execlog,blocks=$work/whole.log" >"$work/whole.xml"
+virsh create --paused "$work/whole.xml" >"$work/virsh.out" 2>&1
+resume() { virsh resume whole; }
+captured_whole "a domain, captured whole" "$work/whole" "$work/whole.log" --connect "$uri" --domain whole
+virsh destroy whole >/dev/null 2>&1
+
+# Linux while it boots. Whoever begins in the middle does not know what was called before.
+domain second "$lab/vmlinuz" >"$work/second.xml"
+captured_for_a_second() {
+    virsh create "$work/second.xml" || return 1
+    "$vpt" capture --connect "$uri" --domain second --seconds 1 --code --json "$work/second" >"$work/second.out" &&
+        [ "$(jq '.[0].bytes' "$work/second.out")" = "$(stat -c %s "$work/second.0")" ] &&
+        virsh qemu-monitor-command second '{"execute": "x-vpt-query"}' | jq -e '.return == []' &&
+        "$vpt" decode --summary --json "$work/second.0" >"$work/second.sums" &&
+        jq -e '.errors == 0 and .instructions > 0' "$work/second.sums"
+}
+captured_until_a_signal() {
+    local capturing
+    "$vpt" capture --connect "$uri" --domain second --only kernel --timing "$work/third" >"$work/third.out" &
+    capturing=$!
+    wait_for test -s "$work/third.0.json" && kill "$capturing" && wait "$capturing" && [ -s "$work/third.0" ]
+}
+captured_to_nowhere() {
+    ln -s /dev/full "$work/full.0"
+    "$vpt" capture --connect "$uri" --domain second --seconds 5 "$work/full"
+    [ $? = 3 ]
+}
+if [ -f "$lab/vmlinuz" ]; then
+    check "a domain, captured for a second" captured_for_a_second
+    check "a domain, captured until a signal comes" captured_until_a_signal
+    check "a file that cannot be written" captured_to_nowhere
+    virsh destroy second >/dev/null 2>&1
+else
+    skip "a domain, captured for a second: no kernel (make lab)"
+fi
+says "no such domain" "libvirt: Domain not found" --connect "$uri" --domain nobody --seconds 1
+summary

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* QEMU's monitor (vmm/monitor.h) against a socket that answers as it should, and as it should not.
+ */
+#include "../monitor.h"
+
+#include <CUnit/CUnit.h>
+#include <json-c/json.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "suites.h"
+#include "../vmm.h"
+
+#define GREETING "{\"QMP\": {\"version\": {}, \"capabilities\": []}}\r\n"
+#define READY    "{\"return\": {}}\r\n"
+#define EVENT    "{\"timestamp\": {\"seconds\": 1, \"microseconds\": 2}, \"event\": \"RESUME\"}\r\n"
+
+/*
+ * What stands at the other end: it says one text at first, and one more for each line it hears. One
+ * that is no whole line is its last.
+ */
+struct server {
+    int fd;
+    const char *const *texts; /* up to NULL: then it closes */
+    pthread_t thread;
+};
+
+static char folder[] = "/tmp/vpt-monitor-XXXXXX";
+static char path[64];
+
+static int make_folder(void)
+{
+    if (!mkdtemp(folder))
+        return -1;
+    (void)snprintf(path, sizeof(path), "%s/qmp", folder);
+    return 0;
+}
+
+static int remove_folder(void)
+{
+    return rmdir(folder);
+}
+
+static bool hear_line(int fd)
+{
+    char byte = 0;
+
+    while (byte != '\n')
+        if (read(fd, &byte, 1) != 1)
+            return false;
+    return true;
+}
+
+static void *serve(void *argument)
+{
+    struct server *const server = argument;
+    const int fd = accept(server->fd, NULL, NULL);
+    const char *const *text = server->texts;
+
+    while (*text && send(fd, *text, strlen(*text), MSG_NOSIGNAL) >= 0) {
+        if (!strchr(*text++, '\n') || !hear_line(fd))
+            break;
+    }
+    (void)close(fd);
+    return NULL;
+}
+
+static void start(struct server *server, const char *const *texts)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    server->texts = texts;
+    server->fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    memcpy(address.sun_path, path, strlen(path));
+    CU_ASSERT_EQUAL_FATAL(bind(server->fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    CU_ASSERT_EQUAL_FATAL(listen(server->fd, 1), 0);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&server->thread, NULL, serve, server), 0);
+}
+
+static void end(struct server *server)
+{
+    (void)pthread_join(server->thread, NULL);
+    (void)close(server->fd);
+    (void)unlink(path);
+}
+
+/* What one command gives: a value as JSON, or why there is none. */
+static void expect(const char *const *texts, const char *want, bool gone)
+{
+    struct server server;
+    struct monitor monitor;
+    json_object *value = NULL;
+
+    start(&server, texts);
+    if (monitor_open_socket(&monitor, path)) {
+        value = monitor_execute(&monitor, "x-vpt-query", NULL);
+        CU_ASSERT_EQUAL(monitor.gone, gone);
+        CU_ASSERT_STRING_EQUAL(value ? json_object_to_json_string_ext(value, 0) : monitor.why,
+                               want);
+        monitor_close(&monitor);
+    } else {
+        CU_ASSERT_STRING_EQUAL(monitor.why, want);
+    }
+    json_object_put(value);
+    end(&server);
+}
+
+#define TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void answers(void)
+{
+    expect(TEXTS(GREETING, READY, "{\"return\": [1, 2]}\r\n"), "[1,2]", false);
+    expect(
+        TEXTS(GREETING EVENT, EVENT READY EVENT, EVENT EVENT "{\"return\": {\"a\": 1}}\r\n" EVENT),
+        "{\"a\":1}", false);
+    expect(
+        TEXTS(GREETING, READY, "{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\"}}\r\n"),
+        "QEMU: no", false);
+}
+
+static void what_is_no_answer(void)
+{
+    expect(TEXTS(GREETING, READY, "{\"return\": \r\n"),
+           "QEMU's answer: not JSON: it ends too early", false);
+    expect(TEXTS(GREETING, READY, "{\"return\": null}\r\n"),
+           "QEMU's answer is neither result nor error", false);
+    expect(TEXTS(GREETING, READY, "{\"error\": 5}\r\n"),
+           "QEMU's answer is neither result nor error", false);
+}
+
+static void what_ends(void)
+{
+    expect(TEXTS(GREETING), "QEMU's monitor: it is closed", false);
+    expect(TEXTS(GREETING, READY), "QEMU's monitor: it is closed", true);
+    expect(TEXTS(GREETING, READY, "{\"return\""), "QEMU's monitor: it is closed", true);
+}
+
+static void what_is_no_monitor(void)
+{
+    struct monitor monitor;
+
+    expect(TEXTS("SSH-2.0\n"), "QEMU's monitor: this is none", false);
+    expect(TEXTS(GREETING, "{\"error\": {\"desc\": \"busy\"}}\n"), "QEMU's monitor: it is in use",
+           false);
+    CU_ASSERT_FALSE(monitor_open_socket(&monitor, folder));
+    CU_ASSERT_PTR_NOT_NULL(strstr(monitor.why, "Connection refused"));
+}
+
+/* More than any answer has, and no end of the line. */
+static void a_line_without_end(void)
+{
+    const size_t len = 3u << 20;
+    char *const text = malloc(len + 1);
+
+    CU_ASSERT_PTR_NOT_NULL(text);
+    if (!text)
+        return;
+    memset(text, 'x', len);
+    text[len] = 0;
+    expect(TEXTS(text), "QEMU's monitor: a line that is too long", false);
+    free(text);
+}
+
+void add_monitor_suite(void)
+{
+    CU_pSuite const suite = CU_add_suite("monitor", make_folder, remove_folder);
+
+    CU_add_test(suite, "answers", answers);
+    CU_add_test(suite, "what is no answer", what_is_no_answer);
+    CU_add_test(suite, "what ends", what_ends);
+    CU_add_test(suite, "what is no monitor", what_is_no_monitor);
+    CU_add_test(suite, "a line without end", a_line_without_end);
+}
