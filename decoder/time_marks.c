@@ -138,7 +138,7 @@ struct run {
     uint64_t cycles, cycles_end;
 };
 
-/* Up to MOST_CYCLES, or as long as no base is above the ceiling. */
+/* Up to MOST_CYCLES, or as long as no base is above the ceiling. No rate is 0. */
 static uint64_t cycles_end(const struct near *near)
 {
     if (near->first > near->ceiling)

@@ -261,13 +261,12 @@ static int look(const json_object *captures, uint64_t *bytes)
     return 0;
 }
 
-static bool time_is_over(const struct timespec *begin, uint64_t seconds)
+static int64_t now_ms(void)
 {
     struct timespec now;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return seconds > 0 && (uint64_t)(now.tv_sec - begin->tv_sec) >= seconds &&
-           (now.tv_nsec >= begin->tv_nsec || (uint64_t)(now.tv_sec - begin->tv_sec) > seconds);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* Until it is to stop, or the guest ends. *captures: what x-vpt-query said last. 0 or an exit code.
@@ -275,29 +274,31 @@ static bool time_is_over(const struct timespec *begin, uint64_t seconds)
 static int watch(struct monitor *monitor, uint64_t seconds, json_object **captures)
 {
     const struct timespec turn = {.tv_nsec = TURN_NS};
-    struct timespec begin;
+    const int64_t end_ms = seconds > 0 ? now_ms() + (int64_t)seconds * 1000 : INT64_MAX;
+    const bool shown = isatty(STDERR_FILENO);
     uint64_t bytes = 0;
+    bool ends = false;
     int code = 0;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &begin);
-    for (unsigned turns = 0; !code; turns++) {
-        const bool ends = stopped || time_is_over(&begin, seconds);
+    for (unsigned turns = 0; !code && !ends; turns++) {
+        if (turns > 0)
+            (void)nanosleep(&turn, NULL);
+        ends = stopped || now_ms() >= end_ms;
+        if (!ends && turns % TURNS_A_LOOK != 0)
+            continue;
 
-        if (ends || turns % TURNS_A_LOOK == 0) {
-            json_object *const now = monitor_execute(monitor, "x-vpt-query", NULL);
+        json_object *const now = monitor_execute(monitor, "x-vpt-query", NULL);
 
-            if (!now && monitor->gone && *captures)
-                break;
-            json_object_put(*captures);
-            *captures = now;
-            code = now ? look(now, &bytes) : lost(monitor);
-            if (!code && isatty(STDERR_FILENO))
-                (void)fprintf(stderr, "\rvpt: %" PRIu64 " bytes%s", bytes, ends ? "\n" : " ");
-        }
-        if (ends)
+        if (!now && monitor->gone && *captures)
             break;
-        (void)nanosleep(&turn, NULL);
+        json_object_put(*captures);
+        *captures = now;
+        code = now ? look(now, &bytes) : lost(monitor);
+        if (!code && shown)
+            (void)fprintf(stderr, "\rvpt: %" PRIu64 " bytes ", bytes);
     }
+    if (shown)
+        (void)fputc('\n', stderr);
     return code;
 }
 
