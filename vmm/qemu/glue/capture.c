@@ -196,7 +196,7 @@ static uint64_t settle(void *owner)
 
 bool x86_vpt_use_tb(CPUState *cs, const TranslationBlock *tb, vaddr pc)
 {
-    X86CPU *cpu = X86_CPU(cs);
+    X86CPU *cpu = container_of(cs, X86CPU, parent_obj); /* X86_CPU() checks, which is slow here */
     struct X86VptWatch *watch = cpu->vpt->capture;
 
     if (likely(!watch || !watch->code)) {
