@@ -247,10 +247,16 @@ static int lost(const struct monitor *monitor)
 static int look(const json_object *captures, uint64_t *bytes)
 {
     *bytes = 0;
+    if (!json_object_is_type(captures, json_type_array))
+        return complain(EXIT_CODE_HOST, "QEMU's list of captures is none");
+    if (json_object_array_length(captures) == 0)
+        return complain(EXIT_CODE_HOST, "somebody else has ended the capture");
     for (size_t i = 0; i < json_object_array_length(captures); i++) {
         json_object *const one = json_object_array_get_idx(captures, i);
         json_object *value;
 
+        if (!json_object_is_type(one, json_type_object))
+            return complain(EXIT_CODE_HOST, "QEMU's list of captures is none");
         if (json_object_object_get_ex(one, "failed", &value) && json_object_get_boolean(value))
             return complain(EXIT_CODE_FILE, "QEMU cannot write %s",
                             json_object_object_get_ex(one, "file", &value)

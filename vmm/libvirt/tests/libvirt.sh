@@ -168,6 +168,15 @@ captured_until_a_signal() {
     capturing=$!
     wait_for test -s "$work/third.0.json" && kill "$capturing" && wait "$capturing" && [ -s "$work/third.0" ]
 }
+ended_by_another() {
+    local capturing
+    "$vpt" capture --connect "$uri" --domain second "$work/fourth" >"$work/fourth.out" 2>&1 &
+    capturing=$!
+    wait_for test -s "$work/fourth.0.json" &&
+        virsh qemu-monitor-command second '{"execute": "x-vpt-stop"}' || return 1
+    wait "$capturing"
+    [ $? = 4 ] && grep -q 'somebody else' "$work/fourth.out"
+}
 captured_to_nowhere() {
     ln -s /dev/full "$work/full.0"
     "$vpt" capture --connect "$uri" --domain second --seconds 5 "$work/full"
@@ -176,6 +185,7 @@ captured_to_nowhere() {
 if [ -f "$lab/vmlinuz" ]; then
     check "a domain, captured for a second" captured_for_a_second
     check "a domain, captured until a signal comes" captured_until_a_signal
+    check "a capture that somebody else ends" ended_by_another
     check "a file that cannot be written" captured_to_nowhere
     virsh destroy second >/dev/null 2>&1
 else
