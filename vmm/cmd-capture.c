@@ -142,11 +142,11 @@ static int add_only(struct capture_options *options, const char *text)
 static int add_cr3(struct capture_options *options, const char *text)
 {
     uint64_t value;
+    const int error = option_number("--cr3", text, &value);
 
-    if (!parse_number(text, &value))
-        return complain(EXIT_CODE_USAGE, "--cr3 takes a number, not '%s'", text);
-    json_add_number(options->arguments, "cr3", value);
-    return 0;
+    if (!error)
+        json_add_number(options->arguments, "cr3", value);
+    return error;
 }
 
 static int parse_seconds(const char *text, uint64_t *seconds)

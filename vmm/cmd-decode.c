@@ -146,14 +146,6 @@ static int parse_threads(const char *text, unsigned *threads)
     return 0;
 }
 
-/* The value of an option that is a part of the start state. 0 or an exit code. */
-static int parse_start(const char *option, uint64_t *value)
-{
-    if (parse_number(optarg, value))
-        return 0;
-    return complain(EXIT_CODE_USAGE, "%s takes a number, not '%s'", option, optarg);
-}
-
 static unsigned processors(void)
 {
     const long count = sysconf(_SC_NPROCESSORS_ONLN);
@@ -228,8 +220,7 @@ static int parse(int argc, char **argv, struct decode_options *options)
             error = add_image(options, optarg, cr3);
             break;
         case 'C':
-            if (!parse_number(optarg, &cr3))
-                error = complain(EXIT_CODE_USAGE, "--cr3 takes a number, not '%s'", optarg);
+            error = option_number("--cr3", optarg, &cr3);
             break;
         case 'M':
             error = add_map(options, optarg);
@@ -275,15 +266,15 @@ static int parse(int argc, char **argv, struct decode_options *options)
             break;
         case 'S':
             options->config.at_start = options->config.has_ip = true;
-            error = parse_start("--start-ip", &options->config.ip);
+            error = option_number("--start-ip", optarg, &options->config.ip);
             options->config.last_ip = options->config.ip;
             break;
         case 'A':
-            error = parse_start("--start-cr3", &options->config.cr3);
+            error = option_number("--start-cr3", optarg, &options->config.cr3);
             break;
         case 'V':
             options->config.nr = true;
-            error = parse_start("--start-vmcs", &options->config.vmcs);
+            error = option_number("--start-vmcs", optarg, &options->config.vmcs);
             break;
         case 'F':
             error = bound_parse("--from", optarg, &options->window.from);

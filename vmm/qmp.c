@@ -89,10 +89,13 @@ static bool write_all(struct qmp *qmp, const char *text)
     return true;
 }
 
-/* An answer has no other member; an event has others. */
-static bool is_answer(const char *line)
+/* Whether that is the first member of the object in a line. An answer has no other; events have. */
+static bool begins_with(const char *line, const char *member)
 {
-    return strncmp(line, "{\"return\"", 9) == 0 || strncmp(line, "{\"error\"", 8) == 0;
+    const size_t len = strlen(member);
+
+    return strncmp(line, "{\"", 2) == 0 && strncmp(line + 2, member, len) == 0 &&
+           line[2 + len] == '"';
 }
 
 static char *qmp_send(struct monitor *monitor, const char *command)
@@ -104,7 +107,8 @@ static char *qmp_send(struct monitor *monitor, const char *command)
         monitor->gone = errno == EPIPE;
         return say(monitor, strerror(errno));
     }
-    while ((line = read_line(monitor)) && !is_answer(line))
+    while ((line = read_line(monitor)) && !begins_with(line, "return") &&
+           !begins_with(line, "error"))
         free(line);
     return line;
 }
@@ -113,7 +117,8 @@ static void qmp_close(struct monitor *monitor)
 {
     struct qmp *const qmp = monitor->backend;
 
-    (void)close(qmp->fd);
+    if (qmp->fd >= 0)
+        (void)close(qmp->fd);
     bytes_free(&qmp->read);
     free(qmp);
 }
@@ -121,21 +126,19 @@ static void qmp_close(struct monitor *monitor)
 static int connect_to(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd, error;
 
     if (strlen(path) >= sizeof(address.sun_path)) {
         errno = ENAMETOOLONG;
-    } else {
-        memcpy(address.sun_path, path, strlen(path));
-        if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
-            return fd;
+        return -1;
     }
-    if (fd >= 0) {
-        const int error = errno;
-
-        (void)close(fd);
-        errno = error;
-    }
+    memcpy(address.sun_path, path, strlen(path));
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+        return fd;
+    error = errno;
+    (void)close(fd);
+    errno = error;
     return -1;
 }
 
@@ -143,9 +146,9 @@ static int connect_to(const char *path)
 static bool greet(struct monitor *monitor)
 {
     char *const greeting = read_line(monitor);
-    const bool is_qmp = greeting && strncmp(greeting, "{\"QMP\"", 6) == 0;
+    const bool is_qmp = greeting && begins_with(greeting, "QMP");
     char *const answer = is_qmp ? qmp_send(monitor, "{\"execute\": \"qmp_capabilities\"}") : NULL;
-    const bool is_ready = answer && strncmp(answer, "{\"return\"", 9) == 0;
+    const bool is_ready = answer && begins_with(answer, "return");
 
     if (greeting && !is_qmp)
         (void)say(monitor, "this is none");
@@ -170,9 +173,6 @@ bool monitor_open_socket(struct monitor *monitor, const char *path)
         snprintf(monitor->why, sizeof(monitor->why), "%.300s: %s", path, strerror(errno));
     else if (greet(monitor))
         return true;
-    if (qmp->fd >= 0)
-        (void)close(qmp->fd);
-    bytes_free(&qmp->read);
-    free(qmp);
+    qmp_close(monitor);
     return false;
 }

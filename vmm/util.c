@@ -84,6 +84,13 @@ bool parse_number(const char *text, uint64_t *value)
     return !errno && end != text && !*end && *text != '-';
 }
 
+int option_number(const char *option, const char *text, uint64_t *value)
+{
+    if (parse_number(text, value))
+        return 0;
+    return complain(EXIT_CODE_USAGE, "%s takes a number, not '%s'", option, text);
+}
+
 char *split_bias(const char *argument, uint64_t *bias)
 {
     char *path = strdup(argument), *at = path ? strrchr(path, '@') : NULL;

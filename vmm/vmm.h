@@ -46,6 +46,8 @@ void bytes_free(struct bytes *bytes);
 
 /* A number as C writes it, and nothing else. */
 bool parse_number(const char *text, uint64_t *value);
+/* The same of an option's value. 0, or a usage error that is said. */
+int option_number(const char *option, const char *text, uint64_t *value);
 /* "FILE" or "FILE@BIAS": the file, to be freed (NULL: no memory), and the bias, else 0. */
 char *split_bias(const char *argument, uint64_t *bias);
 
