@@ -12,6 +12,8 @@ set -u
 . vmm/qemu/tests/suite.sh
 # shellcheck source=vmm/qemu/tests/qmp.sh
 . vmm/qemu/tests/qmp.sh
+# shellcheck source=vmm/qemu/tests/machine.sh
+. vmm/qemu/tests/machine.sh
 qemu=$(realpath -m "$qemu")
 execlog=$(realpath -m "${EXECLOG:-$build/qemu/execlog.so}")
 guests=$(realpath -m guest-tests/build)
@@ -72,11 +74,9 @@ says() {
 # ---- By QEMU's monitor ----
 
 qmp_pipes "$work/other"
-timeout 120 "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine q35 -accel tcg -m 64 \
-    -cpu max,vendor=GenuineIntel,vpt-profile=icelake-server -display none -nodefaults -no-reboot \
-    -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$guests/demo.elf" \
+(bare_machine 120 vpt-profile=icelake-server "$guests/demo.elf" \
     -plugin "$execlog,blocks=$work/own.log" -S -qmp "unix:$work/qmp,server,nowait" \
-    -chardev "pipe,id=qmp,path=$work/other" -mon chardev=qmp,mode=control >"$work/qemu.out" 2>&1 &
+    -chardev "pipe,id=qmp,path=$work/other" -mon chardev=qmp,mode=control) >"$work/qemu.out" 2>&1 &
 qmp_open "$work/other"
 resume() { qmp '{"execute": "cont"}' >/dev/null; }
 captured_whole "a guest, captured whole by QEMU's monitor" "$work/own" "$work/own.log" --qmp "$work/qmp"

@@ -16,6 +16,8 @@ first=${FIRST_SEED:-1}
 . vmm/tests/lib.sh
 # shellcheck source=vmm/qemu/tests/qmp.sh
 . vmm/qemu/tests/qmp.sh
+# shellcheck source=vmm/qemu/tests/machine.sh
+. vmm/qemu/tests/machine.sh
 
 qemu_dir=${QEMU_DIR:-${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}/qemu}
 qemu=$qemu_dir/build/qemu-system-x86_64
@@ -33,10 +35,8 @@ fi
 machine() {
     local seed=$1 word=$2 profile=$3
     shift 3
-    exec timeout -k 10 "$limit" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine q35 -accel tcg \
-        -cpu "max,vendor=GenuineIntel,vpt-profile=$profile" -m 64 -display none -nodefaults -no-reboot \
-        -debugcon stdio -device isa-debug-exit,iobase=0xf4,iosize=4 \
-        -kernel guest-tests/build/torture.elf -append "seed=$seed rounds=$rounds $word" "$@" </dev/null
+    bare_machine "$limit" "vpt-profile=$profile" guest-tests/build/torture.elf \
+        -append "seed=$seed rounds=$rounds $word" "$@" </dev/null
 }
 
 # held LOG: the guest's own tests.

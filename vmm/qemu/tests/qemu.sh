@@ -13,21 +13,15 @@ execlog=${EXECLOG:-$build/qemu/execlog.so}
 guests=guest-tests/build
 # shellcheck source=vmm/qemu/tests/qmp.sh
 . vmm/qemu/tests/qmp.sh
+# shellcheck source=vmm/qemu/tests/machine.sh
+. vmm/qemu/tests/machine.sh
 
-# machine SECONDS PROFILE IMAGE [ARGUMENT...]: QEMU with a bare-metal guest.
-machine() {
-    local seconds=$1 profile=$2 image=$3
-    shift 3
-    exec timeout "$seconds" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine q35 \
-        -cpu "max,vendor=GenuineIntel,vpt-profile=$profile" -m 64 -display none -nodefaults \
-        -no-reboot -debugcon stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$image" "$@" -accel tcg
-}
-
-# run ...: the same, with console and errors in $work/out; the status of the guest.
+# run SECONDS PROFILE IMAGE [ARGUMENT...]: its console and errors in $work/out; the status of the guest.
 run() {
-    local status=0
-    (machine "$@") >"$work/out" 2>&1 || status=$?
-    return $((status / 2)) # isa-debug-exit: twice the guest's status, and 1
+    local seconds=$1 profile=$2 status=0
+    shift 2
+    (bare_machine "$seconds" "vpt-profile=$profile" "$@") >"$work/out" 2>&1 || status=$?
+    return $((status / 2))
 }
 
 guest_passes() { # IMAGE PROFILE [ARGUMENT...]
@@ -108,7 +102,7 @@ demo_with_qmp() { # NAME [ARGUMENT...]: in the background; $pid
     local name=$1
     shift
     qmp_pipes "$work/qmp"
-    (machine 60 icelake-server "$guests/demo.elf" \
+    (bare_machine 60 vpt-profile=icelake-server "$guests/demo.elf" \
         -device "vpt-port,trace=$work/$name.pt,image=$guests/demo.elf" \
         -plugin "$execlog,out=$work/$name.log" \
         -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control "$@") \

@@ -10,6 +10,7 @@ set -u
 
 . vmm/tests/lib.sh
 . vmm/qemu/tests/qmp.sh
+. vmm/qemu/tests/machine.sh
 qemu=${QEMU_DIR:-${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}/qemu}/build/qemu-system-x86_64
 image=guest-tests/build/svm-tests.elf
 compare=$BUILD/qemu/compare
@@ -31,13 +32,9 @@ fi
 machine() {
     local name=$1 cpu=$2 status=0
     shift 2
-    timeout 120 "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine q35 -accel tcg \
-        -cpu "max,vendor=GenuineIntel,$cpu" -m 64 -display none -nodefaults -no-reboot \
-        -debugcon stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$image" \
-        -device "vpt-port,trace=$work/$name.pt,image=$image" \
-        -plugin "$execlog,out=$work/$name.log" "$@" >"$work/$name.out" 2>&1 ||
-        status=$?
-    return $((status / 2)) # isa-debug-exit: twice the guest's status, and 1
+    (bare_machine 120 "$cpu" "$image" -device "vpt-port,trace=$work/$name.pt,image=$image" \
+        -plugin "$execlog,out=$work/$name.log" "$@") >"$work/$name.out" 2>&1 || status=$?
+    return $((status / 2))
 }
 
 # reports NAME: the guest's cases, and that there were some.
