@@ -5,8 +5,9 @@
 # while everything is captured from outside: to boot the Linux guest of the tests (processor time), and to
 # run a compressor, an interpreter, and a program that is not typical, with an indirect CALL in about 36
 # instructions (their time, as the guest sees it). The least of ROUNDS (5) in turn counts, and of three runs in
-# each of them, since other load only adds. The alternative is single-step: of that last program, by
-# the gdbstub of the unchanged QEMU; and of the demo, by `vpt run`, next to QEMU.
+# each of them, since other load only adds; every other round goes backwards, since a run may profit from the one
+# before. The alternative is single-step: of that last program, by the gdbstub of the unchanged QEMU; and of the
+# demo, by `vpt run`, next to QEMU.
 set -eu -o pipefail
 
 json=${1:?usage: bench.sh JSON}
@@ -124,14 +125,20 @@ more() { # JOB insns|bytes
 }
 
 linux_prepare
+hows=(stock off on)
 for ((round = 0; round < rounds; round++)); do
-    for how in stock off on; do
-        processor_time run "$how" boot >>"$work/boot.$how"
+    for _ in 1 2 3; do
+        for how in "${hows[@]}"; do
+            processor_time run "$how" boot >>"$work/boot.$how"
+        done
+    done
+    for how in "${hows[@]}"; do
         run "$how" programs >/dev/null
         while read -r program ticks; do
             awk -v ticks="$ticks" 'BEGIN { print ticks / 100 }' >>"$work/$program.$how"
         done <"$work/run/times"
     done
+    hows=("${hows[2]}" "${hows[1]}" "${hows[0]}")
 done
 for job in boot "${programs[@]}"; do
     qemu=$dir/build/qemu-system-x86_64 captured "$job" -plugin "$build/qemu/execlog.so,count=$work/$job.insns"
@@ -188,5 +195,7 @@ printf '%s\n' "${results[@]}" | jq -s --argjson rounds "$rounds" --argjson steps
         on_vs_stock_calls: $jobs.calls.on_vs_stock,
         bits_per_insn: ([$jobs.boot, $jobs.compressor, $jobs.interpreter | .bits_per_insn] | max),
         bits_per_insn_calls: $jobs.calls.bits_per_insn}' >"$json"
-jq -r '.jobs | to_entries[] | "\(.key): stock \(.value.stock_s) s, off \(.value.off_vs_stock)x, on \(.value.on_vs_stock)x, \(.value.bits_per_insn) bits per instruction"' "$json"
-jq -r '.single_step | to_entries[] | "\(.key), single-stepped (\(.value.by)): \(.value.insns_per_s | floor) instructions/s; untraced \(.value.stock_insns_per_s / 1e6) M/s, traced \(.value.on_insns_per_s / 1e6) M/s: \(.value.vs_stock | floor)x"' "$json"
+# shellcheck disable=SC2016 # for jq
+digits='def digits($n): pow(10; $n) as $ten | . * $ten | round / $ten;'
+jq -r "$digits"'.jobs | to_entries[] | "\(.key): stock \(.value.stock_s) s, off \(.value.off_vs_stock | digits(3))x, on \(.value.on_vs_stock | digits(3))x, \(.value.bits_per_insn | digits(2)) bits per instruction"' "$json"
+jq -r "$digits"'.single_step | to_entries[] | "\(.key), single-stepped (\(.value.by)): \(.value.insns_per_s | floor) instructions/s; untraced \(.value.stock_insns_per_s / 1e6 | digits(1)) M/s, traced \(.value.on_insns_per_s / 1e6 | digits(1)) M/s: \(.value.vs_stock | floor)x"' "$json"
