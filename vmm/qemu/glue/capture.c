@@ -21,16 +21,13 @@
 #define PSB_FREQ 5ull /* 64 KiB */
 #define MTC_FREQ 6ull
 
-#define FILE_BYTES 16384 /* at once */
-
 struct X86VptWatch {
     struct vpt_cpu model;
     X86CPU *cpu;
-    FILE *file;
+    struct X86VptWriter *writer;
     char *name;
     struct X86VptCode *code; /* or NULL */
     uint64_t bytes;
-    bool failed; /* the file could not be written */
     QDict *host; /* of the map file: images and processes */
 };
 
@@ -46,14 +43,7 @@ static void to_file(void *owner, const uint8_t *bytes, uint32_t len_bytes)
 {
     struct X86VptWatch *watch = owner;
 
-    if (watch->failed) {
-        return;
-    }
-    if (fwrite(bytes, 1, len_bytes, watch->file) != len_bytes) {
-        error_report("vpt capture: %s: %s", watch->name, strerror(errno));
-        watch->failed = true;
-        return;
-    }
+    x86_vpt_write(watch->writer, bytes, len_bytes);
     watch->bytes += len_bytes;
 }
 
@@ -234,9 +224,7 @@ static void watch_free(struct X86VptWatch *watch)
     if (!watch) {
         return;
     }
-    if (watch->file) {
-        fclose(watch->file);
-    }
+    x86_vpt_writer_free(watch->writer);
     if (!x86_vpt_code_free(watch->code)) {
         error_report("vpt capture: %s.code could not be written", watch->name);
     }
@@ -272,14 +260,8 @@ static struct X86VptWatch *watch_new(X86CPU *cpu, const VptStart *start, Error *
             return NULL;
         }
     }
-    watch->file = fopen(watch->name, "wb");
-    if (watch->file) {
-        setvbuf(watch->file, NULL, _IOFBF, FILE_BYTES);
-    }
-    if (!watch->file || !write_sidecar(watch, start, errp)) {
-        if (!watch->file) {
-            error_setg_errno(errp, errno, "%s", watch->name);
-        }
+    watch->writer = x86_vpt_writer_new(watch->name, errp);
+    if (!watch->writer || !write_sidecar(watch, start, errp)) {
         watch_free(watch);
         return NULL;
     }
@@ -398,7 +380,7 @@ static void at_exit(Notifier *notifier, void *data)
         if (!current_cpu || current_cpu == cs) {
             x86_vpt_capture_end(X86_CPU(cs));
         } else {
-            fflush(watch->file);
+            x86_vpt_writer_end(watch->writer);
         }
     }
 }
@@ -473,7 +455,7 @@ VptCaptureList *qmp_x_vpt_query(Error **errp)
         capture->vcpu = cs->cpu_index;
         capture->file = g_strdup(watch->name);
         capture->bytes = qatomic_read(&watch->bytes);
-        capture->failed = watch->failed || x86_vpt_code_failed(watch->code);
+        capture->failed = x86_vpt_write_failed(watch->writer) || x86_vpt_code_failed(watch->code);
         QAPI_LIST_APPEND(tail, capture);
     }
     return list;

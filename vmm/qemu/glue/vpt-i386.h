@@ -151,6 +151,19 @@ void x86_vpt_code_block(struct X86VptCode *code, const TranslationBlock *tb, uin
                         uint64_t pc, uint64_t offset, uint64_t (*settle)(void *owner), void *owner);
 bool x86_vpt_code_failed(const struct X86VptCode *code);
 
+/* ---- writer.c: a file written by a thread of its own ---- */
+
+struct X86VptWriter;
+struct X86VptWriter *x86_vpt_writer_new(const char *path, Error **errp);
+/* Waits while the file is too slow. By one thread at a time. */
+void x86_vpt_write(struct X86VptWriter *writer, const uint8_t *bytes, size_t len);
+/* Something could not be written: told on stderr, and nothing more is. */
+bool x86_vpt_write_failed(const struct X86VptWriter *writer);
+/* All is written, and the file closed; what comes later is dropped. */
+void x86_vpt_writer_end(struct X86VptWriter *writer);
+/* Ends it, if need be. */
+void x86_vpt_writer_free(struct X86VptWriter *writer);
+
 static inline uint64_t x86_vpt_linear(CPUX86State *env)
 {
     const uint64_t ip = env->segs[R_CS].base + env->eip;

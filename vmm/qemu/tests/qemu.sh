@@ -118,23 +118,55 @@ ranges=$(for elf in demo sort hash; do readelf -lW "$guests/$elf.elf"; done |
         printf '{"first": %u, "last": %u}\n' "$address" $((address + bytes - 1))
     done | paste -sd,)
 
-captures() {
+start_capture() {
     demo_with_qmp outside -S
-    qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/capture\", \"ranges\": [$ranges]}}" &&
+    qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/capture\", \"ranges\": [$ranges]}}"
+}
+
+# With the images of the guest's own trace.
+capture_decodes() {
+    jq --slurpfile own "$work/outside.pt.json" '.images = $own[0].images' "$work/capture.0.json" \
+        >"$work/capture.json" && mv "$work/capture.json" "$work/capture.0.json"
+    "$build/qemu/compare" "$work/capture.0" "$work/outside.log"
+}
+
+captures() {
+    start_capture &&
         qmp '{"execute": "x-vpt-query"}' | grep -q capture.0 &&
         ! qmp '{"execute": "x-vpt-start", "arguments": {"file": "/dev/null"}}' &&
         qmp '{"execute": "cont"}' || return 1
     wait "$pid"
     qmp_close
-    jq --slurpfile own "$work/outside.pt.json" '.images = $own[0].images' "$work/capture.0.json" \
-        >"$work/capture.json" && mv "$work/capture.json" "$work/capture.0.json"
-    "$build/qemu/compare" "$work/capture.0" "$work/outside.log" &&
-        "$build/qemu/compare" "$work/outside.pt" "$work/outside.log"
+    capture_decodes && "$build/qemu/compare" "$work/outside.pt" "$work/outside.log"
+}
+
+# Nobody reads until the guest has stood still for a second.
+captures_slowly() {
+    local size=-1 reader
+    rm -f "$work/capture.0" && mkfifo "$work/capture.0"
+    sh -c 'exec <"$0" && while ! [ -e "$0.read" ]; do sleep 0.05; done && cat' "$work/capture.0" >"$work/slow" &
+    reader=$!
+    start_capture && qmp '{"execute": "cont"}' || return 1
+    while [ "$size" != "$(stat -c %s "$work/outside.log")" ]; do
+        size=$(stat -c %s "$work/outside.log")
+        sleep 1
+    done
+    kill -0 "$pid" || { echo "the guest did not wait"; return 1; }
+    touch "$work/capture.0.read"
+    wait "$pid" "$reader"
+    qmp_close
+    mv "$work/slow" "$work/capture.0"
+    capture_decodes
 }
 if captures >"$work/out" 2>&1; then
     pass "a capture from outside, and the guest's own trace at the same time: $(grep ' instructions, ' "$work/out" | head -n 1)"
 else
     fail "a capture from outside, and the guest's own trace at the same time" "$work/out"
+fi
+if captures_slowly >"$work/out" 2>&1; then
+    pass "a guest waits for a capture's file, and nothing is lost: $(grep ' instructions, ' "$work/out" | head -n 1)"
+else
+    fail "a guest waits for a capture's file, and nothing is lost" "$work/out"
 fi
 
 # ---- Migration of a guest that traces ----
