@@ -18,6 +18,7 @@ struct clock {
     struct ptd_packets packets;
     struct ptd_time_point point;
     bool searching; /* for a PSB */
+    bool lost;      /* behind an error, the PSB was not read yet */
     bool has_tsc;
     uint64_t give_up; /* no TSC packet up to here: there is none */
     bool moved;       /* since .point was found */
@@ -49,8 +50,8 @@ static size_t used(const struct ptd_stream *stream)
     const uint64_t clock_at = ptd_packets_offset(&stream->clock.packets);
     uint64_t needs = ptd_flow_needs(stream->flow);
 
-    if (stream->clock.time && clock_at < needs)
-        needs = clock_at;
+    if (stream->clock.time && clock_at < needs + PTD_PACKETS_BACK)
+        needs = clock_at < PTD_PACKETS_BACK ? 0 : clock_at - PTD_PACKETS_BACK;
     return needs > stream->base ? (size_t)(needs - stream->base) : 0;
 }
 
@@ -107,10 +108,11 @@ static int clock_step(struct clock *clock, bool more)
         return PTD_END;
     if (status != PTD_OK) { /* as ptd_time_next() */
         ptd_time_lost(clock->time);
-        ptd_packets_skip_byte(packets);
-        clock->searching = true;
+        ptd_packets_back_up(packets);
+        clock->searching = clock->lost = true;
         return PTD_OK;
     }
+    clock->lost = false;
     ptd_time_packet(clock->time, &packet);
     clock->moved = true;
     clock->has_tsc = clock->has_tsc || packet.type == PTD_TSC;
@@ -126,7 +128,8 @@ static bool clock_go_to(struct clock *clock, uint64_t offset, bool more)
 
     while (status == PTD_OK) {
         at = ptd_packets_offset(&clock->packets);
-        if (at >= offset && !clock->searching && (clock->has_tsc || at >= clock->give_up))
+        if (at >= offset && !clock->lost && !clock->searching &&
+            (clock->has_tsc || at >= clock->give_up))
             return true;
         status = clock_step(clock, more);
     }

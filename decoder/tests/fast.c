@@ -343,6 +343,29 @@ static void byte_lost_before_psb(void)
     ptd_image_free(image);
 }
 
+/* Flow and time go on at the same PSB, and time has read it where items were lost. */
+static void psb_covered(void)
+{
+    static const uint8_t bytes[] = {SYNC, PGE(CODE), TSC, 0x19, 9,      PSB, 0x19,   7,     0,
+                                    0,    0,         0,   0,    0,      MTC, PSBEND, CYC,   MTC,
+                                    0xd9, PAD,       TSC, CYC,  PSBEND, PSB, TSC,    PSBEND};
+    struct ptd_image *const image = ptd_image_new();
+    const struct referee_trace trace = {.bytes = bytes, .len_bytes = sizeof(bytes), .image = image};
+    struct ptd_time *const time = ptd_time_new(&clocks);
+    struct ptd_packets packets;
+    struct ptd_packet packet;
+    unsigned tscs = 0;
+
+    for (size_t most = 1; most <= sizeof(bytes); most++)
+        expect_same("in pieces", referee_stream(&trace, most, most, &clocks));
+    ptd_packets_init(&packets, bytes, sizeof(bytes));
+    while (ptd_time_next(time, &packets, &packet))
+        tscs += packet.type == PTD_TSC && (packet.tsc == 7 || packet.tsc == 1);
+    CU_ASSERT_EQUAL(tscs, 3); /* the first, that of the covered PSB, the last */
+    ptd_time_free(time);
+    ptd_image_free(image);
+}
+
 /* BDM70: what is behind another PSB says nothing of one that does not come to its end. */
 static void psb_in_psb(void)
 {
@@ -478,6 +501,7 @@ void add_fast_suite(void)
     CU_add_test(suite, "many address spaces", many_address_spaces);
     CU_add_test(suite, "guests on threads", guests_on_threads);
     CU_add_test(suite, "a byte lost in front of a PSB", byte_lost_before_psb);
+    CU_add_test(suite, "a PSB that a packet covers", psb_covered);
     CU_add_test(suite, "a PSB in a PSB+", psb_in_psb);
     CU_add_test(suite, "packets in batches", packets_in_batches);
     CU_add_test(suite, "arguments", arguments);
