@@ -127,7 +127,7 @@ void ptd_flow_settle(struct ptd_flow *flow)
  */
 static uint64_t where_to_look(const struct ptd_flow *flow, uint64_t offset)
 {
-    const uint64_t before = offset < PTD_PACKETS_BACK ? 0 : offset - PTD_PACKETS_BACK;
+    const uint64_t before = offset < PT_PSB_LEN ? 0 : offset - (PT_PSB_LEN - 1);
 
     return before > flow->behind_psb ? before : flow->behind_psb;
 }

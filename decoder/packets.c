@@ -232,9 +232,6 @@ static int decode_ext_payload(struct ptd_packets *packets, const uint8_t *pos,
 
     switch ((enum ptd_packet_type)packet->type) {
     case PTD_PSB: /* its pattern was compared already */
-        packets->behind_psb = packets->base + (uint64_t)(pos - packets->begin) + 1;
-        packets->bip_bytes = 0; /* 33.4.1.1 */
-        break;
     case PTD_OVF:
         packets->bip_bytes = 0; /* 33.4.1.1 */
         break;
@@ -343,7 +340,7 @@ void ptd_packets_init(struct ptd_packets *packets, const void *bytes, size_t len
 {
     packets->begin = packets->pos = bytes;
     packets->end = packets->begin + len_bytes;
-    packets->base = packets->behind_psb = 0;
+    packets->base = 0;
     packets->bip_bytes = 0;
     packets->errata = 0;
 }
@@ -386,21 +383,14 @@ int ptd_packets_sync(struct ptd_packets *packets)
     return PTD_OK;
 }
 
-void ptd_packets_back_up(struct ptd_packets *packets)
+void ptd_packets_skip_byte(struct ptd_packets *packets)
 {
-    const uint64_t at = ptd_packets_offset(packets);
-    uint64_t from = at < PTD_PACKETS_BACK ? 0 : at - PTD_PACKETS_BACK;
-
-    if (from < packets->behind_psb)
-        from = packets->behind_psb;
-    if (from < packets->base)
-        from = packets->base;
-    packets->pos = packets->begin + (from - packets->base);
+    packets->pos += packets->pos < packets->end;
 }
 
 int ptd_packets_resync(struct ptd_packets *packets)
 {
-    ptd_packets_back_up(packets);
+    ptd_packets_skip_byte(packets);
     return ptd_packets_sync(packets);
 }
 
@@ -409,7 +399,6 @@ int ptd_packets_seek(struct ptd_packets *packets, uint64_t offset)
     if (offset < packets->base || offset - packets->base > (size_t)(packets->end - packets->begin))
         return PTD_E_ARG;
     packets->pos = packets->begin + (offset - packets->base);
-    packets->behind_psb = offset;
     packets->bip_bytes = 0;
     return PTD_OK;
 }

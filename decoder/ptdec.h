@@ -153,9 +153,8 @@ struct ptd_packet {
 /* An iterator over a buffer, which must outlive it. Zero-copy; its fields are private. */
 struct ptd_packets {
     const uint8_t *begin, *pos, *end;
-    uint64_t base;       /* offset of begin; 0, but for ptd_stream_* */
-    uint64_t behind_psb; /* the offset behind the first byte of the last PSB, or of a seek */
-    uint8_t bip_bytes;   /* inside a block: size of its items; else 0 */
+    uint64_t base;     /* offset of begin; 0, but for ptd_stream_* */
+    uint8_t bip_bytes; /* inside a block: size of its items; else 0 */
     uint32_t errata;
 };
 
@@ -167,10 +166,7 @@ void ptd_packets_set_errata(struct ptd_packets *packets, uint32_t errata);
 int ptd_packets_sync(struct ptd_packets *packets);
 /* Moves to an offset (a packet's first byte), outside any block. PTD_OK or PTD_E_ARG. */
 int ptd_packets_seek(struct ptd_packets *packets, uint64_t offset);
-/*
- * After an error: to the next PSB, as ptd_packets_sync(). It may begin in front of the offending
- * byte, since damage may have made a packet of bytes of which some belong to the PSB.
- */
+/* After an error: to the next PSB behind the offending byte. As ptd_packets_sync(). */
 int ptd_packets_resync(struct ptd_packets *packets);
 uint64_t ptd_packets_offset(const struct ptd_packets *packets);
 /*
@@ -201,12 +197,10 @@ void ptd_packets_slide(struct ptd_packets *packets, const void *bytes, size_t le
                        uint64_t base);
 /*
  * ptd_packets_sync() where more may follow. False: no PSB, or it cannot be told for sure; then the
- * position is where to go on. A resync is to back up and this. So many bytes in front of the
- * position must be kept for it.
+ * position is where to go on. A resync is a step of one byte and this.
  */
-#define PTD_PACKETS_BACK 15
 bool ptd_packets_sync_part(struct ptd_packets *packets);
-void ptd_packets_back_up(struct ptd_packets *packets);
+void ptd_packets_skip_byte(struct ptd_packets *packets);
 
 /* "TIP.PGE", "MODE.Exec", ...: the specification's name of a type. */
 const char *ptd_packet_name(enum ptd_packet_type type);

@@ -18,7 +18,6 @@ struct clock {
     struct ptd_packets packets;
     struct ptd_time_point point;
     bool searching; /* for a PSB */
-    bool lost;      /* behind an error, the PSB was not read yet */
     bool has_tsc;
     uint64_t give_up; /* no TSC packet up to here: there is none */
     bool moved;       /* since .point was found */
@@ -50,8 +49,8 @@ static size_t used(const struct ptd_stream *stream)
     const uint64_t clock_at = ptd_packets_offset(&stream->clock.packets);
     uint64_t needs = ptd_flow_needs(stream->flow);
 
-    if (stream->clock.time && clock_at < needs + PTD_PACKETS_BACK)
-        needs = clock_at < PTD_PACKETS_BACK ? 0 : clock_at - PTD_PACKETS_BACK;
+    if (stream->clock.time && clock_at < needs)
+        needs = clock_at;
     return needs > stream->base ? (size_t)(needs - stream->base) : 0;
 }
 
@@ -96,23 +95,21 @@ static int clock_step(struct clock *clock, bool more)
     struct ptd_packet packet;
     int status;
 
-    if (clock->searching) {
-        if (more ? !ptd_packets_sync_part(packets) : ptd_packets_sync(packets) != PTD_OK)
-            return more ? PTD_MORE : PTD_END;
-        clock->searching = false;
-    }
+    if (clock->searching &&
+        (more ? !ptd_packets_sync_part(packets) : ptd_packets_sync(packets) != PTD_OK))
+        return more ? PTD_MORE : PTD_END;
     if (more && !ptd_packets_has_one(packets))
         return PTD_MORE;
+    clock->searching = false; /* not before the PSB is read, else it could be left out */
     status = ptd_packets_next(packets, &packet);
     if (status == PTD_END)
         return PTD_END;
     if (status != PTD_OK) { /* as ptd_time_next() */
         ptd_time_lost(clock->time);
-        ptd_packets_back_up(packets);
-        clock->searching = clock->lost = true;
+        ptd_packets_skip_byte(packets);
+        clock->searching = true;
         return PTD_OK;
     }
-    clock->lost = false;
     ptd_time_packet(clock->time, &packet);
     clock->moved = true;
     clock->has_tsc = clock->has_tsc || packet.type == PTD_TSC;
@@ -128,8 +125,7 @@ static bool clock_go_to(struct clock *clock, uint64_t offset, bool more)
 
     while (status == PTD_OK) {
         at = ptd_packets_offset(&clock->packets);
-        if (at >= offset && !clock->lost && !clock->searching &&
-            (clock->has_tsc || at >= clock->give_up))
+        if (at >= offset && !clock->searching && (clock->has_tsc || at >= clock->give_up))
             return true;
         status = clock_step(clock, more);
     }

@@ -98,11 +98,10 @@ static uint64_t source_offset(const struct source *source)
                            : ptd_packets_offset(&source->pt);
 }
 
-/* Reads a piece more, in place of what was used and is not looked back to. */
+/* Reads a piece more, in place of what was used. */
 static void read_more(struct source *source)
 {
-    const size_t read = (size_t)(ptd_packets_offset(&source->pt) - source->base);
-    const size_t used = read < PTD_PACKETS_BACK ? 0 : read - PTD_PACKETS_BACK;
+    const size_t used = (size_t)(ptd_packets_offset(&source->pt) - source->base);
     struct bytes *const bytes = &source->bytes;
     const uint8_t *piece;
     const int n = input_take(source->input, &piece);
@@ -137,7 +136,7 @@ static bool source_resync(struct source *source)
 {
     if (source->is_rtit)
         return ptd_rtit_packets_resync(&source->rtit) == PTD_OK;
-    ptd_packets_back_up(&source->pt);
+    ptd_packets_skip_byte(&source->pt);
     return source_sync(source);
 }
 

@@ -293,38 +293,6 @@ static void synchronise(void)
     CU_ASSERT_EQUAL(ptd_packets_offset(&packets), 0);
 }
 
-/* Of a TSC, damage or an erratum left two bytes: the rest of it is taken from the PSB behind it. */
-static void covered_psb(void)
-{
-    static const uint8_t bytes[] = {0x19, 1, PSB_BYTES, 0xd9, 0x04, PSB_BYTES, 0x04};
-    struct ptd_packets packets;
-    struct ptd_packet packet;
-
-    ptd_packets_init(&packets, bytes, sizeof(bytes));
-    CU_ASSERT_EQUAL(ptd_packets_next(&packets, &packet), PTD_OK);
-    CU_ASSERT_EQUAL(packet.type, PTD_TSC);
-    CU_ASSERT_EQUAL(ptd_packets_next(&packets, &packet), PTD_E_OPCODE);
-    CU_ASSERT_EQUAL(ptd_packets_offset(&packets), 8);
-    CU_ASSERT_EQUAL(ptd_packets_resync(&packets), PTD_OK);
-    CU_ASSERT_EQUAL(ptd_packets_offset(&packets), 2);
-    CU_ASSERT_EQUAL(ptd_packets_next(&packets, &packet), PTD_OK);
-    CU_ASSERT_EQUAL(packet.type, PTD_PSB);
-
-    /* The same PSB is not found again. */
-    CU_ASSERT_EQUAL(ptd_packets_next(&packets, &packet), PTD_E_OPCODE);
-    CU_ASSERT_EQUAL(ptd_packets_resync(&packets), PTD_OK);
-    CU_ASSERT_EQUAL(ptd_packets_offset(&packets), 20);
-    CU_ASSERT_EQUAL(ptd_packets_next(&packets, &packet), PTD_OK);
-    CU_ASSERT_EQUAL(ptd_packets_next(&packets, &packet), PTD_OK);
-    CU_ASSERT_EQUAL(ptd_packets_next(&packets, &packet), PTD_END);
-
-    /* Nor one in front of what was sought. */
-    CU_ASSERT_EQUAL(ptd_packets_seek(&packets, 4), PTD_OK);
-    CU_ASSERT_EQUAL(ptd_packets_next(&packets, &packet), PTD_E_OPCODE);
-    CU_ASSERT_EQUAL(ptd_packets_resync(&packets), PTD_OK);
-    CU_ASSERT_EQUAL(ptd_packets_offset(&packets), 20);
-}
-
 void add_packet_suite(void)
 {
     CU_pSuite const suite = CU_add_suite("packets", NULL, NULL);
@@ -336,7 +304,6 @@ void add_packet_suite(void)
     CU_add_test(suite, "every name", every_name);
     CU_add_test(suite, "packet blocks", blocks);
     CU_add_test(suite, "synchronisation", synchronise);
-    CU_add_test(suite, "a PSB that a packet covers", covered_psb);
 }
 
 /* ---- Table 33-18 ---- */
