@@ -190,7 +190,8 @@ printf '%s\n' "${results[@]}" | jq -s --argjson rounds "$rounds" --argjson steps
     } | map_values(. + {vs_stock: (.stock_insns_per_s / .insns_per_s)}) as $single_step |
     {rounds: $rounds, jobs: $jobs, single_step: $single_step,
         single_step_vs_stock: ([$single_step[].vs_stock] | min),
-        off_vs_stock: ([$jobs[].off_vs_stock] | max),
+        off_vs_stock: ([$jobs.boot, $jobs.compressor, $jobs.interpreter | .off_vs_stock] | max),
+        off_vs_stock_calls: $jobs.calls.off_vs_stock,
         on_vs_stock: ([$jobs.boot, $jobs.compressor, $jobs.interpreter | .on_vs_stock] | max),
         on_vs_stock_calls: $jobs.calls.on_vs_stock,
         bits_per_insn: ([$jobs.boot, $jobs.compressor, $jobs.interpreter | .bits_per_insn] | max),
