@@ -173,7 +173,8 @@ mkdir -p "$(dirname "$json")"
 printf '%s\n' "${results[@]}" | jq -s --argjson rounds "$rounds" --argjson steps "$steps" \
     --argjson stepped "$(least "$work/calls.step")" --slurpfile demo "$work/demo.json" \
     --argjson demo_off "$(per_round off)" --argjson demo_on "$(per_round on)" --argjson demo_step "$(per_round step)" '
-    add as $jobs | $demo[0].insns_per_round as $insns |
+    add as $jobs | [$jobs.boot, $jobs.compressor, $jobs.interpreter] as $typical |
+    $demo[0].insns_per_round as $insns |
     {
         calls: {
             by: "gdbstub",
@@ -190,11 +191,11 @@ printf '%s\n' "${results[@]}" | jq -s --argjson rounds "$rounds" --argjson steps
     } | map_values(. + {vs_stock: (.stock_insns_per_s / .insns_per_s)}) as $single_step |
     {rounds: $rounds, jobs: $jobs, single_step: $single_step,
         single_step_vs_stock: ([$single_step[].vs_stock] | min),
-        off_vs_stock: ([$jobs.boot, $jobs.compressor, $jobs.interpreter | .off_vs_stock] | max),
+        off_vs_stock: ([$typical[].off_vs_stock] | max),
         off_vs_stock_calls: $jobs.calls.off_vs_stock,
-        on_vs_stock: ([$jobs.boot, $jobs.compressor, $jobs.interpreter | .on_vs_stock] | max),
+        on_vs_stock: ([$typical[].on_vs_stock] | max),
         on_vs_stock_calls: $jobs.calls.on_vs_stock,
-        bits_per_insn: ([$jobs.boot, $jobs.compressor, $jobs.interpreter | .bits_per_insn] | max),
+        bits_per_insn: ([$typical[].bits_per_insn] | max),
         bits_per_insn_calls: $jobs.calls.bits_per_insn}' >"$json"
 # shellcheck disable=SC2016 # for jq
 digits='def digits($n): pow(10; $n) as $ten | . * $ten | round / $ten;'

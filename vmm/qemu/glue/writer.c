@@ -36,10 +36,10 @@ static bool has_work(const struct X86VptWriter *writer)
     return writer->closing || qatomic_load_acquire(&writer->put) - writer->written >= CHUNK_BYTES;
 }
 
-/* Once it has failed, what comes is dropped. */
-static void write_out(struct X86VptWriter *writer, const uint8_t *bytes, size_t len)
+/* What comes later is dropped. */
+static void fail(struct X86VptWriter *writer)
 {
-    if (!writer->failed && qemu_write_full(writer->fd, bytes, len) != (ssize_t)len) {
+    if (!writer->failed) {
         error_report("vpt capture: %s: %s", writer->path, strerror(errno));
         qatomic_set(&writer->failed, true);
     }
@@ -49,25 +49,30 @@ static void *work(void *opaque)
 {
     struct X86VptWriter *writer = opaque;
 
+    qemu_mutex_lock(&writer->lock);
     for (;;) {
-        size_t at = writer->written % RING_BYTES, len;
+        const size_t at = writer->written % RING_BYTES;
+        size_t len;
 
-        qemu_mutex_lock(&writer->lock);
         while (!has_work(writer)) {
             qemu_cond_wait(&writer->more, &writer->lock);
         }
-        qemu_mutex_unlock(&writer->lock);
         len = MIN(qatomic_load_acquire(&writer->put) - writer->written,
                   CHUNK_BYTES - at % CHUNK_BYTES);
         if (len == 0) {
-            return NULL; /* the end, and all is written */
+            break; /* the end, and all is written */
         }
-        write_out(writer, writer->ring + at, len);
+        qemu_mutex_unlock(&writer->lock);
+        if (!writer->failed &&
+            qemu_write_full(writer->fd, writer->ring + at, len) != (ssize_t)len) {
+            fail(writer);
+        }
         qemu_mutex_lock(&writer->lock);
         qatomic_store_release(&writer->written, writer->written + len);
         qemu_cond_signal(&writer->room);
-        qemu_mutex_unlock(&writer->lock);
     }
+    qemu_mutex_unlock(&writer->lock);
+    return NULL;
 }
 
 /* ---- Who puts ---- */
@@ -157,8 +162,8 @@ void x86_vpt_writer_end(struct X86VptWriter *writer)
     qemu_cond_signal(&writer->room);
     qemu_mutex_unlock(&writer->lock);
     qemu_thread_join(&writer->thread);
-    if (close(writer->fd) != 0 && !writer->failed) {
-        error_report("vpt capture: %s: %s", writer->path, strerror(errno));
+    if (close(writer->fd) != 0) {
+        fail(writer);
     }
     writer->fd = -1;
 }
