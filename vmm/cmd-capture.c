@@ -21,47 +21,61 @@
 #define SECONDS_MAX  (7u * 24 * 3600)
 #define TURN_NS      100000000 /* how long a stop may go unseen */
 #define TURNS_A_LOOK 10        /* the captures are looked at once a second */
+#define RING_MIN     (128ull << 10)
+#define RING_MAX     (1ull << 30)
 
 static void usage(FILE *to)
 {
-    fputs("usage: vpt capture (--domain NAME | --qmp SOCKET) [OPTION...] FILE\n"
-          "\n"
-          "Traces what a guest on the QEMU of `make qemu` executes, without its knowledge, until\n"
-          "the time is over, the guest ends, or SIGINT or SIGTERM comes. Processor N leaves "
-          "FILE.N, and FILE.N.json\n"
-          "for vpt decode. QEMU writes the files: where it runs, and with its rights.\n"
-          "\n"
-          "  --domain NAME        a domain of libvirt (docs/libvirt.md)\n"
-          "  --connect URI        of libvirt (default: libvirt's own)\n"
-          "  --qmp SOCKET         QEMU's monitor: -qmp unix:SOCKET,server,nowait\n"
-          "  --seconds N          how long\n"
-          "  --code               keep the code that runs, too: nothing else is needed to decode\n"
-          "  --image ELF[@BIAS]   code and names for the decoder; may be repeated\n"
-          "  --only kernel|user   CPL 0, or all others\n"
-          "  --cr3 VALUE          this address space only\n"
-          "  --range FIRST-LAST   these addresses only; up to four times\n"
-          "  --timing             MTC and CYC packets\n"
-          "  --json               what was captured, as JSON\n"
-          "  --help\n"
-          "\n"
-          "Exit codes: 0 success, 2 usage, 3 a file cannot be read or written, 4 there is no such\n"
-          "guest, its QEMU cannot capture, or it went away.\n",
-          to);
+    fputs(
+        "usage: vpt capture (--domain NAME | --qmp SOCKET) [OPTION...] FILE\n"
+        "\n"
+        "Traces what a guest on the QEMU of `make qemu` executes, without its knowledge, until\n"
+        "the time is over, the guest ends, or SIGINT or SIGTERM comes. Processor N leaves "
+        "FILE.N, and FILE.N.json\n"
+        "for vpt decode. QEMU writes the files: where it runs, and with its rights.\n"
+        "\n"
+        "  --domain NAME        a domain of libvirt (docs/libvirt.md)\n"
+        "  --connect URI        of libvirt (default: libvirt's own)\n"
+        "  --qmp SOCKET         QEMU's monitor: -qmp unix:SOCKET,server,nowait\n"
+        "  --seconds N          how long\n"
+        "  --code               keep the code that runs, too: nothing else is needed to decode\n"
+        "  --ring SIZE          keep the last SIZE bytes (128K to 1G) of each processor in QEMU's\n"
+        "                       memory; they are written at the end, and to FILE-1.N, FILE-2.N, "
+        "...\n"
+        "                       whenever SIGUSR2 comes\n"
+        "  --image ELF[@BIAS]   code and names for the decoder; may be repeated\n"
+        "  --only kernel|user   CPL 0, or all others\n"
+        "  --cr3 VALUE          this address space only\n"
+        "  --range FIRST-LAST   these addresses only; up to four times\n"
+        "  --timing             MTC and CYC packets\n"
+        "  --json               what was captured, as JSON\n"
+        "  --help\n"
+        "\n"
+        "Exit codes: 0 success, 2 usage, 3 a file cannot be read or written, 4 there is no such\n"
+        "guest, its QEMU cannot capture, or it went away.\n",
+        to);
 }
 
 struct capture_options {
     const char *domain, *uri, *socket, *file;
     uint64_t seconds; /* 0: until a signal comes */
-    bool json;
-    json_object *arguments, *ranges, *images; /* of x-vpt-start; the latter two are in the first */
+    bool ring, json;
+    json_object *arguments; /* of x-vpt-start; those below are in it */
+    json_object *path, *ranges, *images;
 };
 
-static volatile sig_atomic_t stopped;
+static volatile sig_atomic_t stopped, asked; /* to end; to save the ring */
 
 static void stop(int number)
 {
     (void)number;
     stopped = 1;
+}
+
+static void ask(int number)
+{
+    (void)number;
+    asked = 1;
 }
 
 /* ---- Options ---- */
@@ -156,6 +170,18 @@ static int parse_seconds(const char *text, uint64_t *seconds)
     return complain(EXIT_CODE_USAGE, "--seconds takes 1 to %u, not '%s'", SECONDS_MAX, text);
 }
 
+static int add_ring(struct capture_options *options, const char *text)
+{
+    const char *end;
+    uint64_t bytes;
+
+    if (!parse_bytes(text, 10, RING_MAX, &end, &bytes) || *end || bytes < RING_MIN)
+        return complain(EXIT_CODE_USAGE, "--ring takes 128K to 1G, not '%s'", text);
+    json_add_number(options->arguments, "ring", bytes);
+    options->ring = true;
+    return 0;
+}
+
 static int check_options(const struct capture_options *options, int files)
 {
     if (!options->domain == !options->socket)
@@ -170,19 +196,14 @@ static int check_options(const struct capture_options *options, int files)
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct capture_options *options)
 {
-    static const struct option long_options[] = {{"domain", required_argument, NULL, 'd'},
-                                                 {"connect", required_argument, NULL, 'c'},
-                                                 {"qmp", required_argument, NULL, 'q'},
-                                                 {"seconds", required_argument, NULL, 's'},
-                                                 {"code", no_argument, NULL, 'C'},
-                                                 {"image", required_argument, NULL, 'I'},
-                                                 {"only", required_argument, NULL, 'o'},
-                                                 {"cr3", required_argument, NULL, '3'},
-                                                 {"range", required_argument, NULL, 'r'},
-                                                 {"timing", no_argument, NULL, 't'},
-                                                 {"json", no_argument, NULL, 'j'},
-                                                 {"help", no_argument, NULL, 'h'},
-                                                 {0}};
+    static const struct option long_options[] = {
+        {"domain", required_argument, NULL, 'd'}, {"connect", required_argument, NULL, 'c'},
+        {"qmp", required_argument, NULL, 'q'},    {"seconds", required_argument, NULL, 's'},
+        {"code", no_argument, NULL, 'C'},         {"ring", required_argument, NULL, 'R'},
+        {"image", required_argument, NULL, 'I'},  {"only", required_argument, NULL, 'o'},
+        {"cr3", required_argument, NULL, '3'},    {"range", required_argument, NULL, 'r'},
+        {"timing", no_argument, NULL, 't'},       {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},         {0}};
     int option, error = 0;
 
     optind = 1;
@@ -203,6 +224,9 @@ static int parse(int argc, char **argv, struct capture_options *options)
             break;
         case 'C':
             json_object_object_add(options->arguments, "code", json_object_new_boolean(1));
+            break;
+        case 'R':
+            error = add_ring(options, optarg);
             break;
         case 'I':
             error = add_image(options, optarg);
@@ -267,6 +291,26 @@ static int look(const json_object *captures, uint64_t *bytes)
     return 0;
 }
 
+/* The rings go to FILE-NUMBER.N. 0 or an exit code. */
+static int save(struct monitor *monitor, const char *file, unsigned number)
+{
+    json_object *const arguments = json_object_new_object();
+    char *path = NULL;
+    json_object *done;
+
+    if (!arguments || asprintf(&path, "%s-%u", file, number) < 0) {
+        json_object_put(arguments);
+        return no_memory();
+    }
+    json_object_object_add(arguments, "file", json_object_new_string(path));
+    free(path);
+    done = monitor_execute(monitor, "x-vpt-save", arguments);
+    if (!done && !monitor->gone)
+        return complain(EXIT_CODE_FILE, "%s", monitor->why);
+    json_object_put(done);
+    return 0;
+}
+
 static int64_t now_ms(void)
 {
     struct timespec now;
@@ -275,31 +319,42 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* *captures: what x-vpt-query says, if the guest is still there. 0 or an exit code. */
+static int query(struct monitor *monitor, json_object **captures, uint64_t *bytes)
+{
+    json_object *const now = monitor_execute(monitor, "x-vpt-query", NULL);
+
+    if (!now && monitor->gone && *captures)
+        return 0;
+    json_object_put(*captures);
+    *captures = now;
+    return now ? look(now, bytes) : lost(monitor);
+}
+
 /* Until it is to stop, or the guest ends. *captures: what x-vpt-query said last. 0 or an exit code.
  */
-static int watch(struct monitor *monitor, uint64_t seconds, json_object **captures)
+static int watch(struct monitor *monitor, const struct capture_options *options,
+                 json_object **captures)
 {
     const struct timespec turn = {.tv_nsec = TURN_NS};
-    const int64_t end_ms = seconds > 0 ? now_ms() + (int64_t)seconds * 1000 : INT64_MAX;
+    const int64_t end_ms =
+        options->seconds > 0 ? now_ms() + (int64_t)options->seconds * 1000 : INT64_MAX;
     const bool shown = isatty(STDERR_FILENO);
+    unsigned saves = 0;
     uint64_t bytes = 0;
     bool ends = false;
     int code = 0;
 
-    for (unsigned turns = 0; !code && !ends; turns++) {
+    for (unsigned turns = 0; !code && !ends && !monitor->gone; turns++) {
         if (turns > 0)
             (void)nanosleep(&turn, NULL);
         ends = stopped || now_ms() >= end_ms;
-        if (!ends && turns % TURNS_A_LOOK != 0)
-            continue;
-
-        json_object *const now = monitor_execute(monitor, "x-vpt-query", NULL);
-
-        if (!now && monitor->gone && *captures)
-            break;
-        json_object_put(*captures);
-        *captures = now;
-        code = now ? look(now, &bytes) : lost(monitor);
+        if (ends || turns % TURNS_A_LOOK == 0)
+            code = query(monitor, captures, &bytes);
+        if (!code && asked && !monitor->gone) {
+            asked = 0;
+            code = save(monitor, json_object_get_string(options->path), ++saves);
+        }
         if (!code && shown)
             (void)fprintf(stderr, "\rvpt: %" PRIu64 " bytes ", bytes);
     }
@@ -335,10 +390,10 @@ static int capture(struct monitor *monitor, struct capture_options *options)
     if (!done)
         return lost(monitor);
     json_object_put(done);
-    code = watch(monitor, options->seconds, &captures);
+    code = watch(monitor, options, &captures);
     done = monitor->gone ? NULL : monitor_execute(monitor, "x-vpt-stop", NULL);
-    if (!done && !monitor->gone && !code)
-        code = lost(monitor);
+    if (!done && !monitor->gone && !code) /* what else might go wrong */
+        code = complain(EXIT_CODE_FILE, "%s", monitor->why);
     json_object_put(done);
     if (!code) {
         tell(captures, options->json);
@@ -351,13 +406,13 @@ static int capture(struct monitor *monitor, struct capture_options *options)
 
 static int capture_of(struct capture_options *options)
 {
-    json_object *const file = absolute(options->file);
     struct monitor monitor;
     int code;
 
-    if (!file)
+    options->path = absolute(options->file);
+    if (!options->path)
         return no_memory();
-    json_object_object_add(options->arguments, "file", file);
+    json_object_object_add(options->arguments, "file", options->path);
     if (!(options->domain ? monitor_open_domain(&monitor, options->uri, options->domain)
                           : monitor_open_socket(&monitor, options->socket)))
         return lost(&monitor);
@@ -368,7 +423,7 @@ static int capture_of(struct capture_options *options)
 
 int cmd_capture(int argc, char **argv)
 {
-    const struct sigaction action = {.sa_handler = stop};
+    const struct sigaction action = {.sa_handler = stop}, save_action = {.sa_handler = ask};
     struct capture_options options = {.arguments = json_object_new_object()};
     int code;
 
@@ -380,6 +435,8 @@ int cmd_capture(int argc, char **argv)
     } else {
         (void)sigaction(SIGINT, &action, NULL);
         (void)sigaction(SIGTERM, &action, NULL);
+        if (options.ring)
+            (void)sigaction(SIGUSR2, &save_action, NULL);
         code = capture_of(&options);
     }
     json_object_put(options.arguments);

@@ -103,36 +103,11 @@ static const struct option long_options[] = {
     {0},
 };
 
-/* A number of bytes, with a suffix K, M or G, up to MAX_MEM. */
-static bool parse_bytes(const char *text, int base, const char **end_of, uint64_t *size)
-{
-    char *end;
-    unsigned shift = 0;
-
-    errno = 0;
-    *size = strtoull(text, &end, base);
-    if (errno || end == text || *text == '-')
-        return false;
-    if (*end == 'K' || *end == 'k')
-        shift = 10;
-    else if (*end == 'M' || *end == 'm')
-        shift = 20;
-    else if (*end == 'G' || *end == 'g')
-        shift = 30;
-    if (shift)
-        end++;
-    if (*size > MAX_MEM >> shift)
-        return false;
-    *size <<= shift;
-    *end_of = end;
-    return true;
-}
-
 static bool parse_size(const char *text, uint64_t *size)
 {
     const char *end;
 
-    if (!parse_bytes(text, 10, &end, size) || *end)
+    if (!parse_bytes(text, 10, MAX_MEM, &end, size) || *end)
         return false;
     *size &= ~4095ull;
     return *size >= MIN_MEM;
@@ -142,8 +117,9 @@ static bool parse_absent(const char *text, uint64_t *gpa, uint64_t *bytes)
 {
     const char *end;
 
-    return parse_bytes(text, 0, &end, gpa) && *end == ':' && parse_bytes(end + 1, 0, &end, bytes) &&
-           !*end && *bytes && *gpa >= LOW_MEM && *gpa % 4096 == 0 && *bytes % 4096 == 0;
+    return parse_bytes(text, 0, MAX_MEM, &end, gpa) && *end == ':' &&
+           parse_bytes(end + 1, 0, MAX_MEM, &end, bytes) && !*end && *bytes && *gpa >= LOW_MEM &&
+           *gpa % 4096 == 0 && *bytes % 4096 == 0;
 }
 
 static bool parse_timeout(const char *text, unsigned *seconds)

@@ -84,6 +84,30 @@ bool parse_number(const char *text, uint64_t *value)
     return !errno && end != text && !*end && *text != '-';
 }
 
+bool parse_bytes(const char *text, int base, uint64_t max, const char **end_of, uint64_t *bytes)
+{
+    char *end;
+    unsigned shift = 0;
+
+    errno = 0;
+    *bytes = strtoull(text, &end, base);
+    if (errno || end == text || *text == '-')
+        return false;
+    if (*end == 'K' || *end == 'k')
+        shift = 10;
+    else if (*end == 'M' || *end == 'm')
+        shift = 20;
+    else if (*end == 'G' || *end == 'g')
+        shift = 30;
+    if (shift)
+        end++;
+    if (*bytes > max >> shift)
+        return false;
+    *bytes <<= shift;
+    *end_of = end;
+    return true;
+}
+
 int option_number(const char *option, const char *text, uint64_t *value)
 {
     if (parse_number(text, value))

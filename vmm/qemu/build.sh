@@ -63,7 +63,7 @@ make_build() {
     fi
     echo "build.sh: qemu-system-x86_64 (the first time takes minutes)"
     if ! ninja -C "$build" -j "$jobs" qemu-system-x86_64 >"$dir/build.log" 2>&1; then
-        grep -E -A5 'error|FAILED' "$dir/build.log" | head -n 40 >&2
+        grep -E -A5 'error|FAILED' "$dir/build.log" | head -n 40 | cut -c 1-400 >&2
         exit 1
     fi
     "$build/qemu-system-x86_64" --version | head -n 1

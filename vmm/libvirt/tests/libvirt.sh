@@ -21,7 +21,7 @@ vpt=$build/vpt
 by_libvirt=("a domain, captured whole" "a domain, captured for a second" "no such domain")
 
 if [ ! -x "$qemu" ] || [ ! -f "$execlog" ]; then
-    for name in "a guest, captured whole by QEMU's monitor" "no capture" "${by_libvirt[@]}"; do
+    for name in "a guest, captured whole by QEMU's monitor" "a guest's last packets" "no capture" "${by_libvirt[@]}"; do
         skip "$name: no QEMU (make qemu)"
     done
     summary
@@ -73,15 +73,42 @@ says() {
 
 # ---- By QEMU's monitor ----
 
-qmp_pipes "$work/other"
-(bare_machine 120 vpt-profile=icelake-server "$guests/demo.elf" \
-    -plugin "$execlog,blocks=$work/own.log" -S -qmp "unix:$work/qmp,server,nowait" \
-    -chardev "pipe,id=qmp,path=$work/other" -mon chardev=qmp,mode=control) >"$work/qemu.out" 2>&1 &
-qmp_open "$work/other"
+# begin NAME [ARGUMENT...]: a guest that stands still; resume lets it go.
+begin() {
+    local name=$1
+    shift
+    qmp_pipes "$work/other"
+    (bare_machine 120 vpt-profile=icelake-server "$guests/demo.elf" "$@" \
+        -plugin "$execlog,blocks=$work/$name.log" -S -qmp "unix:$work/qmp,server,nowait" \
+        -chardev "pipe,id=qmp,path=$work/other" -mon chardev=qmp,mode=control) >"$work/qemu.out" 2>&1 &
+    qmp_open "$work/other"
+}
 resume() { qmp '{"execute": "cont"}' >/dev/null; }
+
+begin own
 captured_whole "a guest, captured whole by QEMU's monitor" "$work/own" "$work/own.log" --qmp "$work/qmp"
 qmp_close
 wait
+
+# The ring is asked for while the guest stands still amid, and once more at the end.
+captured_in_a_ring() {
+    local bytes=0 capturing trace
+    begin ring "${one_insn_per_tb[@]}" # slow enough to be stopped amid
+    "$vpt" capture --qmp "$work/qmp" --code --ring 128K "$work/ring" >"$work/said" &
+    capturing=$!
+    wait_for test -s "$work/ring.0.json" && resume || return 1
+    until [ "$bytes" -gt 500000 ]; do
+        bytes=$(qmp '{"execute": "x-vpt-query"}' | jq '.return[0].bytes') || return 1
+    done
+    qmp '{"execute": "stop"}' && kill -USR2 "$capturing" && wait_for test -s "$work/ring-1.0.json" && resume &&
+        wait "$capturing" && grep "^$work/ring.0: 131072 bytes" "$work/said" || return 1
+    qmp_close
+    wait
+    for trace in ring-1.0 ring.0; do
+        "$build/qemu/compare" "$work/$trace" "$work/ring.log.0" "$work/ring.log.table" || return 1
+    done
+}
+check "a guest's last packets, kept in a ring until a signal comes" captured_in_a_ring
 says "no monitor" 'No such file' --qmp "$work/nowhere" --seconds 1
 
 qemu-system-x86_64 -machine none -display none -S -qmp "unix:$work/stock,server,nowait" >/dev/null 2>&1 &

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Capture from outside: x-vpt-start, x-vpt-stop, x-vpt-query. Each vCPU gets a second model, fed
- * with the same events, whose packets go to a file. The guest sees nothing of it, and its own trace
- * goes on.
+ * Capture from outside: x-vpt-start, x-vpt-save, x-vpt-stop, x-vpt-query. Each vCPU gets a second
+ * model, fed with the same events, whose packets go to a file; or to a ring in memory, which is
+ * written when it is asked for and at the end. The guest sees nothing of it, and its own trace goes
+ * on.
  *
  * A model is changed by the thread of its vCPU alone, between two blocks.
  */
@@ -24,10 +25,12 @@
 struct X86VptWatch {
     struct vpt_cpu model;
     X86CPU *cpu;
-    struct X86VptWriter *writer;
+    struct X86VptWriter *writer; /* of the file */
+    struct X86VptRing *ring;     /* or, without a writer */
     char *name;
     struct X86VptCode *code; /* or NULL */
     uint64_t bytes;
+    QDict *sidecar;
     QDict *host; /* of the map file: images and processes */
 };
 
@@ -39,11 +42,15 @@ static void no_memory(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_ac
     *span = (struct vpt_span){.kind = VPT_SPAN_UNBACKED, .len_bytes = len_bytes};
 }
 
-static void to_file(void *owner, const uint8_t *bytes, uint32_t len_bytes)
+static void take_packets(void *owner, const uint8_t *bytes, uint32_t len_bytes)
 {
     struct X86VptWatch *watch = owner;
 
-    x86_vpt_write(watch->writer, bytes, len_bytes);
+    if (watch->ring) {
+        x86_vpt_ring_write(watch->ring, bytes, len_bytes);
+    } else {
+        x86_vpt_write(watch->writer, bytes, len_bytes);
+    }
     watch->bytes += len_bytes;
 }
 
@@ -56,7 +63,7 @@ static void clocks(void *owner, struct vpt_clocks *now)
 
 static const struct vpt_ops watch_ops = {
     .translate = no_memory,
-    .transport = to_file,
+    .transport = take_packets,
     .clocks = clocks,
 };
 
@@ -111,37 +118,39 @@ static QDict *host_of(const VptImageList *images)
     return host;
 }
 
-static void write_map(struct X86VptWatch *watch)
+static bool write_json(const char *trace, const char *suffix, const QDict *root, Error **errp)
 {
-    g_autofree char *path = g_strdup_printf("%s.map", watch->name);
+    g_autofree char *path = g_strdup_printf("%s%s", trace, suffix);
+    g_autoptr(GString) text = qobject_to_json_pretty(QOBJECT(root), true);
+
+    g_string_append_c(text, '\n');
+    if (!g_file_set_contents(path, text->str, text->len, NULL)) {
+        error_setg(errp, "%s cannot be written", path);
+        return false;
+    }
+    return true;
+}
+
+static bool write_map(const struct X86VptWatch *watch, const char *trace, Error **errp)
+{
     QList *vms = x86_vpt_vms(watch->cpu);
     QDict *root = qdict_new();
-    g_autoptr(GString) text = NULL;
+    const bool any = !qlist_empty(vms);
+    bool done;
 
-    if (qlist_empty(vms)) {
-        qobject_unref(vms);
-        qobject_unref(root);
-        return;
-    }
     qdict_put_int(root, "vpt-map", 1);
     qdict_put(root, "host", qobject_ref(watch->host));
     qdict_put(root, "vms", vms);
-    text = qobject_to_json_pretty(QOBJECT(root), true);
+    done = !any || write_json(trace, ".map", root, errp);
     qobject_unref(root);
-    g_string_append_c(text, '\n');
-    if (!g_file_set_contents(path, text->str, text->len, NULL)) {
-        error_report("vpt capture: %s cannot be written", path);
-    }
+    return done;
 }
 
-static bool write_sidecar(const struct X86VptWatch *watch, const VptStart *start, Error **errp)
+static QDict *sidecar_of(const struct X86VptWatch *watch, const VptStart *start)
 {
-    g_autofree char *path = g_strdup_printf("%s.json", watch->name);
     const struct vpt_caps *caps = &watch->model.caps;
     QDict *root = qdict_new(), *kind = qdict_new();
     QList *tsc_ctc = qlist_new();
-    g_autoptr(GString) text = NULL;
-    bool done;
 
     qdict_put_int(kind, "family", 0); /* no processor with errata: the model */
     qdict_put_int(kind, "model", 0);
@@ -158,20 +167,18 @@ static bool write_sidecar(const struct X86VptWatch *watch, const VptStart *start
     qdict_put_int(root, "mtc_freq", MTC_FREQ);
     qdict_put_int(root, "max_nonturbo_ratio", caps->max_nonturbo_ratio);
     qdict_put(root, "images", images_of(start->images));
+    return root;
+}
+
+static bool write_sidecar(const struct X86VptWatch *watch, const char *trace, Error **errp)
+{
     if (watch->code) {
-        g_autofree char *code = g_strdup_printf("%s.code", watch->name);
+        g_autofree char *code = g_strdup_printf("%s.code", trace);
         g_autofree char *beside = g_path_get_basename(code);
 
-        qdict_put_str(root, "code", beside);
+        qdict_put_str(watch->sidecar, "code", beside);
     }
-    text = qobject_to_json_pretty(QOBJECT(root), true);
-    qobject_unref(root);
-    g_string_append_c(text, '\n');
-    done = g_file_set_contents(path, text->str, text->len, NULL);
-    if (!done) {
-        error_setg(errp, "%s cannot be written", path);
-    }
-    return done;
+    return write_json(trace, ".json", watch->sidecar, errp);
 }
 
 /* ---- The code that runs ---- */
@@ -193,6 +200,12 @@ bool x86_vpt_use_tb(CPUState *cs, const TranslationBlock *tb, vaddr pc)
         return true;
     }
     vpt_flush(&watch->model);
+    if (watch->ring && x86_vpt_ring_is_due(watch->ring)) {
+        settle(watch);
+        x86_vpt_ring_turn(watch->ring);
+        x86_vpt_code_forget(watch->code);
+        tcg_flush_jmp_cache(cs);
+    }
     x86_vpt_code_block(watch->code, tb, cpu->env.cr[3], pc, watch->bytes, settle, watch);
     /* Whoever writes to the block makes it invalid first. */
     smp_rmb();
@@ -221,16 +234,60 @@ void x86_vpt_new_space(X86CPU *cpu)
 
 static void watch_free(struct X86VptWatch *watch)
 {
-    if (!watch) {
-        return;
-    }
     x86_vpt_writer_free(watch->writer);
-    if (!x86_vpt_code_free(watch->code)) {
-        error_report("vpt capture: %s.code could not be written", watch->name);
-    }
+    x86_vpt_ring_free(watch->ring);
+    x86_vpt_code_free(watch->code);
     g_free(watch->name);
+    qobject_unref(watch->sidecar);
     qobject_unref(watch->host);
     g_free(watch);
+}
+
+/* The ring as it is, below another name, perhaps. */
+static bool save_ring(const struct X86VptWatch *watch, const char *trace, Error **errp)
+{
+    return x86_vpt_ring_save(watch->ring, trace, watch->code, errp) &&
+           write_sidecar(watch, trace, errp);
+}
+
+/* All files are whole, or the error says which is not. */
+static void complete(struct X86VptWatch *watch, Error **errp)
+{
+    if (watch->ring) {
+        if (!save_ring(watch, watch->name, errp)) {
+            return;
+        }
+    } else if (!x86_vpt_writer_end(watch->writer)) {
+        error_setg(errp, "%s could not be written to its end", watch->name);
+        return;
+    }
+    if (!x86_vpt_code_free(g_steal_pointer(&watch->code))) {
+        error_setg(errp, "%s.code could not be written to its end", watch->name);
+        return;
+    }
+    write_map(watch, watch->name, errp);
+}
+
+/* Where packets and code go to. */
+static bool open_files(struct X86VptWatch *watch, const VptStart *start, Error **errp)
+{
+    const bool code = start->has_code && start->code;
+
+    if (start->has_ring) {
+        watch->ring = x86_vpt_ring_new(start->ring, errp);
+        watch->code = watch->ring && code ? x86_vpt_code_in_ring(watch->ring) : NULL;
+        return watch->ring;
+    }
+    if (code) {
+        g_autofree char *path = g_strdup_printf("%s.code", watch->name);
+
+        watch->code = x86_vpt_code_new(path, errp);
+        if (!watch->code) {
+            return false;
+        }
+    }
+    watch->writer = x86_vpt_writer_new(watch->name, errp);
+    return watch->writer;
 }
 
 static struct X86VptWatch *watch_new(X86CPU *cpu, const VptStart *start, Error **errp)
@@ -251,17 +308,8 @@ static struct X86VptWatch *watch_new(X86CPU *cpu, const VptStart *start, Error *
         watch_free(watch);
         return NULL;
     }
-    if (start->has_code && start->code) {
-        g_autofree char *path = g_strdup_printf("%s.code", watch->name);
-
-        watch->code = x86_vpt_code_new(path, errp);
-        if (!watch->code) {
-            watch_free(watch);
-            return NULL;
-        }
-    }
-    watch->writer = x86_vpt_writer_new(watch->name, errp);
-    if (!watch->writer || !write_sidecar(watch, start, errp)) {
+    watch->sidecar = sidecar_of(watch, start);
+    if (!open_files(watch, start, errp) || !write_sidecar(watch, watch->name, errp)) {
         watch_free(watch);
         return NULL;
     }
@@ -340,10 +388,47 @@ static void begin(CPUState *cs, run_on_cpu_data data)
     x86_vpt_sync(&cpu->env);
 }
 
+/* What a vCPU is asked for: a name but for its number, and what went wrong. */
+struct request {
+    const char *file;
+    Error *error; /* the first */
+};
+
+static void fail(struct request *request, Error *error)
+{
+    if (request->error) {
+        error_free(error);
+    } else {
+        request->error = error;
+    }
+}
+
+static void save(CPUState *cs, run_on_cpu_data data)
+{
+    struct request *request = data.host_ptr;
+    struct X86VptWatch *watch = X86_CPU(cs)->vpt->capture;
+    g_autofree char *trace = NULL;
+    Error *error = NULL;
+
+    if (!watch || !watch->ring) {
+        error_setg(&error, watch ? "the capture goes to files" : "no capture runs");
+        fail(request, error);
+        return;
+    }
+    trace = request->file ? g_strdup_printf("%s.%d", request->file, cs->cpu_index)
+                          : g_strdup(watch->name);
+    vpt_flush(&watch->model);
+    settle(watch);
+    if (!save_ring(watch, trace, &error) || !write_map(watch, trace, &error)) {
+        fail(request, error);
+    }
+}
+
 static void end(CPUState *cs, run_on_cpu_data data)
 {
     X86CPU *cpu = X86_CPU(cs);
     struct X86VptWatch *watch = cpu->vpt->capture;
+    Error *error = NULL;
 
     if (!watch) {
         return;
@@ -355,17 +440,56 @@ static void end(CPUState *cs, run_on_cpu_data data)
         look_up_all(cs, false);
     }
     x86_vpt_sync(&cpu->env);
-    write_map(watch);
+    complete(watch, &error);
     x86_vpt_forget_vms(cpu);
     watch_free(watch);
+    if (error) {
+        fail(data.host_ptr, error);
+    }
+}
+
+static void report(Error *error)
+{
+    if (error) {
+        error_reportf_err(error, "vpt capture: ");
+    }
 }
 
 void x86_vpt_capture_end(X86CPU *cpu)
 {
-    end(CPU(cpu), RUN_ON_CPU_NULL);
+    struct request request = {0};
+
+    end(CPU(cpu), RUN_ON_CPU_HOST_PTR(&request));
+    report(request.error);
 }
 
-/* QEMU ends. Other vCPUs' threads may still run if a guest ended it: theirs only reach the file. */
+static void ask_all(run_on_cpu_func what, const char *file, Error **errp)
+{
+    struct request request = {.file = file};
+    CPUState *cs;
+
+    CPU_FOREACH(cs)
+    {
+        run_on_cpu(cs, what, RUN_ON_CPU_HOST_PTR(&request));
+    }
+    error_propagate(errp, request.error);
+}
+
+/* QEMU is about to end, in good order: the files are whole before its monitors say goodbye. */
+static void at_shutdown(Notifier *notifier, void *data)
+{
+    Error *error = NULL;
+
+    if (shutdown_action != SHUTDOWN_ACTION_PAUSE) {
+        ask_all(end, NULL, &error);
+        report(error);
+    }
+}
+
+/*
+ * QEMU ends. Other vCPUs' threads may still run if a guest ended it: what theirs tell from now on
+ * is dropped, and what the guest's VMs were is not told.
+ */
 static void at_exit(Notifier *notifier, void *data)
 {
     CPUState *cs;
@@ -373,18 +497,24 @@ static void at_exit(Notifier *notifier, void *data)
     CPU_FOREACH(cs)
     {
         struct X86VptWatch *watch = X86_CPU(cs)->vpt->capture;
+        Error *error = NULL;
 
         if (!watch) {
             continue;
         }
         if (!current_cpu || current_cpu == cs) {
             x86_vpt_capture_end(X86_CPU(cs));
+        } else if (watch->ring) {
+            x86_vpt_ring_close(watch->ring);
+            save_ring(watch, watch->name, &error);
+            report(error);
         } else {
-            x86_vpt_writer_end(watch->writer);
+            (void)x86_vpt_writer_end(watch->writer);
         }
     }
 }
 
+static Notifier shutdown_notifier = {.notify = at_shutdown};
 static Notifier exit_notifier = {.notify = at_exit};
 
 void qmp_x_vpt_start(VptStart *start, Error **errp)
@@ -419,6 +549,7 @@ void qmp_x_vpt_start(VptStart *start, Error **errp)
         }
     }
     if (!registered) {
+        qemu_register_shutdown_notifier(&shutdown_notifier);
         qemu_add_exit_notifier(&exit_notifier);
         registered = true;
     }
@@ -428,14 +559,14 @@ void qmp_x_vpt_start(VptStart *start, Error **errp)
     }
 }
 
+void qmp_x_vpt_save(VptSave *where, Error **errp)
+{
+    ask_all(save, where->file, errp);
+}
+
 void qmp_x_vpt_stop(Error **errp)
 {
-    CPUState *cs;
-
-    CPU_FOREACH(cs)
-    {
-        run_on_cpu(cs, end, RUN_ON_CPU_NULL);
-    }
+    ask_all(end, NULL, errp);
 }
 
 VptCaptureList *qmp_x_vpt_query(Error **errp)
@@ -455,7 +586,12 @@ VptCaptureList *qmp_x_vpt_query(Error **errp)
         capture->vcpu = cs->cpu_index;
         capture->file = g_strdup(watch->name);
         capture->bytes = qatomic_read(&watch->bytes);
-        capture->failed = x86_vpt_write_failed(watch->writer) || x86_vpt_code_failed(watch->code);
+        capture->failed = (watch->writer && x86_vpt_write_failed(watch->writer)) ||
+                          x86_vpt_code_failed(watch->code);
+        if (watch->ring) {
+            capture->has_ring = true;
+            capture->ring = x86_vpt_ring_size(watch->ring);
+        }
         QAPI_LIST_APPEND(tail, capture);
     }
     return list;
@@ -463,21 +599,41 @@ VptCaptureList *qmp_x_vpt_query(Error **errp)
 
 /* ---- HMP ---- */
 
-void hmp_vpt_start(Monitor *mon, const QDict *qdict)
+static void say(Monitor *mon, Error *error)
 {
-    VptStart start = {.file = (char *)qdict_get_str(qdict, "file")};
-    Error *error = NULL;
-
-    qmp_x_vpt_start(&start, &error);
     if (error) {
         monitor_printf(mon, "%s\n", error_get_pretty(error));
         error_free(error);
     }
 }
 
+void hmp_vpt_start(Monitor *mon, const QDict *qdict)
+{
+    VptStart start = {
+        .file = (char *)qdict_get_str(qdict, "file"),
+        .has_ring = qdict_haskey(qdict, "ring"),
+        .ring = qdict_get_try_int(qdict, "ring", 0),
+    };
+    Error *error = NULL;
+
+    qmp_x_vpt_start(&start, &error);
+    say(mon, error);
+}
+
+void hmp_vpt_save(Monitor *mon, const QDict *qdict)
+{
+    Error *error = NULL;
+
+    ask_all(save, qdict_get_try_str(qdict, "file"), &error);
+    say(mon, error);
+}
+
 void hmp_vpt_stop(Monitor *mon, const QDict *qdict)
 {
-    qmp_x_vpt_stop(&error_abort);
+    Error *error = NULL;
+
+    qmp_x_vpt_stop(&error);
+    say(mon, error);
 }
 
 void hmp_info_vpt(Monitor *mon, const QDict *qdict)
@@ -490,8 +646,9 @@ void hmp_info_vpt(Monitor *mon, const QDict *qdict)
     for (const VptCaptureList *entry = list; entry; entry = entry->next) {
         const VptCapture *capture = entry->value;
 
-        monitor_printf(mon, "vCPU %" PRId64 ": %s: %" PRIu64 " bytes%s\n", capture->vcpu,
+        monitor_printf(mon, "vCPU %" PRId64 ": %s: %" PRIu64 " bytes%s%s\n", capture->vcpu,
                        capture->file, capture->bytes,
+                       capture->has_ring ? ", the last in a ring" : "",
                        capture->failed ? ", and the file cannot be written" : "");
     }
     qapi_free_VptCaptureList(list);

@@ -13,8 +13,6 @@
 #include "exec/ram_addr.h"
 #include "vpt-i386.h"
 
-#define MAGIC "vptcode1"
-
 /* A record: bytes follow if the space is SPACE_PHYSICAL, padded to eight. */
 struct record {
     uint64_t offset;  /* in the trace: from here on */
@@ -40,7 +38,8 @@ struct page {
 };
 
 struct X86VptCode {
-    FILE *file;
+    FILE *file;              /* or */
+    struct X86VptRing *ring; /* without a file */
     GHashTable *places, *pages;
     bool failed;
 };
@@ -74,21 +73,33 @@ static struct page *page_at(struct X86VptCode *code, uint64_t address)
     return page;
 }
 
-struct X86VptCode *x86_vpt_code_new(const char *path, Error **errp)
+/* ---- Begin and end ---- */
+
+struct X86VptCode *x86_vpt_code_in_ring(struct X86VptRing *ring)
 {
     struct X86VptCode *code = g_new0(struct X86VptCode, 1);
 
-    code->file = fopen(path, "wb");
-    if (!code->file || fwrite(MAGIC, 1, strlen(MAGIC), code->file) != strlen(MAGIC)) {
-        error_setg_errno(errp, errno, "%s", path);
-        if (code->file) {
-            fclose(code->file);
-        }
-        g_free(code);
-        return NULL;
-    }
+    code->ring = ring;
     code->places = g_hash_table_new_full(place_hash, place_equal, g_free, NULL);
     code->pages = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
+    return code;
+}
+
+struct X86VptCode *x86_vpt_code_new(const char *path, Error **errp)
+{
+    const size_t len = strlen(X86_VPT_CODE_MAGIC);
+    FILE *file = fopen(path, "wb");
+    struct X86VptCode *code;
+
+    if (!file || fwrite(X86_VPT_CODE_MAGIC, 1, len, file) != len) {
+        error_setg_errno(errp, errno, "%s", path);
+        if (file) {
+            fclose(file);
+        }
+        return NULL;
+    }
+    code = x86_vpt_code_in_ring(NULL);
+    code->file = file;
     return code;
 }
 
@@ -99,7 +110,7 @@ bool x86_vpt_code_free(struct X86VptCode *code)
     if (!code) {
         return true;
     }
-    good = fclose(code->file) == 0 && !code->failed;
+    good = (!code->file || fclose(code->file) == 0) && !code->failed;
     g_hash_table_destroy(code->places);
     g_hash_table_destroy(code->pages);
     g_free(code);
@@ -111,21 +122,54 @@ bool x86_vpt_code_failed(const struct X86VptCode *code)
     return code && code->failed;
 }
 
+void x86_vpt_code_forget(struct X86VptCode *code)
+{
+    g_hash_table_remove_all(code->places);
+    g_hash_table_remove_all(code->pages);
+}
+
 /* ---- Records ---- */
 
 static void put(struct X86VptCode *code, struct record record, const uint8_t *bytes)
 {
-    static const uint8_t padding[8];
-    const size_t len = bytes ? record.value : 0, pad = -len % sizeof(padding);
+    const size_t len = bytes ? record.value : 0, padded = ROUND_UP(len, 8);
+    const size_t size = sizeof(record) + padded;
+    struct {
+        struct record record;
+        uint8_t bytes[TARGET_PAGE_SIZE];
+    } whole;
 
-    record.offset = cpu_to_le64(record.offset);
-    record.space = cpu_to_le64(record.space);
-    record.address = cpu_to_le64(record.address);
-    record.value = cpu_to_le64(record.value);
-    if (fwrite(&record, sizeof(record), 1, code->file) != 1 ||
-        (bytes && fwrite(bytes, 1, len, code->file) != len) ||
-        fwrite(padding, 1, pad, code->file) != pad) {
+    whole.record = (struct record){
+        .offset = cpu_to_le64(record.offset),
+        .space = cpu_to_le64(record.space),
+        .address = cpu_to_le64(record.address),
+        .value = cpu_to_le64(record.value),
+    };
+    if (bytes) {
+        memcpy(whole.bytes, bytes, len);
+        memset(whole.bytes + len, 0, padded - len);
+    }
+    if (code->ring) {
+        x86_vpt_ring_add_code(code->ring, (const uint8_t *)&whole, size);
+    } else if (fwrite(&whole, size, 1, code->file) != 1) {
         code->failed = true;
+    }
+}
+
+void x86_vpt_code_copy(GByteArray *log, const GByteArray *records, uint64_t begin)
+{
+    struct record record;
+    size_t size;
+
+    for (size_t at = 0; at < records->len; at += size) {
+        memcpy(&record, records->data + at, sizeof(record));
+        size = sizeof(record);
+        if (record.space == SPACE_PHYSICAL) { /* in any order of bytes */
+            size += ROUND_UP(le64_to_cpu(record.value), 8);
+        }
+        record.offset = cpu_to_le64(MAX(le64_to_cpu(record.offset), begin) - begin);
+        g_byte_array_append(log, (const uint8_t *)&record, sizeof(record));
+        g_byte_array_append(log, records->data + at + sizeof(record), size - sizeof(record));
     }
 }
 
@@ -190,8 +234,8 @@ static void tell_segment(struct X86VptCode *code, struct where *where, uint64_t 
     struct place told = {SPACE_SEGMENT, end, 0};
     struct place *place = g_hash_table_lookup(code->places, &told);
 
-    if ((place ? place->physical : 0) == base) {
-        return;
+    if (place ? place->physical == base : base == 0 && !code->ring) {
+        return; /* in a ring, what was told before it was forgotten still holds */
     }
     settle(where);
     if (!place) {

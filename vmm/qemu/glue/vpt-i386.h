@@ -8,6 +8,7 @@
 #ifndef I386_VPT_H
 #define I386_VPT_H
 
+#include "qemu/units.h"
 #include "cpu.h"
 #include "libvpt/vpt.h"
 
@@ -137,10 +138,33 @@ bool x86_vpt_use_tb(CPUState *cs, const TranslationBlock *tb, vaddr pc);
 void x86_vpt_new_space(X86CPU *cpu);
 #endif
 
+/* ---- ring.c: a capture that stays in memory, until it is saved ---- */
+
+#define X86_VPT_RING_MIN (128 * KiB) /* twice from one PSB to the next */
+#define X86_VPT_RING_MAX (1 * GiB)
+
+struct X86VptRing;
+struct X86VptRing *x86_vpt_ring_new(uint64_t size, Error **errp);
+void x86_vpt_ring_free(struct X86VptRing *ring);
+uint64_t x86_vpt_ring_size(const struct X86VptRing *ring);
+void x86_vpt_ring_write(struct X86VptRing *ring, const uint8_t *bytes, size_t len);
+/* A whole record of code.c. */
+void x86_vpt_ring_add_code(struct X86VptRing *ring, const uint8_t *record, size_t len);
+/* Whether it is time to turn: from there on, all code has to be told anew. */
+bool x86_vpt_ring_is_due(const struct X86VptRing *ring);
+void x86_vpt_ring_turn(struct X86VptRing *ring);
+/* What comes later is dropped. */
+void x86_vpt_ring_close(struct X86VptRing *ring);
+/* Writes the packets to a file, and what they need of the code to FILE.code, if wanted. */
+bool x86_vpt_ring_save(struct X86VptRing *ring, const char *path, bool code, Error **errp);
+
 /* ---- code.c: the code that a captured vCPU ran (docs/trace-files.md) ---- */
+
+#define X86_VPT_CODE_MAGIC "vptcode1"
 
 struct X86VptCode;
 struct X86VptCode *x86_vpt_code_new(const char *path, Error **errp);
+struct X86VptCode *x86_vpt_code_in_ring(struct X86VptRing *ring);
 /* False: the file could not be written to its end. */
 bool x86_vpt_code_free(struct X86VptCode *code);
 /*
@@ -149,7 +173,11 @@ bool x86_vpt_code_free(struct X86VptCode *code);
  */
 void x86_vpt_code_block(struct X86VptCode *code, const TranslationBlock *tb, uint64_t cr3,
                         uint64_t pc, uint64_t offset, uint64_t (*settle)(void *owner), void *owner);
+/* All is told anew. */
+void x86_vpt_code_forget(struct X86VptCode *code);
 bool x86_vpt_code_failed(const struct X86VptCode *code);
+/* Adds the records to the log of a trace that begins there. */
+void x86_vpt_code_copy(GByteArray *log, const GByteArray *records, uint64_t begin);
 
 /* ---- writer.c: a file written by a thread of its own ---- */
 
@@ -159,8 +187,9 @@ struct X86VptWriter *x86_vpt_writer_new(const char *path, Error **errp);
 void x86_vpt_write(struct X86VptWriter *writer, const uint8_t *bytes, size_t len);
 /* Something could not be written: told on stderr, and nothing more is. */
 bool x86_vpt_write_failed(const struct X86VptWriter *writer);
-/* All is written, and the file closed; what comes later is dropped. */
-void x86_vpt_writer_end(struct X86VptWriter *writer);
+/* All is written, and the file closed; what comes later is dropped. False: it failed, now or then.
+ */
+bool x86_vpt_writer_end(struct X86VptWriter *writer);
 /* Ends it, if need be. */
 void x86_vpt_writer_free(struct X86VptWriter *writer);
 

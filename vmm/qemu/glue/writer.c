@@ -151,10 +151,10 @@ bool x86_vpt_write_failed(const struct X86VptWriter *writer)
     return qatomic_read(&writer->failed);
 }
 
-void x86_vpt_writer_end(struct X86VptWriter *writer)
+bool x86_vpt_writer_end(struct X86VptWriter *writer)
 {
     if (writer->fd < 0) {
-        return;
+        return !writer->failed;
     }
     qemu_mutex_lock(&writer->lock);
     writer->closing = true;
@@ -166,6 +166,7 @@ void x86_vpt_writer_end(struct X86VptWriter *writer)
         fail(writer);
     }
     writer->fd = -1;
+    return !writer->failed;
 }
 
 void x86_vpt_writer_free(struct X86VptWriter *writer)
@@ -173,7 +174,7 @@ void x86_vpt_writer_free(struct X86VptWriter *writer)
     if (!writer) {
         return;
     }
-    x86_vpt_writer_end(writer);
+    (void)x86_vpt_writer_end(writer);
     qemu_cond_destroy(&writer->more);
     qemu_cond_destroy(&writer->room);
     qemu_mutex_destroy(&writer->lock);

@@ -18,43 +18,61 @@ set -u
 
 boot_s=900
 some_bytes=14000000 # of trace: the kernel has patched itself by then, and takes interrupts
+most_bytes=30000000 # of both vCPUs' traces: both have run by then
 
 if [ -n "$why" ]; then
-    skip "captured boot of one vCPU, of two: $why"
+    skip "captured boot of one vCPU, of two, in a ring: $why"
     summary
     exit
 fi
 
-# boot NAME VCPUS: a guest whose capture, log and output are below $work/NAME.
-boot() {
-    local name=$1 vcpus=$2 guest
+ring_bytes=1048576
+
+# boot_begins NAME VCPUS [MEMBER]: of x-vpt-start, besides; $guest.
+boot_begins() {
+    local name=$1 vcpus=$2
     qmp_pipes "$work/qmp"
     linux_run "$name" $boot_s max,vendor=GenuineIntel -smp "$vcpus" -S \
         -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control \
         -plugin "${EXECLOG:-$build/qemu/execlog.so},blocks=$work/$name.log" <<<'cat /proc/cpuinfo /proc/modules' &
     guest=$!
     qmp_open "$work/qmp"
-    qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/$name.pt"'", "code": true}}' &&
-        qmp '{"execute": "cont"}' || return 1
-    if [ -n "${3:-}" ]; then
-        until [ "$(stat -c %s "$work/$name.pt.0")" -ge "$3" ] || ! kill -0 $guest 2>/dev/null; do
-            sleep 0.05
-        done
-        qmp '{"execute": "quit"}'
-        wait $guest
-        qmp_close
-        return 0
-    fi
-    wait $guest || return 1
-    qmp_close
-    grep -q '^virtio' "$work/$name/log"
+    qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/$name.pt"'", "code": true'"${3:+, $3}"'}}' &&
+        qmp '{"execute": "cont"}'
 }
 
-# decodes NAME VCPU
+# captured BYTES: the guest has run so far, all its vCPUs together.
+captured() {
+    local bytes=0
+    while [ "$bytes" -lt "$1" ]; do
+        sleep 0.05
+        bytes=$(qmp '{"execute": "x-vpt-query"}' | jq '[.return[].bytes] | add') || return 1
+    done
+}
+
+quit() {
+    qmp '{"execute": "quit"}'
+    wait "$guest"
+    qmp_close
+}
+
+# boot NAME VCPUS [BYTES]: a guest whose capture, log and output are below $work/NAME.
+boot() {
+    boot_begins "$1" "$2" || return 1
+    if [ -n "${3:-}" ]; then
+        captured "$3" && quit
+        return
+    fi
+    wait "$guest" || return 1
+    qmp_close
+    grep -q '^virtio' "$work/$1/log"
+}
+
+# decodes TRACE LOG VCPU
 decodes() {
-    local trace=$work/$1.pt.$2 compared
-    ls -s --block-size=K "$trace" "$trace.code" "$work/$1.log.$2"
-    compared=$("$build/qemu/compare" "$trace" "$work/$1.log.$2" "$work/$1.log.table") || {
+    local trace=$work/$1.$3 compared
+    ls -s --block-size=K "$trace" "$trace.code" "$work/$2.log.$3"
+    compared=$("$build/qemu/compare" "$trace" "$work/$2.log.$3" "$work/$2.log.table") || {
         echo "$compared"
         return 1
     }
@@ -70,7 +88,7 @@ boot_decodes() {
         return
     fi
     for ((vcpu = 0; vcpu < vcpus; vcpu++)); do
-        if decodes "$name" "$vcpu" >"$work/why" 2>&1; then
+        if decodes "$name.pt" "$name" "$vcpu" >"$work/why" 2>&1; then
             pass "boot, $name: vCPU $vcpu decodes to what ran"
             grep ' instructions, ' "$work/why"
         else
@@ -80,13 +98,36 @@ boot_decodes() {
     rm -rf "$work/${name:?}"*
 }
 
+# ring_decodes VCPUS BYTES: what rings held after so many bytes and at the end, with the code of it alone.
+ring_decodes() {
+    local vcpus=$1 bytes=$2 trace vcpu
+    boot_begins ring "$vcpus" "\"ring\": $ring_bytes" && captured "$bytes" &&
+        qmp '{"execute": "x-vpt-save", "arguments": {"file": "'"$work/ring.amid"'"}}' &&
+        captured $((bytes + 3 * ring_bytes)) && quit || return 1
+    for trace in ring.amid ring.pt; do
+        [ "$(stat -c %s "$work/$trace.0")" = $ring_bytes ] || return 1
+        for ((vcpu = 0; vcpu < vcpus; vcpu++)); do
+            decodes $trace ring $vcpu || return 1
+        done
+    done
+}
+
 linux_prepare
+some=1 bytes=$some_bytes
 if [ "${1:-}" = --all ]; then
     boot_decodes one 1
     boot_decodes two 2
+    some=2 bytes=$most_bytes
 else
     boot_decodes begun 1 $some_bytes
     skip "boot to the shell, one vCPU and two: make boot-test has them"
+fi
+name="rings of 1 MiB decode to the last of what ran, amid a boot and at its end, on $some vCPU(s)"
+if ring_decodes $some $bytes >"$work/why" 2>&1; then
+    pass "$name"
+    grep ' instructions, ' "$work/why"
+else
+    fail "$name" "$work/why"
 fi
 
 summary

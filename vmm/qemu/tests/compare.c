@@ -32,7 +32,7 @@
 #include <string.h>
 
 #define MAX_BLOCK    65536
-#define MAX_SINCE    (1u << 20)
+#define MAX_SINCE    (1u << 22)
 #define CACHE_BLOCKS (1u << 16)
 #define CACHE_INSNS  62u
 #define MAX_PARTIES  64

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
+# shellcheck disable=SC2034 # not all who source it use all of it
 # Sourced: our QEMU with a bare-metal guest, as the tests of such guests have it.
 
 # bare_machine SECONDS PROPERTIES IMAGE [ARGUMENT...]: in place of this shell. PROPERTIES are those of
@@ -12,3 +13,10 @@ bare_machine() {
         -cpu "max,vendor=GenuineIntel,$properties" -m 64 -display none -nodefaults -no-reboot \
         -debugcon stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$image" "$@"
 }
+
+# So that a guest is slow: each instruction is translated by itself. Since 8.1, this is a property of the
+# accelerator; the first one that is named is taken.
+one_insn_per_tb=(-singlestep)
+if ! "${qemu:?}" --version 2>/dev/null | grep -q 'version 7'; then
+    one_insn_per_tb=(-accel "tcg,one-insn-per-tb=on")
+fi

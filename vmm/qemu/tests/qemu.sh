@@ -55,17 +55,11 @@ if [ ! -x "$qemu" ] || [ ! -f "$execlog" ]; then
     for profile in $profiles; do
         skip "msr-tests, packet-tests, hostile-tests and the demo on $profile: no QEMU (make qemu)"
     done
-    for name in "refused properties" "smp-tests on 2 and 4 vCPUs" icount "one instruction a block" capture migration snapshot; do
+    for name in "refused properties" "smp-tests on 2 and 4 vCPUs" icount "one instruction a block" capture "captures that cannot be" migration snapshot; do
         skip "$name: no QEMU (make qemu)"
     done
     summary
     exit
-fi
-
-# Since 8.1, this is a property of the accelerator; the first one that is named is taken.
-one_insn_per_tb=(-singlestep)
-if ! "$qemu" --version | grep -q 'version 7'; then
-    one_insn_per_tb=(-accel "tcg,one-insn-per-tb=on")
 fi
 
 # ---- The CPU model's properties ----
@@ -168,6 +162,36 @@ if captures_slowly >"$work/out" 2>&1; then
 else
     fail "a guest waits for a capture's file, and nothing is lost" "$work/out"
 fi
+
+# fails ERROR COMMAND [ARGUMENTS]
+fails() {
+    local answer
+    answer=$(qmp "{\"execute\": \"$2\", \"arguments\": ${3:-{\}}}") && return 1
+    echo "$answer"
+    grep -q "\"desc\": \".*$1" <<<"$answer"
+}
+
+# What cannot be done is an error of the command that is to do it, and the guest lives on.
+captures_that_cannot_be() {
+    local ring='"ring": 131072'
+    demo_with_qmp outside
+    fails 'no capture runs' x-vpt-save || return 1
+    for bytes in 0 131071 1073741825; do
+        fails 'a ring has' x-vpt-start "{\"file\": \"$work/capture\", \"ring\": $bytes}" || return 1
+    done
+    fails 'cannot be written' x-vpt-start "{\"file\": \"$work/nowhere/x\", $ring}" || return 1
+    ln -sf /dev/full "$work/full.0"
+    qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/full\"}}" &&
+        fails 'goes to files' x-vpt-save &&
+        fails 'could not be written' x-vpt-stop &&
+        qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/full\", $ring}}" &&
+        fails 'No such file' x-vpt-save "{\"file\": \"$work/nowhere/x\"}" &&
+        fails 'No space left' x-vpt-stop &&
+        qmp '{"execute": "x-vpt-query"}' | grep -F '"return": []' && qmp '{"execute": "quit"}' || return 1
+    wait "$pid"
+    qmp_close
+}
+check "captures that cannot be are refused, and files that cannot be written are told of" captures_that_cannot_be
 
 # ---- Migration of a guest that traces ----
 

@@ -19,9 +19,10 @@ qmp_close() {
     exec 7>&- 8<&-
 }
 
-# qmp COMMAND: prints the answer. False: it is an error, or there is none within 30 seconds.
+# qmp COMMAND: prints the answer. False: it is an error, or there is none within 30 seconds, or no QEMU.
 qmp() {
     local line
+    trap '' PIPE
     printf '%s\n' "$1" >&7 || return 1
     while IFS= read -r -t 30 line <&8; do
         case $line in
