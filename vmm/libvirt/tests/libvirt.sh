@@ -73,13 +73,11 @@ says() {
 
 # ---- By QEMU's monitor ----
 
-# begin NAME [ARGUMENT...]: a guest that stands still; resume lets it go.
+# begin NAME: a guest that stands still; resume lets it go.
 begin() {
-    local name=$1
-    shift
     qmp_pipes "$work/other"
-    (bare_machine 120 vpt-profile=icelake-server "$guests/demo.elf" "$@" \
-        -plugin "$execlog,blocks=$work/$name.log" -S -qmp "unix:$work/qmp,server,nowait" \
+    (bare_machine 120 vpt-profile=icelake-server "$guests/demo.elf" \
+        -plugin "$execlog,blocks=$work/$1.log" -S -qmp "unix:$work/qmp,server,nowait" \
         -chardev "pipe,id=qmp,path=$work/other" -mon chardev=qmp,mode=control) >"$work/qemu.out" 2>&1 &
     qmp_open "$work/other"
 }
@@ -93,7 +91,7 @@ wait
 # The ring is asked for while the guest stands still amid, and once more at the end.
 captured_in_a_ring() {
     local bytes=0 capturing trace
-    begin ring "${one_insn_per_tb[@]}" # slow enough to be stopped amid
+    slowly=yes begin ring # slow enough to be stopped amid
     "$vpt" capture --qmp "$work/qmp" --code --ring 128K "$work/ring" >"$work/said" &
     capturing=$!
     wait_for test -s "$work/ring.0.json" && resume || return 1

@@ -88,7 +88,7 @@ for vcpus in 2 4; do
     guest_passes smp-tests icelake-server -smp $vcpus # INIT and SIPI; PMIs of each vCPU
 done
 demo_decodes "demo with icount" max -icount shift=auto,sleep=off
-demo_decodes "demo, one instruction a block" icelake-server "${one_insn_per_tb[@]}"
+slowly=yes demo_decodes "demo, one instruction a block" icelake-server
 
 # ---- Capture from outside, while the guest traces itself ----
 
@@ -217,7 +217,7 @@ both_are_one() {
 }
 
 migrates() {
-    demo_with_qmp from "${one_insn_per_tb[@]}" # slow enough to be stopped amid
+    slowly=yes demo_with_qmp from # slow enough to be stopped amid
     stop_amid from
     qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"exec:cat >$work/state\"}}" || return 1
     until qmp '{"execute": "query-migrate"}' | grep -q '"status": "completed"'; do sleep 0.05; done
@@ -255,7 +255,7 @@ snapshot() { # snapshot-save or snapshot-load
 
 restores() {
     truncate -s 0 "$work/disk"
-    demo_with_qmp from "${one_insn_per_tb[@]}" -blockdev "driver=file,node-name=raw,filename=$work/disk"
+    slowly=yes demo_with_qmp from -blockdev "driver=file,node-name=raw,filename=$work/disk"
     job make '{"execute": "blockdev-create", "arguments": {"job-id": "make", "options":
         {"driver": "qcow2", "file": "raw", "size": 67108864}}}' &&
         qmp '{"execute": "blockdev-del", "arguments": {"node-name": "raw"}}' && disk || return 1
