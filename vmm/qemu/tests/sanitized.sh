@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# sanitized.sh [SEEDS]: qemu.sh, svm.sh and hostile.sh with some seeds (4) on a QEMU with AddressSanitizer
+# sanitized.sh [SEEDS]: qemu.sh, svm.sh, hostile.sh with some seeds (4) and boot.sh on a QEMU with AddressSanitizer
 # and UndefinedBehaviorSanitizer, which may report nothing.
 #
 # Needs `make qemu-asan`; without it, it is skipped. Some minutes.
@@ -42,7 +42,7 @@ for sanitizer in asan_init ubsan_handle; do
     fi
 done
 
-for script in qemu svm "hostile $seeds"; do
+for script in qemu svm "hostile $seeds" boot; do
     read -r name argument <<<"$script"
     if QEMU_DIR=$work/qemu "vmm/qemu/tests/$name.sh" ${argument:+"$argument"} >"$work/out" 2>&1; then
         pass "$name.sh: $(tail -n 1 "$work/out")"
