@@ -394,15 +394,6 @@ struct request {
     Error *error; /* the first */
 };
 
-static void fail(struct request *request, Error *error)
-{
-    if (request->error) {
-        error_free(error);
-    } else {
-        request->error = error;
-    }
-}
-
 static void save(CPUState *cs, run_on_cpu_data data)
 {
     struct request *request = data.host_ptr;
@@ -412,7 +403,7 @@ static void save(CPUState *cs, run_on_cpu_data data)
 
     if (!watch || !watch->ring) {
         error_setg(&error, watch ? "the capture goes to files" : "no capture runs");
-        fail(request, error);
+        error_propagate(&request->error, error);
         return;
     }
     trace = request->file ? g_strdup_printf("%s.%d", request->file, cs->cpu_index)
@@ -420,7 +411,7 @@ static void save(CPUState *cs, run_on_cpu_data data)
     vpt_flush(&watch->model);
     settle(watch);
     if (!save_ring(watch, trace, &error) || !write_map(watch, trace, &error)) {
-        fail(request, error);
+        error_propagate(&request->error, error);
     }
 }
 
@@ -428,6 +419,7 @@ static void end(CPUState *cs, run_on_cpu_data data)
 {
     X86CPU *cpu = X86_CPU(cs);
     struct X86VptWatch *watch = cpu->vpt->capture;
+    struct request *request = data.host_ptr;
     Error *error = NULL;
 
     if (!watch) {
@@ -443,9 +435,7 @@ static void end(CPUState *cs, run_on_cpu_data data)
     complete(watch, &error);
     x86_vpt_forget_vms(cpu);
     watch_free(watch);
-    if (error) {
-        fail(data.host_ptr, error);
-    }
+    error_propagate(&request->error, error);
 }
 
 static void report(Error *error)

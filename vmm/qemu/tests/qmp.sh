@@ -11,6 +11,7 @@ qmp_pipes() {
 
 # qmp_open QMP: after QEMU was started in the background.
 qmp_open() {
+    trap '' PIPE # a QEMU that has ended is an error of a command, and no end of the test
     exec 7>"$1.in" 8<"$1.out"
     qmp '{"execute": "qmp_capabilities"}' >/dev/null
 }
@@ -22,7 +23,6 @@ qmp_close() {
 # qmp COMMAND: prints the answer. False: it is an error, or there is none within 30 seconds, or no QEMU.
 qmp() {
     local line
-    trap '' PIPE
     printf '%s\n' "$1" >&7 || return 1
     while IFS= read -r -t 30 line <&8; do
         case $line in
