@@ -898,8 +898,7 @@ void ptd_flow_free(struct ptd_flow *flow)
     if (!flow)
         return;
     ptd_blocks_free(&flow->blocks);
-    if (flow->graph && !flow->graph->shared)
-        ptd_graph_free(flow->graph);
+    ptd_graph_free(flow->graph);
     free(flow->targets);
     free(flow);
 }

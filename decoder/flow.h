@@ -178,7 +178,7 @@ void ptd_flow_advance(struct ptd_flow *flow);
  * it has to.
  */
 int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty);
-/* Takes another graph, which the caller owns. */
+/* Takes another graph, which is its own from now on. */
 void ptd_flow_set_graph(struct ptd_flow *flow, struct graph *graph);
 /* The state of a flow that has ended: in front of a PSB, or at the end of the trace. */
 struct flow_state ptd_flow_state(const struct ptd_flow *flow);

@@ -3,9 +3,9 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "graph.h"
+#include "pages.h"
 
 #define FIRST_NODES (1u << ROOM_LOG2(10))
 /* A hostile trace can ask for nodes without end: then start afresh. */
@@ -14,18 +14,30 @@
 #define MAX_SPACES 1024u
 /* Of one node. */
 #define NODE_PARTS 64u
+/*
+ * What a thread takes of a shared graph at a time. What it found one after another is in the same
+ * cache lines then, and no other thread writes to them.
+ */
+#define CHUNK            (1u << ROOM_LOG2(10))
+#define CACHE_LINE_BYTES ((size_t)64)
 /* Another thread builds a node in much less time than it takes to fall asleep. */
 #define SPINS 1000u
+
+/* What those who share a graph have in common. */
+struct graph_common {
+    unsigned users;
+    bool full; /* nothing can be added until it is emptied */
+    uint32_t space_count;
+    uint32_t nodes_taken, parts_taken, returns_taken; /* if it is shared */
+    pthread_mutex_t lock;                             /* for additions to spaces */
+};
 
 /* ---- Memory ---- */
 
 /*
- * A fixed graph has all that it can ever hold in one piece, of which memory is taken page by page
- * when it is written. Long traces have large graphs, or at least use all of the table: there, page
- * faults were a tenth of the time of two threads, and huge pages save most of them.
+ * A fixed graph has all that it can ever hold in one piece. Long traces have large graphs, or at
+ * least use all of the table.
  */
-#define LONG_TRACE_BYTES (1u << 20)
-#define HUGE_PAGE_BYTES  ((size_t)2 << 20)
 
 static const size_t nodes_bytes = MAX_NODES * sizeof(struct node);
 static const size_t info_bytes = MAX_NODES * sizeof(struct ptd_code);
@@ -38,39 +50,23 @@ static size_t reserve_bytes(void)
     return nodes_bytes + info_bytes + table_bytes + parts_bytes + returns_bytes;
 }
 
-static void *reserve_pages(size_t len_bytes)
-{
-    uint8_t *const all = mmap(NULL, len_bytes + HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    if (all == MAP_FAILED)
-        return NULL;
-
-    const size_t before = -(uintptr_t)all % HUGE_PAGE_BYTES;
-
-    if (before > 0)
-        (void)munmap(all, before);
-    (void)munmap(all + before + len_bytes, HUGE_PAGE_BYTES - before);
-    return all + before;
-}
-
 static bool reserve(struct graph *graph, bool huge_pages)
 {
-    uint8_t *const all = reserve_pages(reserve_bytes());
+    uint8_t *const all = ptd_pages_new(reserve_bytes(), huge_pages);
 
     if (!all)
         return false;
-    if (huge_pages)
-        (void)madvise(all, reserve_bytes(), MADV_HUGEPAGE);
     graph->nodes = (struct node *)all;
     graph->info = (struct ptd_code *)(all + nodes_bytes);
     graph->table = (uint32_t *)(all + nodes_bytes + info_bytes);
     graph->parts = (struct part *)(all + nodes_bytes + info_bytes + table_bytes);
     graph->returns = (uint32_t *)(all + nodes_bytes + info_bytes + table_bytes + parts_bytes);
     graph->nodes[0].kind = NODE_NONE;
-    graph->node_room = MAX_NODES;
     graph->table_room = 2 * MAX_NODES;
-    graph->part_room = graph->return_room = MAX_PARTS;
+    if (graph->shared)
+        return true; /* whoever adds something takes places for it */
+    graph->node_places.end = MAX_NODES;
+    graph->part_places.end = graph->return_places.end = MAX_PARTS;
     return true;
 }
 
@@ -84,14 +80,40 @@ void ptd_lock_init(pthread_mutex_t *lock)
     (void)pthread_mutexattr_destroy(&attributes);
 }
 
+/* In cache lines of its own, since it is written again and again. */
+static struct graph *alloc_graph(void)
+{
+    const size_t bytes = (sizeof(struct graph) + CACHE_LINE_BYTES - 1) & -CACHE_LINE_BYTES;
+    struct graph *const graph = aligned_alloc(CACHE_LINE_BYTES, bytes);
+
+    if (graph)
+        *graph = (struct graph){0};
+    return graph;
+}
+
+static struct graph_common *common_new(void)
+{
+    struct graph_common *const common = calloc(1, sizeof(*common));
+
+    if (common) {
+        ptd_lock_init(&common->lock);
+        common->users = common->nodes_taken = 1; /* NODE_NONE */
+    }
+    return common;
+}
+
 struct graph *ptd_graph_new(const struct ptd_image *image, bool shared, size_t trace_bytes)
 {
     const bool is_long = trace_bytes >= LONG_TRACE_BYTES;
-    struct graph *const graph = calloc(1, sizeof(*graph));
+    struct graph *const graph = alloc_graph();
 
     if (!graph)
         return NULL;
-    ptd_lock_init(&graph->lock);
+    graph->common = common_new();
+    if (!graph->common) {
+        free(graph);
+        return NULL;
+    }
     graph->image = image;
     graph->shared = shared;
     graph->fixed = shared || is_long;
@@ -104,64 +126,121 @@ struct graph *ptd_graph_new(const struct ptd_image *image, bool shared, size_t t
     return graph;
 }
 
+struct graph *ptd_graph_share(const struct graph *graph)
+{
+    const struct places none = {0};
+    struct graph *const other = alloc_graph();
+
+    if (other) {
+        (void)__atomic_add_fetch(&graph->common->users, 1, __ATOMIC_RELAXED);
+        *other = *graph;
+        other->node_places = other->part_places = other->return_places = none;
+    }
+    return other;
+}
+
 void ptd_graph_free(struct graph *graph)
 {
     if (!graph)
         return;
-    (void)pthread_mutex_destroy(&graph->lock);
-    free(graph->spaces);
-    if (graph->fixed) {
-        if (graph->nodes)
-            (void)munmap(graph->nodes, reserve_bytes());
-    } else {
-        free(graph->nodes);
-        free(graph->info);
-        free(graph->parts);
-        free(graph->returns);
-        free(graph->table);
+    if (__atomic_sub_fetch(&graph->common->users, 1, __ATOMIC_ACQ_REL) == 0) {
+        (void)pthread_mutex_destroy(&graph->common->lock);
+        free(graph->common);
+        free(graph->spaces);
+        if (graph->fixed) {
+            ptd_pages_free(graph->nodes, reserve_bytes());
+        } else {
+            free(graph->nodes);
+            free(graph->info);
+            free(graph->parts);
+            free(graph->returns);
+            free(graph->table);
+        }
     }
     free(graph);
 }
 
 void ptd_graph_empty(struct graph *graph)
 {
-    graph->node_count = 1; /* NODE_NONE */
-    graph->part_count = graph->return_count = 0;
-    graph->space_count = 0;
+    if (!graph->shared)
+        graph->node_places.next = 1; /* NODE_NONE */
+    graph->part_places.next = graph->return_places.next = 0;
+    graph->common->space_count = 0;
     if (graph->epoch > 0 && graph->table)
         memset(graph->table, 0, graph->table_room * sizeof(*graph->table));
     graph->epoch++;
-    graph->full = false;
+    graph->common->full = false;
+}
+
+bool ptd_graph_is_full(const struct graph *graph)
+{
+    return __atomic_load_n(&graph->common->full, __ATOMIC_RELAXED);
 }
 
 static bool set_full(struct graph *graph)
 {
-    __atomic_store_n(&graph->full, true, __ATOMIC_RELAXED);
+    __atomic_store_n(&graph->common->full, true, __ATOMIC_RELAXED);
     return false;
 }
 
-/*
- * Takes so many elements of an array, of which there are at most limit in all: *first is the index
- * of the first. False: no room or no memory.
- */
-static bool take(struct graph *graph, void **array, uint32_t *room, uint32_t *count, uint32_t more,
-                 uint32_t limit, size_t element_bytes, uint32_t *first)
+/* ---- Places ---- */
+
+/* Takes places of a shared graph, which has limit of them. False: not so many are left. */
+static bool take_chunk(struct graph *graph, struct places *places, uint32_t *taken, uint32_t count,
+                       uint32_t limit)
 {
-    uint32_t bigger = *room ? *room : FIRST_NODES;
+    const uint32_t chunk = count > CHUNK ? count : CHUNK;
+
+    if (ptd_graph_is_full(graph))
+        return false;
+    places->next = __atomic_fetch_add(taken, chunk, __ATOMIC_RELAXED);
+    places->end = places->next + chunk;
+    if (places->end <= limit)
+        return true;
+    *places = (struct places){0};
+    return false;
+}
+
+/* Parts or return addresses. */
+struct array {
+    void **elements;
+    size_t element_bytes;
+    struct places *places;
+    uint32_t *taken;
+};
+
+/* Moves an array of a graph that is not fixed. False: no memory. */
+static bool grow(const struct array *array, uint32_t count)
+{
+    uint32_t room = array->places->end ? array->places->end : FIRST_NODES;
     void *moved;
 
-    *first = __atomic_fetch_add(count, more, __ATOMIC_RELAXED);
-    if (*first + more <= *room)
-        return true;
-    if (graph->fixed || *first + more > limit)
-        return set_full(graph);
-    while (bigger < *first + more)
-        bigger *= 2;
-    moved = reallocarray(*array, bigger, element_bytes);
+    while (room < array->places->next + count)
+        room *= 2;
+    moved = reallocarray(*array->elements, room, array->element_bytes);
     if (!moved)
+        return false;
+    *array->elements = moved;
+    array->places->end = room;
+    return true;
+}
+
+static bool make_room(struct graph *graph, const struct array *array, uint32_t count)
+{
+    if (count <= array->places->end - array->places->next)
+        return true;
+    if (graph->shared)
+        return take_chunk(graph, array->places, array->taken, count, MAX_PARTS);
+    return !graph->fixed && count <= MAX_PARTS - array->places->next && grow(array, count);
+}
+
+/* Takes so many elements: *first is the index of the first. False: no room or no memory. */
+static bool take(struct graph *graph, const struct array *array, uint32_t count, uint32_t *first)
+{
+    if (!make_room(graph, array, count))
         return set_full(graph);
-    *array = moved;
-    *room = bigger;
+    *first = array->places->next;
+    array->places->next += count;
     return true;
 }
 
@@ -196,7 +275,7 @@ static uint32_t *place(const struct graph *graph, uint32_t space, uint64_t ip)
 /* Moves a graph that is not fixed to twice the room. The table is kept at most half full. */
 static bool move_nodes(struct graph *graph)
 {
-    const uint32_t room = graph->node_room ? 2 * graph->node_room : FIRST_NODES;
+    const uint32_t room = graph->node_places.end ? 2 * graph->node_places.end : FIRST_NODES;
     struct node *const nodes = reallocarray(graph->nodes, room, sizeof(*nodes));
 
     if (nodes)
@@ -216,12 +295,23 @@ static bool move_nodes(struct graph *graph)
     free(graph->table);
     graph->table = table;
     graph->table_room = 2 * room;
-    graph->node_room = room;
+    graph->node_places.end = room;
     graph->nodes[0] = (struct node){.kind = NODE_NONE};
     graph->info[0] = (struct ptd_code){0};
-    for (uint32_t i = 1; i < graph->node_count; i++)
+    for (uint32_t i = 1; i < graph->node_places.next; i++)
         *place(graph, info[i].space, info[i].ip) = i * NODE_WORDS;
     return true;
+}
+
+static bool make_node_room(struct graph *graph)
+{
+    struct places *const places = &graph->node_places;
+
+    if (places->next < places->end)
+        return true;
+    if (graph->shared)
+        return take_chunk(graph, places, &graph->common->nodes_taken, 1, MAX_NODES);
+    return !graph->fixed && places->end < MAX_NODES && move_nodes(graph);
 }
 
 /* A stub that is in no table yet; 0: no room or no memory. */
@@ -229,16 +319,11 @@ static uint32_t add_stub(struct graph *graph, uint32_t space, uint64_t ip)
 {
     uint32_t index;
 
-    if (!graph->fixed && graph->node_count >= graph->node_room &&
-        (graph->node_room >= MAX_NODES || !move_nodes(graph))) {
+    if (!make_node_room(graph)) {
         (void)set_full(graph);
         return 0;
     }
-    index = __atomic_fetch_add(&graph->node_count, 1, __ATOMIC_RELAXED);
-    if (index >= graph->node_room) {
-        (void)set_full(graph);
-        return 0;
-    }
+    index = graph->node_places.next++;
     graph->nodes[index] = (struct node){.kind = NODE_STUB};
     graph->info[index] = (struct ptd_code){.ip = ip, .space = (uint16_t)space};
     return index * NODE_WORDS;
@@ -275,25 +360,30 @@ uint32_t ptd_graph_find(struct graph *graph, uint32_t space, uint64_t ip)
 
 uint32_t ptd_graph_node_count(const struct graph *graph)
 {
-    const uint32_t count = __atomic_load_n(&graph->node_count, __ATOMIC_ACQUIRE);
+    uint32_t taken;
 
-    return count < graph->node_room ? count : graph->node_room; /* counts on where it is full */
+    if (!graph->shared)
+        return graph->node_places.next;
+    taken = __atomic_load_n(&graph->common->nodes_taken, __ATOMIC_RELAXED);
+    return taken < MAX_NODES ? taken : MAX_NODES; /* counts on where it is full */
 }
 
 /* ---- Address spaces ---- */
 
 int ptd_graph_space(struct graph *graph, uint64_t cr3, uint8_t mode)
 {
+    struct graph_common *const common = graph->common;
     uint32_t i = 0;
 
-    (void)pthread_mutex_lock(&graph->lock);
-    while (i < graph->space_count && (graph->spaces[i].cr3 != cr3 || graph->spaces[i].mode != mode))
+    (void)pthread_mutex_lock(&common->lock);
+    while (i < common->space_count &&
+           (graph->spaces[i].cr3 != cr3 || graph->spaces[i].mode != mode))
         i++;
     if (i == MAX_SPACES)
         (void)set_full(graph);
-    else if (!graph->full && i == graph->space_count)
-        graph->spaces[graph->space_count++] = (struct space){cr3, mode};
-    (void)pthread_mutex_unlock(&graph->lock);
+    else if (!common->full && i == common->space_count)
+        graph->spaces[common->space_count++] = (struct space){cr3, mode};
+    (void)pthread_mutex_unlock(&common->lock);
     return ptd_graph_is_full(graph) ? -1 : (int)i;
 }
 
@@ -383,8 +473,10 @@ static void gather(const struct graph *graph, const struct space *space, uint64_
 
 static bool add_parts(struct graph *graph, const struct draft *draft, struct ptd_code *info)
 {
-    if (!take(graph, (void **)&graph->parts, &graph->part_room, &graph->part_count,
-              draft->part_count, MAX_PARTS, sizeof(*graph->parts), &info->first_part))
+    const struct array parts = {(void **)&graph->parts, sizeof(*graph->parts), &graph->part_places,
+                                &graph->common->parts_taken};
+
+    if (!take(graph, &parts, draft->part_count, &info->first_part))
         return false;
     info->parts = (uint16_t)draft->part_count;
     memcpy(&graph->parts[info->first_part], draft->parts,
@@ -398,6 +490,9 @@ static bool add_parts(struct graph *graph, const struct draft *draft, struct ptd
 static bool add_returns(struct graph *graph, const struct draft *draft, uint32_t space,
                         struct node *node)
 {
+    const struct array returns = {(void **)&graph->returns, sizeof(*graph->returns),
+                                  &graph->return_places, &graph->common->returns_taken};
+
     node->calls = (uint8_t)draft->return_count;
     if (draft->return_count == 0)
         return true;
@@ -405,8 +500,7 @@ static bool add_returns(struct graph *graph, const struct draft *draft, uint32_t
         node->ret = ptd_graph_find(graph, space, draft->returns[0]);
         return node->ret != 0;
     }
-    if (!take(graph, (void **)&graph->returns, &graph->return_room, &graph->return_count,
-              draft->return_count, MAX_PARTS, sizeof(*graph->returns), &node->ret))
+    if (!take(graph, &returns, draft->return_count, &node->ret))
         return false;
     for (unsigned i = 0; i < draft->return_count; i++) {
         const uint32_t id = ptd_graph_find(graph, space, draft->returns[i]);

@@ -8,8 +8,8 @@
  * What a step reads is 16 bytes; all else stands in arrays beside them. Numbers of nodes stay the
  * same until the graph is emptied.
  *
- * Threads can share a graph, and add to it, without a lock. What is reached by a node's kind, or by
- * a number of a node, was written before it.
+ * Threads can share a graph, and add to it, without a lock: each has a struct graph of its own, and
+ * what is reached by a node's kind, or by a number of a node, was written before it.
  */
 #ifndef PTD_GRAPH_H
 #define PTD_GRAPH_H
@@ -66,38 +66,41 @@ struct target {
     uint32_t node, space;
 };
 
+/* The next element of an array that is free, and where the free ones end. */
+struct places {
+    uint32_t next, end;
+};
+
 struct graph {
     struct node *nodes;
     struct ptd_code *info; /* as many */
-    uint32_t node_count, node_room;
     struct part *parts;
-    uint32_t part_count, part_room;
     uint32_t *returns;
-    uint32_t return_count, return_room;
     struct space *spaces;
-    uint32_t space_count;
     uint32_t *table; /* of nodes, open addressing; room is a power of two */
     uint32_t table_room;
     uint32_t epoch; /* how often it was emptied */
-    bool full;      /* nothing can be added until it is emptied */
+    struct places node_places, part_places, return_places;
     const struct ptd_image *image;
     bool fixed;  /* nothing of it moves */
     bool shared; /* then it is fixed, and never emptied, but replaced */
-    unsigned users;
-    pthread_mutex_t lock; /* for additions to spaces */
+    struct graph_common *common;
 };
 
 /* Held for much less time than it takes to fall asleep: who waits does so awake for a moment. */
 void ptd_lock_init(pthread_mutex_t *lock);
 /* For a trace of so many bytes. NULL: no memory. */
 struct graph *ptd_graph_new(const struct ptd_image *image, bool shared, size_t trace_bytes);
+/* The same graph for another thread. NULL: no memory. */
+struct graph *ptd_graph_share(const struct graph *graph);
+/* Its memory goes with the last of those who share it. */
 void ptd_graph_free(struct graph *graph);
 void ptd_graph_empty(struct graph *graph);
 /* The number of an address space; -1: the graph is full. */
 int ptd_graph_space(struct graph *graph, uint64_t cr3, uint8_t mode);
 /* The node at ip; 0: no room or no memory. */
 uint32_t ptd_graph_find(struct graph *graph, uint32_t space, uint64_t ip);
-/* How many there are, NODE_NONE too. */
+/* All numbers of nodes are less than this many. */
 uint32_t ptd_graph_node_count(const struct graph *graph);
 static inline struct node *ptd_node(const struct graph *graph, uint32_t id)
 {
@@ -119,10 +122,8 @@ static inline uint32_t ptd_node_next(const struct node *node, unsigned bit)
     return __atomic_load_n(&node->next[bit], __ATOMIC_ACQUIRE);
 }
 
-static inline bool ptd_graph_is_full(const struct graph *graph)
-{
-    return __atomic_load_n(&graph->full, __ATOMIC_RELAXED);
-}
+/* Nothing can be added until it is emptied. */
+bool ptd_graph_is_full(const struct graph *graph);
 
 /* Makes a NODE_STUB or NODE_CLAIMED another kind. False: no room or no memory. */
 bool ptd_graph_build(struct graph *graph, uint32_t id);

@@ -542,6 +542,7 @@ void ptd_flow_forget_code(struct ptd_flow *flow)
 void ptd_flow_set_graph(struct ptd_flow *flow, struct graph *graph)
 {
     forget_graph(flow);
+    ptd_graph_free(flow->graph);
     flow->graph = graph;
 }
 

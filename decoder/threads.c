@@ -14,6 +14,7 @@
 #include "array.h"
 #include "flow.h"
 #include "image.h"
+#include "pages.h"
 #include "threads.h"
 
 #define MAX_THREADS 256u
@@ -26,6 +27,7 @@
 #define RUN_MARKS     (1u << (ROOM_LOG2(12) + 1)) /* the same */
 /* Where code is new, a segment takes several times as long as others. */
 #define WORKER_JOBS 8u
+#define STEPS_BYTES (WORKER_JOBS * BUFFER_STEPS * sizeof(uint32_t))
 /* A thread that sleeps is late when it wakes, by more than a segment takes. */
 #define SPINS 20000u
 
@@ -48,7 +50,7 @@ struct pool {
     unsigned asleep;      /* who waits for turned */
     uint64_t next_offset; /* where the next segment begins */
     uint64_t next_turn;   /* its number */
-    struct graph *graph;  /* the one that is not full; has a user more than workers use it */
+    struct graph *graph;  /* the one that is not full; each worker shares it */
     /* Of the thread whose turn it is. */
     struct flow_state truth; /* behind the segment before */
 };
@@ -62,7 +64,7 @@ struct buffered {
 /* A segment, and what was found in it. */
 struct job {
     uint64_t begin, end, number;
-    uint32_t *steps; /* BUFFER_STEPS */
+    uint32_t *steps; /* BUFFER_STEPS of the worker's */
     size_t step_count;
     struct ptd_mark *marks; /* BUFFER_MARKS; 1 if none are wanted */
     size_t mark_count;
@@ -81,6 +83,7 @@ struct worker {
     struct ptd_flow *flow;
     struct flow_state assumed;
     struct ptd_run run;
+    uint32_t *steps; /* of all jobs, STEPS_BYTES */
     /* The oldest is that at first, modulo WORKER_JOBS. Only the youngest may have not ended. */
     struct job jobs[WORKER_JOBS];
     unsigned first, count;
@@ -174,23 +177,19 @@ static int hand_over_buffer(struct worker *worker, const struct job *job)
 
 /* ---- The graph ---- */
 
-/* Under the lock. */
-static void drop_graph(struct graph *graph)
+/* Under the lock: whatever graph the worker had, it takes that of the pool. PTD_OK or _E_NOMEM. */
+static int take_graph(struct worker *worker)
 {
-    if (graph && --graph->users == 0)
-        ptd_graph_free(graph);
-}
+    const struct graph *const old = worker->flow->graph, *const new = worker->pool->graph;
+    struct graph *graph;
 
-/* Under the lock: whatever graph the worker had, it takes that of the pool. */
-static void take_graph(struct worker *worker)
-{
-    struct graph *const old = worker->flow->graph, *const new = worker->pool->graph;
-
-    if (old == new)
-        return;
-    new->users++;
-    ptd_flow_set_graph(worker->flow, new);
-    drop_graph(old);
+    if (old && old->epoch == new->epoch)
+        return PTD_OK;
+    graph = ptd_graph_share(new);
+    if (!graph)
+        return PTD_E_NOMEM;
+    ptd_flow_set_graph(worker->flow, graph);
+    return PTD_OK;
 }
 
 /* The jobs behind the oldest: all of them, or those that have not ended. */
@@ -211,19 +210,19 @@ static int renew_graph(struct worker *worker)
 
     spoil_younger_jobs(worker, true); /* they have numbers of this graph */
     (void)pthread_mutex_lock(&pool->lock);
-    if (worker->flow->graph == pool->graph) {
+    if (worker->flow->graph->epoch == pool->graph->epoch) {
         struct graph *const graph = ptd_graph_new(pool->image, true, pool->len_bytes);
 
         if (graph) {
-            graph->users = 1;
             graph->epoch = pool->graph->epoch + 1;
-            drop_graph(pool->graph);
+            ptd_graph_free(pool->graph);
             pool->graph = graph;
         } else {
             status = PTD_E_NOMEM;
         }
     }
-    take_graph(worker);
+    if (status == PTD_OK)
+        status = take_graph(worker);
     (void)pthread_mutex_unlock(&pool->lock);
     return status;
 }
@@ -367,8 +366,7 @@ static bool next_segment(struct worker *worker, struct job *job)
     (void)pthread_mutex_lock(&pool->lock);
     found = pool->result == 0 && (pool->next_offset < pool->len_bytes || pool->next_turn == 0);
     if (found) {
-        if (worker->count == 0)
-            take_graph(worker);
+        job->status = worker->count == 0 ? take_graph(worker) : PTD_OK;
         job->begin = pool->next_offset;
         job->number = pool->next_turn++;
         ptd_packets_init(&packets, pool->bytes, pool->len_bytes);
@@ -400,7 +398,8 @@ static bool decode_segment(struct worker *worker)
         worker->flow->stop = job->end;
     job->item_count = job->step_count = job->mark_count = 0;
     job->ended = job->stale = false;
-    job->status = fill_buffer(worker, job);
+    if (job->status == PTD_OK)
+        job->status = fill_buffer(worker, job);
     job->after = ptd_flow_state(worker->flow);
     job->first_psb_end = worker->flow->first_psb_end;
     job->told = worker->flow->told;
@@ -497,12 +496,9 @@ static void *work(void *argument)
 
 static void worker_close(struct worker *worker)
 {
-    struct graph *const graph = worker->flow ? worker->flow->graph : NULL;
-
     ptd_flow_free(worker->flow);
-    drop_graph(graph);
+    ptd_pages_free(worker->steps, STEPS_BYTES);
     for (unsigned i = 0; i < WORKER_JOBS; i++) {
-        free(worker->jobs[i].steps);
         free(worker->jobs[i].items);
         free(worker->jobs[i].marks);
     }
@@ -510,13 +506,16 @@ static void worker_close(struct worker *worker)
 
 static bool open_jobs(struct worker *worker, bool marks)
 {
+    worker->steps = ptd_pages_new(STEPS_BYTES, worker->pool->len_bytes >= LONG_TRACE_BYTES);
+    if (!worker->steps)
+        return false;
     for (unsigned i = 0; i < WORKER_JOBS; i++) {
         struct job *const job = &worker->jobs[i];
 
-        job->steps = malloc(BUFFER_STEPS * sizeof(*job->steps));
+        job->steps = worker->steps + (size_t)i * BUFFER_STEPS;
         job->items = malloc(BUFFER_ITEMS * sizeof(*job->items));
         job->marks = malloc((marks ? BUFFER_MARKS : 1) * sizeof(*job->marks)); /* never NULL */
-        if (!job->steps || !job->items || !job->marks)
+        if (!job->items || !job->marks)
             return false;
     }
     return true;
@@ -580,7 +579,6 @@ int ptd_flow_parallel_by(size_t segment_bytes, const void *bytes, size_t len_byt
         free(workers);
         return PTD_E_NOMEM;
     }
-    pool.graph->users = 1;
     ptd_lock_init(&pool.lock);
     (void)pthread_cond_init(&pool.turned, NULL);
     while (opened < threads && worker_open(&workers[opened], &pool))
@@ -589,7 +587,7 @@ int ptd_flow_parallel_by(size_t segment_bytes, const void *bytes, size_t len_byt
         result = run_workers(&pool, workers, threads);
     while (opened > 0)
         worker_close(&workers[--opened]);
-    drop_graph(pool.graph);
+    ptd_graph_free(pool.graph);
     (void)pthread_cond_destroy(&pool.turned);
     (void)pthread_mutex_destroy(&pool.lock);
     free(workers);
