@@ -381,7 +381,7 @@ int ptd_graph_space(struct graph *graph, uint64_t cr3, uint8_t mode)
         i++;
     if (i == MAX_SPACES)
         (void)set_full(graph);
-    else if (!common->full && i == common->space_count)
+    else if (!ptd_graph_is_full(graph) && i == common->space_count)
         graph->spaces[common->space_count++] = (struct space){cr3, mode};
     (void)pthread_mutex_unlock(&common->lock);
     return ptd_graph_is_full(graph) ? -1 : (int)i;
