@@ -38,7 +38,6 @@ struct graph_common {
  * A fixed graph has all that it can ever hold in one piece. Long traces have large graphs, or at
  * least use all of the table.
  */
-
 static const size_t nodes_bytes = MAX_NODES * sizeof(struct node);
 static const size_t info_bytes = MAX_NODES * sizeof(struct ptd_code);
 static const size_t table_bytes = 2 * MAX_NODES * sizeof(uint32_t);
