@@ -18,8 +18,7 @@
  * What a thread takes of a shared graph at a time. What it found one after another is in the same
  * cache lines then, and no other thread writes to them.
  */
-#define CHUNK            (1u << ROOM_LOG2(10))
-#define CACHE_LINE_BYTES ((size_t)64)
+#define CHUNK (1u << ROOM_LOG2(10))
 /* Another thread builds a node in much less time than it takes to fall asleep. */
 #define SPINS 1000u
 

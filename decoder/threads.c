@@ -383,6 +383,18 @@ static bool next_segment(struct worker *worker, struct job *job)
     return found;
 }
 
+/* What a processor fetches by itself ends at the page's end, and another one has what came before.
+ */
+static void fetch(const struct pool *pool, const struct job *job)
+{
+    const uint8_t *const bytes = pool->bytes;
+    const uint64_t end = job->end < pool->len_bytes ? job->end : pool->len_bytes;
+
+    for (uint64_t at = job->begin; at < end && at - job->begin < SEGMENT_BYTES;
+         at += CACHE_LINE_BYTES)
+        __builtin_prefetch(bytes + at, 0, 2);
+}
+
 /* Decodes one more segment ahead of its turn. False: there is none. */
 static bool decode_segment(struct worker *worker)
 {
@@ -391,6 +403,7 @@ static bool decode_segment(struct worker *worker)
     if (!next_segment(worker, job))
         return false;
     worker->count++;
+    fetch(worker->pool, job);
     worker->assumed.offset = job->begin;
     if (job->number > 0)
         ptd_flow_restart(worker->flow, &worker->assumed, job->end);
