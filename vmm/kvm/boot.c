@@ -234,8 +234,9 @@ int boot_enter(struct vmm *vmm)
 
 /* ---- CPUID ---- */
 
-#define MAX_CPUID       256
-#define CPUID_1_EDX_HTT (1u << 28)
+#define MAX_CPUID        256
+#define CPUID_1_EDX_HTT  (1u << 28)
+#define CPUID_7_ECX_LA57 (1u << 16)
 
 #define CPUID_BYTES (sizeof(struct kvm_cpuid2) + MAX_CPUID * sizeof(struct kvm_cpuid_entry2))
 
@@ -366,10 +367,14 @@ int boot_cpuid(struct vcpu *cpu, const struct vpt_caps *caps)
 
         if (physical && physical < cpu->model.caps.maxphyaddr)
             cpu->model.caps.maxphyaddr = (uint8_t)physical;
-        entry->eax = (entry->eax & ~0xffu) | cpu->model.caps.maxphyaddr;
         if ((entry->eax >> 8 & 0xff) < cpu->model.caps.linear_bits)
             cpu->model.caps.linear_bits = 48;
+        entry->eax = (entry->eax & ~0xffffu) | (uint32_t)cpu->model.caps.linear_bits << 8 |
+                     cpu->model.caps.maxphyaddr;
     }
+    entry = cpuid_find(table, 7, 0);
+    if (entry && cpu->model.caps.linear_bits < 57)
+        entry->ecx &= ~CPUID_7_ECX_LA57;
     /* No paravirtual interface of KVM: the same guest runs on every backend. */
     for (uint32_t i = 0; i < table->nent;) {
         if (table->entries[i].function >> 8 == 0x400000)

@@ -205,6 +205,8 @@ enum walk_access { WALK_READ = 0, WALK_WRITE = 2, WALK_FETCH = 16 };
  */
 bool walk(struct vcpu *cpu, uint64_t linear, enum walk_access access, unsigned cpl, uint64_t *gpa,
           uint32_t *error_code);
+/* Whether the address is canonical with as many levels of paging as there are. */
+bool linear_is_canonical(struct vcpu *cpu, uint64_t linear);
 /* Copies as a supervisor would read or write; false at the first byte that cannot be. */
 bool linear_read(struct vcpu *cpu, uint64_t linear, void *data, size_t len);
 bool linear_write(struct vcpu *cpu, uint64_t linear, const void *data, size_t len);

@@ -9,8 +9,6 @@
 #include <Zydis/Zydis.h>
 #include <string.h>
 
-#define CANONICAL_SHIFT 16
-
 static int16_t register_number(ZydisRegister reg)
 {
     if (reg == ZYDIS_REGISTER_NONE)
@@ -175,11 +173,6 @@ uint64_t effective_address(struct vcpu *cpu, const struct memop *op)
     return address;
 }
 
-static bool canonical(uint64_t address)
-{
-    return (uint64_t)((int64_t)(address << CANONICAL_SHIFT) >> CANONICAL_SHIFT) == address;
-}
-
 bool predict_page_fault(struct vcpu *cpu, const struct memops *ops, uint64_t *address,
                         uint32_t *error_code)
 {
@@ -196,7 +189,7 @@ bool predict_page_fault(struct vcpu *cpu, const struct memops *ops, uint64_t *ad
         const uint64_t first = effective_address(cpu, op);
         const uint64_t last = first + op->size_bytes - 1;
 
-        if (!canonical(first) || !canonical(last))
+        if (!linear_is_canonical(cpu, first) || !linear_is_canonical(cpu, last))
             continue; /* #GP or #SS, not #PF */
         *address = first;
         if (!walk(cpu, first, access, cpl, &gpa, error_code))

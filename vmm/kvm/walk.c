@@ -45,11 +45,23 @@ static bool allowed(struct vcpu *cpu, uint64_t rights, bool nx, enum walk_access
     return true;
 }
 
+static int paging_levels(struct vcpu *cpu)
+{
+    return vcpu_sregs(cpu)->cr4 & CR4_LA57 ? 5 : 4;
+}
+
+bool linear_is_canonical(struct vcpu *cpu, uint64_t linear)
+{
+    const int unused = 64 - 12 - 9 * paging_levels(cpu);
+
+    return (uint64_t)((int64_t)(linear << unused) >> unused) == linear;
+}
+
 bool walk(struct vcpu *cpu, uint64_t linear, enum walk_access access, unsigned cpl, uint64_t *gpa,
           uint32_t *error_code)
 {
     const struct kvm_sregs *sregs = vcpu_sregs(cpu);
-    const int levels = sregs->cr4 & CR4_LA57 ? 5 : 4;
+    const int levels = paging_levels(cpu);
     uint64_t table = sregs->cr3 & PTE_ADDR, rights = PTE_W | PTE_U, entry = 0;
     bool nx = false;
     int shift = 12 + 9 * (levels - 1);
