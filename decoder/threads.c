@@ -383,8 +383,7 @@ static bool next_segment(struct worker *worker, struct job *job)
     return found;
 }
 
-/* What a processor fetches by itself ends at the page's end, and another one has what came before.
- */
+/* What a processor fetches by itself ends with the page, and another has what came before. */
 static void fetch(const struct pool *pool, const struct job *job)
 {
     const uint8_t *const bytes = pool->bytes;
