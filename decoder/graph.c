@@ -12,6 +12,8 @@
 #define MAX_NODES  (1u << 19)
 #define MAX_PARTS  (1u << 20)
 #define MAX_SPACES 1024u
+/* Of so many nodes, a power of two. */
+#define LISTS(nodes) ((nodes) / 2)
 /* Of one node. */
 #define NODE_PARTS 64u
 /*
@@ -34,33 +36,35 @@ struct graph_common {
 /* ---- Memory ---- */
 
 /*
- * A fixed graph has all that it can ever hold in one piece. Long traces have large graphs, or at
- * least use all of the table.
+ * A fixed graph has all that it can ever hold in one piece. Where most is written, it is in huge
+ * pages if the trace is long; what is small shares them. There are few return addresses: only
+ * nodes with several have them in an array.
  */
 static const size_t nodes_bytes = MAX_NODES * sizeof(struct node);
 static const size_t info_bytes = MAX_NODES * sizeof(struct ptd_code);
-static const size_t table_bytes = 2 * MAX_NODES * sizeof(uint32_t);
+static const size_t lists_bytes = LISTS(MAX_NODES) * sizeof(uint32_t);
 static const size_t parts_bytes = MAX_PARTS * sizeof(struct part);
 static const size_t returns_bytes = MAX_PARTS * sizeof(uint32_t);
 
 static size_t reserve_bytes(void)
 {
-    return nodes_bytes + info_bytes + table_bytes + parts_bytes + returns_bytes;
+    return nodes_bytes + info_bytes + lists_bytes + parts_bytes + returns_bytes;
 }
 
 static bool reserve(struct graph *graph, bool huge_pages)
 {
-    uint8_t *const all = ptd_pages_new(reserve_bytes(), huge_pages);
+    uint8_t *const all =
+        ptd_pages_new(reserve_bytes(), huge_pages ? reserve_bytes() - returns_bytes : 0);
 
     if (!all)
         return false;
     graph->nodes = (struct node *)all;
     graph->info = (struct ptd_code *)(all + nodes_bytes);
-    graph->table = (uint32_t *)(all + nodes_bytes + info_bytes);
-    graph->parts = (struct part *)(all + nodes_bytes + info_bytes + table_bytes);
-    graph->returns = (uint32_t *)(all + nodes_bytes + info_bytes + table_bytes + parts_bytes);
+    graph->lists = (uint32_t *)(all + nodes_bytes + info_bytes);
+    graph->parts = (struct part *)(all + nodes_bytes + info_bytes + lists_bytes);
+    graph->returns = (uint32_t *)(all + nodes_bytes + info_bytes + lists_bytes + parts_bytes);
     graph->nodes[0].kind = NODE_NONE;
-    graph->table_room = 2 * MAX_NODES;
+    graph->list_count = LISTS(MAX_NODES);
     if (graph->shared)
         return true; /* whoever adds something takes places for it */
     graph->node_places.end = MAX_NODES;
@@ -152,7 +156,7 @@ void ptd_graph_free(struct graph *graph)
             free(graph->info);
             free(graph->parts);
             free(graph->returns);
-            free(graph->table);
+            free(graph->lists);
         }
     }
     free(graph);
@@ -164,8 +168,8 @@ void ptd_graph_empty(struct graph *graph)
         graph->node_places.next = 1; /* NODE_NONE */
     graph->part_places.next = graph->return_places.next = 0;
     graph->common->space_count = 0;
-    if (graph->epoch > 0 && graph->table)
-        memset(graph->table, 0, graph->table_room * sizeof(*graph->table));
+    if (graph->epoch > 0 && graph->lists)
+        memset(graph->lists, 0, graph->list_count * sizeof(*graph->lists));
     graph->epoch++;
     graph->common->full = false;
 }
@@ -244,33 +248,28 @@ static bool take(struct graph *graph, const struct array *array, uint32_t count,
 
 /* ---- Nodes by address ---- */
 
-static uint32_t hash(uint32_t space, uint64_t ip)
+/* The list that it belongs to. */
+static uint32_t *list_of(const struct graph *graph, uint32_t space, uint64_t ip)
 {
-    const uint64_t value = (ip ^ (uint64_t)space << 48) * 0x9e3779b97f4a7c15u;
+    const uint64_t hash = (ip ^ (uint64_t)space << 48) * 0x9e3779b97f4a7c15u;
 
-    return (uint32_t)(value >> 32);
+    return &graph->lists[(uint32_t)(hash >> 32) & (graph->list_count - 1)];
 }
 
-static bool is_at(const struct graph *graph, uint32_t id, uint32_t space, uint64_t ip)
+/* In a list that begins with this node; 0: it is not there. */
+static uint32_t find_in_list(const struct graph *graph, uint32_t id, uint32_t space, uint64_t ip)
 {
-    const struct ptd_code *const info = ptd_node_info(graph, id);
+    while (id) {
+        const struct ptd_code *const info = ptd_node_info(graph, id);
 
-    return info->ip == ip && info->space == space;
-}
-
-/* The node's place in the table, or the free one where it belongs. */
-static uint32_t *place(const struct graph *graph, uint32_t space, uint64_t ip)
-{
-    for (uint32_t i = hash(space, ip);; i++) {
-        uint32_t *const at = &graph->table[i & (graph->table_room - 1)];
-        const uint32_t id = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-
-        if (id == 0 || is_at(graph, id, space, ip))
-            return at;
+        if (info->ip == ip && info->space == space)
+            break;
+        id = info->next;
     }
+    return id;
 }
 
-/* Moves a graph that is not fixed to twice the room. The table is kept at most half full. */
+/* Moves a graph that is not fixed to twice the room. */
 static bool move_nodes(struct graph *graph)
 {
     const uint32_t room = graph->node_places.end ? 2 * graph->node_places.end : FIRST_NODES;
@@ -284,20 +283,24 @@ static bool move_nodes(struct graph *graph)
     if (info)
         graph->info = info;
 
-    uint32_t *const table = calloc((size_t)2 * room, sizeof(*table));
+    uint32_t *const lists = calloc(LISTS(room), sizeof(*lists));
 
-    if (!nodes || !info || !table) {
-        free(table);
+    if (!nodes || !info || !lists) {
+        free(lists);
         return false;
     }
-    free(graph->table);
-    graph->table = table;
-    graph->table_room = 2 * room;
+    free(graph->lists);
+    graph->lists = lists;
+    graph->list_count = LISTS(room);
     graph->node_places.end = room;
     graph->nodes[0] = (struct node){.kind = NODE_NONE};
     graph->info[0] = (struct ptd_code){0};
-    for (uint32_t i = 1; i < graph->node_places.next; i++)
-        *place(graph, info[i].space, info[i].ip) = i * NODE_WORDS;
+    for (uint32_t i = 1; i < graph->node_places.next; i++) {
+        uint32_t *const list = list_of(graph, info[i].space, info[i].ip);
+
+        info[i].next = *list;
+        *list = i * NODE_WORDS;
+    }
     return true;
 }
 
@@ -312,7 +315,7 @@ static bool make_node_room(struct graph *graph)
     return !graph->fixed && places->end < MAX_NODES && move_nodes(graph);
 }
 
-/* A stub that is in no table yet; 0: no room or no memory. */
+/* A stub that is in no list yet; 0: no room or no memory. */
 static uint32_t add_stub(struct graph *graph, uint32_t space, uint64_t ip)
 {
     uint32_t index;
@@ -332,26 +335,26 @@ uint32_t ptd_graph_find(struct graph *graph, uint32_t space, uint64_t ip)
 {
     uint32_t stub = 0;
 
-    if (graph->table_room == 0 && !move_nodes(graph)) {
+    if (graph->list_count == 0 && !move_nodes(graph)) {
         (void)set_full(graph);
         return 0;
     }
     for (;;) {
-        uint32_t *const at = place(graph, space, ip);
-        uint32_t id = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+        uint32_t *const list = list_of(graph, space, ip);
+        uint32_t first = __atomic_load_n(list, __ATOMIC_ACQUIRE);
+        const uint32_t id = find_in_list(graph, first, space, ip);
 
-        /* A place that was free may have been taken since, by any node. */
-        if (id && is_at(graph, id, space, ip))
-            return id;
         if (id)
-            continue;
+            return id;
         if (!stub) {
             stub = add_stub(graph, space, ip);
             if (!stub)
                 return 0;
-            continue; /* the table may have moved */
+            continue; /* the lists may have moved */
         }
-        if (__atomic_compare_exchange_n(at, &id, stub, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ptd_node_info(graph, stub)->next = first;
+        if (__atomic_compare_exchange_n(list, &first, stub, false, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED))
             return stub;
     }
 }
@@ -453,13 +456,14 @@ static void gather(const struct graph *graph, const struct space *space, uint64_
     do {
         if (draft->part_count == NODE_PARTS || has_part(draft, ip) ||
             ptd_block_build(graph->image, space->cr3, (enum ptd_mode)space->mode, ip, &block) !=
-                PTD_OK)
+                PTD_OK ||
+            block.last_ip - block.ip > UINT16_MAX)
             return;
         draft->parts[draft->part_count++] = (struct part){
             .ip = block.ip,
-            .last_ip = block.last_ip,
             .target = block.target,
-            .insns = block.insns,
+            .last_offset = (uint16_t)(block.last_ip - block.ip),
+            .insns = (uint16_t)block.insns,
             .last_class = block.last_class,
             .last_bytes = (uint8_t)(block.next_ip - block.last_ip),
         };
@@ -572,7 +576,7 @@ uint64_t ptd_graph_successor(const struct graph *graph, uint32_t id, unsigned bi
     const struct ptd_code *const info = ptd_node_info(graph, id);
     const struct part *const last = &graph->parts[info->first_part + info->parts - 1];
 
-    return bit ? last->target : last->last_ip + last->last_bytes;
+    return bit ? last->target : ptd_part_last_ip(last) + last->last_bytes;
 }
 
 uint32_t ptd_graph_link(struct graph *graph, uint32_t id, unsigned bit)

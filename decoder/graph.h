@@ -46,9 +46,9 @@ struct node {
 
 /* One of the blocks that a node consists of. */
 struct part {
-    uint64_t ip, last_ip;
+    uint64_t ip;
     uint64_t target; /* if it ends in a direct branch */
-    uint32_t insns;
+    uint16_t last_offset, insns;
     uint8_t last_class, last_bytes;
 };
 
@@ -77,8 +77,8 @@ struct graph {
     struct part *parts;
     uint32_t *returns;
     struct space *spaces;
-    uint32_t *table; /* of nodes, open addressing; room is a power of two */
-    uint32_t table_room;
+    uint32_t *lists; /* by address: a node of each, which goes on with ptd_code.next */
+    uint32_t list_count;
     uint32_t epoch; /* how often it was emptied */
     struct places node_places, part_places, return_places;
     const struct ptd_image *image;
@@ -120,6 +120,11 @@ static inline enum node_kind ptd_node_kind(const struct node *node)
 static inline uint32_t ptd_node_next(const struct node *node, unsigned bit)
 {
     return __atomic_load_n(&node->next[bit], __ATOMIC_ACQUIRE);
+}
+
+static inline uint64_t ptd_part_last_ip(const struct part *part)
+{
+    return part->ip + part->last_offset;
 }
 
 /* Nothing can be added until it is emptied. */

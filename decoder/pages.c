@@ -12,7 +12,7 @@ static size_t whole_pages(size_t len_bytes)
     return (len_bytes + HUGE_PAGE_BYTES - 1) & -HUGE_PAGE_BYTES;
 }
 
-void *ptd_pages_new(size_t len_bytes, bool huge)
+void *ptd_pages_new(size_t len_bytes, size_t huge_bytes)
 {
     const size_t len = whole_pages(len_bytes);
     uint8_t *const all = mmap(NULL, len + HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE,
@@ -26,8 +26,8 @@ void *ptd_pages_new(size_t len_bytes, bool huge)
     if (before > 0)
         (void)munmap(all, before);
     (void)munmap(all + before + len, HUGE_PAGE_BYTES - before);
-    if (huge)
-        (void)madvise(all + before, len, MADV_HUGEPAGE);
+    if (huge_bytes > 0)
+        (void)madvise(all + before, whole_pages(huge_bytes), MADV_HUGEPAGE);
     return all + before;
 }
 

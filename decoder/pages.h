@@ -3,7 +3,6 @@
 #ifndef PTD_PAGES_H
 #define PTD_PAGES_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #define CACHE_LINE_BYTES ((size_t)64)
@@ -12,11 +11,11 @@
 
 /*
  * For large arrays of which only a part is used, as a rule: memory is taken page by page when it is
- * written for the first time, and is zero then. Aligned to a huge page. Huge pages, if the system
- * has them at hand, save faults where most of a page will be written; those of small pages were a
- * tenth of the time of two threads. NULL: no memory.
+ * written for the first time, and is zero then. Aligned to a huge page. The first huge_bytes are in
+ * huge pages, if the system has them at hand: they save faults where at least a third of a page
+ * will be written, and cost more where less will. NULL: no memory.
  */
-void *ptd_pages_new(size_t len_bytes, bool huge);
+void *ptd_pages_new(size_t len_bytes, size_t huge_bytes);
 /* Of the same length. pages may be NULL. */
 void ptd_pages_free(void *pages, size_t len_bytes);
 

@@ -711,8 +711,9 @@ int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index,
 struct ptd_code {
     uint64_t ip;
     uint32_t insns; /* 0: no step has this number */
-    uint32_t first_part;
-    uint16_t parts, space; /* these three are private */
+    /* The others are private. */
+    uint32_t first_part, next;
+    uint16_t parts, space;
 };
 /*
  * All of it, to be looked up by step >> 2: *count elements (if count is not NULL), valid until the

@@ -715,7 +715,7 @@ int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index, str
     block->cr3 = flow->graph->spaces[info->space].cr3;
     block->mode = flow->graph->spaces[info->space].mode;
     block->ip = part->ip;
-    block->last_ip = part->last_ip;
+    block->last_ip = ptd_part_last_ip(part);
     block->insns = part->insns;
     block->last_class = part->last_class;
     block->taken = part->last_class == PTD_INSN_COND && (step & 1);

@@ -18,16 +18,19 @@
 #include "threads.h"
 
 #define MAX_THREADS 256u
-/* Of the trace. What it holds, up to six steps a byte, fits in a buffer and in the caches. */
-#define SEGMENT_BYTES (32u << 10)
-#define BUFFER_STEPS  (1u << ROOM_LOG2(18))
-#define RUN_STEPS     (1u << ROOM_LOG2(14)) /* at least PTD_RUN_ROOM */
-#define BUFFER_ITEMS  (1u << ROOM_LOG2(12))
-#define BUFFER_MARKS  (1u << ROOM_LOG2(16))
-#define RUN_MARKS     (1u << (ROOM_LOG2(12) + 1)) /* the same */
+/* Of the trace, at least: processors and perf have a PSB as often. */
+#define SEGMENT_BYTES (16u << 10)
+/* A buffer has room for so many steps a byte of the first segment, within limits. */
+#define STEPS_A_BYTE      6u
+#define BUFFER_STEPS      (1u << ROOM_LOG2(17))
+#define BUFFER_STEPS_MOST (1u << ROOM_LOG2(19))
+#define RUN_STEPS         (1u << ROOM_LOG2(14)) /* at least PTD_RUN_ROOM */
+#define BUFFER_ITEMS      (1u << ROOM_LOG2(12))
+#define BUFFER_MARKS      (1u << ROOM_LOG2(16))
+#define RUN_MARKS         (1u << (ROOM_LOG2(12) + 1)) /* the same */
 /* Where code is new, a segment takes several times as long as others. */
 #define WORKER_JOBS 8u
-#define STEPS_BYTES (WORKER_JOBS * BUFFER_STEPS * sizeof(uint32_t))
+#define FETCH_BYTES (32u << 10) /* what there is room for in a cache, besides all else */
 /* A thread that sleeps is late when it wakes, by more than a segment takes. */
 #define SPINS 20000u
 
@@ -40,6 +43,7 @@ struct pool {
     enum ptd_timing timing;
     ptd_run_fn run;
     void *context;
+    size_t buffer_steps; /* a job's room */
 
     pthread_mutex_t lock;
     pthread_cond_t turned;
@@ -64,7 +68,7 @@ struct buffered {
 /* A segment, and what was found in it. */
 struct job {
     uint64_t begin, end, number;
-    uint32_t *steps; /* BUFFER_STEPS of the worker's */
+    uint32_t *steps; /* buffer_steps of the worker's */
     size_t step_count;
     struct ptd_mark *marks; /* BUFFER_MARKS; 1 if none are wanted */
     size_t mark_count;
@@ -83,10 +87,14 @@ struct worker {
     struct ptd_flow *flow;
     struct flow_state assumed;
     struct ptd_run run;
-    uint32_t *steps; /* of all jobs, STEPS_BYTES */
-    /* The oldest is that at first, modulo WORKER_JOBS. Only the youngest may have not ended. */
+    uint32_t *steps; /* of all jobs */
     struct job jobs[WORKER_JOBS];
-    unsigned first, count;
+    /*
+     * The first count of them wait for their turn, oldest first; only the youngest may have not
+     * ended. The others are free, the one that is in the cache rather than the others first.
+     */
+    struct job *queue[WORKER_JOBS];
+    unsigned count;
 };
 
 /* ---- Handing over ---- */
@@ -196,7 +204,7 @@ static int take_graph(struct worker *worker)
 static void spoil_younger_jobs(struct worker *worker, bool all)
 {
     for (unsigned i = 1; i < worker->count; i++) {
-        struct job *const job = &worker->jobs[(worker->first + i) % WORKER_JOBS];
+        struct job *const job = worker->queue[i];
 
         job->stale = job->stale || all || !job->ended;
     }
@@ -234,9 +242,9 @@ static bool is_empty(const struct ptd_run *run)
     return run->count == 0 && run->mark_count == 0 && !run->has_item;
 }
 
-static bool has_room(const struct job *job)
+static bool has_room(const struct pool *pool, const struct job *job)
 {
-    return job->item_count < BUFFER_ITEMS && BUFFER_STEPS - job->step_count >= RUN_STEPS &&
+    return job->item_count < BUFFER_ITEMS && pool->buffer_steps - job->step_count >= RUN_STEPS &&
            BUFFER_MARKS - job->mark_count >= RUN_MARKS;
 }
 
@@ -246,7 +254,7 @@ static int fill_buffer(struct worker *worker, struct job *job)
     struct ptd_run *const run = &worker->run;
     struct buffered since = {0};
 
-    while (has_room(job)) {
+    while (has_room(worker->pool, job)) {
         run->steps = job->steps + job->step_count;
         run->room = RUN_STEPS;
         run->marks = marks_from(job, job->mark_count);
@@ -356,11 +364,23 @@ static int take_turn(struct worker *worker, struct job *job)
 
 /* ---- Threads ---- */
 
+/* Of a segment that begins there: a PSB, or the end of the trace. */
+static uint64_t segment_end(const struct pool *pool, uint64_t begin)
+{
+    struct ptd_packets packets;
+
+    if (pool->len_bytes - begin <= pool->segment_bytes)
+        return pool->len_bytes;
+    ptd_packets_init(&packets, pool->bytes, pool->len_bytes);
+    (void)ptd_packets_seek(&packets, begin + pool->segment_bytes);
+    (void)ptd_packets_sync(&packets);
+    return ptd_packets_offset(&packets);
+}
+
 /* False: there is no other, or somebody stopped. */
 static bool next_segment(struct worker *worker, struct job *job)
 {
     struct pool *const pool = worker->pool;
-    struct ptd_packets packets;
     bool found;
 
     (void)pthread_mutex_lock(&pool->lock);
@@ -369,14 +389,7 @@ static bool next_segment(struct worker *worker, struct job *job)
         job->status = worker->count == 0 ? take_graph(worker) : PTD_OK;
         job->begin = pool->next_offset;
         job->number = pool->next_turn++;
-        ptd_packets_init(&packets, pool->bytes, pool->len_bytes);
-        if (pool->len_bytes - job->begin > pool->segment_bytes) {
-            (void)ptd_packets_seek(&packets, job->begin + pool->segment_bytes);
-            (void)ptd_packets_sync(&packets);
-            pool->next_offset = ptd_packets_offset(&packets);
-        } else {
-            pool->next_offset = pool->len_bytes;
-        }
+        pool->next_offset = segment_end(pool, job->begin);
         job->end = pool->next_offset < pool->len_bytes ? pool->next_offset : UINT64_MAX;
     }
     (void)pthread_mutex_unlock(&pool->lock);
@@ -389,7 +402,7 @@ static void fetch(const struct pool *pool, const struct job *job)
     const uint8_t *const bytes = pool->bytes;
     const uint64_t end = job->end < pool->len_bytes ? job->end : pool->len_bytes;
 
-    for (uint64_t at = job->begin; at < end && at - job->begin < SEGMENT_BYTES;
+    for (uint64_t at = job->begin; at < end && at - job->begin < FETCH_BYTES;
          at += CACHE_LINE_BYTES)
         __builtin_prefetch(bytes + at, 0, 2);
 }
@@ -397,7 +410,7 @@ static void fetch(const struct pool *pool, const struct job *job)
 /* Decodes one more segment ahead of its turn. False: there is none. */
 static bool decode_segment(struct worker *worker)
 {
-    struct job *const job = &worker->jobs[(worker->first + worker->count) % WORKER_JOBS];
+    struct job *const job = worker->queue[worker->count];
 
     if (!next_segment(worker, job))
         return false;
@@ -448,7 +461,7 @@ static void wait_for_turn(struct pool *pool, uint64_t number)
 static bool has_turn(struct worker *worker, bool wait)
 {
     struct pool *const pool = worker->pool;
-    const uint64_t number = worker->jobs[worker->first].number;
+    const uint64_t number = worker->queue[0]->number;
 
     if (wait)
         wait_for_turn(pool, number);
@@ -466,6 +479,16 @@ static void end_turn(struct pool *pool, int result)
     (void)pthread_mutex_unlock(&pool->lock);
 }
 
+static void free_oldest_job(struct worker *worker)
+{
+    struct job *const job = worker->queue[0];
+
+    worker->count--;
+    for (unsigned i = 0; i < worker->count; i++)
+        worker->queue[i] = worker->queue[i + 1];
+    worker->queue[worker->count] = job;
+}
+
 /*
  * Hands over the oldest jobs, as far as it is their turn; may wait for that of the first. False: it
  * did not come.
@@ -475,10 +498,8 @@ static bool finish_jobs(struct worker *worker, bool wait)
     bool finished = false;
 
     while (worker->count > 0 && has_turn(worker, wait && !finished)) {
-        end_turn(worker->pool, take_turn(worker, &worker->jobs[worker->first]));
-        worker->count--;
-        /* Rather the buffer that is in the cache than the one that was not used for long. */
-        worker->first = worker->count > 0 ? (worker->first + 1) % WORKER_JOBS : 0;
+        end_turn(worker->pool, take_turn(worker, worker->queue[0]));
+        free_oldest_job(worker);
         finished = true;
     }
     return finished;
@@ -486,9 +507,8 @@ static bool finish_jobs(struct worker *worker, bool wait)
 
 static bool can_decode_more(const struct worker *worker)
 {
-    const unsigned youngest = (worker->first + worker->count - 1) % WORKER_JOBS;
-
-    return worker->count == 0 || (worker->count < WORKER_JOBS && worker->jobs[youngest].ended);
+    return worker->count == 0 ||
+           (worker->count < WORKER_JOBS && worker->queue[worker->count - 1]->ended);
 }
 
 static void *work(void *argument)
@@ -506,10 +526,27 @@ static void *work(void *argument)
 
 /* ---- The interface ---- */
 
+/* Of all buffers of a worker. */
+static size_t steps_bytes(const struct pool *pool)
+{
+    return WORKER_JOBS * pool->buffer_steps * sizeof(uint32_t);
+}
+
+/* The first segment tells how far PSBs are from each other. */
+static size_t choose_buffer_steps(const struct pool *pool)
+{
+    const uint64_t want = STEPS_A_BYTE * segment_end(pool, 0) + RUN_STEPS;
+    size_t steps = BUFFER_STEPS;
+
+    while (steps < want && steps < BUFFER_STEPS_MOST)
+        steps *= 2;
+    return steps;
+}
+
 static void worker_close(struct worker *worker)
 {
     ptd_flow_free(worker->flow);
-    ptd_pages_free(worker->steps, STEPS_BYTES);
+    ptd_pages_free(worker->steps, steps_bytes(worker->pool));
     for (unsigned i = 0; i < WORKER_JOBS; i++) {
         free(worker->jobs[i].items);
         free(worker->jobs[i].marks);
@@ -518,13 +555,17 @@ static void worker_close(struct worker *worker)
 
 static bool open_jobs(struct worker *worker, bool marks)
 {
-    worker->steps = ptd_pages_new(STEPS_BYTES, worker->pool->len_bytes >= LONG_TRACE_BYTES);
+    const struct pool *const pool = worker->pool;
+    const size_t len_bytes = steps_bytes(pool);
+
+    worker->steps = ptd_pages_new(len_bytes, pool->len_bytes >= LONG_TRACE_BYTES ? len_bytes : 0);
     if (!worker->steps)
         return false;
     for (unsigned i = 0; i < WORKER_JOBS; i++) {
         struct job *const job = &worker->jobs[i];
 
-        job->steps = worker->steps + (size_t)i * BUFFER_STEPS;
+        worker->queue[i] = job;
+        job->steps = worker->steps + i * pool->buffer_steps;
         job->items = malloc(BUFFER_ITEMS * sizeof(*job->items));
         job->marks = malloc((marks ? BUFFER_MARKS : 1) * sizeof(*job->marks)); /* never NULL */
         if (!job->items || !job->marks)
@@ -584,6 +625,7 @@ int ptd_flow_parallel_by(size_t segment_bytes, const void *bytes, size_t len_byt
 
     if (threads == 0 || threads > MAX_THREADS || !run)
         return PTD_E_ARG;
+    pool.buffer_steps = choose_buffer_steps(&pool);
     workers = calloc(threads, sizeof(*workers));
     pool.graph = ptd_graph_new(image, true, len_bytes);
     if (!workers || !pool.graph) {
