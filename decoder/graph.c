@@ -24,6 +24,9 @@
 /* Another thread builds a node in much less time than it takes to fall asleep. */
 #define SPINS 1000u
 
+_Static_assert(MAX_NODES *NODE_WORDS <= 1u << 22 && MAX_SPACES <= 1u << 10,
+               "numbers fit into struct node_info");
+
 /* What those who share a graph have in common. */
 struct graph_common {
     unsigned users;
@@ -41,28 +44,29 @@ struct graph_common {
  * nodes with several have them in an array.
  */
 static const size_t nodes_bytes = MAX_NODES * sizeof(struct node);
-static const size_t info_bytes = MAX_NODES * sizeof(struct ptd_code);
+static const size_t info_bytes = MAX_NODES * sizeof(struct node_info);
+static const size_t insns_bytes = MAX_NODES * sizeof(uint32_t);
 static const size_t lists_bytes = LISTS(MAX_NODES) * sizeof(uint32_t);
 static const size_t parts_bytes = MAX_PARTS * sizeof(struct part);
 static const size_t returns_bytes = MAX_PARTS * sizeof(uint32_t);
 
 static size_t reserve_bytes(void)
 {
-    return nodes_bytes + info_bytes + lists_bytes + parts_bytes + returns_bytes;
+    return nodes_bytes + info_bytes + lists_bytes + insns_bytes + parts_bytes + returns_bytes;
 }
 
 static bool reserve(struct graph *graph, bool huge_pages)
 {
-    uint8_t *const all =
-        ptd_pages_new(reserve_bytes(), huge_pages ? reserve_bytes() - returns_bytes : 0);
+    uint8_t *all = ptd_pages_new(reserve_bytes(), huge_pages ? reserve_bytes() - returns_bytes : 0);
 
     if (!all)
         return false;
     graph->nodes = (struct node *)all;
-    graph->info = (struct ptd_code *)(all + nodes_bytes);
-    graph->lists = (uint32_t *)(all + nodes_bytes + info_bytes);
-    graph->parts = (struct part *)(all + nodes_bytes + info_bytes + lists_bytes);
-    graph->returns = (uint32_t *)(all + nodes_bytes + info_bytes + lists_bytes + parts_bytes);
+    graph->info = (struct node_info *)(all += nodes_bytes);
+    graph->lists = (uint32_t *)(all += info_bytes);
+    graph->insns = (uint32_t *)(all += lists_bytes);
+    graph->parts = (struct part *)(all += insns_bytes);
+    graph->returns = (uint32_t *)(all + parts_bytes);
     graph->nodes[0].kind = NODE_NONE;
     graph->list_count = LISTS(MAX_NODES);
     if (graph->shared)
@@ -154,6 +158,7 @@ void ptd_graph_free(struct graph *graph)
         } else {
             free(graph->nodes);
             free(graph->info);
+            free(graph->insns);
             free(graph->parts);
             free(graph->returns);
             free(graph->lists);
@@ -260,7 +265,7 @@ static uint32_t *list_of(const struct graph *graph, uint32_t space, uint64_t ip)
 static uint32_t find_in_list(const struct graph *graph, uint32_t id, uint32_t space, uint64_t ip)
 {
     while (id) {
-        const struct ptd_code *const info = ptd_node_info(graph, id);
+        const struct node_info *const info = ptd_node_info(graph, id);
 
         if (info->ip == ip && info->space == space)
             break;
@@ -278,14 +283,19 @@ static bool move_nodes(struct graph *graph)
     if (nodes)
         graph->nodes = nodes;
 
-    struct ptd_code *const info = reallocarray(graph->info, room, sizeof(*info));
+    struct node_info *const info = reallocarray(graph->info, room, sizeof(*info));
 
     if (info)
         graph->info = info;
 
+    uint32_t *const insns = reallocarray(graph->insns, room, sizeof(*insns));
+
+    if (insns)
+        graph->insns = insns;
+
     uint32_t *const lists = calloc(LISTS(room), sizeof(*lists));
 
-    if (!nodes || !info || !lists) {
+    if (!nodes || !info || !insns || !lists) {
         free(lists);
         return false;
     }
@@ -294,7 +304,8 @@ static bool move_nodes(struct graph *graph)
     graph->list_count = LISTS(room);
     graph->node_places.end = room;
     graph->nodes[0] = (struct node){.kind = NODE_NONE};
-    graph->info[0] = (struct ptd_code){0};
+    graph->info[0] = (struct node_info){0};
+    graph->insns[0] = 0;
     for (uint32_t i = 1; i < graph->node_places.next; i++) {
         uint32_t *const list = list_of(graph, info[i].space, info[i].ip);
 
@@ -326,7 +337,8 @@ static uint32_t add_stub(struct graph *graph, uint32_t space, uint64_t ip)
     }
     index = graph->node_places.next++;
     graph->nodes[index] = (struct node){.kind = NODE_STUB};
-    graph->info[index] = (struct ptd_code){.ip = ip, .space = (uint16_t)space};
+    graph->info[index] = (struct node_info){.ip = ip, .space = space % MAX_SPACES};
+    graph->insns[index] = 0;
     return index * NODE_WORDS;
 }
 
@@ -473,19 +485,24 @@ static void gather(const struct graph *graph, const struct space *space, uint64_
             draft->kind = NODE_SLOW; /* what a RET pops of it depends on the mode then */
 }
 
-static bool add_parts(struct graph *graph, const struct draft *draft, struct ptd_code *info)
+static bool add_parts(struct graph *graph, const struct draft *draft, uint32_t *first)
 {
     const struct array parts = {(void **)&graph->parts, sizeof(*graph->parts), &graph->part_places,
                                 &graph->common->parts_taken};
 
-    if (!take(graph, &parts, draft->part_count, &info->first_part))
+    if (!take(graph, &parts, draft->part_count, first))
         return false;
-    info->parts = (uint16_t)draft->part_count;
-    memcpy(&graph->parts[info->first_part], draft->parts,
-           draft->part_count * sizeof(*graph->parts));
-    for (unsigned i = 0; i < draft->part_count; i++)
-        info->insns += draft->parts[i].insns;
+    memcpy(&graph->parts[*first], draft->parts, draft->part_count * sizeof(*graph->parts));
     return true;
+}
+
+static uint32_t count_insns(const struct draft *draft)
+{
+    uint32_t count = 0;
+
+    for (unsigned i = 0; i < draft->part_count; i++)
+        count += draft->parts[i].insns;
+    return count;
 }
 
 /* Adds the nodes that RETs come back to. */
@@ -523,22 +540,24 @@ static void set_kind(struct node *node, enum node_kind kind)
 static bool add_draft(struct graph *graph, uint32_t id, const struct draft *draft)
 {
     const bool is_ret = draft->kind == NODE_RET || draft->kind == NODE_RET_CALLS;
-    struct ptd_code drafted = *ptd_node_info(graph, id), *info;
+    const uint32_t space = ptd_node_info(graph, id)->space;
     struct node built = {.pops = is_ret ? -1 : 0}, *node;
+    uint32_t first_part;
 
-    if (draft->kind != NODE_SLOW &&
-        (!add_parts(graph, draft, &drafted) || !add_returns(graph, draft, drafted.space, &built))) {
-        set_kind(ptd_node(graph, id), NODE_STUB);
-        return false;
+    if (draft->kind != NODE_SLOW) {
+        if (!add_parts(graph, draft, &first_part) || !add_returns(graph, draft, space, &built)) {
+            set_kind(ptd_node(graph, id), NODE_STUB);
+            return false;
+        }
+        built.parts = (uint8_t)draft->part_count;
+        ptd_node_info(graph, id)->first_part = first_part; /* the rest others may read already */
+        graph->insns[id / NODE_WORDS] = count_insns(draft);
     }
-    info = ptd_node_info(graph, id);
-    info->first_part = drafted.first_part;
-    info->insns = drafted.insns;
-    info->parts = drafted.parts; /* the rest others may read already */
     node = ptd_node(graph, id);
     node->ret = built.ret;
     node->calls = built.calls;
     node->pops = built.pops;
+    node->parts = built.parts;
     set_kind(node, draft->kind);
     return true;
 }
@@ -559,7 +578,7 @@ static enum node_kind wait_for_kind(const struct node *node)
 
 bool ptd_graph_build(struct graph *graph, uint32_t id)
 {
-    const struct ptd_code *const info = ptd_node_info(graph, id);
+    const struct node_info *const info = ptd_node_info(graph, id);
     struct node *const node = ptd_node(graph, id);
     uint8_t kind = NODE_STUB;
     struct draft draft;
@@ -573,8 +592,9 @@ bool ptd_graph_build(struct graph *graph, uint32_t id)
 
 uint64_t ptd_graph_successor(const struct graph *graph, uint32_t id, unsigned bit)
 {
-    const struct ptd_code *const info = ptd_node_info(graph, id);
-    const struct part *const last = &graph->parts[info->first_part + info->parts - 1];
+    const struct node_info *const info = ptd_node_info(graph, id);
+    const unsigned parts = ptd_node(graph, id)->parts;
+    const struct part *const last = &graph->parts[info->first_part + parts - 1];
 
     return bit ? last->target : ptd_part_last_ip(last) + last->last_bytes;
 }

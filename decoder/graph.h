@@ -42,6 +42,14 @@ struct node {
     uint8_t kind;     /* enum node_kind */
     uint8_t calls;    /* return addresses that it pushes */
     int8_t pops;      /* -1 if it ends in a RET, else 0 */
+    uint8_t parts;
+};
+
+/* The rest of it, which steps do not look at. */
+struct node_info {
+    uint64_t ip;
+    uint32_t next : 22, space : 10; /* the next node in its list; its address space */
+    uint32_t first_part;
 };
 
 /* One of the blocks that a node consists of. */
@@ -73,11 +81,12 @@ struct places {
 
 struct graph {
     struct node *nodes;
-    struct ptd_code *info; /* as many */
+    struct node_info *info; /* as many */
+    uint32_t *insns;        /* as many: instructions of a node; 0 as long as it is a stub */
     struct part *parts;
     uint32_t *returns;
     struct space *spaces;
-    uint32_t *lists; /* by address: a node of each, which goes on with ptd_code.next */
+    uint32_t *lists; /* by address: a node of each, which goes on with node_info.next */
     uint32_t list_count;
     uint32_t epoch; /* how often it was emptied */
     struct places node_places, part_places, return_places;
@@ -107,7 +116,7 @@ static inline struct node *ptd_node(const struct graph *graph, uint32_t id)
     return &graph->nodes[id / NODE_WORDS];
 }
 
-static inline struct ptd_code *ptd_node_info(const struct graph *graph, uint32_t id)
+static inline struct node_info *ptd_node_info(const struct graph *graph, uint32_t id)
 {
     return &graph->info[id / NODE_WORDS];
 }

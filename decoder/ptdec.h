@@ -658,7 +658,7 @@ int ptd_block_insn(const struct ptd_image *image, const struct ptd_item *block, 
  * TIPs, the flow is told in steps: a step is the code from where the last one ended up to the next
  * conditional branch, RET or indirect transfer, one or several blocks that direct jumps, calls and
  * the like connect. A step is a number: bit 0 says that the conditional branch at its end was
- * taken, and step >> 2 is the number of the code, which ptd_flow_code() describes.
+ * taken, and step >> 2 is the number of the code: ptd_flow_insns() and ptd_step_block().
  */
 
 #define PTD_RUN_ROOM 128u /* the least that struct ptd_run may have */
@@ -707,23 +707,16 @@ int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run);
 int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index,
                    struct ptd_item *block);
 
-/* The code of steps. */
-struct ptd_code {
-    uint64_t ip;
-    uint32_t insns; /* 0: no step has this number */
-    /* The others are private. */
-    uint32_t first_part, next;
-    uint16_t parts, space;
-};
 /*
- * All of it, to be looked up by step >> 2: *count elements (if count is not NULL), valid until the
- * next ptd_flow_run(). NULL: there were no steps yet.
+ * How many instructions each step has, to be looked up by step >> 2; 0: no step has this number.
+ * *count elements (if count is not NULL), valid until the next ptd_flow_run(). NULL: there were no
+ * steps yet.
  */
-const struct ptd_code *ptd_flow_code(const struct ptd_flow *flow, size_t *count);
+const uint32_t *ptd_flow_insns(const struct ptd_flow *flow, size_t *count);
 
 /*
  * Is given a part of the flow, in the order of the trace, never two at once; flow is for
- * ptd_step_block() and ptd_flow_code() only, and run until it returns. 0: go on; else decoding
+ * ptd_step_block() and ptd_flow_insns() only, and run until it returns. 0: go on; else decoding
  * ends with this result.
  */
 typedef int (*ptd_run_fn)(void *context, const struct ptd_flow *flow, const struct ptd_run *run);

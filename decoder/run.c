@@ -687,27 +687,28 @@ int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run)
     return ptd_flow_run_on(flow, run, true);
 }
 
-const struct ptd_code *ptd_flow_code(const struct ptd_flow *flow, size_t *count)
+const uint32_t *ptd_flow_insns(const struct ptd_flow *flow, size_t *count)
 {
     if (count)
         *count = flow->graph ? ptd_graph_node_count(flow->graph) : 0;
-    return flow->graph ? flow->graph->info : NULL;
+    return flow->graph ? flow->graph->insns : NULL;
 }
 
 int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index, struct ptd_item *block)
 {
-    const struct ptd_code *info;
+    const struct node_info *info;
     const struct part *part;
-
+    unsigned parts;
     size_t count;
 
-    (void)ptd_flow_code(flow, &count);
+    (void)ptd_flow_insns(flow, &count);
     if (step / NODE_WORDS >= count)
         return PTD_E_ARG;
     info = ptd_node_info(flow->graph, step);
-    if (info->parts == 0)
+    parts = ptd_node(flow->graph, step)->parts;
+    if (parts == 0)
         return PTD_E_ARG;
-    if (index >= info->parts)
+    if (index >= parts)
         return PTD_END;
     part = &flow->graph->parts[info->first_part + index];
     memset(block, 0, sizeof(*block));

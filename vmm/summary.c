@@ -128,7 +128,7 @@ static bool grow_seen(struct summary *summary, const struct ptd_flow *flow)
     size_t codes, room = summary->seen_room;
     struct seen *grown;
 
-    (void)ptd_flow_code(flow, &codes);
+    (void)ptd_flow_insns(flow, &codes);
     if (2 * codes <= room)
         return true;
     while (room < 2 * codes)

@@ -242,12 +242,12 @@ struct sum {
 
 static int add_up(void *context, const struct ptd_flow *flow, const struct ptd_run *run)
 {
-    const struct ptd_code *const code = ptd_flow_code(flow, NULL);
+    const uint32_t *const step_insns = ptd_flow_insns(flow, NULL);
     struct sum *const sum = context;
     uint64_t insns = 0;
 
     for (size_t i = 0; i < run->count; i++)
-        insns += code[run->steps[i] >> 2].insns;
+        insns += step_insns[run->steps[i] >> 2];
     if (run->has_item && run->item.type == PTD_ITEM_BLOCK)
         insns += run->item.insns;
     sum->insns += insns;
@@ -340,7 +340,7 @@ struct timekeeper {
 static void keep_time(void *context, const struct ptd_flow *flow, const struct ptd_run *run,
                       const struct ptd_time_point *points)
 {
-    const struct ptd_code *const code = ptd_flow_code(flow, NULL);
+    const uint32_t *const step_insns = ptd_flow_insns(flow, NULL);
     struct timekeeper *const keeper = context;
     size_t mark = 0;
 
@@ -354,7 +354,7 @@ static void keep_time(void *context, const struct ptd_flow *flow, const struct p
         }
         if (i == run->count)
             break;
-        keeper->insns += code[run->steps[i] >> 2].insns;
+        keeper->insns += step_insns[run->steps[i] >> 2];
         keeper->wrong += keeper->insns < keeper->earliest;
     }
     keeper->marks += run->mark_count;

@@ -462,7 +462,7 @@ static void arguments(void)
 
     CU_ASSERT_EQUAL(ptd_flow_run(flow, &run), PTD_E_ARG);
     CU_ASSERT_EQUAL(ptd_step_block(flow, 2, 0, &item), PTD_E_ARG);
-    CU_ASSERT_PTR_NULL(ptd_flow_code(flow, NULL));
+    CU_ASSERT_PTR_NULL(ptd_flow_insns(flow, NULL));
     run.room = PTD_RUN_ROOM;
     while (ptd_flow_run(flow, &run) == PTD_OK)
         calls++;

@@ -126,7 +126,7 @@ static bool compare_step(struct referee *referee, const struct ptd_flow *flow, u
         insns += got.insns;
         index++;
     }
-    if (status != PTD_END || index == 0 || insns != ptd_flow_code(flow, NULL)[step >> 2].insns)
+    if (status != PTD_END || index == 0 || insns != ptd_flow_insns(flow, NULL)[step >> 2])
         return differs(referee, NULL, NULL, "no such step");
     return true;
 }
