@@ -76,6 +76,16 @@ static bool reserve(struct graph *graph, bool huge_pages)
     return true;
 }
 
+/* Of a graph that is not fixed. False: no memory, and the array is as it was. */
+static bool resize(void **elements, size_t count, size_t element_bytes)
+{
+    void *const moved = reallocarray(*elements, count, element_bytes);
+
+    if (moved)
+        *elements = moved;
+    return moved != NULL;
+}
+
 void ptd_lock_init(pthread_mutex_t *lock)
 {
     pthread_mutexattr_t attributes;
@@ -220,14 +230,11 @@ struct array {
 static bool grow(const struct array *array, uint32_t count)
 {
     uint32_t room = array->places->end ? array->places->end : FIRST_NODES;
-    void *moved;
 
     while (room < array->places->next + count)
         room *= 2;
-    moved = reallocarray(*array->elements, room, array->element_bytes);
-    if (!moved)
+    if (!resize(array->elements, room, array->element_bytes))
         return false;
-    *array->elements = moved;
     array->places->end = room;
     return true;
 }
@@ -278,27 +285,15 @@ static uint32_t find_in_list(const struct graph *graph, uint32_t id, uint32_t sp
 static bool move_nodes(struct graph *graph)
 {
     const uint32_t room = graph->node_places.end ? 2 * graph->node_places.end : FIRST_NODES;
-    struct node *const nodes = reallocarray(graph->nodes, room, sizeof(*nodes));
+    uint32_t *lists;
 
-    if (nodes)
-        graph->nodes = nodes;
-
-    struct node_info *const info = reallocarray(graph->info, room, sizeof(*info));
-
-    if (info)
-        graph->info = info;
-
-    uint32_t *const insns = reallocarray(graph->insns, room, sizeof(*insns));
-
-    if (insns)
-        graph->insns = insns;
-
-    uint32_t *const lists = calloc(LISTS(room), sizeof(*lists));
-
-    if (!nodes || !info || !insns || !lists) {
-        free(lists);
+    if (!resize((void **)&graph->nodes, room, sizeof(*graph->nodes)) ||
+        !resize((void **)&graph->info, room, sizeof(*graph->info)) ||
+        !resize((void **)&graph->insns, room, sizeof(*graph->insns)))
         return false;
-    }
+    lists = calloc(LISTS(room), sizeof(*lists));
+    if (!lists)
+        return false;
     free(graph->lists);
     graph->lists = lists;
     graph->list_count = LISTS(room);
@@ -307,9 +302,10 @@ static bool move_nodes(struct graph *graph)
     graph->info[0] = (struct node_info){0};
     graph->insns[0] = 0;
     for (uint32_t i = 1; i < graph->node_places.next; i++) {
-        uint32_t *const list = list_of(graph, info[i].space, info[i].ip);
+        struct node_info *const info = &graph->info[i];
+        uint32_t *const list = list_of(graph, info->space, info->ip);
 
-        info[i].next = *list;
+        info->next = *list;
         *list = i * NODE_WORDS;
     }
     return true;
