@@ -68,7 +68,7 @@ struct buffered {
 /* A segment, and what was found in it. */
 struct job {
     uint64_t begin, end, number;
-    uint32_t *steps; /* buffer_steps of the worker's */
+    uint32_t *steps; /* buffer_steps */
     size_t step_count;
     struct ptd_mark *marks; /* BUFFER_MARKS; 1 if none are wanted */
     size_t mark_count;
@@ -87,7 +87,6 @@ struct worker {
     struct ptd_flow *flow;
     struct flow_state assumed;
     struct ptd_run run;
-    uint32_t *steps; /* of all jobs */
     struct job jobs[WORKER_JOBS];
     /*
      * The first count of them wait for their turn, oldest first; only the youngest may have not
@@ -526,12 +525,6 @@ static void *work(void *argument)
 
 /* ---- The interface ---- */
 
-/* Of all buffers of a worker. */
-static size_t steps_bytes(const struct pool *pool)
-{
-    return WORKER_JOBS * pool->buffer_steps * sizeof(uint32_t);
-}
-
 /* The first segment tells how far PSBs are from each other. */
 static size_t choose_buffer_steps(const struct pool *pool)
 {
@@ -546,8 +539,8 @@ static size_t choose_buffer_steps(const struct pool *pool)
 static void worker_close(struct worker *worker)
 {
     ptd_flow_free(worker->flow);
-    ptd_pages_free(worker->steps, steps_bytes(worker->pool));
     for (unsigned i = 0; i < WORKER_JOBS; i++) {
+        free(worker->jobs[i].steps);
         free(worker->jobs[i].items);
         free(worker->jobs[i].marks);
     }
@@ -555,20 +548,14 @@ static void worker_close(struct worker *worker)
 
 static bool open_jobs(struct worker *worker, bool marks)
 {
-    const struct pool *const pool = worker->pool;
-    const size_t len_bytes = steps_bytes(pool);
-
-    worker->steps = ptd_pages_new(len_bytes, pool->len_bytes >= LONG_TRACE_BYTES ? len_bytes : 0);
-    if (!worker->steps)
-        return false;
     for (unsigned i = 0; i < WORKER_JOBS; i++) {
         struct job *const job = &worker->jobs[i];
 
         worker->queue[i] = job;
-        job->steps = worker->steps + i * pool->buffer_steps;
+        job->steps = malloc(worker->pool->buffer_steps * sizeof(*job->steps));
         job->items = malloc(BUFFER_ITEMS * sizeof(*job->items));
         job->marks = malloc((marks ? BUFFER_MARKS : 1) * sizeof(*job->marks)); /* never NULL */
-        if (!job->items || !job->marks)
+        if (!job->steps || !job->items || !job->marks)
             return false;
     }
     return true;
