@@ -39,32 +39,33 @@ struct graph_common {
 /* ---- Memory ---- */
 
 /*
- * A fixed graph has all that it can ever hold in one piece. Where most is written, it is in huge
- * pages if the trace is long; what is small shares them. There are few return addresses: only
- * nodes with several have them in an array.
+ * A fixed graph has all that it can ever hold in one piece. If the trace is long, lists and nodes
+ * are in huge pages, since steps and lookups go anywhere in them, and a small graph is in the first
+ * of these. All else is in small pages: it is filled from its beginning on, and densely. There are
+ * few return addresses: only nodes with several have them in an array.
  */
+static const size_t lists_bytes = LISTS(MAX_NODES) * sizeof(uint32_t);
 static const size_t nodes_bytes = MAX_NODES * sizeof(struct node);
 static const size_t info_bytes = MAX_NODES * sizeof(struct node_info);
 static const size_t insns_bytes = MAX_NODES * sizeof(uint32_t);
-static const size_t lists_bytes = LISTS(MAX_NODES) * sizeof(uint32_t);
 static const size_t parts_bytes = MAX_PARTS * sizeof(struct part);
 static const size_t returns_bytes = MAX_PARTS * sizeof(uint32_t);
 
 static size_t reserve_bytes(void)
 {
-    return nodes_bytes + info_bytes + lists_bytes + insns_bytes + parts_bytes + returns_bytes;
+    return lists_bytes + nodes_bytes + info_bytes + insns_bytes + parts_bytes + returns_bytes;
 }
 
 static bool reserve(struct graph *graph, bool huge_pages)
 {
-    uint8_t *all = ptd_pages_new(reserve_bytes(), huge_pages ? reserve_bytes() - returns_bytes : 0);
+    uint8_t *all = ptd_pages_new(reserve_bytes(), huge_pages ? lists_bytes + nodes_bytes : 0);
 
     if (!all)
         return false;
-    graph->nodes = (struct node *)all;
+    graph->lists = (uint32_t *)all;
+    graph->nodes = (struct node *)(all += lists_bytes);
     graph->info = (struct node_info *)(all += nodes_bytes);
-    graph->lists = (uint32_t *)(all += info_bytes);
-    graph->insns = (uint32_t *)(all += lists_bytes);
+    graph->insns = (uint32_t *)(all += info_bytes);
     graph->parts = (struct part *)(all += insns_bytes);
     graph->returns = (uint32_t *)(all + parts_bytes);
     graph->nodes[0].kind = NODE_NONE;
@@ -164,7 +165,7 @@ void ptd_graph_free(struct graph *graph)
         free(graph->common);
         free(graph->spaces);
         if (graph->fixed) {
-            ptd_pages_free(graph->nodes, reserve_bytes());
+            ptd_pages_free(graph->lists, reserve_bytes());
         } else {
             free(graph->nodes);
             free(graph->info);

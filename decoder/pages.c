@@ -26,8 +26,8 @@ void *ptd_pages_new(size_t len_bytes, size_t huge_bytes)
     if (before > 0)
         (void)munmap(all, before);
     (void)munmap(all + before + len, HUGE_PAGE_BYTES - before);
-    if (huge_bytes > 0)
-        (void)madvise(all + before, whole_pages(huge_bytes), MADV_HUGEPAGE);
+    if (huge_bytes >= HUGE_PAGE_BYTES)
+        (void)madvise(all + before, huge_bytes & -HUGE_PAGE_BYTES, MADV_HUGEPAGE);
     return all + before;
 }
 

@@ -11,9 +11,9 @@
 
 /*
  * For large arrays of which only a part is used, as a rule: memory is taken page by page when it is
- * written for the first time, and is zero then. Aligned to a huge page. The first huge_bytes are in
- * huge pages, if the system has them at hand: they save faults where at least a third of a page
- * will be written, and cost more where less will. NULL: no memory.
+ * written for the first time, and is zero then. Aligned to a huge page. The first huge_bytes, as
+ * far as they fill such pages, are in huge ones, if the system has them at hand: they save faults
+ * where at least a third of a page will be written, and cost more where less will. NULL: no memory.
  */
 void *ptd_pages_new(size_t len_bytes, size_t huge_bytes);
 /* Of the same length. pages may be NULL. */
