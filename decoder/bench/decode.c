@@ -29,7 +29,7 @@
 #define LOOP_TURNS  20000000u
 #define ROUNDS_MAX  200
 #define ROUNDS_MIN  15
-#define QUIET       9    /* so many undisturbed times of each kind are enough */
+#define QUIET       9    /* so many undisturbed rounds are enough */
 #define QUIET_LEAST 5    /* fewer are too few */
 #define QUIET_S     60.0 /* how long they are waited for, a trace */
 #define WHOLE       0.97 /* of what a processor can do, if nobody shares its core */
@@ -62,9 +62,9 @@ struct result {
     double packets_MBps, libipt_packets_MBps;
     double blocks_s, libipt_blocks_s, general_s;
     double edges_per_s, libipt_blocks_per_s;
-    double one_thread_s, two_threads_s;         /* undisturbed, if that could be measured */
-    double one_thread_all_s, two_threads_all_s; /* in all rounds */
-    double loops2;                              /* what two processors did of a loop, in all */
+    double threads2;     /* speedup where nothing disturbed, if that could be measured */
+    double threads2_all; /* in all rounds */
+    double loops2;       /* what two processors did of a loop, in all */
     unsigned quiet_rounds;
     double memory_MB;
     double untimed_s[KINDS], timed_s[KINDS]; /* flow without and with times */
@@ -600,37 +600,41 @@ static double time_two_loops(void)
     return now(CLOCK_MONOTONIC) - begin;
 }
 
-/* Elapsed times, and which of them nothing disturbed: loops before and behind had all they need. */
-struct times {
-    double all[ROUNDS_MAX], quiet[ROUNDS_MAX];
-    unsigned count, quiet_count;
+/* One thread, then two, with loops before, between and behind. */
+struct round {
+    double speedup;
+    double slowest_s; /* of the loops, on one or two processors */
 };
 
-static void add_time(struct times *times, double elapsed, double loops_before, double loops_behind,
-                     double least)
+/* The speedups of the rounds in which nothing disturbed: all loops had all they need. */
+static unsigned quiet_speedups(const struct round *rounds, unsigned count, double least_s,
+                               double *speedups)
 {
-    times->all[times->count++] = elapsed;
-    if (fmax(loops_before, loops_behind) * WHOLE <= least)
-        times->quiet[times->quiet_count++] = elapsed;
+    unsigned quiet = 0;
+
+    for (unsigned i = 0; i < count; i++)
+        if (rounds[i].slowest_s * WHOLE <= least_s)
+            speedups[quiet++] = rounds[i].speedup;
+    return quiet;
 }
 
 /*
- * Elapsed seconds of one thread and of two, and what two processors of this machine are worth at
- * the time: they may share a core with each other, or each of them with somebody else, as
- * processors of virtual machines do. Where they do not for a while, those times count.
+ * How much faster two threads are than one just before, and what two processors of this machine are
+ * worth at the time: they may share a core with each other, or each of them with somebody else, as
+ * processors of virtual machines do. Where they do not for a while, those rounds count.
  */
 static bool measure_threads(const struct trace *trace, struct result *result)
 {
-    static struct times one, two;
-    static double loops[ROUNDS_MAX];
+    static struct round rounds[ROUNDS_MAX];
+    static double loops[ROUNDS_MAX], speedups[ROUNDS_MAX];
     const uint64_t insns = trace->truth.insns;
     const double begin = now(CLOCK_MONOTONIC);
     double least = time_loop();
+    unsigned count = 0, quiet;
 
-    one = two = (struct times){.count = 0};
     for (unsigned i = 1; i < ROUNDS_MIN; i++)
         least = fmin(least, time_loop());
-    for (unsigned i = 0; i < ROUNDS_MAX; i++) {
+    do {
         const double loop_s = time_loop();
         const double one_s = measure(run_one_thread, trace, insns, 1, CLOCK_MONOTONIC, "a thread");
         const double loop_behind_s = time_loop(), loops_s = time_two_loops();
@@ -640,22 +644,19 @@ static bool measure_threads(const struct trace *trace, struct result *result)
 
         if (isnan(one_s + two_s + loops_s + loops_behind_s))
             return false;
-        add_time(&one, one_s, loop_s, loop_behind_s, least);
-        add_time(&two, two_s, loops_s, loops_behind_s, least);
-        loops[i] = 2 * least / loops_s;
+        rounds[count] = (struct round){
+            one_s / two_s, fmax(fmax(loop_s, loop_behind_s), fmax(loops_s, loops_behind_s))};
+        loops[count++] = 2 * least / loops_s;
         least = fmin(least, fmin(loop_s, loop_behind_s));
-        if (i + 1 >= ROUNDS_MIN && ((one.quiet_count >= QUIET && two.quiet_count >= QUIET) ||
-                                    now(CLOCK_MONOTONIC) - begin > QUIET_S))
-            break;
-    }
-    result->loops2 = median(loops, one.count);
-    result->one_thread_all_s = result->one_thread_s = median(one.all, one.count);
-    result->two_threads_all_s = result->two_threads_s = median(two.all, two.count);
-    result->quiet_rounds = one.quiet_count < two.quiet_count ? one.quiet_count : two.quiet_count;
-    if (result->quiet_rounds >= QUIET_LEAST) {
-        result->one_thread_s = median(one.quiet, one.quiet_count);
-        result->two_threads_s = median(two.quiet, two.quiet_count);
-    }
+        quiet = quiet_speedups(rounds, count, least, speedups);
+    } while (count < ROUNDS_MIN ||
+             (count < ROUNDS_MAX && quiet < QUIET && now(CLOCK_MONOTONIC) - begin <= QUIET_S));
+    result->loops2 = median(loops, count);
+    (void)quiet_speedups(rounds, count, INFINITY, speedups);
+    result->threads2 = result->threads2_all = median(speedups, count);
+    result->quiet_rounds = quiet_speedups(rounds, count, least, speedups);
+    if (result->quiet_rounds >= QUIET_LEAST)
+        result->threads2 = median(speedups, result->quiet_rounds);
     return true;
 }
 
@@ -690,8 +691,8 @@ static double measure_memory(const struct trace *trace)
 static bool is_complete(const struct result *result)
 {
     return !isnan(result->packets_MBps + result->libipt_packets_MBps + result->blocks_s +
-                  result->libipt_blocks_s + result->general_s + result->one_thread_s +
-                  result->two_threads_s + result->memory_MB);
+                  result->libipt_blocks_s + result->general_s + result->threads2 +
+                  result->memory_MB);
 }
 
 static bool bench_time(struct trace *trace, struct result *result)
@@ -756,12 +757,12 @@ static double edges(const struct result *result)
 
 static double speedup(const struct result *result)
 {
-    return result->one_thread_s / result->two_threads_s;
+    return result->threads2;
 }
 
 static double speedup_all(const struct result *result)
 {
-    return result->one_thread_all_s / result->two_threads_all_s;
+    return result->threads2_all;
 }
 
 static double loops_speedup(const struct result *result)
