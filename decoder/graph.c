@@ -23,6 +23,8 @@
 #define CHUNK (1u << ROOM_LOG2(10))
 /* Another thread builds a node in much less time than it takes to fall asleep. */
 #define SPINS 1000u
+/* From so many bytes on, a trace makes use of whole huge pages. */
+#define LONG_TRACE_BYTES (1u << 20)
 
 _Static_assert(MAX_NODES *NODE_WORDS <= 1u << 22 && MAX_SPACES <= 1u << 10,
                "numbers fit into struct node_info");

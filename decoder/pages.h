@@ -6,8 +6,6 @@
 #include <stddef.h>
 
 #define CACHE_LINE_BYTES ((size_t)64)
-/* From so many bytes on, a trace makes use of whole huge pages. */
-#define LONG_TRACE_BYTES (1u << 20)
 
 /*
  * For large arrays of which only a part is used, as a rule: memory is taken page by page when it is

@@ -6,8 +6,9 @@
  *
  * First the results are checked: what ptd_flow_run() and ptd_flow_parallel() find must be what ran,
  * branch by branch, and libipt must find as many instructions. Then medians: of processor time
- * where one thread works, so that other work on the machine does not count; of elapsed time for two
- * threads. Every step is looked at by its consumer, which adds up the instructions.
+ * where one thread works, so that other work on the machine does not count; for two threads, of how
+ * much less time elapses than with one just before. Every step is looked at by its consumer, which
+ * adds up the instructions.
  */
 #include <intel-pt.h>
 #include <malloc.h>
@@ -600,21 +601,21 @@ static double time_two_loops(void)
     return now(CLOCK_MONOTONIC) - begin;
 }
 
-/* One thread, then two, with loops before, between and behind. */
-struct round {
-    double speedup;
-    double slowest_s; /* of the loops, on one or two processors */
+/* Rounds of one thread, then two, with loops before, between and behind. */
+struct rounds {
+    double speedup[ROUNDS_MAX];
+    double slowest_s[ROUNDS_MAX]; /* of the loops, on one or two processors */
+    unsigned count;
 };
 
 /* The speedups of the rounds in which nothing disturbed: all loops had all they need. */
-static unsigned quiet_speedups(const struct round *rounds, unsigned count, double least_s,
-                               double *speedups)
+static unsigned quiet_speedups(const struct rounds *rounds, double least_s, double *speedups)
 {
     unsigned quiet = 0;
 
-    for (unsigned i = 0; i < count; i++)
-        if (rounds[i].slowest_s * WHOLE <= least_s)
-            speedups[quiet++] = rounds[i].speedup;
+    for (unsigned i = 0; i < rounds->count; i++)
+        if (rounds->slowest_s[i] * WHOLE <= least_s)
+            speedups[quiet++] = rounds->speedup[i];
     return quiet;
 }
 
@@ -625,13 +626,14 @@ static unsigned quiet_speedups(const struct round *rounds, unsigned count, doubl
  */
 static bool measure_threads(const struct trace *trace, struct result *result)
 {
-    static struct round rounds[ROUNDS_MAX];
-    static double loops[ROUNDS_MAX], speedups[ROUNDS_MAX];
+    static struct rounds rounds;
+    static double loops[ROUNDS_MAX], quiet_speedup[ROUNDS_MAX];
     const uint64_t insns = trace->truth.insns;
     const double begin = now(CLOCK_MONOTONIC);
     double least = time_loop();
-    unsigned count = 0, quiet;
+    unsigned quiet;
 
+    rounds.count = 0;
     for (unsigned i = 1; i < ROUNDS_MIN; i++)
         least = fmin(least, time_loop());
     do {
@@ -644,19 +646,18 @@ static bool measure_threads(const struct trace *trace, struct result *result)
 
         if (isnan(one_s + two_s + loops_s + loops_behind_s))
             return false;
-        rounds[count] = (struct round){
-            one_s / two_s, fmax(fmax(loop_s, loop_behind_s), fmax(loops_s, loops_behind_s))};
-        loops[count++] = 2 * least / loops_s;
+        rounds.speedup[rounds.count] = one_s / two_s;
+        rounds.slowest_s[rounds.count] =
+            fmax(fmax(loop_s, loop_behind_s), fmax(loops_s, loops_behind_s));
+        loops[rounds.count++] = 2 * least / loops_s;
         least = fmin(least, fmin(loop_s, loop_behind_s));
-        quiet = quiet_speedups(rounds, count, least, speedups);
-    } while (count < ROUNDS_MIN ||
-             (count < ROUNDS_MAX && quiet < QUIET && now(CLOCK_MONOTONIC) - begin <= QUIET_S));
-    result->loops2 = median(loops, count);
-    (void)quiet_speedups(rounds, count, INFINITY, speedups);
-    result->threads2 = result->threads2_all = median(speedups, count);
-    result->quiet_rounds = quiet_speedups(rounds, count, least, speedups);
-    if (result->quiet_rounds >= QUIET_LEAST)
-        result->threads2 = median(speedups, result->quiet_rounds);
+        quiet = quiet_speedups(&rounds, least, quiet_speedup);
+    } while (rounds.count < ROUNDS_MIN || (rounds.count < ROUNDS_MAX && quiet < QUIET &&
+                                           now(CLOCK_MONOTONIC) - begin <= QUIET_S));
+    result->loops2 = median(loops, rounds.count);
+    result->quiet_rounds = quiet;
+    result->threads2_all = median(rounds.speedup, rounds.count);
+    result->threads2 = quiet >= QUIET_LEAST ? median(quiet_speedup, quiet) : result->threads2_all;
     return true;
 }
 
