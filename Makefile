@@ -28,11 +28,14 @@ JOBS    ?= $(shell nproc)
 LONG_FUZZ    := $(or $(FUZZ_SECONDS),600)
 FUZZ_SECONDS ?= 20
 
+# Headers are named from the root of the part that holds them: "flow/flow.h", "trace/sidecar.h".
+ROOTS := -iquote emulation -iquote decoder -iquote vmm
+
 CFLAGS ?= -O2 -g
 WERROR ?= -Werror
 override CFLAGS   += -std=c11 -Wall -Wextra $(WERROR) -Wshadow -Wstrict-prototypes \
                      -Wmissing-prototypes -fno-strict-aliasing -fPIC -fno-semantic-interposition $(EXTRA_CFLAGS)
-override CPPFLAGS += -D_GNU_SOURCE -Iemulation -Idecoder -MMD -MP
+override CPPFLAGS += -D_GNU_SOURCE $(ROOTS) -MMD -MP
 override LDFLAGS  += $(EXTRA_LDFLAGS)
 
 ALL         :=
@@ -45,11 +48,12 @@ BENCHES     :=
 # Fuzzers are made of objects that are compiled with the sanitizers, once for all of them.
 FUZZ_OBJ    := $(BUILD)/fuzz/obj
 FUZZ_CFLAGS := -O1 -g -std=c11 -D_GNU_SOURCE -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION \
-               -Iemulation -Idecoder \
+               $(ROOTS) \
                -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 include emulation/build.mk
 include decoder/build.mk
+include decoder/roundtrip/build.mk
 include vmm/build.mk
 include guest-tests/build.mk
 include vmm/qemu/build.mk
@@ -180,7 +184,7 @@ uninstall: ## remove what install put there
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } \
 	    /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-	    /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile decoder/build.mk vmm/qemu/build.mk
+	    /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile $(filter %.mk,$(MAKEFILE_LIST))
 	@printf '\nVariables: BUILD CC CLANG CFLAGS WERROR JOBS PREFIX LIBDIR DESTDIR VPT_CACHE FUZZ_SECONDS\n'
 
 FORCE:

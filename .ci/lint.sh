@@ -23,7 +23,7 @@ mapfile -t guest < <(files 'guest-tests/*.c')
 mapfile -t scripts < <(files '*.sh' .ci/run)
 mapfile -t texts < <(files '*.c' '*.h' '*.S' '*.sh' '*.mk' Makefile .ci/run)
 
-flags=(-std=c11 -D_GNU_SOURCE -Iemulation -Idecoder)
+flags=(-std=c11 -D_GNU_SOURCE -iquote emulation -iquote decoder -iquote vmm)
 guest_flags=(-std=c11 -ffreestanding -mgeneral-regs-only -Iguest-tests -Iguest-tests/lib)
 failed=0
 
@@ -56,7 +56,7 @@ tidy() {
 cpp() {
     cppcheck --quiet --std=c11 -j "$JOBS" --error-exitcode=1 --inline-suppr \
         --enable=warning,performance,portability --suppress=missingIncludeSystem \
-        -D_GNU_SOURCE -D__x86_64__ -Iemulation -Idecoder "${host[@]}"
+        -D_GNU_SOURCE -D__x86_64__ -Iemulation -Idecoder -Ivmm "${host[@]}"
 }
 
 # Every file that can carry a licence line does; what becomes a part of QEMU has QEMU's.

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # libptdec: the decoder. Uses Zydis and elfutils; its tests use libipt as an independent witness.
 
-DECODER_SRC := $(wildcard decoder/*.c)
+# Each of these folders is a layer; docs/design.md says which may include which.
+DECODER_PARTS := base packets code flow time whole rtit perf
+DECODER_SRC   := $(wildcard $(DECODER_PARTS:%=decoder/%/*.c))
 DECODER_OBJ := $(DECODER_SRC:%.c=$(BUILD)/%.o)
 LIBPTDEC    := $(BUILD)/libptdec.a
 
 $(LIBPTDEC): $(DECODER_OBJ)
 	@rm -f $@
-	ar rcs $@ $^
+	ar qcs $@ $^
 
 ALL += $(LIBPTDEC)
 
@@ -19,8 +21,7 @@ DECODER_WITNESS_OBJ := $(addprefix $(BUILD)/decoder/tests/,witness.o libipt.o re
 DECODER_TEST_OBJ    := $(filter-out %/witness.o,\
     $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/tests/*.c)))
 
-# Tests that need a trace of known truth have the model make one, from random programs.
-$(BUILD)/tests/decoder: $(DECODER_TEST_OBJ) $(BUILD)/emulation/tests/program.o $(LIBPTDEC) $(LIBVPT)
+$(BUILD)/tests/decoder: $(DECODER_TEST_OBJ) $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
 
@@ -30,20 +31,10 @@ $(BUILD)/tests/witness: $(DECODER_WITNESS_OBJ) $(LIBPTDEC)
 
 TESTS += $(BUILD)/tests/decoder
 
-# Same trace, same answer: what ran, libptdec, libipt and stock perf.
-SAME_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/same/*.c)) \
-    $(patsubst %,$(BUILD)/emulation/tests/%.o,harness reader program)
-
-$(BUILD)/tests/same: $(SAME_OBJ) $(LIBVPT) $(LIBPTDEC) | $(BUILD)/bench/bin/record.so
-	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
-
-COUNTED += $(BUILD)/tests/same
-
 # The .../NAME-reproduce programs take one input on stdin and need no libFuzzer.
 DECODER_FUZZ_OBJ := $(DECODER_SRC:%.c=$(FUZZ_OBJ)/%.o) $(FUZZ_OBJ)/decoder/tests/referee.o
 
-$(BUILD)/fuzz/decoder-%-reproduce: decoder/fuzz/%.c decoder/fuzz/reproduce.c $(DECODER_SRC) $(wildcard decoder/*.h)
+$(BUILD)/fuzz/decoder-%-reproduce: decoder/fuzz/%.c decoder/fuzz/reproduce.c $(DECODER_SRC)
 	@mkdir -p $(@D)
 	$(CC) $(FUZZ_CFLAGS) -o $@ $< decoder/fuzz/reproduce.c $(DECODER_SRC) decoder/tests/referee.c $(DECODER_LIBS)
 
@@ -61,13 +52,7 @@ $(BUILD)/bench/bin/decoder: $(BUILD)/decoder/bench/packets.o $(LIBPTDEC)
 
 BENCHES += $(BUILD)/bench/bin/decoder
 
-# Flow: traces of real programs, recorded by a plugin of QEMU's user mode.
-BENCH_RECORDER := $(BUILD)/bench/bin/record.so
-
-$(BENCH_RECORDER): $(BUILD)/decoder/bench/record.o $(LIBVPT) $(LIBPTDEC)
-	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -shared -o $@ $^ $(DECODER_LIBS)
-
+# Flow: traces of real programs, recorded by a plugin of QEMU's user mode (roundtrip/).
 $(BUILD)/bench/bin/decode: $(BUILD)/decoder/bench/decode.o $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lipt -lm $(DECODER_LIBS)

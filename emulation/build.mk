@@ -7,7 +7,7 @@ LIBVPT        := $(BUILD)/libvpt.a
 
 $(LIBVPT): $(EMULATION_OBJ)
 	@rm -f $@
-	ar rcs $@ $^
+	ar qcs $@ $^
 
 ALL += $(LIBVPT)
 
@@ -27,19 +27,8 @@ $(BUILD)/tests/conformance: $(CONFORMANCE_OBJ) $(LIBVPT)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcunit
 
-COUNTED     += $(BUILD)/tests/conformance $(BUILD)/tests/streams $(BUILD)/tests/damage
+COUNTED     += $(BUILD)/tests/conformance
 SHELL_TESTS += emulation/conformance/doc.sh
-
-# Random streams, decoded by libipt and by libptdec; and what is left of a damaged one.
-STREAMS_OBJ := $(patsubst %,$(BUILD)/emulation/tests/%.o,harness reader program)
-
-$(BUILD)/tests/streams: $(BUILD)/emulation/streams/main.o $(BUILD)/decoder/tests/referee.o $(STREAMS_OBJ) $(LIBVPT) $(BUILD)/libptdec.a
-	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt -lZydis -lelf
-
-$(BUILD)/tests/damage: $(BUILD)/emulation/streams/damage.o $(STREAMS_OBJ) $(LIBVPT) $(BUILD)/libptdec.a
-	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lZydis -lelf
 
 EMULATION_FUZZ_OBJ := $(EMULATION_SRC:%.c=$(FUZZ_OBJ)/%.o)
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The program vpt: the KVM backend, the lab, the subcommands.
 
-VMM_SRC  := $(wildcard vmm/*.c vmm/kvm/*.c vmm/lab/*.c vmm/libvirt/*.c)
+VMM_PARTS := cli view trace run kvm lab monitor libvirt
+VMM_SRC  := $(wildcard $(VMM_PARTS:%=vmm/%/*.c))
 VMM_OBJ  := $(VMM_SRC:%.c=$(BUILD)/%.o)
 VMM_LIBS := $(DECODER_LIBS) -ljson-c
 VPT      := $(BUILD)/vpt
@@ -11,11 +12,11 @@ $(VPT): $(VMM_OBJ) $(LIBVPT) $(LIBPTDEC)
 
 ALL += $(VPT)
 
-$(BUILD)/vmm/main.o: override CPPFLAGS += -DVPT_VERSION='"$(VERSION)"'
+$(BUILD)/vmm/cli/main.o: override CPPFLAGS += -DVPT_VERSION='"$(VERSION)"'
 
 # Everything but main(), for the unit tests.
 VMM_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard vmm/tests/*.c))
-VMM_PART_OBJ := $(filter-out $(BUILD)/vmm/main.o,$(VMM_OBJ))
+VMM_PART_OBJ := $(filter-out $(BUILD)/vmm/cli/main.o,$(VMM_OBJ))
 
 $(BUILD)/tests/vmm: $(VMM_TEST_OBJ) $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
@@ -24,7 +25,7 @@ $(BUILD)/tests/vmm: $(VMM_TEST_OBJ) $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 TESTS += $(BUILD)/tests/vmm
 
 # Fuzzes map files and TRACE.json.
-VMM_FUZZ_OBJ := $(patsubst %.c,$(FUZZ_OBJ)/%.o,$(filter-out vmm/main.c,$(VMM_SRC)))
+VMM_FUZZ_OBJ := $(patsubst %.c,$(FUZZ_OBJ)/%.o,$(filter-out vmm/cli/main.c,$(VMM_SRC)))
 
 $(BUILD)/fuzz/vmm-%: $(FUZZ_OBJ)/vmm/fuzz/%.o $(VMM_FUZZ_OBJ) $(DECODER_FUZZ_OBJ) $(LIBVPT)
 	@mkdir -p $(@D)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <zstd.h>
 
-#include "array.h"
+#include "base/array.h"
 #include "perf_file.h"
 #include "ptdec_perf.h"
 #include "suites.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "referee.h"
-#include "threads.h"
+#include "flow/threads.h"
 
 #define MARKS 300u /* that ptd_flow_run() has room for */
 

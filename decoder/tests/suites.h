@@ -36,6 +36,9 @@ static inline uint64_t next_random(uint64_t *state)
     return *state;
 }
 
+/* Adds the suites, runs them, prints the summary. The exit status of the program. */
+int run_suites(void (*const *add)(void), size_t count);
+
 /* Says that a test could not run here, and why. */
 void report_skip(const char *test, const char *why);
 

@@ -4,7 +4,7 @@
  * MSR filter, and single-stepping with the model against bare stepping. Medians of interleaved
  * rounds.
  */
-#include "../kvm/kvm.h"
+#include "kvm/kvm.h"
 
 #include <errno.h>
 #include <stdio.h>

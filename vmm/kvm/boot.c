@@ -3,7 +3,7 @@
  * From an ELF file to a vCPU at its first instruction (docs/guests.md): the image, the tables below
  * 64 KiB, CPUID and the registers.
  */
-#include "kvm.h"
+#include "kvm/kvm.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #ifndef VMM_KVM_H
 #define VMM_KVM_H
 
-#include "../vmm.h"
+#include "cli/vmm.h"
 
 #include <linux/kvm.h>
 #include <time.h>

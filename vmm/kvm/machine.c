@@ -5,7 +5,7 @@
  * The model meets KVM here: RDMSR and WRMSR of the trace MSRs leave KVM by the filter and are
  * answered by libvpt; its packets go to guest memory through the callbacks below.
  */
-#include "kvm.h"
+#include "kvm/kvm.h"
 
 #include <errno.h>
 #include <fcntl.h>

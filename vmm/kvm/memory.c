@@ -5,7 +5,7 @@
  * EPT violation (33.5.2.5). Both make it present: output one page at a time, a vCPU all of it,
  * since KVM takes memory by slots.
  */
-#include "kvm.h"
+#include "kvm/kvm.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * A guest that traces leaves one process and goes on in another (docs/migration.md): an archive of
  * each vCPU as KVM has it, its APIC and model, guest memory, and what was recorded so far.
  */
-#include "kvm.h"
+#include "kvm/kvm.h"
 
 #include <errno.h>
 #include <json-c/json.h>

@@ -3,7 +3,7 @@
  * Notes that a guest hands over through the vpt port (docs/guests.md). A guest may write anything:
  * what is not a note that can be understood is ignored.
  */
-#include "kvm.h"
+#include "kvm/kvm.h"
 
 #include <string.h>
 

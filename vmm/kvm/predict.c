@@ -4,7 +4,7 @@
  * unseen, so the source of events computes what an instruction is about to access, walks the page
  * tables for it, and delivers the fault itself (transfer.c).
  */
-#include "kvm.h"
+#include "kvm/kvm.h"
 
 #include <Zydis/Zydis.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * What the KVM under us can do, found out with a tiny guest of our own: MSR exits, injection of #GP
  * and NMI, single-step in supervisor and user mode, exceptions, and how fast stepping is.
  */
-#include "kvm.h"
+#include "kvm/kvm.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * PTWRITE (33.2.2, 33.4.2.21), carried out by the source of events: few processors under a
  * hypervisor have it, and a KVM that interprets supervisor code does not know it.
  */
-#include "kvm.h"
+#include "kvm/kvm.h"
 
 #include <Zydis/Zydis.h>
 

@@ -3,7 +3,7 @@
  * RTIT for guests whose processor has it: the way to its MSRs, and what it is told. RTIT is told
  * every instruction (vpt.h).
  */
-#include "kvm.h"
+#include "kvm/kvm.h"
 
 #include <errno.h>
 

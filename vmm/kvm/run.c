@@ -3,7 +3,7 @@
  * The run loop: free running while nothing is traced, stepping while TriggerEn is 1; interrupts,
  * the clock, and the end.
  */
-#include "kvm.h"
+#include "kvm/kvm.h"
 
 #include <errno.h>
 #include <signal.h>

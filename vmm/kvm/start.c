@@ -3,7 +3,7 @@
  * How an application processor starts: it waits for a start-up IPI from power-up on, or after INIT,
  * and then begins in real mode at the page that the IPI names (SDM vol. 3, 9.1.1 and 9.4).
  */
-#include "kvm.h"
+#include "kvm/kvm.h"
 
 #include <errno.h>
 #include <string.h>

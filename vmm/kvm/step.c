@@ -8,7 +8,7 @@
  * caught by watch.c at their handlers' first instructions. What is left is noticed by a mark where
  * an exception's frame would be pushed: then the path is lost, and the run says so.
  */
-#include "kvm.h"
+#include "kvm/kvm.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * delivery of interrupts and exceptions clears TF, SYSCALL masks it, IRET and SYSRET load it. Under
  * stepping the handler's first instructions would otherwise run unseen. 64-bit mode only.
  */
-#include "kvm.h"
+#include "kvm/kvm.h"
 
 #include <errno.h>
 #include <string.h>

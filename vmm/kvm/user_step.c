@@ -10,7 +10,7 @@
  * A step is then one KVM_RUN, with no register to hand over. What the rest of vpt sees are the
  * registers of user mode; the first change of one makes them true (user_step_leave).
  */
-#include "kvm.h"
+#include "kvm/kvm.h"
 
 #include <errno.h>
 #include <string.h>

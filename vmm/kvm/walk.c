@@ -3,7 +3,7 @@
  * The guest's page tables, walked in software: four or five levels, 4 KiB, 2 MiB and 1 GiB pages.
  * Tables are the guest's and may say anything; every access is checked against RAM.
  */
-#include "kvm.h"
+#include "kvm/kvm.h"
 
 #include <string.h>
 

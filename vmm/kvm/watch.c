@@ -5,7 +5,7 @@
  * comes back before anything of the handler ran, whatever KVM it is. (Debug registers would do the
  * same where they work, but QEMU's SVM does not load breakpoints for a nested guest.)
  */
-#include "kvm.h"
+#include "kvm/kvm.h"
 
 #define VECTOR_DB 1
 #define VECTOR_UD 6

@@ -5,7 +5,7 @@
  *
  * Nothing is written to disk: the initial file system and the result travel in anonymous files.
  */
-#include "../vmm.h"
+#include "cli/vmm.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /*
  * The result of a run as an archive: how it leaves the lab.
  */
-#include "../vmm.h"
+#include "cli/vmm.h"
 
 #include <errno.h>
 #include <json-c/json.h>

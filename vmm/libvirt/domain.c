@@ -3,7 +3,7 @@
  * QEMU's monitor by libvirt. Its library is loaded when it is needed: the lab runs this program
  * too, and has no use for the forty libraries that come with it.
  */
-#include "../monitor.h"
+#include "monitor/monitor.h"
 
 #include <dlfcn.h>
 #include <libvirt/libvirt-qemu.h>

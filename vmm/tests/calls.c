@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The call stack behind a flow: what each kind of transfer makes of it, and the sums of table.c. */
-#include "../out.h"
+#include "view/out.h"
 
 #include "suites.h"
 

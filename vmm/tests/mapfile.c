@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Map files (docs/decoder.md): what one binds, and what is said of one that is wrong. */
-#include "../mapfile.h"
+#include "trace/mapfile.h"
 
 #include <CUnit/CUnit.h>
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../vmm.h"
+#include "cli/vmm.h"
 #include "suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* QEMU's monitor (vmm/monitor.h) against a socket that answers as it should, and as it should not.
+/* QEMU's monitor (vmm/monitor/monitor.h) against a socket that answers as it should, and as it
+ * should not.
  */
-#include "../monitor.h"
+#include "monitor/monitor.h"
 
 #include <CUnit/CUnit.h>
 #include <json-c/json.h>
@@ -14,7 +15,7 @@
 #include <unistd.h>
 
 #include "suites.h"
-#include "../vmm.h"
+#include "cli/vmm.h"
 
 #define GREETING "{\"QMP\": {\"version\": {}, \"capabilities\": []}}\r\n"
 #define READY    "{\"return\": {}}\r\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The code of a process from the files that a perf.data names: sound, missing, other and hostile.
  */
-#include "../perf-data.h"
+#include "trace/perf-data.h"
 
 #include "suites.h"
 

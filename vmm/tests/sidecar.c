@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* TRACE.json (docs/trace-files.md): what is read of one, and what is said of one that is wrong. */
-#include "../sidecar.h"
+#include "trace/sidecar.h"
 
 #include <CUnit/CUnit.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef VMM_TESTS_SUITES_H
 #define VMM_TESTS_SUITES_H
 
-#include "../kvm/kvm.h"
+#include "kvm/kvm.h"
 
 #define FAKE_RAM_BYTES (1u << 20)
 

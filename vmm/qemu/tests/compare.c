@@ -20,9 +20,9 @@
  * of an instruction that began and did not retire (a fault, INT n, the WRMSR that stops tracing)
  * and that the trace names by a FUP. While tracing is off, the log is searched for the next block.
  */
-#include "../../mapfile.h"
-#include "../../sidecar.h"
-#include "../../vmm.h"
+#include "trace/mapfile.h"
+#include "trace/sidecar.h"
+#include "cli/vmm.h"
 #include "log.h"
 
 #include <getopt.h>

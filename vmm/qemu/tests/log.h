@@ -5,7 +5,7 @@
 #ifndef QEMU_TESTS_LOG_H
 #define QEMU_TESTS_LOG_H
 
-#include "../../vmm.h"
+#include "cli/vmm.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the flow decoder has to know of packets that it does not read yet: PSB+ (SDM 33.3.7),
+ * overflow (33.3.8) and some errata. A trace that comes in pieces must have that much of it.
+ */
+#include "flow/flow.h"
+#include "whole/stream.h"
+
+enum ahead ptd_ahead_psb_ip(struct ptd_packets packets, uint64_t *ip)
+{
+    struct ptd_packet packet;
+    uint64_t last_ip = 0;
+
+    if (ptd_packets_next(&packets, &packet) != PTD_OK)
+        return AHEAD_LOST;
+    while (ptd_packets_next(&packets, &packet) == PTD_OK) {
+        if (packet.type == PTD_FUP && ptd_packet_ip(&packet, &last_ip, ip) == PTD_OK)
+            return AHEAD_FUP;
+        if (packet.type == PTD_PSBEND)
+            return AHEAD_NOTHING;
+        if (packet.type == PTD_OVF || packet.type == PTD_PSB)
+            break;
+    }
+    return AHEAD_LOST;
+}
+
+/* Timing, and state that may stand in front of a TIP.PGE. */
+static bool is_status(const struct ptd_packet *packet)
+{
+    switch ((enum ptd_packet_type)packet->type) {
+    case PTD_PAD:
+    case PTD_TSC:
+    case PTD_TMA:
+    case PTD_MTC:
+    case PTD_CYC:
+    case PTD_CBR:
+    case PTD_MNT:
+    case PTD_MODE_EXEC:
+    case PTD_MODE_TSX:
+    case PTD_PIP:
+    case PTD_VMCS:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool ptd_ahead_enabling(struct ptd_packets packets)
+{
+    struct ptd_packet packet;
+
+    while (ptd_packets_next(&packets, &packet) == PTD_OK) {
+        if (!is_status(&packet))
+            return packet.type == PTD_TIP_PGE;
+    }
+    return false;
+}
+
+bool ptd_ahead_enabling_behind_psb(struct ptd_packets packets)
+{
+    struct ptd_packet packet;
+
+    if (ptd_packets_next(&packets, &packet) != PTD_OK)
+        return false;
+    while (ptd_packets_next(&packets, &packet) == PTD_OK) {
+        if (packet.type == PTD_PSBEND)
+            return ptd_ahead_enabling(packets);
+        if (packet.type == PTD_OVF || packet.type == PTD_PSB)
+            return false;
+    }
+    return false;
+}
+
+bool ptd_ahead_overflow_ip(struct ptd_packets packets, uint64_t last_ip, uint64_t *ip)
+{
+    const uint32_t errata = packets.errata;
+    unsigned psbs = 0;
+    struct ptd_packet packet;
+
+    while (ptd_packets_next(&packets, &packet) == PTD_OK) {
+        switch (packet.type) {
+        case PTD_FUP:
+            if ((errata & PTD_APL12) && ptd_ahead_enabling(packets))
+                return false;
+            return ptd_packet_ip(&packet, &last_ip, ip) == PTD_OK;
+        case PTD_PSB:
+            if (psbs++ > 0)
+                return false;
+            last_ip = 0;
+            break;
+        case PTD_TIP:
+            return (errata & PTD_SKD010) && ptd_packet_ip(&packet, &last_ip, ip) == PTD_OK;
+        case PTD_TNT:
+            if (errata & PTD_SKD010)
+                break;
+            return false;
+        case PTD_TIP_PGE:
+        case PTD_TIP_PGD:
+        case PTD_OVF:
+            return false;
+        default:
+            break;
+        }
+    }
+    return false;
+}
+
+/* Whether the search that begins at a PSB, OVF or FUP has its answer here, but for the errata's. */
+static bool ends_search(const struct ptd_flow *flow, uint8_t begin, uint8_t here, unsigned *psbs)
+{
+    switch ((enum ptd_packet_type)here) {
+    case PTD_PSB:
+        return begin != PTD_OVF || (*psbs)++ > 0;
+    case PTD_OVF:
+        return true;
+    case PTD_PSBEND:
+        return begin == PTD_PSB;
+    case PTD_FUP:
+    case PTD_TIP:
+    case PTD_TIP_PGE:
+    case PTD_TIP_PGD:
+        return begin != PTD_PSB;
+    case PTD_TNT:
+        return begin != PTD_PSB && !flow_has(flow, PTD_SKD010);
+    default:
+        return begin == PTD_FUP;
+    }
+}
+
+/* Whether what the functions above look for behind a packet is there, or cannot be. */
+static bool sees_ahead(const struct ptd_flow *flow, struct ptd_packets packets,
+                       const struct ptd_packet *begin)
+{
+    const bool has_errata = flow_has(flow, PTD_BDM70 | PTD_APL12);
+    bool ended = begin->type == PTD_FUP;
+    struct ptd_packet packet;
+    unsigned psbs = 0;
+
+    while (ptd_packets_has_one(&packets)) {
+        if (ptd_packets_next(&packets, &packet) != PTD_OK ||
+            packet.offset - begin->offset > PTD_LOOK_AHEAD_MAX)
+            return true;
+        if (ended && !is_status(&packet))
+            return true;
+        if (!ended)
+            ended = ends_search(flow, begin->type, packet.type, &psbs);
+        if (ended && !has_errata)
+            return true;
+    }
+    return false;
+}
+
+bool ptd_ahead_is_there(const struct ptd_flow *flow)
+{
+    struct ptd_packets packets = flow->packets;
+    struct ptd_packet packet;
+
+    if (!flow->more)
+        return true;
+    if (!ptd_packets_has_one(&packets))
+        return false;
+    if (ptd_packets_next(&packets, &packet) != PTD_OK)
+        return true;
+    if (packet.type == PTD_PSB || packet.type == PTD_OVF ||
+        (packet.type == PTD_FUP && flow_has(flow, PTD_APL12)))
+        return sees_ahead(flow, packets, &packet);
+    return true;
+}

@@ -1,0 +1,724 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The flow in bulk: where a trace has nothing but TNTs and TIPs (and timing that nobody wants), one
+ * loop reads packets and steps along the graph of code at once. All else is left to flow.c and
+ * walk.c, and the state that they share with this file is exactly theirs whenever it is left: in
+ * particular they never see a packet read that they would not have read yet.
+ */
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "flow/flow.h"
+#include "pt_packets.h"
+
+#define LOOK_AHEAD  16u /* bytes that must be there: no packet of this file is longer */
+#define MERGE_LIMIT 58u /* TNT bits after which no other short TNT is taken in */
+#define MOST_BITS   64u /* no more steps than this between two looks at the room for them */
+
+/* The walk, in registers as far as possible. */
+struct walk {
+    struct ptd_flow *flow;
+    const uint8_t *pos, *end;
+    /* TNT bits, oldest first at the top. Merged from the short TNTs from merged_from on. */
+    uint64_t bits;
+    unsigned count, merged;
+    const uint8_t *merged_from; /* NULL: they were there at first */
+    uint32_t node;
+    uint32_t *out, *out_end;
+    struct ptd_mark *mark, *mark_end;
+    uint32_t since_mark; /* MARK_* */
+    const uint32_t *steps;
+    uint8_t timing;
+};
+
+/* ---- The CALL stack ---- */
+
+static void push_node(struct ptd_flow *flow, uint32_t node)
+{
+    flow->ret_node[flow->ret_top] = node;
+    flow->ret_top = (flow->ret_top + 1) % RET_PLACES;
+    flow->ret_count += flow->ret_count < RET_STACK;
+}
+
+static void push_calls(struct ptd_flow *flow, const struct node *node)
+{
+    if (node->calls == 1) {
+        push_node(flow, node->ret);
+        return;
+    }
+    for (unsigned i = 0; i < node->calls; i++)
+        push_node(flow, flow->graph->returns[node->ret + i]);
+}
+
+/* The node of the youngest entry; NODE_NONE if the entry has only its address. */
+static uint32_t pop_node(struct ptd_flow *flow)
+{
+    if (flow->ret_count > 0) {
+        flow->ret_top = (flow->ret_top + RET_PLACES - 1) % RET_PLACES;
+        flow->ret_count--;
+    }
+    return flow->ret_node[flow->ret_top];
+}
+
+/* Numbers of nodes mean nothing in another address space, and nothing once the graph is emptied. */
+static void forget_nodes(struct ptd_flow *flow)
+{
+    for (unsigned i = 1; i <= flow->ret_count; i++) {
+        const unsigned place = (flow->ret_top + RET_PLACES - i) % RET_PLACES;
+
+        if (flow->ret_node[place])
+            flow->ret_stack[place] = ptd_node_info(flow->graph, flow->ret_node[place])->ip;
+    }
+    memset(flow->ret_node, 0, sizeof(flow->ret_node));
+}
+
+/* ---- Steps ---- */
+
+static inline void emit(struct walk *walk, unsigned bit)
+{
+    *walk->out++ = walk->node | bit;
+}
+
+/*
+ * The address of a NODE_NONE, which the last step led to: by a branch that is not linked, or by a
+ * RET to an entry of the stack that has no node.
+ */
+static uint64_t unknown_ip(const struct walk *walk)
+{
+    const struct ptd_flow *const flow = walk->flow;
+    const uint32_t last = walk->out[-1];
+
+    if (ptd_node(flow->graph, last)->pops)
+        return flow->ret_stack[flow->ret_top];
+    return ptd_graph_successor(flow->graph, last, last & 1);
+}
+
+/* Makes the node one that can be walked over or shows that it cannot: NODE_SLOW, or full. */
+static bool prepare(struct walk *walk)
+{
+    struct graph *const graph = walk->flow->graph;
+
+    if (walk->node == 0) {
+        const uint32_t last = walk->out[-1];
+        const uint32_t next = ptd_node(graph, last)->pops
+                                  ? ptd_graph_find(graph, walk->flow->space, unknown_ip(walk))
+                                  : ptd_graph_link(graph, last, last & 1);
+
+        if (!next)
+            return false;
+        walk->node = next;
+    }
+
+    const enum node_kind kind = ptd_node_kind(ptd_node(graph, walk->node));
+
+    return (kind != NODE_STUB && kind != NODE_CLAIMED) || ptd_graph_build(graph, walk->node);
+}
+
+/*
+ * Steps over nodes that end in a conditional branch or a RET, while there are bits. What is rarer
+ * leaves the loop. A step waits for little but the load of the next node's number; CALLs and RETs
+ * are branches here, because processors foresee them: without branches this was slower.
+ */
+static void step_hot(struct walk *walk)
+{
+    struct ptd_flow *const flow = walk->flow;
+    const uint32_t *const words = (const uint32_t *)flow->graph->nodes;
+    uint32_t *const returns = flow->ret_node;
+    unsigned top = flow->ret_top, depth = flow->ret_count, count = walk->count;
+    uint64_t bits = walk->bits;
+    uint32_t id = walk->node, *out = walk->out;
+
+    for (; count > 0; count--) {
+        const struct node *const node = (const struct node *)(words + id);
+        const unsigned bit = (unsigned)(bits >> 63);
+
+        const enum node_kind kind = ptd_node_kind(node);
+
+        if (kind == NODE_COND) {
+            if (node->calls) {
+                returns[top] = node->ret;
+                top = (top + 1) % RET_PLACES;
+                depth += depth < RET_STACK;
+            }
+            *out++ = id | bit;
+            id = ptd_node_next(node, bit);
+        } else if (kind == NODE_RET && bit && depth > 0) {
+            *out++ = id;
+            top = (top - 1) % RET_PLACES;
+            depth--;
+            id = returns[top];
+        } else {
+            break;
+        }
+        bits <<= 1;
+    }
+    flow->ret_top = top;
+    flow->ret_count = depth;
+    walk->count = count;
+    walk->bits = bits;
+    walk->node = id;
+    walk->out = out;
+}
+
+/* The same for one node with several CALLs on its way. False: the general walk has to go on. */
+static bool step_calls(struct walk *walk)
+{
+    struct ptd_flow *const flow = walk->flow;
+    const struct node *const node = ptd_node(flow->graph, walk->node);
+    const unsigned bit = (unsigned)(walk->bits >> 63);
+
+    if (node->pops && !bit)
+        return false;
+    push_calls(flow, node);
+    emit(walk, node->pops ? 0 : bit);
+    walk->node = node->pops ? pop_node(flow) : ptd_node_next(node, bit);
+    walk->bits <<= 1;
+    walk->count--;
+    return true;
+}
+
+/* Uses up the TNT bits. False: the general walk has to go on. */
+static bool step_bits(struct walk *walk)
+{
+    for (;;) {
+        step_hot(walk);
+        if (walk->count == 0)
+            return true;
+        switch (ptd_node_kind(ptd_node(walk->flow->graph, walk->node))) {
+        case NODE_COND_CALLS:
+        case NODE_RET_CALLS:
+            if (!step_calls(walk))
+                return false;
+            break;
+        case NODE_NONE:
+        case NODE_STUB:
+        case NODE_CLAIMED:
+            if (!prepare(walk))
+                return false;
+            break;
+        case NODE_COND: /* another thread built it just now */
+            break;
+        case NODE_RET:
+            if (!(walk->bits >> 63) || walk->flow->ret_count == 0)
+                return false;
+            break;
+        default:
+            return false;
+        }
+    }
+}
+
+/* ---- Packets ---- */
+
+static bool is_tnt8(uint8_t byte)
+{
+    return !(byte & 1) && byte > PT_OPC_EXT;
+}
+
+static unsigned highest_bit(uint64_t value)
+{
+    return 63u - (unsigned)__builtin_clzll(value);
+}
+
+/* As many short TNTs as fit. */
+static void take_tnt8(struct walk *walk)
+{
+    const uint8_t *pos = walk->pos;
+    uint64_t bits = 0;
+    unsigned count = 0;
+
+    walk->merged_from = pos;
+    do {
+        const unsigned stopped = *pos++ >> PT_TNT8_SHR;
+        const unsigned more = highest_bit(stopped);
+
+        bits = bits << more | (stopped & ((1u << more) - 1));
+        count += more;
+    } while (count <= MERGE_LIMIT && pos < walk->end && is_tnt8(*pos));
+    walk->pos = pos;
+    walk->bits = bits << (64 - count);
+    walk->count = walk->merged = count;
+    walk->since_mark |= MARK_TNT;
+}
+
+/* False: it is not valid. */
+static bool take_tnt64(struct walk *walk)
+{
+    uint64_t stopped;
+
+    memcpy(&stopped, walk->pos, sizeof(stopped));
+    stopped = le64toh(stopped) >> 16;
+    if (stopped < 2)
+        return false;
+
+    const unsigned count = highest_bit(stopped);
+
+    walk->merged_from = walk->pos;
+    walk->bits = stopped << (64 - count);
+    walk->count = walk->merged = count;
+    walk->pos += PT_TNT64_LEN;
+    walk->since_mark |= MARK_TNT;
+    return true;
+}
+
+static const struct {
+    uint64_t keep, take;
+} ip_masks[8] = {
+    [PT_IPB_UPD16] = {~(uint64_t)0xffff, 0xffff},
+    [PT_IPB_UPD32] = {~(uint64_t)0xffffffff, 0xffffffff},
+    [PT_IPB_SEXT48] = {0, 0xffffffffffff},
+    [PT_IPB_UPD48] = {~(uint64_t)0xffffffffffff, 0xffffffffffff},
+    [PT_IPB_FULL] = {0, UINT64_MAX},
+};
+static const uint8_t ip_bytes[8] = {0, 2, 4, 6, 6, 0, 8, 0};
+
+/* A TIP whose turn it is. False: it is not a plain one, or no code takes it. */
+static bool take_tip(struct walk *walk)
+{
+    struct ptd_flow *const flow = walk->flow;
+    const unsigned how = walk->pos[0] >> PT_IPBYTES_SHR;
+    const struct node *node;
+    uint64_t payload, ip;
+    uint32_t next;
+
+    if (!ip_bytes[how] || !prepare(walk))
+        return false;
+    node = ptd_node(flow->graph, walk->node);
+    if (ptd_node_kind(node) != NODE_INDIRECT && !node->pops)
+        return false;
+    memcpy(&payload, walk->pos + 1, sizeof(payload));
+    ip = (flow->last_ip & ip_masks[how].keep) | (le64toh(payload) & ip_masks[how].take);
+    if (how == PT_IPB_SEXT48 && ip >> 47)
+        ip |= ~ip_masks[how].take;
+
+    struct target *const target = ptd_target(flow->targets, ip);
+
+    if (target->ip == ip && target->node && target->space == flow->space) {
+        next = target->node;
+    } else {
+        next = ptd_graph_find(flow->graph, flow->space, ip);
+        if (!next)
+            return false;
+        *target = (struct target){ip, next, flow->space};
+        node = ptd_node(flow->graph, walk->node);
+    }
+    push_calls(flow, node);
+    if (node->pops)
+        (void)pop_node(flow); /* every RET pops, also one that is not compressed */
+    emit(walk, 0);
+    flow->last_ip = ip;
+    walk->pos += 1 + ip_bytes[how];
+    walk->node = next;
+    walk->since_mark |= MARK_TIP;
+    return true;
+}
+
+/* A timing packet that ends at pos. */
+static inline void pass_timing(struct walk *walk, const uint8_t *pos, uint32_t what)
+{
+    walk->pos = pos;
+    if (walk->timing != PTD_TIMING_MARKS)
+        return;
+
+    const struct ptd_packets *const packets = &walk->flow->packets;
+
+    *walk->mark++ = (struct ptd_mark){packets->base + (uint64_t)(pos - packets->begin),
+                                      (uint32_t)(walk->out - walk->steps), walk->since_mark | what};
+    walk->since_mark = 0;
+}
+
+/* A CYC of one or two bytes, as nearly all are. */
+static bool take_short_cyc(struct walk *walk)
+{
+    const uint8_t *const pos = walk->pos;
+    const uint32_t low = pos[0] >> PT_CYC_SHR0;
+
+    if (!(pos[0] & PT_CYC_EXP0)) {
+        pass_timing(walk, pos + 1, low << MARK_VALUE_SHR);
+        return true;
+    }
+    if ((pos[1] & PT_CYC_EXP) || flow_has(walk->flow, PTD_SKD007))
+        return false;
+    pass_timing(walk, pos + 2,
+                (low | (uint32_t)(pos[1] >> PT_CYC_SHR) << (8 - PT_CYC_SHR0)) << MARK_VALUE_SHR);
+    return true;
+}
+
+/* Timing that is no item. False: it is one, or it is something else. */
+static bool take_timing(struct walk *walk)
+{
+    struct ptd_packets packets = walk->flow->packets;
+    struct ptd_packet packet;
+
+    if (*walk->pos == 0) { /* PAD */
+        walk->pos++;
+        return true;
+    }
+    if (walk->timing == PTD_TIMING_ITEMS)
+        return false;
+    if ((*walk->pos & PT_CYC_MASK) == PT_CYC && take_short_cyc(walk))
+        return true;
+    packets.pos = walk->pos;
+    if (ptd_packets_next(&packets, &packet) != PTD_OK)
+        return false;
+    switch ((enum ptd_packet_type)packet.type) {
+    case PTD_TSC:
+    case PTD_TMA:
+    case PTD_MTC:
+    case PTD_CYC:
+    case PTD_CBR:
+        pass_timing(walk, packets.pos, MARK_PACKET | (uint32_t)packet.size_bytes << MARK_VALUE_SHR);
+        return true;
+    case PTD_MNT:
+        walk->pos = packets.pos;
+        walk->since_mark |= MARK_OTHER;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Reads the next packet. False: the general machinery has to. */
+static bool take_packet(struct walk *walk)
+{
+    const uint8_t byte = *walk->pos;
+
+    if (is_tnt8(byte)) {
+        take_tnt8(walk);
+        return true;
+    }
+    if ((byte & PT_TIP_MASK) == PT_TIP)
+        return take_tip(walk);
+    if (byte == PT_OPC_EXT && walk->pos[1] == PT_EXT_TNT64)
+        return take_tnt64(walk);
+    return take_timing(walk);
+}
+
+/* ---- In and out ---- */
+
+/* Puts back the packets that were read too early: of TNT bits, one packet's are known. */
+static void put_back(struct walk *walk)
+{
+    struct ptd_flow *const flow = walk->flow;
+    unsigned used = walk->merged - walk->count;
+    const uint8_t *pos = walk->merged_from;
+
+    if (walk->count == 0) {
+        flow->tnt_count = 0;
+        return;
+    }
+    if (!pos) { /* the bits that were there at first */
+        flow->tnt_count = walk->count;
+        return;
+    }
+    flow->tnt_count = 0;
+    while (used > 0) {
+        const bool is_short = *pos != PT_OPC_EXT;
+        const unsigned bits = is_short ? highest_bit(*pos >> PT_TNT8_SHR) : walk->merged;
+
+        pos += is_short ? 1 : PT_TNT64_LEN;
+        if (used < bits) {
+            flow->tnt_count = bits - used;
+            flow->tnt_bits = walk->bits >> (64 - flow->tnt_count);
+            break;
+        }
+        used -= bits;
+    }
+    walk->pos = pos;
+}
+
+static bool has_room(const struct walk *walk)
+{
+    return walk->out_end - walk->out >= (ptrdiff_t)MOST_BITS &&
+           (walk->timing != PTD_TIMING_MARKS || walk->mark < walk->mark_end);
+}
+
+/* A run of steps. False: the general machinery has to take the next one. */
+static bool run_steps(struct walk *walk)
+{
+    for (;;) {
+        if (!step_bits(walk))
+            return false;
+        walk->merged_from = NULL;
+        if (!has_room(walk))
+            return true;
+        if (walk->end - walk->pos < (ptrdiff_t)LOOK_AHEAD || !take_packet(walk))
+            return false;
+    }
+}
+
+/* Whether nothing is pending but TNT bits. */
+static bool is_plain(const struct ptd_flow *flow)
+{
+    const struct bind *const bind = &flow->bind;
+
+    return flow->tracing && !flow->in_psb && !flow->deferred && !flow->at_mov_cr3 &&
+           !flow->overflowed && bind->kind == BIND_NONE && !bind->ready && !bind->has_cr3 &&
+           !bind->has_vmcs && !bind->has_mode && !bind->has_tsx && !bind->has_packet &&
+           !flow->packets.bip_bytes;
+}
+
+/* Up to where packets can be read: the code log may have something new there. */
+static const uint8_t *fast_end(const struct ptd_flow *flow)
+{
+    const struct ptd_packets *const packets = &flow->packets;
+    const uint64_t at = ptd_packets_offset(packets);
+    const uint64_t next = flow->code_log ? ptd_code_log_next(flow->code_log) : UINT64_MAX;
+
+    if (next <= at)
+        return packets->pos;
+    if (next - at >= (uint64_t)(packets->end - packets->pos))
+        return packets->end;
+    return packets->pos + (next - at);
+}
+
+static bool fast(struct ptd_flow *flow, struct ptd_run *run)
+{
+    const uint32_t node = ptd_graph_find(flow->graph, flow->space, flow->ip);
+    struct walk walk = {
+        .flow = flow,
+        .pos = flow->packets.pos,
+        .end = fast_end(flow),
+        .bits = flow->tnt_count ? flow->tnt_bits << (64 - flow->tnt_count) : 0,
+        .count = flow->tnt_count,
+        .merged = flow->tnt_count,
+        .node = node,
+        .out = run->steps + run->count,
+        .out_end = run->steps + run->room,
+        .since_mark = flow->since_mark,
+        .steps = run->steps,
+        .timing = run->timing,
+    };
+
+    if (run->timing == PTD_TIMING_MARKS) {
+        walk.mark = run->marks + run->mark_count;
+        walk.mark_end = run->marks + run->mark_room;
+    }
+
+    if (!node)
+        return false;
+
+    const bool more = run_steps(&walk);
+    const size_t count = (size_t)(walk.out - run->steps);
+
+    put_back(&walk);
+    flow->packets.pos = walk.pos;
+    flow->since_mark = walk.since_mark;
+    if (run->timing == PTD_TIMING_MARKS)
+        run->mark_count = (size_t)(walk.mark - run->marks);
+    if (count == run->count)
+        return more;
+    run->count = count;
+    /* Where a successor is not known, there was no room: then its address is. */
+    if (walk.node == 0)
+        flow->ip = unknown_ip(&walk);
+    else
+        flow->ip = ptd_node_info(flow->graph, walk.node)->ip;
+    ptd_flow_reset_loop(flow);
+    return more;
+}
+
+/* ---- The interface ---- */
+
+/* Everything that has numbers of nodes in it. */
+static void forget_graph(struct ptd_flow *flow)
+{
+    forget_nodes(flow);
+    if (flow->targets)
+        memset(flow->targets, 0, TARGETS * sizeof(*flow->targets));
+    flow->in_space = false;
+}
+
+void ptd_flow_forget_code(struct ptd_flow *flow)
+{
+    if (!flow->graph)
+        return;
+    forget_graph(flow);
+    if (!flow->graph->shared)
+        ptd_graph_empty(flow->graph);
+}
+
+void ptd_flow_set_graph(struct ptd_flow *flow, struct graph *graph)
+{
+    forget_graph(flow);
+    ptd_graph_free(flow->graph);
+    flow->graph = graph;
+}
+
+static bool open_graph(struct ptd_flow *flow)
+{
+    if (!flow->targets)
+        flow->targets = calloc(TARGETS, sizeof(*flow->targets));
+    if (!flow->graph)
+        flow->graph = ptd_graph_new(flow->blocks.image, false,
+                                    (size_t)(flow->packets.end - flow->packets.begin));
+    return flow->targets && flow->graph;
+}
+
+/* PTD_OK; PTD_E_NOMEM; PTD_E_ARG: the graph has to be emptied first. */
+static int enter(struct ptd_flow *flow)
+{
+    int space;
+
+    if (!open_graph(flow))
+        return PTD_E_NOMEM;
+    if (flow->in_space && flow->space_cr3 == flow->cr3 && flow->space_mode == flow->mode &&
+        !ptd_graph_is_full(flow->graph))
+        return PTD_OK;
+    forget_nodes(flow);
+    flow->in_space = false;
+    space = ptd_graph_space(flow->graph, flow->cr3, flow->mode);
+    if (space < 0)
+        return PTD_E_ARG;
+    flow->space = (uint32_t)space;
+    flow->space_cr3 = flow->cr3;
+    flow->space_mode = flow->mode;
+    flow->in_space = true;
+    return PTD_OK;
+}
+
+/* The bytes of an item's packet if it is a timing packet; else 0. */
+static size_t timing_bytes(const struct ptd_item *item)
+{
+    switch (item->type) {
+    case PTD_ITEM_TSC:
+        return PT_TSC_LEN;
+    case PTD_ITEM_CBR:
+        return PT_CBR_LEN;
+    case PTD_ITEM_PACKET:
+        break;
+    default:
+        return 0;
+    }
+    switch (item->packet.type) {
+    case PTD_TMA:
+    case PTD_MTC:
+    case PTD_CYC:
+    case PTD_MNT:
+        return item->packet.size_bytes;
+    default:
+        return 0;
+    }
+}
+
+static bool is_mnt(const struct ptd_item *item)
+{
+    return item->type == PTD_ITEM_PACKET && item->packet.type == PTD_MNT;
+}
+
+/* Hands over the oldest item that is waiting and wanted. */
+static bool take_item(struct ptd_flow *flow, struct ptd_run *run)
+{
+    while (flow->item_next < flow->item_count) {
+        const struct ptd_item *const item = &flow->items[flow->item_next++];
+
+        if (run->timing != PTD_TIMING_ITEMS) {
+            const size_t len_bytes = timing_bytes(item);
+
+            if (len_bytes > 0 && run->timing == PTD_TIMING_MARKS && !is_mnt(item))
+                run->marks[run->mark_count++] =
+                    (struct ptd_mark){item->offset + len_bytes, (uint32_t)run->count, MARK_OTHER};
+            if (len_bytes > 0)
+                continue;
+        }
+        run->item = *item;
+        run->has_item = true;
+        return true;
+    }
+    return false;
+}
+
+/* For the marks of one ptd_flow_advance(). */
+static bool has_mark_room(const struct ptd_run *run)
+{
+    return run->timing != PTD_TIMING_MARKS || run->mark_room - run->mark_count >= ITEMS_A_STEP;
+}
+
+int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty)
+{
+    bool emptied = false;
+
+    run->count = run->mark_count = 0;
+    run->has_item = false;
+    if (run->room < PTD_RUN_ROOM ||
+        (run->timing == PTD_TIMING_MARKS && run->mark_room < PTD_RUN_ROOM))
+        return PTD_E_ARG;
+    while (!take_item(flow, run)) {
+        if (flow->ended)
+            return run->count + run->mark_count > 0 ? PTD_OK : PTD_END;
+        if (flow->starved)
+            return run->count + run->mark_count > 0 ? PTD_OK : PTD_MORE;
+        if (!has_mark_room(run))
+            break;
+        if (is_plain(flow)) {
+            if (run->room - run->count < MOST_BITS)
+                break;
+
+            int status = enter(flow);
+
+            if (status == PTD_E_ARG && (run->count + run->mark_count > 0 || !may_empty))
+                break; /* numbers that were handed out are still in use */
+            if (status == PTD_E_ARG) {
+                forget_graph(flow);
+                ptd_graph_empty(flow->graph);
+                emptied = true;
+                status = enter(flow);
+            }
+            if (status != PTD_OK)
+                return status;
+            run->epoch = flow->graph->epoch;
+            if (fast(flow, run))
+                break;
+            if (ptd_graph_is_full(flow->graph) && !emptied)
+                continue;
+        }
+        if (run->count > 0 && flow_log_is_due(flow))
+            break; /* steps are numbers of the code as it was */
+        ptd_flow_advance(flow);
+    }
+    return PTD_OK;
+}
+
+int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run)
+{
+    if (ptd_blocks_are_old(&flow->blocks))
+        ptd_flow_notice_image(flow);
+    return ptd_flow_run_on(flow, run, true);
+}
+
+const uint32_t *ptd_flow_insns(const struct ptd_flow *flow, size_t *count)
+{
+    if (count)
+        *count = flow->graph ? ptd_graph_node_count(flow->graph) : 0;
+    return flow->graph ? flow->graph->insns : NULL;
+}
+
+int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index, struct ptd_item *block)
+{
+    const struct node_info *info;
+    const struct part *part;
+    unsigned parts;
+    size_t count;
+
+    (void)ptd_flow_insns(flow, &count);
+    if (step / NODE_WORDS >= count)
+        return PTD_E_ARG;
+    info = ptd_node_info(flow->graph, step);
+    parts = ptd_node(flow->graph, step)->parts;
+    if (parts == 0)
+        return PTD_E_ARG;
+    if (index >= parts)
+        return PTD_END;
+    part = &flow->graph->parts[info->first_part + index];
+    memset(block, 0, sizeof(*block));
+    block->type = PTD_ITEM_BLOCK;
+    block->cr3 = flow->graph->spaces[info->space].cr3;
+    block->mode = flow->graph->spaces[info->space].mode;
+    block->ip = part->ip;
+    block->last_ip = ptd_part_last_ip(part);
+    block->insns = part->insns;
+    block->last_class = part->last_class;
+    block->taken = part->last_class == PTD_INSN_COND && (step & 1);
+    return PTD_OK;
+}

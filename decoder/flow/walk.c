@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The half of the flow decoder that walks over code: binds TNT bits, TIPs and events to
+ * instructions (SDM 33.4.1, 33.4.2.1-33.4.2.8) and keeps the CALL stack (33.4.2.2).
+ */
+#include "flow/flow.h"
+
+/* ---- The CALL stack ---- */
+
+static void push_return(struct ptd_flow *flow, uint64_t next_ip)
+{
+    flow->ret_stack[flow->ret_top] = next_ip;
+    flow->ret_node[flow->ret_top] = 0;
+    flow->ret_top = (flow->ret_top + 1) % RET_PLACES;
+    if (flow->ret_count < RET_STACK)
+        flow->ret_count++;
+}
+
+/* Every near RET pops, also one that is not compressed. */
+static bool pop_return(struct ptd_flow *flow, uint64_t *target)
+{
+    if (flow->ret_count == 0)
+        return false;
+    flow->ret_top = (flow->ret_top + RET_PLACES - 1) % RET_PLACES;
+    flow->ret_count--;
+    *target = flow->ret_stack[flow->ret_top];
+    if (flow->ret_node[flow->ret_top])
+        *target = ptd_node_info(flow->graph, flow->ret_node[flow->ret_top])->ip;
+    return true;
+}
+
+void ptd_flow_reset_loop(struct ptd_flow *flow)
+{
+    loop_reset(&flow->loop, flow->ip);
+}
+
+/* ---- Items ---- */
+
+static void push_block(struct ptd_flow *flow, const struct block *block, bool taken)
+{
+    struct ptd_item *const item =
+        ptd_flow_push(flow, PTD_ITEM_BLOCK, ptd_packets_offset(&flow->packets));
+
+    item->ip = block->ip;
+    item->last_ip = block->last_ip;
+    item->insns = block->insns;
+    item->last_class = block->last_class;
+    item->taken = taken;
+    flow->at_mov_cr3 = false;
+}
+
+static void mismatch(struct ptd_flow *flow)
+{
+    ptd_flow_fail(flow, PTD_E_MISMATCH,
+                  flow->bind.ready ? flow->bind.offset : ptd_packets_offset(&flow->packets));
+}
+
+/* PacketEn went to 0 (33.4.2.5). */
+static void disable(struct ptd_flow *flow, bool has_to, uint64_t to)
+{
+    struct ptd_item *const item = ptd_flow_push(flow, PTD_ITEM_DISABLED, flow->bind.offset);
+
+    item->has_to = has_to;
+    item->to = has_to ? to : 0;
+    if (flow->bind.kind == BIND_ASYNC) {
+        item->has_from = true;
+        item->from = flow->bind.ip;
+    }
+    flow->tracing = false;
+    ptd_flow_settle(flow);
+}
+
+static void go(struct ptd_flow *flow, const struct block *block, bool taken, uint64_t ip)
+{
+    push_block(flow, block, taken);
+    flow->ip = ip;
+}
+
+/* TIP.PGD in place of what this instruction would have sent. */
+static void leave(struct ptd_flow *flow, const struct block *block, bool taken, bool has_to,
+                  uint64_t to)
+{
+    push_block(flow, block, taken);
+    disable(flow, has_to, to);
+}
+
+/* ---- Events at an IP ---- */
+
+static bool binds_to_ip(const struct ptd_flow *flow)
+{
+    const uint8_t kind = flow->bind.kind;
+
+    return flow->tnt_count == 0 && flow->bind.ready &&
+           (kind == BIND_ASYNC || kind == BIND_MARK || kind == BIND_PSB);
+}
+
+/* SKD022: the VM entry at this IP has executed, and cleared TraceEn. */
+static bool leave_at_vm_entry(struct ptd_flow *flow)
+{
+    const struct block *block;
+
+    if (!flow_has(flow, PTD_SKD022) || flow->bind.kind != BIND_ASYNC ||
+        ptd_blocks_get(&flow->blocks, flow->cr3, (enum ptd_mode)flow->mode, flow->ip, &block) !=
+            PTD_OK ||
+        block->insns != 1 || block->last_class != PTD_INSN_VMENTRY)
+        return false;
+    flow->bind.kind = BIND_PGD;
+    leave(flow, block, false, flow->bind.has_to, flow->bind.to);
+    return true;
+}
+
+/* The walk has come to the IP of an event. */
+static void bind_to_ip(struct ptd_flow *flow)
+{
+    struct bind *const bind = &flow->bind;
+
+    if (bind->kind == BIND_PSB) {
+        ptd_flow_enter_psb(flow);
+        return;
+    }
+    if (bind->kind == BIND_MARK) {
+        if (bind->has_packet)
+            ptd_flow_push_packet(flow, &bind->packet, &bind->ip);
+        ptd_flow_settle(flow);
+        ptd_flow_reset_loop(flow);
+        return;
+    }
+    if (bind->end != END_TIP) {
+        if (bind->end == END_PGD && leave_at_vm_entry(flow))
+            return;
+        disable(flow, bind->end == END_PGD && bind->has_to, bind->to);
+        return;
+    }
+
+    struct ptd_item *const item = ptd_flow_push(flow, PTD_ITEM_ASYNC, bind->offset);
+
+    item->has_from = item->has_to = true;
+    item->from = bind->ip;
+    item->to = bind->to;
+    flow->ip = bind->to;
+    ptd_flow_settle(flow);
+    ptd_flow_reset_loop(flow);
+}
+
+/* ---- Instructions ---- */
+
+static bool binds_pgd(const struct ptd_flow *flow)
+{
+    return flow->tnt_count == 0 && flow->bind.kind == BIND_PGD;
+}
+
+/*
+ * PGD has no payload where a conditional branch leaves the IP filter (33.4.2.5): a branch that was
+ * taken. Should there be one, it says which way.
+ */
+static void leave_at_cond(struct ptd_flow *flow, const struct block *block)
+{
+    const struct bind *const bind = &flow->bind;
+
+    if (!bind->has_to || bind->to == block->target)
+        leave(flow, block, true, true, block->target);
+    else if (bind->to == block->next_ip)
+        leave(flow, block, false, true, block->next_ip);
+    else
+        mismatch(flow);
+}
+
+static void walk_cond(struct ptd_flow *flow, const struct block *block)
+{
+    if (binds_pgd(flow)) {
+        leave_at_cond(flow, block);
+        return;
+    }
+    if (flow->tnt_count == 0) {
+        mismatch(flow);
+        return;
+    }
+
+    const bool taken = flow->tnt_bits >> --flow->tnt_count & 1;
+
+    go(flow, block, taken, taken ? block->target : block->next_ip);
+    ptd_flow_reset_loop(flow);
+}
+
+static bool is_filtered_out(const struct ptd_flow *flow, uint64_t ip)
+{
+    const struct ptd_flow_config *const config = &flow->config;
+
+    for (unsigned i = 0; i < config->filters; i++) {
+        if (ip >= config->filter[i].first && ip <= config->filter[i].last)
+            return false;
+    }
+    return config->filters > 0;
+}
+
+/* TIP.PGD says where a direct branch leaves the IP filter; with SKL014 it may not. */
+static bool leaves_at_direct(const struct ptd_flow *flow, const struct block *block)
+{
+    if (!binds_pgd(flow))
+        return false;
+    if (flow->bind.has_to)
+        return flow->bind.to == block->target;
+    return flow_has(flow, PTD_SKL014) && is_filtered_out(flow, block->target);
+}
+
+static void walk_direct(struct ptd_flow *flow, const struct block *block)
+{
+    if (leaves_at_direct(flow, block)) {
+        leave(flow, block, false, true, block->target);
+        return;
+    }
+    /* 33.4.2.2: a CALL to the next instruction is there to learn the IP; no RET belongs to it. */
+    if (block->last_class == PTD_INSN_CALL_DIRECT && block->target != block->next_ip)
+        push_return(flow, block->next_ip);
+    go(flow, block, false, block->target);
+}
+
+/* A transfer whose target stands in a TIP. */
+static void walk_indirect(struct ptd_flow *flow, const struct block *block)
+{
+    if (flow->bind.kind == BIND_NONE && flow->tnt_count > 0) {
+        flow->deferred = true; /* read on to the TIP, then come back */
+        ptd_flow_reset_loop(flow);
+        return;
+    }
+    if (binds_pgd(flow)) {
+        leave(flow, block, false, flow->bind.has_to, flow->bind.to);
+        return;
+    }
+    if (flow->bind.kind != BIND_TIP) {
+        mismatch(flow);
+        return;
+    }
+    if (block->last_class == PTD_INSN_CALL_INDIRECT)
+        push_return(flow, block->next_ip);
+    go(flow, block, false, flow->bind.to);
+    ptd_flow_settle(flow);
+    ptd_flow_reset_loop(flow);
+}
+
+static void walk_ret(struct ptd_flow *flow, const struct block *block)
+{
+    uint64_t target;
+
+    if (flow->tnt_count == 0) {
+        (void)pop_return(flow, &target);
+        walk_indirect(flow, block);
+        return;
+    }
+    if (!(flow->tnt_bits >> --flow->tnt_count & 1)) {
+        mismatch(flow);
+        return;
+    }
+    if (!pop_return(flow, &target)) {
+        ptd_flow_fail(flow, PTD_E_RETSTACK, ptd_packets_offset(&flow->packets));
+        return;
+    }
+    go(flow, block, false, ptd_return_to(target, flow->mode));
+    ptd_flow_reset_loop(flow);
+}
+
+/* A far transfer: PIP, VMCS and MODE.Exec in front of its TIP belong to it (Table 33-14). */
+static void walk_far(struct ptd_flow *flow, const struct block *block)
+{
+    struct bind *const bind = &flow->bind;
+
+    if (bind->kind == BIND_PIP || bind->kind == BIND_VMCS) {
+        bind->kind = BIND_NONE;
+        bind->ready = false;
+        ptd_flow_reset_loop(flow);
+        return;
+    }
+    walk_indirect(flow, block);
+}
+
+static void walk_mov_cr3(struct ptd_flow *flow, const struct block *block)
+{
+    const struct bind *const bind = &flow->bind;
+
+    if (binds_pgd(flow) && (!bind->has_to || bind->to == block->next_ip)) {
+        leave(flow, block, false, bind->has_to, bind->to);
+        return;
+    }
+    go(flow, block, false, block->next_ip);
+    if (bind->kind != BIND_PIP)
+        return; /* PIP depends on RTIT_CTL.OS, or was filtered */
+    ptd_flow_settle(flow);
+    flow->at_mov_cr3 = true;
+    ptd_flow_reset_loop(flow);
+}
+
+static void walk_vmptrld(struct ptd_flow *flow, const struct block *block)
+{
+    go(flow, block, false, block->next_ip);
+    if (flow->bind.kind != BIND_VMCS)
+        return; /* it failed */
+    ptd_flow_settle(flow);
+    ptd_flow_reset_loop(flow);
+}
+
+static void walk_ptwrite(struct ptd_flow *flow, const struct block *block)
+{
+    const struct bind *const bind = &flow->bind;
+
+    if (bind->kind != BIND_PTW) {
+        go(flow, block, false, block->next_ip); /* PTWEn is 0 */
+        return;
+    }
+    if (bind->has_ip && bind->ip != block->last_ip) {
+        mismatch(flow);
+        return;
+    }
+    go(flow, block, false, block->next_ip);
+    ptd_flow_push_packet(flow, &bind->packet, &block->last_ip);
+    ptd_flow_settle(flow);
+    ptd_flow_reset_loop(flow);
+}
+
+static void walk_block(struct ptd_flow *flow, const struct block *block)
+{
+    switch ((enum ptd_insn_class)block->last_class) {
+    case PTD_INSN_COND:
+        walk_cond(flow, block);
+        break;
+    case PTD_INSN_JMP_DIRECT:
+    case PTD_INSN_CALL_DIRECT:
+        walk_direct(flow, block);
+        break;
+    case PTD_INSN_RET:
+        walk_ret(flow, block);
+        break;
+    case PTD_INSN_JMP_INDIRECT:
+    case PTD_INSN_CALL_INDIRECT:
+        walk_indirect(flow, block);
+        break;
+    case PTD_INSN_FAR:
+    case PTD_INSN_IRET:
+    case PTD_INSN_VMENTRY:
+        walk_far(flow, block);
+        break;
+    case PTD_INSN_INT:
+        /* Its FUP would have stopped the walk in front of it (Table 33-23). */
+        if (block->optional)
+            go(flow, block, false, block->next_ip);
+        else
+            mismatch(flow);
+        break;
+    case PTD_INSN_MOV_CR3:
+        walk_mov_cr3(flow, block);
+        break;
+    case PTD_INSN_VMPTRLD:
+        walk_vmptrld(flow, block);
+        break;
+    case PTD_INSN_PTWRITE:
+        walk_ptwrite(flow, block);
+        break;
+    case PTD_INSN_MOV_CR0:
+    case PTD_INSN_OTHER:
+        go(flow, block, false, block->next_ip);
+        break;
+    }
+}
+
+/* Whether an event stands in the middle of a block; then walks up to it. */
+static bool walk_part(struct ptd_flow *flow, const struct block *block)
+{
+    const uint64_t stop_ip = flow->bind.ip;
+    struct block part;
+
+    if (!binds_to_ip(flow) || stop_ip - block->ip > block->last_ip - block->ip)
+        return false;
+    if (ptd_blocks_cut(&flow->blocks, block, stop_ip, &part) != PTD_OK)
+        return false; /* between instructions of this walk; maybe not of a later one */
+    go(flow, &part, false, stop_ip);
+    return true;
+}
+
+/*
+ * BDM64: a transaction aborted behind a branch whose target was told wrong, so that the walk does
+ * not lead to the abort.
+ */
+static bool aborts_elsewhere(const struct ptd_flow *flow)
+{
+    return flow_has(flow, PTD_BDM64) && binds_to_ip(flow) && flow->bind.kind == BIND_ASYNC &&
+           flow->bind.has_tsx && (flow->bind.tsx & 2);
+}
+
+/* Whether the walk can go on behind a block without a packet. */
+static bool needs_no_packet(const struct block *block)
+{
+    return block->last_class == PTD_INSN_OTHER || block->last_class == PTD_INSN_JMP_DIRECT ||
+           block->last_class == PTD_INSN_CALL_DIRECT;
+}
+
+void ptd_flow_walk(struct ptd_flow *flow)
+{
+    const struct block *block;
+
+    if (binds_to_ip(flow) && flow->ip == flow->bind.ip) {
+        bind_to_ip(flow);
+        return;
+    }
+    /* A MOV CR3 that lets a TraceStop range act: PIP, then TIP.PGD with the next IP. */
+    if (flow->at_mov_cr3 && binds_pgd(flow) && flow->bind.has_to && flow->bind.to == flow->ip) {
+        disable(flow, true, flow->bind.to);
+        return;
+    }
+
+    const int status =
+        ptd_blocks_get(&flow->blocks, flow->cr3, (enum ptd_mode)flow->mode, flow->ip, &block);
+
+    if (status == PTD_OK && walk_part(flow, block))
+        return;
+    if (aborts_elsewhere(flow) && (status != PTD_OK || !needs_no_packet(block))) {
+        flow->ip = flow->bind.ip;
+        bind_to_ip(flow);
+        return;
+    }
+    if (status != PTD_OK) {
+        ptd_flow_fail(flow, status,
+                      flow->bind.ready ? flow->bind.offset : ptd_packets_offset(&flow->packets));
+        return;
+    }
+    if (loop_is_endless(&flow->loop, flow->ip)) {
+        ptd_flow_fail(flow, PTD_E_LOOP,
+                      flow->bind.ready ? flow->bind.offset : ptd_packets_offset(&flow->packets));
+        return;
+    }
+    walk_block(flow, block);
+}

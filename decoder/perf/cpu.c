@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The trace of a CPU, on which threads took turns. perf.data does not tell the CR3 values of their
+ * processes, but when they were switched. So the flow decoder gets a copy of the trace in which CR3
+ * is what we choose: each PIP says which thread runs, and where tracing begins again without one,
+ * one is put in. The PIPs of guests stay as they are.
+ *
+ * The time of a packet is an estimate, and so is the conversion of perf's. Therefore a stretch of
+ * trace, from a PIP or a TIP.PGE to the next PIP, TIP.PGE or TIP.PGD, belongs as a whole to the
+ * thread that ran longest in its time. The trace of a thread is all its own.
+ */
+#include <stdlib.h>
+
+#include "perf/internal.h"
+#include "pt_packets.h"
+
+#define NO_ID UINT32_MAX
+
+static const struct ptd_perf_thread nobody = {NO_ID, NO_ID};
+
+/* From this TSC on, the thread runs on the CPU. */
+struct turn {
+    uint64_t tsc;
+    struct ptd_perf_thread thread;
+};
+
+struct stretch {
+    uint64_t offset; /* of its first packet: PIP, TIP.PGE, or the start of the trace */
+    uint64_t from, to;
+    struct ptd_perf_thread thread;
+};
+
+struct builder {
+    const struct ptd_perf_trace *trace;
+    struct turn *turns;
+    struct stretch *stretches;
+    size_t turn_count, turn_capacity, stretch_count, stretch_capacity;
+    struct ptd_perf_cpu_trace out;
+    size_t out_capacity, inserted_capacity, thread_capacity;
+    uint32_t current; /* the thread in the copy so far */
+    bool nr;          /* VMX non-root operation */
+};
+
+/* ---- Who ran when ---- */
+
+static bool add_turn(struct builder *builder, uint64_t tsc, struct ptd_perf_thread thread)
+{
+    if (!array_grow((void **)&builder->turns, &builder->turn_capacity, builder->turn_count,
+                    sizeof(*builder->turns)))
+        return false;
+    builder->turns[builder->turn_count++] = (struct turn){.tsc = tsc, .thread = thread};
+    return true;
+}
+
+/* Before the first switch: whoever it is that goes away then. Of a thread's trace: the thread. */
+static bool add_first_turn(struct builder *builder, const struct ptd_perf_session *session,
+                           const struct ptd_perf_switch *first)
+{
+    /* Of a program that perf started, all of its CPUs' buffers name the first thread. */
+    struct ptd_perf_thread thread = nobody;
+
+    if (builder->trace->tid >= 0)
+        thread = (struct ptd_perf_thread){
+            .tid = (uint32_t)builder->trace->tid,
+            .pid = ptd_perf_pid_of(session, (uint32_t)builder->trace->tid)};
+    for (size_t i = 0; builder->trace->cpu >= 0 && i < session->start_count; i++) {
+        if (session->starts[i].cpu == (uint32_t)builder->trace->cpu)
+            thread = (struct ptd_perf_thread){session->starts[i].tid, session->starts[i].pid};
+    }
+    if (first && first->out)
+        thread = (struct ptd_perf_thread){first->tid, first->pid};
+    else if (first && first->has_other)
+        thread = (struct ptd_perf_thread){first->other_tid, first->other_pid};
+    return add_turn(builder, 0, thread);
+}
+
+static bool find_turns(struct builder *builder, const struct ptd_perf_session *session)
+{
+    bool any = false;
+
+    for (size_t i = 0;
+         session->pt.has_time && builder->trace->cpu >= 0 && i < session->switch_count; i++) {
+        const struct ptd_perf_switch *const each = &session->switches[i];
+        struct ptd_perf_thread thread = {each->tid, each->pid};
+
+        if (each->cpu != (uint32_t)builder->trace->cpu)
+            continue;
+        if (!any && !add_first_turn(builder, session, each))
+            return false;
+        any = true;
+        if (each->out && !each->has_other)
+            continue; /* who comes next says so itself */
+        if (each->out)
+            thread = (struct ptd_perf_thread){each->other_tid, each->other_pid};
+        if (!add_turn(builder, ptd_perf_tsc_of_time(&session->pt, each->time), thread))
+            return false;
+    }
+    return any || add_first_turn(builder, session, NULL);
+}
+
+/* ---- Stretches ---- */
+
+static bool add_stretch(struct builder *builder, uint64_t offset, uint64_t from)
+{
+    if (!array_grow((void **)&builder->stretches, &builder->stretch_capacity,
+                    builder->stretch_count, sizeof(*builder->stretches)))
+        return false;
+    builder->stretches[builder->stretch_count++] =
+        (struct stretch){.offset = offset, .from = from, .to = from, .thread = nobody};
+    return true;
+}
+
+static bool find_stretches(struct builder *builder, struct ptd_time *time)
+{
+    struct ptd_packets packets;
+    struct ptd_packet packet;
+    bool open = true, timed = false;
+
+    ptd_packets_init(&packets, builder->trace->bytes, builder->trace->len_bytes);
+    if (!add_stretch(builder, 0, 0))
+        return false;
+    while (ptd_time_next(time, &packets, &packet)) {
+        struct ptd_time_point point;
+
+        ptd_time_packet(time, &packet);
+        if (!timed && packet.type == PTD_TSC) { /* what is in front of it cannot be decoded */
+            ptd_time_point(time, &point);
+            builder->stretches[0].from = point.tsc;
+            timed = true;
+        }
+        if (packet.type != PTD_PIP && packet.type != PTD_TIP_PGE && packet.type != PTD_TIP_PGD)
+            continue;
+        ptd_time_point_ahead(time, &packets, &point);
+        if (point.tsc == PTD_TIME_UNKNOWN)
+            point.tsc = 0;
+        if (open)
+            builder->stretches[builder->stretch_count - 1].to = point.tsc;
+        open = packet.type != PTD_TIP_PGD;
+        if (open && !add_stretch(builder, packet.offset, point.tsc))
+            return false;
+    }
+    if (open)
+        builder->stretches[builder->stretch_count - 1].to = UINT64_MAX;
+    return true;
+}
+
+/* Each stretch goes to the turn that covers most of it. Both are in order of time. */
+static void match(struct builder *builder)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < builder->stretch_count; i++) {
+        struct stretch *const stretch = &builder->stretches[i];
+        uint64_t longest = 0;
+
+        while (at + 1 < builder->turn_count && builder->turns[at + 1].tsc <= stretch->from)
+            at++;
+        stretch->thread = builder->turns[at].thread;
+        for (size_t j = at; j < builder->turn_count; j++) {
+            const uint64_t begin =
+                builder->turns[j].tsc > stretch->from ? builder->turns[j].tsc : stretch->from;
+            const uint64_t next =
+                j + 1 < builder->turn_count ? builder->turns[j + 1].tsc : UINT64_MAX;
+            const uint64_t end = next < stretch->to ? next : stretch->to;
+
+            if (begin >= stretch->to && j > at)
+                break;
+            if (end > begin && end - begin > longest) {
+                longest = end - begin;
+                stretch->thread = builder->turns[j].thread;
+            }
+        }
+    }
+}
+
+/* ---- The copy ---- */
+
+static bool put(struct builder *builder, const uint8_t *bytes, size_t len)
+{
+    struct ptd_perf_cpu_trace *const out = &builder->out;
+
+    if (len > builder->out_capacity - out->len_bytes) {
+        const size_t capacity = 2 * builder->out_capacity + len;
+        uint8_t *const grown = realloc(out->bytes, capacity);
+
+        if (!grown)
+            return false;
+        out->bytes = grown;
+        builder->out_capacity = capacity;
+    }
+    if (len)
+        memcpy(out->bytes + out->len_bytes, bytes, len);
+    out->len_bytes += len;
+    return true;
+}
+
+static bool put_pip(struct builder *builder, uint32_t tid)
+{
+    const uint64_t cr3 = tid == NO_ID ? 0 : PTD_PERF_CR3(tid);
+    const uint64_t payload = (cr3 >> PT_PIP_CR3_SHR) << PT_PIP_SHL;
+    uint8_t bytes[PT_PIP_LEN] = {PT_OPC_EXT, PT_EXT_PIP};
+
+    for (unsigned i = 2; i < PT_PIP_LEN; i++)
+        bytes[i] = (uint8_t)(payload >> (8 * (i - 2)));
+    builder->current = tid;
+    return put(builder, bytes, sizeof(bytes));
+}
+
+static bool insert_pip(struct builder *builder, uint32_t tid)
+{
+    struct ptd_perf_cpu_trace *const out = &builder->out;
+
+    if (!array_grow((void **)&out->inserted, &builder->inserted_capacity, out->inserted_count,
+                    sizeof(*out->inserted)))
+        return false;
+    out->inserted[out->inserted_count++] = out->len_bytes;
+    return put_pip(builder, tid);
+}
+
+static bool copy_packet(struct builder *builder, const struct ptd_packet *packet, uint32_t tid)
+{
+    const uint8_t *const bytes = builder->trace->bytes + packet->offset;
+
+    switch (packet->type) {
+    case PTD_PIP:
+        builder->nr = packet->pip.nr;
+        builder->out.guests |= builder->nr;
+        return builder->nr ? put(builder, bytes, packet->size_bytes) : put_pip(builder, tid);
+    case PTD_TIP_PGE:
+        return (builder->nr || tid == builder->current || insert_pip(builder, tid)) &&
+               put(builder, bytes, packet->size_bytes);
+    case PTD_PSB: /* decoding may begin here; if a guest runs, PSB+ says so */
+        builder->nr = false;
+        return put(builder, bytes, packet->size_bytes) && insert_pip(builder, tid);
+    default:
+        return put(builder, bytes, packet->size_bytes);
+    }
+}
+
+static bool copy(struct builder *builder)
+{
+    struct ptd_packets packets;
+    struct ptd_packet packet;
+    uint64_t done = 0; /* bytes of the original that are in the copy */
+    size_t at = 0;
+
+    ptd_packets_init(&packets, builder->trace->bytes, builder->trace->len_bytes);
+    while (ptd_time_next(NULL, &packets, &packet)) {
+        while (at + 1 < builder->stretch_count &&
+               builder->stretches[at + 1].offset <= packet.offset)
+            at++;
+        /* What was skipped as damaged stays as it is. */
+        if (!put(builder, builder->trace->bytes + done, (size_t)(packet.offset - done)) ||
+            !copy_packet(builder, &packet, builder->stretches[at].thread.tid))
+            return false;
+        done = packet.offset + packet.size_bytes;
+    }
+    return put(builder, builder->trace->bytes + done, (size_t)(builder->trace->len_bytes - done));
+}
+
+static int compare_threads(const void *left, const void *right)
+{
+    const struct ptd_perf_thread *const a = left, *const b = right;
+
+    return a->tid < b->tid ? -1 : a->tid > b->tid;
+}
+
+/* The threads of all stretches, each once. */
+static bool list_threads(struct builder *builder)
+{
+    struct ptd_perf_cpu_trace *const out = &builder->out;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < builder->stretch_count; i++) {
+        const struct ptd_perf_thread thread = builder->stretches[i].thread;
+
+        if (thread.tid == NO_ID || (i && thread.tid == builder->stretches[i - 1].thread.tid))
+            continue;
+        if (!array_grow((void **)&out->threads, &builder->thread_capacity, out->thread_count,
+                        sizeof(*out->threads)))
+            return false;
+        out->threads[out->thread_count++] = thread;
+    }
+    if (out->thread_count)
+        qsort(out->threads, out->thread_count, sizeof(*out->threads), compare_threads);
+    for (size_t i = 0; i < out->thread_count; i++) {
+        if (i == 0 || out->threads[i].tid != out->threads[kept - 1].tid)
+            out->threads[kept++] = out->threads[i];
+    }
+    out->thread_count = kept;
+    return true;
+}
+
+struct ptd_time *perf_time_new(const struct ptd_perf_session *session)
+{
+    struct ptd_time_config clocks;
+    struct ptd_time *time;
+
+    ptd_perf_clocks(session, &clocks);
+    time = ptd_time_new(&clocks);
+    return time ? time : ptd_time_new(NULL); /* what the file says of clocks is out of range */
+}
+
+int ptd_perf_cpu_trace(const struct ptd_perf_session *session, const struct ptd_perf_trace *trace,
+                       struct ptd_perf_cpu_trace *out)
+{
+    struct builder builder = {.trace = trace, .current = NO_ID};
+    struct ptd_time *const time = perf_time_new(session);
+    bool ok;
+
+    ok = time && find_turns(&builder, session) && find_stretches(&builder, time);
+    if (ok) {
+        match(&builder);
+        ok = copy(&builder) && list_threads(&builder);
+    }
+    ptd_time_free(time);
+    free(builder.turns);
+    free(builder.stretches);
+    builder.out.switched = builder.turn_count > 1;
+    *out = builder.out;
+    if (ok)
+        return PTD_OK;
+    ptd_perf_cpu_trace_free(out);
+    return PTD_E_NOMEM;
+}
+
+void ptd_perf_cpu_trace_free(struct ptd_perf_cpu_trace *trace)
+{
+    free(trace->bytes);
+    free(trace->threads);
+    free(trace->inserted);
+    *trace = (struct ptd_perf_cpu_trace){0};
+}
+
+uint64_t ptd_perf_cpu_trace_offset(const struct ptd_perf_cpu_trace *trace, uint64_t offset)
+{
+    size_t low = 0, high = trace->inserted_count; /* how many were put in before offset */
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (trace->inserted[middle] < offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return offset - (uint64_t)low * PT_PIP_LEN;
+}

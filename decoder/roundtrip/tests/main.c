@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Runs the unit tests for which the model makes a trace and the decoder reads it. */
+#include "../../tests/suites.h"
+
+int main(void)
+{
+    static void (*const add[])(void) = {
+        add_time_suite,
+        add_guest_suite,
+    };
+
+    return run_suites(add, sizeof(add) / sizeof(add[0]));
+}

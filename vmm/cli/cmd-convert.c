@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * vpt convert: a trace into a perf.data that stock perf decodes.
+ */
+#include "trace/perf-data.h"
+#include "trace/sidecar.h"
+#include "cli/vmm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PAGE_MASK    4095ull
+#define MAPS_MAX     1024u
+#define TRACES_MAX   64u
+#define CONFIG_CYC   (1ull << 1)
+#define CONFIG_MTC   (1ull << 9)
+#define CONFIG_TSC   (1ull << 10)
+#define CONFIG_FREQ  14
+#define MTC_FREQ_MAX 15
+
+struct convert {
+    const char *name; /* of the threads */
+    bool have_images;
+    uint32_t pid; /* and tid: the number of the trace */
+    uint64_t tsc_ctc[2], mtc_freq, max_nonturbo_ratio;
+    struct ptd_perf_map maps[MAPS_MAX];
+    size_t map_count;
+    char *names[MAPS_MAX]; /* of the maps' files */
+    uint64_t cr3s[MAPS_MAX];
+};
+
+static void usage(FILE *to)
+{
+    fputs("usage: vpt convert [OPTION...] TRACE... OUT\n"
+          "\n"
+          "Writes the packets of TRACE into OUT, a perf.data that `perf script --itrace=...` "
+          "decodes.\n"
+          "TRACE is raw Intel PT, or a perf.data (compressed, or from a pipe), which is laid out "
+          "anew.\n"
+          "The code of a raw trace is named by TRACE.json, or by --image options. Several raw "
+          "traces\n"
+          "become as many threads, each a process of its own.\n"
+          "\n"
+          "  --image ELF[@BIAS]   code\n"
+          "  --name NAME          of the thread, up to 15 letters (default: vpt)\n"
+          "  --tsc-ctc NUM:DEN    TSC to crystal clock, CPUID.15H (a trace with MTC needs it)\n"
+          "  --mtc-freq N         RTIT_CTL.MTCFreq\n"
+          "  --nonturbo-ratio N   maximum non-turbo ratio (a trace with CBR needs it)\n"
+          "  --help\n"
+          "\n"
+          "Exit codes: 0 success, 2 usage, 3 a file cannot be read or written.\n",
+          to);
+}
+
+/* ---- Maps ---- */
+
+static bool add_map(struct convert *convert, const char *path, Elf *elf, const GElf_Phdr *header,
+                    uint64_t bias, uint64_t cr3)
+{
+    const uint64_t before = header->p_vaddr & PAGE_MASK;
+    char *absolute = realpath(path, NULL);
+    struct ptd_perf_map *map;
+
+    if (!absolute || convert->map_count == MAPS_MAX) {
+        free(absolute);
+        return false;
+    }
+    convert->names[convert->map_count] = absolute;
+    convert->cr3s[convert->map_count] = cr3;
+    map = &convert->maps[convert->map_count++];
+    *map = (struct ptd_perf_map){
+        .start = header->p_vaddr + bias - before,
+        .len = (header->p_filesz + before + PAGE_MASK) & ~PAGE_MASK,
+        .pgoff = header->p_offset - before,
+        .pid = convert->pid,
+        .executable = true,
+        .file = absolute,
+    };
+    map->build_id_bytes = perf_data_build_id(elf, map->build_id);
+    return true;
+}
+
+/* The executable segments of an ELF file. 0 or an exit code. */
+static int add_elf(struct convert *convert, const char *path, uint64_t bias, uint64_t cr3)
+{
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    Elf *elf = NULL;
+    size_t count = 0, added = 0;
+    bool full = false;
+
+    if (file < 0)
+        return complain(EXIT_CODE_FILE, "%s: %s", path, strerror(errno));
+    if (elf_version(EV_CURRENT) != EV_NONE)
+        elf = elf_begin(file, ELF_C_READ, NULL);
+    if (elf && elf_getphdrnum(elf, &count) == 0) {
+        for (size_t i = 0; i < count && i < INT_MAX && !full; i++) {
+            GElf_Phdr header;
+
+            if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD ||
+                !(header.p_flags & PF_X) || (header.p_offset ^ header.p_vaddr) & PAGE_MASK)
+                continue;
+            full = !add_map(convert, path, elf, &header, bias, cr3);
+            added += !full;
+        }
+    }
+    elf_end(elf);
+    close(file);
+    if (full)
+        return complain(EXIT_CODE_HOST, "%s: too many segments of code", path);
+    return added ? 0 : complain(EXIT_CODE_FILE, "%s: no ELF file with code in whole pages", path);
+}
+
+static int add_image(struct convert *convert, const char *argument)
+{
+    uint64_t bias;
+    char *path = split_bias(argument, &bias);
+    int code = EXIT_CODE_HOST;
+
+    if (path)
+        code = add_elf(convert, path, bias, PTD_ANY_CR3);
+    free(path);
+    convert->have_images = true;
+    return code;
+}
+
+/* The images of TRACE.json, if no option named any. 0 or an exit code. */
+static int add_sidecar_images(struct convert *convert, struct sidecar *sidecar)
+{
+    struct sidecar_image image;
+    int count, code = 0;
+
+    if (convert->have_images)
+        return 0;
+    count = sidecar_images(sidecar);
+    if (count < 0)
+        return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar->why);
+    for (size_t i = 0; !code && i < (size_t)count; i++) {
+        code = sidecar_image(sidecar, i, &image)
+                   ? complain(EXIT_CODE_FILE, "%s", sidecar->why)
+                   : add_elf(convert, image.path, image.bias, image.cr3);
+    }
+    return code;
+}
+
+/* Clocks that no option told. */
+static void take_clocks(struct convert *convert, const struct ptd_time_config *clocks)
+{
+    if (!convert->tsc_ctc[1]) {
+        convert->tsc_ctc[0] = clocks->tsc_num;
+        convert->tsc_ctc[1] = clocks->tsc_den;
+    }
+    if (!convert->mtc_freq)
+        convert->mtc_freq = clocks->mtc_freq;
+    if (!convert->max_nonturbo_ratio)
+        convert->max_nonturbo_ratio = clocks->max_nonturbo_ratio;
+}
+
+/* TRACE.json (docs/trace-files.md). 0 or an exit code. */
+static int take_sidecar(struct convert *convert, const char *trace)
+{
+    struct sidecar sidecar;
+    int code;
+
+    if (sidecar_open(&sidecar, trace) != 0)
+        code = complain(EXIT_CODE_FILE, "%s", sidecar.why);
+    else if (sidecar.is_rtit)
+        code = complain(EXIT_CODE_FILE, "%s: an RTIT trace, which perf does not know", trace);
+    else
+        code = add_sidecar_images(convert, &sidecar);
+    if (!code)
+        take_clocks(convert, &sidecar.clocks);
+    sidecar_close(&sidecar);
+    return code;
+}
+
+/* The buffer of a thread has one address space. 0 or an exit code. */
+static int check_spaces(const struct convert *convert, const char *trace)
+{
+    for (size_t i = 0; i < convert->map_count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            const struct ptd_perf_map *const a = &convert->maps[i], *const b = &convert->maps[j];
+
+            if (a->pid == b->pid && convert->cr3s[i] != convert->cr3s[j] &&
+                a->start < b->start + b->len && b->start < a->start + a->len)
+                return complain(EXIT_CODE_FILE,
+                                "%s: %s and %s share addresses in different address spaces, which "
+                                "a thread's perf.data cannot say",
+                                trace, a->file, b->file);
+        }
+    }
+    return 0;
+}
+
+/* ---- Packets ---- */
+
+/* What RTIT_CTL must have been, from the packets that are there; and the first TSC. */
+static uint64_t config_of(const struct bytes *trace, uint64_t *first_tsc)
+{
+    struct ptd_packets packets;
+    struct ptd_packet packet;
+    uint64_t config = 0;
+
+    *first_tsc = 0;
+    ptd_packets_init(&packets, trace->data, trace->len);
+    if (ptd_packets_sync(&packets) != PTD_OK)
+        return 0;
+    while (ptd_packets_next(&packets, &packet) == PTD_OK) {
+        if (packet.type == PTD_TSC && !*first_tsc)
+            *first_tsc = packet.tsc;
+        config |= packet.type == PTD_TSC   ? CONFIG_TSC
+                  : packet.type == PTD_MTC ? CONFIG_MTC
+                  : packet.type == PTD_CYC ? CONFIG_CYC
+                                           : 0;
+    }
+    return config;
+}
+
+static int write_to(void *owner, const void *bytes, size_t len)
+{
+    return fwrite(bytes, 1, len, owner) == len ? 0 : -1;
+}
+
+/* All of it, or an error. */
+static int write_file_of(struct ptd_perf_out *out, const char *path)
+{
+    FILE *const file = fopen(path, "wbe");
+    int error;
+
+    if (!file)
+        return complain(EXIT_CODE_FILE, "%s: %s", path, strerror(errno));
+    out->write = write_to;
+    out->owner = file;
+    error = ptd_perf_write(out);
+    if (fclose(file) != 0 && !error)
+        error = PTD_E_IO;
+    if (error == PTD_E_NOMEM)
+        return no_memory();
+    return error ? complain(EXIT_CODE_FILE, "%s: cannot be written", path) : EXIT_CODE_OK;
+}
+
+/* Writes beside a file and renames: OUT is complete or as it was. A pipe or device is OUT itself.
+ */
+static int write_perf(struct ptd_perf_out *out, const char *path)
+{
+    char beside_it[PATH_MAX];
+    struct stat status;
+    int code;
+
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+        return write_file_of(out, path);
+    if (snprintf(beside_it, sizeof(beside_it), "%s.part", path) >= (int)sizeof(beside_it))
+        return complain(EXIT_CODE_FILE, "%s: the name is too long", path);
+    code = write_file_of(out, beside_it);
+    if (!code && rename(beside_it, path) != 0)
+        code = complain(EXIT_CODE_FILE, "%s: %s", path, strerror(errno));
+    if (code)
+        (void)unlink(beside_it);
+    return code;
+}
+
+/* A list of what is behind the paths. Those read are freed by free_files(). 0 or an exit code. */
+static int read_files(char **paths, size_t count, struct bytes *files)
+{
+    for (size_t i = 0; i < count; i++) {
+        const int error = read_file(paths[i], &files[i]);
+
+        if (error)
+            return file_error(paths[i], error);
+    }
+    return 0;
+}
+
+static void free_files(struct bytes *files, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        bytes_free(&files[i]);
+}
+
+/* The code of one trace, as the maps of its process. 0 or an exit code. */
+static int take_code(struct convert *convert, const char *path, size_t image_count)
+{
+    int code;
+
+    for (size_t i = 0; convert->pid > 1 && i < image_count; i++) {
+        if (convert->map_count == MAPS_MAX)
+            return complain(EXIT_CODE_HOST, "%s: too many segments of code", path);
+        convert->cr3s[convert->map_count] = convert->cr3s[i];
+        convert->maps[convert->map_count] = convert->maps[i];
+        convert->maps[convert->map_count++].pid = convert->pid;
+    }
+    code = take_sidecar(convert, path);
+    return code ? code : check_spaces(convert, path);
+}
+
+static int convert_raw(struct convert *convert, char **paths, const struct bytes *files,
+                       size_t count, const char *to)
+{
+    const size_t image_count = convert->map_count;
+    struct ptd_perf_comm comms[TRACES_MAX];
+    struct ptd_perf_trace traces[TRACES_MAX];
+    struct ptd_perf_out out = {
+        .traces = traces, .trace_count = count, .comms = comms, .comm_count = count};
+
+    for (size_t i = 0; i < count; i++) {
+        int code;
+
+        convert->pid = (uint32_t)i + 1;
+        comms[i] =
+            (struct ptd_perf_comm){.pid = convert->pid, .tid = convert->pid, .name = convert->name};
+        traces[i] = (struct ptd_perf_trace){.idx = (uint32_t)i,
+                                            .cpu = -1,
+                                            .tid = (int32_t)convert->pid,
+                                            .bytes = files[i].data,
+                                            .len_bytes = files[i].len};
+        if (ptd_perf_detect(files[i].data, files[i].len))
+            return complain(EXIT_CODE_USAGE, "%s: a perf.data is converted alone", paths[i]);
+        code = take_code(convert, paths[i], image_count);
+        if (code)
+            return code;
+        out.config |= config_of(&files[i], &traces[i].reference);
+    }
+    out.config |= convert->mtc_freq << CONFIG_FREQ;
+    if (out.config & CONFIG_MTC && !convert->tsc_ctc[1])
+        return complain(EXIT_CODE_USAGE, "%s: MTC packets: --tsc-ctc is needed", paths[0]);
+    out.pt = (struct ptd_perf_pt){
+        .has_time = out.config & CONFIG_TSC,
+        .time_mult = 1, /* perf's nanoseconds are TSC ticks */
+        .tsc_ctc_num = convert->tsc_ctc[0],
+        .tsc_ctc_den = convert->tsc_ctc[1],
+        .max_nonturbo_ratio = convert->max_nonturbo_ratio,
+    };
+    out.maps = convert->maps;
+    out.map_count = convert->map_count;
+    return write_perf(&out, to);
+}
+
+static int convert_perf(const char *path, const struct bytes *file, const char *to)
+{
+    int code;
+    struct ptd_perf_session *const session = perf_data_open(path, file, &code);
+    struct ptd_perf_out out;
+
+    if (!session)
+        return code;
+    ptd_perf_out_of(session, &out);
+    code = write_perf(&out, to);
+    if (!code && session->error)
+        code = EXIT_CODE_FILE; /* said already */
+    ptd_perf_session_free(session);
+    return code;
+}
+
+/* ---- Options ---- */
+
+static bool parse_ratio(const char *text, uint64_t *ratio)
+{
+    char *end;
+
+    errno = 0;
+    ratio[0] = strtoull(text, &end, 0);
+    return !errno && *end == ':' && ratio[0] && parse_number(end + 1, &ratio[1]) && ratio[1];
+}
+
+/* 0 to go on, or an exit code + 1. */
+static int parse(int argc, char **argv, struct convert *convert)
+{
+    static const struct option long_options[] = {{"image", required_argument, NULL, 'I'},
+                                                 {"name", required_argument, NULL, 'n'},
+                                                 {"tsc-ctc", required_argument, NULL, 't'},
+                                                 {"mtc-freq", required_argument, NULL, 'm'},
+                                                 {"nonturbo-ratio", required_argument, NULL, 'r'},
+                                                 {"help", no_argument, NULL, 'h'},
+                                                 {0}};
+    int option, error = 0;
+
+    optind = 1;
+    opterr = 0;
+    while (!error && (option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
+        bool ok = true;
+
+        switch (option) {
+        case 'I':
+            error = add_image(convert, optarg);
+            break;
+        case 'n':
+            convert->name = optarg;
+            ok = strlen(optarg) < 16;
+            break;
+        case 't':
+            ok = parse_ratio(optarg, convert->tsc_ctc);
+            break;
+        case 'm':
+            ok = parse_number(optarg, &convert->mtc_freq) && convert->mtc_freq <= MTC_FREQ_MAX;
+            break;
+        case 'r':
+            ok = parse_number(optarg, &convert->max_nonturbo_ratio);
+            break;
+        case 'h':
+            usage(stdout);
+            return 1 + EXIT_CODE_OK;
+        default:
+            error = bad_option(option, argv);
+            break;
+        }
+        if (!ok)
+            error = complain(EXIT_CODE_USAGE, "not a value for its option: '%s'", optarg);
+    }
+    if (error)
+        return 1 + error;
+    if (optind + 2 > argc || argc - optind - 1 > (int)TRACES_MAX)
+        return 1 + complain(EXIT_CODE_USAGE,
+                            "vpt convert takes 1 to %u traces and a file to write; "
+                            "see vpt convert --help",
+                            TRACES_MAX);
+    return 0;
+}
+
+int cmd_convert(int argc, char **argv)
+{
+    struct convert *convert = calloc(1, sizeof(*convert));
+    struct bytes files[TRACES_MAX] = {0};
+    size_t count = 0;
+    int code;
+
+    if (!convert)
+        return no_memory();
+    convert->name = "vpt";
+    convert->pid = 1;
+    code = parse(argc, argv, convert);
+    if (code) {
+        code--;
+    } else {
+        count = (size_t)(argc - optind - 1);
+        code = read_files(argv + optind, count, files);
+        if (!code && count == 1 && ptd_perf_detect(files[0].data, files[0].len))
+            code = convert_perf(argv[optind], &files[0], argv[argc - 1]);
+        else if (!code)
+            code = convert_raw(convert, argv + optind, files, count, argv[argc - 1]);
+    }
+    free_files(files, count);
+    for (size_t i = 0; i < MAPS_MAX; i++)
+        free(convert->names[i]); /* copies of a map share its name */
+    free(convert);
+    return code;
+}

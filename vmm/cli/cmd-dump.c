@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * vpt dump: the packets of a raw trace, or of each trace in a perf.data, one a line.
+ */
+#include "view/out.h"
+#include "trace/perf-data.h"
+#include "trace/sidecar.h"
+#include "trace/window.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void usage(FILE *to)
+{
+    fputs("usage: vpt dump [OPTION...] TRACE\n"
+          "\n"
+          "Prints the packets of a raw Intel PT or RTIT trace: offset, bytes, meaning; of a\n"
+          "perf.data, those of each trace in it. TRACE may be a pipe; - is standard input.\n"
+          "\n"
+          "  --json       one JSON object a line\n"
+          "  --no-sync    begin at the first byte instead of the first PSB\n"
+          "  --rtit       RTIT, the trace of Silvermont; TRACE.json says so by itself\n"
+          "  --cycle-acc  of RTIT: RTIT_CTL.Cycle_Acc was 1\n"
+          "  --from WHERE leave out what comes before; WHERE is an offset in bytes, or tsc:TICKS\n"
+          "  --to WHERE   stop in front of it\n"
+          "  --like TRACE settings and clocks as TRACE.json of another trace says\n"
+          "  --records    of a perf.data: its records instead of packets\n"
+          "  --help\n"
+          "\n"
+          "Exit codes: 0 success, 2 usage, 3 the file cannot be read or holds errors (they are\n"
+          "printed, and the dump goes on at the next PSB).\n",
+          to);
+}
+
+struct dump_options {
+    bool json, no_sync, rtit, cycle_acc, records;
+    struct window window;
+    const char *like; /* the trace whose TRACE.json counts; NULL: this one */
+};
+
+/* bytes: of the packet. */
+static void print_packet(uint64_t offset, unsigned size_bytes, const uint8_t *bytes,
+                         const char *name, const char *text, bool json)
+{
+    char hex[2 * 16 + 1] = "";
+
+    for (unsigned i = 0; i < size_bytes && i < 16; i++)
+        snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+    if (!json) {
+        printf("%08" PRIx64 "  %-32s  %s\n", offset, hex, text);
+        return;
+    }
+    json_object *object = json_object_new_object();
+    json_add_number(object, "offset", offset);
+    json_object_object_add(object, "bytes", json_object_new_string(hex));
+    json_object_object_add(object, "type", json_object_new_string(name));
+    json_object_object_add(object, "text", json_object_new_string(text));
+    json_print(object, JSON_C_TO_STRING_PLAIN);
+}
+
+static void print_error(uint64_t offset, int error, bool json)
+{
+    if (!json) {
+        printf("%08" PRIx64 "  error: %s\n", offset, ptd_strerror(error));
+        return;
+    }
+    json_object *object = json_object_new_object();
+    json_add_number(object, "offset", offset);
+    json_object_object_add(object, "error", json_object_new_string(ptd_strerror(error)));
+    json_print(object, JSON_C_TO_STRING_PLAIN);
+}
+
+/* ---- PT and RTIT ---- */
+
+/* A trace on its way from bytes to packets: one of the two iterators, over a window of bytes. */
+struct source {
+    const struct dump_options *options;
+    struct bytes bytes;
+    uint64_t base;       /* offset of the first of them */
+    struct input *input; /* what follows; NULL: nothing */
+    bool ended;          /* nothing follows */
+    int code;            /* an exit code: input cannot be read */
+    bool is_rtit;
+    struct ptd_packets pt;
+    struct ptd_rtit_packets rtit;
+    struct ptd_time *time; /* NULL: not wanted */
+    unsigned errors;
+    bool is_reached; /* something was at window.from or behind it */
+};
+
+static uint64_t source_offset(const struct source *source)
+{
+    return source->is_rtit ? ptd_rtit_packets_offset(&source->rtit)
+                           : ptd_packets_offset(&source->pt);
+}
+
+/* Reads a piece more, in place of what was used. */
+static void read_more(struct source *source)
+{
+    const size_t used = (size_t)(ptd_packets_offset(&source->pt) - source->base);
+    struct bytes *const bytes = &source->bytes;
+    const uint8_t *piece;
+    const int n = input_take(source->input, &piece);
+
+    if (used > 0)
+        memmove(bytes->data, bytes->data + used, bytes->len - used);
+    bytes->len -= used;
+    source->base += used;
+    if (n < 0)
+        source->code = file_error(source->input->name, n);
+    else if (n > 0 && !bytes_add(bytes, piece, (size_t)n))
+        source->code = no_memory();
+    source->ended = n == 0 || source->code;
+    ptd_packets_slide(&source->pt, bytes->data ? bytes->data : (const uint8_t *)"", bytes->len,
+                      source->base);
+}
+
+/* False: there is no PSB. */
+static bool source_sync(struct source *source)
+{
+    if (source->is_rtit)
+        return ptd_rtit_packets_sync(&source->rtit) == PTD_OK;
+    while (!source->ended) {
+        if (ptd_packets_sync_part(&source->pt))
+            return true;
+        read_more(source);
+    }
+    return ptd_packets_sync(&source->pt) == PTD_OK;
+}
+
+static bool source_resync(struct source *source)
+{
+    if (source->is_rtit)
+        return ptd_rtit_packets_resync(&source->rtit) == PTD_OK;
+    ptd_packets_skip_byte(&source->pt);
+    return source_sync(source);
+}
+
+static int source_next(struct source *source, struct ptd_packet *packet)
+{
+    while (!source->ended && source->pt.end - source->pt.pos < PTD_PACKET_MARGIN)
+        read_more(source);
+    return ptd_packets_next(&source->pt, packet);
+}
+
+/* Whether what is at an offset, and the time that is known by now, is in the window. */
+static bool is_wanted(struct source *source, uint64_t offset)
+{
+    const struct window *const window = &source->options->window;
+    struct ptd_time_point point = {0};
+
+    if (source->time)
+        ptd_time_point(source->time, &point);
+    if (point.tsc == PTD_TIME_UNKNOWN)
+        point.tsc = 0;
+    if (bound_is_ahead(&window->from, offset, point.tsc))
+        return false;
+    source->is_reached = true;
+    return window->to.kind == BOUND_NONE || bound_is_ahead(&window->to, offset, point.tsc);
+}
+
+static void put(struct source *source, uint64_t offset, unsigned size_bytes, const char *name,
+                const char *text)
+{
+    if (is_wanted(source, offset))
+        print_packet(offset, size_bytes, source->bytes.data + (offset - source->base), name, text,
+                     source->options->json);
+}
+
+/* The next packet, printed. */
+static int dump_next(struct source *source)
+{
+    struct ptd_packet packet;
+    struct ptd_rtit_packet rtit;
+    char text[256];
+    int error;
+
+    if (source->is_rtit) {
+        error = ptd_rtit_packets_next(&source->rtit, &rtit);
+        if (error)
+            return error;
+        ptd_rtit_packet_format(&rtit, text, sizeof(text));
+        put(source, rtit.offset, rtit.size_bytes, ptd_rtit_packet_name(rtit.type), text);
+        return PTD_OK;
+    }
+    error = source_next(source, &packet);
+    if (error)
+        return error;
+    if (source->time)
+        ptd_time_packet(source->time, &packet);
+    ptd_packet_format(&packet, text, sizeof(text));
+    put(source, packet.offset, packet.size_bytes, ptd_packet_name(packet.type), text);
+    return PTD_OK;
+}
+
+static void put_error(struct source *source, uint64_t offset, int error)
+{
+    if (!is_wanted(source, offset))
+        return;
+    source->errors++;
+    print_error(offset, error, source->options->json);
+}
+
+/* Nothing that comes is in the window. */
+static bool is_behind(const struct source *source)
+{
+    const struct bound *const to = &source->options->window.to;
+
+    return to->kind == BOUND_OFFSET && source_offset(source) >= to->value;
+}
+
+static void dump(struct source *source)
+{
+    int error;
+
+    if (!source->options->no_sync && !source_sync(source) && !source->code)
+        put_error(source, source->base, PTD_E_NOSYNC);
+    while (!source->code && !is_behind(source) && !ferror(stdout) &&
+           (error = dump_next(source)) != PTD_END) {
+        if (error == PTD_OK)
+            continue;
+        put_error(source, source_offset(source), error);
+        if (source->time)
+            ptd_time_lost(source->time);
+        if (!source_resync(source))
+            break;
+    }
+    source->is_reached = source->is_reached || is_behind(source);
+}
+
+/* ---- perf.data ---- */
+
+static void print_trace(const struct ptd_perf_trace *trace, bool json)
+{
+    if (!json) {
+        printf("-- buffer %" PRIu32 ", cpu %d, tid %d: %zu bytes\n", trace->idx, trace->cpu,
+               trace->tid, trace->len_bytes);
+        return;
+    }
+    json_object *object = json_object_new_object();
+    json_add_number(object, "buffer", trace->idx);
+    json_object_object_add(object, "cpu", json_object_new_int(trace->cpu));
+    json_object_object_add(object, "tid", json_object_new_int(trace->tid));
+    json_add_number(object, "len", trace->len_bytes);
+    json_print(object, JSON_C_TO_STRING_PLAIN);
+}
+
+static int dump_perf(const struct dump_options *options, const char *name, const struct bytes *file)
+{
+    bool is_reached = false;
+    unsigned errors = 0;
+    int code;
+    struct ptd_perf_session *const session = perf_data_open(name, file, &code);
+
+    if (!session)
+        return code;
+    for (size_t i = 0; i < session->trace_count; i++) {
+        struct source source = {.options = options,
+                                .bytes = {.data = (uint8_t *)session->traces[i].bytes,
+                                          .len = session->traces[i].len_bytes},
+                                .ended = true};
+
+        print_trace(&session->traces[i], options->json);
+        ptd_packets_init(&source.pt, source.bytes.data, source.bytes.len);
+        dump(&source);
+        errors += source.errors;
+        is_reached = is_reached || source.is_reached;
+    }
+    window_note(&options->window, is_reached, name);
+    if (session->error)
+        code = EXIT_CODE_FILE; /* said already */
+    ptd_perf_session_free(session);
+    return errors ? complain(EXIT_CODE_FILE, "%s: %u errors", name, errors) : code;
+}
+
+static void print_record(const struct ptd_perf_record *record, bool json)
+{
+    char text[5000];
+
+    ptd_perf_format(record, text, sizeof(text));
+    if (!json) {
+        printf("%08" PRIx64 "  %s\n", record->offset, text);
+        return;
+    }
+    json_object *object = json_object_new_object();
+    json_add_number(object, "offset", record->offset);
+    json_object_object_add(object, "type",
+                           json_object_new_string(ptd_perf_type_name(record->type)));
+    if (record->has_time)
+        json_add_number(object, "time", record->time);
+    json_object_object_add(object, "text", json_object_new_string(text));
+    json_print(object, JSON_C_TO_STRING_PLAIN);
+}
+
+static int dump_records(const struct dump_options *options, const char *name,
+                        const struct bytes *file)
+{
+    struct ptd_perf_fault fault = {0};
+    struct ptd_perf_record record;
+    struct ptd_perf *perf;
+    int error = ptd_perf_open(file->data, file->len, &perf, &fault);
+
+    if (!error) {
+        while ((error = ptd_perf_next(perf, &record)) == PTD_OK)
+            print_record(&record, options->json);
+        fault = *ptd_perf_fault(perf);
+        ptd_perf_close(perf);
+    }
+    return error == PTD_END ? EXIT_CODE_OK
+                            : complain(EXIT_CODE_FILE, "%s: at %#" PRIx64 ": %s", name,
+                                       fault.offset, fault.text);
+}
+
+/* All of it, whose cycle counts only the settings tell from packets. 0 or an exit code. */
+static int open_rtit(struct source *source)
+{
+    const int error = input_take_all(source->input, &source->bytes);
+
+    if (error)
+        return file_error(source->input->name, error);
+    if (window_has_time(&source->options->window))
+        return complain(EXIT_CODE_USAGE, "of RTIT, --from and --to take offsets");
+    ptd_rtit_packets_init(&source->rtit, source->bytes.data, source->bytes.len,
+                          source->options->cycle_acc);
+    source->ended = true;
+    return 0;
+}
+
+/* To where the window begins, and the clocks if it has times. 0 or an exit code. */
+static int open_pt(struct source *source, const struct ptd_time_config *clocks)
+{
+    const struct window *const window = &source->options->window;
+    int error = window_begin(window, source->input, false, &source->base);
+
+    if (!error && source->base > 0)
+        error = input_seek(source->input, source->base);
+    if (error)
+        return file_error(source->input->name, error);
+    ptd_packets_init(&source->pt, "", 0);
+    source->pt.base = source->base;
+    if (window_has_nanoseconds(window))
+        return complain(EXIT_CODE_FILE, "nothing tells the seconds of this trace; take tsc:TICKS");
+    if (!window_has_time(window))
+        return 0;
+    source->time = ptd_time_new(clocks);
+    return source->time ? 0 : no_memory();
+}
+
+static int dump_raw(const struct dump_options *options, const struct sidecar *sidecar,
+                    struct input *input)
+{
+    struct source source = {.options = options, .input = input, .is_rtit = options->rtit};
+    int code = source.is_rtit ? open_rtit(&source) : open_pt(&source, &sidecar->clocks);
+
+    if (!code) {
+        dump(&source);
+        code = source.code;
+        if (!code)
+            window_note(&options->window, source.is_reached, input->name);
+    }
+    ptd_time_free(source.time);
+    bytes_free(&source.bytes);
+    if (!code && source.errors)
+        code = complain(EXIT_CODE_FILE, "%s: %u errors", input->name, source.errors);
+    return code;
+}
+
+/* What TRACE.json says besides the options, and the packets. */
+static int dump_with_sidecar(struct dump_options *options, const char *file, struct input *input)
+{
+    struct sidecar sidecar;
+    int code;
+
+    if (sidecar_open(&sidecar, options->like ? options->like : file) != 0) {
+        code = complain(EXIT_CODE_FILE, "%s", sidecar.why);
+    } else if (options->like && !sidecar.is_there) {
+        code = complain(EXIT_CODE_FILE, "--like: there is no %s.json", options->like);
+    } else {
+        options->rtit = options->rtit || sidecar.is_rtit;
+        options->cycle_acc = options->cycle_acc || sidecar.rtit.cycle_acc;
+        code = dump_raw(options, &sidecar, input);
+    }
+    sidecar_close(&sidecar);
+    return code;
+}
+
+static int dump_perf_data(struct dump_options *options, struct input *input)
+{
+    struct bytes bytes = {0};
+    const int error = input_take_all(input, &bytes);
+    int code;
+
+    if (error)
+        return file_error(input->name, error);
+    if (window_has_time(&options->window))
+        code = complain(EXIT_CODE_USAGE, "of a perf.data, --from and --to take offsets here");
+    else
+        code = options->records ? dump_records(options, input->name, &bytes)
+                                : dump_perf(options, input->name, &bytes);
+    bytes_free(&bytes);
+    return code;
+}
+
+static int dump_input(struct dump_options *options, const char *file)
+{
+    struct input input;
+    bool is_perf_data;
+    int error = input_open(&input, file), code;
+
+    if (!error)
+        error = input_is_perf_data(&input, &is_perf_data);
+    if (error)
+        code = file_error(input.name, error);
+    else if (is_perf_data)
+        code = dump_perf_data(options, &input);
+    else if (options->records)
+        code = complain(EXIT_CODE_FILE, "%s: not a perf.data: it has no records", input.name);
+    else
+        code = dump_with_sidecar(options, file, &input);
+    input_close(&input);
+    return code;
+}
+
+static int dump_file(struct dump_options *options, const char *file)
+{
+    struct code_options code_options;
+    char *const path = perf_data_locate(file, &code_options);
+    const int code = path ? dump_input(options, path) : EXIT_CODE_FILE;
+
+    free(path);
+    free(code_options.kcore);
+    return code;
+}
+
+/* ---- The command ---- */
+
+/* 0 to go on, or an exit code + 1. */
+static int parse(int argc, char **argv, struct dump_options *options)
+{
+    static const struct option long_options[] = {
+        {"json", no_argument, NULL, 'j'},       {"no-sync", no_argument, NULL, 'n'},
+        {"rtit", no_argument, NULL, 'r'},       {"cycle-acc", no_argument, NULL, 'a'},
+        {"records", no_argument, NULL, 'R'},    {"like", required_argument, NULL, 'l'},
+        {"from", required_argument, NULL, 'F'}, {"to", required_argument, NULL, 'T'},
+        {"help", no_argument, NULL, 'h'},       {0}};
+    int option, error = 0;
+
+    optind = 1;
+    opterr = 0;
+    while (!error && (option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
+        switch (option) {
+        case 'j':
+            options->json = true;
+            break;
+        case 'n':
+            options->no_sync = true;
+            break;
+        case 'r':
+            options->rtit = true;
+            break;
+        case 'a':
+            options->cycle_acc = true;
+            break;
+        case 'R':
+            options->records = true;
+            break;
+        case 'l':
+            options->like = optarg;
+            break;
+        case 'F':
+            error = bound_parse("--from", optarg, &options->window.from);
+            break;
+        case 'T':
+            error = bound_parse("--to", optarg, &options->window.to);
+            break;
+        case 'h':
+            usage(stdout);
+            return 1 + EXIT_CODE_OK;
+        default:
+            error = bad_option(option, argv);
+            break;
+        }
+    }
+    if (!error && optind + 1 != argc)
+        error = complain(EXIT_CODE_USAGE, "vpt dump takes one file; see vpt dump --help");
+    if (!error)
+        error = window_check(&options->window);
+    return error ? 1 + error : 0;
+}
+
+int cmd_dump(int argc, char **argv)
+{
+    struct dump_options options = {0};
+    const int code = parse(argc, argv, &options);
+
+    return code ? code - 1 : dump_file(&options, argv[optind]);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * vpt index: the PSBs of a raw trace, and what their PSB+ say; places for --from and --to.
+ */
+#include "trace/sidecar.h"
+#include "trace/window.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void usage(FILE *to)
+{
+    fputs(
+        "usage: vpt index [OPTION...] TRACE\n"
+        "\n"
+        "Lists the PSBs of a raw Intel PT trace, and what each says: offset, TSC, whether a guest\n"
+        "ran, CR3, VMCS, mode, and the next instruction (none: PacketEn was 0). A trace can be\n"
+        "decoded from any of them: see --from and --to of vpt decode.\n"
+        "\n"
+        "  --json   one JSON object a line\n"
+        "  --help\n"
+        "\n"
+        "Exit codes: 0 success, 2 usage, 3 the file cannot be read or has no PSB.\n",
+        to);
+}
+
+static void print_text(const struct ptd_sync_point *point)
+{
+    const char *const who = !point->has_cr3 ? "?" : point->nr ? "guest" : "host";
+
+    printf("%08" PRIx64 "  %-5s", point->offset, who);
+    if (point->has_tsc)
+        printf("  tsc:%" PRIu64, point->tsc);
+    if (point->has_cr3)
+        printf("  CR3 %#" PRIx64, point->cr3);
+    if (point->has_vmcs)
+        printf("  VMCS %#" PRIx64, point->vmcs);
+    if (point->has_mode)
+        printf("  %u-bit", 16u << point->mode);
+    if (point->has_ip)
+        printf("  at %#" PRIx64, point->ip);
+    printf("%s\n", point->is_complete ? "" : "  no PSBEND");
+}
+
+static void print_json(const struct ptd_sync_point *point)
+{
+    json_object *const line = json_object_new_object();
+
+    json_add_number(line, "offset", point->offset);
+    if (point->has_tsc)
+        json_add_number(line, "tsc", point->tsc);
+    if (point->has_cr3) {
+        json_object_object_add(line, "nr", json_object_new_boolean(point->nr));
+        json_add_number(line, "cr3", point->cr3);
+    }
+    if (point->has_vmcs)
+        json_add_number(line, "vmcs", point->vmcs);
+    if (point->has_mode)
+        json_add_number(line, "mode", 16u << point->mode);
+    if (point->has_ip)
+        json_add_number(line, "ip", point->ip);
+    json_object_object_add(line, "complete", json_object_new_boolean(point->is_complete));
+    json_print(line, JSON_C_TO_STRING_PLAIN);
+}
+
+static int print_index(const struct input *input, bool json)
+{
+    struct ptd_sync_point *points;
+    size_t count;
+    const int error = index_file(input, &points, &count);
+
+    if (error)
+        return file_error(input->name, error);
+    for (size_t i = 0; i < count; i++) {
+        if (json)
+            print_json(&points[i]);
+        else
+            print_text(&points[i]);
+    }
+    free(points);
+    if (count == 0)
+        return complain(EXIT_CODE_FILE, "%s: %s", input->name, ptd_strerror(PTD_E_NOSYNC));
+    return EXIT_CODE_OK;
+}
+
+static int index_path(const char *path, bool json)
+{
+    struct input input;
+    bool is_perf_data = false;
+    int error = input_open(&input, path), code;
+
+    if (!error && input.is_file)
+        error = input_is_perf_data(&input, &is_perf_data);
+    if (error)
+        code = file_error(input.name, error);
+    else if (!input.is_file)
+        code = complain(EXIT_CODE_FILE, "%s: an index needs a file", input.name);
+    else if (is_perf_data)
+        code = complain(EXIT_CODE_FILE, "%s: a perf.data, which is no raw trace", input.name);
+    else
+        code = sidecar_refuse_rtit(path, "RTIT has no index");
+    if (!error && !code)
+        code = print_index(&input, json);
+    input_close(&input);
+    return code;
+}
+
+int cmd_index(int argc, char **argv)
+{
+    static const struct option long_options[] = {
+        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
+    bool json = false;
+    int option;
+
+    optind = 1;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
+        if (option == 'j') {
+            json = true;
+        } else if (option == 'h') {
+            usage(stdout);
+            return EXIT_CODE_OK;
+        } else {
+            return bad_option(option, argv);
+        }
+    }
+    if (optind + 1 != argc)
+        return complain(EXIT_CODE_USAGE, "vpt index takes one trace; see vpt index --help");
+    return index_path(argv[optind], json);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * vpt parts: whose each part of a trace is.
+ */
+#include "trace/input.h"
+#include "trace/mapfile.h"
+#include "trace/sidecar.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+
+struct parts_options {
+    bool json;
+    const char *map_path;
+    struct ptd_image *image;
+    struct map map;
+    struct ptd_part last; /* not yet printed; .end 0: none */
+};
+
+static void usage(FILE *to)
+{
+    fputs(
+        "usage: vpt parts [--map MAP] [--json] TRACE\n"
+        "\n"
+        "Prints whose each part of a raw Intel PT trace of a host and its guests is: offsets, and\n"
+        "what PIP, VMCS and CFE packets say. It needs no code. TRACE may be a pipe; - is standard\n"
+        "input.\n"
+        "\n"
+        "  --map MAP  names of VMs and processes (docs/decoder.md)\n"
+        "  --json     one JSON object a line\n"
+        "  --help\n"
+        "\n"
+        "Exit codes: 0 success, 2 usage, 3 a file cannot be read or has no PSB.\n",
+        to);
+}
+
+static void print_json(const struct ptd_part *part, const struct ptd_context *who)
+{
+    json_object *const object = json_object_new_object();
+
+    json_add_number(object, "begin", part->begin);
+    json_add_number(object, "end", part->end);
+    if (part->known)
+        json_object_object_add(object, "nr", json_object_new_boolean(part->nr));
+    if (part->known && part->cr3 != PTD_ANY_CR3)
+        json_add_number(object, "cr3", part->cr3);
+    if (part->known && part->nr && part->vmcs != PTD_ANY_VMCS)
+        json_add_number(object, "vmcs", part->vmcs);
+    if (part->known && who->vm_name)
+        json_object_object_add(object, "vm", json_object_new_string(who->vm_name));
+    if (part->known && who->process)
+        json_object_object_add(object, "process", json_object_new_string(who->process));
+    json_print(object, JSON_C_TO_STRING_PLAIN);
+}
+
+static void print_text(const struct ptd_part *part, const struct ptd_context *who)
+{
+    printf("%08" PRIx64 " %08" PRIx64, part->begin, part->end);
+    if (!part->known) {
+        puts("  not known");
+        return;
+    }
+    printf("  %s", part->nr ? "guest" : "host ");
+    if (part->nr && part->vmcs != PTD_ANY_VMCS)
+        printf("  VMCS %#" PRIx64, part->vmcs);
+    if (part->cr3 != PTD_ANY_CR3)
+        printf("  CR3 %#" PRIx64, part->cr3);
+    if (who->vm_name)
+        printf("  VM %s", who->vm_name);
+    if (who->process)
+        printf("  process %s", who->process);
+    putchar('\n');
+}
+
+static void print_last(struct parts_options *options)
+{
+    struct ptd_context who = {0};
+
+    if (options->last.end == 0)
+        return;
+    if (options->map.contexts)
+        ptd_contexts_find(options->map.contexts, options->last.space, 0, &who);
+    if (options->json)
+        print_json(&options->last, &who);
+    else
+        print_text(&options->last, &who);
+}
+
+static bool same(const struct ptd_part *a, const struct ptd_part *b)
+{
+    return a->known == b->known && a->nr == b->nr && a->cr3 == b->cr3 &&
+           (!a->nr || a->vmcs == b->vmcs);
+}
+
+/* A PSB alone changes nothing. */
+static int add_part(void *owner, const struct ptd_part *part)
+{
+    struct parts_options *const options = owner;
+
+    if (options->last.end != 0 && same(&options->last, part)) {
+        options->last.end = part->end;
+        return PTD_OK;
+    }
+    print_last(options);
+    options->last = *part;
+    return PTD_OK;
+}
+
+/* 0 to go on, or an exit code + 1. */
+static int parse(int argc, char **argv, struct parts_options *options)
+{
+    static const struct option long_options[] = {{"map", required_argument, NULL, 'm'},
+                                                 {"json", no_argument, NULL, 'j'},
+                                                 {"help", no_argument, NULL, 'h'},
+                                                 {0}};
+    int option;
+
+    optind = 1;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
+        switch (option) {
+        case 'm':
+            options->map_path = optarg;
+            break;
+        case 'j':
+            options->json = true;
+            break;
+        case 'h':
+            usage(stdout);
+            return 1 + EXIT_CODE_OK;
+        default:
+            return 1 + bad_option(option, argv);
+        }
+    }
+    if (optind + 1 != argc)
+        return 1 + complain(EXIT_CODE_USAGE, "vpt parts takes one trace; see vpt parts --help");
+    return 0;
+}
+
+static int print_parts(struct parts_options *options, struct input *input)
+{
+    struct bytes trace = {0};
+    const int error = input_take_all(input, &trace);
+    struct ptd_packets packets;
+    int code = EXIT_CODE_OK;
+
+    if (error)
+        return file_error(input->name, error);
+    ptd_packets_init(&packets, trace.data, trace.len);
+    if (ptd_packets_sync(&packets) != PTD_OK)
+        code = complain(EXIT_CODE_FILE, "%s: %s", input->name, ptd_strerror(PTD_E_NOSYNC));
+    else
+        (void)ptd_partition(trace.data, trace.len, options->image, add_part, options);
+    print_last(options);
+    bytes_free(&trace);
+    return code;
+}
+
+static int parts_of(struct parts_options *options, const char *file)
+{
+    struct input input;
+    bool is_perf_data;
+    int error, code;
+
+    if (options->map_path && map_load(options->map_path, options->image, &options->map) != 0)
+        return complain(EXIT_CODE_FILE, "%s", options->map.why);
+    error = input_open(&input, file);
+    if (!error)
+        error = input_is_perf_data(&input, &is_perf_data);
+    if (error)
+        code = file_error(input.name, error);
+    else if (is_perf_data)
+        code = complain(EXIT_CODE_FILE, "%s: a perf.data, which is no raw trace", input.name);
+    else
+        code = sidecar_refuse_rtit(file, "an RTIT trace, which tells of no guests");
+    if (!error && !code)
+        code = print_parts(options, &input);
+    input_close(&input);
+    return code;
+}
+
+int cmd_parts(int argc, char **argv)
+{
+    struct parts_options options = {.image = ptd_image_new()};
+    int code;
+
+    if (!options.image)
+        return no_memory();
+    code = parse(argc, argv, &options);
+    code = code ? code - 1 : parts_of(&options, argv[optind]);
+    ptd_image_free(options.image);
+    map_free(&options.map);
+    return code;
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * vpt qemu: runs the QEMU of `make qemu` (docs/qemu.md) with a virtual Intel PT.
+ */
+#include "cli/vmm.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DEFAULT_PROFILE "icelake-server"
+#define MAX_ARGUMENTS   256
+
+/* Statuses of QEMU when the guest writes the exit port of vpt-port (qemu/glue/port.c). */
+#define STATUS_PASSED 96
+#define STATUS_FAILED 97
+#define TEXT_BYTES    (2 * PATH_MAX)
+
+static void usage(FILE *to)
+{
+    fputs(
+        "usage: vpt qemu [OPTION...] [IMAGE.elf] [-- ARGUMENT...]\n"
+        "\n"
+        "Runs QEMU under TCG with a virtual Intel PT (make qemu builds it). With an image, a\n"
+        "guest as vpt run takes it, and the exit code is its status; without one, whatever the\n"
+        "arguments behind -- say, which are QEMU's own.\n"
+        "\n"
+        "  --profile NAME    the processor to model (vpt profiles; default " DEFAULT_PROFILE ")\n"
+        "  --mem SIZE        guest memory, as QEMU takes it (default 64M; without image 1G)\n"
+        "  --append WORDS    the guest's command line\n"
+        "  --trace-out FILE  keep the packets that the guest hands over in FILE, and what\n"
+        "                    decodes them in FILE.json (with an image)\n"
+        "  --dry-run         print the command, and run nothing\n"
+        "  --help\n"
+        "\n"
+        "Exit codes: 0 success, 1 the guest's status was not 0, 2 usage, 3 bad image, 4 there is\n"
+        "no QEMU, 5 it crashed.\n",
+        to);
+}
+
+struct qemu_options {
+    const char *profile, *mem, *append, *trace_out, *image;
+    bool dry_run;
+    char **rest;
+};
+
+struct command {
+    char *argv[MAX_ARGUMENTS + 1];
+    size_t count;
+    char program[PATH_MAX], cpu[128], port[TEXT_BYTES];
+};
+
+enum option_id { OPT_PROFILE = 256, OPT_MEM, OPT_APPEND, OPT_TRACE_OUT, OPT_DRY_RUN, OPT_HELP };
+
+static const struct option long_options[] = {
+    {"profile", required_argument, NULL, OPT_PROFILE},
+    {"mem", required_argument, NULL, OPT_MEM},
+    {"append", required_argument, NULL, OPT_APPEND},
+    {"trace-out", required_argument, NULL, OPT_TRACE_OUT},
+    {"dry-run", no_argument, NULL, OPT_DRY_RUN},
+    {"help", no_argument, NULL, OPT_HELP},
+    {0},
+};
+
+/* 0 to go on, or an exit code + 1. */
+static int parse(int argc, char **argv, struct qemu_options *options)
+{
+    int option;
+
+    optind = 1;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "+:", long_options, NULL)) != -1) {
+        switch (option) {
+        case OPT_PROFILE:
+            options->profile = optarg;
+            break;
+        case OPT_MEM:
+            options->mem = optarg;
+            break;
+        case OPT_APPEND:
+            options->append = optarg;
+            break;
+        case OPT_TRACE_OUT:
+            options->trace_out = optarg;
+            break;
+        case OPT_DRY_RUN:
+            options->dry_run = true;
+            break;
+        case OPT_HELP:
+            usage(stdout);
+            return 1 + EXIT_CODE_OK;
+        default:
+            return 1 + bad_option(option, argv);
+        }
+    }
+    if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
+        options->image = argv[optind++];
+    if (optind < argc && options->image && strcmp(argv[optind], "--") == 0)
+        optind++;
+    else if (optind < argc && options->image)
+        return 1 + complain(EXIT_CODE_USAGE, "vpt qemu takes one image, then -- and arguments");
+    options->rest = argv + optind;
+    if (!options->image && !*options->rest)
+        return 1 + complain(EXIT_CODE_USAGE, "neither an image nor arguments; see vpt qemu --help");
+    if (options->trace_out && !options->image)
+        return 1 + complain(EXIT_CODE_USAGE, "--trace-out needs an image");
+    return 0;
+}
+
+static bool add(struct command *command, const char *argument)
+{
+    if (command->count == MAX_ARGUMENTS)
+        return false;
+    command->argv[command->count++] = (char *)argument;
+    return true;
+}
+
+static bool add_all(struct command *command, const char *const *arguments)
+{
+    while (*arguments) {
+        if (!add(command, *arguments++))
+            return false;
+    }
+    return true;
+}
+
+/* $VPT_QEMU, or where `make qemu` puts it. */
+static void find_qemu(char *path, size_t bytes)
+{
+    const char *own = getenv("VPT_QEMU"), *cache = getenv("VPT_CACHE");
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *const file = "qemu/build/qemu-system-x86_64";
+
+    if (own && *own)
+        snprintf(path, bytes, "%s", own);
+    else if (cache && *cache)
+        snprintf(path, bytes, "%s/%s", cache, file);
+    else if (xdg && *xdg)
+        snprintf(path, bytes, "%s/vpt/%s", xdg, file);
+    else
+        snprintf(path, bytes, "%s/.cache/vpt/%s", home ? home : "", file);
+}
+
+/* A comma in a value of an option of QEMU is written twice. False: too long. */
+static bool escape(const char *text, char *to, size_t bytes)
+{
+    for (; *text; text++) {
+        if (bytes < 3)
+            return false;
+        if (*text == ',') {
+            *to++ = ',';
+            bytes--;
+        }
+        *to++ = *text;
+        bytes--;
+    }
+    *to = '\0';
+    return true;
+}
+
+static bool add_image(struct command *command, const struct qemu_options *options)
+{
+    const char *const guest[] = {"-display",  "none",        "-nodefaults", "-no-reboot",
+                                 "-debugcon", "stdio",       "-kernel",     options->image,
+                                 "-device",   command->port, NULL};
+    char trace[PATH_MAX], image[PATH_MAX];
+
+    if (!options->trace_out) {
+        snprintf(command->port, sizeof(command->port), "vpt-port,exit=on");
+        return add_all(command, guest);
+    }
+    if (!escape(options->trace_out, trace, sizeof(trace)) ||
+        !escape(options->image, image, sizeof(image)) ||
+        snprintf(command->port, sizeof(command->port), "vpt-port,exit=on,trace=%s,image=%s", trace,
+                 image) >= (int)sizeof(command->port))
+        return false;
+    return add_all(command, guest);
+}
+
+static bool make_command(struct command *command, const struct qemu_options *options)
+{
+    const char *const mem = options->mem ? options->mem : options->image ? "64M" : "1G";
+    const char *const machine[] = {command->program,
+                                   "-L",
+                                   "/usr/share/seabios",
+                                   "-L",
+                                   "/usr/share/qemu",
+                                   "-machine",
+                                   "q35",
+                                   "-accel",
+                                   "tcg",
+                                   "-cpu",
+                                   command->cpu,
+                                   "-m",
+                                   mem,
+                                   NULL};
+
+    find_qemu(command->program, sizeof(command->program));
+    snprintf(command->cpu, sizeof(command->cpu), "max,vendor=GenuineIntel,vpt-profile=%s",
+             options->profile);
+    if (!add_all(command, machine) || (options->image && !add_image(command, options)))
+        return false;
+    if (options->append && !(add(command, "-append") && add(command, options->append)))
+        return false;
+    return add_all(command, (const char *const *)options->rest);
+}
+
+static void print_command(const struct command *command)
+{
+    for (size_t i = 0; i < command->count; i++) {
+        fputs(i ? " '" : "'", stdout);
+        for (const char *c = command->argv[i]; *c; c++) {
+            if (*c == '\'')
+                fputs("'\\''", stdout);
+            else
+                putchar(*c);
+        }
+        putchar('\'');
+    }
+    putchar('\n');
+}
+
+static int exit_code(int status, bool image)
+{
+    if (WIFSIGNALED(status))
+        return complain(EXIT_CODE_CRASH, "QEMU was ended by signal %d", WTERMSIG(status));
+    status = WEXITSTATUS(status);
+    if (status == STATUS_PASSED)
+        return EXIT_CODE_OK;
+    if (status == STATUS_FAILED)
+        return EXIT_CODE_GUEST_FAILED;
+    if (status)
+        return EXIT_CODE_HOST; /* QEMU has said why */
+    if (image)
+        return complain(EXIT_CODE_CRASH, "the guest ended without a status (a triple fault?)");
+    return EXIT_CODE_OK;
+}
+
+static int run(struct command *command, bool image)
+{
+    const pid_t parent = getpid(), pid = fork();
+    int status;
+
+    if (pid < 0)
+        return complain(EXIT_CODE_HOST, "QEMU cannot be started: %s", strerror(errno));
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() == parent)
+            execv(command->program, command->argv);
+        (void)complain(EXIT_CODE_HOST, "%s: %s", command->program, strerror(errno));
+        _exit(127);
+    }
+    while (waitpid(pid, &status, 0) < 0) {
+        if (errno != EINTR)
+            return complain(EXIT_CODE_HOST, "waiting for QEMU: %s", strerror(errno));
+    }
+    return exit_code(status, image);
+}
+
+int cmd_qemu(int argc, char **argv)
+{
+    struct qemu_options options = {.profile = DEFAULT_PROFILE};
+    static struct command command;
+    struct vpt_caps caps;
+    char why[256];
+    int code = parse(argc, argv, &options);
+
+    if (code)
+        return code - 1;
+    if (!vpt_profile(options.profile, &caps))
+        return complain(EXIT_CODE_USAGE, "no profile '%s'; see vpt profiles", options.profile);
+    if (options.image && image_check(options.image, why, sizeof(why)) != 0)
+        return complain(EXIT_CODE_FILE, "%s", why);
+    if (!make_command(&command, &options))
+        return complain(EXIT_CODE_USAGE, "too many arguments, or one that is too long");
+    if (options.dry_run) {
+        print_command(&command);
+        return EXIT_CODE_OK;
+    }
+    if (access(command.program, X_OK) != 0)
+        return complain(EXIT_CODE_HOST, "%s: %s (make qemu builds it)", command.program,
+                        strerror(errno));
+    return run(&command, options.image != NULL);
+}

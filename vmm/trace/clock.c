@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * When an item of the flow took place: by the timing packets of the trace, or by the instructions
+ * before it.
+ */
+#include "view/out.h"
+
+/* Whether time passes in the trace, as far as the packets tell that stand near its begin. */
+static bool has_time(struct ptd_packets packets, const struct ptd_time_config *config,
+                     uint64_t *first)
+{
+    struct ptd_packet packet;
+
+    *first = 0;
+    while (ptd_packets_offset(&packets) < PTD_LOOK_AHEAD_MAX &&
+           ptd_time_next(NULL, &packets, &packet)) {
+        if (packet.type == PTD_TSC && *first == 0)
+            *first = packet.tsc;
+        else if ((packet.type == PTD_TSC && packet.tsc > *first) ||
+                 (*first && packet.type == PTD_MTC && config->tsc_den) ||
+                 (*first && packet.type == PTD_CYC && config->max_nonturbo_ratio))
+            return true;
+    }
+    return false;
+}
+
+bool clock_open(struct clock *clock, const uint8_t *bytes, size_t len,
+                const struct ptd_time_config *config)
+{
+    static const struct ptd_time_config nothing_known;
+    uint64_t first;
+
+    *clock = (struct clock){0};
+    if (!config)
+        return true;
+    ptd_packets_init(&clock->packets, bytes, len);
+    if (ptd_packets_sync(&clock->packets) != PTD_OK)
+        return true;
+    clock->time = ptd_time_new(config);
+    if (!clock->time) { /* out of range, or no memory: then this fails too */
+        config = &nothing_known;
+        clock->time = ptd_time_new(config);
+    }
+    if (!clock->time)
+        return false;
+    clock->is_tsc = has_time(clock->packets, config, &first);
+    return true;
+}
+
+bool clock_begin(struct clock *clock, const uint8_t *bytes, size_t len,
+                 const struct ptd_time_config *config)
+{
+    struct ptd_packets packets;
+
+    *clock = (struct clock){0};
+    ptd_packets_init(&packets, bytes, len);
+    (void)ptd_packets_sync(&packets); /* or to the end */
+    clock->is_tsc = has_time(packets, config, &clock->tsc);
+    return clock->is_tsc || len >= PTD_LOOK_AHEAD_MAX;
+}
+
+uint64_t clock_at_point(struct clock *clock, const struct ptd_item *item,
+                        const struct ptd_time_point *point)
+{
+    if (item->type == PTD_ITEM_BLOCK)
+        clock->insns += item->insns;
+    if (!clock->is_tsc)
+        return clock->insns;
+    if (point->tsc != PTD_TIME_UNKNOWN && point->tsc > clock->tsc)
+        clock->tsc = point->tsc;
+    return clock->tsc;
+}
+
+void clock_close(struct clock *clock)
+{
+    ptd_time_free(clock->time);
+    *clock = (struct clock){0};
+}
+
+/* Time by the packets in front of an offset, and at least one TSC packet. */
+static void go_to(struct clock *clock, uint64_t offset)
+{
+    struct ptd_time_point point = {.tsc = PTD_TIME_UNKNOWN};
+    struct ptd_packet packet;
+    bool moved = false;
+
+    while ((ptd_packets_offset(&clock->packets) < offset || clock->tsc == 0) &&
+           ptd_time_next(clock->time, &clock->packets, &packet)) {
+        ptd_time_packet(clock->time, &packet);
+        moved = true;
+        if (clock->tsc == 0 && packet.type == PTD_TSC)
+            clock->tsc = packet.tsc;
+    }
+    if (!moved)
+        return;
+    ptd_time_point_ahead(clock->time, &clock->packets, &point);
+    if (point.tsc != PTD_TIME_UNKNOWN && point.tsc > clock->tsc)
+        clock->tsc = point.tsc;
+}
+
+uint64_t clock_start(struct clock *clock)
+{
+    if (clock->is_tsc)
+        go_to(clock, 0);
+    return clock->is_tsc ? clock->tsc : 0;
+}
+
+uint64_t clock_at(struct clock *clock, const struct ptd_item *item)
+{
+    if (item->type == PTD_ITEM_BLOCK)
+        clock->insns += item->insns;
+    if (!clock->is_tsc)
+        return clock->insns;
+    go_to(clock, item->offset);
+    return clock->tsc;
+}

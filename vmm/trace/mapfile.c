@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reads map files. They are written by hand: a member that is unknown, or is not what it should be,
+ * is an error that names its place. JSON is read here and not in the decoder's library, which needs
+ * no more than Zydis and elfutils.
+ */
+#include "trace/mapfile.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/vmm.h"
+
+#define MAP_VERSION 1
+#define PLACE_BYTES 128
+
+/* A value, and where in the file it stands: "vms[0].processes[2]". */
+struct node {
+    json_object *value;
+    char place[PLACE_BYTES];
+};
+
+struct reader {
+    const char *path;
+    struct ptd_image *image;
+    struct map *map;
+};
+
+typedef int (*read_fn)(struct reader *reader, const struct node *node, void *into);
+
+struct member {
+    const char *name;
+    read_fn read;
+    size_t offset; /* in what into points to */
+    bool required;
+};
+
+__attribute__((format(printf, 3, 4))) static int
+wrong(struct reader *reader, const struct node *node, const char *format, ...)
+{
+    char what[256];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
+    (void)snprintf(reader->map->why, sizeof(reader->map->why), "%.160s: %s%s%.200s", reader->path,
+                   node->place, node->place[0] ? ": " : "", what);
+    return -EINVAL;
+}
+
+/* An error of the decoder's library, about what node says. */
+static int library_error(struct reader *reader, const struct node *node, int status)
+{
+    if (status == PTD_E_NOMEM)
+        return -ENOMEM;
+    return wrong(reader, node, "%s", ptd_strerror(status));
+}
+
+/* ---- Values ---- */
+
+static bool parse_text(const char *text, uint64_t *value)
+{
+    const bool negative = text[0] == '-';
+    const char *const digits = text + negative;
+    char *end;
+
+    if (digits[0] < '0' || digits[0] > '9')
+        return false;
+    errno = 0;
+    *value = strtoull(digits, &end, 0);
+    if (errno || *end)
+        return false;
+    if (negative)
+        *value = UINT64_C(0) - *value;
+    return true;
+}
+
+/* An integer, or a text of one: "0x1000", "-5". Negative ones count modulo 2^64. */
+static int read_number(struct reader *reader, const struct node *node, void *into)
+{
+    if (json_object_is_type(node->value, json_type_int)) {
+        *(uint64_t *)into = json_object_get_int64(node->value) < 0
+                                ? (uint64_t)json_object_get_int64(node->value)
+                                : json_object_get_uint64(node->value);
+        return 0;
+    }
+    if (json_object_is_type(node->value, json_type_string) &&
+        parse_text(json_object_get_string(node->value), into))
+        return 0;
+    return wrong(reader, node, "not a number such as 4096 or \"0x1000\"");
+}
+
+static int read_text(struct reader *reader, const struct node *node, void *into)
+{
+    if (!json_object_is_type(node->value, json_type_string))
+        return wrong(reader, node, "not a text");
+    *(const char **)into = json_object_get_string(node->value);
+    return 0;
+}
+
+static int read_node(struct reader *reader, const struct node *node, void *into)
+{
+    (void)reader;
+    *(struct node *)into = *node;
+    return 0;
+}
+
+static const struct member *find_member(const struct member *members, const char *name)
+{
+    while (members->name && strcmp(members->name, name) != 0)
+        members++;
+    return members->name ? members : NULL;
+}
+
+static struct node child(const struct node *parent, json_object *value, const char *name)
+{
+    struct node node = {.value = value};
+
+    (void)snprintf(node.place, sizeof(node.place), "%.80s%s%.32s", parent->place,
+                   parent->place[0] ? "." : "", name);
+    return node;
+}
+
+static struct node element(const struct node *list, size_t i)
+{
+    struct node node = {.value = json_object_array_get_idx(list->value, i)};
+
+    (void)snprintf(node.place, sizeof(node.place), "%.100s[%zu]", list->place, i);
+    return node;
+}
+
+/* All members of an object into a structure; members ends with a name of NULL. */
+static int read_object(struct reader *reader, const struct node *node, const struct member *members,
+                       void *into)
+{
+    if (!json_object_is_type(node->value, json_type_object))
+        return wrong(reader, node, "not an object");
+    json_object_object_foreach(node->value, name, value)
+    {
+        const struct member *const member = find_member(members, name);
+        const struct node at = child(node, value, name);
+        int error;
+
+        if (!member)
+            return wrong(reader, node, "no such member: \"%.64s\"", name);
+        error = member->read(reader, &at, (char *)into + member->offset);
+        if (error)
+            return error;
+    }
+    for (; members->name; members++)
+        if (members->required && !json_object_object_get_ex(node->value, members->name, NULL))
+            return wrong(reader, node, "\"%s\" is missing", members->name);
+    return 0;
+}
+
+/* Calls read for each element of a list that may be absent; one value that is no list counts as one
+ * element if single. */
+static int read_list(struct reader *reader, const struct node *list, bool single, read_fn read,
+                     void *into)
+{
+    int error = 0;
+
+    if (!list->value)
+        return 0;
+    if (!json_object_is_type(list->value, json_type_array))
+        return single ? read(reader, list, into) : wrong(reader, list, "not a list");
+    for (size_t i = 0; !error && i < json_object_array_length(list->value); i++) {
+        const struct node node = element(list, i);
+
+        error = read(reader, &node, into);
+    }
+    return error;
+}
+
+/* ---- Images ---- */
+
+struct image_entry {
+    const char *path;
+    uint64_t bias, address;
+};
+
+static const struct member image_members[] = {
+    {"path", read_text, offsetof(struct image_entry, path), true},
+    {"bias", read_number, offsetof(struct image_entry, bias), false},
+    {"address", read_number, offsetof(struct image_entry, address), false},
+    {0},
+};
+
+static int add_raw_code(struct reader *reader, const struct node *node, const char *path,
+                        uint64_t address, uint64_t space)
+{
+    struct bytes code = {0};
+    struct stat file;
+    int error = stat(path, &file) != 0 ? -errno : S_ISREG(file.st_mode) ? 0 : -EINVAL, status;
+
+    if (!error)
+        error = read_file(path, &code);
+    if (error) {
+        bytes_free(&code);
+        return wrong(reader, node, "%.160s: %s", path, strerror(-error));
+    }
+    status = ptd_image_add_bytes(reader->image, NULL, address, code.data, code.len, space);
+    bytes_free(&code);
+    return status == PTD_OK ? 0 : library_error(reader, node, status);
+}
+
+static int read_image(struct reader *reader, const struct node *node, void *into)
+{
+    const uint64_t space = *(uint64_t *)into;
+    struct image_entry entry = {0};
+    char path[PATH_MAX];
+    int error = read_object(reader, node, image_members, &entry), status;
+
+    if (error)
+        return error;
+    beside(reader->path, entry.path, path, sizeof(path));
+    if (json_object_object_get_ex(node->value, "address", NULL)) {
+        if (json_object_object_get_ex(node->value, "bias", NULL))
+            return wrong(reader, node, "\"bias\" is for ELF files, \"address\" for others");
+        return add_raw_code(reader, node, path, entry.address, space);
+    }
+    status = ptd_image_add_elf(reader->image, path, entry.bias, space);
+    if (status == PTD_E_NOMEM)
+        return -ENOMEM;
+    return status == PTD_OK ? 0 : wrong(reader, node, "%.160s: %s", path, ptd_strerror(status));
+}
+
+/* ---- Processes ---- */
+
+struct process_entry {
+    const char *name;
+    uint64_t pid;
+    struct node cr3, images;
+};
+
+static const struct member process_members[] = {
+    {"name", read_text, offsetof(struct process_entry, name), false},
+    {"pid", read_number, offsetof(struct process_entry, pid), false},
+    {"cr3", read_node, offsetof(struct process_entry, cr3), true},
+    {"images", read_node, offsetof(struct process_entry, images), false},
+    {0},
+};
+
+/* A CR3 of a process of a VM. */
+struct address_space {
+    const struct process_entry *process;
+    unsigned vm;
+};
+
+static int read_cr3(struct reader *reader, const struct node *node, void *into)
+{
+    const struct address_space *const where = into;
+    uint64_t cr3 = 0, space;
+    int error = read_number(reader, node, &cr3), status;
+
+    if (error)
+        return error;
+    if (cr3 >> 52)
+        return wrong(reader, node, "not a value of CR3");
+    status = ptd_contexts_add_process(reader->map->contexts, where->vm, cr3, where->process->name,
+                                      (int64_t)where->process->pid);
+    if (status != PTD_OK)
+        return library_error(reader, node, status);
+    space = ptd_space(where->vm, cr3);
+    return read_list(reader, &where->process->images, false, read_image, &space);
+}
+
+static int read_process(struct reader *reader, const struct node *node, void *into)
+{
+    struct process_entry entry = {.pid = UINT64_MAX};
+    struct address_space where = {&entry, *(unsigned *)into};
+    int error = read_object(reader, node, process_members, &entry);
+
+    if (error)
+        return error;
+    if (entry.pid != UINT64_MAX && entry.pid > INT32_MAX)
+        return wrong(reader, node, "\"pid\" is out of range");
+    return read_list(reader, &entry.cr3, true, read_cr3, &where);
+}
+
+/* ---- Memory ---- */
+
+struct memory_entry {
+    const char *core, *raw, *paging;
+    uint64_t address;
+};
+
+static const struct member memory_members[] = {
+    {"core", read_text, offsetof(struct memory_entry, core), false},
+    {"raw", read_text, offsetof(struct memory_entry, raw), false},
+    {"address", read_number, offsetof(struct memory_entry, address), false},
+    {"paging", read_text, offsetof(struct memory_entry, paging), false},
+    {0},
+};
+
+static const char *const paging_names[] = {
+    [PTD_PAGING_UNKNOWN] = "",        [PTD_PAGING_32] = "32-bit",       [PTD_PAGING_PAE] = "pae",
+    [PTD_PAGING_4_LEVEL] = "4-level", [PTD_PAGING_5_LEVEL] = "5-level",
+};
+
+static int find_paging(struct reader *reader, const struct node *node, const char *name,
+                       enum ptd_paging *paging)
+{
+    for (unsigned i = PTD_PAGING_32; name && i <= PTD_PAGING_5_LEVEL; i++)
+        if (strcmp(paging_names[i], name) == 0) {
+            *paging = (enum ptd_paging)i;
+            return 0;
+        }
+    if (name)
+        return wrong(reader, node, "\"paging\" is 32-bit, pae, 4-level or 5-level");
+    return *paging == PTD_PAGING_UNKNOWN
+               ? wrong(reader, node, "\"paging\" is missing, and the file does not tell it")
+               : 0;
+}
+
+/* A new one, which belongs to the map. */
+static struct ptd_memory *new_memory(struct map *map)
+{
+    struct ptd_memory **const bigger =
+        reallocarray(map->memories, map->memory_count + 1, sizeof(struct ptd_memory *));
+
+    if (!bigger)
+        return NULL;
+    map->memories = bigger;
+    map->memories[map->memory_count] = ptd_memory_new();
+    return map->memories[map->memory_count] ? map->memories[map->memory_count++] : NULL;
+}
+
+static int read_memory(struct reader *reader, const struct node *node, unsigned vm)
+{
+    struct memory_entry entry = {0};
+    enum ptd_paging paging = PTD_PAGING_UNKNOWN;
+    struct ptd_memory *memory;
+    char path[PATH_MAX];
+    int error, status;
+
+    if (!node->value)
+        return 0;
+    error = read_object(reader, node, memory_members, &entry);
+    if (error)
+        return error;
+    if (!entry.core == !entry.raw)
+        return wrong(reader, node, "either \"core\" or \"raw\" names a file");
+    memory = new_memory(reader->map);
+    if (!memory)
+        return -ENOMEM;
+    beside(reader->path, entry.core ? entry.core : entry.raw, path, sizeof(path));
+    status = entry.core ? ptd_memory_add_core(memory, path, &paging)
+                        : ptd_memory_add_raw(memory, path, entry.address);
+    if (status == PTD_E_NOMEM)
+        return -ENOMEM;
+    if (status != PTD_OK)
+        return wrong(reader, node, "%.160s: %s", path, ptd_strerror(status));
+    error = find_paging(reader, node, entry.paging, &paging);
+    if (error)
+        return error;
+    status = ptd_image_add_memory(reader->image, vm, memory, paging);
+    return status == PTD_OK ? 0 : library_error(reader, node, status);
+}
+
+/* ---- The host and its VMs ---- */
+
+struct machine_entry {
+    const char *name;
+    struct node vmcs, images, processes, memory;
+    uint64_t tsc_offset, tsc_multiplier, kernel_from;
+};
+
+#define MACHINE_MEMBERS                                                                            \
+    {"images", read_node, offsetof(struct machine_entry, images), false},                          \
+        {"processes", read_node, offsetof(struct machine_entry, processes), false},                \
+        {"memory", read_node, offsetof(struct machine_entry, memory), false},                      \
+        {"kernel_from", read_number, offsetof(struct machine_entry, kernel_from), false},          \
+    {                                                                                              \
+        0                                                                                          \
+    }
+
+static const struct member host_members[] = {MACHINE_MEMBERS};
+
+static const struct member vm_members[] = {
+    {"name", read_text, offsetof(struct machine_entry, name), false},
+    {"vmcs", read_node, offsetof(struct machine_entry, vmcs), true},
+    {"tsc_offset", read_number, offsetof(struct machine_entry, tsc_offset), false},
+    {"tsc_multiplier", read_number, offsetof(struct machine_entry, tsc_multiplier), false},
+    MACHINE_MEMBERS,
+};
+
+static const struct machine_entry no_machine = {.kernel_from = UINT64_C(1) << 63};
+
+/* What the host and a VM have in common. */
+static int add_machine(struct reader *reader, const struct node *node,
+                       const struct machine_entry *entry, unsigned vm)
+{
+    uint64_t space = ptd_space(vm, PTD_ANY_CR3);
+    const int status = ptd_contexts_set_kernel(reader->map->contexts, vm, entry->kernel_from);
+    int error = status == PTD_OK ? 0 : library_error(reader, node, status);
+
+    if (!error)
+        error = read_memory(reader, &entry->memory, vm);
+    if (!error)
+        error = read_list(reader, &entry->images, false, read_image, &space);
+    if (!error)
+        error = read_list(reader, &entry->processes, false, read_process, &vm);
+    return error;
+}
+
+static int read_host(struct reader *reader, const struct node *node, void *into)
+{
+    struct machine_entry entry = no_machine;
+    const int error = read_object(reader, node, host_members, &entry);
+
+    (void)into;
+    return error ? error : add_machine(reader, node, &entry, 0);
+}
+
+static int read_vmcs(struct reader *reader, const struct node *node, void *into)
+{
+    uint64_t vmcs = 0;
+    int error = read_number(reader, node, &vmcs), status;
+
+    if (error)
+        return error;
+    if (vmcs & 0xfff || vmcs >> 52)
+        return wrong(reader, node, "not a VMCS pointer");
+    status = ptd_contexts_add_vmcs(reader->map->contexts, *(unsigned *)into, vmcs);
+    if (status == PTD_E_ARG)
+        return wrong(reader, node, "this VMCS pointer was told before");
+    return status == PTD_OK ? 0 : library_error(reader, node, status);
+}
+
+static int read_vm(struct reader *reader, const struct node *node, void *into)
+{
+    struct machine_entry entry = no_machine;
+    int error = read_object(reader, node, vm_members, &entry), number;
+    unsigned vm;
+
+    (void)into;
+    if (error)
+        return error;
+    number = ptd_contexts_add_vm(reader->map->contexts, entry.name, entry.tsc_offset,
+                                 entry.tsc_multiplier);
+    if (number == PTD_E_ARG)
+        return wrong(reader, node, "too many VMs, or \"tsc_multiplier\" is out of range");
+    if (number < 0)
+        return library_error(reader, node, number);
+    vm = (unsigned)number;
+    error = read_list(reader, &entry.vmcs, true, read_vmcs, &vm);
+    return error ? error : add_machine(reader, node, &entry, vm);
+}
+
+/* ---- The file ---- */
+
+struct file_entry {
+    uint64_t version;
+    struct node host, vms;
+};
+
+static const struct member file_members[] = {
+    {"vpt-map", read_number, offsetof(struct file_entry, version), true},
+    {"host", read_node, offsetof(struct file_entry, host), false},
+    {"vms", read_node, offsetof(struct file_entry, vms), false},
+    {0},
+};
+
+static int read_map(struct reader *reader, json_object *value)
+{
+    const struct node root = {.value = value};
+    struct file_entry entry = {0};
+    int error = read_object(reader, &root, file_members, &entry);
+
+    if (!error && entry.version != MAP_VERSION)
+        error = wrong(reader, &root, "version %llu is not known, only %d",
+                      (unsigned long long)entry.version, MAP_VERSION);
+    if (!error && entry.host.value)
+        error = read_host(reader, &entry.host, NULL);
+    if (!error)
+        error = read_list(reader, &entry.vms, false, read_vm, NULL);
+    return error;
+}
+
+static int map_no_memory(struct reader *reader)
+{
+    (void)snprintf(reader->map->why, sizeof(reader->map->why), "%.300s: no memory", reader->path);
+    return -ENOMEM;
+}
+
+int map_parse(const char *path, const char *text, size_t len_bytes, struct ptd_image *image,
+              struct map *map)
+{
+    struct reader reader = {path, image, map};
+    const struct node root = {0};
+    char why[160];
+    json_object *value;
+    int error;
+
+    if (!map->contexts)
+        map->contexts = ptd_contexts_new(image);
+    if (!map->contexts)
+        return map_no_memory(&reader);
+    value = json_parse(text, len_bytes, why, sizeof(why));
+    error = value ? read_map(&reader, value) : wrong(&reader, &root, "%s", why);
+    json_object_put(value);
+    return error == -ENOMEM ? map_no_memory(&reader) : error;
+}
+
+int map_load(const char *path, struct ptd_image *image, struct map *map)
+{
+    struct bytes text = {0};
+    int error = read_file(path, &text);
+
+    if (error)
+        (void)snprintf(map->why, sizeof(map->why), "%.300s: %s", path, strerror(-error));
+    else
+        error = map_parse(path, text.data ? (char *)text.data : "", text.len, image, map);
+    bytes_free(&text);
+    return error;
+}
+
+void map_free(struct map *map)
+{
+    ptd_contexts_free(map->contexts);
+    for (size_t i = 0; i < map->memory_count; i++)
+        ptd_memory_free(map->memories[i]);
+    free(map->memories);
+    map->contexts = NULL;
+    map->memories = NULL;
+    map->memory_count = 0;
+}

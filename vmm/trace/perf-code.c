@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The code of a perf.data as it was at each part of a trace.
+ *
+ * All traces share an image with everything that was ever mapped. What was replaced while the file
+ * was recorded stands in an image of the trace's own on top of it, which begins with the oldest
+ * code and changes where the trace comes to the times of the changes.
+ */
+#include "trace/perf-data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KERNEL_PID UINT32_MAX
+
+struct change {
+    uint64_t time;
+    uint64_t cr3;
+    const struct ptd_perf_map *map; /* one of the two */
+    const struct ptd_perf_poke *poke;
+    bool is_first; /* nothing else was there before */
+};
+
+struct code_changes {
+    const struct ptd_perf_session *session;
+    const struct code_options *options;
+    struct change *list;
+    size_t count, capacity;
+    bool warned;
+};
+
+struct code_timeline {
+    struct code_changes *changes;
+    struct ptd_image *image;
+    struct ptd_perf_change *places;
+    size_t next;
+    int code;
+};
+
+/* ---- Changes ---- */
+
+struct code_changes *code_changes_new(const struct ptd_perf_session *session,
+                                      const struct code_options *options)
+{
+    struct code_changes *const changes = calloc(1, sizeof(*changes));
+
+    if (changes)
+        *changes = (struct code_changes){.session = session, .options = options};
+    return changes;
+}
+
+void code_changes_free(struct code_changes *changes)
+{
+    if (changes)
+        free(changes->list);
+    free(changes);
+}
+
+static bool add(struct code_changes *changes, struct change change)
+{
+    if (changes->count == changes->capacity) {
+        const size_t capacity = 2 * changes->capacity + 16;
+        struct change *const grown = reallocarray(changes->list, capacity, sizeof(*grown));
+
+        if (!grown)
+            return false;
+        changes->list = grown;
+        changes->capacity = capacity;
+    }
+    changes->list[changes->count++] = change;
+    return true;
+}
+
+/* The maps of a process, in order of time, and by address. */
+struct maps {
+    struct mapped {
+        const struct ptd_perf_map *map;
+        size_t order;
+        size_t group; /* of maps that overlap, one with the next */
+    } * list;
+    size_t count, capacity;
+};
+
+static int collect_map(void *owner, const struct ptd_perf_map *map)
+{
+    struct maps *const maps = owner;
+
+    if (!map->executable || map->len == 0)
+        return 0;
+    if (maps->count == maps->capacity) {
+        const size_t capacity = 2 * maps->capacity + 64;
+        struct mapped *const grown = reallocarray(maps->list, capacity, sizeof(*grown));
+
+        if (!grown)
+            return 1;
+        maps->list = grown;
+        maps->capacity = capacity;
+    }
+    maps->list[maps->count] = (struct mapped){.map = map, .order = maps->count};
+    maps->count++;
+    return 0;
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+static int by_address(const void *left, const void *right)
+{
+    const struct mapped *const a = left, *const b = right;
+
+    return compare(a->map->start, b->map->start);
+}
+
+static int by_group(const void *left, const void *right)
+{
+    const struct mapped *const a = left, *const b = right;
+    const int order = compare(a->group, b->group);
+
+    return order ? order : compare(a->order, b->order);
+}
+
+static void find_groups(struct maps *maps)
+{
+    uint64_t last = 0; /* address of the group so far */
+    size_t group = 0;
+
+    qsort(maps->list, maps->count, sizeof(*maps->list), by_address);
+    for (size_t i = 0; i < maps->count; i++) {
+        const struct ptd_perf_map *const map = maps->list[i].map;
+        const uint64_t map_last =
+            map->len - 1 > UINT64_MAX - map->start ? UINT64_MAX : map->start + (map->len - 1);
+
+        if (i && map->start > last)
+            group++;
+        if (i == 0 || map_last > last)
+            last = map_last;
+        maps->list[i].group = group;
+    }
+    qsort(maps->list, maps->count, sizeof(*maps->list), by_group);
+}
+
+static bool is_same_code(const struct ptd_perf_map *a, const struct ptd_perf_map *b)
+{
+    return a->start - a->pgoff == b->start - b->pgoff && strcmp(a->file, b->file) == 0 &&
+           a->build_id_bytes == b->build_id_bytes &&
+           memcmp(a->build_id, b->build_id, a->build_id_bytes) == 0;
+}
+
+/* The maps of a group, unless they are all of the same code. */
+static bool add_group(struct code_changes *changes, const struct mapped *group, size_t count,
+                      uint64_t cr3)
+{
+    bool differ = false;
+
+    for (size_t i = 1; i < count; i++)
+        differ |= !is_same_code(group[0].map, group[i].map);
+    for (size_t i = 0; differ && i < count; i++) {
+        if (!add(changes, (struct change){.time = group[i].map->time,
+                                          .cr3 = cr3,
+                                          .map = group[i].map,
+                                          .is_first = i == 0}))
+            return false;
+    }
+    return true;
+}
+
+static bool add_maps(struct code_changes *changes, uint32_t pid, uint64_t cr3)
+{
+    struct maps maps = {0};
+    size_t count;
+    bool ok = ptd_perf_each_map(changes->session, pid, collect_map, &maps) == 0;
+
+    if (ok && maps.count)
+        find_groups(&maps);
+    for (size_t i = 0; ok && i < maps.count; i += count) {
+        for (count = 1; i + count < maps.count; count++) {
+            if (maps.list[i + count].group != maps.list[i].group)
+                break;
+        }
+        ok = add_group(changes, maps.list + i, count, cr3);
+    }
+    free(maps.list);
+    return ok;
+}
+
+bool code_changes_add(struct code_changes *changes, uint32_t pid, uint64_t cr3)
+{
+    if (pid != KERNEL_PID)
+        return add_maps(changes, pid, cr3);
+    for (size_t i = 0; i < changes->session->poke_count; i++) {
+        const struct ptd_perf_poke *const poke = &changes->session->pokes[i];
+
+        if (!add(changes, (struct change){.time = poke->time, .cr3 = cr3, .poke = poke}))
+            return false;
+    }
+    return true;
+}
+
+static int by_time(const void *left, const void *right)
+{
+    const struct change *const a = left, *const b = right;
+    const int order = compare(a->time, b->time);
+
+    /* Those of one time: as they stand in the session's lists. */
+    if (order)
+        return order;
+    return a->map && b->map ? compare((uintptr_t)a->map, (uintptr_t)b->map)
+                            : compare((uintptr_t)a->poke, (uintptr_t)b->poke);
+}
+
+/* ---- A trace ---- */
+
+/* The name that the kernel gave to code at an address; NULL: none. */
+static const char *name_at(const struct ptd_perf_session *session, const struct ptd_perf_poke *poke)
+{
+    for (size_t i = session->symbol_count; i-- > 0;) {
+        const struct ptd_perf_symbol *const symbol = &session->symbols[i];
+
+        if (!symbol->gone && poke->address - symbol->start < symbol->len)
+            return symbol->name;
+    }
+    return NULL;
+}
+
+/* Code in place of other code is a patch of a function; else it is a function of its own. */
+static int poke(struct code_timeline *timeline, const struct change *change, bool before)
+{
+    const struct ptd_perf_poke *const poke = change->poke;
+    const uint8_t *const bytes = before ? poke->before : poke->after;
+    const size_t len = before ? poke->old_bytes : poke->new_bytes;
+    int error = PTD_OK;
+
+    if (len && poke->old_bytes)
+        error = ptd_image_patch(timeline->image, poke->address, bytes, len, change->cr3);
+    else if (len)
+        error = ptd_image_add_bytes(timeline->image, name_at(timeline->changes->session, poke),
+                                    poke->address, bytes, len, change->cr3);
+    if (error == PTD_E_NOMEM)
+        return no_memory();
+    return 0; /* an address that no code can have is of no consequence */
+}
+
+static int apply(struct code_timeline *timeline, const struct change *change)
+{
+    if (change->poke)
+        return poke(timeline, change, false);
+    return perf_data_load_map(change->map, timeline->changes->options, timeline->image,
+                              change->cr3);
+}
+
+/* The oldest code: of patches what was there before; of maps the first. */
+static int begin(struct code_timeline *timeline)
+{
+    const struct code_changes *const changes = timeline->changes;
+    int code = 0;
+
+    for (size_t i = changes->count; !code && i-- > 0;) {
+        const struct change *const change = &changes->list[i];
+
+        if (change->poke)
+            code = poke(timeline, change, change->poke->old_bytes != 0);
+        else if (change->is_first)
+            code = apply(timeline, change);
+    }
+    return code;
+}
+
+/* Without times, what changed has changed before the trace begins. */
+static void warn_timeless(struct code_changes *changes)
+{
+    bool timeless = !changes->session->pt.has_time;
+
+    for (size_t i = 0; i < changes->count; i++)
+        timeless |= changes->list[i].time == 0 && !changes->list[i].is_first;
+    if (timeless && !changes->warned)
+        complain(EXIT_CODE_OK, "code changed, and the file does not say when (perf record "
+                               "--timestamp): it is taken as it was last");
+    changes->warned |= timeless;
+}
+
+static int prepare(struct code_timeline *timeline, const struct bytes *trace)
+{
+    struct code_changes *const changes = timeline->changes;
+
+    timeline->places = calloc(changes->count, sizeof(*timeline->places));
+    if (!timeline->image || !timeline->places)
+        return no_memory();
+    for (size_t i = 0; i < changes->count; i++)
+        timeline->places[i] = (struct ptd_perf_change){
+            .time = changes->list[i].time, .of_kernel = changes->list[i].poke, .which = i};
+    if (ptd_perf_place(changes->session, trace->data, trace->len, timeline->places,
+                       changes->count) != PTD_OK)
+        return no_memory();
+    return begin(timeline);
+}
+
+struct code_timeline *code_timeline_new(struct code_changes *changes, const struct bytes *trace,
+                                        const struct ptd_image *base, int *code)
+{
+    struct code_timeline *timeline;
+
+    *code = 0;
+    if (changes->count == 0)
+        return NULL;
+    qsort(changes->list, changes->count, sizeof(*changes->list), by_time);
+    timeline = calloc(1, sizeof(*timeline));
+    if (!timeline) {
+        *code = no_memory();
+        return NULL;
+    }
+    warn_timeless(changes);
+    timeline->changes = changes;
+    timeline->image = ptd_image_new_on(base);
+    *code = prepare(timeline, trace);
+    if (!*code)
+        return timeline;
+    code_timeline_free(timeline);
+    return NULL;
+}
+
+void code_timeline_free(struct code_timeline *timeline)
+{
+    if (!timeline)
+        return;
+    ptd_image_free(timeline->image);
+    free(timeline->places);
+    free(timeline);
+}
+
+const struct ptd_image *code_timeline_image(const struct code_timeline *timeline)
+{
+    return timeline->image;
+}
+
+int code_timeline_next(struct code_timeline *timeline, struct ptd_flow *flow, struct ptd_item *item)
+{
+    const struct code_changes *const changes = timeline->changes;
+
+    for (;;) {
+        const bool more = timeline->next < changes->count;
+        const struct ptd_perf_change *const place = &timeline->places[timeline->next];
+        const int status = ptd_flow_next_before(flow, more ? place->offset : UINT64_MAX, item);
+
+        if (status != 1)
+            return status;
+        timeline->code = apply(timeline, &changes->list[place->which]);
+        timeline->next++;
+        if (timeline->code)
+            return PTD_END;
+    }
+}
+
+int code_timeline_result(const struct code_timeline *timeline)
+{
+    return timeline->code;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * perf.data in the program: the code of a process from the files that it mapped.
+ */
+#ifndef VMM_PERF_DATA_H
+#define VMM_PERF_DATA_H
+
+#include "ptdec_perf.h"
+#include "cli/vmm.h"
+
+#include <gelf.h>
+
+struct code_options {
+    const char *symfs;   /* the folder that holds the files of the traced machine; or NULL */
+    const char *vmlinux; /* the kernel with its code; or NULL */
+    const char *cache;   /* perf's copies of files, by build id; NULL: ~/.debug */
+    char *kcore;         /* the folder with copies of kcore and kallsyms; or NULL */
+};
+
+/*
+ * A perf.data may be a folder (perf record --kcore): the path of the file with the records, which
+ * is path itself if it is none, and kcore in *options. To be freed, as kcore is. NULL: complained
+ * already.
+ */
+char *perf_data_locate(const char *path, struct code_options *options);
+
+/*
+ * Opens a perf.data that holds Intel PT. NULL: complained already, and *code says how to end.
+ * Records that end early, and what was lost while recording, get a line on standard error.
+ */
+struct ptd_perf_session *perf_data_open(const char *path, const struct bytes *file, int *code);
+/* A line on standard error if code of the kernel ran that nobody gave. */
+void perf_data_warn_kernel(const char *path, const struct ptd_perf_session *session,
+                           const struct code_options *options);
+/*
+ * Adds the code of a process (UINT32_MAX: of the kernel) to image, for cr3. A file that is not
+ * there or not what ran gets a line on standard error. 0, or an exit code if there is no memory.
+ */
+int perf_data_load_code(const struct ptd_perf_session *session, uint32_t pid,
+                        const struct code_options *options, struct ptd_image *image, uint64_t cr3);
+/* As above, but of one map alone. */
+int perf_data_load_map(const struct ptd_perf_map *map, const struct code_options *options,
+                       struct ptd_image *image, uint64_t cr3);
+/* The build id of an ELF file into PTD_PERF_BUILD_ID_BYTES; its length, 0 if it has none. */
+uint8_t perf_data_build_id(Elf *elf, uint8_t *id);
+
+/* ---- Code that changes (perf-code.c) ---- */
+
+/* Changes of code that a perf.data tells of: maps that take the place of others, and patches. */
+struct code_changes;
+
+/* NULL: no memory. */
+struct code_changes *code_changes_new(const struct ptd_perf_session *session,
+                                      const struct code_options *options);
+void code_changes_free(struct code_changes *changes);
+/* Adds those of a process (UINT32_MAX: of the kernel), whose code is that of cr3. False: no memory.
+ */
+bool code_changes_add(struct code_changes *changes, uint32_t pid, uint64_t cr3);
+
+/* One trace on its way, and its code at that place. */
+struct code_timeline;
+
+/*
+ * base has all code of the session, and outlives the object as changes do. NULL and *code 0:
+ * nothing changes in this trace; else *code says how to end.
+ */
+struct code_timeline *code_timeline_new(struct code_changes *changes, const struct bytes *trace,
+                                        const struct ptd_image *base, int *code);
+void code_timeline_free(struct code_timeline *timeline);
+const struct ptd_image *code_timeline_image(const struct code_timeline *timeline);
+/* The next item of a flow over this trace and image. As ptd_flow_next(). */
+int code_timeline_next(struct code_timeline *timeline, struct ptd_flow *flow,
+                       struct ptd_item *item);
+/* 0, or an exit code if code could not be changed: then the flow ended there. */
+int code_timeline_result(const struct code_timeline *timeline);
+
+#endif

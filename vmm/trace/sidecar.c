@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * TRACE.json (docs/trace-files.md): read once, and checked where it is read. What is not there is
+ * not wrong; what is there and cannot be meant is.
+ */
+#include "trace/sidecar.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CR3_MAX 0x000fffffffffffffull
+
+static int wrong(struct sidecar *sidecar, const char *what)
+{
+    snprintf(sidecar->why, sizeof(sidecar->why), "%.300s: %s", sidecar->path, what);
+    return -EBADMSG;
+}
+
+static int wrong_image(struct sidecar *sidecar, size_t index, const char *what)
+{
+    snprintf(sidecar->why, sizeof(sidecar->why), "%.300s: images[%zu]: %s", sidecar->path, index,
+             what);
+    return -EBADMSG;
+}
+
+/* ---- Members ---- */
+
+/* A whole number up to max into *value, which stays as it is if there is none (or null). */
+static bool take_number(json_object *object, const char *key, uint64_t max, uint64_t *value)
+{
+    json_object *number;
+
+    if (!json_object_object_get_ex(object, key, &number) || !number)
+        return true;
+    if (!json_object_is_type(number, json_type_int) || json_object_get_int64(number) < 0 ||
+        json_object_get_uint64(number) > max)
+        return false;
+    *value = json_object_get_uint64(number);
+    return true;
+}
+
+static bool read_cpu(json_object *root, uint32_t *errata)
+{
+    uint64_t family = 0, model = 0;
+    json_object *cpu;
+
+    if (!json_object_object_get_ex(root, "cpu", &cpu))
+        return true;
+    if (!json_object_is_type(cpu, json_type_object) ||
+        !take_number(cpu, "family", UINT16_MAX, &family) ||
+        !take_number(cpu, "model", UINT16_MAX, &model))
+        return false;
+    *errata = ptd_errata((unsigned)family, (unsigned)model);
+    return true;
+}
+
+static bool read_mode(json_object *root, enum ptd_mode *mode)
+{
+    uint64_t bits = 64;
+
+    if (!take_number(root, "mode", 64, &bits) || (bits != 16 && bits != 32 && bits != 64))
+        return false;
+    *mode = bits == 16 ? PTD_MODE_16 : bits == 32 ? PTD_MODE_32 : PTD_MODE_64;
+    return true;
+}
+
+static bool read_clocks(json_object *root, struct ptd_time_config *clocks)
+{
+    uint64_t mtc_freq = 0, ratio = 0, tsc_ctc[2] = {0};
+    json_object *list;
+
+    if (!take_number(root, "mtc_freq", UINT8_MAX, &mtc_freq) ||
+        !take_number(root, "max_nonturbo_ratio", UINT8_MAX, &ratio))
+        return false;
+    if (json_object_object_get_ex(root, "tsc_ctc", &list)) {
+        if (!json_object_is_type(list, json_type_array) || json_object_array_length(list) != 2)
+            return false;
+        for (size_t i = 0; i < 2; i++) {
+            json_object *const number = json_object_array_get_idx(list, i);
+
+            if (!json_object_is_type(number, json_type_int) || json_object_get_int64(number) < 0 ||
+                json_object_get_uint64(number) > UINT32_MAX)
+                return false;
+            tsc_ctc[i] = json_object_get_uint64(number);
+        }
+    }
+    *clocks = (struct ptd_time_config){.tsc_den = (uint32_t)tsc_ctc[0],
+                                       .tsc_num = (uint32_t)tsc_ctc[1],
+                                       .mtc_freq = (uint8_t)mtc_freq,
+                                       .max_nonturbo_ratio = (uint8_t)ratio};
+    return ptd_time_check(clocks) == PTD_OK;
+}
+
+static int check_version(struct sidecar *sidecar)
+{
+    uint64_t version = SIDECAR_VERSION;
+
+    if (!take_number(sidecar->root, "vpt", UINT64_MAX, &version) || version != SIDECAR_VERSION)
+        return wrong(sidecar, "not of a version that is known");
+    return 0;
+}
+
+static int read_members(struct sidecar *sidecar)
+{
+    json_object *images, *rtit;
+
+    if (!json_object_is_type(sidecar->root, json_type_object))
+        return wrong(sidecar, "not an object");
+    if (check_version(sidecar) != 0)
+        return -EBADMSG;
+    if (json_object_object_get_ex(sidecar->root, "images", &images)) {
+        if (!json_object_is_type(images, json_type_array))
+            return wrong(sidecar, "images: not a list");
+        sidecar->images = images;
+    }
+    if (!read_cpu(sidecar->root, &sidecar->errata))
+        return wrong(sidecar, "cpu: not a family and a model");
+    if (!read_mode(sidecar->root, &sidecar->mode))
+        return wrong(sidecar, "mode: not 16, 32 or 64");
+    if (!read_clocks(sidecar->root, &sidecar->clocks))
+        return wrong(sidecar, "tsc_ctc, mtc_freq, max_nonturbo_ratio: not those of a clock");
+    if (json_object_object_get_ex(sidecar->root, "rtit", &rtit)) {
+        sidecar->is_rtit = true;
+        if (!rtit_from_json(rtit, &sidecar->rtit))
+            return wrong(sidecar, "rtit: malformed");
+    }
+    return 0;
+}
+
+/* ---- The file ---- */
+
+int sidecar_open(struct sidecar *sidecar, const char *trace)
+{
+    struct bytes text = {0};
+    char why[160];
+    int error;
+
+    *sidecar = (struct sidecar){.trace = trace, .mode = PTD_MODE_64};
+    if (strcmp(trace, "-") == 0)
+        return 0;
+    if (snprintf(sidecar->path, sizeof(sidecar->path), "%s.json", trace) >=
+        (int)sizeof(sidecar->path))
+        return 0; /* no file can have that name */
+    error = read_file(sidecar->path, &text);
+    if (error == 0) {
+        sidecar->is_there = true;
+        sidecar->root = json_parse((const char *)text.data, text.len, why, sizeof(why));
+        error = sidecar->root ? read_members(sidecar) : wrong(sidecar, why);
+    } else if (error == -ENOENT || error == -ENOTDIR) {
+        error = 0;
+    } else {
+        (void)wrong(sidecar, strerror(-error));
+    }
+    bytes_free(&text);
+    return error;
+}
+
+void sidecar_close(struct sidecar *sidecar)
+{
+    json_object_put(sidecar->root);
+    sidecar->root = NULL;
+}
+
+int sidecar_refuse_rtit(const char *trace, const char *why)
+{
+    struct sidecar sidecar;
+    int code = 0;
+
+    if (sidecar_open(&sidecar, trace) != 0)
+        code = complain(EXIT_CODE_FILE, "%s", sidecar.why);
+    else if (sidecar.is_rtit)
+        code = complain(EXIT_CODE_FILE, "%s: %s", trace, why);
+    sidecar_close(&sidecar);
+    return code;
+}
+
+/* ---- Code ---- */
+
+int sidecar_images(struct sidecar *sidecar)
+{
+    if (!sidecar->is_there && !sidecar->path[0])
+        snprintf(sidecar->why, sizeof(sidecar->why), "standard input: nothing names its code");
+    else if (!sidecar->is_there)
+        (void)wrong(sidecar, strerror(ENOENT));
+    else if (!sidecar->images)
+        (void)wrong(sidecar, "no list of images");
+    else
+        return (int)json_object_array_length(sidecar->images);
+    return -EBADMSG;
+}
+
+int sidecar_image(struct sidecar *sidecar, size_t index, struct sidecar_image *image)
+{
+    json_object *const entry = json_object_array_get_idx(sidecar->images, index);
+    json_object *path, *bias;
+
+    if (!json_object_is_type(entry, json_type_object))
+        return wrong_image(sidecar, index, "not an object");
+    if (!json_object_object_get_ex(entry, "path", &path) ||
+        !json_object_is_type(path, json_type_string))
+        return wrong_image(sidecar, index, "an image without a path");
+    *image = (struct sidecar_image){.cr3 = PTD_ANY_CR3};
+    if (!take_number(entry, "cr3", CR3_MAX, &image->cr3))
+        return wrong_image(sidecar, index, "cr3: not a value of CR3");
+    if (json_object_object_get_ex(entry, "bias", &bias)) { /* may be negative */
+        if (!json_object_is_type(bias, json_type_int))
+            return wrong_image(sidecar, index, "bias: not a number");
+        image->bias = json_object_get_int64(bias) < 0 ? (uint64_t)json_object_get_int64(bias)
+                                                      : json_object_get_uint64(bias);
+    }
+    beside(sidecar->trace, json_object_get_string(path), image->path, sizeof(image->path));
+    return 0;
+}
+
+/* What the library says of a file. */
+static int failed(struct sidecar *sidecar, const char *path, int error)
+{
+    snprintf(sidecar->why, sizeof(sidecar->why), "%.300s: %s", path, ptd_strerror(error));
+    return error;
+}
+
+int sidecar_add_code_log(struct sidecar *sidecar, struct ptd_image *image)
+{
+    struct bytes log = {0};
+    json_object *name;
+    char path[PATH_MAX];
+    int error;
+
+    if (!sidecar->is_there || !json_object_object_get_ex(sidecar->root, "code", &name))
+        return PTD_OK;
+    if (!json_object_is_type(name, json_type_string)) {
+        (void)wrong(sidecar, "code: not the name of a file");
+        return PTD_E_FORMAT;
+    }
+    beside(sidecar->trace, json_object_get_string(name), path, sizeof(path));
+    error = read_file(path, &log);
+    if (error) {
+        snprintf(sidecar->why, sizeof(sidecar->why), "%.300s: %s", path, strerror(-error));
+        error = PTD_E_IO;
+    } else {
+        error = ptd_image_add_code_log(image, log.data, log.len);
+        if (error)
+            (void)failed(sidecar, path, error);
+    }
+    bytes_free(&log);
+    return error;
+}
+
+int sidecar_add_images(struct sidecar *sidecar, struct ptd_image *image)
+{
+    const int count = sidecar_images(sidecar);
+    struct sidecar_image entry;
+    int error;
+
+    if (count < 0)
+        return PTD_E_FORMAT;
+    for (size_t i = 0; i < (size_t)count; i++) {
+        if (sidecar_image(sidecar, i, &entry) != 0)
+            return PTD_E_FORMAT;
+        error = ptd_image_add_elf(image, entry.path, entry.bias, entry.cr3);
+        if (error)
+            return failed(sidecar, entry.path, error);
+    }
+    return sidecar_add_code_log(sidecar, image);
+}

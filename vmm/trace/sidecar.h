@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* TRACE.json, what a decoder needs besides the packets of TRACE (docs/trace-files.md). */
+#ifndef VMM_SIDECAR_H
+#define VMM_SIDECAR_H
+
+#include "cli/vmm.h"
+
+#include <limits.h>
+
+struct sidecar {
+    bool is_there;
+    uint32_t errata;    /* of the processor, as ptd_errata() */
+    enum ptd_mode mode; /* until packets say otherwise */
+    struct ptd_time_config clocks;
+    bool is_rtit;
+    struct ptd_rtit_config rtit; /* its mode is PTD_MODE_64 */
+    char why[512];               /* what is wrong, after a failure */
+
+    const char *trace;
+    char path[PATH_MAX];
+    struct json_object *root, *images; /* NULL: not there */
+};
+
+struct sidecar_image {
+    char path[PATH_MAX];
+    uint64_t bias, cr3; /* cr3 PTD_ANY_CR3: of all */
+};
+
+/*
+ * Reads and checks it; as of an empty one if there is none ("-", standard input, has none). trace
+ * must outlive it. 0, or -errno and .why. To be closed in either case.
+ */
+int sidecar_open(struct sidecar *sidecar, const char *trace);
+void sidecar_close(struct sidecar *sidecar);
+/*
+ * For what an RTIT trace cannot have; why says it. 0, or an exit code: TRACE.json says that it is
+ * one, or is bad.
+ */
+int sidecar_refuse_rtit(const char *trace, const char *why);
+/* The images that it names, of which there may be none. How many; -EBADMSG and .why: it has no
+ * list. */
+int sidecar_images(struct sidecar *sidecar);
+/* 0, or -EBADMSG and .why. */
+int sidecar_image(struct sidecar *sidecar, size_t index, struct sidecar_image *image);
+/* All of its code into image: the images and the log, or the log alone. PTD_OK or an error and
+ * .why. */
+int sidecar_add_images(struct sidecar *sidecar, struct ptd_image *image);
+int sidecar_add_code_log(struct sidecar *sidecar, struct ptd_image *image);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the parts of `vpt decode` share: its options, and a trace on its way from packets to output.
+ */
+#ifndef VMM_DECODE_H
+#define VMM_DECODE_H
+
+#include "trace/input.h"
+#include "trace/mapfile.h"
+#include "view/out.h"
+#include "trace/perf-data.h"
+#include "trace/sidecar.h"
+#include "cli/vmm.h"
+#include "trace/window.h"
+
+enum view_kind { VIEW_INSNS, VIEW_BLOCKS, VIEW_CALLS, VIEW_SUMMARY };
+
+struct decode_options {
+    enum view_kind view;
+    bool json, have_images;
+    struct window window;
+    bool is_reached;  /* something was at window.from or behind it */
+    unsigned threads; /* of --summary */
+    const char *like; /* the trace whose TRACE.json counts; NULL: this one */
+    struct ptd_flow_config config;
+    bool have_cpu, have_mode, is_rtit;
+    struct ptd_rtit_config rtit;
+    struct ptd_image *image; /* of --image, or of a raw trace */
+    struct map map;          /* of --map; .contexts NULL: none */
+    struct code_options code;
+    const struct out_format *format; /* NULL: the views above */
+    void *out;
+    const struct out_thread *thread; /* whose items are printed */
+    bool count_insns;                /* the clock is instructions, even if there is a TSC */
+    uint64_t errors;
+};
+
+/* One trace. What it is made of comes first, and must outlive it; the rest is stream_open()'s. */
+struct stream {
+    struct bytes packets;
+    struct input *input; /* not NULL: the packets come from here, piece by piece */
+    const struct ptd_image *image;
+    struct ptd_time_config clocks;
+    struct out_thread thread; /* image, is_tsc and start are filled in by stream_open() */
+    const struct ptd_perf_cpu_trace *cpu_trace; /* not NULL: packets are this copy */
+    struct code_changes *changes;               /* of the image; NULL: none */
+    void *out;
+
+    struct code_timeline *timeline; /* NULL: the code does not change */
+    struct trace_flow flow;
+    struct ptd_stream *pieces; /* of input, in place of flow */
+    bool peeked;               /* item was taken from it, but not told yet */
+    int code;                  /* an exit code: input cannot be read */
+    bool begun;                /* in the output's form */
+    struct clock clock;
+    struct ptd_item item, last;
+    struct ptd_time_point point; /* of item, from pieces */
+    uint64_t time;               /* of item */
+};
+
+/* ---- decode-stream.c ---- */
+
+/* 0 or an exit code: then nothing is open. */
+int stream_open(struct decode_options *options, struct stream *stream);
+/* The next item into stream->item. False: the end. */
+bool stream_next(struct decode_options *options, struct stream *stream);
+/* The item to the output. 0 or an exit code. */
+int stream_put(struct decode_options *options, struct stream *stream);
+/* code, or another exit code if there is no memory for the output. */
+int stream_close(struct decode_options *options, struct stream *stream, int code);
+/* All of it, from stream_open() to stream_close(). */
+int stream_decode(struct decode_options *options, struct stream *stream);
+
+/* ---- The parts of a stream ---- */
+
+/* decode-views.c: the item is printed, or left out; either way, the next one is seen beside it. */
+void view_print(const struct decode_options *options, struct stream *stream);
+void view_skip(struct stream *stream);
+/* pieces.c: stream_open() and stream_next() for a stream with input. */
+int pieces_open(struct decode_options *options, struct stream *stream);
+bool pieces_next(struct stream *stream);
+
+/* ---- Other ways than a stream ---- */
+
+/* summary.c: --summary of a raw PT trace. An exit code. */
+int decode_summary(struct decode_options *options, struct input *input);
+
+/* "6/85" to the errata of that processor; between the numbers stands separator. */
+bool parse_cpu(const char *text, char separator, uint32_t *errata);
+/* decode-perf.c: a perf.data. An exit code. */
+int decode_perf(struct decode_options *options, const char *file, const struct bytes *bytes);
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The trace event format of Chrome, which Perfetto reads too: a B and an E event for each call.
+ * Times are microseconds; a trace without TSC counts an instruction as a nanosecond.
+ */
+#include "view/out.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+
+#define TIDS (UINT64_C(1) << 22) /* Linux has no more */
+#define CPUS (UINT64_C(1) << 13) /* likewise */
+
+struct chrome {
+    FILE *to;
+    struct calls calls;
+    struct out_thread thread;
+    bool any;
+};
+
+static uint64_t ns_of(const struct chrome *chrome, uint64_t time)
+{
+    const struct out_thread *const thread = &chrome->thread;
+
+    return thread->is_tsc && thread->to_ns ? thread->to_ns(thread->to_ns_owner, time) : time;
+}
+
+static void print_string(const struct chrome *chrome, const char *text)
+{
+    json_object *const string = json_object_new_string(text);
+
+    fputs(json_object_to_json_string_ext(string, JSON_C_TO_STRING_PLAIN), chrome->to);
+    json_object_put(string);
+}
+
+/*
+ * Each call stack has a track, so that calls nest: that of the thread, or one beside it; of threads
+ * that moved, one for each CPU. stack NULL: what concerns all of them.
+ */
+static uint64_t track_of(const struct chrome *chrome, const struct call_stack *stack,
+                         const struct out_who *who)
+{
+    const uint64_t of_cpu = chrome->thread.who ? (uint64_t)chrome->thread.cpu + 1 : 0;
+    uint64_t of_stack = 0;
+
+    if (stack && (!chrome->thread.who || ptd_space_vm(stack->cr3)))
+        of_stack = stack->id;
+    return who->tid + of_cpu * TIDS + of_stack * TIDS * CPUS;
+}
+
+/* An event up to its time, still open. */
+static void print_event(struct chrome *chrome, const char *phase, const char *name,
+                        const struct call_stack *stack, uint64_t time)
+{
+    const uint64_t ns = ns_of(chrome, time);
+    const struct out_who who = out_who(&chrome->thread, stack ? stack->cr3 : 0);
+
+    fputs(chrome->any ? ",\n{\"name\":" : "\n{\"name\":", chrome->to);
+    chrome->any = true;
+    print_string(chrome, name);
+    fprintf(chrome->to,
+            ",\"ph\":\"%s\",\"pid\":%" PRIu32 ",\"tid\":%" PRIu64 ",\"ts\":%" PRIu64 ".%03" PRIu64,
+            phase, who.pid, track_of(chrome, stack, &who), ns / 1000, ns % 1000);
+}
+
+static void enter(void *owner, struct call_stack *stack, uint64_t time)
+{
+    struct chrome *const chrome = owner;
+    const struct call_frame *const frame = &stack->frames[stack->depth - 1];
+
+    if (!stack->named) {
+        stack->named = true;
+        print_event(chrome, "M", "thread_name", stack, time);
+        fputs(",\"args\":{\"name\":", chrome->to);
+        print_string(chrome, out_who(&chrome->thread, stack->cr3).comm);
+        fputs("}}", chrome->to);
+    }
+    print_event(chrome, "B", chrome->calls.names.list[frame->function], stack, time);
+    fprintf(chrome->to, ",\"cat\":\"%s\"}", frame->async ? "async" : "call");
+}
+
+static void leave(void *owner, struct call_stack *stack, uint64_t time)
+{
+    struct chrome *const chrome = owner;
+
+    print_event(chrome, "E", chrome->calls.names.list[stack->frames[stack->depth - 1].function],
+                stack, time);
+    fputc('}', chrome->to);
+}
+
+static const struct calls_sink sink = {.enter = enter, .leave = leave};
+
+static void *chrome_open(FILE *to)
+{
+    struct chrome *const chrome = calloc(1, sizeof(*chrome));
+
+    if (!chrome)
+        return NULL;
+    chrome->to = to;
+    calls_init(&chrome->calls, &sink, chrome);
+    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", to);
+    return chrome;
+}
+
+static bool chrome_begin(void *out, const struct out_thread *thread)
+{
+    struct chrome *const chrome = out;
+
+    chrome->thread = *thread;
+    calls_begin(&chrome->calls, thread->image, thread->start);
+    return true;
+}
+
+static bool chrome_item(void *out, const struct ptd_item *item, uint64_t time)
+{
+    struct chrome *const chrome = out;
+    const struct call_stack *const stack =
+        chrome->calls.stack_count ? chrome->calls.stacks[0] : NULL;
+
+    calls_item(&chrome->calls, item, time);
+    if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_OVERFLOW) {
+        print_event(chrome, "i",
+                    item->type == PTD_ITEM_ERROR ? ptd_strerror(item->error) : "overflow", stack,
+                    time);
+        fputs(",\"s\":\"t\"}", chrome->to);
+    }
+    return !chrome->calls.no_memory;
+}
+
+static bool chrome_end(void *out)
+{
+    calls_end(&((struct chrome *)out)->calls);
+    return true;
+}
+
+static bool chrome_close(void *out)
+{
+    struct chrome *const chrome = out;
+
+    fprintf(chrome->to, "\n],\"otherData\":{\"clock\":\"%s\"}}\n",
+            !chrome->thread.is_tsc ? "instructions"
+            : chrome->thread.to_ns ? "ns"
+                                   : "TSC");
+    calls_free(&chrome->calls);
+    free(chrome);
+    return true;
+}
+
+const struct out_format out_chrome = {
+    .name = "chrome",
+    .open = chrome_open,
+    .begin = chrome_begin,
+    .item = chrome_item,
+    .end = chrome_end,
+    .close = chrome_close,
+};

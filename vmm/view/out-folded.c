@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Folded stacks, one a line: "thread;main;compute 1234", as flame graphs are drawn from. The number
+ * is the time spent in the last function of the line: instructions, or TSC ticks.
+ */
+#include "view/out.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct folded {
+    FILE *to;
+    struct calls calls;
+    struct table nodes; /* key: the caller's node + 1, function; cost: time */
+    struct out_thread thread;
+    bool no_memory;
+};
+
+/* The node of a function below another; a sum's place in the table is its name. */
+static uint64_t node_of(struct folded *folded, uint64_t parent, uint32_t function)
+{
+    struct sum *const sum = table_at(&folded->nodes, parent, function, 0);
+
+    if (!sum) {
+        folded->no_memory = true;
+        return 0;
+    }
+    return (uint64_t)(sum - folded->nodes.sums) + 1;
+}
+
+/* The node of the thread or the process. */
+static uint64_t root_of(struct folded *folded, uint64_t cr3)
+{
+    const uint32_t name = names_add(&folded->calls.names, out_who(&folded->thread, cr3).comm);
+
+    if (name == UINT32_MAX) {
+        folded->no_memory = true;
+        return 0;
+    }
+    return node_of(folded, 0, name);
+}
+
+static void enter(void *owner, struct call_stack *stack, uint64_t time)
+{
+    struct folded *const folded = owner;
+    const uint64_t parent =
+        stack->depth > 1 ? stack->frames[stack->depth - 2].user : root_of(folded, stack->cr3);
+
+    (void)time;
+    stack->frames[stack->depth - 1].user =
+        node_of(folded, parent, stack->frames[stack->depth - 1].function);
+}
+
+static void ran(void *owner, struct call_stack *stack, const struct ptd_item *block, uint64_t from,
+                uint64_t to)
+{
+    struct folded *const folded = owner;
+    const uint64_t node = stack->frames[stack->depth - 1].user;
+
+    (void)block;
+    if (node)
+        folded->nodes.sums[node - 1].cost += to - from;
+}
+
+static const struct calls_sink sink = {.enter = enter, .ran = ran};
+
+static void *folded_open(FILE *to)
+{
+    struct folded *const folded = calloc(1, sizeof(*folded));
+
+    if (!folded)
+        return NULL;
+    folded->to = to;
+    calls_init(&folded->calls, &sink, folded);
+    return folded;
+}
+
+static bool folded_begin(void *out, const struct out_thread *thread)
+{
+    struct folded *const folded = out;
+
+    folded->thread = *thread;
+    calls_begin(&folded->calls, thread->image, thread->start);
+    return true;
+}
+
+static bool folded_item(void *out, const struct ptd_item *item, uint64_t time)
+{
+    struct folded *const folded = out;
+
+    calls_item(&folded->calls, item, time);
+    return !folded->no_memory && !folded->calls.no_memory;
+}
+
+static bool folded_end(void *out)
+{
+    calls_end(&((struct folded *)out)->calls);
+    return true;
+}
+
+/* A name without what separates names. */
+static void print_name(const struct folded *folded, uint64_t function)
+{
+    const char *name = folded->calls.names.list[function];
+
+    for (; *name; name++)
+        fputc(*name == ';' || *name == '\n' ? '_' : *name, folded->to);
+}
+
+static void print_stack(const struct folded *folded, const struct sum *leaf)
+{
+    const struct sum *path[CALLS_DEPTH_MAX + 2];
+    size_t depth = 0;
+
+    while (depth < CALLS_DEPTH_MAX + 2) {
+        path[depth++] = leaf;
+        if (leaf->key[0] == 0)
+            break;
+        leaf = &folded->nodes.sums[leaf->key[0] - 1];
+    }
+    for (size_t i = depth; i-- > 0;) {
+        print_name(folded, path[i]->key[1]);
+        if (i)
+            fputc(';', folded->to);
+    }
+    fprintf(folded->to, " %" PRIu64 "\n", path[0]->cost);
+}
+
+static bool folded_close(void *out)
+{
+    struct folded *const folded = out;
+
+    for (size_t i = 0; i < folded->nodes.count; i++) {
+        if (folded->nodes.sums[i].cost)
+            print_stack(folded, &folded->nodes.sums[i]);
+    }
+    table_free(&folded->nodes);
+    calls_free(&folded->calls);
+    free(folded);
+    return true;
+}
+
+const struct out_format out_folded = {
+    .name = "folded",
+    .open = folded_open,
+    .begin = folded_begin,
+    .item = folded_item,
+    .end = folded_end,
+    .close = folded_close,
+};

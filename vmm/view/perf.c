@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * vpt decode of a perf.data: whose each trace is, the code of processes, and all traces merged by
+ * time where a format wants that.
+ */
+#include "view/decode.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INTEL   "GenuineIntel," /* then family, model and stepping */
+#define NO_VMCS 1               /* no VMCS pointer is that */
+
+/* Code that is loaded: that of a process, or of all processes on CPUs by CR3. */
+struct code {
+    uint32_t pid;
+    bool by_cr3; /* of a thread, whose image is that of all */
+    uint32_t tid;
+    /* Shared by all that are by_cr3. */
+    struct ptd_image *image;
+    struct code_changes *changes;
+};
+
+struct job {
+    struct decode_options *options;
+    const struct ptd_perf_session *session;
+    struct code *codes;
+    size_t code_count;
+    struct code of_cpus; /* .image NULL: not needed so far */
+};
+
+static bool has_map(const struct job *job)
+{
+    return job->options->map.contexts != NULL;
+}
+
+/* ---- Code ---- */
+
+/* That of a process alone. NULL: not there yet. */
+static struct code *find_process(const struct job *job, uint32_t pid)
+{
+    for (size_t i = 0; i < job->code_count; i++) {
+        if (job->codes[i].pid == pid && !job->codes[i].by_cr3)
+            return &job->codes[i];
+    }
+    return NULL;
+}
+
+/* Whether the image of all has this thread, and another one of its process. */
+static bool has_thread(const struct job *job, const struct ptd_perf_thread *thread,
+                       const struct code **of_process)
+{
+    *of_process = NULL;
+    for (size_t i = 0; i < job->code_count; i++) {
+        const struct code *const code = &job->codes[i];
+
+        if (!code->by_cr3)
+            continue;
+        if (code->tid == thread->tid)
+            return true;
+        if (code->pid == thread->pid && !*of_process)
+            *of_process = code;
+    }
+    return false;
+}
+
+static void free_code(struct code *code)
+{
+    ptd_image_free(code->image);
+    code_changes_free(code->changes);
+}
+
+static void free_codes(struct job *job)
+{
+    for (size_t i = 0; i < job->code_count; i++) {
+        if (!job->codes[i].by_cr3)
+            free_code(&job->codes[i]);
+    }
+    if (job->of_cpus.image == job->options->image)
+        job->of_cpus.image = NULL; /* the options' own */
+    free_code(&job->of_cpus);
+    free(job->codes);
+}
+
+/* The code of a process (UINT32_MAX: of the kernel) too. 0 or an exit code. */
+static int load(const struct job *job, struct code *code, uint32_t pid, uint64_t cr3)
+{
+    if (!code_changes_add(code->changes, pid, cr3))
+        return no_memory();
+    return perf_data_load_code(job->session, pid, &job->options->code, code->image, cr3);
+}
+
+/* A VM of which nothing is known: guests without a map are not taken for the host. */
+static bool add_nobodys_vm(struct ptd_image *image)
+{
+    const int vm = ptd_image_add_vm(image);
+
+    return vm > 0 && ptd_image_bind_vmcs(image, (unsigned)vm, NO_VMCS) == PTD_OK;
+}
+
+/* With the kernel in it; with a map, on what it says. 0 or an exit code. */
+static int begin_code(const struct job *job, struct code *code)
+{
+    code->image = has_map(job) ? job->options->image : ptd_image_new();
+    if (code->image && !has_map(job) && !add_nobodys_vm(code->image))
+        return no_memory();
+    code->changes = code_changes_new(job->session, &job->options->code);
+    if (!code->image || !code->changes)
+        return no_memory();
+    return load(job, code, UINT32_MAX, PTD_ANY_CR3);
+}
+
+static int add_code(struct job *job, const struct code *code)
+{
+    struct code *const grown = reallocarray(job->codes, job->code_count + 1, sizeof(*job->codes));
+
+    if (!grown)
+        return no_memory();
+    job->codes = grown;
+    job->codes[job->code_count++] = *code;
+    return 0;
+}
+
+/* The code of a process alone. 0 or an exit code. */
+static int code_of_process(struct job *job, uint32_t pid, struct code *code)
+{
+    const struct code *const found = find_process(job, pid);
+    int error;
+
+    *code = found ? *found : (struct code){.pid = pid};
+    if (found)
+        return 0;
+    error = begin_code(job, code);
+    if (!error)
+        error = load(job, code, pid, PTD_ANY_CR3);
+    if (!error)
+        error = add_code(job, code);
+    if (error)
+        free_code(code);
+    return error;
+}
+
+/* A thread has the address space of the first thread of its process that was seen. */
+static int add_thread(struct job *job, const struct ptd_perf_thread *thread)
+{
+    struct code *const shared = &job->of_cpus;
+    const struct code *of_process;
+    const char *comm;
+    int error = 0;
+
+    if (has_thread(job, thread, &of_process))
+        return 0;
+    comm = ptd_perf_comm_of(job->session, thread->pid, thread->tid, UINT64_MAX);
+    if (has_map(job) &&
+        ptd_contexts_add_process(job->options->map.contexts, 0, PTD_PERF_CR3(thread->tid), comm,
+                                 thread->pid) != PTD_OK)
+        return no_memory();
+    if (!of_process)
+        error = load(job, shared, thread->pid, PTD_PERF_CR3(thread->tid));
+    else if (ptd_image_alias(shared->image, PTD_PERF_CR3(thread->tid),
+                             PTD_PERF_CR3(of_process->tid)) == PTD_E_NOMEM)
+        error = no_memory();
+    if (error)
+        return error;
+    return add_code(job, &(struct code){.pid = thread->pid, .tid = thread->tid, .by_cr3 = true});
+}
+
+/* The code of all CPUs, with these threads in it. 0 or an exit code. */
+static int code_of_cpu(struct job *job, const struct ptd_perf_cpu_trace *copy, struct code *code)
+{
+    struct code *const shared = &job->of_cpus;
+    int error = 0;
+
+    if (!shared->image)
+        error = begin_code(job, shared);
+    for (size_t i = 0; !error && i < copy->thread_count; i++)
+        error = add_thread(job, &copy->threads[i]);
+    *code = *shared;
+    return error;
+}
+
+/* ---- Traces ---- */
+
+static uint64_t time_of_tsc(const void *owner, uint64_t tsc)
+{
+    return ptd_perf_time_of_tsc(owner, tsc);
+}
+
+/* Who ran in an address space of a copy: a thread, or something in a guest. */
+static void who_ran(const void *owner, uint64_t cr3, struct out_who *who)
+{
+    const struct job *const job = owner;
+    struct ptd_context context = {0};
+
+    if (ptd_space_vm(cr3)) {
+        *who = (struct out_who){.comm = "guest"};
+        if (!has_map(job))
+            return;
+        ptd_contexts_find(job->options->map.contexts, cr3, 0, &context);
+        if (context.process || context.vm_name)
+            who->comm = context.process ? context.process : context.vm_name;
+        return;
+    }
+    who->tid = (uint32_t)(cr3 >> 12);
+    who->pid = ptd_perf_pid_of(job->session, who->tid);
+    who->comm = ptd_perf_comm_of(job->session, who->pid, who->tid, UINT64_MAX);
+    if (!who->comm)
+        who->comm = who->tid ? "?" : "swapper";
+}
+
+static int take_code(struct stream *stream, int error, const struct code *code)
+{
+    stream->image = code->image;
+    stream->changes = code->changes;
+    return error;
+}
+
+/* The buffer of one thread: the code is that of its process, whatever CR3 says. */
+static int prepare_thread(struct job *job, const struct ptd_perf_trace *trace,
+                          struct stream *stream)
+{
+    struct out_thread *const thread = &stream->thread;
+    struct code code;
+
+    stream->packets = (struct bytes){.data = (uint8_t *)trace->bytes, .len = trace->len_bytes};
+    thread->pid = ptd_perf_pid_of(job->session, thread->tid);
+    thread->comm = ptd_perf_comm_of(job->session, thread->pid, thread->tid, UINT64_MAX);
+    if (!thread->comm)
+        thread->comm = "?";
+    if (job->options->have_images)
+        return 0;
+    return take_code(stream, code_of_process(job, thread->pid, &code), &code);
+}
+
+/* CR3 is made to say which thread ran. */
+static int prepare_copy(struct job *job, const struct ptd_perf_trace *trace, struct stream *stream,
+                        struct ptd_perf_cpu_trace *copy)
+{
+    struct out_thread *const thread = &stream->thread;
+    struct code code;
+
+    if (ptd_perf_cpu_trace(job->session, trace, copy) != PTD_OK)
+        return complain(EXIT_CODE_HOST, "no memory for the trace of buffer %" PRIu32, trace->idx);
+    if (copy->guests && !has_map(job) && !job->options->have_images)
+        complain(EXIT_CODE_OK, "buffer %" PRIu32 ": guests ran, whose code only --map can tell",
+                 trace->idx);
+    if (trace->cpu >= 0 && !copy->switched && job->session->comm_count > 1)
+        complain(EXIT_CODE_OK, "no context switches of CPU %d were recorded: who ran is a guess",
+                 trace->cpu);
+    stream->packets = (struct bytes){.data = copy->bytes, .len = copy->len_bytes};
+    stream->cpu_trace = copy;
+    thread->comm = "any"; /* who_ran says who */
+    thread->who = who_ran;
+    thread->who_owner = job;
+    if (job->options->have_images && !has_map(job))
+        return 0;
+    return take_code(stream, code_of_cpu(job, copy, &code), &code);
+}
+
+static int prepare(struct job *job, const struct ptd_perf_trace *trace, struct stream *stream,
+                   struct ptd_perf_cpu_trace *copy)
+{
+    *stream = (struct stream){
+        .image = job->options->image,
+        .out = job->options->out,
+        .thread = {.tid = (uint32_t)trace->tid,
+                   .cpu = trace->cpu,
+                   .to_ns = job->session->pt.has_time ? time_of_tsc : NULL,
+                   .to_ns_owner = &job->session->pt},
+    };
+    ptd_perf_clocks(job->session, &stream->clocks);
+    return trace->cpu < 0 && !has_map(job) ? prepare_thread(job, trace, stream)
+                                           : prepare_copy(job, trace, stream, copy);
+}
+
+/* Says whose trace begins. */
+static void print_trace(const struct decode_options *options, const struct out_thread *thread,
+                        const struct ptd_perf_trace *trace)
+{
+    if (!options->json) {
+        printf("-- buffer %" PRIu32 ", cpu %d, tid %d (%s): %zu bytes\n", trace->idx, trace->cpu,
+               trace->tid, thread->comm, trace->len_bytes);
+        return;
+    }
+    json_object *line = json_object_new_object();
+    json_object_object_add(line, "type", json_object_new_string("trace"));
+    json_add_number(line, "buffer", trace->idx);
+    json_object_object_add(line, "cpu", json_object_new_int(trace->cpu));
+    json_add_number(line, "pid", thread->pid);
+    json_object_object_add(line, "tid", json_object_new_int(trace->tid));
+    json_object_object_add(line, "comm", json_object_new_string(thread->comm));
+    json_print(line, JSON_C_TO_STRING_PLAIN);
+}
+
+/* One trace after the other. */
+static int decode_in_turn(struct job *job)
+{
+    int code = 0;
+
+    for (size_t i = 0; !code && i < job->session->trace_count; i++) {
+        struct ptd_perf_cpu_trace copy = {0};
+        struct stream stream;
+
+        code = prepare(job, &job->session->traces[i], &stream, &copy);
+        if (!code && !job->options->format)
+            print_trace(job->options, &stream.thread, &job->session->traces[i]);
+        if (!code)
+            code = stream_decode(job->options, &stream);
+        ptd_perf_cpu_trace_free(&copy);
+    }
+    return code;
+}
+
+/* ---- All traces by time ---- */
+
+#define BUFFERS_MAX 1024u /* that are merged */
+
+struct merged {
+    struct stream stream;
+    struct ptd_perf_cpu_trace copy;
+    size_t at; /* in session->traces */
+    bool is_open, has_item;
+};
+
+/* Begins a trace, with a state of its own in the output, up to its first item. */
+static int begin_merged(struct job *job, struct merged *merged)
+{
+    int code;
+
+    merged->stream.out = job->options->format->open(stdout);
+    if (!merged->stream.out)
+        return no_memory();
+    code = stream_open(job->options, &merged->stream);
+    merged->is_open = code == 0;
+    merged->has_item = merged->is_open && stream_next(job->options, &merged->stream);
+    return code;
+}
+
+static int end_merged(struct job *job, struct merged *merged, int code)
+{
+    if (merged->is_open)
+        code = stream_close(job->options, &merged->stream, code);
+    merged->is_open = false;
+    if (merged->stream.out)
+        (void)job->options->format->close(merged->stream.out);
+    merged->stream.out = NULL;
+    return code;
+}
+
+/* Traces of one buffer follow each other. 0 or an exit code. */
+static int advance(struct job *job, struct merged *traces, struct merged **head)
+{
+    int code = 0;
+
+    while (!code && !(*head)->has_item) {
+        struct merged *const next = *head + 1;
+
+        code = end_merged(job, *head, 0);
+        if (next == traces + job->session->trace_count ||
+            job->session->traces[next->at].idx != job->session->traces[(*head)->at].idx) {
+            *head = NULL;
+            return code;
+        }
+        *head = next;
+        if (!code)
+            code = begin_merged(job, next);
+    }
+    return code;
+}
+
+/* heads: the trace of each buffer that is being decoded; NULL: the buffer is at its end. */
+static int merge(struct job *job, struct merged *traces, struct merged **heads, size_t count)
+{
+    for (;;) {
+        struct merged **earliest = NULL;
+        int code;
+
+        for (size_t i = 0; i < count; i++) {
+            if (heads[i] && (!earliest || heads[i]->stream.time < (*earliest)->stream.time))
+                earliest = &heads[i];
+        }
+        if (!earliest)
+            return 0;
+        code = stream_put(job->options, &(*earliest)->stream);
+        (*earliest)->has_item = stream_next(job->options, &(*earliest)->stream);
+        if (!code)
+            code = advance(job, traces, earliest);
+        if (code)
+            return code;
+    }
+}
+
+static size_t count_buffers(const struct ptd_perf_session *session)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < session->trace_count; i++)
+        count += i == 0 || session->traces[i].idx != session->traces[i - 1].idx;
+    return count;
+}
+
+static int decode_merged(struct job *job)
+{
+    const size_t count = job->session->trace_count;
+    struct merged *const traces = calloc(count, sizeof(*traces));
+    struct merged *heads[BUFFERS_MAX];
+    size_t buffers = 0;
+    int code = 0;
+
+    if (!traces)
+        return no_memory();
+    /* All code is there before a flow looks at it. */
+    for (size_t i = 0; !code && i < count; i++) {
+        traces[i].at = i;
+        code = prepare(job, &job->session->traces[i], &traces[i].stream, &traces[i].copy);
+        traces[i].stream.out = NULL;
+    }
+    for (size_t i = 0; !code && i < count; i++) {
+        if (i && job->session->traces[i].idx == job->session->traces[i - 1].idx)
+            continue;
+        heads[buffers] = &traces[i];
+        code = begin_merged(job, &traces[i]);
+        if (!code)
+            code = advance(job, traces, &heads[buffers]);
+        buffers++;
+    }
+    if (!code)
+        code = merge(job, traces, heads, buffers);
+    for (size_t i = 0; i < count; i++) {
+        code = end_merged(job, &traces[i], code);
+        ptd_perf_cpu_trace_free(&traces[i].copy);
+    }
+    free(traces);
+    return code;
+}
+
+int decode_perf(struct decode_options *options, const char *file, const struct bytes *bytes)
+{
+    int code;
+    struct ptd_perf_session *const session = perf_data_open(file, bytes, &code);
+    struct job job = {.options = options, .session = session};
+
+    if (!session)
+        return code;
+    if (!options->have_cpu && strncmp(session->cpuid, INTEL, strlen(INTEL)) == 0)
+        (void)parse_cpu(session->cpuid + strlen(INTEL), ',', &options->config.errata);
+    if (has_map(&job))
+        session->vms = ptd_contexts_time_vms(options->map.contexts, &session->vm_count);
+    if (!options->have_images || has_map(&job))
+        perf_data_warn_kernel(file, session, &options->code);
+    code = options->format && options->format->merges && count_buffers(session) <= BUFFERS_MAX
+               ? decode_merged(&job)
+               : decode_in_turn(&job);
+    free_codes(&job);
+    if (!code && session->error)
+        code = EXIT_CODE_FILE; /* said already */
+    ptd_perf_session_free(session);
+    return code;
+}

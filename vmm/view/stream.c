@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A trace on its way through vpt decode: from packets to items, and those of the window to the
+ * output.
+ */
+#include "view/decode.h"
+
+#include <stdio.h>
+
+/* The output begins with the window. */
+static int begin_output(const struct decode_options *options, struct stream *stream)
+{
+    if (window_has_time(&options->window) && !stream->clock.is_tsc)
+        return complain(EXIT_CODE_FILE, "the trace does not tell the time; take an offset");
+    if (window_has_nanoseconds(&options->window) && !stream->thread.to_ns)
+        return complain(EXIT_CODE_FILE, "nothing tells the seconds of this trace; take tsc:TICKS");
+    if (!options->format || stream->begun || options->window.from.kind != BOUND_NONE)
+        return 0;
+    stream->begun = true;
+    return options->format->begin(stream->out, &stream->thread) ? 0 : no_memory();
+}
+
+/* The flow and the clock of a trace that is all there. 0 or an exit code. */
+static int open_whole(struct decode_options *options, struct stream *stream)
+{
+    const struct ptd_time_config *const clocks =
+        options->count_insns || options->is_rtit ? NULL : &stream->clocks;
+
+    if (!trace_flow_open(&stream->flow, &stream->packets, stream->image, &options->config,
+                         options->is_rtit ? &options->rtit : NULL))
+        return no_memory();
+    if (!options->format && !window_has_time(&options->window))
+        return 0;
+    if (!clock_open(&stream->clock, stream->packets.data, stream->packets.len, clocks))
+        return no_memory();
+    stream->thread.image = stream->image;
+    stream->thread.is_tsc = stream->clock.is_tsc;
+    stream->thread.start = clock_start(&stream->clock);
+    return 0;
+}
+
+static void close_all(struct stream *stream)
+{
+    clock_close(&stream->clock);
+    trace_flow_close(&stream->flow);
+    ptd_stream_free(stream->pieces);
+    stream->pieces = NULL;
+    code_timeline_free(stream->timeline);
+    stream->timeline = NULL;
+}
+
+/* Its code may change, as only a trace that is all there tells in advance. */
+static int open_code(struct stream *stream)
+{
+    int code = 0;
+
+    if (stream->changes)
+        stream->timeline =
+            code_timeline_new(stream->changes, &stream->packets, stream->image, &code);
+    if (stream->timeline)
+        stream->image = code_timeline_image(stream->timeline);
+    return code;
+}
+
+int stream_open(struct decode_options *options, struct stream *stream)
+{
+    int code;
+
+    if (options->is_rtit) {
+        options->rtit.mode = options->config.mode;
+        options->rtit.at_start = options->config.at_start;
+    }
+    options->thread = &stream->thread;
+    code = open_code(stream);
+    if (!code)
+        code = stream->input ? pieces_open(options, stream) : open_whole(options, stream);
+    if (!code)
+        code = begin_output(options, stream);
+    if (code)
+        close_all(stream);
+    return code;
+}
+
+static bool is_before(const struct stream *stream, const struct bound *bound)
+{
+    const struct out_thread *const thread = &stream->thread;
+
+    if (bound->kind == BOUND_TIME)
+        return thread->to_ns(thread->to_ns_owner, stream->time) < bound->value;
+    return bound_is_ahead(bound, stream->item.offset, stream->time);
+}
+
+/* Nothing that comes from here on is in the window. */
+static bool is_behind(const struct decode_options *options, const struct stream *stream)
+{
+    const struct bound *const to = &options->window.to;
+
+    if (to->kind == BOUND_NONE || is_before(stream, to))
+        return false;
+    return to->kind != BOUND_OFFSET || stream->item.type == PTD_ITEM_PSB;
+}
+
+/* The next item of a trace that is all there. As ptd_flow_next(). */
+static int next_of_whole(struct stream *stream)
+{
+    if (stream->timeline)
+        return code_timeline_next(stream->timeline, stream->flow.pt, &stream->item);
+    return trace_flow_next(&stream->flow, &stream->item);
+}
+
+bool stream_next(struct decode_options *options, struct stream *stream)
+{
+    if (stream->input) {
+        if (!pieces_next(stream))
+            return false;
+    } else if (next_of_whole(stream) == PTD_OK) {
+        if (options->format || window_has_time(&options->window))
+            stream->time = clock_at(&stream->clock, &stream->item);
+    } else {
+        return false;
+    }
+    if (stream->cpu_trace)
+        stream->item.offset = ptd_perf_cpu_trace_offset(stream->cpu_trace, stream->item.offset);
+    options->is_reached = options->is_reached || !is_before(stream, &options->window.from);
+    return !is_behind(options, stream);
+}
+
+/* 0 or an exit code. */
+static int put_formatted(struct decode_options *options, struct stream *stream)
+{
+    const struct out_format *const format = options->format;
+
+    if (!stream->begun && !format->begin(stream->out, &stream->thread))
+        return no_memory();
+    stream->begun = true;
+    if (!format->item(stream->out, &stream->item, stream->time))
+        return no_memory();
+    return ferror(stdout) ? EXIT_CODE_FILE : 0; /* main() says it */
+}
+
+int stream_put(struct decode_options *options, struct stream *stream)
+{
+    const struct window *const window = &options->window;
+
+    if (is_before(stream, &window->from) ||
+        (window->to.kind != BOUND_NONE && !is_before(stream, &window->to))) {
+        view_skip(stream);
+        stream->thread.start = stream->time;
+        return 0;
+    }
+    options->errors += stream->item.type == PTD_ITEM_ERROR;
+    if (options->format)
+        return put_formatted(options, stream);
+    view_print(options, stream);
+    return ferror(stdout) ? EXIT_CODE_FILE : 0; /* main() says it */
+}
+
+int stream_close(struct decode_options *options, struct stream *stream, int code)
+{
+    if (stream->begun && !options->format->end(stream->out) && !code)
+        code = no_memory();
+    if (!code && stream->timeline)
+        code = code_timeline_result(stream->timeline);
+    close_all(stream);
+    return code ? code : stream->code;
+}
+
+int stream_decode(struct decode_options *options, struct stream *stream)
+{
+    int code = stream_open(options, stream);
+
+    if (code)
+        return code;
+    while (!code && stream_next(options, stream))
+        code = stream_put(options, stream);
+    return stream_close(options, stream, code);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sums by key, and numbers for strings: hash tables with open addressing over a list.
+ */
+#include "view/out.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOTS_MIN 64u
+
+static uint64_t mix(uint64_t value)
+{
+    value ^= value >> 32;
+    value *= 0x9e3779b97f4a7c15u;
+    return value ^ value >> 29;
+}
+
+static uint64_t hash_key(const uint64_t *key)
+{
+    return mix(mix(mix(key[0]) + key[1]) + key[2]);
+}
+
+static uint64_t hash_name(const char *name)
+{
+    uint64_t hash = 0;
+
+    while (*name)
+        hash = (hash ^ (uint8_t)*name++) * 0x100000001b3u;
+    return mix(hash);
+}
+
+/* Room for one element more in a list. */
+static bool grow(void **list, size_t count, size_t *capacity, size_t element_bytes)
+{
+    const size_t wanted = *capacity ? 2 * *capacity : SLOTS_MIN;
+    void *grown;
+
+    if (count < *capacity)
+        return true;
+    grown = reallocarray(*list, wanted, element_bytes);
+    if (!grown)
+        return false;
+    *list = grown;
+    *capacity = wanted;
+    return true;
+}
+
+/* Twice the slots; the caller fills them. */
+static bool more_slots(uint32_t **slots, size_t *slot_count)
+{
+    const size_t wanted = *slot_count ? 2 * *slot_count : SLOTS_MIN;
+    uint32_t *const fresh = calloc(wanted, sizeof(*fresh));
+
+    if (!fresh)
+        return false;
+    free(*slots);
+    *slots = fresh;
+    *slot_count = wanted;
+    return true;
+}
+
+/* ---- Sums ---- */
+
+/* The slot that holds a key, or the free one where it belongs. */
+static size_t slot_of_key(const struct table *table, const uint64_t *key)
+{
+    size_t slot = hash_key(key) & (table->slot_count - 1);
+
+    while (table->slots[slot] &&
+           memcmp(table->sums[table->slots[slot] - 1].key, key, sizeof(table->sums->key)) != 0)
+        slot = (slot + 1) & (table->slot_count - 1);
+    return slot;
+}
+
+struct sum *table_at(struct table *table, uint64_t a, uint64_t b, uint64_t c)
+{
+    const uint64_t key[3] = {a, b, c};
+    size_t slot;
+
+    if (2 * table->count >= table->slot_count) {
+        if (!more_slots(&table->slots, &table->slot_count))
+            return NULL;
+        for (size_t i = 0; i < table->count; i++)
+            table->slots[slot_of_key(table, table->sums[i].key)] = (uint32_t)i + 1;
+    }
+    slot = slot_of_key(table, key);
+    if (!table->slots[slot]) {
+        if (!grow((void **)&table->sums, table->count, &table->capacity, sizeof(*table->sums)))
+            return NULL;
+        table->sums[table->count] = (struct sum){.key = {a, b, c}};
+        table->slots[slot] = (uint32_t)++table->count;
+    }
+    return &table->sums[table->slots[slot] - 1];
+}
+
+void table_free(struct table *table)
+{
+    free(table->sums);
+    free(table->slots);
+    *table = (struct table){0};
+}
+
+/* ---- Names ---- */
+
+static size_t slot_of_name(const struct names *names, const char *name)
+{
+    size_t slot = hash_name(name) & (names->slot_count - 1);
+
+    while (names->slots[slot] && strcmp(names->list[names->slots[slot] - 1], name) != 0)
+        slot = (slot + 1) & (names->slot_count - 1);
+    return slot;
+}
+
+uint32_t names_add(struct names *names, const char *name)
+{
+    size_t slot;
+
+    if (2 * names->count >= names->slot_count) {
+        if (!more_slots(&names->slots, &names->slot_count))
+            return UINT32_MAX;
+        for (size_t i = 0; i < names->count; i++)
+            names->slots[slot_of_name(names, names->list[i])] = (uint32_t)i + 1;
+    }
+    slot = slot_of_name(names, name);
+    if (!names->slots[slot]) {
+        char *const copy = strdup(name);
+
+        if (!copy || !grow((void **)&names->list, names->count, &names->capacity, sizeof(copy))) {
+            free(copy);
+            return UINT32_MAX;
+        }
+        names->list[names->count] = copy;
+        names->slots[slot] = (uint32_t)++names->count;
+    }
+    return names->slots[slot] - 1;
+}
+
+void names_free(struct names *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        free(names->list[i]);
+    free(names->list);
+    free(names->slots);
+    *names = (struct names){0};
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The views of vpt decode: instructions, blocks or calls, as text or as JSON, and events among
+ * them.
+ */
+#include "view/decode.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+
+static const char *symbol(const struct stream *stream, uint64_t cr3, uint64_t ip, char *text,
+                          size_t text_bytes)
+{
+    uint64_t offset;
+    const char *name = ptd_image_symbol(stream->image, cr3, ip, &offset);
+
+    if (!name)
+        snprintf(text, text_bytes, "%#" PRIx64, ip);
+    else if (offset)
+        snprintf(text, text_bytes, "%s+%#" PRIx64, name, offset);
+    else
+        snprintf(text, text_bytes, "%s", name);
+    return text;
+}
+
+static const char *const who_names[] = {
+    [PTD_HOST_KERNEL] = "host kernel",
+    [PTD_HOST_PROCESS] = "host process",
+    [PTD_GUEST_KERNEL] = "guest kernel",
+    [PTD_GUEST_PROCESS] = "guest process",
+};
+
+/* Who ran, if several threads did; whose block it is, if a map says names. */
+static void add_who(json_object *line, const struct decode_options *options,
+                    const struct ptd_item *item)
+{
+    struct ptd_context who;
+
+    if (options->thread->who) {
+        const struct out_who thread = out_who(options->thread, item->cr3);
+
+        json_add_number(line, "pid", thread.pid);
+        json_add_number(line, "tid", thread.tid);
+        json_object_object_add(line, "comm", json_object_new_string(thread.comm));
+    }
+    if (!options->map.contexts || item->type != PTD_ITEM_BLOCK)
+        return;
+    ptd_contexts_find(options->map.contexts, item->cr3, item->ip, &who);
+    json_object_object_add(line, "who", json_object_new_string(who_names[who.who]));
+    if (who.vm_name)
+        json_object_object_add(line, "vm", json_object_new_string(who.vm_name));
+    if (who.process)
+        json_object_object_add(line, "process", json_object_new_string(who.process));
+}
+
+/* A line where it is another's turn. */
+static void print_who(const struct decode_options *options, const struct ptd_item *last,
+                      const struct ptd_item *block)
+{
+    struct ptd_context before, who;
+
+    if (options->json)
+        return;
+    if (options->thread->who && (!last->insns || last->cr3 != block->cr3)) {
+        const struct out_who thread = out_who(options->thread, block->cr3);
+
+        printf("  == %s, pid %" PRIu32 ", tid %" PRIu32 "\n", thread.comm, thread.pid, thread.tid);
+    }
+    if (!options->map.contexts)
+        return;
+    ptd_contexts_find(options->map.contexts, last->cr3, last->ip, &before);
+    ptd_contexts_find(options->map.contexts, block->cr3, block->ip, &who);
+    if (last->insns && last->cr3 == block->cr3 && before.who == who.who)
+        return;
+    printf("  == %s%s%s%s%s, CR3 %#" PRIx64 "\n", who_names[who.who], who.vm_name ? ", VM " : "",
+           who.vm_name ? who.vm_name : "", who.process ? ", process " : "",
+           who.process ? who.process : "", who.cr3);
+}
+
+static json_object *line_begin(const struct decode_options *options, const struct ptd_item *item,
+                               const char *type)
+{
+    json_object *line = json_object_new_object();
+
+    json_object_object_add(line, "type", json_object_new_string(type));
+    json_add_number(line, "offset", item->offset);
+    json_add_number(line, "cr3", ptd_space_cr3(item->cr3));
+    add_who(line, options, item);
+    return line;
+}
+
+static void add_hex(json_object *line, const char *key, uint64_t value)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%#" PRIx64, value);
+    json_object_object_add(line, key, json_object_new_string(text));
+}
+
+static void line_end(json_object *line)
+{
+    json_print(line, JSON_C_TO_STRING_PLAIN);
+}
+
+static void print_insns(const struct decode_options *options, const struct stream *stream,
+                        const struct ptd_item *block)
+{
+    uint64_t ip = block->ip;
+    struct ptd_insn insn;
+
+    while (ptd_block_insn(stream->image, block, &ip, &insn) == PTD_OK) {
+        char text[128] = "?", where[128];
+        const uint8_t *bytes;
+        size_t len;
+
+        if (ptd_image_find(stream->image, block->cr3, insn.ip, &bytes, &len) == PTD_OK)
+            ptd_insn_format(block->mode, insn.ip, bytes, len, text, sizeof(text));
+        symbol(stream, block->cr3, insn.ip, where, sizeof(where));
+        if (options->json) {
+            json_object *line = line_begin(options, block, "insn");
+
+            add_hex(line, "ip", insn.ip);
+            json_object_object_add(line, "symbol", json_object_new_string(where));
+            json_object_object_add(line, "text", json_object_new_string(text));
+            line_end(line);
+        } else {
+            printf("%016" PRIx64 "  %-40s %s\n", insn.ip, where, text);
+        }
+    }
+}
+
+static void print_block(const struct decode_options *options, const struct stream *stream,
+                        const struct ptd_item *block)
+{
+    char where[128];
+
+    symbol(stream, block->cr3, block->ip, where, sizeof(where));
+    if (options->json) {
+        json_object *line = line_begin(options, block, "block");
+
+        add_hex(line, "ip", block->ip);
+        add_hex(line, "last_ip", block->last_ip);
+        json_add_number(line, "insns", block->insns);
+        json_object_object_add(line, "symbol", json_object_new_string(where));
+        line_end(line);
+    } else {
+        printf("%016" PRIx64 "..%016" PRIx64 " %5u  %s\n", block->ip, block->last_ip, block->insns,
+               where);
+    }
+}
+
+/* A block that ends in a call or return, with where the next one begins. */
+static void print_call(const struct decode_options *options, const struct stream *stream,
+                       const struct ptd_item *from, const struct ptd_item *to)
+{
+    const bool call =
+        from->last_class == PTD_INSN_CALL_DIRECT || from->last_class == PTD_INSN_CALL_INDIRECT;
+    char caller[128], callee[128];
+
+    if (!call && from->last_class != PTD_INSN_RET)
+        return;
+    symbol(stream, from->cr3, from->last_ip, caller, sizeof(caller));
+    symbol(stream, to->cr3, to->ip, callee, sizeof(callee));
+    if (options->json) {
+        json_object *line = line_begin(options, from, call ? "call" : "return");
+
+        json_object_object_add(line, "from", json_object_new_string(caller));
+        json_object_object_add(line, "to", json_object_new_string(callee));
+        line_end(line);
+    } else {
+        printf("%-6s %s -> %s\n", call ? "call" : "return", caller, callee);
+    }
+}
+
+static const char *item_name(uint8_t type)
+{
+    switch (type) {
+    case PTD_ITEM_ENABLED:
+        return "enabled";
+    case PTD_ITEM_DISABLED:
+        return "disabled";
+    case PTD_ITEM_ASYNC:
+        return "interrupt";
+    case PTD_ITEM_CR3:
+        return "cr3";
+    case PTD_ITEM_MODE:
+        return "mode";
+    case PTD_ITEM_TSX:
+        return "tsx";
+    case PTD_ITEM_STOP:
+        return "stop";
+    case PTD_ITEM_OVERFLOW:
+        return "overflow";
+    case PTD_ITEM_TSC:
+        return "tsc";
+    case PTD_ITEM_CBR:
+        return "cbr";
+    case PTD_ITEM_PTWRITE:
+        return "ptwrite";
+    case PTD_ITEM_VMCS:
+        return "vmcs";
+    default:
+        return NULL;
+    }
+}
+
+static void print_event(const struct decode_options *options, const struct stream *stream,
+                        const struct ptd_item *item)
+{
+    const char *name = item_name(item->type);
+    char from[128] = "", to[128] = "", packet[256];
+
+    if (item->type == PTD_ITEM_PSB)
+        return;
+    if (item->type == PTD_ITEM_PACKET) {
+        if (options->is_rtit)
+            ptd_rtit_packet_format(&item->rtit, packet, sizeof(packet));
+        else
+            ptd_packet_format(&item->packet, packet, sizeof(packet));
+        name = packet;
+    }
+    if (item->type == PTD_ITEM_ERROR)
+        name = ptd_strerror(item->error);
+    if (item->has_from)
+        symbol(stream, item->cr3, item->from, from, sizeof(from));
+    if (item->has_to)
+        symbol(stream, item->cr3, item->to, to, sizeof(to));
+    if (options->json) {
+        json_object *line = line_begin(options, item,
+                                       item->type == PTD_ITEM_ERROR    ? "error"
+                                       : item->type == PTD_ITEM_PACKET ? "packet"
+                                                                       : name);
+
+        if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_PACKET)
+            json_object_object_add(line, "text", json_object_new_string(name));
+        if (item->has_from)
+            json_object_object_add(line, "from", json_object_new_string(from));
+        if (item->has_to)
+            json_object_object_add(line, "to", json_object_new_string(to));
+        add_hex(line, "value", item->value);
+        line_end(line);
+        return;
+    }
+    printf("%s%s%s%s%s%s %#" PRIx64 "\n", item->type == PTD_ITEM_ERROR ? "error: " : "  -- ", name,
+           *from ? " from " : "", from, *to ? " to " : "", to, item->value);
+}
+
+void view_skip(struct stream *stream)
+{
+    const struct ptd_item *const item = &stream->item;
+
+    if (item->type == PTD_ITEM_BLOCK)
+        stream->last = *item;
+    else if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_DISABLED)
+        stream->last.insns = 0;
+}
+
+void view_print(const struct decode_options *options, struct stream *stream)
+{
+    const struct ptd_item *const item = &stream->item;
+
+    if (item->type != PTD_ITEM_BLOCK) {
+        print_event(options, stream, item);
+        view_skip(stream);
+        return;
+    }
+    print_who(options, &stream->last, item);
+    if (options->view == VIEW_INSNS)
+        print_insns(options, stream, item);
+    else if (options->view == VIEW_BLOCKS)
+        print_block(options, stream, item);
+    else if (stream->last.insns)
+        print_call(options, stream, &stream->last, item);
+    view_skip(stream);
+}
