@@ -5,6 +5,9 @@
  * rounds.
  */
 #include "kvm/kvm.h"
+#include "common/file.h"
+#include "run/run.h"
+#include "kvm/backend.h"
 
 #include <errno.h>
 #include <stdio.h>

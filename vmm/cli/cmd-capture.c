@@ -2,8 +2,12 @@
 /*
  * vpt capture: a guest that runs is traced from outside, without its knowledge (docs/qemu.md).
  */
+#include "cli/commands.h"
+#include "common/json.h"
+#include "common/number.h"
+#include "common/say.h"
 #include "monitor/monitor.h"
-#include "cli/vmm.h"
+#include "trace/clock.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -2,7 +2,12 @@
 /*
  * vpt check: what the KVM of this machine can do. vpt profiles: what can be modelled.
  */
-#include "cli/vmm.h"
+#include "cli/commands.h"
+#include "common/json.h"
+#include "common/say.h"
+#include "kvm/backend.h"
+#include "run/run.h"
+#include "vpt.h"
 
 #include <json-c/json.h>
 #include <stdio.h>

@@ -2,9 +2,14 @@
 /*
  * vpt convert: a trace into a perf.data that stock perf decodes.
  */
+#include "cli/commands.h"
+#include "common/bytes.h"
+#include "common/file.h"
+#include "common/number.h"
+#include "common/say.h"
 #include "trace/perf-data.h"
 #include "trace/sidecar.h"
-#include "cli/vmm.h"
+#include "ptdec.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,6 +3,11 @@
  * vpt decode: what ran, from a trace and the code that it ran through.
  */
 #include "view/decode.h"
+#include "common/say.h"
+#include "common/bytes.h"
+#include "common/number.h"
+#include "cli/commands.h"
+#include "view/out.h"
 
 #include <errno.h>
 #include <getopt.h>

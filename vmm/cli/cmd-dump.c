@@ -2,10 +2,14 @@
 /*
  * vpt dump: the packets of a raw trace, or of each trace in a perf.data, one a line.
  */
-#include "view/out.h"
 #include "trace/perf-data.h"
 #include "trace/sidecar.h"
 #include "trace/window.h"
+#include "ptdec.h"
+#include "common/say.h"
+#include "common/bytes.h"
+#include "common/json.h"
+#include "cli/commands.h"
 
 #include <getopt.h>
 #include <inttypes.h>

@@ -4,6 +4,9 @@
  */
 #include "trace/sidecar.h"
 #include "trace/window.h"
+#include "common/say.h"
+#include "common/json.h"
+#include "cli/commands.h"
 
 #include <getopt.h>
 #include <inttypes.h>

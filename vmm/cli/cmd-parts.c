@@ -5,6 +5,10 @@
 #include "trace/input.h"
 #include "trace/mapfile.h"
 #include "trace/sidecar.h"
+#include "common/say.h"
+#include "common/bytes.h"
+#include "common/json.h"
+#include "cli/commands.h"
 
 #include <getopt.h>
 #include <inttypes.h>

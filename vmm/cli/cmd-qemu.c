@@ -2,7 +2,10 @@
 /*
  * vpt qemu: runs the QEMU of `make qemu` (docs/qemu.md) with a virtual Intel PT.
  */
-#include "cli/vmm.h"
+#include "cli/commands.h"
+#include "common/say.h"
+#include "kvm/backend.h"
+#include "vpt.h"
 
 #include <errno.h>
 #include <getopt.h>

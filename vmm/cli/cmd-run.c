@@ -2,7 +2,18 @@
 /*
  * vpt run: runs a guest image on the KVM of this machine, or in the lab where that falls short.
  */
-#include "cli/vmm.h"
+#include "cli/commands.h"
+#include "common/file.h"
+#include "common/number.h"
+#include "common/say.h"
+#include "kvm/backend.h"
+#include "lab/lab.h"
+#include "lab/record.h"
+#include "run/files.h"
+#include "run/report.h"
+#include "run/run.h"
+#include "trace/rtit-trace.h"
+#include "vpt.h"
 
 #include <errno.h>
 #include <getopt.h>

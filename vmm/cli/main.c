@@ -2,8 +2,10 @@
 /*
  * The program `vpt`: finds the subcommand.
  */
-#include "cli/vmm.h"
+#include "cli/commands.h"
+#include "common/say.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "trace/sidecar.h"
+#include "common/file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 

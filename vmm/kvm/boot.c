@@ -4,6 +4,7 @@
  * 64 KiB, CPUID and the registers.
  */
 #include "kvm/kvm.h"
+#include "kvm/backend.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,9 @@
 #ifndef VMM_KVM_H
 #define VMM_KVM_H
 
-#include "cli/vmm.h"
+#include "run/run.h"
+#include "ptdec.h"
+#include "vpt.h"
 
 #include <linux/kvm.h>
 #include <time.h>

@@ -4,6 +4,12 @@
  * each vCPU as KVM has it, its APIC and model, guest memory, and what was recorded so far.
  */
 #include "kvm/kvm.h"
+#include "common/say.h"
+#include "common/file.h"
+#include "run/run.h"
+#include "kvm/backend.h"
+#include "lab/record.h"
+#include "lab/cpio.h"
 
 #include <errno.h>
 #include <json-c/json.h>

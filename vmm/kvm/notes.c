@@ -4,6 +4,7 @@
  * what is not a note that can be understood is ignored.
  */
 #include "kvm/kvm.h"
+#include "run/run.h"
 
 #include <string.h>
 

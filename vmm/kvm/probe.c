@@ -4,6 +4,8 @@
  * and NMI, single-step in supervisor and user mode, exceptions, and how fast stepping is.
  */
 #include "kvm/kvm.h"
+#include "run/run.h"
+#include "kvm/backend.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,6 +4,9 @@
  * the clock, and the end.
  */
 #include "kvm/kvm.h"
+#include "common/say.h"
+#include "run/run.h"
+#include "kvm/backend.h"
 
 #include <errno.h>
 #include <signal.h>

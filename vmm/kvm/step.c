@@ -9,6 +9,8 @@
  * an exception's frame would be pushed: then the path is lost, and the run says so.
  */
 #include "kvm/kvm.h"
+#include "run/path.h"
+#include "run/run.h"
 
 #include <errno.h>
 #include <stdlib.h>

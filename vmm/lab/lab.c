@@ -5,7 +5,15 @@
  *
  * Nothing is written to disk: the initial file system and the result travel in anonymous files.
  */
-#include "cli/vmm.h"
+#include "lab/lab.h"
+#include "common/bytes.h"
+#include "common/file.h"
+#include "common/say.h"
+#include "lab/cpio.h"
+#include "lab/record.h"
+#include "run/run.h"
+#include "trace/clock.h"
+#include "trace/rtit-trace.h"
 
 #include <errno.h>
 #include <fcntl.h>

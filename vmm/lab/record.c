@@ -2,7 +2,14 @@
 /*
  * The result of a run as an archive: how it leaves the lab.
  */
-#include "cli/vmm.h"
+#include "lab/record.h"
+#include "common/bytes.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/say.h"
+#include "lab/cpio.h"
+#include "run/run.h"
+#include "trace/rtit-trace.h"
 
 #include <errno.h>
 #include <json-c/json.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "monitor/monitor.h"
-
-#include "cli/vmm.h"
+#include "common/json.h"
 
 #include <json-c/json.h>
 #include <stdio.h>

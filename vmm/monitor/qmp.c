@@ -3,9 +3,8 @@
  * QEMU's monitor by its own socket (-qmp unix:PATH,server,nowait): a line of JSON there, and lines
  * back, of which one is the answer and others are events.
  */
+#include "common/bytes.h"
 #include "monitor/monitor.h"
-
-#include "cli/vmm.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,60 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files, and what a run leaves: trace files with their sidecars (docs/trace-files.md).
+ * What a run leaves: trace files with their sidecars (docs/trace-files.md).
  */
-#include "cli/vmm.h"
+#include "run/files.h"
+#include "common/file.h"
+#include "trace/rtit-trace.h"
+#include "run/run.h"
 
 #include <errno.h>
 #include <json-c/json.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-int write_file(const char *path, const void *data, size_t len)
-{
-    FILE *file = fopen(path, "wbe");
-    bool ok;
-
-    if (!file)
-        return -errno;
-    errno = EIO;
-    ok = len == 0 || fwrite(data, 1, len, file) == len;
-    ok = fclose(file) == 0 && ok;
-    return ok ? 0 : -errno;
-}
-
-int read_file(const char *path, struct bytes *bytes)
-{
-    FILE *file = fopen(path, "rbe");
-    char buffer[65536];
-    size_t n;
-    int error = 0;
-
-    if (!file)
-        return -errno;
-    errno = EIO;
-    while (!error && (n = fread(buffer, 1, sizeof(buffer), file)) > 0)
-        error = bytes_add(bytes, buffer, n) ? 0 : -ENOMEM;
-    if (ferror(file))
-        error = -errno;
-    fclose(file);
-    return error;
-}
-
-void beside(const char *file, const char *name, char *path, size_t path_bytes)
-{
-    char *copy = strdup(file);
-
-    if (name[0] == '/' || !copy)
-        snprintf(path, path_bytes, "%s", name);
-    else
-        snprintf(path, path_bytes, "%s/%s", dirname(copy), name);
-    free(copy);
-}
-
-/* ---- Trace files ---- */
 
 static void add_int(json_object *object, const char *key, int64_t value)
 {

@@ -2,7 +2,8 @@
 /*
  * The executed path: what a decoder of the trace has to find (docs/trace-files.md).
  */
-#include "cli/vmm.h"
+#include "run/path.h"
+#include "common/bytes.h"
 
 bool path_add(struct bytes *path, uint64_t *last_cr3, uint64_t cr3, uint64_t ip)
 {

@@ -3,7 +3,15 @@
  * What a traced run showed: the trace is decoded with the images that the guest named, counted, and
  * compared with the executed path, instruction by instruction.
  */
-#include "cli/vmm.h"
+#include "run/report.h"
+#include "common/bytes.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/say.h"
+#include "run/path.h"
+#include "run/run.h"
+#include "trace/rtit-trace.h"
+#include "ptdec.h"
 
 #include <inttypes.h>
 #include <json-c/json.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Unit tests of cpio archives. */
 #include "suites.h"
+#include "common/bytes.h"
+#include "lab/cpio.h"
 
 #include <CUnit/CUnit.h>
 #include <errno.h>

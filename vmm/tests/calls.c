@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The call stack behind a flow: what each kind of transfer makes of it, and the sums of table.c. */
-#include "view/out.h"
-
+#include "view/calls.h"
+#include "view/table.h"
+#include "ptdec.h"
 #include "suites.h"
 
 #include <CUnit/CUnit.h>

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Unit tests of the ELF loader: files that are not images, and segments that do not fit. */
 #include "suites.h"
+#include "common/bytes.h"
+#include "common/file.h"
+#include "kvm/backend.h"
 
 #include <CUnit/CUnit.h>
 #include <elf.h>

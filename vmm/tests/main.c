@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs the unit tests of vmm/. */
 #include "suites.h"
+#include "run/run.h"
 
 #include <CUnit/Basic.h>
 #include <stdlib.h>

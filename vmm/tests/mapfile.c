@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Map files (docs/decoder.md): what one binds, and what is said of one that is wrong. */
+#include "common/file.h"
 #include "trace/mapfile.h"
+#include "ptdec.h"
+#include "suites.h"
 
 #include <CUnit/CUnit.h>
 #include <errno.h>
@@ -8,9 +11,6 @@
 #include <string.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include "cli/vmm.h"
-#include "suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

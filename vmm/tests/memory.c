@@ -2,6 +2,7 @@
 /* Unit tests of absent memory: where it is, what a vCPU's access does, and output that waits for
  * it. */
 #include "suites.h"
+#include "common/bytes.h"
 
 #include <CUnit/CUnit.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
  * should not.
  */
 #include "monitor/monitor.h"
+#include "suites.h"
 
 #include <CUnit/CUnit.h>
 #include <json-c/json.h>
@@ -13,9 +14,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include "suites.h"
-#include "cli/vmm.h"
 
 #define GREETING "{\"QMP\": {\"version\": {}, \"capabilities\": []}}\r\n"
 #define READY    "{\"return\": {}}\r\n"

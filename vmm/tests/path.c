@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Unit tests of the executed path (docs/trace-files.md). */
 #include "suites.h"
+#include "common/bytes.h"
+#include "common/file.h"
+#include "run/path.h"
 
 #include <CUnit/CUnit.h>
 #include <string.h>

@@ -2,6 +2,10 @@
 /* The code of a process from the files that a perf.data names: sound, missing, other and hostile.
  */
 #include "trace/perf-data.h"
+#include "cli/commands.h"
+#include "common/say.h"
+#include "common/bytes.h"
+#include "common/file.h"
 
 #include "suites.h"
 

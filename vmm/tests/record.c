@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Unit tests of the result of a run that leaves the lab as an archive. */
 #include "suites.h"
+#include "common/say.h"
+#include "common/file.h"
+#include "run/run.h"
+#include "lab/record.h"
+#include "lab/cpio.h"
 
 #include <CUnit/CUnit.h>
 #include <stdio.h>

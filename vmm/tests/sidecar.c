@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* TRACE.json (docs/trace-files.md): what is read of one, and what is said of one that is wrong. */
 #include "trace/sidecar.h"
+#include "common/file.h"
 
 #include <CUnit/CUnit.h>
 #include <errno.h>

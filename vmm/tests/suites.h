@@ -4,6 +4,7 @@
 #define VMM_TESTS_SUITES_H
 
 #include "kvm/kvm.h"
+#include "run/run.h"
 
 #define FAKE_RAM_BYTES (1u << 20)
 

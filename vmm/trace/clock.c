@@ -3,7 +3,8 @@
  * When an item of the flow took place: by the timing packets of the trace, or by the instructions
  * before it.
  */
-#include "view/out.h"
+#include "trace/clock.h"
+#include "ptdec.h"
 
 /* Whether time passes in the trace, as far as the packets tell that stand near its begin. */
 static bool has_time(struct ptd_packets packets, const struct ptd_time_config *config,

@@ -3,6 +3,7 @@
  * A trace that is read piece by piece: a file, a pipe, or standard input.
  */
 #include "trace/input.h"
+#include "common/bytes.h"
 
 #include "ptdec_perf.h"
 

@@ -3,7 +3,7 @@
 #ifndef VMM_INPUT_H
 #define VMM_INPUT_H
 
-#include "cli/vmm.h"
+#include "common/bytes.h"
 
 #define INPUT_PIECE (256u << 10) /* the most that is read at a time */
 

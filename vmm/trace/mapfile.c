@@ -5,6 +5,10 @@
  * no more than Zydis and elfutils.
  */
 #include "trace/mapfile.h"
+#include "common/bytes.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "ptdec.h"
 
 #include <errno.h>
 #include <json-c/json.h>
@@ -14,8 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include "cli/vmm.h"
 
 #define MAP_VERSION 1
 #define PLACE_BYTES 128

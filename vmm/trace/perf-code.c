@@ -7,6 +7,8 @@
  * code and changes where the trace comes to the times of the changes.
  */
 #include "trace/perf-data.h"
+#include "common/say.h"
+#include "common/bytes.h"
 
 #include <stdlib.h>
 #include <string.h>

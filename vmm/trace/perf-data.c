@@ -4,6 +4,8 @@
  * the files that it mapped.
  */
 #include "trace/perf-data.h"
+#include "common/say.h"
+#include "common/bytes.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,8 +5,9 @@
 #ifndef VMM_PERF_DATA_H
 #define VMM_PERF_DATA_H
 
+#include "common/bytes.h"
+#include "ptdec.h"
 #include "ptdec_perf.h"
-#include "cli/vmm.h"
 
 #include <gelf.h>
 

@@ -3,7 +3,9 @@
  * Traces of either kind: the settings of an RTIT trace as JSON (docs/trace-files.md), and one way
  * to decode PT and RTIT.
  */
-#include "cli/vmm.h"
+#include "trace/rtit-trace.h"
+#include "common/bytes.h"
+#include "ptdec.h"
 
 #include <json-c/json.h>
 #include <stdio.h>

@@ -4,6 +4,12 @@
  * not wrong; what is there and cannot be meant is.
  */
 #include "trace/sidecar.h"
+#include "common/say.h"
+#include "common/bytes.h"
+#include "common/json.h"
+#include "common/file.h"
+#include "run/files.h"
+#include "trace/rtit-trace.h"
 
 #include <errno.h>
 #include <json-c/json.h>

@@ -3,7 +3,7 @@
 #ifndef VMM_SIDECAR_H
 #define VMM_SIDECAR_H
 
-#include "cli/vmm.h"
+#include "ptdec.h"
 
 #include <limits.h>
 

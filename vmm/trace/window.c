@@ -4,6 +4,8 @@
  * says which. It is made each time, at the speed of reading the file.
  */
 #include "trace/window.h"
+#include "common/say.h"
+#include "common/number.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -3,6 +3,7 @@
 #ifndef VMM_WINDOW_H
 #define VMM_WINDOW_H
 
+#include "ptdec.h"
 #include "trace/input.h"
 
 enum bound_kind { BOUND_NONE, BOUND_OFFSET, BOUND_TSC, BOUND_TIME };

@@ -4,7 +4,9 @@
  * ends, per address space. A trace may begin anywhere and lose parts; a stack is then what is known
  * of it.
  */
-#include "view/out.h"
+#include "view/calls.h"
+#include "view/table.h"
+#include "ptdec.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,13 +5,16 @@
 #ifndef VMM_DECODE_H
 #define VMM_DECODE_H
 
+#include "common/bytes.h"
+#include "trace/clock.h"
 #include "trace/input.h"
 #include "trace/mapfile.h"
-#include "view/out.h"
 #include "trace/perf-data.h"
+#include "trace/rtit-trace.h"
 #include "trace/sidecar.h"
-#include "cli/vmm.h"
 #include "trace/window.h"
+#include "view/out.h"
+#include "ptdec.h"
 
 enum view_kind { VIEW_INSNS, VIEW_BLOCKS, VIEW_CALLS, VIEW_SUMMARY };
 

@@ -3,7 +3,10 @@
  * The profile format of callgrind: what each function cost by address, whom it called how often,
  * and what that cost. The event is Ir (instructions), or Tsc (ticks).
  */
+#include "view/calls.h"
 #include "view/out.h"
+#include "view/table.h"
+#include "ptdec.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -3,7 +3,9 @@
  * The trace event format of Chrome, which Perfetto reads too: a B and an E event for each call.
  * Times are microseconds; a trace without TSC counts an instruction as a nanosecond.
  */
+#include "view/calls.h"
 #include "view/out.h"
+#include "ptdec.h"
 
 #include <inttypes.h>
 #include <json-c/json.h>

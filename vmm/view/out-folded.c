@@ -3,7 +3,10 @@
  * Folded stacks, one a line: "thread;main;compute 1234", as flame graphs are drawn from. The number
  * is the time spent in the last function of the line: instructions, or TSC ticks.
  */
+#include "view/calls.h"
 #include "view/out.h"
+#include "view/table.h"
+#include "ptdec.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

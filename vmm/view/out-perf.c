@@ -4,6 +4,7 @@
  * -F comm,tid,time,event,ip,addr,sym,symoff.
  */
 #include "view/out.h"
+#include "ptdec.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

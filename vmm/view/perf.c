@@ -4,6 +4,10 @@
  * time where a format wants that.
  */
 #include "view/decode.h"
+#include "common/say.h"
+#include "common/bytes.h"
+#include "common/json.h"
+#include "view/out.h"
 
 #include <inttypes.h>
 #include <json-c/json.h>

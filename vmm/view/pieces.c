@@ -4,6 +4,8 @@
  * what a pipe has brought is shown as soon as it can be told.
  */
 #include "view/decode.h"
+#include "common/say.h"
+#include "trace/clock.h"
 
 /* Whether times are TSC ticks, which formats want to know at first. 0 or an exit code. */
 static int begin_clock(struct stream *stream)

@@ -4,6 +4,10 @@
  * output.
  */
 #include "view/decode.h"
+#include "common/say.h"
+#include "trace/rtit-trace.h"
+#include "trace/clock.h"
+#include "view/out.h"
 
 #include <stdio.h>
 

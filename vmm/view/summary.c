@@ -5,6 +5,10 @@
  * number, and looked at once.
  */
 #include "view/decode.h"
+#include "common/say.h"
+#include "common/bytes.h"
+#include "common/json.h"
+#include "view/table.h"
 
 #include <errno.h>
 #include <inttypes.h>

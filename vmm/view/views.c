@@ -4,6 +4,8 @@
  * them.
  */
 #include "view/decode.h"
+#include "common/json.h"
+#include "view/out.h"
 
 #include <inttypes.h>
 #include <json-c/json.h>

@@ -20,10 +20,13 @@
  * of an instruction that began and did not retire (a fault, INT n, the WRMSR that stops tracing)
  * and that the trace names by a FUP. While tracing is off, the log is searched for the next block.
  */
+#include "common/bytes.h"
+#include "common/file.h"
+#include "common/say.h"
 #include "trace/mapfile.h"
 #include "trace/sidecar.h"
-#include "cli/vmm.h"
 #include "log.h"
+#include "ptdec.h"
 
 #include <getopt.h>
 #include <inttypes.h>

@@ -3,6 +3,8 @@
  * The log of execlog.c, read: the addresses of the instructions that began, in their order.
  */
 #include "log.h"
+#include "common/bytes.h"
+#include "common/file.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #ifndef QEMU_TESTS_LOG_H
 #define QEMU_TESTS_LOG_H
 
-#include "cli/vmm.h"
+#include "common/bytes.h"
 
 #include <stdbool.h>
 #include <stddef.h>

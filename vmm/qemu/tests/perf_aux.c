@@ -7,7 +7,9 @@
  * The buffers of the CPU are put one behind the other, as they stand in the file. The ELF file is
  * the code of every address space.
  */
-#include "cli/vmm.h"
+#include "common/bytes.h"
+#include "common/file.h"
+#include "common/say.h"
 
 #include <json-c/json.h>
 #include <linux/perf_event.h>

@@ -12,6 +12,7 @@
  * left out, and counted.
  */
 #include "log.h"
+#include "common/say.h"
 
 #include <inttypes.h>
 #include <stdio.h>

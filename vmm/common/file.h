@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whole files.
+ */
+#ifndef VMM_FILE_H
+#define VMM_FILE_H
+
+#include "common/bytes.h"
+
+/* Writes bytes to path. 0 or -errno. */
+int write_file(const char *path, const void *data, size_t len);
+/* Reads a whole file. 0 or -errno. */
+int read_file(const char *path, struct bytes *bytes);
+/* The file `name` beside `file`. */
+void beside(const char *file, const char *name, char *path, size_t path_bytes);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * JSON, read and written with json-c.
+ */
+#ifndef VMM_JSON_H
+#define VMM_JSON_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct json_object;
+/* A member that is a number; 0 if there is none. */
+int64_t json_number(struct json_object *object, const char *key);
+void json_add_number(struct json_object *object, const char *key, uint64_t value);
+/* A text that is one JSON value, to be put. NULL, and in why what is wrong. */
+struct json_object *json_parse(const char *text, size_t len, char *why, size_t why_bytes);
+/* Prints it, with json-c's flags and a newline, and frees it. */
+void json_print(struct json_object *object, int flags);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the program says of itself: exit codes, and lines on standard error.
+ */
+#ifndef VMM_SAY_H
+#define VMM_SAY_H
+
+/* Exit codes of the program (docs/vpt.md). */
+enum exit_code {
+    EXIT_CODE_OK = 0,
+    EXIT_CODE_GUEST_FAILED = 1, /* the guest ended with a status other than 0 */
+    EXIT_CODE_USAGE = 2,
+    EXIT_CODE_FILE = 3,  /* an image or file is missing or not what it should be */
+    EXIT_CODE_HOST = 4,  /* the host lacks something: KVM, the lab's files, memory */
+    EXIT_CODE_CRASH = 5, /* triple fault, internal error, or the source lost track */
+    EXIT_CODE_TIMEOUT = 6,
+    EXIT_CODE_MISMATCH = 7, /* --verify: the decoded path is not the executed one */
+};
+
+/* One line on standard error, "vpt: ...". Returns code. */
+int complain(enum exit_code code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Says what -errno means for a file; that there is no memory. An exit code. */
+int file_error(const char *name, int error);
+int no_memory(void);
+
+#endif
