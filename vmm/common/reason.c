@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Why something failed, in one line. */
+#include "common/reason.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int reason_set(struct reason *why, int error, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(why->text, sizeof(why->text), format, args);
+    va_end(args);
+    return error;
+}

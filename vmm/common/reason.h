@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Why something failed, in one line, for whoever asked: functions below the subcommands return
+ * -errno, and leave the words here. Only a subcommand prints them and chooses an exit code.
+ */
+#ifndef VMM_REASON_H
+#define VMM_REASON_H
+
+struct reason {
+    char text[512]; /* "" as long as nothing failed */
+};
+
+/* Writes the line, cut off where it is too long, and returns error. */
+int reason_set(struct reason *why, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif
