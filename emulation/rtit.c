@@ -85,7 +85,7 @@ static bool update_enables(struct vpt_rtit *cpu, uint64_t lip, bool jumped)
 
 static void trace_stop(struct vpt_rtit *cpu)
 {
-    if (cpu->overflow || !rtit_stop(cpu)) {
+    if (cpu->overflow || !vpt_rtit_stop(cpu)) {
         cpu->stop_pending = !(cpu->errata & VPT_RTIT_E4);
         return;
     }
@@ -107,9 +107,9 @@ static void remember_call(struct vpt_rtit *cpu, uint64_t nlip)
 static void ret(struct vpt_rtit *cpu, uint64_t target)
 {
     if ((cpu->ctl & VPT_RTIT_CTL_CMPRS_RET) && cpu->last_call_nlip == (NLIP_VALID | linear(target)))
-        rtit_tnt_bit(cpu, true);
+        vpt_rtit_tnt_bit(cpu, true);
     else
-        rtit_ip(cpu, RTIT_EVENT_TIP, target);
+        vpt_rtit_ip(cpu, RTIT_EVENT_TIP, target);
 }
 
 /* The packets that PacketEn at the start gives, before it may change. */
@@ -117,17 +117,17 @@ static void from_inside(struct vpt_rtit *cpu, const struct vpt_rtit_event *event
 {
     switch (event->kind) {
     case VPT_RTIT_COND:
-        rtit_tnt_bit(cpu, event->taken);
+        vpt_rtit_tnt_bit(cpu, event->taken);
         break;
     case VPT_RTIT_CALL_DIRECT:
         remember_call(cpu, event->nlip);
         break;
     case VPT_RTIT_CALL_INDIRECT:
         remember_call(cpu, event->nlip);
-        rtit_ip(cpu, RTIT_EVENT_TIP, event->target);
+        vpt_rtit_ip(cpu, RTIT_EVENT_TIP, event->target);
         break;
     case VPT_RTIT_JMP_INDIRECT:
-        rtit_ip(cpu, RTIT_EVENT_TIP, event->target);
+        vpt_rtit_ip(cpu, RTIT_EVENT_TIP, event->target);
         break;
     case VPT_RTIT_RET:
         ret(cpu, event->target);
@@ -144,9 +144,9 @@ static void paging(struct vpt_rtit *cpu, const struct vpt_rtit_event *event)
     if (!cr3 && event->kind != VPT_RTIT_PAGING)
         return;
     if (cpu->context_en && !(cpu->ctl & VPT_RTIT_CTL_CR3EN))
-        rtit_pip(cpu);
+        vpt_rtit_pip(cpu);
     if (cr3 && (cpu->ctl & VPT_RTIT_CTL_STS_ON_CR3))
-        rtit_sts(cpu);
+        vpt_rtit_sts(cpu);
 }
 
 static bool is_transfer(enum vpt_rtit_kind kind)
@@ -161,9 +161,9 @@ static void far_transfer(struct vpt_rtit *cpu, const struct vpt_rtit_event *even
 
     if (event->prefixes > 3 && (cpu->errata & VPT_RTIT_E1))
         from--;
-    rtit_ip(cpu, stays ? RTIT_EVENT_FAR : RTIT_EVENT_PGD, from);
+    vpt_rtit_ip(cpu, stays ? RTIT_EVENT_FAR : RTIT_EVENT_PGD, from);
     if (stays || cpu->context_en)
-        rtit_ip(cpu, RTIT_EVENT_TIP, event->target);
+        vpt_rtit_ip(cpu, RTIT_EVENT_TIP, event->target);
 }
 
 static bool jumps(const struct vpt_rtit_event *event)
@@ -194,9 +194,9 @@ static void from_either(struct vpt_rtit *cpu, const struct vpt_rtit_event *event
     if (was && is_transfer(event->kind))
         far_transfer(cpu, event, is && !stop);
     else if ((was && !is) || extra)
-        rtit_ip(cpu, RTIT_EVENT_PGD, event->nlip);
+        vpt_rtit_ip(cpu, RTIT_EVENT_PGD, event->nlip);
     else if (!was && is)
-        rtit_ip(cpu, RTIT_EVENT_PGE, event->target);
+        vpt_rtit_ip(cpu, RTIT_EVENT_PGE, event->target);
     if (stop)
         trace_stop(cpu);
 }
@@ -211,28 +211,28 @@ void vpt_rtit_event(struct vpt_rtit *cpu, const struct vpt_rtit_event *event)
         update_enables(cpu, event->target, jumps(event));
         return;
     }
-    rtit_look_at_clocks(cpu, event->nlip);
+    vpt_rtit_look_at_clocks(cpu, event->nlip);
     if (was)
         from_inside(cpu, event);
     cpu->ctx = event->after;
     from_either(cpu, event, was, filter_was, context_was);
-    rtit_resolve_overflow(cpu, event->target);
+    vpt_rtit_resolve_overflow(cpu, event->target);
     if (cpu->stop_pending && !cpu->overflow)
         trace_stop(cpu);
-    rtit_settle(cpu);
+    vpt_rtit_settle(cpu);
 }
 
 void vpt_rtit_sync(struct vpt_rtit *cpu, uint8_t actual_ratio, uint8_t effective_ratio)
 {
     cpu->actual_ratio = actual_ratio;
     cpu->effective_ratio = effective_ratio;
-    rtit_sts(cpu);
-    rtit_settle(cpu);
+    vpt_rtit_sts(cpu);
+    vpt_rtit_settle(cpu);
 }
 
 /* ---- RTIT_CTL (3.3.2) ---- */
 
-void rtit_write_ctl(struct vpt_rtit *cpu, uint32_t ctl, uint64_t next_ip)
+void vpt_rtit_write_ctl(struct vpt_rtit *cpu, uint32_t ctl, uint64_t next_ip)
 {
     const bool triggered = vpt_rtit_trigger_en(cpu), was = vpt_rtit_packet_en(cpu);
 
@@ -240,12 +240,12 @@ void rtit_write_ctl(struct vpt_rtit *cpu, uint32_t ctl, uint64_t next_ip)
     cpu->ctl = ctl;
     update_enables(cpu, next_ip, false);
     if (!triggered && vpt_rtit_trigger_en(cpu)) {
-        rtit_start_clocks(cpu);
-        rtit_psb(cpu);
+        vpt_rtit_start_clocks(cpu);
+        vpt_rtit_psb(cpu);
     }
     if (was && vpt_rtit_trigger_en(cpu) && !vpt_rtit_packet_en(cpu))
-        rtit_ip(cpu, RTIT_EVENT_PGD, next_ip);
+        vpt_rtit_ip(cpu, RTIT_EVENT_PGD, next_ip);
     else if (!was && vpt_rtit_packet_en(cpu))
-        rtit_ip(cpu, RTIT_EVENT_PGE, next_ip);
+        vpt_rtit_ip(cpu, RTIT_EVENT_PGE, next_ip);
     vpt_rtit_drain(cpu);
 }

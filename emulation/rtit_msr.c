@@ -132,7 +132,7 @@ enum vpt_result vpt_rtit_wrmsr(struct vpt_rtit *cpu, uint32_t msr, uint64_t valu
     case VPT_RTIT_CTL:
         if (value & ~(uint64_t)CTL_WRITABLE)
             return VPT_GP;
-        rtit_write_ctl(cpu, (uint32_t)value, next_ip);
+        vpt_rtit_write_ctl(cpu, (uint32_t)value, next_ip);
         return VPT_OK;
     case VPT_RTIT_STATUS:
         if (value & ~(uint64_t)(STATUS_WRITABLE | STATUS_IGNORED))
@@ -159,7 +159,7 @@ enum vpt_result vpt_rtit_wrmsr(struct vpt_rtit *cpu, uint32_t msr, uint64_t valu
     case VPT_RTIT_PKT_CNT:
         if (set32(&cpu->pkt_cnt, value, PKT_CNT_WRITABLE) != VPT_OK)
             return VPT_GP;
-        rtit_packet_count_changed(cpu);
+        vpt_rtit_packet_count_changed(cpu);
         return VPT_OK;
     case VPT_RTIT_TNT_BUFF:
         if (value == 0 || value & ~(uint64_t)TNT_WRITABLE)

@@ -79,7 +79,7 @@ void vpt_rtit_stall(struct vpt_rtit *cpu, bool stalled)
     vpt_rtit_drain(cpu);
 }
 
-void rtit_settle(struct vpt_rtit *cpu)
+void vpt_rtit_settle(struct vpt_rtit *cpu)
 {
     if (cpu->buf_len >= LINE_BYTES)
         vpt_rtit_drain(cpu);
@@ -118,7 +118,7 @@ static void clear_compression(struct vpt_rtit *cpu)
     cpu->last_call_nlip = 0;
 }
 
-void rtit_psb(struct vpt_rtit *cpu)
+void vpt_rtit_psb(struct vpt_rtit *cpu)
 {
     static const uint8_t psb[RTIT_PSB_LEN] = {RTIT_PSB};
 
@@ -133,10 +133,10 @@ void rtit_psb(struct vpt_rtit *cpu)
     clear_compression(cpu);
 }
 
-void rtit_packet_count_changed(struct vpt_rtit *cpu)
+void vpt_rtit_packet_count_changed(struct vpt_rtit *cpu)
 {
     if (cpu->pkt_cnt & PKT_CNT_BITS & monitored_bit(cpu))
-        rtit_psb(cpu);
+        vpt_rtit_psb(cpu);
 }
 
 /* Counts the bytes of a packet; the PSB that they bring (3.3.9, E3). */
@@ -147,7 +147,7 @@ static void count(struct vpt_rtit *cpu, uint32_t len)
 
     cpu->pkt_cnt = (cpu->pkt_cnt & ~PKT_CNT_BITS) | (counted & PKT_CNT_BITS);
     if (cpu->psb_late || (due && !(cpu->errata & VPT_RTIT_E3)))
-        rtit_psb(cpu);
+        vpt_rtit_psb(cpu);
     else if (due)
         cpu->psb_late = true;
 }
@@ -194,7 +194,7 @@ static void emit_tnt(struct vpt_rtit *cpu)
     put(cpu, &bits, 1, bits & RTIT_TNT_FULL);
 }
 
-void rtit_tnt_bit(struct vpt_rtit *cpu, bool taken)
+void vpt_rtit_tnt_bit(struct vpt_rtit *cpu, bool taken)
 {
     if (cpu->overflow)
         return;
@@ -222,7 +222,7 @@ static uint8_t compress(const struct vpt_rtit *cpu, uint64_t lip)
     return match_high ? 1 : 2;
 }
 
-void rtit_ip(struct vpt_rtit *cpu, uint8_t event, uint64_t lip)
+void vpt_rtit_ip(struct vpt_rtit *cpu, uint8_t event, uint64_t lip)
 {
     uint8_t packet[RTIT_IP_MAX];
     uint8_t how;
@@ -240,7 +240,7 @@ void rtit_ip(struct vpt_rtit *cpu, uint8_t event, uint64_t lip)
     put(cpu, packet, len, true);
 }
 
-void rtit_pip(struct vpt_rtit *cpu)
+void vpt_rtit_pip(struct vpt_rtit *cpu)
 {
     uint8_t packet[RTIT_PIP_LEN] = {(uint8_t)(RTIT_PIP | cpu->ctx.paging)};
 
@@ -251,7 +251,7 @@ void rtit_pip(struct vpt_rtit *cpu)
     put(cpu, packet, sizeof(packet), true);
 }
 
-bool rtit_stop(struct vpt_rtit *cpu)
+bool vpt_rtit_stop(struct vpt_rtit *cpu)
 {
     const uint8_t packet = RTIT_STOP;
     uint32_t at;
@@ -278,7 +278,7 @@ static bool time_packets(const struct vpt_rtit *cpu)
     return cpu->ctl & VPT_RTIT_CTL_LESS_PKTS ? vpt_rtit_packet_en(cpu) : vpt_rtit_trigger_en(cpu);
 }
 
-void rtit_start_clocks(struct vpt_rtit *cpu)
+void vpt_rtit_start_clocks(struct vpt_rtit *cpu)
 {
     struct vpt_clocks now;
 
@@ -303,7 +303,7 @@ static void mtc(struct vpt_rtit *cpu, uint64_t tsc)
     put(cpu, packet, sizeof(packet), true);
 }
 
-void rtit_look_at_clocks(struct vpt_rtit *cpu, uint64_t nlip)
+void vpt_rtit_look_at_clocks(struct vpt_rtit *cpu, uint64_t nlip)
 {
     struct vpt_clocks now;
 
@@ -315,10 +315,10 @@ void rtit_look_at_clocks(struct vpt_rtit *cpu, uint64_t nlip)
         mtc(cpu, now.tsc);
     if ((cpu->ctl & VPT_RTIT_CTL_CYCLE_ACC) && (cpu->cntp & CNTP_MSB) && cpu->context_en &&
         time_packets(cpu))
-        rtit_ip(cpu, RTIT_EVENT_PCC, nlip);
+        vpt_rtit_ip(cpu, RTIT_EVENT_PCC, nlip);
 }
 
-void rtit_sts(struct vpt_rtit *cpu)
+void vpt_rtit_sts(struct vpt_rtit *cpu)
 {
     uint8_t packet[RTIT_STS_LEN] = {
         (uint8_t)(RTIT_STS | (cpu->actual_ratio >> 2 & 0xf)),
@@ -335,7 +335,7 @@ void rtit_sts(struct vpt_rtit *cpu)
 
 /* ---- Overflow ---- */
 
-void rtit_resolve_overflow(struct vpt_rtit *cpu, uint64_t lip)
+void vpt_rtit_resolve_overflow(struct vpt_rtit *cpu, uint64_t lip)
 {
     if (!cpu->overflow || !vpt_rtit_trigger_en(cpu) || !cpu->context_en)
         return;
@@ -345,7 +345,7 @@ void rtit_resolve_overflow(struct vpt_rtit *cpu, uint64_t lip)
     cpu->overflow = false;
     emit_tnt(cpu);
     clear_compression(cpu);
-    rtit_ip(cpu, RTIT_EVENT_OVF, lip);
+    vpt_rtit_ip(cpu, RTIT_EVENT_OVF, lip);
     if (cpu->errata & VPT_RTIT_E5)
-        rtit_ip(cpu, RTIT_EVENT_TIP, lip);
+        vpt_rtit_ip(cpu, RTIT_EVENT_TIP, lip);
 }

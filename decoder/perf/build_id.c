@@ -10,7 +10,7 @@
 #define MISC_HAS_SIZE 0x8000u /* the id says how long it is */
 #define ID_FIELD      24u     /* the id, its size, zeros */
 
-void perf_build_ids_free(struct perf_build_ids *ids)
+void ptd_perf_build_ids_free(struct perf_build_ids *ids)
 {
     for (size_t i = 0; i < ids->count; i++)
         free(ids->list[i].name);
@@ -18,7 +18,7 @@ void perf_build_ids_free(struct perf_build_ids *ids)
     *ids = (struct perf_build_ids){0};
 }
 
-int perf_build_ids_add(struct perf_build_ids *ids, uint16_t misc, struct span *body)
+int ptd_perf_build_ids_add(struct perf_build_ids *ids, uint16_t misc, struct span *body)
 {
     struct perf_build_id id = {.len_bytes = PTD_PERF_BUILD_ID_BYTES};
     const uint8_t *field;
@@ -42,7 +42,7 @@ int perf_build_ids_add(struct perf_build_ids *ids, uint16_t misc, struct span *b
     return PTD_OK;
 }
 
-int perf_build_ids_add_section(struct perf_build_ids *ids, struct span *section)
+int ptd_perf_build_ids_add_section(struct perf_build_ids *ids, struct span *section)
 {
     while (span_left(section) >= PERF_RECORD_HEADER) {
         const uint8_t *const at = section->pos;
@@ -53,7 +53,7 @@ int perf_build_ids_add_section(struct perf_build_ids *ids, struct span *section)
         if (size < PERF_RECORD_HEADER || !span_take(section, size))
             return PTD_E_FORMAT;
         body = (struct span){.pos = at + PERF_RECORD_HEADER, .end = at + size};
-        error = perf_build_ids_add(ids, (uint16_t)little_endian(at + 4, 2), &body);
+        error = ptd_perf_build_ids_add(ids, (uint16_t)little_endian(at + 4, 2), &body);
         if (error)
             return error;
     }
@@ -72,7 +72,7 @@ static int compare_with_name(const void *name, const void *id)
     return strcmp(name, ((const struct perf_build_id *)id)->name);
 }
 
-const struct perf_build_id *perf_build_ids_find(struct perf_build_ids *ids, const char *name)
+const struct perf_build_id *ptd_perf_build_ids_find(struct perf_build_ids *ids, const char *name)
 {
     if (ids->count == 0)
         return NULL;

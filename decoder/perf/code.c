@@ -181,7 +181,7 @@ static bool sort(struct ptd_perf_change *changes, size_t count)
         return false;
     for (size_t i = 0; i < count; i++)
         list[i] = (struct keyed){changes[i].offset, changes[i]};
-    ok = perf_sort(list, count, sizeof(*list));
+    ok = ptd_perf_sort(list, count, sizeof(*list));
     for (size_t i = 0; ok && i < count; i++)
         changes[i] = list[i].change;
     free(list);
@@ -192,7 +192,7 @@ int ptd_perf_place(const struct ptd_perf_session *session, const uint8_t *bytes,
                    struct ptd_perf_change *changes, size_t count)
 {
     struct placer placer = {.session = session, .changes = changes, .count = count};
-    struct ptd_time *const time = perf_time_new(session);
+    struct ptd_time *const time = ptd_perf_time_new(session);
     bool ok = time != NULL;
 
     for (size_t i = 0; i < count; i++)

@@ -291,7 +291,7 @@ static bool list_threads(struct builder *builder)
     return true;
 }
 
-struct ptd_time *perf_time_new(const struct ptd_perf_session *session)
+struct ptd_time *ptd_perf_time_new(const struct ptd_perf_session *session)
 {
     struct ptd_time_config clocks;
     struct ptd_time *time;
@@ -305,7 +305,7 @@ int ptd_perf_cpu_trace(const struct ptd_perf_session *session, const struct ptd_
                        struct ptd_perf_cpu_trace *out)
 {
     struct builder builder = {.trace = trace, .current = NO_ID};
-    struct ptd_time *const time = perf_time_new(session);
+    struct ptd_time *const time = ptd_perf_time_new(session);
     bool ok;
 
     ok = time && find_turns(&builder, session) && find_stretches(&builder, time);

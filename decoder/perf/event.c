@@ -8,14 +8,14 @@
 
 #include "perf/internal.h"
 
-void perf_events_free(struct perf_events *events)
+void ptd_perf_events_free(struct perf_events *events)
 {
     free(events->list);
     free(events->ids);
     *events = (struct perf_events){0};
 }
 
-int perf_events_add(struct perf_events *events, const uint8_t *attr, size_t attr_bytes)
+int ptd_perf_events_add(struct perf_events *events, const uint8_t *attr, size_t attr_bytes)
 {
     struct span span = {.pos = attr, .end = attr + attr_bytes};
     struct ptd_perf_event event = {0};
@@ -45,7 +45,7 @@ int perf_events_add(struct perf_events *events, const uint8_t *attr, size_t attr
     return PTD_OK;
 }
 
-bool perf_events_add_id(struct perf_events *events, uint64_t id)
+bool ptd_perf_events_add_id(struct perf_events *events, uint64_t id)
 {
     if (!array_grow((void **)&events->ids, &events->id_capacity, events->id_count,
                     sizeof(*events->ids)))
@@ -63,7 +63,7 @@ static int compare_ids(const void *left, const void *right)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-uint32_t perf_events_of_id(struct perf_events *events, uint64_t id)
+uint32_t ptd_perf_events_of_id(struct perf_events *events, uint64_t id)
 {
     const struct perf_id key = {.id = id}, *found;
 
@@ -76,7 +76,7 @@ uint32_t perf_events_of_id(struct perf_events *events, uint64_t id)
     return found ? found->event : 0;
 }
 
-bool perf_events_name(struct perf_events *events, struct span *description)
+bool ptd_perf_events_name(struct perf_events *events, struct span *description)
 {
     const uint32_t count = take32(description), attr_bytes = take32(description);
 

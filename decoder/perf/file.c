@@ -58,7 +58,7 @@ bool ptd_perf_detect(const void *bytes, size_t len_bytes)
 static int add_ids(struct ptd_perf *perf, const uint8_t *ids, uint64_t len_bytes)
 {
     for (uint64_t i = 0; i + 8 <= len_bytes; i += 8) {
-        if (!perf_events_add_id(&perf->events, little_endian(ids + i, 8)))
+        if (!ptd_perf_events_add_id(&perf->events, little_endian(ids + i, 8)))
             return fail(perf, PTD_E_NOMEM, 0, ptd_strerror(PTD_E_NOMEM));
     }
     return PTD_OK;
@@ -66,7 +66,7 @@ static int add_ids(struct ptd_perf *perf, const uint8_t *ids, uint64_t len_bytes
 
 static int add_event(struct ptd_perf *perf, const uint8_t *attr, size_t attr_bytes)
 {
-    const int error = perf_events_add(&perf->events, attr, attr_bytes);
+    const int error = ptd_perf_events_add(&perf->events, attr, attr_bytes);
 
     return error ? fail(perf, error, (uint64_t)(attr - perf->bytes), "an event that is cut off")
                  : PTD_OK;
@@ -111,7 +111,7 @@ static int read_feature(struct ptd_perf *perf, unsigned feature, const uint8_t *
 
     switch (feature) {
     case FEATURE_BUILD_ID:
-        error = perf_build_ids_add_section(&perf->build_ids, &span);
+        error = ptd_perf_build_ids_add_section(&perf->build_ids, &span);
         if (error)
             return fail(perf, error, offset, "a build id that is cut off");
         break;
@@ -123,7 +123,7 @@ static int read_feature(struct ptd_perf *perf, unsigned feature, const uint8_t *
                            (int)(text_bytes < 63 ? text_bytes : 63), (const char *)text);
         break;
     case FEATURE_EVENT_DESC:
-        (void)perf_events_name(&perf->events, &span);
+        (void)ptd_perf_events_name(&perf->events, &span);
         break;
     case FEATURE_COMPRESSED: /* version, type, level, ratio, mmap_len */
         (void)span_take(&span, 16);
@@ -241,9 +241,9 @@ void ptd_perf_close(struct ptd_perf *perf)
 {
     if (!perf)
         return;
-    perf_events_free(&perf->events);
-    perf_build_ids_free(&perf->build_ids);
-    perf_inflate_free(perf->inflate);
+    ptd_perf_events_free(&perf->events);
+    ptd_perf_build_ids_free(&perf->build_ids);
+    ptd_perf_inflate_free(perf->inflate);
     free(perf);
 }
 
@@ -281,12 +281,12 @@ static int take_attr(struct ptd_perf *perf, const struct ptd_perf_record *record
 static int take_build_id(struct ptd_perf *perf, const struct ptd_perf_record *record)
 {
     struct span body = {.pos = record->body, .end = record->body + record->body_bytes};
-    const int error = perf_build_ids_add(&perf->build_ids, record->misc, &body);
+    const int error = ptd_perf_build_ids_add(&perf->build_ids, record->misc, &body);
 
     return error ? fail(perf, error, record->offset, "a build id that is cut off") : PTD_OK;
 }
 
-struct perf_build_ids *perf_file_build_ids(struct ptd_perf *perf)
+struct perf_build_ids *ptd_perf_file_build_ids(struct ptd_perf *perf)
 {
     return &perf->build_ids;
 }
@@ -330,7 +330,7 @@ static int deliver(struct ptd_perf *perf, const uint8_t *at, size_t size, uint64
         .body = at + PERF_RECORD_HEADER,
         .body_bytes = size - PERF_RECORD_HEADER,
     };
-    error = perf_record_parse(&perf->events, record, &why);
+    error = ptd_perf_record_parse(&perf->events, record, &why);
     if (error) {
         (void)snprintf(text, sizeof(text), "%s of %zu bytes: %s", ptd_perf_type_name(record->type),
                        size, why);
@@ -376,13 +376,13 @@ static int begin_inflate(struct ptd_perf *perf, const uint8_t *at, size_t size, 
             return fail(perf, PTD_E_FORMAT, offset, "a compressed record that is cut off");
     }
     if (!perf->inflate)
-        perf->inflate = perf_inflate_new();
+        perf->inflate = ptd_perf_inflate_new();
     if (!perf->inflate)
         return fail(perf, PTD_E_NOMEM, offset, ptd_strerror(PTD_E_NOMEM));
     perf->inflate_offset = offset;
     limit = len * INFLATED_RATIO_MAX + INFLATED_SLACK;
-    perf_inflate_feed(perf->inflate, span.pos, (size_t)len,
-                      limit < perf->inflated_bytes ? limit : perf->inflated_bytes);
+    ptd_perf_inflate_feed(perf->inflate, span.pos, (size_t)len,
+                          limit < perf->inflated_bytes ? limit : perf->inflated_bytes);
     return PTD_OK;
 }
 
@@ -396,7 +396,7 @@ static int inner_record(struct ptd_perf *perf, struct ptd_perf_record *record)
 
     if (!perf->inflate)
         return PTD_END;
-    error = perf_inflate_record(perf->inflate, &at, &size, &why);
+    error = ptd_perf_inflate_record(perf->inflate, &at, &size, &why);
     if (error == PTD_END)
         return PTD_END;
     if (error)
@@ -421,7 +421,7 @@ int ptd_perf_next(struct ptd_perf *perf, struct ptd_perf_record *record)
         const uint64_t offset = perf->pos;
 
         error = outer_record(perf, &at, &size);
-        if (error == PTD_END && perf->inflate && perf_inflate_left(perf->inflate) > 0)
+        if (error == PTD_END && perf->inflate && ptd_perf_inflate_left(perf->inflate) > 0)
             return fail(perf, PTD_E_TRUNCATED, offset, "the last compressed record is cut off");
         if (error)
             return perf->error = error;

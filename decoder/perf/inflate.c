@@ -21,7 +21,7 @@ struct perf_inflate {
     uint8_t buffer[BUFFER_BYTES];
 };
 
-struct perf_inflate *perf_inflate_new(void)
+struct perf_inflate *ptd_perf_inflate_new(void)
 {
     struct perf_inflate *const inflate = calloc(1, sizeof(*inflate));
 
@@ -35,7 +35,7 @@ struct perf_inflate *perf_inflate_new(void)
     return inflate;
 }
 
-void perf_inflate_free(struct perf_inflate *inflate)
+void ptd_perf_inflate_free(struct perf_inflate *inflate)
 {
     if (!inflate)
         return;
@@ -43,8 +43,8 @@ void perf_inflate_free(struct perf_inflate *inflate)
     free(inflate);
 }
 
-void perf_inflate_feed(struct perf_inflate *inflate, const uint8_t *bytes, size_t len_bytes,
-                       uint64_t limit_bytes)
+void ptd_perf_inflate_feed(struct perf_inflate *inflate, const uint8_t *bytes, size_t len_bytes,
+                           uint64_t limit_bytes)
 {
     inflate->in = (ZSTD_inBuffer){.src = bytes, .size = len_bytes};
     inflate->limit_bytes = limit_bytes;
@@ -75,8 +75,8 @@ static int inflate_more(struct perf_inflate *inflate, const char **why)
     return PTD_OK;
 }
 
-int perf_inflate_record(struct perf_inflate *inflate, const uint8_t **record, size_t *len_bytes,
-                        const char **why)
+int ptd_perf_inflate_record(struct perf_inflate *inflate, const uint8_t **record, size_t *len_bytes,
+                            const char **why)
 {
     for (;;) {
         const uint8_t *const at = inflate->buffer + inflate->begin;
@@ -106,7 +106,7 @@ int perf_inflate_record(struct perf_inflate *inflate, const uint8_t **record, si
     }
 }
 
-size_t perf_inflate_left(const struct perf_inflate *inflate)
+size_t ptd_perf_inflate_left(const struct perf_inflate *inflate)
 {
     return inflate->end - inflate->begin;
 }

@@ -124,9 +124,9 @@ static inline const char *take_string(struct span *span)
 }
 
 /* perf_session.c: a stable order by the 64-bit key that stands first. False: no memory. */
-bool perf_sort(void *list, size_t count, size_t element_bytes);
+bool ptd_perf_sort(void *list, size_t count, size_t element_bytes);
 /* perf_cpu.c: the clocks of a session's traces. NULL: no memory. */
-struct ptd_time *perf_time_new(const struct ptd_perf_session *session);
+struct ptd_time *ptd_perf_time_new(const struct ptd_perf_session *session);
 
 /* perf_event.c: the events of a file, and which of them an id means. */
 struct perf_id {
@@ -142,15 +142,15 @@ struct perf_events {
     bool ids_sorted;
 };
 
-void perf_events_free(struct perf_events *events);
+void ptd_perf_events_free(struct perf_events *events);
 /* Adds a perf_event_attr of attr_bytes. PTD_OK, PTD_E_FORMAT (too short), PTD_E_NOMEM. */
-int perf_events_add(struct perf_events *events, const uint8_t *attr, size_t attr_bytes);
+int ptd_perf_events_add(struct perf_events *events, const uint8_t *attr, size_t attr_bytes);
 /* An id of the event that was added last. False: no memory. */
-bool perf_events_add_id(struct perf_events *events, uint64_t id);
+bool ptd_perf_events_add_id(struct perf_events *events, uint64_t id);
 /* The index of the event of an id, 0 if there is none. */
-uint32_t perf_events_of_id(struct perf_events *events, uint64_t id);
+uint32_t ptd_perf_events_of_id(struct perf_events *events, uint64_t id);
 /* Names, from the feature EVENT_DESC: they come in the order of the events. False: malformed. */
-bool perf_events_name(struct perf_events *events, struct span *description);
+bool ptd_perf_events_name(struct perf_events *events, struct span *description);
 
 /* perf_build_id.c: build ids by the name of a file. */
 struct perf_build_id {
@@ -165,38 +165,39 @@ struct perf_build_ids {
     bool sorted;
 };
 
-void perf_build_ids_free(struct perf_build_ids *ids);
+void ptd_perf_build_ids_free(struct perf_build_ids *ids);
 /* The body of a HEADER_BUILD_ID record, or many of them with headers. PTD_OK, _FORMAT, _NOMEM. */
-int perf_build_ids_add(struct perf_build_ids *ids, uint16_t misc, struct span *body);
-int perf_build_ids_add_section(struct perf_build_ids *ids, struct span *section);
+int ptd_perf_build_ids_add(struct perf_build_ids *ids, uint16_t misc, struct span *body);
+int ptd_perf_build_ids_add_section(struct perf_build_ids *ids, struct span *section);
 /* NULL: there is none. */
-const struct perf_build_id *perf_build_ids_find(struct perf_build_ids *ids, const char *name);
+const struct perf_build_id *ptd_perf_build_ids_find(struct perf_build_ids *ids, const char *name);
 
 /* perf_file.c: those that a reader has seen so far. */
-struct perf_build_ids *perf_file_build_ids(struct ptd_perf *perf);
+struct perf_build_ids *ptd_perf_file_build_ids(struct ptd_perf *perf);
 
 /* perf_record.c: fills record from its body. PTD_OK, or PTD_E_FORMAT and a sentence in *why. */
-int perf_record_parse(struct perf_events *events, struct ptd_perf_record *record, const char **why);
+int ptd_perf_record_parse(struct perf_events *events, struct ptd_perf_record *record,
+                          const char **why);
 
 /* perf_sample.c: the packets of a sample, behind its fields up to SAMPLE_CPU. */
-void perf_sample_take_aux(struct span *span, const struct ptd_perf_event *event,
-                          struct ptd_perf_record *record);
+void ptd_perf_sample_take_aux(struct span *span, const struct ptd_perf_event *event,
+                              struct ptd_perf_record *record);
 
 /* perf_inflate.c: compressed records, one zstd stream over all of them. */
 struct perf_inflate;
 
-struct perf_inflate *perf_inflate_new(void); /* NULL: no memory */
-void perf_inflate_free(struct perf_inflate *inflate);
+struct perf_inflate *ptd_perf_inflate_new(void); /* NULL: no memory */
+void ptd_perf_inflate_free(struct perf_inflate *inflate);
 /* More compressed bytes; those before must be used up. limit_bytes: the most that may come out. */
-void perf_inflate_feed(struct perf_inflate *inflate, const uint8_t *bytes, size_t len_bytes,
-                       uint64_t limit_bytes);
+void ptd_perf_inflate_feed(struct perf_inflate *inflate, const uint8_t *bytes, size_t len_bytes,
+                           uint64_t limit_bytes);
 /*
  * The next whole record, valid until the next call. PTD_OK; PTD_END: more input is needed;
  * PTD_E_FORMAT and a sentence in *why.
  */
-int perf_inflate_record(struct perf_inflate *inflate, const uint8_t **record, size_t *len_bytes,
-                        const char **why);
+int ptd_perf_inflate_record(struct perf_inflate *inflate, const uint8_t **record, size_t *len_bytes,
+                            const char **why);
 /* Bytes of a record that has begun and not ended. */
-size_t perf_inflate_left(const struct perf_inflate *inflate);
+size_t ptd_perf_inflate_left(const struct perf_inflate *inflate);
 
 #endif

@@ -81,7 +81,7 @@ static bool take_trailer(struct perf_events *events, struct span *span,
     if (events->count > 1 && trailer_id_at(event->sample_type) != SIZE_MAX) {
         const uint64_t id = little_endian(span->end - bytes + trailer_id_at(event->sample_type), 8);
 
-        record->event = perf_events_of_id(events, id);
+        record->event = ptd_perf_events_of_id(events, id);
         event = &events->list[record->event];
         bytes = trailer_bytes(event->sample_type);
         if (bytes > span_left(span))
@@ -107,7 +107,7 @@ static void take_sample(struct perf_events *events, struct span *span,
     if (events->count == 0)
         return;
     if (events->count > 1 && event->sample_type & SAMPLE_IDENTIFIER && span_left(span) >= 8)
-        record->event = perf_events_of_id(events, little_endian(span->pos, 8));
+        record->event = ptd_perf_events_of_id(events, little_endian(span->pos, 8));
     event = &events->list[record->event];
     if (event->sample_type & SAMPLE_IDENTIFIER)
         take_field(span, SAMPLE_IDENTIFIER, record);
@@ -119,7 +119,7 @@ static void take_sample(struct perf_events *events, struct span *span,
         if (event->sample_type & fields[i])
             take_field(span, fields[i], record);
     }
-    perf_sample_take_aux(span, event, record);
+    ptd_perf_sample_take_aux(span, event, record);
 }
 
 /* ---- Bodies ---- */
@@ -279,7 +279,8 @@ static void take_body(struct span *span, struct ptd_perf_record *record)
     }
 }
 
-int perf_record_parse(struct perf_events *events, struct ptd_perf_record *record, const char **why)
+int ptd_perf_record_parse(struct perf_events *events, struct ptd_perf_record *record,
+                          const char **why)
 {
     struct span span = {.pos = record->body, .end = record->body + record->body_bytes};
 

@@ -96,8 +96,8 @@ static void skip_field(struct span *span, uint32_t field, const struct ptd_perf_
     }
 }
 
-void perf_sample_take_aux(struct span *span, const struct ptd_perf_event *event,
-                          struct ptd_perf_record *record)
+void ptd_perf_sample_take_aux(struct span *span, const struct ptd_perf_event *event,
+                              struct ptd_perf_record *record)
 {
     static const uint32_t fields[] = {
         SAMPLE_PERIOD,       SAMPLE_READ,           SAMPLE_CALLCHAIN,      SAMPLE_RAW,

@@ -413,7 +413,7 @@ static bool collect(struct collector *collector, const struct ptd_perf_record *r
 
 /* ---- Order ---- */
 
-bool perf_sort(void *list, size_t count, size_t element_bytes)
+bool ptd_perf_sort(void *list, size_t count, size_t element_bytes)
 {
     uint8_t *const from = list, *const spare = malloc(count ? count * element_bytes : 1);
 
@@ -600,13 +600,14 @@ static void identify(struct collector *collector)
 {
     static const char kernel[] =
         "[kernel.kallsyms]"; /* its map has the name of a symbol behind it */
-    struct perf_build_ids *const ids = perf_file_build_ids(collector->perf);
+    struct perf_build_ids *const ids = ptd_perf_file_build_ids(collector->perf);
 
     for (size_t i = 0; i < collector->session.map_count; i++) {
         struct ptd_perf_map *const map = &collector->maps[i];
         const bool of_kernel = strncmp(map->file, kernel, sizeof(kernel) - 1) == 0;
         const struct perf_build_id *const id =
-            map->build_id_bytes ? NULL : perf_build_ids_find(ids, of_kernel ? kernel : map->file);
+            map->build_id_bytes ? NULL
+                                : ptd_perf_build_ids_find(ids, of_kernel ? kernel : map->file);
 
         if (!id)
             continue;
@@ -620,13 +621,13 @@ static bool finish(struct collector *collector)
     struct ptd_perf_session *const session = &collector->session;
 
     if (!join_pieces(collector) ||
-        !perf_sort(collector->maps, session->map_count, sizeof(*collector->maps)) ||
-        !perf_sort(collector->comms, session->comm_count, sizeof(*collector->comms)) ||
-        !perf_sort(collector->forks, session->fork_count, sizeof(*collector->forks)) ||
-        !perf_sort(collector->switches, session->switch_count, sizeof(*collector->switches)) ||
-        !perf_sort(collector->pokes, session->poke_count, sizeof(*collector->pokes)) ||
-        !perf_sort(collector->starts, session->start_count, sizeof(*collector->starts)) ||
-        !perf_sort(collector->symbols, session->symbol_count, sizeof(*collector->symbols)))
+        !ptd_perf_sort(collector->maps, session->map_count, sizeof(*collector->maps)) ||
+        !ptd_perf_sort(collector->comms, session->comm_count, sizeof(*collector->comms)) ||
+        !ptd_perf_sort(collector->forks, session->fork_count, sizeof(*collector->forks)) ||
+        !ptd_perf_sort(collector->switches, session->switch_count, sizeof(*collector->switches)) ||
+        !ptd_perf_sort(collector->pokes, session->poke_count, sizeof(*collector->pokes)) ||
+        !ptd_perf_sort(collector->starts, session->start_count, sizeof(*collector->starts)) ||
+        !ptd_perf_sort(collector->symbols, session->symbol_count, sizeof(*collector->symbols)))
         return false;
     identify(collector);
     session->traces = collector->traces;
