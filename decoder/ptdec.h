@@ -409,7 +409,7 @@ enum ptd_insn_class {
 struct ptd_insn {
     uint64_t ip;
     uint64_t target; /* of direct branches */
-    uint8_t class;   /* enum ptd_insn_class */
+    uint8_t iclass;  /* enum ptd_insn_class */
     uint8_t size_bytes;
     bool far_return; /* IRET, far RET, SYSRET, SYSEXIT, UIRET, RSM */
     bool optional;   /* INTO: nothing happens unless RFLAGS.OF is 1 */

@@ -98,7 +98,7 @@ static int build(const struct ptd_image *image, struct block *block, const uint6
             break; /* an event may well come before this instruction */
         block->insns++;
         block->last_ip = ip;
-        block->last_class = insn.class;
+        block->last_class = insn.iclass;
         block->target = insn.wraps ? wrap(image, ip + insn.size_bytes, insn.target) : insn.target;
         block->optional = insn.optional;
         ip += insn.size_bytes;

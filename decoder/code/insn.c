@@ -110,60 +110,60 @@ static void classify(const ZydisDecodedInstruction *decoded, struct ptd_insn *in
     case ZYDIS_MNEMONIC_LOOP:
     case ZYDIS_MNEMONIC_LOOPE:
     case ZYDIS_MNEMONIC_LOOPNE:
-        insn->class = PTD_INSN_COND;
+        insn->iclass = PTD_INSN_COND;
         break;
     case ZYDIS_MNEMONIC_CALL:
-        insn->class = (uint8_t)classify_call(decoded);
+        insn->iclass = (uint8_t)classify_call(decoded);
         break;
     case ZYDIS_MNEMONIC_JMP:
-        insn->class = (uint8_t)classify_jmp(decoded);
+        insn->iclass = (uint8_t)classify_jmp(decoded);
         break;
     case ZYDIS_MNEMONIC_RET:
         insn->far_return = is_far_ret(decoded);
-        insn->class = insn->far_return ? PTD_INSN_FAR : PTD_INSN_RET;
+        insn->iclass = insn->far_return ? PTD_INSN_FAR : PTD_INSN_RET;
         break;
     case ZYDIS_MNEMONIC_SYSCALL:
     case ZYDIS_MNEMONIC_SYSENTER:
-        insn->class = PTD_INSN_FAR;
+        insn->iclass = PTD_INSN_FAR;
         break;
     case ZYDIS_MNEMONIC_SYSRET:
     case ZYDIS_MNEMONIC_SYSEXIT:
     case ZYDIS_MNEMONIC_UIRET:
     case ZYDIS_MNEMONIC_RSM:
-        insn->class = PTD_INSN_FAR;
+        insn->iclass = PTD_INSN_FAR;
         insn->far_return = true;
         break;
     case ZYDIS_MNEMONIC_IRET:
     case ZYDIS_MNEMONIC_IRETD:
     case ZYDIS_MNEMONIC_IRETQ:
-        insn->class = PTD_INSN_IRET;
+        insn->iclass = PTD_INSN_IRET;
         insn->far_return = true;
         break;
     case ZYDIS_MNEMONIC_INTO:
-        insn->class = PTD_INSN_INT;
+        insn->iclass = PTD_INSN_INT;
         insn->optional = true;
         break;
     case ZYDIS_MNEMONIC_INT:
     case ZYDIS_MNEMONIC_INT1:
     case ZYDIS_MNEMONIC_INT3:
-        insn->class = PTD_INSN_INT;
+        insn->iclass = PTD_INSN_INT;
         break;
     case ZYDIS_MNEMONIC_VMLAUNCH:
     case ZYDIS_MNEMONIC_VMRESUME:
     case ZYDIS_MNEMONIC_VMRUN: /* of SVM, as the QEMU of vmm/qemu traces it */
-        insn->class = PTD_INSN_VMENTRY;
+        insn->iclass = PTD_INSN_VMENTRY;
         break;
     case ZYDIS_MNEMONIC_VMPTRLD:
-        insn->class = PTD_INSN_VMPTRLD;
+        insn->iclass = PTD_INSN_VMPTRLD;
         break;
     case ZYDIS_MNEMONIC_MOV:
-        insn->class = (uint8_t)classify_mov(decoded);
+        insn->iclass = (uint8_t)classify_mov(decoded);
         break;
     case ZYDIS_MNEMONIC_PTWRITE:
-        insn->class = PTD_INSN_PTWRITE;
+        insn->iclass = PTD_INSN_PTWRITE;
         break;
     default:
-        insn->class = PTD_INSN_OTHER;
+        insn->iclass = PTD_INSN_OTHER;
         break;
     }
 }
@@ -202,8 +202,8 @@ int ptd_insn_decode(enum ptd_mode mode, uint64_t ip, const void *bytes, size_t a
     insn->ip = ip;
     insn->size_bytes = decoded.length;
     classify(&decoded, insn);
-    if (insn->class == PTD_INSN_COND || insn->class == PTD_INSN_JMP_DIRECT ||
-        insn->class == PTD_INSN_CALL_DIRECT) {
+    if (insn->iclass == PTD_INSN_COND || insn->iclass == PTD_INSN_JMP_DIRECT ||
+        insn->iclass == PTD_INSN_CALL_DIRECT) {
         insn->target = direct_target(mode, &decoded, ip + decoded.length);
         insn->wraps = mode != PTD_MODE_64 && decoded.operand_width == 16;
     }

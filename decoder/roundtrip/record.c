@@ -237,7 +237,7 @@ static void branch(struct vpt_cpu *cpu, const struct ptd_insn *insn, uint64_t ip
 {
     const uint64_t next_ip = insn->ip + insn->size_bytes;
 
-    switch ((enum ptd_insn_class)insn->class) {
+    switch ((enum ptd_insn_class)insn->iclass) {
     case PTD_INSN_COND:
         vpt_cond_branch(cpu, ip, ip != next_ip);
         break;
@@ -266,7 +266,7 @@ static bool can_lead_to(const struct ptd_insn *insn, uint64_t ip)
 {
     const uint64_t next_ip = insn->ip + insn->size_bytes;
 
-    switch ((enum ptd_insn_class)insn->class) {
+    switch ((enum ptd_insn_class)insn->iclass) {
     case PTD_INSN_COND:
         return ip == insn->target || ip == next_ip;
     case PTD_INSN_JMP_DIRECT:
@@ -284,9 +284,9 @@ static void retired(const struct ptd_insn *insn, uint64_t ip)
 {
     if (!can_lead_to(insn, ip))
         die("a signal, or another thread", insn->ip);
-    if (insn->class == PTD_INSN_OTHER)
+    if (insn->iclass == PTD_INSN_OTHER)
         return;
-    if (insn->class == PTD_INSN_FAR) { /* SYSCALL, and the kernel's way back */
+    if (insn->iclass == PTD_INSN_FAR) { /* SYSCALL, and the kernel's way back */
         transfer(VPT_FAR_BRANCH, insn->ip, KERNEL_IP, &kernel);
         transfer(VPT_FAR_BRANCH, KERNEL_IP, ip, &user);
     } else {
@@ -298,7 +298,7 @@ static void retired(const struct ptd_insn *insn, uint64_t ip)
 
 static bool comes_back(const struct ptd_insn *insn, uint64_t ip)
 {
-    return insn->class == PTD_INSN_OTHER && insn->ip == ip;
+    return insn->iclass == PTD_INSN_OTHER && insn->ip == ip;
 }
 
 static void finish(uint64_t ip);

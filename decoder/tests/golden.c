@@ -99,7 +99,7 @@ static void check_block(const struct ptd_image *image, const struct ptd_item *bl
         insns++;
     CU_ASSERT_EQUAL(insns, block->insns);
     CU_ASSERT_EQUAL(insn.ip, block->last_ip);
-    CU_ASSERT_EQUAL(insn.class, block->last_class);
+    CU_ASSERT_EQUAL(insn.iclass, block->last_class);
 }
 
 /* The other ways to decode must find the same. */

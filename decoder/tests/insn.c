@@ -108,12 +108,12 @@ static void classes(void)
                                            cases[i].size_bytes, &insn);
 
         CU_ASSERT_EQUAL(status, PTD_OK);
-        if (status != PTD_OK || insn.class != cases[i].class || insn.target != cases[i].target)
-            printf("\n    case %zu: status %d, class %u, target 0x%llx", i, status, insn.class,
+        if (status != PTD_OK || insn.iclass != cases[i].class || insn.target != cases[i].target)
+            printf("\n    case %zu: status %d, class %u, target 0x%llx", i, status, insn.iclass,
                    (unsigned long long)insn.target);
         CU_ASSERT_EQUAL(insn.ip, IP);
         CU_ASSERT_EQUAL(insn.size_bytes, cases[i].size_bytes);
-        CU_ASSERT_EQUAL(insn.class, cases[i].class);
+        CU_ASSERT_EQUAL(insn.iclass, cases[i].class);
         CU_ASSERT_EQUAL(insn.target, cases[i].target);
         CU_ASSERT_EQUAL(insn.far_return, cases[i].far_return);
         CU_ASSERT_EQUAL(insn.optional, cases[i].bytes[0] == 0xce);

@@ -131,7 +131,7 @@ void rtit_tell(struct vcpu *cpu, const struct ptd_insn *insn)
     struct vpt_rtit_event event = {
         .kind = VPT_RTIT_OTHER, .target = vcpu_regs(cpu)->rip, .nlip = insn->ip + insn->size_bytes};
 
-    switch ((enum ptd_insn_class)insn->class) {
+    switch ((enum ptd_insn_class)insn->iclass) {
     case PTD_INSN_COND:
         event.kind = VPT_RTIT_COND;
         event.taken = event.target == insn->target && event.target != event.nlip;

@@ -342,7 +342,7 @@ static bool retires_at(const struct ptd_insn *insn, uint64_t rip)
 {
     const uint64_t next = insn->ip + insn->size_bytes;
 
-    switch (insn->class) {
+    switch (insn->iclass) {
     case PTD_INSN_COND:
         return rip == next || rip == insn->target;
     case PTD_INSN_JMP_DIRECT:
@@ -362,13 +362,13 @@ static bool retires_at(const struct ptd_insn *insn, uint64_t rip)
 
 static bool leads_to_itself(const struct ptd_insn *insn)
 {
-    switch (insn->class) {
+    switch (insn->iclass) {
     case PTD_INSN_COND:
     case PTD_INSN_JMP_DIRECT:
     case PTD_INSN_CALL_DIRECT:
         return insn->target == insn->ip;
     default:
-        return insn->class != PTD_INSN_OTHER;
+        return insn->iclass != PTD_INSN_OTHER;
     }
 }
 
@@ -382,7 +382,7 @@ static void tell(struct vcpu *cpu, const struct known *known)
         rtit_tell(cpu, insn);
         return;
     }
-    switch (insn->class) {
+    switch (insn->iclass) {
     case PTD_INSN_COND:
         vpt_cond_branch(model, rip,
                         rip != next ||
@@ -476,9 +476,9 @@ static int execute(struct vcpu *cpu, const struct known *known)
     bool undefined = false;
     int error = 0;
 
-    if (insn->class == PTD_INSN_INT)
+    if (insn->iclass == PTD_INSN_INT)
         return software_interrupt(cpu, known);
-    if (insn->class == PTD_INSN_IRET)
+    if (insn->iclass == PTD_INSN_IRET)
         error = do_iret(cpu);
     else if (is_syscall(known))
         do_syscall(cpu, insn->ip + insn->size_bytes);
@@ -488,7 +488,7 @@ static int execute(struct vcpu *cpu, const struct known *known)
         outcome.gp = !halt(cpu, insn);
     else if (is_pause(known)) /* QEMU's processor traps one instruction too late */
         do_nop(cpu, insn->ip + insn->size_bytes);
-    else if (insn->class == PTD_INSN_PTWRITE)
+    else if (insn->iclass == PTD_INSN_PTWRITE)
         undefined = !do_ptwrite(cpu, known->code, insn->size_bytes, &known->memops);
     else if (is_sti(known))
         outcome.gp = !do_sti(cpu, insn->ip + insn->size_bytes);

@@ -168,7 +168,7 @@ static void compare_block(struct view *view, const struct ptd_item *block)
             return;
         }
         compare_insn(view, block, insn.ip);
-        view->path_branches += is_branch(insn.class);
+        view->path_branches += is_branch(insn.iclass);
     }
 }
 
