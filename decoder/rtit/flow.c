@@ -30,6 +30,17 @@ struct ptd_item *ptd_rtit_push(struct ptd_rtit_flow *flow, enum ptd_item_type ty
     return item;
 }
 
+struct ptd_item *ptd_rtit_push_packet(struct ptd_rtit_flow *flow,
+                                      const struct ptd_rtit_packet *packet)
+{
+    struct ptd_rtit_packet *const told = &flow->packets_told[flow->item_count];
+    struct ptd_item *const item = ptd_rtit_push(flow, PTD_ITEM_PACKET, packet->offset);
+
+    *told = *packet;
+    item->rtit = told;
+    return item;
+}
+
 static void push_at(struct ptd_rtit_flow *flow, enum ptd_item_type type, uint64_t offset,
                     uint64_t to)
 {
@@ -382,9 +393,8 @@ static bool take_tip(struct ptd_rtit_flow *flow, uint64_t *to)
 static void read_pcc(struct ptd_rtit_flow *flow, const struct ptd_rtit_packet *packet, bool has_lip,
                      uint64_t lip)
 {
-    struct ptd_item *const item = ptd_rtit_push(flow, PTD_ITEM_PACKET, packet->offset);
+    struct ptd_item *const item = ptd_rtit_push_packet(flow, packet);
 
-    item->rtit = *packet;
     item->has_from = has_lip;
     item->from = has_lip ? lip : 0;
 }

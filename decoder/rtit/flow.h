@@ -15,6 +15,7 @@
 
 #include "code/blocks.h"
 #include "flow/loop.h"
+#include "ptdec_rtit.h"
 
 #define RTIT_ITEMS_A_STEP 8u
 
@@ -77,12 +78,16 @@ struct ptd_rtit_flow {
 
     struct loop loop;
     struct ptd_item items[RTIT_ITEMS_A_STEP];
+    struct ptd_rtit_packet packets_told[RTIT_ITEMS_A_STEP]; /* of the items of type PACKET */
     unsigned item_next, item_count;
 };
 
 /* A new item, all fields zero but type, offset, cr3, cycles and mode. */
 struct ptd_item *ptd_rtit_push(struct ptd_rtit_flow *flow, enum ptd_item_type type,
                                uint64_t offset);
+/* The same for an item of type PACKET, which points to a copy of the packet. */
+struct ptd_item *ptd_rtit_push_packet(struct ptd_rtit_flow *flow,
+                                      const struct ptd_rtit_packet *packet);
 /* Reports an error, and goes on where decoding can be trusted again, at or behind offset. */
 void ptd_rtit_fail(struct ptd_rtit_flow *flow, int error, uint64_t offset);
 /* A change of CR3 or CR0.PG. */

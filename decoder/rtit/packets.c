@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "ptdec.h"
+#include "ptdec_rtit.h"
 #include "rtit_packets.h"
 
 #define FIRST_EXT 0xc0u /* Figure 2: FUP below, extended packets from here on */

@@ -33,7 +33,7 @@ static void read_mtc(struct ptd_rtit_flow *flow, const struct ptd_rtit_packet *p
     else if (time->has_tsc)
         set_tsc(flow, packet, next_tsc(time->tsc, packet->mtc.tsc, shift, MTC_BITS));
     else
-        ptd_rtit_push(flow, PTD_ITEM_PACKET, packet->offset)->rtit = *packet;
+        (void)ptd_rtit_push_packet(flow, packet);
 }
 
 static void read_sts(struct ptd_rtit_flow *flow, const struct ptd_rtit_packet *packet)

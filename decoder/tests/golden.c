@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "golden.h"
-#include "ptdec.h"
+#include "ptdec_rtit.h"
 #include "referee.h"
 
 #define TEXT_BYTES 4096
@@ -72,7 +72,7 @@ static void append_item(struct text *text, const struct ptd_item *item, bool rti
         break;
     case PTD_ITEM_PACKET:
         append(text, " %s",
-               rtit ? ptd_rtit_packet_name((enum ptd_rtit_type)item->rtit.type)
+               rtit ? ptd_rtit_packet_name((enum ptd_rtit_type)item->rtit->type)
                     : ptd_packet_name((enum ptd_packet_type)item->packet.type));
         break;
     case PTD_ITEM_ERROR:

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "golden.h"
-#include "ptdec.h"
+#include "ptdec_rtit.h"
 #include "suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

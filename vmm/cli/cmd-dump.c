@@ -5,7 +5,7 @@
 #include "trace/perf-data.h"
 #include "trace/sidecar.h"
 #include "trace/window.h"
-#include "ptdec.h"
+#include "ptdec_rtit.h"
 #include "common/say.h"
 #include "common/bytes.h"
 #include "common/json.h"

@@ -8,7 +8,7 @@
 
 #include "common/bytes.h"
 #include "common/say.h"
-#include "ptdec.h"
+#include "ptdec_rtit.h"
 #include "vpt.h"
 
 #include <stdbool.h>

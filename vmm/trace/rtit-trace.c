@@ -5,7 +5,7 @@
  */
 #include "trace/rtit-trace.h"
 #include "common/bytes.h"
-#include "ptdec.h"
+#include "ptdec_rtit.h"
 
 #include <json-c/json.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #define VMM_RTIT_TRACE_H
 
 #include "common/bytes.h"
-#include "ptdec.h"
+#include "ptdec_rtit.h"
 
 struct json_object;
 

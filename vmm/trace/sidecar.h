@@ -3,7 +3,7 @@
 #ifndef VMM_SIDECAR_H
 #define VMM_SIDECAR_H
 
-#include "ptdec.h"
+#include "ptdec_rtit.h"
 
 #include <limits.h>
 

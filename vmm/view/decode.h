@@ -14,7 +14,7 @@
 #include "trace/sidecar.h"
 #include "trace/window.h"
 #include "view/out.h"
-#include "ptdec.h"
+#include "ptdec_rtit.h"
 
 enum view_kind { VIEW_INSNS, VIEW_BLOCKS, VIEW_CALLS, VIEW_SUMMARY };
 

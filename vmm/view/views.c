@@ -217,7 +217,7 @@ static void print_event(const struct decode_options *options, const struct strea
         return;
     if (item->type == PTD_ITEM_PACKET) {
         if (options->is_rtit)
-            ptd_rtit_packet_format(&item->rtit, packet, sizeof(packet));
+            ptd_rtit_packet_format(item->rtit, packet, sizeof(packet));
         else
             ptd_packet_format(&item->packet, packet, sizeof(packet));
         name = packet;
