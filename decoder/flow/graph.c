@@ -541,7 +541,7 @@ static bool add_draft(struct graph *graph, uint32_t id, const struct draft *draf
     const bool is_ret = draft->kind == NODE_RET || draft->kind == NODE_RET_CALLS;
     const uint32_t space = ptd_node_info(graph, id)->space;
     struct node built = {.pops = is_ret ? -1 : 0}, *node;
-    uint32_t first_part;
+    uint32_t first_part = 0;
 
     if (draft->kind != NODE_SLOW) {
         if (!add_parts(graph, draft, &first_part) || !add_returns(graph, draft, space, &built)) {

@@ -266,7 +266,7 @@ static const uint8_t *place(const struct ptd_packets *packets, uint64_t offset)
 static size_t near_marks(struct ptd_time *time, const struct ptd_packets *packets,
                          const struct ptd_mark *marks, size_t count, struct ptd_time_point *points)
 {
-    struct near near;
+    struct near near = {0};
     size_t told = 0;
 
     if (count == 0 || (marks[0].what & NOT_PLAIN) || !enter(time, &near))
