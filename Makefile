@@ -24,6 +24,7 @@ LIBDIR  ?= $(PREFIX)/lib
 DESTDIR ?=
 CACHE   ?= $(or $(VPT_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vpt)
 JOBS    ?= $(shell nproc)
+V       ?= 0
 
 LONG_FUZZ    := $(or $(FUZZ_SECONDS),600)
 FUZZ_SECONDS ?= 20
@@ -58,6 +59,19 @@ include vmm/build.mk
 include guest-tests/build.mk
 include vmm/qemu/build.mk
 
+# Says in a line what is made, or with V=1 how: the command itself.
+ifeq ($(V),1)
+Q   :=
+say :=
+else
+Q   := @
+say = $(if $(findstring s,$(firstword -$(MAKEFLAGS))),,$(info $(EMPTY)  $(1)  $@))
+endif
+
+# The head of a recipe that links a program, or a shared object.
+LINK        = $(Q)$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -pie
+LINK_SHARED = $(Q)$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -shared
+
 # A sub-make with all cores, unless the caller chose a number of jobs already.
 SUBMAKE = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 
@@ -79,11 +93,11 @@ $(FLAGS_STAMP):
 
 $(BUILD)/%.o: %.c $(FLAGS_STAMP)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	$(Q)$(call say,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(FUZZ_OBJ)/%.o: %.c $(FLAGS_STAMP)
 	@mkdir -p $(@D)
-	$(CLANG) $(FUZZ_CFLAGS) -MMD -MP -fsanitize=fuzzer-no-link -c -o $@ $<
+	$(Q)$(call say,CC)$(CLANG) $(FUZZ_CFLAGS) -MMD -MP -fsanitize=fuzzer-no-link -c -o $@ $<
 
 .PRECIOUS: $(FUZZ_OBJ)/%.o
 
@@ -102,7 +116,7 @@ lab: deps-run ## fetch and lay out the lab: a kernel and an initramfs for a full
 PREPARE_LAB = vmm/lab/prepare.sh $(CACHE)/lab || echo 'going on without the lab'
 
 clean: ## remove everything that was built (not the lab)
-	rm -rf $(BUILD) guest-tests/build
+	@rm -rf $(BUILD) guest-tests/build
 
 ##@ Running
 

@@ -9,7 +9,7 @@ LIBPTDEC    := $(BUILD)/libptdec.a
 
 $(LIBPTDEC): $(DECODER_OBJ)
 	@rm -f $@
-	ar qcs $@ $^
+	$(Q)$(call say,AR)ar qcs $@ $^
 
 ALL += $(LIBPTDEC)
 
@@ -23,11 +23,11 @@ DECODER_TEST_OBJ    := $(filter-out %/witness.o,\
 
 $(BUILD)/tests/decoder: $(DECODER_TEST_OBJ) $(LIBPTDEC)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
+	$(LINK) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
 
 $(BUILD)/tests/witness: $(DECODER_WITNESS_OBJ) $(LIBPTDEC)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lipt -ljson-c $(DECODER_LIBS)
+	$(LINK) -o $@ $^ -lipt -ljson-c $(DECODER_LIBS)
 
 TESTS += $(BUILD)/tests/decoder
 
@@ -36,11 +36,11 @@ DECODER_FUZZ_OBJ := $(DECODER_SRC:%.c=$(FUZZ_OBJ)/%.o) $(FUZZ_OBJ)/decoder/tests
 
 $(BUILD)/fuzz/decoder-%-reproduce: decoder/fuzz/%.c decoder/fuzz/reproduce.c $(DECODER_SRC)
 	@mkdir -p $(@D)
-	$(CC) $(FUZZ_CFLAGS) -o $@ $< decoder/fuzz/reproduce.c $(DECODER_SRC) decoder/tests/referee.c $(DECODER_LIBS)
+	$(Q)$(call say,LD)$(CC) $(FUZZ_CFLAGS) -o $@ $< decoder/fuzz/reproduce.c $(DECODER_SRC) decoder/tests/referee.c $(DECODER_LIBS)
 
 $(BUILD)/fuzz/decoder-%: $(FUZZ_OBJ)/decoder/fuzz/%.o $(DECODER_FUZZ_OBJ)
 	@mkdir -p $(@D)
-	$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(DECODER_LIBS)
+	$(Q)$(call say,LD)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(DECODER_LIBS)
 
 FUZZERS += $(BUILD)/fuzz/decoder-packets $(BUILD)/fuzz/decoder-flow $(BUILD)/fuzz/decoder-perf
 FUZZERS += $(BUILD)/fuzz/decoder-time $(BUILD)/fuzz/decoder-core $(BUILD)/fuzz/decoder-rtit
@@ -48,14 +48,14 @@ FUZZERS += $(BUILD)/fuzz/decoder-guests $(BUILD)/fuzz/decoder-stream $(BUILD)/fu
 
 $(BUILD)/bench/bin/decoder: $(BUILD)/decoder/bench/packets.o $(LIBPTDEC)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lipt -lm $(DECODER_LIBS)
+	$(LINK) -o $@ $^ -lipt -lm $(DECODER_LIBS)
 
 BENCHES += $(BUILD)/bench/bin/decoder
 
 # Flow: traces of real programs, recorded by a plugin of QEMU's user mode (roundtrip/).
 $(BUILD)/bench/bin/decode: $(BUILD)/decoder/bench/decode.o $(LIBPTDEC)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lipt -lm $(DECODER_LIBS)
+	$(LINK) -o $@ $^ -lipt -lm $(DECODER_LIBS)
 
 bench-decode: ## decode traces of real programs, next to libipt
 	@.ci/deps.sh run bench

@@ -7,7 +7,7 @@ LIBVPT        := $(BUILD)/libvpt.a
 
 $(LIBVPT): $(EMULATION_OBJ)
 	@rm -f $@
-	ar qcs $@ $^
+	$(Q)$(call say,AR)ar qcs $@ $^
 
 ALL += $(LIBVPT)
 
@@ -15,7 +15,7 @@ EMULATION_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard emulation/tests/*.c
 
 $(BUILD)/tests/emulation: $(EMULATION_TEST_OBJ) $(LIBVPT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt
+	$(LINK) -o $@ $^ -lcunit -lipt
 
 TESTS += $(BUILD)/tests/emulation
 
@@ -25,7 +25,7 @@ CONFORMANCE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard emulation/conformance/
 
 $(BUILD)/tests/conformance: $(CONFORMANCE_OBJ) $(LIBVPT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcunit
+	$(LINK) -o $@ $^ -lcunit
 
 COUNTED     += $(BUILD)/tests/conformance
 SHELL_TESTS += emulation/conformance/doc.sh
@@ -34,12 +34,12 @@ EMULATION_FUZZ_OBJ := $(EMULATION_SRC:%.c=$(FUZZ_OBJ)/%.o)
 
 $(BUILD)/fuzz/emulation-%: $(FUZZ_OBJ)/emulation/fuzz/%.o $(EMULATION_FUZZ_OBJ)
 	@mkdir -p $(@D)
-	$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^
+	$(Q)$(call say,LD)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^
 
 FUZZERS += $(BUILD)/fuzz/emulation-guest $(BUILD)/fuzz/emulation-rtit
 
 $(BUILD)/bench/bin/model: $(BUILD)/emulation/bench/model.o $(LIBVPT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^
+	$(LINK) -o $@ $^
 
 BENCHES += $(BUILD)/bench/bin/model

@@ -25,26 +25,26 @@ GUEST_ELF      := $(GUEST_IMAGES:%=$(GUEST_BUILD)/%.elf)
 
 $(GUEST_OBJ)/user/%.o: $(GUEST)/user/%.c $(GUEST)/build.mk $(FLAGS_STAMP)
 	@mkdir -p $(@D)
-	$(CC) $(GUEST_CFLAGS) -c -o $@ $<
+	$(Q)$(call say,CC)$(CC) $(GUEST_CFLAGS) -c -o $@ $<
 
 $(GUEST_OBJ)/user/%.o: $(GUEST)/user/%.S $(GUEST)/build.mk $(FLAGS_STAMP)
 	@mkdir -p $(@D)
-	$(CC) $(GUEST_CFLAGS) -c -o $@ $<
+	$(Q)$(call say,CC)$(CC) $(GUEST_CFLAGS) -c -o $@ $<
 
 $(GUEST_OBJ)/%.o: $(GUEST)/%.c $(GUEST)/build.mk $(FLAGS_STAMP)
 	@mkdir -p $(@D)
-	$(CC) $(GUEST_KERNEL_CFLAGS) -c -o $@ $<
+	$(Q)$(call say,CC)$(CC) $(GUEST_KERNEL_CFLAGS) -c -o $@ $<
 
 $(GUEST_OBJ)/%.o: $(GUEST)/%.S $(GUEST)/build.mk $(FLAGS_STAMP)
 	@mkdir -p $(@D)
-	$(CC) $(GUEST_KERNEL_CFLAGS) -Wa,-I$(GUEST_BUILD) -c -o $@ $<
+	$(Q)$(call say,CC)$(CC) $(GUEST_KERNEL_CFLAGS) -Wa,-I$(GUEST_BUILD) -c -o $@ $<
 
 # The demo carries its user programs inside.
 $(GUEST_OBJ)/demo-programs.o: $(GUEST_USER_ELF)
 
 $(GUEST_USER_ELF): $(GUEST_BUILD)/%.elf: $(GUEST_OBJ)/user/%.o $(GUEST_OBJ)/user/crt.o \
                                          $(GUEST)/user/user.ld
-	ld $(GUEST_LDFLAGS) -T $(GUEST)/user/user.ld -o $@ $(filter %.o,$^)
+	$(Q)$(call say,LD)ld $(GUEST_LDFLAGS) -T $(GUEST)/user/user.ld -o $@ $(filter %.o,$^)
 
 # NAME.elf: NAME.c, NAME-*.c and NAME-*.S with the runtime.
 guest_sources = $(wildcard $(GUEST)/$(1).c $(GUEST)/$(1)-*.c $(GUEST)/$(1)-*.S)
@@ -52,7 +52,7 @@ guest_objects = $(patsubst $(GUEST)/%,$(GUEST_OBJ)/%.o,$(basename $(call guest_s
 
 define guest_image
 $(GUEST_BUILD)/$(1).elf: $(call guest_objects,$(1)) $(GUEST_LIB_OBJ) $(GUEST)/lib/image.ld
-	ld $(GUEST_LDFLAGS) -T $(GUEST)/lib/image.ld -o $$@ $$(filter %.o,$$^)
+	$$(Q)$$(call say,LD)ld $(GUEST_LDFLAGS) -T $(GUEST)/lib/image.ld -o $$@ $$(filter %.o,$$^)
 endef
 $(foreach image,$(GUEST_IMAGES),$(eval $(call guest_image,$(image))))
 

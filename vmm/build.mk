@@ -8,7 +8,7 @@ VMM_LIBS := $(DECODER_LIBS) -ljson-c
 VPT      := $(BUILD)/vpt
 
 $(VPT): $(VMM_OBJ) $(LIBVPT) $(LIBPTDEC)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(VMM_LIBS)
+	$(LINK) -o $@ $^ $(VMM_LIBS)
 
 ALL += $(VPT)
 
@@ -20,7 +20,7 @@ VMM_PART_OBJ := $(filter-out $(BUILD)/vmm/cli/main.o,$(VMM_OBJ))
 
 $(BUILD)/tests/vmm: $(VMM_TEST_OBJ) $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcunit $(VMM_LIBS)
+	$(LINK) -o $@ $^ -lcunit $(VMM_LIBS)
 
 TESTS += $(BUILD)/tests/vmm
 
@@ -29,7 +29,7 @@ VMM_FUZZ_OBJ := $(patsubst %.c,$(FUZZ_OBJ)/%.o,$(filter-out vmm/cli/main.c,$(VMM
 
 $(BUILD)/fuzz/vmm-%: $(FUZZ_OBJ)/vmm/fuzz/%.o $(VMM_FUZZ_OBJ) $(DECODER_FUZZ_OBJ) $(LIBVPT)
 	@mkdir -p $(@D)
-	$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(VMM_LIBS)
+	$(Q)$(call say,LD)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(VMM_LIBS)
 
 FUZZERS += $(BUILD)/fuzz/vmm-mapfile $(BUILD)/fuzz/vmm-sidecar
 
@@ -41,17 +41,17 @@ CLI_LINK   := -nostdlib -static -no-pie -Wl,--build-id=none -Wl,--no-warn-rwx-se
 
 $(BUILD)/vmm/tests/guests/%.elf: vmm/tests/guests/%.S vmm/tests/guests/guest.ld vmm/tests/guests/guest.inc
 	@mkdir -p $(@D)
-	$(CC) -m64 $(CLI_LINK) -o $@ $<
+	$(Q)$(call say,LD)$(CC) -m64 $(CLI_LINK) -o $@ $<
 
 $(BUILD)/vmm/tests/guests/small32.elf: vmm/tests/guests/status.S vmm/tests/guests/guest.ld
 	@mkdir -p $(@D)
-	$(CC) -m32 $(CLI_LINK) -o $@ $<
+	$(Q)$(call say,LD)$(CC) -m32 $(CLI_LINK) -o $@ $<
 
 ALL         += $(CLI_GUESTS)
 SHELL_TESTS += vmm/tests/cli.sh vmm/tests/long.sh vmm/tests/migrate.sh vmm/tests/smp.sh vmm/tests/perf.sh
 
 $(BUILD)/bench/bin/vmm: $(BUILD)/vmm/bench/kvm.o $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(VMM_LIBS)
+	$(LINK) -o $@ $^ $(VMM_LIBS)
 
 BENCHES += $(BUILD)/bench/bin/vmm

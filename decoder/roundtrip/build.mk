@@ -10,25 +10,25 @@ ROUNDTRIP_HARNESS := $(patsubst %,$(BUILD)/emulation/tests/%.o,harness reader pr
 $(BUILD)/tests/roundtrip: $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/roundtrip/tests/*.c)) \
     $(BUILD)/decoder/tests/support.o $(ROUNDTRIP_PROGRAM) $(LIBPTDEC) $(LIBVPT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
+	$(LINK) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
 
 TESTS += $(BUILD)/tests/roundtrip
 
 # Random streams, decoded by libipt and by libptdec; and what is left of a damaged one.
 $(BUILD)/tests/streams: $(ROUNDTRIP)/streams/main.o $(BUILD)/decoder/tests/referee.o $(ROUNDTRIP_HARNESS) $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
+	$(LINK) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
 
 $(BUILD)/tests/damage: $(ROUNDTRIP)/streams/damage.o $(ROUNDTRIP_HARNESS) $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcunit $(DECODER_LIBS)
+	$(LINK) -o $@ $^ -lcunit $(DECODER_LIBS)
 
 # Same trace, same answer: what ran, libptdec, libipt and stock perf.
 SAME_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/roundtrip/same/*.c)) $(ROUNDTRIP_HARNESS)
 
 $(BUILD)/tests/same: $(SAME_OBJ) $(LIBVPT) $(LIBPTDEC) | $(BUILD)/bench/bin/record.so
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
+	$(LINK) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
 
 COUNTED += $(BUILD)/tests/streams $(BUILD)/tests/damage $(BUILD)/tests/same
 
@@ -37,4 +37,4 @@ BENCH_RECORDER := $(BUILD)/bench/bin/record.so
 
 $(BENCH_RECORDER): $(ROUNDTRIP)/record.o $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -shared -o $@ $^ $(DECODER_LIBS)
+	$(LINK_SHARED) -o $@ $^ $(DECODER_LIBS)

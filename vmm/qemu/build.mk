@@ -98,20 +98,20 @@ $(BUILD)/qemu/compare $(BUILD)/qemu/ran: $(BUILD)/vmm/qemu/tests/log.o
 $(QEMU_TOOLS): $(BUILD)/qemu/%: $(BUILD)/vmm/qemu/tests/%.o $(VMM_PART_OBJ) \
     $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(VMM_LIBS)
+	$(LINK) -o $@ $^ $(VMM_LIBS)
 
 $(BUILD)/qemu/step: $(BUILD)/vmm/qemu/step.o
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
+	$(LINK) -o $@ $^
 
 # After `make qemu`: the header is QEMU's.
 $(EXECLOG): vmm/qemu/tests/execlog.c FORCE
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -Wno-missing-prototypes -shared -I$(QEMU_DIR)/tree/include/qemu \
+	$(LINK_SHARED) -Wno-missing-prototypes -I$(QEMU_DIR)/tree/include/qemu \
 	    $$(pkg-config --cflags glib-2.0) -o $@ $<
 
 # The programs that the Linux guest traces: not relocated, at an address that nothing else uses, one at a time.
 $(BUILD)/qemu/work $(BUILD)/qemu/remap: $(BUILD)/qemu/%: vmm/qemu/linux/%.c $(FLAGS_STAMP)
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -O1 -g -Wall -Wextra $(WERROR) -fno-pie -no-pie -static \
+	$(Q)$(call say,LD)$(CC) -std=gnu11 -O1 -g -Wall -Wextra $(WERROR) -fno-pie -no-pie -static \
 	    -Wl,-Ttext-segment=0x55000000 -o $@ $<
