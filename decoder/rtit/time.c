@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Time in an RTIT trace: MTC (RTIT v1.05, 4.2.12), STS (4.2.13), cycle counts (4.2.14). */
-#include "rtit/flow.h"
+#include "rtit/time.h"
 
 #define STS_BITS 40
 #define MTC_BITS 8

@@ -8,7 +8,7 @@
  * to that address first takes the latter; should code go from there straight back to a far transfer
  * that ends there, no packet tells the two apart.
  */
-#include "rtit/flow.h"
+#include "rtit/walk.h"
 
 /* ---- Items ---- */
 

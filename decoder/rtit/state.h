@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside the flow decoder of RTIT, which has two halves, as that of PT (flow.h):
+ * What the flow of an RTIT trace is, the items that it tells, what changes its state, and errors.
+ * On it stand the two halves of its decoder, as in that of PT (flow/core.h):
  *
- *   flow.c  reads packets until it knows what comes next: TNT bits, or something to bind
+ *   read.c  reads packets until it knows what comes next: TNT bits, or something to bind
  *   walk.c  walks over code until it has used that up
  *   time.c  keeps the time, beside the flow
+ *
+ * The halves do not know each other: flow.c, above them, says whose turn it is.
  *
  * It is simpler, because every packet with an address sends the TNT bits before it (4.2.2), so that
  * packets stand in the order of execution. Where several packets belong together, they follow each
  * other, but for what comes at any time: PSB, MTC, STS.
  */
-#ifndef PTD_RTIT_FLOW_H
-#define PTD_RTIT_FLOW_H
+#ifndef PTD_RTIT_STATE_H
+#define PTD_RTIT_STATE_H
 
 #include "code/blocks.h"
 #include "flow/loop.h"
 #include "ptdec_rtit.h"
 
 #define RTIT_ITEMS_A_STEP 8u
+/* Erratum E8: so many packets behind a PSB may be out of order, or missing. */
+#define RTIT_PSB_SHADOW 21u
 
 /* What is known of PacketEn. */
 enum rtit_state {
@@ -98,10 +103,7 @@ void ptd_rtit_arrive(struct ptd_rtit_flow *flow, uint64_t ip);
 bool ptd_rtit_in_ranges(const struct ptd_rtit_range *ranges, unsigned count, uint64_t ip);
 /* Whether a branch to ip stays in, or comes into, what the IP filter lets through. */
 bool ptd_rtit_filter_allows(const struct ptd_rtit_flow *flow, uint64_t ip);
-/* Walks one block, or binds what flow->bind holds. Tracing, and TNT bits or the bind are there. */
-void ptd_rtit_walk(struct ptd_rtit_flow *flow);
-
-/* Reports the time that a packet tells, and counts its cycles. */
-void ptd_rtit_read_time(struct ptd_rtit_flow *flow, const struct ptd_rtit_packet *packet);
+/* Nothing is bound or pending. */
+void ptd_rtit_forget(struct ptd_rtit_flow *flow);
 
 #endif
