@@ -3,8 +3,8 @@
  * What the flow decoder has to know of packets that it does not read yet: PSB+ (SDM 33.3.7),
  * overflow (33.3.8) and some errata. A trace that comes in pieces must have that much of it.
  */
-#include "flow/flow.h"
-#include "whole/stream.h"
+#include "flow/ahead.h"
+#include "packets/part.h"
 
 enum ahead ptd_ahead_psb_ip(struct ptd_packets packets, uint64_t *ip)
 {
@@ -106,7 +106,7 @@ bool ptd_ahead_overflow_ip(struct ptd_packets packets, uint64_t last_ip, uint64_
 }
 
 /* Whether the search that begins at a PSB, OVF or FUP has its answer here, but for the errata's. */
-static bool ends_search(const struct ptd_flow *flow, uint8_t begin, uint8_t here, unsigned *psbs)
+static bool ends_search(uint32_t errata, uint8_t begin, uint8_t here, unsigned *psbs)
 {
     switch ((enum ptd_packet_type)here) {
     case PTD_PSB:
@@ -121,17 +121,16 @@ static bool ends_search(const struct ptd_flow *flow, uint8_t begin, uint8_t here
     case PTD_TIP_PGD:
         return begin != PTD_PSB;
     case PTD_TNT:
-        return begin != PTD_PSB && !flow_has(flow, PTD_SKD010);
+        return begin != PTD_PSB && !(errata & PTD_SKD010);
     default:
         return begin == PTD_FUP;
     }
 }
 
 /* Whether what the functions above look for behind a packet is there, or cannot be. */
-static bool sees_ahead(const struct ptd_flow *flow, struct ptd_packets packets,
-                       const struct ptd_packet *begin)
+static bool sees_ahead(struct ptd_packets packets, const struct ptd_packet *begin)
 {
-    const bool has_errata = flow_has(flow, PTD_BDM70 | PTD_APL12);
+    const bool has_errata = packets.errata & (PTD_BDM70 | PTD_APL12);
     bool ended = begin->type == PTD_FUP;
     struct ptd_packet packet;
     unsigned psbs = 0;
@@ -143,26 +142,23 @@ static bool sees_ahead(const struct ptd_flow *flow, struct ptd_packets packets,
         if (ended && !is_status(&packet))
             return true;
         if (!ended)
-            ended = ends_search(flow, begin->type, packet.type, &psbs);
+            ended = ends_search(packets.errata, begin->type, packet.type, &psbs);
         if (ended && !has_errata)
             return true;
     }
     return false;
 }
 
-bool ptd_ahead_is_there(const struct ptd_flow *flow)
+bool ptd_ahead_is_there(struct ptd_packets packets)
 {
-    struct ptd_packets packets = flow->packets;
     struct ptd_packet packet;
 
-    if (!flow->more)
-        return true;
     if (!ptd_packets_has_one(&packets))
         return false;
     if (ptd_packets_next(&packets, &packet) != PTD_OK)
         return true;
     if (packet.type == PTD_PSB || packet.type == PTD_OVF ||
-        (packet.type == PTD_FUP && flow_has(flow, PTD_APL12)))
-        return sees_ahead(flow, packets, &packet);
+        (packet.type == PTD_FUP && (packets.errata & PTD_APL12)))
+        return sees_ahead(packets, &packet);
     return true;
 }

@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "flow/flow.h"
+#include "flow/bulk.h"
+#include "flow/graph.h"
+#include "packets/mark.h"
 #include "pt_packets.h"
 
 #define LOOK_AHEAD  16u /* bytes that must be there: no packet of this file is longer */
 #define MERGE_LIMIT 58u /* TNT bits after which no other short TNT is taken in */
-#define MOST_BITS   64u /* no more steps than this between two looks at the room for them */
 
 /* The walk, in registers as far as possible. */
 struct walk {
@@ -430,7 +431,7 @@ static void put_back(struct walk *walk)
 
 static bool has_room(const struct walk *walk)
 {
-    return walk->out_end - walk->out >= (ptrdiff_t)MOST_BITS &&
+    return walk->out_end - walk->out >= (ptrdiff_t)BULK_MOST_BITS &&
            (walk->timing != PTD_TIMING_MARKS || walk->mark < walk->mark_end);
 }
 
@@ -448,8 +449,7 @@ static bool run_steps(struct walk *walk)
     }
 }
 
-/* Whether nothing is pending but TNT bits. */
-static bool is_plain(const struct ptd_flow *flow)
+bool ptd_bulk_can(const struct ptd_flow *flow)
 {
     const struct bind *const bind = &flow->bind;
 
@@ -473,7 +473,7 @@ static const uint8_t *fast_end(const struct ptd_flow *flow)
     return packets->pos + (next - at);
 }
 
-static bool fast(struct ptd_flow *flow, struct ptd_run *run)
+bool ptd_bulk_run(struct ptd_flow *flow, struct ptd_run *run)
 {
     const uint32_t node = ptd_graph_find(flow->graph, flow->space, flow->ip);
     struct walk walk = {
@@ -530,16 +530,23 @@ static void forget_graph(struct ptd_flow *flow)
     flow->in_space = false;
 }
 
-void ptd_flow_forget_code(struct ptd_flow *flow)
+void ptd_bulk_empty_graph(struct ptd_flow *flow)
+{
+    forget_graph(flow);
+    ptd_graph_empty(flow->graph);
+}
+
+void ptd_bulk_forget_code(struct ptd_flow *flow)
 {
     if (!flow->graph)
         return;
-    forget_graph(flow);
-    if (!flow->graph->shared)
-        ptd_graph_empty(flow->graph);
+    if (flow->graph->shared)
+        forget_graph(flow);
+    else
+        ptd_bulk_empty_graph(flow);
 }
 
-void ptd_flow_set_graph(struct ptd_flow *flow, struct graph *graph)
+void ptd_bulk_set_graph(struct ptd_flow *flow, struct graph *graph)
 {
     forget_graph(flow);
     ptd_graph_free(flow->graph);
@@ -556,8 +563,7 @@ static bool open_graph(struct ptd_flow *flow)
     return flow->targets && flow->graph;
 }
 
-/* PTD_OK; PTD_E_NOMEM; PTD_E_ARG: the graph has to be emptied first. */
-static int enter(struct ptd_flow *flow)
+int ptd_bulk_enter(struct ptd_flow *flow)
 {
     int space;
 
@@ -576,115 +582,6 @@ static int enter(struct ptd_flow *flow)
     flow->space_mode = flow->mode;
     flow->in_space = true;
     return PTD_OK;
-}
-
-/* The bytes of an item's packet if it is a timing packet; else 0. */
-static size_t timing_bytes(const struct ptd_item *item)
-{
-    switch (item->type) {
-    case PTD_ITEM_TSC:
-        return PT_TSC_LEN;
-    case PTD_ITEM_CBR:
-        return PT_CBR_LEN;
-    case PTD_ITEM_PACKET:
-        break;
-    default:
-        return 0;
-    }
-    switch (item->packet.type) {
-    case PTD_TMA:
-    case PTD_MTC:
-    case PTD_CYC:
-    case PTD_MNT:
-        return item->packet.size_bytes;
-    default:
-        return 0;
-    }
-}
-
-static bool is_mnt(const struct ptd_item *item)
-{
-    return item->type == PTD_ITEM_PACKET && item->packet.type == PTD_MNT;
-}
-
-/* Hands over the oldest item that is waiting and wanted. */
-static bool take_item(struct ptd_flow *flow, struct ptd_run *run)
-{
-    while (flow->item_next < flow->item_count) {
-        const struct ptd_item *const item = &flow->items[flow->item_next++];
-
-        if (run->timing != PTD_TIMING_ITEMS) {
-            const size_t len_bytes = timing_bytes(item);
-
-            if (len_bytes > 0 && run->timing == PTD_TIMING_MARKS && !is_mnt(item))
-                run->marks[run->mark_count++] =
-                    (struct ptd_mark){item->offset + len_bytes, (uint32_t)run->count, MARK_OTHER};
-            if (len_bytes > 0)
-                continue;
-        }
-        run->item = *item;
-        run->has_item = true;
-        return true;
-    }
-    return false;
-}
-
-/* For the marks of one ptd_flow_advance(). */
-static bool has_mark_room(const struct ptd_run *run)
-{
-    return run->timing != PTD_TIMING_MARKS || run->mark_room - run->mark_count >= ITEMS_A_STEP;
-}
-
-int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty)
-{
-    bool emptied = false;
-
-    run->count = run->mark_count = 0;
-    run->has_item = false;
-    if (run->room < PTD_RUN_ROOM ||
-        (run->timing == PTD_TIMING_MARKS && run->mark_room < PTD_RUN_ROOM))
-        return PTD_E_ARG;
-    while (!take_item(flow, run)) {
-        if (flow->ended)
-            return run->count + run->mark_count > 0 ? PTD_OK : PTD_END;
-        if (flow->starved)
-            return run->count + run->mark_count > 0 ? PTD_OK : PTD_MORE;
-        if (!has_mark_room(run))
-            break;
-        if (is_plain(flow)) {
-            if (run->room - run->count < MOST_BITS)
-                break;
-
-            int status = enter(flow);
-
-            if (status == PTD_E_ARG && (run->count + run->mark_count > 0 || !may_empty))
-                break; /* numbers that were handed out are still in use */
-            if (status == PTD_E_ARG) {
-                forget_graph(flow);
-                ptd_graph_empty(flow->graph);
-                emptied = true;
-                status = enter(flow);
-            }
-            if (status != PTD_OK)
-                return status;
-            run->epoch = flow->graph->epoch;
-            if (fast(flow, run))
-                break;
-            if (ptd_graph_is_full(flow->graph) && !emptied)
-                continue;
-        }
-        if (run->count > 0 && flow_log_is_due(flow))
-            break; /* steps are numbers of the code as it was */
-        ptd_flow_advance(flow);
-    }
-    return PTD_OK;
-}
-
-int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run)
-{
-    if (ptd_blocks_are_old(&flow->blocks))
-        ptd_flow_notice_image(flow);
-    return ptd_flow_run_on(flow, run, true);
 }
 
 const uint32_t *ptd_flow_insns(const struct ptd_flow *flow, size_t *count)

@@ -1,58 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside the flow decoder, which has two halves, and a short cut.
+ * The core of the flow decoder: what a flow is, the items that it tells, what changes its state,
+ * and errors. On it stand the two halves of the decoder, and a short cut:
  *
- *   flow.c  reads packets until it knows what comes next: TNT bits, or something to bind
+ *   read.c  reads packets until it knows what comes next: TNT bits, or something to bind
  *           (ahead.c: what must be known before it is read)
  *   walk.c  walks over code until it has used that up
  *   bulk.c  does both at once where there is nothing but TNTs and TIPs
  *
+ * They do not know each other: flow.c, above them, says whose turn it is.
+ *
  * Only when no TNT bit is left does the next packet matter (33.4.2.1), except that deferred TIPs
  * stand behind TNT bits that are younger than they are (33.4.2.3).
  */
-#ifndef PTD_FLOW_H
-#define PTD_FLOW_H
+#ifndef PTD_FLOW_CORE_H
+#define PTD_FLOW_CORE_H
 
 #include "code/blocks.h"
 #include "code/code_log.h"
-#include "flow/graph.h"
+#include "flow/bind.h"
 #include "flow/loop.h"
+#include "flow/node.h"
 
 #define RET_STACK    64u             /* 33.4.2.2 */
 #define RET_PLACES   (2 * RET_STACK) /* a place above the top is never an entry */
 #define ITEMS_A_STEP 16u
 #define FILTERS      4u /* of struct ptd_flow_config */
-
-/* What the next packets bind to (33.4.1). */
-enum bind_kind {
-    BIND_NONE,
-    BIND_TIP,   /* the next transfer that takes a TIP goes to .to */
-    BIND_PGD,   /* the next instruction that can has PacketEn cleared; .to if has_to */
-    BIND_ASYNC, /* event in front of the instruction at .ip; then .end */
-    BIND_MARK,  /* stand-alone FUP: nothing but the place .ip of what is pending */
-    BIND_PSB,   /* PSB+ in front of the instruction at .ip; not read yet */
-    BIND_PIP,   /* the next MOV CR3 or far transfer (33.4.2.7) */
-    BIND_VMCS,  /* the next VMPTRLD or VM entry (33.4.2.15) */
-    BIND_PTW,   /* the next PTWRITE; at .ip if has_ip */
-};
-
-enum bind_end { END_NOWHERE, END_TIP, END_PGD };
-
-struct bind {
-    uint8_t kind, end;
-    bool ready; /* every packet of it was read */
-    bool has_ip, has_to;
-    uint64_t offset; /* of its first packet */
-    uint64_t ip, to;
-    /* State that changes at the end of it. */
-    bool has_cr3, has_vmcs, has_mode, has_tsx;
-    bool nr;
-    uint8_t mode, tsx;
-    uint64_t cr3, vmcs;
-    /* A packet that waits for its FUP, or was given it. */
-    bool has_packet;
-    struct ptd_packet packet;
-};
 
 /* What a PSB does not reset; the rest of struct ptd_flow says what it means. */
 struct flow_state {
@@ -68,18 +41,6 @@ enum {
     FLOW_TELLS_MODE = 2,
     FLOW_TELLS_TSX = 4,
     FLOW_TELLS_VMCS = 8,
-};
-
-/*
- * struct ptd_mark.what: what stands between the mark before it and this one, and the cycles of a
- * CYC packet or, with MARK_PACKET, the bytes of another one.
- */
-enum {
-    MARK_TNT = 1,
-    MARK_TIP = 2,
-    MARK_OTHER = 4, /* anything: it has to be read, and this packet */
-    MARK_PACKET = 8,
-    MARK_VALUE_SHR = 4,
 };
 
 struct ptd_flow {
@@ -151,59 +112,27 @@ struct ptd_item *ptd_flow_push(struct ptd_flow *flow, enum ptd_item_type type, u
 void ptd_flow_fail(struct ptd_flow *flow, int error, uint64_t offset);
 /* Applies the pending state of flow->bind, reports it and clears the bind. */
 void ptd_flow_settle(struct ptd_flow *flow);
-/* Reports and enters the PSB+ that stands next in the trace. */
-void ptd_flow_enter_psb(struct ptd_flow *flow);
+/* Looks on for the PSB that an error or the begin of a trace made it look for. */
+void ptd_flow_search(struct ptd_flow *flow);
+/* Looks for a PSB; what is lost on the way is told with an error at offset. */
+void ptd_flow_begin_search(struct ptd_flow *flow, int error, uint64_t offset);
 /* Reports a packet that binds to ip, if any, but is no part of the flow. */
 void ptd_flow_push_packet(struct ptd_flow *flow, const struct ptd_packet *packet,
                           const uint64_t *ip);
-void ptd_flow_reset_loop(struct ptd_flow *flow);
-/* Walks one block, or binds what flow->bind holds. Tracing, and either TNT bits or the bind are
- * there. */
-void ptd_flow_walk(struct ptd_flow *flow);
-
-/* Code was added to the image: what was made of the old code is forgotten. */
-void ptd_flow_notice_image(struct ptd_flow *flow);
-/* In bulk.c: the graph, as far as it is the flow's own. */
-void ptd_flow_forget_code(struct ptd_flow *flow);
-/* Where the code log has something that is to be known before the next packet counts. */
-static inline bool flow_log_is_due(const struct ptd_flow *flow)
+/* Changes of state, and their items. */
+void ptd_flow_set_cr3(struct ptd_flow *flow, uint64_t offset, uint64_t cr3, bool nr);
+void ptd_flow_set_vmcs(struct ptd_flow *flow, uint64_t offset, uint64_t vmcs);
+void ptd_flow_set_mode(struct ptd_flow *flow, uint64_t offset, uint8_t mode);
+void ptd_flow_set_tsx(struct ptd_flow *flow, uint64_t offset, uint8_t tsx);
+/* CR3 in the address spaces of the image: whose it is, NR and the VMCS say. */
+void ptd_flow_set_space(struct ptd_flow *flow, uint64_t cr3);
+/* Tracing goes on at ip, as an IP behind an overflow or at the begin says. */
+void ptd_flow_go_on_at(struct ptd_flow *flow, uint64_t ip);
+void ptd_flow_clear_bind(struct ptd_flow *flow);
+/* A packet was used up: the walk begins anew. */
+static inline void ptd_flow_reset_loop(struct ptd_flow *flow)
 {
-    return flow->code_log &&
-           ptd_code_log_next(flow->code_log) <= ptd_packets_offset(&flow->packets);
+    loop_reset(&flow->loop, flow->ip);
 }
-/* Reads one packet or walks one block. Not ended, and no item is waiting. */
-void ptd_flow_advance(struct ptd_flow *flow);
-/*
- * ptd_flow_run(). Unless it may empty the graph, PTD_OK with neither a step nor an item says that
- * it has to.
- */
-int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty);
-/* Takes another graph, which is its own from now on. */
-void ptd_flow_set_graph(struct ptd_flow *flow, struct graph *graph);
-/* The state of a flow that has ended: in front of a PSB, or at the end of the trace. */
-struct flow_state ptd_flow_state(const struct ptd_flow *flow);
-/* Begins again at a PSB, and ends in front of the first PSB at or behind stop. */
-void ptd_flow_restart(struct ptd_flow *flow, const struct flow_state *state, uint64_t stop);
-
-/* ---- ahead.c ---- */
-
-enum ahead { AHEAD_FUP, AHEAD_NOTHING, AHEAD_LOST };
-
-/* The FUP of the PSB+ that begins at the iterator. AHEAD_LOST: PSB+ does not come to its end. */
-enum ahead ptd_ahead_psb_ip(struct ptd_packets packets, uint64_t *ip);
-/*
- * Whether TIP.PGE is the next packet of the flow, so that PacketEn is 0 whatever was said before:
- * the errata BDM70 and APL12. Behind PSBEND, or behind a FUP.
- */
-bool ptd_ahead_enabling(struct ptd_packets packets);
-/* The same behind the PSB+ that begins at the iterator, if that comes to its end. */
-bool ptd_ahead_enabling_behind_psb(struct ptd_packets packets);
-/*
- * Where tracing goes on after the OVF in front of the iterator. The FUP may have other packets in
- * front of it, in the older wording of 33.3.8, and by Table 33-14 even a PSB+, but not two.
- */
-bool ptd_ahead_overflow_ip(struct ptd_packets packets, uint64_t last_ip, uint64_t *ip);
-/* Whether the flow's next packet, and what may have to be known with it, is there. */
-bool ptd_ahead_is_there(const struct ptd_flow *flow);
 
 #endif

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "flow/graph.h"
 #include "base/pages.h"
+#include "code/blocks.h"
+#include "flow/graph.h"
 
 #define FIRST_NODES (1u << ROOM_LOG2(10))
 /* A hostile trace can ask for nodes without end: then start afresh. */

@@ -1,89 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The half of the flow decoder that reads packets: which belong together (SDM 33.4.1, Table 33-14),
- * what they bind to, PSB+ (33.3.7), overflow (33.3.8) and going on after errors.
+ * what they bind to, PSB+ (33.3.7) and overflow (33.3.8).
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include "flow/flow.h"
-#include "code/image.h"
-#include "pt_packets.h"
-#include "whole/stream.h"
-
-/* So much in front of what is read is kept of a trace that comes in pieces, at most. */
-#define BACK_MAX (64u << 10)
-
-/* ---- Items ---- */
-
-struct ptd_item *ptd_flow_push(struct ptd_flow *flow, enum ptd_item_type type, uint64_t offset)
-{
-    struct ptd_item *const item = &flow->items[flow->item_count++];
-
-    memset(item, 0, sizeof(*item));
-    item->type = (uint8_t)type;
-    item->offset = offset;
-    item->cr3 = flow->cr3;
-    item->nr = flow->nr;
-    item->mode = flow->mode;
-    return item;
-}
-
-void ptd_flow_push_packet(struct ptd_flow *flow, const struct ptd_packet *packet,
-                          const uint64_t *ip)
-{
-    const bool ptw = packet->type == PTD_PTW;
-    struct ptd_item *const item =
-        ptd_flow_push(flow, ptw ? PTD_ITEM_PTWRITE : PTD_ITEM_PACKET, packet->offset);
-
-    item->packet = *packet;
-    if (ptw)
-        item->value = packet->ptw.payload;
-    if (ip) {
-        item->has_from = true;
-        item->from = *ip;
-    }
-}
+#include "flow/ahead.h"
+#include "flow/read.h"
 
 static void push_value(struct ptd_flow *flow, enum ptd_item_type type,
                        const struct ptd_packet *packet, uint64_t value)
 {
     ptd_flow_push(flow, type, packet->offset)->value = value;
-}
-
-/* ---- State ---- */
-
-/* CR3 in the address spaces of the image: whose it is, NR and the VMCS say. */
-static void set_space(struct ptd_flow *flow, uint64_t cr3)
-{
-    flow->cr3 = ptd_image_space(flow->blocks.image, flow->nr, flow->vmcs, cr3);
-}
-
-static void set_cr3(struct ptd_flow *flow, uint64_t offset, uint64_t cr3, bool nr)
-{
-    flow->nr = nr;
-    set_space(flow, cr3);
-    ptd_flow_push(flow, PTD_ITEM_CR3, offset)->value = cr3;
-}
-
-static void set_vmcs(struct ptd_flow *flow, uint64_t offset, uint64_t vmcs)
-{
-    flow->vmcs = vmcs;
-    if (flow->nr)
-        set_space(flow, ptd_space_cr3(flow->cr3));
-    ptd_flow_push(flow, PTD_ITEM_VMCS, offset)->value = vmcs;
-}
-
-static void set_mode(struct ptd_flow *flow, uint64_t offset, uint8_t mode)
-{
-    flow->mode = mode;
-    ptd_flow_push(flow, PTD_ITEM_MODE, offset)->value = mode;
-}
-
-static void set_tsx(struct ptd_flow *flow, uint64_t offset, uint8_t tsx)
-{
-    flow->tsx = tsx;
-    ptd_flow_push(flow, PTD_ITEM_TSX, offset)->value = tsx;
 }
 
 static uint8_t exec_mode(const struct ptd_packet *packet)
@@ -96,85 +22,6 @@ static uint8_t exec_mode(const struct ptd_packet *packet)
 static uint8_t tsx_state(const struct ptd_packet *packet)
 {
     return (uint8_t)(packet->mode_tsx.in_tx | packet->mode_tsx.abort << 1);
-}
-
-static void clear_bind(struct ptd_flow *flow)
-{
-    memset(&flow->bind, 0, sizeof(flow->bind));
-}
-
-void ptd_flow_settle(struct ptd_flow *flow)
-{
-    const struct bind bind = flow->bind;
-
-    clear_bind(flow);
-    flow->deferred = false;
-    if (bind.has_vmcs)
-        set_vmcs(flow, bind.offset, bind.vmcs);
-    if (bind.has_cr3)
-        set_cr3(flow, bind.offset, bind.cr3, bind.nr);
-    if (bind.has_mode)
-        set_mode(flow, bind.offset, bind.mode);
-    if (bind.has_tsx)
-        set_tsx(flow, bind.offset, bind.tsx);
-}
-
-/* ---- Errors ---- */
-
-/*
- * Damage may have made a packet out of bytes of which some begin the next PSB: it is looked for
- * from a little before the error on, but not so far that a PSB comes twice.
- */
-static uint64_t where_to_look(const struct ptd_flow *flow, uint64_t offset)
-{
-    const uint64_t before = offset < PT_PSB_LEN ? 0 : offset - (PT_PSB_LEN - 1);
-
-    return before > flow->behind_psb ? before : flow->behind_psb;
-}
-
-/* Goes to the next PSB, and tells what was lost on the way there. */
-static void search_psb(struct ptd_flow *flow)
-{
-    struct ptd_packets *const packets = &flow->packets;
-    struct ptd_item *const lost = &flow->lost;
-
-    if (flow->more && !ptd_packets_sync_part(packets)) {
-        flow->starved = true;
-        return;
-    }
-    flow->searching = false;
-
-    const bool found = ptd_packets_sync(packets) == PTD_OK; /* else it stands at the end */
-
-    if (ptd_packets_offset(packets) > lost->offset)
-        lost->value = ptd_packets_offset(packets) - lost->offset;
-    if (lost->error != PTD_E_NOSYNC || (!found && lost->value > 0))
-        flow->items[flow->item_count++] = *lost;
-}
-
-static void begin_search(struct ptd_flow *flow, int error, uint64_t offset)
-{
-    flow->lost = *ptd_flow_push(flow, PTD_ITEM_ERROR, offset);
-    flow->lost.error = error;
-    flow->item_count--;
-    flow->searching = true;
-    search_psb(flow);
-}
-
-void ptd_flow_fail(struct ptd_flow *flow, int error, uint64_t offset)
-{
-    uint64_t from = where_to_look(flow, offset);
-
-    clear_bind(flow);
-    flow->tracing = flow->deferred = flow->in_psb = flow->overflowed = false;
-    flow->tnt_count = 0;
-    flow->ret_count = 0;
-    flow->fresh = true;
-    flow->in_first_psb = false;
-    if (from < flow->packets.base)
-        from = flow->packets.base;
-    (void)ptd_packets_seek(&flow->packets, from);
-    begin_search(flow, error, offset);
 }
 
 static void contradiction(struct ptd_flow *flow, const struct ptd_packet *packet)
@@ -206,7 +53,7 @@ void ptd_flow_enter_psb(struct ptd_flow *flow)
     if (ptd_packets_next(&flow->packets, &packet) != PTD_OK)
         return;
     flow->behind_psb = packet.offset + 1;
-    clear_bind(flow);
+    ptd_flow_clear_bind(flow);
     flow->in_psb = true;
     flow->last_ip = 0;
     flow->ret_count = 0; /* 33.4.2.2: a PSB empties the CALL stack */
@@ -294,19 +141,19 @@ static void read_in_psb(struct ptd_flow *flow, const struct ptd_packet *packet)
     case PTD_PIP:
         if (flow->fresh || ptd_space_cr3(flow->cr3) != packet->pip.cr3 ||
             flow->nr != packet->pip.nr)
-            set_cr3(flow, packet->offset, packet->pip.cr3, packet->pip.nr);
+            ptd_flow_set_cr3(flow, packet->offset, packet->pip.cr3, packet->pip.nr);
         break;
     case PTD_VMCS:
         if (flow->fresh || flow->vmcs != packet->vmcs)
-            set_vmcs(flow, packet->offset, packet->vmcs);
+            ptd_flow_set_vmcs(flow, packet->offset, packet->vmcs);
         break;
     case PTD_MODE_EXEC:
         if (flow->fresh || flow->mode != exec_mode(packet))
-            set_mode(flow, packet->offset, exec_mode(packet));
+            ptd_flow_set_mode(flow, packet->offset, exec_mode(packet));
         break;
     case PTD_MODE_TSX:
         if (flow->fresh || flow->tsx != tsx_state(packet))
-            set_tsx(flow, packet->offset, tsx_state(packet));
+            ptd_flow_set_tsx(flow, packet->offset, tsx_state(packet));
         break;
     case PTD_TSC:
         push_value(flow, PTD_ITEM_TSC, packet, packet->tsc);
@@ -332,25 +179,10 @@ static void read_in_psb(struct ptd_flow *flow, const struct ptd_packet *packet)
 
 /* ---- In the stream ---- */
 
-/* An event whose FUP was read and whose destination was not. */
-static bool event_is_open(const struct ptd_flow *flow)
-{
-    return flow->bind.kind == BIND_ASYNC && !flow->bind.ready;
-}
-
-/* A packet of several that belong together was read, so a TNT cannot be next. */
-static bool compound_is_open(const struct ptd_flow *flow)
-{
-    const struct bind *const bind = &flow->bind;
-
-    return event_is_open(flow) || bind->has_cr3 || bind->has_vmcs || bind->has_mode ||
-           bind->has_tsx || bind->has_packet;
-}
-
 /* Notes where a bind begins. */
 static struct bind *open_bind(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
-    if (!compound_is_open(flow))
+    if (!bind_is_open(&flow->bind))
         flow->bind.offset = packet->offset;
     return &flow->bind;
 }
@@ -369,15 +201,6 @@ static void end_event_nowhere(struct ptd_flow *flow, const struct ptd_packet *pa
     unread(flow, packet);
 }
 
-/* Behind an overflow. */
-static void go_on_at(struct ptd_flow *flow, uint64_t ip)
-{
-    flow->overflowed = false;
-    flow->tracing = true;
-    flow->ip = ip;
-    ptd_flow_reset_loop(flow);
-}
-
 /* Behind an OVF that no FUP followed (SKD010): what ran is not known until an IP is. */
 static bool is_without_fup(const struct ptd_flow *flow)
 {
@@ -388,7 +211,7 @@ static void read_tnt(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
     if (is_without_fup(flow))
         return;
-    if (!flow->tracing || flow->tnt_count > 0 || compound_is_open(flow)) {
+    if (!flow->tracing || flow->tnt_count > 0 || bind_is_open(&flow->bind)) {
         contradiction(flow, packet);
         return;
     }
@@ -407,13 +230,13 @@ static void read_tip(struct ptd_flow *flow, const struct ptd_packet *packet)
         return;
     }
     if (!flow->tracing) {
-        go_on_at(flow, bind->to);
+        ptd_flow_go_on_at(flow, bind->to);
         return;
     }
     bind->has_to = true;
     bind->end = END_TIP;
     flow->overflowed = false;
-    make_ready(bind, event_is_open(flow) ? BIND_ASYNC : BIND_TIP);
+    make_ready(bind, bind_is_open_event(&flow->bind) ? BIND_ASYNC : BIND_TIP);
 }
 
 static void read_pgd(struct ptd_flow *flow, const struct ptd_packet *packet)
@@ -432,7 +255,7 @@ static void read_pgd(struct ptd_flow *flow, const struct ptd_packet *packet)
     bind->has_to = ptd_packet_ip(packet, &flow->last_ip, &bind->to) == PTD_OK;
     bind->end = END_PGD;
     flow->overflowed = false;
-    make_ready(bind, event_is_open(flow) ? BIND_ASYNC : BIND_PGD);
+    make_ready(bind, bind_is_open_event(&flow->bind) ? BIND_ASYNC : BIND_PGD);
 }
 
 static void read_pge(struct ptd_flow *flow, const struct ptd_packet *packet)
@@ -440,7 +263,7 @@ static void read_pge(struct ptd_flow *flow, const struct ptd_packet *packet)
     struct ptd_item *item;
     uint64_t ip;
 
-    if (event_is_open(flow)) {
+    if (bind_is_open_event(&flow->bind)) {
         end_event_nowhere(flow, packet);
         return;
     }
@@ -448,7 +271,7 @@ static void read_pge(struct ptd_flow *flow, const struct ptd_packet *packet)
      * Broadwell (erratum BDM70) can send the PSB+ of an enabling late, as if PacketEn were 1
      * already: then the TIP.PGE has the IP of its FUP.
      */
-    if (compound_is_open(flow) || ptd_packet_ip(packet, &flow->last_ip, &ip) != PTD_OK ||
+    if (bind_is_open(&flow->bind) || ptd_packet_ip(packet, &flow->last_ip, &ip) != PTD_OK ||
         (flow->tracing && flow->ip != ip)) {
         contradiction(flow, packet);
         return;
@@ -470,7 +293,7 @@ static void read_announced_fup(struct ptd_flow *flow)
 
     if (!flow->tracing) {
         ptd_flow_push_packet(flow, &bind->packet, &bind->ip);
-        clear_bind(flow);
+        ptd_flow_clear_bind(flow);
         return;
     }
     bind->has_ip = true;
@@ -482,7 +305,7 @@ static void read_fup(struct ptd_flow *flow, const struct ptd_packet *packet)
     struct bind *const bind = open_bind(flow, packet);
     uint64_t ip;
 
-    if (event_is_open(flow) || ptd_packet_ip(packet, &flow->last_ip, &ip) != PTD_OK) {
+    if (bind_is_open_event(&flow->bind) || ptd_packet_ip(packet, &flow->last_ip, &ip) != PTD_OK) {
         contradiction(flow, packet);
         return;
     }
@@ -491,11 +314,11 @@ static void read_fup(struct ptd_flow *flow, const struct ptd_packet *packet)
         read_announced_fup(flow);
         return;
     }
-    if (flow->overflowed && (!flow->tracing || flow->ip == ip) && !compound_is_open(flow)) {
+    if (flow->overflowed && (!flow->tracing || flow->ip == ip) && !bind_is_open(&flow->bind)) {
         if (flow_has(flow, PTD_APL12) && ptd_ahead_enabling(flow->packets))
             flow->overflowed = false;
         else
-            go_on_at(flow, ip);
+            ptd_flow_go_on_at(flow, ip);
         return;
     }
     if (!flow->tracing) {
@@ -512,11 +335,11 @@ static void read_fup(struct ptd_flow *flow, const struct ptd_packet *packet)
 static void read_pip(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
     if (!flow->tracing) {
-        set_cr3(flow, packet->offset, packet->pip.cr3, packet->pip.nr);
+        ptd_flow_set_cr3(flow, packet->offset, packet->pip.cr3, packet->pip.nr);
         return;
     }
 
-    const bool part = compound_is_open(flow);
+    const bool part = bind_is_open(&flow->bind);
     struct bind *const bind = open_bind(flow, packet);
 
     bind->has_cr3 = true;
@@ -529,11 +352,11 @@ static void read_pip(struct ptd_flow *flow, const struct ptd_packet *packet)
 static void read_vmcs(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
     if (!flow->tracing) {
-        set_vmcs(flow, packet->offset, packet->vmcs);
+        ptd_flow_set_vmcs(flow, packet->offset, packet->vmcs);
         return;
     }
 
-    const bool part = compound_is_open(flow);
+    const bool part = bind_is_open(&flow->bind);
     struct bind *const bind = open_bind(flow, packet);
 
     bind->has_vmcs = true;
@@ -545,7 +368,7 @@ static void read_vmcs(struct ptd_flow *flow, const struct ptd_packet *packet)
 static void read_mode_exec(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
     if (!flow->tracing) {
-        set_mode(flow, packet->offset, exec_mode(packet));
+        ptd_flow_set_mode(flow, packet->offset, exec_mode(packet));
         return;
     }
 
@@ -558,7 +381,7 @@ static void read_mode_exec(struct ptd_flow *flow, const struct ptd_packet *packe
 static void read_mode_tsx(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
     if (!flow->tracing) {
-        set_tsx(flow, packet->offset, tsx_state(packet));
+        ptd_flow_set_tsx(flow, packet->offset, tsx_state(packet));
         return;
     }
 
@@ -592,7 +415,7 @@ static void read_ptw(struct ptd_flow *flow, const struct ptd_packet *packet)
         read_other(flow, packet, packet->ptw.ip);
         return;
     }
-    if (compound_is_open(flow)) {
+    if (bind_is_open(&flow->bind)) {
         contradiction(flow, packet);
         return;
     }
@@ -606,7 +429,7 @@ static void read_ptw(struct ptd_flow *flow, const struct ptd_packet *packet)
 static void read_tracestop(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
     ptd_flow_push(flow, PTD_ITEM_STOP, packet->offset);
-    clear_bind(flow);
+    ptd_flow_clear_bind(flow);
     flow->tracing = false;
 }
 
@@ -615,13 +438,13 @@ static void read_overflow(struct ptd_flow *flow, const struct ptd_packet *packet
     struct ptd_item *item;
     uint64_t ip;
 
-    if (event_is_open(flow)) {
+    if (bind_is_open_event(&flow->bind)) {
         end_event_nowhere(flow, packet);
         return;
     }
     if (flow->bind.has_packet)
         ptd_flow_push_packet(flow, &flow->bind.packet, NULL);
-    clear_bind(flow);
+    ptd_flow_clear_bind(flow);
     flow->tracing = false;
     flow->overflowed = true;
     flow->ret_count = 0;
@@ -717,43 +540,22 @@ static bool read_timing(struct ptd_flow *flow, const struct ptd_packet *packet)
 
 static void read_end(struct ptd_flow *flow)
 {
-    if (event_is_open(flow)) {
+    if (bind_is_open_event(&flow->bind)) {
         flow->bind.end = END_NOWHERE;
         flow->bind.ready = true;
         return;
     }
     if (flow->bind.has_packet)
         ptd_flow_push_packet(flow, &flow->bind.packet, NULL);
-    clear_bind(flow);
+    ptd_flow_clear_bind(flow);
     flow->ended = true;
 }
 
-/* Code is known before the packets of whoever runs it. False: no memory. */
-static bool follow_log(struct ptd_flow *flow)
-{
-    bool changed;
-    const int status =
-        ptd_code_log_advance(flow->code_log, ptd_packets_offset(&flow->packets), &changed);
-
-    if (changed)
-        ptd_flow_notice_image(flow);
-    return status == PTD_OK;
-}
-
-static void read_packet(struct ptd_flow *flow)
+void ptd_flow_read(struct ptd_flow *flow)
 {
     struct ptd_packet packet;
-    int status;
+    const int status = ptd_packets_next(&flow->packets, &packet);
 
-    if (!ptd_ahead_is_there(flow)) {
-        flow->starved = true;
-        return;
-    }
-    if (flow_log_is_due(flow) && !follow_log(flow)) {
-        ptd_flow_fail(flow, PTD_E_NOMEM, ptd_packets_offset(&flow->packets));
-        return;
-    }
-    status = ptd_packets_next(&flow->packets, &packet);
     if (status == PTD_END) {
         read_end(flow);
         return;
@@ -777,179 +579,8 @@ static void read_packet(struct ptd_flow *flow)
         return;
     }
     /* Every compound event is complete before a PSB (33.3.7). */
-    if (compound_is_open(flow))
+    if (bind_is_open(&flow->bind))
         contradiction(flow, &packet);
     else
         read_psb(flow, &packet);
-}
-
-/* ---- The interface ---- */
-
-struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct ptd_image *image,
-                              const struct ptd_flow_config *config)
-{
-    struct ptd_flow *const flow = calloc(1, sizeof(*flow));
-
-    if (!flow)
-        return NULL;
-    ptd_packets_init(&flow->packets, bytes, len_bytes);
-    flow->code_log = ptd_image_code_log(image);
-    if (flow->code_log)
-        ptd_code_log_rewind(flow->code_log);
-    ptd_blocks_init(&flow->blocks, image);
-    if (config)
-        flow->config = *config;
-    else
-        flow->config.mode = PTD_MODE_64;
-    if (flow->config.filters > FILTERS)
-        flow->config.filters = FILTERS;
-    ptd_packets_set_errata(&flow->packets, flow->config.errata);
-    flow->mode = (uint8_t)flow->config.mode;
-    flow->cr3 = flow->config.cr3;
-    flow->nr = flow->config.nr;
-    flow->vmcs = flow->config.vmcs;
-    if (flow->nr)
-        set_space(flow, flow->config.cr3);
-    flow->fresh = true;
-    flow->since_mark = MARK_OTHER;
-    flow->stop = UINT64_MAX;
-    if (!flow->config.at_start)
-        begin_search(flow, PTD_E_NOSYNC, 0);
-    flow->last_ip = flow->config.last_ip;
-    if (flow->config.at_start && flow->config.has_ip)
-        go_on_at(flow, flow->config.ip);
-    return flow;
-}
-
-void ptd_flow_begin_stream(struct ptd_flow *flow, uint64_t offset)
-{
-    flow->packets.base = flow->lost.offset = offset;
-    flow->more = flow->starved = true;
-    flow->searching = !flow->config.at_start; /* for the first PSB, still */
-}
-
-void ptd_flow_slide(struct ptd_flow *flow, const void *bytes, size_t len_bytes, uint64_t base,
-                    bool more)
-{
-    ptd_packets_slide(&flow->packets, bytes, len_bytes, base);
-    flow->more = more;
-    flow->starved = false;
-}
-
-uint64_t ptd_flow_needs(const struct ptd_flow *flow)
-{
-    const struct bind *const bind = &flow->bind;
-    const uint64_t reads_at = ptd_packets_offset(&flow->packets);
-    uint64_t needs = reads_at;
-
-    /* An error may lead back to where a compound began, see ptd_flow_fail(). */
-    if ((bind->kind != BIND_NONE || compound_is_open(flow)) && bind->offset < needs)
-        needs = bind->offset;
-    if (needs + BACK_MAX < reads_at)
-        needs = reads_at - BACK_MAX;
-    return needs < PT_PSB_LEN ? 0 : needs - PT_PSB_LEN;
-}
-
-uint64_t ptd_flow_reads_at(const struct ptd_flow *flow)
-{
-    return ptd_packets_offset(&flow->packets);
-}
-
-struct flow_state ptd_flow_state(const struct ptd_flow *flow)
-{
-    return (struct flow_state){
-        .offset = ptd_packets_offset(&flow->packets),
-        .cr3 = flow->cr3,
-        .vmcs = flow->vmcs,
-        .nr = flow->nr,
-        .fresh = flow->fresh,
-        .mode = flow->mode,
-        .tsx = flow->tsx,
-        .overflowed = flow->overflowed,
-        .at_mov_cr3 = flow->at_mov_cr3,
-    };
-}
-
-void ptd_flow_restart(struct ptd_flow *flow, const struct flow_state *state, uint64_t stop)
-{
-    (void)ptd_packets_seek(&flow->packets, state->offset);
-    clear_bind(flow);
-    flow->cr3 = state->cr3;
-    flow->vmcs = state->vmcs;
-    flow->nr = state->nr;
-    flow->fresh = state->fresh;
-    flow->mode = state->mode;
-    flow->tsx = state->tsx;
-    flow->overflowed = state->overflowed;
-    flow->at_mov_cr3 = state->at_mov_cr3;
-    flow->tracing = flow->deferred = flow->in_psb = flow->ended = false;
-    flow->tnt_count = flow->ret_count = 0;
-    flow->item_next = flow->item_count = 0;
-    flow->since_mark = MARK_OTHER;
-    flow->stop = stop;
-    flow->behind_psb = state->offset;
-    flow->in_first_psb = true;
-    flow->first_psb_end = 0;
-    flow->told = 0;
-}
-
-void ptd_flow_free(struct ptd_flow *flow)
-{
-    if (!flow)
-        return;
-    ptd_blocks_free(&flow->blocks);
-    ptd_graph_free(flow->graph);
-    free(flow->targets);
-    free(flow);
-}
-
-/* Whether the next packet has to be known before another instruction is. */
-static bool needs_packet(const struct ptd_flow *flow)
-{
-    if (!flow->tracing || flow->in_psb)
-        return true;
-    if (flow->deferred)
-        return !flow->bind.ready;
-    return flow->tnt_count == 0 && !flow->bind.ready;
-}
-
-void ptd_flow_advance(struct ptd_flow *flow)
-{
-    flow->item_next = flow->item_count = 0;
-    flow->since_mark = MARK_OTHER;
-    if (flow->searching)
-        search_psb(flow);
-    else if (needs_packet(flow))
-        read_packet(flow);
-    else
-        ptd_flow_walk(flow);
-}
-
-void ptd_flow_notice_image(struct ptd_flow *flow)
-{
-    ptd_blocks_notice(&flow->blocks);
-    ptd_flow_forget_code(flow);
-    ptd_flow_reset_loop(flow);
-}
-
-int ptd_flow_next_before(struct ptd_flow *flow, uint64_t offset, struct ptd_item *item)
-{
-    if (ptd_blocks_are_old(&flow->blocks))
-        ptd_flow_notice_image(flow);
-    while (flow->item_next == flow->item_count) {
-        if (flow->ended)
-            return PTD_END;
-        if (flow->starved)
-            return PTD_MORE;
-        if (needs_packet(flow) && ptd_packets_offset(&flow->packets) >= offset)
-            return 1;
-        ptd_flow_advance(flow);
-    }
-    *item = flow->items[flow->item_next++];
-    return PTD_OK;
-}
-
-int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item)
-{
-    return ptd_flow_next_before(flow, UINT64_MAX, item);
 }

@@ -12,9 +12,11 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "flow/flow.h"
-#include "code/image.h"
 #include "base/pages.h"
+#include "code/image.h"
+#include "flow/bulk.h"
+#include "flow/flow.h"
+#include "flow/graph.h"
 #include "flow/threads.h"
 
 #define MAX_THREADS 256u
@@ -195,7 +197,7 @@ static int take_graph(struct worker *worker)
     graph = ptd_graph_share(new);
     if (!graph)
         return PTD_E_NOMEM;
-    ptd_flow_set_graph(worker->flow, graph);
+    ptd_bulk_set_graph(worker->flow, graph);
     return PTD_OK;
 }
 

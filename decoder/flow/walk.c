@@ -3,7 +3,7 @@
  * The half of the flow decoder that walks over code: binds TNT bits, TIPs and events to
  * instructions (SDM 33.4.1, 33.4.2.1-33.4.2.8) and keeps the CALL stack (33.4.2.2).
  */
-#include "flow/flow.h"
+#include "flow/walk.h"
 
 /* ---- The CALL stack ---- */
 
@@ -27,11 +27,6 @@ static bool pop_return(struct ptd_flow *flow, uint64_t *target)
     if (flow->ret_node[flow->ret_top])
         *target = ptd_node_info(flow->graph, flow->ret_node[flow->ret_top])->ip;
     return true;
-}
-
-void ptd_flow_reset_loop(struct ptd_flow *flow)
-{
-    loop_reset(&flow->loop, flow->ip);
 }
 
 /* ---- Items ---- */
@@ -114,10 +109,6 @@ static void bind_to_ip(struct ptd_flow *flow)
 {
     struct bind *const bind = &flow->bind;
 
-    if (bind->kind == BIND_PSB) {
-        ptd_flow_enter_psb(flow);
-        return;
-    }
     if (bind->kind == BIND_MARK) {
         if (bind->has_packet)
             ptd_flow_push_packet(flow, &bind->packet, &bind->ip);

@@ -5,9 +5,9 @@
  * 64-bit numbers. They count from an origin near the present; what comes near their limits, or is
  * not as usual, is left to time.c.
  */
-#include "flow/flow.h"
 #include "pt_packets.h"
-#include "time/timing.h"
+#include "packets/mark.h"
+#include "time/time.h"
 
 #define NEAR        ((int64_t)1 << 61)  /* 2^29 TSC ticks */
 #define MOST_TSC    ((ticks)1 << 60)    /* of the origin */

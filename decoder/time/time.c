@@ -17,8 +17,8 @@
  */
 #include <stdlib.h>
 
-#include "whole/stream.h"
-#include "time/timing.h"
+#include "packets/part.h"
+#include "time/time.h"
 
 #define TSC_BITS     56
 #define SCALE_BITS   48

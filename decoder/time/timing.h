@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside the clock of a trace: time.c takes packets, marks.c the marks of ptd_flow_run(). */
+/* The state of a clock: time.c takes packets, marks.c the marks of ptd_flow_run(). */
 #ifndef PTD_TIMING_H
 #define PTD_TIMING_H
 
@@ -88,15 +88,5 @@ static inline ticks sooner(ticks a, ticks b)
 {
     return a < b ? a : b;
 }
-
-/* The rate to guess with: the middle, or what the CBR packet says if little is known. */
-uint64_t ptd_time_likely_rate(const struct ptd_time *time);
-/*
- * Whether what passed between two anchors narrows the rate by a sixteenth, or contradicts it.
- * Mostly it does not: each window says a little more than the one before, which would not be worth
- * two divisions.
- */
-bool ptd_time_can_narrow(const struct rate *rate, const struct anchor *old,
-                         const struct anchor *here);
 
 #endif

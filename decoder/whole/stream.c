@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "flow/flow.h"
-#include "whole/stream.h"
+#include "packets/part.h"
+#include "time/time.h"
 
 #define ROOM_AT_FIRST (64u << 10)
 #define WAIT_FROM     4096u /* bytes looked at in vain: less is looked at again at once */
@@ -150,16 +151,14 @@ static bool clock_find(struct clock *clock, uint64_t offset, bool more)
  * The flow looks for a PSB. It may be far, and until it comes there is no item; so that the window
  * does not have to hold all that was lost, the time of the error is found now.
  */
-static void follow_search(struct ptd_stream *stream)
+static void follow_search(struct ptd_stream *stream, const struct ptd_item *lost)
 {
-    const struct ptd_flow *const flow = stream->flow;
-
-    if (!stream->lost_timed && flow->lost.error != PTD_E_NOSYNC) {
-        if (!clock_find(&stream->clock, flow->lost.offset, true))
+    if (!stream->lost_timed && lost->error != PTD_E_NOSYNC) {
+        if (!clock_find(&stream->clock, lost->offset, true))
             return;
         stream->lost_timed = true;
     }
-    (void)clock_go_to(&stream->clock, ptd_flow_reads_at(flow), true);
+    (void)clock_go_to(&stream->clock, ptd_flow_reads_at(stream->flow), true);
 }
 
 /* ---- The interface ---- */
@@ -229,14 +228,16 @@ void ptd_stream_end(struct ptd_stream *stream)
 /* The next item without its time; PTD_MORE, PTD_END. */
 static int take_item(struct ptd_stream *stream)
 {
+    const struct ptd_item *lost;
     int status;
 
     if (stream->has_item)
         return PTD_OK;
     status = ptd_flow_next(stream->flow, &stream->item);
     stream->has_item = status == PTD_OK;
-    if (status == PTD_MORE && stream->flow->searching && stream->clock.time)
-        follow_search(stream);
+    lost = ptd_flow_lost(stream->flow);
+    if (status == PTD_MORE && lost && stream->clock.time)
+        follow_search(stream, lost);
     return status;
 }
 

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The code that a trace ran through, as a graph: what the fast walk of bulk.c steps along. A node
+ * is all code from an IP up to where the trace has to say how it goes on: a conditional branch, a
+ * RET or an indirect transfer. Direct jumps and calls on the way are part of it, so one TNT bit is
+ * one step.
+ *
+ * What a step reads is 16 bytes; all else stands in arrays beside them. Numbers of nodes stay the
+ * same until the graph is emptied.
+ *
+ * Threads can share a graph, and add to it, without a lock: each has a struct graph of its own, and
+ * what is reached by a node's kind, or by a number of a node, was written before it.
+ */
+#ifndef PTD_NODE_H
+#define PTD_NODE_H
+
+#include "base/array.h"
+#include "ptdec.h"
+
+enum node_kind {
+    /* What the hot loop of bulk.c takes: at most one CALL on the way. */
+    NODE_COND, /* ends in a conditional branch */
+    NODE_RET,
+    /* Others. */
+    NODE_COND_CALLS, /* a conditional branch behind several CALLs */
+    NODE_RET_CALLS,
+    NODE_INDIRECT, /* takes a TIP */
+    NODE_NONE,     /* node 0: a successor that was not looked for yet */
+    NODE_STUB,     /* only its address is known yet */
+    NODE_CLAIMED,  /* a stub that a thread makes another kind just now */
+    NODE_SLOW,     /* the general walk has to deal with it: no code, an endless loop, ... */
+};
+
+/* Nodes are numbered by the 32-bit word that they begin at, which saves each step a shift. */
+#define NODE_WORDS 4u
+
+struct node {
+    uint32_t next[2]; /* of a conditional branch, by TNT bit; 0: not linked yet. Else 0 */
+    uint32_t ret;     /* calls 1: the node to return to; more: first of them in graph->returns */
+    uint8_t kind;     /* enum node_kind */
+    uint8_t calls;    /* return addresses that it pushes */
+    int8_t pops;      /* -1 if it ends in a RET, else 0 */
+    uint8_t parts;
+};
+
+/* The rest of it, which steps do not look at. */
+struct node_info {
+    uint64_t ip;
+    uint32_t next : 22, space : 10; /* the next node in its list; its address space */
+    uint32_t first_part;
+};
+
+/* One of the blocks that a node consists of. */
+struct part {
+    uint64_t ip;
+    uint64_t target; /* if it ends in a direct branch */
+    uint16_t last_offset, insns;
+    uint8_t last_class, last_bytes;
+};
+
+/* An address space and mode, the other half of a node's key. */
+struct space {
+    uint64_t cr3;
+    uint8_t mode;
+};
+
+/* Where TIPs of late went to; each flow has its own. */
+#define TARGETS_LOG2 ROOM_LOG2(12)
+#define TARGETS      (1u << TARGETS_LOG2)
+struct target {
+    uint64_t ip;
+    uint32_t node, space;
+};
+
+/* The next element of an array that is free, and where the free ones end. */
+struct places {
+    uint32_t next, end;
+};
+
+struct graph {
+    struct node *nodes;
+    struct node_info *info; /* as many */
+    uint32_t *insns;        /* as many: instructions of a node; 0 as long as it is a stub */
+    struct part *parts;
+    uint32_t *returns;
+    struct space *spaces;
+    uint32_t *lists; /* by address: a node of each, which goes on with node_info.next */
+    uint32_t list_count;
+    uint32_t epoch; /* how often it was emptied */
+    struct places node_places, part_places, return_places;
+    const struct ptd_image *image;
+    bool fixed;  /* nothing of it moves */
+    bool shared; /* then it is fixed, and never emptied, but replaced */
+    struct graph_common *common;
+};
+
+static inline struct node *ptd_node(const struct graph *graph, uint32_t id)
+{
+    return &graph->nodes[id / NODE_WORDS];
+}
+
+static inline struct node_info *ptd_node_info(const struct graph *graph, uint32_t id)
+{
+    return &graph->info[id / NODE_WORDS];
+}
+
+static inline enum node_kind ptd_node_kind(const struct node *node)
+{
+    return (enum node_kind)__atomic_load_n(&node->kind, __ATOMIC_ACQUIRE);
+}
+
+static inline uint32_t ptd_node_next(const struct node *node, unsigned bit)
+{
+    return __atomic_load_n(&node->next[bit], __ATOMIC_ACQUIRE);
+}
+
+static inline uint64_t ptd_part_last_ip(const struct part *part)
+{
+    return part->ip + part->last_offset;
+}
+
+static inline struct target *ptd_target(struct target *targets, uint64_t ip)
+{
+    return &targets[ip * 0x9e3779b97f4a7c15u >> (64 - TARGETS_LOG2)];
+}
+
+#endif

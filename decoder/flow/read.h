@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The half of the flow decoder that reads packets. */
+#ifndef PTD_FLOW_READ_H
+#define PTD_FLOW_READ_H
+
+#include "flow/core.h"
+
+/* Whether the next packet has to be known before another instruction is. */
+static inline bool ptd_flow_needs_packet(const struct ptd_flow *flow)
+{
+    if (!flow->tracing || flow->in_psb)
+        return true;
+    if (flow->deferred)
+        return !flow->bind.ready;
+    return flow->tnt_count == 0 && !flow->bind.ready;
+}
+
+/* Reads one packet. */
+void ptd_flow_read(struct ptd_flow *flow);
+/* Reports and enters the PSB+ that stands next in the trace. */
+void ptd_flow_enter_psb(struct ptd_flow *flow);
+
+#endif

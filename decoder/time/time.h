@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What time.c offers to the rest of the decoder, besides ptdec.h. */
+#ifndef PTD_TIME_H
+#define PTD_TIME_H
+
+#include "time/timing.h"
+
+/* Whether ptd_time_point_ahead() sees enough of a trace behind which more bytes follow. */
+bool ptd_time_sees_enough(struct ptd_time *time, const struct ptd_packets *packets);
+/* The rate to guess with: the middle, or what the CBR packet says if little is known. */
+uint64_t ptd_time_likely_rate(const struct ptd_time *time);
+/*
+ * Whether what passed between two anchors narrows the rate by a sixteenth, or contradicts it.
+ * Mostly it does not: each window says a little more than the one before, which would not be worth
+ * two divisions.
+ */
+bool ptd_time_can_narrow(const struct rate *rate, const struct anchor *old,
+                         const struct anchor *here);
+
+#endif
