@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "ptdec.h"
-#include "../tests/referee.h"
+#include "tests/referee.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 

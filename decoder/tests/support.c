@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "suites.h"
+#include "support.h"
 
 static unsigned skipped;
 

@@ -4,7 +4,7 @@
  * any instrumentation costs that calls out. Medians; the cases take turns, so that a slow moment
  * of the machine meets all of them alike.
  */
-#include "../vpt.h"
+#include "vpt.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #ifndef VPT_CONFORMANCE_H
 #define VPT_CONFORMANCE_H
 
-#include "../tests/harness.h"
+#include "tests/harness.h"
 
 struct rule {
     const char *row;  /* the table's own name or number of it; of sections, what it is about */

@@ -3,7 +3,7 @@
 #ifndef VPT_CONFORMANCE_RTIT_H
 #define VPT_CONFORMANCE_RTIT_H
 
-#include "../tests/rtit_harness.h"
+#include "tests/rtit_harness.h"
 #include "conformance.h"
 
 /* The packets since the mark; then it is over. */

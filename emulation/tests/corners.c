@@ -3,7 +3,7 @@
  * Corners that a mutation run found without a test: creation and reset, what is CYC-eligible and
  * what is not, counters, sizes of IPs after a PSB, and when bytes leave the internal buffer.
  */
-#include "../save.h"
+#include "save.h"
 #include "harness.h"
 
 #include <string.h>

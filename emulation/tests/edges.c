@@ -3,8 +3,8 @@
  * Edges that mutants of the model (docs/mutants.md) showed to be without a test: what an event
  * leaves alone, what comes before its packets and after them, limits that are just met.
  */
-#include "../internal.h"
-#include "../save.h"
+#include "internal.h"
+#include "save.h"
 #include "harness.h"
 
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #ifndef VPT_TESTS_HARNESS_H
 #define VPT_TESTS_HARNESS_H
 
-#include "../vpt.h"
+#include "vpt.h"
 #include "reader.h"
 
 #define RAM_BYTES    (4u << 20)

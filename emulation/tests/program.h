@@ -6,7 +6,7 @@
 #ifndef VPT_TESTS_PROGRAM_H
 #define VPT_TESTS_PROGRAM_H
 
-#include "../vpt.h"
+#include "vpt.h"
 
 #define PROGRAM_INSNS 1200
 #define PROGRAM_CODE  (PROGRAM_INSNS * 9)

@@ -3,7 +3,7 @@
  * The saved processor (docs/save-format.md): streams go on bit for bit, bad bytes are refused, and
  * no member of struct vpt_cpu is forgotten.
  */
-#include "../save.h"
+#include "save.h"
 #include "harness.h"
 
 #include <ctype.h>

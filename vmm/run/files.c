@@ -5,6 +5,7 @@
 #include "run/files.h"
 #include "common/file.h"
 #include "trace/rtit-trace.h"
+#include "trace/sidecar.h"
 #include "run/run.h"
 
 #include <errno.h>

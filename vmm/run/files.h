@@ -7,8 +7,6 @@
 
 #include "run/run.h"
 
-#define SIDECAR_VERSION 1
-
 /* The name of a file of processor `index`: NAME itself for the first, then NAME.1, NAME.2, ... */
 void cpu_file(const char *name, unsigned index, char *path, size_t path_bytes);
 /*

@@ -8,7 +8,6 @@
 #include "common/bytes.h"
 #include "common/json.h"
 #include "common/file.h"
-#include "run/files.h"
 #include "trace/rtit-trace.h"
 
 #include <errno.h>

@@ -7,6 +7,8 @@
 
 #include <limits.h>
 
+#define SIDECAR_VERSION 1 /* of the format, "vpt" in the file */
+
 struct sidecar {
     bool is_there;
     uint32_t errata;    /* of the processor, as ptd_errata() */

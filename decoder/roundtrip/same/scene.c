@@ -5,7 +5,7 @@
  */
 #include "roundtrip/same/scene.h"
 
-#include "../../../emulation/tests/harness.h"
+#include "tests/harness.h"
 
 #include <inttypes.h>
 #include <stdio.h>

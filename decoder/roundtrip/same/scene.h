@@ -7,7 +7,7 @@
 
 #include "vpt.h"
 
-#include "../../../emulation/tests/program.h"
+#include "tests/program.h"
 #include "ptdec.h"
 
 #define TRACES_MAX   3

@@ -7,8 +7,8 @@
  * usage: damage [FLIPS [CUTS [SEED]]] (2000, 500, 1). CUTS 0: at every byte.
  * Ends with 'N passed, N failed'; a failure names its place.
  */
-#include "../../../emulation/tests/harness.h"
-#include "../../../emulation/tests/program.h"
+#include "tests/harness.h"
+#include "tests/program.h"
 
 #include <CUnit/CUnit.h>
 #include <CUnit/TestRun.h>

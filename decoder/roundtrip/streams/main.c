@@ -7,9 +7,9 @@
  * usage: streams [EVENTS [SEED]]: so many events in all (10,000,000), from this seed (1).
  * Ends with 'N passed, N failed'; a run that fails names its seed.
  */
-#include "../../../emulation/tests/harness.h"
-#include "../../../emulation/tests/program.h"
-#include "../../tests/referee.h"
+#include "tests/harness.h"
+#include "tests/program.h"
+#include "tests/referee.h"
 
 #include <CUnit/CUnit.h>
 #include <CUnit/TestRun.h>

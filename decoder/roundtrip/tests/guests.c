@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../../emulation/tests/program.h"
+#include "tests/program.h"
 #include "ptdec.h"
-#include "../../tests/suites.h"
+#include "suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define MACHINES     3 /* the host, two VMs */

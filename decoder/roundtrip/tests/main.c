@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs the unit tests for which the model makes a trace and the decoder reads it. */
-#include "../../tests/suites.h"
+#include "suites.h"
 
 int main(void)
 {

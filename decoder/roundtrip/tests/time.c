@@ -12,7 +12,7 @@
 #include <intel-pt.h>
 
 #include "ptdec.h"
-#include "../../tests/suites.h"
+#include "suites.h"
 #include "vpt.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
