@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# lint.sh: clang-format, clang-tidy, cppcheck and shellcheck over the tree. Ends with status 1 if
-# any of them has something to say. JOBS processes at once.
+# lint.sh: clang-format, clang-tidy, cppcheck and shellcheck over the tree, and who may include whom
+# (includes.sh). Ends with status 1 if any of them has something to say. JOBS processes at once.
 #
 # shellcheck disable=SC2317,SC2034 # functions are called, and flags named, through check()
 set -uo pipefail
@@ -72,4 +72,6 @@ check guest-tidy tidy guest_flags "${guest[@]}"
 check cppcheck cpp
 check shellcheck shellcheck -x "${scripts[@]}"
 check licence licence
+check includes .ci/includes.sh
+check includes-test .ci/includes-test.sh
 exit "$failed"
