@@ -33,48 +33,17 @@ struct walk {
     uint8_t timing;
 };
 
-/* ---- The CALL stack ---- */
-
-static void push_node(struct ptd_flow *flow, uint32_t node)
-{
-    flow->ret_node[flow->ret_top] = node;
-    flow->ret_top = (flow->ret_top + 1) % RET_PLACES;
-    flow->ret_count += flow->ret_count < RET_STACK;
-}
+/* ---- Steps ---- */
 
 static void push_calls(struct ptd_flow *flow, const struct node *node)
 {
     if (node->calls == 1) {
-        push_node(flow, node->ret);
+        call_stack_push_node(&flow->calls, node->ret);
         return;
     }
     for (unsigned i = 0; i < node->calls; i++)
-        push_node(flow, flow->graph->returns[node->ret + i]);
+        call_stack_push_node(&flow->calls, flow->graph->returns[node->ret + i]);
 }
-
-/* The node of the youngest entry; NODE_NONE if the entry has only its address. */
-static uint32_t pop_node(struct ptd_flow *flow)
-{
-    if (flow->ret_count > 0) {
-        flow->ret_top = (flow->ret_top + RET_PLACES - 1) % RET_PLACES;
-        flow->ret_count--;
-    }
-    return flow->ret_node[flow->ret_top];
-}
-
-/* Numbers of nodes mean nothing in another address space, and nothing once the graph is emptied. */
-static void forget_nodes(struct ptd_flow *flow)
-{
-    for (unsigned i = 1; i <= flow->ret_count; i++) {
-        const unsigned place = (flow->ret_top + RET_PLACES - i) % RET_PLACES;
-
-        if (flow->ret_node[place])
-            flow->ret_stack[place] = ptd_node_info(flow->graph, flow->ret_node[place])->ip;
-    }
-    memset(flow->ret_node, 0, sizeof(flow->ret_node));
-}
-
-/* ---- Steps ---- */
 
 static inline void emit(struct walk *walk, unsigned bit)
 {
@@ -91,7 +60,7 @@ static uint64_t unknown_ip(const struct walk *walk)
     const uint32_t last = walk->out[-1];
 
     if (ptd_node(flow->graph, last)->pops)
-        return flow->ret_stack[flow->ret_top];
+        return call_stack_popped_ip(&flow->calls);
     return ptd_graph_successor(flow->graph, last, last & 1);
 }
 
@@ -125,8 +94,9 @@ static void step_hot(struct walk *walk)
 {
     struct ptd_flow *const flow = walk->flow;
     const uint32_t *const words = (const uint32_t *)flow->graph->nodes;
-    uint32_t *const returns = flow->ret_node;
-    unsigned top = flow->ret_top, depth = flow->ret_count, count = walk->count;
+    uint32_t *const returns = flow->calls.node;
+    struct call_top top = flow->calls.top;
+    unsigned count = walk->count;
     uint64_t bits = walk->bits;
     uint32_t id = walk->node, *out = walk->out;
 
@@ -137,25 +107,19 @@ static void step_hot(struct walk *walk)
         const enum node_kind kind = ptd_node_kind(node);
 
         if (kind == NODE_COND) {
-            if (node->calls) {
-                returns[top] = node->ret;
-                top = (top + 1) % RET_PLACES;
-                depth += depth < RET_STACK;
-            }
+            if (node->calls)
+                returns[call_top_push(&top)] = node->ret;
             *out++ = id | bit;
             id = ptd_node_next(node, bit);
-        } else if (kind == NODE_RET && bit && depth > 0) {
+        } else if (kind == NODE_RET && bit && top.count > 0) {
             *out++ = id;
-            top = (top - 1) % RET_PLACES;
-            depth--;
-            id = returns[top];
+            id = returns[call_top_pop(&top)];
         } else {
             break;
         }
         bits <<= 1;
     }
-    flow->ret_top = top;
-    flow->ret_count = depth;
+    flow->calls.top = top;
     walk->count = count;
     walk->bits = bits;
     walk->node = id;
@@ -173,7 +137,7 @@ static bool step_calls(struct walk *walk)
         return false;
     push_calls(flow, node);
     emit(walk, node->pops ? 0 : bit);
-    walk->node = node->pops ? pop_node(flow) : ptd_node_next(node, bit);
+    walk->node = node->pops ? call_stack_pop_node(&flow->calls) : ptd_node_next(node, bit);
     walk->bits <<= 1;
     walk->count--;
     return true;
@@ -201,7 +165,7 @@ static bool step_bits(struct walk *walk)
         case NODE_COND: /* another thread built it just now */
             break;
         case NODE_RET:
-            if (!(walk->bits >> 63) || walk->flow->ret_count == 0)
+            if (!(walk->bits >> 63) || walk->flow->calls.top.count == 0)
                 return false;
             break;
         default:
@@ -306,7 +270,8 @@ static bool take_tip(struct walk *walk)
     }
     push_calls(flow, node);
     if (node->pops)
-        (void)pop_node(flow); /* every RET pops, also one that is not compressed */
+        (void)call_stack_pop_node(
+            &flow->calls); /* every RET pops, also one that is not compressed */
     emit(walk, 0);
     flow->last_ip = ip;
     walk->pos += 1 + ip_bytes[how];
@@ -524,7 +489,7 @@ bool ptd_bulk_run(struct ptd_flow *flow, struct ptd_run *run)
 /* Everything that has numbers of nodes in it. */
 static void forget_graph(struct ptd_flow *flow)
 {
-    forget_nodes(flow);
+    call_stack_forget_nodes(&flow->calls, flow->graph);
     if (flow->targets)
         memset(flow->targets, 0, TARGETS * sizeof(*flow->targets));
     flow->in_space = false;
@@ -572,7 +537,7 @@ int ptd_bulk_enter(struct ptd_flow *flow)
     if (flow->in_space && flow->space_cr3 == flow->cr3 && flow->space_mode == flow->mode &&
         !ptd_graph_is_full(flow->graph))
         return PTD_OK;
-    forget_nodes(flow);
+    call_stack_forget_nodes(&flow->calls, flow->graph);
     flow->in_space = false;
     space = ptd_graph_space(flow->graph, flow->cr3, flow->mode);
     if (space < 0)

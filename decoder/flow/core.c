@@ -151,7 +151,7 @@ void ptd_flow_fail(struct ptd_flow *flow, int error, uint64_t offset)
     ptd_flow_clear_bind(flow);
     flow->tracing = flow->deferred = flow->in_psb = flow->overflowed = false;
     flow->tnt_count = 0;
-    flow->ret_count = 0;
+    call_stack_clear(&flow->calls);
     flow->fresh = true;
     flow->in_first_psb = false;
     if (from < flow->packets.base)

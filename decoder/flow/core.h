@@ -19,11 +19,9 @@
 #include "code/blocks.h"
 #include "code/code_log.h"
 #include "flow/bind.h"
+#include "flow/call_stack.h"
 #include "flow/loop.h"
-#include "flow/node.h"
 
-#define RET_STACK    64u             /* 33.4.2.2 */
-#define RET_PLACES   (2 * RET_STACK) /* a place above the top is never an entry */
 #define ITEMS_A_STEP 16u
 #define FILTERS      4u /* of struct ptd_flow_config */
 
@@ -90,11 +88,7 @@ struct ptd_flow {
     struct graph *graph;
     struct target *targets;
 
-    /* The youngest ret_count entries below ret_top, modulo RET_PLACES. */
-    uint64_t ret_stack[RET_PLACES];
-    uint32_t ret_node[RET_PLACES]; /* if not 0: the address is that of this node of the graph */
-    unsigned ret_top, ret_count;
-
+    struct call_stack calls;
     struct loop loop;
 
     struct ptd_item items[ITEMS_A_STEP];

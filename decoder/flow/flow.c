@@ -124,7 +124,8 @@ void ptd_flow_restart(struct ptd_flow *flow, const struct flow_state *state, uin
     flow->overflowed = state->overflowed;
     flow->at_mov_cr3 = state->at_mov_cr3;
     flow->tracing = flow->deferred = flow->in_psb = flow->ended = false;
-    flow->tnt_count = flow->ret_count = 0;
+    flow->tnt_count = 0;
+    call_stack_clear(&flow->calls);
     flow->item_next = flow->item_count = 0;
     flow->since_mark = MARK_OTHER;
     flow->stop = stop;

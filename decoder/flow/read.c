@@ -56,7 +56,7 @@ void ptd_flow_enter_psb(struct ptd_flow *flow)
     ptd_flow_clear_bind(flow);
     flow->in_psb = true;
     flow->last_ip = 0;
-    flow->ret_count = 0; /* 33.4.2.2: a PSB empties the CALL stack */
+    call_stack_clear(&flow->calls); /* 33.4.2.2: a PSB empties the CALL stack */
     item = ptd_flow_push(flow, PTD_ITEM_PSB, packet.offset);
     item->has_to = flow->psb_has_ip;
     item->to = flow->psb_has_ip ? flow->psb_ip : 0;
@@ -279,7 +279,7 @@ static void read_pge(struct ptd_flow *flow, const struct ptd_packet *packet)
     flow->ip = ip;
     flow->tracing = true;
     flow->overflowed = false;
-    flow->ret_count = 0; /* 33.4.2.2: no compression across PacketEn = 0 */
+    call_stack_clear(&flow->calls); /* 33.4.2.2: no compression across PacketEn = 0 */
     ptd_flow_reset_loop(flow);
     item = ptd_flow_push(flow, PTD_ITEM_ENABLED, packet->offset);
     item->has_to = true;
@@ -447,7 +447,7 @@ static void read_overflow(struct ptd_flow *flow, const struct ptd_packet *packet
     ptd_flow_clear_bind(flow);
     flow->tracing = false;
     flow->overflowed = true;
-    flow->ret_count = 0;
+    call_stack_clear(&flow->calls);
     item = ptd_flow_push(flow, PTD_ITEM_OVERFLOW, packet->offset);
     item->has_to = ptd_ahead_overflow_ip(flow->packets, flow->last_ip, &ip);
     item->to = item->has_to ? ip : 0;

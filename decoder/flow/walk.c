@@ -1,33 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The half of the flow decoder that walks over code: binds TNT bits, TIPs and events to
- * instructions (SDM 33.4.1, 33.4.2.1-33.4.2.8) and keeps the CALL stack (33.4.2.2).
+ * instructions (SDM 33.4.1, 33.4.2.1-33.4.2.8), and keeps the CALL stack (33.4.2.2).
  */
 #include "flow/walk.h"
-
-/* ---- The CALL stack ---- */
-
-static void push_return(struct ptd_flow *flow, uint64_t next_ip)
-{
-    flow->ret_stack[flow->ret_top] = next_ip;
-    flow->ret_node[flow->ret_top] = 0;
-    flow->ret_top = (flow->ret_top + 1) % RET_PLACES;
-    if (flow->ret_count < RET_STACK)
-        flow->ret_count++;
-}
-
-/* Every near RET pops, also one that is not compressed. */
-static bool pop_return(struct ptd_flow *flow, uint64_t *target)
-{
-    if (flow->ret_count == 0)
-        return false;
-    flow->ret_top = (flow->ret_top + RET_PLACES - 1) % RET_PLACES;
-    flow->ret_count--;
-    *target = flow->ret_stack[flow->ret_top];
-    if (flow->ret_node[flow->ret_top])
-        *target = ptd_node_info(flow->graph, flow->ret_node[flow->ret_top])->ip;
-    return true;
-}
 
 /* ---- Items ---- */
 
@@ -202,7 +178,7 @@ static void walk_direct(struct ptd_flow *flow, const struct block *block)
     }
     /* 33.4.2.2: a CALL to the next instruction is there to learn the IP; no RET belongs to it. */
     if (block->last_class == PTD_INSN_CALL_DIRECT && block->target != block->next_ip)
-        push_return(flow, block->next_ip);
+        call_stack_push_ip(&flow->calls, block->next_ip);
     go(flow, block, false, block->target);
 }
 
@@ -223,7 +199,7 @@ static void walk_indirect(struct ptd_flow *flow, const struct block *block)
         return;
     }
     if (block->last_class == PTD_INSN_CALL_INDIRECT)
-        push_return(flow, block->next_ip);
+        call_stack_push_ip(&flow->calls, block->next_ip);
     go(flow, block, false, flow->bind.to);
     ptd_flow_settle(flow);
     ptd_flow_reset_loop(flow);
@@ -234,7 +210,7 @@ static void walk_ret(struct ptd_flow *flow, const struct block *block)
     uint64_t target;
 
     if (flow->tnt_count == 0) {
-        (void)pop_return(flow, &target);
+        (void)call_stack_pop_ip(&flow->calls, flow->graph, &target); /* every RET pops */
         walk_indirect(flow, block);
         return;
     }
@@ -242,7 +218,7 @@ static void walk_ret(struct ptd_flow *flow, const struct block *block)
         mismatch(flow);
         return;
     }
-    if (!pop_return(flow, &target)) {
+    if (!call_stack_pop_ip(&flow->calls, flow->graph, &target)) {
         ptd_flow_fail(flow, PTD_E_RETSTACK, ptd_packets_offset(&flow->packets));
         return;
     }
