@@ -8,7 +8,7 @@
 #include "common/say.h"
 #include "kvm/backend.h"
 #include "lab/lab.h"
-#include "lab/record.h"
+#include "run/record.h"
 #include "run/files.h"
 #include "run/report.h"
 #include "run/run.h"

@@ -8,8 +8,8 @@
 #include "common/file.h"
 #include "run/run.h"
 #include "kvm/backend.h"
-#include "lab/record.h"
-#include "lab/cpio.h"
+#include "run/record.h"
+#include "common/cpio.h"
 
 #include <errno.h>
 #include <json-c/json.h>

@@ -2,7 +2,7 @@
 /* Unit tests of cpio archives. */
 #include "suites.h"
 #include "common/bytes.h"
-#include "lab/cpio.h"
+#include "common/cpio.h"
 
 #include <CUnit/CUnit.h>
 #include <errno.h>

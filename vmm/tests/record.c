@@ -4,8 +4,8 @@
 #include "common/say.h"
 #include "common/file.h"
 #include "run/run.h"
-#include "lab/record.h"
-#include "lab/cpio.h"
+#include "run/record.h"
+#include "common/cpio.h"
 
 #include <CUnit/CUnit.h>
 #include <stdio.h>

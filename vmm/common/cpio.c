@@ -3,7 +3,7 @@
  * Archives in the cpio "newc" format: the kernel takes its initial file system in it, several of
  * them one after the other, and results travel out of the lab in it.
  */
-#include "lab/cpio.h"
+#include "common/cpio.h"
 #include "common/bytes.h"
 
 #include <errno.h>

@@ -2,12 +2,12 @@
 /*
  * The result of a run as an archive: how it leaves the lab.
  */
-#include "lab/record.h"
+#include "run/record.h"
 #include "common/bytes.h"
 #include "common/file.h"
 #include "common/json.h"
 #include "common/say.h"
-#include "lab/cpio.h"
+#include "common/cpio.h"
 #include "run/run.h"
 #include "trace/rtit-trace.h"
 
