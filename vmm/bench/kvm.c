@@ -4,10 +4,15 @@
  * MSR filter, and single-stepping with the model against bare stepping. Medians of interleaved
  * rounds.
  */
-#include "kvm/kvm.h"
+#include "kvm/backend.h"
+#include "kvm/boot.h"
+#include "kvm/kick.h"
+#include "kvm/machine.h"
+#include "kvm/memory.h"
+#include "kvm/step.h"
+#include "kvm/tracer.h"
 #include "common/file.h"
 #include "run/run.h"
-#include "kvm/backend.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -133,13 +138,10 @@ static bool bench_wrmsr(struct bench *bench, double *with, double *without)
 static bool enable(struct vcpu *cpu)
 {
     const uint64_t ip = vcpu_regs(cpu)->rip;
-    struct vpt_context ctx;
 
-    step_context(cpu, &ctx);
-    vpt_set_context(&cpu->model, &ctx);
-    return vpt_wrmsr(&cpu->model, VPT_MSR_OUTPUT_BASE, OUTPUT, ip, ip) == VPT_OK &&
-           vpt_wrmsr(&cpu->model, VPT_MSR_OUTPUT_MASK_PTRS, OUTPUT_MASK, ip, ip) == VPT_OK &&
-           vpt_wrmsr(&cpu->model, VPT_MSR_CTL, CTL_TRACE, ip, ip) == VPT_OK;
+    return tracer_wrmsr(cpu, VPT_MSR_OUTPUT_BASE, OUTPUT, ip, ip) == VPT_OK &&
+           tracer_wrmsr(cpu, VPT_MSR_OUTPUT_MASK_PTRS, OUTPUT_MASK, ip, ip) == VPT_OK &&
+           tracer_wrmsr(cpu, VPT_MSR_CTL, CTL_TRACE, ip, ip) == VPT_OK;
 }
 
 /* Steps a second of the whole source of events. Negative: it failed. */

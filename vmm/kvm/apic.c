@@ -3,7 +3,7 @@
  * A local APIC in xAPIC mode, as much of it as processors without devices need: the timer, the
  * performance-monitoring entry, IPIs and the interrupt priorities (SDM vol. 3, chapter 11).
  */
-#include "kvm/kvm.h"
+#include "kvm/apic.h"
 
 #include <string.h>
 

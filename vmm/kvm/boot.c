@@ -3,8 +3,11 @@
  * From an ELF file to a vCPU at its first instruction (docs/guests.md): the image, the tables below
  * 64 KiB, CPUID and the registers.
  */
-#include "kvm/kvm.h"
+#include "kvm/boot.h"
 #include "kvm/backend.h"
+#include "kvm/machine.h"
+#include "kvm/memory.h"
+#include "kvm/tracer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -340,6 +343,7 @@ int boot_cpuid(struct vcpu *cpu, const struct vpt_caps *caps)
     _Alignas(struct kvm_cpuid2) uint8_t space[CPUID_BYTES] = {0};
     struct kvm_cpuid2 *table = (struct kvm_cpuid2 *)space;
     struct kvm_cpuid_entry2 *entry;
+    struct vpt_caps *const own = tracer_caps(cpu);
     struct vpt_caps seen = *caps;
 
     table->nent = MAX_CPUID;
@@ -366,15 +370,14 @@ int boot_cpuid(struct vcpu *cpu, const struct vpt_caps *caps)
     if (entry) {
         const uint32_t physical = entry->eax & 0xff;
 
-        if (physical && physical < cpu->model.caps.maxphyaddr)
-            cpu->model.caps.maxphyaddr = (uint8_t)physical;
-        if ((entry->eax >> 8 & 0xff) < cpu->model.caps.linear_bits)
-            cpu->model.caps.linear_bits = 48;
-        entry->eax = (entry->eax & ~0xffffu) | (uint32_t)cpu->model.caps.linear_bits << 8 |
-                     cpu->model.caps.maxphyaddr;
+        if (physical && physical < own->maxphyaddr)
+            own->maxphyaddr = (uint8_t)physical;
+        if ((entry->eax >> 8 & 0xff) < own->linear_bits)
+            own->linear_bits = 48;
+        entry->eax = (entry->eax & ~0xffffu) | (uint32_t)own->linear_bits << 8 | own->maxphyaddr;
     }
     entry = cpuid_find(table, 7, 0);
-    if (entry && cpu->model.caps.linear_bits < 57)
+    if (entry && own->linear_bits < 57)
         entry->ecx &= ~CPUID_7_ECX_LA57;
     /* No paravirtual interface of KVM: the same guest runs on every backend. */
     for (uint32_t i = 0; i < table->nent;) {

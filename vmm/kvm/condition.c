@@ -3,7 +3,9 @@
  * Whether a conditional branch was taken, from the registers that it left: where its target is the
  * next instruction, RIP does not tell.
  */
-#include "kvm/kvm.h"
+#include "kvm/condition.h"
+
+#include <linux/kvm.h>
 
 #define FLAG_CF (1u << 0)
 #define FLAG_PF (1u << 2)

@@ -2,22 +2,26 @@
 /*
  * The virtual machine: memory, vCPUs, the MSR filter, and what its exits ask for.
  *
- * The model meets KVM here: RDMSR and WRMSR of the trace MSRs leave KVM by the filter and are
- * answered by libvpt; its packets go to guest memory through the callbacks below.
+ * RDMSR and WRMSR of the trace MSRs leave KVM by the filter and are
+ * answered by the tracer.
  */
-#include "kvm/kvm.h"
+#include "kvm/machine.h"
+#include "kvm/boot.h"
+#include "kvm/kick.h"
+#include "kvm/memory.h"
+#include "kvm/notes.h"
+#include "kvm/start.h"
+#include "kvm/user_step.h"
+#include "kvm/walk.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#define MSR_TSC 0x10u
 
 #define PORT_CONSOLE 0xe9
 #define PORT_EXIT    0xf4
@@ -54,60 +58,6 @@ bool vcpu_interrupt_due(struct vcpu *cpu)
     return (cpu->apic.nmi_pending && !vcpu_events(cpu)->nmi.masked) ||
            (apic_pending(&cpu->apic) >= 0 && (vcpu_regs(cpu)->rflags & RFLAGS_IF));
 }
-
-/* ---- The model's callbacks ---- */
-
-static void translate(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_access access,
-                      struct vpt_span *span)
-{
-    struct vcpu *cpu = owner;
-
-    (void)access;
-    span->len_bytes = len_bytes;
-    if (memory_is_absent(cpu->vmm, gpa)) {
-        if (!cpu->model.caps.rtit) {
-            span->kind = VPT_SPAN_FAULT;
-            return;
-        }
-        memory_populate_page(cpu, gpa); /* RTIT is older than EPT violations by output */
-    }
-    span->host = vmm_ram(cpu->vmm, gpa, len_bytes);
-    if (span->host)
-        span->kind = VPT_SPAN_RAM;
-    else if (gpa >= APIC_BASE && gpa < APIC_BASE + PAGE_BYTES)
-        span->kind = VPT_SPAN_APIC;
-    else
-        span->kind = VPT_SPAN_UNBACKED;
-}
-
-static void wrote(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_bytes)
-{
-    struct vcpu *cpu = owner;
-
-    (void)gpa;
-    bytes_add(&cpu->record->trace, bytes, len_bytes);
-}
-
-static void pmi(void *owner)
-{
-    struct vcpu *cpu = owner;
-
-    cpu->record->pmis++;
-    apic_pmi(&cpu->apic);
-}
-
-static void clocks(void *owner, struct vpt_clocks *out)
-{
-    struct vcpu *cpu = owner;
-    uint64_t tsc = 0;
-
-    machine_get_msr(cpu, MSR_TSC, &tsc);
-    vpt_clocks_from_tsc(&cpu->model.caps, tsc, out);
-    out->cycles = tsc;
-}
-
-static const struct vpt_ops ops = {
-    .translate = translate, .wrote = wrote, .pmi = pmi, .clocks = clocks};
 
 /* ---- MSRs ---- */
 
@@ -185,26 +135,16 @@ static void handle_msr(struct vcpu *cpu)
     const uint64_t ip = vcpu_regs(cpu)->rip;
     enum vpt_result result;
 
-    const bool rtit = cpu->model.caps.rtit && vpt_rtit_msr_owned(run->msr.index);
-
     if (run->exit_reason == KVM_EXIT_X86_RDMSR) {
         uint64_t value = 0;
 
-        result = rtit ? vpt_rtit_rdmsr(&cpu->rtit, run->msr.index, &value)
-                      : vpt_rdmsr(&cpu->model, run->msr.index, &value);
+        result = tracer_rdmsr(cpu, run->msr.index, &value);
         run->msr.data = value;
-    } else if (rtit) {
-        result = rtit_wrmsr(cpu, run->msr.index, run->msr.data, ip + msr_insn_bytes(cpu));
     } else {
-        struct vpt_context ctx;
-
-        step_context(cpu, &ctx);
-        vpt_set_context(&cpu->model, &ctx);
-        result =
-            vpt_wrmsr(&cpu->model, run->msr.index, run->msr.data, ip, ip + msr_insn_bytes(cpu));
+        result = tracer_wrmsr(cpu, run->msr.index, run->msr.data, ip, ip + msr_insn_bytes(cpu));
     }
     run->msr.error = result == VPT_GP;
-    memory_resolve_output(cpu);
+    tracer_resolve_output(cpu);
 }
 
 /* ---- Ports and memory ---- */
@@ -383,7 +323,7 @@ static void take_back_exception(struct vcpu *cpu)
 int machine_handle_exit(struct vcpu *cpu, bool *gp)
 {
     struct kvm_run *run = cpu->run;
-    const bool was_tracing = vcpu_trigger_en(cpu);
+    const bool was_tracing = tracer_trigger_en(&cpu->tracer);
     int error;
 
     *gp = false;
@@ -419,7 +359,8 @@ int machine_handle_exit(struct vcpu *cpu, bool *gp)
                         vcpu_regs(cpu)->rip);
     }
     /* Of several vCPUs, the others may do anything before this one runs again. */
-    if (!cpu->vmm->stepping && was_tracing == vcpu_trigger_en(cpu) && cpu->vmm->cpu_count == 1)
+    if (!cpu->vmm->stepping && was_tracing == tracer_trigger_en(&cpu->tracer) &&
+        cpu->vmm->cpu_count == 1)
         return 0;
     error = machine_complete(cpu);
     if (!error && *gp && cpu->vmm->stepping)
@@ -463,9 +404,7 @@ static int prepare_vcpu(struct vmm *vmm, unsigned index, const struct vpt_caps *
     cpu->fd = -1;
     cpu->path_cr3 = UINT64_MAX;
     apic_reset(&cpu->apic, (uint8_t)index);
-    if (!vpt_init(&cpu->model, caps, &ops, cpu))
-        return vmm_fail(vmm, -EINVAL, "the profile contradicts itself: %s", vpt_caps_check(caps));
-    return caps->rtit ? rtit_create(cpu, vmm->options->rtit_errata, &ops) : 0;
+    return tracer_create(cpu, caps);
 }
 
 /* Before there are vCPUs, so that the TSC of each begins at the same time. */

@@ -5,7 +5,8 @@
  * EPT violation (33.5.2.5). Both make it present: output one page at a time, a vCPU all of it,
  * since KVM takes memory by slots.
  */
-#include "kvm/kvm.h"
+#include "kvm/memory.h"
+#include "kvm/machine.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -107,17 +108,4 @@ void memory_populate_page(struct vcpu *cpu, uint64_t gpa)
 {
     cpu->vmm->present[(gpa - cpu->vmm->options->absent_gpa) / PAGE_BYTES] = 1;
     cpu->record->output_faults++;
-}
-
-void memory_resolve_output(struct vcpu *cpu)
-{
-    uint64_t gpa;
-
-    while (vpt_output_blocked(&cpu->model)) {
-        vpt_output_fault(&cpu->model, &gpa);
-        if (!memory_is_absent(cpu->vmm, gpa))
-            return; /* resolved; the next packet finds that out */
-        memory_populate_page(cpu, gpa);
-        vpt_flush(&cpu->model);
-    }
 }

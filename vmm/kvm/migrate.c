@@ -3,11 +3,15 @@
  * A guest that traces leaves one process and goes on in another (docs/migration.md): an archive of
  * each vCPU as KVM has it, its APIC and model, guest memory, and what was recorded so far.
  */
-#include "kvm/kvm.h"
-#include "common/say.h"
+#include "kvm/migrate.h"
 #include "common/file.h"
 #include "run/run.h"
+#include "kvm/apic.h"
 #include "kvm/backend.h"
+#include "kvm/machine.h"
+#include "kvm/memory.h"
+#include "kvm/step.h"
+#include "kvm/tracer.h"
 #include "run/record.h"
 #include "common/cpio.h"
 
@@ -122,7 +126,7 @@ static int add_cpu(struct bytes *archive, struct vcpu *cpu)
     if (saved && model)
         error = get_cpu(cpu, saved);
     if (!error) {
-        const size_t model_bytes = vpt_save(&cpu->model, model, VPT_SAVE_MAX_BYTES);
+        const size_t model_bytes = tracer_save(cpu, model);
 
         if (!model_bytes || !cpio_add(archive, cpu_name, MEMBER_MODE, saved, sizeof(*saved)) ||
             !cpio_add(archive, model_name, MEMBER_MODE, model, model_bytes))
@@ -225,7 +229,7 @@ static int set_memory(struct vmm *vmm, const uint8_t *data, size_t len)
 
 static int set_model(struct vcpu *cpu, const uint8_t *data, size_t len)
 {
-    const char *wrong = vpt_restore(&cpu->model, data, len);
+    const char *wrong = tracer_restore(cpu, data, len);
 
     return wrong ? vmm_fail(cpu->vmm, -EBADMSG, "the saved model: %s", wrong) : 0;
 }

@@ -3,7 +3,9 @@
  * Notes that a guest hands over through the vpt port (docs/guests.md). A guest may write anything:
  * what is not a note that can be understood is ignored.
  */
-#include "kvm/kvm.h"
+#include "kvm/notes.h"
+#include "kvm/machine.h"
+#include "kvm/memory.h"
 #include "run/run.h"
 
 #include <string.h>

@@ -4,7 +4,10 @@
  * unseen, so the source of events computes what an instruction is about to access, walks the page
  * tables for it, and delivers the fault itself (transfer.c).
  */
-#include "kvm/kvm.h"
+#include "kvm/predict.h"
+#include "kvm/machine.h"
+#include "kvm/memory.h"
+#include "kvm/walk.h"
 
 #include <Zydis/Zydis.h>
 #include <string.h>

@@ -3,9 +3,14 @@
  * What the KVM under us can do, found out with a tiny guest of our own: MSR exits, injection of #GP
  * and NMI, single-step in supervisor and user mode, exceptions, and how fast stepping is.
  */
-#include "kvm/kvm.h"
-#include "run/run.h"
 #include "kvm/backend.h"
+#include "kvm/boot.h"
+#include "kvm/kick.h"
+#include "kvm/machine.h"
+#include "kvm/memory.h"
+#include "kvm/user_step.h"
+#include "kvm/watch.h"
+#include "run/run.h"
 
 #include <errno.h>
 #include <stdio.h>

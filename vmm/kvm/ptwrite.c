@@ -3,7 +3,11 @@
  * PTWRITE (33.2.2, 33.4.2.21), carried out by the source of events: few processors under a
  * hypervisor have it, and a KVM that interprets supervisor code does not know it.
  */
-#include "kvm/kvm.h"
+#include "kvm/ptwrite.h"
+#include "kvm/machine.h"
+#include "kvm/predict.h"
+#include "kvm/tracer.h"
+#include "kvm/walk.h"
 
 #include <Zydis/Zydis.h>
 
@@ -26,7 +30,7 @@ bool do_ptwrite(struct vcpu *cpu, const uint8_t *code, size_t len, const struct 
     ZydisDecodedOperand operand;
     uint64_t value = 0;
 
-    if (!(cpu->model.caps.leaf14_0_ebx & VPT_CAP_PTWRITE) || !decode(code, len, &operand))
+    if (!(tracer_caps(cpu)->leaf14_0_ebx & VPT_CAP_PTWRITE) || !decode(code, len, &operand))
         return false;
 
     const uint8_t size_bytes = operand.size == 64 ? 8 : 4;
@@ -40,6 +44,6 @@ bool do_ptwrite(struct vcpu *cpu, const uint8_t *code, size_t len, const struct 
         value = (uint32_t)value;
     vcpu_regs(cpu)->rip = ip + len;
     vcpu_dirty(cpu, KVM_SYNC_X86_REGS);
-    vpt_ptwrite(&cpu->model, value, size_bytes, ip);
+    tracer_ptwrite(cpu, value, size_bytes, ip);
     return true;
 }

@@ -3,7 +3,9 @@
  * RTIT for guests whose processor has it: the way to its MSRs, and what it is told. RTIT is told
  * every instruction (vpt.h).
  */
-#include "kvm/kvm.h"
+#include "kvm/rtit.h"
+#include "kvm/machine.h"
+#include "kvm/walk.h"
 
 #include <errno.h>
 
@@ -14,11 +16,11 @@ enum { ID_RANGE0, ID_RANGE1, ID_BOTH };
 
 int rtit_create(struct vcpu *cpu, uint32_t errata, const struct vpt_ops *ops)
 {
-    const uint8_t ratio = cpu->model.caps.max_nonturbo_ratio;
+    const uint8_t ratio = cpu->tracer.pt.caps.max_nonturbo_ratio;
 
-    if (!vpt_rtit_init(&cpu->rtit, errata, ops, cpu))
+    if (!vpt_rtit_init(&cpu->tracer.rtit, errata, ops, cpu))
         return vmm_fail(cpu->vmm, -EINVAL, "RTIT lacks a callback");
-    vpt_rtit_sync(&cpu->rtit, ratio, ratio);
+    vpt_rtit_sync(&cpu->tracer.rtit, ratio, ratio);
     return 0;
 }
 
@@ -45,7 +47,7 @@ static uint8_t ranges_of(const struct vpt_rtit *rtit, unsigned id, struct ptd_rt
 /* What a decoder must know, as of the last time that tracing began. */
 static void note_settings(struct vcpu *cpu)
 {
-    const struct vpt_rtit *const rtit = &cpu->rtit;
+    const struct vpt_rtit *const rtit = &cpu->tracer.rtit;
     struct ptd_rtit_config *const config = &cpu->record->rtit;
 
     *config = (struct ptd_rtit_config){
@@ -61,22 +63,22 @@ static void note_settings(struct vcpu *cpu)
 
 enum vpt_result rtit_wrmsr(struct vcpu *cpu, uint32_t msr, uint64_t value, uint64_t next_ip)
 {
-    const bool traced = vpt_rtit_trigger_en(&cpu->rtit);
+    const bool traced = vpt_rtit_trigger_en(&cpu->tracer.rtit);
     struct vpt_rtit_context ctx;
     enum vpt_result result;
 
     context(cpu, &ctx);
-    vpt_rtit_set_context(&cpu->rtit, &ctx);
-    result = vpt_rtit_wrmsr(&cpu->rtit, msr, value, next_ip);
-    if (!traced && vpt_rtit_trigger_en(&cpu->rtit))
+    vpt_rtit_set_context(&cpu->tracer.rtit, &ctx);
+    result = vpt_rtit_wrmsr(&cpu->tracer.rtit, msr, value, next_ip);
+    if (!traced && vpt_rtit_trigger_en(&cpu->tracer.rtit))
         note_settings(cpu);
     return result;
 }
 
 void rtit_end(struct vcpu *cpu)
 {
-    vpt_rtit_drain(&cpu->rtit);
-    cpu->record->rtit.tnt_buff = cpu->rtit.tnt_buff;
+    vpt_rtit_drain(&cpu->tracer.rtit);
+    cpu->record->rtit.tnt_buff = cpu->tracer.rtit.tnt_buff;
 }
 
 /* ---- Events ---- */
@@ -123,7 +125,7 @@ void rtit_tell_transfer(struct vcpu *cpu, enum vpt_transfer_type type, uint64_t 
     if (type != VPT_INTERRUPT && type != VPT_FAULT)
         event.from = event.nlip = end_of(cpu, ip, &event.prefixes);
     context(cpu, &event.after);
-    vpt_rtit_event(&cpu->rtit, &event);
+    vpt_rtit_event(&cpu->tracer.rtit, &event);
 }
 
 void rtit_tell(struct vcpu *cpu, const struct ptd_insn *insn)
@@ -163,10 +165,11 @@ void rtit_tell(struct vcpu *cpu, const struct ptd_insn *insn)
         break;
     }
     context(cpu, &event.after);
-    vpt_rtit_event(&cpu->rtit, &event);
+    vpt_rtit_event(&cpu->tracer.rtit, &event);
 }
 
 void rtit_woke(struct vcpu *cpu)
 {
-    vpt_rtit_sync(&cpu->rtit, cpu->rtit.actual_ratio, cpu->rtit.effective_ratio);
+    vpt_rtit_sync(&cpu->tracer.rtit, cpu->tracer.rtit.actual_ratio,
+                  cpu->tracer.rtit.effective_ratio);
 }

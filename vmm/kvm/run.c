@@ -3,64 +3,29 @@
  * The run loop: free running while nothing is traced, stepping while TriggerEn is 1; interrupts,
  * the clock, and the end.
  */
-#include "kvm/kvm.h"
+#include "kvm/backend.h"
+#include "kvm/apic.h"
+#include "kvm/boot.h"
+#include "kvm/kick.h"
+#include "kvm/machine.h"
+#include "kvm/migrate.h"
+#include "kvm/start.h"
+#include "kvm/step.h"
+#include "kvm/tracer.h"
 #include "common/say.h"
 #include "run/run.h"
-#include "kvm/backend.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#define KICK_SIGNAL    SIGRTMIN
-#define KICK_PERIOD_NS 1000000 /* APIC timer and time-out are looked at so often */
-#define CHECK_STEPS    4096u
-#define QUANTUM        64 /* instructions of one processor before the next one's turn */
-#define RFLAGS_IF      (1ull << 9)
-#define NAP_NS         1000000 /* of a halted guest */
-
-/* The signal handler's way to the vCPU that runs; one does at a time. */
-static struct kvm_run *volatile kicked_run;
-
-static void kick(int sig)
-{
-    (void)sig;
-    if (kicked_run)
-        kicked_run->immediate_exit = 1;
-}
-
-void kick_next(struct kvm_run *run)
-{
-    kicked_run = run;
-}
-
-int kicks_start(struct vmm *vmm)
-{
-    /* SA_RESTART spares the console's writes; KVM_RUN returns all the same. */
-    struct sigaction action = {.sa_handler = kick, .sa_flags = SA_RESTART};
-    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = KICK_SIGNAL};
-    struct itimerspec period = {.it_value.tv_nsec = KICK_PERIOD_NS,
-                                .it_interval.tv_nsec = KICK_PERIOD_NS};
-
-    event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
-    kick_next(vmm->cpus[0].run);
-    if (sigaction(KICK_SIGNAL, &action, NULL) < 0 ||
-        timer_create(CLOCK_MONOTONIC, &event, &vmm->kick_timer) < 0 ||
-        timer_settime(vmm->kick_timer, 0, &period, NULL) < 0)
-        return vmm_fail(vmm, -errno, "cannot start a timer: %s", strerror(errno));
-    return 0;
-}
-
-void kicks_stop(struct vmm *vmm)
-{
-    timer_delete(vmm->kick_timer);
-    kick_next(NULL);
-}
+#define CHECK_STEPS 4096u
+#define QUANTUM     64 /* instructions of one processor before the next one's turn */
+#define RFLAGS_IF   (1ull << 9)
+#define NAP_NS      1000000 /* of a halted guest */
 
 static double seconds(const struct vmm *vmm)
 {
@@ -186,10 +151,8 @@ static int sleep_until_interrupt(struct vmm *vmm)
         return nothing_wakes(vmm);
     if (deadline > vmm->steps)
         vmm->steps = deadline;
-    for (unsigned i = 0; i < vmm->cpu_count; i++) {
-        if (vmm->cpus[i].model.caps.rtit)
-            rtit_woke(&vmm->cpus[i]);
-    }
+    for (unsigned i = 0; i < vmm->cpu_count; i++)
+        tracer_slept(&vmm->cpus[i]);
     return 0;
 }
 
@@ -221,7 +184,7 @@ static int step_turn(struct vmm *vmm)
         error = start_signals(cpu);
     else
         error = step_one(cpu);
-    memory_resolve_output(cpu);
+    tracer_resolve_output(cpu);
     return error;
 }
 
@@ -295,7 +258,7 @@ static void progress(struct vmm *vmm, double *last)
 static bool somebody_traces(const struct vmm *vmm)
 {
     for (unsigned i = 0; i < vmm->cpu_count; i++) {
-        if (vcpu_trigger_en(&vmm->cpus[i]))
+        if (tracer_trigger_en(&vmm->cpus[i].tracer))
             return true;
     }
     return false;
@@ -367,19 +330,9 @@ static int run(struct vmm *vmm, const struct vpt_caps *caps)
         return error;
     error = run_loop(vmm);
     kicks_stop(vmm);
-    for (unsigned i = 0; i < vmm->cpu_count && !vmm->result->saved; i++) {
-        vpt_flush(&vmm->cpus[i].model);
-        if (caps->rtit)
-            rtit_end(&vmm->cpus[i]);
-    }
+    for (unsigned i = 0; i < vmm->cpu_count && !vmm->result->saved; i++)
+        tracer_end(&vmm->cpus[i]);
     return error;
-}
-
-static void conclude(struct vcpu *cpu)
-{
-    cpu->record->packets = cpu->model.packet_count + cpu->rtit.packet_count;
-    cpu->record->dropped_bytes = cpu->model.dropped_bytes + cpu->rtit.dropped_bytes;
-    cpu->record->mtc_freq = cpu->model.ctl >> VPT_CTL_MTCFREQ_SHR & 0xf;
 }
 
 void kvm_run(const struct run_options *options, const struct vpt_caps *caps,
@@ -403,7 +356,7 @@ void kvm_run(const struct run_options *options, const struct vpt_caps *caps,
     if (!error && result->guest_status != 0)
         result->code = EXIT_CODE_GUEST_FAILED;
     for (unsigned i = 0; i < vmm->cpu_count; i++)
-        conclude(&vmm->cpus[i]);
+        tracer_conclude(&vmm->cpus[i]);
     result->steps = vmm->steps;
     result->seconds = seconds(vmm);
     fflush(stdout);

@@ -3,7 +3,10 @@
  * How an application processor starts: it waits for a start-up IPI from power-up on, or after INIT,
  * and then begins in real mode at the page that the IPI names (SDM vol. 3, 9.1.1 and 9.4).
  */
-#include "kvm/kvm.h"
+#include "kvm/start.h"
+#include "kvm/apic.h"
+#include "kvm/machine.h"
+#include "kvm/tracer.h"
 
 #include <errno.h>
 #include <string.h>
@@ -64,7 +67,7 @@ static int set_init_state(struct vcpu *cpu)
 
 static int take_init(struct vcpu *cpu)
 {
-    struct vpt_transfer transfer = {.type = VPT_INIT_WAIT, .ip = vcpu_regs(cpu)->rip};
+    const uint64_t ip = vcpu_regs(cpu)->rip;
     int error;
 
     cpu->in_handler = false;
@@ -74,24 +77,20 @@ static int take_init(struct vcpu *cpu)
     error = set_init_state(cpu);
     if (error)
         return error;
-    step_context(cpu, &transfer.after);
-    vpt_transfer(&cpu->model, &transfer);
+    tracer_init(cpu, ip);
     return 0;
 }
 
 static void take_sipi(struct vcpu *cpu, uint8_t vector)
 {
     struct kvm_segment *cs = &vcpu_sregs(cpu)->cs;
-    struct vpt_transfer transfer = {
-        .type = VPT_SIPI, .vector = vector, .target = (uint64_t)vector << 12};
 
     cs->selector = (uint16_t)(vector << 8);
     cs->base = (uint64_t)vector << 12;
     vcpu_regs(cpu)->rip = 0;
     vcpu_dirty(cpu, KVM_SYNC_X86_REGS | KVM_SYNC_X86_SREGS);
     cpu->wait_for_sipi = false;
-    step_context(cpu, &transfer.after);
-    vpt_transfer(&cpu->model, &transfer);
+    tracer_sipi(cpu, vector);
 }
 
 int start_wait(struct vcpu *cpu)

@@ -8,7 +8,17 @@
  * caught by watch.c at their handlers' first instructions. What is left is noticed by a mark where
  * an exception's frame would be pushed: then the path is lost, and the run says so.
  */
-#include "kvm/kvm.h"
+#include "kvm/step.h"
+#include "kvm/apic.h"
+#include "kvm/machine.h"
+#include "kvm/memory.h"
+#include "kvm/predict.h"
+#include "kvm/ptwrite.h"
+#include "kvm/tracer.h"
+#include "kvm/transfer.h"
+#include "kvm/user_step.h"
+#include "kvm/walk.h"
+#include "kvm/watch.h"
 #include "run/path.h"
 #include "run/run.h"
 
@@ -41,21 +51,6 @@ struct known {
 static struct known known_insns[KNOWN_COUNT];
 
 /* ---- State ---- */
-
-void step_context(struct vcpu *cpu, struct vpt_context *ctx)
-{
-    const struct kvm_sregs *sregs = vcpu_sregs(cpu);
-
-    *ctx = (struct vpt_context){
-        .cr3 = sregs->cr3,
-        .cpl = (uint8_t)vcpu_cpl(cpu),
-        .exec_mode = sregs->cs.l    ? VPT_EXEC_64
-                     : sregs->cs.db ? VPT_EXEC_32
-                                    : VPT_EXEC_16,
-        .cs_base = sregs->cs.l ? 0 : sregs->cs.base,
-        .interrupts = (vcpu_regs(cpu)->rflags & RFLAGS_IF) != 0,
-    };
-}
 
 /* Guests may lack SYSCALL set-up; then these stay 0 and nobody uses them. */
 static void read_syscall_msrs(struct vcpu *cpu)
@@ -111,24 +106,6 @@ void step_end(struct vmm *vmm)
 
 /* ---- Events ---- */
 
-static void tell_transfer(struct vcpu *cpu, enum vpt_transfer_type type, unsigned vector,
-                          uint64_t ip, uint64_t cr2)
-{
-    if (cpu->model.caps.rtit) {
-        rtit_tell_transfer(cpu, type, ip);
-        return;
-    }
-
-    struct vpt_transfer transfer = {.type = type,
-                                    .vector = (uint8_t)vector,
-                                    .ip = ip,
-                                    .target = vcpu_regs(cpu)->rip,
-                                    .cr2 = cr2};
-
-    step_context(cpu, &transfer.after);
-    vpt_transfer(&cpu->model, &transfer);
-}
-
 static int exception(struct vcpu *cpu, unsigned vector, int64_t error_code, uint64_t cr2)
 {
     const uint64_t ip = vcpu_regs(cpu)->rip;
@@ -139,7 +116,7 @@ static int exception(struct vcpu *cpu, unsigned vector, int64_t error_code, uint
     if (vector == VECTOR_PF)
         vcpu_sregs(cpu)->cr2 = cr2;
     cpu->record->exceptions++;
-    tell_transfer(cpu, VPT_FAULT, vector, ip, cr2);
+    tracer_transfer(cpu, VPT_FAULT, vector, ip, cr2);
     return 0;
 }
 
@@ -165,10 +142,10 @@ static int take_interrupt(struct vcpu *cpu)
     if (error)
         return error;
     if (cpu->halted)
-        vpt_power_exit(&cpu->model, &(struct vpt_power_exit){.reason = VPT_WAKE_INTERRUPT});
+        tracer_wake(cpu);
     cpu->halted = false;
     cpu->record->interrupts++;
-    tell_transfer(cpu, VPT_INTERRUPT, (unsigned)vector, ip, 0);
+    tracer_transfer(cpu, VPT_INTERRUPT, (unsigned)vector, ip, 0);
     return 1;
 }
 
@@ -372,57 +349,6 @@ static bool leads_to_itself(const struct ptd_insn *insn)
     }
 }
 
-static void tell(struct vcpu *cpu, const struct known *known)
-{
-    const struct ptd_insn *insn = &known->insn;
-    struct vpt_cpu *model = &cpu->model;
-    const uint64_t rip = vcpu_regs(cpu)->rip, next = insn->ip + insn->size_bytes;
-
-    if (model->caps.rtit) {
-        rtit_tell(cpu, insn);
-        return;
-    }
-    switch (insn->iclass) {
-    case PTD_INSN_COND:
-        vpt_cond_branch(model, rip,
-                        rip != next ||
-                            (insn->target == next &&
-                             condition_held(vcpu_regs(cpu), known->code, insn->size_bytes)));
-        break;
-    case PTD_INSN_JMP_DIRECT:
-        vpt_jmp_direct(model, rip);
-        break;
-    case PTD_INSN_CALL_DIRECT:
-        vpt_call_direct(model, rip, next);
-        break;
-    case PTD_INSN_JMP_INDIRECT:
-        vpt_jmp_indirect(model, rip);
-        break;
-    case PTD_INSN_CALL_INDIRECT:
-        vpt_call_indirect(model, rip, next);
-        break;
-    case PTD_INSN_RET:
-        vpt_ret(model, rip);
-        break;
-    case PTD_INSN_FAR:
-        tell_transfer(cpu, VPT_FAR_BRANCH, 0, insn->ip, 0);
-        break;
-    case PTD_INSN_IRET:
-        tell_transfer(cpu, VPT_IRET, 0, insn->ip, 0);
-        break;
-    case PTD_INSN_INT:
-        tell_transfer(cpu, VPT_SOFT_INTERRUPT, 0, insn->ip, 0);
-        break;
-    case PTD_INSN_MOV_CR3:
-        vpt_mov_cr3(model, vcpu_sregs(cpu)->cr3, rip);
-        break;
-    default:
-        vpt_interrupt_flag(model, (vcpu_regs(cpu)->rflags & RFLAGS_IF) != 0, insn->ip);
-        vpt_time(model);
-        break;
-    }
-}
-
 static int software_interrupt(struct vcpu *cpu, const struct known *known)
 {
     const uint8_t *code = known->code + known->insn.size_bytes - 1;
@@ -441,7 +367,7 @@ static int software_interrupt(struct vcpu *cpu, const struct known *known)
     if (error)
         return error;
     cpu->record->interrupts++;
-    tell_transfer(cpu, VPT_SOFT_INTERRUPT, vector, ip, 0);
+    tracer_transfer(cpu, VPT_SOFT_INTERRUPT, vector, ip, 0);
     return 0;
 }
 
@@ -449,12 +375,12 @@ static int software_interrupt(struct vcpu *cpu, const struct known *known)
 static void caught(struct vcpu *cpu, const struct ptd_insn *insn, unsigned vector)
 {
     cpu->record->exceptions++;
-    tell_transfer(cpu, VPT_FAULT, vector, insn->ip, vcpu_sregs(cpu)->cr2);
+    tracer_transfer(cpu, VPT_FAULT, vector, insn->ip, vcpu_sregs(cpu)->cr2);
 }
 
 /*
  * HLT is carried out here: stepped, some KVMs come back as from any other instruction, and halt
- * later. C1, whose MWAIT encoding is 0. False: #GP.
+ * later. False: #GP.
  */
 static bool halt(struct vcpu *cpu, const struct ptd_insn *insn)
 {
@@ -462,7 +388,7 @@ static bool halt(struct vcpu *cpu, const struct ptd_insn *insn)
         return false;
     do_nop(cpu, insn->ip + insn->size_bytes);
     cpu->halted = true;
-    vpt_power_entry(&cpu->model, &(struct vpt_power_entry){.ip = insn->ip});
+    tracer_halt(cpu, insn->ip);
     return true;
 }
 
@@ -470,7 +396,7 @@ static bool halt(struct vcpu *cpu, const struct ptd_insn *insn)
 static int execute(struct vcpu *cpu, const struct known *known)
 {
     const struct ptd_insn *insn = &known->insn;
-    const bool traced = vcpu_packet_en(cpu);
+    const bool traced = tracer_packet_en(&cpu->tracer);
     const uint64_t cr3 = vcpu_sregs(cpu)->cr3;
     struct outcome outcome = {.vector = -1};
     bool undefined = false;
@@ -513,12 +439,10 @@ static int execute(struct vcpu *cpu, const struct known *known)
 
     if (is_wrmsr(known))
         read_syscall_msrs(cpu);
-    /* A WRMSR that cleared TraceEn was told when it exited, and does not count (Table 33-23). */
-    if (traced && (cpu->model.caps.rtit || (cpu->model.ctl & VPT_CTL_TRACEEN)) &&
-        cpu->vmm->options->keep_path &&
+    if (traced && tracer_counts(&cpu->tracer) && cpu->vmm->options->keep_path &&
         !path_add(&cpu->record->path, &cpu->path_cr3, cr3, insn->ip))
         return vmm_fail(cpu->vmm, -ENOMEM, "no memory for the executed path");
-    tell(cpu, known);
+    tracer_insn(cpu, insn, known->code);
     return 0;
 }
 
@@ -543,7 +467,7 @@ int step(struct vcpu *cpu)
     uint32_t error_code;
     uint64_t fault;
     const struct known *known;
-    const bool told = vcpu_trigger_en(cpu);
+    const bool told = tracer_trigger_en(&cpu->tracer);
     size_t len;
     int error = take_interrupt(cpu);
 

@@ -4,7 +4,10 @@
  * delivery of interrupts and exceptions clears TF, SYSCALL masks it, IRET and SYSRET load it. Under
  * stepping the handler's first instructions would otherwise run unseen. 64-bit mode only.
  */
-#include "kvm/kvm.h"
+#include "kvm/transfer.h"
+#include "kvm/machine.h"
+#include "kvm/memory.h"
+#include "kvm/walk.h"
 
 #include <errno.h>
 #include <string.h>

@@ -10,7 +10,11 @@
  * A step is then one KVM_RUN, with no register to hand over. What the rest of vpt sees are the
  * registers of user mode; the first change of one makes them true (user_step_leave).
  */
-#include "kvm/kvm.h"
+#include "kvm/user_step.h"
+#include "kvm/machine.h"
+#include "kvm/memory.h"
+#include "kvm/walk.h"
+#include "kvm/watch.h"
 
 #include <errno.h>
 #include <string.h>

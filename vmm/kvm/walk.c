@@ -3,7 +3,9 @@
  * The guest's page tables, walked in software: four or five levels, 4 KiB, 2 MiB and 1 GiB pages.
  * Tables are the guest's and may say anything; every access is checked against RAM.
  */
-#include "kvm/kvm.h"
+#include "kvm/walk.h"
+#include "kvm/machine.h"
+#include "kvm/memory.h"
 
 #include <string.h>
 

@@ -5,7 +5,11 @@
  * comes back before anything of the handler ran, whatever KVM it is. (Debug registers would do the
  * same where they work, but QEMU's SVM does not load breakpoints for a nested guest.)
  */
-#include "kvm/kvm.h"
+#include "kvm/watch.h"
+#include "kvm/machine.h"
+#include "kvm/memory.h"
+#include "kvm/transfer.h"
+#include "kvm/walk.h"
 
 #define VECTOR_DB 1
 #define VECTOR_UD 6

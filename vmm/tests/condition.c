@@ -2,6 +2,7 @@
 /* Unit tests of conditions: what the processor under the test itself does with the same flags is
  * right. */
 #include "suites.h"
+#include "kvm/condition.h"
 
 #include <CUnit/CUnit.h>
 

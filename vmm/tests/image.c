@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Unit tests of the ELF loader: files that are not images, and segments that do not fit. */
 #include "suites.h"
+#include "kvm/boot.h"
 #include "common/bytes.h"
 #include "common/file.h"
 #include "kvm/backend.h"

@@ -2,6 +2,7 @@
 /* Unit tests of absent memory: where it is, what a vCPU's access does, and output that waits for
  * it. */
 #include "suites.h"
+#include "kvm/tracer.h"
 #include "common/bytes.h"
 
 #include <CUnit/CUnit.h>
@@ -105,18 +106,19 @@ static void trace(struct vcpu *cpu)
 {
     const struct vpt_context ctx = {.exec_mode = VPT_EXEC_64};
 
-    vpt_set_context(&cpu->model, &ctx);
-    CU_ASSERT_EQUAL(vpt_wrmsr(&cpu->model, VPT_MSR_OUTPUT_BASE, ABSENT, 0, 0), VPT_OK);
-    CU_ASSERT_EQUAL(vpt_wrmsr(&cpu->model, VPT_MSR_OUTPUT_MASK_PTRS, ABSENT_BYTES - 1, 0, 0),
+    vpt_set_context(&cpu->tracer.pt, &ctx);
+    CU_ASSERT_EQUAL(vpt_wrmsr(&cpu->tracer.pt, VPT_MSR_OUTPUT_BASE, ABSENT, 0, 0), VPT_OK);
+    CU_ASSERT_EQUAL(vpt_wrmsr(&cpu->tracer.pt, VPT_MSR_OUTPUT_MASK_PTRS, ABSENT_BYTES - 1, 0, 0),
                     VPT_OK);
-    CU_ASSERT_EQUAL(vpt_wrmsr(&cpu->model, VPT_MSR_CTL, CTL_TRACE, 0x1000, 0x1002), VPT_OK);
-    memory_resolve_output(cpu);
+    CU_ASSERT_EQUAL(vpt_wrmsr(&cpu->tracer.pt, VPT_MSR_CTL, CTL_TRACE, 0x1000, 0x1002), VPT_OK);
+    tracer_resolve_output(cpu);
     while (cpu->record->trace.len < 2 * PAGE_BYTES + 100) {
-        vpt_jmp_indirect(&cpu->model, cpu->model.packet_count % 2 ? 0x123456789abcull : 0x1000);
-        memory_resolve_output(cpu);
+        vpt_jmp_indirect(&cpu->tracer.pt,
+                         cpu->tracer.pt.packet_count % 2 ? 0x123456789abcull : 0x1000);
+        tracer_resolve_output(cpu);
     }
-    CU_ASSERT_EQUAL(vpt_wrmsr(&cpu->model, VPT_MSR_CTL, 0, 0x1000, 0x1002), VPT_OK);
-    memory_resolve_output(cpu);
+    CU_ASSERT_EQUAL(vpt_wrmsr(&cpu->tracer.pt, VPT_MSR_CTL, 0, 0x1000, 0x1002), VPT_OK);
+    tracer_resolve_output(cpu);
 }
 
 static struct fake *traced(bool absent)
@@ -125,7 +127,7 @@ static struct fake *traced(bool absent)
     struct vpt_caps caps;
 
     CU_ASSERT_TRUE_FATAL(vpt_profile("icelake-server", &caps));
-    CU_ASSERT_TRUE_FATAL(vpt_init(&fake->cpu->model, &caps, &ops, fake->cpu));
+    CU_ASSERT_TRUE_FATAL(vpt_init(&fake->cpu->tracer.pt, &caps, &ops, fake->cpu));
     memset(fake->vmm.present, !absent, ABSENT_PAGES);
     trace(fake->cpu);
     return fake;
@@ -138,7 +140,7 @@ static void test_output(void)
 
     CU_ASSERT_EQUAL(there->cpu->record->output_faults, 0);
     CU_ASSERT_EQUAL(absent->cpu->record->output_faults, 3);
-    CU_ASSERT_EQUAL(absent->cpu->model.dropped_bytes, 0);
+    CU_ASSERT_EQUAL(absent->cpu->tracer.pt.dropped_bytes, 0);
     CU_ASSERT_EQUAL_FATAL(got->len, want->len);
     CU_ASSERT_EQUAL(memcmp(got->data, want->data, want->len), 0);
     CU_ASSERT_EQUAL(memcmp(absent->ram + ABSENT, there->ram + ABSENT, ABSENT_BYTES), 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Unit tests of the notes that a guest hands over, and of notes that mean harm. */
 #include "suites.h"
+#include "kvm/notes.h"
 #include "run/run.h"
 
 #include <CUnit/CUnit.h>

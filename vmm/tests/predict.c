@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Unit tests of the prediction of page faults: what an instruction accesses, by its bytes. */
 #include "suites.h"
+#include "kvm/predict.h"
 
 #include <CUnit/CUnit.h>
 #include <stdio.h>

@@ -3,7 +3,8 @@
 #ifndef VMM_TESTS_SUITES_H
 #define VMM_TESTS_SUITES_H
 
-#include "kvm/kvm.h"
+#include "kvm/machine.h"
+#include "kvm/memory.h"
 #include "run/run.h"
 
 #define FAKE_RAM_BYTES (1u << 20)

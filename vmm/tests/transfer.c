@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Unit tests of the transfers that the VMM carries out: interrupts, IRET, STI, SYSCALL, SYSRET. */
 #include "suites.h"
+#include "kvm/transfer.h"
 
 #include <CUnit/CUnit.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Unit tests of the page-table walk: rights, page sizes, and tables that mean harm. */
 #include "suites.h"
+#include "kvm/walk.h"
 
 #include <CUnit/CUnit.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Unit tests of the watch for exceptions: what it does to handlers, and what it sees. */
 #include "suites.h"
+#include "kvm/watch.h"
 
 #include <CUnit/CUnit.h>
 
