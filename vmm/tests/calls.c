@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The call stack behind a flow: what each kind of transfer makes of it, and the sums of table.c. */
 #include "view/calls.h"
-#include "view/table.h"
+#include "common/table.h"
 #include "ptdec.h"
 #include "suites.h"
 

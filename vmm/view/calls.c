@@ -5,7 +5,7 @@
  * of it.
  */
 #include "view/calls.h"
-#include "view/table.h"
+#include "common/table.h"
 #include "ptdec.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #define VMM_CALLS_H
 
 #include "ptdec.h"
-#include "view/table.h"
+#include "common/table.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
  */
 #include "view/calls.h"
 #include "view/out.h"
-#include "view/table.h"
+#include "common/table.h"
 #include "ptdec.h"
 
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 #include "common/say.h"
 #include "common/bytes.h"
 #include "common/json.h"
-#include "view/table.h"
+#include "common/table.h"
 
 #include <errno.h>
 #include <inttypes.h>

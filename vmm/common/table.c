@@ -2,7 +2,7 @@
 /*
  * Sums by key, and numbers for strings: hash tables with open addressing over a list.
  */
-#include "view/table.h"
+#include "common/table.h"
 
 #include <stdlib.h>
 #include <string.h>
