@@ -52,6 +52,7 @@ struct vmm {
     uint64_t steps;    /* instructions stepped on all of them; the APICs' clock while stepping */
     bool stepping;     /* all of them: somebody is tracing */
     bool ended;        /* the guest wrote the exit port */
+    int error;         /* 0, or -errno of what cannot return it: the run ends with it */
     struct timespec start;
     timer_t kick_timer;
     unsigned steps_per_s; /* what the guest is told of the source of events */

@@ -8,6 +8,7 @@
 #include "kvm/memory.h"
 #include "run/run.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define NOTE_TRACE   1u
@@ -31,8 +32,9 @@ static void trace_note(struct vcpu *cpu, const struct note_trace *note)
     struct bytes *handed = &cpu->record->handed;
     const void *data = vmm_ram(cpu->vmm, note->gpa, note->len_bytes);
 
-    if (data && handed->len + note->len_bytes <= MAX_HANDED_BYTES)
-        bytes_add(handed, data, note->len_bytes);
+    if (data && handed->len + note->len_bytes <= MAX_HANDED_BYTES &&
+        !bytes_add(handed, data, note->len_bytes))
+        cpu->vmm->error = vmm_fail(cpu->vmm, -ENOMEM, "no memory for what the guest hands over");
 }
 
 /* A name from the guest: printable, and no path out of the image's folder. */

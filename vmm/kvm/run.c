@@ -290,8 +290,8 @@ static int run_loop(struct vmm *vmm)
                 step_end(vmm);
             error = free_turn(vmm);
         }
-        if (error)
-            return error;
+        if (error || vmm->error)
+            return error ? error : vmm->error;
     }
     return 0;
 }
@@ -332,7 +332,7 @@ static int run(struct vmm *vmm, const struct vpt_caps *caps)
     kicks_stop(vmm);
     for (unsigned i = 0; i < vmm->cpu_count && !vmm->result->saved; i++)
         tracer_end(&vmm->cpus[i]);
-    return error;
+    return error ? error : vmm->error;
 }
 
 void kvm_run(const struct run_options *options, const struct vpt_caps *caps,

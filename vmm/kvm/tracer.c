@@ -50,7 +50,8 @@ static void wrote(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_
     struct vcpu *cpu = owner;
 
     (void)gpa;
-    bytes_add(&cpu->record->trace, bytes, len_bytes);
+    if (!bytes_add(&cpu->record->trace, bytes, len_bytes))
+        cpu->vmm->error = vmm_fail(cpu->vmm, -ENOMEM, "no memory for the trace");
 }
 
 static void pmi(void *owner)

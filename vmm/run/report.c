@@ -10,6 +10,7 @@
 #include "common/say.h"
 #include "run/path.h"
 #include "run/run.h"
+#include "trace/hot.h"
 #include "trace/rtit-trace.h"
 #include "ptdec.h"
 
@@ -20,15 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_FUNCTIONS 4096
-#define HOTTEST       5
-#define KERNEL        MAX_PROCESSES /* index of what belongs to no process */
-
-struct function {
-    const char *name;
-    unsigned process;
-    uint64_t insns;
-};
+#define HOTTEST 5
+#define KERNEL  MAX_PROCESSES /* index of what belongs to no process */
 
 struct view {
     const struct run_options *options;
@@ -37,8 +31,8 @@ struct view {
     struct ptd_image *image;
     uint64_t insns, branches, blocks, errors, lost_bytes, async, cr3_switches;
     uint64_t process_insns[MAX_PROCESSES + 1];
-    struct function functions[MAX_FUNCTIONS];
-    unsigned function_count;
+    struct hot hot;
+    bool no_memory;
     int first_error;
     uint64_t first_error_offset;
     /* Comparison with the executed path. */
@@ -80,23 +74,12 @@ static unsigned process_of(const struct view *view, uint64_t cr3)
     return KERNEL;
 }
 
-static void count_function(struct view *view, const struct ptd_item *block, unsigned process)
+/* False: no memory. */
+static bool count_function(struct view *view, const struct ptd_item *block, unsigned process)
 {
-    const char *name = ptd_image_symbol(view->image, block->cr3, block->ip, NULL);
+    const uint32_t function = hot_function(&view->hot, view->image, block);
 
-    if (!name)
-        name = "?";
-    for (unsigned i = 0; i < view->function_count; i++) {
-        struct function *function = &view->functions[i];
-
-        if (function->process == process && strcmp(function->name, name) == 0) {
-            function->insns += block->insns;
-            return;
-        }
-    }
-    if (view->function_count < MAX_FUNCTIONS)
-        view->functions[view->function_count++] =
-            (struct function){.name = name, .process = process, .insns = block->insns};
+    return function != UINT32_MAX && hot_add(&view->hot, function, process, 1, block->insns);
 }
 
 static bool is_branch(uint8_t class)
@@ -185,7 +168,8 @@ static void see(struct view *view, const struct ptd_item *item)
         view->branches += is_branch(item->last_class);
         process = process_of(view, item->cr3);
         view->process_insns[process] += item->insns;
-        count_function(view, item, process);
+        if (!count_function(view, item, process))
+            view->no_memory = true;
         if (view->options->verify && !view->differs)
             compare_block(view, item);
         break;
@@ -217,9 +201,11 @@ static int decode(struct view *view)
     if (!trace_flow_open(&flow, trace, view->image, NULL,
                          view->cpu->is_rtit ? &view->cpu->rtit : NULL))
         return no_memory();
-    while (trace_flow_next(&flow, &item) == PTD_OK)
+    while (!view->no_memory && trace_flow_next(&flow, &item) == PTD_OK)
         see(view, &item);
     trace_flow_close(&flow);
+    if (view->no_memory)
+        return no_memory();
 
     if (view->options->verify && !view->differs && next_executed(view, &executed)) {
         char text[128];
@@ -233,13 +219,6 @@ static int decode(struct view *view)
 }
 
 /* ---- Text ---- */
-
-static int by_insns(const void *a, const void *b)
-{
-    const struct function *fa = a, *fb = b;
-
-    return fa->insns < fb->insns ? 1 : fa->insns > fb->insns ? -1 : 0;
-}
 
 static const char *process_name(const struct view *view, unsigned process)
 {
@@ -268,14 +247,14 @@ static void print_functions(const struct view *view, unsigned process)
 
     printf("  %s: %" PRIu64 " instructions\n", process_name(view, process),
            view->process_insns[process]);
-    for (unsigned i = 0; i < view->function_count && shown < HOTTEST; i++) {
-        const struct function *function = &view->functions[i];
+    for (size_t i = 0; i < view->hot.sums.count && shown < HOTTEST; i++) {
+        const struct sum *const sum = &view->hot.sums.sums[i];
 
-        if (function->process != process)
+        if (sum->key[1] != process)
             continue;
         printf("    %5.1f %%  %s\n",
-               100.0 * (double)function->insns / (double)view->process_insns[process],
-               function->name);
+               100.0 * (double)sum->cost / (double)view->process_insns[process],
+               hot_name(&view->hot, sum));
         shown++;
     }
 }
@@ -309,6 +288,23 @@ static void print_text(const struct view *view)
     }
 }
 
+static json_object *process_json(const struct view *view, unsigned process)
+{
+    json_object *const entry = json_object_new_object(), *const functions =
+                                                             json_object_new_object();
+
+    for (size_t i = 0; i < view->hot.sums.count; i++) {
+        const struct sum *const sum = &view->hot.sums.sums[i];
+
+        if (sum->key[1] == process)
+            json_add_number(functions, hot_name(&view->hot, sum), sum->cost);
+    }
+    json_object_object_add(entry, "name", json_object_new_string(process_name(view, process)));
+    json_add_number(entry, "insns", view->process_insns[process]);
+    json_object_object_add(entry, "functions", functions);
+    return entry;
+}
+
 static json_object *to_json(const struct view *view, bool identical)
 {
     const struct cpu_result *cpu = view->cpu;
@@ -331,21 +327,8 @@ static json_object *to_json(const struct view *view, bool identical)
     json_add_number(root, "errors", view->errors);
     json_add_number(root, "lost_bytes", view->lost_bytes);
     for (unsigned process = 0; process <= KERNEL; process++) {
-        json_object *entry, *functions;
-
-        if (!view->process_insns[process])
-            continue;
-        entry = json_object_new_object();
-        functions = json_object_new_object();
-        for (unsigned i = 0; i < view->function_count; i++) {
-            if (view->functions[i].process == process)
-                json_object_object_add(functions, view->functions[i].name,
-                                       json_object_new_int64((int64_t)view->functions[i].insns));
-        }
-        json_object_object_add(entry, "name", json_object_new_string(process_name(view, process)));
-        json_add_number(entry, "insns", view->process_insns[process]);
-        json_object_object_add(entry, "functions", functions);
-        json_object_array_add(processes, entry);
+        if (view->process_insns[process])
+            json_object_array_add(processes, process_json(view, process));
     }
     json_object_object_add(root, "processes", processes);
     if (view->options->verify) {
@@ -395,7 +378,7 @@ static int report_cpu(const struct run_options *options, const struct run_result
     if (!code)
         code = decode(view);
     if (!code) {
-        qsort(view->functions, view->function_count, sizeof(view->functions[0]), by_insns);
+        hot_sort(&view->hot);
         judge(view);
         if (options->json)
             *object = to_json(view, !view->differs);
@@ -406,6 +389,7 @@ static int report_cpu(const struct run_options *options, const struct run_result
         if (options->verify && (view->differs || strcmp(handed_verdict(cpu), "different") == 0))
             code = EXIT_CODE_MISMATCH;
     }
+    hot_free(&view->hot);
     ptd_image_free(view->image);
     free(view);
     return code;

@@ -147,6 +147,8 @@ done
 expect 'decode --image' 0 '' "$vpt" decode --image "$guests/traced-loop.elf" "$work/loop.pt"
 expect 'decode --cpu' 0 '' "$vpt" decode --cpu 6/0x4e "$work/loop.pt"
 expect 'bad --cpu' 2 'cpu takes' "$vpt" decode --cpu skylake "$work/loop.pt"
+timeout 120 "$vpt" run --json "$guests/many.elf" >"$work/out" 2>/dev/null </dev/null
+check 'a report names 5,000 functions' jq -e '.processes[0].functions | length == 5002' "$work/out"
 expect 'dump of nothing' 3 'No such file' "$vpt" dump "$work/nofile"
 expect 'decode without sidecar' 3 'no --image' "$vpt" decode "$work/text.elf"
 (cat "$work/loop.pt" && printf '\xff\xff\xff') >"$work/damaged.pt"

@@ -75,6 +75,7 @@ int main(void)
     add_apic_suite();
     add_archive_suite();
     add_calls_suite();
+    add_chrome_suite();
     add_condition_suite();
     add_image_suite();
     add_memory_suite();
@@ -86,6 +87,7 @@ int main(void)
     add_predict_suite();
     add_record_suite();
     add_sidecar_suite();
+    add_tracer_suite();
     add_transfer_suite();
     add_walk_suite();
     add_watch_suite();

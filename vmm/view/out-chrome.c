@@ -3,6 +3,7 @@
  * The trace event format of Chrome, which Perfetto reads too: a B and an E event for each call.
  * Times are microseconds; a trace without TSC counts an instruction as a nanosecond.
  */
+#include "common/table.h"
 #include "view/calls.h"
 #include "view/out.h"
 #include "ptdec.h"
@@ -11,13 +12,13 @@
 #include <json-c/json.h>
 #include <stdlib.h>
 
-#define TIDS (UINT64_C(1) << 22) /* Linux has no more */
-#define CPUS (UINT64_C(1) << 13) /* likewise */
+#define TIDS (UINT64_C(1) << 22) /* Linux has no more: tracks that are no thread's come behind */
 
 struct chrome {
     FILE *to;
     struct calls calls;
     struct out_thread thread;
+    struct table tracks; /* key: thread, CPU + 1, call stack; a track's number is its place here */
     bool any;
 };
 
@@ -28,19 +29,26 @@ static uint64_t ns_of(const struct chrome *chrome, uint64_t time)
     return thread->is_tsc && thread->to_ns ? thread->to_ns(thread->to_ns_owner, time) : time;
 }
 
-static void print_string(const struct chrome *chrome, const char *text)
+static void print_string(struct chrome *chrome, const char *text)
 {
     json_object *const string = json_object_new_string(text);
 
-    fputs(json_object_to_json_string_ext(string, JSON_C_TO_STRING_PLAIN), chrome->to);
+    const char *const escaped =
+        string ? json_object_to_json_string_ext(string, JSON_C_TO_STRING_PLAIN) : NULL;
+
+    if (escaped)
+        fputs(escaped, chrome->to);
+    else
+        chrome->calls.no_memory = true;
     json_object_put(string);
 }
 
 /*
  * Each call stack has a track, so that calls nest: that of the thread, or one beside it; of threads
- * that moved, one for each CPU. stack NULL: what concerns all of them.
+ * that moved, one for each CPU. stack NULL: what concerns all of them. Numbers of tracks have 32
+ * bits: Perfetto reads a larger one as if it were the same as all the others.
  */
-static uint64_t track_of(const struct chrome *chrome, const struct call_stack *stack,
+static uint64_t track_of(struct chrome *chrome, const struct call_stack *stack,
                          const struct out_who *who)
 {
     const uint64_t of_cpu = chrome->thread.who ? (uint64_t)chrome->thread.cpu + 1 : 0;
@@ -48,7 +56,16 @@ static uint64_t track_of(const struct chrome *chrome, const struct call_stack *s
 
     if (stack && (!chrome->thread.who || ptd_space_vm(stack->cr3)))
         of_stack = stack->id;
-    return who->tid + of_cpu * TIDS + of_stack * TIDS * CPUS;
+    if (!of_cpu && !of_stack)
+        return who->tid;
+
+    const struct sum *const track = table_at(&chrome->tracks, who->tid, of_cpu, of_stack);
+
+    if (!track) {
+        chrome->calls.no_memory = true;
+        return who->tid;
+    }
+    return TIDS + (uint64_t)(track - chrome->tracks.sums);
 }
 
 /* An event up to its time, still open. */
@@ -144,6 +161,7 @@ static bool chrome_close(void *out)
             !chrome->thread.is_tsc ? "instructions"
             : chrome->thread.to_ns ? "ns"
                                    : "TSC");
+    table_free(&chrome->tracks);
     calls_free(&chrome->calls);
     free(chrome);
     return true;

@@ -8,7 +8,7 @@
 #include "common/say.h"
 #include "common/bytes.h"
 #include "common/json.h"
-#include "common/table.h"
+#include "trace/hot.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -22,7 +22,7 @@
 
 /* A block of a step. */
 struct part {
-    uint32_t function; /* in names */
+    uint32_t function; /* in hot */
     uint32_t insns;
     uint8_t last_class;
 };
@@ -41,8 +41,7 @@ struct summary {
     size_t part_count, part_room;
     uint32_t epoch;
 
-    struct names names;
-    struct table functions; /* key: number of a name; count: blocks; cost: instructions */
+    struct hot hot;
     uint64_t insns, blocks, branches, conditional, taken, async, errors, lost_bytes;
 };
 
@@ -50,12 +49,8 @@ struct summary {
 
 static bool add_block(struct summary *summary, const struct part *part, bool taken, uint64_t count)
 {
-    struct sum *const sum = table_at(&summary->functions, part->function, 0, 0);
-
-    if (!sum)
+    if (!hot_add(&summary->hot, part->function, 0, count, part->insns))
         return false;
-    sum->count += count;
-    sum->cost += count * part->insns;
     summary->insns += count * part->insns;
     summary->blocks += count;
     if (part->last_class >= PTD_INSN_COND && part->last_class <= PTD_INSN_IRET)
@@ -70,9 +65,7 @@ static bool add_block(struct summary *summary, const struct part *part, bool tak
 /* False: no memory. */
 static bool describe(struct summary *summary, const struct ptd_item *block, struct part *part)
 {
-    const char *const name = ptd_image_symbol(summary->image, block->cr3, block->ip, NULL);
-
-    *part = (struct part){.function = names_add(&summary->names, name ? name : "?"),
+    *part = (struct part){.function = hot_function(&summary->hot, summary->image, block),
                           .insns = block->insns,
                           .last_class = block->last_class};
     return part->function != UINT32_MAX;
@@ -197,15 +190,6 @@ static int see_run(void *context, const struct ptd_flow *flow, const struct ptd_
 
 /* ---- Output ---- */
 
-static int by_cost(const void *a, const void *b)
-{
-    const struct sum *const x = a, *const y = b;
-
-    if (x->cost != y->cost)
-        return x->cost < y->cost ? 1 : -1;
-    return x->key[0] < y->key[0] ? -1 : 1;
-}
-
 static void print_text(const struct summary *summary)
 {
     printf("instructions %" PRIu64 "\nblocks       %" PRIu64 "\nbranches     %" PRIu64 " (%" PRIu64
@@ -213,14 +197,14 @@ static void print_text(const struct summary *summary)
            " (%" PRIu64 " bytes lost)\n\n",
            summary->insns, summary->blocks, summary->branches, summary->conditional, summary->taken,
            summary->async, summary->errors, summary->lost_bytes);
-    for (size_t i = 0; i < summary->functions.count && i < SHOWN; i++) {
-        const struct sum *const sum = &summary->functions.sums[i];
+    for (size_t i = 0; i < summary->hot.sums.count && i < SHOWN; i++) {
+        const struct sum *const sum = &summary->hot.sums.sums[i];
 
         printf("%6.2f %%  %12" PRIu64 "  %s\n", 100.0 * (double)sum->cost / (double)summary->insns,
-               sum->cost, summary->names.list[sum->key[0]]);
+               sum->cost, hot_name(&summary->hot, sum));
     }
-    if (summary->functions.count > SHOWN)
-        printf("and %zu more functions\n", summary->functions.count - SHOWN);
+    if (summary->hot.sums.count > SHOWN)
+        printf("and %zu more functions\n", summary->hot.sums.count - SHOWN);
 }
 
 static void print_json(const struct summary *summary)
@@ -235,10 +219,10 @@ static void print_json(const struct summary *summary)
     json_add_number(root, "interrupts", summary->async);
     json_add_number(root, "errors", summary->errors);
     json_add_number(root, "lost_bytes", summary->lost_bytes);
-    for (size_t i = 0; i < summary->functions.count; i++) {
-        const struct sum *const sum = &summary->functions.sums[i];
+    for (size_t i = 0; i < summary->hot.sums.count; i++) {
+        const struct sum *const sum = &summary->hot.sums.sums[i];
         json_object *const entry = json_object_new_object();
-        const char *const name = summary->names.list[sum->key[0]];
+        const char *const name = hot_name(&summary->hot, sum);
 
         json_object_object_add(entry, "name", json_object_new_string(name));
         json_add_number(entry, "instructions", sum->cost);
@@ -261,8 +245,7 @@ static int summarise(struct decode_options *options, const void *bytes, size_t l
     if (status != PTD_OK || !end_epoch(&summary)) {
         code = no_memory();
     } else {
-        if (summary.functions.count)
-            qsort(summary.functions.sums, summary.functions.count, sizeof(struct sum), by_cost);
+        hot_sort(&summary.hot);
         if (options->json)
             print_json(&summary);
         else
@@ -271,8 +254,7 @@ static int summarise(struct decode_options *options, const void *bytes, size_t l
     }
     free(summary.seen);
     free(summary.parts);
-    table_free(&summary.functions);
-    names_free(&summary.names);
+    hot_free(&summary.hot);
     return code;
 }
 
