@@ -28,38 +28,6 @@
 #define RING_MIN     (128ull << 10)
 #define RING_MAX     (1ull << 30)
 
-static void usage(FILE *to)
-{
-    fputs(
-        "usage: vpt capture (--domain NAME | --qmp SOCKET) [OPTION...] FILE\n"
-        "\n"
-        "Traces what a guest on the QEMU of `make qemu` executes, without its knowledge, until\n"
-        "the time is over, the guest ends, or SIGINT or SIGTERM comes. Processor N leaves "
-        "FILE.N, and FILE.N.json\n"
-        "for vpt decode. QEMU writes the files: where it runs, and with its rights.\n"
-        "\n"
-        "  --domain NAME        a domain of libvirt (docs/libvirt.md)\n"
-        "  --connect URI        of libvirt (default: libvirt's own)\n"
-        "  --qmp SOCKET         QEMU's monitor: -qmp unix:SOCKET,server,nowait\n"
-        "  --seconds N          how long\n"
-        "  --code               keep the code that runs, too: nothing else is needed to decode\n"
-        "  --ring SIZE          keep the last SIZE bytes (128K to 1G) of each processor in QEMU's\n"
-        "                       memory; they are written at the end, and to FILE-1.N, FILE-2.N, "
-        "...\n"
-        "                       whenever SIGUSR2 comes\n"
-        "  --image ELF[@BIAS]   code and names for the decoder; may be repeated\n"
-        "  --only kernel|user   CPL 0, or all others\n"
-        "  --cr3 VALUE          this address space only\n"
-        "  --range FIRST-LAST   these addresses only; up to four times\n"
-        "  --timing             MTC and CYC packets\n"
-        "  --json               what was captured, as JSON\n"
-        "  --help\n"
-        "\n"
-        "Exit codes: 0 success, 2 usage, 3 a file cannot be read or written, 4 there is no such\n"
-        "guest, its QEMU cannot capture, or it went away.\n",
-        to);
-}
-
 struct capture_options {
     const char *domain, *uri, *socket, *file;
     uint64_t seconds; /* 0: until a signal comes */
@@ -106,8 +74,9 @@ static json_object *list(struct capture_options *options, const char *key, json_
     return *array;
 }
 
-static int add_image(struct capture_options *options, const char *argument)
+static int add_image(void *parsed, const char *argument)
 {
+    struct capture_options *const options = parsed;
     json_object *const image = json_object_new_object();
     uint64_t bias;
     char *const file = split_bias(argument, &bias);
@@ -127,8 +96,9 @@ static int add_image(struct capture_options *options, const char *argument)
     return path ? 0 : file_error(argument, -error);
 }
 
-static int add_range(struct capture_options *options, const char *text)
+static int add_range(void *parsed, const char *text)
 {
+    struct capture_options *const options = parsed;
     const char *const dash = strchr(text, '-');
     char *const first = dash ? strndup(text, (size_t)(dash - text)) : NULL;
     json_object *range;
@@ -146,8 +116,9 @@ static int add_range(struct capture_options *options, const char *text)
     return 0;
 }
 
-static int add_only(struct capture_options *options, const char *text)
+static int add_only(void *parsed, const char *text)
 {
+    struct capture_options *const options = parsed;
     const bool kernel = strcmp(text, "kernel") == 0;
 
     if (!kernel && strcmp(text, "user") != 0)
@@ -157,8 +128,9 @@ static int add_only(struct capture_options *options, const char *text)
     return 0;
 }
 
-static int add_cr3(struct capture_options *options, const char *text)
+static int add_cr3(void *parsed, const char *text)
 {
+    struct capture_options *const options = parsed;
     uint64_t value;
     const int error = option_number("--cr3", text, &value);
 
@@ -167,15 +139,9 @@ static int add_cr3(struct capture_options *options, const char *text)
     return error;
 }
 
-static int parse_seconds(const char *text, uint64_t *seconds)
+static int add_ring(void *parsed, const char *text)
 {
-    if (parse_number(text, seconds) && *seconds > 0 && *seconds <= SECONDS_MAX)
-        return 0;
-    return complain(EXIT_CODE_USAGE, "--seconds takes 1 to %u, not '%s'", SECONDS_MAX, text);
-}
-
-static int add_ring(struct capture_options *options, const char *text)
-{
+    struct capture_options *const options = parsed;
     const char *end;
     uint64_t bytes;
 
@@ -197,71 +163,104 @@ static int check_options(const struct capture_options *options, int files)
     return 0;
 }
 
+static int add_flag(void *parsed, const char *key)
+{
+    struct capture_options *const options = parsed;
+
+    json_object_object_add(options->arguments, key, json_object_new_boolean(1));
+    return 0;
+}
+
+static int add_code(void *parsed, const char *value)
+{
+    (void)value;
+    return add_flag(parsed, "code");
+}
+
+static int add_timing(void *parsed, const char *value)
+{
+    (void)value;
+    return add_flag(parsed, "timing");
+}
+
+static const struct option_row options_of_capture[] = {
+    {.name = "domain",
+     .value = "NAME",
+     .group = "Which guest",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct capture_options, domain),
+     .help = "The guest is this domain of libvirt (docs/libvirt.md)."},
+    {.name = "connect",
+     .value = "URI",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct capture_options, uri),
+     .help = "The connection to libvirt.",
+     .fallback = "libvirt's own"},
+    {.name = "qmp",
+     .value = "SOCKET",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct capture_options, socket),
+     .help = "The guest's QEMU has its monitor here: -qmp unix:SOCKET,server,nowait."},
+    {.name = "seconds",
+     .value = "N",
+     .group = "What is kept",
+     .kind = OPTION_NUMBER,
+     .offset = offsetof(struct capture_options, seconds),
+     .min = 1,
+     .max = SECONDS_MAX,
+     .help = "Ends after so many seconds.",
+     .fallback = "until a signal comes or the guest ends"},
+    {.name = "code",
+     .kind = OPTION_CALL,
+     .take = add_code,
+     .help = "Keeps the code that runs, too: nothing else is needed to decode."},
+    {.name = "ring",
+     .value = "SIZE",
+     .kind = OPTION_CALL,
+     .take = add_ring,
+     .help = "Keeps the last SIZE bytes (128K to 1G) of each processor in QEMU's memory. They are "
+             "written at the end, and to FILE-1.N, FILE-2.N and so on whenever SIGUSR2 comes."},
+    {.name = "image",
+     .value = "ELF[@BIAS]",
+     .kind = OPTION_CALL,
+     .take = add_image,
+     .help = "Code and names for the decoder; may be repeated."},
+    {.name = "only",
+     .value = "kernel|user",
+     .kind = OPTION_CALL,
+     .take = add_only,
+     .help = "Traces CPL 0 only, or all others."},
+    {.name = "cr3",
+     .value = "VALUE",
+     .kind = OPTION_CALL,
+     .take = add_cr3,
+     .help = "Traces this address space only."},
+    {.name = "range",
+     .value = "FIRST-LAST",
+     .kind = OPTION_CALL,
+     .take = add_range,
+     .help = "Traces these addresses only; up to four times."},
+    {.name = "timing",
+     .kind = OPTION_CALL,
+     .take = add_timing,
+     .help = "Adds MTC and CYC packets."},
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct capture_options, json),
+     .help = "Prints what was captured as JSON."},
+    {0},
+};
+
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct capture_options *options)
 {
-    static const struct option long_options[] = {
-        {"domain", required_argument, NULL, 'd'}, {"connect", required_argument, NULL, 'c'},
-        {"qmp", required_argument, NULL, 'q'},    {"seconds", required_argument, NULL, 's'},
-        {"code", no_argument, NULL, 'C'},         {"ring", required_argument, NULL, 'R'},
-        {"image", required_argument, NULL, 'I'},  {"only", required_argument, NULL, 'o'},
-        {"cr3", required_argument, NULL, '3'},    {"range", required_argument, NULL, 'r'},
-        {"timing", no_argument, NULL, 't'},       {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},         {0}};
-    int option, error = 0;
+    int code = options_parse(&command_capture, argc, argv, options);
 
-    optind = 1;
-    opterr = 0;
-    while (!error && (option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
-        switch (option) {
-        case 'd':
-            options->domain = optarg;
-            break;
-        case 'c':
-            options->uri = optarg;
-            break;
-        case 'q':
-            options->socket = optarg;
-            break;
-        case 's':
-            error = parse_seconds(optarg, &options->seconds);
-            break;
-        case 'C':
-            json_object_object_add(options->arguments, "code", json_object_new_boolean(1));
-            break;
-        case 'R':
-            error = add_ring(options, optarg);
-            break;
-        case 'I':
-            error = add_image(options, optarg);
-            break;
-        case 'o':
-            error = add_only(options, optarg);
-            break;
-        case '3':
-            error = add_cr3(options, optarg);
-            break;
-        case 'r':
-            error = add_range(options, optarg);
-            break;
-        case 't':
-            json_object_object_add(options->arguments, "timing", json_object_new_boolean(1));
-            break;
-        case 'j':
-            options->json = true;
-            break;
-        case 'h':
-            usage(stdout);
-            return 1 + EXIT_CODE_OK;
-        default:
-            error = bad_option(option, argv);
-            break;
-        }
-    }
-    if (!error)
-        error = check_options(options, argc - optind);
+    if (code)
+        return code;
+    code = check_options(options, argc - optind);
     options->file = argv[optind];
-    return error ? 1 + error : 0;
+    return code ? 1 + code : 0;
 }
 
 /* ---- The capture ---- */
@@ -425,7 +424,7 @@ static int capture_of(struct capture_options *options)
     return code;
 }
 
-int cmd_capture(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     const struct sigaction action = {.sa_handler = stop}, save_action = {.sa_handler = ask};
     struct capture_options options = {.arguments = json_object_new_object()};
@@ -446,3 +445,25 @@ int cmd_capture(int argc, char **argv)
     json_object_put(options.arguments);
     return code;
 }
+
+static const struct exit_row exits[] = {
+    {EXIT_CODE_OK, "Success."},
+    {EXIT_CODE_USAGE, "Usage."},
+    {EXIT_CODE_FILE, "A file cannot be read or written."},
+    {EXIT_CODE_HOST, "There is no such guest, its QEMU cannot capture, or it went away."},
+    {0},
+};
+
+const struct subcommand command_capture = {
+    .name = "capture",
+    .about = "trace a guest that runs on our QEMU, or in libvirt, from outside",
+    .synopsis = "(--domain NAME | --qmp SOCKET) [OPTION...] FILE",
+    .text =
+        "Traces what a guest on the QEMU of 'make qemu' executes, without its knowledge, until "
+        "the time is over, the guest ends, or SIGINT or SIGTERM comes. Processor N leaves "
+        "FILE.N, and FILE.N.json for vpt decode. QEMU writes the files: where it runs, and with "
+        "its rights.",
+    .options = options_of_capture,
+    .exits = exits,
+    .run = run,
+};

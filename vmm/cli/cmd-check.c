@@ -9,6 +9,7 @@
 #include "run/run.h"
 #include "vpt.h"
 
+#include <getopt.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,29 +19,34 @@ struct flag {
     bool value;
 };
 
-static int usage(const char *command, const char *about, FILE *to)
-{
-    fprintf(to, "usage: vpt %s [--json]\n\n%s\n\n  --json  print one JSON object\n  --help\n",
-            command, about);
-    return EXIT_CODE_OK;
-}
+struct options {
+    bool json;
+};
 
-/* Whether --json was given; *code is set and true returned when there is nothing more to do. */
-static bool only_json(int argc, char **argv, const char *about, bool *json, int *code)
+static const struct option_row options_of_both[] = {
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct options, json),
+     .help = "Prints one JSON object."},
+    {0},
+};
+
+static const struct exit_row exits[] = {
+    {EXIT_CODE_OK, "Success, whatever was found."},
+    {EXIT_CODE_USAGE, "Usage."},
+    {0},
+};
+
+/* Whether --json was given. 0 to go on, or an exit code + 1. */
+static int only_json(const struct subcommand *command, int argc, char **argv, bool *json)
 {
-    *json = false;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0) {
-            *json = true;
-        } else if (strcmp(argv[i], "--help") == 0) {
-            *code = usage(argv[0], about, stdout);
-            return true;
-        } else {
-            *code = complain(EXIT_CODE_USAGE, "vpt %s takes no '%s'", argv[0], argv[i]);
-            return true;
-        }
-    }
-    return false;
+    struct options options = {0};
+    const int code = options_parse(command, argc, argv, &options);
+
+    *json = options.json;
+    if (!code && optind < argc)
+        return 1 + complain(EXIT_CODE_USAGE, "vpt %s takes no '%s'", command->name, argv[optind]);
+    return code;
 }
 
 static void print_flags(const struct flag *flags, size_t count, const struct probe *probe,
@@ -67,17 +73,15 @@ static void print_json(const struct flag *flags, size_t count, const struct prob
     json_print(root, JSON_C_TO_STRING_PRETTY);
 }
 
-int cmd_check(int argc, char **argv)
+static int run_check(int argc, char **argv)
 {
     struct probe probe;
     const char *verdict;
     bool json;
-    int code;
+    const int code = only_json(&command_check, argc, argv, &json);
 
-    if (only_json(argc, argv,
-                  "Runs a tiny guest that finds out what the KVM of this machine can do.", &json,
-                  &code))
-        return code;
+    if (code)
+        return code - 1;
     kvm_probe(&probe);
 
     const struct flag flags[] = {
@@ -103,14 +107,25 @@ int cmd_check(int argc, char **argv)
     return EXIT_CODE_OK;
 }
 
-int cmd_profiles(int argc, char **argv)
+const struct subcommand command_check = {
+    .name = "check",
+    .about = "say what the KVM of this machine can do",
+    .synopsis = "[--json]",
+    .text = "Runs a tiny guest that finds out what the KVM of this machine can do, and prints a "
+            "line for each ability. The last line says which guests run here.",
+    .options = options_of_both,
+    .exits = exits,
+    .run = run_check,
+};
+
+static int run_profiles(int argc, char **argv)
 {
     json_object *list;
     bool json;
-    int code;
+    const int code = only_json(&command_profiles, argc, argv, &json);
 
-    if (only_json(argc, argv, "Lists the processors whose Intel PT can be modelled.", &json, &code))
-        return code;
+    if (code)
+        return code - 1;
     list = json_object_new_object();
     for (size_t i = 0; i < vpt_profile_count(); i++) {
         if (json)
@@ -123,3 +138,14 @@ int cmd_profiles(int argc, char **argv)
         json_print(list, JSON_C_TO_STRING_PRETTY);
     return EXIT_CODE_OK;
 }
+
+const struct subcommand command_profiles = {
+    .name = "profiles",
+    .about = "list the processors that can be modelled",
+    .synopsis = "[--json]",
+    .text = "Lists the processors whose Intel PT or RTIT can be modelled: the names that --profile "
+            "takes, and what each is.",
+    .options = options_of_both,
+    .exits = exits,
+    .run = run_profiles,
+};

@@ -30,6 +30,7 @@
 #define CONFIG_TSC   (1ull << 10)
 #define CONFIG_FREQ  14
 #define MTC_FREQ_MAX 15
+#define NAME_BYTES   16 /* of a comm, its end included */
 
 struct convert {
     const char *name; /* of the threads */
@@ -41,29 +42,6 @@ struct convert {
     char *names[MAPS_MAX]; /* of the maps' files */
     uint64_t cr3s[MAPS_MAX];
 };
-
-static void usage(FILE *to)
-{
-    fputs("usage: vpt convert [OPTION...] TRACE... OUT\n"
-          "\n"
-          "Writes the packets of TRACE into OUT, a perf.data that `perf script --itrace=...` "
-          "decodes.\n"
-          "TRACE is raw Intel PT, or a perf.data (compressed, or from a pipe), which is laid out "
-          "anew.\n"
-          "The code of a raw trace is named by TRACE.json, or by --image options. Several raw "
-          "traces\n"
-          "become as many threads, each a process of its own.\n"
-          "\n"
-          "  --image ELF[@BIAS]   code\n"
-          "  --name NAME          of the thread, up to 15 letters (default: vpt)\n"
-          "  --tsc-ctc NUM:DEN    TSC to crystal clock, CPUID.15H (a trace with MTC needs it)\n"
-          "  --mtc-freq N         RTIT_CTL.MTCFreq\n"
-          "  --nonturbo-ratio N   maximum non-turbo ratio (a trace with CBR needs it)\n"
-          "  --help\n"
-          "\n"
-          "Exit codes: 0 success, 2 usage, 3 a file cannot be read or written.\n",
-          to);
-}
 
 /* ---- Maps ---- */
 
@@ -374,61 +352,78 @@ static bool parse_ratio(const char *text, uint64_t *ratio)
     return !errno && *end == ':' && ratio[0] && parse_number(end + 1, &ratio[1]) && ratio[1];
 }
 
+static int bad_value(const char *value)
+{
+    return complain(EXIT_CODE_USAGE, "not a value for its option: '%s'", value);
+}
+
+static int take_image(void *options, const char *value)
+{
+    return add_image(options, value);
+}
+
+static int take_name(void *options, const char *value)
+{
+    ((struct convert *)options)->name = value;
+    return strlen(value) < NAME_BYTES ? 0 : bad_value(value);
+}
+
+static int take_ratio(void *options, const char *value)
+{
+    return parse_ratio(value, ((struct convert *)options)->tsc_ctc) ? 0 : bad_value(value);
+}
+
+static const struct option_row options_of_convert[] = {
+    {.name = "image",
+     .value = "ELF[@BIAS]",
+     .kind = OPTION_CALL,
+     .take = take_image,
+     .help = "Adds code; BIAS is how far above the addresses that it was linked for it ran. May be "
+             "repeated.",
+     .fallback = "as TRACE.json says"},
+    {.name = "name",
+     .value = "NAME",
+     .kind = OPTION_CALL,
+     .take = take_name,
+     .help = "Names the threads, by up to 15 letters.",
+     .fallback = "vpt"},
+    {.name = "tsc-ctc",
+     .value = "NUM:DEN",
+     .kind = OPTION_CALL,
+     .take = take_ratio,
+     .help = "The ratio of TSC to crystal clock, CPUID.15H:EBX and EAX; a trace with MTC packets "
+             "needs it.",
+     .fallback = "as TRACE.json says"},
+    {.name = "mtc-freq",
+     .value = "N",
+     .kind = OPTION_NUMBER,
+     .offset = offsetof(struct convert, mtc_freq),
+     .max = MTC_FREQ_MAX,
+     .help = "RTIT_CTL.MTCFreq.",
+     .fallback = "as TRACE.json says, else 0"},
+    {.name = "nonturbo-ratio",
+     .value = "N",
+     .kind = OPTION_NUMBER,
+     .offset = offsetof(struct convert, max_nonturbo_ratio),
+     .help = "The maximum non-turbo ratio; a trace with CBR packets needs it.",
+     .fallback = "as TRACE.json says, else 0"},
+    {0},
+};
+
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct convert *convert)
 {
-    static const struct option long_options[] = {{"image", required_argument, NULL, 'I'},
-                                                 {"name", required_argument, NULL, 'n'},
-                                                 {"tsc-ctc", required_argument, NULL, 't'},
-                                                 {"mtc-freq", required_argument, NULL, 'm'},
-                                                 {"nonturbo-ratio", required_argument, NULL, 'r'},
-                                                 {"help", no_argument, NULL, 'h'},
-                                                 {0}};
-    int option, error = 0;
+    const int code = options_parse(&command_convert, argc, argv, convert);
 
-    optind = 1;
-    opterr = 0;
-    while (!error && (option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
-        bool ok = true;
-
-        switch (option) {
-        case 'I':
-            error = add_image(convert, optarg);
-            break;
-        case 'n':
-            convert->name = optarg;
-            ok = strlen(optarg) < 16;
-            break;
-        case 't':
-            ok = parse_ratio(optarg, convert->tsc_ctc);
-            break;
-        case 'm':
-            ok = parse_number(optarg, &convert->mtc_freq) && convert->mtc_freq <= MTC_FREQ_MAX;
-            break;
-        case 'r':
-            ok = parse_number(optarg, &convert->max_nonturbo_ratio);
-            break;
-        case 'h':
-            usage(stdout);
-            return 1 + EXIT_CODE_OK;
-        default:
-            error = bad_option(option, argv);
-            break;
-        }
-        if (!ok)
-            error = complain(EXIT_CODE_USAGE, "not a value for its option: '%s'", optarg);
-    }
-    if (error)
-        return 1 + error;
-    if (optind + 2 > argc || argc - optind - 1 > (int)TRACES_MAX)
+    if (!code && (optind + 2 > argc || argc - optind - 1 > (int)TRACES_MAX))
         return 1 + complain(EXIT_CODE_USAGE,
                             "vpt convert takes 1 to %u traces and a file to write; "
                             "see vpt convert --help",
                             TRACES_MAX);
-    return 0;
+    return code;
 }
 
-int cmd_convert(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct convert *convert = calloc(1, sizeof(*convert));
     struct bytes files[TRACES_MAX] = {0};
@@ -456,3 +451,23 @@ int cmd_convert(int argc, char **argv)
     free(convert);
     return code;
 }
+
+static const struct exit_row exits[] = {
+    {EXIT_CODE_OK, "Success."},
+    {EXIT_CODE_USAGE, "Usage."},
+    {EXIT_CODE_FILE, "A file cannot be read or written."},
+    {0},
+};
+
+const struct subcommand command_convert = {
+    .name = "convert",
+    .about = "write a trace as a perf.data",
+    .synopsis = "[OPTION...] TRACE... OUT",
+    .text = "Writes the packets of TRACE into OUT, a perf.data that 'perf script --itrace=...' "
+            "decodes. TRACE is raw Intel PT, or a perf.data (compressed, or from a pipe), which is "
+            "laid out anew. The code of a raw trace is named by TRACE.json, or by --image options. "
+            "Several raw traces become as many threads, each a process of its own.",
+    .options = options_of_convert,
+    .exits = exits,
+    .run = run,
+};

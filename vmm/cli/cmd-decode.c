@@ -17,59 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FORMATS     5u
+#define JSON_LINES  "jsonl" /* a format that is --json */
 #define THREADS_MAX 256u
-
-static void usage(FILE *to)
-{
-    fputs(
-        "usage: vpt decode [OPTION...] TRACE\n"
-        "\n"
-        "Prints the path of execution that a raw Intel PT trace holds. The code comes from\n"
-        "TRACE.json (docs/trace-files.md), or from --image options. TRACE may also be a perf.data\n"
-        "(docs/perf-data.md); its code comes from the files that it names. TRACE may be a pipe; -\n"
-        "is standard input. What a pipe brings is shown as it comes.\n"
-        "\n"
-        "  --insns              one line an instruction, disassembled (default)\n"
-        "  --blocks             one line a run of instructions without a change of flow\n"
-        "  --calls              calls and returns by name\n"
-        "  --summary            how much ran, and in which functions; only of a raw trace\n"
-        "  --threads N          for --summary (default: one for each processor)\n"
-        "  --image ELF[@BIAS]   code and symbols; for the address space of the last --cr3\n"
-        "  --cr3 VALUE          the CR3 of the --image options that follow\n"
-        "  --like TRACE         code and clocks as TRACE.json of another trace says\n"
-        "  --map MAP            code and names of a host and its guests (docs/decoder.md)\n"
-        "  --from WHERE         leave out what comes before; WHERE is an offset in bytes, "
-        "tsc:TICKS,\n"
-        "                       or of a perf.data time:SECONDS as perf prints them\n"
-        "  --to WHERE           stop in front of it\n"
-        "  --mode 16|32|64      until the trace says otherwise (default: as TRACE.json says, or "
-        "64)\n"
-        "  --no-sync            begin at the first byte instead of the first PSB\n"
-        "  --start-ip IP        begin at the first byte, in the middle: the next instruction is at "
-        "IP\n"
-        "  --start-cr3 CR3      the address space at the begin\n"
-        "  --start-vmcs VMCS    a guest runs at the begin, with this VMCS\n"
-        "  --rtit               RTIT, the trace of Silvermont; TRACE.json says so by itself\n"
-        "  --cycle-acc          of RTIT: RTIT_CTL.Cycle_Acc was 1\n"
-        "  --json               one JSON object a line\n"
-        "  --format FORMAT      perf, perf-branches: as perf script prints; jsonl: --json; "
-        "folded:\n"
-        "                       stacks for flame graphs; chrome: trace events, also for Perfetto;\n"
-        "                       callgrind: for callgrind_annotate and KCachegrind\n"
-        "  --clock insns        costs and times are instructions, even if the trace has TSC "
-        "packets\n"
-        "  --cpu FAMILY/MODEL   tolerate this processor's errata; TRACE.json and perf.data say it\n"
-        "                       themselves\n"
-        "  --symfs DIR          of a perf.data: its files are in DIR\n"
-        "  --vmlinux FILE       of a perf.data: the kernel that ran\n"
-        "  --buildid-dir DIR    of a perf.data: perf's copies of files (default ~/.debug)\n"
-        "  --help\n"
-        "\n"
-        "Exit codes: 0 success, 2 usage, 3 a file cannot be read, or the trace holds errors (they\n"
-        "are printed, and decoding goes on at the next PSB).\n",
-        to);
-}
 
 /* ---- Options ---- */
 
@@ -125,29 +74,26 @@ bool parse_cpu(const char *text, char separator, uint32_t *errata)
     return true;
 }
 
+static const struct out_format *const formats[] = {&out_perf, &out_branches, &out_folded,
+                                                   &out_chrome, &out_callgrind};
+
+static const char *format_word(size_t index)
+{
+    static const size_t count = sizeof(formats) / sizeof(formats[0]);
+
+    return index < count ? formats[index]->name : index == count ? JSON_LINES : NULL;
+}
+
 static int parse_format(const char *text, struct decode_options *options)
 {
-    static const struct out_format *const formats[FORMATS] = {&out_perf, &out_branches, &out_folded,
-                                                              &out_chrome, &out_callgrind};
-
-    options->json = strcmp(text, "jsonl") == 0;
+    options->json = strcmp(text, JSON_LINES) == 0;
     options->format = NULL;
-    for (size_t i = 0; i < FORMATS; i++) {
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
         if (strcmp(text, formats[i]->name) == 0)
             options->format = formats[i];
     }
     if (!options->json && !options->format)
-        return complain(EXIT_CODE_USAGE, "there is no format '%s'; see vpt decode --help", text);
-    return 0;
-}
-
-static int parse_threads(const char *text, unsigned *threads)
-{
-    uint64_t value;
-
-    if (!parse_number(text, &value) || value == 0 || value > THREADS_MAX)
-        return complain(EXIT_CODE_USAGE, "--threads takes 1 to %u, not '%s'", THREADS_MAX, text);
-    *threads = (unsigned)value;
+        return no_such("format", text, format_word, "vpt decode --help");
     return 0;
 }
 
@@ -175,146 +121,7 @@ static int check_options(const struct decode_options *options)
     return 0;
 }
 
-/* 0 to go on, or an exit code + 1. */
-static int parse(int argc, char **argv, struct decode_options *options)
-{
-    static const struct option long_options[] = {{"insns", no_argument, NULL, 'i'},
-                                                 {"blocks", no_argument, NULL, 'b'},
-                                                 {"calls", no_argument, NULL, 'c'},
-                                                 {"image", required_argument, NULL, 'I'},
-                                                 {"cr3", required_argument, NULL, 'C'},
-                                                 {"map", required_argument, NULL, 'M'},
-                                                 {"mode", required_argument, NULL, 'm'},
-                                                 {"no-sync", no_argument, NULL, 'n'},
-                                                 {"json", no_argument, NULL, 'j'},
-                                                 {"rtit", no_argument, NULL, 'r'},
-                                                 {"cycle-acc", no_argument, NULL, 'a'},
-                                                 {"format", required_argument, NULL, 'f'},
-                                                 {"clock", required_argument, NULL, 'k'},
-                                                 {"symfs", required_argument, NULL, 's'},
-                                                 {"vmlinux", required_argument, NULL, 'v'},
-                                                 {"buildid-dir", required_argument, NULL, 'd'},
-                                                 {"cpu", required_argument, NULL, 'p'},
-                                                 {"like", required_argument, NULL, 'l'},
-                                                 {"summary", no_argument, NULL, 'u'},
-                                                 {"threads", required_argument, NULL, 't'},
-                                                 {"start-ip", required_argument, NULL, 'S'},
-                                                 {"start-cr3", required_argument, NULL, 'A'},
-                                                 {"start-vmcs", required_argument, NULL, 'V'},
-                                                 {"from", required_argument, NULL, 'F'},
-                                                 {"to", required_argument, NULL, 'T'},
-                                                 {"help", no_argument, NULL, 'h'},
-                                                 {0}};
-    uint64_t cr3 = PTD_ANY_CR3;
-    int option, error = 0;
-
-    optind = 1;
-    opterr = 0;
-    while (!error && (option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
-        switch (option) {
-        case 'i':
-            options->view = VIEW_INSNS;
-            break;
-        case 'b':
-            options->view = VIEW_BLOCKS;
-            break;
-        case 'c':
-            options->view = VIEW_CALLS;
-            break;
-        case 'I':
-            error = add_image(options, optarg, cr3);
-            break;
-        case 'C':
-            error = option_number("--cr3", optarg, &cr3);
-            break;
-        case 'M':
-            error = add_map(options, optarg);
-            break;
-        case 'm':
-            error = parse_mode(optarg, options);
-            options->have_mode = true;
-            break;
-        case 'n':
-            options->config.at_start = true;
-            break;
-        case 'j':
-            options->json = true;
-            options->format = NULL;
-            break;
-        case 'a':
-            options->rtit.cycle_acc = true;
-            break;
-        case 'r':
-            options->is_rtit = true;
-            break;
-        case 'f':
-            error = parse_format(optarg, options);
-            break;
-        case 'k':
-            options->count_insns = strcmp(optarg, "insns") == 0;
-            if (!options->count_insns)
-                error = complain(EXIT_CODE_USAGE, "--clock takes insns, not '%s'", optarg);
-            break;
-        case 'p':
-            if (!parse_cpu(optarg, '/', &options->config.errata))
-                error = complain(EXIT_CODE_USAGE, "--cpu takes FAMILY/MODEL, not '%s'", optarg);
-            options->have_cpu = true;
-            break;
-        case 'l':
-            options->like = optarg;
-            break;
-        case 'u':
-            options->view = VIEW_SUMMARY;
-            break;
-        case 't':
-            error = parse_threads(optarg, &options->threads);
-            break;
-        case 'S':
-            options->config.at_start = options->config.has_ip = true;
-            error = option_number("--start-ip", optarg, &options->config.ip);
-            options->config.last_ip = options->config.ip;
-            break;
-        case 'A':
-            error = option_number("--start-cr3", optarg, &options->config.cr3);
-            break;
-        case 'V':
-            options->config.nr = true;
-            error = option_number("--start-vmcs", optarg, &options->config.vmcs);
-            break;
-        case 'F':
-            error = bound_parse("--from", optarg, &options->window.from);
-            break;
-        case 'T':
-            error = bound_parse("--to", optarg, &options->window.to);
-            break;
-        case 's':
-            options->code.symfs = optarg;
-            break;
-        case 'v':
-            options->code.vmlinux = optarg;
-            break;
-        case 'd':
-            options->code.cache = optarg;
-            break;
-        case 'h':
-            usage(stdout);
-            return 1 + EXIT_CODE_OK;
-        default:
-            error = bad_option(option, argv);
-            break;
-        }
-    }
-    if (error)
-        return 1 + error;
-    if (optind + 1 != argc)
-        return 1 + complain(EXIT_CODE_USAGE, "vpt decode takes one trace; see vpt decode --help");
-    error = check_options(options);
-    if (error)
-        return 1 + error;
-    if (!options->threads)
-        options->threads = processors();
-    return 0;
-}
+/* ---- The trace ---- */
 
 /* RTIT is not decoded piece by piece. */
 static int decode_rtit(struct decode_options *options, struct stream *stream)
@@ -463,16 +270,355 @@ static int decode_file(struct decode_options *options, const char *file)
     return code;
 }
 
-int cmd_decode(int argc, char **argv)
-{
-    struct decode_options options = {.config.mode = PTD_MODE_64, .image = ptd_image_new()};
-    int code;
+/* ---- The table ---- */
 
-    if (!options.image)
-        return no_memory();
-    code = parse(argc, argv, &options);
-    code = code ? code - 1 : decode_file(&options, argv[optind]);
-    ptd_image_free(options.image);
-    map_free(&options.map);
+/* What is being parsed: the options, and the address space of images that follow. */
+struct parsed {
+    struct decode_options options;
+    uint64_t cr3;
+};
+
+static int take_insns(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+
+    (void)value;
+    options->view = VIEW_INSNS;
+    return 0;
+}
+
+static int take_blocks(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+
+    (void)value;
+    options->view = VIEW_BLOCKS;
+    return 0;
+}
+
+static int take_calls(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+
+    (void)value;
+    options->view = VIEW_CALLS;
+    return 0;
+}
+
+static int take_summary(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+
+    (void)value;
+    options->view = VIEW_SUMMARY;
+    return 0;
+}
+
+static int take_image(void *parsed, const char *value)
+{
+    struct parsed *const all = parsed;
+
+    return add_image(&all->options, value, all->cr3);
+}
+
+static int take_map(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+
+    return add_map(options, value);
+}
+
+static int take_mode(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+
+    options->have_mode = true;
+    return parse_mode(value, options);
+}
+
+static int take_no_sync(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+
+    (void)value;
+    options->config.at_start = true;
+    return 0;
+}
+
+static int take_json(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+
+    (void)value;
+    options->json = true;
+    options->format = NULL;
+    return 0;
+}
+
+static int take_format(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+
+    return parse_format(value, options);
+}
+
+static int take_clock(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+
+    options->count_insns = strcmp(value, "insns") == 0;
+    return options->count_insns ? 0
+                                : complain(EXIT_CODE_USAGE, "--clock takes insns, not '%s'", value);
+}
+
+static int take_cpu(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+
+    options->have_cpu = true;
+    return parse_cpu(value, '/', &options->config.errata)
+               ? 0
+               : complain(EXIT_CODE_USAGE, "--cpu takes FAMILY/MODEL, not '%s'", value);
+}
+
+static int take_start_ip(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+
+    const int code = option_number("--start-ip", value, &options->config.ip);
+
+    options->config.at_start = options->config.has_ip = true;
+    options->config.last_ip = options->config.ip;
     return code;
 }
+
+static int take_start_cr3(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+
+    return option_number("--start-cr3", value, &options->config.cr3);
+}
+
+static int take_start_vmcs(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+
+    options->config.nr = true;
+    return option_number("--start-vmcs", value, &options->config.vmcs);
+}
+
+static int take_from(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+
+    return bound_parse("--from", value, &options->window.from);
+}
+
+static int take_to(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+
+    return bound_parse("--to", value, &options->window.to);
+}
+
+static const char *clock_word(size_t index)
+{
+    return index == 0 ? "insns" : NULL;
+}
+
+static const struct option_row options_of_decode[] = {
+    {.name = "insns",
+     .group = "What is shown",
+     .kind = OPTION_CALL,
+     .take = take_insns,
+     .help = "Prints one line an instruction, disassembled. This is the default."},
+    {.name = "blocks",
+     .kind = OPTION_CALL,
+     .take = take_blocks,
+     .help = "Prints one line a run of instructions without a change of flow."},
+    {.name = "calls",
+     .kind = OPTION_CALL,
+     .take = take_calls,
+     .help = "Prints calls and returns by name."},
+    {.name = "summary",
+     .kind = OPTION_CALL,
+     .take = take_summary,
+     .help = "Prints how much ran, and in which functions; only of a raw trace."},
+    {.name = "threads",
+     .value = "N",
+     .kind = OPTION_UNSIGNED,
+     .offset = offsetof(struct parsed, options.threads),
+     .min = 1,
+     .max = THREADS_MAX,
+     .help = "Of --summary: decodes on so many threads.",
+     .fallback = "one for each processor"},
+    {.name = "json",
+     .kind = OPTION_CALL,
+     .take = take_json,
+     .help = "Prints one JSON object a line; of --summary, one object. Of --format and --json, the "
+             "last one counts."},
+    {.name = "format",
+     .value = "FORMAT",
+     .kind = OPTION_CALL,
+     .take = take_format,
+     .word = format_word,
+     .help = "Prints another form: perf and perf-branches are as perf script prints; jsonl is "
+             "--json; folded has stacks for flame graphs; chrome has trace events, also for "
+             "Perfetto; callgrind is for callgrind_annotate and KCachegrind."},
+    {.name = "clock",
+     .value = "insns",
+     .kind = OPTION_CALL,
+     .take = take_clock,
+     .word = clock_word,
+     .help = "Costs and times of a --format are instructions.",
+     .fallback = "TSC ticks, if the trace has TSC packets that differ"},
+    {.name = "from",
+     .value = "WHERE",
+     .group = "Which part",
+     .kind = OPTION_CALL,
+     .take = take_from,
+     .help = "Leaves out what comes before. WHERE is an offset in bytes, tsc:TICKS, or of a "
+             "perf.data time:SECONDS as perf prints them."},
+    {.name = "to",
+     .value = "WHERE",
+     .kind = OPTION_CALL,
+     .take = take_to,
+     .help = "Stops in front of it."},
+    {.name = "no-sync",
+     .kind = OPTION_CALL,
+     .take = take_no_sync,
+     .help = "Begins at the first byte instead of the first PSB."},
+    {.name = "start-ip",
+     .value = "IP",
+     .kind = OPTION_CALL,
+     .take = take_start_ip,
+     .help = "Begins at the first byte, in the middle of the flow: the next instruction is at IP."},
+    {.name = "start-cr3",
+     .value = "CR3",
+     .kind = OPTION_CALL,
+     .take = take_start_cr3,
+     .help = "The address space at the begin."},
+    {.name = "start-vmcs",
+     .value = "VMCS",
+     .kind = OPTION_CALL,
+     .take = take_start_vmcs,
+     .help = "A guest runs at the begin, with this VMCS."},
+    {.name = "mode",
+     .value = "16|32|64",
+     .kind = OPTION_CALL,
+     .take = take_mode,
+     .help = "The width of code until the trace says otherwise.",
+     .fallback = "as TRACE.json says, else 64"},
+    {.name = "image",
+     .value = "ELF[@BIAS]",
+     .group = "Code and clocks",
+     .kind = OPTION_CALL,
+     .take = take_image,
+     .help = "Adds code and symbols, for the address space of the last --cr3. BIAS is how far "
+             "above the addresses that it was linked for the code ran.",
+     .fallback = "as TRACE.json says"},
+    {.name = "cr3",
+     .value = "VALUE",
+     .kind = OPTION_NUMBER,
+     .offset = offsetof(struct parsed, cr3),
+     .help = "The CR3 of the --image options that follow.",
+     .fallback = "all"},
+    {.name = "like",
+     .value = "TRACE",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parsed, options.like),
+     .help = "Takes code and clocks from TRACE.json of another trace."},
+    {.name = "map",
+     .value = "MAP",
+     .kind = OPTION_CALL,
+     .take = take_map,
+     .help = "Takes code and names of a host and its guests from this file (docs/decoder.md)."},
+    {.name = "cpu",
+     .value = "FAMILY/MODEL",
+     .kind = OPTION_CALL,
+     .take = take_cpu,
+     .help = "Tolerates that processor's errata.",
+     .fallback = "as TRACE.json or the perf.data says"},
+    {.name = "rtit",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct parsed, options.is_rtit),
+     .help = "The trace is one of RTIT, the trace of Silvermont.",
+     .fallback = "as TRACE.json says"},
+    {.name = "cycle-acc",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct parsed, options.rtit.cycle_acc),
+     .help = "Of RTIT: RTIT_CTL.Cycle_Acc was 1, so cycle counts stand behind packets.",
+     .fallback = "as TRACE.json says"},
+    {.name = "symfs",
+     .value = "DIR",
+     .group = "Code of a perf.data",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parsed, options.code.symfs),
+     .help = "The folder that holds the files which the perf.data names.",
+     .fallback = "/"},
+    {.name = "vmlinux",
+     .value = "FILE",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parsed, options.code.vmlinux),
+     .help = "The kernel that ran, with its code."},
+    {.name = "buildid-dir",
+     .value = "DIR",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parsed, options.code.cache),
+     .help = "perf's copies of files.",
+     .fallback = "~/.debug"},
+    {0},
+};
+
+/* 0 to go on, or an exit code + 1. */
+static int parse(int argc, char **argv, struct parsed *parsed)
+{
+    int code = options_parse(&command_decode, argc, argv, parsed);
+
+    if (code)
+        return code;
+    if (optind + 1 != argc)
+        return 1 + complain(EXIT_CODE_USAGE, "vpt decode takes one trace; see vpt decode --help");
+    code = check_options(&parsed->options);
+    if (code)
+        return 1 + code;
+    if (!parsed->options.threads)
+        parsed->options.threads = processors();
+    return 0;
+}
+
+static int run(int argc, char **argv)
+{
+    struct parsed parsed = {.options = {.config.mode = PTD_MODE_64, .image = ptd_image_new()},
+                            .cr3 = PTD_ANY_CR3};
+    int code;
+
+    if (!parsed.options.image)
+        return no_memory();
+    code = parse(argc, argv, &parsed);
+    code = code ? code - 1 : decode_file(&parsed.options, argv[optind]);
+    ptd_image_free(parsed.options.image);
+    map_free(&parsed.options.map);
+    return code;
+}
+
+static const struct exit_row exits[] = {
+    {EXIT_CODE_OK, "Success."},
+    {EXIT_CODE_USAGE, "Usage."},
+    {EXIT_CODE_FILE, "A file cannot be read, or the trace holds errors: they are printed, and "
+                     "decoding goes on at the next PSB."},
+    {0},
+};
+
+const struct subcommand command_decode = {
+    .name = "decode",
+    .about = "print the instructions, blocks or calls of a trace",
+    .synopsis = "[OPTION...] TRACE",
+    .text = "Prints the path of execution that a raw Intel PT trace holds. The code comes from "
+            "TRACE.json (docs/trace-files.md), or from --image options. TRACE may also be a "
+            "perf.data (docs/perf-data.md); its code comes from the files that it names.\n"
+            "TRACE may be a pipe; - is standard input. What a pipe brings is shown as it comes.",
+    .options = options_of_decode,
+    .exits = exits,
+    .run = run,
+};

@@ -18,28 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void usage(FILE *to)
-{
-    fputs("usage: vpt dump [OPTION...] TRACE\n"
-          "\n"
-          "Prints the packets of a raw Intel PT or RTIT trace: offset, bytes, meaning; of a\n"
-          "perf.data, those of each trace in it. TRACE may be a pipe; - is standard input.\n"
-          "\n"
-          "  --json       one JSON object a line\n"
-          "  --no-sync    begin at the first byte instead of the first PSB\n"
-          "  --rtit       RTIT, the trace of Silvermont; TRACE.json says so by itself\n"
-          "  --cycle-acc  of RTIT: RTIT_CTL.Cycle_Acc was 1\n"
-          "  --from WHERE leave out what comes before; WHERE is an offset in bytes, or tsc:TICKS\n"
-          "  --to WHERE   stop in front of it\n"
-          "  --like TRACE settings and clocks as TRACE.json of another trace says\n"
-          "  --records    of a perf.data: its records instead of packets\n"
-          "  --help\n"
-          "\n"
-          "Exit codes: 0 success, 2 usage, 3 the file cannot be read or holds errors (they are\n"
-          "printed, and the dump goes on at the next PSB).\n",
-          to);
-}
-
 struct dump_options {
     bool json, no_sync, rtit, cycle_acc, records;
     struct window window;
@@ -442,64 +420,94 @@ static int dump_file(struct dump_options *options, const char *file)
 
 /* ---- The command ---- */
 
+static int take_from(void *options, const char *value)
+{
+    return bound_parse("--from", value, &((struct dump_options *)options)->window.from);
+}
+
+static int take_to(void *options, const char *value)
+{
+    return bound_parse("--to", value, &((struct dump_options *)options)->window.to);
+}
+
+static const struct option_row options_of_dump[] = {
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct dump_options, json),
+     .help = "Prints one JSON object a line."},
+    {.name = "no-sync",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct dump_options, no_sync),
+     .help = "Begins at the first byte instead of the first PSB."},
+    {.name = "rtit",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct dump_options, rtit),
+     .help = "The trace is one of RTIT, the trace of Silvermont.",
+     .fallback = "as TRACE.json says"},
+    {.name = "cycle-acc",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct dump_options, cycle_acc),
+     .help = "Of RTIT: RTIT_CTL.Cycle_Acc was 1, so cycle counts stand behind packets.",
+     .fallback = "as TRACE.json says"},
+    {.name = "from",
+     .value = "WHERE",
+     .kind = OPTION_CALL,
+     .take = take_from,
+     .help = "Leaves out what comes before. WHERE is an offset in bytes, or tsc:TICKS."},
+    {.name = "to",
+     .value = "WHERE",
+     .kind = OPTION_CALL,
+     .take = take_to,
+     .help = "Stops in front of it."},
+    {.name = "like",
+     .value = "TRACE",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct dump_options, like),
+     .help = "Takes settings and clocks from TRACE.json of another trace."},
+    {.name = "records",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct dump_options, records),
+     .help = "Of a perf.data: prints its records instead of packets."},
+    {0},
+};
+
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct dump_options *options)
 {
-    static const struct option long_options[] = {
-        {"json", no_argument, NULL, 'j'},       {"no-sync", no_argument, NULL, 'n'},
-        {"rtit", no_argument, NULL, 'r'},       {"cycle-acc", no_argument, NULL, 'a'},
-        {"records", no_argument, NULL, 'R'},    {"like", required_argument, NULL, 'l'},
-        {"from", required_argument, NULL, 'F'}, {"to", required_argument, NULL, 'T'},
-        {"help", no_argument, NULL, 'h'},       {0}};
-    int option, error = 0;
+    int code = options_parse(&command_dump, argc, argv, options);
 
-    optind = 1;
-    opterr = 0;
-    while (!error && (option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
-        switch (option) {
-        case 'j':
-            options->json = true;
-            break;
-        case 'n':
-            options->no_sync = true;
-            break;
-        case 'r':
-            options->rtit = true;
-            break;
-        case 'a':
-            options->cycle_acc = true;
-            break;
-        case 'R':
-            options->records = true;
-            break;
-        case 'l':
-            options->like = optarg;
-            break;
-        case 'F':
-            error = bound_parse("--from", optarg, &options->window.from);
-            break;
-        case 'T':
-            error = bound_parse("--to", optarg, &options->window.to);
-            break;
-        case 'h':
-            usage(stdout);
-            return 1 + EXIT_CODE_OK;
-        default:
-            error = bad_option(option, argv);
-            break;
-        }
-    }
-    if (!error && optind + 1 != argc)
-        error = complain(EXIT_CODE_USAGE, "vpt dump takes one file; see vpt dump --help");
-    if (!error)
-        error = window_check(&options->window);
-    return error ? 1 + error : 0;
+    if (code)
+        return code;
+    if (optind + 1 != argc)
+        return 1 + complain(EXIT_CODE_USAGE, "vpt dump takes one file; see vpt dump --help");
+    code = window_check(&options->window);
+    return code ? 1 + code : 0;
 }
 
-int cmd_dump(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct dump_options options = {0};
     const int code = parse(argc, argv, &options);
 
     return code ? code - 1 : dump_file(&options, argv[optind]);
 }
+
+static const struct exit_row exits[] = {
+    {EXIT_CODE_OK, "Success."},
+    {EXIT_CODE_USAGE, "Usage."},
+    {EXIT_CODE_FILE, "The file cannot be read, or holds errors: they are printed, and the dump "
+                     "goes on at the next PSB."},
+    {0},
+};
+
+const struct subcommand command_dump = {
+    .name = "dump",
+    .about = "print the packets of a trace",
+    .synopsis = "[OPTION...] TRACE",
+    .text = "Prints the packets of a raw Intel PT or RTIT trace: offset, bytes, meaning. Of a "
+            "perf.data, it prints those of each trace in it. TRACE may be a pipe; - is standard "
+            "input.",
+    .options = options_of_dump,
+    .exits = exits,
+    .run = run,
+};

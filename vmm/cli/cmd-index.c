@@ -14,21 +14,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void usage(FILE *to)
-{
-    fputs(
-        "usage: vpt index [OPTION...] TRACE\n"
-        "\n"
-        "Lists the PSBs of a raw Intel PT trace, and what each says: offset, TSC, whether a guest\n"
-        "ran, CR3, VMCS, mode, and the next instruction (none: PacketEn was 0). A trace can be\n"
-        "decoded from any of them: see --from and --to of vpt decode.\n"
-        "\n"
-        "  --json   one JSON object a line\n"
-        "  --help\n"
-        "\n"
-        "Exit codes: 0 success, 2 usage, 3 the file cannot be read or has no PSB.\n",
-        to);
-}
+struct index_options {
+    bool json;
+};
+
+static const struct option_row options_of_index[] = {
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct index_options, json),
+     .help = "Prints one JSON object a line."},
+    {0},
+};
 
 static void print_text(const struct ptd_sync_point *point)
 {
@@ -111,26 +107,34 @@ static int index_path(const char *path, bool json)
     return code;
 }
 
-int cmd_index(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    static const struct option long_options[] = {
-        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
-    bool json = false;
-    int option;
+    struct index_options options = {0};
+    const int code = options_parse(&command_index, argc, argv, &options);
 
-    optind = 1;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
-        if (option == 'j') {
-            json = true;
-        } else if (option == 'h') {
-            usage(stdout);
-            return EXIT_CODE_OK;
-        } else {
-            return bad_option(option, argv);
-        }
-    }
+    if (code)
+        return code - 1;
     if (optind + 1 != argc)
         return complain(EXIT_CODE_USAGE, "vpt index takes one trace; see vpt index --help");
-    return index_path(argv[optind], json);
+    return index_path(argv[optind], options.json);
 }
+
+static const struct exit_row exits[] = {
+    {EXIT_CODE_OK, "Success."},
+    {EXIT_CODE_USAGE, "Usage."},
+    {EXIT_CODE_FILE, "The file cannot be read, or has no PSB."},
+    {0},
+};
+
+const struct subcommand command_index = {
+    .name = "index",
+    .about = "list the places from which a trace can be decoded",
+    .synopsis = "[--json] TRACE",
+    .text =
+        "Lists the PSBs of a raw Intel PT trace, and what each says: its offset, TSC, whether a "
+        "guest ran, CR3, VMCS, mode, and the next instruction (none: PacketEn was 0). A trace "
+        "can be decoded from any of them: see --from and --to of vpt decode.",
+    .options = options_of_index,
+    .exits = exits,
+    .run = run,
+};

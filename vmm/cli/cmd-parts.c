@@ -23,22 +23,18 @@ struct parts_options {
     struct ptd_part last; /* not yet printed; .end 0: none */
 };
 
-static void usage(FILE *to)
-{
-    fputs(
-        "usage: vpt parts [--map MAP] [--json] TRACE\n"
-        "\n"
-        "Prints whose each part of a raw Intel PT trace of a host and its guests is: offsets, and\n"
-        "what PIP, VMCS and CFE packets say. It needs no code. TRACE may be a pipe; - is standard\n"
-        "input.\n"
-        "\n"
-        "  --map MAP  names of VMs and processes (docs/decoder.md)\n"
-        "  --json     one JSON object a line\n"
-        "  --help\n"
-        "\n"
-        "Exit codes: 0 success, 2 usage, 3 a file cannot be read or has no PSB.\n",
-        to);
-}
+static const struct option_row options_of_parts[] = {
+    {.name = "map",
+     .value = "MAP",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parts_options, map_path),
+     .help = "Names VMs and processes as this file says (docs/decoder.md)."},
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct parts_options, json),
+     .help = "Prints one JSON object a line."},
+    {0},
+};
 
 static void print_json(const struct ptd_part *part, const struct ptd_context *who)
 {
@@ -115,32 +111,11 @@ static int add_part(void *owner, const struct ptd_part *part)
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct parts_options *options)
 {
-    static const struct option long_options[] = {{"map", required_argument, NULL, 'm'},
-                                                 {"json", no_argument, NULL, 'j'},
-                                                 {"help", no_argument, NULL, 'h'},
-                                                 {0}};
-    int option;
+    const int code = options_parse(&command_parts, argc, argv, options);
 
-    optind = 1;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
-        switch (option) {
-        case 'm':
-            options->map_path = optarg;
-            break;
-        case 'j':
-            options->json = true;
-            break;
-        case 'h':
-            usage(stdout);
-            return 1 + EXIT_CODE_OK;
-        default:
-            return 1 + bad_option(option, argv);
-        }
-    }
-    if (optind + 1 != argc)
+    if (!code && optind + 1 != argc)
         return 1 + complain(EXIT_CODE_USAGE, "vpt parts takes one trace; see vpt parts --help");
-    return 0;
+    return code;
 }
 
 static int print_parts(struct parts_options *options, struct input *input)
@@ -185,7 +160,7 @@ static int parts_of(struct parts_options *options, const char *file)
     return code;
 }
 
-int cmd_parts(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct parts_options options = {.image = ptd_image_new()};
     int code;
@@ -198,3 +173,22 @@ int cmd_parts(int argc, char **argv)
     map_free(&options.map);
     return code;
 }
+
+static const struct exit_row exits[] = {
+    {EXIT_CODE_OK, "Success."},
+    {EXIT_CODE_USAGE, "Usage."},
+    {EXIT_CODE_FILE, "A file cannot be read, or the trace has no PSB."},
+    {0},
+};
+
+const struct subcommand command_parts = {
+    .name = "parts",
+    .about = "say whose each part of a trace of a host and guests is",
+    .synopsis = "[--map MAP] [--json] TRACE",
+    .text = "Prints whose each part of a raw Intel PT trace of a host and its guests is: offsets, "
+            "and what PIP, VMCS and CFE packets say. It needs no code. TRACE may be a pipe; - is "
+            "standard input.",
+    .options = options_of_parts,
+    .exits = exits,
+    .run = run,
+};

@@ -26,28 +26,6 @@
 #define STATUS_FAILED 97
 #define TEXT_BYTES    (2 * PATH_MAX)
 
-static void usage(FILE *to)
-{
-    fputs(
-        "usage: vpt qemu [OPTION...] [IMAGE.elf] [-- ARGUMENT...]\n"
-        "\n"
-        "Runs QEMU under TCG with a virtual Intel PT (make qemu builds it). With an image, a\n"
-        "guest as vpt run takes it, and the exit code is its status; without one, whatever the\n"
-        "arguments behind -- say, which are QEMU's own.\n"
-        "\n"
-        "  --profile NAME    the processor to model (vpt profiles; default " DEFAULT_PROFILE ")\n"
-        "  --mem SIZE        guest memory, as QEMU takes it (default 64M; without image 1G)\n"
-        "  --append WORDS    the guest's command line\n"
-        "  --trace-out FILE  keep the packets that the guest hands over in FILE, and what\n"
-        "                    decodes them in FILE.json (with an image)\n"
-        "  --dry-run         print the command, and run nothing\n"
-        "  --help\n"
-        "\n"
-        "Exit codes: 0 success, 1 the guest's status was not 0, 2 usage, 3 bad image, 4 there is\n"
-        "no QEMU, 5 it crashed.\n",
-        to);
-}
-
 struct qemu_options {
     const char *profile, *mem, *append, *trace_out, *image;
     bool dry_run;
@@ -60,49 +38,45 @@ struct command {
     char program[PATH_MAX], cpu[128], port[TEXT_BYTES];
 };
 
-enum option_id { OPT_PROFILE = 256, OPT_MEM, OPT_APPEND, OPT_TRACE_OUT, OPT_DRY_RUN, OPT_HELP };
-
-static const struct option long_options[] = {
-    {"profile", required_argument, NULL, OPT_PROFILE},
-    {"mem", required_argument, NULL, OPT_MEM},
-    {"append", required_argument, NULL, OPT_APPEND},
-    {"trace-out", required_argument, NULL, OPT_TRACE_OUT},
-    {"dry-run", no_argument, NULL, OPT_DRY_RUN},
-    {"help", no_argument, NULL, OPT_HELP},
+static const struct option_row options_of_qemu[] = {
+    {.name = "profile",
+     .value = "NAME",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct qemu_options, profile),
+     .word = profile_word,
+     .help = "The processor to model; vpt profiles lists them.",
+     .fallback = DEFAULT_PROFILE},
+    {.name = "mem",
+     .value = "SIZE",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct qemu_options, mem),
+     .help = "Guest memory, as QEMU takes it.",
+     .fallback = "64M; without an image 1G"},
+    {.name = "append",
+     .value = "WORDS",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct qemu_options, append),
+     .help = "The guest's command line."},
+    {.name = "trace-out",
+     .value = "FILE",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct qemu_options, trace_out),
+     .help = "Keeps the packets that the guest hands over in FILE, and what decodes them in "
+             "FILE.json. It needs an image."},
+    {.name = "dry-run",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct qemu_options, dry_run),
+     .help = "Prints the command, and runs nothing."},
     {0},
 };
 
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct qemu_options *options)
 {
-    int option;
+    const int code = options_parse(&command_qemu, argc, argv, options);
 
-    optind = 1;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "+:", long_options, NULL)) != -1) {
-        switch (option) {
-        case OPT_PROFILE:
-            options->profile = optarg;
-            break;
-        case OPT_MEM:
-            options->mem = optarg;
-            break;
-        case OPT_APPEND:
-            options->append = optarg;
-            break;
-        case OPT_TRACE_OUT:
-            options->trace_out = optarg;
-            break;
-        case OPT_DRY_RUN:
-            options->dry_run = true;
-            break;
-        case OPT_HELP:
-            usage(stdout);
-            return 1 + EXIT_CODE_OK;
-        default:
-            return 1 + bad_option(option, argv);
-        }
-    }
+    if (code)
+        return code;
     if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
         options->image = argv[optind++];
     if (optind < argc && options->image && strcmp(argv[optind], "--") == 0)
@@ -246,7 +220,7 @@ static int exit_code(int status, bool image)
     return EXIT_CODE_OK;
 }
 
-static int run(struct command *command, bool image)
+static int run_qemu(struct command *command, bool image)
 {
     const pid_t parent = getpid(), pid = fork();
     int status;
@@ -267,7 +241,7 @@ static int run(struct command *command, bool image)
     return exit_code(status, image);
 }
 
-int cmd_qemu(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct qemu_options options = {.profile = DEFAULT_PROFILE};
     static struct command command;
@@ -278,7 +252,7 @@ int cmd_qemu(int argc, char **argv)
     if (code)
         return code - 1;
     if (!vpt_profile(options.profile, &caps))
-        return complain(EXIT_CODE_USAGE, "no profile '%s'; see vpt profiles", options.profile);
+        return no_such("profile", options.profile, profile_word, "vpt profiles");
     if (options.image && image_check(options.image, why, sizeof(why)) != 0)
         return complain(EXIT_CODE_FILE, "%s", why);
     if (!make_command(&command, &options))
@@ -290,5 +264,29 @@ int cmd_qemu(int argc, char **argv)
     if (access(command.program, X_OK) != 0)
         return complain(EXIT_CODE_HOST, "%s: %s (make qemu builds it)", command.program,
                         strerror(errno));
-    return run(&command, options.image != NULL);
+    return run_qemu(&command, options.image != NULL);
 }
+
+static const struct exit_row exits[] = {
+    {EXIT_CODE_OK, "Success."},
+    {EXIT_CODE_GUEST_FAILED, "The guest's status was not 0."},
+    {EXIT_CODE_USAGE, "Usage."},
+    {EXIT_CODE_FILE, "The image is bad."},
+    {EXIT_CODE_HOST, "There is no QEMU, or it failed."},
+    {EXIT_CODE_CRASH, "The guest or QEMU crashed."},
+    {0},
+};
+
+const struct subcommand command_qemu = {
+    .name = "qemu",
+    .about = "run a guest, of any kind, under QEMU with a virtual Intel PT",
+    .synopsis = "[OPTION...] [IMAGE.elf] [-- ARGUMENT...]",
+    .text =
+        "Runs QEMU under TCG with a virtual Intel PT ('make qemu' builds it). With an image, it "
+        "runs a guest as vpt run takes it, and the exit code is its status. Without one, it "
+        "runs whatever the arguments behind -- say, which are QEMU's own (docs/qemu.md).",
+    .options = options_of_qemu,
+    .exits = exits,
+    .operand_ends_options = true,
+    .run = run,
+};

@@ -28,91 +28,11 @@
 #define MAX_MEM         (3ull << 30)
 #define LOW_MEM         (64ull << 10) /* where the VMM's own structures are */
 #define DEFAULT_TIMEOUT 300
+#define MAX_TIMEOUT     1000000 /* seconds */
 #define MIN_TSC_KHZ     1000
 #define MAX_TSC_KHZ     20000000
 
 #define DEFAULT_SAVE_AFTER 100000
-
-static void usage(FILE *to)
-{
-    fputs(
-        "usage: vpt run [OPTION...] IMAGE.elf\n"
-        "\n"
-        "Runs a 64-bit guest image (docs/guests.md) with a virtual Intel PT. Where /dev/kvm is\n"
-        "missing or cannot do what is needed, the run moves itself into the lab (QEMU, TCG).\n"
-        "\n"
-        "  --profile NAME    the processor to model (vpt profiles; default " DEFAULT_PROFILE ")\n"
-        "  --mem SIZE        guest memory, with suffix K, M or G (default 64M)\n"
-        "  --cpus N          processors, 1 to 8 (default 1)\n"
-        "  --absent GPA:SIZE memory that is made present when it is first touched\n"
-        "  --tsc-khz N       frequency of the guest's TSC, if KVM can scale it (default: the "
-        "host's)\n"
-        "  --append WORDS    the guest's command line\n"
-        "  --trace-out FILE  keep the packets in FILE and what decodes them in FILE.json; of "
-        "further\n"
-        "                    processors in FILE.1, FILE.2, ...\n"
-        "  --path-out FILE   keep the executed path in FILE (with --trace-out: FILE.path)\n"
-        "  --verify          compare the decoded path with the executed one\n"
-        "  --save-to FILE    stop the guest while it traces, and leave it in FILE\n"
-        "  --save-after N    after so many traced instructions (default 100000)\n"
-        "  --restore FILE    go on with the guest in FILE; profile, memory and processors are its "
-        "own\n"
-        "  --rtit-errata N,.. errata E1 to E8 that a processor with RTIT shows (default none)\n"
-        "  --timeout S       seconds the guest may take (default 300; 0: no limit)\n"
-        "  --lab             use the lab even where /dev/kvm would do\n"
-        "  --json            print one JSON object; the guest's console goes to standard error\n"
-        "  --help\n"
-        "\n"
-        "Exit codes: 0 success, 1 the guest's status was not 0, 2 usage, 3 a file is bad, 4 the "
-        "host\n"
-        "lacks something, 5 the guest crashed, 6 time-out, 7 --verify found a difference.\n",
-        to);
-}
-
-enum option_id {
-    OPT_PROFILE = 256,
-    OPT_MEM,
-    OPT_CPUS,
-    OPT_ABSENT,
-    OPT_TSC_KHZ,
-    OPT_APPEND,
-    OPT_TRACE_OUT,
-    OPT_PATH_OUT,
-    OPT_VERIFY,
-    OPT_NO_VERIFY,
-    OPT_TIMEOUT,
-    OPT_SAVE_TO,
-    OPT_SAVE_AFTER,
-    OPT_RESTORE,
-    OPT_RTIT_ERRATA,
-    OPT_LAB,
-    OPT_JSON,
-    OPT_RECORD_TO,
-    OPT_HELP,
-};
-
-static const struct option long_options[] = {
-    {"profile", required_argument, NULL, OPT_PROFILE},
-    {"mem", required_argument, NULL, OPT_MEM},
-    {"cpus", required_argument, NULL, OPT_CPUS},
-    {"absent", required_argument, NULL, OPT_ABSENT},
-    {"tsc-khz", required_argument, NULL, OPT_TSC_KHZ},
-    {"append", required_argument, NULL, OPT_APPEND},
-    {"trace-out", required_argument, NULL, OPT_TRACE_OUT},
-    {"path-out", required_argument, NULL, OPT_PATH_OUT},
-    {"verify", no_argument, NULL, OPT_VERIFY},
-    {"no-verify", no_argument, NULL, OPT_NO_VERIFY},
-    {"save-to", required_argument, NULL, OPT_SAVE_TO},
-    {"save-after", required_argument, NULL, OPT_SAVE_AFTER},
-    {"restore", required_argument, NULL, OPT_RESTORE},
-    {"timeout", required_argument, NULL, OPT_TIMEOUT},
-    {"rtit-errata", required_argument, NULL, OPT_RTIT_ERRATA},
-    {"lab", no_argument, NULL, OPT_LAB},
-    {"json", no_argument, NULL, OPT_JSON},
-    {"record-to", required_argument, NULL, OPT_RECORD_TO}, /* how the lab calls us */
-    {"help", no_argument, NULL, OPT_HELP},
-    {0},
-};
 
 static bool parse_size(const char *text, uint64_t *size)
 {
@@ -133,112 +53,149 @@ static bool parse_absent(const char *text, uint64_t *gpa, uint64_t *bytes)
            *gpa % 4096 == 0 && *bytes % 4096 == 0;
 }
 
-static bool parse_timeout(const char *text, unsigned *seconds)
+static int take_mem(void *options, const char *value)
 {
-    char *end;
-    unsigned long value;
-
-    errno = 0;
-    value = strtoul(text, &end, 10);
-    *seconds = (unsigned)value;
-    return !errno && end != text && !*end && *text != '-' && value <= 1000000;
+    if (parse_size(value, &((struct run_options *)options)->mem_bytes))
+        return 0;
+    return complain(EXIT_CODE_USAGE, "--mem takes 2M to 3G, not '%s'", value);
 }
 
-static bool parse_count(const char *text, uint64_t *count)
+static int take_absent(void *options, const char *value)
 {
-    char *end;
+    struct run_options *const run = options;
 
-    errno = 0;
-    *count = strtoull(text, &end, 10);
-    return !errno && end != text && !*end && *text != '-';
+    if (parse_absent(value, &run->absent_gpa, &run->absent_bytes))
+        return 0;
+    return complain(EXIT_CODE_USAGE, "--absent takes GPA:SIZE, whole pages above 64K, not '%s'",
+                    value);
 }
+
+static int take_errata(void *options, const char *value)
+{
+    if (rtit_errata_parse(value, &((struct run_options *)options)->rtit_errata))
+        return 0;
+    return complain(EXIT_CODE_USAGE, "--rtit-errata takes none or numbers 1 to 8, not '%s'", value);
+}
+
+static int take_no_verify(void *options, const char *value)
+{
+    (void)value;
+    ((struct run_options *)options)->verify = false;
+    return 0;
+}
+
+static const struct option_row options_of_run[] = {
+    {.name = "profile",
+     .value = "NAME",
+     .group = "The machine",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct run_options, profile),
+     .word = profile_word,
+     .help = "The processor to model; vpt profiles lists them.",
+     .fallback = DEFAULT_PROFILE},
+    {.name = "mem",
+     .value = "SIZE",
+     .kind = OPTION_CALL,
+     .take = take_mem,
+     .help = "Guest memory, 2M to 3G.",
+     .fallback = "64M"},
+    {.name = "cpus",
+     .value = "N",
+     .kind = OPTION_UNSIGNED,
+     .offset = offsetof(struct run_options, cpus),
+     .min = 1,
+     .max = MAX_CPUS,
+     .help = "Processors. Files of those after the first are called FILE.1, FILE.2, and so on.",
+     .fallback = "1"},
+    {.name = "absent",
+     .value = "GPA:SIZE",
+     .kind = OPTION_CALL,
+     .take = take_absent,
+     .help = "Memory that is made present when it is first touched (docs/guests.md)."},
+    {.name = "tsc-khz",
+     .value = "N",
+     .kind = OPTION_UNSIGNED,
+     .offset = offsetof(struct run_options, tsc_khz),
+     .min = MIN_TSC_KHZ,
+     .max = MAX_TSC_KHZ,
+     .help = "The frequency of the guest's TSC, by KVM's scaling, and in CPUID.15H if the profile "
+             "tells one; not of guests that are saved. The lab's KVM cannot scale it.",
+     .fallback = "the host's"},
+    {.name = "append",
+     .value = "WORDS",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct run_options, append),
+     .help = "The guest's command line."},
+    {.name = "rtit-errata",
+     .value = "N,...",
+     .kind = OPTION_CALL,
+     .take = take_errata,
+     .help = "Errata E1 to E8 that a processor with RTIT (--profile silvermont) shows.",
+     .fallback = "none"},
+    {.name = "timeout",
+     .value = "S",
+     .kind = OPTION_UNSIGNED,
+     .offset = offsetof(struct run_options, timeout_s),
+     .max = MAX_TIMEOUT,
+     .help = "Seconds that the guest may take; 0 is no limit.",
+     .fallback = "300"},
+    {.name = "lab",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct run_options, lab),
+     .help = "Uses the lab even where /dev/kvm would do."},
+    {.name = "verify",
+     .group = "What is made of it",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct run_options, verify),
+     .help = "Compares the decoded path with the executed one, instruction by instruction."},
+    {.name = "no-verify", .kind = OPTION_CALL, .take = take_no_verify},
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct run_options, json),
+     .help = "Prints one JSON object; the guest's console goes to standard error."},
+    {.name = "trace-out",
+     .value = "FILE",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct run_options, trace_out),
+     .help =
+         "Keeps the packets in FILE, and what decodes them in FILE.json (docs/trace-files.md)."},
+    {.name = "path-out",
+     .value = "FILE",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct run_options, path_out),
+     .help = "Keeps the executed path in FILE. With --trace-out and --verify it is kept in "
+             "FILE.path in any case."},
+    {.name = "save-to",
+     .value = "FILE",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct run_options, save_to),
+     .help = "Stops the guest while it traces, and leaves it in FILE (docs/migration.md)."},
+    {.name = "save-after",
+     .value = "N",
+     .kind = OPTION_NUMBER,
+     .offset = offsetof(struct run_options, save_after),
+     .help = "Of --save-to: after so many traced instructions.",
+     .fallback = "100000"},
+    {.name = "restore",
+     .value = "FILE",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct run_options, restore),
+     .help = "Goes on with the guest in FILE; profile, memory and processors are its own."},
+    /* How the lab calls us. */
+    {.name = "record-to",
+     .value = "FILE",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct run_options, record_to)},
+    {0},
+};
 
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct run_options *options)
 {
-    uint64_t count;
-    int option;
+    const int code = options_parse(&command_run, argc, argv, options);
 
-    optind = 1;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
-        switch (option) {
-        case OPT_PROFILE:
-            options->profile = optarg;
-            break;
-        case OPT_MEM:
-            if (!parse_size(optarg, &options->mem_bytes))
-                return 1 + complain(EXIT_CODE_USAGE, "--mem takes 2M to 3G, not '%s'", optarg);
-            break;
-        case OPT_CPUS:
-            if (!parse_count(optarg, &count) || count < 1 || count > MAX_CPUS)
-                return 1 + complain(EXIT_CODE_USAGE, "--cpus takes 1 to %d, not '%s'", MAX_CPUS,
-                                    optarg);
-            options->cpus = (unsigned)count;
-            break;
-        case OPT_ABSENT:
-            if (!parse_absent(optarg, &options->absent_gpa, &options->absent_bytes))
-                return 1 + complain(EXIT_CODE_USAGE,
-                                    "--absent takes GPA:SIZE, whole pages above 64K, not '%s'",
-                                    optarg);
-            break;
-        case OPT_TSC_KHZ:
-            if (!parse_count(optarg, &count) || count < MIN_TSC_KHZ || count > MAX_TSC_KHZ)
-                return 1 + complain(EXIT_CODE_USAGE, "--tsc-khz takes %d to %d, not '%s'",
-                                    MIN_TSC_KHZ, MAX_TSC_KHZ, optarg);
-            options->tsc_khz = (uint32_t)count;
-            break;
-        case OPT_APPEND:
-            options->append = optarg;
-            break;
-        case OPT_TRACE_OUT:
-            options->trace_out = optarg;
-            break;
-        case OPT_PATH_OUT:
-            options->path_out = optarg;
-            break;
-        case OPT_VERIFY:
-            options->verify = true;
-            break;
-        case OPT_NO_VERIFY:
-            options->verify = false;
-            break;
-        case OPT_TIMEOUT:
-            if (!parse_timeout(optarg, &options->timeout_s))
-                return 1 + complain(EXIT_CODE_USAGE, "--timeout takes seconds, not '%s'", optarg);
-            break;
-        case OPT_SAVE_TO:
-            options->save_to = optarg;
-            break;
-        case OPT_SAVE_AFTER:
-            if (!parse_count(optarg, &options->save_after))
-                return 1 +
-                       complain(EXIT_CODE_USAGE, "--save-after takes a number, not '%s'", optarg);
-            break;
-        case OPT_RESTORE:
-            options->restore = optarg;
-            break;
-        case OPT_RTIT_ERRATA:
-            if (!rtit_errata_parse(optarg, &options->rtit_errata))
-                return 1 + complain(EXIT_CODE_USAGE,
-                                    "--rtit-errata takes none or numbers 1 to 8, not '%s'", optarg);
-            break;
-        case OPT_LAB:
-            options->lab = true;
-            break;
-        case OPT_JSON:
-            options->json = true;
-            break;
-        case OPT_RECORD_TO:
-            options->record_to = optarg;
-            break;
-        case OPT_HELP:
-            usage(stdout);
-            return 1 + EXIT_CODE_OK;
-        default:
-            return 1 + bad_option(option, argv);
-        }
-    }
+    if (code)
+        return code;
     if (optind + 1 != argc)
         return 1 + complain(EXIT_CODE_USAGE, "vpt run takes one image; see vpt run --help");
     options->image = argv[optind];
@@ -358,7 +315,7 @@ static uint32_t crystal_of(const struct vpt_caps *caps, uint32_t tsc_khz)
     return (uint32_t)(tsc_khz * UINT64_C(1000) * caps->tsc_den / caps->tsc_num);
 }
 
-int cmd_run(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct run_options options = {
         .profile = DEFAULT_PROFILE,
@@ -383,8 +340,7 @@ int cmd_run(int argc, char **argv)
         options.cpus = saved.cpus;
     }
     if (!vpt_profile(options.profile, &caps))
-        return complain(EXIT_CODE_USAGE, "there is no profile '%s'; see vpt profiles",
-                        options.profile);
+        return no_such("profile", options.profile, profile_word, "vpt profiles");
     if (options.tsc_khz && (options.save_to || options.restore))
         return complain(EXIT_CODE_USAGE, "a saved guest has the host's TSC: no --tsc-khz");
     if (caps.rtit && options.save_to)
@@ -403,3 +359,26 @@ int cmd_run(int argc, char **argv)
     run_result_free(&result);
     return code;
 }
+
+static const struct exit_row exits[] = {
+    {EXIT_CODE_OK, "Success."},
+    {EXIT_CODE_GUEST_FAILED, "The guest's status was not 0."},
+    {EXIT_CODE_USAGE, "Usage."},
+    {EXIT_CODE_FILE, "A file is missing or bad, or cannot be written."},
+    {EXIT_CODE_HOST, "The host lacks something."},
+    {EXIT_CODE_CRASH, "The guest crashed."},
+    {EXIT_CODE_TIMEOUT, "The guest did not end within --timeout."},
+    {EXIT_CODE_MISMATCH, "--verify found a difference."},
+    {0},
+};
+
+const struct subcommand command_run = {
+    .name = "run",
+    .about = "run a guest image that may trace itself",
+    .synopsis = "[OPTION...] IMAGE.elf",
+    .text = "Runs a 64-bit guest image (docs/guests.md) with a virtual Intel PT. Where /dev/kvm is "
+            "missing or cannot do what is needed, the run moves itself into the lab (QEMU, TCG).",
+    .options = options_of_run,
+    .exits = exits,
+    .run = run,
+};

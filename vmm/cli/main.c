@@ -3,63 +3,95 @@
  * The program `vpt`: finds the subcommand.
  */
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "common/say.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#ifndef VPT_VERSION /* the build says it */
-#define VPT_VERSION "unknown"
-#endif
-
-static const struct {
-    const char *name, *about;
-    int (*run)(int argc, char **argv);
-} commands[] = {
-    {"run", "run a guest image that may trace itself", cmd_run},
-    {"qemu", "run a guest, of any kind, under QEMU with a virtual Intel PT", cmd_qemu},
-    {"capture", "trace a guest that runs on our QEMU, or in libvirt, from outside", cmd_capture},
-    {"check", "say what the KVM of this machine can do", cmd_check},
-    {"dump", "print the packets of a trace", cmd_dump},
-    {"decode", "print the instructions, blocks or calls of a trace", cmd_decode},
-    {"index", "list the places from which a trace can be decoded", cmd_index},
-    {"parts", "say whose each part of a trace of a host and guests is", cmd_parts},
-    {"convert", "write a trace as a perf.data", cmd_convert},
-    {"profiles", "list the processors that can be modelled", cmd_profiles},
+const struct subcommand *const commands[] = {
+    &command_run,      &command_qemu,  &command_capture,
+    &command_check,    &command_dump,  &command_decode,
+    &command_index,    &command_parts, &command_convert,
+    &command_profiles, NULL,
 };
 
-static void usage(FILE *to)
+const struct subcommand *find_command(const char *name)
 {
-    fputs("usage: vpt COMMAND [OPTION...]\n\nIntel Processor Trace for virtual machines.\n\n", to);
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-        fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].about);
-    fputs("\n'vpt COMMAND --help' says more; 'vpt --version'.\n\n"
-          "Exit codes: 0 success, 1 the guest failed, 2 usage, 3 a file is missing or bad,\n"
-          "4 the host lacks something, 5 the guest crashed, 6 time-out, 7 the decoded path "
-          "differs.\n",
-          to);
+    for (size_t i = 0; commands[i]; i++) {
+        if (strcmp(name, commands[i]->name) == 0)
+            return commands[i];
+    }
+    return NULL;
+}
+
+static const char *command_name(size_t index)
+{
+    static const size_t count = sizeof(commands) / sizeof(commands[0]) - 1;
+
+    return index < count ? commands[index]->name : index == count ? "help" : NULL;
+}
+
+static int no_such_command(const char *name)
+{
+    return no_such("command", name, command_name, "vpt --help");
+}
+
+/* How the build asks for what is made from the tables: a form, and a command or none. */
+static int print_form(int argc, char **argv)
+{
+    const struct subcommand *const command = argc > 2 ? find_command(argv[2]) : NULL;
+
+    if (argc > 3 || (argc > 2 && !command))
+        return complain(EXIT_CODE_USAGE, "vpt help %s takes a command", argv[1]);
+    if (strcmp(argv[1], "--man") == 0)
+        manual_print(command);
+    else if (strcmp(argv[1], "--bash") == 0 && !command)
+        completion_print();
+    else if (strcmp(argv[1], "--markdown") == 0 && command)
+        markdown_print(command);
+    else
+        return complain(EXIT_CODE_USAGE, "vpt help takes no %s", argv[1]);
+    return EXIT_CODE_OK;
+}
+
+static int help(int argc, char **argv)
+{
+    const struct subcommand *command;
+
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        help_print_all(stdout);
+        return EXIT_CODE_OK;
+    }
+    if (argv[1][0] == '-')
+        return print_form(argc, argv);
+    if (argc > 2)
+        return complain(EXIT_CODE_USAGE, "vpt help takes one command");
+    command = find_command(argv[1]);
+    return command ? help_print(command) : no_such_command(argv[1]);
 }
 
 static int run(int argc, char **argv)
 {
+    const struct subcommand *command;
+
     if (argc < 2) {
-        usage(stderr);
+        help_print_all(stderr);
         return EXIT_CODE_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        usage(stdout);
+        help_print_all(stdout);
         return EXIT_CODE_OK;
     }
     if (strcmp(argv[1], "--version") == 0) {
         puts("vpt " VPT_VERSION);
         return EXIT_CODE_OK;
     }
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
-    }
-    return complain(EXIT_CODE_USAGE, "there is no command '%s'; see vpt --help", argv[1]);
+    if (strcmp(argv[1], "help") == 0)
+        return help(argc - 1, argv + 1);
+    command = find_command(argv[1]);
+    return command ? command->run(argc - 1, argv + 1) : no_such_command(argv[1]);
 }
 
 int main(int argc, char **argv)

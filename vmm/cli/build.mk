@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What the program says of itself: manual pages, completion for bash, the tables of docs/vpt.md.
+
+VPT_COMMANDS := run qemu capture check dump decode index parts convert profiles
+MAN_PAGES    := $(BUILD)/man/vpt.1 $(VPT_COMMANDS:%=$(BUILD)/man/vpt-%.1)
+COMPLETIONS  := $(BUILD)/completions/vpt
+
+$(BUILD)/vmm/cli/main.o $(BUILD)/vmm/cli/manual.o: \
+    override CPPFLAGS += -DVPT_VERSION='"$(VERSION)"'
+
+$(BUILD)/man/vpt.1: $(VPT)
+	@mkdir -p $(@D)
+	$(VPT) help --man >$@
+
+$(BUILD)/man/vpt-%.1: $(VPT)
+	@mkdir -p $(@D)
+	$(VPT) help --man $* >$@
+
+$(BUILD)/completions/vpt: $(VPT)
+	@mkdir -p $(@D)
+	$(VPT) help --bash >$@
+
+ALL += $(MAN_PAGES) $(COMPLETIONS)
+
+options-doc: $(VPT) ## write the tables of options in docs/vpt.md, which tests compare
+	@vmm/cli/options-doc.sh --write $(VPT) docs/vpt.md
+
+.PHONY: options-doc
