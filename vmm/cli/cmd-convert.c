@@ -6,6 +6,7 @@
 #include "common/bytes.h"
 #include "common/file.h"
 #include "common/number.h"
+#include "common/output.h"
 #include "common/say.h"
 #include "trace/perf-data.h"
 #include "trace/sidecar.h"
@@ -19,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define PAGE_MASK    4095ull
@@ -206,47 +206,32 @@ static uint64_t config_of(const struct bytes *trace, uint64_t *first_tsc)
     return config;
 }
 
+/* Where ptd_perf_write() writes to. */
+struct sink {
+    struct output *output;
+    struct reason why;
+};
+
 static int write_to(void *owner, const void *bytes, size_t len)
 {
-    return fwrite(bytes, 1, len, owner) == len ? 0 : -1;
+    struct sink *const sink = owner;
+
+    return output_write(sink->output, bytes, len, &sink->why);
 }
 
-/* All of it, or an error. */
-static int write_file_of(struct ptd_perf_out *out, const char *path)
+static int write_perf(struct ptd_perf_out *out, struct output *output)
 {
-    FILE *const file = fopen(path, "wbe");
+    struct sink sink = {.output = output};
     int error;
 
-    if (!file)
-        return complain(EXIT_CODE_FILE, "%s: %s", path, strerror(errno));
     out->write = write_to;
-    out->owner = file;
+    out->owner = &sink;
     error = ptd_perf_write(out);
-    if (fclose(file) != 0 && !error)
-        error = PTD_E_IO;
     if (error == PTD_E_NOMEM)
         return no_memory();
-    return error ? complain(EXIT_CODE_FILE, "%s: cannot be written", path) : EXIT_CODE_OK;
-}
-
-/* Writes beside a file and renames: OUT is complete or as it was. A pipe or device is OUT itself.
- */
-static int write_perf(struct ptd_perf_out *out, const char *path)
-{
-    char beside_it[PATH_MAX];
-    struct stat status;
-    int code;
-
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
-        return write_file_of(out, path);
-    if (snprintf(beside_it, sizeof(beside_it), "%s.part", path) >= (int)sizeof(beside_it))
-        return complain(EXIT_CODE_FILE, "%s: the name is too long", path);
-    code = write_file_of(out, beside_it);
-    if (!code && rename(beside_it, path) != 0)
-        code = complain(EXIT_CODE_FILE, "%s: %s", path, strerror(errno));
-    if (code)
-        (void)unlink(beside_it);
-    return code;
+    if (!error)
+        error = output_close(output, &sink.why);
+    return error ? complain(EXIT_CODE_FILE, "%s", sink.why.text) : EXIT_CODE_OK;
 }
 
 /* A list of what is behind the paths. Those read are freed by free_files(). 0 or an exit code. */
@@ -284,7 +269,7 @@ static int take_code(struct convert *convert, const char *path, size_t image_cou
 }
 
 static int convert_raw(struct convert *convert, char **paths, const struct bytes *files,
-                       size_t count, const char *to)
+                       size_t count, struct output *output)
 {
     const size_t image_count = convert->map_count;
     struct ptd_perf_comm comms[TRACES_MAX];
@@ -322,10 +307,10 @@ static int convert_raw(struct convert *convert, char **paths, const struct bytes
     };
     out.maps = convert->maps;
     out.map_count = convert->map_count;
-    return write_perf(&out, to);
+    return write_perf(&out, output);
 }
 
-static int convert_perf(const char *path, const struct bytes *file, const char *to)
+static int convert_perf(const char *path, const struct bytes *file, struct output *output)
 {
     int code;
     struct ptd_perf_session *const session = perf_data_open(path, file, &code);
@@ -334,7 +319,7 @@ static int convert_perf(const char *path, const struct bytes *file, const char *
     if (!session)
         return code;
     ptd_perf_out_of(session, &out);
-    code = write_perf(&out, to);
+    code = write_perf(&out, output);
     if (!code && session->error)
         code = EXIT_CODE_FILE; /* said already */
     ptd_perf_session_free(session);
@@ -423,11 +408,28 @@ static int parse(int argc, char **argv, struct convert *convert)
     return code;
 }
 
+static int convert_files(struct convert *convert, char **paths, size_t count, const char *to)
+{
+    struct bytes files[TRACES_MAX] = {0};
+    struct output output;
+    struct reason why = {0};
+    int code;
+
+    if (output_open_beside(&output, to, &why) != 0)
+        return complain(EXIT_CODE_FILE, "%s", why.text);
+    code = read_files(paths, count, files);
+    if (!code && count == 1 && ptd_perf_detect(files[0].data, files[0].len))
+        code = convert_perf(paths[0], &files[0], &output);
+    else if (!code)
+        code = convert_raw(convert, paths, files, count, &output);
+    output_drop(&output);
+    free_files(files, count);
+    return code;
+}
+
 static int run(int argc, char **argv)
 {
     struct convert *convert = calloc(1, sizeof(*convert));
-    struct bytes files[TRACES_MAX] = {0};
-    size_t count = 0;
     int code;
 
     if (!convert)
@@ -435,17 +437,10 @@ static int run(int argc, char **argv)
     convert->name = "vpt";
     convert->pid = 1;
     code = parse(argc, argv, convert);
-    if (code) {
+    if (code)
         code--;
-    } else {
-        count = (size_t)(argc - optind - 1);
-        code = read_files(argv + optind, count, files);
-        if (!code && count == 1 && ptd_perf_detect(files[0].data, files[0].len))
-            code = convert_perf(argv[optind], &files[0], argv[argc - 1]);
-        else if (!code)
-            code = convert_raw(convert, argv + optind, files, count, argv[argc - 1]);
-    }
-    free_files(files, count);
+    else
+        code = convert_files(convert, argv + optind, (size_t)(argc - optind - 1), argv[argc - 1]);
     for (size_t i = 0; i < MAPS_MAX; i++)
         free(convert->names[i]); /* copies of a map share its name */
     free(convert);

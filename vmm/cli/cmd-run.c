@@ -259,22 +259,18 @@ static void choose_and_run(struct run_options *options, const struct vpt_caps *c
     run_in_lab(options, result, why);
 }
 
-static int paths_write(const char *name, const struct run_result *result)
+/* A run that did not begin, or that the host ended, leaves nothing. */
+static bool leaves_files(const struct run_result *result)
 {
-    char path[PATH_MAX];
-    int error = 0;
-
-    for (unsigned i = 0; i < result->cpu_count && !error; i++) {
-        cpu_file(name, i, path, sizeof(path));
-        error = write_file(path, result->cpus[i].path.data, result->cpus[i].path.len);
-    }
-    return error;
+    return result->cpu_count > 0 && result->code != EXIT_CODE_FILE &&
+           result->code != EXIT_CODE_HOST;
 }
 
 /* What is left to do with a result: files, the report, the exit code. */
 static int conclude(const struct run_options *options, const struct vpt_caps *caps,
-                    const struct run_result *result)
+                    const struct run_result *result, struct run_files *files)
 {
+    struct reason why = {0};
     int error, code;
 
     if (options->record_to) {
@@ -282,14 +278,10 @@ static int conclude(const struct run_options *options, const struct vpt_caps *ca
         return error ? complain(EXIT_CODE_HOST, "%s: %s", options->record_to, strerror(-error))
                      : EXIT_CODE_OK;
     }
-    if (options->trace_out) {
-        error = trace_files_write(options->trace_out, options, caps, result);
+    if (leaves_files(result)) {
+        error = run_files_write(files, options, caps, result, &why);
         if (error)
-            return file_error(options->trace_out, error);
-    } else if (options->path_out) {
-        error = paths_write(options->path_out, result);
-        if (error)
-            return file_error(options->path_out, error);
+            return complain(EXIT_CODE_FILE, "%s", why.text);
     }
     if (result->code != EXIT_CODE_OK && result->code != EXIT_CODE_GUEST_FAILED)
         return complain(result->code, "%s", result->why);
@@ -315,6 +307,60 @@ static uint32_t crystal_of(const struct vpt_caps *caps, uint32_t tsc_khz)
     return (uint32_t)(tsc_khz * UINT64_C(1000) * caps->tsc_den / caps->tsc_num);
 }
 
+/* A guest that was saved says itself what it needs. 0 or an exit code. */
+static int take_saved(struct run_options *options, struct saved_guest *saved)
+{
+    char why[256];
+
+    if (!options->restore)
+        return 0;
+    if (migrate_peek(options->restore, saved, why, sizeof(why)) != 0)
+        return complain(EXIT_CODE_FILE, "%s", why);
+    options->profile = saved->profile;
+    options->mem_bytes = saved->mem_bytes;
+    options->cpus = saved->cpus;
+    return 0;
+}
+
+/* What can be told to be wrong before the run. 0 or an exit code. */
+static int check_options(const struct run_options *options, struct vpt_caps *caps)
+{
+    char why[256];
+
+    if (!vpt_profile(options->profile, caps))
+        return no_such("profile", options->profile, profile_word, "vpt profiles");
+    if (options->tsc_khz && (options->save_to || options->restore))
+        return complain(EXIT_CODE_USAGE, "a saved guest has the host's TSC: no --tsc-khz");
+    if (caps->rtit && options->save_to)
+        return complain(EXIT_CODE_USAGE, "a processor with RTIT cannot be saved");
+    if (options->rtit_errata && !caps->rtit)
+        return complain(EXIT_CODE_USAGE, "profile '%s' has no RTIT", options->profile);
+    if (image_check(options->image, why, sizeof(why)) != 0)
+        return complain(EXIT_CODE_FILE, "%s", why);
+    if (options->absent_gpa > options->mem_bytes ||
+        options->absent_bytes > options->mem_bytes - options->absent_gpa)
+        return complain(EXIT_CODE_USAGE, "--absent lies outside of the guest's memory");
+    return 0;
+}
+
+static int run_guest(struct run_options *options, struct vpt_caps *caps)
+{
+    struct run_result result = {0};
+    struct run_files files = {0};
+    struct reason why = {0};
+    int code;
+
+    if (options->tsc_khz && caps->crystal_hz)
+        caps->crystal_hz = crystal_of(caps, options->tsc_khz);
+    if (run_files_open(&files, options, &why) != 0)
+        return complain(EXIT_CODE_FILE, "%s", why.text);
+    choose_and_run(options, caps, &result);
+    code = conclude(options, caps, &result, &files);
+    run_files_drop(&files);
+    run_result_free(&result);
+    return code;
+}
+
 static int run(int argc, char **argv)
 {
     struct run_options options = {
@@ -325,39 +371,15 @@ static int run(int argc, char **argv)
         .save_after = DEFAULT_SAVE_AFTER,
     };
     struct saved_guest saved;
-    struct run_result result = {0};
     struct vpt_caps caps;
-    char why[256];
     int code = parse(argc, argv, &options);
 
     if (code)
         return code - 1;
-    if (options.restore) {
-        if (migrate_peek(options.restore, &saved, why, sizeof(why)) != 0)
-            return complain(EXIT_CODE_FILE, "%s", why);
-        options.profile = saved.profile;
-        options.mem_bytes = saved.mem_bytes;
-        options.cpus = saved.cpus;
-    }
-    if (!vpt_profile(options.profile, &caps))
-        return no_such("profile", options.profile, profile_word, "vpt profiles");
-    if (options.tsc_khz && (options.save_to || options.restore))
-        return complain(EXIT_CODE_USAGE, "a saved guest has the host's TSC: no --tsc-khz");
-    if (caps.rtit && options.save_to)
-        return complain(EXIT_CODE_USAGE, "a processor with RTIT cannot be saved");
-    if (options.rtit_errata && !caps.rtit)
-        return complain(EXIT_CODE_USAGE, "profile '%s' has no RTIT", options.profile);
-    if (image_check(options.image, why, sizeof(why)) != 0)
-        return complain(EXIT_CODE_FILE, "%s", why);
-    if (options.absent_gpa > options.mem_bytes ||
-        options.absent_bytes > options.mem_bytes - options.absent_gpa)
-        return complain(EXIT_CODE_USAGE, "--absent lies outside of the guest's memory");
-    if (options.tsc_khz && caps.crystal_hz)
-        caps.crystal_hz = crystal_of(&caps, options.tsc_khz);
-    choose_and_run(&options, &caps, &result);
-    code = conclude(&options, &caps, &result);
-    run_result_free(&result);
-    return code;
+    code = take_saved(&options, &saved);
+    if (!code)
+        code = check_options(&options, &caps);
+    return code ? code : run_guest(&options, &caps);
 }
 
 static const struct exit_row exits[] = {

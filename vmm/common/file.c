@@ -2,6 +2,7 @@
 /* Whole files. */
 #include "common/file.h"
 #include "common/bytes.h"
+#include "common/output.h"
 
 #include <errno.h>
 #include <libgen.h>
@@ -11,15 +12,17 @@
 
 int write_file(const char *path, const void *data, size_t len)
 {
-    FILE *file = fopen(path, "wbe");
-    bool ok;
+    struct output output;
+    struct reason why = {0};
+    int error = output_open(&output, path, &why);
 
-    if (!file)
-        return -errno;
-    errno = EIO;
-    ok = len == 0 || fwrite(data, 1, len, file) == len;
-    ok = fclose(file) == 0 && ok;
-    return ok ? 0 : -errno;
+    if (error)
+        return error;
+    error = output_write(&output, data, len, &why);
+    if (!error)
+        return output_close(&output, &why);
+    output_drop(&output);
+    return error;
 }
 
 int read_file(const char *path, struct bytes *bytes)

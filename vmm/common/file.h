@@ -7,7 +7,7 @@
 
 #include "common/bytes.h"
 
-/* Writes bytes to path. 0 or -errno. */
+/* Writes bytes to path, by the rules of common/output.h. 0 or -errno. */
 int write_file(const char *path, const void *data, size_t len);
 /* Reads a whole file. 0 or -errno. */
 int read_file(const char *path, struct bytes *bytes);

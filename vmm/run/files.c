@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void add_int(json_object *object, const char *key, int64_t value)
 {
@@ -76,40 +77,130 @@ void cpu_file(const char *name, unsigned index, char *path, size_t path_bytes)
         snprintf(path, path_bytes, "%s.%u", name, index);
 }
 
-static int cpu_files_write(const char *trace, const struct run_options *options,
-                           const struct vpt_caps *caps, const struct run_result *result,
-                           unsigned index)
+/* ---- Opening ---- */
+
+/* The path of a processor goes here. False: it is not kept. */
+static bool path_name(const struct run_options *options, const struct output *trace, unsigned index,
+                      char *path, size_t path_bytes)
 {
-    const struct cpu_result *cpu = &result->cpus[index];
-    json_object *root = sidecar(options, caps, result, index);
+    char file[PATH_MAX];
+
+    if (options->path_out) {
+        cpu_file(options->path_out, index, path, path_bytes);
+        return true;
+    }
+    if (!options->keep_path || !trace->is_file)
+        return false;
+    cpu_file(options->trace_out, index, file, sizeof(file));
+    snprintf(path, path_bytes, "%s.path", file);
+    return true;
+}
+
+static int open_trace(struct cpu_outputs *cpu, const struct run_options *options, unsigned index,
+                      struct reason *why)
+{
     char file[PATH_MAX], path[PATH_MAX + 8];
     int error;
 
-    cpu_file(trace, index, file, sizeof(file));
-    error = write_file(file, cpu->trace.data, cpu->trace.len);
-    if (!error && options->keep_path) {
-        if (options->path_out)
-            cpu_file(options->path_out, index, path, sizeof(path));
-        else
-            snprintf(path, sizeof(path), "%s.path", file);
-        error = write_file(path, cpu->path.data, cpu->path.len);
-        char *absolute = realpath(path, NULL);
-        json_object_object_add(root, "path", json_object_new_string(absolute ? absolute : path));
-        free(absolute);
-    }
+    cpu_file(options->trace_out, index, file, sizeof(file));
+    error = output_open(&cpu->trace, file, why);
+    if (error)
+        return error;
+    if (!cpu->trace.is_file)
+        return options->cpus > 1
+                   ? reason_set(why, -EINVAL, "%s: no regular file, which several processors need",
+                                file)
+                   : 0;
     snprintf(path, sizeof(path), "%s.json", file);
-    if (!error && json_object_to_file_ext(path, root, JSON_C_TO_STRING_PRETTY) != 0)
-        error = -EIO;
-    json_object_put(root);
+    return output_open(&cpu->sidecar, path, why);
+}
+
+static int open_cpu(struct cpu_outputs *cpu, const struct run_options *options, unsigned index,
+                    struct reason *why)
+{
+    char path[PATH_MAX + 8];
+    int error = options->trace_out ? open_trace(cpu, options, index, why) : 0;
+
+    if (!error && path_name(options, &cpu->trace, index, path, sizeof(path)))
+        error = output_open(&cpu->path, path, why);
     return error;
 }
 
-int trace_files_write(const char *trace, const struct run_options *options,
-                      const struct vpt_caps *caps, const struct run_result *result)
+int run_files_open(struct run_files *files, const struct run_options *options, struct reason *why)
+{
+    int error = options->save_to ? output_open(&files->saved, options->save_to, why) : 0;
+
+    for (unsigned i = 0; !error && i < options->cpus; i++)
+        error = open_cpu(&files->cpus[i], options, i, why);
+    if (error)
+        run_files_drop(files);
+    return error;
+}
+
+void run_files_drop(struct run_files *files)
+{
+    output_drop(&files->saved);
+    for (unsigned i = 0; i < MAX_CPUS; i++) {
+        output_drop(&files->cpus[i].trace);
+        output_drop(&files->cpus[i].sidecar);
+        output_drop(&files->cpus[i].path);
+    }
+}
+
+/* ---- Writing ---- */
+
+/* All of an output, which is no longer open then. 0 or -errno and why. */
+static int fill(struct output *output, const void *data, size_t len, struct reason *why)
+{
+    int error;
+
+    if (!output->is_open)
+        return 0;
+    error = output_write(output, data, len, why);
+    if (!error)
+        return output_close(output, why);
+    output_drop(output);
+    return error;
+}
+
+static int fill_sidecar(struct output *output, json_object *root, struct reason *why)
+{
+    const char *const text = json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY);
+
+    return text ? fill(output, text, strlen(text), why) : reason_set(why, -ENOMEM, "no memory");
+}
+
+static int write_cpu(struct cpu_outputs *outputs, const struct run_options *options,
+                     const struct vpt_caps *caps, const struct run_result *result, unsigned index,
+                     struct reason *why)
+{
+    const struct cpu_result *const cpu = &result->cpus[index];
+    char *absolute = outputs->path.is_open ? realpath(outputs->path.path, NULL) : NULL;
+    json_object *const root = sidecar(options, caps, result, index);
+    int error = fill(&outputs->trace, cpu->trace.data, cpu->trace.len, why);
+
+    if (outputs->path.is_open)
+        json_object_object_add(root, "path",
+                               json_object_new_string(absolute ? absolute : outputs->path.path));
+    if (!error)
+        error = fill(&outputs->path, cpu->path.data, cpu->path.len, why);
+    if (!error)
+        error = fill_sidecar(&outputs->sidecar, root, why);
+    json_object_put(root);
+    free(absolute);
+    return error;
+}
+
+int run_files_write(struct run_files *files, const struct run_options *options,
+                    const struct vpt_caps *caps, const struct run_result *result,
+                    struct reason *why)
 {
     int error = 0;
 
+    if (result->saved)
+        output_keep(&files->saved);
     for (unsigned i = 0; i < result->cpu_count && !error; i++)
-        error = cpu_files_write(trace, options, caps, result, i);
+        error = write_cpu(&files->cpus[i], options, caps, result, i, why);
+    run_files_drop(files);
     return error;
 }
