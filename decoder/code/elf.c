@@ -112,6 +112,26 @@ static bool rank_symbol(const struct input *input, const GElf_Sym *symbol, enum 
     return true;
 }
 
+/* The last address of the section that holds a symbol; UINT64_MAX if sections do not tell. */
+static uint64_t section_last(const struct input *input, const GElf_Sym *symbol)
+{
+    GElf_Shdr header;
+    Elf_Scn *const section = elf_getscn(input->elf, symbol->st_shndx);
+
+    if (!section || !gelf_getshdr(section, &header) ||
+        symbol->st_value - header.sh_addr >= header.sh_size)
+        return UINT64_MAX;
+    return header.sh_addr + (header.sh_size - 1) + input->bias;
+}
+
+static int add_symbol(const struct input *input, const GElf_Sym *symbol, const char *name,
+                      enum symbol_rank rank)
+{
+    return ptd_image_add_symbol(input->image, name, symbol->st_value + input->bias, symbol->st_size,
+                                symbol->st_size > 0 ? 0 : section_last(input, symbol), rank,
+                                input->cr3);
+}
+
 static int add_symbols(const struct input *input, Elf_Scn *section, const GElf_Shdr *header)
 {
     Elf_Data *const data = elf_getdata(section, NULL);
@@ -136,8 +156,7 @@ static int add_symbols(const struct input *input, Elf_Scn *section, const GElf_S
         if (!name || name[0] == '\0')
             continue;
 
-        const int status = ptd_image_add_symbol(input->image, name, symbol.st_value + input->bias,
-                                                symbol.st_size, rank, input->cr3);
+        const int status = add_symbol(input, &symbol, name, rank);
 
         if (status != PTD_OK)
             return status;
@@ -180,7 +199,6 @@ static int add_elf(struct input *input)
 
     if (status == PTD_OK)
         status = add_all_symbols(input);
-    ptd_image_sort_symbols(input->image, input->cr3);
     return status;
 }
 

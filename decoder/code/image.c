@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Code and symbols of address spaces. Each address space keeps disjoint segments in ascending order
- * (an addition cuts what it hides), so that both lookups are binary searches.
+ * Code and symbols of address spaces. Each address space keeps disjoint segments in order (an
+ * addition cuts what it hides), and names in order, so that both lookups are binary searches.
  *
  * A PIP says which address space runs (SDM 33.4.2.7).
  */
@@ -11,37 +11,19 @@
 #include "base/array.h"
 #include "code/code_log.h"
 #include "code/image.h"
+#include "code/symbols.h"
 
 #define CR3_ADDRESS_BITS 0x000ffffffffff000u
 #define VM_SHIFT         52
 #define CR3_BITS         ((UINT64_C(1) << VM_SHIFT) - 1)
 
-/* Ranges are [first, last]: the last byte of the address space can be in one. */
-struct segment {
-    uint64_t first, last;
-    const uint8_t *bytes;
-    bool is_patch; /* the names below it hold */
-};
-
-struct symbol {
-    uint64_t first, last; /* last < first: size unknown */
-    char *name;
-    uint8_t rank;
-};
-
 struct space {
-    uint64_t cr3;
-    uint64_t same_as; /* not 0: another address space, in place of this */
-    struct segment *segments;
-    size_t segment_count, segment_room;
-    struct symbol *symbols;
-    size_t symbol_count, symbol_room;
+    uint64_t same_as;        /* not 0: another address space, in place of this */
+    struct extents segments; /* disjoint; .what are the bytes, .kind is one of those below */
+    struct symbols symbols;
 };
 
-struct vmcs {
-    uint64_t pointer;
-    unsigned vm;
-};
+enum segment_kind { SEGMENT, SEGMENT_PATCH /* the names below it hold */ };
 
 struct guest_memory {
     const struct ptd_memory *memory;
@@ -51,10 +33,8 @@ struct guest_memory {
 
 struct ptd_image {
     const struct ptd_image *base; /* has what is not here; NULL: nothing has */
-    struct space *spaces;         /* ascending; PTD_ANY_CR3 is the last */
-    size_t space_count, space_room;
-    struct vmcs *vmcs;
-    size_t vmcs_count, vmcs_room;
+    struct extents spaces;        /* struct space, by their keys */
+    struct extents vmcs;          /* numbers of VMs, by VMCS pointers */
     struct guest_memory *memories;
     size_t memory_count, memory_room;
     unsigned vm_count;
@@ -87,18 +67,29 @@ struct ptd_image *ptd_image_new_on(const struct ptd_image *base)
     return image;
 }
 
+static void free_spaces(struct ptd_image *image)
+{
+    struct extent_place place;
+    struct extent *each = ptd_extents_first(&image->spaces, &place);
+
+    for (; each; each = ptd_extents_next(&image->spaces, &place)) {
+        struct space *const space = (struct space *)(uintptr_t)each->what;
+
+        ptd_extents_free(&space->segments);
+        ptd_symbols_free(&space->symbols);
+        free(space);
+    }
+    ptd_extents_free(&image->spaces);
+}
+
 void ptd_image_free(struct ptd_image *image)
 {
     if (!image)
         return;
-    for (size_t i = 0; i < image->space_count; i++) {
-        free(image->spaces[i].segments);
-        free(image->spaces[i].symbols);
-    }
+    free_spaces(image);
     for (size_t i = 0; i < image->owned_count; i++)
         free(image->owned[i]);
-    free(image->spaces);
-    free(image->vmcs);
+    ptd_extents_free(&image->vmcs);
     free(image->memories);
     ptd_code_log_free(image->code_log);
     free(image->owned);
@@ -139,51 +130,27 @@ static uint64_t space_key(uint64_t space)
     return is_any(space) ? space : space & ~(CR3_BITS ^ CR3_ADDRESS_BITS);
 }
 
-/* Index of the first space whose CR3 is not below key. */
-static size_t space_index(const struct ptd_image *image, uint64_t key)
-{
-    size_t low = 0, high = image->space_count;
-
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-
-        if (image->spaces[middle].cr3 < key)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static struct space *find_space(const struct ptd_image *image, uint64_t cr3)
 {
-    const uint64_t key = space_key(cr3);
-    const size_t index = space_index(image, key);
+    const struct extent *const found = ptd_extents_at(&image->spaces, space_key(cr3));
 
-    if (index == image->space_count || image->spaces[index].cr3 != key)
-        return NULL;
-    return &image->spaces[index];
+    return found ? (struct space *)(uintptr_t)found->what : NULL;
 }
 
 static struct space *get_space(struct ptd_image *image, uint64_t cr3)
 {
-    struct space *const found = find_space(image, cr3);
-
-    if (found)
-        return found;
-    if (!array_grow((void **)&image->spaces, &image->space_room, image->space_count,
-                    sizeof(*image->spaces)))
-        return NULL;
-
     const uint64_t key = space_key(cr3);
-    const size_t index = space_index(image, key);
-    struct space *const space = &image->spaces[index];
+    struct space *space = find_space(image, cr3);
 
-    memmove(space + 1, space, (image->space_count - index) * sizeof(*space));
-    image->space_count++;
-    memset(space, 0, sizeof(*space));
-    space->cr3 = key;
-    return space;
+    if (space)
+        return space;
+    space = calloc(1, sizeof(*space));
+    if (!space)
+        return NULL;
+    if (ptd_extents_add(&image->spaces, (struct extent){.first = key, .last = key, .what = space}))
+        return space;
+    free(space);
+    return NULL;
 }
 
 int ptd_image_alias(struct ptd_image *image, uint64_t cr3, uint64_t same_as)
@@ -215,78 +182,42 @@ static uint64_t real_space(const struct ptd_image *image, uint64_t cr3)
 
 /* ---- Segments ---- */
 
-/* Index of the first segment that ends at or above vaddr. */
-static size_t segment_index(const struct space *space, uint64_t vaddr)
+static struct extent *find_segment(const struct space *space, uint64_t vaddr)
 {
-    size_t low = 0, high = space->segment_count;
+    struct extent *const segment = space ? ptd_extents_below(&space->segments, vaddr, NULL) : NULL;
 
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-
-        if (space->segments[middle].last < vaddr)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return segment && segment->last >= vaddr ? segment : NULL;
 }
 
-static void insert_segment(struct space *space, size_t index, struct segment segment)
+/* What is left of a segment from vaddr on. */
+static struct extent right_part(const struct extent *segment, uint64_t vaddr)
 {
-    struct segment *const at = &space->segments[index];
-
-    memmove(at + 1, at, (space->segment_count - index) * sizeof(*at));
-    *at = segment;
-    space->segment_count++;
+    return (struct extent){
+        .first = vaddr,
+        .last = segment->last,
+        .what = (const uint8_t *)segment->what + (vaddr - segment->first),
+        .kind = segment->kind,
+    };
 }
 
-/* Cuts [first, last] out of the segments. Room for one more segment is there. */
-static void hide_segments(struct space *space, uint64_t first, uint64_t last)
+/* Cuts [first, last] out of the segments. False: no memory, and nothing changed. */
+static bool hide_segments(struct space *space, uint64_t first, uint64_t last)
 {
-    size_t i = segment_index(space, first);
+    const struct extent *const at_end = find_segment(space, last);
+    struct extent *left;
 
-    if (i < space->segment_count && space->segments[i].first < first) {
-        struct segment *const left = &space->segments[i];
-        const struct segment whole = *left;
-
+    if (at_end && at_end->last > last &&
+        !ptd_extents_add(&space->segments, right_part(at_end, last + 1)))
+        return false;
+    left = find_segment(space, first);
+    if (left && left->first < first)
         left->last = first - 1;
-        i++;
-        if (whole.last > last) {
-            const struct segment right = {last + 1, whole.last,
-                                          whole.bytes + (last + 1 - whole.first), whole.is_patch};
-
-            insert_segment(space, i, right);
-            return;
-        }
-    }
-
-    size_t end = i;
-
-    while (end < space->segment_count && space->segments[end].last <= last)
-        end++;
-    memmove(&space->segments[i], &space->segments[end],
-            (space->segment_count - end) * sizeof(*space->segments));
-    space->segment_count -= end - i;
-    if (i < space->segment_count && space->segments[i].first <= last) {
-        struct segment *const right = &space->segments[i];
-
-        right->bytes += last + 1 - right->first;
-        right->first = last + 1;
-    }
-}
-
-static void hide_symbols(struct space *space, uint64_t first, uint64_t last)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < space->symbol_count; i++)
-        if (space->symbols[i].first < first || space->symbols[i].first > last)
-            space->symbols[kept++] = space->symbols[i];
-    space->symbol_count = kept;
+    ptd_extents_remove(&space->segments, first, last);
+    return true;
 }
 
 static int add_segment(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes, size_t len_bytes,
-                       uint64_t cr3, bool is_patch)
+                       uint64_t cr3, enum segment_kind kind)
 {
     if (len_bytes == 0) {
         free(bytes);
@@ -306,27 +237,26 @@ static int add_segment(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes, 
 
     struct space *const space = get_space(image, cr3);
 
-    /* Two more at most: the right part of one that is split, and the new one. */
-    if (!space || !array_grow((void **)&space->segments, &space->segment_room,
-                              space->segment_count + 1, sizeof(*space->segments)))
+    if (!space || !hide_segments(space, vaddr, last))
         return PTD_E_NOMEM;
-    hide_segments(space, vaddr, last);
-    if (!is_patch)
-        hide_symbols(space, vaddr, last);
-    insert_segment(space, segment_index(space, vaddr),
-                   (struct segment){vaddr, last, bytes, is_patch});
     image->generation++;
-    return PTD_OK;
+    if (kind != SEGMENT_PATCH)
+        ptd_symbols_hide(&space->symbols, vaddr, last);
+    return ptd_extents_add(
+               &space->segments,
+               (struct extent){.first = vaddr, .last = last, .what = bytes, .kind = kind})
+               ? PTD_OK
+               : PTD_E_NOMEM;
 }
 
 int ptd_image_add_owned(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes, size_t len_bytes,
                         uint64_t cr3)
 {
-    return add_segment(image, vaddr, bytes, len_bytes, cr3, false);
+    return add_segment(image, vaddr, bytes, len_bytes, cr3, SEGMENT);
 }
 
 static int add_copy(struct ptd_image *image, uint64_t vaddr, const void *bytes, size_t len_bytes,
-                    uint64_t cr3, bool is_patch)
+                    uint64_t cr3, enum segment_kind kind)
 {
     if (!bytes || len_bytes == 0)
         return PTD_E_ARG;
@@ -336,36 +266,23 @@ static int add_copy(struct ptd_image *image, uint64_t vaddr, const void *bytes, 
     if (!copy)
         return PTD_E_NOMEM;
     memcpy(copy, bytes, len_bytes);
-    return add_segment(image, vaddr, copy, len_bytes, cr3, is_patch);
+    return add_segment(image, vaddr, copy, len_bytes, cr3, kind);
 }
 
 int ptd_image_patch(struct ptd_image *image, uint64_t vaddr, const void *bytes, size_t len_bytes,
                     uint64_t cr3)
 {
-    return add_copy(image, vaddr, bytes, len_bytes, cr3, true);
+    return add_copy(image, vaddr, bytes, len_bytes, cr3, SEGMENT_PATCH);
 }
 
 int ptd_image_add_bytes(struct ptd_image *image, const char *name, uint64_t vaddr,
                         const void *bytes, size_t len_bytes, uint64_t cr3)
 {
-    int status = add_copy(image, vaddr, bytes, len_bytes, cr3, false);
+    int status = add_copy(image, vaddr, bytes, len_bytes, cr3, SEGMENT);
 
     if (status == PTD_OK && name)
-        status = ptd_image_add_symbol(image, name, vaddr, len_bytes, SYMBOL_LOCAL, cr3);
-    ptd_image_sort_symbols(image, cr3);
+        status = ptd_image_add_symbol(image, name, vaddr, len_bytes, UINT64_MAX, SYMBOL_LOCAL, cr3);
     return status;
-}
-
-static const struct segment *find_segment(const struct space *space, uint64_t vaddr)
-{
-    if (!space)
-        return NULL;
-
-    const size_t i = segment_index(space, vaddr);
-
-    if (i == space->segment_count || space->segments[i].first > vaddr)
-        return NULL;
-    return &space->segments[i];
 }
 
 static size_t length(uint64_t vaddr, uint64_t last)
@@ -373,14 +290,13 @@ static size_t length(uint64_t vaddr, uint64_t last)
     return last - vaddr == SIZE_MAX ? SIZE_MAX : (size_t)(last - vaddr) + 1;
 }
 
-/* Up to where the address space has something of its own. */
+/* Up to where the address space has something of its own. It has nothing at vaddr. */
 static uint64_t cut(const struct space *space, uint64_t vaddr, uint64_t last)
 {
-    const size_t next = segment_index(space, vaddr);
+    struct extent_place place;
+    const struct extent *const next = ptd_extents_above(&space->segments, vaddr, &place);
 
-    if (next < space->segment_count && space->segments[next].first <= last)
-        return space->segments[next].first - 1;
-    return last;
+    return next && next->first <= last ? next->first - 1 : last;
 }
 
 static const struct guest_memory *find_memory(const struct ptd_image *image, unsigned vm)
@@ -435,7 +351,7 @@ int ptd_image_find(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
 {
     const struct space *places[PLACES];
     const unsigned count = places_of(image, cr3, places);
-    const struct segment *segment = NULL;
+    const struct extent *segment = NULL;
     unsigned at = 0;
     uint64_t last;
 
@@ -446,7 +362,7 @@ int ptd_image_find(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
         at++;
     if (segment) {
         last = segment->last;
-        *bytes = segment->bytes + (vaddr - segment->first);
+        *bytes = (const uint8_t *)segment->what + (vaddr - segment->first);
     } else {
         if (find_in_memory(image, cr3, vaddr, bytes, len_bytes) != PTD_OK)
             return PTD_E_NOMAP;
@@ -469,30 +385,29 @@ int ptd_image_add_vm(struct ptd_image *image)
 
 int ptd_image_bind_vmcs(struct ptd_image *image, unsigned vm, uint64_t vmcs)
 {
+    struct extent *bound;
+
     if (vm == 0 || vm > image->vm_count)
         return PTD_E_ARG;
-    for (size_t i = 0; i < image->vmcs_count; i++)
-        if (image->vmcs[i].pointer == vmcs) {
-            image->vmcs[i].vm = vm;
-            return PTD_OK;
-        }
-    if (!array_grow((void **)&image->vmcs, &image->vmcs_room, image->vmcs_count,
-                    sizeof(*image->vmcs)))
+    bound = ptd_extents_at(&image->vmcs, vmcs);
+    if (bound)
+        bound->number = vm;
+    else if (!ptd_extents_add(&image->vmcs,
+                              (struct extent){.first = vmcs, .last = vmcs, .number = vm}))
         return PTD_E_NOMEM;
-    image->vmcs[image->vmcs_count++] = (struct vmcs){vmcs, vm};
     return PTD_OK;
 }
 
 uint64_t ptd_image_space(const struct ptd_image *image, bool nr, uint64_t vmcs, uint64_t cr3)
 {
+    const struct extent *bound;
+
     if (image->base)
         return ptd_image_space(image->base, nr, vmcs, cr3);
-    if (!nr || image->vmcs_count == 0)
+    if (!nr || image->vmcs.leaf_count == 0)
         return ptd_space(0, cr3);
-    for (size_t i = 0; i < image->vmcs_count; i++)
-        if (image->vmcs[i].pointer == vmcs)
-            return ptd_space(image->vmcs[i].vm, cr3);
-    return ptd_space(PTD_VM_UNKNOWN, cr3);
+    bound = ptd_extents_at(&image->vmcs, vmcs);
+    return ptd_space(bound ? (unsigned)bound->number : PTD_VM_UNKNOWN, cr3);
 }
 
 int ptd_image_add_memory(struct ptd_image *image, unsigned vm, const struct ptd_memory *memory,
@@ -531,101 +446,38 @@ const uint64_t *ptd_image_generation(const struct ptd_image *image)
 
 /* ---- Symbols ---- */
 
+/* Without a size, it ends with the code that it is in, or where it is told to. */
+static uint64_t symbol_last(const struct space *space, uint64_t vaddr, uint64_t size_bytes,
+                            uint64_t limit)
+{
+    const struct extent *const segment = find_segment(space, vaddr);
+
+    if (size_bytes > 0)
+        return size_bytes - 1 > UINT64_MAX - vaddr ? UINT64_MAX : vaddr + (size_bytes - 1);
+    if (!segment)
+        return vaddr;
+    return segment->last < limit ? segment->last : limit;
+}
+
 int ptd_image_add_symbol(struct ptd_image *image, const char *name, uint64_t vaddr,
-                         uint64_t size_bytes, enum symbol_rank rank, uint64_t cr3)
+                         uint64_t size_bytes, uint64_t limit, enum symbol_rank rank, uint64_t cr3)
 {
     struct space *const space = get_space(image, cr3);
+    struct symbol symbol = {.first = vaddr, .name = name, .rank = rank, .is_sized = size_bytes > 0};
+    char *copy;
 
-    if (!space || !array_grow((void **)&space->symbols, &space->symbol_room, space->symbol_count,
-                              sizeof(*space->symbols)))
+    if (!space)
         return PTD_E_NOMEM;
-
-    char *const copy = strdup(name);
-
+    if (!ptd_symbols_wants(&space->symbols, &symbol))
+        return PTD_OK;
+    copy = strdup(name);
     if (!copy || !own(image, copy)) {
         free(copy);
         return PTD_E_NOMEM;
     }
-
-    uint64_t last = vaddr + size_bytes - 1;
-
-    if (size_bytes == 0)
-        last = vaddr - 1;
-    else if (last < vaddr)
-        last = UINT64_MAX;
-    space->symbols[space->symbol_count++] = (struct symbol){
-        .first = vaddr,
-        .last = last,
-        .name = copy,
-        .rank = (uint8_t)rank,
-    };
-    return PTD_OK;
-}
-
-static bool sized(const struct symbol *symbol)
-{
-    return symbol->last >= symbol->first;
-}
-
-/* By address; in front stands the one to keep of those at one address. */
-static int compare_symbols(const void *left, const void *right)
-{
-    const struct symbol *const a = left, *const b = right;
-
-    if (a->first != b->first)
-        return a->first < b->first ? -1 : 1;
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    if (sized(a) != sized(b))
-        return sized(a) ? -1 : 1;
-    return strcmp(a->name, b->name);
-}
-
-/* Drops second names, and labels inside functions. */
-void ptd_image_sort_symbols(struct ptd_image *image, uint64_t cr3)
-{
-    struct space *const space = find_space(image, cr3);
-
-    if (!space || space->symbol_count == 0)
-        return;
-    qsort(space->symbols, space->symbol_count, sizeof(*space->symbols), compare_symbols);
-
-    const struct symbol *function = NULL; /* the last one whose size is known */
-    size_t kept = 0;
-
-    for (size_t i = 0; i < space->symbol_count; i++) {
-        const struct symbol symbol = space->symbols[i];
-
-        if (kept > 0 && space->symbols[kept - 1].first == symbol.first)
-            continue;
-        if (symbol.rank == SYMBOL_LABEL && function && symbol.first <= function->last)
-            continue;
-        space->symbols[kept] = symbol;
-        if (sized(&symbol))
-            function = &space->symbols[kept];
-        kept++;
-    }
-    space->symbol_count = kept;
-}
-
-static const struct symbol *find_symbol(const struct space *space, uint64_t vaddr)
-{
-    size_t low = 0, high = space->symbol_count;
-
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-
-        if (space->symbols[middle].first <= vaddr)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0)
-        return NULL;
-
-    const struct symbol *const symbol = &space->symbols[low - 1];
-
-    return sized(symbol) && symbol->last < vaddr ? NULL : symbol;
+    symbol.name = copy;
+    symbol.last = symbol_last(space, vaddr, size_bytes, limit);
+    return ptd_symbols_add(&space->symbols, &symbol) ? PTD_OK : PTD_E_NOMEM;
 }
 
 const char *ptd_image_symbol(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
@@ -635,15 +487,17 @@ const char *ptd_image_symbol(const struct ptd_image *image, uint64_t cr3, uint64
     const unsigned count = places_of(image, cr3, places);
 
     for (unsigned i = 0; i < count; i++) {
-        const struct segment *const segment = find_segment(places[i], vaddr);
-        const struct symbol *const symbol = segment ? find_symbol(places[i], vaddr) : NULL;
+        const struct extent *const segment = find_segment(places[i], vaddr);
+        uint64_t first;
+        const char *const name =
+            segment ? ptd_symbols_find(&places[i]->symbols, vaddr, &first) : NULL;
 
-        if (symbol && offset)
-            *offset = vaddr - symbol->first;
-        if (symbol)
-            return symbol->name;
+        if (name && offset)
+            *offset = vaddr - first;
+        if (name)
+            return name;
         /* The place that gives the code gives the symbol. */
-        if (segment && !segment->is_patch)
+        if (segment && segment->kind != SEGMENT_PATCH)
             return NULL;
     }
     return NULL;

@@ -27,7 +27,7 @@ static int add_line(struct ptd_image *image, char *line, uint64_t cr3)
     /* Without the right to see them, all addresses read as 0. */
     if (!*name || !address || !strchr("tTwW", kind))
         return PTD_OK;
-    return ptd_image_add_symbol(image, name, address, 0,
+    return ptd_image_add_symbol(image, name, address, 0, UINT64_MAX,
                                 kind == 'T'                  ? SYMBOL_GLOBAL
                                 : kind == 'w' || kind == 'W' ? SYMBOL_WEAK
                                                              : SYMBOL_LOCAL,
@@ -50,6 +50,5 @@ int ptd_image_add_kallsyms(struct ptd_image *image, const char *path, uint64_t c
     if (status == PTD_OK && ferror(file))
         status = PTD_E_IO;
     fclose(file);
-    ptd_image_sort_symbols(image, cr3);
     return status;
 }

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two levels of sorted arrays: a list of leaves, each of LEAF_ROOM extents at most. An addition
+ * moves half a leaf; the list of leaves is moved once in LEAF_ROOM / 2 additions only, which is
+ * nothing up to millions of them. Both levels are searched as one sorted array would be.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/extents.h"
+
+#define LEAF_ROOM 256u
+
+void ptd_extents_free(struct extents *extents)
+{
+    for (size_t i = 0; i < extents->leaf_count; i++)
+        free(extents->leaves[i].list);
+    free(extents->leaves);
+    *extents = (struct extents){0};
+}
+
+/* ---- Searches ---- */
+
+/* How many leaves begin at or below a number. */
+static size_t leaves_below(const struct extents *extents, uint64_t number)
+{
+    size_t low = 0, high = extents->leaf_count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (extents->leaves[middle].first <= number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* How many of a leaf begin at or below a number. */
+static size_t count_below(const struct extent_leaf *leaf, uint64_t number)
+{
+    size_t low = 0, high = leaf->count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (leaf->list[middle].first <= number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct extent *ptd_extents_first(const struct extents *extents, struct extent_place *place)
+{
+    *place = (struct extent_place){0, 0};
+    return extents->leaf_count ? extents->leaves[0].list : NULL;
+}
+
+struct extent *ptd_extents_below(const struct extents *extents, uint64_t number,
+                                 struct extent_place *place)
+{
+    const size_t leaves = leaves_below(extents, number);
+
+    if (leaves == 0)
+        return NULL;
+
+    const struct extent_leaf *const leaf = &extents->leaves[leaves - 1];
+    const size_t at = count_below(leaf, number) - 1; /* the first one of the leaf does */
+
+    if (place)
+        *place = (struct extent_place){leaves - 1, at};
+    return &leaf->list[at];
+}
+
+struct extent *ptd_extents_at(const struct extents *extents, uint64_t first)
+{
+    struct extent *const extent = ptd_extents_below(extents, first, NULL);
+
+    return extent && extent->first == first ? extent : NULL;
+}
+
+struct extent *ptd_extents_next(const struct extents *extents, struct extent_place *place)
+{
+    if (++place->at == extents->leaves[place->leaf].count) {
+        place->leaf++;
+        place->at = 0;
+    }
+    return place->leaf < extents->leaf_count ? &extents->leaves[place->leaf].list[place->at] : NULL;
+}
+
+struct extent *ptd_extents_above(const struct extents *extents, uint64_t number,
+                                 struct extent_place *place)
+{
+    if (ptd_extents_below(extents, number, place))
+        return ptd_extents_next(extents, place);
+    return ptd_extents_first(extents, place);
+}
+
+/* ---- Changes ---- */
+
+/* An empty leaf at an index, with room for so many. NULL: no memory. */
+static struct extent_leaf *insert_leaf(struct extents *extents, size_t index, size_t room)
+{
+    struct extent_leaf *leaf;
+    struct extent *list;
+
+    if (!array_grow((void **)&extents->leaves, &extents->leaf_room, extents->leaf_count,
+                    sizeof(*extents->leaves)))
+        return NULL;
+    list = calloc(room, sizeof(*list));
+    if (!list)
+        return NULL;
+    leaf = &extents->leaves[index];
+    memmove(leaf + 1, leaf, (extents->leaf_count - index) * sizeof(*leaf));
+    *leaf = (struct extent_leaf){.list = list, .room = room};
+    extents->leaf_count++;
+    return leaf;
+}
+
+/* Moves the upper half of a full leaf into one behind it. */
+static bool split(struct extents *extents, size_t index)
+{
+    struct extent_leaf *const upper = insert_leaf(extents, index + 1, LEAF_ROOM);
+    struct extent_leaf *const lower = &extents->leaves[index];
+    const size_t half = LEAF_ROOM / 2;
+
+    if (!upper)
+        return false;
+    memcpy(upper->list, lower->list + half, (LEAF_ROOM - half) * sizeof(*lower->list));
+    upper->count = LEAF_ROOM - half;
+    upper->first = upper->list[0].first;
+    lower->count = half;
+    return true;
+}
+
+/* The leaf for what begins at a number, with room for one more. NULL: no memory. */
+static struct extent_leaf *leaf_for(struct extents *extents, uint64_t first)
+{
+    size_t leaves = leaves_below(extents, first);
+    struct extent_leaf *leaf;
+
+    if (extents->leaf_count == 0)
+        return insert_leaf(extents, 0, 8);
+    leaf = &extents->leaves[leaves > 0 ? leaves - 1 : 0];
+    if (leaf->count < LEAF_ROOM)
+        return array_grow((void **)&leaf->list, &leaf->room, leaf->count, sizeof(*leaf->list))
+                   ? leaf
+                   : NULL;
+    /* What comes in order fills its leaves. */
+    if (leaves == extents->leaf_count && leaf->list[LEAF_ROOM - 1].first < first)
+        return insert_leaf(extents, leaves, LEAF_ROOM);
+    if (!split(extents, leaves > 0 ? leaves - 1 : 0))
+        return NULL;
+    leaves = leaves_below(extents, first);
+    return &extents->leaves[leaves > 0 ? leaves - 1 : 0];
+}
+
+bool ptd_extents_add(struct extents *extents, struct extent extent)
+{
+    struct extent_leaf *const leaf = leaf_for(extents, extent.first);
+
+    if (!leaf)
+        return false;
+
+    const size_t at = count_below(leaf, extent.first);
+
+    memmove(leaf->list + at + 1, leaf->list + at, (leaf->count - at) * sizeof(extent));
+    leaf->list[at] = extent;
+    leaf->count++;
+    leaf->first = leaf->list[0].first;
+    return true;
+}
+
+/* Closes the gap where leaves from begin to end were. */
+static void drop_leaves(struct extents *extents, size_t begin, size_t end)
+{
+    memmove(extents->leaves + begin, extents->leaves + end,
+            (extents->leaf_count - end) * sizeof(*extents->leaves));
+    extents->leaf_count -= end - begin;
+}
+
+void ptd_extents_remove(struct extents *extents, uint64_t first, uint64_t last)
+{
+    size_t index = first > 0 ? leaves_below(extents, first - 1) : 0;
+    size_t end;
+
+    index -= index > 0; /* the leaf before may have some of them */
+    for (end = index; end < extents->leaf_count && extents->leaves[end].first <= last; end++) {
+        struct extent_leaf *const leaf = &extents->leaves[end];
+        const size_t begin = first > 0 ? count_below(leaf, first - 1) : 0;
+        const size_t behind = count_below(leaf, last);
+
+        memmove(leaf->list + begin, leaf->list + behind,
+                (leaf->count - behind) * sizeof(*leaf->list));
+        leaf->count -= behind - begin;
+        if (leaf->count > 0)
+            leaf->first = leaf->list[0].first;
+    }
+    /* Those in between are empty; the outer two may be. */
+    size_t kept = index;
+
+    for (size_t i = index; i < end; i++) {
+        if (extents->leaves[i].count > 0)
+            extents->leaves[kept++] = extents->leaves[i];
+        else
+            free(extents->leaves[i].list);
+    }
+    if (kept < end)
+        drop_leaves(extents, kept, end);
+}
