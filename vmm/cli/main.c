@@ -10,26 +10,12 @@
 #include <stdio.h>
 #include <string.h>
 
-const struct subcommand *const commands[] = {
-    &command_run,      &command_qemu,  &command_capture,
-    &command_check,    &command_dump,  &command_decode,
-    &command_index,    &command_parts, &command_convert,
-    &command_profiles, NULL,
-};
-
-const struct subcommand *find_command(const char *name)
-{
-    for (size_t i = 0; commands[i]; i++) {
-        if (strcmp(name, commands[i]->name) == 0)
-            return commands[i];
-    }
-    return NULL;
-}
-
 static const char *command_name(size_t index)
 {
-    static const size_t count = sizeof(commands) / sizeof(commands[0]) - 1;
+    size_t count = 0;
 
+    while (commands[count])
+        count++;
     return index < count ? commands[index]->name : index == count ? "help" : NULL;
 }
 

@@ -343,7 +343,7 @@ static const char *decoded(int argc, char **argv, int *code)
     fflush(stdout);
     (void)dup2(fileno(to), STDOUT_FILENO);
     (void)dup2(fileno(to), STDERR_FILENO);
-    *code = cmd_decode(argc, argv);
+    *code = command_decode.run(argc, argv);
     fflush(stdout);
     (void)dup2(out, STDOUT_FILENO);
     (void)dup2(err, STDERR_FILENO);

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The list of subcommands, in the order in which they are shown. */
+#include "cli/commands.h"
+
+#include <string.h>
+
+const struct subcommand *const commands[] = {
+    &command_run,      &command_qemu,  &command_capture,
+    &command_check,    &command_dump,  &command_decode,
+    &command_index,    &command_parts, &command_convert,
+    &command_profiles, NULL,
+};
+
+const struct subcommand *find_command(const char *name)
+{
+    for (size_t i = 0; commands[i]; i++) {
+        if (strcmp(name, commands[i]->name) == 0)
+            return commands[i];
+    }
+    return NULL;
+}
