@@ -15,6 +15,8 @@ SHELL       := /bin/bash
 .DEFAULT_GOAL := all
 
 VERSION := 0.1.0
+# Of both shared libraries, a part of their sonames. 0 until the interfaces are settled.
+ABI     := 0
 
 BUILD   ?= build
 CC      := $(if $(filter default,$(origin CC)),gcc,$(CC))
@@ -87,6 +89,14 @@ endif
 # The head of a recipe that links a program, or a shared object.
 LINK        = $(Q)$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -pie
 LINK_SHARED = $(Q)$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -shared
+
+# A shared library NAME.so.$(ABI) from its objects and its version script $(BUILD)/NAME.map. What it
+# needs is named, and all of it: it links nothing else of this project. $(call shared,NAME,OBJECTS,LIBS)
+shared = $(LINK_SHARED) -Wl,-soname,$(1).so.$(ABI) -Wl,--version-script=$(BUILD)/$(1).map \
+         -Wl,--no-undefined -Wl,-Bsymbolic-functions -o $@ $(2) $(3)
+
+# What a library exports is what its public headers declare. $(call version_script,NAME,PREFIX,HEADERS)
+version_script = $(Q)CC='$(CC)' .ci/exports.sh --map $(shell echo $(1) | tr a-z A-Z)_$(ABI) $(2) $(3) >$@
 
 # A sub-make with all cores, unless the caller chose a number of jobs already.
 SUBMAKE = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))

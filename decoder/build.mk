@@ -17,7 +17,17 @@ $(LIBPTDEC): $(DECODER_OBJ)
 
 DECODER_LIBS := -lZydis -lelf -lzstd
 
-ALL += $(LIBPTDEC)
+LIBPTDEC_HEADERS := decoder/ptdec.h decoder/ptdec_rtit.h decoder/ptdec_perf.h
+LIBPTDEC_SO      := $(BUILD)/libptdec.so.$(ABI)
+
+$(BUILD)/libptdec.map: $(LIBPTDEC_HEADERS) .ci/exports.sh
+	@mkdir -p $(@D)
+	$(call version_script,libptdec,ptd,$(LIBPTDEC_HEADERS))
+
+$(LIBPTDEC_SO): $(DECODER_OBJ) $(BUILD)/libptdec.map
+	$(call shared,libptdec,$(DECODER_OBJ),$(DECODER_LIBS))
+
+ALL += $(LIBPTDEC) $(LIBPTDEC_SO)
 
 # The unit tests, and the witness program that compares a trace of `vpt run` with the executed path.
 # libipt.c drives libipt for both.

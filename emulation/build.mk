@@ -12,7 +12,17 @@ $(LIBVPT): $(EMULATION_OBJ)
 	@rm -f $@
 	$(Q)$(call say,AR)ar qcs $@ $^
 
-ALL += $(LIBVPT)
+LIBVPT_HEADERS := emulation/vpt.h
+LIBVPT_SO      := $(BUILD)/libvpt.so.$(ABI)
+
+$(BUILD)/libvpt.map: $(LIBVPT_HEADERS) .ci/exports.sh
+	@mkdir -p $(@D)
+	$(call version_script,libvpt,vpt,$(LIBVPT_HEADERS))
+
+$(LIBVPT_SO): $(EMULATION_OBJ) $(BUILD)/libvpt.map
+	$(call shared,libvpt,$(EMULATION_OBJ))
+
+ALL += $(LIBVPT) $(LIBVPT_SO)
 
 EMULATION_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard emulation/tests/*.c))
 
