@@ -3,6 +3,7 @@
  * vpt qemu: runs the QEMU of `make qemu` (docs/qemu.md) with a virtual Intel PT.
  */
 #include "cli/commands.h"
+#include "common/data.h"
 #include "common/say.h"
 #include "kvm/backend.h"
 #include "vpt.h"
@@ -108,21 +109,41 @@ static bool add_all(struct command *command, const char *const *arguments)
     return true;
 }
 
-/* $VPT_QEMU, or where `make qemu` puts it. */
+/* The folder that `make qemu` fills. */
+static void qemu_dir(char *dir, size_t bytes)
+{
+    const char *cache = getenv("VPT_CACHE"), *xdg = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+
+    if (cache && *cache)
+        snprintf(dir, bytes, "%s/qemu", cache);
+    else if (xdg && *xdg)
+        snprintf(dir, bytes, "%s/vpt/qemu", xdg);
+    else
+        snprintf(dir, bytes, "%s/.cache/vpt/qemu", home ? home : "");
+}
+
+/* $VPT_QEMU, or ours. */
 static void find_qemu(char *path, size_t bytes)
 {
-    const char *own = getenv("VPT_QEMU"), *cache = getenv("VPT_CACHE");
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    const char *const file = "qemu/build/qemu-system-x86_64";
+    const char *own = getenv("VPT_QEMU");
+    char dir[PATH_MAX - 64];
 
+    qemu_dir(dir, sizeof(dir));
     if (own && *own)
         snprintf(path, bytes, "%s", own);
-    else if (cache && *cache)
-        snprintf(path, bytes, "%s/%s", cache, file);
-    else if (xdg && *xdg)
-        snprintf(path, bytes, "%s/vpt/%s", xdg, file);
     else
-        snprintf(path, bytes, "%s/.cache/vpt/%s", home ? home : "", file);
+        snprintf(path, bytes, "%s/build/qemu-system-x86_64", dir);
+}
+
+static int no_qemu(const struct command *command, int error)
+{
+    char dir[PATH_MAX], how[2 * PATH_MAX];
+
+    qemu_dir(dir, sizeof(dir));
+    data_how("qemu", "vmm/qemu/build.sh", dir, how, sizeof(how));
+    return complain(EXIT_CODE_HOST, "%s: %s; to build it, run: %s", command->program,
+                    strerror(error), how);
 }
 
 /* A comma in a value of an option of QEMU is written twice. False: too long. */
@@ -245,6 +266,7 @@ static int run(int argc, char **argv)
 {
     struct qemu_options options = {.profile = DEFAULT_PROFILE};
     static struct command command;
+    char guest[PATH_MAX];
     struct vpt_caps caps;
     char why[256];
     int code = parse(argc, argv, &options);
@@ -253,6 +275,8 @@ static int run(int argc, char **argv)
         return code - 1;
     if (!vpt_profile(options.profile, &caps))
         return no_such("profile", options.profile, profile_word, "vpt profiles");
+    if (options.image)
+        options.image = data_guest(options.image, guest, sizeof(guest));
     if (options.image && image_check(options.image, why, sizeof(why)) != 0)
         return complain(EXIT_CODE_FILE, "%s", why);
     if (!make_command(&command, &options))
@@ -262,8 +286,7 @@ static int run(int argc, char **argv)
         return EXIT_CODE_OK;
     }
     if (access(command.program, X_OK) != 0)
-        return complain(EXIT_CODE_HOST, "%s: %s (make qemu builds it)", command.program,
-                        strerror(errno));
+        return no_qemu(&command, errno);
     return run_qemu(&command, options.image != NULL);
 }
 

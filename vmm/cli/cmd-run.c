@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "common/file.h"
 #include "common/number.h"
+#include "common/data.h"
 #include "common/say.h"
 #include "kvm/backend.h"
 #include "lab/lab.h"
@@ -372,10 +373,12 @@ static int run(int argc, char **argv)
     };
     struct saved_guest saved;
     struct vpt_caps caps;
+    char guest[PATH_MAX];
     int code = parse(argc, argv, &options);
 
     if (code)
         return code - 1;
+    options.image = data_guest(options.image, guest, sizeof(guest));
     code = take_saved(&options, &saved);
     if (!code)
         code = check_options(&options, &caps);

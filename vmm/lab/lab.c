@@ -7,6 +7,7 @@
  */
 #include "lab/lab.h"
 #include "common/bytes.h"
+#include "common/data.h"
 #include "common/file.h"
 #include "common/say.h"
 #include "common/cpio.h"
@@ -206,6 +207,16 @@ static bool add_arguments(struct lab *lab)
     return ok;
 }
 
+/* What the user has to do first: from a source tree, or with what was installed. */
+static int not_prepared(struct lab *lab, int error)
+{
+    char how[sizeof(lab->result->why) - 40];
+
+    data_how("lab", "vmm/lab/prepare.sh", lab->dir, how, sizeof(how));
+    snprintf(lab->result->why, sizeof(lab->result->why), "the lab is not prepared; run: %s", how);
+    return error;
+}
+
 static int build_initrd(struct lab *lab)
 {
     char path[PATH_MAX + 32];
@@ -214,7 +225,7 @@ static int build_initrd(struct lab *lab)
     snprintf(path, sizeof(path), "%s/base.cpio", lab->dir);
     error = read_file(path, &lab->initrd);
     if (error)
-        return fail(lab, error, path, "the lab is not prepared; run 'make lab'");
+        return not_prepared(lab, error);
     if (!cpio_add(&lab->initrd, "lib", MODE_DIR, NULL, 0) ||
         !cpio_add(&lab->initrd, "lib64", MODE_DIR, NULL, 0) || !add_job(lab) || !add_arguments(lab))
         return fail(lab, -ENOMEM, "lab", "no memory");

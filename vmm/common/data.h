@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What belongs to the program and is not in it: guest images, and the scripts that prepare the lab
+ * and build QEMU.
+ *
+ * It stands in the first of these folders that has it: $VPT_DATA; ../share/vpt, as seen from the
+ * folder of the program, where `make install` puts it; and .., the source tree of a program that
+ * was built there and not installed.
+ */
+#ifndef VMM_DATA_H
+#define VMM_DATA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The path of a file of that name in the data. False: it is not there, or the path is too long. */
+bool data_file(const char *name, char *path, size_t path_bytes);
+/*
+ * A guest image as the user named it: the name itself, or a path of at most path_bytes if there is
+ * no such file and a guest of the data is called so.
+ */
+const char *data_guest(const char *name, char *path, size_t path_bytes);
+/*
+ * How to make what is missing: "make TARGET" for who has the source tree, and with what is
+ * installed the script of the data and the folder that it fills.
+ */
+void data_how(const char *target, const char *script, const char *folder, char *text,
+              size_t text_bytes);
+
+#endif
