@@ -1,21 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# bench.sh FOLDER PROGRAM...: runs each benchmark with --json FOLDER/NAME.json and joins what they
+# bench.sh FOLDER PROGRAM...: runs each benchmark with --json FOLDER/parts/NAME.json and joins what they
 # wrote into FOLDER/model.json: one member for each program, and the machine they ran on.
 set -euo pipefail
 
 folder=$1
 shift
-mkdir -p "$folder"
+mkdir -p "$folder/parts"
 [ $# -gt 0 ] || { echo "bench: no benchmarks" >&2 && exit 1; }
 
 parts=()
 for program in "$@"; do
     name=${program##*/}
     echo "== $name"
-    "$program" --json "$folder/$name.json"
-    parts+=("$folder/$name.json")
+    "$program" --json "$folder/parts/$name.json"
+    parts+=("$folder/parts/$name.json")
 done
 
 cpu=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
