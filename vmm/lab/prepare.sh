@@ -34,38 +34,74 @@ candidates() {
     apt-cache pkgnames linux-image- 2>/dev/null | grep -E '^linux-image-[0-9].*-cloud-amd64$' | sort -rV
 }
 
-# A package file that is whole, from the cache or from the mirror.
-package() {
-    local name=$1 file
-    for file in "$dir/packages/$name"_*.deb; do
-        if [ -f "$file" ] && dpkg-deb --info "$file" >/dev/null 2>&1; then
+# What apt's own lists, which are signed, say of a package file; nothing if they do not know it.
+known_sum() {
+    apt-cache show "$1" 2>/dev/null | awk -v file="${2##*/}" '
+        /^Filename: / { n = split($2, part, "/"); mine = part[n] == file }
+        /^SHA256: / && mine { print $2; exit }'
+}
+
+# intact NAME FILE: the package file is the one that came from the archive. Apt's lists say so; else, as
+# these move on, what was noted when it came.
+intact() {
+    local name=$1 file=$2 sum
+    [ -f "$file" ] || return 1
+    sum=$(known_sum "$name" "$file")
+    [ -n "$sum" ] || sum=$(cat "$file.sha256" 2>/dev/null) || return 1
+    echo "$sum  $file" | sha256sum --quiet --check >/dev/null 2>&1
+}
+
+# cached NAME: a package file from before.
+cached() {
+    local file
+    for file in "$dir/packages/$1"_*.deb; do
+        if intact "$1" "$file"; then
             echo "$file"
             return 0
         fi
     done
-    rm -f "$dir/packages/$name"_*.deb
-    (cd "$work" && apt-get -q download "$name" >/dev/null 2>&1) || return 1
+    return 1
+}
+
+# download NAME: a package file from the archive, which apt has checked. Status 1: it is not there; 2:
+# the archive cannot be reached, so that there is no use in asking for another.
+download() {
+    local name=$1 file
+    rm -f "$dir/packages/$name"_*.deb{,.sha256}
+    if ! (cd "$work" && LC_ALL=C apt-get -q -o Acquire::Retries=0 -o Acquire::http::Timeout=20 \
+        -o Acquire::https::Timeout=20 download "$name" >"$work/log" 2>&1); then
+        ! grep -qE 'resolving|[Cc]onnect|unreachable|timed out' "$work/log" || return 2
+        return 1
+    fi
     mv "$work/$name"_*.deb "$dir/packages/"
-    echo "$dir/packages/$name"_*.deb
+    file=$(echo "$dir/packages/$name"_*.deb)
+    sha256sum "$file" | cut -d ' ' -f 1 >"$file.sha256"
+    echo "$file"
 }
 
 deb=
-for name in $(candidates); do
-    echo "lab: $name" >&2
-    if deb=$(package "$name"); then
+why='no linux-image-*-cloud-amd64 package can be had now'
+for name in $(candidates | awk '!seen[$0]++'); do
+    if deb=$(cached "$name"); then
         break
     fi
-    deb=
+    status=0
+    deb=$(download "$name") || status=$?
+    [ "$status" != 0 ] || break
+    if [ "$status" = 2 ]; then
+        why='the archive of packages cannot be reached now'
+        break
+    fi
 done
 if [ -z "$deb" ]; then
-    # The mirror has nothing: any cached package that is whole will do.
+    # Any kernel that came before will do.
     for file in "$dir"/packages/linux-image-*-cloud-amd64_*.deb; do
-        if [ -f "$file" ] && dpkg-deb --info "$file" >/dev/null 2>&1; then
-            deb=$file
-        fi
+        name=${file##*/}
+        ! intact "${name%%_*}" "$file" || deb=$file
     done
 fi
-[ -n "$deb" ] || { echo "prepare.sh: no linux-image-*-cloud-amd64 package can be had now" >&2; exit 77; }
+[ -n "$deb" ] || { echo "prepare.sh: $why, and there is none from before" >&2; exit 77; }
+echo "lab: ${deb##*/}" >&2
 
 dpkg-deb --extract "$deb" "$work/kernel"
 root=$work/root

@@ -32,7 +32,8 @@ if [ -d "$dir/$into" ] && [ -f "$dir/SHA256SUMS" ] &&
 fi
 
 apt=$dir/apt
-rm -rf "$apt" "${dir:?}/$into"
+# The sums come last: what is interrupted is not taken for whole.
+rm -rf "$apt" "${dir:?}/$into" "$dir/SHA256SUMS"
 mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$apt/sources.list.d"
 # The entries of the running release, for such packages and for the suite that is asked for.
 # shellcheck source=/dev/null
@@ -52,7 +53,7 @@ done
 options=(
     -o "Dir::Etc::SourceList=/dev/null" -o "Dir::Etc::SourceParts=$apt/sources.list.d"
     -o "Dir::State::Lists=$apt/lists" -o "Dir::Cache=$apt" -o "Dir::Cache::Archives=$apt/archives"
-    -o "APT::Sandbox::User=" -o "Acquire::Languages=none" -o "Acquire::Retries=2"
+    -o "APT::Sandbox::User=" -o "Acquire::Languages=none" -o "Acquire::Retries=1" -o "Acquire::http::Timeout=20" -o "Acquire::https::Timeout=20"
 )
 echo "fetch.sh: lists of $suite" >&2
 if ! apt-get -q "${options[@]}" update >"$apt/log" 2>&1; then

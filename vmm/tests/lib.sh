@@ -55,10 +55,10 @@ expect() {
 check() {
     local name=$1
     shift
-    if "$@" >/dev/null 2>&1; then
+    if "$@" >"$work/checked" 2>&1; then
         pass "$name"
     else
-        fail "$name" "$(head -n 3 "$work/out")"
+        fail "$name" "$(head -n 3 "$work/checked")"
     fi
 }
 

@@ -1,0 +1,155 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The scripts that fetch and measure, where something is missing: bench.sh, prepare.sh and fetch.sh with
+# programs in front of the real ones that play an archive. Ends with 'N passed, N failed, N skipped'.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 2
+# shellcheck source=vmm/tests/lib.sh
+. vmm/tests/lib.sh
+
+# ---- bench.sh ----
+
+# fake_bench NAME VALUE
+fake_bench() {
+    # shellcheck disable=SC2016 # "$2" is the fake's own
+    printf '#!/bin/sh\necho "{\\"value\\": %s}" >"$2"\n' "$2" >"$work/$1"
+    chmod +x "$work/$1"
+}
+
+# The joined file has the name of one of its parts.
+bench_joins() {
+    fake_bench model 1 && fake_bench decoder 2 && .ci/bench.sh "$work/bench" "$work/model" "$work/decoder" &&
+        [ "$(jq -c '[.model.value, .decoder.value]' "$work/bench/model.json")" = '[1,2]' ]
+}
+check 'bench.sh keeps the part of each program' bench_joins
+
+# ---- prepare.sh ----
+
+# An archive with two kernels. apt-get says what APT_SAYS is and fails, or gives away $work/good.deb.
+mkdir -p "$work/bin"
+cat >"$work/bin/apt-cache" <<'S'
+#!/bin/sh
+case $1 in
+depends) echo '  Depends: linux-image-6.1.0-2-cloud-amd64' ;;
+pkgnames) printf 'linux-image-6.1.0-%s-cloud-amd64\n' 1 2 ;;
+show) cat "$WORK/show" 2>/dev/null ;;
+esac
+S
+cat >"$work/bin/apt-get" <<'S'
+#!/bin/sh
+echo "$*" >>"$WORK/asked"
+if [ -n "$APT_SAYS" ]; then
+    echo "$APT_SAYS" >&2
+    exit 100
+fi
+for name in "$@"; do :; done
+cp "$WORK/good.deb" "${name}_1_amd64.deb"
+S
+chmod +x "$work/bin/apt-cache" "$work/bin/apt-get"
+
+# make_deb FILE MODULES...: a package with a kernel.
+make_deb() {
+    local file=$1 tree=$work/tree module
+    shift
+    rm -rf "$tree" && mkdir -p "$tree/DEBIAN" "$tree/boot" "$tree/lib/modules"
+    printf 'Package: linux-image\nVersion: 1\nArchitecture: amd64\nMaintainer: nobody\nDescription: none\n' \
+        >"$tree/DEBIAN/control"
+    echo kernel >"$tree/boot/vmlinuz-6.1"
+    for module in irqbypass kvm kvm-amd virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev \
+        virtio_pci virtio_blk "$@"; do
+        echo "$module" >"$tree/lib/modules/$module.ko"
+    done
+    dpkg-deb --root-owner-group -b "$tree" "$file"
+}
+
+# prepare STATUS [SAYS]: prepare.sh into $work/lab, apt-get failing with these words.
+prepare() {
+    local status
+    : >"$work/asked"
+    WORK=$work APT_SAYS=${2:-} PATH=$work/bin:$PATH vmm/lab/prepare.sh "$work/lab" 2>"$work/said"
+    status=$?
+    [ "$status" = "$1" ]
+}
+asked() {
+    [ "$(wc -l <"$work/asked")" = "$1" ]
+}
+vmlinuz_is() {
+    [ "$(cat "$work/lab/vmlinuz")" = "$1" ]
+}
+forget() {
+    rm -f "$work"/lab/SHA256SUMS-* "$work/lab/vmlinuz"
+}
+unreachable="E: Failed to fetch x  Temporary failure resolving 'archive'"
+
+offline_is_one_try() {
+    prepare 77 "$unreachable" && asked 1 && [ "$(wc -l <"$work/said")" = 1 ] &&
+        grep -q 'cannot be reached' "$work/said"
+}
+absent_is_next_kernel() {
+    prepare 77 'E: Failed to fetch x  404  Not Found' && asked 2
+}
+fetches() {
+    prepare 0 && asked 1 && vmlinuz_is kernel
+}
+whole_is_used_again() {
+    forget && prepare 0 "$unreachable" && asked 0 && vmlinuz_is kernel
+}
+# A whole package, but not the one that came.
+changed_is_fetched_again() {
+    make_deb "$work/other.deb" another && forget &&
+        cp "$work/other.deb" "$work"/lab/packages/linux-image-6.1.0-2-cloud-amd64_1_amd64.deb &&
+        prepare 0 && asked 1 && cmp "$work/good.deb" "$work"/lab/packages/*-2-cloud-amd64_1_amd64.deb
+}
+changed_is_not_used() {
+    forget && cp "$work/other.deb" "$work"/lab/packages/linux-image-6.1.0-2-cloud-amd64_1_amd64.deb &&
+        prepare 77 "$unreachable" && [ ! -e "$work/lab/vmlinuz" ]
+}
+
+if command -v cpio busybox dpkg-deb apt-get apt-cache >"$work/found" && [ "$(wc -l <"$work/found")" = 5 ]; then
+    check 'a package for the archive that is played' make_deb "$work/good.deb"
+    check 'prepare.sh: no network is one try and one line' offline_is_one_try
+    check 'prepare.sh: a package that is gone is followed by the next' absent_is_next_kernel
+    check 'prepare.sh: a package is fetched' fetches
+    check 'prepare.sh: one that is whole is used again' whole_is_used_again
+    check 'prepare.sh: one that changed in the cache is fetched again' changed_is_fetched_again
+    check 'prepare.sh: one that changed is not used without a network' changed_is_not_used
+else
+    skip 'prepare.sh' 'cpio, busybox, dpkg-deb, apt-get or apt-cache is not installed'
+fi
+
+# ---- fetch.sh ----
+
+# An archive that has the source, and a dpkg-source that is interrupted while it unpacks.
+mkdir -p "$work/bin-source"
+cat >"$work/bin-source/apt-get" <<'S'
+#!/bin/sh
+case $* in
+*source*) echo description >qemu_2.dsc && echo sources >qemu_2.tar.xz ;;
+esac
+S
+cat >"$work/bin-source/dpkg-source" <<'S'
+#!/bin/sh
+for folder in "$@"; do :; done
+mkdir -p "$folder"
+exit "$INTERRUPTED"
+S
+chmod +x "$work/bin-source/apt-get" "$work/bin-source/dpkg-source"
+
+# fetch INTERRUPTED: the status of dpkg-source
+fetch() {
+    INTERRUPTED=$1 PATH=$work/bin-source:$PATH vmm/qemu/fetch.sh qemu bookworm "$work/qemu"
+}
+half_is_not_whole() {
+    fetch 0 && rm -r "$work/qemu/source" && ! fetch 1 && [ -d "$work/qemu/source" ] && ! fetch 1 && fetch 0
+}
+changed_source_is_fetched_again() {
+    echo other >"$work/qemu/qemu_2.tar.xz" && fetch 0 && [ "$(cat "$work/qemu/qemu_2.tar.xz")" = sources ]
+}
+if command -v dpkg-source dpkg-deb >/dev/null && [ -r /etc/os-release ]; then
+    check 'fetch.sh: a source that was unpacked by half is not taken for whole' half_is_not_whole
+    check 'fetch.sh: a source that changed in the cache is fetched again' changed_source_is_fetched_again
+else
+    skip 'fetch.sh' 'this is no Debian system'
+fi
+summary
