@@ -23,6 +23,8 @@ qemu_packages=(
     libglib2.0-dev libpixman-1-dev libfdt-dev seabios qemu-system-data linux-perf
 )
 
+abi_packages=(abigail-tools)
+
 bench_packages=(qemu-user xz-utils perl-base libipt-dev)
 
 wanted=()
@@ -31,6 +33,7 @@ for group in "$@"; do
     run) wanted+=("${run_packages[@]}") ;;
     test) wanted+=("${test_packages[@]}") ;;
     bench) wanted+=("${bench_packages[@]}") ;;
+    abi) wanted+=("${abi_packages[@]}") ;;
     qemu) wanted+=("${qemu_packages[@]}") ;;
     *)
         echo "deps.sh: no such group of packages: $group" >&2
