@@ -7,6 +7,7 @@
 #   COUNTED      test programs that end with 'N passed, N failed', $(BUILD)/tests/NAME
 #   SHELL_TESTS  scripts in the tree that end with 'N passed, N failed'
 #   FUZZERS      libFuzzer programs, $(BUILD)/fuzz/NAME
+#   MAN_PAGES    pages of the manual, and COMPLETIONS, of bash, that make install brings; ALL has them, too
 #   BENCHES      programs that take --json FILE, $(BUILD)/bench/bin/NAME
 
 SHELL       := /bin/bash
@@ -63,12 +64,17 @@ SHELL_TESTS :=
 COUNTED     :=
 FUZZERS     :=
 BENCHES     :=
+MAN_PAGES   :=
+COMPLETIONS :=
 
 # Fuzzers are made of objects that are compiled with the sanitizers, once for all of them.
 FUZZ_OBJ    := $(BUILD)/fuzz/obj
 FUZZ_CFLAGS := -O1 -g -std=c11 -D_GNU_SOURCE -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION \
                $(ROOTS) \
                -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+
+# What is told about the libraries, what make install brings, and the scripts of .ci themselves.
+SHELL_TESTS += .ci/tests/interface.sh .ci/tests/install.sh .ci/tests/scripts.sh
 
 include emulation/build.mk
 include decoder/build.mk
@@ -157,7 +163,7 @@ test: deps ## everything: unit tests, fuzzing for a short time, guests end to en
 	@$(SUBMAKE) tests
 	@$(PREPARE_LAB)
 	@VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' CC='$(CC)' FUZZ_SECONDS='$(FUZZ_SECONDS)' .ci/test.sh \
-	    --units '$(TESTS)' --scripts '$(COUNTED) $(SHELL_TESTS)' --fuzzers '$(FUZZERS)' --guests --install
+	    --units '$(TESTS)' --scripts '$(COUNTED) $(SHELL_TESTS)' --fuzzers '$(FUZZERS)' --guests
 
 unit: ## only the unit tests
 	@$(SUBMAKE) $(TESTS)
@@ -202,6 +208,15 @@ bench: ## measure, print medians, write $(BUILD)/bench/model.json
 	@$(SUBMAKE) all $(BENCHES)
 	@.ci/bench.sh $(BUILD)/bench $(BENCHES)
 
+abi: ## what changed in the interfaces of the shared libraries; fails if a function is gone
+	@.ci/deps.sh abi || echo 'going on without abidiff'
+	@$(SUBMAKE) $(LIBVPT_SO) $(LIBPTDEC_SO)
+	@BUILD='$(BUILD)' CC='$(CC)' ABI='$(ABI)' .ci/abi.sh check
+
+abi-update: ## write the interfaces as they are now to .ci/abi
+	@$(SUBMAKE) $(LIBVPT_SO) $(LIBPTDEC_SO)
+	@BUILD='$(BUILD)' ABI='$(ABI)' .ci/abi.sh update
+
 lint: ## clang-format, clang-tidy, cppcheck, shellcheck
 	@.ci/deps.sh run test
 	@JOBS=$(JOBS) .ci/lint.sh
@@ -211,13 +226,14 @@ format: ## clang-format every C file in place
 
 ##@ Installing
 
-install: all ## into $(DESTDIR)$(PREFIX): the program, libraries, headers, pkg-config files, docs
-	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' VERSION='$(VERSION)' \
-	    BUILD='$(BUILD)' .ci/install.sh install
+INSTALL = DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' VERSION='$(VERSION)' ABI='$(ABI)' \
+    BUILD='$(BUILD)' MAN_PAGES='$(MAN_PAGES)' COMPLETIONS='$(COMPLETIONS)' .ci/install.sh
+
+install: all ## into $(DESTDIR)$(PREFIX): program, libraries, headers, guests, scripts, docs
+	@$(INSTALL) install
 
 uninstall: ## remove what install put there
-	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' VERSION='$(VERSION)' \
-	    BUILD='$(BUILD)' .ci/install.sh uninstall
+	@$(INSTALL) uninstall
 
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } \
@@ -226,5 +242,5 @@ help: ## this list
 	@printf '\nVariables: BUILD CC CLANG CFLAGS WERROR JOBS PREFIX LIBDIR DESTDIR VPT_CACHE FUZZ_SECONDS\n'
 
 FORCE:
-.PHONY: streams conformance conformance-doc coverage mutants all tests deps deps-run lab clean run test unit asan valgrind fuzz bench lint format \
+.PHONY: abi abi-update streams conformance conformance-doc coverage mutants all tests deps deps-run lab clean run test unit asan valgrind fuzz bench lint format \
         install uninstall help FORCE

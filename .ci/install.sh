@@ -1,35 +1,68 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# install.sh install|uninstall|test: BUILD, VERSION, PREFIX, LIBDIR and DESTDIR come from the
-# Makefile. `test` installs into a temporary folder, compiles a program against what stands
-# there, runs it, uninstalls, and fails if a file is left.
+# install.sh install|uninstall: BUILD, VERSION, ABI, PREFIX, LIBDIR and DESTDIR come from the Makefile,
+# and so do MAN_PAGES and COMPLETIONS, lists of files. .ci/tests/install.sh tests it.
 set -euo pipefail
 
 BUILD=${BUILD:-build}
 VERSION=${VERSION:-0}
+ABI=${ABI:-0}
 PREFIX=${PREFIX:-/usr/local}
 LIBDIR=${LIBDIR:-$PREFIX/lib}
 DESTDIR=${DESTDIR:-}
 share=$PREFIX/share/vpt
+doc=$PREFIX/share/doc/vpt
 
-# What is installed: mode, source (or - for what this script writes), destination.
-list() {
-    local file
-    echo "755 $BUILD/vpt $PREFIX/bin/vpt"
-    echo "644 $BUILD/libvpt.a $LIBDIR/libvpt.a"
-    echo "644 $BUILD/libptdec.a $LIBDIR/libptdec.a"
-    echo "644 emulation/vpt.h $PREFIX/include/vpt.h"
-    echo "644 decoder/ptdec.h $PREFIX/include/ptdec.h"
-    echo "644 decoder/ptdec_perf.h $PREFIX/include/ptdec_perf.h"
-    echo "644 - $LIBDIR/pkgconfig/libvpt.pc"
-    echo "644 - $LIBDIR/pkgconfig/libptdec.pc"
-    for file in README.md CHANGELOG.md LICENSE docs/*.md; do
-        echo "644 $file $PREFIX/share/doc/vpt/${file##*/}"
+# each MODE FOLDER FILE...: files that keep their names.
+each() {
+    local mode=$1 folder=$2 file
+    shift 2
+    for file in "$@"; do
+        echo "$mode $file $folder/${file##*/}"
     done
 }
 
-# pc NAME DESCRIPTION LIBS: the text of a pkg-config file. The libraries are static.
+# What the program names and needs besides itself. Below vmm/ and emulation/, files stand to each other
+# as in the source tree, since the scripts find them so.
+data() {
+    each 644 "$share/guests" guest-tests/build/*.elf
+    each 755 "$share" .ci/deps.sh
+    each 755 "$share/vmm/lab" vmm/lab/prepare.sh
+    each 755 "$share/vmm/qemu" vmm/qemu/fetch.sh vmm/qemu/build.sh
+    each 644 "$share/vmm/qemu" vmm/qemu/README.md
+    each 644 "$share/vmm/qemu/glue" vmm/qemu/glue/*
+    each 644 "$share/vmm/qemu/patches" vmm/qemu/patches/*
+    each 644 "$share/vmm/qemu/patches-10.0" vmm/qemu/patches-10.0/*
+    each 644 "$share/emulation" emulation/*.[ch]
+    each 755 "$PREFIX/libexec/vpt" "$BUILD/qemu/step"
+}
+
+# What is installed: mode, source, destination. For "link" the source is what the link says, for - it is
+# what this script writes.
+list() {
+    local file name
+    each 755 "$PREFIX/bin" "$BUILD/vpt"
+    for name in libvpt libptdec; do
+        each 644 "$LIBDIR" "$BUILD/$name.a"
+        each 755 "$LIBDIR" "$BUILD/$name.so.$ABI"
+        echo "link $name.so.$ABI $LIBDIR/$name.so"
+        echo "644 - $LIBDIR/pkgconfig/$name.pc"
+    done
+    each 644 "$PREFIX/include" emulation/vpt.h decoder/ptdec*.h
+    data
+    for file in ${MAN_PAGES:-}; do
+        each 644 "$PREFIX/share/man/man${file##*.}" "$file"
+    done
+    for file in ${COMPLETIONS:-}; do
+        each 644 "$PREFIX/share/bash-completion/completions" "$file"
+    done
+    each 644 "$doc" ./*.md LICENSE docs/*.md
+    each 644 "$doc/examples" docs/examples/*
+}
+
+# pc NAME DESCRIPTION REQUIRES LIBS: the text of a pkg-config file. REQUIRES and LIBS are what a program
+# needs that links the static library.
 pc() {
     cat <<PC
 prefix=$PREFIX
@@ -39,78 +72,45 @@ includedir=\${prefix}/include
 Name: $1
 Description: $2
 Version: $VERSION
-Libs: -L\${libdir} $3
+Requires.private: $3
+Libs: -L\${libdir} -l${1#lib}
+Libs.private: $4
 Cflags: -I\${includedir}
 PC
 }
 
+# Debian's Zydis comes without a pkg-config file.
 written() {
     case $1 in
-    */libvpt.pc) pc libvpt "A model of Intel Processor Trace for one logical processor" -lvpt ;;
-    */libptdec.pc) pc libptdec "A decoder of Intel Processor Trace" "-lptdec -lZydis -lelf -lzstd" ;;
+    */libvpt.pc) pc libvpt "A model of Intel Processor Trace for one logical processor" "" "" ;;
+    */libptdec.pc) pc libptdec "A decoder of Intel Processor Trace" "libelf libzstd" -lZydis ;;
     esac
 }
 
 do_install() {
     local mode source target
     while read -r mode source target; do
-        if [ "$source" = - ]; then
-            mkdir -p "$DESTDIR${target%/*}"
+        mkdir -p "$DESTDIR${target%/*}"
+        if [ "$mode" = link ]; then
+            ln -sfn "$source" "$DESTDIR$target"
+        elif [ "$source" = - ]; then
             written "$target" >"$DESTDIR$target"
             chmod "$mode" "$DESTDIR$target"
         else
-            install -D -m "$mode" "$source" "$DESTDIR$target"
+            install -m "$mode" "$source" "$DESTDIR$target"
         fi
     done < <(list)
 }
 
 do_uninstall() {
-    local target
+    local target folder
     while read -r _ _ target; do
         rm -f "$DESTDIR$target"
     done < <(list)
-    rmdir "$DESTDIR$share" "$DESTDIR$PREFIX/share/doc/vpt" 2>/dev/null || true
-}
-
-do_test() {
-    DESTDIR=$(mktemp -d)
-    trap 'rm -rf "$DESTDIR"' EXIT
-    do_install
-    cat >"$DESTDIR/user.c" <<'C'
-#include <vpt.h>
-#include <ptdec_perf.h>
-#include <stdio.h>
-
-int main(void)
-{
-    static const unsigned char psb[16] = {2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82,
-                                          2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82};
-    struct ptd_packets packets;
-    struct ptd_packet packet;
-    struct vpt_caps caps;
-
-    ptd_packets_init(&packets, psb, sizeof(psb));
-    if (!vpt_profile(vpt_profile_name(0), &caps) || vpt_caps_check(&caps) ||
-        ptd_packets_next(&packets, &packet) != PTD_OK || packet.type != PTD_PSB)
-        return 1;
-    puts("linked, and it runs");
-    return 0;
-}
-C
-    local flags
-    flags=$(PKG_CONFIG_SYSROOT_DIR='' PKG_CONFIG_PATH=$DESTDIR$LIBDIR/pkgconfig pkg-config \
-        --define-variable=prefix="$DESTDIR$PREFIX" --define-variable=libdir="$DESTDIR$LIBDIR" \
-        --cflags --libs libvpt libptdec)
-    # shellcheck disable=SC2086 # a list of flags
-    "${CC:-gcc}" -Wall -Wextra -Werror -o "$DESTDIR/user" "$DESTDIR/user.c" $flags
-    "$DESTDIR/user"
-    "$DESTDIR$PREFIX/bin/vpt" --version
-    do_uninstall
-    rm "$DESTDIR/user.c" "$DESTDIR/user"
-    if find "$DESTDIR" ! -type d | grep .; then
-        echo "these files were left behind by uninstall"
-        return 1
-    fi
+    # Folders that are ours alone, if nobody else put something there.
+    for folder in "$share" "$doc" "$PREFIX/libexec/vpt"; do
+        [ ! -d "$DESTDIR$folder" ] || find "$DESTDIR$folder" -depth -type d -empty -delete
+    done
 }
 
 "do_$1"

@@ -23,7 +23,8 @@ mapfile -t guest < <(files 'guest-tests/*.c')
 mapfile -t scripts < <(files '*.sh' .ci/run)
 mapfile -t texts < <(files '*.c' '*.h' '*.S' '*.sh' '*.mk' Makefile .ci/run)
 
-flags=(-std=c11 -D_GNU_SOURCE -iquote emulation -iquote decoder -iquote vmm)
+# The examples include the public headers as installed ones.
+flags=(-std=c11 -D_GNU_SOURCE -iquote emulation -iquote decoder -iquote vmm -Iemulation -Idecoder)
 guest_flags=(-std=c11 -ffreestanding -mgeneral-regs-only -Iguest-tests -Iguest-tests/lib)
 failed=0
 

@@ -7,7 +7,6 @@
 #   --scripts 'SCRIPT...'   scripts that end with 'N passed, N failed'
 #   --fuzzers 'PROGRAM...'  libFuzzer programs, FUZZ_SECONDS each
 #   --guests                guests end to end, on the local KVM and in the lab
-#   --install               what `make install` installs, used by a program outside the tree
 #   --valgrind              the CUnit programs under valgrind
 #
 # Every step has a limit of time, and its output goes to $BUILD/test-logs/NAME.log; the end of the
@@ -33,14 +32,13 @@ closing=()      # each runner's closing lines
 failed_names=()
 skipped=()      # 'NAME: why'
 
-units='' scripts='' fuzzers='' with_guests=no with_install=no valgrind=()
+units='' scripts='' fuzzers='' with_guests=no valgrind=()
 while [ $# -gt 0 ]; do
     case $1 in
     --units) units=$2 && shift ;;
     --scripts) scripts=$2 && shift ;;
     --fuzzers) fuzzers=$2 && shift ;;
     --guests) with_guests=yes ;;
-    --install) with_install=yes ;;
     --valgrind) valgrind=(valgrind --quiet --leak-check=full --error-exitcode=99) ;;
     *) echo "test.sh: unknown argument: $1" >&2 && exit 2 ;;
     esac
@@ -236,14 +234,6 @@ guests_all() {
     identical demo-rtit-lab
 }
 
-# ---- Installation -----------------------------------------------------------------------------
-
-# A program outside the tree, compiled against the installed headers by pkg-config alone.
-install_all() {
-    step install "$SCRIPT_LIMIT" .ci/install.sh test
-    single install "headers, libraries and pkg-config files serve a program outside the tree"
-}
-
 # ---- All --------------------------------------------------------------------------------------
 
 mkdir -p "$logs"
@@ -259,7 +249,6 @@ for each in $fuzzers; do
     fuzz "$each"
 done
 [ "$with_guests" = no ] || guests_all
-[ "$with_install" = no ] || install_all
 
 # list TITLE LINE...: nothing without lines.
 list() {

@@ -125,7 +125,7 @@ mkdir -p "$work/bin-source"
 cat >"$work/bin-source/apt-get" <<'S'
 #!/bin/sh
 case $* in
-*source*) echo description >qemu_2.dsc && echo sources >qemu_2.tar.xz ;;
+*' source '*) echo description >qemu_2.dsc && echo sources >qemu_2.tar.xz ;;
 esac
 S
 cat >"$work/bin-source/dpkg-source" <<'S'

@@ -2,23 +2,23 @@
 # What the program says of itself: manual pages, completion for bash, the tables of docs/vpt.md.
 
 VPT_COMMANDS := run qemu capture check dump decode index parts convert profiles
-MAN_PAGES    := $(BUILD)/man/vpt.1 $(VPT_COMMANDS:%=$(BUILD)/man/vpt-%.1)
-COMPLETIONS  := $(BUILD)/completions/vpt
+MAN_PAGES    += $(BUILD)/man/vpt.1 $(VPT_COMMANDS:%=$(BUILD)/man/vpt-%.1)
+COMPLETIONS  += $(BUILD)/completions/vpt
 
 $(BUILD)/vmm/cli/main.o $(BUILD)/vmm/cli/manual.o: \
     override CPPFLAGS += -DVPT_VERSION='"$(VERSION)"'
 
 $(BUILD)/man/vpt.1: $(VPT)
 	@mkdir -p $(@D)
-	$(VPT) help --man >$@
+	$(Q)$(VPT) help --man >$@
 
 $(BUILD)/man/vpt-%.1: $(VPT)
 	@mkdir -p $(@D)
-	$(VPT) help --man $* >$@
+	$(Q)$(VPT) help --man $* >$@
 
 $(BUILD)/completions/vpt: $(VPT)
 	@mkdir -p $(@D)
-	$(VPT) help --bash >$@
+	$(Q)$(VPT) help --bash >$@
 
 ALL += $(MAN_PAGES) $(COMPLETIONS)
 

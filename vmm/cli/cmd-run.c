@@ -3,9 +3,9 @@
  * vpt run: runs a guest image on the KVM of this machine, or in the lab where that falls short.
  */
 #include "cli/commands.h"
+#include "common/data.h"
 #include "common/file.h"
 #include "common/number.h"
-#include "common/data.h"
 #include "common/say.h"
 #include "kvm/backend.h"
 #include "lab/lab.h"

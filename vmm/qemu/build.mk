@@ -100,6 +100,9 @@ $(QEMU_TOOLS): $(BUILD)/qemu/%: $(BUILD)/vmm/qemu/tests/%.o $(VMM_PART_OBJ) \
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ $(VMM_LIBS)
 
+# Installed with the program: what tracing by single-step costs on a QEMU of the user's.
+ALL += $(BUILD)/qemu/step
+
 $(BUILD)/qemu/step: $(BUILD)/vmm/qemu/step.o
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^
