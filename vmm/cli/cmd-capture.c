@@ -3,6 +3,7 @@
  * vpt capture: a guest that runs is traced from outside, without its knowledge (docs/qemu.md).
  */
 #include "cli/commands.h"
+#include "common/escape.h"
 #include "common/json.h"
 #include "common/number.h"
 #include "common/say.h"
@@ -373,6 +374,7 @@ static void tell(const json_object *captures, bool json)
         json_object *const one = json_object_array_get_idx(captures, i);
         json_object *name = NULL;
         const char *file;
+        struct escaped room;
         struct stat status;
 
         (void)json_object_object_get_ex(one, "file", &name);
@@ -380,7 +382,7 @@ static void tell(const json_object *captures, bool json)
         if (stat(file, &status) == 0)
             json_add_number(one, "bytes", (uint64_t)status.st_size);
         if (!json)
-            printf("%s: %" PRId64 " bytes\n", file, json_number(one, "bytes"));
+            printf("%s: %" PRId64 " bytes\n", escaped(file, &room), json_number(one, "bytes"));
     }
 }
 

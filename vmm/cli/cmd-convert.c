@@ -7,6 +7,7 @@
 #include "common/file.h"
 #include "common/number.h"
 #include "common/output.h"
+#include "common/progress.h"
 #include "common/say.h"
 #include "trace/perf-data.h"
 #include "trace/sidecar.h"
@@ -216,17 +217,23 @@ static int write_to(void *owner, const void *bytes, size_t len)
 {
     struct sink *const sink = owner;
 
+    progress_add(len);
     return output_write(sink->output, bytes, len, &sink->why);
 }
 
 static int write_perf(struct ptd_perf_out *out, struct output *output)
 {
     struct sink sink = {.output = output};
+    uint64_t total = 0;
     int error;
 
+    for (size_t i = 0; i < out->trace_count; i++)
+        total += out->traces[i].len_bytes;
     out->write = write_to;
     out->owner = &sink;
+    progress_begin("writing", total, PROGRESS_ALONE);
     error = ptd_perf_write(out);
+    progress_end();
     if (error == PTD_E_NOMEM)
         return no_memory();
     if (!error)

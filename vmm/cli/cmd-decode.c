@@ -6,6 +6,7 @@
 #include "common/say.h"
 #include "common/bytes.h"
 #include "common/number.h"
+#include "common/progress.h"
 #include "cli/commands.h"
 #include "view/out.h"
 
@@ -238,6 +239,9 @@ static int decode_input(struct decode_options *options, const char *file)
     int error = input_open(&input, file), code;
 
     if (!error)
+        progress_begin("decoding", input_size(&input),
+                       options->view == VIEW_SUMMARY ? PROGRESS_ALONE : PROGRESS_BESIDE_LINES);
+    if (!error)
         error = input_is_perf_data(&input, &is_perf_data);
     if (!error && options->format && !(options->out = options->format->open(stdout)))
         error = -ENOMEM;
@@ -250,6 +254,7 @@ static int decode_input(struct decode_options *options, const char *file)
                         perf_option(options));
     else
         code = decode_with_sidecar(options, options->like ? options->like : file, &input);
+    progress_end();
     if (options->format && options->out && !options->format->close(options->out) && !code)
         code = no_memory();
     if (!code)

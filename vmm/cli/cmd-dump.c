@@ -8,7 +8,9 @@
 #include "ptdec_rtit.h"
 #include "common/say.h"
 #include "common/bytes.h"
+#include "common/escape.h"
 #include "common/json.h"
+#include "common/progress.h"
 #include "cli/commands.h"
 
 #include <getopt.h>
@@ -70,6 +72,7 @@ struct source {
     struct ptd_packets pt;
     struct ptd_rtit_packets rtit;
     struct ptd_time *time; /* NULL: not wanted */
+    uint64_t passed;       /* bytes of traces before this one */
     unsigned errors;
     bool is_reached; /* something was at window.from or behind it */
 };
@@ -203,6 +206,7 @@ static void dump(struct source *source)
         put_error(source, source->base, PTD_E_NOSYNC);
     while (!source->code && !is_behind(source) && !ferror(stdout) &&
            (error = dump_next(source)) != PTD_END) {
+        progress_to(source->passed + source_offset(source));
         if (error == PTD_OK)
             continue;
         put_error(source, source_offset(source), error);
@@ -234,6 +238,7 @@ static void print_trace(const struct ptd_perf_trace *trace, bool json)
 static int dump_perf(const struct dump_options *options, const char *name, const struct bytes *file)
 {
     bool is_reached = false;
+    uint64_t passed = 0;
     unsigned errors = 0;
     int code;
     struct ptd_perf_session *const session = perf_data_open(name, file, &code);
@@ -244,11 +249,13 @@ static int dump_perf(const struct dump_options *options, const char *name, const
         struct source source = {.options = options,
                                 .bytes = {.data = (uint8_t *)session->traces[i].bytes,
                                           .len = session->traces[i].len_bytes},
+                                .passed = passed,
                                 .ended = true};
 
         print_trace(&session->traces[i], options->json);
         ptd_packets_init(&source.pt, source.bytes.data, source.bytes.len);
         dump(&source);
+        passed += source.bytes.len;
         errors += source.errors;
         is_reached = is_reached || source.is_reached;
     }
@@ -265,7 +272,9 @@ static void print_record(const struct ptd_perf_record *record, bool json)
 
     ptd_perf_format(record, text, sizeof(text));
     if (!json) {
-        printf("%08" PRIx64 "  %s\n", record->offset, text);
+        printf("%08" PRIx64 "  ", record->offset);
+        put_escaped(text, stdout);
+        putchar('\n');
         return;
     }
     json_object *object = json_object_new_object();
@@ -395,6 +404,7 @@ static int dump_input(struct dump_options *options, const char *file)
 
     if (!error)
         error = input_is_perf_data(&input, &is_perf_data);
+    progress_begin("reading packets", error ? 0 : input_size(&input), PROGRESS_BESIDE_LINES);
     if (error)
         code = file_error(input.name, error);
     else if (is_perf_data)
@@ -403,6 +413,7 @@ static int dump_input(struct dump_options *options, const char *file)
         code = complain(EXIT_CODE_FILE, "%s: not a perf.data: it has no records", input.name);
     else
         code = dump_with_sidecar(options, file, &input);
+    progress_end();
     input_close(&input);
     return code;
 }

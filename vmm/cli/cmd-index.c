@@ -6,6 +6,7 @@
 #include "trace/window.h"
 #include "common/say.h"
 #include "common/json.h"
+#include "common/progress.h"
 #include "cli/commands.h"
 
 #include <getopt.h>
@@ -69,8 +70,11 @@ static int print_index(const struct input *input, bool json)
 {
     struct ptd_sync_point *points;
     size_t count;
-    const int error = index_file(input, &points, &count);
+    int error;
 
+    progress_begin("looking for PSBs", input_size(input), PROGRESS_ALONE);
+    error = index_file(input, &points, &count);
+    progress_end();
     if (error)
         return file_error(input->name, error);
     for (size_t i = 0; i < count; i++) {

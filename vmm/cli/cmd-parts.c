@@ -7,7 +7,9 @@
 #include "trace/sidecar.h"
 #include "common/say.h"
 #include "common/bytes.h"
+#include "common/escape.h"
 #include "common/json.h"
+#include "common/progress.h"
 #include "cli/commands.h"
 
 #include <getopt.h>
@@ -57,6 +59,8 @@ static void print_json(const struct ptd_part *part, const struct ptd_context *wh
 
 static void print_text(const struct ptd_part *part, const struct ptd_context *who)
 {
+    struct escaped room;
+
     printf("%08" PRIx64 " %08" PRIx64, part->begin, part->end);
     if (!part->known) {
         puts("  not known");
@@ -68,9 +72,9 @@ static void print_text(const struct ptd_part *part, const struct ptd_context *wh
     if (part->cr3 != PTD_ANY_CR3)
         printf("  CR3 %#" PRIx64, part->cr3);
     if (who->vm_name)
-        printf("  VM %s", who->vm_name);
+        printf("  VM %s", escaped(who->vm_name, &room));
     if (who->process)
-        printf("  process %s", who->process);
+        printf("  process %s", escaped(who->process, &room));
     putchar('\n');
 }
 
@@ -99,6 +103,7 @@ static int add_part(void *owner, const struct ptd_part *part)
 {
     struct parts_options *const options = owner;
 
+    progress_to(part->end);
     if (options->last.end != 0 && same(&options->last, part)) {
         options->last.end = part->end;
         return PTD_OK;
@@ -130,8 +135,11 @@ static int print_parts(struct parts_options *options, struct input *input)
     ptd_packets_init(&packets, trace.data, trace.len);
     if (ptd_packets_sync(&packets) != PTD_OK)
         code = complain(EXIT_CODE_FILE, "%s: %s", input->name, ptd_strerror(PTD_E_NOSYNC));
-    else
+    else {
+        progress_begin("looking for parts", trace.len, PROGRESS_BESIDE_LINES);
         (void)ptd_partition(trace.data, trace.len, options->image, add_part, options);
+        progress_end();
+    }
     print_last(options);
     bytes_free(&trace);
     return code;

@@ -5,7 +5,9 @@
 #include "cli/commands.h"
 #include "common/data.h"
 #include "common/file.h"
+#include "common/escape.h"
 #include "common/number.h"
+#include "common/progress.h"
 #include "common/say.h"
 #include "kvm/backend.h"
 #include "lab/lab.h"
@@ -223,6 +225,7 @@ static void run_in_lab(struct run_options *options, struct run_result *result, c
 {
     run_result_free(result);
     *result = (struct run_result){0};
+    progress_clear();
     if (!options->json)
         printf("vpt: running in the lab: %s\n", why);
     lab_run(options, result);
@@ -287,9 +290,11 @@ static int conclude(const struct run_options *options, const struct vpt_caps *ca
     if (result->code != EXIT_CODE_OK && result->code != EXIT_CODE_GUEST_FAILED)
         return complain(result->code, "%s", result->why);
     if (result->saved) {
+        struct escaped room;
+
         if (!options->json)
-            printf("vpt: saved to %s after %llu traced instructions\n", options->save_to,
-                   (unsigned long long)result->steps);
+            printf("vpt: saved to %s after %llu traced instructions\n",
+                   escaped(options->save_to, &room), (unsigned long long)result->steps);
         return EXIT_CODE_OK;
     }
     if (options->verify || options->trace_out || options->json) {
@@ -356,6 +361,7 @@ static int run_guest(struct run_options *options, struct vpt_caps *caps)
     if (run_files_open(&files, options, &why) != 0)
         return complain(EXIT_CODE_FILE, "%s", why.text);
     choose_and_run(options, caps, &result);
+    progress_clear();
     code = conclude(options, caps, &result, &files);
     run_files_drop(&files);
     run_result_free(&result);

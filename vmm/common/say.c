@@ -1,22 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Lines on standard error. */
 #include "common/say.h"
+#include "common/escape.h"
+#include "common/progress.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int complain(enum exit_code code, const char *format, ...)
 {
+    char *text = NULL;
     va_list args;
 
+    progress_clear();
     (void)fflush(stdout);
-    fputs("vpt: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
     va_end(args);
+    fputs("vpt: ", stderr);
+    put_escaped(text ? text : "no memory", stderr);
     fputc('\n', stderr);
+    free(text);
     return (int)code;
 }
 

@@ -13,6 +13,7 @@
 #include "kvm/start.h"
 #include "kvm/user_step.h"
 #include "kvm/walk.h"
+#include "common/progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -157,6 +158,7 @@ static void port_out(struct vcpu *cpu, uint16_t port, const uint8_t *data, unsig
     memcpy(&value, data, size);
     switch (port) {
     case PORT_CONSOLE:
+        progress_guest(console, (char)value);
         fputc((int)(value & 0xff), console);
         if ((value & 0xff) == '\n')
             fflush(console);

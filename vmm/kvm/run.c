@@ -12,6 +12,7 @@
 #include "kvm/start.h"
 #include "kvm/step.h"
 #include "kvm/tracer.h"
+#include "common/progress.h"
 #include "common/say.h"
 #include "run/run.h"
 
@@ -26,6 +27,7 @@
 #define QUANTUM     64 /* instructions of one processor before the next one's turn */
 #define RFLAGS_IF   (1ull << 9)
 #define NAP_NS      1000000 /* of a halted guest */
+#define PROGRESS_S  0.5
 
 static double seconds(const struct vmm *vmm)
 {
@@ -248,11 +250,11 @@ static void progress(struct vmm *vmm, double *last)
 {
     const double now = seconds(vmm);
 
-    if (now - *last < 2.0 || !isatty(STDERR_FILENO) || vmm->options->record_to)
+    if (now - *last < PROGRESS_S || vmm->options->record_to)
         return;
     *last = now;
-    fprintf(stderr, "\r%.0f s, %llu instructions stepped, %zu trace bytes ", now,
-            (unsigned long long)vmm->steps, trace_bytes(vmm));
+    progress_say("%.0f s, %llu instructions stepped, %zu trace bytes", now,
+                 (unsigned long long)vmm->steps, trace_bytes(vmm));
 }
 
 static bool somebody_traces(const struct vmm *vmm)

@@ -9,6 +9,7 @@
 #include "common/bytes.h"
 #include "common/data.h"
 #include "common/file.h"
+#include "common/progress.h"
 #include "common/say.h"
 #include "common/cpio.h"
 #include "run/record.h"
@@ -357,8 +358,10 @@ static void line_done(struct console *console)
         console->begun = strcmp(console->line, START_MARK "\n") == 0;
     else if (strcmp(console->line, END_MARK "\n") == 0)
         console->ended = true;
-    else if (!console->ended)
+    else if (!console->ended) {
+        progress_clear();
         fputs(console->line, console->to);
+    }
     console->len = 0;
 }
 
@@ -380,16 +383,18 @@ static int watch(struct lab *lab)
     struct pollfd poll_fd = {.fd = lab->console_fd, .events = POLLIN};
     struct timespec now;
     char text[4096];
-    time_t deadline;
+    time_t begin, deadline;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    deadline = now.tv_sec + BOOT_S + lab->options->timeout_s;
+    begin = now.tv_sec;
+    deadline = begin + BOOT_S + lab->options->timeout_s;
     for (;;) {
         ssize_t n;
 
         clock_gettime(CLOCK_MONOTONIC, &now);
         if (lab->options->timeout_s && now.tv_sec >= deadline)
             return fail(lab, -ETIMEDOUT, "lab", "QEMU did not end in time");
+        progress_say("%lld s in the lab", (long long)(now.tv_sec - begin));
         if (poll(&poll_fd, 1, 1000) <= 0)
             continue;
         n = read(lab->console_fd, text, sizeof(text));

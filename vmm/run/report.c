@@ -5,6 +5,7 @@
  */
 #include "run/report.h"
 #include "common/bytes.h"
+#include "common/escape.h"
 #include "common/file.h"
 #include "common/json.h"
 #include "common/say.h"
@@ -243,9 +244,10 @@ static double bits_per_insn(const struct view *view)
 
 static void print_functions(const struct view *view, unsigned process)
 {
+    struct escaped room;
     unsigned shown = 0;
 
-    printf("  %s: %" PRIu64 " instructions\n", process_name(view, process),
+    printf("  %s: %" PRIu64 " instructions\n", escaped(process_name(view, process), &room),
            view->process_insns[process]);
     for (size_t i = 0; i < view->hot.sums.count && shown < HOTTEST; i++) {
         const struct sum *const sum = &view->hot.sums.sums[i];
@@ -254,7 +256,7 @@ static void print_functions(const struct view *view, unsigned process)
             continue;
         printf("    %5.1f %%  %s\n",
                100.0 * (double)sum->cost / (double)view->process_insns[process],
-               hot_name(&view->hot, sum));
+               escaped(hot_name(&view->hot, sum), &room));
         shown++;
     }
 }
@@ -262,8 +264,9 @@ static void print_functions(const struct view *view, unsigned process)
 static void print_text(const struct view *view)
 {
     const struct cpu_result *cpu = view->cpu;
+    struct escaped room;
 
-    printf("backend: %s\n", view->result->backend);
+    printf("backend: %s\n", escaped(view->result->backend, &room));
     if (view->result->cpu_count > 1)
         printf("processor: %u\n", (unsigned)(cpu - view->result->cpus));
     printf("trace: %" PRIu64 " packets, %zu bytes, %.2f bits per instruction\n", cpu->packets,

@@ -114,3 +114,10 @@ int input_seek(struct input *input, uint64_t offset)
     input->at_end = false;
     return 0;
 }
+
+uint64_t input_size(const struct input *input)
+{
+    struct stat status;
+
+    return input->is_file && fstat(input->fd, &status) == 0 ? (uint64_t)status.st_size : 0;
+}

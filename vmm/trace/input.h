@@ -28,6 +28,8 @@ int input_look(struct input *input, size_t len);
 int input_take(struct input *input, const uint8_t **bytes);
 /* All of it, head included. 0 or -errno. */
 int input_take_all(struct input *input, struct bytes *bytes);
+/* The length of a file in bytes; 0: of a pipe, or not known. */
+uint64_t input_size(const struct input *input);
 /* What is taken next begins at this offset of a file (input->is_file). 0 or -errno. */
 int input_seek(struct input *input, uint64_t offset);
 

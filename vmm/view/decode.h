@@ -59,6 +59,7 @@ struct stream {
     struct ptd_item item, last;
     struct ptd_time_point point; /* of item, from pieces */
     uint64_t time;               /* of item */
+    uint64_t passed;             /* offsets that count as progress */
 };
 
 /* ---- decode-stream.c ---- */

@@ -3,6 +3,7 @@
  * The profile format of callgrind: what each function cost by address, whom it called how often,
  * and what that cost. The event is Ir (instructions), or Tsc (ticks).
  */
+#include "common/escape.h"
 #include "view/calls.h"
 #include "view/out.h"
 #include "common/table.h"
@@ -128,8 +129,10 @@ static void print_function(struct callgrind *callgrind, uint32_t function, size_
                            size_t *calls)
 {
     const struct names *const names = &callgrind->calls.names;
+    struct escaped room;
 
-    fprintf(callgrind->to, "\nfn=(%" PRIu32 ") %s\n", function + 1, names->list[function]);
+    fprintf(callgrind->to, "\nfn=(%" PRIu32 ") %s\n", function + 1,
+            escaped(names->list[function], &room));
     for (; *self < callgrind->self.count && callgrind->self.sums[*self].key[0] == function;
          ++*self) {
         const struct sum *const sum = &callgrind->self.sums[*self];
@@ -145,7 +148,8 @@ static void print_function(struct callgrind *callgrind, uint32_t function, size_
         fprintf(callgrind->to,
                 "cfn=(%" PRIu32 ") %s\ncalls=%" PRIu64 " 0x%" PRIx64 " 0\n0x%" PRIx64 " 0 %" PRIu64
                 "\n",
-                callee + 1, names->list[callee], sum->count, sum->key[2], sum->key[1], sum->cost);
+                callee + 1, escaped(names->list[callee], &room), sum->count, sum->key[2],
+                sum->key[1], sum->cost);
     }
 }
 

@@ -3,6 +3,7 @@
  * Folded stacks, one a line: "thread;main;compute 1234", as flame graphs are drawn from. The number
  * is the time spent in the last function of the line: instructions, or TSC ticks.
  */
+#include "common/escape.h"
 #include "view/calls.h"
 #include "view/out.h"
 #include "common/table.h"
@@ -105,10 +106,13 @@ static bool folded_end(void *out)
 /* A name without what separates names. */
 static void print_name(const struct folded *folded, uint64_t function)
 {
-    const char *name = folded->calls.names.list[function];
+    char *const name = folded->calls.names.list[function];
 
-    for (; *name; name++)
-        fputc(*name == ';' || *name == '\n' ? '_' : *name, folded->to);
+    for (char *c = name; *c; c++) {
+        if (*c == ';' || *c == '\n')
+            *c = '_';
+    }
+    put_escaped(name, folded->to);
 }
 
 static void print_stack(const struct folded *folded, const struct sum *leaf)

@@ -4,6 +4,7 @@
  * -F comm,tid,time,event,ip,addr,sym,symoff.
  */
 #include "view/out.h"
+#include "common/escape.h"
 #include "ptdec.h"
 
 #include <inttypes.h>
@@ -63,8 +64,9 @@ static void print_head(const struct perf *perf, uint64_t cr3, uint64_t time, con
 {
     const struct out_thread *const thread = &perf->thread;
     const struct out_who who = out_who(thread, cr3);
+    struct escaped room;
 
-    fprintf(perf->to, "%16s %5" PRIu32 " ", who.comm, who.tid);
+    fprintf(perf->to, "%16s %5" PRIu32 " ", escaped(who.comm, &room), who.tid);
     if (thread->cpu >= 0)
         fprintf(perf->to, "[%03d] ", thread->cpu);
     if (thread->is_tsc) {
@@ -79,9 +81,10 @@ static void print_address(const struct perf *perf, uint64_t cr3, uint64_t ip)
 {
     uint64_t offset = 0;
     const char *const name = ip ? ptd_image_symbol(perf->thread.image, cr3, ip, &offset) : NULL;
+    struct escaped room;
 
     if (name)
-        fprintf(perf->to, " %16" PRIx64 " %s+0x%" PRIx64, ip, name, offset);
+        fprintf(perf->to, " %16" PRIx64 " %s+0x%" PRIx64, ip, escaped(name, &room), offset);
     else
         fprintf(perf->to, " %16" PRIx64 " [unknown]", ip);
 }

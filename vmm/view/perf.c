@@ -6,6 +6,7 @@
 #include "view/decode.h"
 #include "common/say.h"
 #include "common/bytes.h"
+#include "common/escape.h"
 #include "common/json.h"
 #include "view/out.h"
 
@@ -284,9 +285,11 @@ static int prepare(struct job *job, const struct ptd_perf_trace *trace, struct s
 static void print_trace(const struct decode_options *options, const struct out_thread *thread,
                         const struct ptd_perf_trace *trace)
 {
+    struct escaped room;
+
     if (!options->json) {
         printf("-- buffer %" PRIu32 ", cpu %d, tid %d (%s): %zu bytes\n", trace->idx, trace->cpu,
-               trace->tid, thread->comm, trace->len_bytes);
+               trace->tid, escaped(thread->comm, &room), trace->len_bytes);
         return;
     }
     json_object *line = json_object_new_object();

@@ -4,6 +4,7 @@
  * output.
  */
 #include "view/decode.h"
+#include "common/progress.h"
 #include "common/say.h"
 #include "trace/rtit-trace.h"
 #include "trace/clock.h"
@@ -112,6 +113,17 @@ static int next_of_whole(struct stream *stream)
     return trace_flow_next(&stream->flow, &stream->item);
 }
 
+/* The work has come so far. */
+static void pass(struct stream *stream)
+{
+    const uint64_t offset = stream->item.offset;
+
+    if (offset > stream->passed) {
+        progress_add(offset - stream->passed);
+        stream->passed = offset;
+    }
+}
+
 bool stream_next(struct decode_options *options, struct stream *stream)
 {
     if (stream->input) {
@@ -125,6 +137,7 @@ bool stream_next(struct decode_options *options, struct stream *stream)
     }
     if (stream->cpu_trace)
         stream->item.offset = ptd_perf_cpu_trace_offset(stream->cpu_trace, stream->item.offset);
+    pass(stream);
     options->is_reached = options->is_reached || !is_before(stream, &options->window.from);
     return !is_behind(options, stream);
 }

@@ -7,7 +7,9 @@
 #include "view/decode.h"
 #include "common/say.h"
 #include "common/bytes.h"
+#include "common/escape.h"
 #include "common/json.h"
+#include "common/progress.h"
 #include "trace/hot.h"
 
 #include <errno.h>
@@ -183,6 +185,8 @@ static int see_run(void *context, const struct ptd_flow *flow, const struct ptd_
 {
     struct summary *const summary = context;
 
+    if (run->has_item)
+        progress_to(run->item.offset);
     if (!see_steps(summary, flow, run) || (run->has_item && !see_item(summary, &run->item)))
         return PTD_E_NOMEM;
     return 0;
@@ -199,9 +203,10 @@ static void print_text(const struct summary *summary)
            summary->async, summary->errors, summary->lost_bytes);
     for (size_t i = 0; i < summary->hot.sums.count && i < SHOWN; i++) {
         const struct sum *const sum = &summary->hot.sums.sums[i];
+        struct escaped room;
 
         printf("%6.2f %%  %12" PRIu64 "  %s\n", 100.0 * (double)sum->cost / (double)summary->insns,
-               sum->cost, hot_name(&summary->hot, sum));
+               sum->cost, escaped(hot_name(&summary->hot, sum), &room));
     }
     if (summary->hot.sums.count > SHOWN)
         printf("and %zu more functions\n", summary->hot.sums.count - SHOWN);
@@ -242,6 +247,7 @@ static int summarise(struct decode_options *options, const void *bytes, size_t l
                                          PTD_TIMING_NONE, options->threads, see_run, &summary);
     int code = 0;
 
+    progress_end();
     if (status != PTD_OK || !end_epoch(&summary)) {
         code = no_memory();
     } else {

@@ -4,6 +4,7 @@
  * them.
  */
 #include "view/decode.h"
+#include "common/escape.h"
 #include "common/json.h"
 #include "view/out.h"
 
@@ -61,13 +62,15 @@ static void print_who(const struct decode_options *options, const struct ptd_ite
                       const struct ptd_item *block)
 {
     struct ptd_context before, who;
+    struct escaped rooms[2];
 
     if (options->json)
         return;
     if (options->thread->who && (!last->insns || last->cr3 != block->cr3)) {
         const struct out_who thread = out_who(options->thread, block->cr3);
 
-        printf("  == %s, pid %" PRIu32 ", tid %" PRIu32 "\n", thread.comm, thread.pid, thread.tid);
+        printf("  == %s, pid %" PRIu32 ", tid %" PRIu32 "\n", escaped(thread.comm, &rooms[0]),
+               thread.pid, thread.tid);
     }
     if (!options->map.contexts)
         return;
@@ -76,8 +79,8 @@ static void print_who(const struct decode_options *options, const struct ptd_ite
     if (last->insns && last->cr3 == block->cr3 && before.who == who.who)
         return;
     printf("  == %s%s%s%s%s, CR3 %#" PRIx64 "\n", who_names[who.who], who.vm_name ? ", VM " : "",
-           who.vm_name ? who.vm_name : "", who.process ? ", process " : "",
-           who.process ? who.process : "", who.cr3);
+           who.vm_name ? escaped(who.vm_name, &rooms[0]) : "", who.process ? ", process " : "",
+           who.process ? escaped(who.process, &rooms[1]) : "", who.cr3);
 }
 
 static json_object *line_begin(const struct decode_options *options, const struct ptd_item *item,
@@ -127,7 +130,9 @@ static void print_insns(const struct decode_options *options, const struct strea
             json_object_object_add(line, "text", json_object_new_string(text));
             line_end(line);
         } else {
-            printf("%016" PRIx64 "  %-40s %s\n", insn.ip, where, text);
+            struct escaped room;
+
+            printf("%016" PRIx64 "  %-40s %s\n", insn.ip, escaped(where, &room), text);
         }
     }
 }
@@ -147,8 +152,10 @@ static void print_block(const struct decode_options *options, const struct strea
         json_object_object_add(line, "symbol", json_object_new_string(where));
         line_end(line);
     } else {
+        struct escaped room;
+
         printf("%016" PRIx64 "..%016" PRIx64 " %5u  %s\n", block->ip, block->last_ip, block->insns,
-               where);
+               escaped(where, &room));
     }
 }
 
@@ -171,7 +178,10 @@ static void print_call(const struct decode_options *options, const struct stream
         json_object_object_add(line, "to", json_object_new_string(callee));
         line_end(line);
     } else {
-        printf("%-6s %s -> %s\n", call ? "call" : "return", caller, callee);
+        struct escaped rooms[2];
+
+        printf("%-6s %s -> %s\n", call ? "call" : "return", escaped(caller, &rooms[0]),
+               escaped(callee, &rooms[1]));
     }
 }
 
@@ -212,6 +222,7 @@ static void print_event(const struct decode_options *options, const struct strea
 {
     const char *name = item_name(item->type);
     char from[128] = "", to[128] = "", packet[256];
+    struct escaped rooms[2];
 
     if (item->type == PTD_ITEM_PSB)
         return;
@@ -245,7 +256,8 @@ static void print_event(const struct decode_options *options, const struct strea
         return;
     }
     printf("%s%s%s%s%s%s %#" PRIx64 "\n", item->type == PTD_ITEM_ERROR ? "error: " : "  -- ", name,
-           *from ? " from " : "", from, *to ? " to " : "", to, item->value);
+           *from ? " from " : "", escaped(from, &rooms[0]), *to ? " to " : "",
+           escaped(to, &rooms[1]), item->value);
 }
 
 void view_skip(struct stream *stream)

@@ -1,0 +1,157 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# What a terminal gets to see: names of others only with their control characters escaped, and
+# progress of long work, which is gone at its end. Needs $BUILD/vpt and, for progress, 'script' of
+# util-linux. Ends with 'N passed, N failed, N skipped'.
+set -uo pipefail
+
+# shellcheck source=vmm/tests/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+# ---- Names of others ----
+
+# plain NAME: what was printed has no control character but the line feed, and no line of its own
+# that begins as ours do; letters that are none of these stand as they were.
+plain() {
+    local name=$1 text
+    text=$(cat "$work/out" "$work/err")
+    if [ -n "$(LC_ALL=C tr -d '\n\40-\176\200-\377' <<<"$text")" ]; then
+        fail "$name: no control characters" "$(cat -v <<<"$text" | head -n 3)"
+    elif LC_ALL=C grep -q $'\302[\200-\237]\|\342\200[\250-\256]\|\342\201[\246-\251]' <<<"$text"; then
+        fail "$name: none of two bytes, and none that turns text around" "$(cat -v <<<"$text" | head -n 3)"
+    elif grep -q '^vpt: forged' <<<"$text"; then
+        fail "$name: no forged lines" "$(grep '^vpt: forged' <<<"$text")"
+    elif ! grep -q '\\x1b\[31m' <<<"$text" || ! grep -q 'größe' <<<"$text"; then
+        fail "$name: the name is shown" "$(head -n 3 <<<"$text")"
+    else
+        pass "$name"
+    fi
+}
+
+# A name that colours the terminal, begins a line of its own, and turns letters around.
+evil=$'gr\303\266\303\237e \e[31m\nvpt: forged\r\302\233 \342\200\256 \377'
+json_evil='größe \u001b[31m\nvpt: forged\r\u009b \u202e'
+
+# An ELF file whose function has that name: a word of the same length is changed in its tables.
+word=$(printf '%*s' "$(LC_ALL=C; printf %s "${#evil}")" '' | tr ' ' x)
+cat >"$work/loop.S" <<END
+    .globl _start, $word
+_start:
+    call $word
+    jmp _start
+    .type $word, @function
+$word:
+    ret
+    .size $word, . - $word
+END
+gcc -nostdlib -static -no-pie -Wl,-Ttext=0x401000 -Wl,--build-id=none -o "$work/plain.elf" "$work/loop.S"
+perl -0pe 'BEGIN { ($w, $e) = (shift, shift) } s/\Q$w\E/$e/g' "$word" "$evil" <"$work/plain.elf" >"$work/evil.elf"
+
+# PSB, MODE.Exec of 64 bits, TIP.PGE _start; TIPs: the RETs and, last, an error.
+{
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x02\x23\x99\x01\x71\x00\x10\x40\x00\x00\x00'
+    printf '\x2d\x05\x10\x2d\x05\x10\x01\x00'
+} >"$work/t.pt"
+entry=$(readelf -hW "$work/plain.elf" | sed -n 's/.*Entry point address: *//p')
+check 'the guest begins where its trace does' test "$entry" = 0x401000
+for view in --insns --blocks --calls --summary '--format perf' '--format perf-branches' '--format folded' \
+    '--format callgrind'; do
+    read -ra arguments <<<"$view"
+    several_lines=yes expect "decode $view" 0 '' "$vpt" decode "${arguments[@]}" --image "$work/evil.elf" "$work/t.pt"
+    plain "decode $view"
+done
+expect 'decode --format chrome' 0 '' "$vpt" decode --format chrome --image "$work/evil.elf" "$work/t.pt"
+check 'decode --format chrome is JSON' jq -e '.traceEvents | length > 2' "$work/out"
+
+# Maps of a host and its guests.
+{
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x02\x43\x00\x05\x00\x00\x00\x00\x02\x23\x2d\x00\x10'
+    printf '\x02\xc8\x07\x00\x00\x00\x00\x02\x43\x01\x05\x00\x00\x00\x00\x2d\x00\x10'
+} >"$work/guests.pt"
+printf '{ "vpt-map": 1, "vms": [ { "name": "%s", "vmcs": "0x7000",
+  "processes": [ { "name": "%s", "cr3": "0x5000" } ] } ] }' "$json_evil" "$json_evil" >"$work/map.json"
+expect 'parts --map' 0 '' "$vpt" parts --map "$work/map.json" "$work/guests.pt"
+plain 'parts --map'
+expect 'parts --map --json' 0 '' "$vpt" parts --json --map "$work/map.json" "$work/guests.pt"
+check 'parts --map --json is JSON with the name' \
+    jq -es 'map(select(.vm | values | startswith("größe \u001b[31m\nvpt"))) | length == 1' "$work/out"
+
+# What we complain of.
+expect 'a file of that name' 3 'No such file' "$vpt" dump "$work/$evil"
+: >"$work/out"
+plain 'a file of that name'
+printf '{ "images": [ { "path": "%s" } ] }' "$json_evil" >"$work/t.pt.json"
+several_lines=yes expect 'an image of that name' 3 'größe' "$vpt" decode "$work/t.pt"
+plain 'an image of that name'
+rm "$work/t.pt.json"
+expect 'a word of that kind' 2 'no command' "$vpt" "$evil"
+plain 'a word of that kind'
+
+# A perf.data whose thread and map have that name.
+"$vpt" convert --image "$work/evil.elf" --name "$(printf 'gr\303\266\303\237e \e[31m\n')" "$work/t.pt" "$work/t.data"
+for view in --insns '--format perf' '--format folded'; do
+    read -ra arguments <<<"$view"
+    several_lines=yes expect "decode $view of a perf.data" 0 '' "$vpt" decode "${arguments[@]}" "$work/t.data"
+    plain "decode $view of a perf.data"
+done
+expect 'dump --records' 0 '' "$vpt" dump --records "$work/t.data"
+plain 'dump --records'
+
+# ---- Progress ----
+if ! command -v script >"$work/null"; then
+    skip 'progress on a terminal' 'no script of util-linux'
+    summary
+    exit
+fi
+
+# on_terminal COMMAND: what a terminal gets.
+on_terminal() {
+    script -qec "$1" /dev/null </dev/null >"$work/terminal"
+}
+# shows NAME PATTERN: there was such progress, and the line was taken away.
+shows() {
+    if ! grep -q "vpt: $2" "$work/terminal"; then
+        fail "$1" "no progress: '$(cat -v "$work/terminal")'"
+    elif tr -d '\r' <"$work/terminal" | sed 's/vpt: [^\x1b]*\x1b\[K//g' | grep -q 'vpt: '; then
+        fail "$1" "is not taken away: '$(cat -v "$work/terminal")'"
+    else
+        pass "$1"
+    fi
+}
+shows_none() {
+    check "$1" test "$(grep -cE 'decoding|reading|writing|looking' "$work/terminal")" = 0
+}
+decode="'$vpt' decode --image '$work/plain.elf' '$work/t.pt'"
+on_terminal "$decode --summary"
+shows 'decode --summary' 'decoding: 0 of 0 kB, 0 %'
+on_terminal "$decode --summary --json"
+sed 's/vpt: [^\x1b]*\x1b\[K//g; s/\r//g' "$work/terminal" >"$work/out"
+shows 'decode --summary --json' 'decoding'
+check 'its JSON is whole' jq -e '.instructions > 0' "$work/out"
+for format in perf folded chrome callgrind jsonl; do
+    on_terminal "$decode --format $format >'$work/file'"
+    shows "decode --format $format into a file" 'decoding'
+done
+on_terminal "'$vpt' dump '$work/t.pt' >'$work/file'"
+shows 'dump into a file' 'reading packets'
+on_terminal "'$vpt' index '$work/t.pt' >'$work/file'"
+shows 'index' 'looking for PSBs'
+on_terminal "'$vpt' parts '$work/t.pt' >'$work/file'"
+shows 'parts into a file' 'looking for parts'
+on_terminal "'$vpt' convert --image '$work/plain.elf' '$work/t.pt' '$work/file'"
+shows 'convert' 'writing'
+on_terminal "$decode"
+shows_none 'none where the lines are shown themselves'
+on_terminal "$decode | cat"
+shows_none 'none where a pipe may lead back to the terminal'
+on_terminal "$decode --summary 2>'$work/file'"
+shows_none 'none where standard error is no terminal'
+check 'and none in its place' test ! -s "$work/file"
+# Followed in its pieces: the line is there while nothing comes.
+on_terminal "cat '$work/t.pt' | '$vpt' decode --image '$work/plain.elf' - >'$work/file'"
+shows 'decode of a pipe' 'decoding: 0 kB'
+
+summary
