@@ -118,7 +118,8 @@ int ptd_block_build(const struct ptd_image *image, uint64_t cr3, enum ptd_mode m
 
 void ptd_blocks_init(struct blocks *blocks, const struct ptd_image *image)
 {
-    *blocks = (struct blocks){.image = image, .generation = ptd_image_generation(image)};
+    *blocks = (struct blocks){
+        .image = image, .generation = ptd_image_generation(image), .key = ptd_hash_key_new()};
     blocks->seen = *blocks->generation;
 }
 
@@ -135,17 +136,10 @@ void ptd_blocks_notice(struct blocks *blocks)
     ptd_blocks_init(blocks, image);
 }
 
-static size_t hash(uint64_t ip, uint64_t cr3, uint8_t mode)
-{
-    uint64_t value = (ip ^ cr3 << 20 ^ (uint64_t)mode << 60) * 0x9e3779b97f4a7c15u;
-
-    return (size_t)(value ^ value >> 32);
-}
-
 /* The block's place, or the free one where it belongs. */
 static struct block *place(const struct blocks *blocks, uint64_t ip, uint64_t cr3, uint8_t mode)
 {
-    size_t i = hash(ip, cr3, mode);
+    size_t i = (size_t)hash_pair(&blocks->key, ip, cr3 ^ mode); /* the low bits of CR3 are flags */
 
     for (;; i++) {
         struct block *const block = &blocks->table[i & (blocks->room - 1)];

@@ -6,6 +6,7 @@
 #ifndef PTD_BLOCKS_H
 #define PTD_BLOCKS_H
 
+#include "base/hash.h"
 #include "ptdec.h"
 
 struct block {
@@ -22,6 +23,7 @@ struct blocks {
     const struct ptd_image *image;
     struct block *table; /* open addressing, room is a power of two */
     size_t room, count;
+    struct hash_key key;
     const uint64_t *generation; /* of the image, and as of when the blocks were made */
     uint64_t seen;
 };

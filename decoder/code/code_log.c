@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/hash.h"
 #include "code/code_log.h"
 
 #define MAGIC          "vptcode1"
@@ -42,6 +43,7 @@ struct code_log {
     uint8_t *bytes;
     size_t len_bytes, pos;
     uint64_t next; /* offset of the record at pos */
+    struct hash_key key;
     struct slot *slots;
     size_t slot_count, slot_room; /* a power of two */
     void **pages;                 /* struct page */
@@ -112,6 +114,7 @@ int ptd_code_log_new(const void *bytes, size_t len_bytes, struct code_log **log)
     }
     memcpy(made->bytes, bytes, len_bytes);
     made->len_bytes = len_bytes;
+    made->key = ptd_hash_key_new();
     if (!is_valid(made)) {
         ptd_code_log_free(made);
         return PTD_E_FORMAT;
@@ -152,9 +155,7 @@ void ptd_code_log_free(struct code_log *log)
 /* Its slot, or the free one where it belongs. There is one. */
 static struct slot *find_slot(const struct code_log *log, uint64_t space, uint64_t page)
 {
-    const uint64_t hash = (space ^ page << 8) * 0x9e3779b97f4a7c15u;
-
-    for (size_t i = (size_t)(hash >> 32);; i++) {
+    for (size_t i = (size_t)hash_pair(&log->key, page, space);; i++) {
         struct slot *const slot = &log->slots[i & (log->slot_room - 1)];
 
         if (!slot->used || (slot->space == space && slot->page == page))

@@ -34,7 +34,9 @@ struct guest_memory {
 struct ptd_image {
     const struct ptd_image *base; /* has what is not here; NULL: nothing has */
     struct extents spaces;        /* struct space, by their keys */
-    struct extents vmcs;          /* numbers of VMs, by VMCS pointers */
+    struct space *any;            /* that of PTD_ANY_CR3 among them, which is looked into most */
+    bool has_aliases;
+    struct extents vmcs; /* numbers of VMs, by VMCS pointers */
     struct guest_memory *memories;
     size_t memory_count, memory_room;
     unsigned vm_count;
@@ -132,8 +134,11 @@ static uint64_t space_key(uint64_t space)
 
 static struct space *find_space(const struct ptd_image *image, uint64_t cr3)
 {
-    const struct extent *const found = ptd_extents_at(&image->spaces, space_key(cr3));
+    const struct extent *found;
 
+    if (cr3 == PTD_ANY_CR3)
+        return image->any;
+    found = ptd_extents_at(&image->spaces, space_key(cr3));
     return found ? (struct space *)(uintptr_t)found->what : NULL;
 }
 
@@ -147,10 +152,14 @@ static struct space *get_space(struct ptd_image *image, uint64_t cr3)
     space = calloc(1, sizeof(*space));
     if (!space)
         return NULL;
-    if (ptd_extents_add(&image->spaces, (struct extent){.first = key, .last = key, .what = space}))
-        return space;
-    free(space);
-    return NULL;
+    if (!ptd_extents_add(&image->spaces,
+                         (struct extent){.first = key, .last = key, .what = space})) {
+        free(space);
+        return NULL;
+    }
+    if (cr3 == PTD_ANY_CR3)
+        image->any = space;
+    return space;
 }
 
 int ptd_image_alias(struct ptd_image *image, uint64_t cr3, uint64_t same_as)
@@ -164,6 +173,7 @@ int ptd_image_alias(struct ptd_image *image, uint64_t cr3, uint64_t same_as)
     if (!space)
         return PTD_E_NOMEM;
     space->same_as = space_key(same_as);
+    image->has_aliases = true;
     image->generation++;
     return PTD_OK;
 }
@@ -172,7 +182,7 @@ int ptd_image_alias(struct ptd_image *image, uint64_t cr3, uint64_t same_as)
 static uint64_t real_space(const struct ptd_image *image, uint64_t cr3)
 {
     for (; image; image = image->base) {
-        const struct space *const space = find_space(image, cr3);
+        const struct space *const space = image->has_aliases ? find_space(image, cr3) : NULL;
 
         if (space && space->same_as)
             return space->same_as;

@@ -135,6 +135,7 @@ struct graph *ptd_graph_new(const struct ptd_image *image, bool shared, size_t t
         return NULL;
     }
     graph->image = image;
+    graph->key = ptd_hash_key_new();
     graph->shared = shared;
     graph->fixed = shared || is_long;
     graph->spaces = calloc(MAX_SPACES, sizeof(*graph->spaces));
@@ -181,14 +182,33 @@ void ptd_graph_free(struct graph *graph)
     free(graph);
 }
 
+/* The list that it belongs to. */
+static uint32_t *list_of(const struct graph *graph, uint32_t space, uint64_t ip)
+{
+    return &graph->lists[hash_pair(&graph->key, ip, space) & (graph->list_count - 1)];
+}
+
+/* Code may change at each packet: a small graph is emptied without going over all lists. */
+static void clear_lists(struct graph *graph)
+{
+    const uint32_t end = graph->node_places.next;
+
+    if (end >= graph->list_count / 16) {
+        memset(graph->lists, 0, graph->list_count * sizeof(*graph->lists));
+        return;
+    }
+    for (uint32_t i = 1; i < end; i++)
+        *list_of(graph, graph->info[i].space, graph->info[i].ip) = 0;
+}
+
 void ptd_graph_empty(struct graph *graph)
 {
+    if (graph->epoch > 0 && graph->lists)
+        clear_lists(graph);
     if (!graph->shared)
         graph->node_places.next = 1; /* NODE_NONE */
     graph->part_places.next = graph->return_places.next = 0;
     graph->common->space_count = 0;
-    if (graph->epoch > 0 && graph->lists)
-        memset(graph->lists, 0, graph->list_count * sizeof(*graph->lists));
     graph->epoch++;
     graph->common->full = false;
 }
@@ -263,14 +283,6 @@ static bool take(struct graph *graph, const struct array *array, uint32_t count,
 }
 
 /* ---- Nodes by address ---- */
-
-/* The list that it belongs to. */
-static uint32_t *list_of(const struct graph *graph, uint32_t space, uint64_t ip)
-{
-    const uint64_t hash = (ip ^ (uint64_t)space << 48) * 0x9e3779b97f4a7c15u;
-
-    return &graph->lists[(uint32_t)(hash >> 32) & (graph->list_count - 1)];
-}
 
 /* In a list that begins with this node; 0: it is not there. */
 static uint32_t find_in_list(const struct graph *graph, uint32_t id, uint32_t space, uint64_t ip)

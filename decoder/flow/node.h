@@ -15,6 +15,7 @@
 #define PTD_NODE_H
 
 #include "base/array.h"
+#include "base/hash.h"
 #include "ptdec.h"
 
 enum node_kind {
@@ -86,6 +87,7 @@ struct graph {
     struct space *spaces;
     uint32_t *lists; /* by address: a node of each, which goes on with node_info.next */
     uint32_t list_count;
+    struct hash_key key; /* of the lists */
     uint32_t epoch; /* how often it was emptied */
     struct places node_places, part_places, return_places;
     const struct ptd_image *image;

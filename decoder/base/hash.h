@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside libptdec: hashes of numbers that a trace or a file chooses. Each table has a key that
+ * nobody can know, so that nobody can write a file whose entries all fall on one place.
+ */
+#ifndef PTD_HASH_H
+#define PTD_HASH_H
+
+#include <stdint.h>
+
+struct hash_key {
+    uint64_t a, b;
+};
+
+/* Random numbers. */
+struct hash_key ptd_hash_key_new(void);
+
+/* All bits of the product of two numbers that are not known. */
+static inline uint64_t hash_pair(const struct hash_key *key, uint64_t x, uint64_t y)
+{
+    __extension__ typedef unsigned __int128 product;
+
+    const product both = (product)(x ^ key->a) * (y ^ key->b);
+
+    return (uint64_t)both ^ (uint64_t)(both >> 64);
+}
+
+#endif
