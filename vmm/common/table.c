@@ -6,28 +6,49 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define SLOTS_MIN 64u
 
-static uint64_t mix(uint64_t value)
+static struct table_secret new_secret(void)
 {
-    value ^= value >> 32;
-    value *= 0x9e3779b97f4a7c15u;
-    return value ^ value >> 29;
+    struct table_secret secret = {0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu};
+
+    (void)!getrandom(&secret, sizeof(secret), GRND_NONBLOCK); /* at boot, there is none */
+    return secret;
 }
 
-static uint64_t hash_key(const uint64_t *key)
+/* All bits of the product. */
+static uint64_t mix(uint64_t value, uint64_t secret)
 {
-    return mix(mix(mix(key[0]) + key[1]) + key[2]);
+    __extension__ typedef unsigned __int128 product;
+
+    const product both = (product)value * secret;
+
+    return (uint64_t)both ^ (uint64_t)(both >> 64);
 }
 
-static uint64_t hash_name(const char *name)
+static uint64_t hash_key(const struct table_secret *secret, const uint64_t *key)
 {
-    uint64_t hash = 0;
+    uint64_t hash = secret->a;
 
-    while (*name)
-        hash = (hash ^ (uint8_t)*name++) * 0x100000001b3u;
-    return mix(hash);
+    for (unsigned i = 0; i < 3; i++)
+        hash = mix(hash ^ key[i], secret->b);
+    return mix(hash ^ secret->a, secret->b);
+}
+
+static uint64_t hash_name(const struct table_secret *secret, const char *name)
+{
+    const size_t len = strlen(name);
+    uint64_t hash = secret->a ^ len;
+
+    for (size_t at = 0; at < len; at += sizeof(hash)) {
+        uint64_t word = 0;
+
+        memcpy(&word, name + at, len - at < sizeof(word) ? len - at : sizeof(word));
+        hash = mix(hash ^ word, secret->b);
+    }
+    return mix(hash ^ secret->a, secret->b);
 }
 
 /* Room for one element more in a list. */
@@ -47,13 +68,15 @@ static bool grow(void **list, size_t count, size_t *capacity, size_t element_byt
 }
 
 /* Twice the slots; the caller fills them. */
-static bool more_slots(uint32_t **slots, size_t *slot_count)
+static bool more_slots(uint32_t **slots, size_t *slot_count, struct table_secret *secret)
 {
     const size_t wanted = *slot_count ? 2 * *slot_count : SLOTS_MIN;
     uint32_t *const fresh = calloc(wanted, sizeof(*fresh));
 
     if (!fresh)
         return false;
+    if (*slot_count == 0)
+        *secret = new_secret();
     free(*slots);
     *slots = fresh;
     *slot_count = wanted;
@@ -65,7 +88,7 @@ static bool more_slots(uint32_t **slots, size_t *slot_count)
 /* The slot that holds a key, or the free one where it belongs. */
 static size_t slot_of_key(const struct table *table, const uint64_t *key)
 {
-    size_t slot = hash_key(key) & (table->slot_count - 1);
+    size_t slot = hash_key(&table->secret, key) & (table->slot_count - 1);
 
     while (table->slots[slot] &&
            memcmp(table->sums[table->slots[slot] - 1].key, key, sizeof(table->sums->key)) != 0)
@@ -79,7 +102,7 @@ struct sum *table_at(struct table *table, uint64_t a, uint64_t b, uint64_t c)
     size_t slot;
 
     if (2 * table->count >= table->slot_count) {
-        if (!more_slots(&table->slots, &table->slot_count))
+        if (!more_slots(&table->slots, &table->slot_count, &table->secret))
             return NULL;
         for (size_t i = 0; i < table->count; i++)
             table->slots[slot_of_key(table, table->sums[i].key)] = (uint32_t)i + 1;
@@ -105,7 +128,7 @@ void table_free(struct table *table)
 
 static size_t slot_of_name(const struct names *names, const char *name)
 {
-    size_t slot = hash_name(name) & (names->slot_count - 1);
+    size_t slot = hash_name(&names->secret, name) & (names->slot_count - 1);
 
     while (names->slots[slot] && strcmp(names->list[names->slots[slot] - 1], name) != 0)
         slot = (slot + 1) & (names->slot_count - 1);
@@ -117,7 +140,7 @@ uint32_t names_add(struct names *names, const char *name)
     size_t slot;
 
     if (2 * names->count >= names->slot_count) {
-        if (!more_slots(&names->slots, &names->slot_count))
+        if (!more_slots(&names->slots, &names->slot_count, &names->secret))
             return UINT32_MAX;
         for (size_t i = 0; i < names->count; i++)
             names->slots[slot_of_name(names, names->list[i])] = (uint32_t)i + 1;

@@ -9,6 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What nobody can know who writes a file, so that nobody can choose keys of one slot. */
+struct table_secret {
+    uint64_t a, b;
+};
+
 struct sum {
     uint64_t key[3];
     uint64_t count, cost;
@@ -20,6 +25,7 @@ struct table {
     size_t count, capacity;
     uint32_t *slots; /* index in sums + 1; 0: free */
     size_t slot_count;
+    struct table_secret secret; /* from the first slots on */
 };
 
 /* The sum of a key, made if it is not there; valid until the next one is made. NULL: no memory. */
@@ -32,6 +38,7 @@ struct names {
     size_t count, capacity;
     uint32_t *slots;
     size_t slot_count;
+    struct table_secret secret;
 };
 
 /* The number of a string; UINT32_MAX: no memory. */
