@@ -297,6 +297,8 @@ struct ptd_perf_poke {
     const uint8_t *before, *after;
 };
 
+struct ptd_perf_lookup;
+
 /* All of it is for reading; each list is in order of time, and of the file where times are equal.
  */
 struct ptd_perf_session {
@@ -324,6 +326,7 @@ struct ptd_perf_session {
     /* To be set by the user: VMs whose TSC differs. They must outlive the session. */
     const struct ptd_time_vm *vms;
     size_t vm_count;
+    const struct ptd_perf_lookup *lookup; /* private */
     int error; /* what ended reading early (the rest is here), or PTD_OK */
     struct ptd_perf_fault fault;
 };
@@ -338,7 +341,10 @@ int ptd_perf_session_new(const void *bytes, size_t len_bytes, struct ptd_perf_se
 void ptd_perf_session_free(struct ptd_perf_session *session);
 /* The process of a thread: tid itself if no record says. */
 uint32_t ptd_perf_pid_of(const struct ptd_perf_session *session, uint32_t tid);
-/* The name of a thread at a time, else that of its process; NULL: not known. */
+/*
+ * The name of a thread at a time (UINT64_MAX: its last one), else that of its process, else what it
+ * inherited when it was made; NULL: not known. The names change: ask for each time.
+ */
 const char *ptd_perf_comm_of(const struct ptd_perf_session *session, uint32_t pid, uint32_t tid,
                              uint64_t time);
 /*

@@ -18,12 +18,6 @@
 
 static const struct ptd_perf_thread nobody = {NO_ID, NO_ID};
 
-/* From this TSC on, the thread runs on the CPU. */
-struct turn {
-    uint64_t tsc;
-    struct ptd_perf_thread thread;
-};
-
 struct stretch {
     uint64_t offset; /* of its first packet: PIP, TIP.PGE, or the start of the trace */
     uint64_t from, to;
@@ -32,9 +26,9 @@ struct stretch {
 
 struct builder {
     const struct ptd_perf_trace *trace;
-    struct turn *turns;
+    struct perf_cpu_turns turns;
     struct stretch *stretches;
-    size_t turn_count, turn_capacity, stretch_count, stretch_capacity;
+    size_t stretch_count, stretch_capacity;
     struct ptd_perf_cpu_trace out;
     size_t out_capacity, inserted_capacity, thread_capacity;
     uint32_t current; /* the thread in the copy so far */
@@ -43,59 +37,39 @@ struct builder {
 
 /* ---- Who ran when ---- */
 
-static bool add_turn(struct builder *builder, uint64_t tsc, struct ptd_perf_thread thread)
-{
-    if (!array_grow((void **)&builder->turns, &builder->turn_capacity, builder->turn_count,
-                    sizeof(*builder->turns)))
-        return false;
-    builder->turns[builder->turn_count++] = (struct turn){.tsc = tsc, .thread = thread};
-    return true;
-}
-
 /* Before the first switch: whoever it is that goes away then. Of a thread's trace: the thread. */
-static bool add_first_turn(struct builder *builder, const struct ptd_perf_session *session,
-                           const struct ptd_perf_switch *first)
+static struct ptd_perf_thread find_first(const struct ptd_perf_session *session,
+                                         const struct ptd_perf_trace *trace)
 {
-    /* Of a program that perf started, all of its CPUs' buffers name the first thread. */
-    struct ptd_perf_thread thread = nobody;
+    const struct ptd_perf_lookup *const lookup = session->lookup;
+    const uint32_t cpu = (uint32_t)trace->cpu;
+    const size_t at = ptd_perf_order_begin(&lookup->switches, cpu, 0);
+    const struct ptd_perf_switch *first = NULL;
+    const struct perf_entry *start;
 
-    if (builder->trace->tid >= 0)
-        thread = (struct ptd_perf_thread){
-            .tid = (uint32_t)builder->trace->tid,
-            .pid = ptd_perf_pid_of(session, (uint32_t)builder->trace->tid)};
-    for (size_t i = 0; builder->trace->cpu >= 0 && i < session->start_count; i++) {
-        if (session->starts[i].cpu == (uint32_t)builder->trace->cpu)
-            thread = (struct ptd_perf_thread){session->starts[i].tid, session->starts[i].pid};
-    }
+    if (trace->cpu >= 0 && session->pt.has_time && at < lookup->switches.count &&
+        lookup->switches.list[at].key == cpu)
+        first = &session->switches[lookup->switches.list[at].at];
     if (first && first->out)
-        thread = (struct ptd_perf_thread){first->tid, first->pid};
-    else if (first && first->has_other)
-        thread = (struct ptd_perf_thread){first->other_tid, first->other_pid};
-    return add_turn(builder, 0, thread);
+        return (struct ptd_perf_thread){first->tid, first->pid};
+    if (first && first->has_other)
+        return (struct ptd_perf_thread){first->other_tid, first->other_pid};
+    start = trace->cpu >= 0 ? ptd_perf_order_last(&lookup->starts, cpu, UINT64_MAX) : NULL;
+    if (start)
+        return (struct ptd_perf_thread){session->starts[start->at].tid,
+                                        session->starts[start->at].pid};
+    /* Of a program that perf started, all of its CPUs' buffers name the first thread. */
+    if (trace->tid >= 0)
+        return (struct ptd_perf_thread){.tid = (uint32_t)trace->tid,
+                                        .pid = ptd_perf_pid_of(session, (uint32_t)trace->tid)};
+    return nobody;
 }
 
-static bool find_turns(struct builder *builder, const struct ptd_perf_session *session)
+static void find_turns(struct builder *builder, const struct ptd_perf_session *session)
 {
-    bool any = false;
-
-    for (size_t i = 0;
-         session->pt.has_time && builder->trace->cpu >= 0 && i < session->switch_count; i++) {
-        const struct ptd_perf_switch *const each = &session->switches[i];
-        struct ptd_perf_thread thread = {each->tid, each->pid};
-
-        if (each->cpu != (uint32_t)builder->trace->cpu)
-            continue;
-        if (!any && !add_first_turn(builder, session, each))
-            return false;
-        any = true;
-        if (each->out && !each->has_other)
-            continue; /* who comes next says so itself */
-        if (each->out)
-            thread = (struct ptd_perf_thread){each->other_tid, each->other_pid};
-        if (!add_turn(builder, ptd_perf_tsc_of_time(&session->pt, each->time), thread))
-            return false;
-    }
-    return any || add_first_turn(builder, session, NULL);
+    if (builder->trace->cpu >= 0)
+        builder->turns = ptd_perf_turns_of(&session->lookup->turns, (uint32_t)builder->trace->cpu);
+    builder->turns.first = find_first(session, builder->trace);
 }
 
 /* ---- Stretches ---- */
@@ -147,29 +121,14 @@ static bool find_stretches(struct builder *builder, struct ptd_time *time)
 /* Each stretch goes to the turn that covers most of it. Both are in order of time. */
 static void match(struct builder *builder)
 {
-    size_t at = 0;
+    uint64_t from = 0;
 
     for (size_t i = 0; i < builder->stretch_count; i++) {
         struct stretch *const stretch = &builder->stretches[i];
-        uint64_t longest = 0;
 
-        while (at + 1 < builder->turn_count && builder->turns[at + 1].tsc <= stretch->from)
-            at++;
-        stretch->thread = builder->turns[at].thread;
-        for (size_t j = at; j < builder->turn_count; j++) {
-            const uint64_t begin =
-                builder->turns[j].tsc > stretch->from ? builder->turns[j].tsc : stretch->from;
-            const uint64_t next =
-                j + 1 < builder->turn_count ? builder->turns[j + 1].tsc : UINT64_MAX;
-            const uint64_t end = next < stretch->to ? next : stretch->to;
-
-            if (begin >= stretch->to && j > at)
-                break;
-            if (end > begin && end - begin > longest) {
-                longest = end - begin;
-                stretch->thread = builder->turns[j].thread;
-            }
-        }
+        if (stretch->from > from)
+            from = stretch->from;
+        stretch->thread = ptd_perf_turns_most(&builder->turns, from, stretch->to);
     }
 }
 
@@ -308,15 +267,15 @@ int ptd_perf_cpu_trace(const struct ptd_perf_session *session, const struct ptd_
     struct ptd_time *const time = ptd_perf_time_new(session);
     bool ok;
 
-    ok = time && find_turns(&builder, session) && find_stretches(&builder, time);
+    ok = time && find_stretches(&builder, time);
     if (ok) {
+        find_turns(&builder, session);
         match(&builder);
         ok = copy(&builder) && list_threads(&builder);
     }
     ptd_time_free(time);
-    free(builder.turns);
     free(builder.stretches);
-    builder.out.switched = builder.turn_count > 1;
+    builder.out.switched = builder.turns.end > builder.turns.begin;
     *out = builder.out;
     if (ok)
         return PTD_OK;

@@ -11,7 +11,7 @@
 void ptd_perf_events_free(struct perf_events *events)
 {
     free(events->list);
-    free(events->ids);
+    ptd_extents_free(&events->ids);
     *events = (struct perf_events){0};
 }
 
@@ -47,33 +47,16 @@ int ptd_perf_events_add(struct perf_events *events, const uint8_t *attr, size_t 
 
 bool ptd_perf_events_add_id(struct perf_events *events, uint64_t id)
 {
-    if (!array_grow((void **)&events->ids, &events->id_capacity, events->id_count,
-                    sizeof(*events->ids)))
-        return false;
-    events->ids[events->id_count++] =
-        (struct perf_id){.id = id, .event = (uint32_t)events->count - 1};
-    events->ids_sorted = false;
-    return true;
-}
-
-static int compare_ids(const void *left, const void *right)
-{
-    const struct perf_id *const a = left, *const b = right;
-
-    return a->id < b->id ? -1 : a->id > b->id;
+    events->id_count++;
+    return ptd_extents_at(&events->ids, id) ||
+           ptd_extents_add(&events->ids, (struct extent){.first = id, .number = events->count - 1});
 }
 
 uint32_t ptd_perf_events_of_id(struct perf_events *events, uint64_t id)
 {
-    const struct perf_id key = {.id = id}, *found;
+    const struct extent *const found = ptd_extents_at(&events->ids, id);
 
-    if (events->id_count == 0)
-        return 0;
-    if (!events->ids_sorted)
-        qsort(events->ids, events->id_count, sizeof(key), compare_ids);
-    events->ids_sorted = true;
-    found = bsearch(&key, events->ids, events->id_count, sizeof(key), compare_ids);
-    return found ? found->event : 0;
+    return found ? (uint32_t)found->number : 0;
 }
 
 bool ptd_perf_events_name(struct perf_events *events, struct span *description)

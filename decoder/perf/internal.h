@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/extents.h"
 #include "ptdec_perf.h"
 
 #define PERF_MAGIC             "PERFILE2"
@@ -128,18 +129,78 @@ bool ptd_perf_sort(void *list, size_t count, size_t element_bytes);
 /* perf_cpu.c: the clocks of a session's traces. NULL: no memory. */
 struct ptd_time *ptd_perf_time_new(const struct ptd_perf_session *session);
 
-/* perf_event.c: the events of a file, and which of them an id means. */
-struct perf_id {
-    uint64_t id;
-    uint32_t event;
+/* lookup.c: the lists of a session by who they are about; keys are 32 bits of a thread and so on.
+ */
+struct perf_entry {
+    uint64_t key; /* first: what it is sorted by */
+    uint64_t time;
+    size_t at; /* in the list of the session; of pids the process */
 };
 
+/* Those of one key are in order of time. */
+struct perf_order {
+    struct perf_entry *list;
+    size_t count, room;
+};
+
+/* turns.c: from this TSC on, the thread runs on the CPU. */
+struct perf_turn {
+    uint64_t tsc;
+    uint32_t cpu;
+    struct ptd_perf_thread thread;
+};
+
+/* By CPU and then by time. Begins as zeros. */
+struct perf_turns {
+    struct perf_turn *list;
+    size_t count, room;
+    size_t *longest;
+};
+
+/* Those of a CPU, and who ran in front of them. */
+struct perf_cpu_turns {
+    const struct perf_turns *turns;
+    size_t begin, end;
+    struct ptd_perf_thread first;
+};
+
+/* switches: those of the session by CPU. False: no memory. */
+bool ptd_perf_turns_make(struct perf_turns *turns, const struct ptd_perf_session *session,
+                         const struct perf_order *switches);
+void ptd_perf_turns_free(struct perf_turns *turns);
+/* .first is left to the caller. */
+struct perf_cpu_turns ptd_perf_turns_of(const struct perf_turns *turns, uint32_t cpu);
+/* Who had the CPU for the most of a time; the first of those who had it as long. */
+struct ptd_perf_thread ptd_perf_turns_most(const struct perf_cpu_turns *of_cpu, uint64_t from,
+                                           uint64_t to);
+
+struct ptd_perf_lookup {
+    struct perf_order comms;     /* by thread */
+    struct perf_order processes; /* those of comms that are of a process's first thread, by it */
+    struct perf_order births;    /* forks by the new thread */
+    struct perf_order forks;     /* those that make a process, by it */
+    struct perf_order pids;      /* processes of threads; the last one counts */
+    struct perf_order maps;      /* by process */
+    struct perf_order switches, starts; /* by CPU */
+    struct perf_turns turns;
+    uint64_t config; /* RTIT_CTL, as the attr of the Intel PT event has it */
+};
+
+/* NULL: no memory. */
+struct ptd_perf_lookup *ptd_perf_lookup_new(const struct ptd_perf_session *session);
+void ptd_perf_lookup_free(struct ptd_perf_lookup *lookup);
+/* The index of the first entry of a key at or behind a time, if it is one of that key. */
+size_t ptd_perf_order_begin(const struct perf_order *order, uint64_t key, uint64_t time);
+/* The last entry of a key up to a time; NULL: there is none. */
+const struct perf_entry *ptd_perf_order_last(const struct perf_order *order, uint64_t key,
+                                             uint64_t time);
+
+/* perf_event.c: the events of a file, and which of them an id means. */
 struct perf_events {
     struct ptd_perf_event *list;
     size_t count, capacity;
-    struct perf_id *ids;
-    size_t id_count, id_capacity;
-    bool ids_sorted;
+    struct extents ids; /* the number is that of the event */
+    uint64_t id_count;  /* how many the file told, again and again too */
 };
 
 void ptd_perf_events_free(struct perf_events *events);

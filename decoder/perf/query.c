@@ -8,93 +8,86 @@
 
 #include "perf/internal.h"
 
-#define FORKS_MAX     64             /* generations of processes that a map is inherited through */
+#define FORKS_MAX     64             /* generations that a map or a name is inherited through */
 #define CYC_THRESHOLD (0xfull << 19) /* of RTIT_CTL */
 
 uint32_t ptd_perf_pid_of(const struct ptd_perf_session *session, uint32_t tid)
 {
-    for (size_t i = session->start_count; i-- > 0;) {
-        if (session->starts[i].tid == tid)
-            return session->starts[i].pid;
-    }
-    for (size_t i = session->comm_count; i-- > 0;) {
-        if (session->comms[i].tid == tid)
-            return session->comms[i].pid;
-    }
-    for (size_t i = session->fork_count; i-- > 0;) {
-        if (session->forks[i].tid == tid)
-            return session->forks[i].pid;
-    }
-    return tid;
+    const struct perf_entry *const pid =
+        ptd_perf_order_last(&session->lookup->pids, tid, UINT64_MAX);
+
+    return pid ? (uint32_t)pid->at : tid;
+}
+
+/* The name that was given to a thread, or to its process, up to a time. */
+static const char *told_name(const struct ptd_perf_session *session, uint32_t pid, uint32_t tid,
+                             uint64_t time)
+{
+    const struct perf_entry *told = ptd_perf_order_last(&session->lookup->comms, tid, time);
+
+    if (!told)
+        told = ptd_perf_order_last(&session->lookup->processes, pid, time);
+    return told ? session->comms[told->at].name : NULL;
 }
 
 const char *ptd_perf_comm_of(const struct ptd_perf_session *session, uint32_t pid, uint32_t tid,
                              uint64_t time)
 {
-    const char *of_process = NULL;
+    for (unsigned i = 0; i < FORKS_MAX; i++) {
+        const char *const name = told_name(session, pid, tid, time);
+        const struct perf_entry *const birth =
+            name ? NULL : ptd_perf_order_last(&session->lookup->births, tid, time);
 
-    for (size_t i = session->comm_count; i-- > 0;) {
-        const struct ptd_perf_comm *const comm = &session->comms[i];
-
-        if (comm->time > time)
-            continue;
-        if (comm->tid == tid)
-            return comm->name;
-        if (comm->pid == pid && comm->tid == pid && !of_process)
-            of_process = comm->name;
-    }
-    return of_process;
-}
-
-/* The fork that made a process, at or before a time; NULL: it was there from the beginning. */
-static const struct ptd_perf_task *fork_of(const struct ptd_perf_session *session, uint32_t pid,
-                                           uint64_t time)
-{
-    for (size_t i = session->fork_count; i-- > 0;) {
-        const struct ptd_perf_task *const task = &session->forks[i];
-
-        if (task->pid == pid && task->parent_pid != pid && task->time <= time)
-            return task;
+        if (!birth)
+            return name;
+        pid = session->forks[birth->at].parent_pid;
+        tid = session->forks[birth->at].parent_tid;
+        time = birth->time;
     }
     return NULL;
+}
+
+/* Part of the life of a process whose maps count. */
+struct life {
+    uint32_t pid;
+    uint64_t from, to;
+};
+
+static int each_map_of(const struct ptd_perf_session *session, const struct life *life,
+                       int (*map)(void *owner, const struct ptd_perf_map *map), void *owner)
+{
+    const struct perf_order *const maps = &session->lookup->maps;
+
+    for (size_t i = ptd_perf_order_begin(maps, life->pid, life->from);
+         i < maps->count && maps->list[i].key == life->pid && maps->list[i].time <= life->to; i++) {
+        const int stop = map(owner, &session->maps[maps->list[i].at]);
+
+        if (stop)
+            return stop;
+    }
+    return 0;
 }
 
 int ptd_perf_each_map(const struct ptd_perf_session *session, uint32_t pid,
                       int (*map)(void *owner, const struct ptd_perf_map *map), void *owner)
 {
-    struct {
-        uint32_t pid;
-        uint64_t from, to;
-    } lives[FORKS_MAX]; /* the process, its parent, ... */
+    struct life lives[FORKS_MAX]; /* the process, its parent, ... */
     unsigned count = 0;
     uint64_t to = UINT64_MAX;
+    int stop = 0;
 
     while (count < FORKS_MAX) {
-        const struct ptd_perf_task *const task = fork_of(session, pid, to);
+        const struct perf_entry *const fork = ptd_perf_order_last(&session->lookup->forks, pid, to);
 
-        lives[count].pid = pid;
-        lives[count].from = task ? task->time : 0;
-        lives[count].to = to;
-        count++;
-        if (!task)
+        lives[count++] = (struct life){pid, fork ? fork->time : 0, to};
+        if (!fork)
             break;
-        pid = task->parent_pid;
-        to = task->time;
+        pid = session->forks[fork->at].parent_pid;
+        to = fork->time;
     }
-    while (count-- > 0) {
-        for (size_t i = 0; i < session->map_count; i++) {
-            const struct ptd_perf_map *const each = &session->maps[i];
-            int stop;
-
-            if (each->pid != lives[count].pid || each->time < lives[count].from ||
-                each->time > lives[count].to)
-                continue;
-            stop = map(owner, each);
-            if (stop)
-                return stop;
-        }
-    }
-    return 0;
+    while (!stop && count-- > 0)
+        stop = each_map_of(session, &lives[count], map, owner);
+    return stop;
 }
 
 int ptd_perf_event_names(const struct ptd_perf_session *session, char *text, size_t text_bytes)
@@ -123,23 +116,11 @@ static uint8_t field_of(uint64_t config, uint64_t mask)
     return (uint8_t)(config & mask);
 }
 
-/* RTIT_CTL, as the attr of the Intel PT event has it. */
-static uint64_t config_of(const struct ptd_perf_session *session)
-{
-    uint64_t config = 0;
-
-    for (size_t i = 0; i < session->event_count; i++) {
-        if (session->events[i].type == session->pt.pmu_type)
-            config = session->events[i].config;
-    }
-    return config;
-}
-
 void ptd_perf_out_of(const struct ptd_perf_session *session, struct ptd_perf_out *out)
 {
     *out = (struct ptd_perf_out){
         .pt = session->pt,
-        .config = config_of(session),
+        .config = session->lookup->config,
         .cpuid = session->cpuid,
         .traces = session->traces,
         .trace_count = session->trace_count,
@@ -161,7 +142,7 @@ void ptd_perf_out_of(const struct ptd_perf_session *session, struct ptd_perf_out
 void ptd_perf_clocks(const struct ptd_perf_session *session, struct ptd_time_config *config)
 {
     const struct ptd_perf_pt *const pt = &session->pt;
-    const uint64_t rtit_ctl = config_of(session);
+    const uint64_t rtit_ctl = session->lookup->config;
 
     *config = (struct ptd_time_config){
         .mtc_freq = field_of(rtit_ctl, pt->mtc_freq_bits) & 15,

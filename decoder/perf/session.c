@@ -30,12 +30,6 @@ struct piece {
     uint64_t time; /* of the sample */
 };
 
-/* Where an event with this id counts, from ID_INDEX. */
-struct origin {
-    uint64_t id;
-    int32_t cpu, tid;
-};
-
 struct collector {
     struct ptd_perf_session session; /* first: the user's pointer is this one */
     struct ptd_perf *perf;
@@ -53,8 +47,8 @@ struct collector {
     size_t trace_capacity, map_capacity, comm_capacity, fork_capacity, switch_capacity;
     size_t symbol_capacity, piece_count, piece_capacity, kept_count, kept_capacity;
     size_t joined_count, joined_capacity, start_capacity, poke_capacity;
-    struct origin *origins;
-    size_t origin_count, origin_capacity;
+    struct extents origins; /* CPUs of events by their ids, from ID_INDEX */
+    struct ptd_perf_lookup *lookup;
     bool no_memory, too_much;
     uint64_t budget_bytes; /* what a hostile file may still make us keep */
 };
@@ -256,15 +250,17 @@ static bool add_origins(struct collector *collector, const struct ptd_perf_recor
     struct span span = {.pos = record->id_index.entries, .end = record->body + record->body_bytes};
 
     for (uint64_t i = 0; i < record->id_index.count; i++) {
-        struct origin origin = {.id = take64(&span)};
+        struct extent origin = {.first = take64(&span)};
+        struct extent *known;
 
         (void)take64(&span); /* index */
-        origin.cpu = (int32_t)take64(&span);
-        origin.tid = (int32_t)take64(&span);
-        if (!room(collector, &collector->origins, collector->origin_count,
-                  &collector->origin_capacity, sizeof(origin)))
+        origin.number = take64(&span);
+        (void)take64(&span); /* thread */
+        known = ptd_extents_at(&collector->origins, origin.first);
+        if (known)
+            *known = origin; /* the last one counts */
+        else if (!spend(collector, sizeof(origin)) || !ptd_extents_add(&collector->origins, origin))
             return false;
-        collector->origins[collector->origin_count++] = origin;
     }
     return true;
 }
@@ -273,14 +269,13 @@ static bool add_origins(struct collector *collector, const struct ptd_perf_recor
 static void locate_sample(const struct collector *collector, const struct ptd_perf_record *record,
                           struct piece *piece)
 {
+    const struct extent *const origin =
+        record->has_id ? ptd_extents_at(&collector->origins, record->id) : NULL;
+
     piece->cpu = record->has_cpu ? (int32_t)record->cpu : -1;
     piece->tid = -1;
-    for (size_t i = collector->origin_count; i-- > 0 && piece->cpu < 0;) {
-        if (!record->has_id || collector->origins[i].id != record->id)
-            continue;
-        piece->cpu = collector->origins[i].cpu;
-        break;
-    }
+    if (piece->cpu < 0 && origin)
+        piece->cpu = (int32_t)origin->number;
     if (piece->cpu < 0 && record->has_tid)
         piece->tid = (int32_t)record->tid;
     piece->idx = (uint32_t)(piece->cpu < 0 ? piece->tid : piece->cpu);
@@ -640,7 +635,9 @@ static bool finish(struct collector *collector)
     session->pokes = collector->pokes;
     session->events = ptd_perf_events(collector->perf, &session->event_count);
     session->cpuid = ptd_perf_cpuid(collector->perf);
-    return true;
+    collector->lookup = ptd_perf_lookup_new(session);
+    session->lookup = collector->lookup;
+    return session->lookup != NULL;
 }
 
 /* ---- Public ---- */
@@ -689,6 +686,7 @@ void ptd_perf_session_free(struct ptd_perf_session *session)
         free(collector->kept[i]);
     for (size_t i = 0; i < collector->joined_count; i++)
         free(collector->joined[i]);
+    ptd_perf_lookup_free(collector->lookup);
     free(collector->kept);
     free(collector->joined);
     free(collector->traces);
@@ -700,6 +698,6 @@ void ptd_perf_session_free(struct ptd_perf_session *session)
     free(collector->symbols);
     free(collector->pokes);
     free(collector->pieces);
-    free(collector->origins);
+    ptd_extents_free(&collector->origins);
     free(collector);
 }

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whose what is among the lists of a session: they are in order of time, and as long as a file
+ * makes them. Here they are in order of threads, processes and CPUs, made once, so that no question
+ * goes over a list.
+ */
+#include <stdlib.h>
+
+#include "perf/internal.h"
+
+static bool add(struct perf_order *order, uint64_t key, uint64_t time, size_t at)
+{
+    if (!array_grow((void **)&order->list, &order->room, order->count, sizeof(*order->list)))
+        return false;
+    order->list[order->count++] = (struct perf_entry){.key = key, .time = time, .at = at};
+    return true;
+}
+
+static bool add_comms(struct ptd_perf_lookup *lookup, const struct ptd_perf_session *session)
+{
+    for (size_t i = 0; i < session->comm_count; i++) {
+        const struct ptd_perf_comm *const comm = &session->comms[i];
+
+        if (!add(&lookup->comms, comm->tid, comm->time, i))
+            return false;
+        if (comm->tid == comm->pid && !add(&lookup->processes, comm->pid, comm->time, i))
+            return false;
+    }
+    return true;
+}
+
+static bool add_forks(struct ptd_perf_lookup *lookup, const struct ptd_perf_session *session)
+{
+    for (size_t i = 0; i < session->fork_count; i++) {
+        const struct ptd_perf_task *const fork = &session->forks[i];
+
+        if (!add(&lookup->births, fork->tid, fork->time, i))
+            return false;
+        if (fork->pid != fork->parent_pid && !add(&lookup->forks, fork->pid, fork->time, i))
+            return false;
+    }
+    return true;
+}
+
+/* The process of a thread is what was told last by the kind of record that knows best. */
+static bool add_pids(struct ptd_perf_lookup *lookup, const struct ptd_perf_session *session)
+{
+    struct perf_order *const pids = &lookup->pids;
+    bool ok = true;
+
+    for (size_t i = 0; ok && i < session->fork_count; i++)
+        ok = add(pids, session->forks[i].tid, 0, session->forks[i].pid);
+    for (size_t i = 0; ok && i < session->comm_count; i++)
+        ok = add(pids, session->comms[i].tid, 0, session->comms[i].pid);
+    for (size_t i = 0; ok && i < session->start_count; i++)
+        ok = add(pids, session->starts[i].tid, 0, session->starts[i].pid);
+    return ok;
+}
+
+static bool add_rest(struct ptd_perf_lookup *lookup, const struct ptd_perf_session *session)
+{
+    bool ok = true;
+
+    for (size_t i = 0; ok && i < session->map_count; i++)
+        ok = add(&lookup->maps, session->maps[i].pid, session->maps[i].time, i);
+    for (size_t i = 0; ok && i < session->switch_count; i++)
+        ok = add(&lookup->switches, session->switches[i].cpu, session->switches[i].time, i);
+    for (size_t i = 0; ok && i < session->start_count; i++)
+        ok = add(&lookup->starts, session->starts[i].cpu, session->starts[i].time, i);
+    return ok;
+}
+
+static uint64_t config_of(const struct ptd_perf_session *session)
+{
+    uint64_t config = 0;
+
+    for (size_t i = 0; i < session->event_count; i++) {
+        if (session->events[i].type == session->pt.pmu_type)
+            config = session->events[i].config;
+    }
+    return config;
+}
+
+static bool sort(struct perf_order *order)
+{
+    return ptd_perf_sort(order->list, order->count, sizeof(*order->list));
+}
+
+struct ptd_perf_lookup *ptd_perf_lookup_new(const struct ptd_perf_session *session)
+{
+    struct ptd_perf_lookup *const lookup = calloc(1, sizeof(*lookup));
+
+    if (lookup && add_comms(lookup, session) && add_forks(lookup, session) &&
+        add_pids(lookup, session) && add_rest(lookup, session) && sort(&lookup->comms) &&
+        sort(&lookup->processes) && sort(&lookup->births) && sort(&lookup->forks) &&
+        sort(&lookup->pids) && sort(&lookup->maps) && sort(&lookup->switches) &&
+        sort(&lookup->starts) && ptd_perf_turns_make(&lookup->turns, session, &lookup->switches)) {
+        lookup->config = config_of(session);
+        return lookup;
+    }
+    ptd_perf_lookup_free(lookup);
+    return NULL;
+}
+
+void ptd_perf_lookup_free(struct ptd_perf_lookup *lookup)
+{
+    if (!lookup)
+        return;
+    free(lookup->comms.list);
+    free(lookup->processes.list);
+    free(lookup->births.list);
+    free(lookup->forks.list);
+    free(lookup->pids.list);
+    free(lookup->maps.list);
+    free(lookup->switches.list);
+    free(lookup->starts.list);
+    ptd_perf_turns_free(&lookup->turns);
+    free(lookup);
+}
+
+size_t ptd_perf_order_begin(const struct perf_order *order, uint64_t key, uint64_t time)
+{
+    size_t low = 0, high = order->count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const struct perf_entry *const entry = &order->list[middle];
+
+        if (entry->key < key || (entry->key == key && entry->time < time))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const struct perf_entry *ptd_perf_order_last(const struct perf_order *order, uint64_t key,
+                                             uint64_t time)
+{
+    size_t behind;
+
+    if (time < UINT64_MAX)
+        behind = ptd_perf_order_begin(order, key, time + 1);
+    else
+        behind = ptd_perf_order_begin(order, key + 1, 0);
+    return behind > 0 && order->list[behind - 1].key == key ? &order->list[behind - 1] : NULL;
+}
