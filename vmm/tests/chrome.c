@@ -13,10 +13,11 @@
 #define SPACES 3u
 
 /* All of one thread, as a trace of several threads says. */
-static void one_thread(const void *owner, uint64_t cr3, struct out_who *who)
+static void one_thread(const void *owner, uint64_t cr3, uint64_t ns, struct out_who *who)
 {
     (void)owner;
     (void)cr3;
+    (void)ns;
     *who = (struct out_who){.pid = 7, .tid = 4194303, .comm = "busy"};
 }
 

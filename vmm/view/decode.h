@@ -34,6 +34,7 @@ struct decode_options {
     const struct out_format *format; /* NULL: the views above */
     void *out;
     const struct out_thread *thread; /* whose items are printed */
+    uint64_t now;                    /* the time of the item that is printed, for its name */
     bool count_insns;                /* the clock is instructions, even if there is a TSC */
     uint64_t errors;
 };
@@ -57,6 +58,7 @@ struct stream {
     bool begun;                /* in the output's form */
     struct clock clock;
     struct ptd_item item, last;
+    const char *last_comm;       /* the name that was printed last; NULL: none */
     struct ptd_time_point point; /* of item, from pieces */
     uint64_t time;               /* of item */
     uint64_t passed;             /* offsets that count as progress */

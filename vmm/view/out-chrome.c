@@ -73,7 +73,7 @@ static void print_event(struct chrome *chrome, const char *phase, const char *na
                         const struct call_stack *stack, uint64_t time)
 {
     const uint64_t ns = ns_of(chrome, time);
-    const struct out_who who = out_who(&chrome->thread, stack ? stack->cr3 : 0);
+    const struct out_who who = out_who(&chrome->thread, stack ? stack->cr3 : 0, time);
 
     fputs(chrome->any ? ",\n{\"name\":" : "\n{\"name\":", chrome->to);
     chrome->any = true;
@@ -92,7 +92,7 @@ static void enter(void *owner, struct call_stack *stack, uint64_t time)
         stack->named = true;
         print_event(chrome, "M", "thread_name", stack, time);
         fputs(",\"args\":{\"name\":", chrome->to);
-        print_string(chrome, out_who(&chrome->thread, stack->cr3).comm);
+        print_string(chrome, out_who(&chrome->thread, stack->cr3, OUT_LAST).comm);
         fputs("}}", chrome->to);
     }
     print_event(chrome, "B", chrome->calls.names.list[frame->function], stack, time);

@@ -34,9 +34,9 @@ static uint64_t node_of(struct folded *folded, uint64_t parent, uint32_t functio
 }
 
 /* The node of the thread or the process. */
-static uint64_t root_of(struct folded *folded, uint64_t cr3)
+static uint64_t root_of(struct folded *folded, uint64_t cr3, uint64_t time)
 {
-    const uint32_t name = names_add(&folded->calls.names, out_who(&folded->thread, cr3).comm);
+    const uint32_t name = names_add(&folded->calls.names, out_who(&folded->thread, cr3, time).comm);
 
     if (name == UINT32_MAX) {
         folded->no_memory = true;
@@ -49,9 +49,8 @@ static void enter(void *owner, struct call_stack *stack, uint64_t time)
 {
     struct folded *const folded = owner;
     const uint64_t parent =
-        stack->depth > 1 ? stack->frames[stack->depth - 2].user : root_of(folded, stack->cr3);
+        stack->depth > 1 ? stack->frames[stack->depth - 2].user : root_of(folded, stack->cr3, time);
 
-    (void)time;
     stack->frames[stack->depth - 1].user =
         node_of(folded, parent, stack->frames[stack->depth - 1].function);
 }

@@ -50,12 +50,16 @@ static bool perf_close(void *out)
     return true;
 }
 
-struct out_who out_who(const struct out_thread *thread, uint64_t cr3)
+struct out_who out_who(const struct out_thread *thread, uint64_t cr3, uint64_t time)
 {
+    const bool has_ns = time != OUT_LAST && thread->is_tsc && thread->to_ns;
+    const uint64_t ns = has_ns ? thread->to_ns(thread->to_ns_owner, time) : UINT64_MAX;
     struct out_who who = {.pid = thread->pid, .tid = thread->tid, .comm = thread->comm};
 
     if (thread->who)
-        thread->who(thread->who_owner, cr3, &who);
+        thread->who(thread->who_owner, cr3, ns, &who);
+    else if (thread->comm_at)
+        who.comm = thread->comm_at(thread->who_owner, thread, ns);
     return who;
 }
 
@@ -63,7 +67,7 @@ struct out_who out_who(const struct out_thread *thread, uint64_t cr3)
 static void print_head(const struct perf *perf, uint64_t cr3, uint64_t time, const char *event)
 {
     const struct out_thread *const thread = &perf->thread;
-    const struct out_who who = out_who(thread, cr3);
+    const struct out_who who = out_who(thread, cr3, time);
     struct escaped room;
 
     fprintf(perf->to, "%16s %5" PRIu32 " ", escaped(who.comm, &room), who.tid);

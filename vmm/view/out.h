@@ -27,8 +27,10 @@ struct out_thread {
     /* Nanoseconds of a TSC; NULL: not known. */
     uint64_t (*to_ns)(const void *owner, uint64_t tsc);
     const void *to_ns_owner;
-    /* Not NULL: several threads ran, and the address space says which. */
-    void (*who)(const void *owner, uint64_t cr3, struct out_who *who);
+    /* Not NULL: several threads ran, and the address space says which. ns as below. */
+    void (*who)(const void *owner, uint64_t cr3, uint64_t ns, struct out_who *who);
+    /* The name that the one thread has at a time; UINT64_MAX: its last. NULL: comm at all times. */
+    const char *(*comm_at)(const void *owner, const struct out_thread *thread, uint64_t ns);
     const void *who_owner;
 };
 
@@ -44,8 +46,13 @@ struct out_format {
     bool (*close)(void *out);
 };
 
-/* Who ran in an address space: the thread, or one of those in a CPU's trace. */
-struct out_who out_who(const struct out_thread *thread, uint64_t cr3);
+#define OUT_LAST UINT64_MAX /* a time */
+
+/*
+ * Who ran in an address space: the thread, or one of those in a CPU's trace. time is that of the
+ * item, for names change; OUT_LAST: the last name.
+ */
+struct out_who out_who(const struct out_thread *thread, uint64_t cr3, uint64_t time);
 
 extern const struct out_format out_perf, out_branches, out_folded, out_chrome, out_callgrind;
 

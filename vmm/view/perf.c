@@ -194,8 +194,25 @@ static uint64_t time_of_tsc(const void *owner, uint64_t tsc)
     return ptd_perf_time_of_tsc(owner, tsc);
 }
 
+/* Of a time in front of all names, the last one. NULL: none was told. */
+static const char *name_at(const struct ptd_perf_session *session, uint32_t pid, uint32_t tid,
+                           uint64_t ns)
+{
+    const char *const name = ptd_perf_comm_of(session, pid, tid, ns);
+
+    return name ? name : ptd_perf_comm_of(session, pid, tid, UINT64_MAX);
+}
+
+static const char *name_of_thread(const void *owner, const struct out_thread *thread, uint64_t ns)
+{
+    const struct job *const job = owner;
+    const char *const name = name_at(job->session, thread->pid, thread->tid, ns);
+
+    return name ? name : "?";
+}
+
 /* Who ran in an address space of a copy: a thread, or something in a guest. */
-static void who_ran(const void *owner, uint64_t cr3, struct out_who *who)
+static void who_ran(const void *owner, uint64_t cr3, uint64_t ns, struct out_who *who)
 {
     const struct job *const job = owner;
     struct ptd_context context = {0};
@@ -211,7 +228,7 @@ static void who_ran(const void *owner, uint64_t cr3, struct out_who *who)
     }
     who->tid = (uint32_t)(cr3 >> 12);
     who->pid = ptd_perf_pid_of(job->session, who->tid);
-    who->comm = ptd_perf_comm_of(job->session, who->pid, who->tid, UINT64_MAX);
+    who->comm = name_at(job->session, who->pid, who->tid, ns);
     if (!who->comm)
         who->comm = who->tid ? "?" : "swapper";
 }
@@ -232,9 +249,9 @@ static int prepare_thread(struct job *job, const struct ptd_perf_trace *trace,
 
     stream->packets = (struct bytes){.data = (uint8_t *)trace->bytes, .len = trace->len_bytes};
     thread->pid = ptd_perf_pid_of(job->session, thread->tid);
-    thread->comm = ptd_perf_comm_of(job->session, thread->pid, thread->tid, UINT64_MAX);
-    if (!thread->comm)
-        thread->comm = "?";
+    thread->comm = name_of_thread(job, thread, UINT64_MAX);
+    thread->comm_at = name_of_thread;
+    thread->who_owner = job;
     if (job->options->have_images)
         return 0;
     return take_code(stream, code_of_process(job, thread->pid, &code), &code);

@@ -25,6 +25,12 @@ static int begin_output(const struct decode_options *options, struct stream *str
     return options->format->begin(stream->out, &stream->thread) ? 0 : no_memory();
 }
 
+/* Threads have other names at other times. */
+static bool needs_clock(const struct decode_options *options, const struct stream *stream)
+{
+    return options->format || window_has_time(&options->window) || stream->thread.who;
+}
+
 /* The flow and the clock of a trace that is all there. 0 or an exit code. */
 static int open_whole(struct decode_options *options, struct stream *stream)
 {
@@ -34,7 +40,7 @@ static int open_whole(struct decode_options *options, struct stream *stream)
     if (!trace_flow_open(&stream->flow, &stream->packets, stream->image, &options->config,
                          options->is_rtit ? &options->rtit : NULL))
         return no_memory();
-    if (!options->format && !window_has_time(&options->window))
+    if (!needs_clock(options, stream))
         return 0;
     if (!clock_open(&stream->clock, stream->packets.data, stream->packets.len, clocks))
         return no_memory();
@@ -130,7 +136,7 @@ bool stream_next(struct decode_options *options, struct stream *stream)
         if (!pieces_next(stream))
             return false;
     } else if (next_of_whole(stream) == PTD_OK) {
-        if (options->format || window_has_time(&options->window))
+        if (needs_clock(options, stream))
             stream->time = clock_at(&stream->clock, &stream->item);
     } else {
         return false;
@@ -168,6 +174,7 @@ int stream_put(struct decode_options *options, struct stream *stream)
     options->errors += stream->item.type == PTD_ITEM_ERROR;
     if (options->format)
         return put_formatted(options, stream);
+    options->now = stream->time;
     view_print(options, stream);
     return ferror(stdout) ? EXIT_CODE_FILE : 0; /* main() says it */
 }

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char *symbol(const struct stream *stream, uint64_t cr3, uint64_t ip, char *text,
                           size_t text_bytes)
@@ -41,7 +42,7 @@ static void add_who(json_object *line, const struct decode_options *options,
     struct ptd_context who;
 
     if (options->thread->who) {
-        const struct out_who thread = out_who(options->thread, item->cr3);
+        const struct out_who thread = out_who(options->thread, item->cr3, options->now);
 
         json_add_number(line, "pid", thread.pid);
         json_add_number(line, "tid", thread.tid);
@@ -57,21 +58,33 @@ static void add_who(json_object *line, const struct decode_options *options,
         json_object_object_add(line, "process", json_object_new_string(who.process));
 }
 
+/* A line where it is another thread's turn, or where the thread has got another name. */
+static void print_thread(const struct decode_options *options, struct stream *stream,
+                         const struct ptd_item *block)
+{
+    const struct out_who thread = out_who(options->thread, block->cr3, options->now);
+    struct escaped room;
+
+    if (stream->last.insns && stream->last.cr3 == block->cr3 && stream->last_comm &&
+        strcmp(stream->last_comm, thread.comm) == 0)
+        return;
+    stream->last_comm = thread.comm;
+    printf("  == %s, pid %" PRIu32 ", tid %" PRIu32 "\n", escaped(thread.comm, &room), thread.pid,
+           thread.tid);
+}
+
 /* A line where it is another's turn. */
-static void print_who(const struct decode_options *options, const struct ptd_item *last,
+static void print_who(const struct decode_options *options, struct stream *stream,
                       const struct ptd_item *block)
 {
+    const struct ptd_item *const last = &stream->last;
     struct ptd_context before, who;
     struct escaped rooms[2];
 
     if (options->json)
         return;
-    if (options->thread->who && (!last->insns || last->cr3 != block->cr3)) {
-        const struct out_who thread = out_who(options->thread, block->cr3);
-
-        printf("  == %s, pid %" PRIu32 ", tid %" PRIu32 "\n", escaped(thread.comm, &rooms[0]),
-               thread.pid, thread.tid);
-    }
+    if (options->thread->who)
+        print_thread(options, stream, block);
     if (!options->map.contexts)
         return;
     ptd_contexts_find(options->map.contexts, last->cr3, last->ip, &before);
@@ -279,7 +292,7 @@ void view_print(const struct decode_options *options, struct stream *stream)
         view_skip(stream);
         return;
     }
-    print_who(options, &stream->last, item);
+    print_who(options, stream, item);
     if (options->view == VIEW_INSNS)
         print_insns(options, stream, item);
     else if (options->view == VIEW_BLOCKS)
