@@ -347,6 +347,8 @@ uint32_t ptd_perf_pid_of(const struct ptd_perf_session *session, uint32_t tid);
  */
 const char *ptd_perf_comm_of(const struct ptd_perf_session *session, uint32_t pid, uint32_t tid,
                              uint64_t time);
+/* The last name that the kernel gave to what it made at an address; NULL: none. */
+const char *ptd_perf_symbol_of(const struct ptd_perf_session *session, uint64_t address);
 /*
  * Hands out the maps of a process, those that it inherited by fork() first. Ends early if the
  * callback returns other than 0, and returns that; else 0.

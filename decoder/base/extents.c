@@ -212,3 +212,22 @@ void ptd_extents_remove(struct extents *extents, uint64_t first, uint64_t last)
     if (kept < end)
         drop_leaves(extents, kept, end);
 }
+
+bool ptd_extents_cut(struct extents *extents, uint64_t first, uint64_t last)
+{
+    const struct extent *const at_end = ptd_extents_below(extents, last, NULL);
+    struct extent *left;
+
+    if (at_end && at_end->last > last) {
+        struct extent right = *at_end;
+
+        right.first = last + 1;
+        if (!ptd_extents_add(extents, right))
+            return false;
+    }
+    left = ptd_extents_below(extents, first, NULL);
+    if (left && left->first < first && left->last >= first)
+        left->last = first - 1;
+    ptd_extents_remove(extents, first, last);
+    return true;
+}

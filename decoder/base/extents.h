@@ -56,5 +56,7 @@ struct extent *ptd_extents_next(const struct extents *extents, struct extent_pla
 bool ptd_extents_add(struct extents *extents, struct extent extent);
 /* Removes all that begin in [first, last]. */
 void ptd_extents_remove(struct extents *extents, uint64_t first, uint64_t last);
+/* Of disjoint ones: takes [first, last] from all of them. False: no memory, and nothing changed. */
+bool ptd_extents_cut(struct extents *extents, uint64_t first, uint64_t last);
 
 #endif

@@ -19,7 +19,7 @@
 
 struct space {
     uint64_t same_as;        /* not 0: another address space, in place of this */
-    struct extents segments; /* disjoint; .what are the bytes, .kind is one of those below */
+    struct extents segments; /* disjoint; .number is how far from the address its byte is */
     struct symbols symbols;
 };
 
@@ -199,31 +199,15 @@ static struct extent *find_segment(const struct space *space, uint64_t vaddr)
     return segment && segment->last >= vaddr ? segment : NULL;
 }
 
-/* What is left of a segment from vaddr on. */
-static struct extent right_part(const struct extent *segment, uint64_t vaddr)
+/* A segment keeps this when it is cut. */
+static uint64_t distance(uint64_t vaddr, const uint8_t *bytes)
 {
-    return (struct extent){
-        .first = vaddr,
-        .last = segment->last,
-        .what = (const uint8_t *)segment->what + (vaddr - segment->first),
-        .kind = segment->kind,
-    };
+    return (uint64_t)(uintptr_t)bytes - vaddr;
 }
 
-/* Cuts [first, last] out of the segments. False: no memory, and nothing changed. */
-static bool hide_segments(struct space *space, uint64_t first, uint64_t last)
+static const uint8_t *bytes_at(const struct extent *segment, uint64_t vaddr)
 {
-    const struct extent *const at_end = find_segment(space, last);
-    struct extent *left;
-
-    if (at_end && at_end->last > last &&
-        !ptd_extents_add(&space->segments, right_part(at_end, last + 1)))
-        return false;
-    left = find_segment(space, first);
-    if (left && left->first < first)
-        left->last = first - 1;
-    ptd_extents_remove(&space->segments, first, last);
-    return true;
+    return (const uint8_t *)(uintptr_t)(segment->number + vaddr);
 }
 
 static int add_segment(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes, size_t len_bytes,
@@ -235,6 +219,7 @@ static int add_segment(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes, 
     }
 
     const uint64_t last = vaddr + (len_bytes - 1);
+    struct extent segment = {.first = vaddr, .last = last, .kind = kind};
 
     if (last < vaddr) {
         free(bytes);
@@ -247,16 +232,13 @@ static int add_segment(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes, 
 
     struct space *const space = get_space(image, cr3);
 
-    if (!space || !hide_segments(space, vaddr, last))
+    if (!space || !ptd_extents_cut(&space->segments, vaddr, last))
         return PTD_E_NOMEM;
     image->generation++;
     if (kind != SEGMENT_PATCH)
         ptd_symbols_hide(&space->symbols, vaddr, last);
-    return ptd_extents_add(
-               &space->segments,
-               (struct extent){.first = vaddr, .last = last, .what = bytes, .kind = kind})
-               ? PTD_OK
-               : PTD_E_NOMEM;
+    segment.number = distance(vaddr, bytes);
+    return ptd_extents_add(&space->segments, segment) ? PTD_OK : PTD_E_NOMEM;
 }
 
 int ptd_image_add_owned(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes, size_t len_bytes,
@@ -372,7 +354,7 @@ int ptd_image_find(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
         at++;
     if (segment) {
         last = segment->last;
-        *bytes = (const uint8_t *)segment->what + (vaddr - segment->first);
+        *bytes = bytes_at(segment, vaddr);
     } else {
         if (find_in_memory(image, cr3, vaddr, bytes, len_bytes) != PTD_OK)
             return PTD_E_NOMAP;

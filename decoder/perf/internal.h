@@ -182,6 +182,7 @@ struct ptd_perf_lookup {
     struct perf_order pids;      /* processes of threads; the last one counts */
     struct perf_order maps;      /* by process */
     struct perf_order switches, starts; /* by CPU */
+    struct extents symbols;             /* by address: the last name of each */
     struct perf_turns turns;
     uint64_t config; /* RTIT_CTL, as the attr of the Intel PT event has it */
 };

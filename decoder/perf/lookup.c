@@ -70,6 +70,24 @@ static bool add_rest(struct ptd_perf_lookup *lookup, const struct ptd_perf_sessi
     return ok;
 }
 
+/* A later name takes the place of an earlier one. */
+static bool add_symbols(struct ptd_perf_lookup *lookup, const struct ptd_perf_session *session)
+{
+    for (size_t i = 0; i < session->symbol_count; i++) {
+        const struct ptd_perf_symbol *const symbol = &session->symbols[i];
+        const uint64_t room = UINT64_MAX - symbol->start;
+        struct extent extent = {.first = symbol->start, .number = i};
+
+        if (symbol->gone || symbol->len == 0)
+            continue;
+        extent.last = symbol->start + (symbol->len - 1 < room ? symbol->len - 1 : room);
+        if (!ptd_extents_cut(&lookup->symbols, extent.first, extent.last) ||
+            !ptd_extents_add(&lookup->symbols, extent))
+            return false;
+    }
+    return true;
+}
+
 static uint64_t config_of(const struct ptd_perf_session *session)
 {
     uint64_t config = 0;
@@ -91,10 +109,11 @@ struct ptd_perf_lookup *ptd_perf_lookup_new(const struct ptd_perf_session *sessi
     struct ptd_perf_lookup *const lookup = calloc(1, sizeof(*lookup));
 
     if (lookup && add_comms(lookup, session) && add_forks(lookup, session) &&
-        add_pids(lookup, session) && add_rest(lookup, session) && sort(&lookup->comms) &&
-        sort(&lookup->processes) && sort(&lookup->births) && sort(&lookup->forks) &&
-        sort(&lookup->pids) && sort(&lookup->maps) && sort(&lookup->switches) &&
-        sort(&lookup->starts) && ptd_perf_turns_make(&lookup->turns, session, &lookup->switches)) {
+        add_pids(lookup, session) && add_rest(lookup, session) && add_symbols(lookup, session) &&
+        sort(&lookup->comms) && sort(&lookup->processes) && sort(&lookup->births) &&
+        sort(&lookup->forks) && sort(&lookup->pids) && sort(&lookup->maps) &&
+        sort(&lookup->switches) && sort(&lookup->starts) &&
+        ptd_perf_turns_make(&lookup->turns, session, &lookup->switches)) {
         lookup->config = config_of(session);
         return lookup;
     }
@@ -114,6 +133,7 @@ void ptd_perf_lookup_free(struct ptd_perf_lookup *lookup)
     free(lookup->maps.list);
     free(lookup->switches.list);
     free(lookup->starts.list);
+    ptd_extents_free(&lookup->symbols);
     ptd_perf_turns_free(&lookup->turns);
     free(lookup);
 }

@@ -47,6 +47,13 @@ const char *ptd_perf_comm_of(const struct ptd_perf_session *session, uint32_t pi
     return NULL;
 }
 
+const char *ptd_perf_symbol_of(const struct ptd_perf_session *session, uint64_t address)
+{
+    const struct extent *const found = ptd_extents_below(&session->lookup->symbols, address, NULL);
+
+    return found && found->last >= address ? session->symbols[found->number].name : NULL;
+}
+
 /* Part of the life of a process whose maps count. */
 struct life {
     uint32_t pid;

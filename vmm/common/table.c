@@ -117,6 +117,14 @@ struct sum *table_at(struct table *table, uint64_t a, uint64_t b, uint64_t c)
     return &table->sums[table->slots[slot] - 1];
 }
 
+const struct sum *table_find(const struct table *table, uint64_t a, uint64_t b, uint64_t c)
+{
+    const uint64_t key[3] = {a, b, c};
+    const uint32_t found = table->slot_count > 0 ? table->slots[slot_of_key(table, key)] : 0;
+
+    return found ? &table->sums[found - 1] : NULL;
+}
+
 void table_free(struct table *table)
 {
     free(table->sums);

@@ -30,6 +30,8 @@ struct table {
 
 /* The sum of a key, made if it is not there; valid until the next one is made. NULL: no memory. */
 struct sum *table_at(struct table *table, uint64_t a, uint64_t b, uint64_t c);
+/* NULL: it is not there. */
+const struct sum *table_find(const struct table *table, uint64_t a, uint64_t b, uint64_t c);
 void table_free(struct table *table);
 
 /* Strings, each with a number from 0 on. Begins as zeros. */

@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_PID UINT32_MAX
+#define KERNEL_PID        UINT32_MAX
+#define EFFORT            ((uint64_t)1 << 16)
+#define EFFORT_PER_RECORD 256u
 
 struct change {
     uint64_t time;
@@ -29,6 +31,8 @@ struct code_changes {
     struct change *list;
     size_t count, capacity;
     bool warned;
+    bool sorted;
+    uint64_t left; /* changes that may still be followed, in all traces together */
 };
 
 struct code_timeline {
@@ -41,13 +45,20 @@ struct code_timeline {
 
 /* ---- Changes ---- */
 
+/* Each trace follows all changes; those of a file that has many of both would never end. */
+static uint64_t effort_of(const struct ptd_perf_session *session)
+{
+    return EFFORT + EFFORT_PER_RECORD * session->record_count;
+}
+
 struct code_changes *code_changes_new(const struct ptd_perf_session *session,
                                       const struct code_options *options)
 {
     struct code_changes *const changes = calloc(1, sizeof(*changes));
 
     if (changes)
-        *changes = (struct code_changes){.session = session, .options = options};
+        *changes = (struct code_changes){
+            .session = session, .options = options, .left = effort_of(session)};
     return changes;
 }
 
@@ -70,6 +81,7 @@ static bool add(struct code_changes *changes, struct change change)
         changes->capacity = capacity;
     }
     changes->list[changes->count++] = change;
+    changes->sorted = false;
     return true;
 }
 
@@ -214,18 +226,6 @@ static int by_time(const void *left, const void *right)
 
 /* ---- A trace ---- */
 
-/* The name that the kernel gave to code at an address; NULL: none. */
-static const char *name_at(const struct ptd_perf_session *session, const struct ptd_perf_poke *poke)
-{
-    for (size_t i = session->symbol_count; i-- > 0;) {
-        const struct ptd_perf_symbol *const symbol = &session->symbols[i];
-
-        if (!symbol->gone && poke->address - symbol->start < symbol->len)
-            return symbol->name;
-    }
-    return NULL;
-}
-
 /* Code in place of other code is a patch of a function; else it is a function of its own. */
 static int poke(struct code_timeline *timeline, const struct change *change, bool before)
 {
@@ -237,7 +237,8 @@ static int poke(struct code_timeline *timeline, const struct change *change, boo
     if (len && poke->old_bytes)
         error = ptd_image_patch(timeline->image, poke->address, bytes, len, change->cr3);
     else if (len)
-        error = ptd_image_add_bytes(timeline->image, name_at(timeline->changes->session, poke),
+        error = ptd_image_add_bytes(timeline->image,
+                                    ptd_perf_symbol_of(timeline->changes->session, poke->address),
                                     poke->address, bytes, len, change->cr3);
     if (error == PTD_E_NOMEM)
         return no_memory();
@@ -267,6 +268,27 @@ static int begin(struct code_timeline *timeline)
             code = apply(timeline, change);
     }
     return code;
+}
+
+/* False: of this trace and those behind it, no more can be followed. */
+static bool spend(struct code_changes *changes)
+{
+    if (changes->count <= changes->left) {
+        changes->left -= changes->count;
+        return true;
+    }
+    if (changes->left > 0)
+        complain(EXIT_CODE_OK, "code changed too often to be followed in so many traces: from here "
+                               "on it is taken as it was last");
+    changes->left = 0;
+    return false;
+}
+
+static void sort(struct code_changes *changes)
+{
+    if (!changes->sorted)
+        qsort(changes->list, changes->count, sizeof(*changes->list), by_time);
+    changes->sorted = true;
 }
 
 /* Without times, what changed has changed before the trace begins. */
@@ -304,9 +326,9 @@ struct code_timeline *code_timeline_new(struct code_changes *changes, const stru
     struct code_timeline *timeline;
 
     *code = 0;
-    if (changes->count == 0)
+    if (changes->count == 0 || !spend(changes))
         return NULL;
-    qsort(changes->list, changes->count, sizeof(*changes->list), by_time);
+    sort(changes);
     timeline = calloc(1, sizeof(*timeline));
     if (!timeline) {
         *code = no_memory();

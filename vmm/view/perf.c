@@ -9,6 +9,7 @@
 #include "common/escape.h"
 #include "common/json.h"
 #include "view/out.h"
+#include "common/table.h"
 
 #include <inttypes.h>
 #include <json-c/json.h>
@@ -33,9 +34,17 @@ struct job {
     struct decode_options *options;
     const struct ptd_perf_session *session;
     struct code *codes;
-    size_t code_count;
+    size_t code_count, code_room;
+    struct table where;  /* in codes, plus 1, by enum code_key and number */
+    uint64_t maps_left;  /* that may still be given to processes, inherited ones too */
     struct code of_cpus; /* .image NULL: not needed so far */
 };
+
+/* What a code is looked for by; then comes the number. */
+enum code_key { OF_PROCESS, OF_THREAD, FIRST_OF_PROCESS /* thread, of those by CR3 */ };
+
+#define MAPS_LEFT            ((uint64_t)1 << 16)
+#define MAPS_LEFT_PER_RECORD 256u
 
 static bool has_map(const struct job *job)
 {
@@ -44,32 +53,12 @@ static bool has_map(const struct job *job)
 
 /* ---- Code ---- */
 
-/* That of a process alone. NULL: not there yet. */
-static struct code *find_process(const struct job *job, uint32_t pid)
+/* NULL: not there yet. */
+static const struct code *find_code(const struct job *job, enum code_key key, uint32_t number)
 {
-    for (size_t i = 0; i < job->code_count; i++) {
-        if (job->codes[i].pid == pid && !job->codes[i].by_cr3)
-            return &job->codes[i];
-    }
-    return NULL;
-}
+    const struct sum *const found = table_find(&job->where, key, number, 0);
 
-/* Whether the image of all has this thread, and another one of its process. */
-static bool has_thread(const struct job *job, const struct ptd_perf_thread *thread,
-                       const struct code **of_process)
-{
-    *of_process = NULL;
-    for (size_t i = 0; i < job->code_count; i++) {
-        const struct code *const code = &job->codes[i];
-
-        if (!code->by_cr3)
-            continue;
-        if (code->tid == thread->tid)
-            return true;
-        if (code->pid == thread->pid && !*of_process)
-            *of_process = code;
-    }
-    return false;
+    return found ? &job->codes[found->count - 1] : NULL;
 }
 
 static void free_code(struct code *code)
@@ -88,11 +77,43 @@ static void free_codes(struct job *job)
         job->of_cpus.image = NULL; /* the options' own */
     free_code(&job->of_cpus);
     free(job->codes);
+    table_free(&job->where);
+}
+
+static int count_map(void *owner, const struct ptd_perf_map *map)
+{
+    uint64_t *const left = owner;
+
+    (void)map;
+    if (*left == 0)
+        return 1;
+    --*left;
+    return 0;
+}
+
+/*
+ * Each process has the maps of those that made it, so that a file can make many out of few. False:
+ * there are too many.
+ */
+static bool spend_maps(struct job *job, uint32_t pid)
+{
+    const bool had_some = job->maps_left > 0;
+
+    if (had_some && ptd_perf_each_map(job->session, pid, count_map, &job->maps_left) == 0)
+        return true;
+    if (had_some)
+        complain(EXIT_CODE_OK,
+                 "too many processes have too many maps: the code of process %" PRIu32
+                 " and of those behind it is not known",
+                 pid);
+    return false;
 }
 
 /* The code of a process (UINT32_MAX: of the kernel) too. 0 or an exit code. */
-static int load(const struct job *job, struct code *code, uint32_t pid, uint64_t cr3)
+static int load(struct job *job, struct code *code, uint32_t pid, uint64_t cr3)
 {
+    if (!spend_maps(job, pid))
+        return 0;
     if (!code_changes_add(code->changes, pid, cr3))
         return no_memory();
     return perf_data_load_code(job->session, pid, &job->options->code, code->image, cr3);
@@ -107,7 +128,7 @@ static bool add_nobodys_vm(struct ptd_image *image)
 }
 
 /* With the kernel in it; with a map, on what it says. 0 or an exit code. */
-static int begin_code(const struct job *job, struct code *code)
+static int begin_code(struct job *job, struct code *code)
 {
     code->image = has_map(job) ? job->options->image : ptd_image_new();
     if (code->image && !has_map(job) && !add_nobodys_vm(code->image))
@@ -118,13 +139,30 @@ static int begin_code(const struct job *job, struct code *code)
     return load(job, code, UINT32_MAX, PTD_ANY_CR3);
 }
 
+/* The first one of its key stays. False: no memory. */
+static bool note_code(struct job *job, enum code_key key, uint32_t number)
+{
+    struct sum *const sum = table_at(&job->where, key, number, 0);
+
+    if (sum && sum->count == 0)
+        sum->count = job->code_count + 1;
+    return sum;
+}
+
 static int add_code(struct job *job, const struct code *code)
 {
-    struct code *const grown = reallocarray(job->codes, job->code_count + 1, sizeof(*job->codes));
+    if (job->code_count == job->code_room) {
+        const size_t room = 2 * job->code_room + 16;
+        struct code *const grown = reallocarray(job->codes, room, sizeof(*job->codes));
 
-    if (!grown)
+        if (!grown)
+            return no_memory();
+        job->codes = grown;
+        job->code_room = room;
+    }
+    if (!note_code(job, code->by_cr3 ? FIRST_OF_PROCESS : OF_PROCESS, code->pid) ||
+        (code->by_cr3 && !note_code(job, OF_THREAD, code->tid)))
         return no_memory();
-    job->codes = grown;
     job->codes[job->code_count++] = *code;
     return 0;
 }
@@ -132,7 +170,7 @@ static int add_code(struct job *job, const struct code *code)
 /* The code of a process alone. 0 or an exit code. */
 static int code_of_process(struct job *job, uint32_t pid, struct code *code)
 {
-    const struct code *const found = find_process(job, pid);
+    const struct code *const found = find_code(job, OF_PROCESS, pid);
     int error;
 
     *code = found ? *found : (struct code){.pid = pid};
@@ -152,11 +190,11 @@ static int code_of_process(struct job *job, uint32_t pid, struct code *code)
 static int add_thread(struct job *job, const struct ptd_perf_thread *thread)
 {
     struct code *const shared = &job->of_cpus;
-    const struct code *of_process;
+    const struct code *const of_process = find_code(job, FIRST_OF_PROCESS, thread->pid);
     const char *comm;
     int error = 0;
 
-    if (has_thread(job, thread, &of_process))
+    if (find_code(job, OF_THREAD, thread->tid))
         return 0;
     comm = ptd_perf_comm_of(job->session, thread->pid, thread->tid, UINT64_MAX);
     if (has_map(job) &&
@@ -469,6 +507,7 @@ int decode_perf(struct decode_options *options, const char *file, const struct b
 
     if (!session)
         return code;
+    job.maps_left = MAPS_LEFT + MAPS_LEFT_PER_RECORD * session->record_count;
     if (!options->have_cpu && strncmp(session->cpuid, INTEL, strlen(INTEL)) == 0)
         (void)parse_cpu(session->cpuid + strlen(INTEL), ',', &options->config.errata);
     if (has_map(&job))
