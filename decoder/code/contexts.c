@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/extents.h"
 #include "ptdec.h"
 
 #define UPPER_HALF (UINT64_C(1) << 63)
@@ -18,7 +19,6 @@ struct vm {
 };
 
 struct process {
-    uint64_t space;
     char *name;
     int64_t pid;
 };
@@ -27,8 +27,8 @@ struct ptd_contexts {
     struct ptd_image *image;
     struct vm *vms; /* [0] is the host */
     size_t vm_count, vm_room;
-    struct process *processes; /* ascending by space */
-    size_t process_count, process_room;
+    struct extents processes;  /* struct process, by their spaces */
+    struct extents vmcs;       /* what times has */
     struct ptd_time_vm *times; /* one a VMCS */
     size_t time_count, time_room;
 };
@@ -48,16 +48,29 @@ struct ptd_contexts *ptd_contexts_new(struct ptd_image *image)
     return contexts;
 }
 
+static void free_processes(struct ptd_contexts *contexts)
+{
+    struct extent_place place;
+    struct extent *each = ptd_extents_first(&contexts->processes, &place);
+
+    for (; each; each = ptd_extents_next(&contexts->processes, &place)) {
+        struct process *const process = (struct process *)(uintptr_t)each->what;
+
+        free(process->name);
+        free(process);
+    }
+    ptd_extents_free(&contexts->processes);
+}
+
 void ptd_contexts_free(struct ptd_contexts *contexts)
 {
     if (!contexts)
         return;
     for (size_t i = 0; i < contexts->vm_count; i++)
         free(contexts->vms[i].name);
-    for (size_t i = 0; i < contexts->process_count; i++)
-        free(contexts->processes[i].name);
+    free_processes(contexts);
+    ptd_extents_free(&contexts->vmcs);
     free(contexts->vms);
-    free(contexts->processes);
     free(contexts->times);
     free(contexts);
 }
@@ -106,15 +119,16 @@ int ptd_contexts_add_vmcs(struct ptd_contexts *contexts, unsigned vm, uint64_t v
 
     if (vm == 0 || vm >= contexts->vm_count)
         return PTD_E_ARG;
-    for (size_t i = 0; i < contexts->time_count; i++)
-        if (contexts->times[i].vmcs == vmcs)
-            return PTD_E_ARG;
+    if (ptd_extents_at(&contexts->vmcs, vmcs))
+        return PTD_E_ARG;
     if (!array_grow((void **)&contexts->times, &contexts->time_room, contexts->time_count,
                     sizeof(*contexts->times)))
         return PTD_E_NOMEM;
     status = ptd_image_bind_vmcs(contexts->image, vm, vmcs);
     if (status != PTD_OK)
         return status;
+    if (!ptd_extents_add(&contexts->vmcs, (struct extent){.first = vmcs, .last = vmcs}))
+        return PTD_E_NOMEM;
     contexts->times[contexts->time_count++] =
         (struct ptd_time_vm){vmcs, contexts->vms[vm].tsc_offset, contexts->vms[vm].tsc_multiplier};
     return PTD_OK;
@@ -141,54 +155,45 @@ static uint64_t without_flags(uint64_t space)
     return space & ~UINT64_C(0xfff); /* PCID, and the flags of CR3 */
 }
 
-static size_t process_index(const struct ptd_contexts *contexts, uint64_t space)
-{
-    size_t low = 0, high = contexts->process_count;
-
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-
-        if (contexts->processes[middle].space < space)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static struct process *find_process(const struct ptd_contexts *contexts, uint64_t space)
 {
-    const size_t at = process_index(contexts, space);
+    const struct extent *const found = ptd_extents_at(&contexts->processes, space);
 
-    if (at == contexts->process_count || contexts->processes[at].space != space)
-        return NULL;
-    return &contexts->processes[at];
+    return found ? (struct process *)(uintptr_t)found->what : NULL;
+}
+
+/* Made if it is not there. NULL: no memory. */
+static struct process *get_process(struct ptd_contexts *contexts, uint64_t space)
+{
+    struct process *process = find_process(contexts, space);
+
+    if (process)
+        return process;
+    process = calloc(1, sizeof(*process));
+    if (process && ptd_extents_add(&contexts->processes,
+                                   (struct extent){.first = space, .last = space, .what = process}))
+        return process;
+    free(process);
+    return NULL;
 }
 
 int ptd_contexts_add_process(struct ptd_contexts *contexts, unsigned vm, uint64_t cr3,
                              const char *name, int64_t pid)
 {
-    const uint64_t space = without_flags(ptd_space(vm, cr3));
     struct process *process;
     char *copy;
 
     if (vm >= contexts->vm_count || cr3 == PTD_ANY_CR3)
         return PTD_E_ARG;
-    if (!array_grow((void **)&contexts->processes, &contexts->process_room, contexts->process_count,
-                    sizeof(*contexts->processes)) ||
-        !copy_name(name, &copy))
+    if (!copy_name(name, &copy))
         return PTD_E_NOMEM;
-    process = find_process(contexts, space);
-    if (process) {
-        free(process->name);
-    } else {
-        process = &contexts->processes[process_index(contexts, space)];
-        memmove(process + 1, process,
-                (size_t)(contexts->processes + contexts->process_count - process) *
-                    sizeof(*process));
-        contexts->process_count++;
+    process = get_process(contexts, without_flags(ptd_space(vm, cr3)));
+    if (!process) {
+        free(copy);
+        return PTD_E_NOMEM;
     }
-    *process = (struct process){space, copy, pid};
+    free(process->name);
+    *process = (struct process){copy, pid};
     return PTD_OK;
 }
 

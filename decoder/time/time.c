@@ -218,19 +218,14 @@ uint64_t ptd_time_likely_rate(const struct ptd_time *time)
 
 static const struct ptd_time_vm *find_vm(const struct ptd_time *time)
 {
-    const struct ptd_time_vm *any = NULL;
+    const struct extent *found;
 
-    if (!time->nonroot)
+    if (!time->nonroot || time->config.vm_count == 0)
         return NULL;
-    for (size_t i = 0; i < time->config.vm_count; i++) {
-        const struct ptd_time_vm *const vm = &time->config.vms[i];
-
-        if (vm->vmcs == time->vmcs && vm->vmcs != PTD_ANY_VMCS)
-            return vm;
-        if (vm->vmcs == PTD_ANY_VMCS)
-            any = vm;
-    }
-    return any;
+    found = ptd_extents_at(&time->vms, time->vmcs);
+    if (!found)
+        found = ptd_extents_at(&time->vms, PTD_ANY_VMCS);
+    return found ? &time->config.vms[found->number] : NULL;
 }
 
 static uint64_t scale_of(const struct ptd_time_vm *vm)
@@ -844,6 +839,21 @@ int ptd_time_check(const struct ptd_time_config *config)
     return PTD_OK;
 }
 
+/* Of a VMCS the first entry counts, of all others the last one. */
+static bool add_vms(struct ptd_time *time)
+{
+    for (size_t i = 0; i < time->config.vm_count; i++) {
+        const uint64_t vmcs = time->config.vms[i].vmcs;
+        struct extent *const known = ptd_extents_at(&time->vms, vmcs);
+
+        if (known && vmcs == PTD_ANY_VMCS)
+            known->number = i;
+        if (!known && !ptd_extents_add(&time->vms, (struct extent){.first = vmcs, .number = i}))
+            return false;
+    }
+    return true;
+}
+
 struct ptd_time *ptd_time_new(const struct ptd_time_config *config)
 {
     static const struct ptd_time_config nothing = {0};
@@ -858,6 +868,10 @@ struct ptd_time *ptd_time_new(const struct ptd_time_config *config)
     if (!time)
         return NULL;
     time->config = *config;
+    if (!add_vms(time)) {
+        ptd_time_free(time);
+        return NULL;
+    }
     time->period = UINT64_C(1) << config->mtc_freq;
     if (has_crystal(time) && ((uint64_t)config->tsc_num << FRACTION) % config->tsc_den == 0)
         time->clock_ticks = ((uint64_t)config->tsc_num << FRACTION) / config->tsc_den;
@@ -873,6 +887,8 @@ struct ptd_time *ptd_time_new(const struct ptd_time_config *config)
 
 void ptd_time_free(struct ptd_time *time)
 {
+    if (time)
+        ptd_extents_free(&time->vms);
     free(time);
 }
 

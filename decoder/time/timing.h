@@ -3,6 +3,7 @@
 #ifndef PTD_TIMING_H
 #define PTD_TIMING_H
 
+#include "base/extents.h"
 #include "ptdec.h"
 
 __extension__ typedef __int128 ticks; /* 2^-32 TSC ticks */
@@ -32,6 +33,7 @@ struct anchor {
 
 struct ptd_time {
     struct ptd_time_config config;
+    struct extents vms;   /* those of config by VMCS; .number is the index */
     uint64_t period;      /* crystal clocks from one MTC to the next */
     uint64_t clock_ticks; /* 2^-32 TSC ticks a crystal clock, if that is exact; else 0 */
     uint64_t cyc_slack;   /* cycles that may pass uncounted below the threshold */
