@@ -55,3 +55,17 @@ $(BUILD)/bench/bin/vmm: $(BUILD)/vmm/bench/kvm.o $(VMM_PART_OBJ) $(LIBVPT) $(LIB
 	$(LINK) -o $@ $^ $(VMM_LIBS)
 
 BENCHES += $(BUILD)/bench/bin/vmm
+
+# Hostile inputs of two sizes, each measured in instructions.
+$(BUILD)/tests/scaling: $(patsubst %.c,$(BUILD)/%.o,$(wildcard vmm/tests/scaling/*.c)) $(LIBPTDEC) | $(VPT)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(DECODER_LIBS)
+
+COUNTED += $(BUILD)/tests/scaling
+
+scaling: ## hostile inputs of two sizes: does what is linear stay linear?
+	@.ci/deps.sh run test
+	@$(SUBMAKE) $(BUILD)/tests/scaling
+	@$(BUILD)/tests/scaling --all
+
+.PHONY: scaling

@@ -10,7 +10,7 @@
 #include "base/array.h"
 #include "base/extents.h"
 
-#define LEAF_ROOM 256u
+#define LEAF_ROOM 128u
 
 void ptd_extents_free(struct extents *extents)
 {

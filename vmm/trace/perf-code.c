@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_PID        UINT32_MAX
-#define EFFORT            ((uint64_t)1 << 16)
-#define EFFORT_PER_RECORD 256u
+#define KERNEL_PID       UINT32_MAX
+#define CHANGES_FREE     64u
+#define CHANGES_PER_BYTE 4u
 
 struct change {
     uint64_t time;
@@ -30,9 +30,11 @@ struct code_changes {
     const struct code_options *options;
     struct change *list;
     size_t count, capacity;
+    bool pokes_wait;   /* to be added, */
+    uint64_t poke_cr3; /* for this address space */
     bool warned;
+    bool warned_of_many;
     bool sorted;
-    uint64_t left; /* changes that may still be followed, in all traces together */
 };
 
 struct code_timeline {
@@ -45,20 +47,13 @@ struct code_timeline {
 
 /* ---- Changes ---- */
 
-/* Each trace follows all changes; those of a file that has many of both would never end. */
-static uint64_t effort_of(const struct ptd_perf_session *session)
-{
-    return EFFORT + EFFORT_PER_RECORD * session->record_count;
-}
-
 struct code_changes *code_changes_new(const struct ptd_perf_session *session,
                                       const struct code_options *options)
 {
     struct code_changes *const changes = calloc(1, sizeof(*changes));
 
     if (changes)
-        *changes = (struct code_changes){
-            .session = session, .options = options, .left = effort_of(session)};
+        *changes = (struct code_changes){.session = session, .options = options};
     return changes;
 }
 
@@ -203,13 +198,28 @@ bool code_changes_add(struct code_changes *changes, uint32_t pid, uint64_t cr3)
 {
     if (pid != KERNEL_PID)
         return add_maps(changes, pid, cr3);
-    for (size_t i = 0; i < changes->session->poke_count; i++) {
+    changes->pokes_wait = changes->session->poke_count > 0;
+    changes->poke_cr3 = cr3;
+    return true;
+}
+
+/* Each process has those of the kernel: they are listed where a trace follows them. */
+static bool add_pokes(struct code_changes *changes)
+{
+    for (size_t i = 0; changes->pokes_wait && i < changes->session->poke_count; i++) {
         const struct ptd_perf_poke *const poke = &changes->session->pokes[i];
 
-        if (!add(changes, (struct change){.time = poke->time, .cr3 = cr3, .poke = poke}))
+        if (!add(changes,
+                 (struct change){.time = poke->time, .cr3 = changes->poke_cr3, .poke = poke}))
             return false;
     }
+    changes->pokes_wait = false;
     return true;
+}
+
+static size_t count_all(const struct code_changes *changes)
+{
+    return changes->count + (changes->pokes_wait ? changes->session->poke_count : 0);
 }
 
 static int by_time(const void *left, const void *right)
@@ -270,17 +280,20 @@ static int begin(struct code_timeline *timeline)
     return code;
 }
 
-/* False: of this trace and those behind it, no more can be followed. */
-static bool spend(struct code_changes *changes)
+/*
+ * Each trace follows all changes. Those of a file with many of both would never end, so what a
+ * trace may follow grows with its length; packets of a page are worth thousands.
+ */
+static bool may_follow(struct code_changes *changes, const struct bytes *trace)
 {
-    if (changes->count <= changes->left) {
-        changes->left -= changes->count;
+    if (count_all(changes) <= CHANGES_FREE + CHANGES_PER_BYTE * trace->len)
         return true;
-    }
-    if (changes->left > 0)
-        complain(EXIT_CODE_OK, "code changed too often to be followed in so many traces: from here "
-                               "on it is taken as it was last");
-    changes->left = 0;
+    if (!changes->warned_of_many)
+        complain(EXIT_CODE_OK,
+                 "code changed %zu times, which is not followed in a trace of %zu "
+                 "bytes: it is taken as it was last",
+                 count_all(changes), trace->len);
+    changes->warned_of_many = true;
     return false;
 }
 
@@ -326,14 +339,15 @@ struct code_timeline *code_timeline_new(struct code_changes *changes, const stru
     struct code_timeline *timeline;
 
     *code = 0;
-    if (changes->count == 0 || !spend(changes))
+    if (count_all(changes) == 0 || !may_follow(changes, trace))
         return NULL;
-    sort(changes);
     timeline = calloc(1, sizeof(*timeline));
-    if (!timeline) {
+    if (!timeline || !add_pokes(changes)) {
+        free(timeline);
         *code = no_memory();
         return NULL;
     }
+    sort(changes);
     warn_timeless(changes);
     timeline->changes = changes;
     timeline->image = ptd_image_new_on(base);

@@ -44,7 +44,7 @@ struct job {
 enum code_key { OF_PROCESS, OF_THREAD, FIRST_OF_PROCESS /* thread, of those by CR3 */ };
 
 #define MAPS_LEFT            ((uint64_t)1 << 16)
-#define MAPS_LEFT_PER_RECORD 256u
+#define MAPS_LEFT_PER_RECORD 16u
 
 static bool has_map(const struct job *job)
 {
@@ -433,26 +433,49 @@ static int advance(struct job *job, struct merged *traces, struct merged **head)
     return code;
 }
 
-/* heads: the trace of each buffer that is being decoded; NULL: the buffer is at its end. */
-static int merge(struct job *job, struct merged *traces, struct merged **heads, size_t count)
+/* Those of one time: in the order of the buffers. */
+static bool is_earlier(const struct merged *a, const struct merged *b)
+{
+    return a->stream.time != b->stream.time ? a->stream.time < b->stream.time : a->at < b->at;
+}
+
+/* The head at an index goes down to where none behind it in the heap is earlier. */
+static void sift(struct merged **heads, size_t count, size_t at)
 {
     for (;;) {
-        struct merged **earliest = NULL;
-        int code;
+        struct merged *const head = heads[at];
+        size_t least = at;
 
-        for (size_t i = 0; i < count; i++) {
-            if (heads[i] && (!earliest || heads[i]->stream.time < (*earliest)->stream.time))
-                earliest = &heads[i];
+        for (size_t i = 2 * at + 1; i <= 2 * at + 2 && i < count; i++) {
+            if (is_earlier(heads[i], heads[least]))
+                least = i;
         }
-        if (!earliest)
-            return 0;
-        code = stream_put(job->options, &(*earliest)->stream);
-        (*earliest)->has_item = stream_next(job->options, &(*earliest)->stream);
+        if (least == at)
+            return;
+        heads[at] = heads[least];
+        heads[least] = head;
+        at = least;
+    }
+}
+
+/* heads: the trace of each buffer that is being decoded, count of them. */
+static int merge(struct job *job, struct merged *traces, struct merged **heads, size_t count)
+{
+    for (size_t i = count; i-- > 0;)
+        sift(heads, count, i);
+    while (count > 0) {
+        int code = stream_put(job->options, &heads[0]->stream);
+
+        heads[0]->has_item = stream_next(job->options, &heads[0]->stream);
         if (!code)
-            code = advance(job, traces, earliest);
+            code = advance(job, traces, &heads[0]);
         if (code)
             return code;
+        if (!heads[0]) /* the buffer is at its end */
+            heads[0] = heads[--count];
+        sift(heads, count, 0);
     }
+    return 0;
 }
 
 static size_t count_buffers(const struct ptd_perf_session *session)
@@ -487,7 +510,7 @@ static int decode_merged(struct job *job)
         code = begin_merged(job, &traces[i]);
         if (!code)
             code = advance(job, traces, &heads[buffers]);
-        buffers++;
+        buffers += heads[buffers] != NULL;
     }
     if (!code)
         code = merge(job, traces, heads, buffers);
