@@ -17,73 +17,20 @@
 #include "packets.h"
 #include "pt.h"
 #include "string.h"
+#include "svm.h"
 #include "tracing.h"
 #include "trap.h"
 
 /* ---- VMCB --------------------------------------------------------------------------------- */
 
-#define MSR_EFER        0xc0000080u
-#define MSR_TSC_RATIO   0xc0000104u
-#define MSR_VM_HSAVE_PA 0xc0010117u
-#define EFER_SVME       (1ull << 12)
+#define MSR_TSC_RATIO    0xc0000104u
+#define INJECT_INTERRUPT (1ull << 31)
+#define INJECT_EXCEPTION (1ull << 31 | 3ull << 8)
+#define VECTOR_UD        6
+#define GUEST_VECTOR     0x51
 
-#define INTERCEPT_CPUID   (1ull << 18)
-#define INTERCEPT_HLT     (1ull << 24)
-#define INTERCEPT_VMRUN   (1ull << 32)
-#define INTERCEPT_VMMCALL (1ull << 33)
-#define EXIT_EXCEPTION    0x40u
-#define EXIT_CPUID        0x72u
-#define EXIT_HLT          0x78u
-#define EXIT_VMMCALL      0x81u
-#define EXIT_INVALID      0xffffffffu
-#define INJECT_INTERRUPT  (1ull << 31)
-#define INJECT_EXCEPTION  (1ull << 31 | 3ull << 8)
-#define VECTOR_UD         6
-#define GUEST_VECTOR      0x51
-
-struct segment {
-    uint16_t selector, attributes;
-    uint32_t limit;
-    uint64_t base;
-};
-
-struct vmcb {
-    uint32_t intercept_cr, intercept_dr, intercept_exceptions;
-    uint32_t intercept[5];
-    uint8_t reserved_20[0x20];
-    uint64_t iopm, msrpm, tsc_offset;
-    uint32_t asid, tlb_control;
-    uint64_t interrupts, shadow;
-    uint64_t exit_code, exit_info_1, exit_info_2, exit_interrupt;
-    uint64_t nested_paging;
-    uint8_t reserved_98[0x10];
-    uint64_t event, nested_cr3;
-    uint8_t reserved_b8[0x348];
-    struct segment es, cs, ss, ds, fs, gs, gdtr, ldtr, idtr, tr;
-    uint8_t reserved_4a0[0x2b];
-    uint8_t cpl;
-    uint32_t reserved_4cc;
-    uint64_t efer;
-    uint8_t reserved_4d8[0x70];
-    uint64_t cr4, cr3, cr0, dr7, dr6, rflags, rip;
-    uint8_t reserved_580[0x58];
-    uint64_t rsp;
-    uint8_t reserved_5e0[0x18];
-    uint64_t rax;
-    uint8_t reserved_600[0x40];
-    uint64_t cr2;
-};
-_Static_assert(__builtin_offsetof(struct vmcb, event) == 0xa8, "VMCB: EVENTINJ");
-_Static_assert(__builtin_offsetof(struct vmcb, efer) == 0x4d0, "VMCB: EFER");
-_Static_assert(__builtin_offsetof(struct vmcb, rip) == 0x578, "VMCB: RIP");
-_Static_assert(__builtin_offsetof(struct vmcb, rax) == 0x5f8, "VMCB: RAX");
-_Static_assert(__builtin_offsetof(struct vmcb, cr2) == 0x640, "VMCB: CR2");
-
-#define CODE_64        0xa9bu
-#define DATA           0xc93u
 #define STACK_BYTES    (2 * PAGE_BYTES)
-#define PERMISSIONS    (3 * PAGE_BYTES) /* I/O; for MSRs two pages would do */
-#define PTE_LARGE      0x87u            /* present, writable, user; 2 MiB */
+#define PTE_LARGE      0x87u /* present, writable, user; 2 MiB */
 #define PTE_USER_WRITE (PTE_PRESENT | PTE_WRITE | PTE_USER)
 #define NESTED_BYTES   (1ull << 30)
 
@@ -92,20 +39,6 @@ struct vm {
     struct vmcb *vmcb;
     uint64_t registers[14]; /* RDI is the last */
 };
-
-struct __attribute__((packed)) table_pointer {
-    uint16_t limit;
-    uint64_t base;
-};
-
-static uint64_t permissions;
-
-#define READ_CR(name)                                                                              \
-    ({                                                                                             \
-        uint64_t value;                                                                            \
-        __asm__ volatile("mov %%" name ", %0" : "=r"(value));                                      \
-        value;                                                                                     \
-    })
 
 /* The first GiB of physical memory, one to one. */
 static uint64_t nested_tables(void)
@@ -126,32 +59,16 @@ static uint64_t nested_tables(void)
 static struct vm make_vm(const void *code, bool nested)
 {
     const uint64_t phys = phys_alloc(PAGE_BYTES, PAGE_BYTES);
+    const uint64_t stack = phys_alloc(STACK_BYTES, PAGE_BYTES);
     struct vmcb *vmcb = phys_to_virt(phys);
-    struct table_pointer gdt, idt;
 
-    __asm__ volatile("sgdt %0\n\tsidt %1" : "=m"(gdt), "=m"(idt));
-    vmcb->intercept[0] = INTERCEPT_CPUID | INTERCEPT_HLT;
-    vmcb->intercept[1] = (INTERCEPT_VMRUN | INTERCEPT_VMMCALL) >> 32;
+    vmcb_init(vmcb, code, (uint64_t)phys_to_virt(stack) + STACK_BYTES - 8);
     vmcb->intercept_exceptions = 1u << VECTOR_UD;
-    vmcb->iopm = vmcb->msrpm = permissions;
-    vmcb->asid = 1;
+    vmcb->cr3 = address_space_new();
     if (nested) {
         vmcb->nested_paging = 1;
         vmcb->nested_cr3 = nested_tables();
     }
-    vmcb->cs = (struct segment){0x08, CODE_64, UINT32_MAX, 0};
-    vmcb->es = vmcb->ss = vmcb->ds = (struct segment){0x10, DATA, UINT32_MAX, 0};
-    vmcb->gdtr = (struct segment){.limit = gdt.limit, .base = gdt.base};
-    vmcb->idtr = (struct segment){.limit = idt.limit, .base = idt.base};
-    vmcb->efer = rdmsr(MSR_EFER);
-    vmcb->cr0 = READ_CR("cr0");
-    vmcb->cr3 = address_space_new();
-    vmcb->cr4 = READ_CR("cr4");
-    vmcb->dr6 = 0xffff0ff0;
-    vmcb->dr7 = 0x400;
-    vmcb->rflags = 2;
-    vmcb->rip = (uint64_t)code;
-    vmcb->rsp = (uint64_t)phys_to_virt(phys_alloc(STACK_BYTES, PAGE_BYTES)) + STACK_BYTES - 8;
     printf("VMCB %lu\n", phys); /* the host compares it with what the trace says */
     return (struct vm){.phys = phys, .vmcb = vmcb};
 }
@@ -554,17 +471,10 @@ static void test_ratio(void)
     wrmsr(MSR_TSC_RATIO, RATIO_ONE);
 }
 
-static void start_svm(void)
-{
-    wrmsr(MSR_EFER, rdmsr(MSR_EFER) | EFER_SVME);
-    wrmsr(MSR_VM_HSAVE_PA, phys_alloc(PAGE_BYTES, PAGE_BYTES));
-    permissions = phys_alloc(PERMISSIONS, PAGE_BYTES);
-}
-
 int guest_main(void)
 {
     const struct pt_caps *caps = pt_caps();
-    const bool svm = cpuid_checked(0x80000001, 0).ecx >> 2 & 1;
+    const bool svm = svm_present();
     const uint64_t events = caps->event ? CTL_EVENTEN : 0;
 
     if (!caps->present || !svm || !pt_memory_output(caps)) {
@@ -572,7 +482,7 @@ int guest_main(void)
         return report_summary();
     }
     concealed = boot_word("conceal");
-    start_svm();
+    svm_start();
     test_main("exits", 0, false);
     test_main("exits with nested paging", CTL_TSCEN | CTL_DISRETC, true);
     if (events)
