@@ -5,7 +5,8 @@
  * written when it is asked for and at the end. The guest sees nothing of it, and its own trace goes
  * on.
  *
- * A model is changed by the thread of its vCPU alone, between two blocks.
+ * A model is changed by the thread of its vCPU alone, between two blocks. What may take long, as
+ * files may, is done by that thread without QEMU's main lock, so that all else goes on.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -15,24 +16,7 @@
 #include "hw/i386/apic_internal.h"
 #include "monitor/hmp-target.h"
 #include "monitor/monitor.h"
-#include "compat.h"
-#include "vpt-i386.h"
-
-#define PROFILE  "max"
-#define PSB_FREQ 5ull /* 64 KiB */
-#define MTC_FREQ 6ull
-
-struct X86VptWatch {
-    struct vpt_cpu model;
-    X86CPU *cpu;
-    struct X86VptWriter *writer; /* of the file */
-    struct X86VptRing *ring;     /* or, without a writer */
-    char *name;
-    struct X86VptCode *code; /* or NULL */
-    uint64_t bytes;
-    QDict *sidecar;
-    QDict *host; /* of the map file: images and processes */
-};
+#include "capture.h"
 
 /* ---- The models' callbacks ---- */
 
@@ -67,120 +51,6 @@ static const struct vpt_ops watch_ops = {
     .clocks = clocks,
 };
 
-/* ---- The sidecar (docs/trace-files.md) ---- */
-
-static QList *images_of(const VptImageList *images)
-{
-    QList *list = qlist_new();
-
-    for (; images; images = images->next) {
-        const VptImage *image = images->value;
-        QDict *entry = qdict_new();
-
-        qdict_put_str(entry, "path", image->path);
-        qdict_put_int(entry, "bias", image->has_bias ? image->bias : 0);
-        qdict_put_obj(entry, "cr3",
-                      image->has_cr3 ? QOBJECT(qnum_from_int(image->cr3)) : QOBJECT(qnull()));
-        qdict_put_str(entry, "name", image->name ? image->name : image->path);
-        qlist_append(list, entry);
-    }
-    return list;
-}
-
-/* ---- The map file (docs/decoder.md): a capture with VMs in it has one ---- */
-
-static QDict *host_of(const VptImageList *images)
-{
-    QDict *host = qdict_new();
-    QList *everywhere = qlist_new(), *processes = qlist_new();
-
-    for (; images; images = images->next) {
-        const VptImage *image = images->value;
-        QDict *entry = qdict_new(), *process;
-        QList *own;
-
-        qdict_put_str(entry, "path", image->path);
-        qdict_put_int(entry, "bias", image->has_bias ? image->bias : 0);
-        if (!image->has_cr3) {
-            qlist_append(everywhere, entry);
-            continue;
-        }
-        process = qdict_new();
-        own = qlist_new();
-        qlist_append(own, entry);
-        qdict_put_str(process, "name", image->name ? image->name : image->path);
-        qdict_put_int(process, "cr3", image->cr3);
-        qdict_put(process, "images", own);
-        qlist_append(processes, process);
-    }
-    qdict_put(host, "images", everywhere);
-    qdict_put(host, "processes", processes);
-    return host;
-}
-
-static bool write_json(const char *trace, const char *suffix, const QDict *root, Error **errp)
-{
-    g_autofree char *path = g_strdup_printf("%s%s", trace, suffix);
-    g_autoptr(GString) text = qobject_to_json_pretty(QOBJECT(root), true);
-
-    g_string_append_c(text, '\n');
-    if (!g_file_set_contents(path, text->str, text->len, NULL)) {
-        error_setg(errp, "%s cannot be written", path);
-        return false;
-    }
-    return true;
-}
-
-static bool write_map(const struct X86VptWatch *watch, const char *trace, Error **errp)
-{
-    QList *vms = x86_vpt_vms(watch->cpu);
-    QDict *root = qdict_new();
-    const bool any = !qlist_empty(vms);
-    bool done;
-
-    qdict_put_int(root, "vpt-map", 1);
-    qdict_put(root, "host", qobject_ref(watch->host));
-    qdict_put(root, "vms", vms);
-    done = !any || write_json(trace, ".map", root, errp);
-    qobject_unref(root);
-    return done;
-}
-
-static QDict *sidecar_of(const struct X86VptWatch *watch, const VptStart *start)
-{
-    const struct vpt_caps *caps = &watch->model.caps;
-    QDict *root = qdict_new(), *kind = qdict_new();
-    QList *tsc_ctc = qlist_new();
-
-    qdict_put_int(kind, "family", 0); /* no processor with errata: the model */
-    qdict_put_int(kind, "model", 0);
-    qdict_put_int(kind, "stepping", 0);
-    qlist_append_int(tsc_ctc, caps->tsc_den);
-    qlist_append_int(tsc_ctc, caps->tsc_num);
-    qdict_put_int(root, "vpt", 1);
-    qdict_put_str(root, "profile", PROFILE);
-    qdict_put(root, "cpu", kind);
-    qdict_put_int(root, "vcpu", CPU(watch->cpu)->cpu_index);
-    qdict_put_int(root, "mode", 64);
-    qdict_put(root, "tsc_ctc", tsc_ctc);
-    qdict_put_int(root, "tsc_offset", watch->cpu->env.tsc_offset);
-    qdict_put_int(root, "mtc_freq", MTC_FREQ);
-    qdict_put_int(root, "max_nonturbo_ratio", caps->max_nonturbo_ratio);
-    qdict_put(root, "images", images_of(start->images));
-    return root;
-}
-
-static bool write_sidecar(const struct X86VptWatch *watch, const char *trace, Error **errp)
-{
-    if (watch->code) {
-        g_autofree char *code = g_strdup_printf("%s.code", trace);
-        g_autofree char *beside = g_path_get_basename(code);
-
-        qdict_put_str(watch->sidecar, "code", beside);
-    }
-    return write_json(trace, ".json", watch->sidecar, errp);
-}
-
 /* ---- The code that runs ---- */
 
 static uint64_t settle(void *owner)
@@ -204,6 +74,10 @@ bool x86_vpt_use_tb(CPUState *cs, const TranslationBlock *tb, vaddr pc)
         settle(watch);
         x86_vpt_ring_turn(watch->ring);
         x86_vpt_code_forget(watch->code);
+        tcg_flush_jmp_cache(cs);
+    } else if (unlikely(x86_vpt_code_is_full(watch->code))) {
+        settle(watch);
+        x86_vpt_code_forget_full(watch->code);
         tcg_flush_jmp_cache(cs);
     }
     x86_vpt_code_block(watch->code, tb, cpu->env.cr[3], pc, watch->bytes, settle, watch);
@@ -230,6 +104,83 @@ void x86_vpt_new_space(X86CPU *cpu)
     }
 }
 
+/* ---- Files ---- */
+
+/* False: one of them was not written. */
+static bool close_outputs(struct X86VptOutputs *outputs)
+{
+    const int errors[] = {
+        x86_vpt_file_close(&outputs->trace),
+        x86_vpt_file_close(&outputs->code),
+        x86_vpt_file_close(&outputs->json),
+        x86_vpt_file_close(&outputs->map),
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
+        if (errors[i] != 0) {
+            errno = errors[i];
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool open_beside(struct X86VptFile *file, const char *trace, const char *suffix,
+                        const VptFileList *handed, Error **errp)
+{
+    g_autofree char *name = g_strdup_printf("%s%s", trace, suffix);
+
+    return x86_vpt_file_open(file, name, handed, errp);
+}
+
+/* A map is not known to be needed: by its name, it is opened when it is. */
+static bool open_outputs(struct X86VptOutputs *outputs, const char *trace, bool code,
+                         const VptFileList *handed, Error **errp)
+{
+    return x86_vpt_file_open(&outputs->trace, trace, handed, errp) &&
+           (!code || open_beside(&outputs->code, trace, ".code", handed, errp)) &&
+           open_beside(&outputs->json, trace, ".json", handed, errp) &&
+           (!handed || open_beside(&outputs->map, trace, ".map", handed, errp));
+}
+
+/* The ring as it is, below another name, perhaps. */
+static bool save_ring(const struct X86VptWatch *watch, const char *trace,
+                      struct X86VptOutputs *outputs, Error **errp)
+{
+    return x86_vpt_ring_save(watch->ring, &outputs->trace, watch->code ? &outputs->code : NULL,
+                             errp) &&
+           x86_vpt_write_sidecar(watch, trace, &outputs->json, errp);
+}
+
+static void cannot_write(const char *trace, const char *suffix, int error, Error **errp)
+{
+    error_setg(errp, "%s%s could not be written to its end: %s", trace, suffix, strerror(error));
+}
+
+/* All files are whole, or the error says which is not. */
+static void complete(struct X86VptWatch *watch, Error **errp)
+{
+    int error;
+
+    if (watch->ring) {
+        if (!save_ring(watch, watch->name, &watch->outputs, errp)) {
+            return;
+        }
+    } else if ((error = x86_vpt_writer_end(watch->writer))) {
+        cannot_write(watch->name, "", error, errp);
+        return;
+    }
+    error = x86_vpt_code_free(g_steal_pointer(&watch->code));
+    if (error) {
+        cannot_write(watch->name, ".code", error, errp);
+        return;
+    }
+    if (x86_vpt_write_map(watch, watch->name, &watch->outputs.map, errp) &&
+        !close_outputs(&watch->outputs)) {
+        cannot_write(watch->name, "", errno, errp);
+    }
+}
+
 /* ---- Start and stop ---- */
 
 static void watch_free(struct X86VptWatch *watch)
@@ -237,57 +188,35 @@ static void watch_free(struct X86VptWatch *watch)
     x86_vpt_writer_free(watch->writer);
     x86_vpt_ring_free(watch->ring);
     x86_vpt_code_free(watch->code);
+    x86_vpt_vms_free(watch->vms);
+    (void)close_outputs(&watch->outputs);
     g_free(watch->name);
     qobject_unref(watch->sidecar);
     qobject_unref(watch->host);
     g_free(watch);
 }
 
-/* The ring as it is, below another name, perhaps. */
-static bool save_ring(const struct X86VptWatch *watch, const char *trace, Error **errp)
-{
-    return x86_vpt_ring_save(watch->ring, trace, watch->code, errp) &&
-           write_sidecar(watch, trace, errp);
-}
-
-/* All files are whole, or the error says which is not. */
-static void complete(struct X86VptWatch *watch, Error **errp)
-{
-    if (watch->ring) {
-        if (!save_ring(watch, watch->name, errp)) {
-            return;
-        }
-    } else if (!x86_vpt_writer_end(watch->writer)) {
-        error_setg(errp, "%s could not be written to its end", watch->name);
-        return;
-    }
-    if (!x86_vpt_code_free(g_steal_pointer(&watch->code))) {
-        error_setg(errp, "%s.code could not be written to its end", watch->name);
-        return;
-    }
-    write_map(watch, watch->name, errp);
-}
-
 /* Where packets and code go to. */
-static bool open_files(struct X86VptWatch *watch, const VptStart *start, Error **errp)
+static bool open_sinks(struct X86VptWatch *watch, const VptStart *start, Error **errp)
 {
     const bool code = start->has_code && start->code;
 
     if (start->has_ring) {
         watch->ring = x86_vpt_ring_new(start->ring, errp);
-        watch->code = watch->ring && code ? x86_vpt_code_in_ring(watch->ring) : NULL;
-        return watch->ring;
-    }
-    if (code) {
-        g_autofree char *path = g_strdup_printf("%s.code", watch->name);
-
-        watch->code = x86_vpt_code_new(path, errp);
-        if (!watch->code) {
+        if (!watch->ring) {
             return false;
         }
     }
-    watch->writer = x86_vpt_writer_new(watch->name, errp);
-    return watch->writer;
+    if (!open_outputs(&watch->outputs, watch->name, code, start->files, errp)) {
+        return false;
+    }
+    if (watch->ring) {
+        watch->code = code ? x86_vpt_code_in_ring(watch->ring) : NULL;
+        return true;
+    }
+    watch->writer = x86_vpt_writer_new(&watch->outputs.trace);
+    watch->code = code ? x86_vpt_code_new(&watch->outputs.code, errp) : NULL;
+    return watch->code || !code;
 }
 
 static struct X86VptWatch *watch_new(X86CPU *cpu, const VptStart *start, Error **errp)
@@ -297,9 +226,10 @@ static struct X86VptWatch *watch_new(X86CPU *cpu, const VptStart *start, Error *
     const char *wrong;
 
     watch->cpu = cpu;
-    watch->host = host_of(start->images);
+    watch->vms = x86_vpt_vms_new();
+    watch->host = x86_vpt_host(start->images);
     watch->name = g_strdup_printf("%s.%d", start->file, CPU(cpu)->cpu_index);
-    vpt_profile(PROFILE, &caps);
+    vpt_profile(X86_VPT_CAPTURE_PROFILE, &caps);
     x86_vpt_restrict_caps(cpu, &caps);
     caps.leaf14_0_ecx |= VPT_CAP_FABRIC;
     wrong = vpt_caps_check(&caps);
@@ -308,8 +238,9 @@ static struct X86VptWatch *watch_new(X86CPU *cpu, const VptStart *start, Error *
         watch_free(watch);
         return NULL;
     }
-    watch->sidecar = sidecar_of(watch, start);
-    if (!open_files(watch, start, errp) || !write_sidecar(watch, watch->name, errp)) {
+    watch->sidecar = x86_vpt_sidecar(watch, start);
+    if (!open_sinks(watch, start, errp) ||
+        !x86_vpt_write_sidecar(watch, watch->name, &watch->outputs.json, errp)) {
         watch_free(watch);
         return NULL;
     }
@@ -324,14 +255,14 @@ static bool set(struct vpt_cpu *model, uint32_t msr, uint64_t value, uint64_t ip
 /* All but TraceEn. */
 static uint64_t configure(struct vpt_cpu *model, const VptStart *start, Error **errp)
 {
-    uint64_t ctl =
-        VPT_CTL_BRANCHEN | VPT_CTL_FABRICEN | VPT_CTL_TSCEN | PSB_FREQ << VPT_CTL_PSBFREQ_SHR;
+    uint64_t ctl = VPT_CTL_BRANCHEN | VPT_CTL_FABRICEN | VPT_CTL_TSCEN |
+                   X86_VPT_CAPTURE_PSB << VPT_CTL_PSBFREQ_SHR;
     unsigned n = 0;
 
     ctl |= !start->has_os || start->os ? VPT_CTL_OS : 0;
     ctl |= !start->has_user || start->user ? VPT_CTL_USER : 0;
     if (start->has_timing && start->timing) {
-        ctl |= VPT_CTL_MTCEN | VPT_CTL_CYCEN | MTC_FREQ << VPT_CTL_MTCFREQ_SHR;
+        ctl |= VPT_CTL_MTCEN | VPT_CTL_CYCEN | X86_VPT_CAPTURE_MTC << VPT_CTL_MTCFREQ_SHR;
     }
     if (start->has_cr3) {
         ctl |= VPT_CTL_CR3FILTER;
@@ -374,6 +305,7 @@ static void begin(CPUState *cs, run_on_cpu_data data)
         reset.after = ctx;
         vpt_transfer(&how->watch->model, &reset);
     }
+    cpu->vpt->vms = how->watch->vms;
     x86_vpt_watch_begin_vm(&cpu->env, &how->watch->model);
     vpt_set_context(&how->watch->model, &ctx);
     set(&how->watch->model, VPT_MSR_CTL, how->ctl | VPT_CTL_TRACEEN, ip);
@@ -388,17 +320,86 @@ static void begin(CPUState *cs, run_on_cpu_data data)
     x86_vpt_sync(&cpu->env);
 }
 
+/* Held while files are completed without the main lock: QEMU does not end amid. */
+static QemuMutex files_lock;
+
 /* What a vCPU is asked for: a name but for its number, and what went wrong. */
 struct request {
     const char *file;
+    const VptFileList *handed;
+    bool unlocks; /* the vCPU's thread may let go of the main lock */
     Error *error; /* the first */
+    /* Of those that ended. */
+    VptCaptureList *list, **tail;
+    int64_t since_ns, locked_ns; /* processor time: when the lock was taken, and all of it */
 };
+
+static int64_t thread_time_ns(void)
+{
+    struct timespec now = {0};
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+/* Whoever waits for the vCPU does not hold the lock either. */
+static void let_go(struct request *request)
+{
+    if (request->unlocks) {
+        request->locked_ns += thread_time_ns() - request->since_ns;
+        bql_unlock();
+    }
+}
+
+static void take_back(struct request *request)
+{
+    if (request->unlocks) {
+        bql_lock();
+        request->since_ns = thread_time_ns();
+    }
+}
+
+static VptCapture *describe(const struct X86VptWatch *watch)
+{
+    VptCapture *capture = g_new0(VptCapture, 1);
+    int error = watch->writer ? x86_vpt_write_error(watch->writer) : 0;
+
+    error = error ? error : x86_vpt_code_error(watch->code);
+    capture->vcpu = CPU(watch->cpu)->cpu_index;
+    capture->file = g_strdup(watch->name);
+    capture->bytes = qatomic_read(&watch->bytes);
+    capture->failed = error != 0;
+    if (error) {
+        X86_VPT_HAS(capture, why);
+        capture->why = g_strdup(strerror(error));
+    }
+    if (watch->ring) {
+        capture->has_ring = true;
+        capture->ring = x86_vpt_ring_size(watch->ring);
+    }
+    capture->code_forgotten = x86_vpt_code_forgotten(watch->code);
+    capture->vmcbs_forgotten = x86_vpt_vms_forgotten(watch->vms);
+    return capture;
+}
+
+/* What the rings hold, to other files than those of the capture. */
+static void save_to(const struct X86VptWatch *watch, const char *trace, const VptFileList *handed,
+                    Error **errp)
+{
+    struct X86VptOutputs outputs = {0};
+
+    if (open_outputs(&outputs, trace, watch->code, handed, errp) &&
+        save_ring(watch, trace, &outputs, errp) &&
+        x86_vpt_write_map(watch, trace, &outputs.map, errp) && !close_outputs(&outputs)) {
+        cannot_write(trace, "", errno, errp);
+    }
+    (void)close_outputs(&outputs);
+}
 
 static void save(CPUState *cs, run_on_cpu_data data)
 {
     struct request *request = data.host_ptr;
     struct X86VptWatch *watch = X86_CPU(cs)->vpt->capture;
-    g_autofree char *trace = NULL;
     Error *error = NULL;
 
     if (!watch || !watch->ring) {
@@ -406,13 +407,21 @@ static void save(CPUState *cs, run_on_cpu_data data)
         error_propagate(&request->error, error);
         return;
     }
-    trace = request->file ? g_strdup_printf("%s.%d", request->file, cs->cpu_index)
-                          : g_strdup(watch->name);
+    request->since_ns = thread_time_ns();
+    let_go(request);
+    qemu_mutex_lock(&files_lock);
     vpt_flush(&watch->model);
     settle(watch);
-    if (!save_ring(watch, trace, &error) || !write_map(watch, trace, &error)) {
-        error_propagate(&request->error, error);
+    if (request->file) {
+        g_autofree char *trace = g_strdup_printf("%s.%d", request->file, cs->cpu_index);
+
+        save_to(watch, trace, request->handed, &error);
+    } else if (save_ring(watch, watch->name, &watch->outputs, &error)) {
+        (void)x86_vpt_write_map(watch, watch->name, &watch->outputs.map, &error);
     }
+    qemu_mutex_unlock(&files_lock);
+    take_back(request);
+    error_propagate(&request->error, error);
 }
 
 static void end(CPUState *cs, run_on_cpu_data data)
@@ -420,21 +429,34 @@ static void end(CPUState *cs, run_on_cpu_data data)
     X86CPU *cpu = X86_CPU(cs);
     struct X86VptWatch *watch = cpu->vpt->capture;
     struct request *request = data.host_ptr;
+    VptCapture *told;
     Error *error = NULL;
 
     if (!watch) {
         return;
     }
+    request->since_ns = thread_time_ns();
+    request->locked_ns = 0;
+    let_go(request); /* what the model still has may have to wait for the file */
     set(&watch->model, VPT_MSR_CTL, watch->model.ctl & ~VPT_CTL_TRACEEN, x86_vpt_linear(&cpu->env));
+    take_back(request);
     cpu->vpt->watch = NULL;
     cpu->vpt->capture = NULL;
+    cpu->vpt->vms = NULL;
     if (watch->code) {
         look_up_all(cs, false);
     }
     x86_vpt_sync(&cpu->env);
+    let_go(request);
+    qemu_mutex_lock(&files_lock);
+    told = describe(watch);
     complete(watch, &error);
-    x86_vpt_forget_vms(cpu);
     watch_free(watch);
+    qemu_mutex_unlock(&files_lock);
+    take_back(request);
+    told->has_locked_ns = true;
+    told->locked_ns = request->locked_ns + thread_time_ns() - request->since_ns;
+    QAPI_LIST_APPEND(request->tail, told);
     error_propagate(&request->error, error);
 }
 
@@ -447,22 +469,31 @@ static void report(Error *error)
 
 void x86_vpt_capture_end(X86CPU *cpu)
 {
-    struct request request = {0};
+    struct request request = {.tail = &request.list};
 
     end(CPU(cpu), RUN_ON_CPU_HOST_PTR(&request));
+    qapi_free_VptCaptureList(request.list);
     report(request.error);
 }
 
-static void ask_all(run_on_cpu_func what, const char *file, Error **errp)
+/* Gives what is told of captures that ended. */
+static VptCaptureList *ask_all(run_on_cpu_func what, const char *file, const VptFileList *handed,
+                               Error **errp)
 {
-    struct request request = {.file = file};
+    struct request request = {
+        .file = file, .handed = handed, .unlocks = true, .tail = &request.list};
     CPUState *cs;
 
     CPU_FOREACH(cs)
     {
         run_on_cpu(cs, what, RUN_ON_CPU_HOST_PTR(&request));
     }
-    error_propagate(errp, request.error);
+    if (request.error) {
+        error_propagate(errp, request.error);
+        qapi_free_VptCaptureList(request.list);
+        return NULL;
+    }
+    return request.list;
 }
 
 /* QEMU is about to end, in good order: the files are whole before its monitors say goodbye. */
@@ -471,7 +502,7 @@ static void at_shutdown(Notifier *notifier, void *data)
     Error *error = NULL;
 
     if (shutdown_action != SHUTDOWN_ACTION_PAUSE) {
-        ask_all(end, NULL, &error);
+        qapi_free_VptCaptureList(ask_all(end, NULL, NULL, &error));
         report(error);
     }
 }
@@ -484,6 +515,8 @@ static void at_exit(Notifier *notifier, void *data)
 {
     CPUState *cs;
 
+    qemu_mutex_lock(&files_lock); /* what is being completed is */
+    qemu_mutex_unlock(&files_lock);
     CPU_FOREACH(cs)
     {
         struct X86VptWatch *watch = X86_CPU(cs)->vpt->capture;
@@ -496,7 +529,7 @@ static void at_exit(Notifier *notifier, void *data)
             x86_vpt_capture_end(X86_CPU(cs));
         } else if (watch->ring) {
             x86_vpt_ring_close(watch->ring);
-            save_ring(watch, watch->name, &error);
+            save_ring(watch, watch->name, &watch->outputs, &error);
             report(error);
         } else {
             (void)x86_vpt_writer_end(watch->writer);
@@ -541,6 +574,7 @@ void qmp_x_vpt_start(VptStart *start, Error **errp)
     if (!registered) {
         qemu_register_shutdown_notifier(&shutdown_notifier);
         qemu_add_exit_notifier(&exit_notifier);
+        qemu_mutex_init(&files_lock);
         registered = true;
     }
     for (guint i = 0; i < watches->len; i++) {
@@ -551,12 +585,12 @@ void qmp_x_vpt_start(VptStart *start, Error **errp)
 
 void qmp_x_vpt_save(VptSave *where, Error **errp)
 {
-    ask_all(save, where->file, errp);
+    (void)ask_all(save, where->file, where->files, errp);
 }
 
-void qmp_x_vpt_stop(Error **errp)
+VptCaptureList *qmp_x_vpt_stop(Error **errp)
 {
-    ask_all(end, NULL, errp);
+    return ask_all(end, NULL, NULL, errp);
 }
 
 VptCaptureList *qmp_x_vpt_query(Error **errp)
@@ -567,22 +601,10 @@ VptCaptureList *qmp_x_vpt_query(Error **errp)
     CPU_FOREACH(cs)
     {
         const struct X86VptWatch *watch = X86_CPU(cs)->vpt->capture;
-        VptCapture *capture;
 
-        if (!watch) {
-            continue;
+        if (watch) {
+            QAPI_LIST_APPEND(tail, describe(watch));
         }
-        capture = g_new0(VptCapture, 1);
-        capture->vcpu = cs->cpu_index;
-        capture->file = g_strdup(watch->name);
-        capture->bytes = qatomic_read(&watch->bytes);
-        capture->failed = (watch->writer && x86_vpt_write_failed(watch->writer)) ||
-                          x86_vpt_code_failed(watch->code);
-        if (watch->ring) {
-            capture->has_ring = true;
-            capture->ring = x86_vpt_ring_size(watch->ring);
-        }
-        QAPI_LIST_APPEND(tail, capture);
     }
     return list;
 }
@@ -614,7 +636,7 @@ void hmp_vpt_save(Monitor *mon, const QDict *qdict)
 {
     Error *error = NULL;
 
-    ask_all(save, qdict_get_try_str(qdict, "file"), &error);
+    (void)ask_all(save, qdict_get_try_str(qdict, "file"), NULL, &error);
     say(mon, error);
 }
 
@@ -622,7 +644,7 @@ void hmp_vpt_stop(Monitor *mon, const QDict *qdict)
 {
     Error *error = NULL;
 
-    qmp_x_vpt_stop(&error);
+    qapi_free_VptCaptureList(qmp_x_vpt_stop(&error));
     say(mon, error);
 }
 
@@ -636,10 +658,11 @@ void hmp_info_vpt(Monitor *mon, const QDict *qdict)
     for (const VptCaptureList *entry = list; entry; entry = entry->next) {
         const VptCapture *capture = entry->value;
 
-        monitor_printf(mon, "vCPU %" PRId64 ": %s: %" PRIu64 " bytes%s%s\n", capture->vcpu,
+        monitor_printf(mon, "vCPU %" PRId64 ": %s: %" PRIu64 " bytes%s%s%s\n", capture->vcpu,
                        capture->file, capture->bytes,
                        capture->has_ring ? ", the last in a ring" : "",
-                       capture->failed ? ", and the file cannot be written" : "");
+                       capture->failed ? ", and the file cannot be written: " : "",
+                       capture->failed ? capture->why : "");
     }
     qapi_free_VptCaptureList(list);
 }

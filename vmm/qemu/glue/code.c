@@ -6,11 +6,15 @@
  *
  * A vCPU looks a block up before it runs it, whenever its page tables or the code may have changed
  * since. So what was told of the block's bytes, and of where they are, is compared then.
+ *
+ * A guest can run code at as many places as it makes up. What was told is remembered up to a bound;
+ * then all of it is forgotten, and told anew where it runs again.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
 #include "exec/exec-all.h"
 #include "exec/ram_addr.h"
+#include "qemu/error-report.h"
 #include "vpt-i386.h"
 
 /* A record: bytes follow if the space is SPACE_PHYSICAL, padded to eight. */
@@ -41,7 +45,8 @@ struct X86VptCode {
     FILE *file;              /* or */
     struct X86VptRing *ring; /* without a file */
     GHashTable *places, *pages;
-    bool failed;
+    int error;          /* errno of the first write that failed */
+    uint64_t forgotten; /* how often, since a bound was reached */
 };
 
 /* ---- The tables ---- */
@@ -85,47 +90,70 @@ struct X86VptCode *x86_vpt_code_in_ring(struct X86VptRing *ring)
     return code;
 }
 
-struct X86VptCode *x86_vpt_code_new(const char *path, Error **errp)
+struct X86VptCode *x86_vpt_code_new(struct X86VptFile *to, Error **errp)
 {
-    const size_t len = strlen(X86_VPT_CODE_MAGIC);
-    FILE *file = fopen(path, "wb");
+    FILE *file = fdopen(to->fd, "wb");
     struct X86VptCode *code;
 
-    if (!file || fwrite(X86_VPT_CODE_MAGIC, 1, len, file) != len) {
-        error_setg_errno(errp, errno, "%s", path);
-        if (file) {
-            fclose(file);
-        }
+    if (!file) {
+        error_setg_errno(errp, errno, "%s", to->name);
         return NULL;
     }
+    to->fd = -1;
     code = x86_vpt_code_in_ring(NULL);
     code->file = file;
+    if (fputs(X86_VPT_CODE_MAGIC, file) < 0) {
+        code->error = errno;
+    }
     return code;
 }
 
-bool x86_vpt_code_free(struct X86VptCode *code)
+int x86_vpt_code_free(struct X86VptCode *code)
 {
-    bool good;
+    int error;
 
     if (!code) {
-        return true;
+        return 0;
     }
-    good = (!code->file || fclose(code->file) == 0) && !code->failed;
+    error = code->file && fclose(code->file) != 0 ? errno : 0;
+    error = code->error ? code->error : error;
     g_hash_table_destroy(code->places);
     g_hash_table_destroy(code->pages);
     g_free(code);
-    return good;
+    return error;
 }
 
-bool x86_vpt_code_failed(const struct X86VptCode *code)
+int x86_vpt_code_error(const struct X86VptCode *code)
 {
-    return code && code->failed;
+    return code ? qatomic_read(&code->error) : 0;
 }
 
 void x86_vpt_code_forget(struct X86VptCode *code)
 {
     g_hash_table_remove_all(code->places);
     g_hash_table_remove_all(code->pages);
+}
+
+bool x86_vpt_code_is_full(const struct X86VptCode *code)
+{
+    return g_hash_table_size(code->places) >= X86_VPT_PLACES_MAX ||
+           g_hash_table_size(code->pages) >= X86_VPT_PAGES_MAX;
+}
+
+void x86_vpt_code_forget_full(struct X86VptCode *code)
+{
+    if (code->forgotten == 0) {
+        warn_report("vpt capture: the guest runs code at more than %d places or in more than %d "
+                    "pages: it is told anew",
+                    X86_VPT_PLACES_MAX, X86_VPT_PAGES_MAX);
+    }
+    qatomic_set(&code->forgotten, code->forgotten + 1);
+    x86_vpt_code_forget(code);
+}
+
+uint64_t x86_vpt_code_forgotten(const struct X86VptCode *code)
+{
+    return code ? qatomic_read(&code->forgotten) : 0;
 }
 
 /* ---- Records ---- */
@@ -151,8 +179,8 @@ static void put(struct X86VptCode *code, struct record record, const uint8_t *by
     }
     if (code->ring) {
         x86_vpt_ring_add_code(code->ring, (const uint8_t *)&whole, size);
-    } else if (fwrite(&whole, size, 1, code->file) != 1) {
-        code->failed = true;
+    } else if (!code->error && fwrite(&whole, size, 1, code->file) != 1) {
+        qatomic_set(&code->error, errno);
     }
 }
 
@@ -234,8 +262,8 @@ static void tell_segment(struct X86VptCode *code, struct where *where, uint64_t 
     struct place told = {SPACE_SEGMENT, end, 0};
     struct place *place = g_hash_table_lookup(code->places, &told);
 
-    if (place ? place->physical == base : base == 0 && !code->ring) {
-        return; /* in a ring, what was told before it was forgotten still holds */
+    if (place ? place->physical == base : base == 0 && !code->ring && !code->forgotten) {
+        return; /* what was told before it was forgotten still holds */
     }
     settle(where);
     if (!place) {

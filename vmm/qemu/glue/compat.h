@@ -26,6 +26,8 @@
 #include "system/system.h"
 #include "system/tcg.h"
 
+#define X86_VPT_HAS(OBJECT, MEMBER) ((void)0) /* a text that may be missing is there */
+
 #define X86_VPT_PROPERTIES(NAME, ...) static const Property NAME[] = {__VA_ARGS__}
 
 static inline bool x86_vpt_set_can_do_io(CPUState *cs, bool can)
@@ -59,6 +61,8 @@ static inline void x86_vpt_invalidate_code(tb_page_addr_t first, hwaddr len)
 #define bql_locked qemu_mutex_iothread_locked
 #define bql_lock   qemu_mutex_lock_iothread
 #define bql_unlock qemu_mutex_unlock_iothread
+
+#define X86_VPT_HAS(OBJECT, MEMBER) ((OBJECT)->has_##MEMBER = true)
 
 #define X86_VPT_PROPERTIES(NAME, ...)                                                              \
     static Property NAME[] = {__VA_ARGS__, DEFINE_PROP_END_OF_LIST()}

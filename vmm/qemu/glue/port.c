@@ -3,7 +3,10 @@
  * The vpt port: guests hand notes to the host (docs/guests.md), which end in a trace file and its
  * sidecar (docs/trace-files.md).
  *
- *   -device vpt-port[,trace=FILE[,image=ELF]][,exit=on]
+ *   -device vpt-port[,trace=FILE[,image=ELF]][,limit=SIZE][,exit=on]
+ *
+ * A guest may hand over as much as it likes: of the trace, `limit` bytes are kept, and the names of
+ * the first PROCESSES_MAX address spaces. What more there was is told once, and counted.
  *
  * With exit, it is the exit port, too, and QEMU ends with one of two statuses that it has for
  * nothing else: the guest's was 0, or was not.
@@ -28,6 +31,9 @@ OBJECT_DECLARE_SIMPLE_TYPE(VptPort, VPT_PORT)
 #define NAME_BYTES   32
 #define COPY_BYTES   4096
 
+#define PROCESSES_MAX 1024
+#define LIMIT_DEFAULT (1 * GiB)
+
 #define STATUS_PASSED 96
 #define STATUS_FAILED 97
 
@@ -37,11 +43,25 @@ struct VptPort {
     Notifier at_exit;
     bool exit;
     char *trace_name, *image;
-    FILE *trace;
+    struct X86VptFile trace, sidecar;
     QList *images;
+    uint64_t limit, kept_bytes;
+    GHashTable *processes; /* the images of those that were named, by CR3 */
+    uint64_t dropped_bytes, dropped_processes;
+    bool warned_of_memory, warned_of_bytes, warned_of_processes; /* on stderr */
+    bool failed;                                                 /* the trace cannot be written */
 };
 
-static void add_image(VptPort *port, const char *path, const char *name, QObject *cr3)
+/* Once: a guest can go on for ever. */
+static void warn_once(bool *warned, const char *what)
+{
+    if (!*warned) {
+        warn_report("vpt-port: %s", what);
+        *warned = true;
+    }
+}
+
+static QDict *add_image(VptPort *port, const char *path, const char *name, QObject *cr3)
 {
     QDict *image = qdict_new();
 
@@ -50,35 +70,69 @@ static void add_image(VptPort *port, const char *path, const char *name, QObject
     qdict_put_obj(image, "cr3", cr3);
     qdict_put_str(image, "name", name);
     qlist_append(port->images, image);
+    return image;
+}
+
+/* False: no more is taken. */
+static bool keep_bytes(VptPort *port, uint64_t gpa, size_t len)
+{
+    uint8_t bytes[COPY_BYTES];
+
+    if (address_space_read(&address_space_memory, gpa, MEMTXATTRS_UNSPECIFIED, bytes, len) !=
+        MEMTX_OK) {
+        warn_once(&port->warned_of_memory, "a note names memory that is not there");
+        return false;
+    }
+    if (qemu_write_full(port->trace.fd, bytes, len) != (ssize_t)len) {
+        error_report("vpt-port: %s: %s", port->trace_name, strerror(errno));
+        port->failed = true;
+        return false;
+    }
+    port->kept_bytes += len;
+    return true;
 }
 
 static void note_trace(VptPort *port, uint64_t gpa, uint64_t len)
 {
-    uint8_t bytes[COPY_BYTES];
+    const uint64_t room = port->limit - port->kept_bytes;
 
+    if (!port->trace.name || port->failed) {
+        return;
+    }
+    if (len > room) {
+        warn_once(&port->warned_of_bytes,
+                  "the guest hands over more bytes of trace than limit= allows");
+        port->dropped_bytes += MIN(len - room, UINT64_MAX - port->dropped_bytes);
+        len = room;
+    }
     while (len > 0) {
-        const size_t part = MIN(len, sizeof(bytes));
+        const size_t part = MIN(len, COPY_BYTES);
 
-        if (address_space_read(&address_space_memory, gpa, MEMTXATTRS_UNSPECIFIED, bytes, part) !=
-            MEMTX_OK) {
-            warn_report("vpt-port: a note names memory that is not there");
+        if (!keep_bytes(port, gpa, part)) {
             return;
-        }
-        if (port->trace && fwrite(bytes, 1, part, port->trace) != part) {
-            error_report("vpt-port: %s: %s", port->trace_name, strerror(errno));
-            exit(1);
         }
         gpa += part;
         len -= part;
     }
 }
 
+/* An address space that is named again is what it was named last. */
 static void note_process(VptPort *port, uint64_t cr3, const char *name, const char *file)
 {
     g_autofree char *folder = g_path_get_dirname(port->image ? port->image : ".");
     g_autofree char *path = g_build_filename(folder, file, NULL);
+    QDict *known = g_hash_table_lookup(port->processes, &cr3);
 
-    add_image(port, path, name, QOBJECT(qnum_from_int(cr3)));
+    if (known) {
+        qdict_put_str(known, "path", path);
+        qdict_put_str(known, "name", name);
+    } else if (g_hash_table_size(port->processes) < PROCESSES_MAX) {
+        known = add_image(port, path, name, QOBJECT(qnum_from_int(cr3)));
+        g_hash_table_insert(port->processes, g_memdup2(&cr3, sizeof(cr3)), known);
+    } else {
+        warn_once(&port->warned_of_processes, "the guest names more processes than are kept");
+        port->dropped_processes++;
+    }
 }
 
 static bool read_note(uint32_t gpa, void *note, size_t len)
@@ -136,7 +190,9 @@ static const MemoryRegionOps port_ops = {
 
 static void exit_write(void *opaque, hwaddr addr, uint64_t status, unsigned width)
 {
-    exit(status ? STATUS_FAILED : STATUS_PASSED);
+    const VptPort *port = opaque;
+
+    exit(port->failed ? EXIT_FAILURE : status ? STATUS_FAILED : STATUS_PASSED);
 }
 
 static const MemoryRegionOps exit_ops = {
@@ -147,19 +203,32 @@ static const MemoryRegionOps exit_ops = {
     .endianness = DEVICE_LITTLE_ENDIAN,
 };
 
+/* A trace that is not whole says so. */
+static void put_dropped(const VptPort *port, QDict *root)
+{
+    if (port->dropped_bytes > 0) {
+        qdict_put_int(root, "dropped_bytes", MIN(port->dropped_bytes, INT64_MAX));
+    }
+    if (port->dropped_processes > 0) {
+        qdict_put_int(root, "dropped_processes", port->dropped_processes);
+    }
+}
+
 /* What decodes the trace, as docs/trace-files.md has it. */
 static void port_exit(Notifier *notifier, void *data)
 {
     VptPort *port = container_of(notifier, VptPort, at_exit);
     const X86CPU *cpu = X86_CPU(first_cpu);
     const struct vpt_cpu *model = &cpu->vpt->guest;
-    g_autofree char *path = g_strdup_printf("%s.json", port->trace_name);
     QDict *root = qdict_new(), *kind = qdict_new();
     QList *tsc_ctc = qlist_new();
     g_autoptr(GString) text = NULL;
+    Error *error = NULL;
+    int failure = x86_vpt_file_close(&port->trace);
 
-    fclose(port->trace);
-    port->trace = NULL;
+    if (failure) {
+        error_report("vpt-port: %s: %s", port->trace_name, strerror(failure));
+    }
     qdict_put_int(kind, "family", 0); /* no processor with errata: the model */
     qdict_put_int(kind, "model", 0);
     qdict_put_int(kind, "stepping", 0);
@@ -173,11 +242,13 @@ static void port_exit(Notifier *notifier, void *data)
     qdict_put_int(root, "mtc_freq", model->ctl >> VPT_CTL_MTCFREQ_SHR & 0xf);
     qdict_put_int(root, "max_nonturbo_ratio", model->caps.max_nonturbo_ratio);
     qdict_put(root, "images", qlist_copy(port->images));
+    put_dropped(port, root);
     text = qobject_to_json_pretty(QOBJECT(root), true);
     g_string_append_c(text, '\n');
-    if (!g_file_set_contents(path, text->str, text->len, NULL)) {
-        error_report("vpt-port: %s cannot be written", path);
+    if (!x86_vpt_file_write(&port->sidecar, &(struct iovec){text->str, text->len}, 1, &error)) {
+        error_reportf_err(error, "vpt-port: ");
     }
+    x86_vpt_file_close(&port->sidecar);
     qobject_unref(root);
 }
 
@@ -186,15 +257,20 @@ static void port_realize(DeviceState *d, Error **errp)
     VptPort *port = VPT_PORT(d);
 
     if (port->trace_name) {
-        port->trace = fopen(port->trace_name, "wb");
-        if (!port->trace) {
-            error_setg_errno(errp, errno, "%s", port->trace_name);
+        g_autofree char *sidecar = g_strdup_printf("%s.json", port->trace_name);
+
+        if (!x86_vpt_file_open(&port->trace, port->trace_name, NULL, errp)) {
+            return;
+        }
+        if (!x86_vpt_file_open(&port->sidecar, sidecar, NULL, errp)) {
+            x86_vpt_file_close(&port->trace);
             return;
         }
         port->at_exit.notify = port_exit;
         qemu_add_exit_notifier(&port->at_exit);
     }
     port->images = qlist_new();
+    port->processes = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
     if (port->image) {
         char *path = realpath(port->image, NULL);
 
@@ -215,6 +291,7 @@ static void port_realize(DeviceState *d, Error **errp)
 
 X86_VPT_PROPERTIES(port_properties, DEFINE_PROP_STRING("trace", VptPort, trace_name),
                    DEFINE_PROP_STRING("image", VptPort, image),
+                   DEFINE_PROP_SIZE("limit", VptPort, limit, LIMIT_DEFAULT),
                    DEFINE_PROP_BOOL("exit", VptPort, exit, false));
 
 static void port_class_init(ObjectClass *klass, void *data)

@@ -120,26 +120,7 @@ void x86_vpt_ring_close(struct X86VptRing *ring)
 
 /* ---- Files ---- */
 
-static bool write_parts(const char *path, const struct iovec *parts, size_t count, Error **errp)
-{
-    const int fd = qemu_create(path, O_WRONLY | O_TRUNC | O_BINARY, 0666, errp);
-    bool good = true;
-
-    if (fd < 0) {
-        return false;
-    }
-    for (size_t i = 0; i < count && good; i++) {
-        good =
-            qemu_write_full(fd, parts[i].iov_base, parts[i].iov_len) == (ssize_t)parts[i].iov_len;
-    }
-    if (close(fd) != 0 || !good) {
-        error_setg_errno(errp, errno, "%s", path);
-        return false;
-    }
-    return true;
-}
-
-static bool save_packets(const struct X86VptRing *ring, uint64_t begin, const char *path,
+static bool save_packets(const struct X86VptRing *ring, uint64_t begin, struct X86VptFile *file,
                          Error **errp)
 {
     const size_t at = begin % ring->size, len = ring->put - begin, part = MIN(len, ring->size - at);
@@ -148,13 +129,12 @@ static bool save_packets(const struct X86VptRing *ring, uint64_t begin, const ch
         {(void *)ring->bytes, len - part},
     };
 
-    return write_parts(path, parts, ARRAY_SIZE(parts), errp);
+    return x86_vpt_file_write(file, parts, ARRAY_SIZE(parts), errp);
 }
 
-static bool save_code(const struct X86VptRing *ring, uint64_t begin, const char *trace,
+static bool save_code(const struct X86VptRing *ring, uint64_t begin, struct X86VptFile *file,
                       Error **errp)
 {
-    g_autofree char *path = g_strdup_printf("%s.code", trace);
     g_autoptr(GByteArray) log = g_byte_array_new();
     const struct iovec *part;
 
@@ -162,15 +142,16 @@ static bool save_code(const struct X86VptRing *ring, uint64_t begin, const char 
     x86_vpt_code_copy(log, ring->before.records, begin);
     x86_vpt_code_copy(log, ring->now.records, begin);
     part = &(const struct iovec){log->data, log->len};
-    return write_parts(path, part, 1, errp);
+    return x86_vpt_file_write(file, part, 1, errp);
 }
 
-bool x86_vpt_ring_save(struct X86VptRing *ring, const char *path, bool code, Error **errp)
+bool x86_vpt_ring_save(struct X86VptRing *ring, struct X86VptFile *trace, struct X86VptFile *code,
+                       Error **errp)
 {
     uint64_t begin;
 
     QEMU_LOCK_GUARD(&ring->lock);
     begin = ring->put > ring->size ? ring->put - ring->size : 0;
     begin = MAX(begin, ring->before.begin); /* what ran before it is not known any more */
-    return save_packets(ring, begin, path, errp) && (!code || save_code(ring, begin, path, errp));
+    return save_packets(ring, begin, trace, errp) && (!code || save_code(ring, begin, code, errp));
 }

@@ -15,22 +15,9 @@
 
 #define VECTOR_PAGE_FAULT 14
 
-/* ---- What VMs there are ---- */
-
-/* A VMCB that a capture saw. VMs are told apart by their nested page tables. */
-struct X86VptVmcb {
-    uint64_t vmcb, nested_cr3, tsc_offset, tsc_ratio;
-};
-
-static bool same_vm(const struct X86VptVmcb *a, const struct X86VptVmcb *b)
-{
-    return a->nested_cr3 ? a->nested_cr3 == b->nested_cr3 : a->vmcb == b->vmcb;
-}
-
 /* A capture sees the current VMCB run. */
 static void remember(CPUX86State *env)
 {
-    struct X86Vpt *vpt = env_archcpu(env)->vpt;
     const struct X86VptVmcb now = {
         .vmcb = env->vm_vmcb,
         .nested_cr3 = env->hflags2 & HF2_NPT_MASK ? env->nested_cr3 : 0,
@@ -38,67 +25,7 @@ static void remember(CPUX86State *env)
         .tsc_ratio = env->amd_tsc_scale_msr,
     };
 
-    if (!vpt->vmcbs) {
-        vpt->vmcbs = g_array_new(false, false, sizeof(struct X86VptVmcb));
-    }
-    for (guint i = vpt->vmcbs->len; i-- > 0;) {
-        struct X86VptVmcb *known = &g_array_index(vpt->vmcbs, struct X86VptVmcb, i);
-
-        if (known->vmcb == now.vmcb) {
-            *known = now;
-            return;
-        }
-    }
-    g_array_append_val(vpt->vmcbs, now);
-}
-
-/* As a VMCS has it, with 48 fractional bits. 0 would mean none there: that TSC stands still. */
-static uint64_t multiplier(uint64_t tsc_ratio)
-{
-    return tsc_ratio ? tsc_ratio << 16 : 1;
-}
-
-static QDict *describe(GArray *vmcbs, guint first)
-{
-    const struct X86VptVmcb *vm = &g_array_index(vmcbs, struct X86VptVmcb, first);
-    g_autofree char *name = g_strdup_printf("%s-%" PRIx64, vm->nested_cr3 ? "npt" : "vmcb",
-                                            vm->nested_cr3 ? vm->nested_cr3 : vm->vmcb);
-    QDict *entry = qdict_new();
-    QList *pointers = qlist_new();
-
-    for (guint i = first; i < vmcbs->len; i++) {
-        const struct X86VptVmcb *other = &g_array_index(vmcbs, struct X86VptVmcb, i);
-
-        if (same_vm(vm, other)) {
-            qlist_append_int(pointers, other->vmcb);
-        }
-    }
-    qdict_put_str(entry, "name", name);
-    qdict_put(entry, "vmcs", pointers);
-    qdict_put_int(entry, "tsc_offset", vm->tsc_offset);
-    if (vm->tsc_ratio != MSR_AMD64_TSC_RATIO_DEFAULT) {
-        qdict_put_int(entry, "tsc_multiplier", multiplier(vm->tsc_ratio));
-    }
-    return entry;
-}
-
-QList *x86_vpt_vms(X86CPU *cpu)
-{
-    GArray *vmcbs = cpu->vpt->vmcbs;
-    QList *list = qlist_new();
-
-    for (guint i = 0; vmcbs && i < vmcbs->len; i++) {
-        bool known = false;
-
-        for (guint j = 0; j < i && !known; j++) {
-            known = same_vm(&g_array_index(vmcbs, struct X86VptVmcb, j),
-                            &g_array_index(vmcbs, struct X86VptVmcb, i));
-        }
-        if (!known) {
-            qlist_append(list, describe(vmcbs, i));
-        }
-    }
-    return list;
+    x86_vpt_vms_saw(env_archcpu(env)->vpt->vms, &now);
 }
 
 /* ---- Entry ---- */
@@ -182,14 +109,6 @@ void x86_vpt_watch_begin_vm(CPUX86State *env, struct vpt_cpu *model)
     remember(env);
     x86_vpt_context(env, &entry.guest);
     enter(env_archcpu(env)->vpt, model, &entry);
-}
-
-void x86_vpt_forget_vms(X86CPU *cpu)
-{
-    if (cpu->vpt->vmcbs) {
-        g_array_free(cpu->vpt->vmcbs, true);
-        cpu->vpt->vmcbs = NULL;
-    }
 }
 
 /* ---- Exit ---- */

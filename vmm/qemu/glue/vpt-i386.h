@@ -38,7 +38,7 @@ struct X86Vpt {
     /* A guest on KVM: TCG has the vCPU; env->tsc_offset makes KVM's TSC of TCG's. */
     bool in_tcg, tsc_known, held;
     uint64_t held_tsc;
-    GArray *vmcbs; /* that a capture saw */
+    struct X86VptVms *vms; /* that the capture saw; NULL: there is none */
 
     /* Migration: the bytes of vpt_save(). */
     uint32_t saved_bytes;
@@ -107,10 +107,26 @@ void x86_vpt_vm_entry(CPUX86State *env);
 void x86_vpt_vm_exit(CPUX86State *env, uint64_t ip);
 /* A reset or INIT leaves whatever VM there was. */
 void x86_vpt_vm_reset(X86CPU *cpu);
-/* A capture begins, maybe amid a VM; which VMs it saw, as a map file names them; it ends. */
+/* A capture begins, maybe amid a VM. */
 void x86_vpt_watch_begin_vm(CPUX86State *env, struct vpt_cpu *model);
-QList *x86_vpt_vms(X86CPU *cpu);
-void x86_vpt_forget_vms(X86CPU *cpu);
+
+/* ---- vms.c: the VMs that a capture saw ---- */
+
+#define X86_VPT_VMCBS_MAX 16384 /* remembered of each vCPU: 4 MiB */
+
+struct X86VptVmcb {
+    uint64_t vmcb, nested_cr3, tsc_offset, tsc_ratio;
+};
+
+struct X86VptVms;
+struct X86VptVms *x86_vpt_vms_new(void);
+void x86_vpt_vms_free(struct X86VptVms *vms);
+void x86_vpt_vms_saw(struct X86VptVms *vms, const struct X86VptVmcb *vmcb);
+bool x86_vpt_vms_any(const struct X86VptVms *vms);
+/* How many VMCBs gave way to others. */
+uint64_t x86_vpt_vms_forgotten(const struct X86VptVms *vms);
+/* Appends them as the list "vms" of a map file. */
+void x86_vpt_vms_to_json(const struct X86VptVms *vms, GString *text);
 
 /* ---- kvm.c ---- */
 
@@ -138,6 +154,28 @@ bool x86_vpt_use_tb(CPUState *cs, const TranslationBlock *tb, vaddr pc);
 void x86_vpt_new_space(X86CPU *cpu);
 #endif
 
+/* ---- file.c: what captures leave ---- */
+
+struct VptFileList;
+struct X86VptFile {
+    char *name;
+    int fd;
+};
+
+/*
+ * Opens a file to write it from its beginning: the one of that name among those that were handed
+ * over, if there are any; else by its name, for its owner alone. False: *file is empty.
+ */
+bool x86_vpt_file_open(struct X86VptFile *file, const char *name, const struct VptFileList *handed,
+                       Error **errp);
+/* What was open is now the caller's. */
+struct X86VptFile x86_vpt_file_steal(struct X86VptFile *file);
+/* These parts are all that is in it. */
+bool x86_vpt_file_write(struct X86VptFile *file, const struct iovec *parts, size_t count,
+                        Error **errp);
+/* 0 or errno. *file is empty, which may be closed again. */
+int x86_vpt_file_close(struct X86VptFile *file);
+
 /* ---- ring.c: a capture that stays in memory, until it is saved ---- */
 
 #define X86_VPT_RING_MIN (128 * KiB) /* twice from one PSB to the next */
@@ -155,18 +193,22 @@ bool x86_vpt_ring_is_due(const struct X86VptRing *ring);
 void x86_vpt_ring_turn(struct X86VptRing *ring);
 /* What comes later is dropped. */
 void x86_vpt_ring_close(struct X86VptRing *ring);
-/* Writes the packets to a file, and what they need of the code to FILE.code, if wanted. */
-bool x86_vpt_ring_save(struct X86VptRing *ring, const char *path, bool code, Error **errp);
+/* Writes the packets to one file, and what they need of the code to another, if there is one. */
+bool x86_vpt_ring_save(struct X86VptRing *ring, struct X86VptFile *trace, struct X86VptFile *code,
+                       Error **errp);
 
 /* ---- code.c: the code that a captured vCPU ran (docs/trace-files.md) ---- */
 
 #define X86_VPT_CODE_MAGIC "vptcode1"
+#define X86_VPT_PLACES_MAX (1 << 18) /* remembered of each vCPU: 20 MiB */
+#define X86_VPT_PAGES_MAX  (1 << 15) /* 148 MiB */
 
 struct X86VptCode;
-struct X86VptCode *x86_vpt_code_new(const char *path, Error **errp);
+/* Takes the descriptor, unless it returns NULL. */
+struct X86VptCode *x86_vpt_code_new(struct X86VptFile *to, Error **errp);
 struct X86VptCode *x86_vpt_code_in_ring(struct X86VptRing *ring);
-/* False: the file could not be written to its end. */
-bool x86_vpt_code_free(struct X86VptCode *code);
+/* Errno: the file could not be written to its end. */
+int x86_vpt_code_free(struct X86VptCode *code);
 /*
  * The bytes at pc that the block was made of. Before something that was told otherwise is told
  * anew, settle() is called; it returns where in the trace this is.
@@ -175,21 +217,27 @@ void x86_vpt_code_block(struct X86VptCode *code, const TranslationBlock *tb, uin
                         uint64_t pc, uint64_t offset, uint64_t (*settle)(void *owner), void *owner);
 /* All is told anew. */
 void x86_vpt_code_forget(struct X86VptCode *code);
-bool x86_vpt_code_failed(const struct X86VptCode *code);
+/* No more can be remembered: it is to be forgotten, and that is counted. */
+bool x86_vpt_code_is_full(const struct X86VptCode *code);
+void x86_vpt_code_forget_full(struct X86VptCode *code);
+uint64_t x86_vpt_code_forgotten(const struct X86VptCode *code);
+/* Errno of the first write that failed. */
+int x86_vpt_code_error(const struct X86VptCode *code);
 /* Adds the records to the log of a trace that begins there. */
 void x86_vpt_code_copy(GByteArray *log, const GByteArray *records, uint64_t begin);
 
 /* ---- writer.c: a file written by a thread of its own ---- */
 
 struct X86VptWriter;
-struct X86VptWriter *x86_vpt_writer_new(const char *path, Error **errp);
+/* Takes what is open. */
+struct X86VptWriter *x86_vpt_writer_new(struct X86VptFile *file);
 /* Waits while the file is too slow. By one thread at a time. */
 void x86_vpt_write(struct X86VptWriter *writer, const uint8_t *bytes, size_t len);
-/* Something could not be written: told on stderr, and nothing more is. */
-bool x86_vpt_write_failed(const struct X86VptWriter *writer);
-/* All is written, and the file closed; what comes later is dropped. False: it failed, now or then.
+/* Errno: something could not be written; it was told on stderr, and nothing more is written. */
+int x86_vpt_write_error(const struct X86VptWriter *writer);
+/* All is written, and the file closed; what comes later is dropped. Errno: it failed, now or then.
  */
-bool x86_vpt_writer_end(struct X86VptWriter *writer);
+int x86_vpt_writer_end(struct X86VptWriter *writer);
 /* Ends it, if need be. */
 void x86_vpt_writer_free(struct X86VptWriter *writer);
 

@@ -13,15 +13,14 @@
 #define CHUNK_BYTES (1u << 16) /* the thread is woken for so many; divides RING_BYTES */
 
 struct X86VptWriter {
-    char *path;
-    int fd;
+    struct X86VptFile file;
     QemuThread thread;
     QemuMutex lock;
     QemuCond more, room;
     uint8_t *ring;
     bool closing; /* under the lock */
     /* Of the thread; others may read them. */
-    bool failed;
+    int error;        /* errno of the first write that failed */
     uint64_t written; /* bytes since the begin */
     uint8_t apart[64];
     /* Of who puts; the thread may read the first. */
@@ -37,11 +36,11 @@ static bool has_work(const struct X86VptWriter *writer)
 }
 
 /* What comes later is dropped. */
-static void fail(struct X86VptWriter *writer)
+static void fail(struct X86VptWriter *writer, int error)
 {
-    if (!writer->failed) {
-        error_report("vpt capture: %s: %s", writer->path, strerror(errno));
-        qatomic_set(&writer->failed, true);
+    if (!writer->error) {
+        error_report("vpt capture: %s: %s", writer->file.name, strerror(error));
+        qatomic_set(&writer->error, error);
     }
 }
 
@@ -63,9 +62,9 @@ static void *work(void *opaque)
             break; /* the end, and all is written */
         }
         qemu_mutex_unlock(&writer->lock);
-        if (!writer->failed &&
-            qemu_write_full(writer->fd, writer->ring + at, len) != (ssize_t)len) {
-            fail(writer);
+        if (!writer->error &&
+            qemu_write_full(writer->file.fd, writer->ring + at, len) != (ssize_t)len) {
+            fail(writer, errno);
         }
         qemu_mutex_lock(&writer->lock);
         qatomic_store_release(&writer->written, writer->written + len);
@@ -127,17 +126,11 @@ void x86_vpt_write(struct X86VptWriter *writer, const uint8_t *bytes, size_t len
 
 /* ---- Begin and end ---- */
 
-struct X86VptWriter *x86_vpt_writer_new(const char *path, Error **errp)
+struct X86VptWriter *x86_vpt_writer_new(struct X86VptFile *file)
 {
-    struct X86VptWriter *writer;
-    const int fd = qemu_create(path, O_WRONLY | O_TRUNC | O_BINARY, 0666, errp);
+    struct X86VptWriter *writer = g_new0(struct X86VptWriter, 1);
 
-    if (fd < 0) {
-        return NULL;
-    }
-    writer = g_new0(struct X86VptWriter, 1);
-    writer->path = g_strdup(path);
-    writer->fd = fd;
+    writer->file = x86_vpt_file_steal(file);
     writer->ring = g_malloc(RING_BYTES);
     qemu_mutex_init(&writer->lock);
     qemu_cond_init(&writer->more);
@@ -146,15 +139,17 @@ struct X86VptWriter *x86_vpt_writer_new(const char *path, Error **errp)
     return writer;
 }
 
-bool x86_vpt_write_failed(const struct X86VptWriter *writer)
+int x86_vpt_write_error(const struct X86VptWriter *writer)
 {
-    return qatomic_read(&writer->failed);
+    return qatomic_read(&writer->error);
 }
 
-bool x86_vpt_writer_end(struct X86VptWriter *writer)
+int x86_vpt_writer_end(struct X86VptWriter *writer)
 {
-    if (writer->fd < 0) {
-        return !writer->failed;
+    int error;
+
+    if (writer->file.fd < 0) {
+        return writer->error;
     }
     qemu_mutex_lock(&writer->lock);
     writer->closing = true;
@@ -162,11 +157,12 @@ bool x86_vpt_writer_end(struct X86VptWriter *writer)
     qemu_cond_signal(&writer->room);
     qemu_mutex_unlock(&writer->lock);
     qemu_thread_join(&writer->thread);
-    if (close(writer->fd) != 0) {
-        fail(writer);
+    error = close(writer->file.fd) != 0 ? errno : 0;
+    writer->file.fd = -1;
+    if (error) {
+        fail(writer, error);
     }
-    writer->fd = -1;
-    return !writer->failed;
+    return writer->error;
 }
 
 void x86_vpt_writer_free(struct X86VptWriter *writer)
@@ -179,6 +175,6 @@ void x86_vpt_writer_free(struct X86VptWriter *writer)
     qemu_cond_destroy(&writer->room);
     qemu_mutex_destroy(&writer->lock);
     g_free(writer->ring);
-    g_free(writer->path);
+    x86_vpt_file_close(&writer->file);
     g_free(writer);
 }
