@@ -6,7 +6,7 @@ GUEST       := guest-tests
 GUEST_BUILD := $(GUEST)/build
 GUEST_OBJ   := $(GUEST_BUILD)/obj
 
-GUEST_IMAGES := demo msr-tests packet-tests hostile-tests rtit-tests smp-tests torture svm-tests
+GUEST_IMAGES := demo msr-tests packet-tests hostile-tests rtit-tests smp-tests torture svm-tests flood
 GUEST_USERS  := sort hash
 
 # No SSE, so that interrupts need not save it; no red zone, since they use the same stack.

@@ -17,6 +17,7 @@ qemu-test: deps ## guests on that QEMU: tests, traces decoded to the executed pa
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/qemu.sh
 	@$(QEMU_ENV) vmm/qemu/tests/svm.sh
+	@$(QEMU_ENV) vmm/qemu/tests/flood.sh
 	@$(QEMU_ENV) vmm/libvirt/tests/libvirt.sh
 
 kvm-test: deps ## that QEMU on KVM, in the lab, with a Linux guest, too; and Linux with a KVM guest on that QEMU, captured
@@ -46,11 +47,12 @@ qemu-asan: deps ## QEMU with sanitizers: the same tests of guests, and no report
 	@{ vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) asan || [ $$? = 77 ]; } && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) QEMU_DIR=$(QEMU_DIR)/asan vmm/qemu/tests/sanitized.sh
 
-qemu-hostile: deps ## many random trace configurations in guests: SEEDS=200, from FIRST_SEED=1
+qemu-hostile: deps ## many random trace configurations in guests (SEEDS=200, from FIRST_SEED=1), and guests that make up ever more
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
-	@$(BUILD_QEMU)
+	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/hostile.sh $(SEEDS)
+	@$(QEMU_ENV) vmm/qemu/tests/flood.sh --all
 
 linux-test: deps ## a Linux guest on that QEMU: its own perf record, decoded to the executed path; moved, too
 	@.ci/deps.sh qemu
@@ -86,6 +88,7 @@ qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux step work remap) \
 tests: qemu-tools
 SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/hostile.sh vmm/qemu/tests/linux.sh \
     vmm/qemu/tests/boot.sh vmm/qemu/tests/move.sh vmm/qemu/tests/svm.sh vmm/qemu/tests/svm-linux.sh \
+    vmm/qemu/tests/flood.sh \
     vmm/libvirt/tests/libvirt.sh
 
 .PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test linux-test boot-test bench-qemu \

@@ -4,9 +4,10 @@
 
 # bare_machine SECONDS PROPERTIES IMAGE [ARGUMENT...]: in place of this shell. PROPERTIES are those of
 # -cpu. The exit status is twice the guest's, and 1 (isa-debug-exit), or timeout's: 124, or 137 if QEMU
-# did not end on its first signal. If slowly is not empty, each instruction is translated by itself.
+# did not end on its first signal. If slowly is not empty, each instruction is translated by itself; tb_mib
+# is how much memory translations may take.
 bare_machine() {
-    local seconds=$1 properties=$2 image=$3 accel=(-accel tcg)
+    local seconds=$1 properties=$2 image=$3 accel=(-accel "tcg${tb_mib:+,tb-size=$tb_mib}")
     shift 3
     if [ -n "${slowly:-}" ] && "${qemu:?}" --version | grep -q 'version 7'; then
         accel+=(-singlestep)
