@@ -6,7 +6,9 @@
 #include "common/escape.h"
 #include "common/json.h"
 #include "common/number.h"
+#include "common/reason.h"
 #include "common/say.h"
+#include "monitor/capture-files.h"
 #include "monitor/monitor.h"
 #include "trace/clock.h"
 
@@ -32,7 +34,7 @@
 struct capture_options {
     const char *domain, *uri, *socket, *file;
     uint64_t seconds; /* 0: until a signal comes */
-    bool ring, json;
+    bool ring, code, by_qemu, status, stop, json;
     json_object *arguments; /* of x-vpt-start; those below are in it */
     json_object *path, *ranges, *images;
 };
@@ -159,6 +161,10 @@ static int check_options(const struct capture_options *options, int files)
         return complain(EXIT_CODE_USAGE, "vpt capture takes --domain or --qmp");
     if (options->uri && !options->domain)
         return complain(EXIT_CODE_USAGE, "--connect is for --domain");
+    if (options->status && options->stop)
+        return complain(EXIT_CODE_USAGE, "either --status or --stop");
+    if (options->status || options->stop)
+        return files ? complain(EXIT_CODE_USAGE, "--status and --stop take no FILE") : 0;
     if (files != 1)
         return complain(EXIT_CODE_USAGE, "vpt capture takes one FILE; see vpt capture --help");
     return 0;
@@ -174,7 +180,10 @@ static int add_flag(void *parsed, const char *key)
 
 static int add_code(void *parsed, const char *value)
 {
+    struct capture_options *const options = parsed;
+
     (void)value;
+    options->code = true;
     return add_flag(parsed, "code");
 }
 
@@ -245,7 +254,21 @@ static const struct option_row options_of_capture[] = {
      .kind = OPTION_CALL,
      .take = add_timing,
      .help = "Adds MTC and CYC packets."},
+    {.name = "by-qemu",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct capture_options, by_qemu),
+     .help = "Lets QEMU open the files: where it runs, and with its rights."},
+    {.name = "status",
+     .group = "A capture that runs, whoever began it",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct capture_options, status),
+     .help = "Prints where it goes, and how much there was."},
+    {.name = "stop",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct capture_options, stop),
+     .help = "Ends it."},
     {.name = "json",
+     .group = "What is printed",
      .kind = OPTION_FLAG,
      .offset = offsetof(struct capture_options, json),
      .help = "Prints what was captured as JSON."},
@@ -271,48 +294,100 @@ static int lost(const struct monitor *monitor)
     return complain(EXIT_CODE_HOST, "%s", monitor->why);
 }
 
+/* A member that is a text, or another text. */
+static const char *text_of(const json_object *object, const char *key, const char *otherwise)
+{
+    json_object *value;
+
+    return json_object_object_get_ex(object, key, &value) &&
+                   json_object_is_type(value, json_type_string)
+               ? json_object_get_string(value)
+               : otherwise;
+}
+
+static bool has_failed(const json_object *capture)
+{
+    json_object *value;
+
+    return json_object_object_get_ex(capture, "failed", &value) && json_object_get_boolean(value);
+}
+
+/* The captures that run, to be put. NULL: see the monitor's why. */
+static json_object *query_captures(struct monitor *monitor)
+{
+    json_object *const captures = monitor_execute(monitor, "x-vpt-query", NULL);
+    bool valid = json_object_is_type(captures, json_type_array);
+
+    for (size_t i = 0; valid && i < json_object_array_length(captures); i++)
+        valid = json_object_is_type(json_object_array_get_idx(captures, i), json_type_object);
+    if (valid || !captures)
+        return captures;
+    snprintf(monitor->why, sizeof(monitor->why), "QEMU's list of captures is none");
+    json_object_put(captures);
+    return NULL;
+}
+
 /* How much each processor's file has, by what x-vpt-query says. 0 or an exit code. */
 static int look(const json_object *captures, uint64_t *bytes)
 {
     *bytes = 0;
-    if (!json_object_is_type(captures, json_type_array))
-        return complain(EXIT_CODE_HOST, "QEMU's list of captures is none");
     if (json_object_array_length(captures) == 0)
         return complain(EXIT_CODE_HOST, "somebody else has ended the capture");
     for (size_t i = 0; i < json_object_array_length(captures); i++) {
         json_object *const one = json_object_array_get_idx(captures, i);
-        json_object *value;
 
-        if (!json_object_is_type(one, json_type_object))
-            return complain(EXIT_CODE_HOST, "QEMU's list of captures is none");
-        if (json_object_object_get_ex(one, "failed", &value) && json_object_get_boolean(value))
-            return complain(EXIT_CODE_FILE, "QEMU cannot write %s",
-                            json_object_object_get_ex(one, "file", &value)
-                                ? json_object_get_string(value)
-                                : "its file");
+        if (has_failed(one))
+            return complain(EXIT_CODE_FILE, "QEMU cannot write %s: %s",
+                            text_of(one, "file", "its file"), text_of(one, "why", "it failed"));
         *bytes += (uint64_t)json_number(one, "bytes");
     }
     return 0;
 }
 
+/* A command that makes QEMU write files below arguments->file; they are put. 0 or an exit code. */
+static int execute_with_files(struct monitor *monitor, const struct capture_options *options,
+                              const char *command, json_object *arguments,
+                              enum capture_files_end end)
+{
+    struct capture_files files = {0};
+    struct reason why;
+    json_object *done = NULL;
+    int error = 0, code = 0;
+
+    if (!options->by_qemu) {
+        error = capture_files_open(&files, monitor, text_of(arguments, "file", ""), options->code,
+                                   &why);
+        if (!error)
+            error = capture_files_hand_over(&files, monitor, arguments, &why);
+    }
+    if (error) {
+        code = complain(error == -EREMOTEIO || error == -ENOMEM ? EXIT_CODE_HOST : EXIT_CODE_FILE,
+                        "%s", why.text);
+    } else {
+        done = monitor_execute(monitor, command, json_object_get(arguments));
+        code = done ? 0 : lost(monitor);
+    }
+    capture_files_close(&files, monitor, done ? end : CAPTURE_REFUSED);
+    json_object_put(done);
+    json_object_put(arguments);
+    return code;
+}
+
 /* The rings go to FILE-NUMBER.N. 0 or an exit code. */
-static int save(struct monitor *monitor, const char *file, unsigned number)
+static int save(struct monitor *monitor, const struct capture_options *options, unsigned number)
 {
     json_object *const arguments = json_object_new_object();
     char *path = NULL;
-    json_object *done;
+    int code;
 
-    if (!arguments || asprintf(&path, "%s-%u", file, number) < 0) {
+    if (!arguments || asprintf(&path, "%s-%u", json_object_get_string(options->path), number) < 0) {
         json_object_put(arguments);
         return no_memory();
     }
     json_object_object_add(arguments, "file", json_object_new_string(path));
     free(path);
-    done = monitor_execute(monitor, "x-vpt-save", arguments);
-    if (!done && !monitor->gone)
-        return complain(EXIT_CODE_FILE, "%s", monitor->why);
-    json_object_put(done);
-    return 0;
+    code = execute_with_files(monitor, options, "x-vpt-save", arguments, CAPTURE_WRITTEN);
+    return code && !monitor->gone ? EXIT_CODE_FILE : 0;
 }
 
 static int64_t now_ms(void)
@@ -326,7 +401,7 @@ static int64_t now_ms(void)
 /* *captures: what x-vpt-query says, if the guest is still there. 0 or an exit code. */
 static int query(struct monitor *monitor, json_object **captures, uint64_t *bytes)
 {
-    json_object *const now = monitor_execute(monitor, "x-vpt-query", NULL);
+    json_object *const now = query_captures(monitor);
 
     if (!now && monitor->gone && *captures)
         return 0;
@@ -357,7 +432,7 @@ static int watch(struct monitor *monitor, const struct capture_options *options,
             code = query(monitor, captures, &bytes);
         if (!code && asked && !monitor->gone) {
             asked = 0;
-            code = save(monitor, json_object_get_string(options->path), ++saves);
+            code = save(monitor, options, ++saves);
         }
         if (!code && shown)
             (void)fprintf(stderr, "\rvpt: %" PRIu64 " bytes ", bytes);
@@ -367,43 +442,127 @@ static int watch(struct monitor *monitor, const struct capture_options *options,
     return code;
 }
 
-/* The files have more than was seen when they were closed. */
-static void tell(const json_object *captures, bool json)
+/* What a guest made QEMU leave out, by how much there was. */
+static void tell_forgotten(const json_object *capture, const char *file)
+{
+    const int64_t vmcbs = json_number((json_object *)capture, "vmcbs-forgotten");
+    const int64_t code = json_number((json_object *)capture, "code-forgotten");
+
+    if (vmcbs)
+        printf("%s.map: %" PRId64 " VMCBs that ran before the last ones are not in it\n", file,
+               vmcbs);
+    if (code)
+        printf("%s.code: all code was told anew %" PRId64 " times\n", file, code);
+}
+
+static void print_captures(json_object *captures, bool running, bool json)
+{
+    for (size_t i = 0; i < json_object_array_length(captures) && !json; i++) {
+        json_object *const one = json_object_array_get_idx(captures, i);
+        const char *const file = text_of(one, "file", "?");
+        const int64_t ring = running ? json_number(one, "ring") : 0;
+        struct escaped room;
+
+        printf("%s: %" PRId64 " bytes", escaped(file, &room), json_number(one, "bytes"));
+        if (ring)
+            printf(", the last %" PRId64 " in a ring", ring);
+        if (has_failed(one))
+            printf(", cannot be written: %s", escaped(text_of(one, "why", "it failed"), &room));
+        putchar('\n');
+        tell_forgotten(one, file);
+    }
+    if (json)
+        json_print(json_object_get(captures), JSON_C_TO_STRING_PLAIN);
+}
+
+/* What has ended. Files have more than was seen while they were written, or less, of a ring. */
+static void tell(json_object *captures, bool json)
 {
     for (size_t i = 0; i < json_object_array_length(captures); i++) {
         json_object *const one = json_object_array_get_idx(captures, i);
-        json_object *name = NULL;
-        const char *file;
-        struct escaped room;
+        const char *const file = text_of(one, "file", "?");
         struct stat status;
 
-        (void)json_object_object_get_ex(one, "file", &name);
-        file = name ? json_object_get_string(name) : "?";
-        if (stat(file, &status) == 0)
+        if (stat(file, &status) == 0 && S_ISREG(status.st_mode))
             json_add_number(one, "bytes", (uint64_t)status.st_size);
-        if (!json)
-            printf("%s: %" PRId64 " bytes\n", escaped(file, &room), json_number(one, "bytes"));
+        capture_remove_empty_map(file);
     }
+    print_captures(captures, false, json);
+}
+
+/* Ends the capture. *captures: what was known of it, and is then known. 0 or an exit code. */
+static int end(struct monitor *monitor, json_object **captures)
+{
+    json_object *const done = monitor_execute(monitor, "x-vpt-stop", NULL);
+
+    if (!done)
+        return monitor->gone ? 0 : complain(EXIT_CODE_FILE, "%s", monitor->why);
+    if (json_object_is_type(done, json_type_array) && json_object_array_length(done) > 0) {
+        json_object_put(*captures);
+        *captures = done;
+    } else {
+        json_object_put(done);
+    }
+    return 0;
+}
+
+/* Nothing is opened before it is known that nobody else writes there. 0 or an exit code. */
+static int check_idle(struct monitor *monitor)
+{
+    json_object *const captures = query_captures(monitor);
+    const json_object *first;
+    int code = 0;
+
+    if (!captures)
+        return lost(monitor);
+    first = json_object_array_get_idx(captures, 0);
+    if (first)
+        code = complain(EXIT_CODE_HOST,
+                        "a capture runs already, to %s; whoever began it may be gone: --status "
+                        "shows it, and --stop ends it",
+                        text_of(first, "file", "?"));
+    json_object_put(captures);
+    return code;
 }
 
 static int capture(struct monitor *monitor, struct capture_options *options)
 {
-    json_object *captures = NULL, *done;
-    int code;
+    json_object *captures = NULL;
+    int code = check_idle(monitor), ended;
 
-    done = monitor_execute(monitor, "x-vpt-start", json_object_get(options->arguments));
-    if (!done)
-        return lost(monitor);
-    json_object_put(done);
+    if (!code)
+        code = execute_with_files(monitor, options, "x-vpt-start",
+                                  json_object_get(options->arguments), CAPTURE_BEGUN);
+    if (code)
+        return code;
     code = watch(monitor, options, &captures);
-    done = monitor->gone ? NULL : monitor_execute(monitor, "x-vpt-stop", NULL);
-    if (!done && !monitor->gone && !code) /* what else might go wrong */
-        code = complain(EXIT_CODE_FILE, "%s", monitor->why);
-    json_object_put(done);
-    if (!code) {
+    ended = monitor->gone ? 0 : end(monitor, &captures);
+    if (!code)
+        code = ended;
+    if (!code)
         tell(captures, options->json);
-        if (options->json)
-            json_print(json_object_get(captures), JSON_C_TO_STRING_PLAIN);
+    json_object_put(captures);
+    return code;
+}
+
+/* --status and --stop: of whatever runs. */
+static int look_after(struct monitor *monitor, const struct capture_options *options)
+{
+    json_object *captures = query_captures(monitor);
+    int code = 0;
+
+    if (!captures)
+        return lost(monitor);
+    if (options->stop && json_object_array_length(captures) == 0) {
+        code = complain(EXIT_CODE_HOST, "no capture runs");
+    } else if (options->stop) {
+        code = end(monitor, &captures);
+        if (!code)
+            tell(captures, options->json);
+    } else if (!options->json && json_object_array_length(captures) == 0) {
+        puts("no capture runs");
+    } else {
+        print_captures(captures, true, options->json);
     }
     json_object_put(captures);
     return code;
@@ -411,17 +570,20 @@ static int capture(struct monitor *monitor, struct capture_options *options)
 
 static int capture_of(struct capture_options *options)
 {
+    const bool begins = !options->status && !options->stop;
     struct monitor monitor;
     int code;
 
-    options->path = absolute(options->file);
-    if (!options->path)
-        return no_memory();
-    json_object_object_add(options->arguments, "file", options->path);
+    if (begins) {
+        options->path = absolute(options->file);
+        if (!options->path)
+            return no_memory();
+        json_object_object_add(options->arguments, "file", options->path);
+    }
     if (!(options->domain ? monitor_open_domain(&monitor, options->uri, options->domain)
                           : monitor_open_socket(&monitor, options->socket)))
         return lost(&monitor);
-    code = capture(&monitor, options);
+    code = begins ? capture(&monitor, options) : look_after(&monitor, options);
     monitor_close(&monitor);
     return code;
 }
@@ -460,11 +622,11 @@ const struct subcommand command_capture = {
     .name = "capture",
     .about = "trace a guest that runs on our QEMU, or in libvirt, from outside",
     .synopsis = "(--domain NAME | --qmp SOCKET) [OPTION...] FILE",
-    .text =
-        "Traces what a guest on the QEMU of 'make qemu' executes, without its knowledge, until "
-        "the time is over, the guest ends, or SIGINT or SIGTERM comes. Processor N leaves "
-        "FILE.N, and FILE.N.json for vpt decode. QEMU writes the files: where it runs, and with "
-        "its rights.",
+    .text = "Traces what a guest on the QEMU of 'make qemu' executes, without its knowledge, until "
+            "the time is over, the guest ends, or SIGINT or SIGTERM comes. Processor N leaves "
+            "FILE.N, and FILE.N.json for vpt decode. The files are private, and belong to who runs "
+            "vpt capture.\n"
+            "With --status or --stop in place of FILE, it shows or ends the capture that runs.",
     .options = options_of_capture,
     .exits = exits,
     .run = run,

@@ -26,6 +26,7 @@ struct domain {
     __typeof__(virDomainFree) *free;
     __typeof__(virDomainIsActive) *is_active;
     __typeof__(virDomainQemuMonitorCommand) *command;
+    __typeof__(virDomainQemuMonitorCommandWithFiles) *command_with; /* since 8.2; may be NULL */
 };
 
 /* The library would print errors by itself. */
@@ -59,6 +60,8 @@ static bool load(struct domain *domain)
         if (!*functions[i].at)
             return false;
     }
+    *(void **)&domain->command_with =
+        dlsym(domain->library, "virDomainQemuMonitorCommandWithFiles");
     domain->set_error(NULL, say_nothing);
     return true;
 }
@@ -68,12 +71,21 @@ static void say(struct monitor *monitor, const char *what)
     snprintf(monitor->why, sizeof(monitor->why), "libvirt: %.400s", what);
 }
 
-static char *domain_send(struct monitor *monitor, const char *command)
+static char *domain_send(struct monitor *monitor, const char *command, int fd)
 {
     struct domain *const domain = monitor->backend;
     char *answer = NULL;
+    int result;
 
-    if (domain->command(domain->domain, command, &answer, 0) == 0)
+    if (fd >= 0 && !domain->command_with) {
+        say(monitor, "it is too old to hand files over (8.2 or newer does); see --by-qemu");
+        return NULL;
+    }
+    if (fd >= 0)
+        result = domain->command_with(domain->domain, command, 1, &fd, NULL, NULL, &answer, 0);
+    else
+        result = domain->command(domain->domain, command, &answer, 0);
+    if (result == 0)
         return answer;
     say(monitor, domain->last_error());
     monitor->gone = domain->is_active(domain->domain) != 1;

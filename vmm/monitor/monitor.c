@@ -39,6 +39,12 @@ static json_object *take_answer(struct monitor *monitor, const char *text)
 
 json_object *monitor_execute(struct monitor *monitor, const char *command, json_object *arguments)
 {
+    return monitor_execute_with(monitor, command, arguments, -1);
+}
+
+json_object *monitor_execute_with(struct monitor *monitor, const char *command,
+                                  json_object *arguments, int fd)
+{
     json_object *const request = json_object_new_object(), *result = NULL;
     const char *text;
     char *answer;
@@ -47,7 +53,7 @@ json_object *monitor_execute(struct monitor *monitor, const char *command, json_
     if (arguments)
         json_object_object_add(request, "arguments", arguments);
     text = json_object_to_json_string_ext(request, JSON_C_TO_STRING_PLAIN);
-    answer = text ? monitor->send(monitor, text) : NULL;
+    answer = text ? monitor->send(monitor, text, fd) : NULL;
     if (!text)
         snprintf(monitor->why, sizeof(monitor->why), "no memory");
     else if (answer)

@@ -14,8 +14,11 @@ struct json_object;
 #define MONITOR_TIMEOUT_S 30 /* for an answer */
 
 struct monitor {
-    /* The answer to a command, one JSON object, to be freed. NULL: there is none, see why. */
-    char *(*send)(struct monitor *monitor, const char *command);
+    /*
+     * The answer to a command, one JSON object, to be freed. NULL: there is none, see why. A
+     * descriptor goes along, unless it is negative.
+     */
+    char *(*send)(struct monitor *monitor, const char *command, int fd);
     void (*close)(struct monitor *monitor);
     void *backend;
     bool gone;     /* it failed because the guest has ended */
@@ -33,5 +36,8 @@ void monitor_close(struct monitor *monitor);
  */
 struct json_object *monitor_execute(struct monitor *monitor, const char *command,
                                     struct json_object *arguments);
+/* The same; QEMU gets a descriptor of its own of what fd is. */
+struct json_object *monitor_execute_with(struct monitor *monitor, const char *command,
+                                         struct json_object *arguments, int fd);
 
 #endif

@@ -71,12 +71,33 @@ static char *read_line(struct monitor *monitor)
     return line;
 }
 
-static bool write_all(struct qmp *qmp, const char *text)
+/* As send(), with a descriptor unless it is negative. */
+static ssize_t send_with(int socket, const char *text, size_t len, int fd)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(fd))];
+    } control = {0};
+    struct iovec part = {.iov_base = (char *)text, .iov_len = len};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+    if (fd >= 0) {
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(sizeof(fd));
+        memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof(control.bytes);
+    }
+    return sendmsg(socket, &message, MSG_NOSIGNAL);
+}
+
+static bool write_all(struct qmp *qmp, const char *text, int fd)
 {
     size_t len = strlen(text);
 
     while (len > 0) {
-        const ssize_t sent = send(qmp->fd, text, len, MSG_NOSIGNAL);
+        const ssize_t sent = send_with(qmp->fd, text, len, fd);
 
         if (sent < 0 && errno == EINTR)
             continue;
@@ -84,6 +105,7 @@ static bool write_all(struct qmp *qmp, const char *text)
             return false;
         text += sent;
         len -= (size_t)sent;
+        fd = -1; /* it went with the first bytes */
     }
     return true;
 }
@@ -97,12 +119,12 @@ static bool begins_with(const char *line, const char *member)
            line[2 + len] == '"';
 }
 
-static char *qmp_send(struct monitor *monitor, const char *command)
+static char *qmp_send(struct monitor *monitor, const char *command, int fd)
 {
     struct qmp *const qmp = monitor->backend;
     char *line;
 
-    if (!write_all(qmp, command) || !write_all(qmp, "\n")) {
+    if (!write_all(qmp, command, fd) || !write_all(qmp, "\n", -1)) {
         monitor->gone = errno == EPIPE;
         return say(monitor, strerror(errno));
     }
@@ -146,7 +168,8 @@ static bool greet(struct monitor *monitor)
 {
     char *const greeting = read_line(monitor);
     const bool is_qmp = greeting && begins_with(greeting, "QMP");
-    char *const answer = is_qmp ? qmp_send(monitor, "{\"execute\": \"qmp_capabilities\"}") : NULL;
+    char *const answer =
+        is_qmp ? qmp_send(monitor, "{\"execute\": \"qmp_capabilities\"}", -1) : NULL;
     const bool is_ready = answer && begins_with(answer, "return");
 
     if (greeting && !is_qmp)

@@ -25,6 +25,7 @@
  */
 struct server {
     int fd;
+    int got;                  /* the descriptor that came along last */
     const char *const *texts; /* up to NULL: then it closes */
     pthread_t thread;
 };
@@ -45,13 +46,25 @@ static int remove_folder(void)
     return rmdir(folder);
 }
 
-static bool hear_line(int fd)
+/* *got: what came along, if something did. */
+static bool hear_line(int fd, int *got)
 {
-    char byte = 0;
+    char byte = 0, control[CMSG_SPACE(sizeof(*got))];
+    struct iovec part = {.iov_base = &byte, .iov_len = 1};
 
-    while (byte != '\n')
-        if (read(fd, &byte, 1) != 1)
+    while (byte != '\n') {
+        struct msghdr message = {.msg_iov = &part,
+                                 .msg_iovlen = 1,
+                                 .msg_control = control,
+                                 .msg_controllen = sizeof(control)};
+        const struct cmsghdr *header;
+
+        if (recvmsg(fd, &message, 0) != 1)
             return false;
+        header = CMSG_FIRSTHDR(&message);
+        if (header && header->cmsg_type == SCM_RIGHTS)
+            memcpy(got, CMSG_DATA(header), sizeof(*got));
+    }
     return true;
 }
 
@@ -62,7 +75,7 @@ static void *serve(void *argument)
     const char *const *text = server->texts;
 
     while (*text && send(fd, *text, strlen(*text), MSG_NOSIGNAL) >= 0) {
-        if (!strchr(*text++, '\n') || !hear_line(fd))
+        if (!strchr(*text++, '\n') || !hear_line(fd, &server->got))
             break;
     }
     (void)close(fd);
@@ -74,6 +87,7 @@ static void start(struct server *server, const char *const *texts)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
     server->texts = texts;
+    server->got = -1;
     server->fd = socket(AF_UNIX, SOCK_STREAM, 0);
     memcpy(address.sun_path, path, strlen(path));
     CU_ASSERT_EQUAL_FATAL(bind(server->fd, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -120,6 +134,31 @@ static void answers(void)
     expect(
         TEXTS(GREETING, READY, "{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\"}}\r\n"),
         "QEMU: no", false);
+}
+
+/* A descriptor goes along with one command, and with no other. */
+static void a_descriptor(void)
+{
+    struct server server;
+    struct monitor monitor;
+    int ends[2];
+    char byte = 0;
+
+    CU_ASSERT_EQUAL_FATAL(pipe(ends), 0);
+    start(&server,
+          TEXTS(GREETING, READY, "{\"return\": {\"fdset-id\": 3}}\r\n", "{\"return\": {}}\r\n"));
+    CU_ASSERT_TRUE_FATAL(monitor_open_socket(&monitor, path));
+    json_object_put(monitor_execute_with(&monitor, "add-fd", NULL, ends[1]));
+    json_object_put(monitor_execute(&monitor, "x-vpt-query", NULL));
+    monitor_close(&monitor);
+    end(&server);
+    CU_ASSERT_TRUE_FATAL(server.got >= 0);
+    CU_ASSERT_EQUAL(write(server.got, "x", 1), 1);
+    CU_ASSERT_EQUAL(read(ends[0], &byte, 1), 1);
+    CU_ASSERT_EQUAL(byte, 'x');
+    (void)close(server.got);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
 }
 
 static void what_is_no_answer(void)
@@ -170,6 +209,7 @@ void add_monitor_suite(void)
     CU_pSuite const suite = CU_add_suite("monitor", make_folder, remove_folder);
 
     CU_add_test(suite, "answers", answers);
+    CU_add_test(suite, "a descriptor that goes along", a_descriptor);
     CU_add_test(suite, "what is no answer", what_is_no_answer);
     CU_add_test(suite, "what ends", what_ends);
     CU_add_test(suite, "what is no monitor", what_is_no_monitor);

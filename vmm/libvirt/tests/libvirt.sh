@@ -19,9 +19,11 @@ execlog=$(realpath -m "${EXECLOG:-$build/qemu/execlog.so}")
 guests=$(realpath -m guest-tests/build)
 vpt=$build/vpt
 by_libvirt=("a domain, captured whole" "a domain, captured for a second" "no such domain")
+umask 022 # captures are private even so
 
 if [ ! -x "$qemu" ] || [ ! -f "$execlog" ]; then
-    for name in "a guest, captured whole by QEMU's monitor" "a guest's last packets" "no capture" "${by_libvirt[@]}"; do
+    for name in "a guest, captured whole by QEMU's monitor" "a guest's last packets" "whose files they are" \
+        "what stands where files go" "captures that were left behind" "no capture" "${by_libvirt[@]}"; do
         skip "$name: no QEMU (make qemu)"
     done
     summary
@@ -107,12 +109,122 @@ captured_in_a_ring() {
     done
 }
 check "a guest's last packets, kept in a ring until a signal comes" captured_in_a_ring
+
+# private NAME FILES: so many, of nobody else, and for nobody else.
+private() {
+    [ "$(find "$work" -name "$1*" -user "$(id -un)" -perm 0600 | wc -l)" = "$2" ] &&
+        [ "$(find "$work" -name "$1*" | wc -l)" = "$2" ]
+}
+check "a capture's files are private" private own.0 3
+check "a ring's files are private" private ring.0 3
+check "a saved ring's files are private" private ring-1.0 3
+
+# ---- Whose files they are: of a guest that does nothing ----
+
+(bare_machine 300 vpt-profile=icelake-server "$guests/flood.elf" -append stay \
+    -qmp "unix:$work/qmp,server,nowait") >"$work/qemu.out" 2>&1 &
+idle=$!
+wait_for grep -q passed "$work/qemu.out"
+capture() { timeout 60 "$vpt" capture --qmp "$work/qmp" "$@" >"$work/said" 2>"$work/wrong"; }
+
+# A name that means another folder to QEMU than to who asks.
+mkdir "$work/mine" "$work/mine/saved"
+opened_by_vpt() {
+    (cd "$work/mine" && vpt=$(realpath "$OLDPWD/$vpt") && capture --seconds 1 --code /proc/self/cwd/own) &&
+        [ -s "$work/mine/own.0" ] && [ -s "$work/mine/own.0.code" ] && [ ! -e own.0 ]
+}
+saved_by_vpt() {
+    local capturing
+    (cd "$work/mine/saved" && exec "$(realpath "$OLDPWD/$vpt")" capture --qmp "$work/qmp" --ring 128K \
+        /proc/self/cwd/ring >"$work/said" 2>&1) &
+    capturing=$!
+    wait_for test -s "$work/mine/saved/ring.0.json" && kill -USR2 "$capturing" &&
+        wait_for test -s "$work/mine/saved/ring-1.0.json" && kill "$capturing" && wait "$capturing" &&
+        [ -s "$work/mine/saved/ring-1.0" ] && [ -s "$work/mine/saved/ring.0" ]
+}
+opened_by_qemu() {
+    capture --seconds 1 --by-qemu "$work/theirs" && [ -s "$work/theirs.0" ] && private theirs. 2
+}
+check "vpt capture opens the files, and QEMU writes them" opened_by_vpt
+check "vpt capture opens the files of saved rings" saved_by_vpt
+check "QEMU opens the files if it is told to" opened_by_qemu
+
+# refuses NAME STATUS PATTERN ARGUMENT...: with one line, and nothing is left of the capture.
+refuses() {
+    local name=$1 want=$2 pattern=$3 status=0
+    shift 3
+    capture "$@" "$work/refused" || status=$?
+    if [ "$status" = "$want" ] && [ "$(wc -l <"$work/wrong")" = 1 ] && grep -qE "$pattern" "$work/wrong" &&
+        [ ! -e "$work/refused.0.json" ]; then
+        pass "$name: $(cat "$work/wrong")"
+    else
+        fail "$name: status $status" <(cat "$work/wrong"; ls "$work"/refused*)
+    fi
+}
+ln "$work/qemu.out" "$work/refused.0"
+before=$(stat -c '%a %s' "$work/qemu.out")
+refuses "a file with other names" 4 'other names' --seconds 1 --by-qemu
+check "what has other names is as it was" [ "$(stat -c '%a %s' "$work/qemu.out")" = "$before" ]
+rm "$work/refused.0"
+if [ "$(id -u)" = 0 ]; then
+    echo theirs >"$work/target"
+    ln -s "$work/target" "$work/refused.0" && chown -h nobody "$work/refused.0"
+    refuses "a link" 3 'symbolic link' --seconds 1
+    refuses "somebody else's link, for QEMU" 4 'link of somebody else' --seconds 1 --by-qemu
+    check "what a link leads to is as it was" grep -qx theirs "$work/target"
+    rm "$work/refused.0"
+else
+    skip "somebody else's link: only root can make one"
+fi
+refuses "a capture that QEMU refuses leaves no files" 4 'cr3' --cr3 0x8000000000000001 --seconds 1
+ln -s /dev/full "$work/refused.0"
+full() {
+    local status=0
+    capture --by-qemu --seconds 5 "$work/refused" || status=$? # of its own links, it follows
+    cat "$work/wrong"
+    [ "$status" = 3 ] && grep -q 'refused.0.*: No space left on device' "$work/wrong"
+}
+check "a full file system is told as the reason" full
+rm "$work"/refused.*
+
+# ---- Captures that were left behind ----
+
+left_behind() {
+    local capturing
+    "$vpt" capture --qmp "$work/qmp" --code "$work/left" >"$work/said" 2>&1 &
+    capturing=$!
+    wait_for test -s "$work/left.0.json" && sleep 0.3 && kill -KILL "$capturing"
+    wait "$capturing"
+    cp "$work/left.0.json" "$work/left.before"
+    ! capture --code "$work/left" && cat "$work/wrong" &&
+        grep -q "runs already, to $work/left.0; .*--status.*--stop" "$work/wrong" &&
+        cmp "$work/left.0.json" "$work/left.before"
+}
+shown() {
+    capture --status && grep "^$work/left.0: [0-9]* bytes" "$work/said" &&
+        capture --status --json && jq -e --arg file "$work/left.0" '.[0].file == $file' "$work/said"
+}
+ended_by_stop() {
+    capture --stop && grep "^$work/left.0: [1-9][0-9]* bytes" "$work/said" && [ ! -e "$work/left.0.map" ] &&
+        "$vpt" decode --summary "$work/left.0" && capture --status && grep -x 'no capture runs' "$work/said"
+}
+none_left() {
+    local status=0
+    capture --stop || status=$?
+    [ "$status" = 4 ] && grep 'no capture runs' "$work/wrong" && capture --seconds 1 "$work/left"
+}
+check "the capture of a vpt that was killed is named to the next one" left_behind
+check "--status shows it" shown
+check "--stop ends it, and it is whole" ended_by_stop
+check "where none runs, there is none to stop, and one can begin" none_left
+kill "$idle"
+wait "$idle" 2>/dev/null
 says "no monitor" 'No such file' --qmp "$work/nowhere" --seconds 1
 
 qemu-system-x86_64 -machine none -display none -S -qmp "unix:$work/stock,server,nowait" >/dev/null 2>&1 &
 stock=$!
 wait_for test -S "$work/stock"
-says "a QEMU that cannot capture" 'x-vpt-start has not been found' --qmp "$work/stock" --seconds 1
+says "a QEMU that cannot capture" 'x-vpt-query has not been found' --qmp "$work/stock" --seconds 1
 kill "$stock"
 
 # ---- Domains ----
@@ -204,8 +316,8 @@ ended_by_another() {
 }
 captured_to_nowhere() {
     ln -s /dev/full "$work/full.0"
-    "$vpt" capture --connect "$uri" --domain second --seconds 5 "$work/full"
-    [ $? = 3 ]
+    "$vpt" capture --connect "$uri" --domain second --seconds 5 --by-qemu "$work/full" 2>"$work/full.out"
+    [ $? = 3 ] && grep 'No space left on device' "$work/full.out"
 }
 if [ -f "$lab/vmlinuz" ]; then
     check "a domain, captured for a second" captured_for_a_second

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "monitor/capture-files.h"
+#include "common/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int no_memory(struct reason *why)
+{
+    return reason_set(why, -ENOMEM, "no memory");
+}
+
+static int monitor_failed(const struct monitor *monitor, struct reason *why)
+{
+    return reason_set(why, -EREMOTEIO, "%s", monitor->why);
+}
+
+/* Takes the name, which may be NULL: there was no memory. */
+static int add(struct capture_files *files, char *name, bool optional, struct reason *why)
+{
+    struct capture_file *const list =
+        name ? realloc(files->list, (files->count + 1) * sizeof(*list)) : NULL;
+    int error;
+
+    if (!list) {
+        free(name);
+        return no_memory(why);
+    }
+    files->list = list;
+    list[files->count] = (struct capture_file){.optional = optional, .fdset = -1};
+    error = output_open(&list[files->count].output, name, why);
+    files->count++;
+    free(name);
+    return error;
+}
+
+static int add_all(struct capture_files *files, const char *file, int64_t vcpu, bool code,
+                   struct reason *why)
+{
+    static const struct {
+        const char *suffix;
+        bool optional;
+    } kinds[] = {{"", false}, {".json", false}, {".map", true}, {".code", false}};
+    const size_t count = sizeof(kinds) / sizeof(kinds[0]) - !code;
+    int error = 0;
+
+    for (size_t i = 0; i < count && !error; i++) {
+        char *name = NULL;
+
+        if (asprintf(&name, "%s.%" PRId64 "%s", file, vcpu, kinds[i].suffix) < 0)
+            name = NULL;
+        error = add(files, name, kinds[i].optional, why);
+    }
+    return error;
+}
+
+int capture_files_open(struct capture_files *files, struct monitor *monitor, const char *file,
+                       bool code, struct reason *why)
+{
+    json_object *const vcpus = monitor_execute(monitor, "query-cpus-fast", NULL);
+    int error = 0;
+
+    *files = (struct capture_files){0};
+    if (!vcpus)
+        return monitor_failed(monitor, why);
+    if (!json_object_is_type(vcpus, json_type_array))
+        error = reason_set(why, -EREMOTEIO, "QEMU's list of vCPUs is none");
+    for (size_t i = 0; !error && i < json_object_array_length(vcpus); i++)
+        error = add_all(files, file, json_number(json_object_array_get_idx(vcpus, i), "cpu-index"),
+                        code, why);
+    json_object_put(vcpus);
+    if (error)
+        capture_files_close(files, monitor, CAPTURE_REFUSED);
+    return error;
+}
+
+static int hand_over(struct capture_file *file, struct monitor *monitor, json_object *list,
+                     struct reason *why)
+{
+    json_object *const set = monitor_execute_with(monitor, "add-fd", NULL, file->output.fd);
+    json_object *const one = json_object_new_object();
+
+    if (!set || !one) {
+        json_object_put(set);
+        json_object_put(one);
+        return set ? no_memory(why) : monitor_failed(monitor, why);
+    }
+    file->fdset = json_number(set, "fdset-id");
+    json_object_put(set);
+    json_object_object_add(one, "name", json_object_new_string(file->output.path));
+    json_object_object_add(one, "fdset", json_object_new_int64(file->fdset));
+    json_object_array_add(list, one);
+    return 0;
+}
+
+int capture_files_hand_over(struct capture_files *files, struct monitor *monitor,
+                            json_object *arguments, struct reason *why)
+{
+    json_object *const list = json_object_new_array();
+    int error = 0;
+
+    for (size_t i = 0; i < files->count && !error; i++)
+        error = hand_over(&files->list[i], monitor, list, why);
+    json_object_object_add(arguments, "files", list);
+    return error;
+}
+
+static bool is_empty(const char *name)
+{
+    struct stat status;
+
+    return lstat(name, &status) == 0 && S_ISREG(status.st_mode) && status.st_size == 0;
+}
+
+void capture_files_close(struct capture_files *files, struct monitor *monitor,
+                         enum capture_files_end end)
+{
+    for (size_t i = 0; i < files->count; i++) {
+        struct capture_file *const file = &files->list[i];
+
+        if (file->fdset >= 0 && !monitor->gone) {
+            json_object *const arguments = json_object_new_object();
+
+            json_object_object_add(arguments, "fdset-id", json_object_new_int64(file->fdset));
+            json_object_put(monitor_execute(monitor, "remove-fd", arguments));
+        }
+        if (end == CAPTURE_REFUSED ||
+            (end == CAPTURE_WRITTEN && file->optional && is_empty(file->output.path)))
+            output_drop(&file->output);
+        else
+            output_keep(&file->output);
+    }
+    free(files->list);
+    *files = (struct capture_files){0};
+}
+
+void capture_remove_empty_map(const char *trace)
+{
+    char *name = NULL;
+
+    if (asprintf(&name, "%s.map", trace) < 0)
+        return;
+    if (is_empty(name))
+        (void)unlink(name);
+    free(name);
+}
