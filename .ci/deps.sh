@@ -20,7 +20,7 @@ test_packages=(
 )
 qemu_packages=(
     dpkg-dev patch util-linux ninja-build meson python3
-    libglib2.0-dev libpixman-1-dev libfdt-dev seabios qemu-system-data linux-perf
+    libglib2.0-dev libpixman-1-dev libfdt-dev seabios qemu-system-data ipxe-qemu linux-perf
 )
 
 abi_packages=(abigail-tools)

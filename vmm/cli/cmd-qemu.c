@@ -190,6 +190,8 @@ static bool make_command(struct command *command, const struct qemu_options *opt
                                    "/usr/share/seabios",
                                    "-L",
                                    "/usr/share/qemu",
+                                   "-L",
+                                   "/usr/lib/ipxe/qemu", /* of the network card of a PC */
                                    "-machine",
                                    "q35",
                                    "-accel",

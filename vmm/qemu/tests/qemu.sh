@@ -55,7 +55,7 @@ if [ ! -x "$qemu" ] || [ ! -f "$execlog" ]; then
     for profile in $profiles; do
         skip "msr-tests, packet-tests, hostile-tests and the demo on $profile: no QEMU (make qemu)"
     done
-    for name in "refused properties" "smp-tests on 2 and 4 vCPUs" icount "one instruction a block" capture "captures that cannot be" migration snapshot; do
+    for name in "refused properties" "examples without an image" "smp-tests on 2 and 4 vCPUs" icount "one instruction a block" capture "captures that cannot be" migration snapshot; do
         skip "$name: no QEMU (make qemu)"
     done
     summary
@@ -75,6 +75,27 @@ refuses() {
 }
 refuses "no vpt-profile 'nonesuch'" max,vpt-profile=nonesuch
 refuses "has no Intel PT" max,vpt-profile=silvermont
+
+# ---- vpt qemu without an image: the arguments are QEMU's own (docs/qemu.md) ----
+
+# begins ARGUMENT...: the machine is made, with its network card and all else that a PC has.
+begins() {
+    local answers
+    answers=$(printf '%s\n' '{"execute": "qmp_capabilities"}' '{"execute": "query-status"}' \
+        '{"execute": "quit"}' | VPT_QEMU=$qemu timeout 60 "$build/vpt" qemu "$@" -S -qmp stdio -serial null) || return 1
+    echo "$answers"
+    grep -q '"status": "prelaunch"' <<<"$answers"
+}
+# The examples of docs/qemu.md, with a kernel and a disk of our own in place of those that a user has.
+ours=(-e "s,-kernel vmlinuz -initrd initrd,-kernel $guests/demo.elf," -e "s,file=disk.qcow2,format=raw\,file=$work/disk,"
+    -e 's/-nographic//' -e 's/-S -qmp unix:qmp,server,nowait//' -e 's/^vpt qemu //')
+truncate -s 1M "$work/disk"
+examples=0
+while read -r -a example; do
+    examples=$((examples + 1))
+    check "docs/qemu.md: vpt qemu ${example[*]}" begins "${example[@]}"
+done < <(grep '^vpt qemu .*-- -' docs/qemu.md | sed "${ours[@]}")
+check "docs/qemu.md has examples without an image" [ $examples -ge 3 ]
 
 # ---- Guests ----
 
@@ -179,7 +200,7 @@ captures_that_cannot_be() {
     for bytes in 0 131071 1073741825; do
         fails 'a ring has' x-vpt-start "{\"file\": \"$work/capture\", \"ring\": $bytes}" || return 1
     done
-    fails 'cannot be written' x-vpt-start "{\"file\": \"$work/nowhere/x\", $ring}" || return 1
+    fails 'No such file' x-vpt-start "{\"file\": \"$work/nowhere/x\", $ring}" || return 1
     ln -sf /dev/full "$work/full.0"
     qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/full\"}}" &&
         fails 'goes to files' x-vpt-save &&
