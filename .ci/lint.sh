@@ -71,6 +71,7 @@ check clang-format format
 check clang-tidy tidy flags "${host[@]}"
 check guest-tidy tidy guest_flags "${guest[@]}"
 check cppcheck cpp
+check prose .ci/prose.sh
 check shellcheck shellcheck -x "${scripts[@]}"
 check licence licence
 check includes .ci/includes.sh
