@@ -445,14 +445,15 @@ static int watch(struct monitor *monitor, const struct capture_options *options,
 /* What a guest made QEMU leave out, by how much there was. */
 static void tell_forgotten(const json_object *capture, const char *file)
 {
+    struct escaped room;
     const int64_t vmcbs = json_number((json_object *)capture, "vmcbs-forgotten");
     const int64_t code = json_number((json_object *)capture, "code-forgotten");
 
     if (vmcbs)
-        printf("%s.map: %" PRId64 " VMCBs that ran before the last ones are not in it\n", file,
-               vmcbs);
+        printf("%s.map: %" PRId64 " VMCBs that ran before the last ones are not in it\n",
+               escaped(file, &room), vmcbs);
     if (code)
-        printf("%s.code: all code was told anew %" PRId64 " times\n", file, code);
+        printf("%s.code: all code was told anew %" PRId64 " times\n", escaped(file, &room), code);
 }
 
 static void print_captures(json_object *captures, bool running, bool json)
