@@ -95,7 +95,7 @@ names() {
     done < <(called "$1" "$2")
 }
 
-subcommands="help $(sed -nE 's/^int cmd_([a-z]+)\(.*/\1/p' vmm/cli/commands.h | tr '\n' ' ')"
+subcommands="help $(grep -oE '\<(cmd|command)_[a-z]+' vmm/cli/commands.h | sed 's/.*_//' | tr '\n' ' ')"
 targets=$(git ls-files -co --exclude-standard -- Makefile '*.mk' | xargs cat |
     sed -nE 's/^([a-z-]+):.*/\1/p' | tr '\n' ' ')
 
