@@ -101,10 +101,9 @@ targets=$(git ls-files -co --exclude-standard -- Makefile '*.mk' | xargs cat |
 
 for page in "${pages[@]}"; do
     [ -f "$page" ] || continue
+    [ "$page" = CHANGELOG.md ] && continue # it tells of what is no more
     columns "$page"
     links "$page"
-    # CHANGELOG tells of what is no more.
-    [ "$page" = CHANGELOG.md ] && continue
     names "$page" vpt "$subcommands"
     names "$page" make "$targets"
 done

@@ -265,14 +265,18 @@ static int markdown(void)
             for (const struct rule *rule = table->rules; rule->row; rule++, rules++)
                 without += !rule->test;
     printf(
-        "# Conformance\n\nThis file is generated: `make conformance-doc`. Tables and sections are "
-        "those of SDM volume 3, chapter 33; each row\nof a table is a rule with a test of its "
-        "own, and so is what a section says and no table does. The tests stand in\n"
-        "`emulation/conformance/`. `make conformance` runs them all: a line for each rule, and the "
-        "count of rows for each table;\n`build/tests/conformance --table 33-6` runs those of one "
-        "table or section. Tables 33-57 and 33-58 have each other's\ntitle in the text; here "
-        "they are named by what they hold. Tables \"RTIT n\" are those of the RTIT Programming\n"
-        "Reference v1.05.\n\n%u rules, %u of them without a test, with the reason.\n",
+        "# Conformance\n\n"
+        "This file is generated: `make conformance-doc`. Tables and sections are those of\n"
+        "SDM volume 3, chapter 33. Each row of a table is a rule with a test of its own. So\n"
+        "is what sections 33.2.4 and 33.2.5 say and no table does; for what other sections\n"
+        "say in prose alone, there are no rows yet. The tests stand in\n"
+        "`emulation/conformance/`. `make conformance` runs them all, and prints a line for\n"
+        "each rule and the count of rows for each table. `build/tests/conformance --table\n"
+        "33-6` runs those of one table or section. The [glossary](glossary.md) explains the\n"
+        "terms.\n\n"
+        "Tables 33-57 and 33-58 have each other's title in the text; here they are named by\n"
+        "what they hold. Tables \"RTIT n\" are those of the RTIT Programming Reference v1.05.\n\n"
+        "%u rules, %u of them without a test, with the reason.\n",
         rules, without);
     for (size_t i = 0; i < FILES; i++)
         for (const struct table *table = files[i].tables; table->number; table++)
