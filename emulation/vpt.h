@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libvpt: a model of Intel Processor Trace for one logical processor (SDM vol. 3, chapter 33).
+ * libvpt: a model of Intel Processor Trace for one logical processor.
  *
- * The owner of a `struct vpt_cpu` says what a processor did, by events; the model decides which
- * packets appear and writes them to guest memory through callbacks. The model holds plain data,
- * allocates nothing, has no globals and takes no locks: the owner serialises the calls for one
- * cpu. Section numbers below are those of chapter 33.
+ * Intel Processor Trace is hardware that writes down, as packets in memory, which way a program
+ * went. Chapter 33 of volume 3 of Intel's Software Developer's Manual (SDM) describes it; section
+ * and table numbers below are those of that chapter. docs/glossary.md explains the terms, and
+ * docs/write-a-vmm.md has a first program.
+ *
+ * The owner of a `struct vpt_cpu` is a program that runs a virtual processor. It tells what the
+ * processor did, by events. The model decides which packets appear, and writes them to guest memory
+ * through the owner's callbacks. The model holds plain data, allocates nothing, has no globals and
+ * takes no locks: the owner serialises the calls for one cpu.
  *
  * Conventions: addresses are 64-bit linear or guest-physical addresses, as named; sizes end in
  * _bytes. No function prints, aborts or exits, whatever a guest writes.
@@ -73,7 +78,7 @@ extern "C" {
 #define VPT_STATUS_BYTECNT_SHR  32
 #define VPT_STATUS_BYTECNT_MASK (0x1ffffull << VPT_STATUS_BYTECNT_SHR)
 
-/* ToPA table entry, Table 33-3. */
+/* An entry of a ToPA, a table of physical addresses that packets go to (Table 33-3). */
 #define VPT_TOPA_END      (1ull << 0)
 #define VPT_TOPA_INT      (1ull << 2)
 #define VPT_TOPA_STOP     (1ull << 4)
@@ -129,17 +134,20 @@ struct vpt_caps {
     bool rtit;                     /* RTIT, and what software knows it by: family and model */
 };
 
-/* The named profiles. Values are typical of the processor named; see emulation/profiles.c. */
+/*
+ * The named profiles: descriptions of processors. Values are typical of the processor named; see
+ * emulation/profiles.c. How many there are:
+ */
 size_t vpt_profile_count(void);
-/* Name and one-line description of profile i; NULL past the end. */
+/* The name and a one-line description of profile i; NULL past the end. */
 const char *vpt_profile_name(size_t i);
 const char *vpt_profile_about(size_t i);
-/* Fills *caps from the profile called name (no case folding). False: no such profile. */
+/* Fills *caps from the profile called name; case counts. False: there is no such profile. */
 bool vpt_profile(const char *name, struct vpt_caps *caps);
 
 /*
- * Whether caps contradict themselves (a bitmap without its feature, no output scheme at all, ...).
- * NULL: they do not; else a static sentence that says what is wrong.
+ * Whether caps contradict themselves: a bitmap without its feature, no output scheme at all, and
+ * the like. NULL: they do not. Otherwise a static sentence says what is wrong.
  */
 const char *vpt_caps_check(const struct vpt_caps *caps);
 
@@ -164,7 +172,7 @@ enum vpt_access {
     VPT_WRITE_OUTPUT, /* packet bytes */
 };
 
-/* What stands at a guest-physical address, and what the model then does (33.2.7.4 and below). */
+/* What is at a guest-physical address, and what the model then does (33.2.7.4 and below). */
 enum vpt_span_kind {
     VPT_SPAN_RAM,        /* host memory at .host */
     VPT_SPAN_UNBACKED,   /* nothing there: stores are dropped, reads give all ones */
@@ -189,17 +197,22 @@ struct vpt_clocks {
     uint64_t cycles; /* core clock cycles */
 };
 
+/* The owner's functions. `owner` is what vpt_init() was given. */
 struct vpt_ops {
-    /* Required. Answers for [gpa, gpa + len_bytes), len_bytes <= 4096, within one 4 KiB page. */
+    /*
+     * Required. Says in *span what is at [gpa, gpa + len_bytes), which lies in one 4 KiB page. The
+     * guest chooses gpa: answer with what it may touch, and nothing else.
+     */
     void (*translate)(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_access access,
                       struct vpt_span *span);
-    /* Bytes were stored to guest RAM at gpa (dirty logging, a tap). May be NULL. */
+    /* Bytes were stored to guest RAM at gpa: for dirty logging, or to have the trace. May be NULL.
+     */
     void (*wrote)(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_bytes);
     /* Stores to a device. May be NULL. */
     void (*mmio)(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_bytes);
     /* FabricEn output (33.2.7.3). May be NULL if the caps have no FABRIC. */
     void (*transport)(void *owner, const uint8_t *bytes, uint32_t len_bytes);
-    /* ToPA PMI: signal the performance-monitoring interrupt. May be NULL. */
+    /* A region of the ToPA is full: signal the performance-monitoring interrupt. May be NULL. */
     void (*pmi)(void *owner);
     /* Required if TSC, MTC or CYC packets can be enabled. */
     void (*clocks)(void *owner, struct vpt_clocks *clocks);
@@ -229,7 +242,7 @@ struct vpt_context {
 #define VPT_DEFERRED_TIPS 16
 #define VPT_MODE_UNSENT   0xffu
 
-/* How the inline event functions take a branch; recomputed whenever an enable changes. */
+/* How the inline functions of events take a branch. It is computed anew when an enable changes. */
 enum vpt_path {
     VPT_PATH_OFF,  /* a near branch can produce nothing */
     VPT_PATH_FAST, /* PacketEn, and nothing but TNT, TIP and the RET stack matters */
@@ -237,8 +250,8 @@ enum vpt_path {
 };
 
 /*
- * One logical processor. Plain data: owners allocate it and may copy it, but use the functions
- * below for every access; only the inline functions of this header read it directly.
+ * One logical processor. It is plain data: owners allocate it and may copy it. They use the
+ * functions below for every access; only the inline functions of this header read it directly.
  */
 struct vpt_cpu {
     /* Hot: near branches. */
@@ -312,8 +325,8 @@ struct vpt_cpu {
 };
 
 /*
- * Makes *cpu a processor with these capabilities, as after cold reset. ops must outlive it.
- * False (and *cpu is not usable): vpt_caps_check() objects, or a required callback is missing.
+ * Makes *cpu a processor with these capabilities, as after cold reset. ops must outlive it. False:
+ * vpt_caps_check() objects, or a required callback is missing; *cpu is then not usable.
  */
 bool vpt_init(struct vpt_cpu *cpu, const struct vpt_caps *caps, const struct vpt_ops *ops,
               void *owner);
@@ -360,17 +373,17 @@ enum vpt_result vpt_xrstors(struct vpt_cpu *cpu, const struct vpt_xsave_area *ar
  * into another struct vpt_cpu of the same capabilities, the stream of packets goes on bit for bit.
  */
 #define VPT_SAVE_MAX_BYTES 8192
-/* How many bytes were written; 0: size_bytes is too small (VPT_SAVE_MAX_BYTES always suffice). */
+/* How many bytes were written. 0: size_bytes is too small; VPT_SAVE_MAX_BYTES always suffice. */
 size_t vpt_save(const struct vpt_cpu *cpu, uint8_t *bytes, size_t size_bytes);
 /*
- * *cpu comes from vpt_init(). NULL: it is now the processor that was saved. Else it is unchanged,
- * and the static sentence says what is wrong with the bytes; no bytes whatever are dangerous.
+ * *cpu comes from vpt_init(). NULL: it is now the processor that was saved. Otherwise it is
+ * unchanged, and a static sentence says what is wrong with the bytes. They need not be trusted.
  */
 const char *vpt_restore(struct vpt_cpu *cpu, const uint8_t *bytes, size_t len_bytes);
 
 /*
- * Tells the state of the processor while TriggerEn is 0, when changes of it need no events: before
- * a WRMSR or XRSTORS that may enable tracing. While TriggerEn is 1 it changes nothing.
+ * Tells the state of the processor, before a WRMSR or XRSTORS that may enable tracing. While
+ * TriggerEn is 0, changes of that state need no events. While it is 1, this call changes nothing.
  */
 void vpt_set_context(struct vpt_cpu *cpu, const struct vpt_context *ctx);
 
@@ -381,15 +394,15 @@ void vpt_set_core_ratio(struct vpt_cpu *cpu, uint8_t ratio);
 void vpt_flush(struct vpt_cpu *cpu);
 
 /*
- * The same, and before it the branches that were not sent yet: a TNT packet may have room left
- * (Table 33-16). What the processor does next has its packets behind all that it did before.
+ * The same, but first sends the branches that still wait, because their TNT packet has room left
+ * (Table 33-16). What the processor does next then has its packets behind all that it did before.
  */
 void vpt_flush_branches(struct vpt_cpu *cpu);
 
 /*
  * The way to memory is busy (stalled), or free again. While it is busy, packets stay in the
- * internal buffer, which overflows when it is full (33.3.8). Only the end of tracing waits for
- * memory: it flushes in any case.
+ * internal buffer, which overflows when it is full (33.3.8). The end of tracing does not overflow:
+ * it waits for memory, and flushes in any case.
  */
 void vpt_stall(struct vpt_cpu *cpu, bool stalled);
 
@@ -407,8 +420,9 @@ static inline bool vpt_packet_en(const struct vpt_cpu *cpu)
     return cpu->packet_en;
 }
 /*
- * For owners that translate code: whether near branches can produce anything now, and whether near
- * direct JMPs can (before IP ranges and for timing packets). Only an event changes the answers.
+ * For owners that translate code: whether near branches can produce anything now; and whether near
+ * direct JMPs can, which they do for IP ranges and timing packets. Only an event changes the
+ * answers.
  */
 static inline bool vpt_wants_branches(const struct vpt_cpu *cpu)
 {
@@ -419,8 +433,8 @@ static inline bool vpt_wants_jumps(const struct vpt_cpu *cpu)
     return cpu->path == VPT_PATH_SLOW && (cpu->ranges || cpu->timing);
 }
 /*
- * Whether translated code may tell a conditional branch itself: tnt = tnt << 1 | taken, and if that
- * is not below tnt_full, vpt_branch_told() before anything else.
+ * Whether translated code may tell a conditional branch itself. It computes tnt = tnt << 1 | taken.
+ * If the result is not below tnt_full, it calls vpt_branch_told() before anything else.
  */
 static inline bool vpt_is_fast(const struct vpt_cpu *cpu)
 {
@@ -454,6 +468,7 @@ static inline void vpt_cond_branch(struct vpt_cpu *cpu, uint64_t next_ip, bool t
     }
 }
 
+/* Of vpt_is_fast(): the TNT is full. next_ip is where execution goes on. */
 static inline void vpt_branch_told(struct vpt_cpu *cpu, uint64_t next_ip)
 {
     vpt_slow_tnt_full(cpu, next_ip);
@@ -554,7 +569,10 @@ struct vpt_transfer {
 };
 void vpt_transfer(struct vpt_cpu *cpu, const struct vpt_transfer *transfer);
 
-/* MOV CR3: a PIP, and PacketEn may change (Tables 33-55 case 14, 33-56). */
+/*
+ * MOV CR3, with next_ip behind it. It gives a PIP, and PacketEn may change (Tables 33-55 case 14,
+ * 33-56).
+ */
 void vpt_mov_cr3(struct vpt_cpu *cpu, uint64_t cr3, uint64_t next_ip);
 
 /* STI, CLI, POPF and the like changed RFLAGS.IF at ip (Table 33-59 case 22). */
@@ -563,14 +581,17 @@ void vpt_interrupt_flag(struct vpt_cpu *cpu, bool interrupts, uint64_t ip);
 /* PTWRITE of a 4- or 8-byte operand at ip (33.4.2.21). */
 void vpt_ptwrite(struct vpt_cpu *cpu, uint64_t value, uint8_t size_bytes, uint64_t ip);
 
-/* Time passed without an event: MTC and stand-alone CYC packets as they fall due (33.4.2.12). */
+/*
+ * Time passed without an event. MTC and stand-alone CYC packets are sent as they fall due
+ * (33.4.2.12).
+ */
 void vpt_time(struct vpt_cpu *cpu);
 
 /*
- * Transactions, HLE and RTM alike (33.2.9.1, Table 33-10): the outermost XBEGIN or XACQUIRE at ip
- * begins one; the outermost XEND or XRELEASE commits it; an abort at ip goes on at target. What
+ * Transactions, HLE and RTM alike (33.2.9.1, Table 33-10). The outermost XBEGIN or XACQUIRE at ip
+ * begins one. The outermost XEND or XRELEASE commits it. An abort at ip goes on at target. What
  * does not change whether there is a transaction gives no packet and need not be told. An interrupt
- * or a change of CPL or CR3 aborts first, by an event of its own.
+ * or a change of CPL or CR3 first aborts the transaction, by an event of its own.
  */
 void vpt_tx_begin(struct vpt_cpu *cpu, uint64_t ip);
 void vpt_tx_commit(struct vpt_cpu *cpu, uint64_t ip);
@@ -578,7 +599,7 @@ void vpt_tx_abort(struct vpt_cpu *cpu, uint64_t ip, uint64_t target);
 
 /* ---- Power events (33.2.3, Table 33-58 by its contents) ---- */
 
-/* Entry to a C-state deeper than C0.1, or to a deeper one from such a state. */
+/* The processor goes to sleep: entry to a C-state deeper than C0.1, or to a deeper one from it. */
 struct vpt_power_entry {
     uint64_t ip;   /* the oldest instruction that is not complete */
     bool mwait;    /* MWAIT, UMWAIT, TPAUSE or an I/O redirection asked for it, with these: */
@@ -595,7 +616,7 @@ void vpt_power_entry(struct vpt_cpu *cpu, const struct vpt_power_entry *entry);
 #define VPT_WAKE_STORE     (1u << 2)
 #define VPT_WAKE_HW        (1u << 3)
 
-/* Back to C0. The C-states are MWAIT encodings of 4 bits. */
+/* The processor wakes: back to C0. The C-states are MWAIT encodings of 4 bits. */
 struct vpt_power_exit {
     uint8_t last_core_state, deepest_core_state;
     uint8_t reason;     /* one of VPT_WAKE_* */
@@ -775,7 +796,7 @@ struct vpt_vmx_plan {
     bool guest_sees_pt;
 };
 
-/* NULL and *plan; or why the processor cannot do it, in a static sentence. */
+/* NULL, and *plan is filled in; or a static sentence that says why the processor cannot do it. */
 const char *vpt_vmx_plan(const struct vpt_vmx_caps *caps, enum vpt_vmx_use use,
                          struct vpt_vmx_plan *plan);
 
@@ -809,8 +830,9 @@ size_t vpt_rewrite_tsc(uint8_t *bytes, size_t len_bytes, uint64_t multiplier, ui
 bool vpt_scale_caps(const struct vpt_caps *host, uint64_t multiplier, struct vpt_caps *guest);
 
 /* ---- RTIT: the trace of Silvermont and Airmont, PT's ancestor ------------------------------- *
- * "Real Time Instruction Trace Programming Reference" v1.05. A processor of its own, fed in the
- * same way, but with every instruction: ranges of RTIT notice code that walks into them.
+ * Sections and tables are those of the "Real Time Instruction Trace Programming Reference" v1.05.
+ * A processor with RTIT is an object of its own. It is fed in the same way, but with every
+ * instruction, because ranges of RTIT notice code that walks into them.
  */
 
 #define VPT_RTIT_LIP0           0x760u /* to LIP3, 763H */
@@ -944,7 +966,7 @@ void vpt_rtit_set_context(struct vpt_rtit *cpu, const struct vpt_rtit_context *c
 void vpt_rtit_event(struct vpt_rtit *cpu, const struct vpt_rtit_event *event);
 /* Wake from sleep, frequency change, clock modulation: STS (4.2.13). */
 void vpt_rtit_sync(struct vpt_rtit *cpu, uint8_t actual_ratio, uint8_t effective_ratio);
-/* As vpt_stall() and vpt_flush(). */
+/* These do what vpt_stall() and vpt_flush() do. */
 void vpt_rtit_stall(struct vpt_rtit *cpu, bool stalled);
 void vpt_rtit_drain(struct vpt_rtit *cpu);
 
