@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libptdec: a decoder of Intel Processor Trace (SDM vol. 3, chapter 33).
+ * libptdec: a decoder of Intel Processor Trace.
+ *
+ * Intel Processor Trace is hardware that writes down, as packets in memory, which way a program
+ * went. Chapter 33 of volume 3 of Intel's Software Developer's Manual (SDM) describes it; section
+ * and table numbers below are those of that chapter. docs/glossary.md explains the terms,
+ * docs/decoder.md the layers.
  *
  * Layers, each usable alone:
  *   packets      bytes -> packets                                   (ptd_packets_*)
@@ -13,9 +18,10 @@
  * RTIT, the ancestor of PT, has packets and a flow of its own (ptdec_rtit.h), and perf.data is read
  * and written by ptdec_perf.h.
  *
- * Conventions: functions that can fail return an int, 0 or a count on success and a negative
+ * Conventions: functions that can fail return an int. It is 0 or a count on success, and a negative
  * enum ptd_error otherwise. Nothing prints or exits. The bytes of a trace, of an ELF file and of
- * code are hostile input. Objects are independent of each other: one thread each, no globals.
+ * code are hostile input. Objects are independent of each other, and there are no globals: each
+ * object may have a thread of its own.
  */
 #ifndef PTDEC_H
 #define PTDEC_H
@@ -44,7 +50,7 @@ enum ptd_error {
     PTD_E_IO = -12,     /* a file cannot be read */
     PTD_E_FORMAT = -13, /* a file is not what it should be */
     PTD_E_ARG = -14,    /* an argument is out of range */
-    PTD_MORE = -15,     /* nothing can be told before more input is there (ptd_stream_*) */
+    PTD_MORE = -15,     /* nothing more can be told before there is more input (ptd_stream_*) */
 };
 
 /* A static sentence for an enum ptd_error. */
@@ -161,13 +167,19 @@ struct ptd_packets {
 
 /* Starts at the first byte of the buffer, which must be a packet's (else ptd_packets_sync()). */
 void ptd_packets_init(struct ptd_packets *packets, const void *bytes, size_t len_bytes);
-/* Of ptd_errata(); those of packets are SKD007 and SKZ84. None at first. */
+/*
+ * Which errata of ptd_errata() the reader tolerates; at first none. Those of packets are SKD007 and
+ * SKZ84, and the others change nothing.
+ */
 void ptd_packets_set_errata(struct ptd_packets *packets, uint32_t errata);
-/* Moves to the next PSB at or after the current position. PTD_OK; PTD_E_NOSYNC: now at the end. */
+/*
+ * Moves to the next PSB at or after the current position. PTD_OK; PTD_E_NOSYNC: there is none, and
+ * the position is the end.
+ */
 int ptd_packets_sync(struct ptd_packets *packets);
 /* Moves to an offset (a packet's first byte), outside any block. PTD_OK or PTD_E_ARG. */
 int ptd_packets_seek(struct ptd_packets *packets, uint64_t offset);
-/* After an error: to the next PSB behind the offending byte. As ptd_packets_sync(). */
+/* After an error: moves to the next PSB behind the offending byte. As ptd_packets_sync(). */
 int ptd_packets_resync(struct ptd_packets *packets);
 uint64_t ptd_packets_offset(const struct ptd_packets *packets);
 /*
@@ -177,16 +189,17 @@ uint64_t ptd_packets_offset(const struct ptd_packets *packets);
 int ptd_packets_next(struct ptd_packets *packets, struct ptd_packet *packet);
 
 /*
- * The next packets, room of them at most: how many. *status is PTD_OK if there is no more room, or
- * what ptd_packets_next() returned behind the last one. Several times as fast.
+ * Reads the next packets, at most as many as there is room, and returns how many. *status is PTD_OK
+ * if there is no more room, else what ptd_packets_next() returned behind the last one. This is
+ * several times as fast as one call for each.
  */
 size_t ptd_packets_read(struct ptd_packets *packets, struct ptd_packet *list, size_t room,
                         int *status);
 
 /*
- * Of a trace that comes in pieces: a window over it is slid along. Up to so many bytes in front of
- * its end a packet is read as in the whole trace; of any that begins behind, the rest may be
- * missing.
+ * A trace may come in pieces; then a window is slid along it. A packet that begins so many bytes in
+ * front of the window's end, or more, is read as in the whole trace. Of one that begins later, the
+ * rest may be missing.
  */
 #define PTD_PACKET_MARGIN 64
 
@@ -197,20 +210,24 @@ size_t ptd_packets_read(struct ptd_packets *packets, struct ptd_packet *list, si
 void ptd_packets_slide(struct ptd_packets *packets, const void *bytes, size_t len_bytes,
                        uint64_t base);
 /*
- * ptd_packets_sync() where more may follow. False: no PSB, or it cannot be told for sure; then the
- * position is where to go on. A resync is a step of one byte and this.
+ * ptd_packets_sync() where more may follow. False: there is no PSB, or it cannot be told for sure;
+ * the position is then where to go on. A resync is ptd_packets_skip_byte() and this.
  */
 bool ptd_packets_sync_part(struct ptd_packets *packets);
 void ptd_packets_skip_byte(struct ptd_packets *packets);
 
 /* "TIP.PGE", "MODE.Exec", ...: the specification's name of a type. */
 const char *ptd_packet_name(enum ptd_packet_type type);
-/* "TIP.PGE 0x401000 (48 bits)": one line without a newline. Returns as snprintf does. */
+/*
+ * Writes one line about a packet without a newline, such as "TIP.PGE 0x401000 (48 bits)". Returns
+ * as snprintf() does.
+ */
 int ptd_packet_format(const struct ptd_packet *packet, char *text, size_t text_bytes);
 
 /*
- * Completes the IP of a TIP, TIP.PGE, TIP.PGD or FUP packet by Table 33-18. *last_ip is the IP
- * before, and the new one after. PTD_OK and *ip; PTD_END if the IP is suppressed (nothing changes).
+ * Completes the IP of a TIP, TIP.PGE, TIP.PGD or FUP packet, which leaves out bytes that are the
+ * same as in the IP before (Table 33-18). *last_ip is that IP, and afterwards the new one. PTD_OK
+ * and *ip; PTD_END: the packet has no IP, and nothing changes.
  */
 int ptd_packet_ip(const struct ptd_packet *packet, uint64_t *last_ip, uint64_t *ip);
 
@@ -269,9 +286,9 @@ int ptd_time_check(const struct ptd_time_config *config);
 /* config may be NULL: no MTC, no CBR, no VMs. NULL: no memory, or config is out of range. */
 struct ptd_time *ptd_time_new(const struct ptd_time_config *config);
 void ptd_time_free(struct ptd_time *time);
-/* The next packet of the trace, any of them. */
+/* Tells the next packet of the trace. Every packet has to be told, of whatever type. */
 void ptd_time_packet(struct ptd_time *time, const struct ptd_packet *packet);
-/* Packets are missing here (an error of the trace). */
+/* Packets are missing here, because of an error of the trace. */
 void ptd_time_lost(struct ptd_time *time);
 /*
  * The next packet, not told to time yet. Bytes that are none are skipped up to the next PSB, and
@@ -279,8 +296,8 @@ void ptd_time_lost(struct ptd_time *time);
  */
 bool ptd_time_next(struct ptd_time *time, struct ptd_packets *packets, struct ptd_packet *packet);
 /*
- * When the last packet came about, as far as the packets up to it tell: that tracing did not pause
- * and that no MTC was lost, only later packets show.
+ * When the last packet came about, as far as the packets up to it tell. Only later packets show
+ * that tracing did not pause and that no MTC was lost.
  */
 void ptd_time_point(const struct ptd_time *time, struct ptd_time_point *point);
 /*
@@ -289,7 +306,7 @@ void ptd_time_point(const struct ptd_time *time, struct ptd_time_point *point);
  */
 void ptd_time_point_ahead(struct ptd_time *time, const struct ptd_packets *packets,
                           struct ptd_time_point *point);
-/* How often a TSC packet said less than one before: somebody wrote the TSC. */
+/* How often a TSC packet said less than one before, because somebody wrote the TSC. */
 uint64_t ptd_time_set_backs(const struct ptd_time *time);
 
 /* A TSC value as a VM sees it (33.8.3.3). */
@@ -422,7 +439,7 @@ uint64_t ptd_image_space(const struct ptd_image *image, bool nr, uint64_t vmcs, 
  */
 int ptd_image_alias(struct ptd_image *image, uint64_t cr3, uint64_t same_as);
 
-/* Physical memory: what is known of it. */
+/* What is known of the physical memory of a VM or of the host. */
 struct ptd_memory;
 
 struct ptd_memory *ptd_memory_new(void); /* NULL: no memory */
@@ -557,9 +574,9 @@ struct ptd_item {
 /*
  * bytes and image must outlive the flow. NULL: no memory. config may be NULL: 64-bit, CR3 0.
  *
- * Code that changes (JIT, modules, patches): add it to the image when an item tells the time from
- * which on it is there. What comes behind that item is decoded with the new code; of blocks told
- * before, ptd_block_insn() would show the new code, too.
+ * Code may change while it is traced (JIT, modules, patches). Add it to the image when an item
+ * tells the time from which on it is there. What comes behind that item is decoded with the new
+ * code. Of blocks told before, ptd_block_insn() would show the new code, too.
  */
 struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct ptd_image *image,
                               const struct ptd_flow_config *config);
@@ -567,8 +584,8 @@ void ptd_flow_free(struct ptd_flow *flow);
 /* The next item. PTD_OK or PTD_END. Errors of the trace are items of type PTD_ITEM_ERROR. */
 int ptd_flow_next(struct ptd_flow *flow, struct ptd_item *item);
 /*
- * The same, but 1 as soon as only the packet at an offset, or one behind it, can tell what comes
- * next: the time to change the image where that packet's time is known.
+ * The same, but returns 1 as soon as only the packet at an offset, or one behind it, can tell what
+ * comes next. That is the time to change the image, if the time of that packet is known.
  */
 int ptd_flow_next_before(struct ptd_flow *flow, uint64_t offset, struct ptd_item *item);
 
@@ -581,10 +598,10 @@ int ptd_block_insn(const struct ptd_image *image, const struct ptd_item *block, 
 
 /* ---- Flow in bulk --------------------------------------------------------------------------- *
  * The same as ptd_flow_next() gives, many times as fast. Where a trace has nothing but TNTs and
- * TIPs, the flow is told in steps: a step is the code from where the last one ended up to the next
- * conditional branch, RET or indirect transfer, one or several blocks that direct jumps, calls and
- * the like connect. A step is a number: bit 0 says that the conditional branch at its end was
- * taken, and step >> 2 is the number of the code: ptd_flow_insns() and ptd_step_block().
+ * TIPs, the flow is told in steps. A step is the code from where the last one ended up to the next
+ * conditional branch, RET or indirect transfer: one or several blocks that direct jumps, calls and
+ * the like connect. A step is a number. Bit 0 says that the conditional branch at its end was
+ * taken. step >> 2 is the number of the code, which ptd_flow_insns() and ptd_step_block() take.
  */
 
 #define PTD_RUN_ROOM 128u /* the least that struct ptd_run may have */
@@ -619,10 +636,10 @@ struct ptd_run {
 };
 
 /*
- * Goes on until there is no more room or something other than a step comes. PTD_OK; PTD_END:
- * nothing more; PTD_E_NOMEM (try again); PTD_E_ARG: not enough room. May be mixed with
- * ptd_flow_next(). The steps of one call belong to the address space (CR3 and mode) of the run's
- * items before.
+ * Goes on until there is no more room or something other than a step comes. PTD_OK; PTD_END: there
+ * is nothing more; PTD_E_NOMEM: it may be tried again; PTD_E_ARG: there is not enough room. Calls
+ * may be mixed with those of ptd_flow_next(). The steps of one call belong to the address space
+ * (CR3 and mode) of the run's items before.
  */
 int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run);
 /*
@@ -641,9 +658,9 @@ int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index,
 const uint32_t *ptd_flow_insns(const struct ptd_flow *flow, size_t *count);
 
 /*
- * Is given a part of the flow, in the order of the trace, never two at once; flow is for
- * ptd_step_block() and ptd_flow_insns() only, and run until it returns. 0: go on; else decoding
- * ends with this result.
+ * The caller's function that is given the flow, part by part in the order of the trace, and never
+ * two parts at once. flow is for ptd_step_block() and ptd_flow_insns() only, and is valid, as run
+ * is, until the function returns. 0: go on; else decoding ends with this result.
  */
 typedef int (*ptd_run_fn)(void *context, const struct ptd_flow *flow, const struct ptd_run *run);
 
@@ -666,8 +683,8 @@ void ptd_time_marks(struct ptd_time *time, struct ptd_packets *packets,
                     const struct ptd_mark *marks, size_t count, struct ptd_time_point *points);
 
 /* ---- Index ---------------------------------------------------------------------------------- *
- * The PSBs of a trace: from any of them a part of it can be decoded. What was before is known
- * from the one in front: begin there, and leave out what comes before the part.
+ * The PSBs of a trace. A part of it can be decoded from any of them. To know the state in front of
+ * a part as well, begin at the PSB before, and leave out what comes before the part.
  */
 
 /* A PSB, and what its PSB+ says (33.3.7). */
@@ -801,8 +818,11 @@ struct ptd_range {
 };
 
 /*
- * The segments that hold a part that is wanted, those in a row as one: what to give to
- * ptd_flow_new() piece by piece. *ranges is to be freed with free(). How many, or PTD_E_NOMEM.
+ * The segments from PSB to PSB that hold a part that is wanted, those in a row as one: what to give
+ * to ptd_flow_new() piece by piece. *ranges is to be freed with free(). How many, or PTD_E_NOMEM.
+ *
+ * A segment is taken whole, with the packets of everybody else who ran in it. This is a way to
+ * decode less, and not a way to cut out what one tenant may see.
  */
 int ptd_partition_select(const void *bytes, size_t len_bytes, const struct ptd_image *image,
                          bool (*wanted)(void *owner, const struct ptd_part *part), void *owner,
