@@ -50,7 +50,7 @@ enum ptd_error {
     PTD_E_IO = -12,     /* a file cannot be read */
     PTD_E_FORMAT = -13, /* a file is not what it should be */
     PTD_E_ARG = -14,    /* an argument is out of range */
-    PTD_MORE = -15,     /* nothing more can be told before there is more input (ptd_stream_*) */
+    PTD_MORE = -15,     /* nothing can be told before more input is there (ptd_stream_*) */
 };
 
 /* A static sentence for an enum ptd_error. */

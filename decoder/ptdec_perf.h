@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * perf.data, the file of Linux's `perf record`: a part of libptdec.
+ * A part of libptdec: perf.data, the file that Linux's `perf record` writes. docs/perf-data.md says
+ * what each record means here, docs/glossary.md explains the terms.
  *
  *   reader   the records of a file or a pipe's bytes, one after the other     (ptd_perf_*)
  *   session  what a decoder needs of them: traces, code, who ran, time        (ptd_perf_session_*)
@@ -21,7 +22,7 @@ extern "C" {
 
 /* ---- Reader ------------------------------------------------------------------------------- */
 
-/* Those of the kernel, PERF_RECORD_..., and from 64 on those of the tool. */
+/* Types of records: those of the kernel, PERF_RECORD_..., and from 64 on those of the tool. */
 enum ptd_perf_type {
     PTD_PERF_MMAP = 1,
     PTD_PERF_LOST = 2,
@@ -86,7 +87,7 @@ enum ptd_perf_type {
 #define PTD_PERF_BUILD_ID_BYTES 20
 #define PTD_PERF_ID_BYTES       32
 
-/* A string in a record: it ends with a zero inside the record. */
+/* A record. A string in it ends with a zero inside the record. */
 struct ptd_perf_record {
     uint64_t offset; /* in the file; of a record in compressed ones: of the last of these */
     uint32_t type;   /* enum ptd_perf_type, or one that is not known */
@@ -182,7 +183,7 @@ struct ptd_perf_event {
 
 struct ptd_perf;
 
-/* What is wrong with a file: one line without a newline, and where. */
+/* What is wrong with a file, as one line without a newline, and where. */
 struct ptd_perf_fault {
     uint64_t offset;
     char text[192];
@@ -365,7 +366,7 @@ uint64_t ptd_perf_tsc_of_time(const struct ptd_perf_pt *pt, uint64_t time);
 
 /* ---- Code that changes --------------------------------------------------------------------- */
 
-/* Code that is other code from a time on; and from where on in the packets of a trace. */
+/* Code that becomes other code: from which time on, and from where on in the packets of a trace. */
 struct ptd_perf_change {
     uint64_t time;   /* perf's */
     uint64_t offset; /* UINT64_MAX: not in this trace any more */
