@@ -94,6 +94,23 @@ SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/hostile.sh vmm/qemu/tests/l
 .PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test linux-test boot-test bench-qemu \
     qemu-tools
 
+# The threads of a capture without a QEMU: its headers are empty files, and what is used of them
+# stands in stand-in.h.
+CAPTURE_THREADS := $(BUILD)/qemu/threads
+STAND_IN        := $(BUILD)/qemu/stand-in
+STAND_IN_EMPTY  := $(addprefix $(STAND_IN)/,cpu.h libvpt/vpt.h qapi/error.h qemu/error-report.h \
+    qemu/lockable.h qemu/osdep.h qemu/thread.h qemu/units.h)
+CAPTURE_SRC     := vmm/qemu/tests/threads.c vmm/qemu/glue/writer.c vmm/qemu/glue/ring.c
+
+$(STAND_IN_EMPTY):
+	@mkdir -p $(@D) && touch $@
+
+$(CAPTURE_THREADS): $(CAPTURE_SRC) vmm/qemu/tests/stand-in.h vmm/qemu/glue/vpt-i386.h \
+    $(STAND_IN_EMPTY) $(FLAGS_STAMP)
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra $(WERROR) $(TSAN) -I$(STAND_IN) -Iemulation \
+	    -include vmm/qemu/tests/stand-in.h -include emulation/vpt.h -o $@ $(CAPTURE_SRC)
+
 # The witness: a plugin that logs what runs, and what compares a decoded trace with the log. And what
 # takes a trace out of a perf.data.
 QEMU_TOOLS := $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux)

@@ -18,7 +18,7 @@ struct X86VptWriter {
     QemuMutex lock;
     QemuCond more, room;
     uint8_t *ring;
-    bool closing; /* under the lock */
+    bool closing; /* written under the lock */
     /* Of the thread; others may read them. */
     int error;        /* errno of the first write that failed */
     uint64_t written; /* bytes since the begin */
@@ -99,7 +99,8 @@ static void wake(struct X86VptWriter *writer)
 
 void x86_vpt_write(struct X86VptWriter *writer, const uint8_t *bytes, size_t len)
 {
-    while (len > 0) {
+    /* Who ends it may not wait for the vCPU, which must not put more than the thread can write. */
+    while (len > 0 && !qatomic_read(&writer->closing)) {
         const uint64_t put = writer->put;
         const size_t at = put % RING_BYTES;
         size_t part;
@@ -152,7 +153,7 @@ int x86_vpt_writer_end(struct X86VptWriter *writer)
         return writer->error;
     }
     qemu_mutex_lock(&writer->lock);
-    writer->closing = true;
+    qatomic_set(&writer->closing, true);
     qemu_cond_signal(&writer->more);
     qemu_cond_signal(&writer->room);
     qemu_mutex_unlock(&writer->lock);
