@@ -39,7 +39,7 @@ mkdir -p "$work"
 record compressor /usr/bin/xz --threads=1 -6 --stdout "$work/input"
 
 # A program that needs no headers, so that one call of the compiler proper is all.
-[ -s "$work/input.i" ] || "${CC:-gcc}" -E -P -D_GNU_SOURCE -iquote emulation -iquote decoder decoder/flow/flow.c \
+[ -s "$work/input.i" ] || "${CC:-gcc}" -E -P -D_GNU_SOURCE -iquote emulation -iquote decoder decoder/time/time.c \
     >"$work/input.i"
 record compiler "$("${CC:-gcc}" -print-prog-name=cc1)" -quiet -O3 -fpreprocessed "$work/input.i" \
     -o "$work/output.s"

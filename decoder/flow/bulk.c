@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The flow in bulk: where a trace has nothing but TNTs and TIPs (and timing that nobody wants), one
- * loop reads packets and steps along the graph of code at once. All else is left to flow.c and
+ * loop reads packets and steps along the graph of code at once. All else is left to read.c and
  * walk.c, and the state that they share with this file is exactly theirs whenever it is left: in
  * particular they never see a packet read that they would not have read yet.
  */
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "code/code_log.h"
 #include "flow/bulk.h"
 #include "flow/graph.h"
 #include "packets/mark.h"
@@ -253,7 +254,7 @@ static bool take_tip(struct walk *walk)
     if (ptd_node_kind(node) != NODE_INDIRECT && !node->pops)
         return false;
     memcpy(&payload, walk->pos + 1, sizeof(payload));
-    ip = (flow->last_ip & ip_masks[how].keep) | (le64toh(payload) & ip_masks[how].take);
+    ip = (flow->state.last_ip & ip_masks[how].keep) | (le64toh(payload) & ip_masks[how].take);
     if (how == PT_IPB_SEXT48 && ip >> 47)
         ip |= ~ip_masks[how].take;
 
@@ -273,7 +274,7 @@ static bool take_tip(struct walk *walk)
         (void)call_stack_pop_node(
             &flow->calls); /* every RET pops, also one that is not compressed */
     emit(walk, 0);
-    flow->last_ip = ip;
+    flow->state.last_ip = ip;
     walk->pos += 1 + ip_bytes[how];
     walk->node = next;
     walk->since_mark |= MARK_TIP;
@@ -371,22 +372,22 @@ static void put_back(struct walk *walk)
     const uint8_t *pos = walk->merged_from;
 
     if (walk->count == 0) {
-        flow->tnt_count = 0;
+        flow->state.tnt_count = 0;
         return;
     }
     if (!pos) { /* the bits that were there at first */
-        flow->tnt_count = walk->count;
+        flow->state.tnt_count = walk->count;
         return;
     }
-    flow->tnt_count = 0;
+    flow->state.tnt_count = 0;
     while (used > 0) {
         const bool is_short = *pos != PT_OPC_EXT;
         const unsigned bits = is_short ? highest_bit(*pos >> PT_TNT8_SHR) : walk->merged;
 
         pos += is_short ? 1 : PT_TNT64_LEN;
         if (used < bits) {
-            flow->tnt_count = bits - used;
-            flow->tnt_bits = walk->bits >> (64 - flow->tnt_count);
+            flow->state.tnt_count = bits - used;
+            flow->state.tnt_bits = walk->bits >> (64 - flow->state.tnt_count);
             break;
         }
         used -= bits;
@@ -416,12 +417,11 @@ static bool run_steps(struct walk *walk)
 
 bool ptd_bulk_can(const struct ptd_flow *flow)
 {
-    const struct bind *const bind = &flow->bind;
+    const struct flow_state *const state = &flow->state;
+    const struct bind *const bind = &state->bind;
 
-    return flow->tracing && !flow->in_psb && !flow->deferred && !flow->at_mov_cr3 &&
-           !flow->overflowed && bind->kind == BIND_NONE && !bind->ready && !bind->has_cr3 &&
-           !bind->has_vmcs && !bind->has_mode && !bind->has_tsx && !bind->has_packet &&
-           !flow->packets.bip_bytes;
+    return state->phase == FLOW_TRACING && !state->at_mov_cr3 && bind->kind == BIND_NONE &&
+           !bind->ready && !bind_is_open(bind) && !flow->packets.bip_bytes;
 }
 
 /* Up to where packets can be read: the code log may have something new there. */
@@ -440,14 +440,14 @@ static const uint8_t *fast_end(const struct ptd_flow *flow)
 
 bool ptd_bulk_run(struct ptd_flow *flow, struct ptd_run *run)
 {
-    const uint32_t node = ptd_graph_find(flow->graph, flow->space, flow->ip);
+    const uint32_t node = ptd_graph_find(flow->graph, flow->space, flow->state.ip);
     struct walk walk = {
         .flow = flow,
         .pos = flow->packets.pos,
         .end = fast_end(flow),
-        .bits = flow->tnt_count ? flow->tnt_bits << (64 - flow->tnt_count) : 0,
-        .count = flow->tnt_count,
-        .merged = flow->tnt_count,
+        .bits = flow->state.tnt_count ? flow->state.tnt_bits << (64 - flow->state.tnt_count) : 0,
+        .count = flow->state.tnt_count,
+        .merged = flow->state.tnt_count,
         .node = node,
         .out = run->steps + run->count,
         .out_end = run->steps + run->room,
@@ -477,9 +477,9 @@ bool ptd_bulk_run(struct ptd_flow *flow, struct ptd_run *run)
     run->count = count;
     /* Where a successor is not known, there was no room: then its address is. */
     if (walk.node == 0)
-        flow->ip = unknown_ip(&walk);
+        flow->state.ip = unknown_ip(&walk);
     else
-        flow->ip = ptd_node_info(flow->graph, walk.node)->ip;
+        flow->state.ip = ptd_node_info(flow->graph, walk.node)->ip;
     ptd_flow_reset_loop(flow);
     return more;
 }
@@ -534,17 +534,17 @@ int ptd_bulk_enter(struct ptd_flow *flow)
 
     if (!open_graph(flow))
         return PTD_E_NOMEM;
-    if (flow->in_space && flow->space_cr3 == flow->cr3 && flow->space_mode == flow->mode &&
-        !ptd_graph_is_full(flow->graph))
+    if (flow->in_space && flow->space_cr3 == flow->state.cr3 &&
+        flow->space_mode == flow->state.mode && !ptd_graph_is_full(flow->graph))
         return PTD_OK;
     call_stack_forget_nodes(&flow->calls, flow->graph);
     flow->in_space = false;
-    space = ptd_graph_space(flow->graph, flow->cr3, flow->mode);
+    space = ptd_graph_space(flow->graph, flow->state.cr3, flow->state.mode);
     if (space < 0)
         return PTD_E_ARG;
     flow->space = (uint32_t)space;
-    flow->space_cr3 = flow->cr3;
-    flow->space_mode = flow->mode;
+    flow->space_cr3 = flow->state.cr3;
+    flow->space_mode = flow->state.mode;
     flow->in_space = true;
     return PTD_OK;
 }

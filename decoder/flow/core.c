@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "code/image.h"
 #include "flow/core.h"
 #include "pt_packets.h"
 
@@ -18,9 +17,9 @@ struct ptd_item *ptd_flow_push(struct ptd_flow *flow, enum ptd_item_type type, u
     memset(item, 0, sizeof(*item));
     item->type = (uint8_t)type;
     item->offset = offset;
-    item->cr3 = flow->cr3;
-    item->nr = flow->nr;
-    item->mode = flow->mode;
+    item->cr3 = flow->state.cr3;
+    item->nr = flow->state.nr;
+    item->mode = flow->state.mode;
     return item;
 }
 
@@ -42,64 +41,44 @@ void ptd_flow_push_packet(struct ptd_flow *flow, const struct ptd_packet *packet
 
 /* ---- State ---- */
 
-void ptd_flow_set_space(struct ptd_flow *flow, uint64_t cr3)
+void ptd_flow_change(struct ptd_flow *flow, uint64_t offset, const struct flow_fact *fact)
 {
-    flow->cr3 = ptd_image_space(flow->blocks.image, flow->nr, flow->vmcs, cr3);
+    ptd_state_set(&flow->state, flow->blocks.image, fact);
+    ptd_flow_push(flow, (enum ptd_item_type)fact->type, offset)->value = fact->value;
 }
 
-void ptd_flow_set_cr3(struct ptd_flow *flow, uint64_t offset, uint64_t cr3, bool nr)
+static void change_to(struct ptd_flow *flow, uint64_t offset, enum ptd_item_type type,
+                      uint64_t value)
 {
-    flow->nr = nr;
-    ptd_flow_set_space(flow, cr3);
-    ptd_flow_push(flow, PTD_ITEM_CR3, offset)->value = cr3;
-}
-
-void ptd_flow_set_vmcs(struct ptd_flow *flow, uint64_t offset, uint64_t vmcs)
-{
-    flow->vmcs = vmcs;
-    if (flow->nr)
-        ptd_flow_set_space(flow, ptd_space_cr3(flow->cr3));
-    ptd_flow_push(flow, PTD_ITEM_VMCS, offset)->value = vmcs;
-}
-
-void ptd_flow_set_mode(struct ptd_flow *flow, uint64_t offset, uint8_t mode)
-{
-    flow->mode = mode;
-    ptd_flow_push(flow, PTD_ITEM_MODE, offset)->value = mode;
-}
-
-void ptd_flow_set_tsx(struct ptd_flow *flow, uint64_t offset, uint8_t tsx)
-{
-    flow->tsx = tsx;
-    ptd_flow_push(flow, PTD_ITEM_TSX, offset)->value = tsx;
+    ptd_flow_change(flow, offset, &(struct flow_fact){.type = (uint8_t)type, .value = value});
 }
 
 void ptd_flow_clear_bind(struct ptd_flow *flow)
 {
-    memset(&flow->bind, 0, sizeof(flow->bind));
+    memset(&flow->state.bind, 0, sizeof(flow->state.bind));
 }
 
 void ptd_flow_settle(struct ptd_flow *flow)
 {
-    const struct bind bind = flow->bind;
+    const struct bind bind = flow->state.bind;
 
     ptd_flow_clear_bind(flow);
-    flow->deferred = false;
+    if (flow->state.phase == FLOW_DEFERRED)
+        flow->state.phase = FLOW_TRACING;
     if (bind.has_vmcs)
-        ptd_flow_set_vmcs(flow, bind.offset, bind.vmcs);
+        change_to(flow, bind.offset, PTD_ITEM_VMCS, bind.vmcs);
     if (bind.has_cr3)
-        ptd_flow_set_cr3(flow, bind.offset, bind.cr3, bind.nr);
+        ptd_flow_change(flow, bind.offset, &(struct flow_fact){PTD_ITEM_CR3, bind.nr, bind.cr3});
     if (bind.has_mode)
-        ptd_flow_set_mode(flow, bind.offset, bind.mode);
+        change_to(flow, bind.offset, PTD_ITEM_MODE, bind.mode);
     if (bind.has_tsx)
-        ptd_flow_set_tsx(flow, bind.offset, bind.tsx);
+        change_to(flow, bind.offset, PTD_ITEM_TSX, bind.tsx);
 }
 
 void ptd_flow_go_on_at(struct ptd_flow *flow, uint64_t ip)
 {
-    flow->overflowed = false;
-    flow->tracing = true;
-    flow->ip = ip;
+    flow->state.phase = FLOW_TRACING;
+    flow->state.ip = ip;
     ptd_flow_reset_loop(flow);
 }
 
@@ -113,19 +92,19 @@ static uint64_t where_to_look(const struct ptd_flow *flow, uint64_t offset)
 {
     const uint64_t before = offset < PT_PSB_LEN ? 0 : offset - (PT_PSB_LEN - 1);
 
-    return before > flow->behind_psb ? before : flow->behind_psb;
+    return before > flow->state.behind_psb ? before : flow->state.behind_psb;
 }
 
 void ptd_flow_search(struct ptd_flow *flow)
 {
     struct ptd_packets *const packets = &flow->packets;
-    struct ptd_item *const lost = &flow->lost;
+    struct ptd_item *const lost = &flow->state.lost;
 
-    if (flow->more && !ptd_packets_sync_part(packets)) {
-        flow->starved = true;
+    if (flow->window != WINDOW_LAST && !ptd_packets_sync_part(packets)) {
+        flow->window = WINDOW_STARVED;
         return;
     }
-    flow->searching = false;
+    flow->state.phase = FLOW_DISABLED;
 
     const bool found = ptd_packets_sync(packets) == PTD_OK; /* else it stands at the end */
 
@@ -137,10 +116,10 @@ void ptd_flow_search(struct ptd_flow *flow)
 
 void ptd_flow_begin_search(struct ptd_flow *flow, int error, uint64_t offset)
 {
-    flow->lost = *ptd_flow_push(flow, PTD_ITEM_ERROR, offset);
-    flow->lost.error = error;
+    flow->state.lost = *ptd_flow_push(flow, PTD_ITEM_ERROR, offset);
+    flow->state.lost.error = error;
     flow->item_count--;
-    flow->searching = true;
+    flow->state.phase = FLOW_SEARCHING;
     ptd_flow_search(flow);
 }
 
@@ -149,11 +128,10 @@ void ptd_flow_fail(struct ptd_flow *flow, int error, uint64_t offset)
     uint64_t from = where_to_look(flow, offset);
 
     ptd_flow_clear_bind(flow);
-    flow->tracing = flow->deferred = flow->in_psb = flow->overflowed = false;
-    flow->tnt_count = 0;
+    flow->state.tnt_count = 0;
     call_stack_clear(&flow->calls);
-    flow->fresh = true;
-    flow->in_first_psb = false;
+    flow->state.fresh = true;
+    flow->first_psb.is_open = false;
     if (from < flow->packets.base)
         from = flow->packets.base;
     (void)ptd_packets_seek(&flow->packets, from);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "code/code_log.h"
 #include "code/image.h"
 #include "flow/ahead.h"
 #include "flow/bulk.h"
@@ -20,6 +21,21 @@
 #define BACK_MAX (64u << 10)
 
 /* ---- Making and placing ---- */
+
+/* Before the first packet. */
+static void begin_state(struct flow_state *state, const struct ptd_image *image,
+                        const struct ptd_flow_config *config)
+{
+    const struct flow_fact space = {PTD_ITEM_CR3, true, config->cr3};
+
+    state->phase = FLOW_DISABLED;
+    state->fresh = true;
+    state->mode = (uint8_t)config->mode;
+    state->vmcs = config->vmcs;
+    state->cr3 = config->cr3;
+    if (config->nr)
+        ptd_state_set(state, image, &space);
+}
 
 struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct ptd_image *image,
                               const struct ptd_flow_config *config)
@@ -40,18 +56,12 @@ struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct 
     if (flow->config.filters > FILTERS)
         flow->config.filters = FILTERS;
     ptd_packets_set_errata(&flow->packets, flow->config.errata);
-    flow->mode = (uint8_t)flow->config.mode;
-    flow->cr3 = flow->config.cr3;
-    flow->nr = flow->config.nr;
-    flow->vmcs = flow->config.vmcs;
-    if (flow->nr)
-        ptd_flow_set_space(flow, flow->config.cr3);
-    flow->fresh = true;
+    begin_state(&flow->state, image, &flow->config);
     flow->since_mark = MARK_OTHER;
     flow->stop = UINT64_MAX;
     if (!flow->config.at_start)
         ptd_flow_begin_search(flow, PTD_E_NOSYNC, 0);
-    flow->last_ip = flow->config.last_ip;
+    flow->state.last_ip = flow->config.last_ip;
     if (flow->config.at_start && flow->config.has_ip)
         ptd_flow_go_on_at(flow, flow->config.ip);
     return flow;
@@ -59,27 +69,27 @@ struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct 
 
 void ptd_flow_begin_stream(struct ptd_flow *flow, uint64_t offset)
 {
-    flow->packets.base = flow->lost.offset = offset;
-    flow->more = flow->starved = true;
-    flow->searching = !flow->config.at_start; /* for the first PSB, still */
+    flow->packets.base = flow->state.lost.offset = offset;
+    flow->window = WINDOW_STARVED;
+    if (!flow->config.at_start)
+        flow->state.phase = FLOW_SEARCHING; /* for the first PSB, still */
 }
 
 void ptd_flow_slide(struct ptd_flow *flow, const void *bytes, size_t len_bytes, uint64_t base,
                     bool more)
 {
     ptd_packets_slide(&flow->packets, bytes, len_bytes, base);
-    flow->more = more;
-    flow->starved = false;
+    flow->window = more ? WINDOW_MORE : WINDOW_LAST;
 }
 
 uint64_t ptd_flow_needs(const struct ptd_flow *flow)
 {
-    const struct bind *const bind = &flow->bind;
+    const struct bind *const bind = &flow->state.bind;
     const uint64_t reads_at = ptd_packets_offset(&flow->packets);
     uint64_t needs = reads_at;
 
     /* An error may lead back to where a compound began, see ptd_flow_fail(). */
-    if ((bind->kind != BIND_NONE || bind_is_open(&flow->bind)) && bind->offset < needs)
+    if ((bind->kind != BIND_NONE || bind_is_open(bind)) && bind->offset < needs)
         needs = bind->offset;
     if (needs + BACK_MAX < reads_at)
         needs = reads_at - BACK_MAX;
@@ -93,46 +103,24 @@ uint64_t ptd_flow_reads_at(const struct ptd_flow *flow)
 
 const struct ptd_item *ptd_flow_lost(const struct ptd_flow *flow)
 {
-    return flow->searching ? &flow->lost : NULL;
+    return flow->state.phase == FLOW_SEARCHING ? &flow->state.lost : NULL;
 }
 
 struct flow_state ptd_flow_state(const struct ptd_flow *flow)
 {
-    return (struct flow_state){
-        .offset = ptd_packets_offset(&flow->packets),
-        .cr3 = flow->cr3,
-        .vmcs = flow->vmcs,
-        .nr = flow->nr,
-        .fresh = flow->fresh,
-        .mode = flow->mode,
-        .tsx = flow->tsx,
-        .overflowed = flow->overflowed,
-        .at_mov_cr3 = flow->at_mov_cr3,
-    };
+    return ptd_state_at_psb(&flow->state, ptd_packets_offset(&flow->packets));
 }
 
 void ptd_flow_restart(struct ptd_flow *flow, const struct flow_state *state, uint64_t stop)
 {
     (void)ptd_packets_seek(&flow->packets, state->offset);
-    ptd_flow_clear_bind(flow);
-    flow->cr3 = state->cr3;
-    flow->vmcs = state->vmcs;
-    flow->nr = state->nr;
-    flow->fresh = state->fresh;
-    flow->mode = state->mode;
-    flow->tsx = state->tsx;
-    flow->overflowed = state->overflowed;
-    flow->at_mov_cr3 = state->at_mov_cr3;
-    flow->tracing = flow->deferred = flow->in_psb = flow->ended = false;
-    flow->tnt_count = 0;
+    flow->state = *state;
+    flow->state.behind_psb = state->offset;
     call_stack_clear(&flow->calls);
     flow->item_next = flow->item_count = 0;
     flow->since_mark = MARK_OTHER;
     flow->stop = stop;
-    flow->behind_psb = state->offset;
-    flow->in_first_psb = true;
-    flow->first_psb_end = 0;
-    flow->told = 0;
+    flow->first_psb = (struct first_psb){.is_open = true};
 }
 
 void ptd_flow_free(struct ptd_flow *flow)
@@ -144,8 +132,6 @@ void ptd_flow_free(struct ptd_flow *flow)
     free(flow->targets);
     free(flow);
 }
-
-/* Whether the next packet has to be known before another instruction is. */
 
 /* ---- One step ---- */
 
@@ -178,8 +164,8 @@ static bool follow_log(struct ptd_flow *flow)
 
 static void read_on(struct ptd_flow *flow)
 {
-    if (flow->more && !ptd_ahead_is_there(flow->packets))
-        flow->starved = true;
+    if (flow->window != WINDOW_LAST && !ptd_ahead_is_there(flow->packets))
+        flow->window = WINDOW_STARVED;
     else if (log_is_due(flow) && !follow_log(flow))
         ptd_flow_fail(flow, PTD_E_NOMEM, ptd_packets_offset(&flow->packets));
     else
@@ -191,7 +177,7 @@ static void advance(struct ptd_flow *flow)
 {
     flow->item_next = flow->item_count = 0;
     flow->since_mark = MARK_OTHER;
-    if (flow->searching)
+    if (flow->state.phase == FLOW_SEARCHING)
         ptd_flow_search(flow);
     else if (ptd_flow_needs_packet(flow))
         read_on(flow);
@@ -206,9 +192,9 @@ int ptd_flow_next_before(struct ptd_flow *flow, uint64_t offset, struct ptd_item
     if (ptd_blocks_are_old(&flow->blocks))
         notice_image(flow);
     while (flow->item_next == flow->item_count) {
-        if (flow->ended)
+        if (flow->state.phase == FLOW_ENDED)
             return PTD_END;
-        if (flow->starved)
+        if (flow->window == WINDOW_STARVED)
             return PTD_MORE;
         if (ptd_flow_needs_packet(flow) && ptd_packets_offset(&flow->packets) >= offset)
             return 1;
@@ -292,9 +278,9 @@ int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty)
         (run->timing == PTD_TIMING_MARKS && run->mark_room < PTD_RUN_ROOM))
         return PTD_E_ARG;
     while (!take_item(flow, run)) {
-        if (flow->ended)
+        if (flow->state.phase == FLOW_ENDED)
             return run->count + run->mark_count > 0 ? PTD_OK : PTD_END;
-        if (flow->starved)
+        if (flow->window == WINDOW_STARVED)
             return run->count + run->mark_count > 0 ? PTD_OK : PTD_MORE;
         if (!has_mark_room(run))
             break;

@@ -12,18 +12,6 @@ static void push_value(struct ptd_flow *flow, enum ptd_item_type type,
     ptd_flow_push(flow, type, packet->offset)->value = value;
 }
 
-static uint8_t exec_mode(const struct ptd_packet *packet)
-{
-    if (packet->mode_exec.csl)
-        return PTD_MODE_64;
-    return packet->mode_exec.csd ? PTD_MODE_32 : PTD_MODE_16;
-}
-
-static uint8_t tsx_state(const struct ptd_packet *packet)
-{
-    return (uint8_t)(packet->mode_tsx.in_tx | packet->mode_tsx.abort << 1);
-}
-
 static void contradiction(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
     ptd_flow_fail(flow, PTD_E_MISMATCH, packet->offset);
@@ -41,25 +29,26 @@ void ptd_flow_enter_psb(struct ptd_flow *flow)
 {
     struct ptd_packet packet;
     struct ptd_item *item;
+    bool has_ip;
 
     if (ptd_packets_offset(&flow->packets) >= flow->stop) {
-        flow->ended = true;
+        flow_end(&flow->state);
         return;
     }
-    flow->psb_has_ip = ptd_ahead_psb_ip(flow->packets, &flow->psb_ip) == AHEAD_FUP;
-    if (flow->psb_has_ip && !flow->tracing && flow_has(flow, PTD_BDM70) &&
+    has_ip = ptd_ahead_psb_ip(flow->packets, &flow->state.psb_ip) == AHEAD_FUP;
+    if (has_ip && !flow_is_tracing(&flow->state) && flow_has(flow, PTD_BDM70) &&
         ptd_ahead_enabling_behind_psb(flow->packets))
-        flow->psb_has_ip = false;
+        has_ip = false;
     if (ptd_packets_next(&flow->packets, &packet) != PTD_OK)
         return;
-    flow->behind_psb = packet.offset + 1;
+    flow->state.behind_psb = packet.offset + 1;
     ptd_flow_clear_bind(flow);
-    flow->in_psb = true;
-    flow->last_ip = 0;
+    flow_enter_psb(&flow->state, has_ip);
+    flow->state.last_ip = 0;
     call_stack_clear(&flow->calls); /* 33.4.2.2: a PSB empties the CALL stack */
     item = ptd_flow_push(flow, PTD_ITEM_PSB, packet.offset);
-    item->has_to = flow->psb_has_ip;
-    item->to = flow->psb_has_ip ? flow->psb_ip : 0;
+    item->has_to = has_ip;
+    item->to = has_ip ? flow->state.psb_ip : 0;
 }
 
 static void read_psb(struct ptd_flow *flow, const struct ptd_packet *packet)
@@ -67,22 +56,22 @@ static void read_psb(struct ptd_flow *flow, const struct ptd_packet *packet)
     uint64_t ip;
 
     unread(flow, packet);
-    if (!flow->tracing) {
+    if (!flow_is_tracing(&flow->state)) {
         ptd_flow_enter_psb(flow);
         return;
     }
     switch (ptd_ahead_psb_ip(flow->packets, &ip)) {
     case AHEAD_FUP:
-        flow->bind.kind = BIND_PSB;
-        flow->bind.ip = ip;
-        flow->bind.ready = true;
-        flow->bind.offset = packet->offset;
+        flow->state.bind.kind = BIND_PSB;
+        flow->state.bind.ip = ip;
+        flow->state.bind.ready = true;
+        flow->state.bind.offset = packet->offset;
         break;
     case AHEAD_NOTHING: /* it says that PacketEn is 0 */
         contradiction(flow, packet);
         break;
     case AHEAD_LOST:
-        flow->tracing = false;
+        flow_disable(&flow->state);
         ptd_flow_enter_psb(flow);
         break;
     }
@@ -90,70 +79,50 @@ static void read_psb(struct ptd_flow *flow, const struct ptd_packet *packet)
 
 static void end_psb(struct ptd_flow *flow)
 {
-    if (flow->in_first_psb)
-        flow->first_psb_end = ptd_packets_offset(&flow->packets);
-    flow->in_first_psb = false;
-    flow->in_psb = flow->fresh = false;
-    flow->tracing = flow->psb_has_ip;
-    if (flow->tracing) {
-        flow->ip = flow->psb_ip;
+    struct flow_state *const state = &flow->state;
+
+    if (flow->first_psb.is_open)
+        flow->first_psb.end = ptd_packets_offset(&flow->packets);
+    flow->first_psb.is_open = false;
+    state->fresh = false;
+    state->phase = state->other;
+    if (flow_is_tracing(state)) {
+        state->ip = state->psb_ip;
         ptd_flow_reset_loop(flow);
     }
 }
 
 static void read_overflow(struct ptd_flow *flow, const struct ptd_packet *packet);
 
-/* Which state a PSB+ tells. */
-static uint8_t tells(const struct ptd_packet *packet)
+/* A fact of PSB+. Only news are told, but the first PSB+ notes all. */
+static void read_psb_fact(struct ptd_flow *flow, uint64_t offset, const struct flow_fact *fact)
 {
-    switch ((enum ptd_packet_type)packet->type) {
-    case PTD_PIP:
-        return FLOW_TELLS_CR3;
-    case PTD_MODE_EXEC:
-        return FLOW_TELLS_MODE;
-    case PTD_MODE_TSX:
-        return FLOW_TELLS_TSX;
-    case PTD_VMCS:
-        return FLOW_TELLS_VMCS;
-    default:
-        return 0;
-    }
+    if (flow->first_psb.is_open)
+        flow->first_psb.told |= ptd_state_fact_bit(fact->type);
+    if (ptd_state_learn(&flow->state, flow->blocks.image, fact))
+        ptd_flow_push(flow, (enum ptd_item_type)fact->type, offset)->value = fact->value;
 }
 
-/* Status only (33.3.7): nothing binds, and what is known already is no news. */
+/* Status only (33.3.7): nothing binds. */
 static void read_in_psb(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
+    struct flow_fact fact;
     uint64_t ip;
 
-    if (flow->in_first_psb)
-        flow->told |= tells(packet);
+    if (ptd_state_fact(packet, &fact)) {
+        read_psb_fact(flow, packet->offset, &fact);
+        return;
+    }
     switch ((enum ptd_packet_type)packet->type) {
     case PTD_PSBEND:
         end_psb(flow);
         break;
     case PTD_OVF:
-        flow->in_psb = flow->in_first_psb = false;
+        flow->first_psb.is_open = false;
         read_overflow(flow, packet);
         break;
     case PTD_FUP:
-        (void)ptd_packet_ip(packet, &flow->last_ip, &ip); /* psb_ip already */
-        break;
-    case PTD_PIP:
-        if (flow->fresh || ptd_space_cr3(flow->cr3) != packet->pip.cr3 ||
-            flow->nr != packet->pip.nr)
-            ptd_flow_set_cr3(flow, packet->offset, packet->pip.cr3, packet->pip.nr);
-        break;
-    case PTD_VMCS:
-        if (flow->fresh || flow->vmcs != packet->vmcs)
-            ptd_flow_set_vmcs(flow, packet->offset, packet->vmcs);
-        break;
-    case PTD_MODE_EXEC:
-        if (flow->fresh || flow->mode != exec_mode(packet))
-            ptd_flow_set_mode(flow, packet->offset, exec_mode(packet));
-        break;
-    case PTD_MODE_TSX:
-        if (flow->fresh || flow->tsx != tsx_state(packet))
-            ptd_flow_set_tsx(flow, packet->offset, tsx_state(packet));
+        (void)ptd_packet_ip(packet, &flow->state.last_ip, &ip); /* psb_ip already */
         break;
     case PTD_TSC:
         push_value(flow, PTD_ITEM_TSC, packet, packet->tsc);
@@ -182,9 +151,9 @@ static void read_in_psb(struct ptd_flow *flow, const struct ptd_packet *packet)
 /* Notes where a bind begins. */
 static struct bind *open_bind(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
-    if (!bind_is_open(&flow->bind))
-        flow->bind.offset = packet->offset;
-    return &flow->bind;
+    if (!bind_is_open(&flow->state.bind))
+        flow->state.bind.offset = packet->offset;
+    return &flow->state.bind;
 }
 
 static void make_ready(struct bind *bind, enum bind_kind kind)
@@ -196,66 +165,67 @@ static void make_ready(struct bind *bind, enum bind_kind kind)
 /* The event has no destination: INIT without SIPI yet, or packets that were lost. */
 static void end_event_nowhere(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
-    flow->bind.end = END_NOWHERE;
-    flow->bind.ready = true;
+    flow->state.bind.end = END_NOWHERE;
+    flow->state.bind.ready = true;
     unread(flow, packet);
 }
 
 /* Behind an OVF that no FUP followed (SKD010): what ran is not known until an IP is. */
 static bool is_without_fup(const struct ptd_flow *flow)
 {
-    return flow->overflowed && !flow->tracing && flow_has(flow, PTD_SKD010);
+    return flow->state.phase == FLOW_OVERFLOWED && flow_has(flow, PTD_SKD010);
 }
 
 static void read_tnt(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
     if (is_without_fup(flow))
         return;
-    if (!flow->tracing || flow->tnt_count > 0 || bind_is_open(&flow->bind)) {
+    if (!flow_is_tracing(&flow->state) || flow->state.tnt_count > 0 ||
+        bind_is_open(&flow->state.bind)) {
         contradiction(flow, packet);
         return;
     }
-    flow->tnt_bits = packet->tnt.bits;
-    flow->tnt_count = packet->tnt.count;
-    flow->overflowed = false;
+    flow->state.tnt_bits = packet->tnt.bits;
+    flow->state.tnt_count = packet->tnt.count;
+    flow_end_overflow(&flow->state);
 }
 
 static void read_tip(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
     struct bind *const bind = open_bind(flow, packet);
 
-    if ((!flow->tracing && !is_without_fup(flow)) || bind->has_packet ||
-        ptd_packet_ip(packet, &flow->last_ip, &bind->to) != PTD_OK) {
+    if ((!flow_is_tracing(&flow->state) && !is_without_fup(flow)) || bind->has_packet ||
+        ptd_packet_ip(packet, &flow->state.last_ip, &bind->to) != PTD_OK) {
         contradiction(flow, packet);
         return;
     }
-    if (!flow->tracing) {
+    if (!flow_is_tracing(&flow->state)) {
         ptd_flow_go_on_at(flow, bind->to);
         return;
     }
     bind->has_to = true;
     bind->end = END_TIP;
-    flow->overflowed = false;
-    make_ready(bind, bind_is_open_event(&flow->bind) ? BIND_ASYNC : BIND_TIP);
+    flow_end_overflow(&flow->state);
+    make_ready(bind, bind_is_open_event(&flow->state.bind) ? BIND_ASYNC : BIND_TIP);
 }
 
 static void read_pgd(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
     struct bind *const bind = open_bind(flow, packet);
 
-    if (flow->overflowed && !flow->tracing && flow_has(flow, PTD_APL11 | PTD_SKD010)) {
-        (void)ptd_packet_ip(packet, &flow->last_ip, &bind->to);
-        flow->overflowed = false;
+    if (flow->state.phase == FLOW_OVERFLOWED && flow_has(flow, PTD_APL11 | PTD_SKD010)) {
+        (void)ptd_packet_ip(packet, &flow->state.last_ip, &bind->to);
+        flow_end_overflow(&flow->state);
         return;
     }
-    if (!flow->tracing || flow->tnt_count > 0 || bind->has_packet) {
+    if (!flow_is_tracing(&flow->state) || flow->state.tnt_count > 0 || bind->has_packet) {
         contradiction(flow, packet);
         return;
     }
-    bind->has_to = ptd_packet_ip(packet, &flow->last_ip, &bind->to) == PTD_OK;
+    bind->has_to = ptd_packet_ip(packet, &flow->state.last_ip, &bind->to) == PTD_OK;
     bind->end = END_PGD;
-    flow->overflowed = false;
-    make_ready(bind, bind_is_open_event(&flow->bind) ? BIND_ASYNC : BIND_PGD);
+    flow_end_overflow(&flow->state);
+    make_ready(bind, bind_is_open_event(&flow->state.bind) ? BIND_ASYNC : BIND_PGD);
 }
 
 static void read_pge(struct ptd_flow *flow, const struct ptd_packet *packet)
@@ -263,7 +233,7 @@ static void read_pge(struct ptd_flow *flow, const struct ptd_packet *packet)
     struct ptd_item *item;
     uint64_t ip;
 
-    if (bind_is_open_event(&flow->bind)) {
+    if (bind_is_open_event(&flow->state.bind)) {
         end_event_nowhere(flow, packet);
         return;
     }
@@ -271,27 +241,27 @@ static void read_pge(struct ptd_flow *flow, const struct ptd_packet *packet)
      * Broadwell (erratum BDM70) can send the PSB+ of an enabling late, as if PacketEn were 1
      * already: then the TIP.PGE has the IP of its FUP.
      */
-    if (bind_is_open(&flow->bind) || ptd_packet_ip(packet, &flow->last_ip, &ip) != PTD_OK ||
-        (flow->tracing && flow->ip != ip)) {
+    if (bind_is_open(&flow->state.bind) ||
+        ptd_packet_ip(packet, &flow->state.last_ip, &ip) != PTD_OK ||
+        (flow_is_tracing(&flow->state) && flow->state.ip != ip)) {
         contradiction(flow, packet);
         return;
     }
-    flow->ip = ip;
-    flow->tracing = true;
-    flow->overflowed = false;
+    flow->state.ip = ip;
+    flow->state.phase = FLOW_TRACING;
     call_stack_clear(&flow->calls); /* 33.4.2.2: no compression across PacketEn = 0 */
     ptd_flow_reset_loop(flow);
     item = ptd_flow_push(flow, PTD_ITEM_ENABLED, packet->offset);
     item->has_to = true;
-    item->to = flow->ip;
+    item->to = flow->state.ip;
 }
 
 /* A FUP that a packet before it announced. */
 static void read_announced_fup(struct ptd_flow *flow)
 {
-    struct bind *const bind = &flow->bind;
+    struct bind *const bind = &flow->state.bind;
 
-    if (!flow->tracing) {
+    if (!flow_is_tracing(&flow->state)) {
         ptd_flow_push_packet(flow, &bind->packet, &bind->ip);
         ptd_flow_clear_bind(flow);
         return;
@@ -305,7 +275,8 @@ static void read_fup(struct ptd_flow *flow, const struct ptd_packet *packet)
     struct bind *const bind = open_bind(flow, packet);
     uint64_t ip;
 
-    if (bind_is_open_event(&flow->bind) || ptd_packet_ip(packet, &flow->last_ip, &ip) != PTD_OK) {
+    if (bind_is_open_event(&flow->state.bind) ||
+        ptd_packet_ip(packet, &flow->state.last_ip, &ip) != PTD_OK) {
         contradiction(flow, packet);
         return;
     }
@@ -314,14 +285,15 @@ static void read_fup(struct ptd_flow *flow, const struct ptd_packet *packet)
         read_announced_fup(flow);
         return;
     }
-    if (flow->overflowed && (!flow->tracing || flow->ip == ip) && !bind_is_open(&flow->bind)) {
+    if (flow_is_overflowed(&flow->state) &&
+        (!flow_is_tracing(&flow->state) || flow->state.ip == ip) && !bind_is_open(bind)) {
         if (flow_has(flow, PTD_APL12) && ptd_ahead_enabling(flow->packets))
-            flow->overflowed = false;
+            flow_end_overflow(&flow->state);
         else
             ptd_flow_go_on_at(flow, ip);
         return;
     }
-    if (!flow->tracing) {
+    if (!flow_is_tracing(&flow->state)) {
         contradiction(flow, packet);
         return;
     }
@@ -332,69 +304,54 @@ static void read_fup(struct ptd_flow *flow, const struct ptd_packet *packet)
         bind->kind = BIND_ASYNC;
 }
 
-static void read_pip(struct ptd_flow *flow, const struct ptd_packet *packet)
+/* While tracing, a fact holds from the instruction on that it binds to. */
+static void bind_fact(struct ptd_flow *flow, const struct ptd_packet *packet,
+                      const struct flow_fact *fact)
 {
-    if (!flow->tracing) {
-        ptd_flow_set_cr3(flow, packet->offset, packet->pip.cr3, packet->pip.nr);
-        return;
-    }
-
-    const bool part = bind_is_open(&flow->bind);
+    const bool part = bind_is_open(&flow->state.bind);
     struct bind *const bind = open_bind(flow, packet);
 
-    bind->has_cr3 = true;
-    bind->cr3 = packet->pip.cr3;
-    bind->nr = packet->pip.nr;
-    if (!part)
-        make_ready(bind, BIND_PIP);
+    switch (fact->type) {
+    case PTD_ITEM_CR3:
+        bind->has_cr3 = true;
+        bind->cr3 = fact->value;
+        bind->nr = fact->nr;
+        if (!part)
+            make_ready(bind, BIND_PIP);
+        break;
+    case PTD_ITEM_VMCS:
+        bind->has_vmcs = true;
+        bind->vmcs = fact->value;
+        if (!part)
+            make_ready(bind, BIND_VMCS);
+        break;
+    case PTD_ITEM_MODE:
+        bind->has_mode = true;
+        bind->mode = (uint8_t)fact->value;
+        break;
+    default:
+        bind->has_tsx = true;
+        bind->tsx = (uint8_t)fact->value;
+        break;
+    }
 }
 
-static void read_vmcs(struct ptd_flow *flow, const struct ptd_packet *packet)
+static void read_fact(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
-    if (!flow->tracing) {
-        ptd_flow_set_vmcs(flow, packet->offset, packet->vmcs);
+    struct flow_fact fact;
+
+    if (!ptd_state_fact(packet, &fact))
         return;
-    }
-
-    const bool part = bind_is_open(&flow->bind);
-    struct bind *const bind = open_bind(flow, packet);
-
-    bind->has_vmcs = true;
-    bind->vmcs = packet->vmcs;
-    if (!part)
-        make_ready(bind, BIND_VMCS);
-}
-
-static void read_mode_exec(struct ptd_flow *flow, const struct ptd_packet *packet)
-{
-    if (!flow->tracing) {
-        ptd_flow_set_mode(flow, packet->offset, exec_mode(packet));
-        return;
-    }
-
-    struct bind *const bind = open_bind(flow, packet);
-
-    bind->has_mode = true;
-    bind->mode = exec_mode(packet);
-}
-
-static void read_mode_tsx(struct ptd_flow *flow, const struct ptd_packet *packet)
-{
-    if (!flow->tracing) {
-        ptd_flow_set_tsx(flow, packet->offset, tsx_state(packet));
-        return;
-    }
-
-    struct bind *const bind = open_bind(flow, packet);
-
-    bind->has_tsx = true;
-    bind->tsx = tsx_state(packet);
+    if (flow_is_tracing(&flow->state))
+        bind_fact(flow, packet, &fact);
+    else
+        ptd_flow_change(flow, packet->offset, &fact);
 }
 
 /* A packet of its own; with_ip: a FUP that says where follows. */
 static void read_other(struct ptd_flow *flow, const struct ptd_packet *packet, bool with_ip)
 {
-    if (flow->bind.has_packet) {
+    if (flow->state.bind.has_packet) {
         contradiction(flow, packet);
         return;
     }
@@ -411,11 +368,11 @@ static void read_other(struct ptd_flow *flow, const struct ptd_packet *packet, b
 
 static void read_ptw(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
-    if (packet->ptw.ip || !flow->tracing) {
+    if (packet->ptw.ip || !flow_is_tracing(&flow->state)) {
         read_other(flow, packet, packet->ptw.ip);
         return;
     }
-    if (bind_is_open(&flow->bind)) {
+    if (bind_is_open(&flow->state.bind)) {
         contradiction(flow, packet);
         return;
     }
@@ -430,7 +387,7 @@ static void read_tracestop(struct ptd_flow *flow, const struct ptd_packet *packe
 {
     ptd_flow_push(flow, PTD_ITEM_STOP, packet->offset);
     ptd_flow_clear_bind(flow);
-    flow->tracing = false;
+    flow_disable(&flow->state);
 }
 
 static void read_overflow(struct ptd_flow *flow, const struct ptd_packet *packet)
@@ -438,18 +395,17 @@ static void read_overflow(struct ptd_flow *flow, const struct ptd_packet *packet
     struct ptd_item *item;
     uint64_t ip;
 
-    if (bind_is_open_event(&flow->bind)) {
+    if (bind_is_open_event(&flow->state.bind)) {
         end_event_nowhere(flow, packet);
         return;
     }
-    if (flow->bind.has_packet)
-        ptd_flow_push_packet(flow, &flow->bind.packet, NULL);
+    if (flow->state.bind.has_packet)
+        ptd_flow_push_packet(flow, &flow->state.bind.packet, NULL);
     ptd_flow_clear_bind(flow);
-    flow->tracing = false;
-    flow->overflowed = true;
+    flow->state.phase = FLOW_OVERFLOWED;
     call_stack_clear(&flow->calls);
     item = ptd_flow_push(flow, PTD_ITEM_OVERFLOW, packet->offset);
-    item->has_to = ptd_ahead_overflow_ip(flow->packets, flow->last_ip, &ip);
+    item->has_to = ptd_ahead_overflow_ip(flow->packets, flow->state.last_ip, &ip);
     item->to = item->has_to ? ip : 0;
 }
 
@@ -472,16 +428,10 @@ static void read_in_stream(struct ptd_flow *flow, const struct ptd_packet *packe
         read_fup(flow, packet);
         break;
     case PTD_PIP:
-        read_pip(flow, packet);
-        break;
     case PTD_VMCS:
-        read_vmcs(flow, packet);
-        break;
     case PTD_MODE_EXEC:
-        read_mode_exec(flow, packet);
-        break;
     case PTD_MODE_TSX:
-        read_mode_tsx(flow, packet);
+        read_fact(flow, packet);
         break;
     case PTD_TRACESTOP:
         read_tracestop(flow, packet);
@@ -540,15 +490,15 @@ static bool read_timing(struct ptd_flow *flow, const struct ptd_packet *packet)
 
 static void read_end(struct ptd_flow *flow)
 {
-    if (bind_is_open_event(&flow->bind)) {
-        flow->bind.end = END_NOWHERE;
-        flow->bind.ready = true;
+    if (bind_is_open_event(&flow->state.bind)) {
+        flow->state.bind.end = END_NOWHERE;
+        flow->state.bind.ready = true;
         return;
     }
-    if (flow->bind.has_packet)
-        ptd_flow_push_packet(flow, &flow->bind.packet, NULL);
+    if (flow->state.bind.has_packet)
+        ptd_flow_push_packet(flow, &flow->state.bind.packet, NULL);
     ptd_flow_clear_bind(flow);
-    flow->ended = true;
+    flow_end(&flow->state);
 }
 
 void ptd_flow_read(struct ptd_flow *flow)
@@ -564,13 +514,13 @@ void ptd_flow_read(struct ptd_flow *flow)
         ptd_flow_fail(flow, status, ptd_packets_offset(&flow->packets));
         return;
     }
-    if (flow->in_psb) {
+    if (flow->state.phase == FLOW_IN_PSB) {
         read_in_psb(flow, &packet);
         return;
     }
     if (read_timing(flow, &packet))
         return;
-    if (flow->deferred && packet.type != PTD_TIP) {
+    if (flow->state.phase == FLOW_DEFERRED && packet.type != PTD_TIP) {
         contradiction(flow, &packet);
         return;
     }
@@ -579,7 +529,7 @@ void ptd_flow_read(struct ptd_flow *flow)
         return;
     }
     /* Every compound event is complete before a PSB (33.3.7). */
-    if (bind_is_open(&flow->bind))
+    if (bind_is_open(&flow->state.bind))
         contradiction(flow, &packet);
     else
         read_psb(flow, &packet);

@@ -8,11 +8,10 @@
 /* Whether the next packet has to be known before another instruction is. */
 static inline bool ptd_flow_needs_packet(const struct ptd_flow *flow)
 {
-    if (!flow->tracing || flow->in_psb)
-        return true;
-    if (flow->deferred)
-        return !flow->bind.ready;
-    return flow->tnt_count == 0 && !flow->bind.ready;
+    const struct flow_state *const state = &flow->state;
+
+    return !flow_is_tracing(state) ||
+           (!state->bind.ready && (state->tnt_count == 0 || state->phase == FLOW_DEFERRED));
 }
 
 /* Reads one packet. */

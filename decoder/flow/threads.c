@@ -80,8 +80,7 @@ struct job {
     bool stale; /* it has to be decoded again */
     bool ended; /* all of it was found, up to this state: */
     struct flow_state after;
-    uint64_t first_psb_end; /* as in struct ptd_flow */
-    uint8_t told;
+    struct first_psb first_psb;
 };
 
 struct worker {
@@ -121,36 +120,13 @@ static int hand_over(struct worker *worker, struct ptd_run run, const struct ptd
  */
 static bool correct(const struct ptd_image *image, struct flow_state *state, struct ptd_item *item)
 {
-    bool news = state->fresh;
+    const struct flow_fact fact = {item->type, item->nr, item->value};
+    const bool is_news = !ptd_state_fact_bit(item->type) || ptd_state_learn(state, image, &fact);
 
-    switch ((enum ptd_item_type)item->type) {
-    case PTD_ITEM_CR3:
-        news = news || ptd_space_cr3(state->cr3) != item->value || state->nr != item->nr;
-        state->nr = item->nr;
-        state->cr3 = ptd_image_space(image, state->nr, state->vmcs, item->value);
-        break;
-    case PTD_ITEM_MODE:
-        news = news || state->mode != item->value;
-        state->mode = (uint8_t)item->value;
-        break;
-    case PTD_ITEM_TSX:
-        news = news || state->tsx != item->value;
-        state->tsx = (uint8_t)item->value;
-        break;
-    case PTD_ITEM_VMCS:
-        news = news || state->vmcs != item->value;
-        state->vmcs = item->value;
-        if (state->nr)
-            state->cr3 = ptd_image_space(image, true, state->vmcs, ptd_space_cr3(state->cr3));
-        break;
-    default:
-        news = true;
-        break;
-    }
     item->cr3 = state->cr3;
     item->nr = state->nr;
     item->mode = state->mode;
-    return news;
+    return is_news;
 }
 
 /* NULL: none are wanted. */
@@ -168,7 +144,7 @@ static int hand_over_buffer(struct worker *worker, const struct job *job)
 
     for (size_t i = 0; i < job->item_count && result == 0; i++) {
         struct buffered *const buffered = &job->items[i];
-        const bool wanted = job->number == 0 || buffered->item.offset >= job->first_psb_end ||
+        const bool wanted = job->number == 0 || buffered->item.offset >= job->first_psb.end ||
                             correct(worker->pool->image, &state, &buffered->item);
 
         part.count = buffered->step_count;
@@ -316,18 +292,13 @@ static int stream(struct worker *worker, struct job *job)
 static bool is_as_assumed(const struct worker *worker, const struct job *job)
 {
     const struct flow_state *const truth = &worker->pool->truth, *const assumed = &worker->assumed;
-    const uint8_t told = job->told;
+    const struct first_psb *const psb = &job->first_psb;
 
-    if (job->stale || truth->offset != job->begin || truth->overflowed || truth->at_mov_cr3)
+    if (job->stale || truth->offset != job->begin)
         return false;
-    if (truth->fresh != assumed->fresh && !job->first_psb_end)
+    if (!psb->end && (psb->told || truth->fresh != assumed->fresh))
         return false;
-    if (!job->first_psb_end && told)
-        return false;
-    return ((told & FLOW_TELLS_CR3) || (truth->cr3 == assumed->cr3 && truth->nr == assumed->nr)) &&
-           ((told & FLOW_TELLS_MODE) || truth->mode == assumed->mode) &&
-           ((told & FLOW_TELLS_TSX) || truth->tsx == assumed->tsx) &&
-           ((told & FLOW_TELLS_VMCS) || truth->vmcs == assumed->vmcs);
+    return ptd_state_agrees(truth, assumed, psb->told);
 }
 
 /* From the true state. */
@@ -427,8 +398,7 @@ static bool decode_segment(struct worker *worker)
     if (job->status == PTD_OK)
         job->status = fill_buffer(worker, job);
     job->after = ptd_flow_state(worker->flow);
-    job->first_psb_end = worker->flow->first_psb_end;
-    job->told = worker->flow->told;
+    job->first_psb = worker->flow->first_psb;
     return true;
 }
 

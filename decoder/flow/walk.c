@@ -17,34 +17,35 @@ static void push_block(struct ptd_flow *flow, const struct block *block, bool ta
     item->insns = block->insns;
     item->last_class = block->last_class;
     item->taken = taken;
-    flow->at_mov_cr3 = false;
+    flow->state.at_mov_cr3 = false;
 }
 
 static void mismatch(struct ptd_flow *flow)
 {
     ptd_flow_fail(flow, PTD_E_MISMATCH,
-                  flow->bind.ready ? flow->bind.offset : ptd_packets_offset(&flow->packets));
+                  flow->state.bind.ready ? flow->state.bind.offset
+                                         : ptd_packets_offset(&flow->packets));
 }
 
 /* PacketEn went to 0 (33.4.2.5). */
 static void disable(struct ptd_flow *flow, bool has_to, uint64_t to)
 {
-    struct ptd_item *const item = ptd_flow_push(flow, PTD_ITEM_DISABLED, flow->bind.offset);
+    struct ptd_item *const item = ptd_flow_push(flow, PTD_ITEM_DISABLED, flow->state.bind.offset);
 
     item->has_to = has_to;
     item->to = has_to ? to : 0;
-    if (flow->bind.kind == BIND_ASYNC) {
+    if (flow->state.bind.kind == BIND_ASYNC) {
         item->has_from = true;
-        item->from = flow->bind.ip;
+        item->from = flow->state.bind.ip;
     }
-    flow->tracing = false;
+    flow_disable(&flow->state);
     ptd_flow_settle(flow);
 }
 
 static void go(struct ptd_flow *flow, const struct block *block, bool taken, uint64_t ip)
 {
     push_block(flow, block, taken);
-    flow->ip = ip;
+    flow->state.ip = ip;
 }
 
 /* TIP.PGD in place of what this instruction would have sent. */
@@ -59,9 +60,9 @@ static void leave(struct ptd_flow *flow, const struct block *block, bool taken, 
 
 static bool binds_to_ip(const struct ptd_flow *flow)
 {
-    const uint8_t kind = flow->bind.kind;
+    const uint8_t kind = flow->state.bind.kind;
 
-    return flow->tnt_count == 0 && flow->bind.ready &&
+    return flow->state.tnt_count == 0 && flow->state.bind.ready &&
            (kind == BIND_ASYNC || kind == BIND_MARK || kind == BIND_PSB);
 }
 
@@ -70,20 +71,20 @@ static bool leave_at_vm_entry(struct ptd_flow *flow)
 {
     const struct block *block;
 
-    if (!flow_has(flow, PTD_SKD022) || flow->bind.kind != BIND_ASYNC ||
-        ptd_blocks_get(&flow->blocks, flow->cr3, (enum ptd_mode)flow->mode, flow->ip, &block) !=
-            PTD_OK ||
+    if (!flow_has(flow, PTD_SKD022) || flow->state.bind.kind != BIND_ASYNC ||
+        ptd_blocks_get(&flow->blocks, flow->state.cr3, (enum ptd_mode)flow->state.mode,
+                       flow->state.ip, &block) != PTD_OK ||
         block->insns != 1 || block->last_class != PTD_INSN_VMENTRY)
         return false;
-    flow->bind.kind = BIND_PGD;
-    leave(flow, block, false, flow->bind.has_to, flow->bind.to);
+    flow->state.bind.kind = BIND_PGD;
+    leave(flow, block, false, flow->state.bind.has_to, flow->state.bind.to);
     return true;
 }
 
 /* The walk has come to the IP of an event. */
 static void bind_to_ip(struct ptd_flow *flow)
 {
-    struct bind *const bind = &flow->bind;
+    struct bind *const bind = &flow->state.bind;
 
     if (bind->kind == BIND_MARK) {
         if (bind->has_packet)
@@ -104,7 +105,7 @@ static void bind_to_ip(struct ptd_flow *flow)
     item->has_from = item->has_to = true;
     item->from = bind->ip;
     item->to = bind->to;
-    flow->ip = bind->to;
+    flow->state.ip = bind->to;
     ptd_flow_settle(flow);
     ptd_flow_reset_loop(flow);
 }
@@ -113,7 +114,7 @@ static void bind_to_ip(struct ptd_flow *flow)
 
 static bool binds_pgd(const struct ptd_flow *flow)
 {
-    return flow->tnt_count == 0 && flow->bind.kind == BIND_PGD;
+    return flow->state.tnt_count == 0 && flow->state.bind.kind == BIND_PGD;
 }
 
 /*
@@ -122,7 +123,7 @@ static bool binds_pgd(const struct ptd_flow *flow)
  */
 static void leave_at_cond(struct ptd_flow *flow, const struct block *block)
 {
-    const struct bind *const bind = &flow->bind;
+    const struct bind *const bind = &flow->state.bind;
 
     if (!bind->has_to || bind->to == block->target)
         leave(flow, block, true, true, block->target);
@@ -138,12 +139,12 @@ static void walk_cond(struct ptd_flow *flow, const struct block *block)
         leave_at_cond(flow, block);
         return;
     }
-    if (flow->tnt_count == 0) {
+    if (flow->state.tnt_count == 0) {
         mismatch(flow);
         return;
     }
 
-    const bool taken = flow->tnt_bits >> --flow->tnt_count & 1;
+    const bool taken = flow->state.tnt_bits >> --flow->state.tnt_count & 1;
 
     go(flow, block, taken, taken ? block->target : block->next_ip);
     ptd_flow_reset_loop(flow);
@@ -165,8 +166,8 @@ static bool leaves_at_direct(const struct ptd_flow *flow, const struct block *bl
 {
     if (!binds_pgd(flow))
         return false;
-    if (flow->bind.has_to)
-        return flow->bind.to == block->target;
+    if (flow->state.bind.has_to)
+        return flow->state.bind.to == block->target;
     return flow_has(flow, PTD_SKL014) && is_filtered_out(flow, block->target);
 }
 
@@ -185,22 +186,22 @@ static void walk_direct(struct ptd_flow *flow, const struct block *block)
 /* A transfer whose target stands in a TIP. */
 static void walk_indirect(struct ptd_flow *flow, const struct block *block)
 {
-    if (flow->bind.kind == BIND_NONE && flow->tnt_count > 0) {
-        flow->deferred = true; /* read on to the TIP, then come back */
+    if (flow->state.bind.kind == BIND_NONE && flow->state.tnt_count > 0) {
+        flow->state.phase = FLOW_DEFERRED; /* read on to the TIP, then come back */
         ptd_flow_reset_loop(flow);
         return;
     }
     if (binds_pgd(flow)) {
-        leave(flow, block, false, flow->bind.has_to, flow->bind.to);
+        leave(flow, block, false, flow->state.bind.has_to, flow->state.bind.to);
         return;
     }
-    if (flow->bind.kind != BIND_TIP) {
+    if (flow->state.bind.kind != BIND_TIP) {
         mismatch(flow);
         return;
     }
     if (block->last_class == PTD_INSN_CALL_INDIRECT)
         call_stack_push_ip(&flow->calls, block->next_ip);
-    go(flow, block, false, flow->bind.to);
+    go(flow, block, false, flow->state.bind.to);
     ptd_flow_settle(flow);
     ptd_flow_reset_loop(flow);
 }
@@ -209,12 +210,12 @@ static void walk_ret(struct ptd_flow *flow, const struct block *block)
 {
     uint64_t target;
 
-    if (flow->tnt_count == 0) {
+    if (flow->state.tnt_count == 0) {
         (void)call_stack_pop_ip(&flow->calls, flow->graph, &target); /* every RET pops */
         walk_indirect(flow, block);
         return;
     }
-    if (!(flow->tnt_bits >> --flow->tnt_count & 1)) {
+    if (!(flow->state.tnt_bits >> --flow->state.tnt_count & 1)) {
         mismatch(flow);
         return;
     }
@@ -222,14 +223,14 @@ static void walk_ret(struct ptd_flow *flow, const struct block *block)
         ptd_flow_fail(flow, PTD_E_RETSTACK, ptd_packets_offset(&flow->packets));
         return;
     }
-    go(flow, block, false, ptd_return_to(target, flow->mode));
+    go(flow, block, false, ptd_return_to(target, flow->state.mode));
     ptd_flow_reset_loop(flow);
 }
 
 /* A far transfer: PIP, VMCS and MODE.Exec in front of its TIP belong to it (Table 33-14). */
 static void walk_far(struct ptd_flow *flow, const struct block *block)
 {
-    struct bind *const bind = &flow->bind;
+    struct bind *const bind = &flow->state.bind;
 
     if (bind->kind == BIND_PIP || bind->kind == BIND_VMCS) {
         bind->kind = BIND_NONE;
@@ -242,7 +243,7 @@ static void walk_far(struct ptd_flow *flow, const struct block *block)
 
 static void walk_mov_cr3(struct ptd_flow *flow, const struct block *block)
 {
-    const struct bind *const bind = &flow->bind;
+    const struct bind *const bind = &flow->state.bind;
 
     if (binds_pgd(flow) && (!bind->has_to || bind->to == block->next_ip)) {
         leave(flow, block, false, bind->has_to, bind->to);
@@ -252,14 +253,14 @@ static void walk_mov_cr3(struct ptd_flow *flow, const struct block *block)
     if (bind->kind != BIND_PIP)
         return; /* PIP depends on RTIT_CTL.OS, or was filtered */
     ptd_flow_settle(flow);
-    flow->at_mov_cr3 = true;
+    flow->state.at_mov_cr3 = true;
     ptd_flow_reset_loop(flow);
 }
 
 static void walk_vmptrld(struct ptd_flow *flow, const struct block *block)
 {
     go(flow, block, false, block->next_ip);
-    if (flow->bind.kind != BIND_VMCS)
+    if (flow->state.bind.kind != BIND_VMCS)
         return; /* it failed */
     ptd_flow_settle(flow);
     ptd_flow_reset_loop(flow);
@@ -267,7 +268,7 @@ static void walk_vmptrld(struct ptd_flow *flow, const struct block *block)
 
 static void walk_ptwrite(struct ptd_flow *flow, const struct block *block)
 {
-    const struct bind *const bind = &flow->bind;
+    const struct bind *const bind = &flow->state.bind;
 
     if (bind->kind != BIND_PTW) {
         go(flow, block, false, block->next_ip); /* PTWEn is 0 */
@@ -331,7 +332,7 @@ static void walk_block(struct ptd_flow *flow, const struct block *block)
 /* Whether an event stands in the middle of a block; then walks up to it. */
 static bool walk_part(struct ptd_flow *flow, const struct block *block)
 {
-    const uint64_t stop_ip = flow->bind.ip;
+    const uint64_t stop_ip = flow->state.bind.ip;
     struct block part;
 
     if (!binds_to_ip(flow) || stop_ip - block->ip > block->last_ip - block->ip)
@@ -348,8 +349,8 @@ static bool walk_part(struct ptd_flow *flow, const struct block *block)
  */
 static bool aborts_elsewhere(const struct ptd_flow *flow)
 {
-    return flow_has(flow, PTD_BDM64) && binds_to_ip(flow) && flow->bind.kind == BIND_ASYNC &&
-           flow->bind.has_tsx && (flow->bind.tsx & 2);
+    return flow_has(flow, PTD_BDM64) && binds_to_ip(flow) && flow->state.bind.kind == BIND_ASYNC &&
+           flow->state.bind.has_tsx && (flow->state.bind.tsx & 2);
 }
 
 /* Whether the walk can go on behind a block without a packet. */
@@ -363,34 +364,37 @@ void ptd_flow_walk(struct ptd_flow *flow)
 {
     const struct block *block;
 
-    if (binds_to_ip(flow) && flow->ip == flow->bind.ip) {
+    if (binds_to_ip(flow) && flow->state.ip == flow->state.bind.ip) {
         bind_to_ip(flow);
         return;
     }
     /* A MOV CR3 that lets a TraceStop range act: PIP, then TIP.PGD with the next IP. */
-    if (flow->at_mov_cr3 && binds_pgd(flow) && flow->bind.has_to && flow->bind.to == flow->ip) {
-        disable(flow, true, flow->bind.to);
+    if (flow->state.at_mov_cr3 && binds_pgd(flow) && flow->state.bind.has_to &&
+        flow->state.bind.to == flow->state.ip) {
+        disable(flow, true, flow->state.bind.to);
         return;
     }
 
-    const int status =
-        ptd_blocks_get(&flow->blocks, flow->cr3, (enum ptd_mode)flow->mode, flow->ip, &block);
+    const int status = ptd_blocks_get(&flow->blocks, flow->state.cr3,
+                                      (enum ptd_mode)flow->state.mode, flow->state.ip, &block);
 
     if (status == PTD_OK && walk_part(flow, block))
         return;
     if (aborts_elsewhere(flow) && (status != PTD_OK || !needs_no_packet(block))) {
-        flow->ip = flow->bind.ip;
+        flow->state.ip = flow->state.bind.ip;
         bind_to_ip(flow);
         return;
     }
     if (status != PTD_OK) {
         ptd_flow_fail(flow, status,
-                      flow->bind.ready ? flow->bind.offset : ptd_packets_offset(&flow->packets));
+                      flow->state.bind.ready ? flow->state.bind.offset
+                                             : ptd_packets_offset(&flow->packets));
         return;
     }
-    if (loop_is_endless(&flow->loop, flow->ip)) {
+    if (loop_is_endless(&flow->state.loop, flow->state.ip)) {
         ptd_flow_fail(flow, PTD_E_LOOP,
-                      flow->bind.ready ? flow->bind.offset : ptd_packets_offset(&flow->packets));
+                      flow->state.bind.ready ? flow->state.bind.offset
+                                             : ptd_packets_offset(&flow->packets));
         return;
     }
     walk_block(flow, block);

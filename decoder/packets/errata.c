@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which processors send other packets than the SDM says, by family and model. Each erratum's effect
- * stands where it is tolerated: in packets.c, flow.c and walk.c.
+ * stands where it is tolerated: in packets.c, read.c and walk.c.
  */
 #include "ptdec.h"
 
