@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/extents.h"
 
 #define LEAF_ROOM 128u
@@ -102,14 +101,33 @@ struct extent *ptd_extents_above(const struct extents *extents, uint64_t number,
 
 /* ---- Changes ---- */
 
+/*
+ * Room for one more behind count elements. False: no memory; nothing changed. (array_grow() is the
+ * same, but what the image stands on includes nothing: it would be one floor more for all above.)
+ */
+static bool make_room(void **elements, size_t *room, size_t count, size_t element_bytes)
+{
+    const size_t new_room = *room ? *room * 2 : 8;
+    void *bigger;
+
+    if (count < *room)
+        return true;
+    bigger = reallocarray(*elements, new_room, element_bytes);
+    if (!bigger)
+        return false;
+    *elements = bigger;
+    *room = new_room;
+    return true;
+}
+
 /* An empty leaf at an index, with room for so many. NULL: no memory. */
 static struct extent_leaf *insert_leaf(struct extents *extents, size_t index, size_t room)
 {
     struct extent_leaf *leaf;
     struct extent *list;
 
-    if (!array_grow((void **)&extents->leaves, &extents->leaf_room, extents->leaf_count,
-                    sizeof(*extents->leaves)))
+    if (!make_room((void **)&extents->leaves, &extents->leaf_room, extents->leaf_count,
+                   sizeof(*extents->leaves)))
         return NULL;
     list = calloc(room, sizeof(*list));
     if (!list)
@@ -147,7 +165,7 @@ static struct extent_leaf *leaf_for(struct extents *extents, uint64_t first)
         return insert_leaf(extents, 0, 8);
     leaf = &extents->leaves[leaves > 0 ? leaves - 1 : 0];
     if (leaf->count < LEAF_ROOM)
-        return array_grow((void **)&leaf->list, &leaf->room, leaf->count, sizeof(*leaf->list))
+        return make_room((void **)&leaf->list, &leaf->room, leaf->count, sizeof(*leaf->list))
                    ? leaf
                    : NULL;
     /* What comes in order fills its leaves. */
