@@ -399,6 +399,24 @@ static void patches(void)
     ptd_image_free(base);
 }
 
+/* A name without a size ends with its section, and never in other code far behind it. */
+static void no_size(void)
+{
+    struct ptd_image *const image = ptd_image_new();
+    struct file64 file;
+
+    fill64(&file);
+    file.sections[TEXT + 1].sh_size = CODE_BYTES - 8;
+    file.symbols[3].st_size = 0; /* g */
+    CU_ASSERT_EQUAL(add_file(image, &file, sizeof(file), 0), PTD_OK);
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, VADDR + 47), "g+15"); /* up to the next one */
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, VADDR + 55), "label+7");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, VADDR + 56), "-");
+    add(image, NULL, VADDR + 0x10000, 1, 16, ANY);
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, VADDR + 0x10000), "-");
+    ptd_image_free(image);
+}
+
 static int add_kallsyms(struct ptd_image *image, const char *text)
 {
     char path[] = "/tmp/vpt-kallsyms-XXXXXX";
@@ -431,6 +449,9 @@ static void kallsyms(void)
     CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0xffffffff8100003f), "local+31");
     CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0xffffffff81000040), "of_module+0");
     CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0xffffffff81000060), "weak+16");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0xffffffff810000c7), "weak+119");
+    add(image, NULL, 0xffffffffc0000000, 1, 100, ANY); /* other code that nothing names */
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0xffffffffc0000000), "-");
     CU_ASSERT_EQUAL(add_kallsyms(image, ""), PTD_OK);
     CU_ASSERT_EQUAL(add_kallsyms(image, "no address\n"), PTD_E_FORMAT);
     CU_ASSERT_EQUAL(add_kallsyms(image, "ffffffff81000000 T\n"), PTD_E_FORMAT);
@@ -455,6 +476,7 @@ void add_image_suite(void)
     CU_add_test(suite, "one address space as another", aliases);
     CU_add_test(suite, "patches", patches);
     CU_add_test(suite, "kallsyms", kallsyms);
+    CU_add_test(suite, "names without a size", no_size);
     CU_add_test(suite, "ELF, 64 and 32 bits", elf_files);
     CU_add_test(suite, "ELF that is refused", refused_elf_files);
     CU_add_test(suite, "ELF that is damaged", damaged_elf_files);

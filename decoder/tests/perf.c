@@ -349,6 +349,8 @@ static void who_ran_what(void)
     CU_ASSERT_STRING_EQUAL(ptd_perf_comm_of(session, 10, 13, 15), "main");
     CU_ASSERT_STRING_EQUAL(ptd_perf_comm_of(session, 10, 12, 0), "main"); /* its process's */
     CU_ASSERT_PTR_NULL(ptd_perf_comm_of(session, 77, 77, 15));
+    CU_ASSERT_PTR_NULL(ptd_perf_comm_of(session, 11, 11, 19));
+    CU_ASSERT_STRING_EQUAL(ptd_perf_comm_of(session, 11, 11, 20), "main"); /* inherited */
     ptd_perf_session_free(session);
 }
 

@@ -23,5 +23,6 @@ void add_time_marks_suite(void);
 void add_memory_suite(void);
 void add_code_log_suite(void);
 void add_stream_suite(void);
+void add_extents_suite(void);
 
 #endif

@@ -241,13 +241,18 @@ static const char *decode(struct ptd_perf_session *session, const struct code_op
     return text;
 }
 
-/* Each stretch runs code that only the right version has as whole instructions. */
-static void put_trace(struct bytes *trace)
+static void put_psb(struct bytes *trace)
 {
     static const uint8_t psb[PSB_LEN] = {2,    0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,
                                          0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,    0x23};
 
     (void)bytes_add(trace, psb, sizeof(psb));
+}
+
+/* Each stretch runs code that only the right version has as whole instructions. */
+static void put_trace(struct bytes *trace)
+{
+    put_psb(trace);
     stretch(trace, 1000, USER, 1);
     stretch(trace, 2000, KERNEL, 2);
     stretch(trace, 3000, USER, 2);
@@ -321,6 +326,82 @@ static void changing(void)
     bytes_free(&packets);
     CU_ASSERT_EQUAL(unlink(one), 0);
     CU_ASSERT_EQUAL(unlink(two), 0);
+    CU_ASSERT_EQUAL(rmdir(folder), 0);
+}
+
+/* ---- Names ---- */
+
+/* A thread that runs before and behind a change of its name, in a trace of its own or of a CPU. */
+static bool write_names(const char *path, const char *code, int32_t cpu)
+{
+    const struct ptd_perf_map map = {
+        .pid = PID, .start = USER, .len = 5, .executable = true, .file = code};
+    const struct ptd_perf_comm comms[] = {
+        {.pid = PID, .tid = PID, .name = "early"},
+        {.time = 2000, .pid = PID, .tid = PID, .exec = true, .name = "late"},
+    };
+    const struct ptd_perf_switch switches[] = {
+        {.time = 900, .cpu = 0, .pid = PID, .tid = PID},
+        {.time = 9000, .cpu = 0, .pid = PID, .tid = PID, .out = true},
+    };
+    struct bytes packets = {0}, file = {0};
+    struct ptd_perf_trace trace = {.cpu = cpu, .tid = PID, .reference = 1000};
+    struct ptd_perf_out out = {.pt = {.time_mult = 1, .has_time = true},
+                               .config = 0x400,
+                               .traces = &trace,
+                               .maps = &map,
+                               .comms = comms,
+                               .switches = switches,
+                               .trace_count = 1,
+                               .map_count = 1,
+                               .comm_count = 2,
+                               .switch_count = cpu < 0 ? 0 : 2,
+                               .write = to_bytes,
+                               .owner = &file};
+    bool ok;
+
+    put_psb(&packets);
+    stretch(&packets, 1000, USER, 1);
+    stretch(&packets, 3000, USER, 1);
+    trace.bytes = packets.data;
+    trace.len_bytes = packets.len;
+    ok = ptd_perf_write(&out) == PTD_OK && write_file(path, file.data, file.len) == 0;
+    bytes_free(&packets);
+    bytes_free(&file);
+    return ok;
+}
+
+static const char *decoded(int argc, char **argv, int *code);
+
+static void check_names(const char *path, const char *how, const char *early, const char *late)
+{
+    char *argv[] = {"decode", (char *)(uintptr_t)how, (char *)(uintptr_t)path, NULL};
+    int code;
+    const char *const text = decoded(3, argv, &code);
+    const char *const first = strstr(text, early);
+
+    CU_ASSERT_EQUAL(code, 0);
+    CU_ASSERT_TRUE(first && strstr(first, late));
+    if (first && strstr(first, late))
+        CU_ASSERT_PTR_NULL(strstr(strstr(first, late), early)); /* not again */
+}
+
+static void names_of_their_time(void)
+{
+    char folder[] = "/tmp/vpt-perf-XXXXXX", path[64], code[64];
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    (void)snprintf(path, sizeof(path), "%s/perf.data", folder);
+    (void)snprintf(code, sizeof(code), "%s/code", folder);
+    CU_ASSERT_EQUAL(write_file(code, "\x90\x90\x90\x90\xf4", 5), 0);
+    for (int32_t cpu = -1; cpu <= 0; cpu++) {
+        CU_ASSERT_TRUE_FATAL(write_names(path, code, cpu));
+        check_names(path, "--format=perf", "early", "late");
+    }
+    check_names(path, "--blocks", "== early", "== late");
+    check_names(path, "--json", "\"early\"", "\"late\"");
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    CU_ASSERT_EQUAL(unlink(code), 0);
     CU_ASSERT_EQUAL(rmdir(folder), 0);
 }
 
@@ -539,6 +620,7 @@ void add_perf_data_suite(void)
     CU_add_test(suite, "the kernel", kernel);
     CU_add_test(suite, "other files", other_files);
     CU_add_test(suite, "code that changes", changing);
+    CU_add_test(suite, "names of their time", names_of_their_time);
     CU_add_test(suite, "host and guest", host_and_guest);
     CU_add_test(suite, "folders", folders);
 }
