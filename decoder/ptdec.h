@@ -51,6 +51,7 @@ enum ptd_error {
     PTD_E_FORMAT = -13, /* a file is not what it should be */
     PTD_E_ARG = -14,    /* an argument is out of range */
     PTD_MORE = -15,     /* nothing can be told before more input is there (ptd_stream_*) */
+    PTD_E_LIMIT = -16,  /* a file needs more memory than it may have */
 };
 
 /* A static sentence for an enum ptd_error. */
@@ -416,6 +417,24 @@ int ptd_image_add_elf(struct ptd_image *image, const char *path, uint64_t bias, 
  */
 int ptd_image_add_kallsyms(struct ptd_image *image, const char *path, uint64_t cr3);
 /*
+ * The same in two steps, for a file that is open already, or that is added to several images or at
+ * several addresses: it is read once, and at most max_bytes of memory are kept. fd stays open, and
+ * is not needed afterwards. PTD_OK and *file, PTD_E_IO, PTD_E_NOMEM, PTD_E_LIMIT (max_bytes are not
+ * enough); PTD_E_FORMAT, with *file as far as a kallsyms was read.
+ */
+struct ptd_file;
+int ptd_file_new_elf(int fd, uint64_t max_bytes, struct ptd_file **file);
+int ptd_file_new_kallsyms(int fd, uint64_t max_bytes, struct ptd_file **file);
+void ptd_file_free(struct ptd_file *file);
+/* How much memory it has. */
+uint64_t ptd_file_bytes(const struct ptd_file *file);
+/*
+ * file must outlive the image; bias is 0 for kallsyms. The names of a kallsyms are those of code
+ * that was added before and has none. PTD_OK, PTD_E_NOMEM, PTD_E_FORMAT.
+ */
+int ptd_image_add_file(struct ptd_image *image, const struct ptd_file *file, uint64_t bias,
+                       uint64_t cr3);
+/*
  * Code at (cr3, vaddr): *bytes and how many follow contiguously, >= 1. Valid until the image
  * changes. PTD_OK or PTD_E_NOMAP.
  */
@@ -454,6 +473,8 @@ int ptd_memory_add(struct ptd_memory *memory, uint64_t paddr, const void *bytes,
  * PTD_OK, PTD_E_IO, PTD_E_NOMEM, PTD_E_ARG.
  */
 int ptd_memory_add_raw(struct ptd_memory *memory, const char *path, uint64_t paddr);
+/* The same of a file that is open; it stays so. */
+int ptd_memory_add_raw_fd(struct ptd_memory *memory, int fd, uint64_t paddr);
 
 enum ptd_paging {
     PTD_PAGING_UNKNOWN,
@@ -469,6 +490,8 @@ enum ptd_paging {
  * PTD_OK, PTD_E_IO, PTD_E_NOMEM, PTD_E_FORMAT.
  */
 int ptd_memory_add_core(struct ptd_memory *memory, const char *path, enum ptd_paging *paging);
+/* The same of a file that is open; it stays so. */
+int ptd_memory_add_core_fd(struct ptd_memory *memory, int fd, enum ptd_paging *paging);
 /* What is at a physical address, and how much of it follows, >= 1. PTD_OK or PTD_E_NOMAP. */
 int ptd_memory_find(const struct ptd_memory *memory, uint64_t paddr, const uint8_t **bytes,
                     size_t *len_bytes);

@@ -1,68 +1,63 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ELF files into an image: loadable segments and function symbols, 32- and 64-bit x86. The file is
- * hostile: every offset and size in it is checked against the file before it is used.
+ * ELF files: loadable segments and function symbols, 32- and 64-bit x86. The file is hostile:
+ * every offset and size in it is checked against the file before it is used, and what is kept is
+ * at most a small multiple of its size.
  */
 #include <elf.h>
 #include <fcntl.h>
 #include <gelf.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "code/file.h"
 #include "code/image.h"
 
+/* What is loaded of a file: its bytes, not over and over. */
+#define LOADED_MAX 2u
+
 struct input {
-    struct ptd_image *image;
+    struct ptd_file *into;
     Elf *elf;
     int fd;
     uint64_t file_bytes;
-    uint64_t loaded_bytes; /* so far; a sane file does not load its bytes over and over */
-    uint64_t bias, cr3;
+    uint64_t loaded_bytes; /* so far */
+    uint64_t symbol_bytes; /* the same of symbol tables and texts */
 };
 
-static int read_fully(int fd, uint8_t *bytes, size_t len_bytes, uint64_t offset)
+static bool in_file(const struct input *input, uint64_t offset, uint64_t len_bytes)
 {
-    while (len_bytes > 0) {
-        const ssize_t got = pread(fd, bytes, len_bytes, (off_t)offset);
-
-        if (got <= 0)
-            return PTD_E_IO;
-        bytes += got;
-        offset += (uint64_t)got;
-        len_bytes -= (size_t)got;
-    }
-    return PTD_OK;
+    return offset <= input->file_bytes && len_bytes <= input->file_bytes - offset;
 }
 
-static int add_segment(struct input *input, const GElf_Phdr *header)
+/* ---- Segments ---- */
+
+static int read_segment(struct input *input, const GElf_Phdr *header)
 {
-    if (header->p_filesz > header->p_memsz || header->p_offset > input->file_bytes ||
-        header->p_filesz > input->file_bytes - header->p_offset)
+    struct ptd_file *const into = input->into;
+    struct file_part *part;
+    int status;
+
+    if (header->p_filesz > header->p_memsz || !in_file(input, header->p_offset, header->p_filesz))
         return PTD_E_FORMAT;
     if (header->p_filesz == 0)
         return PTD_OK;
     input->loaded_bytes += header->p_filesz;
-    if (input->loaded_bytes > 2 * input->file_bytes)
+    if (input->loaded_bytes > LOADED_MAX * input->file_bytes)
         return PTD_E_FORMAT;
-
-    uint8_t *const bytes = malloc(header->p_filesz);
-
-    if (!bytes)
+    if (ptd_file_grow(into) != PTD_OK)
         return PTD_E_NOMEM;
-
-    int status = read_fully(input->fd, bytes, header->p_filesz, header->p_offset);
-
-    if (status != PTD_OK) {
-        free(bytes);
-        return status;
-    }
-    status = ptd_image_add_owned(input->image, header->p_vaddr + input->bias, bytes,
-                                 header->p_filesz, input->cr3);
-    return status == PTD_E_ARG ? PTD_E_FORMAT : status;
+    part = &into->parts[into->part_count];
+    part->vaddr = header->p_vaddr;
+    part->len_bytes = header->p_filesz;
+    status = ptd_file_read(into, input->fd, header->p_offset, header->p_filesz, &part->bytes);
+    into->part_count += status == PTD_OK;
+    return status;
 }
 
-static int add_segments(struct input *input)
+static int read_segments(struct input *input)
 {
     size_t count;
 
@@ -76,13 +71,15 @@ static int add_segments(struct input *input)
         if (header.p_type != PT_LOAD)
             continue;
 
-        const int status = add_segment(input, &header);
+        const int status = read_segment(input, &header);
 
         if (status != PTD_OK)
             return status;
     }
     return PTD_OK;
 }
+
+/* ---- Symbols ---- */
 
 static bool in_code(const struct input *input, const GElf_Sym *symbol)
 {
@@ -112,6 +109,45 @@ static bool rank_symbol(const struct input *input, const GElf_Sym *symbol, enum 
     return true;
 }
 
+/* Symbol tables that lie over each other would cost more than the file is long. */
+static int count_symbols(struct input *input, const GElf_Shdr *header)
+{
+    if (!in_file(input, header->sh_offset, header->sh_size))
+        return PTD_E_FORMAT;
+    input->symbol_bytes += header->sh_size;
+    return input->symbol_bytes > LOADED_MAX * input->file_bytes ? PTD_E_FORMAT : PTD_OK;
+}
+
+/* The string table of a symbol table. */
+static int find_texts(struct input *input, size_t section, const struct file_texts **found)
+{
+    struct ptd_file *const into = input->into;
+    Elf_Scn *const at = elf_getscn(input->elf, section);
+    struct file_texts *texts;
+    GElf_Shdr header;
+    uint8_t *bytes;
+    int status;
+
+    for (size_t i = 0; i < into->texts_count; i++) {
+        *found = &into->texts[i];
+        if ((*found)->section == section)
+            return PTD_OK;
+    }
+    if (!at || !gelf_getshdr(at, &header) || header.sh_type != SHT_STRTAB)
+        return PTD_E_FORMAT;
+    status = count_symbols(input, &header);
+    if (status == PTD_OK)
+        status = ptd_file_grow(into);
+    if (status == PTD_OK)
+        status = ptd_file_read(into, input->fd, header.sh_offset, header.sh_size, &bytes);
+    if (status != PTD_OK)
+        return status;
+    texts = &into->texts[into->texts_count++];
+    *texts = (struct file_texts){section, (char *)bytes, header.sh_size};
+    *found = texts;
+    return PTD_OK;
+}
+
 /* The last address of the section that holds a symbol; UINT64_MAX if sections do not tell. */
 static uint64_t section_last(const struct input *input, const GElf_Sym *symbol)
 {
@@ -121,50 +157,65 @@ static uint64_t section_last(const struct input *input, const GElf_Sym *symbol)
     if (!section || !gelf_getshdr(section, &header) ||
         symbol->st_value - header.sh_addr >= header.sh_size)
         return UINT64_MAX;
-    return header.sh_addr + (header.sh_size - 1) + input->bias;
+    return header.sh_addr + (header.sh_size - 1);
 }
 
-static int add_symbol(const struct input *input, const GElf_Sym *symbol, const char *name,
-                      enum symbol_rank rank)
+/* The last address that a symbol can hold. Without a size, it ends with the code that it is in. */
+static uint64_t symbol_last(const struct input *input, const GElf_Sym *symbol)
 {
-    return ptd_image_add_symbol(input->image, name, symbol->st_value + input->bias, symbol->st_size,
-                                symbol->st_size > 0 ? 0 : section_last(input, symbol), rank,
-                                input->cr3);
+    const uint64_t first = symbol->st_value, limit = section_last(input, symbol);
+
+    if (symbol->st_size > 0)
+        return symbol->st_size - 1 > UINT64_MAX - first ? UINT64_MAX
+                                                        : first + (symbol->st_size - 1);
+    for (size_t i = 0; i < input->into->part_count; i++) {
+        const struct file_part *const part = &input->into->parts[i];
+        const uint64_t last = part->vaddr + (part->len_bytes - 1);
+
+        if (first - part->vaddr < part->len_bytes)
+            return last < limit ? last : limit;
+    }
+    return first;
 }
 
-static int add_symbols(const struct input *input, Elf_Scn *section, const GElf_Shdr *header)
+static int add_symbol(struct input *input, const GElf_Sym *symbol, const struct file_texts *texts)
 {
-    Elf_Data *const data = elf_getdata(section, NULL);
+    struct symbol named = {.first = symbol->st_value, .is_sized = symbol->st_size > 0};
+
+    if (!rank_symbol(input, symbol, &named.rank) || symbol->st_name >= texts->len_bytes ||
+        texts->bytes[symbol->st_name] == '\0')
+        return PTD_OK;
+    named.last = symbol_last(input, symbol);
+    named.name = texts->bytes + symbol->st_name;
+    return ptd_file_add_symbol(input->into, &named);
+}
+
+static int read_symbols(struct input *input, Elf_Scn *section, const GElf_Shdr *header)
+{
     const size_t entry_bytes = gelf_fsize(input->elf, ELF_T_SYM, 1, EV_CURRENT);
+    const struct file_texts *texts = NULL;
+    int status = count_symbols(input, header);
+    Elf_Data *data;
 
+    if (status != PTD_OK)
+        return status;
+    data = elf_getdata(section, NULL);
     if (!data || entry_bytes == 0)
         return PTD_E_FORMAT;
-
-    const size_t count = data->d_size / entry_bytes;
-
-    for (size_t i = 0; i < count && i < INT32_MAX; i++) {
+    if (data->d_size >= entry_bytes)
+        status = find_texts(input, header->sh_link, &texts);
+    if (status == PTD_E_FORMAT)
+        return PTD_OK; /* symbols without names */
+    for (size_t i = 0; status == PTD_OK && i < data->d_size / entry_bytes && i < INT32_MAX; i++) {
         GElf_Sym symbol;
-        enum symbol_rank rank;
 
-        if (!gelf_getsym(data, (int)i, &symbol))
-            return PTD_E_FORMAT;
-        if (!rank_symbol(input, &symbol, &rank))
-            continue;
-
-        const char *const name = elf_strptr(input->elf, header->sh_link, symbol.st_name);
-
-        if (!name || name[0] == '\0')
-            continue;
-
-        const int status = add_symbol(input, &symbol, name, rank);
-
-        if (status != PTD_OK)
-            return status;
+        status =
+            gelf_getsym(data, (int)i, &symbol) ? add_symbol(input, &symbol, texts) : PTD_E_FORMAT;
     }
-    return PTD_OK;
+    return status;
 }
 
-static int add_all_symbols(const struct input *input)
+static int read_all_symbols(struct input *input)
 {
     Elf_Scn *section = NULL;
 
@@ -176,7 +227,7 @@ static int add_all_symbols(const struct input *input)
         if (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM)
             continue;
 
-        const int status = add_symbols(input, section, &header);
+        const int status = read_symbols(input, section, &header);
 
         if (status != PTD_OK)
             return status;
@@ -184,7 +235,9 @@ static int add_all_symbols(const struct input *input)
     return PTD_OK;
 }
 
-static int add_elf(struct input *input)
+/* ---- Files ---- */
+
+static int read_elf(struct input *input)
 {
     GElf_Ehdr header;
 
@@ -195,34 +248,46 @@ static int add_elf(struct input *input)
     if (header.e_type != ET_EXEC && header.e_type != ET_DYN && header.e_type != ET_CORE)
         return PTD_E_FORMAT;
 
-    int status = add_segments(input);
+    const int status = read_segments(input);
 
+    return status == PTD_OK ? read_all_symbols(input) : status;
+}
+
+int ptd_file_new_elf(int fd, uint64_t max_bytes, struct ptd_file **file)
+{
+    struct input input = {.fd = fd};
+    struct stat info;
+    int status = PTD_E_FORMAT;
+
+    if (elf_version(EV_CURRENT) == EV_NONE)
+        return PTD_E_FORMAT;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
+        return PTD_E_IO;
+    input.file_bytes = (uint64_t)info.st_size;
+    input.into = ptd_file_new(max_bytes);
+    if (!input.into)
+        return PTD_E_NOMEM;
+    input.elf = elf_begin(fd, ELF_C_READ, NULL);
+    if (input.elf) {
+        status = read_elf(&input);
+        (void)elf_end(input.elf);
+    }
     if (status == PTD_OK)
-        status = add_all_symbols(input);
+        *file = input.into;
+    else
+        ptd_file_free(input.into);
     return status;
 }
 
 int ptd_image_add_elf(struct ptd_image *image, const char *path, uint64_t bias, uint64_t cr3)
 {
-    struct stat info;
-    struct input input = {.image = image, .bias = bias, .cr3 = cr3};
-    int status = PTD_E_FORMAT;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct ptd_file *file;
+    int status;
 
-    if (elf_version(EV_CURRENT) == EV_NONE)
-        return PTD_E_FORMAT;
-    input.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (input.fd < 0)
+    if (fd < 0)
         return PTD_E_IO;
-    if (fstat(input.fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        close(input.fd);
-        return PTD_E_IO;
-    }
-    input.file_bytes = (uint64_t)info.st_size;
-    input.elf = elf_begin(input.fd, ELF_C_READ, NULL);
-    if (input.elf) {
-        status = add_elf(&input);
-        elf_end(input.elf);
-    }
-    close(input.fd);
-    return status;
+    status = ptd_file_new_elf(fd, UINT64_MAX, &file);
+    (void)close(fd);
+    return status == PTD_OK ? ptd_image_take_file(image, file, bias, cr3) : status;
 }

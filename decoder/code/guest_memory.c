@@ -132,18 +132,25 @@ static int map_file(struct ptd_memory *memory, int fd, const uint8_t **bytes, si
     return PTD_OK;
 }
 
-int ptd_memory_add_raw(struct ptd_memory *memory, const char *path, uint64_t paddr)
+int ptd_memory_add_raw_fd(struct ptd_memory *memory, int fd, uint64_t paddr)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
     const uint8_t *bytes;
     size_t len_bytes;
+    const int status = map_file(memory, fd, &bytes, &len_bytes);
+
+    return status == PTD_OK ? ptd_memory_add(memory, paddr, bytes, len_bytes) : status;
+}
+
+int ptd_memory_add_raw(struct ptd_memory *memory, const char *path, uint64_t paddr)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     int status;
 
     if (fd < 0)
         return PTD_E_IO;
-    status = map_file(memory, fd, &bytes, &len_bytes);
+    status = ptd_memory_add_raw_fd(memory, fd, paddr);
     (void)close(fd);
-    return status == PTD_OK ? ptd_memory_add(memory, paddr, bytes, len_bytes) : status;
+    return status;
 }
 
 /* ---- Core dumps ---- */
@@ -219,25 +226,34 @@ static int add_core_segments(struct ptd_memory *memory, Elf *elf, const uint8_t 
     return PTD_OK;
 }
 
-int ptd_memory_add_core(struct ptd_memory *memory, const char *path, enum ptd_paging *paging)
+int ptd_memory_add_core_fd(struct ptd_memory *memory, int fd, enum ptd_paging *paging)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
     const uint8_t *bytes;
     size_t len_bytes;
     int status;
     Elf *elf;
 
     *paging = PTD_PAGING_UNKNOWN;
+    status = map_file(memory, fd, &bytes, &len_bytes);
+    if (status != PTD_OK)
+        return status;
+    (void)elf_version(EV_CURRENT);
+    elf = elf_begin(fd, ELF_C_READ, NULL);
+    status = elf ? add_core_segments(memory, elf, bytes, len_bytes, paging) : PTD_E_FORMAT;
+    if (elf)
+        (void)elf_end(elf);
+    return status;
+}
+
+int ptd_memory_add_core(struct ptd_memory *memory, const char *path, enum ptd_paging *paging)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int status;
+
+    *paging = PTD_PAGING_UNKNOWN;
     if (fd < 0)
         return PTD_E_IO;
-    status = map_file(memory, fd, &bytes, &len_bytes);
-    if (status == PTD_OK) {
-        (void)elf_version(EV_CURRENT);
-        elf = elf_begin(fd, ELF_C_READ, NULL);
-        status = elf ? add_core_segments(memory, elf, bytes, len_bytes, paging) : PTD_E_FORMAT;
-        if (elf)
-            (void)elf_end(elf);
-    }
+    status = ptd_memory_add_core_fd(memory, fd, paging);
     (void)close(fd);
     return status;
 }

@@ -18,9 +18,19 @@
 #define CR3_BITS         ((UINT64_C(1) << VM_SHIFT) - 1)
 
 struct space {
-    uint64_t same_as;        /* not 0: another address space, in place of this */
-    struct extents segments; /* disjoint; .number is how far from the address its byte is */
-    struct symbols symbols;
+    uint64_t same_as;             /* not 0: another address space, in place of this */
+    struct extents segments;      /* disjoint; .number is how far from the address its byte is */
+    struct symbols symbols;       /* of ranges of bytes */
+    struct extents ranges;        /* disjoint, as they were added; .what is a struct range */
+    const struct symbols **lists; /* of symbols that came without code, the oldest first */
+    size_t list_count, list_room;
+};
+
+/* The symbols of a range of code. A patch changes nothing of them. */
+struct range {
+    const struct symbols *symbols; /* NULL: none of its own */
+    uint64_t bias;                 /* how far below the code the symbols are */
+    size_t hidden;                 /* so many of the address space's lists are older */
 };
 
 enum segment_kind { SEGMENT, SEGMENT_PATCH /* the names below it hold */ };
@@ -44,6 +54,8 @@ struct ptd_image {
     uint64_t generation;       /* how often code changed */
     void **owned;              /* to be freed: code and names */
     size_t owned_count, owned_room;
+    struct ptd_file **files; /* to be freed too */
+    size_t file_count, file_room;
 };
 
 static bool own(struct ptd_image *image, void *memory)
@@ -79,6 +91,8 @@ static void free_spaces(struct ptd_image *image)
 
         ptd_extents_free(&space->segments);
         ptd_symbols_free(&space->symbols);
+        ptd_extents_free(&space->ranges);
+        free(space->lists);
         free(space);
     }
     ptd_extents_free(&image->spaces);
@@ -91,6 +105,9 @@ void ptd_image_free(struct ptd_image *image)
     free_spaces(image);
     for (size_t i = 0; i < image->owned_count; i++)
         free(image->owned[i]);
+    for (size_t i = 0; i < image->file_count; i++)
+        ptd_file_free(image->files[i]);
+    free(image->files);
     ptd_extents_free(&image->vmcs);
     free(image->memories);
     ptd_code_log_free(image->code_log);
@@ -210,55 +227,80 @@ static const uint8_t *bytes_at(const struct extent *segment, uint64_t vaddr)
     return (const uint8_t *)(uintptr_t)(segment->number + vaddr);
 }
 
-static int add_segment(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes, size_t len_bytes,
-                       uint64_t cr3, enum segment_kind kind)
+/* The symbols of a segment that is no patch, in place of what was there. False: no memory. */
+static bool add_range(struct ptd_image *image, struct space *space, const struct extent *segment,
+                      const struct symbols *symbols, uint64_t bias)
 {
-    if (len_bytes == 0) {
-        free(bytes);
-        return PTD_OK;
-    }
+    struct range *const range = malloc(sizeof(*range));
 
-    const uint64_t last = vaddr + (len_bytes - 1);
-    struct extent segment = {.first = vaddr, .last = last, .kind = kind};
-
-    if (last < vaddr) {
-        free(bytes);
-        return PTD_E_ARG;
+    if (!range || !own(image, range)) {
+        free(range);
+        return false;
     }
-    if (!own(image, bytes)) {
-        free(bytes);
-        return PTD_E_NOMEM;
-    }
+    *range = (struct range){symbols, bias, space->list_count};
+    ptd_symbols_hide(&space->symbols, segment->first, segment->last);
+    return ptd_extents_cut(&space->ranges, segment->first, segment->last) &&
+           ptd_extents_add(
+               &space->ranges,
+               (struct extent){.first = segment->first, .last = segment->last, .what = range});
+}
 
+/* The bytes outlive the image. */
+static int add_segment(struct ptd_image *image, uint64_t vaddr, const uint8_t *bytes,
+                       size_t len_bytes, const struct range *of, uint64_t cr3,
+                       enum segment_kind kind)
+{
+    const struct extent segment = {.first = vaddr,
+                                   .last = vaddr + (len_bytes - 1),
+                                   .number = distance(vaddr, bytes),
+                                   .kind = kind};
     struct space *const space = get_space(image, cr3);
 
-    if (!space || !ptd_extents_cut(&space->segments, vaddr, last))
+    if (!space || !ptd_extents_cut(&space->segments, segment.first, segment.last))
         return PTD_E_NOMEM;
     image->generation++;
-    if (kind != SEGMENT_PATCH)
-        ptd_symbols_hide(&space->symbols, vaddr, last);
-    segment.number = distance(vaddr, bytes);
+    if (kind != SEGMENT_PATCH && !add_range(image, space, &segment, of->symbols, of->bias))
+        return PTD_E_NOMEM;
     return ptd_extents_add(&space->segments, segment) ? PTD_OK : PTD_E_NOMEM;
 }
 
-int ptd_image_add_owned(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes, size_t len_bytes,
-                        uint64_t cr3)
+int ptd_image_add_shared(struct ptd_image *image, uint64_t vaddr, const uint8_t *bytes,
+                         size_t len_bytes, const struct symbols *symbols, uint64_t bias,
+                         uint64_t cr3)
 {
-    return add_segment(image, vaddr, bytes, len_bytes, cr3, SEGMENT);
+    const struct range range = {.symbols = symbols, .bias = bias};
+
+    if (len_bytes == 0)
+        return PTD_OK;
+    if (vaddr + (len_bytes - 1) < vaddr)
+        return PTD_E_ARG;
+    return add_segment(image, vaddr, bytes, len_bytes, &range, cr3, SEGMENT);
+}
+
+int ptd_image_own_file(struct ptd_image *image, struct ptd_file *file)
+{
+    if (!array_grow((void **)&image->files, &image->file_room, image->file_count,
+                    sizeof(*image->files)))
+        return PTD_E_NOMEM;
+    image->files[image->file_count++] = file;
+    return PTD_OK;
 }
 
 static int add_copy(struct ptd_image *image, uint64_t vaddr, const void *bytes, size_t len_bytes,
                     uint64_t cr3, enum segment_kind kind)
 {
-    if (!bytes || len_bytes == 0)
+    static const struct range nameless;
+    uint8_t *copy;
+
+    if (!bytes || len_bytes == 0 || vaddr + (len_bytes - 1) < vaddr)
         return PTD_E_ARG;
-
-    uint8_t *const copy = malloc(len_bytes);
-
-    if (!copy)
+    copy = malloc(len_bytes);
+    if (!copy || !own(image, copy)) {
+        free(copy);
         return PTD_E_NOMEM;
+    }
     memcpy(copy, bytes, len_bytes);
-    return add_segment(image, vaddr, copy, len_bytes, cr3, kind);
+    return add_segment(image, vaddr, copy, len_bytes, &nameless, cr3, kind);
 }
 
 int ptd_image_patch(struct ptd_image *image, uint64_t vaddr, const void *bytes, size_t len_bytes,
@@ -267,14 +309,31 @@ int ptd_image_patch(struct ptd_image *image, uint64_t vaddr, const void *bytes, 
     return add_copy(image, vaddr, bytes, len_bytes, cr3, SEGMENT_PATCH);
 }
 
+/* The name of a whole range. It outlives the image's symbols. */
+static int name_all(struct ptd_image *image, const char *name, uint64_t vaddr, size_t len_bytes,
+                    uint64_t cr3)
+{
+    struct space *const space = get_space(image, cr3);
+    char *const copy = strdup(name);
+    const struct symbol symbol = {.first = vaddr,
+                                  .last = vaddr + (len_bytes - 1),
+                                  .name = copy,
+                                  .rank = SYMBOL_LOCAL,
+                                  .is_sized = true};
+
+    if (!copy || !own(image, copy)) {
+        free(copy);
+        return PTD_E_NOMEM;
+    }
+    return space && ptd_symbols_add(&space->symbols, &symbol) ? PTD_OK : PTD_E_NOMEM;
+}
+
 int ptd_image_add_bytes(struct ptd_image *image, const char *name, uint64_t vaddr,
                         const void *bytes, size_t len_bytes, uint64_t cr3)
 {
-    int status = add_copy(image, vaddr, bytes, len_bytes, cr3, SEGMENT);
+    const int status = add_copy(image, vaddr, bytes, len_bytes, cr3, SEGMENT);
 
-    if (status == PTD_OK && name)
-        status = ptd_image_add_symbol(image, name, vaddr, len_bytes, UINT64_MAX, SYMBOL_LOCAL, cr3);
-    return status;
+    return status == PTD_OK && name ? name_all(image, name, vaddr, len_bytes, cr3) : status;
 }
 
 static size_t length(uint64_t vaddr, uint64_t last)
@@ -438,38 +497,47 @@ const uint64_t *ptd_image_generation(const struct ptd_image *image)
 
 /* ---- Symbols ---- */
 
-/* Without a size, it ends with the code that it is in, or where it is told to. */
-static uint64_t symbol_last(const struct space *space, uint64_t vaddr, uint64_t size_bytes,
-                            uint64_t limit)
-{
-    const struct extent *const segment = find_segment(space, vaddr);
-
-    if (size_bytes > 0)
-        return size_bytes - 1 > UINT64_MAX - vaddr ? UINT64_MAX : vaddr + (size_bytes - 1);
-    if (!segment)
-        return vaddr;
-    return segment->last < limit ? segment->last : limit;
-}
-
-int ptd_image_add_symbol(struct ptd_image *image, const char *name, uint64_t vaddr,
-                         uint64_t size_bytes, uint64_t limit, enum symbol_rank rank, uint64_t cr3)
+int ptd_image_add_symbols(struct ptd_image *image, const struct symbols *symbols, uint64_t cr3)
 {
     struct space *const space = get_space(image, cr3);
-    struct symbol symbol = {.first = vaddr, .name = name, .rank = rank, .is_sized = size_bytes > 0};
-    char *copy;
 
-    if (!space)
+    if (!space || !array_grow((void **)&space->lists, &space->list_room, space->list_count,
+                              sizeof(*space->lists)))
         return PTD_E_NOMEM;
-    if (!ptd_symbols_wants(&space->symbols, &symbol))
-        return PTD_OK;
-    copy = strdup(name);
-    if (!copy || !own(image, copy)) {
-        free(copy);
-        return PTD_E_NOMEM;
+    space->lists[space->list_count++] = symbols;
+    return PTD_OK;
+}
+
+/* Of what came without code. A symbol is not beyond the code that it is in. */
+static const char *name_in_lists(const struct space *space, const struct extent *place,
+                                 uint64_t vaddr, uint64_t *first)
+{
+    const struct range *const range = place->what;
+
+    for (size_t i = space->list_count; i-- > range->hidden;) {
+        const char *const name = ptd_symbols_find(space->lists[i], vaddr, first);
+
+        if (name && *first >= place->first)
+            return name;
     }
-    symbol.name = copy;
-    symbol.last = symbol_last(space, vaddr, size_bytes, limit);
-    return ptd_symbols_add(&space->symbols, &symbol) ? PTD_OK : PTD_E_NOMEM;
+    return NULL;
+}
+
+/* What the address space calls the code at an address that it has; NULL: nothing. */
+static const char *name_in(const struct space *space, uint64_t vaddr, uint64_t *first)
+{
+    const struct extent *const place = ptd_extents_below(&space->ranges, vaddr, NULL);
+    const char *name = ptd_symbols_find(&space->symbols, vaddr, first);
+    const struct range *range;
+
+    if (name || !place || place->last < vaddr)
+        return name;
+    range = place->what;
+    name = range->symbols ? ptd_symbols_find(range->symbols, vaddr - range->bias, first) : NULL;
+    if (!name)
+        return name_in_lists(space, place, vaddr, first);
+    *first += range->bias;
+    return *first <= vaddr ? name : NULL; /* none of above the end of the address space */
 }
 
 const char *ptd_image_symbol(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
@@ -481,8 +549,7 @@ const char *ptd_image_symbol(const struct ptd_image *image, uint64_t cr3, uint64
     for (unsigned i = 0; i < count; i++) {
         const struct extent *const segment = find_segment(places[i], vaddr);
         uint64_t first;
-        const char *const name =
-            segment ? ptd_symbols_find(&places[i]->symbols, vaddr, &first) : NULL;
+        const char *const name = segment ? name_in(places[i], vaddr, &first) : NULL;
 
         if (name && offset)
             *offset = vaddr - first;

@@ -8,18 +8,23 @@
 
 struct code_log;
 
-/* Takes bytes (from malloc) over, also on failure. len_bytes may be 0. */
-int ptd_image_add_owned(struct ptd_image *image, uint64_t vaddr, uint8_t *bytes, size_t len_bytes,
+/*
+ * Adds bytes, which outlive the image as symbols do (NULL: none); these are bias below the
+ * addresses here. len_bytes may be 0. PTD_OK, PTD_E_NOMEM, PTD_E_ARG.
+ */
+int ptd_image_add_shared(struct ptd_image *image, uint64_t vaddr, const uint8_t *bytes,
+                         size_t len_bytes, const struct symbols *symbols, uint64_t bias,
+                         uint64_t cr3);
+/* The same of symbols alone, of code that others added before. PTD_OK, PTD_E_NOMEM. */
+int ptd_image_add_symbols(struct ptd_image *image, const struct symbols *symbols, uint64_t cr3);
+/* The image frees it at its end. PTD_OK; PTD_E_NOMEM: it does not. */
+int ptd_image_own_file(struct ptd_image *image, struct ptd_file *file);
+/* ptd_image_add_file() of a file that becomes the image's, also on failure. */
+int ptd_image_take_file(struct ptd_image *image, struct ptd_file *file, uint64_t bias,
                         uint64_t cr3);
 /* NULL: there is none. Whoever decodes with the image replays it, one at a time. */
 struct code_log *ptd_image_code_log(const struct ptd_image *image);
 /* A number that is another one whenever code was added. */
 const uint64_t *ptd_image_generation(const struct ptd_image *image);
-/*
- * size_bytes 0: unknown; then it reaches to the next symbol, to limit (its last address, UINT64_MAX
- * if nothing tells) or to the end of the code that it is in, whichever is first.
- */
-int ptd_image_add_symbol(struct ptd_image *image, const char *name, uint64_t vaddr,
-                         uint64_t size_bytes, uint64_t limit, enum symbol_rank rank, uint64_t cr3);
 
 #endif

@@ -37,6 +37,8 @@ const char *ptd_strerror(int error)
         return "the file cannot be read";
     case PTD_E_FORMAT:
         return "the file has the wrong format";
+    case PTD_E_LIMIT:
+        return "the file needs more memory than it may have";
     case PTD_MORE:
         return "more input is needed";
     case PTD_E_ARG:

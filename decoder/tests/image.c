@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ptdec.h"
@@ -251,6 +253,75 @@ static void elf_files(void)
     check_file(&file32, sizeof(file32));
 }
 
+/* Of a file in memory. */
+static int new_elf(const void *bytes, size_t len, uint64_t max_bytes, struct ptd_file **elf)
+{
+    const int fd = memfd_create("elf", MFD_CLOEXEC);
+    int status = PTD_E_IO;
+
+    CU_ASSERT_EQUAL_FATAL(write(fd, bytes, len), (ssize_t)len);
+    status = ptd_file_new_elf(fd, max_bytes, elf);
+    close(fd);
+    return status;
+}
+
+/* One file at many addresses of two images: its code and names are there once. */
+static void shared_elf_files(void)
+{
+    struct ptd_image *const one = ptd_image_new(), *const two = ptd_image_new();
+    const uint8_t *first, *second;
+    struct ptd_file *elf;
+    struct file64 file;
+    size_t len;
+
+    fill64(&file);
+    CU_ASSERT_EQUAL_FATAL(new_elf(&file, sizeof(file), UINT64_MAX, &elf), PTD_OK);
+    CU_ASSERT_TRUE(ptd_file_bytes(elf) > CODE_BYTES && ptd_file_bytes(elf) < sizeof(file));
+    for (uint64_t i = 0; i < 1000; i++)
+        CU_ASSERT_EQUAL(ptd_image_add_file(one, elf, i << 16, 0x5000), PTD_OK);
+    CU_ASSERT_EQUAL(ptd_image_add_file(two, elf, 0x7000, ANY), PTD_OK);
+    CU_ASSERT_STRING_EQUAL(symbol(one, 0x5000, VADDR + 0x20), "g+0");
+    CU_ASSERT_STRING_EQUAL(symbol(one, 0x5000, VADDR + (999 << 16) + 0x21), "g+1");
+    CU_ASSERT_STRING_EQUAL(symbol(one, 0x6000, VADDR), "-");
+    CU_ASSERT_STRING_EQUAL(symbol(two, 0x6000, VADDR + 0x7021), "g+1");
+    CU_ASSERT_EQUAL(ptd_image_find(one, 0x5000, VADDR + (999 << 16), &first, &len), PTD_OK);
+    CU_ASSERT_EQUAL(ptd_image_find(two, 0x5000, VADDR + 0x7000, &second, &len), PTD_OK);
+    CU_ASSERT_PTR_EQUAL(first, second);
+    ptd_image_free(one);
+    ptd_image_free(two);
+    len = ptd_file_bytes(elf);
+    ptd_file_free(elf);
+    CU_ASSERT_EQUAL(new_elf(&file, sizeof(file), len - 1, &elf), PTD_E_LIMIT);
+    CU_ASSERT_EQUAL(new_elf(&file, sizeof(file), len, &elf), PTD_OK);
+    ptd_file_free(elf);
+    ptd_file_free(NULL);
+}
+
+#define TABLES 2000
+
+/* A file of which each section is the whole file once more costs no more than a small multiple. */
+static void overlapping_tables(void)
+{
+    struct {
+        struct file64 file;
+        Elf64_Shdr sections[TABLES];
+    } *const many = malloc(sizeof(*many));
+    struct ptd_file *elf;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(many);
+    fill64(&many->file);
+    for (size_t i = 0; i < TABLES; i++) {
+        many->sections[i] = many->file.sections[SYMTAB + 1];
+        many->sections[i].sh_offset = 0;
+        many->sections[i].sh_size = sizeof(*many) / sizeof(Elf64_Sym) * sizeof(Elf64_Sym);
+    }
+    memcpy(many->sections, many->file.sections, sizeof(many->file.sections));
+    many->file.header.e_shoff = offsetof(__typeof__(*many), sections);
+    many->file.header.e_shnum = TABLES;
+    CU_ASSERT_EQUAL(new_elf(many, sizeof(*many), UINT64_MAX, &elf), PTD_E_FORMAT);
+    free(many);
+}
+
 static void refused_elf_files(void)
 {
     struct ptd_image *const image = ptd_image_new();
@@ -464,6 +535,51 @@ static void kallsyms(void)
     ptd_image_free(image);
 }
 
+/* What would keep a reader waiting, or never ends, is no file. */
+static void no_files(void)
+{
+    static const char *const paths[] = {"/dev/zero", "/dev/tty", "/tmp"};
+    struct ptd_image *const image = ptd_image_new();
+    struct ptd_memory *const memory = ptd_memory_new();
+    char folder[] = "/tmp/ptdec-image-XXXXXX", fifo[64];
+    enum ptd_paging paging;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    (void)snprintf(fifo, sizeof(fifo), "%s/fifo", folder);
+    CU_ASSERT_EQUAL_FATAL(mkfifo(fifo, 0600), 0);
+    for (size_t i = 0; i < 4; i++) {
+        const char *const path = i < 3 ? paths[i] : fifo;
+
+        CU_ASSERT_EQUAL(ptd_image_add_elf(image, path, 0, ANY), PTD_E_IO);
+        CU_ASSERT_EQUAL(ptd_image_add_kallsyms(image, path, ANY), PTD_E_IO);
+        CU_ASSERT_EQUAL(ptd_memory_add_raw(memory, path, 0), PTD_E_IO);
+        CU_ASSERT_EQUAL(ptd_memory_add_core(memory, path, &paging), PTD_E_IO);
+    }
+    CU_ASSERT_EQUAL(unlink(fifo), 0);
+    CU_ASSERT_EQUAL(rmdir(folder), 0);
+    ptd_memory_free(memory);
+    ptd_image_free(image);
+}
+
+/* Names and code may come in any order; code that is added later hides names. */
+static void kallsyms_and_code(void)
+{
+    struct ptd_image *const image = ptd_image_new();
+
+    add(image, NULL, 0x1000, 1, 100, ANY);
+    CU_ASSERT_EQUAL(add_kallsyms(image, "1000 T one\n1020 T two\n"), PTD_OK);
+    add(image, NULL, 0x1020, 1, 16, ANY);
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0x1008), "one+8");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0x1028), "-");
+    CU_ASSERT_EQUAL(ptd_image_patch(image, 0x1008, "\x90", 1, ANY), PTD_OK);
+    CU_ASSERT_EQUAL(ptd_image_patch(image, 0x1028, "\x90", 1, ANY), PTD_OK);
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0x1008), "one+8");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0x1028), "-");
+    CU_ASSERT_EQUAL(add_kallsyms(image, "1020 T three\n"), PTD_OK);
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0, 0x1028), "three+8");
+    ptd_image_free(image);
+}
+
 void add_image_suite(void)
 {
     CU_pSuite const suite = CU_add_suite("images", NULL, NULL);
@@ -477,6 +593,10 @@ void add_image_suite(void)
     CU_add_test(suite, "patches", patches);
     CU_add_test(suite, "kallsyms", kallsyms);
     CU_add_test(suite, "names without a size", no_size);
+    CU_add_test(suite, "kallsyms and code", kallsyms_and_code);
+    CU_add_test(suite, "neither FIFOs nor devices", no_files);
+    CU_add_test(suite, "ELF, shared", shared_elf_files);
+    CU_add_test(suite, "ELF whose tables lie over each other", overlapping_tables);
     CU_add_test(suite, "ELF, 64 and 32 bits", elf_files);
     CU_add_test(suite, "ELF that is refused", refused_elf_files);
     CU_add_test(suite, "ELF that is damaged", damaged_elf_files);
