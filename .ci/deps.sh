@@ -9,7 +9,7 @@ set -euo pipefail
 
 run_packages=(
     build-essential pkg-config
-    libzydis-dev libzycore-dev libelf-dev libzstd-dev libjson-c-dev libvirt-dev
+    libzydis-dev libzycore-dev libelf-dev libzstd-dev libjson-c-dev libvirt-dev libseccomp-dev
     qemu-system-x86 busybox-static cpio kmod
 )
 test_packages=(

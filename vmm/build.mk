@@ -5,6 +5,12 @@ VMM_PARTS := cli common view trace run kvm lab monitor libvirt
 VMM_SRC  := $(wildcard $(VMM_PARTS:%=vmm/%/*.c))
 VMM_OBJ  := $(VMM_SRC:%.c=$(BUILD)/%.o)
 VMM_LIBS := $(DECODER_LIBS) -ljson-c
+
+# Without libseccomp there is less of a sandbox; `vpt --version` says what there is.
+VMM_SECCOMP := $(shell pkg-config --libs libseccomp 2>/dev/null)
+VMM_LIBS    += $(VMM_SECCOMP)
+
+$(BUILD)/vmm/common/sandbox.o: override CPPFLAGS += $(if $(VMM_SECCOMP),-DVPT_SECCOMP)
 VPT      := $(BUILD)/vpt
 
 $(VPT): $(VMM_OBJ) $(LIBVPT) $(LIBPTDEC)

@@ -14,4 +14,7 @@ struct reason {
 int reason_set(struct reason *why, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Is told, in one line, what is strange but no failure. */
+typedef void (*remark_fn)(const char *line);
+
 #endif

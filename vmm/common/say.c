@@ -28,10 +28,19 @@ int complain(enum exit_code code, const char *format, ...)
     return (int)code;
 }
 
+void say_remark(const char *line)
+{
+    (void)complain(EXIT_CODE_OK, "%s", line);
+}
+
+enum exit_code exit_code_of(int error)
+{
+    return error == 0 ? EXIT_CODE_OK : error == -ENOMEM ? EXIT_CODE_HOST : EXIT_CODE_FILE;
+}
+
 int file_error(const char *name, int error)
 {
-    return complain(error == -ENOMEM ? EXIT_CODE_HOST : EXIT_CODE_FILE, "%s: %s", name,
-                    strerror(-error));
+    return complain(exit_code_of(error), "%s: %s", name, strerror(-error));
 }
 
 int no_memory(void)

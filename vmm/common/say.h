@@ -20,6 +20,11 @@ enum exit_code {
 /* One line on standard error, "vpt: ...". Returns code. */
 int complain(enum exit_code code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same of what is no failure: a remark_fn (common/reason.h). */
+void say_remark(const char *line);
+/* What -errno of a function below the subcommands means for the program. */
+enum exit_code exit_code_of(int error);
+
 /* Says what -errno means for a file; that there is no memory. An exit code. */
 int file_error(const char *name, int error);
 int no_memory(void);
