@@ -197,7 +197,7 @@ static int add_core_segments(struct ptd_memory *memory, Elf *elf, const uint8_t 
                              size_t len_bytes, enum ptd_paging *paging)
 {
     GElf_Ehdr file;
-    size_t count;
+    size_t count, note_bytes = 0;
 
     if (elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &file) || file.e_type != ET_CORE ||
         (file.e_machine != EM_X86_64 && file.e_machine != EM_386) ||
@@ -214,6 +214,9 @@ static int add_core_segments(struct ptd_memory *memory, Elf *elf, const uint8_t 
         if (header.p_offset > len_bytes || header.p_filesz > len_bytes - header.p_offset)
             return PTD_E_FORMAT;
         if (header.p_type == PT_NOTE) {
+            note_bytes += header.p_filesz; /* libelf keeps a copy of each */
+            if (note_bytes > 2 * len_bytes)
+                return PTD_E_FORMAT;
             read_notes(elf, &header, file.e_machine, paging);
             continue;
         }

@@ -3,25 +3,23 @@
  * vpt convert: a trace into a perf.data that stock perf decodes.
  */
 #include "cli/commands.h"
+#include "cli/guard.h"
 #include "common/bytes.h"
 #include "common/file.h"
 #include "common/number.h"
 #include "common/output.h"
 #include "common/progress.h"
 #include "common/say.h"
+#include "trace/code-files.h"
 #include "trace/perf-data.h"
 #include "trace/sidecar.h"
 #include "ptdec.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <gelf.h>
 #include <getopt.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define PAGE_MASK    4095ull
 #define MAPS_MAX     1024u
@@ -35,7 +33,10 @@
 
 struct convert {
     const char *name; /* of the threads */
-    bool have_images;
+    struct code_files *files;
+    const char *images[MAPS_MAX]; /* values of --image */
+    size_t image_count;
+    bool no_sandbox;
     uint32_t pid; /* and tid: the number of the trace */
     uint64_t tsc_ctc[2], mtc_freq, max_nonturbo_ratio;
     struct ptd_perf_map maps[MAPS_MAX];
@@ -46,72 +47,79 @@ struct convert {
 
 /* ---- Maps ---- */
 
-static bool add_map(struct convert *convert, const char *path, Elf *elf, const GElf_Phdr *header,
-                    uint64_t bias, uint64_t cr3)
+/* 0 or an exit code. */
+static int add_map(struct convert *convert, const char *path, const struct code_file *file,
+                   const struct code_segment *segment, uint64_t bias, uint64_t cr3)
 {
-    const uint64_t before = header->p_vaddr & PAGE_MASK;
-    char *absolute = realpath(path, NULL);
+    const uint64_t before = segment->vaddr & PAGE_MASK;
     struct ptd_perf_map *map;
+    char *absolute;
 
-    if (!absolute || convert->map_count == MAPS_MAX) {
-        free(absolute);
-        return false;
-    }
+    if (convert->map_count == MAPS_MAX)
+        return complain(EXIT_CODE_HOST, "%s: too many segments of code", path);
+    absolute = realpath(path, NULL);
+    if (!absolute)
+        return file_error(path, -errno);
     convert->names[convert->map_count] = absolute;
     convert->cr3s[convert->map_count] = cr3;
     map = &convert->maps[convert->map_count++];
     *map = (struct ptd_perf_map){
-        .start = header->p_vaddr + bias - before,
-        .len = (header->p_filesz + before + PAGE_MASK) & ~PAGE_MASK,
-        .pgoff = header->p_offset - before,
+        .start = segment->vaddr + bias - before,
+        .len = (segment->len_bytes + before + PAGE_MASK) & ~PAGE_MASK,
+        .pgoff = segment->offset - before,
         .pid = convert->pid,
         .executable = true,
         .file = absolute,
+        .build_id_bytes = file->build_id_bytes,
     };
-    map->build_id_bytes = perf_data_build_id(elf, map->build_id);
-    return true;
+    memcpy(map->build_id, file->build_id, file->build_id_bytes);
+    return 0;
 }
 
 /* The executable segments of an ELF file. 0 or an exit code. */
-static int add_elf(struct convert *convert, const char *path, uint64_t bias, uint64_t cr3)
+static int add_elf(struct convert *convert, const struct file_name *name, uint64_t bias,
+                   uint64_t cr3)
 {
-    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    Elf *elf = NULL;
-    size_t count = 0, added = 0;
-    bool full = false;
+    const struct code_file *file;
+    struct reason why;
+    size_t added = 0;
+    int code = code_files_look(convert->files, name, &file, &why);
 
-    if (file < 0)
-        return complain(EXIT_CODE_FILE, "%s: %s", path, strerror(errno));
-    if (elf_version(EV_CURRENT) != EV_NONE)
-        elf = elf_begin(file, ELF_C_READ, NULL);
-    if (elf && elf_getphdrnum(elf, &count) == 0) {
-        for (size_t i = 0; i < count && i < INT_MAX && !full; i++) {
-            GElf_Phdr header;
+    if (code)
+        return complain(exit_code_of(code), "%s", why.text);
+    for (size_t i = 0; !code && i < file->segment_count; i++) {
+        const struct code_segment *const segment = &file->segments[i];
 
-            if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD ||
-                !(header.p_flags & PF_X) || (header.p_offset ^ header.p_vaddr) & PAGE_MASK)
-                continue;
-            full = !add_map(convert, path, elf, &header, bias, cr3);
-            added += !full;
-        }
+        if ((segment->offset ^ segment->vaddr) & PAGE_MASK)
+            continue;
+        code = add_map(convert, name->path, file, segment, bias, cr3);
+        added++;
     }
-    elf_end(elf);
-    close(file);
-    if (full)
-        return complain(EXIT_CODE_HOST, "%s: too many segments of code", path);
-    return added ? 0 : complain(EXIT_CODE_FILE, "%s: no ELF file with code in whole pages", path);
+    if (code || added)
+        return code;
+    return complain(EXIT_CODE_FILE, "%s: no ELF file with code in whole pages", name->path);
 }
 
-static int add_image(struct convert *convert, const char *argument)
+/* What an --image option names. 0 or an exit code. */
+static int load_image(struct convert *convert, const char *argument)
 {
     uint64_t bias;
     char *path = split_bias(argument, &bias);
-    int code = EXIT_CODE_HOST;
+    int code;
 
-    if (path)
-        code = add_elf(convert, path, bias, PTD_ANY_CR3);
+    if (!path)
+        return no_memory();
+    code = add_elf(convert, &(struct file_name){.path = path, .by_user = true}, bias, PTD_ANY_CR3);
     free(path);
-    convert->have_images = true;
+    return code;
+}
+
+static int load_images(struct convert *convert)
+{
+    int code = 0;
+
+    for (size_t i = 0; !code && i < convert->image_count; i++)
+        code = load_image(convert, convert->images[i]);
     return code;
 }
 
@@ -121,15 +129,16 @@ static int add_sidecar_images(struct convert *convert, struct sidecar *sidecar)
     struct sidecar_image image;
     int count, code = 0;
 
-    if (convert->have_images)
+    if (convert->image_count)
         return 0;
     count = sidecar_images(sidecar);
     if (count < 0)
-        return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar->why);
+        return complain(EXIT_CODE_FILE, "%s (and no --image was given)", sidecar->why.text);
     for (size_t i = 0; !code && i < (size_t)count; i++) {
-        code = sidecar_image(sidecar, i, &image)
-                   ? complain(EXIT_CODE_FILE, "%s", sidecar->why)
-                   : add_elf(convert, image.path, image.bias, image.cr3);
+        code =
+            sidecar_image(sidecar, i, &image)
+                ? complain(EXIT_CODE_FILE, "%s", sidecar->why.text)
+                : add_elf(convert, &(struct file_name){.path = image.path}, image.bias, image.cr3);
     }
     return code;
 }
@@ -154,7 +163,7 @@ static int take_sidecar(struct convert *convert, const char *trace)
     int code;
 
     if (sidecar_open(&sidecar, trace) != 0)
-        code = complain(EXIT_CODE_FILE, "%s", sidecar.why);
+        code = complain(EXIT_CODE_FILE, "%s", sidecar.why.text);
     else if (sidecar.is_rtit)
         code = complain(EXIT_CODE_FILE, "%s: an RTIT trace, which perf does not know", trace);
     else
@@ -319,12 +328,13 @@ static int convert_raw(struct convert *convert, char **paths, const struct bytes
 
 static int convert_perf(const char *path, const struct bytes *file, struct output *output)
 {
-    int code;
-    struct ptd_perf_session *const session = perf_data_open(path, file, &code);
+    struct ptd_perf_session *session;
     struct ptd_perf_out out;
+    struct reason why;
+    int code = perf_data_open(path, file, say_remark, &session, &why);
 
-    if (!session)
-        return code;
+    if (code)
+        return complain(exit_code_of(code), "%s", why.text);
     ptd_perf_out_of(session, &out);
     code = write_perf(&out, output);
     if (!code && session->error)
@@ -351,7 +361,12 @@ static int bad_value(const char *value)
 
 static int take_image(void *options, const char *value)
 {
-    return add_image(options, value);
+    struct convert *const convert = options;
+
+    if (convert->image_count == MAPS_MAX)
+        return complain(EXIT_CODE_HOST, "%s: too many segments of code", value);
+    convert->images[convert->image_count++] = value;
+    return 0;
 }
 
 static int take_name(void *options, const char *value)
@@ -399,6 +414,10 @@ static const struct option_row options_of_convert[] = {
      .offset = offsetof(struct convert, max_nonturbo_ratio),
      .help = "The maximum non-turbo ratio; a trace with CBR packets needs it.",
      .fallback = "as TRACE.json says, else 0"},
+    {.name = "no-sandbox",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct convert, no_sandbox),
+     .help = NO_SANDBOX_HELP},
     {0},
 };
 
@@ -415,6 +434,20 @@ static int parse(int argc, char **argv, struct convert *convert)
     return code;
 }
 
+/*
+ * From here on, what somebody else wrote is parsed. The output takes its name when it is complete;
+ * TRACE.json names files anywhere. 0 or an exit code.
+ */
+static int give_up_rights(const struct convert *convert, const struct output *output)
+{
+    struct sandbox sandbox = {0};
+
+    sandbox_allow(&sandbox, "/");
+    if (output->rename_to)
+        sandbox_allow_output(&sandbox, output->rename_to);
+    return guard_enter(&sandbox, convert->no_sandbox);
+}
+
 static int convert_files(struct convert *convert, char **paths, size_t count, const char *to)
 {
     struct bytes files[TRACES_MAX] = {0};
@@ -425,6 +458,10 @@ static int convert_files(struct convert *convert, char **paths, size_t count, co
     if (output_open_beside(&output, to, &why) != 0)
         return complain(EXIT_CODE_FILE, "%s", why.text);
     code = read_files(paths, count, files);
+    if (!code)
+        code = give_up_rights(convert, &output);
+    if (!code)
+        code = load_images(convert);
     if (!code && count == 1 && ptd_perf_detect(files[0].data, files[0].len))
         code = convert_perf(paths[0], &files[0], &output);
     else if (!code)
@@ -439,8 +476,10 @@ static int run(int argc, char **argv)
     struct convert *convert = calloc(1, sizeof(*convert));
     int code;
 
-    if (!convert)
+    if (!convert || !(convert->files = code_files_new(CODE_BYTES_MAX))) {
+        free(convert);
         return no_memory();
+    }
     convert->name = "vpt";
     convert->pid = 1;
     code = parse(argc, argv, convert);
@@ -450,6 +489,7 @@ static int run(int argc, char **argv)
         code = convert_files(convert, argv + optind, (size_t)(argc - optind - 1), argv[argc - 1]);
     for (size_t i = 0; i < MAPS_MAX; i++)
         free(convert->names[i]); /* copies of a map share its name */
+    code_files_free(convert->files);
     free(convert);
     return code;
 }

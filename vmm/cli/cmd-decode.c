@@ -8,6 +8,8 @@
 #include "common/number.h"
 #include "common/progress.h"
 #include "cli/commands.h"
+#include "cli/guard.h"
+#include "trace/code-files.h"
 #include "view/out.h"
 
 #include <errno.h>
@@ -23,26 +25,53 @@
 
 /* ---- Options ---- */
 
-static int add_image(struct decode_options *options, const char *argument, uint64_t cr3)
+static int add_source(struct decode_options *options, struct code_source source)
 {
-    uint64_t bias;
-    char *path = split_bias(argument, &bias);
-    int error;
+    struct code_sources *const sources = &options->sources;
+    struct code_source *const grown =
+        reallocarray(sources->list, sources->count + 1, sizeof(*grown));
 
-    error = path ? ptd_image_add_elf(options->image, path, bias, cr3) : PTD_E_NOMEM;
-    free(path);
-    if (error)
-        return complain(EXIT_CODE_FILE, "%s: %s", argument, ptd_strerror(error));
+    if (!grown)
+        return no_memory();
+    sources->list = grown;
+    grown[sources->count++] = source;
     options->have_images = true;
     return 0;
 }
 
-static int add_map(struct decode_options *options, const char *path)
+static int load_image(struct decode_options *options, const struct code_source *source)
 {
-    if (map_load(path, options->image, &options->map) != 0)
-        return complain(EXIT_CODE_FILE, "%s", options->map.why);
-    options->have_images = true;
-    return 0;
+    uint64_t bias;
+    char *const path = split_bias(source->value, &bias);
+    const struct file_name name = {.path = path, .by_user = true};
+    struct reason why;
+    int error;
+
+    if (!path)
+        return no_memory();
+    error = code_files_add_elf(options->code.files, &name, bias, source->cr3, options->image, &why);
+    free(path);
+    return error ? complain(exit_code_of(error), "%s", why.text) : 0;
+}
+
+static int load_map(struct decode_options *options, const char *path)
+{
+    return map_load(path, options->code.files, options->image, &options->map)
+               ? complain(EXIT_CODE_FILE, "%s", options->map.why.text)
+               : 0;
+}
+
+/* What --image and --map name, each in its turn. 0 or an exit code. */
+static int load_sources(struct decode_options *options)
+{
+    int code = 0;
+
+    for (size_t i = 0; !code && i < options->sources.count; i++) {
+        const struct code_source *const source = &options->sources.list[i];
+
+        code = source->is_map ? load_map(options, source->value) : load_image(options, source);
+    }
+    return code;
 }
 
 static int parse_mode(const char *text, struct decode_options *options)
@@ -142,11 +171,15 @@ static int decode_rtit(struct decode_options *options, struct stream *stream)
 /* Code and settings, where no option says otherwise. 0 or an exit code. */
 static int take_sidecar(struct decode_options *options, struct sidecar *sidecar)
 {
-    if (!options->have_images && sidecar_add_images(sidecar, options->image) != PTD_OK)
-        return complain(EXIT_CODE_FILE, "%s%s", sidecar->why,
-                        sidecar->images ? "" : " (and no --image was given)");
-    if (options->have_images && sidecar_add_code_log(sidecar, options->image) != PTD_OK)
-        return complain(EXIT_CODE_FILE, "%s", sidecar->why);
+    struct code_files *const files = options->code.files;
+    int error;
+
+    error = options->have_images ? sidecar_add_code_log(sidecar, files, options->image)
+                                 : sidecar_add_images(sidecar, files, options->image);
+    if (error)
+        return complain(exit_code_of(error), "%s%s", sidecar->why.text,
+                        options->have_images || sidecar->images ? ""
+                                                                : " (and no --image was given)");
     if (sidecar->is_rtit) {
         options->is_rtit = true;
         options->rtit = sidecar->rtit;
@@ -188,7 +221,7 @@ static int decode_with_sidecar(struct decode_options *options, const char *name,
     int code;
 
     if (sidecar_open(&sidecar, name) != 0)
-        code = complain(EXIT_CODE_FILE, "%s", sidecar.why);
+        code = complain(EXIT_CODE_FILE, "%s", sidecar.why.text);
     else
         code = take_sidecar(options, &sidecar);
     if (!code)
@@ -232,6 +265,62 @@ static int decode_perf_data(struct decode_options *options, struct input *input)
     return code;
 }
 
+/* Where the code of a perf.data is looked for. */
+static void allow_code(struct sandbox *sandbox, const struct code_options *code)
+{
+    const char *const home = getenv("HOME");
+    char *cache = NULL;
+
+    sandbox_allow(sandbox, code->symfs ? code->symfs : "/");
+    sandbox_allow(sandbox, code->vmlinux);
+    sandbox_allow(sandbox, code->kcore);
+    sandbox_allow(sandbox, code->cache);
+    if (!code->cache && home && asprintf(&cache, "%s/.debug", home) >= 0) {
+        sandbox_allow(sandbox, cache);
+        free(cache);
+    }
+}
+
+/*
+ * From here on, files that somebody else wrote are parsed. TRACE.json and a map name files
+ * anywhere. 0 or an exit code.
+ */
+static int give_up_rights(const struct decode_options *options, bool is_perf_data)
+{
+    struct sandbox sandbox = {0};
+
+    if (is_perf_data)
+        allow_code(&sandbox, &options->code);
+    else
+        sandbox_allow(&sandbox, "/");
+    for (size_t i = 0; i < options->sources.count; i++) {
+        const struct code_source *const source = &options->sources.list[i];
+        uint64_t bias;
+        char *const path = source->is_map ? strdup("/") : split_bias(source->value, &bias);
+
+        sandbox_allow(&sandbox, path);
+        free(path);
+    }
+    return guard_enter(&sandbox, options->no_sandbox);
+}
+
+static int decode_either(struct decode_options *options, const char *file, struct input *input,
+                         bool is_perf_data)
+{
+    int code;
+
+    if (!is_perf_data && perf_option(options))
+        return complain(EXIT_CODE_USAGE, "%s is for a perf.data, not for a raw trace",
+                        perf_option(options));
+    code = give_up_rights(options, is_perf_data);
+    if (!code)
+        code = load_sources(options);
+    if (code)
+        return code;
+    return is_perf_data ? decode_perf_data(options, input)
+                        : decode_with_sidecar(options, options->like ? options->like : file, input);
+}
+
 static int decode_input(struct decode_options *options, const char *file)
 {
     struct input input;
@@ -247,13 +336,8 @@ static int decode_input(struct decode_options *options, const char *file)
         error = -ENOMEM;
     if (error)
         code = file_error(input.name, error);
-    else if (is_perf_data)
-        code = decode_perf_data(options, &input);
-    else if (perf_option(options))
-        code = complain(EXIT_CODE_USAGE, "%s is for a perf.data, not for a raw trace",
-                        perf_option(options));
     else
-        code = decode_with_sidecar(options, options->like ? options->like : file, &input);
+        code = decode_either(options, file, &input, is_perf_data);
     progress_end();
     if (options->format && options->out && !options->format->close(options->out) && !code)
         code = no_memory();
@@ -267,9 +351,13 @@ static int decode_input(struct decode_options *options, const char *file)
 
 static int decode_file(struct decode_options *options, const char *file)
 {
-    char *const path = perf_data_locate(file, &options->code);
-    const int code = path ? decode_input(options, path) : EXIT_CODE_FILE;
+    struct reason why;
+    char *path;
+    int code = perf_data_locate(file, &options->code, &path, &why);
 
+    if (code)
+        return complain(exit_code_of(code), "%s", why.text);
+    code = decode_input(options, path);
     free(path);
     free(options->code.kcore);
     return code;
@@ -323,14 +411,14 @@ static int take_image(void *parsed, const char *value)
 {
     struct parsed *const all = parsed;
 
-    return add_image(&all->options, value, all->cr3);
+    return add_source(&all->options, (struct code_source){.value = value, .cr3 = all->cr3});
 }
 
 static int take_map(void *parsed, const char *value)
 {
     struct decode_options *const options = &((struct parsed *)parsed)->options;
 
-    return add_map(options, value);
+    return add_source(options, (struct code_source){.value = value, .is_map = true});
 }
 
 static int take_mode(void *parsed, const char *value)
@@ -424,6 +512,19 @@ static int take_to(void *parsed, const char *value)
     struct decode_options *const options = &((struct parsed *)parsed)->options;
 
     return bound_parse("--to", value, &options->window.to);
+}
+
+static int take_max_code(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+    const char *end;
+
+    if (parse_bytes(value, 10, UINT64_MAX, &end, &options->max_code) && !*end)
+        return 0;
+    return complain(EXIT_CODE_USAGE,
+                    "--max-code takes a number of bytes, or K, M or G of them, "
+                    "not '%s'",
+                    value);
 }
 
 static const char *clock_word(size_t index)
@@ -538,6 +639,12 @@ static const struct option_row options_of_decode[] = {
      .kind = OPTION_CALL,
      .take = take_map,
      .help = "Takes code and names of a host and its guests from this file (docs/decoder.md)."},
+    {.name = "max-code",
+     .value = "SIZE",
+     .kind = OPTION_CALL,
+     .take = take_max_code,
+     .help = "Keeps at most SIZE bytes of code and names in memory.",
+     .fallback = "1G"},
     {.name = "cpu",
      .value = "FAMILY/MODEL",
      .kind = OPTION_CALL,
@@ -572,6 +679,11 @@ static const struct option_row options_of_decode[] = {
      .offset = offsetof(struct parsed, options.code.cache),
      .help = "perf's copies of files.",
      .fallback = "~/.debug"},
+    {.name = "no-sandbox",
+     .group = "Safety",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct parsed, options.no_sandbox),
+     .help = NO_SANDBOX_HELP},
     {0},
 };
 
@@ -592,18 +704,29 @@ static int parse(int argc, char **argv, struct parsed *parsed)
     return 0;
 }
 
+static int decode_with_files(struct decode_options *options, const char *file)
+{
+    options->code.files = code_files_new(options->max_code);
+    return options->code.files ? decode_file(options, file) : no_memory();
+}
+
 static int run(int argc, char **argv)
 {
-    struct parsed parsed = {.options = {.config.mode = PTD_MODE_64, .image = ptd_image_new()},
+    struct parsed parsed = {.options = {.config.mode = PTD_MODE_64,
+                                        .image = ptd_image_new(),
+                                        .code.remark = say_remark,
+                                        .max_code = CODE_BYTES_MAX},
                             .cr3 = PTD_ANY_CR3};
     int code;
 
     if (!parsed.options.image)
         return no_memory();
     code = parse(argc, argv, &parsed);
-    code = code ? code - 1 : decode_file(&parsed.options, argv[optind]);
+    code = code ? code - 1 : decode_with_files(&parsed.options, argv[optind]);
     ptd_image_free(parsed.options.image);
     map_free(&parsed.options.map);
+    code_files_free(parsed.options.code.files);
+    free(parsed.options.sources.list);
     return code;
 }
 

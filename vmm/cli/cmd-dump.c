@@ -12,6 +12,7 @@
 #include "common/json.h"
 #include "common/progress.h"
 #include "cli/commands.h"
+#include "cli/guard.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -21,7 +22,7 @@
 #include <string.h>
 
 struct dump_options {
-    bool json, no_sync, rtit, cycle_acc, records;
+    bool json, no_sync, rtit, cycle_acc, records, no_sandbox;
     struct window window;
     const char *like; /* the trace whose TRACE.json counts; NULL: this one */
 };
@@ -240,11 +241,12 @@ static int dump_perf(const struct dump_options *options, const char *name, const
     bool is_reached = false;
     uint64_t passed = 0;
     unsigned errors = 0;
-    int code;
-    struct ptd_perf_session *const session = perf_data_open(name, file, &code);
+    struct ptd_perf_session *session;
+    struct reason why;
+    int code = perf_data_open(name, file, say_remark, &session, &why);
 
-    if (!session)
-        return code;
+    if (code)
+        return complain(exit_code_of(code), "%s", why.text);
     for (size_t i = 0; i < session->trace_count; i++) {
         struct source source = {.options = options,
                                 .bytes = {.data = (uint8_t *)session->traces[i].bytes,
@@ -367,7 +369,7 @@ static int dump_with_sidecar(struct dump_options *options, const char *file, str
     int code;
 
     if (sidecar_open(&sidecar, options->like ? options->like : file) != 0) {
-        code = complain(EXIT_CODE_FILE, "%s", sidecar.why);
+        code = complain(EXIT_CODE_FILE, "%s", sidecar.why.text);
     } else if (options->like && !sidecar.is_there) {
         code = complain(EXIT_CODE_FILE, "--like: there is no %s.json", options->like);
     } else {
@@ -396,6 +398,14 @@ static int dump_perf_data(struct dump_options *options, struct input *input)
     return code;
 }
 
+static int give_up_rights(const struct dump_options *options, const char *file)
+{
+    struct sandbox sandbox = {0};
+
+    guard_allow_sidecar(&sandbox, options->like ? options->like : file);
+    return guard_enter(&sandbox, options->no_sandbox);
+}
+
 static int dump_input(struct dump_options *options, const char *file)
 {
     struct input input;
@@ -405,13 +415,12 @@ static int dump_input(struct dump_options *options, const char *file)
     if (!error)
         error = input_is_perf_data(&input, &is_perf_data);
     progress_begin("reading packets", error ? 0 : input_size(&input), PROGRESS_BESIDE_LINES);
-    if (error)
-        code = file_error(input.name, error);
-    else if (is_perf_data)
+    code = error ? file_error(input.name, error) : give_up_rights(options, file);
+    if (!code && is_perf_data)
         code = dump_perf_data(options, &input);
-    else if (options->records)
+    else if (!code && options->records)
         code = complain(EXIT_CODE_FILE, "%s: not a perf.data: it has no records", input.name);
-    else
+    else if (!code)
         code = dump_with_sidecar(options, file, &input);
     progress_end();
     input_close(&input);
@@ -421,9 +430,13 @@ static int dump_input(struct dump_options *options, const char *file)
 static int dump_file(struct dump_options *options, const char *file)
 {
     struct code_options code_options;
-    char *const path = perf_data_locate(file, &code_options);
-    const int code = path ? dump_input(options, path) : EXIT_CODE_FILE;
+    struct reason why;
+    char *path;
+    int code = perf_data_locate(file, &code_options, &path, &why);
 
+    if (code)
+        return complain(exit_code_of(code), "%s", why.text);
+    code = dump_input(options, path);
     free(path);
     free(code_options.kcore);
     return code;
@@ -479,6 +492,10 @@ static const struct option_row options_of_dump[] = {
      .kind = OPTION_FLAG,
      .offset = offsetof(struct dump_options, records),
      .help = "Of a perf.data: prints its records instead of packets."},
+    {.name = "no-sandbox",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct dump_options, no_sandbox),
+     .help = NO_SANDBOX_HELP},
     {0},
 };
 

@@ -8,6 +8,7 @@
 #include "common/json.h"
 #include "common/progress.h"
 #include "cli/commands.h"
+#include "cli/guard.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -16,7 +17,7 @@
 #include <stdlib.h>
 
 struct index_options {
-    bool json;
+    bool json, no_sandbox;
 };
 
 static const struct option_row options_of_index[] = {
@@ -24,6 +25,10 @@ static const struct option_row options_of_index[] = {
      .kind = OPTION_FLAG,
      .offset = offsetof(struct index_options, json),
      .help = "Prints one JSON object a line."},
+    {.name = "no-sandbox",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct index_options, no_sandbox),
+     .help = NO_SANDBOX_HELP},
     {0},
 };
 
@@ -89,7 +94,24 @@ static int print_index(const struct input *input, bool json)
     return EXIT_CODE_OK;
 }
 
-static int index_path(const char *path, bool json)
+static int refuse_rtit(const char *path)
+{
+    struct reason why;
+    const int error = sidecar_refuse_rtit(path, "RTIT has no index", &why);
+
+    return error ? complain(exit_code_of(error), "%s", why.text) : 0;
+}
+
+/* From here on, what somebody else wrote is parsed. 0 or an exit code. */
+static int give_up_rights(const char *path, bool no_sandbox)
+{
+    struct sandbox sandbox = {0};
+
+    guard_allow_sidecar(&sandbox, path);
+    return guard_enter(&sandbox, no_sandbox);
+}
+
+static int index_path(const char *path, const struct index_options *options)
 {
     struct input input;
     bool is_perf_data = false;
@@ -104,9 +126,11 @@ static int index_path(const char *path, bool json)
     else if (is_perf_data)
         code = complain(EXIT_CODE_FILE, "%s: a perf.data, which is no raw trace", input.name);
     else
-        code = sidecar_refuse_rtit(path, "RTIT has no index");
+        code = give_up_rights(path, options->no_sandbox);
     if (!error && !code)
-        code = print_index(&input, json);
+        code = refuse_rtit(path);
+    if (!error && !code)
+        code = print_index(&input, options->json);
     input_close(&input);
     return code;
 }
@@ -120,7 +144,7 @@ static int run(int argc, char **argv)
         return code - 1;
     if (optind + 1 != argc)
         return complain(EXIT_CODE_USAGE, "vpt index takes one trace; see vpt index --help");
-    return index_path(argv[optind], options.json);
+    return index_path(argv[optind], &options);
 }
 
 static const struct exit_row exits[] = {
@@ -133,7 +157,7 @@ static const struct exit_row exits[] = {
 const struct subcommand command_index = {
     .name = "index",
     .about = "list the places from which a trace can be decoded",
-    .synopsis = "[--json] TRACE",
+    .synopsis = "[OPTION...] TRACE",
     .text =
         "Lists the PSBs of a raw Intel PT trace, and what each says: its offset, TSC, whether a "
         "guest ran, CR3, VMCS, mode, and the next instruction (none: PacketEn was 0). A trace "

@@ -3,6 +3,7 @@
  * vpt parts: whose each part of a trace is.
  */
 #include "trace/input.h"
+#include "trace/code-files.h"
 #include "trace/mapfile.h"
 #include "trace/sidecar.h"
 #include "common/say.h"
@@ -11,6 +12,7 @@
 #include "common/json.h"
 #include "common/progress.h"
 #include "cli/commands.h"
+#include "cli/guard.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -20,6 +22,8 @@
 struct parts_options {
     bool json;
     const char *map_path;
+    bool no_sandbox;
+    struct code_files *files;
     struct ptd_image *image;
     struct map map;
     struct ptd_part last; /* not yet printed; .end 0: none */
@@ -35,6 +39,10 @@ static const struct option_row options_of_parts[] = {
      .kind = OPTION_FLAG,
      .offset = offsetof(struct parts_options, json),
      .help = "Prints one JSON object a line."},
+    {.name = "no-sandbox",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct parts_options, no_sandbox),
+     .help = NO_SANDBOX_HELP},
     {0},
 };
 
@@ -145,14 +153,38 @@ static int print_parts(struct parts_options *options, struct input *input)
     return code;
 }
 
+static int refuse_rtit(const char *path)
+{
+    struct reason why;
+    const int error = sidecar_refuse_rtit(path, "an RTIT trace, which tells of no guests", &why);
+
+    return error ? complain(exit_code_of(error), "%s", why.text) : 0;
+}
+
+/* From here on, what somebody else wrote is parsed. A map names files anywhere. */
+static int give_up_rights(const struct parts_options *options, const char *file)
+{
+    struct sandbox sandbox = {0};
+
+    sandbox_allow(&sandbox, options->map_path ? "/" : NULL);
+    guard_allow_sidecar(&sandbox, file);
+    return guard_enter(&sandbox, options->no_sandbox);
+}
+
+static int load_map(struct parts_options *options)
+{
+    if (options->map_path &&
+        map_load(options->map_path, options->files, options->image, &options->map) != 0)
+        return complain(EXIT_CODE_FILE, "%s", options->map.why.text);
+    return 0;
+}
+
 static int parts_of(struct parts_options *options, const char *file)
 {
     struct input input;
     bool is_perf_data;
     int error, code;
 
-    if (options->map_path && map_load(options->map_path, options->image, &options->map) != 0)
-        return complain(EXIT_CODE_FILE, "%s", options->map.why);
     error = input_open(&input, file);
     if (!error)
         error = input_is_perf_data(&input, &is_perf_data);
@@ -161,7 +193,11 @@ static int parts_of(struct parts_options *options, const char *file)
     else if (is_perf_data)
         code = complain(EXIT_CODE_FILE, "%s: a perf.data, which is no raw trace", input.name);
     else
-        code = sidecar_refuse_rtit(file, "an RTIT trace, which tells of no guests");
+        code = give_up_rights(options, file);
+    if (!error && !code)
+        code = refuse_rtit(file);
+    if (!error && !code)
+        code = load_map(options);
     if (!error && !code)
         code = print_parts(options, &input);
     input_close(&input);
@@ -170,15 +206,17 @@ static int parts_of(struct parts_options *options, const char *file)
 
 static int run(int argc, char **argv)
 {
-    struct parts_options options = {.image = ptd_image_new()};
+    struct parts_options options = {.files = code_files_new(CODE_BYTES_MAX),
+                                    .image = ptd_image_new()};
     int code;
 
-    if (!options.image)
+    if (!options.image || !options.files)
         return no_memory();
     code = parse(argc, argv, &options);
     code = code ? code - 1 : parts_of(&options, argv[optind]);
     ptd_image_free(options.image);
     map_free(&options.map);
+    code_files_free(options.files);
     return code;
 }
 
@@ -192,7 +230,7 @@ static const struct exit_row exits[] = {
 const struct subcommand command_parts = {
     .name = "parts",
     .about = "say whose each part of a trace of a host and guests is",
-    .synopsis = "[--map MAP] [--json] TRACE",
+    .synopsis = "[OPTION...] TRACE",
     .text = "Prints whose each part of a raw Intel PT trace of a host and its guests is: offsets, "
             "and what PIP, VMCS and CFE packets say. It needs no code. TRACE may be a pipe; - is "
             "standard input.",

@@ -4,6 +4,7 @@
  */
 #include "cli/commands.h"
 #include "cli/help.h"
+#include "common/sandbox.h"
 #include "common/say.h"
 
 #include <stdbool.h>
@@ -58,6 +59,13 @@ static int help(int argc, char **argv)
     return command ? help_print(command) : no_such_command(argv[1]);
 }
 
+static void print_version(void)
+{
+    char sandbox[64];
+
+    printf("vpt %s\nsandbox: %s\n", VPT_VERSION, sandbox_about(sandbox, sizeof(sandbox)));
+}
+
 static int run(int argc, char **argv)
 {
     const struct subcommand *command;
@@ -71,7 +79,7 @@ static int run(int argc, char **argv)
         return EXIT_CODE_OK;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        puts("vpt " VPT_VERSION);
+        print_version();
         return EXIT_CODE_OK;
     }
     if (strcmp(argv[1], "help") == 0)

@@ -13,9 +13,17 @@ int64_t json_number(json_object *object, const char *key)
     return json_object_object_get_ex(object, key, &value) ? json_object_get_int64(value) : 0;
 }
 
+bool json_add(json_object *object, const char *key, json_object *value)
+{
+    if (object && value && json_object_object_add(object, key, value) == 0)
+        return true;
+    json_object_put(value);
+    return false;
+}
+
 void json_add_number(json_object *object, const char *key, uint64_t value)
 {
-    json_object_object_add(object, key, json_object_new_uint64(value));
+    (void)json_add(object, key, json_object_new_uint64(value));
 }
 
 json_object *json_parse(const char *text, size_t len, char *why, size_t why_bytes)
@@ -46,6 +54,9 @@ json_object *json_parse(const char *text, size_t len, char *why, size_t why_byte
 
 void json_print(json_object *object, int flags)
 {
-    puts(json_object_to_json_string_ext(object, flags));
+    const char *const text = json_object_to_json_string_ext(object, flags);
+
+    if (text)
+        puts(text);
     json_object_put(object);
 }

@@ -5,12 +5,15 @@
 #ifndef VMM_JSON_H
 #define VMM_JSON_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct json_object;
 /* A member that is a number; 0 if there is none. */
 int64_t json_number(struct json_object *object, const char *key);
+/* Takes value over, in any case. False: no memory, for value or for the object either. */
+bool json_add(struct json_object *object, const char *key, struct json_object *value);
 void json_add_number(struct json_object *object, const char *key, uint64_t value);
 /* A text that is one JSON value, to be put. NULL, and in why what is wrong. */
 struct json_object *json_parse(const char *text, size_t len, char *why, size_t why_bytes);

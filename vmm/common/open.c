@@ -38,6 +38,19 @@ static bool next_part(const char **name, char *part, size_t part_bytes, int *err
     return true;
 }
 
+/* Whether it is a regular file; fd is closed unless it is. 0 or -errno. */
+static int check_regular(int fd)
+{
+    struct stat status;
+
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
+        return 0;
+    (void)close(fd);
+    return -EINVAL;
+}
+
 /* From folder, which is closed. */
 static int open_parts(int folder, const char *name)
 {
@@ -58,57 +71,82 @@ static int open_parts(int folder, const char *name)
         if (error)
             return error;
         folder = next;
-        if (is_last)
-            return folder;
+        if (is_last) {
+            error = check_regular(folder);
+            return error ? error : folder;
+        }
     }
     (void)close(folder);
     return error ? error : -ENOENT;
 }
 
-int open_named_strictly(const char *root, const char *name)
+int open_named_strictly(const struct file_name *name)
 {
-    const int folder = open_folder(root || name[0] == '/' ? (root ? root : "/") : ".");
+    const int folder = open_folder(name->root ? name->root : name->path[0] == '/' ? "/" : ".");
 
-    return folder < 0 ? folder : open_parts(folder, name);
+    return folder < 0 ? folder : open_parts(folder, name->path);
 }
 
-static int open_by_kernel(const char *root, const char *name)
+static int open_by_kernel(int folder, const char *name, bool in_root, uint64_t flags)
 {
-    const struct open_how how = {.flags = READ_FLAGS,
-                                 .resolve = RESOLVE_NO_MAGICLINKS | (root ? RESOLVE_IN_ROOT : 0)};
-    const int folder = root ? open_folder(root) : AT_FDCWD;
-    long fd;
+    const struct open_how how = {
+        .flags = flags, .resolve = RESOLVE_NO_MAGICLINKS | (in_root ? RESOLVE_IN_ROOT : 0)};
+    const long fd = syscall(SYS_openat2, folder, name, &how, sizeof(how));
 
-    if (root && folder < 0)
-        return folder;
-    fd = syscall(SYS_openat2, folder, name, &how, sizeof(how));
-    fd = fd < 0 ? -errno : fd;
-    if (root)
-        (void)close(folder);
-    return (int)fd;
+    return fd < 0 ? -errno : (int)fd;
 }
 
-static int refuse(struct reason *why, const char *root, const char *name, const char *what,
-                  int error)
+/* Looks before it opens: to open a device can have an effect of its own. */
+static int look_and_open(int folder, const char *name, bool in_root)
 {
-    return reason_set(why, error, "%.200s%.240s: %s", root ? root : "", name, what);
-}
+    int fd = open_by_kernel(folder, name, in_root, O_PATH | O_CLOEXEC), error;
 
-int open_named(const char *root, const char *name, struct reason *why)
-{
-    struct stat status;
-    int fd = open_by_kernel(root, name);
-
-    if (fd == -ENOSYS)
-        fd = open_named_strictly(root, name);
-    if (fd == -ENXIO) /* a socket */
-        return refuse(why, root, name, "not a regular file", -EINVAL);
-    if (fd < 0)
-        return refuse(why, root, name, strerror(-fd), fd);
-    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
-        return fd;
+    error = check_regular(fd);
+    if (error)
+        return error;
     (void)close(fd);
-    return refuse(why, root, name, "not a regular file", -EINVAL);
+    fd = open_by_kernel(folder, name, in_root, READ_FLAGS);
+    error = check_regular(fd);
+    return error ? error : fd;
+}
+
+int blame_file(struct reason *why, const struct file_name *name, const char *what, int error)
+{
+    return reason_set(why, error, "%.200s%.240s: %s", name->root ? name->root : "", name->path,
+                      what);
+}
+
+static int open_of_user(const char *path)
+{
+    const int fd = open(path, READ_FLAGS);
+    int error;
+
+    if (fd < 0)
+        return -errno;
+    error = check_regular(fd);
+    return error ? error : fd;
+}
+
+static int open_of_trace(const struct file_name *name)
+{
+    const int folder = name->root ? open_folder(name->root) : AT_FDCWD;
+    int fd;
+
+    if (name->root && folder < 0)
+        return folder;
+    fd = look_and_open(folder, name->path, name->root != NULL);
+    if (name->root)
+        (void)close(folder);
+    return fd == -ENOSYS ? open_named_strictly(name) : fd;
+}
+
+int open_named(const struct file_name *name, struct reason *why)
+{
+    const int fd = name->by_user ? open_of_user(name->path) : open_of_trace(name);
+
+    if (fd >= 0)
+        return fd;
+    return blame_file(why, name, fd == -EINVAL ? "not a regular file" : strerror(-fd), fd);
 }
 
 static int read_all(int fd, size_t max_bytes, struct bytes *bytes)
@@ -129,10 +167,10 @@ static int read_all(int fd, size_t max_bytes, struct bytes *bytes)
     }
 }
 
-int read_named(const char *root, const char *name, size_t max_bytes, struct bytes *bytes,
+int read_named(const struct file_name *name, size_t max_bytes, struct bytes *bytes,
                struct reason *why)
 {
-    const int fd = open_named(root, name, why);
+    const int fd = open_named(name, why);
     int error;
 
     if (fd < 0)
@@ -140,9 +178,8 @@ int read_named(const char *root, const char *name, size_t max_bytes, struct byte
     *bytes = (struct bytes){0};
     error = read_all(fd, max_bytes, bytes);
     (void)close(fd);
-    if (error) {
-        bytes_free(bytes);
-        return refuse(why, root, name, strerror(-error), error);
-    }
-    return 0;
+    if (!error)
+        return 0;
+    bytes_free(bytes);
+    return blame_file(why, name, strerror(-error), error);
 }

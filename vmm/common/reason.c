@@ -14,3 +14,16 @@ int reason_set(struct reason *why, int error, const char *format, ...)
     va_end(args);
     return error;
 }
+
+void remark(remark_fn tell, const char *format, ...)
+{
+    char line[2 * sizeof(struct reason)];
+    va_list args;
+
+    if (!tell)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    tell(line);
+}

@@ -16,5 +16,7 @@ int reason_set(struct reason *why, int error, const char *format, ...)
 
 /* Is told, in one line, what is strange but no failure. */
 typedef void (*remark_fn)(const char *line);
+/* Tells it to somebody; to nobody if tell is NULL. */
+void remark(remark_fn tell, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "trace/code-files.h"
 #include "trace/sidecar.h"
 #include "common/file.h"
 
@@ -32,7 +33,7 @@ static void put(const uint8_t *bytes, size_t len_bytes)
 static bool check_settings(struct sidecar *sidecar)
 {
     if (sidecar_open(sidecar, trace_name()) != 0) {
-        if (!sidecar->why[0])
+        if (!sidecar->why.text[0])
             abort();
         return false;
     }
@@ -44,13 +45,15 @@ static bool check_settings(struct sidecar *sidecar)
 
 static void check_images(struct sidecar *sidecar)
 {
+    struct code_files *const files = code_files_new(CODE_BYTES_MAX);
     struct ptd_image *const image = ptd_image_new();
 
-    if (!image)
+    if (!image || !files)
         abort();
-    if (sidecar_add_images(sidecar, image) != PTD_OK && !sidecar->why[0])
+    if (sidecar_add_images(sidecar, files, image) != 0 && !sidecar->why.text[0])
         abort();
     ptd_image_free(image);
+    code_files_free(files);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)

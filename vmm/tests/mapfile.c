@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Map files (docs/decoder.md): what one binds, and what is said of one that is wrong. */
 #include "common/file.h"
+#include "trace/code-files.h"
 #include "trace/mapfile.h"
 #include "ptdec.h"
 #include "suites.h"
@@ -85,6 +86,7 @@ static const char good[] =
 
 static void everything(void)
 {
+    struct code_files *const files = code_files_new(CODE_BYTES_MAX);
     struct ptd_image *const image = ptd_image_new();
     const struct ptd_time_vm *times;
     struct map map = {0};
@@ -97,7 +99,7 @@ static void everything(void)
     }
     write_ram();
     CU_ASSERT_EQUAL(write_file(in_folder("map"), good, sizeof(good) - 1), 0);
-    CU_ASSERT_EQUAL_FATAL(map_load(in_folder("map"), image, &map), 0);
+    CU_ASSERT_EQUAL_FATAL(map_load(in_folder("map"), files, image, &map), 0);
 
     check_code(image, 0x3000, 0xffffffff81000000, "a");
     check_code(image, 0x1000, 0, "b");
@@ -121,6 +123,7 @@ static void everything(void)
     CU_ASSERT_EQUAL(times[1].multiplier, UINT64_C(3) << 47);
     CU_ASSERT_EQUAL(times[2].multiplier, 0);
     ptd_image_free(image);
+    code_files_free(files);
     map_free(&map);
 }
 
@@ -166,28 +169,32 @@ static void mistakes(void)
     };
 
     for (size_t i = 0; i < COUNT(cases); i++) {
-        struct ptd_image *const image = ptd_image_new();
+        struct code_files *const files = code_files_new(CODE_BYTES_MAX);
+    struct ptd_image *const image = ptd_image_new();
         struct map map = {0};
 
         CU_ASSERT_EQUAL(
-            map_parse(in_folder("map"), cases[i].text, strlen(cases[i].text), image, &map),
+            map_parse(in_folder("map"), cases[i].text, strlen(cases[i].text), files, image, &map),
             -EINVAL);
-        CU_ASSERT_PTR_NOT_NULL(strstr(map.why, cases[i].why));
-        if (!strstr(map.why, cases[i].why))
-            printf("\n    %s: '%s', not '%s'", cases[i].text, map.why, cases[i].why);
+        CU_ASSERT_PTR_NOT_NULL(strstr(map.why.text, cases[i].why));
+        if (!strstr(map.why.text, cases[i].why))
+            printf("\n    %s: '%s', not '%s'", cases[i].text, map.why.text, cases[i].why);
         ptd_image_free(image);
+    code_files_free(files);
         map_free(&map);
     }
 }
 
 static void no_file(void)
 {
+    struct code_files *const files = code_files_new(CODE_BYTES_MAX);
     struct ptd_image *const image = ptd_image_new();
     struct map map = {0};
 
-    CU_ASSERT_EQUAL(map_load(in_folder("no-map"), image, &map), -ENOENT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(map.why, "No such file"));
+    CU_ASSERT_EQUAL(map_load(in_folder("no-map"), files, image, &map), -ENOENT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(map.why.text, "No such file"));
     ptd_image_free(image);
+    code_files_free(files);
     map_free(&map);
 }
 

@@ -7,9 +7,13 @@
 #include "common/bytes.h"
 #include "common/file.h"
 
+#include "trace/code-files.h"
+
+#include "elf_file.h"
 #include "suites.h"
 
 #include <CUnit/CUnit.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -39,11 +43,12 @@ static struct ptd_image *load(const struct ptd_perf_map *map, const struct code_
         .maps = map, .map_count = 1, .write = to_bytes, .owner = &(struct bytes){0}};
     struct bytes *const file = out.owner;
     struct ptd_perf_session *session;
+    struct reason why;
     struct ptd_perf_fault fault;
 
     CU_ASSERT_EQUAL_FATAL(ptd_perf_write(&out), PTD_OK);
     CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file->data, file->len, &session, &fault), PTD_OK);
-    *code = perf_data_load_code(session, map->pid, options, image, CR3);
+    *code = perf_data_load_code(session, map->pid, options, image, CR3, &why);
     ptd_perf_session_free(session);
     bytes_free(file);
     return image;
@@ -53,35 +58,39 @@ static struct ptd_image *load(const struct ptd_perf_map *map, const struct code_
 static int byte_at(const struct ptd_perf_map *map, const struct code_options *options,
                    uint64_t address)
 {
+    struct code_options with_files = *options;
     struct ptd_image *image;
     const uint8_t *bytes;
     size_t len;
-    int code, byte = NOT_FOUND;
+    int error, byte = NOT_FOUND;
 
-    image = load(map, options, &code);
-    CU_ASSERT_EQUAL(code, 0);
+    with_files.files = code_files_new(CODE_BYTES_MAX);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(with_files.files);
+    image = load(map, &with_files, &error);
+    CU_ASSERT_EQUAL(error, 0);
     if (ptd_image_find(image, CR3, address, &bytes, &len) == PTD_OK)
         byte = bytes[0];
     ptd_image_free(image);
+    code_files_free(with_files.files);
     return byte;
 }
 
 /* A segment of code of this program: where it is in the file, and linked for. */
-static bool own_code(GElf_Phdr *found, uint8_t *build_id, uint8_t *build_id_bytes)
+static bool own_code(struct code_segment *found, uint8_t *build_id, uint8_t *build_id_bytes)
 {
-    const int file = open(SELF, O_RDONLY | O_CLOEXEC);
-    Elf *elf;
-    size_t count = 0;
-    bool ok = false;
+    const struct file_name name = {.path = SELF, .by_user = true};
+    struct code_files *const files = code_files_new(CODE_BYTES_MAX);
+    const struct code_file *file;
+    struct reason why;
+    const bool ok =
+        files && code_files_look(files, &name, &file, &why) == 0 && file->segment_count > 0;
 
-    (void)elf_version(EV_CURRENT);
-    elf = elf_begin(file, ELF_C_READ, NULL);
-    (void)elf_getphdrnum(elf, &count);
-    for (size_t i = 0; !ok && i < count; i++)
-        ok = gelf_getphdr(elf, (int)i, found) && found->p_type == PT_LOAD && found->p_flags & PF_X;
-    *build_id_bytes = perf_data_build_id(elf, build_id);
-    elf_end(elf);
-    close(file);
+    if (ok) {
+        *found = file->segments[0];
+        memcpy(build_id, file->build_id, sizeof(file->build_id));
+        *build_id_bytes = file->build_id_bytes;
+    }
+    code_files_free(files);
     return ok;
 }
 
@@ -101,12 +110,12 @@ static void elf_files(void)
     struct ptd_perf_map map = {.pid = PID, .start = AT, .len = 0x1000, .executable = true};
     char self[PATH_MAX] = "";
     uint8_t id[PTD_PERF_BUILD_ID_BYTES], id_bytes;
-    GElf_Phdr header;
+    struct code_segment header;
 
     CU_ASSERT_TRUE_FATAL(own_code(&header, id, &id_bytes));
     CU_ASSERT_TRUE_FATAL(readlink(SELF, self, sizeof(self) - 1) > 0);
     map.file = self;
-    map.pgoff = header.p_offset & ~4095ull;
+    map.pgoff = header.offset & ~4095ull;
     CU_ASSERT_EQUAL(byte_at(&map, &options, AT + 0x123), byte_of_self(map.pgoff + 0x123));
     /* Only a part of the segment was mapped. */
     map.pgoff += 0x1000;
@@ -132,24 +141,31 @@ static void kernel(void)
                                      .file = "[kernel.kallsyms]_text"};
     struct ptd_image *image;
     uint8_t id[PTD_PERF_BUILD_ID_BYTES], id_bytes;
-    GElf_Phdr header = {0};
-    int code;
+    struct code_segment header = {0};
+    int error;
 
     CU_ASSERT_TRUE_FATAL(own_code(&header, id, &id_bytes));
     CU_ASSERT_EQUAL(byte_at(&map, &options, KERNEL), NOT_FOUND);
     options.vmlinux = SELF; /* any ELF file: its first code is at the map's start */
-    CU_ASSERT_EQUAL(byte_at(&map, &options, KERNEL + 0x123), byte_of_self(header.p_offset + 0x123));
+    CU_ASSERT_EQUAL(byte_at(&map, &options, KERNEL + 0x123), byte_of_self(header.offset + 0x123));
     options.vmlinux = "/nonexistent";
-    image = load(&map, &options, &code);
-    CU_ASSERT_EQUAL(code, EXIT_CODE_FILE);
+    options.files = code_files_new(CODE_BYTES_MAX);
+    image = load(&map, &options, &error);
+    CU_ASSERT_EQUAL(error, -ENOENT);
     ptd_image_free(image);
+    code_files_free(options.files);
 }
 
+/* Nothing but an ELF file that stands beneath the root is code. */
 static void other_files(void)
 {
     struct code_options options = {.cache = "/nonexistent"};
-    struct ptd_perf_map map = {
-        .pid = PID, .start = AT, .len = 3, .pgoff = 2, .executable = true, .file = "/jit"};
+    struct ptd_perf_map map = {.pid = PID,
+                               .start = AT,
+                               .len = 3,
+                               .pgoff = ELF_FILE_OFFSET,
+                               .executable = true,
+                               .file = "/jit"};
     char folder[] = "/tmp/vpt-perf-XXXXXX", path[64];
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
@@ -160,21 +176,117 @@ static void other_files(void)
     CU_ASSERT_EQUAL(byte_at(&map, &options, AT), NOT_FOUND); /* and nobody waits for it */
     CU_ASSERT_EQUAL(unlink(path), 0);
     CU_ASSERT_EQUAL(write_file(path, "0123456789", 10), 0);
-    CU_ASSERT_EQUAL(byte_at(&map, &options, AT), '2');
-    CU_ASSERT_EQUAL(byte_at(&map, &options, AT + 2), '4');
-    CU_ASSERT_EQUAL(byte_at(&map, &options, AT + 3), NOT_FOUND); /* behind the map */
-    map.len = 100;
-    CU_ASSERT_EQUAL(byte_at(&map, &options, AT + 7), '9');
-    CU_ASSERT_EQUAL(byte_at(&map, &options, AT + 8), NOT_FOUND); /* behind the file */
-    map.pgoff = 10;
+    map.pgoff = 0;
+    CU_ASSERT_EQUAL(byte_at(&map, &options, AT), NOT_FOUND); /* no ELF file */
+    map.pgoff = ELF_FILE_OFFSET;
+    write_elf_file(path, "f", "0123456789", 10);
+    CU_ASSERT_EQUAL(byte_at(&map, &options, AT + 2), '2');
+    CU_ASSERT_EQUAL(byte_at(&map, &options, AT + 10), NOT_FOUND);
+    map.pgoff = 2 * ELF_FILE_OFFSET; /* behind its code */
+    CU_ASSERT_EQUAL(byte_at(&map, &options, AT), NOT_FOUND);
+    map.pgoff = ELF_FILE_OFFSET;
+    map.file = "//anon";
+    CU_ASSERT_EQUAL(byte_at(&map, &options, AT), NOT_FOUND);
+    map.file = "/../../../../jit"; /* the root is its own parent */
+    CU_ASSERT_EQUAL(byte_at(&map, &options, AT + 2), '2');
+    map.file = "/dev/zero";
+    options.symfs = NULL;
+    CU_ASSERT_EQUAL(byte_at(&map, &options, AT), NOT_FOUND);
+    map.file = "/proc/self"; /* a folder */
+    CU_ASSERT_EQUAL(byte_at(&map, &options, AT), NOT_FOUND);
+    map.file = "/proc/self/exe"; /* of whoever reads the trace */
+    map.pgoff = 0;
+    map.len = UINT64_C(1) << 30;
     CU_ASSERT_EQUAL(byte_at(&map, &options, AT), NOT_FOUND);
     CU_ASSERT_EQUAL(unlink(path), 0);
     CU_ASSERT_EQUAL(rmdir(folder), 0);
-    map.file = "//anon";
+}
+
+/* A symlink is followed as if the root were "/", and so leads nowhere else. */
+static void links(void)
+{
+    struct code_options options = {.cache = "/nonexistent"};
+    const struct ptd_perf_map map = {.pid = PID,
+                                     .start = AT,
+                                     .len = 3,
+                                     .pgoff = ELF_FILE_OFFSET,
+                                     .executable = true,
+                                     .file = "/a/link"};
+    char folder[] = "/tmp/vpt-perf-XXXXXX", root[64], outside[64], to_outside[80], path[80];
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    (void)snprintf(root, sizeof(root), "%s/root", folder);
+    (void)snprintf(outside, sizeof(outside), "%s/outside", folder);
+    (void)snprintf(to_outside, sizeof(to_outside), "../../outside");
+    options.symfs = root;
+    write_elf_file(outside, "f", "outside", 7);
+    CU_ASSERT_EQUAL(mkdir(root, 0700), 0);
+    (void)snprintf(path, sizeof(path), "%s/a", root);
+    CU_ASSERT_EQUAL(mkdir(path, 0700), 0);
+    (void)snprintf(path, sizeof(path), "%s/a/link", root);
+    CU_ASSERT_EQUAL(symlink(outside, path), 0);
     CU_ASSERT_EQUAL(byte_at(&map, &options, AT), NOT_FOUND);
-    map.file = "/proc/self"; /* a folder */
-    options.symfs = NULL;
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    CU_ASSERT_EQUAL(symlink(to_outside, path), 0);
     CU_ASSERT_EQUAL(byte_at(&map, &options, AT), NOT_FOUND);
+    (void)snprintf(path, sizeof(path), "%s/outside", root);
+    write_elf_file(path, "f", "inside", 6);
+    CU_ASSERT_EQUAL(byte_at(&map, &options, AT), 'i');
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    (void)snprintf(path, sizeof(path), "%s/a/link", root);
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    (void)snprintf(path, sizeof(path), "%s/a", root);
+    CU_ASSERT_EQUAL(rmdir(path), 0);
+    CU_ASSERT_EQUAL(rmdir(root), 0);
+    CU_ASSERT_EQUAL(unlink(outside), 0);
+    CU_ASSERT_EQUAL(rmdir(folder), 0);
+}
+
+static unsigned remarks;
+
+static void count_remark(const char *line)
+{
+    remarks++;
+    CU_ASSERT_PTR_NOT_NULL(strstr(line, "--max-code"));
+}
+
+/* Whatever the number of maps and names: a file takes memory once, and all together so much. */
+static void budget(void)
+{
+    struct code_options options = {.cache = "/nonexistent", .remark = count_remark};
+    struct ptd_perf_map map = {.pid = PID, .len = 3, .pgoff = ELF_FILE_OFFSET, .executable = true};
+    char folder[] = "/tmp/vpt-perf-XXXXXX", one[64], two[64], code[4096] = "";
+    struct ptd_image *const image = ptd_image_new();
+    const uint8_t *bytes;
+    struct reason why;
+    size_t len;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    options.symfs = folder;
+    options.files = code_files_new(sizeof(code) + 1000);
+    (void)snprintf(one, sizeof(one), "%s/one", folder);
+    (void)snprintf(two, sizeof(two), "%s/two", folder);
+    write_elf_file(one, "one", code, sizeof(code));
+    write_elf_file(two, "two", code, sizeof(code));
+    for (uint64_t i = 0; i < 2000; i++) {
+        map.file = i & 1 ? "/one" : "/../one";
+        map.start = i << 16;
+        CU_ASSERT_EQUAL(perf_data_load_map(&map, &options, image, CR3, &why), 0);
+        CU_ASSERT_EQUAL(ptd_image_find(image, CR3, i << 16, &bytes, &len), PTD_OK);
+    }
+    CU_ASSERT_EQUAL(remarks, 0);
+    for (uint64_t i = 0; i < 10; i++) {
+        map.file = "/two";
+        map.start = (i << 16) + 0x2000;
+        CU_ASSERT_EQUAL(perf_data_load_map(&map, &options, image, CR3, &why), 0);
+        CU_ASSERT_EQUAL(ptd_image_find(image, CR3, map.start, &bytes, &len), PTD_E_NOMAP);
+    }
+    CU_ASSERT_EQUAL(remarks, 1); /* and not one for each map */
+    ptd_image_free(image);
+    code_files_free(options.files);
+    CU_ASSERT_EQUAL(unlink(one), 0);
+    CU_ASSERT_EQUAL(unlink(two), 0);
+    CU_ASSERT_EQUAL(rmdir(folder), 0);
 }
 
 /* ---- Code that changes ---- */
@@ -209,17 +321,17 @@ static const char *decode(struct ptd_perf_session *session, const struct code_op
     struct ptd_image *const base = ptd_image_new();
     struct code_changes *const changes = code_changes_new(session, options);
     struct code_timeline *timeline;
+    struct reason why;
     struct ptd_flow *flow;
     struct ptd_item item;
     size_t len = 0;
-    int code;
 
     text[0] = 0;
     CU_ASSERT_TRUE_FATAL(base && changes);
-    CU_ASSERT_EQUAL(perf_data_load_code(session, pid, options, base, PTD_ANY_CR3), 0);
+    CU_ASSERT_EQUAL(perf_data_load_code(session, pid, options, base, PTD_ANY_CR3, &why), 0);
     CU_ASSERT_TRUE(code_changes_add(changes, UINT32_MAX, PTD_ANY_CR3));
     CU_ASSERT_TRUE(code_changes_add(changes, pid, PTD_ANY_CR3));
-    timeline = code_timeline_new(changes, &trace, base, &code);
+    CU_ASSERT_EQUAL(code_timeline_new(changes, &trace, base, &timeline, &why), 0);
     CU_ASSERT_PTR_NOT_NULL_FATAL(timeline);
     flow = ptd_flow_new(trace.data, trace.len, code_timeline_image(timeline), NULL);
     while (code_timeline_next(timeline, flow, &item) == PTD_OK && len < sizeof(text) - 64) {
@@ -233,7 +345,7 @@ static const char *decode(struct ptd_perf_session *session, const struct code_op
         else if (item.type == PTD_ITEM_ERROR)
             len += (size_t)snprintf(text + len, 64, "error ");
     }
-    CU_ASSERT_EQUAL(code_timeline_result(timeline), 0);
+    CU_ASSERT_EQUAL(code_timeline_result(timeline, &why), 0);
     ptd_flow_free(flow);
     code_timeline_free(timeline);
     code_changes_free(changes);
@@ -265,11 +377,12 @@ static void put_trace(struct bytes *trace)
 static void changing(void)
 {
     char folder[] = "/tmp/vpt-perf-XXXXXX", one[64], two[64];
-    const struct code_options options = {.symfs = folder, .cache = "/nonexistent"};
+    const struct code_options options = {
+        .symfs = folder, .cache = "/nonexistent", .files = code_files_new(CODE_BYTES_MAX)};
     const struct ptd_perf_map maps[] = {
-        {.pid = PID, .start = USER, .len = 5, .executable = true, .file = "/one"},
-        {.time = 2500, .pid = PID, .start = USER, .len = 5, .executable = true, .file = "/two"},
-        {.time = 5500, .pid = PID, .start = USER, .len = 5, .executable = true, .file = "/one"},
+        {.pid = PID, .start = USER, .len = 5, .pgoff = ELF_FILE_OFFSET, .executable = true, .file = "/one"},
+        {.time = 2500, .pid = PID, .start = USER, .len = 5, .pgoff = ELF_FILE_OFFSET, .executable = true, .file = "/two"},
+        {.time = 5500, .pid = PID, .start = USER, .len = 5, .pgoff = ELF_FILE_OFFSET, .executable = true, .file = "/one"},
     };
     const struct ptd_perf_poke pokes[] = {
         {.time = 3500,
@@ -312,8 +425,8 @@ static void changing(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
     (void)snprintf(one, sizeof(one), "%s/one", folder);
     (void)snprintf(two, sizeof(two), "%s/two", folder);
-    CU_ASSERT_EQUAL(write_file(one, "\x90\x0f\x1f\x00\xf4", 5), 0); /* nop; nop of 3; hlt */
-    CU_ASSERT_EQUAL(write_file(two, "\x66\x90\x90\x90\xf4", 5), 0); /* nop of 2; ... */
+    write_elf_file(one, "/one", "\x90\x0f\x1f\x00\xf4", 5); /* nop; nop of 3; hlt */
+    write_elf_file(two, "/two", "\x66\x90\x90\x90\xf4", 5); /* nop of 2; ... */
     put_trace(&packets);
     trace.bytes = packets.data;
     trace.len_bytes = packets.len;
@@ -322,6 +435,7 @@ static void changing(void)
     CU_ASSERT_STRING_EQUAL(decode(session, &options, PID),
                            "/one:1 ?:2 /two:1 ?:1 trampoline:1 /one:1 ?:2 ");
     ptd_perf_session_free(session);
+    code_files_free(options.files);
     bytes_free(&file);
     bytes_free(&packets);
     CU_ASSERT_EQUAL(unlink(one), 0);
@@ -334,8 +448,12 @@ static void changing(void)
 /* A thread that runs before and behind a change of its name, in a trace of its own or of a CPU. */
 static bool write_names(const char *path, const char *code, int32_t cpu)
 {
-    const struct ptd_perf_map map = {
-        .pid = PID, .start = USER, .len = 5, .executable = true, .file = code};
+    const struct ptd_perf_map map = {.pid = PID,
+                                     .start = USER,
+                                     .len = 5,
+                                     .pgoff = ELF_FILE_OFFSET,
+                                     .executable = true,
+                                     .file = code};
     const struct ptd_perf_comm comms[] = {
         {.pid = PID, .tid = PID, .name = "early"},
         {.time = 2000, .pid = PID, .tid = PID, .exec = true, .name = "late"},
@@ -375,9 +493,10 @@ static const char *decoded(int argc, char **argv, int *code);
 
 static void check_names(const char *path, const char *how, const char *early, const char *late)
 {
-    char *argv[] = {"decode", (char *)(uintptr_t)how, (char *)(uintptr_t)path, NULL};
+    char *argv[] = {"decode", "--no-sandbox", (char *)(uintptr_t)how, (char *)(uintptr_t)path,
+                    NULL};
     int code;
-    const char *const text = decoded(3, argv, &code);
+    const char *const text = decoded(4, argv, &code);
     const char *const first = strstr(text, early);
 
     CU_ASSERT_EQUAL(code, 0);
@@ -393,7 +512,7 @@ static void names_of_their_time(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
     (void)snprintf(path, sizeof(path), "%s/perf.data", folder);
     (void)snprintf(code, sizeof(code), "%s/code", folder);
-    CU_ASSERT_EQUAL(write_file(code, "\x90\x90\x90\x90\xf4", 5), 0);
+    write_elf_file(code, "code", "\x90\x90\x90\x90\xf4", 5);
     for (int32_t cpu = -1; cpu <= 0; cpu++) {
         CU_ASSERT_TRUE_FATAL(write_names(path, code, cpu));
         check_names(path, "--format=perf", "early", "late");
@@ -469,8 +588,8 @@ static void put_host_and_guest(struct bytes *trace)
 static bool write_host_and_guest(const char *path)
 {
     static const struct ptd_perf_map maps[] = {
-        {.pid = 10, .start = USER, .len = 5, .executable = true, .file = "/one"},
-        {.pid = 20, .start = USER, .len = 5, .executable = true, .file = "/two"},
+        {.pid = 10, .start = USER, .len = 5, .pgoff = ELF_FILE_OFFSET, .executable = true, .file = "/one"},
+        {.pid = 20, .start = USER, .len = 5, .pgoff = ELF_FILE_OFFSET, .executable = true, .file = "/two"},
     };
     static const struct ptd_perf_comm comms[] = {{.pid = 10, .tid = 10, .name = "first"},
                                                  {.pid = 20, .tid = 20, .name = "second"},
@@ -536,7 +655,7 @@ static void host_and_guest(void)
     static const char map[] =
         "{\"vpt-map\": 1, \"vms\": [{\"name\": \"inside\", \"vmcs\": \"0x7000\","
         " \"tsc_offset\": 1000000, \"processes\": [{\"name\": \"init\", \"cr3\": \"0x3000\","
-        " \"images\": [{\"path\": \"two\", \"address\": \"0x9000\"}]}]}]}";
+        " \"images\": [{\"path\": \"raw\", \"address\": \"0x9000\"}]}]}]}";
     static const char *const with_map[] = {
         "== first, pid 10, tid 10",
         "host process, process first",
@@ -553,30 +672,31 @@ static void host_and_guest(void)
                                           "== first, pid 10", "400000", "no code known"};
     static const char *const lines[] = {"first    10 [001]     0.000001", "init     0 [001]",
                                         "second    20 [001]", "third    11 [001]"};
-    char folder[] = "/tmp/vpt-perf-XXXXXX", files[4][64];
-    static const char *const names[4] = {"one", "two", "map.json", "perf.data"};
-    char *argv[] = {"decode", "--symfs", folder, files[3], NULL, NULL, NULL, NULL};
+    char folder[] = "/tmp/vpt-perf-XXXXXX", files[5][64];
+    static const char *const names[5] = {"one", "two", "map.json", "perf.data", "raw"};
+    char *argv[] = {"decode", "--no-sandbox", "--symfs", folder, files[3], NULL, NULL, NULL, NULL};
     int code;
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < 5; i++)
         (void)snprintf(files[i], sizeof(files[i]), "%s/%s", folder, names[i]);
-    CU_ASSERT_EQUAL(write_file(files[0], "\x90\x0f\x1f\x00\xf4", 5), 0);
-    CU_ASSERT_EQUAL(write_file(files[1], "\x66\x90\x90\x90\xf4", 5), 0);
+    write_elf_file(files[0], "/one", "\x90\x0f\x1f\x00\xf4", 5);
+    write_elf_file(files[1], "/two", "\x66\x90\x90\x90\xf4", 5);
+    CU_ASSERT_EQUAL(write_file(files[4], "\x66\x90\x90\x90\xf4", 5), 0);
     CU_ASSERT_EQUAL(write_file(files[2], map, sizeof(map) - 1), 0);
     CU_ASSERT_TRUE(write_host_and_guest(files[3]));
-    check_order(decoded(4, argv, &code), without, sizeof(without) / sizeof(without[0]));
+    check_order(decoded(5, argv, &code), without, sizeof(without) / sizeof(without[0]));
     CU_ASSERT_EQUAL(code, EXIT_CODE_FILE);
-    argv[3] = "--map";
-    argv[4] = files[2];
-    argv[5] = files[3];
-    check_order(decoded(6, argv, &code), with_map, sizeof(with_map) / sizeof(with_map[0]));
-    CU_ASSERT_EQUAL(code, EXIT_CODE_OK);
-    argv[5] = "--format=perf";
+    argv[4] = "--map";
+    argv[5] = files[2];
     argv[6] = files[3];
-    check_order(decoded(7, argv, &code), lines, sizeof(lines) / sizeof(lines[0]));
+    check_order(decoded(7, argv, &code), with_map, sizeof(with_map) / sizeof(with_map[0]));
     CU_ASSERT_EQUAL(code, EXIT_CODE_OK);
-    for (size_t i = 0; i < 4; i++)
+    argv[6] = "--format=perf";
+    argv[7] = files[3];
+    check_order(decoded(8, argv, &code), lines, sizeof(lines) / sizeof(lines[0]));
+    CU_ASSERT_EQUAL(code, EXIT_CODE_OK);
+    for (size_t i = 0; i < 5; i++)
         CU_ASSERT_EQUAL(unlink(files[i]), 0);
     CU_ASSERT_EQUAL(rmdir(folder), 0);
 }
@@ -586,18 +706,19 @@ static void folders(void)
 {
     char folder[] = "/tmp/vpt-perf-XXXXXX", path[64];
     struct code_options options = {0};
+    struct reason why;
     char *found;
 
-    found = perf_data_locate("/nonexistent", &options);
+    CU_ASSERT_EQUAL_FATAL(perf_data_locate("/nonexistent", &options, &found, &why), 0);
     CU_ASSERT_STRING_EQUAL(found, "/nonexistent");
     free(found);
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
-    CU_ASSERT_PTR_NULL(perf_data_locate(folder, &options)); /* nothing in it */
+    CU_ASSERT_EQUAL(perf_data_locate(folder, &options, &found, &why), -EISDIR); /* nothing in it */
     (void)snprintf(path, sizeof(path), "%s/data", folder);
     CU_ASSERT_EQUAL(write_file(path, "", 0), 0);
     (void)snprintf(path, sizeof(path), "%s/kcore_dir", folder);
     CU_ASSERT_EQUAL(mkdir(path, 0700), 0);
-    found = perf_data_locate(folder, &options);
+    CU_ASSERT_EQUAL_FATAL(perf_data_locate(folder, &options, &found, &why), 0);
     CU_ASSERT_EQUAL(strncmp(found, folder, strlen(folder)), 0);
     CU_ASSERT_STRING_EQUAL(found + strlen(folder), "/data");
     CU_ASSERT_STRING_EQUAL(options.kcore, path);
@@ -607,7 +728,7 @@ static void folders(void)
     free(options.kcore);
     (void)snprintf(path, sizeof(path), "%s/data.0", folder); /* of perf record --threads */
     CU_ASSERT_EQUAL(write_file(path, "", 0), 0);
-    CU_ASSERT_PTR_NULL(perf_data_locate(folder, &options));
+    CU_ASSERT_EQUAL(perf_data_locate(folder, &options, &found, &why), -EISDIR);
     CU_ASSERT_EQUAL(unlink(path), 0);
     CU_ASSERT_EQUAL(rmdir(folder), 0);
 }
@@ -619,6 +740,8 @@ void add_perf_data_suite(void)
     CU_add_test(suite, "ELF files", elf_files);
     CU_add_test(suite, "the kernel", kernel);
     CU_add_test(suite, "other files", other_files);
+    CU_add_test(suite, "symlinks", links);
+    CU_add_test(suite, "a budget of memory", budget);
     CU_add_test(suite, "code that changes", changing);
     CU_add_test(suite, "names of their time", names_of_their_time);
     CU_add_test(suite, "host and guest", host_and_guest);

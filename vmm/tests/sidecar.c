@@ -2,12 +2,14 @@
 /* TRACE.json (docs/trace-files.md): what is read of one, and what is said of one that is wrong. */
 #include "trace/sidecar.h"
 #include "common/file.h"
+#include "trace/code-files.h"
 
 #include <CUnit/CUnit.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "suites.h"
@@ -103,9 +105,9 @@ static void test_none(void)
     for (size_t i = 0; i < COUNT(traces); i++) {
         CU_ASSERT_EQUAL(sidecar_open(&sidecar, traces[i]), 0);
         CU_ASSERT_FALSE(sidecar.is_there);
-        CU_ASSERT_EQUAL(sidecar.why[0], 0);
+        CU_ASSERT_EQUAL(sidecar.why.text[0], 0);
         CU_ASSERT_EQUAL(sidecar_images(&sidecar), -EBADMSG);
-        CU_ASSERT_NOT_EQUAL(sidecar.why[0], 0);
+        CU_ASSERT_NOT_EQUAL(sidecar.why.text[0], 0);
         sidecar_close(&sidecar);
     }
 }
@@ -151,8 +153,8 @@ static void test_wrong(void)
     for (size_t i = 0; i < COUNT(cases); i++) {
         write_sidecar(cases[i].text);
         CU_ASSERT_EQUAL(sidecar_open(&sidecar, trace), -EBADMSG);
-        CU_ASSERT_PTR_NOT_NULL(strstr(sidecar.why, cases[i].why));
-        CU_ASSERT_PTR_NOT_NULL(strstr(sidecar.why, "t.pt.json: "));
+        CU_ASSERT_PTR_NOT_NULL(strstr(sidecar.why.text, cases[i].why));
+        CU_ASSERT_PTR_NOT_NULL(strstr(sidecar.why.text, "t.pt.json: "));
         sidecar_close(&sidecar);
     }
 }
@@ -163,32 +165,66 @@ static void test_wrong_code(void)
         const char *text, *why;
         int error;
     } cases[] = {
-        {"{}", "no list of images", PTD_E_FORMAT},
-        {"{ \"images\": [ 1 ] }", "images[0]: not an object", PTD_E_FORMAT},
-        {"{ \"images\": [ {} ] }", "images[0]: an image without a path", PTD_E_FORMAT},
-        {"{ \"images\": [ { \"path\": 1 } ] }", "images[0]: an image without a path", PTD_E_FORMAT},
+        {"{}", "no list of images", -EBADMSG},
+        {"{ \"images\": [ 1 ] }", "images[0]: not an object", -EBADMSG},
+        {"{ \"images\": [ {} ] }", "images[0]: an image without a path", -EBADMSG},
+        {"{ \"images\": [ { \"path\": 1 } ] }", "images[0]: an image without a path", -EBADMSG},
         {"{ \"images\": [ { \"path\": \"x\", \"cr3\": \"0x1000\" } ] }", "images[0]: cr3",
-         PTD_E_FORMAT},
-        {"{ \"images\": [ { \"path\": \"x\", \"cr3\": -1 } ] }", "images[0]: cr3", PTD_E_FORMAT},
+         -EBADMSG},
+        {"{ \"images\": [ { \"path\": \"x\", \"cr3\": -1 } ] }", "images[0]: cr3", -EBADMSG},
         {"{ \"images\": [ { \"path\": \"x\", \"bias\": \"0x1000\" } ] }", "images[0]: bias",
-         PTD_E_FORMAT},
-        {"{ \"images\": [ { \"path\": \"nothing.elf\" } ] }", "/nothing.elf: ", PTD_E_IO},
-        {"{ \"images\": [], \"code\": 5 }", "code: not the name", PTD_E_FORMAT},
-        {"{ \"images\": [], \"code\": \"t.pt.json\" }", "/t.pt.json: ", PTD_E_FORMAT},
-        {"{ \"images\": [], \"code\": \"nothing\" }", "/nothing: No such file", PTD_E_IO},
+         -EBADMSG},
+        {"{ \"images\": [ { \"path\": \"nothing.elf\" } ] }", "/nothing.elf: ", -ENOENT},
+        {"{ \"images\": [], \"code\": 5 }", "code: not the name", -EBADMSG},
+        {"{ \"images\": [], \"code\": \"t.pt.json\" }", "/t.pt.json: ", -EBADMSG},
+        {"{ \"images\": [], \"code\": \"nothing\" }", "/nothing: No such file", -ENOENT},
     };
     struct sidecar sidecar;
 
     for (size_t i = 0; i < COUNT(cases); i++) {
+        struct code_files *const files = code_files_new(CODE_BYTES_MAX);
         struct ptd_image *const image = ptd_image_new();
 
         write_sidecar(cases[i].text);
         CU_ASSERT_EQUAL(sidecar_open(&sidecar, trace), 0);
-        CU_ASSERT_EQUAL(sidecar_add_images(&sidecar, image), cases[i].error);
-        CU_ASSERT_PTR_NOT_NULL(strstr(sidecar.why, cases[i].why));
+        CU_ASSERT_EQUAL(sidecar_add_images(&sidecar, files, image), cases[i].error);
+        CU_ASSERT_PTR_NOT_NULL(strstr(sidecar.why.text, cases[i].why));
+        sidecar_close(&sidecar);
+        ptd_image_free(image);
+        code_files_free(files);
+    }
+}
+
+/* What would keep a reader waiting, or never ends, is refused wherever it is named. */
+static void test_no_files(void)
+{
+    static const char *const texts[] = {"{ \"images\": [ { \"path\": \"%s\" } ] }",
+                                        "{ \"images\": [], \"code\": \"%s\" }"};
+    static const char *const names[] = {"t.pt", "/dev/zero", "/dev/tty", "."};
+    struct code_files *const files = code_files_new(CODE_BYTES_MAX);
+    struct sidecar sidecar;
+    char path[80], text[256];
+
+    CU_ASSERT_EQUAL_FATAL(mkfifo(trace, 0600), 0);
+    for (size_t i = 0; i < COUNT(texts) * COUNT(names); i++) {
+        struct ptd_image *const image = ptd_image_new();
+
+        (void)snprintf(text, sizeof(text), texts[i % 2], names[i / 2]);
+        write_sidecar(text);
+        CU_ASSERT_EQUAL(sidecar_open(&sidecar, trace), 0);
+        CU_ASSERT_EQUAL(sidecar_add_images(&sidecar, files, image), -EINVAL);
+        CU_ASSERT_PTR_NOT_NULL(strstr(sidecar.why.text, "not a regular file"));
         sidecar_close(&sidecar);
         ptd_image_free(image);
     }
+    (void)snprintf(path, sizeof(path), "%s.json", trace);
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    CU_ASSERT_EQUAL(rename(trace, path), 0); /* TRACE.json itself */
+    CU_ASSERT_EQUAL(sidecar_open(&sidecar, trace), -EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sidecar.why.text, "t.pt.json: not a regular file"));
+    sidecar_close(&sidecar);
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    code_files_free(files);
 }
 
 void add_sidecar_suite(void)
@@ -200,4 +236,5 @@ void add_sidecar_suite(void)
     CU_add_test(suite, "a trace without one", test_none);
     CU_add_test(suite, "what is wrong is said", test_wrong);
     CU_add_test(suite, "what is wrong with code is said", test_wrong_code);
+    CU_add_test(suite, "neither FIFOs nor devices", test_no_files);
 }

@@ -8,7 +8,9 @@
 #include "common/bytes.h"
 #include "common/file.h"
 #include "common/json.h"
+#include "common/open.h"
 #include "ptdec.h"
+#include "trace/code-files.h"
 
 #include <errno.h>
 #include <json-c/json.h>
@@ -17,7 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #define MAP_VERSION 1
 #define PLACE_BYTES 128
@@ -30,6 +32,7 @@ struct node {
 
 struct reader {
     const char *path;
+    struct code_files *files;
     struct ptd_image *image;
     struct map *map;
 };
@@ -52,9 +55,8 @@ wrong(struct reader *reader, const struct node *node, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(what, sizeof(what), format, arguments);
     va_end(arguments);
-    (void)snprintf(reader->map->why, sizeof(reader->map->why), "%.160s: %s%s%.200s", reader->path,
-                   node->place, node->place[0] ? ": " : "", what);
-    return -EINVAL;
+    return reason_set(&reader->map->why, -EINVAL, "%.160s: %s%s%.200s", reader->path, node->place,
+                      node->place[0] ? ": " : "", what);
 }
 
 /* An error of the decoder's library, about what node says. */
@@ -195,19 +197,23 @@ static const struct member image_members[] = {
     {0},
 };
 
+/* What is wrong with a file that node names. */
+static int wrong_file(struct reader *reader, const struct node *node, int error,
+                      const struct reason *why)
+{
+    return error == -ENOMEM ? error : wrong(reader, node, "%s", why->text);
+}
+
 static int add_raw_code(struct reader *reader, const struct node *node, const char *path,
                         uint64_t address, uint64_t space)
 {
+    const struct file_name name = {.path = path};
     struct bytes code = {0};
-    struct stat file;
-    int error = stat(path, &file) != 0 ? -errno : S_ISREG(file.st_mode) ? 0 : -EINVAL, status;
+    struct reason why;
+    int error = code_files_read(reader->files, &name, &code, &why), status;
 
-    if (!error)
-        error = read_file(path, &code);
-    if (error) {
-        bytes_free(&code);
-        return wrong(reader, node, "%.160s: %s", path, strerror(-error));
-    }
+    if (error)
+        return wrong_file(reader, node, error, &why);
     status = ptd_image_add_bytes(reader->image, NULL, address, code.data, code.len, space);
     bytes_free(&code);
     return status == PTD_OK ? 0 : library_error(reader, node, status);
@@ -218,7 +224,9 @@ static int read_image(struct reader *reader, const struct node *node, void *into
     const uint64_t space = *(uint64_t *)into;
     struct image_entry entry = {0};
     char path[PATH_MAX];
-    int error = read_object(reader, node, image_members, &entry), status;
+    const struct file_name name = {.path = path};
+    struct reason why;
+    int error = read_object(reader, node, image_members, &entry);
 
     if (error)
         return error;
@@ -228,10 +236,8 @@ static int read_image(struct reader *reader, const struct node *node, void *into
             return wrong(reader, node, "\"bias\" is for ELF files, \"address\" for others");
         return add_raw_code(reader, node, path, entry.address, space);
     }
-    status = ptd_image_add_elf(reader->image, path, entry.bias, space);
-    if (status == PTD_E_NOMEM)
-        return -ENOMEM;
-    return status == PTD_OK ? 0 : wrong(reader, node, "%.160s: %s", path, ptd_strerror(status));
+    error = code_files_add_elf(reader->files, &name, entry.bias, space, reader->image, &why);
+    return error ? wrong_file(reader, node, error, &why) : 0;
 }
 
 /* ---- Processes ---- */
@@ -335,12 +341,33 @@ static struct ptd_memory *new_memory(struct map *map)
     return map->memories[map->memory_count] ? map->memories[map->memory_count++] : NULL;
 }
 
+/* The memory that a file holds: it is mapped, so that only what is used of it takes memory. */
+static int map_memory(struct reader *reader, const struct node *node,
+                      const struct memory_entry *entry, struct ptd_memory *memory,
+                      enum ptd_paging *paging)
+{
+    char path[PATH_MAX];
+    const struct file_name name = {.path = path};
+    struct reason why;
+    int fd, status;
+
+    beside(reader->path, entry->core ? entry->core : entry->raw, path, sizeof(path));
+    fd = open_named(&name, &why);
+    if (fd < 0)
+        return wrong_file(reader, node, fd, &why);
+    status = entry->core ? ptd_memory_add_core_fd(memory, fd, paging)
+                         : ptd_memory_add_raw_fd(memory, fd, entry->address);
+    (void)close(fd);
+    if (status == PTD_E_NOMEM)
+        return -ENOMEM;
+    return status == PTD_OK ? 0 : wrong(reader, node, "%.160s: %s", path, ptd_strerror(status));
+}
+
 static int read_memory(struct reader *reader, const struct node *node, unsigned vm)
 {
     struct memory_entry entry = {0};
     enum ptd_paging paging = PTD_PAGING_UNKNOWN;
     struct ptd_memory *memory;
-    char path[PATH_MAX];
     int error, status;
 
     if (!node->value)
@@ -353,13 +380,9 @@ static int read_memory(struct reader *reader, const struct node *node, unsigned 
     memory = new_memory(reader->map);
     if (!memory)
         return -ENOMEM;
-    beside(reader->path, entry.core ? entry.core : entry.raw, path, sizeof(path));
-    status = entry.core ? ptd_memory_add_core(memory, path, &paging)
-                        : ptd_memory_add_raw(memory, path, entry.address);
-    if (status == PTD_E_NOMEM)
-        return -ENOMEM;
-    if (status != PTD_OK)
-        return wrong(reader, node, "%.160s: %s", path, ptd_strerror(status));
+    error = map_memory(reader, node, &entry, memory, &paging);
+    if (error)
+        return error;
     error = find_paging(reader, node, entry.paging, &paging);
     if (error)
         return error;
@@ -489,14 +512,13 @@ static int read_map(struct reader *reader, json_object *value)
 
 static int map_no_memory(struct reader *reader)
 {
-    (void)snprintf(reader->map->why, sizeof(reader->map->why), "%.300s: no memory", reader->path);
-    return -ENOMEM;
+    return reason_set(&reader->map->why, -ENOMEM, "%.300s: no memory", reader->path);
 }
 
-int map_parse(const char *path, const char *text, size_t len_bytes, struct ptd_image *image,
-              struct map *map)
+int map_parse(const char *path, const char *text, size_t len_bytes, struct code_files *files,
+              struct ptd_image *image, struct map *map)
 {
-    struct reader reader = {path, image, map};
+    struct reader reader = {path, files, image, map};
     const struct node root = {0};
     char why[160];
     json_object *value;
@@ -512,15 +534,15 @@ int map_parse(const char *path, const char *text, size_t len_bytes, struct ptd_i
     return error == -ENOMEM ? map_no_memory(&reader) : error;
 }
 
-int map_load(const char *path, struct ptd_image *image, struct map *map)
+int map_load(const char *path, struct code_files *files, struct ptd_image *image, struct map *map)
 {
     struct bytes text = {0};
     int error = read_file(path, &text);
 
     if (error)
-        (void)snprintf(map->why, sizeof(map->why), "%.300s: %s", path, strerror(-error));
+        (void)reason_set(&map->why, error, "%.300s: %s", path, strerror(-error));
     else
-        error = map_parse(path, text.data ? (char *)text.data : "", text.len, image, map);
+        error = map_parse(path, text.data ? (char *)text.data : "", text.len, files, image, map);
     bytes_free(&text);
     return error;
 }

@@ -7,9 +7,9 @@
  * code and changes where the trace comes to the times of the changes.
  */
 #include "trace/perf-data.h"
-#include "common/say.h"
 #include "common/bytes.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +42,8 @@ struct code_timeline {
     struct ptd_image *image;
     struct ptd_perf_change *places;
     size_t next;
-    int code;
+    int error;
+    struct reason why;
 };
 
 /* ---- Changes ---- */
@@ -236,6 +237,11 @@ static int by_time(const void *left, const void *right)
 
 /* ---- A trace ---- */
 
+static int no_memory(struct code_timeline *timeline)
+{
+    return reason_set(&timeline->why, -ENOMEM, "no memory for code that changes");
+}
+
 /* Code in place of other code is a patch of a function; else it is a function of its own. */
 static int poke(struct code_timeline *timeline, const struct change *change, bool before)
 {
@@ -251,7 +257,7 @@ static int poke(struct code_timeline *timeline, const struct change *change, boo
                                     ptd_perf_symbol_of(timeline->changes->session, poke->address),
                                     poke->address, bytes, len, change->cr3);
     if (error == PTD_E_NOMEM)
-        return no_memory();
+        return no_memory(timeline);
     return 0; /* an address that no code can have is of no consequence */
 }
 
@@ -259,25 +265,25 @@ static int apply(struct code_timeline *timeline, const struct change *change)
 {
     if (change->poke)
         return poke(timeline, change, false);
-    return perf_data_load_map(change->map, timeline->changes->options, timeline->image,
-                              change->cr3);
+    return perf_data_load_map(change->map, timeline->changes->options, timeline->image, change->cr3,
+                              &timeline->why);
 }
 
 /* The oldest code: of patches what was there before; of maps the first. */
 static int begin(struct code_timeline *timeline)
 {
     const struct code_changes *const changes = timeline->changes;
-    int code = 0;
+    int error = 0;
 
-    for (size_t i = changes->count; !code && i-- > 0;) {
+    for (size_t i = changes->count; !error && i-- > 0;) {
         const struct change *const change = &changes->list[i];
 
         if (change->poke)
-            code = poke(timeline, change, change->poke->old_bytes != 0);
+            error = poke(timeline, change, change->poke->old_bytes != 0);
         else if (change->is_first)
-            code = apply(timeline, change);
+            error = apply(timeline, change);
     }
-    return code;
+    return error;
 }
 
 /*
@@ -289,10 +295,10 @@ static bool may_follow(struct code_changes *changes, const struct bytes *trace)
     if (count_all(changes) <= CHANGES_FREE + CHANGES_PER_BYTE * trace->len)
         return true;
     if (!changes->warned_of_many)
-        complain(EXIT_CODE_OK,
-                 "code changed %zu times, which is not followed in a trace of %zu "
-                 "bytes: it is taken as it was last",
-                 count_all(changes), trace->len);
+        remark(changes->options->remark,
+               "code changed %zu times, which is not followed in a trace of %zu bytes: it is taken "
+               "as it was last",
+               count_all(changes), trace->len);
     changes->warned_of_many = true;
     return false;
 }
@@ -312,8 +318,9 @@ static void warn_timeless(struct code_changes *changes)
     for (size_t i = 0; i < changes->count; i++)
         timeless |= changes->list[i].time == 0 && !changes->list[i].is_first;
     if (timeless && !changes->warned)
-        complain(EXIT_CODE_OK, "code changed, and the file does not say when (perf record "
-                               "--timestamp): it is taken as it was last");
+        remark(changes->options->remark,
+               "code changed, and the file does not say when (perf record "
+               "--timestamp): it is taken as it was last");
     changes->warned |= timeless;
 }
 
@@ -323,39 +330,43 @@ static int prepare(struct code_timeline *timeline, const struct bytes *trace)
 
     timeline->places = calloc(changes->count, sizeof(*timeline->places));
     if (!timeline->image || !timeline->places)
-        return no_memory();
+        return no_memory(timeline);
     for (size_t i = 0; i < changes->count; i++)
         timeline->places[i] = (struct ptd_perf_change){
             .time = changes->list[i].time, .of_kernel = changes->list[i].poke, .which = i};
     if (ptd_perf_place(changes->session, trace->data, trace->len, timeline->places,
                        changes->count) != PTD_OK)
-        return no_memory();
+        return no_memory(timeline);
     return begin(timeline);
 }
 
-struct code_timeline *code_timeline_new(struct code_changes *changes, const struct bytes *trace,
-                                        const struct ptd_image *base, int *code)
+int code_timeline_new(struct code_changes *changes, const struct bytes *trace,
+                      const struct ptd_image *base, struct code_timeline **timeline,
+                      struct reason *why)
 {
-    struct code_timeline *timeline;
+    struct code_timeline *made;
+    int error;
 
-    *code = 0;
+    *timeline = NULL;
     if (count_all(changes) == 0 || !may_follow(changes, trace))
-        return NULL;
-    timeline = calloc(1, sizeof(*timeline));
-    if (!timeline || !add_pokes(changes)) {
-        free(timeline);
-        *code = no_memory();
-        return NULL;
+        return 0;
+    made = calloc(1, sizeof(*made));
+    if (!made || !add_pokes(changes)) {
+        free(made);
+        return reason_set(why, -ENOMEM, "no memory for code that changes");
     }
     sort(changes);
     warn_timeless(changes);
-    timeline->changes = changes;
-    timeline->image = ptd_image_new_on(base);
-    *code = prepare(timeline, trace);
-    if (!*code)
-        return timeline;
-    code_timeline_free(timeline);
-    return NULL;
+    made->changes = changes;
+    made->image = ptd_image_new_on(base);
+    error = prepare(made, trace);
+    if (!error) {
+        *timeline = made;
+        return 0;
+    }
+    *why = made->why;
+    code_timeline_free(made);
+    return error;
 }
 
 void code_timeline_free(struct code_timeline *timeline)
@@ -383,14 +394,16 @@ int code_timeline_next(struct code_timeline *timeline, struct ptd_flow *flow, st
 
         if (status != 1)
             return status;
-        timeline->code = apply(timeline, &changes->list[place->which]);
+        timeline->error = apply(timeline, &changes->list[place->which]);
         timeline->next++;
-        if (timeline->code)
+        if (timeline->error)
             return PTD_END;
     }
 }
 
-int code_timeline_result(const struct code_timeline *timeline)
+int code_timeline_result(const struct code_timeline *timeline, struct reason *why)
 {
-    return timeline->code;
+    if (timeline->error)
+        *why = timeline->why;
+    return timeline->error;
 }

@@ -6,44 +6,49 @@
 #define VMM_PERF_DATA_H
 
 #include "common/bytes.h"
+#include "common/reason.h"
 #include "ptdec.h"
 #include "ptdec_perf.h"
 
-#include <gelf.h>
+struct code_files;
 
 struct code_options {
-    const char *symfs;   /* the folder that holds the files of the traced machine; or NULL */
-    const char *vmlinux; /* the kernel with its code; or NULL */
-    const char *cache;   /* perf's copies of files, by build id; NULL: ~/.debug */
-    char *kcore;         /* the folder with copies of kcore and kallsyms; or NULL */
+    struct code_files *files; /* where the code is loaded to */
+    const char *symfs;        /* the folder that holds the files of the traced machine; or NULL */
+    const char *vmlinux;      /* the kernel with its code; or NULL */
+    const char *cache;        /* perf's copies of files, by build id; NULL: ~/.debug */
+    char *kcore;              /* the folder with copies of kcore and kallsyms; or NULL */
+    remark_fn remark;         /* NULL: nobody is told */
 };
 
 /*
- * A perf.data may be a folder (perf record --kcore): the path of the file with the records, which
- * is path itself if it is none, and kcore in *options. To be freed, as kcore is. NULL: complained
- * already.
+ * A perf.data may be a folder (perf record --kcore): *file is the path of the file with the
+ * records, which is path itself if it is none, and kcore in *options. To be freed, as kcore is. 0,
+ * or -errno and the reason.
  */
-char *perf_data_locate(const char *path, struct code_options *options);
+int perf_data_locate(const char *path, struct code_options *options, char **file,
+                     struct reason *why);
 
 /*
- * Opens a perf.data that holds Intel PT. NULL: complained already, and *code says how to end.
- * Records that end early, and what was lost while recording, get a line on standard error.
+ * Opens a perf.data that holds Intel PT. 0 and *session, or -errno and the reason. Records that end
+ * early, and what was lost while recording, are remarked.
  */
-struct ptd_perf_session *perf_data_open(const char *path, const struct bytes *file, int *code);
-/* A line on standard error if code of the kernel ran that nobody gave. */
+int perf_data_open(const char *path, const struct bytes *file, remark_fn remark,
+                   struct ptd_perf_session **session, struct reason *why);
+/* A remark if code of the kernel ran that nobody gave. */
 void perf_data_warn_kernel(const char *path, const struct ptd_perf_session *session,
                            const struct code_options *options);
 /*
- * Adds the code of a process (UINT32_MAX: of the kernel) to image, for cr3. A file that is not
- * there or not what ran gets a line on standard error. 0, or an exit code if there is no memory.
+ * Adds the code of a process (UINT32_MAX: of the kernel) to image, for cr3: that of the ELF files
+ * that it mapped. One that is not there, or not what ran, is remarked. 0; -errno and the reason if
+ * there is no memory, or what the user named cannot be used.
  */
 int perf_data_load_code(const struct ptd_perf_session *session, uint32_t pid,
-                        const struct code_options *options, struct ptd_image *image, uint64_t cr3);
+                        const struct code_options *options, struct ptd_image *image, uint64_t cr3,
+                        struct reason *why);
 /* As above, but of one map alone. */
 int perf_data_load_map(const struct ptd_perf_map *map, const struct code_options *options,
-                       struct ptd_image *image, uint64_t cr3);
-/* The build id of an ELF file into PTD_PERF_BUILD_ID_BYTES; its length, 0 if it has none. */
-uint8_t perf_data_build_id(Elf *elf, uint8_t *id);
+                       struct ptd_image *image, uint64_t cr3, struct reason *why);
 
 /* ---- Code that changes (perf-code.c) ---- */
 
@@ -62,17 +67,18 @@ bool code_changes_add(struct code_changes *changes, uint32_t pid, uint64_t cr3);
 struct code_timeline;
 
 /*
- * base has all code of the session, and outlives the object as changes do. NULL and *code 0:
- * nothing changes in this trace; else *code says how to end.
+ * base has all code of the session, and outlives the object as changes do. 0; *timeline is NULL if
+ * nothing changes in this trace. Or -errno and the reason.
  */
-struct code_timeline *code_timeline_new(struct code_changes *changes, const struct bytes *trace,
-                                        const struct ptd_image *base, int *code);
+int code_timeline_new(struct code_changes *changes, const struct bytes *trace,
+                      const struct ptd_image *base, struct code_timeline **timeline,
+                      struct reason *why);
 void code_timeline_free(struct code_timeline *timeline);
 const struct ptd_image *code_timeline_image(const struct code_timeline *timeline);
 /* The next item of a flow over this trace and image. As ptd_flow_next(). */
 int code_timeline_next(struct code_timeline *timeline, struct ptd_flow *flow,
                        struct ptd_item *item);
-/* 0, or an exit code if code could not be changed: then the flow ended there. */
-int code_timeline_result(const struct code_timeline *timeline);
+/* 0, or -errno and the reason if code could not be changed: then the flow ended there. */
+int code_timeline_result(const struct code_timeline *timeline, struct reason *why);
 
 #endif

@@ -4,10 +4,11 @@
  * not wrong; what is there and cannot be meant is.
  */
 #include "trace/sidecar.h"
-#include "common/say.h"
 #include "common/bytes.h"
-#include "common/json.h"
 #include "common/file.h"
+#include "common/json.h"
+#include "common/open.h"
+#include "trace/code-files.h"
 #include "trace/rtit-trace.h"
 
 #include <errno.h>
@@ -15,19 +16,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CR3_MAX 0x000fffffffffffffull
+#define CR3_MAX        0x000fffffffffffffull
+#define JSON_BYTES_MAX (8u << 20) /* far more than any has */
 
 static int wrong(struct sidecar *sidecar, const char *what)
 {
-    snprintf(sidecar->why, sizeof(sidecar->why), "%.300s: %s", sidecar->path, what);
-    return -EBADMSG;
+    return reason_set(&sidecar->why, -EBADMSG, "%.300s: %s", sidecar->path, what);
 }
 
 static int wrong_image(struct sidecar *sidecar, size_t index, const char *what)
 {
-    snprintf(sidecar->why, sizeof(sidecar->why), "%.300s: images[%zu]: %s", sidecar->path, index,
-             what);
-    return -EBADMSG;
+    return reason_set(&sidecar->why, -EBADMSG, "%.300s: images[%zu]: %s", sidecar->path, index,
+                      what);
 }
 
 /* ---- Members ---- */
@@ -138,6 +138,7 @@ static int read_members(struct sidecar *sidecar)
 
 int sidecar_open(struct sidecar *sidecar, const char *trace)
 {
+    const struct file_name name = {.path = sidecar->path, .by_user = true};
     struct bytes text = {0};
     char why[160];
     int error;
@@ -148,15 +149,14 @@ int sidecar_open(struct sidecar *sidecar, const char *trace)
     if (snprintf(sidecar->path, sizeof(sidecar->path), "%s.json", trace) >=
         (int)sizeof(sidecar->path))
         return 0; /* no file can have that name */
-    error = read_file(sidecar->path, &text);
+    error = read_named(&name, JSON_BYTES_MAX, &text, &sidecar->why);
     if (error == 0) {
         sidecar->is_there = true;
         sidecar->root = json_parse((const char *)text.data, text.len, why, sizeof(why));
         error = sidecar->root ? read_members(sidecar) : wrong(sidecar, why);
     } else if (error == -ENOENT || error == -ENOTDIR) {
+        sidecar->why = (struct reason){0};
         error = 0;
-    } else {
-        (void)wrong(sidecar, strerror(-error));
     }
     bytes_free(&text);
     return error;
@@ -168,17 +168,17 @@ void sidecar_close(struct sidecar *sidecar)
     sidecar->root = NULL;
 }
 
-int sidecar_refuse_rtit(const char *trace, const char *why)
+int sidecar_refuse_rtit(const char *trace, const char *what, struct reason *why)
 {
     struct sidecar sidecar;
-    int code = 0;
+    int error = sidecar_open(&sidecar, trace);
 
-    if (sidecar_open(&sidecar, trace) != 0)
-        code = complain(EXIT_CODE_FILE, "%s", sidecar.why);
+    if (error)
+        *why = sidecar.why;
     else if (sidecar.is_rtit)
-        code = complain(EXIT_CODE_FILE, "%s: %s", trace, why);
+        error = reason_set(why, -EBADMSG, "%s: %s", trace, what);
     sidecar_close(&sidecar);
-    return code;
+    return error;
 }
 
 /* ---- Code ---- */
@@ -186,7 +186,7 @@ int sidecar_refuse_rtit(const char *trace, const char *why)
 int sidecar_images(struct sidecar *sidecar)
 {
     if (!sidecar->is_there && !sidecar->path[0])
-        snprintf(sidecar->why, sizeof(sidecar->why), "standard input: nothing names its code");
+        (void)reason_set(&sidecar->why, -ENOENT, "standard input: nothing names its code");
     else if (!sidecar->is_there)
         (void)wrong(sidecar, strerror(ENOENT));
     else if (!sidecar->images)
@@ -219,54 +219,41 @@ int sidecar_image(struct sidecar *sidecar, size_t index, struct sidecar_image *i
     return 0;
 }
 
-/* What the library says of a file. */
-static int failed(struct sidecar *sidecar, const char *path, int error)
-{
-    snprintf(sidecar->why, sizeof(sidecar->why), "%.300s: %s", path, ptd_strerror(error));
-    return error;
-}
-
-int sidecar_add_code_log(struct sidecar *sidecar, struct ptd_image *image)
+int sidecar_add_code_log(struct sidecar *sidecar, struct code_files *files, struct ptd_image *image)
 {
     struct bytes log = {0};
-    json_object *name;
     char path[PATH_MAX];
-    int error;
+    const struct file_name name = {.path = path};
+    json_object *value;
+    int error, status;
 
-    if (!sidecar->is_there || !json_object_object_get_ex(sidecar->root, "code", &name))
-        return PTD_OK;
-    if (!json_object_is_type(name, json_type_string)) {
-        (void)wrong(sidecar, "code: not the name of a file");
-        return PTD_E_FORMAT;
-    }
-    beside(sidecar->trace, json_object_get_string(name), path, sizeof(path));
-    error = read_file(path, &log);
-    if (error) {
-        snprintf(sidecar->why, sizeof(sidecar->why), "%.300s: %s", path, strerror(-error));
-        error = PTD_E_IO;
-    } else {
-        error = ptd_image_add_code_log(image, log.data, log.len);
-        if (error)
-            (void)failed(sidecar, path, error);
-    }
+    if (!sidecar->is_there || !json_object_object_get_ex(sidecar->root, "code", &value))
+        return 0;
+    if (!json_object_is_type(value, json_type_string))
+        return wrong(sidecar, "code: not the name of a file");
+    beside(sidecar->trace, json_object_get_string(value), path, sizeof(path));
+    error = code_files_read(files, &name, &log, &sidecar->why);
+    if (error)
+        return error;
+    status = ptd_image_add_code_log(image, log.data, log.len);
     bytes_free(&log);
-    return error;
+    if (status == PTD_OK)
+        return 0;
+    return blame_file(&sidecar->why, &name, ptd_strerror(status),
+                      status == PTD_E_NOMEM ? -ENOMEM : -EBADMSG);
 }
 
-int sidecar_add_images(struct sidecar *sidecar, struct ptd_image *image)
+int sidecar_add_images(struct sidecar *sidecar, struct code_files *files, struct ptd_image *image)
 {
     const int count = sidecar_images(sidecar);
     struct sidecar_image entry;
-    int error;
+    const struct file_name name = {.path = entry.path};
+    int error = count < 0 ? count : 0;
 
-    if (count < 0)
-        return PTD_E_FORMAT;
-    for (size_t i = 0; i < (size_t)count; i++) {
-        if (sidecar_image(sidecar, i, &entry) != 0)
-            return PTD_E_FORMAT;
-        error = ptd_image_add_elf(image, entry.path, entry.bias, entry.cr3);
-        if (error)
-            return failed(sidecar, entry.path, error);
+    for (size_t i = 0; !error && i < (size_t)count; i++) {
+        error = sidecar_image(sidecar, i, &entry);
+        if (!error)
+            error = code_files_add_elf(files, &name, entry.bias, entry.cr3, image, &sidecar->why);
     }
-    return sidecar_add_code_log(sidecar, image);
+    return error ? error : sidecar_add_code_log(sidecar, files, image);
 }

@@ -3,11 +3,14 @@
 #ifndef VMM_SIDECAR_H
 #define VMM_SIDECAR_H
 
+#include "common/reason.h"
 #include "ptdec_rtit.h"
 
 #include <limits.h>
 
 #define SIDECAR_VERSION 1 /* of the format, "vpt" in the file */
+
+struct code_files;
 
 struct sidecar {
     bool is_there;
@@ -16,7 +19,7 @@ struct sidecar {
     struct ptd_time_config clocks;
     bool is_rtit;
     struct ptd_rtit_config rtit; /* its mode is PTD_MODE_64 */
-    char why[512];               /* what is wrong, after a failure */
+    struct reason why;           /* what is wrong, after a failure */
 
     const char *trace;
     char path[PATH_MAX];
@@ -35,18 +38,21 @@ struct sidecar_image {
 int sidecar_open(struct sidecar *sidecar, const char *trace);
 void sidecar_close(struct sidecar *sidecar);
 /*
- * For what an RTIT trace cannot have; why says it. 0, or an exit code: TRACE.json says that it is
- * one, or is bad.
+ * For what an RTIT trace cannot have; what says it. 0, or -errno and the reason: TRACE.json says
+ * that it is one, or is bad.
  */
-int sidecar_refuse_rtit(const char *trace, const char *why);
+int sidecar_refuse_rtit(const char *trace, const char *what, struct reason *why);
 /* The images that it names, of which there may be none. How many; -EBADMSG and .why: it has no
  * list. */
 int sidecar_images(struct sidecar *sidecar);
 /* 0, or -EBADMSG and .why. */
 int sidecar_image(struct sidecar *sidecar, size_t index, struct sidecar_image *image);
-/* All of its code into image: the images and the log, or the log alone. PTD_OK or an error and
- * .why. */
-int sidecar_add_images(struct sidecar *sidecar, struct ptd_image *image);
-int sidecar_add_code_log(struct sidecar *sidecar, struct ptd_image *image);
+/*
+ * All of its code into image: the images and the log, or the log alone. Names are those of files
+ * beside the trace, or absolute; images are ELF files. 0, or -errno and .why.
+ */
+int sidecar_add_images(struct sidecar *sidecar, struct code_files *files, struct ptd_image *image);
+int sidecar_add_code_log(struct sidecar *sidecar, struct code_files *files,
+                         struct ptd_image *image);
 
 #endif

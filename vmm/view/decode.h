@@ -18,6 +18,13 @@
 
 enum view_kind { VIEW_INSNS, VIEW_BLOCKS, VIEW_CALLS, VIEW_SUMMARY };
 
+/* --image or --map: to be loaded when all options are known. */
+struct code_source {
+    const char *value;
+    bool is_map;
+    uint64_t cr3; /* of an image */
+};
+
 struct decode_options {
     enum view_kind view;
     bool json, have_images;
@@ -30,6 +37,12 @@ struct decode_options {
     struct ptd_rtit_config rtit;
     struct ptd_image *image; /* of --image, or of a raw trace */
     struct map map;          /* of --map; .contexts NULL: none */
+    struct code_sources {
+        struct code_source *list; /* --image and --map, in order */
+        size_t count;
+    } sources;
+    uint64_t max_code; /* bytes */
+    bool no_sandbox;
     struct code_options code;
     const struct out_format *format; /* NULL: the views above */
     void *out;

@@ -112,11 +112,15 @@ static bool spend_maps(struct job *job, uint32_t pid)
 /* The code of a process (UINT32_MAX: of the kernel) too. 0 or an exit code. */
 static int load(struct job *job, struct code *code, uint32_t pid, uint64_t cr3)
 {
+    struct reason why;
+    int error;
+
     if (!spend_maps(job, pid))
         return 0;
     if (!code_changes_add(code->changes, pid, cr3))
         return no_memory();
-    return perf_data_load_code(job->session, pid, &job->options->code, code->image, cr3);
+    error = perf_data_load_code(job->session, pid, &job->options->code, code->image, cr3, &why);
+    return error ? complain(exit_code_of(error), "%s", why.text) : 0;
 }
 
 /* A VM of which nothing is known: guests without a map are not taken for the host. */
@@ -524,12 +528,14 @@ static int decode_merged(struct job *job)
 
 int decode_perf(struct decode_options *options, const char *file, const struct bytes *bytes)
 {
-    int code;
-    struct ptd_perf_session *const session = perf_data_open(file, bytes, &code);
-    struct job job = {.options = options, .session = session};
+    struct ptd_perf_session *session;
+    struct reason why;
+    int code = perf_data_open(file, bytes, say_remark, &session, &why);
+    struct job job = {.options = options};
 
-    if (!session)
-        return code;
+    if (code)
+        return complain(exit_code_of(code), "%s", why.text);
+    job.session = session;
     job.maps_left = MAPS_LEFT + MAPS_LEFT_PER_RECORD * session->record_count;
     if (!options->have_cpu && strncmp(session->cpuid, INTEL, strlen(INTEL)) == 0)
         (void)parse_cpu(session->cpuid + strlen(INTEL), ',', &options->config.errata);

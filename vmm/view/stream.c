@@ -63,14 +63,15 @@ static void close_all(struct stream *stream)
 /* Its code may change, as only a trace that is all there tells in advance. */
 static int open_code(struct stream *stream)
 {
-    int code = 0;
+    struct reason why;
+    int error = 0;
 
     if (stream->changes)
-        stream->timeline =
-            code_timeline_new(stream->changes, &stream->packets, stream->image, &code);
+        error = code_timeline_new(stream->changes, &stream->packets, stream->image,
+                                  &stream->timeline, &why);
     if (stream->timeline)
         stream->image = code_timeline_image(stream->timeline);
-    return code;
+    return error ? complain(exit_code_of(error), "%s", why.text) : 0;
 }
 
 int stream_open(struct decode_options *options, struct stream *stream)
@@ -179,12 +180,20 @@ int stream_put(struct decode_options *options, struct stream *stream)
     return ferror(stdout) ? EXIT_CODE_FILE : 0; /* main() says it */
 }
 
+static int result_of_code(const struct code_timeline *timeline)
+{
+    struct reason why;
+    const int error = code_timeline_result(timeline, &why);
+
+    return error ? complain(exit_code_of(error), "%s", why.text) : 0;
+}
+
 int stream_close(struct decode_options *options, struct stream *stream, int code)
 {
     if (stream->begun && !options->format->end(stream->out) && !code)
         code = no_memory();
     if (!code && stream->timeline)
-        code = code_timeline_result(stream->timeline);
+        code = result_of_code(stream->timeline);
     close_all(stream);
     return code ? code : stream->code;
 }

@@ -23,6 +23,7 @@
 #include "common/bytes.h"
 #include "common/file.h"
 #include "common/say.h"
+#include "trace/code-files.h"
 #include "trace/mapfile.h"
 #include "trace/sidecar.h"
 #include "log.h"
@@ -69,6 +70,7 @@ struct clocks {
 };
 
 struct compare {
+    struct code_files *files;
     struct ptd_image *image;
     struct map map;
     struct party parties[MAX_PARTIES];
@@ -454,9 +456,11 @@ static int load_code(struct compare *c, const char *trace, const char *map)
     int code = 0;
 
     if (map)
-        return map_load(map, c->image, &c->map) ? complain(EXIT_CODE_FILE, "%s", c->map.why) : 0;
-    if (sidecar_open(&sidecar, trace) || sidecar_add_images(&sidecar, c->image) != PTD_OK)
-        code = complain(EXIT_CODE_FILE, "%s", sidecar.why);
+        return map_load(map, c->files, c->image, &c->map)
+                   ? complain(EXIT_CODE_FILE, "%s", c->map.why.text)
+                   : 0;
+    if (sidecar_open(&sidecar, trace) || sidecar_add_images(&sidecar, c->files, c->image))
+        code = complain(EXIT_CODE_FILE, "%s", sidecar.why.text);
     sidecar_close(&sidecar);
     return code;
 }
@@ -541,9 +545,10 @@ int main(int argc, char **argv)
         return complain(EXIT_CODE_USAGE,
                         "usage: compare [--map MAP [--pages]] [--times TIMES] TRACE LOG [TABLE]");
     files = argv + optind;
+    c.files = code_files_new(CODE_BYTES_MAX);
     c.image = ptd_image_new();
     c.cache = calloc(CACHE_BLOCKS, sizeof(*c.cache));
-    code = c.image && c.cache ? load(&c, files, map, times, &trace) : EXIT_CODE_HOST;
+    code = c.files && c.image && c.cache ? load(&c, files, map, times, &trace) : EXIT_CODE_HOST;
     if (code)
         return code;
     flow = ptd_flow_new(trace.data, trace.len, c.image, NULL);
@@ -553,6 +558,7 @@ int main(int argc, char **argv)
         see(&c, &item);
     ptd_flow_free(flow);
     ptd_image_free(c.image);
+    code_files_free(c.files);
     while (log_has(&c.log, c.log.end + 1))
         log_forget(&c.log, c.log.end);
 

@@ -33,7 +33,8 @@ struct harness {
 static bool count(const struct harness *harness, const struct scaling_case *each, uint64_t *count)
 {
     char texts[CASE_ARGUMENTS][128];
-    char *argv[CASE_ARGUMENTS + 2] = {(char *)(uintptr_t)harness->vpt};
+    char *argv[CASE_ARGUMENTS + 3] = {(char *)(uintptr_t)harness->vpt};
+    unsigned arguments = 0;
 
     if (each->run) {
         char *const run[] = {(char *)(uintptr_t)harness->self, "--run",
@@ -48,7 +49,9 @@ static bool count(const struct harness *harness, const struct scaling_case *each
         (void)snprintf(texts[i], sizeof(texts[i]), "%s%s%s", in_folder ? harness->folder : "",
                        in_folder ? "/" : "", each->arguments[i] + in_folder);
         argv[1 + i] = texts[i];
+        arguments++;
     }
+    argv[1 + arguments] = "--no-sandbox"; /* valgrind needs the rights that it gives up */
     return count_instructions(argv, count);
 }
 

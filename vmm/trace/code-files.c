@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Files with code, by what they are (device, inode, size and time of the last change) and not by
+ * their names, of which a hostile trace can make up any number.
+ */
+#include "trace/code-files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <limits.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Far more than a program has: executable segments; notes, and bytes of each. */
+#define SEGMENTS_MAX   4096u
+#define NOTES_MAX      64u
+#define NOTE_BYTES_MAX 65536u
+
+enum file_kind { KIND_ELF, KIND_KALLSYMS };
+
+/* What tells one file from another. */
+struct identity {
+    uint64_t device, inode, size, seconds, nanoseconds, kind;
+};
+
+struct loaded {
+    struct identity identity; /* first, for the tree */
+    struct code_file file;
+    struct code_segment *segments;
+    struct ptd_file *content; /* NULL: not loaded */
+    int status;               /* enum ptd_error of the last try */
+};
+
+struct code_files {
+    uint64_t max_bytes, held_bytes;
+    void *loaded, *texts; /* trees */
+};
+
+static int by_identity(const void *left, const void *right)
+{
+    return memcmp(left, right, sizeof(struct identity));
+}
+
+static int by_text(const void *left, const void *right)
+{
+    return strcmp(left, right);
+}
+
+static void free_loaded(void *of)
+{
+    struct loaded *const loaded = of;
+
+    ptd_file_free(loaded->content);
+    free(loaded->segments);
+    free(loaded);
+}
+
+struct code_files *code_files_new(uint64_t max_bytes)
+{
+    struct code_files *const files = calloc(1, sizeof(*files));
+
+    if (files)
+        files->max_bytes = max_bytes;
+    return files;
+}
+
+void code_files_free(struct code_files *files)
+{
+    if (!files)
+        return;
+    tdestroy(files->loaded, free_loaded);
+    tdestroy(files->texts, free);
+    free(files);
+}
+
+bool code_files_is_news(struct code_files *files, const char *text)
+{
+    char *const copy = tfind(text, &files->texts, by_text) ? NULL : strdup(text);
+
+    if (!copy)
+        return !tfind(text, &files->texts, by_text);
+    if (!tsearch(copy, &files->texts, by_text))
+        free(copy);
+    return true;
+}
+
+static struct loaded *find_loaded(struct code_files *files, const struct identity *identity)
+{
+    void *const found = tfind(identity, &files->loaded, by_identity);
+    struct loaded *loaded;
+
+    if (found)
+        return *(struct loaded **)found;
+    loaded = calloc(1, sizeof(*loaded));
+    if (!loaded)
+        return NULL;
+    loaded->identity = *identity;
+    if (tsearch(loaded, &files->loaded, by_identity))
+        return loaded;
+    free(loaded);
+    return NULL;
+}
+
+static int identify(int fd, enum file_kind kind, struct identity *identity)
+{
+    struct stat status;
+
+    if (fstat(fd, &status) != 0)
+        return -errno;
+    *identity = (struct identity){.device = status.st_dev,
+                                  .inode = status.st_ino,
+                                  .size = (uint64_t)status.st_size,
+                                  .seconds = (uint64_t)status.st_mtim.tv_sec,
+                                  .nanoseconds = (uint64_t)status.st_mtim.tv_nsec,
+                                  .kind = kind};
+    return 0;
+}
+
+/* ---- What the headers of an ELF file say ---- */
+
+/* The build id among the notes of a segment: its length, 0 if it is not there. */
+static uint8_t id_in_notes(Elf_Data *data, uint8_t *id)
+{
+    size_t at = 0, name, desc;
+    GElf_Nhdr note;
+
+    while (data && (at = gelf_getnote(data, at, &note, &name, &desc)) > 0) {
+        const size_t len =
+            note.n_descsz < PTD_PERF_BUILD_ID_BYTES ? note.n_descsz : PTD_PERF_BUILD_ID_BYTES;
+
+        if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 ||
+            memcmp((const char *)data->d_buf + name, "GNU", 4) != 0)
+            continue;
+        memcpy(id, (const char *)data->d_buf + desc, len);
+        return (uint8_t)len;
+    }
+    return 0;
+}
+
+static uint8_t find_build_id(Elf *elf, size_t count, uint8_t *id)
+{
+    unsigned notes = 0;
+    uint8_t len = 0;
+
+    for (size_t i = 0; len == 0 && notes < NOTES_MAX && i < count && i < INT_MAX; i++) {
+        GElf_Phdr header;
+
+        if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_NOTE ||
+            header.p_filesz > NOTE_BYTES_MAX)
+            continue;
+        notes++;
+        len = id_in_notes(elf_getdata_rawchunk(elf, (int64_t)header.p_offset, header.p_filesz,
+                                               header.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR),
+                          id);
+    }
+    return len;
+}
+
+static int find_segments(Elf *elf, size_t count, struct loaded *loaded)
+{
+    loaded->segments = calloc(count ? count : 1, sizeof(*loaded->segments));
+    if (!loaded->segments)
+        return -ENOMEM;
+    for (size_t i = 0; i < count && i < INT_MAX; i++) {
+        GElf_Phdr header;
+
+        if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD &&
+            header.p_flags & PF_X && loaded->file.segment_count < SEGMENTS_MAX)
+            loaded->segments[loaded->file.segment_count++] =
+                (struct code_segment){header.p_vaddr, header.p_offset, header.p_filesz};
+    }
+    loaded->file.segments = loaded->segments;
+    return 0;
+}
+
+/* 0, -ENOMEM; -ENOEXEC: no ELF file. */
+static int read_headers(int fd, struct loaded *loaded)
+{
+    Elf *elf = NULL;
+    size_t count = 0;
+    int error = -ENOEXEC;
+
+    if (elf_version(EV_CURRENT) != EV_NONE)
+        elf = elf_begin(fd, ELF_C_READ, NULL);
+    if (elf && elf_kind(elf) == ELF_K_ELF && elf_getphdrnum(elf, &count) == 0) {
+        loaded->file.build_id_bytes = find_build_id(elf, count, loaded->file.build_id);
+        error = find_segments(elf, count, loaded);
+    }
+    if (elf)
+        (void)elf_end(elf);
+    return error;
+}
+
+/* ---- Loading ---- */
+
+static int say(struct reason *why, const struct file_name *name, int error)
+{
+    const char *const what = error == -ESTALE    ? "not the file that ran: its build id differs"
+                             : error == -ENOEXEC ? "not an ELF file of x86"
+                             : error == -EFBIG   ? "more code than --max-code allows"
+                             : error == -EBADMSG ? ptd_strerror(PTD_E_FORMAT)
+                             : error == -EIO     ? ptd_strerror(PTD_E_IO)
+                                                 : strerror(-error);
+
+    return blame_file(why, name, what, error);
+}
+
+static int error_of(int status, int of_format)
+{
+    return status == PTD_OK         ? 0
+           : status == PTD_E_NOMEM  ? -ENOMEM
+           : status == PTD_E_LIMIT  ? -EFBIG
+           : status == PTD_E_FORMAT ? of_format
+                                    : -EIO;
+}
+
+/* What the file holds, unless it was loaded before, or cannot be. An enum ptd_error. */
+static int load(struct code_files *files, int fd, struct loaded *loaded)
+{
+    const uint64_t left = files->max_bytes - files->held_bytes;
+
+    if (loaded->content || loaded->status)
+        return loaded->status;
+    loaded->status = loaded->identity.kind == KIND_ELF
+                         ? ptd_file_new_elf(fd, left, &loaded->content)
+                         : ptd_file_new_kallsyms(fd, left, &loaded->content);
+    if (loaded->content)
+        files->held_bytes += ptd_file_bytes(loaded->content);
+    return loaded->status;
+}
+
+static bool is_wanted(const struct code_file *file, const struct build_id *wanted)
+{
+    return !wanted || wanted->bytes == 0 || file->build_id_bytes == 0 ||
+           (wanted->bytes == file->build_id_bytes &&
+            memcmp(wanted->id, file->build_id, wanted->bytes) == 0);
+}
+
+/* What the headers say. 0 or -errno. */
+static int look(struct code_files *files, int fd, struct loaded **found)
+{
+    struct identity identity;
+    const int error = identify(fd, KIND_ELF, &identity);
+
+    if (error)
+        return error;
+    *found = find_loaded(files, &identity);
+    if (!*found)
+        return -ENOMEM;
+    return (*found)->segments ? 0 : read_headers(fd, *found);
+}
+
+int code_files_look(struct code_files *files, const struct file_name *name,
+                    const struct code_file **file, struct reason *why)
+{
+    const int fd = open_named(name, why);
+    struct loaded *loaded;
+    int error;
+
+    if (fd < 0)
+        return fd;
+    error = look(files, fd, &loaded);
+    (void)close(fd);
+    if (error)
+        return say(why, name, error);
+    *file = &loaded->file;
+    return 0;
+}
+
+int code_files_elf(struct code_files *files, const struct file_name *name,
+                   const struct build_id *wanted, const struct code_file **file, struct reason *why)
+{
+    const int fd = open_named(name, why);
+    struct loaded *loaded;
+    int error;
+
+    if (fd < 0)
+        return fd;
+    error = look(files, fd, &loaded);
+    if (!error && !is_wanted(&loaded->file, wanted))
+        error = -ESTALE;
+    if (!error)
+        error = error_of(load(files, fd, loaded), -ENOEXEC);
+    (void)close(fd);
+    if (error)
+        return say(why, name, error);
+    loaded->file.content = loaded->content;
+    *file = &loaded->file;
+    return 0;
+}
+
+int code_files_add_elf(struct code_files *files, const struct file_name *name, uint64_t bias,
+                       uint64_t cr3, struct ptd_image *image, struct reason *why)
+{
+    const struct code_file *file;
+    const int error = code_files_elf(files, name, NULL, &file, why);
+
+    if (error)
+        return error;
+    return error_of(ptd_image_add_file(image, file->content, bias, cr3), -ENOEXEC)
+               ? say(why, name, -ENOEXEC)
+               : 0;
+}
+
+static int load_kallsyms(struct code_files *files, int fd, struct loaded **found)
+{
+    struct identity identity;
+    int error = identify(fd, KIND_KALLSYMS, &identity);
+
+    if (error)
+        return error;
+    *found = find_loaded(files, &identity);
+    return *found ? error_of(load(files, fd, *found), -EBADMSG) : -ENOMEM;
+}
+
+int code_files_add_kallsyms(struct code_files *files, const struct file_name *name, uint64_t cr3,
+                            struct ptd_image *image, struct reason *why)
+{
+    const int fd = open_named(name, why);
+    struct loaded *loaded = NULL;
+    int error;
+
+    if (fd < 0)
+        return fd;
+    error = load_kallsyms(files, fd, &loaded);
+    (void)close(fd);
+    if (loaded && loaded->content && ptd_image_add_file(image, loaded->content, 0, cr3) != PTD_OK)
+        error = -ENOMEM;
+    return error ? say(why, name, error) : 0;
+}
+
+int code_files_read(struct code_files *files, const struct file_name *name, struct bytes *bytes,
+                    struct reason *why)
+{
+    const int error = read_named(name, files->max_bytes - files->held_bytes, bytes, why);
+
+    if (error)
+        return error == -EFBIG ? say(why, name, error) : error;
+    files->held_bytes += bytes->len;
+    return 0;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The files with code that one trace names: each is read once, whatever the number of its names and
+ * maps, and all of them together stay within a budget of memory.
+ */
+#ifndef VMM_CODE_FILES_H
+#define VMM_CODE_FILES_H
+
+#include "common/open.h"
+#include "ptdec.h"
+#include "ptdec_perf.h"
+
+#define CODE_BYTES_MAX (UINT64_C(1) << 30) /* the budget, unless the user says otherwise */
+
+struct code_files;
+
+/* A part of an ELF file that is mapped executable. */
+struct code_segment {
+    uint64_t vaddr, offset, len_bytes;
+};
+
+/* An ELF file, as it was when it was first opened. */
+struct code_file {
+    const struct ptd_file *content;
+    const struct code_segment *segments;
+    size_t segment_count;
+    uint8_t build_id[PTD_PERF_BUILD_ID_BYTES], build_id_bytes; /* 0: it has none */
+};
+
+/* A build id that a file must have, if it has any; NULL or .bytes 0: any will do. */
+struct build_id {
+    const uint8_t *id;
+    uint8_t bytes;
+};
+
+/* NULL: no memory. Images that were given files of it are freed before it. */
+struct code_files *code_files_new(uint64_t max_bytes);
+void code_files_free(struct code_files *files);
+/*
+ * An ELF file. 0 and *file; -errno and the reason: -ESTALE if the build
+ * id is another one, -ENOEXEC if it is no ELF file of x86, -EFBIG if the budget does not allow it,
+ * -ENOMEM, or why it cannot be read.
+ */
+int code_files_elf(struct code_files *files, const struct file_name *name,
+                   const struct build_id *wanted, const struct code_file **file,
+                   struct reason *why);
+/* The same without content, unless it is there already: what the headers say. */
+int code_files_look(struct code_files *files, const struct file_name *name,
+                    const struct code_file **file, struct reason *why);
+/* A file as code_files_elf() gives it, added to an image. */
+int code_files_add_elf(struct code_files *files, const struct file_name *name, uint64_t bias,
+                       uint64_t cr3, struct ptd_image *image, struct reason *why);
+/*
+ * The names of a kallsyms. -EBADMSG and the reason: a line is not one of kallsyms; those in front
+ * of it are used.
+ */
+int code_files_add_kallsyms(struct code_files *files, const struct file_name *name, uint64_t cr3,
+                            struct ptd_image *image, struct reason *why);
+/* All of a file, whatever it holds, to be freed by the caller; counted for good. */
+int code_files_read(struct code_files *files, const struct file_name *name, struct bytes *bytes,
+                    struct reason *why);
+/* Whether it is asked for the first time about this text; true if there is no memory. */
+bool code_files_is_news(struct code_files *files, const char *text);
+
+#endif
