@@ -170,7 +170,7 @@ static void mistakes(void)
 
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct code_files *const files = code_files_new(CODE_BYTES_MAX);
-    struct ptd_image *const image = ptd_image_new();
+        struct ptd_image *const image = ptd_image_new();
         struct map map = {0};
 
         CU_ASSERT_EQUAL(
@@ -180,7 +180,7 @@ static void mistakes(void)
         if (!strstr(map.why.text, cases[i].why))
             printf("\n    %s: '%s', not '%s'", cases[i].text, map.why.text, cases[i].why);
         ptd_image_free(image);
-    code_files_free(files);
+        code_files_free(files);
         map_free(&map);
     }
 }

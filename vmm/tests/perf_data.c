@@ -380,9 +380,26 @@ static void changing(void)
     const struct code_options options = {
         .symfs = folder, .cache = "/nonexistent", .files = code_files_new(CODE_BYTES_MAX)};
     const struct ptd_perf_map maps[] = {
-        {.pid = PID, .start = USER, .len = 5, .pgoff = ELF_FILE_OFFSET, .executable = true, .file = "/one"},
-        {.time = 2500, .pid = PID, .start = USER, .len = 5, .pgoff = ELF_FILE_OFFSET, .executable = true, .file = "/two"},
-        {.time = 5500, .pid = PID, .start = USER, .len = 5, .pgoff = ELF_FILE_OFFSET, .executable = true, .file = "/one"},
+        {.pid = PID,
+         .start = USER,
+         .len = 5,
+         .pgoff = ELF_FILE_OFFSET,
+         .executable = true,
+         .file = "/one"},
+        {.time = 2500,
+         .pid = PID,
+         .start = USER,
+         .len = 5,
+         .pgoff = ELF_FILE_OFFSET,
+         .executable = true,
+         .file = "/two"},
+        {.time = 5500,
+         .pid = PID,
+         .start = USER,
+         .len = 5,
+         .pgoff = ELF_FILE_OFFSET,
+         .executable = true,
+         .file = "/one"},
     };
     const struct ptd_perf_poke pokes[] = {
         {.time = 3500,
@@ -588,8 +605,18 @@ static void put_host_and_guest(struct bytes *trace)
 static bool write_host_and_guest(const char *path)
 {
     static const struct ptd_perf_map maps[] = {
-        {.pid = 10, .start = USER, .len = 5, .pgoff = ELF_FILE_OFFSET, .executable = true, .file = "/one"},
-        {.pid = 20, .start = USER, .len = 5, .pgoff = ELF_FILE_OFFSET, .executable = true, .file = "/two"},
+        {.pid = 10,
+         .start = USER,
+         .len = 5,
+         .pgoff = ELF_FILE_OFFSET,
+         .executable = true,
+         .file = "/one"},
+        {.pid = 20,
+         .start = USER,
+         .len = 5,
+         .pgoff = ELF_FILE_OFFSET,
+         .executable = true,
+         .file = "/two"},
     };
     static const struct ptd_perf_comm comms[] = {{.pid = 10, .tid = 10, .name = "first"},
                                                  {.pid = 20, .tid = 20, .name = "second"},
