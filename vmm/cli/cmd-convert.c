@@ -230,18 +230,19 @@ static int write_to(void *owner, const void *bytes, size_t len)
     return output_write(sink->output, bytes, len, &sink->why);
 }
 
-static int write_perf(struct ptd_perf_out *out, struct output *output)
+static int write_perf(const struct ptd_perf_out *what, struct output *output)
 {
     struct sink sink = {.output = output};
+    struct ptd_perf_out out = *what;
     uint64_t total = 0;
     int error;
 
-    for (size_t i = 0; i < out->trace_count; i++)
-        total += out->traces[i].len_bytes;
-    out->write = write_to;
-    out->owner = &sink;
+    for (size_t i = 0; i < out.trace_count; i++)
+        total += out.traces[i].len_bytes;
+    out.write = write_to;
+    out.owner = &sink;
     progress_begin("writing", total, PROGRESS_ALONE);
-    error = ptd_perf_write(out);
+    error = ptd_perf_write(&out);
     progress_end();
     if (error == PTD_E_NOMEM)
         return no_memory();

@@ -61,8 +61,10 @@ static void make_table(struct getopt_table *table, const struct subcommand *comm
 static const struct option_row *row_of(const struct getopt_table *table, int option)
 {
     for (size_t i = 0; i < table->count; i++) {
-        if (option == FIRST_ID + (int)i || (option && option == table->rows[i]->letter))
-            return table->rows[i];
+        const struct option_row *const row = table->rows[i];
+
+        if (row && (option == FIRST_ID + (int)i || (option && option == row->letter)))
+            return row;
     }
     return NULL;
 }
@@ -144,7 +146,7 @@ static int take_number(const struct option_row *row, const char *text, void *mem
 {
     const uint64_t max = row->max ? row->max : UINT64_MAX;
     const bool is_unsigned = row->kind == OPTION_UNSIGNED;
-    uint64_t value;
+    uint64_t value = 0;
 
     if (!(is_unsigned ? parse_decimal : parse_number)(text, &value) || value < row->min ||
         value > max || (is_unsigned && value > UINT_MAX))

@@ -188,7 +188,8 @@ int output_open(struct output *output, const char *path, struct reason *why)
     output->path = strdup(path);
     if (!output->path) {
         output_drop(output);
-        return reason_set(why, -ENOMEM, "no memory");
+        (void)reason_set(why, -ENOMEM, "no memory");
+        return -ENOMEM;
     }
     begin_watch(output);
     return 0;

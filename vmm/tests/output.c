@@ -116,6 +116,8 @@ static void test_long_file(void)
     size_t at = 0;
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(data);
+    if (!data)
+        return;
     for (size_t i = 0; i < LONG_BYTES; i++)
         data[i] = (char)(i * 7 >> 3);
     CU_ASSERT_EQUAL_FATAL(output_open(&output, path, &why), 0);
