@@ -3,6 +3,7 @@
  * vpt capture: a guest that runs is traced from outside, without its knowledge (docs/qemu.md).
  */
 #include "cli/commands.h"
+#include "cli/values.h"
 #include "common/escape.h"
 #include "common/json.h"
 #include "common/number.h"

@@ -9,6 +9,7 @@
 #include "common/progress.h"
 #include "cli/commands.h"
 #include "cli/guard.h"
+#include "cli/values.h"
 #include "trace/code-files.h"
 #include "view/out.h"
 
@@ -140,7 +141,7 @@ static int check_options(const struct decode_options *options)
     if (options->view == VIEW_SUMMARY &&
         (options->format || options->window.from.kind || options->window.to.kind))
         return complain(EXIT_CODE_USAGE, "--summary is of a whole trace, and has no --format");
-    if (window_check(&options->window) != 0)
+    if (check_window(&options->window) != 0)
         return EXIT_CODE_USAGE;
     if (options->count_insns && window_has_time(&options->window))
         return complain(EXIT_CODE_USAGE, "--clock insns has no times for --from and --to");
@@ -342,7 +343,7 @@ static int decode_input(struct decode_options *options, const char *file)
     if (options->format && options->out && !options->format->close(options->out) && !code)
         code = no_memory();
     if (!code)
-        window_note(&options->window, options->is_reached, input.name);
+        note_window(&options->window, options->is_reached, input.name);
     if (!code && options->errors)
         code = complain(EXIT_CODE_FILE, "%s: %" PRIu64 " errors", input.name, options->errors);
     input_close(&input);
@@ -504,14 +505,14 @@ static int take_from(void *parsed, const char *value)
 {
     struct decode_options *const options = &((struct parsed *)parsed)->options;
 
-    return bound_parse("--from", value, &options->window.from);
+    return option_bound("--from", value, &options->window.from);
 }
 
 static int take_to(void *parsed, const char *value)
 {
     struct decode_options *const options = &((struct parsed *)parsed)->options;
 
-    return bound_parse("--to", value, &options->window.to);
+    return option_bound("--to", value, &options->window.to);
 }
 
 static int take_max_code(void *parsed, const char *value)

@@ -13,6 +13,7 @@
 #include "common/progress.h"
 #include "cli/commands.h"
 #include "cli/guard.h"
+#include "cli/values.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -261,7 +262,7 @@ static int dump_perf(const struct dump_options *options, const char *name, const
         errors += source.errors;
         is_reached = is_reached || source.is_reached;
     }
-    window_note(&options->window, is_reached, name);
+    note_window(&options->window, is_reached, name);
     if (session->error)
         code = EXIT_CODE_FILE; /* said already */
     ptd_perf_session_free(session);
@@ -353,7 +354,7 @@ static int dump_raw(const struct dump_options *options, const struct sidecar *si
         dump(&source);
         code = source.code;
         if (!code)
-            window_note(&options->window, source.is_reached, input->name);
+            note_window(&options->window, source.is_reached, input->name);
     }
     ptd_time_free(source.time);
     bytes_free(&source.bytes);
@@ -446,12 +447,12 @@ static int dump_file(struct dump_options *options, const char *file)
 
 static int take_from(void *options, const char *value)
 {
-    return bound_parse("--from", value, &((struct dump_options *)options)->window.from);
+    return option_bound("--from", value, &((struct dump_options *)options)->window.from);
 }
 
 static int take_to(void *options, const char *value)
 {
-    return bound_parse("--to", value, &((struct dump_options *)options)->window.to);
+    return option_bound("--to", value, &((struct dump_options *)options)->window.to);
 }
 
 static const struct option_row options_of_dump[] = {
@@ -508,7 +509,7 @@ static int parse(int argc, char **argv, struct dump_options *options)
         return code;
     if (optind + 1 != argc)
         return 1 + complain(EXIT_CODE_USAGE, "vpt dump takes one file; see vpt dump --help");
-    code = window_check(&options->window);
+    code = check_window(&options->window);
     return code ? 1 + code : 0;
 }
 

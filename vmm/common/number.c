@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Numbers in texts. */
 #include "common/number.h"
-#include "common/say.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -38,13 +37,6 @@ bool parse_bytes(const char *text, int base, uint64_t max, const char **end_of, 
     *bytes <<= shift;
     *end_of = end;
     return true;
-}
-
-int option_number(const char *option, const char *text, uint64_t *value)
-{
-    if (parse_number(text, value))
-        return 0;
-    return complain(EXIT_CODE_USAGE, "%s takes a number, not '%s'", option, text);
 }
 
 char *split_bias(const char *argument, uint64_t *bias)

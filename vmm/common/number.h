@@ -12,8 +12,6 @@
 bool parse_number(const char *text, uint64_t *value);
 /* A number of bytes in this base, with a suffix K, M or G, up to max. *end_of: behind it. */
 bool parse_bytes(const char *text, int base, uint64_t max, const char **end_of, uint64_t *bytes);
-/* The same of an option's value. 0, or a usage error that is said. */
-int option_number(const char *option, const char *text, uint64_t *value);
 /* "FILE" or "FILE@BIAS": the file, to be freed (NULL: no memory), and the bias, else 0. */
 char *split_bias(const char *argument, uint64_t *bias);
 

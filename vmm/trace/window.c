@@ -4,7 +4,6 @@
  * says which. It is made each time, at the speed of reading the file.
  */
 #include "trace/window.h"
-#include "common/say.h"
 #include "common/number.h"
 
 #include <ctype.h>
@@ -46,7 +45,7 @@ static bool parse_seconds(const char *text, uint64_t *ns)
     return *text == '\0';
 }
 
-int bound_parse(const char *option, const char *text, struct bound *bound)
+bool bound_parse(const char *text, struct bound *bound)
 {
     static const char tsc[] = "tsc:", time[] = "time:";
     struct bound parsed = {.kind = BOUND_OFFSET};
@@ -61,11 +60,9 @@ int bound_parse(const char *option, const char *text, struct bound *bound)
     } else {
         ok = parse_number(text, &parsed.value);
     }
-    if (!ok)
-        return complain(EXIT_CODE_USAGE, "%s takes OFFSET, tsc:TICKS or time:SECONDS, not '%s'",
-                        option, text);
-    *bound = parsed;
-    return 0;
+    if (ok)
+        *bound = parsed;
+    return ok;
 }
 
 bool bound_is_ahead(const struct bound *bound, uint64_t offset, uint64_t tsc)
@@ -74,18 +71,10 @@ bool bound_is_ahead(const struct bound *bound, uint64_t offset, uint64_t tsc)
                                        : bound->kind == BOUND_TSC && tsc < bound->value;
 }
 
-int window_check(const struct window *window)
+bool window_is_valid(const struct window *window)
 {
-    if (window->from.kind == BOUND_NONE || window->from.kind != window->to.kind ||
-        window->from.value <= window->to.value)
-        return 0;
-    return complain(EXIT_CODE_USAGE, "--to is in front of --from");
-}
-
-void window_note(const struct window *window, bool is_reached, const char *name)
-{
-    if (window->from.kind != BOUND_NONE && !is_reached)
-        complain(EXIT_CODE_OK, "%s: it ends in front of --from", name);
+    return window->from.kind == BOUND_NONE || window->from.kind != window->to.kind ||
+           window->from.value <= window->to.value;
 }
 
 static bool is_time(const struct bound *bound)

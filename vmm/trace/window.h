@@ -18,14 +18,12 @@ struct window {
     struct bound from, to;
 };
 
-/* "0x4000" or "16384", "tsc:1000", "time:1.5": the value of an option. 0 or an exit code. */
-int bound_parse(const char *option, const char *text, struct bound *bound);
+/* "0x4000" or "16384", "tsc:1000", "time:1.5": the value of an option. False: none of these. */
+bool bound_parse(const char *text, struct bound *bound);
 /* Whether a place in the trace comes before bound; not if there is none. Not of BOUND_TIME. */
 bool bound_is_ahead(const struct bound *bound, uint64_t offset, uint64_t tsc);
-/* Whether .to is not in front of .from, as far as one can say. 0 or an exit code. */
-int window_check(const struct window *window);
-/* Says that the trace has nothing at .from or behind it, if that is so. */
-void window_note(const struct window *window, bool is_reached, const char *name);
+/* Whether .to is not in front of .from, as far as one can say. */
+bool window_is_valid(const struct window *window);
 /* Whether clocks are needed; nanoseconds: whether TIME is. */
 bool window_has_time(const struct window *window);
 bool window_has_nanoseconds(const struct window *window);
