@@ -156,6 +156,18 @@ static void take_clocks(struct convert *convert, const struct ptd_time_config *c
         convert->max_nonturbo_ratio = clocks->max_nonturbo_ratio;
 }
 
+/* perf takes code from files, and a log of code tells what stood in memory, and when. */
+static void say_what_is_lost(const struct sidecar *sidecar, const char *trace)
+{
+    const char *const log = sidecar_code_log(sidecar);
+
+    if (log)
+        (void)complain(EXIT_CODE_OK,
+                       "%s: a perf.data cannot hold the code that was captured with it (%s): perf "
+                       "will not decode what ran there, 'vpt decode %s' will",
+                       trace, log, trace);
+}
+
 /* TRACE.json (docs/trace-files.md). 0 or an exit code. */
 static int take_sidecar(struct convert *convert, const char *trace)
 {
@@ -168,8 +180,10 @@ static int take_sidecar(struct convert *convert, const char *trace)
         code = complain(EXIT_CODE_FILE, "%s: an RTIT trace, which perf does not know", trace);
     else
         code = add_sidecar_images(convert, &sidecar);
-    if (!code)
+    if (!code) {
+        say_what_is_lost(&sidecar, trace);
         take_clocks(convert, &sidecar.clocks);
+    }
     sidecar_close(&sidecar);
     return code;
 }

@@ -191,6 +191,16 @@ expect 'convert to nowhere' 3 'No such file' "$vpt" convert "$work/loop.pt" "$wo
 expect 'decode: the last of --format and --json' 0 '' "$vpt" decode --format folded --json "$work/loop.pt"
 check 'counts' cmp "$work/out" "$work/want"
 
+# A log of code beside the images: perf.data has no place for it.
+cp "$work/loop.pt" "$work/logged.pt"
+jq '.code = "logged.code"' "$work/loop.pt.json" >"$work/logged.pt.json"
+expect 'convert of a trace with a log of code' 0 'cannot hold the code .*logged.code' \
+    "$vpt" convert "$work/logged.pt" "$work/logged.data"
+check 'has the rest' cmp "$work/logged.data" "$work/loop.data"
+jq '.code = "logged.code" | .images = []' "$work/loop.pt.json" >"$work/logged.pt.json"
+expect 'convert of a trace with nothing else' 0 'cannot hold the code .*logged.code' \
+    "$vpt" convert "$work/logged.pt" "$work/logged.data"
+
 # PSB+ with a PIP of the host; then VMCS, PIP.NR, TIP.
 {
     for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done

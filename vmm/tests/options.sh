@@ -58,7 +58,7 @@ expect 'nothing is near' 2 'unknown option --frobnicate; see vpt run --help' "$v
 expect 'an option that is hidden is not named' 2 'unknown option --record-tu; see' "$vpt" run --record-tu=x
 expect 'an unknown letter' 2 'unknown option -x; see vpt dump --help' "$vpt" dump -x y
 expect 'a value too many' 2 'json takes no value' "$vpt" dump --json=yes x
-expect 'an option cut short' 3 'No such file' "$vpt" dump --no-s "$work/nothing"
+expect 'an option cut short' 3 'No such file' "$vpt" dump --no-sy "$work/nothing"
 
 # ---- Manual pages ----
 for page in '' "${all[@]}"; do

@@ -243,6 +243,16 @@ int sidecar_add_code_log(struct sidecar *sidecar, struct code_files *files, stru
                       status == PTD_E_NOMEM ? -ENOMEM : -EBADMSG);
 }
 
+const char *sidecar_code_log(const struct sidecar *sidecar)
+{
+    json_object *value;
+
+    if (!sidecar->is_there || !json_object_object_get_ex(sidecar->root, "code", &value) ||
+        !json_object_is_type(value, json_type_string))
+        return NULL;
+    return json_object_get_string(value);
+}
+
 int sidecar_add_images(struct sidecar *sidecar, struct code_files *files, struct ptd_image *image)
 {
     const int count = sidecar_images(sidecar);

@@ -47,6 +47,8 @@ int sidecar_refuse_rtit(const char *trace, const char *what, struct reason *why)
 int sidecar_images(struct sidecar *sidecar);
 /* 0, or -EBADMSG and .why. */
 int sidecar_image(struct sidecar *sidecar, size_t index, struct sidecar_image *image);
+/* The name of the log of code that it names, as it says it; NULL: none. */
+const char *sidecar_code_log(const struct sidecar *sidecar);
 /*
  * All of its code into image: the images and the log, or the log alone. Names are those of files
  * beside the trace, or absolute; images are ELF files. 0, or -errno and .why.
