@@ -154,19 +154,18 @@ static int check_options(const struct decode_options *options)
 
 /* ---- The trace ---- */
 
-/* RTIT is not decoded piece by piece. */
+/* RTIT is not decoded piece by piece. 0 or -errno. */
 static int decode_rtit(struct decode_options *options, struct stream *stream)
 {
     struct input *const input = stream->input;
-    const int error = input_take_all(input, &stream->packets);
-    int code;
+    int error = input_take_all(input, &stream->packets);
 
     if (error)
-        return file_error(input->name, error);
+        return reason_of_file(stream->why, error, input->name);
     stream->input = NULL;
-    code = stream_decode(options, stream);
+    error = stream_decode(options, stream);
     bytes_free(&stream->packets);
-    return code;
+    return error;
 }
 
 /* Code and settings, where no option says otherwise. 0 or an exit code. */
@@ -195,7 +194,9 @@ static int take_sidecar(struct decode_options *options, struct sidecar *sidecar)
 static int decode_raw(struct decode_options *options, const struct sidecar *sidecar,
                       struct input *input)
 {
+    struct reason why = {0};
     struct stream stream = {
+        .why = &why,
         .input = input,
         .image = options->image,
         .clocks = sidecar->clocks,
@@ -207,11 +208,12 @@ static int decode_raw(struct decode_options *options, const struct sidecar *side
         return complain(EXIT_CODE_USAGE, "--start-ip: an RTIT trace says it by itself");
     if (options->map.contexts)
         stream.clocks.vms = ptd_contexts_time_vms(options->map.contexts, &stream.clocks.vm_count);
+    if (options->view == VIEW_SUMMARY && options->is_rtit)
+        return complain(EXIT_CODE_USAGE, "--summary is of a PT trace, this is one of RTIT");
     if (options->view == VIEW_SUMMARY)
-        return options->is_rtit
-                   ? complain(EXIT_CODE_USAGE, "--summary is of a PT trace, this is one of RTIT")
-                   : decode_summary(options, input);
-    return options->is_rtit ? decode_rtit(options, &stream) : stream_decode(options, &stream);
+        return complain_of(decode_summary(options, input, &why), &why);
+    return complain_of(
+        options->is_rtit ? decode_rtit(options, &stream) : stream_decode(options, &stream), &why);
 }
 
 /* name: where the trace's name stands for TRACE.json. */
@@ -254,16 +256,17 @@ static int decode_perf_data(struct decode_options *options, struct input *input)
 {
     const char *const raw = raw_option(options);
     struct bytes bytes = {0};
-    int error, code;
+    struct reason why = {0};
+    int error;
 
     if (raw)
         return complain(EXIT_CODE_USAGE, "%s is for a raw trace, not for a perf.data", raw);
     error = input_take_all(input, &bytes);
     if (error)
         return file_error(input->name, error);
-    code = decode_perf(options, input->name, &bytes);
+    error = decode_perf(options, input->name, &bytes, &why);
     bytes_free(&bytes);
-    return code;
+    return complain_of(error, &why);
 }
 
 /* Where the code of a perf.data is looked for. */

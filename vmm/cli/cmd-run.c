@@ -275,7 +275,7 @@ static int conclude(const struct run_options *options, const struct vpt_caps *ca
                     const struct run_result *result, struct run_files *files)
 {
     struct reason why = {0};
-    int error, code;
+    int error, status;
 
     if (options->record_to) {
         error = record_write(options->record_to, result);
@@ -298,9 +298,9 @@ static int conclude(const struct run_options *options, const struct vpt_caps *ca
         return EXIT_CODE_OK;
     }
     if (options->verify || options->trace_out || options->json) {
-        code = report(options, result);
-        if (code)
-            return code;
+        status = report(options, result, &why);
+        if (status)
+            return status < 0 ? complain_of(status, &why) : EXIT_CODE_MISMATCH;
     }
     if (result->code == EXIT_CODE_GUEST_FAILED)
         return complain(result->code, "the guest ended with status %u", result->guest_status);

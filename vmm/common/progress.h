@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 enum progress_beside {
-    PROGRESS_ALONE,        /* nothing is printed until the end */
+    PROGRESS_ALONE, /* nothing is printed until the end */
     /* Standard output is: only into a file or /dev/null, since what reads a pipe may print too. */
     PROGRESS_BESIDE_LINES,
 };

@@ -14,6 +14,11 @@ struct reason {
 int reason_set(struct reason *why, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same of a file: its name, and what -errno means. */
+int reason_of_file(struct reason *why, int error, const char *name);
+/* There is no memory: -ENOMEM. */
+int reason_no_memory(struct reason *why);
+
 /* Is told, in one line, what is strange but no failure. */
 typedef void (*remark_fn)(const char *line);
 /* Tells it to somebody; to nobody if tell is NULL. */

@@ -38,6 +38,13 @@ enum exit_code exit_code_of(int error)
     return error == 0 ? EXIT_CODE_OK : error == -ENOMEM ? EXIT_CODE_HOST : EXIT_CODE_FILE;
 }
 
+int complain_of(int error, const struct reason *why)
+{
+    const enum exit_code code = exit_code_of(error);
+
+    return error && *why->text ? complain(code, "%s", why->text) : (int)code;
+}
+
 int file_error(const char *name, int error)
 {
     return complain(exit_code_of(error), "%s: %s", name, strerror(-error));

@@ -5,6 +5,8 @@
 #ifndef VMM_SAY_H
 #define VMM_SAY_H
 
+#include "common/reason.h"
+
 /* Exit codes of the program (docs/vpt.md). */
 enum exit_code {
     EXIT_CODE_OK = 0,
@@ -24,6 +26,12 @@ int complain(enum exit_code code, const char *format, ...) __attribute__((format
 void say_remark(const char *line);
 /* What -errno of a function below the subcommands means for the program. */
 enum exit_code exit_code_of(int error);
+
+/*
+ * Ends what failed with -errno and this reason: says it, unless it is empty since it was said
+ * already, or is said by main(). 0 is no failure. An exit code.
+ */
+int complain_of(int error, const struct reason *why);
 
 /* Says what -errno means for a file; that there is no memory. An exit code. */
 int file_error(const char *name, int error);

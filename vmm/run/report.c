@@ -8,13 +8,13 @@
 #include "common/escape.h"
 #include "common/file.h"
 #include "common/json.h"
-#include "common/say.h"
 #include "run/path.h"
 #include "run/run.h"
 #include "trace/hot.h"
 #include "trace/rtit-trace.h"
 #include "ptdec.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <limits.h>
@@ -45,21 +45,27 @@ struct view {
 
 /* ---- Images ---- */
 
-static int load_images(struct view *view)
+static int reason_of_image(struct reason *why, int error, const char *path)
+{
+    return reason_set(why, error == PTD_E_NOMEM ? -ENOMEM : -EBADMSG, "%s: %s", path,
+                      ptd_strerror(error));
+}
+
+static int load_images(struct view *view, struct reason *why)
 {
     const struct run_result *result = view->result;
     int error = ptd_image_add_elf(view->image, view->options->image, 0, PTD_ANY_CR3);
     char path[PATH_MAX];
 
     if (error)
-        return complain(EXIT_CODE_FILE, "%s: %s", view->options->image, ptd_strerror(error));
+        return reason_of_image(why, error, view->options->image);
     for (unsigned i = 0; i < result->process_count; i++) {
         const struct process *process = &result->processes[i];
 
         beside(view->options->image, process->image, path, sizeof(path));
         error = ptd_image_add_elf(view->image, path, 0, process->cr3);
         if (error)
-            return complain(EXIT_CODE_FILE, "%s: %s", path, ptd_strerror(error));
+            return reason_of_image(why, error, path);
     }
     return 0;
 }
@@ -192,7 +198,7 @@ static void see(struct view *view, const struct ptd_item *item)
     }
 }
 
-static int decode(struct view *view)
+static int decode(struct view *view, struct reason *why)
 {
     const struct bytes *trace = &view->cpu->trace;
     struct trace_flow flow;
@@ -201,12 +207,12 @@ static int decode(struct view *view)
 
     if (!trace_flow_open(&flow, trace, view->image, NULL,
                          view->cpu->is_rtit ? &view->cpu->rtit : NULL))
-        return no_memory();
+        return reason_no_memory(why);
     while (!view->no_memory && trace_flow_next(&flow, &item) == PTD_OK)
         see(view, &item);
     trace_flow_close(&flow);
     if (view->no_memory)
-        return no_memory();
+        return reason_no_memory(why);
 
     if (view->options->verify && !view->differs && next_executed(view, &executed)) {
         char text[128];
@@ -363,39 +369,46 @@ static void print_verdict(const struct view *view)
         printf("path: different: %s\n", view->difference);
 }
 
-/* Into *object with --json, else to standard output. An exit code. */
+/* What was seen, into *object with --json, else to standard output. Whether it is as expected. */
+static bool show(struct view *view, json_object **object)
+{
+    const struct run_options *const options = view->options;
+
+    hot_sort(&view->hot);
+    judge(view);
+    if (options->json)
+        *object = to_json(view, !view->differs);
+    else
+        print_text(view);
+    if (options->verify && !options->json)
+        print_verdict(view);
+    return !options->verify ||
+           (!view->differs && strcmp(handed_verdict(view->cpu), "different") != 0);
+}
+
+/* As report(), of one processor. */
 static int report_cpu(const struct run_options *options, const struct run_result *result,
-                      const struct cpu_result *cpu, json_object **object)
+                      const struct cpu_result *cpu, json_object **object, struct reason *why)
 {
     struct view *view = calloc(1, sizeof(*view));
-    int code;
+    int error;
 
     if (!view)
-        return complain(EXIT_CODE_HOST, "no memory for the report");
+        return reason_no_memory(why);
     view->options = options;
     view->result = result;
     view->cpu = cpu;
     view->path_cr3 = UINT64_MAX;
     view->image = ptd_image_new();
-    code = view->image ? load_images(view) : no_memory();
-    if (!code)
-        code = decode(view);
-    if (!code) {
-        hot_sort(&view->hot);
-        judge(view);
-        if (options->json)
-            *object = to_json(view, !view->differs);
-        else
-            print_text(view);
-        if (options->verify && !options->json)
-            print_verdict(view);
-        if (options->verify && (view->differs || strcmp(handed_verdict(cpu), "different") == 0))
-            code = EXIT_CODE_MISMATCH;
-    }
+    error = view->image ? load_images(view, why) : reason_no_memory(why);
+    if (!error)
+        error = decode(view, why);
+    if (!error)
+        error = show(view, object) ? 0 : 1;
     hot_free(&view->hot);
     ptd_image_free(view->image);
     free(view);
-    return code;
+    return error;
 }
 
 /* ---- All of them ---- */
@@ -417,7 +430,7 @@ static void print_json(json_object *root)
     json_print(root, JSON_C_TO_STRING_PRETTY);
 }
 
-int report(const struct run_options *options, const struct run_result *result)
+int report(const struct run_options *options, const struct run_result *result, struct reason *why)
 {
     json_object *all = result->cpu_count > 1 && options->json ? json_object_new_array() : NULL;
     int worst = 0;
@@ -425,12 +438,12 @@ int report(const struct run_options *options, const struct run_result *result)
     for (unsigned i = 0; i < result->cpu_count; i++) {
         const struct cpu_result *cpu = &result->cpus[i];
         json_object *object = NULL;
-        int code;
+        int status;
 
         if (!has_something(result, cpu))
             continue;
-        code = report_cpu(options, result, cpu, &object);
-        worst = worst ? worst : code;
+        status = report_cpu(options, result, cpu, &object, why);
+        worst = worst < 0 || status == 0 ? worst : status;
         if (object && all) {
             json_add_number(object, "processor", i);
             json_object_array_add(all, object);

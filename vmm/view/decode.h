@@ -6,6 +6,7 @@
 #define VMM_DECODE_H
 
 #include "common/bytes.h"
+#include "common/reason.h"
 #include "trace/clock.h"
 #include "trace/input.h"
 #include "trace/mapfile.h"
@@ -62,12 +63,13 @@ struct stream {
     const struct ptd_perf_cpu_trace *cpu_trace; /* not NULL: packets are this copy */
     struct code_changes *changes;               /* of the image; NULL: none */
     void *out;
+    struct reason *why; /* what failed, where a function below returns -errno */
 
     struct code_timeline *timeline; /* NULL: the code does not change */
     struct trace_flow flow;
     struct ptd_stream *pieces; /* of input, in place of flow */
     bool peeked;               /* item was taken from it, but not told yet */
-    int code;                  /* an exit code: input cannot be read */
+    int error;                 /* -errno: input cannot be read; why says it */
     bool begun;                /* in the output's form */
     struct clock clock;
     struct ptd_item item, last;
@@ -77,22 +79,25 @@ struct stream {
     uint64_t passed;             /* offsets that count as progress */
 };
 
-/* ---- decode-stream.c ---- */
+/* ---- stream.c ---- */
 
-/* 0 or an exit code: then nothing is open. */
+/* 0 or -errno: then nothing is open. */
 int stream_open(struct decode_options *options, struct stream *stream);
 /* The next item into stream->item. False: the end. */
 bool stream_next(struct decode_options *options, struct stream *stream);
-/* The item to the output. 0 or an exit code. */
+/*
+ * The item to the output. 0 or -errno; -EIO without a reason: standard output cannot be written,
+ * which main() says.
+ */
 int stream_put(struct decode_options *options, struct stream *stream);
-/* code, or another exit code if there is no memory for the output. */
-int stream_close(struct decode_options *options, struct stream *stream, int code);
+/* error, or if that is 0, -errno of what fails at the end. */
+int stream_close(struct decode_options *options, struct stream *stream, int error);
 /* All of it, from stream_open() to stream_close(). */
 int stream_decode(struct decode_options *options, struct stream *stream);
 
 /* ---- The parts of a stream ---- */
 
-/* decode-views.c: the item is printed, or left out; either way, the next one is seen beside it. */
+/* views.c: the item is printed, or left out; either way, the next one is seen beside it. */
 void view_print(const struct decode_options *options, struct stream *stream);
 void view_skip(struct stream *stream);
 /* pieces.c: stream_open() and stream_next() for a stream with input. */
@@ -101,12 +106,16 @@ bool pieces_next(struct stream *stream);
 
 /* ---- Other ways than a stream ---- */
 
-/* summary.c: --summary of a raw PT trace. An exit code. */
-int decode_summary(struct decode_options *options, struct input *input);
+/* summary.c: --summary of a raw PT trace. 0 or -errno and why. */
+int decode_summary(struct decode_options *options, struct input *input, struct reason *why);
 
 /* "6/85" to the errata of that processor; between the numbers stands separator. */
 bool parse_cpu(const char *text, char separator, uint32_t *errata);
-/* decode-perf.c: a perf.data. An exit code. */
-int decode_perf(struct decode_options *options, const char *file, const struct bytes *bytes);
+/*
+ * perf.c: a perf.data. 0 or -errno and why; -EBADMSG without a reason: its records end early, which
+ * was remarked.
+ */
+int decode_perf(struct decode_options *options, const char *file, const struct bytes *bytes,
+                struct reason *why);
 
 #endif

@@ -4,13 +4,13 @@
  * time where a format wants that.
  */
 #include "view/decode.h"
-#include "common/say.h"
 #include "common/bytes.h"
 #include "common/escape.h"
 #include "common/json.h"
 #include "view/out.h"
 #include "common/table.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -38,6 +38,7 @@ struct job {
     struct table where;  /* in codes, plus 1, by enum code_key and number */
     uint64_t maps_left;  /* that may still be given to processes, inherited ones too */
     struct code of_cpus; /* .image NULL: not needed so far */
+    struct reason *why;  /* the caller's */
 };
 
 /* What a code is looked for by; then comes the number. */
@@ -102,25 +103,21 @@ static bool spend_maps(struct job *job, uint32_t pid)
     if (had_some && ptd_perf_each_map(job->session, pid, count_map, &job->maps_left) == 0)
         return true;
     if (had_some)
-        complain(EXIT_CODE_OK,
-                 "too many processes have too many maps: the code of process %" PRIu32
-                 " and of those behind it is not known",
-                 pid);
+        remark(job->options->code.remark,
+               "too many processes have too many maps: the code of process %" PRIu32
+               " and of those behind it is not known",
+               pid);
     return false;
 }
 
-/* The code of a process (UINT32_MAX: of the kernel) too. 0 or an exit code. */
+/* The code of a process (UINT32_MAX: of the kernel) too. 0 or -errno. */
 static int load(struct job *job, struct code *code, uint32_t pid, uint64_t cr3)
 {
-    struct reason why;
-    int error;
-
     if (!spend_maps(job, pid))
         return 0;
     if (!code_changes_add(code->changes, pid, cr3))
-        return no_memory();
-    error = perf_data_load_code(job->session, pid, &job->options->code, code->image, cr3, &why);
-    return error ? complain(exit_code_of(error), "%s", why.text) : 0;
+        return reason_no_memory(job->why);
+    return perf_data_load_code(job->session, pid, &job->options->code, code->image, cr3, job->why);
 }
 
 /* A VM of which nothing is known: guests without a map are not taken for the host. */
@@ -131,15 +128,15 @@ static bool add_nobodys_vm(struct ptd_image *image)
     return vm > 0 && ptd_image_bind_vmcs(image, (unsigned)vm, NO_VMCS) == PTD_OK;
 }
 
-/* With the kernel in it; with a map, on what it says. 0 or an exit code. */
+/* With the kernel in it; with a map, on what it says. 0 or -errno. */
 static int begin_code(struct job *job, struct code *code)
 {
     code->image = has_map(job) ? job->options->image : ptd_image_new();
     if (code->image && !has_map(job) && !add_nobodys_vm(code->image))
-        return no_memory();
+        return reason_no_memory(job->why);
     code->changes = code_changes_new(job->session, &job->options->code);
     if (!code->image || !code->changes)
-        return no_memory();
+        return reason_no_memory(job->why);
     return load(job, code, UINT32_MAX, PTD_ANY_CR3);
 }
 
@@ -160,18 +157,18 @@ static int add_code(struct job *job, const struct code *code)
         struct code *const grown = reallocarray(job->codes, room, sizeof(*job->codes));
 
         if (!grown)
-            return no_memory();
+            return reason_no_memory(job->why);
         job->codes = grown;
         job->code_room = room;
     }
     if (!note_code(job, code->by_cr3 ? FIRST_OF_PROCESS : OF_PROCESS, code->pid) ||
         (code->by_cr3 && !note_code(job, OF_THREAD, code->tid)))
-        return no_memory();
+        return reason_no_memory(job->why);
     job->codes[job->code_count++] = *code;
     return 0;
 }
 
-/* The code of a process alone. 0 or an exit code. */
+/* The code of a process alone. 0 or -errno. */
 static int code_of_process(struct job *job, uint32_t pid, struct code *code)
 {
     const struct code *const found = find_code(job, OF_PROCESS, pid);
@@ -204,18 +201,18 @@ static int add_thread(struct job *job, const struct ptd_perf_thread *thread)
     if (has_map(job) &&
         ptd_contexts_add_process(job->options->map.contexts, 0, PTD_PERF_CR3(thread->tid), comm,
                                  thread->pid) != PTD_OK)
-        return no_memory();
+        return reason_no_memory(job->why);
     if (!of_process)
         error = load(job, shared, thread->pid, PTD_PERF_CR3(thread->tid));
     else if (ptd_image_alias(shared->image, PTD_PERF_CR3(thread->tid),
                              PTD_PERF_CR3(of_process->tid)) == PTD_E_NOMEM)
-        error = no_memory();
+        error = reason_no_memory(job->why);
     if (error)
         return error;
     return add_code(job, &(struct code){.pid = thread->pid, .tid = thread->tid, .by_cr3 = true});
 }
 
-/* The code of all CPUs, with these threads in it. 0 or an exit code. */
+/* The code of all CPUs, with these threads in it. 0 or -errno. */
 static int code_of_cpu(struct job *job, const struct ptd_perf_cpu_trace *copy, struct code *code)
 {
     struct code *const shared = &job->of_cpus;
@@ -299,6 +296,18 @@ static int prepare_thread(struct job *job, const struct ptd_perf_trace *trace,
     return take_code(stream, code_of_process(job, thread->pid, &code), &code);
 }
 
+/* What a decoder cannot know of a CPU's trace. */
+static void remark_of_copy(const struct job *job, const struct ptd_perf_trace *trace,
+                           const struct ptd_perf_cpu_trace *copy)
+{
+    const remark_fn tell = job->options->code.remark;
+
+    if (copy->guests && !has_map(job) && !job->options->have_images)
+        remark(tell, "buffer %" PRIu32 ": guests ran, whose code only --map can tell", trace->idx);
+    if (trace->cpu >= 0 && !copy->switched && job->session->comm_count > 1)
+        remark(tell, "no context switches of CPU %d were recorded: who ran is a guess", trace->cpu);
+}
+
 /* CR3 is made to say which thread ran. */
 static int prepare_copy(struct job *job, const struct ptd_perf_trace *trace, struct stream *stream,
                         struct ptd_perf_cpu_trace *copy)
@@ -307,13 +316,9 @@ static int prepare_copy(struct job *job, const struct ptd_perf_trace *trace, str
     struct code code;
 
     if (ptd_perf_cpu_trace(job->session, trace, copy) != PTD_OK)
-        return complain(EXIT_CODE_HOST, "no memory for the trace of buffer %" PRIu32, trace->idx);
-    if (copy->guests && !has_map(job) && !job->options->have_images)
-        complain(EXIT_CODE_OK, "buffer %" PRIu32 ": guests ran, whose code only --map can tell",
-                 trace->idx);
-    if (trace->cpu >= 0 && !copy->switched && job->session->comm_count > 1)
-        complain(EXIT_CODE_OK, "no context switches of CPU %d were recorded: who ran is a guess",
-                 trace->cpu);
+        return reason_set(job->why, -ENOMEM, "no memory for the trace of buffer %" PRIu32,
+                          trace->idx);
+    remark_of_copy(job, trace, copy);
     stream->packets = (struct bytes){.data = copy->bytes, .len = copy->len_bytes};
     stream->cpu_trace = copy;
     thread->comm = "any"; /* who_ran says who */
@@ -330,6 +335,7 @@ static int prepare(struct job *job, const struct ptd_perf_trace *trace, struct s
     *stream = (struct stream){
         .image = job->options->image,
         .out = job->options->out,
+        .why = job->why,
         .thread = {.tid = (uint32_t)trace->tid,
                    .cpu = trace->cpu,
                    .to_ns = job->session->pt.has_time ? time_of_tsc : NULL,
@@ -364,20 +370,20 @@ static void print_trace(const struct decode_options *options, const struct out_t
 /* One trace after the other. */
 static int decode_in_turn(struct job *job)
 {
-    int code = 0;
+    int error = 0;
 
-    for (size_t i = 0; !code && i < job->session->trace_count; i++) {
+    for (size_t i = 0; !error && i < job->session->trace_count; i++) {
         struct ptd_perf_cpu_trace copy = {0};
         struct stream stream;
 
-        code = prepare(job, &job->session->traces[i], &stream, &copy);
-        if (!code && !job->options->format)
+        error = prepare(job, &job->session->traces[i], &stream, &copy);
+        if (!error && !job->options->format)
             print_trace(job->options, &stream.thread, &job->session->traces[i]);
-        if (!code)
-            code = stream_decode(job->options, &stream);
+        if (!error)
+            error = stream_decode(job->options, &stream);
         ptd_perf_cpu_trace_free(&copy);
     }
-    return code;
+    return error;
 }
 
 /* ---- All traces by time ---- */
@@ -394,47 +400,47 @@ struct merged {
 /* Begins a trace, with a state of its own in the output, up to its first item. */
 static int begin_merged(struct job *job, struct merged *merged)
 {
-    int code;
+    int error;
 
     merged->stream.out = job->options->format->open(stdout);
     if (!merged->stream.out)
-        return no_memory();
-    code = stream_open(job->options, &merged->stream);
-    merged->is_open = code == 0;
+        return reason_no_memory(job->why);
+    error = stream_open(job->options, &merged->stream);
+    merged->is_open = error == 0;
     merged->has_item = merged->is_open && stream_next(job->options, &merged->stream);
-    return code;
+    return error;
 }
 
-static int end_merged(struct job *job, struct merged *merged, int code)
+static int end_merged(struct job *job, struct merged *merged, int error)
 {
     if (merged->is_open)
-        code = stream_close(job->options, &merged->stream, code);
+        error = stream_close(job->options, &merged->stream, error);
     merged->is_open = false;
     if (merged->stream.out)
         (void)job->options->format->close(merged->stream.out);
     merged->stream.out = NULL;
-    return code;
+    return error;
 }
 
-/* Traces of one buffer follow each other. 0 or an exit code. */
+/* Traces of one buffer follow each other. 0 or -errno. */
 static int advance(struct job *job, struct merged *traces, struct merged **head)
 {
-    int code = 0;
+    int error = 0;
 
-    while (!code && !(*head)->has_item) {
+    while (!error && !(*head)->has_item) {
         struct merged *const next = *head + 1;
 
-        code = end_merged(job, *head, 0);
+        error = end_merged(job, *head, 0);
         if (next == traces + job->session->trace_count ||
             job->session->traces[next->at].idx != job->session->traces[(*head)->at].idx) {
             *head = NULL;
-            return code;
+            return error;
         }
         *head = next;
-        if (!code)
-            code = begin_merged(job, next);
+        if (!error)
+            error = begin_merged(job, next);
     }
-    return code;
+    return error;
 }
 
 /* Those of one time: in the order of the buffers. */
@@ -468,13 +474,13 @@ static int merge(struct job *job, struct merged *traces, struct merged **heads, 
     for (size_t i = count; i-- > 0;)
         sift(heads, count, i);
     while (count > 0) {
-        int code = stream_put(job->options, &heads[0]->stream);
+        int error = stream_put(job->options, &heads[0]->stream);
 
         heads[0]->has_item = stream_next(job->options, &heads[0]->stream);
-        if (!code)
-            code = advance(job, traces, &heads[0]);
-        if (code)
-            return code;
+        if (!error)
+            error = advance(job, traces, &heads[0]);
+        if (error)
+            return error;
         if (!heads[0]) /* the buffer is at its end */
             heads[0] = heads[--count];
         sift(heads, count, 0);
@@ -497,44 +503,44 @@ static int decode_merged(struct job *job)
     struct merged *const traces = calloc(count, sizeof(*traces));
     struct merged *heads[BUFFERS_MAX];
     size_t buffers = 0;
-    int code = 0;
+    int error = 0;
 
     if (!traces)
-        return no_memory();
+        return reason_no_memory(job->why);
     /* All code is there before a flow looks at it. */
-    for (size_t i = 0; !code && i < count; i++) {
+    for (size_t i = 0; !error && i < count; i++) {
         traces[i].at = i;
-        code = prepare(job, &job->session->traces[i], &traces[i].stream, &traces[i].copy);
+        error = prepare(job, &job->session->traces[i], &traces[i].stream, &traces[i].copy);
         traces[i].stream.out = NULL;
     }
-    for (size_t i = 0; !code && i < count; i++) {
+    for (size_t i = 0; !error && i < count; i++) {
         if (i && job->session->traces[i].idx == job->session->traces[i - 1].idx)
             continue;
         heads[buffers] = &traces[i];
-        code = begin_merged(job, &traces[i]);
-        if (!code)
-            code = advance(job, traces, &heads[buffers]);
+        error = begin_merged(job, &traces[i]);
+        if (!error)
+            error = advance(job, traces, &heads[buffers]);
         buffers += heads[buffers] != NULL;
     }
-    if (!code)
-        code = merge(job, traces, heads, buffers);
+    if (!error)
+        error = merge(job, traces, heads, buffers);
     for (size_t i = 0; i < count; i++) {
-        code = end_merged(job, &traces[i], code);
+        error = end_merged(job, &traces[i], error);
         ptd_perf_cpu_trace_free(&traces[i].copy);
     }
     free(traces);
-    return code;
+    return error;
 }
 
-int decode_perf(struct decode_options *options, const char *file, const struct bytes *bytes)
+int decode_perf(struct decode_options *options, const char *file, const struct bytes *bytes,
+                struct reason *why)
 {
     struct ptd_perf_session *session;
-    struct reason why;
-    int code = perf_data_open(file, bytes, say_remark, &session, &why);
-    struct job job = {.options = options};
+    int error = perf_data_open(file, bytes, options->code.remark, &session, why);
+    struct job job = {.options = options, .why = why};
 
-    if (code)
-        return complain(exit_code_of(code), "%s", why.text);
+    if (error)
+        return error;
     job.session = session;
     job.maps_left = MAPS_LEFT + MAPS_LEFT_PER_RECORD * session->record_count;
     if (!options->have_cpu && strncmp(session->cpuid, INTEL, strlen(INTEL)) == 0)
@@ -543,12 +549,12 @@ int decode_perf(struct decode_options *options, const char *file, const struct b
         session->vms = ptd_contexts_time_vms(options->map.contexts, &session->vm_count);
     if (!options->have_images || has_map(&job))
         perf_data_warn_kernel(file, session, &options->code);
-    code = options->format && options->format->merges && count_buffers(session) <= BUFFERS_MAX
-               ? decode_merged(&job)
-               : decode_in_turn(&job);
+    error = options->format && options->format->merges && count_buffers(session) <= BUFFERS_MAX
+                ? decode_merged(&job)
+                : decode_in_turn(&job);
     free_codes(&job);
-    if (!code && session->error)
-        code = EXIT_CODE_FILE; /* said already */
+    if (!error && session->error)
+        error = -EBADMSG;
     ptd_perf_session_free(session);
-    return code;
+    return error;
 }

@@ -4,10 +4,9 @@
  * what a pipe has brought is shown as soon as it can be told.
  */
 #include "view/decode.h"
-#include "common/say.h"
 #include "trace/clock.h"
 
-/* Whether times are TSC ticks, which formats want to know at first. 0 or an exit code. */
+/* Whether times are TSC ticks, which formats want to know at first. 0 or -errno. */
 static int begin_clock(struct stream *stream)
 {
     struct input *const input = stream->input;
@@ -20,10 +19,10 @@ static int begin_clock(struct stream *stream)
             return 0;
         len = 2 * input->head.len;
     }
-    return file_error(input->name, error);
+    return reason_of_file(stream->why, error, input->name);
 }
 
-/* PTD_OK, PTD_END; else stream->code says what is wrong. */
+/* PTD_OK, PTD_END; else stream->error says what is wrong. */
 static int take(struct stream *stream)
 {
     const uint8_t *bytes;
@@ -34,16 +33,16 @@ static int take(struct stream *stream)
         if (n == 0)
             ptd_stream_end(stream->pieces);
         if (n < 0)
-            stream->code = file_error(stream->input->name, n);
+            stream->error = reason_of_file(stream->why, n, stream->input->name);
         else if (ptd_stream_feed(stream->pieces, bytes, (size_t)n) == PTD_E_NOMEM)
-            stream->code = no_memory();
-        if (stream->code)
+            stream->error = reason_no_memory(stream->why);
+        if (stream->error)
             return PTD_END;
     }
     return status;
 }
 
-/* From where the window can be decoded. 0 or an exit code. */
+/* From where the window can be decoded. 0 or -errno. */
 static int open_at_window(struct decode_options *options, struct stream *stream,
                           const struct ptd_time_config *clocks)
 {
@@ -54,12 +53,12 @@ static int open_at_window(struct decode_options *options, struct stream *stream,
     if (!error && offset > 0)
         error = input_seek(stream->input, offset);
     if (error)
-        return file_error(stream->input->name, error);
+        return reason_of_file(stream->why, error, stream->input->name);
     if (offset > 0) /* a start state is that of the first byte */
         config.at_start = config.has_ip = false;
     stream->pieces = ptd_stream_new(stream->image, &config, clocks);
     if (!stream->pieces)
-        return no_memory();
+        return reason_no_memory(stream->why);
     if (offset > 0)
         ptd_stream_begin_at(stream->pieces, offset);
     return 0;
@@ -67,23 +66,23 @@ static int open_at_window(struct decode_options *options, struct stream *stream,
 
 int pieces_open(struct decode_options *options, struct stream *stream)
 {
-    int code = 0;
+    int error = 0;
 
     if (ptd_time_check(&stream->clocks) != PTD_OK)
         stream->clocks = (struct ptd_time_config){0};
     if ((options->format && !options->count_insns) || window_has_time(&options->window))
-        code = begin_clock(stream);
-    if (!code)
-        code = open_at_window(options, stream, stream->clock.is_tsc ? &stream->clocks : NULL);
-    if (code)
-        return code;
+        error = begin_clock(stream);
+    if (!error)
+        error = open_at_window(options, stream, stream->clock.is_tsc ? &stream->clocks : NULL);
+    if (error)
+        return error;
     stream->thread.image = stream->image;
     stream->thread.is_tsc = stream->clock.is_tsc;
     stream->peeked = options->format && take(stream) == PTD_OK;
     if (stream->peeked && stream->clock.is_tsc)
         stream->thread.start =
             clock_at_point(&stream->clock, &(struct ptd_item){0}, &stream->point);
-    return stream->code;
+    return stream->error;
 }
 
 bool pieces_next(struct stream *stream)

@@ -5,24 +5,25 @@
  */
 #include "view/decode.h"
 #include "common/progress.h"
-#include "common/say.h"
 #include "trace/rtit-trace.h"
 #include "trace/clock.h"
 #include "view/out.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 /* The output begins with the window. */
 static int begin_output(const struct decode_options *options, struct stream *stream)
 {
     if (window_has_time(&options->window) && !stream->clock.is_tsc)
-        return complain(EXIT_CODE_FILE, "the trace does not tell the time; take an offset");
+        return reason_set(stream->why, -EINVAL, "the trace does not tell the time; take an offset");
     if (window_has_nanoseconds(&options->window) && !stream->thread.to_ns)
-        return complain(EXIT_CODE_FILE, "nothing tells the seconds of this trace; take tsc:TICKS");
+        return reason_set(stream->why, -EINVAL,
+                          "nothing tells the seconds of this trace; take tsc:TICKS");
     if (!options->format || stream->begun || options->window.from.kind != BOUND_NONE)
         return 0;
     stream->begun = true;
-    return options->format->begin(stream->out, &stream->thread) ? 0 : no_memory();
+    return options->format->begin(stream->out, &stream->thread) ? 0 : reason_no_memory(stream->why);
 }
 
 /* Threads have other names at other times. */
@@ -31,7 +32,7 @@ static bool needs_clock(const struct decode_options *options, const struct strea
     return options->format || window_has_time(&options->window) || stream->thread.who;
 }
 
-/* The flow and the clock of a trace that is all there. 0 or an exit code. */
+/* The flow and the clock of a trace that is all there. 0 or -errno. */
 static int open_whole(struct decode_options *options, struct stream *stream)
 {
     const struct ptd_time_config *const clocks =
@@ -39,11 +40,11 @@ static int open_whole(struct decode_options *options, struct stream *stream)
 
     if (!trace_flow_open(&stream->flow, &stream->packets, stream->image, &options->config,
                          options->is_rtit ? &options->rtit : NULL))
-        return no_memory();
+        return reason_no_memory(stream->why);
     if (!needs_clock(options, stream))
         return 0;
     if (!clock_open(&stream->clock, stream->packets.data, stream->packets.len, clocks))
-        return no_memory();
+        return reason_no_memory(stream->why);
     stream->thread.image = stream->image;
     stream->thread.is_tsc = stream->clock.is_tsc;
     stream->thread.start = clock_start(&stream->clock);
@@ -63,34 +64,33 @@ static void close_all(struct stream *stream)
 /* Its code may change, as only a trace that is all there tells in advance. */
 static int open_code(struct stream *stream)
 {
-    struct reason why;
     int error = 0;
 
     if (stream->changes)
         error = code_timeline_new(stream->changes, &stream->packets, stream->image,
-                                  &stream->timeline, &why);
+                                  &stream->timeline, stream->why);
     if (stream->timeline)
         stream->image = code_timeline_image(stream->timeline);
-    return error ? complain(exit_code_of(error), "%s", why.text) : 0;
+    return error;
 }
 
 int stream_open(struct decode_options *options, struct stream *stream)
 {
-    int code;
+    int error;
 
     if (options->is_rtit) {
         options->rtit.mode = options->config.mode;
         options->rtit.at_start = options->config.at_start;
     }
     options->thread = &stream->thread;
-    code = open_code(stream);
-    if (!code)
-        code = stream->input ? pieces_open(options, stream) : open_whole(options, stream);
-    if (!code)
-        code = begin_output(options, stream);
-    if (code)
+    error = open_code(stream);
+    if (!error)
+        error = stream->input ? pieces_open(options, stream) : open_whole(options, stream);
+    if (!error)
+        error = begin_output(options, stream);
+    if (error)
         close_all(stream);
-    return code;
+    return error;
 }
 
 static bool is_before(const struct stream *stream, const struct bound *bound)
@@ -149,17 +149,17 @@ bool stream_next(struct decode_options *options, struct stream *stream)
     return !is_behind(options, stream);
 }
 
-/* 0 or an exit code. */
+/* 0 or -errno. */
 static int put_formatted(struct decode_options *options, struct stream *stream)
 {
     const struct out_format *const format = options->format;
 
     if (!stream->begun && !format->begin(stream->out, &stream->thread))
-        return no_memory();
+        return reason_no_memory(stream->why);
     stream->begun = true;
     if (!format->item(stream->out, &stream->item, stream->time))
-        return no_memory();
-    return ferror(stdout) ? EXIT_CODE_FILE : 0; /* main() says it */
+        return reason_no_memory(stream->why);
+    return ferror(stdout) ? -EIO : 0;
 }
 
 int stream_put(struct decode_options *options, struct stream *stream)
@@ -177,34 +177,26 @@ int stream_put(struct decode_options *options, struct stream *stream)
         return put_formatted(options, stream);
     options->now = stream->time;
     view_print(options, stream);
-    return ferror(stdout) ? EXIT_CODE_FILE : 0; /* main() says it */
+    return ferror(stdout) ? -EIO : 0;
 }
 
-static int result_of_code(const struct code_timeline *timeline)
+int stream_close(struct decode_options *options, struct stream *stream, int error)
 {
-    struct reason why;
-    const int error = code_timeline_result(timeline, &why);
-
-    return error ? complain(exit_code_of(error), "%s", why.text) : 0;
-}
-
-int stream_close(struct decode_options *options, struct stream *stream, int code)
-{
-    if (stream->begun && !options->format->end(stream->out) && !code)
-        code = no_memory();
-    if (!code && stream->timeline)
-        code = result_of_code(stream->timeline);
+    if (stream->begun && !options->format->end(stream->out) && !error)
+        error = reason_no_memory(stream->why);
+    if (!error && stream->timeline)
+        error = code_timeline_result(stream->timeline, stream->why);
     close_all(stream);
-    return code ? code : stream->code;
+    return error ? error : stream->error;
 }
 
 int stream_decode(struct decode_options *options, struct stream *stream)
 {
-    int code = stream_open(options, stream);
+    int error = stream_open(options, stream);
 
-    if (code)
-        return code;
-    while (!code && stream_next(options, stream))
-        code = stream_put(options, stream);
-    return stream_close(options, stream, code);
+    if (error)
+        return error;
+    while (!error && stream_next(options, stream))
+        error = stream_put(options, stream);
+    return stream_close(options, stream, error);
 }

@@ -5,7 +5,6 @@
  * number, and looked at once.
  */
 #include "view/decode.h"
-#include "common/say.h"
 #include "common/bytes.h"
 #include "common/escape.h"
 #include "common/json.h"
@@ -240,16 +239,17 @@ static void print_json(const struct summary *summary)
 
 /* ---- The trace ---- */
 
-static int summarise(struct decode_options *options, const void *bytes, size_t len)
+static int summarise(struct decode_options *options, const void *bytes, size_t len,
+                     struct reason *why)
 {
     struct summary summary = {.image = options->image};
     const int status = ptd_flow_parallel(bytes, len, options->image, &options->config,
                                          PTD_TIMING_NONE, options->threads, see_run, &summary);
-    int code = 0;
+    int error = 0;
 
     progress_end();
     if (status != PTD_OK || !end_epoch(&summary)) {
-        code = no_memory();
+        error = reason_no_memory(why);
     } else {
         hot_sort(&summary.hot);
         if (options->json)
@@ -261,36 +261,38 @@ static int summarise(struct decode_options *options, const void *bytes, size_t l
     free(summary.seen);
     free(summary.parts);
     hot_free(&summary.hot);
-    return code;
+    return error;
 }
 
-static int summarise_file(struct decode_options *options, const struct input *input)
+static int summarise_file(struct decode_options *options, const struct input *input,
+                          struct reason *why)
 {
     struct stat status;
     void *bytes;
-    int code;
+    int error;
 
     if (fstat(input->fd, &status) != 0)
-        return file_error(input->name, -errno);
+        return reason_of_file(why, -errno, input->name);
     if (status.st_size == 0)
-        return summarise(options, "", 0);
+        return summarise(options, "", 0, why);
     bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, input->fd, 0);
     if (bytes == MAP_FAILED)
-        return file_error(input->name, -errno);
-    code = summarise(options, bytes, (size_t)status.st_size);
+        return reason_of_file(why, -errno, input->name);
+    error = summarise(options, bytes, (size_t)status.st_size, why);
     (void)munmap(bytes, (size_t)status.st_size);
-    return code;
+    return error;
 }
 
-int decode_summary(struct decode_options *options, struct input *input)
+int decode_summary(struct decode_options *options, struct input *input, struct reason *why)
 {
     struct bytes bytes = {0};
-    int code;
+    int error;
 
     if (input->is_file)
-        return summarise_file(options, input);
-    code = input_take_all(input, &bytes);
-    code = code ? file_error(input->name, code) : summarise(options, bytes.data, bytes.len);
+        return summarise_file(options, input, why);
+    error = input_take_all(input, &bytes);
+    error = error ? reason_of_file(why, error, input->name)
+                  : summarise(options, bytes.data, bytes.len, why);
     bytes_free(&bytes);
-    return code;
+    return error;
 }
