@@ -11,6 +11,7 @@
 #include "cli/guard.h"
 #include "cli/values.h"
 #include "trace/code-files.h"
+#include "trace/cpu.h"
 #include "view/out.h"
 
 #include <errno.h>
@@ -86,23 +87,6 @@ static int parse_mode(const char *text, struct decode_options *options)
     else
         return complain(EXIT_CODE_USAGE, "--mode takes 16, 32 or 64, not '%s'", text);
     return 0;
-}
-
-/* "6/85" to the errata of that processor; between the numbers stands separator. */
-bool parse_cpu(const char *text, char separator, uint32_t *errata)
-{
-    char *end;
-    const unsigned long family = strtoul(text, &end, 0);
-    unsigned long model;
-
-    if (end == text || *end != separator)
-        return false;
-    text = end + 1;
-    model = strtoul(text, &end, 0);
-    if (end == text || (*end && *end != separator) || family > UINT8_MAX || model > UINT8_MAX)
-        return false;
-    *errata = ptd_errata((unsigned)family, (unsigned)model);
-    return true;
 }
 
 static const struct out_format *const formats[] = {&out_perf, &out_branches, &out_folded,

@@ -154,4 +154,17 @@ check 'and none in its place' test ! -s "$work/file"
 on_terminal "cat '$work/t.pt' | '$vpt' decode --image '$work/plain.elf' - >'$work/file'"
 shows 'decode of a pipe' 'decoding: 0 kB'
 
+# A guest that runs until it is ended: how long, and how much it executed.
+if [ -w /dev/kvm ]; then
+    script -qfec "echo \$\$ >'$work/pid'; exec '$vpt' run --timeout 0 '$guests/forever.elf'" /dev/null \
+        >"$work/terminal" </dev/null &
+    pid=$!
+    until grep -q 'instructions stepped' "$work/terminal" || ! kill -0 "$pid"; do sleep 0.1; done
+    kill -TERM "$(cat "$work/pid")"
+    wait "$pid"
+    check 'run' grep -q 'vpt: [0-9]* s, [0-9]* instructions stepped, [0-9]* trace bytes' "$work/terminal"
+else
+    skip 'progress of a run' 'no /dev/kvm'
+fi
+
 summary

@@ -109,8 +109,6 @@ bool pieces_next(struct stream *stream);
 /* summary.c: --summary of a raw PT trace. 0 or -errno and why. */
 int decode_summary(struct decode_options *options, struct input *input, struct reason *why);
 
-/* "6/85" to the errata of that processor; between the numbers stands separator. */
-bool parse_cpu(const char *text, char separator, uint32_t *errata);
 /*
  * perf.c: a perf.data. 0 or -errno and why; -EBADMSG without a reason: its records end early, which
  * was remarked.

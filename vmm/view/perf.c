@@ -7,6 +7,7 @@
 #include "common/bytes.h"
 #include "common/escape.h"
 #include "common/json.h"
+#include "trace/cpu.h"
 #include "view/out.h"
 #include "common/table.h"
 
