@@ -410,7 +410,7 @@ static int give_up_rights(const struct dump_options *options, const char *file)
 static int dump_input(struct dump_options *options, const char *file)
 {
     struct input input;
-    bool is_perf_data;
+    bool is_perf_data = false;
     int error = input_open(&input, file), code;
 
     if (!error)
