@@ -154,7 +154,7 @@ run: deps-run ## a guest traces itself, and the host reads the path back
 	@$(SUBMAKE) all
 	@$(PREPARE_LAB)
 	@mkdir -p $(BUILD)/run
-	@VPT_CACHE='$(CACHE)' $(BUILD)/vpt run guest-tests/build/demo.elf --verify --trace-out $(BUILD)/run/demo.pt
+	@VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' .ci/demo.sh
 
 ##@ Testing
 
@@ -238,8 +238,19 @@ uninstall: ## remove what install put there
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } \
 	    /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-	    /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile $(filter %.mk,$(MAKEFILE_LIST))
-	@printf '\nVariables: BUILD CC CLANG CFLAGS WERROR JOBS PREFIX LIBDIR DESTDIR VPT_CACHE FUZZ_SECONDS\n'
+	    /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile $(filter %.mk,$(MAKEFILE_LIST))
+	@printf '\nVariables, as in make V=1 CFLAGS=-O3:\n'
+	@printf '  %-18s %s\n' \
+	    V 'with V=1 the commands are shown' \
+	    JOBS 'how many at once where make was given no -j ($(JOBS))' \
+	    BUILD 'where to build ($(BUILD))' \
+	    VPT_CACHE 'where the lab and QEMU are kept ($(CACHE))' \
+	    'CC, CLANG' 'the compilers of programs and of fuzzers' \
+	    'CFLAGS, WERROR' 'optimisation and debug information; WERROR= lets warnings pass' \
+	    'PREFIX, LIBDIR' 'where to install ($(PREFIX), $(LIBDIR))' \
+	    DESTDIR 'a root to install below' \
+	    FUZZ_SECONDS 'how long each fuzzer runs in make test and make fuzz' \
+	    'SEEDS, FIRST_SEED' 'of make qemu-hostile'
 
 FORCE:
 .PHONY: abi abi-update streams conformance conformance-doc coverage mutants all tests deps deps-run lab clean run test unit asan valgrind fuzz bench lint format \

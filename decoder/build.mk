@@ -71,6 +71,8 @@ $(BUILD)/bench/bin/decode: $(BUILD)/decoder/bench/decode.o $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ -lipt -lm $(DECODER_LIBS)
 
+##@ Measuring the decoder
+
 bench-decode: ## decode traces of real programs, next to libipt
 	@.ci/deps.sh run bench
 	@$(SUBMAKE) $(BENCH_RECORDER) $(BUILD)/bench/bin/decode

@@ -57,8 +57,10 @@ endef
 $(foreach image,$(GUEST_IMAGES),$(eval $(call guest_image,$(image))))
 
 # Whether packet-tests notice what they are about. Slow: not part of `make test`.
+##@ Testing the tests
+
 .PHONY: guest-defects
-guest-defects: all
+guest-defects: all ## put mistakes into the model, and see whether packet-tests notice (long)
 	@$(GUEST)/defects.py
 
 -include $(shell find $(GUEST_OBJ) -name '*.d' 2>/dev/null)

@@ -24,6 +24,31 @@ bench_joins() {
 }
 check 'bench.sh keeps the part of each program' bench_joins
 
+# ---- demo.sh ----
+
+# demo STATUS: with a vpt in front that ends so
+mkdir -p "$work/build"
+cat >"$work/build/vpt" <<'S'
+#!/bin/sh
+printf 'backend: none\npath: %s\n' "$SAYS"
+exit "$STATUS"
+S
+chmod +x "$work/build/vpt"
+demo() {
+    BUILD=$work/build STATUS=$1 SAYS=$2 .ci/demo.sh >"$work/said"
+}
+hint_then_verdict() {
+    demo 0 'identical (2 instructions)' && [ "$(head -n 1 "$work/said")" = 'backend: none' ] &&
+        grep -q "^next: $work/build/vpt decode" "$work/said" &&
+        [ "$(tail -n 1 "$work/said")" = 'path: identical (2 instructions)' ]
+}
+no_hint_for_a_failure() {
+    ! demo 7 'different: here' && ! grep -q '^next:' "$work/said" &&
+        [ "$(tail -n 1 "$work/said")" = 'path: different: here' ]
+}
+check 'demo.sh: what to try next stands before the verdict' hint_then_verdict
+check 'demo.sh: a failure stays one' no_hint_for_a_failure
+
 # ---- prepare.sh ----
 
 # An archive with two kernels. apt-get says what APT_SAYS is and fails, or gives away $work/good.deb.

@@ -22,6 +22,8 @@ $(BUILD)/completions/vpt: $(VPT)
 
 ALL += $(MAN_PAGES) $(COMPLETIONS)
 
+##@ Documents
+
 options-doc: $(VPT) ## write the tables of options in docs/vpt.md, which tests compare
 	@vmm/cli/options-doc.sh --write $(VPT) docs/vpt.md
 
