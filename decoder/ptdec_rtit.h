@@ -5,9 +5,9 @@
  *   packets  bytes -> packets                                   (ptd_rtit_packets_*)
  *   flow     packets + image -> blocks of executed instructions (ptd_rtit_flow_*)
  *
- * Its packets are not those of PT, but an image, an item and a block are. Chapters, sections, tables
- * and errata are those of "Real Time Instruction Trace Programming Reference" v1.05. The conventions
- * are those of ptdec.h.
+ * Its packets are not those of PT, but an image, an item and a block are. Chapters, sections,
+ * tables and errata are those of "Real Time Instruction Trace Programming Reference" v1.05. The
+ * conventions are those of ptdec.h.
  */
 #ifndef PTDEC_RTIT_H
 #define PTDEC_RTIT_H

@@ -61,7 +61,7 @@ run_examples() {
 }
 
 needs() {
-    readelf -d "$1" | grep -q "NEEDED.*\[$2\]"
+    readelf -d "$1" | grep "NEEDED.*\[$2\]"
 }
 
 all_headers_in_cxx() {

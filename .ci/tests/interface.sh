@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # What libvpt and libptdec show to a program: headers that compile as C11 and C++17, names with the
-# library's prefix, and from the shared libraries the functions of the headers and nothing else. And
-# that neither library, nor its unit tests, has anything of the other.
+# library's prefix, and from the shared libraries the functions of the headers and nothing else. That
+# neither library, nor its unit tests, has anything of the other. And that they and the program vpt were
+# built with the flags that make a mistake harder to use.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 # shellcheck source=vmm/tests/lib.sh
@@ -37,13 +38,24 @@ exports_headers() {
     diff <(defined -D "$library") <(.ci/exports.sh "$prefix" "$@")
 }
 
+# What the Makefile's hardening flags leave in a program or a shared library.
+is_hardened() {
+    local names
+    names=$(nm -D "$1")
+    readelf -dW "$1" | grep 'FLAGS.*NOW' && readelf -lW "$1" | grep GNU_RELRO &&
+        readelf -lW "$1" | grep 'GNU_STACK.* RW ' && grep -q __stack_chk_fail <<<"$names"
+}
+is_fortified() {
+    nm -D "$1" | grep '_chk@'
+}
+
 # nothing_of PREFIX FILE: the file neither defines nor wants such a name.
 nothing_of() {
     ! nm "$2" | awk '{ print $NF }' | grep "^$1_"
 }
 
 soname_is() {
-    readelf -d "$1" | grep -q "SONAME.*\[$2\]"
+    readelf -d "$1" | grep "SONAME.*\[$2\]"
 }
 
 for header in emulation/vpt.h decoder/ptdec.h decoder/ptdec_rtit.h decoder/ptdec_perf.h; do
@@ -58,6 +70,10 @@ check 'libvpt.so exports what its header declares' exports_headers "$BUILD/libvp
 check 'libptdec.so exports what its headers declare' exports_headers "$BUILD/libptdec.so.0" ptd decoder/ptdec*.h
 check 'libvpt.so has its soname' soname_is "$BUILD/libvpt.so.0" libvpt.so.0
 check 'libptdec.so has its soname' soname_is "$BUILD/libptdec.so.0" libptdec.so.0
+for file in vpt libvpt.so.0 libptdec.so.0; do
+    check "$file: stack protector, RELRO, BIND_NOW, no executable stack" is_hardened "$BUILD/$file"
+done
+check 'vpt calls the checked functions of the C library' is_fortified "$BUILD/vpt"
 check 'libvpt has nothing of libptdec' nothing_of ptd "$BUILD/libvpt.so.0"
 check 'libptdec has nothing of libvpt' nothing_of vpt "$BUILD/libptdec.so.0"
 check 'the unit tests of emulation/ have nothing of libptdec' nothing_of ptd "$BUILD/tests/emulation"

@@ -49,6 +49,23 @@ no_hint_for_a_failure() {
 check 'demo.sh: what to try next stands before the verdict' hint_then_verdict
 check 'demo.sh: a failure stays one' no_hint_for_a_failure
 
+# ---- make ----
+
+# make_object V: what make says while it builds one file
+make_object() {
+    rm -rf "$work/object"
+    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make --no-print-directory V="$1" BUILD="$work/object" \
+        "$work/object/emulation/smm.o" >"$work/said"
+}
+quiet_line() {
+    make_object 0 && [ "$(cat "$work/said")" = "  CC  $work/object/emulation/smm.o" ]
+}
+loud_command() {
+    make_object 1 && grep -q -- ' -c -o ' "$work/said"
+}
+check 'make says a line for a file' quiet_line
+check 'make V=1 shows the command' loud_command
+
 # ---- prepare.sh ----
 
 # An archive with two kernels. apt-get says what APT_SAYS is and fails, or gives away $work/good.deb.
