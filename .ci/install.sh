@@ -58,7 +58,7 @@ list() {
         each 644 "$PREFIX/share/bash-completion/completions" "$file"
     done
     each 644 "$doc" ./*.md LICENSE docs/*.md
-    each 644 "$doc/examples" docs/examples/*
+    each 644 "$doc/examples" docs/examples/*.[cS]
 }
 
 # pc NAME DESCRIPTION REQUIRES LIBS: the text of a pkg-config file. REQUIRES and LIBS are what a program
