@@ -172,14 +172,14 @@ static void read_on(struct ptd_flow *flow)
         ptd_flow_read(flow);
 }
 
-/* Reads one packet or walks one block. Not ended, and no item is waiting. */
-static void advance(struct ptd_flow *flow)
+/* Reads one packet if it is needed, or walks one block. Not ended, and no item is waiting. */
+static void advance(struct ptd_flow *flow, bool needs_packet)
 {
     flow->item_next = flow->item_count = 0;
     flow->since_mark = MARK_OTHER;
     if (flow->state.phase == FLOW_SEARCHING)
         ptd_flow_search(flow);
-    else if (ptd_flow_needs_packet(flow))
+    else if (needs_packet)
         read_on(flow);
     else if (ptd_flow_is_at_psb(flow))
         ptd_flow_enter_psb(flow);
@@ -196,9 +196,12 @@ int ptd_flow_next_before(struct ptd_flow *flow, uint64_t offset, struct ptd_item
             return PTD_END;
         if (flow->window == WINDOW_STARVED)
             return PTD_MORE;
-        if (ptd_flow_needs_packet(flow) && ptd_packets_offset(&flow->packets) >= offset)
+
+        const bool needs_packet = ptd_flow_needs_packet(flow);
+
+        if (needs_packet && ptd_packets_offset(&flow->packets) >= offset)
             return 1;
-        advance(flow);
+        advance(flow, needs_packet);
     }
     *item = flow->items[flow->item_next++];
     return PTD_OK;
@@ -307,7 +310,7 @@ int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty)
         }
         if (run->count > 0 && log_is_due(flow))
             break; /* steps are numbers of the code as it was */
-        advance(flow);
+        advance(flow, ptd_flow_needs_packet(flow));
     }
     return PTD_OK;
 }

@@ -10,6 +10,8 @@ static inline bool ptd_flow_needs_packet(const struct ptd_flow *flow)
 {
     const struct flow_state *const state = &flow->state;
 
+    if (state->phase == FLOW_TRACING && state->tnt_count > 0)
+        return false; /* as nearly always */
     return !flow_is_tracing(state) ||
            (!state->bind.ready && (state->tnt_count == 0 || state->phase == FLOW_DEFERRED));
 }
