@@ -30,7 +30,7 @@ begin() {
         '| `decoder/flow/` | `decoder/base/` `decoder/` | |' \
         '| `decoder/time/` | `decoder/flow/` | |' \
         '| `vmm/glue/` | `emulation/one.h`, and QEMU'\''s own | |' \
-        '' 'There are at most 3 floors of files.'
+        '' 'There are at most 3' 'floors of files.'
     put emulation/one.h
     put emulation/two.h
     put decoder/ptdec.h
@@ -107,5 +107,9 @@ expect 'a circle of folders, though the table allows it' 'circle of folders: dec
 begin
 put decoder/time/time.h '#include "flow/flow.h"'
 expect 'a floor too many' 'decoder/time/time: stands on floor 4 of at most 3'
+
+begin
+sed -i '/^floors/d' "$tree/docs/design.md"
+expect 'a page that does not say how many floors' 'docs/design.md: says nothing of at most'
 
 exit "$failed"

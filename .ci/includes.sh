@@ -19,7 +19,8 @@ rules() {
         /^\| folder \| may include \|/ { inside = 1; next }
         inside && !/^\|/ { inside = 0 }
         inside && $2 ~ /`/ { print "R " $2 "|" $3 }
-        /at most [0-9]+ floors/ { print "L " $0 }
+        { text = text " " $0 }
+        END { if (match(text, /at most [0-9]+ floors/)) print "L " substr(text, RSTART, RLENGTH) }
     ' "$page"
 }
 
@@ -154,6 +155,8 @@ includes() {
     /^I / { check($2, $3, $4) }
 
     END {
+        if (!limit)
+            report(page ": says nothing of at most so many floors")
         for (pair in uses) {
             split(pair, parts, SUBSEP)
             names[parts[1], parts[2]]

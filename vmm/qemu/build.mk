@@ -108,7 +108,8 @@ $(STAND_IN_EMPTY):
 $(CAPTURE_THREADS): $(CAPTURE_SRC) vmm/qemu/tests/stand-in.h vmm/qemu/glue/vpt-i386.h \
     $(STAND_IN_EMPTY) $(FLAGS_STAMP)
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra $(WERROR) $(TSAN) -I$(STAND_IN) -Iemulation \
+	$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra $(WERROR) $(TSAN) -iquote vmm \
+	    -I$(STAND_IN) -Iemulation \
 	    -include vmm/qemu/tests/stand-in.h -include emulation/vpt.h -o $@ $(CAPTURE_SRC)
 
 # The witness: a plugin that logs what runs, and what compares a decoded trace with the log. And what

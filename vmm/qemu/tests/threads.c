@@ -4,7 +4,7 @@
  * ends or saves the capture meanwhile. Compiled with stand-in.h and ThreadSanitizer (make tsan).
  * Ends with 'N passed, N failed'.
  */
-#include "../glue/vpt-i386.h"
+#include "qemu/glue/vpt-i386.h"
 
 #include <sched.h>
 #include <signal.h>
