@@ -250,16 +250,6 @@ static bool list_threads(struct builder *builder)
     return true;
 }
 
-struct ptd_time *ptd_perf_time_new(const struct ptd_perf_session *session)
-{
-    struct ptd_time_config clocks;
-    struct ptd_time *time;
-
-    ptd_perf_clocks(session, &clocks);
-    time = ptd_time_new(&clocks);
-    return time ? time : ptd_time_new(NULL); /* what the file says of clocks is out of range */
-}
-
 int ptd_perf_cpu_trace(const struct ptd_perf_session *session, const struct ptd_perf_trace *trace,
                        struct ptd_perf_cpu_trace *out)
 {

@@ -124,9 +124,9 @@ static inline const char *take_string(struct span *span)
     return at;
 }
 
-/* perf_session.c: a stable order by the 64-bit key that stands first. False: no memory. */
+/* sort.c: a stable order by the 64-bit key that stands first. False: no memory. */
 bool ptd_perf_sort(void *list, size_t count, size_t element_bytes);
-/* perf_cpu.c: the clocks of a session's traces. NULL: no memory. */
+/* clock.c: the clocks of a session's traces. NULL: no memory. */
 struct ptd_time *ptd_perf_time_new(const struct ptd_perf_session *session);
 
 /* lookup.c: the lists of a session by who they are about; keys are 32 bits of a thread and so on.
