@@ -36,6 +36,8 @@ expect 'capture: of what' 2 'takes --domain or --qmp' "$vpt" capture "$work/x"
 expect 'capture: of two' 2 'takes --domain or --qmp' "$vpt" capture --domain x --qmp y "$work/x"
 expect 'capture: --connect without --domain' 2 'is for --domain' "$vpt" capture --qmp x --connect y "$work/x"
 expect 'capture: no file' 2 'takes one FILE' "$vpt" capture --qmp x
+expect 'capture: --status of a file' 2 'take no FILE' "$vpt" capture --qmp x --status "$work/x"
+expect 'capture: --status and --stop' 2 'either' "$vpt" capture --qmp x --status --stop
 expect 'capture: no such socket' 4 'No such file' "$vpt" capture --qmp "$work/nothing" "$work/x"
 expect 'capture: name of a socket too long' 4 'too long' "$vpt" capture --qmp "$(printf '%0200d' 0)" "$work/x"
 expect 'capture: no such image' 3 'No such file' "$vpt" capture --qmp x --image "$work/nothing" "$work/x"

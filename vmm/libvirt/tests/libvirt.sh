@@ -17,7 +17,7 @@ set -u
 qemu=$(realpath -m "$qemu")
 execlog=$(realpath -m "${EXECLOG:-$build/qemu/execlog.so}")
 guests=$(realpath -m guest-tests/build)
-vpt=$build/vpt
+vpt=$(realpath "$build/vpt")
 by_libvirt=("a domain, captured whole" "a domain, captured for a second" "no such domain")
 umask 022 # captures are private even so
 
@@ -130,12 +130,12 @@ capture() { timeout 60 "$vpt" capture --qmp "$work/qmp" "$@" >"$work/said" 2>"$w
 # A name that means another folder to QEMU than to who asks.
 mkdir "$work/mine" "$work/mine/saved"
 opened_by_vpt() {
-    (cd "$work/mine" && vpt=$(realpath "$OLDPWD/$vpt") && capture --seconds 1 --code /proc/self/cwd/own) &&
+    (cd "$work/mine" && capture --seconds 1 --code /proc/self/cwd/own) &&
         [ -s "$work/mine/own.0" ] && [ -s "$work/mine/own.0.code" ] && [ ! -e own.0 ]
 }
 saved_by_vpt() {
     local capturing
-    (cd "$work/mine/saved" && exec "$(realpath "$OLDPWD/$vpt")" capture --qmp "$work/qmp" --ring 128K \
+    (cd "$work/mine/saved" && exec "$vpt" capture --qmp "$work/qmp" --ring 128K \
         /proc/self/cwd/ring >"$work/said" 2>&1) &
     capturing=$!
     wait_for test -s "$work/mine/saved/ring.0.json" && kill -USR2 "$capturing" &&

@@ -19,7 +19,7 @@ umask 022 # what is left is private even so
 . vmm/qemu/tests/machine.sh
 # shellcheck disable=SC2034 # machine.sh has it
 qemu=${QEMU_DIR:-${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}/qemu}/build/qemu-system-x86_64
-image=guest-tests/build/flood.elf
+image='guest-tests/build/flood.elf'
 execlog=${EXECLOG:-$BUILD/qemu/execlog.so}
 
 # The bounds, as docs/qemu.md has them.
@@ -136,6 +136,17 @@ told_once 'a guest that hands over what is not there' 'not there'
 check 'a guest that hands over trace bytes: the file has the first' [ "$(stat -c %s "$work/handed")" = 10000 ]
 holds 'a guest that hands over trace bytes: the others are counted' \
     '.dropped_bytes >= 4096 * 1000 - 10000' "$work/handed.json"
+
+# A file that cannot be written does not end the guest amid, and is told at its end.
+full() {
+    local status=0
+    ln -s /dev/full "$work/full"
+    VPT_QEMU=$qemu timeout 60 "$vpt" qemu --trace-out "$work/full" --append 'bytes count=100' "$image" \
+        >"$work/out" 2>&1 || status=$?
+    [ "$status" = 4 ] && [ "$(grep -c 'No space left on device' "$work/out")" = 1 ] &&
+        grep -q '1 passed, 0 failed' "$work/out"
+}
+check 'a trace that cannot be written is told once, and at the end' full
 
 # ---- Captures ----
 
