@@ -72,14 +72,6 @@ typedef struct Error {
 #define error_setg(errp, ...)               ((void)(errp))
 #define error_setg_errno(errp, number, ...) ((void)(errp))
 
-#define O_BINARY 0
-
-static inline int qemu_create(const char *path, int flags, mode_t mode, Error **errp)
-{
-    (void)errp;
-    return open(path, flags | O_CREAT | O_CLOEXEC, mode);
-}
-
 static inline ssize_t qemu_write_full(int fd, const void *data, size_t len)
 {
     size_t done = 0;
@@ -103,14 +95,13 @@ static inline ssize_t qemu_write_full(int fd, const void *data, size_t len)
 #define g_new0(type, count) ((type *)calloc(count, sizeof(type)))
 #define g_malloc            malloc
 #define g_try_malloc0(len)  calloc(1, len)
-#define g_strdup            strdup
 #define g_free              free
 
 typedef struct GByteArray {
     uint8_t *data;
     size_t len;
 } GByteArray;
-typedef struct GArray GArray;
+typedef struct GString GString;
 
 static inline GByteArray *g_byte_array_new(void)
 {
@@ -138,23 +129,10 @@ static inline void g_byte_array_unref(GByteArray *array)
     free(array);
 }
 
-static inline char *g_strdup_printf(const char *format, const char *text)
-{
-    char *out = NULL;
-
-    (void)format; /* "%s.code" */
-    return asprintf(&out, "%s.code", text) < 0 ? NULL : out;
-}
-
-static inline void stand_in_free(char **text)
-{
-    free(*text);
-}
 static inline void stand_in_unref(GByteArray **array)
 {
     g_byte_array_unref(*array);
 }
-#define g_autofree      __attribute__((cleanup(stand_in_free)))
 #define g_autoptr(type) __attribute__((cleanup(stand_in_unref))) type *
 
 /* ---- What vpt-i386.h names of QEMU and these files do not use ---- */

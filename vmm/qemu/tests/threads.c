@@ -35,6 +35,37 @@ void x86_vpt_code_copy(GByteArray *log, const GByteArray *records, uint64_t begi
     }
 }
 
+/* In place of file.c: what it does with descriptors, but for who may open what. */
+struct X86VptFile x86_vpt_file_steal(struct X86VptFile *file)
+{
+    const struct X86VptFile stolen = *file;
+
+    *file = (struct X86VptFile){.fd = -1};
+    return stolen;
+}
+
+bool x86_vpt_file_write(struct X86VptFile *file, const struct iovec *parts, size_t count,
+                        Error **errp)
+{
+    bool good = ftruncate(file->fd, 0) == 0 && lseek(file->fd, 0, SEEK_SET) == 0;
+
+    (void)errp;
+    for (size_t i = 0; i < count && good; i++) {
+        good = qemu_write_full(file->fd, parts[i].iov_base, parts[i].iov_len) ==
+               (ssize_t)parts[i].iov_len;
+    }
+    return good;
+}
+
+int x86_vpt_file_close(struct X86VptFile *file)
+{
+    const int error = file->name && file->fd >= 0 && close(file->fd) != 0 ? errno : 0;
+
+    free(file->name);
+    *file = (struct X86VptFile){.fd = -1};
+    return error;
+}
+
 /* Byte number at of what is put. */
 static uint8_t pattern(uint64_t at)
 {
@@ -43,21 +74,36 @@ static uint8_t pattern(uint64_t at)
 
 /* ---- Opening, as the glue does it ---- */
 
+static struct X86VptFile open_file(const char *path, const char *suffix)
+{
+    struct X86VptFile file = {0};
+
+    if (asprintf(&file.name, "%s%s", path, suffix) < 0) {
+        abort();
+    }
+    file.fd = open(file.name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    return file;
+}
 static struct X86VptWriter *open_writer(const char *path)
 {
-    return x86_vpt_writer_new(path, NULL);
+    struct X86VptFile file = open_file(path, "");
+
+    return x86_vpt_writer_new(&file);
 }
 static bool end_writer(struct X86VptWriter *writer)
 {
-    return x86_vpt_writer_end(writer);
+    return x86_vpt_writer_end(writer) == 0;
 }
 static bool writer_failed(const struct X86VptWriter *writer)
 {
-    return x86_vpt_write_failed(writer);
+    return x86_vpt_write_error(writer) != 0;
 }
 static bool save_ring(struct X86VptRing *ring, const char *path)
 {
-    return x86_vpt_ring_save(ring, path, true, NULL);
+    struct X86VptFile trace = open_file(path, ""), code = open_file(path, ".code");
+    const bool saved = x86_vpt_ring_save(ring, &trace, &code, NULL);
+
+    return x86_vpt_file_close(&code) == 0 && x86_vpt_file_close(&trace) == 0 && saved;
 }
 
 /* ---- The writer ---- */
