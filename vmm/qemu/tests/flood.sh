@@ -33,7 +33,7 @@ slack_mib=12 # what a QEMU that runs a guest needs besides: threads, buffers, th
 locked_max_ns=200000000
 
 times=1
-[ "${1:-}" = --all ] && times=20
+[ "${1:-}" = --all ] && times=8
 
 if [ ! -x "$qemu" ] || [ ! -f "$execlog" ]; then
     for name in 'processes' 'trace bytes' 'address spaces' 'VMCBs'; do
