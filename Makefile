@@ -196,6 +196,17 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 asan: ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(SUBMAKE) BUILD=$(BUILD)/asan EXTRA_CFLAGS='$(SANITIZE)' EXTRA_LDFLAGS='$(SANITIZE)' unit
 
+# libvpt has neither threads nor globals, and its tests would take minutes: all others.
+RACES := -fsanitize=thread -fno-omit-frame-pointer
+
+tsan: ## the unit tests with threads, and the threads of a capture, under ThreadSanitizer
+	@$(SUBMAKE) BUILD=$(BUILD)/tsan EXTRA_CFLAGS='$(RACES)' EXTRA_LDFLAGS='$(RACES)' tsan-tests
+
+tsan-tests: $(filter-out %/emulation,$(TESTS)) $(CAPTURE_THREADS)
+	@BUILD='$(BUILD)' UNIT_LIMIT=1200 .ci/test.sh --units '$(filter-out %/emulation,$(TESTS))' --scripts '$(CAPTURE_THREADS)'
+
+.PHONY: tsan tsan-tests
+
 valgrind: ## the unit tests under valgrind
 	@$(SUBMAKE) $(TESTS)
 	@BUILD='$(BUILD)' .ci/test.sh --valgrind --units '$(TESTS)'

@@ -17,7 +17,7 @@ set -uo pipefail
 BUILD=${BUILD:-build}
 CC=${CC:-gcc}
 FUZZ_SECONDS=${FUZZ_SECONDS:-20}
-UNIT_LIMIT=240   # seconds
+UNIT_LIMIT=${UNIT_LIMIT:-240}   # seconds
 SCRIPT_LIMIT=900
 GUEST_LIMIT=400
 HOSTILE_RUNS=150000 # executions of the fuzzer that plays a hostile guest

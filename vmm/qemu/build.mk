@@ -95,8 +95,8 @@ SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/hostile.sh vmm/qemu/tests/l
     qemu-tools
 
 # The threads of a capture without a QEMU: its headers are empty files, and what is used of them
-# stands in stand-in.h.
-CAPTURE_THREADS := $(BUILD)/qemu/threads
+# stands in stand-in.h. Always under ThreadSanitizer.
+CAPTURE_THREADS := $(BUILD)/tests/threads
 STAND_IN        := $(BUILD)/qemu/stand-in
 STAND_IN_EMPTY  := $(addprefix $(STAND_IN)/,cpu.h libvpt/vpt.h qapi/error.h qemu/error-report.h \
     qemu/lockable.h qemu/osdep.h qemu/thread.h qemu/units.h)
@@ -108,9 +108,11 @@ $(STAND_IN_EMPTY):
 $(CAPTURE_THREADS): $(CAPTURE_SRC) vmm/qemu/tests/stand-in.h vmm/qemu/glue/vpt-i386.h \
     $(STAND_IN_EMPTY) $(FLAGS_STAMP)
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra $(WERROR) $(TSAN) -iquote vmm \
-	    -I$(STAND_IN) -Iemulation \
+	$(Q)$(call say,LD)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra $(WERROR) -fsanitize=thread \
+	    -iquote vmm -I$(STAND_IN) -Iemulation \
 	    -include vmm/qemu/tests/stand-in.h -include emulation/vpt.h -o $@ $(CAPTURE_SRC)
+
+COUNTED += $(CAPTURE_THREADS)
 
 # The witness: a plugin that logs what runs, and what compares a decoded trace with the log. And what
 # takes a trace out of a perf.data.
