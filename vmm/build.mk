@@ -19,6 +19,7 @@ $(VPT): $(VMM_OBJ) $(LIBVPT) $(LIBPTDEC)
 ALL += $(VPT)
 
 include vmm/cli/build.mk
+include vmm/tests/faults/build.mk
 
 # Everything but main(), for the unit tests.
 VMM_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard vmm/tests/*.c))

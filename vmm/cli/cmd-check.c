@@ -126,7 +126,7 @@ static int run_profiles(int argc, char **argv)
 
     if (code)
         return code - 1;
-    list = json_object_new_object();
+    list = json ? json_object_new_object() : NULL;
     for (size_t i = 0; i < vpt_profile_count(); i++) {
         if (json)
             json_object_object_add(list, vpt_profile_name(i),

@@ -239,15 +239,25 @@ static void stop_debugging(struct vcpu *cpu)
     ioctl(cpu->fd, KVM_SET_GUEST_DEBUG, &debug);
 }
 
+/* What one probe could not find out is not known: it must not pass for what KVM cannot do. */
+static void cannot_probe(struct probe *probe, const char *why)
+{
+    probe->kvm = false;
+    snprintf(probe->why, sizeof(probe->why), "%s", why);
+}
+
 /* A probe that ended in a bad state of the vCPU must not spoil the next one: a machine for each. */
 static void with_machine(struct probe *probe, void (*what)(struct vcpu *, struct probe *))
 {
+    const bool failed = probe->why[0];
     struct vmm *vmm = calloc(1, sizeof(*vmm));
     struct run_result *result = calloc(1, sizeof(*result));
     const struct run_options options = {.image = "", .mem_bytes = PROBE_RAM};
     struct vpt_caps caps;
 
-    if (!vmm || !result || !vpt_profile("icelake-server", &caps)) {
+    if (failed || !vmm || !result || !vpt_profile("icelake-server", &caps)) {
+        if (!failed)
+            cannot_probe(probe, "no memory to find out what it can do");
         free(vmm);
         free(result);
         return;
@@ -262,8 +272,8 @@ static void with_machine(struct probe *probe, void (*what)(struct vcpu *, struct
             stop_debugging(&vmm->cpus[0]);
             kicks_stop(vmm);
         }
-    } else if (!probe->kvm) {
-        snprintf(probe->why, sizeof(probe->why), "%s", result->why);
+    } else {
+        cannot_probe(probe, result->why);
     }
     machine_destroy(vmm);
     free(result);

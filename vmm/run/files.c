@@ -20,26 +20,38 @@ static void add_int(json_object *object, const char *key, int64_t value)
     json_object_object_add(object, key, json_object_new_int64(value));
 }
 
-static void add_image(json_object *images, const char *path, const char *name, const uint64_t *cr3)
+/* A name that holds in every folder; of a file that is not there, the name as it is. */
+static int add_path(json_object *object, const char *path)
+{
+    char *const absolute = realpath(path, NULL);
+
+    if (!absolute && errno == ENOMEM)
+        return -ENOMEM;
+    json_object_object_add(object, "path", json_object_new_string(absolute ? absolute : path));
+    free(absolute);
+    return 0;
+}
+
+static int add_image(json_object *images, const char *path, const char *name, const uint64_t *cr3)
 {
     json_object *image = json_object_new_object();
-    char *absolute = realpath(path, NULL);
+    const int error = add_path(image, path);
 
-    json_object_object_add(image, "path", json_object_new_string(absolute ? absolute : path));
     add_int(image, "bias", 0);
     json_object_object_add(image, "cr3", cr3 ? json_object_new_int64((int64_t)*cr3) : NULL);
     json_object_object_add(image, "name", json_object_new_string(name));
     json_object_array_add(images, image);
-    free(absolute);
+    return error;
 }
 
-static json_object *sidecar(const struct run_options *options, const struct vpt_caps *caps,
-                            const struct run_result *result, unsigned index)
+/* 0 or -errno. */
+static int describe(json_object *root, const struct run_options *options,
+                    const struct vpt_caps *caps, const struct run_result *result, unsigned index)
 {
-    json_object *root = json_object_new_object();
     json_object *images = json_object_new_array();
     json_object *tsc_ctc = json_object_new_array();
     json_object *cpu = json_object_new_object();
+    int error;
 
     add_int(root, "vpt", SIDECAR_VERSION);
     json_object_object_add(root, "profile", json_object_new_string(options->profile));
@@ -57,16 +69,16 @@ static json_object *sidecar(const struct run_options *options, const struct vpt_
     add_int(root, "max_nonturbo_ratio", caps->max_nonturbo_ratio);
     if (result->cpus[index].is_rtit)
         json_object_object_add(root, "rtit", rtit_to_json(&result->cpus[index].rtit));
-    add_image(images, options->image, "kernel", NULL);
-    for (unsigned i = 0; i < result->process_count; i++) {
+    error = add_image(images, options->image, "kernel", NULL);
+    for (unsigned i = 0; i < result->process_count && !error; i++) {
         const struct process *process = &result->processes[i];
         char path[PATH_MAX];
 
         beside(options->image, process->image, path, sizeof(path));
-        add_image(images, path, process->name, &process->cr3);
+        error = add_image(images, path, process->name, &process->cr3);
     }
     json_object_object_add(root, "images", images);
-    return root;
+    return error;
 }
 
 void cpu_file(const char *name, unsigned index, char *path, size_t path_bytes)
@@ -175,19 +187,19 @@ static int write_cpu(struct cpu_outputs *outputs, const struct run_options *opti
                      struct reason *why)
 {
     const struct cpu_result *const cpu = &result->cpus[index];
-    char *absolute = outputs->path.is_open ? realpath(outputs->path.path, NULL) : NULL;
-    json_object *const root = sidecar(options, caps, result, index);
+    json_object *const root = json_object_new_object();
+    int unknown = describe(root, options, caps, result, index);
     int error = fill(&outputs->trace, cpu->trace.data, cpu->trace.len, why);
 
-    if (outputs->path.is_open)
-        json_object_object_add(root, "path",
-                               json_object_new_string(absolute ? absolute : outputs->path.path));
+    if (!unknown && outputs->path.is_open)
+        unknown = add_path(root, outputs->path.path);
     if (!error)
         error = fill(&outputs->path, cpu->path.data, cpu->path.len, why);
+    if (!error && unknown)
+        error = reason_set(why, unknown, "no memory");
     if (!error)
         error = fill_sidecar(&outputs->sidecar, root, why);
     json_object_put(root);
-    free(absolute);
     return error;
 }
 

@@ -187,6 +187,7 @@ static void see(struct view *view, const struct ptd_item *item)
         view->cr3_switches++;
         break;
     case PTD_ITEM_ERROR:
+        view->no_memory = view->no_memory || item->error == PTD_E_NOMEM;
         if (view->errors++ == 0) {
             view->first_error = item->error;
             view->first_error_offset = item->offset;

@@ -35,7 +35,7 @@ static struct call_frame *top(struct call_stack *stack)
 
 static void leave(struct calls *calls, struct call_stack *stack)
 {
-    if (calls->sink->leave)
+    if (calls->sink->leave && !calls->no_memory)
         calls->sink->leave(calls->owner, stack, calls->now);
     stack->depth--;
 }
@@ -53,7 +53,7 @@ static void enter(struct calls *calls, struct call_stack *stack, const struct ca
     stack->frames[stack->depth] = *frame;
     stack->frames[stack->depth].entered = stack->spent;
     stack->depth++;
-    if (calls->sink->enter)
+    if (calls->sink->enter && !calls->no_memory) /* else the name may be missing */
         calls->sink->enter(calls->owner, stack, calls->now);
 }
 
@@ -291,7 +291,7 @@ static void on_block(struct calls *calls, const struct ptd_item *block, uint64_t
     stack->last = *block;
     stack->async = false;
     stack->spent += time - calls->since;
-    if (calls->sink->ran && stack->depth)
+    if (calls->sink->ran && stack->depth && !calls->no_memory)
         calls->sink->ran(calls->owner, stack, block, calls->since, time);
     calls->since = time;
 }
