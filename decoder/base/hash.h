@@ -15,14 +15,20 @@ struct hash_key {
 /* Random numbers. */
 struct hash_key ptd_hash_key_new(void);
 
-/* All bits of the product of two numbers that are not known. */
+/*
+ * All bits of the product of two numbers that are not known. Products of numbers in a row are in a
+ * row too, which tables with open addressing bear badly: they are scattered by one that is known.
+ */
 static inline uint64_t hash_pair(const struct hash_key *key, uint64_t x, uint64_t y)
 {
     __extension__ typedef unsigned __int128 product;
 
     const product both = (product)(x ^ key->a) * (y ^ key->b);
 
-    return (uint64_t)both ^ (uint64_t)(both >> 64);
+    uint64_t hash = (uint64_t)both ^ (uint64_t)(both >> 64);
+
+    hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93u;
+    return hash ^ hash >> 32;
 }
 
 #endif

@@ -28,13 +28,20 @@ static uint64_t mix(uint64_t value, uint64_t secret)
     return (uint64_t)both ^ (uint64_t)(both >> 64);
 }
 
+/* Products of numbers in a row are in a row too: they are scattered. */
+static uint64_t scatter(uint64_t hash)
+{
+    hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93u;
+    return hash ^ hash >> 32;
+}
+
 static uint64_t hash_key(const struct table_secret *secret, const uint64_t *key)
 {
     uint64_t hash = secret->a;
 
     for (unsigned i = 0; i < 3; i++)
         hash = mix(hash ^ key[i], secret->b);
-    return mix(hash ^ secret->a, secret->b);
+    return scatter(hash);
 }
 
 static uint64_t hash_name(const struct table_secret *secret, const char *name)
@@ -48,7 +55,7 @@ static uint64_t hash_name(const struct table_secret *secret, const char *name)
         memcpy(&word, name + at, len - at < sizeof(word) ? len - at : sizeof(word));
         hash = mix(hash ^ word, secret->b);
     }
-    return mix(hash ^ secret->a, secret->b);
+    return scatter(hash);
 }
 
 /* Room for one element more in a list. */
