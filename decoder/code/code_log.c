@@ -15,6 +15,7 @@
 #define MAGIC_BYTES    8u
 #define RECORD_BYTES   32u
 #define PAGE_BYTES     4096u
+#define CHUNK_BYTES    256u
 #define SPACE_PHYSICAL UINT64_MAX
 #define SPACE_SEGMENT  (UINT64_MAX - 1)
 #define CR3_ADDRESS    0x000ffffffffff000u
@@ -27,16 +28,17 @@ struct record {
     size_t len_bytes;     /* of all of it */
 };
 
-/* Where a linear page is; with SPACE_PHYSICAL, the number of a physical one; or a base of CS. */
+/* Where a linear page is; with SPACE_PHYSICAL, the number of a chunk; or a base of CS. */
 struct slot {
-    uint64_t space, page;
+    uint64_t space, address;
     uint64_t value;
     bool used;
 };
 
-struct page {
-    uint8_t bytes[PAGE_BYTES];
-    uint64_t known[PAGE_BYTES / WORD_BITS];
+/* So small that a log of single bytes here and there takes no more than some times its size. */
+struct chunk {
+    uint8_t bytes[CHUNK_BYTES];
+    uint64_t known[CHUNK_BYTES / WORD_BITS];
 };
 
 struct code_log {
@@ -46,8 +48,8 @@ struct code_log {
     struct hash_key key;
     struct slot *slots;
     size_t slot_count, slot_room; /* a power of two */
-    void **pages;                 /* struct page */
-    size_t page_count, page_room;
+    void **chunks;                /* struct chunk */
+    size_t chunk_count, chunk_room;
 };
 
 /* ---- Records ---- */
@@ -126,9 +128,9 @@ int ptd_code_log_new(const void *bytes, size_t len_bytes, struct code_log **log)
 
 static void forget(struct code_log *log)
 {
-    for (size_t i = 0; i < log->page_count; i++)
-        free(log->pages[i]);
-    log->page_count = log->slot_count = 0;
+    for (size_t i = 0; i < log->chunk_count; i++)
+        free(log->chunks[i]);
+    log->chunk_count = log->slot_count = 0;
     if (log->slots)
         memset(log->slots, 0, log->slot_room * sizeof(*log->slots));
 }
@@ -144,7 +146,7 @@ void ptd_code_log_free(struct code_log *log)
     if (!log)
         return;
     forget(log);
-    free(log->pages);
+    free(log->chunks);
     free(log->slots);
     free(log->bytes);
     free(log);
@@ -153,12 +155,12 @@ void ptd_code_log_free(struct code_log *log)
 /* ---- The table ---- */
 
 /* Its slot, or the free one where it belongs. There is one. */
-static struct slot *find_slot(const struct code_log *log, uint64_t space, uint64_t page)
+static struct slot *find_slot(const struct code_log *log, uint64_t space, uint64_t address)
 {
-    for (size_t i = (size_t)hash_pair(&log->key, page, space);; i++) {
+    for (size_t i = (size_t)hash_pair(&log->key, address, space);; i++) {
         struct slot *const slot = &log->slots[i & (log->slot_room - 1)];
 
-        if (!slot->used || (slot->space == space && slot->page == page))
+        if (!slot->used || (slot->space == space && slot->address == address))
             return slot;
     }
 }
@@ -180,72 +182,68 @@ static bool make_room(struct code_log *log)
     }
     for (size_t i = 0; i < old.slot_room; i++) {
         if (old.slots[i].used)
-            *find_slot(log, old.slots[i].space, old.slots[i].page) = old.slots[i];
+            *find_slot(log, old.slots[i].space, old.slots[i].address) = old.slots[i];
     }
     free(old.slots);
     return true;
 }
 
 /* Its slot, made if it is not there. NULL: no memory. */
-static struct slot *get_slot(struct code_log *log, uint64_t space, uint64_t page, bool *is_new)
+static struct slot *get_slot(struct code_log *log, uint64_t space, uint64_t address, bool *is_new)
 {
     struct slot *slot;
 
     if (!make_room(log))
         return NULL;
-    slot = find_slot(log, space, page);
+    slot = find_slot(log, space, address);
     *is_new = !slot->used;
     if (*is_new) {
-        *slot = (struct slot){.space = space, .page = page, .used = true};
+        *slot = (struct slot){.space = space, .address = address, .used = true};
         log->slot_count++;
     }
     return slot;
 }
 
-static uint64_t page_of(uint64_t address)
-{
-    return address - address % PAGE_BYTES;
-}
-
-static struct page *get_page(struct code_log *log, uint64_t address)
+static struct chunk *get_chunk(struct code_log *log, uint64_t address)
 {
     bool is_new;
     struct slot *slot;
 
-    if (!array_grow((void **)&log->pages, &log->page_room, log->page_count, sizeof(*log->pages)))
+    if (!array_grow((void **)&log->chunks, &log->chunk_room, log->chunk_count,
+                    sizeof(*log->chunks)))
         return NULL;
-    slot = get_slot(log, SPACE_PHYSICAL, page_of(address), &is_new);
+    slot = get_slot(log, SPACE_PHYSICAL, address - address % CHUNK_BYTES, &is_new);
     if (!slot)
         return NULL;
     if (!is_new)
-        return log->pages[slot->value];
+        return log->chunks[slot->value];
 
-    struct page *const page = calloc(1, sizeof(*page));
+    struct chunk *const chunk = calloc(1, sizeof(*chunk));
 
-    if (!page) {
+    if (!chunk) {
         slot->used = false;
         log->slot_count--;
         return NULL;
     }
-    slot->value = log->page_count;
-    log->pages[log->page_count++] = page;
-    return page;
+    slot->value = log->chunk_count;
+    log->chunks[log->chunk_count++] = chunk;
+    return chunk;
 }
 
-static bool is_known(const struct page *page, size_t at)
+static bool is_known(const struct chunk *chunk, size_t at)
 {
-    return page->known[at / WORD_BITS] >> at % WORD_BITS & 1;
+    return chunk->known[at / WORD_BITS] >> at % WORD_BITS & 1;
 }
 
 /* Behind the bytes that are known from begin on. */
-static size_t known_end(const struct page *page, size_t begin)
+static size_t known_end(const struct chunk *chunk, size_t begin)
 {
     size_t word = begin / WORD_BITS;
-    uint64_t missing = ~page->known[word] & UINT64_MAX << begin % WORD_BITS;
+    uint64_t missing = ~chunk->known[word] & UINT64_MAX << begin % WORD_BITS;
 
-    while (!missing && ++word < PAGE_BYTES / WORD_BITS)
-        missing = ~page->known[word];
-    return missing ? word * WORD_BITS + (size_t)__builtin_ctzll(missing) : PAGE_BYTES;
+    while (!missing && ++word < CHUNK_BYTES / WORD_BITS)
+        missing = ~chunk->known[word];
+    return missing ? word * WORD_BITS + (size_t)__builtin_ctzll(missing) : CHUNK_BYTES;
 }
 
 /* ---- Replay ---- */
@@ -264,17 +262,18 @@ static int take_place(struct code_log *log, const struct record *record, bool *c
 
 static int take_bytes(struct code_log *log, const struct record *record, bool *changed)
 {
-    struct page *const page = get_page(log, record->address);
-    const size_t begin = record->address % PAGE_BYTES;
+    struct chunk *chunk = NULL;
 
-    if (!page)
-        return PTD_E_NOMEM;
-    for (size_t i = 0; i < record->value; i++) {
-        const size_t at = begin + i;
+    for (uint64_t i = 0; i < record->value; i++) {
+        const size_t at = (record->address + i) % CHUNK_BYTES;
 
-        *changed |= is_known(page, at) && page->bytes[at] != record->bytes[i];
-        page->bytes[at] = record->bytes[i];
-        page->known[at / WORD_BITS] |= UINT64_C(1) << at % WORD_BITS;
+        if (at == 0 || !chunk)
+            chunk = get_chunk(log, record->address + i);
+        if (!chunk)
+            return PTD_E_NOMEM;
+        *changed |= is_known(chunk, at) && chunk->bytes[at] != record->bytes[i];
+        chunk->bytes[at] = record->bytes[i];
+        chunk->known[at / WORD_BITS] |= UINT64_C(1) << at % WORD_BITS;
     }
     return PTD_OK;
 }
@@ -311,22 +310,23 @@ uint64_t ptd_code_log_base(const struct code_log *log, uint64_t end)
 int ptd_code_log_find(const struct code_log *log, uint64_t cr3, uint64_t vaddr,
                       const uint8_t **bytes, size_t *len_bytes)
 {
-    const size_t begin = vaddr % PAGE_BYTES;
+    const size_t begin = vaddr % CHUNK_BYTES;
+    const uint64_t in_page = vaddr % PAGE_BYTES;
 
     if (!log->slots)
         return PTD_E_NOMAP;
 
-    const struct slot *slot = find_slot(log, cr3 & CR3_ADDRESS, page_of(vaddr));
+    const struct slot *slot = find_slot(log, cr3 & CR3_ADDRESS, vaddr - in_page);
 
     if (slot->used)
-        slot = find_slot(log, SPACE_PHYSICAL, slot->value);
+        slot = find_slot(log, SPACE_PHYSICAL, slot->value + (in_page - begin));
     if (!slot->used)
         return PTD_E_NOMAP;
 
-    const struct page *const page = log->pages[slot->value];
-    const size_t end = known_end(page, begin);
+    const struct chunk *const chunk = log->chunks[slot->value];
+    const size_t end = known_end(chunk, begin);
 
-    *bytes = page->bytes + begin;
+    *bytes = chunk->bytes + begin;
     *len_bytes = end - begin;
     return end > begin ? PTD_OK : PTD_E_NOMAP;
 }
