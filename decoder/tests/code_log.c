@@ -4,6 +4,7 @@
  * on threads; 16-bit code that wraps in its segment; malformed logs.
  */
 #include <CUnit/CUnit.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -241,6 +242,52 @@ static void malformed(void)
     ptd_image_free(image);
 }
 
+/* Bytes across chunks and up to the end of the page are one piece of code to who follows it. */
+static void across_chunks(void)
+{
+    struct log log = new_log();
+    uint8_t code[0x700];
+    struct ptd_image *image;
+    struct ptd_flow *flow;
+    struct ptd_item item;
+    static const uint8_t packets[] = {START(CODE + 0x80), TIP(CODE + 0x100)};
+    uint32_t insns = 0;
+
+    memset(code, 0x90, sizeof(code));
+    code[sizeof(code) - 2] = 0xff; /* jmp *rax */
+    code[sizeof(code) - 1] = 0xe0;
+    put_record(&log, 0, 0, CODE, FRAME);
+    put_code(&log, 0, FRAME + 0x80, code, sizeof(code));
+    image = image_of(&log);
+    flow = ptd_flow_new(packets, sizeof(packets), image, NULL);
+    while (ptd_flow_next(flow, &item) == PTD_OK)
+        insns += item.type == PTD_ITEM_BLOCK ? item.insns : 0;
+    CU_ASSERT_EQUAL(insns, sizeof(code) - 1);
+    ptd_flow_free(flow);
+    ptd_image_free(image);
+}
+
+/* Memory grows with the log, not with the pages that it makes up. */
+static void single_bytes(void)
+{
+    struct log log = new_log();
+    static const uint8_t packets[] = {START(CODE)};
+    const size_t before = mallinfo2().uordblks;
+    struct ptd_image *image;
+    struct ptd_flow *flow;
+    struct ptd_item item;
+
+    for (uint64_t i = 0; log.len + 40 <= LOG_BYTES; i++)
+        put_code(&log, 0, i * PAGE, "\x90", 1);
+    image = image_of(&log);
+    flow = ptd_flow_new(packets, sizeof(packets), image, NULL);
+    while (ptd_flow_next(flow, &item) == PTD_OK)
+        ;
+    CU_ASSERT_TRUE(mallinfo2().uordblks - before < 40 * LOG_BYTES);
+    ptd_flow_free(flow);
+    ptd_image_free(image);
+}
+
 void add_code_log_suite(void)
 {
     CU_pSuite const suite = CU_add_suite("code log", NULL, NULL);
@@ -250,4 +297,6 @@ void add_code_log_suite(void)
     CU_add_test(suite, "a log and other code", log_and_image);
     CU_add_test(suite, "16-bit code wraps in its segment", segment_that_wraps);
     CU_add_test(suite, "malformed logs", malformed);
+    CU_add_test(suite, "across chunks", across_chunks);
+    CU_add_test(suite, "memory of single bytes", single_bytes);
 }
