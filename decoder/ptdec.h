@@ -841,11 +841,17 @@ struct ptd_range {
 };
 
 /*
- * The segments from PSB to PSB that hold a part that is wanted, those in a row as one: what to give
- * to ptd_flow_new() piece by piece. *ranges is to be freed with free(). How many, or PTD_E_NOMEM.
+ * The segments that hold a part that is wanted, those in a row as one: what to give to
+ * ptd_flow_new() piece by piece.
  *
- * A segment is taken whole, with the packets of everybody else who ran in it. This is a way to
- * decode less, and not a way to cut out what one tenant may see.
+ * For decoding only, never for handing out. A segment is all that lies between two PSBs, and so it
+ * holds packets of whoever else ran there: addresses, branches and address spaces of the host and
+ * of other VMs. To cut out the parts themselves would not do either. A part does not begin with a
+ * PSB, which alone says where its code goes on; a compressed RET in it may return to a CALL of a
+ * part before; and bytes that are no packets belong to nobody for certain. Only who makes a trace
+ * anew, packet by packet, can give a tenant its own; this library does not.
+ *
+ * *ranges is to be freed with free(). How many, or PTD_E_NOMEM.
  */
 int ptd_partition_select(const void *bytes, size_t len_bytes, const struct ptd_image *image,
                          bool (*wanted)(void *owner, const struct ptd_part *part), void *owner,

@@ -233,7 +233,9 @@ const struct subcommand command_parts = {
     .synopsis = "[OPTION...] TRACE",
     .text = "Prints whose each part of a raw Intel PT trace of a host and its guests is: offsets, "
             "and what PIP, VMCS and CFE packets say. It needs no code. TRACE may be a pipe; - is "
-            "standard input.",
+            "standard input. The offsets are for reading the trace, not for cutting it: what lies "
+            "between two PSBs holds packets of all who ran there, so no cut of the bytes is safe "
+            "to give to one tenant.",
     .options = options_of_parts,
     .exits = exits,
     .run = run,
