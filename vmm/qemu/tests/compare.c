@@ -314,7 +314,7 @@ static int clocks_open(struct compare *c, const char *trace, const struct bytes 
 
     if (error || !sidecar.is_there) {
         sidecar_close(&sidecar);
-        return complain(EXIT_CODE_FILE, "%s", error ? sidecar.why : "no TRACE.json");
+        return complain(EXIT_CODE_FILE, "%s", error ? sidecar.why.text : "no TRACE.json");
     }
     config = sidecar.clocks;
     sidecar_close(&sidecar);
