@@ -280,7 +280,7 @@ int ptd_image_add_shared(struct ptd_image *image, uint64_t vaddr, const uint8_t 
 int ptd_image_own_file(struct ptd_image *image, struct ptd_file *file)
 {
     if (!array_grow((void **)&image->files, &image->file_room, image->file_count,
-                    sizeof(*image->files)))
+                    sizeof(struct ptd_file *)))
         return PTD_E_NOMEM;
     image->files[image->file_count++] = file;
     return PTD_OK;
@@ -502,7 +502,7 @@ int ptd_image_add_symbols(struct ptd_image *image, const struct symbols *symbols
     struct space *const space = get_space(image, cr3);
 
     if (!space || !array_grow((void **)&space->lists, &space->list_room, space->list_count,
-                              sizeof(*space->lists)))
+                              sizeof(const struct symbols *)))
         return PTD_E_NOMEM;
     space->lists[space->list_count++] = symbols;
     return PTD_OK;

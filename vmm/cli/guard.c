@@ -18,7 +18,7 @@ void guard_allow_sidecar(struct sandbox *sandbox, const char *trace)
 
 int guard_enter(struct sandbox *sandbox, bool is_off)
 {
-    struct reason why;
+    struct reason why = {0};
     const int error = is_off ? 0 : sandbox_enter(sandbox, &why);
 
     sandbox_free(sandbox);

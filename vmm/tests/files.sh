@@ -50,6 +50,7 @@ expect '/etc/shadow is no code' 3 '/etc/shadow: (not an ELF file|Permission deni
 expect '/etc/shadow in the sandbox' 3 '/etc/shadow: (not an ELF file|Permission denied)' "$vpt" decode "$work/named"
 named /etc/passwd
 expect '/etc/passwd is no code' 3 '/etc/passwd: not an ELF file' "$vpt" decode "$work/named"
+# shellcheck disable=SC2016 # the inner shell expands them
 check 'its bytes are not shown' bash -c '! grep -qF "$1" "$2/out" "$2/err"' - "$secret" "$work"
 printf 'inside' >"$work/root/inside"
 cp "$name" "$work/outside"

@@ -159,7 +159,7 @@ static int print(void)
     FILE *const file = tmpfile(); /* cannot be made, but standard error can be written */
 
     if (file)
-        return EEXIST;
+        return fclose(file) == 0 ? EEXIST : EIO;
     return fflush(stderr) == 0 ? 0 : errno;
 }
 

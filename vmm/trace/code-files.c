@@ -296,10 +296,10 @@ int code_files_elf(struct code_files *files, const struct file_name *name,
 int code_files_add_elf(struct code_files *files, const struct file_name *name, uint64_t bias,
                        uint64_t cr3, struct ptd_image *image, struct reason *why)
 {
-    const struct code_file *file;
+    const struct code_file *file = NULL;
     const int error = code_files_elf(files, name, NULL, &file, why);
 
-    if (error)
+    if (error || !file)
         return error;
     return error_of(ptd_image_add_file(image, file->content, bias, cr3), -ENOEXEC)
                ? say(why, name, -ENOEXEC)
