@@ -4,7 +4,6 @@
  */
 #include "run/files.h"
 #include "common/file.h"
-#include "trace/rtit-trace.h"
 #include "trace/sidecar.h"
 #include "run/run.h"
 
@@ -15,69 +14,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_int(json_object *object, const char *key, int64_t value)
-{
-    json_object_object_add(object, key, json_object_new_int64(value));
-}
-
-/* A name that holds in every folder; of a file that is not there, the name as it is. */
-static int add_path(json_object *object, const char *path)
-{
-    char *const absolute = realpath(path, NULL);
-
-    if (!absolute && errno == ENOMEM)
-        return -ENOMEM;
-    json_object_object_add(object, "path", json_object_new_string(absolute ? absolute : path));
-    free(absolute);
-    return 0;
-}
-
-static int add_image(json_object *images, const char *path, const char *name, const uint64_t *cr3)
-{
-    json_object *image = json_object_new_object();
-    const int error = add_path(image, path);
-
-    add_int(image, "bias", 0);
-    json_object_object_add(image, "cr3", cr3 ? json_object_new_int64((int64_t)*cr3) : NULL);
-    json_object_object_add(image, "name", json_object_new_string(name));
-    json_object_array_add(images, image);
-    return error;
-}
-
-/* 0 or -errno. */
-static int describe(json_object *root, const struct run_options *options,
+/* What TRACE.json says of one processor's trace. 0 or -errno. */
+static int describe(struct json_object **root, const struct run_options *options,
                     const struct vpt_caps *caps, const struct run_result *result, unsigned index)
 {
-    json_object *images = json_object_new_array();
-    json_object *tsc_ctc = json_object_new_array();
-    json_object *cpu = json_object_new_object();
+    const struct cpu_result *const cpu = &result->cpus[index];
+    const struct sidecar_facts facts = {
+        .profile = options->profile,
+        .processor = result->cpu_count > 1 ? (int)index : -1,
+        .clocks = {.tsc_den = caps->tsc_den,
+                   .tsc_num = caps->tsc_num,
+                   .mtc_freq = (uint8_t)cpu->mtc_freq,
+                   .max_nonturbo_ratio = (uint8_t)caps->max_nonturbo_ratio},
+        .rtit = cpu->is_rtit ? &cpu->rtit : NULL,
+    };
     int error;
 
-    add_int(root, "vpt", SIDECAR_VERSION);
-    json_object_object_add(root, "profile", json_object_new_string(options->profile));
-    add_int(cpu, "family", 0); /* no processor with errata: the model */
-    add_int(cpu, "model", 0);
-    add_int(cpu, "stepping", 0);
-    json_object_object_add(root, "cpu", cpu);
-    if (result->cpu_count > 1)
-        add_int(root, "processor", index);
-    add_int(root, "mode", 64);
-    json_object_array_add(tsc_ctc, json_object_new_int64(caps->tsc_den));
-    json_object_array_add(tsc_ctc, json_object_new_int64(caps->tsc_num));
-    json_object_object_add(root, "tsc_ctc", tsc_ctc);
-    add_int(root, "mtc_freq", result->cpus[index].mtc_freq);
-    add_int(root, "max_nonturbo_ratio", caps->max_nonturbo_ratio);
-    if (result->cpus[index].is_rtit)
-        json_object_object_add(root, "rtit", rtit_to_json(&result->cpus[index].rtit));
-    error = add_image(images, options->image, "kernel", NULL);
+    *root = sidecar_new(&facts);
+    error = sidecar_put_image(*root, options->image, "kernel", NULL);
     for (unsigned i = 0; i < result->process_count && !error; i++) {
-        const struct process *process = &result->processes[i];
+        const struct process *const process = &result->processes[i];
         char path[PATH_MAX];
 
         beside(options->image, process->image, path, sizeof(path));
-        error = add_image(images, path, process->name, &process->cr3);
+        error = sidecar_put_image(*root, path, process->name, &process->cr3);
     }
-    json_object_object_add(root, "images", images);
     return error;
 }
 
@@ -187,12 +148,12 @@ static int write_cpu(struct cpu_outputs *outputs, const struct run_options *opti
                      struct reason *why)
 {
     const struct cpu_result *const cpu = &result->cpus[index];
-    json_object *const root = json_object_new_object();
-    int unknown = describe(root, options, caps, result, index);
+    json_object *root;
+    int unknown = describe(&root, options, caps, result, index);
     int error = fill(&outputs->trace, cpu->trace.data, cpu->trace.len, why);
 
     if (!unknown && outputs->path.is_open)
-        unknown = add_path(root, outputs->path.path);
+        unknown = sidecar_put_path(root, outputs->path.path);
     if (!error)
         error = fill(&outputs->path, cpu->path.data, cpu->path.len, why);
     if (!error && unknown)

@@ -6,6 +6,7 @@
 
 #include <CUnit/CUnit.h>
 #include <errno.h>
+#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,12 +228,51 @@ static void test_no_files(void)
     code_files_free(files);
 }
 
+/* What the program writes, it reads. */
+static void test_written(void)
+{
+    const struct sidecar_facts facts = {
+        .profile = "p",
+        .processor = 1,
+        .clocks = {.tsc_den = 2, .tsc_num = 168, .mtc_freq = 3, .max_nonturbo_ratio = 24},
+        .rtit = &(struct ptd_rtit_config){.cr3 = 4096, .tnt_buff = 1}};
+    const uint64_t cr3 = 8192;
+    json_object *const root = sidecar_new(&facts);
+    struct sidecar_image image;
+    struct sidecar sidecar;
+
+    CU_ASSERT_EQUAL(sidecar_put_image(root, "/nonexistent/k.elf", "kernel", NULL), 0);
+    CU_ASSERT_EQUAL(sidecar_put_image(root, "/nonexistent/p.elf", "p", &cr3), 0);
+    CU_ASSERT_EQUAL(sidecar_put_path(root, "/nonexistent/path"), 0);
+    CU_ASSERT_STRING_EQUAL(
+        json_object_to_json_string_ext(root,
+                                       JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
+        "{\"vpt\":1,\"profile\":\"p\",\"cpu\":{\"family\":0,\"model\":0,\"stepping\":0},"
+        "\"processor\":1,\"mode\":64,\"tsc_ctc\":[2,168],\"mtc_freq\":3,"
+        "\"max_nonturbo_ratio\":24,\"rtit\":{\"cr3\":4096,\"cycle_acc\":false,"
+        "\"cycles_minus_one\":false,\"tnt_buff\":1,\"filter\":[],\"stop\":[]},"
+        "\"images\":[{\"path\":\"/nonexistent/k.elf\",\"bias\":0,\"cr3\":null,\"name\":\"kernel\"},"
+        "{\"path\":\"/nonexistent/p.elf\",\"bias\":0,\"cr3\":8192,\"name\":\"p\"}],"
+        "\"path\":\"/nonexistent/path\"}");
+    write_sidecar(json_object_to_json_string(root));
+    json_object_put(root);
+    CU_ASSERT_EQUAL(sidecar_open(&sidecar, trace), 0);
+    CU_ASSERT_TRUE(sidecar.is_rtit && sidecar.rtit.cr3 == 4096 && sidecar.errata == 0);
+    CU_ASSERT_TRUE(sidecar.clocks.tsc_num == 168 && sidecar.clocks.mtc_freq == 3);
+    CU_ASSERT_EQUAL(sidecar_images(&sidecar), 2);
+    CU_ASSERT_EQUAL(sidecar_image(&sidecar, 1, &image), 0);
+    CU_ASSERT_EQUAL(image.cr3, cr3);
+    sidecar_close(&sidecar);
+    CU_ASSERT_EQUAL(sidecar_put_path(NULL, "x"), -ENOMEM);
+}
+
 void add_sidecar_suite(void)
 {
     CU_pSuite suite = CU_add_suite("TRACE.json", make_folder, remove_folder);
 
     CU_add_test(suite, "settings and images", test_all);
     CU_add_test(suite, "settings of RTIT", test_rtit);
+    CU_add_test(suite, "written and read", test_written);
     CU_add_test(suite, "a trace without one", test_none);
     CU_add_test(suite, "what is wrong is said", test_wrong);
     CU_add_test(suite, "what is wrong with code is said", test_wrong_code);

@@ -57,4 +57,21 @@ int sidecar_add_images(struct sidecar *sidecar, struct code_files *files, struct
 int sidecar_add_code_log(struct sidecar *sidecar, struct code_files *files,
                          struct ptd_image *image);
 
+/* ---- Writing (sidecar-write.c) ---- */
+
+/* What a run knows of a trace. */
+struct sidecar_facts {
+    const char *profile;
+    int processor; /* -1: the only one */
+    struct ptd_time_config clocks;
+    const struct ptd_rtit_config *rtit; /* NULL: of PT */
+};
+
+/* Without images; to be put. NULL: no memory. */
+struct json_object *sidecar_new(const struct sidecar_facts *facts);
+/* Paths become absolute, where there are such files. 0 or -ENOMEM, also if object is NULL. */
+int sidecar_put_path(struct json_object *object, const char *path);
+int sidecar_put_image(struct json_object *root, const char *path, const char *name,
+                      const uint64_t *cr3);
+
 #endif

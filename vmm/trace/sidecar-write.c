@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * TRACE.json as the program writes it (docs/trace-files.md); sidecar.c reads it. What QEMU writes
+ * of a capture has the same members.
+ */
+#include "trace/sidecar.h"
+#include "common/json.h"
+#include "trace/rtit-trace.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+
+static void add_int(json_object *object, const char *key, int64_t value)
+{
+    (void)json_add(object, key, json_object_new_int64(value));
+}
+
+/* No processor with errata: the model. */
+static json_object *model(void)
+{
+    json_object *const cpu = json_object_new_object();
+
+    add_int(cpu, "family", 0);
+    add_int(cpu, "model", 0);
+    add_int(cpu, "stepping", 0);
+    return cpu;
+}
+
+static json_object *ratio(const struct ptd_time_config *clocks)
+{
+    json_object *const list = json_object_new_array();
+
+    if (!list)
+        return NULL;
+    json_object_array_add(list, json_object_new_int64(clocks->tsc_den));
+    json_object_array_add(list, json_object_new_int64(clocks->tsc_num));
+    return list;
+}
+
+json_object *sidecar_new(const struct sidecar_facts *facts)
+{
+    json_object *const root = json_object_new_object();
+
+    add_int(root, "vpt", SIDECAR_VERSION);
+    (void)json_add(root, "profile", json_object_new_string(facts->profile));
+    (void)json_add(root, "cpu", model());
+    if (facts->processor >= 0)
+        add_int(root, "processor", facts->processor);
+    add_int(root, "mode", 64);
+    (void)json_add(root, "tsc_ctc", ratio(&facts->clocks));
+    add_int(root, "mtc_freq", facts->clocks.mtc_freq);
+    add_int(root, "max_nonturbo_ratio", facts->clocks.max_nonturbo_ratio);
+    if (facts->rtit)
+        (void)json_add(root, "rtit", rtit_to_json(facts->rtit));
+    (void)json_add(root, "images", json_object_new_array());
+    return root;
+}
+
+int sidecar_put_path(json_object *object, const char *path)
+{
+    char *const absolute = realpath(path, NULL);
+    bool ok;
+
+    if (!absolute && errno == ENOMEM)
+        return -ENOMEM;
+    ok = json_add(object, "path", json_object_new_string(absolute ? absolute : path));
+    free(absolute);
+    return ok ? 0 : -ENOMEM;
+}
+
+int sidecar_put_image(json_object *root, const char *path, const char *name, const uint64_t *cr3)
+{
+    json_object *const image = json_object_new_object();
+    json_object *images;
+    int error = sidecar_put_path(image, path);
+
+    add_int(image, "bias", 0);
+    if (!error)
+        json_object_object_add(image, "cr3", cr3 ? json_object_new_int64((int64_t)*cr3) : NULL);
+    (void)json_add(image, "name", json_object_new_string(name));
+    if (!error && (!json_object_object_get_ex(root, "images", &images) ||
+                   json_object_array_add(images, image) != 0))
+        error = -ENOMEM;
+    if (error)
+        json_object_put(image);
+    return error;
+}
