@@ -26,7 +26,9 @@ struct domain {
     __typeof__(virDomainFree) *free;
     __typeof__(virDomainIsActive) *is_active;
     __typeof__(virDomainQemuMonitorCommand) *command;
-    __typeof__(virDomainQemuMonitorCommandWithFiles) *command_with; /* since 8.2; may be NULL */
+    /* virDomainQemuMonitorCommandWithFiles(), since libvirt 8.2; NULL: it is older. */
+    int (*command_with)(virDomainPtr domain, const char *command, unsigned in_count, int *in,
+                        unsigned *out_count, int **out, char **answer, unsigned flags);
 };
 
 /* The library would print errors by itself. */
