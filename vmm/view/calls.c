@@ -216,6 +216,19 @@ static size_t find_stack(const struct calls *calls, uint64_t cr3)
     return calls->stack_count;
 }
 
+/* All but the frames, which are many, and of which none is left. */
+static void begin_again(struct call_stack *stack, uint64_t cr3, uint32_t id)
+{
+    stack->cr3 = cr3;
+    stack->id = id;
+    stack->depth = 0;
+    stack->spent = 0;
+    stack->named = false;
+    stack->last = (struct ptd_item){0};
+    stack->async = false;
+    stack->async_from = 0;
+}
+
 /* Moves the stack of an address space to the front. NULL: no memory. */
 static struct call_stack *stack_of(struct calls *calls, uint64_t cr3)
 {
@@ -226,7 +239,7 @@ static struct call_stack *stack_of(struct calls *calls, uint64_t cr3)
         at == CALLS_STACKS_MAX) { /* the one that was used longest ago */
         at--;
         leave_down_to(calls, calls->stacks[at], 0);
-        *calls->stacks[at] = (struct call_stack){.cr3 = cr3, .id = calls->next_id++};
+        begin_again(calls->stacks[at], cr3, calls->next_id++);
     } else if (at == calls->stack_count) {
         found = calloc(1, sizeof(*found));
         if (!found) {
