@@ -206,14 +206,16 @@ void ptd_extents_remove(struct extents *extents, uint64_t first, uint64_t last)
     size_t index = first > 0 ? leaves_below(extents, first - 1) : 0;
     size_t end;
 
+    if (extents->leaf_count == 0)
+        return;
     index -= index > 0; /* the leaf before may have some of them */
     for (end = index; end < extents->leaf_count && extents->leaves[end].first <= last; end++) {
         struct extent_leaf *const leaf = &extents->leaves[end];
         const size_t begin = first > 0 ? count_below(leaf, first - 1) : 0;
         const size_t behind = count_below(leaf, last);
 
-        memmove(leaf->list + begin, leaf->list + behind,
-                (leaf->count - behind) * sizeof(*leaf->list));
+        for (size_t from = behind, to = begin; from < leaf->count; from++, to++)
+            leaf->list[to] = leaf->list[from];
         leaf->count -= behind - begin;
         if (leaf->count > 0)
             leaf->first = leaf->list[0].first;

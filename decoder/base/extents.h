@@ -15,7 +15,7 @@
 struct extent {
     uint64_t first, last;
     union {
-        const void *what;
+        void *what;
         uint64_t number;
     };
     uint8_t kind; /* the owner's */

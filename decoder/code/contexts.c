@@ -27,7 +27,9 @@ struct ptd_contexts {
     struct ptd_image *image;
     struct vm *vms; /* [0] is the host */
     size_t vm_count, vm_room;
-    struct extents processes;  /* struct process, by their spaces */
+    struct process *processes;
+    size_t process_count, process_room;
+    struct extents spaces;     /* numbers of processes, by their address spaces */
     struct extents vmcs;       /* what times has */
     struct ptd_time_vm *times; /* one a VMCS */
     size_t time_count, time_room;
@@ -48,27 +50,16 @@ struct ptd_contexts *ptd_contexts_new(struct ptd_image *image)
     return contexts;
 }
 
-static void free_processes(struct ptd_contexts *contexts)
-{
-    struct extent_place place;
-    struct extent *each = ptd_extents_first(&contexts->processes, &place);
-
-    for (; each; each = ptd_extents_next(&contexts->processes, &place)) {
-        struct process *const process = (struct process *)(uintptr_t)each->what;
-
-        free(process->name);
-        free(process);
-    }
-    ptd_extents_free(&contexts->processes);
-}
-
 void ptd_contexts_free(struct ptd_contexts *contexts)
 {
     if (!contexts)
         return;
     for (size_t i = 0; i < contexts->vm_count; i++)
         free(contexts->vms[i].name);
-    free_processes(contexts);
+    for (size_t i = 0; i < contexts->process_count; i++)
+        free(contexts->processes[i].name);
+    free(contexts->processes);
+    ptd_extents_free(&contexts->spaces);
     ptd_extents_free(&contexts->vmcs);
     free(contexts->vms);
     free(contexts->times);
@@ -157,24 +148,25 @@ static uint64_t without_flags(uint64_t space)
 
 static struct process *find_process(const struct ptd_contexts *contexts, uint64_t space)
 {
-    const struct extent *const found = ptd_extents_at(&contexts->processes, space);
+    const struct extent *const found = ptd_extents_at(&contexts->spaces, space);
 
-    return found ? (struct process *)(uintptr_t)found->what : NULL;
+    return found ? &contexts->processes[found->number] : NULL;
 }
 
 /* Made if it is not there. NULL: no memory. */
 static struct process *get_process(struct ptd_contexts *contexts, uint64_t space)
 {
-    struct process *process = find_process(contexts, space);
+    struct process *const process = find_process(contexts, space);
 
     if (process)
         return process;
-    process = calloc(1, sizeof(*process));
-    if (process && ptd_extents_add(&contexts->processes,
-                                   (struct extent){.first = space, .last = space, .what = process}))
-        return process;
-    free(process);
-    return NULL;
+    if (!array_grow((void **)&contexts->processes, &contexts->process_room, contexts->process_count,
+                    sizeof(*contexts->processes)) ||
+        !ptd_extents_add(&contexts->spaces,
+                         (struct extent){.first = space, .number = contexts->process_count}))
+        return NULL;
+    contexts->processes[contexts->process_count] = (struct process){NULL, -1};
+    return &contexts->processes[contexts->process_count++];
 }
 
 int ptd_contexts_add_process(struct ptd_contexts *contexts, unsigned vm, uint64_t cr3,

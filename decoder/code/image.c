@@ -52,7 +52,7 @@ struct ptd_image {
     unsigned vm_count;
     struct code_log *code_log; /* of the host; or NULL */
     uint64_t generation;       /* how often code changed */
-    void **owned;              /* to be freed: code and names */
+    void **owned;              /* to be freed: code, names, spaces */
     size_t owned_count, owned_room;
     struct ptd_file **files; /* to be freed too */
     size_t file_count, file_room;
@@ -87,13 +87,12 @@ static void free_spaces(struct ptd_image *image)
     struct extent *each = ptd_extents_first(&image->spaces, &place);
 
     for (; each; each = ptd_extents_next(&image->spaces, &place)) {
-        struct space *const space = (struct space *)(uintptr_t)each->what;
+        struct space *const space = each->what;
 
         ptd_extents_free(&space->segments);
         ptd_symbols_free(&space->symbols);
         ptd_extents_free(&space->ranges);
         free(space->lists);
-        free(space);
     }
     ptd_extents_free(&image->spaces);
 }
@@ -156,7 +155,7 @@ static struct space *find_space(const struct ptd_image *image, uint64_t cr3)
     if (cr3 == PTD_ANY_CR3)
         return image->any;
     found = ptd_extents_at(&image->spaces, space_key(cr3));
-    return found ? (struct space *)(uintptr_t)found->what : NULL;
+    return found ? found->what : NULL;
 }
 
 static struct space *get_space(struct ptd_image *image, uint64_t cr3)
@@ -167,13 +166,12 @@ static struct space *get_space(struct ptd_image *image, uint64_t cr3)
     if (space)
         return space;
     space = calloc(1, sizeof(*space));
-    if (!space)
-        return NULL;
-    if (!ptd_extents_add(&image->spaces,
-                         (struct extent){.first = key, .last = key, .what = space})) {
+    if (!space || !own(image, space)) {
         free(space);
         return NULL;
     }
+    if (!ptd_extents_add(&image->spaces, (struct extent){.first = key, .last = key, .what = space}))
+        return NULL;
     if (cr3 == PTD_ANY_CR3)
         image->any = space;
     return space;

@@ -50,7 +50,7 @@ bool ptd_symbols_add(struct symbols *symbols, const struct symbol *symbol)
     const struct extent extent = {
         .first = symbol->first,
         .last = symbol->last,
-        .what = symbol->name,
+        .what = (void *)(uintptr_t)symbol->name,
         .kind = kind_of(symbol),
     };
 

@@ -18,18 +18,26 @@ static bool add_turn(struct perf_turns *turns, const struct ptd_perf_pt *pt,
         .tsc = ptd_perf_tsc_of_time(pt, at->time),
         .thread = {at->tid, at->pid},
     };
-    const struct perf_turn *const last = turns->count > 0 ? &turns->list[turns->count - 1] : NULL;
 
     if (at->out && !at->has_other)
         return true; /* who comes next says so itself */
     if (at->out)
         turn.thread = (struct ptd_perf_thread){at->other_tid, at->other_pid};
-    if (last && last->cpu == turn.cpu && last->tsc > turn.tsc)
-        turn.tsc = last->tsc; /* the conversion of times was wrong: their order is not */
     if (!array_grow((void **)&turns->list, &turns->room, turns->count, sizeof(turn)))
         return false;
     turns->list[turns->count++] = turn;
     return true;
+}
+
+/* Where the conversion of times is wrong, their order is not. */
+static void keep_order(struct perf_turns *turns)
+{
+    for (size_t i = 1; i < turns->count; i++) {
+        struct perf_turn *const turn = &turns->list[i];
+
+        if (turn->cpu == turn[-1].cpu && turn->tsc < turn[-1].tsc)
+            turn->tsc = turn[-1].tsc;
+    }
 }
 
 /* Of a CPU's last turn, which has no end, 0. */
@@ -74,6 +82,7 @@ bool ptd_perf_turns_make(struct perf_turns *turns, const struct ptd_perf_session
         if (!add_turn(turns, &session->pt, &session->switches[switches->list[i].at]))
             return false;
     }
+    keep_order(turns);
     return build_tree(turns);
 }
 

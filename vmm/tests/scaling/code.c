@@ -189,7 +189,8 @@ static bool run_pieces(const char *folder)
     uint32_t count = 0;
     bool ok = image != NULL;
 
-    memcpy(&count, number.bytes, sizeof(count));
+    if (number.len == sizeof(count))
+        memcpy(&count, number.bytes, sizeof(count));
     for (uint64_t i = count; ok && i-- > 0;)
         ok = ptd_image_add_bytes(image, "piece", VADDR + i * 16, "\x90\xc3", 2, PTD_ANY_CR3) ==
                  PTD_OK &&
