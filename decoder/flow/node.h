@@ -88,7 +88,7 @@ struct graph {
     uint32_t *lists; /* by address: a node of each, which goes on with node_info.next */
     uint32_t list_count;
     struct hash_key key; /* of the lists */
-    uint32_t epoch; /* how often it was emptied */
+    uint32_t epoch;      /* how often it was emptied */
     struct places node_places, part_places, return_places;
     const struct ptd_image *image;
     bool fixed;  /* nothing of it moves */
