@@ -3,9 +3,14 @@
  * Build ids by the name of a file: what `perf record` finds in the files that were mapped, and
  * writes behind the records (feature BUILD_ID) or into a pipe (HEADER_BUILD_ID).
  */
+#include <string.h>
 #include <stdlib.h>
 
-#include "perf/internal.h"
+#include "perf/build_id.h"
+#include "base/array.h"
+#include "perf/layout.h"
+#include "perf/span.h"
+#include "ptdec_perf.h"
 
 #define MISC_HAS_SIZE 0x8000u /* the id says how long it is */
 #define ID_FIELD      24u     /* the id, its size, zeros */

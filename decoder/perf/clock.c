@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The clocks of the traces of a perf.data (RTIT_CTL: 33.2.8.2); perf's time and the TSC. */
-#include "perf/internal.h"
+#include "perf/clock.h"
+#include "perf/lookup.h"
+#include "ptdec_perf.h"
 
 #define CYC_THRESHOLD (0xfull << 19) /* of RTIT_CTL */
 

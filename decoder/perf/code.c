@@ -10,7 +10,10 @@
  */
 #include <stdlib.h>
 
-#include "perf/internal.h"
+#include "base/array.h"
+#include "perf/clock.h"
+#include "perf/sort.h"
+#include "ptdec_perf.h"
 
 #define KERNEL_HALF (1ull << 63)
 

@@ -9,10 +9,16 @@
  * trace, from a PIP or a TIP.PGE to the next PIP, TIP.PGE or TIP.PGD, belongs as a whole to the
  * thread that ran longest in its time. The trace of a thread is all its own.
  */
+#include <string.h>
 #include <stdlib.h>
 
-#include "perf/internal.h"
+#include "base/array.h"
+#include "perf/clock.h"
+#include "perf/lookup.h"
+#include "perf/order.h"
+#include "perf/turns.h"
 #include "pt_packets.h"
+#include "ptdec_perf.h"
 
 #define NO_ID UINT32_MAX
 

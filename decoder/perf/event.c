@@ -6,7 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "perf/internal.h"
+#include "perf/event.h"
+#include "base/array.h"
+#include "base/extents.h"
+#include "perf/span.h"
+#include "ptdec_perf.h"
 
 void ptd_perf_events_free(struct perf_events *events)
 {

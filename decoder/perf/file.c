@@ -3,11 +3,20 @@
  * perf.data as a sequence of records: the header of a file or of a pipe, the feature sections, the
  * records one after the other, compressed ones opened.
  */
+#include <string.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "perf/internal.h"
+#include "perf/file.h"
+#include "base/array.h"
+#include "perf/build_id.h"
+#include "perf/event.h"
+#include "perf/inflate.h"
+#include "perf/layout.h"
+#include "perf/record.h"
+#include "perf/span.h"
+#include "ptdec_perf.h"
 
 /* What one compressed record may hold, if the file does not say (perf's default ring is 512 KiB).
  */

@@ -5,9 +5,13 @@
  * bounded by one buffer whatever the ratio of compression is.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <zstd.h>
 
-#include "perf/internal.h"
+#include "perf/inflate.h"
+#include "base/array.h"
+#include "perf/layout.h"
+#include "ptdec_perf.h"
 
 /* A record has at most 64 KiB. */
 #define BUFFER_BYTES (256u * 1024)

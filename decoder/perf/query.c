@@ -5,7 +5,10 @@
  */
 #include <stdio.h>
 
-#include "perf/internal.h"
+#include "base/extents.h"
+#include "perf/lookup.h"
+#include "perf/order.h"
+#include "ptdec_perf.h"
 
 #define FORKS_MAX 64 /* generations that a map or a name is inherited through */
 

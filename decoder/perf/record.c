@@ -3,10 +3,17 @@
  * The records of perf.data, each by itself: their layouts (include/uapi/linux/perf_event.h and
  * tools/lib/perf/include/perf/event.h) and the trailer that says who and when (sample_id_all).
  */
+#include <string.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "perf/internal.h"
+#include "perf/record.h"
+#include "base/array.h"
+#include "perf/event.h"
+#include "perf/layout.h"
+#include "perf/sample.h"
+#include "perf/span.h"
+#include "ptdec_perf.h"
 
 /* The fields of the trailer, in its order. */
 static const uint32_t trailer_fields[] = {

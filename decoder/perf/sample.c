@@ -3,7 +3,10 @@
  * Packets in a sample (PERF_SAMPLE_AUX). They stand at its end, behind fields whose sizes the event
  * and the sample tell (include/uapi/linux/perf_event.h, PERF_RECORD_SAMPLE).
  */
-#include "perf/internal.h"
+#include "perf/sample.h"
+#include "perf/layout.h"
+#include "perf/span.h"
+#include "ptdec_perf.h"
 
 #define READ_TIME_ENABLED (1u << 0)
 #define READ_TIME_RUNNING (1u << 1)

@@ -3,11 +3,20 @@
  * What a decoder of Intel PT needs of a perf.data, collected from all its records: the packets of
  * each buffer, the code of each process, names, context switches, the conversion of time.
  */
+#include <string.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "perf/internal.h"
+#include "base/array.h"
+#include "base/extents.h"
+#include "perf/build_id.h"
+#include "perf/file.h"
+#include "perf/layout.h"
+#include "perf/lookup.h"
+#include "perf/sort.h"
+#include "perf/span.h"
 #include "pt_packets.h"
+#include "ptdec_perf.h"
 
 #define PROT_EXECUTE    4u
 #define KERNEL_PID      UINT32_MAX

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "perf/internal.h"
+#include "perf/sort.h"
+#include "ptdec_perf.h"
 
 bool ptd_perf_sort(void *list, size_t count, size_t element_bytes)
 {

@@ -6,7 +6,10 @@
  */
 #include <stdlib.h>
 
-#include "perf/internal.h"
+#include "perf/turns.h"
+#include "base/array.h"
+#include "perf/order.h"
+#include "ptdec_perf.h"
 
 /* ---- The turns of a session ---- */
 

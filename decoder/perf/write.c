@@ -3,9 +3,11 @@
  * A perf.data that stock perf decodes, from packets and what they are packets of. One event of the
  * intel_pt PMU; per-thread buffers if every trace names a thread, else per-CPU ones.
  */
+#include <string.h>
 #include <stdlib.h>
 
-#include "perf/internal.h"
+#include "perf/layout.h"
+#include "ptdec_perf.h"
 
 #define EVENT_ID          1u
 #define PMU_TYPE          8u /* what the kernel gave intel_pt; perf compares it with the attr's */

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* perf.data: which thread had a CPU, and when. */
+#ifndef PTD_PERF_TURNS_H
+#define PTD_PERF_TURNS_H
+
+#include "perf/order.h"
+#include "ptdec_perf.h"
+
+/* From this TSC on, the thread runs on the CPU. */
+struct perf_turn {
+    uint64_t tsc;
+    uint32_t cpu;
+    struct ptd_perf_thread thread;
+};
+
+/* By CPU and then by time. Begins as zeros. */
+struct perf_turns {
+    struct perf_turn *list;
+    size_t count, room;
+    size_t *longest;
+};
+
+/* Those of a CPU, and who ran in front of them. */
+struct perf_cpu_turns {
+    const struct perf_turns *turns;
+    size_t begin, end;
+    struct ptd_perf_thread first;
+};
+
+/* switches: those of the session by CPU. False: no memory. */
+bool ptd_perf_turns_make(struct perf_turns *turns, const struct ptd_perf_session *session,
+                         const struct perf_order *switches);
+void ptd_perf_turns_free(struct perf_turns *turns);
+/* .first is left to the caller. */
+struct perf_cpu_turns ptd_perf_turns_of(const struct perf_turns *turns, uint32_t cpu);
+/* Who had the CPU for the most of a time; the first of those who had it as long. */
+struct ptd_perf_thread ptd_perf_turns_most(const struct perf_cpu_turns *of_cpu, uint64_t from,
+                                           uint64_t to);
+
+#endif
