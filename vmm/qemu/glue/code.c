@@ -15,6 +15,8 @@
 #include "exec/exec-all.h"
 #include "exec/ram_addr.h"
 #include "qemu/error-report.h"
+#include "qemu/guest-random.h"
+#include "qemu/host-utils.h"
 #include "vpt-i386.h"
 
 /* A record: bytes follow if the space is SPACE_PHYSICAL, padded to eight. */
@@ -51,12 +53,17 @@ struct X86VptCode {
 
 /* ---- The tables ---- */
 
+/* A guest chooses places; that all of them fall together it cannot choose without this. */
+static uint64_t place_key[2];
+
 static guint place_hash(gconstpointer key)
 {
     const struct place *place = key;
-    const uint64_t mixed = (place->space ^ place->page << 8) * 0x9e3779b97f4a7c15ull;
+    uint64_t low, high;
 
-    return mixed >> 32;
+    mulu64(&low, &high, place->space ^ place_key[0], place->page ^ place_key[1]);
+    low = (low ^ high ^ (low ^ high) >> 32) * 0x9e3779b97f4a7c15ull;
+    return low >> 32;
 }
 
 static gboolean place_equal(gconstpointer a, gconstpointer b)
@@ -84,6 +91,9 @@ struct X86VptCode *x86_vpt_code_in_ring(struct X86VptRing *ring)
 {
     struct X86VptCode *code = g_new0(struct X86VptCode, 1);
 
+    if (!place_key[0]) {
+        qemu_guest_getrandom_nofail(place_key, sizeof(place_key));
+    }
     code->ring = ring;
     code->places = g_hash_table_new_full(place_hash, place_equal, g_free, NULL);
     code->pages = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
