@@ -233,6 +233,7 @@ static const char *perf_option(const struct decode_options *options)
     return options->code.symfs     ? "--symfs"
            : options->code.vmlinux ? "--vmlinux"
            : options->code.cache   ? "--buildid-dir"
+           : options->code.raw     ? "--raw-code"
                                    : NULL;
 }
 
@@ -667,6 +668,12 @@ static const struct option_row options_of_decode[] = {
      .offset = offsetof(struct parsed, options.code.cache),
      .help = "perf's copies of files.",
      .fallback = "~/.debug"},
+    {.name = "raw-code",
+     .value = "PATH",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parsed, options.code.raw),
+     .help = "A mapped file with this name, or beneath this folder, is code byte for byte if it is "
+             "no ELF file. Without it, only ELF files are code: a perf.data may name any file."},
     {.name = "no-sandbox",
      .group = "Safety",
      .kind = OPTION_FLAG,

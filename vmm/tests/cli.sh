@@ -174,7 +174,7 @@ done
 expect 'parts of a folder' 3 'Is a directory' "$vpt" parts "$work"
 expect 'convert of a folder' 3 'Is a directory' "$vpt" convert "$work" "$work/x.data"
 expect 'parts with an empty map' 3 'ends too early' "$vpt" parts --map "$work/empty.elf" "$work/loop.pt"
-for option in '--symfs x' '--vmlinux x' '--buildid-dir x'; do
+for option in '--symfs x' '--vmlinux x' '--buildid-dir x' '--raw-code x'; do
     read -ra words <<<"$option"
     expect "decode $option of a raw trace" 2 'is for a perf.data' "$vpt" decode "${words[@]}" "$work/loop.pt"
 done

@@ -178,6 +178,18 @@ static void other_files(void)
     CU_ASSERT_EQUAL(write_file(path, "0123456789", 10), 0);
     map.pgoff = 0;
     CU_ASSERT_EQUAL(byte_at(&map, &options, AT), NOT_FOUND); /* no ELF file */
+    options.raw = "/ji";                                     /* of another name */
+    CU_ASSERT_EQUAL(byte_at(&map, &options, AT), NOT_FOUND);
+    options.raw = "/jit";
+    CU_ASSERT_EQUAL(byte_at(&map, &options, AT + 2), '2');
+    CU_ASSERT_EQUAL(byte_at(&map, &options, AT + 3), NOT_FOUND); /* behind the map */
+    options.raw = "/";
+    map.pgoff = 9;
+    CU_ASSERT_EQUAL(byte_at(&map, &options, AT), '9');
+    CU_ASSERT_EQUAL(byte_at(&map, &options, AT + 1), NOT_FOUND); /* behind the file */
+    map.pgoff = 10;
+    CU_ASSERT_EQUAL(byte_at(&map, &options, AT), NOT_FOUND);
+    options.raw = NULL;
     map.pgoff = ELF_FILE_OFFSET;
     write_elf_file(path, "f", "0123456789", 10);
     CU_ASSERT_EQUAL(byte_at(&map, &options, AT + 2), '2');

@@ -140,6 +140,38 @@ static bool bias_of(const struct code_file *file, const struct ptd_perf_map *map
     return false;
 }
 
+/* Whether the user has said that this file, or its folder, holds plain code. */
+static bool is_raw(const struct code_options *options, const char *file)
+{
+    const size_t len = options->raw ? strlen(options->raw) : 0;
+
+    return len > 0 && strncmp(file, options->raw, len) == 0 &&
+           (file[len] == 0 || file[len] == '/' || file[len - 1] == '/');
+}
+
+/* The bytes that were mapped, whatever they are. 0, or -errno and the reason. */
+static int add_raw(const struct loader *loader, const struct file_name *name,
+                   const struct ptd_perf_map *map)
+{
+    struct bytes bytes;
+    uint64_t len;
+    int error = code_files_read(loader->options->files, name, &bytes, loader->why), status;
+
+    if (error)
+        return error;
+    len = map->pgoff < bytes.len ? bytes.len - map->pgoff : 0;
+    if (len > map->len)
+        len = map->len;
+    status = len ? ptd_image_add_bytes(loader->image, map->file, map->start,
+                                       bytes.data + map->pgoff, len, loader->cr3)
+                 : PTD_E_FORMAT;
+    bytes_free(&bytes);
+    if (status == PTD_E_NOMEM)
+        return blame_file(loader->why, name, "no memory", -ENOMEM);
+    return status ? blame_file(loader->why, name, "no code at the place that was mapped", -EBADMSG)
+                  : 0;
+}
+
 /* 0, or -errno and the reason. */
 static int add_file(struct loader *loader, const struct file_name *name,
                     const struct ptd_perf_map *map)
@@ -149,6 +181,8 @@ static int add_file(struct loader *loader, const struct file_name *name,
     uint64_t bias;
     int error = code_files_elf(loader->options->files, name, &wanted, &file, loader->why), status;
 
+    if (error == -ENOEXEC && is_raw(loader->options, map->file))
+        return add_raw(loader, name, map);
     if (error)
         return error;
     if (!bias_of(file, map, map->pid == UINT32_MAX, &bias))

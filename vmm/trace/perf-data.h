@@ -17,6 +17,7 @@ struct code_options {
     const char *symfs;        /* the folder that holds the files of the traced machine; or NULL */
     const char *vmlinux;      /* the kernel with its code; or NULL */
     const char *cache;        /* perf's copies of files, by build id; NULL: ~/.debug */
+    const char *raw;          /* a file or folder, as maps name it, that need not be ELF; or NULL */
     char *kcore;              /* the folder with copies of kcore and kallsyms; or NULL */
     remark_fn remark;         /* NULL: nobody is told */
 };

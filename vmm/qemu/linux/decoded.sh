@@ -62,9 +62,11 @@ libptdec_agrees() { # NAME RUN
 }
 
 # The same by vpt decode, which takes perf.data, files and time into account.
-vpt_decodes() { # PERF.DATA OUT
-    "$build/vpt" decode --symfs "$work/root" "$1" >"$2.raw" 2>"$2.err" || { head -n 5 "$2.err"; return 1; }
-    sed -n 's/^0*\([0-9a-f]\{1,\}\)  .*/\1/p' "$2.raw" | uniq >"$2"
+vpt_decodes() { # PERF.DATA OUT [OPTION...]
+    local data=$1 to=$2
+    shift 2
+    "$build/vpt" decode --symfs "$work/root" "$@" "$data" >"$to.raw" 2>"$to.err" || { head -n 5 "$to.err"; return 1; }
+    sed -n 's/^0*\([0-9a-f]\{1,\}\)  .*/\1/p' "$to.raw" | uniq >"$to"
 }
 
 vpt_agrees_with_perf() { # NAME

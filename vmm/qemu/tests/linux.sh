@@ -53,8 +53,8 @@ decoded_is_function() { # NAME RUN FUNCTION
 }
 
 vpt_decodes_executed() { # NAME RUN
-    cp -r "$out/code" "$work/root/out/" # the files that were mapped
-    vpt_decodes "$out/$1.data" "$out/$1.vpt" && same "$out/$1.vpt" "$work/log.$2"
+    cp -r "$out/code" "$work/root/out/" # the files that were mapped, which are no ELF files
+    vpt_decodes "$out/$1.data" "$out/$1.vpt" --raw-code /out/code && same "$out/$1.vpt" "$work/log.$2"
 }
 
 # Each trace of a sample is a part of what ran, and they come in its order.
