@@ -109,7 +109,7 @@ static void elf_files(void)
     const struct code_options options = {.cache = "/nonexistent"};
     struct ptd_perf_map map = {.pid = PID, .start = AT, .len = 0x1000, .executable = true};
     char self[PATH_MAX] = "";
-    uint8_t id[PTD_PERF_BUILD_ID_BYTES], id_bytes;
+    uint8_t id[PTD_PERF_BUILD_ID_BYTES], id_bytes = 0;
     struct code_segment header = {0};
 
     CU_ASSERT_TRUE_FATAL(own_code(&header, id, &id_bytes));

@@ -187,7 +187,7 @@ static int add_file(struct loader *loader, const struct file_name *name,
         return error;
     if (!bias_of(file, map, map->pid == UINT32_MAX, &bias))
         return blame_file(loader->why, name, "no code at the place that was mapped", -EBADMSG);
-    if (loader->last == file && loader->last_bias == bias)
+    if (loader->last && loader->last == file && loader->last_bias == bias)
         return 0;
     status = ptd_image_add_file(loader->image, file->content, bias, loader->cr3);
     if (status == PTD_E_NOMEM)

@@ -34,7 +34,7 @@ int perf_data_locate(const char *path, struct code_options *options, char **file
  * Opens a perf.data that holds Intel PT. 0 and *session, or -errno and the reason. Records that end
  * early, and what was lost while recording, are remarked.
  */
-int perf_data_open(const char *path, const struct bytes *file, remark_fn remark,
+int perf_data_open(const char *path, const struct bytes *file, remark_fn tell,
                    struct ptd_perf_session **session, struct reason *why);
 /* A remark if code of the kernel ran that nobody gave. */
 void perf_data_warn_kernel(const char *path, const struct ptd_perf_session *session,

@@ -256,7 +256,7 @@ const char *sidecar_code_log(const struct sidecar *sidecar)
 int sidecar_add_images(struct sidecar *sidecar, struct code_files *files, struct ptd_image *image)
 {
     const int count = sidecar_images(sidecar);
-    struct sidecar_image entry;
+    struct sidecar_image entry = {.path = ""};
     const struct file_name name = {.path = entry.path};
     int error = count < 0 ? count : 0;
 
