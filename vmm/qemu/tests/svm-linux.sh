@@ -48,8 +48,8 @@ prepare() {
     shared_objects "$root" "$vpt"
     cat >"$root/vm" <<'END'
 run='/vpt run --mem 16M --timeout 0'
-$run --tsc-khz 2500000 --append 'notrace rounds=1000000001 tick=5000000' /demo.elf &
-$run --tsc-khz 400000 --append 'notrace rounds=1000000002 tick=3000000' /demo.elf &
+$run --tsc-khz 2500000 --append 'notrace rounds=1000000001 tick=5000000' /demo.elf 2>/dev/null &
+$run --tsc-khz 400000 --append 'notrace rounds=1000000002 tick=3000000' /demo.elf 2>/dev/null &
 mount -t debugfs debugfs /sys/kernel/debug
 cd /sys/kernel/debug/kvm
 until [ "$(grep -lvx 4294967296 */vcpu0/tsc-scaling-ratio 2>/dev/null | wc -l)" = 2 ]; do
