@@ -67,7 +67,7 @@ BENCHES += $(BUILD)/bench/bin/vmm
 # Hostile inputs of two sizes, each measured in instructions.
 $(BUILD)/tests/scaling: $(patsubst %.c,$(BUILD)/%.o,$(wildcard vmm/tests/scaling/*.c)) $(LIBPTDEC) | $(VPT)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ $(DECODER_LIBS)
+	$(LINK) -o $@ $^ $(DECODER_LIBS)
 
 COUNTED += $(BUILD)/tests/scaling
 
