@@ -230,12 +230,12 @@ void by_perf_branches(const struct scene *scene, const char *folder, struct foun
 void by_vpt(const struct scene *scene, const char *folder, struct found *found)
 {
     const char *const build = getenv("BUILD");
-    char command[3 * PATH_BYTES], line[512];
+    char command[4 * PATH_BYTES], line[512];
     FILE *lines;
 
     snprintf(command, sizeof(command),
-             "%s/vpt decode --format perf '%s/perf.data' 2>'%s/vpt.errors'",
-             build ? build : "build", folder, folder);
+             "%s/vpt decode --format perf --raw-code '%s' '%s/perf.data' 2>'%s/vpt.errors'",
+             build ? build : "build", folder, folder, folder);
     lines = open_lines(command);
     for (uint64_t number = 1; fgets(line, sizeof(line), lines); number++) {
         const char *const event = strstr(line, "instructions: ");
