@@ -256,7 +256,7 @@ static void choose_and_run(struct run_options *options, const struct vpt_caps *c
         why = "the guest traces user mode, which this KVM cannot step";
     }
     if (options->record_to) {
-        result->code = EXIT_CODE_HOST;
+        result->end = RUN_HOST;
         snprintf(result->why, sizeof(result->why), "in the lab: %.200s", why);
         return;
     }
@@ -266,8 +266,24 @@ static void choose_and_run(struct run_options *options, const struct vpt_caps *c
 /* A run that did not begin, or that the host ended, leaves nothing. */
 static bool leaves_files(const struct run_result *result)
 {
-    return result->cpu_count > 0 && result->code != EXIT_CODE_FILE &&
-           result->code != EXIT_CODE_HOST;
+    return result->cpu_count > 0 && result->end != RUN_BAD_FILE && result->end != RUN_HOST;
+}
+
+static enum exit_code code_of(enum run_end end)
+{
+    switch (end) {
+    case RUN_DONE:
+        return EXIT_CODE_OK;
+    case RUN_BAD_FILE:
+        return EXIT_CODE_FILE;
+    case RUN_CRASHED:
+        return EXIT_CODE_CRASH;
+    case RUN_TIMED_OUT:
+        return EXIT_CODE_TIMEOUT;
+    case RUN_HOST:
+        break;
+    }
+    return EXIT_CODE_HOST;
 }
 
 /* What is left to do with a result: files, the report, the exit code. */
@@ -287,8 +303,8 @@ static int conclude(const struct run_options *options, const struct vpt_caps *ca
         if (error)
             return complain(EXIT_CODE_FILE, "%s", why.text);
     }
-    if (result->code != EXIT_CODE_OK && result->code != EXIT_CODE_GUEST_FAILED)
-        return complain(result->code, "%s", result->why);
+    if (result->end != RUN_DONE)
+        return complain(code_of(result->end), "%s", result->why);
     if (result->saved) {
         struct escaped room;
 
@@ -302,8 +318,9 @@ static int conclude(const struct run_options *options, const struct vpt_caps *ca
         if (status)
             return status < 0 ? complain_of(status, &why) : EXIT_CODE_MISMATCH;
     }
-    if (result->code == EXIT_CODE_GUEST_FAILED)
-        return complain(result->code, "the guest ended with status %u", result->guest_status);
+    if (result->guest_status != 0)
+        return complain(EXIT_CODE_GUEST_FAILED, "the guest ended with status %u",
+                        result->guest_status);
     return EXIT_CODE_OK;
 }
 

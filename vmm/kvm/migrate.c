@@ -308,7 +308,7 @@ int migrate_in(struct vmm *vmm)
     if (!error)
         step_resume(vmm); /* the APICs' deadlines are in steps */
     /* Who leaves has not ended, whatever the file says. */
-    vmm->result->code = EXIT_CODE_OK;
+    vmm->result->end = RUN_DONE;
     vmm->result->guest_status = 0;
     vmm->result->saved = false;
     vmm->result->cpu_count = vmm->cpu_count;

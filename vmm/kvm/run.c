@@ -13,7 +13,6 @@
 #include "kvm/step.h"
 #include "kvm/tracer.h"
 #include "common/progress.h"
-#include "common/say.h"
 #include "run/run.h"
 
 #include <errno.h>
@@ -298,18 +297,16 @@ static int run_loop(struct vmm *vmm)
     return 0;
 }
 
-static enum exit_code code_of(int error)
+static enum run_end end_of(int error)
 {
     switch (error) {
-    case 0:
-        return EXIT_CODE_OK;
     case -ETIMEDOUT:
-        return EXIT_CODE_TIMEOUT;
+        return RUN_TIMED_OUT;
     case -EFAULT:
     case -EIO:
-        return EXIT_CODE_CRASH;
+        return RUN_CRASHED;
     default:
-        return EXIT_CODE_HOST;
+        return RUN_HOST;
     }
 }
 
@@ -321,7 +318,7 @@ static int run(struct vmm *vmm, const struct vpt_caps *caps)
         return error;
     error = vmm->options->restore ? migrate_in(vmm) : boot_load(vmm);
     if (error) {
-        vmm->result->code = EXIT_CODE_FILE;
+        vmm->result->end = RUN_BAD_FILE;
         return error;
     }
     error = vmm->options->restore ? 0 : boot_enter(vmm);
@@ -344,7 +341,7 @@ void kvm_run(const struct run_options *options, const struct vpt_caps *caps,
     int error;
 
     if (!vmm) {
-        result->code = EXIT_CODE_HOST;
+        result->end = RUN_HOST;
         snprintf(result->why, sizeof(result->why), "no memory");
         return;
     }
@@ -353,10 +350,8 @@ void kvm_run(const struct run_options *options, const struct vpt_caps *caps,
     vmm->ram_bytes = options->mem_bytes;
     vmm->steps_per_s = options->steps_per_s;
     error = run(vmm, caps);
-    if (error && result->code == EXIT_CODE_OK)
-        result->code = code_of(error);
-    if (!error && result->guest_status != 0)
-        result->code = EXIT_CODE_GUEST_FAILED;
+    if (error && result->end == RUN_DONE)
+        result->end = end_of(error);
     for (unsigned i = 0; i < vmm->cpu_count; i++)
         tracer_conclude(&vmm->cpus[i]);
     result->steps = vmm->steps;

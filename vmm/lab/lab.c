@@ -10,7 +10,6 @@
 #include "common/data.h"
 #include "common/file.h"
 #include "common/progress.h"
-#include "common/say.h"
 #include "common/cpio.h"
 #include "run/record.h"
 #include "run/run.h"
@@ -490,8 +489,8 @@ void lab_run(const struct run_options *options, struct run_result *result)
         error = start_qemu(&lab);
     if (!error)
         error = finish(&lab);
-    if (error && result->code == EXIT_CODE_OK)
-        result->code = error == -ETIMEDOUT ? EXIT_CODE_TIMEOUT : EXIT_CODE_HOST;
+    if (error && result->end == RUN_DONE)
+        result->end = error == -ETIMEDOUT ? RUN_TIMED_OUT : RUN_HOST;
     clock_gettime(CLOCK_MONOTONIC, &end);
     result->seconds =
         (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;

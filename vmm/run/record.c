@@ -6,7 +6,6 @@
 #include "common/bytes.h"
 #include "common/file.h"
 #include "common/json.h"
-#include "common/say.h"
 #include "common/cpio.h"
 #include "run/run.h"
 #include "trace/rtit-trace.h"
@@ -57,7 +56,7 @@ static json_object *to_json(const struct run_result *result)
     json_object *processes = json_object_new_array();
     json_object *cpus = json_object_new_array();
 
-    json_object_object_add(root, "code", json_object_new_int(result->code));
+    json_object_object_add(root, "end", json_object_new_int(result->end));
     json_object_object_add(root, "why", json_object_new_string(result->why));
     json_object_object_add(root, "guest_status", json_object_new_int64(result->guest_status));
     json_object_object_add(root, "saved", json_object_new_boolean(result->saved));
@@ -173,7 +172,7 @@ static int from_json(const uint8_t *data, size_t len, struct run_result *result)
         json_object_put(root);
         return -EBADMSG;
     }
-    result->code = (enum exit_code)json_number(root, "code");
+    result->end = (enum run_end)json_number(root, "end");
     string_of(root, "why", result->why, sizeof(result->why));
     result->guest_status = (uint32_t)json_number(root, "guest_status");
     result->saved = json_number(root, "saved") != 0;

@@ -7,7 +7,6 @@
 #define VMM_RUN_H
 
 #include "common/bytes.h"
-#include "common/say.h"
 #include "ptdec_rtit.h"
 #include "vpt.h"
 
@@ -65,10 +64,19 @@ struct cpu_result {
     struct ptd_rtit_config rtit;
 };
 
+/* How a run ended. */
+enum run_end {
+    RUN_DONE,     /* the guest ended by itself, with guest_status, or was saved */
+    RUN_BAD_FILE, /* its image or the file of a saved guest is not what it should be */
+    RUN_HOST,     /* the host lacks something: KVM, the lab's files, memory */
+    RUN_CRASHED,  /* triple fault, internal error, or the source lost track */
+    RUN_TIMED_OUT,
+};
+
 /* What a run left behind. */
 struct run_result {
-    enum exit_code code;
-    char why[256]; /* one line, when code says that something went wrong */
+    enum run_end end;
+    char why[256]; /* one line, unless it is RUN_DONE */
     uint32_t guest_status;
     bool saved;        /* the guest goes on elsewhere (--save-to) */
     bool needs_lab;    /* ended early: it traces user mode, which this KVM cannot step */

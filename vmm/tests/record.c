@@ -19,7 +19,7 @@
 
 static void test_record(void)
 {
-    struct run_result out = {.code = EXIT_CODE_GUEST_FAILED,
+    struct run_result out = {.end = RUN_TIMED_OUT,
                              .why = "a \"quoted\" reason",
                              .guest_status = 0xffffffff,
                              .saved = true,
@@ -46,7 +46,7 @@ static void test_record(void)
     CU_ASSERT_TRUE(bytes_add(&out.cpus[1].handed, "handed", 6));
     CU_ASSERT_EQUAL_FATAL(record_write(path, &out), 0);
     CU_ASSERT_EQUAL_FATAL(record_read(fd, &in), 0);
-    CU_ASSERT_EQUAL(in.code, out.code);
+    CU_ASSERT_EQUAL(in.end, out.end);
     CU_ASSERT_STRING_EQUAL(in.why, out.why);
     CU_ASSERT_EQUAL(in.guest_status, out.guest_status);
     CU_ASSERT_EQUAL(in.saved, out.saved);
