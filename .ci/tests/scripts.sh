@@ -49,6 +49,34 @@ no_hint_for_a_failure() {
 check 'demo.sh: what to try next stands before the verdict' hint_then_verdict
 check 'demo.sh: a failure stays one' no_hint_for_a_failure
 
+# ---- TRACE.json ----
+
+# QEMU links nothing of vmm/trace, so its own writer could drift from what everybody else reads and writes.
+members() {
+    sed '/x86_vpt_host/q' "$1" |
+        grep -oE '(qdict_put[a-z_]*|add_int|json_add|json_object_object_get_ex)\([a-z>-]+, "[a-z_]+"' |
+        grep -oE '"[a-z_]+"' | tr -d '"' | LC_ALL=C sort -u
+}
+members_are_documented() {
+    local file=$1 member
+    [ "$(members "$file" | wc -l)" -gt 3 ] || return 1
+    for member in $(members "$file"); do
+        grep -q "\`$member\`" docs/trace-files.md || { echo "$file: $member" && return 1; }
+    done
+}
+for file in vmm/trace/sidecar-write.c vmm/trace/sidecar.c vmm/qemu/glue/sidecar.c; do
+    check "docs/trace-files.md names all members of $file" members_are_documented "$file"
+done
+# Whatever both write stands for the same: QEMU writes nothing else that a reader takes.
+qemu_writes_what_is_read() {
+    local member
+    for member in $(members vmm/qemu/glue/sidecar.c); do
+        case $member in vcpu | tsc_offset | profile | stepping | name) continue ;; esac # for people
+        grep -q "\"$member\"" vmm/trace/sidecar.c || { echo "nobody reads $member" && return 1; }
+    done
+}
+check 'what QEMU writes into TRACE.json is read' qemu_writes_what_is_read
+
 # ---- make ----
 
 # make_object V: what make says while it builds one file

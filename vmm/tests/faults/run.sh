@@ -7,16 +7,10 @@
 # Ends with 'N passed, N failed'.
 set -uo pipefail
 
-BUILD=${BUILD:-build}
+# shellcheck source=vmm/tests/lib.sh
+. "$(dirname "$0")/../lib.sh"
 EVERY=${EVERY:-1}
 vpt=$1
-guests=$BUILD/vmm/tests/guests
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-passed=0
-failed=0
-skipped=0
 
 # where OFFSET: the function and line of a call site.
 where() {
@@ -58,9 +52,9 @@ faults() {
 # ---- Something to read ----
 
 if ! "$vpt" run --trace-out "$work/loop.pt" "$guests/traced-loop.elf" >/dev/null 2>&1 </dev/null; then
-    echo 'SKIP: faults: no trace can be made here'
-    echo '0 passed, 0 failed, 1 skipped'
-    exit 0
+    skip faults 'no trace can be made here'
+    summary
+    exit
 fi
 "$vpt" convert "$work/loop.pt" "$work/loop.data"
 cat >"$work/map.json" <<'END'
@@ -95,9 +89,6 @@ if [ -w /dev/kvm ]; then
     faults run 0 run --trace-out "$work/new.pt" "$guests/traced-loop.elf"
     faults 'run --verify' 0 run --verify --json "$guests/traced-loop.elf"
 else
-    echo 'SKIP: faults of vpt run: no /dev/kvm'
-    skipped=1
+    skip 'faults of vpt run' 'no /dev/kvm'
 fi
-
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+summary
