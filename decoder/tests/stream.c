@@ -291,10 +291,12 @@ static void interface(void)
 #define PIECE    (UINT64_C(1) << 20)
 #define PIECES   90u /* more than PTD_LOOK_AHEAD_MAX */
 #define MOST_KIB (160l << 10)
-#ifdef __SANITIZE_ADDRESS__
-#define QUARANTINE_KIB (256l << 10) /* what was freed and is kept */
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZER_KIB (256l << 10) /* what was freed and is kept */
+#elif defined(__SANITIZE_THREAD__)
+#define SANITIZER_KIB (512l << 10) /* who touched what */
 #else
-#define QUARANTINE_KIB 0l
+#define SANITIZER_KIB 0l
 #endif
 
 static long peak_kib(void)
@@ -355,9 +357,9 @@ static void bounded_memory(void)
     static const uint8_t mnt[] = {2, 0xc3, 0x88, 1, 2, 3, 4, 5, 6, 7, 8};
     struct ptd_image *const image = ptd_image_new();
 
-    CU_ASSERT_TRUE(fits(image, no_packet, sizeof(no_packet), 4, MOST_KIB / 10 + QUARANTINE_KIB));
+    CU_ASSERT_TRUE(fits(image, no_packet, sizeof(no_packet), 4, MOST_KIB / 10 + SANITIZER_KIB));
     CU_ASSERT_TRUE(fits(image, mnt, sizeof(mnt), 3 + PIECES * (PIECE / sizeof(mnt)),
-                        MOST_KIB + QUARANTINE_KIB));
+                        MOST_KIB + SANITIZER_KIB));
     ptd_image_free(image);
 }
 
