@@ -162,12 +162,12 @@ test: deps ## everything: unit tests, fuzzing for a short time, guests end to en
 	@if .ci/deps.sh qemu; then $(BUILD_QEMU); else echo 'going on without a QEMU of our own'; fi
 	@$(SUBMAKE) tests
 	@$(PREPARE_LAB)
-	@VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' CC='$(CC)' FUZZ_SECONDS='$(FUZZ_SECONDS)' .ci/test.sh \
+	@VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' CC='$(CC)' FUZZ_SECONDS='$(FUZZ_SECONDS)' JOBS='$(JOBS)' .ci/test.sh \
 	    --units '$(TESTS)' --scripts '$(COUNTED) $(SHELL_TESTS)' --fuzzers '$(FUZZERS)' --guests
 
 unit: ## only the unit tests
 	@$(SUBMAKE) $(TESTS)
-	@BUILD='$(BUILD)' .ci/test.sh --units '$(TESTS)'
+	@BUILD='$(BUILD)' JOBS='$(JOBS)' .ci/test.sh --units '$(TESTS)'
 
 conformance: ## every rule of the specification that has a test, one line each
 	@$(SUBMAKE) $(BUILD)/tests/conformance
@@ -203,17 +203,17 @@ tsan: ## the unit tests with threads, and the threads of a capture, under Thread
 	@$(SUBMAKE) BUILD=$(BUILD)/tsan EXTRA_CFLAGS='$(RACES)' EXTRA_LDFLAGS='$(RACES)' tsan-tests
 
 tsan-tests: $(filter-out %/emulation,$(TESTS)) $(CAPTURE_THREADS)
-	@BUILD='$(BUILD)' UNIT_LIMIT=1200 .ci/test.sh --units '$(filter-out %/emulation,$(TESTS))' --scripts '$(CAPTURE_THREADS)'
+	@BUILD='$(BUILD)' JOBS='$(JOBS)' UNIT_LIMIT=1200 .ci/test.sh --units '$(filter-out %/emulation,$(TESTS))' --scripts '$(CAPTURE_THREADS)'
 
 .PHONY: tsan tsan-tests
 
 valgrind: ## the unit tests under valgrind
 	@$(SUBMAKE) $(TESTS)
-	@BUILD='$(BUILD)' .ci/test.sh --valgrind --units '$(TESTS)'
+	@BUILD='$(BUILD)' JOBS='$(JOBS)' .ci/test.sh --valgrind --units '$(TESTS)'
 
 fuzz: ## each fuzzer for FUZZ_SECONDS (600)
 	@$(SUBMAKE) $(FUZZERS)
-	@BUILD='$(BUILD)' FUZZ_SECONDS='$(LONG_FUZZ)' .ci/test.sh --fuzzers '$(FUZZERS)'
+	@BUILD='$(BUILD)' FUZZ_SECONDS='$(LONG_FUZZ)' JOBS='$(JOBS)' .ci/test.sh --fuzzers '$(FUZZERS)'
 
 bench: ## measure, print medians, write $(BUILD)/bench/model.json
 	@$(SUBMAKE) all $(BENCHES)

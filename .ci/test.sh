@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# test.sh: runs the tests that its arguments name, one step after the other, and adds them up.
+# test.sh: runs the tests that its arguments name, and adds them up.
 #
 #   --units 'PROGRAM...'    CUnit programs
 #   --scripts 'SCRIPT...'   scripts that end with 'N passed, N failed'
@@ -9,13 +9,14 @@
 #   --guests                guests end to end, on the local KVM and in the lab
 #   --valgrind              the CUnit programs under valgrind
 #
-# Every step has a limit of time, and its output goes to $BUILD/test-logs/NAME.log; the end of the
-# log is shown if the step fails. The last line is 'N passed, N failed, N skipped'; the status is
+# As many steps run at once as there are processors (JOBS). Every step has a limit of time, and its
+# output goes to $BUILD/test-logs/NAME.log; the end of the log is shown if the step fails. The last line is 'N passed, N failed, N skipped'; the status is
 # 0 only if nothing failed.
 set -uo pipefail
 
 BUILD=${BUILD:-build}
 CC=${CC:-gcc}
+JOBS=${JOBS:-$(nproc)}
 FUZZ_SECONDS=${FUZZ_SECONDS:-20}
 UNIT_LIMIT=${UNIT_LIMIT:-240}   # seconds
 SCRIPT_LIMIT=900
@@ -60,17 +61,49 @@ count_skip() {
     printf '%-28s skipped: %s\n' "$1" "$2"
 }
 
-# step NAME LIMIT COMMAND...: runs a command; its status is in $status, its output in $log.
-step() {
-    local name=$1 limit=$2 start=$SECONDS
-    shift 2
-    log=$logs/$name.log
-    timeout --kill-after=10 "$limit" "$@" >"$log" 2>&1 </dev/null
+# queue 'JUDGE...' NAME LIMIT COMMAND...: a step to run, and the function that says what came of it. It finds
+# the status in $status, the output in $log, and the seconds in $elapsed.
+judges=() names=() limits=() commands=()
+queue() {
+    judges+=("$1") names+=("$2") limits+=("$3")
+    shift 3
+    commands+=("$(printf '%q ' "$@")")
+}
+
+# begin INDEX: a step of the queue, beside what runs already.
+declare -A index_of=() began=()
+begin() {
+    eval "timeout --kill-after=10 ${limits[$1]} ${commands[$1]}" >"$logs/${names[$1]}.log" 2>&1 </dev/null &
+    index_of[$!]=$1
+    began[$!]=$SECONDS
+}
+
+# judge_next: waits until a step ends, and judges it. What depends on it is queued by its judge.
+judge_next() {
+    local pid index
+    wait -n -p pid "${!index_of[@]}"
     status=$?
-    elapsed=$((SECONDS - start))
+    index=${index_of[$pid]}
+    elapsed=$((SECONDS - began[$pid]))
+    log=$logs/${names[$index]}.log
+    unset "index_of[$pid]" "began[$pid]"
     case $status in
-    124 | 137) echo "test.sh: stopped after $limit s" >>"$log" ;;
+    124 | 137) echo "test.sh: stopped after ${limits[$index]} s" >>"$log" ;;
     esac
+    eval "${judges[$index]}"
+}
+
+# run_queue: all steps, JOBS at a time, in their order.
+run_queue() {
+    local next=0
+    while [ "$next" -lt ${#names[@]} ] || [ ${#index_of[@]} -gt 0 ]; do
+        if [ "$next" -lt ${#names[@]} ] && [ ${#index_of[@]} -lt "$JOBS" ]; then
+            begin "$next"
+            next=$((next + 1))
+        else
+            judge_next
+        fi
+    done
 }
 
 # verdict NAME ok|FAILED TEXT: the line of a step, and the end of its log if it failed.
@@ -122,10 +155,14 @@ counted() {
 
 # ---- Unit tests -------------------------------------------------------------------------------
 
-# unit PROGRAM: CUnit's own summary says how many tests ran and failed.
-unit() {
-    local name=unit-${1##*/} ran=0 bad=0
-    step "$name" $((${#valgrind[@]} ? UNIT_LIMIT * 10 : UNIT_LIMIT)) "${valgrind[@]}" "$1"
+unit() { # PROGRAM
+    local name=unit-${1##*/}
+    queue "summary $name" "$name" $((${#valgrind[@]} ? UNIT_LIMIT * 10 : UNIT_LIMIT)) "${valgrind[@]}" "$1"
+}
+
+# summary NAME: CUnit's own says how many tests ran and failed.
+summary() {
+    local name=$1 ran=0 bad=0
     read -r ran bad < <(awk '$1 == "tests" { print $3, $5 }' "$log")
     closing+=("$name:" "$(grep -aE -A 3 '^Run Summary:' "$log")")
     local each
@@ -147,33 +184,38 @@ unit() {
 # fuzz PROGRAM: libFuzzer for FUZZ_SECONDS, from the seeds beside its source and what it found last
 # time. FOLDER-NAME has its seeds in FOLDER/fuzz/corpus/NAME, and perhaps words in FOLDER/fuzz/NAME.dict.
 fuzz() {
-    local target=${1##*/} bound text
+    local target=${1##*/} bound
     local name=fuzz-$target corpus=$BUILD/fuzz/corpus/$target
     local seeds=("${target%%-*}/fuzz/corpus/${target#*-}") words=${target%%-*}/fuzz/${target#*-}.dict
     [ -d "${seeds[0]}" ] || seeds=()
     mkdir -p "$corpus" "$BUILD/fuzz/found"
     bound=(-max_total_time="$FUZZ_SECONDS")
-    case ${1##*/} in
+    case $target in
     emulation-guest) bound=(-runs="$HOSTILE_RUNS" -max_total_time=$((FUZZ_SECONDS * 10))) ;;
     esac
     [ ! -f "$words" ] || bound+=(-dict="$words")
-    step "$name" $((FUZZ_SECONDS * 10 + 60)) "$1" "${bound[@]}" -timeout=10 -rss_limit_mb=4096 \
-        -print_final_stats=1 -artifact_prefix="$BUILD/fuzz/found/${1##*/}-" "$corpus" "${seeds[@]}"
+    queue "fuzzed $target" "$name" $((FUZZ_SECONDS * 10 + 60)) "$1" "${bound[@]}" -timeout=10 -rss_limit_mb=4096 \
+        -print_final_stats=1 -artifact_prefix="$BUILD/fuzz/found/$target-" "$corpus" "${seeds[@]}"
+}
+
+# fuzzed TARGET: libFuzzer says how often it ran.
+fuzzed() {
+    local text
     text=$(awk '/^stat::number_of_executed_units:/ { print $2 }' "$log")
-    if [ "${1##*/}" = emulation-guest ] && [ "$status" = 0 ] && [ "${text:-0}" -lt 100000 ]; then
+    if [ "$1" = emulation-guest ] && [ "$status" = 0 ] && [ "${text:-0}" -lt 100000 ]; then
         echo "test.sh: fewer than 100000 executions" >>"$log"
         status=1
     fi
-    single "$name" "${text:-0} executions"
+    single "fuzz-$1" "${text:-0} executions"
 }
 
 # ---- Guests end to end ------------------------------------------------------------------------
 
-# guest NAME ARGUMENTS...: one `vpt run` that must end with status 0.
+# guest JUDGE NAME ARGUMENTS...: one `vpt run` that must end with status 0.
 guest() {
-    local name=$1
-    shift
-    step "$name" "$GUEST_LIMIT" "$vpt" run "$@"
+    local judge=$1 name=$2
+    shift 2
+    queue "$judge $name" "$name" "$GUEST_LIMIT" "$vpt" run "$@"
 }
 
 # identical NAME: the step is a traced guest, whose decoded path must be the executed one.
@@ -190,48 +232,44 @@ identical() {
     single "$1" "$line"
 }
 
-guests_all() {
-    local trace=$BUILD/run/test-lab.pt profile
-    mkdir -p "$BUILD/run"
-
-    if [ -w /dev/kvm ]; then
-        for profile in icelake-server broadwell gracemont max; do
-            guest "msr-tests-$profile" "$guests/msr-tests.elf" --profile "$profile"
-            counted "msr-tests-$profile"
-            guest "packet-tests-$profile" "$guests/packet-tests.elf" --profile "$profile"
-            counted "packet-tests-$profile"
-        done
-        guest hostile-tests "$guests/hostile-tests.elf"
-        counted hostile-tests
-        guest rtit-tests "$guests/rtit-tests.elf" --profile silvermont
-        counted rtit-tests
+# traced NAME: the same, and what other decoders say of its trace.
+trace=$BUILD/run/test-lab.pt
+traced() {
+    identical "$1"
+    if [ "$status" = 0 ]; then
+        queue "single witness 'libipt and libptdec, on the trace of $1'" witness "$GUEST_LIMIT" \
+            "$BUILD/tests/witness" "$trace"
     else
-        count_skip "guests on the local KVM" "there is no /dev/kvm that can be written to"
+        count_skip witness "$1 left no trace to look at"
     fi
+}
+
+guests_lab() {
     if [ ! -r "$VPT_CACHE/lab/vmlinuz" ]; then
         count_skip "guests in the lab" "no kernel package could be had (make lab)"
         return
     fi
+    mkdir -p "$BUILD/run"
+    guest traced demo-lab "$guests/demo.elf" --lab --verify --trace-out "$trace"
+    guest identical demo-rtit-lab "$guests/demo.elf" --lab --profile silvermont --verify
+    guest counted msr-tests-lab "$guests/msr-tests.elf" --lab
+    guest counted packet-tests-lab "$guests/packet-tests.elf" --lab --profile max
+    guest counted hostile-tests-lab "$guests/hostile-tests.elf" --lab
+    guest counted rtit-tests-lab "$guests/rtit-tests.elf" --lab --profile silvermont
+}
 
-    guest demo-lab "$guests/demo.elf" --lab --verify --trace-out "$trace"
-    identical demo-lab
-    if [ "$status" = 0 ]; then
-        step witness "$GUEST_LIMIT" "$BUILD/tests/witness" "$trace"
-        single witness "libipt and libptdec, on the trace of demo-lab"
-    else
-        count_skip witness "demo-lab left no trace to look at"
+guests_kvm() {
+    local profile
+    if [ ! -w /dev/kvm ]; then
+        count_skip "guests on the local KVM" "there is no /dev/kvm that can be written to"
+        return
     fi
-
-    guest msr-tests-lab "$guests/msr-tests.elf" --lab
-    counted msr-tests-lab
-    guest packet-tests-lab "$guests/packet-tests.elf" --lab --profile max
-    counted packet-tests-lab
-    guest hostile-tests-lab "$guests/hostile-tests.elf" --lab
-    counted hostile-tests-lab
-    guest rtit-tests-lab "$guests/rtit-tests.elf" --lab --profile silvermont
-    counted rtit-tests-lab
-    guest demo-rtit-lab "$guests/demo.elf" --lab --profile silvermont --verify
-    identical demo-rtit-lab
+    for profile in icelake-server broadwell gracemont max; do
+        guest counted "msr-tests-$profile" "$guests/msr-tests.elf" --profile "$profile"
+        guest counted "packet-tests-$profile" "$guests/packet-tests.elf" --profile "$profile"
+    done
+    guest counted hostile-tests "$guests/hostile-tests.elf"
+    guest counted rtit-tests "$guests/rtit-tests.elf" --profile silvermont
 }
 
 # ---- All --------------------------------------------------------------------------------------
@@ -242,13 +280,15 @@ for each in $units; do
 done
 for each in $scripts; do
     name=${each##*/}
-    step "${name%.sh}" "$SCRIPT_LIMIT" "$each"
-    counted "${name%.sh}"
+    name=${name%.sh}
+    queue "counted $name" "$name" "$SCRIPT_LIMIT" "$each"
 done
+[ "$with_guests" = no ] || guests_lab
 for each in $fuzzers; do
     fuzz "$each"
 done
-[ "$with_guests" = no ] || guests_all
+[ "$with_guests" = no ] || guests_kvm
+run_queue
 
 # list TITLE LINE...: nothing without lines.
 list() {
