@@ -62,6 +62,41 @@ cat >"$work/map.json" <<'END'
   "processes": [ { "name": "cc", "cr3": "0x5000" } ] } ] }
 END
 
+# words NUMBER...: as 64-bit little-endian words.
+words() {
+    local number
+    for number in "$@"; do
+        # shellcheck disable=SC2059 # the format is the bytes
+        printf "$(printf '%016x' "$number" | sed -E 's/(..)(..)(..)(..)(..)(..)(..)(..)/\\x\8\\x\7\\x\6\\x\5\\x\4\\x\3\\x\2\\x\1/')"
+    done
+}
+
+# The guest's code, a page at 1 MiB, in the other forms that code comes in: a log, as QEMU leaves one...
+readonly cr3=0x1000 code=0x100000 page=4096
+objcopy -O binary -j .text "$guests/traced-loop.elf" "$work/text"
+truncate -s $page "$work/text"
+{ printf vptcode1 && words 0 $cr3 $code $code 0 -1 $code $page && cat "$work/text"; } >"$work/logged.code"
+cp "$work/loop.pt" "$work/logged.pt"
+jq '.code = "logged.code" | .images = []' "$work/loop.pt.json" >"$work/logged.pt.json"
+# ...a dump of memory with page tables: one entry each, to 2000H and to a page of 1 GiB...
+zeros() { # TO FROM
+    head -c $(($1 - ($2))) /dev/zero
+}
+{
+    zeros $cr3 0 && words 0x2003 && zeros 0x2000 $cr3+8 && words 0x83 && zeros $code 0x2008 && cat "$work/text"
+} >"$work/memory"
+echo '{ "vpt-map": 1, "host": { "memory": { "raw": "memory", "address": 0, "paging": "4-level" } } }' >"$work/memory.json"
+# ...and /proc/kcore beside a perf.data. The map of its code is said to be the kernel's.
+mkdir -p "$work/folder/kcore_dir"
+cp "$guests/traced-loop.elf" "$work/folder/kcore_dir/kcore"
+echo "$(printf %016x $code) T loop" >"$work/folder/kcore_dir/kallsyms"
+name=$(realpath "$guests/traced-loop.elf")
+kernel='[kernel.kallsyms]_text'
+LC_ALL=C sed "s|$name|$kernel$(printf '\\x00%.0s' $(seq $((${#name} - ${#kernel}))))|" "$work/loop.data" \
+    >"$work/folder/data"
+at=$(grep -aboF "$kernel" "$work/folder/data" | head -n 1 | cut -d : -f 1)
+printf '\377\377\377\377' | dd of="$work/folder/data" bs=1 seek=$((at - 64)) conv=notrunc status=none
+
 # ---- Commands ----
 
 faults dump 0 dump "$work/loop.pt"
@@ -78,6 +113,9 @@ for view in --calls '--format chrome'; do
     read -ra words <<<"$view"
     faults "decode $view of a perf.data" 0 decode "${words[@]}" "$work/loop.data"
 done
+faults 'decode with a log of code' 0 decode "$work/logged.pt"
+faults 'decode with guest memory' 0 decode --map "$work/memory.json" "$work/loop.pt"
+faults 'decode with kcore' 0 decode --calls "$work/folder"
 faults index 0 index "$work/loop.pt"
 faults parts 0 parts "$work/loop.pt"
 faults 'parts with a map' 0 parts --map "$work/map.json" "$work/loop.pt"
