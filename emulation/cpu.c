@@ -30,6 +30,8 @@ void vpt_reset(struct vpt_cpu *cpu, enum vpt_reset kind)
     cpu->filter_en = false;
     cpu->overflow = false;
     cpu->boundary_due = false;
+    cpu->psb_again = false;
+    cpu->line_group = 0;
     cpu->stalled = false;
     cpu->in_tx = false;
     cpu->asleep = false;

@@ -18,6 +18,8 @@ void vpt_trace_stop(struct vpt_cpu *cpu)
 
 void vpt_settle(struct vpt_cpu *cpu, bool was, bool stop, uint64_t ip, enum vpt_end end)
 {
+    if (cpu->psb_again && cpu->context_en)
+        vpt_emit_psb(cpu, ip, true);
     if (was && cpu->packet_en) {
         vpt_emit_mode_exec(cpu);
         if (end == VPT_END_TIP)

@@ -212,7 +212,7 @@ static uint64_t read_status(const struct vpt_cpu *cpu)
 /* Bytes that one count stands for, so that a whole period fits the field. */
 static uint32_t bytecnt_unit(const struct vpt_cpu *cpu)
 {
-    const uint32_t unit = cpu->psb_period_bytes >> 16;
+    const uint32_t unit = (cpu->psb_period_bytes + cpu->caps.choices.psb_early_bytes) >> 16;
 
     return unit ? unit : 1;
 }
@@ -243,7 +243,8 @@ void vpt_ctl_loaded(struct vpt_cpu *cpu)
 {
     const uint64_t ctl = cpu->ctl;
 
-    cpu->psb_period_bytes = 2048u << (ctl >> VPT_CTL_PSBFREQ_SHR & 0xf);
+    cpu->psb_period_bytes =
+        (2048u << (ctl >> VPT_CTL_PSBFREQ_SHR & 0xf)) - cpu->caps.choices.psb_early_bytes;
     cpu->timing = (ctl & (VPT_CTL_MTCEN | VPT_CTL_CYCEN)) != 0;
     cpu->ranges = (ctl >> VPT_CTL_ADDR_CFG_SHR & 0xffff) != 0;
 }
@@ -262,6 +263,7 @@ static void set_trigger(struct vpt_cpu *cpu)
     cpu->tnt = 1;
     cpu->deferred_count = 0;
     cpu->overflow = false;
+    cpu->psb_again = false;
 }
 
 void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip, uint8_t cfe)

@@ -2,14 +2,16 @@
 /*
  * The encoder: packets of 33.4.2 into the internal buffer, with IP compression (33.4.2.2), CYC
  * packets before those that are eligible (33.3.6), PSB+ (33.3.7) and internal buffer overflow
- * (33.3.8).
+ * (33.3.8). What the specification leaves open is as struct vpt_choices says.
  */
 #include "internal.h"
 #include "pt_packets.h"
 
 #include <string.h>
 
-#define SHORT_TNT_BITS 6
+#define SHORT_TNT_BITS  6
+#define LINE_BYTES      8u
+#define LINE_PACKET_MAX 5u /* bytes of a packet that shares its line with others */
 
 /* ---- Bytes ---- */
 
@@ -27,12 +29,92 @@ static inline void sent(struct vpt_cpu *cpu, uint32_t len)
     cpu->packet_count++;
 }
 
+/* ---- Lines (enum vpt_layout) ---- */
+
+static uint32_t line_at(const struct vpt_cpu *cpu, uint32_t buf_at)
+{
+    return (vpt_output_offset(cpu) + buf_at) % LINE_BYTES;
+}
+
+/* So many PADs in front of the last bytes of the buffer. */
+static void put_pads(struct vpt_cpu *cpu, uint32_t count, uint32_t last_bytes)
+{
+    uint8_t *at = cpu->buf + cpu->buf_len - last_bytes;
+
+    memmove(at + count, at, last_bytes);
+    memset(at, PT_OPC_PAD, count);
+    cpu->buf_len += count;
+    cpu->bytes_since_psb += count;
+    cpu->packet_count += count;
+}
+
+static void fill_line(struct vpt_cpu *cpu)
+{
+    put_pads(cpu, (LINE_BYTES - line_at(cpu, cpu->buf_len)) % LINE_BYTES, 0);
+}
+
+/* How many bytes of a packet stand in front of its payload; the first of a TSC's is with them. */
+static uint32_t head_bytes(uint8_t opcode, uint32_t len)
+{
+    if (opcode == PT_OPC_EXT || opcode == PT_OPC_TSC)
+        return len > 2 + LINE_BYTES ? len - LINE_BYTES : 2;
+    return 1;
+}
+
+/* PADs in front of a packet and of what belongs to it, so that it stands where it has to. */
+static void make_place_split(struct vpt_cpu *cpu, uint8_t opcode, uint32_t len)
+{
+    const bool split = len > LINE_PACKET_MAX;
+    const uint32_t in_line = split ? head_bytes(opcode, len) : len;
+    uint32_t left, pads;
+
+    if (cpu->line_group > cpu->buf_len || cpu->line_group + in_line > LINE_BYTES)
+        cpu->line_group = 0;
+    left = LINE_BYTES - line_at(cpu, cpu->buf_len - cpu->line_group);
+    pads = left < cpu->line_group + in_line ? left : 0;
+    if (split)
+        pads += (pads ? LINE_BYTES : left) - cpu->line_group - in_line;
+    put_pads(cpu, pads, cpu->line_group);
+}
+
+static void make_place_whole(struct vpt_cpu *cpu, bool psbend, uint32_t len)
+{
+    if (len > LINE_PACKET_MAX || psbend || line_at(cpu, cpu->buf_len) + len > LINE_BYTES)
+        fill_line(cpu);
+}
+
+/* The packet that begins with bytes, of which there are two at least, is about to be put. */
+static void make_place(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
+{
+    if (cpu->caps.choices.layout == VPT_LAYOUT_WHOLE)
+        make_place_whole(cpu, bytes[0] == PT_OPC_EXT && bytes[1] == PT_EXT_PSBEND, len);
+    else
+        make_place_split(cpu, bytes[0], len);
+}
+
+/* And it was put. */
+static void leave_place(struct vpt_cpu *cpu, uint8_t opcode, uint32_t len)
+{
+    const bool joins = cpu->caps.choices.layout == VPT_LAYOUT_SPLIT && len <= LINE_PACKET_MAX &&
+                       ((opcode & PT_CYC_MASK) == PT_CYC || opcode == PT_OPC_MODE);
+
+    cpu->line_group = joins ? (uint8_t)(cpu->line_group + len) : 0;
+    if (len > LINE_PACKET_MAX)
+        fill_line(cpu);
+}
+
 static inline void put(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
 {
+    const bool laid_out = cpu->caps.choices.layout != VPT_LAYOUT_DENSE;
+
     if (!sending(cpu))
         return;
+    if (laid_out && len > 1)
+        make_place(cpu, bytes, len);
     memcpy(cpu->buf + cpu->buf_len, bytes, len);
     sent(cpu, len);
+    if (laid_out)
+        leave_place(cpu, bytes[0], len);
 }
 
 /* Little-endian payload of n bytes. */
@@ -97,18 +179,17 @@ static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload);
 /* The buffered bits, in the shorter packet that has room for them. */
 static inline void put_tnt(struct vpt_cpu *cpu)
 {
-    uint8_t *bytes = cpu->buf + cpu->buf_len;
-
-    if (!sending(cpu))
-        return;
     if (cpu->tnt < 1u << (SHORT_TNT_BITS + 1)) {
-        bytes[0] = (uint8_t)(cpu->tnt << PT_TNT8_SHR);
+        if (!sending(cpu))
+            return;
+        cpu->buf[cpu->buf_len] = (uint8_t)(cpu->tnt << PT_TNT8_SHR);
+        cpu->line_group = 0;
         sent(cpu, 1);
     } else {
-        bytes[0] = PT_OPC_EXT;
-        bytes[1] = PT_EXT_TNT64;
+        uint8_t bytes[PT_TNT64_LEN] = {PT_OPC_EXT, PT_EXT_TNT64};
+
         le(bytes + 2, cpu->tnt, 6);
-        sent(cpu, PT_TNT64_LEN);
+        put(cpu, bytes, sizeof(bytes));
     }
 }
 
@@ -150,21 +231,24 @@ static bool sign_extends_48(uint64_t ip)
     return (uint64_t)((int64_t)(ip << 16) >> 16) == ip;
 }
 
-static unsigned ip_bytes(const struct vpt_cpu *cpu, uint64_t ip)
+static unsigned ip_bytes(const struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
 {
     const uint64_t changed = ip ^ cpu->last_ip;
+    const bool full = cpu->ip_full || (opcode == PT_FUP && cpu->caps.choices.fup_full);
 
     if (cpu->caps.linear_bits == 32)
-        return changed >> 16 || cpu->ip_full ? PT_IPB_UPD32 : PT_IPB_UPD16;
-    if (!cpu->ip_full) {
+        return changed >> 16 || full ? PT_IPB_UPD32 : PT_IPB_UPD16;
+    if (!full) {
         if (changed >> 16 == 0)
             return PT_IPB_UPD16;
         if (changed >> 32 == 0)
             return PT_IPB_UPD32;
     }
+    if (cpu->caps.choices.ip_full_64)
+        return PT_IPB_FULL;
     if (sign_extends_48(ip))
         return PT_IPB_SEXT48;
-    return changed >> 48 == 0 && !cpu->ip_full ? PT_IPB_UPD48 : PT_IPB_FULL;
+    return changed >> 48 == 0 && !full ? PT_IPB_UPD48 : PT_IPB_FULL;
 }
 
 /* A RIP or a LIP, as the processor enumerates (33.3.1.1). */
@@ -193,16 +277,28 @@ static inline uint32_t ip_payload_bytes(uint8_t *bytes, uint64_t payload, unsign
     }
 }
 
+/* The same packet where PADs may have to stand around it. */
+static void put_ip_in_line(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload, unsigned kind)
+{
+    uint8_t bytes[1 + 8] = {(uint8_t)(kind << PT_IPBYTES_SHR | opcode)};
+
+    put(cpu, bytes, 1 + ip_payload_bytes(bytes + 1, payload, kind));
+}
+
 static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload)
 {
     uint8_t *bytes = cpu->buf + cpu->buf_len;
 
     if (!sending(cpu))
         return;
-    const unsigned kind = ip_bytes(cpu, payload);
+    const unsigned kind = ip_bytes(cpu, opcode, payload);
 
-    bytes[0] = (uint8_t)(kind << PT_IPBYTES_SHR | opcode);
-    sent(cpu, 1 + ip_payload_bytes(bytes + 1, payload, kind));
+    if (cpu->caps.choices.layout != VPT_LAYOUT_DENSE) {
+        put_ip_in_line(cpu, opcode, payload, kind);
+    } else {
+        bytes[0] = (uint8_t)(kind << PT_IPBYTES_SHR | opcode);
+        sent(cpu, 1 + ip_payload_bytes(bytes + 1, payload, kind));
+    }
     cpu->last_ip = payload;
     cpu->ip_full = false;
 }
@@ -443,35 +539,81 @@ static void pad_to_psb(struct vpt_cpu *cpu)
         put(cpu, (const uint8_t[]){PT_OPC_PAD}, 1);
 }
 
+static void put_psb(struct vpt_cpu *cpu)
+{
+    if (!sending(cpu))
+        return;
+    for (unsigned i = 0; i < PT_PSB_REPEAT; i++) {
+        cpu->buf[cpu->buf_len + 2 * i] = PT_OPC_EXT;
+        cpu->buf[cpu->buf_len + 2 * i + 1] = PT_EXT_PSB;
+    }
+    cpu->line_group = 0;
+    sent(cpu, PT_PSB_LEN);
+}
+
+/* The FUP of a PSB+, which need not be what the next IP is compressed against. */
+static void psb_fup(struct vpt_cpu *cpu, uint64_t ip)
+{
+    vpt_emit_ip(cpu, PT_FUP, ip);
+    cpu->ip_full = cpu->caps.choices.psb_ip_apart;
+}
+
+/* packet_en: PacketEn as the PSB+ tells it. */
+static void psb_part(struct vpt_cpu *cpu, enum vpt_psb_part part, uint64_t ip, bool packet_en)
+{
+    switch (part) {
+    case VPT_PSB_TSC:
+        vpt_emit_tsc(cpu);
+        break;
+    case VPT_PSB_PIP:
+        vpt_emit_pip(cpu);
+        break;
+    case VPT_PSB_VMCS:
+        if (!cpu->vmx_nonroot || shows_nonroot(cpu))
+            vpt_emit_vmcs(cpu);
+        break;
+    case VPT_PSB_CBR:
+        vpt_emit_cbr(cpu);
+        break;
+    case VPT_PSB_TSX:
+        vpt_emit_mode_tsx(cpu, false);
+        break;
+    case VPT_PSB_EXEC:
+        if (packet_en)
+            vpt_emit_mode_exec(cpu);
+        break;
+    case VPT_PSB_FUP:
+        if (packet_en)
+            psb_fup(cpu, ip);
+        break;
+    case VPT_PSB_NONE:
+        break;
+    }
+}
+
 void vpt_emit_psb(struct vpt_cpu *cpu, uint64_t ip, bool at_enable)
 {
-    uint8_t bytes[PT_PSB_LEN];
+    static const uint8_t plain[VPT_PSB_PARTS] = {VPT_PSB_TSC, VPT_PSB_PIP, VPT_PSB_VMCS,
+                                                 VPT_PSB_CBR, VPT_PSB_TSX, VPT_PSB_EXEC,
+                                                 VPT_PSB_FUP};
+    const struct vpt_choices *choices = &cpu->caps.choices;
+    const uint8_t *order = choices->psb_order[0] == VPT_PSB_NONE ? plain : choices->psb_order;
+    const bool packet_en = cpu->packet_en && (!at_enable || choices->psb_at_enable);
 
     vpt_emit_tnt(cpu);
     pad_to_psb(cpu);
-    for (unsigned i = 0; i < PT_PSB_REPEAT; i++) {
-        bytes[2 * i] = PT_OPC_EXT;
-        bytes[2 * i + 1] = PT_EXT_PSB;
-    }
-    put(cpu, bytes, sizeof(bytes));
+    put_psb(cpu);
     cpu->bytes_since_psb = 0;
     cpu->status &= ~VPT_STATUS_PENDPSB;
+    cpu->psb_again = choices->psb_twice && !cpu->context_en;
 
     /* Nothing that a decoder knew survives a PSB (33.3.7). */
     cpu->ip_full = true;
     cpu->mode_sent = VPT_MODE_UNSENT;
     vpt_ret_clear(cpu);
 
-    vpt_emit_tsc(cpu);
-    vpt_emit_pip(cpu);
-    if (!cpu->vmx_nonroot || shows_nonroot(cpu))
-        vpt_emit_vmcs(cpu);
-    vpt_emit_cbr(cpu);
-    vpt_emit_mode_tsx(cpu, false);
-    if (cpu->packet_en && !at_enable) {
-        vpt_emit_mode_exec(cpu);
-        vpt_emit_ip(cpu, PT_FUP, ip);
-    }
+    for (unsigned i = 0; i < VPT_PSB_PARTS; i++)
+        psb_part(cpu, order[i], ip, packet_en);
     put_ext(cpu, PT_EXT_PSBEND);
 }
 

@@ -3,7 +3,8 @@
  * Named sets of capabilities, and the check that a set makes sense (33.3.1, Tables 33-11, 33-12).
  *
  * A profile is data. The values are typical of the processors named, as far as public enumerations
- * tell; a guest sees nothing else of that processor.
+ * tell; a guest sees nothing else of that processor. The choices are those that traces of the
+ * processors show (docs/profiles.md); profiles without any send what "plain" sends.
  */
 #include "internal.h"
 
@@ -17,12 +18,38 @@
 #define SKYLAKE_EBX (VPT_CAP_CR3FILTER | VPT_CAP_PSB_CYC | VPT_CAP_IPFILTER | VPT_CAP_MTC)
 #define FULL_ECX    (VPT_CAP_TOPA | VPT_CAP_MENTRY | VPT_CAP_SNGLRGN)
 
+/* What the cores from Skylake to Ice Lake have in common. */
+#define CORE_CHOICES                                                                               \
+    .fup_full = true, .psb_at_enable = true, .layout = VPT_LAYOUT_SPLIT, .psb_early_bytes = 160,   \
+    .psb_order = {VPT_PSB_TSX,  VPT_PSB_EXEC, VPT_PSB_FUP, VPT_PSB_PIP,                            \
+                  VPT_PSB_VMCS, VPT_PSB_TSC,  VPT_PSB_CBR}
+
 struct profile {
     const char *name, *about;
     struct vpt_caps caps;
 };
 
 static const struct profile profiles[] = {
+    {"plain",
+     "enumerates what icelake-server does; packets by the specification, without PADs and errata",
+     {
+         .leaf14_0_ebx = SKYLAKE_EBX,
+         .leaf14_0_ecx = FULL_ECX,
+         .leaf14_1_eax = MTC_PERIODS(0x0249) | 2,
+         .leaf14_1_ebx = PSB_PERIODS(0x003f) | CYC_THRESHOLDS(0x1fff),
+         .tsc_den = 2,
+         .tsc_num = 168,
+         .crystal_hz = 25000000,
+         .maxphyaddr = 46,
+         .linear_bits = 48,
+         .max_nonturbo_ratio = 21,
+         .perf_counters = 8,
+         .perf_fixed = 4,
+         .supported = true,
+         .tsx = true,
+         .xsaves = true,
+         .vmx_misc_pt = true,
+     }},
     {"broadwell",
      "first generation: one ToPA region, no timing, no IP filter",
      {
@@ -36,6 +63,14 @@ static const struct profile profiles[] = {
          .perf_fixed = 3,
          .supported = true,
          .tsx = true,
+         .psb_align_bytes = 8,
+         .choices = {.fup_full = true,
+                     .psb_ip_apart = true,
+                     .psb_at_enable = true,
+                     .psb_twice = true,
+                     .layout = VPT_LAYOUT_WHOLE,
+                     .psb_early_bytes = 160,
+                     .signature = 0x406f1},
      }},
     {"skylake",
      "client: IP filter, CYC, MTC",
@@ -46,6 +81,7 @@ static const struct profile profiles[] = {
          .leaf14_1_ebx = PSB_PERIODS(0x003f) | CYC_THRESHOLDS(0x1fff),
          .tsc_den = 2,
          .tsc_num = 216,
+         .psb_align_bytes = 8,
          .maxphyaddr = 39,
          .linear_bits = 48,
          .max_nonturbo_ratio = 26,
@@ -55,6 +91,29 @@ static const struct profile profiles[] = {
          .tsx = true,
          .xsaves = true,
          .vmx_misc_pt = true,
+         .choices = {CORE_CHOICES, .psb_ip_apart = true, .signature = 0x506e3},
+     }},
+    {"cascade-lake",
+     "server: as skylake, with 46-bit physical addresses",
+     {
+         .leaf14_0_ebx = SKYLAKE_EBX,
+         .leaf14_0_ecx = FULL_ECX,
+         .leaf14_1_eax = MTC_PERIODS(0x0249) | 2,
+         .leaf14_1_ebx = PSB_PERIODS(0x003f) | CYC_THRESHOLDS(0x1fff),
+         .tsc_den = 2,
+         .tsc_num = 168,
+         .crystal_hz = 25000000,
+         .psb_align_bytes = 8,
+         .maxphyaddr = 46,
+         .linear_bits = 48,
+         .max_nonturbo_ratio = 21,
+         .perf_counters = 4,
+         .perf_fixed = 3,
+         .supported = true,
+         .tsx = true,
+         .xsaves = true,
+         .vmx_misc_pt = true,
+         .choices = {CORE_CHOICES, .psb_ip_apart = true, .signature = 0x50657},
      }},
     {"goldmont-plus",
      "Atom: PTWRITE and power events, IP payloads are LIPs",
@@ -75,6 +134,28 @@ static const struct profile profiles[] = {
          .xsaves = true,
          .vmx_misc_pt = true,
      }},
+    {"icelake-client",
+     "client: as hardware sends packets, with full IPs of 64 bits",
+     {
+         .leaf14_0_ebx = SKYLAKE_EBX,
+         .leaf14_0_ecx = FULL_ECX,
+         .leaf14_1_eax = MTC_PERIODS(0x0249) | 2,
+         .leaf14_1_ebx = PSB_PERIODS(0x003f) | CYC_THRESHOLDS(0x1fff),
+         .tsc_den = 2,
+         .tsc_num = 78,
+         .crystal_hz = 38400000,
+         .psb_align_bytes = 8,
+         .maxphyaddr = 39,
+         .linear_bits = 57,
+         .max_nonturbo_ratio = 15,
+         .perf_counters = 8,
+         .perf_fixed = 4,
+         .supported = true,
+         .tsx = true,
+         .xsaves = true,
+         .vmx_misc_pt = true,
+         .choices = {CORE_CHOICES, .ip_full_64 = true, .signature = 0x706e5},
+     }},
     {"icelake-server",
      "server: the set that QEMU's intel-pt property names; 46-bit physical addresses",
      {
@@ -85,6 +166,7 @@ static const struct profile profiles[] = {
          .tsc_den = 2,
          .tsc_num = 168,
          .crystal_hz = 25000000,
+         .psb_align_bytes = 8,
          .maxphyaddr = 46,
          .linear_bits = 48,
          .max_nonturbo_ratio = 21,
@@ -94,6 +176,7 @@ static const struct profile profiles[] = {
          .tsx = true,
          .xsaves = true,
          .vmx_misc_pt = true,
+         .choices = {CORE_CHOICES, .signature = 0x606a6},
      }},
     {"gracemont",
      "Atom: Event Trace, TNT disable, PSB and PMI preservation",
@@ -198,6 +281,34 @@ bool vpt_profile(const char *name, struct vpt_caps *caps)
     return false;
 }
 
+/* No order at all, or each packet once. */
+static bool is_psb_order(const uint8_t *order)
+{
+    unsigned seen = 0;
+
+    for (unsigned i = 0; i < VPT_PSB_PARTS; i++) {
+        if (order[i] > VPT_PSB_FUP)
+            return false;
+        seen |= 1u << order[i];
+    }
+    return seen == 1u << VPT_PSB_NONE || seen == (2u << VPT_PSB_FUP) - (1u << VPT_PSB_TSC);
+}
+
+static const char *check_choices(const struct vpt_caps *caps)
+{
+    const struct vpt_choices *choices = &caps->choices;
+
+    if (choices->layout > VPT_LAYOUT_WHOLE)
+        return "there is no such layout of packets";
+    if (choices->layout != VPT_LAYOUT_DENSE && caps->deferred_tips)
+        return "deferred TIPs fill the internal buffer if PADs come with them";
+    if (choices->psb_early_bytes >= 2048)
+        return "PSB packets come earlier than the shortest period";
+    if (!is_psb_order(choices->psb_order))
+        return "the order of a PSB+ does not name each packet once";
+    return NULL;
+}
+
 const char *vpt_caps_check(const struct vpt_caps *caps)
 {
     const uint32_t ebx = caps->leaf14_0_ebx, ecx = caps->leaf14_0_ecx;
@@ -234,5 +345,5 @@ const char *vpt_caps_check(const struct vpt_caps *caps)
         return "the alignment of PSB packets is not a power of two up to 64";
     if (caps->tsc_den == 0 && caps->tsc_num != 0)
         return "CPUID.15H has a numerator without a denominator";
-    return NULL;
+    return check_choices(caps);
 }

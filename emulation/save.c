@@ -16,18 +16,25 @@
 #define HEADER_BYTES 12u /* magic, version, length of the whole */
 #define RECORD_BYTES 8u  /* number, size of an element, how many elements */
 
-#define FIELD(number, member, is_flag)                                                             \
+#define FIELD(number, member, ...)                                                                 \
     {                                                                                              \
         number, sizeof(((struct vpt_cpu *)0)->member), 1, offsetof(struct vpt_cpu, member),        \
-            is_flag, #member                                                                       \
+            __VA_ARGS__, #member                                                                   \
     }
-#define ARRAY(number, member, element)                                                             \
+#define ELEMENTS(number, member, element, ...)                                                     \
     {                                                                                              \
         number, sizeof(element), sizeof(((struct vpt_cpu *)0)->member) / sizeof(element),          \
-            offsetof(struct vpt_cpu, member), false, #member                                       \
+            offsetof(struct vpt_cpu, member), __VA_ARGS__, #member                                 \
     }
-#define NUMBER(number, member) FIELD(number, member, false)
-#define FLAG(number, member)   FIELD(number, member, true)
+/* flag, same, added */
+#define NUMBER(number, member)               FIELD(number, member, false, false, false)
+#define FLAG(number, member)                 FIELD(number, member, true, false, false)
+#define SAME_NUMBER(number, member)          FIELD(number, member, false, true, false)
+#define SAME_FLAG(number, member)            FIELD(number, member, true, true, false)
+#define ADDED_NUMBER(number, member)         FIELD(number, member, false, false, true)
+#define ADDED_FLAG(number, member)           FIELD(number, member, true, false, true)
+#define ARRAY(number, member, element)       ELEMENTS(number, member, element, false, false, false)
+#define ADDED_ARRAY(number, member, element) ELEMENTS(number, member, element, false, false, true)
 
 /*
  * Numbers are for ever. A new field gets a new number; a field that goes leaves a gap (41).
@@ -97,33 +104,45 @@ const struct vpt_saved_field vpt_saved_fields[] = {
     NUMBER(62, buf_len),
     ARRAY(63, buf, uint8_t),
     FLAG(64, output_ept),
-    /* The capabilities: the restored processor must have the same. */
-    NUMBER(128, caps.leaf14_0_ebx),
-    NUMBER(129, caps.leaf14_0_ecx),
-    NUMBER(130, caps.leaf14_1_eax),
-    NUMBER(131, caps.leaf14_1_ebx),
-    NUMBER(132, caps.tsc_den),
-    NUMBER(133, caps.tsc_num),
-    NUMBER(134, caps.crystal_hz),
-    NUMBER(135, caps.topa_pmi_early_bytes),
-    NUMBER(136, caps.maxphyaddr),
-    NUMBER(137, caps.linear_bits),
-    NUMBER(138, caps.max_nonturbo_ratio),
-    NUMBER(139, caps.perf_counters),
-    NUMBER(140, caps.perf_fixed),
+    ADDED_FLAG(65, psb_again),
+    ADDED_NUMBER(66, line_group),
+    /*
+     * The capabilities. What a guest can enumerate, the restored processor must have. What it
+     * cannot is a choice of the processor that was saved, which goes on as it was.
+     */
+    SAME_NUMBER(128, caps.leaf14_0_ebx),
+    SAME_NUMBER(129, caps.leaf14_0_ecx),
+    SAME_NUMBER(130, caps.leaf14_1_eax),
+    SAME_NUMBER(131, caps.leaf14_1_ebx),
+    SAME_NUMBER(132, caps.tsc_den),
+    SAME_NUMBER(133, caps.tsc_num),
+    SAME_NUMBER(134, caps.crystal_hz),
+    SAME_NUMBER(135, caps.topa_pmi_early_bytes),
+    SAME_NUMBER(136, caps.maxphyaddr),
+    SAME_NUMBER(137, caps.linear_bits),
+    SAME_NUMBER(138, caps.max_nonturbo_ratio),
+    SAME_NUMBER(139, caps.perf_counters),
+    SAME_NUMBER(140, caps.perf_fixed),
     NUMBER(141, caps.psb_align_bytes),
-    FLAG(142, caps.supported),
-    FLAG(143, caps.tsx),
-    FLAG(144, caps.pebs),
+    SAME_FLAG(142, caps.supported),
+    SAME_FLAG(143, caps.tsx),
+    SAME_FLAG(144, caps.pebs),
     FLAG(145, caps.long_tnt),
     FLAG(146, caps.deferred_tips),
-    FLAG(147, caps.xsaves),
-    FLAG(148, caps.vmx_misc_pt),
-    FLAG(149, caps.rtit),
+    SAME_FLAG(147, caps.xsaves),
+    SAME_FLAG(148, caps.vmx_misc_pt),
+    SAME_FLAG(149, caps.rtit),
+    ADDED_FLAG(150, caps.choices.fup_full),
+    ADDED_FLAG(151, caps.choices.psb_ip_apart),
+    ADDED_FLAG(152, caps.choices.ip_full_64),
+    ADDED_FLAG(153, caps.choices.psb_at_enable),
+    ADDED_FLAG(154, caps.choices.psb_twice),
+    ADDED_NUMBER(155, caps.choices.layout),
+    ADDED_NUMBER(156, caps.choices.psb_early_bytes),
+    ADDED_ARRAY(157, caps.choices.psb_order, uint8_t),
+    ADDED_NUMBER(158, caps.choices.signature),
 };
 const size_t vpt_saved_field_count = sizeof(vpt_saved_fields) / sizeof(vpt_saved_fields[0]);
-
-#define FIRST_CAPS 128u
 
 /* ---- Little-endian bytes ---- */
 
@@ -184,6 +203,14 @@ static void set_element(void *at, unsigned size, uint64_t value)
 
 /* ---- Saving ---- */
 
+static bool is_zero(const uint8_t *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (bytes[i])
+            return false;
+    return true;
+}
+
 size_t vpt_save(const struct vpt_cpu *cpu, uint8_t *bytes, size_t size_bytes)
 {
     size_t at = HEADER_BYTES;
@@ -193,6 +220,8 @@ size_t vpt_save(const struct vpt_cpu *cpu, uint8_t *bytes, size_t size_bytes)
         const size_t len = (size_t)field->size * field->count;
         const uint8_t *from = (const uint8_t *)cpu + field->offset;
 
+        if (field->added && is_zero(from, len))
+            continue;
         if (size_bytes < at + RECORD_BYTES + len)
             return 0;
         put(bytes + at, field->number, 2);
@@ -228,17 +257,32 @@ static const char *load_record(struct vpt_cpu *cpu, const struct vpt_saved_field
 
         if (field->flag && value > 1)
             return "a flag is neither 0 nor 1";
-        if (field->number >= FIRST_CAPS && value != element(to, field->size))
+        if (field->same && value != element(to, field->size))
             return "the capabilities are those of another processor";
         set_element(to, field->size, value);
     }
     return NULL;
 }
 
+/* How many records must be there; fields that may lack one are 0 without. */
+static size_t expected(struct vpt_cpu *cpu)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < vpt_saved_field_count; i++) {
+        const struct vpt_saved_field *field = &vpt_saved_fields[i];
+
+        if (field->added)
+            memset((uint8_t *)cpu + field->offset, 0, (size_t)field->size * field->count);
+        count += !field->added;
+    }
+    return count;
+}
+
 /* Every record once, in the order of their numbers, and no other. */
 static const char *load_records(struct vpt_cpu *cpu, const uint8_t *bytes, size_t len)
 {
-    size_t at = HEADER_BYTES, found = 0;
+    size_t at = HEADER_BYTES, missing = expected(cpu);
     unsigned last = 0;
 
     while (at < len) {
@@ -262,9 +306,9 @@ static const char *load_records(struct vpt_cpu *cpu, const uint8_t *bytes, size_
             return wrong;
         at += (size_t)field->size * field->count;
         last = field->number;
-        found++;
+        missing -= !field->added;
     }
-    return found == vpt_saved_field_count ? NULL : "a record is missing";
+    return missing == 0 ? NULL : "a record is missing";
 }
 
 /* ---- What a state must be like ---- */
@@ -354,6 +398,8 @@ const char *vpt_restore(struct vpt_cpu *cpu, const uint8_t *bytes, size_t len_by
     wrong = load_records(&restored, bytes, len_bytes);
     if (wrong)
         return wrong;
+    if (vpt_caps_check(&restored.caps))
+        return "the choices of the processor contradict each other";
     vpt_ctl_loaded(&restored);
     if (!msrs_ok(&restored))
         return "an MSR has a value that WRMSR would refuse";

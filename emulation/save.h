@@ -13,6 +13,8 @@ struct vpt_saved_field {
     uint32_t count;
     size_t offset; /* in struct vpt_cpu */
     bool flag;     /* a bool */
+    bool same;     /* the restored processor must have it already */
+    bool added;    /* states from before it was there lack it, which means 0; 0 is not written */
     const char *member;
 };
 

@@ -105,6 +105,54 @@ extern "C" {
 
 #define VPT_MAX_RANGES 4
 
+/* The packets of a PSB+, of which a processor sends those that it has reason to (33.3.7). */
+enum vpt_psb_part {
+    VPT_PSB_NONE,
+    VPT_PSB_TSC, /* with its TMA */
+    VPT_PSB_PIP,
+    VPT_PSB_VMCS,
+    VPT_PSB_CBR,
+    VPT_PSB_TSX,  /* MODE.TSX */
+    VPT_PSB_EXEC, /* MODE.Exec */
+    VPT_PSB_FUP,
+};
+#define VPT_PSB_PARTS 7
+
+/*
+ * Where packets may stand, a line being 8 bytes of output at a multiple of 8. PADs fill what stays
+ * empty (33.4.2.20).
+ */
+enum vpt_layout {
+    VPT_LAYOUT_DENSE, /* anywhere */
+    /*
+     * No packet of up to 5 bytes crosses the end of a line. The header of a longer one is the end
+     * of a line, its payload begins the next, and what follows begins one more. The CYC and MODE
+     * packets that belong to a packet of more than one byte stand in front of it in the same line.
+     */
+    VPT_LAYOUT_SPLIT,
+    /*
+     * No packet crosses the end of a line. Packets of more than 5 bytes begin a line, what follows
+     * them begins another, and PSBEND begins a line too.
+     */
+    VPT_LAYOUT_WHOLE,
+};
+
+/*
+ * What the specification leaves to an implementation, and no enumeration tells. All zero is the
+ * profile "plain".
+ */
+struct vpt_choices {
+    bool fup_full;      /* IPs of FUPs are never compressed (33.4.2.2) */
+    bool psb_ip_apart;  /* the FUP of a PSB+ is not the last IP: the IP behind a PSB+ is full */
+    bool ip_full_64;    /* IPs that are not compressed have IPBytes 110b even where 011b would do */
+    bool psb_at_enable; /* PSB+ before a TIP.PGE holds MODE.Exec and FUP, as if behind it */
+    bool psb_twice;     /* a PSB+ that came while ContextEn was 0 comes again when it becomes 1 */
+    uint8_t layout;     /* enum vpt_layout */
+    uint16_t psb_early_bytes;         /* PSB+ comes so much before PSBFreq says; below 2048 */
+    uint8_t psb_order[VPT_PSB_PARTS]; /* enum vpt_psb_part, each once; or all VPT_PSB_NONE */
+    uint32_t signature; /* CPUID.1:EAX of a processor with them, whose errata decoders know; or 0 */
+};
+
 /*
  * What a processor enumerates, in the registers' own layout, plus the choices that the
  * specification leaves to an implementation. Every check of the model derives from this.
@@ -132,6 +180,7 @@ struct vpt_caps {
     bool xsaves;                   /* state component 8 is enumerated (33.3.5.2) */
     bool vmx_misc_pt;              /* IA32_VMX_MISC[14]: tracing in VMX operation (33.2.9.4) */
     bool rtit;                     /* RTIT, and what software knows it by: family and model */
+    struct vpt_choices choices;
 };
 
 /*
@@ -280,6 +329,8 @@ struct vpt_cpu {
     bool ip_full;       /* the next IP must not be compressed */
     bool overflow;      /* internal buffer overflow in progress (33.3.8) */
     bool boundary_due;  /* a PSB+ waits for an event that knows the next instruction */
+    bool psb_again;     /* another PSB+ is due when ContextEn becomes 1 */
+    uint8_t line_group; /* bytes at the end of buf that are to stand in the next packet's line */
     bool stalled;       /* the way to memory is busy, see vpt_stall() */
     bool in_tx;         /* in a transaction (33.2.9.1) */
     bool asleep;        /* in a C-state deeper than C0.0 */

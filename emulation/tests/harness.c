@@ -186,6 +186,7 @@ struct vpt_caps plain_caps(const char *profile)
     caps.deferred_tips = false;
     caps.tsx = false;
     caps.psb_align_bytes = 0;
+    caps.choices = (struct vpt_choices){0};
     return caps;
 }
 

@@ -342,8 +342,9 @@ static void test_other_states(void)
 /* ---- Nothing is forgotten ------------------------------------------------------------------- */
 
 /* What follows from other fields, belongs to the owner, or is saved member by member. */
-static const char *const left_out[] = {
-    "path", "ranges", "timing", "psb_period_bytes", "ops", "owner", "ctx", "now", "caps"};
+static const char *const left_out[] = {"path", "ranges", "timing", "psb_period_bytes",
+                                       "ops",  "owner",  "ctx",    "now",
+                                       "caps", "choices"};
 
 static bool is_left_out(const char *name)
 {
@@ -418,6 +419,7 @@ static void test_complete(void)
     members += check_members(text, "struct vpt_context {", "ctx.");
     members += check_members(text, "struct vpt_clocks {", "now.");
     members += check_members(text, "struct vpt_caps {", "caps.");
+    members += check_members(text, "struct vpt_choices {", "caps.choices.");
     CHECK(members > 90, "%u members", members);
     free(text);
     for (size_t i = 1; i < vpt_saved_field_count; i++)
