@@ -551,13 +551,6 @@ static void put_psb(struct vpt_cpu *cpu)
     sent(cpu, PT_PSB_LEN);
 }
 
-/* The FUP of a PSB+, which need not be what the next IP is compressed against. */
-static void psb_fup(struct vpt_cpu *cpu, uint64_t ip)
-{
-    vpt_emit_ip(cpu, PT_FUP, ip);
-    cpu->ip_full = cpu->caps.choices.psb_ip_apart;
-}
-
 /* packet_en: PacketEn as the PSB+ tells it. */
 static void psb_part(struct vpt_cpu *cpu, enum vpt_psb_part part, uint64_t ip, bool packet_en)
 {
@@ -584,7 +577,7 @@ static void psb_part(struct vpt_cpu *cpu, enum vpt_psb_part part, uint64_t ip, b
         break;
     case VPT_PSB_FUP:
         if (packet_en)
-            psb_fup(cpu, ip);
+            vpt_emit_ip(cpu, PT_FUP, ip);
         break;
     case VPT_PSB_NONE:
         break;
@@ -614,6 +607,8 @@ void vpt_emit_psb(struct vpt_cpu *cpu, uint64_t ip, bool at_enable)
 
     for (unsigned i = 0; i < VPT_PSB_PARTS; i++)
         psb_part(cpu, order[i], ip, packet_en);
+    /* A decoder that knows of the FUP too many leaves it out, and does not take it for LastIP. */
+    cpu->ip_full |= choices->psb_ip_apart || at_enable;
     put_ext(cpu, PT_EXT_PSBEND);
 }
 

@@ -140,7 +140,9 @@ const struct vpt_saved_field vpt_saved_fields[] = {
     ADDED_NUMBER(155, caps.choices.layout),
     ADDED_NUMBER(156, caps.choices.psb_early_bytes),
     ADDED_ARRAY(157, caps.choices.psb_order, uint8_t),
-    ADDED_NUMBER(158, caps.choices.signature),
+    ADDED_NUMBER(158, caps.choices.family),
+    ADDED_NUMBER(159, caps.choices.model),
+    ADDED_NUMBER(160, caps.choices.stepping),
 };
 const size_t vpt_saved_field_count = sizeof(vpt_saved_fields) / sizeof(vpt_saved_fields[0]);
 

@@ -150,7 +150,8 @@ struct vpt_choices {
     uint8_t layout;     /* enum vpt_layout */
     uint16_t psb_early_bytes;         /* PSB+ comes so much before PSBFreq says; below 2048 */
     uint8_t psb_order[VPT_PSB_PARTS]; /* enum vpt_psb_part, each once; or all VPT_PSB_NONE */
-    uint32_t signature; /* CPUID.1:EAX of a processor with them, whose errata decoders know; or 0 */
+    uint8_t family, model,
+        stepping; /* of a processor with them, whose errata decoders know; or 0 */
 };
 
 /*

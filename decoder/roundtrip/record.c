@@ -156,6 +156,8 @@ static void start(uint64_t ip)
     if (!vpt_profile("skylake", &caps) || caps.tsc_den != TRUTH_TSC_DEN ||
         caps.tsc_num != TRUTH_TSC_NUM || caps.max_nonturbo_ratio != TRUTH_RATIO)
         die("no such processor", 0);
+    caps.choices = (struct vpt_choices){0}; /* a decoder's speed is measured on packets, not PADs */
+    caps.psb_align_bytes = 0;
     for (unsigned i = 0; i < TRACERS; i++) {
         struct vpt_cpu *const cpu = &recorder.tracers[i].cpu;
 

@@ -718,7 +718,7 @@ static bool choose_processor(struct guest *guest, struct input *in)
     if (!vpt_profile(vpt_profile_name(byte(in) % vpt_profile_count()), &guest->caps))
         return false;
     guest->caps.long_tnt = how & 1;
-    guest->caps.deferred_tips = how & 2;
+    guest->caps.deferred_tips = how & 2 && guest->caps.choices.layout == VPT_LAYOUT_DENSE;
     guest->caps.tsx = how & 4;
     if (how & 8)
         guest->caps.leaf14_0_ecx ^= VPT_CAP_LIP;

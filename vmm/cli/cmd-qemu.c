@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define DEFAULT_PROFILE "icelake-server"
+#define DEFAULT_PROFILE "plain"
 #define MAX_ARGUMENTS   256
 
 /* Statuses of QEMU when the guest writes the exit port of vpt-port (qemu/glue/port.c). */

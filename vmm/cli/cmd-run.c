@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_PROFILE "icelake-server"
+#define DEFAULT_PROFILE "plain"
 #define DEFAULT_MEM     (64ull << 20)
 #define MIN_MEM         (2ull << 20)
 #define MAX_MEM         (3ull << 30)

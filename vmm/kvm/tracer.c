@@ -294,6 +294,9 @@ void tracer_conclude(struct vcpu *cpu)
     cpu->record->packets = tracer->pt.packet_count + tracer->rtit.packet_count;
     cpu->record->dropped_bytes = tracer->pt.dropped_bytes + tracer->rtit.dropped_bytes;
     cpu->record->mtc_freq = tracer->pt.ctl >> VPT_CTL_MTCFREQ_SHR & 0xf;
+    cpu->record->family = tracer->pt.caps.choices.family;
+    cpu->record->model = tracer->pt.caps.choices.model;
+    cpu->record->stepping = tracer->pt.caps.choices.stepping;
 }
 
 /* ---- A guest that moves ---- */

@@ -22,6 +22,9 @@ static int describe(struct json_object **root, const struct run_options *options
     const struct sidecar_facts facts = {
         .profile = options->profile,
         .processor = result->cpu_count > 1 ? (int)index : -1,
+        .family = (uint8_t)cpu->family,
+        .model = (uint8_t)cpu->model,
+        .stepping = (uint8_t)cpu->stepping,
         .clocks = {.tsc_den = caps->tsc_den,
                    .tsc_num = caps->tsc_num,
                    .mtc_freq = (uint8_t)cpu->mtc_freq,

@@ -32,6 +32,7 @@ struct number {
 static const struct number numbers[] = {
     NUMBER(packets), NUMBER(interrupts),    NUMBER(exceptions),
     NUMBER(pmis),    NUMBER(dropped_bytes), NUMBER(output_faults),
+    NUMBER(family),  NUMBER(model),         NUMBER(stepping),
 };
 
 static json_object *cpu_to_json(const struct cpu_result *cpu)

@@ -202,11 +202,14 @@ static void see(struct view *view, const struct ptd_item *item)
 static int decode(struct view *view, struct reason *why)
 {
     const struct bytes *trace = &view->cpu->trace;
+    const struct ptd_flow_config config = {
+        .mode = PTD_MODE_64,
+        .errata = ptd_errata((unsigned)view->cpu->family, (unsigned)view->cpu->model)};
     struct trace_flow flow;
     struct ptd_item item;
     uint64_t executed;
 
-    if (!trace_flow_open(&flow, trace, view->image, NULL,
+    if (!trace_flow_open(&flow, trace, view->image, &config,
                          view->cpu->is_rtit ? &view->cpu->rtit : NULL))
         return reason_no_memory(why);
     while (!view->no_memory && trace_flow_next(&flow, &item) == PTD_OK)

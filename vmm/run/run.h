@@ -58,9 +58,10 @@ struct cpu_result {
     struct bytes path;   /* docs/trace-files.md */
     uint64_t packets, interrupts, exceptions, pmis;
     uint64_t dropped_bytes;
-    uint64_t output_faults; /* stores of output that found their page absent */
-    unsigned mtc_freq;      /* RTIT_CTL.MTCFreq, as last used */
-    bool is_rtit;           /* the trace is RTIT's, by these settings */
+    uint64_t output_faults;           /* stores of output that found their page absent */
+    uint64_t family, model, stepping; /* of the processor whose errata the trace may have; or 0 */
+    unsigned mtc_freq;                /* RTIT_CTL.MTCFreq, as last used */
+    bool is_rtit;                     /* the trace is RTIT's, by these settings */
     struct ptd_rtit_config rtit;
 };
 

@@ -16,14 +16,13 @@ static void add_int(json_object *object, const char *key, int64_t value)
     (void)json_add(object, key, json_object_new_int64(value));
 }
 
-/* No processor with errata: the model. */
-static json_object *model(void)
+static json_object *kind(const struct sidecar_facts *facts)
 {
     json_object *const cpu = json_object_new_object();
 
-    add_int(cpu, "family", 0);
-    add_int(cpu, "model", 0);
-    add_int(cpu, "stepping", 0);
+    add_int(cpu, "family", facts->family);
+    add_int(cpu, "model", facts->model);
+    add_int(cpu, "stepping", facts->stepping);
     return cpu;
 }
 
@@ -44,7 +43,7 @@ json_object *sidecar_new(const struct sidecar_facts *facts)
 
     add_int(root, "vpt", SIDECAR_VERSION);
     (void)json_add(root, "profile", json_object_new_string(facts->profile));
-    (void)json_add(root, "cpu", model());
+    (void)json_add(root, "cpu", kind(facts));
     if (facts->processor >= 0)
         add_int(root, "processor", facts->processor);
     add_int(root, "mode", 64);

@@ -62,7 +62,8 @@ int sidecar_add_code_log(struct sidecar *sidecar, struct code_files *files,
 /* What a run knows of a trace. */
 struct sidecar_facts {
     const char *profile;
-    int processor; /* -1: the only one */
+    int processor;                   /* -1: the only one */
+    uint8_t family, model, stepping; /* whose errata the trace may have; 0: nobody's */
     struct ptd_time_config clocks;
     const struct ptd_rtit_config *rtit; /* NULL: of PT */
 };

@@ -507,9 +507,28 @@ static void keep_trace(struct machine *machine)
 
 /* ---- All ------------------------------------------------------------------------------------ */
 
+/* The packets of a processor, with the encodings of all; its decoders know it by its numbers. */
+static void make_choices(const char *profile)
+{
+    struct vpt_caps of;
+
+    if (!vpt_profile(profile, &of))
+        abort();
+    run.caps.choices = of.choices;
+    run.caps.psb_align_bytes = of.psb_align_bytes;
+    run.caps.tsx = of.tsx;
+    run.scene->family = of.choices.family;
+    run.scene->model = of.choices.model;
+    run.scene->stepping = of.choices.stepping;
+    for (size_t i = 0; i < run.scene->trace_count; i++)
+        run.scene->traces[i].config.errata = ptd_errata(of.choices.family, of.choices.model);
+}
+
 static void make_caps(void)
 {
     run.caps = rich_caps();
+    if (run.recipe->profile)
+        make_choices(run.recipe->profile);
     run.caps.long_tnt = run.recipe->long_tnt;
     run.caps.deferred_tips = run.recipe->deferred_tips;
     run.scene->tsc_den = run.caps.tsc_den;

@@ -93,7 +93,8 @@ enum guest { GUEST_NONE, GUEST_APART, GUEST_SAME_ADDRESSES };
 
 /* How a random program is run and traced. */
 struct recipe {
-    uint64_t ctl; /* bits of RTIT_CTL besides those that make a trace of branches */
+    uint64_t ctl;        /* bits of RTIT_CTL besides those that make a trace of branches */
+    const char *profile; /* whose choices the packets show; NULL: none's */
     bool long_tnt, deferred_tips;
     uint8_t user_range, kernel_range; /* ADDRn_CFG */
     enum output output;

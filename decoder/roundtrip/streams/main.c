@@ -108,6 +108,39 @@ static void choose_range(unsigned n, const struct image *image)
     run.ctl |= (uint64_t)VPT_ADDR_CFG_FILTER << (VPT_CTL_ADDR_CFG_SHR + 4 * n);
 }
 
+/* Those of the profile, none, or any. */
+static void draw_choices(void)
+{
+    struct vpt_choices *const choices = &run.caps.choices;
+    const unsigned kind = draw(&run.random, 3);
+
+    if (kind == 0)
+        return;
+    *choices = (struct vpt_choices){0};
+    if (kind == 1)
+        return;
+    choices->fup_full = draw(&run.random, 2);
+    choices->psb_ip_apart = draw(&run.random, 2);
+    choices->ip_full_64 = draw(&run.random, 2);
+    choices->psb_at_enable = draw(&run.random, 2);
+    choices->psb_twice = draw(&run.random, 2);
+    choices->layout = (uint8_t)draw(&run.random, VPT_LAYOUT_WHOLE + 1);
+    choices->psb_early_bytes = (uint16_t)draw(&run.random, 2048);
+    run.caps.psb_align_bytes = (uint8_t)(1 << draw(&run.random, 4));
+    for (unsigned i = 0; i < VPT_PSB_PARTS; i++) { /* a permutation */
+        const unsigned j = draw(&run.random, i + 1);
+
+        choices->psb_order[i] = choices->psb_order[j];
+        choices->psb_order[j] = (uint8_t)(VPT_PSB_TSC + i);
+    }
+}
+
+/* What decoders have to tolerate. */
+static uint32_t errata(void)
+{
+    return run.caps.choices.psb_at_enable ? PTD_BDM70 : 0;
+}
+
 static void draw_run(void)
 {
     const size_t profiles = vpt_profile_count();
@@ -117,7 +150,8 @@ static void draw_run(void)
         vpt_profile(vpt_profile_name(draw(&run.random, (uint32_t)profiles)), &run.caps);
     } while (!run.caps.supported);
     run.caps.long_tnt = draw(&run.random, 2);
-    run.caps.deferred_tips = draw(&run.random, 2);
+    draw_choices();
+    run.caps.deferred_tips = run.caps.choices.layout == VPT_LAYOUT_DENSE && draw(&run.random, 2);
     run.ctl = draw_ctl(&run.caps);
     run.toggle = draw(&run.random, 3) == 0;
     run.libipt_knows = !(run.ctl & VPT_CTL_EVENTEN); /* not CFE and EVD */
@@ -238,6 +272,7 @@ static struct pt_insn_decoder *libipt_decoder(void)
     pt_config_init(&config);
     config.begin = run.fake->tap;
     config.end = run.fake->tap + run.fake->tap_len;
+    config.errata.bdm70 = (errata() & PTD_BDM70) != 0;
     config.mtc_freq = (uint8_t)(run.ctl >> VPT_CTL_MTCFREQ_SHR & 15);
     config.nom_freq = run.caps.max_nonturbo_ratio;
     config.cpuid_0x15_eax = run.caps.tsc_den;
@@ -304,10 +339,12 @@ static struct ptd_image *new_image(void)
 static void compare_fast_ways(void)
 {
     struct ptd_image *const image = new_image();
+    const struct ptd_flow_config config = {.mode = PTD_MODE_64, .errata = errata()};
     const struct referee_trace trace = {
         .bytes = run.fake->tap,
         .len_bytes = run.fake->tap_len,
         .image = image,
+        .config = &config,
         .timing = (enum ptd_timing)(run.seed % 3),
     };
     const struct referee_verdict verdicts[] = {referee_run(&trace, 4096),
@@ -323,11 +360,12 @@ static void compare_fast_ways(void)
 static const char *by_ptdec(uint64_t *offset)
 {
     struct ptd_image *const image = new_image();
+    const struct ptd_flow_config config = {.mode = PTD_MODE_64, .errata = errata()};
     struct ptd_flow *flow;
     struct ptd_item item;
     const char *error = NULL;
 
-    flow = ptd_flow_new(run.fake->tap, run.fake->tap_len, image, NULL);
+    flow = ptd_flow_new(run.fake->tap, run.fake->tap_len, image, &config);
     if (!flow)
         abort();
     while (!error && ptd_flow_next(flow, &item) == PTD_OK) {

@@ -229,9 +229,9 @@ static void port_exit(Notifier *notifier, void *data)
     if (failure) {
         error_report("vpt-port: %s: %s", port->trace_name, strerror(failure));
     }
-    qdict_put_int(kind, "family", 0); /* no processor with errata: the model */
-    qdict_put_int(kind, "model", 0);
-    qdict_put_int(kind, "stepping", 0);
+    qdict_put_int(kind, "family", model->caps.choices.family);
+    qdict_put_int(kind, "model", model->caps.choices.model);
+    qdict_put_int(kind, "stepping", model->caps.choices.stepping);
     qlist_append_int(tsc_ctc, model->caps.tsc_den);
     qlist_append_int(tsc_ctc, model->caps.tsc_num);
     qdict_put_int(root, "vpt", 1);

@@ -33,9 +33,9 @@ QDict *x86_vpt_sidecar(const struct X86VptWatch *watch, const VptStart *start)
     QDict *root = qdict_new(), *kind = qdict_new();
     QList *tsc_ctc = qlist_new();
 
-    qdict_put_int(kind, "family", 0); /* no processor with errata: the model */
-    qdict_put_int(kind, "model", 0);
-    qdict_put_int(kind, "stepping", 0);
+    qdict_put_int(kind, "family", caps->choices.family);
+    qdict_put_int(kind, "model", caps->choices.model);
+    qdict_put_int(kind, "stepping", caps->choices.stepping);
     qlist_append_int(tsc_ctc, caps->tsc_den);
     qlist_append_int(tsc_ctc, caps->tsc_num);
     qdict_put_int(root, "vpt", 1);
