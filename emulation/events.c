@@ -16,6 +16,13 @@ void vpt_trace_stop(struct vpt_cpu *cpu)
     vpt_clear_trigger(cpu);
 }
 
+void vpt_event_mode(struct vpt_cpu *cpu)
+{
+    if ((cpu->ctl & (VPT_CTL_EVENTEN | VPT_CTL_BRANCHEN)) == VPT_CTL_EVENTEN && cpu->context_en &&
+        cpu->filter_en)
+        vpt_emit_mode_exec(cpu);
+}
+
 void vpt_settle(struct vpt_cpu *cpu, bool was, bool stop, uint64_t ip, enum vpt_end end)
 {
     if (cpu->psb_again && cpu->context_en)
@@ -32,6 +39,8 @@ void vpt_settle(struct vpt_cpu *cpu, bool was, bool stop, uint64_t ip, enum vpt_
     } else if (cpu->packet_en) {
         vpt_emit_mode_exec(cpu);
         vpt_emit_ip(cpu, PT_TIP_PGE, ip);
+    } else {
+        vpt_event_mode(cpu);
     }
     if (stop)
         vpt_trace_stop(cpu);
@@ -284,6 +293,7 @@ void vpt_interrupt_flag(struct vpt_cpu *cpu, bool interrupts, uint64_t ip)
     if (!(cpu->ctl & VPT_CTL_EVENTEN) || !cpu->trigger_en || !cpu->context_en || !cpu->filter_en)
         return;
     vpt_begin_event(cpu);
+    cpu->mode_sent = VPT_MODE_UNSENT; /* the FUP is this packet's: neither goes without the other */
     vpt_emit_mode_exec(cpu);
     vpt_emit_ip(cpu, PT_FUP, ip);
     vpt_end_quietly(cpu);

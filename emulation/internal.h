@@ -72,6 +72,11 @@ void vpt_emit_pip(struct vpt_cpu *cpu);
 void vpt_emit_pip_nr(struct vpt_cpu *cpu, bool nr);
 /* VMCS packet, if ContextEn and in VMX operation (33.4.2.15). */
 void vpt_emit_vmcs(struct vpt_cpu *cpu);
+/*
+ * A trace begins: what a decoder knows of the mode. That is nothing, but without BranchEn only
+ * changes of RFLAGS.IF from here on give packets (Table 33-26).
+ */
+void vpt_start_mode(struct vpt_cpu *cpu);
 /* MODE.Exec, if it differs from what the decoder knows. */
 void vpt_emit_mode_exec(struct vpt_cpu *cpu);
 void vpt_emit_tracestop(struct vpt_cpu *cpu);
@@ -149,6 +154,11 @@ enum vpt_end {
  * stays 1.
  */
 void vpt_settle(struct vpt_cpu *cpu, bool was, bool stop, uint64_t ip, enum vpt_end end);
+/*
+ * MODE.Exec for Event Trace alone: without BranchEn no branch packet brings it, but it says all the
+ * same whether interrupts are masked from here on (Table 33-26).
+ */
+void vpt_event_mode(struct vpt_cpu *cpu);
 /*
  * CFE for an event that happens at ip, if Event Trace is on (33.4.2.29). context: ContextEn before
  * the event; fup_follows: BranchEn gives it a FUP. Without one, the CFE brings its own.

@@ -283,7 +283,7 @@ void vpt_trace_enable(struct vpt_cpu *cpu, uint64_t ctl, uint64_t next_ip, uint8
     vpt_filter_start(cpu);
     cpu->tnt_full = 1ull << (cpu->caps.long_tnt ? 47 : 6);
     cpu->boundary_due = false;
-    cpu->mode_sent = VPT_MODE_UNSENT;
+    vpt_start_mode(cpu);
     cpu->ip_full = true;
     vpt_ret_clear(cpu);
     vpt_choose_path(cpu);

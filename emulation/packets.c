@@ -398,10 +398,16 @@ static void put_mode(struct vpt_cpu *cpu, uint8_t leaf, uint8_t payload)
         PT_MODE_LEN);
 }
 
+void vpt_start_mode(struct vpt_cpu *cpu)
+{
+    cpu->mode_sent = cpu->ctl & VPT_CTL_BRANCHEN ? VPT_MODE_UNSENT : mode_payload(cpu);
+}
+
 void vpt_emit_mode_exec(struct vpt_cpu *cpu)
 {
-    /* RFLAGS.IF alone is worth a packet only to Event Trace (33.4.2.8). */
-    const uint8_t counts = cpu->ctl & VPT_CTL_EVENTEN ? 0xff : (uint8_t)~PT_MODE_EXEC_IF;
+    /* RFLAGS.IF alone is worth a packet only to Event Trace, the rest to BranchEn (33.4.2.8). */
+    const uint8_t counts = (cpu->ctl & VPT_CTL_EVENTEN ? PT_MODE_EXEC_IF : 0) |
+                           (cpu->ctl & VPT_CTL_BRANCHEN ? PT_MODE_EXEC_CSL | PT_MODE_EXEC_CSD : 0);
     const uint8_t payload = mode_payload(cpu);
 
     if (!sending(cpu))
@@ -602,7 +608,8 @@ void vpt_emit_psb(struct vpt_cpu *cpu, uint64_t ip, bool at_enable)
 
     /* Nothing that a decoder knew survives a PSB (33.3.7). */
     cpu->ip_full = true;
-    cpu->mode_sent = VPT_MODE_UNSENT;
+    if (cpu->ctl & VPT_CTL_BRANCHEN)
+        cpu->mode_sent = VPT_MODE_UNSENT;
     vpt_ret_clear(cpu);
 
     for (unsigned i = 0; i < VPT_PSB_PARTS; i++)

@@ -125,6 +125,51 @@ static void test_interrupt_flag_by_transfer(void)
     fake_close(fake);
 }
 
+/* MODE.Exec depends on FilterEn, not on PacketEn: without BranchEn it stands alone or with a FUP.
+ */
+static void test_interrupt_flag_without_branches(void)
+{
+    struct fake *fake = fake_open("gracemont");
+    const struct vpt_context off = context_of(0);
+
+    fake_start(fake, EVENT);
+    vpt_interrupt_flag(&fake->cpu, true, 0x401010);
+    fake_transfer(fake, VPT_INTERRUPT, 0x401012, 0x402000, &off);
+    vpt_interrupt_flag(&fake->cpu, true, 0x402010);
+    EXPECT(fake, "MODE(64+IF) FUP(401010) CFE(1,0)+ FUP(401012) MODE(64) MODE(64+IF) FUP(402010)",
+           "Table 33-26, Table 33-59 cases 3 and 22");
+    fake_close(fake);
+
+    fake = fake_open("gracemont");
+    fake_write(fake, VPT_MSR_ADDR0_A, 0x7000);
+    fake_write(fake, VPT_MSR_ADDR0_A + 1, 0x7fff);
+    fake_start(fake, EVENT | (uint64_t)VPT_ADDR_CFG_FILTER << VPT_CTL_ADDR_CFG_SHR);
+    vpt_interrupt_flag(&fake->cpu, true, 0x401010);
+    vpt_jmp_direct(&fake->cpu, 0x7000);
+    vpt_jmp_direct(&fake->cpu, 0x401000);
+    vpt_jmp_direct(&fake->cpu, 0x7000);
+    EXPECT(fake, "MODE(64+IF)", "Table 33-26: what changed outside the filter is told inside");
+    fake_close(fake);
+}
+
+/* The flag may change without an event where tracing is off; its next change is told all the same.
+ */
+static void test_interrupt_flag_in_a_module(void)
+{
+    struct fake *fake = fake_open("gracemont");
+    struct vpt_context on = context_of(0);
+
+    on.interrupts = true;
+    fake_start(fake, EVENT | VPT_CTL_BRANCHEN);
+    vpt_acm_begin(&fake->cpu);
+    vpt_set_context(&fake->cpu, &on);
+    vpt_acm_end(&fake->cpu, 0x401010);
+    fake_mark(fake);
+    vpt_interrupt_flag(&fake->cpu, false, 0x401012);
+    EXPECT(fake, "CBR(*)? MODE(64) FUP(401012)", "Table 33-59 case 22");
+    fake_close(fake);
+}
+
 /* Processors without Event Trace never report IF. */
 static void test_no_flag_without_event_trace(void)
 {
@@ -147,6 +192,8 @@ void suite_events(void)
         {"RFLAGS.IF", test_interrupt_flag},
         {"RFLAGS.IF in cycles", test_interrupt_flag_in_cycles},
         {"RFLAGS.IF by a transfer", test_interrupt_flag_by_transfer},
+        {"RFLAGS.IF without BranchEn", test_interrupt_flag_without_branches},
+        {"RFLAGS.IF in a module", test_interrupt_flag_in_a_module},
         {"RFLAGS.IF without Event Trace", test_no_flag_without_event_trace},
         {NULL, NULL},
     };
