@@ -11,6 +11,7 @@
 /* TraceStop (33.2.5.3, 33.4.2.9). */
 void vpt_trace_stop(struct vpt_cpu *cpu)
 {
+    vpt_stop_overflow(cpu);
     vpt_emit_tracestop(cpu);
     cpu->status |= VPT_STATUS_STOPPED;
     vpt_clear_trigger(cpu);

@@ -9,7 +9,8 @@
 
 /*
  * No event, with all that it can force out (deferred TIPs, MTC, CFE and EVD, a PSB+ after it, a
- * CYC before each), adds more bytes than this to the internal buffer.
+ * CYC before each), and with the OVF and TraceStop that may have to end the trace behind it, adds
+ * more bytes than this to the internal buffer.
  */
 #define VPT_EVENT_MAX_BYTES 512u
 /* Buffered bytes that are worth a store. */
@@ -93,6 +94,8 @@ void vpt_emit_bytes(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len, boo
 void vpt_resume_clocks(struct vpt_cpu *cpu);
 /* OVF and what follows it, if there is an overflow and memory takes bytes again (33.3.8). */
 void vpt_resolve_overflow(struct vpt_cpu *cpu, uint64_t next_ip);
+/* TraceStop in an overflow: OVF, for which there is always room. Nothing but TraceStop follows. */
+void vpt_stop_overflow(struct vpt_cpu *cpu);
 /* Room for so many bytes in the internal buffer, if need be by a store; else it overflows. */
 bool vpt_make_room(struct vpt_cpu *cpu, uint32_t bytes);
 /* TSC and, with MTCEn, TMA (33.4.2.11, 33.4.2.13); nothing without TSCEn. */

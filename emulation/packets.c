@@ -633,11 +633,8 @@ static void overflow_begin(struct vpt_cpu *cpu)
     vpt_choose_path(cpu);
 }
 
-/*
- * OVF, and the IP at which tracing goes on (33.3.8). State that changed meanwhile is told by a PSB+
- * right behind, which clears the CALL stack as well.
- */
-static void overflow_end(struct vpt_cpu *cpu, uint64_t next_ip)
+/* What was lost is forgotten, and told. */
+static void put_ovf(struct vpt_cpu *cpu)
 {
     cpu->overflow = false;
     cpu->tnt = 1;
@@ -648,9 +645,26 @@ static void overflow_end(struct vpt_cpu *cpu, uint64_t next_ip)
     before_packet(cpu, true);
     put_ext(cpu, PT_EXT_OVF);
     cpu->ip_full = true;
+}
+
+/*
+ * OVF, and the IP at which tracing goes on (33.3.8). State that changed meanwhile is told by a PSB+
+ * right behind, which clears the CALL stack as well.
+ */
+static void overflow_end(struct vpt_cpu *cpu, uint64_t next_ip)
+{
+    put_ovf(cpu);
+    if (!cpu->trigger_en)
+        return;
     if (cpu->packet_en)
         vpt_emit_ip(cpu, PT_FUP, next_ip);
     vpt_emit_psb(cpu, next_ip, false);
+}
+
+void vpt_stop_overflow(struct vpt_cpu *cpu)
+{
+    if (cpu->overflow)
+        put_ovf(cpu);
 }
 
 static bool psb_due(const struct vpt_cpu *cpu)

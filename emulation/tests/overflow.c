@@ -102,6 +102,37 @@ static void test_end_in_overflow(void)
     fake_close(fake);
 }
 
+/* TraceStop in an overflow: the loss and the stop are told, in a stall and by a flush that fails.
+ */
+static void test_stop_in_overflow(void)
+{
+    struct fake *fake;
+    const char *words;
+
+    for (unsigned fault = 0; fault < 2; fault++) {
+        fake = fake_open("skylake");
+        fake_write(fake, VPT_MSR_ADDR0_A, 0x500000);
+        fake_write(fake, VPT_MSR_ADDR0_A + 1, 0x500fff);
+        fake_start(fake, BRANCHES | (uint64_t)VPT_ADDR_CFG_TRACESTOP << VPT_CTL_ADDR_CFG_SHR);
+        if (fault)
+            fake_map(fake, REGION_GPA, REGION_BYTES, VPT_SPAN_FAULT, NULL, false);
+        else
+            vpt_stall(&fake->cpu, true);
+        fake_noise(fake, 4000);
+        CHECK(fake->cpu.overflow, "an overflow");
+        vpt_cond_branch(&fake->cpu, 0x401010, true);
+        vpt_jmp_indirect(&fake->cpu, 0x500000);
+        CHECK(fake_status(fake, VPT_STATUS_STOPPED) && !vpt_trigger_en(&fake->cpu),
+              "33.3.8.1: it stops");
+        fake_unmap(fake);
+        vpt_stall(&fake->cpu, false);
+        words = strstr(fake_words(fake, false), "OVF");
+        CHECK(words && words_match("OVF STOP", words), "33.2.5.3: [%s]", words ? words : "no OVF");
+        CHECK(fake->cpu.overflow_count == 1 && !fake->cpu.overflow, "and it is over");
+        fake_close(fake);
+    }
+}
+
 static void test_transport(void)
 {
     struct fake *fake = fake_open("max");
@@ -126,6 +157,7 @@ void suite_overflow(void)
         {"branches in a stall", test_stalled_branches},
         {"an overflow without end", test_never_resolved},
         {"the end of tracing in an overflow", test_end_in_overflow},
+        {"a TraceStop in an overflow", test_stop_in_overflow},
         {"trace transport", test_transport},
         {NULL, NULL},
     };
