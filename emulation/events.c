@@ -225,14 +225,22 @@ static void transfer_event(struct vpt_cpu *cpu, const struct vpt_transfer *trans
                            cpu->packet_en && has_fup(transfer->type));
 }
 
-/* Nothing runs until SIPI: PacketEn is 0, and there is no TIP.PGD (Table 33-55 case 23). */
-static void wait_for_sipi(struct vpt_cpu *cpu)
+/*
+ * Nothing runs until SIPI: PacketEn is 0, and a TIP.PGD without payload says so (Table 33-21).
+ * Table 33-55 case 23 has none, but its premise is that PacketEn is 1 afterwards.
+ */
+static void wait_for_sipi(struct vpt_cpu *cpu, bool was, bool cr3_changes)
 {
     cpu->wait_for_sipi = true;
     cpu->context_en = vpt_context_allows(cpu, &cpu->ctx);
     cpu->packet_en = false;
     vpt_ret_clear(cpu);
     vpt_choose_path(cpu);
+    if (cr3_changes)
+        vpt_emit_pip(cpu);
+    if (was)
+        vpt_emit_pgd_suppressed(cpu);
+    vpt_end_quietly(cpu);
 }
 
 void vpt_transfer(struct vpt_cpu *cpu, const struct vpt_transfer *transfer)
@@ -253,10 +261,7 @@ void vpt_transfer(struct vpt_cpu *cpu, const struct vpt_transfer *transfer)
 
     cpu->ctx = transfer->after;
     if (transfer->type == VPT_INIT_WAIT) {
-        wait_for_sipi(cpu);
-        if (cr3_changes)
-            vpt_emit_pip(cpu);
-        vpt_end_quietly(cpu);
+        wait_for_sipi(cpu, was, cr3_changes);
         return;
     }
     cpu->wait_for_sipi = false;

@@ -367,7 +367,7 @@ static void fup_interrupt(void)
     struct fake *fake = begin("skylake", TRACED);
 
     transfer(fake, VPT_INIT_WAIT, at_cpl(0));
-    END(fake, "FUP(401010)");
+    END(fake, "FUP(401010) PGD()");
     fup(VPT_INTERRUPT);
     fup(VPT_TRAP);
     fup(VPT_INIT);

@@ -189,7 +189,7 @@ static void case_22(void)
 }
 static void case_23(void)
 {
-    far(VPT_INIT_WAIT, 0x1000, VPT_EXEC_64, "FUP(401010)");
+    far(VPT_INIT_WAIT, 0x1000, VPT_EXEC_64, "FUP(401010) PGD()");
 }
 static void case_24(void)
 {
@@ -240,7 +240,7 @@ static const struct rule table_55[] = {
     {"20 TSX", "commit: MODE.TSX, FUP", TEST(case_20)},
     {"21 TSX", "abort: MODE.TSX, FUP, TIP", TEST(case_21)},
     {"22 INIT", "bootstrap processor: FUP, TIP", TEST(case_22)},
-    {"23 INIT", "other processors: FUP", TEST(case_23)},
+    {"23 INIT", "other processors: FUP; TIP.PGD, since PacketEn becomes 0", TEST(case_23)},
     {"24 SIPI", "TIP.PGE", TEST(case_24)},
     {"25 wake, P-state", "TSC, TMA, CBR as enabled", TEST(case_25)},
     {"26 UINTR", "FUP (and the TIP that any transfer ends in)", TEST(case_26)},

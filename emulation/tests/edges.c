@@ -728,7 +728,7 @@ static void test_states_that_are(void)
     fake_transfer(fake, VPT_INIT_WAIT, 0x401010, 0, &ctx);
     CHECK(migrates(&fake->cpu, &other->cpu), "waiting for SIPI");
     vpt_mov_cr3(&fake->cpu, 0x5000, 0x401013);
-    EXPECT(fake, "FUP(401010) PIP(5000)", "Table 33-55 case 23: still waiting");
+    EXPECT(fake, "FUP(401010) PGD() PIP(5000)", "Table 33-55 case 23: still waiting");
     fake_close(fake);
 
     fake = start("max", BRANCHES);

@@ -8,7 +8,6 @@
 #define BRANCHES (VPT_CTL_OS | VPT_CTL_BRANCHEN)
 #define EVENTS   (VPT_CTL_OS | VPT_CTL_EVENTEN)
 
-static const struct vpt_context real_mode = {.cr3 = 0x1000, .exec_mode = VPT_EXEC_16};
 static const struct vpt_context after_init = {.cr3 = 0, .exec_mode = VPT_EXEC_16};
 
 static void sipi(struct fake *fake, uint8_t vector)
@@ -47,9 +46,15 @@ static void test_init_ap(void)
     struct fake *fake = fake_open("gracemont");
 
     fake_start(fake, BRANCHES);
-    fake_transfer(fake, VPT_INIT_WAIT, 0x401010, 0, &real_mode);
+    fake_transfer(fake, VPT_INIT_WAIT, 0x401010, 0, &after_init);
     CHECK(!vpt_packet_en(&fake->cpu), "nothing runs between INIT and SIPI");
-    EXPECT(fake, "FUP(401010)", "Table 33-55 case 23");
+    EXPECT(fake, "FUP(401010) PIP(0) PGD()", "Tables 33-21 and 33-55 case 23");
+    fake_close(fake);
+
+    fake = fake_open("gracemont");
+    fake_start(fake, VPT_CTL_USER | VPT_CTL_BRANCHEN);
+    fake_transfer(fake, VPT_INIT_WAIT, 0x401010, 0, &after_init);
+    EXPECT(fake, "", "no TIP.PGD where PacketEn was 0");
     fake_close(fake);
 
     fake = fake_open("gracemont");
