@@ -10,6 +10,8 @@
 #define CR3_IGNORED     0xfffull
 #define CR3_IGNORED_PAE 0x1full
 #define SCALE_BITS      48
+#define TSC_BYTES       7
+#define TSC_BITS        (8 * TSC_BYTES)
 
 /* ---- CR3 ---- */
 
@@ -125,18 +127,33 @@ static size_t packet_len(const uint8_t *bytes, size_t left, unsigned item_bytes)
     }
 }
 
-static void rewrite(uint8_t *payload, uint64_t multiplier, uint64_t offset)
+/* The TSC with these lower bytes that is nearest to another one. */
+static uint64_t nearest_tsc(uint64_t low, uint64_t near_tsc)
+{
+    const unsigned unused = 64 - TSC_BITS;
+    const int64_t distance = (int64_t)((low - near_tsc) << unused) >> unused;
+
+    return near_tsc + (uint64_t)distance;
+}
+
+static void rewrite(uint8_t *payload, uint64_t multiplier, uint64_t offset, uint64_t near_tsc)
 {
     uint64_t tsc = 0;
 
-    for (unsigned i = 0; i < 7; i++)
+    for (unsigned i = 0; i < TSC_BYTES; i++)
         tsc |= (uint64_t)payload[i] << (8 * i);
-    tsc = vpt_guest_tsc(tsc, multiplier, offset);
-    for (unsigned i = 0; i < 7; i++)
+    tsc = vpt_guest_tsc(nearest_tsc(tsc, near_tsc), multiplier, offset);
+    for (unsigned i = 0; i < TSC_BYTES; i++)
         payload[i] = (uint8_t)(tsc >> (8 * i));
 }
 
 size_t vpt_rewrite_tsc(uint8_t *bytes, size_t len_bytes, uint64_t multiplier, uint64_t offset)
+{
+    return vpt_rewrite_tsc_near(bytes, len_bytes, multiplier, offset, 1ull << (TSC_BITS - 1));
+}
+
+size_t vpt_rewrite_tsc_near(uint8_t *bytes, size_t len_bytes, uint64_t multiplier, uint64_t offset,
+                            uint64_t near_tsc)
 {
     unsigned item_bytes = 0;
     size_t at = 0;
@@ -148,7 +165,7 @@ size_t vpt_rewrite_tsc(uint8_t *bytes, size_t len_bytes, uint64_t multiplier, ui
         if (len == 0 || len > len_bytes - at)
             break;
         if (packet[0] == PT_OPC_TSC)
-            rewrite(packet + 1, multiplier, offset);
+            rewrite(packet + 1, multiplier, offset, near_tsc);
         if (packet[0] == PT_OPC_EXT && packet[1] == PT_EXT_BBP)
             item_bytes = packet[2] & PT_BBP_SZ4 ? 4 : 8;
         else if (packet[0] == PT_OPC_EXT && ((packet[1] & ~PT_EXT_IP) == PT_EXT_BEP ||

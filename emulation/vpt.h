@@ -869,9 +869,14 @@ uint64_t vpt_translate_cr3_match(uint64_t guest_match, uint64_t guest_cr3, uint6
 /* TSC as a guest sees it: multiplier has 48 fractional bits (0: none), then the offset. */
 uint64_t vpt_guest_tsc(uint64_t tsc, uint64_t multiplier, uint64_t offset);
 /*
- * Rewrites the TSC packets of a guest's trace that begins with a packet (33.5.2.3). How many bytes
+ * Rewrites the TSC packets of a guest's trace that begins with a packet (33.5.2.3). A packet has
+ * the lower 7 bytes of the processor's TSC. The upper one counts where a multiplier is applied, and
+ * comes from near_tsc: the processor's TSC at any time less than 2^55 ticks away. How many bytes
  * were read: fewer than len_bytes if the rest is no packet or is cut off.
  */
+size_t vpt_rewrite_tsc_near(uint8_t *bytes, size_t len_bytes, uint64_t multiplier, uint64_t offset,
+                            uint64_t near_tsc);
+/* The same where the processor's TSC is below 2^56, or where there is no multiplier. */
 size_t vpt_rewrite_tsc(uint8_t *bytes, size_t len_bytes, uint64_t multiplier, uint64_t offset);
 
 /*

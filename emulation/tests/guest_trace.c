@@ -112,6 +112,39 @@ static void test_rewrite(void)
     CHECK(vpt_rewrite_tsc(trace, sizeof(trace), ONE, 0) == 0, "no packet");
 }
 
+/* A multiplier works on all 64 bits of a TSC, of which a packet has 56. */
+static void test_rewrite_upper_byte(void)
+{
+    static const struct {
+        uint64_t tsc, near_tsc, guest;
+    } cases[] = {
+        {0x0300000000000010, 0x0300000000000020, 0x80000000000018},
+        {0x02fffffffffffff0, 0x0300000000000005, 0x7fffffffffffe8},
+        {0x0300000000000010, 0x02ffffffffffff00, 0x80000000000018},
+        {0x00fffffffffffff0, 0x00f0000000000000, 0x7fffffffffffe8},
+        {0x0100000000000000, 0x00fffffffffffff0, 0x80000000000000},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint8_t trace[8] = {0x19};
+        uint64_t guest = 0;
+
+        for (unsigned n = 0; n < 7; n++)
+            trace[1 + n] = (uint8_t)(cases[i].tsc >> (8 * n));
+        CHECK(vpt_rewrite_tsc_near(trace, sizeof(trace), 3 * ONE / 2, 0, cases[i].near_tsc) == 8,
+              "case %zu", i);
+        for (unsigned n = 0; n < 7; n++)
+            guest |= (uint64_t)trace[1 + n] << (8 * n);
+        CHECK(guest == cases[i].guest, "33.5.2.3, case %zu: %llx", i, (unsigned long long)guest);
+    }
+
+    uint8_t below[] = {0x19, 0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+
+    CHECK(vpt_rewrite_tsc(below, sizeof(below), ONE / 2, 0) == 8 && below[7] == 0x7f &&
+              below[1] == 0xf8,
+          "a TSC below 2^56 needs no upper byte");
+}
+
 /* Adds 123456789H to every TSC, and looks with the tests' own reader. */
 static void check_rewritten(struct fake *fake)
 {
@@ -234,6 +267,7 @@ void suite_guest_trace(void)
         {"no PIP", test_no_pip},
         {"CR3_MATCH", test_cr3_match},
         {"TSC packets", test_rewrite},
+        {"TSC packets of a large TSC", test_rewrite_upper_byte},
         {"TSC packets after a block", test_rewrite_after_block},
         {"every packet has its length", test_rewrite_all},
         {"scaled TSC", test_scale},
