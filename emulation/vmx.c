@@ -212,7 +212,8 @@ static void enter_traced(struct vpt_cpu *cpu, const struct vpt_vm_entry *entry, 
         vpt_begin_last_event(cpu, entry->ip);
     else
         vpt_begin_event(cpu);
-    entry_events(cpu, entry, leaves);
+    /* The FUP of a TraceEn that is cleared is the next instruction's (Tables 33-50, 33-56). */
+    entry_events(cpu, entry, leaves && !clears);
     if (leaves) /* Table 33-56 cases 8 and 9 */
         vpt_emit_ip(cpu, PT_FUP, clears ? entry->next_ip : entry->ip);
     enter(cpu, entry);

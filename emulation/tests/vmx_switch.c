@@ -222,6 +222,37 @@ static void test_stopped(void)
     fake_close(fake);
 }
 
+/* The area of an entry clears TraceEn: the FUP of CFE.VMENTRY is not the one of the TIP.PGD. */
+static void test_area_clears_at_entry(void)
+{
+    const struct vpt_msr_load off[] = {{VPT_MSR_CTL, 0}};
+    static const struct {
+        uint64_t ctl;
+        const char *words;
+    } cases[] = {
+        {BRANCHES | VPT_CTL_EVENTEN, "CFE(7,0)+ FUP(401010) FUP(401013) PIP(9000,NR) PGD()"},
+        {VPT_CTL_OS | VPT_CTL_EVENTEN, "CFE(7,0)+ FUP(401010) PIP(9000,NR)"},
+        {BRANCHES, "FUP(401013) PIP(9000,NR) PGD()"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct vpt_vm_entry entry = vmx_entry();
+        struct fake *fake = vmx_open("gracemont");
+        const char *words;
+
+        fake_write(fake, VPT_MSR_CTL, cases[i].ctl | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
+        vpt_flush(&fake->cpu);
+        fake_mark(fake);
+        entry.loads = off;
+        entry.load_count = 1;
+        CHECK(vpt_vm_entry(&fake->cpu, &entry) == VPT_ENTRY_SUCCEEDS, "VM entry");
+        words = fake_words(fake, false);
+        CHECK(words_match(cases[i].words, words), "Tables 33-50 and 33-56 case 9, %zu: [%s]", i,
+              words);
+        fake_close(fake);
+    }
+}
+
 /* The area of an exit sets TraceEn: no CFE, there was no event of this trace. */
 static void test_area_sets(void)
 {
@@ -353,6 +384,7 @@ void suite_vmx_switch(void)
         {"an area that faults", test_area_fails},
         {"the order of an area", test_area_order},
         {"no tracing in VMX operation", test_no_vmx_misc},
+        {"an area clears TraceEn at VM entry", test_area_clears_at_entry},
         {NULL, NULL},
     };
 
