@@ -29,8 +29,7 @@ static bool in_range(const struct vpt_cpu *cpu, unsigned cfg, uint64_t ip, bool 
     bool found = false;
 
     *any = false;
-    if (!(cpu->caps.leaf14_0_ecx & VPT_CAP_LIP))
-        ip -= cpu->ctx.cs_base; /* ranges are of the same type as IP payloads, 33.3.1.1 */
+    ip = vpt_ip_payload(cpu, ip); /* ranges are of the same type as IP payloads, 33.3.1.1 */
     for (unsigned n = 0; n < vpt_range_count(&cpu->caps); n++) {
         if (vpt_addr_cfg(cpu->ctl, n) != cfg)
             continue;

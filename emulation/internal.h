@@ -29,6 +29,17 @@ static inline unsigned vpt_addr_cfg(uint64_t ctl, unsigned n)
     return (unsigned)(ctl >> (VPT_CTL_ADDR_CFG_SHR + 4 * n)) & 0xf;
 }
 
+/*
+ * An address as packets and ranges have it: a RIP or a LIP, as the processor enumerates (33.3.1.1).
+ * Outside 64-bit mode both have 32 bits: the sum of base and offset wraps.
+ */
+static inline uint64_t vpt_ip_payload(const struct vpt_cpu *cpu, uint64_t ip)
+{
+    const uint64_t payload = cpu->caps.leaf14_0_ecx & VPT_CAP_LIP ? ip : ip - cpu->ctx.cs_base;
+
+    return cpu->ctx.exec_mode == VPT_EXEC_64 ? payload : (uint32_t)payload;
+}
+
 /* ---- enables.c: TriggerEn, ContextEn, FilterEn, PacketEn (33.2.6) ---- */
 
 /* Recomputes cpu->path after any change of an enable or of RTIT_CTL. */

@@ -251,12 +251,6 @@ static unsigned ip_bytes(const struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
     return changed >> 48 == 0 && !full ? PT_IPB_UPD48 : PT_IPB_FULL;
 }
 
-/* A RIP or a LIP, as the processor enumerates (33.3.1.1). */
-static uint64_t ip_payload(const struct vpt_cpu *cpu, uint64_t ip)
-{
-    return cpu->caps.leaf14_0_ecx & VPT_CAP_LIP ? ip : ip - cpu->ctx.cs_base;
-}
-
 /* The payload of an IP packet; lengths that the compiler knows are stores of a word. */
 static inline uint32_t ip_payload_bytes(uint8_t *bytes, uint64_t payload, unsigned kind)
 {
@@ -306,7 +300,7 @@ static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload)
 static inline void emit_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
 {
     before_packet(cpu, opcode != PT_FUP);
-    put_ip(cpu, opcode, ip_payload(cpu, ip));
+    put_ip(cpu, opcode, vpt_ip_payload(cpu, ip));
 }
 
 void vpt_emit_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
@@ -324,7 +318,7 @@ static void defer_tip(struct vpt_cpu *cpu, uint64_t ip)
 {
     if (cpu->deferred_count == VPT_DEFERRED_TIPS)
         vpt_emit_tnt(cpu);
-    cpu->deferred_ip[cpu->deferred_count++] = ip_payload(cpu, ip);
+    cpu->deferred_ip[cpu->deferred_count++] = vpt_ip_payload(cpu, ip);
 }
 
 static inline void emit_tip(struct vpt_cpu *cpu, uint64_t ip)

@@ -660,8 +660,10 @@ static void test_old_region(void)
 static void test_region_is_loaded(void)
 {
     struct fake *fake = fake_open("skylake");
+    const struct vpt_context ctx = context_of(0);
     unsigned reads;
 
+    vpt_set_context(&fake->cpu, &ctx);
     fake_poke(fake, TABLE_GPA + 16, TABLE_GPA | VPT_TOPA_END);
     fake_poke(fake, TABLE_GPA + 8, 0x300000);
     fake_poke(fake, TABLE_GPA, 0x301000);

@@ -644,6 +644,37 @@ static void test_rip_and_lip(void)
     }
 }
 
+/* Outside 64-bit mode the sum of CS base and EIP wraps at 4 GiB, in packets and in ranges. */
+static void test_ip_wraps(void)
+{
+    for (unsigned lip = 0; lip < 2; lip++) {
+        struct vpt_caps caps = plain_caps("max");
+        struct vpt_context ctx = context_of(0);
+        struct fake *fake;
+
+        if (lip)
+            caps.leaf14_0_ecx |= VPT_CAP_LIP;
+        else
+            caps.leaf14_0_ecx &= ~VPT_CAP_LIP;
+        fake = fake_open_caps(&caps);
+        ctx.exec_mode = VPT_EXEC_32;
+        ctx.cs_base = 0x80000000;
+        fake_output(fake);
+        vpt_set_context(&fake->cpu, &ctx);
+        set_range(fake, 0, lip ? 0x10000000 : 0x90000000, lip ? 0x10000fff : 0x90000fff);
+        fake_write(fake, VPT_MSR_CTL, ALL | VPT_CTL_TOPA | VPT_CTL_TRACEEN | FILTER(0));
+        fake_mark(fake);
+        vpt_jmp_direct(&fake->cpu, 0x10000100);    /* EIP 90000100H, the owner's sum wrapped */
+        vpt_jmp_indirect(&fake->cpu, 0x110000200); /* the owner's sum did not */
+        vpt_jmp_direct(&fake->cpu, 0x80000000);
+        EXPECT(fake,
+               lip ? "MODE(32)? PGE(10000100) TIP(10000200) PGD(80000000)"
+                   : "MODE(32)? PGE(90000100) TIP(90000200) PGD(0)",
+               lip ? "33.3.1.1: LIP" : "33.3.1.1: RIP");
+        fake_close(fake);
+    }
+}
+
 void suite_enables(void)
 {
     static const struct test tests[] = {
@@ -672,6 +703,7 @@ void suite_enables(void)
         {"TraceStop and filter ranges", test_tracestop_and_filter},
         {"resuming after TraceStop", test_tracestop_resume},
         {"RIP and LIP", test_rip_and_lip},
+        {"IPs of 32 bits", test_ip_wraps},
         {NULL, NULL},
     };
 

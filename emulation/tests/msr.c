@@ -523,8 +523,10 @@ static void test_unsupported(void)
 static void test_perf_global(void)
 {
     struct fake *fake = fake_open("max");
+    const struct vpt_context ctx = context_of(0);
     uint64_t status;
 
+    vpt_set_context(&fake->cpu, &ctx);
     CHECK(fake_read(fake, VPT_MSR_PERF_GLOBAL_STATUS) == 0, "38EH at reset");
     CHECK(vpt_wrmsr(&fake->cpu, VPT_MSR_PERF_GLOBAL_STATUS, 0, IP_ON, IP_START) == VPT_GP,
           "38EH is read-only");
