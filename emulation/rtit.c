@@ -232,6 +232,15 @@ void vpt_rtit_sync(struct vpt_rtit *cpu, uint8_t actual_ratio, uint8_t effective
 
 /* ---- RTIT_CTL (3.3.2) ---- */
 
+void vpt_rtit_packet_en_written(struct vpt_rtit *cpu, bool was, uint64_t next_ip)
+{
+    if (was && vpt_rtit_trigger_en(cpu) && !vpt_rtit_packet_en(cpu))
+        vpt_rtit_ip(cpu, RTIT_EVENT_PGD, next_ip);
+    else if (!was && vpt_rtit_packet_en(cpu))
+        vpt_rtit_ip(cpu, RTIT_EVENT_PGE, next_ip);
+    vpt_rtit_settle(cpu);
+}
+
 void vpt_rtit_write_ctl(struct vpt_rtit *cpu, uint32_t ctl, uint64_t next_ip)
 {
     const bool triggered = vpt_rtit_trigger_en(cpu), was = vpt_rtit_packet_en(cpu);
@@ -243,9 +252,6 @@ void vpt_rtit_write_ctl(struct vpt_rtit *cpu, uint32_t ctl, uint64_t next_ip)
         vpt_rtit_start_clocks(cpu);
         vpt_rtit_psb(cpu);
     }
-    if (was && vpt_rtit_trigger_en(cpu) && !vpt_rtit_packet_en(cpu))
-        vpt_rtit_ip(cpu, RTIT_EVENT_PGD, next_ip);
-    else if (!was && vpt_rtit_packet_en(cpu))
-        vpt_rtit_ip(cpu, RTIT_EVENT_PGE, next_ip);
+    vpt_rtit_packet_en_written(cpu, was, next_ip);
     vpt_rtit_drain(cpu);
 }

@@ -12,6 +12,9 @@
 /* WRMSR of RTIT_CTL, its value already checked. */
 void vpt_rtit_write_ctl(struct vpt_rtit *cpu, uint32_t ctl, uint64_t next_ip);
 
+/* A WRMSR may have changed PacketEn, which was: FUP.PGE or FUP.PGD (4.2.7, 4.2.8). */
+void vpt_rtit_packet_en_written(struct vpt_rtit *cpu, bool was, uint64_t next_ip);
+
 /* ---- rtit_packets.c ---- */
 
 /* RTIT_PKT_CNT has a new value: a PSB may be due. */

@@ -124,6 +124,15 @@ static enum vpt_result set32(uint32_t *reg, uint64_t value, uint64_t writable)
     return VPT_OK;
 }
 
+static void write_status(struct vpt_rtit *cpu, uint64_t value, uint64_t next_ip)
+{
+    const bool was = vpt_rtit_packet_en(cpu);
+
+    cpu->filter_en = value & VPT_RTIT_STATUS_FILTEREN;
+    cpu->overflow = value & VPT_RTIT_STATUS_OVERFLOW; /* not natural: no packet (4.2.5) */
+    vpt_rtit_packet_en_written(cpu, was, next_ip);
+}
+
 enum vpt_result vpt_rtit_wrmsr(struct vpt_rtit *cpu, uint32_t msr, uint64_t value, uint64_t next_ip)
 {
     if (!cpu->unlocked)
@@ -137,8 +146,7 @@ enum vpt_result vpt_rtit_wrmsr(struct vpt_rtit *cpu, uint32_t msr, uint64_t valu
     case VPT_RTIT_STATUS:
         if (value & ~(uint64_t)(STATUS_WRITABLE | STATUS_IGNORED))
             return VPT_GP;
-        cpu->filter_en = value & VPT_RTIT_STATUS_FILTEREN;
-        cpu->overflow = value & VPT_RTIT_STATUS_OVERFLOW; /* not natural: no packet (4.2.5) */
+        write_status(cpu, value, next_ip);
         return VPT_OK;
     case VPT_RTIT_CNTP:
         return set32(&cpu->cntp, value, CNTP_WRITABLE);

@@ -122,9 +122,13 @@ void vpt_rtit_psb(struct vpt_rtit *cpu)
 {
     static const uint8_t psb[RTIT_PSB_LEN] = {RTIT_PSB};
 
+    if (vpt_rtit_trigger_en(cpu) && !room(cpu)) {
+        cpu->psb_late = true; /* an overflow puts it off (4.2.5) */
+        return;
+    }
     cpu->pkt_cnt &= ~PKT_CNT_BITS;
     cpu->psb_late = false;
-    if (!room(cpu))
+    if (!vpt_rtit_trigger_en(cpu))
         return;
     append(cpu, psb, sizeof(psb));
     cpu->packet_count++;
@@ -188,14 +192,16 @@ static void emit_tnt(struct vpt_rtit *cpu)
 {
     const uint8_t bits = cpu->tnt_buff;
 
-    if (bits <= 1)
-        return;
+    if (bits <= 1 || !room(cpu))
+        return; /* what begins an overflow stays, and stands before its packet (4.2.5) */
     cpu->tnt_buff = 1;
     put(cpu, &bits, 1, bits & RTIT_TNT_FULL);
 }
 
 void vpt_rtit_tnt_bit(struct vpt_rtit *cpu, bool taken)
 {
+    if (cpu->tnt_buff & RTIT_TNT_FULL)
+        emit_tnt(cpu); /* software ended the overflow that kept it */
     if (cpu->overflow)
         return;
     cpu->tnt_buff = (uint8_t)(cpu->tnt_buff << 1 | taken) & 0x7f;

@@ -981,7 +981,7 @@ struct vpt_rtit {
     bool unlocked; /* RTIT_CTL was read (3.3.1) */
     bool filter_en, context_en, overflow, stalled;
     bool stop_pending; /* TraceStop in an overflow */
-    bool psb_late;     /* E3 */
+    bool psb_late;     /* a PSB is due behind the next packet: E3, or after an overflow */
     bool psb_sent;     /* E8: the last packet was a PSB */
     bool mtc_first;    /* E7: no MTC since TriggerEn became 1 */
     struct vpt_rtit_context ctx;

@@ -342,6 +342,104 @@ static void test_faults(void)
           "the same %zu and %zu bytes", runs[0].used, runs[1].used);
 }
 
+/* ---- Overflow (4.2.5) ----------------------------------------------------------------------- */
+
+/* Stalled, with no room for one packet more; no overflow yet. */
+static void fill(struct rtit_fake *fake)
+{
+    vpt_rtit_stall(&fake->cpu, true);
+    while (fake->cpu.buf_len + 19 <= VPT_RTIT_BUFFER_BYTES)
+        rtit_do(fake, VPT_RTIT_JMP_INDIRECT, 0x402000 + 0x100000001ull * fake->cpu.buf_len);
+    CHECK(!fake->cpu.overflow, "no overflow yet");
+}
+
+/* The packets from the first TNT or OVF on. */
+static const char *behind(struct rtit_fake *fake, const char *first)
+{
+    const char *words = strstr(rtit_words(fake), first);
+
+    return words ? words : "none";
+}
+
+/* The TNT that begins an overflow is not lost; its cycles are those of the overflow's end. */
+static void test_full_tnt_in_overflow(void)
+{
+    struct rtit_fake *fake = rtit_start(0, VPT_RTIT_CTL_CYCLE_ACC);
+    const char *words;
+
+    fill(fake);
+    for (unsigned i = 0; i < 6; i++)
+        rtit_branch(fake, i & 1);
+    CHECK(fake->cpu.overflow && fake->cpu.overflow_count == 1, "the sixth branch begins it");
+    CHECK(rtit_read(fake, VPT_RTIT_TNT_BUFF) == 0x55, "TNT_BUFF is full");
+    rtit_branch(fake, true);
+    fake->clocks.cycles += 9;
+    vpt_rtit_stall(&fake->cpu, false);
+    rtit_do(fake, VPT_RTIT_JMP_DIRECT, 0x403000);
+    rtit_branch(fake, true);
+    rtit_do(fake, VPT_RTIT_JMP_INDIRECT, 0x404000);
+    vpt_rtit_drain(&fake->cpu);
+    words = behind(fake, "TNT");
+    CHECK(strcmp(words, "TNT(NTNTNT):9 OVF(403000):0 TNT(T) TIP(404000):0") == 0, "[%s]", words);
+    rtit_close(fake);
+
+    fake = rtit_start(0, 0);
+    fill(fake);
+    for (unsigned i = 0; i < 6; i++)
+        rtit_branch(fake, i & 1);
+    vpt_rtit_stall(&fake->cpu, false);
+    rtit_write(fake, VPT_RTIT_STATUS, FILTER); /* Buffer_Overflow := 0, without a packet */
+    rtit_branch(fake, true);
+    rtit_do(fake, VPT_RTIT_JMP_INDIRECT, 0x404000);
+    vpt_rtit_drain(&fake->cpu);
+    words = behind(fake, "TNT");
+    CHECK(strncmp(words, "TNT(NTNTNT) TNT(T) TIP(", 23) == 0, "software ends it: [%s]", words);
+    rtit_close(fake);
+}
+
+/* TriggerEn from 0 to 1 in an overflow brings a PSB, and Pkt_Cnt counts on until it comes. */
+static void test_psb_in_overflow(void)
+{
+    struct rtit_fake *fake = rtit_start(0, 0);
+    const uint32_t ctl = OS | DEST | EN;
+    uint64_t count;
+    const char *words;
+
+    fill(fake);
+    rtit_do(fake, VPT_RTIT_JMP_INDIRECT, 0x402000);
+    CHECK(fake->cpu.overflow, "an overflow");
+    count = rtit_read(fake, VPT_RTIT_PKT_CNT);
+    rtit_write(fake, VPT_RTIT_CTL, ctl);
+    rtit_write(fake, VPT_RTIT_CTL, ctl | ACTIVE);
+    CHECK(rtit_read(fake, VPT_RTIT_PKT_CNT) == count, "3.3.9: no PSB, so that it counts on");
+    vpt_rtit_stall(&fake->cpu, false);
+    rtit_do(fake, VPT_RTIT_JMP_DIRECT, 0x403000);
+    rtit_do(fake, VPT_RTIT_JMP_INDIRECT, 0x404000);
+    vpt_rtit_drain(&fake->cpu);
+    words = behind(fake, "OVF");
+    CHECK(strcmp(words, "OVF(403000) PSB TIP(404000)") == 0, "[%s]", words);
+    rtit_close(fake);
+}
+
+/* Software that sets FilterEn makes PacketEn 1 (4.2.7), and the reverse (4.2.8). */
+static void test_filter_by_status(void)
+{
+    struct rtit_fake *fake = rtit_ranged(0, 0x500000, 0x501000);
+
+    rtit_branch(fake, true);
+    rtit_write(fake, VPT_RTIT_STATUS, FILTER);
+    rtit_do(fake, VPT_RTIT_OTHER, 0x401004);
+    rtit_write(fake, VPT_RTIT_STATUS, 0);
+    rtit_branch(fake, true);
+    RTIT_EXPECT(fake, "PGE(401000) PGD(401000)", "4.2.7, 4.2.8: RTIT_STATUS");
+    rtit_close(fake);
+
+    fake = rtit_ranged(0, 0x500000, 0x501000);
+    rtit_write(fake, VPT_RTIT_STATUS, FILTER | VPT_RTIT_STATUS_OVERFLOW);
+    RTIT_EXPECT(fake, "", "4.2.5: lost in the overflow that comes with it");
+    rtit_close(fake);
+}
+
 void suite_rtit_edges(void)
 {
     static const struct test tests[] = {
@@ -355,6 +453,9 @@ void suite_rtit_edges(void)
         {"a TraceStop without room", test_stop_without_room},
         {"kinds of memory", test_kinds},
         {"faults", test_faults},
+        {"a full TNT in an overflow", test_full_tnt_in_overflow},
+        {"TriggerEn in an overflow", test_psb_in_overflow},
+        {"FilterEn by RTIT_STATUS", test_filter_by_status},
         {NULL, NULL},
     };
 
