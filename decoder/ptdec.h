@@ -82,7 +82,7 @@ enum ptd_packet_type {
     PTD_PAD, PTD_PSB, PTD_PSBEND, PTD_TNT, PTD_TIP, PTD_TIP_PGE, PTD_TIP_PGD, PTD_FUP,
     PTD_PIP, PTD_MODE_EXEC, PTD_MODE_TSX, PTD_TRACESTOP, PTD_CBR, PTD_TSC, PTD_MTC, PTD_TMA,
     PTD_CYC, PTD_VMCS, PTD_OVF, PTD_MNT, PTD_PTW, PTD_EXSTOP, PTD_MWAIT, PTD_PWRE, PTD_PWRX,
-    PTD_BBP, PTD_BIP, PTD_BEP, PTD_CFE, PTD_EVD,
+    PTD_BBP, PTD_BIP, PTD_BEP, PTD_CFE, PTD_EVD, PTD_TRIG,
     PTD_PACKET_TYPES
 };
 /* clang-format on */
@@ -155,6 +155,17 @@ struct ptd_packet {
             uint64_t payload;
             uint8_t type;
         } evd;
+        /*
+         * Triggers fired, in front of the instruction that comes icnt instructions behind the one
+         * that the last IP packet, TNT bit or TRIG packet led to; with ip, behind the one that the
+         * FUP names. Without has_icnt and ip, nothing says where.
+         */
+        struct {
+            uint16_t icnt;
+            uint8_t fired;       /* one bit a trigger */
+            bool has_icnt, more; /* more: others fired that are not told */
+            bool ip;             /* a FUP follows */
+        } trig;
     };
 };
 

@@ -14,6 +14,7 @@
 #define PT_OPC_TSC  0x19u /* Table 33-30 */
 #define PT_OPC_MTC  0x59u /* Table 33-31 */
 #define PT_OPC_MODE 0x99u /* Table 33-25 */
+#define PT_OPC_TRIG 0xd9u /* newer than chapter 33 as its tables are cited here */
 
 /* Opcodes that share their byte with a field. */
 #define PT_TIP_MASK    0x1fu /* bits 4:0 of an IP packet; bits 7:5 are IPBytes */
@@ -78,6 +79,8 @@
 #define PT_CFE_LEN     4u
 #define PT_EVD_LEN     11u
 #define PT_TNT64_LEN   8u
+#define PT_TRIG_LEN    3u
+#define PT_TRIG5_LEN   5u /* with an instruction count */
 #define PT_EXT_LEN     2u /* PSBEND, OVF, TraceStop, EXSTOP, BEP */
 #define PT_CYC_MAX_LEN 15u
 #define PT_PACKET_MAX  16u
@@ -124,6 +127,8 @@
 #define PT_CFE_SHUTDOWN    0x0au
 #define PT_CFE_UINTR       0x0cu
 #define PT_CFE_UIRET       0x0du
+#define PT_CFE_SWINT       0x0eu /* newer than the table: a software interrupt, by FRED, */
+#define PT_CFE_SYSCALL     0x0fu /* and SYSCALL */
 
 /* EVD types, Table 33-51. */
 #define PT_EVD_TYPE_MASK 0x3fu
@@ -132,5 +137,10 @@
 #define PT_EVD_VMXR      2u
 
 #define PT_PWRE_HW 0x80u
+
+/* TRIG: a byte of flags, a byte with one bit a trigger, and the count if there is one. */
+#define PT_TRIG_IP    0x80u /* a FUP follows */
+#define PT_TRIG_ICNTV 0x40u /* 16 bits of instruction count follow */
+#define PT_TRIG_MULT  0x20u /* other triggers fired that are not told */
 
 #endif

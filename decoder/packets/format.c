@@ -65,6 +65,7 @@ const char *ptd_packet_name(enum ptd_packet_type type)
         [PTD_PWRX] = "PWRX",         [PTD_BBP] = "BBP",
         [PTD_BIP] = "BIP",           [PTD_BEP] = "BEP",
         [PTD_CFE] = "CFE",           [PTD_EVD] = "EVD",
+        [PTD_TRIG] = "TRIG",
     };
 
     if ((unsigned)type >= PTD_PACKET_TYPES)
@@ -88,6 +89,8 @@ static const char *cfe_name(uint8_t type)
         [PT_CFE_SHUTDOWN] = "SHUTDOWN",
         [PT_CFE_UINTR] = "UINTR",
         [PT_CFE_UIRET] = "UIRET",
+        [PT_CFE_SWINT] = "SWINT",
+        [PT_CFE_SYSCALL] = "SYSCALL",
     };
 
     if (type >= sizeof(names) / sizeof(names[0]) || !names[type])
@@ -98,7 +101,7 @@ static const char *cfe_name(uint8_t type)
 static bool cfe_has_vector(uint8_t type)
 {
     return type == PT_CFE_INTR || type == PT_CFE_SIPI || type == PT_CFE_VMEXIT_INTR ||
-           type == PT_CFE_UINTR;
+           type == PT_CFE_UINTR || type == PT_CFE_SWINT;
 }
 
 /* Table 33-45. */
@@ -192,6 +195,16 @@ static int format_cfe(const struct ptd_packet *packet, char *text, size_t text_b
     return snprintf(text, text_bytes, "CFE.%s (type %u)%s", name, packet->cfe.type, ip);
 }
 
+static int format_trig(const struct ptd_packet *packet, char *text, size_t text_bytes)
+{
+    char count[16] = "";
+
+    if (packet->trig.has_icnt)
+        (void)snprintf(count, sizeof(count), ", ICNT %u", packet->trig.icnt);
+    return snprintf(text, text_bytes, "TRIG 0x%02x%s%s%s", packet->trig.fired, count,
+                    packet->trig.more ? ", MULT" : "", packet->trig.ip ? ", IP" : "");
+}
+
 int ptd_packet_format(const struct ptd_packet *packet, char *text, size_t text_bytes)
 {
     const char *name = ptd_packet_name(packet->type);
@@ -253,6 +266,8 @@ int ptd_packet_format(const struct ptd_packet *packet, char *text, size_t text_b
     case PTD_EVD:
         return snprintf(text, text_bytes, "EVD %s (type %u): 0x%" PRIx64,
                         evd_name(packet->evd.type), packet->evd.type, packet->evd.payload);
+    case PTD_TRIG:
+        return format_trig(packet, text, text_bytes);
     default: /* nothing but a name */
         return snprintf(text, text_bytes, "%s", name);
     }

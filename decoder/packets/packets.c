@@ -29,6 +29,7 @@ enum first {
     TSC,
     MTC,
     MOD,
+    TRG,
 };
 
 /* clang-format off */
@@ -47,7 +48,7 @@ static const uint8_t first_chart[256] = {
 /* a */ TNT, PGD, TNT, CYC, TNT, BAD, TNT, CYX, TNT, BAD, TNT, CYC, TNT, TIP, TNT, CYX,
 /* b */ TNT, PGE, TNT, CYC, TNT, BAD, TNT, CYX, TNT, BAD, TNT, CYC, TNT, FUP, TNT, CYX,
 /* c */ TNT, PGD, TNT, CYC, TNT, BAD, TNT, CYX, TNT, BAD, TNT, CYC, TNT, TIP, TNT, CYX,
-/* d */ TNT, PGE, TNT, CYC, TNT, BAD, TNT, CYX, TNT, BAD, TNT, CYC, TNT, FUP, TNT, CYX,
+/* d */ TNT, PGE, TNT, CYC, TNT, BAD, TNT, CYX, TNT, TRG, TNT, CYC, TNT, FUP, TNT, CYX,
 /* e */ TNT, PGD, TNT, CYC, TNT, BAD, TNT, CYX, TNT, BAD, TNT, CYC, TNT, TIP, TNT, CYX,
 /* f */ TNT, PGE, TNT, CYC, TNT, BAD, TNT, CYX, TNT, BAD, TNT, CYC, TNT, FUP, TNT, CYX,
 };
@@ -199,6 +200,23 @@ static int decode_mode(const uint8_t *pos, size_t left, struct ptd_packet *packe
     default:
         return PTD_E_PAYLOAD;
     }
+}
+
+static int decode_trig(const uint8_t *pos, size_t left, struct ptd_packet *packet)
+{
+    const bool has_icnt = left > 1 && (pos[1] & PT_TRIG_ICNTV);
+    const unsigned size = has_icnt ? PT_TRIG5_LEN : PT_TRIG_LEN;
+
+    if (left < size)
+        return PTD_E_TRUNCATED;
+    packet->type = PTD_TRIG;
+    packet->size_bytes = (uint8_t)size;
+    packet->trig.icnt = has_icnt ? (uint16_t)little_endian(pos + PT_TRIG_LEN, 2) : 0;
+    packet->trig.fired = pos[2];
+    packet->trig.has_icnt = has_icnt;
+    packet->trig.more = pos[1] & PT_TRIG_MULT;
+    packet->trig.ip = pos[1] & PT_TRIG_IP;
+    return PTD_OK;
 }
 
 static int decode_bip(const uint8_t *pos, size_t left, unsigned item_bytes,
@@ -483,6 +501,8 @@ static int decode(struct ptd_packets *packets, const uint8_t *pos, size_t left,
         return PTD_OK;
     case MOD:
         return decode_mode(pos, left, packet);
+    case TRG:
+        return decode_trig(pos, left, packet);
     case PAD:
         packet->type = PTD_PAD;
         return PTD_OK;

@@ -350,7 +350,7 @@ static void byte_lost_before_psb(void)
 static void psb_covered(void)
 {
     static const uint8_t far[] = {PSB, TSC};
-    uint8_t bytes[5000] = {SYNC, PGE(CODE), TSC, 0x19, 9, PSB, TSC, CYC, PSBEND, PGE(CODE), 0xd9};
+    uint8_t bytes[5000] = {SYNC, PGE(CODE), TSC, 0x19, 9, PSB, TSC, CYC, PSBEND, PGE(CODE), 0xb9};
     struct ptd_image *const image = ptd_image_new();
     const struct referee_trace trace = {.bytes = bytes, .len_bytes = sizeof(bytes), .image = image};
 

@@ -27,7 +27,7 @@ static void points(void)
         PAD,       PSB,    TSC,  PIP_NR(CR3_A), VMCS(0x7000), MODE64,
         FUP(CODE), PSBEND,                                         /* 1 */
         TNT_N,     0x02,   0x82, PSB,           PIP(CR3_B),   OVF, /* behind a pair */
-        MODE32,    PSBEND, PSB,  PSB,           MODE16,       0xd9 /* no packet */,
+        MODE32,    PSBEND, PSB,  PSB,           MODE16,       0xb9 /* no packet */,
         PSB,       0x19,
     };
     struct ptd_sync_point *list;
@@ -353,7 +353,7 @@ static bool fits(const struct ptd_image *image, const uint8_t *filling, size_t s
 
 static void bounded_memory(void)
 {
-    static const uint8_t no_packet[] = {0xd9};
+    static const uint8_t no_packet[] = {0xb9};
     static const uint8_t mnt[] = {2, 0xc3, 0x88, 1, 2, 3, 4, 5, 6, 7, 8};
     struct ptd_image *const image = ptd_image_new();
 
