@@ -345,11 +345,11 @@ enum ptd_insn_class {
     PTD_INSN_COND, /* Jcc, J*CXZ, LOOP* */
     PTD_INSN_JMP_DIRECT,
     PTD_INSN_CALL_DIRECT,
-    PTD_INSN_JMP_INDIRECT,
+    PTD_INSN_JMP_INDIRECT, /* and JMPABS, which is told by a TIP too */
     PTD_INSN_CALL_INDIRECT,
-    PTD_INSN_RET, /* near */
-    PTD_INSN_FAR, /* far JMP, CALL, RET; SYSCALL, SYSRET, SYSENTER, SYSEXIT, UIRET, RSM */
-    PTD_INSN_IRET,
+    PTD_INSN_RET,     /* near */
+    PTD_INSN_FAR,     /* far JMP, CALL, RET; SYSCALL, SYSRET, SYSENTER, SYSEXIT, UIRET, RSM */
+    PTD_INSN_IRET,    /* and ERETS, ERETU */
     PTD_INSN_INT,     /* INT n, INT3, INT1, INTO */
     PTD_INSN_VMENTRY, /* VMLAUNCH, VMRESUME, VMRUN */
     PTD_INSN_VMPTRLD,
@@ -360,10 +360,10 @@ enum ptd_insn_class {
 
 struct ptd_insn {
     uint64_t ip;
-    uint64_t target; /* of direct branches */
+    uint64_t target; /* of direct branches, and of JMPABS */
     uint8_t iclass;  /* enum ptd_insn_class */
     uint8_t size_bytes;
-    bool far_return; /* IRET, far RET, SYSRET, SYSEXIT, UIRET, RSM */
+    bool far_return; /* IRET, ERETS, ERETU, far RET, SYSRET, SYSEXIT, UIRET, RSM */
     bool optional;   /* INTO: nothing happens unless RFLAGS.OF is 1 */
     bool wraps;      /* a direct branch that stays in a segment of 64 KiB */
 };

@@ -4,11 +4,16 @@
  * that 33.4.2.7, 33.4.2.15 and 33.4.2.21 bind packets to) and the target of a direct branch.
  *
  * Zydis finds length and mnemonic; its minimal mode decodes no operands and is all that is needed.
+ * What is newer than Zydis and matters to a trace is looked for here: ERETS and ERETU of FRED, and
+ * JMPABS of APX.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <Zydis/Zydis.h>
 
+#include "base/array.h"
 #include "ptdec.h"
 
 #define MAX_INSN_BYTES 15u
@@ -25,6 +30,17 @@
 #define OP_MOV_TO_CR    0x22 /* after 0F */
 #define PAGING_REGISTER 0
 #define SPACE_REGISTER  3
+
+/* Of the instructions that Zydis does not know. */
+#define PREFIX_REPNE 0xf2u
+#define PREFIX_REP   0xf3u
+#define PREFIX_REX   0x40u /* bits 7:4 */
+#define PREFIX_REX2  0xd5u
+#define REX2_MAP1    0x80u /* of the byte behind it */
+#define REX2_W       0x08u
+#define OP_JMPABS    0xa1u
+#define JMPABS_BYTES 11u /* REX2 and its byte, opcode, target */
+#define ERET_BYTES   3u  /* behind the prefixes */
 
 static bool init_decoder(enum ptd_mode mode, ZydisDecoder *decoder)
 {
@@ -184,6 +200,89 @@ static uint64_t direct_target(enum ptd_mode mode, const ZydisDecodedInstruction 
     return target & 0xffffffffu;
 }
 
+/* ---- What Zydis does not know ---- */
+
+struct newer {
+    const char *name; /* NULL: it is none of these */
+    uint8_t size_bytes;
+    bool is_jmpabs;
+    uint64_t target;
+};
+
+/* Segment overrides mean nothing to these instructions, and the last of F2 and F3 counts. */
+static bool is_prefix(uint8_t byte)
+{
+    switch (byte) {
+    case 0x26:
+    case 0x2e:
+    case 0x36:
+    case 0x3e:
+    case 0x64:
+    case 0x65:
+    case PREFIX_REPNE:
+    case PREFIX_REP:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* At most MAX_INSN_BYTES are there. */
+static struct newer find_newer(enum ptd_mode mode, const uint8_t *bytes, size_t len_bytes)
+{
+    static const uint8_t eret[ERET_BYTES] = {0x0f, 0x01, 0xca};
+    uint8_t repeat = 0;
+    size_t at = 0;
+
+    for (; at < len_bytes && is_prefix(bytes[at]); at++)
+        if (bytes[at] == PREFIX_REPNE || bytes[at] == PREFIX_REP)
+            repeat = bytes[at];
+    if (mode != PTD_MODE_64)
+        return (struct newer){0};
+    if (!repeat && len_bytes - at >= JMPABS_BYTES && bytes[at] == PREFIX_REX2 &&
+        !(bytes[at + 1] & (REX2_MAP1 | REX2_W)) && bytes[at + 2] == OP_JMPABS)
+        return (struct newer){"jmpabs", (uint8_t)(at + JMPABS_BYTES), true,
+                              little_endian(bytes + at + 3, 8)};
+    at += at < len_bytes && (bytes[at] & 0xf0u) == PREFIX_REX;
+    if (repeat && len_bytes - at >= sizeof(eret) && memcmp(bytes + at, eret, sizeof(eret)) == 0)
+        return (struct newer){repeat == PREFIX_REPNE ? "erets" : "eretu",
+                              (uint8_t)(at + sizeof(eret)), false, 0};
+    return (struct newer){0};
+}
+
+static int decode_newer(enum ptd_mode mode, uint64_t ip, const uint8_t *bytes, size_t len_bytes,
+                        struct ptd_insn *insn)
+{
+    const struct newer newer = find_newer(mode, bytes, len_bytes);
+
+    if (!newer.name)
+        return PTD_E_INSN;
+    *insn = (struct ptd_insn){
+        .ip = ip,
+        .target = newer.target,
+        .iclass = newer.is_jmpabs ? PTD_INSN_JMP_INDIRECT : PTD_INSN_IRET,
+        .size_bytes = newer.size_bytes,
+        .far_return = !newer.is_jmpabs,
+    };
+    return PTD_OK;
+}
+
+static int format_newer(enum ptd_mode mode, const uint8_t *bytes, size_t len_bytes, char *text,
+                        size_t text_bytes)
+{
+    const struct newer newer = find_newer(mode, bytes, len_bytes);
+
+    if (!newer.name)
+        return PTD_E_INSN;
+    if (newer.is_jmpabs)
+        (void)snprintf(text, text_bytes, "%s 0x%016" PRIx64, newer.name, newer.target);
+    else
+        (void)snprintf(text, text_bytes, "%s", newer.name);
+    return PTD_OK;
+}
+
+/* ---- The interface ---- */
+
 int ptd_insn_decode(enum ptd_mode mode, uint64_t ip, const void *bytes, size_t available_bytes,
                     struct ptd_insn *insn)
 {
@@ -196,7 +295,7 @@ int ptd_insn_decode(enum ptd_mode mode, uint64_t ip, const void *bytes, size_t a
         !ZYAN_SUCCESS(ZydisDecoderEnableMode(&decoder, ZYDIS_DECODER_MODE_MINIMAL, ZYAN_TRUE)) ||
         !ZYAN_SUCCESS(
             ZydisDecoderDecodeInstruction(&decoder, NULL, bytes, available_bytes, &decoded)))
-        return PTD_E_INSN;
+        return decode_newer(mode, ip, bytes, available_bytes, insn);
 
     memset(insn, 0, sizeof(*insn));
     insn->ip = ip;
@@ -226,7 +325,7 @@ int ptd_insn_format(enum ptd_mode mode, uint64_t ip, const void *bytes, size_t a
         !ZYAN_SUCCESS(
             ZydisDecoderDecodeFull(&decoder, bytes, available_bytes, &decoded, operands)) ||
         !ZYAN_SUCCESS(ZydisFormatterInit(&formatter, ZYDIS_FORMATTER_STYLE_INTEL)))
-        return PTD_E_INSN;
+        return format_newer(mode, bytes, available_bytes, text, text_bytes);
 
     /* The formatter fails where the text does not fit: give it room, then cut. */
     char full[256];

@@ -49,6 +49,9 @@ static const struct {
     {M64, 1, {0xc3}, PTD_INSN_RET, false, 0},
     {M64, 2, {0xf3, 0xc3}, PTD_INSN_RET, false, 0},
     {M64, 3, {0xc2, 0x08, 0x00}, PTD_INSN_RET, false, 0},
+    /* JMPABS, whose target is in the code, but is told by a TIP. */
+    {M64, 11, {0xd5, 0x00, 0xa1, 8, 7, 6, 5, 4, 3, 2, 1}, PTD_INSN_JMP_INDIRECT, false, 0x102030405060708},
+    {M64, 12, {0x3e, 0xd5, 0x77, 0xa1, 1, 0, 0, 0, 0, 0x80, 0xff, 0xff}, PTD_INSN_JMP_INDIRECT, false, 0xffff800000000001},
     /* Far. */
     {M64, 2, {0xff, 0x28}, PTD_INSN_FAR, false, 0},                             /* JMP m16:32 */
     {M64, 2, {0xff, 0x18}, PTD_INSN_FAR, false, 0},                             /* CALL m16:32 */
@@ -67,6 +70,9 @@ static const struct {
     {M64, 1, {0xcf}, PTD_INSN_IRET, true, 0},
     {M64, 2, {0x48, 0xcf}, PTD_INSN_IRET, true, 0},
     {M16, 1, {0xcf}, PTD_INSN_IRET, true, 0},
+    {M64, 4, {0xf2, 0x0f, 0x01, 0xca}, PTD_INSN_IRET, true, 0},                 /* ERETS */
+    {M64, 4, {0xf3, 0x0f, 0x01, 0xca}, PTD_INSN_IRET, true, 0},                 /* ERETU */
+    {M64, 7, {0xf2, 0x2e, 0xf3, 0x48, 0x0f, 0x01, 0xca}, PTD_INSN_IRET, true, 0},
     {M64, 2, {0xcd, 0x80}, PTD_INSN_INT, false, 0},
     {M64, 1, {0xcc}, PTD_INSN_INT, false, 0},
     {M64, 1, {0xf1}, PTD_INSN_INT, false, 0},
@@ -155,6 +161,44 @@ static void cut_off(void)
     CU_ASSERT_EQUAL(ptd_insn_format(M64, IP, "\x90", 1, text, 0), PTD_E_ARG);
 }
 
+/* What only looks like an instruction of FRED or APX. */
+static void not_newer(void)
+{
+    static const struct {
+        uint8_t mode, size_bytes, bytes[15];
+    } bad[] = {
+        {M32, 4, {0xf2, 0x0f, 0x01, 0xca}},
+        {M64, 4, {0x66, 0x0f, 0x01, 0xca}},
+        {M64, 5, {0xf0, 0xf2, 0x0f, 0x01, 0xca}},
+        {M64, 6, {0xf2, 0x48, 0x48, 0x0f, 0x01, 0xca}},
+        {M64, 3, {0xf2, 0x0f, 0x01}},
+        {M64, 11, {0xd5, 0x80, 0xa1, 0, 0, 0, 0, 0, 0, 0, 0}}, /* map 1 */
+        {M64, 11, {0xd5, 0x08, 0xa1, 0, 0, 0, 0, 0, 0, 0, 0}}, /* W */
+        {M64, 11, {0xd5, 0x00, 0xa2, 0, 0, 0, 0, 0, 0, 0, 0}},
+        {M64, 12, {0xf3, 0xd5, 0x00, 0xa1, 0, 0, 0, 0, 0, 0, 0, 0}},
+        {M64, 10, {0xd5, 0x00, 0xa1, 0, 0, 0, 0, 0, 0, 0}},
+        {M64,
+         15,
+         {0xf2, 0xf2, 0xf2, 0xf2, 0xf2, 0xf2, 0xf2, 0xf2, 0xf2, 0xf2, 0xf2, 0xf2, 0xf2, 0xf2,
+          0xf2}},
+    };
+    struct ptd_insn insn;
+    char text[64];
+
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        const enum ptd_mode mode = (enum ptd_mode)bad[i].mode;
+
+        CU_ASSERT_EQUAL(ptd_insn_decode(mode, IP, bad[i].bytes, bad[i].size_bytes, &insn),
+                        PTD_E_INSN);
+        CU_ASSERT_EQUAL(ptd_insn_format(mode, IP, bad[i].bytes, bad[i].size_bytes, text, 64),
+                        PTD_E_INSN);
+    }
+    /* Outside of 64-bit mode, D5 is AAD. */
+    CU_ASSERT_EQUAL(ptd_insn_decode(M32, IP, "\xd5\0\xa1\0\0\0\0\0\0\0\0", 11, &insn), PTD_OK);
+    CU_ASSERT_EQUAL(insn.size_bytes, 2);
+    CU_ASSERT_EQUAL(insn.iclass, PTD_INSN_OTHER);
+}
+
 static void disassembly(void)
 {
     char full[64], cut[4];
@@ -165,6 +209,15 @@ static void disassembly(void)
     CU_ASSERT_STRING_EQUAL(full, "mov eax, ebx");
     CU_ASSERT_EQUAL(ptd_insn_format(M32, IP, "\x89\xd8", 2, cut, sizeof(cut)), PTD_OK);
     CU_ASSERT_STRING_EQUAL(cut, "mov");
+    CU_ASSERT_EQUAL(ptd_insn_format(M64, IP, "\xf2\x0f\x01\xca", 4, full, sizeof(full)), PTD_OK);
+    CU_ASSERT_STRING_EQUAL(full, "erets");
+    CU_ASSERT_EQUAL(ptd_insn_format(M64, IP, "\xf3\x0f\x01\xca", 4, full, sizeof(full)), PTD_OK);
+    CU_ASSERT_STRING_EQUAL(full, "eretu");
+    CU_ASSERT_EQUAL(
+        ptd_insn_format(M64, IP, "\xd5\0\xa1\0\x10\x40\0\0\0\0\0", 11, full, sizeof(full)), PTD_OK);
+    CU_ASSERT_STRING_EQUAL(full, "jmpabs 0x0000000000401000");
+    CU_ASSERT_EQUAL(ptd_insn_format(M64, IP, "\xf3\x0f\x01\xca", 4, cut, sizeof(cut)), PTD_OK);
+    CU_ASSERT_STRING_EQUAL(cut, "ere");
 }
 
 void add_insn_suite(void)
@@ -174,5 +227,6 @@ void add_insn_suite(void)
     CU_add_test(suite, "classes of Table 33-1", classes);
     CU_add_test(suite, "wrapping targets", wrap);
     CU_add_test(suite, "cut off or bad", cut_off);
+    CU_add_test(suite, "what only looks newer", not_newer);
     CU_add_test(suite, "disassembly", disassembly);
 }
