@@ -77,8 +77,12 @@ static uint64_t wrap(const struct ptd_image *image, uint64_t next_ip, uint64_t t
     return base ? base + ((target - base) & 0xffffu) : target;
 }
 
-/* Decodes a block whose key is set, up to its natural end or to the instruction at stop_ip. */
-static int build(const struct ptd_image *image, struct block *block, const uint64_t *stop_ip)
+/*
+ * Decodes a block whose key is set, up to its natural end, to the instruction at stop_ip, or to
+ * most instructions.
+ */
+static int build(const struct ptd_image *image, struct block *block, const uint64_t *stop_ip,
+                 uint32_t most)
 {
     struct code code = {0};
     uint64_t ip = block->ip;
@@ -102,7 +106,7 @@ static int build(const struct ptd_image *image, struct block *block, const uint6
         block->target = insn.wraps ? wrap(image, ip + insn.size_bytes, insn.target) : insn.target;
         block->optional = insn.optional;
         ip += insn.size_bytes;
-    } while (block->last_class == PTD_INSN_OTHER && block->insns < MAX_BLOCK_INSNS);
+    } while (block->last_class == PTD_INSN_OTHER && block->insns < most);
     block->next_ip = ip;
     return PTD_OK;
 }
@@ -111,7 +115,7 @@ int ptd_block_build(const struct ptd_image *image, uint64_t cr3, enum ptd_mode m
                     struct block *block)
 {
     *block = (struct block){.ip = ip, .cr3 = cr3, .mode = (uint8_t)mode};
-    return build(image, block, NULL);
+    return build(image, block, NULL, MAX_BLOCK_INSNS);
 }
 
 /* ---- The cache ---- */
@@ -192,7 +196,7 @@ int ptd_blocks_get(struct blocks *blocks, uint64_t cr3, enum ptd_mode mode, uint
     found->cr3 = cr3;
     found->mode = (uint8_t)mode;
 
-    const int status = build(blocks->image, found, NULL);
+    const int status = build(blocks->image, found, NULL, MAX_BLOCK_INSNS);
 
     if (status == PTD_OK)
         blocks->count++;
@@ -204,11 +208,18 @@ int ptd_blocks_cut(const struct blocks *blocks, const struct block *block, uint6
 {
     *part = *block;
     /* The same bytes decode as before: only the place to stop is new. */
-    const int status = build(blocks->image, part, &stop_ip);
+    const int status = build(blocks->image, part, &stop_ip, MAX_BLOCK_INSNS);
 
     if (status != PTD_OK)
         return status;
     return part->next_ip == stop_ip ? PTD_OK : PTD_E_MISMATCH;
+}
+
+int ptd_blocks_first(const struct blocks *blocks, const struct block *block, uint32_t insns,
+                     struct block *part)
+{
+    *part = *block;
+    return build(blocks->image, part, NULL, insns);
 }
 
 int ptd_block_insn(const struct ptd_image *image, const struct ptd_item *block, uint64_t *ip,

@@ -62,5 +62,8 @@ int ptd_block_build(const struct ptd_image *image, uint64_t cr3, enum ptd_mode m
  */
 int ptd_blocks_cut(const struct blocks *blocks, const struct block *block, uint64_t stop_ip,
                    struct block *part);
+/* Its first instructions: 1 or more, and fewer than it has. PTD_OK. */
+int ptd_blocks_first(const struct blocks *blocks, const struct block *block, uint32_t insns,
+                     struct block *part);
 
 #endif

@@ -71,15 +71,41 @@ bool ptd_ahead_enabling_behind_psb(struct ptd_packets packets)
     return false;
 }
 
+/* Whether the next FUP belongs to this packet. */
+static bool announces_fup(const struct ptd_packet *packet)
+{
+    switch ((enum ptd_packet_type)packet->type) {
+    case PTD_PTW:
+        return packet->ptw.ip;
+    case PTD_EXSTOP:
+        return packet->exstop_ip;
+    case PTD_BEP:
+        return packet->bep_ip;
+    case PTD_CFE:
+        return packet->cfe.ip;
+    case PTD_TRIG:
+        return packet->trig.ip;
+    default:
+        return false;
+    }
+}
+
 bool ptd_ahead_overflow_ip(struct ptd_packets packets, uint64_t last_ip, uint64_t *ip)
 {
     const uint32_t errata = packets.errata;
     unsigned psbs = 0;
     struct ptd_packet packet;
+    bool announced = false;
 
     while (ptd_packets_next(&packets, &packet) == PTD_OK) {
+        announced = announced || announces_fup(&packet);
         switch (packet.type) {
         case PTD_FUP:
+            if (announced) {
+                (void)ptd_packet_ip(&packet, &last_ip, ip);
+                announced = false;
+                break;
+            }
             if ((errata & PTD_APL12) && ptd_ahead_enabling(packets))
                 return false;
             return ptd_packet_ip(&packet, &last_ip, ip) == PTD_OK;
@@ -133,6 +159,7 @@ static bool sees_ahead(struct ptd_packets packets, const struct ptd_packet *begi
     const bool has_errata = packets.errata & (PTD_BDM70 | PTD_APL12);
     bool ended = begin->type == PTD_FUP;
     struct ptd_packet packet;
+    bool announced = false;
     unsigned psbs = 0;
 
     while (ptd_packets_has_one(&packets)) {
@@ -141,7 +168,10 @@ static bool sees_ahead(struct ptd_packets packets, const struct ptd_packet *begi
             return true;
         if (ended && !is_status(&packet))
             return true;
-        if (!ended)
+        announced = announced || announces_fup(&packet);
+        if (announced && packet.type == PTD_FUP)
+            announced = false;
+        else if (!ended)
             ended = ends_search(packets.errata, begin->type, packet.type, &psbs);
         if (ended && !has_errata)
             return true;

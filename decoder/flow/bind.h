@@ -16,6 +16,7 @@ enum bind_kind {
     BIND_PIP,   /* the next MOV CR3 or far transfer (33.4.2.7) */
     BIND_VMCS,  /* the next VMPTRLD or VM entry (33.4.2.15) */
     BIND_PTW,   /* the next PTWRITE; at .ip if has_ip */
+    BIND_TRIG,  /* the instruction that so many come in front of: .packet.trig.icnt */
 };
 
 enum bind_end { END_NOWHERE, END_TIP, END_PGD };

@@ -480,6 +480,7 @@ bool ptd_bulk_run(struct ptd_flow *flow, struct ptd_run *run)
         flow->state.ip = unknown_ip(&walk);
     else
         flow->state.ip = ptd_node_info(flow->graph, walk.node)->ip;
+    flow_know_ip(&flow->state);
     ptd_flow_reset_loop(flow);
     return more;
 }

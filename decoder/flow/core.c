@@ -79,6 +79,7 @@ void ptd_flow_go_on_at(struct ptd_flow *flow, uint64_t ip)
 {
     flow->state.phase = FLOW_TRACING;
     flow->state.ip = ip;
+    flow_know_ip(&flow->state);
     ptd_flow_reset_loop(flow);
 }
 

@@ -62,8 +62,10 @@ struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct 
     if (!flow->config.at_start)
         ptd_flow_begin_search(flow, PTD_E_NOSYNC, 0);
     flow->state.last_ip = flow->config.last_ip;
-    if (flow->config.at_start && flow->config.has_ip)
+    if (flow->config.at_start && flow->config.has_ip) {
         ptd_flow_go_on_at(flow, flow->config.ip);
+        flow->state.walked = FLOW_LONG_AGO;
+    }
     return flow;
 }
 

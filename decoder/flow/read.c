@@ -88,6 +88,7 @@ static void end_psb(struct ptd_flow *flow)
     state->phase = state->other;
     if (flow_is_tracing(state)) {
         state->ip = state->psb_ip;
+        flow_know_ip(state);
         ptd_flow_reset_loop(flow);
     }
 }
@@ -249,6 +250,7 @@ static void read_pge(struct ptd_flow *flow, const struct ptd_packet *packet)
     }
     flow->state.ip = ip;
     flow->state.phase = FLOW_TRACING;
+    flow_know_ip(&flow->state);
     call_stack_clear(&flow->calls); /* 33.4.2.2: no compression across PacketEn = 0 */
     ptd_flow_reset_loop(flow);
     item = ptd_flow_push(flow, PTD_ITEM_ENABLED, packet->offset);
@@ -260,9 +262,10 @@ static void read_pge(struct ptd_flow *flow, const struct ptd_packet *packet)
 static void read_announced_fup(struct ptd_flow *flow)
 {
     struct bind *const bind = &flow->state.bind;
+    const bool counts = bind->packet.type == PTD_TRIG && bind->packet.trig.icnt > 0;
 
     if (!flow_is_tracing(&flow->state)) {
-        ptd_flow_push_packet(flow, &bind->packet, &bind->ip);
+        ptd_flow_push_packet(flow, &bind->packet, counts ? NULL : &bind->ip);
         ptd_flow_clear_bind(flow);
         return;
     }
@@ -383,6 +386,26 @@ static void read_ptw(struct ptd_flow *flow, const struct ptd_packet *packet)
     make_ready(bind, BIND_PTW);
 }
 
+/* Where what it counts from is not known, or the walk has passed it, nothing says where it is. */
+static void read_trig(struct ptd_flow *flow, const struct ptd_packet *packet)
+{
+    if (packet->trig.ip || !packet->trig.has_icnt || !flow_is_tracing(&flow->state) ||
+        packet->trig.icnt < flow->state.walked) {
+        read_other(flow, packet, packet->trig.ip);
+        return;
+    }
+    if (bind_is_open(&flow->state.bind)) {
+        contradiction(flow, packet);
+        return;
+    }
+
+    struct bind *const bind = open_bind(flow, packet);
+
+    bind->packet = *packet;
+    flow_end_overflow(&flow->state);
+    make_ready(bind, BIND_TRIG);
+}
+
 static void read_tracestop(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
     ptd_flow_push(flow, PTD_ITEM_STOP, packet->offset);
@@ -450,6 +473,9 @@ static void read_in_stream(struct ptd_flow *flow, const struct ptd_packet *packe
         break;
     case PTD_CFE:
         read_other(flow, packet, packet->cfe.ip);
+        break;
+    case PTD_TRIG:
+        read_trig(flow, packet);
         break;
     case PTD_EVD:
     case PTD_MWAIT:

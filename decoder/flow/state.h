@@ -30,6 +30,7 @@ struct flow_state {
     bool fresh;      /* nothing is known of CR3, VMCS, modes: PSB+ tells it for the first time */
     bool at_mov_cr3; /* nothing was walked since a PIP was bound to a MOV CR3 */
     uint64_t ip;     /* of the next instruction, while tracing */
+    uint64_t walked; /* instructions since a packet told the IP, see flow_know_ip() */
     uint64_t last_ip;
     uint64_t cr3, vmcs;
     uint64_t tnt_bits;
@@ -50,6 +51,17 @@ static inline bool flow_is_tracing(const struct flow_state *state)
 static inline bool flow_is_overflowed(const struct flow_state *state)
 {
     return state->phase == FLOW_OVERFLOWED || state->phase == FLOW_RESUMED;
+}
+
+/*
+ * An IP packet or a TNT bit was used up, which led to .ip: TRIG packets count from there. In a
+ * start state nobody knows how long ago that was.
+ */
+#define FLOW_LONG_AGO (UINT64_C(1) << 32) /* more than a TRIG packet can count */
+
+static inline void flow_know_ip(struct flow_state *state)
+{
+    state->walked = 0;
 }
 
 /* PacketEn is 0 now. A FUP that an overflow announced may still come. */

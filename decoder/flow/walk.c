@@ -18,6 +18,7 @@ static void push_block(struct ptd_flow *flow, const struct block *block, bool ta
     item->last_class = block->last_class;
     item->taken = taken;
     flow->state.at_mov_cr3 = false;
+    flow->state.walked += block->insns;
 }
 
 static void mismatch(struct ptd_flow *flow)
@@ -81,11 +82,35 @@ static bool leave_at_vm_entry(struct ptd_flow *flow)
     return true;
 }
 
+/* The walk counts instructions up to the one that a TRIG packet belongs to. */
+static bool binds_to_count(const struct ptd_flow *flow)
+{
+    return flow->state.bind.kind == BIND_TRIG;
+}
+
+static uint64_t left_to_count(const struct ptd_flow *flow)
+{
+    return flow->state.bind.packet.trig.icnt - flow->state.walked;
+}
+
+static void bind_trig(struct ptd_flow *flow)
+{
+    ptd_flow_push_packet(flow, &flow->state.bind.packet, &flow->state.ip);
+    flow_know_ip(&flow->state); /* the next one counts from here */
+    ptd_flow_settle(flow);
+    ptd_flow_reset_loop(flow);
+}
+
 /* The walk has come to the IP of an event. */
 static void bind_to_ip(struct ptd_flow *flow)
 {
     struct bind *const bind = &flow->state.bind;
 
+    flow_know_ip(&flow->state);
+    if (bind->kind == BIND_MARK && bind->packet.type == PTD_TRIG && bind->has_packet) {
+        bind->kind = BIND_TRIG;
+        return;
+    }
     if (bind->kind == BIND_MARK) {
         if (bind->has_packet)
             ptd_flow_push_packet(flow, &bind->packet, &bind->ip);
@@ -147,6 +172,7 @@ static void walk_cond(struct ptd_flow *flow, const struct block *block)
     const bool taken = flow->state.tnt_bits >> --flow->state.tnt_count & 1;
 
     go(flow, block, taken, taken ? block->target : block->next_ip);
+    flow_know_ip(&flow->state);
     ptd_flow_reset_loop(flow);
 }
 
@@ -202,6 +228,7 @@ static void walk_indirect(struct ptd_flow *flow, const struct block *block)
     if (block->last_class == PTD_INSN_CALL_INDIRECT)
         call_stack_push_ip(&flow->calls, block->next_ip);
     go(flow, block, false, flow->state.bind.to);
+    flow_know_ip(&flow->state);
     ptd_flow_settle(flow);
     ptd_flow_reset_loop(flow);
 }
@@ -224,6 +251,7 @@ static void walk_ret(struct ptd_flow *flow, const struct block *block)
         return;
     }
     go(flow, block, false, ptd_return_to(target, flow->state.mode));
+    flow_know_ip(&flow->state);
     ptd_flow_reset_loop(flow);
 }
 
@@ -279,6 +307,8 @@ static void walk_ptwrite(struct ptd_flow *flow, const struct block *block)
         return;
     }
     go(flow, block, false, block->next_ip);
+    if (bind->has_ip)
+        flow->state.walked = 1; /* the FUP named the PTWRITE itself */
     ptd_flow_push_packet(flow, &bind->packet, &block->last_ip);
     ptd_flow_settle(flow);
     ptd_flow_reset_loop(flow);
@@ -329,12 +359,19 @@ static void walk_block(struct ptd_flow *flow, const struct block *block)
     }
 }
 
-/* Whether an event stands in the middle of a block; then walks up to it. */
+/* Whether what is bound stands in the middle of a block; then walks up to it. */
 static bool walk_part(struct ptd_flow *flow, const struct block *block)
 {
     const uint64_t stop_ip = flow->state.bind.ip;
     struct block part;
 
+    if (binds_to_count(flow)) {
+        if (left_to_count(flow) >= block->insns ||
+            ptd_blocks_first(&flow->blocks, block, (uint32_t)left_to_count(flow), &part) != PTD_OK)
+            return false;
+        go(flow, &part, false, part.next_ip);
+        return true;
+    }
     if (!binds_to_ip(flow) || stop_ip - block->ip > block->last_ip - block->ip)
         return false;
     if (ptd_blocks_cut(&flow->blocks, block, stop_ip, &part) != PTD_OK)
@@ -368,6 +405,10 @@ void ptd_flow_walk(struct ptd_flow *flow)
         bind_to_ip(flow);
         return;
     }
+    if (binds_to_count(flow) && left_to_count(flow) == 0) {
+        bind_trig(flow);
+        return;
+    }
     /* A MOV CR3 that lets a TraceStop range act: PIP, then TIP.PGD with the next IP. */
     if (flow->state.at_mov_cr3 && binds_pgd(flow) && flow->state.bind.has_to &&
         flow->state.bind.to == flow->state.ip) {
@@ -391,7 +432,8 @@ void ptd_flow_walk(struct ptd_flow *flow)
                                              : ptd_packets_offset(&flow->packets));
         return;
     }
-    if (loop_is_endless(&flow->state.loop, flow->state.ip)) {
+    /* Code may well go round while instructions are counted: the count comes to an end. */
+    if (!binds_to_count(flow) && loop_is_endless(&flow->state.loop, flow->state.ip)) {
         ptd_flow_fail(flow, PTD_E_LOOP,
                       flow->state.bind.ready ? flow->state.bind.offset
                                              : ptd_packets_offset(&flow->packets));

@@ -24,5 +24,6 @@ void add_memory_suite(void);
 void add_code_log_suite(void);
 void add_stream_suite(void);
 void add_extents_suite(void);
+void add_newest_suite(void);
 
 #endif
