@@ -276,6 +276,7 @@ struct ptd_time_config {
     uint64_t vmcs;                 /* until the first VMCS packet */
     const struct ptd_time_vm *vms; /* must outlive the struct ptd_time */
     size_t vm_count;
+    uint32_t errata; /* to be tolerated, of ptd_errata(): SKL168 */
 };
 
 #define PTD_TIME_UNKNOWN UINT64_MAX

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Errata: each with a trace that it made, which decodes with it and is an error, or something else,
- * without. Which processor has which, libipt knows, too.
+ * without. Which processor has which, libipt knows, too, as far as it is new enough.
  */
 #include <CUnit/CUnit.h>
 #include <intel-pt.h>
@@ -221,8 +221,56 @@ static void test_traces(void)
     check_golden(cases, COUNT(cases));
 }
 
-/* As libipt has it; a newer one may know more models. */
+/* ---- Which processor has which ---- */
+
+#define MODELS 16
+
+/* clang-format off */
+static const struct {
+    uint32_t errata;
+    uint8_t family, models[MODELS]; /* 0: no more */
+} rows[] = {
+    {PTD_BDM70 | PTD_BDM64, 6, {0x3d, 0x47, 0x4f, 0x56}},
+    {PTD_BDM70 | PTD_SKD007 | PTD_SKD022 | PTD_SKD010 | PTD_SKL014 | PTD_SKL168, 6,
+     {0x4e, 0x5e, 0x8e, 0x9e, 0xa5, 0xa6}},
+    {PTD_BDM70 | PTD_SKL014 | PTD_SKD022 | PTD_SKZ84, 6, {0x55, 0x6a, 0x6c}},
+    {PTD_BDM70 | PTD_SKD022 | PTD_SKZ84, 6, {0x8f, 0xcf, 0xad, 0xae}},
+    {PTD_BDM70 | PTD_SKD022 | PTD_SKZ84, 0x13, {0x01}},
+    {PTD_BDM70 | PTD_SKL014 | PTD_SKD022, 6, {0x66, 0x7d, 0x7e, 0x8c, 0x8d, 0xa7, 0xa8}},
+    {PTD_BDM70 | PTD_SKD022 | PTD_APL11, 6,
+     {0x97, 0x9a, 0xba, 0xb7, 0xbf, 0xc5, 0xc6, 0xb5, 0xaa, 0xac, 0xbd, 0xcc, 0xd5}},
+    {PTD_BDM70 | PTD_SKD022 | PTD_APL11, 0x12, {0x01, 0x03}},
+    {PTD_APL12 | PTD_APL11, 6, {0x5c, 0x5f}},
+    {PTD_APL11, 6, {0x7a, 0x86, 0x96, 0x9c, 0xb6, 0xaf, 0xdd}},
+};
+/* clang-format on */
+
+/* Every processor has the errata of its row, and one that has no row has none. */
 static void test_table(void)
+{
+    for (unsigned family = 0; family < 0x20; family++) {
+        for (unsigned model = 1; model < 256; model++) {
+            uint32_t errata = 0;
+
+            for (size_t row = 0; row < COUNT(rows); row++)
+                for (size_t i = 0; i < MODELS; i++)
+                    if (rows[row].family == family && rows[row].models[i] == model)
+                        errata = rows[row].errata;
+            CU_ASSERT_EQUAL(ptd_errata(family, model), errata);
+        }
+    }
+    CU_ASSERT_EQUAL(ptd_errata(6, 0), 0);
+    CU_ASSERT_EQUAL(ptd_errata(6 + 256, 0x3d), 0);
+    CU_ASSERT_EQUAL(ptd_errata(6, 0x3d + 256), 0);
+}
+
+static bool lost_skl014(unsigned model)
+{
+    return model == 0x8f || model == 0x97 || model == 0x9a || model == 0xbf;
+}
+
+/* The libipt that is here knows fewer models, and SKL014 of some that newer ones have without. */
+static void test_libipt(void)
 {
     for (unsigned model = 0; model < 256; model++) {
         const struct pt_cpu cpu = {.vendor = pcv_intel, .family = 6, .model = (uint8_t)model};
@@ -235,10 +283,72 @@ static void test_table(void)
                  known.skd010 * PTD_SKD010 | known.skd022 * PTD_SKD022 | known.skl014 * PTD_SKL014 |
                  known.skl168 * PTD_SKL168 | known.apl11 * PTD_APL11 | known.apl12 * PTD_APL12 |
                  known.skz84 * PTD_SKZ84;
+        if (lost_skl014(model))
+            errata &= ~PTD_SKL014;
         CU_ASSERT_EQUAL(ptd_errata(6, model), errata);
     }
-    CU_ASSERT_EQUAL(ptd_errata(15, 0x3d), 0);
-    CU_ASSERT_EQUAL(ptd_errata(6, 0xcf), 0);
+}
+
+/* ---- Time ---- */
+
+#define TSC_AT(tsc) 0x19, (tsc)&0xff, (tsc) >> 8 & 0xff, 0, 0, 0, 0, 0
+#define CYCLES(n)   0x07 | ((n)&0x1f) << 3, ((n) >> 5 & 0x7f) << 1 | 1, (n) >> 12 << 1
+#define CBR24       2, 0x03, 24, 0
+
+/* clang-format off */
+/* A cycle takes a tick. Of 2030 cycles between two TSC packets, 30 are missing. */
+static const uint8_t dropped[] = {
+    PSB, TSC_AT(1000), CBR24, FUP(CODE), PSBEND, CYCLES(2000), TIP(CODE),
+    PSB, TSC_AT(3030), CBR24, FUP(CODE), PSBEND, CYCLES(40), TIP(CODE), CYCLES(1000), TIP(CODE),
+};
+/* clang-format on */
+
+/* When the last packet was. */
+static struct ptd_time_point time_of_last(uint32_t errata)
+{
+    const struct ptd_time_config config = {.max_nonturbo_ratio = 24, .errata = errata};
+    struct ptd_time *const time = ptd_time_new(&config);
+    struct ptd_time_point point = {0};
+    struct ptd_packets packets;
+    struct ptd_packet packet;
+
+    ptd_packets_init(&packets, dropped, sizeof(dropped));
+    while (ptd_time_next(time, &packets, &packet))
+        ptd_time_packet(time, &packet);
+    ptd_time_point(time, &point);
+    ptd_time_free(time);
+    return point;
+}
+
+static void test_skl168(void)
+{
+    const struct ptd_time_point with = time_of_last(PTD_SKL168), without = time_of_last(0);
+
+    CU_ASSERT_TRUE(with.earliest <= 4070 && with.latest >= 4070);
+    CU_ASSERT_TRUE(with.latest - with.earliest <= 100); /* the CBR packet still counts */
+    CU_ASSERT_FALSE(without.earliest <= 4070 && without.latest >= 4070);
+}
+
+/* The clock of a stream reads packets of its own. */
+static void test_stream_clock(void)
+{
+    static const uint8_t trace[] = {PSB,  TSC, 2,    0x73, 0xff,   0xff,         0,
+                                    0xff, 1,   0xfd, CBR,  PSBEND, TSC_AT(3030), PGE(CODE)};
+    const struct ptd_flow_config config = {.mode = PTD_MODE_64, .errata = PTD_SKZ84};
+    const struct ptd_time_config clocks = {0};
+    struct ptd_image *const image = ptd_image_new();
+    struct ptd_stream *const stream = ptd_stream_new(image, &config, &clocks);
+    struct ptd_time_point point = {0};
+    struct ptd_item item = {0};
+
+    CU_ASSERT_EQUAL(ptd_stream_feed(stream, trace, sizeof(trace)), PTD_OK);
+    ptd_stream_end(stream);
+    while (ptd_stream_next(stream, &item, &point) == PTD_OK)
+        continue;
+    CU_ASSERT_EQUAL(item.type, PTD_ITEM_ENABLED);
+    CU_ASSERT_EQUAL(point.tsc, 3030);
+    ptd_stream_free(stream);
+    ptd_image_free(image);
 }
 
 void add_errata_suite(void)
@@ -247,4 +357,7 @@ void add_errata_suite(void)
 
     CU_add_test(suite, "traces of each erratum", test_traces);
     CU_add_test(suite, "which processor has which", test_table);
+    CU_add_test(suite, "the same of libipt", test_libipt);
+    CU_add_test(suite, "SKL168: cycles that are missing", test_skl168);
+    CU_add_test(suite, "SKZ84: the clock of a stream", test_stream_clock);
 }

@@ -309,10 +309,18 @@ static void read_tsc(struct ptd_time *time, const struct ptd_packet *packet, str
         time->ceiling = end_of_count(time, art_at(time, tsc.last, time->phase.first));
 }
 
-/* PSB+ is complete. Without a FUP, tracing may have paused in front of it. */
+static bool drops_cycles(const struct ptd_time *time)
+{
+    return time->config.errata & PTD_SKL168;
+}
+
+/*
+ * PSB+ is complete. Without a FUP, tracing may have paused in front of it. Where a CYC may be
+ * missing in front of it, what was measured holds on, but the next measurement begins here.
+ */
 static void end_psb(struct ptd_time *time)
 {
-    if (time->psb_has_tsc && time->psb_has_fup && time->calibrating)
+    if (time->psb_has_tsc && time->psb_has_fup && (time->calibrating || drops_cycles(time)))
         (void)calibrate(time, time->tsc_anchor);
     else if (time->psb_has_tsc)
         restart_cycles(time, time->tsc_anchor);
@@ -593,6 +601,8 @@ static void update(struct ptd_time *time, const struct ptd_packet *packet)
     case PTD_PSB:
         stop_waiting(time);
         lose_ceiling(time);
+        if (drops_cycles(time))
+            lose_cycles(time);
         time->in_psb = true;
         time->psb_has_fup = time->psb_has_tsc = false;
         break;

@@ -180,6 +180,7 @@ struct ptd_stream *ptd_stream_new(const struct ptd_image *image, const struct pt
     }
     ptd_flow_begin_stream(stream->flow, 0);
     ptd_packets_init(&stream->clock.packets, stream->bytes, 0);
+    ptd_packets_set_errata(&stream->clock.packets, flow ? flow->errata : 0);
     stream->clock.searching = true;
     stream->clock.give_up = PTD_LOOK_AHEAD_MAX;
     stream->clock.point =

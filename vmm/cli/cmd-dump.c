@@ -3,6 +3,7 @@
  * vpt dump: the packets of a raw trace, or of each trace in a perf.data, one a line.
  */
 #include "trace/perf-data.h"
+#include "trace/cpu.h"
 #include "trace/sidecar.h"
 #include "trace/window.h"
 #include "ptdec_rtit.h"
@@ -257,6 +258,7 @@ static int dump_perf(const struct dump_options *options, const char *name, const
 
         print_trace(&session->traces[i], options->json);
         ptd_packets_init(&source.pt, source.bytes.data, source.bytes.len);
+        ptd_packets_set_errata(&source.pt, errata_of_cpuid(session->cpuid));
         dump(&source);
         passed += source.bytes.len;
         errors += source.errors;
@@ -335,6 +337,7 @@ static int open_pt(struct source *source, const struct ptd_time_config *clocks)
     if (error)
         return file_error(source->input->name, error);
     ptd_packets_init(&source->pt, "", 0);
+    ptd_packets_set_errata(&source->pt, clocks->errata);
     source->pt.base = source->base;
     if (window_has_nanoseconds(window))
         return complain(EXIT_CODE_FILE, "nothing tells the seconds of this trace; take tsc:TICKS");

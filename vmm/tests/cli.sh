@@ -151,6 +151,12 @@ expect 'decode --cpu' 0 '' "$vpt" decode --cpu 6/0x4e "$work/loop.pt"
 expect 'bad --cpu' 2 'cpu takes' "$vpt" decode --cpu skylake "$work/loop.pt"
 timeout 120 "$vpt" run --json "$guests/many.elf" >"$work/out" 2>/dev/null </dev/null
 check 'a report names 5,000 functions' jq -e '.processes[0].functions | length == 5002' "$work/out"
+printf '\2\202%.0s' {1..8} >"$work/skz84.pt"
+printf '\2\163\377\377\0\377\1\375\2\3\37\0\2\43' >>"$work/skz84.pt" # TMA, a byte too many, CBR, PSBEND
+expect 'dump of a packet that is one of no processor' 3 '1 errors' "$vpt" dump "$work/skz84.pt"
+echo '{ "vpt": 1, "cpu": { "family": 6, "model": 207 } }' >"$work/skz84.pt.json"
+expect 'dump tolerates errata of the processor of TRACE.json' 0 '' "$vpt" dump "$work/skz84.pt"
+check 'dump shows the CBR behind it' grep -q 'CBR 31' "$work/out"
 expect 'dump of nothing' 3 'No such file' "$vpt" dump "$work/nofile"
 expect 'decode without sidecar' 3 'no --image' "$vpt" decode "$work/text.elf"
 (cat "$work/loop.pt" && printf '\xff\xff\xff') >"$work/damaged.pt"

@@ -60,6 +60,7 @@ static void test_all(void)
     CU_ASSERT_EQUAL(sidecar.mode, PTD_MODE_32);
     CU_ASSERT_EQUAL(sidecar.errata, ptd_errata(6, 94));
     CU_ASSERT_NOT_EQUAL(sidecar.errata, 0);
+    CU_ASSERT_EQUAL(sidecar.clocks.errata, sidecar.errata);
     CU_ASSERT_EQUAL(sidecar.clocks.tsc_den, 2);
     CU_ASSERT_EQUAL(sidecar.clocks.tsc_num, 168);
     CU_ASSERT_EQUAL(sidecar.clocks.mtc_freq, 3);

@@ -35,6 +35,7 @@ bool clock_open(struct clock *clock, const uint8_t *bytes, size_t len,
     if (!config)
         return true;
     ptd_packets_init(&clock->packets, bytes, len);
+    ptd_packets_set_errata(&clock->packets, config->errata);
     if (ptd_packets_sync(&clock->packets) != PTD_OK)
         return true;
     clock->time = ptd_time_new(config);
@@ -55,6 +56,7 @@ bool clock_begin(struct clock *clock, const uint8_t *bytes, size_t len,
 
     *clock = (struct clock){0};
     ptd_packets_init(&packets, bytes, len);
+    ptd_packets_set_errata(&packets, config->errata);
     (void)ptd_packets_sync(&packets); /* or to the end */
     clock->is_tsc = has_time(packets, config, &clock->tsc);
     return clock->is_tsc || len >= PTD_LOOK_AHEAD_MAX;

@@ -4,6 +4,9 @@
 #include "ptdec.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#define INTEL "GenuineIntel,"
 
 bool parse_cpu(const char *text, char separator, uint32_t *errata)
 {
@@ -19,4 +22,13 @@ bool parse_cpu(const char *text, char separator, uint32_t *errata)
         return false;
     *errata = ptd_errata((unsigned)family, (unsigned)model);
     return true;
+}
+
+uint32_t errata_of_cpuid(const char *cpuid)
+{
+    uint32_t errata = 0;
+
+    if (strncmp(cpuid, INTEL, strlen(INTEL)) == 0)
+        (void)parse_cpu(cpuid + strlen(INTEL), ',', &errata);
+    return errata;
 }

@@ -126,6 +126,7 @@ static int read_members(struct sidecar *sidecar)
         return wrong(sidecar, "mode: not 16, 32 or 64");
     if (!read_clocks(sidecar->root, &sidecar->clocks))
         return wrong(sidecar, "tsc_ctc, mtc_freq, max_nonturbo_ratio: not those of a clock");
+    sidecar->clocks.errata = sidecar->errata;
     if (json_object_object_get_ex(sidecar->root, "rtit", &rtit)) {
         sidecar->is_rtit = true;
         if (!rtit_from_json(rtit, &sidecar->rtit))

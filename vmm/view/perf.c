@@ -18,8 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INTEL   "GenuineIntel," /* then family, model and stepping */
-#define NO_VMCS 1               /* no VMCS pointer is that */
+#define NO_VMCS 1 /* no VMCS pointer is that */
 
 /* Code that is loaded: that of a process, or of all processes on CPUs by CR3. */
 struct code {
@@ -544,8 +543,8 @@ int decode_perf(struct decode_options *options, const char *file, const struct b
         return error;
     job.session = session;
     job.maps_left = MAPS_LEFT + MAPS_LEFT_PER_RECORD * session->record_count;
-    if (!options->have_cpu && strncmp(session->cpuid, INTEL, strlen(INTEL)) == 0)
-        (void)parse_cpu(session->cpuid + strlen(INTEL), ',', &options->config.errata);
+    if (!options->have_cpu)
+        options->config.errata = errata_of_cpuid(session->cpuid);
     if (has_map(&job))
         session->vms = ptd_contexts_time_vms(options->map.contexts, &session->vm_count);
     if (!options->have_images || has_map(&job))

@@ -70,6 +70,7 @@ int pieces_open(struct decode_options *options, struct stream *stream)
 
     if (ptd_time_check(&stream->clocks) != PTD_OK)
         stream->clocks = (struct ptd_time_config){0};
+    stream->clocks.errata = options->config.errata;
     if ((options->format && !options->count_insns) || window_has_time(&options->window))
         error = begin_clock(stream);
     if (!error)

@@ -43,6 +43,7 @@ static int open_whole(struct decode_options *options, struct stream *stream)
         return reason_no_memory(stream->why);
     if (!needs_clock(options, stream))
         return 0;
+    stream->clocks.errata = options->config.errata;
     if (!clock_open(&stream->clock, stream->packets.data, stream->packets.len, clocks))
         return reason_no_memory(stream->why);
     stream->thread.image = stream->image;
