@@ -37,6 +37,7 @@ void vpt_reset(struct vpt_cpu *cpu, enum vpt_reset kind)
     cpu->asleep = false;
     cpu->wait_for_sipi = false;
     cpu->acm = false;
+    cpu->branch_told = false;
     cpu->vmx_on = false;
     cpu->vmx_nonroot = false;
     cpu->vmx_secondary = 0;

@@ -145,6 +145,7 @@ static bool has_fup(enum vpt_transfer_type type)
     case VPT_IRET:
     case VPT_UIRET:
     case VPT_SIPI:
+    case VPT_FRED_SYSCALL:
         return false;
     case VPT_SOFT_INTERRUPT:
     case VPT_FAULT:
@@ -154,15 +155,20 @@ static bool has_fup(enum vpt_transfer_type type)
     case VPT_UINTR:
     case VPT_INIT:
     case VPT_INIT_WAIT:
+    case VPT_FRED_SOFT_INTERRUPT:
         break;
     }
     return true;
 }
 
 /* The CFE type of a transfer (Table 33-50); 0: it is no event. */
-static uint8_t cfe_type(enum vpt_transfer_type type)
+static uint8_t cfe_type(const struct vpt_cpu *cpu, enum vpt_transfer_type type)
 {
     switch (type) {
+    case VPT_FRED_SOFT_INTERRUPT:
+        return cpu->caps.fred ? PT_CFE_SWINT : PT_CFE_INTR;
+    case VPT_FRED_SYSCALL:
+        return cpu->caps.fred ? PT_CFE_SYSCALL : 0;
     case VPT_SOFT_INTERRUPT:
     case VPT_FAULT:
     case VPT_TRAP:
@@ -188,7 +194,8 @@ static uint8_t cfe_type(enum vpt_transfer_type type)
 
 static bool cfe_has_vector(uint8_t type)
 {
-    return type == PT_CFE_INTR || type == PT_CFE_UINTR || type == PT_CFE_SIPI;
+    return type == PT_CFE_INTR || type == PT_CFE_UINTR || type == PT_CFE_SIPI ||
+           type == PT_CFE_SWINT;
 }
 
 void vpt_control_flow_event(struct vpt_cpu *cpu, uint8_t type, uint8_t vector, uint64_t ip,
@@ -209,7 +216,7 @@ void vpt_control_flow_event(struct vpt_cpu *cpu, uint8_t type, uint8_t vector, u
  */
 static void transfer_event(struct vpt_cpu *cpu, const struct vpt_transfer *transfer)
 {
-    const uint8_t type = cfe_type(transfer->type);
+    const uint8_t type = cfe_type(cpu, transfer->type);
     const uint8_t vector = cfe_has_vector(type) ? transfer->vector : 0;
     const bool page_fault = transfer->type == VPT_FAULT && vector == PAGE_FAULT_VECTOR;
     /* SIPI finds nothing running that could have an IP (Table 33-59 case 21). */
@@ -315,6 +322,23 @@ void vpt_ptwrite(struct vpt_cpu *cpu, uint64_t value, uint8_t size_bytes, uint64
     vpt_emit_ptw(cpu, value, size_bytes == 8 ? 8 : 4, fup);
     if (fup)
         vpt_emit_ip(cpu, PT_FUP, ip);
+    vpt_end_quietly(cpu);
+}
+
+void vpt_trigger(struct vpt_cpu *cpu, const struct vpt_trigger *trigger)
+{
+    const bool counted = cpu->branch_told && cpu->packet_en && trigger->insns <= UINT16_MAX;
+    uint8_t flags = trigger->more ? PT_TRIG_MULT : 0;
+
+    if (!cpu->caps.triggers || !cpu->trigger_en || !cpu->context_en || !cpu->filter_en)
+        return;
+    vpt_begin_event(cpu);
+    if (trigger->attributed)
+        flags |= counted ? PT_TRIG_ICNTV : PT_TRIG_ICNTV | PT_TRIG_IP;
+    vpt_emit_trig(cpu, flags, trigger->fired, counted ? (uint16_t)trigger->insns : 0);
+    if (flags & PT_TRIG_IP)
+        vpt_emit_ip(cpu, PT_FUP, trigger->ip);
+    cpu->branch_told = trigger->attributed && cpu->packet_en; /* the next one counts from here */
     vpt_end_quietly(cpu);
 }
 

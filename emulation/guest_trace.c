@@ -107,6 +107,8 @@ static size_t packet_len(const uint8_t *bytes, size_t left, unsigned item_bytes)
     case PT_OPC_MTC:
     case PT_OPC_MODE:
         return PT_MODE_LEN; /* PT_MTC_LEN is the same */
+    case PT_OPC_TRIG:
+        return left > 1 && (bytes[1] & PT_TRIG_ICNTV) ? PT_TRIG5_LEN : PT_TRIG_LEN;
     default:
         break;
     }

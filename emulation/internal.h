@@ -95,6 +95,8 @@ void vpt_emit_tracestop(struct vpt_cpu *cpu);
 void vpt_emit_cbr(struct vpt_cpu *cpu);
 void vpt_emit_ptw(struct vpt_cpu *cpu, uint64_t value, uint8_t size_bytes, bool fup);
 void vpt_emit_cfe(struct vpt_cpu *cpu, uint8_t type, uint8_t vector, bool fup);
+/* TRIG with these flags (PT_TRIG_*); count if they say so. */
+void vpt_emit_trig(struct vpt_cpu *cpu, uint8_t flags, uint8_t fired, uint16_t count);
 void vpt_emit_evd(struct vpt_cpu *cpu, uint8_t type, uint64_t payload);
 /* MODE.TSX with the state of the transaction; aborted: it ended so. */
 void vpt_emit_mode_tsx(struct vpt_cpu *cpu, bool aborted);

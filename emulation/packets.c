@@ -206,7 +206,8 @@ void vpt_emit_tnt(struct vpt_cpu *cpu)
 
 void vpt_tnt_bit(struct vpt_cpu *cpu, bool taken)
 {
-    if (cpu->ctl & VPT_CTL_DISTNT)
+    cpu->branch_told = !(cpu->ctl & VPT_CTL_DISTNT);
+    if (!cpu->branch_told)
         return;
     if (cpu->tnt == 1)
         cyc(cpu); /* the time of the packet's first branch, 33.3.6.2 */
@@ -295,6 +296,7 @@ static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload)
     }
     cpu->last_ip = payload;
     cpu->ip_full = false;
+    cpu->branch_told = opcode == PT_TIP; /* others need not be of a branch or event */
 }
 
 static inline void emit_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
@@ -436,6 +438,15 @@ void vpt_emit_cfe(struct vpt_cpu *cpu, uint8_t type, uint8_t vector, bool fup)
     put(cpu,
         (const uint8_t[]){PT_OPC_EXT, PT_EXT_CFE, (uint8_t)(fup ? type | PT_CFE_IP : type), vector},
         PT_CFE_LEN);
+}
+
+void vpt_emit_trig(struct vpt_cpu *cpu, uint8_t flags, uint8_t fired, uint16_t count)
+{
+    uint8_t bytes[PT_TRIG5_LEN] = {PT_OPC_TRIG, flags, fired};
+
+    before_packet(cpu, false);
+    le(bytes + PT_TRIG_LEN, count, 2);
+    put(cpu, bytes, flags & PT_TRIG_ICNTV ? PT_TRIG5_LEN : PT_TRIG_LEN);
 }
 
 void vpt_emit_evd(struct vpt_cpu *cpu, uint8_t type, uint64_t payload)

@@ -24,6 +24,17 @@
     .psb_order = {VPT_PSB_TSX,  VPT_PSB_EXEC, VPT_PSB_FUP, VPT_PSB_PIP,                            \
                   VPT_PSB_VMCS, VPT_PSB_TSC,  VPT_PSB_CBR}
 
+/* All that chapter 33 describes. */
+#define EVERYTHING                                                                                 \
+    .leaf14_0_ebx = SKYLAKE_EBX | VPT_CAP_PTWRITE | VPT_CAP_POWER | VPT_CAP_PRESERVE |             \
+                    VPT_CAP_EVENT | VPT_CAP_DISTNT,                                                \
+    .leaf14_0_ecx = FULL_ECX | VPT_CAP_FABRIC | VPT_CAP_LIP,                                       \
+    .leaf14_1_eax = MTC_PERIODS(0xffff) | VPT_MAX_RANGES,                                          \
+    .leaf14_1_ebx = PSB_PERIODS(0xffff) | CYC_THRESHOLDS(0xffff), .tsc_den = 1, .tsc_num = 100,    \
+    .crystal_hz = 24000000, .psb_align_bytes = 8, .maxphyaddr = 52, .linear_bits = 57,             \
+    .max_nonturbo_ratio = 24, .perf_counters = 8, .perf_fixed = 4, .supported = true, .tsx = true, \
+    .pebs = true, .long_tnt = true, .xsaves = true, .vmx_misc_pt = true
+
 struct profile {
     const char *name, *about;
     struct vpt_caps caps;
@@ -221,30 +232,10 @@ static const struct profile profiles[] = {
          .xsaves = true,
          .vmx_misc_pt = true,
      }},
-    {"max",
-     "everything that chapter 33 describes, with long TNT packets",
-     {
-         .leaf14_0_ebx = SKYLAKE_EBX | VPT_CAP_PTWRITE | VPT_CAP_POWER | VPT_CAP_PRESERVE |
-                         VPT_CAP_EVENT | VPT_CAP_DISTNT,
-         .leaf14_0_ecx = FULL_ECX | VPT_CAP_FABRIC | VPT_CAP_LIP,
-         .leaf14_1_eax = MTC_PERIODS(0xffff) | VPT_MAX_RANGES,
-         .leaf14_1_ebx = PSB_PERIODS(0xffff) | CYC_THRESHOLDS(0xffff),
-         .tsc_den = 1,
-         .tsc_num = 100,
-         .crystal_hz = 24000000,
-         .psb_align_bytes = 8,
-         .maxphyaddr = 52,
-         .linear_bits = 57,
-         .max_nonturbo_ratio = 24,
-         .perf_counters = 8,
-         .perf_fixed = 4,
-         .supported = true,
-         .tsx = true,
-         .pebs = true,
-         .long_tnt = true,
-         .xsaves = true,
-         .vmx_misc_pt = true,
-     }},
+    {"max", "everything that chapter 33 describes, with long TNT packets", {EVERYTHING}},
+    {"future",
+     "as max, and what is newer than chapter 33: trigger tracing and FRED's events",
+     {EVERYTHING, .triggers = true, .fred = true}},
     {"silvermont",
      "Atom: no PT but RTIT, its ancestor",
      {

@@ -106,6 +106,7 @@ const struct vpt_saved_field vpt_saved_fields[] = {
     FLAG(64, output_ept),
     ADDED_FLAG(65, psb_again),
     ADDED_NUMBER(66, line_group),
+    ADDED_FLAG(80, branch_told),
     /*
      * The capabilities. What a guest can enumerate, the restored processor must have. What it
      * cannot is a choice of the processor that was saved, which goes on as it was.
@@ -143,6 +144,8 @@ const struct vpt_saved_field vpt_saved_fields[] = {
     ADDED_NUMBER(158, caps.choices.family),
     ADDED_NUMBER(159, caps.choices.model),
     ADDED_NUMBER(160, caps.choices.stepping),
+    ADDED_FLAG(180, caps.triggers),
+    ADDED_FLAG(181, caps.fred),
 };
 const size_t vpt_saved_field_count = sizeof(vpt_saved_fields) / sizeof(vpt_saved_fields[0]);
 

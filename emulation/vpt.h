@@ -182,6 +182,9 @@ struct vpt_caps {
     bool vmx_misc_pt;              /* IA32_VMX_MISC[14]: tracing in VMX operation (33.2.9.4) */
     bool rtit;                     /* RTIT, and what software knows it by: family and model */
     struct vpt_choices choices;
+    /* Newer than chapter 33, and enumerated by no leaf that the model answers for. */
+    bool triggers; /* trigger tracing: TRIG packets, see vpt_trigger() */
+    bool fred;     /* FRED has CFE types of its own */
 };
 
 /*
@@ -337,6 +340,7 @@ struct vpt_cpu {
     bool asleep;        /* in a C-state deeper than C0.0 */
     bool wait_for_sipi; /* INIT came, SIPI did not yet */
     bool acm;           /* in an authenticated code module that was entered while TraceEn was 1 */
+    bool branch_told;   /* what TRIG counts from is the last branch or event: a TNT bit or TIP */
 
     /* VMX operation (33.5). */
     bool vmx_on, vmx_nonroot;
@@ -598,7 +602,7 @@ static inline void vpt_ret(struct vpt_cpu *cpu, uint64_t target)
 /* Far transfers (33.2.1.3). The type decides whether a FUP precedes the TIP (Table 33-23). */
 enum vpt_transfer_type {
     VPT_FAR_BRANCH,     /* far JMP, CALL, RET; SYSCALL, SYSRET, SYSENTER, SYSEXIT: no FUP */
-    VPT_IRET,           /* no FUP */
+    VPT_IRET,           /* and ERETS, ERETU: no FUP */
     VPT_SOFT_INTERRUPT, /* INT n, INT3, INT1, INTO: ip is the instruction's own address */
     VPT_FAULT,          /* exceptions and fault-like machine checks: ip faulted */
     VPT_TRAP,           /* traps and trap-like machine checks: ip would have run next */
@@ -609,6 +613,9 @@ enum vpt_transfer_type {
     VPT_INIT,           /* INIT on the bootstrap processor: ip would have run next */
     VPT_INIT_WAIT, /* INIT on another one: nothing runs until VPT_SIPI; target counts for nothing */
     VPT_SIPI,      /* no FUP */
+    /* What FRED delivers otherwise than an IDT does; all else has the types above. */
+    VPT_FRED_SOFT_INTERRUPT, /* as VPT_SOFT_INTERRUPT */
+    VPT_FRED_SYSCALL,        /* SYSCALL, SYSENTER: no FUP; ip is the instruction's own address */
 };
 
 struct vpt_transfer {
@@ -632,6 +639,24 @@ void vpt_interrupt_flag(struct vpt_cpu *cpu, bool interrupts, uint64_t ip);
 
 /* PTWRITE of a 4- or 8-byte operand at ip (33.4.2.21). */
 void vpt_ptwrite(struct vpt_cpu *cpu, uint64_t value, uint8_t size_bytes, uint64_t ip);
+
+/*
+ * Triggers fired (trigger tracing, newer than chapter 33): TRIG, in front of the instruction at ip.
+ * Which triggers there are, and what makes them fire, is the owner's: the MSRs that software
+ * chooses them with are not modelled. Nothing without caps.triggers.
+ */
+struct vpt_trigger {
+    uint8_t fired;   /* one bit a trigger */
+    bool more;       /* others fired that are not told */
+    bool attributed; /* the trace says which instruction it was: by a count, or by a FUP */
+    uint64_t ip;
+    /*
+     * How many instructions ran since the last of these was told: a near branch but direct JMP and
+     * CALL, a far transfer, VM entry or exit, the abort of a transaction, or a trigger.
+     */
+    uint64_t insns;
+};
+void vpt_trigger(struct vpt_cpu *cpu, const struct vpt_trigger *trigger);
 
 /*
  * Time passed without an event. MTC and stand-alone CYC packets are sent as they fall due

@@ -353,7 +353,7 @@ static struct vpt_context context(struct input *in)
 
 static void transfer(struct guest *guest, struct input *in)
 {
-    struct vpt_transfer far = {.type = (enum vpt_transfer_type)(byte(in) % (VPT_SIPI + 1)),
+    struct vpt_transfer far = {.type = (enum vpt_transfer_type)(byte(in) % (VPT_FRED_SYSCALL + 1)),
                                .vector = byte(in),
                                .ip = address(in),
                                .target = address(in),
@@ -475,6 +475,18 @@ static void power(struct guest *guest, struct input *in)
         vpt_power_exit(&guest->cpu, &wake);
     else
         vpt_exec_stop(&guest->cpu, entry.ip);
+}
+
+static void trigger(struct guest *guest, struct input *in)
+{
+    const uint8_t how = byte(in);
+    const struct vpt_trigger fired = {.fired = byte(in),
+                                      .more = how & 1,
+                                      .attributed = how & 6,
+                                      .ip = address(in),
+                                      .insns = how & 8 ? number(in, 3) : how >> 4};
+
+    vpt_trigger(&guest->cpu, &fired);
 }
 
 static void pebs(struct guest *guest, struct input *in)
@@ -703,6 +715,9 @@ static void operate(struct guest *guest, struct input *in)
         break;
     case 26:
         vpt_maintenance(&guest->cpu, number(in, 8));
+        break;
+    case 32:
+        trigger(guest, in);
         break;
     default:
         near_branch(guest, in);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 static const char *const expected_profiles[] = {
-    "broadwell", "skylake",         "goldmont-plus", "icelake-server",
-    "gracemont", "sapphire-rapids", "max",           "silvermont",
+    "broadwell",       "skylake", "goldmont-plus", "icelake-server", "gracemont",
+    "sapphire-rapids", "max",     "future",        "silvermont",
 };
 
 static void test_names(void)

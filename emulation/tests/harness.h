@@ -167,5 +167,6 @@ void suite_rtit_output(void);
 void suite_state(void);
 void suite_witness(void);
 void suite_witness_packets(void);
+void suite_newest(void);
 
 #endif

@@ -18,7 +18,7 @@ int main(void)
         suite_guest_trace, suite_xsave,        suite_save,
         suite_corners,     suite_rtit,         suite_rtit_output,
         suite_state,       suite_witness,      suite_witness_packets,
-        suite_edges,       suite_rtit_edges,
+        suite_edges,       suite_rtit_edges,   suite_newest,
     };
     unsigned failures;
 

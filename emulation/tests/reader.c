@@ -221,6 +221,21 @@ static size_t read_extended(struct reader *reader, struct packet *packet, const 
     return 0;
 }
 
+/* D9, flags, a bit a trigger, and 16 bits of count if bit 6 of the flags is 1. */
+static size_t read_trig(struct packet *packet, const uint8_t *p, size_t left)
+{
+    const size_t size = left > 1 && p[1] & 0x40 ? 5 : 3;
+
+    if (left < size || p[1] & 0x1f)
+        return 0;
+    packet->kind = PACKET_TRIG;
+    packet->flag = p[1] & 0x80;
+    packet->bits = p[1];
+    packet->value = p[2];
+    packet->extra = size == 5 ? little_endian(p + 3, 2) : 0;
+    return size;
+}
+
 static size_t read_packet(struct reader *reader, struct packet *packet, const uint8_t *p,
                           size_t left)
 {
@@ -240,6 +255,8 @@ static size_t read_packet(struct reader *reader, struct packet *packet, const ui
         return left < 2 ? 0 : 2;
     case 0x99:
         return read_mode(packet, p, left);
+    case 0xd9:
+        return read_trig(packet, p, left);
     default:
         break;
     }
@@ -335,6 +352,15 @@ static void put_exec(struct text *text, uint64_t mode)
     put(text, "MODE(%s%s) ", names[mode & 3], mode & 4 ? "+IF" : "");
 }
 
+/* "TRIG(1a)", "TRIG(1a,3)" with a count, then ">" for others that fired and "+" for a FUP. */
+static void put_trig(struct text *text, const struct packet *packet)
+{
+    put(text, "TRIG(%" PRIx64, packet->value);
+    if (packet->bits & 0x40)
+        put(text, ",%" PRIu64, packet->extra);
+    put(text, ")%s%s ", packet->bits & 0x20 ? ">" : "", packet->flag ? "+" : "");
+}
+
 static void put_packet(struct text *text, const struct packet *packet)
 {
     switch (packet->kind) {
@@ -428,6 +454,9 @@ static void put_packet(struct text *text, const struct packet *packet)
         break;
     case PACKET_BEP:
         put(text, "BEP%s ", packet->flag ? "+" : "");
+        break;
+    case PACKET_TRIG:
+        put_trig(text, packet);
         break;
     }
 }

@@ -41,6 +41,7 @@ enum packet_kind {
     PACKET_BBP,
     PACKET_BIP,
     PACKET_BEP,
+    PACKET_TRIG, /* newer than the tables */
 };
 
 struct packet {
@@ -48,10 +49,10 @@ struct packet {
     size_t offset;     /* of its first byte */
     size_t len_bytes;  /* header and payload */
     unsigned ip_bytes; /* IP packets: the IPBytes field */
-    unsigned bits;     /* TNT: how many results; PTW: payload bytes */
-    bool flag;         /* IP bit of PTW, CFE, EXSTOP and BEP, NR of PIP, HW of PWRE, SZ of BBP */
-    uint64_t value;    /* IP as reconstructed, TNT results (youngest at bit 0), payload */
-    uint64_t extra;    /* TMA: FastCounter; CFE: vector; MWAIT: EXT; PWRX: wake reason; BIP: ID */
+    unsigned bits;     /* TNT: how many results; PTW: payload bytes; TRIG: flags */
+    bool flag;      /* IP bit of PTW, CFE, EXSTOP, BEP and TRIG, NR of PIP, HW of PWRE, SZ of BBP */
+    uint64_t value; /* IP as reconstructed, TNT results (youngest at bit 0), payload */
+    uint64_t extra; /* TMA: FastCounter; CFE: vector; MWAIT: EXT; PWRX: wake reason; BIP: ID */
 };
 
 struct reader {

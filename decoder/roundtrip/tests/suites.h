@@ -8,5 +8,6 @@
 /* Each registers its suite. */
 void add_time_suite(void);
 void add_guest_suite(void);
+void add_newest_suite(void);
 
 #endif
