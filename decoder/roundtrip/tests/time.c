@@ -331,7 +331,8 @@ static struct result check_times(const struct source *source, const struct ptd_t
             ptd_time_point_ahead(time, &packets, &point);
         else
             ptd_time_point(time, &point);
-        if (packet.offset >= first && packet.offset <= end)
+        /* A PAD tells of nothing: it stands in front of a packet that was sent later. */
+        if (packet.type != PTD_PAD && packet.offset >= first && packet.offset <= end)
             judge(&truth, &point, &last, &result);
         if (packet.type == PTD_TIP && point.latest != PTD_TIME_UNKNOWN) {
             result.tips++;
