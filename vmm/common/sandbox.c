@@ -16,7 +16,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Sanitizers look into their own process at its end, by what is denied here. */
+/* Sanitizers look into their own process at its end: by calls that are denied here, and in /proc. */
+#ifdef __SANITIZE_ADDRESS__
+#define OF_SANITIZER "/proc"
+#else
+#define OF_SANITIZER NULL
+#endif
 #if defined(VPT_SECCOMP) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define HAS_SECCOMP
 #include <sched.h>
@@ -127,6 +132,7 @@ static int add_place(int rules, const struct sandbox_place *place)
 static int restrict_files(const struct sandbox *sandbox)
 {
     const struct sandbox_place all = {.path = (char[]){"/"}};
+    const struct sandbox_place own = {.path = OF_SANITIZER};
     const int version = landlock_version();
     size_t size;
     const struct ruleset rights = rights_of(version, &size);
@@ -139,6 +145,8 @@ static int restrict_files(const struct sandbox *sandbox)
         return -errno;
     if (sandbox->is_all)
         error = add_place(rules, &all);
+    if (!error && own.path)
+        error = add_place(rules, &own);
     for (size_t i = 0; !error && i < sandbox->count; i++)
         error = add_place(rules, &sandbox->places[i]);
     if (!error && syscall(SYS_landlock_restrict_self, rules, 0) != 0)
