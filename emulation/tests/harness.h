@@ -144,6 +144,7 @@ void suite_enables(void);
 void suite_packets(void);
 void suite_compression(void);
 void suite_psb(void);
+void suite_choices(void);
 void suite_timing(void);
 void suite_ptwrite(void);
 void suite_events(void);

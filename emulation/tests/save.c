@@ -107,8 +107,12 @@ static void migrate(struct fake *fake)
     const struct vpt_ops *ops = fake->cpu.ops;
     const char *wrong;
 
+    struct vpt_caps other = fake->caps;
+
+    other.choices = (struct vpt_choices){.psb_twice = true, .layout = VPT_LAYOUT_WHOLE};
+    other.long_tnt = other.deferred_tips = false;
     memset(&fake->cpu, 0xa5, sizeof(fake->cpu));
-    CHECK(vpt_init(&fake->cpu, &fake->caps, ops, fake), "vpt_init");
+    CHECK(vpt_init(&fake->cpu, &other, ops, fake), "vpt_init");
     wrong = vpt_restore(&fake->cpu, bytes, len);
     CHECK(len > 0 && !wrong, "restore: %s", wrong ? wrong : "");
 }
@@ -162,6 +166,104 @@ static void test_streams(void)
               "case %zu: %zu bytes, %zu bytes", i, whole->tap_len, moved->tap_len);
         fake_close(whole);
         fake_close(moved);
+    }
+}
+
+/* Choices move with the processor, whatever the other side would choose. */
+static void test_choices_move(void)
+{
+    static const char *const names[] = {"broadwell", "skylake", "icelake-client"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const uint64_t more = i ? VPT_CTL_TSCEN | VPT_CTL_MTCEN | VPT_CTL_CYCEN : 0;
+        struct vpt_caps caps = plain_caps("max"), of;
+        struct fake *whole, *moved;
+
+        vpt_profile(names[i], &of);
+        caps.choices = of.choices;
+        caps.psb_align_bytes = of.psb_align_bytes;
+        whole = stream(&caps, CTL | more, false);
+        moved = stream(&caps, CTL | more, true);
+        CHECK(whole->tap_len > 4000 && whole->tap_len == moved->tap_len &&
+                  memcmp(whole->tap, moved->tap, whole->tap_len) == 0,
+              "%s: %zu bytes, %zu bytes", names[i], whole->tap_len, moved->tap_len);
+        fake_close(whole);
+        fake_close(moved);
+    }
+}
+
+/* ---- States of before choices were data ------------------------------------------------------ *
+ * saved/NAME.state was saved by such a version, after work() from 0 to WORK_SAVED on the profile
+ * NAME; NAME.packets are the bytes that it wrote from there to the end of the trace.
+ */
+
+#define WORK_SAVED 203u
+#define WORK_ALL   1200u
+
+static void work(struct fake *fake, unsigned from, unsigned to)
+{
+    for (unsigned i = from; i < to; i++) {
+        const uint64_t ip = 0x401000 + 64 * (uint64_t)i;
+        struct vpt_context after = context_of(i & 16 ? 3 : 0);
+
+        fake->clocks.tsc += 100;
+        fake->clocks.art = fake->clocks.tsc / 84;
+        fake->clocks.cycles += 90;
+        vpt_cond_branch(&fake->cpu, ip, i & 1);
+        if (i % 3 == 0)
+            vpt_jmp_indirect(&fake->cpu, ip << (i % 5));
+        if (i % 4 == 0)
+            vpt_call_direct(&fake->cpu, ip, ip + 5);
+        if (i % 8 == 1)
+            vpt_ret(&fake->cpu, ip - 59);
+        if (i % 16 == 0)
+            fake_transfer(fake, i & 16 ? VPT_IRET : VPT_INTERRUPT, ip, ip + 16, &after);
+    }
+}
+
+static size_t read_saved(const char *profile, const char *kind, uint8_t *bytes, size_t room)
+{
+    char name[128];
+    FILE *file;
+    size_t len;
+
+    snprintf(name, sizeof(name), "emulation/tests/saved/%s.%s", profile, kind);
+    file = fopen(name, "rb");
+    if (!file)
+        abort(); /* the tests run in the root of the tree */
+    len = fread(bytes, 1, room, file);
+    fclose(file);
+    return len;
+}
+
+static void test_older(void)
+{
+    static const char *const names[] = {"broadwell", "skylake", "icelake-server", "max"};
+    static uint8_t state[VPT_SAVE_MAX_BYTES], again[VPT_SAVE_MAX_BYTES], packets[8192];
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const size_t state_len = read_saved(names[i], "state", state, sizeof(state));
+        const size_t packets_len = read_saved(names[i], "packets", packets, sizeof(packets));
+        const uint64_t ticks = 100ull * WORK_SAVED;
+        struct vpt_caps caps;
+        struct fake *fake;
+        const char *wrong;
+
+        vpt_profile(names[i], &caps);
+        fake = fake_open_caps(&caps);
+        fake_output(fake);
+        wrong = vpt_restore(&fake->cpu, state, state_len);
+        CHECK(!wrong, "%s: %s", names[i], wrong ? wrong : "");
+        CHECK(vpt_save(&fake->cpu, again, sizeof(again)) == state_len &&
+                  memcmp(state, again, state_len) == 0,
+              "%s: an older version could go on with it", names[i]);
+        fake->clocks.tsc += ticks;
+        fake->clocks.cycles += 90ull * WORK_SAVED;
+        work(fake, WORK_SAVED, WORK_ALL);
+        fake_stop(fake);
+        CHECK(fake->tap_len == packets_len && memcmp(fake->tap, packets, packets_len) == 0,
+              "%s: %zu bytes instead of %zu, or others", names[i], fake->tap_len, packets_len);
+        fake_close(fake);
     }
 }
 
@@ -263,11 +365,21 @@ static void test_impossible(void)
         {"fault_access", 0, 2},
         {"fault_gpa", 7, 1},
         {"buf_len", 1, 5},
+        {"caps.psb_align_bytes", 0, 3},
+        {"caps.choices.layout", 0, 9},
+        {"caps.choices.fup_full", 0, 2},
+        {"caps.choices.psb_early_bytes", 1, 8},
+        {"caps.choices.psb_order", 6, 1},
+        {"caps.deferred_tips", 0, 1},
     };
-    struct fake *fake = fake_open("max");
+    struct vpt_caps caps = plain_caps("max"), skylake;
+    struct fake *fake;
     uint8_t bytes[VPT_SAVE_MAX_BYTES];
     struct vpt_cpu cpu;
 
+    vpt_profile("skylake", &skylake);
+    caps.choices = skylake.choices;
+    fake = fake_open_caps(&caps);
     fake_start(fake, CTL);
     vpt_jmp_indirect(&fake->cpu, 0x402000);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -430,9 +542,10 @@ static void test_complete(void)
 void suite_save(void)
 {
     static const struct test tests[] = {
-        {"streams that migrate", test_streams},   {"bytes that are refused", test_refused},
-        {"impossible states", test_impossible},   {"other states", test_other_states},
-        {"every member is saved", test_complete}, {NULL, NULL},
+        {"streams that migrate", test_streams},     {"choices that migrate", test_choices_move},
+        {"states of an older version", test_older}, {"bytes that are refused", test_refused},
+        {"impossible states", test_impossible},     {"other states", test_other_states},
+        {"every member is saved", test_complete},   {NULL, NULL},
     };
 
     add_suite("save and restore", tests);
