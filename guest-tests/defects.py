@@ -75,7 +75,7 @@ DEFECTS = {
     "no PSBEND": (
         "max", "psb", "packets.c", "    put_ext(cpu, PT_EXT_PSBEND);", "", "PSB+: ends with PSBEND"),
     "no CBR in PSB+": (
-        "max", "psb", "packets.c", "vpt_emit_vmcs(cpu);\n    vpt_emit_cbr(cpu);", "vpt_emit_vmcs(cpu);",
+        "max", "psb", "packets.c", "    case VPT_PSB_CBR:\n        vpt_emit_cbr(cpu);\n", "    case VPT_PSB_CBR:\n",
         "OS BranchEn: CBR"),
     "no TMA": (
         "max", "psb", "packets.c", "    put(cpu, tma, sizeof(tma));", "", "TMA if TSCEn and MTCEn"),
@@ -87,11 +87,11 @@ DEFECTS = {
     "NR set": (
         "max", "psb", "packets.c", "    if (nr)\n", "    if (!nr)\n", "PIP.NR is 0"),
     "no FUP in PSB+": (
-        "max", "psb", "packets.c", "        vpt_emit_ip(cpu, PT_FUP, ip);\n    }\n    put_ext", "    }\n    put_ext",
+        "max", "psb", "packets.c", "        if (packet_en)\n            vpt_emit_ip(cpu, PT_FUP, ip);", "        (void)ip;",
         "FUP with the current IP"),
     "no MODE.Exec in PSB+": (
-        "max", "psb", "packets.c", "        vpt_emit_mode_exec(cpu);\n        vpt_emit_ip(cpu, PT_FUP, ip);\n    }\n    put_ext",
-        "        vpt_emit_ip(cpu, PT_FUP, ip);\n    }\n    put_ext", "PSB+ while PacketEn = 1: MODE.Exec"),
+        "max", "psb", "packets.c", "        if (packet_en)\n            vpt_emit_mode_exec(cpu);\n        break;", "        break;",
+        "PSB+ while PacketEn = 1: MODE.Exec"),
     "PSBs twice as rare and more": (
         "max", "psb", "packets.c", "cpu->bytes_since_psb >= cpu->psb_period_bytes && sending",
         "cpu->bytes_since_psb >= 3 * cpu->psb_period_bytes && sending", "PSBFreq = 0"),

@@ -37,22 +37,28 @@ LABEL(deep_last_next);
 
 /* ---- The beginning ------------------------------------------------------------------------ */
 
-#define MODE_EXEC_64 1u
-#define MODE_EXEC_IF 4u
+#define MODE_LEAF_SHIFT 5
+#define MODE_EXEC_64    1u
+#define MODE_EXEC_IF    4u
 
-/* The MODE packet right before the first TIP.PGE but for timing; NULL: there is none. */
+/*
+ * The MODE.Exec packet right before the first TIP.PGE but for timing, or in the PSB+ that stands
+ * there: some processors tell it by that alone (erratum BDM70). NULL: there is none.
+ */
 static const struct packet *mode_before_pge(void)
 {
     unsigned i = 0;
+    bool in_psb = false;
 
     while (i < trace.count && trace.packets[i].kind != PACKET_TIP_PGE)
         i++;
     while (i < trace.count && i-- > 0) {
         const struct packet *p = &trace.packets[i];
 
-        if (p->kind == PACKET_MODE)
+        if (p->kind == PACKET_MODE && p->value >> MODE_LEAF_SHIFT == 0)
             return p;
-        if (p->kind != PACKET_CYC && p->kind != PACKET_MTC)
+        in_psb |= p->kind == PACKET_PSBEND;
+        if (p->kind == PACKET_PSB || (!in_psb && p->kind != PACKET_CYC && p->kind != PACKET_MTC))
             return NULL;
     }
     return NULL;
