@@ -296,7 +296,6 @@ static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload)
     }
     cpu->last_ip = payload;
     cpu->ip_full = false;
-    cpu->branch_told = opcode == PT_TIP; /* others need not be of a branch or event */
 }
 
 static inline void emit_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
@@ -308,6 +307,7 @@ static inline void emit_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
 void vpt_emit_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
 {
     emit_ip(cpu, opcode, ip);
+    cpu->branch_told = opcode == PT_TIP; /* others need not be of a branch or event */
 }
 
 void vpt_emit_pgd_suppressed(struct vpt_cpu *cpu)
@@ -325,6 +325,7 @@ static void defer_tip(struct vpt_cpu *cpu, uint64_t ip)
 
 static inline void emit_tip(struct vpt_cpu *cpu, uint64_t ip)
 {
+    cpu->branch_told = true;
     if (cpu->caps.deferred_tips && !cpu->timing)
         defer_tip(cpu, ip);
     else
