@@ -123,6 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
     memcpy(&vms[0].offset, bytes + 8, 4);
     vms[0].multiplier = (uint64_t)bytes[12] << 44;
     vms[1].multiplier = (uint64_t)bytes[13] << 48 | bytes[14];
+    config.errata = bytes[15] & 1 ? PTD_SKL168 : 0;
     len_bytes -= HEAD_BYTES;
     trace = malloc(len_bytes + 1);
     if (!trace)
