@@ -16,12 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Sanitizers look into their own process at its end: by calls that are denied here, and in /proc. */
-#ifdef __SANITIZE_ADDRESS__
-#define OF_SANITIZER "/proc"
-#else
-#define OF_SANITIZER NULL
-#endif
+/* Sanitizers look into their own process at its end, by what is denied here. */
 #if defined(VPT_SECCOMP) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define HAS_SECCOMP
 #include <sched.h>
@@ -112,27 +107,38 @@ static struct ruleset rights_of(int version, size_t *size)
     return rights;
 }
 
-static int add_place(int rules, const struct sandbox_place *place)
+static int add_open(int rules, int fd, uint64_t rights)
 {
-    struct landlock_path_beneath_attr beneath = {
-        .allowed_access = place->may_replace
-                              ? LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE
-                              : LANDLOCK_ACCESS_FS_READ_FILE};
+    const struct landlock_path_beneath_attr beneath = {.allowed_access = rights, .parent_fd = fd};
     int error = 0;
 
-    beneath.parent_fd = open(place->path, O_PATH | O_CLOEXEC);
-    if (beneath.parent_fd < 0)
+    if (fd < 0)
         return 0; /* nothing is there that could be read */
     if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &beneath, 0) != 0)
         error = -errno;
-    (void)close(beneath.parent_fd);
+    (void)close(fd);
     return error;
+}
+
+static int add_place(int rules, const char *path, uint64_t rights)
+{
+    return add_open(rules, open(path, O_PATH | O_CLOEXEC), rights);
+}
+
+/* By the kernel's own call: what makes ours fail leaves the sanitizer's alone. */
+static int add_sanitizer(int rules)
+{
+#ifdef __SANITIZE_ADDRESS__
+    return add_open(rules, (int)syscall(SYS_openat, AT_FDCWD, "/proc", O_PATH | O_CLOEXEC),
+                    LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR);
+#else
+    (void)rules;
+    return 0;
+#endif
 }
 
 static int restrict_files(const struct sandbox *sandbox)
 {
-    const struct sandbox_place all = {.path = (char[]){"/"}};
-    const struct sandbox_place own = {.path = OF_SANITIZER};
     const int version = landlock_version();
     size_t size;
     const struct ruleset rights = rights_of(version, &size);
@@ -144,11 +150,14 @@ static int restrict_files(const struct sandbox *sandbox)
     if (rules < 0)
         return -errno;
     if (sandbox->is_all)
-        error = add_place(rules, &all);
-    if (!error && own.path)
-        error = add_place(rules, &own);
+        error = add_place(rules, "/", LANDLOCK_ACCESS_FS_READ_FILE);
+    if (!error)
+        error = add_sanitizer(rules);
     for (size_t i = 0; !error && i < sandbox->count; i++)
-        error = add_place(rules, &sandbox->places[i]);
+        error = add_place(rules, sandbox->places[i].path,
+                          sandbox->places[i].may_replace
+                              ? LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE
+                              : LANDLOCK_ACCESS_FS_READ_FILE);
     if (!error && syscall(SYS_landlock_restrict_self, rules, 0) != 0)
         error = -errno;
     (void)close(rules);
