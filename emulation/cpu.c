@@ -41,6 +41,9 @@ void vpt_reset(struct vpt_cpu *cpu, enum vpt_reset kind)
     cpu->vmx_on = false;
     cpu->vmx_nonroot = false;
     cpu->vmx_secondary = 0;
+    cpu->in_smm = false;
+    cpu->smm_vmx_on = false;
+    cpu->smm_vmx_nonroot = false;
     cpu->vmcs = UINT64_MAX;
     cpu->output_blocked = false;
     cpu->output_ept = false;
@@ -51,6 +54,8 @@ void vpt_reset(struct vpt_cpu *cpu, enum vpt_reset kind)
     cpu->last_ip = 0;
     cpu->mode_sent = VPT_MODE_UNSENT;
     cpu->ctx = (struct vpt_context){.exec_mode = VPT_EXEC_16};
+    cpu->perf_global_status = 0; /* no Intel PT MSRs, so that EBX[2] does not keep them */
+    cpu->perf_global_ctrl = 0;
     if (keep) {
         cpu->ctl &= ~VPT_CTL_TRACEEN;
         return;
@@ -61,8 +66,6 @@ void vpt_reset(struct vpt_cpu *cpu, enum vpt_reset kind)
     cpu->output_base = 0;
     cpu->output_mask_ptrs = 0x7f;
     memset(cpu->addr, 0, sizeof(cpu->addr));
-    cpu->perf_global_status = 0;
-    cpu->perf_global_ctrl = 0;
 }
 
 void vpt_set_context(struct vpt_cpu *cpu, const struct vpt_context *ctx)

@@ -106,6 +106,9 @@ const struct vpt_saved_field vpt_saved_fields[] = {
     FLAG(64, output_ept),
     ADDED_FLAG(65, psb_again),
     ADDED_NUMBER(66, line_group),
+    ADDED_FLAG(67, in_smm),
+    ADDED_FLAG(68, smm_vmx_on),
+    ADDED_FLAG(69, smm_vmx_nonroot),
     ADDED_FLAG(80, branch_told),
     /*
      * The capabilities. What a guest can enumerate, the restored processor must have. What it

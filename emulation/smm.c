@@ -6,18 +6,44 @@
 #include "internal.h"
 #include "pt_packets.h"
 
+/*
+ * A handler runs outside of VMX operation, whatever it interrupted: what it traces of itself has
+ * neither PIP.NR nor VMCS packets. Only SMM VM exits (33.6) are told otherwise.
+ */
+static void leave_vmx(struct vpt_cpu *cpu)
+{
+    cpu->in_smm = true;
+    cpu->smm_vmx_on = cpu->vmx_on;
+    cpu->smm_vmx_nonroot = cpu->vmx_nonroot;
+    cpu->vmx_on = false;
+    cpu->vmx_nonroot = false;
+}
+
+/* And RSM goes back to it. */
+static void resume_vmx(struct vpt_cpu *cpu)
+{
+    if (!cpu->in_smm)
+        return;
+    cpu->in_smm = false;
+    cpu->vmx_on = cpu->smm_vmx_on;
+    cpu->vmx_nonroot = cpu->smm_vmx_nonroot;
+    cpu->smm_vmx_on = false;
+    cpu->smm_vmx_nonroot = false;
+}
+
 bool vpt_smi(struct vpt_cpu *cpu, uint64_t ip)
 {
     const bool traceen = (cpu->ctl & VPT_CTL_TRACEEN) != 0;
 
-    if (!traceen)
-        return false;
     if (cpu->trigger_en && cpu->context_en) {
         vpt_begin_event(cpu);
         vpt_control_flow_event(cpu, PT_CFE_SMI, 0, ip, true, cpu->packet_en);
     }
-    vpt_trace_disable(cpu, cpu->ctl & ~VPT_CTL_TRACEEN, ip);
-    return true;
+    if (traceen)
+        vpt_trace_disable(cpu, cpu->ctl & ~VPT_CTL_TRACEEN, ip);
+    if (!cpu->in_smm)
+        leave_vmx(cpu);
+    return traceen;
 }
 
 bool vpt_rsm(struct vpt_cpu *cpu, bool traceen, uint64_t target, const struct vpt_context *after)
@@ -27,6 +53,7 @@ bool vpt_rsm(struct vpt_cpu *cpu, bool traceen, uint64_t target, const struct vp
     if (traceen && !vpt_ctl_ok(cpu, cpu->ctl | VPT_CTL_TRACEEN))
         return false; /* the handler left what cannot be enabled */
     cpu->ctx = *after;
+    resume_vmx(cpu);
     if (traceen)
         vpt_trace_enable(cpu, cpu->ctl | VPT_CTL_TRACEEN, target, PT_CFE_RSM);
     return true;

@@ -344,6 +344,8 @@ struct vpt_cpu {
 
     /* VMX operation (33.5). */
     bool vmx_on, vmx_nonroot;
+    bool in_smm;                      /* since an SMI that was no VM exit: no VMX operation, and */
+    bool smm_vmx_on, smm_vmx_nonroot; /*   what it was before */
     uint32_t vmx_secondary; /* secondary VM-execution controls in force in non-root operation */
     uint64_t vmcs;          /* the current VMCS pointer; UINT64_MAX: none */
     uint32_t bytes_since_psb;
@@ -725,9 +727,9 @@ void vpt_pebs(struct vpt_cpu *cpu, const struct vpt_block *blocks, size_t count,
 /* ---- SMM (33.2.9.3) ---- */
 
 /*
- * SMI delivery, ip being saved in SMRAM: TraceEn is cleared. Gives back the TraceEn that the owner
- * keeps in SMRAM. What the handler does needs vpt_set_context() and MSR accesses only, unless it
- * traces itself.
+ * SMI delivery, ip being saved in SMRAM: TraceEn is cleared, and VMX operation left until RSM.
+ * Gives back the TraceEn that the owner keeps in SMRAM. What the handler does needs
+ * vpt_set_context() and MSR accesses only, unless it traces itself.
  */
 bool vpt_smi(struct vpt_cpu *cpu, uint64_t ip);
 /*

@@ -71,6 +71,42 @@ static void test_rsm(void)
     fake_close(fake);
 }
 
+/* An SMI leaves VMX operation until RSM, whether or not something is traced. */
+static void test_smi_in_guest(void)
+{
+    struct vpt_vm_entry entry = vmx_entry();
+    struct vpt_context smm = context_of(0), back = context_of(0);
+    const uint64_t ctl = BRANCHES | VPT_CTL_TOPA | VPT_CTL_TRACEEN;
+
+    for (unsigned traced = 0; traced < 2; traced++) {
+        struct fake *fake = vmx_open("gracemont");
+        const char *words;
+
+        vpt_vmptrld(&fake->cpu, 0x12345000);
+        vpt_vm_entry(&fake->cpu, &entry);
+        if (traced)
+            fake_write(fake, VPT_MSR_CTL, ctl);
+        CHECK(vpt_smi(&fake->cpu, 0x600010) == traced, "TraceEn for SMRAM");
+        CHECK(!vpt_smi(&fake->cpu, 0x600010), "SMIs do not nest");
+        vpt_set_context(&fake->cpu, &smm);
+        fake_write(fake, VPT_MSR_STATUS, 0);
+        fake_mark(fake);
+        fake_write(fake, VPT_MSR_CTL, ctl);
+        words = fake_words(fake, true);
+        CHECK(words_match("PSB PIP(1000) CBR(28) PSBEND MODE(64) PGE(401000)", words),
+              "33.2.9.3: the handler's trace, %u: [%s]", traced, words);
+        fake_write(fake, VPT_MSR_CTL, ctl & ~VPT_CTL_TRACEEN);
+        fake_write(fake, VPT_MSR_STATUS, 0);
+        fake_mark(fake);
+        CHECK(vpt_rsm(&fake->cpu, true, 0x600010, &back), "RSM");
+        words = fake_words(fake, true);
+        CHECK(words_match("PSB PIP(1000,NR) VMCS(12345000) CBR(28) PSBEND MODE(64) PGE(600010)",
+                          words),
+              "33.2.9.3: back in the guest, %u: [%s]", traced, words);
+        fake_close(fake);
+    }
+}
+
 /* Out of context after RSM: no CFE.RSM (Table 33-59 case 11 has ContextEn = 1). */
 static void test_rsm_out_of_context(void)
 {
@@ -195,6 +231,7 @@ void suite_smm(void)
         {"a module that changes RTIT_CTL", test_acm_changes_ctl},
         {"enclaves", test_enclave},
         {"enclaves and Event Trace", test_enclave_events},
+        {"SMI in a guest", test_smi_in_guest},
         {NULL, NULL},
     };
 

@@ -62,6 +62,26 @@ static void expect_kept(struct fake *fake, const uint64_t *values, const char *w
     CHECK(!fake_status(fake, VPT_STATUS_TRIGGEREN), "%s: STATUS.TriggerEn", what);
 }
 
+/* Table 33-11, EBX[2]: Intel PT MSRs keep their values, and the others do not. */
+static void test_counters_after_reset(void)
+{
+    static const enum vpt_reset kinds[] = {VPT_RESET_COLD, VPT_RESET_WARM};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct fake *fake = fake_open("max");
+
+        fake_write(fake, VPT_MSR_PERF_GLOBAL_CTRL, 1);
+        fake->cpu.perf_global_status = VPT_PERF_TOPA_PMI;
+        fake_write(fake, VPT_MSR_CR3_MATCH, 0x5000);
+        vpt_reset(&fake->cpu, kinds[i]);
+        CHECK(fake_read(fake, VPT_MSR_CR3_MATCH) == (kinds[i] == VPT_RESET_WARM ? 0x5000 : 0),
+              "%zu: CR3_MATCH", i);
+        CHECK(fake_read(fake, VPT_MSR_PERF_GLOBAL_CTRL) == 0, "%zu: PERF_GLOBAL_CTRL", i);
+        CHECK(fake_read(fake, VPT_MSR_PERF_GLOBAL_STATUS) == 0, "%zu: PERF_GLOBAL_STATUS", i);
+        fake_close(fake);
+    }
+}
+
 static void test_reset(void)
 {
     for (size_t i = 0; i < vpt_profile_count(); i++) {
@@ -246,6 +266,7 @@ void suite_state(void)
         {"tracing after a reset", test_works_after_reset},
         {"copies go on alike", test_copy},
         {"manual context switch", test_manual_switch},
+        {"counters after a reset", test_counters_after_reset},
         {NULL, NULL},
     };
 
