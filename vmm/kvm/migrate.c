@@ -23,15 +23,18 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
-#define VERSION     2
+#define VERSION     3
 #define MEMBER_MODE (S_IFREG | 0600)
 #define RFLAGS_TF   (1ull << 8)
 #define XSAVE_BYTES 4096 /* of struct kvm_xsave, whose end is open */
 
-/* What no register set of KVM's holds: TSC, SYSENTER, PAT, SYSCALL, KernelGSbase, TSC_AUX. */
-static const uint32_t msr_list[] = {0x10,       0x174,      0x175,      0x176,
-                                    0x277,      0xc0000081, 0xc0000082, 0xc0000083,
-                                    0xc0000084, 0xc0000102, 0xc0000103};
+/*
+ * What no register set of KVM's holds: TSC, TSC_ADJUST, SYSENTER, PAT, SYSCALL, KernelGSbase,
+ * TSC_AUX.
+ */
+static const uint32_t msr_list[] = {0x10,       0x3b,       0x174,      0x175,
+                                    0x176,      0x277,      0xc0000081, 0xc0000082,
+                                    0xc0000083, 0xc0000084, 0xc0000102, 0xc0000103};
 #define MSRS (sizeof(msr_list) / sizeof(msr_list[0]))
 
 /* A processor besides its model. */

@@ -12,8 +12,9 @@
 
 #include <errno.h>
 
-#define MSR_TSC   0x10u
-#define RFLAGS_IF (1ull << 9)
+#define MSR_TSC        0x10u
+#define MSR_TSC_ADJUST 0x3bu
+#define RFLAGS_IF      (1ull << 9)
 
 static bool is_rtit(const struct tracer *tracer)
 {
@@ -62,14 +63,22 @@ static void pmi(void *owner)
     apic_pmi(&cpu->apic);
 }
 
+void tracer_clocks(const struct vpt_caps *caps, uint64_t tsc, uint64_t tsc_adjust,
+                   struct vpt_clocks *out)
+{
+    vpt_clocks_from_tsc(caps, tsc - tsc_adjust, out);
+    out->cycles = tsc - tsc_adjust;
+    out->tsc = tsc;
+}
+
 static void clocks(void *owner, struct vpt_clocks *out)
 {
     struct vcpu *cpu = owner;
-    uint64_t tsc = 0;
+    uint64_t tsc = 0, tsc_adjust = 0;
 
     machine_get_msr(cpu, MSR_TSC, &tsc);
-    vpt_clocks_from_tsc(&cpu->tracer.pt.caps, tsc, out);
-    out->cycles = tsc;
+    machine_get_msr(cpu, MSR_TSC_ADJUST, &tsc_adjust); /* KVM has it whatever CPUID says */
+    tracer_clocks(&cpu->tracer.pt.caps, tsc, tsc_adjust, out);
 }
 
 static const struct vpt_ops ops = {

@@ -22,6 +22,12 @@ struct tracer {
 
 /* 0 or -errno. */
 int tracer_create(struct vcpu *cpu, const struct vpt_caps *caps);
+/*
+ * The clocks of a guest whose RDTSC gives tsc. A guest that writes its TSC moves IA32_TSC_ADJUST
+ * with it, and nothing else: crystal clock and core clock run on (33.8.3.1).
+ */
+void tracer_clocks(const struct vpt_caps *caps, uint64_t tsc, uint64_t tsc_adjust,
+                   struct vpt_clocks *out);
 /* What the processor has; who makes its CPUID may lessen the widths of addresses. */
 struct vpt_caps *tracer_caps(struct vcpu *cpu);
 

@@ -86,11 +86,29 @@ static void test_no_memory_for_a_note(void)
     fake_free(fake);
 }
 
+/* A guest sets its TSC to 2^40: what is not the TSC goes on (SDM 33.8.3.1). */
+static void test_written_tsc(void)
+{
+    const uint64_t tsc = 123456789, written = 1ull << 40;
+    struct vpt_clocks before, after;
+    struct vpt_caps caps;
+
+    CU_ASSERT_TRUE_FATAL(vpt_profile("icelake-server", &caps));
+    tracer_clocks(&caps, tsc, 0, &before);
+    tracer_clocks(&caps, written, written - tsc, &after);
+    CU_ASSERT_EQUAL(after.tsc, written);
+    CU_ASSERT_EQUAL(after.art, before.art);
+    CU_ASSERT_EQUAL(after.fast, before.fast);
+    CU_ASSERT_EQUAL(after.cycles, before.cycles);
+    CU_ASSERT_EQUAL(before.art, tsc * caps.tsc_den / caps.tsc_num);
+}
+
 void add_tracer_suite(void)
 {
     CU_pSuite suite = CU_add_suite("tracer", NULL, NULL);
 
     CU_add_test(suite, "PT or RTIT", test_which);
+    CU_add_test(suite, "a TSC that the guest wrote", test_written_tsc);
     CU_add_test(suite, "no memory for the trace", test_no_memory_for_the_trace);
     CU_add_test(suite, "no memory for a note", test_no_memory_for_a_note);
 }
