@@ -81,6 +81,8 @@ void vpt_clear_trigger(struct vpt_cpu *cpu)
     if (cpu->trigger_en && (cpu->ctl & VPT_CTL_INJECT_PSB_PMI) &&
         cpu->bytes_since_psb >= cpu->psb_period_bytes)
         cpu->status |= VPT_STATUS_PENDPSB;
+    if (cpu->buf_len == 0)
+        cpu->output_blocked = false; /* where output would have gone does not matter any more */
     cpu->trigger_en = false;
     cpu->packet_en = false; /* and as soon as it is 1 again, CALLs from before are forgotten */
     vpt_choose_path(cpu);

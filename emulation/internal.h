@@ -15,6 +15,11 @@
 #define VPT_EVENT_MAX_BYTES 512u
 /* Buffered bytes that are worth a store. */
 #define VPT_DRAIN_BYTES 256u
+/*
+ * So many bytes of output have their address translated ahead of need: a store empties the buffer,
+ * and then the packets of two events still have a place where the next page has none. Below a page.
+ */
+#define VPT_AHEAD_BYTES (VPT_BUFFER_BYTES + 2 * VPT_EVENT_MAX_BYTES)
 
 static inline bool vpt_cap(const struct vpt_cpu *cpu, uint32_t ebx_bit)
 {
@@ -130,12 +135,19 @@ static inline void vpt_ret_clear(struct vpt_cpu *cpu)
 bool vpt_output_start(struct vpt_cpu *cpu);
 /* The output MSRs change while TraceEn is 0: nothing of the old configuration counts any more. */
 void vpt_output_forget(struct vpt_cpu *cpu);
+/*
+ * Before a VM exit: a trace of which nothing was stored, because its first page met an EPT
+ * violation, is taken back. It begins anew at the next VM entry, PacketByteCnt being what it was.
+ */
+void vpt_output_take_back(struct vpt_cpu *cpu);
 /* Writes the internal buffer out. May set Error or Stopped, may leave bytes if output blocks. */
 void vpt_output_drain(struct vpt_cpu *cpu);
 /* STATUS.Error (33.3.10): tracing ends, buffered bytes are lost. */
 void vpt_operational_error(struct vpt_cpu *cpu);
 /* Reads the ToPA entry at the current table offset. True: a region is loaded. */
 bool vpt_topa_load(struct vpt_cpu *cpu);
+/* Where the region behind the current one begins. False: there is none, or it cannot be read. */
+bool vpt_topa_next_region(struct vpt_cpu *cpu, uint64_t *gpa);
 /* The current region was filled: PMI, STOP, next entry (33.2.7.2). */
 void vpt_topa_filled(struct vpt_cpu *cpu);
 void vpt_topa_pmi(struct vpt_cpu *cpu);

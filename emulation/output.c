@@ -34,6 +34,13 @@ void vpt_operational_error(struct vpt_cpu *cpu)
     vpt_clear_trigger(cpu);
 }
 
+static void fault(struct vpt_cpu *cpu, uint64_t gpa)
+{
+    cpu->output_blocked = true;
+    cpu->fault_gpa = gpa;
+    cpu->fault_access = VPT_WRITE_OUTPUT;
+}
+
 /* Stores bytes at gpa, within one page. How many are done with; 0: blocked, or an error. */
 static uint32_t store(struct vpt_cpu *cpu, uint64_t gpa, const uint8_t *bytes, uint32_t len)
 {
@@ -59,9 +66,7 @@ static uint32_t store(struct vpt_cpu *cpu, uint64_t gpa, const uint8_t *bytes, u
         vpt_operational_error(cpu);
         return 0;
     case VPT_SPAN_FAULT:
-        cpu->output_blocked = true;
-        cpu->fault_gpa = gpa;
-        cpu->fault_access = VPT_WRITE_OUTPUT;
+        fault(cpu, gpa);
         return 0;
     case VPT_SPAN_UNBACKED:
     case VPT_SPAN_READONLY:
@@ -126,6 +131,75 @@ static uint32_t to_transport(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t
     return len;
 }
 
+/* ---- Ahead of need ---- */
+
+/* Where output goes `ahead` bytes from now, and how many bytes are in that page. 0: nowhere. */
+static uint32_t place_ahead(struct vpt_cpu *cpu, uint32_t ahead, uint64_t *gpa)
+{
+    const uint64_t mask = (uint32_t)cpu->output_mask_ptrs;
+    const uint64_t offset = (uint64_t)vpt_output_offset(cpu) + ahead;
+
+    if (!(cpu->ctl & VPT_CTL_TOPA)) {
+        *gpa = (cpu->output_base & ~mask) + (offset & mask);
+        return least(PAGE_BYTES, PAGE_BYTES - *gpa % PAGE_BYTES, mask + 1 - (offset & mask));
+    }
+    if (cpu->region_bytes == 0)
+        return 0;
+    *gpa = cpu->region_base + offset;
+    if (offset >= cpu->region_bytes) {
+        if (cpu->region_stop || !vpt_topa_next_region(cpu, gpa))
+            return 0;
+        *gpa += offset - cpu->region_bytes;
+    }
+    return PAGE_BYTES - (uint32_t)(*gpa % PAGE_BYTES);
+}
+
+/*
+ * Addresses are translated before output comes to them (trace-address pre-translation of the SDM's
+ * chapters on VMX): an EPT violation is found while every byte in the buffer still has its place.
+ */
+static void look_ahead(struct vpt_cpu *cpu)
+{
+    if ((cpu->ctl & VPT_CTL_TOPA) && cpu->region_bytes == 0 && !vpt_topa_load(cpu))
+        return;
+    while (cpu->ready_bytes < VPT_AHEAD_BYTES) {
+        struct vpt_span span;
+        uint64_t gpa;
+        const uint32_t len = place_ahead(cpu, cpu->ready_bytes, &gpa);
+
+        if (len == 0)
+            return;
+        vpt_translate(cpu, gpa, len, VPT_WRITE_OUTPUT, &span);
+        if (span.kind == VPT_SPAN_FAULT) {
+            fault(cpu, gpa);
+            return;
+        }
+        cpu->ready_bytes += len;
+    }
+}
+
+static void stored(struct vpt_cpu *cpu, uint32_t len)
+{
+    cpu->ready_bytes -= cpu->ready_bytes < len ? cpu->ready_bytes : len;
+    cpu->untouched = cpu->untouched && len == 0;
+}
+
+void vpt_output_take_back(struct vpt_cpu *cpu)
+{
+    vpt_flush(cpu);
+    if (!cpu->output_blocked || !cpu->untouched || !cpu->output_ept)
+        return;
+    cpu->status = cpu->start_status;
+    cpu->bytes_since_psb = cpu->start_bytes;
+    cpu->buf_len = 0;
+    cpu->tnt = 1;
+    cpu->deferred_count = 0;
+    cpu->overflow = false;
+    cpu->output_blocked = false;
+}
+
+/* ---- Stores ---- */
+
 void vpt_output_drain(struct vpt_cpu *cpu)
 {
     uint32_t pos = 0;
@@ -146,6 +220,7 @@ void vpt_output_drain(struct vpt_cpu *cpu)
             done = to_single_range(cpu, bytes, len);
 
         pos += done;
+        stored(cpu, done);
         if (cpu->status & VPT_STATUS_ERROR)
             return; /* the rest is lost, buf_len is 0 */
         if (cpu->region_stop && cpu->region_bytes == 0) {
@@ -158,6 +233,8 @@ void vpt_output_drain(struct vpt_cpu *cpu)
     }
     memmove(cpu->buf, cpu->buf + pos, cpu->buf_len - pos);
     cpu->buf_len -= pos;
+    if (!cpu->output_blocked && cpu->trigger_en && !(cpu->ctl & VPT_CTL_FABRICEN))
+        look_ahead(cpu);
 }
 
 static bool single_range_ok(const struct vpt_cpu *cpu)
@@ -184,17 +261,25 @@ void vpt_output_forget(struct vpt_cpu *cpu)
     cpu->region_bytes = 0;
     cpu->region_stop = false;
     cpu->output_blocked = false;
+    cpu->ready_bytes = 0;
+    cpu->topa_ahead_count = 0;
 }
 
 bool vpt_output_start(struct vpt_cpu *cpu)
 {
     vpt_output_forget(cpu);
     cpu->output_ept = cpu->vmx_nonroot && (cpu->vmx_secondary & VPT_SECONDARY_PT_GPA);
+    cpu->untouched = true;
+    cpu->start_status = cpu->status;
+    cpu->start_bytes = cpu->bytes_since_psb;
 
     if (cpu->ctl & VPT_CTL_FABRICEN)
         return true;
-    if (cpu->ctl & VPT_CTL_TOPA ? topa_ok(cpu) : single_range_ok(cpu))
+    if (cpu->ctl & VPT_CTL_TOPA ? topa_ok(cpu) : single_range_ok(cpu)) {
+        if (!cpu->output_blocked)
+            look_ahead(cpu);
         return true;
+    }
     if (!(cpu->status & VPT_STATUS_ERROR))
         vpt_operational_error(cpu);
     return false;
@@ -202,7 +287,7 @@ bool vpt_output_start(struct vpt_cpu *cpu)
 
 void vpt_flush(struct vpt_cpu *cpu)
 {
-    if (cpu->buf_len)
+    if (cpu->buf_len || cpu->output_blocked)
         vpt_output_drain(cpu);
 }
 

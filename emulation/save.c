@@ -109,6 +109,9 @@ const struct vpt_saved_field vpt_saved_fields[] = {
     ADDED_FLAG(67, in_smm),
     ADDED_FLAG(68, smm_vmx_on),
     ADDED_FLAG(69, smm_vmx_nonroot),
+    ADDED_FLAG(70, untouched),
+    ADDED_NUMBER(71, start_status),
+    ADDED_NUMBER(72, start_bytes),
     ADDED_FLAG(80, branch_told),
     /*
      * The capabilities. What a guest can enumerate, the restored processor must have. What it
@@ -341,6 +344,9 @@ static bool msrs_ok(const struct vpt_cpu *cpu)
     return (cpu->output_mask_ptrs & 0x7f) == 0x7f &&
            (cpu->status & (VPT_STATUS_TRIGGEREN | VPT_STATUS_CONTEXTEN | VPT_STATUS_FILTEREN)) ==
                0 &&
+           (cpu->start_status &
+            (VPT_STATUS_TRIGGEREN | VPT_STATUS_CONTEXTEN | VPT_STATUS_FILTEREN)) == 0 &&
+           vpt_wrmsr(&probe, VPT_MSR_STATUS, cpu->start_status, 0, 0) == VPT_OK &&
            (cpu->perf_global_status & ~VPT_PERF_TOPA_PMI) == 0 &&
            vpt_wrmsr(&probe, VPT_MSR_PERF_GLOBAL_CTRL, cpu->perf_global_ctrl, 0, 0) == VPT_OK;
 }

@@ -27,10 +27,9 @@ static bool single_entry(const struct vpt_cpu *cpu)
     return !(cpu->caps.leaf14_0_ecx & VPT_CAP_MENTRY);
 }
 
-/* Reads the entry once. False: blocked, or an error. */
-static bool read_entry(struct vpt_cpu *cpu, uint64_t *entry)
+/* Reads an entry. What is in the way of it: VPT_SPAN_RAM is nothing. */
+static enum vpt_span_kind read_entry(struct vpt_cpu *cpu, uint64_t gpa, uint64_t *entry)
 {
-    const uint64_t gpa = cpu->output_base + table_offset(cpu);
     uint8_t *bytes = (uint8_t *)entry;
     struct vpt_span span;
 
@@ -45,10 +44,9 @@ static bool read_entry(struct vpt_cpu *cpu, uint64_t *entry)
             cpu->output_blocked = true;
             cpu->fault_gpa = gpa + pos;
             cpu->fault_access = VPT_READ_TABLE;
-            return false;
-        case VPT_SPAN_RESTRICTED: /* Table 33-5 */
-            vpt_operational_error(cpu);
-            return false;
+            return VPT_SPAN_FAULT;
+        case VPT_SPAN_RESTRICTED:
+            return VPT_SPAN_RESTRICTED;
         case VPT_SPAN_UNBACKED:
         case VPT_SPAN_MMIO:
         case VPT_SPAN_APIC:
@@ -56,13 +54,29 @@ static bool read_entry(struct vpt_cpu *cpu, uint64_t *entry)
             break;
         }
     }
-    return true;
+    return VPT_SPAN_RAM;
 }
 
-/* Every rule on an entry by itself and by its place (33.2.7.2, ToPA Errors 1, 2 and 4). */
-static bool entry_ok(const struct vpt_cpu *cpu, uint64_t entry)
+/* The same once for each entry: one that was read ahead of need is not read again. */
+static enum vpt_span_kind fetch_entry(struct vpt_cpu *cpu, uint64_t gpa, uint64_t *entry)
 {
-    const uint32_t index = table_offset(cpu) / ENTRY_BYTES;
+    for (unsigned i = 0; i < cpu->topa_ahead_count; i++) {
+        if (cpu->topa_ahead[i].gpa == gpa) {
+            *entry = cpu->topa_ahead[i].entry;
+            return VPT_SPAN_RAM;
+        }
+    }
+    return read_entry(cpu, gpa, entry);
+}
+
+/*
+ * Every rule on an entry by itself and by its place, an offset in the table at table_base
+ * (33.2.7.2, ToPA Errors 1, 2 and 4).
+ */
+static bool entry_ok(const struct vpt_cpu *cpu, uint64_t entry, uint64_t table_base,
+                     uint32_t table_at)
+{
+    const uint32_t index = table_at / ENTRY_BYTES;
     const uint64_t base = entry & ~0xfffull;
     const uint64_t region = 4096ull << (entry >> VPT_TOPA_SIZE_SHR & 0xf);
 
@@ -71,7 +85,7 @@ static bool entry_ok(const struct vpt_cpu *cpu, uint64_t entry)
     if (entry & VPT_TOPA_END) {
         if (entry & (VPT_TOPA_INT | VPT_TOPA_STOP) || index == 0)
             return false;
-        return !single_entry(cpu) || (index == 1 && base == cpu->output_base);
+        return !single_entry(cpu) || (index == 1 && base == table_base);
     }
     if (single_entry(cpu) && index != 0)
         return false;
@@ -84,9 +98,13 @@ bool vpt_topa_load(struct vpt_cpu *cpu)
 
     /* An END entry leads to an entry 0, which cannot be an END entry: two rounds at most. */
     for (;;) {
-        if (!read_entry(cpu, &entry))
+        const enum vpt_span_kind kind =
+            fetch_entry(cpu, cpu->output_base + table_offset(cpu), &entry);
+
+        if (kind == VPT_SPAN_FAULT)
             return false;
-        if (!entry_ok(cpu, entry)) {
+        if (kind == VPT_SPAN_RESTRICTED || /* Table 33-5 */
+            !entry_ok(cpu, entry, cpu->output_base, table_offset(cpu))) {
             vpt_operational_error(cpu);
             return false;
         }
@@ -96,6 +114,7 @@ bool vpt_topa_load(struct vpt_cpu *cpu)
         set_table_offset(cpu, 0);
         vpt_set_output_offset(cpu, 0);
     }
+    cpu->topa_ahead_count = 0;
     cpu->region_base = entry & ~0xfffull;
     cpu->region_bytes = 4096ull << (entry >> VPT_TOPA_SIZE_SHR & 0xf);
     cpu->region_int = (entry & VPT_TOPA_INT) != 0;
@@ -106,6 +125,37 @@ bool vpt_topa_load(struct vpt_cpu *cpu)
         return false;
     }
     return true;
+}
+
+static uint32_t next_offset(uint32_t offset)
+{
+    return offset == MAX_TABLE_OFFSET ? 0 : offset + ENTRY_BYTES;
+}
+
+/* An entry that is bad ends the look ahead: its error comes when output comes to it (33.3.10). */
+bool vpt_topa_next_region(struct vpt_cpu *cpu, uint64_t *gpa)
+{
+    uint64_t table = cpu->output_base;
+    uint32_t at = next_offset(table_offset(cpu));
+
+    for (unsigned i = 0; i < VPT_TOPA_AHEAD; i++) {
+        uint64_t entry;
+
+        if (fetch_entry(cpu, table + at, &entry) != VPT_SPAN_RAM)
+            return false;
+        if (cpu->topa_ahead_count == i)
+            cpu->topa_ahead[cpu->topa_ahead_count++] =
+                (struct vpt_topa_ahead){.gpa = table + at, .entry = entry};
+        if (!entry_ok(cpu, entry, table, at))
+            return false;
+        table = entry & ~0xfffull;
+        at = 0;
+        if (!(entry & VPT_TOPA_END)) {
+            *gpa = table;
+            return true;
+        }
+    }
+    return false;
 }
 
 void vpt_topa_pmi(struct vpt_cpu *cpu)
@@ -132,7 +182,7 @@ void vpt_topa_filled(struct vpt_cpu *cpu)
         vpt_topa_pmi(cpu);
     if (cpu->region_stop)
         return;
-    set_table_offset(cpu, offset == MAX_TABLE_OFFSET ? 0 : offset + ENTRY_BYTES);
+    set_table_offset(cpu, next_offset(offset));
     vpt_set_output_offset(cpu, 0);
     vpt_topa_load(cpu);
 }

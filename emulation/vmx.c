@@ -62,6 +62,7 @@ static void load_ctl(struct vpt_cpu *cpu, uint64_t ctl, uint64_t ip, uint8_t cfe
 static void clear_ctl(struct vpt_cpu *cpu)
 {
     if (tracing(cpu)) {
+        vpt_output_take_back(cpu);
         vpt_trace_off(cpu, 0);
     } else {
         cpu->ctl = 0;
@@ -309,6 +310,7 @@ static void leave_traced(struct vpt_cpu *cpu, const struct vpt_vm_exit *exit)
     if (by_control) { /* nothing of the host is seen (Table 33-56 case 11) */
         if (was)
             vpt_emit_pgd_suppressed(cpu);
+        vpt_output_take_back(cpu);
         vpt_trace_off(cpu, 0);
         leave(cpu, exit);
         return;

@@ -233,7 +233,7 @@ enum vpt_span_kind {
     VPT_SPAN_READONLY,   /* ROM: stores are dropped, reads come from .host */
     VPT_SPAN_APIC,       /* the APIC page: stores are dropped, no error is signalled */
     VPT_SPAN_RESTRICTED, /* SMRR: an operational error (Table 33-5) */
-    VPT_SPAN_FAULT,      /* EPT violation: output waits until vpt_flush() finds it resolved */
+    VPT_SPAN_FAULT,      /* EPT violation: see vpt_output_blocked() */
 };
 
 struct vpt_span {
@@ -294,6 +294,13 @@ struct vpt_context {
 #define VPT_BUFFER_BYTES  1024
 #define VPT_DEFERRED_TIPS 16
 #define VPT_MODE_UNSENT   0xffu
+
+/* An entry of a ToPA that was read ahead of need. Behind the current one: END, and where it leads.
+ */
+#define VPT_TOPA_AHEAD 2
+struct vpt_topa_ahead {
+    uint64_t gpa, entry;
+};
 
 /* How the inline functions of events take a branch. It is computed anew when an enable changes. */
 enum vpt_path {
@@ -364,8 +371,14 @@ struct vpt_cpu {
     /* Output: the current ToPA region, as read from the table once. */
     uint64_t region_base, region_bytes; /* region_bytes 0: the entry is still to be read */
     bool region_int, region_stop;
-    bool pmi_early_done;    /* single-entry ToPA: the PMI of this pass was signalled */
-    bool output_blocked;    /* waits for the owner to resolve a VPT_SPAN_FAULT */
+    bool pmi_early_done;   /* single-entry ToPA: the PMI of this pass was signalled */
+    bool output_blocked;   /* waits for the owner to resolve a VPT_SPAN_FAULT */
+    bool untouched;        /* nothing was stored since tracing began, when these two were: */
+    uint64_t start_status; /*   IA32_RTIT_STATUS */
+    uint32_t start_bytes;  /*   bytes_since_psb */
+    uint32_t ready_bytes;  /* so many bytes of output have their address translated */
+    uint8_t topa_ahead_count;
+    struct vpt_topa_ahead topa_ahead[VPT_TOPA_AHEAD];
     bool output_ept;        /* "Intel PT uses guest physical addresses" when tracing began */
     uint8_t fault_access;   /* enum vpt_access of that fault */
     uint64_t fault_gpa;     /* and its address */
@@ -464,7 +477,19 @@ void vpt_flush_branches(struct vpt_cpu *cpu);
  */
 void vpt_stall(struct vpt_cpu *cpu, bool stalled);
 
-/* Whether output waits for the owner to resolve an EPT violation; then call vpt_flush(). */
+/*
+ * Whether an address of output met an EPT violation (VPT_SPAN_FAULT); look behind each event,
+ * WRMSR, XRSTORS and VM entry. Addresses are translated ahead of need: when tracing begins, which
+ * VM entry may do, and 2 KiB before output comes to another page. So an answer other than
+ * VPT_SPAN_FAULT should hold until output has left the page, or until the next VM exit.
+ *
+ * The owner either resolves the violation before the next instruction and calls vpt_flush(), or
+ * makes it a VM exit there (vpt_vm_exit()): what vpt_output_fault() tells with VPT_EPT_ASYNCHRONOUS
+ * in the qualification, and the guest's IA32_RTIT_CTL as vpt_rdmsr() has it. All packets up to the
+ * exit have their place in the page before, so that nothing is left when a VMM writes the output
+ * MSRs. A trace whose first page is the one that faults has not begun then; it begins at the next
+ * VM entry. An owner that goes on instead lets the internal buffer fill, and overflow (33.3.8).
+ */
 static inline bool vpt_output_blocked(const struct vpt_cpu *cpu)
 {
     return cpu->output_blocked;
@@ -831,7 +856,8 @@ static inline bool vpt_output_by_ept(const struct vpt_cpu *cpu)
 {
     return cpu->output_ept && (cpu->vmx_nonroot || cpu->buf_len > 0);
 }
-/* While vpt_output_blocked(): which access waits, for the EPT violation that the owner makes. */
+/* While vpt_output_blocked(): which access cannot be made, for the EPT violation that the owner
+ * makes. */
 static inline enum vpt_access vpt_output_fault(const struct vpt_cpu *cpu, uint64_t *gpa)
 {
     *gpa = cpu->fault_gpa;

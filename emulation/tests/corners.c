@@ -673,7 +673,7 @@ static void test_region_is_loaded(void)
     vpt_flush(&fake->cpu);
     reads = fake->table_reads;
     CHECK(fake->cpu.region_bytes == 4096, "the next region is loaded when the last is full");
-    fake_noise(fake, 2000);
+    fake_noise(fake, 1000);
     vpt_flush(&fake->cpu);
     CHECK(fake->table_reads == reads, "%u reads, %u before", fake->table_reads, reads);
     fake_stop(fake);

@@ -157,6 +157,7 @@ void suite_overflow(void);
 void suite_vmx(void);
 void suite_vmx_ctl(void);
 void suite_vmx_switch(void);
+void suite_ahead(void);
 void suite_guest_trace(void);
 void suite_xsave(void);
 void suite_save(void);

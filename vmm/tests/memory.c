@@ -112,7 +112,7 @@ static void trace(struct vcpu *cpu)
                     VPT_OK);
     CU_ASSERT_EQUAL(vpt_wrmsr(&cpu->tracer.pt, VPT_MSR_CTL, CTL_TRACE, 0x1000, 0x1002), VPT_OK);
     tracer_resolve_output(cpu);
-    while (cpu->record->trace.len < 2 * PAGE_BYTES + 100) {
+    while (cpu->record->trace.len + cpu->tracer.pt.buf_len < 2 * PAGE_BYTES + 100) {
         vpt_jmp_indirect(&cpu->tracer.pt,
                          cpu->tracer.pt.packet_count % 2 ? 0x123456789abcull : 0x1000);
         tracer_resolve_output(cpu);

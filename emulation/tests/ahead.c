@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Output by way of EPT: addresses are translated ahead of need, so that an EPT violation is a VM
+ * exit between two instructions, and no packet is lost whatever a VMM does behind the exit
+ * (33.2.8.3, 33.3.3).
+ */
+#include "harness.h"
+
+#include <string.h>
+
+#define BRANCHES (VPT_CTL_OS | VPT_CTL_USER | VPT_CTL_BRANCHEN)
+#define TRACING  (BRANCHES | VPT_CTL_TOPA | VPT_CTL_TRACEEN)
+#define PAGE     0x1000ull
+
+/* A guest whose IA32_RTIT_CTL VM entry loads and VM exit clears, with output by EPT. */
+static struct vpt_vm_entry entry_of(uint64_t ctl)
+{
+    struct vpt_vm_entry entry = vmx_entry();
+
+    entry.secondary = VPT_SECONDARY_CONCEAL | VPT_SECONDARY_PT_GPA;
+    entry.entry = VPT_ENTRY_CONCEAL | VPT_ENTRY_LOAD_CTL;
+    entry.exit = VPT_EXIT_CONCEAL | VPT_EXIT_CLEAR_CTL;
+    entry.ept = true;
+    entry.guest_ctl = ctl;
+    return entry;
+}
+
+static void leave(struct fake *fake)
+{
+    struct vpt_vm_exit exit = vmx_exit();
+
+    exit.exit = VPT_EXIT_CONCEAL | VPT_EXIT_CLEAR_CTL;
+    CHECK(vpt_vm_exit(&fake->cpu, &exit), "VM exit");
+}
+
+/* A VMM that uses the output MSRs for itself behind the exit: nothing waits, nothing is lost. */
+static void expect_nothing_left(struct fake *fake, const char *what)
+{
+    const uint64_t base = fake_read(fake, VPT_MSR_OUTPUT_BASE);
+    const uint64_t mask_ptrs = fake_read(fake, VPT_MSR_OUTPUT_MASK_PTRS);
+    const uint64_t stored = fake->tap_total;
+
+    CHECK(!vpt_output_blocked(&fake->cpu) && fake->cpu.buf_len == 0, "%s: %u bytes wait", what,
+          fake->cpu.buf_len);
+    CHECK(!vpt_output_by_ept(&fake->cpu), "%s: output of the host", what);
+    fake_write(fake, VPT_MSR_OUTPUT_BASE, 0x3000);
+    fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, 0x7f);
+    fake_unmap(fake);
+    vpt_flush(&fake->cpu);
+    CHECK(fake->tap_total == stored && fake->cpu.dropped_bytes == 0, "%s: %llu bytes lost", what,
+          (unsigned long long)fake->cpu.dropped_bytes);
+    fake_write(fake, VPT_MSR_OUTPUT_BASE, base);
+    fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, mask_ptrs);
+}
+
+/* A trace whose first page, or table, is not there begins at the next VM entry. */
+static void test_first_page(void)
+{
+    static const struct {
+        uint64_t gpa;
+        enum vpt_access access;
+        uint64_t status;
+        const char *words;
+    } cases[] = {
+        {REGION_GPA, VPT_WRITE_OUTPUT, 0, "PSB+ MODE(64) PGE(600000)"},
+        {TABLE_GPA, VPT_READ_TABLE, 0, "PSB+ MODE(64) PGE(600000)"},
+        {REGION_GPA, VPT_WRITE_OUTPUT, 100ull << VPT_STATUS_BYTECNT_SHR,
+         "CBR(28) MODE(64) PGE(600000)"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct vpt_vm_entry entry = entry_of(TRACING);
+        struct fake *fake = vmx_open("gracemont");
+        uint64_t gpa = 0;
+
+        fake_write(fake, VPT_MSR_STATUS, cases[i].status);
+        fake_map(fake, cases[i].gpa, PAGE, VPT_SPAN_FAULT, NULL, false);
+        CHECK(vpt_vm_entry(&fake->cpu, &entry) == VPT_ENTRY_SUCCEEDS, "VM entry");
+        CHECK(vpt_output_blocked(&fake->cpu) && vpt_output_by_ept(&fake->cpu), "case %zu", i);
+        CHECK(vpt_output_fault(&fake->cpu, &gpa) == cases[i].access && gpa == cases[i].gpa,
+              "case %zu: at %llx", i, (unsigned long long)gpa);
+        leave(fake);
+        CHECK((fake_read(fake, VPT_MSR_STATUS) & VPT_STATUS_BYTECNT_MASK) == cases[i].status,
+              "case %zu: PacketByteCnt", i);
+        expect_nothing_left(fake, "the first page");
+        CHECK(vpt_vm_entry(&fake->cpu, &entry) == VPT_ENTRY_SUCCEEDS, "VM entry");
+        CHECK(!vpt_output_blocked(&fake->cpu), "case %zu: resolved", i);
+        EXPECT(fake, cases[i].words, "33.2.8.3: it begins at the second entry");
+        fake_close(fake);
+    }
+}
+
+/* Three ways to a second page: the page faults, or the end of the table that leads to it. */
+struct way {
+    const char *name;
+    uint64_t ctl, base, mask_ptrs;
+    uint64_t fault_gpa;
+    enum vpt_access access;
+};
+static const struct way ways[] = {
+    {"single range", BRANCHES | VPT_CTL_TRACEEN, REGION_GPA, 0x3fff, REGION_GPA + PAGE,
+     VPT_WRITE_OUTPUT},
+    {"within a region", TRACING, TABLE_GPA, 0x7f, 0x301000, VPT_WRITE_OUTPUT},
+    {"the next region", TRACING, TABLE_GPA + PAGE, 0x7f, 0x320000, VPT_WRITE_OUTPUT},
+    {"behind END", TRACING, TABLE_GPA + 2 * PAGE, 0x80 | 0x7f, 0x310000, VPT_WRITE_OUTPUT},
+    {"the table", TRACING, TABLE_GPA + 2 * PAGE, 0x80 | 0x7f, TABLE_GPA + PAGE, VPT_READ_TABLE},
+};
+
+static struct fake *open_way(const struct way *way)
+{
+    struct fake *fake = vmx_open("gracemont");
+
+    fake_poke(fake, TABLE_GPA, 0x300000 | 1 << VPT_TOPA_SIZE_SHR);
+    fake_poke(fake, TABLE_GPA + 8, TABLE_GPA | VPT_TOPA_END);
+    fake_poke(fake, TABLE_GPA + PAGE, 0x310000);
+    fake_poke(fake, TABLE_GPA + PAGE + 8, 0x320000);
+    fake_poke(fake, TABLE_GPA + PAGE + 16, TABLE_GPA | VPT_TOPA_END);
+    fake_poke(fake, TABLE_GPA + 2 * PAGE, 0x330000);
+    fake_poke(fake, TABLE_GPA + 2 * PAGE + 8, 0x340000);
+    fake_poke(fake, TABLE_GPA + 2 * PAGE + 16, (TABLE_GPA + PAGE) | VPT_TOPA_END);
+    fake_write(fake, VPT_MSR_OUTPUT_BASE, way->base);
+    fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, way->mask_ptrs);
+    return fake;
+}
+
+/* Indirect branches until one lets the owner see a fault; how many there were. */
+static unsigned run(struct fake *fake, unsigned most)
+{
+    unsigned n = 0;
+
+    while (n < most && !vpt_output_blocked(&fake->cpu))
+        vpt_jmp_indirect(&fake->cpu, VMX_GUEST + 0x7000001ull * n++);
+    return n;
+}
+
+/* A later page: the exit comes while all packets have a place, its own among them. */
+static void test_next_page(void)
+{
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        const struct way *way = &ways[i];
+        struct vpt_vm_entry entry = entry_of(way->ctl);
+        struct fake *fake = open_way(way);
+        uint64_t gpa = 0;
+        unsigned n;
+        const char *words;
+
+        fake_map(fake, way->fault_gpa, PAGE, VPT_SPAN_FAULT, NULL, false);
+        vpt_vm_entry(&fake->cpu, &entry);
+        n = run(fake, 5000);
+        CHECK(vpt_output_blocked(&fake->cpu), "%s: ahead of need", way->name);
+        CHECK(vpt_output_fault(&fake->cpu, &gpa) == way->access && gpa == way->fault_gpa,
+              "%s: at %llx", way->name, (unsigned long long)gpa);
+        CHECK(fake->tap_total + fake->cpu.buf_len + VPT_BUFFER_BYTES <= PAGE,
+              "%s: %llu bytes stored", way->name, (unsigned long long)fake->tap_total);
+        leave(fake);
+        expect_nothing_left(fake, way->name);
+        vpt_vm_entry(&fake->cpu, &entry);
+        run(fake, 1);
+        leave(fake);
+        words = strstr(fake_words(fake, false), "FUP(600010) PGD()");
+        CHECK(words &&
+                  words_match("FUP(600010) PGD() CBR(28) MODE(64) PGE(600000) PSB+? TIP(600000) "
+                              "FUP(600010) PGD()",
+                              words),
+              "%s: behind %u branches: [%s]", way->name, n, words ? words : "none");
+        CHECK(!strstr(fake_words(fake, false), "OVF"), "%s: no overflow", way->name);
+        fake_close(fake);
+    }
+}
+
+/* An owner that resolves each violation in place has the trace of one that never meets any. */
+static void test_in_place(void)
+{
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        struct vpt_vm_entry entry = entry_of(ways[i].ctl);
+        struct fake *with = open_way(&ways[i]), *without = open_way(&ways[i]);
+        unsigned faults = 0;
+
+        fake_map(with, ways[i].fault_gpa, PAGE, VPT_SPAN_FAULT, NULL, false);
+        vpt_vm_entry(&with->cpu, &entry);
+        vpt_vm_entry(&without->cpu, &entry);
+        for (unsigned n = 0; n < 800; n++) {
+            vpt_jmp_indirect(&with->cpu, VMX_GUEST + 0x7000001ull * n);
+            vpt_jmp_indirect(&without->cpu, VMX_GUEST + 0x7000001ull * n);
+            if (vpt_output_blocked(&with->cpu)) {
+                fake_unmap(with);
+                vpt_flush(&with->cpu);
+                faults++;
+            }
+        }
+        leave(with);
+        leave(without);
+        CHECK(faults == 1 && !vpt_output_blocked(&with->cpu), "%s: %u faults", ways[i].name,
+              faults);
+        CHECK(with->tap_len > PAGE && with->tap_len == without->tap_len &&
+                  memcmp(with->tap, without->tap, with->tap_len) == 0,
+              "%s: the same bytes", ways[i].name);
+        fake_close(with);
+        fake_close(without);
+    }
+}
+
+/* A table entry is read once, though ahead of need: what the guest writes then is too late. */
+static void test_entry_read_once(void)
+{
+    struct fake *fake = open_way(&ways[2]);
+    struct vpt_vm_entry entry = entry_of(TRACING);
+
+    vpt_vm_entry(&fake->cpu, &entry);
+    while (fake->cpu.topa_ahead_count == 0)
+        run(fake, 1);
+    CHECK(fake->tap_total < PAGE, "ahead of need");
+    fake_poke(fake, TABLE_GPA + PAGE + 8, 0x350000);
+    run(fake, 600);
+    CHECK(fake->cpu.region_base == 0x320000, "the entry as it was: %llx",
+          (unsigned long long)fake->cpu.region_base);
+    leave(fake);
+    fake_close(fake);
+}
+
+/* Nothing is looked for where output does not go: behind STOP, behind an entry that is bad. */
+static void test_nothing_ahead(void)
+{
+    for (unsigned bad = 0; bad < 2; bad++) {
+        struct fake *fake = open_way(&ways[2]);
+        struct vpt_vm_entry entry = entry_of(TRACING);
+
+        fake_poke(fake, TABLE_GPA + PAGE, bad ? 0x310000 : 0x310000 | VPT_TOPA_STOP);
+        fake_poke(fake, TABLE_GPA + PAGE + 8, bad ? 0x320000 | 2 : 0x320000);
+        fake_map(fake, 0x320000, PAGE, VPT_SPAN_FAULT, NULL, false);
+        vpt_vm_entry(&fake->cpu, &entry);
+        CHECK(run(fake, 1500) == 1500, "%u: no violation", bad);
+        CHECK(fake_status(fake, bad ? VPT_STATUS_ERROR : VPT_STATUS_STOPPED) &&
+                  fake->tap_total == PAGE,
+              "%u: where output comes to it", bad);
+        leave(fake);
+        fake_close(fake);
+    }
+}
+
+/* The end of a trace needs no next page. */
+static void test_end(void)
+{
+    struct fake *fake = open_way(&ways[0]);
+    struct vpt_vm_entry entry = entry_of(ways[0].ctl);
+
+    fake_map(fake, ways[0].fault_gpa, PAGE, VPT_SPAN_FAULT, NULL, false);
+    vpt_vm_entry(&fake->cpu, &entry);
+    run(fake, 5000);
+    fake_write(fake, VPT_MSR_CTL, 0);
+    CHECK(!vpt_output_blocked(&fake->cpu) && fake->cpu.buf_len == 0, "33.3.3: TraceEn := 0");
+    fake_close(fake);
+}
+
+/* Migrated between the violation and its exit, a trace that could not begin is taken back too. */
+static void test_migrated(void)
+{
+    struct fake *fake = vmx_open("gracemont"), *other = vmx_open("gracemont");
+    struct vpt_vm_entry entry = entry_of(TRACING);
+    uint8_t bytes[VPT_SAVE_MAX_BYTES];
+    const char *wrong;
+    size_t len;
+
+    fake_map(fake, REGION_GPA, PAGE, VPT_SPAN_FAULT, NULL, false);
+    fake_map(other, REGION_GPA, PAGE, VPT_SPAN_FAULT, NULL, false);
+    fake_write(fake, VPT_MSR_STATUS, 100ull << VPT_STATUS_BYTECNT_SHR);
+    vpt_vm_entry(&fake->cpu, &entry);
+    len = vpt_save(&fake->cpu, bytes, sizeof(bytes));
+    CHECK(len > 0, "vpt_save");
+    vpt_init(&other->cpu, &other->caps, fake->cpu.ops, other);
+    wrong = vpt_restore(&other->cpu, bytes, len);
+    CHECK(!wrong, "%s", wrong ? wrong : "");
+    leave(other);
+    CHECK(fake_read(other, VPT_MSR_STATUS) >> VPT_STATUS_BYTECNT_SHR == 100, "PacketByteCnt");
+    expect_nothing_left(other, "migrated");
+    leave(fake);
+    fake_close(fake);
+    fake_close(other);
+}
+
+void suite_ahead(void)
+{
+    static const struct test tests[] = {
+        {"the first page", test_first_page},        {"a later page", test_next_page},
+        {"resolved in place", test_in_place},       {"an entry is read once", test_entry_read_once},
+        {"nothing ahead", test_nothing_ahead},      {"the end of a trace", test_end},
+        {"migrated at a violation", test_migrated}, {NULL, NULL},
+    };
+
+    add_suite("output by EPT", tests);
+}
