@@ -189,7 +189,7 @@ coverage: ## line and branch coverage of the model by its tests
 	@.ci/coverage.sh $(BUILD)/coverage emulation
 
 mutants: ## change the model in 300 ways, and see whether the tests notice (needs python3; long)
-	@emulation/mutation/run.py --count 300
+	@emulation/mutation/run.py --count 300 $(if $(CONFORMANCE),--only conformance)
 
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
@@ -261,7 +261,8 @@ help: ## this list
 	    'PREFIX, LIBDIR' 'where to install ($(PREFIX), $(LIBDIR))' \
 	    DESTDIR 'a root to install below' \
 	    FUZZ_SECONDS 'how long each fuzzer runs in make test and make fuzz' \
-	    'SEEDS, FIRST_SEED' 'of make qemu-hostile'
+	    'SEEDS, FIRST_SEED' 'of make qemu-hostile' \
+	    CONFORMANCE 'with CONFORMANCE=1, make mutants runs the conformance suite alone'
 
 FORCE:
 .PHONY: abi abi-update streams conformance conformance-doc coverage mutants all tests deps deps-run lab clean run test unit asan valgrind fuzz bench lint format \

@@ -6,7 +6,8 @@ Each mutant changes one operator, constant or statement of one line. It is built
 conformance suite and the unit tests of the model run on it, at last under AddressSanitizer; a
 mutant that passes all has survived. docs/mutants.md says how to read the result.
 
-usage: emulation/mutation/run.py [--count N] [--seed N...] [--jobs N] [--file NAME] [--list]
+usage: emulation/mutation/run.py [--count N] [--seed N...] [--jobs N] [--file NAME]
+                                 [--only conformance|tests] [--list]
 """
 import argparse
 import concurrent.futures
@@ -157,16 +158,18 @@ def sources_of(folder):
 class Build:
     """Objects of the model and of its tests, with some compiler flags."""
 
-    def __init__(self, work, flags, pool):
+    def __init__(self, work, flags, only, pool):
         self.flags = flags
         self.work = work
         self.library = self.compile(sources_of("emulation"), pool)
         helpers = [f"emulation/tests/{f}.c" for f in ("harness", "reader", "rtit_harness")]
         # The conformance suite first: it is the shorter one.
-        self.programs = [
-            ("conformance", self.compile(sources_of("emulation/conformance") + helpers, pool)),
-            ("tests", self.compile(sources_of("emulation/tests"), pool)),
-        ]
+        sources = {
+            "conformance": sources_of("emulation/conformance") + helpers,
+            "tests": sources_of("emulation/tests"),
+        }
+        self.programs = [(name, self.compile(files, pool)) for name, files in sources.items()
+                         if only in (None, name)]
         self.limit = LEAST_LIMIT_S
 
     def compile(self, sources, pool):
@@ -238,6 +241,8 @@ def main():
     parser.add_argument("--seed", type=int, nargs="+", default=[1], help="one or more (1)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--file", help="only mutants of this file")
+    parser.add_argument("--only", choices=["conformance", "tests"],
+                        help="run this suite alone, not the other one")
     parser.add_argument("--list", action="store_true", help="print the mutants, run nothing")
     options = parser.parse_args()
 
@@ -257,7 +262,7 @@ def main():
             for folder, flags in (("plain", []), ("asan", ASAN)):
                 path = os.path.join(work, folder)
                 os.mkdir(path)
-                builds.append(Build(path, flags, pool))
+                builds.append(Build(path, flags, options.only, pool))
         for build in builds:
             build.baseline()
         benches = []
