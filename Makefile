@@ -173,9 +173,10 @@ conformance: ## every rule of the specification that has a test, one line each
 	@$(SUBMAKE) $(BUILD)/tests/conformance
 	@$(BUILD)/tests/conformance
 
-conformance-doc: ## write docs/conformance.md
+conformance-doc: ## write docs/conformance.md and docs/conformance-text.md
 	@$(SUBMAKE) $(BUILD)/tests/conformance
 	@$(BUILD)/tests/conformance --markdown >docs/conformance.md
+	@$(BUILD)/tests/conformance --inventory >docs/conformance-text.md
 
 streams: ## random programs on random processors, decoded by libipt and libptdec
 	@$(SUBMAKE) $(BUILD)/tests/streams

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Runs the rules: one line for each, a count for each table, and 'N passed, N failed' at the end.
- * --markdown prints docs/conformance.md instead, --list the tables and sections.
+ * --markdown prints docs/conformance.md instead, --inventory docs/conformance-text.md, --list the
+ * tables and sections.
  */
 #include "conformance.h"
+#include "inventory.h"
 
 #include <CUnit/CUnit.h>
 #include <CUnit/TestRun.h>
@@ -30,6 +32,14 @@ static const struct {
     {"rtit.c", rtit_packet_tables},
 };
 #define FILES (sizeof(files) / sizeof(files[0]))
+
+const struct table *conformance_tables(size_t index, const char **file)
+{
+    if (index >= FILES)
+        return NULL;
+    *file = files[index].name;
+    return files[index].tables;
+}
 
 static unsigned passed, failed, unmet;
 
@@ -229,6 +239,8 @@ static int run(const char *only)
             if (!only || strcmp(only, table->number) == 0)
                 run_table(table);
     CU_cleanup_registry();
+    if (!only)
+        failed += inventory_check();
     printf("\n%u rows that a model cannot meet are named above\n", unmet);
     printf("%u passed, %u failed\n", passed, failed);
     return failed || !passed ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -268,12 +280,11 @@ static int markdown(void)
         "# Conformance\n\n"
         "This file is generated: `make conformance-doc`. Tables and sections are those of\n"
         "SDM volume 3, chapter 33. Each row of a table is a rule with a test of its own. So\n"
-        "is what sections 33.2.4 and 33.2.5 say and no table does; for what other sections\n"
-        "say in prose alone, there are no rows yet. The tests stand in\n"
-        "`emulation/conformance/`. `make conformance` runs them all, and prints a line for\n"
-        "each rule and the count of rows for each table. `build/tests/conformance --table\n"
-        "33-6` runs those of one table or section. The [glossary](glossary.md) explains the\n"
-        "terms.\n\n"
+        "is what sections say and no table does; [conformance-text.md](conformance-text.md)\n"
+        "goes through their sentences. The tests stand in `emulation/conformance/`. `make\n"
+        "conformance` runs them all, and prints a line for each rule and the count of rows for\n"
+        "each table. `build/tests/conformance --table 33-6` runs those of one table or section.\n"
+        "The [glossary](glossary.md) explains the terms.\n\n"
         "Tables 33-57 and 33-58 have each other's title in the text; here they are named by\n"
         "what they hold. Tables \"RTIT n\" are those of the RTIT Programming Reference v1.05.\n\n"
         "%u rules, %u of them without a test, with the reason.\n",
@@ -292,8 +303,12 @@ int main(int argc, char **argv)
         return markdown();
     if (argc == 2 && strcmp(argv[1], "--list") == 0)
         return list();
+    if (argc == 2 && strcmp(argv[1], "--inventory") == 0) {
+        inventory_markdown();
+        return EXIT_SUCCESS;
+    }
     if (argc == 3 && strcmp(argv[1], "--table") == 0)
         return run(argv[2]);
-    fprintf(stderr, "usage: conformance [--list | --markdown | --table NUMBER]\n");
+    fprintf(stderr, "usage: conformance [--list | --markdown | --inventory | --table NUMBER]\n");
     return 2;
 }
