@@ -23,6 +23,7 @@ static const struct {
     {"msrs.c", msr_tables},
     {"cpuid.c", cpuid_tables},
     {"packets.c", packet_tables},
+    {"depends.c", depends_tables},
     {"events.c", event_tables},
     {"vmx.c", vmx_tables},
     {"scenarios.c", scenario_tables},
