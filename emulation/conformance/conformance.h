@@ -30,8 +30,9 @@ struct table {
 
 /* Each file's tables, ended by one without number. */
 extern const struct table filtering_tables[], output_tables[], msr_tables[], cpuid_tables[],
-    packet_tables[], depends_tables[], event_tables[], vmx_tables[], scenario_tables[],
-    power_tables[], rtit_tables[], rtit_msr_tables[], rtit_packet_tables[];
+    packet_tables[], event_tables[], vmx_tables[], scenario_tables[], power_tables[], rtit_tables[],
+    rtit_msr_tables[], rtit_packet_tables[];
+extern const struct table depends_tables[], generation_tables[];
 
 /* The tables of the file with this index, and its name; NULL behind the last. */
 const struct table *conformance_tables(size_t index, const char **file);

@@ -24,6 +24,7 @@ static const struct {
     {"cpuid.c", cpuid_tables},
     {"packets.c", packet_tables},
     {"depends.c", depends_tables},
+    {"generation.c", generation_tables},
     {"events.c", event_tables},
     {"vmx.c", vmx_tables},
     {"scenarios.c", scenario_tables},
