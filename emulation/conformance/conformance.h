@@ -33,6 +33,9 @@ extern const struct table filtering_tables[], output_tables[], msr_tables[], cpu
     packet_tables[], event_tables[], vmx_tables[], scenario_tables[], power_tables[], rtit_tables[],
     rtit_msr_tables[], rtit_packet_tables[];
 extern const struct table depends_tables[], generation_tables[];
+extern const struct table flow_tables[], enable_tables[], topa_tables[], enabling_tables[],
+    feature_tables[], compression_tables[], cycle_tables[], sync_tables[], format_tables[],
+    block_tables[];
 
 /* The tables of the file with this index, and its name; NULL behind the last. */
 const struct table *conformance_tables(size_t index, const char **file);

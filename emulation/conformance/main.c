@@ -18,11 +18,21 @@ static const struct {
     const char *name;
     const struct table *tables;
 } files[] = {
+    {"flow.c", flow_tables},
     {"filtering.c", filtering_tables},
+    {"enables.c", enable_tables},
     {"output.c", output_tables},
+    {"topa.c", topa_tables},
+    {"enabling.c", enabling_tables},
     {"msrs.c", msr_tables},
+    {"features.c", feature_tables},
     {"cpuid.c", cpuid_tables},
     {"packets.c", packet_tables},
+    {"compression.c", compression_tables},
+    {"cycles.c", cycle_tables},
+    {"sync.c", sync_tables},
+    {"blocks.c", block_tables},
+    {"formats.c", format_tables},
     {"depends.c", depends_tables},
     {"generation.c", generation_tables},
     {"events.c", event_tables},
