@@ -180,10 +180,28 @@ static const struct rule table_50[] = {
 
 /* ---- Table 33-59 ---------------------------------------------------------------------------- */
 
+/* The same with an RFLAGS.IF that the operation changes. */
+static void event_if(uint64_t ctl, enum vpt_transfer_type type, bool before, const char *pattern)
+{
+    struct fake *fake = fake_open("gracemont");
+    struct vpt_context ctx = at_cpl(0);
+
+    ctx.interrupts = before;
+    fake_output(fake);
+    vpt_set_context(&fake->cpu, &ctx);
+    fake_write(fake, VPT_MSR_CTL, ctl | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
+    fake_mark(fake);
+    ctx.interrupts = !before;
+    transfer(fake, type, ctx);
+    END(fake, pattern);
+}
 static void case_1(void)
 {
     event(EVENTS, VPT_IRET, 0, 0, "CFE(2,0)+ FUP(401010)");
     event(OS | VPT_CTL_EVENTEN, VPT_IRET, 0, 3, "CFE(2,0)+ FUP(401010)");
+    event_if(EVENTS, VPT_IRET, false, "CFE(2,0)+ FUP(401010) MODE(64+IF)");
+    event_if(EVENTS | BRANCHEN, VPT_IRET, false, "CFE(2,0)+ FUP(401010) MODE(64+IF) TIP(402000)");
+    event_if(OS | USER, VPT_IRET, false, "");
 }
 static void case_2(void)
 {
@@ -193,6 +211,8 @@ static void case_3(void)
 {
     event(EVENTS, VPT_INTERRUPT, 0x31, 0, "CFE(1,31)+ FUP(401010)");
     event(OS | VPT_CTL_EVENTEN, VPT_INTERRUPT, 2, 3, "CFE(1,2)+ FUP(401010)");
+    event_if(EVENTS, VPT_INTERRUPT, true, "CFE(1,31)+ FUP(401010) MODE(64)");
+    event_if(EVENTS, VPT_INTERRUPT, false, "CFE(1,31)+ FUP(401010) MODE(64+IF)");
 }
 static void case_4(void)
 {
@@ -265,6 +285,14 @@ static void case_22(void)
     vpt_interrupt_flag(&fake->cpu, true, SOURCE + 1);
     vpt_interrupt_flag(&fake->cpu, false, SOURCE + 2);
     END(fake, "MODE(64+IF) FUP(401010) MODE(64) FUP(401012)");
+    /* An interrupt masks, and its handler's STI unmasks: each change is told. */
+    event_if(EVENTS, VPT_INTERRUPT, true, "CFE(1,31)+ FUP(401010) MODE(64)");
+    fake = begin("gracemont", EVENTS);
+    vpt_interrupt_flag(&fake->cpu, true, SOURCE);
+    transfer(fake, VPT_INTERRUPT, at_cpl(0));
+    fake_mark(fake);
+    vpt_interrupt_flag(&fake->cpu, true, TARGET + 4);
+    END(fake, "MODE(64+IF) FUP(402004)");
 }
 
 static const struct rule table_59[] = {

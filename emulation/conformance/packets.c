@@ -195,9 +195,9 @@ static void compound_overflow(void)
 {
     const char *words = after_overflow(TRACED);
 
-    CHECK(words_match("OVF FUP(405000) PSB+? TIP(402000)", words), "in context: %s", words);
+    CHECK(words_match("OVF FUP(405000) PSB+ TIP(402000)", words), "in context: %s", words);
     words = after_overflow(USER | BRANCHEN);
-    CHECK(words_match("OVF PSB+? MODE(64) PGE(402000)", words), "out of context: %s", words);
+    CHECK(words_match("OVF PSB+ MODE(64) PGE(402000)", words), "out of context: %s", words);
 }
 
 static const struct rule table_14[] = {
@@ -210,42 +210,108 @@ static const struct rule table_14[] = {
 
 /* ---- Table 33-15 ---------------------------------------------------------------------------- */
 
-/* Blocks while everything that could come between is due: none of these kinds may. */
-static void not_in_block(const enum packet_kind *kinds, size_t count)
+#define STOPS 0x700000ull
+
+/* Everything that Table 33-15 forbids, some of it just before a block and due after it. */
+static void near_block(struct fake *fake, unsigned i)
+{
+    const struct vpt_power_entry sleep = {.ip = SOURCE, .mwait = true, .state = 0x20};
+    struct vpt_context ctx = in_mode(i & 1 ? VPT_EXEC_32 : VPT_EXEC_64);
+
+    vpt_cond_branch(&fake->cpu, 0x401020 + i, i & 1);
+    vpt_jmp_indirect(&fake->cpu, 0x401000 + 64 * i);
+    vpt_cond_branch(&fake->cpu, 0x401020 + i, i & 1); /* a TNT that is not full */
+    switch (i % 8) {
+    case 0:
+        vpt_ptwrite(&fake->cpu, i, 8, SOURCE);
+        break;
+    case 1:
+        vpt_tx_begin(&fake->cpu, SOURCE);
+        break;
+    case 2:
+        vpt_tx_abort(&fake->cpu, SOURCE, TARGET);
+        break;
+    case 3:
+        vpt_power_entry(&fake->cpu, &sleep);
+        vpt_power_exit(&fake->cpu, &(struct vpt_power_exit){.reason = VPT_WAKE_TIMER});
+        break;
+    case 4:
+        vpt_vmptrld(&fake->cpu, 0x1000 * i);
+        break;
+    case 5:
+        ctx.cr3 = 0x1000 * i;
+        transfer(fake, VPT_INTERRUPT, ctx);
+        break;
+    case 6:
+        ctx.enclave = true;
+        transfer(fake, VPT_ENCLAVE, ctx);
+        break;
+    default:
+        transfer(fake, VPT_ENCLAVE, ctx);
+        break;
+    }
+}
+static void stop_and_resume(struct fake *fake)
+{
+    const uint64_t ctl = fake_read(fake, VPT_MSR_CTL);
+    const struct vpt_context ctx = at_cpl(0);
+
+    vpt_jmp_indirect(&fake->cpu, STOPS);
+    fake_stop(fake);
+    fake_write(fake, VPT_MSR_STATUS, 0);
+    vpt_set_context(&fake->cpu, &ctx);
+    fake_write(fake, VPT_MSR_CTL, ctl);
+}
+static struct fake *blocks(unsigned count)
 {
     static const struct vpt_block_item items[] = {{0, 1}, {1, 2}};
-    const struct vpt_block blocks[] = {{.type = 4, .count = 2, .items = items},
-                                       {.type = 1, .count = 2, .items = items}};
+    const struct vpt_block two[] = {{.type = 4, .count = 2, .items = items},
+                                    {.type = 1, .count = 2, .items = items}};
     struct vpt_caps caps = plain_caps("max");
     struct fake *fake;
-    struct reader reader;
-    struct packet packet;
-    bool inside = false;
-    unsigned ends = 0;
 
     caps.tsx = caps.long_tnt = caps.deferred_tips = true;
     fake = fake_open_caps(&caps);
     vpt_vmxon(&fake->cpu, 0x400000);
+    fake_write(fake, VPT_MSR_ADDR0_A, STOPS);
+    fake_write(fake, VPT_MSR_ADDR0_A + 1, STOPS);
     fake_start(fake, TRACED | VPT_CTL_CYCEN | VPT_CTL_MTCEN | VPT_CTL_TSCEN | VPT_CTL_EVENTEN |
-                         VPT_CTL_PTWEN | VPT_CTL_PWREVTEN);
-    for (unsigned i = 0; i < 700; i++) {
+                         VPT_CTL_PTWEN | VPT_CTL_PWREVTEN |
+                         (uint64_t)VPT_ADDR_CFG_TRACESTOP << VPT_CTL_ADDR_CFG_SHR);
+    for (unsigned i = 0; i < count; i++) {
         fake->clocks.cycles += 300;
         fake->clocks.art++;
-        vpt_cond_branch(&fake->cpu, 0x401020 + i, i & 1);
-        vpt_jmp_indirect(&fake->cpu, 0x401000 + 64 * i);
-        vpt_pebs(&fake->cpu, blocks, 2, SOURCE);
+        near_block(fake, i);
+        vpt_pebs(&fake->cpu, two, 2, SOURCE);
+        if (i % 100 == 99)
+            stop_and_resume(fake);
     }
     fake_stop(fake);
+    return fake;
+}
+
+/* Each of these kinds is there, but in no block. */
+static void not_in_block(const enum packet_kind *kinds, size_t count)
+{
+    struct fake *fake = blocks(700);
+    unsigned ends = 0, seen[PACKET_BEP + 1] = {0};
+    bool inside = false;
+    struct reader reader;
+    struct packet packet;
+
     reader_open(&reader, fake->tap, fake->tap_len);
     while (reader_next(&reader, &packet)) {
         if (packet.kind == PACKET_BBP || packet.kind == PACKET_BEP) {
             inside = packet.kind == PACKET_BBP;
             ends += !inside;
         }
+        seen[packet.kind]++;
         for (size_t i = 0; i < count; i++)
             CHECK(!inside || packet.kind != kinds[i], "a packet of kind %d at %zu",
                   (int)packet.kind, packet.offset);
     }
+    for (size_t i = 0; i < count; i++)
+        CHECK(seen[kinds[i]] > 0, "no packet of kind %d at all", (int)kinds[i]);
     CHECK(!reader.bad && ends == 700, "%u blocks", ends);
     fake_close(fake);
 }
@@ -354,13 +420,57 @@ static const struct rule table_19[] = {
 
 /* ---- Table 33-23 ---------------------------------------------------------------------------- */
 
-/* The FUP is the address that the owner gives, whatever the type; the types differ in which. */
+/*
+ * The type says which address the owner gives (vpt.h); the FUP is this one, in every form, and
+ * never the target or what ran before. With Event Trace alone it is the same.
+ */
 static void fup(enum vpt_transfer_type type)
 {
-    struct fake *fake = begin("skylake", TRACED);
+    static const struct {
+        uint64_t ip;
+        const char *shown;
+    } ips[] = {{SOURCE, "FUP(401010)"},
+               {0x7f1234567890, "FUP(7f1234567890)"},
+               {0xffffffff81000123, "FUP(ffffffff81000123)"},
+               {0x800000000000, "FUP(800000000000)"}}; /* not canonical: fetched in sequence */
+    static const uint64_t ctls[] = {TRACED, OS | USER | VPT_CTL_EVENTEN};
 
-    transfer(fake, type, at_cpl(0));
-    END(fake, "FUP(401010) TIP(402000)");
+    for (size_t i = 0; i < sizeof(ips) / sizeof(ips[0]); i++)
+        for (size_t n = 0; n < 2; n++) {
+            struct fake *fake = begin("gracemont", ctls[n]);
+            const struct vpt_context same = at_cpl(0);
+            const char *words, *found;
+
+            if (n == 1 && type == VPT_ENCLAVE) { /* no event */
+                end_quietly(fake);
+                continue;
+            }
+            vpt_jmp_indirect(&fake->cpu, 0x401ff0); /* what ran before */
+            fake_mark(fake);
+            fake_transfer(fake, type, ips[i].ip, TARGET, &same);
+            words = fake_words(fake, false);
+            found = strstr(words, "FUP(");
+            CHECK(found && strncmp(found, ips[i].shown, strlen(ips[i].shown)) == 0, "%s", words);
+            CHECK(found && !strstr(found + 1, "FUP("), "one FUP: %s", words);
+            CHECK((strstr(words, "TIP(402000)") != NULL) == (n == 0), "TIP: %s", words);
+            end_quietly(fake);
+        }
+}
+/* A RIP where the processor says so. */
+static void fup_rip(enum vpt_transfer_type type)
+{
+    struct fake *fake = fake_open("skylake");
+    struct vpt_context ctx = in_mode(VPT_EXEC_32), after = in_mode(VPT_EXEC_32);
+
+    ctx.cs_base = 0x10000;
+    fake_output(fake);
+    vpt_set_context(&fake->cpu, &ctx);
+    fake_write(fake, VPT_MSR_CTL, TRACED | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
+    fake_mark(fake);
+    after.cs_base = 0x200000;
+    transfer(fake, type, after);
+    SO_FAR(fake, "FUP(3f1010) TIP(202000)");
+    end_quietly(fake);
 }
 static void fup_interrupt(void)
 {
@@ -371,10 +481,12 @@ static void fup_interrupt(void)
     fup(VPT_INTERRUPT);
     fup(VPT_TRAP);
     fup(VPT_INIT);
+    fup_rip(VPT_INTERRUPT);
 }
 static void fup_fault(void)
 {
     fup(VPT_FAULT);
+    fup_rip(VPT_FAULT);
 }
 static void fup_soft(void)
 {
@@ -396,7 +508,10 @@ static void fup_wrmsr(void)
     struct fake *fake = begin("skylake", TRACED);
     const char *words;
 
-    END(fake, "");
+    CHECK(vpt_wrmsr(&fake->cpu, VPT_MSR_CTL, 0, SOURCE, SOURCE + 2) == VPT_OK, "WRMSR");
+    words = fake_words(fake, false);
+    CHECK(words_match("FUP(401010) PGD()", words), "the WRMSR, not what follows: %s", words);
+    fake_close(fake);
     fake = begin("skylake", TRACED);
     for (unsigned i = 0; i < 500; i++)
         vpt_jmp_indirect(&fake->cpu, 0x7f0000000000 + 0x10001 * i);

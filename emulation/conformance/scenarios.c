@@ -214,7 +214,7 @@ static void case_25(void)
 }
 static void case_26(void)
 {
-    far(VPT_UINTR, 0x1000, VPT_EXEC_64, "FUP(401010) TIP(402000)?");
+    far(VPT_UINTR, 0x1000, VPT_EXEC_64, "FUP(401010) TIP(402000)");
 }
 
 static const struct rule table_55[] = {
@@ -271,8 +271,7 @@ static void enable(uint8_t cpl, uint64_t ctl, const char *pattern)
 }
 static void pkt_1(void)
 {
-    enable(0, USER | BRANCHEN | VPT_CTL_TSCEN | VPT_CTL_MTCEN,
-           "TSC(1000) TMA(20,3) CBR(26) MODE(64)?");
+    enable(0, USER | BRANCHEN | VPT_CTL_TSCEN | VPT_CTL_MTCEN, "TSC(1000) TMA(20,3) CBR(26)");
 }
 static void pkt_2(void)
 {
