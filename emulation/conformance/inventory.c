@@ -9,6 +9,9 @@
 /* In the order of the text. */
 static const struct section *const parts[] = {
     filtering_sections,
+    output_sections,
+    guide_sections,
+    packet_sections,
 };
 #define PARTS (sizeof(parts) / sizeof(parts[0]))
 
