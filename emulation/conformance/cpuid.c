@@ -51,6 +51,8 @@ static void cr3(struct fake *fake, const struct vpt_cpuid *zero, const struct vp
     (void)one;
     bit_is(fake, zero->ebx, 0, VPT_CTL_CR3FILTER);
     CHECK(!!(zero->ebx & 1) == reads(fake, VPT_MSR_CR3_MATCH), "CR3_MATCH");
+    CHECK(takes(fake, VPT_MSR_CTL, 0), "CTL");
+    CHECK(!!(zero->ebx & 1) == takes(fake, VPT_MSR_CR3_MATCH, 0x5000), "CR3_MATCH");
 }
 static void psb_cyc(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
 {
@@ -58,8 +60,13 @@ static void psb_cyc(struct fake *fake, const struct vpt_cpuid *zero, const struc
     struct vpt_context ctx = context_of(0);
     const char *words;
 
-    (void)one;
     bit_is(fake, zero->ebx, 1, VPT_CTL_CYCEN);
+    if (!has)
+        for (unsigned value = 1; value < 16; value++)
+            CHECK(!takes(fake, VPT_MSR_CTL, (uint64_t)value << VPT_CTL_PSBFREQ_SHR) &&
+                      !takes(fake, VPT_MSR_CTL, (uint64_t)value << VPT_CTL_CYCTHRESH_SHR),
+                  "PSBFreq and CycThresh %u", value);
+    CHECK((one->ebx != 0) == has, "subleaf 1 has their encodings");
     CHECK(takes(fake, VPT_MSR_CTL, 0) && takes(fake, VPT_MSR_STATUS, 9ull << 32) == has,
           "PacketByteCnt");
     fake_output(fake);
@@ -69,6 +76,34 @@ static void psb_cyc(struct fake *fake, const struct vpt_cpuid *zero, const struc
     CHECK((words[0] == 'P') == !has, "a PSB at enable only if PacketByteCnt is 0: %s", words);
     fake_stop(fake);
 }
+/* The MSRs of 33.2.8 keep their values, without TraceEn, or they are as after a cold reset. */
+static void warm_reset(struct fake *fake, bool keeps)
+{
+    static const struct {
+        uint32_t msr;
+        uint64_t value, reset;
+    } msrs[] = {{VPT_MSR_CTL, TRACED, 0},
+                {VPT_MSR_STATUS, VPT_STATUS_ERROR | VPT_STATUS_STOPPED, 0},
+                {VPT_MSR_CR3_MATCH, 0x5000, 0},
+                {VPT_MSR_OUTPUT_BASE, 0x7000, 0},
+                {VPT_MSR_OUTPUT_MASK_PTRS, 0x5000007f, 0x7f},
+                {VPT_MSR_ADDR0_A, 0x1111, 0},
+                {VPT_MSR_ADDR0_A + 1, 0x2222, 0}};
+    const size_t count = sizeof(msrs) / sizeof(msrs[0]);
+
+    for (size_t i = count; i-- > 0;)
+        if (reads(fake, msrs[i].msr))
+            fake_write(fake, msrs[i].msr, msrs[i].value);
+    vpt_reset(&fake->cpu, VPT_RESET_WARM);
+    for (size_t i = 0; i < count; i++)
+        if (reads(fake, msrs[i].msr))
+            CHECK(fake_read(fake, msrs[i].msr) == (keeps ? msrs[i].value : msrs[i].reset), "MSR %x",
+                  msrs[i].msr);
+    vpt_reset(&fake->cpu, VPT_RESET_COLD);
+    for (size_t i = 0; i < count; i++)
+        if (reads(fake, msrs[i].msr))
+            CHECK(fake_read(fake, msrs[i].msr) == msrs[i].reset, "MSR %x, cold", msrs[i].msr);
+}
 static void ip_filter(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
 {
     const bool has = zero->ebx & 4;
@@ -77,14 +112,15 @@ static void ip_filter(struct fake *fake, const struct vpt_cpuid *zero, const str
     CHECK(takes(fake, VPT_MSR_CTL, 0), "CTL");
     for (unsigned n = 0; n < 4; n++)
         CHECK(reads(fake, VPT_MSR_ADDR0_A + 2 * n) == (n < (one->eax & 7)), "ADDR%u_A", n);
-    fake_write(fake, VPT_MSR_OUTPUT_BASE, 0x7000);
-    vpt_reset(&fake->cpu, VPT_RESET_WARM);
-    CHECK((fake_read(fake, VPT_MSR_OUTPUT_BASE) == 0x7000) == has, "MSRs across warm reset");
+    warm_reset(fake, has);
 }
 static void mtc(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
 {
     (void)one;
     bit_is(fake, zero->ebx, 3, VPT_CTL_MTCEN);
+    CHECK(takes(fake, VPT_MSR_CTL, 0), "CTL");
+    if (!(zero->ebx & 8))
+        bit_is(fake, 0, 3, 1ull << VPT_CTL_MTCFREQ_SHR);
 }
 static void ptwrite(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
 {
@@ -124,30 +160,62 @@ static void ebx_reserved(struct fake *fake, const struct vpt_cpuid *zero,
     (void)one;
     CHECK(zero->ebx >> 9 == 0, "EBX %x", zero->ebx);
 }
+/* The output MSRs exist if there is output to memory. */
+static void output_msrs(struct fake *fake, bool exist)
+{
+    CHECK(takes(fake, VPT_MSR_CTL, 0), "CTL");
+    CHECK(reads(fake, VPT_MSR_OUTPUT_BASE) == exist, "OUTPUT_BASE");
+    CHECK(reads(fake, VPT_MSR_OUTPUT_MASK_PTRS) == exist, "OUTPUT_MASK_PTRS");
+    CHECK(takes(fake, VPT_MSR_OUTPUT_BASE, 0x1000) == exist, "OUTPUT_BASE");
+    CHECK(takes(fake, VPT_MSR_OUTPUT_MASK_PTRS, 0x7f) == exist, "OUTPUT_MASK_PTRS");
+}
 static void topa(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
 {
     (void)one;
     bit_is(fake, zero->ecx, 0, VPT_CTL_TOPA);
-    CHECK(reads(fake, VPT_MSR_OUTPUT_BASE) == ((zero->ecx & 5) != 0), "OUTPUT_BASE");
-    CHECK(reads(fake, VPT_MSR_OUTPUT_MASK_PTRS) == ((zero->ecx & 5) != 0), "OUTPUT_MASK_PTRS");
+    output_msrs(fake, zero->ecx & 5);
+}
+/* A table that one processor allows and another does not: whether enabling it is an error. */
+static bool is_error(struct fake *fake, uint64_t second, uint64_t third)
+{
+    bool error;
+
+    fake_poke(fake, TABLE_GPA, REGION_GPA);
+    fake_poke(fake, TABLE_GPA + 8, second);
+    fake_poke(fake, TABLE_GPA + 16, third);
+    fake_write(fake, VPT_MSR_OUTPUT_BASE, TABLE_GPA);
+    fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, 0x7f);
+    fake_write(fake, VPT_MSR_CTL, TRACED | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
+    fake_noise(fake, 9000);
+    fake_stop(fake);
+    error = fake_status(fake, VPT_STATUS_ERROR);
+    fake_write(fake, VPT_MSR_STATUS, 0);
+    return error;
 }
 static void entries(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
 {
     const bool many = zero->ecx & 2;
-    struct vpt_context ctx = context_of(0);
+    const struct vpt_context ctx = context_of(0);
 
     (void)one;
-    fake_poke(fake, TABLE_GPA, REGION_GPA | VPT_TOPA_INT);
-    fake_poke(fake, TABLE_GPA + 8, many ? 0x300000 : TABLE_GPA | VPT_TOPA_END);
-    fake_write(fake, VPT_MSR_OUTPUT_BASE, TABLE_GPA);
     vpt_set_context(&fake->cpu, &ctx);
+    CHECK(is_error(fake, 0x300000, TABLE_GPA | VPT_TOPA_END) == !many, "two regions");
+    fake_poke(fake, 0x5000, 0x300000);
+    CHECK(is_error(fake, 0x5000 | VPT_TOPA_END, 0) == !many, "an END entry to another table");
+    CHECK(!is_error(fake, TABLE_GPA | VPT_TOPA_END, 0), "one to its own");
+
+    fake_poke(fake, TABLE_GPA, REGION_GPA | VPT_TOPA_INT);
+    fake_poke(fake, TABLE_GPA + 8, TABLE_GPA | VPT_TOPA_END);
+    fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, 0x7f);
     fake_write(fake, VPT_MSR_CTL, TRACED | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
+    fake->tap_total = 0;
     for (unsigned n = 0; n < 2048 && fake->pmis == 0; n++) {
         fake_noise(fake, 8);
         vpt_flush(&fake->cpu);
     }
     CHECK(many ? fake->pmi_at == 4096 : fake->pmi_at > 0 && fake->pmi_at < 4096,
           "the PMI comes at byte %llu", (unsigned long long)fake->pmi_at);
+    CHECK(fake_read(fake, VPT_MSR_PERF_GLOBAL_STATUS) == VPT_PERF_TOPA_PMI, "Trace_ToPA_PMI");
     fake_stop(fake);
 }
 static void single(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)
@@ -156,6 +224,7 @@ static void single(struct fake *fake, const struct vpt_cpuid *zero, const struct
     fake_write(fake, VPT_MSR_OUTPUT_BASE, REGION_GPA);
     fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, 0xfff);
     CHECK(takes(fake, VPT_MSR_CTL, TRACED | VPT_CTL_TRACEEN) == !!(zero->ecx & 4), "bit 2");
+    CHECK(vpt_trigger_en(&fake->cpu) == !!(zero->ecx & 4), "it traces");
     vpt_reset(&fake->cpu, VPT_RESET_COLD);
 }
 static void fabric(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one)

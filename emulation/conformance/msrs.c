@@ -2,6 +2,8 @@
 /* The trace MSRs, bit by bit (33.2.8). */
 #include "conformance.h"
 
+#include <stdio.h>
+
 #define OUTPUT (VPT_CTL_TOPA)
 
 /* ---- RTIT_CTL ------------------------------------------------------------------------------- */
@@ -70,6 +72,37 @@ static void encodings(unsigned shift, uint64_t enable, uint32_t ebx_bit, unsigne
     }
 }
 
+/* Overflow, sleep, a transaction, VMX operation, waiting for SIPI: none of it survives a reset. */
+static void reset_forgets(enum vpt_reset kind)
+{
+    const struct vpt_power_entry halt = {.ip = SOURCE, .state = 0x10};
+    struct vpt_caps caps = plain_caps("max");
+    struct fake *fake;
+
+    caps.tsx = true;
+    fake = begin_caps(&caps, TRACED | VPT_CTL_PWREVTEN);
+    vpt_vmxon(&fake->cpu, 0x400000);
+    vpt_vmptrld(&fake->cpu, 0x88000);
+    vpt_tx_begin(&fake->cpu, SOURCE);
+    vpt_power_entry(&fake->cpu, &halt);
+    transfer(fake, VPT_INIT_WAIT, at_cpl(0));
+    vpt_stall(&fake->cpu, true);
+    for (unsigned i = 0; i < 200; i++)
+        vpt_maintenance(&fake->cpu, i);
+    fake_map(fake, REGION_GPA, REGION_BYTES, VPT_SPAN_FAULT, NULL, false);
+    vpt_stall(&fake->cpu, false);
+    CHECK(vpt_output_blocked(&fake->cpu), "an EPT violation");
+    fake_unmap(fake);
+    vpt_reset(&fake->cpu, kind);
+    CHECK(!vpt_output_blocked(&fake->cpu), "nothing waits for it");
+    CHECK(kind == VPT_RESET_WARM || fake_read(fake, VPT_MSR_PERF_GLOBAL_STATUS) == 0, "no PMI");
+    fake_start(fake, TRACED | VPT_CTL_PWREVTEN);
+    vpt_jmp_indirect(&fake->cpu, TARGET);
+    vpt_tx_commit(&fake->cpu, TARGET);
+    vpt_power_entry(&fake->cpu, &halt);
+    vpt_vmptrld(&fake->cpu, 0x88000);
+    END(fake, "TIP(402000) PWRE(10) EXSTOP+ FUP(401010)");
+}
 static void traceen(void)
 {
     struct fake *fake = begin("skylake", TRACED);
@@ -78,11 +111,22 @@ static void traceen(void)
     vpt_cond_branch(&fake->cpu, 0x401010, true);
     fake_stop(fake);
     CHECK(fake->cpu.buf_len == 0 && !vpt_trigger_en(&fake->cpu), "everything is flushed");
+    vpt_jmp_indirect(&fake->cpu, TARGET);
+    SO_FAR(fake, "TNT(T) FUP(40fff0) PGD()");
+    fake_close(fake);
+    fake = begin("skylake", TRACED);
+    vpt_smi(&fake->cpu, SOURCE);
+    CHECK(fake_read(fake, VPT_MSR_CTL) == (TRACED | OUTPUT), "SMI clears it, and nothing else");
     fake_close(fake);
     fake = begin("skylake", TRACED);
     vpt_reset(&fake->cpu, VPT_RESET_WARM);
-    CHECK(!(fake_read(fake, VPT_MSR_CTL) & VPT_CTL_TRACEEN), "warm reset clears it");
+    CHECK(fake_read(fake, VPT_MSR_CTL) == (TRACED | OUTPUT), "so does a warm reset");
+    CHECK(!vpt_trigger_en(&fake->cpu), "and nothing is traced");
+    vpt_reset(&fake->cpu, VPT_RESET_COLD);
+    CHECK(fake_read(fake, VPT_MSR_CTL) == 0, "all is 0 at a cold reset");
     fake_close(fake);
+    reset_forgets(VPT_RESET_WARM);
+    reset_forgets(VPT_RESET_COLD);
 }
 
 static void cycen(void)
@@ -262,7 +306,22 @@ static void mtcfreq(void)
 }
 static void cycthresh(void)
 {
+    const struct vpt_caps caps = rich_caps();
+
     encodings(VPT_CTL_CYCTHRESH_SHR, VPT_CTL_CYCEN, VPT_CAP_PSB_CYC, 1);
+    for (uint64_t field = 1; field < 16; field++) {
+        struct fake *fake =
+            begin_caps(&caps, TRACED | VPT_CTL_CYCEN | field << VPT_CTL_CYCTHRESH_SHR);
+        char pattern[32];
+
+        fake->clocks.cycles += (1ull << (field - 1)) - 1;
+        vpt_jmp_indirect(&fake->cpu, 0x402000);
+        SO_FAR(fake, "TIP(402000)");
+        fake->clocks.cycles++;
+        vpt_jmp_indirect(&fake->cpu, 0x403000);
+        snprintf(pattern, sizeof(pattern), "CYC(%u) TIP(403000)", 1u << (field - 1));
+        END(fake, pattern);
+    }
 }
 static void psbfreq(void)
 {
@@ -520,6 +579,14 @@ static void pendpsb(void)
     CHECK(!fake_status(fake, VPT_STATUS_PENDPSB), "and it is cleared");
     fake_stop(fake);
     fake_close(fake);
+    for (unsigned on = 0; on < 2; on++) {
+        fake = begin("gracemont", TRACED | (on ? VPT_CTL_INJECT_PSB_PMI : 0));
+        while (fake->cpu.bytes_since_psb < 2048 - 7)
+            vpt_jmp_indirect(&fake->cpu, fake->cpu.last_ip ^ 0x7f0000000000);
+        fake_stop(fake);
+        CHECK(fake_status(fake, VPT_STATUS_PENDPSB) == on, "the end of tracing leaves one due");
+        fake_close(fake);
+    }
 }
 
 static void pendpmi(void)
@@ -529,8 +596,28 @@ static void pendpmi(void)
     CHECK(wrmsr(fake, VPT_MSR_STATUS, VPT_STATUS_PENDTOPAPMI) == VPT_GP, "reserved without EBX[6]");
     fake_close(fake);
     inject();
+    for (unsigned on = 0; on < 2; on++) {
+        const struct vpt_context ctx = context_of(0);
+
+        fake = fake_open("gracemont");
+        vpt_set_context(&fake->cpu, &ctx);
+        fake_poke(fake, TABLE_GPA, REGION_GPA | VPT_TOPA_INT);
+        fake_poke(fake, TABLE_GPA + 8, TABLE_GPA | VPT_TOPA_END);
+        fake_write(fake, VPT_MSR_OUTPUT_BASE, TABLE_GPA);
+        fake_write(fake, VPT_MSR_CTL,
+                   TRACED | OUTPUT | VPT_CTL_TRACEEN | (on ? VPT_CTL_INJECT_PSB_PMI : 0));
+        fake_noise(fake, 5000);
+        fake_stop(fake);
+        CHECK(fake->pmis == 1 && fake_status(fake, VPT_STATUS_PENDTOPAPMI) == on,
+              "a region with INT was filled");
+        fake_close(fake);
+    }
 }
 
+static uint64_t counted(struct fake *fake)
+{
+    return fake_read(fake, VPT_MSR_STATUS) >> VPT_STATUS_BYTECNT_SHR;
+}
 static void bytecnt(void)
 {
     struct fake *fake = fake_open("broadwell");
@@ -541,8 +628,14 @@ static void bytecnt(void)
     fake = begin("skylake", TRACED);
     fake_noise(fake, 700);
     fake_stop(fake);
-    CHECK((fake_read(fake, VPT_MSR_STATUS) >> VPT_STATUS_BYTECNT_SHR) > 600, "it counts bytes");
-    fake_close(fake);
+    CHECK(counted(fake) == fake->cpu.bytes_since_psb && counted(fake) > 700, "it counts bytes");
+    CHECK(fake->tap_len - 16 < counted(fake) + 30 && counted(fake) < fake->tap_len,
+          "those since the PSB");
+    fake_write(fake, VPT_MSR_STATUS, 2040ull << VPT_STATUS_BYTECNT_SHR);
+    fake_mark(fake);
+    fake_write(fake, VPT_MSR_CTL, TRACED | OUTPUT | VPT_CTL_TRACEEN);
+    SO_FAR(fake, "CBR(26) MODE(64) PGE(401000) PSB+");
+    end_quietly(fake);
 }
 
 static const struct rule table_7[] = {

@@ -325,12 +325,72 @@ static void pkt_6(void)
     transfer(fake, VPT_FAR_BRANCH, at_cpl(3));
     END(fake, "PGD()");
 }
+/* A VM exit or VM entry of a trace of one privilege level, which the other side does not have. */
+static void leaves_guest(uint64_t ip, bool by_event, const char *pattern)
+{
+    struct fake *fake = fake_open("skylake");
+    const struct vpt_vm_entry entry = {
+        .ip = SOURCE, .next_ip = SOURCE + 3, .guest_ip = TARGET, .guest = at_cpl(3)};
+    const struct vpt_vm_exit exit = {
+        .ip = ip, .by_event = by_event, .host_ip = 0x500000, .host = at_cpl(0)};
+
+    vpt_vmxon(&fake->cpu, 0x400000);
+    fake_start(fake, USER | BRANCHEN);
+    vpt_vm_entry(&fake->cpu, &entry);
+    SO_FAR(fake, "MODE(64) PGE(402000)");
+    vpt_vm_exit(&fake->cpu, &exit);
+    END(fake, pattern);
+}
+static void enters_guest(const char *pattern)
+{
+    struct fake *fake = fake_open("skylake");
+    const struct vpt_vm_entry entry = {
+        .ip = SOURCE, .next_ip = SOURCE + 3, .guest_ip = TARGET, .guest = at_cpl(3)};
+
+    vpt_vmxon(&fake->cpu, 0x400000);
+    fake_start(fake, OS | BRANCHEN);
+    vpt_vm_entry(&fake->cpu, &entry);
+    END(fake, pattern);
+}
+/* TraceEn is changed by the MSR-load area of a VM entry, or of the VM exit behind one. */
+static void area(bool exits, uint64_t before, uint64_t after, const char *pattern)
+{
+    struct fake *fake = fake_open("skylake");
+    const struct vpt_msr_load load = {VPT_MSR_CTL, after};
+    struct vpt_vm_entry entry = {
+        .ip = SOURCE, .next_ip = SOURCE + 3, .guest_ip = TARGET, .guest = at_cr3(0x9000)};
+    struct vpt_vm_exit exit = {.ip = 0x402010, .host_ip = 0x500000, .host = at_cr3(0x1000)};
+
+    vpt_vmxon(&fake->cpu, 0x400000);
+    fake_start(fake, TRACED);
+    if (!(before & VPT_CTL_TRACEEN))
+        fake_stop(fake);
+    entry.loads = exits ? NULL : &load;
+    entry.load_count = !exits;
+    exit.loads = &load;
+    exit.load_count = 1;
+    fake_mark(fake);
+    vpt_vm_entry(&fake->cpu, &entry);
+    if (exits) {
+        fake_mark(fake);
+        vpt_vm_exit(&fake->cpu, &exit);
+    }
+    CHECK(fake_read(fake, VPT_MSR_CTL) == after, "the area is loaded");
+    END(fake, pattern);
+}
+#define TRACE_OFF (TRACED | VPT_CTL_TOPA)
+#define TRACE_ON  (TRACE_OFF | VPT_CTL_TRACEEN)
+
 static void pkt_7(void)
 {
     struct fake *fake = begin("skylake", OS | BRANCHEN);
 
     transfer(fake, VPT_INTERRUPT, at_cpl(3));
     END(fake, "FUP(401010) PGD()");
+    fake = begin("skylake", OS | BRANCHEN);
+    transfer(fake, VPT_TRAP, at_cpl(3));
+    END(fake, "FUP(401010) PGD()");
+    leaves_guest(0x402014, true, "FUP(402014) PGD()");
 }
 static void pkt_8(void)
 {
@@ -338,6 +398,11 @@ static void pkt_8(void)
 
     transfer(fake, VPT_FAULT, at_cpl(3));
     END(fake, "FUP(401010) PGD()");
+    fake = begin("skylake", OS | BRANCHEN);
+    transfer(fake, VPT_SOFT_INTERRUPT, at_cpl(3));
+    END(fake, "FUP(401010) PGD()");
+    leaves_guest(0x402010, false, "FUP(402010) PGD()");
+    enters_guest("FUP(401010) PGD()");
 }
 static void pkt_9(void)
 {
@@ -345,6 +410,8 @@ static void pkt_9(void)
 
     vpt_smi(&fake->cpu, SOURCE);
     END(fake, "FUP(401010) PGD()");
+    area(true, TRACE_ON, TRACE_OFF, "FUP(402010) PIP(1000) PGD()");
+    area(false, TRACE_ON, TRACE_OFF, "FUP(401013) PIP(9000,NR) PGD()");
 }
 static void pkt_10(void)
 {
@@ -355,6 +422,8 @@ static void pkt_10(void)
     fake_mark(fake);
     vpt_rsm(&fake->cpu, true, SOURCE, &back);
     END(fake, "CBR(26) MODE(64) PGE(401010)");
+    area(true, TRACE_OFF, TRACE_ON, "CBR(26) MODE(64) PGE(500000)");
+    area(false, TRACE_OFF, TRACE_ON, "CBR(26) MODE(64) PGE(402000)");
 }
 static struct fake *guest_only(struct vpt_vm_entry *entry)
 {
@@ -402,10 +471,12 @@ static const struct rule table_56[] = {
     {"4 taken branch", "out of the range: TIP.PGD with the target", TEST(pkt_4)},
     {"5 taken branch", "into the range: TIP.PGE", TEST(pkt_5)},
     {"6 far branch", "out of context: TIP.PGD without IP", TEST(pkt_6)},
-    {"7 trap-like event", "out of context: FUP, TIP.PGD without IP", TEST(pkt_7)},
-    {"8 fault-like event", "out of context: FUP, TIP.PGD without IP", TEST(pkt_8)},
-    {"9 SMI", "TraceEn is cleared: FUP, TIP.PGD without IP", TEST(pkt_9)},
-    {"10 RSM", "TraceEn is set: as case 2", TEST(pkt_10)},
+    {"7 trap-like event, VM exit", "out of context: FUP of the next, TIP.PGD without IP",
+     TEST(pkt_7)},
+    {"8 fault-like event, VM exit, VM entry",
+     "out of context: FUP of the current, TIP.PGD without IP", TEST(pkt_8)},
+    {"9 SMI, VM exit, VM entry", "TraceEn is cleared: FUP, TIP.PGD without IP", TEST(pkt_9)},
+    {"10 RSM, VM exit, VM entry", "TraceEn is set: as case 2", TEST(pkt_10)},
     {"11 VM exit", "guest-only: FUP of the guest, TIP.PGD without IP", TEST(pkt_11)},
     {"12 VM entry", "guest-only: TIP.PGE of the guest", TEST(pkt_12)},
     {0},
