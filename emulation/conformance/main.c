@@ -44,6 +44,8 @@ static const struct {
     {"rtit.c", rtit_tables},
     {"rtit_msrs.c", rtit_msr_tables},
     {"rtit.c", rtit_packet_tables},
+    {"rtit_text.c", rtit_text_tables},
+    {"rtit_ch4.c", rtit_ch4_tables},
 };
 #define FILES (sizeof(files) / sizeof(files[0]))
 
