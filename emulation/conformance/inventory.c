@@ -8,10 +8,8 @@
 
 /* In the order of the text. */
 static const struct section *const parts[] = {
-    filtering_sections,
-    output_sections,
-    guide_sections,
-    packet_sections,
+    filtering_sections, output_sections, guide_sections,
+    packet_sections,    vmx_sections,    rtit_sections,
 };
 #define PARTS (sizeof(parts) / sizeof(parts[0]))
 
@@ -121,8 +119,9 @@ void inventory_markdown(void)
         "This file is generated: `make conformance-doc`. It lists the sentences of chapter 33 of\n"
         "SDM volume 3 that demand something, each with the rule of\n"
         "[conformance.md](conformance.md) that holds the model to it, or with the reason why\n"
-        "there is none. The data stand beside the rules, in "
-        "`emulation/conformance/inventory_*.c`.\n"
+        "there is none. Sections \"RTIT n\" are those of the RTIT Programming Reference v1.05;\n"
+        "there an entry names the section as well, if several stand together. The data stand\n"
+        "beside the rules, in `emulation/conformance/inventory_*.c`.\n"
         "`make conformance` fails when an entry names a rule that does not exist, or when a\n"
         "section has another number of entries than the text has demanding sentences. That number\n"
         "stands behind each section's title.\n\n"

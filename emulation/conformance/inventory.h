@@ -45,7 +45,7 @@ struct section {
 
 /* Each file's sections in the text's order, ended by one without number. */
 extern const struct section filtering_sections[], output_sections[], guide_sections[],
-    packet_sections[];
+    packet_sections[], vmx_sections[], rtit_sections[];
 
 /* Says which entries are wrong, one line each. How many there are. */
 unsigned inventory_check(void);
