@@ -559,7 +559,7 @@ struct ptd_flow_config {
 };
 
 enum ptd_item_type {
-    PTD_ITEM_BLOCK,    /* instructions that ran one after the other, and stand so in memory */
+    PTD_ITEM_BLOCK,    /* instructions that ran one after the other, and stand so in memory; .to */
     PTD_ITEM_ENABLED,  /* .to: tracing begins here */
     PTD_ITEM_DISABLED, /* .to if has_to; .from if has_from: asynchronous, a FUP came first */
     PTD_ITEM_ASYNC,    /* interrupt, exception, software interrupt: .from, .to */
@@ -583,10 +583,15 @@ struct ptd_rtit_packet;
  * What happened next. The fields that each type fills are named above. An instruction that a FUP
  * names (a fault, INT n, the WRMSR that stops tracing) has not executed: it is in no block.
  * State (CR3, MODE, TSX, VMCS) follows the transfer that changes it and holds from its target on.
+ * What a PSB+ says is status, which nothing has changed just now: .in_psb tells the two apart.
+ *
+ * A block's .to is where its last branch went: the target that was taken, or else the instruction
+ * behind. Where a TIP.PGD told no address, and in RTIT, has_to is false.
  */
 struct ptd_item {
     uint8_t type; /* enum ptd_item_type */
     bool has_from, has_to, nr;
+    bool in_psb;     /* of the PSB itself, and of packets up to its PSBEND or OVF (33.3.7) */
     uint64_t offset; /* in the trace: of the packet, or of the next packet for a block */
     uint64_t cr3;    /* in force (of a block: of its instructions), see ptd_space() */
     uint64_t from, to, value;
@@ -678,9 +683,10 @@ struct ptd_run {
  */
 int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run);
 /*
- * The blocks of a step, in order: index 0, 1, ... The item has what a PTD_ITEM_BLOCK has, except
- * nr and offset. The step must be of the last ptd_flow_run(), or of the same epoch. PTD_OK; PTD_END
- * behind the last block; PTD_E_ARG: no such step.
+ * The blocks of a step, in order: index 0, 1, ... The item has what a PTD_ITEM_BLOCK has, except nr
+ * and offset; and the target of a RET or indirect branch, where the next step begins. The step must
+ * be of the last ptd_flow_run(), or of the same epoch. PTD_OK; PTD_END behind the last block;
+ * PTD_E_ARG: no such step.
  */
 int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index,
                    struct ptd_item *block);

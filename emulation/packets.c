@@ -754,3 +754,28 @@ void vpt_end_quietly(struct vpt_cpu *cpu)
     if (cpu->buf_len >= VPT_DRAIN_BYTES)
         vpt_output_drain(cpu);
 }
+
+/* ---- The owner's hand ---- */
+
+void vpt_psb(struct vpt_cpu *cpu, uint64_t next_ip)
+{
+    if (!cpu->trigger_en) {
+        cpu->status &= ~VPT_STATUS_BYTECNT_MASK; /* a PSB+ comes when PacketByteCnt is 0 */
+        return;
+    }
+    vpt_begin_event(cpu);
+    if (sending(cpu))
+        vpt_emit_psb(cpu, next_ip, false);
+    vpt_end_event(cpu, next_ip);
+}
+
+void vpt_overflow(struct vpt_cpu *cpu)
+{
+    if (sending(cpu))
+        overflow_begin(cpu);
+}
+
+void vpt_note_core_ratio(struct vpt_cpu *cpu, uint8_t ratio)
+{
+    cpu->core_ratio = ratio;
+}

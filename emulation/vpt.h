@@ -244,7 +244,7 @@ struct vpt_span {
 
 /* Clocks, read together at one instant (33.8.3.1). */
 struct vpt_clocks {
-    uint64_t tsc;    /* as RDTSC gives it to what runs now */
+    uint64_t tsc;    /* as RDTSC gives it to what runs now, see vpt_nonroot() */
     uint64_t art;    /* core crystal clock (always running timer) */
     uint16_t fast;   /* TSC ticks since the last crystal edge (TMA.FastCounter), 9 bits */
     uint64_t cycles; /* core clock cycles */
@@ -478,6 +478,26 @@ void vpt_flush_branches(struct vpt_cpu *cpu);
 void vpt_stall(struct vpt_cpu *cpu, bool stalled);
 
 /*
+ * The owner's hand in what a processor decides by itself: what an owner needs that repeats a trace,
+ * or that wants a place at which each part of one can be decoded alone.
+ *
+ * A PSB+ here (33.3.7), in front of the instruction at next_ip, whatever PSBFreq says. While
+ * TriggerEn is 0 it comes when tracing begins next. In an overflow there is one anyway at its end.
+ */
+void vpt_psb(struct vpt_cpu *cpu, uint64_t next_ip);
+/*
+ * The internal buffer overflows now (33.3.8). Branches whose TNT was not sent yet are lost, and all
+ * packets up to the next event that tells where execution goes on; that ends the overflow, as far
+ * as memory takes bytes.
+ */
+void vpt_overflow(struct vpt_cpu *cpu);
+/*
+ * The core:bus ratio is another one, but the processor told nobody: the next PSB+ says it. Of a
+ * change that it does tell, see vpt_set_core_ratio().
+ */
+void vpt_note_core_ratio(struct vpt_cpu *cpu, uint8_t ratio);
+
+/*
  * Whether an address of output met an EPT violation (VPT_SPAN_FAULT); look behind each event,
  * WRMSR, XRSTORS and VM entry. Addresses are translated ahead of need: when tracing begins, which
  * VM entry may do, and 2 KiB before output comes to another page. So an answer other than
@@ -501,6 +521,15 @@ static inline bool vpt_trigger_en(const struct vpt_cpu *cpu)
 static inline bool vpt_packet_en(const struct vpt_cpu *cpu)
 {
     return cpu->packet_en;
+}
+/*
+ * VMX non-root operation. For ops->clocks: whether the TSC that it is asked for is the guest's,
+ * with the offset and the multiplier of its VM (33.8.3.3), also in the middle of a VM entry or
+ * exit.
+ */
+static inline bool vpt_nonroot(const struct vpt_cpu *cpu)
+{
+    return cpu->vmx_nonroot;
 }
 /*
  * For owners that translate code: whether near branches can produce anything now; and whether near

@@ -557,6 +557,32 @@ const uint32_t *ptd_flow_insns(const struct ptd_flow *flow, size_t *count)
     return flow->graph ? flow->graph->insns : NULL;
 }
 
+/* Where a block goes on, as far as its code and the step's bit tell. */
+static void tell_target(const struct part *part, bool taken, struct ptd_item *block)
+{
+    switch ((enum ptd_insn_class)part->last_class) {
+    case PTD_INSN_RET:
+    case PTD_INSN_JMP_INDIRECT:
+    case PTD_INSN_CALL_INDIRECT:
+    case PTD_INSN_FAR:
+    case PTD_INSN_IRET:
+    case PTD_INSN_VMENTRY:
+        return; /* where the next step begins */
+    case PTD_INSN_COND:
+        block->taken = taken;
+        block->to = taken ? part->target : ptd_part_last_ip(part) + part->last_bytes;
+        break;
+    case PTD_INSN_JMP_DIRECT:
+    case PTD_INSN_CALL_DIRECT:
+        block->to = part->target;
+        break;
+    default:
+        block->to = ptd_part_last_ip(part) + part->last_bytes;
+        break;
+    }
+    block->has_to = true;
+}
+
 int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index, struct ptd_item *block)
 {
     const struct node_info *info;
@@ -582,6 +608,6 @@ int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index, str
     block->last_ip = ptd_part_last_ip(part);
     block->insns = part->insns;
     block->last_class = part->last_class;
-    block->taken = part->last_class == PTD_INSN_COND && (step & 1);
+    tell_target(part, step & 1, block);
     return PTD_OK;
 }

@@ -20,6 +20,7 @@ struct ptd_item *ptd_flow_push(struct ptd_flow *flow, enum ptd_item_type type, u
     item->cr3 = flow->state.cr3;
     item->nr = flow->state.nr;
     item->mode = flow->state.mode;
+    item->in_psb = flow->state.phase == FLOW_IN_PSB;
     return item;
 }
 
@@ -119,6 +120,7 @@ void ptd_flow_begin_search(struct ptd_flow *flow, int error, uint64_t offset)
 {
     flow->state.lost = *ptd_flow_push(flow, PTD_ITEM_ERROR, offset);
     flow->state.lost.error = error;
+    flow->state.lost.in_psb = false;
     flow->item_count--;
     flow->state.phase = FLOW_SEARCHING;
     ptd_flow_search(flow);

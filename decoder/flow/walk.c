@@ -7,7 +7,7 @@
 
 /* ---- Items ---- */
 
-static void push_block(struct ptd_flow *flow, const struct block *block, bool taken)
+static struct ptd_item *push_block(struct ptd_flow *flow, const struct block *block, bool taken)
 {
     struct ptd_item *const item =
         ptd_flow_push(flow, PTD_ITEM_BLOCK, ptd_packets_offset(&flow->packets));
@@ -19,6 +19,7 @@ static void push_block(struct ptd_flow *flow, const struct block *block, bool ta
     item->taken = taken;
     flow->state.at_mov_cr3 = false;
     flow->state.walked += block->insns;
+    return item;
 }
 
 static void mismatch(struct ptd_flow *flow)
@@ -45,7 +46,10 @@ static void disable(struct ptd_flow *flow, bool has_to, uint64_t to)
 
 static void go(struct ptd_flow *flow, const struct block *block, bool taken, uint64_t ip)
 {
-    push_block(flow, block, taken);
+    struct ptd_item *const item = push_block(flow, block, taken);
+
+    item->has_to = true;
+    item->to = ip;
     flow->state.ip = ip;
 }
 
@@ -53,7 +57,10 @@ static void go(struct ptd_flow *flow, const struct block *block, bool taken, uin
 static void leave(struct ptd_flow *flow, const struct block *block, bool taken, bool has_to,
                   uint64_t to)
 {
-    push_block(flow, block, taken);
+    struct ptd_item *const item = push_block(flow, block, taken);
+
+    item->has_to = has_to;
+    item->to = has_to ? to : 0;
     disable(flow, has_to, to);
 }
 

@@ -636,6 +636,84 @@ static void new_code_in_bulk(void)
     ptd_image_free(image);
 }
 
+/* ---- What items say besides ---- */
+
+/* clang-format off */
+static const uint8_t target_code[] = {
+    /*  0 */ 0x74, 0x02,                   /* jz 4 */
+    /*  2 */ 0xeb, 0x02,                   /* jmp 6 */
+    /*  4 */ 0xff, 0xe0,                   /* jmp rax */
+    /*  6 */ 0xe8, 0x01, 0x00, 0x00, 0x00, /* call c */
+    /*  b */ 0x90,                         /* nop */
+    /*  c */ 0xc3,                         /* ret */
+};
+static const uint8_t target_trace[] = {
+    PSB, MODE64, PIP(CR3_A), FUP(CODE), PSBEND, TNT_TN, TIP(CODE), FUP(CODE + 2), TIP(CODE + 0xc),
+    MODE64, TIP(CODE + 6), TNT_T, OVF, FUP(CODE + 4), PGD_NO_IP, PSB, MODE64, PSBEND};
+/* clang-format on */
+
+/* Each block's last branch; the last one left tracing without an address. */
+static void targets(void)
+{
+    static const struct {
+        uint64_t last_ip, to;
+        bool has_to;
+    } want[] = {
+        {0, 4, true},   {4, 0, true},     {0, 2, true},  {0xc, 6, true},
+        {6, 0xc, true}, {0xc, 0xb, true}, {4, 0, false},
+    };
+    struct ptd_image *const image = ptd_image_new();
+    struct ptd_flow *const flow = ptd_flow_new(target_trace, sizeof(target_trace), image, NULL);
+    struct ptd_item item;
+    size_t blocks = 0;
+
+    (void)ptd_image_add_bytes(image, NULL, CODE, target_code, sizeof(target_code), PTD_ANY_CR3);
+    while (ptd_flow_next(flow, &item) == PTD_OK) {
+        CU_ASSERT_NOT_EQUAL(item.type, PTD_ITEM_ERROR);
+        if (item.type != PTD_ITEM_BLOCK || blocks == COUNT(want))
+            continue;
+        CU_ASSERT_EQUAL(item.last_ip, CODE + want[blocks].last_ip);
+        CU_ASSERT_EQUAL(item.has_to, want[blocks].has_to);
+        CU_ASSERT_EQUAL(item.to, want[blocks].has_to ? CODE + want[blocks].to : 0);
+        blocks++;
+    }
+    CU_ASSERT_EQUAL(blocks, COUNT(want));
+    ptd_flow_free(flow);
+    ptd_image_free(image);
+}
+
+/* Status from a PSB+ is marked, what happens in the stream is not. */
+static void marks_of_psb(void)
+{
+    /* clang-format off */
+    static const uint8_t trace[] = {PSB, TSC, PIP(CR3_A), MODE32, VMCS(0x7000), CBR, PSBEND, TSC,
+                                    PIP(CR3_B), MODE64, CBR, PSB, MTC, OVF, PIP(CR3_A), 0x02, 0xff};
+    /* clang-format on */
+    static const struct {
+        uint8_t type;
+        bool in_psb;
+    } want[] = {
+        {PTD_ITEM_PSB, true},       {PTD_ITEM_TSC, true},  {PTD_ITEM_CR3, true},
+        {PTD_ITEM_MODE, true},      {PTD_ITEM_VMCS, true}, {PTD_ITEM_CBR, true},
+        {PTD_ITEM_TSC, false},      {PTD_ITEM_CR3, false}, {PTD_ITEM_MODE, false},
+        {PTD_ITEM_CBR, false},      {PTD_ITEM_PSB, true},  {PTD_ITEM_PACKET, true},
+        {PTD_ITEM_OVERFLOW, false}, {PTD_ITEM_CR3, false}, {PTD_ITEM_ERROR, false},
+    };
+    struct ptd_image *const image = ptd_image_new();
+    struct ptd_flow *const flow = ptd_flow_new(trace, sizeof(trace), image, NULL);
+    struct ptd_item item;
+    size_t items = 0;
+
+    while (ptd_flow_next(flow, &item) == PTD_OK && items < COUNT(want)) {
+        CU_ASSERT_EQUAL(item.type, want[items].type);
+        CU_ASSERT_EQUAL(item.in_psb, want[items].in_psb);
+        items++;
+    }
+    CU_ASSERT_EQUAL(items, COUNT(want));
+    ptd_flow_free(flow);
+    ptd_image_free(image);
+}
+
 static void nothing(void)
 {
     struct ptd_image *const image = ptd_image_new();
@@ -662,5 +740,7 @@ void add_flow_suite(void)
     CU_add_test(suite, "code that changes", new_code_by_items);
     CU_add_test(suite, "code that changes at an offset", new_code_by_offset);
     CU_add_test(suite, "code that changes, in bulk", new_code_in_bulk);
+    CU_add_test(suite, "where blocks go", targets);
+    CU_add_test(suite, "what comes from a PSB+", marks_of_psb);
     CU_add_test(suite, "an empty trace", nothing);
 }

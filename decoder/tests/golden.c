@@ -83,7 +83,7 @@ static void append_item(struct text *text, const struct ptd_item *item, bool rti
     }
     if (item->has_from)
         append(text, " from %" PRIx64, item->from - CODE);
-    if (item->has_to)
+    if (item->has_to && item->type != PTD_ITEM_BLOCK)
         append(text, " to %" PRIx64, item->to - CODE);
     append(text, "\n");
 }
@@ -100,6 +100,23 @@ static void check_block(const struct ptd_image *image, const struct ptd_item *bl
     CU_ASSERT_EQUAL(insns, block->insns);
     CU_ASSERT_EQUAL(insn.ip, block->last_ip);
     CU_ASSERT_EQUAL(insn.iclass, block->last_class);
+}
+
+/* Whatever is told of an instruction behind a block stands where the block says that it went. */
+static void check_target(const struct ptd_item *block, const struct ptd_item *next)
+{
+    const bool is_async = next->type == PTD_ITEM_ASYNC ||
+                          (next->type == PTD_ITEM_DISABLED && next->has_from) ||
+                          (next->type == PTD_ITEM_PTWRITE && next->has_from);
+
+    if (next->type == PTD_ITEM_BLOCK || is_async)
+        CU_ASSERT_TRUE(block->has_to);
+    if (next->type == PTD_ITEM_BLOCK)
+        CU_ASSERT_EQUAL(block->to, next->ip);
+    if (next->type == PTD_ITEM_DISABLED && !next->has_from) {
+        CU_ASSERT_EQUAL(block->has_to, next->has_to);
+        CU_ASSERT_EQUAL(block->to, next->to);
+    }
 }
 
 /* The other ways to decode must find the same. */
@@ -137,11 +154,14 @@ static void decode_pt(const struct golden *test, const struct ptd_image *image, 
                                            .filters = test->filtered,
                                            .filter = {{CODE, CODE + 15}}};
     struct ptd_flow *const flow = ptd_flow_new(test->trace.at, test->trace.len, image, &config);
-    struct ptd_item item;
+    struct ptd_item item, block = {0};
     unsigned items = 0;
 
     while (ptd_flow_next(flow, &item) == PTD_OK && items++ < MAX_ITEMS) {
         append_item(text, &item, false);
+        if (block.insns > 0)
+            check_target(&block, &item);
+        block = item.type == PTD_ITEM_BLOCK ? item : (struct ptd_item){0};
         if (item.type == PTD_ITEM_BLOCK)
             check_block(image, &item);
     }

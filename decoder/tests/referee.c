@@ -93,12 +93,12 @@ static bool same_item(const struct ptd_item *want, const struct ptd_item *got)
     const bool has_packet = want->type == PTD_ITEM_PACKET || want->type == PTD_ITEM_PTWRITE;
 
     return want->type == got->type && want->has_from == got->has_from &&
-           want->has_to == got->has_to && want->nr == got->nr && want->offset == got->offset &&
-           want->cr3 == got->cr3 && want->from == got->from && want->to == got->to &&
-           want->value == got->value && want->error == got->error && want->ip == got->ip &&
-           want->last_ip == got->last_ip && want->insns == got->insns && want->mode == got->mode &&
-           want->last_class == got->last_class && want->taken == got->taken &&
-           (!has_packet || same_packet(&want->packet, &got->packet));
+           want->has_to == got->has_to && want->nr == got->nr && want->in_psb == got->in_psb &&
+           want->offset == got->offset && want->cr3 == got->cr3 && want->from == got->from &&
+           want->to == got->to && want->value == got->value && want->error == got->error &&
+           want->ip == got->ip && want->last_ip == got->last_ip && want->insns == got->insns &&
+           want->mode == got->mode && want->last_class == got->last_class &&
+           want->taken == got->taken && (!has_packet || same_packet(&want->packet, &got->packet));
 }
 
 /* Of a block in a step, all but what a step does not say. */
@@ -106,7 +106,8 @@ static bool same_block(const struct ptd_item *want, const struct ptd_item *got)
 {
     return want->type == PTD_ITEM_BLOCK && want->ip == got->ip && want->last_ip == got->last_ip &&
            want->insns == got->insns && want->last_class == got->last_class &&
-           want->taken == got->taken && want->cr3 == got->cr3 && want->mode == got->mode;
+           want->taken == got->taken && want->cr3 == got->cr3 && want->mode == got->mode &&
+           (!got->has_to || (want->has_to && want->to == got->to));
 }
 
 static bool compare_step(struct referee *referee, const struct ptd_flow *flow, uint32_t step)

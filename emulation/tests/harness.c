@@ -162,7 +162,11 @@ static void on_pmi(void *owner)
 
 static void on_clocks(void *owner, struct vpt_clocks *clocks)
 {
-    *clocks = ((struct fake *)owner)->clocks;
+    const struct fake *const fake = owner;
+
+    *clocks = fake->clocks;
+    if (vpt_nonroot(&fake->cpu))
+        clocks->tsc += fake->guest_tsc_offset;
 }
 
 static const struct vpt_ops fake_ops = {

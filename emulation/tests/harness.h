@@ -49,6 +49,7 @@ struct fake {
     size_t maps;
     uint32_t most_bytes; /* the longest span that translate answers for; 0: no limit */
     struct vpt_clocks clocks;
+    uint64_t guest_tsc_offset; /* of the TSC in VMX non-root operation */
     unsigned pmis;
     uint64_t pmi_at;       /* tap_total when the last PMI came */
     unsigned bad_requests; /* translate requests that break its contract */
@@ -154,6 +155,7 @@ void suite_pebs(void);
 void suite_smm(void);
 void suite_reset_vector(void);
 void suite_overflow(void);
+void suite_hand(void);
 void suite_vmx(void);
 void suite_vmx_ctl(void);
 void suite_vmx_switch(void);

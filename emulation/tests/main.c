@@ -19,7 +19,7 @@ int main(void)
         suite_corners,     suite_rtit,         suite_rtit_output,
         suite_state,       suite_witness,      suite_witness_packets,
         suite_edges,       suite_rtit_edges,   suite_newest,
-        suite_choices,     suite_ahead,
+        suite_choices,     suite_ahead,        suite_hand,
     };
     unsigned failures;
 
