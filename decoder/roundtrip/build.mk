@@ -7,7 +7,11 @@ ROUNDTRIP := $(BUILD)/decoder/roundtrip
 ROUNDTRIP_PROGRAM := $(BUILD)/emulation/tests/program.o
 ROUNDTRIP_HARNESS := $(patsubst %,$(BUILD)/emulation/tests/%.o,harness reader program)
 
-$(BUILD)/tests/roundtrip: $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/roundtrip/tests/*.c)) \
+# What repeats a trace of hardware, without its command line.
+REPLAY_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/roundtrip/replay/*.c))
+REPLAY_LIB := $(filter-out %/main.o %/options.o %/perf.o,$(REPLAY_OBJ))
+
+$(BUILD)/tests/roundtrip: $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/roundtrip/tests/*.c)) $(REPLAY_LIB) \
     $(BUILD)/decoder/tests/support.o $(ROUNDTRIP_PROGRAM) $(LIBPTDEC) $(LIBVPT)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
@@ -38,3 +42,18 @@ BENCH_RECORDER := $(BUILD)/bench/bin/record.so
 $(BENCH_RECORDER): $(ROUNDTRIP)/record.o $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(LINK_SHARED) -o $@ $^ $(DECODER_LIBS)
+
+# Traces of hardware, repeated by the model.
+$(BUILD)/tests/replay: $(REPLAY_OBJ) $(LIBVPT) $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ $(DECODER_LIBS)
+
+# The script needs the program, and runs it on what there is.
+tests: $(BUILD)/tests/replay
+SHELL_TESTS += decoder/roundtrip/replay/replay.sh
+
+replay: ## traces of hardware, repeated by the model and compared packet by packet
+	@$(SUBMAKE) $(BUILD)/tests/replay
+	@BUILD='$(BUILD)' decoder/roundtrip/replay/replay.sh
+
+.PHONY: replay

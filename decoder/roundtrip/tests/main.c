@@ -8,6 +8,7 @@ int main(void)
         add_time_suite,
         add_guest_suite,
         add_newest_suite,
+        add_replay_suite,
     };
 
     return run_suites(add, sizeof(add) / sizeof(add[0]));

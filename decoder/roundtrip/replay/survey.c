@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What packets alone tell of a trace, see survey.h. */
+#include <string.h>
+
+#include "survey.h"
+
+#define MTC_FREQS 16
+#define CR3_NEAR  (16u << 10) /* bytes */
+
+/* ---- The whole trace ---- */
+
+/* The smallest N for which the MTC is the next change of CTC[N+7:N] behind a TMA. */
+static int mtc_freq(uint16_t ctc, uint8_t mtc)
+{
+    for (int n = 0; n < MTC_FREQS; n++)
+        if ((uint8_t)((ctc >> n) + 1) == mtc)
+            return n;
+    return -1;
+}
+
+static void look_at(struct survey *survey, const struct ptd_packet *packet, int *ctc)
+{
+    survey->counts[packet->type]++;
+    switch ((enum ptd_packet_type)packet->type) {
+    case PTD_TIP_PGD:
+        survey->pgd_ip |= packet->ip.ip_bytes != 0;
+        survey->ip_64 |= packet->ip.ip_bytes == 6;
+        break;
+    case PTD_TIP:
+    case PTD_TIP_PGE:
+    case PTD_FUP:
+        survey->ip_64 |= packet->ip.ip_bytes == 6;
+        break;
+    case PTD_PTW:
+        survey->ptw_ip |= packet->ptw.ip;
+        break;
+    case PTD_TNT:
+        survey->long_tnt |= packet->tnt.is_long;
+        break;
+    case PTD_TMA:
+        *ctc = packet->tma.corrupt ? -1 : packet->tma.ctc;
+        break;
+    case PTD_MTC:
+        if (*ctc >= 0 && survey->mtc_freq < 0)
+            survey->mtc_freq = mtc_freq((uint16_t)*ctc, packet->mtc);
+        *ctc = -1;
+        break;
+    default:
+        break;
+    }
+}
+
+void survey_trace(const uint8_t *bytes, size_t len_bytes, uint32_t errata, struct survey *survey)
+{
+    struct ptd_packets packets;
+    struct ptd_packet packet;
+    int status, ctc = -1;
+
+    memset(survey, 0, sizeof(*survey));
+    survey->mtc_freq = -1;
+    ptd_packets_init(&packets, bytes, len_bytes);
+    ptd_packets_set_errata(&packets, errata);
+    if (ptd_packets_sync(&packets) != PTD_OK)
+        return;
+    while ((status = ptd_packets_next(&packets, &packet)) != PTD_END) {
+        if (status == PTD_OK)
+            look_at(survey, &packet, &ctc);
+        else if (ptd_packets_resync(&packets) != PTD_OK)
+            break;
+    }
+}
+
+/* ---- A PSB+ ---- */
+
+static void add_fact(struct psb_plus *plus, const struct ptd_packet *packet)
+{
+    uint64_t last_ip = 0;
+
+    switch ((enum ptd_packet_type)packet->type) {
+    case PTD_TSC:
+        plus->has_tsc = true;
+        plus->tsc = packet->tsc;
+        break;
+    case PTD_TMA:
+        plus->has_tma = true;
+        plus->ctc = packet->tma.ctc;
+        plus->fast = packet->tma.fast;
+        break;
+    case PTD_CBR:
+        plus->has_cbr = true;
+        plus->cbr = packet->cbr;
+        break;
+    case PTD_PIP:
+        plus->has_pip = true;
+        plus->cr3 = packet->pip.cr3;
+        plus->nr = packet->pip.nr;
+        break;
+    case PTD_VMCS:
+        plus->has_vmcs = true;
+        plus->vmcs = packet->vmcs;
+        break;
+    case PTD_MODE_EXEC:
+        plus->has_mode = true;
+        plus->mode = (uint8_t)survey_mode(packet);
+        plus->interrupts = packet->mode_exec.interrupts;
+        break;
+    case PTD_MODE_TSX:
+        plus->has_tsx = true;
+        plus->in_tx = packet->mode_tsx.in_tx;
+        break;
+    case PTD_FUP:
+        plus->has_fup = ptd_packet_ip(packet, &last_ip, &plus->fup) == PTD_OK;
+        break;
+    default:
+        break;
+    }
+}
+
+static bool is_time(const struct ptd_packet *packet)
+{
+    return packet->type == PTD_PAD || packet->type == PTD_CYC || packet->type == PTD_MTC;
+}
+
+static bool pge_follows(struct ptd_packets packets)
+{
+    struct ptd_packet packet;
+
+    while (ptd_packets_next(&packets, &packet) == PTD_OK)
+        if (packet.type != PTD_PAD && packet.type != PTD_MODE_EXEC)
+            return packet.type == PTD_TIP_PGE;
+    return false;
+}
+
+void survey_psb(struct ptd_packets packets, uint64_t offset, struct psb_plus *plus)
+{
+    struct ptd_packet packet;
+    uint64_t waiting = 0;
+
+    memset(plus, 0, sizeof(*plus));
+    plus->offset = offset;
+    if (ptd_packets_seek(&packets, offset) != PTD_OK ||
+        ptd_packets_next(&packets, &packet) != PTD_OK)
+        return;
+    while (ptd_packets_next(&packets, &packet) == PTD_OK) {
+        if (packet.type == PTD_PSB || packet.type == PTD_OVF)
+            return;
+        plus->end = ptd_packets_offset(&packets);
+        if (packet.type == PTD_PSBEND) {
+            plus->pge_at_once = pge_follows(packets);
+            return;
+        }
+        if (packet.type == PTD_CYC) {
+            waiting += packet.cyc;
+            continue;
+        }
+        *(packet.type == PTD_TSC ? &plus->tsc_cycles : &plus->cycles) += waiting;
+        waiting = 0;
+        add_fact(plus, &packet);
+    }
+}
+
+/* ---- What stands ahead ---- */
+
+bool survey_tsc_follows(struct ptd_packets packets, uint64_t offset)
+{
+    struct ptd_packet packet;
+
+    (void)ptd_packets_seek(&packets, offset);
+    (void)ptd_packets_next(&packets, &packet);
+    while (ptd_packets_next(&packets, &packet) == PTD_OK)
+        if (packet.type != PTD_PAD)
+            return packet.type == PTD_TSC;
+    return false;
+}
+
+void survey_time(struct ptd_packets packets, uint64_t offset, struct time_group *group)
+{
+    struct ptd_packet packet;
+
+    memset(group, 0, sizeof(*group));
+    (void)ptd_packets_seek(&packets, offset);
+    (void)ptd_packets_next(&packets, &packet);
+    while (ptd_packets_next(&packets, &packet) == PTD_OK) {
+        if (packet.type == PTD_TMA) {
+            group->has_tma = true;
+            group->ctc = packet.tma.ctc;
+            group->fast = packet.tma.fast;
+        } else if (packet.type == PTD_CBR) {
+            group->has_cbr = true;
+            group->cbr = packet.cbr;
+            group->end = ptd_packets_offset(&packets);
+            return;
+        } else if (packet.type != PTD_PAD && packet.type != PTD_CYC) {
+            return;
+        }
+    }
+}
+
+void survey_pause(struct ptd_packets packets, uint64_t offset, struct pause *pause)
+{
+    bool in_psb = false;
+    struct ptd_packet packet;
+
+    memset(pause, 0, sizeof(*pause));
+    (void)ptd_packets_seek(&packets, offset);
+    while (ptd_packets_next(&packets, &packet) == PTD_OK && packet.type != PTD_TIP_PGE) {
+        pause->has_ovf |= packet.type == PTD_OVF;
+        if (pause->has_ovf)
+            return;
+        pause->has_psb |= packet.type == PTD_PSB;
+        in_psb = packet.type == PTD_PSB || (in_psb && packet.type != PTD_PSBEND);
+        pause->has_cbr |= packet.type == PTD_CBR && !in_psb;
+        if (packet.type == PTD_MODE_EXEC)
+            pause->mode = (uint8_t)survey_mode(&packet);
+        pause->has_mode = packet.type == PTD_MODE_EXEC || (pause->has_mode && is_time(&packet));
+    }
+    pause->has_mode = pause->has_mode && !pause->has_psb;
+}
+
+bool survey_interrupts(struct ptd_packets packets, uint64_t offset)
+{
+    struct ptd_packet packet;
+
+    (void)ptd_packets_seek(&packets, offset);
+    while (ptd_packets_next(&packets, &packet) == PTD_OK)
+        if (packet.type == PTD_MODE_EXEC)
+            return packet.mode_exec.interrupts;
+    return false;
+}
+
+bool survey_cr3(struct ptd_packets packets, uint64_t offset, uint64_t *cr3)
+{
+    struct ptd_packet packet;
+    bool in_psb = false;
+
+    (void)ptd_packets_seek(&packets, offset);
+    while (ptd_packets_next(&packets, &packet) == PTD_OK && packet.offset - offset < CR3_NEAR) {
+        if (packet.type == PTD_PIP) {
+            *cr3 = packet.pip.cr3;
+            return in_psb;
+        }
+        in_psb = packet.type == PTD_PSB || (in_psb && packet.type != PTD_PSBEND);
+    }
+    return false;
+}
+
+uint64_t survey_overflow(struct ptd_packets packets, uint64_t offset)
+{
+    struct ptd_packet packet;
+
+    (void)ptd_packets_seek(&packets, offset);
+    (void)ptd_packets_next(&packets, &packet);
+    while (ptd_packets_next(&packets, &packet) == PTD_OK) {
+        if (packet.type == PTD_PSB)
+            return packet.offset;
+        if (!is_time(&packet) && packet.type != PTD_FUP)
+            return 0;
+    }
+    return 0;
+}
