@@ -208,11 +208,8 @@ static int run(int argc, char **argv)
 {
     struct parts_options options = {.files = code_files_new(CODE_BYTES_MAX),
                                     .image = ptd_image_new()};
-    int code;
+    int code = options.image && options.files ? parse(argc, argv, &options) : no_memory() + 1;
 
-    if (!options.image || !options.files)
-        return no_memory();
-    code = parse(argc, argv, &options);
     code = code ? code - 1 : parts_of(&options, argv[optind]);
     ptd_image_free(options.image);
     map_free(&options.map);

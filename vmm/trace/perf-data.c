@@ -72,7 +72,11 @@ int perf_data_locate(const char *path, struct code_options *options, char **file
         options->kcore = NULL;
     else if (asprintf(file, "%s/data", path) < 0)
         *file = NULL;
-    return *file ? 0 : reason_set(why, -ENOMEM, "no memory for a path");
+    if (*file)
+        return 0;
+    free(options->kcore);
+    options->kcore = NULL;
+    return reason_set(why, -ENOMEM, "no memory for a path");
 }
 
 /* The reason is at a place in the file. */
