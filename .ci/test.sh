@@ -264,7 +264,7 @@ guests_kvm() {
         count_skip "guests on the local KVM" "there is no /dev/kvm that can be written to"
         return
     fi
-    for profile in icelake-server broadwell gracemont max; do
+    for profile in plain broadwell gracemont max; do
         guest counted "msr-tests-$profile" "$guests/msr-tests.elf" --profile "$profile"
         guest counted "packet-tests-$profile" "$guests/packet-tests.elf" --profile "$profile"
     done

@@ -26,7 +26,7 @@ DEFECTS = {
         "max", "branch", "vpt.h", "cpu->tnt = cpu->tnt << 1 | taken;", "cpu->tnt = cpu->tnt << 1 | !taken;",
         "TNT: the results of 128 Jcc"),
     "TNT in the wrong order": (
-        "icelake-server", "branch", "packets.c", "(uint8_t)(cpu->tnt << PT_TNT8_SHR)",
+        "plain", "branch", "packets.c", "(uint8_t)(cpu->tnt << PT_TNT8_SHR)",
         "(uint8_t)((cpu->tnt ^ (cpu->tnt > 7 ? 2 : 0)) << PT_TNT8_SHR)", "TNT: 4 Jcc"),
     "TIP before the TNT": (
         "max", "branch", "packets.c", "    before_packet(cpu, opcode != PT_FUP);\n",

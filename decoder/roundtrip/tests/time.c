@@ -326,6 +326,8 @@ static struct result check_times(const struct source *source, const struct ptd_t
         struct ptd_time_point point;
 
         ptd_time_packet(time, &packet);
+        if (packet.type == PTD_PAD)
+            continue; /* of no time: it may have come with what is behind it, its CYC included */
         look_up(&truth, &packet);
         if (ahead)
             ptd_time_point_ahead(time, &packets, &point);
