@@ -366,19 +366,24 @@ static void walk_block(struct ptd_flow *flow, const struct block *block)
     }
 }
 
-/* Whether what is bound stands in the middle of a block; then walks up to it. */
+/* Whether the count ends in the middle of a block; then walks as far. */
+static bool walk_count(struct ptd_flow *flow, const struct block *block)
+{
+    struct block part;
+
+    if (left_to_count(flow) >= block->insns ||
+        ptd_blocks_first(&flow->blocks, block, (uint32_t)left_to_count(flow), &part) != PTD_OK)
+        return false;
+    go(flow, &part, false, part.next_ip);
+    return true;
+}
+
+/* Whether an event stands in the middle of a block; then walks up to it. */
 static bool walk_part(struct ptd_flow *flow, const struct block *block)
 {
     const uint64_t stop_ip = flow->state.bind.ip;
     struct block part;
 
-    if (binds_to_count(flow)) {
-        if (left_to_count(flow) >= block->insns ||
-            ptd_blocks_first(&flow->blocks, block, (uint32_t)left_to_count(flow), &part) != PTD_OK)
-            return false;
-        go(flow, &part, false, part.next_ip);
-        return true;
-    }
     if (!binds_to_ip(flow) || stop_ip - block->ip > block->last_ip - block->ip)
         return false;
     if (ptd_blocks_cut(&flow->blocks, block, stop_ip, &part) != PTD_OK)
@@ -406,13 +411,14 @@ static bool needs_no_packet(const struct block *block)
 
 void ptd_flow_walk(struct ptd_flow *flow)
 {
+    const bool counts = binds_to_count(flow);
     const struct block *block;
 
     if (binds_to_ip(flow) && flow->state.ip == flow->state.bind.ip) {
         bind_to_ip(flow);
         return;
     }
-    if (binds_to_count(flow) && left_to_count(flow) == 0) {
+    if (counts && left_to_count(flow) == 0) {
         bind_trig(flow);
         return;
     }
@@ -426,7 +432,7 @@ void ptd_flow_walk(struct ptd_flow *flow)
     const int status = ptd_blocks_get(&flow->blocks, flow->state.cr3,
                                       (enum ptd_mode)flow->state.mode, flow->state.ip, &block);
 
-    if (status == PTD_OK && walk_part(flow, block))
+    if (status == PTD_OK && (counts ? walk_count(flow, block) : walk_part(flow, block)))
         return;
     if (aborts_elsewhere(flow) && (status != PTD_OK || !needs_no_packet(block))) {
         flow->state.ip = flow->state.bind.ip;
@@ -440,7 +446,7 @@ void ptd_flow_walk(struct ptd_flow *flow)
         return;
     }
     /* Code may well go round while instructions are counted: the count comes to an end. */
-    if (!binds_to_count(flow) && loop_is_endless(&flow->state.loop, flow->state.ip)) {
+    if (!counts && loop_is_endless(&flow->state.loop, flow->state.ip)) {
         ptd_flow_fail(flow, PTD_E_LOOP,
                       flow->state.bind.ready ? flow->state.bind.offset
                                              : ptd_packets_offset(&flow->packets));
