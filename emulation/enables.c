@@ -39,6 +39,21 @@ static bool in_range(const struct vpt_cpu *cpu, unsigned cfg, uint64_t ip, bool 
     return found;
 }
 
+/* PacketEn, from what it is made of (33.2.6.1). */
+static void update_packet_en(struct vpt_cpu *cpu)
+{
+    const bool packet_en = cpu->context_en && cpu->filter_en && !cpu->wait_for_sipi &&
+                           (cpu->ctl & VPT_CTL_BRANCHEN) != 0;
+
+    if (packet_en != cpu->packet_en) {
+        cpu->packet_en = packet_en;
+        vpt_ret_clear(cpu); /* no RET is compressed across PacketEn = 0 */
+        vpt_choose_path(cpu);
+    } else if (cpu->ranges) {
+        vpt_choose_path(cpu); /* ContextEn decides whether ranges are looked at */
+    }
+}
+
 bool vpt_update_enables(struct vpt_cpu *cpu, uint64_t ip)
 {
     bool any, stop = false;
@@ -54,17 +69,7 @@ bool vpt_update_enables(struct vpt_cpu *cpu, uint64_t ip)
         if (stop)
             cpu->filter_en = false; /* 33.4.2.9 */
     }
-
-    const bool packet_en = cpu->context_en && cpu->filter_en && !cpu->wait_for_sipi &&
-                           (cpu->ctl & VPT_CTL_BRANCHEN) != 0;
-
-    if (packet_en != cpu->packet_en) {
-        cpu->packet_en = packet_en;
-        vpt_ret_clear(cpu); /* no RET is compressed across PacketEn = 0 */
-        vpt_choose_path(cpu);
-    } else if (cpu->ranges) {
-        vpt_choose_path(cpu); /* ContextEn decides whether ranges are looked at */
-    }
+    update_packet_en(cpu);
     return stop;
 }
 
@@ -74,6 +79,16 @@ void vpt_filter_start(struct vpt_cpu *cpu)
 
     in_range(cpu, VPT_ADDR_CFG_FILTER, 0, &any);
     cpu->filter_en = !any; /* 33.2.6.5 */
+}
+
+void vpt_resume_enables(struct vpt_cpu *cpu)
+{
+    bool any;
+
+    in_range(cpu, VPT_ADDR_CFG_FILTER, 0, &any);
+    cpu->context_en = vpt_context_allows(cpu, &cpu->ctx);
+    cpu->filter_en = cpu->filter_en || !any;
+    update_packet_en(cpu);
 }
 
 void vpt_clear_trigger(struct vpt_cpu *cpu)

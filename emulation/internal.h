@@ -56,6 +56,11 @@ void vpt_choose_path(struct vpt_cpu *cpu);
 bool vpt_update_enables(struct vpt_cpu *cpu, uint64_t ip);
 /* TraceEn was set: FilterEn as it is before the first look at an IP. */
 void vpt_filter_start(struct vpt_cpu *cpu);
+/*
+ * TriggerEn is 1 again behind a pause that no packet tells of. No branch was taken in it, so
+ * FilterEn is what it was: were it looked at anew, PacketEn could change unseen.
+ */
+void vpt_resume_enables(struct vpt_cpu *cpu);
 /* ContextEn as it would be in ctx. */
 bool vpt_context_allows(const struct vpt_cpu *cpu, const struct vpt_context *ctx);
 /* TriggerEn becomes 0, and PacketEn with it; a PSB+ that was due is noted (Table 33-7, PendPSB). */

@@ -71,8 +71,9 @@ void vpt_acm_begin(struct vpt_cpu *cpu)
         return;
     cpu->acm = true;
     cpu->stalled = false;
+    /* An overflow is told when the module ends: only then it is known what runs next. */
     if (cpu->trigger_en) {
-        vpt_begin_last_event(cpu, cpu->last_ip);
+        vpt_begin_event(cpu);
         vpt_emit_tnt(cpu);
     }
     vpt_flush(cpu);
@@ -96,15 +97,12 @@ void vpt_acm_end(struct vpt_cpu *cpu, uint64_t next_ip)
     cpu->trigger_en = true;
 
     /* No TIP.PGE: the decoder knows of no TIP.PGD either. */
-    const bool stop = vpt_update_enables(cpu, next_ip);
-
+    vpt_resume_enables(cpu);
     vpt_choose_path(cpu);
     vpt_resume_clocks(cpu);
     cpu->cyc_base = cpu->now.cycles; /* 33.3.6.1 */
     vpt_begin_event(cpu);
     vpt_emit_tsc(cpu);
     vpt_emit_cbr(cpu);
-    if (stop)
-        vpt_trace_stop(cpu);
     vpt_end_event(cpu, next_ip);
 }

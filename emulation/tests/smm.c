@@ -171,6 +171,44 @@ static void test_acm_changes_ctl(void)
     fake_close(fake);
 }
 
+/* No packet tells of the module, so PacketEn behind it is what it was: no branch was taken. */
+static void test_acm_keeps_filter(void)
+{
+    const uint64_t filter = (uint64_t)VPT_ADDR_CFG_FILTER << VPT_CTL_ADDR_CFG_SHR;
+    struct fake *fake = fake_open("skylake");
+
+    fake_write(fake, VPT_MSR_ADDR0_A, 0x401000);
+    fake_write(fake, VPT_MSR_ADDR0_A + 1, 0x401fff);
+    fake_start(fake, BRANCHES | filter);
+    vpt_acm_begin(&fake->cpu);
+    vpt_acm_end(&fake->cpu, 0x402002); /* code walked out of the range, which no branch told */
+    fake_mark(fake);
+    vpt_jmp_indirect(&fake->cpu, 0x401100);
+    EXPECT(fake, "TIP(401100)", "33.2.9.6, 33.2.6.5");
+    fake_close(fake);
+}
+
+/* 33.3.8: the FUP behind an OVF has the address of what runs next, not that of an old packet. */
+static void test_acm_in_overflow(void)
+{
+    struct fake *fake = fake_open("skylake");
+    const char *words;
+
+    fake_start(fake, BRANCHES);
+    vpt_stall(&fake->cpu, true);
+    fake_noise(fake, 4000);
+    CHECK(fake->cpu.overflow, "an overflow");
+    fake_mark(fake);
+    vpt_acm_begin(&fake->cpu);
+    vpt_acm_end(&fake->cpu, 0x401012);
+    vpt_flush(&fake->cpu);
+    words = strstr(fake_words(fake, false), "OVF");
+    CHECK(words && words_match("OVF FUP(401012) PSB+ CBR(26)?", words), "33.3.8: [%s]",
+          words ? words : "no OVF");
+    fake_stop(fake);
+    fake_close(fake);
+}
+
 /* A production enclave is not in context; a debug enclave is like any code. */
 static void test_enclave(void)
 {
@@ -229,6 +267,8 @@ void suite_smm(void)
         {"GETSEC", test_getsec},
         {"authenticated code module", test_acm},
         {"a module that changes RTIT_CTL", test_acm_changes_ctl},
+        {"a module behind the end of a range", test_acm_keeps_filter},
+        {"a module in an overflow", test_acm_in_overflow},
         {"enclaves", test_enclave},
         {"enclaves and Event Trace", test_enclave_events},
         {"SMI in a guest", test_smi_in_guest},
