@@ -539,6 +539,28 @@ const char *ptd_image_symbol(const struct ptd_image *image, uint64_t cr3, uint64
 
 struct ptd_flow;
 
+/*
+ * Where decoding goes on after an error of the walk: code that is missing, or that does not agree
+ * with the packets. Each of the two is followed by an error that tells what was lost.
+ */
+enum ptd_resync {
+    /* At the next PSB: always right. After an error of packets there is no other way. */
+    PTD_RESYNC_PSB,
+    /*
+     * At the next packet that says an IP: a TIP, a FUP of an event or of a new mode, a PSB+. CR3,
+     * VMCS, modes and LastIP are followed on the way; TNTs are left out. The CALL stack is empty
+     * then, so the first compressed RET to a CALL in front of the gap begins the next gap. Wrong,
+     * and without a word of it, where the processor defers TIPs (33.4.2.3).
+     */
+    PTD_RESYNC_IP,
+};
+
+/*
+ * What suits a processor, by its CPUID: PTD_RESYNC_IP if it is known that it does not defer TIPs,
+ * which is so for Broadwell, Skylake and Ice Lake and those with the same cores.
+ */
+enum ptd_resync ptd_resync_for(unsigned family, unsigned model);
+
 /* config may be NULL: 64-bit, CR3 0, begin at the first PSB. */
 struct ptd_flow_config {
     enum ptd_mode mode; /* until the first MODE.Exec */
@@ -556,6 +578,7 @@ struct ptd_flow_config {
         uint64_t first, last; /* IA32_RTIT_ADDRn_A and _B of a range with ADDRn_CFG = 1 */
     } filter[4];
     uint32_t errata; /* to be tolerated, of ptd_errata() */
+    uint8_t resync;  /* enum ptd_resync */
 };
 
 enum ptd_item_type {
@@ -574,7 +597,12 @@ enum ptd_item_type {
     PTD_ITEM_VMCS,     /* .value: the VMCS pointer */
     PTD_ITEM_PSB,      /* a synchronisation point; .to if PSB+ has a FUP */
     PTD_ITEM_PACKET,   /* a packet that is no part of the flow: .packet; .from if has_from */
-    PTD_ITEM_ERROR,    /* .error; decoding goes on at the next PSB, .value bytes were lost */
+    /*
+     * .error; .value bytes were lost, from .offset on. Behind them decoding goes on: at .to if
+     * has_to, else at a PSB or as the next items say. .from if has_from: the instruction that could
+     * not be walked over; for PTD_E_NOMAP, the address without code.
+     */
+    PTD_ITEM_ERROR,
 };
 
 struct ptd_rtit_packet;

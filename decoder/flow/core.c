@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What both halves of the flow decoder do: items, changes of state, and going on after errors at
- * the next PSB.
+ * What both halves of the flow decoder do: items, changes of state, and errors, after which the
+ * next PSB is looked for here, or the next IP by lost.c.
  */
 #include <string.h>
 
@@ -76,6 +76,20 @@ void ptd_flow_settle(struct ptd_flow *flow)
         change_to(flow, bind.offset, PTD_ITEM_TSX, bind.tsx);
 }
 
+void ptd_flow_leave(struct ptd_flow *flow, bool has_to, uint64_t to)
+{
+    struct ptd_item *const item = ptd_flow_push(flow, PTD_ITEM_DISABLED, flow->state.bind.offset);
+
+    item->has_to = has_to;
+    item->to = has_to ? to : 0;
+    if (flow->state.bind.kind == BIND_ASYNC) {
+        item->has_from = true;
+        item->from = flow->state.bind.ip;
+    }
+    flow_disable(&flow->state);
+    ptd_flow_settle(flow);
+}
+
 void ptd_flow_go_on_at(struct ptd_flow *flow, uint64_t ip)
 {
     flow->state.phase = FLOW_TRACING;
@@ -116,17 +130,31 @@ void ptd_flow_search(struct ptd_flow *flow)
         flow->items[flow->item_count++] = *lost;
 }
 
-void ptd_flow_begin_search(struct ptd_flow *flow, int error, uint64_t offset)
+/* What is lost from here on is told once it is known how much that is. */
+static void begin_loss(struct ptd_flow *flow, int error, uint64_t offset)
 {
     flow->state.lost = *ptd_flow_push(flow, PTD_ITEM_ERROR, offset);
     flow->state.lost.error = error;
     flow->state.lost.in_psb = false;
     flow->item_count--;
+}
+
+/* It is told already since when, and why. */
+static void search(struct ptd_flow *flow)
+{
+    flow->state.gap.is_open = false;
     flow->state.phase = FLOW_SEARCHING;
     ptd_flow_search(flow);
 }
 
-void ptd_flow_fail(struct ptd_flow *flow, int error, uint64_t offset)
+void ptd_flow_begin_search(struct ptd_flow *flow, int error, uint64_t offset)
+{
+    begin_loss(flow, error, offset);
+    search(flow);
+}
+
+/* Nothing of the flow is known any more, up to the next PSB at or behind offset. */
+static void forget(struct ptd_flow *flow, uint64_t offset)
 {
     uint64_t from = where_to_look(flow, offset);
 
@@ -138,5 +166,41 @@ void ptd_flow_fail(struct ptd_flow *flow, int error, uint64_t offset)
     if (from < flow->packets.base)
         from = flow->packets.base;
     (void)ptd_packets_seek(&flow->packets, from);
-    ptd_flow_begin_search(flow, error, offset);
+}
+
+void ptd_flow_fail(struct ptd_flow *flow, int error, uint64_t offset)
+{
+    forget(flow, offset);
+    if (flow->state.phase != FLOW_LOST)
+        begin_loss(flow, error, offset);
+    search(flow);
+}
+
+/* Whether the packets may be wrong, and not the code: damage can lead the walk astray. */
+static bool is_in_doubt(int error)
+{
+    return error != PTD_E_NOMAP && error != PTD_E_RETSTACK;
+}
+
+void ptd_flow_lose(struct ptd_flow *flow, int error, uint64_t ip)
+{
+    struct flow_state *const state = &flow->state;
+    const uint64_t offset =
+        state->bind.ready ? state->bind.offset : ptd_packets_offset(&flow->packets);
+
+    begin_loss(flow, error, offset);
+    state->lost.has_from = true;
+    state->lost.from = ip;
+    if (flow->config.resync != PTD_RESYNC_IP || state->phase != FLOW_TRACING ||
+        error == PTD_E_NOMEM) {
+        forget(flow, offset);
+        search(flow);
+        return;
+    }
+    state->phase = FLOW_LOST;
+    state->gap = (struct flow_gap){
+        .is_open = true, .in_doubt = is_in_doubt(error), .fup_in_doubt = is_in_doubt(error)};
+    state->tnt_count = 0; /* they belong to the code that is missing */
+    state->at_mov_cr3 = false;
+    call_stack_clear(&flow->calls); /* who knows what is called and returned from until then */
 }

@@ -7,6 +7,7 @@
  *           (ahead.c: what must be known before it is read)
  *   walk.c  walks over code until it has used that up
  *   bulk.c  does both at once where there is nothing but TNTs and TIPs
+ *   lost.c  takes the place of walk.c where code is missing, until packets say an IP
  *
  * They do not know each other: flow.c, above them, says whose turn it is.
  *
@@ -72,10 +73,17 @@ static inline bool flow_has(const struct ptd_flow *flow, uint32_t erratum)
 
 /* A new item, all fields zero but type, offset, cr3 and mode. */
 struct ptd_item *ptd_flow_push(struct ptd_flow *flow, enum ptd_item_type type, uint64_t offset);
-/* Reports an error and goes to the next PSB at or behind offset. */
+/* Reports an error of packets and goes to the next PSB at or behind offset. */
 void ptd_flow_fail(struct ptd_flow *flow, int error, uint64_t offset);
+/*
+ * Reports an error of the walk at an instruction: its code is missing, or does not agree with the
+ * packets. Goes on at the next IP (lost.c), or at the next PSB, as the configuration says.
+ */
+void ptd_flow_lose(struct ptd_flow *flow, int error, uint64_t ip);
 /* Applies the pending state of flow->state.bind, reports it and clears the bind. */
 void ptd_flow_settle(struct ptd_flow *flow);
+/* PacketEn went to 0, as the TIP.PGD of flow->state.bind says (33.4.2.5). */
+void ptd_flow_leave(struct ptd_flow *flow, bool has_to, uint64_t to);
 /* Looks on for the PSB that an error or the begin of a trace made it look for. */
 void ptd_flow_search(struct ptd_flow *flow);
 /* Looks for a PSB; what is lost on the way is told with an error at offset. */

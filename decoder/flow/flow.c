@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The flow decoder's interface, and whose turn it is: to read packets (read.c), to walk over code
- * (walk.c), to do both at once (bulk.c), to look for a PSB, or to replay a code log.
+ * (walk.c), to do both at once (bulk.c), to look for an IP (lost.c) or a PSB, or to replay a code
+ * log.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "flow/bulk.h"
 #include "flow/flow.h"
 #include "flow/graph.h"
+#include "flow/lost.h"
 #include "flow/read.h"
 #include "flow/walk.h"
 #include "packets/mark.h"
@@ -105,7 +107,8 @@ uint64_t ptd_flow_reads_at(const struct ptd_flow *flow)
 
 const struct ptd_item *ptd_flow_lost(const struct ptd_flow *flow)
 {
-    return flow->state.phase == FLOW_SEARCHING ? &flow->state.lost : NULL;
+    return flow->state.phase == FLOW_SEARCHING || flow->state.phase == FLOW_LOST ? &flow->state.lost
+                                                                                 : NULL;
 }
 
 struct flow_state ptd_flow_state(const struct ptd_flow *flow)
@@ -174,13 +177,29 @@ static void read_on(struct ptd_flow *flow)
         ptd_flow_read(flow);
 }
 
+/* Nobody knows where the code goes on: looks for a PSB, or in a gap for an IP. */
+static void advance_lost(struct ptd_flow *flow, bool needs_packet)
+{
+    if (flow->state.phase == FLOW_SEARCHING) {
+        ptd_flow_search(flow);
+        return;
+    }
+    if (needs_packet) {
+        ptd_lost_look(flow);
+        read_on(flow);
+    } else {
+        ptd_lost_take(flow);
+    }
+    ptd_lost_tell(flow);
+}
+
 /* Reads one packet if it is needed, or walks one block. Not ended, and no item is waiting. */
-static void advance(struct ptd_flow *flow, bool needs_packet)
+static inline void advance(struct ptd_flow *flow, bool needs_packet)
 {
     flow->item_next = flow->item_count = 0;
     flow->since_mark = MARK_OTHER;
-    if (flow->state.phase == FLOW_SEARCHING)
-        ptd_flow_search(flow);
+    if (flow->state.phase == FLOW_SEARCHING || flow->state.phase == FLOW_LOST)
+        advance_lost(flow, needs_packet);
     else if (needs_packet)
         read_on(flow);
     else if (ptd_flow_is_at_psb(flow))

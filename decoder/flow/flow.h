@@ -18,7 +18,8 @@ void ptd_flow_slide(struct ptd_flow *flow, const void *bytes, size_t len_bytes, 
 /* The offset of the first byte that is still needed, and of the first that was not read. */
 uint64_t ptd_flow_needs(const struct ptd_flow *flow);
 uint64_t ptd_flow_reads_at(const struct ptd_flow *flow);
-/* While it looks for a PSB: the error that will say what was lost on the way. Else NULL. */
+/* While it looks for a PSB or an IP: the error that will say what was lost on the way. Else NULL.
+ */
 const struct ptd_item *ptd_flow_lost(const struct ptd_flow *flow);
 
 /* ---- Segments ---- */

@@ -17,10 +17,20 @@ enum flow_phase {
     FLOW_SEARCHING,  /* for a PSB; .lost tells what was lost on the way */
     FLOW_IN_PSB,     /* from PSB to PSBEND; behind it comes .other */
     FLOW_ENDED,      /* in front of the PSB to stop at, or at the end; it was .other */
-    /* From here on PacketEn is 1, and .ip is that of the next instruction. */
+    /* From here on PacketEn is 1, and .ip is that of the next instruction, except in FLOW_LOST. */
     FLOW_TRACING,
     FLOW_RESUMED,  /* as a PSB+ behind an OVF says, whose FUP may still come */
     FLOW_DEFERRED, /* at an indirect branch whose TIP stands behind the TNT bits (33.4.2.3) */
+    FLOW_LOST,     /* but .ip is not known: packets are read until one says it; see .lost */
+};
+
+/* What FLOW_LOST has to know. */
+struct flow_gap {
+    uint32_t told;     /* ptd_state_fact_bit() of what changed since, and was not reported */
+    uint64_t end;      /* its offset, once the end was found; else 0 */
+    bool is_open;      /* .lost was not told yet */
+    bool in_doubt;     /* LastIP may be wrong: an IP counts if all of it is in its packet */
+    bool fup_in_doubt; /* the same of .bind.ip */
 };
 
 struct flow_state {
@@ -40,6 +50,7 @@ struct flow_state {
     uint64_t behind_psb; /* the offset behind the first byte of the last PSB that was entered */
     struct loop loop;
     struct ptd_item lost;
+    struct flow_gap gap;
     uint64_t offset; /* where the state holds, once it is handed on */
 };
 

@@ -22,26 +22,9 @@ static struct ptd_item *push_block(struct ptd_flow *flow, const struct block *bl
     return item;
 }
 
-static void mismatch(struct ptd_flow *flow)
+static void mismatch(struct ptd_flow *flow, const struct block *block)
 {
-    ptd_flow_fail(flow, PTD_E_MISMATCH,
-                  flow->state.bind.ready ? flow->state.bind.offset
-                                         : ptd_packets_offset(&flow->packets));
-}
-
-/* PacketEn went to 0 (33.4.2.5). */
-static void disable(struct ptd_flow *flow, bool has_to, uint64_t to)
-{
-    struct ptd_item *const item = ptd_flow_push(flow, PTD_ITEM_DISABLED, flow->state.bind.offset);
-
-    item->has_to = has_to;
-    item->to = has_to ? to : 0;
-    if (flow->state.bind.kind == BIND_ASYNC) {
-        item->has_from = true;
-        item->from = flow->state.bind.ip;
-    }
-    flow_disable(&flow->state);
-    ptd_flow_settle(flow);
+    ptd_flow_lose(flow, PTD_E_MISMATCH, block->last_ip);
 }
 
 static void go(struct ptd_flow *flow, const struct block *block, bool taken, uint64_t ip)
@@ -61,7 +44,7 @@ static void leave(struct ptd_flow *flow, const struct block *block, bool taken, 
 
     item->has_to = has_to;
     item->to = has_to ? to : 0;
-    disable(flow, has_to, to);
+    ptd_flow_leave(flow, has_to, to);
 }
 
 /* ---- Events at an IP ---- */
@@ -128,7 +111,7 @@ static void bind_to_ip(struct ptd_flow *flow)
     if (bind->end != END_TIP) {
         if (bind->end == END_PGD && leave_at_vm_entry(flow))
             return;
-        disable(flow, bind->end == END_PGD && bind->has_to, bind->to);
+        ptd_flow_leave(flow, bind->end == END_PGD && bind->has_to, bind->to);
         return;
     }
 
@@ -162,7 +145,7 @@ static void leave_at_cond(struct ptd_flow *flow, const struct block *block)
     else if (bind->to == block->next_ip)
         leave(flow, block, false, true, block->next_ip);
     else
-        mismatch(flow);
+        mismatch(flow, block);
 }
 
 static void walk_cond(struct ptd_flow *flow, const struct block *block)
@@ -172,7 +155,7 @@ static void walk_cond(struct ptd_flow *flow, const struct block *block)
         return;
     }
     if (flow->state.tnt_count == 0) {
-        mismatch(flow);
+        mismatch(flow, block);
         return;
     }
 
@@ -229,7 +212,7 @@ static void walk_indirect(struct ptd_flow *flow, const struct block *block)
         return;
     }
     if (flow->state.bind.kind != BIND_TIP) {
-        mismatch(flow);
+        mismatch(flow, block);
         return;
     }
     if (block->last_class == PTD_INSN_CALL_INDIRECT)
@@ -250,11 +233,11 @@ static void walk_ret(struct ptd_flow *flow, const struct block *block)
         return;
     }
     if (!(flow->state.tnt_bits >> --flow->state.tnt_count & 1)) {
-        mismatch(flow);
+        mismatch(flow, block);
         return;
     }
     if (!call_stack_pop_ip(&flow->calls, flow->graph, &target)) {
-        ptd_flow_fail(flow, PTD_E_RETSTACK, ptd_packets_offset(&flow->packets));
+        ptd_flow_lose(flow, PTD_E_RETSTACK, block->last_ip);
         return;
     }
     go(flow, block, false, ptd_return_to(target, flow->state.mode));
@@ -310,7 +293,7 @@ static void walk_ptwrite(struct ptd_flow *flow, const struct block *block)
         return;
     }
     if (bind->has_ip && bind->ip != block->last_ip) {
-        mismatch(flow);
+        mismatch(flow, block);
         return;
     }
     go(flow, block, false, block->next_ip);
@@ -348,7 +331,7 @@ static void walk_block(struct ptd_flow *flow, const struct block *block)
         if (block->optional)
             go(flow, block, false, block->next_ip);
         else
-            mismatch(flow);
+            mismatch(flow, block);
         break;
     case PTD_INSN_MOV_CR3:
         walk_mov_cr3(flow, block);
@@ -425,7 +408,7 @@ void ptd_flow_walk(struct ptd_flow *flow)
     /* A MOV CR3 that lets a TraceStop range act: PIP, then TIP.PGD with the next IP. */
     if (flow->state.at_mov_cr3 && binds_pgd(flow) && flow->state.bind.has_to &&
         flow->state.bind.to == flow->state.ip) {
-        disable(flow, true, flow->state.bind.to);
+        ptd_flow_leave(flow, true, flow->state.bind.to);
         return;
     }
 
@@ -440,16 +423,12 @@ void ptd_flow_walk(struct ptd_flow *flow)
         return;
     }
     if (status != PTD_OK) {
-        ptd_flow_fail(flow, status,
-                      flow->state.bind.ready ? flow->state.bind.offset
-                                             : ptd_packets_offset(&flow->packets));
+        ptd_flow_lose(flow, status, flow->state.ip);
         return;
     }
     /* Code may well go round while instructions are counted: the count comes to an end. */
     if (!counts && loop_is_endless(&flow->state.loop, flow->state.ip)) {
-        ptd_flow_fail(flow, PTD_E_LOOP,
-                      flow->state.bind.ready ? flow->state.bind.offset
-                                             : ptd_packets_offset(&flow->packets));
+        ptd_flow_lose(flow, PTD_E_LOOP, flow->state.ip);
         return;
     }
     walk_block(flow, block);

@@ -116,6 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
     const struct ptd_flow_config config = {
         .mode = (enum ptd_mode)((how & HOW_MODE) % 3),
         .at_start = how & HOW_AT_START,
+        .resync = bytes[1] & 1 ? PTD_RESYNC_IP : PTD_RESYNC_PSB,
     };
     struct ptd_image *const image = ptd_image_new();
 

@@ -47,7 +47,8 @@ static void build(struct input *input, const uint8_t *bytes, size_t len)
                    .at_start = how & HOW_AT_START,
                    .errata = bytes[3] | (uint32_t)(how & HOW_ERRATA) << 3,
                    .filters = how & HOW_FILTER ? 1 : 0,
-                   .filter = {{.first = 0, .last = code_bytes / 2}}},
+                   .filter = {{.first = 0, .last = code_bytes / 2}},
+                   .resync = bytes[2] & 0x80u ? PTD_RESYNC_IP : PTD_RESYNC_PSB},
         .timed = how & HOW_TIME,
     };
     if (!input->trace || !input->image)

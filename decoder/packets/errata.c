@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which processors send other packets than the SDM says, by family and model. Each erratum's effect
- * stands where it is tolerated: in packets.c, read.c, walk.c and time.c.
+ * stands where it is tolerated: in packets.c, read.c, walk.c and time.c. And which processors are
+ * known not to defer TIPs.
  */
 #include "ptdec.h"
 
@@ -81,4 +82,37 @@ uint32_t ptd_errata(unsigned family, unsigned model)
             return table[i].errata;
     }
     return 0;
+}
+
+/*
+ * Traces of each of these cores were decoded, and none of their TIPs was deferred (33.4.2.3). No
+ * packet and no bit of CPUID tells it.
+ */
+static bool never_defers(unsigned model)
+{
+    switch (model) {
+    case 0x3d: /* Broadwell */
+    case 0x47:
+    case 0x4f:
+    case 0x56:
+    case 0x4e: /* Skylake, Kaby, Coffee and Comet Lake, and the servers */
+    case 0x5e:
+    case 0x8e:
+    case 0x9e:
+    case 0xa5:
+    case 0xa6:
+    case 0x55:
+    case 0x7d: /* Ice Lake, and the servers */
+    case 0x7e:
+    case 0x6a:
+    case 0x6c:
+        return true;
+    default:
+        return false;
+    }
+}
+
+enum ptd_resync ptd_resync_for(unsigned family, unsigned model)
+{
+    return family == 6 && never_defers(model) ? PTD_RESYNC_IP : PTD_RESYNC_PSB;
 }

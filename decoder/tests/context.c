@@ -188,7 +188,7 @@ static const struct golden state_cases[] = {
         .trace = BYTES(START(CODE), PIP(CR3_B), TNT_T),
         .items = "psb\n"
                  "enabled to 0\n"
-                 "error -8 lost 9\n",
+                 "error -8 lost 9 from 1\n",
     }, {
         .name = "MODE.Exec by itself: STI and CLI with event tracing",
         .code = BYTES(
@@ -326,7 +326,7 @@ static const struct golden psb_cases[] = {
         .trace = BYTES(START(CODE), PSB, FUP(CODE + 2), PSBEND, TNT_T),
         .items = "psb\n"
                  "enabled to 0\n"
-                 "error -8 lost 0\n"
+                 "error -8 lost 0 from 0\n"
                  "psb to 2\n"
                  "block 2 2 1 taken\n",
     }, {
@@ -429,7 +429,7 @@ static const struct golden overflow_cases[] = {
                  "disabled from b\n"
                  "cr3 6000\n"
                  "overflow to b\n"
-                 "error -9 lost 0\n",
+                 "error -9 lost 0 from b\n",
     },
 };
 
@@ -481,7 +481,7 @@ static const struct golden packet_cases[] = {
         .trace = BYTES(START(CODE), PTW_IP(8), FUP(CODE + 4), TIP(CODE)),
         .items = "psb\n"
                  "enabled to 0\n"
-                 "error -8 lost 20\n",
+                 "error -8 lost 20 from 0\n",
     }, {
         .name = "power: MWAIT, PWRE, EXSTOP at its FUP, PWRX",
         .code = BYTES(

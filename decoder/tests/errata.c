@@ -72,7 +72,7 @@ static const struct golden cases[] = {
                  "enabled to 0\n"
                  "tsx 1\n"
                  "block 0 1 2 taken\n"
-                 "error -8 lost 17\n",
+                 "error -8 lost 17 from 1\n",
     }, {
         .name = "SKD007: the rest of a CYC is an OVF",
         .errata = PTD_SKD007,

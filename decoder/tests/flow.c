@@ -43,7 +43,7 @@ static const struct golden branch_cases[] = {
                  "enabled to 0\n"
                  "block 0 0 1 taken\n"
                  "block 2 2 1\n"
-                 "error -6 lost 0\n",              /* code ends behind the jnz */
+                 "error -6 lost 0 from 4\n",              /* code ends behind the jnz */
     }, {
         .name = "indirect branches; timing packets anywhere",
         .code = BYTES(
@@ -103,11 +103,11 @@ static const struct golden branch_cases[] = {
         .items = "psb\n"
                  "enabled to 0\n"
                  "block 0 0 1\n"
-                 "error -9 lost 0\n"
+                 "error -9 lost 0 from 5\n"
                  "psb\n"
                  "enabled to 0\n"
                  "block 0 0 1\n"
-                 "error -8 lost 0\n",
+                 "error -8 lost 0 from 5\n",
     }, {
         .name = "RET in 32-bit mode pops 32 bits",
         .code = BYTES(
@@ -251,7 +251,7 @@ static const struct golden disable_cases[] = {
                  "disabled to 6\n"
                  "psb\n"
                  "enabled to 4\n"
-                 "error -8 lost 7\n",
+                 "error -8 lost 7 from 4\n",
     }, {
         .name = "RET, indirect jump, SYSCALL",
         .code = BYTES(
@@ -367,7 +367,7 @@ static const struct golden wrong_cases[] = {
         .items = "psb\n"
                  "enabled to 0\n"
                  "block 0 0 1\n"
-                 "error -10 lost 14\n"
+                 "error -10 lost 14 from 0\n"
                  "psb\n",
     }, {
         .name = "a jump to itself that is interrupted",
@@ -391,7 +391,7 @@ static const struct golden wrong_cases[] = {
                  "block 0 0 1\n"
                  "block 2 2 1\n"
                  "block 4 4 1\n"
-                 "error -10 lost 0\n",
+                 "error -10 lost 0 from 2\n",
     }, {
         .name = "TIP where a TNT is due, TNT where a TIP is due, an INT without FUP",
         .code = BYTES(
@@ -401,13 +401,13 @@ static const struct golden wrong_cases[] = {
         .trace = BYTES(START(CODE), TIP(CODE), START(CODE + 2), TNT_T, START(CODE + 4), TNT_T),
         .items = "psb\n"
                  "enabled to 0\n"
-                 "error -8 lost 7\n"
+                 "error -8 lost 7 from 0\n"
                  "psb\n"
                  "enabled to 2\n"
                  "error -8 lost 0\n"
                  "psb\n"
                  "enabled to 4\n"
-                 "error -8 lost 0\n",
+                 "error -8 lost 0 from 4\n",
     }, {
         .name = "a place without code, and no instruction",
         .code = BYTES(
@@ -416,11 +416,11 @@ static const struct golden wrong_cases[] = {
         .trace = BYTES(START(CODE + 0x100), TNT_T, PAD, START(CODE), TNT_T),
         .items = "psb\n"
                  "enabled to 100\n"
-                 "error -6 lost 1\n"
+                 "error -6 lost 1 from 100\n"
                  "psb\n"
                  "enabled to 0\n"
                  "block 0 0 1\n"
-                 "error -7 lost 0\n",
+                 "error -7 lost 0 from 1\n",
     }, {
         .name = "a fault where no code is known",
         .code = BYTES(

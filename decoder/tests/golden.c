@@ -119,7 +119,7 @@ static void check_target(const struct ptd_item *block, const struct ptd_item *ne
     }
 }
 
-/* The other ways to decode must find the same. */
+/* The other ways to decode must find the same, wherever they go on after an error. */
 static void check_other_ways(const struct golden *test, const struct ptd_image *image,
                              const struct ptd_flow_config *config)
 {
@@ -147,12 +147,13 @@ static void decode_pt(const struct golden *test, const struct ptd_image *image, 
     const enum ptd_mode mode = test->mode_bits == 32   ? PTD_MODE_32
                                : test->mode_bits == 16 ? PTD_MODE_16
                                                        : PTD_MODE_64;
-    const struct ptd_flow_config config = {.mode = mode,
-                                           .cr3 = CR3_A,
-                                           .at_start = test->at_start,
-                                           .errata = test->errata,
-                                           .filters = test->filtered,
-                                           .filter = {{CODE, CODE + 15}}};
+    struct ptd_flow_config config = {.mode = mode,
+                                     .cr3 = CR3_A,
+                                     .at_start = test->at_start,
+                                     .errata = test->errata,
+                                     .filters = test->filtered,
+                                     .filter = {{CODE, CODE + 15}},
+                                     .resync = test->resync};
     struct ptd_flow *const flow = ptd_flow_new(test->trace.at, test->trace.len, image, &config);
     struct ptd_item item, block = {0};
     unsigned items = 0;
@@ -167,6 +168,9 @@ static void decode_pt(const struct golden *test, const struct ptd_image *image, 
     }
     CU_ASSERT_EQUAL(ptd_flow_next(flow, &item), PTD_END);
     ptd_flow_free(flow);
+    config.resync = PTD_RESYNC_PSB;
+    check_other_ways(test, image, &config);
+    config.resync = PTD_RESYNC_IP;
     check_other_ways(test, image, &config);
 }
 

@@ -33,6 +33,7 @@ struct golden {
     const char *items; /* one a line; see golden.c */
     uint8_t mode_bits; /* 0: 64 */
     bool at_start;
+    uint8_t resync;                     /* enum ptd_resync */
     uint32_t errata;                    /* PTD_BDM64 and so on */
     bool filtered;                      /* one range: [CODE, CODE + 15] */
     const struct ptd_rtit_config *rtit; /* the trace is one of RTIT */

@@ -166,10 +166,10 @@ static const struct golden trig_cases[] = {
         .items = "psb\n"
                  "enabled to 0\n"
                  "block 0 1 2\n"
-                 "error -8 lost 6\n"
+                 "error -8 lost 6 from 6\n"
                  "psb\n"
                  "enabled to 8\n"
-                 "error -8 lost 12\n",
+                 "error -8 lost 12 from 9\n",
     }, {
         .name = "counted round an endless loop",
         .code = BYTES(0x90, 0xeb, 0xfd),

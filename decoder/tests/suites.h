@@ -25,5 +25,6 @@ void add_code_log_suite(void);
 void add_stream_suite(void);
 void add_extents_suite(void);
 void add_newest_suite(void);
+void add_resync_suite(void);
 
 #endif
