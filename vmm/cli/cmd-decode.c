@@ -170,6 +170,10 @@ static int take_sidecar(struct decode_options *options, struct sidecar *sidecar)
     }
     if (!options->have_cpu)
         options->config.errata = sidecar->errata;
+    if (!options->have_cpu || sidecar->defers_tips)
+        options->config.resync = (uint8_t)sidecar->resync;
+    if (options->have_resync)
+        options->config.resync = options->resync;
     if (!options->have_mode)
         options->config.mode = sidecar->mode;
     return 0;
@@ -190,6 +194,8 @@ static int decode_raw(struct decode_options *options, const struct sidecar *side
 
     if (options->is_rtit && options->config.has_ip)
         return complain(EXIT_CODE_USAGE, "--start-ip: an RTIT trace says it by itself");
+    if (options->is_rtit && options->have_resync)
+        return complain(EXIT_CODE_USAGE, "--resync is of a PT trace, this is one of RTIT");
     if (options->map.contexts)
         stream.clocks.vms = ptd_contexts_time_vms(options->map.contexts, &stream.clocks.vm_count);
     if (options->view == VIEW_SUMMARY && options->is_rtit)
@@ -458,9 +464,29 @@ static int take_cpu(void *parsed, const char *value)
     struct decode_options *const options = &((struct parsed *)parsed)->options;
 
     options->have_cpu = true;
-    return parse_cpu(value, '/', &options->config.errata)
+    return parse_cpu(value, '/', &options->config)
                ? 0
                : complain(EXIT_CODE_USAGE, "--cpu takes FAMILY/MODEL, not '%s'", value);
+}
+
+static const char *resync_word(size_t index)
+{
+    static const char *const words[] = {[PTD_RESYNC_PSB] = "psb", [PTD_RESYNC_IP] = "ip"};
+
+    return index < sizeof(words) / sizeof(words[0]) ? words[index] : NULL;
+}
+
+static int take_resync(void *parsed, const char *value)
+{
+    struct decode_options *const options = &((struct parsed *)parsed)->options;
+
+    options->have_resync = true;
+    for (uint8_t i = 0; resync_word(i); i++) {
+        options->resync = i;
+        if (strcmp(value, resync_word(i)) == 0)
+            return 0;
+    }
+    return complain(EXIT_CODE_USAGE, "--resync takes psb or ip, not '%s'", value);
 }
 
 static int take_start_ip(void *parsed, const char *value)
@@ -640,6 +666,16 @@ static const struct option_row options_of_decode[] = {
      .take = take_cpu,
      .help = "Tolerates that processor's errata.",
      .fallback = "as TRACE.json or the perf.data says"},
+    {.name = "resync",
+     .value = "psb|ip",
+     .kind = OPTION_CALL,
+     .take = take_resync,
+     .word = resync_word,
+     .help = "Goes on at the next PSB after code that is missing, or at the next packet that says "
+             "an IP. Between the two, ip tells what psb loses, but it is wrong if the processor "
+             "defers TIPs.",
+     .fallback = "ip if TRACE.json, the perf.data or --cpu names a processor that is known not to "
+                 "defer them, else psb"},
     {.name = "rtit",
      .kind = OPTION_FLAG,
      .offset = offsetof(struct parsed, options.is_rtit),
@@ -729,7 +765,7 @@ static const struct exit_row exits[] = {
     {EXIT_CODE_OK, "Success."},
     {EXIT_CODE_USAGE, "Usage."},
     {EXIT_CODE_FILE, "A file cannot be read, or the trace holds errors: they are printed, and "
-                     "decoding goes on at the next PSB."},
+                     "decoding goes on behind them."},
     {0},
 };
 

@@ -267,6 +267,44 @@ check 'is of 32 bits' grep -q 'inc eax' "$work/out"
 expect 'decode in the mode of --mode' 0 '' "$vpt" decode --mode 64 --map "$work/code.json" "$work/mode.pt"
 check 'is of 64 bits' test "$(grep -c 'inc eax' "$work/out")" = 0
 
+# Code that is missing: where decoding goes on, and who decides it. JMP RAX to 6000H, which has no
+# code; a TNT and a TIP of it; JZ at 5002H.
+printf '\xff\xe0\x74\x00' >"$work/host.bin"
+{
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x02\x43\x00\x05\x00\x00\x00\x00\x02\x23\x71\x00\x50\x00\x00\x00\x00'
+    printf '\x2d\x00\x60\x04\x2d\x02\x50\x06'
+} >"$work/gap.pt"
+psb='^error: no code known at this address: 0x6000; 4 bytes lost$'
+ip='^error: no code known at this address: 0x6000; 0 bytes lost; goes on at 0x5002$'
+# gap NAME PATTERN SIDECAR OPTION...
+gap() {
+    local name=$1 pattern=$2 sidecar=$3
+    shift 3
+    rm -f "$work/gap.pt.json"
+    [ -z "$sidecar" ] || echo "$sidecar" >"$work/gap.pt.json"
+    expect "a gap: $name" 3 '1 errors' "$vpt" decode "$@" --map "$work/code.json" "$work/gap.pt"
+    check "a gap: $name: where decoding goes on" grep -q "$pattern" "$work/out"
+}
+gap 'nothing is known' "$psb" ''
+gap 'a model that defers no TIPs' "$ip" '{ "deferred_tips": false }'
+gap 'a model that does' "$psb" '{ "deferred_tips": true }'
+gap 'a processor that is known' "$ip" '{ "cpu": { "family": 6, "model": 94 } }'
+gap 'another' "$psb" '{ "cpu": { "family": 6, "model": 92 } }'
+gap '--cpu' "$ip" '' --cpu 6/94
+gap '--cpu, and TIPs are deferred' "$psb" '{ "deferred_tips": true }' --cpu 6/94
+gap '--resync psb' "$psb" '' --resync psb --cpu 6/94
+gap '--resync ip' "$ip" '{ "deferred_tips": true }' --resync ip
+gap '--resync ip --json' '"text":"no code known at this address","address":"0x6000",.*"to":"0x5002","lost_bytes":0' \
+    '' --resync ip --json
+gap '--resync ip --format perf' 'no code known at this address 0x6000, 0 bytes lost$' \
+    '' --resync ip --format perf
+gap '--resync ip --summary' '^the first    no code known at this address: 0x6000$' '' --resync ip --summary
+gap '--resync psb --summary' '^instructions 1$' '' --resync psb --summary
+expect 'decode --resync with another word' 2 "takes psb or ip, not 'tip'" \
+    "$vpt" decode --resync tip --map "$work/code.json" "$work/gap.pt"
+rm -f "$work/gap.pt.json"
+
 printf '\2\202' >"$work/nopath.pt"
 echo '{ "images": [ { "bias": 0 } ] }' >"$work/nopath.pt.json"
 expect 'decode with an image without a path' 3 'nopath.pt.json: images.0.: an image without a path' \

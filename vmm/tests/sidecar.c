@@ -61,6 +61,7 @@ static void test_all(void)
     CU_ASSERT_EQUAL(sidecar.errata, ptd_errata(6, 94));
     CU_ASSERT_NOT_EQUAL(sidecar.errata, 0);
     CU_ASSERT_EQUAL(sidecar.clocks.errata, sidecar.errata);
+    CU_ASSERT_EQUAL(sidecar.resync, PTD_RESYNC_IP);
     CU_ASSERT_EQUAL(sidecar.clocks.tsc_den, 2);
     CU_ASSERT_EQUAL(sidecar.clocks.tsc_num, 168);
     CU_ASSERT_EQUAL(sidecar.clocks.mtc_freq, 3);
@@ -95,6 +96,38 @@ static void test_rtit(void)
     CU_ASSERT_EQUAL(sidecar.rtit.filter[0].limit, UINT64_MAX);
     CU_ASSERT_EQUAL(sidecar.rtit.mode, PTD_MODE_64);
     CU_ASSERT_EQUAL(sidecar_images(&sidecar), 0);
+    sidecar_close(&sidecar);
+}
+
+/* Where decoding goes on after an error, by what is known of deferred TIPs. */
+static void test_deferred_tips(void)
+{
+    static const struct {
+        const char *text;
+        enum ptd_resync resync;
+        bool defers_tips;
+    } cases[] = {
+        {"{}", PTD_RESYNC_PSB, false},
+        {"{ \"cpu\": { \"family\": 6, \"model\": 94 } }", PTD_RESYNC_IP, false},
+        {"{ \"cpu\": { \"family\": 6, \"model\": 1 } }", PTD_RESYNC_PSB, false},
+        {"{ \"cpu\": { \"family\": 6, \"model\": 94 }, \"deferred_tips\": true }", PTD_RESYNC_PSB,
+         true},
+        {"{ \"cpu\": { \"family\": 0, \"model\": 0 }, \"deferred_tips\": false }", PTD_RESYNC_IP,
+         false},
+        {"{ \"deferred_tips\": null }", PTD_RESYNC_PSB, false},
+    };
+    struct sidecar sidecar;
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        write_sidecar(cases[i].text);
+        CU_ASSERT_EQUAL(sidecar_open(&sidecar, trace), 0);
+        CU_ASSERT_EQUAL(sidecar.resync, cases[i].resync);
+        CU_ASSERT_EQUAL(sidecar.defers_tips, cases[i].defers_tips);
+        sidecar_close(&sidecar);
+    }
+    write_sidecar("{ \"deferred_tips\": 1 }");
+    CU_ASSERT_EQUAL(sidecar_open(&sidecar, trace), -EBADMSG);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sidecar.why.text, "deferred_tips: neither true nor false"));
     sidecar_close(&sidecar);
 }
 
@@ -273,6 +306,7 @@ void add_sidecar_suite(void)
 
     CU_add_test(suite, "settings and images", test_all);
     CU_add_test(suite, "settings of RTIT", test_rtit);
+    CU_add_test(suite, "deferred TIPs", test_deferred_tips);
     CU_add_test(suite, "written and read", test_written);
     CU_add_test(suite, "a trace without one", test_none);
     CU_add_test(suite, "what is wrong is said", test_wrong);

@@ -3,12 +3,13 @@
 #include "trace/cpu.h"
 #include "ptdec.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define INTEL "GenuineIntel,"
 
-bool parse_cpu(const char *text, char separator, uint32_t *errata)
+bool parse_cpu(const char *text, char separator, struct ptd_flow_config *config)
 {
     char *end;
     const unsigned long family = strtoul(text, &end, 0);
@@ -20,15 +21,23 @@ bool parse_cpu(const char *text, char separator, uint32_t *errata)
     model = strtoul(text, &end, 0);
     if (end == text || (*end && *end != separator) || family > UINT8_MAX || model > UINT8_MAX)
         return false;
-    *errata = ptd_errata((unsigned)family, (unsigned)model);
+    config->errata = ptd_errata((unsigned)family, (unsigned)model);
+    config->resync = (uint8_t)ptd_resync_for((unsigned)family, (unsigned)model);
     return true;
+}
+
+void config_of_cpuid(const char *cpuid, struct ptd_flow_config *config)
+{
+    config->errata = 0;
+    config->resync = PTD_RESYNC_PSB;
+    if (strncmp(cpuid, INTEL, strlen(INTEL)) == 0)
+        (void)parse_cpu(cpuid + strlen(INTEL), ',', config);
 }
 
 uint32_t errata_of_cpuid(const char *cpuid)
 {
-    uint32_t errata = 0;
+    struct ptd_flow_config config;
 
-    if (strncmp(cpuid, INTEL, strlen(INTEL)) == 0)
-        (void)parse_cpu(cpuid + strlen(INTEL), ',', &errata);
-    return errata;
+    config_of_cpuid(cpuid, &config);
+    return config.errata;
 }

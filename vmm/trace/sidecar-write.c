@@ -50,6 +50,8 @@ json_object *sidecar_new(const struct sidecar_facts *facts)
     (void)json_add(root, "tsc_ctc", ratio(&facts->clocks));
     add_int(root, "mtc_freq", facts->clocks.mtc_freq);
     add_int(root, "max_nonturbo_ratio", facts->clocks.max_nonturbo_ratio);
+    if (!facts->rtit)
+        (void)json_add(root, "deferred_tips", json_object_new_boolean(facts->deferred_tips));
     if (facts->rtit)
         (void)json_add(root, "rtit", rtit_to_json(facts->rtit));
     (void)json_add(root, "images", json_object_new_array());

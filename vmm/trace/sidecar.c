@@ -46,18 +46,35 @@ static bool take_number(json_object *object, const char *key, uint64_t max, uint
     return true;
 }
 
-static bool read_cpu(json_object *root, uint32_t *errata)
+static bool read_cpu(json_object *root, struct sidecar *sidecar)
 {
     uint64_t family = 0, model = 0;
     json_object *cpu;
 
+    sidecar->resync = PTD_RESYNC_PSB;
     if (!json_object_object_get_ex(root, "cpu", &cpu))
         return true;
     if (!json_object_is_type(cpu, json_type_object) ||
         !take_number(cpu, "family", UINT16_MAX, &family) ||
         !take_number(cpu, "model", UINT16_MAX, &model))
         return false;
-    *errata = ptd_errata((unsigned)family, (unsigned)model);
+    sidecar->errata = ptd_errata((unsigned)family, (unsigned)model);
+    sidecar->resync = ptd_resync_for((unsigned)family, (unsigned)model);
+    return true;
+}
+
+/* What it says of deferred TIPs counts more than what is known of the processor. */
+static bool read_deferred_tips(json_object *root, struct sidecar *sidecar)
+{
+    json_object *deferred;
+
+    sidecar->defers_tips = false;
+    if (!json_object_object_get_ex(root, "deferred_tips", &deferred) || !deferred)
+        return true;
+    if (!json_object_is_type(deferred, json_type_boolean))
+        return false;
+    sidecar->defers_tips = json_object_get_boolean(deferred);
+    sidecar->resync = sidecar->defers_tips ? PTD_RESYNC_PSB : PTD_RESYNC_IP;
     return true;
 }
 
@@ -120,8 +137,10 @@ static int read_members(struct sidecar *sidecar)
             return wrong(sidecar, "images: not a list");
         sidecar->images = images;
     }
-    if (!read_cpu(sidecar->root, &sidecar->errata))
+    if (!read_cpu(sidecar->root, sidecar))
         return wrong(sidecar, "cpu: not a family and a model");
+    if (!read_deferred_tips(sidecar->root, sidecar))
+        return wrong(sidecar, "deferred_tips: neither true nor false");
     if (!read_mode(sidecar->root, &sidecar->mode))
         return wrong(sidecar, "mode: not 16, 32 or 64");
     if (!read_clocks(sidecar->root, &sidecar->clocks))

@@ -14,8 +14,10 @@ struct code_files;
 
 struct sidecar {
     bool is_there;
-    uint32_t errata;    /* of the processor, as ptd_errata() */
-    enum ptd_mode mode; /* until packets say otherwise */
+    uint32_t errata;        /* of the processor, as ptd_errata() */
+    bool defers_tips;       /* it says that the processor does */
+    enum ptd_resync resync; /* what suits the processor */
+    enum ptd_mode mode;     /* until packets say otherwise */
     struct ptd_time_config clocks;
     bool is_rtit;
     struct ptd_rtit_config rtit; /* its mode is PTD_MODE_64 */
@@ -66,6 +68,7 @@ struct sidecar_facts {
     uint8_t family, model, stepping; /* whose errata the trace may have; 0: nobody's */
     struct ptd_time_config clocks;
     const struct ptd_rtit_config *rtit; /* NULL: of PT */
+    bool deferred_tips;                 /* the processor may defer TIPs */
 };
 
 /* Without images; to be put. NULL: no memory. */

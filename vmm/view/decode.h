@@ -34,7 +34,8 @@ struct decode_options {
     unsigned threads; /* of --summary */
     const char *like; /* the trace whose TRACE.json counts; NULL: this one */
     struct ptd_flow_config config;
-    bool have_cpu, have_mode, is_rtit;
+    bool have_cpu, have_mode, have_resync, is_rtit;
+    uint8_t resync; /* what --resync says */
     struct ptd_rtit_config rtit;
     struct ptd_image *image; /* of --image, or of a raw trace */
     struct map map;          /* of --map; .contexts NULL: none */

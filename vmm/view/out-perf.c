@@ -95,8 +95,11 @@ static void print_address(const struct perf *perf, uint64_t cr3, uint64_t ip)
 
 static void print_error(const struct perf *perf, const struct ptd_item *item)
 {
-    fprintf(perf->to, " instruction trace error at offset 0x%" PRIx64 ": %s\n", item->offset,
+    fprintf(perf->to, " instruction trace error at offset 0x%" PRIx64 ": %s", item->offset,
             ptd_strerror(item->error));
+    if (item->has_from)
+        fprintf(perf->to, " 0x%" PRIx64, item->from);
+    fprintf(perf->to, ", %" PRIu64 " bytes lost\n", item->value);
 }
 
 /* ---- Instructions ---- */

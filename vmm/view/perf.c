@@ -544,7 +544,9 @@ int decode_perf(struct decode_options *options, const char *file, const struct b
     job.session = session;
     job.maps_left = MAPS_LEFT + MAPS_LEFT_PER_RECORD * session->record_count;
     if (!options->have_cpu)
-        options->config.errata = errata_of_cpuid(session->cpuid);
+        config_of_cpuid(session->cpuid, &options->config);
+    if (options->have_resync)
+        options->config.resync = options->resync;
     if (has_map(&job))
         session->vms = ptd_contexts_time_vms(options->map.contexts, &session->vm_count);
     if (!options->have_images || has_map(&job))

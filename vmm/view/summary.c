@@ -44,6 +44,7 @@ struct summary {
 
     struct hot hot;
     uint64_t insns, blocks, branches, conditional, taken, async, errors, lost_bytes;
+    struct ptd_item first_error; /* if there are any */
 };
 
 /* ---- Counting ---- */
@@ -171,7 +172,8 @@ static bool see_item(struct summary *summary, const struct ptd_item *item)
         summary->async++;
         break;
     case PTD_ITEM_ERROR:
-        summary->errors++;
+        if (summary->errors++ == 0)
+            summary->first_error = *item;
         summary->lost_bytes += item->value;
         break;
     default:
@@ -197,9 +199,14 @@ static void print_text(const struct summary *summary)
 {
     printf("instructions %" PRIu64 "\nblocks       %" PRIu64 "\nbranches     %" PRIu64 " (%" PRIu64
            " conditional, %" PRIu64 " taken)\ninterrupts   %" PRIu64 "\nerrors       %" PRIu64
-           " (%" PRIu64 " bytes lost)\n\n",
+           " (%" PRIu64 " bytes lost)\n",
            summary->insns, summary->blocks, summary->branches, summary->conditional, summary->taken,
            summary->async, summary->errors, summary->lost_bytes);
+    if (summary->errors > 0)
+        printf("the first    %s", ptd_strerror(summary->first_error.error));
+    if (summary->first_error.has_from)
+        printf(": %#" PRIx64, summary->first_error.from);
+    printf(summary->errors > 0 ? "\n\n" : "\n");
     for (size_t i = 0; i < summary->hot.sums.count && i < SHOWN; i++) {
         const struct sum *const sum = &summary->hot.sums.sums[i];
         struct escaped room;
@@ -209,6 +216,17 @@ static void print_text(const struct summary *summary)
     }
     if (summary->hot.sums.count > SHOWN)
         printf("and %zu more functions\n", summary->hot.sums.count - SHOWN);
+}
+
+static json_object *error_to_json(const struct ptd_item *error)
+{
+    json_object *const object = json_object_new_object();
+
+    json_add_number(object, "offset", error->offset);
+    json_object_object_add(object, "text", json_object_new_string(ptd_strerror(error->error)));
+    if (error->has_from)
+        json_add_number(object, "address", error->from);
+    return object;
 }
 
 static void print_json(const struct summary *summary)
@@ -223,6 +241,8 @@ static void print_json(const struct summary *summary)
     json_add_number(root, "interrupts", summary->async);
     json_add_number(root, "errors", summary->errors);
     json_add_number(root, "lost_bytes", summary->lost_bytes);
+    if (summary->errors > 0)
+        json_object_object_add(root, "first_error", error_to_json(&summary->first_error));
     for (size_t i = 0; i < summary->hot.sums.count; i++) {
         const struct sum *const sum = &summary->hot.sums.sums[i];
         json_object *const entry = json_object_new_object();

@@ -230,6 +230,41 @@ static const char *item_name(uint8_t type)
     }
 }
 
+/* A gap: since where and why, how much was lost, and where the code goes on. */
+static void print_error(const struct decode_options *options, const struct stream *stream,
+                        const struct ptd_item *item)
+{
+    const char *const text = ptd_strerror(item->error);
+    char from[128], to[128];
+    struct escaped rooms[2];
+
+    symbol(stream, item->cr3, item->from, from, sizeof(from));
+    symbol(stream, item->cr3, item->to, to, sizeof(to));
+    if (options->json) {
+        json_object *const line = line_begin(options, item, "error");
+
+        json_object_object_add(line, "text", json_object_new_string(text));
+        if (item->has_from) {
+            add_hex(line, "address", item->from);
+            json_object_object_add(line, "from", json_object_new_string(from));
+        }
+        if (item->has_to)
+            json_object_object_add(line, "to", json_object_new_string(to));
+        json_add_number(line, "lost_bytes", item->value);
+        add_hex(line, "value", item->value);
+        line_end(line);
+        return;
+    }
+    printf("error: %s", text);
+    if (item->has_from)
+        printf(": %#" PRIx64 "%s%s", item->from, strncmp(from, "0x", 2) ? ", " : "",
+               strncmp(from, "0x", 2) ? escaped(from, &rooms[0]) : "");
+    printf("; %" PRIu64 " bytes lost", item->value);
+    if (item->has_to)
+        printf("; goes on at %s", escaped(to, &rooms[1]));
+    printf("\n");
+}
+
 static void print_event(const struct decode_options *options, const struct stream *stream,
                         const struct ptd_item *item)
 {
@@ -239,6 +274,10 @@ static void print_event(const struct decode_options *options, const struct strea
 
     if (item->type == PTD_ITEM_PSB)
         return;
+    if (item->type == PTD_ITEM_ERROR) {
+        print_error(options, stream, item);
+        return;
+    }
     if (item->type == PTD_ITEM_PACKET) {
         if (options->is_rtit)
             ptd_rtit_packet_format(item->rtit, packet, sizeof(packet));
@@ -246,19 +285,15 @@ static void print_event(const struct decode_options *options, const struct strea
             ptd_packet_format(&item->packet, packet, sizeof(packet));
         name = packet;
     }
-    if (item->type == PTD_ITEM_ERROR)
-        name = ptd_strerror(item->error);
     if (item->has_from)
         symbol(stream, item->cr3, item->from, from, sizeof(from));
     if (item->has_to)
         symbol(stream, item->cr3, item->to, to, sizeof(to));
     if (options->json) {
-        json_object *line = line_begin(options, item,
-                                       item->type == PTD_ITEM_ERROR    ? "error"
-                                       : item->type == PTD_ITEM_PACKET ? "packet"
-                                                                       : name);
+        json_object *line =
+            line_begin(options, item, item->type == PTD_ITEM_PACKET ? "packet" : name);
 
-        if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_PACKET)
+        if (item->type == PTD_ITEM_PACKET)
             json_object_object_add(line, "text", json_object_new_string(name));
         if (item->has_from)
             json_object_object_add(line, "from", json_object_new_string(from));
@@ -268,9 +303,8 @@ static void print_event(const struct decode_options *options, const struct strea
         line_end(line);
         return;
     }
-    printf("%s%s%s%s%s%s %#" PRIx64 "\n", item->type == PTD_ITEM_ERROR ? "error: " : "  -- ", name,
-           *from ? " from " : "", escaped(from, &rooms[0]), *to ? " to " : "",
-           escaped(to, &rooms[1]), item->value);
+    printf("  -- %s%s%s%s%s %#" PRIx64 "\n", name, *from ? " from " : "", escaped(from, &rooms[0]),
+           *to ? " to " : "", escaped(to, &rooms[1]), item->value);
 }
 
 void view_skip(struct stream *stream)

@@ -241,6 +241,7 @@ static void port_exit(Notifier *notifier, void *data)
     qdict_put(root, "tsc_ctc", tsc_ctc);
     qdict_put_int(root, "mtc_freq", model->ctl >> VPT_CTL_MTCFREQ_SHR & 0xf);
     qdict_put_int(root, "max_nonturbo_ratio", model->caps.max_nonturbo_ratio);
+    qdict_put_bool(root, "deferred_tips", model->caps.deferred_tips);
     qdict_put(root, "images", qlist_copy(port->images));
     put_dropped(port, root);
     text = qobject_to_json_pretty(QOBJECT(root), true);

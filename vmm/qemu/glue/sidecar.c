@@ -47,6 +47,7 @@ QDict *x86_vpt_sidecar(const struct X86VptWatch *watch, const VptStart *start)
     qdict_put_int(root, "tsc_offset", watch->cpu->env.tsc_offset);
     qdict_put_int(root, "mtc_freq", X86_VPT_CAPTURE_MTC);
     qdict_put_int(root, "max_nonturbo_ratio", caps->max_nonturbo_ratio);
+    qdict_put_bool(root, "deferred_tips", caps->deferred_tips);
     qdict_put(root, "images", images_of(start->images));
     return root;
 }
