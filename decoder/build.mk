@@ -71,6 +71,11 @@ $(BUILD)/bench/bin/decode: $(BUILD)/decoder/bench/decode.o $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ -lipt -lm $(DECODER_LIBS)
 
+# How much of such a trace is told when a part of its code is missing.
+$(BUILD)/bench/bin/resync: $(BUILD)/decoder/bench/resync.o $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ $(DECODER_LIBS)
+
 ##@ Measuring the decoder
 
 bench-decode: ## decode traces of real programs, next to libipt

@@ -3,14 +3,14 @@
  * A plugin of QEMU's user mode that traces a real program: what QEMU executes goes to the model as
  * events, and the model's packets into a file, with the code that ran and what really happened.
  *
- *   qemu-x86_64 -plugin record.so,out=PREFIX[,limit=BYTES] PROGRAM ...
+ *   qemu-x86_64 -plugin record.so,out=PREFIX[,limit=BYTES][,noretcomp=on] PROGRAM ...
  *
  * PREFIX.pt is the trace; PREFIX.mtc.pt one of the same execution with TSC and MTC packets, as perf
  * asks for, and PREFIX.cyc.pt one with CYC packets, too; PREFIX.code the pages of code, one behind
  * the other; PREFIX.map a line "address bytes" for each run of them; PREFIX.truth "instructions
  * branches sum", where sum tells two sequences of branches apart (see truth_add()). When the first
  * trace has limit bytes, the program is ended. It may have one thread, and signals are not
- * understood: recording fails then.
+ * understood: recording fails then. With noretcomp, no RET is compressed (RTIT_CTL.DisRETC).
  *
  * QEMU exports the plugin interface of version 1; Debian has no package with its header, so that
  * what is used of it is declared here.
@@ -79,7 +79,7 @@ enum { PLAIN, MTC, CYC, TRACERS };
 static struct {
     struct tracer tracers[TRACERS];
     const char *prefix;
-    uint64_t limit;
+    uint64_t limit, more_ctl; /* bits that all traces have besides */
     const struct block *previous;
     struct truth truth;
     struct page pages[PAGES_ROOM];
@@ -165,7 +165,8 @@ static void start(uint64_t ip)
             die("no such processor", 0);
         vpt_set_context(cpu, &kernel);
         vpt_wrmsr(cpu, VPT_MSR_OUTPUT_MASK_PTRS, 0xffffff, 0, 0);
-        if (vpt_wrmsr(cpu, VPT_MSR_CTL, traces[i].ctl, KERNEL_IP, KERNEL_IP + 2) != VPT_OK)
+        if (vpt_wrmsr(cpu, VPT_MSR_CTL, traces[i].ctl | recorder.more_ctl, KERNEL_IP,
+                      KERNEL_IP + 2) != VPT_OK)
             die("tracing cannot be enabled", 0);
     }
     transfer(VPT_FAR_BRANCH, KERNEL_IP, ip, &user);
@@ -421,6 +422,8 @@ PUBLIC int qemu_plugin_install(uint64_t id, const void *info, int argc, char **a
             recorder.prefix = strdup(argv[i] + 4);
         else if (strncmp(argv[i], "limit=", 6) == 0)
             recorder.limit = strtoull(argv[i] + 6, NULL, 0);
+        else if (strcmp(argv[i], "noretcomp=on") == 0)
+            recorder.more_ctl = VPT_CTL_DISRETC;
         else
             return -1;
     }
