@@ -4,7 +4,6 @@
 ROUNDTRIP := $(BUILD)/decoder/roundtrip
 
 # Random programs and the model's harness are those of the model's own tests.
-ROUNDTRIP_PROGRAM := $(BUILD)/emulation/tests/program.o
 ROUNDTRIP_HARNESS := $(patsubst %,$(BUILD)/emulation/tests/%.o,harness reader program)
 
 # What repeats a trace of hardware, without its command line.
@@ -12,14 +11,15 @@ REPLAY_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/roundtrip/replay/*.
 REPLAY_LIB := $(filter-out %/main.o %/options.o %/perf.o,$(REPLAY_OBJ))
 
 $(BUILD)/tests/roundtrip: $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/roundtrip/tests/*.c)) $(REPLAY_LIB) \
-    $(BUILD)/decoder/tests/support.o $(ROUNDTRIP_PROGRAM) $(LIBPTDEC) $(LIBVPT)
+    $(ROUNDTRIP)/gaps.o $(BUILD)/decoder/tests/support.o $(BUILD)/decoder/tests/referee.o \
+    $(ROUNDTRIP_HARNESS) $(LIBPTDEC) $(LIBVPT)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
 
 TESTS += $(BUILD)/tests/roundtrip
 
 # Random streams, decoded by libipt and by libptdec; and what is left of a damaged one.
-$(BUILD)/tests/streams: $(ROUNDTRIP)/streams/main.o $(BUILD)/decoder/tests/referee.o $(ROUNDTRIP_HARNESS) $(LIBVPT) $(LIBPTDEC)
+$(BUILD)/tests/streams: $(ROUNDTRIP)/streams/main.o $(ROUNDTRIP)/gaps.o $(BUILD)/decoder/tests/referee.o $(ROUNDTRIP_HARNESS) $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
 

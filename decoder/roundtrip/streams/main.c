@@ -10,6 +10,7 @@
 #include "tests/harness.h"
 #include "tests/program.h"
 #include "tests/referee.h"
+#include "roundtrip/gaps.h"
 
 #include <CUnit/CUnit.h>
 #include <CUnit/TestRun.h>
@@ -336,15 +337,13 @@ static struct ptd_image *new_image(void)
 }
 
 /* Its fast ways must find the same, item by item. */
-static void compare_fast_ways(void)
+static void compare_fast_ways(const struct ptd_image *image, const struct ptd_flow_config *config)
 {
-    struct ptd_image *const image = new_image();
-    const struct ptd_flow_config config = {.mode = PTD_MODE_64, .errata = errata()};
     const struct referee_trace trace = {
         .bytes = run.fake->tap,
         .len_bytes = run.fake->tap_len,
         .image = image,
-        .config = &config,
+        .config = config,
         .timing = (enum ptd_timing)(run.seed % 3),
     };
     const struct referee_verdict verdicts[] = {referee_run(&trace, 4096),
@@ -354,7 +353,48 @@ static void compare_fast_ways(void)
         CHECK(verdicts[i].same, "seed %" PRIu64 ", CTL %" PRIx64 ": %s: %s", run.seed, run.ctl,
               i ? "on threads" : "in bulk", verdicts[i].difference);
     in_steps += verdicts[0].in_steps;
-    ptd_image_free(image);
+}
+
+/* The functions of an image, but for about one in eight. */
+static void add_some(struct ptd_image *part, const struct image *image, struct random *random)
+{
+    for (size_t i = 0; i < image->functions; i++) {
+        const uint32_t begin = image->insn[image->function[i]].offset;
+        const size_t end = i + 1 < image->functions ? image->insn[image->function[i + 1]].offset
+                                                    : image->len_bytes;
+
+        if (draw(random, 8) > 0 &&
+            ptd_image_add_bytes(part, NULL, image->base + begin, image->code + begin, end - begin,
+                                PTD_ANY_CR3) != PTD_OK)
+            abort();
+    }
+}
+
+/* Where code is missing, too, and what they find must be right. */
+static void compare_with_gaps(const struct ptd_image *whole)
+{
+    struct random random = {run.seed * 6364136223846793005u + 1442695040888963407u};
+    struct ptd_image *const part = ptd_image_new();
+    const struct gaps_trace trace = {
+        .bytes = run.fake->tap,
+        .len_bytes = run.fake->tap_len,
+        .whole = whole,
+        .part = part,
+        .config = {.mode = PTD_MODE_64,
+                   .errata = errata(),
+                   .resync = run.caps.deferred_tips ? PTD_RESYNC_PSB : PTD_RESYNC_IP},
+    };
+    struct gaps_verdict verdict;
+
+    if (!part)
+        abort();
+    add_some(part, &run.user, &random);
+    add_some(part, &run.kernel, &random);
+    compare_fast_ways(part, &trace.config);
+    verdict = gaps_check(&trace);
+    CHECK(verdict.wrong == 0, "seed %" PRIu64 ", CTL %" PRIx64 ": behind %" PRIu64 " gaps: %s",
+          run.seed, run.ctl, verdict.gaps, verdict.difference);
+    ptd_image_free(part);
 }
 
 static const char *by_ptdec(uint64_t *offset)
@@ -407,6 +447,9 @@ static void compare(const char *name, const char *(*decode)(uint64_t *offset))
 
 static void test_run(void)
 {
+    struct ptd_flow_config config = {.mode = PTD_MODE_64};
+    struct ptd_image *whole;
+
     run.seed = next_seed++;
     run.ran.count = 0;
     draw_run();
@@ -416,7 +459,11 @@ static void test_run(void)
         compared[0] += run.ran.count;
     }
     compare("libptdec", by_ptdec);
-    compare_fast_ways();
+    config.errata = errata();
+    whole = new_image();
+    compare_fast_ways(whole, &config);
+    compare_with_gaps(whole);
+    ptd_image_free(whole);
     compared[1] += run.ran.count;
     fake_close(run.fake);
 }

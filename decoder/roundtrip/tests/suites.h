@@ -10,5 +10,6 @@ void add_time_suite(void);
 void add_guest_suite(void);
 void add_newest_suite(void);
 void add_replay_suite(void);
+void add_resync_suite(void);
 
 #endif
