@@ -46,6 +46,7 @@ struct source {
     bool psb_away;        /* the last PSB+ came there, and nothing was traced since */
     bool mode_due;        /* a PSB+ without MODE.Exec came, and nothing was traced since */
     bool pip_due;         /* a PIP belongs to what begins tracing */
+    bool cr3_known;       /* a PSB+ that belongs to what begins tracing has told CR3 */
     int error;
 };
 
@@ -464,7 +465,8 @@ static void come_back(struct source *source, const struct ptd_item *item)
 
     if (source->is_away && source->pip_due) {
         vpt_mov_cr3(cpu, ~source->context.cr3 & 0xfffff000, RIG_ELSEWHERE); /* any other */
-    } else if (!source->replay->user_only && survey_cr3(source->packets, item->offset, &cr3)) {
+    } else if (!source->replay->user_only && !source->cr3_known &&
+               survey_cr3(source->packets, item->offset, &cr3)) {
         change_cr3_unseen(source, cr3);
     }
     transfer(source, VPT_FAR_BRANCH, RIG_ELSEWHERE, item->to, source->context);
@@ -481,6 +483,7 @@ static void take_enabled(struct source *source, const struct ptd_item *item)
     else
         enable(source, item);
     source->psb_due = source->psb_away = source->pip_due = source->mode_due = false;
+    source->cr3_known = false;
 }
 
 /* The model sent a PSB for this one of the hardware: all before it belongs together. */
@@ -519,6 +522,7 @@ static void take_psb(struct source *source, const struct ptd_item *item)
         return;
     }
     if (!item->has_to && (plus.has_fup || (!is_filtered(source) && shows_context(source, &plus)))) {
+        source->cr3_known = plus.has_pip;
         if (!source->replay->rig.caps.choices.psb_twice || !source->psb_away) {
             rig_disable(&source->rig, RIG_ELSEWHERE); /* unseen, and enabled again here */
             source->psb_due = true;
