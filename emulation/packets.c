@@ -176,6 +176,14 @@ static inline void cyc(struct vpt_cpu *cpu)
 
 static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload);
 
+__attribute__((noinline)) static void put_long_tnt(struct vpt_cpu *cpu)
+{
+    uint8_t bytes[PT_TNT64_LEN] = {PT_OPC_EXT, PT_EXT_TNT64};
+
+    le(bytes + 2, cpu->tnt, 6);
+    put(cpu, bytes, sizeof(bytes));
+}
+
 /* The buffered bits, in the shorter packet that has room for them. */
 static inline void put_tnt(struct vpt_cpu *cpu)
 {
@@ -186,10 +194,7 @@ static inline void put_tnt(struct vpt_cpu *cpu)
         cpu->line_group = 0;
         sent(cpu, 1);
     } else {
-        uint8_t bytes[PT_TNT64_LEN] = {PT_OPC_EXT, PT_EXT_TNT64};
-
-        le(bytes + 2, cpu->tnt, 6);
-        put(cpu, bytes, sizeof(bytes));
+        put_long_tnt(cpu);
     }
 }
 
@@ -237,14 +242,14 @@ static unsigned ip_bytes(const struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
     const uint64_t changed = ip ^ cpu->last_ip;
     const bool full = cpu->ip_full || (opcode == PT_FUP && cpu->caps.choices.fup_full);
 
-    if (cpu->caps.linear_bits == 32)
-        return changed >> 16 || full ? PT_IPB_UPD32 : PT_IPB_UPD16;
     if (!full) {
         if (changed >> 16 == 0)
             return PT_IPB_UPD16;
         if (changed >> 32 == 0)
             return PT_IPB_UPD32;
     }
+    if (cpu->caps.linear_bits == 32)
+        return PT_IPB_UPD32;
     if (cpu->caps.choices.ip_full_64)
         return PT_IPB_FULL;
     if (sign_extends_48(ip))
@@ -272,12 +277,16 @@ static inline uint32_t ip_payload_bytes(uint8_t *bytes, uint64_t payload, unsign
     }
 }
 
-/* The same packet where PADs may have to stand around it. */
-static void put_ip_in_line(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload, unsigned kind)
+/* The same where PADs may have to stand around the packet. */
+__attribute__((noinline)) static void put_ip_in_line(struct vpt_cpu *cpu, uint8_t opcode,
+                                                     uint64_t payload)
 {
+    const unsigned kind = ip_bytes(cpu, opcode, payload);
     uint8_t bytes[1 + 8] = {(uint8_t)(kind << PT_IPBYTES_SHR | opcode)};
 
     put(cpu, bytes, 1 + ip_payload_bytes(bytes + 1, payload, kind));
+    cpu->last_ip = payload;
+    cpu->ip_full = false;
 }
 
 static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload)
@@ -286,14 +295,14 @@ static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload)
 
     if (!sending(cpu))
         return;
+    if (cpu->caps.choices.layout != VPT_LAYOUT_DENSE) {
+        put_ip_in_line(cpu, opcode, payload);
+        return;
+    }
     const unsigned kind = ip_bytes(cpu, opcode, payload);
 
-    if (cpu->caps.choices.layout != VPT_LAYOUT_DENSE) {
-        put_ip_in_line(cpu, opcode, payload, kind);
-    } else {
-        bytes[0] = (uint8_t)(kind << PT_IPBYTES_SHR | opcode);
-        sent(cpu, 1 + ip_payload_bytes(bytes + 1, payload, kind));
-    }
+    bytes[0] = (uint8_t)(kind << PT_IPBYTES_SHR | opcode);
+    sent(cpu, 1 + ip_payload_bytes(bytes + 1, payload, kind));
     cpu->last_ip = payload;
     cpu->ip_full = false;
 }
