@@ -237,24 +237,28 @@ static bool sign_extends_48(uint64_t ip)
     return (uint64_t)((int64_t)(ip << 16) >> 16) == ip;
 }
 
-static unsigned ip_bytes(const struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
+/* Of an IP that differs from the last one above its lower 32 bits, or may not be compressed. */
+static unsigned long_ip_bytes(const struct vpt_cpu *cpu, uint64_t ip, bool full)
 {
-    const uint64_t changed = ip ^ cpu->last_ip;
-    const bool full = cpu->ip_full || (opcode == PT_FUP && cpu->caps.choices.fup_full);
-
-    if (!full) {
-        if (changed >> 16 == 0)
-            return PT_IPB_UPD16;
-        if (changed >> 32 == 0)
-            return PT_IPB_UPD32;
-    }
     if (cpu->caps.linear_bits == 32)
         return PT_IPB_UPD32;
     if (cpu->caps.choices.ip_full_64)
         return PT_IPB_FULL;
     if (sign_extends_48(ip))
         return PT_IPB_SEXT48;
-    return changed >> 48 == 0 && !full ? PT_IPB_UPD48 : PT_IPB_FULL;
+    return (ip ^ cpu->last_ip) >> 48 == 0 && !full ? PT_IPB_UPD48 : PT_IPB_FULL;
+}
+
+static inline unsigned ip_bytes(const struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
+{
+    const uint64_t changed = ip ^ cpu->last_ip;
+    const bool full = cpu->ip_full || (opcode == PT_FUP && cpu->caps.choices.fup_full);
+
+    if (!full && changed >> 16 == 0)
+        return PT_IPB_UPD16;
+    if (!full && changed >> 32 == 0)
+        return PT_IPB_UPD32;
+    return long_ip_bytes(cpu, ip, full);
 }
 
 /* The payload of an IP packet; lengths that the compiler knows are stores of a word. */
