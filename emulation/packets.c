@@ -176,7 +176,7 @@ static inline void cyc(struct vpt_cpu *cpu)
 
 static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload);
 
-__attribute__((noinline)) static void put_long_tnt(struct vpt_cpu *cpu)
+static void put_long_tnt(struct vpt_cpu *cpu)
 {
     uint8_t bytes[PT_TNT64_LEN] = {PT_OPC_EXT, PT_EXT_TNT64};
 
@@ -184,29 +184,37 @@ __attribute__((noinline)) static void put_long_tnt(struct vpt_cpu *cpu)
     put(cpu, bytes, sizeof(bytes));
 }
 
-/* The buffered bits, in the shorter packet that has room for them. */
-static inline void put_tnt(struct vpt_cpu *cpu)
+static inline void put_short_tnt(struct vpt_cpu *cpu)
 {
-    if (cpu->tnt < 1u << (SHORT_TNT_BITS + 1)) {
-        if (!sending(cpu))
-            return;
-        cpu->buf[cpu->buf_len] = (uint8_t)(cpu->tnt << PT_TNT8_SHR);
-        cpu->line_group = 0;
-        sent(cpu, 1);
-    } else {
+    if (!sending(cpu))
+        return;
+    cpu->buf[cpu->buf_len] = (uint8_t)(cpu->tnt << PT_TNT8_SHR);
+    cpu->line_group = 0;
+    sent(cpu, 1);
+}
+
+/* The buffered bits, in the shorter packet that has room for them, and the TIPs behind. */
+__attribute__((noinline)) static void emit_any_tnt(struct vpt_cpu *cpu)
+{
+    if (cpu->tnt >= 1u << (SHORT_TNT_BITS + 1))
         put_long_tnt(cpu);
-    }
+    else if (cpu->tnt != 1)
+        put_short_tnt(cpu);
+    cpu->tnt = 1;
+    for (unsigned i = 0; i < cpu->deferred_count; i++)
+        put_ip(cpu, PT_TIP, cpu->deferred_ip[i]);
+    cpu->deferred_count = 0;
 }
 
 void vpt_emit_tnt(struct vpt_cpu *cpu)
 {
-    if (cpu->tnt != 1) {
-        put_tnt(cpu);
-        cpu->tnt = 1;
+    if (cpu->tnt >= 1u << (SHORT_TNT_BITS + 1) || cpu->deferred_count) {
+        emit_any_tnt(cpu);
+        return;
     }
-    for (unsigned i = 0; i < cpu->deferred_count; i++)
-        put_ip(cpu, PT_TIP, cpu->deferred_ip[i]);
-    cpu->deferred_count = 0;
+    if (cpu->tnt != 1)
+        put_short_tnt(cpu);
+    cpu->tnt = 1;
 }
 
 void vpt_tnt_bit(struct vpt_cpu *cpu, bool taken)
