@@ -163,6 +163,9 @@ static void tip_near(void)
     vpt_call_indirect(&fake->cpu, 0x403000, 0x402002);
     vpt_ret(&fake->cpu, 0x404000);
     END(fake, "TIP(402000) TIP(403000) TIP(404000)");
+    fake = all(TRACED);
+    vpt_jmp_indirect(&fake->cpu, 0x1122334455667788);
+    END(fake, "TIP(1122334455667788)"); /* all 8 bytes where no form is shorter */
 }
 static void tip_far(void)
 {
