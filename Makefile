@@ -182,6 +182,10 @@ streams: ## random programs on random processors, decoded by libipt and libptdec
 	@$(SUBMAKE) $(BUILD)/tests/streams
 	@$(BUILD)/tests/streams 200000000
 
+invariants: ## 1,000,000,000 random events under every setting, checked from the packets alone
+	@$(SUBMAKE) $(BUILD)/tests/invariants
+	@$(BUILD)/tests/invariants --events 1000000000
+
 coverage: ## line and branch coverage of the model by its tests
 	@$(SUBMAKE) BUILD=$(BUILD)/coverage EXTRA_CFLAGS='--coverage -O0' EXTRA_LDFLAGS=--coverage \
 	    $(BUILD)/coverage/tests/emulation $(BUILD)/coverage/tests/conformance
@@ -266,5 +270,5 @@ help: ## this list
 	    CONFORMANCE 'with CONFORMANCE=1, make mutants runs the conformance suite alone'
 
 FORCE:
-.PHONY: abi abi-update streams conformance conformance-doc coverage mutants all tests deps deps-run lab clean run test unit asan valgrind fuzz bench lint format \
+.PHONY: abi abi-update streams invariants conformance conformance-doc coverage mutants all tests deps deps-run lab clean run test unit asan valgrind fuzz bench lint format \
         install uninstall help FORCE

@@ -34,7 +34,15 @@ $(BUILD)/tests/same: $(SAME_OBJ) $(LIBVPT) $(LIBPTDEC) | $(BUILD)/bench/bin/reco
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
 
-COUNTED += $(BUILD)/tests/streams $(BUILD)/tests/damage $(BUILD)/tests/same
+# Invariants of a trace, over every setting of the model.
+INVARIANTS_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/roundtrip/invariants/*.c)) \
+    $(BUILD)/emulation/tests/reader.o
+
+$(BUILD)/tests/invariants: $(INVARIANTS_OBJ) $(LIBVPT) $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ -lipt $(DECODER_LIBS)
+
+COUNTED += $(BUILD)/tests/streams $(BUILD)/tests/damage $(BUILD)/tests/same $(BUILD)/tests/invariants
 
 # Records what a program executes under QEMU's user mode, and its trace by the model.
 BENCH_RECORDER := $(BUILD)/bench/bin/record.so

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Random processors, and random settings of the trace on them (33.2.8). */
+#ifndef PTD_INVARIANTS_SETUP_H
+#define PTD_INVARIANTS_SETUP_H
+
+#include "roundtrip/invariants/state.h"
+
+void setup_processor(struct run *run, struct vpt_caps *caps);
+/* What is written to MSRs while TraceEn is 0: where packets go, ranges and CR3_MATCH. */
+void setup_output(struct run *run);
+void setup_filters(struct run *run);
+/* A value that the processor takes for RTIT_CTL, with TraceEn. */
+uint64_t setup_ctl(struct run *run);
+/* Whether TriggerEn follows TraceEn now. */
+bool setup_may_trace(struct run *run);
+
+#endif
