@@ -23,18 +23,17 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
-#define VERSION     3
-#define MEMBER_MODE (S_IFREG | 0600)
-#define RFLAGS_TF   (1ull << 8)
-#define XSAVE_BYTES 4096 /* of struct kvm_xsave, whose end is open */
+#define VERSION        3
+#define VERSION_MIN    2 /* without IA32_TSC_ADJUST, which was 0 as far as anybody knew */
+#define MEMBER_MODE    (S_IFREG | 0600)
+#define RFLAGS_TF      (1ull << 8)
+#define MSR_TSC_ADJUST 0x3bu
+#define XSAVE_BYTES    4096 /* of struct kvm_xsave, whose end is open */
 
-/*
- * What no register set of KVM's holds: TSC, TSC_ADJUST, SYSENTER, PAT, SYSCALL, KernelGSbase,
- * TSC_AUX.
- */
-static const uint32_t msr_list[] = {0x10,       0x3b,       0x174,      0x175,
-                                    0x176,      0x277,      0xc0000081, 0xc0000082,
-                                    0xc0000083, 0xc0000084, 0xc0000102, 0xc0000103};
+/* What no register set of KVM's holds: TSC, SYSENTER, PAT, SYSCALL, KernelGSbase, TSC_AUX. */
+static const uint32_t msr_list[] = {0x10,       0x174,      0x175,      0x176,
+                                    0x277,      0xc0000081, 0xc0000082, 0xc0000083,
+                                    0xc0000084, 0xc0000102, 0xc0000103};
 #define MSRS (sizeof(msr_list) / sizeof(msr_list[0]))
 
 /* A processor besides its model. */
@@ -50,7 +49,9 @@ struct saved_cpu {
     } msr[MSRS];
     struct kvm_vcpu_events events;
     uint64_t path_cr3, halted, wait_for_sipi;
+    uint64_t tsc_adjust; /* since version 3 */
 };
+#define SAVED_CPU_BYTES_MIN offsetof(struct saved_cpu, tsc_adjust)
 
 /* Whose turn it is, and when (run.c). */
 struct saved_turn {
@@ -77,6 +78,7 @@ static int get_cpu(struct vcpu *cpu, struct saved_cpu *saved)
         return vmm_fail(cpu->vmm, -errno, "KVM does not give its registers: %s", strerror(errno));
     for (size_t i = 0; i < MSRS; i++)
         saved->msr[i].there = machine_get_msr(cpu, msr_list[i], &saved->msr[i].value) == 0;
+    machine_get_msr(cpu, MSR_TSC_ADJUST, &saved->tsc_adjust);
     saved->apic = cpu->apic;
     saved->path_cr3 = cpu->path_cr3;
     saved->halted = cpu->halted;
@@ -169,15 +171,18 @@ static int set_cpu(struct vcpu *cpu, const uint8_t *data, size_t len)
     struct saved_cpu *saved;
     int error = 0;
 
-    if (len != sizeof(*saved))
+    if (len != sizeof(*saved) && len != SAVED_CPU_BYTES_MIN)
         return vmm_fail(cpu->vmm, -EBADMSG, "the saved processor has another size");
     saved = aligned_alloc(64, sizeof(*saved));
     if (!saved)
         return vmm_fail(cpu->vmm, -ENOMEM, "no memory");
+    *saved = (struct saved_cpu){0};
     memcpy(saved, data, len);
     for (size_t i = 0; i < MSRS && !error; i++)
         if (saved->msr[i].there && machine_set_msr(cpu, msr_list[i], saved->msr[i].value) != 0)
             error = vmm_fail(cpu->vmm, -EIO, "KVM refuses MSR %#x", msr_list[i]);
+    if (!error && machine_set_msr(cpu, MSR_TSC_ADJUST, saved->tsc_adjust) != 0)
+        error = vmm_fail(cpu->vmm, -EIO, "KVM refuses IA32_TSC_ADJUST");
     if (!error && (ioctl(cpu->fd, KVM_SET_XCRS, &saved->xcrs) < 0 ||
                    ioctl(cpu->fd, KVM_SET_XSAVE, saved->xsave) < 0 ||
                    ioctl(cpu->fd, KVM_SET_DEBUGREGS, &saved->debugregs) < 0))
@@ -331,7 +336,8 @@ static int parse_head(const uint8_t *data, size_t len, struct saved_guest *guest
     if (json_object_object_get_ex(root, "vpt_guest", &version) &&
         json_object_object_get_ex(root, "profile", &name) &&
         json_object_object_get_ex(root, "mem_bytes", &mem) &&
-        json_object_object_get_ex(root, "cpus", &cpus) && json_object_get_int(version) == VERSION) {
+        json_object_object_get_ex(root, "cpus", &cpus) &&
+        json_object_get_int(version) >= VERSION_MIN && json_object_get_int(version) <= VERSION) {
         guest->mem_bytes = (uint64_t)json_object_get_int64(mem);
         guest->cpus = (unsigned)json_object_get_int(cpus);
         if (guest->mem_bytes >= 2u << 20 && guest->mem_bytes <= 3ull << 30 &&
