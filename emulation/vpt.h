@@ -349,6 +349,8 @@ struct vpt_cpu {
     bool acm;           /* in an authenticated code module that was entered while TraceEn was 1 */
     bool branch_told;   /* what TRIG counts from is the last branch or event: a TNT bit or TIP */
 
+    uint8_t deferred_count; /* TIPs (33.4.2.3) in deferred_ip */
+
     /* VMX operation (33.5). */
     bool vmx_on, vmx_nonroot;
     bool in_smm;                      /* since an SMI that was no VM exit: no VMX operation, and */
@@ -364,24 +366,22 @@ struct vpt_cpu {
     uint64_t cyc_base;     /* core cycle of the last CYC */
     uint64_t mtc_count;    /* ART >> MTCFreq of the last MTC */
 
-    /* Deferred TIPs (33.4.2.3). */
-    uint8_t deferred_count;
     uint64_t deferred_ip[VPT_DEFERRED_TIPS];
 
     /* Output: the current ToPA region, as read from the table once. */
     uint64_t region_base, region_bytes; /* region_bytes 0: the entry is still to be read */
     bool region_int, region_stop;
-    bool pmi_early_done;   /* single-entry ToPA: the PMI of this pass was signalled */
-    bool output_blocked;   /* waits for the owner to resolve a VPT_SPAN_FAULT */
+    bool pmi_early_done;  /* single-entry ToPA: the PMI of this pass was signalled */
+    bool output_blocked;  /* waits for the owner to resolve a VPT_SPAN_FAULT */
+    bool output_ept;      /* "Intel PT uses guest physical addresses" when tracing began */
+    uint8_t fault_access; /* enum vpt_access of that fault */
+    uint8_t topa_ahead_count;
     bool untouched;        /* nothing was stored since tracing began, when these two were: */
     uint64_t start_status; /*   IA32_RTIT_STATUS */
     uint32_t start_bytes;  /*   bytes_since_psb */
     uint32_t ready_bytes;  /* so many bytes of output have their address translated */
-    uint8_t topa_ahead_count;
     struct vpt_topa_ahead topa_ahead[VPT_TOPA_AHEAD];
-    bool output_ept;        /* "Intel PT uses guest physical addresses" when tracing began */
-    uint8_t fault_access;   /* enum vpt_access of that fault */
-    uint64_t fault_gpa;     /* and its address */
+    uint64_t fault_gpa;     /* where that fault was */
     uint64_t output_bytes;  /* accepted by memory since creation */
     uint64_t dropped_bytes; /* lost to STOP, errors and unbacked memory since creation */
     uint64_t packet_count;  /* since creation */

@@ -426,13 +426,14 @@ static uint64_t vm_tsc(uint64_t tsc, uint64_t ratio)
     return (uint64_t)((unsigned __int128)tsc * ratio >> RATIO_BITS) + TSC_OFFSET;
 }
 
-/* The TSC of a PSB+ comes before the PIP that says whose it is. */
+/* The TSC and the PIP of a PSB+, which says whose it is, come in any order. */
 static void test_time(const char *name, uint64_t ratio)
 {
     const uint64_t begin = read_tsc();
     struct packet_reader reader;
     struct packet p;
     unsigned guest = 0, host = 0, wrong = 0;
+    bool in_vm = false, has_pip = false;
     uint64_t tsc = 0, end;
 
     one = make_vm(svm_guest_times, false);
@@ -445,12 +446,17 @@ static void test_time(const char *name, uint64_t ratio)
     while (packet_next(&reader, &p)) {
         if (p.kind == PACKET_TSC)
             tsc = p.value;
-        if (p.kind != PACKET_PIP || !p.in_psb)
+        if (p.kind == PACKET_PIP && p.in_psb) {
+            in_vm = p.flag;
+            has_pip = true;
+        }
+        if (p.kind != PACKET_PSBEND || !has_pip)
             continue;
-        guest += p.flag;
-        host += !p.flag;
-        wrong += p.flag ? tsc < vm_tsc(begin, ratio) || tsc > vm_tsc(end, ratio)
-                        : tsc < begin || tsc > end;
+        has_pip = false;
+        guest += in_vm;
+        host += !in_vm;
+        wrong += in_vm ? tsc < vm_tsc(begin, ratio) || tsc > vm_tsc(end, ratio)
+                       : tsc < begin || tsc > end;
     }
     report(concealed || guest >= 2, "%s: PSBs in the VM", name);
     report(host >= 2, "%s: PSBs outside of it", name);

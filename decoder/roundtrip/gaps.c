@@ -13,6 +13,11 @@ struct check {
     bool at_end;
     bool in_gap; /* an error came since the last item */
     bool is_cut; /* code ended in the middle of the last block: an error has to come */
+    /*
+     * CR3 may be that in front of a gap: the search for a PSB reads no PIP, and a PSB+ outside of
+     * what is traced has none (33.3.7).
+     */
+    bool cr3_in_doubt;
     struct gaps_verdict verdict;
 };
 
@@ -46,17 +51,22 @@ static void next_of_truth(struct check *check)
 }
 
 /* What both have, whether or not a block was cut. */
-static bool is_alike(const struct ptd_item *ran, const struct ptd_item *told)
+static bool is_alike(const struct check *check, const struct ptd_item *told)
 {
-    return ran->type == told->type && ran->offset == told->offset && ran->cr3 == told->cr3 &&
-           ran->nr == told->nr && ran->mode == told->mode && ran->ip == told->ip &&
-           ran->has_from == told->has_from && ran->from == told->from;
+    const struct ptd_item *const ran = &check->ran;
+
+    return ran->type == told->type && ran->offset == told->offset &&
+           (ran->cr3 == told->cr3 || check->cr3_in_doubt) && ran->nr == told->nr &&
+           ran->mode == told->mode && ran->ip == told->ip && ran->has_from == told->has_from &&
+           ran->from == told->from;
 }
 
 /* The same, or the begin of a block whose rest is missing. */
-static bool is_same(const struct ptd_item *ran, const struct ptd_item *told)
+static bool is_same(const struct check *check, const struct ptd_item *told)
 {
-    if (!is_alike(ran, told))
+    const struct ptd_item *const ran = &check->ran;
+
+    if (!is_alike(check, told))
         return false;
     if (told->insns < ran->insns)
         return told->last_ip < ran->last_ip;
@@ -77,9 +87,9 @@ static void see(struct check *check, const struct ptd_item *told)
 {
     if (check->is_cut)
         differs(check, told, "no error behind the end of code");
-    while (check->in_gap && !check->at_end && !is_same(&check->ran, told))
+    while (check->in_gap && !check->at_end && !is_same(check, told))
         next_of_truth(check);
-    if (check->at_end || !is_same(&check->ran, told)) {
+    if (check->at_end || !is_same(check, told)) {
         differs(check, told, check->in_gap ? "did not happen" : "is not what is next");
         check->in_gap = true;
         check->is_cut = false;
@@ -103,10 +113,13 @@ struct gaps_verdict gaps_check(const struct gaps_trace *trace)
         abort();
     next_of_truth(&check);
     while (ptd_flow_next(flow, &item) == PTD_OK) {
+        if (item.type == PTD_ITEM_CR3)
+            check.cr3_in_doubt = false;
         if (is_flow(&item))
             see(&check, &item);
         if (item.type != PTD_ITEM_ERROR)
             continue;
+        check.cr3_in_doubt = trace->config.resync != PTD_RESYNC_IP;
         check.in_gap = true;
         check.is_cut = false;
         check.verdict.gaps++;
