@@ -312,6 +312,8 @@ static const char *load_records(struct vpt_cpu *cpu, const uint8_t *bytes, size_
         at += RECORD_BYTES;
         if (len - at < (size_t)field->size * field->count)
             return "a record is cut off";
+        if (field->added && is_zero(bytes + at, (size_t)field->size * field->count))
+            return "a record of zeros, which is not written";
         wrong = load_record(cpu, field, bytes + at);
         if (wrong)
             return wrong;
@@ -323,6 +325,16 @@ static const char *load_records(struct vpt_cpu *cpu, const uint8_t *bytes, size_
 }
 
 /* ---- What a state must be like ---- */
+
+/* 0 on a processor that has no such MSR. */
+static bool start_status_ok(const struct vpt_cpu *cpu, struct vpt_cpu *probe)
+{
+    const uint64_t enables = VPT_STATUS_TRIGGEREN | VPT_STATUS_CONTEXTEN | VPT_STATUS_FILTEREN;
+
+    return cpu->start_status == 0 ||
+           ((cpu->start_status & enables) == 0 &&
+            vpt_wrmsr(probe, VPT_MSR_STATUS, cpu->start_status, 0, 0) == VPT_OK);
+}
 
 static bool msrs_ok(const struct vpt_cpu *cpu)
 {
@@ -344,10 +356,7 @@ static bool msrs_ok(const struct vpt_cpu *cpu)
     return (cpu->output_mask_ptrs & 0x7f) == 0x7f &&
            (cpu->status & (VPT_STATUS_TRIGGEREN | VPT_STATUS_CONTEXTEN | VPT_STATUS_FILTEREN)) ==
                0 &&
-           (cpu->start_status &
-            (VPT_STATUS_TRIGGEREN | VPT_STATUS_CONTEXTEN | VPT_STATUS_FILTEREN)) == 0 &&
-           vpt_wrmsr(&probe, VPT_MSR_STATUS, cpu->start_status, 0, 0) == VPT_OK &&
-           (cpu->perf_global_status & ~VPT_PERF_TOPA_PMI) == 0 &&
+           start_status_ok(cpu, &probe) && (cpu->perf_global_status & ~VPT_PERF_TOPA_PMI) == 0 &&
            vpt_wrmsr(&probe, VPT_MSR_PERF_GLOBAL_CTRL, cpu->perf_global_ctrl, 0, 0) == VPT_OK;
 }
 

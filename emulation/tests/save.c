@@ -404,6 +404,23 @@ static void test_impossible(void)
     fake_close(fake);
 }
 
+/* Whoever moves a machine moves processors without Intel PT as well. */
+static void test_without_pt(void)
+{
+    struct fake *const fake = fake_open("skylake");
+    struct vpt_caps caps;
+    uint8_t bytes[VPT_SAVE_MAX_BYTES];
+    struct vpt_cpu cpu, other;
+    size_t len;
+
+    CHECK(vpt_profile("silvermont", &caps), "silvermont");
+    CHECK(vpt_init(&cpu, &caps, fake->cpu.ops, fake), "no Intel PT");
+    len = vpt_save(&cpu, bytes, sizeof(bytes));
+    CHECK(vpt_init(&other, &caps, fake->cpu.ops, fake) && !vpt_restore(&other, bytes, len),
+          "no Intel PT");
+    fake_close(fake);
+}
+
 /* A processor that never traced, and one with single-range output. */
 static void test_other_states(void)
 {
@@ -542,10 +559,15 @@ static void test_complete(void)
 void suite_save(void)
 {
     static const struct test tests[] = {
-        {"streams that migrate", test_streams},     {"choices that migrate", test_choices_move},
-        {"states of an older version", test_older}, {"bytes that are refused", test_refused},
-        {"impossible states", test_impossible},     {"other states", test_other_states},
-        {"every member is saved", test_complete},   {NULL, NULL},
+        {"streams that migrate", test_streams},
+        {"choices that migrate", test_choices_move},
+        {"states of an older version", test_older},
+        {"bytes that are refused", test_refused},
+        {"impossible states", test_impossible},
+        {"other states", test_other_states},
+        {"a processor without Intel PT", test_without_pt},
+        {"every member is saved", test_complete},
+        {NULL, NULL},
     };
 
     add_suite("save and restore", tests);

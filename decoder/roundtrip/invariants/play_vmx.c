@@ -118,6 +118,19 @@ static void play_entry(struct run *run)
 
 /* ---- Exit ----------------------------------------------------------------------------------- */
 
+/*
+ * Whether the MSR-load area of an exit may set TraceEn. A trace whose first page faults has not
+ * begun: the exit takes back what it left in IA32_RTIT_STATUS.
+ */
+static bool may_trace_behind_exit(const struct run *run)
+{
+    const struct vpt_cpu *const cpu = &run->owner.cpu;
+    const bool taken_back = cpu->output_blocked && cpu->untouched && cpu->output_ept;
+    const uint64_t status = taken_back ? cpu->start_status : cpu->status;
+
+    return !(status & (VPT_STATUS_ERROR | VPT_STATUS_STOPPED));
+}
+
 void play_vm_exit(struct run *run)
 {
     struct truth *const truth = &run->truth;
@@ -142,7 +155,7 @@ void play_vm_exit(struct run *run)
         exit.vmcs = 0x900000;
     }
     exit.load_count = draw_area(run, clear ? 0 : truth->ctl, loads);
-    may = setup_may_trace(run);
+    may = may_trace_behind_exit(run);
     run->exit_blocked = vpt_output_blocked(&run->owner.cpu);
     run_say(run, "VM exit at %llx to %llx: exit %x area %zu smm %d, CPL %u",
             (unsigned long long)run->ip, (unsigned long long)exit.host_ip, exit.exit,
