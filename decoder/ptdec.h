@@ -272,11 +272,11 @@ struct ptd_time_config {
      * hardware. 0: any time before the next edge, as sources do that have no clock of their own.
      */
     uint32_t mtc_delay_ticks;
+    uint32_t errata;               /* to be tolerated, of ptd_errata(): SKL168 */
     bool nonroot;                  /* VMX non-root operation until a PIP says otherwise */
     uint64_t vmcs;                 /* until the first VMCS packet */
     const struct ptd_time_vm *vms; /* must outlive the struct ptd_time */
     size_t vm_count;
-    uint32_t errata; /* to be tolerated, of ptd_errata(): SKL168 */
 };
 
 #define PTD_TIME_UNKNOWN UINT64_MAX

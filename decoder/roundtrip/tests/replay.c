@@ -197,6 +197,8 @@ static void one_run(uint64_t seed)
 
     if (!run || !image) {
         CU_FAIL("out of memory");
+        ptd_image_free(image);
+        free(run);
         return;
     }
     draw_run(run, seed);
@@ -266,6 +268,8 @@ static void host_and_guest(void)
 
     if (!run || !image) {
         CU_FAIL("out of memory");
+        ptd_image_free(image);
+        free(run);
         return;
     }
     draw_run(run, 1);
