@@ -31,10 +31,10 @@
 struct golden {
     const char *rule;
     struct vpt_choices choices;
-    uint64_t ctl;
+    bool tsx, vmx;
+    uint64_t ctl; /* IA32_RTIT_CTL */
     void (*run)(struct fake *fake);
     const char *bytes;
-    bool tsx, vmx;
 };
 
 /* ---- What happens --------------------------------------------------------------------------- */
@@ -116,108 +116,105 @@ static void cycles(struct fake *fake)
     }
 
 static const struct golden golden[] = {
-    {"plain", NOTHING, BOTH, interrupt, PSB PIP CBR PSBEND MODE_EXEC PGE "3d 10 10 2d 45 23", false,
-     false},
+    {"plain", NOTHING, false, false, BOTH, interrupt,
+     PSB PIP CBR PSBEND MODE_EXEC PGE "3d 10 10 2d 45 23"},
     {"FUP with a full IP",
      {.fup_full = true},
+     false,
+     false,
      BOTH,
      interrupt,
-     PSB PIP CBR PSBEND MODE_EXEC PGE FUP "2d 45 23",
-     false,
-     false},
-    {"the IP behind a PSB+, compressed", NOTHING, BOTH, psb_between,
-     PSB PIP CBR PSBEND MODE_EXEC PGE "2d 10 10 " PSB PIP CBR MODE_EXEC FUP PSBEND "2d 45 23",
-     false, false},
+     PSB PIP CBR PSBEND MODE_EXEC PGE FUP "2d 45 23"},
+    {"the IP behind a PSB+, compressed", NOTHING, false, false, BOTH, psb_between,
+     PSB PIP CBR PSBEND MODE_EXEC PGE "2d 10 10 " PSB PIP CBR MODE_EXEC FUP PSBEND "2d 45 23"},
     {"the IP behind a PSB+, full",
      {.psb_ip_apart = true},
+     false,
+     false,
      BOTH,
      psb_between,
      PSB PIP CBR PSBEND MODE_EXEC PGE "2d 10 10 " PSB PIP CBR MODE_EXEC FUP PSBEND
-                                      "6d 45 23 40 00 00 00",
-     false,
-     false},
+                                      "6d 45 23 40 00 00 00"},
     {"full IPs of 64 bits",
      {.ip_full_64 = true},
+     false,
+     false,
      BOTH,
      branches,
      PSB PIP CBR PSBEND MODE_EXEC "d1 00 10 40 00 00 00 00 00 "
                                   "2d 10 10 4d 78 56 34 12 cd 78 56 34 12 00 7f 00 00 2d 00 00 "
-                                  "aa dd 10 10 40 00 00 00 00 00 2d 45 23",
-     false,
-     false},
+                                  "aa dd 10 10 40 00 00 00 00 00 2d 45 23"},
     {"PSB+ at TraceEn as behind the TIP.PGE",
      {.psb_at_enable = true},
+     true,
+     false,
      BOTH,
      interrupt,
-     PSB PIP CBR MODE_TSX MODE_EXEC "7d 00 10 40 00 00 00 " PSBEND PGE "3d 10 10 2d 45 23",
-     true,
-     false},
+     PSB PIP CBR MODE_TSX MODE_EXEC "7d 00 10 40 00 00 00 " PSBEND PGE "3d 10 10 2d 45 23"},
     {"the order of a PSB+",
      {.psb_order = CORE_ORDER},
+     true,
+     false,
      BOTH,
      psb_between,
      PSB MODE_TSX PIP CBR PSBEND MODE_EXEC PGE "2d 10 10 " PSB MODE_TSX MODE_EXEC FUP PIP CBR PSBEND
-                                               "2d 45 23",
-     true,
-     false},
-    {"PSB+ once", NOTHING, USER, user_twice,
-     PSB CBR PSBEND MODE_EXEC "71 10 10 40 00 00 00 3d 10 10 01 31 10 10", false, false},
+                                               "2d 45 23"},
+    {"PSB+ once", NOTHING, false, false, USER, user_twice,
+     PSB CBR PSBEND MODE_EXEC "71 10 10 40 00 00 00 3d 10 10 01 31 10 10"},
     {"PSB+ twice",
      {.psb_twice = true},
+     true,
+     false,
      USER,
      user_twice,
-     PSB CBR PSBEND PSB CBR MODE_TSX PSBEND MODE_EXEC "71 10 10 40 00 00 00 3d 10 10 01 31 10 10",
-     true,
-     false},
+     PSB CBR PSBEND PSB CBR MODE_TSX PSBEND MODE_EXEC "71 10 10 40 00 00 00 3d 10 10 01 31 10 10"},
     {"PSB+ twice, as behind the TIP.PGE",
      {.psb_twice = true, .psb_at_enable = true},
+     true,
+     false,
      USER,
      user_twice,
      PSB CBR PSBEND PSB CBR MODE_TSX MODE_EXEC FUP PSBEND
-     "71 10 10 40 00 00 00 3d 10 10 01 31 10 10",
-     true,
-     false},
+     "71 10 10 40 00 00 00 3d 10 10 01 31 10 10"},
     /* As a trace of model 142 has it, up to the addresses. */
     {"lines: PSB+ in VMX root operation",
      {.layout = VPT_LAYOUT_SPLIT, .psb_at_enable = true, .psb_order = CORE_ORDER},
+     true,
+     true,
      BOTH,
      nothing,
      PSB /* 10H */
      "00 00 00 99 20 99 01 7d 00 10 40 00 00 00 00 00 "
      "00 00 00 00 00 00 02 43 00 01 00 00 00 00 00 00 "
      "00 00 00 00 00 00 02 c8 05 00 00 00 00 00 00 00 "
-     "02 03 1a 00 02 23 00 71 00 10 40 00 00 00 00 00",
-     true,
-     true},
-    {"lines: TIPs, TNT and a FUP", SPLIT, BOTH, branches,
+     "02 03 1a 00 02 23 00 71 00 10 40 00 00 00 00 00"},
+    {"lines: TIPs, TNT and a FUP", SPLIT, false, false, BOTH, branches,
      PSB "00 00 00 00 00 00 02 43 00 01 00 00 00 00 00 00 "                         /* PIP */
          "02 03 1a 00 02 23 00 00 00 00 00 00 00 99 01 71 00 10 40 00 00 00 00 00 " /* TIP.PGE */
          "2d 10 10 4d 78 56 34 12 "
          "00 00 00 00 00 00 00 6d 78 56 34 12 00 7f 00 00 "
          "2d 00 00 aa 00 00 00 7d 10 10 40 00 00 00 00 00 "
-         "2d 45 23",
-     false, false},
-    {"lines: PTWRITE", SPLIT, VPT_CTL_PTWEN | VPT_CTL_FUPONPTW | VPT_CTL_OS, ptwrite,
+         "2d 45 23"},
+    {"lines: PTWRITE", SPLIT, false, false, VPT_CTL_PTWEN | VPT_CTL_FUPONPTW | VPT_CTL_OS, ptwrite,
      PSB "00 00 00 00 00 00 02 43 00 01 00 00 00 00 00 00 "
          "02 03 1a 00 02 23 02 92 11 22 33 44 00 00 00 00 "
          "00 00 00 00 00 00 00 7d 10 10 40 00 00 00 00 00 "
-         "00 00 00 00 00 00 02 b2 11 22 33 44 55 66 77 88 3d 10 10",
-     false, false},
+         "00 00 00 00 00 00 02 b2 11 22 33 44 55 66 77 88 3d 10 10"},
     /* CYC 100 takes two bytes. */
-    {"lines: CYC and MODE stand with their packet", SPLIT, USER | VPT_CTL_CYCEN, cycles,
+    {"lines: CYC and MODE stand with their packet", SPLIT, false, false, USER | VPT_CTL_CYCEN,
+     cycles,
      PSB "02 03 1a 00 02 23 00 00 00 00 00 27 06 99 01 71 10 10 40 00 00 00 00 00 "
-         "1b 4d 78 56 34 12",
-     false, false},
+         "1b 4d 78 56 34 12"},
     /* As a trace of model 79 has it, up to CBR and addresses. */
     {"lines: whole packets",
      {.layout = VPT_LAYOUT_WHOLE, .fup_full = true, .psb_twice = true, .psb_at_enable = true},
+     true,
+     false,
      USER,
      user_twice,
      PSB "02 03 1a 00 00 00 00 00 02 23 00 00 00 00 00 00 " /* PSB is aligned */
      PSB "02 03 1a 00 99 20 99 01 7d 10 10 40 00 00 00 00 02 23 00 00 00 00 00 00 "
-         "71 10 10 40 00 00 00 00 7d 10 10 40 00 00 00 00 01 31 10 10",
-     true,
-     false},
+         "71 10 10 40 00 00 00 00 7d 10 10 40 00 00 00 00 01 31 10 10"},
 };
 
 static size_t from_hex(const char *hex, uint8_t *bytes)
