@@ -11,18 +11,6 @@
 #define OVERFLOW VPT_RTIT_STATUS_OVERFLOW
 #define RUNNING  VPT_RTIT_STATUS_FILTEREN
 
-static bool status(struct rtit_fake *fake, uint64_t bit)
-{
-    return rtit_read(fake, VPT_RTIT_STATUS) & bit;
-}
-static void event_to(struct rtit_fake *fake, enum vpt_rtit_kind kind, uint64_t target,
-                     struct vpt_rtit_context after)
-{
-    const struct vpt_rtit_event event = {
-        .kind = kind, .nlip = 0x401004, .from = 0x401000, .target = target, .after = after};
-
-    vpt_rtit_event(&fake->cpu, &event);
-}
 /* The bytes since the mark, which must be these; then it is over. */
 static void bytes(struct rtit_fake *fake, const char *want, size_t count)
 {
@@ -72,7 +60,7 @@ static void tnt_forced(void)
     rtit_branch(fake, true);
     rtit_do(fake, VPT_RTIT_JMP_INDIRECT, 0x403000);
     rtit_branch(fake, true);
-    event_to(fake, VPT_RTIT_MOV_CR3, 0x401004, rtit_context(0));
+    rtit_event_to(fake, VPT_RTIT_MOV_CR3, 0x401004, rtit_context(0));
     END_RTIT(fake, "TNT(T) FAR(401000) TIP(402000) TNT(T) TIP(403000) TNT(T) PIP(1000,1)");
 }
 static void tnt_not_forced(void)
@@ -165,9 +153,9 @@ static struct rtit_fake *overflowing(uint32_t errata, uint32_t ctl)
     struct rtit_fake *fake = rtit_start(errata, ctl);
 
     vpt_rtit_stall(&fake->cpu, true);
-    for (unsigned i = 0; i < 60 && !status(fake, OVERFLOW); i++)
+    for (unsigned i = 0; i < 60 && !rtit_status(fake, OVERFLOW); i++)
         rtit_do(fake, VPT_RTIT_JMP_INDIRECT, 0x7f0000000000 + i * 0x100010001ull);
-    CHECK(status(fake, OVERFLOW), "Buffer_Overflow");
+    CHECK(rtit_status(fake, OVERFLOW), "Buffer_Overflow");
     return fake;
 }
 /* The words from the FUP.BuffOvf on. */
@@ -220,9 +208,9 @@ static void ovf_enables(void)
     rtit_do(fake, VPT_RTIT_JMP_INDIRECT, 0x401020); /* the buffer is not empty */
     rtit_write(fake, VPT_RTIT_STATUS, OVERFLOW | RUNNING);
     rtit_do(fake, VPT_RTIT_JMP_DIRECT, 0x500000);
-    CHECK(!status(fake, RUNNING), "ranges are looked at");
+    CHECK(!rtit_status(fake, RUNNING), "ranges are looked at");
     rtit_do(fake, VPT_RTIT_JMP_DIRECT, 0x401000);
-    CHECK(status(fake, RUNNING), "again");
+    CHECK(rtit_status(fake, RUNNING), "again");
     go_on(fake, 0x401004);
     END_RTIT(fake, "TIP(401020) OVF(401004)");
 }
@@ -252,11 +240,11 @@ static void ovf_until_drained(void)
     struct rtit_fake *fake = overflowing(0, 0);
 
     rtit_do(fake, VPT_RTIT_OTHER, 0x401004);
-    CHECK(status(fake, OVERFLOW), "the buffer is not empty");
+    CHECK(rtit_status(fake, OVERFLOW), "the buffer is not empty");
     vpt_rtit_stall(&fake->cpu, false);
-    CHECK(status(fake, OVERFLOW), "no instruction has started");
+    CHECK(rtit_status(fake, OVERFLOW), "no instruction has started");
     rtit_do(fake, VPT_RTIT_OTHER, 0x401004);
-    CHECK(!status(fake, OVERFLOW), "one has");
+    CHECK(!rtit_status(fake, OVERFLOW), "one has");
     rtit_close(fake);
 }
 static void ovf_context(void)
@@ -264,9 +252,9 @@ static void ovf_context(void)
     struct rtit_fake *fake = overflowing(0, 0);
 
     vpt_rtit_stall(&fake->cpu, false);
-    event_to(fake, VPT_RTIT_FAR, 0x402000, rtit_context(3));
-    CHECK(status(fake, OVERFLOW), "ContextEn is 0");
-    event_to(fake, VPT_RTIT_FAR, 0x403000, rtit_context(0));
+    rtit_event_to(fake, VPT_RTIT_FAR, 0x402000, rtit_context(3));
+    CHECK(rtit_status(fake, OVERFLOW), "ContextEn is 0");
+    rtit_event_to(fake, VPT_RTIT_FAR, 0x403000, rtit_context(0));
     resolved(fake, "OVF(403000)");
 }
 static void ovf_full_ip(void)
@@ -325,7 +313,7 @@ static void ovf_drain(void)
 
     vpt_rtit_stall(&fake->cpu, false);
     rtit_write(fake, VPT_RTIT_CTL, ctl & ~(uint64_t)VPT_RTIT_CTL_USER);
-    CHECK(status(fake, OVERFLOW) && fake->cpu.buf_len == 0, "a drain does not end it");
+    CHECK(rtit_status(fake, OVERFLOW) && fake->cpu.buf_len == 0, "a drain does not end it");
     rtit_do(fake, VPT_RTIT_OTHER, 0x401004);
     resolved(fake, "OVF(401004)");
 }
@@ -336,9 +324,9 @@ static unsigned branches_overflow(struct rtit_fake *fake)
     unsigned branches = 0;
 
     vpt_rtit_stall(&fake->cpu, true);
-    for (; branches < 4000 && !status(fake, OVERFLOW); branches++)
+    for (; branches < 4000 && !rtit_status(fake, OVERFLOW); branches++)
         rtit_branch(fake, true);
-    CHECK(status(fake, OVERFLOW) && branches % 6 == 0, "the sixth one begins it");
+    CHECK(rtit_status(fake, OVERFLOW) && branches % 6 == 0, "the sixth one begins it");
     return branches;
 }
 static void ovf_full_tnt(void)
@@ -377,7 +365,8 @@ static void ovf_psb_by_write(void)
 
     rtit_write(fake, VPT_RTIT_CTL, ctl & ~(uint64_t)VPT_RTIT_CTL_TRACE_ACTIVE);
     rtit_write(fake, VPT_RTIT_CTL, ctl);
-    CHECK(status(fake, OVERFLOW) && rtit_read(fake, VPT_RTIT_PKT_CNT) == count, "nothing is sent");
+    CHECK(rtit_status(fake, OVERFLOW) && rtit_read(fake, VPT_RTIT_PKT_CNT) == count,
+          "nothing is sent");
     go_on(fake, 0x401004);
     resolved(fake, "OVF(401004) PSB");
 }
@@ -433,9 +422,9 @@ static void pge_causes(void)
     rtit_do(fake, VPT_RTIT_JMP_DIRECT, 0x500004);
     END_RTIT(fake, "PGE(500004)");
     fake = rtit_start(0, 0);
-    event_to(fake, VPT_RTIT_FAR, 0x402000, rtit_context(3));
+    rtit_event_to(fake, VPT_RTIT_FAR, 0x402000, rtit_context(3));
     rtit_mark(fake);
-    event_to(fake, VPT_RTIT_FAR, 0x403000, rtit_context(0));
+    rtit_event_to(fake, VPT_RTIT_FAR, 0x403000, rtit_context(0));
     END_RTIT(fake, "PGE(403000)");
 }
 static void pge_by_status(void)
@@ -457,7 +446,7 @@ static void pgd_causes(void)
     rtit_write(fake, VPT_RTIT_CR3_MATCH, 0x1000);
     rtit_write(fake, VPT_RTIT_CTL, rtit_read(fake, VPT_RTIT_CTL) | VPT_RTIT_CTL_CR3EN);
     other.cr3 = 0x2000;
-    event_to(fake, VPT_RTIT_MOV_CR3, 0x401004, other);
+    rtit_event_to(fake, VPT_RTIT_MOV_CR3, 0x401004, other);
     END_RTIT(fake, "PGD(401004)");
 }
 static void pgd_exception(void)
@@ -487,15 +476,15 @@ static void pip_when(void)
     struct vpt_rtit_context after = rtit_context(0);
 
     after.cr3 = 0x123456789a000;
-    event_to(fake, VPT_RTIT_MOV_CR3, 0x401004, after);
+    rtit_event_to(fake, VPT_RTIT_MOV_CR3, 0x401004, after);
     RTIT_EXPECT(fake, "PIP(456789a000,1)", "FilterEn does not matter");
     after.cpl = 3;
-    event_to(fake, VPT_RTIT_MOV_CR3, 0x401004, after);
+    rtit_event_to(fake, VPT_RTIT_MOV_CR3, 0x401004, after);
     RTIT_EXPECT(fake, "PIP(456789a000,1)", "ContextEn does");
     after.cpl = 0;
-    event_to(fake, VPT_RTIT_FAR, 0x401004, after);
+    rtit_event_to(fake, VPT_RTIT_FAR, 0x401004, after);
     after.cr3 = 0x5000;
-    event_to(fake, VPT_RTIT_FAR, 0x401004, after);
+    rtit_event_to(fake, VPT_RTIT_FAR, 0x401004, after);
     END_RTIT(fake, "PIP(456789a000,1)"); /* a task switch has none */
 }
 static void pip_cr3en(void)
@@ -505,10 +494,10 @@ static void pip_cr3en(void)
 
     rtit_write(fake, VPT_RTIT_CR3_MATCH, 0x1000);
     rtit_write(fake, VPT_RTIT_CTL, rtit_read(fake, VPT_RTIT_CTL) | VPT_RTIT_CTL_CR3EN);
-    event_to(fake, VPT_RTIT_MOV_CR3, 0x401004, rtit_context(0));
+    rtit_event_to(fake, VPT_RTIT_MOV_CR3, 0x401004, rtit_context(0));
     RTIT_EXPECT(fake, "STS(0,0,0)", "STS without PIP");
     off.paging = false;
-    event_to(fake, VPT_RTIT_PAGING, 0x401004, off);
+    rtit_event_to(fake, VPT_RTIT_PAGING, 0x401004, off);
     END_RTIT(fake, "STS(0,0,0)");
 }
 static struct rtit_fake *stopping(uint32_t ctl)
@@ -527,7 +516,7 @@ static void stop_acts(void)
     rtit_branch(fake, true);
     rtit_do(fake, VPT_RTIT_JMP_DIRECT, 0x500010);
     CHECK(!(rtit_read(fake, VPT_RTIT_CTL) & VPT_RTIT_CTL_TRACE_ACTIVE), "TraceActive");
-    CHECK(!status(fake, RUNNING | VPT_RTIT_STATUS_TRIGGEREN), "FilterEn and TriggerEn");
+    CHECK(!rtit_status(fake, RUNNING | VPT_RTIT_STATUS_TRIGGEREN), "FilterEn and TriggerEn");
     CHECK(rtit_read(fake, VPT_RTIT_TNT_BUFF) == 3, "TNT_BUFF is not drained");
     END_RTIT(fake, "STOP");
 }
@@ -535,7 +524,7 @@ static void stop_context(void)
 {
     struct rtit_fake *fake = stopping(0);
 
-    event_to(fake, VPT_RTIT_FAR, 0x500010, rtit_context(3));
+    rtit_event_to(fake, VPT_RTIT_FAR, 0x500010, rtit_context(3));
     CHECK(rtit_read(fake, VPT_RTIT_CTL) & VPT_RTIT_CTL_TRACE_ACTIVE, "ContextEn is 0");
     END_RTIT(fake, "PGD(401000)");
 }
@@ -620,7 +609,7 @@ static void counted(void)
     fake->clocks.cycles += 3;
     far_from(fake, 0x401004, 0x402000);
     fake->clocks.cycles += 4;
-    event_to(fake, VPT_RTIT_MOV_CR3, 0x401004, rtit_context(0));
+    rtit_event_to(fake, VPT_RTIT_MOV_CR3, 0x401004, rtit_context(0));
     fake->clocks.cycles += 5;
     fake->clocks.tsc += 0x80;
     rtit_do(fake, VPT_RTIT_OTHER, 0x401004);
@@ -736,7 +725,7 @@ static void e2(void)
         rtit_write(fake, VPT_RTIT_CTL, VPT_RTIT_CTL_OS | TRIGGER);
         rtit_write(fake, VPT_RTIT_STATUS, RUNNING);
         rtit_mark(fake);
-        event_to(fake, VPT_RTIT_FAR, 0x402000, rtit_context(0));
+        rtit_event_to(fake, VPT_RTIT_FAR, 0x402000, rtit_context(0));
         END_RTIT(fake, has ? "PGD(401004)" : "");
     }
 }

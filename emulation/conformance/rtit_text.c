@@ -9,20 +9,6 @@
 
 #define TRIGGER (VPT_RTIT_CTL_TRACE_EN | VPT_RTIT_CTL_TRACE_ACTIVE)
 
-static bool status(struct rtit_fake *fake, uint64_t bit)
-{
-    return rtit_read(fake, VPT_RTIT_STATUS) & bit;
-}
-/* The event with the state after it. */
-static void event_to(struct rtit_fake *fake, enum vpt_rtit_kind kind, uint64_t target,
-                     struct vpt_rtit_context after)
-{
-    const struct vpt_rtit_event event = {
-        .kind = kind, .nlip = 0x401004, .from = 0x401000, .target = target, .after = after};
-
-    vpt_rtit_event(&fake->cpu, &event);
-}
-
 /* ---- 2.1 ------------------------------------------------------------------------------------ */
 
 static void trigger_en(void)
@@ -36,7 +22,7 @@ static void trigger_en(void)
         rtit_write(fake, VPT_RTIT_EVENTS, 6 << 3 | 7);
         vpt_rtit_set_context(&fake->cpu, &ctx);
         rtit_write(fake, VPT_RTIT_CTL, VPT_RTIT_CTL_OS | ctl[i]);
-        CHECK(status(fake, VPT_RTIT_STATUS_TRIGGEREN) == (i == 3), "CTL %x", ctl[i]);
+        CHECK(rtit_status(fake, VPT_RTIT_STATUS_TRIGGEREN) == (i == 3), "CTL %x", ctl[i]);
         rtit_mark(fake);
         rtit_do(fake, VPT_RTIT_JMP_INDIRECT, 0x402000);
         END_RTIT(fake, i == 3 ? "TIP(402000)" : "");
@@ -70,7 +56,7 @@ static void context_en(void)
         rtit_write(fake, VPT_RTIT_CR3_MATCH, 0x7000);
         vpt_rtit_set_context(&fake->cpu, &cases[i].ctx);
         rtit_write(fake, VPT_RTIT_CTL, cases[i].ctl | TRIGGER);
-        CHECK(status(fake, VPT_RTIT_STATUS_CONTEXTEN) == cases[i].enabled, "case %zu", i);
+        CHECK(rtit_status(fake, VPT_RTIT_STATUS_CONTEXTEN) == cases[i].enabled, "case %zu", i);
         rtit_mark(fake);
         rtit_do(fake, VPT_RTIT_JMP_INDIRECT, 0x402000);
         END_RTIT(fake, cases[i].enabled ? "TIP(402000)" : "");
@@ -86,13 +72,13 @@ static void filter_frozen(void)
     rtit_write(fake, VPT_RTIT_CTL, ctl & ~(uint64_t)VPT_RTIT_CTL_TRACE_ACTIVE);
     rtit_write(fake, VPT_RTIT_CTL, ctl & ~(uint64_t)TRIGGER);
     rtit_do(fake, VPT_RTIT_JMP_DIRECT, 0x600000);
-    CHECK(status(fake, VPT_RTIT_STATUS_FILTEREN), "Trace_En is 0");
+    CHECK(rtit_status(fake, VPT_RTIT_STATUS_FILTEREN), "Trace_En is 0");
     rtit_write(fake, VPT_RTIT_CTL, ctl & ~(uint64_t)VPT_RTIT_CTL_TRACE_ACTIVE);
     rtit_do(fake, VPT_RTIT_JMP_DIRECT, 0x600000);
-    CHECK(!status(fake, VPT_RTIT_STATUS_FILTEREN), "TraceActive does not matter");
+    CHECK(!rtit_status(fake, VPT_RTIT_STATUS_FILTEREN), "TraceActive does not matter");
     rtit_do(fake, VPT_RTIT_JMP_DIRECT, 0x500010);
-    event_to(fake, VPT_RTIT_FAR, 0x600000, rtit_context(3));
-    CHECK(status(fake, VPT_RTIT_STATUS_FILTEREN), "ContextEn is 0");
+    rtit_event_to(fake, VPT_RTIT_FAR, 0x600000, rtit_context(3));
+    CHECK(rtit_status(fake, VPT_RTIT_STATUS_FILTEREN), "ContextEn is 0");
     rtit_close(fake);
 }
 
@@ -193,9 +179,9 @@ static void fault_out_of_user(void)
     rtit_write(fake, VPT_RTIT_CTL, VPT_RTIT_CTL_USER | VPT_RTIT_CTL_TRACE_EN);
     rtit_write(fake, VPT_RTIT_CTL, VPT_RTIT_CTL_USER | TRIGGER);
     rtit_mark(fake);
-    event_to(fake, VPT_RTIT_FAR, 0x500000, rtit_context(0));
+    rtit_event_to(fake, VPT_RTIT_FAR, 0x500000, rtit_context(0));
     rtit_do(fake, VPT_RTIT_JMP_INDIRECT, 0x500100);
-    event_to(fake, VPT_RTIT_FAR, 0x401000, user);
+    rtit_event_to(fake, VPT_RTIT_FAR, 0x401000, user);
     END_RTIT(fake, "PGD(401000) PGE(401000)");
 }
 static void paging_off(void)
@@ -204,8 +190,8 @@ static void paging_off(void)
     struct vpt_rtit_context off = rtit_context(0);
 
     off.paging = false;
-    event_to(fake, VPT_RTIT_PAGING, 0x401004, off);
-    CHECK(status(fake, VPT_RTIT_STATUS_CONTEXTEN), "ContextEn stays");
+    rtit_event_to(fake, VPT_RTIT_PAGING, 0x401004, off);
+    CHECK(rtit_status(fake, VPT_RTIT_STATUS_CONTEXTEN), "ContextEn stays");
     END_RTIT(fake, "PIP(1000,0)");
 }
 static void ranges(void)
@@ -229,7 +215,7 @@ static void ranges(void)
         rtit_write(fake, VPT_RTIT_CTL, VPT_RTIT_CTL_OS | VPT_RTIT_CTL_TRACE_EN);
         rtit_write(fake, VPT_RTIT_CTL, VPT_RTIT_CTL_OS | TRIGGER);
         rtit_do(fake, VPT_RTIT_JMP_DIRECT, jumps[i].target);
-        CHECK(status(fake, VPT_RTIT_STATUS_FILTEREN) == jumps[i].inside, "%llx",
+        CHECK(rtit_status(fake, VPT_RTIT_STATUS_FILTEREN) == jumps[i].inside, "%llx",
               (unsigned long long)jumps[i].target);
         rtit_close(fake);
     }
@@ -265,11 +251,11 @@ static void away(bool smm, uint64_t target, struct vpt_rtit_context after, const
     rtit_mark(fake);
     there.smm = smm;
     there.vmx_root = !smm;
-    event_to(fake, VPT_RTIT_LEAVE, 0x38000, there);
+    rtit_event_to(fake, VPT_RTIT_LEAVE, 0x38000, there);
     RTIT_EXPECT(fake, "PGD(401000)", "no TIP");
-    CHECK(!status(fake, VPT_RTIT_STATUS_CONTEXTEN), "ContextEn is 0");
+    CHECK(!rtit_status(fake, VPT_RTIT_STATUS_CONTEXTEN), "ContextEn is 0");
     rtit_do(fake, VPT_RTIT_JMP_INDIRECT, 0x402000);
-    event_to(fake, VPT_RTIT_ENTER, target, after);
+    rtit_event_to(fake, VPT_RTIT_ENTER, target, after);
     rtit_do(fake, VPT_RTIT_OTHER, target);
     END_RTIT(fake, pattern);
 }
@@ -298,10 +284,10 @@ static void other_cr3_on_return(void)
             rtit_write(fake, VPT_RTIT_CTL, rtit_read(fake, VPT_RTIT_CTL) | VPT_RTIT_CTL_CR3EN);
             there.smm = smm;
             there.vmx_root = !smm;
-            event_to(fake, VPT_RTIT_LEAVE, 0x38000, there);
+            rtit_event_to(fake, VPT_RTIT_LEAVE, 0x38000, there);
             rtit_mark(fake);
             back.cr3 = cr3;
-            event_to(fake, VPT_RTIT_ENTER, 0x401000, back);
+            rtit_event_to(fake, VPT_RTIT_ENTER, 0x401000, back);
             END_RTIT(fake, cr3 == 0x1000 ? "PGE(401000)" : "");
         }
 }
@@ -462,7 +448,7 @@ static void enabled_inside(void)
 {
     struct rtit_fake *fake = rtit_ranged(0, 0x400800, 0x401010);
 
-    CHECK(!status(fake, VPT_RTIT_STATUS_FILTEREN), "enabling inside does not count");
+    CHECK(!rtit_status(fake, VPT_RTIT_STATUS_FILTEREN), "enabling inside does not count");
     rtit_do(fake, VPT_RTIT_OTHER, 0x401004);
     RTIT_EXPECT(fake, "", "nor does going on there");
     rtit_do(fake, VPT_RTIT_OTHER, 0x401010);

@@ -410,3 +410,26 @@ struct fake *vmx_open(const char *profile)
     vpt_set_context(&fake->cpu, &ctx);
     return fake;
 }
+
+size_t from_hex(const char *hex, uint8_t *bytes)
+{
+    size_t n = 0;
+    char *end;
+
+    while (*hex) {
+        bytes[n++] = (uint8_t)strtoul(hex, &end, 16);
+        hex = end + strspn(end, " ");
+    }
+    return n;
+}
+
+const char *to_hex(const uint8_t *bytes, size_t n)
+{
+    static char hex[2048];
+    size_t at = 0;
+
+    hex[0] = '\0';
+    for (size_t i = 0; i < n && at + 4 < sizeof(hex); i++)
+        at += (size_t)snprintf(hex + at, sizeof(hex) - at, "%s%02x", i ? " " : "", bytes[i]);
+    return hex;
+}

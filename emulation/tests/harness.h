@@ -136,6 +136,10 @@ struct vpt_vm_exit vmx_exit(void);
 /* In VMX root operation, with output, TraceEn 0. */
 struct fake *vmx_open(const char *profile);
 
+/* Golden bytes as text, "02 82": how many there were; and back, in a buffer of its own. */
+size_t from_hex(const char *hex, uint8_t *bytes);
+const char *to_hex(const uint8_t *bytes, size_t n);
+
 void suite_caps(void);
 void suite_msr(void);
 void suite_output(void);

@@ -197,29 +197,6 @@ static const struct {
      "6d 00 00 00 81 ff ff 2d 34 12 4d 34 12 00 91 6d 34 12 00 91 80 88"},
 };
 
-static size_t from_hex(const char *hex, uint8_t *bytes)
-{
-    size_t n = 0;
-    char *end;
-
-    while (*hex) {
-        bytes[n++] = (uint8_t)strtoul(hex, &end, 16);
-        hex = end + strspn(end, " ");
-    }
-    return n;
-}
-
-static const char *to_hex(const uint8_t *bytes, size_t n)
-{
-    static char hex[1024];
-    size_t at = 0;
-
-    hex[0] = '\0';
-    for (size_t i = 0; i < n && at + 4 < sizeof(hex); i++)
-        at += (size_t)snprintf(hex + at, sizeof(hex) - at, "%s%02x", i ? " " : "", bytes[i]);
-    return hex;
-}
-
 static void test_golden(void)
 {
     for (size_t i = 0; i < sizeof(golden) / sizeof(golden[0]); i++) {

@@ -281,3 +281,17 @@ bool rtit_expect_at(struct rtit_fake *fake, const char *pattern, const char *rul
     return check_at(words_match(pattern, words), file, line, "%s: expected [%s], got [%s]", rule,
                     pattern, words);
 }
+
+bool rtit_status(struct rtit_fake *fake, uint64_t bit)
+{
+    return rtit_read(fake, VPT_RTIT_STATUS) & bit;
+}
+
+void rtit_event_to(struct rtit_fake *fake, enum vpt_rtit_kind kind, uint64_t target,
+                   struct vpt_rtit_context after)
+{
+    const struct vpt_rtit_event event = {
+        .kind = kind, .nlip = 0x401004, .from = 0x401000, .target = target, .after = after};
+
+    vpt_rtit_event(&fake->cpu, &event);
+}

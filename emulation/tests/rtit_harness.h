@@ -45,4 +45,10 @@ bool rtit_expect_at(struct rtit_fake *fake, const char *pattern, const char *rul
                     unsigned line);
 #define RTIT_EXPECT(fake, pattern, rule) rtit_expect_at(fake, pattern, rule, __FILE__, __LINE__)
 
+/* Whether a bit of RTIT_STATUS is 1. */
+bool rtit_status(struct rtit_fake *fake, uint64_t bit);
+/* An event of the instruction at 401000H, with the state after it. */
+void rtit_event_to(struct rtit_fake *fake, enum vpt_rtit_kind kind, uint64_t target,
+                   struct vpt_rtit_context after);
+
 #endif
