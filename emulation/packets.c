@@ -289,34 +289,65 @@ static inline uint32_t ip_payload_bytes(uint8_t *bytes, uint64_t payload, unsign
     }
 }
 
-/* The same where PADs may have to stand around the packet. */
+/* An IP packet that stands at the end of the buffer as it is. */
+static inline void append_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload, unsigned kind)
+{
+    uint8_t *const bytes = cpu->buf + cpu->buf_len;
+
+    bytes[0] = (uint8_t)(kind << PT_IPBYTES_SHR | opcode);
+    sent(cpu, 1 + ip_payload_bytes(bytes + 1, payload, kind));
+    cpu->last_ip = payload;
+    cpu->ip_full = false;
+}
+
+/*
+ * The place of a short IP packet with nothing in front of it, as most are: all layouts agree on it.
+ * False: make_place() knows.
+ */
+static inline bool make_place_short(struct vpt_cpu *cpu, unsigned kind)
+{
+    const uint32_t left = LINE_BYTES - line_at(cpu, cpu->buf_len);
+
+    if (kind > PT_IPB_UPD32 || cpu->line_group || cpu->buf_len > VPT_BUFFER_BYTES - 2 * LINE_BYTES)
+        return false;
+    if (left < (kind == PT_IPB_UPD16 ? 3u : LINE_PACKET_MAX)) {
+        memset(cpu->buf + cpu->buf_len, PT_OPC_PAD, LINE_BYTES); /* a store; the rest comes now */
+        cpu->buf_len += left;
+        cpu->bytes_since_psb += left;
+        cpu->packet_count += left;
+    }
+    return true;
+}
+
+/* An IP packet where PADs may have to stand around it. */
 __attribute__((noinline)) static void put_ip_in_line(struct vpt_cpu *cpu, uint8_t opcode,
                                                      uint64_t payload)
 {
     const unsigned kind = ip_bytes(cpu, opcode, payload);
     uint8_t bytes[1 + 8] = {(uint8_t)(kind << PT_IPBYTES_SHR | opcode)};
 
+    if (make_place_short(cpu, kind)) {
+        append_ip(cpu, opcode, payload, kind);
+        return;
+    }
     put(cpu, bytes, 1 + ip_payload_bytes(bytes + 1, payload, kind));
     cpu->last_ip = payload;
     cpu->ip_full = false;
 }
 
-static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload)
+static inline void put_ip_inline(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload)
 {
-    uint8_t *bytes = cpu->buf + cpu->buf_len;
-
     if (!sending(cpu))
         return;
-    if (cpu->caps.choices.layout != VPT_LAYOUT_DENSE) {
+    if (cpu->caps.choices.layout == VPT_LAYOUT_DENSE)
+        append_ip(cpu, opcode, payload, ip_bytes(cpu, opcode, payload));
+    else
         put_ip_in_line(cpu, opcode, payload);
-        return;
-    }
-    const unsigned kind = ip_bytes(cpu, opcode, payload);
+}
 
-    bytes[0] = (uint8_t)(kind << PT_IPBYTES_SHR | opcode);
-    sent(cpu, 1 + ip_payload_bytes(bytes + 1, payload, kind));
-    cpu->last_ip = payload;
-    cpu->ip_full = false;
+static void put_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t payload)
+{
+    put_ip_inline(cpu, opcode, payload);
 }
 
 static inline void emit_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t ip)
@@ -347,10 +378,12 @@ static void defer_tip(struct vpt_cpu *cpu, uint64_t ip)
 static inline void emit_tip(struct vpt_cpu *cpu, uint64_t ip)
 {
     cpu->branch_told = true;
-    if (cpu->caps.deferred_tips && !cpu->timing)
+    if (cpu->caps.deferred_tips && !cpu->timing) {
         defer_tip(cpu, ip);
-    else
-        emit_ip(cpu, PT_TIP, ip);
+        return;
+    }
+    before_packet(cpu, true);
+    put_ip_inline(cpu, PT_TIP, vpt_ip_payload(cpu, ip));
 }
 
 void vpt_emit_tip_deferrable(struct vpt_cpu *cpu, uint64_t ip)
