@@ -50,19 +50,6 @@ static bool perf_close(void *out)
     return true;
 }
 
-struct out_who out_who(const struct out_thread *thread, uint64_t cr3, uint64_t time)
-{
-    const bool has_ns = time != OUT_LAST && thread->is_tsc && thread->to_ns;
-    const uint64_t ns = has_ns ? thread->to_ns(thread->to_ns_owner, time) : UINT64_MAX;
-    struct out_who who = {.pid = thread->pid, .tid = thread->tid, .comm = thread->comm};
-
-    if (thread->who)
-        thread->who(thread->who_owner, cr3, ns, &who);
-    else if (thread->comm_at)
-        who.comm = thread->comm_at(thread->who_owner, thread, ns);
-    return who;
-}
-
 /* What stands in front of the addresses. A trace without TSC has no time. */
 static void print_head(const struct perf *perf, uint64_t cr3, uint64_t time, const char *event)
 {

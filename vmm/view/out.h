@@ -14,6 +14,8 @@
 struct out_who {
     uint32_t pid, tid;
     const char *comm;
+    const char *vm; /* NULL: the host, or the only machine that there is */
+    uint64_t cr3;   /* of a process that only its address space tells apart; else 0 */
 };
 
 /* Whose items follow. */
@@ -36,6 +38,9 @@ struct out_thread {
 
 struct out_format {
     const char *name;
+    const char *lacks;       /* not NULL: the library that this build has not, and nothing else */
+    bool is_binary;          /* nothing for a terminal */
+    bool is_view;            /* for people: each trace of a perf.data is announced */
     bool merges;             /* traces are shown together, by time, each with an out of its own */
     void *(*open)(FILE *to); /* NULL: no memory */
     /* False: no memory. */
@@ -53,7 +58,10 @@ struct out_format {
  * item, for names change; OUT_LAST: the last name.
  */
 struct out_who out_who(const struct out_thread *thread, uint64_t cr3, uint64_t time);
+/* Who ran as a map file tells it: a function for struct out_thread, whose owner is the contexts. */
+void who_of_map(const void *contexts, uint64_t cr3, uint64_t ns, struct out_who *who);
 
-extern const struct out_format out_perf, out_branches, out_folded, out_chrome, out_callgrind;
+extern const struct out_format out_calls, out_perf, out_branches, out_folded, out_chrome,
+    out_perfetto, out_callgrind;
 
 #endif

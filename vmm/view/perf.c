@@ -4,6 +4,7 @@
  * time where a format wants that.
  */
 #include "view/decode.h"
+#include "view/merge.h"
 #include "common/bytes.h"
 #include "common/escape.h"
 #include "common/json.h"
@@ -257,12 +258,14 @@ static void who_ran(const void *owner, uint64_t cr3, uint64_t ns, struct out_who
     struct ptd_context context = {0};
 
     if (ptd_space_vm(cr3)) {
-        *who = (struct out_who){.comm = "guest"};
+        *who = (struct out_who){.comm = "guest", .vm = "?", .cr3 = ptd_space_cr3(cr3)};
         if (!has_map(job))
             return;
         ptd_contexts_find(job->options->map.contexts, cr3, 0, &context);
         if (context.process || context.vm_name)
             who->comm = context.process ? context.process : context.vm_name;
+        if (context.vm_name)
+            who->vm = context.vm_name;
         return;
     }
     who->tid = (uint32_t)(cr3 >> 12);
@@ -377,7 +380,7 @@ static int decode_in_turn(struct job *job)
         struct stream stream;
 
         error = prepare(job, &job->session->traces[i], &stream, &copy);
-        if (!error && !job->options->format)
+        if (!error && (!job->options->format || job->options->format->is_view))
             print_trace(job->options, &stream.thread, &job->session->traces[i]);
         if (!error)
             error = stream_decode(job->options, &stream);
@@ -394,22 +397,16 @@ struct merged {
     struct stream stream;
     struct ptd_perf_cpu_trace copy;
     size_t at; /* in session->traces */
-    bool is_open, has_item;
+    bool is_open;
 };
 
-/* Begins a trace, with a state of its own in the output, up to its first item. */
-static int begin_merged(struct job *job, struct merged *merged)
-{
-    int error;
-
-    merged->stream.out = job->options->format->open(stdout);
-    if (!merged->stream.out)
-        return reason_no_memory(job->why);
-    error = stream_open(job->options, &merged->stream);
-    merged->is_open = error == 0;
-    merged->has_item = merged->is_open && stream_next(job->options, &merged->stream);
-    return error;
-}
+struct merging {
+    struct job *job;
+    struct merged *traces; /* those of the session */
+    struct lane lanes[BUFFERS_MAX];
+    struct lane *heap[BUFFERS_MAX];
+    size_t count;
+};
 
 static int end_merged(struct job *job, struct merged *merged, int error)
 {
@@ -422,70 +419,54 @@ static int end_merged(struct job *job, struct merged *merged, int error)
     return error;
 }
 
-/* Traces of one buffer follow each other. 0 or -errno. */
-static int advance(struct job *job, struct merged *traces, struct merged **head)
+/* Begins a trace, with a state of its own in the output. *has_item: it has a first item. */
+static int begin_merged(struct job *job, struct merged *merged, bool *has_item)
 {
-    int error = 0;
+    int error;
 
-    while (!error && !(*head)->has_item) {
-        struct merged *const next = *head + 1;
-
-        error = end_merged(job, *head, 0);
-        if (next == traces + job->session->trace_count ||
-            job->session->traces[next->at].idx != job->session->traces[(*head)->at].idx) {
-            *head = NULL;
-            return error;
-        }
-        *head = next;
-        if (!error)
-            error = begin_merged(job, next);
-    }
+    merged->stream.out = job->options->format->open(stdout);
+    if (!merged->stream.out)
+        return reason_no_memory(job->why);
+    error = stream_open(job->options, &merged->stream);
+    merged->is_open = error == 0;
+    *has_item = merged->is_open && stream_next(job->options, &merged->stream);
     return error;
 }
 
-/* Those of one time: in the order of the buffers. */
-static bool is_earlier(const struct merged *a, const struct merged *b)
+/* The lane goes on with the first trace from merged on, all of one buffer, that has an item. */
+static int begin_lane(struct merging *merging, struct lane *lane, struct merged *merged)
 {
-    return a->stream.time != b->stream.time ? a->stream.time < b->stream.time : a->at < b->at;
+    const struct ptd_perf_session *const session = merging->job->session;
+    const uint32_t buffer = session->traces[merged->at].idx;
+    bool has_item = false;
+    int error = 0;
+
+    for (;; merged++) {
+        error = begin_merged(merging->job, merged, &has_item);
+        if (error || has_item)
+            break;
+        error = end_merged(merging->job, merged, 0);
+        if (error || merged->at + 1 == session->trace_count ||
+            session->traces[merged->at + 1].idx != buffer)
+            break;
+    }
+    lane->stream = has_item ? &merged->stream : NULL;
+    return error;
 }
 
-/* The head at an index goes down to where none behind it in the heap is earlier. */
-static void sift(struct merged **heads, size_t count, size_t at)
+/* Traces of one buffer follow each other. 0 or -errno. */
+static int next_in_buffer(void *owner, struct lane *lane)
 {
-    for (;;) {
-        struct merged *const head = heads[at];
-        size_t least = at;
+    struct merging *const merging = owner;
+    const struct ptd_perf_session *const session = merging->job->session;
+    struct merged *const ended = (struct merged *)lane->stream; /* its first member */
+    const int error = end_merged(merging->job, ended, 0);
 
-        for (size_t i = 2 * at + 1; i <= 2 * at + 2 && i < count; i++) {
-            if (is_earlier(heads[i], heads[least]))
-                least = i;
-        }
-        if (least == at)
-            return;
-        heads[at] = heads[least];
-        heads[least] = head;
-        at = least;
-    }
-}
-
-/* heads: the trace of each buffer that is being decoded, count of them. */
-static int merge(struct job *job, struct merged *traces, struct merged **heads, size_t count)
-{
-    for (size_t i = count; i-- > 0;)
-        sift(heads, count, i);
-    while (count > 0) {
-        int error = stream_put(job->options, &heads[0]->stream);
-
-        heads[0]->has_item = stream_next(job->options, &heads[0]->stream);
-        if (!error)
-            error = advance(job, traces, &heads[0]);
-        if (error)
-            return error;
-        if (!heads[0]) /* the buffer is at its end */
-            heads[0] = heads[--count];
-        sift(heads, count, 0);
-    }
-    return 0;
+    lane->stream = NULL;
+    if (error || ended->at + 1 == session->trace_count ||
+        session->traces[ended->at + 1].idx != session->traces[ended->at].idx)
+        return error;
+    return begin_lane(merging, lane, ended + 1);
 }
 
 static size_t count_buffers(const struct ptd_perf_session *session)
@@ -497,37 +478,55 @@ static size_t count_buffers(const struct ptd_perf_session *session)
     return count;
 }
 
+/* A lane for each buffer that has an item. 0 or -errno. */
+static int begin_lanes(struct merging *merging)
+{
+    const struct ptd_perf_session *const session = merging->job->session;
+    int error = 0;
+
+    for (size_t i = 0; !error && i < session->trace_count; i++) {
+        struct lane *const lane = &merging->lanes[merging->count];
+
+        if (i && session->traces[i].idx == session->traces[i - 1].idx)
+            continue;
+        *lane = (struct lane){
+            .options = merging->job->options, .order = i, .next = next_in_buffer, .owner = merging};
+        error = begin_lane(merging, lane, &merging->traces[i]);
+        merging->heap[merging->count] = lane;
+        merging->count += lane->stream != NULL;
+    }
+    return error;
+}
+
 static int decode_merged(struct job *job)
 {
     const size_t count = job->session->trace_count;
+    struct merging *const merging = calloc(1, sizeof(*merging));
     struct merged *const traces = calloc(count, sizeof(*traces));
-    struct merged *heads[BUFFERS_MAX];
-    size_t buffers = 0;
     int error = 0;
 
-    if (!traces)
+    if (!traces || !merging) {
+        free(merging);
+        free(traces);
         return reason_no_memory(job->why);
+    }
+    merging->job = job;
+    merging->traces = traces;
     /* All code is there before a flow looks at it. */
     for (size_t i = 0; !error && i < count; i++) {
-        traces[i].at = i;
         error = prepare(job, &job->session->traces[i], &traces[i].stream, &traces[i].copy);
+        traces[i].at = i;
         traces[i].stream.out = NULL;
     }
-    for (size_t i = 0; !error && i < count; i++) {
-        if (i && job->session->traces[i].idx == job->session->traces[i - 1].idx)
-            continue;
-        heads[buffers] = &traces[i];
-        error = begin_merged(job, &traces[i]);
-        if (!error)
-            error = advance(job, traces, &heads[buffers]);
-        buffers += heads[buffers] != NULL;
-    }
     if (!error)
-        error = merge(job, traces, heads, buffers);
+        error = begin_lanes(merging);
+    if (!error)
+        error = merge_lanes(merging->heap, merging->count);
     for (size_t i = 0; i < count; i++) {
         error = end_merged(job, &traces[i], error);
         ptd_perf_cpu_trace_free(&traces[i].copy);
     }
+    free(merging);
     free(traces);
     return error;
 }
