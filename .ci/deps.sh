@@ -14,6 +14,7 @@ run_packages=(
 )
 test_packages=(
     libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients
+    libprotobuf-c-dev protobuf-c-compiler protobuf-compiler
     jq procps libcunit1-dev libipt-dev linux-perf libdevel-nytprof-perl
     clang libclang-rt-14-dev valgrind
     clang-format clang-tidy cppcheck shellcheck

@@ -26,6 +26,13 @@ mapfile -t texts < <(files '*.c' '*.h' '*.S' '*.sh' '*.mk' Makefile .ci/run)
 
 # The examples include the public headers as installed ones.
 flags=(-std=c11 -D_GNU_SOURCE -iquote emulation -iquote decoder -iquote vmm -Iemulation -Idecoder)
+# Headers that are made from messages, as vmm/build.mk does.
+if command -v protoc-c >/dev/null; then
+    messages=$(mktemp -d)
+    trap 'rm -rf "$messages"' EXIT
+    protoc-c --proto_path=vmm/view --c_out="$messages" vmm/view/perfetto.proto
+    flags+=(-DVPT_PERFETTO -isystem "$messages")
+fi
 guest_flags=(-std=c11 -ffreestanding -mgeneral-regs-only -Iguest-tests -Iguest-tests/lib)
 failed=0
 

@@ -11,6 +11,36 @@ VMM_SECCOMP := $(shell pkg-config --libs libseccomp 2>/dev/null)
 VMM_LIBS    += $(VMM_SECCOMP)
 
 $(BUILD)/vmm/common/sandbox.o: override CPPFLAGS += $(if $(VMM_SECCOMP),-DVPT_SECCOMP)
+
+# Without protobuf-c there is no --format perfetto. Its header is made from the messages.
+VMM_PROTOBUF := $(if $(shell command -v protoc-c),$(shell pkg-config --libs libprotobuf-c 2>/dev/null))
+VMM_LIBS     += $(VMM_PROTOBUF)
+VMM_MESSAGES := $(if $(VMM_PROTOBUF),$(BUILD)/messages/perfetto.pb-c)
+
+$(BUILD)/messages/%.pb-c.c $(BUILD)/messages/%.pb-c.h &: vmm/view/%.proto
+	@mkdir -p $(@D)
+	$(Q)$(call say,GEN)protoc-c --proto_path=$(<D) --c_out=$(@D) $<
+
+$(BUILD)/messages/%.o: $(BUILD)/messages/%.c
+	$(Q)$(call say,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -w -c -o $@ $<
+
+ifneq ($(VMM_MESSAGES),)
+VMM_OBJ += $(VMM_MESSAGES).o
+$(BUILD)/vmm/view/out-perfetto.o: override CPPFLAGS += -DVPT_PERFETTO -isystem $(BUILD)/messages
+$(BUILD)/vmm/view/out-perfetto.o: $(VMM_MESSAGES).h
+endif
+
+# What depends on a library that may come or go is compiled again when it does.
+VMM_FEATURES       := $(if $(VMM_SECCOMP),seccomp) $(if $(VMM_PROTOBUF),protobuf)
+VMM_FEATURES_STAMP := $(BUILD)/.features
+ifneq ($(strip $(VMM_FEATURES)),$(strip $(file <$(VMM_FEATURES_STAMP))))
+$(VMM_FEATURES_STAMP): FORCE
+endif
+$(VMM_FEATURES_STAMP):
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(strip $(VMM_FEATURES))' >$@
+
+$(BUILD)/vmm/common/sandbox.o $(BUILD)/vmm/view/out-perfetto.o: $(VMM_FEATURES_STAMP)
 VPT      := $(BUILD)/vpt
 
 $(VPT): $(VMM_OBJ) $(LIBVPT) $(LIBPTDEC)
@@ -56,7 +86,8 @@ $(BUILD)/vmm/tests/guests/small32.elf: vmm/tests/guests/status.S vmm/tests/guest
 
 ALL         += $(CLI_GUESTS)
 SHELL_TESTS += vmm/tests/cli.sh vmm/tests/options.sh vmm/tests/outputs.sh vmm/tests/terminal.sh \
-               vmm/tests/files.sh vmm/tests/long.sh vmm/tests/migrate.sh vmm/tests/smp.sh vmm/tests/perf.sh
+               vmm/tests/files.sh vmm/tests/long.sh vmm/tests/migrate.sh vmm/tests/smp.sh vmm/tests/perf.sh \
+               vmm/tests/perfetto.sh vmm/tests/several.sh
 
 $(BUILD)/bench/bin/vmm: $(BUILD)/vmm/bench/kvm.o $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)

@@ -3,6 +3,7 @@
  * vpt decode: what ran, from a trace and the code that it ran through.
  */
 #include "view/decode.h"
+#include "view/raw.h"
 #include "common/say.h"
 #include "common/bytes.h"
 #include "common/number.h"
@@ -89,8 +90,8 @@ static int parse_mode(const char *text, struct decode_options *options)
     return 0;
 }
 
-static const struct out_format *const formats[] = {&out_perf, &out_branches, &out_folded,
-                                                   &out_chrome, &out_callgrind};
+static const struct out_format *const formats[] = {&out_perf,   &out_branches, &out_folded,
+                                                   &out_chrome, &out_perfetto, &out_callgrind};
 
 static const char *format_word(size_t index)
 {
@@ -109,6 +110,9 @@ static int parse_format(const char *text, struct decode_options *options)
     }
     if (!options->json && !options->format)
         return no_such("format", text, format_word, "vpt decode --help");
+    if (options->format && options->format->lacks)
+        return complain(EXIT_CODE_HOST, "--format %s: this vpt was built without %s", text,
+                        options->format->lacks);
     return 0;
 }
 
@@ -129,8 +133,12 @@ static int check_options(const struct decode_options *options)
         return EXIT_CODE_USAGE;
     if (options->count_insns && window_has_time(&options->window))
         return complain(EXIT_CODE_USAGE, "--clock insns has no times for --from and --to");
+    if (options->format && options->format->is_binary && isatty(STDOUT_FILENO))
+        return complain(EXIT_CODE_USAGE, "--format %s is nothing for a terminal; send it to a file",
+                        options->format->name);
     if (options->count_insns && !options->format)
-        return complain(EXIT_CODE_USAGE, "--clock is for a --format that has times");
+        return complain(EXIT_CODE_USAGE,
+                        "--clock is for --calls, and for a --format that has times");
     if (options->threads && options->view != VIEW_SUMMARY)
         return complain(EXIT_CODE_USAGE, "--threads is for --summary");
     return 0;
@@ -152,74 +160,39 @@ static int decode_rtit(struct decode_options *options, struct stream *stream)
     return error;
 }
 
-/* Code and settings, where no option says otherwise. 0 or an exit code. */
-static int take_sidecar(struct decode_options *options, struct sidecar *sidecar)
+/* What options want of a trace that is another kind. 0 or an exit code. */
+static int check_kind(const struct decode_options *options)
 {
-    struct code_files *const files = options->code.files;
-    int error;
-
-    error = options->have_images ? sidecar_add_code_log(sidecar, files, options->image)
-                                 : sidecar_add_images(sidecar, files, options->image);
-    if (error)
-        return complain(exit_code_of(error), "%s%s", sidecar->why.text,
-                        options->have_images || sidecar->images ? ""
-                                                                : " (and no --image was given)");
-    if (sidecar->is_rtit) {
-        options->is_rtit = true;
-        options->rtit = sidecar->rtit;
-    }
-    if (!options->have_cpu)
-        options->config.errata = sidecar->errata;
-    if (!options->have_cpu || sidecar->defers_tips)
-        options->config.resync = (uint8_t)sidecar->resync;
-    if (options->have_resync)
-        options->config.resync = options->resync;
-    if (!options->have_mode)
-        options->config.mode = sidecar->mode;
-    return 0;
-}
-
-static int decode_raw(struct decode_options *options, const struct sidecar *sidecar,
-                      struct input *input)
-{
-    struct reason why = {0};
-    struct stream stream = {
-        .why = &why,
-        .input = input,
-        .image = options->image,
-        .clocks = sidecar->clocks,
-        .thread = {.comm = "vpt", .pid = 1, .tid = 1, .cpu = -1},
-        .out = options->out,
-    };
-
-    if (options->is_rtit && options->config.has_ip)
+    if (!options->is_rtit)
+        return 0;
+    if (options->config.has_ip)
         return complain(EXIT_CODE_USAGE, "--start-ip: an RTIT trace says it by itself");
-    if (options->is_rtit && options->have_resync)
+    if (options->have_resync)
         return complain(EXIT_CODE_USAGE, "--resync is of a PT trace, this is one of RTIT");
-    if (options->map.contexts)
-        stream.clocks.vms = ptd_contexts_time_vms(options->map.contexts, &stream.clocks.vm_count);
-    if (options->view == VIEW_SUMMARY && options->is_rtit)
-        return complain(EXIT_CODE_USAGE, "--summary is of a PT trace, this is one of RTIT");
     if (options->view == VIEW_SUMMARY)
-        return complain_of(decode_summary(options, input, &why), &why);
-    return complain_of(
-        options->is_rtit ? decode_rtit(options, &stream) : stream_decode(options, &stream), &why);
+        return complain(EXIT_CODE_USAGE, "--summary is of a PT trace, this is one of RTIT");
+    return 0;
 }
 
 /* name: where the trace's name stands for TRACE.json. */
 static int decode_with_sidecar(struct decode_options *options, const char *name,
                                struct input *input)
 {
-    struct sidecar sidecar;
-    int code;
+    struct reason why = {0};
+    struct raw raw;
+    int code = complain_of(raw_open(options, name, input, &raw, &why), &why);
 
-    if (sidecar_open(&sidecar, name) != 0)
-        code = complain(EXIT_CODE_FILE, "%s", sidecar.why.text);
-    else
-        code = take_sidecar(options, &sidecar);
     if (!code)
-        code = decode_raw(options, &sidecar, input);
-    sidecar_close(&sidecar);
+        code = check_kind(options);
+    if (code)
+        ;
+    else if (options->view == VIEW_SUMMARY)
+        code = complain_of(decode_summary(options, input, &why), &why);
+    else if (options->is_rtit)
+        code = complain_of(decode_rtit(options, &raw.stream), &why);
+    else
+        code = complain_of(stream_decode(options, &raw.stream), &why);
+    raw_close(&raw);
     return code;
 }
 
@@ -355,6 +328,94 @@ static int decode_file(struct decode_options *options, const char *file)
     code = decode_input(options, path);
     free(path);
     free(options->code.kcore);
+    return code;
+}
+
+/* ---- Several traces ---- */
+
+/* Options that are of one trace. 0 or an exit code. */
+static int check_several(const struct decode_options *options)
+{
+    const char *const one = options->view == VIEW_SUMMARY ? "--summary"
+                            : options->like               ? "--like"
+                            : options->is_rtit            ? "--rtit"
+                            : options->config.has_ip      ? "--start-ip"
+                                                          : NULL;
+
+    if (one)
+        return complain(EXIT_CODE_USAGE, "%s is of one trace", one);
+    if (options->window.from.kind == BOUND_OFFSET || options->window.to.kind == BOUND_OFFSET)
+        return complain(EXIT_CODE_USAGE, "an offset is of one trace; take tsc:TICKS");
+    if (perf_option(options))
+        return complain(EXIT_CODE_USAGE, "%s is for a perf.data", perf_option(options));
+    return 0;
+}
+
+/* How many were opened, all of them if *code is 0. */
+static size_t open_several(struct input *inputs, char **files, size_t count, int *code)
+{
+    size_t opened = 0;
+
+    *code = 0;
+    for (; !*code && opened < count; opened++) {
+        struct input *const input = &inputs[opened];
+        bool is_perf_data = false;
+        int error = input_open(input, files[opened]);
+
+        if (!error)
+            error = input_is_perf_data(input, &is_perf_data);
+        if (strcmp(files[opened], "-") == 0)
+            *code = complain(EXIT_CODE_USAGE, "standard input has no TRACE.json, and is alone");
+        else if (error)
+            *code = file_error(input->name, error);
+        else if (is_perf_data)
+            *code = complain(EXIT_CODE_USAGE, "%s: a perf.data has all processors, and is alone",
+                             input->name);
+    }
+    return opened;
+}
+
+static int decode_inputs(struct decode_options *options, struct input *inputs, size_t count)
+{
+    struct reason why = {0};
+    uint64_t bytes = 0;
+    int code = give_up_rights(options, false);
+
+    if (!code)
+        code = load_sources(options);
+    for (size_t i = 0; i < count; i++)
+        bytes += input_size(&inputs[i]);
+    progress_begin("decoding", bytes, PROGRESS_BESIDE_LINES);
+    if (!code && options->format && !options->format->merges &&
+        !(options->out = options->format->open(stdout)))
+        code = no_memory();
+    if (!code)
+        code = complain_of(decode_raws(options, inputs, count, &why), &why);
+    progress_end();
+    if (options->out && !options->format->close(options->out) && !code)
+        code = no_memory();
+    if (!code)
+        note_window(&options->window, options->is_reached, inputs[0].name);
+    if (!code && options->errors)
+        code = complain(EXIT_CODE_FILE, "%" PRIu64 " errors in %zu traces", options->errors, count);
+    return code;
+}
+
+static int decode_several(struct decode_options *options, char **files, size_t count)
+{
+    struct input *const inputs = calloc(count, sizeof(*inputs));
+    int code = check_several(options);
+    size_t opened = 0;
+
+    if (!inputs)
+        return no_memory();
+    if (!code)
+        opened = open_several(inputs, files, count, &code);
+    if (!code)
+        code = decode_inputs(options, inputs, count);
+    while (opened > 0)
+        input_close(&inputs[--opened]);
+    free(inputs);
     return code;
 }
 
@@ -560,7 +621,7 @@ static const struct option_row options_of_decode[] = {
     {.name = "calls",
      .kind = OPTION_CALL,
      .take = take_calls,
-     .help = "Prints calls and returns by name."},
+     .help = "Prints functions as they are entered and left, indented, with times."},
     {.name = "summary",
      .kind = OPTION_CALL,
      .take = take_summary,
@@ -585,13 +646,14 @@ static const struct option_row options_of_decode[] = {
      .word = format_word,
      .help = "Prints another form: perf and perf-branches are as perf script prints; jsonl is "
              "--json; folded has stacks for flame graphs; chrome has trace events, also for "
-             "Perfetto; callgrind is for callgrind_annotate and KCachegrind."},
+             "Perfetto; perfetto is its own form, which tells VMs apart; callgrind is for "
+             "callgrind_annotate and KCachegrind."},
     {.name = "clock",
      .value = "insns",
      .kind = OPTION_CALL,
      .take = take_clock,
      .word = clock_word,
-     .help = "Costs and times of a --format are instructions.",
+     .help = "Costs and times of --calls and of a --format are instructions.",
      .fallback = "TSC ticks, if the trace has TSC packets that differ"},
     {.name = "from",
      .value = "WHERE",
@@ -725,8 +787,10 @@ static int parse(int argc, char **argv, struct parsed *parsed)
 
     if (code)
         return code;
-    if (optind + 1 != argc)
-        return 1 + complain(EXIT_CODE_USAGE, "vpt decode takes one trace; see vpt decode --help");
+    if (optind >= argc)
+        return 1 + complain(EXIT_CODE_USAGE, "vpt decode takes a trace; see vpt decode --help");
+    if (parsed->options.view == VIEW_CALLS && !parsed->options.json && !parsed->options.format)
+        parsed->options.format = &out_calls;
     code = check_options(&parsed->options);
     if (code)
         return 1 + code;
@@ -735,10 +799,12 @@ static int parse(int argc, char **argv, struct parsed *parsed)
     return 0;
 }
 
-static int decode_with_files(struct decode_options *options, const char *file)
+static int decode_with_files(struct decode_options *options, char **files, size_t count)
 {
     options->code.files = code_files_new(options->max_code);
-    return options->code.files ? decode_file(options, file) : no_memory();
+    if (!options->code.files)
+        return no_memory();
+    return count == 1 ? decode_file(options, files[0]) : decode_several(options, files, count);
 }
 
 static int run(int argc, char **argv)
@@ -753,7 +819,8 @@ static int run(int argc, char **argv)
     if (!parsed.options.image)
         return no_memory();
     code = parse(argc, argv, &parsed);
-    code = code ? code - 1 : decode_with_files(&parsed.options, argv[optind]);
+    code = code ? code - 1
+                : decode_with_files(&parsed.options, argv + optind, (size_t)(argc - optind));
     ptd_image_free(parsed.options.image);
     map_free(&parsed.options.map);
     code_files_free(parsed.options.code.files);
@@ -772,11 +839,13 @@ static const struct exit_row exits[] = {
 const struct subcommand command_decode = {
     .name = "decode",
     .about = "print the instructions, blocks or calls of a trace",
-    .synopsis = "[OPTION...] TRACE",
+    .synopsis = "[OPTION...] TRACE...",
     .text = "Prints the path of execution that a raw Intel PT trace holds. The code comes from "
             "TRACE.json (docs/trace-files.md), or from --image options. TRACE may also be a "
             "perf.data (docs/perf-data.md); its code comes from the files that it names.\n"
-            "TRACE may be a pipe; - is standard input. What a pipe brings is shown as it comes.",
+            "TRACE may be a pipe; - is standard input. What a pipe brings is shown as it comes.\n"
+            "Several raw traces, those of the processors of one machine, are shown on one time "
+            "line.",
     .options = options_of_decode,
     .exits = exits,
     .run = run,

@@ -142,7 +142,7 @@ expect 'decode --summary of a pipe' 0 '' "$vpt" decode --summary --like "$trace"
 check 'sums as text' grep -q "^instructions $(jq '.[0]' "$work/want")$" "$work/out"
 expect 'decode --summary of damage' 3 '1 errors' "$vpt" decode --summary --like "$trace" <(cat "$trace"; printf '\331')
 expect '--threads without --summary' 2 'is for --summary' "$vpt" decode --threads 2 "$trace"
-expect '--clock without --format' 2 'is for a --format' "$vpt" decode --clock insns "$trace"
+expect '--clock without --format' 2 'is for --calls, and for a --format' "$vpt" decode --clock insns "$trace"
 expect 'bad --threads' 2 'threads takes 1 to 256' "$vpt" decode --summary --threads 0 "$trace"
 expect '--summary with a format' 2 'has no --format' "$vpt" decode --summary --format folded "$trace"
 expect '--summary of a part' 2 'of a whole trace' "$vpt" decode --summary --from 5 "$trace"

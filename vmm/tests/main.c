@@ -83,6 +83,7 @@ int main(void)
     add_map_suite();
     add_monitor_suite();
     add_note_suite();
+    add_outline_suite();
     add_output_suite();
     add_path_suite();
     add_perf_data_suite();

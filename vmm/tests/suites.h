@@ -39,6 +39,7 @@ void add_memory_suite(void);
 void add_map_suite(void);
 void add_monitor_suite(void);
 void add_note_suite(void);
+void add_outline_suite(void);
 void add_output_suite(void);
 void add_path_suite(void);
 void add_perf_data_suite(void);

@@ -115,6 +115,18 @@ static bool read_clocks(json_object *root, struct ptd_time_config *clocks)
     return ptd_time_check(clocks) == PTD_OK;
 }
 
+/* Of a run with several processors, or of a capture by QEMU. */
+static bool read_processor(json_object *root, int *processor)
+{
+    uint64_t number = UINT64_MAX;
+
+    if (!take_number(root, "processor", INT32_MAX, &number) ||
+        !take_number(root, "vcpu", INT32_MAX, &number))
+        return false;
+    *processor = number == UINT64_MAX ? -1 : (int)number;
+    return true;
+}
+
 static int check_version(struct sidecar *sidecar)
 {
     uint64_t version = SIDECAR_VERSION;
@@ -137,6 +149,8 @@ static int read_members(struct sidecar *sidecar)
             return wrong(sidecar, "images: not a list");
         sidecar->images = images;
     }
+    if (!read_processor(sidecar->root, &sidecar->processor))
+        return wrong(sidecar, "processor, vcpu: not the number of a processor");
     if (!read_cpu(sidecar->root, sidecar))
         return wrong(sidecar, "cpu: not a family and a model");
     if (!read_deferred_tips(sidecar->root, sidecar))
@@ -163,7 +177,7 @@ int sidecar_open(struct sidecar *sidecar, const char *trace)
     char why[160];
     int error;
 
-    *sidecar = (struct sidecar){.trace = trace, .mode = PTD_MODE_64};
+    *sidecar = (struct sidecar){.trace = trace, .mode = PTD_MODE_64, .processor = -1};
     if (strcmp(trace, "-") == 0)
         return 0;
     if (snprintf(sidecar->path, sizeof(sidecar->path), "%s.json", trace) >=

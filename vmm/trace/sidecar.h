@@ -19,6 +19,7 @@ struct sidecar {
     enum ptd_resync resync; /* what suits the processor */
     enum ptd_mode mode;     /* until packets say otherwise */
     struct ptd_time_config clocks;
+    int processor; /* -1: it names none */
     bool is_rtit;
     struct ptd_rtit_config rtit; /* its mode is PTD_MODE_64 */
     struct reason why;           /* what is wrong, after a failure */

@@ -50,6 +50,8 @@ struct decode_options {
     void *out;
     const struct out_thread *thread; /* whose items are printed */
     uint64_t now;                    /* the time of the item that is printed, for its name */
+    bool by_time;                    /* several traces are shown, merged by time */
+    const struct stream **shown;     /* of by_time: whose line was printed last */
     bool count_insns;                /* the clock is instructions, even if there is a TSC */
     uint64_t errors;
 };

@@ -71,7 +71,8 @@ int pieces_open(struct decode_options *options, struct stream *stream)
     if (ptd_time_check(&stream->clocks) != PTD_OK)
         stream->clocks = (struct ptd_time_config){0};
     stream->clocks.errata = options->config.errata;
-    if ((options->format && !options->count_insns) || window_has_time(&options->window))
+    if ((options->format && !options->count_insns) || options->by_time ||
+        window_has_time(&options->window))
         error = begin_clock(stream);
     if (!error)
         error = open_at_window(options, stream, stream->clock.is_tsc ? &stream->clocks : NULL);
@@ -79,7 +80,7 @@ int pieces_open(struct decode_options *options, struct stream *stream)
         return error;
     stream->thread.image = stream->image;
     stream->thread.is_tsc = stream->clock.is_tsc;
-    stream->peeked = options->format && take(stream) == PTD_OK;
+    stream->peeked = (options->format || options->by_time) && take(stream) == PTD_OK;
     if (stream->peeked && stream->clock.is_tsc)
         stream->thread.start =
             clock_at_point(&stream->clock, &(struct ptd_item){0}, &stream->point);

@@ -29,7 +29,8 @@ static int begin_output(const struct decode_options *options, struct stream *str
 /* Threads have other names at other times. */
 static bool needs_clock(const struct decode_options *options, const struct stream *stream)
 {
-    return options->format || window_has_time(&options->window) || stream->thread.who;
+    return options->format || options->by_time || window_has_time(&options->window) ||
+           stream->thread.who;
 }
 
 /* The flow and the clock of a trace that is all there. 0 or -errno. */

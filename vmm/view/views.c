@@ -104,6 +104,10 @@ static json_object *line_begin(const struct decode_options *options, const struc
     json_object_object_add(line, "type", json_object_new_string(type));
     json_add_number(line, "offset", item->offset);
     json_add_number(line, "cr3", ptd_space_cr3(item->cr3));
+    if (options->by_time) {
+        json_object_object_add(line, "cpu", json_object_new_int(options->thread->cpu));
+        json_add_number(line, "time", options->now);
+    }
     add_who(line, options, item);
     return line;
 }
@@ -172,30 +176,24 @@ static void print_block(const struct decode_options *options, const struct strea
     }
 }
 
-/* A block that ends in a call or return, with where the next one begins. */
+/* A block that ends in a call or return, with where the next one begins; as text, see out-calls.c.
+ */
 static void print_call(const struct decode_options *options, const struct stream *stream,
                        const struct ptd_item *from, const struct ptd_item *to)
 {
     const bool call =
         from->last_class == PTD_INSN_CALL_DIRECT || from->last_class == PTD_INSN_CALL_INDIRECT;
     char caller[128], callee[128];
+    json_object *line;
 
     if (!call && from->last_class != PTD_INSN_RET)
         return;
     symbol(stream, from->cr3, from->last_ip, caller, sizeof(caller));
     symbol(stream, to->cr3, to->ip, callee, sizeof(callee));
-    if (options->json) {
-        json_object *line = line_begin(options, from, call ? "call" : "return");
-
-        json_object_object_add(line, "from", json_object_new_string(caller));
-        json_object_object_add(line, "to", json_object_new_string(callee));
-        line_end(line);
-    } else {
-        struct escaped rooms[2];
-
-        printf("%-6s %s -> %s\n", call ? "call" : "return", escaped(caller, &rooms[0]),
-               escaped(callee, &rooms[1]));
-    }
+    line = line_begin(options, from, call ? "call" : "return");
+    json_object_object_add(line, "from", json_object_new_string(caller));
+    json_object_object_add(line, "to", json_object_new_string(callee));
+    line_end(line);
 }
 
 static const char *item_name(uint8_t type)
@@ -317,10 +315,21 @@ void view_skip(struct stream *stream)
         stream->last.insns = 0;
 }
 
+/* A line where it is another processor's turn. */
+static void print_processor(const struct decode_options *options, const struct stream *stream)
+{
+    if (!options->by_time || *options->shown == stream)
+        return;
+    *options->shown = stream;
+    if (!options->json)
+        printf("  == processor %d, TSC %" PRIu64 "\n", stream->thread.cpu, stream->time);
+}
+
 void view_print(const struct decode_options *options, struct stream *stream)
 {
     const struct ptd_item *const item = &stream->item;
 
+    print_processor(options, stream);
     if (item->type != PTD_ITEM_BLOCK) {
         print_event(options, stream, item);
         view_skip(stream);

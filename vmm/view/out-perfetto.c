@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Perfetto's own format: slices for the calls, on tracks for VMs, processors, processes, threads.
+ *
+ * Tracks are told apart by uuid and parent_uuid alone. The format's own processes and threads go by
+ * pid, which would make one of the pid 1 of all guests. A trace without TSC counts an instruction
+ * as a nanosecond.
+ */
+#include "view/out.h"
+
+#ifdef VPT_PERFETTO
+
+#include "common/escape.h"
+#include "common/table.h"
+#include "view/calls.h"
+#include "ptdec.h"
+
+#include <inttypes.h>
+#include <perfetto.pb-c.h>
+#include <stdlib.h>
+
+#define SEQUENCE_BEGINS  1u /* sequence_flags: nothing is interned yet; */
+#define SEQUENCE_GOES_ON 2u /* what was interned is needed */
+#define NAME_ROOM        128u
+
+/* What a track is of; with its parent and a number of its kind, that is all that it is known by. */
+enum track_kind {
+    TRACK_VM,
+    TRACK_CPU,
+    TRACK_PROCESS,
+    TRACK_SPACE, /* a process without a pid */
+    TRACK_THREAD,
+    TRACK_STACK,
+    TRACK_COUNTER,
+};
+
+enum counter { COUNTER_RATIO, COUNTER_LOST };
+
+struct perfetto {
+    FILE *to;
+    struct calls calls;
+    struct out_thread thread;
+    struct table tracks; /* key: parent, kind, number; uuid: the place here + 1 */
+    struct names vms;
+    uint32_t sequence; /* one for each trace */
+    bool sequence_begun;
+    size_t interned; /* so many of calls.names; iid: the number + 1 */
+    uint64_t cpu_uuid, running_uuid;
+    bool is_running; /* that thread, whose slice on the processor's track is open */
+    uint64_t lost_bytes;
+    uint8_t *packed;
+    size_t packed_room;
+    bool no_memory;
+};
+
+static uint64_t ns_of(const struct perfetto *perfetto, uint64_t time)
+{
+    const struct out_thread *const thread = &perfetto->thread;
+
+    return thread->is_tsc && thread->to_ns ? thread->to_ns(thread->to_ns_owner, time) : time;
+}
+
+/* ---- Packets ---- */
+
+static bool make_room(struct perfetto *perfetto, size_t len)
+{
+    uint8_t *const more = len > perfetto->packed_room ? realloc(perfetto->packed, len) : NULL;
+
+    if (len <= perfetto->packed_room)
+        return true;
+    if (!more)
+        return false;
+    perfetto->packed = more;
+    perfetto->packed_room = len;
+    return true;
+}
+
+/* Files of traces may be put one behind the other: a packet is written as a trace of one packet. */
+static void write_packet(struct perfetto *perfetto, Perfetto__TracePacket *packet)
+{
+    Perfetto__Trace trace = PERFETTO__TRACE__INIT;
+    size_t len;
+
+    packet->has_trusted_packet_sequence_id = true;
+    packet->trusted_packet_sequence_id = perfetto->sequence;
+    packet->has_sequence_flags = true;
+    packet->sequence_flags = SEQUENCE_GOES_ON | (perfetto->sequence_begun ? 0u : SEQUENCE_BEGINS);
+    perfetto->sequence_begun = true;
+    trace.n_packet = 1;
+    trace.packet = &packet;
+    len = perfetto__trace__get_packed_size(&trace);
+    if (!make_room(perfetto, len)) {
+        perfetto->no_memory = true;
+        return;
+    }
+    fwrite(perfetto->packed, 1, perfetto__trace__pack(&trace, perfetto->packed), perfetto->to);
+}
+
+static void write_event(struct perfetto *perfetto, Perfetto__TrackEvent *event, uint64_t uuid,
+                        uint64_t time)
+{
+    Perfetto__TracePacket packet = PERFETTO__TRACE_PACKET__INIT;
+
+    event->has_type = true;
+    event->has_track_uuid = true;
+    event->track_uuid = uuid;
+    packet.has_timestamp = true;
+    packet.timestamp = ns_of(perfetto, time);
+    packet.track_event = event;
+    write_packet(perfetto, &packet);
+}
+
+/* ---- Tracks ---- */
+
+/* A new track; text is its name. */
+static void describe(struct perfetto *perfetto, uint64_t uuid, uint64_t parent, const char *text,
+                     const char *unit)
+{
+    Perfetto__TracePacket packet = PERFETTO__TRACE_PACKET__INIT;
+    Perfetto__TrackDescriptor track = PERFETTO__TRACK_DESCRIPTOR__INIT;
+    Perfetto__CounterDescriptor counter = PERFETTO__COUNTER_DESCRIPTOR__INIT;
+    struct escaped room;
+
+    track.has_uuid = true;
+    track.uuid = uuid;
+    track.has_parent_uuid = parent != 0;
+    track.parent_uuid = parent;
+    track.name = (char *)escaped(text, &room);
+    if (unit) {
+        counter.unit_name = (char *)unit;
+        track.counter = &counter;
+    }
+    packet.track_descriptor = &track;
+    write_packet(perfetto, &packet);
+}
+
+/* The uuid of a track; *is_new: it has to be described. 0: no memory. */
+static uint64_t track_at(struct perfetto *perfetto, uint64_t parent, enum track_kind kind,
+                         uint64_t number, bool *is_new)
+{
+    const size_t count = perfetto->tracks.count;
+    const struct sum *const track = table_at(&perfetto->tracks, parent, kind, number);
+
+    if (!track) {
+        perfetto->no_memory = true;
+        return 0;
+    }
+    *is_new = perfetto->tracks.count != count;
+    return (uint64_t)(track - perfetto->tracks.sums) + 1;
+}
+
+static uint64_t named_track(struct perfetto *perfetto, uint64_t parent, enum track_kind kind,
+                            uint64_t number, const char *name)
+{
+    bool is_new = false;
+    const uint64_t uuid = track_at(perfetto, parent, kind, number, &is_new);
+
+    if (is_new)
+        describe(perfetto, uuid, parent, name, NULL);
+    return uuid;
+}
+
+/* 0: the host, or the only machine that there is. */
+static uint64_t vm_track(struct perfetto *perfetto, const struct out_who *who)
+{
+    char name[NAME_ROOM];
+    uint32_t number;
+
+    if (!who->vm)
+        return 0;
+    number = names_add(&perfetto->vms, who->vm);
+    if (number == UINT32_MAX) {
+        perfetto->no_memory = true;
+        return 0;
+    }
+    snprintf(name, sizeof(name), "VM %s", who->vm);
+    return named_track(perfetto, 0, TRACK_VM, number, name);
+}
+
+static uint64_t cpu_track(struct perfetto *perfetto)
+{
+    char name[NAME_ROOM];
+
+    snprintf(name, sizeof(name), "processor %d", perfetto->thread.cpu);
+    return named_track(perfetto, 0, TRACK_CPU, (uint64_t)perfetto->thread.cpu, name);
+}
+
+/* "make, pid 812", or of what has no pid "make, CR3 0x1000". */
+static void name_process(const struct out_who *who, const char *what, uint32_t number, char *name)
+{
+    if (who->pid == 0 && who->cr3)
+        snprintf(name, NAME_ROOM, "%s, CR3 %#" PRIx64, who->comm, who->cr3);
+    else
+        snprintf(name, NAME_ROOM, "%s, %s %" PRIu32, who->comm, what, number);
+}
+
+static uint64_t thread_track(struct perfetto *perfetto, const struct out_who *who)
+{
+    const bool by_space = who->pid == 0 && who->cr3;
+    char name[NAME_ROOM];
+    uint64_t process;
+
+    name_process(who, "pid", who->pid, name);
+    process = named_track(perfetto, vm_track(perfetto, who), by_space ? TRACK_SPACE : TRACK_PROCESS,
+                          by_space ? who->cr3 : who->pid, name);
+    if (by_space)
+        return process;
+    name_process(who, "tid", who->tid, name);
+    return named_track(perfetto, process, TRACK_THREAD, who->tid, name);
+}
+
+/*
+ * Each call stack has a track, so that calls nest: that of the thread if there is no other; else
+ * one below it. A thread that moved has a stack on each processor.
+ */
+static uint64_t stack_track(struct perfetto *perfetto, const struct call_stack *stack,
+                            const struct out_who *who)
+{
+    const uint64_t thread = thread_track(perfetto, who);
+    char name[NAME_ROOM];
+
+    if (!perfetto->thread.who && stack->id == 0)
+        return thread;
+    if (perfetto->thread.cpu >= 0)
+        snprintf(name, sizeof(name), "on processor %d", perfetto->thread.cpu);
+    else
+        snprintf(name, sizeof(name), "CR3 %#" PRIx64, ptd_space_cr3(stack->cr3));
+    return named_track(perfetto, thread, TRACK_STACK,
+                       (uint64_t)perfetto->sequence << 32 | stack->id, name);
+}
+
+/* ---- Counters, of the processor or the thread ---- */
+
+static void count(struct perfetto *perfetto, enum counter which, const char *name, const char *unit,
+                  uint64_t value, uint64_t time)
+{
+    Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
+    const struct out_who who = out_who(&perfetto->thread, 0, time);
+    const uint64_t parent = perfetto->cpu_uuid ? perfetto->cpu_uuid : thread_track(perfetto, &who);
+    bool is_new = false;
+    const uint64_t uuid = track_at(perfetto, parent, TRACK_COUNTER, which, &is_new);
+
+    if (is_new)
+        describe(perfetto, uuid, parent, name, unit);
+    event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_COUNTER;
+    event.has_counter_value = true;
+    event.counter_value = value > INT64_MAX ? INT64_MAX : (int64_t)value;
+    write_event(perfetto, &event, uuid, time);
+}
+
+/* ---- Slices ---- */
+
+/* Who runs, on the track of the processor. */
+static void run(struct perfetto *perfetto, const struct out_who *who, uint64_t time)
+{
+    Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
+    struct escaped room;
+    const uint64_t uuid = thread_track(perfetto, who);
+
+    if (!perfetto->cpu_uuid || (perfetto->is_running && uuid == perfetto->running_uuid))
+        return;
+    event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_END;
+    if (perfetto->is_running)
+        write_event(perfetto, &event, perfetto->cpu_uuid, time);
+    event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN;
+    event.name = (char *)escaped(who->comm, &room);
+    write_event(perfetto, &event, perfetto->cpu_uuid, time);
+    perfetto->is_running = true;
+    perfetto->running_uuid = uuid;
+}
+
+/* The names up to this one that were not told yet. False: no memory. */
+static bool intern(struct perfetto *perfetto, uint32_t function)
+{
+    Perfetto__TracePacket packet = PERFETTO__TRACE_PACKET__INIT;
+    Perfetto__InternedData interned = PERFETTO__INTERNED_DATA__INIT;
+    Perfetto__EventName name = PERFETTO__EVENT_NAME__INIT, *names = &name;
+    struct escaped room;
+
+    packet.interned_data = &interned;
+    interned.event_names = &names;
+    interned.n_event_names = 1;
+    name.has_iid = true;
+    for (; perfetto->interned <= function; perfetto->interned++) {
+        name.iid = perfetto->interned + 1;
+        name.name = (char *)escaped(perfetto->calls.names.list[perfetto->interned], &room);
+        write_packet(perfetto, &packet);
+    }
+    return !perfetto->no_memory;
+}
+
+static void enter(void *owner, struct call_stack *stack, uint64_t time)
+{
+    struct perfetto *const perfetto = owner;
+    struct call_frame *const frame = &stack->frames[stack->depth - 1];
+    const struct out_who who = out_who(&perfetto->thread, stack->cr3, time);
+    Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
+
+    run(perfetto, &who, time);
+    frame->user = stack_track(perfetto, stack, &who);
+    if (!frame->user || !intern(perfetto, frame->function))
+        return;
+    event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN;
+    event.has_name_iid = true;
+    event.name_iid = (uint64_t)frame->function + 1;
+    write_event(perfetto, &event, frame->user, time);
+}
+
+static void leave(void *owner, struct call_stack *stack, uint64_t time)
+{
+    struct perfetto *const perfetto = owner;
+    const uint64_t uuid = stack->frames[stack->depth - 1].user;
+    Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
+
+    event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_END;
+    if (uuid)
+        write_event(perfetto, &event, uuid, time);
+}
+
+static const struct calls_sink sink = {.enter = enter, .leave = leave};
+
+/* What was lost, where it was. */
+static void mark(struct perfetto *perfetto, const struct ptd_item *item, uint64_t time)
+{
+    Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
+    const struct out_who who = out_who(&perfetto->thread, item->cr3, time);
+    const bool is_error = item->type == PTD_ITEM_ERROR;
+
+    event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_INSTANT;
+    event.name = (char *)(is_error ? ptd_strerror(item->error) : "overflow");
+    write_event(perfetto, &event, thread_track(perfetto, &who), time);
+    if (is_error && item->value) {
+        perfetto->lost_bytes += item->value;
+        count(perfetto, COUNTER_LOST, "lost", "bytes", perfetto->lost_bytes, time);
+    }
+}
+
+/* ---- The format ---- */
+
+static void *perfetto_open(FILE *to)
+{
+    struct perfetto *const perfetto = calloc(1, sizeof(*perfetto));
+
+    if (!perfetto)
+        return NULL;
+    perfetto->to = to;
+    calls_init(&perfetto->calls, &sink, perfetto);
+    return perfetto;
+}
+
+static bool perfetto_begin(void *out, const struct out_thread *thread)
+{
+    struct perfetto *const perfetto = out;
+
+    perfetto->thread = *thread;
+    perfetto->sequence++;
+    perfetto->sequence_begun = false;
+    perfetto->interned = 0;
+    perfetto->is_running = false;
+    perfetto->lost_bytes = 0;
+    calls_begin(&perfetto->calls, thread->image, thread->start);
+    perfetto->cpu_uuid = thread->cpu >= 0 ? cpu_track(perfetto) : 0;
+    return !perfetto->no_memory;
+}
+
+static bool perfetto_item(void *out, const struct ptd_item *item, uint64_t time)
+{
+    struct perfetto *const perfetto = out;
+
+    calls_item(&perfetto->calls, item, time);
+    if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_OVERFLOW)
+        mark(perfetto, item, time);
+    else if (item->type == PTD_ITEM_CBR)
+        count(perfetto, COUNTER_RATIO, "core:bus ratio", "", item->value, time);
+    return !perfetto->no_memory && !perfetto->calls.no_memory;
+}
+
+static bool perfetto_end(void *out)
+{
+    struct perfetto *const perfetto = out;
+    Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
+
+    calls_end(&perfetto->calls);
+    event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_END;
+    if (perfetto->is_running)
+        write_event(perfetto, &event, perfetto->cpu_uuid, perfetto->calls.now);
+    return !perfetto->no_memory;
+}
+
+static bool perfetto_close(void *out)
+{
+    struct perfetto *const perfetto = out;
+    const bool done = !perfetto->no_memory;
+
+    names_free(&perfetto->vms);
+    table_free(&perfetto->tracks);
+    calls_free(&perfetto->calls);
+    free(perfetto->packed);
+    free(perfetto);
+    return done;
+}
+
+const struct out_format out_perfetto = {
+    .name = "perfetto",
+    .is_binary = true,
+    .open = perfetto_open,
+    .begin = perfetto_begin,
+    .item = perfetto_item,
+    .end = perfetto_end,
+    .close = perfetto_close,
+};
+
+#else
+
+const struct out_format out_perfetto = {.name = "perfetto", .lacks = "protobuf-c"};
+
+#endif
