@@ -97,16 +97,36 @@ LC_ALL=C sed "s|$name|$kernel$(printf '\\x00%.0s' $(seq $((${#name} - ${#kernel}
 at=$(grep -aboF "$kernel" "$work/folder/data" | head -n 1 | cut -d : -f 1)
 printf '\377\377\377\377' | dd of="$work/folder/data" bs=1 seek=$((at - 64)) conv=notrunc status=none
 
+# Two processors' traces that tell the time: JMP RAX at 5000H again and again.
+printf '\xff\xe0' >"$work/jump.bin"
+echo '{ "vpt-map": 1, "host": { "images": [ { "path": "jump.bin", "address": "0x5000" } ] } }' >"$work/jump.json"
+timed() { # FILE TSC
+    local tsc
+    {
+        printf '\x02\x82%.0s' {1..8}
+        printf '\x02\x23\x71\x00\x50\x00\x00\x00\x00'
+        for tsc in "$2" $(($2 + 100)) $(($2 + 200)); do
+            # shellcheck disable=SC2059 # the format is the bytes
+            printf "\\x19\\x$(printf %02x $((tsc & 255)))\\x$(printf %02x $((tsc >> 8)))\\0\\0\\0\\0\\0\x2d\x00\x50"
+        done
+    } >"$1"
+}
+
 # ---- Commands ----
 
 faults dump 0 dump "$work/loop.pt"
 faults 'dump --json' 0 dump --json "$work/loop.pt"
 faults 'dump of a perf.data' 0 dump "$work/loop.data"
 for view in --insns --calls '--calls --json' --summary '--summary --json' '--summary --threads 3' \
-    '--format perf' '--format folded' '--format chrome' '--format callgrind'; do
+    '--format perf' '--format folded' '--format chrome' '--format perfetto' '--format callgrind'; do
+    [ "$view" != '--format perfetto' ] || "$vpt" decode --format perfetto "$work/loop.pt" >"$work/log" || continue
     read -ra words <<<"$view"
     faults "decode $view" 0 decode "${words[@]}" "$work/loop.pt"
 done
+faults 'decode of two traces' 0 decode --format folded "$work/loop.pt" "$work/loop.pt"
+timed "$work/early.pt" 1000
+timed "$work/late.pt" 1050
+faults 'decode of two traces by time' 0 decode --blocks --map "$work/jump.json" "$work/early.pt" "$work/late.pt"
 input=$work/loop.pt
 faults 'decode of a pipe' 0 decode --like "$work/loop.pt" -
 for view in --calls '--format chrome'; do
