@@ -587,7 +587,12 @@ enum ptd_item_type {
     PTD_ITEM_DISABLED, /* .to if has_to; .from if has_from: asynchronous, a FUP came first */
     PTD_ITEM_ASYNC,    /* interrupt, exception, software interrupt: .from, .to */
     PTD_ITEM_CR3,      /* a PIP: .value is the CR3, .nr */
-    PTD_ITEM_MODE,     /* MODE.Exec: .value is the enum ptd_mode */
+    /*
+     * MODE.Exec: .value is the enum ptd_mode. While PacketEn is 1 it stands in front of the block
+     * that it concerns. While it is 0, and a FUP names the instruction that changed RFLAGS.IF, that
+     * FUP follows as a PTD_ITEM_PACKET.
+     */
+    PTD_ITEM_MODE,
     PTD_ITEM_TSX,      /* MODE.TSX: .value bit 0 InTX, bit 1 abort */
     PTD_ITEM_STOP,     /* TraceStop */
     PTD_ITEM_OVERFLOW, /* OVF; .to if has_to */

@@ -24,8 +24,8 @@ enum ahead ptd_ahead_psb_ip(struct ptd_packets packets, uint64_t *ip)
     return AHEAD_LOST;
 }
 
-/* Timing, and state that may stand in front of a TIP.PGE. */
-static bool is_status(const struct ptd_packet *packet)
+/* What may stand between any two packets. */
+static bool is_timing(const struct ptd_packet *packet)
 {
     switch ((enum ptd_packet_type)packet->type) {
     case PTD_PAD:
@@ -35,13 +35,23 @@ static bool is_status(const struct ptd_packet *packet)
     case PTD_CYC:
     case PTD_CBR:
     case PTD_MNT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Timing, and state that may stand in front of a TIP.PGE. */
+static bool is_status(const struct ptd_packet *packet)
+{
+    switch ((enum ptd_packet_type)packet->type) {
     case PTD_MODE_EXEC:
     case PTD_MODE_TSX:
     case PTD_PIP:
     case PTD_VMCS:
         return true;
     default:
-        return false;
+        return is_timing(packet);
     }
 }
 
@@ -90,22 +100,40 @@ static bool announces_fup(const struct ptd_packet *packet)
     }
 }
 
+/* Whose the next FUP is, if not that of an overflow. */
+struct claims {
+    bool by_packet, by_mode;
+    bool in_psb; /* where a MODE.Exec has none of its own */
+};
+
+/* Takes note of a packet. True: a FUP that belongs to a packet in front of it. */
+static bool is_claimed(struct claims *claims, const struct ptd_packet *packet)
+{
+    const bool claimed = packet->type == PTD_FUP && (claims->by_packet || claims->by_mode);
+
+    if (is_timing(packet))
+        return false;
+    claims->by_mode = packet->type == PTD_MODE_EXEC && !claims->in_psb;
+    claims->by_packet = packet->type != PTD_FUP && (claims->by_packet || announces_fup(packet));
+    if (packet->type == PTD_PSB || packet->type == PTD_PSBEND)
+        claims->in_psb = packet->type == PTD_PSB;
+    return claimed;
+}
+
 bool ptd_ahead_overflow_ip(struct ptd_packets packets, uint64_t last_ip, uint64_t *ip)
 {
     const uint32_t errata = packets.errata;
+    struct claims claims = {0};
     unsigned psbs = 0;
     struct ptd_packet packet;
-    bool announced = false;
 
     while (ptd_packets_next(&packets, &packet) == PTD_OK) {
-        announced = announced || announces_fup(&packet);
+        if (is_claimed(&claims, &packet)) {
+            (void)ptd_packet_ip(&packet, &last_ip, ip);
+            continue;
+        }
         switch (packet.type) {
         case PTD_FUP:
-            if (announced) {
-                (void)ptd_packet_ip(&packet, &last_ip, ip);
-                announced = false;
-                break;
-            }
             if ((errata & PTD_APL12) && ptd_ahead_enabling(packets))
                 return false;
             return ptd_packet_ip(&packet, &last_ip, ip) == PTD_OK;
@@ -158,8 +186,8 @@ static bool sees_ahead(struct ptd_packets packets, const struct ptd_packet *begi
 {
     const bool has_errata = packets.errata & (PTD_BDM70 | PTD_APL12);
     bool ended = begin->type == PTD_FUP;
+    struct claims claims = {0};
     struct ptd_packet packet;
-    bool announced = false;
     unsigned psbs = 0;
 
     while (ptd_packets_has_one(&packets)) {
@@ -168,10 +196,7 @@ static bool sees_ahead(struct ptd_packets packets, const struct ptd_packet *begi
             return true;
         if (ended && !is_status(&packet))
             return true;
-        announced = announced || announces_fup(&packet);
-        if (announced && packet.type == PTD_FUP)
-            announced = false;
-        else if (!ended)
+        if (!is_claimed(&claims, &packet) && !ended)
             ended = ends_search(packets.errata, begin->type, packet.type, &psbs);
         if (ended && !has_errata)
             return true;

@@ -43,6 +43,15 @@ static inline bool bind_is_open_event(const struct bind *bind)
     return bind->kind == BIND_ASYNC && !bind->ready;
 }
 
+/*
+ * What was read last says that a FUP is next, but for timing: by its IP bit, or because it is a
+ * MODE.TSX (33.4.2.8).
+ */
+static inline bool bind_wants_fup(const struct bind *bind)
+{
+    return bind->has_packet || (bind->has_tsx && bind->kind == BIND_NONE);
+}
+
 /* A packet of several that belong together was read, so a TNT cannot be next. */
 static inline bool bind_is_open(const struct bind *bind)
 {

@@ -170,9 +170,14 @@ static void forget(struct ptd_flow *flow, uint64_t offset)
 
 void ptd_flow_fail(struct ptd_flow *flow, int error, uint64_t offset)
 {
-    forget(flow, offset);
-    if (flow->state.phase != FLOW_LOST)
+    const struct bind *const bind = &flow->state.bind;
+
+    if (flow->state.phase != FLOW_LOST) {
+        if (bind->has_packet) /* its FUP does not come */
+            ptd_flow_push_packet(flow, &bind->packet, NULL);
         begin_loss(flow, error, offset);
+    }
+    forget(flow, offset);
     search(flow);
 }
 

@@ -195,7 +195,7 @@ static void read_tip(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
     struct bind *const bind = open_bind(flow, packet);
 
-    if ((!flow_is_tracing(&flow->state) && !is_without_fup(flow)) || bind->has_packet ||
+    if ((!flow_is_tracing(&flow->state) && !is_without_fup(flow)) || bind_wants_fup(bind) ||
         ptd_packet_ip(packet, &flow->state.last_ip, &bind->to) != PTD_OK) {
         contradiction(flow, packet);
         return;
@@ -219,7 +219,7 @@ static void read_pgd(struct ptd_flow *flow, const struct ptd_packet *packet)
         flow_end_overflow(&flow->state);
         return;
     }
-    if (!flow_is_tracing(&flow->state) || flow->state.tnt_count > 0 || bind->has_packet) {
+    if (!flow_is_tracing(&flow->state) || flow->state.tnt_count > 0 || bind_wants_fup(bind)) {
         contradiction(flow, packet);
         return;
     }
@@ -273,6 +273,24 @@ static void read_announced_fup(struct ptd_flow *flow)
     make_ready(bind, bind->packet.type == PTD_PTW ? BIND_PTW : BIND_MARK);
 }
 
+/*
+ * While PacketEn is 0, a MODE.Exec holds at once. Event Trace sends one for a CLI, STI or POPF, and
+ * the FUP behind it names that instruction (Table 33-59 case 22). Behind one that a transfer sends
+ * there may be no FUP: then BranchEn is 0, or a TIP.PGE follows.
+ */
+static bool read_fup_of_mode(struct ptd_flow *flow, const struct ptd_packet *packet)
+{
+    uint64_t ip;
+
+    if (!flow->state.behind_mode)
+        return false;
+    flow->state.behind_mode = false;
+    if (packet->type != PTD_FUP || ptd_packet_ip(packet, &flow->state.last_ip, &ip) != PTD_OK)
+        return false;
+    ptd_flow_push_packet(flow, packet, &ip);
+    return true;
+}
+
 static void read_fup(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
     struct bind *const bind = open_bind(flow, packet);
@@ -296,8 +314,9 @@ static void read_fup(struct ptd_flow *flow, const struct ptd_packet *packet)
             ptd_flow_go_on_at(flow, ip);
         return;
     }
-    if (!flow_is_tracing(&flow->state)) {
-        contradiction(flow, packet);
+    if (!flow_is_tracing(&flow->state) || bind->has_cr3 || bind->has_vmcs) {
+        contradiction(flow,
+                      packet); /* a transfer that changes these has its FUP in front of them */
         return;
     }
     /* MODE.Exec and MODE.TSX take it, unless a transaction aborts (33.4.2.8). */
@@ -345,16 +364,22 @@ static void read_fact(struct ptd_flow *flow, const struct ptd_packet *packet)
 
     if (!ptd_state_fact(packet, &fact))
         return;
-    if (flow_is_tracing(&flow->state))
+    if (bind_wants_fup(&flow->state.bind)) {
+        contradiction(flow, packet);
+        return;
+    }
+    if (flow_is_tracing(&flow->state)) {
         bind_fact(flow, packet, &fact);
-    else
-        ptd_flow_change(flow, packet->offset, &fact);
+        return;
+    }
+    ptd_flow_change(flow, packet->offset, &fact);
+    flow->state.behind_mode = packet->type == PTD_MODE_EXEC;
 }
 
 /* A packet of its own; with_ip: a FUP that says where follows. */
 static void read_other(struct ptd_flow *flow, const struct ptd_packet *packet, bool with_ip)
 {
-    if (flow->state.bind.has_packet) {
+    if (bind_wants_fup(&flow->state.bind) || (with_ip && bind_is_open(&flow->state.bind))) {
         contradiction(flow, packet);
         return;
     }
@@ -408,6 +433,14 @@ static void read_trig(struct ptd_flow *flow, const struct ptd_packet *packet)
 
 static void read_tracestop(struct ptd_flow *flow, const struct ptd_packet *packet)
 {
+    if (bind_is_open_event(&flow->state.bind)) {
+        end_event_nowhere(flow, packet); /* its TIP.PGD was lost */
+        return;
+    }
+    if (bind_is_open(&flow->state.bind)) {
+        contradiction(flow, packet);
+        return;
+    }
     ptd_flow_push(flow, PTD_ITEM_STOP, packet->offset);
     ptd_flow_clear_bind(flow);
     flow_disable(&flow->state);
@@ -514,6 +547,29 @@ static bool read_timing(struct ptd_flow *flow, const struct ptd_packet *packet)
     }
 }
 
+/* Inside of a packet block, where it must not be (Table 33-15). What ends a block is not. */
+static bool breaks_block(const struct ptd_flow *flow, const struct ptd_packet *packet)
+{
+    if (!flow->packets.bip_bytes)
+        return false;
+    switch ((enum ptd_packet_type)packet->type) {
+    case PTD_TNT:
+    case PTD_TIP:
+    case PTD_TIP_PGE:
+    case PTD_TIP_PGD:
+    case PTD_MODE_EXEC:
+    case PTD_MODE_TSX:
+    case PTD_PIP:
+    case PTD_VMCS:
+    case PTD_TRACESTOP:
+    case PTD_PTW:
+    case PTD_MWAIT:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void read_end(struct ptd_flow *flow)
 {
     if (bind_is_open_event(&flow->state.bind)) {
@@ -544,9 +600,10 @@ void ptd_flow_read(struct ptd_flow *flow)
         read_in_psb(flow, &packet);
         return;
     }
-    if (read_timing(flow, &packet))
+    if (read_timing(flow, &packet) || read_fup_of_mode(flow, &packet))
         return;
-    if (flow->state.phase == FLOW_DEFERRED && packet.type != PTD_TIP) {
+    if ((flow->state.phase == FLOW_DEFERRED && packet.type != PTD_TIP) ||
+        breaks_block(flow, &packet)) {
         contradiction(flow, &packet);
         return;
     }

@@ -121,6 +121,7 @@ struct flow_state ptd_state_at_psb(const struct flow_state *state, uint64_t offs
     flow_disable(&next);
     memset(&next.bind, 0, sizeof(next.bind));
     next.tnt_count = 0;
+    next.behind_mode = false;
     next.offset = offset;
     return next;
 }

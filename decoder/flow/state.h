@@ -37,10 +37,11 @@ struct flow_state {
     uint8_t phase, other; /* enum flow_phase */
     uint8_t mode, tsx;
     bool nr;
-    bool fresh;      /* nothing is known of CR3, VMCS, modes: PSB+ tells it for the first time */
-    bool at_mov_cr3; /* nothing was walked since a PIP was bound to a MOV CR3 */
-    uint64_t ip;     /* of the next instruction, while tracing */
-    uint64_t walked; /* instructions since a packet told the IP, see flow_know_ip() */
+    bool fresh;       /* nothing is known of CR3, VMCS, modes: PSB+ tells it for the first time */
+    bool at_mov_cr3;  /* nothing was walked since a PIP was bound to a MOV CR3 */
+    bool behind_mode; /* PacketEn is 0, and a MODE.Exec came last: the next FUP may be its */
+    uint64_t ip;      /* of the next instruction, while tracing */
+    uint64_t walked;  /* instructions since a packet told the IP, see flow_know_ip() */
     uint64_t last_ip;
     uint64_t cr3, vmcs;
     uint64_t tnt_bits;

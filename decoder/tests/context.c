@@ -545,6 +545,7 @@ static const struct golden packet_cases[] = {
         .items = "psb\n"
                  "packet MTC\n"
                  "packet CFE from 0\n"
+                 "packet CFE\n"
                  "error -8 lost 4\n"
                  "psb\n"
                  "packet CFE\n",

@@ -26,5 +26,6 @@ void add_stream_suite(void);
 void add_extents_suite(void);
 void add_newest_suite(void);
 void add_resync_suite(void);
+void add_pairing_suite(void);
 
 #endif
