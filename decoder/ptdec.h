@@ -544,7 +544,10 @@ struct ptd_flow;
  * with the packets. Each of the two is followed by an error that tells what was lost.
  */
 enum ptd_resync {
-    /* At the next PSB: always right. After an error of packets there is no other way. */
+    /*
+     * At the next PSB: always right. After an error of packets there is no other way. CR3, NR and
+     * the VMCS pointer are not known there, unless the PSB+ tells them or no packet ever did.
+     */
     PTD_RESYNC_PSB,
     /*
      * At the next packet that says an IP: a TIP, a FUP of an event or of a new mode, a PSB+. CR3,
@@ -626,7 +629,11 @@ struct ptd_item {
     bool has_from, has_to, nr;
     bool in_psb;     /* of the PSB itself, and of packets up to its PSBEND or OVF (33.3.7) */
     uint64_t offset; /* in the trace: of the packet, or of the next packet for a block */
-    uint64_t cr3;    /* in force (of a block: of its instructions), see ptd_space() */
+    /*
+     * In force (of a block: of its instructions), see ptd_space(). Where ptd_space_cr3() of it is
+     * PTD_ANY_CR3, it is not known, and nor is .nr: behind a gap up to a PSB whose PSB+ has no PIP.
+     */
+    uint64_t cr3;
     uint64_t from, to, value;
     uint64_t cycles; /* RTIT only */
     int error;       /* enum ptd_error */

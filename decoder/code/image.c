@@ -459,6 +459,14 @@ uint64_t ptd_image_space(const struct ptd_image *image, bool nr, uint64_t vmcs, 
     return ptd_space(bound ? (unsigned)bound->number : PTD_VM_UNKNOWN, cr3);
 }
 
+uint64_t ptd_image_unknown_space(const struct ptd_image *image)
+{
+    if (image->base)
+        return ptd_image_unknown_space(image->base);
+    /* Where VMs are told apart, the host's code may not be what ran. */
+    return image->vmcs.leaf_count == 0 ? PTD_ANY_CR3 : ptd_space(PTD_VM_UNKNOWN, PTD_ANY_CR3);
+}
+
 int ptd_image_add_memory(struct ptd_image *image, unsigned vm, const struct ptd_memory *memory,
                          enum ptd_paging paging)
 {

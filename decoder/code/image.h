@@ -24,6 +24,8 @@ int ptd_image_take_file(struct ptd_image *image, struct ptd_file *file, uint64_t
                         uint64_t cr3);
 /* NULL: there is none. Whoever decodes with the image replays it, one at a time. */
 struct code_log *ptd_image_code_log(const struct ptd_image *image);
+/* The address space of who is not known: the host's code in all of its address spaces, or none. */
+uint64_t ptd_image_unknown_space(const struct ptd_image *image);
 /* A number that is another one whenever code was added. */
 const uint64_t *ptd_image_generation(const struct ptd_image *image);
 

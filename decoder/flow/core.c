@@ -161,7 +161,7 @@ static void forget(struct ptd_flow *flow, uint64_t offset)
     ptd_flow_clear_bind(flow);
     flow->state.tnt_count = 0;
     call_stack_clear(&flow->calls);
-    flow->state.fresh = true;
+    ptd_state_forget(&flow->state, flow->blocks.image);
     flow->first_psb.is_open = false;
     if (from < flow->packets.base)
         from = flow->packets.base;

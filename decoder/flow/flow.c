@@ -37,6 +37,7 @@ static void begin_state(struct flow_state *state, const struct ptd_image *image,
     state->cr3 = config->cr3;
     if (config->nr)
         ptd_state_set(state, image, &space);
+    state->told = 0;
 }
 
 struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct ptd_image *image,

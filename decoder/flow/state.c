@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "code/image.h"
 #include "flow/state.h"
 
 static uint8_t exec_mode(const struct ptd_packet *packet)
@@ -59,9 +60,11 @@ void ptd_state_set(struct flow_state *state, const struct ptd_image *image,
     case PTD_ITEM_CR3:
         state->nr = fact->nr;
         state->cr3 = ptd_image_space(image, state->nr, state->vmcs, fact->value);
+        state->told |= ptd_state_fact_bit(PTD_ITEM_CR3);
         break;
     case PTD_ITEM_VMCS:
         state->vmcs = fact->value;
+        state->told |= ptd_state_fact_bit(PTD_ITEM_VMCS);
         if (state->nr)
             state->cr3 = ptd_image_space(image, true, state->vmcs, ptd_space_cr3(state->cr3));
         break;
@@ -99,6 +102,23 @@ bool ptd_state_learn(struct flow_state *state, const struct ptd_image *image,
     return true;
 }
 
+/*
+ * A PSB+ has a PIP and a VMCS packet only while ContextEn is 1, and ContextEn can become 1 later
+ * without a PIP, by a change of CPL. There is no transaction across that, so InTX is 0 where the
+ * PSB+ says nothing of it (33.2.9.2). A MODE.Exec comes with the PSB+ or in front of the TIP.PGE.
+ */
+void ptd_state_forget(struct flow_state *state, const struct ptd_image *image)
+{
+    state->fresh = true;
+    state->tsx = 0;
+    if (state->told & ptd_state_fact_bit(PTD_ITEM_CR3)) {
+        state->nr = false;
+        state->cr3 = ptd_image_unknown_space(image);
+    }
+    if (state->told & ptd_state_fact_bit(PTD_ITEM_VMCS))
+        state->vmcs = PTD_ANY_VMCS;
+}
+
 bool ptd_state_agrees(const struct flow_state *state, const struct flow_state *other, uint32_t told)
 {
     const bool tells_cr3 = told & ptd_state_fact_bit(PTD_ITEM_CR3);
@@ -107,6 +127,7 @@ bool ptd_state_agrees(const struct flow_state *state, const struct flow_state *o
     const bool tells_vmcs = told & ptd_state_fact_bit(PTD_ITEM_VMCS);
 
     return state->phase == other->phase && state->at_mov_cr3 == other->at_mov_cr3 &&
+           (state->told | told) == (other->told | told) &&
            (tells_cr3 || (state->cr3 == other->cr3 && state->nr == other->nr)) &&
            (tells_mode || state->mode == other->mode) && (tells_tsx || state->tsx == other->tsx) &&
            (tells_vmcs || state->vmcs == other->vmcs);

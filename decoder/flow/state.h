@@ -40,6 +40,7 @@ struct flow_state {
     bool fresh;       /* nothing is known of CR3, VMCS, modes: PSB+ tells it for the first time */
     bool at_mov_cr3;  /* nothing was walked since a PIP was bound to a MOV CR3 */
     bool behind_mode; /* PacketEn is 0, and a MODE.Exec came last: the next FUP may be its */
+    uint32_t told;    /* ptd_state_fact_bit() of CR3 and VMCS, once a packet told them */
     uint64_t ip;      /* of the next instruction, while tracing */
     uint64_t walked;  /* instructions since a packet told the IP, see flow_know_ip() */
     uint64_t last_ip;
@@ -135,6 +136,12 @@ bool ptd_state_learn(struct flow_state *state, const struct ptd_image *image,
 /* Whether two states in front of a PSB are the same in all but the facts that its PSB+ tells. */
 bool ptd_state_agrees(const struct flow_state *state, const struct flow_state *other,
                       uint32_t told);
+/*
+ * Packets were lost, up to the next PSB. What they may have changed is not known, unless the PSB+
+ * tells it: CR3 and NR (PTD_ANY_CR3), the VMCS pointer (PTD_ANY_VMCS). What no packet has told so
+ * far is not told by those of this trace, and stays.
+ */
+void ptd_state_forget(struct flow_state *state, const struct ptd_image *image);
 /* In front of a PSB, or at the end: what is handed on to whoever begins there. */
 struct flow_state ptd_state_at_psb(const struct flow_state *state, uint64_t offset);
 

@@ -13,11 +13,6 @@ struct check {
     bool at_end;
     bool in_gap; /* an error came since the last item */
     bool is_cut; /* code ended in the middle of the last block: an error has to come */
-    /*
-     * CR3 may be that in front of a gap: the search for a PSB reads no PIP, and a PSB+ outside of
-     * what is traced has none (33.3.7).
-     */
-    bool cr3_in_doubt;
     struct gaps_verdict verdict;
 };
 
@@ -50,13 +45,23 @@ static void next_of_truth(struct check *check)
         check->verdict.known += insns_left(check, &check->ran);
 }
 
+/*
+ * The search for a PSB reads no PIP, and a PSB+ outside of what is traced has none (33.3.7): then
+ * the address space is not known behind it.
+ */
+static bool is_alike_space(const struct check *check, const struct ptd_item *told)
+{
+    if (ptd_space_cr3(told->cr3) == PTD_ANY_CR3)
+        return check->trace->config.resync == PTD_RESYNC_PSB;
+    return check->ran.cr3 == told->cr3 && check->ran.nr == told->nr;
+}
+
 /* What both have, whether or not a block was cut. */
 static bool is_alike(const struct check *check, const struct ptd_item *told)
 {
     const struct ptd_item *const ran = &check->ran;
 
-    return ran->type == told->type && ran->offset == told->offset &&
-           (ran->cr3 == told->cr3 || check->cr3_in_doubt) && ran->nr == told->nr &&
+    return ran->type == told->type && ran->offset == told->offset && is_alike_space(check, told) &&
            ran->mode == told->mode && ran->ip == told->ip && ran->has_from == told->has_from &&
            ran->from == told->from;
 }
@@ -113,13 +118,10 @@ struct gaps_verdict gaps_check(const struct gaps_trace *trace)
         abort();
     next_of_truth(&check);
     while (ptd_flow_next(flow, &item) == PTD_OK) {
-        if (item.type == PTD_ITEM_CR3)
-            check.cr3_in_doubt = false;
         if (is_flow(&item))
             see(&check, &item);
         if (item.type != PTD_ITEM_ERROR)
             continue;
-        check.cr3_in_doubt = trace->config.resync != PTD_RESYNC_IP;
         check.in_gap = true;
         check.is_cut = false;
         check.verdict.gaps++;

@@ -5,8 +5,11 @@
  */
 #include <CUnit/CUnit.h>
 
+#include <stdio.h>
+
 #include "golden.h"
 #include "ptdec.h"
+#include "referee.h"
 #include "suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -318,11 +321,200 @@ static const struct golden deferred_cases[] = {
                  "block 4 4 1\n",
     },
 };
+
+#define IN_B          PSB, PIP(CR3_B), MODE64, FUP(CODE), PSBEND
+#define JMP           BYTES(0xff, 0xe0)
+#define NOP_JMP       BYTES(0x90, 0xff, 0xe0)
+#define BEFORE_GAP                  \
+                 "psb to 0\n"       \
+                 "cr3 6000\n"       \
+                 "mode 64\n"        \
+                 "block 0 1 2\n"    \
+                 "error -6 lost 0 from 100\n"
+
+/* Code of all address spaces is one instruction long, that of CR3_B has two. */
+static const struct golden unknown_cases[] = {
+    {
+        .name = "a PSB+ without PIP: only what is in all address spaces is known",
+        .code = JMP, .code_b = NOP_JMP,
+        .trace = BYTES(IN_B, MISSING, SYNC, PGE(CODE), TIP(CODE)),
+        .items = BEFORE_GAP
+                 "psb\n"
+                 "enabled to 0\n"
+                 "block 0 0 1\n",
+    }, {
+        .name = "up to the next PIP",
+        .code = JMP, .code_b = NOP_JMP,
+        .trace = BYTES(IN_B, MISSING, SYNC, PGE(CODE), TIP(CODE), PGD_NO_IP, PIP(CR3_B),
+                       PGE(CODE), TIP(CODE)),
+        .items = BEFORE_GAP
+                 "psb\n"
+                 "enabled to 0\n"
+                 "block 0 0 1\n"
+                 "block 0 0 1\n"
+                 "disabled\n"
+                 "cr3 6000\n"
+                 "enabled to 0\n"
+                 "block 0 1 2\n",
+    }, {
+        .name = "up to the next PSB+ that has one",
+        .code = JMP, .code_b = NOP_JMP,
+        .trace = BYTES(IN_B, MISSING, SYNC, PGE(CODE), TIP(CODE), IN_B, TIP(CODE)),
+        .items = BEFORE_GAP
+                 "psb\n"
+                 "enabled to 0\n"
+                 "block 0 0 1\n"
+                 "psb to 0\n"
+                 "cr3 6000\n"
+                 "block 0 1 2\n",
+    }, {
+        .name = "a PSB+ with a PIP",
+        .code = JMP, .code_b = NOP_JMP,
+        .trace = BYTES(IN_B, MISSING, IN_B, TIP(CODE)),
+        .items = BEFORE_GAP
+                 "psb to 0\n"
+                 "cr3 6000\n"
+                 "mode 64\n"
+                 "block 0 1 2\n",
+    }, {
+        .name = "a PSB+ that an overflow cuts off",
+        .code = JMP, .code_b = NOP_JMP,
+        .trace = BYTES(IN_B, MISSING, PSB, OVF, FUP(CODE), TIP(CODE)),
+        .items = BEFORE_GAP
+                 "psb\n"
+                 "overflow to 0\n"
+                 "block 0 0 1\n",
+    }, {
+        .name = "a gap to the next IP: PIPs were read",
+        .resync = PTD_RESYNC_IP,
+        .code = JMP, .code_b = NOP_JMP,
+        .trace = BYTES(IN_B, MISSING, TIP(CODE), TIP(CODE)),
+        .items = "psb to 0\n"
+                 "cr3 6000\n"
+                 "mode 64\n"
+                 "block 0 1 2\n"
+                 "error -6 lost 0 from 100 to 0\n"
+                 "block 0 1 2\n",
+    },
+};
 /* clang-format on */
+
+/* What is told, and in which address space. */
+struct told {
+    uint8_t type;
+    uint64_t space;
+};
+
+static void check_told(const struct ptd_image *image, const struct bytes *bytes,
+                       const struct told *want, size_t count)
+{
+    const struct ptd_flow_config config = {.mode = PTD_MODE_64, .cr3 = CR3_A};
+    const struct referee_trace trace = {
+        .bytes = bytes->at, .len_bytes = bytes->len, .image = image, .config = &config};
+    struct ptd_flow *const flow = ptd_flow_new(bytes->at, bytes->len, image, &config);
+    struct ptd_item item;
+    size_t i = 0;
+
+    for (; ptd_flow_next(flow, &item) == PTD_OK; i++) {
+        if (i == count || item.type != want[i].type || item.cr3 != want[i].space) {
+            printf("\nitem %zu: type %u, space %llx", i, item.type, (unsigned long long)item.cr3);
+            CU_FAIL("told in another address space");
+            break;
+        }
+    }
+    CU_ASSERT_EQUAL(i, count);
+    ptd_flow_free(flow);
+    CU_ASSERT_TRUE(referee_run(&trace, PTD_RUN_ROOM).same);
+    CU_ASSERT_TRUE(referee_parallel(&trace, 2, 1).same);
+    CU_ASSERT_TRUE(referee_stream(&trace, 1, 1, NULL).same);
+}
 
 static void next_ip(void)
 {
     check_golden(ip_cases, COUNT(ip_cases));
+}
+
+static void unknown(void)
+{
+    check_golden(unknown_cases, COUNT(unknown_cases));
+}
+
+static const uint8_t jmp[] = {0xff, 0xe0};
+
+/* What no packet of a trace tells is as the configuration says, behind a gap as well. */
+static void configured(void)
+{
+    static const uint8_t bytes[] = {START(CODE), MISSING, START(CODE), TIP(CODE)};
+    static const struct told told[] = {
+        {PTD_ITEM_PSB, CR3_A},   {PTD_ITEM_ENABLED, CR3_A}, {PTD_ITEM_BLOCK, CR3_A},
+        {PTD_ITEM_ERROR, CR3_A}, {PTD_ITEM_PSB, CR3_A},     {PTD_ITEM_ENABLED, CR3_A},
+        {PTD_ITEM_BLOCK, CR3_A},
+    };
+    struct ptd_image *const image = ptd_image_new();
+
+    (void)ptd_image_add_bytes(image, NULL, CODE, jmp, sizeof(jmp), CR3_A);
+    check_told(image, &(struct bytes){bytes, sizeof(bytes)}, told, COUNT(told));
+    ptd_image_free(image);
+}
+
+/* The address space where an error was is that of the error; then it is not known. */
+static void spaces(void)
+{
+    static const uint8_t bytes[] = {PSB,  PIP(CR3_B), PSBEND,    PGE(CODE),     MISSING,
+                                    SYNC, TSC,        PGE(CODE), TIP(CODE + 2), TNT_N};
+    static const struct told told[] = {
+        {PTD_ITEM_PSB, CR3_A},         {PTD_ITEM_CR3, CR3_B},
+        {PTD_ITEM_ENABLED, CR3_B},     {PTD_ITEM_BLOCK, CR3_B},
+        {PTD_ITEM_ERROR, CR3_B},       {PTD_ITEM_PSB, PTD_ANY_CR3},
+        {PTD_ITEM_TSC, PTD_ANY_CR3},   {PTD_ITEM_ENABLED, PTD_ANY_CR3},
+        {PTD_ITEM_BLOCK, PTD_ANY_CR3}, {PTD_ITEM_ERROR, PTD_ANY_CR3},
+    };
+    struct ptd_image *const image = ptd_image_new();
+
+    (void)ptd_image_add_bytes(image, NULL, CODE, jmp, sizeof(jmp), PTD_ANY_CR3);
+    (void)ptd_image_add_bytes(image, NULL, CODE + 2, jmp, sizeof(jmp), CR3_B);
+    check_told(image, &(struct bytes){bytes, sizeof(bytes)}, told, COUNT(told));
+    ptd_image_free(image);
+}
+
+/* Where VMs are told apart, nobody's code runs until it is known whose. */
+static void machines(void)
+{
+    static const uint8_t bytes[] = {
+        PSB,  VMCS(0x7000),  PIP_NR(CR3_B), PSBEND,    PGE(CODE), MISSING, /* in the VM */
+        SYNC, PGE(CODE),     TIP(CODE),                                    /* nobody knows */
+        PSB,  PIP_NR(CR3_B), PSBEND,        PGE(CODE), TIP(CODE),          /* in a VM */
+        PSB,  PIP(CR3_A),    PSBEND,        PGE(CODE), TIP(CODE),          /* in the host */
+    };
+    struct ptd_image *const image = ptd_image_new();
+    const unsigned vm = (unsigned)ptd_image_add_vm(image);
+    const uint64_t nobody = ptd_space(PTD_VM_UNKNOWN, PTD_ANY_CR3);
+    const uint64_t somebody = ptd_space(PTD_VM_UNKNOWN, CR3_B);
+    const struct told told[] = {
+        {PTD_ITEM_PSB, CR3_A},
+        {PTD_ITEM_VMCS, CR3_A},
+        {PTD_ITEM_CR3, ptd_space(vm, CR3_B)},
+        {PTD_ITEM_ENABLED, ptd_space(vm, CR3_B)},
+        {PTD_ITEM_BLOCK, ptd_space(vm, CR3_B)},
+        {PTD_ITEM_ERROR, ptd_space(vm, CR3_B)},
+        {PTD_ITEM_PSB, nobody},
+        {PTD_ITEM_ENABLED, nobody},
+        {PTD_ITEM_ERROR, nobody},
+        {PTD_ITEM_PSB, nobody},
+        {PTD_ITEM_CR3, somebody},
+        {PTD_ITEM_ENABLED, somebody},
+        {PTD_ITEM_ERROR, somebody},
+        {PTD_ITEM_PSB, nobody},
+        {PTD_ITEM_CR3, CR3_A},
+        {PTD_ITEM_ENABLED, CR3_A},
+        {PTD_ITEM_BLOCK, CR3_A},
+    };
+
+    (void)ptd_image_bind_vmcs(image, vm, 0x7000);
+    (void)ptd_image_add_bytes(image, NULL, CODE, jmp, sizeof(jmp), PTD_ANY_CR3);
+    (void)ptd_image_add_bytes(image, NULL, CODE, jmp, sizeof(jmp), ptd_space(vm, PTD_ANY_CR3));
+    check_told(image, &(struct bytes){bytes, sizeof(bytes)}, told, COUNT(told));
+    ptd_image_free(image);
 }
 
 static void deferred(void)
@@ -348,5 +540,9 @@ void add_resync_suite(void)
 
     CU_add_test(suite, "at the next IP", next_ip);
     CU_add_test(suite, "deferred TIPs", deferred);
+    CU_add_test(suite, "what is not known behind a gap", unknown);
+    CU_add_test(suite, "CR3 of the configuration", configured);
+    CU_add_test(suite, "address spaces that are not known", spaces);
+    CU_add_test(suite, "VMs that are not known", machines);
     CU_add_test(suite, "processors", processors);
 }

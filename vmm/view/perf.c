@@ -268,6 +268,10 @@ static void who_ran(const void *owner, uint64_t cr3, uint64_t ns, struct out_who
             who->vm = context.vm_name;
         return;
     }
+    if (cr3 == PTD_ANY_CR3) { /* behind a gap, in front of the PIP that each PSB+ has */
+        *who = (struct out_who){.comm = "?"};
+        return;
+    }
     who->tid = (uint32_t)(cr3 >> 12);
     who->pid = ptd_perf_pid_of(job->session, who->tid);
     who->comm = name_at(job->session, who->pid, who->tid, ns);

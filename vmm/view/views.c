@@ -91,9 +91,13 @@ static void print_who(const struct decode_options *options, struct stream *strea
     ptd_contexts_find(options->map.contexts, block->cr3, block->ip, &who);
     if (last->insns && last->cr3 == block->cr3 && before.who == who.who)
         return;
-    printf("  == %s%s%s%s%s, CR3 %#" PRIx64 "\n", who_names[who.who], who.vm_name ? ", VM " : "",
+    printf("  == %s%s%s%s%s, CR3 ", who_names[who.who], who.vm_name ? ", VM " : "",
            who.vm_name ? escaped(who.vm_name, &rooms[0]) : "", who.process ? ", process " : "",
-           who.process ? escaped(who.process, &rooms[1]) : "", who.cr3);
+           who.process ? escaped(who.process, &rooms[1]) : "");
+    if (who.cr3 == PTD_ANY_CR3)
+        printf("unknown\n"); /* behind a gap */
+    else
+        printf("%#" PRIx64 "\n", who.cr3);
 }
 
 static json_object *line_begin(const struct decode_options *options, const struct ptd_item *item,
@@ -103,7 +107,8 @@ static json_object *line_begin(const struct decode_options *options, const struc
 
     json_object_object_add(line, "type", json_object_new_string(type));
     json_add_number(line, "offset", item->offset);
-    json_add_number(line, "cr3", ptd_space_cr3(item->cr3));
+    if (ptd_space_cr3(item->cr3) != PTD_ANY_CR3) /* else it is not known, behind a gap */
+        json_add_number(line, "cr3", ptd_space_cr3(item->cr3));
     if (options->by_time) {
         json_object_object_add(line, "cpu", json_object_new_int(options->thread->cpu));
         json_add_number(line, "time", options->now);
