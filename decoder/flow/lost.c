@@ -63,21 +63,30 @@ static void leave_out(struct ptd_flow *flow)
 static void tell_fact(struct ptd_flow *flow, uint64_t offset, enum ptd_item_type type,
                       uint64_t value)
 {
-    if (flow->state.gap.told & ptd_state_fact_bit((uint8_t)type))
-        ptd_flow_push(flow, type, offset)->value = value;
+    struct ptd_item *item;
+
+    if (!(flow->state.gap.told & ptd_state_fact_bit((uint8_t)type)))
+        return;
+    item = ptd_flow_push(flow, type, offset);
+    item->value = value;
+    item->in_psb = false; /* even if a PSB+ ended the gap */
 }
 
-/* The gap ends in front of the packets of the bind. */
-static void end_gap(struct ptd_flow *flow)
+/* What changed in the gap, which ends at an offset. */
+static void tell_facts(struct ptd_flow *flow, uint64_t offset)
 {
-    const uint64_t offset = flow->state.bind.offset;
-
-    flow->state.gap.end = offset;
     tell_fact(flow, offset, PTD_ITEM_VMCS, flow->state.vmcs);
     tell_fact(flow, offset, PTD_ITEM_CR3, ptd_space_cr3(flow->state.cr3));
     tell_fact(flow, offset, PTD_ITEM_MODE, flow->state.mode);
     tell_fact(flow, offset, PTD_ITEM_TSX, flow->state.tsx);
     flow->state.gap.told = 0;
+}
+
+/* The gap ends in front of the packets of the bind. */
+static void end_gap(struct ptd_flow *flow)
+{
+    flow->state.gap.end = flow->state.bind.offset;
+    tell_facts(flow, flow->state.gap.end);
 }
 
 /* The same, and the next instruction is at ip. */
@@ -183,10 +192,25 @@ static uint64_t end_of_gap(const struct ptd_flow *flow)
     return flow->item_count > 0 ? flow->items[0].offset : ptd_packets_offset(&flow->packets);
 }
 
-void ptd_lost_tell(struct ptd_flow *flow)
+/* In front of the items of the step that ended the gap: its error, and what it changed. */
+static void tell_gap(struct ptd_flow *flow, uint64_t end)
 {
     struct ptd_item *const lost = &flow->state.lost;
+    const unsigned count = flow->item_count;
+    struct ptd_item behind[ITEMS_A_STEP];
 
+    memcpy(behind, flow->items, count * sizeof(behind[0]));
+    if (end > lost->offset)
+        lost->value = end - lost->offset;
+    flow->items[0] = *lost;
+    flow->item_count = 1;
+    tell_facts(flow, end); /* unless the gap ended at an IP, in front of which they were told */
+    memcpy(&flow->items[flow->item_count], behind, count * sizeof(behind[0]));
+    flow->item_count += count;
+}
+
+void ptd_lost_tell(struct ptd_flow *flow)
+{
     if (flow->state.phase == FLOW_LOST) {
         flow->state.tnt_count = 0;
         flow->item_count = 0;
@@ -195,9 +219,5 @@ void ptd_lost_tell(struct ptd_flow *flow)
     if (!flow->state.gap.is_open)
         return; /* the search for a PSB goes on, or has told it */
     flow->state.gap.is_open = false;
-    if (end_of_gap(flow) > lost->offset)
-        lost->value = end_of_gap(flow) - lost->offset;
-    memmove(&flow->items[1], &flow->items[0], flow->item_count * sizeof(flow->items[0]));
-    flow->items[0] = *lost;
-    flow->item_count++;
+    tell_gap(flow, end_of_gap(flow));
 }

@@ -241,6 +241,26 @@ static const struct golden ip_cases[] = {
                  "block 0 0 1\n"
                  "error -6 lost 2 from 100\n",
     }, {
+        .name = "what changed is told, also where no IP ends the gap",
+        .resync = PTD_RESYNC_IP,
+        .code = JUMPS_AND_RET,
+        .trace = BYTES(START(CODE), MISSING, PIP(CR3_B), TNT_N, OVF, FUP(CODE), MISSING,
+                       VMCS(0x7000), TRACESTOP, PGE(CODE), MISSING, PIP(CR3_A), TNT_N),
+        .items = "psb\n"
+                 "enabled to 0\n"
+                 "block 0 0 1\n"
+                 "error -6 lost 9 from 100\n"
+                 "cr3 6000\n"
+                 "overflow to 0\n"
+                 "block 0 0 1\n"
+                 "error -6 lost 7 from 100\n"
+                 "vmcs 7000\n"
+                 "stop\n"
+                 "enabled to 0\n"
+                 "block 0 0 1\n"
+                 "error -6 lost 9 from 100\n"
+                 "cr3 5000\n",
+    }, {
         .name = "an event without an end, in front of an overflow",
         .resync = PTD_RESYNC_IP,
         .code = JUMPS_AND_RET,
