@@ -11,5 +11,6 @@ void add_guest_suite(void);
 void add_newest_suite(void);
 void add_replay_suite(void);
 void add_resync_suite(void);
+void add_damage_suite(void);
 
 #endif
