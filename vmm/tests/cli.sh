@@ -306,6 +306,24 @@ expect 'decode --resync with another word' 2 "takes psb or ip, not 'tip'" \
     "$vpt" decode --resync tip --map "$work/code.json" "$work/gap.pt"
 rm -f "$work/gap.pt.json"
 
+# Behind a gap, a PSB+ without PIP: only code of all address spaces is known, at 7000H.
+printf '\xff\xe0' >"$work/any.bin"
+{
+    cat "$work/gap.pt"
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x02\x23\x71\x00\x70\x00\x00\x00\x00\x2d\x00\x70'
+} >"$work/unknown.pt"
+jq 'del(.vms) | .host.images = [{ "path": "any.bin", "address": "0x7000" }]' "$work/code.json" >"$work/any.json"
+expect 'decode: CR3 is not known' 3 '1 errors' \
+    "$vpt" decode --resync psb --map "$work/any.json" "$work/unknown.pt"
+check 'decode: and says so' grep -q '== host process, CR3 unknown$' "$work/out"
+expect 'decode --json: CR3 is not known' 3 '1 errors' \
+    "$vpt" decode --resync psb --map "$work/any.json" --json --blocks "$work/unknown.pt"
+check 'decode --json: and leaves it out' jq -es 'map(select(.ip == "0x7000" and .type == "block")) |
+    length == 1 and (.[0] | has("cr3") | not)' "$work/out"
+expect 'decode --calls: CR3 is not known' 3 '1 errors' \
+    "$vpt" decode --resync psb --map "$work/any.json" --calls "$work/unknown.pt"
+
 printf '\2\202' >"$work/nopath.pt"
 echo '{ "images": [ { "bias": 0 } ] }' >"$work/nopath.pt.json"
 expect 'decode with an image without a path' 3 'nopath.pt.json: images.0.: an image without a path' \

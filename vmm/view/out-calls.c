@@ -112,6 +112,7 @@ static void print_entry(struct outline *outline)
 static void print_who(struct outline *outline, const struct call_stack *stack, uint64_t time)
 {
     const struct out_who who = out_who(&outline->thread, stack->cr3, time);
+    char cr3[OUT_CR3_ROOM];
 
     if (outline->shown && outline->shown_cr3 == stack->cr3 && strcmp(outline->shown, who.comm) == 0)
         return;
@@ -128,7 +129,7 @@ static void print_who(struct outline *outline, const struct call_stack *stack, u
     put_escaped(who.comm, outline->to);
     if (who.pid)
         fprintf(outline->to, ", pid %" PRIu32 ", tid %" PRIu32, who.pid, who.tid);
-    fprintf(outline->to, ", CR3 %#" PRIx64 "\n", ptd_space_cr3(stack->cr3));
+    fprintf(outline->to, ", CR3 %s\n", out_cr3(stack->cr3, cr3));
 }
 
 static void enter(void *owner, struct call_stack *stack, uint64_t time)

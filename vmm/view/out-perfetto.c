@@ -188,8 +188,10 @@ static uint64_t cpu_track(struct perfetto *perfetto)
 /* "make, pid 812", or of what has no pid "make, CR3 0x1000". */
 static void name_process(const struct out_who *who, const char *what, uint32_t number, char *name)
 {
+    char cr3[OUT_CR3_ROOM];
+
     if (who->pid == 0 && who->cr3)
-        snprintf(name, NAME_ROOM, "%s, CR3 %#" PRIx64, who->comm, who->cr3);
+        snprintf(name, NAME_ROOM, "%s, CR3 %s", who->comm, out_cr3(who->cr3, cr3));
     else
         snprintf(name, NAME_ROOM, "%s, %s %" PRIu32, who->comm, what, number);
 }
@@ -217,14 +219,14 @@ static uint64_t stack_track(struct perfetto *perfetto, const struct call_stack *
                             const struct out_who *who)
 {
     const uint64_t thread = thread_track(perfetto, who);
-    char name[NAME_ROOM];
+    char name[NAME_ROOM], cr3[OUT_CR3_ROOM];
 
     if (!perfetto->thread.who && stack->id == 0)
         return thread;
     if (perfetto->thread.cpu >= 0)
         snprintf(name, sizeof(name), "on processor %d", perfetto->thread.cpu);
     else
-        snprintf(name, sizeof(name), "CR3 %#" PRIx64, ptd_space_cr3(stack->cr3));
+        snprintf(name, sizeof(name), "CR3 %s", out_cr3(stack->cr3, cr3));
     return named_track(perfetto, thread, TRACK_STACK,
                        (uint64_t)perfetto->sequence << 32 | stack->id, name);
 }

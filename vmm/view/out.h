@@ -58,6 +58,9 @@ struct out_format {
  * item, for names change; OUT_LAST: the last name.
  */
 struct out_who out_who(const struct out_thread *thread, uint64_t cr3, uint64_t time);
+/* CR3 of an address space in words: behind a gap it may not be known. Gives text back. */
+#define OUT_CR3_ROOM 24
+const char *out_cr3(uint64_t space, char text[OUT_CR3_ROOM]);
 /* Who ran as a map file tells it: a function for struct out_thread, whose owner is the contexts. */
 void who_of_map(const void *contexts, uint64_t cr3, uint64_t ns, struct out_who *who);
 

@@ -80,6 +80,7 @@ static void print_who(const struct decode_options *options, struct stream *strea
     const struct ptd_item *const last = &stream->last;
     struct ptd_context before, who;
     struct escaped rooms[2];
+    char cr3[OUT_CR3_ROOM];
 
     if (options->json)
         return;
@@ -91,13 +92,9 @@ static void print_who(const struct decode_options *options, struct stream *strea
     ptd_contexts_find(options->map.contexts, block->cr3, block->ip, &who);
     if (last->insns && last->cr3 == block->cr3 && before.who == who.who)
         return;
-    printf("  == %s%s%s%s%s, CR3 ", who_names[who.who], who.vm_name ? ", VM " : "",
+    printf("  == %s%s%s%s%s, CR3 %s\n", who_names[who.who], who.vm_name ? ", VM " : "",
            who.vm_name ? escaped(who.vm_name, &rooms[0]) : "", who.process ? ", process " : "",
-           who.process ? escaped(who.process, &rooms[1]) : "");
-    if (who.cr3 == PTD_ANY_CR3)
-        printf("unknown\n"); /* behind a gap */
-    else
-        printf("%#" PRIx64 "\n", who.cr3);
+           who.process ? escaped(who.process, &rooms[1]) : "", out_cr3(block->cr3, cr3));
 }
 
 static json_object *line_begin(const struct decode_options *options, const struct ptd_item *item,

@@ -5,6 +5,8 @@
  */
 #include "view/out.h"
 
+#include <inttypes.h>
+
 struct out_who out_who(const struct out_thread *thread, uint64_t cr3, uint64_t time)
 {
     const bool has_ns = time != OUT_LAST && thread->is_tsc && thread->to_ns;
@@ -16,6 +18,17 @@ struct out_who out_who(const struct out_thread *thread, uint64_t cr3, uint64_t t
     else if (thread->comm_at)
         who.comm = thread->comm_at(thread->who_owner, thread, ns);
     return who;
+}
+
+const char *out_cr3(uint64_t space, char text[OUT_CR3_ROOM])
+{
+    const uint64_t cr3 = ptd_space_cr3(space);
+
+    if (cr3 == PTD_ANY_CR3)
+        (void)snprintf(text, OUT_CR3_ROOM, "unknown");
+    else
+        (void)snprintf(text, OUT_CR3_ROOM, "%#" PRIx64, cr3);
+    return text;
 }
 
 void who_of_map(const void *contexts, uint64_t cr3, uint64_t ns, struct out_who *who)
