@@ -36,8 +36,8 @@ void ptd_flow_enter_psb(struct ptd_flow *flow)
         return;
     }
     has_ip = ptd_ahead_psb_ip(flow->packets, &flow->state.psb_ip) == AHEAD_FUP;
-    if (has_ip && !flow_is_tracing(&flow->state) && flow_has(flow, PTD_BDM70) &&
-        ptd_ahead_enabling_behind_psb(flow->packets))
+    /* The TIP.PGE says that PacketEn is 0, whatever was thought: a TIP.PGD may have been lost. */
+    if (has_ip && flow_has(flow, PTD_BDM70) && ptd_ahead_enabling_behind_psb(flow->packets))
         has_ip = false;
     if (ptd_packets_next(&flow->packets, &packet) != PTD_OK)
         return;

@@ -30,6 +30,17 @@ static const struct golden cases[] = {
                  "enabled to 0\n"
                  "block 0 1 2 taken\n",
     }, {
+        .name = "BDM70: the same, and the TIP.PGD in front of it was lost",
+        .errata = PTD_BDM70,
+        .code = BRANCHES,
+        .trace = BYTES(START(CODE), PSB, MODE64, FUP(CODE), PSBEND, TSC, PGE(CODE), TNT_T),
+        .items = "psb\n"
+                 "enabled to 0\n"
+                 "psb\n"
+                 "tsc 1\n"
+                 "enabled to 0\n"
+                 "block 0 1 2 taken\n",
+    }, {
         .name = "without BDM70, this contradicts itself",
         .code = BRANCHES,
         .trace = BYTES(PSB, MODE64, FUP(CODE + 1), PSBEND, PGE(CODE), TNT_T),
