@@ -49,7 +49,7 @@ list() {
         echo "link $name.so.$ABI $LIBDIR/$name.so"
         echo "644 - $LIBDIR/pkgconfig/$name.pc"
     done
-    each 644 "$PREFIX/include" emulation/vpt.h decoder/ptdec*.h
+    each 644 "$PREFIX/include" emulation/vpt*.h decoder/ptdec*.h
     data
     for file in ${MAN_PAGES:-}; do
         each 644 "$PREFIX/share/man/man${file##*.}" "$file"

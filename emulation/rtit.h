@@ -5,7 +5,7 @@
 #ifndef VPT_RTIT_INTERNAL_H
 #define VPT_RTIT_INTERNAL_H
 
-#include "vpt.h"
+#include "vpt_rtit.h"
 
 /* ---- rtit.c ---- */
 

@@ -58,7 +58,7 @@ soname_is() {
     readelf -d "$1" | grep "SONAME.*\[$2\]"
 }
 
-for header in emulation/vpt.h decoder/ptdec.h decoder/ptdec_rtit.h decoder/ptdec_perf.h; do
+for header in emulation/vpt*.h decoder/ptdec*.h; do
     check "$header is C11" compiles c:c11 gcc "$header"
     check "$header is C++17" compiles c++:c++17 g++ "$header"
     check "$header alone is C11" stands_alone gcc c11 "$header"
@@ -66,7 +66,7 @@ for header in emulation/vpt.h decoder/ptdec.h decoder/ptdec_rtit.h decoder/ptdec
 done
 check 'libvpt.a: names begin with vpt_' only_prefix "$BUILD/libvpt.a" vpt
 check 'libptdec.a: names begin with ptd_' only_prefix "$BUILD/libptdec.a" ptd
-check 'libvpt.so exports what its header declares' exports_headers "$BUILD/libvpt.so.0" vpt emulation/vpt.h
+check 'libvpt.so exports what its headers declare' exports_headers "$BUILD/libvpt.so.0" vpt emulation/vpt*.h
 check 'libptdec.so exports what its headers declare' exports_headers "$BUILD/libptdec.so.0" ptd decoder/ptdec*.h
 check 'libvpt.so has its soname' soname_is "$BUILD/libvpt.so.0" libvpt.so.0
 check 'libptdec.so has its soname' soname_is "$BUILD/libptdec.so.0" libptdec.so.0

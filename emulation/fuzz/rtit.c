@@ -3,7 +3,7 @@
  * A hostile guest with RTIT, for libFuzzer: MSR values and events as the input likes. Whatever it
  * does: no store outside the ring, #GP changes nothing, the enables obey 2.1, reserved bits stay 0.
  */
-#include "vpt.h"
+#include "vpt_rtit.h"
 
 #include <inttypes.h>
 #include <stdio.h>

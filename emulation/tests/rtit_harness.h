@@ -7,6 +7,7 @@
 #define VPT_TESTS_RTIT_HARNESS_H
 
 #include "harness.h"
+#include "vpt_rtit.h"
 
 #define RTIT_RAM  (1u << 20)
 #define RTIT_BASE 0x40000ull

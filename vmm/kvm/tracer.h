@@ -8,6 +8,7 @@
 
 #include "ptdec.h"
 #include "vpt.h"
+#include "vpt_rtit.h"
 
 #include <stdbool.h>
 #include <stddef.h>
