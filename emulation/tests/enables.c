@@ -613,26 +613,36 @@ static void test_tracestop_resume(void)
     fake_close(fake);
 }
 
+/*
+ * Tracing in a segment at cs_base, on a processor whose ranges and packets hold LIPs or else RIPs
+ * (33.3.1.1); range 0 is the 4 KiB at first.
+ */
+static struct fake *filtered_segment(bool lip, enum vpt_exec_mode mode, uint64_t cs_base,
+                                     uint64_t first)
+{
+    struct vpt_caps caps = plain_caps("max");
+    struct vpt_context ctx = context_of(0);
+    struct fake *fake;
+
+    if (!lip)
+        caps.leaf14_0_ecx &= ~VPT_CAP_LIP;
+    fake = fake_open_caps(&caps);
+    ctx.exec_mode = (uint8_t)mode;
+    ctx.cs_base = cs_base;
+    fake_output(fake);
+    vpt_set_context(&fake->cpu, &ctx);
+    set_range(fake, 0, first, first + 0xfff);
+    fake_write(fake, VPT_MSR_CTL, ALL | VPT_CTL_TOPA | VPT_CTL_TRACEEN | FILTER(0));
+    fake_mark(fake);
+    return fake;
+}
+
 /* 33.3.1.1: without LIP, ranges are compared with, and packets hold, offsets from CS base. */
 static void test_rip_and_lip(void)
 {
     for (int lip = 0; lip < 2; lip++) {
-        struct vpt_caps caps = plain_caps("max");
-        struct vpt_context ctx = context_of(0);
-        struct fake *fake;
+        struct fake *fake = filtered_segment(lip, VPT_EXEC_16, 0x20000, lip ? 0x21000 : 0x1000);
 
-        if (lip)
-            caps.leaf14_0_ecx |= VPT_CAP_LIP;
-        else
-            caps.leaf14_0_ecx &= ~VPT_CAP_LIP;
-        fake = fake_open_caps(&caps);
-        ctx.exec_mode = VPT_EXEC_16;
-        ctx.cs_base = 0x20000;
-        fake_output(fake);
-        vpt_set_context(&fake->cpu, &ctx);
-        set_range(fake, 0, lip ? 0x21000 : 0x1000, lip ? 0x21fff : 0x1fff);
-        fake_write(fake, VPT_MSR_CTL, ALL | VPT_CTL_TOPA | VPT_CTL_TRACEEN | FILTER(0));
-        fake_mark(fake);
         vpt_jmp_direct(&fake->cpu, 0x21010);
         vpt_jmp_indirect(&fake->cpu, 0x21020);
         vpt_jmp_direct(&fake->cpu, 0x25000);
@@ -647,23 +657,10 @@ static void test_rip_and_lip(void)
 /* Outside 64-bit mode the sum of CS base and EIP wraps at 4 GiB, in packets and in ranges. */
 static void test_ip_wraps(void)
 {
-    for (unsigned lip = 0; lip < 2; lip++) {
-        struct vpt_caps caps = plain_caps("max");
-        struct vpt_context ctx = context_of(0);
-        struct fake *fake;
+    for (int lip = 0; lip < 2; lip++) {
+        struct fake *fake =
+            filtered_segment(lip, VPT_EXEC_32, 0x80000000, lip ? 0x10000000 : 0x90000000);
 
-        if (lip)
-            caps.leaf14_0_ecx |= VPT_CAP_LIP;
-        else
-            caps.leaf14_0_ecx &= ~VPT_CAP_LIP;
-        fake = fake_open_caps(&caps);
-        ctx.exec_mode = VPT_EXEC_32;
-        ctx.cs_base = 0x80000000;
-        fake_output(fake);
-        vpt_set_context(&fake->cpu, &ctx);
-        set_range(fake, 0, lip ? 0x10000000 : 0x90000000, lip ? 0x10000fff : 0x90000fff);
-        fake_write(fake, VPT_MSR_CTL, ALL | VPT_CTL_TOPA | VPT_CTL_TRACEEN | FILTER(0));
-        fake_mark(fake);
         vpt_jmp_direct(&fake->cpu, 0x10000100);    /* EIP 90000100H, the owner's sum wrapped */
         vpt_jmp_indirect(&fake->cpu, 0x110000200); /* the owner's sum did not */
         vpt_jmp_direct(&fake->cpu, 0x80000000);
