@@ -2,9 +2,10 @@
 /*
  * Named sets of capabilities, and the check that a set makes sense (33.3.1, Tables 33-11, 33-12).
  *
- * A profile is data. The values are typical of the processors named, as far as public enumerations
- * tell; a guest sees nothing else of that processor. The choices are those that traces of the
- * processors show (docs/profiles.md); profiles without any send what "plain" sends.
+ * A profile is data, and names only what it does not share with its family. The values are typical
+ * of the processors named, as far as public enumerations tell; a guest sees nothing else of that
+ * processor. The choices are those that traces of the processors show (docs/profiles.md); profiles
+ * without any send what "plain" sends.
  */
 #include "internal.h"
 
@@ -15,25 +16,49 @@
 #define PSB_PERIODS(map)    ((uint32_t)(map) << 16)
 #define CYC_THRESHOLDS(map) ((uint32_t)(map))
 
-#define SKYLAKE_EBX (VPT_CAP_CR3FILTER | VPT_CAP_PSB_CYC | VPT_CAP_IPFILTER | VPT_CAP_MTC)
-#define FULL_ECX    (VPT_CAP_TOPA | VPT_CAP_MENTRY | VPT_CAP_SNGLRGN)
+#define SKYLAKE_EBX       (VPT_CAP_CR3FILTER | VPT_CAP_PSB_CYC | VPT_CAP_IPFILTER | VPT_CAP_MTC)
+#define GOLDMONT_PLUS_EBX (SKYLAKE_EBX | VPT_CAP_PTWRITE | VPT_CAP_POWER)
+#define ALL_EBX           (GOLDMONT_PLUS_EBX | VPT_CAP_PRESERVE | VPT_CAP_EVENT | VPT_CAP_DISTNT)
+#define FULL_ECX          (VPT_CAP_TOPA | VPT_CAP_MENTRY | VPT_CAP_SNGLRGN)
 
-/* What the cores from Skylake to Ice Lake have in common. */
-#define CORE_CHOICES                                                                               \
-    .fup_full = true, .psb_at_enable = true, .layout = VPT_LAYOUT_SPLIT, .psb_early_bytes = 160,   \
-    .psb_order = {VPT_PSB_TSX,  VPT_PSB_EXEC, VPT_PSB_FUP, VPT_PSB_PIP,                            \
-                  VPT_PSB_VMCS, VPT_PSB_TSC,  VPT_PSB_CBR}
+/* What goes together: CPUID.15H and the ratio; widths of addresses; counters of leaf 0AH. */
+#define TIME(den, num, hz, ratio)                                                                  \
+    .tsc_den = (den), .tsc_num = (num), .crystal_hz = (hz), .max_nonturbo_ratio = (ratio)
+#define WIDTHS(physical, linear)  .maxphyaddr = (physical), .linear_bits = (linear)
+#define COUNTERS(general, fixed_) .perf_counters = (general), .perf_fixed = (fixed_)
+
+/* All processors since Skylake, and in what its Core and Atom processors differ. */
+#define SINCE_SKYLAKE                                                                              \
+    .leaf14_1_eax = MTC_PERIODS(0x0249) | 2, .supported = true, .xsaves = true, .vmx_misc_pt = true
+#define CORE                                                                                       \
+    SINCE_SKYLAKE, .leaf14_0_ecx = FULL_ECX, .tsx = true,                                          \
+                   .leaf14_1_ebx = PSB_PERIODS(0x003f) | CYC_THRESHOLDS(0x1fff)
+#define ATOM                                                                                       \
+    SINCE_SKYLAKE, .leaf14_0_ecx = FULL_ECX | VPT_CAP_LIP,                                         \
+                   .leaf14_1_ebx = PSB_PERIODS(0x003f) | CYC_THRESHOLDS(0x3fff)
+
+#define ICELAKE_SERVER                                                                             \
+    CORE, .leaf14_0_ebx = SKYLAKE_EBX, TIME(2, 168, 25000000, 21), WIDTHS(46, 48), COUNTERS(8, 4)
 
 /* All that chapter 33 describes. */
 #define EVERYTHING                                                                                 \
-    .leaf14_0_ebx = SKYLAKE_EBX | VPT_CAP_PTWRITE | VPT_CAP_POWER | VPT_CAP_PRESERVE |             \
-                    VPT_CAP_EVENT | VPT_CAP_DISTNT,                                                \
-    .leaf14_0_ecx = FULL_ECX | VPT_CAP_FABRIC | VPT_CAP_LIP,                                       \
+    .leaf14_0_ebx = ALL_EBX, .leaf14_0_ecx = FULL_ECX | VPT_CAP_FABRIC | VPT_CAP_LIP,              \
     .leaf14_1_eax = MTC_PERIODS(0xffff) | VPT_MAX_RANGES,                                          \
-    .leaf14_1_ebx = PSB_PERIODS(0xffff) | CYC_THRESHOLDS(0xffff), .tsc_den = 1, .tsc_num = 100,    \
-    .crystal_hz = 24000000, .psb_align_bytes = 8, .maxphyaddr = 52, .linear_bits = 57,             \
-    .max_nonturbo_ratio = 24, .perf_counters = 8, .perf_fixed = 4, .supported = true, .tsx = true, \
+    .leaf14_1_ebx = PSB_PERIODS(0xffff) | CYC_THRESHOLDS(0xffff), TIME(1, 100, 24000000, 24),      \
+    WIDTHS(52, 57), COUNTERS(8, 4), .psb_align_bytes = 8, .supported = true, .tsx = true,          \
     .pebs = true, .long_tnt = true, .xsaves = true, .vmx_misc_pt = true
+
+/* Choices of processors of which there was a trace: what all of them chose, and the rest. */
+#define SEEN(...)                                                                                  \
+    .psb_align_bytes = 8,                                                                          \
+    .choices = {.fup_full = true, .psb_at_enable = true, .psb_early_bytes = 160, __VA_ARGS__}
+/* Core processors from Skylake to Ice Lake. */
+#define CORE_CHOICES                                                                               \
+    .layout = VPT_LAYOUT_SPLIT,                                                                    \
+    .psb_order = {VPT_PSB_TSX,  VPT_PSB_EXEC, VPT_PSB_FUP, VPT_PSB_PIP,                            \
+                  VPT_PSB_VMCS, VPT_PSB_TSC,  VPT_PSB_CBR}
+#define CPU(family_, model_, stepping_)                                                            \
+    .family = (family_), .model = (model_), .stepping = (stepping_)
 
 struct profile {
     const char *name, *about;
@@ -43,209 +68,52 @@ struct profile {
 static const struct profile profiles[] = {
     {"plain",
      "enumerates what icelake-server does; packets by the specification, without PADs and errata",
-     {
-         .leaf14_0_ebx = SKYLAKE_EBX,
-         .leaf14_0_ecx = FULL_ECX,
-         .leaf14_1_eax = MTC_PERIODS(0x0249) | 2,
-         .leaf14_1_ebx = PSB_PERIODS(0x003f) | CYC_THRESHOLDS(0x1fff),
-         .tsc_den = 2,
-         .tsc_num = 168,
-         .crystal_hz = 25000000,
-         .maxphyaddr = 46,
-         .linear_bits = 48,
-         .max_nonturbo_ratio = 21,
-         .perf_counters = 8,
-         .perf_fixed = 4,
-         .supported = true,
-         .tsx = true,
-         .xsaves = true,
-         .vmx_misc_pt = true,
-     }},
+     {ICELAKE_SERVER}},
     {"broadwell",
      "first generation: one ToPA region, no timing, no IP filter",
-     {
-         .leaf14_0_ebx = VPT_CAP_CR3FILTER,
-         .leaf14_0_ecx = VPT_CAP_TOPA,
-         .topa_pmi_early_bytes = 1024,
-         .maxphyaddr = 46,
-         .linear_bits = 48,
-         .max_nonturbo_ratio = 24,
-         .perf_counters = 4,
-         .perf_fixed = 3,
-         .supported = true,
-         .tsx = true,
-         .psb_align_bytes = 8,
-         .choices = {.fup_full = true,
-                     .psb_ip_apart = true,
-                     .psb_at_enable = true,
-                     .psb_twice = true,
-                     .layout = VPT_LAYOUT_WHOLE,
-                     .psb_early_bytes = 160,
-                     .family = 6,
-                     .model = 79,
-                     .stepping = 1},
-     }},
+     {.leaf14_0_ebx = VPT_CAP_CR3FILTER,
+      .leaf14_0_ecx = VPT_CAP_TOPA,
+      .topa_pmi_early_bytes = 1024,
+      .max_nonturbo_ratio = 24,
+      WIDTHS(46, 48),
+      COUNTERS(4, 3),
+      .supported = true,
+      .tsx = true,
+      SEEN(.layout = VPT_LAYOUT_WHOLE, .psb_ip_apart = true, .psb_twice = true, CPU(6, 79, 1))}},
     {"skylake",
      "client: IP filter, CYC, MTC",
-     {
-         .leaf14_0_ebx = SKYLAKE_EBX,
-         .leaf14_0_ecx = FULL_ECX,
-         .leaf14_1_eax = MTC_PERIODS(0x0249) | 2,
-         .leaf14_1_ebx = PSB_PERIODS(0x003f) | CYC_THRESHOLDS(0x1fff),
-         .tsc_den = 2,
-         .tsc_num = 216,
-         .psb_align_bytes = 8,
-         .maxphyaddr = 39,
-         .linear_bits = 48,
-         .max_nonturbo_ratio = 26,
-         .perf_counters = 4,
-         .perf_fixed = 3,
-         .supported = true,
-         .tsx = true,
-         .xsaves = true,
-         .vmx_misc_pt = true,
-         .choices = {CORE_CHOICES, .psb_ip_apart = true, .family = 6, .model = 94, .stepping = 3},
-     }},
+     {CORE, .leaf14_0_ebx = SKYLAKE_EBX, TIME(2, 216, 0, 26), WIDTHS(39, 48), COUNTERS(4, 3),
+      SEEN(CORE_CHOICES, .psb_ip_apart = true, CPU(6, 94, 3))}},
     {"cascade-lake",
      "server: as skylake, with 46-bit physical addresses",
-     {
-         .leaf14_0_ebx = SKYLAKE_EBX,
-         .leaf14_0_ecx = FULL_ECX,
-         .leaf14_1_eax = MTC_PERIODS(0x0249) | 2,
-         .leaf14_1_ebx = PSB_PERIODS(0x003f) | CYC_THRESHOLDS(0x1fff),
-         .tsc_den = 2,
-         .tsc_num = 168,
-         .crystal_hz = 25000000,
-         .psb_align_bytes = 8,
-         .maxphyaddr = 46,
-         .linear_bits = 48,
-         .max_nonturbo_ratio = 21,
-         .perf_counters = 4,
-         .perf_fixed = 3,
-         .supported = true,
-         .tsx = true,
-         .xsaves = true,
-         .vmx_misc_pt = true,
-         .choices = {CORE_CHOICES, .psb_ip_apart = true, .family = 6, .model = 85, .stepping = 7},
-     }},
+     {CORE, .leaf14_0_ebx = SKYLAKE_EBX, TIME(2, 168, 25000000, 21), WIDTHS(46, 48), COUNTERS(4, 3),
+      SEEN(CORE_CHOICES, .psb_ip_apart = true, CPU(6, 85, 7))}},
     {"goldmont-plus",
      "Atom: PTWRITE and power events, IP payloads are LIPs",
-     {
-         .leaf14_0_ebx = SKYLAKE_EBX | VPT_CAP_PTWRITE | VPT_CAP_POWER,
-         .leaf14_0_ecx = FULL_ECX | VPT_CAP_LIP,
-         .leaf14_1_eax = MTC_PERIODS(0x0249) | 2,
-         .leaf14_1_ebx = PSB_PERIODS(0x003f) | CYC_THRESHOLDS(0x3fff),
-         .tsc_den = 3,
-         .tsc_num = 171,
-         .crystal_hz = 19200000,
-         .maxphyaddr = 39,
-         .linear_bits = 48,
-         .max_nonturbo_ratio = 11,
-         .perf_counters = 4,
-         .perf_fixed = 3,
-         .supported = true,
-         .xsaves = true,
-         .vmx_misc_pt = true,
-     }},
+     {ATOM, .leaf14_0_ebx = GOLDMONT_PLUS_EBX, TIME(3, 171, 19200000, 11), WIDTHS(39, 48),
+      COUNTERS(4, 3)}},
     {"icelake-client",
      "client: as hardware sends packets, with full IPs of 64 bits",
-     {
-         .leaf14_0_ebx = SKYLAKE_EBX,
-         .leaf14_0_ecx = FULL_ECX,
-         .leaf14_1_eax = MTC_PERIODS(0x0249) | 2,
-         .leaf14_1_ebx = PSB_PERIODS(0x003f) | CYC_THRESHOLDS(0x1fff),
-         .tsc_den = 2,
-         .tsc_num = 78,
-         .crystal_hz = 38400000,
-         .psb_align_bytes = 8,
-         .maxphyaddr = 39,
-         .linear_bits = 57,
-         .max_nonturbo_ratio = 15,
-         .perf_counters = 8,
-         .perf_fixed = 4,
-         .supported = true,
-         .tsx = true,
-         .xsaves = true,
-         .vmx_misc_pt = true,
-         .choices = {CORE_CHOICES, .ip_full_64 = true, .family = 6, .model = 126, .stepping = 5},
-     }},
+     {CORE, .leaf14_0_ebx = SKYLAKE_EBX, TIME(2, 78, 38400000, 15), WIDTHS(39, 57), COUNTERS(8, 4),
+      SEEN(CORE_CHOICES, .ip_full_64 = true, CPU(6, 126, 5))}},
     {"icelake-server",
      "server: the set that QEMU's intel-pt property names; 46-bit physical addresses",
-     {
-         .leaf14_0_ebx = SKYLAKE_EBX,
-         .leaf14_0_ecx = FULL_ECX,
-         .leaf14_1_eax = MTC_PERIODS(0x0249) | 2,
-         .leaf14_1_ebx = PSB_PERIODS(0x003f) | CYC_THRESHOLDS(0x1fff),
-         .tsc_den = 2,
-         .tsc_num = 168,
-         .crystal_hz = 25000000,
-         .psb_align_bytes = 8,
-         .maxphyaddr = 46,
-         .linear_bits = 48,
-         .max_nonturbo_ratio = 21,
-         .perf_counters = 8,
-         .perf_fixed = 4,
-         .supported = true,
-         .tsx = true,
-         .xsaves = true,
-         .vmx_misc_pt = true,
-         .choices = {CORE_CHOICES, .family = 6, .model = 106, .stepping = 6},
-     }},
+     {ICELAKE_SERVER, SEEN(CORE_CHOICES, CPU(6, 106, 6))}},
     {"gracemont",
      "Atom: Event Trace, TNT disable, PSB and PMI preservation",
-     {
-         .leaf14_0_ebx = SKYLAKE_EBX | VPT_CAP_PTWRITE | VPT_CAP_POWER | VPT_CAP_PRESERVE |
-                         VPT_CAP_EVENT | VPT_CAP_DISTNT,
-         .leaf14_0_ecx = FULL_ECX | VPT_CAP_LIP,
-         .leaf14_1_eax = MTC_PERIODS(0x0249) | 2,
-         .leaf14_1_ebx = PSB_PERIODS(0x003f) | CYC_THRESHOLDS(0x3fff),
-         .tsc_den = 2,
-         .tsc_num = 150,
-         .crystal_hz = 38400000,
-         .maxphyaddr = 46,
-         .linear_bits = 48,
-         .max_nonturbo_ratio = 28,
-         .perf_counters = 6,
-         .perf_fixed = 3,
-         .supported = true,
-         .pebs = true,
-         .xsaves = true,
-         .vmx_misc_pt = true,
-     }},
+     {ATOM, .leaf14_0_ebx = ALL_EBX, TIME(2, 150, 38400000, 28), WIDTHS(46, 48), COUNTERS(6, 3),
+      .pebs = true}},
     {"sapphire-rapids",
      "server: PTWRITE, PSB and PMI preservation, 57-bit linear addresses",
-     {
-         .leaf14_0_ebx = SKYLAKE_EBX | VPT_CAP_PTWRITE | VPT_CAP_PRESERVE,
-         .leaf14_0_ecx = FULL_ECX,
-         .leaf14_1_eax = MTC_PERIODS(0x0249) | 2,
-         .leaf14_1_ebx = PSB_PERIODS(0x003f) | CYC_THRESHOLDS(0x1fff),
-         .tsc_den = 2,
-         .tsc_num = 160,
-         .crystal_hz = 25000000,
-         .maxphyaddr = 46,
-         .linear_bits = 57,
-         .max_nonturbo_ratio = 20,
-         .perf_counters = 8,
-         .perf_fixed = 4,
-         .supported = true,
-         .tsx = true,
-         .xsaves = true,
-         .vmx_misc_pt = true,
-     }},
+     {CORE, .leaf14_0_ebx = SKYLAKE_EBX | VPT_CAP_PTWRITE | VPT_CAP_PRESERVE,
+      TIME(2, 160, 25000000, 20), WIDTHS(46, 57), COUNTERS(8, 4)}},
     {"max", "everything that chapter 33 describes, with long TNT packets", {EVERYTHING}},
     {"future",
      "as max, and what is newer than chapter 33: trigger tracing and FRED's events",
      {EVERYTHING, .triggers = true, .fred = true}},
     {"silvermont",
      "Atom: no PT but RTIT, its ancestor",
-     {
-         .maxphyaddr = 36,
-         .linear_bits = 48,
-         .max_nonturbo_ratio = 18,
-         .perf_counters = 2,
-         .perf_fixed = 3,
-         .rtit = true,
-     }},
+     {.max_nonturbo_ratio = 18, WIDTHS(36, 48), COUNTERS(2, 3), .rtit = true}},
 };
 
 size_t vpt_profile_count(void)
