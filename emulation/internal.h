@@ -147,8 +147,6 @@ void vpt_output_forget(struct vpt_cpu *cpu);
 void vpt_output_take_back(struct vpt_cpu *cpu);
 /* Writes the internal buffer out. May set Error or Stopped, may leave bytes if output blocks. */
 void vpt_output_drain(struct vpt_cpu *cpu);
-/* STATUS.Error (33.3.10): tracing ends, buffered bytes are lost. */
-void vpt_operational_error(struct vpt_cpu *cpu);
 /* Reads the ToPA entry at the current table offset. True: a region is loaded. */
 bool vpt_topa_load(struct vpt_cpu *cpu);
 /* Where the region behind the current one begins. False: there is none, or it cannot be read. */
@@ -156,9 +154,6 @@ bool vpt_topa_next_region(struct vpt_cpu *cpu, uint64_t *gpa);
 /* The current region was filled: PMI, STOP, next entry (33.2.7.2). */
 void vpt_topa_filled(struct vpt_cpu *cpu);
 void vpt_topa_pmi(struct vpt_cpu *cpu);
-/* One question to the owner, its answer made safe. */
-void vpt_translate(struct vpt_cpu *cpu, uint64_t gpa, uint32_t len_bytes, enum vpt_access access,
-                   struct vpt_span *span);
 
 static inline uint32_t vpt_output_offset(const struct vpt_cpu *cpu)
 {

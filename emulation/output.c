@@ -3,43 +3,14 @@
  * From the internal buffer to memory: single-range output (33.2.7.1), the walk over ToPA regions
  * (33.2.7.2, with topa.c), the trace transport (33.2.7.3) and restricted memory (33.2.7.4).
  *
- * The guest owns the configuration and may change the tables at any time. Nothing is trusted twice:
- * every address goes through the owner's translate callback each time it is used.
+ * The guest owns the configuration and may change the tables at any time.
  */
+#include "guest_memory.h"
 #include "internal.h"
 
 #include <string.h>
 
 #define PAGE_BYTES 4096u
-
-void vpt_translate(struct vpt_cpu *cpu, uint64_t gpa, uint32_t len_bytes, enum vpt_access access,
-                   struct vpt_span *span)
-{
-    *span = (struct vpt_span){.kind = VPT_SPAN_UNBACKED, .len_bytes = len_bytes};
-    if (gpa >> cpu->caps.maxphyaddr)
-        return; /* no processor can ask for it: a table offset led out of the address space */
-    cpu->ops->translate(cpu->owner, gpa, len_bytes, access, span);
-    if (span->len_bytes == 0 || span->len_bytes > len_bytes)
-        span->len_bytes = len_bytes;
-    if (!span->host && (span->kind == VPT_SPAN_RAM || span->kind == VPT_SPAN_READONLY))
-        span->kind = VPT_SPAN_UNBACKED;
-}
-
-void vpt_operational_error(struct vpt_cpu *cpu)
-{
-    cpu->status |= VPT_STATUS_ERROR;
-    cpu->dropped_bytes += cpu->buf_len;
-    cpu->buf_len = 0;
-    cpu->region_bytes = 0;
-    vpt_clear_trigger(cpu);
-}
-
-static void fault(struct vpt_cpu *cpu, uint64_t gpa)
-{
-    cpu->output_blocked = true;
-    cpu->fault_gpa = gpa;
-    cpu->fault_access = VPT_WRITE_OUTPUT;
-}
 
 /* Stores bytes at gpa, within one page. How many are done with; 0: blocked, or an error. */
 static uint32_t store(struct vpt_cpu *cpu, uint64_t gpa, const uint8_t *bytes, uint32_t len)
@@ -47,34 +18,19 @@ static uint32_t store(struct vpt_cpu *cpu, uint64_t gpa, const uint8_t *bytes, u
     struct vpt_span span;
 
     vpt_translate(cpu, gpa, len, VPT_WRITE_OUTPUT, &span);
-    len = span.len_bytes;
-    switch (span.kind) {
-    case VPT_SPAN_RAM:
-        memcpy(span.host, bytes, len);
-        cpu->output_bytes += len;
-        if (cpu->ops->wrote)
-            cpu->ops->wrote(cpu->owner, gpa, bytes, len);
-        return len;
-    case VPT_SPAN_MMIO:
-        if (cpu->ops->mmio) {
-            cpu->ops->mmio(cpu->owner, gpa, bytes, len);
-            cpu->output_bytes += len;
-            return len;
-        }
-        break;
-    case VPT_SPAN_RESTRICTED:
+    if (span.kind == VPT_SPAN_FAULT) {
+        vpt_access_fault(cpu, gpa, VPT_WRITE_OUTPUT);
+        return 0;
+    }
+    if (span.kind == VPT_SPAN_RESTRICTED) {
         vpt_operational_error(cpu);
         return 0;
-    case VPT_SPAN_FAULT:
-        fault(cpu, gpa);
-        return 0;
-    case VPT_SPAN_UNBACKED:
-    case VPT_SPAN_READONLY:
-    case VPT_SPAN_APIC:
-        break;
     }
-    cpu->dropped_bytes += len;
-    return len;
+    if (vpt_guest_store(cpu->ops, cpu->owner, gpa, bytes, &span))
+        cpu->output_bytes += span.len_bytes;
+    else
+        cpu->dropped_bytes += span.len_bytes;
+    return span.len_bytes;
 }
 
 static uint32_t least(uint64_t a, uint64_t b, uint64_t c)
@@ -171,7 +127,7 @@ static void look_ahead(struct vpt_cpu *cpu)
             return;
         vpt_translate(cpu, gpa, len, VPT_WRITE_OUTPUT, &span);
         if (span.kind == VPT_SPAN_FAULT) {
-            fault(cpu, gpa);
+            vpt_access_fault(cpu, gpa, VPT_WRITE_OUTPUT);
             return;
         }
         cpu->ready_bytes += len;
@@ -289,12 +245,6 @@ void vpt_flush(struct vpt_cpu *cpu)
 {
     if (cpu->buf_len || cpu->output_blocked)
         vpt_output_drain(cpu);
-}
-
-void vpt_flush_branches(struct vpt_cpu *cpu)
-{
-    vpt_emit_tnt(cpu);
-    vpt_flush(cpu);
 }
 
 void vpt_stall(struct vpt_cpu *cpu, bool stalled)

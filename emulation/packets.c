@@ -811,6 +811,12 @@ void vpt_end_quietly(struct vpt_cpu *cpu)
 
 /* ---- The owner's hand ---- */
 
+void vpt_flush_branches(struct vpt_cpu *cpu)
+{
+    vpt_emit_tnt(cpu);
+    vpt_flush(cpu);
+}
+
 void vpt_psb(struct vpt_cpu *cpu, uint64_t next_ip)
 {
     if (!cpu->trigger_en) {

@@ -4,6 +4,7 @@
  * (2.3).
  */
 #include "rtit_packets.h"
+#include "guest_memory.h"
 #include "rtit.h"
 
 #include <string.h>
@@ -24,7 +25,7 @@ static uint32_t store(struct vpt_rtit *cpu, const uint8_t *bytes, uint32_t len, 
 {
     const uint64_t base = cpu->base_addr & ~(uint64_t)cpu->limit_mask;
     uint32_t offset = cpu->offset & cpu->limit_mask;
-    struct vpt_span span = {.kind = VPT_SPAN_UNBACKED};
+    struct vpt_span span;
     uint64_t gpa;
 
     if (len > cpu->limit_mask + 1 - offset)
@@ -34,25 +35,15 @@ static uint32_t store(struct vpt_rtit *cpu, const uint8_t *bytes, uint32_t len, 
         gpa = (gpa & ~0xffull) | STOP_ADDRESS;
     if (len > PAGE_BYTES - gpa % PAGE_BYTES)
         len = PAGE_BYTES - (uint32_t)(gpa % PAGE_BYTES);
-    span.len_bytes = len;
-    cpu->ops->translate(cpu->owner, gpa, len, VPT_WRITE_OUTPUT, &span);
-    if (span.len_bytes > 0 && span.len_bytes < len)
-        len = span.len_bytes;
+    vpt_guest_span(cpu->ops, cpu->owner, gpa, len, VPT_WRITE_OUTPUT, &span);
     if (span.kind == VPT_SPAN_FAULT)
         return 0;
-    if (span.kind == VPT_SPAN_RAM && span.host) {
-        memcpy(span.host, bytes, len);
-        if (cpu->ops->wrote)
-            cpu->ops->wrote(cpu->owner, gpa, bytes, len);
-        cpu->output_bytes += len;
-    } else if (span.kind == VPT_SPAN_MMIO && cpu->ops->mmio) {
-        cpu->ops->mmio(cpu->owner, gpa, bytes, len);
-        cpu->output_bytes += len;
-    } else {
-        cpu->dropped_bytes += len;
-    }
-    cpu->offset = (offset + len) & cpu->limit_mask;
-    return len;
+    if (vpt_guest_store(cpu->ops, cpu->owner, gpa, bytes, &span))
+        cpu->output_bytes += span.len_bytes;
+    else
+        cpu->dropped_bytes += span.len_bytes;
+    cpu->offset = (offset + span.len_bytes) & cpu->limit_mask;
+    return span.len_bytes;
 }
 
 void vpt_rtit_drain(struct vpt_rtit *cpu)

@@ -2,6 +2,7 @@
 /*
  * The Table of Physical Addresses (33.2.7.2, Table 33-3): entries, chains, STOP, INT and errors.
  */
+#include "guest_memory.h"
 #include "internal.h"
 
 #include <string.h>
@@ -41,9 +42,7 @@ static enum vpt_span_kind read_entry(struct vpt_cpu *cpu, uint64_t gpa, uint64_t
             memcpy(bytes + pos, span.host, span.len_bytes);
             break;
         case VPT_SPAN_FAULT:
-            cpu->output_blocked = true;
-            cpu->fault_gpa = gpa + pos;
-            cpu->fault_access = VPT_READ_TABLE;
+            vpt_access_fault(cpu, gpa + pos, VPT_READ_TABLE);
             return VPT_SPAN_FAULT;
         case VPT_SPAN_RESTRICTED:
             return VPT_SPAN_RESTRICTED;
