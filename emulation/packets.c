@@ -5,13 +5,12 @@
  * (33.3.8). What the specification leaves open is as struct vpt_choices says.
  */
 #include "internal.h"
+#include "layout.h"
 #include "pt_packets.h"
 
 #include <string.h>
 
-#define SHORT_TNT_BITS  6
-#define LINE_BYTES      8u
-#define LINE_PACKET_MAX 5u /* bytes of a packet that shares its line with others */
+#define SHORT_TNT_BITS 6
 
 /* ---- Bytes ---- */
 
@@ -29,80 +28,6 @@ static inline void sent(struct vpt_cpu *cpu, uint32_t len)
     cpu->packet_count++;
 }
 
-/* ---- Lines (enum vpt_layout) ---- */
-
-static uint32_t line_at(const struct vpt_cpu *cpu, uint32_t buf_at)
-{
-    return (vpt_output_offset(cpu) + buf_at) % LINE_BYTES;
-}
-
-/* So many PADs in front of the last bytes of the buffer. */
-static void put_pads(struct vpt_cpu *cpu, uint32_t count, uint32_t last_bytes)
-{
-    uint8_t *at = cpu->buf + cpu->buf_len - last_bytes;
-
-    memmove(at + count, at, last_bytes);
-    memset(at, PT_OPC_PAD, count);
-    cpu->buf_len += count;
-    cpu->bytes_since_psb += count;
-    cpu->packet_count += count;
-}
-
-static void fill_line(struct vpt_cpu *cpu)
-{
-    put_pads(cpu, (LINE_BYTES - line_at(cpu, cpu->buf_len)) % LINE_BYTES, 0);
-}
-
-/* How many bytes of a packet stand in front of its payload; the first of a TSC's is with them. */
-static uint32_t head_bytes(uint8_t opcode, uint32_t len)
-{
-    if (opcode == PT_OPC_EXT || opcode == PT_OPC_TSC)
-        return len > 2 + LINE_BYTES ? len - LINE_BYTES : 2;
-    return 1;
-}
-
-/* PADs in front of a packet and of what belongs to it, so that it stands where it has to. */
-static void make_place_split(struct vpt_cpu *cpu, uint8_t opcode, uint32_t len)
-{
-    const bool split = len > LINE_PACKET_MAX;
-    const uint32_t in_line = split ? head_bytes(opcode, len) : len;
-    uint32_t left, pads;
-
-    if (cpu->line_group > cpu->buf_len || cpu->line_group + in_line > LINE_BYTES)
-        cpu->line_group = 0;
-    left = LINE_BYTES - line_at(cpu, cpu->buf_len - cpu->line_group);
-    pads = left < cpu->line_group + in_line ? left : 0;
-    if (split)
-        pads += (pads ? LINE_BYTES : left) - cpu->line_group - in_line;
-    put_pads(cpu, pads, cpu->line_group);
-}
-
-static void make_place_whole(struct vpt_cpu *cpu, bool psbend, uint32_t len)
-{
-    if (len > LINE_PACKET_MAX || psbend || line_at(cpu, cpu->buf_len) + len > LINE_BYTES)
-        fill_line(cpu);
-}
-
-/* The packet that begins with bytes, of which there are two at least, is about to be put. */
-static void make_place(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
-{
-    if (cpu->caps.choices.layout == VPT_LAYOUT_WHOLE)
-        make_place_whole(cpu, bytes[0] == PT_OPC_EXT && bytes[1] == PT_EXT_PSBEND, len);
-    else
-        make_place_split(cpu, bytes[0], len);
-}
-
-/* And it was put. */
-static void leave_place(struct vpt_cpu *cpu, uint8_t opcode, uint32_t len)
-{
-    const bool joins = cpu->caps.choices.layout == VPT_LAYOUT_SPLIT && len <= LINE_PACKET_MAX &&
-                       ((opcode & PT_CYC_MASK) == PT_CYC || opcode == PT_OPC_MODE);
-
-    cpu->line_group = joins ? (uint8_t)(cpu->line_group + len) : 0;
-    if (len > LINE_PACKET_MAX)
-        fill_line(cpu);
-}
-
 static inline void put(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
 {
     const bool laid_out = cpu->caps.choices.layout != VPT_LAYOUT_DENSE;
@@ -110,11 +35,11 @@ static inline void put(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
     if (!sending(cpu))
         return;
     if (laid_out && len > 1)
-        make_place(cpu, bytes, len);
+        vpt_layout_before(cpu, bytes, len);
     memcpy(cpu->buf + cpu->buf_len, bytes, len);
     sent(cpu, len);
     if (laid_out)
-        leave_place(cpu, bytes[0], len);
+        vpt_layout_behind(cpu, bytes[0], len);
 }
 
 /* Little-endian payload of n bytes. */
@@ -300,25 +225,6 @@ static inline void append_ip(struct vpt_cpu *cpu, uint8_t opcode, uint64_t paylo
     cpu->ip_full = false;
 }
 
-/*
- * The place of a short IP packet with nothing in front of it, as most are: all layouts agree on it.
- * False: make_place() knows.
- */
-static inline bool make_place_short(struct vpt_cpu *cpu, unsigned kind)
-{
-    const uint32_t left = LINE_BYTES - line_at(cpu, cpu->buf_len);
-
-    if (kind > PT_IPB_UPD32 || cpu->line_group || cpu->buf_len > VPT_BUFFER_BYTES - 2 * LINE_BYTES)
-        return false;
-    if (left < (kind == PT_IPB_UPD16 ? 3u : LINE_PACKET_MAX)) {
-        memset(cpu->buf + cpu->buf_len, PT_OPC_PAD, LINE_BYTES); /* a store; the rest comes now */
-        cpu->buf_len += left;
-        cpu->bytes_since_psb += left;
-        cpu->packet_count += left;
-    }
-    return true;
-}
-
 /* An IP packet where PADs may have to stand around it. */
 __attribute__((noinline)) static void put_ip_in_line(struct vpt_cpu *cpu, uint8_t opcode,
                                                      uint64_t payload)
@@ -326,7 +232,7 @@ __attribute__((noinline)) static void put_ip_in_line(struct vpt_cpu *cpu, uint8_
     const unsigned kind = ip_bytes(cpu, opcode, payload);
     uint8_t bytes[1 + 8] = {(uint8_t)(kind << PT_IPBYTES_SHR | opcode)};
 
-    if (make_place_short(cpu, kind)) {
+    if (vpt_layout_short_ip(cpu, kind)) {
         append_ip(cpu, opcode, payload, kind);
         return;
     }
