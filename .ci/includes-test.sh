@@ -98,6 +98,12 @@ put decoder/flow/flow.h
 expect 'a circle of files, through NAME.c and NAME.h' 'circle of files: decoder/flow/'
 
 begin
+put emulation/events.c '#include "events.h"' '#include "packets.h"'
+put emulation/events.h
+put emulation/packets.h '#include "events.h"'
+expect 'the same in the model' 'circle of files: emulation/'
+
+begin
 sed -i 's/^\(| `decoder.flow.` | \)/\1`decoder\/time\/` /' "$tree/docs/design.md"
 put decoder/time/time.h '#include "flow/one.h"'
 put decoder/flow/one.h

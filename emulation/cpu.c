@@ -2,7 +2,8 @@
 /*
  * A logical processor: creation, reset (33.2.8.1, 33.3.4) and its state outside tracing.
  */
-#include "internal.h"
+#include "enables.h"
+#include "processor.h"
 
 #include <string.h>
 

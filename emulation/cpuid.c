@@ -3,7 +3,7 @@
  * What CPUID tells a guest of its trace hardware (33.3.1, Tables 33-11 and 33-12; leaf 15H: 33.8.3;
  * leaf 0DH: the state component of 33.3.5.2).
  */
-#include "internal.h"
+#include "vpt.h"
 
 #define RTIT_SIGNATURE       0x00030678u /* 06_37H stepping 8 (RTIT v1.05, 1.2) */
 #define CPUID_7_EBX_PT       (1u << 25)

@@ -2,7 +2,8 @@
 /*
  * The enables that decide whether packets appear (33.2.5, 33.2.6).
  */
-#include "internal.h"
+#include "enables.h"
+#include "processor.h"
 
 static bool cr3_matches(const struct vpt_cpu *cpu, const struct vpt_context *ctx)
 {

@@ -3,7 +3,10 @@
  * From what the processor did to packets: near branches, far transfers, MOV CR3 and the rest
  * (33.2.1, 33.7; Tables 33-14, 33-23, 33-55, 33-56 and 33-59).
  */
-#include "internal.h"
+#include "events.h"
+#include "enables.h"
+#include "packets.h"
+#include "processor.h"
 #include "pt_packets.h"
 
 #define PAGE_FAULT_VECTOR 14

@@ -7,7 +7,7 @@
  * is used.
  */
 #include "guest_memory.h"
-#include "internal.h"
+#include "enables.h"
 
 #include <string.h>
 

@@ -4,7 +4,10 @@
  * shows (33.5.2.3, 33.5.2.4): a PIP for MOV CR3 that exits, CR3_MATCH for a CR3 that is not the
  * guest's, TSC packets for a TSC that is not the processor's, and the ratios of a scaled TSC.
  */
-#include "internal.h"
+#include "enables.h"
+#include "msr.h"
+#include "output.h"
+#include "packets.h"
 #include "pt_packets.h"
 
 #define CR3_IGNORED     0xfffull

@@ -5,7 +5,7 @@
 #ifndef VPT_LAYOUT_H
 #define VPT_LAYOUT_H
 
-#include "internal.h"
+#include "processor.h"
 #include "pt_packets.h"
 
 #include <string.h>

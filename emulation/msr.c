@@ -4,8 +4,14 @@
  * setting and clearing TraceEn (33.2.8.3, Table 33-56 cases 1 to 3). Also the PERF_GLOBAL MSRs, as
  * far as a ToPA PMI needs them.
  */
-#include "internal.h"
+#include "msr.h"
+#include "enables.h"
+#include "events.h"
+#include "output.h"
+#include "packets.h"
+#include "processor.h"
 #include "pt_packets.h"
+#include "topa.h"
 
 #define STATUS_WRITABLE_PRESERVE (VPT_STATUS_PENDPSB | VPT_STATUS_PENDTOPAPMI)
 #define STATUS_IGNORED           (VPT_STATUS_FILTEREN | VPT_STATUS_CONTEXTEN | VPT_STATUS_TRIGGEREN)

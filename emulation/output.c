@@ -5,12 +5,19 @@
  *
  * The guest owns the configuration and may change the tables at any time.
  */
+#include "output.h"
 #include "guest_memory.h"
-#include "internal.h"
+#include "processor.h"
+#include "topa.h"
 
 #include <string.h>
 
 #define PAGE_BYTES 4096u
+/*
+ * So many bytes of output have their address translated ahead of need: a store empties the buffer,
+ * and then the packets of two events still have a place where the next page has none. Below a page.
+ */
+#define AHEAD_BYTES (VPT_BUFFER_BYTES + 2 * VPT_EVENT_MAX_BYTES)
 
 /* Stores bytes at gpa, within one page. How many are done with; 0: blocked, or an error. */
 static uint32_t store(struct vpt_cpu *cpu, uint64_t gpa, const uint8_t *bytes, uint32_t len)
@@ -118,7 +125,7 @@ static void look_ahead(struct vpt_cpu *cpu)
 {
     if ((cpu->ctl & VPT_CTL_TOPA) && cpu->region_bytes == 0 && !vpt_topa_load(cpu))
         return;
-    while (cpu->ready_bytes < VPT_AHEAD_BYTES) {
+    while (cpu->ready_bytes < AHEAD_BYTES) {
         struct vpt_span span;
         uint64_t gpa;
         const uint32_t len = place_ahead(cpu, cpu->ready_bytes, &gpa);

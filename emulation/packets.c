@@ -4,13 +4,17 @@
  * packets before those that are eligible (33.3.6), PSB+ (33.3.7) and internal buffer overflow
  * (33.3.8). What the specification leaves open is as struct vpt_choices says.
  */
-#include "internal.h"
+#include "packets.h"
+#include "enables.h"
 #include "layout.h"
+#include "output.h"
+#include "processor.h"
 #include "pt_packets.h"
 
 #include <string.h>
 
 #define SHORT_TNT_BITS 6
+#define DRAIN_BYTES    256u /* buffered bytes that are worth a store */
 
 /* ---- Bytes ---- */
 
@@ -667,7 +671,7 @@ void vpt_fast_tip(struct vpt_cpu *cpu, uint64_t target)
         vpt_make_room(cpu, VPT_EVENT_MAX_BYTES);
     if (cpu->packet_en) /* the store may have ended the trace */
         emit_tip(cpu, target);
-    if (cpu->overflow || psb_due(cpu) || cpu->buf_len >= VPT_DRAIN_BYTES)
+    if (cpu->overflow || psb_due(cpu) || cpu->buf_len >= DRAIN_BYTES)
         vpt_end_event(cpu, target);
 }
 
@@ -697,7 +701,7 @@ void vpt_end_event(struct vpt_cpu *cpu, uint64_t next_ip)
         cpu->boundary_due = false;
         vpt_choose_path(cpu);
     }
-    if (cpu->buf_len >= VPT_DRAIN_BYTES)
+    if (cpu->buf_len >= DRAIN_BYTES)
         vpt_output_drain(cpu);
 }
 
@@ -711,7 +715,7 @@ void vpt_end_quietly(struct vpt_cpu *cpu)
         cpu->boundary_due = true;
         vpt_choose_path(cpu);
     }
-    if (cpu->buf_len >= VPT_DRAIN_BYTES)
+    if (cpu->buf_len >= DRAIN_BYTES)
         vpt_output_drain(cpu);
 }
 

@@ -5,7 +5,8 @@
  * A record may be larger than the internal buffer, so room is made packet by packet. Where there is
  * none, an overflow ends the block, and nothing of the record follows it.
  */
-#include "internal.h"
+#include "packets.h"
+#include "processor.h"
 #include "pt_packets.h"
 
 #define MAX_TYPE 0x1fu

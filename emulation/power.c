@@ -3,7 +3,7 @@
  * Power events (33.2.3, 33.4.2.22 to 33.4.2.25; the examples are those of the table that is headed
  * 33-57, whose title 33-58 bears).
  */
-#include "internal.h"
+#include "packets.h"
 #include "pt_packets.h"
 
 static bool power_events(const struct vpt_cpu *cpu)

@@ -4,6 +4,7 @@
  * Tables 1, 3, 7 and 19).
  */
 #include "rtit.h"
+#include "rtit_encoder.h"
 #include "rtit_packets.h"
 
 #define NLIP_VALID (1ull << 48)

@@ -3,6 +3,7 @@
  * The MSRs of RTIT (RTIT v1.05, 3.3; Tables 4 to 16).
  */
 #include "rtit.h"
+#include "rtit_encoder.h"
 
 #include <string.h>
 

@@ -6,8 +6,10 @@
  * The bytes are hostile: they come from another machine. Every value is checked against what the
  * model itself could have, so that nothing later needs to distrust the state.
  */
-#include "internal.h"
 #include "save.h"
+#include "enables.h"
+#include "msr.h"
+#include "processor.h"
 
 #include <string.h>
 

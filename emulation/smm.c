@@ -3,7 +3,11 @@
  * What clears TraceEn behind the back of the traced software, and sets it again: system management
  * mode (33.2.9.3) and authenticated code modules (33.2.9.6).
  */
-#include "internal.h"
+#include "enables.h"
+#include "events.h"
+#include "msr.h"
+#include "output.h"
+#include "packets.h"
 #include "pt_packets.h"
 
 /*

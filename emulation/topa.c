@@ -2,8 +2,10 @@
 /*
  * The Table of Physical Addresses (33.2.7.2, Table 33-3): entries, chains, STOP, INT and errors.
  */
+#include "topa.h"
+#include "enables.h"
 #include "guest_memory.h"
-#include "internal.h"
+#include "processor.h"
 
 #include <string.h>
 

@@ -2,7 +2,9 @@
 /*
  * Transactions (33.2.9.1, 33.2.9.2; Tables 33-10 and 33-55, cases 18 to 21).
  */
-#include "internal.h"
+#include "enables.h"
+#include "events.h"
+#include "packets.h"
 #include "pt_packets.h"
 
 /* MODE.TSX goes out in any case; only with PacketEn is there an IP to bind it to (33.2.9.2). */

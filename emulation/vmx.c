@@ -6,7 +6,11 @@
  * RTIT_CTL changes in two ways: by the controls "load IA32_RTIT_CTL" and "clear IA32_RTIT_CTL", or,
  * on older processors, by the MSR-load areas, which come when the new context is loaded already.
  */
-#include "internal.h"
+#include "enables.h"
+#include "events.h"
+#include "msr.h"
+#include "output.h"
+#include "packets.h"
 #include "pt_packets.h"
 
 static bool tracing(const struct vpt_cpu *cpu)

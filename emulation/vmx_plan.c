@@ -3,7 +3,7 @@
  * How a VMM sets the VMX controls for a use of the trace, on the processor that it has (33.5.1,
  * 33.5.2), from the capability MSRs.
  */
-#include "internal.h"
+#include "vpt.h"
 
 #define MISC_PT (1ull << 14) /* IA32_VMX_MISC: tracing in VMX operation */
 

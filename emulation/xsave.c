@@ -3,7 +3,7 @@
  * The trace state as component 8 of the XSAVE feature set (33.3.5.2; Table 36-13 of older
  * editions).
  */
-#include "internal.h"
+#include "msr.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * Edges that mutants of the model (docs/mutants.md) showed to be without a test: what an event
  * leaves alone, what comes before its packets and after them, limits that are just met.
  */
-#include "internal.h"
+#include "processor.h"
 #include "save.h"
 #include "harness.h"
 

@@ -3,9 +3,9 @@
  * RTIT's packets (RTIT v1.05, chapter 4), their compression and cycle counts, and the way to memory
  * (2.3).
  */
-#include "rtit_packets.h"
+#include "rtit_encoder.h"
 #include "guest_memory.h"
-#include "rtit.h"
+#include "rtit_packets.h"
 
 #include <string.h>
 

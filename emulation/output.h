@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where packet bytes go (33.2.7).
+ */
+#ifndef VPT_OUTPUT_H
+#define VPT_OUTPUT_H
+
+#include "vpt.h"
+
+/* TraceEn was set: checks the configuration. False: STATUS.Error is set. */
+bool vpt_output_start(struct vpt_cpu *cpu);
+/* The output MSRs change while TraceEn is 0: nothing of the old configuration counts any more. */
+void vpt_output_forget(struct vpt_cpu *cpu);
+/*
+ * Before a VM exit: a trace of which nothing was stored, because its first page met an EPT
+ * violation, is taken back. It begins anew at the next VM entry, PacketByteCnt being what it was.
+ */
+void vpt_output_take_back(struct vpt_cpu *cpu);
+/* Writes the internal buffer out. May set Error or Stopped, may leave bytes if output blocks. */
+void vpt_output_drain(struct vpt_cpu *cpu);
+
+#endif
