@@ -629,33 +629,55 @@ static void migrate(struct guest *guest, struct input *in)
     }
 }
 
-static void operate(struct guest *guest, struct input *in)
+/* What software and its VMM do: MSRs, tables, memory, resets. False: nothing of that. */
+static bool configure(struct guest *guest, struct input *in, unsigned what)
 {
     struct vpt_context ctx;
-    uint8_t what = byte(in);
 
-    switch (what % 33) {
+    switch (what) {
     case 0:
     case 1:
     case 2:
     case 3:
         what = byte(in) % (sizeof(msrs) / sizeof(msrs[0]));
         write_msr(guest, msrs[what], number(in, 8), in);
-        break;
+        return true;
     case 4:
     case 5:
         write_msr(guest, VPT_MSR_CTL, likely_ctl(guest, in), in);
-        break;
+        return true;
     case 6:
         write_msr(guest, VPT_MSR_OUTPUT_BASE, page(guest, in), in);
-        break;
+        return true;
     case 7:
         output_pointers(guest, in);
-        break;
+        return true;
     case 8:
     case 9:
         poke_entry(guest, in);
-        break;
+        return true;
+    case 17:
+        ctx = context(in);
+        vpt_set_context(&guest->cpu, &ctx);
+        return true;
+    case 18:
+        change_memory(guest, in);
+        return true;
+    case 20:
+        if (byte(in) < 16)
+            vpt_reset(&guest->cpu, byte(in) & 1 ? VPT_RESET_WARM : VPT_RESET_COLD);
+        return true;
+    case 29:
+        migrate(guest, in);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void event(struct guest *guest, struct input *in, unsigned what)
+{
+    switch (what) {
     case 10:
         transfer(guest, in);
         break;
@@ -677,19 +699,8 @@ static void operate(struct guest *guest, struct input *in)
     case 16:
         vpt_flush(&guest->cpu);
         break;
-    case 17:
-        ctx = context(in);
-        vpt_set_context(&guest->cpu, &ctx);
-        break;
-    case 18:
-        change_memory(guest, in);
-        break;
     case 19:
         burst(guest, in);
-        break;
-    case 20:
-        if (byte(in) < 16)
-            vpt_reset(&guest->cpu, byte(in) & 1 ? VPT_RESET_WARM : VPT_RESET_COLD);
         break;
     case 21:
         transaction(guest, in);
@@ -706,15 +717,12 @@ static void operate(struct guest *guest, struct input *in)
     case 25:
         vpt_stall(&guest->cpu, byte(in) & 1);
         break;
-    case 29:
-        migrate(guest, in);
+    case 26:
+        vpt_maintenance(&guest->cpu, number(in, 8));
         break;
     case 27:
     case 28:
         vmx(guest, in);
-        break;
-    case 26:
-        vpt_maintenance(&guest->cpu, number(in, 8));
         break;
     case 32:
         trigger(guest, in);
@@ -722,6 +730,14 @@ static void operate(struct guest *guest, struct input *in)
     default:
         near_branch(guest, in);
     }
+}
+
+static void operate(struct guest *guest, struct input *in)
+{
+    const unsigned what = byte(in) % 33u;
+
+    if (!configure(guest, in, what))
+        event(guest, in, what);
 }
 
 /* ---- One input ------------------------------------------------------------------------------ */

@@ -371,13 +371,31 @@ static void iret(struct walk *walk)
         leave_kernel(walk);
 }
 
+/* A far transfer by the instruction at ip, with the index next behind it. */
+static void far_step(struct walk *walk, struct vpt_cpu *cpu, enum insn_kind kind, uint64_t ip,
+                     size_t next)
+{
+    const enum vpt_transfer_type type = kind == INSN_INT3   ? VPT_SOFT_INTERRUPT
+                                        : kind == INSN_IRET ? VPT_IRET
+                                                            : VPT_FAR_BRANCH;
+    struct vpt_transfer transfer;
+
+    if (kind == INSN_IRET)
+        iret(walk);
+    else if (kind == INSN_SYSRET)
+        leave_kernel(walk);
+    else
+        enter_kernel(walk, next);
+    tell_transfer(walk, type, ip, &transfer);
+    vpt_transfer(cpu, &transfer);
+}
+
 void walk_step(struct walk *walk, struct vpt_cpu *cpu)
 {
     const struct image *image = here(walk);
     const struct insn *insn = &image->insn[walk->at];
     const uint64_t ip = walk_ip(walk), next_ip = ip + insn->len_bytes;
     const size_t next = walk->at + 1;
-    struct vpt_transfer transfer;
 
     walk->at = next;
     switch ((enum insn_kind)insn->kind) {
@@ -416,20 +434,9 @@ void walk_step(struct walk *walk, struct vpt_cpu *cpu)
         break;
     case INSN_SYSCALL:
     case INSN_INT3:
-        enter_kernel(walk, next);
-        tell_transfer(walk, insn->kind == INSN_INT3 ? VPT_SOFT_INTERRUPT : VPT_FAR_BRANCH, ip,
-                      &transfer);
-        vpt_transfer(cpu, &transfer);
-        break;
     case INSN_IRET:
-        iret(walk);
-        tell_transfer(walk, VPT_IRET, ip, &transfer);
-        vpt_transfer(cpu, &transfer);
-        break;
     case INSN_SYSRET:
-        leave_kernel(walk);
-        tell_transfer(walk, VPT_FAR_BRANCH, ip, &transfer);
-        vpt_transfer(cpu, &transfer);
+        far_step(walk, cpu, (enum insn_kind)insn->kind, ip, next);
         break;
     case INSN_MOV_CR3:
         walk->process = draw(walk->random, PROCESSES);

@@ -361,6 +361,50 @@ static void put_trig(struct text *text, const struct packet *packet)
     put(text, ")%s%s ", packet->bits & 0x20 ? ">" : "", packet->flag ? "+" : "");
 }
 
+/* Packets that software asks for, and those of events, power, PEBS and triggers. */
+static void put_event(struct text *text, const struct packet *packet)
+{
+    switch (packet->kind) {
+    case PACKET_PTW:
+        put(text, "PTW%u(%" PRIx64 ")%s ", packet->bits, packet->value, packet->flag ? "+" : "");
+        break;
+    case PACKET_CFE:
+        put(text, "CFE(%" PRIx64 ",%" PRIx64 ")%s ", packet->value, packet->extra,
+            packet->flag ? "+" : "");
+        break;
+    case PACKET_EVD:
+        put(text, "EVD(%" PRIx64 ",%" PRIx64 ") ", packet->extra, packet->value);
+        break;
+    case PACKET_EXSTOP:
+        put(text, "EXSTOP%s ", packet->flag ? "+" : "");
+        break;
+    case PACKET_MWAIT:
+        put(text, "MWAIT(%" PRIx64 ",%" PRIx64 ") ", packet->value, packet->extra);
+        break;
+    case PACKET_PWRE:
+        put(text, "PWRE(%s%" PRIx64 ") ", packet->flag ? "HW," : "", packet->value);
+        break;
+    case PACKET_PWRX:
+        put(text, "PWRX(%" PRIx64 ",%" PRIx64 ",%" PRIx64 ") ", packet->value >> 4,
+            packet->value & 15, packet->extra);
+        break;
+    case PACKET_BBP:
+        put(text, "BBP(%" PRIx64 ",%u) ", packet->value, packet->flag ? 4 : 8);
+        break;
+    case PACKET_BIP:
+        put(text, "BIP(%" PRIx64 ",%" PRIx64 ") ", packet->extra, packet->value);
+        break;
+    case PACKET_BEP:
+        put(text, "BEP%s ", packet->flag ? "+" : "");
+        break;
+    case PACKET_TRIG:
+        put_trig(text, packet);
+        break;
+    default:
+        break;
+    }
+}
+
 static void put_packet(struct text *text, const struct packet *packet)
 {
     switch (packet->kind) {
@@ -423,40 +467,8 @@ static void put_packet(struct text *text, const struct packet *packet)
     case PACKET_MNT:
         put(text, "MNT(%" PRIx64 ") ", packet->value);
         break;
-    case PACKET_PTW:
-        put(text, "PTW%u(%" PRIx64 ")%s ", packet->bits, packet->value, packet->flag ? "+" : "");
-        break;
-    case PACKET_CFE:
-        put(text, "CFE(%" PRIx64 ",%" PRIx64 ")%s ", packet->value, packet->extra,
-            packet->flag ? "+" : "");
-        break;
-    case PACKET_EVD:
-        put(text, "EVD(%" PRIx64 ",%" PRIx64 ") ", packet->extra, packet->value);
-        break;
-    case PACKET_EXSTOP:
-        put(text, "EXSTOP%s ", packet->flag ? "+" : "");
-        break;
-    case PACKET_MWAIT:
-        put(text, "MWAIT(%" PRIx64 ",%" PRIx64 ") ", packet->value, packet->extra);
-        break;
-    case PACKET_PWRE:
-        put(text, "PWRE(%s%" PRIx64 ") ", packet->flag ? "HW," : "", packet->value);
-        break;
-    case PACKET_PWRX:
-        put(text, "PWRX(%" PRIx64 ",%" PRIx64 ",%" PRIx64 ") ", packet->value >> 4,
-            packet->value & 15, packet->extra);
-        break;
-    case PACKET_BBP:
-        put(text, "BBP(%" PRIx64 ",%u) ", packet->value, packet->flag ? 4 : 8);
-        break;
-    case PACKET_BIP:
-        put(text, "BIP(%" PRIx64 ",%" PRIx64 ") ", packet->extra, packet->value);
-        break;
-    case PACKET_BEP:
-        put(text, "BEP%s ", packet->flag ? "+" : "");
-        break;
-    case PACKET_TRIG:
-        put_trig(text, packet);
+    default:
+        put_event(text, packet);
         break;
     }
 }

@@ -326,70 +326,79 @@ static void test_refused(void)
     fake_close(fake);
 }
 
+/* A byte of a saved member that cannot be. */
+static const struct {
+    const char *member;
+    unsigned byte;
+    uint8_t value;
+} impossible[] = {
+    {"tnt", 0, 0},
+    {"tnt", 2, 0xff},
+    {"tnt_full", 0, 1},
+    {"ret_top", 0, 64},
+    {"ret_count", 0, 65},
+    {"ctl", 2, 4},
+    {"ctl", 0, 0},
+    {"status", 0, 0x10},
+    {"status", 0, 8},
+    {"cr3_match", 0, 1},
+    {"output_base", 0, 1},
+    {"output_mask_ptrs", 0, 0},
+    {"output_mask_ptrs", 7, 1},
+    {"addr", 7, 0x40},
+    {"perf_global_ctrl", 7, 1},
+    {"trigger_en", 0, 2},
+    {"trigger_en", 0, 0},
+    {"packet_en", 0, 0},
+    {"ctx.cpl", 0, 4},
+    {"ctx.exec_mode", 0, 3},
+    {"deferred_count", 0, 17},
+    {"region_base", 0, 1},
+    {"region_base", 7, 1},
+    {"region_bytes", 0, 1},
+    {"region_bytes", 1, 0x30},
+    {"region_bytes", 4, 1},
+    {"perf_global_status", 0, 1},
+    {"in_tx", 0, 1},
+    {"deferred_count", 0, 1},
+    {"fault_access", 0, 2},
+    {"fault_gpa", 7, 1},
+    {"buf_len", 1, 5},
+    {"caps.psb_align_bytes", 0, 3},
+    {"caps.choices.layout", 0, 9},
+    {"caps.choices.fup_full", 0, 2},
+    {"caps.choices.psb_early_bytes", 1, 8},
+    {"caps.choices.psb_order", 6, 1},
+    {"caps.deferred_tips", 0, 1},
+};
+
+static void expect_refused(struct fake *fake, const uint8_t *bytes, size_t len, const char *what)
+{
+    struct vpt_cpu cpu;
+
+    vpt_init(&cpu, &fake->caps, fake->cpu.ops, fake);
+    CHECK(vpt_restore(&cpu, bytes, len) != NULL, "%s", what);
+}
+
 static void test_impossible(void)
 {
-    static const struct {
-        const char *member;
-        unsigned byte;
-        uint8_t value;
-    } cases[] = {
-        {"tnt", 0, 0},
-        {"tnt", 2, 0xff},
-        {"tnt_full", 0, 1},
-        {"ret_top", 0, 64},
-        {"ret_count", 0, 65},
-        {"ctl", 2, 4},
-        {"ctl", 0, 0},
-        {"status", 0, 0x10},
-        {"status", 0, 8},
-        {"cr3_match", 0, 1},
-        {"output_base", 0, 1},
-        {"output_mask_ptrs", 0, 0},
-        {"output_mask_ptrs", 7, 1},
-        {"addr", 7, 0x40},
-        {"perf_global_ctrl", 7, 1},
-        {"trigger_en", 0, 2},
-        {"trigger_en", 0, 0},
-        {"packet_en", 0, 0},
-        {"ctx.cpl", 0, 4},
-        {"ctx.exec_mode", 0, 3},
-        {"deferred_count", 0, 17},
-        {"region_base", 0, 1},
-        {"region_base", 7, 1},
-        {"region_bytes", 0, 1},
-        {"region_bytes", 1, 0x30},
-        {"region_bytes", 4, 1},
-        {"perf_global_status", 0, 1},
-        {"in_tx", 0, 1},
-        {"deferred_count", 0, 1},
-        {"fault_access", 0, 2},
-        {"fault_gpa", 7, 1},
-        {"buf_len", 1, 5},
-        {"caps.psb_align_bytes", 0, 3},
-        {"caps.choices.layout", 0, 9},
-        {"caps.choices.fup_full", 0, 2},
-        {"caps.choices.psb_early_bytes", 1, 8},
-        {"caps.choices.psb_order", 6, 1},
-        {"caps.deferred_tips", 0, 1},
-    };
     struct vpt_caps caps = plain_caps("max"), skylake;
     struct fake *fake;
     uint8_t bytes[VPT_SAVE_MAX_BYTES];
-    struct vpt_cpu cpu;
 
     vpt_profile("skylake", &skylake);
     caps.choices = skylake.choices;
     fake = fake_open_caps(&caps);
     fake_start(fake, CTL);
     vpt_jmp_indirect(&fake->cpu, 0x402000);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof(impossible) / sizeof(impossible[0]); i++) {
         const size_t len = vpt_save(&fake->cpu, bytes, sizeof(bytes));
-        uint8_t *value = value_of(bytes, len, cases[i].member);
+        char what[128];
 
-        value[cases[i].byte] = cases[i].value;
-        vpt_init(&cpu, &fake->caps, fake->cpu.ops, fake);
-        CHECK(vpt_restore(&cpu, bytes, len) != NULL, "%s, byte %u = %u", cases[i].member,
-              cases[i].byte, cases[i].value);
+        value_of(bytes, len, impossible[i].member)[impossible[i].byte] = impossible[i].value;
+        snprintf(what, sizeof(what), "%s, byte %u = %u", impossible[i].member, impossible[i].byte,
+                 impossible[i].value);
+        expect_refused(fake, bytes, len, what);
     }
     /* Enables that agree with each other, but not with the context and RTIT_CTL. */
     for (size_t i = 0; i < 2; i++) {
@@ -397,8 +406,7 @@ static void test_impossible(void)
 
         *value_of(bytes, len, i ? "context_en" : "filter_en") = 0;
         *value_of(bytes, len, "packet_en") = 0;
-        vpt_init(&cpu, &fake->caps, fake->cpu.ops, fake);
-        CHECK(vpt_restore(&cpu, bytes, len) != NULL, "%s", i ? "ContextEn" : "FilterEn");
+        expect_refused(fake, bytes, len, i ? "ContextEn" : "FilterEn");
     }
     fake_stop(fake);
     fake_close(fake);

@@ -90,16 +90,10 @@ static void test_mtc_never_in_context(void)
     fake_close(fake);
 }
 
-/* Every event looks at the clocks before it: event number i comes after MTC(i + 1). */
-static void some_event(struct fake *fake, unsigned i)
-{
-    const struct vpt_block_item item = {1, 2};
-    const struct vpt_block block = {.type = 4, .count = 1, .items = &item};
-    const struct vpt_power_entry sleep = {.ip = 0x401000, .mwait = true, .state = 1};
-    struct vpt_cpu *cpu = &fake->cpu;
-    struct vpt_context ctx = context_of(0);
+#define BRANCH_KINDS 6
 
-    ctx.interrupts = true;
+static void some_branch(struct vpt_cpu *cpu, unsigned i)
+{
     switch (i) {
     case 0:
         vpt_cond_branch(cpu, 0x401010, true);
@@ -116,43 +110,61 @@ static void some_event(struct fake *fake, unsigned i)
     case 4:
         vpt_call_indirect(cpu, 0x401010, 0x401005);
         break;
-    case 5:
+    default:
         vpt_ret(cpu, 0x401010);
         break;
-    case 6:
+    }
+}
+
+/* Every event looks at the clocks before it: event number i comes after MTC(i + 1). */
+static void some_event(struct fake *fake, unsigned i)
+{
+    const struct vpt_block_item item = {1, 2};
+    const struct vpt_block block = {.type = 4, .count = 1, .items = &item};
+    const struct vpt_power_entry sleep = {.ip = 0x401000, .mwait = true, .state = 1};
+    struct vpt_cpu *cpu = &fake->cpu;
+    struct vpt_context ctx = context_of(0);
+
+    if (i < BRANCH_KINDS) {
+        some_branch(cpu, i);
+        return;
+    }
+    ctx.interrupts = true;
+    switch (i - BRANCH_KINDS) {
+    case 0:
         fake_transfer(fake, VPT_INTERRUPT, 0x401000, 0x402000, &ctx);
         break;
-    case 7:
+    case 1:
         vpt_interrupt_flag(cpu, false, 0x401000);
         break;
-    case 8:
+    case 2:
         vpt_mov_cr3(cpu, 0x1000, 0x401003);
         break;
-    case 9:
+    case 3:
         vpt_ptwrite(cpu, 1, 8, 0x401000);
         break;
-    case 10:
+    case 4:
         vpt_set_core_ratio(cpu, 20);
         break;
-    case 11:
+    case 5:
         vpt_shutdown(cpu, 0x401000);
         break;
-    case 12:
+    case 6:
         vpt_maintenance(cpu, 1);
         break;
-    case 13:
+    case 7:
         vpt_tx_begin(cpu, 0x401000);
         break;
-    case 14:
+    case 8:
         vpt_tx_abort(cpu, 0x401000, 0x401010);
         break;
-    case 15:
+    case 9:
         vpt_exec_stop(cpu, 0x401000);
         break;
-    case 16:
+    case 10:
         vpt_pebs(cpu, &block, 1, 0x401000);
         break;
-    case 17:
+    case 11:
         vpt_vmptrld(cpu, 0x5000);
         break;
     default:

@@ -306,33 +306,39 @@ static void test_ept_fault(void)
 
 /* ---- The planner ---------------------------------------------------------------------------- */
 
+/* A processor that may do all of it, and must do nothing. */
+static const struct vpt_vmx_caps full = {
+    .misc = 1u << 14,
+    .secondary = (uint64_t)(VPT_SECONDARY_CONCEAL | VPT_SECONDARY_PT_GPA) << 32,
+    .exit = (uint64_t)(VPT_EXIT_CONCEAL | VPT_EXIT_CLEAR_CTL) << 32,
+    .entry = (uint64_t)(VPT_ENTRY_CONCEAL | VPT_ENTRY_LOAD_CTL) << 32,
+};
+
 static void test_plan(void)
 {
-    const struct vpt_vmx_caps full = {
-        .misc = 1u << 14,
-        .secondary = (uint64_t)(VPT_SECONDARY_CONCEAL | VPT_SECONDARY_PT_GPA) << 32,
-        .exit = (uint64_t)(VPT_EXIT_CONCEAL | VPT_EXIT_CLEAR_CTL) << 32,
-        .entry = (uint64_t)(VPT_ENTRY_CONCEAL | VPT_ENTRY_LOAD_CTL) << 32,
-    };
-    struct vpt_vmx_caps caps = full;
     struct vpt_vmx_plan plan;
-    const char *why;
 
-    CHECK(!vpt_vmx_plan(&caps, VPT_USE_HOST_WIDE, &plan), "host-wide");
+    CHECK(!vpt_vmx_plan(&full, VPT_USE_HOST_WIDE, &plan), "host-wide");
     CHECK(plan.secondary_set == 0 && plan.exit_set == 0 && plan.entry_set == 0 &&
               plan.secondary_clear & VPT_SECONDARY_CONCEAL && plan.exit_clear & VPT_EXIT_CONCEAL &&
               plan.entry_clear & VPT_ENTRY_CONCEAL && !plan.msr_lists && !plan.guest_sees_pt,
           "33.5.2.1");
-    CHECK(!vpt_vmx_plan(&caps, VPT_USE_GUEST_ONLY, &plan), "guest-only");
+    CHECK(!vpt_vmx_plan(&full, VPT_USE_GUEST_ONLY, &plan), "guest-only");
     CHECK(plan.secondary_set == (VPT_SECONDARY_CONCEAL | VPT_SECONDARY_PT_GPA) &&
               plan.exit_set == (VPT_EXIT_CONCEAL | VPT_EXIT_CLEAR_CTL) &&
               plan.entry_set == (VPT_ENTRY_CONCEAL | VPT_ENTRY_LOAD_CTL) && !plan.msr_lists &&
               !plan.shadow_topa && plan.guest_sees_pt,
           "33.5.2.2");
-    CHECK(!vpt_vmx_plan(&caps, VPT_USE_HOST_ONLY, &plan), "host-only");
+    CHECK(!vpt_vmx_plan(&full, VPT_USE_HOST_ONLY, &plan), "host-only");
     CHECK(plan.msr_lists && plan.entry_set == VPT_ENTRY_CONCEAL &&
               plan.entry_clear == VPT_ENTRY_LOAD_CTL,
           "tracing pauses by the MSR-load area");
+}
+
+static void test_plan_older(void)
+{
+    struct vpt_vmx_caps caps = full;
+    struct vpt_vmx_plan plan;
 
     caps.entry = (uint64_t)VPT_ENTRY_CONCEAL << 32;
     CHECK(!vpt_vmx_plan(&caps, VPT_USE_GUEST_ONLY, &plan) && plan.msr_lists && plan.shadow_topa &&
@@ -345,6 +351,14 @@ static void test_plan(void)
     CHECK(!vpt_vmx_plan(&caps, VPT_USE_HOST_ONLY, &plan) && plan.entry_set == 0 &&
               plan.exit_set == 0,
           "host-only, half of the means to conceal");
+}
+
+static void test_plan_conceal(void)
+{
+    struct vpt_vmx_caps caps;
+    struct vpt_vmx_plan plan;
+    const char *why;
+
     for (unsigned word = 0; word < 3; word++) {
         caps = full;
         if (word == 0)
@@ -366,6 +380,13 @@ static void test_plan(void)
         why = vpt_vmx_plan(&caps, VPT_USE_HOST_WIDE, &plan);
         CHECK(why && strstr(why, "conceal"), "a control that must be 1: %s", why ? why : "no");
     }
+}
+
+static void test_plan_refused(void)
+{
+    struct vpt_vmx_caps caps;
+    struct vpt_vmx_plan plan;
+
     for (unsigned use = 0; use < 3; use++) { /* bits that a use needs to be 0 */
         static const struct {
             uint32_t secondary, exit, entry;
@@ -405,6 +426,9 @@ void suite_vmx_ctl(void)
         {"no tracing in VMX operation", test_no_vmx_misc},
         {"EPT faults of output", test_ept_fault},
         {"the plan", test_plan},
+        {"the plan of older processors", test_plan_older},
+        {"the plan, and what conceals", test_plan_conceal},
+        {"what cannot be planned", test_plan_refused},
         {NULL, NULL},
     };
 
