@@ -4,26 +4,26 @@
 #include "inventory.h"
 
 static const struct demand vmx[] = {
-    {"1.1", "TraceEn can be 1 in VMX operation", RULE(vmx_use, traceen_in_vmx)},
-    {"1.2", "controls decide what is in the packets", RULE(vmx_use, concealed)},
+    {"1.1", "TraceEn can be 1 in VMX operation", RULE(vmx_operation, traceen_in_vmx)},
+    {"1.2", "controls decide what is in the packets", RULE(vmx_operation, concealed)},
     {"1.3", "non-root operation only, or both", RULE(vmx_use, by_controls)},
-    {"1.4", "the controls of RTIT_CTL and of addresses", RULE(vmx_use, guest_addresses_need)},
+    {"1.4", "the controls of RTIT_CTL and of addresses", RULE(vmx_operation, guest_addresses_need)},
     {"2.1", "MSR-load areas on older processors", RULE(vmx_use, by_areas)},
     {0},
 };
 static const struct demand packets[] = {
     {"2.1", "VMCS packets tell guests apart", RULE(vmx_use, psb_names_vmcs)},
     {"2.2", "VMPTRLD sends one with its pointer", RULE(generation, vmcs_pointer)},
-    {"3.1", "NR in every PIP of non-root operation", RULE(vmx_use, each_pip_nr)},
-    {"3.2", "a PIP with each VM entry and VM exit", RULE(vmx_use, transitions_flip_nr)},
-    {"3.3", "NR becomes 1: VM entry; 0: VM exit", RULE(vmx_use, transitions_flip_nr)},
+    {"3.1", "NR in every PIP of non-root operation", RULE(vmx_operation, each_pip_nr)},
+    {"3.2", "a PIP with each VM entry and VM exit", RULE(vmx_operation, transitions_flip_nr)},
+    {"3.3", "NR becomes 1: VM entry; 0: VM exit", RULE(vmx_operation, transitions_flip_nr)},
     {"4.1", "CFE names VM exit and VM entry", RULE(vmx_use, smm_events)},
-    {"5.1", "EVD has reason and qualification", RULE(vmx_use, events_tell)},
-    {"6.1", "controls conceal VMX", RULE(vmx_use, concealed)},
+    {"5.1", "EVD has reason and qualification", RULE(vmx_operation, events_tell)},
+    {"6.1", "controls conceal VMX", RULE(vmx_operation, concealed)},
     {"6.2", "one of each type of control", RULE(vmx, secondary_1)},
-    {"7.1", "0-settings: everything is shown", RULE(vmx_use, zero_settings)},
-    {"7.2", "without MSR-load areas", RULE(vmx_use, zero_settings)},
-    {"8.1", "VMX_MISC[14] = 0: no 1-settings, VM entry fails", RULE(vmx_use, unsupported)},
+    {"7.1", "0-settings: everything is shown", RULE(vmx_operation, zero_settings)},
+    {"7.2", "without MSR-load areas", RULE(vmx_operation, zero_settings)},
+    {"8.1", "VMX_MISC[14] = 0: no 1-settings, VM entry fails", RULE(vmx_operation, unsupported)},
     {0},
 };
 static const struct demand managing[] = {

@@ -37,6 +37,7 @@ static const struct {
     {"generation.c", generation_tables},
     {"events.c", event_tables},
     {"vmx.c", vmx_tables},
+    {"vmx_operation.c", vmx_operation_tables},
     {"vmx_use.c", vmx_use_tables},
     {"scenarios.c", scenario_tables},
     {"power.c", power_tables},

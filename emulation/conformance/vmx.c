@@ -1,51 +1,82 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* VMX operation (33.5). */
-#include "conformance.h"
+#include "vmx.h"
 
 #include <string.h>
 
-#define EVENTS (OS | USER | VPT_CTL_EVENTEN)
+/* ---- Shared --------------------------------------------------------------------------------- */
 
-static struct fake *root(uint64_t ctl)
-{
-    struct fake *fake = fake_open("gracemont");
-
-    vpt_vmxon(&fake->cpu, 0x400000);
-    fake_start(fake, ctl);
-    return fake;
-}
-
-static struct vpt_vm_entry entry_of(void)
+struct vpt_vm_entry plain_entry(void)
 {
     return (struct vpt_vm_entry){.ip = SOURCE,
                                  .next_ip = SOURCE + 3,
                                  .guest_ip = TARGET,
                                  .guest = at_cr3(0x9000),
-                                 .host_ip = 0x500000,
+                                 .host_ip = HOST,
                                  .host = at_cr3(0x1000)};
 }
 
-static struct vpt_vm_exit exit_of(void)
+struct vpt_vm_exit plain_exit(void)
 {
-    return (struct vpt_vm_exit){.ip = 0x402010,
-                                .reason = 10,
-                                .qualification = 3,
-                                .host_ip = 0x500000,
-                                .host = at_cr3(0x1000)};
+    return (struct vpt_vm_exit){
+        .ip = 0x402010, .reason = 10, .qualification = 3, .host_ip = HOST, .host = at_cr3(0x1000)};
 }
 
-static void enter(struct fake *fake, uint32_t secondary, uint32_t entry_controls)
+struct fake *root(uint64_t ctl)
 {
-    struct vpt_vm_entry entry = entry_of();
+    struct fake *fake = fake_open("gracemont");
+    const struct vpt_context ctx = at_cpl(0);
+
+    vpt_vmxon(&fake->cpu, 0x400000);
+    vpt_set_context(&fake->cpu, &ctx);
+    if (ctl)
+        fake_start(fake, ctl);
+    else
+        fake_output(fake);
+    return fake;
+}
+
+void enter(struct fake *fake, const struct vpt_vm_entry *entry)
+{
+    CHECK(vpt_vm_entry(&fake->cpu, entry) == VPT_ENTRY_SUCCEEDS, "the VM entry");
+}
+
+struct fake *guest(uint64_t ctl)
+{
+    const struct vpt_vm_entry entry = plain_entry();
+    struct fake *fake = root(ctl);
+
+    enter(fake, &entry);
+    fake_mark(fake);
+    return fake;
+}
+
+bool traceen(struct fake *fake)
+{
+    return fake_read(fake, VPT_MSR_CTL) & VPT_CTL_TRACEEN;
+}
+
+struct vpt_vmx_caps flexible(void)
+{
+    const uint64_t any = 0xffffffff00000000;
+
+    return (struct vpt_vmx_caps){.misc = 1 << 14, .secondary = any, .exit = any, .entry = any};
+}
+
+/* ---- Transitions ---------------------------------------------------------------------------- */
+
+static void enter_as(struct fake *fake, uint32_t secondary, uint32_t entry_controls)
+{
+    struct vpt_vm_entry entry = plain_entry();
 
     entry.secondary = secondary;
     entry.entry = entry_controls;
-    CHECK(vpt_vm_entry(&fake->cpu, &entry) == VPT_ENTRY_SUCCEEDS, "VM entry");
+    enter(fake, &entry);
 }
 
 static void leave(struct fake *fake, uint32_t exit_controls)
 {
-    struct vpt_vm_exit exit = exit_of();
+    struct vpt_vm_exit exit = plain_exit();
 
     exit.exit = exit_controls;
     CHECK(vpt_vm_exit(&fake->cpu, &exit), "VM exit");
@@ -59,7 +90,7 @@ static void secondary(bool conceal)
     const char *words;
 
     vpt_vmptrld(&fake->cpu, 0x88000);
-    enter(fake, conceal ? VPT_SECONDARY_CONCEAL : 0, 0);
+    enter_as(fake, conceal ? VPT_SECONDARY_CONCEAL : 0, 0);
     fake_mark(fake);
     vpt_mov_cr3(&fake->cpu, 0x5000, TARGET + 3);
     fake_noise(fake, 2200);
@@ -83,10 +114,10 @@ static void secondary_1(void)
 
 static void exit_control(bool conceal, const char *pattern, const char *smm_pattern)
 {
-    struct vpt_vm_exit smm = exit_of();
+    struct vpt_vm_exit smm = plain_exit();
     struct fake *fake = root(EVENTS | BRANCHEN);
 
-    enter(fake, 0, 0);
+    enter_as(fake, 0, 0);
     fake_mark(fake);
     leave(fake, conceal ? VPT_EXIT_CONCEAL : 0);
     END(fake, pattern);
@@ -95,7 +126,7 @@ static void exit_control(bool conceal, const char *pattern, const char *smm_patt
     smm.vmcs = 0x77000;
     smm.exit = conceal ? VPT_EXIT_CONCEAL : 0;
     fake = root(TRACED);
-    enter(fake, 0, 0);
+    enter_as(fake, 0, 0);
     fake_mark(fake);
     vpt_vm_exit(&fake->cpu, &smm);
     END(fake, smm_pattern);
@@ -113,10 +144,10 @@ static void exit_1(void)
 static void entry_control(uint32_t controls, const char *pattern, const char *smm_pattern,
                           const char *root_pattern)
 {
-    struct vpt_vm_entry back = entry_of();
+    struct vpt_vm_entry back = plain_entry();
     struct fake *fake = root(EVENTS | BRANCHEN);
 
-    enter(fake, 0, controls);
+    enter_as(fake, 0, controls);
     END(fake, pattern);
     back.entry = controls;
     back.from_smm = true;
@@ -158,7 +189,7 @@ static void exits(uint64_t ctl, const char *pattern)
 {
     struct fake *fake = root(ctl);
 
-    enter(fake, 0, 0);
+    enter_as(fake, 0, 0);
     fake_mark(fake);
     leave(fake, 0);
     END(fake, pattern);
@@ -180,7 +211,7 @@ static void exit_pip(void)
 static void exit_tip(void)
 {
     struct fake *fake = root(TRACED);
-    struct vpt_vm_entry entry = entry_of();
+    struct vpt_vm_entry entry = plain_entry();
 
     entry.guest.exec_mode = VPT_EXEC_32;
     vpt_vm_entry(&fake->cpu, &entry);
@@ -192,7 +223,7 @@ static void entries(uint64_t ctl, const char *pattern)
 {
     struct fake *fake = root(ctl);
 
-    enter(fake, 0, 0);
+    enter_as(fake, 0, 0);
     END(fake, pattern);
 }
 static void entry_events(void)
@@ -206,7 +237,7 @@ static void entry_pip(void)
 static void entry_tip(void)
 {
     struct fake *fake = root(TRACED);
-    struct vpt_vm_entry entry = entry_of();
+    struct vpt_vm_entry entry = plain_entry();
 
     entry.guest.exec_mode = VPT_EXEC_16;
     vpt_vm_entry(&fake->cpu, &entry);
@@ -236,7 +267,7 @@ static void fails(uint64_t ctl, const struct vpt_msr_load *loads, size_t count,
                   const char *pattern)
 {
     struct fake *fake = fake_open("gracemont");
-    struct vpt_vm_entry entry = entry_of();
+    struct vpt_vm_entry entry = plain_entry();
     struct vpt_context ctx = context_of(0);
     const char *words;
 
@@ -259,13 +290,11 @@ static void fails(uint64_t ctl, const struct vpt_msr_load *loads, size_t count,
     vpt_reset(&fake->cpu, VPT_RESET_COLD);
     fake_close(fake);
 }
-#define TRACING (TRACED | VPT_CTL_TRACEEN)
 static const struct vpt_msr_load off[] = {{VPT_MSR_CTL, TRACED | VPT_CTL_TOPA}};
 /* The second entry faults, when the first one has cleared TraceEn. */
 static const struct vpt_msr_load off_and_fault[] = {{VPT_MSR_CTL, TRACED | VPT_CTL_TOPA},
                                                     {VPT_MSR_OUTPUT_BASE, 1}};
-static const struct vpt_msr_load on_and_fault[] = {{VPT_MSR_CTL, TRACING | VPT_CTL_TOPA},
-                                                   {VPT_MSR_STATUS, 0}};
+static const struct vpt_msr_load on_and_fault[] = {{VPT_MSR_CTL, TRACING}, {VPT_MSR_STATUS, 0}};
 
 static void system_early(void)
 {
