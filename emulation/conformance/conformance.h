@@ -32,7 +32,8 @@ struct table {
 extern const struct table filtering_tables[], output_tables[], msr_tables[], cpuid_tables[],
     packet_tables[], event_tables[], vmx_tables[], scenario_tables[], power_tables[], rtit_tables[],
     rtit_msr_tables[], rtit_packet_tables[];
-extern const struct table depends_tables[], generation_tables[];
+extern const struct table depends_tables[], generation_tables[], generation_time_tables[],
+    generation_event_tables[];
 extern const struct table flow_tables[], enable_tables[], topa_tables[], enabling_tables[],
     feature_tables[], compression_tables[], cycle_tables[], sync_tables[], format_tables[],
     block_tables[];

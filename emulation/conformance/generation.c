@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What causes each packet: the generation scenarios that Tables 33-16 to 33-51 name. */
-#include "conformance.h"
+/* What causes the packets of the flow: the generation scenarios of Tables 33-16 to 33-28. */
+#include "generation.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#define EVENTS (OS | USER | VPT_CTL_EVENTEN)
 #define INSIDE 0x401040ull
 
-/* Everything that chapter 33 describes, at 401000H. */
-static struct fake *all(uint64_t ctl)
+struct fake *all_packets(uint64_t ctl)
 {
     struct vpt_caps caps = rich_caps();
 
     caps.tsx = true;
     return begin_caps(&caps, ctl);
 }
+
 /* The same with an IP filter of 401000H to 401FFFH. */
 static struct fake *filtered(uint64_t ctl)
 {
@@ -47,7 +45,7 @@ static void tnt_full(void)
 }
 static void tnt_ret(void)
 {
-    struct fake *fake = all(TRACED);
+    struct fake *fake = all_packets(TRACED);
 
     vpt_call_direct(&fake->cpu, TARGET, 0x401005);
     vpt_call_indirect(&fake->cpu, 0x403000, 0x402005);
@@ -138,8 +136,8 @@ static const struct {
 static void tnt_partial(void)
 {
     for (size_t i = 0; i < sizeof(forces) / sizeof(forces[0]); i++) {
-        struct fake *fake =
-            all(TRACED | VPT_CTL_TSCEN | VPT_CTL_EVENTEN | VPT_CTL_PTWEN | VPT_CTL_PWREVTEN);
+        struct fake *fake = all_packets(TRACED | VPT_CTL_TSCEN | VPT_CTL_EVENTEN | VPT_CTL_PTWEN |
+                                        VPT_CTL_PWREVTEN);
         char pattern[128] = "TNT(TN) ";
 
         vpt_vmxon(&fake->cpu, 0x400000);
@@ -157,13 +155,13 @@ static void tnt_partial(void)
 
 static void tip_near(void)
 {
-    struct fake *fake = all(TRACED);
+    struct fake *fake = all_packets(TRACED);
 
     vpt_jmp_indirect(&fake->cpu, 0x402000);
     vpt_call_indirect(&fake->cpu, 0x403000, 0x402002);
     vpt_ret(&fake->cpu, 0x404000);
     END(fake, "TIP(402000) TIP(403000) TIP(404000)");
-    fake = all(TRACED);
+    fake = all_packets(TRACED);
     vpt_jmp_indirect(&fake->cpu, 0x1122334455667788);
     END(fake, "TIP(1122334455667788)"); /* all 8 bytes where no form is shorter */
 }
@@ -174,13 +172,13 @@ static void tip_far(void)
         VPT_SOFT_INTERRUPT, VPT_FAULT, VPT_TRAP, VPT_INTERRUPT, VPT_ENCLAVE, VPT_UINTR, VPT_INIT};
 
     for (size_t i = 0; i < sizeof(without_fup) / sizeof(without_fup[0]); i++) {
-        struct fake *fake = all(TRACED);
+        struct fake *fake = all_packets(TRACED);
 
         transfer(fake, without_fup[i], at_cpl(0));
         END(fake, "TIP(402000)");
     }
     for (size_t i = 0; i < sizeof(with_fup) / sizeof(with_fup[0]); i++) {
-        struct fake *fake = all(TRACED);
+        struct fake *fake = all_packets(TRACED);
 
         transfer(fake, with_fup[i], at_cpl(0));
         END(fake, "FUP(401010) TIP(402000)");
@@ -188,7 +186,7 @@ static void tip_far(void)
 }
 static void tip_abort(void)
 {
-    struct fake *fake = all(TRACED);
+    struct fake *fake = all_packets(TRACED);
 
     vpt_tx_begin(&fake->cpu, SOURCE);
     fake_mark(fake);
@@ -329,7 +327,7 @@ static void pgd_context(void)
 }
 static void pgd_wrmsr(void)
 {
-    struct fake *fake = all(TRACED);
+    struct fake *fake = all_packets(TRACED);
 
     vpt_cond_branch(&fake->cpu, SOURCE, true);
     fake_stop(fake);
@@ -356,18 +354,18 @@ static void pip_transfer(void)
     static const enum vpt_transfer_type types[] = {VPT_FAR_BRANCH, VPT_INTERRUPT, VPT_INIT};
 
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        struct fake *fake = all(OS);
+        struct fake *fake = all_packets(OS);
 
         transfer(fake, types[i], at_cr3(0x5000));
         END(fake, "PIP(5000)");
-        fake = all(OS);
+        fake = all_packets(OS);
         transfer(fake, types[i], at_cr3(0x1000));
         END(fake, "");
     }
 }
 static void pip_startup(void)
 {
-    struct fake *fake = all(OS);
+    struct fake *fake = all_packets(OS);
 
     transfer(fake, VPT_INIT_WAIT, at_cr3(0));
     SO_FAR(fake, "PIP(0)");
@@ -379,7 +377,7 @@ static void pip_startup(void)
 }
 static void pip_smm(void)
 {
-    struct fake *fake = all(OS);
+    struct fake *fake = all_packets(OS);
     const struct vpt_context smm = at_cr3(0x77000), back = at_cr3(0x5000);
 
     vpt_smi(&fake->cpu, SOURCE);
@@ -389,7 +387,7 @@ static void pip_smm(void)
 }
 static void pip_bits(void)
 {
-    struct fake *fake = all(OS);
+    struct fake *fake = all_packets(OS);
     struct vpt_context pae = at_cr3(0x5fe0);
 
     vpt_mov_cr3(&fake->cpu, 0xfffffffffffe7fffull, SOURCE);
@@ -408,7 +406,7 @@ static void exec_modes(void)
 
     for (unsigned from = 0; from < 3; from++)
         for (unsigned to = 0; to < 3; to++) {
-            struct fake *fake = all(TRACED);
+            struct fake *fake = all_packets(TRACED);
 
             transfer(fake, VPT_FAR_BRANCH, in_mode(modes[from]));
             fake_mark(fake);
@@ -428,7 +426,7 @@ static void exec_resumes(void)
 }
 static void exec_if(void)
 {
-    struct fake *fake = all(EVENTS | BRANCHEN);
+    struct fake *fake = all_packets(EVENTS | BRANCHEN);
     struct vpt_context handler = at_cpl(0);
 
     vpt_interrupt_flag(&fake->cpu, true, SOURCE);
@@ -438,14 +436,14 @@ static void exec_if(void)
     handler.interrupts = true;
     transfer(fake, VPT_IRET, handler);
     END(fake, "CFE(2,0)+ FUP(401010) MODE(64+IF) TIP(402000)");
-    fake = all(TRACED);
+    fake = all_packets(TRACED);
     vpt_interrupt_flag(&fake->cpu, true, SOURCE);
     transfer(fake, VPT_FAR_BRANCH, handler);
     END(fake, "TIP(402000)");
 }
 static void tsx_changes(void)
 {
-    struct fake *fake = all(TRACED);
+    struct fake *fake = all_packets(TRACED);
 
     vpt_tx_begin(&fake->cpu, SOURCE);
     vpt_tx_begin(&fake->cpu, SOURCE + 2);
@@ -519,404 +517,6 @@ static void stop_wrmsr(void)
     end_quietly(fake);
 }
 
-/* ---- Timing --------------------------------------------------------------------------------- */
-
-static void cbr_causes(void)
-{
-    const struct vpt_power_exit wake = {.reason = VPT_WAKE_TIMER, .core_ratio = 17};
-    struct fake *fake = all(OS);
-
-    vpt_set_core_ratio(&fake->cpu, 33);
-    vpt_power_exit(&fake->cpu, &wake);
-    END(fake, "CBR(33) CBR(17)");
-    fake = all(OS);
-    fake->mark = 0;
-    CHECK(words_match("PSB PIP(1000) CBR(24) PSBEND", fake_words(fake, true)),
-          "PSB+, and at enable: %s", fake_words(fake, true));
-    end_quietly(fake);
-}
-static void tsc_causes(void)
-{
-    const struct vpt_power_exit wake = {.reason = VPT_WAKE_TIMER};
-    struct fake *fake = all(OS | VPT_CTL_TSCEN);
-
-    fake->clocks.tsc = 0xfedcba9876543210;
-    vpt_set_core_ratio(&fake->cpu, 9);
-    SO_FAR(fake, "TSC(dcba9876543210) CBR(9)");
-    vpt_power_exit(&fake->cpu, &wake);
-    SO_FAR(fake, "TSC(dcba9876543210) CBR(9)");
-    fake_stop(fake);
-    fake_mark(fake);
-    fake->clocks.tsc++;
-    fake_write(fake, VPT_MSR_CTL, OS | VPT_CTL_TSCEN | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
-    END(fake, "TSC(dcba9876543211) CBR(9)");
-}
-static void tma_follows(void)
-{
-    const struct vpt_power_exit wake = {.reason = VPT_WAKE_TIMER};
-    struct fake *fake = all(OS | VPT_CTL_TSCEN | VPT_CTL_MTCEN | 5ull << VPT_CTL_MTCFREQ_SHR);
-
-    fake->clocks = (struct vpt_clocks){.tsc = 0x777, .art = 0x1f, .fast = 0x3ff};
-    vpt_set_core_ratio(&fake->cpu, 9);
-    SO_FAR(fake, "TSC(777) TMA(1f,1ff) CBR(9)");
-    fake->clocks.art = 0x123456;
-    vpt_power_exit(&fake->cpu, &wake);
-    END(fake, "TSC(777) TMA(3456,1ff) CBR(9)");
-}
-/* An MTC with each change of the selected bit, none between; its payload are the 8 bits there. */
-static void mtc_period(void)
-{
-    for (uint64_t freq = 0; freq < 16; freq++) {
-        struct fake *fake = all(OS | VPT_CTL_MTCEN | freq << VPT_CTL_MTCFREQ_SHR);
-
-        fake->clocks.art = (1ull << freq) - 1;
-        vpt_time(&fake->cpu);
-        SO_FAR(fake, "");
-        fake->clocks.art = 1ull << freq;
-        vpt_time(&fake->cpu);
-        vpt_time(&fake->cpu);
-        SO_FAR(fake, "MTC(1)");
-        fake->clocks.art = 0x1feull << freq;
-        vpt_time(&fake->cpu);
-        SO_FAR(fake, "MTC(fe)");
-        fake->clocks.art = 0x200ull << freq;
-        vpt_time(&fake->cpu);
-        END(fake, "MTC(0)");
-    }
-}
-/* Sizes by value: 5 bits, then 7 more in each byte. */
-static void cyc_sizes(void)
-{
-    static const struct {
-        uint64_t cycles;
-        uint8_t bytes[6];
-        size_t count;
-    } sizes[] = {
-        {1, {0x0b}, 1},
-        {31, {0xfb}, 1},
-        {32, {0x07, 0x02}, 2},
-        {4095, {0xff, 0xfe}, 2},
-        {4096, {0x07, 0x01, 0x02}, 3},
-        {0x7ffff, {0xff, 0xff, 0xfe}, 3},
-        {0x80000, {0x07, 0x01, 0x01, 0x02}, 4},
-        {0x87654321, {0x0f, 0x33, 0xa9, 0xd9, 0x42}, 5},
-    };
-
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        struct fake *fake = all(OS | VPT_CTL_CYCEN | VPT_CTL_PWREVTEN);
-
-        fake->clocks.cycles += sizes[i].cycles;
-        vpt_exec_stop(&fake->cpu, SOURCE);
-        vpt_flush(&fake->cpu);
-        CHECK(fake->tap_len - fake->mark > sizes[i].count &&
-                  memcmp(fake->tap + fake->mark, sizes[i].bytes, sizes[i].count) == 0,
-              "%llu cycles", (unsigned long long)sizes[i].cycles);
-        CHECK(fake->tap[fake->mark + sizes[i].count] == 0x02, "of %zu bytes", sizes[i].count);
-        end_quietly(fake);
-    }
-}
-/* One CYC for all that is sent in a cycle; the next one counts from there. */
-static void cyc_once(void)
-{
-    struct fake *fake = all(TRACED | VPT_CTL_CYCEN);
-
-    fake->clocks.cycles += 5;
-    vpt_jmp_indirect(&fake->cpu, 0x402000);
-    vpt_jmp_indirect(&fake->cpu, 0x403000);
-    fake->clocks.cycles += 6;
-    vpt_jmp_indirect(&fake->cpu, 0x404000);
-    END(fake, "CYC(5) TIP(402000) TIP(403000) CYC(6) TIP(404000)");
-}
-
-/* ---- VMCS, OVF, PSB, MNT, PAD --------------------------------------------------------------- */
-
-/* Whether the PSB+ that comes when enough bytes were sent has just these packets. */
-static bool next_psb(struct fake *fake, const char *pattern)
-{
-    const char *words, *end;
-    char psb[256];
-
-    fake_mark(fake);
-    for (unsigned i = 0; i < 190; i++)
-        vpt_maintenance(&fake->cpu, i);
-    words = strstr(fake_words(fake, true), "PSB ");
-    end = words ? strstr(words, "PSBEND") : NULL;
-    snprintf(psb, sizeof(psb), "%.*s", end ? (int)(end - words) : 0, words ? words : "");
-    fake_mark(fake);
-    return CHECK(words_match(pattern, psb), "expected [%s], got [%s]", pattern, psb);
-}
-static void vmcs_pointer(void)
-{
-    struct fake *fake = all(OS);
-
-    vpt_vmxon(&fake->cpu, 0x400000);
-    next_psb(fake, "PSB PIP(1000) VMCS(ffffffffff000) CBR(24)");
-    vpt_vmptrld(&fake->cpu, 0x678abcde000);
-    SO_FAR(fake, "VMCS(678abcde000)");
-    vpt_vmclear(&fake->cpu, 0x99000);
-    next_psb(fake, "PSB PIP(1000) VMCS(678abcde000) CBR(24)");
-    vpt_vmclear(&fake->cpu, 0x678abcde000);
-    next_psb(fake, "PSB PIP(1000) VMCS(ffffffffff000) CBR(24)");
-    vpt_vmptrld(&fake->cpu, 0x88000);
-    vpt_vmxoff(&fake->cpu);
-    next_psb(fake, "PSB PIP(1000) CBR(24)");
-    vpt_vmxon(&fake->cpu, 0x400000);
-    next_psb(fake, "PSB PIP(1000) VMCS(ffffffffff000) CBR(24)");
-    end_quietly(fake);
-}
-static void vmcs_misc(void)
-{
-    struct vpt_caps caps = rich_caps();
-    struct fake *fake;
-
-    caps.vmx_misc_pt = false;
-    fake = begin_caps(&caps, OS);
-    vpt_vmxon(&fake->cpu, 0x400000);
-    CHECK(!(fake_read(fake, VPT_MSR_CTL) & VPT_CTL_TRACEEN), "VMXON clears TraceEn");
-    CHECK(wrmsr(fake, VPT_MSR_CTL, OS | VPT_CTL_TOPA | VPT_CTL_TRACEEN) == VPT_GP,
-          "and it cannot be set again");
-    vpt_vmptrld(&fake->cpu, 0x88000);
-    SO_FAR(fake, "");
-    fake_close(fake);
-}
-static void ovf_resolved(void)
-{
-    struct fake *fake = all(TRACED);
-    const char *words;
-
-    vpt_stall(&fake->cpu, true);
-    fake_noise(fake, 3000);
-    words = fake_words(fake, false);
-    CHECK(!strstr(words, "OVF"), "not before the way is free: %s", words);
-    vpt_stall(&fake->cpu, false);
-    vpt_jmp_direct(&fake->cpu, 0x405000);
-    words = strstr(fake_words(fake, false), "OVF");
-    CHECK(words && words_match("OVF FUP(405000) PSB+", words), "%s", words ? words : "no OVF");
-    end_quietly(fake);
-}
-/* Bytes from one PSB to the next, for each encoding up to 1 MiB. */
-static void psb_period(void)
-{
-    for (uint64_t freq = 0; freq < 10; freq++) {
-        const uint64_t period = 2048ull << freq;
-        struct vpt_caps caps = plain_caps("skylake");
-        struct fake *fake;
-        uint64_t before;
-
-        allow_all_encodings(&caps);
-        fake = fake_open_caps(&caps);
-        fake->tap_off = true;
-        fake_start(fake, TRACED | freq << VPT_CTL_PSBFREQ_SHR);
-        fake->tap_off = true;
-        fake_noise(fake, 7 * (period / 7) - 70);
-        before = fake->cpu.bytes_since_psb;
-        CHECK(before > period / 2 && before < period, "%u: no PSB before %llu bytes",
-              (unsigned)freq, (unsigned long long)before);
-        fake_noise(fake, 140);
-        CHECK(fake->cpu.bytes_since_psb < 200, "%u: a PSB at %llu", (unsigned)freq,
-              (unsigned long long)period);
-        end_quietly(fake);
-    }
-}
-static void psb_enable(void)
-{
-    for (unsigned count = 0; count < 2; count++) {
-        struct fake *fake = fake_open("max");
-
-        fake_write(fake, VPT_MSR_STATUS, (uint64_t)count << VPT_STATUS_BYTECNT_SHR);
-        fake_output(fake);
-        fake_write(fake, VPT_MSR_CTL, TRACED | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
-        END(fake, count ? "CBR(24) MODE(16) PGE(401000)" : "PSB+ MODE(16) PGE(401000)");
-    }
-}
-static void mnt_payload(void)
-{
-    struct fake *fake = all(OS);
-
-    vpt_maintenance(&fake->cpu, 0x1122334455667788);
-    BYTES(fake, 0x02, 0xc3, 0x88, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11);
-}
-static void pad_aligns(void)
-{
-    for (unsigned align = 2; align <= 64; align *= 2) {
-        struct vpt_caps caps = rich_caps();
-        struct reader reader;
-        struct packet packet;
-        unsigned psbs = 0;
-        struct fake *fake;
-
-        caps.psb_align_bytes = (uint8_t)align;
-        fake = begin_caps(&caps, TRACED);
-        fake_noise(fake, 10000);
-        vpt_flush(&fake->cpu);
-        reader_open(&reader, fake->tap, fake->tap_len);
-        while (reader_next(&reader, &packet))
-            if (packet.kind == PACKET_PSB) {
-                psbs++;
-                CHECK(packet.offset % align == 0, "a PSB at %zu of %u", packet.offset, align);
-            }
-        CHECK(psbs > 4 && !reader.bad, "%u PSBs", psbs);
-        end_quietly(fake);
-    }
-}
-
-/* ---- PTW, power ----------------------------------------------------------------------------- */
-
-static void ptw_sizes(void)
-{
-    struct fake *fake = all(OS | VPT_CTL_PTWEN);
-
-    vpt_ptwrite(&fake->cpu, 0x1122334455667788, 4, SOURCE);
-    BYTES(fake, 0x02, 0x12, 0x88, 0x77, 0x66, 0x55);
-    fake = all(OS | VPT_CTL_PTWEN);
-    vpt_ptwrite(&fake->cpu, 0x1122334455667788, 8, SOURCE);
-    BYTES(fake, 0x02, 0x32, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11);
-}
-static const struct vpt_power_entry deep = {
-    .ip = SOURCE, .mwait = true, .hints = 0x20, .ext = 3, .state = 0x21};
-
-static void exstop_causes(void)
-{
-    struct fake *fake = all(OS | VPT_CTL_PWREVTEN);
-
-    vpt_power_entry(&fake->cpu, &deep);
-    SO_FAR(fake, "MWAIT(20,3) PWRE(21) EXSTOP+ FUP(401010)");
-    end_quietly(fake);
-    fake = all(OS | VPT_CTL_PWREVTEN);
-    vpt_exec_stop(&fake->cpu, SOURCE);
-    END(fake, "EXSTOP+ FUP(401010)");
-}
-static void mwait_causes(void)
-{
-    struct vpt_power_entry halt = deep;
-    struct fake *fake = all(OS | VPT_CTL_PWREVTEN);
-
-    halt.mwait = false;
-    vpt_power_entry(&fake->cpu, &halt);
-    END(fake, "PWRE(21) EXSTOP+ FUP(401010)");
-}
-static void pwre_deeper(void)
-{
-    struct vpt_power_entry deeper = deep;
-    const struct vpt_power_exit wake = {
-        .last_core_state = 2, .deepest_core_state = 6, .reason = VPT_WAKE_STORE};
-    struct fake *fake = all(OS | VPT_CTL_PWREVTEN);
-
-    vpt_power_entry(&fake->cpu, &deep);
-    fake_mark(fake);
-    deeper.state = 0x60;
-    deeper.hw = true;
-    vpt_power_entry(&fake->cpu, &deeper);
-    SO_FAR(fake, "PWRE(HW,60)");
-    vpt_power_exit(&fake->cpu, &wake);
-    SO_FAR(fake, "CBR(24) PWRX(2,6,4)");
-    vpt_power_entry(&fake->cpu, &deep);
-    END(fake, "MWAIT(20,3) PWRE(21) EXSTOP+ FUP(401010)");
-}
-static void pwrx_reasons(void)
-{
-    for (unsigned bit = 0; bit < 4; bit++) {
-        const struct vpt_power_exit wake = {
-            .last_core_state = 15, .deepest_core_state = 1, .reason = (uint8_t)(1u << bit)};
-        char pattern[64] = "CBR(24) PWRX(f,1,0)";
-        struct fake *fake = all(OS | VPT_CTL_PWREVTEN);
-
-        pattern[strlen(pattern) - 2] = "1248"[bit];
-        vpt_power_exit(&fake->cpu, &wake);
-        END(fake, pattern);
-    }
-}
-
-/* ---- Blocks --------------------------------------------------------------------------------- */
-
-static void block_sizes(void)
-{
-    static const struct vpt_block_item items[] = {{0, 0x1122334455667788}, {31, 2}};
-    const struct vpt_block blocks[] = {
-        {.type = 4, .count = 2, .items = items},
-        {.type = 0x10, .four_byte_items = true, .count = 2, .items = items}};
-    struct fake *fake = all(OS);
-
-    vpt_pebs(&fake->cpu, blocks, 2, SOURCE);
-    SO_FAR(fake, "BBP(4,8) BIP(0,1122334455667788) BIP(1f,2) BBP(10,4) BIP(0,55667788) BIP(1f,2) "
-                 "BEP+ FUP(401010)");
-    end_quietly(fake);
-    fake = begin("skylake", OS);
-    vpt_pebs(&fake->cpu, blocks, 2, SOURCE);
-    END(fake, ""); /* no output of PEBS to the trace */
-}
-
-/* ---- Event Trace ---------------------------------------------------------------------------- */
-
-static void cfe_causes(void)
-{
-    static const struct {
-        enum vpt_transfer_type type;
-        const char *pattern;
-    } events[] = {
-        {VPT_SOFT_INTERRUPT, "CFE(1,31)+ FUP(401010)"},
-        {VPT_FAULT, "CFE(1,31)+ FUP(401010)"},
-        {VPT_TRAP, "CFE(1,31)+ FUP(401010)"},
-        {VPT_INTERRUPT, "CFE(1,31)+ FUP(401010)"},
-        {VPT_IRET, "CFE(2,0)+ FUP(401010)"},
-        {VPT_INIT, "CFE(6,0)+ FUP(401010)"},
-        {VPT_INIT_WAIT, "CFE(6,0)+ FUP(401010)"},
-        {VPT_UINTR, "CFE(c,31)+ FUP(401010)"},
-        {VPT_UIRET, "CFE(d,0)+ FUP(401010)"},
-        {VPT_FAR_BRANCH, ""},
-        {VPT_ENCLAVE, ""},
-    };
-
-    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
-        struct fake *fake = all(EVENTS);
-
-        transfer(fake, events[i].type, at_cpl(0));
-        END(fake, events[i].pattern);
-    }
-}
-static void cfe_shares_fup(void)
-{
-    static const struct {
-        enum vpt_transfer_type type;
-        const char *pattern;
-    } events[] = {
-        {VPT_SOFT_INTERRUPT, "CFE(1,31) FUP(401010) TIP(402000)"},
-        {VPT_INTERRUPT, "CFE(1,31) FUP(401010) TIP(402000)"},
-        {VPT_INIT, "CFE(6,0) FUP(401010) TIP(402000)"},
-        {VPT_UINTR, "CFE(c,31) FUP(401010) TIP(402000)"},
-        {VPT_IRET, "CFE(2,0)+ FUP(401010) TIP(402000)"},
-        {VPT_UIRET, "CFE(d,0)+ FUP(401010) TIP(402000)"},
-    };
-
-    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
-        struct fake *fake = all(EVENTS | BRANCHEN);
-
-        transfer(fake, events[i].type, at_cpl(0));
-        END(fake, events[i].pattern);
-    }
-}
-static void evd_types(void)
-{
-    const struct vpt_transfer fault = {.type = VPT_FAULT,
-                                       .vector = 14,
-                                       .ip = SOURCE,
-                                       .target = TARGET,
-                                       .cr2 = 0x1122334455667788,
-                                       .after = at_cpl(0)};
-    struct vpt_transfer other = fault;
-    struct fake *fake = all(EVENTS);
-
-    vpt_transfer(&fake->cpu, &fault);
-    SO_FAR(fake, "EVD(0,1122334455667788) CFE(1,e)+ FUP(401010)");
-    other.vector = 13;
-    vpt_transfer(&fake->cpu, &other);
-    SO_FAR(fake, "CFE(1,d)+ FUP(401010)");
-    other.vector = 14; /* an interrupt of that number is no page fault */
-    other.type = VPT_INTERRUPT;
-    vpt_transfer(&fake->cpu, &other);
-    END(fake, "CFE(1,e)+ FUP(401010)");
-}
-
 static const struct rule causes[] = {
     {"33-16 TNT, full", "the branch that fills it; 6 results, or 47", TEST(tnt_full)},
     {"33-16 TNT, RET", "a compressed RET is a taken branch", TEST(tnt_ret)},
@@ -956,37 +556,10 @@ static const struct rule causes[] = {
      TEST(stop_branch)},
     {"33-28 TraceStop, MOV CR3", "that makes the range traced", TEST(stop_cr3)},
     {"33-28 TraceStop, WRMSR", "that sets TraceEn in the range", TEST(stop_wrmsr)},
-    {"33-29 CBR", "changes of frequency, wake, PSB+, enabling", TEST(cbr_causes)},
-    {"33-30 TSC", "changes of frequency, wake, enabling; the lower 7 bytes", TEST(tsc_causes)},
-    {"33-31 MTC", "each toggle of the ART bit that MTCFreq selects; the 8 bits from there",
-     TEST(mtc_period)},
-    {"33-32 TMA", "right behind each TSC; 16 bits of the ART, 9 of the fast counter",
-     TEST(tma_follows)},
-    {"33-33 CYC, sizes", "5 bits, and 7 in each byte more", TEST(cyc_sizes)},
-    {"33-33 CYC", "one in a cycle; counts from the last one", TEST(cyc_once)},
-    {"33-34 VMCS", "VMPTRLD and PSB+; all ones without a pointer", TEST(vmcs_pointer)},
-    {"33-34 VMCS without VMX_MISC[14]", "none", TEST(vmcs_misc)},
-    {"33-35 OVF", "when the overflow is resolved, with a FUP of where it goes on",
-     TEST(ovf_resolved)},
-    {"33-36 PSB", "each time that the bytes of PSBFreq were sent", TEST(psb_period)},
-    {"33-36 PSB, enabling", "if PacketByteCnt is 0", TEST(psb_enable)},
-    {"33-38 MNT", "with its payload of 8 bytes", TEST(mnt_payload)},
-    {"33-39 PAD", "where the implementation aligns PSBs", TEST(pad_aligns)},
-    {"33-40 PTW", "the operand, 4 or 8 bytes", TEST(ptw_sizes)},
-    {"33-41 EXSTOP", "sleep, and a clock that stops otherwise", TEST(exstop_causes)},
-    {"33-42 MWAIT", "only if MWAIT or one of its kind asked, with hints and extensions",
-     TEST(mwait_causes)},
-    {"33-43 PWRE", "each deeper C-state; HW if hardware decided; one EXSTOP", TEST(pwre_deeper)},
-    {"33-44 PWRX", "C-states and the one reason", TEST(pwrx_reasons)},
-    {"33-45 BBP, 33-46 BIP, 33-48 BEP", "a PEBS record, with items of 4 or 8 bytes",
-     TEST(block_sizes)},
-    {"33-49 CFE", "each kind of event; none for branches and enclaves", TEST(cfe_causes)},
-    {"33-49 CFE, IP bit", "0 where BranchEn gives the event a FUP", TEST(cfe_shares_fup)},
-    {"33-51 EVD", "page faults, with CR2", TEST(evd_types)},
     {0},
 };
 
 const struct table generation_tables[] = {
-    {"33.4.2 causes", "What packets are sent for", 0, causes},
+    {"33.4.2 causes", "What packets are sent for: the flow", 0, causes},
     {0},
 };

@@ -56,7 +56,7 @@ static const struct demand disabling[] = {
     {0},
 };
 static const struct demand flushing[] = {
-    {"1.1", "packets are buffered, then written", RULE(generation, ovf_resolved)},
+    {"1.1", "packets are buffered, then written", RULE(generation_time, ovf_resolved)},
     {"1.2", "flush before reading the trace", NONE(SOFTWARE)},
     {"1.3", "clearing TraceEn does", RULE(enabling, disable_flush)},
     {"2.1", "it orders the stores", NONE(HARDWARE)},
@@ -93,7 +93,7 @@ static const struct demand cycles[] = {
      RULE(cycles, eligible)},
     {"2.4", "one for all packets of a cycle", RULE(cycles, once_a_cycle)},
     {"3.1", "which packets are eligible", RULE(cycles, ineligible)},
-    {"4.1", "TSC where time cannot be rebuilt", RULE(generation, tsc_causes)},
+    {"4.1", "TSC where time cannot be rebuilt", RULE(generation_time, tsc_causes)},
     {"4.2", "its CYC counts what ran while tracing", RULE(cycles, counter_stops)},
     {"5.1", "stand-alone CYCs before the counter wraps", NONE(PRIVATE)},
     {"5.2", "at no fixed intervals", NONE(PERMITS)},

@@ -13,7 +13,7 @@ static const struct demand vmx[] = {
 };
 static const struct demand packets[] = {
     {"2.1", "VMCS packets tell guests apart", RULE(vmx_use, psb_names_vmcs)},
-    {"2.2", "VMPTRLD sends one with its pointer", RULE(generation, vmcs_pointer)},
+    {"2.2", "VMPTRLD sends one with its pointer", RULE(generation_time, vmcs_pointer)},
     {"3.1", "NR in every PIP of non-root operation", RULE(vmx_operation, each_pip_nr)},
     {"3.2", "a PIP with each VM entry and VM exit", RULE(vmx_operation, transitions_flip_nr)},
     {"3.3", "NR becomes 1: VM entry; 0: VM exit", RULE(vmx_operation, transitions_flip_nr)},
@@ -37,7 +37,7 @@ static const struct demand system_wide[] = {
     {"1.1", "the controls may stay 0", RULE(vmx_use, host_wide_plan)},
     {"2.1", "packets of transitions", RULE(vmx, exit_events)},
     {"3.1", "a VMCS packet in all PSB+", RULE(vmx_use, psb_names_vmcs)},
-    {"3.2", "and by VMPTRLD", RULE(generation, vmcs_pointer)},
+    {"3.2", "and by VMPTRLD", RULE(generation_time, vmcs_pointer)},
     {"4.1", "guests see no Intel PT in CPUID", RULE(vmx_use, hidden)},
     {"5.1", "TSC packets have the guest's offset and scale",
      RULE(vmx_use, tsc_as_the_guest_sees_it)},
@@ -133,7 +133,7 @@ static const struct demand tracking[] = {
     {"3.5", "it goes on in deep C-states", NONE(OWNER)},
     {"5.1", "P by CPUID.15H", RULE(time, leaf_15)},
     {"5.2", "the crystal is slower than the TSC", RULE(time, leaf_15)},
-    {"5.3", "MTC at multiples of the crystal's clock", RULE(generation, mtc_period)},
+    {"5.3", "MTC at multiples of the crystal's clock", RULE(generation_time, mtc_period)},
     {"5.4", "more often than TSC", RULE(time, tsc_after_a_pause)},
     {"7.1", "the core clock varies", NONE(OWNER)},
     {"7.2", "CYC counts it from the last CYC", RULE(time, cyc_adds_up)},
@@ -152,13 +152,13 @@ static const struct demand relationships[] = {
 };
 static const struct demand estimating[] = {
     {"1.1", "estimates for all points of a trace", NONE(DECODER)},
-    {"2.1", "a TSC packet is exact when it is made", RULE(generation, tsc_causes)},
+    {"2.1", "a TSC packet is exact when it is made", RULE(generation_time, tsc_causes)},
     {"2.2", "enable CYC or MTC for more", NONE(SOFTWARE)},
     {"3.1", "MTC updates the crystal's count", RULE(time, tma_aligns)},
     {"3.2", "with fixed frequencies", RULE(time, leaf_15)},
     {"3.3", "the difference of two MTCs", RULE(time, tma_aligns)},
     {"5.1", "TMA leads from a TSC to the next MTC", RULE(time, tma_aligns)},
-    {"5.2", "CTC and FastCounter", RULE(generation, tma_follows)},
+    {"5.2", "CTC and FastCounter", RULE(generation_time, tma_follows)},
     {"6.1", "CTC of the MTC less that of the TMA", RULE(time, tma_aligns)},
     {"8.1", "FastCounter: what of the tick had passed", RULE(time, tma_aligns)},
     {"9.1", "CYC between other timing packets", RULE(time, cyc_adds_up)},

@@ -35,6 +35,8 @@ static const struct {
     {"formats.c", format_tables},
     {"depends.c", depends_tables},
     {"generation.c", generation_tables},
+    {"generation_time.c", generation_time_tables},
+    {"generation_events.c", generation_event_tables},
     {"events.c", event_tables},
     {"vmx.c", vmx_tables},
     {"vmx_operation.c", vmx_operation_tables},
