@@ -12,7 +12,7 @@ $(LIBVPT): $(EMULATION_OBJ)
 	@rm -f $@
 	$(Q)$(call say,AR)ar qcs $@ $^
 
-LIBVPT_HEADERS := emulation/vpt.h emulation/vpt_rtit.h
+LIBVPT_HEADERS := emulation/vpt.h emulation/vpt_caps.h emulation/vpt_rtit.h
 LIBVPT_SO      := $(BUILD)/libvpt.so.$(ABI)
 
 $(BUILD)/libvpt.map: $(LIBVPT_HEADERS) .ci/exports.sh

@@ -7,7 +7,7 @@
  * processor. The choices are those that traces of the processors show (docs/profiles.md); profiles
  * without any send what "plain" sends.
  */
-#include "vpt.h"
+#include "vpt_caps.h"
 
 #include <string.h>
 

@@ -40,7 +40,7 @@
 
 /*
  * Numbers are for ever. A new field gets a new number; a field that goes leaves a gap (41).
- * emulation/tests/save.c reads vpt.h and fails if a member is missing here.
+ * emulation/tests/save.c reads vpt.h and vpt_caps.h, and fails if a member is missing here.
  */
 const struct vpt_saved_field vpt_saved_fields[] = {
     NUMBER(1, tnt),

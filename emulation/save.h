@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fields of struct vpt_cpu that vpt_save() writes; the tests compare them with vpt.h.
+ * The fields of struct vpt_cpu that vpt_save() writes; the tests compare them with the headers.
  */
 #ifndef VPT_SAVE_H
 #define VPT_SAVE_H

@@ -7,7 +7,7 @@
 #include "common/say.h"
 #include "kvm/backend.h"
 #include "run/run.h"
-#include "vpt.h"
+#include "vpt_caps.h"
 
 #include <getopt.h>
 #include <json-c/json.h>

@@ -6,7 +6,7 @@
 #include "common/data.h"
 #include "common/say.h"
 #include "kvm/backend.h"
-#include "vpt.h"
+#include "vpt_caps.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -16,7 +16,7 @@
 #include "run/report.h"
 #include "run/run.h"
 #include "trace/rtit-trace.h"
-#include "vpt.h"
+#include "vpt_caps.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -7,7 +7,7 @@
 #include "cli/suggest.h"
 #include "common/number.h"
 #include "common/say.h"
-#include "vpt.h"
+#include "vpt_caps.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -6,6 +6,7 @@
 #define VMM_KVM_BACKEND_H
 
 #include "run/run.h"
+#include "vpt_caps.h"
 
 /* Runs the image on the KVM of this machine. Fills *result, also when it returns an error. */
 void kvm_run(const struct run_options *options, const struct vpt_caps *caps,

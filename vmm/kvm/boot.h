@@ -5,7 +5,7 @@
 #ifndef VMM_KVM_BOOT_H
 #define VMM_KVM_BOOT_H
 
-#include "vpt.h"
+#include "vpt_caps.h"
 
 struct vmm;
 struct vcpu;

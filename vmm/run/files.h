@@ -8,6 +8,7 @@
 #include "common/output.h"
 #include "common/reason.h"
 #include "run/run.h"
+#include "vpt_caps.h"
 
 /* Of a processor; those that are not wanted are not open. */
 struct cpu_outputs {

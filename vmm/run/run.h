@@ -8,7 +8,6 @@
 
 #include "common/bytes.h"
 #include "ptdec_rtit.h"
-#include "vpt.h"
 
 #include <stdbool.h>
 #include <stdint.h>
