@@ -5,6 +5,7 @@
  */
 #include "events.h"
 #include "enables.h"
+#include "little_endian.h"
 #include "packets.h"
 #include "processor.h"
 #include "pt_packets.h"
@@ -372,8 +373,7 @@ void vpt_maintenance(struct vpt_cpu *cpu, uint64_t payload)
     if (!cpu->trigger_en)
         return;
     vpt_begin_event(cpu);
-    for (unsigned i = 0; i < 8; i++)
-        bytes[3 + i] = (uint8_t)(payload >> (8 * i));
+    vpt_put_le(bytes + 3, payload, 8);
     vpt_emit_bytes(cpu, bytes, sizeof(bytes), false);
     vpt_end_quietly(cpu);
 }

@@ -5,6 +5,7 @@
  * guest's, TSC packets for a TSC that is not the processor's, and the ratios of a scaled TSC.
  */
 #include "enables.h"
+#include "little_endian.h"
 #include "msr.h"
 #include "output.h"
 #include "packets.h"
@@ -143,13 +144,9 @@ static uint64_t nearest_tsc(uint64_t low, uint64_t near_tsc)
 
 static void rewrite(uint8_t *payload, uint64_t multiplier, uint64_t offset, uint64_t near_tsc)
 {
-    uint64_t tsc = 0;
+    const uint64_t tsc = nearest_tsc(vpt_get_le(payload, TSC_BYTES), near_tsc);
 
-    for (unsigned i = 0; i < TSC_BYTES; i++)
-        tsc |= (uint64_t)payload[i] << (8 * i);
-    tsc = vpt_guest_tsc(nearest_tsc(tsc, near_tsc), multiplier, offset);
-    for (unsigned i = 0; i < TSC_BYTES; i++)
-        payload[i] = (uint8_t)(tsc >> (8 * i));
+    vpt_put_le(payload, vpt_guest_tsc(tsc, multiplier, offset), TSC_BYTES);
 }
 
 size_t vpt_rewrite_tsc(uint8_t *bytes, size_t len_bytes, uint64_t multiplier, uint64_t offset)

@@ -7,6 +7,7 @@
 #include "packets.h"
 #include "enables.h"
 #include "layout.h"
+#include "little_endian.h"
 #include "output.h"
 #include "processor.h"
 #include "pt_packets.h"
@@ -44,13 +45,6 @@ static inline void put(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
     sent(cpu, len);
     if (laid_out)
         vpt_layout_behind(cpu, bytes[0], len);
-}
-
-/* Little-endian payload of n bytes. */
-static inline void le(uint8_t *bytes, uint64_t value, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        bytes[i] = (uint8_t)(value >> (8 * i));
 }
 
 static void put_ext(struct vpt_cpu *cpu, uint8_t opcode)
@@ -109,7 +103,7 @@ static void put_long_tnt(struct vpt_cpu *cpu)
 {
     uint8_t bytes[PT_TNT64_LEN] = {PT_OPC_EXT, PT_EXT_TNT64};
 
-    le(bytes + 2, cpu->tnt, 6);
+    vpt_put_le(bytes + 2, cpu->tnt, 6);
     put(cpu, bytes, sizeof(bytes));
 }
 
@@ -203,17 +197,17 @@ static inline uint32_t ip_payload_bytes(uint8_t *bytes, uint64_t payload, unsign
 {
     switch (kind) {
     case PT_IPB_UPD16:
-        le(bytes, payload, 2);
+        vpt_put_le(bytes, payload, 2);
         return 2;
     case PT_IPB_UPD32:
-        le(bytes, payload, 4);
+        vpt_put_le(bytes, payload, 4);
         return 4;
     case PT_IPB_SEXT48:
     case PT_IPB_UPD48:
-        le(bytes, payload, 6);
+        vpt_put_le(bytes, payload, 6);
         return 6;
     default:
-        le(bytes, payload, 8);
+        vpt_put_le(bytes, payload, 8);
         return 8;
     }
 }
@@ -311,7 +305,7 @@ void vpt_emit_pip_nr(struct vpt_cpu *cpu, bool nr)
     if (!cpu->context_en || !(cpu->ctl & VPT_CTL_OS))
         return;
     before_packet(cpu, true);
-    le(bytes + 2, (cpu->ctx.cr3 & ~ignored) >> PT_PIP_CR3_SHR << PT_PIP_SHL, 6);
+    vpt_put_le(bytes + 2, (cpu->ctx.cr3 & ~ignored) >> PT_PIP_CR3_SHR << PT_PIP_SHL, 6);
     if (nr)
         bytes[2] |= PT_PIP_NR;
     put(cpu, bytes, sizeof(bytes));
@@ -335,7 +329,7 @@ void vpt_emit_vmcs(struct vpt_cpu *cpu)
     if (!cpu->vmx_on || !cpu->context_en || !cpu->caps.vmx_misc_pt)
         return;
     before_packet(cpu, true);
-    le(bytes + 2, cpu->vmcs >> 12, 5);
+    vpt_put_le(bytes + 2, cpu->vmcs >> 12, 5);
     put(cpu, bytes, sizeof(bytes));
 }
 
@@ -393,7 +387,7 @@ void vpt_emit_ptw(struct vpt_cpu *cpu, uint64_t value, uint8_t size_bytes, bool 
         bytes[1] |= 1 << 5; /* PayloadBytes */
     if (fup)
         bytes[1] |= PT_EXT_IP;
-    le(bytes + 2, value, size_bytes);
+    vpt_put_le(bytes + 2, value, size_bytes);
     put(cpu, bytes, 2u + size_bytes);
 }
 
@@ -410,7 +404,7 @@ void vpt_emit_trig(struct vpt_cpu *cpu, uint8_t flags, uint8_t fired, uint16_t c
     uint8_t bytes[PT_TRIG5_LEN] = {PT_OPC_TRIG, flags, fired};
 
     before_packet(cpu, false);
-    le(bytes + PT_TRIG_LEN, count, 2);
+    vpt_put_le(bytes + PT_TRIG_LEN, count, 2);
     put(cpu, bytes, flags & PT_TRIG_ICNTV ? PT_TRIG5_LEN : PT_TRIG_LEN);
 }
 
@@ -419,7 +413,7 @@ void vpt_emit_evd(struct vpt_cpu *cpu, uint8_t type, uint64_t payload)
     uint8_t bytes[PT_EVD_LEN] = {PT_OPC_EXT, PT_EXT_EVD, type};
 
     before_packet(cpu, false);
-    le(bytes + 3, payload, 8);
+    vpt_put_le(bytes + 3, payload, 8);
     put(cpu, bytes, sizeof(bytes));
 }
 
@@ -464,12 +458,12 @@ void vpt_emit_tsc(struct vpt_cpu *cpu)
         return;
     read_clocks(cpu);
     before_packet(cpu, true);
-    le(tsc + 1, cpu->now.tsc, 7);
+    vpt_put_le(tsc + 1, cpu->now.tsc, 7);
     put(cpu, tsc, sizeof(tsc));
     if (!(cpu->ctl & VPT_CTL_MTCEN))
         return;
-    le(tma + 2, cpu->now.art, 2);
-    le(tma + 5, cpu->now.fast & 0x1ff, 2);
+    vpt_put_le(tma + 2, cpu->now.art, 2);
+    vpt_put_le(tma + 5, cpu->now.fast & 0x1ff, 2);
     put(cpu, tma, sizeof(tma));
     /* The alignment says where the clock stands: the next MTC is the next change. */
     cpu->mtc_count = cpu->now.art >> mtc_freq(cpu);

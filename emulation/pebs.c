@@ -5,6 +5,7 @@
  * A record may be larger than the internal buffer, so room is made packet by packet. Where there is
  * none, an overflow ends the block, and nothing of the record follows it.
  */
+#include "little_endian.h"
 #include "packets.h"
 #include "processor.h"
 #include "pt_packets.h"
@@ -16,8 +17,7 @@ static bool put_item(struct vpt_cpu *cpu, const struct vpt_block_item *item, uns
 {
     uint8_t bip[1 + 8] = {(uint8_t)((item->id & MAX_ID) << PT_BIP_ID_SHR | PT_BIP)};
 
-    for (unsigned i = 0; i < bytes; i++)
-        bip[1 + i] = (uint8_t)(item->value >> (8 * i));
+    vpt_put_le(bip + 1, item->value, bytes);
     if (!vpt_make_room(cpu, VPT_EVENT_MAX_BYTES))
         return false;
     vpt_emit_bytes(cpu, bip, 1 + bytes, false);

@@ -5,6 +5,7 @@
  */
 #include "rtit_encoder.h"
 #include "guest_memory.h"
+#include "little_endian.h"
 #include "rtit_packets.h"
 
 #include <string.h>
@@ -231,8 +232,7 @@ void vpt_rtit_ip(struct vpt_rtit *cpu, uint8_t event, uint64_t lip)
     how = compress(cpu, lip);
     len = 1 + 2 * ((how & 3u) + 1);
     packet[0] = (uint8_t)(RTIT_FUP | event << RTIT_EVENT_SHR | how);
-    for (unsigned i = 1; i < len; i++)
-        packet[i] = (uint8_t)(lip >> (8 * (i - 1)));
+    vpt_put_le(packet + 1, lip, len - 1);
     cpu->last_lip = LIP_VALID | (lip >> 16 & 0xffffffffu);
     put(cpu, packet, len, true);
 }
@@ -241,8 +241,7 @@ void vpt_rtit_pip(struct vpt_rtit *cpu)
 {
     uint8_t packet[RTIT_PIP_LEN] = {(uint8_t)(RTIT_PIP | cpu->ctx.paging)};
 
-    for (unsigned i = 1; i < RTIT_PIP_LEN; i++)
-        packet[i] = (uint8_t)(cpu->ctx.cr3 >> (8 * (i - 1)));
+    vpt_put_le(packet + 1, cpu->ctx.cr3, RTIT_PIP_LEN - 1);
     if (room(cpu))
         emit_tnt(cpu);
     put(cpu, packet, sizeof(packet), true);
@@ -325,8 +324,7 @@ void vpt_rtit_sts(struct vpt_rtit *cpu)
     if (!(cpu->ctl & VPT_RTIT_CTL_STS_EN) || !time_packets(cpu))
         return;
     cpu->ops->clocks(cpu->owner, &now);
-    for (unsigned i = 0; i < 5; i++)
-        packet[2 + i] = (uint8_t)(now.tsc >> (8 * i));
+    vpt_put_le(packet + 2, now.tsc, 5);
     put(cpu, packet, sizeof(packet), true);
 }
 

@@ -8,6 +8,7 @@
  */
 #include "save.h"
 #include "enables.h"
+#include "little_endian.h"
 #include "msr.h"
 #include "processor.h"
 
@@ -157,22 +158,7 @@ const struct vpt_saved_field vpt_saved_fields[] = {
 };
 const size_t vpt_saved_field_count = sizeof(vpt_saved_fields) / sizeof(vpt_saved_fields[0]);
 
-/* ---- Little-endian bytes ---- */
-
-static void put(uint8_t *bytes, uint64_t value, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        bytes[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t get(const uint8_t *bytes, unsigned n)
-{
-    uint64_t value = 0;
-
-    for (unsigned i = 0; i < n; i++)
-        value |= (uint64_t)bytes[i] << (8 * i);
-    return value;
-}
+/* ---- Bytes ---- */
 
 /* The elements in the machine's own order: a sequence of integers of 1, 2, 4 or 8 bytes. */
 static uint64_t element(const void *at, unsigned size)
@@ -237,16 +223,16 @@ size_t vpt_save(const struct vpt_cpu *cpu, uint8_t *bytes, size_t size_bytes)
             continue;
         if (size_bytes < at + RECORD_BYTES + len)
             return 0;
-        put(bytes + at, field->number, 2);
-        put(bytes + at + 2, field->size, 2);
-        put(bytes + at + 4, field->count, 4);
+        vpt_put_le(bytes + at, field->number, 2);
+        vpt_put_le(bytes + at + 2, field->size, 2);
+        vpt_put_le(bytes + at + 4, field->count, 4);
         at += RECORD_BYTES;
         for (unsigned n = 0; n < field->count; n++, at += field->size)
-            put(bytes + at, element(from + n * field->size, field->size), field->size);
+            vpt_put_le(bytes + at, element(from + n * field->size, field->size), field->size);
     }
-    put(bytes, MAGIC, 4);
-    put(bytes + 4, VERSION, 4);
-    put(bytes + 8, at, 4);
+    vpt_put_le(bytes, MAGIC, 4);
+    vpt_put_le(bytes + 4, VERSION, 4);
+    vpt_put_le(bytes + 8, at, 4);
     return at;
 }
 
@@ -266,7 +252,7 @@ static const char *load_record(struct vpt_cpu *cpu, const struct vpt_saved_field
     uint8_t *to = (uint8_t *)cpu + field->offset;
 
     for (unsigned n = 0; n < field->count; n++, bytes += field->size, to += field->size) {
-        const uint64_t value = get(bytes, field->size);
+        const uint64_t value = vpt_get_le(bytes, field->size);
 
         if (field->flag && value > 1)
             return "a flag is neither 0 nor 1";
@@ -304,12 +290,13 @@ static const char *load_records(struct vpt_cpu *cpu, const uint8_t *bytes, size_
 
         if (len - at < RECORD_BYTES)
             return "a record is cut off";
-        field = find((unsigned)get(bytes + at, 2));
+        field = find((unsigned)vpt_get_le(bytes + at, 2));
         if (!field)
             return "a record is unknown: the saving side is newer";
         if (field->number <= last)
             return "a record stands twice or out of order";
-        if (get(bytes + at + 2, 2) != field->size || get(bytes + at + 4, 4) != field->count)
+        if (vpt_get_le(bytes + at + 2, 2) != field->size ||
+            vpt_get_le(bytes + at + 4, 4) != field->count)
             return "a record has another size than it should";
         at += RECORD_BYTES;
         if (len - at < (size_t)field->size * field->count)
@@ -414,11 +401,11 @@ const char *vpt_restore(struct vpt_cpu *cpu, const uint8_t *bytes, size_t len_by
     struct vpt_cpu restored = *cpu;
     const char *wrong;
 
-    if (len_bytes < HEADER_BYTES || get(bytes, 4) != MAGIC)
+    if (len_bytes < HEADER_BYTES || vpt_get_le(bytes, 4) != MAGIC)
         return "this is no saved processor";
-    if (get(bytes + 4, 4) != VERSION)
+    if (vpt_get_le(bytes + 4, 4) != VERSION)
         return "another version of the format";
-    if (get(bytes + 8, 4) != len_bytes)
+    if (vpt_get_le(bytes + 8, 4) != len_bytes)
         return "the length is not the one that the header says";
     wrong = load_records(&restored, bytes, len_bytes);
     if (wrong)

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Numbers of up to 8 bytes as packets and saved processors have them: the lowest byte first.
+ */
+#ifndef VPT_LITTLE_ENDIAN_H
+#define VPT_LITTLE_ENDIAN_H
+
+#include <stdint.h>
+
+static inline void vpt_put_le(uint8_t *bytes, uint64_t value, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        bytes[i] = (uint8_t)(value >> (8 * i));
+}
+
+static inline uint64_t vpt_get_le(const uint8_t *bytes, unsigned n)
+{
+    uint64_t value = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        value |= (uint64_t)bytes[i] << (8 * i);
+    return value;
+}
+
+#endif
