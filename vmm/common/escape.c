@@ -31,22 +31,32 @@ static bool is_shown(uint32_t character)
     return character < 0x2066 || character > 0x2069; /* LRI to PDI */
 }
 
-/* The bytes of the character at text if it is shown as it is; 0: it is not. */
-static size_t shown_bytes(const char *text)
+/* The character at text, and how many bytes it has; 0: this is no UTF-8. */
+static size_t decode(const char *text, uint32_t *character)
 {
     const uint8_t *const bytes = (const uint8_t *)text;
     const size_t count = sequence_bytes(bytes[0]);
-    uint32_t character = count > 1 ? bytes[0] & (0x7fu >> count) : bytes[0];
+    uint32_t found = count > 1 ? bytes[0] & (0x7fu >> count) : bytes[0];
 
     for (size_t i = 1; i < count; i++) {
         if ((bytes[i] & 0xc0) != 0x80)
             return 0;
-        character = character << 6 | (bytes[i] & 0x3fu);
+        found = found << 6 | (bytes[i] & 0x3fu);
     }
-    if (count == 0 || character < lowest[count] || character > 0x10ffff ||
-        (character >= 0xd800 && character <= 0xdfff))
+    if (count == 0 || found < lowest[count] || found > 0x10ffff ||
+        (found >= 0xd800 && found <= 0xdfff))
         return 0;
-    return is_shown(character) ? count : 0;
+    *character = found;
+    return count;
+}
+
+/* The bytes of the character at text if it is shown as it is; 0: it is not. */
+static size_t shown_bytes(const char *text)
+{
+    uint32_t character = 0;
+    const size_t count = decode(text, &character);
+
+    return count && is_shown(character) ? count : 0;
 }
 
 /* The first byte that is not printable ASCII. */
@@ -107,5 +117,27 @@ void put_escaped(const char *text, FILE *to)
     while (*text) {
         text = next(text, shown);
         (void)fputs(shown, to);
+    }
+}
+
+void put_json_escaped(const char *json, FILE *to)
+{
+    while (*json) {
+        const char *plain = json;
+        uint32_t character = 0;
+        size_t count;
+
+        while (*plain && (uint8_t)*plain < 0x7f)
+            plain++;
+        (void)fwrite(json, 1, (size_t)(plain - json), to);
+        json = plain;
+        if (!*json)
+            return;
+        count = decode(json, &character);
+        if (count && !is_shown(character))
+            (void)fprintf(to, "\\u%04x", (unsigned)character);
+        else
+            (void)fwrite(json, 1, count ? count : 1, to);
+        json += count ? count : 1;
     }
 }

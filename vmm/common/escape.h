@@ -7,7 +7,8 @@
  *
  * Shown as they are: printable ASCII, and letters in valid UTF-8. Shown as \xNN, byte by byte:
  * control characters (C0, DEL, C1), bytes that are no UTF-8, line and paragraph separators, and the
- * marks of bidirectional text.
+ * marks of bidirectional text. In JSON these are \uNNNN, which whoever parses it reads as the same
+ * string; bytes that are no UTF-8 have no such form, and stand there as they are.
  */
 #ifndef VMM_ESCAPE_H
 #define VMM_ESCAPE_H
@@ -30,5 +31,7 @@ bool is_plain(const char *text);
 const char *escaped(const char *text, struct escaped *room);
 /* The same of any length, to a file. */
 void put_escaped(const char *text, FILE *to);
+/* A JSON text in which C0 is escaped already, as by json-c. */
+void put_json_escaped(const char *json, FILE *to);
 
 #endif

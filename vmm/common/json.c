@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* JSON, read and written with json-c. */
 #include "common/json.h"
+#include "common/escape.h"
 
 #include <json-c/json.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 int64_t json_number(json_object *object, const char *key)
 {
@@ -56,7 +58,25 @@ void json_print(json_object *object, int flags)
 {
     const char *const text = json_object_to_json_string_ext(object, flags);
 
-    if (text)
-        puts(text);
+    if (text) {
+        put_json_escaped(text, stdout);
+        (void)putchar('\n');
+    }
     json_object_put(object);
+}
+
+char *json_text(json_object *object, int flags)
+{
+    const char *const raw = json_object_to_json_string_ext(object, flags);
+    char *text = NULL;
+    size_t len;
+    FILE *const to = raw ? open_memstream(&text, &len) : NULL;
+
+    if (!to)
+        return NULL;
+    put_json_escaped(raw, to);
+    if (fclose(to) == 0)
+        return text;
+    free(text);
+    return NULL;
 }

@@ -17,7 +17,9 @@ bool json_add(struct json_object *object, const char *key, struct json_object *v
 void json_add_number(struct json_object *object, const char *key, uint64_t value);
 /* A text that is one JSON value, to be put. NULL, and in why what is wrong. */
 struct json_object *json_parse(const char *text, size_t len, char *why, size_t why_bytes);
-/* Prints it, with json-c's flags and a newline, and frees it. */
+/* Prints it, with json-c's flags and a newline, and frees it. A terminal may show it (escape.h). */
 void json_print(struct json_object *object, int flags);
+/* The same as a text of malloc(); the object stays. NULL: no memory. */
+char *json_text(struct json_object *object, int flags);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "run/files.h"
 #include "common/file.h"
+#include "common/json.h"
 #include "trace/sidecar.h"
 #include "run/run.h"
 
@@ -142,9 +143,12 @@ static int fill(struct output *output, const void *data, size_t len, struct reas
 
 static int fill_sidecar(struct output *output, json_object *root, struct reason *why)
 {
-    const char *const text = json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY);
+    char *const text = json_text(root, JSON_C_TO_STRING_PRETTY);
+    const int error =
+        text ? fill(output, text, strlen(text), why) : reason_set(why, -ENOMEM, "no memory");
 
-    return text ? fill(output, text, strlen(text), why) : reason_set(why, -ENOMEM, "no memory");
+    free(text);
+    return error;
 }
 
 static int write_cpu(struct cpu_outputs *outputs, const struct run_options *options,

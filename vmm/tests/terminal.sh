@@ -29,9 +29,23 @@ plain() {
     fi
 }
 
+# plain_json NAME FILE: the same of JSON, whose line feeds stand between its words; it has the name.
+plain_json() {
+    local name=$1 file=$2 control=$'[\1-\11\13-\37\177]\|\302[\200-\237]'
+    if LC_ALL=C grep -q "$control"$'\|\342\200[\250-\256]\|\342\201[\246-\251]' "$file"; then
+        fail "$name: nothing that a terminal obeys" "$(cat -v "$file" | head -n 3)"
+    elif ! jq -es --arg name "$json_name" '[.. | strings | select(contains($name))] | length > 0' "$file" \
+        >"$work/checked" 2>&1; then
+        fail "$name: the name is read" "$(cat -v "$file" | head -n 3)"
+    else
+        pass "$name"
+    fi
+}
+
 # A name that colours the terminal, begins a line of its own, and turns letters around.
-evil=$'gr\303\266\303\237e \e[31m\nvpt: forged\r\302\233 \342\200\256 \377'
-json_evil='größe \u001b[31m\nvpt: forged\r\u009b \u202e'
+json_name=$'gr\303\266\303\237e \e[31m\nvpt: forged\r\302\233 \342\200\256\177'
+evil="$json_name "$'\377'
+json_evil='größe \u001b[31m\nvpt: forged\r\u009b \u202e\u007f'
 
 # An ELF file whose function has that name: a word of the same length is changed in its tables.
 word=$(printf '%*s' "$(LC_ALL=C; printf %s "${#evil}")" '' | tr ' ' x)
@@ -62,8 +76,14 @@ for view in --insns --blocks --calls --summary '--format perf' '--format perf-br
     several_lines=yes expect "decode $view" 0 '' "$vpt" decode "${arguments[@]}" --image "$work/evil.elf" "$work/t.pt"
     plain "decode $view"
 done
+for view in --insns --blocks --calls --summary; do
+    several_lines=yes expect "decode $view --json" 0 '' \
+        "$vpt" decode "$view" --json --image "$work/evil.elf" "$work/t.pt"
+    plain_json "decode $view --json" "$work/out"
+done
 expect 'decode --format chrome' 0 '' "$vpt" decode --format chrome --image "$work/evil.elf" "$work/t.pt"
 check 'decode --format chrome is JSON' jq -e '.traceEvents | length > 2' "$work/out"
+plain_json 'decode --format chrome' "$work/out"
 
 # Maps of a host and its guests.
 {
@@ -78,6 +98,17 @@ plain 'parts --map'
 expect 'parts --map --json' 0 '' "$vpt" parts --json --map "$work/map.json" "$work/guests.pt"
 check 'parts --map --json is JSON with the name' \
     jq -es 'map(select(.vm | values | startswith("größe \u001b[31m\nvpt"))) | length == 1' "$work/out"
+plain_json 'parts --map --json' "$work/out"
+
+# TRACE.json, which names the guest's image.
+if [ -w /dev/kvm ]; then
+    cp "$guests/traced-loop.elf" "$work/guest $json_name"
+    expect 'run an image of that name' 0 '' "$vpt" run --trace-out "$work/run.pt" "$work/guest $json_name"
+    plain_json 'TRACE.json' "$work/run.pt.json"
+    expect 'decode what it names' 0 '' "$vpt" decode "$work/run.pt"
+else
+    skip 'TRACE.json of an image of that name' 'no /dev/kvm'
+fi
 
 # What we complain of.
 expect 'a file of that name' 3 'No such file' "$vpt" dump "$work/$evil"
@@ -122,7 +153,7 @@ shows() {
     fi
 }
 shows_none() {
-    check "$1" test "$(grep -cE 'decoding|reading|writing|looking' "$work/terminal")" = 0
+    check "$1" test -s "$work/terminal" -a "$(grep -cE 'decoding|reading|writing|looking' "$work/terminal")" = 0
 }
 decode="'$vpt' decode --image '$work/plain.elf' '$work/t.pt'"
 on_terminal "$decode --summary"

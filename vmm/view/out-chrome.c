@@ -3,6 +3,7 @@
  * The trace event format of Chrome, which Perfetto reads too: a B and an E event for each call.
  * Times are microseconds; a trace without TSC counts an instruction as a nanosecond.
  */
+#include "common/escape.h"
 #include "common/table.h"
 #include "view/calls.h"
 #include "view/out.h"
@@ -33,11 +34,11 @@ static void print_string(struct chrome *chrome, const char *text)
 {
     json_object *const string = json_object_new_string(text);
 
-    const char *const escaped =
+    const char *const quoted =
         string ? json_object_to_json_string_ext(string, JSON_C_TO_STRING_PLAIN) : NULL;
 
-    if (escaped)
-        fputs(escaped, chrome->to);
+    if (quoted)
+        put_json_escaped(quoted, chrome->to);
     else
         chrome->calls.no_memory = true;
     json_object_put(string);
