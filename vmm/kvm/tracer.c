@@ -306,6 +306,7 @@ void tracer_conclude(struct vcpu *cpu)
     cpu->record->family = tracer->pt.caps.choices.family;
     cpu->record->model = tracer->pt.caps.choices.model;
     cpu->record->stepping = tracer->pt.caps.choices.stepping;
+    cpu->record->deferred_tips = tracer->pt.caps.deferred_tips;
 }
 
 /* ---- A guest that moves ---- */

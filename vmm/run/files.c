@@ -31,7 +31,7 @@ static int describe(struct json_object **root, const struct run_options *options
                    .mtc_freq = (uint8_t)cpu->mtc_freq,
                    .max_nonturbo_ratio = (uint8_t)caps->max_nonturbo_ratio},
         .rtit = cpu->is_rtit ? &cpu->rtit : NULL,
-        .deferred_tips = caps->deferred_tips,
+        .deferred_tips = cpu->deferred_tips != 0,
     };
     int error;
 

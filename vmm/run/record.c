@@ -30,9 +30,9 @@ struct number {
 #field, offsetof(struct cpu_result, field)                                                 \
     }
 static const struct number numbers[] = {
-    NUMBER(packets), NUMBER(interrupts),    NUMBER(exceptions),
-    NUMBER(pmis),    NUMBER(dropped_bytes), NUMBER(output_faults),
-    NUMBER(family),  NUMBER(model),         NUMBER(stepping),
+    NUMBER(packets),       NUMBER(interrupts),    NUMBER(exceptions), NUMBER(pmis),
+    NUMBER(dropped_bytes), NUMBER(output_faults), NUMBER(family),     NUMBER(model),
+    NUMBER(stepping),      NUMBER(deferred_tips),
 };
 
 static json_object *cpu_to_json(const struct cpu_result *cpu)

@@ -59,6 +59,7 @@ struct cpu_result {
     uint64_t dropped_bytes;
     uint64_t output_faults;           /* stores of output that found their page absent */
     uint64_t family, model, stepping; /* of the processor whose errata the trace may have; or 0 */
+    uint64_t deferred_tips;           /* 1: it may defer TIPs, which a guest brings along */
     unsigned mtc_freq;                /* RTIT_CTL.MTCFreq, as last used */
     bool is_rtit;                     /* the trace is RTIT's, by these settings */
     struct ptd_rtit_config rtit;

@@ -31,7 +31,11 @@ static void test_record(void)
                                        .pmis = 9,
                                        .dropped_bytes = 10,
                                        .output_faults = 11,
-                                       .mtc_freq = 3},
+                                       .mtc_freq = 3,
+                                       .family = 6,
+                                       .model = 94,
+                                       .stepping = 3,
+                                       .deferred_tips = 1},
                                       {.packets = 12, .pmis = 13, .mtc_freq = 14}},
                              .process_count = 1,
                              .processes = {{.cr3 = 0x204000, .name = "sort", .image = "s.elf"}}};
@@ -59,6 +63,10 @@ static void test_record(void)
     CU_ASSERT_EQUAL(in.cpus[0].dropped_bytes, 10);
     CU_ASSERT_EQUAL(in.cpus[0].output_faults, 11);
     CU_ASSERT_EQUAL(in.cpus[0].mtc_freq, 3);
+    CU_ASSERT_EQUAL(in.cpus[0].family, 6);
+    CU_ASSERT_EQUAL(in.cpus[0].model, 94);
+    CU_ASSERT_EQUAL(in.cpus[0].stepping, 3);
+    CU_ASSERT_EQUAL(in.cpus[0].deferred_tips, 1);
     CU_ASSERT_EQUAL(in.cpus[1].packets, 12);
     CU_ASSERT_EQUAL(in.cpus[1].pmis, 13);
     CU_ASSERT_EQUAL(in.cpus[1].mtc_freq, 14);

@@ -103,12 +103,37 @@ static void test_written_tsc(void)
     CU_ASSERT_EQUAL(before.art, tsc * caps.tsc_den / caps.tsc_num);
 }
 
+/* What a guest brings along, and not the name of its profile, says what its trace is like. */
+static void test_moved(void)
+{
+    struct fake *const from = fake_new(), *const to = with_profile("skylake");
+    uint8_t saved[VPT_SAVE_MAX_BYTES];
+    struct vpt_caps caps;
+
+    CU_ASSERT_TRUE_FATAL(vpt_profile("skylake", &caps));
+    caps.choices = (struct vpt_choices){0};
+    caps.deferred_tips = true;
+    CU_ASSERT_EQUAL_FATAL(tracer_create(from->cpu, &caps), 0);
+    tracer_conclude(to->cpu);
+    CU_ASSERT_EQUAL(to->cpu->record->model, 94);
+    CU_ASSERT_EQUAL(to->cpu->record->deferred_tips, 0);
+    CU_ASSERT_PTR_NULL(tracer_restore(to->cpu, saved, tracer_save(from->cpu, saved)));
+    tracer_conclude(to->cpu);
+    CU_ASSERT_EQUAL(to->cpu->record->family, 0);
+    CU_ASSERT_EQUAL(to->cpu->record->model, 0);
+    CU_ASSERT_EQUAL(to->cpu->record->stepping, 0);
+    CU_ASSERT_EQUAL(to->cpu->record->deferred_tips, 1);
+    fake_free(from);
+    fake_free(to);
+}
+
 void add_tracer_suite(void)
 {
     CU_pSuite suite = CU_add_suite("tracer", NULL, NULL);
 
     CU_add_test(suite, "PT or RTIT", test_which);
     CU_add_test(suite, "a TSC that the guest wrote", test_written_tsc);
+    CU_add_test(suite, "a guest that moved here", test_moved);
     CU_add_test(suite, "no memory for the trace", test_no_memory_for_the_trace);
     CU_add_test(suite, "no memory for a note", test_no_memory_for_a_note);
 }
