@@ -49,11 +49,26 @@ static bool claim(int fd, const char *name, Error **errp)
     return true;
 }
 
-/* What stands there is used, if it may be. */
+/* From now on who writes waits, as for a file. */
+static bool let_wait(int fd, const char *name, Error **errp)
+{
+    const int flags = fcntl(fd, F_GETFL);
+
+    if (flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0) {
+        return true;
+    }
+    error_setg_errno(errp, errno, "%s", name);
+    return false;
+}
+
+/*
+ * What stands there is used, if it may be. Nobody waits for whoever is to read a pipe, or for a
+ * line to be taken up: it is QEMU's main loop that would.
+ */
 static int open_existing(const char *name, Error **errp)
 {
     struct stat status;
-    int flags = O_WRONLY | O_CLOEXEC | O_NOFOLLOW, fd;
+    int flags = O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, fd;
 
     if (lstat(name, &status) == 0 && S_ISLNK(status.st_mode)) {
         if (!is_trusted(status.st_uid)) {
@@ -63,9 +78,11 @@ static int open_existing(const char *name, Error **errp)
         flags &= ~O_NOFOLLOW;
     }
     fd = open(name, flags);
-    if (fd < 0) {
+    if (fd < 0 && errno == ENXIO) {
+        error_setg(errp, "%s: nobody reads from it", name);
+    } else if (fd < 0) {
         error_setg_errno(errp, errno, "%s", name);
-    } else if (!claim(fd, name, errp)) {
+    } else if (!claim(fd, name, errp) || !let_wait(fd, name, errp)) {
         close(fd);
         fd = -1;
     }

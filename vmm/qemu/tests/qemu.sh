@@ -161,13 +161,16 @@ captures() {
     capture_decodes && "$build/qemu/compare" "$work/outside.pt" "$work/outside.log"
 }
 
-# Nobody reads until the guest has stood still for a second.
+# Nobody reads until the guest has stood still for a second. A pipe has to have its reader: this shell
+# holds it open until the capture has begun.
 captures_slowly() {
     local size=-1 reader
     rm -f "$work/capture.0" && mkfifo "$work/capture.0"
-    sh -c 'exec <"$0" && while ! [ -e "$0.read" ]; do sleep 0.05; done && cat' "$work/capture.0" >"$work/slow" &
+    exec 9<>"$work/capture.0"
+    sh -c 'exec 9<&- <"$0" && while ! [ -e "$0.read" ]; do sleep 0.05; done && cat' "$work/capture.0" >"$work/slow" &
     reader=$!
     start_capture && qmp '{"execute": "cont"}' || return 1
+    exec 9<&-
     while [ "$size" != "$(stat -c %s "$work/outside.log")" ]; do
         size=$(stat -c %s "$work/outside.log")
         sleep 1
@@ -207,12 +210,15 @@ captures_that_cannot_be() {
         fails 'a ring has' x-vpt-start "{\"file\": \"$work/capture\", \"ring\": $bytes}" || return 1
     done
     fails 'No such file' x-vpt-start "{\"file\": \"$work/nowhere/x\", $ring}" || return 1
+    mkfifo "$work/unread.0"
+    fails 'nobody reads from it' x-vpt-start "{\"file\": \"$work/unread\"}" || return 1
     ln -sf /dev/full "$work/full.0"
     qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/full\"}}" &&
         fails 'goes to files' x-vpt-save &&
         fails 'could not be written' x-vpt-stop &&
         qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/full\", $ring}}" &&
         fails 'No such file' x-vpt-save "{\"file\": \"$work/nowhere/x\"}" &&
+        fails 'nobody reads from it' x-vpt-save "{\"file\": \"$work/unread\"}" &&
         fails 'No space left' x-vpt-stop &&
         qmp '{"execute": "x-vpt-query"}' | grep -F '"return": []' && qmp '{"execute": "quit"}' || return 1
     wait "$pid"
