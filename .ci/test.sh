@@ -138,6 +138,7 @@ counted() {
         return
     fi
     p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[4]:-0}
+    local ran=$((p + s))
     closing+=("$1: $line")
     count_pass "$p"
     local each
@@ -146,7 +147,7 @@ counted() {
         IFS= read -r each || each="(its output names no reason)"
         skipped+=("$1: $each")
     done < <(grep -aiE '^ *\[?skip' "$log")
-    if [ "$status" = 0 ] && [ "$f" = 0 ] && [ "$p" -gt 0 ]; then
+    if [ "$status" = 0 ] && [ "$f" = 0 ] && [ "$ran" -gt 0 ]; then
         verdict "$1" ok "$line"
     else
         count_fail "$1" "$((f > 0 ? f : 1))"

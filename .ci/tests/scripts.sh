@@ -49,6 +49,30 @@ no_hint_for_a_failure() {
 check 'demo.sh: what to try next stands before the verdict' hint_then_verdict
 check 'demo.sh: a failure stays one' no_hint_for_a_failure
 
+# ---- test.sh ----
+
+# counts NAME TEXT: a script that ends with this line.
+counts() {
+    # shellcheck disable=SC2016 # the script's own
+    printf '#!/bin/sh\nprintf "SKIP: all of %s: why not\\n%s\\n"\n' "$1" "$2" >"$work/$1"
+    chmod +x "$work/$1"
+}
+# adds_up STATUS LINE NAME...: what test.sh says of these scripts in the end.
+adds_up() {
+    local want=$1 line=$2 status=0
+    shift 2
+    BUILD=$work/build .ci/test.sh --scripts "${*/#/$work/}" >"$work/said" || status=$?
+    [ "$status" = "$want" ] && [ "$(tail -n 1 "$work/said")" = "$line" ]
+}
+counts some '3 passed, 0 failed'
+counts skipping '0 passed, 0 failed, 1 skipped'
+counts nothing '0 passed, 0 failed'
+check 'test.sh: a script that skips all it has is named, and no failure' \
+    adds_up 0 '3 passed, 0 failed, 1 skipped' some skipping
+check 'test.sh: its reason is told' grep -q 'skipping: SKIP: all of skipping: why not' "$work/said"
+check 'test.sh: a script that does nothing is a failure' adds_up 1 '3 passed, 1 failed, 0 skipped' some nothing
+check 'test.sh: where all is skipped, nothing has passed' adds_up 1 '0 passed, 0 failed, 1 skipped' skipping
+
 # ---- TRACE.json ----
 
 # QEMU links nothing of vmm/trace, so its own writer could drift from what everybody else reads and writes.

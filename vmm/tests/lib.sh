@@ -62,9 +62,27 @@ check() {
     fi
 }
 
-# find_backends: the lab, and the local KVM if there is one, as arguments of vpt run in ${backends[@]}.
+has_lab() {
+    [ -r "${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}/lab/vmlinuz" ]
+}
+
+# need_backend WHAT: the script ends here, with WHAT skipped, if vpt run has nowhere to run guests.
+need_backend() {
+    [ -w /dev/kvm ] || has_lab || {
+        skip "$1" 'neither /dev/kvm nor the lab (make lab)'
+        summary
+        exit
+    }
+}
+
+# find_backends: the lab and the local KVM, each if it is there, as arguments of vpt run in ${backends[@]}.
 find_backends() {
-    backends=('--lab')
+    backends=()
+    if has_lab; then
+        backends+=('--lab')
+    else
+        skip 'guests in the lab' 'no kernel (make lab)'
+    fi
     if [ -w /dev/kvm ]; then
         backends+=('')
     else

@@ -98,7 +98,7 @@ int main(void)
     add_watch_suite();
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
-    failed = CU_get_number_of_failures();
+    failed = CU_get_number_of_failures() + CU_get_number_of_suites_failed();
     CU_cleanup_registry();
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

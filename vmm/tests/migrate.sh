@@ -10,6 +10,7 @@ set -uo pipefail
 
 demo=guest-tests/build/demo.elf
 smp=guest-tests/build/smp-tests.elf
+need_backend 'guests that move'
 find_backends
 
 echo 'not a saved guest' >"$work/text"
@@ -60,7 +61,7 @@ go=("$vpt" run)
 [ -z "$backend" ] || go+=("$backend")
 for part in 0 100 1000 $((size / 2)) $((size - 600)); do
     head -c "$part" "$work/one" >"$work/cut"
-    expect "restore $part bytes" 3 'saved|No such file' "${go[@]}" --restore "$work/cut" "$demo"
+    expect "restore $part bytes" 3 'the saved |not a saved guest' "${go[@]}" --restore "$work/cut" "$demo"
 done
 # Damage anywhere: a guest that goes astray or an error, but never a crash of vpt.
 for at in 150 300 2500 6000 9000 $((size / 3)) $((size - 9000)); do

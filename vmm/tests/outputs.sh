@@ -9,6 +9,7 @@ set -uo pipefail
 # shellcheck source=vmm/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 
+need_backend 'files that a run and a conversion write'
 guest=$guests/traced-loop.elf
 run=("$vpt" run)
 [ -w /dev/kvm ] || run+=(--lab)
@@ -98,8 +99,9 @@ if [ "$(id -u)" = 0 ]; then
     chmod 666 "$here/theirs" "$here/pipe"
     chown 65534 "$here/theirs" "$here/pipe"
     for name in theirs pipe; do
-        expect "somebody else's: $name" 3 "$name: somebody else's" "${run[@]}" --trace-out "$here/$name" "$guest"
-        expect "convert to it" 3 "$name: somebody else's" "$vpt" convert "$work/t.pt" "$here/$name"
+        expect "somebody else's: $name" 3 "$name: somebody else's" \
+            timeout 20 "${run[@]}" --trace-out "$here/$name" "$guest"
+        expect "convert to it" 3 "$name: somebody else's" timeout 20 "$vpt" convert "$work/t.pt" "$here/$name"
     done
     check 'it is as it was' test "$(cat "$here/theirs")" = theirs
 else

@@ -9,6 +9,7 @@ set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
 smp=guest-tests/build/smp-tests.elf
+need_backend 'guests with several processors, and absent memory'
 find_backends
 
 # ---- Several processors ----
@@ -32,7 +33,11 @@ check 'a report of two processors is JSON' \
 expect 'two processors again' 0 '' "${go[@]}" --cpus 2 --trace-out "$work/again.pt" "$smp"
 for suffix in '' .1 .path .1.path; do
     check "the same$suffix in another run" cmp "$work/two$tag.pt$suffix" "$work/again.pt$suffix"
-    check "the same$suffix in the lab" cmp "$work/two$tag.pt$suffix" "$work/twolab.pt$suffix"
+    if [ ${#backends[@]} = 2 ]; then
+        check "the same$suffix in the lab" cmp "$work/two.pt$suffix" "$work/twolab.pt$suffix"
+    else
+        skip "the same$suffix in the lab" 'there is only one of KVM and lab'
+    fi
 done
 expect 'four processors' 0 '' "${go[@]}" --cpus 4 "$smp"
 check 'four paths are their traces' test "$(grep -c '^path: identical' "$work/out")" = 4

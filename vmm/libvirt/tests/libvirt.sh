@@ -18,7 +18,9 @@ qemu=$(realpath -m "$qemu")
 execlog=$(realpath -m "${EXECLOG:-$build/qemu/execlog.so}")
 guests=$(realpath -m guest-tests/build)
 vpt=$(realpath "$build/vpt")
-by_libvirt=("a domain, captured whole" "a domain, captured for a second" "no such domain")
+of_linux=("a domain, captured for a second" "a domain, captured until a signal comes"
+    "a capture that somebody else ends" "a file that cannot be written")
+by_libvirt=("a domain, captured whole" "${of_linux[@]}" "no such domain")
 umask 022 # captures are private even so
 
 if [ ! -x "$qemu" ] || [ ! -f "$execlog" ]; then
@@ -320,13 +322,13 @@ captured_to_nowhere() {
     [ $? = 3 ] && grep 'No space left on device' "$work/full.out"
 }
 if [ -f "$lab/vmlinuz" ]; then
-    check "a domain, captured for a second" captured_for_a_second
-    check "a domain, captured until a signal comes" captured_until_a_signal
-    check "a capture that somebody else ends" ended_by_another
-    check "a file that cannot be written" captured_to_nowhere
+    check "${of_linux[0]}" captured_for_a_second
+    check "${of_linux[1]}" captured_until_a_signal
+    check "${of_linux[2]}" ended_by_another
+    check "${of_linux[3]}" captured_to_nowhere
     virsh destroy second >/dev/null 2>&1
 else
-    skip "a domain, captured for a second: no kernel (make lab)"
+    for name in "${of_linux[@]}"; do skip "$name: no kernel (make lab)"; done
 fi
 says "no such domain" "libvirt: Domain not found" --connect "$uri" --domain nobody --seconds 1
 summary
