@@ -18,6 +18,7 @@ qemu-test: deps ## guests on that QEMU: tests, traces decoded to the executed pa
 	@$(QEMU_ENV) vmm/qemu/tests/qemu.sh
 	@$(QEMU_ENV) vmm/qemu/tests/svm.sh
 	@$(QEMU_ENV) vmm/qemu/tests/flood.sh
+	@$(QEMU_ENV) vmm/qemu/tests/older-stream.sh
 	@$(QEMU_ENV) vmm/libvirt/tests/libvirt.sh
 
 kvm-test: deps ## that QEMU on KVM, in the lab, with a Linux guest, too; and Linux with a KVM guest on that QEMU, captured
@@ -88,7 +89,7 @@ qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux step work remap) \
 tests: qemu-tools
 SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/hostile.sh vmm/qemu/tests/linux.sh \
     vmm/qemu/tests/boot.sh vmm/qemu/tests/move.sh vmm/qemu/tests/svm.sh vmm/qemu/tests/svm-linux.sh \
-    vmm/qemu/tests/flood.sh \
+    vmm/qemu/tests/flood.sh vmm/qemu/tests/older-stream.sh \
     vmm/libvirt/tests/libvirt.sh
 
 .PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test linux-test boot-test bench-qemu \
