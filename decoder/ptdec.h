@@ -447,6 +447,15 @@ uint64_t ptd_file_bytes(const struct ptd_file *file);
 int ptd_image_add_file(struct ptd_image *image, const struct ptd_file *file, uint64_t bias,
                        uint64_t cr3);
 /*
+ * Names for addresses whose code comes from elsewhere, such as guest memory or a code log: a file's
+ * symbols, bias bytes above its own addresses (NULL: none), and name where they say nothing. They
+ * count where nothing else names the code; a later addition hides an earlier one. symbols must
+ * outlive the image. PTD_OK, PTD_E_NOMEM; PTD_E_ARG: the range is empty, or wraps.
+ */
+int ptd_image_add_region(struct ptd_image *image, const char *name, uint64_t vaddr,
+                         uint64_t len_bytes, const struct ptd_file *symbols, uint64_t bias,
+                         uint64_t cr3);
+/*
  * Code at (cr3, vaddr): *bytes and how many follow contiguously, >= 1. Valid until the image
  * changes. PTD_OK or PTD_E_NOMAP.
  */

@@ -115,6 +115,14 @@ int ptd_image_add_file(struct ptd_image *image, const struct ptd_file *file, uin
     return status == PTD_E_ARG ? PTD_E_FORMAT : status;
 }
 
+int ptd_image_add_region(struct ptd_image *image, const char *name, uint64_t vaddr,
+                         uint64_t len_bytes, const struct ptd_file *symbols, uint64_t bias,
+                         uint64_t cr3)
+{
+    return ptd_image_name_region(image, name, vaddr, len_bytes, symbols ? &symbols->symbols : NULL,
+                                 bias, cr3);
+}
+
 int ptd_image_take_file(struct ptd_image *image, struct ptd_file *file, uint64_t bias, uint64_t cr3)
 {
     const int status = ptd_image_own_file(image, file);

@@ -22,6 +22,7 @@ struct space {
     struct extents segments;      /* disjoint; .number is how far from the address its byte is */
     struct symbols symbols;       /* of ranges of bytes */
     struct extents ranges;        /* disjoint, as they were added; .what is a struct range */
+    struct extents regions;       /* disjoint; .what is a struct region */
     const struct symbols **lists; /* of symbols that came without code, the oldest first */
     size_t list_count, list_room;
 };
@@ -31,6 +32,13 @@ struct range {
     const struct symbols *symbols; /* NULL: none of its own */
     uint64_t bias;                 /* how far below the code the symbols are */
     size_t hidden;                 /* so many of the address space's lists are older */
+};
+
+/* The names of addresses whose code comes from elsewhere. */
+struct region {
+    char *name;                    /* of all of it */
+    const struct symbols *symbols; /* or NULL */
+    uint64_t bias;                 /* how far below the addresses the symbols are */
 };
 
 enum segment_kind { SEGMENT, SEGMENT_PATCH /* the names below it hold */ };
@@ -91,6 +99,7 @@ static void free_spaces(struct ptd_image *image)
 
         ptd_extents_free(&space->segments);
         ptd_symbols_free(&space->symbols);
+        ptd_extents_free(&space->regions);
         ptd_extents_free(&space->ranges);
         free(space->lists);
     }
@@ -307,23 +316,30 @@ int ptd_image_patch(struct ptd_image *image, uint64_t vaddr, const void *bytes, 
     return add_copy(image, vaddr, bytes, len_bytes, cr3, SEGMENT_PATCH);
 }
 
+/* A copy that lives as long as the image. NULL: no memory. */
+static char *own_text(struct ptd_image *image, const char *text)
+{
+    char *const copy = strdup(text);
+
+    if (copy && own(image, copy))
+        return copy;
+    free(copy);
+    return NULL;
+}
+
 /* The name of a whole range. It outlives the image's symbols. */
 static int name_all(struct ptd_image *image, const char *name, uint64_t vaddr, size_t len_bytes,
                     uint64_t cr3)
 {
     struct space *const space = get_space(image, cr3);
-    char *const copy = strdup(name);
+    char *const copy = own_text(image, name);
     const struct symbol symbol = {.first = vaddr,
                                   .last = vaddr + (len_bytes - 1),
                                   .name = copy,
                                   .rank = SYMBOL_LOCAL,
                                   .is_sized = true};
 
-    if (!copy || !own(image, copy)) {
-        free(copy);
-        return PTD_E_NOMEM;
-    }
-    return space && ptd_symbols_add(&space->symbols, &symbol) ? PTD_OK : PTD_E_NOMEM;
+    return copy && space && ptd_symbols_add(&space->symbols, &symbol) ? PTD_OK : PTD_E_NOMEM;
 }
 
 int ptd_image_add_bytes(struct ptd_image *image, const char *name, uint64_t vaddr,
@@ -332,6 +348,30 @@ int ptd_image_add_bytes(struct ptd_image *image, const char *name, uint64_t vadd
     const int status = add_copy(image, vaddr, bytes, len_bytes, cr3, SEGMENT);
 
     return status == PTD_OK && name ? name_all(image, name, vaddr, len_bytes, cr3) : status;
+}
+
+int ptd_image_name_region(struct ptd_image *image, const char *name, uint64_t vaddr,
+                          uint64_t len_bytes, const struct symbols *symbols, uint64_t bias,
+                          uint64_t cr3)
+{
+    const uint64_t last = vaddr + (len_bytes - 1);
+    struct region *region;
+    struct space *space;
+
+    if (len_bytes == 0 || last < vaddr)
+        return PTD_E_ARG;
+    space = get_space(image, cr3);
+    region = malloc(sizeof(*region));
+    if (!space || !region || !own(image, region)) {
+        free(region);
+        return PTD_E_NOMEM;
+    }
+    *region = (struct region){own_text(image, name), symbols, bias};
+    return region->name && ptd_extents_cut(&space->regions, vaddr, last) &&
+                   ptd_extents_add(&space->regions,
+                                   (struct extent){.first = vaddr, .last = last, .what = region})
+               ? PTD_OK
+               : PTD_E_NOMEM;
 }
 
 static size_t length(uint64_t vaddr, uint64_t last)
@@ -514,16 +554,14 @@ int ptd_image_add_symbols(struct ptd_image *image, const struct symbols *symbols
     return PTD_OK;
 }
 
-/* Of what came without code. A symbol is not beyond the code that it is in. */
-static const char *name_in_lists(const struct space *space, const struct extent *place,
+/* Of what came without code, from the number `from` on: those that begin at lowest or above. */
+static const char *name_in_lists(const struct space *space, size_t from, uint64_t lowest,
                                  uint64_t vaddr, uint64_t *first)
 {
-    const struct range *const range = place->what;
-
-    for (size_t i = space->list_count; i-- > range->hidden;) {
+    for (size_t i = space->list_count; i-- > from;) {
         const char *const name = ptd_symbols_find(space->lists[i], vaddr, first);
 
-        if (name && *first >= place->first)
+        if (name && *first >= lowest)
             return name;
     }
     return NULL;
@@ -540,10 +578,68 @@ static const char *name_in(const struct space *space, uint64_t vaddr, uint64_t *
         return name;
     range = place->what;
     name = range->symbols ? ptd_symbols_find(range->symbols, vaddr - range->bias, first) : NULL;
-    if (!name)
-        return name_in_lists(space, place, vaddr, first);
+    if (!name) /* a symbol is not beyond the code that it is in */
+        return name_in_lists(space, range->hidden, place->first, vaddr, first);
     *first += range->bias;
     return *first <= vaddr ? name : NULL; /* none of above the end of the address space */
+}
+
+/* The place that gives the code gives the symbol; beneath a patch, that is the next one. */
+static const char *name_with_code(const struct space *const *places, unsigned count, uint64_t vaddr,
+                                  uint64_t *first, bool *has_code)
+{
+    *has_code = false;
+    for (unsigned i = 0; i < count; i++) {
+        const struct extent *const segment = find_segment(places[i], vaddr);
+        const char *const name = segment ? name_in(places[i], vaddr, first) : NULL;
+
+        *has_code = *has_code || segment;
+        if (name)
+            return name;
+        if (segment && segment->kind != SEGMENT_PATCH)
+            return NULL;
+    }
+    return NULL;
+}
+
+/* Of code that comes from memory or from a code log. */
+static const char *name_without_code(const struct space *const *places, unsigned count,
+                                     uint64_t vaddr, uint64_t *first)
+{
+    for (unsigned i = 0; i < count; i++) {
+        const char *const name = name_in_lists(places[i], 0, 0, vaddr, first);
+
+        if (name)
+            return name;
+    }
+    return NULL;
+}
+
+/* What a region calls an address of it: by a symbol, else by its own name. */
+static const char *name_in_region(const struct extent *place, uint64_t vaddr, uint64_t *first)
+{
+    const struct region *const region = place->what;
+    const char *const name =
+        region->symbols ? ptd_symbols_find(region->symbols, vaddr - region->bias, first) : NULL;
+
+    if (name && *first + region->bias <= vaddr && *first + region->bias >= place->first) {
+        *first += region->bias;
+        return name;
+    }
+    *first = place->first;
+    return region->name;
+}
+
+static const char *name_of_region(const struct space *const *places, unsigned count, uint64_t vaddr,
+                                  uint64_t *first)
+{
+    for (unsigned i = 0; i < count; i++) {
+        const struct extent *const place = ptd_extents_below(&places[i]->regions, vaddr, NULL);
+
+        if (place && place->last >= vaddr)
+            return name_in_region(place, vaddr, first);
+    }
+    return NULL;
 }
 
 const char *ptd_image_symbol(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
@@ -551,19 +647,15 @@ const char *ptd_image_symbol(const struct ptd_image *image, uint64_t cr3, uint64
 {
     const struct space *places[PLACES];
     const unsigned count = places_of(image, cr3, places);
+    uint64_t first = 0;
+    bool has_code;
+    const char *name = name_with_code(places, count, vaddr, &first, &has_code);
 
-    for (unsigned i = 0; i < count; i++) {
-        const struct extent *const segment = find_segment(places[i], vaddr);
-        uint64_t first;
-        const char *const name = segment ? name_in(places[i], vaddr, &first) : NULL;
-
-        if (name && offset)
-            *offset = vaddr - first;
-        if (name)
-            return name;
-        /* The place that gives the code gives the symbol. */
-        if (segment && segment->kind != SEGMENT_PATCH)
-            return NULL;
-    }
-    return NULL;
+    if (!name && !has_code)
+        name = name_without_code(places, count, vaddr, &first);
+    if (!name)
+        name = name_of_region(places, count, vaddr, &first);
+    if (name && offset)
+        *offset = vaddr - first;
+    return name;
 }

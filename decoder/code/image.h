@@ -17,6 +17,10 @@ int ptd_image_add_shared(struct ptd_image *image, uint64_t vaddr, const uint8_t 
                          uint64_t cr3);
 /* The same of symbols alone, of code that others added before. PTD_OK, PTD_E_NOMEM. */
 int ptd_image_add_symbols(struct ptd_image *image, const struct symbols *symbols, uint64_t cr3);
+/* ptd_image_add_region() with the symbols themselves; NULL: none. */
+int ptd_image_name_region(struct ptd_image *image, const char *name, uint64_t vaddr,
+                          uint64_t len_bytes, const struct symbols *symbols, uint64_t bias,
+                          uint64_t cr3);
 /* The image frees it at its end. PTD_OK; PTD_E_NOMEM: it does not. */
 int ptd_image_own_file(struct ptd_image *image, struct ptd_file *file);
 /* ptd_image_add_file() of a file that becomes the image's, also on failure. */

@@ -582,6 +582,32 @@ static void kallsyms_and_code(void)
     ptd_image_free(image);
 }
 
+/* Code that comes from memory has the names of a kallsyms, else those of regions. */
+static void names_without_code(void)
+{
+    struct ptd_image *const image = ptd_image_new();
+
+    CU_ASSERT_EQUAL(ptd_image_add_region(image, "[libc]", 0x800, 0x1800, NULL, 0, 0x5000), PTD_OK);
+    CU_ASSERT_EQUAL(ptd_image_add_region(image, "[none]", 0x800, 0, NULL, 0, 0x5000), PTD_E_ARG);
+    CU_ASSERT_EQUAL(ptd_image_add_region(image, "[wraps]", UINT64_MAX, 2, NULL, 0, 0x5000),
+                    PTD_E_ARG);
+    CU_ASSERT_EQUAL(add_kallsyms(image, "1000 T one\n1020 T two\n"), PTD_OK);
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x5000, 0x7ff), "-");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x5000, 0x801), "[libc]+1");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x6000, 0x801), "-");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x5000, 0x101f), "one+31");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x6000, 0x1021), "two+1");
+    /* Code that has bytes here has the names that came with it, and those of what is behind it. */
+    add(image, NULL, 0x1020, 1, 16, ANY);
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x5000, 0x1021), "[libc]+2081");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x6000, 0x1021), "-");
+    add(image, "own", 0x900, 1, 16, 0x5000);
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x5000, 0x901), "own+1");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x5000, 0x910), "[libc]+272");
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x5000, 0x1fff), "two+4063");
+    ptd_image_free(image);
+}
+
 void add_image_suite(void)
 {
     CU_pSuite const suite = CU_add_suite("images", NULL, NULL);
@@ -596,6 +622,7 @@ void add_image_suite(void)
     CU_add_test(suite, "kallsyms", kallsyms);
     CU_add_test(suite, "names without a size", no_size);
     CU_add_test(suite, "kallsyms and code", kallsyms_and_code);
+    CU_add_test(suite, "names without code", names_without_code);
     CU_add_test(suite, "neither FIFOs nor devices", no_files);
     CU_add_test(suite, "ELF, shared", shared_elf_files);
     CU_add_test(suite, "ELF whose tables lie over each other", overlapping_tables);
