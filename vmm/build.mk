@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The program vpt: the KVM backend, the lab, the subcommands.
 
-VMM_PARTS := cli common view trace run kvm lab monitor libvirt
+VMM_PARTS := cli common linux linux/look view trace run kvm lab monitor libvirt
 VMM_SRC  := $(wildcard $(VMM_PARTS:%=vmm/%/*.c))
 VMM_OBJ  := $(VMM_SRC:%.c=$(BUILD)/%.o)
 VMM_LIBS := $(DECODER_LIBS) -ljson-c
@@ -61,14 +61,17 @@ $(BUILD)/tests/vmm: $(VMM_TEST_OBJ) $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 
 TESTS += $(BUILD)/tests/vmm
 
-# Fuzzes map files, TRACE.json, and perf.data with the files that they name.
+# Fuzzes map files, TRACE.json, perf.data with the files that they name, and guests' memory.
 VMM_FUZZ_OBJ := $(patsubst %.c,$(FUZZ_OBJ)/%.o,$(filter-out vmm/cli/main.c,$(VMM_SRC)))
 
 $(BUILD)/fuzz/vmm-%: $(FUZZ_OBJ)/vmm/fuzz/%.o $(VMM_FUZZ_OBJ) $(DECODER_FUZZ_OBJ) $(LIBVPT)
 	@mkdir -p $(@D)
 	$(Q)$(call say,LD)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(VMM_LIBS)
 
-FUZZERS += $(BUILD)/fuzz/vmm-mapfile $(BUILD)/fuzz/vmm-sidecar $(BUILD)/fuzz/vmm-perf-data
+FUZZERS += $(BUILD)/fuzz/vmm-mapfile $(BUILD)/fuzz/vmm-sidecar $(BUILD)/fuzz/vmm-perf-data \
+           $(BUILD)/fuzz/vmm-linux
+
+$(BUILD)/fuzz/vmm-linux: $(FUZZ_OBJ)/vmm/tests/made_linux.o $(FUZZ_OBJ)/vmm/tests/made_btf.o
 
 # Guests for the tests of the program itself.
 CLI_GUESTS := $(patsubst vmm/tests/guests/%.S,$(BUILD)/vmm/tests/guests/%.elf,\

@@ -8,6 +8,7 @@
 #include "cli/options.h"
 
 extern const struct subcommand command_run, command_qemu, command_capture, command_check,
-    command_dump, command_decode, command_index, command_parts, command_convert, command_profiles;
+    command_dump, command_decode, command_index, command_parts, command_convert, command_names,
+    command_profiles;
 
 #endif

@@ -70,6 +70,13 @@ boot-test: deps ## Linux captured from its first instruction to the shell, with 
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/boot.sh --all
 
+names-test: deps ## dumps of Linux guests: what vpt names says of them, against the guests' own /proc
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@$(PREPARE_LAB)
+	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
+	@$(QEMU_ENV) vmm/qemu/tests/names.sh
+
 bench-qemu: deps ## what tracing costs under TCG, against an unchanged QEMU (builds one, too)
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
@@ -82,7 +89,7 @@ bench-qemu: deps ## what tracing costs under TCG, against an unchanged QEMU (bui
 BUILD_QEMU = { vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) || [ $$? = 77 ]; }
 QEMU_ENV   = VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)'
 
-qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux step work remap) \
+qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux step work remap named) \
     $(if $(wildcard $(QEMU_DIR)/tree),$(if $(shell pkg-config --exists glib-2.0 && echo yes),$(EXECLOG)))
 
 # In `make test` they are skipped by name where QEMU could not be built.
@@ -92,7 +99,7 @@ SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/hostile.sh vmm/qemu/tests/l
     vmm/qemu/tests/flood.sh vmm/qemu/tests/older-stream.sh \
     vmm/libvirt/tests/libvirt.sh
 
-.PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test linux-test boot-test bench-qemu \
+.PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test linux-test boot-test names-test bench-qemu \
     qemu-tools
 
 # The threads of a capture without a QEMU: its headers are empty files, and what is used of them
@@ -142,3 +149,9 @@ $(BUILD)/qemu/work $(BUILD)/qemu/remap: $(BUILD)/qemu/%: vmm/qemu/linux/%.c $(FL
 	@mkdir -p $(@D)
 	$(Q)$(call say,LD)$(CC) -std=gnu11 -O1 -g -Wall -Wextra $(WERROR) -fno-pie -no-pie -static \
 	    -Wl,-Ttext-segment=0x55000000 -o $@ $<
+
+# A program of the guest whose threads, mappings and BPF program are to be named.
+$(BUILD)/qemu/named: vmm/qemu/linux/named.c $(FLAGS_STAMP)
+	@mkdir -p $(@D)
+	$(Q)$(call say,LD)$(CC) -std=gnu11 -O1 -g -Wall -Wextra $(WERROR) -fPIE -pie -pthread \
+	    -Wl,--build-id=sha1 -o $@ $<

@@ -16,7 +16,7 @@ running() {
 # ---- Usage ----
 expect 'help' 0 '' "$vpt" --help
 expect 'version' 0 '' "$vpt" --version
-for command in run qemu capture check dump decode convert index parts profiles; do
+for command in run qemu capture check dump decode convert index parts names profiles; do
     expect "$command --help" 0 '' "$vpt" "$command" --help
 done
 expect 'unknown command' 2 'no command' "$vpt" frobnicate
@@ -343,6 +343,23 @@ expect 'convert with half a TRACE.json' 3 'nopath.pt.json: not JSON' \
     "$vpt" convert "$work/nopath.pt" "$work/x.data"
 expect 'dump --like a trace without TRACE.json' 3 'there is no' "$vpt" dump --like "$work/nofile" "$work/loop.pt"
 expect 'decode with a bad map' 3 'vms\[0\].vmcs: not a VMCS' "$vpt" decode --map "$work/bad.json" "$work/entry.pt"
+
+# ---- Names of a guest ----
+zeros() { head -c "$1" /dev/zero; }
+{
+    printf '\177ELF\2\1\1\0\0\0\0\0\0\0\0\0\4\0\76\0\1\0\0\0' && zeros 8 && printf '\100' && zeros 15
+    zeros 4 && printf '\100\0\70\0\1\0\0\0\0\0\0\0' # of 64 bytes, and one segment of 56
+    printf '\1\0\0\0\0\0\0\0\170' && zeros 23 && printf '\0\20\0\0\0\0\0\0\0\20' && zeros 14
+    zeros 4096
+} >"$work/empty.core"
+expect 'names without a dump' 2 'takes one core dump' "$vpt" names
+expect 'names of nothing' 3 'No such file' "$vpt" names "$work/nofile"
+expect 'names of a folder' 3 'Is a directory|not a regular file' "$vpt" names "$work"
+expect 'names of what is no dump' 3 'garbage: not an ELF core dump' "$vpt" names "$work/garbage"
+expect 'names of a program' 3 'not an ELF core dump' "$vpt" names --out "$work/named" "$guests/status.elf"
+expect 'names of a guest that is no Linux' 3 'empty.core: no Linux kernel is found' "$vpt" names "$work/empty.core"
+expect 'names to nowhere' 3 'No such file' "$vpt" names --out "$work/nowhere/x" "$work/empty.core"
+check 'leave no files' test -z "$(find "$work" -name '*.kallsyms*' -o -name '*.map' -o -name '*.vdso*')"
 
 # ---- Nothing is left ----
 if ! has_lab; then

@@ -79,6 +79,8 @@ int main(void)
     add_condition_suite();
     add_escape_suite();
     add_image_suite();
+    add_linux_suite();
+    add_linux_names_suite();
     add_memory_suite();
     add_map_suite();
     add_monitor_suite();

@@ -35,6 +35,8 @@ void add_chrome_suite(void);
 void add_condition_suite(void);
 void add_escape_suite(void);
 void add_image_suite(void);
+void add_linux_suite(void);
+void add_linux_names_suite(void);
 void add_memory_suite(void);
 void add_map_suite(void);
 void add_monitor_suite(void);

@@ -240,19 +240,96 @@ static int read_image(struct reader *reader, const struct node *node, void *into
     return error ? wrong_file(reader, node, error, &why) : 0;
 }
 
+/* The names of the kernel's code. */
+static int read_kallsyms(struct reader *reader, const struct node *node, uint64_t space)
+{
+    const char *entry = NULL;
+    char path[PATH_MAX];
+    const struct file_name name = {.path = path};
+    struct reason why;
+    int error;
+
+    if (!node->value)
+        return 0;
+    error = read_text(reader, node, (void *)&entry);
+    if (error)
+        return error;
+    beside(reader->path, entry, path, sizeof(path));
+    error = code_files_add_kallsyms(reader->files, &name, space, reader->image, &why);
+    return error ? wrong_file(reader, node, error, &why) : 0;
+}
+
+/* ---- Mapped files ---- */
+
+struct mapped_entry {
+    const char *path, *build_id;
+    uint64_t start, end, offset;
+};
+
+static const struct member mapped_members[] = {
+    {"path", read_text, offsetof(struct mapped_entry, path), true},
+    {"start", read_number, offsetof(struct mapped_entry, start), true},
+    {"end", read_number, offsetof(struct mapped_entry, end), true},
+    {"offset", read_number, offsetof(struct mapped_entry, offset), false},
+    {"build_id", read_text, offsetof(struct mapped_entry, build_id), false},
+    {0},
+};
+
+/* A file of the guest's, which is not here: its name is that of code that comes from elsewhere. */
+static int read_mapped(struct reader *reader, const struct node *node, void *into)
+{
+    const uint64_t space = *(uint64_t *)into;
+    struct mapped_entry entry = {0};
+    const char *last;
+    char name[NAME_MAX + 3];
+    int error = read_object(reader, node, mapped_members, &entry), status;
+
+    if (error)
+        return error;
+    if (entry.start >= entry.end)
+        return wrong(reader, node, "\"end\" is not behind \"start\"");
+    last = strrchr(entry.path, '/');
+    (void)snprintf(name, sizeof(name), "[%.*s]", NAME_MAX, last ? last + 1 : entry.path);
+    status = ptd_image_add_region(reader->image, name, entry.start, entry.end - entry.start, NULL,
+                                  0, space);
+    return status == PTD_OK ? 0 : library_error(reader, node, status);
+}
+
 /* ---- Processes ---- */
 
 struct process_entry {
     const char *name;
     uint64_t pid;
-    struct node cr3, images;
+    struct node cr3, images, threads, files;
 };
+
+struct thread_entry {
+    uint64_t tid;
+    const char *name;
+};
+
+static const struct member thread_members[] = {
+    {"tid", read_number, offsetof(struct thread_entry, tid), true},
+    {"name", read_text, offsetof(struct thread_entry, name), false},
+    {0},
+};
+
+/* For people: no packet of a trace says which thread runs. */
+static int read_thread(struct reader *reader, const struct node *node, void *into)
+{
+    struct thread_entry entry = {0};
+
+    (void)into;
+    return read_object(reader, node, thread_members, &entry);
+}
 
 static const struct member process_members[] = {
     {"name", read_text, offsetof(struct process_entry, name), false},
     {"pid", read_number, offsetof(struct process_entry, pid), false},
     {"cr3", read_node, offsetof(struct process_entry, cr3), true},
     {"images", read_node, offsetof(struct process_entry, images), false},
+    {"threads", read_node, offsetof(struct process_entry, threads), false},
+    {"files", read_node, offsetof(struct process_entry, files), false},
     {0},
 };
 
@@ -277,7 +354,8 @@ static int read_cr3(struct reader *reader, const struct node *node, void *into)
     if (status != PTD_OK)
         return library_error(reader, node, status);
     space = ptd_space(where->vm, cr3);
-    return read_list(reader, &where->process->images, false, read_image, &space);
+    error = read_list(reader, &where->process->images, false, read_image, &space);
+    return error ? error : read_list(reader, &where->process->files, false, read_mapped, &space);
 }
 
 static int read_process(struct reader *reader, const struct node *node, void *into)
@@ -290,7 +368,8 @@ static int read_process(struct reader *reader, const struct node *node, void *in
         return error;
     if (entry.pid != UINT64_MAX && entry.pid > INT32_MAX)
         return wrong(reader, node, "\"pid\" is out of range");
-    return read_list(reader, &entry.cr3, true, read_cr3, &where);
+    error = read_list(reader, &entry.threads, false, read_thread, NULL);
+    return error ? error : read_list(reader, &entry.cr3, true, read_cr3, &where);
 }
 
 /* ---- Memory ---- */
@@ -394,12 +473,13 @@ static int read_memory(struct reader *reader, const struct node *node, unsigned 
 
 struct machine_entry {
     const char *name;
-    struct node vmcs, images, processes, memory;
+    struct node vmcs, images, kallsyms, processes, memory;
     uint64_t tsc_offset, tsc_multiplier, kernel_from;
 };
 
 #define MACHINE_MEMBERS                                                                            \
     {"images", read_node, offsetof(struct machine_entry, images), false},                          \
+        {"kallsyms", read_node, offsetof(struct machine_entry, kallsyms), false},                  \
         {"processes", read_node, offsetof(struct machine_entry, processes), false},                \
         {"memory", read_node, offsetof(struct machine_entry, memory), false},                      \
         {"kernel_from", read_number, offsetof(struct machine_entry, kernel_from), false},          \
@@ -431,6 +511,8 @@ static int add_machine(struct reader *reader, const struct node *node,
         error = read_memory(reader, &entry->memory, vm);
     if (!error)
         error = read_list(reader, &entry->images, false, read_image, &space);
+    if (!error)
+        error = read_kallsyms(reader, &entry->kallsyms, space);
     if (!error)
         error = read_list(reader, &entry->processes, false, read_process, &vm);
     return error;

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Fuzzes what is read of a Linux guest's memory. The first byte chooses: the memory of a guest that
+ * tests made, of which the rest changes numbers; BTF alone; lines of VMCOREINFO alone.
+ */
+#include "linux/btf.h"
+#include "linux/names.h"
+#include "tests/made_linux.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KINDS 4u
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
+
+/* Where a number of 8 bytes goes; the highest bit: a pointer of the kernel is made of it. */
+struct change {
+    uint32_t where, what;
+};
+
+static const struct made_linux *guest_of(unsigned kind)
+{
+    static struct made_linux made[KINDS];
+
+    if (!made[kind].ram)
+        made_linux(&made[kind], (struct made_kind){.has_rb_tree = kind == 1,
+                                                   .counts_up = kind == 2,
+                                                   .has_five_levels = kind == 3});
+    return &made[kind];
+}
+
+static void write_names(const struct made_linux *made)
+{
+    static const struct names_files files = {"core", "kallsyms", "vdso"};
+    struct output outputs[3] = {0};
+    struct linux_guest guest = {0};
+    struct names_sum sum = {0};
+    struct reason why = {0};
+    struct core core;
+    int error;
+
+    made_core(made, &core);
+    for (unsigned i = 0; i < 3; i++)
+        if (output_open(&outputs[i], "/dev/null", &why) != 0)
+            abort();
+    error = guest_open(&guest, &core, &why);
+    if (error && !why.text[0])
+        abort();
+    if (!error &&
+        (names_write_kallsyms(&guest, &outputs[0], &sum, NULL, &why) != 0 ||
+         names_write_map(&guest, &files, &outputs[1], &outputs[2], &sum, NULL, &why) != 0))
+        abort();
+    for (unsigned i = 0; i < 3; i++)
+        output_drop(&outputs[i]);
+    guest_close(&guest);
+    core_close(&core);
+}
+
+static void fuzz_memory(unsigned kind, const uint8_t *bytes, size_t len_bytes)
+{
+    static uint8_t ram[MADE_BYTES];
+    struct made_linux made = *guest_of(kind);
+    struct change change;
+
+    memcpy(ram, made.ram, MADE_BYTES);
+    made.ram = ram;
+    for (; len_bytes >= sizeof(change); bytes += sizeof(change), len_bytes -= sizeof(change)) {
+        memcpy(&change, bytes, sizeof(change));
+        made_put(&made, (change.where & 0x7fffffff) % (made.used - 8),
+                 change.where >> 31 ? MADE_KERNEL + change.what : change.what);
+    }
+    write_names(&made);
+}
+
+static void fuzz_btf(const uint8_t *bytes, size_t len_bytes)
+{
+    static const char *const paths[] = {"a", "a.b", "next", "context.vdso"};
+    struct reason why = {0};
+    struct btf_member member;
+    struct btf btf;
+
+    if (btf_open(&btf, bytes, len_bytes, &why) == 0)
+        for (uint32_t type = 0; type < btf.count && type < 64; type++)
+            for (unsigned i = 0; i < 4; i++)
+                (void)btf_member(&btf, type, paths[i], &member);
+    else if (!why.text[0])
+        abort();
+    (void)btf_struct(&btf, "mm_struct", 0);
+    btf_close(&btf);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
+{
+    struct vmcoreinfo info;
+
+    if (len_bytes == 0)
+        return 0;
+    if (bytes[0] < KINDS)
+        fuzz_memory(bytes[0], bytes + 1, len_bytes - 1);
+    else if (bytes[0] & 1)
+        fuzz_btf(bytes + 1, len_bytes - 1);
+    else if (vmcoreinfo_parse(&info, (const char *)bytes + 1, len_bytes - 1) &&
+             memchr(info.release, 0, sizeof(info.release)) == NULL)
+        abort();
+    return 0;
+}

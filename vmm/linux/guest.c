@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Finds a Linux kernel. VMCOREINFO says where all begins: a note of the dump, if QEMU was told of
+ * it by the guest (-device vmcoreinfo), else a page of memory that begins as the kernel's own does.
+ * Memory can hold that of a kernel which ran before, so each is tried until one leads to symbols.
+ */
+#include "linux/guest.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define KERNEL_MAP UINT64_C(0xffffffff80000000) /* __START_KERNEL_map */
+#define TRIES_MAX  16u                          /* pages that look right, and lead to no kernel */
+
+/* The kernel that some lines of VMCOREINFO describe. 0 or -errno, as guest_open(). */
+static int try_lines(struct linux_guest *guest, const char *lines, size_t len_bytes,
+                     struct reason *why)
+{
+    struct vmcoreinfo *const info = &guest->info;
+
+    if (!vmcoreinfo_parse(info, lines, len_bytes))
+        return reason_set(why, -EINVAL, "a VMCOREINFO without what Linux 6.0 and later tell in it");
+    guest->kernel.space = (struct look_space){
+        .memory = &guest->memory,
+        .root = info->page_table - KERNEL_MAP + info->phys_base,
+        .ignored = info->ignored_bits,
+        .has_five_levels = info->has_five_levels,
+    };
+    kallsyms_free(&guest->symbols);
+    return kallsyms_read(&guest->symbols, &guest->kernel.space, info, why);
+}
+
+/* Looks at the beginning of each page of a range. -ENOENT: no kernel is found there. */
+static int try_range(struct linux_guest *guest, const struct core *core,
+                     const struct core_range *range, unsigned *tries, struct reason *why)
+{
+    uint64_t at = (range->paddr + LOOK_PAGE_BYTES - 1) & ~(uint64_t)(LOOK_PAGE_BYTES - 1);
+    const uint64_t end = range->paddr + range->len_bytes;
+
+    for (; at >= range->paddr && at < end && *tries < TRIES_MAX; at += LOOK_PAGE_BYTES) {
+        const uint8_t *page;
+        const char *lines;
+        size_t there;
+        int error;
+
+        if (ptd_memory_find(core->memory, at, &page, &there) != PTD_OK)
+            continue;
+        lines = vmcoreinfo_in_page(page, there);
+        if (!lines)
+            continue;
+        error = try_lines(guest, lines, there - (size_t)((const uint8_t *)lines - page), why);
+        if (error != -EINVAL)
+            return error;
+        (*tries)++;
+    }
+    return -ENOENT;
+}
+
+static int find_kernel(struct linux_guest *guest, const struct core *core, struct reason *why)
+{
+    int error = -EINVAL;
+    unsigned tries = 0;
+
+    why->text[0] = 0;
+    if (core->vmcoreinfo_bytes > 0)
+        error = try_lines(guest, core->vmcoreinfo, core->vmcoreinfo_bytes, why);
+    for (size_t i = 0; (error == -EINVAL || error == -ENOENT) && i < core->range_count; i++)
+        error = try_range(guest, core, &core->ranges[i], &tries, why);
+    if (error != -EINVAL && error != -ENOENT)
+        return error;
+    if (why->text[0]) /* there was something, and what is wrong with it was said */
+        return -EINVAL;
+    return reason_set(
+        why, -EINVAL,
+        "no Linux kernel is found in this memory: it has no VMCOREINFO. Another system "
+        "runs there, or the kernel is without CONFIG_CRASH_CORE, or memory is "
+        "encrypted (SEV, TDX)");
+}
+
+int guest_open(struct linux_guest *guest, const struct core *core, struct reason *why)
+{
+    int error;
+
+    *guest = (struct linux_guest){.memory = core_memory(core)};
+    error = find_kernel(guest, core, why);
+    if (error)
+        return error;
+    error = layout_find(&guest->kernel, &guest->symbols, &guest->found, &guest->no_layout);
+    if (error == -ENOMEM)
+        return reason_no_memory(why);
+    return 0;
+}
+
+void guest_close(struct linux_guest *guest)
+{
+    kallsyms_free(&guest->symbols);
+}
+
+bool guest_has(const struct linux_guest *guest, enum layout_part part)
+{
+    return !guest->no_layout.text[0] && !guest->found.lacks[part][0];
+}
