@@ -31,7 +31,7 @@ static const struct option_row options_of_names[] = {
      .kind = OPTION_TEXT,
      .value = "FILE",
      .offset = offsetof(struct names_options, out),
-     .help = "Writes FILE.map, FILE.kallsyms and FILE.vdso.",
+     .help = "Writes FILE.map, FILE.kallsyms, FILE.symbols and FILE.vdso.",
      .fallback = "CORE"},
     {.name = "json",
      .kind = OPTION_FLAG,
@@ -44,9 +44,9 @@ static const struct option_row options_of_names[] = {
     {0},
 };
 
-enum { MAP, KALLSYMS, VDSO, OUTPUTS };
+enum { MAP, KALLSYMS, VDSO, SYMBOLS, OUTPUTS };
 
-static const char *const endings[OUTPUTS] = {".map", ".kallsyms", ".vdso"};
+static const char *const endings[OUTPUTS] = {".map", ".kallsyms", ".vdso", ".symbols"};
 
 /* What is written, and what the map calls it. */
 struct work {
@@ -89,7 +89,7 @@ static int open_outputs(struct work *work, const char *core)
     return work->core ? 0 : no_memory();
 }
 
-/* A guest need not have a vDSO. 0 or an exit code. */
+/* A guest need not have a vDSO, nor files with symbols. 0 or an exit code. */
 static int close_outputs(struct work *work)
 {
     struct reason why = {0};
@@ -97,6 +97,8 @@ static int close_outputs(struct work *work)
 
     if (work->sum.vdso_bytes == 0)
         output_drop(&work->outputs[VDSO]);
+    if (work->sum.file_symbols == 0)
+        output_drop(&work->outputs[SYMBOLS]);
     for (unsigned i = 0; !error && i < OUTPUTS; i++)
         if (work->outputs[i].is_open)
             error = output_close(&work->outputs[i], &why);
@@ -134,8 +136,9 @@ static void print_text(const struct linux_guest *guest, const struct names_sum *
     printf("modules    %" PRIu64 ", %" PRIu64 " symbols\n", sum->modules, sum->module_symbols);
     printf("code made  %" PRIu64 " of BPF, %" PRIu64 " of ftrace\n", sum->bpf, sum->ftrace);
     printf("processes  %" PRIu64 ", %" PRIu64 " threads\n", sum->processes, sum->threads);
-    printf("files      %" PRIu64 " mappings with code, %" PRIu64 " with a build id\n", sum->files,
-           sum->build_ids);
+    printf("files      %" PRIu64 " mappings with code, %" PRIu64 " with a build id, %" PRIu64
+           " symbols\n",
+           sum->files, sum->build_ids, sum->file_symbols);
 }
 
 static void print_json(const struct linux_guest *guest, const struct names_sum *sum)
@@ -153,20 +156,23 @@ static void print_json(const struct linux_guest *guest, const struct names_sum *
     json_add_number(line, "threads", sum->threads);
     json_add_number(line, "files", sum->files);
     json_add_number(line, "build_ids", sum->build_ids);
+    json_add_number(line, "file_symbols", sum->file_symbols);
     json_print(line, JSON_C_TO_STRING_PLAIN);
 }
 
 static int write_names(struct work *work, const struct linux_guest *guest)
 {
     const struct names_files files = {work->core, last_part(work->paths[KALLSYMS]),
-                                      last_part(work->paths[VDSO])};
+                                      last_part(work->paths[VDSO]),
+                                      last_part(work->paths[SYMBOLS])};
+    const struct names_outputs outputs = {&work->outputs[MAP], &work->outputs[VDSO],
+                                          &work->outputs[SYMBOLS]};
     struct reason why = {0};
     int error, code;
 
     error = names_write_kallsyms(guest, &work->outputs[KALLSYMS], &work->sum, say_remark, &why);
     if (!error)
-        error = names_write_map(guest, &files, &work->outputs[MAP], &work->outputs[VDSO],
-                                &work->sum, say_remark, &why);
+        error = names_write_map(guest, &files, &outputs, &work->sum, say_remark, &why);
     if (error)
         return complain_of(error, &why);
     code = close_outputs(work);

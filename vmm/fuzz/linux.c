@@ -32,8 +32,9 @@ static const struct made_linux *guest_of(unsigned kind)
 
 static void write_names(const struct made_linux *made)
 {
-    static const struct names_files files = {"core", "kallsyms", "vdso"};
-    struct output outputs[3] = {0};
+    static const struct names_files files = {"core", "kallsyms", "vdso", "symbols"};
+    struct output outputs[4] = {0};
+    const struct names_outputs to = {&outputs[1], &outputs[2], &outputs[3]};
     struct linux_guest guest = {0};
     struct names_sum sum = {0};
     struct reason why = {0};
@@ -41,17 +42,16 @@ static void write_names(const struct made_linux *made)
     int error;
 
     made_core(made, &core);
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < 4; i++)
         if (output_open(&outputs[i], "/dev/null", &why) != 0)
             abort();
     error = guest_open(&guest, &core, &why);
     if (error && !why.text[0])
         abort();
-    if (!error &&
-        (names_write_kallsyms(&guest, &outputs[0], &sum, NULL, &why) != 0 ||
-         names_write_map(&guest, &files, &outputs[1], &outputs[2], &sum, NULL, &why) != 0))
+    if (!error && (names_write_kallsyms(&guest, &outputs[0], &sum, NULL, &why) != 0 ||
+                   names_write_map(&guest, &files, &to, &sum, NULL, &why) != 0))
         abort();
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < 4; i++)
         output_drop(&outputs[i]);
     guest_close(&guest);
     core_close(&core);

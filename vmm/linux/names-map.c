@@ -3,6 +3,7 @@
  * Writes the map file of a guest: its memory, and each process with its page tables, its threads
  * and the files whose code it has mapped.
  */
+#include "linux/file-symbols.h"
 #include "linux/look/maps.h"
 #include "linux/look/tasks.h"
 #include "linux/names.h"
@@ -25,7 +26,8 @@
 struct writer {
     const struct linux_guest *guest;
     const struct names_files *files;
-    struct output *vdso;
+    const struct names_outputs *outputs;
+    struct file_symbols symbols;
     uint64_t vdso_image; /* address of the one that was written; 0: none so far */
     struct table spaces; /* those that were told, by their mm */
     uint64_t held_bytes, map_count;
@@ -69,6 +71,19 @@ static bool is_full(const struct writer *writer)
 
 /* ---- What a process has mapped ---- */
 
+/* Where the symbols of a mapping begin in the file of symbols, if it has any. */
+static void add_symbols(struct writer *writer, const struct look_map *map, json_object *file)
+{
+    uint64_t at = 0;
+
+    if (!guest_has(writer->guest, LAYOUT_PAGES))
+        return;
+    if (file_symbols_take(&writer->symbols, &writer->guest->kernel, map, &at) != 0)
+        writer->held_bytes = UINT64_MAX / 2; /* no memory: the map ends here */
+    else if (at)
+        (void)json_add(file, "symbols_at", new_hex(at));
+}
+
 static json_object *new_file(struct writer *writer, const struct look_map *map, const char *path)
 {
     json_object *const file = json_object_new_object();
@@ -79,6 +94,7 @@ static json_object *new_file(struct writer *writer, const struct look_map *map, 
     (void)json_add(file, "start", new_hex(map->start));
     (void)json_add(file, "end", new_hex(map->end));
     (void)json_add(file, "offset", new_hex(map->offset));
+    add_symbols(writer, map, file);
     if (!guest_has(writer->guest, LAYOUT_PAGES) ||
         !look_build_id(&writer->guest->kernel, map->file, &id))
         return file;
@@ -127,7 +143,7 @@ static int write_vdso(struct writer *writer, uint64_t image)
         return 0;
     writer->vdso_image = image;
     writer->sum->vdso_bytes = len_bytes;
-    return output_write(writer->vdso, bytes, (size_t)len_bytes, writer->why);
+    return output_write(writer->outputs->vdso, bytes, (size_t)len_bytes, writer->why);
 }
 
 /* The images of a process: the vDSO, if it has the one that was written. 0 or -errno. */
@@ -272,7 +288,19 @@ static void remark_lacks(const struct writer *writer)
                    guest->found.lacks[part]);
 }
 
-static int put_map(struct writer *writer, json_object *processes, struct output *output)
+/* The file of symbols, if there are any. 0, or -errno and the reason. */
+static int put_symbols(struct writer *writer, json_object *host)
+{
+    const uint64_t count = writer->symbols.symbols.len / sizeof(Elf64_Sym);
+
+    if (count <= 1)
+        return 0;
+    writer->sum->file_symbols = count - 1; /* the first one is none */
+    (void)json_add(host, "symbols", json_object_new_string(writer->files->symbols));
+    return file_symbols_write(&writer->symbols, writer->outputs->symbols, writer->why);
+}
+
+static int put_map(struct writer *writer, json_object *processes)
 {
     json_object *const map = json_object_new_object(), *const host = json_object_new_object();
     json_object *const memory = json_object_new_object();
@@ -287,24 +315,26 @@ static int put_map(struct writer *writer, json_object *processes, struct output 
     (void)json_add(host, "memory", memory);
     (void)json_add(host, "kallsyms", json_object_new_string(writer->files->kallsyms));
     (void)json_add(host, "processes", processes);
+    error = put_symbols(writer, host);
     (void)json_add(map, "vpt-map", json_object_new_int(1));
     text = json_add(map, "host", host)
                ? json_object_to_json_string_ext(map, JSON_C_TO_STRING_PRETTY)
                : NULL;
-    error = text ? output_write(output, text, strlen(text), writer->why)
-                 : reason_no_memory(writer->why);
     if (!error)
-        error = output_write(output, "\n", 1, writer->why);
+        error = text ? output_write(writer->outputs->map, text, strlen(text), writer->why)
+                     : reason_no_memory(writer->why);
+    if (!error)
+        error = output_write(writer->outputs->map, "\n", 1, writer->why);
     json_object_put(map);
     return error;
 }
 
 int names_write_map(const struct linux_guest *guest, const struct names_files *files,
-                    struct output *map, struct output *vdso, struct names_sum *sum, remark_fn tell,
+                    const struct names_outputs *outputs, struct names_sum *sum, remark_fn tell,
                     struct reason *why)
 {
     struct writer writer = {
-        .guest = guest, .files = files, .vdso = vdso, .sum = sum, .tell = tell, .why = why};
+        .guest = guest, .files = files, .outputs = outputs, .sum = sum, .tell = tell, .why = why};
     json_object *const processes = json_object_new_array();
     int error = 0;
 
@@ -314,7 +344,11 @@ int names_write_map(const struct linux_guest *guest, const struct names_files *f
         error = add_processes(&writer, processes);
     table_free(&writer.spaces);
     if (!error)
-        return put_map(&writer, processes, map);
-    json_object_put(processes);
+        error = put_map(&writer, processes);
+    else
+        json_object_put(processes);
+    file_symbols_free(&writer.symbols);
+    if (!error)
+        return 0;
     return why->text[0] ? error : reason_no_memory(why);
 }

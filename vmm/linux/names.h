@@ -15,23 +15,28 @@
 /* How many there were. */
 struct names_sum {
     uint64_t symbols, modules, module_symbols, bpf, ftrace;
-    uint64_t processes, threads, files, build_ids, vdso_bytes;
+    uint64_t processes, threads, files, build_ids, file_symbols, vdso_bytes;
 };
 
 /* What the map says of the files beside it: their names, as they stand there. */
 struct names_files {
-    const char *core, *kallsyms, *vdso;
+    const char *core, *kallsyms, *vdso, *symbols;
 };
 
 /* The kernel's names, and those of its modules and of BPF. 0, or -errno and the reason. */
 int names_write_kallsyms(const struct linux_guest *guest, struct output *output,
                          struct names_sum *sum, remark_fn tell, struct reason *why);
 /*
- * The map. vdso takes the code that the kernel gives to its processes, and stays empty if there is
- * none. 0, or -errno and the reason; neither is closed.
+ * The map. vdso takes the code that the kernel gives to its processes, and symbols an ELF file with
+ * the names of functions in mapped files; each stays empty if there are none. 0, or -errno and the
+ * reason; none is closed.
  */
+struct names_outputs {
+    struct output *map, *vdso, *symbols;
+};
+
 int names_write_map(const struct linux_guest *guest, const struct names_files *files,
-                    struct output *map, struct output *vdso, struct names_sum *sum, remark_fn tell,
+                    const struct names_outputs *outputs, struct names_sum *sum, remark_fn tell,
                     struct reason *why);
 
 #endif

@@ -359,7 +359,7 @@ expect 'names of what is no dump' 3 'garbage: not an ELF core dump' "$vpt" names
 expect 'names of a program' 3 'not an ELF core dump' "$vpt" names --out "$work/named" "$guests/status.elf"
 expect 'names of a guest that is no Linux' 3 'empty.core: no Linux kernel is found' "$vpt" names "$work/empty.core"
 expect 'names to nowhere' 3 'No such file' "$vpt" names --out "$work/nowhere/x" "$work/empty.core"
-check 'leave no files' test -z "$(find "$work" -name '*.kallsyms*' -o -name '*.map' -o -name '*.vdso*')"
+check 'leave no files' test -z "$(find "$work" -name '*.kallsyms*' -o -name '*.map' -o -name '*.vdso*' -o -name '*.symbols*')"
 
 # ---- Nothing is left ----
 if ! has_lab; then

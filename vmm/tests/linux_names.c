@@ -15,9 +15,9 @@
 
 static char folder[] = "/tmp/vpt-names-XXXXXX";
 
-enum { MAP, KALLSYMS, VDSO, RAM, FILES };
+enum { MAP, KALLSYMS, VDSO, SYMBOLS, RAM, FILES };
 
-static const char *const names[FILES] = {"map", "kallsyms", "vdso", "ram"};
+static const char *const names[FILES] = {"map", "kallsyms", "vdso", "symbols", "ram"};
 
 static int make_folder(void)
 {
@@ -50,8 +50,9 @@ static void count_remark(const char *line)
 /* Writes all that a guest tells. */
 static struct names_sum write_all(const struct made_linux *made)
 {
-    static const struct names_files files = {"core", "kallsyms", "vdso"};
-    struct output outputs[3] = {0};
+    static const struct names_files files = {"core", "kallsyms", "vdso", "symbols"};
+    struct output outputs[RAM] = {0};
+    const struct names_outputs to = {&outputs[MAP], &outputs[VDSO], &outputs[SYMBOLS]};
     struct linux_guest guest = {0};
     struct names_sum sum = {0};
     struct reason why = {0};
@@ -60,13 +61,11 @@ static struct names_sum write_all(const struct made_linux *made)
     remarks = 0;
     made_core(made, &core);
     CU_ASSERT_EQUAL_FATAL(guest_open(&guest, &core, &why), 0);
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < RAM; i++)
         CU_ASSERT_EQUAL_FATAL(output_open(&outputs[i], in_folder(i), &why), 0);
     CU_ASSERT_EQUAL(names_write_kallsyms(&guest, &outputs[KALLSYMS], &sum, count_remark, &why), 0);
-    CU_ASSERT_EQUAL(
-        names_write_map(&guest, &files, &outputs[MAP], &outputs[VDSO], &sum, count_remark, &why),
-        0);
-    for (unsigned i = 0; i < 3; i++)
+    CU_ASSERT_EQUAL(names_write_map(&guest, &files, &to, &sum, count_remark, &why), 0);
+    for (unsigned i = 0; i < RAM; i++)
         CU_ASSERT_EQUAL(output_close(&outputs[i], &why), 0);
     guest_close(&guest);
     core_close(&core);
@@ -141,7 +140,7 @@ static void map_file(void)
     sum = write_all(&made);
     CU_ASSERT_TRUE(sum.processes == 2 && sum.threads == 3);
     CU_ASSERT_TRUE(sum.files == 2 && sum.build_ids == 1);
-    CU_ASSERT_EQUAL(sum.vdso_bytes, 4096);
+    CU_ASSERT_TRUE(sum.vdso_bytes == 4096 && sum.file_symbols == 1);
     text = text_of(MAP);
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "0102030405060708090a0b0c0d0e0f1011121314"));
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "cc\\\\x1b[2J")); /* in JSON, and shown as it may be */
@@ -155,7 +154,9 @@ static void map_file(void)
     check_process(&map, made.root, "cc", 41);
     check_process(&map, made.user_root, "cc", 41);
     CU_ASSERT_STRING_EQUAL(name_at(image, made.root, MADE_TEXT + 2), "_stext+2");
-    CU_ASSERT_STRING_EQUAL(name_at(image, made.user_root, 0x7f0000000010), "[libc.so]+10");
+    CU_ASSERT_STRING_EQUAL(name_at(image, made.user_root, 0x7f0000000010), "malloc+0");
+    CU_ASSERT_STRING_EQUAL(name_at(image, made.root, 0x7f000000002f), "malloc+1f");
+    CU_ASSERT_STRING_EQUAL(name_at(image, made.root, 0x7f0000000030), "[libc.so]+30");
     CU_ASSERT_STRING_EQUAL(name_at(image, made.root, 0x401000), "[cc]+1000");
     CU_ASSERT_STRING_EQUAL(name_at(image, made.root, 0x7f0000010000), "-+0");
     CU_ASSERT_EQUAL(ptd_image_find(image, made.root, 0x7ffd00000000, &bytes, &len_bytes), PTD_OK);

@@ -420,8 +420,26 @@ static uint64_t make_mount(struct made_linux *made, uint64_t root, uint64_t pare
     return mount;
 }
 
-/* The first page of an ELF file with a build id of 01 02 .. 14. */
-static uint64_t make_elf(struct made_linux *made)
+/* What the dynamic linker finds a function by, and its name: malloc at 2010H, of 20H bytes. */
+static void put_dynamic(uint8_t *page)
+{
+    const Elf64_Dyn entries[] = {{DT_SYMTAB, {0x400}}, {DT_STRTAB, {0x500}},   {DT_STRSZ, {16}},
+                                 {DT_HASH, {0}},       {DT_GNU_HASH, {0x580}}, {DT_NULL, {0}}};
+    const Elf64_Sym symbols[] = {
+        {0},
+        {.st_name = 8, .st_info = STT_OBJECT, .st_shndx = 1, .st_value = 0x2020},
+        {.st_name = 1, .st_info = STT_FUNC, .st_shndx = 1, .st_value = 0x2010, .st_size = 0x20}};
+    /* One bucket; symbols from 1 on; one word of the filter; the chain ends with the second. */
+    const uint32_t hash[] = {1, 1, 1, 0, 0, 0, 1, 0x10, 0x11};
+
+    memcpy(page + 0x300, entries, sizeof(entries));
+    memcpy(page + 0x400, symbols, sizeof(symbols));
+    memcpy(page + 0x501, "malloc\0data", 12);
+    memcpy(page + 0x580, hash, sizeof(hash));
+}
+
+/* The first page of an ELF file with a build id of 01 02 .. 14; more of it may be elsewhere. */
+static uint64_t make_elf(struct made_linux *made, uint64_t file_bytes)
 {
     const uint64_t page = room(made, PAGE, PAGE);
     Elf64_Ehdr head = {.e_type = ET_DYN,
@@ -430,9 +448,11 @@ static uint64_t make_elf(struct made_linux *made)
                        .e_phoff = sizeof(head),
                        .e_ehsize = sizeof(head),
                        .e_phentsize = sizeof(Elf64_Phdr),
-                       .e_phnum = 2};
-    const Elf64_Phdr segments[2] = {{.p_type = PT_LOAD, .p_filesz = PAGE, .p_memsz = PAGE},
-                                    {.p_type = PT_NOTE, .p_offset = 0x200, .p_filesz = 0x44}};
+                       .e_phnum = 3};
+    const Elf64_Phdr segments[3] = {
+        {.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_filesz = file_bytes, .p_memsz = file_bytes},
+        {.p_type = PT_NOTE, .p_offset = 0x200, .p_filesz = 0x44},
+        {.p_type = PT_DYNAMIC, .p_offset = 0x300, .p_vaddr = 0x300, .p_filesz = 0x60}};
     const Elf64_Nhdr other = {4, 8, 5}, id = {4, 20, NT_GNU_BUILD_ID};
     uint8_t *const notes = made->ram + page + 0x200;
 
@@ -448,6 +468,7 @@ static uint64_t make_elf(struct made_linux *made)
     memcpy(notes + 36, "GNU", 4);
     for (unsigned i = 0; i < 20; i++)
         notes[40 + i] = (uint8_t)(i + 1);
+    put_dynamic(made->ram + page);
     return page;
 }
 
@@ -526,7 +547,7 @@ static void make_maps(struct made_linux *made, bool has_rb_tree)
     const uint64_t program = make_file(made, cc, outer, make_inode(made, room(made, PAGE, PAGE)));
 
     made->dentry = make_dentry(made, "libc.so", lib);
-    made->file = make_file(made, made->dentry, mount, make_inode(made, make_elf(made)));
+    made->file = make_file(made, made->dentry, mount, make_inode(made, make_elf(made, 4 * PAGE)));
     made->maps[0] = make_map(made, 0x400000, 0x402000, true, program);
     made->maps[1] = make_map(made, 0x7f0000000000, 0x7f0000010000, true, made->file);
     made->maps[2] = make_map(made, 0x7f0000010000, 0x7f0000020000, false, made->file);
@@ -572,7 +593,7 @@ static uint64_t make_mm(struct made_linux *made, uint64_t root, uint64_t vdso)
 
 static uint64_t make_vdso(struct made_linux *made)
 {
-    const uint64_t image = room(made, 16, 8), page = make_elf(made);
+    const uint64_t image = room(made, 16, 8), page = make_elf(made, PAGE);
 
     made_put(made, image, kernel(page));
     made_put(made, image + 8, PAGE);

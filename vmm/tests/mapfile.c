@@ -162,6 +162,8 @@ static void mistakes(void)
         {VM("\"images\":[{\"path\":\"none\",\"address\":0}]"), "No such file"},
         {VM("\"kallsyms\":7"), "vms[0].kallsyms: not a text"},
         {VM("\"kallsyms\":\"none\""), "vms[0].kallsyms: "},
+        {VM("\"symbols\":[]"), "vms[0].symbols: not a text"},
+        {VM("\"symbols\":\"a\""), "vms[0].symbols: "},
         {VM("\"processes\":[{\"cr3\":0,\"threads\":[{}]}]"), "threads[0]: \"tid\" is missing"},
         {VM("\"processes\":[{\"cr3\":0,\"files\":[{\"path\":\"x\",\"start\":0}]}]"),
          "files[0]: \"end\" is missing"},

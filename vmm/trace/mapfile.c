@@ -35,6 +35,7 @@ struct reader {
     struct code_files *files;
     struct ptd_image *image;
     struct map *map;
+    const struct ptd_file *symbols; /* of mapped files of the machine; or NULL */
 };
 
 typedef int (*read_fn)(struct reader *reader, const struct node *node, void *into);
@@ -261,9 +262,33 @@ static int read_kallsyms(struct reader *reader, const struct node *node, uint64_
 
 /* ---- Mapped files ---- */
 
+/* An ELF file with the symbols of all mapped files of a machine. */
+static int read_symbols(struct reader *reader, const struct node *node)
+{
+    const struct code_file *file = NULL;
+    const char *entry = NULL;
+    char path[PATH_MAX];
+    const struct file_name name = {.path = path};
+    struct reason why;
+    int error;
+
+    reader->symbols = NULL;
+    if (!node->value)
+        return 0;
+    error = read_text(reader, node, (void *)&entry);
+    if (error)
+        return error;
+    beside(reader->path, entry, path, sizeof(path));
+    error = code_files_elf(reader->files, &name, NULL, &file, &why);
+    if (error)
+        return wrong_file(reader, node, error, &why);
+    reader->symbols = file->content;
+    return 0;
+}
+
 struct mapped_entry {
     const char *path, *build_id;
-    uint64_t start, end, offset;
+    uint64_t start, end, offset, symbols_at;
 };
 
 static const struct member mapped_members[] = {
@@ -272,6 +297,7 @@ static const struct member mapped_members[] = {
     {"end", read_number, offsetof(struct mapped_entry, end), true},
     {"offset", read_number, offsetof(struct mapped_entry, offset), false},
     {"build_id", read_text, offsetof(struct mapped_entry, build_id), false},
+    {"symbols_at", read_number, offsetof(struct mapped_entry, symbols_at), false},
     {0},
 };
 
@@ -290,8 +316,9 @@ static int read_mapped(struct reader *reader, const struct node *node, void *int
         return wrong(reader, node, "\"end\" is not behind \"start\"");
     last = strrchr(entry.path, '/');
     (void)snprintf(name, sizeof(name), "[%.*s]", NAME_MAX, last ? last + 1 : entry.path);
-    status = ptd_image_add_region(reader->image, name, entry.start, entry.end - entry.start, NULL,
-                                  0, space);
+    status = ptd_image_add_region(reader->image, name, entry.start, entry.end - entry.start,
+                                  entry.symbols_at ? reader->symbols : NULL,
+                                  entry.start - entry.symbols_at, space);
     return status == PTD_OK ? 0 : library_error(reader, node, status);
 }
 
@@ -473,13 +500,14 @@ static int read_memory(struct reader *reader, const struct node *node, unsigned 
 
 struct machine_entry {
     const char *name;
-    struct node vmcs, images, kallsyms, processes, memory;
+    struct node vmcs, images, kallsyms, symbols, processes, memory;
     uint64_t tsc_offset, tsc_multiplier, kernel_from;
 };
 
 #define MACHINE_MEMBERS                                                                            \
     {"images", read_node, offsetof(struct machine_entry, images), false},                          \
         {"kallsyms", read_node, offsetof(struct machine_entry, kallsyms), false},                  \
+        {"symbols", read_node, offsetof(struct machine_entry, symbols), false},                    \
         {"processes", read_node, offsetof(struct machine_entry, processes), false},                \
         {"memory", read_node, offsetof(struct machine_entry, memory), false},                      \
         {"kernel_from", read_number, offsetof(struct machine_entry, kernel_from), false},          \
@@ -513,6 +541,8 @@ static int add_machine(struct reader *reader, const struct node *node,
         error = read_list(reader, &entry->images, false, read_image, &space);
     if (!error)
         error = read_kallsyms(reader, &entry->kallsyms, space);
+    if (!error)
+        error = read_symbols(reader, &entry->symbols);
     if (!error)
         error = read_list(reader, &entry->processes, false, read_process, &vm);
     return error;
@@ -600,7 +630,7 @@ static int map_no_memory(struct reader *reader)
 int map_parse(const char *path, const char *text, size_t len_bytes, struct code_files *files,
               struct ptd_image *image, struct map *map)
 {
-    struct reader reader = {path, files, image, map};
+    struct reader reader = {.path = path, .files = files, .image = image, .map = map};
     const struct node root = {0};
     char why[160];
     json_object *value;

@@ -190,6 +190,19 @@ same_build_ids() {
     [ "$count" -ge 3 ]
 }
 
+# The functions that a file tells, of those that are in it: its name and size.
+functions() {
+    readelf -sW "$1" | awk '($4 == "FUNC" || $4 == "IFUNC") && $7 != "UND" { sub("@.*", "", $8); print $3, $8 }' | sort -u
+}
+
+# Of a program with all its symbols, and of a library that has those of the dynamic linker alone.
+has_functions() {
+    functions "$work/$1/core.symbols" >"$work/found"
+    { functions "$work/root/usr/bin/named"; functions "$work"/root/lib/x86_64-linux-gnu/libc.so.6; } | sort -u >"$work/wanted"
+    wc -l <"$work/wanted"
+    [ "$(wc -l <"$work/wanted")" -gt 2000 ] && [ -z "$(comm -23 "$work/wanted" "$work/found" | head -n 3 | tee /dev/stderr)" ]
+}
+
 has_vdso() {
     readelf -sW --dyn-syms "$work/$1/core.vdso" | grep -q __vdso_clock_gettime &&
         jq -e '[.host.processes[] | select(.images)] | length > 2' "$work/$1/core.map"
@@ -212,7 +225,7 @@ named_in_trace() {
         cat "$work/summary" >>"$work/summaries"
     done
     echo "$unnamed of $all instructions have no name"
-    [ "$all" -gt 100000 ] && [ $((unnamed * 100)) -le "$all" ] && grep -q ' \[program\]$' "$work/summaries" &&
+    [ "$all" -gt 100000 ] && [ $((unnamed * 100)) -le "$all" ] && grep -q ' add_up$' "$work/summaries" &&
         grep -q ' do_syscall_64$' "$work/summaries"
 }
 
@@ -225,6 +238,7 @@ all() { # NAME KIND ROOTS
     check "a Linux guest with $2: its processes and threads" same_processes "$1"
     check "a Linux guest with $2: their files" same_files "$1"
     check "a Linux guest with $2: build ids of their files" same_build_ids "$1"
+    check "a Linux guest with $2: functions of their files" has_functions "$1"
     check "a Linux guest with $2: its vDSO" has_vdso "$1"
     check "a Linux guest with $2: page tables of processes" roots "$1" "$3"
 }
