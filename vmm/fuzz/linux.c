@@ -57,6 +57,16 @@ static void write_names(const struct made_linux *made)
     core_close(&core);
 }
 
+/* The first number from a place on that is not zero: of those the guest is made. */
+static uint64_t number_from(const struct made_linux *made, uint32_t where)
+{
+    uint64_t at = where % (made->used / 8) * 8;
+
+    while (at + 16 <= made->used && made_get(made, at) == 0)
+        at += 8;
+    return at;
+}
+
 static void fuzz_memory(unsigned kind, const uint8_t *bytes, size_t len_bytes)
 {
     static uint8_t ram[MADE_BYTES];
@@ -67,7 +77,7 @@ static void fuzz_memory(unsigned kind, const uint8_t *bytes, size_t len_bytes)
     made.ram = ram;
     for (; len_bytes >= sizeof(change); bytes += sizeof(change), len_bytes -= sizeof(change)) {
         memcpy(&change, bytes, sizeof(change));
-        made_put(&made, (change.where & 0x7fffffff) % (made.used - 8),
+        made_put(&made, number_from(&made, change.where & 0x7fffffff),
                  change.where >> 31 ? MADE_KERNEL + change.what : change.what);
     }
     write_names(&made);
