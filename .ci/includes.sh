@@ -6,8 +6,8 @@
 #   - an include that the table does not allow, and a folder with no row;
 #   - a header that stands nowhere in the tree, or at two places that the name could mean;
 #   - names with '..' in them: headers are named from a root, or alone if they are in the same folder;
-#   - circles between folders, and between files of a library, which is emulation/ or decoder/ (NAME.c
-#     and NAME.h count as one);
+#   - circles between folders, and between files of a library, which is emulation/, decoder/ or
+#     guest-tests/lib/ (NAME.c and NAME.h count as one);
 #   - more floors of files in decoder/ than the page allows.
 # Ends with status 1 if there is anything to report.
 set -euo pipefail
@@ -74,7 +74,7 @@ includes() {
 
     # The library that a file belongs to, with its tests.
     function library_of(path) {
-        return match(path, /^(emulation|decoder)\//) ? substr(path, 1, RLENGTH) : ""
+        return match(path, /^(emulation|decoder|guest-tests\/lib)\//) ? substr(path, 1, RLENGTH) : ""
     }
 
     # Where the compiler looks for the headers that a file names. In QEMU, emulation/ is libvpt/.

@@ -12,6 +12,7 @@
 #include "boot.h"
 #include "console.h"
 #include "cpu.h"
+#include "exit.h"
 #include "memory.h"
 #include "pt.h"
 #include "trap.h"

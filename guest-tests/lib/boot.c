@@ -3,12 +3,13 @@
  * First C code of a guest image: takes the boot information apart, sets up memory, interrupts and
  * the APIC, calls guest_main() and ends the machine.
  *
- * Sections: boot information, command line, notes to the host, start and end.
+ * Sections: boot information, command line, notes to the host, start.
  */
 #include "apic.h"
 #include "boot.h"
 #include "console.h"
 #include "cpu.h"
+#include "exit.h"
 #include "memory.h"
 #include "string.h"
 #include "trap.h"
@@ -182,20 +183,9 @@ void note_process(uint64_t cr3, const char *name, const char *image)
     outl(NOTE_PORT, (uint32_t)virt_to_phys(&note));
 }
 
-/* ---- Start and end ------------------------------------------------------------------------ */
-
-#define EXIT_PORT 0xf4
+/* ---- Start -------------------------------------------------------------------------------- */
 
 extern char image_end[];
-
-_Noreturn void guest_exit(uint32_t status)
-{
-    outl(EXIT_PORT, status);
-    /* Nothing listens there on hardware. */
-    printf("guest ends with status %u\n", status);
-    for (;;)
-        __asm__ volatile("cli; hlt");
-}
 
 /* Called by start.S. */
 _Noreturn void kernel_start(uint64_t start_info_phys);

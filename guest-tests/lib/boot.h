@@ -26,7 +26,4 @@ void note_trace(uint64_t phys, uint64_t len_bytes);
 /* Says that address space cr3 is the process called name, built as the ELF file image. */
 void note_process(uint64_t cr3, const char *name, const char *image);
 
-/* Ends the machine with this status. */
-_Noreturn void guest_exit(uint32_t status);
-
 #endif

@@ -3,8 +3,8 @@
  * Physical memory and page tables: see memory.h.
  */
 #include "memory.h"
-#include "boot.h"
 #include "console.h"
+#include "exit.h"
 
 #define PTE_ADDR        0x000ffffffffff000ull
 #define TABLE_ENTRIES   512

@@ -13,6 +13,7 @@
 #include "boot.h"
 #include "console.h"
 #include "cpu.h"
+#include "exit.h"
 #include "memory.h"
 #include "string.h"
 #include "trap.h"

@@ -6,9 +6,9 @@
  * between SYSCALL and the load of the kernel's stack pointer.
  */
 #include "trap.h"
-#include "boot.h"
 #include "console.h"
 #include "cpu.h"
+#include "exit.h"
 #include "string.h"
 
 /* ---- Tables ------------------------------------------------------------------------------- */
