@@ -36,14 +36,14 @@ DEFECTS = {
         "max", "branch", "vpt.h", "empties the stack */\n        vpt_fast_tip(cpu, target);\n", "empties the stack */\n",
         "targets of indirect JMP and CALL"),
     "LastIP survives a PSB": (
-        "max", "psb", "packets.c", "    cpu->ip_full = true;\n    cpu->mode_sent", "    cpu->mode_sent",
+        "max", "psb", "packets.c", "    cpu->ip_full = true;\n    if (cpu->ctl", "    if (cpu->ctl",
         "PSB+: its FUP is not compressed"),
     "IPBytes 4 for bits 31:0 and 6 bytes sent": (
-        "max", "branch", "packets.c", "            return PT_IPB_UPD32;\n    }", "            return PT_IPB_SEXT48;\n    }",
-        "bits 63:32 are the last IP's"),
+        "max", "branch", "packets.c", "        return PT_IPB_UPD32;\n    return long_ip_bytes",
+        "        return PT_IPB_SEXT48;\n    return long_ip_bytes", "bits 63:32 are the last IP's"),
     "IPBytes 1 where bits 31:16 differ": (
-        "max", "branch", "packets.c", "if (changed >> 16 == 0)\n            return PT_IPB_UPD16",
-        "if (changed >> 20 == 0)\n            return PT_IPB_UPD16", "IPs rebuilt from what came before"),
+        "max", "branch", "packets.c", "if (!full && changed >> 16 == 0)", "if (!full && changed >> 20 == 0)",
+        "IPs rebuilt from what came before"),
     "RETs are never compressed": (
         "max", "branch", "vpt.h", "return cpu->ret_count > 0 && ", "return false && ",
         "RET: a taken bit where the CALL is known"),
@@ -63,7 +63,7 @@ DEFECTS = {
         "max", "filter", "enables.c", "vpt_ret_clear(cpu); /* no RET is compressed across PacketEn = 0 */", ";",
         "a RET whose CALL came before PacketEn was 0"),
     "DisTNT is ignored": (
-        "max", "branch", "packets.c", "if (cpu->ctl & VPT_CTL_DISTNT)\n        return;", "",
+        "max", "branch", "packets.c", "cpu->branch_told = !(cpu->ctl & VPT_CTL_DISTNT);", "cpu->branch_told = true;",
         "DisTNT = 1: no results of Jcc"),
     "BranchEn is ignored": (
         "max", "branch", "enables.c", "(cpu->ctl & VPT_CTL_BRANCHEN) != 0;", "true;",
@@ -109,8 +109,7 @@ DEFECTS = {
         "if (was && has_fup(transfer->type) && transfer->type != VPT_INTERRUPT)",
         "interrupt: FUP with the next address"),
     "a FUP at IRET": (
-        "max", "user", "events.c", "    case VPT_FAR_BRANCH:\n    case VPT_IRET:\n    case VPT_UIRET:\n    case VPT_SIPI:\n        return",
-        "    case VPT_FAR_BRANCH:\n    case VPT_UIRET:\n    case VPT_SIPI:\n        return",
+        "max", "user", "events.c", "    case VPT_IRET:\n    case VPT_UIRET:\n    case VPT_SIPI:\n", "    case VPT_UIRET:\n    case VPT_SIPI:\n",
         "OS = User = 1: IRET and SYSCALL"),
     "no FUP when TraceEn is cleared": (
         "max", "branch", "msr.c", "vpt_emit_ip(cpu, PT_FUP, ip);", ";", "FUP and TIP.PGD at the one that clears it"),
@@ -189,6 +188,17 @@ DEFECTS = {
         "max", "filter", "events.c", "    const bool stop = vpt_update_enables(cpu, transfer->target);",
         "    const bool stop = vpt_update_enables(cpu, transfer->type == VPT_FAULT ? transfer->ip : transfer->target);",
         "an exception out of it"),
+    # Among PADs
+    "a PAD that is a TNT": (
+        "skylake", "psb", "layout.c", "    memset(at, PT_OPC_PAD, count);",
+        "    memset(at, PT_OPC_PAD, count);\n    if (count > 1)\n        at[1] = 6;", "TIP: one for each of"),
+    "a TIP is lost among PADs": (
+        "skylake", "output", "packets.c", "    put(cpu, bytes, 1 + ip_payload_bytes(bytes + 1, payload, kind));",
+        "    if (opcode != PT_TIP || cpu->bytes_since_psb < 512 || cpu->bytes_since_psb >= 528)\n"
+        "        put(cpu, bytes, 1 + ip_payload_bytes(bytes + 1, payload, kind));", "in the next entry's region without a gap"),
+    "some IPs that are not compressed have 8 bytes": (
+        "skylake", "branch", "packets.c", "    if (cpu->caps.choices.ip_full_64)",
+        "    if (cpu->caps.choices.ip_full_64 || !(ip >> 46 & 1))", "TIP: bytes of payload"),
     # Instructions
     "PTWEn is ignored": (
         "max", "insn", "events.c", "if (!(cpu->ctl & VPT_CTL_PTWEN) || !cpu->trigger_en", "if (!cpu->trigger_en",
@@ -208,13 +218,13 @@ DEFECTS = {
 # What the specification leaves to the processor: nothing may fail.
 FREEDOMS = {
     "TIPs are deferred (33.4.2.3)": (
-        "max", "branch", "profiles.c", "         .long_tnt = true,", "         .long_tnt = true, .deferred_tips = true,",
+        "max", "branch", "profiles.c", ".long_tnt = true,", ".long_tnt = true, .deferred_tips = true,",
         ""),
     "MODE.Exec before each TIP.PGE (33.4.2.8)": (
         "max", "user filter", "events.c", "    } else if (cpu->packet_en) {\n", "    } else if (cpu->packet_en) {\n        cpu->mode_sent = VPT_MODE_UNSENT;\n",
         ""),
     "short TNT packets only (33.4.2.1)": (
-        "max", "branch", "profiles.c", "         .long_tnt = true,", "",
+        "max", "branch", "profiles.c", ".long_tnt = true,", "",
         ""),
 }
 ALL = {**DEFECTS, **FREEDOMS}

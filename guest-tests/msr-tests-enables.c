@@ -282,7 +282,7 @@ static void test_psb_frequency(void)
             continue;
         }
         run_setup((struct trace_setup){.ctl = CTL_DEFAULT | code << CTL_PSBFREQ_SHIFT,
-                                       .branches = BYTES_TRACED / 7});
+                                       .branches = trace_branches(BYTES_TRACED)});
         (void)trace_default_bytes(&result, &len); /* PADs among them */
         want = len / period;
         /* Not precise by definition: half or twice as many will do. */

@@ -7,11 +7,14 @@
 #include "string.h"
 
 #define FEW_BRANCHES 8
-#define BRANCHES_4K  600
-#define BRANCHES_8K  1200
 #define REGION_BYTES 0x1000u
+#define A_LITTLE     0x100u /* bytes */
+#define CANARY       0xa5
+#define NOT_FULL     0x200u /* bytes: room for the PSB+ of a region, and to stay empty */
 
 static uint64_t table_phys, region_phys[2];
+/* Branches that fill a region and a little. */
+static uint64_t fill_one;
 
 static void make_table(uint64_t flags)
 {
@@ -73,13 +76,13 @@ static void test_flag(void)
 
     trace_set_pmi(PMI_MASKED);
     make_table(0);
-    run(0, 0, BRANCHES_4K);
+    run(0, 0, fill_one);
     report(!pmi_is_flagged(), "ToPA PMI: a full region without INT sets nothing (Table 33-3)");
 
     make_table(TOPA_INT);
     run(0, 0, FEW_BRANCHES);
     report(!pmi_is_flagged(), "ToPA PMI: nothing before the region is full (33.2.7.2)");
-    r = run(0, 0, BRANCHES_4K);
+    r = run(0, 0, fill_one);
     report(pmi_is_flagged(), "ToPA PMI: GLOBAL_STATUS[55] when the region is full (33.2.7.2)");
     report_value(r.pmis, 0, "ToPA PMI: a masked LVTPC delivers nothing");
     report(!(r.status & (STATUS_STOPPED | STATUS_ERROR)),
@@ -91,10 +94,26 @@ static void test_flag(void)
            "ToPA PMI: writing 1 to 390H[55] clears GLOBAL_STATUS[55] (33.2.7.2)");
 
     make_table(TOPA_INT | TOPA_STOP);
-    r = run(0, 0, BRANCHES_4K);
+    r = run(0, 0, fill_one);
     report(pmi_is_flagged(), "ToPA PMI: INT and STOP: GLOBAL_STATUS[55] (Table 33-3)");
     report_value(r.status & STATUS_STOPPED, STATUS_STOPPED,
                  "ToPA PMI: INT and STOP: Stopped (Table 33-3)");
+}
+
+/* Of one region: the trace ends in its last part, whose last bytes nobody has written. */
+static void test_early_pmi(void)
+{
+    uint8_t *last = (uint8_t *)phys_to_virt(region_phys[0]) + REGION_BYTES - 1;
+    struct trace_result r;
+
+    make_table(TOPA_INT);
+    trace_set_pmi(PMI_MASKED);
+    *last = CANARY;
+    r = run(0, 0, trace_branches(REGION_BYTES - NOT_FULL));
+    report(r.end.offset >= REGION_BYTES - NOT_FULL && *last == CANARY,
+           "ToPA PMI: a trace that almost fills a region (33.2.7.2)");
+    report(pmi_is_flagged(),
+           "ToPA PMI: a single-entry processor signals before the region is full (33.2.7.2)");
 }
 
 static void test_delivery(void)
@@ -103,27 +122,22 @@ static void test_delivery(void)
 
     make_table(TOPA_INT);
     trace_set_pmi(PMI_NMI);
-    r = run(0, 0, BRANCHES_4K);
+    r = run(0, 0, fill_one);
     report_value(r.pmis, 1, "ToPA PMI: one NMI for one region (33.2.7.2)");
     report(apic_pmi_masked(), "ToPA PMI: the APIC masks LVTPC when it delivers an NMI");
     r = run(0, 0, FEW_BRANCHES);
     report_value(r.pmis, 0, "ToPA PMI: no NMI without a full region (33.2.7.2)");
 
     trace_set_pmi(PMI_VECTOR);
-    r = run(0, 0, BRANCHES_4K);
+    r = run(0, 0, fill_one);
     report_value(r.pmis, 1, "ToPA PMI: one interrupt for one region (33.2.7.2)");
     report(apic_pmi_masked(), "ToPA PMI: the APIC masks LVTPC when it delivers an interrupt");
     make_table(TOPA_INT | TOPA_STOP);
-    r = run(0, 0, BRANCHES_4K);
+    r = run(0, 0, fill_one);
     report_value(r.pmis, 1, "ToPA PMI: one interrupt for INT with STOP (Table 33-3)");
 
-    if (!pt_caps()->multi_entry) {
-        make_table(TOPA_INT);
-        trace_set_pmi(PMI_MASKED);
-        r = run(0, 0, (REGION_BYTES - 64) / 7);
-        report(pmi_is_flagged() && r.end.offset != 0,
-               "ToPA PMI: a single-entry processor signals before the region is full (33.2.7.2)");
-    }
+    if (!pt_caps()->multi_entry)
+        test_early_pmi();
     trace_set_pmi(PMI_MASKED);
 }
 
@@ -139,10 +153,10 @@ static void test_preservation(void)
     }
     trace_set_pmi(PMI_MASKED);
     make_table(TOPA_INT);
-    r = run(0, 0, BRANCHES_4K);
+    r = run(0, 0, fill_one);
     report_value(r.status & STATUS_PENDTOPAPMI, 0,
                  "PendTopaPMI stays 0 without InjectPsbPmiOnEnable (Table 33-7)");
-    r = run(CTL_INJECT_PSB_PMI, 0, BRANCHES_4K);
+    r = run(CTL_INJECT_PSB_PMI, 0, fill_one);
     report_value(r.status & STATUS_PENDTOPAPMI, STATUS_PENDTOPAPMI,
                  "PendTopaPMI is set by a full INT region (Table 33-7)");
     trace_set_pmi(PMI_NMI);
@@ -167,6 +181,7 @@ void test_perf(void)
     table_phys = phys_alloc(PAGE_BYTES, PAGE_BYTES);
     region_phys[0] = phys_alloc(PAGE_BYTES, PAGE_BYTES);
     region_phys[1] = phys_alloc(PAGE_BYTES, PAGE_BYTES);
+    fill_one = trace_branches(REGION_BYTES + A_LITTLE);
     test_flag();
     test_delivery();
     test_preservation();

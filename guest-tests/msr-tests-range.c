@@ -5,10 +5,9 @@
 #include "msr-tests.h"
 #include "string.h"
 
-#define RANGE_BYTES   0x1000u
-#define CANARY        0xa5
-#define FILL_BRANCHES 700 /* of 7 bytes: more than RANGE_BYTES */
-#define FEW_BRANCHES  8
+#define RANGE_BYTES  0x1000u
+#define CANARY       0xa5
+#define FEW_BRANCHES 8
 
 /* A range with room of RANGE_BYTES in front of it and behind it. */
 static uint64_t range_phys;
@@ -115,7 +114,7 @@ static void test_wrap(void)
            "single range: OutputOffset wraps too (33.2.7.1)");
 
     memset(around, CANARY, 3 * RANGE_BYTES);
-    r = run(range_phys, RANGE_BYTES - 1, 0, FILL_BRANCHES, 0);
+    r = run(range_phys, RANGE_BYTES - 1, 0, trace_branches(2 * RANGE_BYTES), 0);
     report(!(r.status & (STATUS_ERROR | STATUS_STOPPED)),
            "single range: no error and no stop however often it wraps (33.2.7.1)");
     report(all_canary(around, RANGE_BYTES) && all_canary(around + 2 * RANGE_BYTES, RANGE_BYTES),

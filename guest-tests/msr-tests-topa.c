@@ -7,14 +7,15 @@
 
 #define CANARY          0xa5
 #define FEW_BRANCHES    8
-#define BRANCHES_4K     600  /* of 7 bytes each: 4 KiB and a little */
-#define BRANCHES_8K     1200 /* 8 KiB and a little */
 #define REGION_BYTES    0x1000u
+#define A_LITTLE        0x100u /* bytes */
 #define SLACK_BYTES     0x1000u
 #define TABLE_BASE_LAST 11
 
 /* Two tables and four regions with room between them; canary there and in them before each case. */
 static uint64_t tables[2], regions[4];
+/* Branches that fill a region of REGION_BYTES, or two, and a little. */
+static uint64_t fill_one, fill_two;
 
 #define MANY        (1u << 0) /* the case needs ToPA of many entries */
 #define SINGLE_ONLY (1u << 1) /* the rule is one of processors with a single entry */
@@ -35,6 +36,8 @@ static void allocate(void)
         tables[i] = phys_alloc(PAGE_BYTES, PAGE_BYTES);
     for (unsigned i = 0; i < 4; i++)
         regions[i] = phys_alloc(0x10000 + SLACK_BYTES, 0x10000);
+    fill_one = trace_branches(REGION_BYTES + A_LITTLE);
+    fill_two = trace_branches(2 * REGION_BYTES + A_LITTLE);
 }
 
 /* A table of one 4 KiB region, circular: legal everywhere. */
@@ -93,7 +96,7 @@ static void test_reserved_bits(void)
                      "ToPA: reserved bit %u of an entry: Error (33.2.7.2, error 1)", low[i]);
         make_plain();
         table(0)[1] |= 1ull << low[i];
-        r = run(tables[0], topa_pointers(0, 0), BRANCHES_4K, STATUS_ERROR);
+        r = run(tables[0], topa_pointers(0, 0), fill_one, STATUS_ERROR);
         report_value(r.live & (STATUS_ERROR | STATUS_TRIGGEREN), STATUS_ERROR,
                      "ToPA: reserved bit %u of an END entry: Error (33.2.7.2, error 1)", low[i]);
     }
@@ -106,7 +109,7 @@ static void test_reserved_bits(void)
     }
     make_plain();
     table(0)[1] |= 1ull << 63;
-    r = run(tables[0], topa_pointers(0, 0), BRANCHES_4K, STATUS_ERROR);
+    r = run(tables[0], topa_pointers(0, 0), fill_one, STATUS_ERROR);
     check_error(&r, "END address beyond MAXPHYADDR", "33.2.7.2, error 2c");
 }
 
@@ -183,12 +186,12 @@ static void test_rules(void)
     for (unsigned i = 0; i < sizeof(end_flags) / sizeof(end_flags[0]); i++) {
         make_plain();
         table(0)[1] |= end_flags[i].flags;
-        r = run(tables[0], topa_pointers(0, 0), BRANCHES_4K, STATUS_ERROR);
+        r = run(tables[0], topa_pointers(0, 0), fill_one, STATUS_ERROR);
         check_error(&r, end_flags[i].name, "33.2.7.2, error 4a");
     }
     make_plain();
     table(0)[1] |= 15u << TOPA_SIZE_SHIFT;
-    r = run(tables[0], topa_pointers(0, 0), BRANCHES_4K, 0);
+    r = run(tables[0], topa_pointers(0, 0), fill_one, 0);
     check_no_error(&r, "the size of an END entry is ignored", "Table 33-3");
 
     make_plain();
@@ -221,14 +224,14 @@ static void test_single_entry_rules(void)
     make_plain();
     table(0)[1] = topa_entry(regions[1], 0, 0);
     table(0)[2] = tables[0] | TOPA_END;
-    r = run(tables[0], topa_pointers(0, 0), BRANCHES_4K, STATUS_ERROR);
+    r = run(tables[0], topa_pointers(0, 0), fill_one, STATUS_ERROR);
     check_error(&r, "END = 0 in entry 1 of a single-entry processor", "33.2.7.2, error 4c");
 
     make_plain();
     table(1)[0] = topa_entry(regions[1], 0, 0);
     table(1)[1] = tables[1] | TOPA_END;
     table(0)[1] = tables[1] | TOPA_END;
-    r = run(tables[0], topa_pointers(0, 0), BRANCHES_4K, STATUS_ERROR);
+    r = run(tables[0], topa_pointers(0, 0), fill_one, STATUS_ERROR);
     check_error(&r, "END to another table on a single-entry processor", "33.2.7.2, error 4c");
 }
 
@@ -244,7 +247,7 @@ static void test_later_errors(void)
     make_plain();
     table(0)[1] = topa_entry(regions[1], 0, 1ull << 5);
     table(0)[2] = tables[0] | TOPA_END;
-    r = run(tables[0], topa_pointers(0, 0), BRANCHES_4K, STATUS_ERROR);
+    r = run(tables[0], topa_pointers(0, 0), fill_one, STATUS_ERROR);
     check_error(&r, "reserved bit in entry 1, reached by filling entry 0", "33.2.7.2, error 1");
     report_value(r.end.index, 1, "ToPA: the table offset points to the bad entry (33.2.7.2)");
     report(region(1)[0] == CANARY, "ToPA: no bytes in the region of a bad entry (33.2.7.2)");
@@ -257,7 +260,7 @@ static void test_later_errors(void)
     make_plain();
     table(0)[1] = tables[1] | TOPA_END;
     table(1)[0] = tables[0] | TOPA_END;
-    r = run(tables[0], topa_pointers(0, 0), BRANCHES_4K, STATUS_ERROR);
+    r = run(tables[0], topa_pointers(0, 0), fill_one, STATUS_ERROR);
     check_error(&r, "END in entry 0 of the next table", "33.2.7.2, error 4b");
 }
 
@@ -295,7 +298,7 @@ static void test_circular(void)
     report_value(r.end.base, tables[0], "ToPA: OUTPUT_BASE is the table (33.2.7.2)");
     report_value(r.end.index, 0, "ToPA: the table offset is the entry (33.2.7.2)");
 
-    r = run(tables[0], topa_pointers(0, 0), BRANCHES_8K, 0);
+    r = run(tables[0], topa_pointers(0, 0), fill_two, 0);
     check_no_error(&r, "a circular table wraps", "33.2.7.2");
     report_value(r.end.index, 0, "ToPA: END to the same table leads to entry 0 (33.2.7.2)");
     report(!holds_canary(region(0), REGION_BYTES), "ToPA: the whole region is written (33.2.7.2)");
@@ -315,7 +318,7 @@ static void test_chains(void)
     table(0)[0] = topa_entry(regions[0], 0, 0);
     table(0)[1] = topa_entry(regions[1], 1, 0);
     table(0)[2] = tables[0] | TOPA_END;
-    r = run(tables[0], topa_pointers(0, 0), BRANCHES_4K, 0);
+    r = run(tables[0], topa_pointers(0, 0), fill_one, 0);
     report_value(r.end.index, 1, "ToPA: the next entry when a region is full (33.2.7.2)");
     report(!holds_canary(region(0), REGION_BYTES) && region(1)[0] != CANARY,
            "ToPA: a packet may span two regions (33.2.7.2)");
@@ -327,7 +330,7 @@ static void test_chains(void)
     table(1)[0] = topa_entry(regions[2], 0, 0);
     table(1)[1] = topa_entry(regions[3], 0, 0);
     table(1)[2] = tables[0] | TOPA_END;
-    r = run(tables[0], topa_pointers(0, 0), BRANCHES_4K, 0);
+    r = run(tables[0], topa_pointers(0, 0), fill_one, 0);
     report_value(r.end.base, tables[1],
                  "ToPA: END loads OUTPUT_BASE with the next table (33.2.7.2)");
     report_value(r.end.index, 0, "ToPA: END begins the next table at entry 0 (33.2.7.2)");
@@ -349,7 +352,7 @@ static void test_stop(void)
 
     make_plain();
     table(0)[0] |= TOPA_STOP;
-    r = run(tables[0], topa_pointers(0, 0), BRANCHES_4K, STATUS_STOPPED);
+    r = run(tables[0], topa_pointers(0, 0), fill_one, STATUS_STOPPED);
     report_value(r.live & seen, STATUS_STOPPED,
                  "ToPA STOP: Stopped, TriggerEn = 0, no Error (33.2.7.2)");
     report_value(r.status & STATUS_STOPPED, STATUS_STOPPED,

@@ -17,13 +17,14 @@ LABEL(pmi_handler);
 extern uint64_t pmi_rip;
 extern const uint64_t *pmi_link;
 
-#define REGIONS    4
-#define LINKS      1500 /* fill two regions, not three */
-#define RING_BYTES 0x4000u
-#define RING_LINKS 4000
-#define PSB_BYTES  16
+#define REGIONS        4
+#define TRACE_BYTES    (5 * PAGE_BYTES / 2) /* fill two regions, not three */
+#define RING_BYTES     0x4000u
+#define OVERFLOW_BYTES 28000
+#define PSB_BYTES      16
 
 static uint64_t table_phys[2], region_phys[REGIONS], ring_phys;
+static unsigned region_links; /* of TRACE_BYTES */
 static uint8_t collected[REGIONS * PAGE_BYTES];
 
 static void make_regions(void)
@@ -36,6 +37,7 @@ static void make_regions(void)
     table_phys[0] = phys_alloc(PAGE_BYTES, PAGE_BYTES);
     table_phys[1] = phys_alloc(PAGE_BYTES, PAGE_BYTES);
     ring_phys = phys_alloc(RING_BYTES, RING_BYTES);
+    region_links = chain_links_of(TRACE_BYTES);
 }
 
 static uint64_t *table(unsigned n)
@@ -43,14 +45,14 @@ static uint64_t *table(unsigned n)
     return phys_to_virt(table_phys[n]);
 }
 
-static void trace_topa(uint64_t links)
+static void trace_topa(void)
 {
     struct trace_setup setup = {
         .ctl = CTL_DEFAULT | CTL_TOPA, .base = table_phys[0], .mask_ptrs = topa_pointers(0, 0)};
 
     for (unsigned i = 0; i < REGIONS; i++)
         memset(phys_to_virt(region_phys[i]), 0, PAGE_BYTES);
-    trace_code_to(&setup, chain_body, (uint64_t)chain_make((unsigned)links, chain_end), 0);
+    trace_code_to(&setup, chain_body, (uint64_t)chain_make(region_links, chain_end), 0);
 }
 
 /* The first len_bytes of the regions, one after the other. */
@@ -75,7 +77,7 @@ static void test_entries(void)
     for (unsigned i = 0; i < REGIONS; i++)
         table(0)[i] = topa_entry(region_phys[i], 0, 0);
     table(0)[REGIONS] = table_phys[0] | TOPA_END;
-    trace_topa(LINKS);
+    trace_topa();
     read_regions(trace.end.index * PAGE_BYTES + trace.end.offset);
     report(trace.end.index >= 2, "ToPA: output in the third entry's region (33.2.7.2)");
     expect_whole_chain();
@@ -92,7 +94,7 @@ static void test_tables(void)
     table(1)[1] = topa_entry(region_phys[2], 0, 0);
     table(1)[2] = topa_entry(region_phys[3], 0, 0);
     table(1)[3] = table_phys[0] | TOPA_END;
-    trace_topa(LINKS);
+    trace_topa();
     before = trace.end.base == table_phys[1] ? PAGE_BYTES : 0;
     read_regions(before + trace.end.index * PAGE_BYTES + trace.end.offset);
     report_value(trace.end.base, table_phys[1], "ToPA: END leads to the next table (33.2.7.2)");
@@ -106,7 +108,7 @@ static void test_stop(void)
     table(0)[1] = topa_entry(region_phys[1], 0, TOPA_STOP);
     table(0)[2] = topa_entry(region_phys[2], 0, 0);
     table(0)[3] = table_phys[0] | TOPA_END;
-    trace_topa(LINKS);
+    trace_topa();
     read_regions(2 * PAGE_BYTES);
     report_value(trace.status & (STATUS_STOPPED | STATUS_ERROR), STATUS_STOPPED,
                  "ToPA STOP: STATUS.Stopped (33.2.7.2)");
@@ -143,7 +145,7 @@ static void test_pmi(void)
     pmi_rip = 0;
     trace_set_pmi(PMI_VECTOR);
     trap_set_entry(VECTOR_PMI, pmi_handler);
-    chain = chain_make(LINKS, chain_end);
+    chain = chain_make(region_links, chain_end);
     interrupts_on();
     trace_code_to(&setup, chain_body, (uint64_t)chain, 0);
     interrupts_off();
@@ -155,7 +157,7 @@ static void test_pmi(void)
         return;
     done = links_done(chain);
     EXPECT_BEGIN(chain_body);
-    for (unsigned i = 0; i <= LINKS; i++) {
+    for (unsigned i = 0; i <= region_links; i++) {
         if (i == done) {
             expect_fup((const void *)pmi_rip);
             expect_tip(pmi_handler);
@@ -193,10 +195,11 @@ static void read_ring(uint64_t offset)
 static void check_ring(struct trace_setup setup, const char *what)
 {
     memset(phys_to_virt(ring_phys), 0, RING_BYTES);
-    trace_code_to(&setup, chain_body, (uint64_t)chain_make(RING_LINKS, chain_end), 0);
+    trace_code_to(&setup, chain_body,
+                  (uint64_t)chain_make(chain_links_of(2 * RING_BYTES - PAGE_BYTES), chain_end), 0);
     read_ring(trace.end.offset % RING_BYTES);
-    report(trace_count(PACKET_TIP) > 500, "%s: from the oldest PSB on, the packets can be read",
-           what);
+    report(trace_count(PACKET_TIP) > chain_links_of(RING_BYTES) / 2,
+           "%s: from the oldest PSB on, the packets can be read", what);
     expect_whole_chain();
     check_flow_ends("%s: around the end of the region without a gap", what);
 }
@@ -233,7 +236,7 @@ static void test_overflow(void)
     unsigned bad = 0, overflows;
 
     trace_code(CTL_DEFAULT | CTL_TSCEN | CTL_DISRETC | (caps->psb_cyc ? CTL_CYCEN : 0), chain_body,
-               (uint64_t)chain_make(MAX_LINKS, chain_end), 0);
+               (uint64_t)chain_make(chain_links_of(OVERFLOW_BYTES), chain_end), 0);
     overflows = trace_count(PACKET_OVF);
     if (!overflows) {
         report_skip("no overflow to be had", "OVF: followed by FUP or TIP.PGE (33.3.8)");

@@ -193,9 +193,11 @@ static bool in_chain(uint64_t ip)
     return offset < (uint64_t)(chain_link_end - chain_link) || ip == (uint64_t)chain_end;
 }
 
+#define MIDDLE_BYTES 14000 /* several periods of PSBFreq 0 */
+
 static void test_middle(void)
 {
-    const unsigned links = 2000;
+    const unsigned links = chain_links_of(MIDDLE_BYTES);
     const uint64_t *chain = chain_make(links, chain_end);
     unsigned psbs, bad_exec = 0, bad_fup = 0, bad_pip = 0, bad_end = 0, compressed = 0;
 
@@ -226,7 +228,7 @@ static void test_middle(void)
 
 static void test_ret_across(void)
 {
-    const uint64_t *chain = chain_make(1000, psb_ret_back);
+    const uint64_t *chain = chain_make(chain_links_of(MIDDLE_BYTES / 2), psb_ret_back);
 
     trace_code(CTL_DEFAULT, psb_ret_body, (uint64_t)chain, 0);
     report(trace_count(PACKET_PSB) > 1, "PSB: between a CALL and its RET (33.4.2.17)");
@@ -239,20 +241,12 @@ static void test_ret_across(void)
 
 /* ---- Period ------------------------------------------------------------------------------- */
 
-/* Where the n-th PSB begins. */
-static uint64_t psb_offset(unsigned n)
-{
-    uint64_t offset = 0;
-
-    for (unsigned i = 0, last = nth_psb(n); i < last; i++)
-        offset += trace.packets[i].len_bytes;
-    return offset;
-}
+#define PERIOD_BYTES 28000 /* of trace, fewer than BUFFER_BYTES: more than one period */
 
 static void test_period(void)
 {
     const struct pt_caps *caps = pt_caps();
-    const uint64_t *chain = chain_make(MAX_LINKS, chain_end);
+    const uint64_t *chain = chain_make(chain_links_of(PERIOD_BYTES), chain_end);
 
     for (uint64_t code = 0; code < 4; code++) {
         const uint64_t period = 2048u << code;
@@ -265,7 +259,7 @@ static void test_period(void)
         }
         trace_code(CTL_DEFAULT | code << CTL_PSBFREQ_SHIFT, chain_body, (uint64_t)chain, 0);
         psbs = trace_count(PACKET_PSB);
-        mean = psbs > 1 ? psb_offset(psbs - 1) / (psbs - 1) : 0;
+        mean = psbs > 1 ? trace.packets[nth_psb(psbs - 1)].at / (psbs - 1) : 0;
         /* Not precise by definition. */
         report(mean > period / 2 && mean < period * 2,
                "PSBFreq = %lu: a PSB about every %lu bytes (Table 33-6)", code, period);

@@ -85,7 +85,12 @@ unsigned trace_count(enum packet_kind kind)
 
 /* ---- Long traces -------------------------------------------------------------------------- */
 
+BODY(chain_body);
 LABEL(chain_link);
+LABEL(chain_end);
+
+#define MEASURED_LINKS 64
+#define LINK_BYTES     7 /* at least: a TIP whose payload has 6 bytes */
 
 static uint64_t chain[MAX_LINKS + 1];
 static unsigned chain_links;
@@ -99,6 +104,39 @@ const uint64_t *chain_make(unsigned links, const char *end)
     chain[links] = (uint64_t)end;
     chain_links = links;
     return chain;
+}
+
+/* The bytes from one TIP of a chain to the TIP that is MEASURED_LINKS behind it. */
+static uint64_t measure_chain(void)
+{
+    const struct packet *first = NULL, *last = NULL;
+
+    trace_code(CTL_DEFAULT, chain_body, (uint64_t)chain_make(MEASURED_LINKS, chain_end), 0);
+    for (unsigned i = 0; i < trace.count; i++) {
+        if (trace.packets[i].kind != PACKET_TIP)
+            continue;
+        if (!first)
+            first = &trace.packets[i];
+        last = &trace.packets[i];
+    }
+    EXPECT_BEGIN(chain_body);
+    expect_chain();
+    EXPECT_END(chain_body);
+    check_flow("TIP: one for each of %u indirect JMPs (33.4.2.2)", MEASURED_LINKS + 1);
+    return first ? last->at - first->at : 0;
+}
+
+unsigned chain_links_of(uint64_t len_bytes)
+{
+    static uint64_t measured;
+    uint64_t links;
+
+    if (!measured)
+        measured = measure_chain();
+    if (!measured) /* that is reported, and what counts on it fails, too */
+        measured = MEASURED_LINKS * LINK_BYTES;
+    links = len_bytes * MEASURED_LINKS / measured;
+    return links < MAX_LINKS ? (unsigned)links : MAX_LINKS;
 }
 
 void expect_chain(void)

@@ -139,10 +139,16 @@ void check_flow_ends(const char *format, ...) __attribute__((format(printf, 1, 2
 #define MAX_LINKS 4096
 
 /*
- * arg0 of chain_body: jumps to and fro between the image and the direct map, of which each costs 7
- * bytes of trace, and at last to `end`.
+ * arg0 of chain_body: jumps to and fro between the image and the direct map, of which each costs a
+ * TIP with a payload of 6 bytes or more, and at last to `end`.
  */
 const uint64_t *chain_make(unsigned links, const char *end);
+/*
+ * How many links leave len_bytes of trace and hardly more, PSB+ apart; up to MAX_LINKS. Measured by
+ * a trace of its own, the first time: processors put as many PADs among packets as they like
+ * (33.4.2.20).
+ */
+unsigned chain_links_of(uint64_t len_bytes);
 /* Its TIPs. */
 void expect_chain(void);
 

@@ -261,6 +261,7 @@ bool packet_next(struct packet_reader *reader, struct packet *packet)
         reader->damaged = true;
         return false;
     }
+    packet->at = reader->at;
     reader->at += packet->len_bytes;
     if (packet->kind == PACKET_PSB) {
         reader->in_psb = true;

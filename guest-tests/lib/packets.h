@@ -44,6 +44,7 @@ enum packet_kind {
 struct packet {
     enum packet_kind kind;
     size_t len_bytes;
+    size_t at; /* offset in the trace, by packet_next() only */
     /*
      * TNT: the results, the first one in the highest of `bits` bits; IP packets: the payload as it
      * stands there; PIP: CR3; MODE: its second byte; TSC, CBR, MTC, CYC, PTW, EVD: the value; TMA:

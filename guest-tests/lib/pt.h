@@ -115,8 +115,9 @@ struct pt_position {
 struct pt_position pt_position(void);
 
 /*
- * Branches between two mappings of the same code, so that each branch costs a TIP packet with a
- * payload of 6 bytes: 7 bytes of trace for each of the `branches`, with BranchEn and OS.
+ * Branches between two mappings of the same code, so that each of the `branches` costs a TIP packet
+ * with a payload of 6 bytes or more, with BranchEn and OS. How many bytes of trace that is, is the
+ * processor's choice: trace_branches() finds it out.
  */
 void pt_spray(uint64_t branches);
 

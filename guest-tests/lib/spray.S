@@ -3,7 +3,8 @@
  * void pt_spray(uint64_t branches): see pt.h.
  *
  * The code stands in the image's mapping and in the direct map. Each turn jumps to the loop's start
- * in the other one, which changes so many bits of the IP that compression leaves 6 bytes of it.
+ * in the other one, which changes so many bits of the IP that compression leaves at least 6 bytes
+ * of it.
  */
 #define DIRECT_MAP  0xffff800000000000
 #define KERNEL_BASE 0xffffffff80000000

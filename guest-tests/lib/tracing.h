@@ -60,5 +60,10 @@ const uint8_t *trace_default_buffer(void);
 const uint8_t *trace_default_bytes(const struct trace_result *result, uint64_t *len_bytes);
 /* The control bits of most cases: the branches of supervisor code. */
 #define CTL_DEFAULT (CTL_OS | CTL_BRANCHEN)
+/*
+ * How many branches of pt_spray() leave len_bytes of trace and hardly more, PSB+ apart: measured by
+ * a trace of its own, since processors put as many PADs among packets as they like (33.4.2.20).
+ */
+uint64_t trace_branches(uint64_t len_bytes);
 
 #endif
