@@ -20,7 +20,7 @@ extern const uint64_t *pmi_link;
 #define REGIONS        4
 #define TRACE_BYTES    (5 * PAGE_BYTES / 2) /* fill two regions, not three */
 #define RING_BYTES     0x4000u
-#define OVERFLOW_BYTES 28000
+#define OVERFLOW_BYTES 14000
 #define PSB_BYTES      16
 
 static uint64_t table_phys[2], region_phys[REGIONS], ring_phys;

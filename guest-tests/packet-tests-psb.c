@@ -63,7 +63,6 @@ static struct psb_plus psb_plus(unsigned at)
         case PACKET_CBR:
         case PACKET_MTC:
         case PACKET_CYC:
-        case PACKET_PAD:
         case PACKET_VMCS:
             break;
         default:
@@ -89,16 +88,13 @@ static unsigned nth_psb(unsigned n)
 
 static void test_first(void)
 {
-    unsigned at = 0;
     struct psb_plus plus;
 
     trace_code(CTL_DEFAULT, nothing_body, 0, 0);
-    while (at < trace.count && trace.packets[at].kind == PACKET_PAD)
-        at++;
-    report(at < trace.count && trace.packets[at].kind == PACKET_PSB &&
-               trace.packets[at].len_bytes == PSB_BYTES,
+    report(trace.count > 0 && trace.packets[0].kind == PACKET_PSB &&
+               trace.packets[0].len_bytes == PSB_BYTES,
            "PSB: the first packet of a trace with PacketByteCnt = 0 (33.2.8.3, Table 33-36)");
-    plus = psb_plus(at);
+    plus = psb_plus(0);
     report(plus.ended, "PSB+: ends with PSBEND (33.4.2.18)");
     report(!plus.foreign, "PSB+: only packets of status in it (33.3.7)");
     report_value(trace.damaged, 0, "nothing but packets in the buffer (33.4.2)");
@@ -241,15 +237,17 @@ static void test_ret_across(void)
 
 /* ---- Period ------------------------------------------------------------------------------- */
 
-#define PERIOD_BYTES 28000 /* of trace, fewer than BUFFER_BYTES: more than one period */
+#define PERIODS     4
+#define MOST_TRACED 28000 /* bytes: more than one of the longest periods that are tried */
 
 static void test_period(void)
 {
     const struct pt_caps *caps = pt_caps();
-    const uint64_t *chain = chain_make(chain_links_of(PERIOD_BYTES), chain_end);
 
     for (uint64_t code = 0; code < 4; code++) {
         const uint64_t period = 2048u << code;
+        const uint64_t traced = PERIODS * period;
+        const uint64_t *chain;
         unsigned psbs;
         uint64_t mean;
 
@@ -257,6 +255,7 @@ static void test_period(void)
             report_skip("encoding not supported", "PSBFreq = %lu (Table 33-6)", code);
             continue;
         }
+        chain = chain_make(chain_links_of(traced < MOST_TRACED ? traced : MOST_TRACED), chain_end);
         trace_code(CTL_DEFAULT | code << CTL_PSBFREQ_SHIFT, chain_body, (uint64_t)chain, 0);
         psbs = trace_count(PACKET_PSB);
         mean = psbs > 1 ? trace.packets[nth_psb(psbs - 1)].at / (psbs - 1) : 0;

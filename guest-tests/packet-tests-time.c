@@ -243,7 +243,7 @@ static void test_mtc_filtered(void)
 static bool is_timing(enum packet_kind kind)
 {
     return kind == PACKET_CYC || kind == PACKET_MTC || kind == PACKET_TSC || kind == PACKET_TMA ||
-           kind == PACKET_CBR || kind == PACKET_PAD;
+           kind == PACKET_CBR;
 }
 
 static bool cyc_eligible(enum packet_kind kind) /* 33.3.6 */

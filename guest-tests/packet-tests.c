@@ -52,7 +52,7 @@ void trace_read(const uint8_t *bytes, uint64_t len_bytes)
     trace.len_bytes = len_bytes;
     trace.count = 0;
     while (trace.count < MAX_PACKETS && packet_next(&reader, &trace.packets[trace.count]))
-        trace.count += trace.packets[trace.count].kind != PACKET_PAD; /* they mean nothing */
+        trace.count++;
     trace.damaged = reader.damaged || reader.at != len_bytes;
 }
 

@@ -7,6 +7,7 @@
 #include "string.h"
 
 #define PSB_BYTES 16
+#define PAD       0x00
 
 /* Packets that begin with 02H, by their second byte. */
 static const struct {
@@ -107,7 +108,7 @@ static bool find_packet(const uint8_t *bytes, size_t len_bytes, struct packet *p
     packet->len_bytes = 1;
     if (header == 0x02)
         return extended_packet(bytes, len_bytes, packet);
-    if (header == 0x00) {
+    if (header == PAD) {
         packet->kind = PACKET_PAD;
     } else if (header == 0x19) {
         packet->kind = PACKET_TSC;
@@ -253,8 +254,17 @@ static uint64_t reconstruct_ip(const struct packet *packet)
     }
 }
 
+/* Not as packets: where supervisor code is interpreted, that would take most of the time. */
+static void skip_pads(struct packet_reader *reader)
+{
+    while (reader->at < reader->len_bytes && reader->bytes[reader->at] == PAD)
+        reader->at++;
+}
+
 bool packet_next(struct packet_reader *reader, struct packet *packet)
 {
+    if (!reader->damaged)
+        skip_pads(reader);
     if (reader->damaged || reader->at == reader->len_bytes)
         return false;
     if (!packet_at(reader->bytes + reader->at, reader->len_bytes - reader->at, packet)) {

@@ -78,7 +78,7 @@ struct packet_counts {
 
 /* The packet at bytes; false: none, or more than len_bytes long. */
 bool packet_at(const uint8_t *bytes, size_t len_bytes, struct packet *packet);
-/* The next packet. False: the trace is at its end, or damaged. */
+/* The next packet that is no PAD. False: the trace is at its end, or damaged. */
 bool packet_next(struct packet_reader *reader, struct packet *packet);
 bool packet_has_ip(const struct packet *packet);
 /* Bytes of payload for an IPBytes field (Table 33-18); reserved ones have none. */
