@@ -246,19 +246,20 @@ traced() {
     fi
 }
 
+# Each profile of hardware, in the lab and with Linux, is for `make profiles-test`.
 guests_lab() {
     if [ ! -r "$VPT_CACHE/lab/vmlinuz" ]; then
         count_skip "guests in the lab" "no kernel package could be had (make lab)"
         return
     fi
     mkdir -p "$BUILD/run"
-    guest traced demo-lab "$guests/demo.elf" --lab --verify --trace-out "$trace"
+    guest traced demo-lab "$guests/demo.elf" --lab --profile skylake --verify --trace-out "$trace"
     if [ -w /dev/kvm ]; then
         count_skip "guest tests in the lab" "they run on the local KVM"
         return
     fi
     guest identical demo-rtit-lab "$guests/demo.elf" --lab --profile silvermont --verify
-    guest counted msr-tests-lab "$guests/msr-tests.elf" --lab
+    guest counted msr-tests-lab "$guests/msr-tests.elf" --lab --profile icelake-client
     guest counted packet-tests-lab "$guests/packet-tests.elf" --lab --profile max
     guest counted hostile-tests-lab "$guests/hostile-tests.elf" --lab
     guest counted rtit-tests-lab "$guests/rtit-tests.elf" --lab --profile silvermont
@@ -270,7 +271,7 @@ guests_kvm() {
         count_skip "guests on the local KVM" "there is no /dev/kvm that can be written to"
         return
     fi
-    for profile in plain broadwell gracemont max; do
+    for profile in plain broadwell skylake cascade-lake icelake-client icelake-server gracemont max; do
         guest counted "msr-tests-$profile" "$guests/msr-tests.elf" --profile "$profile"
         guest counted "packet-tests-$profile" "$guests/packet-tests.elf" --profile "$profile"
     done

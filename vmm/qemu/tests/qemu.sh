@@ -99,15 +99,9 @@ check "docs/qemu.md has examples without an image" [ $examples -ge 3 ]
 
 # ---- Guests ----
 
-# Where PADs stand around each long packet, traces are twice as large as the first two expect.
 for profile in $profiles; do
-    case $profile in
-    skylake | cascade-lake | icelake-*) ;;
-    *)
-        guest_passes msr-tests "$profile"
-        guest_passes packet-tests "$profile" -append smi # port B2H of this machine is one of SMIs
-        ;;
-    esac
+    guest_passes msr-tests "$profile"
+    guest_passes packet-tests "$profile" -append smi # port B2H of this machine is one of SMIs
     guest_passes hostile-tests "$profile"
     demo_decodes "demo on $profile" "$profile"
 done
