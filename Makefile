@@ -9,6 +9,7 @@
 #   FUZZERS      libFuzzer programs, $(BUILD)/fuzz/NAME
 #   MAN_PAGES    pages of the manual, and COMPLETIONS, of bash, that make install brings; ALL has them, too
 #   BENCHES      programs that take --json FILE, $(BUILD)/bench/bin/NAME
+#   LONG_TESTS   targets of `make test-all` that are too long for `make test`
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -64,6 +65,7 @@ SHELL_TESTS :=
 COUNTED     :=
 FUZZERS     :=
 BENCHES     :=
+LONG_TESTS  :=
 MAN_PAGES   :=
 COMPLETIONS :=
 
@@ -164,6 +166,11 @@ test: deps ## everything: unit tests, fuzzing for a short time, guests end to en
 	@$(PREPARE_LAB)
 	@VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' CC='$(CC)' FUZZ_SECONDS='$(FUZZ_SECONDS)' JOBS='$(JOBS)' .ci/test.sh \
 	    --units '$(TESTS)' --scripts '$(COUNTED) $(SHELL_TESTS)' --fuzzers '$(FUZZERS)' --guests
+
+test-all: ## make test, and guests that take longer: each profile of hardware, Linux, QEMU on KVM
+	@status=0; for target in test $(LONG_TESTS); do \
+	    $(MAKE) --no-print-directory $$target || status=1; \
+	done; exit $$status
 
 unit: ## only the unit tests
 	@$(SUBMAKE) $(TESTS)
@@ -270,5 +277,5 @@ help: ## this list
 	    CONFORMANCE 'with CONFORMANCE=1, make mutants runs the conformance suite alone'
 
 FORCE:
-.PHONY: abi abi-update streams invariants conformance conformance-doc coverage mutants all tests deps deps-run lab clean run test unit asan valgrind fuzz bench lint format \
+.PHONY: abi abi-update streams invariants conformance conformance-doc coverage mutants all tests deps deps-run lab clean run test test-all unit asan valgrind fuzz bench lint format \
         install uninstall help FORCE

@@ -63,6 +63,13 @@ linux-test: deps ## a Linux guest on that QEMU: its own perf record, decoded to 
 	@$(QEMU_ENV) vmm/qemu/tests/linux.sh --all
 	@$(QEMU_ENV) vmm/qemu/tests/move.sh --all
 
+profiles-test: deps ## the profiles of hardware: vpt run in the lab, and Linux's own perf on that QEMU
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all $(BUILD)/tests/witness
+	@$(PREPARE_LAB)
+	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
+	@$(QEMU_ENV) vmm/qemu/tests/profiles.sh
+
 boot-test: deps ## Linux captured from its first instruction to the shell, with the code that it runs
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
@@ -99,8 +106,11 @@ SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/hostile.sh vmm/qemu/tests/l
     vmm/qemu/tests/flood.sh vmm/qemu/tests/older-stream.sh \
     vmm/libvirt/tests/libvirt.sh
 
-.PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test linux-test boot-test names-test bench-qemu \
-    qemu-tools
+# What `make test` has a part of, or nothing.
+LONG_TESTS += profiles-test linux-test boot-test names-test kvm-test
+
+.PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test linux-test profiles-test boot-test \
+    names-test bench-qemu qemu-tools
 
 # The threads of a capture without a QEMU: its headers are empty files, and what is used of them
 # stands in stand-in.h. Always under ThreadSanitizer.
