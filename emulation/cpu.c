@@ -48,6 +48,7 @@ void vpt_reset(struct vpt_cpu *cpu, enum vpt_reset kind)
     cpu->vmcs = UINT64_MAX;
     cpu->output_blocked = false;
     cpu->output_ept = false;
+    cpu->waiting_ctl = 0;
     cpu->tnt = 1;
     cpu->tnt_full = 1 << 6;
     cpu->deferred_count = 0;

@@ -333,6 +333,8 @@ void vpt_trace_off(struct vpt_cpu *cpu, uint64_t ctl)
     vpt_flush(cpu);
     vpt_clear_trigger(cpu);
     save_bytecnt(cpu);
+    if (cpu->buf_len && !cpu->waiting_ctl)
+        cpu->waiting_ctl = cpu->ctl;
     load_ctl(cpu, ctl);
 }
 

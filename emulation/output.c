@@ -94,6 +94,12 @@ static uint32_t to_transport(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t
     return len;
 }
 
+/* RTIT_CTL of the trace whose bytes are in the buffer. */
+static uint64_t ctl_of_bytes(const struct vpt_cpu *cpu)
+{
+    return cpu->waiting_ctl ? cpu->waiting_ctl : cpu->ctl;
+}
+
 /* ---- Ahead of need ---- */
 
 /* Where output goes `ahead` bytes from now, and how many bytes are in that page. 0: nowhere. */
@@ -102,7 +108,7 @@ static uint32_t place_ahead(struct vpt_cpu *cpu, uint32_t ahead, uint64_t *gpa)
     const uint64_t mask = (uint32_t)cpu->output_mask_ptrs;
     const uint64_t offset = (uint64_t)vpt_output_offset(cpu) + ahead;
 
-    if (!(cpu->ctl & VPT_CTL_TOPA)) {
+    if (!(ctl_of_bytes(cpu) & VPT_CTL_TOPA)) {
         *gpa = (cpu->output_base & ~mask) + (offset & mask);
         return least(PAGE_BYTES, PAGE_BYTES - *gpa % PAGE_BYTES, mask + 1 - (offset & mask));
     }
@@ -123,7 +129,11 @@ static uint32_t place_ahead(struct vpt_cpu *cpu, uint32_t ahead, uint64_t *gpa)
  */
 static void look_ahead(struct vpt_cpu *cpu)
 {
-    if ((cpu->ctl & VPT_CTL_TOPA) && cpu->region_bytes == 0 && !vpt_topa_load(cpu))
+    const uint64_t ctl = ctl_of_bytes(cpu);
+
+    if (ctl & VPT_CTL_FABRICEN)
+        return;
+    if ((ctl & VPT_CTL_TOPA) && cpu->region_bytes == 0 && !vpt_topa_load(cpu))
         return;
     while (cpu->ready_bytes < AHEAD_BYTES) {
         struct vpt_span span;
@@ -159,25 +169,26 @@ void vpt_output_take_back(struct vpt_cpu *cpu)
     cpu->deferred_count = 0;
     cpu->overflow = false;
     cpu->output_blocked = false;
+    cpu->untouched = false; /* there is nothing more to take back */
+    cpu->waiting_ctl = 0;
 }
 
 /* ---- Stores ---- */
 
-void vpt_output_drain(struct vpt_cpu *cpu)
+/* All of the buffer, as far as output gets. */
+static void store_buffer(struct vpt_cpu *cpu)
 {
+    const uint64_t ctl = ctl_of_bytes(cpu);
     uint32_t pos = 0;
 
-    if (cpu->stalled)
-        return;
-    cpu->output_blocked = false;
     while (pos < cpu->buf_len) {
         const uint8_t *bytes = cpu->buf + pos;
         const uint32_t len = cpu->buf_len - pos;
         uint32_t done;
 
-        if (cpu->ctl & VPT_CTL_FABRICEN)
+        if (ctl & VPT_CTL_FABRICEN)
             done = to_transport(cpu, bytes, len);
-        else if (cpu->ctl & VPT_CTL_TOPA)
+        else if (ctl & VPT_CTL_TOPA)
             done = to_topa(cpu, bytes, len);
         else
             done = to_single_range(cpu, bytes, len);
@@ -196,7 +207,23 @@ void vpt_output_drain(struct vpt_cpu *cpu)
     }
     memmove(cpu->buf, cpu->buf + pos, cpu->buf_len - pos);
     cpu->buf_len -= pos;
-    if (!cpu->output_blocked && cpu->trigger_en && !(cpu->ctl & VPT_CTL_FABRICEN))
+}
+
+void vpt_output_drain(struct vpt_cpu *cpu)
+{
+    if (cpu->stalled)
+        return;
+    cpu->output_blocked = false;
+    if (cpu->untouched && cpu->output_ept) {
+        /* Of a trace that is stored in part, the beginning could not be taken back any more. */
+        look_ahead(cpu);
+        if (cpu->output_blocked)
+            return;
+    }
+    store_buffer(cpu);
+    if (cpu->buf_len == 0)
+        cpu->waiting_ctl = 0;
+    if (!cpu->output_blocked && cpu->trigger_en)
         look_ahead(cpu);
 }
 
@@ -226,6 +253,7 @@ void vpt_output_forget(struct vpt_cpu *cpu)
     cpu->output_blocked = false;
     cpu->ready_bytes = 0;
     cpu->topa_ahead_count = 0;
+    cpu->waiting_ctl = 0;
 }
 
 bool vpt_output_start(struct vpt_cpu *cpu)

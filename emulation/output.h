@@ -12,8 +12,9 @@ bool vpt_output_start(struct vpt_cpu *cpu);
 /* The output MSRs change while TraceEn is 0: nothing of the old configuration counts any more. */
 void vpt_output_forget(struct vpt_cpu *cpu);
 /*
- * Before a VM exit: a trace of which nothing was stored, because its first page met an EPT
- * violation, is taken back. It begins anew at the next VM entry, PacketByteCnt being what it was.
+ * A trace of which nothing was stored, because the first addresses of its output met an EPT
+ * violation, is taken back: before a VM exit, and before an MSR-load area gives the output another
+ * place. PacketByteCnt is what it was.
  */
 void vpt_output_take_back(struct vpt_cpu *cpu);
 /* Writes the internal buffer out. May set Error or Stopped, may leave bytes if output blocks. */

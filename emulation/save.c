@@ -115,6 +115,7 @@ const struct vpt_saved_field vpt_saved_fields[] = {
     ADDED_FLAG(70, untouched),
     ADDED_NUMBER(71, start_status),
     ADDED_NUMBER(72, start_bytes),
+    ADDED_NUMBER(73, waiting_ctl),
     ADDED_FLAG(80, branch_told),
     /*
      * The capabilities. What a guest can enumerate, the restored processor must have. What it
@@ -330,7 +331,7 @@ static bool msrs_ok(const struct vpt_cpu *cpu)
     struct vpt_cpu probe = *cpu; /* WRMSR says what values there can be */
     uint64_t old;
 
-    if (!vpt_ctl_ok(cpu, cpu->ctl))
+    if (!vpt_ctl_ok(cpu, cpu->ctl) || !vpt_ctl_ok(cpu, cpu->waiting_ctl))
         return false;
     probe.ctl = 0;
     probe.trigger_en = probe.vmx_on = false;
@@ -378,6 +379,8 @@ static bool output_ok(const struct vpt_cpu *cpu)
     if (cpu->fault_access > VPT_WRITE_OUTPUT || cpu->fault_gpa >> cpu->caps.maxphyaddr)
         return false;
     if (cpu->region_bytes && vpt_output_offset(cpu) >= cpu->region_bytes)
+        return false;
+    if (cpu->waiting_ctl && (cpu->trigger_en || cpu->buf_len == 0))
         return false;
     if (!cpu->trigger_en || (cpu->ctl & (VPT_CTL_FABRICEN | VPT_CTL_TOPA)))
         return true;

@@ -66,7 +66,6 @@ static void load_ctl(struct vpt_cpu *cpu, uint64_t ctl, uint64_t ip, uint8_t cfe
 static void clear_ctl(struct vpt_cpu *cpu)
 {
     if (tracing(cpu)) {
-        vpt_output_take_back(cpu);
         vpt_trace_off(cpu, 0);
     } else {
         cpu->ctl = 0;
@@ -112,14 +111,21 @@ static bool clears_traceen(const struct vpt_cpu *cpu, const struct vpt_msr_load 
     return clears && tracing(cpu);
 }
 
-/* An area that area_ok() likes. */
+/*
+ * An area that area_ok() likes. A trace that this VM entry began may have ended in it, with bytes
+ * that wait for their first page. What the area loads behind that is not theirs.
+ */
 static void load_area(struct vpt_cpu *cpu, const struct vpt_msr_load *loads, size_t count,
                       uint64_t ip, uint8_t cfe)
 {
     for (size_t i = 0; i < count; i++) {
+        if (!vpt_msr_owned(loads[i].msr))
+            continue;
+        if (!tracing(cpu))
+            vpt_output_take_back(cpu);
         if (loads[i].msr == VPT_MSR_CTL)
             load_ctl(cpu, loads[i].value, ip, cfe);
-        else if (vpt_msr_owned(loads[i].msr))
+        else
             vpt_wrmsr(cpu, loads[i].msr, loads[i].value, ip, ip);
     }
 }
@@ -349,6 +355,7 @@ bool vpt_vm_exit(struct vpt_cpu *cpu, const struct vpt_vm_exit *exit)
     if (cpu->trigger_en) {
         leave_traced(cpu, exit);
     } else {
+        vpt_output_take_back(cpu);
         if (clear)
             clear_ctl(cpu);
         leave(cpu, exit);

@@ -129,7 +129,9 @@ struct vpt_ops {
      */
     void (*translate)(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_access access,
                       struct vpt_span *span);
-    /* Bytes were stored to guest RAM at gpa: for dirty logging, or to have the trace. May be NULL.
+    /*
+     * Bytes were stored to guest RAM at gpa: for dirty logging, or to have the trace. gpa is what
+     * translate was asked for, and goes through EPT if that did. May be NULL.
      */
     void (*wrote)(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_bytes);
     /* Stores to a device. May be NULL. */
@@ -252,6 +254,7 @@ struct vpt_cpu {
     uint32_t start_bytes;  /*   bytes_since_psb */
     uint32_t ready_bytes;  /* so many bytes of output have their address translated */
     struct vpt_topa_ahead topa_ahead[VPT_TOPA_AHEAD];
+    uint64_t waiting_ctl;   /* IA32_RTIT_CTL of a trace that ended, but whose bytes wait; else 0 */
     uint64_t fault_gpa;     /* where that fault was */
     uint64_t output_bytes;  /* accepted by memory since creation */
     uint64_t dropped_bytes; /* lost to STOP, errors and unbacked memory since creation */
@@ -378,8 +381,10 @@ void vpt_note_core_ratio(struct vpt_cpu *cpu, uint8_t ratio);
  * makes it a VM exit there (vpt_vm_exit()): what vpt_output_fault() tells with VPT_EPT_ASYNCHRONOUS
  * in the qualification, and the guest's IA32_RTIT_CTL as vpt_rdmsr() has it. All packets up to the
  * exit have their place in the page before, so that nothing is left when a VMM writes the output
- * MSRs. A trace whose first page is the one that faults has not begun then; it begins at the next
- * VM entry. An owner that goes on instead lets the internal buffer fill, and overflow (33.3.8).
+ * MSRs. A trace for which an address is missing from the start has not begun then; it begins at the
+ * next VM entry. So it is, too, where the MSR-load area of the VM entry ended the trace again; if
+ * that area went on to other trace MSRs, the beginning is taken back and output is not blocked. An
+ * owner that goes on instead lets the internal buffer fill, and overflow (33.3.8).
  */
 static inline bool vpt_output_blocked(const struct vpt_cpu *cpu)
 {

@@ -90,6 +90,136 @@ static void test_first_page(void)
     }
 }
 
+/* The first page is there, but only its end is left: nothing is stored that had to be taken back.
+ */
+static void test_end_of_first_page(void)
+{
+    static const uint32_t left[] = {1, 10, 200, 1000};
+
+    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
+        struct vpt_vm_entry entry = entry_of(TRACING);
+        struct fake *fake = vmx_open("gracemont");
+        uint64_t gpa = 0;
+
+        fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, (PAGE - left[i]) << 32 | 0x7f);
+        fake_map(fake, REGION_GPA + PAGE, PAGE, VPT_SPAN_FAULT, NULL, false);
+        vpt_vm_entry(&fake->cpu, &entry);
+        vpt_flush(&fake->cpu);
+        CHECK(vpt_output_blocked(&fake->cpu) && fake->tap_total == 0, "%u bytes: %llu stored",
+              left[i], (unsigned long long)fake->tap_total);
+        vpt_output_fault(&fake->cpu, &gpa);
+        CHECK(gpa == REGION_GPA + PAGE, "%u bytes: at %llx", left[i], (unsigned long long)gpa);
+        leave(fake);
+        expect_nothing_left(fake, "the end of a page");
+        vpt_vm_entry(&fake->cpu, &entry);
+        EXPECT(fake, "PSB+ MODE(64) PGE(600000)", "33.2.8.3: it begins at the second entry");
+        fake_close(fake);
+    }
+}
+
+/*
+ * An MSR-load area that ends at once what the entry began: VM entry as a whole is one operation,
+ * and the violation a VM exit behind it.
+ */
+static const struct vpt_msr_load ends_trace[] = {
+    {VPT_MSR_CTL, 0}, {0x10, 0}, /* none of the trace's */
+};
+static const struct vpt_msr_load moves_output[] = {
+    {VPT_MSR_CTL, 0},
+    {VPT_MSR_OUTPUT_BASE, 0x3000},
+    {VPT_MSR_OUTPUT_MASK_PTRS, 0xfff},
+};
+static const struct vpt_msr_load begins_another[] = {
+    {VPT_MSR_CTL, BRANCHES},
+    {VPT_MSR_OUTPUT_BASE, 0x3000},
+    {VPT_MSR_OUTPUT_MASK_PTRS, 0xfff},
+    {VPT_MSR_CTL, BRANCHES | VPT_CTL_TRACEEN},
+};
+
+static struct fake *enter_with_area(uint64_t fault_gpa, const struct vpt_msr_load *loads,
+                                    size_t load_count)
+{
+    struct vpt_vm_entry entry = entry_of(TRACING);
+    struct fake *fake = vmx_open("gracemont");
+
+    entry.loads = loads;
+    entry.load_count = load_count;
+    fake_write(fake, VPT_MSR_STATUS, 100ull << VPT_STATUS_BYTECNT_SHR);
+    fake_map(fake, fault_gpa, PAGE, VPT_SPAN_FAULT, NULL, false);
+    CHECK(vpt_vm_entry(&fake->cpu, &entry) == VPT_ENTRY_SUCCEEDS, "VM entry");
+    return fake;
+}
+
+static void expect_taken_back(struct fake *fake, const char *what)
+{
+    CHECK(fake_read(fake, VPT_MSR_STATUS) >> VPT_STATUS_BYTECNT_SHR == 100, "%s: PacketByteCnt",
+          what);
+    CHECK(fake->tap_total == 0, "%s: %llu bytes stored", what, (unsigned long long)fake->tap_total);
+    expect_nothing_left(fake, what);
+}
+
+static void test_area_ends_trace(void)
+{
+    static const uint64_t faults[] = {REGION_GPA, TABLE_GPA};
+
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        struct fake *fake = enter_with_area(faults[i], ends_trace, 2);
+
+        CHECK(vpt_output_blocked(&fake->cpu) && !vpt_trigger_en(&fake->cpu), "a violation");
+        leave(fake);
+        expect_taken_back(fake, "an area ends the trace");
+        fake_close(fake);
+
+        /* Resolved in place, what waits goes where RTIT_CTL said when it was sent. */
+        fake = enter_with_area(faults[i], ends_trace, 2);
+        fake_unmap(fake);
+        vpt_flush(&fake->cpu);
+        CHECK(!vpt_output_blocked(&fake->cpu) && fake->store_count > 0 &&
+                  fake->stores[0].gpa == REGION_GPA,
+              "resolved in place");
+        EXPECT(fake, "CBR(28) MODE(64) PGE(600000) FUP(600000) PGD()", "Table 33-56 case 3");
+        fake_close(fake);
+    }
+}
+
+static void test_area_moves_output(void)
+{
+    struct fake *fake = enter_with_area(REGION_GPA, moves_output, 3);
+
+    CHECK(!vpt_output_blocked(&fake->cpu), "no output is left that could meet a violation");
+    leave(fake);
+    expect_taken_back(fake, "an area moves the output");
+    fake_close(fake);
+
+    fake = enter_with_area(REGION_GPA, begins_another, 4);
+    CHECK(!vpt_output_blocked(&fake->cpu) && vpt_packet_en(&fake->cpu), "another trace begins");
+    vpt_jmp_indirect(&fake->cpu, VMX_GUEST + 0x10);
+    leave(fake);
+    CHECK(fake->store_count > 0 && fake->stores[0].gpa == 0x3000, "at its own place");
+    CHECK(fake->cpu.dropped_bytes == 0, "%llu bytes lost",
+          (unsigned long long)fake->cpu.dropped_bytes);
+    EXPECT(fake, "CBR(28) MODE(64) PGE(600000) TIP(600010) FUP(600010) PGD()", "33.2.8.3");
+    fake_close(fake);
+}
+
+/* Saved while bytes wait behind the end of their trace, they still go where they belong. */
+static void test_area_migrated(void)
+{
+    struct fake *fake = enter_with_area(REGION_GPA, ends_trace, 2), *other = vmx_open("gracemont");
+    uint8_t bytes[VPT_SAVE_MAX_BYTES];
+    const size_t len = vpt_save(&fake->cpu, bytes, sizeof(bytes));
+    const char *wrong;
+
+    vpt_init(&other->cpu, &other->caps, fake->cpu.ops, other);
+    wrong = vpt_restore(&other->cpu, bytes, len);
+    CHECK(!wrong, "%s", wrong ? wrong : "");
+    vpt_flush(&other->cpu);
+    EXPECT(other, "CBR(28) MODE(64) PGE(600000) FUP(600000) PGD()", "migrated");
+    leave(fake);
+    fake_close(fake);
+    fake_close(other);
+}
+
 /* Three ways to a second page: the page faults, or the end of the table that leads to it. */
 struct way {
     const char *name;
@@ -207,7 +337,7 @@ static void test_entry_read_once(void)
     struct vpt_vm_entry entry = entry_of(TRACING);
 
     vpt_vm_entry(&fake->cpu, &entry);
-    while (fake->cpu.topa_ahead_count == 0)
+    for (unsigned n = 0; n < 1000 && fake->cpu.topa_ahead_count == 0; n++)
         run(fake, 1);
     CHECK(fake->tap_total < PAGE, "ahead of need");
     fake_poke(fake, TABLE_GPA + PAGE + 8, 0x350000);
@@ -281,10 +411,18 @@ static void test_migrated(void)
 void suite_ahead(void)
 {
     static const struct test tests[] = {
-        {"the first page", test_first_page},        {"a later page", test_next_page},
-        {"resolved in place", test_in_place},       {"an entry is read once", test_entry_read_once},
-        {"nothing ahead", test_nothing_ahead},      {"the end of a trace", test_end},
-        {"migrated at a violation", test_migrated}, {NULL, NULL},
+        {"the first page", test_first_page},
+        {"a later page", test_next_page},
+        {"resolved in place", test_in_place},
+        {"an entry is read once", test_entry_read_once},
+        {"nothing ahead", test_nothing_ahead},
+        {"the end of a trace", test_end},
+        {"migrated at a violation", test_migrated},
+        {"the end of the first page", test_end_of_first_page},
+        {"an area ends the trace", test_area_ends_trace},
+        {"an area moves the output", test_area_moves_output},
+        {"an area ends the trace, migrated", test_area_migrated},
+        {NULL, NULL},
     };
 
     add_suite("output by EPT", tests);

@@ -55,6 +55,26 @@ static void test_no_pip(void)
     fake_close(fake);
 }
 
+/* It waits for a page, and goes to the guest's ToPA though RTIT_CTL is the VMM's again. */
+static void test_pip_waits(void)
+{
+    struct fake *fake = fake_open("skylake");
+    struct vpt_context ctx = context_of(0);
+
+    fake_output(fake);
+    ctx.cr3 = 0x8000;
+    fake_map(fake, REGION_GPA, 0x1000, VPT_SPAN_FAULT, NULL, false);
+    CHECK(vpt_insert_pip(&fake->cpu, CTL, &ctx, false), "a PIP");
+    CHECK(vpt_output_blocked(&fake->cpu) && fake->tap_total == 0, "it waits");
+    fake_unmap(fake);
+    vpt_flush(&fake->cpu);
+    CHECK(!vpt_output_blocked(&fake->cpu) && fake->store_count == 1 &&
+              fake->stores[0].gpa == REGION_GPA,
+          "33.5.2.3: where the guest's output is");
+    EXPECT(fake, "PIP(8000)", "33.5.2.3");
+    fake_close(fake);
+}
+
 static void test_cr3_match(void)
 {
     const uint64_t real = 0x77abc000;
@@ -265,6 +285,7 @@ void suite_guest_trace(void)
     static const struct test tests[] = {
         {"PIP for MOV CR3", test_pip},
         {"no PIP", test_no_pip},
+        {"a PIP that waits", test_pip_waits},
         {"CR3_MATCH", test_cr3_match},
         {"TSC packets", test_rewrite},
         {"TSC packets of a large TSC", test_rewrite_upper_byte},
