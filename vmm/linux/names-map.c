@@ -12,7 +12,6 @@
 #include "common/table.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -31,6 +30,7 @@ struct writer {
     uint64_t vdso_image; /* address of the one that was written; 0: none so far */
     struct table spaces; /* those that were told, by their mm */
     uint64_t held_bytes, map_count;
+    int error; /* the first one, which ends all walks */
     struct names_sum *sum;
     remark_fn tell;
     struct reason *why;
@@ -53,20 +53,38 @@ static json_object *new_text(const char *text)
     return json_object_new_string(escaped(text, &room));
 }
 
-/* Adds an object to a list that belongs to the map. False: no memory, or the bound is reached. */
-static bool take(struct writer *writer, json_object *list, json_object *object, size_t text_bytes)
+static void fail(struct writer *writer)
 {
-    writer->held_bytes += OBJECT_COST + text_bytes;
-    if (writer->held_bytes <= NAMES_BYTES_MAX && list && object &&
-        json_object_array_add(list, object) == 0)
-        return true;
-    json_object_put(object);
-    return false;
+    if (!writer->error)
+        writer->error = reason_no_memory(writer->why);
 }
 
+/* Takes value over, in any case. */
+static void add(struct writer *writer, json_object *object, const char *key, json_object *value)
+{
+    if (!json_add(object, key, value))
+        fail(writer);
+}
+
+/* Adds to a list, and takes value over in any case. */
+static void append(struct writer *writer, json_object *list, json_object *value)
+{
+    if (list && value && json_object_array_add(list, value) == 0)
+        return;
+    json_object_put(value);
+    fail(writer);
+}
+
+/* Counts an object of the map, with a text. */
+static void count(struct writer *writer, size_t text_bytes)
+{
+    writer->held_bytes += OBJECT_COST + text_bytes;
+}
+
+/* Whether no more can be told. */
 static bool is_full(const struct writer *writer)
 {
-    return writer->held_bytes > NAMES_BYTES_MAX || writer->map_count > MAPS_MAX;
+    return writer->error || writer->held_bytes > NAMES_BYTES_MAX || writer->map_count > MAPS_MAX;
 }
 
 /* ---- What a process has mapped ---- */
@@ -79,9 +97,9 @@ static void add_symbols(struct writer *writer, const struct look_map *map, json_
     if (!guest_has(writer->guest, LAYOUT_PAGES))
         return;
     if (file_symbols_take(&writer->symbols, &writer->guest->kernel, map, &at) != 0)
-        writer->held_bytes = UINT64_MAX / 2; /* no memory: the map ends here */
+        fail(writer);
     else if (at)
-        (void)json_add(file, "symbols_at", new_hex(at));
+        add(writer, file, "symbols_at", new_hex(at));
 }
 
 static json_object *new_file(struct writer *writer, const struct look_map *map, const char *path)
@@ -90,22 +108,22 @@ static json_object *new_file(struct writer *writer, const struct look_map *map, 
     struct look_build_id id = {.count = 0};
     char text[2 * LOOK_BUILD_ID_BYTES + 1];
 
-    (void)json_add(file, "path", new_text(path));
-    (void)json_add(file, "start", new_hex(map->start));
-    (void)json_add(file, "end", new_hex(map->end));
-    (void)json_add(file, "offset", new_hex(map->offset));
+    add(writer, file, "path", new_text(path));
+    add(writer, file, "start", new_hex(map->start));
+    add(writer, file, "end", new_hex(map->end));
+    add(writer, file, "offset", new_hex(map->offset));
     add_symbols(writer, map, file);
     if (!guest_has(writer->guest, LAYOUT_PAGES) ||
         !look_build_id(&writer->guest->kernel, map->file, &id))
         return file;
     for (unsigned i = 0; i < id.count; i++)
         (void)snprintf(text + 2 * i, 3, "%02x", id.bytes[i]);
-    (void)json_add(file, "build_id", json_object_new_string(text));
+    add(writer, file, "build_id", json_object_new_string(text));
     writer->sum->build_ids++;
     return file;
 }
 
-/* Files whose code is mapped; NULL: no memory. */
+/* Files whose code is mapped. */
 static json_object *new_files(struct writer *writer, uint64_t mm)
 {
     const struct look_kernel *const kernel = &writer->guest->kernel;
@@ -113,13 +131,12 @@ static json_object *new_files(struct writer *writer, uint64_t mm)
     char path[LOOK_PATH_BYTES];
     struct look_map map;
 
-    for (uint64_t at = 0; files && !is_full(writer) && look_map(kernel, mm, at, &map);
-         at = map.end) {
+    for (uint64_t at = 0; !is_full(writer) && look_map(kernel, mm, at, &map); at = map.end) {
         writer->map_count++;
         if (!map.is_executable || !map.file || !look_path(kernel, map.file, path))
             continue;
-        if (!take(writer, files, new_file(writer, &map, path), strlen(path)))
-            break;
+        count(writer, strlen(path));
+        append(writer, files, new_file(writer, &map, path));
         writer->sum->files++;
     }
     return files;
@@ -127,8 +144,8 @@ static json_object *new_files(struct writer *writer, uint64_t mm)
 
 /* ---- The vDSO ---- */
 
-/* Writes the code of an image that the kernel gives to processes. 0 or -errno. */
-static int write_vdso(struct writer *writer, uint64_t image)
+/* Writes the code of an image that the kernel gives to processes. */
+static void write_vdso(struct writer *writer, uint64_t image)
 {
     const struct look_kernel *const kernel = &writer->guest->kernel;
     const struct look_layout *const layout = &kernel->layout;
@@ -140,35 +157,35 @@ static int write_vdso(struct writer *writer, uint64_t image)
         len_bytes < sizeof(Elf64_Ehdr) || len_bytes > sizeof(bytes) ||
         !look_read(&kernel->space, data, bytes, (size_t)len_bytes) ||
         memcmp(bytes, ELFMAG, SELFMAG) != 0 || bytes[EI_CLASS] != ELFCLASS64)
-        return 0;
+        return;
     writer->vdso_image = image;
     writer->sum->vdso_bytes = len_bytes;
-    return output_write(writer->outputs->vdso, bytes, (size_t)len_bytes, writer->why);
+    if (!writer->error)
+        writer->error = output_write(writer->outputs->vdso, bytes, (size_t)len_bytes, writer->why);
 }
 
-/* The images of a process: the vDSO, if it has the one that was written. 0 or -errno. */
-static int add_vdso(struct writer *writer, uint64_t mm, json_object *process)
+/* The images of a process: the vDSO, if it has the one that was written. */
+static void add_vdso(struct writer *writer, uint64_t mm, json_object *process)
 {
     const struct look_kernel *const kernel = &writer->guest->kernel;
     json_object *images, *image;
     uint64_t address, which;
-    int error = 0;
 
     if (!guest_has(writer->guest, LAYOUT_VDSO) ||
         !look_u64(&kernel->space, mm + kernel->layout.mm_vdso, &address) ||
         !look_u64(&kernel->space, mm + kernel->layout.mm_vdso_image, &which) || !address || !which)
-        return 0;
+        return;
     if (!writer->vdso_image)
-        error = write_vdso(writer, which);
-    if (error || writer->vdso_image != which)
-        return error;
+        write_vdso(writer, which);
+    if (writer->vdso_image != which)
+        return;
+    count(writer, 0);
     image = json_object_new_object();
-    (void)json_add(image, "path", json_object_new_string(writer->files->vdso));
-    (void)json_add(image, "bias", new_hex(address));
+    add(writer, image, "path", json_object_new_string(writer->files->vdso));
+    add(writer, image, "bias", new_hex(address));
     images = json_object_new_array();
-    return take(writer, images, image, 0) && json_add(process, "images", images)
-               ? 0
-               : reason_no_memory(writer->why);
+    append(writer, images, image);
+    add(writer, process, "images", images);
 }
 
 /* ---- Processes ---- */
@@ -181,48 +198,48 @@ static json_object *new_threads(struct writer *writer, const struct look_task *p
 
     if (!look_threads_begin(&list, &writer->guest->kernel, process))
         return threads;
-    while (look_threads_next(&list, &task)) {
+    while (!is_full(writer) && look_threads_next(&list, &task)) {
         json_object *const thread = json_object_new_object();
 
-        (void)json_add(thread, "tid", json_object_new_int64(task.pid & INT32_MAX));
-        (void)json_add(thread, "name", new_text(task.comm));
-        if (!take(writer, threads, thread, 0))
-            break;
+        add(writer, thread, "tid", json_object_new_int64(task.pid & INT32_MAX));
+        add(writer, thread, "name", new_text(task.comm));
+        count(writer, 0);
+        append(writer, threads, thread);
         writer->sum->threads++;
     }
     return threads;
 }
 
 /* Values of CR3: the process's page tables, and those of its user code if they are others. */
-static json_object *new_roots(const struct linux_guest *guest, uint64_t root)
+static json_object *new_roots(struct writer *writer, uint64_t root)
 {
     json_object *const roots = json_object_new_array();
     uint64_t user_root;
 
-    (void)json_object_array_add(roots, new_hex(root));
-    if (look_user_root(&guest->kernel, root, &user_root))
-        (void)json_object_array_add(roots, new_hex(user_root));
+    append(writer, roots, new_hex(root));
+    if (look_user_root(&writer->guest->kernel, root, &user_root))
+        append(writer, roots, new_hex(user_root));
     return roots;
 }
 
-static int add_process(struct writer *writer, json_object *processes, const struct look_task *task)
+static void add_process(struct writer *writer, json_object *processes, const struct look_task *task)
 {
     json_object *process;
     uint64_t root;
 
     if (!look_root(&writer->guest->kernel, task->mm, &root))
-        return 0;
+        return;
     process = json_object_new_object();
-    (void)json_add(process, "name", new_text(task->comm));
-    (void)json_add(process, "pid", json_object_new_int64(task->tgid & INT32_MAX));
-    (void)json_add(process, "cr3", new_roots(writer->guest, root));
-    (void)json_add(process, "threads", new_threads(writer, task));
+    add(writer, process, "name", new_text(task->comm));
+    add(writer, process, "pid", json_object_new_int64(task->tgid & INT32_MAX));
+    add(writer, process, "cr3", new_roots(writer, root));
+    add(writer, process, "threads", new_threads(writer, task));
     if (guest_has(writer->guest, LAYOUT_MAPS) && guest_has(writer->guest, LAYOUT_FILES))
-        (void)json_add(process, "files", new_files(writer, task->mm));
-    if (add_vdso(writer, task->mm, process) != 0 || !take(writer, processes, process, 0))
-        return -ENOMEM;
+        add(writer, process, "files", new_files(writer, task->mm));
+    add_vdso(writer, task->mm, process);
+    count(writer, 0);
+    append(writer, processes, process);
     writer->sum->processes++;
-    return 0;
 }
 
 /* What the kernel runs with before there are processes, and when it has nothing to do. */
@@ -231,38 +248,31 @@ static void add_kernel(struct writer *writer, json_object *processes)
     const struct look_space *const space = &writer->guest->kernel.space;
     json_object *const process = json_object_new_object();
 
-    (void)json_add(process, "name", json_object_new_string("swapper"));
-    (void)json_add(process, "pid", json_object_new_int64(0));
-    (void)json_add(process, "cr3", new_hex(space->root));
-    (void)take(writer, processes, process, 0);
+    add(writer, process, "name", json_object_new_string("swapper"));
+    add(writer, process, "pid", json_object_new_int64(0));
+    add(writer, process, "cr3", new_hex(space->root));
+    append(writer, processes, process);
 }
 
 /* Address spaces are told once, also if a child runs in that of its parent (vfork). */
-static int add_processes(struct writer *writer, json_object *processes)
+static void add_processes(struct writer *writer, json_object *processes)
 {
     struct look_list list;
     struct look_task task;
-    int error = 0;
 
     look_processes_begin(&list, &writer->guest->kernel);
-    while (!error && !is_full(writer) && look_processes_next(&list, &task)) {
-        const struct sum *known;
-
-        if (!task.mm)
+    while (!is_full(writer) && look_processes_next(&list, &task)) {
+        if (!task.mm || table_find(&writer->spaces, task.mm, 0, 0))
             continue;
-        known = table_find(&writer->spaces, task.mm, 0, 0);
-        if (!known && !table_at(&writer->spaces, task.mm, 0, 0))
-            return reason_no_memory(writer->why);
-        if (!known)
-            error = add_process(writer, processes, &task);
-    }
-    if (is_full(writer)) {
-        remark(writer->tell, "the guest tells of more than is believed: the map has a part of it");
-        return 0;
+        if (table_at(&writer->spaces, task.mm, 0, 0))
+            add_process(writer, processes, &task);
+        else
+            fail(writer);
     }
     if (list.is_broken)
         remark(writer->tell, "the guest's list of tasks breaks off after %u", list.count);
-    return error;
+    else if (is_full(writer) && !writer->error)
+        remark(writer->tell, "the guest tells of more than is believed: the map has a part of it");
 }
 
 /* ---- The file ---- */
@@ -288,45 +298,43 @@ static void remark_lacks(const struct writer *writer)
                    guest->found.lacks[part]);
 }
 
-/* The file of symbols, if there are any. 0, or -errno and the reason. */
-static int put_symbols(struct writer *writer, json_object *host)
+/* The file of symbols, if there are any. */
+static void put_symbols(struct writer *writer, json_object *host)
 {
-    const uint64_t count = writer->symbols.symbols.len / sizeof(Elf64_Sym);
+    const uint64_t symbols = writer->symbols.symbols.len / sizeof(Elf64_Sym);
 
-    if (count <= 1)
-        return 0;
-    writer->sum->file_symbols = count - 1; /* the first one is none */
-    (void)json_add(host, "symbols", json_object_new_string(writer->files->symbols));
-    return file_symbols_write(&writer->symbols, writer->outputs->symbols, writer->why);
+    if (symbols <= 1)
+        return;
+    writer->sum->file_symbols = symbols - 1; /* the first one is none */
+    add(writer, host, "symbols", json_object_new_string(writer->files->symbols));
+    if (!writer->error)
+        writer->error = file_symbols_write(&writer->symbols, writer->outputs->symbols, writer->why);
 }
 
-static int put_map(struct writer *writer, json_object *processes)
+static json_object *new_memory(struct writer *writer)
 {
-    json_object *const map = json_object_new_object(), *const host = json_object_new_object();
+    const bool has_five = writer->guest->kernel.space.has_five_levels;
     json_object *const memory = json_object_new_object();
-    const struct linux_guest *const guest = writer->guest;
-    const char *text;
-    int error;
 
-    (void)json_add(memory, "core", json_object_new_string(writer->files->core));
-    (void)json_add(
-        memory, "paging",
-        json_object_new_string(guest->kernel.space.has_five_levels ? "5-level" : "4-level"));
-    (void)json_add(host, "memory", memory);
-    (void)json_add(host, "kallsyms", json_object_new_string(writer->files->kallsyms));
-    (void)json_add(host, "processes", processes);
-    error = put_symbols(writer, host);
-    (void)json_add(map, "vpt-map", json_object_new_int(1));
-    text = json_add(map, "host", host)
-               ? json_object_to_json_string_ext(map, JSON_C_TO_STRING_PRETTY)
-               : NULL;
-    if (!error)
-        error = text ? output_write(writer->outputs->map, text, strlen(text), writer->why)
-                     : reason_no_memory(writer->why);
-    if (!error)
-        error = output_write(writer->outputs->map, "\n", 1, writer->why);
-    json_object_put(map);
-    return error;
+    add(writer, memory, "core", json_object_new_string(writer->files->core));
+    add(writer, memory, "paging", json_object_new_string(has_five ? "5-level" : "4-level"));
+    return memory;
+}
+
+static void put_map(struct writer *writer, json_object *map)
+{
+    struct output *const output = writer->outputs->map;
+    const char *text;
+
+    if (writer->error)
+        return;
+    text = json_object_to_json_string_ext(map, JSON_C_TO_STRING_PRETTY);
+    if (text)
+        writer->error = output_write(output, text, strlen(text), writer->why);
+    else
+        fail(writer);
+    if (!writer->error)
+        writer->error = output_write(output, "\n", 1, writer->why);
 }
 
 int names_write_map(const struct linux_guest *guest, const struct names_files *files,
@@ -335,20 +343,22 @@ int names_write_map(const struct linux_guest *guest, const struct names_files *f
 {
     struct writer writer = {
         .guest = guest, .files = files, .outputs = outputs, .sum = sum, .tell = tell, .why = why};
+    json_object *const map = json_object_new_object(), *const host = json_object_new_object();
     json_object *const processes = json_object_new_array();
-    int error = 0;
 
     remark_lacks(&writer);
     add_kernel(&writer, processes);
     if (guest_has(guest, LAYOUT_TASKS))
-        error = add_processes(&writer, processes);
-    table_free(&writer.spaces);
-    if (!error)
-        error = put_map(&writer, processes);
-    else
-        json_object_put(processes);
+        add_processes(&writer, processes);
+    add(&writer, host, "memory", new_memory(&writer));
+    add(&writer, host, "kallsyms", json_object_new_string(files->kallsyms));
+    put_symbols(&writer, host);
+    add(&writer, host, "processes", processes);
+    add(&writer, map, "vpt-map", json_object_new_int(1));
+    add(&writer, map, "host", host);
+    put_map(&writer, map);
+    json_object_put(map);
     file_symbols_free(&writer.symbols);
-    if (!error)
-        return 0;
-    return why->text[0] ? error : reason_no_memory(why);
+    table_free(&writer.spaces);
+    return writer.error;
 }
