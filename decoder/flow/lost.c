@@ -192,21 +192,30 @@ static uint64_t end_of_gap(const struct ptd_flow *flow)
     return flow->item_count > 0 ? flow->items[0].offset : ptd_packets_offset(&flow->packets);
 }
 
+/* The items from first on come in front of the others. */
+static void put_in_front(struct ptd_flow *flow, unsigned first)
+{
+    const unsigned others = flow->item_count - 1;
+
+    for (unsigned i = first; i < flow->item_count; i++) {
+        const struct ptd_item last = flow->items[others];
+
+        memmove(&flow->items[1], &flow->items[0], others * sizeof(flow->items[0]));
+        flow->items[0] = last;
+    }
+}
+
 /* In front of the items of the step that ended the gap: its error, and what it changed. */
 static void tell_gap(struct ptd_flow *flow, uint64_t end)
 {
     struct ptd_item *const lost = &flow->state.lost;
     const unsigned count = flow->item_count;
-    struct ptd_item behind[ITEMS_A_STEP];
 
-    memcpy(behind, flow->items, count * sizeof(behind[0]));
     if (end > lost->offset)
         lost->value = end - lost->offset;
-    flow->items[0] = *lost;
-    flow->item_count = 1;
+    flow->items[flow->item_count++] = *lost;
     tell_facts(flow, end); /* unless the gap ended at an IP, in front of which they were told */
-    memcpy(&flow->items[flow->item_count], behind, count * sizeof(behind[0]));
-    flow->item_count += count;
+    put_in_front(flow, count);
 }
 
 void ptd_lost_tell(struct ptd_flow *flow)
