@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Three readers, of which none knows another: the tests' own, libptdec's and libipt's. They must
- * find the same packets at the same places, with the same fields.
+ * find the same packets at the same places, with the same fields. The flow of libptdec must find no
+ * contradiction among them, whatever the settings are.
  *
  * libipt 2.0.5 knows neither CFE and EVD nor blocks: of a trace that has some, it is asked for what
  * stands in front of the first. It has no field for RFLAGS.IF, and reads PWRE.HW from another bit
@@ -246,6 +247,30 @@ static bool ptdec_agrees(const uint8_t *bytes, size_t len_bytes)
     return true;
 }
 
+/*
+ * Its flow, without any code: which packets may stand together does not depend on that. Where
+ * PacketEn is 0, as without BranchEn, nothing is left out; elsewhere the begins are looked at.
+ */
+static bool ptdec_flows(const uint8_t *bytes, size_t len_bytes)
+{
+    const struct ptd_flow_config config = {
+        .mode = PTD_MODE_64, .errata = PTD_BDM70, .resync = PTD_RESYNC_IP};
+    struct ptd_image *const image = ptd_image_new();
+    struct ptd_flow *const flow = ptd_flow_new(bytes, len_bytes, image, &config);
+    struct ptd_item item;
+    bool flows = image && flow;
+
+    while (flows && ptd_flow_next(flow, &item) == PTD_OK) {
+        flows = item.type != PTD_ITEM_ERROR || item.error != PTD_E_MISMATCH || item.has_from;
+        if (!flows)
+            snprintf(why, sizeof(why), "libptdec's flow at byte %" PRIu64 " of %zu: %s",
+                     item.offset, len_bytes, ptd_strerror(item.error));
+    }
+    ptd_flow_free(flow);
+    ptd_image_free(image);
+    return flows;
+}
+
 /* ---- libipt --------------------------------------------------------------------------------- */
 
 /* Those of one value, and where they are alike: what is not in here is not compared. */
@@ -383,5 +408,6 @@ static bool ipt_agrees(const uint8_t *bytes, size_t len_bytes)
 
 bool peers_agree(const uint8_t *bytes, size_t len_bytes)
 {
-    return len_bytes == 0 || (ptdec_agrees(bytes, len_bytes) && ipt_agrees(bytes, len_bytes));
+    return len_bytes == 0 || (ptdec_agrees(bytes, len_bytes) && ptdec_flows(bytes, len_bytes) &&
+                              ipt_agrees(bytes, len_bytes));
 }
