@@ -324,17 +324,18 @@ static json_object *new_memory(struct writer *writer)
 static void put_map(struct writer *writer, json_object *map)
 {
     struct output *const output = writer->outputs->map;
-    const char *text;
+    char *text;
 
     if (writer->error)
         return;
-    text = json_object_to_json_string_ext(map, JSON_C_TO_STRING_PRETTY);
+    text = json_text(map, JSON_C_TO_STRING_PRETTY);
     if (text)
         writer->error = output_write(output, text, strlen(text), writer->why);
     else
         fail(writer);
     if (!writer->error)
         writer->error = output_write(output, "\n", 1, writer->why);
+    free(text);
 }
 
 int names_write_map(const struct linux_guest *guest, const struct names_files *files,
