@@ -31,6 +31,7 @@ static void on_translate(void *context, uint64_t gpa, uint32_t len_bytes, enum v
     span->kind = VPT_SPAN_RAM;
     if (faults(owner, gpa)) {
         span->kind = VPT_SPAN_FAULT;
+        owner->faulted++;
         return;
     }
     if (access == VPT_WRITE_OUTPUT && in_hole(gpa)) {
@@ -103,6 +104,7 @@ bool owner_open(struct owner *owner, const struct vpt_caps *caps)
 void owner_begin(struct owner *owner)
 {
     owner->answered = 0;
+    owner->faulted = 0;
     owner->out_len = 0;
     owner->before_len = owner->cpu.buf_len;
     memcpy(owner->before, owner->cpu.buf, owner->before_len);

@@ -23,7 +23,8 @@ struct owner {
     bool unbacked;     /* nothing answers from half the pages on */
     bool restricted;   /* SMRR has half the pages */
     bool mmio;         /* they are a device */
-    unsigned answered; /* how many stores went to where nothing is */
+    unsigned answered; /* how many stores of this event went to where nothing is */
+    unsigned faulted;  /* and how many of its accesses met a hole of EPT */
 
     /* What left the internal buffer in this event, and what stands in it since the last one. */
     uint8_t out[1u << 16];

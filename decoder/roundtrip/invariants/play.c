@@ -225,6 +225,10 @@ static void play_violation(struct run *run)
 {
     const bool exits = !run->truth.in_tx && !run->truth.asleep && !run->shutdown;
 
+    if (dice_one_in(&run->dice, 8)) {
+        play_migration(run);
+        return;
+    }
     if (exits && dice_one_in(&run->dice, 2)) {
         play_vm_exit(run);
         return;

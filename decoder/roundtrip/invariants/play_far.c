@@ -179,8 +179,11 @@ void play_privileged(struct run *run)
         }
         /* fall through */
     case 6:
-        play_acm(run);
-        break;
+        if (!truth->nonroot) { /* GETSEC is a VM exit */
+            play_acm(run);
+            break;
+        }
+        /* fall through */
     default:
         run_say(run, "RFLAGS.IF becomes %d at %llx", !truth->ctx.interrupts,
                 (unsigned long long)run->ip);
@@ -293,7 +296,7 @@ void play_tracing(struct run *run)
         if (dice_one_in(&run->dice, 2))
             setup_filters(run);
         clear_status(run);
-        write_ctl(run, setup_ctl(run));
+        write_ctl(run, setup_ctl(run, run->owner.cpu.output_base));
     }
 }
 

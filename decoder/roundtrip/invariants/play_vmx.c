@@ -6,7 +6,8 @@
 #include "roundtrip/invariants/setup.h"
 #include "roundtrip/invariants/truth_vmx.h"
 
-#define NO_VMCS UINT64_MAX
+#define NO_VMCS   UINT64_MAX
+#define AREA_MOST 6
 
 static uint64_t draw_vmcs(struct run *run)
 {
@@ -18,26 +19,55 @@ static bool tracing(const struct run *run)
     return (run->truth.ctl & VPT_CTL_TRACEEN) != 0;
 }
 
+/* CR3_MATCH and the place of output, which an area may load while TraceEn is 0. */
+static size_t draw_settings(struct run *run, struct vpt_msr_load *loads, uint64_t *output_base)
+{
+    const struct vpt_caps *const caps = &run->truth.caps;
+    size_t count = 0;
+
+    if ((caps->leaf14_0_ebx & VPT_CAP_CR3FILTER) && dice_one_in(&run->dice, 2))
+        loads[count++] =
+            (struct vpt_msr_load){VPT_MSR_CR3_MATCH, 0x1000ull * (1 + dice_draw(&run->dice, 3))};
+    if ((caps->leaf14_0_ecx & (VPT_CAP_TOPA | VPT_CAP_SNGLRGN)) && dice_one_in(&run->dice, 3)) {
+        uint64_t mask_ptrs;
+
+        setup_output_msrs(run, output_base, &mask_ptrs);
+        loads[count++] = (struct vpt_msr_load){VPT_MSR_OUTPUT_BASE, *output_base};
+        loads[count++] = (struct vpt_msr_load){VPT_MSR_OUTPUT_MASK_PTRS, mask_ptrs};
+    }
+    return count;
+}
+
 /*
- * An MSR-load area that sets or clears TraceEn, now and then. ctl: what RTIT_CTL is when the area
- * is loaded. How many entries there are.
+ * An MSR-load area that sets or clears TraceEn, now and then: or both, where what it ends began in
+ * the same transition. ctl: what RTIT_CTL is when the area is loaded. How many entries there are.
  */
 static size_t draw_area(struct run *run, uint64_t ctl, struct vpt_msr_load *loads)
 {
+    const bool ends = (ctl & VPT_CTL_TRACEEN) != 0;
+    uint64_t output_base = run->owner.cpu.output_base;
     size_t count = 0;
 
     if (!dice_one_in(&run->dice, 3) || !run->truth.caps.vmx_misc_pt)
         return 0;
-    if (ctl & VPT_CTL_TRACEEN) {
-        loads[count++] = (struct vpt_msr_load){VPT_MSR_CTL, ctl & ~VPT_CTL_TRACEEN};
-        return count;
+    if (ends) {
+        ctl = dice_one_in(&run->dice, 2) ? ctl & ~VPT_CTL_TRACEEN : 0;
+        loads[count++] = (struct vpt_msr_load){VPT_MSR_CTL, ctl};
+        if (dice_one_in(&run->dice, 2))
+            return count;
     }
-    if ((run->truth.caps.leaf14_0_ebx & VPT_CAP_CR3FILTER) && dice_one_in(&run->dice, 2))
-        loads[count++] =
-            (struct vpt_msr_load){VPT_MSR_CR3_MATCH, 0x1000ull * (1 + dice_draw(&run->dice, 3))};
+    count += draw_settings(run, loads + count, &output_base);
     loads[count++] = (struct vpt_msr_load){0x10, 0}; /* not one of the trace's */
-    loads[count++] = (struct vpt_msr_load){VPT_MSR_CTL, setup_ctl(run)};
+    if (!ends || (!tracing(run) && dice_one_in(&run->dice, 2)))
+        loads[count++] = (struct vpt_msr_load){VPT_MSR_CTL, setup_ctl(run, output_base)};
     return count;
+}
+
+/* Whether the area ends a trace that the entry begins, and goes on to other settings. */
+static bool moves_output(const struct vpt_vm_entry *entry)
+{
+    return entry->load_count > 1 && (entry->entry & VPT_ENTRY_LOAD_CTL) &&
+           (entry->guest_ctl & VPT_CTL_TRACEEN);
 }
 
 /* ---- Entry ---------------------------------------------------------------------------------- */
@@ -57,7 +87,7 @@ static void draw_controls(struct run *run, struct vpt_vm_entry *entry)
         entry->exit |= VPT_EXIT_CLEAR_CTL;
         entry->ept = dice_one_in(&run->dice, 2);
         entry->secondary |= entry->ept ? VPT_SECONDARY_PT_GPA : 0;
-        entry->guest_ctl = setup_ctl(run);
+        entry->guest_ctl = setup_ctl(run, run->owner.cpu.output_base);
         if (dice_one_in(&run->dice, 4))
             entry->guest_ctl &= ~VPT_CTL_TRACEEN;
     } else if (dice_one_in(&run->dice, 4)) {
@@ -68,7 +98,7 @@ static void draw_controls(struct run *run, struct vpt_vm_entry *entry)
 static void play_entry(struct run *run)
 {
     struct truth *const truth = &run->truth;
-    struct vpt_msr_load loads[4];
+    struct vpt_msr_load loads[AREA_MOST];
     struct vpt_vm_entry entry = {
         .ip = run->ip,
         .next_ip = run->ip + 3,
@@ -89,11 +119,9 @@ static void play_entry(struct run *run)
     entry.guest.interrupts = dice_one_in(&run->dice, 2);
     entry.guest_ip = play_target(run, &entry.guest);
     draw_controls(run, &entry);
-    /* A trace that an area ends before its first page is looked for leaves bytes without a place.
-     */
-    if (!(entry.secondary & VPT_SECONDARY_PT_GPA))
-        entry.load_count =
-            draw_area(run, entry.entry & VPT_ENTRY_LOAD_CTL ? entry.guest_ctl : truth->ctl, loads);
+    entry.load_count =
+        draw_area(run, entry.entry & VPT_ENTRY_LOAD_CTL ? entry.guest_ctl : truth->ctl, loads);
+    run->moved_output = moves_output(&entry);
     if (dice_one_in(&run->dice, 12))
         entry.outcome = dice_one_in(&run->dice, 2) ? VPT_ENTRY_FAILS_EARLY : VPT_ENTRY_FAILS_LATE;
     run_say(run,
@@ -135,7 +163,7 @@ void play_vm_exit(struct run *run)
 {
     struct truth *const truth = &run->truth;
     const bool clear = (run->exit_controls & VPT_EXIT_CLEAR_CTL) != 0;
-    struct vpt_msr_load loads[4];
+    struct vpt_msr_load loads[AREA_MOST];
     struct vpt_vm_exit exit = {
         .ip = run->ip,
         .exit = run->exit_controls,
@@ -156,7 +184,7 @@ void play_vm_exit(struct run *run)
     }
     exit.load_count = draw_area(run, clear ? 0 : truth->ctl, loads);
     may = may_trace_behind_exit(run);
-    run->exit_blocked = vpt_output_blocked(&run->owner.cpu);
+    run->exit_blocked = vpt_output_blocked(&run->owner.cpu) && run->owner.cpu.untouched;
     run_say(run, "VM exit at %llx to %llx: exit %x area %zu smm %d, CPL %u",
             (unsigned long long)run->ip, (unsigned long long)exit.host_ip, exit.exit,
             exit.load_count, exit.smm, exit.host.cpl);

@@ -149,8 +149,7 @@ static bool says(const struct rebuilt *rebuilt, uint64_t value, uint64_t after, 
 /* Bits of RTIT_CTL that are 1 in the event, or in a part of it: a VM exit may change it twice. */
 static uint64_t settings(const struct truth *truth)
 {
-    return (truth->enables_trace ? truth->ctl : 0) |
-           (truth->before.trigger ? truth->ctl_before : 0);
+    return truth->ctl_enabled | (truth->before.trigger ? truth->ctl_before : 0);
 }
 
 /* The event is an instruction that changes RFLAGS.IF: MODE.Exec and FUP. */
@@ -330,7 +329,8 @@ static void on_tnt(struct rebuilt *rebuilt, const struct packet *packet)
 static void on_ovf(struct rebuilt *rebuilt)
 {
     nothing_open(rebuilt);
-    rebuilt->interrupts_known = false;
+    /* The PSB+ behind says it again, but for what is not told of a context that is not traced. */
+    rebuilt->interrupts_known = rebuilt->tsx_known = false;
     rebuilt->whole = false;
     rebuilt->ovfs++;
     rebuilt->packet = false;
@@ -368,7 +368,7 @@ static void on_psbend(struct rebuilt *rebuilt)
      * the FUP says that PacketEn is 1 to somebody only who begins to read here.
      */
     if (rebuilt->psb_fup && rebuilt->psb_first)
-        rebuilt->packet = !truth->enables_trace || truth->ends;
+        rebuilt->packet = !truth->enables_trace || truth->ends || rebuilt->pge_unread;
 }
 
 /* What a PSB+ may hold (33.3.7), timing packets aside. */
@@ -609,12 +609,14 @@ void rebuild_event(struct rebuilt *rebuilt, const uint8_t *bytes, size_t len_byt
     if (rebuilt->truth->enables_trace) /* nobody told what changed meanwhile */
         rebuilt->mode_known = rebuilt->interrupts_known = rebuilt->tsx_known = false;
     rebuilt->whole = rebuilt->synced;
+    rebuilt->pge_unread = false;
     rebuilt->pips = rebuilt->vmcss = 0;
     rebuilt->last = PACKET_PAD;
     while (!rebuilt->wrong && reader_next(&reader, &packet)) {
         rebuilt->packets++;
         if (!rebuilt->synced && packet.kind != PACKET_PSB) {
             rebuilt->ovfs += packet.kind == PACKET_OVF;
+            rebuilt->pge_unread |= packet.kind == PACKET_PGE;
             continue;
         }
         if (packet.kind == PACKET_PAD)
@@ -692,6 +694,8 @@ void rebuild_check(struct rebuilt *rebuilt)
     if (!rebuilt->synced)
         return;
     check_open(rebuilt);
+    if (truth->ends && truth->enables_trace)
+        rebuilt->interrupts_known = false; /* one trace said it, perhaps, and this is another */
     check_state(rebuilt);
     if (!rebuilt->whole) /* what did not come behind the OVF does not come any more */
         truth->count = 0;

@@ -26,6 +26,7 @@ struct rebuilt {
     enum bound next_fup; /* the next FUP must come, and belongs to this */
     bool mode_open, fup_open, abort_open, evd_open, block_open, psb_open, ovf_open;
     bool psb_fup, psb_first; /* it has a FUP; it is the one that bytes can be relied on from */
+    bool pge_unread;         /* in this event, a TIP.PGE stood in front of that one */
     unsigned cfes;
     uint64_t cfe_ip[CFES_MAX]; /* of CFEs that bind to the next FUP */
     enum packet_kind last;

@@ -19,13 +19,13 @@ static bool was_cut(const struct run *run)
 {
     const struct vpt_cpu *const cpu = &run->owner.cpu;
     const uint64_t news = cpu->status & ~run->status_before & STATUS_ENDS;
+    const bool dropped = cpu->dropped_bytes != run->dropped_before;
 
     if (run->reset)
         return true;
-    if (!news)
-        return false;
-    return (run->truth.on.trigger && !cpu->trigger_en) ||
-           cpu->dropped_bytes != run->dropped_before || (news & VPT_STATUS_ERROR);
+    if (!news) /* the last bytes in front of a TraceStop may have filled such a region */
+        return dropped && cpu->region_stop && (cpu->status & VPT_STATUS_STOPPED);
+    return (run->truth.on.trigger && !cpu->trigger_en) || dropped || (news & VPT_STATUS_ERROR);
 }
 
 static void check_enables(struct run *run)
@@ -109,7 +109,8 @@ static void look(struct run *run)
     if (cut)
         truth_cut(&run->truth);
     /* A trace whose first page is not there has not begun; it begins at the next VM entry. */
-    if (cut || run->owner.answered || (run->exit_blocked && !whole)) {
+    if (cut || run->owner.answered || run->exit_blocked ||
+        (run->moved_output && run->owner.faulted)) {
         gap(run);
     } else {
         if (!whole || cpu->dropped_bytes != run->dropped_before)
@@ -133,7 +134,7 @@ bool run_event(struct run *run, unsigned n)
     run->dice.state = run->seed * 0x9e3779b97f4a7c15ull ^ (n + 1ull) * 0xd1342543de82ef95ull;
     run->status_before = cpu->status;
     run->dropped_before = cpu->dropped_bytes;
-    run->reset = run->exit_blocked = false;
+    run->reset = run->exit_blocked = run->moved_output = false;
     vpt_clocks_from_tsc(&run->truth.caps, run->owner.clocks.tsc + 1 + dice_draw(&run->dice, 64),
                         &run->owner.clocks);
     owner_begin(&run->owner);

@@ -73,26 +73,34 @@ static void setup_topa(struct run *run)
         poke(run, gpa, OWNER_TABLE | VPT_TOPA_END | VPT_TOPA_STOP); /* an operational error */
 }
 
-void setup_output(struct run *run)
+void setup_output_msrs(struct run *run, uint64_t *base, uint64_t *mask_ptrs)
 {
     const bool topa = (run->truth.caps.leaf14_0_ecx & VPT_CAP_TOPA) != 0;
     const bool single = (run->truth.caps.leaf14_0_ecx & VPT_CAP_SNGLRGN) != 0;
+    uint64_t mask;
+
+    if (topa && !(single && dice_one_in(&run->dice, 3))) {
+        *base = OWNER_TABLE;
+        *mask_ptrs = (uint64_t)dice_draw(&run->dice, dice_one_in(&run->dice, 2) ? 4096 : 1) << 32;
+        return;
+    }
+    mask = dice_one_in(&run->dice, 2) ? 0xfff : 0x3fff;
+    *base = OWNER_PAGES + 0x4000ull * dice_draw(&run->dice, 2);
+    *mask_ptrs = mask | (uint64_t)dice_draw(&run->dice, (uint32_t)mask) << 32;
+}
+
+void setup_output(struct run *run)
+{
     struct owner *const owner = &run->owner;
+    uint64_t base, mask_ptrs;
 
     owner->unbacked = dice_one_in(&run->dice, 24);
     owner->restricted = dice_one_in(&run->dice, 24);
     owner->mmio = dice_one_in(&run->dice, 8);
     setup_topa(run);
-    if (topa && !(single && dice_one_in(&run->dice, 3))) {
-        write_msr(run, VPT_MSR_OUTPUT_BASE, OWNER_TABLE);
-        write_msr(run, VPT_MSR_OUTPUT_MASK_PTRS, 0x7f);
-    } else {
-        const uint64_t mask = dice_one_in(&run->dice, 2) ? 0xfff : 0x3fff;
-
-        write_msr(run, VPT_MSR_OUTPUT_BASE, OWNER_PAGES + 0x4000ull * dice_draw(&run->dice, 2));
-        write_msr(run, VPT_MSR_OUTPUT_MASK_PTRS,
-                  mask | (uint64_t)dice_draw(&run->dice, (uint32_t)mask) << 32);
-    }
+    setup_output_msrs(run, &base, &mask_ptrs);
+    write_msr(run, VPT_MSR_OUTPUT_BASE, base);
+    write_msr(run, VPT_MSR_OUTPUT_MASK_PTRS, mask_ptrs);
 }
 
 /* ---- Filters -------------------------------------------------------------------------------- */
@@ -154,7 +162,7 @@ static uint64_t timing(struct run *run)
     return ctl;
 }
 
-static uint64_t scheme(struct run *run)
+static uint64_t scheme(struct run *run, uint64_t output_base)
 {
     const uint32_t ecx = run->truth.caps.leaf14_0_ecx;
 
@@ -162,7 +170,7 @@ static uint64_t scheme(struct run *run)
         return VPT_CTL_FABRICEN;
     if (!(ecx & VPT_CAP_SNGLRGN))
         return VPT_CTL_TOPA;
-    return run->owner.cpu.output_base == OWNER_TABLE ? VPT_CTL_TOPA : 0;
+    return output_base == OWNER_TABLE ? VPT_CTL_TOPA : 0;
 }
 
 static uint64_t ranges(struct run *run)
@@ -183,7 +191,7 @@ static uint64_t ranges(struct run *run)
     return ctl;
 }
 
-uint64_t setup_ctl(struct run *run)
+uint64_t setup_ctl(struct run *run, uint64_t output_base)
 {
     static const struct {
         uint64_t bit;
@@ -196,8 +204,8 @@ uint64_t setup_ctl(struct run *run)
     };
     static const uint64_t cpls[] = {VPT_CTL_OS | VPT_CTL_USER, VPT_CTL_OS | VPT_CTL_USER,
                                     VPT_CTL_OS | VPT_CTL_USER, VPT_CTL_OS, VPT_CTL_USER};
-    uint64_t ctl = VPT_CTL_TRACEEN | cpls[dice_draw(&run->dice, 5)] | timing(run) | scheme(run) |
-                   ranges(run) | some(run, VPT_CTL_DISRETC, 4);
+    uint64_t ctl = VPT_CTL_TRACEEN | cpls[dice_draw(&run->dice, 5)] | timing(run) |
+                   scheme(run, output_base) | ranges(run) | some(run, VPT_CTL_DISRETC, 4);
 
     if (!dice_one_in(&run->dice, 4))
         ctl |= VPT_CTL_BRANCHEN;

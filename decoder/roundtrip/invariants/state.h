@@ -44,7 +44,9 @@ struct run {
     bool smm_traceen, smm_vmx_on, smm_nonroot; /* what RSM goes back to */
     struct vpt_xsave_area area;
     bool area_saved;
-    bool reset, exit_blocked; /* in this event: a reset, an exit by an EPT violation of output */
+    /* In this event: a reset; an exit before a trace could begin; a trace that ended in the VM
+     * entry that began it, and the place of its output with it. */
+    bool reset, exit_blocked, moved_output;
     uint64_t status_before, dropped_before;
 
     /* The checker. */

@@ -11,6 +11,7 @@ void truth_begin(struct truth *truth)
     truth->before = truth->on;
     truth->view_before = truth_view(truth);
     truth->ctl_before = truth->ctl;
+    truth->ctl_enabled = 0;
     truth->pip_due = truth->vmcs_due = false;
     truth->ends = truth->enables_trace = false;
     truth->of_event = 0;
@@ -464,6 +465,7 @@ void truth_enable(struct truth *truth, uint64_t ctl, uint64_t next_ip, uint8_t c
     bool any;
 
     truth->ctl = ctl;
+    truth->ctl_enabled |= ctl;
     truth->enables_trace = true;
     truth_forget_calls(truth);
     if (!may)

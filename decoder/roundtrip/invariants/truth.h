@@ -81,7 +81,7 @@ struct truth {
     /* As it was before the event. */
     struct enables before;
     struct view view_before;
-    uint64_t ctl_before;
+    uint64_t ctl_before, ctl_enabled; /* RTIT_CTL; all that was set with TraceEn in this event */
 
     /* CALLs that a RET may be compressed against (33.4.2.2). */
     uint64_t calls[64];

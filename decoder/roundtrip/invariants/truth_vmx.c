@@ -39,13 +39,15 @@ static void load_ctl(struct truth *truth, uint64_t ctl, uint64_t ip, uint8_t cfe
 static void load_area(struct truth *truth, const struct vpt_msr_load *loads, size_t count,
                       uint64_t ip, uint8_t cfe, bool may)
 {
-    uint64_t ctl;
-
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         if (loads[i].msr == VPT_MSR_CR3_MATCH)
             truth->cr3_match = loads[i].value;
-    if (area_ctl(loads, count, &ctl))
-        load_ctl(truth, ctl, ip, cfe, may);
+        if (loads[i].msr != VPT_MSR_CTL)
+            continue;
+        if ((truth->ctl & VPT_CTL_TRACEEN) && !truth->on.trigger)
+            may = false; /* it was stopped, in this very transition perhaps */
+        load_ctl(truth, loads[i].value, ip, cfe, may);
+    }
 }
 
 /* A FUP's address is of no account: there is none (Table 33-50), or it is another event's. */
