@@ -13,6 +13,10 @@ BODY(spin_body);
 #define SPIN_TURNS 2000
 #define MTC_TRIES  8
 
+#define MSR_TSC        0x10u
+#define MSR_TSC_ADJUST 0x3bu
+#define TSC_STEP       (1ull << 40)
+
 /* ---- Which are there ---------------------------------------------------------------------- */
 
 static void test_enables(void)
@@ -95,6 +99,59 @@ static void test_tma(void)
             behind &= i > 0 && p[-1].kind == PACKET_TSC;
     }
     report(tma && behind, "TMA: right behind each TSC, and nowhere else (33.4.2.13)");
+}
+
+/* The clocks where a trace begins. False: TSC and TMA are not there. */
+static bool read_clocks(uint64_t *tsc, uint64_t *ctc)
+{
+    const struct packet *packet;
+
+    trace_code(CTL_DEFAULT | CTL_TSCEN | ctl_mtc(MTC_SLOWEST), nothing_body, 0, 0);
+    packet = first_of(PACKET_TSC);
+    if (!packet || packet + 1 >= trace.packets + trace.count || packet[1].kind != PACKET_TMA)
+        return false;
+    *tsc = packet->value;
+    *ctc = packet[1].value;
+    return true;
+}
+
+/* How much further the TSC is by WRMSR; 0: not at all. */
+static uint64_t step_tsc(void)
+{
+    uint64_t before, after;
+
+    if (rdmsr_safe(MSR_TSC_ADJUST, &before) || wrmsr_safe(MSR_TSC, trace.tsc_end + TSC_STEP))
+        return 0;
+    after = rdmsr(MSR_TSC_ADJUST);
+    return after - before;
+}
+
+/* Software that writes its TSC moves the TSC, and no other clock. */
+static void test_written_tsc(void)
+{
+    static const char rule[] = "TMA: the crystal goes on behind a WRMSR of the TSC (33.8.3.1)";
+    const struct cpuid ratio = cpuid_checked(0x15, 0);
+    uint64_t tsc[2], ctc[2], before, step, passed;
+    bool first, second;
+
+    if (!ratio.eax || !ratio.ebx) {
+        report_skip("CPUID.15H does not say the ratio", "%s", rule);
+        return;
+    }
+    first = read_clocks(&tsc[0], &ctc[0]);
+    before = trace.tsc_end;
+    step = step_tsc();
+    second = read_clocks(&tsc[1], &ctc[1]);
+    if (step)
+        wrmsr(MSR_TSC, trace.tsc_end - step);
+    if (!step || trace.tsc_begin - before < step / 2) {
+        report_skip("RDTSC does not follow a WRMSR of the TSC", "%s", rule);
+        return;
+    }
+    passed = (tsc[1] - tsc[0] - step) & TSC_MASK;
+    passed = (passed / ratio.ebx * ratio.eax + passed % ratio.ebx * ratio.eax / ratio.ebx);
+    /* Both counters are cut to whole crystal clocks. */
+    report(first && second && ((ctc[1] - ctc[0] - passed + 1) & 0xffff) <= 2, "%s", rule);
 }
 
 /* ---- MTC ---------------------------------------------------------------------------------- */
@@ -324,6 +381,7 @@ void test_timing(void)
     test_tsc();
     if (caps->mtc) {
         test_tma();
+        test_written_tsc();
         if (test_mtc()) {
             test_mtc_after_tma();
             test_mtc_filtered();

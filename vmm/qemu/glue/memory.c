@@ -27,6 +27,10 @@ static bool is_apic_page(X86CPU *cpu, uint64_t gpa)
     return (base & MSR_IA32_APICBASE_ENABLE) && ((gpa ^ base) & TARGET_PAGE_MASK) == 0;
 }
 
+/*
+ * A physical address of the machine, never one of a nested guest: only VMX sends trace output
+ * through EPT. So nothing here can fault, and output waits for nobody (VPT_SPAN_FAULT).
+ */
 static void translate(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_access access,
                       struct vpt_span *span)
 {
@@ -105,12 +109,16 @@ static void pmi(void *owner)
     x86_vpt_set_can_do_io(cs, could);
 }
 
-/* The crystal follows the TSC that the guest of KVM has, but not the ratio and offset of an SVM
- * guest. */
+/*
+ * The crystal follows the TSC that the guest of KVM has, but for what the guest itself wrote to it,
+ * which KVM keeps in IA32_TSC_ADJUST. It does not follow the ratio and offset of an SVM guest.
+ */
 void x86_vpt_clocks(X86CPU *cpu, const struct vpt_caps *caps, struct vpt_clocks *now)
 {
     const bool could = x86_vpt_set_can_do_io(CPU(cpu), true);
-    const uint64_t tsc = cpu_get_tsc(&cpu->env), base = kvm_enabled() ? cpu->env.tsc_offset : 0;
+    const CPUX86State *env = &cpu->env;
+    const uint64_t tsc = cpu_get_tsc(&cpu->env);
+    const uint64_t base = kvm_enabled() ? env->tsc_offset - env->tsc_adjust : 0;
 
     vpt_clocks_from_tsc(caps, tsc + base, now);
     now->tsc = cpu_visible_tsc(&cpu->env, tsc);
