@@ -44,7 +44,7 @@ static void wrote(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_
     rig->len_bytes += len_bytes;
 }
 
-static void catch_up(struct rig *rig)
+void rig_catch_up(struct rig *rig)
 {
     if (rig->has_late)
         rig->clocks = rig->late;
@@ -56,7 +56,7 @@ static void clocks(void *owner, struct vpt_clocks *now)
     struct rig *const rig = owner;
 
     *now = rig->clocks;
-    catch_up(rig);
+    rig_catch_up(rig);
 }
 
 static const struct vpt_ops ops = {.translate = translate, .wrote = wrote, .clocks = clocks};
@@ -91,23 +91,42 @@ void rig_close(struct rig *rig)
     rig->bytes = NULL;
 }
 
-void rig_set_vmx(struct rig *rig, bool nr, bool has_vmcs, uint64_t vmcs,
-                 const struct vpt_context *context)
+static void turn_vmx_on(struct rig *rig)
 {
-    const struct vpt_vm_entry entry = {.guest_ip = RIG_ELSEWHERE, .guest = *context};
-    const struct vpt_vm_exit exit = {.host_ip = RIG_ELSEWHERE, .host = *context};
-
-    if (!nr && vpt_nonroot(&rig->cpu))
-        (void)vpt_vm_exit(&rig->cpu, &exit);
-    if (!nr && !has_vmcs)
-        return;
     if (!rig->vmx_on)
         vpt_vmxon(&rig->cpu, RIG_ELSEWHERE);
     rig->vmx_on = true;
-    if (has_vmcs)
-        vpt_vmptrld(&rig->cpu, vmcs);
-    if (nr && !vpt_nonroot(&rig->cpu))
+}
+
+void rig_load_vmcs(struct rig *rig, uint64_t vmcs)
+{
+    turn_vmx_on(rig);
+    vpt_vmptrld(&rig->cpu, vmcs);
+}
+
+void rig_switch(struct rig *rig, bool nr, uint64_t to, const struct vpt_context *context)
+{
+    const struct vpt_vm_entry entry = {
+        .ip = RIG_ELSEWHERE, .next_ip = RIG_ELSEWHERE, .guest_ip = to, .guest = *context};
+    const struct vpt_vm_exit exit = {.ip = RIG_ELSEWHERE, .host_ip = to, .host = *context};
+
+    if (nr) {
+        turn_vmx_on(rig);
         (void)vpt_vm_entry(&rig->cpu, &entry);
+    } else {
+        (void)vpt_vm_exit(&rig->cpu, &exit);
+    }
+}
+
+void rig_set_vmx(struct rig *rig, bool nr, bool has_vmcs, uint64_t vmcs,
+                 const struct vpt_context *context)
+{
+    if (!nr && vpt_nonroot(&rig->cpu))
+        rig_switch(rig, false, RIG_ELSEWHERE, context);
+    if (has_vmcs)
+        rig_load_vmcs(rig, vmcs);
+    if (nr && !vpt_nonroot(&rig->cpu))
+        rig_switch(rig, true, RIG_ELSEWHERE, context);
 }
 
 void rig_enable(struct rig *rig, const struct vpt_context *context, uint64_t next_ip, bool psb)
@@ -128,37 +147,47 @@ void rig_disable(struct rig *rig, uint64_t ip)
 
 void rig_see_tsc(struct rig *rig, uint64_t tsc, uint64_t cycles)
 {
-    catch_up(rig);
+    rig_catch_up(rig);
     rig->late = rig->clocks;
     rig->late.tsc = tsc;
     rig->late.cycles += cycles;
     rig->has_late = true;
     if (!(rig->ctl & (VPT_CTL_MTCEN | VPT_CTL_CYCEN)))
-        catch_up(rig); /* nobody looks before */
+        rig_catch_up(rig); /* nobody looks before */
 }
 
 void rig_see_cyc(struct rig *rig, uint64_t cycles)
 {
-    catch_up(rig);
+    rig_catch_up(rig);
     rig->clocks.cycles += cycles;
+}
+
+/* The crystal clock, whose lower 16 bits are told. */
+static uint64_t clock_of(uint64_t art, uint16_t ctc)
+{
+    const uint64_t now = (art & ~(uint64_t)0xffff) | ctc;
+
+    return now < art ? now + 0x10000 : now;
 }
 
 void rig_see_tma(struct rig *rig, uint16_t ctc, uint16_t fast)
 {
     struct vpt_clocks *const when = rig->has_late ? &rig->late : &rig->clocks;
-    const uint64_t art = when->art;
-    uint64_t now = (art & ~(uint64_t)0xffff) | ctc;
 
-    if (now < art)
-        now += 0x10000;
-    when->art = now;
+    when->art = clock_of(when->art, ctc);
     when->fast = fast;
-    rig->mtc_count = now >> rig->mtc_freq;
+    rig->mtc_count = when->art >> rig->mtc_freq;
+}
+
+bool rig_skips_mtc(const struct rig *rig, uint16_t ctc)
+{
+    return (rig->ctl & VPT_CTL_MTCEN) &&
+           clock_of(rig->clocks.art, ctc) >> rig->mtc_freq != rig->mtc_count;
 }
 
 void rig_see_mtc(struct rig *rig, uint8_t mtc)
 {
-    catch_up(rig);
+    rig_catch_up(rig);
     rig->mtc_count += (uint8_t)(mtc - (uint8_t)rig->mtc_count);
     rig->clocks.art = rig->mtc_count << rig->mtc_freq;
 }

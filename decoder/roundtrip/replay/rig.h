@@ -46,6 +46,11 @@ void rig_close(struct rig *rig);
 /* In VMX operation as packets say: nr is VMX non-root operation. TraceEn is 0. */
 void rig_set_vmx(struct rig *rig, bool nr, bool has_vmcs, uint64_t vmcs,
                  const struct vpt_context *context);
+/* VMPTRLD. */
+void rig_load_vmcs(struct rig *rig, uint64_t vmcs);
+/* A VM entry (nr) or a VM exit that comes from elsewhere and leads to an address in this context.
+ */
+void rig_switch(struct rig *rig, bool nr, uint64_t to, const struct vpt_context *context);
 /* TraceEn is set where next_ip is to run in this context; psb: a PSB+ comes first. */
 void rig_enable(struct rig *rig, const struct vpt_context *context, uint64_t next_ip, bool psb);
 void rig_disable(struct rig *rig, uint64_t ip);
@@ -57,6 +62,10 @@ void rig_disable(struct rig *rig, uint64_t ip);
  */
 void rig_see_tsc(struct rig *rig, uint64_t tsc, uint64_t cycles);
 void rig_see_tma(struct rig *rig, uint16_t ctc, uint16_t fast);
+/* The next look at the clocks is behind all that they were told. */
+void rig_catch_up(struct rig *rig);
+/* Whether an MTC would have to come in front of a TMA, if tracing was never off. */
+bool rig_skips_mtc(const struct rig *rig, uint16_t ctc);
 void rig_see_cyc(struct rig *rig, uint64_t cycles);
 void rig_see_mtc(struct rig *rig, uint8_t mtc);
 

@@ -11,10 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aside.h"
 #include "source.h"
 
 #define INSN_BYTES 15u
 #define BAD_OFFSET UINT64_MAX
+#define FEED_BYTES (64u << 10) /* of the hardware's, at the latest */
 
 /* An operation whose state is still to come. */
 struct pending {
@@ -37,6 +39,7 @@ struct source {
     bool tracing;               /* PacketEn of the hardware */
     struct vpt_context context; /* where the hardware traces */
     struct pending pending;
+    uint64_t vmcs;        /* BAD_OFFSET: none was told */
     uint64_t ip;          /* that runs next, while tracing */
     uint64_t sent_psb;    /* the model sent this PSB by itself; BAD_OFFSET: none */
     uint64_t held_cycles; /* of a CYC in front of a TSC */
@@ -45,8 +48,12 @@ struct source {
     bool is_away;         /* the model is where ContextEn is 0 */
     bool psb_away;        /* the last PSB+ came there, and nothing was traced since */
     bool mode_due;        /* a PSB+ without MODE.Exec came, and nothing was traced since */
-    bool pip_due;         /* a PIP belongs to what begins tracing */
+    bool pip_due;         /* a PIP belongs to what begins tracing; */
+    bool pip_nr;          /*   of the last PIP that binds to nothing: its NR */
     bool cr3_known;       /* a PSB+ that belongs to what begins tracing has told CR3 */
+    struct aside aside;
+    struct ahead ahead;
+    uint64_t fed; /* the hardware's packets in front of this offset were handed on */
     int error;
 };
 
@@ -95,9 +102,10 @@ static uint64_t outside(const struct source *source)
 static void transfer(struct source *source, enum vpt_transfer_type type, uint64_t ip,
                      uint64_t target, struct vpt_context after)
 {
-    const struct vpt_transfer transfer = {.type = type, .ip = ip, .target = target, .after = after};
+    struct vpt_transfer transfer = {.type = type, .ip = ip, .target = target, .after = after};
 
     source->is_away = false;
+    aside_name(&source->aside, &transfer);
     vpt_transfer(&source->rig.cpu, &transfer);
 }
 
@@ -117,15 +125,45 @@ static void stay_outside(struct source *source)
     transfer(source, VPT_FAR_BRANCH, RIG_ELSEWHERE, outside(source), source->context);
 }
 
+/* To where ContextEn is 0, without a packet: PacketEn is 0 already. */
+static void hide(struct source *source)
+{
+    if (!source->is_away)
+        go_away(source, VPT_FAR_BRANCH, RIG_ELSEWHERE);
+}
+
 /* CR3 became another one where ContextEn was 0. */
 static void change_cr3_unseen(struct source *source, uint64_t cr3)
 {
     if (cr3 == source->context.cr3)
         return;
-    if (!source->is_away)
-        go_away(source, VPT_FAR_BRANCH, RIG_ELSEWHERE);
+    hide(source);
     source->context.cr3 = cr3;
     vpt_mov_cr3(&source->rig.cpu, cr3, RIG_ELSEWHERE);
+}
+
+static void load_vmcs(struct source *source, uint64_t vmcs)
+{
+    source->vmcs = vmcs;
+    rig_load_vmcs(&source->rig, vmcs);
+}
+
+/* The same of all that a PSB+ tells, VM entries and exits included. */
+static void change_unseen(struct source *source, const struct psb_plus *plus)
+{
+    const struct vpt_context none = untraced(source);
+    const bool nr = plus->nr || source->replay->nonroot;
+
+    if (plus->has_pip)
+        change_cr3_unseen(source, plus->cr3);
+    if (plus->has_pip && nr != vpt_nonroot(&source->rig.cpu)) {
+        hide(source);
+        rig_switch(&source->rig, nr, RIG_ELSEWHERE, &none);
+    }
+    if (plus->has_vmcs && plus->vmcs != source->vmcs) {
+        hide(source);
+        load_vmcs(source, plus->vmcs);
+    }
 }
 
 /* ---- Pieces ---- */
@@ -138,6 +176,7 @@ static void feed(struct source *source, uint64_t offset)
     if (len_bytes > 0)
         tally_ours(&source->result->tally, bytes, len_bytes);
     tally_theirs(&source->result->tally, offset);
+    source->fed = offset;
     if (source->rig.no_memory || source->result->tally.no_memory)
         source->error = PTD_E_NOMEM;
 }
@@ -173,8 +212,8 @@ static void see_psb(struct source *source, const struct psb_plus *plus)
         rig_see_tma(rig, plus->ctc, plus->fast);
     if (plus->has_cbr)
         vpt_note_core_ratio(&rig->cpu, plus->cbr);
-    if (plus->has_pip && !vpt_packet_en(&rig->cpu) && vpt_trigger_en(&rig->cpu))
-        change_cr3_unseen(source, plus->cr3);
+    if (!vpt_packet_en(&rig->cpu) && vpt_trigger_en(&rig->cpu))
+        change_unseen(source, plus);
     else if (plus->has_pip)
         source->context.cr3 = plus->cr3;
     if (plus->has_mode) {
@@ -187,13 +226,15 @@ static void see_psb(struct source *source, const struct psb_plus *plus)
 /* Whether a PSB+ says that ContextEn is 1. With OS it has a PIP then. */
 static bool shows_context(const struct source *source, const struct psb_plus *plus)
 {
-    return plus->has_fup || (source->replay->user_only ? plus->has_tsx : plus->has_pip);
+    return plus->has_fup || plus->has_vmcs ||
+           (source->replay->user_only ? plus->has_tsx : plus->has_pip);
 }
 
 /* A PSB+ comes while PacketEn is 0: the model is where the hardware is, as far as that shows. */
 static void follow_context(struct source *source, const struct psb_plus *plus)
 {
-    const bool tells = !source->replay->user_only || source->replay->rig.caps.tsx;
+    const bool tells =
+        !source->replay->user_only || source->replay->rig.caps.tsx || source->vmcs != BAD_OFFSET;
 
     if (!is_filtered(source) || !tells)
         return;
@@ -218,6 +259,32 @@ static void enable_at_psb(struct source *source, const struct psb_plus *plus)
         rig_enable(&source->rig, &source->context, outside(source), true);
 }
 
+/* VMX operation as a PSB+ says, while TraceEn is 0. */
+static void set_vmx(struct source *source, const struct psb_plus *plus)
+{
+    const bool nr =
+        plus->has_pip ? plus->nr : survey_nr(source->packets, &source->ahead, plus->offset);
+
+    if (plus->has_vmcs)
+        source->vmcs = plus->vmcs;
+    else if (source->vmcs == BAD_OFFSET)
+        (void)survey_vmcs(source->packets, &source->ahead, plus->offset, &source->vmcs);
+    rig_set_vmx(&source->rig, nr || source->replay->nonroot, source->vmcs != BAD_OFFSET,
+                source->vmcs, &source->context);
+}
+
+/*
+ * Where in a line of output a PSB stands. It is at a multiple of some bytes in memory, wherever
+ * that is in the file, which may begin anywhere.
+ */
+static uint64_t place_of(const struct replay *replay, uint64_t offset)
+{
+    const unsigned align = replay->rig.caps.psb_align_bytes;
+    const uint64_t place = replay->base + offset;
+
+    return align > 1 ? place - place % align : place;
+}
+
 /* A fresh processor, whose trace begins at this PSB. */
 static void begin_piece(struct source *source, const struct psb_plus *plus, const uint64_t *ip)
 {
@@ -229,18 +296,19 @@ static void begin_piece(struct source *source, const struct psb_plus *plus, cons
                                            .exec_mode = exec_mode((uint8_t)replay->flow.mode),
                                            .pae = true,
                                            .interrupts = true};
-    if (!rig_open(&source->rig, &replay->rig, replay->base + plus->offset)) {
+    if (!rig_open(&source->rig, &replay->rig, place_of(replay, plus->offset))) {
         source->error = PTD_E_ARG;
         return;
     }
     source->is_live = true;
-    source->sent_psb = BAD_OFFSET;
+    source->sent_psb = source->vmcs = BAD_OFFSET;
     source->psb_due = source->is_away = source->psb_away = source->pip_due = false;
+    aside_forget(&source->aside);
     source->result->pieces++;
     tally_begin(&source->result->tally, plus->offset);
+    source->fed = plus->offset;
     see_psb(source, plus);
-    rig_set_vmx(&source->rig, plus->nr || replay->nonroot, plus->has_vmcs, plus->vmcs,
-                &source->context);
+    set_vmx(source, plus);
     if (!ip) {
         enable_at_psb(source, plus);
         return;
@@ -270,26 +338,47 @@ static uint64_t behind(const struct source *source, const struct ptd_item *block
     return block->last_ip + insn.size_bytes;
 }
 
-/* FUP and TIP.PGD: an event that leaves what is traced, or the end of tracing. */
-static void tell_leaving(struct source *source, const struct ptd_item *end)
+static void tell_exit(struct source *source, const struct ptd_item *end)
+{
+    struct vpt_vm_exit exit = {.ip = end->from, .host_ip = end->to, .host = source->context};
+
+    if (!end->has_to)
+        exit.host_ip = outside(source);
+    aside_name_exit(&source->aside, &exit);
+    (void)vpt_vm_exit(&source->rig.cpu, &exit);
+}
+
+static bool is_exit(const struct source *source, const struct pending *pending)
+{
+    return pending->has_cr3 && !pending->nr && vpt_nonroot(&source->rig.cpu);
+}
+
+/* Whether FUP and TIP.PGD without an IP are the end of tracing, and no event. */
+static bool ends_tracing(struct source *source, uint64_t offset)
 {
     struct pause pause;
 
-    survey_pause(source->packets, end->offset, &pause);
-    if (end->has_to)
-        transfer(source, VPT_INTERRUPT, end->from, end->to, source->context);
-    else if (source->replay->user_only || source->replay->kernel_only || pause.has_ovf ||
-             (!pause.has_cbr && !pause.has_psb))
-        go_away(source, VPT_INTERRUPT, end->from);
-    else
-        rig_disable(&source->rig, end->from);
+    if (source->replay->rig.ctl & VPT_CTL_EVENTEN)
+        return !source->aside.cfe.is_open;
+    if (source->replay->user_only || source->replay->kernel_only)
+        return false;
+    survey_pause(source->packets, &source->ahead, offset, &pause);
+    return !pause.has_ovf && (pause.has_cbr || pause.has_psb);
 }
 
-static void tell_exit(struct source *source, const struct ptd_item *end)
+/* FUP and TIP.PGD: an event that leaves what is traced, or the end of tracing. */
+static void tell_leaving(struct source *source, const struct pending *pending)
 {
-    const struct vpt_vm_exit exit = {.ip = end->from, .host_ip = end->to, .host = source->context};
+    const struct ptd_item *const end = &pending->end;
 
-    (void)vpt_vm_exit(&source->rig.cpu, &exit);
+    if (is_exit(source, pending))
+        tell_exit(source, end);
+    else if (end->has_to)
+        transfer(source, VPT_INTERRUPT, end->from, end->to, source->context);
+    else if (ends_tracing(source, end->offset))
+        rig_disable(&source->rig, end->from);
+    else
+        go_away(source, VPT_INTERRUPT, end->from);
 }
 
 static void tell_async(struct source *source, const struct pending *pending)
@@ -298,7 +387,7 @@ static void tell_async(struct source *source, const struct pending *pending)
 
     if (pending->has_tsx && (pending->tsx & 2))
         vpt_tx_abort(&source->rig.cpu, end->from, end->to);
-    else if (pending->has_cr3 && !pending->nr && vpt_nonroot(&source->rig.cpu))
+    else if (is_exit(source, pending))
         tell_exit(source, end);
     else
         transfer(source, VPT_INTERRUPT, end->from, end->to, source->context);
@@ -352,12 +441,14 @@ static void tell_block(struct source *source, const struct pending *pending)
         tell_far(source, pending);
         break;
     case PTD_INSN_MOV_CR3:
-        if (pending->has_cr3)
+        if (pending->has_end && !block->has_to) /* to a process that the CR3 filter leaves out */
+            go_away(source, VPT_FAR_BRANCH, block->last_ip);
+        else if (pending->has_cr3)
             vpt_mov_cr3(cpu, pending->cr3, block->to);
         break;
     case PTD_INSN_VMPTRLD:
         if (pending->has_vmcs)
-            vpt_vmptrld(cpu, pending->vmcs);
+            load_vmcs(source, pending->vmcs);
         break;
     default:
         break;
@@ -382,11 +473,26 @@ static void settle(struct source *source)
     else if (pending.end.type == PTD_ITEM_ASYNC)
         tell_async(source, &pending);
     else if (pending.end.has_from)
-        tell_leaving(source, &pending.end);
+        tell_leaving(source, &pending);
     else if (pending.end.has_to) /* a TraceStop range or a filter began to act */
         transfer(source, VPT_FAR_BRANCH, source->ip, pending.end.to, source->context);
     else
         go_away(source, VPT_FAR_BRANCH, source->ip);
+}
+
+/* Whether what waits can change modes. Else MODE.Exec tells of STI and the like behind it. */
+static bool changes_mode(const struct pending *pending)
+{
+    switch ((enum ptd_insn_class)pending->block.last_class) {
+    case PTD_INSN_FAR:
+    case PTD_INSN_IRET:
+    case PTD_INSN_INT:
+    case PTD_INSN_VMENTRY:
+    case PTD_INSN_MOV_CR0:
+        return true;
+    default:
+        return !pending->has_block;
+    }
 }
 
 /* An item that belongs to the operation that waits. */
@@ -405,6 +511,8 @@ static bool joins(struct source *source, const struct ptd_item *item)
         pending->nr = item->nr;
         return true;
     case PTD_ITEM_MODE:
+        if (!changes_mode(pending))
+            return false;
         pending->has_mode = true;
         pending->mode = (uint8_t)item->value;
         pending->mode_offset = item->offset;
@@ -451,10 +559,16 @@ static void enable(struct source *source, const struct ptd_item *item)
     uint64_t cr3;
 
     if (!source->psb_due && !source->replay->user_only &&
-        survey_cr3(source->packets, item->offset, &cr3))
+        survey_cr3(source->packets, &source->ahead, item->offset, &cr3))
         source->context.cr3 = cr3;
     rig_enable(&source->rig, &source->context, item->to, source->psb_due);
     source->is_away = false;
+}
+
+/* A PIP that binds to nothing comes from a VM entry or exit. */
+static bool changes_world(const struct source *source)
+{
+    return !source->replay->nonroot && source->pip_nr != vpt_nonroot(&source->rig.cpu);
 }
 
 /* What is traced is entered, or comes to run again. */
@@ -463,10 +577,15 @@ static void come_back(struct source *source, const struct ptd_item *item)
     struct vpt_cpu *const cpu = &source->rig.cpu;
     uint64_t cr3;
 
+    if (source->pip_due && changes_world(source)) {
+        rig_switch(&source->rig, source->pip_nr, item->to, &source->context);
+        source->is_away = false;
+        return;
+    }
     if (source->is_away && source->pip_due) {
         vpt_mov_cr3(cpu, ~source->context.cr3 & 0xfffff000, RIG_ELSEWHERE); /* any other */
     } else if (!source->replay->user_only && !source->cr3_known &&
-               survey_cr3(source->packets, item->offset, &cr3)) {
+               survey_cr3(source->packets, &source->ahead, item->offset, &cr3)) {
         change_cr3_unseen(source, cr3);
     }
     transfer(source, VPT_FAR_BRANCH, RIG_ELSEWHERE, item->to, source->context);
@@ -514,10 +633,12 @@ static void take_psb(struct source *source, const struct ptd_item *item)
         source->sent_psb = BAD_OFFSET;
         return;
     }
+    if (!item->has_to && plus.has_tma && rig_skips_mtc(&source->rig, plus.ctc) &&
+        vpt_trigger_en(&source->rig.cpu))
+        rig_disable(&source->rig, RIG_ELSEWHERE); /* and now it is on again */
     see_psb(source, &plus);
     if (!vpt_trigger_en(&source->rig.cpu)) {
-        rig_set_vmx(&source->rig, plus.nr || source->replay->nonroot, plus.has_vmcs, plus.vmcs,
-                    &source->context);
+        set_vmx(source, &plus);
         enable_at_psb(source, &plus);
         return;
     }
@@ -536,6 +657,36 @@ static void take_psb(struct source *source, const struct ptd_item *item)
     meet_at_psb(source, item->offset);
 }
 
+/* Where execution goes on, perhaps in another world than the one that overflowed. */
+static void end_overflow(struct source *source, const struct ptd_item *item,
+                         const struct psb_plus *plus)
+{
+    struct vpt_context after = source->context;
+    uint64_t to = item->to;
+
+    source->is_away =
+        !item->has_to && (!is_filtered(source) || (plus && !shows_context(source, plus)));
+    if (source->is_away) {
+        to = RIG_ELSEWHERE;
+        after = untraced(source);
+    } else if (!item->has_to) {
+        to = outside(source);
+    }
+    source->psb_away = plus && source->is_away;
+    if (plus && plus->has_vmcs && plus->vmcs != source->vmcs)
+        load_vmcs(source, plus->vmcs);
+    if (plus && plus->has_pip &&
+        (plus->nr || source->replay->nonroot) != vpt_nonroot(&source->rig.cpu)) {
+        rig_switch(&source->rig, !vpt_nonroot(&source->rig.cpu), to, &after);
+        return;
+    }
+
+    const bool is_away = source->is_away;
+
+    transfer(source, VPT_FAR_BRANCH, RIG_ELSEWHERE, to, after);
+    source->is_away = is_away;
+}
+
 static void take_overflow(struct source *source, const struct ptd_item *item)
 {
     struct psb_plus plus = {.offset = 0};
@@ -544,6 +695,7 @@ static void take_overflow(struct source *source, const struct ptd_item *item)
     source->ip = item->to;
     if (!source->is_live)
         return;
+    aside_forget(&source->aside);
     vpt_flush_branches(&source->rig.cpu); /* the hardware's TNT was there, or they were not known */
     vpt_overflow(&source->rig.cpu);
     source->sent_psb = survey_overflow(source->packets, item->offset);
@@ -551,63 +703,71 @@ static void take_overflow(struct source *source, const struct ptd_item *item)
         survey_psb(source->packets, source->sent_psb, &plus);
         see_psb(source, &plus);
     }
-    if (item->has_to)
-        transfer(source, VPT_FAR_BRANCH, RIG_ELSEWHERE, item->to, source->context);
-    else if (is_filtered(source) && (!source->sent_psb || shows_context(source, &plus)))
-        transfer(source, VPT_FAR_BRANCH, RIG_ELSEWHERE, outside(source), source->context);
-    else
-        go_away(source, VPT_FAR_BRANCH, RIG_ELSEWHERE);
+    end_overflow(source, item, source->sent_psb ? &plus : NULL);
 }
 
 /*
  * Whether tracing was off, where nothing is traced, and is on again at a TSC or CBR: a MODE.Exec
  * that says nothing new and follows no PSB shows it.
  */
-static bool was_off(const struct source *source, uint64_t offset)
+static bool was_off(struct source *source, uint64_t offset)
 {
     struct pause pause;
 
     if (source->tracing || source->mode_due || !vpt_trigger_en(&source->rig.cpu))
         return false;
-    survey_pause(source->packets, offset, &pause);
-    return pause.has_mode && exec_mode(pause.mode) == source->context.exec_mode;
+    survey_pause(source->packets, &source->ahead, offset, &pause);
+    return pause.has_mode && exec_mode(pause.mode) == source->context.exec_mode &&
+           (pause.interrupts == source->context.interrupts ||
+            !(source->replay->rig.ctl & VPT_CTL_EVENTEN));
 }
 
-/* A frequency changed; or tracing is on again. */
-static void change_ratio(struct source *source, uint8_t ratio, bool on_again)
+/*
+ * A frequency changed; or tracing is on again, and does not begin at once; or what begins tells the
+ * ratio, as PWRX does too.
+ */
+static void take_ratio(struct source *source, const struct time_group *group, bool on_again)
 {
     const struct vpt_context none = untraced(source);
     struct vpt_cpu *const cpu = &source->rig.cpu;
 
-    if (!on_again && vpt_trigger_en(cpu)) {
-        vpt_set_core_ratio(cpu, ratio);
-        return;
+    if (group->wakes) {
+        source->aside.wake_ratio = group->cbr;
+    } else if (!on_again && vpt_trigger_en(cpu)) {
+        vpt_set_core_ratio(cpu, group->cbr);
+    } else {
+        vpt_note_core_ratio(cpu, group->cbr);
+        if (!on_again && group->begins)
+            return;
+        rig_enable(&source->rig, &none, RIG_ELSEWHERE, false);
+        source->is_away = true;
     }
-    vpt_note_core_ratio(cpu, ratio);
-    if (!on_again)
-        return;
-    rig_enable(&source->rig, &none, RIG_ELSEWHERE, false);
-    source->is_away = true;
 }
 
 static void take_cbr(struct source *source, const struct ptd_item *item)
 {
-    const bool on_again = was_off(source, item->offset);
+    struct time_group group;
 
     if (item->offset < source->told_end)
         return;
+    survey_time(source->packets, item->offset, &group);
+
+    const bool on_again = !group.wakes && was_off(source, item->offset);
+
     if (on_again)
         rig_disable(&source->rig, RIG_ELSEWHERE);
-    change_ratio(source, (uint8_t)item->value, on_again);
+    take_ratio(source, &group, on_again);
 }
 
 static void take_tsc(struct source *source, const struct ptd_item *item)
 {
-    const bool on_again = was_off(source, item->offset);
     struct time_group group;
 
     survey_time(source->packets, item->offset, &group);
-    if (on_again && group.has_cbr)
+
+    const bool on_again = group.has_cbr && !group.wakes && was_off(source, item->offset);
+
+    if (on_again)
         rig_disable(&source->rig, RIG_ELSEWHERE); /* before the clocks go on */
     rig_see_tsc(&source->rig, item->value, source->held_cycles);
     source->held_cycles = 0;
@@ -615,12 +775,31 @@ static void take_tsc(struct source *source, const struct ptd_item *item)
         rig_see_tma(&source->rig, group.ctc, group.fast);
     if (!group.has_cbr)
         return;
-    change_ratio(source, group.cbr, on_again);
+    take_ratio(source, &group, on_again);
     source->told_end = group.end;
 }
 
-static void take_packet(struct source *source, const struct ptd_packet *packet)
+/* A packet that tells neither time nor where the program is. */
+static void take_aside(struct source *source, const struct ptd_item *item)
 {
+    const struct ptd_packet *const packet = &item->packet;
+
+    if (!source->tracing && is_filtered(source) &&
+        (packet->type == PTD_EXSTOP || packet->type == PTD_BEP)) {
+        if (item->has_from) /* ContextEn is 1 */
+            stay_outside(source);
+        else
+            hide(source);
+    }
+    if (!source->tracing && aside_unseen(&source->aside, packet))
+        transfer(source, VPT_INTERRUPT, source->ip, outside(source), source->context);
+    aside_take(&source->aside, &source->rig, &source->packets, item, source->ip);
+}
+
+static void take_packet(struct source *source, const struct ptd_item *item)
+{
+    const struct ptd_packet *const packet = &item->packet;
+
     if (packet->offset < source->told_end)
         return;
     switch ((enum ptd_packet_type)packet->type) {
@@ -638,6 +817,7 @@ static void take_packet(struct source *source, const struct ptd_packet *packet)
         vpt_maintenance(&source->rig.cpu, packet->mnt);
         break;
     default:
+        take_aside(source, item);
         break;
     }
 }
@@ -645,13 +825,19 @@ static void take_packet(struct source *source, const struct ptd_packet *packet)
 /* A PIP of its own: a MOV CR3 outside of the filter, or a part of what begins tracing. */
 static void take_cr3(struct source *source, const struct ptd_item *item)
 {
+    struct vpt_cpu *const cpu = &source->rig.cpu;
+
     if (!source->tracing && is_filtered(source))
         stay_outside(source);
     source->context.cr3 = item->value;
     source->pip_due = !source->tracing && !is_filtered(source);
+    source->pip_nr = item->nr;
     if (source->pip_due)
         return;
-    vpt_mov_cr3(&source->rig.cpu, item->value, source->tracing ? source->ip : outside(source));
+    if (!source->tracing && changes_world(source))
+        rig_switch(&source->rig, item->nr, outside(source), &source->context);
+    else
+        vpt_mov_cr3(cpu, item->value, source->tracing ? source->ip : outside(source));
 }
 
 static void take_state(struct source *source, const struct ptd_item *item)
@@ -663,11 +849,15 @@ static void take_state(struct source *source, const struct ptd_item *item)
         take_cr3(source, item);
         break;
     case PTD_ITEM_VMCS:
-        vpt_vmptrld(cpu, item->value);
+        if (!source->tracing && is_filtered(source))
+            stay_outside(source);
+        load_vmcs(source, item->value);
         break;
     case PTD_ITEM_MODE:
         source->context.exec_mode = exec_mode((uint8_t)item->value);
         source->context.interrupts = survey_interrupts(source->packets, item->offset);
+        if (source->tracing)
+            vpt_interrupt_flag(cpu, source->context.interrupts, source->ip);
         break;
     case PTD_ITEM_TSX:
         if (item->value & 1)
@@ -691,7 +881,7 @@ static void take_live(struct source *source, const struct ptd_item *item)
         take_cbr(source, item);
         break;
     case PTD_ITEM_PACKET:
-        take_packet(source, &item->packet);
+        take_packet(source, item);
         break;
     case PTD_ITEM_PTWRITE:
         vpt_ptwrite(&source->rig.cpu, item->value, item->packet.ptw.payload_bytes,
@@ -703,13 +893,21 @@ static void take_live(struct source *source, const struct ptd_item *item)
     }
 }
 
+static void describe_gap(const struct ptd_item *item, char *text, size_t text_bytes)
+{
+    const int len =
+        snprintf(text, text_bytes, "at %#" PRIx64 ": %s", item->offset, ptd_strerror(item->error));
+
+    if (item->has_from && len > 0 && (size_t)len < text_bytes)
+        (void)snprintf(text + len, text_bytes - (size_t)len, ": %#" PRIx64, item->from);
+}
+
 static void take_error(struct source *source, const struct ptd_item *item)
 {
     struct replay_result *const result = source->result;
 
     if (result->gaps++ == 0)
-        (void)snprintf(result->first_gap, sizeof(result->first_gap), "at %#" PRIx64 ": %s",
-                       item->offset, ptd_strerror(item->error));
+        describe_gap(item, result->first_gap, sizeof(result->first_gap));
     result->lost_bytes += item->value;
     end_piece(source, item->offset, END_GAP);
     source->tracing = false;
@@ -766,7 +964,8 @@ int replay_run(const struct replay *replay, struct replay_result *result)
         ptd_packets_set_errata(&source->packets, replay->flow.errata);
         while (source->error == PTD_OK && ptd_flow_next(flow, &item) == PTD_OK) {
             take(source, &item);
-            if (source->is_live && source->rig.len_bytes > sizeof(source->rig.page)) {
+            if (source->is_live && (source->rig.len_bytes > sizeof(source->rig.page) ||
+                                    item.offset > source->fed + FEED_BYTES)) {
                 feed(source, item.offset);
                 tally_trim(&result->tally);
             }

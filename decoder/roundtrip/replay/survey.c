@@ -4,8 +4,10 @@
 
 #include "survey.h"
 
-#define MTC_FREQS 16
-#define CR3_NEAR  (16u << 10) /* bytes */
+#define MTC_FREQS  16
+#define NEAR_BYTES (16u << 10)
+
+enum { CFE_SWINT = 14, CFE_SYSCALL = 15 };
 
 /* ---- The whole trace ---- */
 
@@ -33,6 +35,22 @@ static void look_at(struct survey *survey, const struct ptd_packet *packet, int 
         break;
     case PTD_PTW:
         survey->ptw_ip |= packet->ptw.ip;
+        break;
+    case PTD_CFE:
+        survey->cfe = true;
+        survey->fred |= packet->cfe.type == CFE_SWINT || packet->cfe.type == CFE_SYSCALL;
+        break;
+    case PTD_MODE_EXEC:
+        survey->interrupts |= packet->mode_exec.interrupts;
+        break;
+    case PTD_EVD:
+        survey->cfe = true;
+        break;
+    case PTD_MWAIT:
+    case PTD_PWRE:
+    case PTD_PWRX:
+    case PTD_EXSTOP:
+        survey->power = true;
         break;
     case PTD_TNT:
         survey->long_tnt |= packet->tnt.is_long;
@@ -161,16 +179,44 @@ void survey_psb(struct ptd_packets packets, uint64_t offset, struct psb_plus *pl
 
 /* ---- What stands ahead ---- */
 
+/* A packet of the group; true: the group ends behind it. */
+static bool add_to_group(struct time_group *group, const struct ptd_packet *packet)
+{
+    switch ((enum ptd_packet_type)packet->type) {
+    case PTD_TMA:
+        group->has_tma = true;
+        group->ctc = packet->tma.ctc;
+        group->fast = packet->tma.fast;
+        return false;
+    case PTD_CBR:
+        group->has_cbr = true;
+        group->cbr = packet->cbr;
+        return true;
+    case PTD_PAD:
+    case PTD_CYC:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static bool next_is(struct ptd_packets packets, enum ptd_packet_type type)
+{
+    struct ptd_packet packet;
+
+    while (ptd_packets_next(&packets, &packet) == PTD_OK)
+        if (packet.type != PTD_PAD)
+            return packet.type == type;
+    return false;
+}
+
 bool survey_tsc_follows(struct ptd_packets packets, uint64_t offset)
 {
     struct ptd_packet packet;
 
     (void)ptd_packets_seek(&packets, offset);
     (void)ptd_packets_next(&packets, &packet);
-    while (ptd_packets_next(&packets, &packet) == PTD_OK)
-        if (packet.type != PTD_PAD)
-            return packet.type == PTD_TSC;
-    return false;
+    return next_is(packets, PTD_TSC);
 }
 
 void survey_time(struct ptd_packets packets, uint64_t offset, struct time_group *group)
@@ -179,42 +225,61 @@ void survey_time(struct ptd_packets packets, uint64_t offset, struct time_group 
 
     memset(group, 0, sizeof(*group));
     (void)ptd_packets_seek(&packets, offset);
-    (void)ptd_packets_next(&packets, &packet);
-    while (ptd_packets_next(&packets, &packet) == PTD_OK) {
-        if (packet.type == PTD_TMA) {
-            group->has_tma = true;
-            group->ctc = packet.tma.ctc;
-            group->fast = packet.tma.fast;
-        } else if (packet.type == PTD_CBR) {
-            group->has_cbr = true;
-            group->cbr = packet.cbr;
-            group->end = ptd_packets_offset(&packets);
-            return;
-        } else if (packet.type != PTD_PAD && packet.type != PTD_CYC) {
-            return;
-        }
-    }
+    if (ptd_packets_next(&packets, &packet) != PTD_OK)
+        return;
+    if (packet.type == PTD_CBR)
+        (void)add_to_group(group, &packet);
+    while (!group->has_cbr && ptd_packets_next(&packets, &packet) == PTD_OK)
+        if (add_to_group(group, &packet))
+            break;
+    group->end = ptd_packets_offset(&packets);
+    group->wakes = group->has_cbr && next_is(packets, PTD_PWRX);
+    group->begins = group->has_cbr && pge_follows(packets);
 }
 
-void survey_pause(struct ptd_packets packets, uint64_t offset, struct pause *pause)
+/* Looks for the end of the pause. */
+static void look_for_end(struct ptd_packets packets, struct ahead *ahead, uint64_t offset)
 {
     bool in_psb = false;
     struct ptd_packet packet;
 
-    memset(pause, 0, sizeof(*pause));
+    memset(&ahead->pause, 0, sizeof(ahead->pause));
+    ahead->pause.is_known = true;
+    ahead->pause.from = offset;
     (void)ptd_packets_seek(&packets, offset);
     while (ptd_packets_next(&packets, &packet) == PTD_OK && packet.type != PTD_TIP_PGE) {
-        pause->has_ovf |= packet.type == PTD_OVF;
-        if (pause->has_ovf)
-            return;
-        pause->has_psb |= packet.type == PTD_PSB;
+        if (packet.type == PTD_OVF) {
+            ahead->pause.has_ovf = true;
+            break;
+        }
         in_psb = packet.type == PTD_PSB || (in_psb && packet.type != PTD_PSBEND);
-        pause->has_cbr |= packet.type == PTD_CBR && !in_psb;
-        if (packet.type == PTD_MODE_EXEC)
-            pause->mode = (uint8_t)survey_mode(&packet);
-        pause->has_mode = packet.type == PTD_MODE_EXEC || (pause->has_mode && is_time(&packet));
+        if (packet.type == PTD_PSB)
+            ahead->pause.last_psb = packet.offset + 1;
+        if (packet.type == PTD_CBR && !in_psb)
+            ahead->pause.last_cbr = packet.offset + 1;
+        if (packet.type == PTD_MODE_EXEC) {
+            ahead->pause.mode = (uint8_t)survey_mode(&packet);
+            ahead->pause.interrupts = packet.mode_exec.interrupts;
+            ahead->pause.last_mode = packet.offset + 1;
+        }
+        ahead->pause.has_mode =
+            packet.type == PTD_MODE_EXEC || (ahead->pause.has_mode && is_time(&packet));
     }
-    pause->has_mode = pause->has_mode && !pause->has_psb;
+    ahead->pause.end = ptd_packets_offset(&packets);
+}
+
+void survey_pause(struct ptd_packets packets, struct ahead *ahead, uint64_t offset,
+                  struct pause *pause)
+{
+    if (!ahead->pause.is_known || offset < ahead->pause.from || offset >= ahead->pause.end)
+        look_for_end(packets, ahead, offset);
+    *pause = (struct pause){.has_ovf = ahead->pause.has_ovf,
+                            .has_cbr = ahead->pause.last_cbr > offset,
+                            .has_psb = ahead->pause.last_psb > offset,
+                            .has_mode = ahead->pause.has_mode && ahead->pause.last_mode > offset,
+                            .interrupts = ahead->pause.interrupts,
+                            .mode = ahead->pause.mode};
+    pause->has_mode = pause->has_mode && !pause->has_psb && !pause->has_ovf;
 }
 
 bool survey_interrupts(struct ptd_packets packets, uint64_t offset)
@@ -228,20 +293,60 @@ bool survey_interrupts(struct ptd_packets packets, uint64_t offset)
     return false;
 }
 
-bool survey_cr3(struct ptd_packets packets, uint64_t offset, uint64_t *cr3)
+/* Looks for the next packet of a type, or so far that it is not near. */
+static void look_for(struct ptd_packets packets, enum ptd_packet_type type, uint64_t offset,
+                     struct next *next)
 {
-    struct ptd_packet packet;
     bool in_psb = false;
 
+    memset(next, 0, sizeof(*next));
+    next->is_known = true;
+    next->from = offset;
     (void)ptd_packets_seek(&packets, offset);
-    while (ptd_packets_next(&packets, &packet) == PTD_OK && packet.offset - offset < CR3_NEAR) {
-        if (packet.type == PTD_PIP) {
-            *cr3 = packet.pip.cr3;
-            return in_psb;
+    while (ptd_packets_next(&packets, &next->packet) == PTD_OK &&
+           next->packet.offset - offset < 2 * NEAR_BYTES) {
+        if (next->packet.type == type) {
+            next->end = next->packet.offset;
+            next->is_found = true;
+            next->in_psb = in_psb;
+            return;
         }
-        in_psb = packet.type == PTD_PSB || (in_psb && packet.type != PTD_PSBEND);
+        in_psb = next->packet.type == PTD_PSB || (in_psb && next->packet.type != PTD_PSBEND);
     }
-    return false;
+    next->end = ptd_packets_offset(&packets);
+}
+
+/* Whether the next packet of a type is near; it is in *next. */
+static bool is_near(struct ptd_packets packets, enum ptd_packet_type type, uint64_t offset,
+                    struct next *next)
+{
+    const bool looked = next->is_known && offset >= next->from && offset <= next->end &&
+                        (next->is_found || next->end - offset >= NEAR_BYTES);
+
+    if (!looked)
+        look_for(packets, type, offset, next);
+    return next->is_found && next->end - offset < NEAR_BYTES;
+}
+
+bool survey_cr3(struct ptd_packets packets, struct ahead *ahead, uint64_t offset, uint64_t *cr3)
+{
+    if (!is_near(packets, PTD_PIP, offset, &ahead->pip) || !ahead->pip.in_psb)
+        return false;
+    *cr3 = ahead->pip.packet.pip.cr3;
+    return true;
+}
+
+bool survey_nr(struct ptd_packets packets, struct ahead *ahead, uint64_t offset)
+{
+    return is_near(packets, PTD_PIP, offset, &ahead->pip) && ahead->pip.packet.pip.nr;
+}
+
+bool survey_vmcs(struct ptd_packets packets, struct ahead *ahead, uint64_t offset, uint64_t *vmcs)
+{
+    if (!is_near(packets, PTD_VMCS, offset, &ahead->vmcs) || !ahead->vmcs.in_psb)
+        return false;
+    *vmcs = ahead->vmcs.packet.vmcs;
+    return true;
 }
 
 uint64_t survey_overflow(struct ptd_packets packets, uint64_t offset)

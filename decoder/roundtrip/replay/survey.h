@@ -11,12 +11,16 @@
 /* The packets of a whole trace. */
 struct survey {
     uint64_t counts[PTD_PACKET_TYPES];
-    bool pgd_ip;   /* a TIP.PGD has an IP: something is filtered by addresses */
-    bool ptw_ip;   /* PTW packets have a FUP */
-    bool long_tnt; /* long TNT packets */
-    bool ip_64;    /* IPs of 64 bits: IPBytes 110b */
-    int mtc_freq;  /* RTIT_CTL.MTCFreq, as the first TMA and the MTC behind it have it; -1: unknown
-                    */
+    bool pgd_ip;     /* a TIP.PGD has an IP: something is filtered by addresses */
+    bool ptw_ip;     /* PTW packets have a FUP */
+    bool cfe;        /* Event Trace: CFE or EVD packets */
+    bool fred;       /* CFE types that only FRED has */
+    bool interrupts; /* MODE.Exec tells RFLAGS.IF */
+    bool power;      /* MWAIT, PWRE, PWRX or EXSTOP packets */
+    bool long_tnt;   /* long TNT packets */
+    bool ip_64;      /* IPs of 64 bits: IPBytes 110b */
+    int mtc_freq; /* RTIT_CTL.MTCFreq, as the first TMA and the MTC behind it have it; -1: unknown
+                   */
 };
 
 void survey_trace(const uint8_t *bytes, size_t len_bytes, uint32_t errata, struct survey *survey);
@@ -39,11 +43,13 @@ void survey_psb(struct ptd_packets packets, uint64_t offset, struct psb_plus *pl
 /* TSC, TMA and CBR in a row, as tracing begins without a PSB, or when a frequency changes. */
 struct time_group {
     bool has_tma, has_cbr;
+    bool wakes;  /* PWRX is next: the processor slept */
+    bool begins; /* TIP.PGE is next, but for MODE.Exec */
     uint16_t ctc, fast;
     uint8_t cbr;
     uint64_t end;
 };
-/* offset is that of a TSC outside of a PSB+. */
+/* offset is that of a TSC or CBR outside of a PSB+. */
 void survey_time(struct ptd_packets packets, uint64_t offset, struct time_group *group);
 
 /* Whether a TSC is next behind the packet at an offset. */
@@ -55,10 +61,28 @@ struct pause {
     bool has_psb;
     bool has_ovf;  /* an overflow ends it */
     bool has_mode; /* a MODE.Exec in front of the TIP.PGE, and no PSB+ */
+    bool interrupts;
     uint8_t mode;
 };
-/* offset is that of any packet in the pause. */
-void survey_pause(struct ptd_packets packets, uint64_t offset, struct pause *pause);
+
+/* What was found ahead, so that no part of a trace is looked at again and again. */
+struct ahead {
+    struct {
+        uint64_t from, end;                     /* from .from on, the pause ends in front of .end */
+        uint64_t last_cbr, last_psb, last_mode; /* offset + 1; 0: none */
+        bool is_known, has_ovf, has_mode, interrupts;
+        uint8_t mode;
+    } pause;
+    struct next {
+        uint64_t from, end; /* from .from on, none is in front of .end */
+        bool is_known, is_found, in_psb;
+        struct ptd_packet packet;
+    } pip, vmcs;
+};
+
+/* offset is that of any packet in the pause. *ahead is all zero before the first call. */
+void survey_pause(struct ptd_packets packets, struct ahead *ahead, uint64_t offset,
+                  struct pause *pause);
 
 /* Whether the next MODE.Exec at or behind an offset says that RFLAGS.IF is 1. */
 bool survey_interrupts(struct ptd_packets packets, uint64_t offset);
@@ -67,7 +91,12 @@ bool survey_interrupts(struct ptd_packets packets, uint64_t offset);
  * The CR3 in force at an offset, where nothing told it: that of the next PIP, if it is one of a
  * PSB+. False: it is not, or none is near.
  */
-bool survey_cr3(struct ptd_packets packets, uint64_t offset, uint64_t *cr3);
+bool survey_cr3(struct ptd_packets packets, struct ahead *ahead, uint64_t offset, uint64_t *cr3);
+
+/* Whether the next PIP says NR. False: none is near. */
+bool survey_nr(struct ptd_packets packets, struct ahead *ahead, uint64_t offset);
+/* The VMCS pointer that the next PSB+ tells. False: none is near. */
+bool survey_vmcs(struct ptd_packets packets, struct ahead *ahead, uint64_t offset, uint64_t *vmcs);
 
 /* The offset of the PSB behind an OVF and its FUP, if nothing but time is between; else 0. */
 uint64_t survey_overflow(struct ptd_packets packets, uint64_t offset);

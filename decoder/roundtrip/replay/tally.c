@@ -9,6 +9,9 @@
 #define LOOK_ON   48u    /* packets that are looked at to find where two traces meet again */
 #define TRIM_AT   65536u /* packets */
 #define TRIM_KEEP 256u
+#define APART_MAX                                                                                  \
+    (1u << 18) /* packets that one of them is ahead; then they have lost each other                \
+                */
 #define KINDS_MAX 500u
 
 /* ---- Tokens ---- */
@@ -349,6 +352,11 @@ void tally_trim(struct tally *tally)
         tally->theirs.count < tally->ours.count ? tally->theirs.count : tally->ours.count;
     size_t i, j;
 
+    if (tally->theirs.count - least > APART_MAX || tally->ours.count - least > APART_MAX) {
+        compare_all(tally, tally->ours.count);
+        tally->last_psb = SIZE_MAX;
+        return;
+    }
     if (least < TRIM_AT)
         return;
     compare(tally, least - TRIM_KEEP, least - TRIM_KEEP, &i, &j);

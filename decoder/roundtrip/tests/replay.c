@@ -4,9 +4,9 @@
  * those of hardware are. All that differs is a mistake of the replay: it has told something else
  * than what happened, or at another place.
  *
- * Where packets do not tell what happened, nothing is drawn: TraceEn that changes while an IP
- * filter hides where the processor is, a filter on processors that have none and send PSB+ twice,
- * and an overflow between a CYC packet and its TNT.
+ * Where packets do not tell what happened, nothing is drawn: TraceEn that changes without a PSB+
+ * while an IP filter hides where the processor is, Event Trace with such a filter, a filter on
+ * processors that have none and send PSB+ twice, and an overflow between a CYC packet and its TNT.
  */
 #include <CUnit/CUnit.h>
 #include <inttypes.h>
@@ -20,6 +20,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define RUNS         60u
+#define VARIANT_RUNS 20u
 #define INSTRUCTIONS 20000u
 #define PSB_SELDOM   ((uint64_t)15 << VPT_CTL_PSBFREQ_SHR)
 
@@ -35,7 +36,13 @@ struct run {
     struct rig rig;
     struct replay replay;
     bool toggles, overflows;
+    bool events;     /* Event Trace and power events are on */
+    bool cr3_filter; /* only one process is traced */
+    bool restarts;   /* a VMM traces a guest, and each VM entry begins with a PSB+ */
 };
+
+/* What is drawn on top of all else. */
+enum variant { PLAIN, EVENTS, CR3_FILTER, RESTARTS };
 
 static bool one_in(struct run *run, uint32_t count)
 {
@@ -81,6 +88,7 @@ static void allow_all(struct vpt_caps *caps)
     caps->leaf14_1_ebx = 0xffffffffu;
     caps->topa_pmi_early_bytes = 0;
     caps->deferred_tips = false;
+    caps->vmx_misc_pt = true;
 }
 
 static void draw_run(struct run *run, uint64_t seed)
@@ -106,10 +114,57 @@ static void draw_run(struct run *run, uint64_t seed)
     run->toggles = !run->replay.flow.filters && !caps->choices.psb_twice && one_in(run, 2);
 }
 
+static void drop_filters(struct run *run)
+{
+    run->replay.flow.filters = 0;
+    run->replay.rig.ctl &= (1ull << VPT_CTL_ADDR_CFG_SHR) - 1;
+}
+
+/* On top of what was drawn: a processor and settings that tell events. */
+static void draw_events(struct run *run)
+{
+    struct vpt_caps *const caps = &run->replay.rig.caps;
+
+    run->events = true;
+    drop_filters(run);
+    caps->choices.psb_twice = false;
+    caps->leaf14_0_ebx |= VPT_CAP_EVENT | VPT_CAP_POWER;
+    caps->pebs = caps->triggers = caps->fred = true;
+    run->replay.rig.ctl |= VPT_CTL_EVENTEN | VPT_CTL_PWREVTEN;
+    run->walk.interrupts_per_1024 = 1 + draw(&run->random, 32);
+}
+
+/* As fuzzers of VMs do it: one CR3, an IP filter, and TraceEn is 1 in the guest only. */
+static void draw_restarts(struct run *run)
+{
+    run->restarts = true;
+    run->toggles = !run->replay.rig.caps.choices.psb_twice;
+    if (run->replay.flow.filters == 0 && run->toggles)
+        choose_range(run, 0, one_in(run, 2) ? &run->user : &run->kernel);
+}
+
+static void draw_variant(struct run *run, enum variant variant)
+{
+    if (variant == EVENTS)
+        draw_events(run);
+    run->cr3_filter = variant == CR3_FILTER || (variant == RESTARTS && one_in(run, 2));
+    if (variant == RESTARTS)
+        draw_restarts(run);
+}
+
+/* The hardware has a CR3 filter, which the replay learns nothing of. */
+static void filter_cr3(struct run *run)
+{
+    run->rig.ctl |= VPT_CTL_CR3FILTER;
+    CU_ASSERT_EQUAL(vpt_wrmsr(&run->rig.cpu, VPT_MSR_CR3_MATCH, walk_cr3(0), 0, 0), VPT_OK);
+}
+
 static void set_tracing(struct run *run, bool on)
 {
     const struct vpt_context context = walk_context(&run->walk);
 
+    if (run->restarts && on)
+        CU_ASSERT_EQUAL(vpt_wrmsr(&run->rig.cpu, VPT_MSR_STATUS, 0, 0, 0), VPT_OK);
     vpt_set_context(&run->rig.cpu, &context);
     CU_ASSERT_EQUAL(vpt_wrmsr(&run->rig.cpu, VPT_MSR_CTL,
                               on ? run->rig.ctl | VPT_CTL_TRACEEN : run->rig.ctl,
@@ -152,16 +207,97 @@ static void tick(struct run *run)
     vpt_clocks_from_tsc(&run->replay.rig.caps, tsc, &run->rig.clocks);
 }
 
+static void sleep_and_wake(struct run *run)
+{
+    const struct vpt_power_entry entry = {.ip = walk_ip(&run->walk),
+                                          .mwait = one_in(run, 2),
+                                          .hints = (uint8_t)draw(&run->random, 256),
+                                          .ext = 1,
+                                          .hw = one_in(run, 4),
+                                          .state = (uint8_t)draw(&run->random, 256)};
+    const struct vpt_power_entry deeper = {
+        .ip = entry.ip, .hw = true, .state = (uint8_t)draw(&run->random, 256)};
+    const struct vpt_power_exit wake = {
+        .last_core_state = (uint8_t)draw(&run->random, 16),
+        .deepest_core_state = 6,
+        .reason = VPT_WAKE_TIMER,
+        .core_ratio = (uint8_t)(one_in(run, 2) ? 10 + draw(&run->random, 20) : 0)};
+
+    vpt_power_entry(&run->rig.cpu, &entry);
+    if (one_in(run, 3))
+        vpt_power_entry(&run->rig.cpu, &deeper);
+    run->rig.clocks.tsc += draw(&run->random, 100000);
+    tick(run);
+    vpt_power_exit(&run->rig.cpu, &wake);
+}
+
+static void record_pebs(struct run *run)
+{
+    const struct vpt_block_item items[] = {{0, walk_ip(&run->walk)}, {3, 0x1234567890}, {31, 7}};
+    const struct vpt_block blocks[] = {{.type = 4, .count = 2, .items = items},
+                                       {.type = 1, .four_byte_items = true, .count = 0},
+                                       {.type = 16, .four_byte_items = true, .count = 3, items}};
+
+    vpt_pebs(&run->rig.cpu, blocks, 1 + draw(&run->random, 3), walk_ip(&run->walk));
+}
+
+/* What only .events allows. */
+static void aside_more(struct run *run)
+{
+    const struct vpt_trigger trigger = {.fired = (uint8_t)draw(&run->random, 256),
+                                        .more = one_in(run, 2)};
+
+    switch (draw(&run->random, 256)) {
+    case 0:
+        sleep_and_wake(run);
+        break;
+    case 1:
+        record_pebs(run);
+        break;
+    case 2:
+        vpt_interrupt_flag(&run->rig.cpu, one_in(run, 2), walk_ip(&run->walk));
+        break;
+    case 3:
+        vpt_exec_stop(&run->rig.cpu, walk_ip(&run->walk));
+        break;
+    case 4:
+        vpt_trigger(&run->rig.cpu, &trigger);
+        break;
+    default:
+        break;
+    }
+}
+
+/* An event of its own vector, in one case of three a page fault. */
+static void name_event(struct run *run, struct vpt_transfer *transfer)
+{
+    transfer->vector = (uint8_t)draw(&run->random, 256);
+    if (transfer->type == VPT_FAULT && one_in(run, 3)) {
+        transfer->vector = 14;
+        transfer->cr2 = (uint64_t)draw(&run->random, 1u << 31) << 12;
+    }
+}
+
 static void execute(struct run *run)
 {
+    const struct vpt_context context = walk_context(&run->walk);
     struct vpt_transfer transfer;
 
+    if (run->cr3_filter)
+        filter_cr3(run);
+    if (run->restarts)
+        rig_set_vmx(&run->rig, true, true, 0x7000, &context);
     set_tracing(run, true);
     for (unsigned i = 0; i < INSTRUCTIONS; i++) {
         tick(run);
         aside(run);
-        if (walk_interrupt(&run->walk, &transfer))
+        if (run->events)
+            aside_more(run);
+        if (walk_interrupt(&run->walk, &transfer)) {
+            if (run->events)
+                name_event(run, &transfer);
             vpt_transfer(&run->rig.cpu, &transfer);
+        }
         walk_step(&run->walk, &run->rig.cpu);
     }
     if (vpt_trigger_en(&run->rig.cpu))
@@ -190,7 +326,7 @@ static void repeat(struct run *run, uint64_t seed)
     tally_close(&result.tally);
 }
 
-static void one_run(uint64_t seed)
+static void one_run(uint64_t seed, enum variant variant)
 {
     struct run *const run = calloc(1, sizeof(*run));
     struct ptd_image *const image = ptd_image_new();
@@ -202,6 +338,7 @@ static void one_run(uint64_t seed)
         return;
     }
     draw_run(run, seed);
+    draw_variant(run, variant);
     (void)ptd_image_add_bytes(image, NULL, run->user.base, run->user.code, run->user.len_bytes,
                               PTD_ANY_CR3);
     (void)ptd_image_add_bytes(image, NULL, run->kernel.base, run->kernel.code,
@@ -293,10 +430,30 @@ static void host_and_guest(void)
     free(run);
 }
 
+static void runs(enum variant variant)
+{
+    for (uint64_t seed = 1; seed <= (variant == PLAIN ? RUNS : VARIANT_RUNS); seed++)
+        one_run(seed, variant);
+}
+
 static void own_traces(void)
 {
-    for (uint64_t seed = 1; seed <= RUNS; seed++)
-        one_run(seed);
+    runs(PLAIN);
+}
+
+static void events_too(void)
+{
+    runs(EVENTS);
+}
+
+static void one_process(void)
+{
+    runs(CR3_FILTER);
+}
+
+static void guest_only(void)
+{
+    runs(RESTARTS);
 }
 
 void add_replay_suite(void)
@@ -304,5 +461,8 @@ void add_replay_suite(void)
     CU_pSuite const suite = CU_add_suite("replay", NULL, NULL);
 
     CU_add_test(suite, "traces of the model, repeated", own_traces);
+    CU_add_test(suite, "the same with Event Trace, power events and PEBS", events_too);
+    CU_add_test(suite, "with a CR3 filter", one_process);
+    CU_add_test(suite, "a guest that is traced from VM entry to VM exit", guest_only);
     CU_add_test(suite, "a host, a guest, transactions", host_and_guest);
 }
