@@ -274,6 +274,36 @@ static void set_vmx(struct source *source, const struct psb_plus *plus)
 }
 
 /*
+ * The piece begins in the middle, where ip is next: tracing began some time before, of which
+ * nothing is compared.
+ */
+static void join_trace(struct source *source, const struct psb_plus *plus, uint64_t ip)
+{
+    const struct vpt_context none = untraced(source);
+    size_t unused;
+
+    rig_enable(&source->rig, source->is_away ? &none : &source->context, ip, false);
+    if (plus->in_tx)
+        vpt_tx_begin(&source->rig.cpu, ip);
+    (void)rig_take(&source->rig, &unused);
+    see_psb(source, plus);
+    vpt_psb(&source->rig.cpu, ip);
+}
+
+/* Whether a PSB+ comes while PacketEn is 0 and TraceEn was 1 already: cycles have passed since. */
+static bool is_in_pause(const struct source *source, const struct psb_plus *plus)
+{
+    return plus->cycles + plus->tsc_cycles > 0 && !plus->has_fup &&
+           (is_filtered(source) || !shows_context(source, plus));
+}
+
+static void join_pause(struct source *source, const struct psb_plus *plus)
+{
+    source->is_away = source->psb_away = !shows_context(source, plus);
+    join_trace(source, plus, source->is_away ? RIG_ELSEWHERE : outside(source));
+}
+
+/*
  * Where in a line of output a PSB stands. It is at a multiple of some bytes in memory, wherever
  * that is in the file, which may begin anywhere.
  */
@@ -289,7 +319,6 @@ static uint64_t place_of(const struct replay *replay, uint64_t offset)
 static void begin_piece(struct source *source, const struct psb_plus *plus, const uint64_t *ip)
 {
     const struct replay *const replay = source->replay;
-    size_t unused;
 
     source->context = (struct vpt_context){.cr3 = replay->flow.cr3,
                                            .cpl = replay->user_only ? 3 : 0,
@@ -309,17 +338,12 @@ static void begin_piece(struct source *source, const struct psb_plus *plus, cons
     source->fed = plus->offset;
     see_psb(source, plus);
     set_vmx(source, plus);
-    if (!ip) {
+    if (ip)
+        join_trace(source, plus, *ip);
+    else if (is_in_pause(source, plus))
+        join_pause(source, plus);
+    else
         enable_at_psb(source, plus);
-        return;
-    }
-    /* In the middle: tracing began some time before, of which nothing is compared. */
-    rig_enable(&source->rig, &source->context, *ip, false);
-    if (plus->in_tx)
-        vpt_tx_begin(&source->rig.cpu, *ip);
-    (void)rig_take(&source->rig, &unused);
-    see_psb(source, plus);
-    vpt_psb(&source->rig.cpu, *ip);
 }
 
 /* ---- Operations ---- */
@@ -913,10 +937,19 @@ static void take_error(struct source *source, const struct ptd_item *item)
     source->tracing = false;
 }
 
+/* An error that shows that packets in front of it were damaged, or are not of this code. */
+static bool is_doubtful(const struct ptd_item *item)
+{
+    return item->type == PTD_ITEM_ERROR && item->error != PTD_E_NOMAP &&
+           item->error != PTD_E_RETSTACK && item->error != PTD_E_TRUNCATED;
+}
+
 static void take(struct source *source, const struct ptd_item *item)
 {
     if (joins(source, item))
         return;
+    if (is_doubtful(item))
+        source->pending.is_open = false; /* what led there may be wrong already */
     settle(source);
     switch ((enum ptd_item_type)item->type) {
     case PTD_ITEM_BLOCK:

@@ -175,6 +175,7 @@ void survey_psb(struct ptd_packets packets, uint64_t offset, struct psb_plus *pl
         waiting = 0;
         add_fact(plus, &packet);
     }
+    plus->cycles += waiting; /* the trace ends here */
 }
 
 /* ---- What stands ahead ---- */

@@ -159,6 +159,14 @@ static void compare_pads(struct tally *tally, const struct token *theirs, const 
     tally_note(tally, name, example);
 }
 
+/* No PSBEND came: an overflow, a gap or the end cut it off. What differed in it still counts. */
+static void cut_psb(struct tally *tally)
+{
+    if (tally->in_psb && tally->psb_equal)
+        tally->psbs--;
+    tally->in_psb = false;
+}
+
 /* A packet of the hardware was dealt with. */
 static void count(struct tally *tally, const struct token *theirs, bool equal)
 {
@@ -171,6 +179,7 @@ static void count(struct tally *tally, const struct token *theirs, bool equal)
         tally->equal_by_type[type]++;
     }
     if (type == PTD_PSB) {
+        cut_psb(tally);
         tally->psbs++;
         tally->in_psb = true;
         tally->psb_equal = equal;
@@ -178,7 +187,7 @@ static void count(struct tally *tally, const struct token *theirs, bool equal)
         tally->psbs_equal += tally->in_psb && tally->psb_equal && equal;
         tally->in_psb = false;
     } else if (type == PTD_OVF) {
-        tally->in_psb = false;
+        cut_psb(tally);
     }
 }
 
@@ -342,6 +351,7 @@ void tally_end(struct tally *tally, bool all)
         compare_all(tally, tally->ours.count);
     else
         compare(tally, tally->theirs.count, tally->ours.count, &i, &j);
+    cut_psb(tally);
     tally->theirs.count = tally->ours.count = 0;
     tally->last_psb = SIZE_MAX;
 }
