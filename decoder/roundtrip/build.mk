@@ -14,7 +14,7 @@ $(BUILD)/tests/roundtrip: $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/roundtr
     $(ROUNDTRIP)/gaps.o $(BUILD)/decoder/tests/support.o $(BUILD)/decoder/tests/referee.o \
     $(ROUNDTRIP_HARNESS) $(LIBPTDEC) $(LIBVPT)
 	@mkdir -p $(@D)
-	$(LINK) -o $@ $^ -lcunit -lipt $(DECODER_LIBS)
+	$(LINK) -o $@ $^ -lcunit -lipt -ljson-c $(DECODER_LIBS)
 
 TESTS += $(BUILD)/tests/roundtrip
 
@@ -54,7 +54,7 @@ $(BENCH_RECORDER): $(ROUNDTRIP)/record.o $(LIBVPT) $(LIBPTDEC)
 # Traces of hardware, repeated by the model.
 $(BUILD)/tests/replay: $(REPLAY_OBJ) $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
-	$(LINK) -o $@ $^ $(DECODER_LIBS)
+	$(LINK) -o $@ $^ -ljson-c $(DECODER_LIBS)
 
 # The script needs the program, and runs it on what there is.
 tests: $(BUILD)/tests/replay

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Files and code, see code.h. */
+#include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +40,64 @@ void code_unmap(struct mapped *file)
         (void)munmap((void *)(uintptr_t)file->bytes, file->len_bytes);
     *file = (struct mapped){NULL, 0};
 }
+
+/* ---- Addresses ---- */
+
+/* A segment of either class, at p. */
+static void look_at_segment(const uint8_t *p, bool is_64, uint64_t *vaddr)
+{
+    Elf64_Phdr wide;
+    Elf32_Phdr narrow;
+
+    if (is_64) {
+        memcpy(&wide, p, sizeof(wide));
+    } else {
+        memcpy(&narrow, p, sizeof(narrow));
+        wide.p_type = narrow.p_type;
+        wide.p_vaddr = narrow.p_vaddr;
+    }
+    if (wide.p_type == PT_LOAD && wide.p_vaddr < *vaddr)
+        *vaddr = wide.p_vaddr;
+}
+
+static int lowest(const struct mapped *file, uint64_t *vaddr)
+{
+    const bool is_64 = file->len_bytes > EI_CLASS && file->bytes[EI_CLASS] == ELFCLASS64;
+    const size_t segment = is_64 ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
+    Elf64_Ehdr wide;
+    Elf32_Ehdr narrow;
+
+    if (file->len_bytes < sizeof(wide) || memcmp(file->bytes, ELFMAG, SELFMAG) != 0)
+        return PTD_E_FORMAT;
+    memcpy(&wide, file->bytes, sizeof(wide));
+    if (!is_64) {
+        memcpy(&narrow, file->bytes, sizeof(narrow));
+        wide.e_phoff = narrow.e_phoff;
+        wide.e_phnum = narrow.e_phnum;
+    }
+    if (wide.e_phoff > file->len_bytes || wide.e_phnum > (file->len_bytes - wide.e_phoff) / segment)
+        return PTD_E_FORMAT;
+    *vaddr = UINT64_MAX;
+    for (size_t i = 0; i < wide.e_phnum; i++)
+        look_at_segment(file->bytes + wide.e_phoff + i * segment, is_64, vaddr);
+    if (*vaddr == UINT64_MAX)
+        return PTD_E_FORMAT;
+    *vaddr &= ~(uint64_t)(PAGE_BYTES - 1);
+    return PTD_OK;
+}
+
+int code_lowest(const char *path, uint64_t *vaddr)
+{
+    struct mapped file;
+    int status = code_map(path, &file);
+
+    if (status == PTD_OK)
+        status = lowest(&file, vaddr);
+    code_unmap(&file);
+    return status;
+}
+
+/* ---- Code ---- */
 
 int code_add_raw(struct ptd_image *image, const char *path, uint64_t offset, uint64_t len_bytes,
                  uint64_t vaddr)

@@ -13,6 +13,12 @@ struct mapped {
 int code_map(const char *path, struct mapped *file);
 void code_unmap(struct mapped *file);
 
+/*
+ * The lowest address that an ELF file of 32 or 64 bits is linked for, as the start of a page.
+ * PTD_OK, PTD_E_IO; PTD_E_FORMAT: it is none, or has nothing to load.
+ */
+int code_lowest(const char *path, uint64_t *vaddr);
+
 /* Bytes of a file from offset on, as many as there are, to stand at vaddr. */
 int code_add_raw(struct ptd_image *image, const char *path, uint64_t offset, uint64_t len_bytes,
                  uint64_t vaddr);

@@ -199,8 +199,8 @@ static const struct option_row {
     {"cpu", "FAMILY/MODEL[/STEPPING]",
      "the processor, in decimal numbers as /proc/cpuinfo has them: 6/94/3", set_cpu},
     {"profile", "NAME", "the model's profile, instead of the one that --cpu has", set_profile},
-    {"elf", "[BIAS:]FILE", "a program, a library or a kernel, and how far above its addresses",
-     add_elf},
+    {"elf", "[BIAS:]FILE",
+     "a program, a library, a kernel or a kcore, and how far above its addresses", add_elf},
     {"raw", "ADDRESS[,OFFSET[,BYTES]]:FILE", "bytes of a file that stand at an address", add_raw},
     {"pages", "NAME",
      "a page cache: NAME.addr holds addresses of 8 bytes, NAME.dump the page of each", add_pages},
@@ -223,8 +223,9 @@ static void help(void)
     printf("usage: replay [OPTION]... TRACE...\n\n"
            "Decodes traces of Intel PT hardware, tells the model of this project what the\n"
            "processor did, and compares packet by packet. Each TRACE holds raw packets, or is\n"
-           "a perf.data, which brings its processor and its code. docs/replay.md says how to\n"
-           "record one. Numbers may be hexadecimal, with 0x.\n\n");
+           "a perf.data or the trace.json of LLDB's `trace save`, which bring their processor\n"
+           "and their code. docs/replay.md says how to record one. Numbers may be hexadecimal,\n"
+           "with 0x.\n\n");
     for (size_t i = 0; i < ROWS; i++)
         printf("  --%s%s%s\n        %s\n", rows[i].name, rows[i].value ? " " : "",
                rows[i].value ? rows[i].value : "", rows[i].what);
@@ -260,7 +261,11 @@ bool options_read(struct options *options, int argc, char **argv, int *exit_code
     *options = (struct options){.mtc_freq = -1, .mode = PTD_MODE_64, .image = ptd_image_new()};
     if (!options->image)
         return complain("no memory");
-    for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
+    for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strncmp(argv[i], "--", 2) != 0) {
+            argv[1 + options->traces++] = argv[i];
+            continue;
+        }
         if (strcmp(argv[i], "--help") == 0) {
             help();
             *exit_code = 0;
@@ -269,11 +274,12 @@ bool options_read(struct options *options, int argc, char **argv, int *exit_code
         if (!take(options, argc, argv, &i))
             return false;
     }
+    while (++i < argc) /* behind "--" */
+        argv[1 + options->traces++] = argv[i];
     if (options->user_only && options->kernel_only)
         return complain("--user and --kernel exclude each other");
-    if (i == argc)
+    if (options->traces == 0)
         return complain("no trace is given; see --help");
-    options->traces = i;
     return true;
 }
 

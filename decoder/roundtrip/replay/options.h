@@ -7,6 +7,12 @@
 
 enum retc { RETC_TRY, RETC_ON, RETC_OFF };
 
+struct options;
+/* Called for each trace of a file that holds several, with a name and options that have its code.
+ */
+typedef void (*trace_fn)(const char *name, const struct options *options, const uint8_t *bytes,
+                         size_t len_bytes, uint64_t base);
+
 struct options {
     struct ptd_image *image;
     bool has_image;
@@ -22,10 +28,12 @@ struct options {
     struct {
         uint64_t first, last;
     } filter[4], stop[4];
-    int traces; /* index of the first in argv */
+    bool is_part; /* one of several traces of a file: it may have nothing to compare */
+    int traces;   /* how many; they are argv[1] and so on */
 };
 
-/* False: wrong, and complained about on stderr; or --help was given, and *exit_code is 0. */
+/* Traces in argv come to its front. False: wrong, and complained about on stderr; or --help was
+ * given, and *exit_code is 0. */
 bool options_read(struct options *options, int argc, char **argv, int *exit_code);
 void options_free(struct options *options);
 

@@ -3,6 +3,7 @@
  * What a perf.data brings: traces of CPUs or threads, family and model, and which files the traced
  * process had mapped. The files themselves have to be there, as they were.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,29 +14,52 @@
 
 #define NAME_BYTES 4200u
 
-/* The process of a trace: of a CPU's, the one that was recorded. */
+/* The process of a trace: of a CPU's, the one that was recorded there. */
 static uint32_t process_of(const struct ptd_perf_session *session,
                            const struct ptd_perf_trace *trace)
 {
     if (trace->tid >= 0)
         return ptd_perf_pid_of(session, (uint32_t)trace->tid);
+    for (size_t i = 0; i < session->start_count; i++)
+        if (session->starts[i].cpu == (uint32_t)trace->cpu)
+            return session->starts[i].pid;
     return session->start_count > 0 ? session->starts[0].pid : 0;
 }
 
-/* Code that is in no file (the vDSO, what a JIT made) stays unknown, and leaves gaps. */
-static void add_maps(struct ptd_image *image, const struct ptd_perf_session *session, uint32_t pid)
+/* A file of the file system, and neither "[vdso]" nor "//anon". */
+static bool is_path(const char *file)
 {
-    for (size_t i = 0; i < session->map_count; i++) {
-        const struct ptd_perf_map *const map = &session->maps[i];
+    return file && file[0] == '/' && file[1] != '/';
+}
 
-        if (map->pid == pid && map->executable && map->len > 0 && map->file && map->file[0] == '/')
-            (void)code_add_raw(image, map->file, map->pgoff, map->len, map->start);
-    }
+/* Code that is in no file (the vDSO, what a JIT made) stays unknown, and leaves gaps. */
+static int add_map(void *owner, const struct ptd_perf_map *map)
+{
+    struct ptd_image *const image = owner;
+
+    if (map->executable && map->len > 0 && is_path(map->file) &&
+        code_add_raw(image, map->file, map->pgoff, map->len, map->start) != PTD_OK)
+        printf("there is no code of %s\n", map->file);
+    return 0;
+}
+
+/* A buffer that has gaps is several traces. */
+static void name_trace(const char *path, const struct ptd_perf_trace *trace, char *name,
+                       size_t name_bytes)
+{
+    char where[32] = "";
+
+    if (trace->aux_offset > 0)
+        (void)snprintf(where, sizeof(where), " from %#" PRIx64 " on", trace->aux_offset);
+    if (trace->cpu >= 0)
+        (void)snprintf(name, name_bytes, "%s, CPU %d%s", path, trace->cpu, where);
+    else
+        (void)snprintf(name, name_bytes, "%s, thread %d%s", path, trace->tid, where);
 }
 
 static void run_trace(const char *path, const struct ptd_perf_session *session,
                       const struct ptd_perf_trace *trace, const struct options *options,
-                      perf_trace_fn run)
+                      trace_fn run)
 {
     struct options own = *options;
     char name[NAME_BYTES];
@@ -47,17 +71,14 @@ static void run_trace(const char *path, const struct ptd_perf_session *session,
     if (!own.has_cpu)
         own.has_cpu = sscanf(session->cpuid, "GenuineIntel,%u,%u,%u", &own.family, &own.model,
                              &own.stepping) >= 2;
-    add_maps(own.image, session, process_of(session, trace));
-    if (trace->cpu >= 0)
-        (void)snprintf(name, sizeof(name), "%s, CPU %d", path, trace->cpu);
-    else
-        (void)snprintf(name, sizeof(name), "%s, thread %d", path, trace->tid);
+    (void)ptd_perf_each_map(session, process_of(session, trace), add_map, own.image);
+    name_trace(path, trace, name, sizeof(name));
     run(name, &own, trace->bytes, trace->len_bytes, trace->aux_offset);
     ptd_image_free(own.image);
 }
 
 const char *perf_each_trace(const char *path, const uint8_t *bytes, size_t len_bytes,
-                            const struct options *options, perf_trace_fn run)
+                            const struct options *options, trace_fn run)
 {
     struct ptd_perf_session *session;
     struct ptd_perf_fault fault;
@@ -65,6 +86,9 @@ const char *perf_each_trace(const char *path, const uint8_t *bytes, size_t len_b
 
     if (ptd_perf_session_new(bytes, len_bytes, &session, &fault) != PTD_OK)
         return "its header cannot be read";
+    if (session->error != PTD_OK)
+        printf("%s: cut short at %#" PRIx64 ": %s\n", path, session->fault.offset,
+               session->fault.text);
     if (!session->has_pt)
         wrong = "there is no Intel PT in it";
     else if (session->trace_count == 0)

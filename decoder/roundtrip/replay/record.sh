@@ -12,7 +12,7 @@
 # skipped'; a setting that the processor or perf refuses is skipped by name.
 set -uo pipefail
 
-replay=${BUILD:-build}/tests/replay
+replay=${BUILD:-$(dirname "$0")/../../../build}/tests/replay
 pmu=/sys/bus/event_source/devices/intel_pt
 passed=0 failed=0 skipped=0
 
@@ -29,9 +29,9 @@ if [ "${1-}" = --keep ]; then
     shift 2
 fi
 [ $# -gt 0 ] || set -- ls /
-[ -e $pmu ] || fail 'this machine has no intel_pt: a processor with Intel PT, and not in a VM, is needed'
+[ -e $pmu ] || fail "there is no $pmu: this needs Linux on a processor with Intel PT, and not in a VM"
 command -v perf >/dev/null || fail 'perf is not installed'
-[ -x "$replay" ] || fail "$replay is not built: make $replay"
+[ -x "$replay" ] || fail "$replay is not built; 'make replay' does it"
 if [ -z "$folder" ]; then
     folder=$(mktemp -d) || exit 2
     trap 'rm -rf "$folder"' EXIT
@@ -41,19 +41,29 @@ echo "processor: $(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head 
 cpu=$(awk -F: '/^cpu family|^model[[:space:]]*:|^stepping/ { v[++n] = $2 + 0 }
     n == 3 { print v[1] "/" v[2] "/" v[3]; exit }' /proc/cpuinfo)
 echo "--cpu $cpu"
+grep -m 1 '^microcode' /proc/cpuinfo
 grep -H . $pmu/caps/* 2>/dev/null
 uname -r
 perf --version
 
-# record NAME EVENT COMMAND...
+# What perf said, without its help.
+complaint() {
+    sed '/^ *Usage:/,$d; /^[[:space:]]*$/d' "$1" | head -n 6
+}
+
+# record NAME EVENT COMMAND...: perf ends with the status of COMMAND, so the file says whether it was done.
 record() {
     local name=$1 event=$2 data=$folder/$1.data
     shift 2
     echo
     echo "== $name: $event"
-    if ! perf record --quiet --event "$event" --output "$data" -- "$@" >/dev/null 2>"$folder/$name.log"; then
+    rm -f "$data"
+    perf record --no-buildid-cache --event "$event" --output "$data" -- "$@" \
+        >/dev/null 2>"$folder/$name.log" </dev/null
+    if [ ! -s "$data" ]; then
         skipped=$((skipped + 1))
-        echo "SKIPPED: $name: perf refuses it: $(tail -n 1 "$folder/$name.log")"
+        echo "SKIPPED: $name: perf refuses it:"
+        complaint "$folder/$name.log"
         return
     fi
     "$replay" --cpu "$cpu" "$data" | tee "$folder/$name.txt"

@@ -39,6 +39,9 @@ printf '\2\202%.0s' 1 2 3 4 5 6 7 8 >"$work/psb"
 printf '\2\43\161\0\20\100\0\0\0\6' >>"$work/psb" # PSBEND, TIP.PGE 401000H, TNT
 cp "$work/psb" "$work/filtered"
 printf '\41\0\0' >>"$work/filtered" # TIP.PGD with an IP
+printf '{"type":"intel-pt"' >"$work/cut.json"
+printf '{"type":"intel-pt 2"}' >"$work/other.json"
+printf '{"type":"intel-pt","processes":[{"threads":[{"tid":1,"iptTrace":"gone"}]}]}' >"$work/bare.json"
 
 refuses 'no trace' 'no trace is given' --cpu 6/94/3
 refuses 'an option that is none' 'no option --cpus' --cpus 6/94/3
@@ -58,8 +61,12 @@ refuses 'no code' 'no code is given' "$work/psb"
 refuses 'no PSB' 'no PSB packet' --raw "0x401000:$work/zeros" "$work/zeros"
 refuses 'a filter that was not told' 'filtered by addresses' --raw "0x401000:$work/zeros" "$work/filtered"
 refuses 'a profile that is none' 'no such profile' --profile atom --raw "0x401000:$work/zeros" "$work/psb"
+refuses 'a bundle that is no JSON' 'it is no JSON' "$work/cut.json"
+refuses 'a bundle of something else' 'its type is not' "$work/other.json"
+refuses 'a bundle without its traces' 'none of its traces' "$work/bare.json"
 refuses 'a perf.data without the rest' 'its header' "$work/short.data"
-refuses 'code elsewhere' 'gaps of' --raw "0x8000:$work/zeros" "$work/psb"
+refuses 'a folder without a trace' 'FAILED: .*/data: ' --raw "0x401000:$work/zeros" "$work"
+refuses 'code elsewhere' 'nothing of it could be replayed; the first gap at .*: 0x401000$' --raw "0x8000:$work/zeros" "$work/psb"
 
 # The name, the trace, and the options, in which @ stands for the folder.
 traces=(
@@ -86,6 +93,7 @@ for row in "${traces[@]}"; do
         echo "FAILED: $name: replay ended without a verdict"
     fi
 done
+
 # accepts NAME ARGUMENT...: the same traces, with their code in other forms.
 accepts() {
     local name=$1
@@ -106,7 +114,18 @@ fi
 if [ -r "$folder/lldb-single/a.out" ]; then
     printf '\1\0\40\0\0\0\0\0\0\0\100\0\0\0\0\0' >"$work/pages.addr" # one is not there
     { head -c 4096 /dev/zero && head -c 4096 "$folder/lldb-single/a.out"; } >"$work/pages.dump"
+    accepts 'a bundle of LLDB' "$folder/lldb-single/trace.json"
     accepts 'a page cache' --cpu 6/79/1 --pages "$work/pages" "$folder/lldb-single/3842849.trace"
+fi
+
+# The script that records: on a machine without Intel PT it says so.
+if [ ! -e /sys/bus/event_source/devices/intel_pt ]; then
+    if text=$(decoder/roundtrip/replay/record.sh 2>&1) || [[ $text != *'this needs Linux on a processor with Intel PT'* ]]; then
+        failed=$((failed + 1))
+        echo "FAILED: record.sh without Intel PT: $text"
+    else
+        passed=$((passed + 1))
+    fi
 fi
 
 if [ "$skipped" -gt 0 ]; then

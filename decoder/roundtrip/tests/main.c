@@ -5,7 +5,7 @@
 int main(void)
 {
     static void (*const add[])(void) = {
-        add_time_suite,   add_guest_suite,  add_newest_suite,
+        add_bundle_suite, add_time_suite,   add_guest_suite,  add_newest_suite,
         add_replay_suite, add_resync_suite, add_damage_suite,
     };
 

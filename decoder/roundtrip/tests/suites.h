@@ -6,6 +6,7 @@
 #include "tests/support.h"
 
 /* Each registers its suite. */
+void add_bundle_suite(void);
 void add_time_suite(void);
 void add_guest_suite(void);
 void add_newest_suite(void);
