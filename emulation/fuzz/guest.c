@@ -7,6 +7,7 @@
  * enables obey 33.2.6, reserved bits stay 0, output pointers stay inside their region, RDMSR agrees
  * with itself, and one call does a bounded amount of work.
  */
+#include "input.h"
 #include "vpt.h"
 
 #include <inttypes.h>
@@ -21,38 +22,6 @@
 #define OPERATIONS     400u
 #define CTL_RESERVED   (1ull << 18 | 1ull << 23 | 7ull << 28 | 0x7full << 48 | 0x7full << 57)
 #define STATUS_UNKNOWN ~(0xf7ull | VPT_STATUS_BYTECNT_MASK)
-
-#define MUST(condition, ...)                                                                       \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "guest.c:%d: %s: ", __LINE__, #condition);                             \
-            fprintf(stderr, __VA_ARGS__);                                                          \
-            fprintf(stderr, "\n");                                                                 \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
-
-struct input {
-    const uint8_t *bytes;
-    size_t left;
-};
-
-static uint8_t byte(struct input *in)
-{
-    if (in->left == 0)
-        return 0;
-    in->left--;
-    return *in->bytes++;
-}
-
-static uint64_t number(struct input *in, unsigned bytes)
-{
-    uint64_t value = 0;
-
-    for (unsigned i = 0; i < bytes; i++)
-        value |= (uint64_t)byte(in) << (8 * i);
-    return value;
-}
 
 /* ---- The owner ------------------------------------------------------------------------------ */
 

@@ -3,6 +3,7 @@
  * A hostile guest with RTIT, for libFuzzer: MSR values and events as the input likes. Whatever it
  * does: no store outside the ring, #GP changes nothing, the enables obey 2.1, reserved bits stay 0.
  */
+#include "input.h"
 #include "vpt_rtit.h"
 
 #include <inttypes.h>
@@ -11,30 +12,6 @@
 #include <string.h>
 
 #define RAM_BYTES 65536u
-
-#define MUST(condition, ...)                                                                       \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "rtit.c:%d: %s: ", __LINE__, #condition);                              \
-            fprintf(stderr, __VA_ARGS__);                                                          \
-            fprintf(stderr, "\n");                                                                 \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
-
-struct input {
-    const uint8_t *bytes;
-    size_t left;
-};
-
-static uint64_t number(struct input *in, unsigned bytes)
-{
-    uint64_t value = 0;
-
-    for (unsigned i = 0; i < bytes && in->left > 0; i++, in->left--)
-        value |= (uint64_t)*in->bytes++ << (8 * i);
-    return value;
-}
 
 struct guest {
     struct vpt_rtit cpu;

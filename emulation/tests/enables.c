@@ -93,17 +93,24 @@ static const struct {
      false},
 };
 
+static struct vpt_context context_of_case(size_t i)
+{
+    struct vpt_context ctx = context_of(contexts[i].cpl);
+
+    ctx.cr3 = contexts[i].cr3;
+    ctx.enclave = contexts[i].enclave;
+    ctx.pae = contexts[i].pae;
+    if (ctx.pae)
+        ctx.exec_mode = VPT_EXEC_32;
+    return ctx;
+}
+
 static void test_context(void)
 {
     for (size_t i = 0; i < sizeof(contexts) / sizeof(contexts[0]); i++) {
         struct fake *fake = fake_open("max");
-        struct vpt_context ctx = context_of(contexts[i].cpl);
+        const struct vpt_context ctx = context_of_case(i);
 
-        ctx.cr3 = contexts[i].cr3;
-        ctx.enclave = contexts[i].enclave;
-        ctx.pae = contexts[i].pae;
-        if (ctx.pae)
-            ctx.exec_mode = VPT_EXEC_32;
         fake_output(fake);
         fake_write(fake, VPT_MSR_CR3_MATCH, contexts[i].match);
         vpt_set_context(&fake->cpu, &ctx);
@@ -123,13 +130,8 @@ static void test_context_by_transfer(void)
 {
     for (size_t i = 0; i < sizeof(contexts) / sizeof(contexts[0]); i++) {
         struct fake *fake = fake_open("max");
-        struct vpt_context ctx = context_of(contexts[i].cpl);
+        const struct vpt_context ctx = context_of_case(i);
 
-        ctx.cr3 = contexts[i].cr3;
-        ctx.enclave = contexts[i].enclave;
-        ctx.pae = contexts[i].pae;
-        if (ctx.pae)
-            ctx.exec_mode = VPT_EXEC_32;
         fake_write(fake, VPT_MSR_CR3_MATCH, contexts[i].match);
         fake_start(fake, contexts[i].ctl | VPT_CTL_BRANCHEN);
         fake_transfer(fake, VPT_FAR_BRANCH, 0x401000, 0x405000, &ctx);
