@@ -352,6 +352,27 @@ static void old_kernel(void)
     close_made(opened);
 }
 
+/* A note of the dump counts before all pages, and where it leads to no kernel, pages do. */
+static void note_of_dump(void)
+{
+    struct opened *const opened = open_made((struct made_kind){0});
+    struct core *const core = &opened->core;
+    uint8_t *const page = opened->made.ram + opened->made.vmcoreinfo;
+    const size_t head = 12 + 12; /* of the note in memory, and its name */
+
+    core->vmcoreinfo_bytes = 2048;
+    memcpy(core->vmcoreinfo, page + head, core->vmcoreinfo_bytes);
+    memset(page, 0, head + 9);
+    CU_ASSERT_EQUAL(reopen(opened)->error, 0);
+    CU_ASSERT_EQUAL(kallsyms_find(&opened->guest.symbols, "_stext"), MADE_TEXT);
+    core->vmcoreinfo[0] = 'X'; /* the first line is for people */
+    CU_ASSERT_EQUAL(reopen(opened)->error, 0);
+    CU_ASSERT_STRING_EQUAL(opened->guest.info.release, "");
+    memset(core->vmcoreinfo, 0, sizeof(core->vmcoreinfo));
+    CU_ASSERT_EQUAL(reopen(opened)->error, -EINVAL);
+    close_made(opened);
+}
+
 static void no_btf(void)
 {
     struct opened *const opened = open_made((struct made_kind){0});
@@ -623,6 +644,7 @@ void add_linux_suite(void)
     CU_add_test(suite, "long names", long_names);
     CU_add_test(suite, "no kernel", no_kernel);
     CU_add_test(suite, "a kernel of before", old_kernel);
+    CU_add_test(suite, "a note of the dump", note_of_dump);
     CU_add_test(suite, "no BTF", no_btf);
     CU_add_test(suite, "what a kernel lacks", lacks);
     CU_add_test(suite, "tasks", tasks);
