@@ -405,6 +405,29 @@ static void put_event(struct text *text, const struct packet *packet)
     }
 }
 
+static void put_time(struct text *text, const struct packet *packet)
+{
+    switch (packet->kind) {
+    case PACKET_CBR:
+        put(text, "CBR(%" PRIu64 ") ", packet->value);
+        break;
+    case PACKET_TSC:
+        put(text, "TSC(%" PRIx64 ") ", packet->value);
+        break;
+    case PACKET_MTC:
+        put(text, "MTC(%" PRIx64 ") ", packet->value);
+        break;
+    case PACKET_TMA:
+        put(text, "TMA(%" PRIx64 ",%" PRIx64 ") ", packet->value, packet->extra);
+        break;
+    case PACKET_CYC:
+        put(text, "CYC(%" PRIu64 ") ", packet->value);
+        break;
+    default:
+        break;
+    }
+}
+
 static void put_packet(struct text *text, const struct packet *packet)
 {
     switch (packet->kind) {
@@ -438,19 +461,11 @@ static void put_packet(struct text *text, const struct packet *packet)
         put(text, "STOP ");
         break;
     case PACKET_CBR:
-        put(text, "CBR(%" PRIu64 ") ", packet->value);
-        break;
     case PACKET_TSC:
-        put(text, "TSC(%" PRIx64 ") ", packet->value);
-        break;
     case PACKET_MTC:
-        put(text, "MTC(%" PRIx64 ") ", packet->value);
-        break;
     case PACKET_TMA:
-        put(text, "TMA(%" PRIx64 ",%" PRIx64 ") ", packet->value, packet->extra);
-        break;
     case PACKET_CYC:
-        put(text, "CYC(%" PRIu64 ") ", packet->value);
+        put_time(text, packet);
         break;
     case PACKET_VMCS:
         put(text, "VMCS(%" PRIx64 ") ", packet->value << 12);
