@@ -21,23 +21,21 @@ bool vpt_context_allows(const struct vpt_cpu *cpu, const struct vpt_context *ctx
     return !(cpu->ctl & VPT_CTL_CR3FILTER) || cr3_matches(cpu, ctx);
 }
 
-/*
- * Looks ip up in the ranges configured as cfg. False if it is in none of them; *any says whether
- * there is one at all.
- */
-static bool in_range(const struct vpt_cpu *cpu, unsigned cfg, uint64_t ip, bool *any)
+/* Whether ip is in a range that is configured as cfg. */
+static bool in_range(const struct vpt_cpu *cpu, unsigned cfg, uint64_t ip)
 {
     bool found = false;
 
-    *any = false;
     ip = vpt_ip_payload(cpu, ip); /* ranges are of the same type as IP payloads, 33.3.1.1 */
-    for (unsigned n = 0; n < vpt_range_count(&cpu->caps); n++) {
-        if (vpt_addr_cfg(cpu->ctl, n) != cfg)
-            continue;
-        *any = true;
-        found |= ip >= cpu->addr[n][0] && ip <= cpu->addr[n][1];
-    }
+    for (unsigned n = 0; n < vpt_range_count(&cpu->caps); n++)
+        found |= vpt_addr_cfg(cpu->ctl, n) == cfg && ip >= cpu->addr[n][0] && ip <= cpu->addr[n][1];
     return found;
+}
+
+/* Whether there is a filter range: if not, FilterEn is 1 (33.2.6.5). ADDRn_CFG is 0, 1 or 2. */
+static bool filters(const struct vpt_cpu *cpu)
+{
+    return (cpu->ctl >> VPT_CTL_ADDR_CFG_SHR & 0x1111) != 0;
 }
 
 /* PacketEn, from what it is made of (33.2.6.1). */
@@ -57,16 +55,14 @@ static void update_packet_en(struct vpt_cpu *cpu)
 
 bool vpt_update_enables(struct vpt_cpu *cpu, uint64_t ip)
 {
-    bool any, stop = false;
+    bool stop = false;
 
     if (!cpu->trigger_en)
         return false; /* 33.2.6.3 */
     cpu->context_en = vpt_context_allows(cpu, &cpu->ctx);
     if (cpu->context_en) {
-        const bool inside = in_range(cpu, VPT_ADDR_CFG_FILTER, ip, &any);
-
-        cpu->filter_en = !any || inside;
-        stop = in_range(cpu, VPT_ADDR_CFG_TRACESTOP, ip, &any);
+        cpu->filter_en = !filters(cpu) || in_range(cpu, VPT_ADDR_CFG_FILTER, ip);
+        stop = in_range(cpu, VPT_ADDR_CFG_TRACESTOP, ip);
         if (stop)
             cpu->filter_en = false; /* 33.4.2.9 */
     }
@@ -76,19 +72,13 @@ bool vpt_update_enables(struct vpt_cpu *cpu, uint64_t ip)
 
 void vpt_filter_start(struct vpt_cpu *cpu)
 {
-    bool any;
-
-    in_range(cpu, VPT_ADDR_CFG_FILTER, 0, &any);
-    cpu->filter_en = !any; /* 33.2.6.5 */
+    cpu->filter_en = !filters(cpu);
 }
 
 void vpt_resume_enables(struct vpt_cpu *cpu)
 {
-    bool any;
-
-    in_range(cpu, VPT_ADDR_CFG_FILTER, 0, &any);
     cpu->context_en = vpt_context_allows(cpu, &cpu->ctx);
-    cpu->filter_en = cpu->filter_en || !any;
+    cpu->filter_en = cpu->filter_en || !filters(cpu);
     update_packet_en(cpu);
 }
 

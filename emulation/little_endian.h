@@ -7,10 +7,12 @@
 
 #include <stdint.h>
 
-static inline void vpt_put_le(uint8_t *bytes, uint64_t value, unsigned n)
+/* Gives n back. */
+static inline uint32_t vpt_put_le(uint8_t *bytes, uint64_t value, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
         bytes[i] = (uint8_t)(value >> (8 * i));
+    return n;
 }
 
 static inline uint64_t vpt_get_le(const uint8_t *bytes, unsigned n)

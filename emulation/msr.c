@@ -264,8 +264,7 @@ static void load_ctl(struct vpt_cpu *cpu, uint64_t ctl)
 /* TriggerEn, with nothing left of an earlier trace. */
 static void set_trigger(struct vpt_cpu *cpu)
 {
-    cpu->trigger_en = true;
-    cpu->packet_en = false;
+    cpu->trigger_en = true; /* PacketEn is 0 still, as ever without TriggerEn */
     cpu->tnt = 1;
     cpu->deferred_count = 0;
     cpu->overflow = false;

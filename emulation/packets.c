@@ -197,18 +197,14 @@ static inline uint32_t ip_payload_bytes(uint8_t *bytes, uint64_t payload, unsign
 {
     switch (kind) {
     case PT_IPB_UPD16:
-        vpt_put_le(bytes, payload, 2);
-        return 2;
+        return vpt_put_le(bytes, payload, 2);
     case PT_IPB_UPD32:
-        vpt_put_le(bytes, payload, 4);
-        return 4;
+        return vpt_put_le(bytes, payload, 4);
     case PT_IPB_SEXT48:
     case PT_IPB_UPD48:
-        vpt_put_le(bytes, payload, 6);
-        return 6;
+        return vpt_put_le(bytes, payload, 6);
     default:
-        vpt_put_le(bytes, payload, 8);
-        return 8;
+        return vpt_put_le(bytes, payload, 8);
     }
 }
 

@@ -142,6 +142,11 @@ bool vpt_profile(const char *name, struct vpt_caps *caps)
     return false;
 }
 
+static unsigned bit(unsigned n)
+{
+    return 1u << n;
+}
+
 /* No order at all, or each packet once. */
 static bool is_psb_order(const uint8_t *order)
 {
@@ -150,9 +155,9 @@ static bool is_psb_order(const uint8_t *order)
     for (unsigned i = 0; i < VPT_PSB_PARTS; i++) {
         if (order[i] > VPT_PSB_FUP)
             return false;
-        seen |= 1u << order[i];
+        seen |= bit(order[i]);
     }
-    return seen == 1u << VPT_PSB_NONE || seen == (2u << VPT_PSB_FUP) - (1u << VPT_PSB_TSC);
+    return seen == bit(VPT_PSB_NONE) || seen == bit(VPT_PSB_FUP + 1) - bit(VPT_PSB_TSC);
 }
 
 static const char *check_choices(const struct vpt_caps *caps)
