@@ -3,8 +3,9 @@
 """Mutants of emulation/*.c: are the tests good enough to notice them?
 
 Each mutant changes one operator, constant or statement of one line. It is built, and the
-conformance suite and the unit tests of the model run on it, at last under AddressSanitizer; a
-mutant that passes all has survived. docs/mutants.md says how to read the result.
+conformance suite runs on it, then the unit tests of the model, each at last under
+AddressSanitizer; a mutant that passes all has survived. docs/mutants.md says how to read the
+result.
 
 usage: emulation/mutation/run.py [--count N] [--seed N...] [--jobs N] [--file NAME]
                                  [--only conformance|tests] [--list]
@@ -21,7 +22,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-CC = os.environ.get("CC", "gcc")
+CC = os.environ.get("CC", "gcc").split()
 FLAGS = ["-O1", "-std=c11", "-D_GNU_SOURCE", "-Iemulation", "-w"]
 ASAN = ["-fsanitize=address"]
 # Of the mutated file alone: what is undefined ends the program.
@@ -30,9 +31,6 @@ LEAST_LIMIT_S = 10  # processor time of one test program on a mutant
 ENVIRONMENT = {
     "VPT_FAIL_FAST": "1",
     "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16",
-    # Guest RAM of the tests is mapped and unmapped thousands of times: keep it.
-    "GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=1073741824:"
-                      "glibc.malloc.trim_threshold=1073741824",
 }
 
 # (pattern, replacements): one match is changed at a time.
@@ -148,62 +146,72 @@ def sh(command, limit=None):
 
 
 def compile_to(obj, source, flags):
-    return sh([CC, *FLAGS, *flags, "-c", "-o", obj, source]) == 0
+    return sh([*CC, *FLAGS, *flags, "-c", "-o", obj, source]) == 0
 
 
 def sources_of(folder):
     return [f"{folder}/{f}" for f in sorted(os.listdir(folder)) if f.endswith(".c")]
 
 
-class Build:
-    """Objects of the model and of its tests, with some compiler flags."""
+def suites(only):
+    """{name: sources}; the conformance suite first: what survives it is counted by itself."""
+    helpers = [f"emulation/tests/{f}.c" for f in ("harness", "reader", "rtit_harness")]
+    sources = {
+        "conformance": sources_of("emulation/conformance") + helpers,
+        "tests": sources_of("emulation/tests"),
+    }
+    return {name: files for name, files in sources.items() if only in (None, name)}
 
-    def __init__(self, work, flags, only, pool):
+
+class Build:
+    """The model and its tests, with some compiler flags."""
+
+    def __init__(self, work, flags, extra, only, pool):
         self.flags = flags
+        self.extra = extra  # flags of the mutated file alone
         self.work = work
         self.library = self.compile(sources_of("emulation"), pool)
-        helpers = [f"emulation/tests/{f}.c" for f in ("harness", "reader", "rtit_harness")]
-        # The conformance suite first: it is the shorter one.
-        sources = {
-            "conformance": sources_of("emulation/conformance") + helpers,
-            "tests": sources_of("emulation/tests"),
-        }
-        self.programs = [(name, self.compile(files, pool)) for name, files in sources.items()
-                         if only in (None, name)]
-        self.limit = LEAST_LIMIT_S
+        self.suites = {name: self.join(name, self.compile(files, pool))
+                       for name, files in suites(only).items()}
+        self.limit = None
 
     def compile(self, sources, pool):
         """{source: object}"""
         objects = {s: os.path.join(self.work, s.replace("/", "_") + ".o") for s in sources}
         for source, good in zip(sources, pool.map(
-                lambda s: compile_to(objects[s], s, self.flags), sources)):
+                lambda s: os.path.exists(objects[s]) or compile_to(objects[s], s, self.flags),
+                sources)):
             if not good:
                 sys.exit(f"{source} does not compile")
         return objects
 
-    def run(self, folder, name=None, mutant=None):
-        """The tests on the model, in which the object of the source `name` may be another one."""
+    def join(self, name, objects):
+        """One object of many: it is linked to each mutant."""
+        joined = os.path.join(self.work, name + ".o")
+        if sh([*CC, "-r", "-o", joined, *objects.values()]) != 0:
+            sys.exit(f"{name} cannot be linked")
+        return joined
+
+    def run(self, suite, folder, name=None, mutant=None):
+        """A suite on the model, in which the object of the source `name` may be another one."""
         library = [mutant if s == name else o for s, o in self.library.items()]
-        for program, objects in self.programs:
-            path = os.path.join(folder, program)
-            if sh([CC, *self.flags, "-o", path, *objects.values(), *library, "-lcunit",
-                   "-lipt"]) != 0:
-                return "stillborn"
-            status = sh([path], self.limit)
-            if status == -signal.SIGXCPU:
-                return "timeout"
-            if status != 0:
-                return "killed"
-        return "survived"
+        path = os.path.join(folder, suite)
+        if sh([*CC, *self.flags, "-o", path, self.suites[suite], *library, "-lcunit",
+               "-lipt"]) != 0:
+            return "stillborn"
+        status = sh([path], self.limit)
+        if status == -signal.SIGXCPU:
+            return "timeout"
+        return "killed" if status != 0 else "survived"
 
     def baseline(self):
         """The model as it is must pass; its processor time says what is too long."""
         folder = os.path.join(self.work, "baseline")
         os.mkdir(folder)
         before = os.times()
-        self.limit = None
-        if self.run(folder) != "survived":
-            sys.exit("the tests fail without any mutant")
+        for suite in self.suites:
+            if self.run(suite, folder) != "survived":
+                sys.exit(f"{suite}: it fails without any mutant")
         after = os.times()
         used = (after.children_user - before.children_user +
                 after.children_system - before.children_system)
@@ -217,22 +225,30 @@ class Bench:
         self.work = work
         self.builds = builds
 
-    def run(self, mutant):
-        """The fast build first; what survives there meets AddressSanitizer."""
+    def compile(self, build, mutant):
+        """Its object, or None."""
         name, number, changed = mutant
         text = open(os.path.join(ROOT, name)).read().split("\n")
         text[number] = changed
         source = os.path.join(self.work, "mutant.c")
+        obj = os.path.join(build.work, os.path.basename(self.work) + ".mutant.o")
         with open(source, "w") as out:
             out.write("\n".join(text))
-        for build, extra in zip(self.builds, (TRAP, [])):
-            obj = os.path.join(self.work, "mutant.o")
-            if not compile_to(obj, source, build.flags + extra):
-                return "stillborn"
-            result = build.run(self.work, name, obj)
-            if result != "survived":
-                return result
-        return "survived"
+        return obj if compile_to(obj, source, build.flags + build.extra) else None
+
+    def run(self, mutant):
+        """What became of it, and the suite that killed it. The faster build comes first."""
+        objects = {}
+        for suite in self.builds[0].suites:
+            for build in self.builds:
+                if build not in objects:
+                    objects[build] = self.compile(build, mutant)
+                if not objects[build]:
+                    return "stillborn", None
+                result = build.run(suite, self.work, mutant[0], objects[build])
+                if result != "survived":
+                    return result, suite
+        return "survived", None
 
 
 def main():
@@ -259,10 +275,10 @@ def main():
     try:
         builds = []
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            for folder, flags in (("plain", []), ("asan", ASAN)):
+            for folder, flags, extra in (("plain", [], TRAP), ("asan", ASAN, [])):
                 path = os.path.join(work, folder)
                 os.mkdir(path)
-                builds.append(Build(path, flags, options.only, pool))
+                builds.append(Build(path, flags, extra, options.only, pool))
         for build in builds:
             build.baseline()
         benches = []
@@ -280,7 +296,7 @@ def main():
 
 def run_all(benches, mutants):
     results = {"killed": 0, "timeout": 0, "survived": 0, "stillborn": 0}
-    survivors = []
+    killers = {suite: 0 for suite in benches[0].builds[0].suites}
     free = list(benches)
     with concurrent.futures.ThreadPoolExecutor(len(benches)) as pool:
         def one(mutant):
@@ -291,11 +307,14 @@ def run_all(benches, mutants):
                 free.append(bench)
         for done, future in enumerate(
                 concurrent.futures.as_completed([pool.submit(one, m) for m in mutants]), 1):
-            mutant, result = future.result()
+            mutant, (result, killer) = future.result()
             results[result] += 1
-            if result == "survived":
-                survivors.append(mutant)
-                print(f"\rsurvived {mutant[0]}:{mutant[1] + 1}: {mutant[2].strip()}", flush=True)
+            if killer:
+                killers[killer] += 1
+            if killer == "tests" and "conformance" in killers:
+                result = "survived conformance"
+            if result.startswith("survived"):
+                print(f"\r{result} {mutant[0]}:{mutant[1] + 1}: {mutant[2].strip()}", flush=True)
             print(f"\r{done} of {len(mutants)}", end="", flush=True)
     print()
     killed = results["killed"] + results["timeout"]
@@ -303,6 +322,10 @@ def run_all(benches, mutants):
     share = 100.0 * killed / counted if counted else 0.0
     print(f"{results['stillborn']} did not compile; {share:.1f} % killed, "
           f"{results['timeout']} of them by the time limit")
+    if len(killers) > 1:
+        alone = killers["conformance"]
+        print(f"{alone} killed by conformance alone, "
+              f"{100.0 * alone / counted if counted else 0.0:.1f} %")
     print(f"{killed} killed, {results['survived']} survived", flush=True)
 
 
