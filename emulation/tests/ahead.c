@@ -368,6 +368,35 @@ static void test_nothing_ahead(void)
     }
 }
 
+/* An owner that resolves nothing hears of the same violation again, with nothing to send too. */
+static void test_asked_again(void)
+{
+    const struct way *way = &ways[4];
+    struct vpt_vm_entry entry = entry_of(way->ctl);
+    struct fake *fake = open_way(way);
+    uint64_t gpa = 0;
+
+    fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, 0x200ull << 32 | way->mask_ptrs);
+    fake_map(fake, way->fault_gpa, PAGE, VPT_SPAN_FAULT, NULL, false);
+    vpt_vm_entry(&fake->cpu, &entry);
+    for (unsigned n = 0; n < 0xe00 && fake->tap_total < 0xe00; n++) {
+        vpt_cond_branch(&fake->cpu, VMX_GUEST, true);
+        vpt_flush_branches(&fake->cpu);
+    }
+    CHECK(fake->tap_total == 0xe00 && fake->cpu.buf_len == 0, "the region is full");
+    for (unsigned again = 0; again < 2; again++) {
+        vpt_flush(&fake->cpu);
+        CHECK(vpt_output_blocked(&fake->cpu), "the violation stays");
+        CHECK(vpt_output_fault(&fake->cpu, &gpa) == way->access && gpa == way->fault_gpa, "at %llx",
+              (unsigned long long)gpa);
+    }
+    fake_unmap(fake);
+    vpt_flush(&fake->cpu);
+    CHECK(!vpt_output_blocked(&fake->cpu), "resolved");
+    leave(fake);
+    fake_close(fake);
+}
+
 /* The end of a trace needs no next page. */
 static void test_end(void)
 {
@@ -416,6 +445,7 @@ void suite_ahead(void)
         {"resolved in place", test_in_place},
         {"an entry is read once", test_entry_read_once},
         {"nothing ahead", test_nothing_ahead},
+        {"asked again", test_asked_again},
         {"the end of a trace", test_end},
         {"migrated at a violation", test_migrated},
         {"the end of the first page", test_end_of_first_page},
