@@ -37,7 +37,7 @@ extern const struct table depends_tables[], generation_tables[], generation_time
 extern const struct table flow_tables[], enable_tables[], topa_tables[], enabling_tables[],
     feature_tables[], compression_tables[], cycle_tables[], sync_tables[], format_tables[],
     block_tables[];
-extern const struct table vmx_operation_tables[], vmx_use_tables[], time_tables[],
+extern const struct table vmx_operation_tables[], vmx_use_tables[], ept_tables[], time_tables[],
     rtit_text_tables[], rtit_ch4_tables[];
 
 /* The tables of the file with this index, and its name; NULL behind the last. */

@@ -141,19 +141,33 @@ static const struct rule section_cycles[] = {
 
 /* ---- The counter ---------------------------------------------------------------------------- */
 
+/* Three ways to clear TriggerEn and set it again: WRMSR, SMI with RSM, a module (33.2.9.6). */
 static void counter_reset(void)
 {
-    struct fake *fake = counting(CYCLES);
+    for (unsigned way = 0; way < 3; way++) {
+        const struct vpt_context back = at_cpl(0);
+        struct fake *fake = counting(CYCLES);
 
-    tick(fake, 5);
-    vpt_jmp_indirect(&fake->cpu, TARGET);
-    fake_stop(fake);
-    tick(fake, 1000);
-    fake_write(fake, VPT_MSR_CTL, CYCLES | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
-    fake_mark(fake);
-    tick(fake, 7);
-    vpt_jmp_indirect(&fake->cpu, TARGET);
-    END(fake, "CYC(7) TIP(402000)");
+        tick(fake, 5);
+        vpt_jmp_indirect(&fake->cpu, TARGET);
+        if (way == 0)
+            fake_stop(fake);
+        else if (way == 1)
+            vpt_smi(&fake->cpu, SOURCE);
+        else
+            vpt_acm_begin(&fake->cpu);
+        tick(fake, 1000);
+        if (way == 0)
+            fake_write(fake, VPT_MSR_CTL, CYCLES | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
+        else if (way == 1)
+            vpt_rsm(&fake->cpu, true, SOURCE, &back);
+        else
+            vpt_acm_end(&fake->cpu, SOURCE);
+        fake_mark(fake);
+        tick(fake, 7);
+        vpt_jmp_indirect(&fake->cpu, TARGET);
+        END(fake, "CYC(7) TIP(402000)");
+    }
 }
 static void counter_goes_on(void)
 {

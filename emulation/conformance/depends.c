@@ -323,6 +323,42 @@ static void needs_pad(void)
         end_quietly(fake);
     }
 }
+/* What an implementation puts PADs around stays what it is. */
+static void pads_change_nothing(void)
+{
+    static char dense[8192];
+
+    for (unsigned layout = VPT_LAYOUT_DENSE; layout <= VPT_LAYOUT_WHOLE; layout++) {
+        struct vpt_caps caps = rich_caps();
+        struct fake *fake;
+        const char *words;
+
+        caps.tsx = true;
+        caps.choices.layout = (uint8_t)layout;
+        fake = begin_caps(&caps, TRACED | VPT_CTL_CYCEN | VPT_CTL_TSCEN | VPT_CTL_MTCEN |
+                                     VPT_CTL_PTWEN | VPT_CTL_FUPONPTW | VPT_CTL_PWREVTEN);
+        for (unsigned n = 0; n < 8; n++) {
+            fake->clocks.cycles += n << n;
+            fake->clocks.art += n % 3 == 0;
+            for (unsigned bits = 0; bits < n; bits++)
+                vpt_cond_branch(&fake->cpu, SOURCE, bits & 1);
+            vpt_jmp_indirect(&fake->cpu, TARGET + (0x10001ull << 4 * (n % 8)));
+            other_cr3(fake);
+            transfer(fake, VPT_INTERRUPT, in_mode(n & 1 ? VPT_EXEC_32 : VPT_EXEC_64));
+            ptwrite(fake);
+            mwait(fake);
+            wake(fake);
+            maintenance(fake);
+            pebs(fake);
+        }
+        words = fake_words(fake, true);
+        if (layout == VPT_LAYOUT_DENSE)
+            snprintf(dense, sizeof(dense), "%s", words);
+        CHECK(strlen(words) < sizeof(dense) && strcmp(words, dense) == 0, "layout %u: %s", layout,
+              words);
+        end_quietly(fake);
+    }
+}
 static void needs_ptw(void)
 {
     depends("PTW4(55)", ptwrite, VPT_CTL_PTWEN, CONTEXT | FILTER);
@@ -413,6 +449,7 @@ static const struct rule dependencies[] = {
     {"33-37 PSBEND", "TriggerEn alone", TEST(needs_psbend)},
     {"33-38 MNT", "TriggerEn alone", TEST(needs_mnt)},
     {"33-39 PAD", "TriggerEn alone", TEST(needs_pad)},
+    {"33-39 PAD, other packets", "are the same with PADs and without", TEST(pads_change_nothing)},
     {"33-40 PTW", "ContextEn, FilterEn and PTWEn", TEST(needs_ptw)},
     {"33-41 EXSTOP", "PwrEvtEn", TEST(needs_exstop)},
     {"33-42 MWAIT", "PwrEvtEn and ContextEn", TEST(needs_mwait)},

@@ -140,12 +140,29 @@ static void filter_always(void)
     END(fake, "TIP(402000)");
 }
 
+/* RTIT_STATUS is the same with PacketEn and without, where the other enables are. */
+static void packet_hidden(void)
+{
+    uint64_t status[2];
+
+    for (unsigned on = 0; on < 2; on++) {
+        struct fake *fake = begin("gracemont", on ? OS | BRANCHEN : OS);
+
+        CHECK(vpt_packet_en(&fake->cpu) == on, "PacketEn");
+        status[on] = fake_read(fake, VPT_MSR_STATUS);
+        end_quietly(fake);
+    }
+    CHECK(status[0] == status[1], "%llx, %llx", (unsigned long long)status[0],
+          (unsigned long long)status[1]);
+}
+
 static const struct rule section_packet[] = {
     {"formula",
      "PacketEn is TriggerEn, ContextEn, FilterEn and BranchEn; with it all packets of "
      "the flow appear, without it none",
      TEST(packet_en)},
     {"others", "timing and bookkeeping packets do not need it", TEST(packet_others)},
+    {"software", "cannot see it", TEST(packet_hidden)},
     {"without IP filtering", "FilterEn counts as 1", TEST(filter_always)},
     {0},
 };

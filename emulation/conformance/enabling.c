@@ -103,6 +103,35 @@ static void reset_warm(void)
     CHECK(fake_read(fake, 0x570) == 0 && fake_read(fake, 0x560) == 0, "without EBX[2] all of it");
     fake_close(fake);
 }
+/* What a processor was at before the reset is not in the trace behind it, nor in memory. */
+static void reset_anew(void)
+{
+    for (unsigned warm = 0; warm < 2; warm++) {
+        struct vpt_caps caps = plain_caps("gracemont");
+        const struct vpt_context ctx = at_cpl(0);
+        struct fake *fake;
+        uint64_t sent;
+
+        caps.tsx = true;
+        fake = begin_caps(&caps, TRACED);
+        vpt_vmxon(&fake->cpu, SOURCE);
+        vpt_vmptrld(&fake->cpu, 0x88000);
+        vpt_tx_begin(&fake->cpu, SOURCE);
+        sent = fake->tap_total;
+        vpt_reset(&fake->cpu, warm ? VPT_RESET_WARM : VPT_RESET_COLD);
+        vpt_flush(&fake->cpu);
+        CHECK(fake->tap_total == sent, "no output while TraceEn is 0");
+        fake_mark(fake);
+        fake_output(fake);
+        fake_write(fake, 0x571, 0);
+        vpt_set_context(&fake->cpu, &ctx);
+        fake_write(fake, 0x570, CTL);
+        CHECK(words_match("PSB PIP(1000) CBR(28) TSX(0) PSBEND MODE(64) PGE(401000)",
+                          fake_words(fake, true)),
+              "neither VMX operation nor a transaction: %s", fake_words(fake, true));
+        end_quietly(fake);
+    }
+}
 static void general_ways(void)
 {
     static const struct {
@@ -149,6 +178,8 @@ static const struct rule section_general[] = {
     {"processors", "each has its own", TEST(general_two)},
     {"cold reset", "clears all of them", TEST(reset_cold)},
     {"warm reset", "clears TraceEn alone with EBX[2], all of them without", TEST(reset_warm)},
+    {"reset", "nothing is sent behind it, and a new trace shows nothing of before",
+     TEST(reset_anew)},
     {"ways", "WRMSR, XRSTORS and load areas of VMX obey the same rules", TEST(general_ways)},
     {0},
 };
@@ -276,6 +307,22 @@ static void addr_canonical(void)
         fake_close(fake);
     }
 }
+/* Without 64-bit mode linear addresses have 32 bits. */
+static void addr_32(void)
+{
+    struct vpt_caps caps = plain_caps("skylake");
+    struct fake *fake;
+
+    caps.linear_bits = 32;
+    fake = fake_open_caps(&caps);
+    for (uint32_t msr = 0x580; msr < 0x584; msr++) {
+        CHECK(wrmsr(fake, msr, 0) == VPT_OK && wrmsr(fake, msr, 0xffffffff) == VPT_OK, "%x", msr);
+        for (unsigned bit = 32; bit < 64; bit++)
+            CHECK(wrmsr(fake, msr, 1ull << bit) == VPT_GP, "%x, bit %u", msr, bit);
+        CHECK(fake_read(fake, msr) == 0xffffffff, "%x is unchanged by the #GP", msr);
+    }
+    fake_close(fake);
+}
 static void match_reserved(void)
 {
     struct fake *fake = fake_open("skylake");
@@ -288,6 +335,8 @@ static void match_reserved(void)
 
 static const struct rule section_registers[] = {
     {"ADDRn_A, ADDRn_B", "64 bits, canonical or #GP", TEST(addr_canonical)},
+    {"ADDRn_A, ADDRn_B, 32 bits", "63:32 are #GP where linear addresses have 32 bits",
+     TEST(addr_32)},
     {"CR3_MATCH", "63:5, others #GP", TEST(match_reserved)},
     {0},
 };
@@ -330,11 +379,53 @@ static void switch_xsaves(void)
     SO_FAR(fake, "TIP(402000) FUP(401010) PGD() CBR(28) MODE(64) PGE(401000)");
     end_quietly(fake);
 }
+/* What XSAVES saves while TraceEn is 0 is what RDMSR reads, and it changes nothing. */
+static void xsaves_off(void)
+{
+    struct fake *fake = begin("gracemont", TRACED);
+    uint64_t before[CONFIG_MSRS];
+    struct vpt_xsave_area area;
+
+    vpt_jmp_indirect(&fake->cpu, TARGET);
+    fake_stop(fake);
+    fake_write(fake, 0x571, 0x123ull << VPT_STATUS_BYTECNT_SHR | VPT_STATUS_STOPPED);
+    for (size_t i = 0; i < CONFIG_MSRS; i++)
+        before[i] = fake_read(fake, config_msrs[i]);
+    vpt_xsaves(&fake->cpu, &area, SOURCE);
+    for (size_t i = 0; i < CONFIG_MSRS; i++)
+        CHECK(fake_read(fake, config_msrs[i]) == before[i], "%x", config_msrs[i]);
+    CHECK(area.ctl == (TRACED | VPT_CTL_TOPA) && area.status == fake_read(fake, 0x571),
+          "RTIT_CTL and RTIT_STATUS");
+    fake_close(fake);
+}
+/* Component 8 is a supervisor component of 128 bytes, which exists with XSAVES only. */
+static void xsave_component(void)
+{
+    struct vpt_caps caps = plain_caps("gracemont");
+
+    for (unsigned has = 0; has < 2; has++) {
+        struct vpt_cpuid regs = {1 << 3, 5, 1 << 8 | 1 << 11, 7};
+
+        caps.xsaves = has;
+        CHECK(vpt_cpuid(&caps, 0xd, 1, &regs) && regs.eax == 1 << 3 && regs.ebx == 5 &&
+                  regs.edx == 7 && regs.ecx == (has ? 1 << 8 | 1 << 11 : 1 << 11),
+              "CPUID.0DH.1:ECX[8]");
+        regs = (struct vpt_cpuid){1, 2, 3, 4};
+        CHECK(vpt_cpuid(&caps, 0xd, 8, &regs) && regs.eax == (has ? 128 : 0) && regs.ebx == 0 &&
+                  regs.ecx == has && regs.edx == 0,
+              "CPUID.0DH.8");
+        regs = (struct vpt_cpuid){0, 0, 1 << 8, 0};
+        CHECK(vpt_cpuid(&caps, 0xd, 1, &regs) && regs.ecx == 0, "without XSAVES itself");
+    }
+}
 
 static const struct rule section_switch[] = {
     {"by hand", "what RDMSR gave, WRMSR brings back, RTIT_CTL last; the trace goes on",
      TEST(switch_by_hand)},
     {"XSAVES, XRSTORS", "the same in one instruction", TEST(switch_xsaves)},
+    {"XSAVES with TraceEn = 0", "saves what RDMSR reads, and changes nothing", TEST(xsaves_off)},
+    {"XSAVE component", "CPUID.0DH says that there is component 8, and its size",
+     TEST(xsave_component)},
     {0},
 };
 

@@ -252,9 +252,10 @@ static void acm(void)
 {
     struct fake *fake = begin("skylake", TRACED | VPT_CTL_TSCEN);
 
+    vpt_cond_branch(&fake->cpu, SOURCE, true);
     vpt_acm_begin(&fake->cpu);
     CHECK(!(fake_read(fake, VPT_MSR_CTL) & VPT_CTL_TRACEEN), "TraceEn is cleared");
-    SO_FAR(fake, "");
+    SO_FAR(fake, "TNT(T)");
     fake->clocks.tsc = 0x99;
     vpt_acm_end(&fake->cpu, TARGET);
     CHECK(fake_read(fake, VPT_MSR_CTL) & VPT_CTL_TRACEEN, "and restored");

@@ -129,7 +129,7 @@ static const struct demand overlap[] = {
 };
 static const struct demand controls[] = {
     {"1.2", "most packets need PacketEn", RULE(enables, packet_en)},
-    {"1.3", "software cannot see it", RULE(msrs, status_8_31)},
+    {"1.3", "software cannot see it", RULE(enables, packet_hidden)},
     {0},
 };
 static const struct demand packet_en[] = {

@@ -6,8 +6,7 @@
 #define PRIVATE "the model's cycle counter has 64 bits and never wraps"
 
 static const struct demand detection[] = {
-    {"1.1", "CPUID.7.0:EBX[25] says whether Intel PT is there",
-     RULE(enabling, general_unsupported)},
+    {"1.1", "CPUID.7.0:EBX[25] says whether Intel PT is there", RULE(vmx_use, hidden)},
     {"1.2", "leaf 14H says what it can do", RULE(cpuid, each_max_subleaf)},
     {"2.1", "EAX of it says which subleaves there are", RULE(cpuid, each_max_subleaf)},
     {0},
@@ -41,7 +40,8 @@ static const struct demand enabling[] = {
     {"1.1", "RTIT_CTL last, since the others are #GP while TraceEn is 1",
      RULE(enabling, general_locked)},
     {"1.2", "clear STATUS first", NONE(SOFTWARE)},
-    {"1.3", "Stopped and Error persist until they are written", RULE(filtering, stop_resume)},
+    {"1.3", "Stopped persists until it is written", RULE(filtering, stop_resume)},
+    {"1.3", "and so does Error", RULE(topa, error_when_reached)},
     {"2.1", "an error may come a while after", NONE(PERMITS)},
     {"3.1", "values may be out of date while tracing", NONE(PERMITS)},
     {"3.2", "they are reliable with TraceEn 0", RULE(enabling, disable_flush)},
@@ -84,6 +84,8 @@ static const struct demand by_hand[] = {
 };
 static const struct demand xsaves[] = {
     {"1.1", "XSAVES saves, XRSTORS restores", RULE(enabling, switch_xsaves)},
+    {"1.1", "also while TraceEn is 0", RULE(enabling, xsaves_off)},
+    {"1.1", "what CPUID says of the component", RULE(enabling, xsave_component)},
     {0},
 };
 static const struct demand cycles[] = {
@@ -162,6 +164,7 @@ static const struct demand overflow[] = {
     {"1.2", "no packets until it is resolved", RULE(sync, overflow_ceases)},
     {"1.3", "then they appear again", RULE(sync, overflow_ceases)},
     {"2.1", "OVF; nothing is compressed against what was lost", RULE(sync, overflow_uncompressed)},
+    {"2.1", "also where tracing ends in it", RULE(sync, overflow_ended)},
     {"3.1", "FUP with PacketEn and BranchEn", RULE(sync, overflow_ceases)},
     {"3.2", "none without PacketEn; TIP.PGE later", RULE(sync, overflow_out)},
     {"3.3", "its payload is the next instruction", RULE(sync, overflow_ceases)},
@@ -212,19 +215,19 @@ const struct section guide_sections[] = {
     {"33.3.1.1", "RIP and LIP", 8, rip_lip},
     {"33.3.1.2", "Model specific restrictions", 6, restrictions},
     {"33.3.2", "Configuration", 2, configuration},
-    {"33.3.2.1", "Enabling", 6, enabling},
+    {"33.3.2.1", "Enabling", 7, enabling},
     {"33.3.2.2", "Disabling", 5, disabling},
     {"33.3.3", "Flushing", 8, flushing},
     {"33.3.4", "Warm reset", 2, warm},
     {"33.3.5.1", "Context switch by hand", 8, by_hand},
-    {"33.3.5.2", "Context switch by XSAVES", 1, xsaves},
+    {"33.3.5.2", "Context switch by XSAVES", 3, xsaves},
     {"33.3.6", "Cycle-accurate mode", 9, cycles},
     {"33.3.6.1", "Cycle counter", 4, counter},
     {"33.3.6.2", "Cycle packet semantics", 6, semantics},
     {"33.3.6.2 several packets", "Multi-packet operations", 1, multi},
     {"33.3.6.3", "Cycle thresholds", 6, thresholds},
     {"33.3.7", "PSB+", 27, psb},
-    {"33.3.8", "Internal buffer overflow", 8, overflow},
+    {"33.3.8", "Internal buffer overflow", 9, overflow},
     {"33.3.8.1", "Overflow and enables", 5, overflow_enables},
     {"33.3.8.2", "Overflow and timing packets", 6, overflow_timing},
     {"33.3.9", "TNT disable", 4, distnt},

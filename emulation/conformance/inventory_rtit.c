@@ -235,7 +235,7 @@ static const struct demand flow[] = {
     {"4.2.2 7.1", "FUP, TIP and PIP do that", RULE(rtit_ch4, tnt_forced)},
     {"4.2.2 7.1", "and no others", RULE(rtit_ch4, tnt_not_forced)},
     {"4.2.2 8.2", "TNT, FUP, TIP of an interrupt", RULE(rtit, t19_28)},
-    {"4.2.2 9.1", "a full one may wait for the end of an overflow", RULE(rtit_ch4, ovf_tnt)},
+    {"4.2.2 9.1", "a full one may wait for the end of an overflow", RULE(rtit_ch4, ovf_full_tnt)},
     {"4.2.2 10.1", "TraceStop does not drain it", RULE(rtit_ch4, stop_acts)},
     {"4.2.2 10.2", "read TNT_BUFF", NONE(SOFTWARE)},
     {"4.2.3 1.1", "a TIP has the target", RULE(rtit_text, t2_near)},

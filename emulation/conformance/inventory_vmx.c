@@ -8,6 +8,9 @@ static const struct demand vmx[] = {
     {"1.2", "controls decide what is in the packets", RULE(vmx_operation, concealed)},
     {"1.3", "non-root operation only, or both", RULE(vmx_use, by_controls)},
     {"1.4", "the controls of RTIT_CTL and of addresses", RULE(vmx_operation, guest_addresses_need)},
+    {"1.4", "EPT translates the addresses of output", RULE(ept, found_ahead)},
+    {"1.4", "and nothing of the trace is lost by it", RULE(ept, nothing_lost)},
+    {"1.4", "a trace that cannot begin begins later", RULE(ept, begins_again)},
     {"2.1", "MSR-load areas on older processors", RULE(vmx_use, by_areas)},
     {0},
 };
@@ -132,6 +135,7 @@ static const struct demand tracking[] = {
     {"3.4", "and is rare", RULE(time, tsc_after_a_pause)},
     {"3.5", "it goes on in deep C-states", NONE(OWNER)},
     {"5.1", "P by CPUID.15H", RULE(time, leaf_15)},
+    {"5.1", "which may be without it", RULE(time, no_ratio)},
     {"5.2", "the crystal is slower than the TSC", RULE(time, leaf_15)},
     {"5.3", "MTC at multiples of the crystal's clock", RULE(generation_time, mtc_period)},
     {"5.4", "more often than TSC", RULE(time, tsc_after_a_pause)},
@@ -187,7 +191,7 @@ static const struct demand frequency[] = {
 };
 
 const struct section vmx_sections[] = {
-    {"33.5", "Tracing in VMX operation", 5, vmx},
+    {"33.5", "Tracing in VMX operation", 8, vmx},
     {"33.5.1", "VMX-specific packets and controls", 12, packets},
     {"33.5.2", "Managing packet generation across transitions", 4, managing},
     {"33.5.2.1", "System-wide tracing", 8, system_wide},
@@ -200,7 +204,7 @@ const struct section vmx_sections[] = {
     {"33.7", "Packet generation scenarios", 7, scenarios},
     {"33.8.1", "Tracing SMM code", 11, smm_code},
     {"33.8.2", "Several agents", 3, agents},
-    {"33.8.3", "Tracking time", 12, tracking},
+    {"33.8.3", "Tracking time", 13, tracking},
     {"33.8.3.1", "Time domain relationships", 7, relationships},
     {"33.8.3.2", "Estimating TSC", 19, estimating},
     {"33.8.3.3", "VMX TSC manipulation", 4, manipulation},

@@ -41,6 +41,7 @@ static const struct {
     {"vmx.c", vmx_tables},
     {"vmx_operation.c", vmx_operation_tables},
     {"vmx_use.c", vmx_use_tables},
+    {"ept.c", ept_tables},
     {"scenarios.c", scenario_tables},
     {"power.c", power_tables},
     {"time.c", time_tables},

@@ -141,6 +141,56 @@ static void psb_between(void)
     CHECK(psbs > 5 && !reader.bad && !in_psb, "%u PSBs", psbs);
     end_quietly(fake);
 }
+/* ---- When a PSB that is due comes ---- */
+
+static void writes(struct fake *fake)
+{
+    vpt_ptwrite(&fake->cpu, 0x1234, 4, SOURCE);
+}
+static void stops_clock(struct fake *fake)
+{
+    vpt_exec_stop(&fake->cpu, SOURCE);
+}
+static void sleeps(struct fake *fake)
+{
+    const struct vpt_power_entry entry = {.ip = SOURCE, .state = 0x21};
+
+    vpt_power_entry(&fake->cpu, &entry);
+}
+static void maintains(struct fake *fake)
+{
+    vpt_maintenance(&fake->cpu, 1);
+}
+static void changes_frequency(struct fake *fake)
+{
+    vpt_set_core_ratio(&fake->cpu, 20);
+}
+/* With the next instruction, though that has no packet of its own, and not before it is due. */
+static void psb_prompt(void)
+{
+    static void (*const events[])(struct fake *) = {writes, stops_clock, sleeps, maintains,
+                                                    changes_frequency};
+
+    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+        struct fake *fake = begin("gracemont", TRACED | VPT_CTL_PTWEN | VPT_CTL_PWREVTEN);
+        unsigned psbs = 0;
+
+        for (unsigned n = 0; n < 1500; n++) {
+            uint64_t packets;
+            bool due;
+
+            events[i](fake);
+            due = fake->cpu.bytes_since_psb >= PSB_BYTES;
+            packets = fake->cpu.packet_count;
+            vpt_jmp_direct(&fake->cpu, TARGET);
+            CHECK((fake->cpu.packet_count > packets) == due, "event %zu, time %u", i, n);
+            CHECK(fake->cpu.bytes_since_psb < PSB_BYTES, "event %zu, time %u: PSB", i, n);
+            psbs += due;
+        }
+        CHECK(psbs > 1, "%u PSBs", psbs);
+        end_quietly(fake);
+    }
+}
 /* TriggerEn is cleared when a PSB is due: it comes when tracing is enabled again. */
 static void psb_preserved(void)
 {
@@ -190,6 +240,7 @@ static const struct rule section_psb[] = {
     {"TSX", "MODE.TSX with ContextEn and BranchEn", TEST(psb_tsx)},
     {"unique", "nothing but a PSB has its bytes", TEST(psb_unique)},
     {"place", "never within an operation", TEST(psb_between)},
+    {"promptness", "one that is due comes with the next instruction", TEST(psb_prompt)},
     {"preservation", "what was due when TriggerEn became 0 comes at enabling", TEST(psb_preserved)},
     {0},
 };
@@ -317,6 +368,66 @@ static void overflow_timing(void)
     vpt_time(&fake->cpu);
     END(fake, "MTC(a)");
 }
+/* ---- Ends of a trace that overflows ---- */
+
+static void ends_by_smi(struct fake *fake)
+{
+    vpt_smi(&fake->cpu, SOURCE);
+}
+static void ends_by_xsaves(struct fake *fake)
+{
+    vpt_xsaves(&fake->cpu, &(struct vpt_xsave_area){0}, SOURCE);
+}
+static void ends_by_control(struct fake *fake)
+{
+    struct vpt_vm_exit exit = vmx_exit();
+
+    exit.exit = VPT_EXIT_CLEAR_CTL;
+    vpt_vm_exit(&fake->cpu, &exit);
+}
+static const struct vpt_msr_load clearing[] = {{VPT_MSR_CTL, TRACED | VPT_CTL_TOPA}};
+
+static void ends_by_exit(struct fake *fake)
+{
+    struct vpt_vm_exit exit = vmx_exit();
+
+    exit.loads = clearing;
+    exit.load_count = 1;
+    vpt_vm_exit(&fake->cpu, &exit);
+}
+static void ends_by_entry(struct fake *fake)
+{
+    struct vpt_vm_entry entry = vmx_entry();
+
+    entry.loads = clearing;
+    entry.load_count = 1;
+    vpt_vm_entry(&fake->cpu, &entry);
+}
+static void ends_by_abort(struct fake *fake)
+{
+    vpt_vmx_abort(&fake->cpu, SOURCE);
+}
+/* Whatever clears TraceEn waits for memory, and tells the overflow first. */
+static void overflow_ended(void)
+{
+    static void (*const ends[])(struct fake *) = {fake_stop,       ends_by_smi,  ends_by_xsaves,
+                                                  ends_by_control, ends_by_exit, ends_by_entry,
+                                                  ends_by_abort};
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        struct fake *fake = fake_open("gracemont");
+
+        vpt_vmxon(&fake->cpu, SOURCE);
+        fake_start(fake, TRACED);
+        vpt_stall(&fake->cpu, true);
+        fake_noise(fake, 8000);
+        CHECK(fake->cpu.overflow, "an overflow");
+        ends[i](fake);
+        CHECK(!vpt_trigger_en(&fake->cpu) && fake->cpu.buf_len == 0, "end %zu: the flush", i);
+        CHECK(strstr(fake_words(fake, false), " OVF FUP("), "end %zu: the overflow is told", i);
+        fake_close(fake);
+    }
+}
 
 static const struct rule section_overflow[] = {
     {"begin and end", "no packet in it; OVF, FUP of the next instruction, and it goes on",
@@ -324,6 +435,7 @@ static const struct rule section_overflow[] = {
     {"compression", "none against what was lost", TEST(overflow_uncompressed)},
     {"PacketEn = 0", "OVF without FUP; TIP.PGE comes with PacketEn, others before",
      TEST(overflow_out)},
+    {"TraceEn = 0", "OVF comes before tracing ends, by whatever it does", TEST(overflow_ended)},
     {0},
 };
 static const struct rule section_overflow_enables[] = {

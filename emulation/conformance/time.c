@@ -152,6 +152,20 @@ static void formula(void)
         }
     }
 }
+/* A processor may leave the ratio out of CPUID.15H: then nothing tells of the crystal. */
+static void no_ratio(void)
+{
+    struct vpt_caps caps = plain_caps("skylake");
+    struct vpt_clocks clocks;
+
+    caps.tsc_num = 0;
+    vpt_clocks_from_tsc(&caps, 0x123456, &clocks);
+    CHECK(clocks.tsc == 0x123456 && clocks.art == 0 && clocks.fast == 0, "the TSC alone");
+    caps.tsc_num = 1;
+    caps.tsc_den = 1;
+    vpt_clocks_from_tsc(&caps, 0x123456, &clocks);
+    CHECK(clocks.art == 0x123456 && clocks.fast == 0, "a ratio of 1");
+}
 static void tsc_bytes(void)
 {
     struct fake *fake = begin("skylake", OS | VPT_CTL_TSCEN);
@@ -168,6 +182,7 @@ static const struct rule clocks[] = {
 };
 static const struct rule relationships[] = {
     {"formula", "the crystal clock and the ticks since its edge make up the TSC", TEST(formula)},
+    {"no ratio", "where CPUID.15H:EBX is 0 there is no crystal clock", TEST(no_ratio)},
     {0},
 };
 
@@ -261,6 +276,160 @@ static void cyc_precedes(void)
     END(fake, "CYC(3) TIP(402000) CYC(3) PIP(5000) CYC(3) PTW4(1) CYC(3) EXSTOP+ FUP(401010) "
               "CYC(3) MTC(1) CYC(3) TSC(0) TMA(1,0) CBR(9)");
 }
+/* ---- What an MTC precedes ---- */
+
+static void far_jump(struct fake *fake)
+{
+    transfer(fake, VPT_FAR_BRANCH, at_cr3(0x5000));
+}
+static void one_branch(struct fake *fake)
+{
+    vpt_cond_branch(&fake->cpu, TARGET, true);
+}
+static void direct_jump(struct fake *fake)
+{
+    vpt_jmp_direct(&fake->cpu, TARGET);
+}
+static void indirect_call(struct fake *fake)
+{
+    vpt_call_indirect(&fake->cpu, TARGET, SOURCE);
+}
+static void near_ret(struct fake *fake)
+{
+    vpt_ret(&fake->cpu, TARGET);
+}
+static void other_cr3(struct fake *fake)
+{
+    vpt_mov_cr3(&fake->cpu, 0x5000, SOURCE);
+}
+static void sti(struct fake *fake)
+{
+    vpt_interrupt_flag(&fake->cpu, true, SOURCE);
+}
+static void ptwrite(struct fake *fake)
+{
+    vpt_ptwrite(&fake->cpu, 1, 8, SOURCE);
+}
+static void frequency(struct fake *fake)
+{
+    vpt_set_core_ratio(&fake->cpu, 9);
+}
+static void shut_down(struct fake *fake)
+{
+    vpt_shutdown(&fake->cpu, SOURCE);
+}
+static void maintenance(struct fake *fake)
+{
+    vpt_maintenance(&fake->cpu, 1);
+}
+static void transaction(struct fake *fake)
+{
+    vpt_tx_begin(&fake->cpu, SOURCE);
+}
+static void pebs(struct fake *fake)
+{
+    static const struct vpt_block_item item = {0, 1};
+    const struct vpt_block block = {.type = 4, .count = 1, .items = &item};
+
+    vpt_pebs(&fake->cpu, &block, 1, SOURCE);
+}
+static void sleeps(struct fake *fake)
+{
+    const struct vpt_power_entry entry = {.ip = SOURCE, .mwait = true, .state = 0x20};
+
+    vpt_power_entry(&fake->cpu, &entry);
+}
+static void clock_stops(struct fake *fake)
+{
+    vpt_exec_stop(&fake->cpu, SOURCE);
+}
+static void pointer(struct fake *fake)
+{
+    vpt_vmptrld(&fake->cpu, 0x88000);
+}
+static void entry_of(struct fake *fake, enum vpt_entry outcome)
+{
+    struct vpt_vm_entry entry = vmx_entry();
+
+    entry.outcome = outcome;
+    CHECK(vpt_vm_entry(&fake->cpu, &entry) == outcome, "the VM entry");
+}
+static void enters(struct fake *fake)
+{
+    entry_of(fake, VPT_ENTRY_SUCCEEDS);
+}
+static void fails_early(struct fake *fake)
+{
+    entry_of(fake, VPT_ENTRY_FAILS_EARLY);
+}
+static void fails_late(struct fake *fake)
+{
+    entry_of(fake, VPT_ENTRY_FAILS_LATE);
+}
+static void leaves(struct fake *fake)
+{
+    const struct vpt_vm_exit exit = vmx_exit();
+
+    CHECK(vpt_vm_exit(&fake->cpu, &exit), "the VM exit");
+}
+static void vmx_aborts(struct fake *fake)
+{
+    vpt_vmx_abort(&fake->cpu, SOURCE);
+}
+static void smi(struct fake *fake)
+{
+    vpt_smi(&fake->cpu, SOURCE);
+}
+
+/* The crystal ticks, then something happens: the MTC stands first. */
+static void mtc_precedes(void)
+{
+    static const struct {
+        const char *name;
+        void (*happens)(struct fake *fake);
+    } events[] = {
+        {"a branch", one_branch},
+        {"a direct JMP", direct_jump},
+        {"an indirect CALL", indirect_call},
+        {"a RET", near_ret},
+        {"a far jump", far_jump},
+        {"MOV CR3", other_cr3},
+        {"STI", sti},
+        {"PTWRITE", ptwrite},
+        {"a frequency", frequency},
+        {"a shutdown", shut_down},
+        {"maintenance", maintenance},
+        {"a transaction", transaction},
+        {"a PEBS record", pebs},
+        {"sleep", sleeps},
+        {"a stopped clock", clock_stops},
+        {"VMPTRLD", pointer},
+        {"VM entry", enters},
+        {"VM entry, failing early", fails_early},
+        {"VM entry, failing late", fails_late},
+        {"VM exit", leaves},
+        {"a VMX abort", vmx_aborts},
+        {"SMI", smi},
+        {"WRMSR", fake_stop},
+    };
+
+    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+        struct vpt_caps caps = rich_caps();
+        struct fake *fake;
+
+        caps.tsx = true;
+        fake = fake_open_caps(&caps);
+        vpt_vmxon(&fake->cpu, SOURCE);
+        fake_start(fake,
+                   TRACED | VPT_CTL_MTCEN | VPT_CTL_EVENTEN | VPT_CTL_PTWEN | VPT_CTL_PWREVTEN);
+        fake->clocks.art++;
+        events[i].happens(fake);
+        CHECK(strncmp(fake_words(fake, false), "MTC(1)", 6) == 0, "%s: %s", events[i].name,
+              fake_words(fake, false));
+        vpt_reset(&fake->cpu, VPT_RESET_COLD);
+        fake_close(fake);
+    }
+}
 /* While clocks run and are told, no TSC stands alone; it does when they have ceased. */
 static void tsc_after_a_pause(void)
 {
@@ -288,6 +457,7 @@ static const struct rule estimating[] = {
     {"MTC and TMA", "give the crystal's ticks from a TSC to each MTC", TEST(tma_aligns)},
     {"CYC", "values add up to the cycles that have passed", TEST(cyc_adds_up)},
     {"CYC, place", "before each packet that is eligible", TEST(cyc_precedes)},
+    {"MTC, place", "before the packets of all that happens behind the tick", TEST(mtc_precedes)},
     {"TSC", "alone only when other timing packets had ceased", TEST(tsc_after_a_pause)},
     {0},
 };

@@ -263,6 +263,25 @@ static void table_wrap(void)
           "both offsets from 0");
     fake_close(fake);
 }
+/* The MSRs name an END entry, with an offset: neither counts in the table that it leads to. */
+static void table_end_first(void)
+{
+    const uint64_t entries[] = {REGION_GPA, 0x5000 | VPT_TOPA_END, 0};
+    struct fake *fake = table_of("skylake", entries);
+
+    fake_poke(fake, 0x5000, OTHER_GPA);
+    fake_poke(fake, 0x5008, TABLE_GPA | VPT_TOPA_END);
+    fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, 0x234ull << 32 | 1u << 7 | 0x7f);
+    trace(fake, CTL);
+    noise(fake, 100);
+    CHECK(fake->store_count > 0 && fake->stores[0].gpa == OTHER_GPA, "at %llx",
+          (unsigned long long)(fake->store_count ? fake->stores[0].gpa : 0));
+    fake_stop(fake);
+    CHECK(fake_read(fake, VPT_MSR_OUTPUT_BASE) == 0x5000 &&
+              fake_read(fake, VPT_MSR_OUTPUT_MASK_PTRS) == (fake->tap_total << 32 | 0x7f),
+          "both offsets from 0");
+    fake_close(fake);
+}
 static void table_one_region(void)
 {
     const uint64_t entries[] = {REGION_GPA | VPT_TOPA_STOP | VPT_TOPA_INT, TABLE_GPA | VPT_TOPA_END,
@@ -290,6 +309,8 @@ static const struct rule section_table[] = {
      TEST(table_start)},
     {"length", "the END entry may stand anywhere but first", TEST(table_any_length)},
     {"one buffer", "a packet may lie in two regions", TEST(table_unified)},
+    {"END at the start", "leads to the first byte of the other table's first region",
+     TEST(table_end_first)},
     {"largest table", "behind offset 0FFFFFF8H comes entry 0 of the same table", TEST(table_wrap)},
     {"one region", "it may have INT and STOP, and END must follow", TEST(table_one_region)},
     {0},
@@ -334,11 +355,33 @@ static void stop_where(void)
     CHECK(error(fake), "so that tracing cannot go on with it");
     end_quietly(fake);
 }
+/* Stopped is cleared and the output is another: tracing is as ever. */
+static void stop_resumed(void)
+{
+    const uint64_t entries[] = {REGION_GPA | VPT_TOPA_STOP, TABLE_GPA | VPT_TOPA_END, 0};
+    struct fake *fake = table_of("skylake", entries);
+    uint64_t lost;
+
+    trace(fake, CTL);
+    noise(fake, 6000);
+    fake_stop(fake);
+    lost = fake->cpu.dropped_bytes;
+    fake_write(fake, VPT_MSR_STATUS, 0);
+    fake_write(fake, VPT_MSR_OUTPUT_BASE, OTHER_GPA);
+    fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, 0x3fff);
+    trace(fake, TRACED | VPT_CTL_TRACEEN);
+    noise(fake, 9000);
+    fake_stop(fake);
+    CHECK(fake_read(fake, VPT_MSR_OUTPUT_MASK_PTRS) >> 32 > 9000, "all the pages of the range");
+    CHECK(fake->cpu.dropped_bytes == lost, "nothing more is lost");
+    fake_close(fake);
+}
 
 static const struct rule section_stop[] = {
     {"cut", "output ends with the region's last byte, without TIP.PGD; the rest is lost",
      TEST(stop_cut)},
     {"where", "table, entry and an offset that is no good for enabling again", TEST(stop_where)},
+    {"resuming", "Stopped cleared, tracing goes on with another output", TEST(stop_resumed)},
     {0},
 };
 

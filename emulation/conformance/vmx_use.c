@@ -394,6 +394,21 @@ static void check_block_ends(void)
         CHECK(tsc[1] == 8 && trace[4] == 0x19 && trace[5] == 0x19, "end %zu: the TSC alone", i);
     }
 }
+/* The data of an item may look like what ends a block. */
+static void check_block_data(void)
+{
+    static const uint8_t data[] = {0x33, 0xb3, 0xf3, 0x82};
+
+    for (size_t i = 0; i < sizeof(data); i++) {
+        uint8_t trace[] = {0x02, 0x63, 0x84, 0x0c, data[i], data[i], data[i], data[i],
+                           0x0c, 0x19, 0x19, 0x19, 0x19,    0x02,    0x33,    0x19,
+                           7,    0,    0,    0,    0,       0,       0};
+
+        CHECK(vpt_rewrite_tsc(trace, sizeof(trace), 0, 1) == sizeof(trace), "data %x", data[i]);
+        CHECK(trace[16] == 8 && trace[9] == 0x19 && trace[10] == 0x19, "data %x: the TSC alone",
+              data[i]);
+    }
+}
 /* The upper byte of a TSC is not in the packet, but counts where it is scaled. */
 static void tsc_upper_byte(void)
 {
@@ -415,6 +430,7 @@ static void tsc_packets_modified(void)
     unsigned tscs = 0;
 
     check_block_ends();
+    check_block_data();
     memcpy(changed, fake->tap, fake->tap_len);
     CHECK(vpt_rewrite_tsc(changed, fake->tap_len, 2 * ONE, 0x123) == fake->tap_len, "all of it");
     reader_open(&old, fake->tap, fake->tap_len);
@@ -494,6 +510,7 @@ static void abort_packets(void)
 
     vpt_cond_branch(&fake->cpu, TARGET + 4, true);
     vpt_vmx_abort(&fake->cpu, 0x402010);
+    CHECK(fake->cpu.buf_len == 0, "all is written, for nothing runs any more");
     SO_FAR(fake, "TNT(T) FUP(402010)");
     CHECK(!vpt_trigger_en(&fake->cpu) && !fake->cpu.vmx_nonroot, "it is over");
     vpt_jmp_indirect(&fake->cpu, HOST);
