@@ -10,21 +10,51 @@ static struct vpt_cpuid leaf(const struct vpt_caps *caps, uint32_t subleaf)
     return regs;
 }
 
-/* Every profile with Intel PT as it is, with the harness's processor on it. */
-static void each(void (*check)(struct fake *fake, const struct vpt_cpuid *zero,
-                               const struct vpt_cpuid *one))
+typedef void check_fn(struct fake *fake, const struct vpt_cpuid *zero, const struct vpt_cpuid *one);
+
+static void on(struct fake *fake, check_fn *check)
+{
+    const struct vpt_cpuid zero = leaf(&fake->caps, 0), one = leaf(&fake->caps, 1);
+
+    check(fake, &zero, &one);
+    fake_close(fake);
+}
+
+/* The profile "max" without the feature of one bit of EBX. */
+static struct fake *without(uint32_t bit)
+{
+    struct vpt_caps caps = plain_caps("max");
+
+    caps.leaf14_0_ebx &= ~bit;
+    if (bit == VPT_CAP_PSB_CYC)
+        caps.leaf14_1_ebx = 0;
+    if (bit == VPT_CAP_IPFILTER)
+        caps.leaf14_1_eax &= ~7u;
+    if (bit == VPT_CAP_MTC)
+        caps.leaf14_1_eax &= 0xffff;
+    return fake_open_caps(&caps);
+}
+
+/* Every profile with Intel PT as it is; and processors on which each feature is missing once. */
+static void each(check_fn *check)
 {
     for (size_t i = 0; i < vpt_profile_count(); i++) {
         struct fake *fake = open_profile(i);
-        struct vpt_cpuid zero, one;
 
-        if (!fake)
-            continue;
-        zero = leaf(&fake->caps, 0);
-        one = leaf(&fake->caps, 1);
-        check(fake, &zero, &one);
-        fake_close(fake);
+        if (fake)
+            on(fake, check);
     }
+    for (uint32_t bit = VPT_CAP_CR3FILTER; bit <= VPT_CAP_DISTNT; bit <<= 1)
+        on(without(bit), check);
+}
+
+/* A processor with nothing but these schemes of output. */
+static struct fake *with_output(uint32_t ecx)
+{
+    struct vpt_caps caps = plain_caps("max");
+
+    caps.leaf14_0_ecx = ecx;
+    return fake_open_caps(&caps);
 }
 
 static bool takes(struct fake *fake, uint32_t msr, uint64_t value)
@@ -279,13 +309,27 @@ EACH(preserve)
 EACH(event)
 EACH(distnt)
 EACH(ebx_reserved)
-EACH(topa)
 EACH(entries)
-EACH(single)
-EACH(fabric)
 EACH(ecx_reserved)
 EACH(lip)
 EACH(edx)
+
+static void each_topa(void)
+{
+    each(topa);
+    on(with_output(VPT_CAP_SNGLRGN), topa);
+    on(with_output(VPT_CAP_FABRIC), topa);
+}
+static void each_single(void)
+{
+    each(single);
+    on(with_output(VPT_CAP_TOPA), single);
+}
+static void each_fabric(void)
+{
+    each(fabric);
+    on(with_output(VPT_CAP_TOPA), fabric);
+}
 
 static const struct rule table_11[] = {
     {"EAX", "the largest subleaf", TEST(each_max_subleaf)},

@@ -102,6 +102,16 @@ static void cycles(struct fake *fake)
     vpt_jmp_indirect(&fake->cpu, 0x12345678);
 }
 
+/* And out of it by a far branch, 100 cycles later. */
+static void cycles_end(struct fake *fake)
+{
+    const struct vpt_context kernel = context_of(0);
+
+    cycles(fake);
+    fake->clocks.cycles += 100;
+    fake_transfer(fake, VPT_FAR_BRANCH, 0x12345678, 0x401000, &kernel);
+}
+
 /* ---- The bytes ------------------------------------------------------------------------------ */
 
 #define NOTHING                                                                                    \
@@ -205,6 +215,10 @@ static const struct golden golden[] = {
      cycles,
      PSB "02 03 1a 00 02 23 00 00 00 00 00 27 06 99 01 71 10 10 40 00 00 00 00 00 "
          "1b 4d 78 56 34 12"},
+    {"lines: CYC does not stand with a packet of one byte", SPLIT, false, false,
+     USER | VPT_CTL_CYCEN, cycles_end,
+     PSB "02 03 1a 00 02 23 00 00 00 00 00 27 06 99 01 71 10 10 40 00 00 00 00 00 "
+         "1b 4d 78 56 34 12 27 06 01"},
     /* As a trace of model 79 has it, up to CBR and addresses. */
     {"lines: whole packets",
      {.layout = VPT_LAYOUT_WHOLE, .fup_full = true, .psb_twice = true, .psb_at_enable = true},
