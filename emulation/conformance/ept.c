@@ -144,29 +144,37 @@ static void nothing_lost(void)
 /* The VMM leaves the guest for the violation of its first page, and uses the trace for itself. */
 static void begins_again(void)
 {
-    static const char *const begun[] = {"PSB+ MODE(64) PGE(600000)",
-                                        "CBR(28) MODE(64) PGE(600000)"};
+    static const struct {
+        uint64_t status, ctl;
+        const char *begun;
+    } cases[] = {
+        {0, 0, "PSB+ MODE(64) PGE(600000)"},
+        {1ull << VPT_STATUS_BYTECNT_SHR, 0, "CBR(28) MODE(64) PGE(600000)"},
+        {1ull << VPT_STATUS_BYTECNT_SHR | VPT_STATUS_PENDPSB, VPT_CTL_INJECT_PSB_PMI,
+         "PSB+ MODE(64) PGE(600000)"},
+    };
 
-    for (uint64_t count = 0; count < 2; count++) {
-        const struct scheme *scheme = &schemes[1];
-        struct fake *fake = vmm(scheme);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct scheme scheme = schemes[1];
+        struct fake *fake = vmm(&scheme);
 
-        fake_write(fake, VPT_MSR_STATUS, count << VPT_STATUS_BYTECNT_SHR);
+        scheme.ctl |= cases[i].ctl;
+        fake_write(fake, VPT_MSR_STATUS, cases[i].status);
         fake_map(fake, SINGLE, PAGE, VPT_SPAN_FAULT, NULL, false);
-        enter(fake, scheme);
+        enter(fake, &scheme);
         CHECK(vpt_output_by_ept(&fake->cpu) && vpt_output_blocked(&fake->cpu), "the violation");
         leave(fake);
         CHECK(!vpt_output_blocked(&fake->cpu) && !vpt_output_by_ept(&fake->cpu),
               "output is the VMM's, and nothing waits");
-        CHECK(fake_read(fake, VPT_MSR_STATUS) >> VPT_STATUS_BYTECNT_SHR == count,
-              "PacketByteCnt is what it was");
+        CHECK((fake_read(fake, VPT_MSR_STATUS) & ~7ull) == cases[i].status,
+              "RTIT_STATUS is what it was");
         fake_unmap(fake);
         fake_write(fake, VPT_MSR_OUTPUT_BASE, 0x380000);
         vpt_flush(&fake->cpu);
         CHECK(fake->tap_total == 0 && fake->cpu.dropped_bytes == 0, "nothing was sent or lost");
-        fake_write(fake, VPT_MSR_OUTPUT_BASE, scheme->base);
-        enter(fake, scheme);
-        END(fake, begun[count]);
+        fake_write(fake, VPT_MSR_OUTPUT_BASE, scheme.base);
+        enter(fake, &scheme);
+        END(fake, cases[i].begun);
     }
 }
 

@@ -460,6 +460,27 @@ static void enabled_inside(void)
     rtit_do(fake, VPT_RTIT_JMP_DIRECT, 0x401008);
     END_RTIT(fake, "PGE(400800) PGD(401004) PGE(401008)");
 }
+/* Event 2: each of the two ranges by itself, walked into, through and out of. */
+static void either_range(void)
+{
+    static const char *const patterns[] = {"PGE(401008) PGD(401004)", "PGE(401108) PGD(401004)"};
+
+    for (unsigned n = 0; n < 2; n++) {
+        const uint64_t base = n ? 0x401108 : 0x401008;
+        struct rtit_fake *fake = rtit_ranged(0, 0x401008, 0x401020);
+
+        rtit_write(fake, VPT_RTIT_LIP0 + 1, 0x401108);
+        rtit_write(fake, VPT_RTIT_LIP0 + 3, 0x401120);
+        rtit_write(fake, VPT_RTIT_EVENTS, 6 << 3 | 2);
+        rtit_do(fake, VPT_RTIT_OTHER, base);
+        CHECK(rtit_status(fake, VPT_RTIT_STATUS_FILTEREN), "range %u is entered", n);
+        rtit_do(fake, VPT_RTIT_OTHER, base + 4);
+        CHECK(rtit_status(fake, VPT_RTIT_STATUS_FILTEREN), "range %u goes on", n);
+        rtit_do(fake, VPT_RTIT_OTHER, base + 0x18);
+        CHECK(!rtit_status(fake, VPT_RTIT_STATUS_FILTEREN), "range %u is left", n);
+        END_RTIT(fake, patterns[n]);
+    }
+}
 static void stop_by_walking(void)
 {
     struct rtit_fake *fake = rtit_open(0);
@@ -487,6 +508,7 @@ static const struct rule control[] = {
     {"3.3.4 CNTP", "counts core cycles in 22 bits; sending a count resets it", TEST(cntp_counts)},
     {"3.3.5 ranges", "are entered at the base or by a branch, and left at the limit",
      TEST(enabled_inside)},
+    {"3.3.5 either range", "is walked into and out of as one alone", TEST(either_range)},
     {"3.3.5 TraceStop", "so are those of TraceStop", TEST(stop_by_walking)},
     {0},
 };
