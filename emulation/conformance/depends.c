@@ -338,7 +338,7 @@ static void pads_change_nothing(void)
         fake = begin_caps(&caps, TRACED | VPT_CTL_CYCEN | VPT_CTL_TSCEN | VPT_CTL_MTCEN |
                                      VPT_CTL_PTWEN | VPT_CTL_FUPONPTW | VPT_CTL_PWREVTEN);
         for (unsigned n = 0; n < 8; n++) {
-            fake->clocks.cycles += n << n;
+            fake->clocks.cycles += (uint64_t)n << 4 * n;
             fake->clocks.art += n % 3 == 0;
             for (unsigned bits = 0; bits < n; bits++)
                 vpt_cond_branch(&fake->cpu, SOURCE, bits & 1);

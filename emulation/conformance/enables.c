@@ -388,6 +388,7 @@ static void filter_clear(void)
 }
 static void filter_default(void)
 {
+    const struct vpt_context user = at_cpl(3);
     struct fake *fake = begin("skylake", TRACED);
 
     for (unsigned i = 0; i < 64; i++) {
@@ -399,6 +400,13 @@ static void filter_default(void)
     vpt_jmp_indirect(&fake->cpu, TARGET);
     CHECK(fake_status(fake, VPT_STATUS_FILTEREN), "a range of TraceStop is no filter");
     END(fake, "TIP(402000)");
+    fake = begin_range("skylake", VPT_ADDR_CFG_FILTER, 0x700000, 0x700fff, OS | BRANCHEN);
+    CHECK(!fake_status(fake, VPT_STATUS_FILTEREN), "a filter, and code outside of it");
+    fake_stop(fake);
+    vpt_set_context(&fake->cpu, &user);
+    fake_write(fake, VPT_MSR_CTL, OS | BRANCHEN | VPT_CTL_TOPA | VPT_CTL_TRACEEN);
+    CHECK(fake_status(fake, VPT_STATUS_FILTEREN), "none any more, and no code looked at yet");
+    end_quietly(fake);
 }
 static void filter_frozen(void)
 {

@@ -430,6 +430,22 @@ static void mtc_precedes(void)
         fake_close(fake);
     }
 }
+/* What the crystal did before TraceEn was set is no change: the first MTC is that of the next. */
+static void mtc_from_enabling(void)
+{
+    for (uint64_t freq = 0; freq < 16; freq += 3) {
+        struct vpt_caps caps = rich_caps();
+        struct fake *fake = fake_open_caps(&caps);
+
+        fake->clocks.art = 0x5501ull << freq;
+        fake_start(fake, OS | VPT_CTL_MTCEN | freq << VPT_CTL_MTCFREQ_SHR);
+        vpt_time(&fake->cpu);
+        SO_FAR(fake, "");
+        fake->clocks.art += 1ull << freq;
+        vpt_time(&fake->cpu);
+        END(fake, "MTC(2)");
+    }
+}
 /* While clocks run and are told, no TSC stands alone; it does when they have ceased. */
 static void tsc_after_a_pause(void)
 {
@@ -457,6 +473,7 @@ static const struct rule estimating[] = {
     {"MTC and TMA", "give the crystal's ticks from a TSC to each MTC", TEST(tma_aligns)},
     {"CYC", "values add up to the cycles that have passed", TEST(cyc_adds_up)},
     {"CYC, place", "before each packet that is eligible", TEST(cyc_precedes)},
+    {"MTC, the first", "tells the first change behind the enabling", TEST(mtc_from_enabling)},
     {"MTC, place", "before the packets of all that happens behind the tick", TEST(mtc_precedes)},
     {"TSC", "alone only when other timing packets had ceased", TEST(tsc_after_a_pause)},
     {0},

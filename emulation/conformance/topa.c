@@ -363,15 +363,22 @@ static void stop_resumed(void)
     uint64_t lost;
 
     trace(fake, CTL);
-    noise(fake, 6000);
+    noise(fake, 3900);
+    vpt_stall(&fake->cpu, true);
+    fake_noise(fake, 400);
+    vpt_cond_branch(&fake->cpu, TARGET, true);
+    vpt_stall(&fake->cpu, false);
+    CHECK(fake_status(fake, VPT_STATUS_STOPPED), "STOP");
     fake_stop(fake);
     lost = fake->cpu.dropped_bytes;
     fake_write(fake, VPT_MSR_STATUS, 0);
     fake_write(fake, VPT_MSR_OUTPUT_BASE, OTHER_GPA);
     fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, 0x3fff);
+    fake->mark = fake->tap_len = 0;
     trace(fake, TRACED | VPT_CTL_TRACEEN);
     noise(fake, 9000);
     fake_stop(fake);
+    CHECK(!strstr(fake_words(fake, false), "TNT"), "a result from before");
     CHECK(fake_read(fake, VPT_MSR_OUTPUT_MASK_PTRS) >> 32 > 9000, "all the pages of the range");
     CHECK(fake->cpu.dropped_bytes == lost, "nothing more is lost");
     fake_close(fake);

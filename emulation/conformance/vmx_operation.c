@@ -103,6 +103,8 @@ static void unsupported(void)
         CHECK(vpt_vm_entry(&fake->cpu, &entry) == VPT_ENTRY_FAILS_EARLY, "control %zu", i);
         CHECK(!fake->cpu.vmx_nonroot, "and nothing is entered");
     }
+    enter(fake, &(struct vpt_vm_entry){.guest = at_cr3(0x9000)});
+    CHECK(fake->cpu.vmx_nonroot, "with 0-settings there is VM entry as ever");
     fake_close(fake);
 }
 

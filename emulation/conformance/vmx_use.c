@@ -228,7 +228,8 @@ static void guest_only_plan(void)
           "by controls");
     CHECK(!plan.msr_lists && !plan.shadow_topa && plan.guest_sees_pt, "and nothing else");
     caps.secondary &= ~((uint64_t)VPT_SECONDARY_PT_GPA << 32);
-    CHECK(vpt_vmx_plan(&caps, VPT_USE_GUEST_ONLY, &plan) == NULL && plan.shadow_topa,
+    CHECK(vpt_vmx_plan(&caps, VPT_USE_GUEST_ONLY, &plan) == NULL && plan.shadow_topa &&
+              plan.secondary_clear == VPT_SECONDARY_PT_GPA,
           "addresses that are not translated");
     caps.entry &= ~((uint64_t)VPT_ENTRY_LOAD_CTL << 32);
     CHECK(vpt_vmx_plan(&caps, VPT_USE_GUEST_ONLY, &plan) == NULL && plan.msr_lists &&

@@ -102,6 +102,15 @@ static void cycles(struct fake *fake)
     vpt_jmp_indirect(&fake->cpu, 0x12345678);
 }
 
+/* The same with so many cycles between that their CYC takes five bytes. */
+static void cycles_long(struct fake *fake)
+{
+    fake->clocks.cycles += 100;
+    to_user(fake, 0x401010);
+    fake->clocks.cycles += 1ull << 26;
+    vpt_jmp_indirect(&fake->cpu, 0x12345678);
+}
+
 /* And out of it by a far branch, 100 cycles later. */
 static void cycles_end(struct fake *fake)
 {
@@ -219,6 +228,10 @@ static const struct golden golden[] = {
      USER | VPT_CTL_CYCEN, cycles_end,
      PSB "02 03 1a 00 02 23 00 00 00 00 00 27 06 99 01 71 10 10 40 00 00 00 00 00 "
          "1b 4d 78 56 34 12 27 06 01"},
+    {"lines: a CYC that does not fit the line of its packet", SPLIT, false, false,
+     USER | VPT_CTL_CYCEN, cycles_long,
+     PSB "02 03 1a 00 02 23 00 00 00 00 00 27 06 99 01 71 10 10 40 00 00 00 00 00 "
+         "07 01 01 01 02 00 00 00 4d 78 56 34 12"},
     /* As a trace of model 79 has it, up to CBR and addresses. */
     {"lines: whole packets",
      {.layout = VPT_LAYOUT_WHOLE, .fup_full = true, .psb_twice = true, .psb_at_enable = true},
@@ -286,6 +299,28 @@ static void test_early(void)
     }
 }
 
+/* The unit of PacketByteCnt is that of the whole period. */
+static void test_early_count(void)
+{
+    for (unsigned freq = 6; freq < 10; freq++) {
+        const uint32_t unit = (2048u << freq) >> 16;
+        struct vpt_caps caps = plain_caps("skylake");
+        struct fake *fake;
+        uint64_t count;
+
+        allow_all_encodings(&caps);
+        caps.choices.psb_early_bytes = 160;
+        fake = fake_open_caps(&caps);
+        fake_start(fake, BOTH | (uint64_t)freq << VPT_CTL_PSBFREQ_SHR);
+        fake_noise(fake, 3000);
+        fake_stop(fake);
+        count = fake_read(fake, VPT_MSR_STATUS) >> VPT_STATUS_BYTECNT_SHR;
+        CHECK(count == (fake->cpu.bytes_since_psb + unit - 1) / unit, "PSBFreq %u: %u bytes, %u",
+              freq, fake->cpu.bytes_since_psb, (unsigned)count);
+        fake_close(fake);
+    }
+}
+
 static void test_refused(void)
 {
     static const struct vpt_choices bad[] = {
@@ -340,6 +375,7 @@ void suite_choices(void)
     static const struct test tests[] = {
         {"bytes of each choice", test_golden},
         {"PSB comes early", test_early},
+        {"PacketByteCnt where PSB comes early", test_early_count},
         {"choices that are refused", test_refused},
         {"choices of the profiles", test_profiles},
         {NULL, NULL},

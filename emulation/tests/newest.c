@@ -167,6 +167,28 @@ static void test_overflow(void)
     fake_close(fake);
 }
 
+/* A PSB that TRIG packets make due comes with the next instruction, and is looked for no more. */
+static void test_boundary(void)
+{
+    struct fake *fake = fake_open("future");
+    unsigned psbs = 0;
+
+    fake_start(fake, BRANCHES);
+    for (unsigned n = 0; n < 1500; n++) {
+        const uint64_t packets = fake->cpu.packet_count + 1;
+        bool due;
+
+        fire(fake, 1, false, 0x401000, 0);
+        due = fake->cpu.bytes_since_psb >= 2048;
+        vpt_jmp_direct(&fake->cpu, 0x402000);
+        CHECK((fake->cpu.packet_count > packets) == due, "TRIG %u", n);
+        psbs += due;
+    }
+    CHECK(psbs == 2, "%u PSBs", psbs);
+    fake_stop(fake);
+    fake_close(fake);
+}
+
 /* The flag is a part of the state: a saved processor goes on counting. */
 static void test_saved(void)
 {
@@ -257,6 +279,7 @@ void suite_newest(void)
         {"TRIG where tracing begins again", test_enabled},
         {"TRIG in a trace with another TSC", test_rewritten},
         {"TRIG and an overflow", test_overflow},
+        {"TRIG and a PSB", test_boundary},
         {"TRIG and a saved processor", test_saved},
         {"FRED, byte for byte", test_fred_bytes},
         {"FRED's dependencies", test_fred_dependencies},
