@@ -66,6 +66,7 @@ static const struct demand emulation[] = {
     {"3.2", "CR3_MATCH follows a CR3 that is another", RULE(vmx_use, cr3_match_follows)},
     {"4.1", "TSC packets differ from an emulated TSC", RULE(vmx_use, guest_tsc)},
     {"4.2", "modify them", RULE(vmx_use, tsc_packets_modified)},
+    {"4.2", "wherever they stand", RULE(vmx_use, tsc_behind_each)},
     {"4.2", "or use offset and scale instead", NONE(SOFTWARE)},
     {0},
 };
@@ -196,7 +197,7 @@ const struct section vmx_sections[] = {
     {"33.5.2", "Managing packet generation across transitions", 4, managing},
     {"33.5.2.1", "System-wide tracing", 8, system_wide},
     {"33.5.2.2", "Guest-only tracing", 7, guest_only},
-    {"33.5.2.3", "Emulation of traced state", 8, emulation},
+    {"33.5.2.3", "Emulation of traced state", 9, emulation},
     {"33.5.2.4", "TSC scaling", 4, scaling},
     {"33.5.2.5", "Failed VM entry", 3, failed_entry},
     {"33.5.2.6", "VMX abort", 2, vmx_aborts},

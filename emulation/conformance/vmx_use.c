@@ -422,6 +422,65 @@ static void tsc_upper_byte(void)
     for (unsigned i = 0; i < 7; i++)
         CHECK(trace[1 + i] == (uint8_t)(want >> (8 * i)), "byte %u", i);
 }
+#define X2 "19 19 "
+#define X4 X2 X2
+#define X8 X4 X4
+/* Whatever stands in front of a TSC, and whatever its data: it ends where its format says. */
+static void tsc_behind_each(void)
+{
+    static const char *const packets[] = {"00 ",
+                                          "06 ",
+                                          "02 a3 " X4 X2,
+                                          "0d ",
+                                          "2d " X2,
+                                          "4d " X4,
+                                          "6d " X4 X2,
+                                          "8d " X4 X2,
+                                          "cd " X8,
+                                          "3d " X2,
+                                          "31 " X2,
+                                          "01 ",
+                                          "21 " X2,
+                                          "0b ",
+                                          "0f 18 ",
+                                          "0f 19 18 ",
+                                          "99 19 ",
+                                          "59 19 ",
+                                          "02 43 " X4 X2,
+                                          "02 03 " X2,
+                                          "02 73 " X4 "19 ",
+                                          "02 c8 " X4 "19 ",
+                                          "02 f3 ",
+                                          "02 23 ",
+                                          "02 83 ",
+                                          "02 c3 88 " X8,
+                                          "02 12 " X4,
+                                          "02 92 " X4,
+                                          "02 32 " X8,
+                                          "02 b2 " X8,
+                                          "02 62 ",
+                                          "02 e2 ",
+                                          "02 c2 " X8,
+                                          "02 22 " X2,
+                                          "02 a2 " X4 "19 ",
+                                          "02 33 ",
+                                          "02 b3 ",
+                                          "02 13 " X2,
+                                          "02 53 " X8 "19 ",
+                                          "02 63 19 1c " X8,
+                                          "02 63 99 1c " X4};
+
+    for (size_t i = 0; i < sizeof(packets) / sizeof(packets[0]); i++) {
+        uint8_t trace[32] = {0}, before[32];
+        const size_t n = from_hex(packets[i], trace);
+
+        trace[n] = 0x19;
+        trace[n + 1] = 7;
+        memcpy(before, trace, n);
+        CHECK(vpt_rewrite_tsc(trace, n + 8, 0, 1) == n + 8, "behind %s: all of it", packets[i]);
+        CHECK(memcmp(trace, before, n) == 0 && trace[n + 1] == 8, "behind %s", packets[i]);
+    }
+}
 static void tsc_packets_modified(void)
 {
     struct fake *fake = every_packet();
@@ -494,6 +553,7 @@ static const struct rule vmx_emulated[] = {
     {"TSC packets, upper byte", "comes from a TSC that is near", TEST(tsc_upper_byte)},
     {"TSC packets", "are modified in the guest's trace, and nothing else is",
      TEST(tsc_packets_modified)},
+    {"TSC packets, place", "behind every other packet", TEST(tsc_behind_each)},
     {0},
 };
 static const struct rule vmx_scaling[] = {

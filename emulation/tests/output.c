@@ -226,6 +226,25 @@ static void test_transport(void)
     }
 }
 
+/* An owner without transport loses what goes there, and is told how much. */
+static void test_no_transport(void)
+{
+    struct vpt_caps caps = plain_caps("max");
+    struct vpt_context ctx = context_of(0);
+    struct fake *fake = fake_open_caps(&caps);
+    struct vpt_ops ops = *fake->cpu.ops;
+
+    ops.transport = NULL;
+    fake->cpu.ops = &ops;
+    vpt_set_context(&fake->cpu, &ctx);
+    fake_write(fake, VPT_MSR_CTL, VPT_CTL_TRACEEN | VPT_CTL_FABRICEN | NOISE);
+    fake_noise(fake, 1000);
+    fake_stop(fake);
+    CHECK(fake->cpu.dropped_bytes > 1000 && fake->cpu.output_bytes == 0, "%u bytes lost",
+          (unsigned)fake->cpu.dropped_bytes);
+    fake_close(fake);
+}
+
 /* 33.2.7: nothing is stored while TriggerEn is 0, whatever happens. */
 static void test_nothing_while_off(void)
 {
@@ -293,6 +312,7 @@ void suite_output(void)
         {"recovery after an error", test_recovery},
         {"Stopped keeps TriggerEn 0", test_stopped_keeps_off},
         {"trace transport", test_transport},
+        {"no trace transport", test_no_transport},
         {"nothing while TraceEn is 0", test_nothing_while_off},
         {"nothing left by an error", test_nothing_left_by_an_error},
         {"stores in lumps", test_lumps},
