@@ -245,6 +245,24 @@ static void test_no_transport(void)
     fake_close(fake);
 }
 
+/* 256 bytes are worth a store, whatever made them. */
+static void test_waiting(void)
+{
+    struct fake *fake = fake_open("max");
+
+    fake_start(fake, NOISE | VPT_CTL_PTWEN);
+    for (unsigned n = 0; n < 300; n++) {
+        vpt_ptwrite(&fake->cpu, n, 8, 0x401000);
+        CHECK(fake->cpu.buf_len < 256, "PTWRITE %u: %u bytes wait", n, fake->cpu.buf_len);
+    }
+    for (unsigned n = 0; n < 300; n++) {
+        fake_noise(fake, 7);
+        CHECK(fake->cpu.buf_len < 256, "JMP %u: %u bytes wait", n, fake->cpu.buf_len);
+    }
+    fake_stop(fake);
+    fake_close(fake);
+}
+
 /* 33.2.7: nothing is stored while TriggerEn is 0, whatever happens. */
 static void test_nothing_while_off(void)
 {
@@ -313,6 +331,7 @@ void suite_output(void)
         {"Stopped keeps TriggerEn 0", test_stopped_keeps_off},
         {"trace transport", test_transport},
         {"no trace transport", test_no_transport},
+        {"bytes that wait", test_waiting},
         {"nothing while TraceEn is 0", test_nothing_while_off},
         {"nothing left by an error", test_nothing_left_by_an_error},
         {"stores in lumps", test_lumps},
