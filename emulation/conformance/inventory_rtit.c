@@ -351,6 +351,7 @@ static const struct demand events[] = {
 static const struct demand timing[] = {
     {"4.2.12 1.3", "MTC is of the hardware's TSC", NONE(OWNER)},
     {"4.2.12 2.2", "sent when the 8 bits change", RULE(rtit_ch4, mtc_changes)},
+    {"4.2.12 2.2", "while tracing", RULE(rtit_ch4, mtc_first)},
     {"4.2.12 3.2", "lost ones can be noticed", NONE(DECODER)},
     {"4.2.12 4.1", "MTC_En", RULE(rtit_msrs, t4_mtc)},
     {"4.2.12 4.3", "which bits, by MTC_Range", RULE(rtit_msrs, t4_range)},
@@ -447,7 +448,7 @@ const struct section rtit_sections[] = {
     {"RTIT 4.2.1", "PSB, TNT, TIP, FUP", 52, flow},
     {"RTIT 4.2.5", "Buffer overflow", 34, overflow},
     {"RTIT 4.2.6", "FUP events, PIP, TraceStop", 35, events},
-    {"RTIT 4.2.12", "MTC, STS, cycle counts", 31, timing},
+    {"RTIT 4.2.12", "MTC, STS, cycle counts", 32, timing},
     {"RTIT 4.3", "Entering and leaving", 15, regions},
     {"RTIT A, B", "Programming and operation", 13, considerations},
     {"RTIT E", "Errata", 15, errata},

@@ -566,6 +566,22 @@ static void mtc_changes(void)
         rtit_close(fake);
     }
 }
+/* What the TSC did before TriggerEn became 1 is no change. */
+static void mtc_first(void)
+{
+    struct rtit_fake *fake = rtit_start(0, VPT_RTIT_CTL_MTC_EN);
+    const uint64_t ctl = rtit_read(fake, VPT_RTIT_CTL);
+
+    rtit_write(fake, VPT_RTIT_CTL, ctl & ~(uint64_t)VPT_RTIT_CTL_TRACE_ACTIVE);
+    fake->clocks.tsc = 0x280;
+    rtit_write(fake, VPT_RTIT_CTL, ctl);
+    rtit_mark(fake);
+    rtit_do(fake, VPT_RTIT_OTHER, 0x401004);
+    RTIT_EXPECT(fake, "", "nothing has changed since then");
+    fake->clocks.tsc = 0x300;
+    rtit_do(fake, VPT_RTIT_OTHER, 0x401004);
+    END_RTIT(fake, "MTC(0,6)");
+}
 static void sts_fields(void)
 {
     struct rtit_fake *fake = rtit_start(0, VPT_RTIT_CTL_STS_EN);
@@ -637,6 +653,7 @@ static void not_counted(void)
 
 static const struct rule timing[] = {
     {"4.2.12 MTC", "when the 8 bits of the range change; RNG and these bits", TEST(mtc_changes)},
+    {"4.2.12 the first MTC", "is that of the first change with TriggerEn", TEST(mtc_first)},
     {"4.2.13 STS", "both ratios and TSC[39:0]", TEST(sts_fields)},
     {"4.2.14 cycle count", "1 to 3 bytes by the value", TEST(ccp_sizes)},
     {"4.2.15 packets with one", "full TNT, FUP, TIP, PIP, MTC, STS; 0 for the second of an event",
