@@ -133,6 +133,22 @@ static void test_stop_in_overflow(void)
     }
 }
 
+/* Branches are as cheap behind an overflow as before it. */
+static void test_fast_again(void)
+{
+    struct fake *fake = fake_open("skylake");
+
+    fake_start(fake, BRANCHES);
+    vpt_stall(&fake->cpu, true);
+    fake_noise(fake, 3000);
+    CHECK(fake->cpu.path == VPT_PATH_SLOW, "its end is waited for");
+    vpt_stall(&fake->cpu, false);
+    vpt_jmp_indirect(&fake->cpu, 0x402000);
+    CHECK(!fake->cpu.overflow && fake->cpu.path == VPT_PATH_FAST, "it is over");
+    fake_stop(fake);
+    fake_close(fake);
+}
+
 static void test_transport(void)
 {
     struct fake *fake = fake_open("max");
@@ -158,6 +174,7 @@ void suite_overflow(void)
         {"an overflow without end", test_never_resolved},
         {"the end of tracing in an overflow", test_end_in_overflow},
         {"a TraceStop in an overflow", test_stop_in_overflow},
+        {"the fast path behind it", test_fast_again},
         {"trace transport", test_transport},
         {NULL, NULL},
     };
