@@ -303,18 +303,6 @@ static void join_pause(struct source *source, const struct psb_plus *plus)
     join_trace(source, plus, source->is_away ? RIG_ELSEWHERE : outside(source));
 }
 
-/*
- * Where in a line of output a PSB stands. It is at a multiple of some bytes in memory, wherever
- * that is in the file, which may begin anywhere.
- */
-static uint64_t place_of(const struct replay *replay, uint64_t offset)
-{
-    const unsigned align = replay->rig.caps.psb_align_bytes;
-    const uint64_t place = replay->base + offset;
-
-    return align > 1 ? place - place % align : place;
-}
-
 /* A fresh processor, whose trace begins at this PSB. */
 static void begin_piece(struct source *source, const struct psb_plus *plus, const uint64_t *ip)
 {
@@ -325,7 +313,7 @@ static void begin_piece(struct source *source, const struct psb_plus *plus, cons
                                            .exec_mode = exec_mode((uint8_t)replay->flow.mode),
                                            .pae = true,
                                            .interrupts = true};
-    if (!rig_open(&source->rig, &replay->rig, place_of(replay, plus->offset))) {
+    if (!rig_open(&source->rig, &replay->rig, replay->base + plus->offset)) {
         source->error = PTD_E_ARG;
         return;
     }

@@ -20,7 +20,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define RUNS         60u
-#define VARIANT_RUNS 20u
+#define VARIANT_RUNS 12u
 #define INSTRUCTIONS 20000u
 #define PSB_SELDOM   ((uint64_t)15 << VPT_CTL_PSBFREQ_SHR)
 
