@@ -109,11 +109,16 @@ static bool has_ip(const struct ptd_packet *packet)
            packet->type == PTD_FUP;
 }
 
-/* theirs or ours may be NULL, not both; near says where the hardware's trace is. */
+/* theirs or ours may be NULL, and there is nothing to tell if both are; near says where it is. */
 static void differ(struct tally *tally, const struct token *theirs, const struct token *ours,
                    const struct token *near)
 {
-    const struct ptd_packet *const packet = theirs ? &theirs->packet : &ours->packet;
+    const struct token *const either = theirs ? theirs : ours;
+
+    if (!either)
+        return;
+
+    const struct ptd_packet *const packet = &either->packet;
     const char *const name = ptd_packet_name((enum ptd_packet_type)packet->type);
     const char *const where = tally->in_psb ? "PSB+, " : "";
     char text[KIND_BYTES], their_text[64], our_text[64], example[EXAMPLE_BYTES];
