@@ -112,9 +112,19 @@ static bool clears_traceen(const struct vpt_cpu *cpu, const struct vpt_msr_load 
 }
 
 /*
- * An area that area_ok() likes. A trace that this VM entry began may have ended in it, with bytes
- * that wait for their first page. What the area loads behind that is not theirs.
+ * A trace that this VM entry began may have ended in its area, with bytes that wait for their first
+ * page. What the area loads behind that is not theirs. That they met a TraceStop stays true: no VM
+ * exit comes, behind which it would happen again.
  */
+static void forget_waiting(struct vpt_cpu *cpu)
+{
+    const uint64_t stopped = cpu->status & VPT_STATUS_STOPPED;
+
+    vpt_output_take_back(cpu);
+    cpu->status |= stopped;
+}
+
+/* An area that area_ok() likes. */
 static void load_area(struct vpt_cpu *cpu, const struct vpt_msr_load *loads, size_t count,
                       uint64_t ip, uint8_t cfe)
 {
@@ -122,7 +132,7 @@ static void load_area(struct vpt_cpu *cpu, const struct vpt_msr_load *loads, siz
         if (!vpt_msr_owned(loads[i].msr))
             continue;
         if (!tracing(cpu))
-            vpt_output_take_back(cpu);
+            forget_waiting(cpu);
         if (loads[i].msr == VPT_MSR_CTL)
             load_ctl(cpu, loads[i].value, ip, cfe);
         else

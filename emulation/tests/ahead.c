@@ -202,6 +202,30 @@ static void test_area_moves_output(void)
     fake_close(fake);
 }
 
+/* A trace that stops where it begins has stopped, though its packets are taken back. */
+static void test_area_behind_trace_stop(void)
+{
+    const uint64_t ctl = TRACING | (uint64_t)VPT_ADDR_CFG_TRACESTOP << VPT_CTL_ADDR_CFG_SHR;
+
+    for (unsigned missing = 0; missing < 2; missing++) {
+        struct vpt_vm_entry entry = entry_of(ctl);
+        struct fake *fake = vmx_open("gracemont");
+
+        entry.loads = begins_another;
+        entry.load_count = 4;
+        fake_write(fake, VPT_MSR_ADDR0_A, VMX_GUEST);
+        fake_write(fake, VPT_MSR_ADDR0_A + 1, VMX_GUEST + 0xff);
+        if (missing)
+            fake_map(fake, REGION_GPA, PAGE, VPT_SPAN_FAULT, NULL, false);
+        vpt_vm_entry(&fake->cpu, &entry);
+        CHECK(fake_status(fake, VPT_STATUS_STOPPED) && !vpt_trigger_en(&fake->cpu) &&
+                  !vpt_output_blocked(&fake->cpu),
+              "33.2.5.3, missing %u", missing);
+        leave(fake);
+        fake_close(fake);
+    }
+}
+
 /* Saved while bytes wait behind the end of their trace, they still go where they belong. */
 static void test_area_migrated(void)
 {
@@ -451,6 +475,7 @@ void suite_ahead(void)
         {"the end of the first page", test_end_of_first_page},
         {"an area ends the trace", test_area_ends_trace},
         {"an area moves the output", test_area_moves_output},
+        {"an area behind a TraceStop", test_area_behind_trace_stop},
         {"an area ends the trace, migrated", test_area_migrated},
         {NULL, NULL},
     };
