@@ -163,5 +163,5 @@ $(BUILD)/qemu/work $(BUILD)/qemu/remap: $(BUILD)/qemu/%: vmm/qemu/linux/%.c $(FL
 # A program of the guest whose threads, mappings and BPF program are to be named.
 $(BUILD)/qemu/named: vmm/qemu/linux/named.c $(FLAGS_STAMP)
 	@mkdir -p $(@D)
-	$(Q)$(call say,LD)$(CC) -std=gnu11 -O1 -g -Wall -Wextra $(WERROR) -fPIE -pie -pthread \
+	$(Q)$(call say,LD)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra $(WERROR) -fPIE -pie -pthread \
 	    -Wl,--build-id=sha1 -o $@ $<

@@ -40,7 +40,8 @@ static struct opened *open_made(struct made_kind kind)
 {
     struct opened *const opened = calloc(1, sizeof(*opened));
 
-    CU_ASSERT_PTR_NOT_NULL_FATAL(opened);
+    if (!opened)
+        abort();
     made_linux(&opened->made, kind);
     made_core(&opened->made, &opened->core);
     return reopen(opened);
@@ -312,14 +313,21 @@ static void long_names(void)
     close_made(opened);
 }
 
-/* Replaces a text of the page with the lines by another of the same length. */
+/* Overwrites the first place where memory has a text with another one that is not longer. */
+static void overwrite(uint8_t *bytes, size_t len_bytes, const char *from, const char *to)
+{
+    uint8_t *at = memmem(bytes, len_bytes, from, strlen(from));
+
+    if (!at)
+        abort();
+    while (*to)
+        *at++ = (uint8_t)*to++;
+}
+
+/* In the page with the lines. */
 static void replace(struct made_linux *made, const char *from, const char *to)
 {
-    char *const page = (char *)made->ram + made->vmcoreinfo;
-    char *const at = memmem(page, LOOK_PAGE_BYTES, from, strlen(from));
-
-    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
-    memcpy(at, to, strlen(to));
+    overwrite(made->ram + made->vmcoreinfo, LOOK_PAGE_BYTES, from, to);
 }
 
 static void no_kernel(void)
@@ -346,7 +354,7 @@ static void old_kernel(void)
     struct made_linux *const made = &opened->made;
 
     memcpy(made->ram, made->ram + made->vmcoreinfo, LOOK_PAGE_BYTES);
-    memcpy(memmem(made->ram, LOOK_PAGE_BYTES, "_stext)=ffffffff8", 17), "_stext)=ffffffff9", 17);
+    overwrite(made->ram, LOOK_PAGE_BYTES, "_stext)=ffffffff8", "_stext)=ffffffff9");
     CU_ASSERT_EQUAL(reopen(opened)->error, 0);
     CU_ASSERT_EQUAL(kallsyms_find(&opened->guest.symbols, "_stext"), MADE_TEXT);
     close_made(opened);
@@ -392,12 +400,12 @@ static void lacks(void)
     struct opened *const opened = open_made((struct made_kind){0});
     uint8_t *const btf = opened->made.ram + opened->made.btf;
 
-    memcpy(memmem(btf, opened->made.btf_bytes, "bpf_ksym", 8), "bpf_kXXX", 8);
+    overwrite(btf, opened->made.btf_bytes, "bpf_ksym", "bpf_kXXX");
     CU_ASSERT_EQUAL(reopen(opened)->error, 0);
     CU_ASSERT_FALSE(guest_has(&opened->guest, LAYOUT_BPF));
     CU_ASSERT_STRING_EQUAL(opened->guest.found.lacks[LAYOUT_BPF], "bpf_ksym start");
     CU_ASSERT_TRUE(guest_has(&opened->guest, LAYOUT_MODULES));
-    memcpy(memmem(btf, opened->made.btf_bytes, "maple_arange_64", 15), "maple_arange_XX", 15);
+    overwrite(btf, opened->made.btf_bytes, "maple_arange_64", "maple_arange_XX");
     CU_ASSERT_EQUAL(reopen(opened)->error, 0);
     CU_ASSERT_FALSE(guest_has(&opened->guest, LAYOUT_MAPS));
     close_made(opened);

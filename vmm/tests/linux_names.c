@@ -134,7 +134,7 @@ static void map_file(void)
     struct names_sum sum;
     const uint8_t *bytes;
     size_t len_bytes;
-    char *text;
+    char *text, *at;
 
     made_linux(&made, (struct made_kind){0});
     sum = write_all(&made);
@@ -148,7 +148,10 @@ static void map_file(void)
     /* The dump is a file of another kind here. */
     CU_ASSERT_EQUAL(write_file(in_folder(RAM), made.ram, MADE_BYTES), 0);
     text = text_of(MAP);
-    memcpy(strstr(text, "\"core\":\"core\""), "\"raw\":\"ram\"  ", 13);
+    at = strstr(text, "\"core\":\"core\"");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+    for (const char *raw = "\"raw\":\"ram\"  "; at && *raw; raw++)
+        *at++ = *raw;
     CU_ASSERT_EQUAL_FATAL(map_parse(in_folder(MAP), text, strlen(text), files, image, &map), 0);
     free(text);
     check_process(&map, made.root, "cc", 41);

@@ -323,7 +323,7 @@ static void put_token_table(struct made_linux *made, struct names *names)
 static size_t compress(const struct symbol *symbol, uint8_t *to)
 {
     const bool has_piece = strncmp(symbol->name, PIECE, strlen(PIECE)) == 0;
-    const char *const rest = symbol->name + (has_piece ? strlen(PIECE) : 0);
+    const char *rest = symbol->name + (has_piece ? strlen(PIECE) : 0);
     const size_t length = 1 + has_piece + strlen(rest);
     size_t at = 0;
 
@@ -333,8 +333,9 @@ static size_t compress(const struct symbol *symbol, uint8_t *to)
     to[at++] = (uint8_t)symbol->letter;
     if (has_piece)
         to[at++] = 1;
-    memcpy(to + at, rest, strlen(rest));
-    return at + strlen(rest);
+    while (*rest)
+        to[at++] = (uint8_t)*rest++;
+    return at;
 }
 
 static void make_kallsyms(struct made_linux *made, struct names *names, bool counts_up)

@@ -3,7 +3,6 @@
  * A program of a Linux guest that has something to be named: a thread of another name, which works,
  * a BPF program, and libraries. It makes the file that it is told of, and goes on for ever.
  */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <pthread.h>
