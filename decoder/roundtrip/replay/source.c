@@ -905,21 +905,12 @@ static void take_live(struct source *source, const struct ptd_item *item)
     }
 }
 
-static void describe_gap(const struct ptd_item *item, char *text, size_t text_bytes)
-{
-    const int len =
-        snprintf(text, text_bytes, "at %#" PRIx64 ": %s", item->offset, ptd_strerror(item->error));
-
-    if (item->has_from && len > 0 && (size_t)len < text_bytes)
-        (void)snprintf(text + len, text_bytes - (size_t)len, ": %#" PRIx64, item->from);
-}
-
 static void take_error(struct source *source, const struct ptd_item *item)
 {
     struct replay_result *const result = source->result;
 
     if (result->gaps++ == 0)
-        describe_gap(item, result->first_gap, sizeof(result->first_gap));
+        survey_error(item, result->first_gap, sizeof(result->first_gap));
     result->lost_bytes += item->value;
     end_piece(source, item->offset, END_GAP);
     source->tracing = false;

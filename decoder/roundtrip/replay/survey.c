@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What packets alone tell of a trace, see survey.h. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "survey.h"
@@ -363,4 +365,13 @@ uint64_t survey_overflow(struct ptd_packets packets, uint64_t offset)
             return 0;
     }
     return 0;
+}
+
+void survey_error(const struct ptd_item *item, char *text, size_t text_bytes)
+{
+    const int len =
+        snprintf(text, text_bytes, "at %#" PRIx64 ": %s", item->offset, ptd_strerror(item->error));
+
+    if (item->has_from && len > 0 && (size_t)len < text_bytes)
+        (void)snprintf(text + len, text_bytes - (size_t)len, ": %#" PRIx64, item->from);
 }

@@ -101,6 +101,9 @@ bool survey_vmcs(struct ptd_packets packets, struct ahead *ahead, uint64_t offse
 /* The offset of the PSB behind an OVF and its FUP, if nothing but time is between; else 0. */
 uint64_t survey_overflow(struct ptd_packets packets, uint64_t offset);
 
+/* Where an error is, and what is wrong, in words. */
+void survey_error(const struct ptd_item *item, char *text, size_t text_bytes);
+
 static inline enum ptd_mode survey_mode(const struct ptd_packet *exec)
 {
     return exec->mode_exec.csl ? PTD_MODE_64 : exec->mode_exec.csd ? PTD_MODE_32 : PTD_MODE_16;
