@@ -315,8 +315,8 @@ static void read_fup(struct ptd_flow *flow, const struct ptd_packet *packet)
         return;
     }
     if (!flow_is_tracing(&flow->state) || bind->has_cr3 || bind->has_vmcs) {
-        contradiction(flow,
-                      packet); /* a transfer that changes these has its FUP in front of them */
+        /* A transfer that changes these has its FUP in front of them. */
+        contradiction(flow, packet);
         return;
     }
     /* MODE.Exec and MODE.TSX take it, unless a transaction aborts (33.4.2.8). */
@@ -379,7 +379,8 @@ static void read_fact(struct ptd_flow *flow, const struct ptd_packet *packet)
 /* A packet of its own; with_ip: a FUP that says where follows. */
 static void read_other(struct ptd_flow *flow, const struct ptd_packet *packet, bool with_ip)
 {
-    if (bind_wants_fup(&flow->state.bind) || (with_ip && bind_is_open(&flow->state.bind))) {
+    if (bind_wants_fup(&flow->state.bind) ||
+        (with_ip && bind_is_open(&flow->state.bind) && !bind_has_vmcs_alone(&flow->state.bind))) {
         contradiction(flow, packet);
         return;
     }
