@@ -25,7 +25,7 @@ int write_file(const char *path, const void *data, size_t len)
     return error;
 }
 
-int read_file(const char *path, struct bytes *bytes)
+int read_file_within(const char *path, size_t max_bytes, struct bytes *bytes)
 {
     FILE *file = fopen(path, "rbe");
     char buffer[65536];
@@ -36,11 +36,16 @@ int read_file(const char *path, struct bytes *bytes)
         return -errno;
     errno = EIO;
     while (!error && (n = fread(buffer, 1, sizeof(buffer), file)) > 0)
-        error = bytes_add(bytes, buffer, n) ? 0 : -ENOMEM;
+        error = n > max_bytes - bytes->len ? -EFBIG : bytes_add(bytes, buffer, n) ? 0 : -ENOMEM;
     if (ferror(file))
         error = -errno;
     fclose(file);
     return error;
+}
+
+int read_file(const char *path, struct bytes *bytes)
+{
+    return read_file_within(path, SIZE_MAX, bytes);
 }
 
 void beside(const char *file, const char *name, char *path, size_t path_bytes)

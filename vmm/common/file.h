@@ -11,6 +11,8 @@
 int write_file(const char *path, const void *data, size_t len);
 /* Reads a whole file. 0 or -errno. */
 int read_file(const char *path, struct bytes *bytes);
+/* The same; -EFBIG: it has more than max_bytes. */
+int read_file_within(const char *path, size_t max_bytes, struct bytes *bytes);
 /* The file `name` beside `file`. */
 void beside(const char *file, const char *name, char *path, size_t path_bytes);
 

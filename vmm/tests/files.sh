@@ -161,4 +161,8 @@ for path in fifo /dev/zero /dev/tty /proc/self/fd/0 . root; do
     done
 done
 
+# ---- A map of more than it may have ----
+truncate -s 257M "$work/big.json"
+expect 'a map file of 257 MiB' 3 'big.json: File too large' "$vpt" parts --map "$work/big.json" "$work/t.pt"
+
 summary

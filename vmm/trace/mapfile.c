@@ -649,7 +649,7 @@ int map_parse(const char *path, const char *text, size_t len_bytes, struct code_
 int map_load(const char *path, struct code_files *files, struct ptd_image *image, struct map *map)
 {
     struct bytes text = {0};
-    int error = read_file(path, &text);
+    int error = read_file_within(path, MAP_BYTES_MAX, &text);
 
     if (error)
         (void)reason_set(&map->why, error, "%.300s: %s", path, strerror(-error));

@@ -6,6 +6,8 @@
 #include "common/reason.h"
 #include "ptdec.h"
 
+#define MAP_BYTES_MAX (256u << 20) /* more than vpt names makes of any guest */
+
 struct code_files;
 
 /* What was read. Zero it before map_load(), and free it after the image. */
