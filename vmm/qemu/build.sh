@@ -20,13 +20,13 @@ suite=bookworm
 patches=$here/patches
 configuration=(
     --target-list=x86_64-softmmu --without-default-features
-    --enable-tcg --enable-kvm --enable-system --enable-plugins
+    --enable-tcg --enable-kvm --enable-system --enable-plugins --disable-debug-info
 )
 
 case $kind in
 '' | stock) ;;
 # QEMU 7.2 does not find UndefinedBehaviorSanitizer by itself.
-asan) configuration+=(--enable-sanitizers --extra-{c,ld}flags=-fsanitize=undefined) ;;
+asan) configuration+=(--enable-debug-info --enable-sanitizers --extra-{c,ld}flags=-fsanitize=undefined) ;;
 10.0)
     suite=trixie
     patches=$here/patches-10.0
