@@ -131,7 +131,7 @@ static void test_written_tsc(void)
 {
     static const char rule[] = "TMA: the crystal goes on behind a WRMSR of the TSC (33.8.3.1)";
     const struct cpuid ratio = cpuid_checked(0x15, 0);
-    uint64_t tsc[2], ctc[2], before, step, passed;
+    uint64_t tsc[2] = {0}, ctc[2] = {0}, before, step, passed;
     bool first, second;
 
     if (!ratio.eax || !ratio.ebx) {
