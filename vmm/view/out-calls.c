@@ -38,44 +38,35 @@ struct outline {
 
 /* ---- Columns ---- */
 
-static bool has_ns(const struct outline *outline)
-{
-    return outline->thread.is_tsc && outline->thread.to_ns;
-}
-
-static uint64_t ns_of(const struct outline *outline, uint64_t time)
-{
-    return outline->thread.to_ns(outline->thread.to_ns_owner, time);
-}
-
 static void print_head(const struct outline *outline)
 {
     fprintf(outline->to, "%*s %*s  function\n", TIME_WIDTH,
-            has_ns(outline)          ? "seconds"
-            : outline->thread.is_tsc ? "TSC ticks"
-                                     : "instructions",
-            TOOK_WIDTH, has_ns(outline) ? "microseconds" : "took");
+            out_has_ns(&outline->thread) ? "seconds"
+            : outline->thread.is_tsc     ? "TSC ticks"
+                                         : "instructions",
+            TOOK_WIDTH, out_has_ns(&outline->thread) ? "microseconds" : "took");
 }
 
 static void print_time(const struct outline *outline, uint64_t time)
 {
-    const uint64_t ns = has_ns(outline) ? ns_of(outline, time) : 0;
+    const uint64_t ns = out_ns(&outline->thread, time);
 
-    if (has_ns(outline))
+    if (out_has_ns(&outline->thread))
         fprintf(outline->to, "%*" PRIu64 ".%09" PRIu64 " ", TIME_WIDTH - 10, ns / NS_PER_S,
                 ns % NS_PER_S);
     else
-        fprintf(outline->to, "%*" PRIu64 " ", TIME_WIDTH, time);
+        fprintf(outline->to, "%*" PRIu64 " ", TIME_WIDTH, ns);
 }
 
 static void print_took(const struct outline *outline, uint64_t from, uint64_t to)
 {
-    const uint64_t ns = has_ns(outline) ? ns_of(outline, to) - ns_of(outline, from) : 0;
+    const uint64_t took = out_ns(&outline->thread, to) - out_ns(&outline->thread, from);
 
-    if (has_ns(outline))
-        fprintf(outline->to, "%*" PRIu64 ".%03" PRIu64 "  ", TOOK_WIDTH - 4, ns / 1000, ns % 1000);
+    if (out_has_ns(&outline->thread))
+        fprintf(outline->to, "%*" PRIu64 ".%03" PRIu64 "  ", TOOK_WIDTH - 4, took / 1000,
+                took % 1000);
     else
-        fprintf(outline->to, "%*" PRIu64 "  ", TOOK_WIDTH, to - from);
+        fprintf(outline->to, "%*" PRIu64 "  ", TOOK_WIDTH, took);
 }
 
 static void print_indent(const struct outline *outline, size_t depth)

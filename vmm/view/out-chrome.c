@@ -23,13 +23,6 @@ struct chrome {
     bool any;
 };
 
-static uint64_t ns_of(const struct chrome *chrome, uint64_t time)
-{
-    const struct out_thread *const thread = &chrome->thread;
-
-    return thread->is_tsc && thread->to_ns ? thread->to_ns(thread->to_ns_owner, time) : time;
-}
-
 static void print_string(struct chrome *chrome, const char *text)
 {
     json_object *const string = json_object_new_string(text);
@@ -73,7 +66,7 @@ static uint64_t track_of(struct chrome *chrome, const struct call_stack *stack,
 static void print_event(struct chrome *chrome, const char *phase, const char *name,
                         const struct call_stack *stack, uint64_t time)
 {
-    const uint64_t ns = ns_of(chrome, time);
+    const uint64_t ns = out_ns(&chrome->thread, time);
     const struct out_who who = out_who(&chrome->thread, stack ? stack->cr3 : 0, time);
 
     fputs(chrome->any ? ",\n{\"name\":" : "\n{\"name\":", chrome->to);

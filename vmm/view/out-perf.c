@@ -61,7 +61,7 @@ static void print_head(const struct perf *perf, uint64_t cr3, uint64_t time, con
     if (thread->cpu >= 0)
         fprintf(perf->to, "[%03d] ", thread->cpu);
     if (thread->is_tsc) {
-        const uint64_t ns = thread->to_ns ? thread->to_ns(thread->to_ns_owner, time) : time;
+        const uint64_t ns = out_ns(thread, time);
 
         fprintf(perf->to, "%5" PRIu64 ".%06" PRIu64 ": ", ns / NS_PER_S, ns % NS_PER_S / 1000);
     }

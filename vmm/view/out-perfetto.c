@@ -53,13 +53,6 @@ struct perfetto {
     bool no_memory;
 };
 
-static uint64_t ns_of(const struct perfetto *perfetto, uint64_t time)
-{
-    const struct out_thread *const thread = &perfetto->thread;
-
-    return thread->is_tsc && thread->to_ns ? thread->to_ns(thread->to_ns_owner, time) : time;
-}
-
 /* ---- Packets ---- */
 
 static bool make_room(struct perfetto *perfetto, size_t len)
@@ -105,7 +98,7 @@ static void write_event(struct perfetto *perfetto, Perfetto__TrackEvent *event, 
     event->has_track_uuid = true;
     event->track_uuid = uuid;
     packet.has_timestamp = true;
-    packet.timestamp = ns_of(perfetto, time);
+    packet.timestamp = out_ns(&perfetto->thread, time);
     packet.track_event = event;
     write_packet(perfetto, &packet);
 }

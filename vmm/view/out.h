@@ -51,6 +51,11 @@ struct out_format {
     bool (*close)(void *out);
 };
 
+/* Whether something tells the nanoseconds of a time. */
+bool out_has_ns(const struct out_thread *thread);
+/* A time in nanoseconds; else as it is. */
+uint64_t out_ns(const struct out_thread *thread, uint64_t time);
+
 #define OUT_LAST UINT64_MAX /* a time */
 
 /*

@@ -1,16 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who ran: the one thread of a trace, one of many by its address space and time, or what a map file
- * says of an address space.
+ * When an item was, and who ran: the one thread of a trace, one of many by its address space and
+ * time, or what a map file says of an address space.
  */
 #include "view/out.h"
 
 #include <inttypes.h>
 
+bool out_has_ns(const struct out_thread *thread)
+{
+    return thread->is_tsc && thread->to_ns;
+}
+
+uint64_t out_ns(const struct out_thread *thread, uint64_t time)
+{
+    return out_has_ns(thread) ? thread->to_ns(thread->to_ns_owner, time) : time;
+}
+
 struct out_who out_who(const struct out_thread *thread, uint64_t cr3, uint64_t time)
 {
-    const bool has_ns = time != OUT_LAST && thread->is_tsc && thread->to_ns;
-    const uint64_t ns = has_ns ? thread->to_ns(thread->to_ns_owner, time) : UINT64_MAX;
+    const uint64_t ns = time != OUT_LAST && out_has_ns(thread) ? out_ns(thread, time) : UINT64_MAX;
     struct out_who who = {.pid = thread->pid, .tid = thread->tid, .comm = thread->comm};
 
     if (thread->who)
