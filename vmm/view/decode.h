@@ -71,6 +71,7 @@ struct stream {
     struct code_timeline *timeline; /* NULL: the code does not change */
     struct trace_flow flow;
     struct ptd_stream *pieces; /* of input, in place of flow */
+    bool is_open;              /* by stream_open() */
     bool peeked;               /* item was taken from it, but not told yet */
     int error;                 /* -errno: input cannot be read; why says it */
     bool begun;                /* in the output's form */

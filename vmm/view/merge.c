@@ -4,6 +4,30 @@
  */
 #include "view/merge.h"
 
+int merge_open(struct decode_options *options, struct stream *stream, bool *has_item)
+{
+    int error;
+
+    *has_item = false;
+    stream->out = options->format ? options->format->open(stdout) : NULL;
+    if (options->format && !stream->out)
+        return reason_no_memory(stream->why);
+    error = stream_open(options, stream);
+    if (!error)
+        *has_item = stream_next(options, stream);
+    return error;
+}
+
+int merge_close(struct decode_options *options, struct stream *stream, int error)
+{
+    if (stream->is_open)
+        error = stream_close(options, stream, error);
+    if (stream->out)
+        (void)options->format->close(stream->out);
+    stream->out = NULL;
+    return error;
+}
+
 static bool is_earlier(const struct lane *a, const struct lane *b)
 {
     return a->stream->time != b->stream->time ? a->stream->time < b->stream->time

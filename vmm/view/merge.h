@@ -19,6 +19,13 @@ struct lane {
 };
 
 /*
+ * Opens a stream that is to be merged, with an output of its own if there is a format. *has_item:
+ * it stands at its first item. 0 or -errno. To be closed in either case.
+ */
+int merge_open(struct decode_options *options, struct stream *stream, bool *has_item);
+/* error, or if that is 0, -errno of what fails at the end. What is not open may be closed, too. */
+int merge_close(struct decode_options *options, struct stream *stream, int error);
+/*
  * Puts all items of the lanes, each of which stands at an item that was not put yet. The pointers
  * are moved about. 0 or -errno.
  */

@@ -401,7 +401,6 @@ struct merged {
     struct stream stream;
     struct ptd_perf_cpu_trace copy;
     size_t at; /* in session->traces */
-    bool is_open;
 };
 
 struct merging {
@@ -412,31 +411,6 @@ struct merging {
     size_t count;
 };
 
-static int end_merged(struct job *job, struct merged *merged, int error)
-{
-    if (merged->is_open)
-        error = stream_close(job->options, &merged->stream, error);
-    merged->is_open = false;
-    if (merged->stream.out)
-        (void)job->options->format->close(merged->stream.out);
-    merged->stream.out = NULL;
-    return error;
-}
-
-/* Begins a trace, with a state of its own in the output. *has_item: it has a first item. */
-static int begin_merged(struct job *job, struct merged *merged, bool *has_item)
-{
-    int error;
-
-    merged->stream.out = job->options->format->open(stdout);
-    if (!merged->stream.out)
-        return reason_no_memory(job->why);
-    error = stream_open(job->options, &merged->stream);
-    merged->is_open = error == 0;
-    *has_item = merged->is_open && stream_next(job->options, &merged->stream);
-    return error;
-}
-
 /* The lane goes on with the first trace from merged on, all of one buffer, that has an item. */
 static int begin_lane(struct merging *merging, struct lane *lane, struct merged *merged)
 {
@@ -446,10 +420,10 @@ static int begin_lane(struct merging *merging, struct lane *lane, struct merged 
     int error = 0;
 
     for (;; merged++) {
-        error = begin_merged(merging->job, merged, &has_item);
+        error = merge_open(lane->options, &merged->stream, &has_item);
         if (error || has_item)
             break;
-        error = end_merged(merging->job, merged, 0);
+        error = merge_close(lane->options, &merged->stream, 0);
         if (error || merged->at + 1 == session->trace_count ||
             session->traces[merged->at + 1].idx != buffer)
             break;
@@ -464,7 +438,7 @@ static int next_in_buffer(void *owner, struct lane *lane)
     struct merging *const merging = owner;
     const struct ptd_perf_session *const session = merging->job->session;
     struct merged *const ended = (struct merged *)lane->stream; /* its first member */
-    const int error = end_merged(merging->job, ended, 0);
+    const int error = merge_close(lane->options, &ended->stream, 0);
 
     lane->stream = NULL;
     if (error || ended->at + 1 == session->trace_count ||
@@ -527,7 +501,7 @@ static int decode_merged(struct job *job)
     if (!error)
         error = merge_lanes(merging->heap, merging->count);
     for (size_t i = 0; i < count; i++) {
-        error = end_merged(job, &traces[i], error);
+        error = merge_close(job->options, &traces[i].stream, error);
         ptd_perf_cpu_trace_free(&traces[i].copy);
     }
     free(merging);

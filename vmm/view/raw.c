@@ -76,7 +76,6 @@ struct one {
     struct decode_options options; /* those of all, with code and settings of its own */
     struct raw raw;
     struct lane lane;
-    bool is_open;
 };
 
 static int begin_one(const struct decode_options *all, struct input *input, size_t index,
@@ -96,46 +95,30 @@ static int begin_one(const struct decode_options *all, struct input *input, size
     return error;
 }
 
-static int end_one(struct one *one, int error)
-{
-    if (one->is_open)
-        error = stream_close(&one->options, &one->raw.stream, error);
-    one->is_open = false;
-    if (one->lane.owner && one->raw.stream.out) {
-        (void)one->options.format->close(one->raw.stream.out);
-        one->raw.stream.out = NULL;
-    }
-    return error;
-}
-
 static int ended(void *owner, struct lane *lane)
 {
+    struct one *const one = owner;
+
     lane->stream = NULL;
-    return end_one(owner, 0);
+    return merge_close(&one->options, &one->raw.stream, 0);
 }
 
 /* Up to its first item. 0 or -errno; lane.stream is NULL if it has none. */
 static int begin_lane(struct one *one, size_t order)
 {
     struct stream *const stream = &one->raw.stream;
-    const struct out_format *const format = one->options.format;
-    int error;
+    bool has_item;
+    const int error = merge_open(&one->options, stream, &has_item);
 
     one->lane =
         (struct lane){.options = &one->options, .order = order, .next = ended, .owner = one};
-    stream->out = format ? format->open(stdout) : NULL;
-    if (format && !stream->out)
-        return reason_no_memory(stream->why);
-    error = stream_open(&one->options, stream);
     if (error)
         return error;
-    one->is_open = true;
     if (!stream->clock.is_tsc)
         return reason_set(stream->why, -EINVAL,
                           "%s does not tell the time, so it has no place among others",
                           stream->input->name);
-    if (stream_next(&one->options, stream))
-        one->lane.stream = stream;
+    one->lane.stream = has_item ? stream : NULL;
     return 0;
 }
 
@@ -177,7 +160,8 @@ static int decode_ones(struct decode_options *options, struct input *inputs, str
     if (!error)
         error = options->by_time ? merge_all(ones, count, why) : in_turn(ones, count);
     for (size_t i = 0; i < count; i++) {
-        error = end_one(&ones[i], error);
+        if (options->by_time)
+            error = merge_close(&ones[i].options, &ones[i].raw.stream, error);
         options->errors += ones[i].options.errors;
         options->is_reached = options->is_reached || ones[i].options.is_reached;
         if (ones[i].options.image) {

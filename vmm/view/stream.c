@@ -90,6 +90,7 @@ int stream_open(struct decode_options *options, struct stream *stream)
         error = stream->input ? pieces_open(options, stream) : open_whole(options, stream);
     if (!error)
         error = begin_output(options, stream);
+    stream->is_open = error == 0;
     if (error)
         close_all(stream);
     return error;
@@ -189,6 +190,7 @@ int stream_close(struct decode_options *options, struct stream *stream, int erro
     if (!error && stream->timeline)
         error = code_timeline_result(stream->timeline, stream->why);
     close_all(stream);
+    stream->is_open = false;
     return error ? error : stream->error;
 }
 
