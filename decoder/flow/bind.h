@@ -52,18 +52,18 @@ static inline bool bind_wants_fup(const struct bind *bind)
     return bind->has_packet || (bind->has_tsx && bind->kind == BIND_NONE);
 }
 
-/* A VMCS packet and no more: that of SVM's VMRUN stands in front of those of the VM entry. */
-static inline bool bind_has_vmcs_alone(const struct bind *bind)
+/* As bind_is_open(), but for a VMCS packet: SVM's VMRUN has it in front of those of the VM entry.
+ */
+static inline bool bind_is_open_besides_vmcs(const struct bind *bind)
 {
-    return bind->has_vmcs && !bind_is_open_event(bind) && !bind->has_cr3 && !bind->has_mode &&
-           !bind->has_tsx && !bind->has_packet;
+    return bind_is_open_event(bind) || bind->has_cr3 || bind->has_mode || bind->has_tsx ||
+           bind->has_packet;
 }
 
 /* A packet of several that belong together was read, so a TNT cannot be next. */
 static inline bool bind_is_open(const struct bind *bind)
 {
-    return bind_is_open_event(bind) || bind->has_cr3 || bind->has_vmcs || bind->has_mode ||
-           bind->has_tsx || bind->has_packet;
+    return bind_is_open_besides_vmcs(bind) || bind->has_vmcs;
 }
 
 #endif

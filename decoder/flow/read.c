@@ -380,7 +380,7 @@ static void read_fact(struct ptd_flow *flow, const struct ptd_packet *packet)
 static void read_other(struct ptd_flow *flow, const struct ptd_packet *packet, bool with_ip)
 {
     if (bind_wants_fup(&flow->state.bind) ||
-        (with_ip && bind_is_open(&flow->state.bind) && !bind_has_vmcs_alone(&flow->state.bind))) {
+        (with_ip && bind_is_open_besides_vmcs(&flow->state.bind))) {
         contradiction(flow, packet);
         return;
     }
