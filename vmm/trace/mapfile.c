@@ -241,10 +241,20 @@ static int read_image(struct reader *reader, const struct node *node, void *into
     return error ? wrong_file(reader, node, error, &why) : 0;
 }
 
+/* The file that a member names, beside the map. 0 or -errno. */
+static int read_file_name(struct reader *reader, const struct node *node, char path[PATH_MAX])
+{
+    const char *entry = NULL;
+    const int error = read_text(reader, node, (void *)&entry);
+
+    if (!error)
+        beside(reader->path, entry, path, PATH_MAX);
+    return error;
+}
+
 /* The names of the kernel's code. */
 static int read_kallsyms(struct reader *reader, const struct node *node, uint64_t space)
 {
-    const char *entry = NULL;
     char path[PATH_MAX];
     const struct file_name name = {.path = path};
     struct reason why;
@@ -252,10 +262,9 @@ static int read_kallsyms(struct reader *reader, const struct node *node, uint64_
 
     if (!node->value)
         return 0;
-    error = read_text(reader, node, (void *)&entry);
+    error = read_file_name(reader, node, path);
     if (error)
         return error;
-    beside(reader->path, entry, path, sizeof(path));
     error = code_files_add_kallsyms(reader->files, &name, space, reader->image, &why);
     return error ? wrong_file(reader, node, error, &why) : 0;
 }
@@ -266,7 +275,6 @@ static int read_kallsyms(struct reader *reader, const struct node *node, uint64_
 static int read_symbols(struct reader *reader, const struct node *node)
 {
     const struct code_file *file = NULL;
-    const char *entry = NULL;
     char path[PATH_MAX];
     const struct file_name name = {.path = path};
     struct reason why;
@@ -275,10 +283,9 @@ static int read_symbols(struct reader *reader, const struct node *node)
     reader->symbols = NULL;
     if (!node->value)
         return 0;
-    error = read_text(reader, node, (void *)&entry);
+    error = read_file_name(reader, node, path);
     if (error)
         return error;
-    beside(reader->path, entry, path, sizeof(path));
     error = code_files_elf(reader->files, &name, NULL, &file, &why);
     if (error)
         return wrong_file(reader, node, error, &why);
