@@ -43,27 +43,15 @@ static struct fake *vmm(const struct scheme *scheme)
 {
     struct fake *fake = vmx_open("gracemont");
 
-    fake_poke(fake, TABLES, 0x300000 | 1u << VPT_TOPA_SIZE_SHR);
-    fake_poke(fake, TABLES + 8, TABLES | VPT_TOPA_END);
-    fake_poke(fake, TABLES + PAGE, 0x310000);
-    fake_poke(fake, TABLES + PAGE + 8, 0x320000);
-    fake_poke(fake, TABLES + PAGE + 16, TABLES | VPT_TOPA_END);
-    fake_poke(fake, TABLES + 2 * PAGE, 0x350000);
-    fake_poke(fake, TABLES + 2 * PAGE + 8, 0x340000);
-    fake_poke(fake, TABLES + 2 * PAGE + 16, (TABLES + PAGE) | VPT_TOPA_END);
+    fake_tables(fake, TABLES);
     fake_write(fake, VPT_MSR_OUTPUT_BASE, scheme->base);
     fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, scheme->mask_ptrs);
     return fake;
 }
 static void enter(struct fake *fake, const struct scheme *scheme)
 {
-    struct vpt_vm_entry entry = vmx_entry();
+    const struct vpt_vm_entry entry = vmx_entry_by_ept(scheme->ctl);
 
-    entry.secondary = VPT_SECONDARY_CONCEAL | VPT_SECONDARY_PT_GPA;
-    entry.entry = VPT_ENTRY_CONCEAL | VPT_ENTRY_LOAD_CTL;
-    entry.exit = VPT_EXIT_CONCEAL | VPT_EXIT_CLEAR_CTL;
-    entry.ept = true;
-    entry.guest_ctl = scheme->ctl;
     CHECK(vpt_vm_entry(&fake->cpu, &entry) == VPT_ENTRY_SUCCEEDS, "the VM entry");
 }
 static void leave(struct fake *fake)

@@ -12,19 +12,6 @@
 #define TRACING  (BRANCHES | VPT_CTL_TOPA | VPT_CTL_TRACEEN)
 #define PAGE     0x1000ull
 
-/* A guest whose IA32_RTIT_CTL VM entry loads and VM exit clears, with output by EPT. */
-static struct vpt_vm_entry entry_of(uint64_t ctl)
-{
-    struct vpt_vm_entry entry = vmx_entry();
-
-    entry.secondary = VPT_SECONDARY_CONCEAL | VPT_SECONDARY_PT_GPA;
-    entry.entry = VPT_ENTRY_CONCEAL | VPT_ENTRY_LOAD_CTL;
-    entry.exit = VPT_EXIT_CONCEAL | VPT_EXIT_CLEAR_CTL;
-    entry.ept = true;
-    entry.guest_ctl = ctl;
-    return entry;
-}
-
 static void leave(struct fake *fake)
 {
     struct vpt_vm_exit exit = vmx_exit();
@@ -69,7 +56,7 @@ static void test_first_page(void)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct vpt_vm_entry entry = entry_of(TRACING);
+        struct vpt_vm_entry entry = vmx_entry_by_ept(TRACING);
         struct fake *fake = vmx_open("gracemont");
         uint64_t gpa = 0;
 
@@ -97,7 +84,7 @@ static void test_end_of_first_page(void)
     static const uint32_t left[] = {1, 10, 200, 1000};
 
     for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
-        struct vpt_vm_entry entry = entry_of(TRACING);
+        struct vpt_vm_entry entry = vmx_entry_by_ept(TRACING);
         struct fake *fake = vmx_open("gracemont");
         uint64_t gpa = 0;
 
@@ -139,7 +126,7 @@ static const struct vpt_msr_load begins_another[] = {
 static struct fake *enter_with_area(uint64_t fault_gpa, const struct vpt_msr_load *loads,
                                     size_t load_count)
 {
-    struct vpt_vm_entry entry = entry_of(TRACING);
+    struct vpt_vm_entry entry = vmx_entry_by_ept(TRACING);
     struct fake *fake = vmx_open("gracemont");
 
     entry.loads = loads;
@@ -208,7 +195,7 @@ static void test_area_behind_trace_stop(void)
     const uint64_t ctl = TRACING | (uint64_t)VPT_ADDR_CFG_TRACESTOP << VPT_CTL_ADDR_CFG_SHR;
 
     for (unsigned missing = 0; missing < 2; missing++) {
-        struct vpt_vm_entry entry = entry_of(ctl);
+        struct vpt_vm_entry entry = vmx_entry_by_ept(ctl);
         struct fake *fake = vmx_open("gracemont");
 
         entry.loads = begins_another;
@@ -264,14 +251,7 @@ static struct fake *open_way(const struct way *way)
 {
     struct fake *fake = vmx_open("gracemont");
 
-    fake_poke(fake, TABLE_GPA, 0x300000 | 1 << VPT_TOPA_SIZE_SHR);
-    fake_poke(fake, TABLE_GPA + 8, TABLE_GPA | VPT_TOPA_END);
-    fake_poke(fake, TABLE_GPA + PAGE, 0x310000);
-    fake_poke(fake, TABLE_GPA + PAGE + 8, 0x320000);
-    fake_poke(fake, TABLE_GPA + PAGE + 16, TABLE_GPA | VPT_TOPA_END);
-    fake_poke(fake, TABLE_GPA + 2 * PAGE, 0x330000);
-    fake_poke(fake, TABLE_GPA + 2 * PAGE + 8, 0x340000);
-    fake_poke(fake, TABLE_GPA + 2 * PAGE + 16, (TABLE_GPA + PAGE) | VPT_TOPA_END);
+    fake_tables(fake, TABLE_GPA);
     fake_write(fake, VPT_MSR_OUTPUT_BASE, way->base);
     fake_write(fake, VPT_MSR_OUTPUT_MASK_PTRS, way->mask_ptrs);
     return fake;
@@ -292,7 +272,7 @@ static void test_next_page(void)
 {
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         const struct way *way = &ways[i];
-        struct vpt_vm_entry entry = entry_of(way->ctl);
+        struct vpt_vm_entry entry = vmx_entry_by_ept(way->ctl);
         struct fake *fake = open_way(way);
         uint64_t gpa = 0;
         unsigned n;
@@ -326,7 +306,7 @@ static void test_next_page(void)
 static void test_in_place(void)
 {
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-        struct vpt_vm_entry entry = entry_of(ways[i].ctl);
+        struct vpt_vm_entry entry = vmx_entry_by_ept(ways[i].ctl);
         struct fake *with = open_way(&ways[i]), *without = open_way(&ways[i]);
         unsigned faults = 0;
 
@@ -358,7 +338,7 @@ static void test_in_place(void)
 static void test_entry_read_once(void)
 {
     struct fake *fake = open_way(&ways[2]);
-    struct vpt_vm_entry entry = entry_of(TRACING);
+    struct vpt_vm_entry entry = vmx_entry_by_ept(TRACING);
 
     vpt_vm_entry(&fake->cpu, &entry);
     for (unsigned n = 0; n < 1000 && fake->cpu.topa_ahead_count == 0; n++)
@@ -377,7 +357,7 @@ static void test_nothing_ahead(void)
 {
     for (unsigned bad = 0; bad < 2; bad++) {
         struct fake *fake = open_way(&ways[2]);
-        struct vpt_vm_entry entry = entry_of(TRACING);
+        struct vpt_vm_entry entry = vmx_entry_by_ept(TRACING);
 
         fake_poke(fake, TABLE_GPA + PAGE, bad ? 0x310000 : 0x310000 | VPT_TOPA_STOP);
         fake_poke(fake, TABLE_GPA + PAGE + 8, bad ? 0x320000 | 2 : 0x320000);
@@ -396,7 +376,7 @@ static void test_nothing_ahead(void)
 static void test_asked_again(void)
 {
     const struct way *way = &ways[4];
-    struct vpt_vm_entry entry = entry_of(way->ctl);
+    struct vpt_vm_entry entry = vmx_entry_by_ept(way->ctl);
     struct fake *fake = open_way(way);
     uint64_t gpa = 0;
 
@@ -425,7 +405,7 @@ static void test_asked_again(void)
 static void test_end(void)
 {
     struct fake *fake = open_way(&ways[0]);
-    struct vpt_vm_entry entry = entry_of(ways[0].ctl);
+    struct vpt_vm_entry entry = vmx_entry_by_ept(ways[0].ctl);
 
     fake_map(fake, ways[0].fault_gpa, PAGE, VPT_SPAN_FAULT, NULL, false);
     vpt_vm_entry(&fake->cpu, &entry);
@@ -439,7 +419,7 @@ static void test_end(void)
 static void test_migrated(void)
 {
     struct fake *fake = vmx_open("gracemont"), *other = vmx_open("gracemont");
-    struct vpt_vm_entry entry = entry_of(TRACING);
+    struct vpt_vm_entry entry = vmx_entry_by_ept(TRACING);
     uint8_t bytes[VPT_SAVE_MAX_BYTES];
     const char *wrong;
     size_t len;

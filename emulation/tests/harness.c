@@ -424,6 +424,32 @@ struct vpt_vm_exit vmx_exit(void)
     return exit;
 }
 
+struct vpt_vm_entry vmx_entry_by_ept(uint64_t guest_ctl)
+{
+    struct vpt_vm_entry entry = vmx_entry();
+
+    entry.secondary = VPT_SECONDARY_CONCEAL | VPT_SECONDARY_PT_GPA;
+    entry.entry = VPT_ENTRY_CONCEAL | VPT_ENTRY_LOAD_CTL;
+    entry.exit = VPT_EXIT_CONCEAL | VPT_EXIT_CLEAR_CTL;
+    entry.ept = true;
+    entry.guest_ctl = guest_ctl;
+    return entry;
+}
+
+void fake_tables(struct fake *fake, uint64_t gpa)
+{
+    const uint64_t second = gpa + 0x1000, third = gpa + 0x2000;
+
+    fake_poke(fake, gpa, 0x300000 | 1u << VPT_TOPA_SIZE_SHR);
+    fake_poke(fake, gpa + 8, gpa | VPT_TOPA_END);
+    fake_poke(fake, second, 0x310000);
+    fake_poke(fake, second + 8, 0x320000);
+    fake_poke(fake, second + 16, gpa | VPT_TOPA_END);
+    fake_poke(fake, third, 0x350000);
+    fake_poke(fake, third + 8, 0x340000);
+    fake_poke(fake, third + 16, second | VPT_TOPA_END);
+}
+
 struct fake *vmx_open(const char *profile)
 {
     struct fake *fake = fake_open(profile);

@@ -133,6 +133,10 @@ void fake_transfer(struct fake *fake, enum vpt_transfer_type type, uint64_t ip, 
 #define VMX_HOST  0x500000ull
 struct vpt_vm_entry vmx_entry(void);
 struct vpt_vm_exit vmx_exit(void);
+/* A guest whose IA32_RTIT_CTL VM entry loads and VM exit clears, with output by EPT. */
+struct vpt_vm_entry vmx_entry_by_ept(uint64_t guest_ctl);
+/* Three ToPA tables on the pages from gpa on, each of which ends in one before it, or in itself. */
+void fake_tables(struct fake *fake, uint64_t gpa);
 /* In VMX root operation, with output, TraceEn 0. */
 struct fake *vmx_open(const char *profile);
 
