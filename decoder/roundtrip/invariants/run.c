@@ -14,6 +14,20 @@
 
 /* ---- Behind an event ------------------------------------------------------------------------ */
 
+/* Bytes that were stored or dropped, ever. */
+static uint64_t bytes_out(const struct vpt_cpu *cpu)
+{
+    return cpu->output_bytes + cpu->dropped_bytes;
+}
+
+/* Bytes until output fills a region that stops it; UINT64_MAX: it stands in none. */
+static uint64_t bytes_to_stop(const struct vpt_cpu *cpu)
+{
+    if (!cpu->region_stop || cpu->region_bytes == 0)
+        return UINT64_MAX;
+    return cpu->region_bytes - (cpu->output_mask_ptrs >> 32);
+}
+
 /* Tracing ended where no packet tells it: a ToPA's STOP, an error, or a reset. */
 static bool was_cut(const struct run *run)
 {
@@ -22,6 +36,9 @@ static bool was_cut(const struct run *run)
     const bool dropped = cpu->dropped_bytes != run->dropped_before;
 
     if (run->reset)
+        return true;
+    /* The same transition may have led output to another place since. */
+    if (bytes_out(cpu) - run->out_before >= run->to_stop)
         return true;
     if (!news) /* the last bytes in front of a TraceStop may have filled such a region */
         return dropped && cpu->region_stop && (cpu->status & VPT_STATUS_STOPPED);
@@ -134,6 +151,8 @@ bool run_event(struct run *run, unsigned n)
     run->dice.state = run->seed * 0x9e3779b97f4a7c15ull ^ (n + 1ull) * 0xd1342543de82ef95ull;
     run->status_before = cpu->status;
     run->dropped_before = cpu->dropped_bytes;
+    run->out_before = bytes_out(cpu);
+    run->to_stop = bytes_to_stop(cpu);
     run->reset = run->exit_blocked = run->moved_output = false;
     vpt_clocks_from_tsc(&run->truth.caps, run->owner.clocks.tsc + 1 + dice_draw(&run->dice, 64),
                         &run->owner.clocks);

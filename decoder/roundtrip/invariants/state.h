@@ -48,6 +48,7 @@ struct run {
      * entry that began it, and the place of its output with it. */
     bool reset, exit_blocked, moved_output;
     uint64_t status_before, dropped_before;
+    uint64_t out_before, to_stop; /* bytes that left the buffer, and may leave it to a STOP */
 
     /* The checker. */
     bool lost_is_fine; /* an overflow that nothing will tell of: a reset came, or a STOP */
