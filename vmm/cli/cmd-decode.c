@@ -9,6 +9,7 @@
 #include "common/number.h"
 #include "common/progress.h"
 #include "cli/commands.h"
+#include "cli/decode.h"
 #include "cli/guard.h"
 #include "cli/values.h"
 #include "trace/code-files.h"
@@ -23,8 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define JSON_LINES  "jsonl" /* a format that is --json */
-#define THREADS_MAX 256u
+#define JSON_LINES "jsonl" /* a format that is --json */
 
 /* ---- Options ---- */
 
@@ -289,6 +289,12 @@ static int decode_either(struct decode_options *options, const char *file, struc
                         : decode_with_sidecar(options, options->like ? options->like : file, input);
 }
 
+/* A format whose object is not there already. */
+static bool needs_output(const struct decode_options *options)
+{
+    return options->format && !options->out;
+}
+
 static int decode_input(struct decode_options *options, const char *file)
 {
     struct input input;
@@ -300,7 +306,7 @@ static int decode_input(struct decode_options *options, const char *file)
                        options->view == VIEW_SUMMARY ? PROGRESS_ALONE : PROGRESS_BESIDE_LINES);
     if (!error)
         error = input_is_perf_data(&input, &is_perf_data);
-    if (!error && options->format && !(options->out = options->format->open(stdout)))
+    if (!error && needs_output(options) && !(options->out = options->format->open(stdout)))
         error = -ENOMEM;
     if (error)
         code = file_error(input.name, error);
@@ -386,7 +392,7 @@ static int decode_inputs(struct decode_options *options, struct input *inputs, s
     for (size_t i = 0; i < count; i++)
         bytes += input_size(&inputs[i]);
     progress_begin("decoding", bytes, PROGRESS_BESIDE_LINES);
-    if (!code && options->format && !options->format->merges &&
+    if (!code && needs_output(options) && !options->format->merges &&
         !(options->out = options->format->open(stdout)))
         code = no_memory();
     if (!code)
@@ -419,13 +425,7 @@ static int decode_several(struct decode_options *options, char **files, size_t c
     return code;
 }
 
-/* ---- The table ---- */
-
-/* What is being parsed: the options, and the address space of images that follow. */
-struct parsed {
-    struct decode_options options;
-    uint64_t cr3;
-};
+/* ---- The tables ---- */
 
 static int take_insns(void *parsed, const char *value)
 {
@@ -655,6 +655,10 @@ static const struct option_row options_of_decode[] = {
      .word = clock_word,
      .help = "Costs and times of --calls and of a --format are instructions.",
      .fallback = "TSC ticks, if the trace has TSC packets that differ"},
+    {0},
+};
+
+const struct option_row options_of_traces[] = {
     {.name = "from",
      .value = "WHERE",
      .group = "Which part",
@@ -794,37 +798,49 @@ static int parse(int argc, char **argv, struct parsed *parsed)
     code = check_options(&parsed->options);
     if (code)
         return 1 + code;
-    if (!parsed->options.threads)
-        parsed->options.threads = processors();
     return 0;
 }
 
-static int decode_with_files(struct decode_options *options, char **files, size_t count)
+int parsed_begin(struct parsed *parsed)
 {
+    *parsed = (struct parsed){.options = {.config.mode = PTD_MODE_64,
+                                          .image = ptd_image_new(),
+                                          .code.remark = say_remark,
+                                          .max_code = CODE_BYTES_MAX},
+                              .cr3 = PTD_ANY_CR3};
+    return parsed->options.image ? 0 : no_memory();
+}
+
+int parsed_decode(struct parsed *parsed, char **files, size_t count)
+{
+    struct decode_options *const options = &parsed->options;
+
+    if (!options->threads)
+        options->threads = processors();
     options->code.files = code_files_new(options->max_code);
     if (!options->code.files)
         return no_memory();
     return count == 1 ? decode_file(options, files[0]) : decode_several(options, files, count);
 }
 
+void parsed_free(struct parsed *parsed)
+{
+    ptd_image_free(parsed->options.image);
+    map_free(&parsed->options.map);
+    code_files_free(parsed->options.code.files);
+    free(parsed->options.sources.list);
+}
+
 static int run(int argc, char **argv)
 {
-    struct parsed parsed = {.options = {.config.mode = PTD_MODE_64,
-                                        .image = ptd_image_new(),
-                                        .code.remark = say_remark,
-                                        .max_code = CODE_BYTES_MAX},
-                            .cr3 = PTD_ANY_CR3};
-    int code;
+    struct parsed parsed;
+    int code = parsed_begin(&parsed);
 
-    if (!parsed.options.image)
-        return no_memory();
+    if (code)
+        return code;
     code = parse(argc, argv, &parsed);
-    code = code ? code - 1
-                : decode_with_files(&parsed.options, argv + optind, (size_t)(argc - optind));
-    ptd_image_free(parsed.options.image);
-    map_free(&parsed.options.map);
-    code_files_free(parsed.options.code.files);
-    free(parsed.options.sources.list);
+    code = code ? code - 1 : parsed_decode(&parsed, argv + optind, (size_t)(argc - optind));
+    parsed_free(&parsed);
     return code;
 }
 
@@ -847,6 +863,7 @@ const struct subcommand command_decode = {
             "Several raw traces, those of the processors of one machine, are shown on one time "
             "line.",
     .options = options_of_decode,
+    .more = options_of_traces,
     .exits = exits,
     .run = run,
 };

@@ -61,7 +61,7 @@ static void print_value(const struct subcommand *command, const struct option_ro
 static void print_options(const struct subcommand *command)
 {
     printf("    %s) _vpt_words \"$word\" '", command->name);
-    for (const struct option_row *row = command->options; row && row->name; row++) {
+    for (const struct option_row *row = NULL; (row = option_next(command, row));) {
         if (row->help)
             printf("--%s ", row->name);
     }
@@ -99,7 +99,7 @@ void completion_print(void)
     print_commands();
     puts("' ;;");
     for (size_t i = 0; commands[i]; i++) {
-        for (const struct option_row *row = commands[i]->options; row && row->name; row++) {
+        for (const struct option_row *row = NULL; (row = option_next(commands[i], row));) {
             if (row->help && row->value)
                 print_value(commands[i], row);
         }

@@ -59,14 +59,14 @@ static void print_wrapped(FILE *to, const char *text, size_t column, size_t inde
     fputc('\n', to);
 }
 
-static size_t title_columns(const struct option_row *rows)
+static size_t title_columns(const struct subcommand *command)
 {
     size_t columns = 0;
     char title[128];
 
-    for (; rows && rows->name; rows++) {
-        option_title(rows, title, sizeof(title));
-        if (rows->help && strlen(title) > columns && strlen(title) <= TITLE_MAX)
+    for (const struct option_row *row = NULL; (row = option_next(command, row));) {
+        option_title(row, title, sizeof(title));
+        if (row->help && strlen(title) > columns && strlen(title) <= TITLE_MAX)
             columns = strlen(title);
     }
     return columns < strlen("-h, --help") ? strlen("-h, --help") : columns;
@@ -99,8 +99,8 @@ static void print_exits(const struct exit_row *row)
 
 int help_print(const struct subcommand *command)
 {
-    const size_t columns = title_columns(command->options);
-    const struct option_row *row = command->options;
+    const size_t columns = title_columns(command);
+    const struct option_row *row = option_next(command, NULL);
 
     printf("usage: vpt %s ", command->name);
     print_wrapped(stdout, command->synopsis, 12 + strlen(command->name), 8);
@@ -108,7 +108,7 @@ int help_print(const struct subcommand *command)
     print_wrapped(stdout, command->text, 0, 0);
     if (!row || !row->group)
         puts("\nOptions:");
-    for (; row && row->name; row++) {
+    for (; row; row = option_next(command, row)) {
         if (row->group)
             printf("\n%s:\n", row->group);
         print_row(row, columns);

@@ -117,7 +117,7 @@ void manual_print(const struct subcommand *command)
     puts("\n.SH DESCRIPTION");
     put_roff(command->text);
     puts("\n.SH OPTIONS");
-    for (const struct option_row *row = command->options; row && row->name; row++) {
+    for (const struct option_row *row = NULL; (row = option_next(command, row));) {
         if (row->group) {
             fputs(".SS ", stdout);
             put_roff(row->group);
@@ -166,9 +166,9 @@ static void put_title(const struct option_row *row)
 
 void markdown_print(const struct subcommand *command)
 {
-    const struct option_row *row = command->options;
+    const struct option_row *row = option_next(command, NULL);
 
-    for (bool begins = true; row && row->name; row++) {
+    for (bool begins = true; row; row = option_next(command, row)) {
         if (!row->help)
             continue;
         if (row->group)

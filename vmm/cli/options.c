@@ -22,6 +22,24 @@
 const struct option_row option_help = {
     .name = "help", .letter = 'h', .help = "Prints this text.", .kind = OPTION_FLAG};
 
+static bool is_own(const struct subcommand *command, const struct option_row *row)
+{
+    const struct option_row *own = command->options;
+
+    while (own && own->name && own != row)
+        own++;
+    return own == row;
+}
+
+const struct option_row *option_next(const struct subcommand *command, const struct option_row *row)
+{
+    const struct option_row *const next = row ? row + 1 : command->options;
+
+    if (next && next->name)
+        return next;
+    return command->more && (!row || is_own(command, row)) ? command->more : NULL;
+}
+
 /* A table as getopt_long() takes it. */
 struct getopt_table {
     const struct option_row *rows[ROWS_MAX + 1];
@@ -47,12 +65,12 @@ static void add_row(struct getopt_table *table, const struct option_row *row)
 
 static void make_table(struct getopt_table *table, const struct subcommand *command)
 {
-    const struct option_row *row = command->options;
+    const struct option_row *row = option_next(command, NULL);
 
     *table = (struct getopt_table){0};
     snprintf(table->letters, sizeof(table->letters),
              "%s:", command->operand_ends_options ? "+" : "");
-    for (; row && row->name && table->count < ROWS_MAX; row++)
+    for (; row && table->count < ROWS_MAX; row = option_next(command, row))
         add_row(table, row);
     add_row(table, &option_help);
 }
@@ -78,7 +96,7 @@ static int no_such_option(const struct subcommand *command, const char *word)
 
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
     suggest_begin(&suggestion, name);
-    for (const struct option_row *row = command->options; row && row->name; row++) {
+    for (const struct option_row *row = NULL; (row = option_next(command, row));) {
         if (row->help)
             suggest_try(&suggestion, row->name);
     }

@@ -48,10 +48,15 @@ struct subcommand {
     const char *text;     /* paragraphs, one a line */
     const char *document; /* docs/NAME.md that says more; NULL: docs/vpt.md alone */
     const struct option_row *options;
+    const struct option_row *more; /* a table that it shares with others, behind its own; or NULL */
     const struct exit_row *exits;
     bool operand_ends_options; /* what follows is another program's */
     int (*run)(int argc, char **argv);
 };
+
+/* The row behind a row of a command, with NULL its first; NULL: there is none. */
+const struct option_row *option_next(const struct subcommand *command,
+                                     const struct option_row *row);
 
 /* All of them, ended by NULL. */
 extern const struct subcommand *const commands[];

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Traces as the user names them, for the commands that decode them: options that say which part is
+ * wanted, and where its code and clocks are.
+ */
+#ifndef VMM_CLI_DECODE_H
+#define VMM_CLI_DECODE_H
+
+#include "cli/options.h"
+#include "view/decode.h"
+
+#define THREADS_MAX 256u
+
+/* What is being parsed: the options, and the address space of images that follow. */
+struct parsed {
+    struct decode_options options;
+    uint64_t cr3;
+};
+
+/* Of a command whose options begin with a struct parsed. */
+extern const struct option_row options_of_traces[];
+
+/* Before options are parsed. 0 or an exit code; then there is nothing to free. */
+int parsed_begin(struct parsed *parsed);
+/* Decodes them, in the form that options say. 0 or an exit code. */
+int parsed_decode(struct parsed *parsed, char **files, size_t count);
+void parsed_free(struct parsed *parsed);
+
+#endif
