@@ -69,6 +69,7 @@ uint64_t clock_at_point(struct clock *clock, const struct ptd_item *item,
         clock->insns += item->insns;
     if (!clock->is_tsc)
         return clock->insns;
+    clock->cycles = point->cycles;
     if (point->tsc != PTD_TIME_UNKNOWN && point->tsc > clock->tsc)
         clock->tsc = point->tsc;
     return clock->tsc;
@@ -97,6 +98,7 @@ static void go_to(struct clock *clock, uint64_t offset)
     if (!moved)
         return;
     ptd_time_point_ahead(clock->time, &clock->packets, &point);
+    clock->cycles = point.cycles;
     if (point.tsc != PTD_TIME_UNKNOWN && point.tsc > clock->tsc)
         clock->tsc = point.tsc;
 }

@@ -14,7 +14,8 @@
 struct clock {
     bool is_tsc;
     uint64_t insns;
-    uint64_t tsc; /* 0: no TSC packet yet */
+    uint64_t tsc;    /* 0: no TSC packet yet */
+    uint64_t cycles; /* that CYC packets counted so far */
     struct ptd_time *time;
     struct ptd_packets packets; /* those that time does not know yet */
 };

@@ -31,7 +31,7 @@ struct decode_options {
     bool json, have_images;
     struct window window;
     bool is_reached;  /* something was at window.from or behind it */
-    unsigned threads; /* of --summary */
+    unsigned threads; /* of --summary, and of formats that take a trace in bulk; 0: one */
     const char *like; /* the trace whose TRACE.json counts; NULL: this one */
     struct ptd_flow_config config;
     bool have_cpu, have_mode, have_resync, is_rtit;
@@ -72,6 +72,7 @@ struct stream {
     struct trace_flow flow;
     struct ptd_stream *pieces; /* of input, in place of flow */
     bool is_open;              /* by stream_open() */
+    bool is_mapped;            /* packets are, by bulk_map() */
     bool peeked;               /* item was taken from it, but not told yet */
     int error;                 /* -errno: input cannot be read; why says it */
     bool begun;                /* in the output's form */
@@ -107,6 +108,14 @@ void view_skip(struct stream *stream);
 /* pieces.c: stream_open() and stream_next() for a stream with input. */
 int pieces_open(struct decode_options *options, struct stream *stream);
 bool pieces_next(struct stream *stream);
+
+/* bulk.c: a whole trace, for a format that takes it so. The packets of a file are mapped for it,
+ * where that is wanted. 0 or -errno. */
+int bulk_map(const struct decode_options *options, struct stream *stream);
+void bulk_unmap(struct stream *stream);
+/* Of a stream that is open: whether the format gets it in bulk, from bulk_decode(). 0 or -errno. */
+bool bulk_can(const struct decode_options *options, const struct stream *stream);
+int bulk_decode(struct decode_options *options, struct stream *stream);
 
 /* ---- Other ways than a stream ---- */
 

@@ -33,7 +33,11 @@ struct out_thread {
     void (*who)(const void *owner, uint64_t cr3, uint64_t ns, struct out_who *who);
     /* The name that the one thread has at a time; UINT64_MAX: its last. NULL: comm at all times. */
     const char *(*comm_at)(const void *owner, const struct out_thread *thread, uint64_t ns);
+    /* When the names that hold at a time change next; UINT64_MAX: never. NULL: they do not. */
+    uint64_t (*names_until)(const void *owner, uint64_t ns);
     const void *who_owner;
+    /* Core cycles that CYC packets counted up to the item; NULL: not known. */
+    const uint64_t *cycles;
 };
 
 struct out_format {
@@ -46,6 +50,12 @@ struct out_format {
     /* False: no memory. */
     bool (*begin)(void *out, const struct out_thread *thread);
     bool (*item)(void *out, const struct ptd_item *item, uint64_t time);
+    /*
+     * Not NULL: of a whole trace it takes what comes in bulk, the item included. points are the
+     * times of marks; NULL: there are none. False: no memory.
+     */
+    bool (*run)(void *out, const struct ptd_flow *flow, const struct ptd_run *run,
+                const struct ptd_time_point *points);
     bool (*end)(void *out);
     /* Writes what is left and frees out. */
     bool (*close)(void *out);

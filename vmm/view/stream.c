@@ -85,6 +85,7 @@ int stream_open(struct decode_options *options, struct stream *stream)
         options->rtit.at_start = options->config.at_start;
     }
     options->thread = &stream->thread;
+    stream->thread.cycles = &stream->clock.cycles;
     error = open_code(stream);
     if (!error)
         error = stream->input ? pieces_open(options, stream) : open_whole(options, stream);
@@ -194,13 +195,25 @@ int stream_close(struct decode_options *options, struct stream *stream, int erro
     return error ? error : stream->error;
 }
 
-int stream_decode(struct decode_options *options, struct stream *stream)
+static int decode_open(struct decode_options *options, struct stream *stream)
 {
-    int error = stream_open(options, stream);
+    int error = 0;
 
-    if (error)
-        return error;
+    if (bulk_can(options, stream))
+        return bulk_decode(options, stream);
     while (!error && stream_next(options, stream))
         error = stream_put(options, stream);
-    return stream_close(options, stream, error);
+    return error;
+}
+
+int stream_decode(struct decode_options *options, struct stream *stream)
+{
+    int error = bulk_map(options, stream);
+
+    if (!error)
+        error = stream_open(options, stream);
+    if (!error)
+        error = stream_close(options, stream, decode_open(options, stream));
+    bulk_unmap(stream);
+    return error;
 }
