@@ -91,6 +91,7 @@ int main(void)
     add_perf_data_suite();
     add_predict_suite();
     add_record_suite();
+    add_report_suite();
     add_sandbox_suite();
     add_sidecar_suite();
     add_suggest_suite();

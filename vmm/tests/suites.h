@@ -47,6 +47,7 @@ void add_path_suite(void);
 void add_perf_data_suite(void);
 void add_predict_suite(void);
 void add_record_suite(void);
+void add_report_suite(void);
 void add_sandbox_suite(void);
 void add_sidecar_suite(void);
 void add_suggest_suite(void);

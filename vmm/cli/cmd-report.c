@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * vpt report: who ran in traces, in which functions, and what happened meanwhile.
+ */
+#include "cli/commands.h"
+#include "cli/decode.h"
+#include "cli/values.h"
+#include "common/say.h"
+#include "report/report.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What is parsed; first what the shared table of options fills in. */
+struct report_request {
+    struct parsed parsed;
+    struct report_options report;
+};
+
+#define USUAL_TOP 20u
+
+/* ---- Options ---- */
+
+static int take_by(void *request, const char *value)
+{
+    struct report_options *const options = &((struct report_request *)request)->report;
+    char *const copy = strdup(value);
+    char *rest = copy;
+    int code = copy ? 0 : no_memory();
+
+    options->by_count = 0;
+    for (char *word; !code && (word = strsep(&rest, ","));) {
+        size_t by = 0;
+
+        while (report_by_word(by) && strcmp(word, report_by_word(by)) != 0)
+            by++;
+        for (size_t i = 0; i < options->by_count; i++) {
+            if (options->by[i] == by)
+                code = complain(EXIT_CODE_USAGE, "--by has '%s' twice", word);
+        }
+        if (!report_by_word(by))
+            code = no_such("key", word, report_by_word, "vpt report --help");
+        else if (!code)
+            options->by[options->by_count++] = (enum report_by)by;
+    }
+    free(copy);
+    return code;
+}
+
+static int take_pid(void *request, const char *value)
+{
+    struct report_options *const options = &((struct report_request *)request)->report;
+    uint64_t number = 0;
+    const int code = option_number("--pid", value, &number);
+
+    options->has_pid = true;
+    options->pid = (uint32_t)number;
+    return !code && number > INT32_MAX
+               ? complain(EXIT_CODE_USAGE, "--pid takes a number of a process, not '%s'", value)
+               : code;
+}
+
+static int take_processor(void *request, const char *value)
+{
+    struct report_options *const options = &((struct report_request *)request)->report;
+    uint64_t number = 0;
+    const int code = option_number("--processor", value, &number);
+
+    options->has_cpu = true;
+    options->cpu = (int)number;
+    return !code && number > INT32_MAX
+               ? complain(EXIT_CODE_USAGE, "--processor takes a number of one, not '%s'", value)
+               : code;
+}
+
+static const char *const orders[] = {"time", "instructions", NULL};
+
+static const char *order_word(size_t index)
+{
+    return orders[index];
+}
+
+static int take_sort(void *request, const char *value)
+{
+    struct report_options *const options = &((struct report_request *)request)->report;
+
+    options->by_insns = strcmp(value, orders[1]) == 0;
+    return options->by_insns || strcmp(value, orders[0]) == 0
+               ? 0
+               : no_such("order", value, order_word, "vpt report --help");
+}
+
+static int take_json(void *request, const char *value)
+{
+    (void)value;
+    ((struct report_request *)request)->report.form = FORM_JSON;
+    return 0;
+}
+
+static int take_csv(void *request, const char *value)
+{
+    (void)value;
+    ((struct report_request *)request)->report.form = FORM_CSV;
+    return 0;
+}
+
+static const struct option_row options_of_report[] = {
+    {.name = "by",
+     .value = "KEY,...",
+     .group = "What is shown",
+     .kind = OPTION_CALL,
+     .take = take_by,
+     .word = report_by_word,
+     .help = "Prints one table, with a row for each of these together: vm, process, name (of a "
+             "process, whatever its pid), thread, cpu, mode (kernel or user), function.",
+     .fallback = "a summary in sections"},
+    {.name = "sort",
+     .value = "ORDER",
+     .kind = OPTION_CALL,
+     .take = take_sort,
+     .word = order_word,
+     .help = "What comes first: the most time, or the most instructions.",
+     .fallback = "time, if the trace tells it"},
+    {.name = "top",
+     .value = "N",
+     .kind = OPTION_UNSIGNED,
+     .offset = offsetof(struct report_request, report.top),
+     .max = 1u << 30,
+     .help = "Prints so many rows of each table; 0: all of them.",
+     .fallback = "20 in text, else all"},
+    {.name = "vm",
+     .value = "NAME",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct report_request, report.vm),
+     .help =
+         "Counts what ran in VMs of this name, which may have * and ? in it; host is the host."},
+    {.name = "process",
+     .value = "NAME",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct report_request, report.process),
+     .help = "Counts processes of this name, in the same way."},
+    {.name = "pid",
+     .value = "PID",
+     .kind = OPTION_CALL,
+     .take = take_pid,
+     .help = "Counts this process."},
+    {.name = "processor",
+     .value = "N",
+     .kind = OPTION_CALL,
+     .take = take_processor,
+     .help = "Counts what ran on this processor."},
+    {.name = "symbol",
+     .value = "NAME",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct report_request, report.symbol),
+     .help = "Counts functions of this name, which may have * and ? in it."},
+    {.name = "json", .kind = OPTION_CALL, .take = take_json, .help = "Prints one JSON object."},
+    {.name = "csv",
+     .kind = OPTION_CALL,
+     .take = take_csv,
+     .help = "Prints one table with commas between columns: that of --by, else of vm, process and "
+             "function."},
+    {.name = "threads",
+     .value = "N",
+     .kind = OPTION_UNSIGNED,
+     .offset = offsetof(struct report_request, parsed.options.threads),
+     .min = 1,
+     .max = THREADS_MAX,
+     .help = "Decodes on so many threads.",
+     .fallback = "one for each processor"},
+    {0},
+};
+
+/* 0 to go on, or an exit code + 1. */
+static int parse(int argc, char **argv, struct report_request *request)
+{
+    int code;
+
+    request->report.top = UINT32_MAX;
+    code = options_parse(&command_report, argc, argv, request);
+    if (code)
+        return code;
+    if (optind >= argc)
+        return 1 + complain(EXIT_CODE_USAGE, "vpt report takes a trace; see vpt report --help");
+    if (check_window(&request->parsed.options.window) != 0)
+        return 1 + EXIT_CODE_USAGE;
+    if (request->report.top == UINT32_MAX)
+        request->report.top = request->report.form == FORM_TEXT ? USUAL_TOP : 0;
+    return 0;
+}
+
+/* ---- The report ---- */
+
+static bool is_coloured(const struct report_options *options)
+{
+    const char *const no_color = getenv("NO_COLOR");
+
+    return options->form == FORM_TEXT && isatty(STDOUT_FILENO) && !(no_color && *no_color);
+}
+
+/* A trace with errors has a report as well. */
+static int report_files(struct report_request *request, char **files, size_t count)
+{
+    struct report report;
+    struct reason why = {0};
+    int code, error;
+
+    if (!report_begin(&report))
+        return no_memory();
+    request->parsed.options.format = &report_format;
+    request->parsed.options.out = &report;
+    request->report.is_coloured = is_coloured(&request->report);
+    code = parsed_decode(&request->parsed, files, count);
+    if (code == EXIT_CODE_OK || request->parsed.options.errors > 0) {
+        error = report_print(&report, &request->report, &why);
+        code = error ? complain_of(error, &why) : code;
+    }
+    report_free(&report);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    struct report_request request = {0};
+    int code = parsed_begin(&request.parsed);
+
+    if (code)
+        return code;
+    code = parse(argc, argv, &request);
+    code = code ? code - 1 : report_files(&request, argv + optind, (size_t)(argc - optind));
+    parsed_free(&request.parsed);
+    return code;
+}
+
+static const struct exit_row exits[] = {
+    {EXIT_CODE_OK, "Success."},
+    {EXIT_CODE_USAGE, "Usage."},
+    {EXIT_CODE_FILE, "A file cannot be read, or the trace holds errors: the report says which, and "
+                     "counts what could be decoded."},
+    {0},
+};
+
+const struct subcommand command_report = {
+    .name = "report",
+    .about = "say who ran in traces, in which functions, and for how long",
+    .synopsis = "[OPTION...] TRACE...",
+    .text = "Sums up traces: who ran (host, VM, process, thread), functions by instructions and "
+            "by time, interrupts and exceptions, system calls, VM exits and what they cost, and "
+            "what was lost. Traces and their code are named as for vpt decode: a raw Intel PT "
+            "trace, several of them, or a perf.data.",
+    .document = "report",
+    .options = options_of_report,
+    .more = options_of_traces,
+    .exits = exits,
+    .run = run,
+};

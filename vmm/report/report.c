@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Traces on their way into the sums: item by item, or in bulk.
+ */
+#include "report/report.h"
+
+bool report_begin(struct report *report)
+{
+    *report = (struct report){0};
+    report->tally = tally_new(&sums_sink, &report->sums);
+    return report->tally;
+}
+
+void report_free(struct report *report)
+{
+    tally_free(report->tally);
+    sums_free(&report->sums);
+    events_free(&report->events);
+}
+
+/* The names that hold from a time on. */
+static void take_names(struct report *report, uint64_t time)
+{
+    const struct out_thread *const thread = report->sums.thread;
+
+    report->names_until = UINT64_MAX;
+    if (thread->names_until && out_has_ns(thread))
+        report->names_until = thread->names_until(thread->who_owner, out_ns(thread, time));
+}
+
+static bool begin(void *out, const struct out_thread *thread)
+{
+    struct report *const report = out;
+    const uint64_t much = UINT64_C(1) << 32;
+
+    tally_restart(report->tally);
+    sums_begin(&report->sums, thread);
+    events_begin(&report->events);
+    take_names(report, thread->start);
+    report->trace_count++;
+    report->timed_count += thread->is_tsc;
+    if (out_has_ns(thread))
+        report->ns_of_2_32_ticks =
+            out_ns(thread, thread->start + much) - out_ns(thread, thread->start);
+    return true;
+}
+
+/* It is later now. Names of the past are those of what ran up to here. */
+static bool pass_time(struct report *report, uint64_t time, uint64_t cycles)
+{
+    const struct out_thread *const thread = report->sums.thread;
+
+    if (!tally_time(report->tally, time, cycles))
+        return false;
+    if (report->names_until == UINT64_MAX || time == PTD_TIME_UNKNOWN ||
+        out_ns(thread, time) < report->names_until)
+        return true;
+    if (!tally_flush(report->tally))
+        return false;
+    sums_rename(&report->sums, time);
+    take_names(report, time);
+    return true;
+}
+
+static bool take_item(struct report *report, const struct ptd_item *item)
+{
+    return tally_item(report->tally, item) &&
+           events_item(&report->events, &report->sums, report->tally, item);
+}
+
+static bool item(void *out, const struct ptd_item *item, uint64_t time)
+{
+    struct report *const report = out;
+    const struct out_thread *const thread = report->sums.thread;
+
+    if (thread->is_tsc && !pass_time(report, time, thread->cycles ? *thread->cycles : 0))
+        return false;
+    return take_item(report, item);
+}
+
+/* Where names can change, time passes mark by mark. */
+static bool take_slowly(struct report *report, const struct ptd_flow *flow,
+                        const struct ptd_run *run, const struct ptd_time_point *points)
+{
+    struct ptd_run part = *run;
+    size_t done = 0;
+
+    part.mark_count = 0;
+    for (size_t i = 0; i <= run->mark_count; i++) {
+        const size_t next = i < run->mark_count ? run->marks[i].step : run->count;
+
+        part.steps = run->steps + done;
+        part.count = next - done;
+        done = next;
+        if (!tally_steps(report->tally, flow, &part, NULL))
+            return false;
+        if (i < run->mark_count && !pass_time(report, points[i].tsc, points[i].cycles))
+            return false;
+    }
+    return true;
+}
+
+static bool run(void *out, const struct ptd_flow *flow, const struct ptd_run *run,
+                const struct ptd_time_point *points)
+{
+    struct report *const report = out;
+    const bool is_good = points && report->names_until != UINT64_MAX
+                             ? take_slowly(report, flow, run, points)
+                             : tally_steps(report->tally, flow, run, points);
+
+    return is_good && (!run->has_item || take_item(report, &run->item));
+}
+
+static bool end(void *out)
+{
+    return tally_flush(((struct report *)out)->tally);
+}
+
+/* It is nobody's to open or close but its owner's. */
+static bool close_nothing(void *out)
+{
+    (void)out;
+    return true;
+}
+
+const struct out_format report_format = {
+    .name = "report",
+    .begin = begin,
+    .item = item,
+    .run = run,
+    .end = end,
+    .close = close_nothing,
+};

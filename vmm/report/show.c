@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What all forms of a report share: units, events put together, and the choice of a form.
+ */
+#include "report/show.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const enum report_by by_who[BY_WHO_COUNT] = {BY_VM, BY_THREAD}, by_function[1] = {BY_FUNCTION};
+
+int report_print(const struct report *report, const struct report_options *options,
+                 struct reason *why)
+{
+    const int error = options->form == FORM_JSON  ? show_json(report, options)
+                      : options->form == FORM_CSV ? show_csv(report, options)
+                                                  : show_text(report, options);
+
+    return error ? reason_no_memory(why) : 0;
+}
+
+const char *time_unit(const struct report *report)
+{
+    return report->timed_count == 0 ? NULL : report->ns_of_2_32_ticks ? "ns" : "ticks";
+}
+
+uint64_t time_of(const struct report *report, uint64_t ticks)
+{
+    __extension__ typedef unsigned __int128 product;
+
+    return report->ns_of_2_32_ticks ? (uint64_t)((product)ticks * report->ns_of_2_32_ticks >> 32)
+                                    : ticks;
+}
+
+size_t rows_shown(const struct report_options *options, size_t count)
+{
+    return options->top && options->top < count ? options->top : count;
+}
+
+bool is_system_call(const char *function)
+{
+    static const char *const begins[] = {"__x64_sys_",     "__ia32_sys_",    "__ia32_compat_sys_",
+                                         "entry_SYSCALL_", "entry_SYSENTER", "entry_INT80",
+                                         "asm_int80"};
+
+    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+        if (strncmp(function, begins[i], strlen(begins[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- Events ---- */
+
+static int by_count(const void *left, const void *right)
+{
+    const struct event *const a = left, *const b = right;
+
+    if (a->ticks != b->ticks)
+        return a->ticks < b->ticks ? 1 : -1;
+    if (a->count != b->count)
+        return a->count < b->count ? 1 : -1;
+    return a->what != b->what ? (a->what < b->what ? -1 : 1) : (int)a->vector - (int)b->vector;
+}
+
+/* The one among those of a list that differs in nobody but who. NULL: no memory. */
+static struct event *same_event(struct table *ids, struct event_list *events,
+                                const struct event *event)
+{
+    struct sum *const sum = table_at(ids, event->vector, event->what, 0);
+
+    if (!sum)
+        return NULL;
+    if (sum->count == 0) {
+        events->list[events->count] = (struct event){.kind = event->kind,
+                                                     .what = event->what,
+                                                     .vector = event->vector,
+                                                     .has_address = event->has_address,
+                                                     .address = event->address};
+        sum->count = ++events->count;
+    }
+    return &events->list[sum->count - 1];
+}
+
+int events_of_kind(const struct report *report, const struct report_options *options,
+                   enum event_kind kind, struct event_list *events)
+{
+    const struct events *const all = &report->events;
+    struct table ids = {0};
+    int error = 0;
+
+    *events = (struct event_list){.list = calloc(all->count + 1, sizeof(*events->list))};
+    if (!events->list)
+        return -ENOMEM;
+    for (size_t i = 0; !error && i < all->count; i++) {
+        const struct event *const event = &all->list[i];
+        struct event *same;
+
+        if (event->kind != kind || !is_wanted_who(report, options, event->who))
+            continue;
+        same = same_event(&ids, events, event);
+        if (!same) {
+            error = -ENOMEM;
+            break;
+        }
+        same->count += event->count;
+        same->ticks += event->ticks;
+        same->insns += event->insns;
+        same->bytes += event->bytes;
+    }
+    table_free(&ids);
+    qsort(events->list, events->count, sizeof(*events->list), by_count);
+    return error;
+}
+
+static const char *exit_name(const struct event *event, char *text, size_t text_bytes)
+{
+    const char *const reason = exit_reason_name(event->what);
+    size_t len;
+
+    if (reason)
+        (void)snprintf(text, text_bytes, "%s", reason);
+    else if (event->what == NO_REASON)
+        (void)snprintf(text, text_bytes, "reason not told");
+    else
+        (void)snprintf(text, text_bytes, "reason %" PRIu32, event->what);
+    len = strlen(text);
+    if (event->vector != NO_VECTOR)
+        (void)snprintf(text + len, text_bytes - len, ", vector %u", event->vector);
+    return text;
+}
+
+const char *event_name(const struct report *report, const struct event *event, char *text,
+                       size_t text_bytes)
+{
+    switch (event->kind) {
+    case EVENT_INTERRUPT:
+        return report->sums.names.list[event->what];
+    case EVENT_EXIT:
+        return exit_name(event, text, text_bytes);
+    case EVENT_ERROR:
+        return ptd_strerror(-(int)event->what);
+    default:
+        return "overflow of the processor's buffer";
+    }
+}

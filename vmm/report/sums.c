@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sums of functions. A block is looked up by its function and address space once, which makes a
+ * cell; whose address space that is, may change with time, and then cells find other rows.
+ */
+#include "report/sums.h"
+
+#include <stdlib.h>
+
+#define IS_ENTRY  1u                  /* of a block's number; the rest is a cell */
+#define IN_KERNEL (UINT64_C(1) << 32) /* of a function, in keys */
+#define OTHERS    "(others)"
+/* Of CR3, the address; what stands below it here is a processor. */
+#define CR3_ADDRESS (~UINT64_C(0xfff))
+
+/* Room for one element more. */
+static bool grow(void **list, size_t count, size_t *room, size_t element_bytes)
+{
+    const size_t wanted = *room ? 2 * *room : 256;
+    void *grown;
+
+    if (count < *room)
+        return true;
+    grown = reallocarray(*list, wanted, element_bytes);
+    if (!grown)
+        return false;
+    *list = grown;
+    *room = wanted;
+    return true;
+}
+
+void sums_begin(struct sums *sums, const struct out_thread *thread)
+{
+    table_free(&sums->spaces);
+    table_free(&sums->cells);
+    sums->thread = thread;
+    sums->generation++;
+    sums->names_at = thread->names_until ? thread->start : OUT_LAST;
+}
+
+void sums_rename(struct sums *sums, uint64_t time)
+{
+    sums->generation++;
+    sums->names_at = time;
+}
+
+void sums_free(struct sums *sums)
+{
+    names_free(&sums->names);
+    table_free(&sums->who_ids);
+    table_free(&sums->row_ids);
+    table_free(&sums->spaces);
+    table_free(&sums->cells);
+    free(sums->who);
+    free(sums->rows);
+}
+
+/* ---- Who ---- */
+
+/* Nobody told names: address spaces are all that is known. */
+static void name_space(uint64_t space, struct out_who *who)
+{
+    *who = (struct out_who){.comm = ptd_space_vm(space) ? "guest" : "host",
+                            .cr3 = ptd_space_cr3(space)};
+}
+
+static void ask(const struct sums *sums, uint64_t space, struct out_who *who)
+{
+    if (sums->thread->who || sums->thread->comm_at)
+        *who = out_who(sums->thread, space, sums->names_at);
+    else
+        name_space(space, who);
+}
+
+/* The number of one of them, made if need be. UINT32_MAX: no memory. */
+static uint32_t number_of(struct sums *sums, const struct sums_who *one)
+{
+    struct sum *const sum = table_at(
+        &sums->who_ids, (uint64_t)one->vm << 32 | one->name, (uint64_t)one->pid << 32 | one->tid,
+        (one->cr3 & CR3_ADDRESS) | ((uint32_t)(one->cpu + 1) & ~CR3_ADDRESS));
+
+    if (!sum)
+        return UINT32_MAX;
+    if (sum->count > 0)
+        return (uint32_t)sum->count - 1;
+    if (!grow((void **)&sums->who, sums->who_count, &sums->who_room, sizeof(*sums->who)))
+        return UINT32_MAX;
+    sums->who[sums->who_count++] = *one;
+    sum->count = sums->who_count;
+    return (uint32_t)sum->count - 1;
+}
+
+/* What there is no more room for. */
+static uint32_t number_of_others(struct sums *sums)
+{
+    const struct sums_who others = {
+        .vm = UINT32_MAX, .name = names_add(&sums->names, OTHERS), .cpu = -1};
+
+    sums->is_cut_off = true;
+    return others.name == UINT32_MAX ? UINT32_MAX : number_of(sums, &others);
+}
+
+/* Who runs in an address space, as the trace's names say now. */
+static uint32_t look_up(struct sums *sums, uint64_t space)
+{
+    struct sums_who one = {.vm = UINT32_MAX, .cpu = sums->thread->cpu};
+    struct out_who who;
+
+    if (sums->who_count >= SUMS_WHO_MAX)
+        return number_of_others(sums);
+    ask(sums, space, &who);
+    one.name = names_add(&sums->names, who.comm);
+    if (who.vm)
+        one.vm = names_add(&sums->names, who.vm);
+    if (one.name == UINT32_MAX || (who.vm && one.vm == UINT32_MAX))
+        return UINT32_MAX;
+    one.pid = who.pid;
+    one.tid = who.tid;
+    one.has_cr3 = who.pid == 0 && who.tid == 0 && who.cr3 != 0;
+    one.cr3 = one.has_cr3 ? who.cr3 : 0;
+    return number_of(sums, &one);
+}
+
+uint32_t sums_who(struct sums *sums, uint64_t space)
+{
+    struct sum *sum;
+
+    if (sums->spaces.count >= SUMS_ROWS_MAX && !table_find(&sums->spaces, space, 0, 0))
+        return number_of_others(sums);
+    sum = table_at(&sums->spaces, space, 0, 0);
+    if (!sum)
+        return UINT32_MAX;
+    if (sum->cost != sums->generation) {
+        sum->count = look_up(sums, space);
+        sum->cost = sums->generation;
+    }
+    return (uint32_t)sum->count;
+}
+
+/* ---- Functions ---- */
+
+uint32_t sums_function(struct sums *sums, uint64_t space, uint64_t ip, bool *is_entry)
+{
+    uint64_t offset = 1;
+    const char *const name = ptd_image_symbol(sums->thread->image, space, ip, &offset);
+
+    *is_entry = name && offset == 0;
+    return names_add(&sums->names, name ? name : "?");
+}
+
+/* The number of a row, made if need be. UINT32_MAX: no memory. */
+static uint32_t row_of(struct sums *sums, uint64_t function, uint32_t who)
+{
+    struct sum *sum;
+
+    if (who == UINT32_MAX)
+        return UINT32_MAX;
+    if (sums->row_count >= SUMS_ROWS_MAX && !table_find(&sums->row_ids, function, who, 0)) {
+        function = names_add(&sums->names, OTHERS);
+        who = number_of_others(sums);
+    }
+    sum = table_at(&sums->row_ids, function, who, 0);
+    if (!sum || !grow((void **)&sums->rows, sums->row_count, &sums->row_room, sizeof(*sums->rows)))
+        return UINT32_MAX;
+    if (sum->count == 0) {
+        sums->rows[sums->row_count++] = (struct sums_row){
+            .function = (uint32_t)function, .who = who, .in_kernel = (function & IN_KERNEL) != 0};
+        sum->count = sums->row_count;
+    }
+    return (uint32_t)sum->count - 1;
+}
+
+/* The number of what has a function in an address space; UINT32_MAX: no memory. */
+static uint32_t cell_of(struct sums *sums, uint64_t function, uint64_t space)
+{
+    const struct sum *sum;
+
+    if (sums->cells.count >= SUMS_ROWS_MAX && !table_find(&sums->cells, function, space, 0)) {
+        sums->is_cut_off = true;
+        function = names_add(&sums->names, OTHERS);
+        space = PTD_ANY_CR3;
+    }
+    sum = table_at(&sums->cells, function, space, 0);
+    return sum ? (uint32_t)(sum - sums->cells.sums) : UINT32_MAX;
+}
+
+/* The half of addresses that is the kernel's, whatever a map may say of it. */
+static bool is_kernel(uint64_t ip)
+{
+    return ip >> 63;
+}
+
+static uint32_t see(void *owner, const struct ptd_item *block)
+{
+    struct sums *const sums = owner;
+    bool is_entry;
+    const uint32_t function = sums_function(sums, block->cr3, block->ip, &is_entry);
+    uint32_t cell;
+
+    if (function == UINT32_MAX)
+        return UINT32_MAX;
+    cell = cell_of(sums, function | (is_kernel(block->ip) ? IN_KERNEL : 0), block->cr3);
+    return cell == UINT32_MAX ? cell : cell << 1 | (is_entry ? IS_ENTRY : 0);
+}
+
+static bool add(void *owner, const struct tally_block *block, bool taken, uint64_t count,
+                uint64_t time)
+{
+    struct sums *const sums = owner;
+    struct sum *const cell = &sums->cells.sums[block->id >> 1];
+    struct sums_row *row;
+
+    (void)taken;
+    if (cell->cost != sums->generation) {
+        cell->count = row_of(sums, cell->key[0], sums_who(sums, cell->key[1]));
+        cell->cost = sums->generation;
+    }
+    if (cell->count == UINT32_MAX)
+        return false;
+    row = &sums->rows[cell->count];
+    row->insns += count * block->insns;
+    row->blocks += count;
+    row->calls += block->id & IS_ENTRY ? count : 0;
+    row->fraction += (uint32_t)(time & ((1u << TALLY_FRACTION) - 1));
+    row->ticks += (time >> TALLY_FRACTION) + (row->fraction >> TALLY_FRACTION);
+    row->fraction &= (1u << TALLY_FRACTION) - 1;
+    return true;
+}
+
+const struct tally_sink sums_sink = {.see = see, .add = add};

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What ran where: instructions, blocks, calls and time of each function, for each of those who ran
+ * it on each processor. A sink of tally.h.
+ */
+#ifndef VMM_REPORT_SUMS_H
+#define VMM_REPORT_SUMS_H
+
+#include "common/table.h"
+#include "report/tally.h"
+#include "view/out.h"
+
+/* Memory is bounded: what is more than so many of each is summed as one. */
+#define SUMS_WHO_MAX  (1u << 16)
+#define SUMS_ROWS_MAX (1u << 20)
+
+/* Who ran. Names are numbers in sums.names. */
+struct sums_who {
+    uint32_t vm; /* UINT32_MAX: the host, or the only machine that there is */
+    uint32_t name;
+    uint32_t pid, tid; /* 0: not known */
+    uint64_t cr3;      /* of one that only its address space tells apart; else 0 */
+    bool has_cr3;
+    int cpu; /* -1: any */
+};
+
+struct sums_row {
+    uint32_t function; /* a name */
+    uint32_t who;      /* in sums.who */
+    bool in_kernel;
+    uint64_t insns, blocks;
+    uint64_t calls; /* how often it ran from its first instruction on */
+    uint64_t ticks;
+    uint32_t fraction; /* of a tick */
+};
+
+/* Begins as zeros. */
+struct sums {
+    struct names names;
+    struct sums_who *who;
+    size_t who_count, who_room;
+    struct sums_row *rows;
+    size_t row_count, row_room;
+    bool is_cut_off; /* there were too many */
+
+    /* Of the trace that is summed. */
+    const struct out_thread *thread;
+    uint64_t names_at;    /* the time whose names hold */
+    uint32_t generation;  /* of names */
+    struct table who_ids; /* name and VM, pid and tid, CR3 and processor -> number in who */
+    struct table row_ids; /* function, who -> number in rows */
+    struct table spaces;  /* address space -> number in who (.count), generation (.cost) */
+    struct table cells;   /* function, address space -> number in rows, generation */
+};
+
+extern const struct tally_sink sums_sink;
+
+/* A trace begins; thread must hold until the next one does. */
+void sums_begin(struct sums *sums, const struct out_thread *thread);
+/* From this time on, names may be others. The tally was flushed before. */
+void sums_rename(struct sums *sums, uint64_t time);
+/* Who runs in an address space now; UINT32_MAX: no memory. */
+uint32_t sums_who(struct sums *sums, uint64_t space);
+/* The name of the function at an address, as a number, and whether it begins there. */
+uint32_t sums_function(struct sums *sums, uint64_t space, uint64_t ip, bool *is_entry);
+void sums_free(struct sums *sums);
+
+#endif

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sums of steps. Three lists keep the work in proportion to the steps, however many of them the
+ * code has: those that ran since the last time that was told, those that the sink has to be told
+ * of, and blocks that were no part of a step.
+ */
+#include "report/tally.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A longer time than this, minutes on any processor, is not that of what ran. */
+#define LONGEST (UINT64_C(1) << 40)
+/* Sums of times are handed on before they could grow too large: after so many ticks. */
+#define FLUSH_TICKS (UINT64_C(1) << 44)
+
+#define LOOSE_ROOM 4096u /* a power of two */
+
+/* A step, in one outcome. */
+struct step {
+    uint64_t pending; /* how often it ran since the last time */
+    uint64_t count;   /* before, not handed on yet */
+    uint64_t time;    /* of count */
+    uint32_t first_block;
+    uint32_t insns; /* 0: it was not seen in this epoch */
+};
+
+/* A block that is no part of a step. */
+struct loose {
+    struct tally_block block;
+    bool taken;
+    uint64_t pending;
+};
+
+struct list {
+    uint32_t *steps; /* numbers */
+    size_t count, room;
+};
+
+struct tally {
+    const struct tally_sink *sink;
+    void *owner;
+
+    struct step *steps; /* by number of code, and whether the branch was taken */
+    size_t step_room;
+    struct tally_block *blocks;
+    size_t block_count, block_room;
+    struct list pending, counted;
+    uint32_t epoch;
+    struct loose loose[LOOSE_ROOM];
+    size_t loose_count;
+    uint16_t loose_at[LOOSE_ROOM]; /* where a block may stand in loose, by its id */
+
+    bool is_off;     /* tracing is */
+    bool is_awaited; /* a CYC packet came: what runs next did so in front of it */
+    uint64_t insns;
+    uint64_t batch; /* instructions since the last time */
+    uint64_t now, cycles;
+    uint64_t due;                   /* ticks that those have to share */
+    uint64_t since_flush, untraced; /* ticks */
+};
+
+struct tally *tally_new(const struct tally_sink *sink, void *owner)
+{
+    struct tally *const tally = calloc(1, sizeof(*tally));
+
+    if (tally) {
+        tally->sink = sink;
+        tally->owner = owner;
+        tally_restart(tally);
+    }
+    return tally;
+}
+
+void tally_free(struct tally *tally)
+{
+    if (!tally)
+        return;
+    free(tally->steps);
+    free(tally->blocks);
+    free(tally->pending.steps);
+    free(tally->counted.steps);
+    free(tally);
+}
+
+static bool push(struct list *list, uint32_t step)
+{
+    if (list->count == list->room) {
+        const size_t room = list->room ? 2 * list->room : 1024;
+        uint32_t *const grown = reallocarray(list->steps, room, sizeof(*grown));
+
+        if (!grown)
+            return false;
+        list->steps = grown;
+        list->room = room;
+    }
+    list->steps[list->count++] = step;
+    return true;
+}
+
+/* ---- Time ---- */
+
+/* What an interval gives to each instruction, and what division leaves over, in parts of a tick. */
+struct share {
+    uint64_t rate, rest;
+};
+
+static struct share share_out(uint64_t ticks, uint64_t insns)
+{
+    const uint64_t time = ticks << TALLY_FRACTION;
+
+    return (struct share){time / insns, time % insns};
+}
+
+/* The last one of all gets the rest, so that nothing is lost. */
+static uint64_t take_share(struct share *share, uint64_t insns, bool is_last)
+{
+    return insns * share->rate + (is_last ? share->rest : 0);
+}
+
+/* What is pending shares so many ticks. */
+static bool settle(struct tally *tally, uint64_t ticks)
+{
+    struct share share;
+
+    if (tally->batch == 0)
+        return true;
+    share = share_out(ticks, tally->batch);
+    tally->since_flush += ticks;
+    for (size_t i = 0; i < tally->loose_count; i++) {
+        struct loose *const loose = &tally->loose[i];
+        const bool is_last = i + 1 == tally->loose_count && tally->pending.count == 0;
+
+        if (!tally->sink->add(tally->owner, &loose->block, loose->taken, loose->pending,
+                              take_share(&share, loose->pending * loose->block.insns, is_last)))
+            return false;
+    }
+    for (size_t i = 0; i < tally->pending.count; i++) {
+        struct step *const step = &tally->steps[tally->pending.steps[i]];
+
+        if (step->count == 0 && !push(&tally->counted, tally->pending.steps[i]))
+            return false;
+        step->time +=
+            take_share(&share, step->pending * step->insns, i + 1 == tally->pending.count);
+        step->count += step->pending;
+        step->pending = 0;
+    }
+    tally->loose_count = tally->pending.count = 0;
+    tally->batch = 0;
+    return true;
+}
+
+/* What ran takes the time that is due; where nothing did, what runs next will. */
+static bool settle_due(struct tally *tally)
+{
+    const uint64_t due = tally->due;
+
+    tally->is_awaited = false;
+    if (tally->batch == 0)
+        return true;
+    tally->due = 0;
+    return settle(tally, due) && (tally->since_flush < FLUSH_TICKS || tally_flush(tally));
+}
+
+bool tally_time(struct tally *tally, uint64_t tsc, uint64_t cycles)
+{
+    const bool is_first = tally->now == PTD_TIME_UNKNOWN, is_of_cyc = cycles != tally->cycles;
+    const uint64_t passed = is_first || tsc <= tally->now ? 0 : tsc - tally->now;
+
+    if (tsc == PTD_TIME_UNKNOWN || (passed == 0 && !is_first && !is_of_cyc))
+        return true; /* nothing new is told */
+    tally->now = is_first ? tsc : tally->now + passed;
+    tally->cycles = cycles;
+    if (tally->is_awaited && is_of_cyc && !settle_due(tally))
+        return false;
+    if (passed >= LONGEST || tally->due + passed >= LONGEST ||
+        (tally->is_off && (tally->batch == 0 || is_of_cyc)))
+        tally->untraced += passed;
+    else
+        tally->due += passed;
+    tally->is_awaited = tally->is_awaited || (is_of_cyc && !tally->is_off);
+    return tally->is_awaited || settle_due(tally);
+}
+
+uint64_t tally_now(const struct tally *tally)
+{
+    return tally->now;
+}
+
+uint64_t tally_insns(const struct tally *tally)
+{
+    return tally->insns;
+}
+
+uint64_t tally_untraced(const struct tally *tally)
+{
+    return tally->untraced;
+}
+
+/* Numbers of code mean other code from here on. */
+static void forget_steps(struct tally *tally)
+{
+    if (tally->steps)
+        memset(tally->steps, 0, tally->step_room * sizeof(*tally->steps));
+    tally->block_count = 0;
+}
+
+void tally_restart(struct tally *tally)
+{
+    forget_steps(tally);
+    tally->is_off = true;
+    tally->is_awaited = false;
+    tally->now = PTD_TIME_UNKNOWN;
+    tally->cycles = 0;
+    tally->due = 0;
+}
+
+/* ---- Handing on ---- */
+
+/* A step's time, by the instructions of its blocks. */
+static bool hand_on(struct tally *tally, uint32_t number)
+{
+    struct step *const step = &tally->steps[number];
+    const uint64_t rate = step->time / step->insns;
+    uint64_t left = step->time;
+
+    for (uint32_t i = step->first_block;; i++) {
+        const struct tally_block *const block = &tally->blocks[i];
+        const uint64_t time = block->is_last ? left : rate * block->insns;
+
+        if (!tally->sink->add(tally->owner, block, number & 1, step->count, time))
+            return false;
+        left -= time;
+        if (block->is_last)
+            break;
+    }
+    step->count = step->time = 0;
+    return true;
+}
+
+static bool hand_on_all(struct tally *tally)
+{
+    for (size_t i = 0; i < tally->counted.count; i++) {
+        if (!hand_on(tally, tally->counted.steps[i]))
+            return false;
+    }
+    tally->counted.count = 0;
+    tally->since_flush = 0;
+    return true;
+}
+
+bool tally_flush(struct tally *tally)
+{
+    const uint64_t due = tally->batch > 0 ? tally->due : 0;
+
+    tally->due -= due;
+    tally->is_awaited = false;
+    return settle(tally, due) && hand_on_all(tally);
+}
+
+static bool begin_epoch(struct tally *tally, uint32_t epoch)
+{
+    if (!tally_flush(tally))
+        return false;
+    forget_steps(tally);
+    tally->epoch = epoch;
+    return true;
+}
+
+/* ---- Counting ---- */
+
+static struct tally_block *new_block(struct tally *tally)
+{
+    if (tally->block_count == tally->block_room) {
+        const size_t room = tally->block_room ? 2 * tally->block_room : 1024;
+        struct tally_block *const grown = reallocarray(tally->blocks, room, sizeof(*grown));
+
+        if (!grown)
+            return NULL;
+        tally->blocks = grown;
+        tally->block_room = room;
+    }
+    return &tally->blocks[tally->block_count++];
+}
+
+static bool see(struct tally *tally, const struct ptd_item *item, struct tally_block *block)
+{
+    *block = (struct tally_block){.id = tally->sink->see(tally->owner, item),
+                                  .insns = item->insns,
+                                  .last_class = item->last_class,
+                                  .is_last = true};
+    return block->id != UINT32_MAX;
+}
+
+static bool see_step(struct tally *tally, const struct ptd_flow *flow, uint32_t number,
+                     struct step *step)
+{
+    struct ptd_item item;
+
+    step->first_block = (uint32_t)tally->block_count;
+    for (size_t i = 0; ptd_step_block(flow, number, i, &item) == PTD_OK; i++) {
+        struct tally_block *const block = new_block(tally);
+
+        if (!block || !see(tally, &item, block))
+            return false;
+        if (i > 0)
+            block[-1].is_last = false;
+        step->insns += block->insns;
+    }
+    return true;
+}
+
+/* Room for all steps that there can be by now. */
+static bool grow_steps(struct tally *tally, const struct ptd_flow *flow)
+{
+    size_t codes, room = tally->step_room;
+    struct step *grown;
+
+    (void)ptd_flow_insns(flow, &codes);
+    if (2 * codes <= room)
+        return true;
+    while (room < 2 * codes)
+        room = room ? 2 * room : 1024;
+    grown = reallocarray(tally->steps, room, sizeof(*grown));
+    if (!grown)
+        return false;
+    memset(grown + tally->step_room, 0, (room - tally->step_room) * sizeof(*grown));
+    tally->steps = grown;
+    tally->step_room = room;
+    return true;
+}
+
+static bool count_all(struct tally *tally, const struct ptd_flow *flow, const uint32_t *numbers,
+                      size_t count)
+{
+    uint64_t insns = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t number = (numbers[i] >> 2) * 2 + (numbers[i] & 1);
+        struct step *const step = &tally->steps[number];
+
+        if (step->insns == 0 && !see_step(tally, flow, numbers[i], step))
+            return false;
+        if (step->pending++ == 0 && !push(&tally->pending, number))
+            return false;
+        insns += step->insns;
+    }
+    tally->batch += insns;
+    tally->insns += insns;
+    tally->is_off = tally->is_off && count == 0;
+    return true;
+}
+
+/* Of a TNT packet, the first branch is what its CYC packet is about (SDM 33.3.6.2). */
+static bool count_steps(struct tally *tally, const struct ptd_flow *flow, const uint32_t *numbers,
+                        size_t count)
+{
+    const size_t first = tally->is_awaited && count > 0;
+
+    if (first && !(count_all(tally, flow, numbers, 1) && settle_due(tally)))
+        return false;
+    return count_all(tally, flow, numbers + first, count - first);
+}
+
+bool tally_steps(struct tally *tally, const struct ptd_flow *flow, const struct ptd_run *run,
+                 const struct ptd_time_point *points)
+{
+    size_t done = 0;
+
+    if (run->count > 0 && run->epoch != tally->epoch && !begin_epoch(tally, run->epoch))
+        return false;
+    if (run->count > 0 && !grow_steps(tally, flow))
+        return false;
+    for (size_t i = 0; points && i < run->mark_count; i++) {
+        const size_t next = run->marks[i].step;
+
+        if (!count_steps(tally, flow, run->steps + done, next - done) ||
+            !tally_time(tally, points[i].tsc, points[i].cycles))
+            return false;
+        done = next;
+    }
+    return count_steps(tally, flow, run->steps + done, run->count - done);
+}
+
+/* Among those that wait for a time; where there is no room, they get it too soon. */
+static bool put_loose(struct tally *tally, uint64_t ip, const struct tally_block *block, bool taken)
+{
+    uint16_t *const at = &tally->loose_at[ip & (LOOSE_ROOM - 1)];
+    struct loose *loose = &tally->loose[*at];
+
+    if (*at < tally->loose_count && loose->block.id == block->id &&
+        loose->block.insns == block->insns && loose->block.last_class == block->last_class &&
+        loose->taken == taken) {
+        loose->pending++;
+        return true;
+    }
+    if (tally->loose_count == LOOSE_ROOM && !settle(tally, 0))
+        return false;
+    *at = (uint16_t)tally->loose_count;
+    tally->loose[tally->loose_count++] =
+        (struct loose){.block = *block, .taken = taken, .pending = 1};
+    return true;
+}
+
+static bool count_block(struct tally *tally, const struct ptd_item *item)
+{
+    struct tally_block block;
+
+    if (!see(tally, item, &block) || !put_loose(tally, item->ip, &block, item->taken))
+        return false;
+    tally->insns += block.insns;
+    tally->batch += block.insns;
+    tally->is_off = false;
+    return !tally->is_awaited || settle_due(tally);
+}
+
+bool tally_item(struct tally *tally, const struct ptd_item *item)
+{
+    switch (item->type) {
+    case PTD_ITEM_BLOCK:
+        return count_block(tally, item);
+    case PTD_ITEM_ENABLED:
+        tally->is_off = false;
+        break;
+    case PTD_ITEM_DISABLED:
+        tally->is_off = true;
+        return settle_due(tally);
+    case PTD_ITEM_OVERFLOW:
+    case PTD_ITEM_ERROR:
+        tally->is_off = !item->has_to;
+        break;
+    default:
+        break;
+    }
+    return true;
+}

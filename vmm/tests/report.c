@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sums of vpt report: those of a trace in bulk and item by item, with a plain count of the
+ * items as the witness.
+ */
+#include "report/report.h"
+#include "suites.h"
+
+#include <CUnit/CUnit.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ONE         0x5000u
+#define TWO         0x6000u
+#define FUNCTION    0x40u /* bytes */
+#define SPACES      3u
+#define CELLS       (2 * SPACES) /* a function in an address space */
+#define TRACES      60u
+#define TRACE_BYTES 6000u
+#define STEP_BYTES  64u
+#define EVENTS      (8 * TRACE_BYTES)
+
+static const struct ptd_time_config clocks = {
+    .tsc_den = 2, .tsc_num = 200, .mtc_freq = 3, .max_nonturbo_ratio = 20};
+
+/* ---- A trace ---- */
+
+struct made {
+    uint8_t bytes[TRACE_BYTES];
+    size_t len;
+    uint64_t random, tsc, cr3;
+    uint64_t ip; /* of the next instruction */
+};
+
+static uint64_t below(struct made *made, uint64_t count)
+{
+    made->random ^= made->random << 13;
+    made->random ^= made->random >> 7;
+    made->random ^= made->random << 17;
+    return made->random % count;
+}
+
+static void put(struct made *made, const void *bytes, size_t len)
+{
+    memcpy(made->bytes + made->len, bytes, len);
+    made->len += len;
+}
+
+#define PUT(made, ...)                                                                             \
+    put(made, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
+
+static void put_tsc(struct made *made)
+{
+    PUT(made, 0x19);
+    put(made, &made->tsc, 7);
+}
+
+static void put_ip(struct made *made, uint8_t opcode, uint64_t ip)
+{
+    PUT(made, (uint8_t)(opcode | 3 << 5));
+    put(made, &ip, 6);
+}
+
+static void put_pip(struct made *made)
+{
+    const uint64_t payload = made->cr3 >> 5 << 1;
+
+    PUT(made, 2, 0x43);
+    put(made, &payload, 6);
+}
+
+static void put_psb(struct made *made)
+{
+    for (unsigned i = 0; i < 8; i++)
+        PUT(made, 2, 0x82);
+    put_tsc(made);
+    put_pip(made);
+    PUT(made, 0x99, 0x01);
+    put_ip(made, 0x1d, made->ip);
+    PUT(made, 2, 0x23);
+}
+
+/* CYC of less than 32 cycles. */
+static void put_cyc(struct made *made, uint8_t cycles)
+{
+    PUT(made, (uint8_t)(cycles << 3 | 3));
+    made->tsc += cycles;
+}
+
+/* What happens between two turns of a function: with_cyc, a CYC packet in front of each. */
+static void disturb(struct made *made, bool with_cyc)
+{
+    made->ip = below(made, 2) ? ONE : TWO;
+    switch (below(made, 12)) {
+    case 0:
+        PUT(made, 0x01); /* TIP.PGD without an IP */
+        made->tsc += below(made, 500);
+        put_tsc(made);
+        made->cr3 = (1 + below(made, SPACES)) << 12;
+        put_pip(made);
+        put_ip(made, 0x11, made->ip);
+        return;
+    case 1:
+        if (!with_cyc)
+            put_tsc(made);
+        break;
+    case 2:
+        made->tsc += below(made, 1000);
+        put_tsc(made);
+        break;
+    default:
+        break;
+    }
+    if (with_cyc)
+        put_cyc(made, (uint8_t)(1 + below(made, 30)));
+    put_ip(made, 0x0d, made->ip);
+}
+
+/* Functions that loop so and so often, and jump to each other. */
+static void make_trace(struct made *made, uint64_t seed, bool with_cyc)
+{
+    *made = (struct made){
+        .random = seed * 0x9e3779b97f4a7c15u + 1, .tsc = 100000, .cr3 = 1 << 12, .ip = ONE};
+    put_psb(made);
+    while (made->len + 2 * STEP_BYTES < TRACE_BYTES) {
+        const unsigned loops = (unsigned)below(made, 6);
+
+        made->tsc += below(made, 40);
+        if (with_cyc)
+            put_cyc(made, (uint8_t)(1 + below(made, 30)));
+        PUT(made, (uint8_t)(((2u << loops | ((1u << loops) - 1) << 1) << 1) & 0xff));
+        disturb(made, with_cyc);
+        if (below(made, 40) == 0)
+            put_psb(made);
+    }
+    PUT(made, 0x06, 0x01); /* what is behind the last item, items do not tell: TNT, TIP.PGD */
+}
+
+/* Each: NOPs, JNE to its begin, JMP RAX. */
+static struct ptd_image *make_image(void)
+{
+    struct ptd_image *const image = ptd_image_new();
+    uint8_t code[FUNCTION];
+
+    for (unsigned nops = 3; nops <= 10; nops += 7) {
+        memset(code, 0x90, sizeof(code));
+        code[nops] = 0x75;
+        code[nops + 1] = (uint8_t)(0 - (nops + 2));
+        code[nops + 2] = 0xff;
+        code[nops + 3] = 0xe0;
+        CU_ASSERT_EQUAL(ptd_image_add_bytes(image, nops == 3 ? "one" : "two", nops == 3 ? ONE : TWO,
+                                            code, sizeof(code), PTD_ANY_CR3),
+                        PTD_OK);
+    }
+    return image;
+}
+
+/* ---- The witness ---- */
+
+struct cell {
+    uint64_t insns, blocks, calls;
+    double ticks;
+};
+
+struct witness {
+    struct cell cells[CELLS];
+    /* Blocks since the last time, and what they have to share. */
+    struct {
+        unsigned cell;
+        uint32_t insns;
+    } since[EVENTS];
+    size_t count;
+    double due, total;
+    bool off, first_is_of_cyc;
+    uint64_t now, cycles;
+};
+
+static unsigned cell_of(uint64_t cr3, bool is_two)
+{
+    return (unsigned)(cr3 >> 12) - 1 + (is_two ? SPACES : 0);
+}
+
+static void share(struct witness *witness)
+{
+    uint64_t all = 0;
+
+    for (size_t i = 0; i < witness->count; i++)
+        all += witness->since[i].insns;
+    witness->first_is_of_cyc = false;
+    if (witness->count == 0)
+        return;
+    for (size_t i = 0; i < witness->count; i++)
+        witness->cells[witness->since[i].cell].ticks +=
+            witness->due * (double)witness->since[i].insns / (double)all;
+    witness->total += witness->due;
+    witness->due = 0;
+    witness->count = 0;
+}
+
+static void see_time(struct witness *witness, const struct ptd_time_point *point)
+{
+    const bool is_cyc = point->cycles != witness->cycles;
+    uint64_t passed = 0;
+
+    if (point->tsc == PTD_TIME_UNKNOWN)
+        return;
+    if (witness->now)
+        passed = point->tsc - witness->now;
+    if (witness->now && passed == 0 && !is_cyc)
+        return;
+    witness->now = point->tsc;
+    witness->cycles = point->cycles;
+    if (witness->first_is_of_cyc && is_cyc)
+        share(witness);
+    if (!witness->off)
+        witness->due += (double)passed;
+    if (is_cyc && !witness->off)
+        witness->first_is_of_cyc = true;
+    if (!witness->first_is_of_cyc)
+        share(witness);
+}
+
+static void see_block(struct witness *witness, const struct ptd_item *block)
+{
+    const unsigned number = cell_of(block->cr3, block->ip >= TWO);
+    struct cell *const cell = &witness->cells[number];
+
+    cell->insns += block->insns;
+    cell->blocks++;
+    cell->calls += block->ip == ONE || block->ip == TWO;
+    witness->off = false;
+    witness->since[witness->count].cell = number;
+    witness->since[witness->count++].insns = block->insns;
+    if (witness->first_is_of_cyc)
+        share(witness);
+}
+
+/* Item by item, each packet told to a clock. */
+static void ask_witness(struct witness *witness, const struct made *made,
+                        const struct ptd_image *image)
+{
+    struct ptd_flow *const flow = ptd_flow_new(made->bytes, made->len, image, NULL);
+    struct ptd_time *const time = ptd_time_new(&clocks);
+    struct ptd_packets packets;
+    struct ptd_packet packet;
+    struct ptd_time_point point;
+    struct ptd_item item;
+
+    *witness = (struct witness){.off = true};
+    ptd_packets_init(&packets, made->bytes, made->len);
+    while (ptd_flow_next(flow, &item) == PTD_OK) {
+        const bool is_timing = item.type == PTD_ITEM_TSC ||
+                               (item.type == PTD_ITEM_PACKET && item.packet.type == PTD_CYC);
+
+        while (is_timing && ptd_packets_offset(&packets) <= item.offset &&
+               ptd_time_next(time, &packets, &packet))
+            ptd_time_packet(time, &packet);
+        ptd_time_point(time, &point);
+        if (is_timing)
+            see_time(witness, &point);
+        else if (item.type == PTD_ITEM_BLOCK)
+            see_block(witness, &item);
+        if (item.type == PTD_ITEM_DISABLED) {
+            witness->off = true;
+            share(witness);
+        }
+        if (item.type == PTD_ITEM_ENABLED)
+            witness->off = false;
+    }
+    share(witness);
+    ptd_time_free(time);
+    ptd_flow_free(flow);
+}
+
+/* ---- The report ---- */
+
+struct feeding {
+    struct report *report;
+    struct ptd_time *time;
+    struct ptd_packets packets;
+};
+
+static int feed(void *context, const struct ptd_flow *flow, const struct ptd_run *run)
+{
+    struct feeding *const feeding = context;
+    struct ptd_time_point *const points = calloc(run->mark_count + 1, sizeof(*points));
+    bool is_good;
+
+    if (feeding->time)
+        ptd_time_marks(feeding->time, &feeding->packets, run->marks, run->mark_count, points);
+    is_good = report_format.run(feeding->report, flow, run, feeding->time ? points : NULL);
+    free(points);
+    return is_good ? 0 : PTD_E_NOMEM;
+}
+
+static void feed_in_bulk(struct report *report, const struct made *made,
+                         const struct ptd_image *image, bool with_time, unsigned threads)
+{
+    struct feeding feeding = {.report = report};
+
+    if (with_time)
+        feeding.time = ptd_time_new(&clocks);
+    ptd_packets_init(&feeding.packets, made->bytes, made->len);
+    CU_ASSERT_EQUAL(ptd_flow_parallel(made->bytes, made->len, image, NULL,
+                                      with_time ? PTD_TIMING_MARKS : PTD_TIMING_NONE, threads, feed,
+                                      &feeding),
+                    PTD_OK);
+    ptd_time_free(feeding.time);
+}
+
+static void feed_items(struct report *report, const struct made *made,
+                       const struct ptd_image *image, uint64_t *cycles)
+{
+    struct ptd_flow *const flow = ptd_flow_new(made->bytes, made->len, image, NULL);
+    struct ptd_time *const time = ptd_time_new(&clocks);
+    struct ptd_time_point point;
+    struct ptd_packets packets;
+    struct ptd_packet packet;
+    struct ptd_item item;
+
+    ptd_packets_init(&packets, made->bytes, made->len);
+    while (ptd_flow_next(flow, &item) == PTD_OK) {
+        while (ptd_packets_offset(&packets) < item.offset &&
+               ptd_time_next(time, &packets, &packet)) {
+            ptd_time_packet(time, &packet);
+            ptd_time_point(time, &point);
+            *cycles = point.cycles;
+        }
+        ptd_time_point(time, &point);
+        CU_ASSERT_TRUE(report_format.item(report, &item, point.tsc));
+    }
+    ptd_time_free(time);
+    ptd_flow_free(flow);
+}
+
+static const struct sums_row *row_at(const struct report *report, unsigned cell)
+{
+    for (size_t i = 0; i < report->sums.row_count; i++) {
+        const struct sums_row *const row = &report->sums.rows[i];
+        const char *const name = report->sums.names.list[row->function];
+
+        if (cell_of(report->sums.who[row->who].cr3, strcmp(name, "two") == 0) == cell)
+            return row;
+    }
+    return NULL;
+}
+
+static void compare(const struct report *report, const struct witness *witness, bool with_time)
+{
+    double total = 0;
+
+    for (unsigned i = 0; i < CELLS; i++) {
+        static const struct sums_row none;
+        const struct cell *const cell = &witness->cells[i];
+        const struct sums_row *const found = row_at(report, i), *const row = found ? found : &none;
+        const double ticks =
+            (double)row->ticks + (double)row->fraction / (double)(1u << TALLY_FRACTION);
+
+        CU_ASSERT_EQUAL(row->insns, cell->insns);
+        CU_ASSERT_EQUAL(row->blocks, cell->blocks);
+        CU_ASSERT_EQUAL(row->calls, cell->calls);
+        total += ticks;
+        /* Each interval rounds by less than 2^-16 for each instruction. */
+        CU_ASSERT_TRUE(!with_time || fabs(ticks - cell->ticks) < 1 + (double)cell->insns / 1000);
+    }
+    CU_ASSERT_TRUE(fabs(total - (with_time ? witness->total : 0)) < 0.001);
+}
+
+static void check_trace(const struct made *made, const struct ptd_image *image,
+                        struct witness *witness)
+{
+    ask_witness(witness, made, image);
+    CU_ASSERT_TRUE(witness->total > 1000); /* or else the comparison says little */
+    for (unsigned how = 0; how < 4; how++) {
+        uint64_t cycles = 0;
+        const struct out_thread thread = {
+            .image = image, .cpu = -1, .is_tsc = how != 0, .cycles = &cycles};
+        struct report report;
+
+        CU_ASSERT_TRUE_FATAL(report_begin(&report));
+        CU_ASSERT_TRUE(report_format.begin(&report, &thread));
+        if (how < 3)
+            feed_in_bulk(&report, made, image, thread.is_tsc, 1 + how);
+        else
+            feed_items(&report, made, image, &cycles);
+        CU_ASSERT_TRUE(report_format.end(&report));
+        CU_ASSERT_EQUAL(report.events.errors, 0);
+        compare(&report, witness, thread.is_tsc);
+        report_free(&report);
+    }
+}
+
+static void sums_are_those_of_items(void)
+{
+    struct ptd_image *const image = make_image();
+    struct made *const made = malloc(sizeof(*made));
+    struct witness *const witness = malloc(sizeof(*witness));
+
+    for (unsigned i = 0; i < TRACES; i++) {
+        make_trace(made, i, i & 1);
+        check_trace(made, image, witness);
+    }
+    free(witness);
+    free(made);
+    ptd_image_free(image);
+}
+
+void add_report_suite(void)
+{
+    CU_pSuite suite = CU_add_suite("report", NULL, NULL);
+
+    CU_add_test(suite, "sums are those of items", sums_are_those_of_items);
+}
