@@ -35,7 +35,9 @@ void say_remark(const char *line)
 
 enum exit_code exit_code_of(int error)
 {
-    return error == 0 ? EXIT_CODE_OK : error == -ENOMEM ? EXIT_CODE_HOST : EXIT_CODE_FILE;
+    return error == 0                                ? EXIT_CODE_OK
+           : error == -ENOMEM || error == -EREMOTEIO ? EXIT_CODE_HOST
+                                                     : EXIT_CODE_FILE;
 }
 
 int complain_of(int error, const struct reason *why)

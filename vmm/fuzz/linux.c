@@ -4,6 +4,7 @@
  * tests made, of which the rest changes numbers; BTF alone; lines of VMCOREINFO alone.
  */
 #include "linux/btf.h"
+#include "linux/core.h"
 #include "linux/names.h"
 #include "tests/made_linux.h"
 
@@ -34,25 +35,29 @@ static void write_names(const struct made_linux *made)
 {
     static const struct names_files files = {"core", "kallsyms", "vdso", "symbols"};
     struct output outputs[4] = {0};
-    const struct names_outputs to = {&outputs[1], &outputs[2], &outputs[3]};
+    const struct names_outputs to = {&outputs[0], &outputs[1], &outputs[2], &outputs[3]};
+    struct guest_names names = {0};
+    struct guest_source source;
     struct linux_guest guest = {0};
-    struct names_sum sum = {0};
     struct reason why = {0};
     struct core core;
     int error;
 
     made_core(made, &core);
+    source = core_source(&core);
     for (unsigned i = 0; i < 4; i++)
         if (output_open(&outputs[i], "/dev/null", &why) != 0)
             abort();
-    error = guest_open(&guest, &core, &why);
+    error = guest_open(&guest, &source, &why);
     if (error && !why.text[0])
         abort();
-    if (!error && (names_write_kallsyms(&guest, &outputs[0], &sum, NULL, &why) != 0 ||
-                   names_write_map(&guest, &files, &to, &sum, NULL, &why) != 0))
+    if (!error && (names_look(&names, &guest, NULL, &why) != 0 ||
+                   names_look(&names, &guest, NULL, &why) != 0 ||
+                   names_write(&names, &guest, &files, &to, &why) != 0))
         abort();
     for (unsigned i = 0; i < 4; i++)
         output_drop(&outputs[i]);
+    guest_names_free(&names);
     guest_close(&guest);
     core_close(&core);
 }

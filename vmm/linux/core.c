@@ -97,16 +97,48 @@ void core_close(struct core *core)
 
 static bool read_memory(void *owner, uint64_t paddr, void *into, size_t len_bytes)
 {
+    const struct core *const core = owner;
     const uint8_t *bytes;
     size_t there;
 
-    if (ptd_memory_find(owner, paddr, &bytes, &there) != PTD_OK || there < len_bytes)
+    if (ptd_memory_find(core->memory, paddr, &bytes, &there) != PTD_OK || there < len_bytes)
         return false;
     memcpy(into, bytes, len_bytes);
     return true;
 }
 
-struct look_memory core_memory(const struct core *core)
+/* Looks at the beginning of each page. */
+static int find_page(void *owner, struct source_place *place, uint64_t *paddr, struct reason *why)
 {
-    return (struct look_memory){core->memory, read_memory};
+    const struct core *const core = owner;
+
+    (void)why;
+    for (; place->range < core->range_count; place->range++, place->offset = 0) {
+        const struct core_range *const range = &core->ranges[place->range];
+        const uint64_t lead = -range->paddr & (LOOK_PAGE_BYTES - 1); /* up to the first page */
+
+        while (place->offset < range->len_bytes && lead < range->len_bytes - place->offset) {
+            const uint64_t at = range->paddr + lead + place->offset;
+            const uint8_t *page;
+            size_t there;
+
+            place->offset += LOOK_PAGE_BYTES;
+            if (ptd_memory_find(core->memory, at, &page, &there) == PTD_OK &&
+                there >= LOOK_PAGE_BYTES && vmcoreinfo_in_page(page, LOOK_PAGE_BYTES)) {
+                *paddr = at;
+                return 0;
+            }
+        }
+    }
+    return -ENOENT;
+}
+
+struct guest_source core_source(const struct core *core)
+{
+    return (struct guest_source){
+        .memory = {(void *)core, read_memory},
+        .lines = core->vmcoreinfo,
+        .lines_bytes = core->vmcoreinfo_bytes,
+        .find = find_page,
+    };
 }

@@ -4,7 +4,7 @@
 #define VMM_LINUX_CORE_H
 
 #include "common/reason.h"
-#include "linux/look/memory.h"
+#include "linux/source.h"
 #include "linux/vmcoreinfo.h"
 #include "ptdec.h"
 
@@ -30,6 +30,6 @@ struct core {
 int core_open(struct core *core, int fd, const char *name, struct reason *why);
 void core_close(struct core *core);
 /* Its memory, as walks read it; valid as long as core is. */
-struct look_memory core_memory(const struct core *core);
+struct guest_source core_source(const struct core *core);
 
 #endif

@@ -296,10 +296,14 @@ static int read_file_symbols(struct file_symbols *symbols, struct source *source
 
 /* ---- Files ---- */
 
-/* The place of a file, known by its contents in memory. NULL: no memory, or too many. */
-static struct file_place *place_of(struct file_symbols *symbols, uint64_t mapping, bool *is_new)
+/*
+ * The place of a file, known by its contents in memory, and by numbers of its head: in a guest that
+ * runs, another file may have come there. NULL: no memory, or too many.
+ */
+static struct file_place *place_of(struct file_symbols *symbols, uint64_t mapping,
+                                   const Elf64_Ehdr *head, bool *is_new)
 {
-    struct sum *const known = table_at(&symbols->places, mapping, 0, 0);
+    struct sum *const known = table_at(&symbols->places, mapping, head->e_shoff, head->e_entry);
 
     if (!known)
         return NULL;
@@ -337,7 +341,7 @@ int file_symbols_take(struct file_symbols *symbols, const struct look_kernel *ke
         return 0;
     if (!begin(symbols))
         return -ENOMEM;
-    place = place_of(symbols, mapping, &is_new);
+    place = place_of(symbols, mapping, &source.head, &is_new);
     if (!place)
         return -ENOMEM;
     if (is_new)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finds a Linux kernel. VMCOREINFO says where all begins: a note of the dump, if QEMU was told of
- * it by the guest (-device vmcoreinfo), else a page of memory that begins as the kernel's own does.
+ * Finds a Linux kernel. VMCOREINFO says where all begins: a note, if QEMU was told of it by the
+ * guest (-device vmcoreinfo), else a page of memory that begins as the kernel's own does.
  * Memory can hold that of a kernel which ran before, so each is tried until one leads to symbols.
  */
 #include "linux/guest.h"
@@ -30,42 +30,41 @@ static int try_lines(struct linux_guest *guest, const char *lines, size_t len_by
     return kallsyms_read(&guest->symbols, &guest->kernel.space, info, why);
 }
 
-/* Looks at the beginning of each page of a range. -ENOENT: no kernel is found there. */
-static int try_range(struct linux_guest *guest, const struct core *core,
-                     const struct core_range *range, unsigned *tries, struct reason *why)
+/* The pages that look right, in their order. -ENOENT: none of them leads to a kernel. */
+static int try_pages(struct linux_guest *guest, const struct guest_source *source,
+                     struct reason *why)
 {
-    uint64_t at = (range->paddr + LOOK_PAGE_BYTES - 1) & ~(uint64_t)(LOOK_PAGE_BYTES - 1);
-    const uint64_t end = range->paddr + range->len_bytes;
+    struct source_place place = {0};
+    uint8_t page[LOOK_PAGE_BYTES];
+    uint64_t at = 0;
+    int error = -EINVAL;
 
-    for (; at >= range->paddr && at < end && *tries < TRIES_MAX; at += LOOK_PAGE_BYTES) {
-        const uint8_t *page;
-        const char *lines;
-        size_t there;
-        int error;
+    for (unsigned tries = 0; error == -EINVAL && tries < TRIES_MAX; tries++) {
+        const char *lines = NULL;
 
-        if (ptd_memory_find(core->memory, at, &page, &there) != PTD_OK)
-            continue;
-        lines = vmcoreinfo_in_page(page, there);
-        if (!lines)
-            continue;
-        error = try_lines(guest, lines, there - (size_t)((const uint8_t *)lines - page), why);
-        if (error != -EINVAL)
+        error = source->find(source->memory.owner, &place, &at, why);
+        if (error)
             return error;
-        (*tries)++;
+        error = -EINVAL; /* a page may have changed since it was found */
+        if (look_physical(&source->memory, at, page, sizeof(page)))
+            lines = vmcoreinfo_in_page(page, sizeof(page));
+        if (lines)
+            error = try_lines(guest, lines, sizeof(page) - (size_t)((const uint8_t *)lines - page),
+                              why);
     }
-    return -ENOENT;
+    return error;
 }
 
-static int find_kernel(struct linux_guest *guest, const struct core *core, struct reason *why)
+static int find_kernel(struct linux_guest *guest, const struct guest_source *source,
+                       struct reason *why)
 {
     int error = -EINVAL;
-    unsigned tries = 0;
 
     why->text[0] = 0;
-    if (core->vmcoreinfo_bytes > 0)
-        error = try_lines(guest, core->vmcoreinfo, core->vmcoreinfo_bytes, why);
-    for (size_t i = 0; (error == -EINVAL || error == -ENOENT) && i < core->range_count; i++)
-        error = try_range(guest, core, &core->ranges[i], &tries, why);
+    if (source->lines_bytes > 0)
+        error = try_lines(guest, source->lines, source->lines_bytes, why);
+    if (error == -EINVAL)
+        error = try_pages(guest, source, why);
     if (error != -EINVAL && error != -ENOENT)
         return error;
     if (why->text[0]) /* there was something, and what is wrong with it was said */
@@ -77,12 +76,12 @@ static int find_kernel(struct linux_guest *guest, const struct core *core, struc
         "encrypted (SEV, TDX)");
 }
 
-int guest_open(struct linux_guest *guest, const struct core *core, struct reason *why)
+int guest_open(struct linux_guest *guest, const struct guest_source *source, struct reason *why)
 {
     int error;
 
-    *guest = (struct linux_guest){.memory = core_memory(core)};
-    error = find_kernel(guest, core, why);
+    *guest = (struct linux_guest){.memory = source->memory};
+    error = find_kernel(guest, source, why);
     if (error)
         return error;
     error = layout_find(&guest->kernel, &guest->symbols, &guest->found, &guest->no_layout);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A Linux guest: its kernel found in a dump of its memory, and all that is needed to look at it. */
+/* A Linux guest: its kernel found in its memory, and all that is needed to look at it. */
 #ifndef VMM_LINUX_GUEST_H
 #define VMM_LINUX_GUEST_H
 
-#include "linux/core.h"
 #include "linux/kallsyms.h"
 #include "linux/layout.h"
+#include "linux/source.h"
 
 /* Begins as zeros, and is not copied: its parts point to each other. */
 struct linux_guest {
@@ -18,10 +18,11 @@ struct linux_guest {
 };
 
 /*
- * Finds the kernel of a dump, which must outlive the guest. 0; -EINVAL: there is no Linux of 6.0 or
- * later, or none that can be seen; -ENOMEM; and the reason. guest_close() in any case.
+ * Finds the kernel in some memory, whose owner must outlive all looks. 0; -EINVAL: there is no
+ * Linux of 6.0 or later, or none that can be seen; -ENOMEM, or what reading memory gave; and the
+ * reason. guest_close() in any case.
  */
-int guest_open(struct linux_guest *guest, const struct core *core, struct reason *why);
+int guest_open(struct linux_guest *guest, const struct guest_source *source, struct reason *why);
 void guest_close(struct linux_guest *guest);
 /* Whether a part can be told of it. */
 bool guest_has(const struct linux_guest *guest, enum layout_part part);

@@ -11,10 +11,11 @@
 #define SHOWN_MAX          512u       /* bytes of a name: readers of kallsyms have short lines */
 #define MODULE_SYMBOLS_MAX (1u << 21) /* of all modules */
 
+#define LINE_BYTES (3 * SHOWN_MAX)
+
 struct writer {
     const struct linux_guest *guest;
-    struct output *output;
-    struct names_sum *sum;
+    struct guest_names *names;
     remark_fn tell;
     struct reason *why;
 };
@@ -29,33 +30,47 @@ static void make_shown(const char *text, char shown[SHOWN_MAX + 1])
         *blank = '_';
 }
 
-static int put(struct writer *writer, uint64_t address, char letter, const char *text,
-               const char *owner)
+/* Whose a name is: NULL: the kernel's. False: it is none that is shown. */
+static bool make_line(uint64_t address, char letter, const char *text, const char *owner,
+                      char line[LINE_BYTES])
 {
-    char name[SHOWN_MAX + 1], whose[SHOWN_MAX + 1] = "", line[3 * SHOWN_MAX];
-    int len;
+    char name[SHOWN_MAX + 1], whose[SHOWN_MAX + 1] = "";
 
     if (letter <= ' ' || letter >= 0x7f || !text[0])
-        return 0;
+        return false;
     make_shown(text, name);
-    if (owner)
+    if (owner) {
         make_shown(owner, whose);
-    len = owner ? snprintf(line, sizeof(line), "%016" PRIx64 " %c %s\t[%.64s]\n", address, letter,
-                           name, whose)
-                : snprintf(line, sizeof(line), "%016" PRIx64 " %c %s\n", address, letter, name);
-    return output_write(writer->output, line, (size_t)len, writer->why);
+        (void)snprintf(line, LINE_BYTES, "%016" PRIx64 " %c %s\t[%.64s]\n", address, letter, name,
+                       whose);
+    } else {
+        (void)snprintf(line, LINE_BYTES, "%016" PRIx64 " %c %s\n", address, letter, name);
+    }
+    return true;
 }
 
-static int put_kernel(struct writer *writer)
-{
-    const struct kernel_symbols *const symbols = &writer->guest->symbols;
-    int error = 0;
+/* ---- A look ---- */
 
-    for (size_t i = 0; !error && i < symbols->count; i++)
-        error = put(writer, symbols->list[i].address, symbols->list[i].letter,
-                    kallsyms_name(symbols, i), NULL);
-    writer->sum->symbols = symbols->count;
-    return error;
+/* Each line is kept once, whatever the number of looks that tell it. */
+static int put(struct writer *writer, const struct look_name *name, const char *owner)
+{
+    struct guest_names *const names = writer->names;
+    const size_t before = names->code.count;
+    char line[LINE_BYTES];
+
+    if (!make_line(name->address, name->letter, name->text, owner, line))
+        return 0;
+    if (names->code_bytes > NAMES_CODE_BYTES_MAX) {
+        names->is_whole = false;
+        return 0;
+    }
+    if (names_add(&names->code, line) == UINT32_MAX)
+        return reason_no_memory(writer->why);
+    if (names->code.count > before) {
+        names->code_bytes += strlen(line);
+        names->has_news = true;
+    }
+    return 0;
 }
 
 static int put_module(struct writer *writer, const struct look_module *module)
@@ -64,12 +79,12 @@ static int put_module(struct writer *writer, const struct look_module *module)
     int error = 0;
 
     for (uint32_t i = 0; !error && i < module->symbol_count; i++) {
-        if (writer->sum->module_symbols == MODULE_SYMBOLS_MAX)
+        if (writer->names->sum.module_symbols == MODULE_SYMBOLS_MAX)
             return 0;
         if (!look_module_name(&writer->guest->kernel, module, i, &name) || !name.letter)
             continue;
-        writer->sum->module_symbols++;
-        error = put(writer, name.address, name.letter, name.text, module->name);
+        writer->names->sum.module_symbols++;
+        error = put(writer, &name, module->name);
     }
     return error;
 }
@@ -78,8 +93,10 @@ static int put_module(struct writer *writer, const struct look_module *module)
 static void remark_broken(const struct writer *writer, const struct look_list *list,
                           const char *what)
 {
-    if (list->is_broken)
-        remark(writer->tell, "the guest's list of %s breaks off after %u", what, list->count);
+    if (!list->is_broken)
+        return;
+    writer->names->is_whole = false;
+    remark(writer->tell, "the guest's list of %s breaks off after %u", what, list->count);
 }
 
 static int put_modules(struct writer *writer)
@@ -90,7 +107,7 @@ static int put_modules(struct writer *writer)
 
     look_modules_begin(&list, &writer->guest->kernel);
     while (!error && look_modules_next(&list, &module)) {
-        writer->sum->modules++;
+        writer->names->sum.modules++;
         error = put_module(writer, &module);
     }
     remark_broken(writer, &list, "modules");
@@ -105,8 +122,8 @@ static int put_bpf(struct writer *writer)
 
     look_bpf_begin(&list, &writer->guest->kernel);
     while (!error && look_bpf_next(&list, &name)) {
-        writer->sum->bpf++;
-        error = put(writer, name.address, name.letter, name.text, "bpf");
+        writer->names->sum.bpf++;
+        error = put(writer, &name, "bpf");
     }
     remark_broken(writer, &list, "BPF programs");
     return error;
@@ -120,24 +137,46 @@ static int put_ftrace(struct writer *writer)
 
     look_ftrace_begin(&list, &writer->guest->kernel);
     while (!error && look_ftrace_next(&list, &name)) {
-        writer->sum->ftrace++;
-        error = put(writer, name.address, name.letter, name.text, "__builtin__ftrace");
+        writer->names->sum.ftrace++;
+        error = put(writer, &name, "__builtin__ftrace");
     }
     remark_broken(writer, &list, "ftrace's trampolines");
     return error;
 }
 
-int names_write_kallsyms(const struct linux_guest *guest, struct output *output,
-                         struct names_sum *sum, remark_fn tell, struct reason *why)
+int names_look_code(struct guest_names *names, const struct linux_guest *guest, remark_fn tell,
+                    struct reason *why)
 {
-    struct writer writer = {guest, output, sum, tell, why};
-    int error = put_kernel(&writer);
+    struct writer writer = {guest, names, tell, why};
+    struct names_sum *const sum = &names->sum;
+    int error = 0;
 
-    if (!error && guest_has(guest, LAYOUT_MODULES))
+    sum->modules = sum->module_symbols = sum->bpf = sum->ftrace = 0;
+    if (guest_has(guest, LAYOUT_MODULES))
         error = put_modules(&writer);
     if (!error && guest_has(guest, LAYOUT_BPF))
         error = put_bpf(&writer);
     if (!error && guest_has(guest, LAYOUT_FTRACE))
         error = put_ftrace(&writer);
+    if (names->code_bytes > NAMES_CODE_BYTES_MAX)
+        remark(tell, "the guest has more names of modules than are believed");
+    return error;
+}
+
+/* ---- The file ---- */
+
+int names_write_kallsyms(const struct guest_names *names, const struct linux_guest *guest,
+                         struct output *output, struct reason *why)
+{
+    const struct kernel_symbols *const symbols = &guest->symbols;
+    char line[LINE_BYTES];
+    int error = 0;
+
+    for (size_t i = 0; !error && i < symbols->count; i++)
+        if (make_line(symbols->list[i].address, symbols->list[i].letter, kallsyms_name(symbols, i),
+                      NULL, line))
+            error = output_write(output, line, strlen(line), why);
+    for (size_t i = 0; !error && i < names->code.count; i++)
+        error = output_write(output, names->code.list[i], strlen(names->code.list[i]), why);
     return error;
 }

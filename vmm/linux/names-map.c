@@ -24,14 +24,10 @@
 
 struct writer {
     const struct linux_guest *guest;
-    const struct names_files *files;
-    const struct names_outputs *outputs;
-    struct file_symbols symbols;
-    uint64_t vdso_image; /* address of the one that was written; 0: none so far */
-    struct table spaces; /* those that were told, by their mm */
-    uint64_t held_bytes, map_count;
+    struct guest_names *names;
+    struct table spaces; /* those that this look told, by their mm */
+    uint64_t map_count;
     int error; /* the first one, which ends all walks */
-    struct names_sum *sum;
     remark_fn tell;
     struct reason *why;
 };
@@ -78,13 +74,14 @@ static void append(struct writer *writer, json_object *list, json_object *value)
 /* Counts an object of the map, with a text. */
 static void count(struct writer *writer, size_t text_bytes)
 {
-    writer->held_bytes += OBJECT_COST + text_bytes;
+    writer->names->held_bytes += OBJECT_COST + text_bytes;
 }
 
 /* Whether no more can be told. */
 static bool is_full(const struct writer *writer)
 {
-    return writer->error || writer->held_bytes > NAMES_BYTES_MAX || writer->map_count > MAPS_MAX;
+    return writer->error || writer->names->held_bytes > NAMES_BYTES_MAX ||
+           writer->map_count > MAPS_MAX;
 }
 
 /* ---- What a process has mapped ---- */
@@ -96,7 +93,7 @@ static void add_symbols(struct writer *writer, const struct look_map *map, json_
 
     if (!guest_has(writer->guest, LAYOUT_PAGES))
         return;
-    if (file_symbols_take(&writer->symbols, &writer->guest->kernel, map, &at) != 0)
+    if (file_symbols_take(&writer->names->symbols, &writer->guest->kernel, map, &at) != 0)
         fail(writer);
     else if (at)
         add(writer, file, "symbols_at", new_hex(at));
@@ -119,7 +116,6 @@ static json_object *new_file(struct writer *writer, const struct look_map *map, 
     for (unsigned i = 0; i < id.count; i++)
         (void)snprintf(text + 2 * i, 3, "%02x", id.bytes[i]);
     add(writer, file, "build_id", json_object_new_string(text));
-    writer->sum->build_ids++;
     return file;
 }
 
@@ -137,15 +133,14 @@ static json_object *new_files(struct writer *writer, uint64_t mm)
             continue;
         count(writer, strlen(path));
         append(writer, files, new_file(writer, &map, path));
-        writer->sum->files++;
     }
     return files;
 }
 
 /* ---- The vDSO ---- */
 
-/* Writes the code of an image that the kernel gives to processes. */
-static void write_vdso(struct writer *writer, uint64_t image)
+/* Takes the code of an image that the kernel gives to processes. */
+static void take_vdso(struct writer *writer, uint64_t image)
 {
     const struct look_kernel *const kernel = &writer->guest->kernel;
     const struct look_layout *const layout = &kernel->layout;
@@ -158,13 +153,13 @@ static void write_vdso(struct writer *writer, uint64_t image)
         !look_read(&kernel->space, data, bytes, (size_t)len_bytes) ||
         memcmp(bytes, ELFMAG, SELFMAG) != 0 || bytes[EI_CLASS] != ELFCLASS64)
         return;
-    writer->vdso_image = image;
-    writer->sum->vdso_bytes = len_bytes;
-    if (!writer->error)
-        writer->error = output_write(writer->outputs->vdso, bytes, (size_t)len_bytes, writer->why);
+    if (bytes_add(&writer->names->vdso, bytes, (size_t)len_bytes))
+        writer->names->vdso_image = image;
+    else
+        fail(writer);
 }
 
-/* The images of a process: the vDSO, if it has the one that was written. */
+/* The images of a process: the vDSO, if it has the one that was taken. */
 static void add_vdso(struct writer *writer, uint64_t mm, json_object *process)
 {
     const struct look_kernel *const kernel = &writer->guest->kernel;
@@ -175,13 +170,13 @@ static void add_vdso(struct writer *writer, uint64_t mm, json_object *process)
         !look_u64(&kernel->space, mm + kernel->layout.mm_vdso, &address) ||
         !look_u64(&kernel->space, mm + kernel->layout.mm_vdso_image, &which) || !address || !which)
         return;
-    if (!writer->vdso_image)
-        write_vdso(writer, which);
-    if (writer->vdso_image != which)
+    if (!writer->names->vdso_image)
+        take_vdso(writer, which);
+    if (writer->names->vdso_image != which)
         return;
     count(writer, 0);
     image = json_object_new_object();
-    add(writer, image, "path", json_object_new_string(writer->files->vdso));
+    add(writer, image, "path", json_object_new_string(""));
     add(writer, image, "bias", new_hex(address));
     images = json_object_new_array();
     append(writer, images, image);
@@ -205,7 +200,6 @@ static json_object *new_threads(struct writer *writer, const struct look_task *p
         add(writer, thread, "name", new_text(task.comm));
         count(writer, 0);
         append(writer, threads, thread);
-        writer->sum->threads++;
     }
     return threads;
 }
@@ -222,14 +216,10 @@ static json_object *new_roots(struct writer *writer, uint64_t root)
     return roots;
 }
 
-static void add_process(struct writer *writer, json_object *processes, const struct look_task *task)
+static json_object *new_process(struct writer *writer, const struct look_task *task, uint64_t root)
 {
-    json_object *process;
-    uint64_t root;
+    json_object *const process = json_object_new_object();
 
-    if (!look_root(&writer->guest->kernel, task->mm, &root))
-        return;
-    process = json_object_new_object();
     add(writer, process, "name", new_text(task->comm));
     add(writer, process, "pid", json_object_new_int64(task->tgid & INT32_MAX));
     add(writer, process, "cr3", new_roots(writer, root));
@@ -238,24 +228,115 @@ static void add_process(struct writer *writer, json_object *processes, const str
         add(writer, process, "files", new_files(writer, task->mm));
     add_vdso(writer, task->mm, process);
     count(writer, 0);
-    append(writer, processes, process);
-    writer->sum->processes++;
+    return process;
 }
 
-/* What the kernel runs with before there are processes, and when it has nothing to do. */
-static void add_kernel(struct writer *writer, json_object *processes)
-{
-    const struct look_space *const space = &writer->guest->kernel.space;
-    json_object *const process = json_object_new_object();
+/* ---- Several looks ---- */
 
-    add(writer, process, "name", json_object_new_string("swapper"));
-    add(writer, process, "pid", json_object_new_int64(0));
-    add(writer, process, "cr3", new_hex(space->root));
-    append(writer, processes, process);
+static json_object *member_of(json_object *object, const char *key)
+{
+    json_object *list = NULL;
+
+    (void)json_object_object_get_ex(object, key, &list);
+    return list;
+}
+
+static uint64_t number_of(json_object *object, const char *key)
+{
+    json_object *value;
+
+    return json_object_object_get_ex(object, key, &value)
+               ? strtoull(json_object_get_string(value), NULL, 16)
+               : 0;
+}
+
+/*
+ * The files of a process, told anew, and those that were told before where nothing is told now:
+ * they were unmapped since, or the look broke off in front of them. Both lists are in the order of
+ * addresses.
+ */
+static json_object *merge_files(struct writer *writer, json_object *before, json_object *now)
+{
+    json_object *const files = json_object_new_array();
+    size_t i = 0, j = 0;
+    uint64_t told_to = 0;
+
+    while (i < json_object_array_length(before) || j < json_object_array_length(now)) {
+        json_object *const old = json_object_array_get_idx(before, i);
+        json_object *const new = json_object_array_get_idx(now, j);
+
+        if (new && (!old || number_of(new, "start") <= number_of(old, "start"))) {
+            told_to = number_of(new, "end");
+            append(writer, files, json_object_get(new));
+            j++;
+            continue;
+        }
+        if (number_of(old, "start") >= told_to &&
+            (!new || number_of(old, "end") <= number_of(new, "start"))) {
+            count(writer, (size_t)json_object_get_string_len(member_of(old, "path")));
+            append(writer, files, json_object_get(old));
+        }
+        i++;
+    }
+    return files;
+}
+
+/* The same process, or the next one with these page tables? The number decides. */
+static void merge_process(struct writer *writer, json_object *before, json_object *now)
+{
+    json_object *const old = member_of(before, "files"), *const new = member_of(now, "files");
+
+    if (old && new &&json_object_equal(member_of(before, "pid"), member_of(now, "pid")))
+        add(writer, now, "files", merge_files(writer, old, new));
+}
+
+/* Takes the process over. cost: what was counted for it. */
+static void put_process(struct writer *writer, uint64_t root, json_object *process, uint64_t cost)
+{
+    struct guest_names *const names = writer->names;
+    struct sum *const known = table_at(&names->roots, root, 0, 0);
+    const uint64_t held_bytes = names->held_bytes;
+    json_object *before;
+
+    if (!known) {
+        json_object_put(process);
+        fail(writer);
+        return;
+    }
+    if (known->count == 0) {
+        names->has_news = true;
+        known->cost = cost;
+        append(writer, names->processes, process);
+        known->count = json_object_array_length(names->processes);
+        return;
+    }
+    before = json_object_array_get_idx(names->processes, (size_t)known->count - 1);
+    merge_process(writer, before, process);
+    if (!json_object_equal(before, process))
+        names->has_news = true;
+    cost += names->held_bytes - held_bytes;
+    names->held_bytes -= known->cost;
+    known->cost = cost;
+    if (json_object_array_put_idx(names->processes, (size_t)known->count - 1, process) != 0) {
+        json_object_put(process);
+        fail(writer);
+    }
+}
+
+static void add_process(struct writer *writer, const struct look_task *task)
+{
+    const uint64_t held_bytes = writer->names->held_bytes;
+    json_object *process;
+    uint64_t root;
+
+    if (!look_root(&writer->guest->kernel, task->mm, &root))
+        return;
+    process = new_process(writer, task, root);
+    put_process(writer, root, process, writer->names->held_bytes - held_bytes);
 }
 
 /* Address spaces are told once, also if a child runs in that of its parent (vfork). */
-static void add_processes(struct writer *writer, json_object *processes)
+static void add_processes(struct writer *writer)
 {
     struct look_list list;
     struct look_task task;
@@ -265,7 +346,7 @@ static void add_processes(struct writer *writer, json_object *processes)
         if (!task.mm || table_find(&writer->spaces, task.mm, 0, 0))
             continue;
         if (table_at(&writer->spaces, task.mm, 0, 0))
-            add_process(writer, processes, &task);
+            add_process(writer, &task);
         else
             fail(writer);
     }
@@ -273,93 +354,115 @@ static void add_processes(struct writer *writer, json_object *processes)
         remark(writer->tell, "the guest's list of tasks breaks off after %u", list.count);
     else if (is_full(writer) && !writer->error)
         remark(writer->tell, "the guest tells of more than is believed: the map has a part of it");
+    if (list.is_broken || is_full(writer))
+        writer->names->is_whole = false;
+}
+
+int names_look_processes(struct guest_names *names, const struct linux_guest *guest, remark_fn tell,
+                         struct reason *why)
+{
+    struct writer writer = {.guest = guest, .names = names, .tell = tell, .why = why};
+
+    if (guest_has(guest, LAYOUT_TASKS))
+        add_processes(&writer);
+    table_free(&writer.spaces);
+    return writer.error;
 }
 
 /* ---- The file ---- */
 
-static const char *const part_names[LAYOUT_PARTS] = {
-    [LAYOUT_TASKS] = "processes",       [LAYOUT_MAPS] = "mapped files",
-    [LAYOUT_FILES] = "names of files",  [LAYOUT_PAGES] = "build ids",
-    [LAYOUT_VDSO] = "the vDSO",         [LAYOUT_MODULES] = "modules",
-    [LAYOUT_BPF] = "names of BPF code", [LAYOUT_FTRACE] = "names of ftrace's code",
-};
-
-static void remark_lacks(const struct writer *writer)
+/* Looks do not know what the file of the vDSO will be called. */
+static bool name_vdso(json_object *processes, const char *name)
 {
-    const struct linux_guest *const guest = writer->guest;
+    bool done = true;
 
-    if (guest->no_layout.text[0]) {
-        remark(writer->tell, "%s: only the kernel's own names can be told", guest->no_layout.text);
-        return;
+    for (size_t i = 0; i < json_object_array_length(processes); i++) {
+        json_object *const images = member_of(json_object_array_get_idx(processes, i), "images");
+
+        if (images)
+            done = json_add(json_object_array_get_idx(images, 0), "path",
+                            json_object_new_string(name)) &&
+                   done;
     }
-    for (unsigned part = 0; part < LAYOUT_PARTS; part++)
-        if (guest->found.lacks[part][0])
-            remark(writer->tell, "%s cannot be told: this kernel has no %s", part_names[part],
-                   guest->found.lacks[part]);
+    return done;
 }
 
-/* The file of symbols, if there are any. */
-static void put_symbols(struct writer *writer, json_object *host)
+/* What the kernel runs with before there are processes, and when it has nothing to do. */
+static json_object *new_kernel(const struct linux_guest *guest)
 {
-    const uint64_t symbols = writer->symbols.symbols.len / sizeof(Elf64_Sym);
+    json_object *const process = json_object_new_object();
+    bool done = json_add(process, "name", json_object_new_string("swapper"));
 
-    if (symbols <= 1)
-        return;
-    writer->sum->file_symbols = symbols - 1; /* the first one is none */
-    add(writer, host, "symbols", json_object_new_string(writer->files->symbols));
-    if (!writer->error)
-        writer->error = file_symbols_write(&writer->symbols, writer->outputs->symbols, writer->why);
+    done = json_add(process, "pid", json_object_new_int64(0)) && done;
+    done = json_add(process, "cr3", new_hex(guest->kernel.space.root)) && done;
+    if (done)
+        return process;
+    json_object_put(process);
+    return NULL;
 }
 
-static json_object *new_memory(struct writer *writer)
+/* All of them, the kernel first. NULL: no memory. */
+static json_object *new_processes(const struct guest_names *names, const struct linux_guest *guest)
 {
-    const bool has_five = writer->guest->kernel.space.has_five_levels;
+    json_object *const list = json_object_new_array(), *one = new_kernel(guest);
+    bool done = list && one && json_object_array_add(list, one) == 0;
+
+    if (!done)
+        json_object_put(one);
+    for (size_t i = 0; done && i < json_object_array_length(names->processes); i++) {
+        one = json_object_get(json_object_array_get_idx(names->processes, i));
+        done = json_object_array_add(list, one) == 0;
+        if (!done)
+            json_object_put(one);
+    }
+    if (done)
+        return list;
+    json_object_put(list);
+    return NULL;
+}
+
+static json_object *new_memory(const struct linux_guest *guest, const char *core)
+{
+    const bool has_five = guest->kernel.space.has_five_levels;
     json_object *const memory = json_object_new_object();
 
-    add(writer, memory, "core", json_object_new_string(writer->files->core));
-    add(writer, memory, "paging", json_object_new_string(has_five ? "5-level" : "4-level"));
-    return memory;
+    (void)json_add(memory, "core", json_object_new_string(core));
+    if (json_add(memory, "paging", json_object_new_string(has_five ? "5-level" : "4-level")))
+        return memory;
+    json_object_put(memory);
+    return NULL;
 }
 
-static void put_map(struct writer *writer, json_object *map)
+static int put_map(json_object *map, struct output *output, struct reason *why)
 {
-    struct output *const output = writer->outputs->map;
-    char *text;
+    char *const text = json_text(map, JSON_C_TO_STRING_PRETTY);
+    int error;
 
-    if (writer->error)
-        return;
-    text = json_text(map, JSON_C_TO_STRING_PRETTY);
-    if (text)
-        writer->error = output_write(output, text, strlen(text), writer->why);
-    else
-        fail(writer);
-    if (!writer->error)
-        writer->error = output_write(output, "\n", 1, writer->why);
+    if (!text)
+        return reason_no_memory(why);
+    error = output_write(output, text, strlen(text), why);
+    if (!error)
+        error = output_write(output, "\n", 1, why);
     free(text);
+    return error;
 }
 
-int names_write_map(const struct linux_guest *guest, const struct names_files *files,
-                    const struct names_outputs *outputs, struct names_sum *sum, remark_fn tell,
-                    struct reason *why)
+int names_write_map(const struct guest_names *names, const struct linux_guest *guest,
+                    const struct names_files *files, struct output *output, struct reason *why)
 {
-    struct writer writer = {
-        .guest = guest, .files = files, .outputs = outputs, .sum = sum, .tell = tell, .why = why};
     json_object *const map = json_object_new_object(), *const host = json_object_new_object();
-    json_object *const processes = json_object_new_array();
+    bool done = name_vdso(names->processes, files->vdso);
+    int error;
 
-    remark_lacks(&writer);
-    add_kernel(&writer, processes);
-    if (guest_has(guest, LAYOUT_TASKS))
-        add_processes(&writer, processes);
-    add(&writer, host, "memory", new_memory(&writer));
-    add(&writer, host, "kallsyms", json_object_new_string(files->kallsyms));
-    put_symbols(&writer, host);
-    add(&writer, host, "processes", processes);
-    add(&writer, map, "vpt-map", json_object_new_int(1));
-    add(&writer, map, "host", host);
-    put_map(&writer, map);
+    if (files->core)
+        done = done && json_add(host, "memory", new_memory(guest, files->core));
+    done = json_add(host, "kallsyms", json_object_new_string(files->kallsyms)) && done;
+    if (names->sum.file_symbols > 0)
+        done = json_add(host, "symbols", json_object_new_string(files->symbols)) && done;
+    done = json_add(host, "processes", new_processes(names, guest)) && done;
+    done = json_add(map, "vpt-map", json_object_new_int(1)) && done;
+    done = json_add(map, "host", host) && done;
+    error = done ? put_map(map, output, why) : reason_no_memory(why);
     json_object_put(map);
-    file_symbols_free(&writer.symbols);
-    table_free(&writer.spaces);
-    return writer.error;
+    return error;
 }

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOTE_NAME  "VMCOREINFO"
-#define FIRST_LINE "OSRELEASE="
+#define NOTE_NAME "VMCOREINFO"
 
 struct line {
     const char *name;
@@ -93,15 +92,14 @@ bool vmcoreinfo_parse(struct vmcoreinfo *info, const char *bytes, size_t len_byt
 const char *vmcoreinfo_in_page(const uint8_t *page, size_t len_bytes)
 {
     const Elf64_Nhdr note = {.n_namesz = sizeof(NOTE_NAME)};
-    const size_t name_at = sizeof(note), text_at = name_at + ((sizeof(NOTE_NAME) + 3) & ~3u);
 
-    if (len_bytes <= text_at + sizeof(FIRST_LINE))
+    if (len_bytes <= VMCOREINFO_IN_NOTE + sizeof(VMCOREINFO_BEGIN))
         return NULL;
-    if (memcmp(page, FIRST_LINE, sizeof(FIRST_LINE) - 1) == 0)
+    if (memcmp(page, VMCOREINFO_BEGIN, sizeof(VMCOREINFO_BEGIN) - 1) == 0)
         return (const char *)page;
     if (memcmp(page, &note.n_namesz, sizeof(note.n_namesz)) == 0 &&
-        memcmp(page + name_at, NOTE_NAME, sizeof(NOTE_NAME)) == 0 &&
-        memcmp(page + text_at, FIRST_LINE, sizeof(FIRST_LINE) - 1) == 0)
-        return (const char *)page + text_at;
+        memcmp(page + sizeof(note), NOTE_NAME, sizeof(NOTE_NAME)) == 0 &&
+        memcmp(page + VMCOREINFO_IN_NOTE, VMCOREINFO_BEGIN, sizeof(VMCOREINFO_BEGIN) - 1) == 0)
+        return (const char *)page + VMCOREINFO_IN_NOTE;
     return NULL;
 }

@@ -13,6 +13,10 @@
 #define VMCOREINFO_BYTES_MAX 4096u /* a page in the kernel */
 #define RELEASE_BYTES        65u   /* of uname's release */
 
+/* What the lines begin with, and where in a page: they stand there alone, or as a note. */
+#define VMCOREINFO_BEGIN   "OSRELEASE="
+#define VMCOREINFO_IN_NOTE 24u
+
 struct vmcoreinfo {
     char release[RELEASE_BYTES];
     uint64_t page_table;   /* linear address of the kernel's own */

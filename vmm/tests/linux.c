@@ -31,8 +31,10 @@ struct opened {
 
 static struct opened *reopen(struct opened *opened)
 {
+    const struct guest_source source = core_source(&opened->core);
+
     guest_close(&opened->guest);
-    opened->error = guest_open(&opened->guest, &opened->core, &opened->why);
+    opened->error = guest_open(&opened->guest, &source, &opened->why);
     return opened;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is written of a Linux guest: the map file is read back, and names what its memory holds. */
 #include "common/file.h"
+#include "linux/core.h"
 #include "linux/names.h"
 #include "made_linux.h"
 #include "suites.h"
@@ -47,28 +48,50 @@ static void count_remark(const char *line)
     remarks++;
 }
 
-/* Writes all that a guest tells. */
-static struct names_sum write_all(const struct made_linux *made)
+/* Writes what looks told. core: as in the map; NULL: none. */
+static void write_names(struct guest_names *told, const struct linux_guest *guest, const char *core)
 {
-    static const struct names_files files = {"core", "kallsyms", "vdso", "symbols"};
+    const struct names_files files = {core, "kallsyms", "vdso", "symbols"};
     struct output outputs[RAM] = {0};
-    const struct names_outputs to = {&outputs[MAP], &outputs[VDSO], &outputs[SYMBOLS]};
+    const struct names_outputs to = {&outputs[MAP], &outputs[KALLSYMS], &outputs[VDSO],
+                                     &outputs[SYMBOLS]};
+    struct reason why = {0};
+
+    for (unsigned i = 0; i < RAM; i++)
+        CU_ASSERT_EQUAL_FATAL(output_open(&outputs[i], in_folder(i), &why), 0);
+    CU_ASSERT_EQUAL(names_write(told, guest, &files, &to, &why), 0);
+    for (unsigned i = 0; i < RAM; i++)
+        CU_ASSERT_EQUAL(output_close(&outputs[i], &why), 0);
+}
+
+/* Looks at a guest as it is now. */
+static void look(struct guest_names *told, const struct made_linux *made, const char *core_name)
+{
+    struct guest_source source;
     struct linux_guest guest = {0};
-    struct names_sum sum = {0};
     struct reason why = {0};
     struct core core;
 
     remarks = 0;
     made_core(made, &core);
-    CU_ASSERT_EQUAL_FATAL(guest_open(&guest, &core, &why), 0);
-    for (unsigned i = 0; i < RAM; i++)
-        CU_ASSERT_EQUAL_FATAL(output_open(&outputs[i], in_folder(i), &why), 0);
-    CU_ASSERT_EQUAL(names_write_kallsyms(&guest, &outputs[KALLSYMS], &sum, count_remark, &why), 0);
-    CU_ASSERT_EQUAL(names_write_map(&guest, &files, &to, &sum, count_remark, &why), 0);
-    for (unsigned i = 0; i < RAM; i++)
-        CU_ASSERT_EQUAL(output_close(&outputs[i], &why), 0);
+    source = core_source(&core);
+    CU_ASSERT_EQUAL_FATAL(guest_open(&guest, &source, &why), 0);
+    names_remark_lacks(&guest, count_remark);
+    CU_ASSERT_EQUAL(names_look(told, &guest, count_remark, &why), 0);
+    write_names(told, &guest, core_name);
     guest_close(&guest);
     core_close(&core);
+}
+
+/* Writes all that a guest tells. */
+static struct names_sum write_all(const struct made_linux *made)
+{
+    struct guest_names told = {0};
+    struct names_sum sum;
+
+    look(&told, made, "core");
+    sum = told.sum;
+    guest_names_free(&told);
     return sum;
 }
 

@@ -81,6 +81,7 @@ int main(void)
     add_image_suite();
     add_linux_suite();
     add_linux_names_suite();
+    add_linux_live_suite();
     add_memory_suite();
     add_map_suite();
     add_monitor_suite();

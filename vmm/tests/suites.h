@@ -37,6 +37,7 @@ void add_escape_suite(void);
 void add_image_suite(void);
 void add_linux_suite(void);
 void add_linux_names_suite(void);
+void add_linux_live_suite(void);
 void add_memory_suite(void);
 void add_map_suite(void);
 void add_monitor_suite(void);

@@ -20,13 +20,14 @@
 #include "qobject/qnum.h"
 #include "qobject/qstring.h"
 #include "system/cpu-timers.h"
+#include "system/hw_accel.h"
 #include "system/kvm.h"
 #include "system/runstate-action.h"
 #include "system/runstate.h"
 #include "system/system.h"
 #include "system/tcg.h"
 
-#define X86_VPT_HAS(OBJECT, MEMBER) ((void)0) /* a text that may be missing is there */
+#define X86_VPT_HAS(OBJECT, MEMBER) ((void)0) /* what may be missing is there */
 
 #define X86_VPT_PROPERTIES(NAME, ...) static const Property NAME[] = {__VA_ARGS__}
 
@@ -52,6 +53,7 @@ static inline void x86_vpt_invalidate_code(tb_page_addr_t first, hwaddr len)
 #include "qapi/qmp/qnum.h"
 #include "qapi/qmp/qstring.h"
 #include "sysemu/cpu-timers.h"
+#include "sysemu/hw_accel.h"
 #include "sysemu/kvm.h"
 #include "sysemu/runstate-action.h"
 #include "sysemu/runstate.h"
