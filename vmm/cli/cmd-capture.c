@@ -2,6 +2,7 @@
 /*
  * vpt capture: a guest that runs is traced from outside, without its knowledge (docs/qemu.md).
  */
+#include "cli/capture-names.h"
 #include "cli/commands.h"
 #include "cli/values.h"
 #include "common/escape.h"
@@ -35,7 +36,7 @@
 struct capture_options {
     const char *domain, *uri, *socket, *file;
     uint64_t seconds; /* 0: until a signal comes */
-    bool ring, code, by_qemu, status, stop, json;
+    bool ring, code, by_qemu, no_names, status, stop, json;
     json_object *arguments; /* of x-vpt-start; those below are in it */
     json_object *path, *ranges, *images;
 };
@@ -231,6 +232,12 @@ static const struct option_row options_of_capture[] = {
      .take = add_ring,
      .help = "Keeps the last SIZE bytes (128K to 1G) of each processor in QEMU's memory. They are "
              "written at the end, and to FILE-1.N, FILE-2.N and so on whenever SIGUSR2 comes."},
+    {.name = "no-names",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct capture_options, no_names),
+     .help =
+         "Does not look at the guest's memory for the names of what runs. Without it, those of a "
+         "Linux guest are in FILE.map, which vpt decode takes by itself (docs/names.md)."},
     {.name = "image",
      .value = "ELF[@BIAS]",
      .kind = OPTION_CALL,
@@ -362,8 +369,7 @@ static int execute_with_files(struct monitor *monitor, const struct capture_opti
             error = capture_files_hand_over(&files, monitor, arguments, &why);
     }
     if (error) {
-        code = complain(error == -EREMOTEIO || error == -ENOMEM ? EXIT_CODE_HOST : EXIT_CODE_FILE,
-                        "%s", why.text);
+        code = complain_of(error, &why);
     } else {
         done = monitor_execute(monitor, command, json_object_get(arguments));
         code = done ? 0 : lost(monitor);
@@ -374,9 +380,62 @@ static int execute_with_files(struct monitor *monitor, const struct capture_opti
     return code;
 }
 
-/* The rings go to FILE-NUMBER.N. 0 or an exit code. */
-static int save(struct monitor *monitor, const struct capture_options *options, unsigned number)
+/* What a capture that this program has begun is about. */
+struct job {
+    struct monitor *monitor;
+    const struct capture_options *options;
+    int64_t end_ms;
+    json_object *captures; /* what x-vpt-query said last */
+    struct capture_names names;
+};
+
+/* QEMU's own user writes files that this program may not. */
+static bool wants_names(const struct capture_options *options)
 {
+    return !options->no_names && !options->by_qemu;
+}
+
+/* Names of the traces below a path, as those of the capture are below another. NULL: no memory. */
+static json_object *traces_below(json_object *captures, const char *path)
+{
+    json_object *const traces = json_object_new_array();
+
+    for (size_t i = 0; traces && i < json_object_array_length(captures); i++) {
+        json_object *const one = json_object_new_object();
+        char *file = NULL;
+
+        if (asprintf(&file, "%s.%" PRId64, path,
+                     json_number(json_object_array_get_idx(captures, i), "vcpu")) < 0)
+            file = NULL;
+        if (file && json_add(one, "file", json_object_new_string(file)))
+            json_object_array_add(traces, one);
+        else
+            json_object_put(one);
+        free(file);
+    }
+    return traces;
+}
+
+/* Those of the guest as it is now, for the rings that were saved. 0 or an exit code. */
+static int save_names(struct job *job, const char *path)
+{
+    json_object *traces;
+    int code;
+
+    if (!wants_names(job->options) || job->monitor->gone)
+        return 0;
+    capture_names_look(&job->names, job->monitor);
+    traces = traces_below(job->captures, path);
+    code = traces ? capture_names_write(&job->names, path, traces) : no_memory();
+    json_object_put(traces);
+    return code;
+}
+
+/* The rings go to FILE-NUMBER.N. 0 or an exit code. */
+static int save(struct job *job, unsigned number)
+{
+    struct monitor *const monitor = job->monitor;
+    const struct capture_options *const options = job->options;
     json_object *const arguments = json_object_new_object();
     char *path = NULL;
     int code;
@@ -386,8 +445,10 @@ static int save(struct monitor *monitor, const struct capture_options *options, 
         return no_memory();
     }
     json_object_object_add(arguments, "file", json_object_new_string(path));
-    free(path);
     code = execute_with_files(monitor, options, "x-vpt-save", arguments, CAPTURE_WRITTEN);
+    if (!code)
+        code = save_names(job, path);
+    free(path);
     return code && !monitor->gone ? EXIT_CODE_FILE : 0;
 }
 
@@ -399,41 +460,37 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* *captures: what x-vpt-query says, if the guest is still there. 0 or an exit code. */
-static int query(struct monitor *monitor, json_object **captures, uint64_t *bytes)
+/* What x-vpt-query says, if the guest is still there. 0 or an exit code. */
+static int query(struct job *job, uint64_t *bytes)
 {
-    json_object *const now = query_captures(monitor);
+    json_object *const now = query_captures(job->monitor);
 
-    if (!now && monitor->gone && *captures)
+    if (!now && job->monitor->gone && job->captures)
         return 0;
-    json_object_put(*captures);
-    *captures = now;
-    return now ? look(now, bytes) : lost(monitor);
+    json_object_put(job->captures);
+    job->captures = now;
+    return now ? look(now, bytes) : lost(job->monitor);
 }
 
-/* Until it is to stop, or the guest ends. *captures: what x-vpt-query said last. 0 or an exit code.
- */
-static int watch(struct monitor *monitor, const struct capture_options *options,
-                 json_object **captures)
+/* Until it is to stop, or the guest ends. 0 or an exit code. */
+static int watch(struct job *job)
 {
     const struct timespec turn = {.tv_nsec = TURN_NS};
-    const int64_t end_ms =
-        options->seconds > 0 ? now_ms() + (int64_t)options->seconds * 1000 : INT64_MAX;
     const bool shown = isatty(STDERR_FILENO);
     unsigned saves = 0;
     uint64_t bytes = 0;
     bool ends = false;
     int code = 0;
 
-    for (unsigned turns = 0; !code && !ends && !monitor->gone; turns++) {
+    for (unsigned turns = 0; !code && !ends && !job->monitor->gone; turns++) {
         if (turns > 0)
             (void)nanosleep(&turn, NULL);
-        ends = stopped || now_ms() >= end_ms;
+        ends = stopped || now_ms() >= job->end_ms;
         if (ends || turns % TURNS_A_LOOK == 0)
-            code = query(monitor, captures, &bytes);
-        if (!code && asked && !monitor->gone) {
+            code = query(job, &bytes);
+        if (!code && asked && !job->monitor->gone) {
             asked = 0;
-            code = save(monitor, options, ++saves);
+            code = save(job, ++saves);
         }
         if (!code && shown)
             (void)fprintf(stderr, "\rvpt: %" PRIu64 " bytes ", bytes);
@@ -527,23 +584,45 @@ static int check_idle(struct monitor *monitor)
     return code;
 }
 
+/* Of the begin, and of the end if the guest is still there. 0 or an exit code. */
+static int run_capture(struct job *job)
+{
+    const bool has_names = wants_names(job->options);
+    int code, ended;
+
+    code = query(job, &(uint64_t){0});
+    if (!code && has_names && !job->monitor->gone)
+        capture_names_look(&job->names, job->monitor);
+    if (!code)
+        code = watch(job);
+    ended = job->monitor->gone ? 0 : end(job->monitor, &job->captures);
+    if (!code)
+        code = ended;
+    if (!code && has_names && !job->monitor->gone)
+        capture_names_look(&job->names, job->monitor);
+    if (!code && has_names)
+        code = capture_names_write(&job->names, json_object_get_string(job->options->path),
+                                   job->captures);
+    return code;
+}
+
 static int capture(struct monitor *monitor, struct capture_options *options)
 {
-    json_object *captures = NULL;
-    int code = check_idle(monitor), ended;
+    struct job job = {.monitor = monitor, .options = options, .end_ms = INT64_MAX};
+    int code = check_idle(monitor);
 
     if (!code)
         code = execute_with_files(monitor, options, "x-vpt-start",
                                   json_object_get(options->arguments), CAPTURE_BEGUN);
     if (code)
         return code;
-    code = watch(monitor, options, &captures);
-    ended = monitor->gone ? 0 : end(monitor, &captures);
+    if (options->seconds > 0)
+        job.end_ms = now_ms() + (int64_t)options->seconds * 1000;
+    code = run_capture(&job);
     if (!code)
-        code = ended;
-    if (!code)
-        tell(captures, options->json);
-    json_object_put(captures);
+        tell(job.captures, options->json);
+    json_object_put(job.captures);
+    capture_names_free(&job.names);
     return code;
 }
 

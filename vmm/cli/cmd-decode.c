@@ -7,6 +7,7 @@
 #include "common/say.h"
 #include "common/bytes.h"
 #include "common/number.h"
+#include "common/open.h"
 #include "common/progress.h"
 #include "cli/commands.h"
 #include "cli/decode.h"
@@ -14,11 +15,13 @@
 #include "cli/values.h"
 #include "trace/code-files.h"
 #include "trace/cpu.h"
+#include "trace/sidecar.h"
 #include "view/out.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,10 +67,43 @@ static int load_map(struct decode_options *options, const char *path)
                : 0;
 }
 
-/* What --image and --map name, each in its turn. 0 or an exit code. */
-static int load_sources(struct decode_options *options)
+/* The names of a capture: a map that TRACE.json of all traces names. 0 or an exit code. */
+static int load_map_of(struct decode_options *options, const struct input *inputs, size_t count)
+{
+    char path[PATH_MAX] = "", other[PATH_MAX];
+    const struct file_name name = {.path = path};
+    struct reason why;
+    int fd, code;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!sidecar_map(options->like ? options->like : inputs[i].name, i ? other : path))
+            return 0;
+        if (i && strcmp(path, other) != 0) {
+            remark(say_remark, "the traces name several maps, and none is taken; see --map");
+            return 0;
+        }
+    }
+    if (count == 0)
+        return 0;
+    fd = open_named(&name, &why);
+    if (fd < 0) {
+        remark(say_remark, "there are no names: %s", why.text);
+        return 0;
+    }
+    (void)close(fd);
+    options->map.is_of_trace = true;
+    code = load_map(options, path);
+    options->map.is_of_trace = false;
+    return code;
+}
+
+/* What --image and --map name, each in its turn, else what the traces do. 0 or an exit code. */
+static int load_sources(struct decode_options *options, const struct input *inputs, size_t count)
 {
     int code = 0;
+
+    if (options->sources.count == 0)
+        return load_map_of(options, inputs, count);
 
     for (size_t i = 0; !code && i < options->sources.count; i++) {
         const struct code_source *const source = &options->sources.list[i];
@@ -282,7 +318,7 @@ static int decode_either(struct decode_options *options, const char *file, struc
                         perf_option(options));
     code = give_up_rights(options, is_perf_data);
     if (!code)
-        code = load_sources(options);
+        code = load_sources(options, input, is_perf_data ? 0 : 1);
     if (code)
         return code;
     return is_perf_data ? decode_perf_data(options, input)
@@ -388,7 +424,7 @@ static int decode_inputs(struct decode_options *options, struct input *inputs, s
     int code = give_up_rights(options, false);
 
     if (!code)
-        code = load_sources(options);
+        code = load_sources(options, inputs, count);
     for (size_t i = 0; i < count; i++)
         bytes += input_size(&inputs[i]);
     progress_begin("decoding", bytes, PROGRESS_BESIDE_LINES);

@@ -194,6 +194,36 @@ static void mistakes(void)
     }
 }
 
+/* What a map may not name that somebody else's trace has brought. */
+static void of_a_trace(void)
+{
+    static const struct {
+        const char *text, *why; /* NULL: it may */
+    } cases[] = {
+        {VM("\"processes\":[{\"cr3\":0,\"files\":[{\"path\":\"/x\",\"start\":1,\"end\":2}]}]"),
+         NULL},
+        {VM("\"images\":[{\"path\":\"a\",\"address\":0}]"), "only --map may name bare code"},
+        {VM("\"memory\":{\"raw\":\"ram\",\"paging\":\"pae\"}"), "only --map may name memory"},
+        {VM("\"memory\":{\"core\":\"ram\"}"), "only --map may name memory"},
+        {VM("\"kallsyms\":\"/proc/kallsyms\""), "only --map may name files elsewhere"},
+        {VM("\"symbols\":\"../a\""), "only --map may name files elsewhere"},
+    };
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct code_files *const files = code_files_new(CODE_BYTES_MAX);
+        struct ptd_image *const image = ptd_image_new();
+        struct map map = {.is_of_trace = true};
+
+        CU_ASSERT_EQUAL(write_file(in_folder("a"), "a", 1), 0);
+        CU_ASSERT_EQUAL(write_file(in_folder("map"), cases[i].text, strlen(cases[i].text)), 0);
+        CU_ASSERT_EQUAL(map_load(in_folder("map"), files, image, &map), cases[i].why ? -EINVAL : 0);
+        CU_ASSERT_PTR_NOT_NULL(strstr(map.why.text, cases[i].why ? cases[i].why : ""));
+        ptd_image_free(image);
+        code_files_free(files);
+        map_free(&map);
+    }
+}
+
 static void no_file(void)
 {
     struct code_files *const files = code_files_new(CODE_BYTES_MAX);
@@ -222,5 +252,6 @@ void add_map_suite(void)
 
     CU_add_test(suite, "everything", everything);
     CU_add_test(suite, "mistakes", mistakes);
+    CU_add_test(suite, "of a trace", of_a_trace);
     CU_add_test(suite, "no file", no_file);
 }

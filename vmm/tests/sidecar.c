@@ -300,6 +300,36 @@ static void test_written(void)
     CU_ASSERT_EQUAL(sidecar_put_path(NULL, "x"), -ENOMEM);
 }
 
+/* A map is named where there is a sidecar, which keeps what else it says; and stands beside it. */
+static void test_map(void)
+{
+    struct sidecar sidecar;
+    struct reason why = {0};
+    char path[PATH_MAX], wanted[80];
+
+    CU_ASSERT_FALSE(sidecar_map("-", path));
+    CU_ASSERT_EQUAL(sidecar_name_map("/nonexistent/t", "t.map", &why), -ENOENT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(why.text, "/nonexistent/t.json"));
+    write_sidecar("{ \"vpt\": 1, \"mode\": 32, \"unknown\": [1] }");
+    CU_ASSERT_FALSE(sidecar_map(trace, path));
+    CU_ASSERT_EQUAL(sidecar_name_map(trace, "other.map", &why), 0);
+    CU_ASSERT_EQUAL(sidecar_name_map(trace, "t.map", &why), 0);
+    CU_ASSERT_TRUE(sidecar_map(trace, path));
+    (void)snprintf(wanted, sizeof(wanted), "%s/t.map", folder);
+    CU_ASSERT_STRING_EQUAL(path, wanted);
+    CU_ASSERT_EQUAL(sidecar_open(&sidecar, trace), 0);
+    CU_ASSERT_EQUAL(sidecar.mode, PTD_MODE_32);
+    CU_ASSERT_TRUE(json_object_object_get_ex(sidecar.root, "unknown", NULL));
+    sidecar_close(&sidecar);
+    write_sidecar("{ \"vpt\": 1, \"map\": \"../t.map\" }");
+    CU_ASSERT_FALSE(sidecar_map(trace, path));
+    write_sidecar("{ \"vpt\": 1, \"map\": 5 }");
+    CU_ASSERT_FALSE(sidecar_map(trace, path));
+    write_sidecar("[");
+    CU_ASSERT_FALSE(sidecar_map(trace, path));
+    CU_ASSERT_EQUAL(sidecar_name_map(trace, "t.map", &why), -EBADMSG);
+}
+
 void add_sidecar_suite(void)
 {
     CU_pSuite suite = CU_add_suite("TRACE.json", make_folder, remove_folder);
@@ -309,6 +339,7 @@ void add_sidecar_suite(void)
     CU_add_test(suite, "deferred TIPs", test_deferred_tips);
     CU_add_test(suite, "written and read", test_written);
     CU_add_test(suite, "a trace without one", test_none);
+    CU_add_test(suite, "a map that it names", test_map);
     CU_add_test(suite, "what is wrong is said", test_wrong);
     CU_add_test(suite, "what is wrong with code is said", test_wrong_code);
     CU_add_test(suite, "neither FIFOs nor devices", test_no_files);

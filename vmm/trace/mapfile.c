@@ -235,6 +235,8 @@ static int read_image(struct reader *reader, const struct node *node, void *into
     if (json_object_object_get_ex(node->value, "address", NULL)) {
         if (json_object_object_get_ex(node->value, "bias", NULL))
             return wrong(reader, node, "\"bias\" is for ELF files, \"address\" for others");
+        if (reader->map->is_of_trace)
+            return wrong(reader, node, "only --map may name bare code");
         return add_raw_code(reader, node, path, entry.address, space);
     }
     error = code_files_add_elf(reader->files, &name, entry.bias, space, reader->image, &why);
@@ -247,9 +249,12 @@ static int read_file_name(struct reader *reader, const struct node *node, char p
     const char *entry = NULL;
     const int error = read_text(reader, node, (void *)&entry);
 
-    if (!error)
-        beside(reader->path, entry, path, PATH_MAX);
-    return error;
+    if (error)
+        return error;
+    if (reader->map->is_of_trace && strchr(entry, '/'))
+        return wrong(reader, node, "only --map may name files elsewhere");
+    beside(reader->path, entry, path, PATH_MAX);
+    return 0;
 }
 
 /* The names of the kernel's code. */
@@ -490,6 +495,8 @@ static int read_memory(struct reader *reader, const struct node *node, unsigned 
         return error;
     if (!entry.core == !entry.raw)
         return wrong(reader, node, "either \"core\" or \"raw\" names a file");
+    if (reader->map->is_of_trace)
+        return wrong(reader, node, "only --map may name memory");
     memory = new_memory(reader->map);
     if (!memory)
         return -ENOMEM;
@@ -653,14 +660,24 @@ int map_parse(const char *path, const char *text, size_t len_bytes, struct code_
     return error == -ENOMEM ? map_no_memory(&reader) : error;
 }
 
+/* Who names it by an option may name a pipe. */
+static int read_text_of(const char *path, struct map *map, struct bytes *text)
+{
+    const struct file_name name = {.path = path};
+    int error;
+
+    if (map->is_of_trace)
+        return read_named(&name, MAP_BYTES_MAX, text, &map->why);
+    error = read_file_within(path, MAP_BYTES_MAX, text);
+    return error ? reason_set(&map->why, error, "%.300s: %s", path, strerror(-error)) : 0;
+}
+
 int map_load(const char *path, struct code_files *files, struct ptd_image *image, struct map *map)
 {
     struct bytes text = {0};
-    int error = read_file_within(path, MAP_BYTES_MAX, &text);
+    int error = read_text_of(path, map, &text);
 
-    if (error)
-        (void)reason_set(&map->why, error, "%.300s: %s", path, strerror(-error));
-    else
+    if (!error)
         error = map_parse(path, text.data ? (char *)text.data : "", text.len, files, image, map);
     bytes_free(&text);
     return error;

@@ -12,6 +12,11 @@ struct code_files;
 
 /* What was read. Zero it before map_load(), and free it after the image. */
 struct map {
+    /*
+     * Set by the caller: a trace names the map, and nobody vouches for it. It may name ELF files,
+     * and files with names beside it, but neither bare code nor memory.
+     */
+    bool is_of_trace;
     struct ptd_contexts *contexts;
     struct ptd_memory **memories;
     size_t memory_count;

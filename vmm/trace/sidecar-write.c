@@ -5,11 +5,13 @@
  */
 #include "trace/sidecar.h"
 #include "common/json.h"
+#include "common/output.h"
 #include "trace/rtit-trace.h"
 
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void add_int(json_object *object, const char *key, int64_t value)
 {
@@ -85,5 +87,39 @@ int sidecar_put_image(json_object *root, const char *path, const char *name, con
         error = -ENOMEM;
     if (error)
         json_object_put(image);
+    return error;
+}
+
+static int write_again(const struct sidecar *sidecar, struct reason *why)
+{
+    char *const text = json_text(sidecar->root, JSON_C_TO_STRING_PRETTY);
+    struct output output = {0};
+    int error = text ? output_open_beside(&output, sidecar->path, why) : reason_no_memory(why);
+
+    if (!error)
+        error = output_write(&output, text, strlen(text), why);
+    if (!error)
+        error = output_write(&output, "\n", 1, why);
+    if (!error)
+        error = output_close(&output, why);
+    output_drop(&output);
+    free(text);
+    return error;
+}
+
+int sidecar_name_map(const char *trace, const char *map, struct reason *why)
+{
+    struct sidecar sidecar;
+    int error = sidecar_open(&sidecar, trace);
+
+    if (error)
+        *why = sidecar.why;
+    else if (!sidecar.is_there)
+        error = reason_of_file(why, -ENOENT, sidecar.path);
+    else if (!json_add(sidecar.root, "map", json_object_new_string(map)))
+        error = reason_no_memory(why);
+    if (!error)
+        error = write_again(&sidecar, why);
+    sidecar_close(&sidecar);
     return error;
 }

@@ -287,6 +287,24 @@ const char *sidecar_code_log(const struct sidecar *sidecar)
     return json_object_get_string(value);
 }
 
+bool sidecar_map(const char *trace, char path[PATH_MAX])
+{
+    struct sidecar sidecar;
+    json_object *value;
+    const char *name = NULL;
+
+    if (sidecar_open(&sidecar, trace) == 0 && sidecar.is_there &&
+        json_object_object_get_ex(sidecar.root, "map", &value) &&
+        json_object_is_type(value, json_type_string))
+        name = json_object_get_string(value);
+    if (name && strchr(name, '/')) /* a file elsewhere is none of the trace's */
+        name = NULL;
+    if (name)
+        beside(trace, name, path, PATH_MAX);
+    sidecar_close(&sidecar);
+    return name != NULL;
+}
+
 int sidecar_add_images(struct sidecar *sidecar, struct code_files *files, struct ptd_image *image)
 {
     const int count = sidecar_images(sidecar);

@@ -52,6 +52,8 @@ int sidecar_images(struct sidecar *sidecar);
 int sidecar_image(struct sidecar *sidecar, size_t index, struct sidecar_image *image);
 /* The name of the log of code that it names, as it says it; NULL: none. */
 const char *sidecar_code_log(const struct sidecar *sidecar);
+/* The map file that TRACE.json names, which stands beside the trace. False: none. */
+bool sidecar_map(const char *trace, char path[PATH_MAX]);
 /*
  * All of its code into image: the images and the log, or the log alone. Names are those of files
  * beside the trace, or absolute; images are ELF files. 0, or -errno and .why.
@@ -78,5 +80,8 @@ struct json_object *sidecar_new(const struct sidecar_facts *facts);
 int sidecar_put_path(struct json_object *object, const char *path);
 int sidecar_put_image(struct json_object *root, const char *path, const char *name,
                       const uint64_t *cr3);
+/* Names a map in TRACE.json, which is there, as a file beside the trace. 0, or -errno and the
+ * reason. */
+int sidecar_name_map(const char *trace, const char *map, struct reason *why);
 
 #endif

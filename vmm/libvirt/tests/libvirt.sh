@@ -19,7 +19,7 @@ execlog=$(realpath -m "${EXECLOG:-$build/qemu/execlog.so}")
 guests=$(realpath -m guest-tests/build)
 vpt=$(realpath "$build/vpt")
 of_linux=("a domain, captured for a second" "a domain, captured until a signal comes"
-    "a capture that somebody else ends" "a file that cannot be written")
+    "a capture that somebody else ends" "a file that cannot be written" "names of a domain, and of what is captured")
 by_libvirt=("a domain, captured whole" "${of_linux[@]}" "no such domain")
 umask 022 # captures are private even so
 
@@ -149,7 +149,19 @@ opened_by_qemu() {
 }
 check "vpt capture opens the files, and QEMU writes them" opened_by_vpt
 check "vpt capture opens the files of saved rings" saved_by_vpt
+# One line says that there are no names; nobody who does not want them is told.
+without_names() {
+    capture --seconds 1 "$work/nameless" && [ "$(wc -l <"$work/wrong")" = 1 ] && grep 'no names: ' "$work/wrong" &&
+        capture --seconds 1 --no-names "$work/nameless" && [ ! -s "$work/wrong" ] && private nameless 2
+}
+no_linux() {
+    local status=0
+    "$vpt" names --qmp "$work/qmp" --out "$work/nameless" >"$work/said" 2>&1 || status=$?
+    [ "$status" = 3 ] && [ "$(wc -l <"$work/said")" = 1 ] && cat "$work/said" && private nameless 2
+}
 check "QEMU opens the files if it is told to" opened_by_qemu
+check "what is no Linux is captured without names" without_names
+check "what is no Linux has no names" no_linux
 
 # refuses NAME STATUS PATTERN ARGUMENT...: with one line, and nothing is left of the capture.
 refuses() {
@@ -321,11 +333,23 @@ captured_to_nowhere() {
     "$vpt" capture --connect "$uri" --domain second --seconds 5 --by-qemu "$work/full" 2>"$work/full.out"
     [ $? = 3 ] && grep 'No space left on device' "$work/full.out"
 }
+# Without a file system its kernel soon stands still, and goes on to wait.
+named() {
+    local names=("$vpt" names --connect "$uri" --domain second --json)
+    (cd "$work" && wait_for "${names[@]}") || { "${names[@]}" --out "$work/why"; return 1; }
+    "${names[@]}" --pause --out "$work/paused" >"$work/paused.sum" && jq -e '.symbols > 50000' "$work/paused.sum" &&
+        grep -q ' T _stext$' "$work/second.kallsyms" && [ "$(virsh domstate second)" = running ] || return 1
+    "$vpt" capture --connect "$uri" --domain second --seconds 1 --code "$work/fifth" &&
+        jq -e '.map == "fifth.map"' "$work/fifth.0.json" &&
+        "$vpt" decode --summary --json "$work/fifth.0" >"$work/fifth.sums" && jq -e '.instructions > 1000 and
+            (.functions | map(select(.name == "?") | .instructions) | add // 0) * 100 < .instructions' "$work/fifth.sums"
+}
 if [ -f "$lab/vmlinuz" ]; then
     check "${of_linux[0]}" captured_for_a_second
     check "${of_linux[1]}" captured_until_a_signal
     check "${of_linux[2]}" ended_by_another
     check "${of_linux[3]}" captured_to_nowhere
+    check "${of_linux[4]}" named
     virsh destroy second >/dev/null 2>&1
 else
     for name in "${of_linux[@]}"; do skip "$name: no kernel (make lab)"; done

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Dumps of Linux guests: what `vpt names` finds in them is what the guests' own /proc said. Debian's
+# Linux guests: what `vpt names` finds in dumps of them is what the guests' own /proc said. Debian's
 # kernel of the lab, with page-table isolation and two processors, and with 5-level paging; with a note
-# of VMCOREINFO in the dump, and without. A part of the first is captured, if there is a QEMU of ours:
-# what ran there has names.
+# of VMCOREINFO in the dump, and without. If there is a QEMU of ours, each is looked at before it is
+# dumped, while it runs and while it is stopped, and that tells the same; and a part of the first is
+# captured: what ran there has names, by the map of the dump and by those that the capture took.
 #
 # Needs the lab's kernel; without it, every test is named and counted as skipped. About a minute. With
 # NAMES_LAB=FOLDER it is the kernel there (vmlinuz, and base.cpio with busybox and modules).
@@ -19,9 +20,9 @@ lab=${NAMES_LAB:-$cache/lab}
 . vmm/qemu/linux/guest.sh
 seconds=600
 
-captures=yes
+ours=yes capture=capture
 if [ ! -x "$qemu" ]; then
-    captures=
+    ours=
     qemu=$(command -v qemu-system-x86_64)
 fi
 why=
@@ -95,8 +96,19 @@ wait_for() { # PATTERN FILE
 
 # Processors are without CMPXCHG16B: that of QEMU 7.2 spoils flags, and Linux 6.12 cannot boot with it.
 #
+# What only our QEMU can do: names of the guest as it runs, and of one moment; and a capture of it, in
+# which a program ends. Then it is stopped, and what it has to tell stays as it is.
+look() { # OUT
+    local names=("$vpt" names --json --qmp "$1/monitor")
+    "${names[@]}" --out "$1/runs" >"$1/runs.sum" 2>"$1/runs.remarks" || return 1
+    [ "$2" = capture ] && { "$vpt" capture --qmp "$1/monitor" --code --seconds 2 "$1/trace" || return 1; }
+    "${names[@]}" --out "$1/paused" --pause >"$1/paused.sum" 2>"$1/paused.remarks" || return 1
+    qmp '{"execute": "query-status"}' | grep -q '"running": true' && qmp '{"execute": "stop"}' &&
+        "${names[@]}" --out "$1/stopped" >"$1/stopped.sum" 2>"$1/stopped.remarks"
+}
+
 # dump NAME APPEND [ARGUMENT...]: boots a guest and dumps it to $work/NAME/core, with what it told of
-# itself beside it; captured for a moment, if that is possible.
+# itself beside it. It is looked at before, and captured for a moment, if that is possible.
 dump() {
     local out=$work/$1 append=$2
     shift 2
@@ -107,16 +119,15 @@ dump() {
         -display none -nodefaults -no-reboot -serial "file:$out/console" -kernel "$lab/vmlinuz" \
         -initrd "$work/initrd" -append "console=ttyS0 panic=-1 quiet no_timer_check tsc=reliable rdinit=/init $append" \
         -drive "file=$out/disk,format=raw,if=none,id=disk" -device virtio-blk-pci,drive=disk \
-        -chardev "pipe,id=qmp,path=$out/qmp" -mon chardev=qmp,mode=control "$@" >"$out/qemu" 2>&1 &
+        -chardev "pipe,id=qmp,path=$out/qmp" -mon chardev=qmp,mode=control \
+        -qmp "unix:$out/monitor,server,nowait" "$@" >"$out/qemu" 2>&1 &
     pid=$!
     qmp_open "$out/qmp"
     wait_for '^all is told' "$out/console" || { kill "$pid"; tail -n 5 "$out/console" "$out/qemu"; return 1; }
-    if [ -n "$captures" ]; then
-        qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$out/trace\"}}" || return 1
-        sleep 1
+    if [ -n "$ours" ]; then
+        look "$out" "$capture" || return 1
     fi
     qmp '{"execute": "stop"}' || return 1
-    [ -z "$captures" ] || qmp '{"execute": "x-vpt-stop"}' || return 1
     qmp "{\"execute\": \"dump-guest-memory\",
         \"arguments\": {\"paging\": false, \"protocol\": \"file:$out/core\"}}" || return 1
     qmp '{"execute": "quit"}'
@@ -129,6 +140,18 @@ names() { # NAME [OPTION...]
     "$vpt" names --json "$work/$1/core" >"$work/$1/sum" 2>"$work/$1/remarks" || { cat "$work/$1/remarks"; return 1; }
     cat "$work/$1/sum" "$work/$1/remarks"
     [ ! -s "$work/$1/remarks" ]
+}
+
+# same_live NAME HOW: all that was told of the guest before it was dumped. The dump itself is in no map.
+same_live() {
+    local of=$work/$1/$2 file
+    cat "$of.remarks"
+    [ ! -s "$of.remarks" ] && cmp "$of.sum" "$work/$1/sum" || return 1
+    for file in kallsyms symbols vdso; do
+        cmp "$of.$file" "$work/$1/core.$file" || return 1
+    done
+    plain() { sed "s/\"$2\\.\\(kallsyms\|symbols\|vdso\\)\"/\"\\1\"/" "$1" | jq 'del(.host.memory)'; }
+    diff <(plain "$of.map" "$2") <(plain "$work/$1/core.map" core)
 }
 
 # The letters of a module's symbols tell in /proc whether they are exported, too.
@@ -242,9 +265,28 @@ named_in_trace() {
         grep -q ' do_syscall_64$' "$work/summaries"
 }
 
+# The same by the capture's own map and code log, with no option. How long blocks are depends on where
+# their code comes from.
+named_by_itself() {
+    local trace
+    ran() { "$vpt" decode --summary --json "$@" | jq -c 'del(.blocks) | .functions[] |= del(.blocks) | .[]'; }
+    jq -e '.map == "trace.map"' "$work/$1/trace.0.json" && ! jq -e '.host.memory' "$work/$1/trace.map" || return 1
+    for trace in "$work/$1"/trace.[0-9]; do
+        ran "$trace" >"$work/found" && ran --map "$work/$1/core.map" "$trace" >"$work/wanted" || return 1
+        [ "$(wc -l <"$work/found")" -gt 5 ] && cmp "$work/wanted" "$work/found" || return 1
+    done
+}
+
 all() { # NAME KIND ROOTS
     check "a Linux guest with $2: has names" names "$1"
     sed 's/^/    /' "$work/checked"
+    for how in runs paused stopped; do
+        if [ -n "$ours" ]; then
+            check "a Linux guest with $2: the same names while it $how" same_live "$1" "$how"
+        else
+            skip "a Linux guest with $2: the same names while it $how" 'no QEMU of ours (make qemu)'
+        fi
+    done
     check "a Linux guest with $2: the symbols that it has" same_symbols "$1"
     check "a Linux guest with $2: the modules that it has" same_modules "$1"
     check "a Linux guest with $2: its BPF program" has_bpf "$1"
@@ -259,13 +301,15 @@ all() { # NAME KIND ROOTS
 check 'a file system for guests' prepare
 check 'a Linux guest with page-table isolation is dumped' dump pti pti=on -cpu EPYC,-cx16 -smp 2
 all pti 'page-table isolation' 2
-if [ -n "$captures" ]; then
+if [ -n "$ours" ]; then
     check 'what a Linux guest ran has names' named_in_trace pti
     sed 's/^/    /' "$work/checked"
+    check 'what a Linux guest ran has names with no option' named_by_itself pti
 else
     skip 'what a Linux guest ran has names' 'no QEMU of ours (make qemu)'
+    skip 'what a Linux guest ran has names with no option' 'no QEMU of ours (make qemu)'
 fi
-captures=
+capture=
 check 'a Linux guest with 5-level paging is dumped' dump la57 pti=off -cpu max,-cx16 -device vmcoreinfo
 all la57 '5-level paging' 1
 if grep -qx qemu_fw_cfg.ko "$work/root/modules/order"; then
