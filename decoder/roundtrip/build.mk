@@ -18,6 +18,13 @@ $(BUILD)/tests/roundtrip: $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/roundtr
 
 TESTS += $(BUILD)/tests/roundtrip
 
+# Records a program of the system as `perf record` would, by single-stepping it.
+$(BUILD)/tests/stepped: $(ROUNDTRIP)/stepped.o $(LIBPTDEC) $(LIBVPT)
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ $(DECODER_LIBS)
+
+tests: $(BUILD)/tests/stepped
+
 # Random streams, decoded by libipt and by libptdec; and what is left of a damaged one.
 $(BUILD)/tests/streams: $(ROUNDTRIP)/streams/main.o $(ROUNDTRIP)/gaps.o $(BUILD)/decoder/tests/referee.o $(ROUNDTRIP_HARNESS) $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
