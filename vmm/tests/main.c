@@ -72,6 +72,7 @@ int main(void)
 
     if (CU_initialize_registry() != CUE_SUCCESS)
         return EXIT_FAILURE;
+    add_annotate_suite();
     add_apic_suite();
     add_archive_suite();
     add_calls_suite();

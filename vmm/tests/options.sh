@@ -8,7 +8,7 @@ set -uo pipefail
 # shellcheck source=vmm/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-all=(run qemu capture check dump decode index parts convert names profiles)
+all=(run qemu capture check dump decode report annotate index parts convert names profiles)
 
 # ---- Help ----
 "$vpt" --help >"$work/help"

@@ -28,6 +28,7 @@ uint64_t fake_get(const struct fake *fake, uint64_t gpa);
 /* Maps the whole of memory one to one with 4 KiB pages, with these rights; tables from 0x1000. */
 void fake_identity_map(struct fake *fake, uint64_t rights);
 
+void add_annotate_suite(void);
 void add_apic_suite(void);
 void add_archive_suite(void);
 void add_calls_suite(void);

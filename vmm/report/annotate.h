@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The instructions of the functions that have one name: how often each ran, and how often its
+ * branch was taken. It is told blocks as they are seen and counted, and keeps what they are made
+ * of, so that code may change, and images come and go.
+ *
+ * A function may stand at several addresses, as that of a library does in several processes. It is
+ * one as long as the code is the same, and the place in its page. Others of the name are functions
+ * of their own.
+ */
+#ifndef VMM_REPORT_ANNOTATE_H
+#define VMM_REPORT_ANNOTATE_H
+
+#include "common/table.h"
+#include "ptdec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ANNOTATE_ELSEWHERE 0u /* the number of a block that has nothing of the function */
+
+#define ANNOTATE_FUNCTIONS_MAX 1024u      /* of one name */
+#define ANNOTATE_PLACES_MAX    (1u << 20) /* addresses in address spaces */
+#define ANNOTATE_LINES_MAX     (1u << 20) /* instructions, of all functions and versions */
+#define ANNOTATE_REFS_MAX      (1u << 24) /* instructions of blocks */
+#define ANNOTATE_SWEEP_MAX     (1u << 16) /* instructions of a function that did not run, too */
+#define ANNOTATE_VERSIONS_MAX  256u       /* of an instruction */
+
+/* The code of an instruction. */
+struct annotate_code {
+    uint8_t bytes[15];
+    uint8_t size_bytes;
+    uint8_t iclass; /* enum ptd_insn_class */
+    uint8_t mode;   /* enum ptd_mode */
+};
+
+struct annotate_function {
+    uint64_t start;  /* where it was seen first */
+    uint64_t places; /* addresses and address spaces at which it ran */
+};
+
+struct annotate {
+    const char *name;
+    struct annotate_function *functions;
+    size_t function_count, function_room;
+    struct table places; /* key: address space, start; count: number of the function + 1 */
+    /* key: function, offset, version; count: how often it ran; cost: the branch was taken */
+    struct table lines;
+    struct annotate_code *codes; /* of lines */
+    size_t code_room;
+    uint32_t *refs; /* numbers of lines, by blocks */
+    size_t ref_count, ref_room;
+    struct table
+        blocks; /* key: first line, last line, a sum of all; cost: where in refs; count: how many */
+    struct names seen; /* names of all functions that ran */
+    bool is_cut;       /* a bound was reached: something is missing */
+};
+
+void annotate_begin(struct annotate *annotate, const char *name);
+void annotate_free(struct annotate *annotate);
+
+/* The number of a block, as image has its code and names now; UINT32_MAX: no memory. */
+uint32_t annotate_see(struct annotate *annotate, const struct ptd_image *image,
+                      const struct ptd_item *block);
+/* A block ran so often, and each time its last branch was taken or not. */
+void annotate_add(struct annotate *annotate, uint32_t block, uint8_t last_class, bool taken,
+                  uint64_t count);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Between the sums of steps and those of instructions: a block is counted for whoever ran it.
+ */
+#include "report/annotator.h"
+#include "report/group.h"
+
+/* The number of a block in an address space. */
+static uint32_t cell_of(struct annotator *annotator, uint32_t block, uint64_t space)
+{
+    const struct sum *cell;
+
+    if (annotator->cells.count >= SUMS_ROWS_MAX &&
+        !table_find(&annotator->cells, block, space, 0)) {
+        annotator->lines.is_cut = true;
+        block = ANNOTATE_ELSEWHERE;
+        space = PTD_ANY_CR3;
+    }
+    cell = table_at(&annotator->cells, block, space, 0);
+    return cell ? (uint32_t)(cell - annotator->cells.sums) : UINT32_MAX;
+}
+
+static uint32_t see(void *owner, const struct ptd_item *block)
+{
+    struct annotator *const annotator = owner;
+    const uint32_t number =
+        annotate_see(&annotator->lines, annotator->report.sums.thread->image, block);
+
+    return number == UINT32_MAX ? number : cell_of(annotator, number, block->cr3);
+}
+
+static bool add(void *owner, const struct tally_block *block, bool taken, uint64_t count,
+                uint64_t time)
+{
+    struct annotator *const annotator = owner;
+    struct sum *const cell = &annotator->cells.sums[block->id];
+    struct sums *const sums = &annotator->report.sums;
+
+    (void)time;
+    if (cell->cost != sums->generation) { /* names may have changed */
+        const uint32_t who = sums_who(sums, cell->key[1]);
+
+        if (who == UINT32_MAX)
+            return false;
+        cell->count = is_wanted_who(&annotator->report, annotator->wanted, who);
+        cell->cost = sums->generation;
+    }
+    if (!cell->count)
+        return true;
+    annotator->insns += count * block->insns;
+    annotate_add(&annotator->lines, (uint32_t)cell->key[0], block->last_class, taken, count);
+    return true;
+}
+
+static const struct tally_sink sink = {.see = see, .add = add};
+
+bool annotator_begin(struct annotator *annotator, const char *function,
+                     const struct report_options *wanted)
+{
+    *annotator = (struct annotator){.wanted = wanted};
+    annotate_begin(&annotator->lines, function);
+    annotator->report.tally = tally_new(&sink, annotator);
+    return annotator->report.tally;
+}
+
+void annotator_free(struct annotator *annotator)
+{
+    report_free(&annotator->report);
+    annotate_free(&annotator->lines);
+    table_free(&annotator->cells);
+}

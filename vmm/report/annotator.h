@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Traces on their way into the counts of one function's instructions: those of whom the options of
+ * a report choose.
+ */
+#ifndef VMM_REPORT_ANNOTATOR_H
+#define VMM_REPORT_ANNOTATOR_H
+
+#include "report/annotate.h"
+#include "report/report.h"
+
+struct annotator {
+    struct report report; /* says who runs; what its tally counts comes here */
+    struct annotate lines;
+    const struct report_options *wanted;
+    struct table cells; /* block, address space; count: is wanted, cost: as names are since then */
+    uint64_t insns;     /* of all that is wanted, whatever the function */
+};
+
+/* Both must outlive it. The traces go to .report, by report_format. False: no memory. */
+bool annotator_begin(struct annotator *annotator, const char *function,
+                     const struct report_options *wanted);
+void annotator_free(struct annotator *annotator);
+
+#endif
