@@ -251,6 +251,23 @@ static const char *name_of_thread(const void *owner, const struct out_thread *th
     return name ? name : "?";
 }
 
+/* The first name behind a time, of whatever thread. */
+static uint64_t names_until(const void *owner, uint64_t ns)
+{
+    const struct ptd_perf_session *const session = ((const struct job *)owner)->session;
+    size_t first = 0, behind = session->comm_count;
+
+    while (first < behind) {
+        const size_t middle = first + (behind - first) / 2;
+
+        if (session->comms[middle].time <= ns)
+            first = middle + 1;
+        else
+            behind = middle;
+    }
+    return first < session->comm_count ? session->comms[first].time : UINT64_MAX;
+}
+
 /* Who ran in an address space of a copy: a thread, or something in a guest. */
 static void who_ran(const void *owner, uint64_t cr3, uint64_t ns, struct out_who *who)
 {
@@ -297,6 +314,7 @@ static int prepare_thread(struct job *job, const struct ptd_perf_trace *trace,
     thread->pid = ptd_perf_pid_of(job->session, thread->tid);
     thread->comm = name_of_thread(job, thread, UINT64_MAX);
     thread->comm_at = name_of_thread;
+    thread->names_until = names_until;
     thread->who_owner = job;
     if (job->options->have_images)
         return 0;
@@ -330,6 +348,7 @@ static int prepare_copy(struct job *job, const struct ptd_perf_trace *trace, str
     stream->cpu_trace = copy;
     thread->comm = "any"; /* who_ran says who */
     thread->who = who_ran;
+    thread->names_until = names_until;
     thread->who_owner = job;
     if (job->options->have_images && !has_map(job))
         return 0;
