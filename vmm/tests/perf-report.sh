@@ -25,8 +25,12 @@ our_insns() { # PERF.DATA [OPTION...]
 }
 # Ours, summed: "instructions function NAME" and "instructions thread TID:NAME".
 our_sums() { # PERF.DATA [OPTION...]
-    our_insns "$@" | awk '{ sums["function " $3]++; sums["thread " $1 ":" $4]++ }
-        END { for (key in sums) print sums[key], key }'
+    local by
+    for by in function thread; do
+        "$vpt" report --json --by $by --buildid-dir "$work/cache" "${@:2}" "$1" 2>"$work/vpt.err" |
+            jq -r '.rows[] | if .function then "\(.instructions) function \(.function)"
+                else "\(.instructions) thread \(.tid):\(.process)" end' | sed 's/ function ?$/ function [unknown]/'
+    done
 }
 
 their_insns() { # PERF.DATA [OPTION...]
