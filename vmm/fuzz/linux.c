@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fuzzes what is read of a Linux guest's memory. The first byte chooses: the memory of a guest that
- * tests made, of which the rest changes numbers; BTF alone; lines of VMCOREINFO alone.
+ * tests made, of which the rest changes numbers, before it is looked at or meanwhile; BTF alone;
+ * lines of VMCOREINFO alone.
  */
 #include "linux/btf.h"
 #include "linux/core.h"
@@ -11,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KINDS 4u
+#define KINDS        4u
+#define CHANGE_EVERY 50u /* reads */
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 
@@ -31,37 +33,6 @@ static const struct made_linux *guest_of(unsigned kind)
     return &made[kind];
 }
 
-static void write_names(const struct made_linux *made)
-{
-    static const struct names_files files = {"core", "kallsyms", "vdso", "symbols"};
-    struct output outputs[4] = {0};
-    const struct names_outputs to = {&outputs[0], &outputs[1], &outputs[2], &outputs[3]};
-    struct guest_names names = {0};
-    struct guest_source source;
-    struct linux_guest guest = {0};
-    struct reason why = {0};
-    struct core core;
-    int error;
-
-    made_core(made, &core);
-    source = core_source(&core);
-    for (unsigned i = 0; i < 4; i++)
-        if (output_open(&outputs[i], "/dev/null", &why) != 0)
-            abort();
-    error = guest_open(&guest, &source, &why);
-    if (error && !why.text[0])
-        abort();
-    if (!error && (names_look(&names, &guest, NULL, &why) != 0 ||
-                   names_look(&names, &guest, NULL, &why) != 0 ||
-                   names_write(&names, &guest, &files, &to, &why) != 0))
-        abort();
-    for (unsigned i = 0; i < 4; i++)
-        output_drop(&outputs[i]);
-    guest_names_free(&names);
-    guest_close(&guest);
-    core_close(&core);
-}
-
 /* The first number from a place on that is not zero: of those the guest is made. */
 static uint64_t number_from(const struct made_linux *made, uint32_t where)
 {
@@ -72,7 +43,78 @@ static uint64_t number_from(const struct made_linux *made, uint32_t where)
     return at;
 }
 
-static void fuzz_memory(unsigned kind, const uint8_t *bytes, size_t len_bytes)
+static void apply(struct made_linux *made, struct change change)
+{
+    made_put(made, number_from(made, change.where & 0x7fffffff),
+             change.where >> 31 ? MADE_KERNEL + change.what : change.what);
+}
+
+/* A guest that changes while it is looked at. */
+struct changing {
+    struct guest_source source; /* that it is read from */
+    struct made_linux *made;
+    const uint8_t *changes;
+    size_t count;
+    unsigned reads;
+};
+
+static bool read_changing(void *owner, uint64_t paddr, void *into, size_t len_bytes)
+{
+    struct changing *const changing = owner;
+    struct change change;
+
+    if (changing->count > 0 && ++changing->reads % CHANGE_EVERY == 0) {
+        memcpy(&change, changing->changes, sizeof(change));
+        apply(changing->made, change);
+        changing->changes += sizeof(change);
+        changing->count--;
+    }
+    return changing->source.memory.read(changing->source.memory.owner, paddr, into, len_bytes);
+}
+
+static int find_changing(void *owner, struct source_place *place, uint64_t *paddr,
+                         struct reason *why)
+{
+    struct changing *const changing = owner;
+
+    return changing->source.find(changing->source.memory.owner, place, paddr, why);
+}
+
+static void write_names(struct made_linux *made, const uint8_t *changes, size_t count)
+{
+    static const struct names_files files = {"core", "kallsyms", "vdso", "symbols"};
+    struct output outputs[4] = {0};
+    const struct names_outputs to = {&outputs[0], &outputs[1], &outputs[2], &outputs[3]};
+    struct guest_names names = {0};
+    struct changing changing = {.made = made, .changes = changes, .count = count};
+    const struct guest_source source = {.memory = {&changing, read_changing},
+                                        .find = find_changing};
+    struct linux_guest guest = {0};
+    struct reason why = {0};
+    struct core core;
+    int error;
+
+    made_core(made, &core);
+    changing.source = core_source(&core);
+    for (unsigned i = 0; i < 4; i++)
+        if (output_open(&outputs[i], "/dev/null", &why) != 0)
+            abort();
+    error = guest_open(&guest, &source, &why);
+    if (error && !why.text[0])
+        abort();
+    for (unsigned looks = 0; !error && looks < 2; looks++)
+        if (names_look(&names, &guest, NULL, &why) != 0)
+            abort();
+    if (!error && names_write(&names, &guest, &files, &to, &why) != 0)
+        abort();
+    for (unsigned i = 0; i < 4; i++)
+        output_drop(&outputs[i]);
+    guest_names_free(&names);
+    guest_close(&guest);
+    core_close(&core);
+}
+
+static void fuzz_memory(unsigned kind, bool meanwhile, const uint8_t *bytes, size_t len_bytes)
 {
     static uint8_t ram[MADE_BYTES];
     struct made_linux made = *guest_of(kind);
@@ -80,12 +122,15 @@ static void fuzz_memory(unsigned kind, const uint8_t *bytes, size_t len_bytes)
 
     memcpy(ram, made.ram, MADE_BYTES);
     made.ram = ram;
+    if (meanwhile) {
+        write_names(&made, bytes, len_bytes / sizeof(change));
+        return;
+    }
     for (; len_bytes >= sizeof(change); bytes += sizeof(change), len_bytes -= sizeof(change)) {
         memcpy(&change, bytes, sizeof(change));
-        made_put(&made, number_from(&made, change.where & 0x7fffffff),
-                 change.where >> 31 ? MADE_KERNEL + change.what : change.what);
+        apply(&made, change);
     }
-    write_names(&made);
+    write_names(&made, NULL, 0);
 }
 
 static void fuzz_btf(const uint8_t *bytes, size_t len_bytes)
@@ -111,8 +156,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
 
     if (len_bytes == 0)
         return 0;
-    if (bytes[0] < KINDS)
-        fuzz_memory(bytes[0], bytes + 1, len_bytes - 1);
+    if (bytes[0] < 2 * KINDS)
+        fuzz_memory(bytes[0] % KINDS, bytes[0] >= KINDS, bytes + 1, len_bytes - 1);
     else if (bytes[0] & 1)
         fuzz_btf(bytes + 1, len_bytes - 1);
     else if (vmcoreinfo_parse(&info, (const char *)bytes + 1, len_bytes - 1) &&
