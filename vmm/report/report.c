@@ -39,6 +39,8 @@ static bool begin(void *out, const struct out_thread *thread)
     take_names(report, thread->start);
     report->trace_count++;
     report->timed_count += thread->is_tsc;
+    if (thread->is_tsc && !tally_time(report->tally, thread->start, 0))
+        return false;
     if (out_has_ns(thread))
         report->ns_of_2_32_ticks =
             out_ns(thread, thread->start + much) - out_ns(thread, thread->start);
@@ -125,6 +127,7 @@ static bool close_nothing(void *out)
 
 const struct out_format report_format = {
     .name = "report",
+    .is_by_processor = true,
     .begin = begin,
     .item = item,
     .run = run,

@@ -88,11 +88,16 @@ static void print_field(const struct field *field, bool is_first)
     }
 }
 
-/* What stands twice in a row is said once: the pid of a process with one thread. */
-static bool is_said(const struct field *fields, size_t index)
+/*
+ * What goes without saying: the pid of a process with one thread a second time, and of a process of
+ * the host that it is one.
+ */
+static bool is_said(const struct field *fields, size_t count, size_t index)
 {
     const struct field *const field = &fields[index];
 
+    if (count > 1 && strcmp(field->key, "vm") == 0)
+        return strcmp(field->text, "host") == 0;
     return index > 0 && field->kind == FIELD_NUMBER && fields[index - 1].kind == FIELD_NUMBER &&
            strcmp(field->key, "tid") == 0 && field->number == fields[index - 1].number;
 }
@@ -102,7 +107,7 @@ static void print_fields(const struct field *fields, size_t count)
     bool is_first = true;
 
     for (size_t i = 0; i < count; i++) {
-        if (fields[i].kind == FIELD_NONE || is_said(fields, i))
+        if (fields[i].kind == FIELD_NONE || is_said(fields, count, i))
             continue;
         print_field(&fields[i], is_first);
         is_first = false;

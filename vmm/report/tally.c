@@ -425,6 +425,7 @@ bool tally_item(struct tally *tally, const struct ptd_item *item)
     case PTD_ITEM_DISABLED:
         tally->is_off = true;
         return settle_due(tally);
+    case PTD_ITEM_PSB:
     case PTD_ITEM_OVERFLOW:
     case PTD_ITEM_ERROR:
         tally->is_off = !item->has_to;

@@ -20,6 +20,7 @@
 #define TRACES      60u
 #define TRACE_BYTES 6000u
 #define STEP_BYTES  64u
+#define START       100000u /* TSC */
 #define EVENTS      (8 * TRACE_BYTES)
 
 static const struct ptd_time_config clocks = {
@@ -122,7 +123,7 @@ static void disturb(struct made *made, bool with_cyc)
 static void make_trace(struct made *made, uint64_t seed, bool with_cyc)
 {
     *made = (struct made){
-        .random = seed * 0x9e3779b97f4a7c15u + 1, .tsc = 100000, .cr3 = 1 << 12, .ip = ONE};
+        .random = seed * 0x9e3779b97f4a7c15u + 1, .tsc = START, .cr3 = 1 << 12, .ip = ONE};
     put_psb(made);
     while (made->len + 2 * STEP_BYTES < TRACE_BYTES) {
         const unsigned loops = (unsigned)below(made, 6);
@@ -248,7 +249,7 @@ static void ask_witness(struct witness *witness, const struct made *made,
     struct ptd_time_point point;
     struct ptd_item item;
 
-    *witness = (struct witness){.off = true};
+    *witness = (struct witness){.off = true, .now = START};
     ptd_packets_init(&packets, made->bytes, made->len);
     while (ptd_flow_next(flow, &item) == PTD_OK) {
         const bool is_timing = item.type == PTD_ITEM_TSC ||
@@ -266,7 +267,7 @@ static void ask_witness(struct witness *witness, const struct made *made,
             witness->off = true;
             share(witness);
         }
-        if (item.type == PTD_ITEM_ENABLED)
+        if (item.type == PTD_ITEM_ENABLED || item.type == PTD_ITEM_PSB)
             witness->off = false;
     }
     share(witness);
@@ -376,7 +377,7 @@ static void check_trace(const struct made *made, const struct ptd_image *image,
     for (unsigned how = 0; how < 4; how++) {
         uint64_t cycles = 0;
         const struct out_thread thread = {
-            .image = image, .cpu = -1, .is_tsc = how != 0, .cycles = &cycles};
+            .image = image, .start = START, .cpu = -1, .is_tsc = how != 0, .cycles = &cycles};
         struct report report;
 
         CU_ASSERT_TRUE_FATAL(report_begin(&report));

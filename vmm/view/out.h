@@ -45,6 +45,7 @@ struct out_format {
     const char *lacks;       /* not NULL: the library that this build has not, and nothing else */
     bool is_binary;          /* nothing for a terminal */
     bool is_view;            /* for people: each trace of a perf.data is announced */
+    bool is_by_processor;    /* the processor of a trace counts, also if it is the only one */
     bool merges;             /* traces are shown together, by time, each with an out of its own */
     void *(*open)(FILE *to); /* NULL: no memory */
     /* False: no memory. */

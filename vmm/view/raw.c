@@ -55,6 +55,8 @@ int raw_open(struct decode_options *options, const char *name, struct input *inp
         .thread = {.comm = "vpt", .pid = 1, .tid = 1, .cpu = -1},
         .out = options->out,
     };
+    if (options->format && options->format->is_by_processor)
+        raw->stream.thread.cpu = raw->sidecar.processor;
     if (options->map.contexts)
         raw->stream.clocks.vms =
             ptd_contexts_time_vms(options->map.contexts, &raw->stream.clocks.vm_count);

@@ -1,0 +1,177 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# vpt report. Its witnesses are the executed path of a guest, and what vpt decode says block by block.
+# Ends with 'N passed, N failed, N skipped'.
+# shellcheck disable=SC2016 # $ stands in programs of awk and jq
+set -uo pipefail
+
+# shellcheck source=vmm/tests/lib.sh
+. "$(dirname "$0")/lib.sh"
+saved=$(dirname "$0")/saved
+
+# csv FILE: rows of a table as 'NAME INSTRUCTIONS CALLS', by name.
+csv() {
+    awk -F, 'NR > 1 { print $1, $2, $4 }' "$1" | sort
+}
+
+# ---- A guest, and the path that it executed ----
+for file in guest.elf guest.pt guest.pt.path; do
+    check "there is $file" bash -c "gzip -dc $saved/$file.gz >$work/$file"
+done
+cp "$saved/guest.pt.json" "$work/"
+# Addresses of instructions; then each is given to the last symbol of the code in front of it.
+od -An -tu8 -v -w8 "$work/guest.pt.path" | awk '$1 < 9e18 { print $1 }' >"$work/path"
+nm -t d "$work/guest.elf" | awk '$2 ~ /[Tt]/ { print $1 + 0, $3 }' | sort -n >"$work/symbols"
+awk 'NR == FNR { at[NR] = $1; name[NR] = $2; count = NR; next }
+    { low = 1; high = count
+      while (low < high) { mid = int((low + high + 1) / 2); if (at[mid] <= $1) low = mid; else high = mid - 1 }
+      insns[name[low]]++; entries[name[low]] += at[low] == $1 }
+    END { for (each in insns) print each, insns[each], entries[each] }' \
+    "$work/symbols" "$work/path" | sort >"$work/executed"
+expect 'functions of a guest' 0 '' "$vpt" report --csv --by function "$work/guest.pt"
+# What runs on into the next function without a branch counts for the one in which it began.
+one_for_both() { awk '$1 == "_start" || $1 == "round" { both += $2; next } { print $1, $2 } END { print "both", both }'; }
+check 'as they were executed' diff <(csv "$work/out" | one_for_both) <(one_for_both <"$work/executed")
+check 'called as often as their first instruction ran' diff \
+    <(csv "$work/out" | grep -E '^(work|odd|even) ') <(grep -E '^(work|odd|even) ' "$work/executed")
+expect 'all of it as JSON' 0 '' "$vpt" report --json "$work/guest.pt"
+check 'every instruction once' jq -e --argjson all "$(wc -l <"$work/path")" \
+    '.instructions == $all and ([.functions[].instructions] | add) == $all and ([.who[].instructions] | add) == $all' \
+    "$work/out"
+check 'no times in a trace that tells none' jq -e 'has("time") or has("time_unit") | not' "$work/out"
+mv "$work/out" "$work/json"
+"$vpt" decode --json --summary "$work/guest.pt" >"$work/summary"
+check 'the totals of --summary' jq -es '.[0].instructions == .[1].instructions and .[0].blocks == .[1].blocks
+    and .[0].interrupt_count == .[1].interrupts and .[0].error_count == .[1].errors' "$work/json" "$work/summary"
+check 'interrupts by handler' jq -e --slurpfile text <("$vpt" decode --blocks --json "$work/guest.pt" |
+    jq -s '[.[] | select(.type == "interrupt")] | length') '([.interrupts[].count] | add) == $text[0]' "$work/json"
+expect 'on one thread' 0 '' "$vpt" report --json --threads 1 "$work/guest.pt"
+check 'the same' cmp "$work/out" "$work/json"
+expect 'out of a pipe' 0 '' bash -c "'$vpt' report --json --image '$work/guest.elf' - <'$work/guest.pt'"
+check 'the same' cmp "$work/out" "$work/json"
+expect 'one function' 0 '' "$vpt" report --csv --by function --symbol 'o?d' "$work/guest.pt"
+check 'and no other' diff <(csv "$work/out") <(grep '^odd ' "$work/executed")
+
+# ---- A host and a VM, with times ----
+
+# u56 N: seven little-endian bytes, as a TSC packet holds them; u48 N: six.
+bytes() {
+    local i value=$2
+    for ((i = 0; i < $1; i++)); do
+        # shellcheck disable=SC2059 # the format is the byte
+        printf "\\x$(printf '%02x' $((value & 255)))"
+        value=$((value >> 8))
+    done
+}
+tsc() { printf '\x19' && bytes 7 "$1"; }
+tip() { printf '\x6d' && bytes 6 "$1"; }
+pge() { printf '\x71' && bytes 6 "$1"; }
+pgd() { printf '\x01'; }
+pip() { printf '\x02\x43' && bytes 6 $(($1 >> 5 << 1 | $2)); } # CR3 NR
+vmcs() { printf '\x02\xc8' && bytes 5 $(($1 >> 12)); }
+psb() { # TSC CR3 IP
+    local i
+    for i in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    tsc "$1" && pip "$2" 0
+    printf '\x99\x01\x7d' && bytes 6 "$3"
+    printf '\x02\x23'
+}
+fup() { printf '\x7d' && bytes 6 "$1"; }
+vm_exit() { printf '\x02\x53\x02' && bytes 8 "$1" && printf '\x02\x13\x08\x00'; } # REASON; a FUP follows
+
+# one: JMP RAX; two: NOP, JMP RAX; so 1 instruction and 2.
+printf '\xff\xe0' >"$work/one.bin"
+printf '\x90\xff\xe0' >"$work/two.bin"
+printf '0000000000005000 t one\n0000000000006000 t two\n' >"$work/host.kallsyms"
+printf '0000000000006000 t guest_two\n' >"$work/vm.kallsyms"
+code='"images": [ { "path": "one.bin", "address": "0x5000" }, { "path": "two.bin", "address": "0x6000" } ]'
+cat >"$work/map.json" <<TEXT
+{ "vpt-map": 1,
+  "host": { $code, "kallsyms": "host.kallsyms",
+            "processes": [ { "name": "first", "pid": 11, "cr3": "0x1000" },
+                           { "name": "=2+3", "pid": 12, "cr3": "0x2000" },
+                           { "name": "first", "pid": 13, "cr3": "0x3000" } ] },
+  "vms": [ { "name": "small", "vmcs": "0x7000", $code, "kallsyms": "vm.kallsyms",
+             "processes": [ { "name": "first", "pid": 11, "cr3": "0x1000" } ] } ] }
+TEXT
+{
+    psb 1000 0x1000 0x5000 # a TIP tells what ran up to there
+    tip 0x6000 && tsc 1100 # one, for 100
+    tip 0x5000 && tip 0x6000 && tsc 1400 # two and one share 300
+    tip 0x6000 && tsc 1500 && pgd        # two, for 100
+    tsc 1600 && pip 0x2000 0 && pge 0x6000 # 100 in which tracing was off
+    tip 0x5000 && tsc 1800 && pgd          # two of the second process, for 200
+    vmcs 0x7000 && pip 0x1000 1 && pge 0x6000
+    tip 0x6000 && tip 0x6000 && tsc 2000 # two of the guest, twice, for 200
+    vm_exit 30 && fup 0x6000 && pgd
+    pip 0x3000 0 && pge 0x5000 && tip 0x5000 && tip 0x5000
+    tsc 2050 && pgd # one of the third, twice, for 50
+    vmcs 0x7000 && pip 0x1000 1 && pge 0x6000
+    tip 0x6000 && tsc 2060
+    tip 0x6000 && pgd
+} >"$work/a"
+echo '{ "vpt": 1, "vcpu": 4 }' >"$work/a.json"
+report=("$vpt" report --map "$work/map.json")
+blocks() {
+    "$vpt" decode --map "$work/map.json" --blocks --json "$@" | jq -s '[.[] | select(.type == "block")]'
+}
+blocks "$work/a" >"$work/blocks"
+expect 'who ran' 0 '' "${report[@]}" --json "$work/a"
+mv "$work/out" "$work/json"
+check 'each with what decode says of it' jq -e --slurpfile blocks "$work/blocks" \
+    '[.who[] | [(.vm | select(. != "host")) // null, .process, .instructions]] | sort
+    == ($blocks[0] | group_by([.vm, .process, .cr3]) | map([.[0].vm, .[0].process, (map(.insns) | add)]) | sort)' "$work/json"
+check 'functions, too' jq -e --slurpfile blocks "$work/blocks" \
+    '[.functions[] | [.function, .instructions, .blocks]] | sort
+    == ($blocks[0] | group_by(.symbol) | map([.[0].symbol, (map(.insns) | add), length]) | sort)' "$work/json"
+check 'times between the packets that tell them' jq -e '[.who[] | {(.vm + " " + (.pid | tostring)): .time}] | add
+    == {"host 11": 500, "host 12": 200, "host 13": 50, "small 11": 210}' "$work/json"
+check 'none is lost' jq -e '.time + .untraced_time == 2060 - 1000 and .untraced_time == 100' "$work/json"
+check 'a VM exit with its reason, and its cost' jq -e '.exits == [{name: "I/O", count: 1, reason: 30,
+    instructions: 3, time: 50}]' "$work/json"
+check 'the processor' jq -e '.rows | length == 1 and .[0].cpu == 4' \
+    <("${report[@]}" --json --by cpu "$work/a")
+expect 'by name' 0 '' "${report[@]}" --csv --by name "$work/a"
+check 'processes of one name together' grep -qx 'first,[0-9]*,[0-9]*,[0-9]*,760' "$work/out"
+check 'no name is a formula' grep -q "^\"'=2+3\"," "$work/out"
+expect 'a VM' 0 '' "${report[@]}" --json --vm small "$work/a"
+check 'and nobody else' jq -e '[.functions[].function] == ["guest_two"] and .time == 210' "$work/out"
+expect 'a pid' 0 '' "${report[@]}" --json --pid 11 --vm host "$work/a"
+check 'and no other' jq -e '.who | length == 1 and .[0].time == 500' "$work/out"
+expect 'a part' 0 '' "${report[@]}" --json --from tsc:1500 --to tsc:2000 "$work/a"
+check 'is what decode shows of it' jq -e \
+    --argjson insns "$(blocks --from tsc:1500 --to tsc:2000 "$work/a" | jq 'map(.insns) | add')" \
+    '.instructions == $insns and $insns > 4' "$work/out"
+sed 's/4/5/' "$work/a.json" >"$work/b.json"
+cp "$work/a" "$work/b"
+expect 'two processors' 0 '' "${report[@]}" --json --by vm,cpu "$work/a" "$work/b"
+check 'are two and their sum' jq -e --slurpfile one "$work/json" \
+    '.instructions == 2 * $one[0].instructions and ([.rows[].cpu] | unique) == [4, 5]
+    and ([.rows[] | select(.vm == "small") | .time] == [210, 210])' "$work/out"
+expect 'one of them' 0 '' "${report[@]}" --json --processor 5 "$work/a" "$work/b"
+check 'as if alone' jq -e --slurpfile one "$work/json" '.who == $one[0].who' "$work/out"
+expect 'text' 0 '' "${report[@]}" "$work/a"
+check 'has the sections' bash -c "for each in 'Who ran' 'Functions' 'VM exits'; do grep -q \"^\$each\" '$work/out' || exit 1; done"
+check 'without colour, for no terminal' bash -c "! grep -q \$'\\033' '$work/out'"
+
+# ---- A perf.data ----
+"$vpt" convert --image "$work/guest.elf" "$work/guest.pt" "$work/guest.data"
+expect 'a perf.data' 0 '' "$vpt" report --csv --by function "$work/guest.data"
+check 'has the same functions' diff <(csv "$work/out" | one_for_both) <(one_for_both <"$work/executed")
+
+# ---- What goes wrong ----
+expect 'no trace' 2 'takes a trace' "$vpt" report
+expect 'no such trace' 3 'No such file' "$vpt" report "$work/nothing"
+expect 'no such key' 2 "no key 'functoin'; did you mean 'function'" "$vpt" report --by functoin "$work/a"
+expect 'a key twice' 2 "'vm' twice" "$vpt" report --by vm,cpu,vm "$work/a"
+expect 'no such order' 2 "no order 'size'" "$vpt" report --sort size "$work/a"
+expect 'no process has this number' 2 'not .-1' "$vpt" report --pid -1 "$work/a"
+head -c 9000 "$work/guest.pt" >"$work/cut.pt"
+tail -c +9100 "$work/guest.pt" >>"$work/cut.pt"
+cp "$work/guest.pt.json" "$work/cut.pt.json"
+expect 'a trace with a gap' 3 'errors' "$vpt" report --json "$work/cut.pt"
+check 'is summed up all the same' jq -e '.error_count > 0 and .instructions > 0
+    and ([.errors[].lost_bytes] | add) == .lost_bytes and .lost_bytes > 0' "$work/out"
+
+summary
