@@ -20,7 +20,8 @@
 #define TRACES      60u
 #define TRACE_BYTES 6000u
 #define STEP_BYTES  64u
-#define START       100000u /* TSC */
+#define START       100000u         /* TSC */
+#define RENAMED     (START + 5000u) /* the time from which on there are other names */
 #define EVENTS      (8 * TRACE_BYTES)
 
 static const struct ptd_time_config clocks = {
@@ -176,6 +177,7 @@ struct witness {
     double due, total;
     bool off, first_is_of_cyc;
     uint64_t now, cycles;
+    uint64_t insns, insns_before; /* all; those in front of RENAMED */
 };
 
 static unsigned cell_of(uint64_t cr3, bool is_two)
@@ -207,6 +209,8 @@ static void see_time(struct witness *witness, const struct ptd_time_point *point
 
     if (point->tsc == PTD_TIME_UNKNOWN)
         return;
+    if (witness->insns_before == 0 && point->tsc >= RENAMED)
+        witness->insns_before = witness->insns;
     if (witness->now)
         passed = point->tsc - witness->now;
     if (witness->now && passed == 0 && !is_cyc)
@@ -229,6 +233,7 @@ static void see_block(struct witness *witness, const struct ptd_item *block)
     struct cell *const cell = &witness->cells[number];
 
     cell->insns += block->insns;
+    witness->insns += block->insns;
     cell->blocks++;
     cell->calls += block->ip == ONE || block->ip == TWO;
     witness->off = false;
@@ -408,9 +413,75 @@ static void sums_are_those_of_items(void)
     ptd_image_free(image);
 }
 
+/* ---- Names that change ---- */
+
+static void who_at(const void *owner, uint64_t cr3, uint64_t ns, struct out_who *who)
+{
+    (void)owner;
+    (void)cr3;
+    *who = (struct out_who){.pid = 1, .tid = 1, .comm = ns < RENAMED ? "before" : "behind"};
+}
+
+static uint64_t names_until(const void *owner, uint64_t ns)
+{
+    (void)owner;
+    return ns < RENAMED ? RENAMED : UINT64_MAX;
+}
+
+static uint64_t same_ns(const void *owner, uint64_t tsc)
+{
+    (void)owner;
+    return tsc;
+}
+
+static uint64_t insns_of(const struct report *report, const char *name)
+{
+    const struct sums *const sums = &report->sums;
+    uint64_t insns = 0;
+
+    for (size_t i = 0; i < sums->row_count; i++) {
+        if (strcmp(sums->names.list[sums->who[sums->rows[i].who].name], name) == 0)
+            insns += sums->rows[i].insns;
+    }
+    return insns;
+}
+
+static void names_get_what_ran_while_they_held(void)
+{
+    struct ptd_image *const image = make_image();
+    struct made *const made = malloc(sizeof(*made));
+    struct witness *const witness = malloc(sizeof(*witness));
+
+    for (unsigned i = 0; i < 4; i++) {
+        const struct out_thread thread = {.image = image,
+                                          .start = START,
+                                          .cpu = -1,
+                                          .is_tsc = true,
+                                          .to_ns = same_ns,
+                                          .who = who_at,
+                                          .names_until = names_until};
+        struct report report;
+
+        make_trace(made, i, i & 1);
+        ask_witness(witness, made, image);
+        CU_ASSERT_TRUE(witness->insns_before > 0 && witness->insns_before < witness->insns);
+        CU_ASSERT_TRUE_FATAL(report_begin(&report));
+        CU_ASSERT_TRUE(report_format.begin(&report, &thread));
+        feed_in_bulk(&report, made, image, true, 2);
+        CU_ASSERT_TRUE(report_format.end(&report));
+        CU_ASSERT_EQUAL(insns_of(&report, "before"), witness->insns_before);
+        CU_ASSERT_EQUAL(insns_of(&report, "behind"), witness->insns - witness->insns_before);
+        report_free(&report);
+    }
+    free(witness);
+    free(made);
+    ptd_image_free(image);
+}
+
 void add_report_suite(void)
 {
     CU_pSuite suite = CU_add_suite("report", NULL, NULL);
 
     CU_add_test(suite, "sums are those of items", sums_are_those_of_items);
+    CU_add_test(suite, "names get what ran while they held", names_get_what_ran_while_they_held);
 }
