@@ -70,15 +70,17 @@ static int load_map(struct decode_options *options, const char *path)
 /* The names of a capture: a map that TRACE.json of all traces names. 0 or an exit code. */
 static int load_map_of(struct decode_options *options, const struct input *inputs, size_t count)
 {
-    char path[PATH_MAX] = "", other[PATH_MAX];
+    char path[PATH_MAX] = "", other[PATH_MAX] = "";
     const struct file_name name = {.path = path};
     struct reason why;
     int fd, code;
 
     for (size_t i = 0; i < count; i++) {
-        if (!sidecar_map(options->like ? options->like : inputs[i].name, i ? other : path))
+        if (!sidecar_map(options->like ? options->like : inputs[i].name, other))
             return 0;
-        if (i && strcmp(path, other) != 0) {
+        if (i == 0)
+            memcpy(path, other, sizeof(path));
+        if (strcmp(path, other) != 0) {
             remark(say_remark, "the traces name several maps, and none is taken; see --map");
             return 0;
         }

@@ -246,7 +246,7 @@ static int read_image(struct reader *reader, const struct node *node, void *into
 /* The file that a member names, beside the map. 0 or -errno. */
 static int read_file_name(struct reader *reader, const struct node *node, char path[PATH_MAX])
 {
-    const char *entry = NULL;
+    const char *entry = "";
     const int error = read_text(reader, node, (void *)&entry);
 
     if (error)

@@ -94,8 +94,11 @@ static int write_again(const struct sidecar *sidecar, struct reason *why)
 {
     char *const text = json_text(sidecar->root, JSON_C_TO_STRING_PRETTY);
     struct output output = {0};
-    int error = text ? output_open_beside(&output, sidecar->path, why) : reason_no_memory(why);
+    int error;
 
+    if (!text)
+        return reason_no_memory(why);
+    error = output_open_beside(&output, sidecar->path, why);
     if (!error)
         error = output_write(&output, text, strlen(text), why);
     if (!error)
