@@ -70,6 +70,8 @@ differences() { # OURS THEIRS SYMBOLS
             { ours = $2; theirs = $3; reason = "none"
               if (together(ours, theirs)) reason = "alias"
               else if (ours == "[unknown]" && theirs ~ /@plt$/) reason = "PLT"
+              else if (ours ~ /.@plt$/ && (theirs == "@plt" || theirs == "[unknown]" || size[theirs] == "0"))
+                  reason = "PLT"
               else if (ours == "[unknown]" && size[theirs] == "0") reason = "no-size"
               print $1, ours, theirs, reason }' "$3" -
 }
