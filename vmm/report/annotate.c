@@ -150,36 +150,40 @@ static bool sweep(struct annotate *annotate, const struct ptd_image *image,
     return true;
 }
 
-/* Whether a function that is known is the one at start, by some of its code. */
+/* Whether a function that is known is the one at start, by the code that it begins with. */
 static bool is_same(const struct annotate *annotate, const struct ptd_image *image, uint64_t space,
-                    uint64_t start, uint64_t function)
+                    uint64_t start, const struct annotate_function *function)
 {
-    unsigned probes = 0;
+    const uint32_t probes = function->line_count < PROBES ? function->line_count : PROBES;
 
-    if ((annotate->functions[function].start ^ start) & PAGE_MASK)
+    if ((function->start ^ start) & PAGE_MASK)
         return false;
-    for (size_t i = 0; i < annotate->lines.count && probes < PROBES; i++) {
-        const uint64_t *const key = annotate->lines.sums[i].key;
-        const struct annotate_code *const code = &annotate->codes[i];
+    for (uint32_t i = 0; i < probes; i++) {
+        const uint32_t line = function->first_line + i;
+        const struct annotate_code *const code = &annotate->codes[line];
         struct annotate_code other;
 
-        if (key[0] != function || key[2] != 0)
-            continue;
-        if (!code_at(image, space, start + key[1], code->mode, &other) || !same_code(code, &other))
+        if (!code_at(image, space, start + annotate->lines.sums[line].key[1], code->mode, &other) ||
+            !same_code(code, &other))
             return false;
-        probes++;
     }
-    return true;
+    return probes > 0 || function->start == start;
 }
 
 static bool add_function(struct annotate *annotate, const struct ptd_image *image,
                          const struct ptd_item *block, uint64_t start)
 {
-    if (!grow((void **)&annotate->functions, annotate->function_count, &annotate->function_room,
+    const size_t number = annotate->function_count, first = annotate->lines.count;
+
+    if (!grow((void **)&annotate->functions, number, &annotate->function_room,
               sizeof(*annotate->functions)))
         return false;
-    annotate->functions[annotate->function_count++] = (struct annotate_function){.start = start};
-    return sweep(annotate, image, block, annotate->function_count - 1);
+    annotate->functions[annotate->function_count++] =
+        (struct annotate_function){.start = start, .first_line = (uint32_t)first};
+    if (!sweep(annotate, image, block, number))
+        return false;
+    annotate->functions[number].line_count = (uint32_t)(annotate->lines.count - first);
+    return true;
 }
 
 /* The number of the function at start, plus 1; 0: there are too many. False: no memory. */
@@ -201,7 +205,8 @@ static bool function_at(struct annotate *annotate, const struct ptd_image *image
     *number = place->count;
     if (*number)
         return true;
-    while (i < annotate->function_count && !is_same(annotate, image, block->cr3, start, i))
+    while (i < annotate->function_count &&
+           !is_same(annotate, image, block->cr3, start, &annotate->functions[i]))
         i++;
     if (i == ANNOTATE_FUNCTIONS_MAX) {
         annotate->is_cut = true;

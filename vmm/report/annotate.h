@@ -36,8 +36,9 @@ struct annotate_code {
 };
 
 struct annotate_function {
-    uint64_t start;  /* where it was seen first */
-    uint64_t places; /* addresses and address spaces at which it ran */
+    uint64_t start;                  /* where it was seen first */
+    uint64_t places;                 /* addresses and address spaces at which it ran */
+    uint32_t first_line, line_count; /* what stood there then */
 };
 
 struct annotate {
