@@ -84,6 +84,15 @@ names-test: deps ## dumps of Linux guests: what vpt names says of them, against 
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/names.sh
 
+report-test: deps ## what happened in a Linux guest: vpt report and annotate, against the guest's /proc, perf and single steps
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all $(BUILD)/tests/stepped
+	@$(PREPARE_LAB)
+	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
+	@$(QEMU_ENV) vmm/tests/perf-report.sh
+	@$(QEMU_ENV) vmm/tests/annotate.sh
+	@$(QEMU_ENV) vmm/qemu/tests/report.sh
+
 bench-qemu: deps ## what tracing costs under TCG, against an unchanged QEMU (builds one, too)
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
@@ -107,10 +116,10 @@ SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/hostile.sh vmm/qemu/tests/l
     vmm/libvirt/tests/libvirt.sh
 
 # What `make test` has a part of, or nothing.
-LONG_TESTS += profiles-test linux-test boot-test names-test kvm-test
+LONG_TESTS += profiles-test linux-test boot-test names-test report-test kvm-test
 
 .PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test linux-test profiles-test boot-test \
-    names-test bench-qemu qemu-tools
+    names-test report-test bench-qemu qemu-tools
 
 # The threads of a capture without a QEMU: its headers are empty files, and what is used of them
 # stands in stand-in.h. Always under ThreadSanitizer.
