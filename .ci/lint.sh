@@ -33,6 +33,10 @@ if command -v protoc-c >/dev/null; then
     protoc-c --proto_path=vmm/view --c_out="$messages" vmm/view/perfetto.proto
     flags+=(-DVPT_PERFETTO -isystem "$messages")
 fi
+# What libraries that may be missing are for is looked at where they are there.
+for feature in LIBIBERTY:libiberty/demangle.h LZMA:lzma.h LIBDW:elfutils/libdw.h; do
+    [ ! -f "/usr/include/${feature#*:}" ] || flags+=("-DVPT_${feature%:*}")
+done
 guest_flags=(-std=c11 -ffreestanding -mgeneral-regs-only -Iguest-tests -Iguest-tests/lib)
 failed=0
 

@@ -438,6 +438,23 @@ struct ptd_file;
 int ptd_file_new_elf(int fd, uint64_t max_bytes, struct ptd_file **file);
 int ptd_file_new_kallsyms(int fd, uint64_t max_bytes, struct ptd_file **file);
 void ptd_file_free(struct ptd_file *file);
+/*
+ * Names alone, from the symbol tables of an ELF file: of a file with debug information, whose code
+ * is not there. Added to a file, they are as if they had stood in it. As ptd_file_new_elf(); after
+ * PTD_E_LIMIT and PTD_E_FORMAT of the second one, the file has those that were read before.
+ */
+int ptd_file_new_symbols(int fd, uint64_t max_bytes, struct ptd_file **file);
+int ptd_file_add_symbols(struct ptd_file *file, int fd);
+/*
+ * Names that no symbol table has, each of so many bytes of code at an address that the file is
+ * linked for; they are copied. A symbol at the same address counts more. PTD_OK, PTD_E_NOMEM,
+ * PTD_E_LIMIT.
+ */
+struct ptd_name {
+    const char *name;
+    uint64_t vaddr, len_bytes; /* more than 0 */
+};
+int ptd_file_add_names(struct ptd_file *file, const struct ptd_name *names, size_t count);
 /* How much memory it has. */
 uint64_t ptd_file_bytes(const struct ptd_file *file);
 /*
@@ -543,6 +560,12 @@ int ptd_image_add_code_log(struct ptd_image *image, const void *bytes, size_t le
  */
 const char *ptd_image_symbol(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
                              uint64_t *offset);
+/*
+ * The file that the code at vaddr is from, or whose symbols name it, and the address there that the
+ * file is linked for. NULL: none.
+ */
+const struct ptd_file *ptd_image_origin(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
+                                        uint64_t *address);
 
 /* ---- Flow --------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The program vpt: the KVM backend, the lab, the subcommands.
 
-VMM_PARTS := cli common linux linux/look view report trace run kvm lab monitor libvirt
+VMM_PARTS := cli common linux linux/look view report trace symbols run kvm lab monitor libvirt
 VMM_SRC  := $(wildcard $(VMM_PARTS:%=vmm/%/*.c))
 VMM_OBJ  := $(VMM_SRC:%.c=$(BUILD)/%.o)
 VMM_LIBS := $(DECODER_LIBS) -ljson-c
@@ -30,8 +30,19 @@ $(BUILD)/vmm/view/out-perfetto.o: override CPPFLAGS += -DVPT_PERFETTO -isystem $
 $(BUILD)/vmm/view/out-perfetto.o: $(VMM_MESSAGES).h
 endif
 
+# Names of functions. Without libiberty those of C++ and Rust stay mangled, without liblzma there is no
+# MiniDebugInfo. $(call has_header,HEADER,WHAT)
+has_header    = $(if $(shell printf '\#include <$(1)>\n' | $(CC) -E - 2>/dev/null | head -c 1),$(2))
+VMM_LIBIBERTY := $(call has_header,libiberty/demangle.h,-liberty)
+VMM_LZMA      := $(shell pkg-config --libs liblzma 2>/dev/null)
+VMM_SYMBOLS   := $(if $(VMM_LIBIBERTY),-DVPT_LIBIBERTY) $(if $(VMM_LZMA),-DVPT_LZMA)
+VMM_LIBS      += $(VMM_LIBIBERTY) $(VMM_LZMA)
+
+$(BUILD)/vmm/symbols/%.o: override CPPFLAGS += $(VMM_SYMBOLS)
+$(FUZZ_OBJ)/vmm/symbols/%.o: FUZZ_CFLAGS += $(VMM_SYMBOLS)
+
 # What depends on a library that may come or go is compiled again when it does.
-VMM_FEATURES       := $(if $(VMM_SECCOMP),seccomp) $(if $(VMM_PROTOBUF),protobuf)
+VMM_FEATURES       := $(if $(VMM_SECCOMP),seccomp) $(if $(VMM_PROTOBUF),protobuf) $(VMM_SYMBOLS)
 VMM_FEATURES_STAMP := $(BUILD)/.features
 ifneq ($(strip $(VMM_FEATURES)),$(strip $(file <$(VMM_FEATURES_STAMP))))
 $(VMM_FEATURES_STAMP): FORCE
@@ -41,6 +52,7 @@ $(VMM_FEATURES_STAMP):
 	@printf '%s\n' '$(strip $(VMM_FEATURES))' >$@
 
 $(BUILD)/vmm/common/sandbox.o $(BUILD)/vmm/view/out-perfetto.o: $(VMM_FEATURES_STAMP)
+$(patsubst %.c,$(BUILD)/%.o,$(wildcard vmm/symbols/*.c)): $(VMM_FEATURES_STAMP)
 VPT      := $(BUILD)/vpt
 
 $(VPT): $(VMM_OBJ) $(LIBVPT) $(LIBPTDEC)
@@ -98,6 +110,14 @@ $(BUILD)/bench/bin/vmm: $(BUILD)/vmm/bench/kvm.o $(VMM_PART_OBJ) $(LIBVPT) $(LIB
 	$(LINK) -o $@ $^ $(VMM_LIBS)
 
 BENCHES += $(BUILD)/bench/bin/vmm
+
+# What is known of addresses in a file, for a script that asks other programs too.
+$(BUILD)/tests/ask: $(BUILD)/vmm/tests/symbols/ask.o $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ $(VMM_LIBS)
+
+ALL         += $(BUILD)/tests/ask
+SHELL_TESTS += vmm/tests/symbols/compare.sh
 
 # Hostile inputs of two sizes, each measured in instructions.
 $(BUILD)/tests/scaling: $(patsubst %.c,$(BUILD)/%.o,$(wildcard vmm/tests/scaling/*.c)) $(LIBPTDEC) | $(VPT)

@@ -25,6 +25,7 @@ struct input {
     uint64_t file_bytes;
     uint64_t loaded_bytes; /* so far */
     uint64_t symbol_bytes; /* the same of symbol tables and texts */
+    size_t first_text;     /* of into: those before are another file's */
 };
 
 static bool in_file(const struct input *input, uint64_t offset, uint64_t len_bytes)
@@ -128,7 +129,7 @@ static int find_texts(struct input *input, size_t section, const struct file_tex
     uint8_t *bytes;
     int status;
 
-    for (size_t i = 0; i < into->texts_count; i++) {
+    for (size_t i = input->first_text; i < into->texts_count; i++) {
         *found = &into->texts[i];
         if ((*found)->section == section)
             return PTD_OK;
@@ -237,25 +238,31 @@ static int read_all_symbols(struct input *input)
 
 /* ---- Files ---- */
 
-static int read_elf(struct input *input)
+/* Whether it is one that code or names are taken from. */
+static bool is_wanted(const struct input *input)
 {
     GElf_Ehdr header;
 
     if (elf_kind(input->elf) != ELF_K_ELF || !gelf_getehdr(input->elf, &header))
-        return PTD_E_FORMAT;
-    if (header.e_machine != EM_X86_64 && header.e_machine != EM_386)
-        return PTD_E_FORMAT;
-    if (header.e_type != ET_EXEC && header.e_type != ET_DYN && header.e_type != ET_CORE)
-        return PTD_E_FORMAT;
+        return false;
+    return (header.e_machine == EM_X86_64 || header.e_machine == EM_386) &&
+           (header.e_type == ET_EXEC || header.e_type == ET_DYN || header.e_type == ET_CORE);
+}
 
-    const int status = read_segments(input);
+static int read_elf(struct input *input, bool with_code)
+{
+    int status = PTD_OK;
 
+    if (!is_wanted(input))
+        return PTD_E_FORMAT;
+    if (with_code)
+        status = read_segments(input);
     return status == PTD_OK ? read_all_symbols(input) : status;
 }
 
-int ptd_file_new_elf(int fd, uint64_t max_bytes, struct ptd_file **file)
+static int read_file(struct ptd_file *into, int fd, bool with_code)
 {
-    struct input input = {.fd = fd};
+    struct input input = {.fd = fd, .into = into, .first_text = into->texts_count};
     struct stat info;
     int status = PTD_E_FORMAT;
 
@@ -264,19 +271,42 @@ int ptd_file_new_elf(int fd, uint64_t max_bytes, struct ptd_file **file)
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
         return PTD_E_IO;
     input.file_bytes = (uint64_t)info.st_size;
-    input.into = ptd_file_new(max_bytes);
-    if (!input.into)
-        return PTD_E_NOMEM;
     input.elf = elf_begin(fd, ELF_C_READ, NULL);
     if (input.elf) {
-        status = read_elf(&input);
+        status = read_elf(&input, with_code);
         (void)elf_end(input.elf);
     }
-    if (status == PTD_OK)
-        *file = input.into;
-    else
-        ptd_file_free(input.into);
     return status;
+}
+
+static int new_file(int fd, uint64_t max_bytes, bool with_code, struct ptd_file **file)
+{
+    struct ptd_file *const into = ptd_file_new(max_bytes);
+    int status;
+
+    if (!into)
+        return PTD_E_NOMEM;
+    status = read_file(into, fd, with_code);
+    if (status == PTD_OK)
+        *file = into;
+    else
+        ptd_file_free(into);
+    return status;
+}
+
+int ptd_file_new_elf(int fd, uint64_t max_bytes, struct ptd_file **file)
+{
+    return new_file(fd, max_bytes, true, file);
+}
+
+int ptd_file_new_symbols(int fd, uint64_t max_bytes, struct ptd_file **file)
+{
+    return new_file(fd, max_bytes, false, file);
+}
+
+int ptd_file_add_symbols(struct ptd_file *file, int fd)
+{
+    return read_file(file, fd, false);
 }
 
 int ptd_image_add_elf(struct ptd_image *image, const char *path, uint64_t bias, uint64_t cr3)

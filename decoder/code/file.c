@@ -5,7 +5,9 @@
  */
 #include "code/file.h"
 
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -102,6 +104,48 @@ int ptd_file_add_symbol(struct ptd_file *file, const struct symbol *symbol)
     return ptd_symbols_add(&file->symbols, symbol) ? PTD_OK : PTD_E_NOMEM;
 }
 
+/* Room for the texts of names, which the file keeps. */
+static int hold_texts(struct ptd_file *file, const struct ptd_name *names, size_t count,
+                      char **texts)
+{
+    size_t len_bytes = 0;
+    int status;
+
+    for (size_t i = 0; i < count; i++)
+        len_bytes += strlen(names[i].name) + 1;
+    status = ptd_file_hold(file, len_bytes);
+    if (status != PTD_OK)
+        return status;
+    *texts = malloc(len_bytes + 1);
+    if (!*texts || ptd_file_grow(file) != PTD_OK) {
+        free(*texts);
+        return PTD_E_NOMEM;
+    }
+    file->texts[file->texts_count++] = (struct file_texts){NO_SECTION, *texts, len_bytes};
+    return PTD_OK;
+}
+
+int ptd_file_add_names(struct ptd_file *file, const struct ptd_name *names, size_t count)
+{
+    char *text = NULL;
+    int status = hold_texts(file, names, count, &text);
+
+    for (size_t i = 0; status == PTD_OK && i < count; i++) {
+        const size_t room = strlen(names[i].name) + 1;
+        const uint64_t first = names[i].vaddr, beyond = names[i].len_bytes - 1;
+        const struct symbol symbol = {.first = first,
+                                      .last =
+                                          beyond > UINT64_MAX - first ? UINT64_MAX : first + beyond,
+                                      .name = memcpy(text, names[i].name, room),
+                                      .rank = SYMBOL_LOCAL,
+                                      .is_sized = true};
+
+        status = ptd_file_add_symbol(file, &symbol);
+        text += room;
+    }
+    return status;
+}
+
 int ptd_image_add_file(struct ptd_image *image, const struct ptd_file *file, uint64_t bias,
                        uint64_t cr3)
 {
@@ -121,6 +165,16 @@ int ptd_image_add_region(struct ptd_image *image, const char *name, uint64_t vad
 {
     return ptd_image_name_region(image, name, vaddr, len_bytes, symbols ? &symbols->symbols : NULL,
                                  bias, cr3);
+}
+
+const struct ptd_file *ptd_image_origin(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
+                                        uint64_t *address)
+{
+    const struct symbols *const symbols = ptd_image_symbols_at(image, cr3, vaddr, address);
+
+    return symbols ? (const struct ptd_file *)((const char *)symbols -
+                                               offsetof(struct ptd_file, symbols))
+                   : NULL;
 }
 
 int ptd_image_take_file(struct ptd_image *image, struct ptd_file *file, uint64_t bias, uint64_t cr3)

@@ -12,7 +12,9 @@ struct file_part {
     size_t len_bytes;
 };
 
-/* Where names stand, a byte of zero behind the last; section: of an ELF file. */
+#define NO_SECTION SIZE_MAX
+
+/* Where names stand, a byte of zero behind the last; section: of an ELF file, or NO_SECTION. */
 struct file_texts {
     size_t section;
     char *bytes;

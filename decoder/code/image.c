@@ -659,3 +659,45 @@ const char *ptd_image_symbol(const struct ptd_image *image, uint64_t cr3, uint64
         *offset = vaddr - first;
     return name;
 }
+
+/* The symbols of the place that gives the code, or beneath a patch of the next one. */
+static const struct symbols *symbols_with_code(const struct space *const *places, unsigned count,
+                                               uint64_t vaddr, uint64_t *address, bool *has_code)
+{
+    *has_code = false;
+    for (unsigned i = 0; i < count; i++) {
+        const struct extent *const segment = find_segment(places[i], vaddr);
+        const struct extent *const of =
+            segment ? ptd_extents_below(&places[i]->ranges, vaddr, NULL) : NULL;
+        const struct range *const range = of && of->last >= vaddr ? of->what : NULL;
+
+        *has_code = *has_code || segment;
+        if (range && range->symbols) {
+            *address = vaddr - range->bias;
+            return range->symbols;
+        }
+        if (segment && segment->kind != SEGMENT_PATCH)
+            return NULL;
+    }
+    return NULL;
+}
+
+const struct symbols *ptd_image_symbols_at(const struct ptd_image *image, uint64_t cr3,
+                                           uint64_t vaddr, uint64_t *address)
+{
+    const struct space *places[PLACES];
+    const unsigned count = places_of(image, cr3, places);
+    bool has_code;
+    const struct symbols *const found = symbols_with_code(places, count, vaddr, address, &has_code);
+
+    for (unsigned i = 0; !found && !has_code && i < count; i++) {
+        const struct extent *const place = ptd_extents_below(&places[i]->regions, vaddr, NULL);
+        const struct region *const region = place && place->last >= vaddr ? place->what : NULL;
+
+        if (!region)
+            continue;
+        *address = vaddr - region->bias;
+        return region->symbols;
+    }
+    return found;
+}

@@ -21,6 +21,12 @@ int ptd_image_add_symbols(struct ptd_image *image, const struct symbols *symbols
 int ptd_image_name_region(struct ptd_image *image, const char *name, uint64_t vaddr,
                           uint64_t len_bytes, const struct symbols *symbols, uint64_t bias,
                           uint64_t cr3);
+/*
+ * The symbols of the file that the code at vaddr is from, or of its region, and the address there.
+ * NULL: none.
+ */
+const struct symbols *ptd_image_symbols_at(const struct ptd_image *image, uint64_t cr3,
+                                           uint64_t vaddr, uint64_t *address);
 /* The image frees it at its end. PTD_OK; PTD_E_NOMEM: it does not. */
 int ptd_image_own_file(struct ptd_image *image, struct ptd_file *file);
 /* ptd_image_add_file() of a file that becomes the image's, also on failure. */

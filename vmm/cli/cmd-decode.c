@@ -272,19 +272,15 @@ static int decode_perf_data(struct decode_options *options, struct input *input)
 }
 
 /* Where the code of a perf.data is looked for. */
-static void allow_code(struct sandbox *sandbox, const struct code_options *code)
+static void allow_code(struct sandbox *sandbox, const struct code_options *code,
+                       const struct debug_places *debug)
 {
-    const char *const home = getenv("HOME");
-    char *cache = NULL;
-
     sandbox_allow(sandbox, code->symfs ? code->symfs : "/");
     sandbox_allow(sandbox, code->vmlinux);
     sandbox_allow(sandbox, code->kcore);
     sandbox_allow(sandbox, code->cache);
-    if (!code->cache && home && asprintf(&cache, "%s/.debug", home) >= 0) {
-        sandbox_allow(sandbox, cache);
-        free(cache);
-    }
+    sandbox_allow(sandbox, debug->folder ? debug->folder : DEBUG_FOLDER);
+    sandbox_allow(sandbox, debug->cache);
 }
 
 /*
@@ -296,7 +292,7 @@ static int give_up_rights(const struct decode_options *options, bool is_perf_dat
     struct sandbox sandbox = {0};
 
     if (is_perf_data)
-        allow_code(&sandbox, &options->code);
+        allow_code(&sandbox, &options->code, &options->debug);
     else
         sandbox_allow(&sandbox, "/");
     for (size_t i = 0; i < options->sources.count; i++) {
@@ -790,6 +786,17 @@ const struct option_row options_of_traces[] = {
      .offset = offsetof(struct parsed, options.rtit.cycle_acc),
      .help = "Of RTIT: RTIT_CTL.Cycle_Acc was 1, so cycle counts stand behind packets.",
      .fallback = "as TRACE.json says"},
+    {.name = "debug-dir",
+     .value = "DIR",
+     .group = "Names of functions",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parsed, options.debug.folder),
+     .help = "The folder with debug files, by build id or by the name in .gnu_debuglink.",
+     .fallback = DEBUG_FOLDER},
+    {.name = "no-demangle",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct parsed, options.no_demangle),
+     .help = "Shows names of C++ and Rust as linkers know them."},
     {.name = "symfs",
      .value = "DIR",
      .group = "Code of a perf.data",
@@ -849,6 +856,20 @@ int parsed_begin(struct parsed *parsed)
     return parsed->options.image ? 0 : no_memory();
 }
 
+/* Where names are looked for, and how they are shown. False: no memory. */
+static bool prepare_names(struct parsed *parsed)
+{
+    struct decode_options *const options = &parsed->options;
+    const char *const home = getenv("HOME");
+
+    if (!options->code.cache && home && asprintf(&parsed->cache, "%s/.debug", home) < 0)
+        return false;
+    options->debug.cache = options->code.cache ? options->code.cache : parsed->cache;
+    options->debug.remark = say_remark;
+    options->names = options->no_demangle ? NULL : shown_names_new();
+    return options->names || options->no_demangle;
+}
+
 int parsed_decode(struct parsed *parsed, char **files, size_t count)
 {
     struct decode_options *const options = &parsed->options;
@@ -856,16 +877,19 @@ int parsed_decode(struct parsed *parsed, char **files, size_t count)
     if (!options->threads)
         options->threads = processors();
     options->code.files = code_files_new(options->max_code);
-    if (!options->code.files)
+    if (!options->code.files || !prepare_names(parsed))
         return no_memory();
+    code_files_complete(options->code.files, &options->debug);
     return count == 1 ? decode_file(options, files[0]) : decode_several(options, files, count);
 }
 
 void parsed_free(struct parsed *parsed)
 {
+    shown_names_free(parsed->options.names);
     ptd_image_free(parsed->options.image);
     map_free(&parsed->options.map);
     code_files_free(parsed->options.code.files);
+    free(parsed->cache);
     free(parsed->options.sources.list);
 }
 

@@ -15,6 +15,7 @@
 struct parsed {
     struct decode_options options;
     uint64_t cr3;
+    char *cache; /* the folder of perf's copies, unless an option names it */
 };
 
 /* Of a command whose options begin with a struct parsed. */

@@ -201,6 +201,7 @@ static const char *const calls[] = {
     "lstat",
     "madvise",
     "membarrier",
+    "memfd_create",
     "mremap",
     "munmap",
     "nanosleep",

@@ -127,7 +127,8 @@ static bool is_in(const struct annotate *annotate, const struct ptd_image *image
 {
     const char *const name = ptd_image_symbol(image, space, ip, offset);
 
-    return name && strcmp(name, annotate->name) == 0;
+    return name && (strcmp(name, annotate->name) == 0 ||
+                    strcmp(shown_name(annotate->shown, name), annotate->name) == 0);
 }
 
 /* All of it, from its start on, for what does not run is shown, too. False: no memory. */
@@ -274,7 +275,8 @@ static uint32_t block_of(struct annotate *annotate, size_t first, bool ends_insi
 static bool note_name(struct annotate *annotate, const struct ptd_image *image,
                       const struct ptd_item *block)
 {
-    const char *const name = ptd_image_symbol(image, block->cr3, block->ip, NULL);
+    const char *const name =
+        shown_name(annotate->shown, ptd_image_symbol(image, block->cr3, block->ip, NULL));
 
     return !name || names_add(&annotate->seen, name) != UINT32_MAX;
 }

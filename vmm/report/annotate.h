@@ -13,6 +13,7 @@
 
 #include "common/table.h"
 #include "ptdec.h"
+#include "symbols/demangle.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,7 +43,8 @@ struct annotate_function {
 };
 
 struct annotate {
-    const char *name;
+    const char *name;          /* as it is shown, or as linkers know it */
+    struct shown_names *shown; /* how names are shown; NULL: as they are */
     struct annotate_function *functions;
     size_t function_count, function_room;
     struct table places; /* key: address space, start; count: number of the function + 1 */

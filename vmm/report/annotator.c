@@ -23,9 +23,11 @@ static uint32_t cell_of(struct annotator *annotator, uint32_t block, uint64_t sp
 static uint32_t see(void *owner, const struct ptd_item *block)
 {
     struct annotator *const annotator = owner;
-    const uint32_t number =
-        annotate_see(&annotator->lines, annotator->report.sums.thread->image, block);
+    const struct out_thread *const thread = annotator->report.sums.thread;
+    uint32_t number;
 
+    annotator->lines.shown = thread->shown;
+    number = annotate_see(&annotator->lines, thread->image, block);
     return number == UINT32_MAX ? number : cell_of(annotator, number, block->cr3);
 }
 

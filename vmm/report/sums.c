@@ -142,7 +142,8 @@ uint32_t sums_who(struct sums *sums, uint64_t space)
 uint32_t sums_function(struct sums *sums, uint64_t space, uint64_t ip, bool *is_entry)
 {
     uint64_t offset = 1;
-    const char *const name = ptd_image_symbol(sums->thread->image, space, ip, &offset);
+    const char *const name =
+        shown_name(sums->thread->shown, ptd_image_symbol(sums->thread->image, space, ip, &offset));
 
     *is_entry = name && offset == 0;
     return names_add(&sums->names, name ? name : "?");

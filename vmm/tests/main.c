@@ -97,6 +97,7 @@ int main(void)
     add_sandbox_suite();
     add_sidecar_suite();
     add_suggest_suite();
+    add_symbols_suite();
     add_tracer_suite();
     add_transfer_suite();
     add_walk_suite();

@@ -53,6 +53,7 @@ void add_report_suite(void);
 void add_sandbox_suite(void);
 void add_sidecar_suite(void);
 void add_suggest_suite(void);
+void add_symbols_suite(void);
 void add_tracer_suite(void);
 void add_transfer_suite(void);
 void add_walk_suite(void);

@@ -4,6 +4,7 @@
  * their names, of which a hostile trace can make up any number.
  */
 #include "trace/code-files.h"
+#include "symbols/complete.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,10 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Far more than a program has: executable segments; notes, and bytes of each. */
-#define SEGMENTS_MAX   4096u
-#define NOTES_MAX      64u
-#define NOTE_BYTES_MAX 65536u
+/* Far more executable segments than a program has. */
+#define SEGMENTS_MAX 4096u
 
 enum file_kind { KIND_ELF, KIND_KALLSYMS };
 
@@ -35,9 +34,18 @@ struct loaded {
     int status;               /* enum ptd_error of the last try */
 };
 
+/* A file that is not here. */
+struct named {
+    struct elf_id id;
+    uint64_t len_bytes;
+    struct ptd_file *names; /* NULL: nobody knows them */
+    uint64_t vaddr;
+};
+
 struct code_files {
     uint64_t max_bytes, held_bytes;
-    void *loaded, *texts; /* trees */
+    const struct debug_places *places; /* NULL: names are those of each file alone */
+    void *loaded, *texts, *named;      /* trees */
 };
 
 static int by_identity(const void *left, const void *right)
@@ -59,6 +67,24 @@ static void free_loaded(void *of)
     free(loaded);
 }
 
+static int by_id(const void *left, const void *right)
+{
+    const struct named *const a = left, *const b = right;
+    const int order = memcmp(a->id.bytes, b->id.bytes, ELF_ID_BYTES_MAX);
+
+    if (order || a->id.len != b->id.len)
+        return order ? order : a->id.len < b->id.len ? -1 : 1;
+    return a->len_bytes < b->len_bytes ? -1 : a->len_bytes > b->len_bytes;
+}
+
+static void free_named(void *of)
+{
+    struct named *const named = of;
+
+    ptd_file_free(named->names);
+    free(named);
+}
+
 struct code_files *code_files_new(uint64_t max_bytes)
 {
     struct code_files *const files = calloc(1, sizeof(*files));
@@ -74,7 +100,13 @@ void code_files_free(struct code_files *files)
         return;
     tdestroy(files->loaded, free_loaded);
     tdestroy(files->texts, free);
+    tdestroy(files->named, free_named);
     free(files);
+}
+
+void code_files_complete(struct code_files *files, const struct debug_places *places)
+{
+    files->places = places;
 }
 
 bool code_files_is_news(struct code_files *files, const char *text)
@@ -122,44 +154,6 @@ static int identify(int fd, enum file_kind kind, struct identity *identity)
 
 /* ---- What the headers of an ELF file say ---- */
 
-/* The build id among the notes of a segment: its length, 0 if it is not there. */
-static uint8_t id_in_notes(Elf_Data *data, uint8_t *id)
-{
-    size_t at = 0, name, desc;
-    GElf_Nhdr note;
-
-    while (data && (at = gelf_getnote(data, at, &note, &name, &desc)) > 0) {
-        const size_t len =
-            note.n_descsz < PTD_PERF_BUILD_ID_BYTES ? note.n_descsz : PTD_PERF_BUILD_ID_BYTES;
-
-        if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 ||
-            memcmp((const char *)data->d_buf + name, "GNU", 4) != 0)
-            continue;
-        memcpy(id, (const char *)data->d_buf + desc, len);
-        return (uint8_t)len;
-    }
-    return 0;
-}
-
-static uint8_t find_build_id(Elf *elf, size_t count, uint8_t *id)
-{
-    unsigned notes = 0;
-    uint8_t len = 0;
-
-    for (size_t i = 0; len == 0 && notes < NOTES_MAX && i < count && i < INT_MAX; i++) {
-        GElf_Phdr header;
-
-        if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_NOTE ||
-            header.p_filesz > NOTE_BYTES_MAX)
-            continue;
-        notes++;
-        len = id_in_notes(elf_getdata_rawchunk(elf, (int64_t)header.p_offset, header.p_filesz,
-                                               header.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR),
-                          id);
-    }
-    return len;
-}
-
 static int find_segments(Elf *elf, size_t count, struct loaded *loaded)
 {
     loaded->segments = calloc(count ? count : 1, sizeof(*loaded->segments));
@@ -177,6 +171,16 @@ static int find_segments(Elf *elf, size_t count, struct loaded *loaded)
     return 0;
 }
 
+/* As perf keeps it, which cuts longer ones off. */
+static void read_build_id(Elf *elf, struct code_file *file)
+{
+    struct elf_id id;
+
+    elf_id_of(elf, &id);
+    file->build_id_bytes = id.len < PTD_PERF_BUILD_ID_BYTES ? id.len : PTD_PERF_BUILD_ID_BYTES;
+    memcpy(file->build_id, id.bytes, file->build_id_bytes);
+}
+
 /* 0, -ENOMEM; -ENOEXEC: no ELF file. */
 static int read_headers(int fd, struct loaded *loaded)
 {
@@ -187,7 +191,7 @@ static int read_headers(int fd, struct loaded *loaded)
     if (elf_version(EV_CURRENT) != EV_NONE)
         elf = elf_begin(fd, ELF_C_READ, NULL);
     if (elf && elf_kind(elf) == ELF_K_ELF && elf_getphdrnum(elf, &count) == 0) {
-        loaded->file.build_id_bytes = find_build_id(elf, count, loaded->file.build_id);
+        read_build_id(elf, &loaded->file);
         error = find_segments(elf, count, loaded);
     }
     if (elf)
@@ -218,16 +222,31 @@ static int error_of(int status, int of_format)
                                     : -EIO;
 }
 
-/* What the file holds, unless it was loaded before, or cannot be. An enum ptd_error. */
-static int load(struct code_files *files, int fd, struct loaded *loaded)
+/* What an ELF file holds, and the names that others have of it. An enum ptd_error. */
+static int load_elf(const struct code_files *files, int fd, const struct file_name *name,
+                    struct ptd_file **content)
 {
     const uint64_t left = files->max_bytes - files->held_bytes;
+    const int status = ptd_file_new_elf(fd, left, content);
 
+    if (status != PTD_OK || !files->places ||
+        complete_names(files->places, name, fd, left, *content) == 0)
+        return status;
+    ptd_file_free(*content);
+    *content = NULL;
+    return PTD_E_NOMEM;
+}
+
+/* What the file holds, unless it was loaded before, or cannot be. An enum ptd_error. */
+static int load(struct code_files *files, int fd, const struct file_name *name,
+                struct loaded *loaded)
+{
     if (loaded->content || loaded->status)
         return loaded->status;
-    loaded->status = loaded->identity.kind == KIND_ELF
-                         ? ptd_file_new_elf(fd, left, &loaded->content)
-                         : ptd_file_new_kallsyms(fd, left, &loaded->content);
+    loaded->status =
+        loaded->identity.kind == KIND_ELF
+            ? load_elf(files, fd, name, &loaded->content)
+            : ptd_file_new_kallsyms(fd, files->max_bytes - files->held_bytes, &loaded->content);
     if (loaded->content)
         files->held_bytes += ptd_file_bytes(loaded->content);
     return loaded->status;
@@ -284,7 +303,7 @@ int code_files_elf(struct code_files *files, const struct file_name *name,
     if (!error && !is_wanted(&loaded->file, wanted))
         error = -ESTALE;
     if (!error)
-        error = error_of(load(files, fd, loaded), -ENOEXEC);
+        error = error_of(load(files, fd, name, loaded), -ENOEXEC);
     (void)close(fd);
     if (error)
         return say(why, name, error);
@@ -306,7 +325,8 @@ int code_files_add_elf(struct code_files *files, const struct file_name *name, u
                : 0;
 }
 
-static int load_kallsyms(struct code_files *files, int fd, struct loaded **found)
+static int load_kallsyms(struct code_files *files, int fd, const struct file_name *name,
+                         struct loaded **found)
 {
     struct identity identity;
     int error = identify(fd, KIND_KALLSYMS, &identity);
@@ -314,7 +334,7 @@ static int load_kallsyms(struct code_files *files, int fd, struct loaded **found
     if (error)
         return error;
     *found = find_loaded(files, &identity);
-    return *found ? error_of(load(files, fd, *found), -EBADMSG) : -ENOMEM;
+    return *found ? error_of(load(files, fd, name, *found), -EBADMSG) : -ENOMEM;
 }
 
 int code_files_add_kallsyms(struct code_files *files, const struct file_name *name, uint64_t cr3,
@@ -326,11 +346,47 @@ int code_files_add_kallsyms(struct code_files *files, const struct file_name *na
 
     if (fd < 0)
         return fd;
-    error = load_kallsyms(files, fd, &loaded);
+    error = load_kallsyms(files, fd, name, &loaded);
     (void)close(fd);
     if (loaded && loaded->content && ptd_image_add_file(image, loaded->content, 0, cr3) != PTD_OK)
         error = -ENOMEM;
     return error ? say(why, name, error) : 0;
+}
+
+/* What is known of a file that is not here, by now. NULL: no memory. */
+static struct named *find_named(struct code_files *files, const struct elf_id *id,
+                                uint64_t len_bytes)
+{
+    const struct named key = {.id = *id, .len_bytes = len_bytes};
+    void *const found = tfind(&key, &files->named, by_id);
+    struct named *named;
+
+    if (found)
+        return *(struct named **)found;
+    named = malloc(sizeof(*named));
+    if (!named)
+        return NULL;
+    *named = key;
+    if (!tsearch(named, &files->named, by_id)) {
+        free(named);
+        return NULL;
+    }
+    if (names_by_id(files->places, id, len_bytes, files->max_bytes - files->held_bytes,
+                    &named->names, &named->vaddr) == PTD_OK)
+        files->held_bytes += ptd_file_bytes(named->names);
+    return named;
+}
+
+int code_files_names(struct code_files *files, const struct elf_id *id, uint64_t len_bytes,
+                     const struct ptd_file **names, uint64_t *vaddr)
+{
+    const struct named *const named = files->places ? find_named(files, id, len_bytes) : NULL;
+
+    if (!named || !named->names)
+        return -ENOENT;
+    *names = named->names;
+    *vaddr = named->vaddr;
+    return 0;
 }
 
 int code_files_read(struct code_files *files, const struct file_name *name, struct bytes *bytes,

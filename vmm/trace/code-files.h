@@ -9,6 +9,7 @@
 #include "common/open.h"
 #include "ptdec.h"
 #include "ptdec_perf.h"
+#include "symbols/debug-file.h"
 
 #define CODE_BYTES_MAX (UINT64_C(1) << 30) /* the budget, unless the user says otherwise */
 
@@ -37,6 +38,11 @@ struct build_id {
 struct code_files *code_files_new(uint64_t max_bytes);
 void code_files_free(struct code_files *files);
 /*
+ * From here on, files have the names of their PLT and of their debug files too, which are looked
+ * for in places; these outlive the object.
+ */
+void code_files_complete(struct code_files *files, const struct debug_places *places);
+/*
  * An ELF file. 0 and *file; -errno and the reason: -ESTALE if the build
  * id is another one, -ENOEXEC if it is no ELF file of x86, -EFBIG if the budget does not allow it,
  * -ENOMEM, or why it cannot be read.
@@ -56,6 +62,12 @@ int code_files_add_elf(struct code_files *files, const struct file_name *name, u
  */
 int code_files_add_kallsyms(struct code_files *files, const struct file_name *name, uint64_t cr3,
                             struct ptd_image *image, struct reason *why);
+/*
+ * The names of a file that is not here, from its debug file. len_bytes: of its code, as it is
+ * mapped; *vaddr: the address that the first of them was linked for. 0, or -ENOENT.
+ */
+int code_files_names(struct code_files *files, const struct elf_id *id, uint64_t len_bytes,
+                     const struct ptd_file **names, uint64_t *vaddr);
 /* All of a file, whatever it holds, to be freed by the caller; counted for good. */
 int code_files_read(struct code_files *files, const struct file_name *name, struct bytes *bytes,
                     struct reason *why);

@@ -8,7 +8,8 @@
 
 uint32_t hot_function(struct hot *hot, const struct ptd_image *image, const struct ptd_item *block)
 {
-    const char *const name = ptd_image_symbol(image, block->cr3, block->ip, NULL);
+    const char *const name =
+        shown_name(hot->shown, ptd_image_symbol(image, block->cr3, block->ip, NULL));
 
     return names_add(&hot->names, name ? name : "?");
 }

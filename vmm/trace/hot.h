@@ -7,6 +7,7 @@
 
 #include "common/table.h"
 #include "ptdec.h"
+#include "symbols/demangle.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@
 
 /* Begins as zeros. */
 struct hot {
+    struct shown_names *shown; /* how names are shown; NULL: as they are */
     struct names names;
     struct table sums; /* key: number of a name, process; count: blocks; cost: instructions */
 };

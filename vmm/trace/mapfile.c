@@ -313,12 +313,28 @@ static const struct member mapped_members[] = {
     {0},
 };
 
+/* Its names, by its build id or from the machine's symbols, and how far below the code they are. */
+static const struct ptd_file *names_of(struct reader *reader, const struct mapped_entry *entry,
+                                       uint64_t *bias)
+{
+    const struct ptd_file *names = entry->symbols_at ? reader->symbols : NULL;
+    uint64_t linked_for = entry->symbols_at;
+    struct elf_id id;
+
+    if (entry->build_id && elf_id_parse(entry->build_id, &id))
+        (void)code_files_names(reader->files, &id, entry->end - entry->start, &names, &linked_for);
+    *bias = entry->start - linked_for;
+    return names;
+}
+
 /* A file of the guest's, which is not here: its name is that of code that comes from elsewhere. */
 static int read_mapped(struct reader *reader, const struct node *node, void *into)
 {
     const uint64_t space = *(uint64_t *)into;
     struct mapped_entry entry = {0};
+    const struct ptd_file *names;
     const char *last;
+    uint64_t bias;
     char name[NAME_MAX + 3];
     int error = read_object(reader, node, mapped_members, &entry), status;
 
@@ -328,9 +344,9 @@ static int read_mapped(struct reader *reader, const struct node *node, void *int
         return wrong(reader, node, "\"end\" is not behind \"start\"");
     last = strrchr(entry.path, '/');
     (void)snprintf(name, sizeof(name), "[%.*s]", NAME_MAX, last ? last + 1 : entry.path);
-    status = ptd_image_add_region(reader->image, name, entry.start, entry.end - entry.start,
-                                  entry.symbols_at ? reader->symbols : NULL,
-                                  entry.start - entry.symbols_at, space);
+    names = names_of(reader, &entry, &bias);
+    status = ptd_image_add_region(reader->image, name, entry.start, entry.end - entry.start, names,
+                                  bias, space);
     return status == PTD_OK ? 0 : library_error(reader, node, status);
 }
 

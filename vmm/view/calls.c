@@ -59,7 +59,8 @@ static void enter(struct calls *calls, struct call_stack *stack, const struct ca
 
 static uint32_t function_of(struct calls *calls, const struct ptd_item *block)
 {
-    const char *const name = ptd_image_symbol(calls->image, block->cr3, block->ip, NULL);
+    const char *const name =
+        shown_name(calls->shown, ptd_image_symbol(calls->image, block->cr3, block->ip, NULL));
     const uint32_t function = names_add(&calls->names, name ? name : UNKNOWN);
 
     if (function == UINT32_MAX) {
@@ -267,9 +268,11 @@ static void leave_all(struct calls *calls)
 
 /* ---- The flow ---- */
 
-void calls_begin(struct calls *calls, const struct ptd_image *image, uint64_t time)
+void calls_begin(struct calls *calls, const struct ptd_image *image, struct shown_names *shown,
+                 uint64_t time)
 {
     calls->image = image;
+    calls->shown = shown;
     calls->now = time;
     calls->since = time;
     calls->next_id = 0;

@@ -7,6 +7,7 @@
 
 #include "ptdec.h"
 #include "common/table.h"
+#include "symbols/demangle.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,6 +51,7 @@ struct calls {
     const struct ptd_image *image;
     const struct calls_sink *sink; /* members may be NULL */
     void *owner;
+    struct shown_names *shown; /* how names are shown; NULL: as they are */
     struct names names;
     struct call_stack *stacks[CALLS_STACKS_MAX]; /* the first is in use */
     size_t stack_count;
@@ -60,8 +62,9 @@ struct calls {
 };
 
 void calls_init(struct calls *calls, const struct calls_sink *sink, void *owner);
-/* A new trace begins, at this time, with stacks of its own. */
-void calls_begin(struct calls *calls, const struct ptd_image *image, uint64_t time);
+/* A new trace begins, at this time, with stacks of its own. shown may be NULL. */
+void calls_begin(struct calls *calls, const struct ptd_image *image, struct shown_names *shown,
+                 uint64_t time);
 /* The next item; time as clock_at() says. */
 void calls_item(struct calls *calls, const struct ptd_item *item, uint64_t time);
 /* The trace ends: every function is left. */

@@ -14,6 +14,7 @@
 #include "trace/rtit-trace.h"
 #include "trace/sidecar.h"
 #include "trace/window.h"
+#include "symbols/debug-file.h"
 #include "view/out.h"
 #include "ptdec_rtit.h"
 
@@ -44,6 +45,9 @@ struct decode_options {
         size_t count;
     } sources;
     uint64_t max_code; /* bytes */
+    bool no_demangle;
+    struct debug_places debug;
+    struct shown_names *names; /* how they are shown; NULL: as they are */
     bool no_sandbox;
     struct code_options code;
     const struct out_format *format; /* NULL: the views above */

@@ -88,7 +88,7 @@ static bool callgrind_begin(void *out, const struct out_thread *thread)
     struct callgrind *const callgrind = out;
 
     callgrind->is_tsc = thread->is_tsc;
-    calls_begin(&callgrind->calls, thread->image, thread->start);
+    calls_begin(&callgrind->calls, thread->image, thread->shown, thread->start);
     return true;
 }
 

@@ -200,7 +200,7 @@ static bool begin(void *out, const struct out_thread *thread)
     free(outline->shown);
     outline->shown = NULL;
     print_head(outline);
-    calls_begin(&outline->calls, thread->image, thread->start);
+    calls_begin(&outline->calls, thread->image, thread->shown, thread->start);
     return true;
 }
 

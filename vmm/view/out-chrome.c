@@ -121,7 +121,7 @@ static bool chrome_begin(void *out, const struct out_thread *thread)
     struct chrome *const chrome = out;
 
     chrome->thread = *thread;
-    calls_begin(&chrome->calls, thread->image, thread->start);
+    calls_begin(&chrome->calls, thread->image, thread->shown, thread->start);
     return true;
 }
 

@@ -84,7 +84,7 @@ static bool folded_begin(void *out, const struct out_thread *thread)
     struct folded *const folded = out;
 
     folded->thread = *thread;
-    calls_begin(&folded->calls, thread->image, thread->start);
+    calls_begin(&folded->calls, thread->image, thread->shown, thread->start);
     return true;
 }
 

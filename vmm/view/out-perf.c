@@ -71,7 +71,9 @@ static void print_head(const struct perf *perf, uint64_t cr3, uint64_t time, con
 static void print_address(const struct perf *perf, uint64_t cr3, uint64_t ip)
 {
     uint64_t offset = 0;
-    const char *const name = ip ? ptd_image_symbol(perf->thread.image, cr3, ip, &offset) : NULL;
+    const char *const name =
+        ip ? shown_name(perf->thread.shown, ptd_image_symbol(perf->thread.image, cr3, ip, &offset))
+           : NULL;
     struct escaped room;
 
     if (name)

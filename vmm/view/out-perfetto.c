@@ -353,7 +353,7 @@ static bool perfetto_begin(void *out, const struct out_thread *thread)
     perfetto->interned = 0;
     perfetto->is_running = false;
     perfetto->lost_bytes = 0;
-    calls_begin(&perfetto->calls, thread->image, thread->start);
+    calls_begin(&perfetto->calls, thread->image, thread->shown, thread->start);
     perfetto->cpu_uuid = thread->cpu >= 0 ? cpu_track(perfetto) : 0;
     return !perfetto->no_memory;
 }

@@ -6,6 +6,7 @@
 #define VMM_OUT_H
 
 #include "ptdec.h"
+#include "symbols/demangle.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,7 +22,8 @@ struct out_who {
 /* Whose items follow. */
 struct out_thread {
     const struct ptd_image *image;
-    const char *comm; /* never NULL */
+    struct shown_names *shown; /* how names of functions are shown; NULL: as they are */
+    const char *comm;          /* never NULL */
     uint32_t pid, tid;
     int cpu;     /* -1: any */
     bool is_tsc; /* else times are numbers of instructions */

@@ -86,6 +86,7 @@ int stream_open(struct decode_options *options, struct stream *stream)
     }
     options->thread = &stream->thread;
     stream->thread.cycles = &stream->clock.cycles;
+    stream->thread.shown = options->names;
     error = open_code(stream);
     if (!error)
         error = stream->input ? pieces_open(options, stream) : open_whole(options, stream);

@@ -262,7 +262,7 @@ static void print_json(const struct summary *summary)
 static int summarise(struct decode_options *options, const void *bytes, size_t len,
                      struct reason *why)
 {
-    struct summary summary = {.image = options->image};
+    struct summary summary = {.image = options->image, .hot.shown = options->names};
     const int status = ptd_flow_parallel(bytes, len, options->image, &options->config,
                                          PTD_TIMING_NONE, options->threads, see_run, &summary);
     int error = 0;

@@ -13,18 +13,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *symbol(const struct stream *stream, uint64_t cr3, uint64_t ip, char *text,
-                          size_t text_bytes)
+#define SYMBOL_ROOM (DEMANGLED_MAX + 24) /* a name and an offset */
+
+/* A name that is too long is cut off, its offset never. */
+static const char *symbol(const struct stream *stream, uint64_t cr3, uint64_t ip,
+                          char text[SYMBOL_ROOM])
 {
     uint64_t offset;
-    const char *name = ptd_image_symbol(stream->image, cr3, ip, &offset);
+    const char *const name =
+        shown_name(stream->thread.shown, ptd_image_symbol(stream->image, cr3, ip, &offset));
 
     if (!name)
-        snprintf(text, text_bytes, "%#" PRIx64, ip);
+        snprintf(text, SYMBOL_ROOM, "%#" PRIx64, ip);
     else if (offset)
-        snprintf(text, text_bytes, "%s+%#" PRIx64, name, offset);
+        snprintf(text, SYMBOL_ROOM, "%.*s+%#" PRIx64, (int)DEMANGLED_MAX, name, offset);
     else
-        snprintf(text, text_bytes, "%s", name);
+        snprintf(text, SYMBOL_ROOM, "%s", name);
     return text;
 }
 
@@ -134,13 +138,13 @@ static void print_insns(const struct decode_options *options, const struct strea
     struct ptd_insn insn;
 
     while (ptd_block_insn(stream->image, block, &ip, &insn) == PTD_OK) {
-        char text[128] = "?", where[128];
+        char text[128] = "?", where[SYMBOL_ROOM];
         const uint8_t *bytes;
         size_t len;
 
         if (ptd_image_find(stream->image, block->cr3, insn.ip, &bytes, &len) == PTD_OK)
             ptd_insn_format(block->mode, insn.ip, bytes, len, text, sizeof(text));
-        symbol(stream, block->cr3, insn.ip, where, sizeof(where));
+        symbol(stream, block->cr3, insn.ip, where);
         if (options->json) {
             json_object *line = line_begin(options, block, "insn");
 
@@ -159,9 +163,9 @@ static void print_insns(const struct decode_options *options, const struct strea
 static void print_block(const struct decode_options *options, const struct stream *stream,
                         const struct ptd_item *block)
 {
-    char where[128];
+    char where[SYMBOL_ROOM];
 
-    symbol(stream, block->cr3, block->ip, where, sizeof(where));
+    symbol(stream, block->cr3, block->ip, where);
     if (options->json) {
         json_object *line = line_begin(options, block, "block");
 
@@ -185,13 +189,13 @@ static void print_call(const struct decode_options *options, const struct stream
 {
     const bool call =
         from->last_class == PTD_INSN_CALL_DIRECT || from->last_class == PTD_INSN_CALL_INDIRECT;
-    char caller[128], callee[128];
+    char caller[SYMBOL_ROOM], callee[SYMBOL_ROOM];
     json_object *line;
 
     if (!call && from->last_class != PTD_INSN_RET)
         return;
-    symbol(stream, from->cr3, from->last_ip, caller, sizeof(caller));
-    symbol(stream, to->cr3, to->ip, callee, sizeof(callee));
+    symbol(stream, from->cr3, from->last_ip, caller);
+    symbol(stream, to->cr3, to->ip, callee);
     line = line_begin(options, from, call ? "call" : "return");
     json_object_object_add(line, "from", json_object_new_string(caller));
     json_object_object_add(line, "to", json_object_new_string(callee));
@@ -235,11 +239,11 @@ static void print_error(const struct decode_options *options, const struct strea
                         const struct ptd_item *item)
 {
     const char *const text = ptd_strerror(item->error);
-    char from[128], to[128];
+    char from[SYMBOL_ROOM], to[SYMBOL_ROOM];
     struct escaped rooms[2];
 
-    symbol(stream, item->cr3, item->from, from, sizeof(from));
-    symbol(stream, item->cr3, item->to, to, sizeof(to));
+    symbol(stream, item->cr3, item->from, from);
+    symbol(stream, item->cr3, item->to, to);
     if (options->json) {
         json_object *const line = line_begin(options, item, "error");
 
@@ -269,7 +273,7 @@ static void print_event(const struct decode_options *options, const struct strea
                         const struct ptd_item *item)
 {
     const char *name = item_name(item->type);
-    char from[128] = "", to[128] = "", packet[256];
+    char from[SYMBOL_ROOM] = "", to[SYMBOL_ROOM] = "", packet[256];
     struct escaped rooms[2];
 
     if (item->type == PTD_ITEM_PSB)
@@ -286,9 +290,9 @@ static void print_event(const struct decode_options *options, const struct strea
         name = packet;
     }
     if (item->has_from)
-        symbol(stream, item->cr3, item->from, from, sizeof(from));
+        symbol(stream, item->cr3, item->from, from);
     if (item->has_to)
-        symbol(stream, item->cr3, item->to, to, sizeof(to));
+        symbol(stream, item->cr3, item->to, to);
     if (options->json) {
         json_object *line =
             line_begin(options, item, item->type == PTD_ITEM_PACKET ? "packet" : name);

@@ -1,0 +1,171 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# compare.sh: names that vpt finds for addresses of a program, against what binutils say of it: of the
+# program itself, of stripped twins with a debug file, and of one with nothing but .dynsym.
+set -uo pipefail
+cd "$(dirname "$0")/../../.." || exit 2
+# shellcheck source=vmm/tests/lib.sh
+. vmm/tests/lib.sh
+ask=$BUILD/tests/ask
+export LC_ALL=C HOME=$work/home
+unset DEBUGINFOD_URLS
+mkdir -p "$HOME"
+
+if ! command -v g++ >/dev/null; then
+    skip 'names of functions' 'there is no g++'
+    summary
+    exit
+fi
+program=$work/program
+g++ -O2 -g -o "$program" vmm/tests/symbols/program.cc || exit 1
+
+# ---- Files ----
+
+objcopy --only-keep-debug "$program" "$work/program.debug"
+strip -o "$work/linked" "$program"
+objcopy --remove-section=.note.gnu.build-id "$work/linked"
+objcopy --remove-section=.note.gnu.build-id "$work/program.debug" "$work/linked.debug"
+objcopy --add-gnu-debuglink="$work/linked.debug" "$work/linked"
+strip -o "$work/bare" "$program"
+cp "$work/bare" "$work/elsewhere"
+id=$(readelf -n "$program" | sed -n 's/.*Build ID: //p')
+mkdir -p "$work/debug/.build-id/${id:0:2}"
+cp "$work/program.debug" "$work/debug/.build-id/${id:0:2}/${id:2}.debug"
+rm "$work/program.debug"
+
+objdump -d "$program" | sed -nE 's/^ +([0-9a-f]+):.*/\1/p' >"$work/addresses"
+# known FILE OPTION...: what vpt says of each address.
+known() {
+    local file=$1
+    shift
+    "$ask" "$@" "$file" <"$work/addresses"
+}
+known "$program" >"$work/known"
+
+# ---- Against binutils ----
+
+# Each function of nm at its address, by one of the names that nm has for it.
+functions() {
+    nm "$@" "$program" | sed -nE 's/^0*([0-9a-f]+) [tTwWi] (.*)/\1 0 \2/p' | sort |
+        join - <(sort "$work/addresses")
+}
+# among NM-OPTION ASK-OPTION: is what vpt names among them?
+among() {
+    # shellcheck disable=SC2086 # either may be empty
+    functions $1 >"$work/nm"
+    # shellcheck disable=SC2086
+    cut -d ' ' -f 1 "$work/nm" | uniq | "$ask" $2 "$program" | sort >"$work/asked"
+    comm -13 "$work/nm" "$work/asked" >"$work/differ"
+    [ "$(wc -l <"$work/asked")" -gt 10 ] && [ ! -s "$work/differ" ]
+}
+check 'names as of nm' among '' --no-demangle
+if "$ask" --can-demangle; then
+    check 'names as of nm -C' among -C ''
+else
+    skip 'names as of nm -C' 'this vpt was built without libiberty'
+fi
+
+# The last byte of each function is its own.
+# shellcheck disable=SC2094 # the file is only read
+inside() {
+    local count=0 address size name
+    while read -r address size name; do
+        printf '%x\n' $((0x$address + size - 1))
+    done <"$work/sized" | "$ask" --no-demangle "$program" >"$work/asked"
+    while read -r address size name && read -r -u 3 _ offset found; do
+        count=$((count + 1))
+        [ "$((0x$offset)) $found" = "$((size - 1)) $name" ] || grep -q " $found\$" "$work/sized" ||
+            { echo "$address: $found" && return 1; }
+    done <"$work/sized" 3<"$work/asked"
+    [ "$count" -gt 10 ]
+}
+readelf -sW "$program" | awk '$4 == "FUNC" && $3 > 0 && $7 != "UND" { print $2, $3, $8 }' |
+    sort -u >"$work/sized"
+check 'up to the last byte of a function' inside
+
+# Entries of the PLT, as objdump names them.
+plt() {
+    objdump -d "$program" | sed -nE 's/^0*([0-9a-f]+) <(.*@plt)>:$/\1 0 \2/p' >"$work/plt"
+    cut -d ' ' -f 1 "$work/plt" | "$ask" --no-demangle "$1" | diff "$work/plt" - &&
+        [ "$(wc -l <"$work/plt")" -gt 3 ]
+}
+check 'names of the PLT' plt "$program"
+check 'names of the PLT of a stripped program' plt "$work/bare"
+
+# ---- Against the program itself ----
+
+same() {
+    local file=$1
+    shift
+    known "$file" "$@" | diff -q "$work/known" -
+}
+check 'the debug file that .gnu_debuglink names' same "$work/linked"
+check 'a debug file by build id' same "$work/bare" --debug-dir "$work/debug"
+# A guest's file that is not here, of which a map tells the build id: an error names the place.
+guest_file() {
+    local vaddr size start=0x7f0000000000 main folder
+    read -r vaddr size < <(readelf -lW "$program" | awk '/LOAD.*R E/ { print $3, $6 }')
+    main=$(nm "$program" | sed -n 's/ T main$//p')
+    size=$(((vaddr + size + 0xfff & ~0xfff) - (vaddr & ~0xfff)))
+    cat >"$work/guest.map" <<MAP
+{ "vpt-map": 1, "host": { "processes": [ { "name": "p", "pid": 1, "cr3": "0x5000", "files": [
+  { "path": "/usr/bin/program", "start": "$start", "end": "$((start + size))",
+    "build_id": "$id" } ] } ] } }
+MAP
+    printf '\x06' >"$work/guest.pt"
+    main=$(printf '%#x' $((start + 0x$main - (vaddr & ~0xfff) + 4)))
+    for folder in debug nothing; do
+        "$vpt" decode --start-ip "$main" --start-cr3 0x5000 --map "$work/guest.map" \
+            --debug-dir "$work/$folder" "$work/guest.pt" 2>&1
+    done >"$work/errors"
+    grep -qF ": $main, main+0x4;" "$work/errors" && grep -qF ": $main, [program]+" "$work/errors"
+}
+check 'a file of a guest, by its build id' guest_file
+
+mkdir -p "$HOME/.debug/.build-id/${id:0:2}/${id:2}"
+cp "$work/debug/.build-id/${id:0:2}/${id:2}.debug" "$HOME/.debug/.build-id/${id:0:2}/${id:2}/debug"
+check "a debug file of perf's cache" same "$work/bare" --cache "$HOME/.debug"
+
+# Of one with nothing but .dynsym, what nm -D names, and the PLT.
+dynamic() {
+    known "$work/elsewhere" --no-demangle >"$work/asked"
+    ! grep -q ' main$' "$work/asked" && grep -q ' puts@plt$' "$work/asked"
+}
+check 'nothing but .dynsym' dynamic
+
+# ---- What is refused ----
+
+nothing_more() {
+    local file=$1
+    shift
+    known "$file" --no-demangle "$@" | diff -q "$work/asked" -
+}
+mkdir -p "$work/other/.build-id/${id:0:2}"
+cp "$work/linked.debug" "$work/other/.build-id/${id:0:2}/${id:2}.debug"
+check 'a debug file without the build id' nothing_more "$work/bare" --debug-dir "$work/other"
+printf 'x' >>"$work/linked.debug"
+check 'a debug file with another check sum' nothing_more "$work/linked"
+mkfifo "$work/pipe.debug"
+objcopy --remove-section=.note.gnu.build-id "$work/bare" "$work/piped"
+printf 'pipe.debug\0\0\0\0\0\0' >"$work/link"
+objcopy --add-section .gnu_debuglink="$work/link" "$work/piped"
+check 'a pipe for a debug file' nothing_more "$work/piped"
+printf '../secret\0\0\0\0\0\0\0' >"$work/link"
+objcopy --update-section .gnu_debuglink="$work/link" "$work/piped"
+check 'a debug file in another folder' nothing_more "$work/piped"
+
+# ---- MiniDebugInfo ----
+
+if command -v xz >/dev/null && "$ask" --can-unpack; then
+    strip --strip-debug -o "$work/mini" "$work/debug/.build-id/${id:0:2}/${id:2}.debug"
+    xz -f "$work/mini"
+    objcopy --add-section .gnu_debugdata="$work/mini.xz" "$work/bare" "$work/packed"
+    check 'MiniDebugInfo' same "$work/packed"
+    head -c 300 "$work/mini.xz" >"$work/mini.cut"
+    objcopy --add-section .gnu_debugdata="$work/mini.cut" "$work/bare" "$work/packed"
+    check 'MiniDebugInfo that is cut off' nothing_more "$work/packed"
+else
+    skip 'MiniDebugInfo' 'there is no xz, or this vpt was built without liblzma'
+fi
+summary
