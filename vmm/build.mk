@@ -31,12 +31,13 @@ $(BUILD)/vmm/view/out-perfetto.o: $(VMM_MESSAGES).h
 endif
 
 # Names of functions. Without libiberty those of C++ and Rust stay mangled, without liblzma there is no
-# MiniDebugInfo. $(call has_header,HEADER,WHAT)
+# MiniDebugInfo, without libdw there are no lines. $(call has_header,HEADER,WHAT)
 has_header    = $(if $(shell printf '\#include <$(1)>\n' | $(CC) -E - 2>/dev/null | head -c 1),$(2))
 VMM_LIBIBERTY := $(call has_header,libiberty/demangle.h,-liberty)
 VMM_LZMA      := $(shell pkg-config --libs liblzma 2>/dev/null)
-VMM_SYMBOLS   := $(if $(VMM_LIBIBERTY),-DVPT_LIBIBERTY) $(if $(VMM_LZMA),-DVPT_LZMA)
-VMM_LIBS      += $(VMM_LIBIBERTY) $(VMM_LZMA)
+VMM_LIBDW     := $(shell pkg-config --libs libdw 2>/dev/null)
+VMM_SYMBOLS   := $(if $(VMM_LIBDW),-DVPT_LIBDW) $(if $(VMM_LIBIBERTY),-DVPT_LIBIBERTY) $(if $(VMM_LZMA),-DVPT_LZMA)
+VMM_LIBS      += $(VMM_LIBDW) $(VMM_LIBIBERTY) $(VMM_LZMA)
 
 $(BUILD)/vmm/symbols/%.o: override CPPFLAGS += $(VMM_SYMBOLS)
 $(FUZZ_OBJ)/vmm/symbols/%.o: FUZZ_CFLAGS += $(VMM_SYMBOLS)

@@ -177,6 +177,10 @@ static int check_options(const struct decode_options *options)
     if (options->count_insns && !options->format)
         return complain(EXIT_CODE_USAGE,
                         "--clock is for --calls, and for a --format that has times");
+    if ((options->lines || options->inlined) && (options->format || options->view > VIEW_BLOCKS))
+        return complain(EXIT_CODE_USAGE, "--lines and --inline are for --insns and --blocks");
+    if ((options->lines || options->inlined) && !dwarf_is_there())
+        return complain(EXIT_CODE_HOST, "--lines, --inline: this vpt was built without libdw");
     if (options->threads && options->view != VIEW_SUMMARY)
         return complain(EXIT_CODE_USAGE, "--threads is for --summary");
     return 0;
@@ -689,6 +693,15 @@ static const struct option_row options_of_decode[] = {
      .word = clock_word,
      .help = "Costs and times of --calls and of a --format are instructions.",
      .fallback = "TSC ticks, if the trace has TSC packets that differ"},
+    {.name = "lines",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct parsed, options.lines),
+     .help = "Prints the source line behind each instruction or block, where debug information "
+             "tells it."},
+    {.name = "inline",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct parsed, options.inlined),
+     .help = "Prints which functions were compiled into others there, the innermost first."},
     {0},
 };
 
@@ -880,6 +893,8 @@ int parsed_decode(struct parsed *parsed, char **files, size_t count)
     if (!options->code.files || !prepare_names(parsed))
         return no_memory();
     code_files_complete(options->code.files, &options->debug);
+    if ((options->lines || options->inlined) && !code_files_keep_sources(options->code.files))
+        return no_memory();
     return count == 1 ? decode_file(options, files[0]) : decode_several(options, files, count);
 }
 

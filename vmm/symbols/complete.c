@@ -107,15 +107,19 @@ static bool find_segment(Elf *elf, uint64_t len_bytes, uint64_t *vaddr)
 }
 
 int names_by_id(const struct debug_places *places, const struct elf_id *id, uint64_t len_bytes,
-                uint64_t max_bytes, struct ptd_file **file, uint64_t *vaddr)
+                uint64_t max_bytes, struct sources *sources, struct ptd_file **file,
+                uint64_t *vaddr)
 {
     struct debug_name found;
     const int fd = debug_file_by_id(places, NULL, id, &found);
+    const struct file_name name = debug_name_of(&found);
     Elf *const elf = fd < 0 ? NULL : open_elf(fd);
     int status = PTD_E_IO;
 
     if (elf && find_segment(elf, len_bytes, vaddr))
         status = ptd_file_new_symbols(fd, max_bytes, file);
+    if (status == PTD_OK && sources)
+        (void)sources_add(sources, *file, &name, fd); /* else it has no lines */
     if (elf)
         (void)elf_end(elf);
     if (fd >= 0)

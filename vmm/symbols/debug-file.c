@@ -249,3 +249,17 @@ int debug_file_by_id(const struct debug_places *places, const char *root, const 
 
     return find_by_id(places, root, &wanted, found);
 }
+
+int debug_file_beside(const struct debug_places *places, const struct file_name *of,
+                      const char *path, const struct elf_id *id)
+{
+    const struct wanted wanted = {.id = *id};
+    const char *const last = strrchr(of->path, '/');
+    const int len = last && path[0] != '/' ? (int)(last - of->path) + 1 : 0;
+    struct debug_name found;
+    int fd = find_by_id(places, of->root, &wanted, &found);
+
+    if (fd < 0 && set_name(&found, of->root, "%.*s%s", len, of->path, path))
+        fd = try_open(&found, &wanted, false);
+    return fd;
+}

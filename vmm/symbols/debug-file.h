@@ -35,6 +35,12 @@ struct file_name debug_name_of(const struct debug_name *name);
  */
 int debug_file_of(const struct debug_places *places, const struct file_name *of, Elf *elf,
                   struct debug_name *found);
+/*
+ * The file that another one names, with what dwz took out of several: by its build id, at its path,
+ * and beside the other one.
+ */
+int debug_file_beside(const struct debug_places *places, const struct file_name *of,
+                      const char *path, const struct elf_id *id);
 /* The same of a file that is not here, but whose build id is known. root as in a file_name. */
 int debug_file_by_id(const struct debug_places *places, const char *root, const struct elf_id *id,
                      struct debug_name *found);

@@ -45,6 +45,7 @@ struct named {
 struct code_files {
     uint64_t max_bytes, held_bytes;
     const struct debug_places *places; /* NULL: names are those of each file alone */
+    struct sources *sources;           /* NULL: they are not asked for */
     void *loaded, *texts, *named;      /* trees */
 };
 
@@ -101,12 +102,32 @@ void code_files_free(struct code_files *files)
     tdestroy(files->loaded, free_loaded);
     tdestroy(files->texts, free);
     tdestroy(files->named, free_named);
+    sources_free(files->sources);
     free(files);
 }
 
 void code_files_complete(struct code_files *files, const struct debug_places *places)
 {
     files->places = places;
+}
+
+bool code_files_keep_sources(struct code_files *files)
+{
+    files->sources = sources_new(files->places);
+    return files->sources;
+}
+
+size_t code_files_sources(struct code_files *files, const struct ptd_image *image, uint64_t cr3,
+                          uint64_t ip, struct source_frame frames[FRAMES_MAX])
+{
+    uint64_t address, left = files->max_bytes - files->held_bytes;
+    const struct ptd_file *const file = ptd_image_origin(image, cr3, ip, &address);
+    size_t count = 0;
+
+    if (files->sources && file)
+        count = sources_frames(files->sources, file, address, &left, frames);
+    files->held_bytes = files->max_bytes - left;
+    return count;
 }
 
 bool code_files_is_news(struct code_files *files, const char *text)
@@ -230,7 +251,8 @@ static int load_elf(const struct code_files *files, int fd, const struct file_na
     const int status = ptd_file_new_elf(fd, left, content);
 
     if (status != PTD_OK || !files->places ||
-        complete_names(files->places, name, fd, left, *content) == 0)
+        (complete_names(files->places, name, fd, left, *content) == 0 &&
+         (!files->sources || sources_add(files->sources, *content, name, fd))))
         return status;
     ptd_file_free(*content);
     *content = NULL;
@@ -372,7 +394,7 @@ static struct named *find_named(struct code_files *files, const struct elf_id *i
         return NULL;
     }
     if (names_by_id(files->places, id, len_bytes, files->max_bytes - files->held_bytes,
-                    &named->names, &named->vaddr) == PTD_OK)
+                    files->sources, &named->names, &named->vaddr) == PTD_OK)
         files->held_bytes += ptd_file_bytes(named->names);
     return named;
 }

@@ -9,7 +9,7 @@
 #include "common/open.h"
 #include "ptdec.h"
 #include "ptdec_perf.h"
-#include "symbols/debug-file.h"
+#include "symbols/sources.h"
 
 #define CODE_BYTES_MAX (UINT64_C(1) << 30) /* the budget, unless the user says otherwise */
 
@@ -42,6 +42,14 @@ void code_files_free(struct code_files *files);
  * for in places; these outlive the object.
  */
 void code_files_complete(struct code_files *files, const struct debug_places *places);
+/* And what their code was made of can be told by code_files_sources(). False: no memory. */
+bool code_files_keep_sources(struct code_files *files);
+/*
+ * The functions that the code at an address is from, with lines, as dwarf_file_frames() tells them;
+ * 0: not known.
+ */
+size_t code_files_sources(struct code_files *files, const struct ptd_image *image, uint64_t cr3,
+                          uint64_t ip, struct source_frame frames[FRAMES_MAX]);
 /*
  * An ELF file. 0 and *file; -errno and the reason: -ESTALE if the build
  * id is another one, -ENOEXEC if it is no ELF file of x86, -EFBIG if the budget does not allow it,

@@ -45,7 +45,7 @@ struct decode_options {
         size_t count;
     } sources;
     uint64_t max_code; /* bytes */
-    bool no_demangle;
+    bool no_demangle, lines, inlined;
     struct debug_places debug;
     struct shown_names *names; /* how they are shown; NULL: as they are */
     bool no_sandbox;

@@ -7,6 +7,7 @@
 #include "common/escape.h"
 #include "common/json.h"
 #include "view/out.h"
+#include "view/source.h"
 
 #include <inttypes.h>
 #include <json-c/json.h>
@@ -151,11 +152,14 @@ static void print_insns(const struct decode_options *options, const struct strea
             add_hex(line, "ip", insn.ip);
             json_object_object_add(line, "symbol", json_object_new_string(where));
             json_object_object_add(line, "text", json_object_new_string(text));
+            source_to_json(options, stream, block->cr3, insn.ip, line);
             line_end(line);
         } else {
             struct escaped room;
 
-            printf("%016" PRIx64 "  %-40s %s\n", insn.ip, escaped(where, &room), text);
+            printf("%016" PRIx64 "  %-40s %s", insn.ip, escaped(where, &room), text);
+            source_print(options, stream, block->cr3, insn.ip);
+            putchar('\n');
         }
     }
 }
@@ -173,12 +177,15 @@ static void print_block(const struct decode_options *options, const struct strea
         add_hex(line, "last_ip", block->last_ip);
         json_add_number(line, "insns", block->insns);
         json_object_object_add(line, "symbol", json_object_new_string(where));
+        source_to_json(options, stream, block->cr3, block->ip, line);
         line_end(line);
     } else {
         struct escaped room;
 
-        printf("%016" PRIx64 "..%016" PRIx64 " %5u  %s\n", block->ip, block->last_ip, block->insns,
+        printf("%016" PRIx64 "..%016" PRIx64 " %5u  %s", block->ip, block->last_ip, block->insns,
                escaped(where, &room));
+        source_print(options, stream, block->cr3, block->ip);
+        putchar('\n');
     }
 }
 

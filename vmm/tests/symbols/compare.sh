@@ -155,6 +155,90 @@ printf '../secret\0\0\0\0\0\0\0' >"$work/link"
 objcopy --update-section .gnu_debuglink="$work/link" "$work/piped"
 check 'a debug file in another folder' nothing_more "$work/piped"
 
+# ---- Lines ----
+
+# normal FILE: what addr2line -afi prints, as a line for each address: "ADDRESS|NAME|FILE:LINE|...",
+# without folders, columns and discriminators.
+normal() {
+    sed -E 's/ \(discriminator [0-9]+\)$//; s/ inlined at .*//; s/:\?$/:0/' "$1" | awk '
+        /^0x/ { if (line != "") print line; sub(/^0x0*/, ""); line = $0; names = 1; next }
+        !names { sub(/^.*\//, ""); if ($0 ~ /:[0-9]+:[0-9]+$/) sub(/:[0-9]+$/, "") }
+        { line = line "|" $0; names = !names }
+        END { print line }'
+}
+# differ: of the answers of vpt, those that neither witness gives. Explained are two kinds: binutils
+# name a file without lines that only the symbol table tells, and a function for what the compiler put
+# between two functions, which belongs to none.
+differ() {
+    paste -d '\t' "$work/binutils" "$work/elfutils" "$work/vpt" | awk -F '\t' '
+        function places(text,   part, count, i, out) {
+            count = split(text, part, "|")
+            for (i = 3; i <= count; i += 2) out = out "|" part[i]
+            return out
+        }
+        $3 == $1 || $3 == $2 { same++; next }
+        $3 !~ /\|/ && $1 ~ /:0$/ { next }
+        $3 ~ /^[^|]*\|\?\?\|[^|]*$/ && places($1) == places($3) { next }
+        { print; unexplained++ }
+        END { print same + 0, "of", NR, "are the same"; exit unexplained > 0 || same < NR / 2 }'
+}
+lines() {
+    local file=$1
+    addr2line -afi -e "$file" <"$work/addresses" >"$work/out"
+    normal "$work/out" >"$work/binutils"
+    eu-addr2line -afi -e "$file" <"$work/addresses" >"$work/out" 2>/dev/null
+    normal "$work/out" >"$work/elfutils"
+    known "$file" --no-demangle --lines >"$work/out"
+    normal "$work/out" >"$work/vpt"
+    differ
+}
+same_lines() {
+    known "$@" --no-demangle --lines | diff -q "$work/lines" -
+}
+# What the program shows of them, from the beginning of a function to its first branch.
+shown() {
+    local at
+    at=$(nm "$program" | sed -n 's/ T _ZN4demo4work.*//p')
+    "$vpt" decode --start-ip "0x$at" --image "$program" "$@" "$work/guest.pt" >"$work/shown" 2>&1
+}
+text_of_lines() {
+    shown --lines
+    grep -qE '  ; program\.cc:[0-9]+$' "$work/shown" || return 1
+    shown --lines --inline --blocks
+    grep -qE '  ; .*begin.* < demo::work\(.*\) program\.cc:[0-9]+$' "$work/shown" || return 1
+    shown --inline
+    ! grep -q 'program\.cc' "$work/shown" && grep -q ' < demo::work' "$work/shown"
+}
+json_of_lines() {
+    shown --lines --inline --json --no-demangle
+    head -n 1 "$work/shown" | jq -e '(.file | startswith("/")) and .line > 0 and
+        (.frames | length) > 1 and .frames[-1].function == (.symbol | sub("[+].*"; "")) and
+        .frames[0].file == .file and .frames[0].line == .line'
+}
+if ! "$ask" --can-tell-lines; then
+    expect '--lines in a build without libdw' 4 'built without libdw' "$vpt" decode --lines "$work/guest.pt"
+    skip 'lines' 'this vpt was built without libdw'
+elif ! command -v eu-addr2line >/dev/null; then
+    skip 'lines' 'there is no eu-addr2line (elfutils)'
+else
+    check 'lines and inlined functions' lines "$program"
+    check '--lines and --inline' text_of_lines
+    check '--lines and --inline with --json' json_of_lines
+    expect '--lines with --calls' 2 'are for --insns and --blocks' "$vpt" decode --lines --calls \
+        "$work/guest.pt"
+    known "$program" --no-demangle --lines >"$work/lines"
+    check 'lines of a stripped program' same_lines "$work/bare" --debug-dir "$work/debug"
+    objcopy --compress-debug-sections=zlib "$program" "$work/zlib"
+    check 'lines that are compressed' same_lines "$work/zlib"
+    objcopy --compress-debug-sections=zlib-gnu "$program" "$work/zlib"
+    check 'lines that are compressed the old way' same_lines "$work/zlib"
+    g++ -O2 -gdwarf-4 -o "$work/older" vmm/tests/symbols/program.cc
+    cp "$work/addresses" "$work/first"
+    objdump -d "$work/older" | sed -nE 's/^ +([0-9a-f]+):.*/\1/p' >"$work/addresses"
+    check 'lines of DWARF 4' lines "$work/older"
+    mv "$work/first" "$work/addresses"
+fi
+
 # ---- MiniDebugInfo ----
 
 if command -v xz >/dev/null && "$ask" --can-unpack; then
