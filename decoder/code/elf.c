@@ -203,8 +203,9 @@ static int read_symbols(struct input *input, Elf_Scn *section, const GElf_Shdr *
     data = elf_getdata(section, NULL);
     if (!data || entry_bytes == 0)
         return PTD_E_FORMAT;
-    if (data->d_size >= entry_bytes)
-        status = find_texts(input, header->sh_link, &texts);
+    if (data->d_size < entry_bytes)
+        return PTD_OK;
+    status = find_texts(input, header->sh_link, &texts);
     if (status == PTD_E_FORMAT)
         return PTD_OK; /* symbols without names */
     for (size_t i = 0; status == PTD_OK && i < data->d_size / entry_bytes && i < INT32_MAX; i++) {

@@ -287,13 +287,29 @@ static void allow_code(struct sandbox *sandbox, const struct code_options *code,
     sandbox_allow(sandbox, debug->cache);
 }
 
+/* Servers are asked by a process that keeps its rights. 0 or an exit code. */
+static int start_debuginfod(struct decode_options *options)
+{
+    const char *const urls = options->debuginfod ? options->debuginfod : getenv("DEBUGINFOD_URLS");
+    struct reason why;
+    int error = 0;
+
+    if (urls && urls[0])
+        error = debuginfod_start(urls, &options->debug.server, &why);
+    return error ? complain(exit_code_of(error), "%s", why.text) : 0;
+}
+
 /*
  * From here on, files that somebody else wrote are parsed. TRACE.json and a map name files
  * anywhere. 0 or an exit code.
  */
-static int give_up_rights(const struct decode_options *options, bool is_perf_data)
+static int give_up_rights(struct decode_options *options, bool is_perf_data)
 {
     struct sandbox sandbox = {0};
+    const int code = start_debuginfod(options);
+
+    if (code)
+        return code;
 
     if (is_perf_data)
         allow_code(&sandbox, &options->code, &options->debug);
@@ -806,6 +822,14 @@ const struct option_row options_of_traces[] = {
      .offset = offsetof(struct parsed, options.debug.folder),
      .help = "The folder with debug files, by build id or by the name in .gnu_debuglink.",
      .fallback = DEBUG_FOLDER},
+    {.name = "debuginfod",
+     .value = "URLS",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parsed, options.debuginfod),
+     .help =
+         "Asks these servers for debug files that are not here, by debuginfod-find of elfutils; "
+         "'' asks none.",
+     .fallback = "as the variable DEBUGINFOD_URLS says"},
     {.name = "no-demangle",
      .kind = OPTION_FLAG,
      .offset = offsetof(struct parsed, options.no_demangle),
@@ -904,6 +928,7 @@ void parsed_free(struct parsed *parsed)
     ptd_image_free(parsed->options.image);
     map_free(&parsed->options.map);
     code_files_free(parsed->options.code.files);
+    debuginfod_stop(parsed->options.debug.server);
     free(parsed->cache);
     free(parsed->options.sources.list);
 }

@@ -218,6 +218,7 @@ static const char *const calls[] = {
     "readlink",
     "readlinkat",
     "readv",
+    "recvmsg",
     "rename",
     "renameat",
     "renameat2",

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LINK_BYTES_MAX (NAME_MAX + 16u)
@@ -141,6 +142,13 @@ static bool is_it(int fd, const struct wanted *wanted, bool by_link)
     return by_link && sum_file(fd, &sum) && sum == wanted->sum;
 }
 
+static bool is_regular(int fd)
+{
+    struct stat status;
+
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
 /* A descriptor, or -ENOENT. */
 static int try_open(const struct debug_name *name, const struct wanted *wanted, bool by_link)
 {
@@ -209,6 +217,25 @@ static int find_by_id(const struct debug_places *places, const char *root,
     return fd;
 }
 
+/* From a server, which may have sent anything. */
+static int ask_server(const struct debug_places *places, const struct wanted *wanted,
+                      struct debug_name *found)
+{
+    int fd = -ENOENT;
+
+    if (places->server && wanted->id.len > 0)
+        fd = debuginfod_find(places->server, &wanted->id, found->path);
+    if (fd == -ENOPKG)
+        remark(places->remark, "debuginfod: the program debuginfod-find is not there");
+    if (fd < 0)
+        return -ENOENT;
+    found->has_root = false;
+    if (is_regular(fd) && is_it(fd, wanted, false))
+        return fd;
+    (void)close(fd);
+    return -ENOENT;
+}
+
 /* Beside the file, in a folder .debug there, and below the folder of debug files. */
 static int find_by_link(const struct debug_places *places, const struct file_name *of,
                         const struct wanted *wanted, struct debug_name *found)
@@ -239,15 +266,18 @@ int debug_file_of(const struct debug_places *places, const struct file_name *of,
     elf_id_of(elf, &wanted.id);
     find_link(elf, &wanted);
     fd = find_by_id(places, of->root, &wanted, found);
-    return fd < 0 ? find_by_link(places, of, &wanted, found) : fd;
+    if (fd < 0)
+        fd = find_by_link(places, of, &wanted, found);
+    return fd < 0 ? ask_server(places, &wanted, found) : fd;
 }
 
 int debug_file_by_id(const struct debug_places *places, const char *root, const struct elf_id *id,
                      struct debug_name *found)
 {
     const struct wanted wanted = {.id = *id};
+    const int fd = find_by_id(places, root, &wanted, found);
 
-    return find_by_id(places, root, &wanted, found);
+    return fd < 0 ? ask_server(places, &wanted, found) : fd;
 }
 
 int debug_file_beside(const struct debug_places *places, const struct file_name *of,

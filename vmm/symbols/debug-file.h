@@ -8,8 +8,7 @@
 #define VMM_DEBUG_FILE_H
 
 #include "common/open.h"
-#include "common/reason.h"
-#include "symbols/elf-id.h"
+#include "symbols/debuginfod.h"
 
 #include <limits.h>
 
@@ -17,9 +16,10 @@
 
 /* Where such files are looked for. */
 struct debug_places {
-    const char *folder; /* NULL: DEBUG_FOLDER, of the machine that the files are from */
-    const char *cache;  /* perf's copies of files; NULL: there are none */
-    remark_fn remark;   /* NULL: nobody is told */
+    const char *folder;        /* NULL: DEBUG_FOLDER, of the machine that the files are from */
+    const char *cache;         /* perf's copies of files; NULL: there are none */
+    remark_fn remark;          /* NULL: nobody is told */
+    struct debuginfod *server; /* NULL: none is asked */
 };
 
 /* The name of one that was found. */

@@ -441,12 +441,14 @@ static Dwarf *open_dwarf(int fd, Elf **elf, struct dwarf_tables *tables, uint64_
     bytes = *elf ? dwarf_tables_measure(*elf) : 0;
     if (bytes > 0 && bytes <= *left)
         dwarf = dwarf_begin_elf(*elf, DWARF_C_READ, NULL);
-    if (dwarf) {
-        *left -= bytes;
+    if (dwarf)
         dwarf_tables_find(*elf, tables);
+    if (dwarf && !tables->is_damaged) {
+        *left -= bytes;
         (void)elf_cntl(*elf, ELF_C_FDDONE);
         return dwarf;
     }
+    (void)dwarf_end(dwarf);
     if (*elf)
         (void)elf_end(*elf);
     *elf = NULL;

@@ -117,6 +117,7 @@ static void see_section(struct dwarf_tables *tables, const char *name, Elf_Scn *
         *table = (struct dwarf_table){data->d_buf, data->d_size};
         return;
     }
+    tables->is_damaged |= data->d_size > 0 && ((const char *)data->d_buf)[data->d_size - 1];
     longest = longest_text(data->d_buf, data->d_size);
     tables->longest = longest > tables->longest ? longest : tables->longest;
 }

@@ -9,6 +9,7 @@
 
 #include <elfutils/libdw.h>
 #include <libelf.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,7 @@ struct dwarf_tables {
         size_t len;
     } abbreviations, lines;
     uint64_t longest; /* of the texts of the file */
+    bool is_damaged;  /* texts have no end, which libdw does not look at everywhere */
 };
 
 /* All sections of debug information, unpacked; 0: there are none; UINT64_MAX: one is damaged. */

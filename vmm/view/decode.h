@@ -30,6 +30,7 @@ struct code_source {
 struct decode_options {
     enum view_kind view;
     bool json, have_images;
+    bool no_demangle, lines, inlined; /* of names and sources */
     struct window window;
     bool is_reached;  /* something was at window.from or behind it */
     unsigned threads; /* of --summary, and of formats that take a trace in bulk; 0: one */
@@ -45,8 +46,8 @@ struct decode_options {
         size_t count;
     } sources;
     uint64_t max_code; /* bytes */
-    bool no_demangle, lines, inlined;
     struct debug_places debug;
+    const char *debuginfod;    /* servers; NULL: as DEBUGINFOD_URLS says */
     struct shown_names *names; /* how they are shown; NULL: as they are */
     bool no_sandbox;
     struct code_options code;

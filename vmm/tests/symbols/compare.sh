@@ -123,6 +123,36 @@ MAP
 }
 check 'a file of a guest, by its build id' guest_file
 
+# A server's file: debuginfod-find prints where it keeps what it fetched.
+served() {
+    local main
+    mkdir -p "$work/bin"
+    # shellcheck disable=SC2016 # the script expands it
+    printf '#!/bin/sh\necho "$*" >>%s\n[ "$DEBUGINFOD_URLS" = there ] && echo %s\n' "$work/asked-for" \
+        "$work/debug/.build-id/${id:0:2}/${id:2}.debug" >"$work/bin/debuginfod-find"
+    chmod +x "$work/bin/debuginfod-find"
+    main=$(nm "$program" | sed -n 's/ T main$//p')
+    PATH=$work/bin:$PATH "$vpt" decode --blocks --start-ip "0x$main" --image "$work/bare" "$@" \
+        "$work/guest.pt" 2>&1
+}
+by_server() {
+    served --debuginfod there | grep -q ' main$' && grep -qx "debuginfo $id" "$work/asked-for" &&
+        DEBUGINFOD_URLS=there served | grep -q ' main$'
+}
+by_no_server() {
+    rm "$work/asked-for"
+    ! served | grep -q ' main$' && ! DEBUGINFOD_URLS=there served --debuginfod '' | grep -q ' main$' &&
+        [ ! -e "$work/asked-for" ] && ! served --debuginfod elsewhere | grep -q ' main$' &&
+        [ -e "$work/asked-for" ]
+}
+no_program() {
+    PATH='' "$vpt" decode --debuginfod there --image "$work/bare" --start-ip 0x1000 "$work/guest.pt" 2>&1 |
+        grep -q 'debuginfod-find is not there'
+}
+check 'a debug file from a server' by_server
+check 'no server, and one that has none' by_no_server
+check 'no program that asks servers' no_program
+
 mkdir -p "$HOME/.debug/.build-id/${id:0:2}/${id:2}"
 cp "$work/debug/.build-id/${id:0:2}/${id:2}.debug" "$HOME/.debug/.build-id/${id:0:2}/${id:2}/debug"
 check "a debug file of perf's cache" same "$work/bare" --cache "$HOME/.debug"
