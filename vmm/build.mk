@@ -74,7 +74,7 @@ $(BUILD)/tests/vmm: $(VMM_TEST_OBJ) $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 
 TESTS += $(BUILD)/tests/vmm
 
-# Fuzzes map files, TRACE.json, perf.data with the files that they name, and guests' memory.
+# Fuzzes map files, TRACE.json, perf.data with the files that they name, guests' memory, and symbols.
 VMM_FUZZ_OBJ := $(patsubst %.c,$(FUZZ_OBJ)/%.o,$(filter-out vmm/cli/main.c,$(VMM_SRC)))
 
 $(BUILD)/fuzz/vmm-%: $(FUZZ_OBJ)/vmm/fuzz/%.o $(VMM_FUZZ_OBJ) $(DECODER_FUZZ_OBJ) $(LIBVPT)
@@ -82,7 +82,7 @@ $(BUILD)/fuzz/vmm-%: $(FUZZ_OBJ)/vmm/fuzz/%.o $(VMM_FUZZ_OBJ) $(DECODER_FUZZ_OBJ
 	$(Q)$(call say,LD)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(VMM_LIBS)
 
 FUZZERS += $(BUILD)/fuzz/vmm-mapfile $(BUILD)/fuzz/vmm-sidecar $(BUILD)/fuzz/vmm-perf-data \
-           $(BUILD)/fuzz/vmm-linux
+           $(BUILD)/fuzz/vmm-linux $(BUILD)/fuzz/vmm-symbols
 
 $(BUILD)/fuzz/vmm-linux: $(FUZZ_OBJ)/vmm/tests/made_linux.o $(FUZZ_OBJ)/vmm/tests/made_btf.o
 
