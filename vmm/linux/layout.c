@@ -14,6 +14,7 @@
 
 #define BIT(part)  (1u << (part))
 #define TASKS      BIT(LAYOUT_TASKS)
+#define CURRENT    BIT(LAYOUT_CURRENT)
 #define MAPS       BIT(LAYOUT_MAPS)
 #define FILES      BIT(LAYOUT_FILES)
 #define PAGES      BIT(LAYOUT_PAGES)
@@ -245,6 +246,14 @@ static uint64_t find_vmemmap(const struct look_kernel *kernel, const struct kern
     return address;
 }
 
+/* A per-CPU variable of its own; of Linux 6.2 to 6.14, a member of one. */
+static uint64_t find_current(const struct kernel_symbols *symbols)
+{
+    const uint64_t variable = kallsyms_find(symbols, "current_task");
+
+    return variable != LOOK_NONE ? variable : kallsyms_find(symbols, "pcpu_hot"); /* its first */
+}
+
 int layout_find(struct look_kernel *kernel, const struct kernel_symbols *symbols,
                 struct layout_found *found, struct reason *why)
 {
@@ -264,5 +273,8 @@ int layout_find(struct look_kernel *kernel, const struct kernel_symbols *symbols
             lack(found, variables[i].needed_by, "the symbol", variables[i].symbol);
     }
     kernel->layout.vmemmap = find_vmemmap(kernel, symbols);
+    kernel->layout.current = find_current(symbols);
+    if (kernel->layout.current == LOOK_NONE)
+        lack(found, CURRENT, "the symbol", "current_task");
     return 0;
 }

@@ -9,6 +9,7 @@
 /* What of a kernel can be told. */
 enum layout_part {
     LAYOUT_TASKS,
+    LAYOUT_CURRENT, /* which of them runs */
     LAYOUT_MAPS,
     LAYOUT_FILES, /* their names */
     LAYOUT_PAGES, /* what they hold */

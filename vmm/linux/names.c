@@ -7,10 +7,15 @@
 #include <json-c/json.h>
 
 static const char *const part_names[LAYOUT_PARTS] = {
-    [LAYOUT_TASKS] = "processes",       [LAYOUT_MAPS] = "mapped files",
-    [LAYOUT_FILES] = "names of files",  [LAYOUT_PAGES] = "build ids",
-    [LAYOUT_VDSO] = "the vDSO",         [LAYOUT_MODULES] = "modules",
-    [LAYOUT_BPF] = "names of BPF code", [LAYOUT_FTRACE] = "names of ftrace's code",
+    [LAYOUT_TASKS] = "processes",
+    [LAYOUT_CURRENT] = "which task runs",
+    [LAYOUT_MAPS] = "mapped files",
+    [LAYOUT_FILES] = "names of files",
+    [LAYOUT_PAGES] = "build ids",
+    [LAYOUT_VDSO] = "the vDSO",
+    [LAYOUT_MODULES] = "modules",
+    [LAYOUT_BPF] = "names of BPF code",
+    [LAYOUT_FTRACE] = "names of ftrace's code",
 };
 
 void names_remark_lacks(const struct linux_guest *guest, remark_fn tell)

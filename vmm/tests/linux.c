@@ -4,9 +4,12 @@
  * each walk.
  */
 #include "linux/btf.h"
+#include "common/json.h"
 #include "linux/guest.h"
+#include "linux/layout-json.h"
 #include "linux/look/maps.h"
 #include "linux/look/modules.h"
+#include "linux/look/numbers.h"
 #include "linux/look/tasks.h"
 #include "made_btf.h"
 #include "made_linux.h"
@@ -14,6 +17,7 @@
 
 #include <CUnit/CUnit.h>
 #include <errno.h>
+#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,7 +295,7 @@ static void kernels(void)
 
         CU_ASSERT_EQUAL(opened->error, 0);
         CU_ASSERT_STRING_EQUAL(opened->guest.info.release, "6.1.0-made");
-        CU_ASSERT_EQUAL(symbols->count, kinds[i].counts_up ? 9 : 10);
+        CU_ASSERT_EQUAL(symbols->count, kinds[i].counts_up ? 10 : 11);
         CU_ASSERT_EQUAL(kallsyms_find(symbols, "_stext"), MADE_TEXT);
         CU_ASSERT_EQUAL(kallsyms_find(symbols, "init_task"), MADE_KERNEL + opened->made.tasks[0]);
         CU_ASSERT_EQUAL(kallsyms_find(symbols, "of_each_cpu"),
@@ -307,11 +311,11 @@ static void kernels(void)
 static void long_names(void)
 {
     struct opened *const opened = open_made((struct made_kind){0});
-    const char *const name = kallsyms_name(&opened->guest.symbols, 2);
+    const char *const name = kallsyms_name(&opened->guest.symbols, 3);
 
     CU_ASSERT_EQUAL(strlen(name), MADE_LONG_NAME);
     CU_ASSERT_EQUAL(strspn(name, "x"), MADE_LONG_NAME);
-    CU_ASSERT_EQUAL(opened->guest.symbols.list[2].letter, 't');
+    CU_ASSERT_EQUAL(opened->guest.symbols.list[3].letter, 't');
     close_made(opened);
 }
 
@@ -397,6 +401,65 @@ static void no_btf(void)
 
 /* A structure that the kernel does not have under this name takes away what needs it, and no more.
  */
+/* ---- The numbers of a lay-out ---- */
+
+static void numbers(void)
+{
+    bool is_there[sizeof(struct look_layout) / sizeof(uint64_t)] = {false};
+    size_t count = 0;
+
+    for (const struct look_number *number = look_numbers; number->name; number++, count++) {
+        is_there[number->offset / sizeof(uint64_t)] = true;
+        CU_ASSERT_PTR_EQUAL(look_number_find(number->name), number);
+    }
+    CU_ASSERT_EQUAL(count, COUNT(is_there));
+    for (size_t i = 0; i < COUNT(is_there); i++)
+        CU_ASSERT_TRUE(is_there[i]);
+    CU_ASSERT_PTR_NULL(look_number_find("none"));
+    CU_ASSERT_TRUE(look_number_is_good(look_number_find("init_task"), MADE_KERNEL));
+    CU_ASSERT_FALSE(look_number_is_good(look_number_find("init_task"), LOOK_NONE));
+    CU_ASSERT_TRUE(look_number_is_good(look_number_find("task_pid"), LOOK_OFFSET_MAX));
+    CU_ASSERT_FALSE(look_number_is_good(look_number_find("task_pid"), LOOK_OFFSET_MAX + 1));
+}
+
+/* What is handed over is what a walk needs. */
+static void handed_over(void)
+{
+    struct opened *const opened = open_made((struct made_kind){0});
+    struct look_kernel *const kernel = &opened->guest.kernel;
+    json_object *const names = layout_to_json(kernel), *layout;
+
+    CU_ASSERT_EQUAL(json_number(names, "root"), (int64_t)kernel->space.root);
+    CU_ASSERT_TRUE(json_object_object_get_ex(names, "layout", &layout));
+    CU_ASSERT_EQUAL(json_number(layout, "current"), MADE_CURRENT);
+    CU_ASSERT_EQUAL(json_number(layout, "task_pid"), (int64_t)kernel->layout.task_pid);
+    CU_ASSERT_FALSE(json_object_object_get_ex(layout, "mm_rb", NULL)); /* it has none */
+    CU_ASSERT_TRUE(look_has(&kernel->layout, LOOK_TASKS));
+    CU_ASSERT_TRUE(look_has(&kernel->layout, LOOK_MAPS));
+    CU_ASSERT_TRUE(look_has(&kernel->layout, LOOK_PAGES));
+    kernel->layout.mm_tree = LOOK_NONE;
+    CU_ASSERT_FALSE(look_has(&kernel->layout, LOOK_MAPS));
+    kernel->layout.mm_pgd = LOOK_NONE;
+    CU_ASSERT_FALSE(look_has(&kernel->layout, LOOK_TASKS));
+    json_object_put(names);
+    close_made(opened);
+}
+
+/* Where a processor says who runs on it. */
+static void current(void)
+{
+    struct opened *const opened = open_made((struct made_kind){0});
+    const struct look_kernel *const kernel = &opened->guest.kernel;
+    uint64_t paddr = 0;
+
+    CU_ASSERT_TRUE(look_current(kernel, MADE_DIRECT + 0x3000 - MADE_CURRENT, &paddr));
+    CU_ASSERT_EQUAL(paddr, 0x3000);
+    CU_ASSERT_TRUE(look_current(kernel, MADE_DIRECT + 0x3ff8 - MADE_CURRENT, &paddr));
+    CU_ASSERT_FALSE(look_current(kernel, MADE_DIRECT + 0x3ff9 - MADE_CURRENT, &paddr));
+    CU_ASSERT_FALSE(look_current(kernel, 0, &paddr));
+    close_made(opened);
+}
+
 static void lacks(void)
 {
     struct opened *const opened = open_made((struct made_kind){0});
@@ -657,6 +720,9 @@ void add_linux_suite(void)
     CU_add_test(suite, "a note of the dump", note_of_dump);
     CU_add_test(suite, "no BTF", no_btf);
     CU_add_test(suite, "what a kernel lacks", lacks);
+    CU_add_test(suite, "the numbers of a lay-out", numbers);
+    CU_add_test(suite, "a lay-out that is handed over", handed_over);
+    CU_add_test(suite, "who runs on a processor", current);
     CU_add_test(suite, "tasks", tasks);
     CU_add_test(suite, "broken lists", broken_lists);
     CU_add_test(suite, "mappings", mappings);

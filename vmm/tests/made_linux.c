@@ -674,6 +674,8 @@ void made_linux(struct made_linux *made, struct made_kind kind)
     make_tasks(made, &kind);
     if (!kind.counts_up)
         name(&names, 0x1000, 'A', "of_each_cpu");
+    name(&names, kind.counts_up ? MADE_TEXT - 8 : MADE_CURRENT, kind.counts_up ? 'D' : 'A',
+         "current_task");
     name(&names, MADE_TEXT, 'T', "_stext");
     name(&names, MADE_TEXT + 0x40, 't', long_name);
     name(&names, kernel(made->btf), 'R', "__start_BTF");

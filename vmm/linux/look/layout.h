@@ -18,6 +18,7 @@ struct look_layout {
     /* Addresses of variables. */
     uint64_t init_task, modules, bpf_kallsyms, ftrace_trampolines;
     uint64_t vmemmap; /* the array of struct page */
+    uint64_t current; /* of each processor: the task that it runs; to be added to its GS base */
 
     uint64_t list_next, list_prev;
 

@@ -60,6 +60,13 @@ bool look_threads_next(struct look_list *list, struct look_task *task)
     return next_task(list, list->kernel->layout.task_thread_node, task);
 }
 
+bool look_current(const struct look_kernel *kernel, uint64_t gs_base, uint64_t *paddr)
+{
+    return kernel->layout.current != LOOK_NONE &&
+           look_translate(&kernel->space, gs_base + kernel->layout.current, paddr) &&
+           *paddr % LOOK_PAGE_BYTES <= LOOK_PAGE_BYTES - sizeof(uint64_t);
+}
+
 bool look_root(const struct look_kernel *kernel, uint64_t mm, uint64_t *root)
 {
     uint64_t pgd, paddr;

@@ -25,6 +25,12 @@ bool look_threads_begin(struct look_list *list, const struct look_kernel *kernel
                         const struct look_task *process);
 bool look_threads_next(struct look_list *list, struct look_task *task);
 
+/*
+ * Where a processor keeps the address of the task that it runs, by the GS base of its kernel: a
+ * physical address. False: it is not there, or stands on two pages.
+ */
+bool look_current(const struct look_kernel *kernel, uint64_t gs_base, uint64_t *paddr);
+
 /* The page tables of an address space: a physical address, as CR3 has it. */
 bool look_root(const struct look_kernel *kernel, uint64_t mm, uint64_t *root);
 /*
