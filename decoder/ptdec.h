@@ -472,6 +472,9 @@ int ptd_image_add_file(struct ptd_image *image, const struct ptd_file *file, uin
 int ptd_image_add_region(struct ptd_image *image, const char *name, uint64_t vaddr,
                          uint64_t len_bytes, const struct ptd_file *symbols, uint64_t bias,
                          uint64_t cr3);
+/* An address space has no such names any more: it is another one from now on. PTD_OK, PTD_E_NOMEM.
+ */
+int ptd_image_drop_regions(struct ptd_image *image, uint64_t cr3);
 /*
  * Code at (cr3, vaddr): *bytes and how many follow contiguously, >= 1. Valid until the image
  * changes. PTD_OK or PTD_E_NOMAP.

@@ -374,6 +374,13 @@ int ptd_image_name_region(struct ptd_image *image, const char *name, uint64_t va
                : PTD_E_NOMEM;
 }
 
+int ptd_image_drop_regions(struct ptd_image *image, uint64_t cr3)
+{
+    struct space *const space = find_space(image, cr3);
+
+    return !space || ptd_extents_cut(&space->regions, 0, UINT64_MAX) ? PTD_OK : PTD_E_NOMEM;
+}
+
 static size_t length(uint64_t vaddr, uint64_t last)
 {
     return last - vaddr == SIZE_MAX ? SIZE_MAX : (size_t)(last - vaddr) + 1;

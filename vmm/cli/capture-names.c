@@ -5,6 +5,7 @@
  */
 #include "cli/capture-names.h"
 #include "common/say.h"
+#include "linux/layout-json.h"
 #include "trace/sidecar.h"
 
 #include <errno.h>
@@ -53,6 +54,15 @@ void capture_names_look(struct capture_names *names, struct monitor *monitor)
     if (live_open(&live, monitor, &names->why) == 0 && take(names, &live) == 0)
         names->why = (struct reason){0};
     live_close(&live);
+}
+
+json_object *capture_names_layout(const struct capture_names *names)
+{
+    const struct linux_guest *const guest = &names->guests[names->current];
+
+    return names->has_guest && guest_has(guest, LAYOUT_TASKS) && guest_has(guest, LAYOUT_CURRENT)
+               ? layout_to_json(&guest->kernel)
+               : NULL;
 }
 
 /* ---- Writing ---- */

@@ -16,6 +16,8 @@ struct capture_names {
 
 /* Looks at the guest once more. What fails is no error: there are no names then. */
 void capture_names_look(struct capture_names *names, struct monitor *monitor);
+/* What QEMU has to be told to keep a log of names, to be put. NULL: it cannot; or no memory. */
+struct json_object *capture_names_layout(const struct capture_names *names);
 /*
  * Writes what is known to FILE.map and so on, and names the map in the sidecars of traces; or says
  * that there are none. traces: a list of objects, of which each names a trace as "file". 0 or an

@@ -36,7 +36,8 @@
 struct capture_options {
     const char *domain, *uri, *socket, *file;
     uint64_t seconds; /* 0: until a signal comes */
-    bool ring, code, by_qemu, no_names, status, stop, json;
+    struct capture_kinds kinds;
+    bool ring, by_qemu, no_names, status, stop, json;
     json_object *arguments; /* of x-vpt-start; those below are in it */
     json_object *path, *ranges, *images;
 };
@@ -185,7 +186,7 @@ static int add_code(void *parsed, const char *value)
     struct capture_options *const options = parsed;
 
     (void)value;
-    options->code = true;
+    options->kinds.code = true;
     return add_flag(parsed, "code");
 }
 
@@ -237,7 +238,8 @@ static const struct option_row options_of_capture[] = {
      .offset = offsetof(struct capture_options, no_names),
      .help =
          "Does not look at the guest's memory for the names of what runs. Without it, those of a "
-         "Linux guest are in FILE.map, which vpt decode takes by itself (docs/names.md)."},
+         "Linux guest are in FILE.map, and who ran when in FILE.N.names; vpt decode takes both by "
+         "itself (docs/names.md)."},
     {.name = "image",
      .value = "ELF[@BIAS]",
      .kind = OPTION_CALL,
@@ -363,7 +365,7 @@ static int execute_with_files(struct monitor *monitor, const struct capture_opti
     int error = 0, code = 0;
 
     if (!options->by_qemu) {
-        error = capture_files_open(&files, monitor, text_of(arguments, "file", ""), options->code,
+        error = capture_files_open(&files, monitor, text_of(arguments, "file", ""), options->kinds,
                                    &why);
         if (!error)
             error = capture_files_hand_over(&files, monitor, arguments, &why);
@@ -506,12 +508,16 @@ static void tell_forgotten(const json_object *capture, const char *file)
     struct escaped room;
     const int64_t vmcbs = json_number((json_object *)capture, "vmcbs-forgotten");
     const int64_t code = json_number((json_object *)capture, "code-forgotten");
+    const int64_t names = json_number((json_object *)capture, "names-left-out");
 
     if (vmcbs)
         printf("%s.map: %" PRId64 " VMCBs that ran before the last ones are not in it\n",
                escaped(file, &room), vmcbs);
     if (code)
         printf("%s.code: all code was told anew %" PRId64 " times\n", escaped(file, &room), code);
+    if (names)
+        printf("%s.names: %" PRId64 " looks at the guest were left out\n", escaped(file, &room),
+               names);
 }
 
 static void print_captures(json_object *captures, bool running, bool json)
@@ -584,17 +590,31 @@ static int check_idle(struct monitor *monitor)
     return code;
 }
 
-/* Of the begin, and of the end if the guest is still there. 0 or an exit code. */
+/*
+ * Looks at the guest before the capture begins: what is known of its kernel is what QEMU needs to
+ * tell who runs while it goes on. 0 or an exit code.
+ */
+static int begin_names(struct job *job, struct capture_options *options)
+{
+    json_object *layout;
+
+    if (!wants_names(options))
+        return 0;
+    capture_names_look(&job->names, job->monitor);
+    layout = capture_names_layout(&job->names);
+    if (!layout)
+        return 0;
+    options->kinds.names = true;
+    return json_add(options->arguments, "names", layout) ? 0 : no_memory();
+}
+
+/* Until its end, and the guest's names then if it is still there. 0 or an exit code. */
 static int run_capture(struct job *job)
 {
     const bool has_names = wants_names(job->options);
     int code, ended;
 
-    code = query(job, &(uint64_t){0});
-    if (!code && has_names && !job->monitor->gone)
-        capture_names_look(&job->names, job->monitor);
-    if (!code)
-        code = watch(job);
+    code = watch(job);
     ended = job->monitor->gone ? 0 : end(job->monitor, &job->captures);
     if (!code)
         code = ended;
@@ -612,13 +632,14 @@ static int capture(struct monitor *monitor, struct capture_options *options)
     int code = check_idle(monitor);
 
     if (!code)
+        code = begin_names(&job, options);
+    if (!code)
         code = execute_with_files(monitor, options, "x-vpt-start",
                                   json_object_get(options->arguments), CAPTURE_BEGUN);
-    if (code)
-        return code;
     if (options->seconds > 0)
         job.end_ms = now_ms() + (int64_t)options->seconds * 1000;
-    code = run_capture(&job);
+    if (!code)
+        code = run_capture(&job);
     if (!code)
         tell(job.captures, options->json);
     json_object_put(job.captures);

@@ -174,6 +174,13 @@ uint32_t names_add(struct names *names, const char *name)
     return names->slots[slot] - 1;
 }
 
+uint32_t names_find(const struct names *names, const char *name)
+{
+    const uint32_t found = names->slot_count > 0 ? names->slots[slot_of_name(names, name)] : 0;
+
+    return found ? found - 1 : UINT32_MAX;
+}
+
 void names_free(struct names *names)
 {
     for (size_t i = 0; i < names->count; i++)

@@ -45,6 +45,8 @@ struct names {
 
 /* The number of a string; UINT32_MAX: no memory. */
 uint32_t names_add(struct names *names, const char *name);
+/* UINT32_MAX: it is not there. */
+uint32_t names_find(const struct names *names, const char *name);
 void names_free(struct names *names);
 
 #endif

@@ -39,28 +39,33 @@ static int add(struct capture_files *files, char *name, bool optional, struct re
     return error;
 }
 
-static int add_all(struct capture_files *files, const char *file, int64_t vcpu, bool code,
-                   struct reason *why)
+static int add_all(struct capture_files *files, const char *file, int64_t vcpu,
+                   struct capture_kinds kinds, struct reason *why)
 {
-    static const struct {
+    const struct {
         const char *suffix;
-        bool optional;
-    } kinds[] = {{"", false}, {".json", false}, {".map", true}, {".code", false}};
-    const size_t count = sizeof(kinds) / sizeof(kinds[0]) - !code;
+        bool wanted, optional;
+    } all[] = {{"", true, false},
+               {".json", true, false},
+               {".map", true, true},
+               {".code", kinds.code, false},
+               {".names", kinds.names, false}};
     int error = 0;
 
-    for (size_t i = 0; i < count && !error; i++) {
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && !error; i++) {
         char *name = NULL;
 
-        if (asprintf(&name, "%s.%" PRId64 "%s", file, vcpu, kinds[i].suffix) < 0)
+        if (!all[i].wanted)
+            continue;
+        if (asprintf(&name, "%s.%" PRId64 "%s", file, vcpu, all[i].suffix) < 0)
             name = NULL;
-        error = add(files, name, kinds[i].optional, why);
+        error = add(files, name, all[i].optional, why);
     }
     return error;
 }
 
 int capture_files_open(struct capture_files *files, struct monitor *monitor, const char *file,
-                       bool code, struct reason *why)
+                       struct capture_kinds kinds, struct reason *why)
 {
     json_object *const vcpus = monitor_execute(monitor, "query-cpus-fast", NULL);
     int error = 0;
@@ -72,7 +77,7 @@ int capture_files_open(struct capture_files *files, struct monitor *monitor, con
         error = reason_set(why, -EREMOTEIO, "QEMU's list of vCPUs is none");
     for (size_t i = 0; !error && i < json_object_array_length(vcpus); i++)
         error = add_all(files, file, json_number(json_object_array_get_idx(vcpus, i), "cpu-index"),
-                        code, why);
+                        kinds, why);
     json_object_put(vcpus);
     if (error)
         capture_files_close(files, monitor, CAPTURE_REFUSED);

@@ -25,12 +25,17 @@ struct capture_files {
     size_t count;
 };
 
+/* What a capture keeps besides the packets. */
+struct capture_kinds {
+    bool code, names;
+};
+
 /*
  * Opens FILE.N and what stands beside it for each vCPU of the guest (common/output.h). 0, or
  * -errno and why: -EREMOTEIO if it was QEMU that failed.
  */
 int capture_files_open(struct capture_files *files, struct monitor *monitor, const char *file,
-                       bool code, struct reason *why);
+                       struct capture_kinds kinds, struct reason *why);
 /* Hands them over, and adds the member "files" to the arguments of a command. The same. */
 int capture_files_hand_over(struct capture_files *files, struct monitor *monitor,
                             struct json_object *arguments, struct reason *why);

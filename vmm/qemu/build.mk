@@ -77,12 +77,13 @@ boot-test: deps ## Linux captured from its first instruction to the shell, with 
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/boot.sh --all
 
-names-test: deps ## dumps of Linux guests: what vpt names says of them, against the guests' own /proc
+names-test: deps ## names of Linux guests: of a dump, against the guests' own /proc, and while a capture goes on
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
 	@$(PREPARE_LAB)
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/names.sh
+	@$(QEMU_ENV) vmm/qemu/tests/names-log.sh
 
 report-test: deps ## what happened in a Linux guest: vpt report and annotate, against the guest's /proc, perf and single steps
 	@.ci/deps.sh qemu
@@ -105,7 +106,7 @@ bench-qemu: deps ## what tracing costs under TCG, against an unchanged QEMU (bui
 BUILD_QEMU = { vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) || [ $$? = 77 ]; }
 QEMU_ENV   = VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)'
 
-qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux step work remap named) \
+qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux step work remap named brief) \
     $(if $(wildcard $(QEMU_DIR)/tree),$(if $(shell pkg-config --exists glib-2.0 && echo yes),$(EXECLOG)))
 
 # In `make test` they are skipped by name where QEMU could not be built.
@@ -169,8 +170,8 @@ $(BUILD)/qemu/work $(BUILD)/qemu/remap: $(BUILD)/qemu/%: vmm/qemu/linux/%.c $(FL
 	$(Q)$(call say,LD)$(CC) -std=gnu11 -O1 -g -Wall -Wextra $(WERROR) -fno-pie -no-pie -static \
 	    -Wl,-Ttext-segment=0x55000000 -o $@ $<
 
-# A program of the guest whose threads, mappings and BPF program are to be named.
-$(BUILD)/qemu/named: vmm/qemu/linux/named.c $(FLAGS_STAMP)
+# Programs of the guest whose threads, mappings and BPF program are to be named, and whose processes.
+$(BUILD)/qemu/named $(BUILD)/qemu/brief: $(BUILD)/qemu/%: vmm/qemu/linux/%.c $(FLAGS_STAMP)
 	@mkdir -p $(@D)
 	$(Q)$(call say,LD)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra $(WERROR) -fPIE -pie -pthread \
 	    -Wl,--build-id=sha1 -o $@ $<

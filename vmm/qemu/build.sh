@@ -119,9 +119,10 @@ lay_out() {
 }
 lay_out "$tree/target/i386/vpt" "$here"/glue/*.*
 lay_out "$tree/target/i386/vpt/libvpt" "$here"/../../emulation/*.[ch]
+lay_out "$tree/target/i386/vpt/linux/look" "$here"/../linux/look/*.[ch]
 
 # meson.build lists what is there: it counts anew when a file is new or gone.
-names=$(cd "$tree/target/i386/vpt/libvpt" && ls)
+names=$(cd "$tree/target/i386/vpt" && ls libvpt linux/look)
 if [ "$names" != "$(cat "$tree/libvpt-names" 2>/dev/null)" ]; then
     touch "$tree/target/i386/vpt/meson.build"
     echo "$names" >"$tree/libvpt-names"

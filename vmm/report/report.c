@@ -64,6 +64,20 @@ static bool pass_time(struct report *report, uint64_t time, uint64_t cycles)
     return true;
 }
 
+/* Another place, and perhaps others who run there. */
+static bool pass_place(struct report *report, uint64_t time)
+{
+    const uint64_t *const changes = report->sums.thread->changes;
+
+    if (!changes || *changes == report->changes)
+        return true;
+    report->changes = *changes;
+    if (!tally_flush(report->tally))
+        return false;
+    sums_rename(&report->sums, time);
+    return true;
+}
+
 static bool take_item(struct report *report, const struct ptd_item *item)
 {
     return tally_item(report->tally, item) &&
@@ -77,7 +91,7 @@ static bool item(void *out, const struct ptd_item *item, uint64_t time)
 
     if (thread->is_tsc && !pass_time(report, time, thread->cycles ? *thread->cycles : 0))
         return false;
-    return take_item(report, item);
+    return pass_place(report, time) && take_item(report, item);
 }
 
 /* Where names can change, time passes mark by mark. */

@@ -86,6 +86,7 @@ int main(void)
     add_memory_suite();
     add_map_suite();
     add_monitor_suite();
+    add_names_log_suite();
     add_note_suite();
     add_outline_suite();
     add_output_suite();

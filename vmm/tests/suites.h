@@ -42,6 +42,7 @@ void add_linux_live_suite(void);
 void add_memory_suite(void);
 void add_map_suite(void);
 void add_monitor_suite(void);
+void add_names_log_suite(void);
 void add_note_suite(void);
 void add_outline_suite(void);
 void add_output_suite(void);

@@ -327,6 +327,35 @@ static const struct ptd_file *names_of(struct reader *reader, const struct mappe
     return names;
 }
 
+/* The first that is told of a file counts. False: no memory. */
+static bool note_symbols(struct map *map, const char *name, const struct map_symbols *symbols)
+{
+    const size_t known = map->mapped.count, room = 2 * map->symbols_room + 64;
+
+    if (known == map->symbols_room) {
+        struct map_symbols *const grown = reallocarray(map->symbols, room, sizeof(*grown));
+
+        if (!grown)
+            return false;
+        map->symbols = grown;
+        map->symbols_room = room;
+    }
+    map->symbols[known] = *symbols; /* its number, if it is new */
+    return names_add(&map->mapped, name) != UINT32_MAX;
+}
+
+/* For mappings of the same file that others tell of. */
+static int take_symbols(struct reader *reader, const struct mapped_entry *entry,
+                        const struct map_symbols *symbols)
+{
+    if (!symbols->symbols)
+        return 0;
+    return note_symbols(reader->map, entry->path, symbols) &&
+                   (!entry->build_id || note_symbols(reader->map, entry->build_id, symbols))
+               ? 0
+               : -ENOMEM;
+}
+
 /* A file of the guest's, which is not here: its name is that of code that comes from elsewhere. */
 static int read_mapped(struct reader *reader, const struct node *node, void *into)
 {
@@ -347,7 +376,10 @@ static int read_mapped(struct reader *reader, const struct node *node, void *int
     names = names_of(reader, &entry, &bias);
     status = ptd_image_add_region(reader->image, name, entry.start, entry.end - entry.start, names,
                                   bias, space);
-    return status == PTD_OK ? 0 : library_error(reader, node, status);
+    if (status != PTD_OK)
+        return library_error(reader, node, status);
+    return take_symbols(reader, &entry,
+                        &(const struct map_symbols){names, entry.offset, entry.start - bias});
 }
 
 /* ---- Processes ---- */
@@ -699,9 +731,20 @@ int map_load(const char *path, struct code_files *files, struct ptd_image *image
     return error;
 }
 
+struct map_symbols map_symbols_of(const struct map *map, const char *name)
+{
+    const uint32_t number = names_find(&map->mapped, name);
+
+    return number == UINT32_MAX ? (struct map_symbols){0} : map->symbols[number];
+}
+
 void map_free(struct map *map)
 {
     ptd_contexts_free(map->contexts);
+    names_free(&map->mapped);
+    free(map->symbols);
+    map->symbols = NULL;
+    map->symbols_room = 0;
     for (size_t i = 0; i < map->memory_count; i++)
         ptd_memory_free(map->memories[i]);
     free(map->memories);

@@ -4,11 +4,18 @@
 #define VMM_MAPFILE_H
 
 #include "common/reason.h"
+#include "common/table.h"
 #include "ptdec.h"
 
 #define MAP_BYTES_MAX (256u << 20) /* more than vpt names makes of any guest */
 
 struct code_files;
+
+/* Where the names of a mapped file are: of what stands at this offset of it. */
+struct map_symbols {
+    const struct ptd_file *symbols; /* NULL: there are none */
+    uint64_t offset, address;       /* of the symbols */
+};
 
 /* What was read. Zero it before map_load(), and free it after the image. */
 struct map {
@@ -20,6 +27,9 @@ struct map {
     struct ptd_contexts *contexts;
     struct ptd_memory **memories;
     size_t memory_count;
+    struct names mapped;         /* build ids and paths of mapped files, */
+    struct map_symbols *symbols; /* and what each has */
+    size_t symbols_room;
     struct reason why; /* where something is wrong, and what; if a function below fails */
 };
 
@@ -33,5 +43,7 @@ int map_load(const char *path, struct code_files *files, struct ptd_image *image
 int map_parse(const char *path, const char *text, size_t len_bytes, struct code_files *files,
               struct ptd_image *image, struct map *map);
 void map_free(struct map *map);
+/* The names of a file of the machine, by its build id in hexadecimal or else by its path. */
+struct map_symbols map_symbols_of(const struct map *map, const char *name);
 
 #endif

@@ -9,6 +9,7 @@
 #include "common/json.h"
 #include "common/open.h"
 #include "trace/code-files.h"
+#include "trace/names-log.h"
 #include "trace/rtit-trace.h"
 
 #include <errno.h>
@@ -253,21 +254,34 @@ int sidecar_image(struct sidecar *sidecar, size_t index, struct sidecar_image *i
     return 0;
 }
 
+/*
+ * The content of a file beside the trace that a member names, to be freed; path is its name, or ""
+ * if there is no such member. 0 or -errno.
+ */
+static int read_beside(struct sidecar *sidecar, struct code_files *files, const char *member,
+                       char path[PATH_MAX], struct bytes *content)
+{
+    const struct file_name name = {.path = path};
+    json_object *value;
+
+    path[0] = 0;
+    if (!sidecar->is_there || !json_object_object_get_ex(sidecar->root, member, &value))
+        return 0;
+    if (!json_object_is_type(value, json_type_string))
+        return reason_set(&sidecar->why, -EBADMSG, "%.300s: %s: not the name of a file",
+                          sidecar->path, member);
+    beside(sidecar->trace, json_object_get_string(value), path, PATH_MAX);
+    return code_files_read(files, &name, content, &sidecar->why);
+}
+
 int sidecar_add_code_log(struct sidecar *sidecar, struct code_files *files, struct ptd_image *image)
 {
     struct bytes log = {0};
     char path[PATH_MAX];
     const struct file_name name = {.path = path};
-    json_object *value;
-    int error, status;
+    int error = read_beside(sidecar, files, "code", path, &log), status;
 
-    if (!sidecar->is_there || !json_object_object_get_ex(sidecar->root, "code", &value))
-        return 0;
-    if (!json_object_is_type(value, json_type_string))
-        return wrong(sidecar, "code: not the name of a file");
-    beside(sidecar->trace, json_object_get_string(value), path, sizeof(path));
-    error = code_files_read(files, &name, &log, &sidecar->why);
-    if (error)
+    if (error || !path[0])
         return error;
     status = ptd_image_add_code_log(image, log.data, log.len);
     bytes_free(&log);
@@ -275,6 +289,22 @@ int sidecar_add_code_log(struct sidecar *sidecar, struct code_files *files, stru
         return 0;
     return blame_file(&sidecar->why, &name, ptd_strerror(status),
                       status == PTD_E_NOMEM ? -ENOMEM : -EBADMSG);
+}
+
+int sidecar_read_names(struct sidecar *sidecar, struct code_files *files, struct names_log **log)
+{
+    struct bytes text = {0};
+    char path[PATH_MAX];
+    int error = read_beside(sidecar, files, "names", path, &text);
+
+    *log = NULL;
+    if (!error && path[0])
+        error = text.len > NAMES_LOG_BYTES_MAX
+                    ? reason_set(&sidecar->why, -EFBIG, "%.300s: too long", path)
+                    : names_log_parse(path, text.data ? (const char *)text.data : "", text.len, log,
+                                      &sidecar->why);
+    bytes_free(&text);
+    return error;
 }
 
 const char *sidecar_code_log(const struct sidecar *sidecar)

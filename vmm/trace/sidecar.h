@@ -11,6 +11,7 @@
 #define SIDECAR_VERSION 1 /* of the format, "vpt" in the file */
 
 struct code_files;
+struct names_log;
 
 struct sidecar {
     bool is_there;
@@ -61,6 +62,9 @@ bool sidecar_map(const char *trace, char path[PATH_MAX]);
 int sidecar_add_images(struct sidecar *sidecar, struct code_files *files, struct ptd_image *image);
 int sidecar_add_code_log(struct sidecar *sidecar, struct code_files *files,
                          struct ptd_image *image);
+
+/* The log of names beside the trace; NULL: it names none. 0, or -errno and .why. */
+int sidecar_read_names(struct sidecar *sidecar, struct code_files *files, struct names_log **log);
 
 /* ---- Writing (sidecar-write.c) ---- */
 

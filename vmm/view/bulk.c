@@ -21,9 +21,10 @@ struct bulk {
     size_t point_room;
 };
 
-static bool is_wanted(const struct decode_options *options)
+/* In bulk, steps have no places, by which a log of names goes. */
+static bool is_wanted(const struct decode_options *options, const struct stream *stream)
 {
-    return options->format && options->format->run && !options->is_rtit &&
+    return !stream->named && options->format && options->format->run && !options->is_rtit &&
            options->window.from.kind == BOUND_NONE && options->window.to.kind == BOUND_NONE;
 }
 
@@ -34,7 +35,7 @@ int bulk_map(const struct decode_options *options, struct stream *stream)
     void *bytes;
 
     stream->is_mapped = false;
-    if (!input || !input->is_file || !is_wanted(options))
+    if (!input || !input->is_file || !is_wanted(options, stream))
         return 0;
     if (fstat(input->fd, &status) != 0)
         return reason_of_file(stream->why, -errno, input->name);
@@ -58,7 +59,7 @@ void bulk_unmap(struct stream *stream)
 
 bool bulk_can(const struct decode_options *options, const struct stream *stream)
 {
-    return is_wanted(options) && !stream->input && !stream->timeline;
+    return is_wanted(options, stream) && !stream->input && !stream->timeline;
 }
 
 /* The times of a run's marks. False: no memory. */

@@ -15,6 +15,7 @@
 #include "trace/sidecar.h"
 #include "trace/window.h"
 #include "symbols/debug-file.h"
+#include "view/named.h"
 #include "view/out.h"
 #include "ptdec_rtit.h"
 
@@ -70,6 +71,7 @@ struct stream {
     struct out_thread thread; /* image, is_tsc and start are filled in by stream_open() */
     const struct ptd_perf_cpu_trace *cpu_trace; /* not NULL: packets are this copy */
     struct code_changes *changes;               /* of the image; NULL: none */
+    struct named *named;                        /* NULL: there is no log of names */
     void *out;
     struct reason *why; /* what failed, where a function below returns -errno */
 
@@ -84,6 +86,7 @@ struct stream {
     struct clock clock;
     struct ptd_item item, last;
     const char *last_comm;       /* the name that was printed last; NULL: none */
+    uint32_t last_tid;           /* and whose it was */
     struct ptd_time_point point; /* of item, from pieces */
     uint64_t time;               /* of item */
     uint64_t passed;             /* offsets that count as progress */

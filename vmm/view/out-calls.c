@@ -32,6 +32,7 @@ struct outline {
     size_t pending_depth;             /* the one at this depth */
     char *shown;                      /* whose lines are printed; NULL: nobody's */
     uint64_t shown_cr3;
+    uint32_t shown_tid;
     bool blind; /* functions are given up, they do not return */
     bool no_memory;
 };
@@ -105,11 +106,13 @@ static void print_who(struct outline *outline, const struct call_stack *stack, u
     const struct out_who who = out_who(&outline->thread, stack->cr3, time);
     char cr3[OUT_CR3_ROOM];
 
-    if (outline->shown && outline->shown_cr3 == stack->cr3 && strcmp(outline->shown, who.comm) == 0)
+    if (outline->shown && outline->shown_cr3 == stack->cr3 && outline->shown_tid == who.tid &&
+        strcmp(outline->shown, who.comm) == 0)
         return;
     free(outline->shown);
     outline->shown = strdup(who.comm);
     outline->shown_cr3 = stack->cr3;
+    outline->shown_tid = who.tid;
     outline->no_memory = outline->no_memory || !outline->shown;
     fputs("== ", outline->to);
     if (who.vm) {

@@ -40,6 +40,11 @@ struct out_thread {
     const void *who_owner;
     /* Core cycles that CYC packets counted up to the item; NULL: not known. */
     const uint64_t *cycles;
+    /*
+     * Names are said by a log, place by place, and a map knows less: another number of changes than
+     * at the item before is another name of something. NULL: they are not.
+     */
+    const uint64_t *changes;
 };
 
 struct out_format {

@@ -38,6 +38,32 @@ static int take_sidecar(struct decode_options *options, struct sidecar *sidecar,
     return 0;
 }
 
+/* Who ran, as a map says it, or a log of names beside the trace. 0 or -errno. */
+static int take_who(struct decode_options *options, struct raw *raw, struct reason *why)
+{
+    struct ptd_contexts *const contexts = options->map.contexts;
+    struct out_thread *const thread = &raw->stream.thread;
+    struct names_log *log = NULL;
+    int error = 0;
+
+    if (contexts && options->format) {
+        thread->who = who_of_map;
+        thread->who_owner = contexts;
+    }
+    if (options->view != VIEW_SUMMARY) /* which knows no places */
+        error = sidecar_read_names(&raw->sidecar, options->code.files, &log);
+    if (error)
+        *why = raw->sidecar.why;
+    if (!log)
+        return error;
+    named_open(&raw->named, log, options->image, &options->map);
+    raw->stream.named = &raw->named;
+    thread->who = named_who;
+    thread->who_owner = &raw->named;
+    thread->changes = &raw->named.changes;
+    return 0;
+}
+
 int raw_open(struct decode_options *options, const char *name, struct input *input, struct raw *raw,
              struct reason *why)
 {
@@ -47,6 +73,7 @@ int raw_open(struct decode_options *options, const char *name, struct input *inp
         *why = raw->sidecar.why;
     else
         error = take_sidecar(options, &raw->sidecar, why);
+    raw->named = (struct named){0};
     raw->stream = (struct stream){
         .why = why,
         .input = input,
@@ -60,15 +87,12 @@ int raw_open(struct decode_options *options, const char *name, struct input *inp
     if (options->map.contexts)
         raw->stream.clocks.vms =
             ptd_contexts_time_vms(options->map.contexts, &raw->stream.clocks.vm_count);
-    if (options->map.contexts && options->format) {
-        raw->stream.thread.who = who_of_map;
-        raw->stream.thread.who_owner = options->map.contexts;
-    }
-    return error;
+    return error ? error : take_who(options, raw, why);
 }
 
 void raw_close(struct raw *raw)
 {
+    named_close(&raw->named);
     sidecar_close(&raw->sidecar);
 }
 

@@ -8,6 +8,7 @@
 /* A trace that is about to be decoded. */
 struct raw {
     struct sidecar sidecar;
+    struct named named;
     struct stream stream;
 };
 

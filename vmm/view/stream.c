@@ -178,6 +178,8 @@ int stream_put(struct decode_options *options, struct stream *stream)
         return 0;
     }
     options->errors += stream->item.type == PTD_ITEM_ERROR;
+    if (stream->named && !named_go_to(stream->named, stream->item.offset))
+        return reason_no_memory(stream->why);
     if (options->format)
         return put_formatted(options, stream);
     options->now = stream->time;

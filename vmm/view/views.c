@@ -40,6 +40,15 @@ static const char *const who_names[] = {
     [PTD_GUEST_PROCESS] = "guest process",
 };
 
+/* What a map says of an address; a log of names knows better which process it was. */
+static void find_context(const struct decode_options *options, uint64_t cr3, uint64_t ip,
+                         struct ptd_context *who)
+{
+    ptd_contexts_find(options->map.contexts, cr3, ip, who);
+    if (options->thread->changes && who->vm == 0)
+        who->process = out_who(options->thread, cr3, options->now).comm;
+}
+
 /* Who ran, if several threads did; whose block it is, if a map says names. */
 static void add_who(json_object *line, const struct decode_options *options,
                     const struct ptd_item *item)
@@ -55,7 +64,7 @@ static void add_who(json_object *line, const struct decode_options *options,
     }
     if (!options->map.contexts || item->type != PTD_ITEM_BLOCK)
         return;
-    ptd_contexts_find(options->map.contexts, item->cr3, item->ip, &who);
+    find_context(options, item->cr3, item->ip, &who);
     json_object_object_add(line, "who", json_object_new_string(who_names[who.who]));
     if (who.vm_name)
         json_object_object_add(line, "vm", json_object_new_string(who.vm_name));
@@ -71,9 +80,10 @@ static void print_thread(const struct decode_options *options, struct stream *st
     struct escaped room;
 
     if (stream->last.insns && stream->last.cr3 == block->cr3 && stream->last_comm &&
-        strcmp(stream->last_comm, thread.comm) == 0)
+        strcmp(stream->last_comm, thread.comm) == 0 && stream->last_tid == thread.tid)
         return;
     stream->last_comm = thread.comm;
+    stream->last_tid = thread.tid;
     printf("  == %s, pid %" PRIu32 ", tid %" PRIu32 "\n", escaped(thread.comm, &room), thread.pid,
            thread.tid);
 }
@@ -94,7 +104,7 @@ static void print_who(const struct decode_options *options, struct stream *strea
     if (!options->map.contexts)
         return;
     ptd_contexts_find(options->map.contexts, last->cr3, last->ip, &before);
-    ptd_contexts_find(options->map.contexts, block->cr3, block->ip, &who);
+    find_context(options, block->cr3, block->ip, &who);
     if (last->insns && last->cr3 == block->cr3 && before.who == who.who)
         return;
     printf("  == %s%s%s%s%s, CR3 %s\n", who_names[who.who], who.vm_name ? ", VM " : "",

@@ -45,13 +45,30 @@ static void clocks(void *owner, struct vpt_clocks *now)
     x86_vpt_clocks(watch->cpu, &watch->model.caps, now);
 }
 
+/* Where the trace is, and when. */
+static uint64_t offset_now(void *owner)
+{
+    struct X86VptWatch *watch = owner;
+
+    vpt_flush(&watch->model);
+    return watch->bytes;
+}
+
+static uint64_t tsc_now(void *owner)
+{
+    struct vpt_clocks now;
+
+    clocks(owner, &now);
+    return now.tsc;
+}
+
 static const struct vpt_ops watch_ops = {
     .translate = no_memory,
     .transport = take_packets,
     .clocks = clocks,
 };
 
-/* ---- The code that runs ---- */
+/* ---- The code that runs, and who runs it ---- */
 
 static uint64_t settle(void *owner)
 {
@@ -61,26 +78,48 @@ static uint64_t settle(void *owner)
     return watch->bytes;
 }
 
+/* From here on, all that was told holds no more. */
+static void tell_anew(CPUState *cs, struct X86VptWatch *watch)
+{
+    settle(watch);
+    x86_vpt_ring_turn(watch->ring);
+    if (watch->code) {
+        x86_vpt_code_forget(watch->code);
+    }
+    if (watch->names) {
+        x86_vpt_names_anew(watch->names);
+    }
+    tcg_flush_jmp_cache(cs);
+}
+
+static void tell_code(CPUState *cs, struct X86VptWatch *watch, const TranslationBlock *tb, vaddr pc)
+{
+    if (unlikely(x86_vpt_code_is_full(watch->code))) {
+        settle(watch);
+        x86_vpt_code_forget_full(watch->code);
+        tcg_flush_jmp_cache(cs);
+    }
+    x86_vpt_code_block(watch->code, tb, watch->cpu->env.cr[3], pc, watch->bytes, settle, watch);
+}
+
 bool x86_vpt_use_tb(CPUState *cs, const TranslationBlock *tb, vaddr pc)
 {
     X86CPU *cpu = container_of(cs, X86CPU, parent_obj); /* X86_CPU() checks, which is slow here */
     struct X86VptWatch *watch = cpu->vpt->capture;
 
-    if (likely(!watch || !watch->code)) {
+    if (likely(!watch || (!watch->code && !watch->names))) {
         return true;
     }
     vpt_flush(&watch->model);
     if (watch->ring && x86_vpt_ring_is_due(watch->ring)) {
-        settle(watch);
-        x86_vpt_ring_turn(watch->ring);
-        x86_vpt_code_forget(watch->code);
-        tcg_flush_jmp_cache(cs);
-    } else if (unlikely(x86_vpt_code_is_full(watch->code))) {
-        settle(watch);
-        x86_vpt_code_forget_full(watch->code);
-        tcg_flush_jmp_cache(cs);
+        tell_anew(cs, watch);
     }
-    x86_vpt_code_block(watch->code, tb, cpu->env.cr[3], pc, watch->bytes, settle, watch);
+    if (watch->names) {
+        x86_vpt_names_code(watch->names, tb, pc);
+    }
+    if (watch->code) {
+        tell_code(cs, watch, tb, pc);
+    }
     /* Whoever writes to the block makes it invalid first. */
     smp_rmb();
     return !(tb_cflags(tb) & CF_INVALID);
@@ -99,8 +138,22 @@ static void look_up_all(CPUState *cs, bool all)
 
 void x86_vpt_new_space(X86CPU *cpu)
 {
-    if (cpu->vpt->capture && cpu->vpt->capture->code) {
+    const struct X86VptWatch *watch = cpu->vpt->capture;
+
+    if (watch && (watch->code || watch->names)) {
         tcg_flush_jmp_cache(CPU(cpu));
+    }
+    if (watch && watch->names) {
+        x86_vpt_names_new_space(watch->names);
+    }
+}
+
+void x86_vpt_look(X86CPU *cpu)
+{
+    const struct X86VptWatch *watch = cpu->vpt->capture;
+
+    if (unlikely(watch && watch->names)) {
+        x86_vpt_names_look(watch->names);
     }
 }
 
@@ -110,9 +163,8 @@ void x86_vpt_new_space(X86CPU *cpu)
 static bool close_outputs(struct X86VptOutputs *outputs)
 {
     const int errors[] = {
-        x86_vpt_file_close(&outputs->trace),
-        x86_vpt_file_close(&outputs->code),
-        x86_vpt_file_close(&outputs->json),
+        x86_vpt_file_close(&outputs->trace), x86_vpt_file_close(&outputs->code),
+        x86_vpt_file_close(&outputs->names), x86_vpt_file_close(&outputs->json),
         x86_vpt_file_close(&outputs->map),
     };
 
@@ -134,11 +186,12 @@ static bool open_beside(struct X86VptFile *file, const char *trace, const char *
 }
 
 /* A map is not known to be needed: by its name, it is opened when it is. */
-static bool open_outputs(struct X86VptOutputs *outputs, const char *trace, bool code,
+static bool open_outputs(struct X86VptOutputs *outputs, const char *trace, bool code, bool names,
                          const VptFileList *handed, Error **errp)
 {
     return x86_vpt_file_open(&outputs->trace, trace, handed, errp) &&
            (!code || open_beside(&outputs->code, trace, ".code", handed, errp)) &&
+           (!names || open_beside(&outputs->names, trace, ".names", handed, errp)) &&
            open_beside(&outputs->json, trace, ".json", handed, errp) &&
            (!handed || open_beside(&outputs->map, trace, ".map", handed, errp));
 }
@@ -148,7 +201,7 @@ static bool save_ring(const struct X86VptWatch *watch, const char *trace,
                       struct X86VptOutputs *outputs, Error **errp)
 {
     return x86_vpt_ring_save(watch->ring, &outputs->trace, watch->code ? &outputs->code : NULL,
-                             errp) &&
+                             watch->names ? &outputs->names : NULL, errp) &&
            x86_vpt_write_sidecar(watch, trace, &outputs->json, errp);
 }
 
@@ -175,6 +228,11 @@ static void complete(struct X86VptWatch *watch, Error **errp)
         cannot_write(watch->name, ".code", error, errp);
         return;
     }
+    error = x86_vpt_names_free(g_steal_pointer(&watch->names));
+    if (error) {
+        cannot_write(watch->name, ".names", error, errp);
+        return;
+    }
     if (x86_vpt_write_map(watch, watch->name, &watch->outputs.map, errp) &&
         !close_outputs(&watch->outputs)) {
         cannot_write(watch->name, "", errno, errp);
@@ -188,6 +246,7 @@ static void watch_free(struct X86VptWatch *watch)
     x86_vpt_writer_free(watch->writer);
     x86_vpt_ring_free(watch->ring);
     x86_vpt_code_free(watch->code);
+    (void)x86_vpt_names_free(watch->names);
     x86_vpt_vms_free(watch->vms);
     (void)close_outputs(&watch->outputs);
     g_free(watch->name);
@@ -196,7 +255,23 @@ static void watch_free(struct X86VptWatch *watch)
     g_free(watch);
 }
 
-/* Where packets and code go to. */
+static bool open_names(struct X86VptWatch *watch, const VptStart *start, Error **errp)
+{
+    const struct X86VptNamesTo to = {
+        .cs = CPU(watch->cpu),
+        .env = &watch->cpu->env,
+        .ring = watch->ring,
+        .offset = offset_now,
+        .tsc = tsc_now,
+        .owner = watch,
+    };
+
+    watch->names =
+        start->names ? x86_vpt_names_new(&to, start->names, &watch->outputs.names, errp) : NULL;
+    return watch->names || !start->names;
+}
+
+/* Where packets, code and names go to. */
 static bool open_sinks(struct X86VptWatch *watch, const VptStart *start, Error **errp)
 {
     const bool code = start->has_code && start->code;
@@ -207,7 +282,8 @@ static bool open_sinks(struct X86VptWatch *watch, const VptStart *start, Error *
             return false;
         }
     }
-    if (!open_outputs(&watch->outputs, watch->name, code, start->files, errp)) {
+    if (!open_outputs(&watch->outputs, watch->name, code, start->names, start->files, errp) ||
+        !open_names(watch, start, errp)) {
         return false;
     }
     if (watch->ring) {
@@ -317,6 +393,10 @@ static void begin(CPUState *cs, run_on_cpu_data data)
     if (x86_vpt_beside_kvm() && !cpu->vpt->in_tcg) {
         x86_vpt_hold_time(cpu);
     }
+    if (how->watch->names) {
+        tcg_flush_jmp_cache(cs);
+        x86_vpt_look(cpu);
+    }
     x86_vpt_sync(&cpu->env);
 }
 
@@ -365,6 +445,7 @@ static VptCapture *describe(const struct X86VptWatch *watch)
     int error = watch->writer ? x86_vpt_write_error(watch->writer) : 0;
 
     error = error ? error : x86_vpt_code_error(watch->code);
+    error = error ? error : x86_vpt_names_error(watch->names);
     capture->vcpu = CPU(watch->cpu)->cpu_index;
     capture->file = g_strdup(watch->name);
     capture->bytes = qatomic_read(&watch->bytes);
@@ -379,6 +460,7 @@ static VptCapture *describe(const struct X86VptWatch *watch)
     }
     capture->code_forgotten = x86_vpt_code_forgotten(watch->code);
     capture->vmcbs_forgotten = x86_vpt_vms_forgotten(watch->vms);
+    capture->names_left_out = x86_vpt_names_left_out(watch->names);
     return capture;
 }
 
@@ -388,7 +470,7 @@ static void save_to(const struct X86VptWatch *watch, const char *trace, const Vp
 {
     struct X86VptOutputs outputs = {0};
 
-    if (open_outputs(&outputs, trace, watch->code, handed, errp) &&
+    if (open_outputs(&outputs, trace, watch->code, watch->names, handed, errp) &&
         save_ring(watch, trace, &outputs, errp) &&
         x86_vpt_write_map(watch, trace, &outputs.map, errp) && !close_outputs(&outputs)) {
         cannot_write(trace, "", errno, errp);
@@ -439,6 +521,9 @@ static void end(CPUState *cs, run_on_cpu_data data)
     request->locked_ns = 0;
     let_go(request); /* what the model still has may have to wait for the file */
     set(&watch->model, VPT_MSR_CTL, watch->model.ctl & ~VPT_CTL_TRACEEN, x86_vpt_linear(&cpu->env));
+    if (watch->names) {
+        x86_vpt_names_end(watch->names);
+    }
     take_back(request);
     cpu->vpt->watch = NULL;
     cpu->vpt->capture = NULL;

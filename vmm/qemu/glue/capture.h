@@ -7,6 +7,7 @@
 
 #include "qapi/qapi-types-misc-target.h"
 #include "compat.h"
+#include "names.h"
 #include "vpt-i386.h"
 
 #define X86_VPT_CAPTURE_PROFILE "max"
@@ -15,7 +16,7 @@
 
 /* The files of one trace. Those that are not needed, or not yet, are empty. */
 struct X86VptOutputs {
-    struct X86VptFile trace, code, json, map;
+    struct X86VptFile trace, code, names, json, map;
 };
 
 struct X86VptWatch {
@@ -26,6 +27,7 @@ struct X86VptWatch {
     struct X86VptRing *ring;      /* or, without a writer */
     struct X86VptOutputs outputs; /* what is left to be written at the end */
     struct X86VptCode *code;      /* or NULL */
+    struct X86VptNames *names;    /* or NULL */
     struct X86VptVms *vms;
     uint64_t bytes;
     QDict *sidecar;

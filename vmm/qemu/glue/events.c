@@ -172,6 +172,7 @@ static void tell_transfer(CPUX86State *env, struct vpt_transfer *transfer)
     transfer->target = x86_vpt_linear(env);
     x86_vpt_context(env, &transfer->after);
     TELL(vpt_of(env), vpt_transfer, transfer);
+    x86_vpt_look(env_archcpu(env));
     x86_vpt_sync(env);
 }
 
@@ -252,6 +253,7 @@ void x86_vpt_sleep(CPUX86State *env, bool mwait, int insn_bytes)
     }
     vpt->asleep = true;
     TELL(vpt, vpt_power_entry, &entry);
+    x86_vpt_look(env_archcpu(env));
 }
 
 void x86_vpt_init_begin(X86CPU *cpu)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A capture that stays in memory: the last packets, and the records of code that they need.
+ * A capture that stays in memory: the last packets, and the records of code and names that they
+ * need.
  *
  * Records cannot be dropped one by one, since what was told once holds on. So they come in
  * generations: a new one begins when as many bytes of packets as the ring holds have come, and
- * tells all code anew. The present one and the one before it are kept: together they reach back as
+ * tells all anew. The present one and the one before it are kept: together they reach back as
  * far as the packets do.
  */
 #include "qemu/osdep.h"
@@ -18,6 +19,7 @@
 struct generation {
     uint64_t begin; /* in the trace */
     GByteArray *records;
+    GByteArray *names; /* lines */
 };
 
 struct X86VptRing {
@@ -45,8 +47,8 @@ struct X86VptRing *x86_vpt_ring_new(uint64_t size, Error **errp)
     }
     qemu_mutex_init(&ring->lock);
     ring->size = size;
-    ring->before.records = g_byte_array_new();
-    ring->now.records = g_byte_array_new();
+    ring->before = (struct generation){0, g_byte_array_new(), g_byte_array_new()};
+    ring->now = (struct generation){0, g_byte_array_new(), g_byte_array_new()};
     return ring;
 }
 
@@ -56,7 +58,9 @@ void x86_vpt_ring_free(struct X86VptRing *ring)
         return;
     }
     g_byte_array_unref(ring->before.records);
+    g_byte_array_unref(ring->before.names);
     g_byte_array_unref(ring->now.records);
+    g_byte_array_unref(ring->now.names);
     qemu_mutex_destroy(&ring->lock);
     g_free(ring);
 }
@@ -91,11 +95,21 @@ void x86_vpt_ring_add_code(struct X86VptRing *ring, const uint8_t *record, size_
     }
 }
 
+void x86_vpt_ring_add_names(struct X86VptRing *ring, const char *line, size_t len)
+{
+    QEMU_LOCK_GUARD(&ring->lock);
+
+    if (!ring->closed) {
+        g_byte_array_append(ring->now.names, (const uint8_t *)line, len);
+    }
+}
+
 bool x86_vpt_ring_is_due(const struct X86VptRing *ring)
 {
     const uint64_t limit = MAX(ring->size, GENERATION_BYTES);
 
-    return ring->put - ring->now.begin >= limit || ring->now.records->len >= limit;
+    return ring->put - ring->now.begin >= limit || ring->now.records->len >= limit ||
+           ring->now.names->len >= limit;
 }
 
 void x86_vpt_ring_turn(struct X86VptRing *ring)
@@ -107,7 +121,8 @@ void x86_vpt_ring_turn(struct X86VptRing *ring)
 
         ring->before = ring->now;
         g_byte_array_set_size(old.records, 0);
-        ring->now = (struct generation){ring->put, old.records};
+        g_byte_array_set_size(old.names, 0);
+        ring->now = (struct generation){ring->put, old.records, old.names};
     }
 }
 
@@ -145,13 +160,30 @@ static bool save_code(const struct X86VptRing *ring, uint64_t begin, struct X86V
     return x86_vpt_file_write(file, part, 1, errp);
 }
 
-bool x86_vpt_ring_save(struct X86VptRing *ring, struct X86VptFile *trace, struct X86VptFile *code,
+/* Offsets of names stay as they are: the first line says where the packets begin. */
+static bool save_names(const struct X86VptRing *ring, uint64_t begin, struct X86VptFile *file,
                        Error **errp)
+{
+    char head[80];
+    const int len = snprintf(head, sizeof(head), X86_VPT_NAMES_HEAD "%" PRIu64 "}\n", begin);
+    const struct iovec parts[] = {
+        {head, len},
+        {ring->before.names->data, ring->before.names->len},
+        {ring->now.names->data, ring->now.names->len},
+    };
+
+    return x86_vpt_file_write(file, parts, ARRAY_SIZE(parts), errp);
+}
+
+bool x86_vpt_ring_save(struct X86VptRing *ring, struct X86VptFile *trace, struct X86VptFile *code,
+                       struct X86VptFile *names, Error **errp)
 {
     uint64_t begin;
 
     QEMU_LOCK_GUARD(&ring->lock);
     begin = ring->put > ring->size ? ring->put - ring->size : 0;
     begin = MAX(begin, ring->before.begin); /* what ran before it is not known any more */
-    return save_packets(ring, begin, trace, errp) && (!code || save_code(ring, begin, code, errp));
+    return save_packets(ring, begin, trace, errp) &&
+           (!code || save_code(ring, begin, code, errp)) &&
+           (!names || save_names(ring, begin, names, errp));
 }

@@ -92,17 +92,25 @@ static bool write_text(struct X86VptFile *file, GString *text, Error **errp)
     return x86_vpt_file_write(file, &all, 1, errp);
 }
 
+/* The name of a file beside the trace, if there is one. */
+static void put_beside(const struct X86VptWatch *watch, const char *trace, const char *kind,
+                       bool is_there)
+{
+    g_autofree char *name = g_strdup_printf("%s.%s", trace, kind);
+    g_autofree char *beside = g_path_get_basename(name);
+
+    if (is_there) {
+        qdict_put_str(watch->sidecar, kind, beside);
+    }
+}
+
 bool x86_vpt_write_sidecar(const struct X86VptWatch *watch, const char *trace,
                            struct X86VptFile *file, Error **errp)
 {
     g_autoptr(GString) text = NULL;
 
-    if (watch->code) {
-        g_autofree char *code = g_strdup_printf("%s.code", trace);
-        g_autofree char *beside = g_path_get_basename(code);
-
-        qdict_put_str(watch->sidecar, "code", beside);
-    }
+    put_beside(watch, trace, "code", watch->code);
+    put_beside(watch, trace, "names", watch->names);
     text = qobject_to_json_pretty(QOBJECT(watch->sidecar), true);
     return write_text(file, text, errp);
 }

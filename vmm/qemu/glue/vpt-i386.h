@@ -153,6 +153,8 @@ bool x86_vpt_use_tb(CPUState *cs, const TranslationBlock *tb, vaddr pc);
 /* CR3 was loaded: addresses may lead elsewhere even where that flushes nothing (without paging). */
 void x86_vpt_new_space(X86CPU *cpu);
 #endif
+/* The models were told of an interrupt, a far transfer or HLT: another task may run. */
+void x86_vpt_look(X86CPU *cpu);
 
 /* ---- file.c: what captures leave ---- */
 
@@ -186,16 +188,21 @@ struct X86VptRing *x86_vpt_ring_new(uint64_t size, Error **errp);
 void x86_vpt_ring_free(struct X86VptRing *ring);
 uint64_t x86_vpt_ring_size(const struct X86VptRing *ring);
 void x86_vpt_ring_write(struct X86VptRing *ring, const uint8_t *bytes, size_t len);
-/* A whole record of code.c. */
+/* A whole record of code.c; a line of names.c. */
 void x86_vpt_ring_add_code(struct X86VptRing *ring, const uint8_t *record, size_t len);
-/* Whether it is time to turn: from there on, all code has to be told anew. */
+void x86_vpt_ring_add_names(struct X86VptRing *ring, const char *line, size_t len);
+/* Whether it is time to turn: from there on, all code and all names have to be told anew. */
 bool x86_vpt_ring_is_due(const struct X86VptRing *ring);
 void x86_vpt_ring_turn(struct X86VptRing *ring);
 /* What comes later is dropped. */
 void x86_vpt_ring_close(struct X86VptRing *ring);
-/* Writes the packets to one file, and what they need of the code to another, if there is one. */
+/* Writes the packets to one file, and what they need of code and names to others, if there are any.
+ */
 bool x86_vpt_ring_save(struct X86VptRing *ring, struct X86VptFile *trace, struct X86VptFile *code,
-                       Error **errp);
+                       struct X86VptFile *names, Error **errp);
+
+/* The first line of a log of names, but for where its trace begins, and "}". */
+#define X86_VPT_NAMES_HEAD "{\"vpt-names\":1,\"begin\":"
 
 /* ---- code.c: the code that a captured vCPU ran (docs/trace-files.md) ---- */
 

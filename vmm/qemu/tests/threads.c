@@ -101,9 +101,11 @@ static bool writer_failed(const struct X86VptWriter *writer)
 static bool save_ring(struct X86VptRing *ring, const char *path)
 {
     struct X86VptFile trace = open_file(path, ""), code = open_file(path, ".code");
-    const bool saved = x86_vpt_ring_save(ring, &trace, &code, NULL);
+    struct X86VptFile names = open_file(path, ".names");
+    const bool saved = x86_vpt_ring_save(ring, &trace, &code, &names, NULL);
 
-    return x86_vpt_file_close(&code) == 0 && x86_vpt_file_close(&trace) == 0 && saved;
+    return x86_vpt_file_close(&names) == 0 && x86_vpt_file_close(&code) == 0 &&
+           x86_vpt_file_close(&trace) == 0 && saved;
 }
 
 /* ---- The writer ---- */
@@ -295,6 +297,7 @@ static void *put_in_ring(void *opaque)
     while (!qatomic_load_acquire(&cpu->stop)) {
         put_some(cpu);
         x86_vpt_ring_add_code(cpu->ring, (const uint8_t *)"record", 6);
+        x86_vpt_ring_add_names(cpu->ring, "line\n", 5);
         if (x86_vpt_ring_is_due(cpu->ring)) {
             x86_vpt_ring_turn(cpu->ring);
         }
@@ -314,6 +317,17 @@ static bool is_saved(const char *path, uint64_t *len)
         close(fd);
     }
     return good;
+}
+
+static void remove_saved(const char *path)
+{
+    static const char *const suffixes[] = {"", ".code", ".names"};
+    char name[4104];
+
+    for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
+        snprintf(name, sizeof(name), "%s%s", path, suffixes[i]);
+        unlink(name);
+    }
 }
 
 static void test_ring(const char *folder)
@@ -338,9 +352,39 @@ static void test_ring(const char *folder)
     qatomic_store_release(&cpu.stop, true);
     pthread_join(vcpu, NULL);
     x86_vpt_ring_free(cpu.ring);
-    unlink(path);
-    strcat(path, ".code");
-    unlink(path);
+    remove_saved(path);
+}
+
+/* Turns and puts as many packets as fill the ring, with a line. */
+static void put_generation(struct X86VptRing *ring, const char *line)
+{
+    static const uint8_t packets[RING_SIZE];
+
+    x86_vpt_ring_turn(ring);
+    x86_vpt_ring_add_names(ring, line, strlen(line));
+    x86_vpt_ring_write(ring, packets, sizeof(packets));
+}
+
+/* Lines of names are those of two generations, and the first line says where the packets begin. */
+static void test_names(const char *folder)
+{
+    struct X86VptRing *ring = x86_vpt_ring_new(RING_SIZE, NULL);
+    char path[4096], name[4104], wanted[80], found[80] = "";
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/names.pt", folder);
+    snprintf(name, sizeof(name), "%s.names", path);
+    put_generation(ring, "a\n");
+    put_generation(ring, "b\n");
+    put_generation(ring, "c\n");
+    snprintf(wanted, sizeof(wanted), X86_VPT_NAMES_HEAD "%d}\nb\nc\n", 2 * RING_SIZE);
+    if (save_ring(ring, path) && (file = fopen(name, "r"))) {
+        (void)!fread(found, 1, sizeof(found) - 1, file);
+        fclose(file);
+    }
+    expect("a ring has the names of what it holds", strcmp(found, wanted) == 0);
+    x86_vpt_ring_free(ring);
+    remove_saved(path);
 }
 
 int main(void)
@@ -354,6 +398,7 @@ int main(void)
     test_file_fails();
     test_end_amid();
     test_ring(folder);
+    test_names(folder);
     rmdir(folder);
     printf("%u passed, %u failed\n", passed, failed);
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
