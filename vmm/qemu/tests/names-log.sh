@@ -88,7 +88,7 @@ boot() {
 refused() {
     ! qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/refused"'",
         "names": {"root": 4096, "layout": '"$1"'}}}' >"$work/answer" &&
-        grep -q "$2" "$work/answer" && [ "$(qmp '{"execute": "x-vpt-query"}')" = '{"return": []}' ]
+        grep -q "$2" "$work/answer" && qmp '{"execute": "x-vpt-query"}' | grep -qF '{"return": []}'
 }
 
 quit() {
