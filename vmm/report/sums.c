@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sums of functions. A block is looked up by its function and address space once, which makes a
- * cell; whose address space that is, may change with time, and then cells find other rows.
+ * cell; whose address space that is, may change with time, and then cells find other rows. A block
+ * that runs on into the next function without a branch is cut into pieces, as their list says.
  */
 #include "report/sums.h"
 
 #include <stdlib.h>
 
 #define IS_ENTRY  1u                  /* of a block's number; the rest is a cell */
+#define IN_PIECES (1u << 31)          /* or it is this, and the first of several pieces */
 #define IN_KERNEL (UINT64_C(1) << 32) /* of a function, in keys */
 #define OTHERS    "(others)"
+/* Of a block that is more than one function's; the last piece has the rest. */
+#define PIECES_MAX      16u
+#define INSNS_LOOKED_AT 256u
 /* Of CR3, the address; what stands below it here is a processor. */
 #define CR3_ADDRESS (~UINT64_C(0xfff))
 
@@ -33,6 +38,7 @@ void sums_begin(struct sums *sums, const struct out_thread *thread)
 {
     table_free(&sums->spaces);
     table_free(&sums->cells);
+    table_free(&sums->pieces);
     sums->thread = thread;
     sums->generation++;
     sums->names_at = thread->names_until ? thread->start : OUT_LAST;
@@ -51,6 +57,7 @@ void sums_free(struct sums *sums)
     table_free(&sums->row_ids);
     table_free(&sums->spaces);
     table_free(&sums->cells);
+    table_free(&sums->pieces);
     free(sums->who);
     free(sums->rows);
 }
@@ -191,27 +198,95 @@ static bool is_kernel(uint64_t ip)
     return ip >> 63;
 }
 
-static uint32_t see(void *owner, const struct ptd_item *block)
+/* The number of what begins at an address; UINT32_MAX: no memory. */
+static uint32_t see_at(struct sums *sums, uint64_t space, uint64_t ip)
 {
-    struct sums *const sums = owner;
     bool is_entry;
-    const uint32_t function = sums_function(sums, block->cr3, block->ip, &is_entry);
+    const uint32_t function = sums_function(sums, space, ip, &is_entry);
     uint32_t cell;
 
     if (function == UINT32_MAX)
         return UINT32_MAX;
-    cell = cell_of(sums, function | (is_kernel(block->ip) ? IN_KERNEL : 0), block->cr3);
+    cell = cell_of(sums, function | (is_kernel(ip) ? IN_KERNEL : 0), space);
     return cell == UINT32_MAX ? cell : cell << 1 | (is_entry ? IS_ENTRY : 0);
 }
 
-static bool add(void *owner, const struct tally_block *block, bool taken, uint64_t count,
-                uint64_t time)
+/* ---- Blocks that run on into another function ---- */
+
+struct piece {
+    uint64_t ip; /* of its first instruction */
+    uint32_t insns;
+};
+
+/* Where the function at an address begins; 0: nothing names it. */
+static uint64_t function_start(const struct sums *sums, uint64_t space, uint64_t ip)
+{
+    uint64_t offset;
+
+    return ptd_image_symbol(sums->thread->image, space, ip, &offset) ? ip - offset : 0;
+}
+
+/* How many pieces there are; the last one has what was not looked at. */
+static size_t cut(const struct sums *sums, const struct ptd_item *block, struct piece *pieces)
+{
+    uint64_t ip = block->ip, start = 0;
+    uint32_t left = block->insns;
+    struct ptd_insn insn;
+    size_t count = 0;
+
+    for (unsigned i = 0; i < INSNS_LOOKED_AT && left > 0; i++) {
+        if (ptd_block_insn(sums->thread->image, block, &ip, &insn) != PTD_OK)
+            break;
+        if (count == 0 || function_start(sums, block->cr3, insn.ip) != start) {
+            if (count == PIECES_MAX)
+                break;
+            start = function_start(sums, block->cr3, insn.ip);
+            pieces[count++] = (struct piece){.ip = insn.ip};
+        }
+        pieces[count - 1].insns++;
+        left--;
+    }
+    if (count > 0)
+        pieces[count - 1].insns += left;
+    return count;
+}
+
+/* The pieces as a list, each made once; its number, or UINT32_MAX: no memory. */
+static uint32_t see_pieces(struct sums *sums, const struct ptd_item *block)
+{
+    struct piece pieces[PIECES_MAX];
+    uint64_t next = 0; /* the number of the piece behind, plus 1 */
+
+    for (size_t i = cut(sums, block, pieces); i-- > 0;) {
+        const uint32_t id = see_at(sums, block->cr3, pieces[i].ip);
+        const struct sum *const sum =
+            id == UINT32_MAX ? NULL : table_at(&sums->pieces, id, pieces[i].insns, next);
+
+        if (!sum)
+            return UINT32_MAX;
+        next = (uint64_t)(sum - sums->pieces.sums) + 1;
+    }
+    return next ? IN_PIECES | (uint32_t)(next - 1) : see_at(sums, block->cr3, block->ip);
+}
+
+static uint32_t see(void *owner, const struct ptd_item *block)
 {
     struct sums *const sums = owner;
-    struct sum *const cell = &sums->cells.sums[block->id >> 1];
+
+    if (sums->pieces.count >= SUMS_ROWS_MAX || block->insns == 1 ||
+        function_start(sums, block->cr3, block->ip) ==
+            function_start(sums, block->cr3, block->last_ip))
+        return see_at(sums, block->cr3, block->ip);
+    return see_pieces(sums, block);
+}
+
+/* ---- Adding ---- */
+
+static bool add_piece(struct sums *sums, uint32_t id, uint64_t insns, uint64_t calls, uint64_t time)
+{
+    struct sum *const cell = &sums->cells.sums[id >> 1];
     struct sums_row *row;
 
-    (void)taken;
     if (cell->cost != sums->generation) {
         cell->count = row_of(sums, cell->key[0], sums_who(sums, cell->key[1]));
         cell->cost = sums->generation;
@@ -219,12 +294,52 @@ static bool add(void *owner, const struct tally_block *block, bool taken, uint64
     if (cell->count == UINT32_MAX)
         return false;
     row = &sums->rows[cell->count];
-    row->insns += count * block->insns;
-    row->blocks += count;
-    row->calls += block->id & IS_ENTRY ? count : 0;
+    row->insns += insns;
+    row->calls += id & IS_ENTRY ? calls : 0;
     row->fraction += (uint32_t)(time & ((1u << TALLY_FRACTION) - 1));
     row->ticks += (time >> TALLY_FRACTION) + (row->fraction >> TALLY_FRACTION);
     row->fraction &= (1u << TALLY_FRACTION) - 1;
+    return true;
+}
+
+/* The block itself counts where it begins. */
+static void add_blocks(struct sums *sums, uint32_t id, uint64_t count)
+{
+    sums->rows[sums->cells.sums[id >> 1].count].blocks += count;
+}
+
+static bool add_pieces(struct sums *sums, const struct tally_block *block, uint64_t count,
+                       uint64_t time)
+{
+    const struct sum *piece = &sums->pieces.sums[block->id & ~IN_PIECES];
+    const uint32_t first = (uint32_t)piece->key[0];
+    const uint64_t rate = time / block->insns;
+
+    for (;; piece = &sums->pieces.sums[piece->key[2] - 1]) {
+        const bool is_last = piece->key[2] == 0;
+        const uint64_t part = is_last ? time : rate * piece->key[1];
+
+        if (!add_piece(sums, (uint32_t)piece->key[0], count * piece->key[1], count, part))
+            return false;
+        time -= part;
+        if (is_last)
+            break;
+    }
+    add_blocks(sums, first, count);
+    return true;
+}
+
+static bool add(void *owner, const struct tally_block *block, bool taken, uint64_t count,
+                uint64_t time)
+{
+    struct sums *const sums = owner;
+
+    (void)taken;
+    if (block->id & IN_PIECES)
+        return add_pieces(sums, block, count, time);
+    if (!add_piece(sums, block->id, count * block->insns, count, time))
+        return false;
+    add_blocks(sums, block->id, count);
     return true;
 }
 

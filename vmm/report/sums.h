@@ -51,6 +51,7 @@ struct sums {
     struct table row_ids; /* function, who -> number in rows */
     struct table spaces;  /* address space -> number in who (.count), generation (.cost) */
     struct table cells;   /* function, address space -> number in rows, generation */
+    struct table pieces;  /* block number, instructions, the next one plus 1 or 0 */
 };
 
 extern const struct tally_sink sums_sink;
