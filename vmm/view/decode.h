@@ -32,6 +32,9 @@ struct decode_options {
     enum view_kind view;
     bool json, have_images;
     bool no_demangle, lines, inlined; /* of names and sources */
+    bool no_sandbox;
+    bool by_time;     /* several traces are shown, merged by time */
+    bool count_insns; /* the clock is instructions, even if there is a TSC */
     struct window window;
     bool is_reached;  /* something was at window.from or behind it */
     unsigned threads; /* of --summary, and of formats that take a trace in bulk; 0: one */
@@ -50,15 +53,12 @@ struct decode_options {
     struct debug_places debug;
     const char *debuginfod;    /* servers; NULL: as DEBUGINFOD_URLS says */
     struct shown_names *names; /* how they are shown; NULL: as they are */
-    bool no_sandbox;
     struct code_options code;
     const struct out_format *format; /* NULL: the views above */
     void *out;
     const struct out_thread *thread; /* whose items are printed */
     uint64_t now;                    /* the time of the item that is printed, for its name */
-    bool by_time;                    /* several traces are shown, merged by time */
     const struct stream **shown;     /* of by_time: whose line was printed last */
-    bool count_insns;                /* the clock is instructions, even if there is a TSC */
     uint64_t errors;
 };
 
