@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define TRIES_MAX  1000u
 #define READ_FLAGS (O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
 
 static int open_folder(const char *root)
@@ -91,8 +92,12 @@ static int open_by_kernel(int folder, const char *name, bool in_root, uint64_t f
 {
     const struct open_how how = {
         .flags = flags, .resolve = RESOLVE_NO_MAGICLINKS | (in_root ? RESOLVE_IN_ROOT : 0)};
-    const long fd = syscall(SYS_openat2, folder, name, &how, sizeof(how));
+    long fd = -1;
 
+    /* With a "..", it gives up where anything at all was renamed or mounted meanwhile. */
+    for (unsigned tries = 0; fd < 0 && (tries == 0 || errno == EAGAIN) && tries < TRIES_MAX;
+         tries++)
+        fd = syscall(SYS_openat2, folder, name, &how, sizeof(how));
     return fd < 0 ? -errno : (int)fd;
 }
 
