@@ -65,6 +65,21 @@ two_of_a_name() {
         jq -e '.functions | length == 2 and all(.instructions > 0)' "$work/json" >/dev/null
 }
 check 'two functions of a name: each by itself' two_of_a_name
+# What its instructions ran, in all and of all, is what a report counts.
+report_is_same() {
+    local function sums
+    for function in choose compare tool_fold qsort_r; do
+        sums=$("$vpt" report --json --symbol $function --by function "$work/data" |
+            jq '[.rows[].instructions] | add') || return 1
+        counts $function "$work/data" >"$work/counted" || return 1
+        echo "$function: $sums"
+        jq -e --argjson sums "$sums" '$sums > 0 and ([.functions[].instructions] | add) == $sums and
+            ([.functions[].code[].executed] | add) == $sums' "$work/json" >/dev/null || return 1
+    done
+    jq -e --argjson all "$("$vpt" report --json "$work/data" | jq .instructions)" '.all_instructions == $all' \
+        "$work/json" >/dev/null
+}
+check 'they add up to what a report counts' report_is_same
 text_is_json() {
     "$vpt" annotate choose "$work/data" >"$work/text" && counts choose "$work/data" >"$work/counted" || return 1
     awk '$2 ~ /%/ || $3 == "%" { print $1 }' "$work/text" | sort -n >"$work/in-text"
