@@ -174,8 +174,14 @@ modules_are_told() {
 
 # tells NAME COMMAND...: check, and what the command says below the name.
 tells() {
-    check "$@"
-    [ ! -s "$work/why" ] || sed 's/^/    /' "$work/why"
+    local name=$1
+    shift
+    if "$@" >"$work/why" 2>&1; then
+        pass "$name"
+        sed 's/^/    /' "$work/why"
+    else
+        fail "$name" "$work/why"
+    fi
 }
 
 if [ ! -e "$out/told/kallsyms" ]; then
