@@ -40,11 +40,16 @@ static bool is_file_name(const char *name)
 static void read_link(const Elf_Data *data, bool is_little, struct wanted *wanted)
 {
     const char *const text = data ? data->d_buf : NULL;
-    const size_t len = text ? strnlen(text, data->d_size) : 0, at = (len + 4) & ~(size_t)3;
-    const uint8_t *const sum = (const uint8_t *)text + at;
+    const uint8_t *sum;
+    size_t len, at;
 
-    if (!text || len > NAME_MAX || at + 4 > data->d_size || !is_little)
+    if (!text || !is_little)
         return;
+    len = strnlen(text, data->d_size);
+    at = (len + 4) & ~(size_t)3;
+    if (len > NAME_MAX || at + 4 > data->d_size)
+        return;
+    sum = (const uint8_t *)text + at;
     memcpy(wanted->link, text, len + 1);
     if (!is_file_name(wanted->link))
         wanted->link[0] = 0;
