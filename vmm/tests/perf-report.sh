@@ -67,8 +67,10 @@ differences() { # OURS THEIRS SYMBOLS
                         return 1
                 return 0
             }
-            { ours = $2; theirs = $3; reason = "none"
-              if (together(ours, theirs)) reason = "alias"
+            { ours = $2; theirs = bare = $3; reason = "none"
+              sub(/@@?[A-Z].*/, "", bare)
+              if (ours == bare) reason = "version"
+              else if (together(ours, bare)) reason = "alias"
               else if (ours == "[unknown]" && theirs ~ /@plt$/) reason = "PLT"
               else if (ours ~ /.@plt$/ && (theirs == "@plt" || theirs == "[unknown]" || size[theirs] == "0"))
                   reason = "PLT"
@@ -180,6 +182,24 @@ compared_sums 'debug information' "$work/data" --symfs "$work/debug"
 check 'what ran is what was stepped over' what_ran
 check 'debug information: functions of all kinds have names' named main work choose spread crew_sum tool_mix \
     tool_by_label inner_label compare qsort_r
+
+# With the debug files that the system has beside its libraries.
+debug_files() {
+    local file id
+    for file in "${files[@]}"; do
+        id=$(readelf -n "$file" 2>/dev/null | sed -n 's/.*Build ID: //p')
+        [ ! -e "/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug" ] || echo "/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug"
+    done
+}
+mapfile -t others < <(debug_files)
+if [ ${#others[@]} -gt 0 ]; then
+    symbols_of "${files[@]}" "${others[@]}" >"$work/symbols"
+    compared_insns 'debug files of the system' "$work/data"
+    compared_sums 'debug files of the system' "$work/data"
+    symbols_of "${files[@]}" >"$work/symbols"
+else
+    skip "$what: debug files of the system" 'it has none of the C library (libc6-dbg)'
+fi
 
 # With the names that the dynamic linker needs, and no others.
 copy_files "$work/stripped"
