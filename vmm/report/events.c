@@ -130,7 +130,6 @@ static bool leave_vm(struct events *events, struct sums *sums, const struct tall
 
     if (!event)
         return false;
-    events->exits++;
     events->is_out = true;
     events->exit = (size_t)(event - events->list);
     events->exit_ticks = tally_now(tally);
@@ -209,7 +208,6 @@ static bool see_interrupt(struct events *events, struct sums *sums, const struct
                          .vector = events->vector,
                          .who = sums_who(sums, item->cr3)};
 
-    events->interrupts++;
     events->vector = NO_VECTOR;
     return like.what != UINT32_MAX && count_one(events, &like);
 }
@@ -224,8 +222,6 @@ static bool see_error(struct events *events, struct sums *sums, const struct ptd
                                .address = item->from};
     struct event *const event = count_one(events, &like);
 
-    events->errors++;
-    events->lost_bytes += item->value;
     if (event)
         event->bytes += item->value;
     events_begin(events);
@@ -234,7 +230,6 @@ static bool see_error(struct events *events, struct sums *sums, const struct ptd
 
 static bool see_overflow(struct events *events, struct sums *sums, const struct ptd_item *item)
 {
-    events->overflows++;
     return count_one(events, &(struct event){.kind = EVENT_OVERFLOW,
                                              .vector = NO_VECTOR,
                                              .who = sums_who(sums, item->cr3)});

@@ -37,7 +37,6 @@ struct events {
     struct event *list;
     size_t count, room;
     struct table ids; /* kind, vector and what, who -> number in list */
-    uint64_t interrupts, exits, errors, overflows, lost_bytes;
 
     /* Of the trace that is read. */
     bool in_guest, is_out; /* is_out: since an exit, which is list[exit] */

@@ -139,9 +139,11 @@ static int add_events(json_object *root, const char *key, const struct report *r
     return error;
 }
 
-static void add_totals(json_object *root, const struct report *report, const struct group *all)
+static void add_totals(json_object *root, const struct report *report,
+                       const struct report_options *options, const struct group *all)
 {
-    const struct events *const events = &report->events;
+    uint64_t lost, none;
+    const uint64_t errors = events_total(report, options, EVENT_ERROR, &lost);
 
     json_add_number(root, "traces", report->trace_count);
     add_sums(root, report, all);
@@ -150,11 +152,11 @@ static void add_totals(json_object *root, const struct report *report, const str
         add_text(root, "time_unit", time_unit(report));
         json_add_number(root, "untraced_time", time_of(report, tally_untraced(report->tally)));
     }
-    json_add_number(root, "interrupt_count", events->interrupts);
-    json_add_number(root, "exit_count", events->exits);
-    json_add_number(root, "error_count", events->errors);
-    json_add_number(root, "lost_bytes", events->lost_bytes);
-    json_add_number(root, "overflow_count", events->overflows);
+    json_add_number(root, "interrupt_count", events_total(report, options, EVENT_INTERRUPT, &none));
+    json_add_number(root, "exit_count", events_total(report, options, EVENT_EXIT, &none));
+    json_add_number(root, "error_count", errors);
+    json_add_number(root, "lost_bytes", lost);
+    json_add_number(root, "overflow_count", events_total(report, options, EVENT_OVERFLOW, &none));
     json_object_object_add(root, "cut_off", json_object_new_boolean(report->sums.is_cut_off));
 }
 
@@ -182,7 +184,7 @@ int show_json(const struct report *report, const struct report_options *options)
     struct groups all;
     int error = groups_make(report, options, by_who, BY_WHO_COUNT, &all);
 
-    add_totals(root, report, &all.all);
+    add_totals(root, report, options, &all.all);
     groups_free(&all);
     if (!error)
         error = options->by_count
@@ -231,8 +233,14 @@ static void print_csv_field(const struct field *field)
     putchar(',');
 }
 
-static void print_csv_head(const struct report *report, const struct field *fields, size_t count)
+/* Also where no row is wanted; not where nothing ran at all. */
+static void print_csv_head(const struct report *report, const enum report_by *by, size_t by_count)
 {
+    struct field fields[FIELDS_MAX];
+    size_t count = 0;
+
+    if (report->sums.row_count > 0)
+        count = fields_of_row(report, report->sums.rows, by, by_count, fields);
     for (size_t i = 0; i < count; i++)
         printf("%s,", fields[i].key);
     printf("instructions,blocks,calls");
@@ -250,13 +258,13 @@ int show_csv(const struct report *report, const struct report_options *options)
     struct groups groups;
     const int error = groups_make(report, options, by, by_count, &groups);
 
+    if (!error)
+        print_csv_head(report, by, by_count);
     for (size_t i = 0; !error && i < rows_shown(options, groups.count); i++) {
         const struct group *const group = &groups.list[i];
         struct field fields[FIELDS_MAX];
         const size_t count = fields_of_row(report, group->row, by, by_count, fields);
 
-        if (i == 0)
-            print_csv_head(report, fields, count);
         for (size_t j = 0; j < count; j++)
             print_csv_field(&fields[j]);
         printf("%" PRIu64 ",%" PRIu64 ",%" PRIu64, group->insns, group->blocks, group->calls);

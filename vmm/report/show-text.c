@@ -46,7 +46,9 @@ static double percent(uint64_t part, uint64_t all)
 static void print_totals(const struct page *page, const struct group *all)
 {
     const struct report *const report = page->report;
-    const struct events *const events = &report->events;
+    const struct report_options *const options = page->options;
+    uint64_t lost, none;
+    const uint64_t errors = events_total(report, options, EVENT_ERROR, &lost);
 
     printf("instructions %" PRIu64 "\nblocks       %" PRIu64 "\n", all->insns, all->blocks);
     if (page->has_time) {
@@ -58,8 +60,9 @@ static void print_totals(const struct page *page, const struct group *all)
     }
     printf("interrupts   %" PRIu64 "\nVM exits     %" PRIu64 "\nerrors       %" PRIu64 " (%" PRIu64
            " bytes lost)\noverflows    %" PRIu64 "\n",
-           events->interrupts, events->exits, events->errors, events->lost_bytes,
-           events->overflows);
+           events_total(report, options, EVENT_INTERRUPT, &none),
+           events_total(report, options, EVENT_EXIT, &none), errors, lost,
+           events_total(report, options, EVENT_OVERFLOW, &none));
     if (report->sums.is_cut_off)
         puts("There were too many of those who ran, or of their functions: (others) has the rest.");
 }

@@ -116,6 +116,23 @@ int events_of_kind(const struct report *report, const struct report_options *opt
     return error;
 }
 
+uint64_t events_total(const struct report *report, const struct report_options *options,
+                      enum event_kind kind, uint64_t *lost_bytes)
+{
+    uint64_t count = 0;
+
+    *lost_bytes = 0;
+    for (size_t i = 0; i < report->events.count; i++) {
+        const struct event *const event = &report->events.list[i];
+
+        if (event->kind != kind || !is_wanted_who(report, options, event->who))
+            continue;
+        count += event->count;
+        *lost_bytes += event->bytes;
+    }
+    return count;
+}
+
 static const char *exit_name(const struct event *event, char *text, size_t text_bytes)
 {
     const char *const reason = exit_reason_name(event->what);

@@ -34,6 +34,9 @@ struct event_list {
 /* 0 or -ENOMEM; to be freed. */
 int events_of_kind(const struct report *report, const struct report_options *options,
                    enum event_kind kind, struct event_list *events);
+/* How many there were of a kind, and the bytes that they lost, of those who are wanted. */
+uint64_t events_total(const struct report *report, const struct report_options *options,
+                      enum event_kind kind, uint64_t *lost_bytes);
 /* What happened, in words. */
 const char *event_name(const struct report *report, const struct event *event, char *text,
                        size_t text_bytes);

@@ -133,6 +133,9 @@ check 'processes of one name together' grep -qx 'first,[0-9]*,[0-9]*,[0-9]*,760'
 check 'no name is a formula' grep -q "^\"'=2+3\"," "$work/out"
 expect 'a VM' 0 '' "${report[@]}" --json --vm small "$work/a"
 check 'and nobody else' jq -e '[.functions[].function] == ["guest_two"] and .time == 210' "$work/out"
+check 'with its events alone' jq -e '.exit_count == 1' "$work/out"
+expect 'nobody' 0 '' "${report[@]}" --csv --by process,cpu --vm none "$work/a"
+check 'has a head, and no rows' test "$(cat "$work/out")" = 'process,pid,cr3,cpu,instructions,blocks,calls,time_ticks'
 expect 'a pid' 0 '' "${report[@]}" --json --pid 11 --vm host "$work/a"
 check 'and no other' jq -e '.who | length == 1 and .[0].time == 500' "$work/out"
 expect 'a part' 0 '' "${report[@]}" --json --from tsc:1500 --to tsc:2000 "$work/a"
