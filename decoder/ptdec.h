@@ -758,6 +758,11 @@ struct ptd_run {
  */
 int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run);
 /*
+ * The same, but returns 1, without a step or an item, as soon as only the packet at an offset, or
+ * one behind it, can tell what comes next: what ptd_flow_next_before() gives up to there was given.
+ */
+int ptd_flow_run_before(struct ptd_flow *flow, uint64_t offset, struct ptd_run *run);
+/*
  * The blocks of a step, in order: index 0, 1, ... The item has what a PTD_ITEM_BLOCK has, except nr
  * and offset; and the target of a RET or indirect branch, where the next step begins. The step must
  * be of the last ptd_flow_run(), or of the same epoch. PTD_OK; PTD_END behind the last block;

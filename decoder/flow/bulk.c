@@ -424,12 +424,13 @@ bool ptd_bulk_can(const struct ptd_flow *flow)
            !bind->ready && !bind_is_open(bind) && !flow->packets.bip_bytes;
 }
 
-/* Up to where packets can be read: the code log may have something new there. */
-static const uint8_t *fast_end(const struct ptd_flow *flow)
+/* Up to where packets can be read: there the code log may have something new, or the run ends. */
+static const uint8_t *fast_end(const struct ptd_flow *flow, uint64_t before)
 {
     const struct ptd_packets *const packets = &flow->packets;
     const uint64_t at = ptd_packets_offset(packets);
-    const uint64_t next = flow->code_log ? ptd_code_log_next(flow->code_log) : UINT64_MAX;
+    const uint64_t log = flow->code_log ? ptd_code_log_next(flow->code_log) : UINT64_MAX;
+    const uint64_t next = log < before ? log : before;
 
     if (next <= at)
         return packets->pos;
@@ -438,13 +439,13 @@ static const uint8_t *fast_end(const struct ptd_flow *flow)
     return packets->pos + (next - at);
 }
 
-bool ptd_bulk_run(struct ptd_flow *flow, struct ptd_run *run)
+bool ptd_bulk_run(struct ptd_flow *flow, uint64_t before, struct ptd_run *run)
 {
     const uint32_t node = ptd_graph_find(flow->graph, flow->space, flow->state.ip);
     struct walk walk = {
         .flow = flow,
         .pos = flow->packets.pos,
-        .end = fast_end(flow),
+        .end = fast_end(flow, before),
         .bits = flow->state.tnt_count ? flow->state.tnt_bits << (64 - flow->state.tnt_count) : 0,
         .count = flow->state.tnt_count,
         .merged = flow->state.tnt_count,

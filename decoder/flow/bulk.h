@@ -13,10 +13,11 @@ bool ptd_bulk_can(const struct ptd_flow *flow);
  * emptied first. */
 int ptd_bulk_enter(struct ptd_flow *flow);
 /*
- * Goes on in bulk, once entered, with room for BULK_MOST_BITS steps. True: the room is used up.
- * False: the general machinery has to take the next step.
+ * Goes on in bulk, once entered, with room for BULK_MOST_BITS steps, and reads no packet at an
+ * offset or behind it. True: the room is used up. False: the general machinery has to take the next
+ * step.
  */
-bool ptd_bulk_run(struct ptd_flow *flow, struct ptd_run *run);
+bool ptd_bulk_run(struct ptd_flow *flow, uint64_t before, struct ptd_run *run);
 /* Everything that has numbers of nodes in it, and the graph, as far as it is the flow's own. */
 void ptd_bulk_forget_code(struct ptd_flow *flow);
 /* Empties the graph because it is full. */

@@ -293,9 +293,9 @@ static bool has_mark_room(const struct ptd_run *run)
     return run->timing != PTD_TIMING_MARKS || run->mark_room - run->mark_count >= ITEMS_A_STEP;
 }
 
-int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty)
+static int run_on(struct ptd_flow *flow, uint64_t before, struct ptd_run *run, bool may_empty)
 {
-    bool emptied = false;
+    bool emptied = false, needs_packet;
 
     run->count = run->mark_count = 0;
     run->has_item = false;
@@ -325,21 +325,34 @@ int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty)
             if (status != PTD_OK)
                 return status;
             run->epoch = flow->graph->epoch;
-            if (ptd_bulk_run(flow, run))
+            if (ptd_bulk_run(flow, before, run))
                 break;
             if (ptd_graph_is_full(flow->graph) && !emptied)
                 continue;
         }
         if (run->count > 0 && log_is_due(flow))
             break; /* steps are numbers of the code as it was */
-        advance(flow, ptd_flow_needs_packet(flow));
+        needs_packet = ptd_flow_needs_packet(flow);
+        if (needs_packet && ptd_packets_offset(&flow->packets) >= before)
+            return run->count + run->mark_count > 0 ? PTD_OK : 1;
+        advance(flow, needs_packet);
     }
     return PTD_OK;
 }
 
-int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run)
+int ptd_flow_run_on(struct ptd_flow *flow, struct ptd_run *run, bool may_empty)
+{
+    return run_on(flow, UINT64_MAX, run, may_empty);
+}
+
+int ptd_flow_run_before(struct ptd_flow *flow, uint64_t offset, struct ptd_run *run)
 {
     if (ptd_blocks_are_old(&flow->blocks))
         notice_image(flow);
-    return ptd_flow_run_on(flow, run, true);
+    return run_on(flow, offset, run, true);
+}
+
+int ptd_flow_run(struct ptd_flow *flow, struct ptd_run *run)
+{
+    return ptd_flow_run_before(flow, UINT64_MAX, run);
 }

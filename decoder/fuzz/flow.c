@@ -97,6 +97,7 @@ static void compare_other_ways(uint8_t how, bool threads, const uint8_t *bytes, 
     };
 
     expect_same(referee_run(&trace, PTD_RUN_ROOM));
+    expect_same(referee_run_before(&trace, PTD_RUN_ROOM, 1u + how));
     expect_same(referee_stream(&trace, len_bytes + 1, how + 1, &clocks));
     if (threads)
         expect_same(referee_parallel(&trace, 2, 1));

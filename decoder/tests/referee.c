@@ -244,7 +244,25 @@ static struct referee_verdict finish(struct referee *referee)
     return referee->verdict;
 }
 
+/* The general way has nothing more to tell up to an offset. */
+static bool is_there(struct referee *referee, uint64_t offset)
+{
+    struct ptd_item item;
+    int status;
+
+    do
+        status = ptd_flow_next_before(referee->flow, offset, &item);
+    while (status == PTD_OK && is_left_out(referee, &item));
+    return status == 1 || differs(referee, &item, NULL, "stopped too early");
+}
+
 struct referee_verdict referee_run(const struct referee_trace *trace, size_t room)
+{
+    return referee_run_before(trace, room, UINT64_MAX);
+}
+
+struct referee_verdict referee_run_before(const struct referee_trace *trace, size_t room,
+                                          uint64_t stride_bytes)
 {
     struct ptd_flow *const flow =
         ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, trace->config);
@@ -253,12 +271,18 @@ struct referee_verdict referee_run(const struct referee_trace *trace, size_t roo
     struct ptd_run run = {
         .steps = steps, .room = room, .timing = trace->timing, .marks = marks, .mark_room = MARKS};
     struct referee referee;
+    uint64_t offset = stride_bytes;
     int status = PTD_OK;
 
     if (start(&referee, trace) && flow && steps)
-        while (!is_enough(&referee) && (status = ptd_flow_run(flow, &run)) == PTD_OK)
-            if (!compare(&referee, flow, &run))
+        while (!is_enough(&referee) &&
+               ((status = ptd_flow_run_before(flow, offset, &run)) == PTD_OK || status == 1)) {
+            if (status == PTD_OK ? !compare(&referee, flow, &run) : !is_there(&referee, offset))
                 break;
+            offset += status == 1 ? stride_bytes : 0;
+        }
+    if (status == 1)
+        status = PTD_OK;
     if (!flow || !steps || (status != PTD_OK && status != PTD_END))
         (void)differs(&referee, NULL, NULL, "an error of ptd_flow_run()");
     ptd_flow_free(flow);

@@ -28,6 +28,9 @@ struct referee_verdict {
 
 /* With room for so many steps a call. */
 struct referee_verdict referee_run(const struct referee_trace *trace, size_t room);
+/* The same, stopping each so many bytes, where ptd_flow_next_before() has to stop as well. */
+struct referee_verdict referee_run_before(const struct referee_trace *trace, size_t room,
+                                          uint64_t stride_bytes);
 /* On so many threads, in segments of so many bytes or more. */
 struct referee_verdict referee_parallel(const struct referee_trace *trace, unsigned threads,
                                         size_t segment_bytes);

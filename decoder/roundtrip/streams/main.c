@@ -346,12 +346,14 @@ static void compare_fast_ways(const struct ptd_image *image, const struct ptd_fl
         .config = config,
         .timing = (enum ptd_timing)(run.seed % 3),
     };
-    const struct referee_verdict verdicts[] = {referee_run(&trace, 4096),
-                                               referee_parallel(&trace, 2, 8192)};
+    static const char *const ways[] = {"in bulk", "on threads", "in bulk, with stops"};
+    const struct referee_verdict verdicts[] = {
+        referee_run(&trace, 4096), referee_parallel(&trace, 2, 8192),
+        referee_run_before(&trace, 4096, 1 + run.seed % 500)};
 
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < 3; i++)
         CHECK(verdicts[i].same, "seed %" PRIu64 ", CTL %" PRIx64 ": %s: %s", run.seed, run.ctl,
-              i ? "on threads" : "in bulk", verdicts[i].difference);
+              ways[i], verdicts[i].difference);
     in_steps += verdicts[0].in_steps;
 }
 

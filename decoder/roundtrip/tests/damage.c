@@ -339,9 +339,9 @@ static void check_ways(enum ptd_resync resync, uint64_t random, size_t at)
                                         .image = recording.code,
                                         .config = &config,
                                         .timing = (enum ptd_timing)(random % 3)};
-    const struct referee_verdict verdicts[] = {referee_run(&trace, 4096),
-                                               referee_parallel(&trace, 2, 1024),
-                                               referee_stream(&trace, random | 1, 300, NULL)};
+    const struct referee_verdict verdicts[] = {
+        referee_run(&trace, 4096), referee_run_before(&trace, 4096, 1 + random % 100),
+        referee_parallel(&trace, 2, 1024), referee_stream(&trace, random | 1, 300, NULL)};
 
     for (size_t i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++) {
         CU_ASSERT_TRUE(verdicts[i].same);
