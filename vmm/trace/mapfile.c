@@ -735,7 +735,9 @@ struct map_symbols map_symbols_of(const struct map *map, const char *name)
 {
     const uint32_t number = names_find(&map->mapped, name);
 
-    return number == UINT32_MAX ? (struct map_symbols){0} : map->symbols[number];
+    if (number == UINT32_MAX)
+        return (struct map_symbols){0};
+    return map->symbols[number];
 }
 
 void map_free(struct map *map)
