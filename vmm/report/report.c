@@ -37,6 +37,8 @@ static bool begin(void *out, const struct out_thread *thread)
     sums_begin(&report->sums, thread);
     events_begin(&report->events);
     take_names(report, thread->start);
+    report->changes = thread->changes ? *thread->changes : 0;
+    report->renames = thread->renames ? *thread->renames : 0;
     report->trace_count++;
     report->timed_count += thread->is_tsc;
     if (thread->is_tsc && !tally_time(report->tally, thread->start, 0))
@@ -64,18 +66,20 @@ static bool pass_time(struct report *report, uint64_t time, uint64_t cycles)
     return true;
 }
 
-/* Another place, and perhaps others who run there. */
-static bool pass_place(struct report *report, uint64_t time)
+/* Another place, and perhaps others who run there, or other functions. */
+static void pass_place(struct report *report, uint64_t time)
 {
-    const uint64_t *const changes = report->sums.thread->changes;
+    const struct out_thread *const thread = report->sums.thread;
 
-    if (!changes || *changes == report->changes)
-        return true;
-    report->changes = *changes;
-    if (!tally_flush(report->tally))
-        return false;
+    if (!thread->changes || *thread->changes == report->changes)
+        return;
+    report->changes = *thread->changes;
     sums_rename(&report->sums, time);
-    return true;
+    if (*thread->renames == report->renames)
+        return;
+    report->renames = *thread->renames;
+    tally_forget(report->tally);
+    sums_rename_functions(&report->sums);
 }
 
 static bool take_item(struct report *report, const struct ptd_item *item)
@@ -91,7 +95,8 @@ static bool item(void *out, const struct ptd_item *item, uint64_t time)
 
     if (thread->is_tsc && !pass_time(report, time, thread->cycles ? *thread->cycles : 0))
         return false;
-    return pass_place(report, time) && take_item(report, item);
+    pass_place(report, time);
+    return take_item(report, item);
 }
 
 /* Where names can change, time passes mark by mark. */
@@ -120,14 +125,18 @@ static bool run(void *out, const struct ptd_flow *flow, const struct ptd_run *ru
                 const struct ptd_time_point *points)
 {
     struct report *const report = out;
-    const bool is_good = points && report->names_until != UINT64_MAX
-                             ? take_slowly(report, flow, run, points)
-                             : tally_steps(report->tally, flow, run, points);
+    bool is_good;
+
+    pass_place(report, tally_now(report->tally));
+    is_good = points && report->names_until != UINT64_MAX
+                  ? take_slowly(report, flow, run, points)
+                  : tally_steps(report->tally, flow, run, points);
 
     return is_good && (!run->has_item || take_item(report, &run->item));
 }
 
-static bool end(void *out)
+/* What ran so far is counted while names are those that held then. */
+static bool flush(void *out)
 {
     return tally_flush(((struct report *)out)->tally);
 }
@@ -145,6 +154,7 @@ const struct out_format report_format = {
     .begin = begin,
     .item = item,
     .run = run,
-    .end = end,
+    .names_end = flush,
+    .end = flush,
     .close = close_nothing,
 };

@@ -46,7 +46,7 @@ struct report {
     struct events events;
     size_t trace_count, timed_count; /* timed: those that tell the time */
     uint64_t names_until;
-    uint64_t changes;          /* of names by their places, seen so far */
+    uint64_t changes, renames; /* of names by their places, seen so far */
     uint64_t ns_of_2_32_ticks; /* nanoseconds of 2^32 ticks; 0: not known */
 };
 

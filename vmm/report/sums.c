@@ -15,6 +15,8 @@
 /* Of a block that is more than one function's; the last piece has the rest. */
 #define PIECES_MAX      16u
 #define INSNS_LOOKED_AT 256u
+#define SEEN_BITS       15u
+#define SEEN_ROOM       (1u << SEEN_BITS)
 /* Of CR3, the address; what stands below it here is a processor. */
 #define CR3_ADDRESS (~UINT64_C(0xfff))
 
@@ -41,6 +43,8 @@ void sums_begin(struct sums *sums, const struct out_thread *thread)
     table_free(&sums->pieces);
     sums->thread = thread;
     sums->generation++;
+    sums->of_kernel++;
+    sums->of_user++;
     sums->names_at = thread->names_until ? thread->start : OUT_LAST;
 }
 
@@ -48,6 +52,11 @@ void sums_rename(struct sums *sums, uint64_t time)
 {
     sums->generation++;
     sums->names_at = time;
+}
+
+void sums_rename_functions(struct sums *sums)
+{
+    sums->of_user++;
 }
 
 void sums_free(struct sums *sums)
@@ -60,6 +69,7 @@ void sums_free(struct sums *sums)
     table_free(&sums->pieces);
     free(sums->who);
     free(sums->rows);
+    free(sums->seen);
 }
 
 /* ---- Who ---- */
@@ -269,15 +279,57 @@ static uint32_t see_pieces(struct sums *sums, const struct ptd_item *block)
     return next ? IN_PIECES | (uint32_t)(next - 1) : see_at(sums, block->cr3, block->ip);
 }
 
+/* ---- Blocks that were seen lately: item by item, a block is seen each time that it runs ---- */
+
+struct sums_seen {
+    uint64_t space, ip, last_ip;
+    uint32_t generation; /* of the names that it has */
+    uint32_t id;
+};
+
+static uint32_t generation_of(const struct sums *sums, uint64_t ip)
+{
+    return is_kernel(ip) ? sums->of_kernel : sums->of_user;
+}
+
+/* Where a block may stand. NULL: no memory. */
+static struct sums_seen *seen_at(struct sums *sums, const struct ptd_item *block)
+{
+    const uint64_t hash = (block->ip ^ block->cr3 >> 12) * UINT64_C(0x9e3779b97f4a7c15);
+
+    if (!sums->seen)
+        sums->seen = calloc(SEEN_ROOM, sizeof(*sums->seen));
+    return sums->seen ? &sums->seen[hash >> (64 - SEEN_BITS)] : NULL;
+}
+
+static bool is_of(const struct sums_seen *seen, const struct sums *sums,
+                  const struct ptd_item *block)
+{
+    return seen->generation == generation_of(sums, block->ip) && seen->ip == block->ip &&
+           seen->last_ip == block->last_ip && seen->space == block->cr3;
+}
+
+static bool is_one_function(const struct sums *sums, const struct ptd_item *block)
+{
+    return block->insns == 1 || function_start(sums, block->cr3, block->ip) ==
+                                    function_start(sums, block->cr3, block->last_ip);
+}
+
 static uint32_t see(void *owner, const struct ptd_item *block)
 {
     struct sums *const sums = owner;
+    struct sums_seen *const seen = seen_at(sums, block);
 
-    if (sums->pieces.count >= SUMS_ROWS_MAX || block->insns == 1 ||
-        function_start(sums, block->cr3, block->ip) ==
-            function_start(sums, block->cr3, block->last_ip))
-        return see_at(sums, block->cr3, block->ip);
-    return see_pieces(sums, block);
+    if (!seen)
+        return UINT32_MAX;
+    if (is_of(seen, sums, block))
+        return seen->id;
+    /* Where pieces begin depends on the code, which may change: they are not kept. */
+    if (sums->pieces.count < SUMS_ROWS_MAX && !is_one_function(sums, block))
+        return see_pieces(sums, block);
+    *seen = (struct sums_seen){block->cr3, block->ip, block->last_ip,
+                               generation_of(sums, block->ip), see_at(sums, block->cr3, block->ip)};
+    return seen->id;
 }
 
 /* ---- Adding ---- */

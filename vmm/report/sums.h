@@ -12,7 +12,7 @@
 
 /* Memory is bounded: what is more than so many of each is summed as one. */
 #define SUMS_WHO_MAX  (1u << 16)
-#define SUMS_ROWS_MAX (1u << 20)
+#define SUMS_ROWS_MAX (1u << 21)
 
 /* Who ran. Names are numbers in sums.names. */
 struct sums_who {
@@ -34,6 +34,8 @@ struct sums_row {
     uint32_t fraction; /* of a tick */
 };
 
+struct sums_seen;
+
 /* Begins as zeros. */
 struct sums {
     struct names names;
@@ -45,13 +47,15 @@ struct sums {
 
     /* Of the trace that is summed. */
     const struct out_thread *thread;
-    uint64_t names_at;    /* the time whose names hold */
-    uint32_t generation;  /* of names */
-    struct table who_ids; /* name and VM, pid and tid, CR3 and processor -> number in who */
-    struct table row_ids; /* function, who -> number in rows */
-    struct table spaces;  /* address space -> number in who (.count), generation (.cost) */
-    struct table cells;   /* function, address space -> number in rows, generation */
-    struct table pieces;  /* block number, instructions, the next one plus 1 or 0 */
+    uint64_t names_at;           /* the time whose names hold */
+    uint32_t generation;         /* of names of those who run */
+    uint32_t of_kernel, of_user; /* generations of names of functions */
+    struct table who_ids;        /* name and VM, pid and tid, CR3 and processor -> number in who */
+    struct table row_ids;        /* function, who -> number in rows */
+    struct table spaces;         /* address space -> number in who (.count), generation (.cost) */
+    struct table cells;          /* function, address space -> number in rows, generation */
+    struct sums_seen *seen;      /* blocks that were seen lately */
+    struct table pieces;         /* block number, instructions, the next one plus 1 or 0 */
 };
 
 extern const struct tally_sink sums_sink;
@@ -60,6 +64,8 @@ extern const struct tally_sink sums_sink;
 void sums_begin(struct sums *sums, const struct out_thread *thread);
 /* From this time on, names may be others. The tally was flushed before. */
 void sums_rename(struct sums *sums, uint64_t time);
+/* From now on, functions of user code may have other names. The tally has forgotten its blocks. */
+void sums_rename_functions(struct sums *sums);
 /* Who runs in an address space now; UINT32_MAX: no memory. */
 uint32_t sums_who(struct sums *sums, uint64_t space);
 /* The name of the function at an address, as a number, and whether it begins there. */

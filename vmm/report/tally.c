@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sums of steps. Three lists keep the work in proportion to the steps, however many of them the
- * code has: those that ran since the last time that was told, those that the sink has to be told
- * of, and blocks that were no part of a step.
+ * The sums of steps. Lists keep the work in proportion to the steps, however many of them the code
+ * has: those that ran since the last time that was told, those that the sink has to be told of,
+ * those that were seen, and blocks that were no part of a step.
  */
 #include "report/tally.h"
 
@@ -45,7 +45,7 @@ struct tally {
     size_t step_room;
     struct tally_block *blocks;
     size_t block_count, block_room;
-    struct list pending, counted;
+    struct list pending, counted, seen;
     uint32_t epoch;
     struct loose loose[LOOSE_ROOM];
     size_t loose_count;
@@ -80,6 +80,7 @@ void tally_free(struct tally *tally)
     free(tally->blocks);
     free(tally->pending.steps);
     free(tally->counted.steps);
+    free(tally->seen.steps);
     free(tally);
 }
 
@@ -197,17 +198,17 @@ uint64_t tally_untraced(const struct tally *tally)
     return tally->untraced;
 }
 
-/* Numbers of code mean other code from here on. */
-static void forget_steps(struct tally *tally)
+void tally_forget(struct tally *tally)
 {
-    if (tally->steps)
-        memset(tally->steps, 0, tally->step_room * sizeof(*tally->steps));
+    for (size_t i = 0; i < tally->seen.count; i++)
+        tally->steps[tally->seen.steps[i]] = (struct step){0};
+    tally->seen.count = 0;
     tally->block_count = 0;
 }
 
 void tally_restart(struct tally *tally)
 {
-    forget_steps(tally);
+    tally_forget(tally);
     tally->is_off = true;
     tally->is_awaited = false;
     tally->now = PTD_TIME_UNKNOWN;
@@ -262,7 +263,7 @@ static bool begin_epoch(struct tally *tally, uint32_t epoch)
 {
     if (!tally_flush(tally))
         return false;
-    forget_steps(tally);
+    tally_forget(tally); /* numbers of code mean other code from here on */
     tally->epoch = epoch;
     return true;
 }
@@ -339,7 +340,8 @@ static bool count_all(struct tally *tally, const struct ptd_flow *flow, const ui
         const uint32_t number = (numbers[i] >> 2) * 2 + (numbers[i] & 1);
         struct step *const step = &tally->steps[number];
 
-        if (step->insns == 0 && !see_step(tally, flow, numbers[i], step))
+        if (step->insns == 0 &&
+            !(push(&tally->seen, number) && see_step(tally, flow, numbers[i], step)))
             return false;
         if (step->pending++ == 0 && !push(&tally->pending, number))
             return false;

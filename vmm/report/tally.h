@@ -67,6 +67,8 @@ uint64_t tally_insns(const struct tally *tally);
  * trace; time that was not spread yet then is.
  */
 bool tally_flush(struct tally *tally);
+/* What blocks are called is something else from here on. tally_flush() came before. */
+void tally_forget(struct tally *tally);
 /* Another trace begins. tally_flush() came before. */
 void tally_restart(struct tally *tally);
 /* Ticks that belong to nobody, of all traces. */

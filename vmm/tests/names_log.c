@@ -140,6 +140,9 @@ static void followed(void)
     named_who(&named, 4096, UINT64_MAX, &shown);
     CU_ASSERT_STRING_EQUAL(shown.comm, "b");
     CU_ASSERT_EQUAL(shown.tid, 2);
+    CU_ASSERT_TRUE(named_go_to(&named, 25)); /* an item may stand behind one of a later place */
+    named_who(&named, 4096, UINT64_MAX, &shown);
+    CU_ASSERT_STRING_EQUAL(shown.comm, "b");
     named_who(&named, 0x9000, UINT64_MAX, &shown);
     CU_ASSERT_STRING_EQUAL(shown.comm, "?");
     CU_ASSERT_EQUAL(shown.cr3, 0x9000);

@@ -12,6 +12,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#define RUN_STEPS 4096u
+
 struct bulk {
     struct decode_options *options;
     struct stream *stream;
@@ -21,10 +23,9 @@ struct bulk {
     size_t point_room;
 };
 
-/* In bulk, steps have no places, by which a log of names goes. */
-static bool is_wanted(const struct decode_options *options, const struct stream *stream)
+static bool is_wanted(const struct decode_options *options)
 {
-    return !stream->named && options->format && options->format->run && !options->is_rtit &&
+    return options->format && options->format->run && !options->is_rtit &&
            options->window.from.kind == BOUND_NONE && options->window.to.kind == BOUND_NONE;
 }
 
@@ -35,7 +36,7 @@ int bulk_map(const struct decode_options *options, struct stream *stream)
     void *bytes;
 
     stream->is_mapped = false;
-    if (!input || !input->is_file || !is_wanted(options, stream))
+    if (!input || !input->is_file || !is_wanted(options))
         return 0;
     if (fstat(input->fd, &status) != 0)
         return reason_of_file(stream->why, -errno, input->name);
@@ -59,7 +60,7 @@ void bulk_unmap(struct stream *stream)
 
 bool bulk_can(const struct decode_options *options, const struct stream *stream)
 {
-    return is_wanted(options, stream) && !stream->input && !stream->timeline;
+    return is_wanted(options) && !stream->input && !stream->timeline;
 }
 
 /* The times of a run's marks. False: no memory. */
@@ -118,6 +119,54 @@ static bool begin_time(struct bulk *bulk)
     return bulk->time;
 }
 
+/* A log of names goes by places: steps up to each of them come before the names from there on. */
+static int run_to_places(struct bulk *bulk, struct ptd_flow *flow, struct ptd_run *run)
+{
+    const struct named *const named = bulk->stream->named;
+    int status = stream_go_to(bulk->options, bulk->stream, 0) ? PTD_OK : PTD_E_NOMEM;
+
+    while (status == PTD_OK) {
+        const uint64_t next = named_next(named);
+
+        status = ptd_flow_run_before(flow, next, run);
+        if (status == PTD_OK)
+            status = take_run(bulk, flow, run);
+        else if (status == 1)
+            status = stream_go_to(bulk->options, bulk->stream, next) ? PTD_OK : PTD_E_NOMEM;
+    }
+    return status == PTD_END ? PTD_OK : status;
+}
+
+static int decode_named(struct bulk *bulk)
+{
+    const struct stream *const stream = bulk->stream;
+    struct ptd_flow *const flow = ptd_flow_new(stream->packets.data, stream->packets.len,
+                                               stream->image, &bulk->options->config);
+    struct ptd_run run = {.room = RUN_STEPS,
+                          .timing = bulk->time ? PTD_TIMING_MARKS : PTD_TIMING_NONE,
+                          .mark_room = RUN_STEPS};
+    int status = PTD_E_NOMEM;
+
+    run.steps = calloc(run.room, sizeof(*run.steps));
+    run.marks = calloc(run.mark_room, sizeof(*run.marks));
+    if (flow && run.steps && run.marks)
+        status = run_to_places(bulk, flow, &run);
+    free(run.steps);
+    free(run.marks);
+    ptd_flow_free(flow);
+    return status;
+}
+
+static int decode_all(struct bulk *bulk)
+{
+    const struct stream *const stream = bulk->stream;
+    const struct decode_options *const options = bulk->options;
+
+    return ptd_flow_parallel(stream->packets.data, stream->packets.len, stream->image,
+                             &options->config, bulk->time ? PTD_TIMING_MARKS : PTD_TIMING_NONE,
+                             options->threads ? options->threads : 1, take_run, bulk);
+}
+
 int bulk_decode(struct decode_options *options, struct stream *stream)
 {
     struct bulk bulk = {.options = options, .stream = stream};
@@ -127,9 +176,7 @@ int bulk_decode(struct decode_options *options, struct stream *stream)
     stream->flow = (struct trace_flow){0};
     options->is_reached = true;
     if (begin_time(&bulk))
-        status = ptd_flow_parallel(stream->packets.data, stream->packets.len, stream->image,
-                                   &options->config, bulk.time ? PTD_TIMING_MARKS : PTD_TIMING_NONE,
-                                   options->threads ? options->threads : 1, take_run, &bulk);
+        status = stream->named ? decode_named(&bulk) : decode_all(&bulk);
     ptd_time_free(bulk.time);
     free(bulk.points);
     return status == PTD_OK ? 0 : reason_no_memory(stream->why);

@@ -103,6 +103,9 @@ bool stream_next(struct decode_options *options, struct stream *stream);
  * which main() says.
  */
 int stream_put(struct decode_options *options, struct stream *stream);
+/* Names are those of a place of the trace from here on; stream->named says them. False: no memory.
+ */
+bool stream_go_to(const struct decode_options *options, struct stream *stream, uint64_t offset);
 /* error, or if that is 0, -errno of what fails at the end. */
 int stream_close(struct decode_options *options, struct stream *stream, int error);
 /* All of it, from stream_open() to stream_close(). */

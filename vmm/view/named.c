@@ -64,7 +64,9 @@ bool named_go_to(struct named *named, uint64_t offset)
 {
     const struct names_log_change *change;
 
-    named->offset = offset;
+    /* Places of items need not follow each other; what held once does not come back. */
+    if (offset > named->offset)
+        named->offset = offset;
     if (offset >= named->until) {
         named->until = names_log_until(named->log, offset);
         named->changes++;
@@ -74,8 +76,16 @@ bool named_go_to(struct named *named, uint64_t offset)
             return false;
         named->next++;
         named->changes++;
+        named->renames++;
     }
     return true;
+}
+
+uint64_t named_next(const struct named *named)
+{
+    const struct names_log_change *const change = names_log_change(named->log, named->next);
+
+    return change && change->at < named->until ? change->at : named->until;
 }
 
 /* ---- Who ---- */

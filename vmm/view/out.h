@@ -45,6 +45,8 @@ struct out_thread {
      * at the item before is another name of something. NULL: they are not.
      */
     const uint64_t *changes;
+    /* The same of functions in user code. */
+    const uint64_t *renames;
 };
 
 struct out_format {
@@ -58,6 +60,8 @@ struct out_format {
     /* False: no memory. */
     bool (*begin)(void *out, const struct out_thread *thread);
     bool (*item)(void *out, const struct ptd_item *item, uint64_t time);
+    /* What names hold now, ends here: struct out_thread, .changes. NULL: it does not matter. */
+    bool (*names_end)(void *out);
     /*
      * Not NULL: of a whole trace it takes what comes in bulk, the item included. points are the
      * times of marks; NULL: there are none. False: no memory.

@@ -61,6 +61,7 @@ static int take_who(struct decode_options *options, struct raw *raw, struct reas
     thread->who = named_who;
     thread->who_owner = &raw->named;
     thread->changes = &raw->named.changes;
+    thread->renames = &raw->named.renames;
     return 0;
 }
 

@@ -167,6 +167,16 @@ static int put_formatted(struct decode_options *options, struct stream *stream)
     return ferror(stdout) ? -EIO : 0;
 }
 
+bool stream_go_to(const struct decode_options *options, struct stream *stream, uint64_t offset)
+{
+    const struct out_format *const format = options->format;
+
+    if (stream->begun && format->names_end && named_next(stream->named) <= offset &&
+        !format->names_end(stream->out))
+        return false;
+    return named_go_to(stream->named, offset);
+}
+
 int stream_put(struct decode_options *options, struct stream *stream)
 {
     const struct window *const window = &options->window;
@@ -178,7 +188,7 @@ int stream_put(struct decode_options *options, struct stream *stream)
         return 0;
     }
     options->errors += stream->item.type == PTD_ITEM_ERROR;
-    if (stream->named && !named_go_to(stream->named, stream->item.offset))
+    if (stream->named && !stream_go_to(options, stream, stream->item.offset))
         return reason_no_memory(stream->why);
     if (options->format)
         return put_formatted(options, stream);
