@@ -19,9 +19,8 @@ set -u
 vpt=$build/vpt
 programs=vmm/tests/programs
 seconds=1200 # that a step of the guest may take
-# Percent of the instructions that are to have a name, of a function or of a file at least. What has none
-# ran in processes that lived between the two looks of a capture, where the shell's children do.
-least=98
+# Percent of the instructions that are to have a name, of a function or of a file at least.
+least=99
 out=${REPORT_KEEP:-$work/out}
 machine= # the process of QEMU, once it runs
 trap '[ -z "$machine" ] || kill "$machine" 2>/dev/null; rm -rf "$work"' EXIT
