@@ -59,7 +59,7 @@ offspring=$("$vpt" dump --records "$work/data" | sed -nE 's/.* COMM ([0-9]+)\/.*
 check 'one process: as often as it ran there' function_is_logged choose crew "$offspring"
 check 'another one of the library' function_is_logged tool_mix libtools.so "$offspring"
 two_of_a_name() {
-    "$vpt" annotate spread "$work/data" | grep -q '^2 functions have this name' &&
+    "$vpt" annotate spread "$work/data" | grep '^2 functions have this name' >/dev/null &&
         counts spread "$work/data" >"$work/counted" && cut -d ' ' -f 1 "$work/counted" >"$work/addresses" &&
         logged "$work/log" "$work/addresses" | diff - "$work/counted" &&
         jq -e '.functions | length == 2 and all(.instructions > 0)' "$work/json" >/dev/null

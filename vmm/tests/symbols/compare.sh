@@ -135,19 +135,22 @@ served() {
     PATH=$work/bin:$PATH "$vpt" decode --blocks --start-ip "0x$main" --image "$work/bare" "$@" \
         "$work/guest.pt" 2>&1
 }
+tells_main() { # What it reads, to its end: a reader that leaves would stop who writes.
+    grep ' main$' >/dev/null
+}
 by_server() {
-    served --debuginfod there | grep -q ' main$' && grep -qx "debuginfo $id" "$work/asked-for" &&
-        DEBUGINFOD_URLS=there served | grep -q ' main$'
+    served --debuginfod there | tells_main && grep -qx "debuginfo $id" "$work/asked-for" &&
+        DEBUGINFOD_URLS=there served | tells_main
 }
 by_no_server() {
     rm "$work/asked-for"
-    ! served | grep -q ' main$' && ! DEBUGINFOD_URLS=there served --debuginfod '' | grep -q ' main$' &&
-        [ ! -e "$work/asked-for" ] && ! served --debuginfod elsewhere | grep -q ' main$' &&
+    ! served | tells_main && ! DEBUGINFOD_URLS=there served --debuginfod '' | tells_main &&
+        [ ! -e "$work/asked-for" ] && ! served --debuginfod elsewhere | tells_main &&
         [ -e "$work/asked-for" ]
 }
 no_program() {
     PATH='' "$vpt" decode --debuginfod there --image "$work/bare" --start-ip 0x1000 "$work/guest.pt" 2>&1 |
-        grep -q 'debuginfod-find is not there'
+        grep 'debuginfod-find is not there' >/dev/null
 }
 check 'a debug file from a server' by_server
 check 'no server, and one that has none' by_no_server
