@@ -31,7 +31,7 @@ JOBS    ?= $(shell nproc)
 V       ?= 0
 
 LONG_FUZZ    := $(or $(FUZZ_SECONDS),600)
-FUZZ_SECONDS ?= 12
+FUZZ_SECONDS ?= 10
 
 # Headers are named from the root of the part that holds them: "flow/flow.h", "trace/sidecar.h".
 ROOTS := -iquote emulation -iquote decoder -iquote vmm

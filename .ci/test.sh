@@ -10,14 +10,14 @@
 #   --valgrind              the CUnit programs under valgrind
 #
 # As many steps run at once as there are processors (JOBS). Every step has a limit of time, and its
-# output goes to $BUILD/test-logs/NAME.log; the end of the log is shown if the step fails. The last line is 'N passed, N failed, N skipped'; the status is
-# 0 only if nothing failed.
+# output goes to $BUILD/test-logs/NAME.log; the end of the log is shown if the step fails. The last
+# line is 'N passed, N failed, N skipped'; the status is 0 only if nothing failed.
 set -uo pipefail
 
 BUILD=${BUILD:-build}
 CC=${CC:-gcc}
 JOBS=${JOBS:-$(nproc)}
-FUZZ_SECONDS=${FUZZ_SECONDS:-12}
+FUZZ_SECONDS=${FUZZ_SECONDS:-10}
 UNIT_LIMIT=${UNIT_LIMIT:-240}   # seconds
 SCRIPT_LIMIT=900
 GUEST_LIMIT=400
