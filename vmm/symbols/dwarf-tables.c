@@ -97,7 +97,11 @@ static uint64_t longest_text(const uint8_t *bytes, size_t len)
 
 static bool is_named(const char *name, const char *wanted)
 {
-    return strcmp(name + (name[0] == '.' && name[1] == 'z' ? 2 : 1), wanted) == 0;
+    if (*name++ != '.')
+        return false;
+    if (*name == 'z') /* compressed, the old way */
+        name++;
+    return strcmp(name, wanted) == 0;
 }
 
 /* libdw takes the first of each name, too. */
