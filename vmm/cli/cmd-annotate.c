@@ -22,61 +22,9 @@ struct annotate_request {
 
 /* ---- Options ---- */
 
-/* A number of a process or a processor. */
-static int take_number(const char *option, const char *value, bool *has, uint64_t *number)
-{
-    const int code = option_number(option, value, number);
-
-    *has = true;
-    return !code && *number > INT32_MAX
-               ? complain(EXIT_CODE_USAGE, "%s takes a number below 2^31, not '%s'", option, value)
-               : code;
-}
-
-static int take_pid(void *request, const char *value)
-{
-    struct report_options *const who = &((struct annotate_request *)request)->who;
-    uint64_t number = 0;
-    const int code = take_number("--pid", value, &who->has_pid, &number);
-
-    who->pid = (uint32_t)number;
-    return code;
-}
-
-static int take_processor(void *request, const char *value)
-{
-    struct report_options *const who = &((struct annotate_request *)request)->who;
-    uint64_t number = 0;
-    const int code = take_number("--processor", value, &who->has_cpu, &number);
-
-    who->cpu = (int)number;
-    return code;
-}
-
 static const struct option_row options_of_annotate[] = {
-    {.name = "vm",
-     .value = "NAME",
-     .group = "What is shown",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct annotate_request, who.vm),
-     .help =
-         "Counts what ran in VMs of this name, which may have * and ? in it; host is the host."},
-    {.name = "process",
-     .value = "NAME",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct annotate_request, who.process),
-     .help = "Counts processes of this name, in the same way."},
-    {.name = "pid",
-     .value = "PID",
-     .kind = OPTION_CALL,
-     .take = take_pid,
-     .help = "Counts this process."},
-    {.name = "processor",
-     .value = "N",
-     .kind = OPTION_CALL,
-     .take = take_processor,
-     .help = "Counts what ran on this processor."},
     {.name = "json",
+     .group = "What is shown",
      .kind = OPTION_FLAG,
      .offset = offsetof(struct annotate_request, json),
      .help = "Prints one JSON object."},
@@ -88,7 +36,7 @@ static const struct option_row options_of_annotate[] = {
      .max = THREADS_MAX,
      .help = "Decodes on so many threads.",
      .fallback = "one for each processor"},
-    {0},
+    {.next = options_of_who},
 };
 
 /* 0 to go on, or an exit code + 1. */
@@ -101,6 +49,7 @@ static int parse(int argc, char **argv, struct annotate_request *request)
     if (optind + 1 >= argc)
         return 1 + complain(EXIT_CODE_USAGE,
                             "vpt annotate takes a function and a trace; see vpt annotate --help");
+    request->who.filter = request->parsed.filter;
     return check_window(&request->parsed.options.window) ? 1 + EXIT_CODE_USAGE : 0;
 }
 
@@ -201,7 +150,6 @@ const struct subcommand command_annotate = {
             "taken. Instructions that never ran have no number. Traces and their code are named "
             "as for vpt decode.",
     .options = options_of_annotate,
-    .more = options_of_traces,
     .exits = exits,
     .run = run,
 };

@@ -166,7 +166,7 @@ static const struct option_row options_of_decode[] = {
      .kind = OPTION_FLAG,
      .offset = offsetof(struct parsed, options.inlined),
      .help = "Prints which functions were compiled into others there, the innermost first."},
-    {0},
+    {.next = options_of_filters},
 };
 
 /* Options that do not go together, or have no effect. 0 or an exit code. */
@@ -175,6 +175,9 @@ static int check_options(const struct decode_options *options)
     if (options->view == VIEW_SUMMARY &&
         (options->format || options->window.from.kind || options->window.to.kind))
         return complain(EXIT_CODE_USAGE, "--summary is of a whole trace, and has no --format");
+    if (options->view == VIEW_SUMMARY && options->filter)
+        return complain(EXIT_CODE_USAGE,
+                        "--summary is of all that ran; vpt report sums up what filters choose");
     if (check_window(&options->window) != 0)
         return EXIT_CODE_USAGE;
     if (options->count_insns && window_has_time(&options->window))
@@ -205,6 +208,8 @@ static int parse(int argc, char **argv, struct parsed *parsed)
         return 1 + complain(EXIT_CODE_USAGE, "vpt decode takes a trace; see vpt decode --help");
     if (parsed->options.view == VIEW_CALLS && !parsed->options.json && !parsed->options.format)
         parsed->options.format = &out_calls;
+    if (filter_is_set(&parsed->filter))
+        parsed->options.filter = &parsed->filter;
     code = check_options(&parsed->options);
     if (code)
         return 1 + code;
@@ -243,7 +248,6 @@ const struct subcommand command_decode = {
             "Several raw traces, those of the processors of one machine, are shown on one time "
             "line.",
     .options = options_of_decode,
-    .more = options_of_traces,
     .exits = exits,
     .run = run,
 };

@@ -49,32 +49,6 @@ static int take_by(void *request, const char *value)
     return code;
 }
 
-static int take_pid(void *request, const char *value)
-{
-    struct report_options *const options = &((struct report_request *)request)->report;
-    uint64_t number = 0;
-    const int code = option_number("--pid", value, &number);
-
-    options->has_pid = true;
-    options->pid = (uint32_t)number;
-    return !code && number > INT32_MAX
-               ? complain(EXIT_CODE_USAGE, "--pid takes a number of a process, not '%s'", value)
-               : code;
-}
-
-static int take_processor(void *request, const char *value)
-{
-    struct report_options *const options = &((struct report_request *)request)->report;
-    uint64_t number = 0;
-    const int code = option_number("--processor", value, &number);
-
-    options->has_cpu = true;
-    options->cpu = (int)number;
-    return !code && number > INT32_MAX
-               ? complain(EXIT_CODE_USAGE, "--processor takes a number of one, not '%s'", value)
-               : code;
-}
-
 static const char *const orders[] = {"time", "instructions", NULL};
 
 static const char *order_word(size_t index)
@@ -130,32 +104,6 @@ static const struct option_row options_of_report[] = {
      .max = 1u << 30,
      .help = "Prints so many rows of each table; 0: all of them.",
      .fallback = "20 in text, else all"},
-    {.name = "vm",
-     .value = "NAME",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct report_request, report.vm),
-     .help =
-         "Counts what ran in VMs of this name, which may have * and ? in it; host is the host."},
-    {.name = "process",
-     .value = "NAME",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct report_request, report.process),
-     .help = "Counts processes of this name, in the same way."},
-    {.name = "pid",
-     .value = "PID",
-     .kind = OPTION_CALL,
-     .take = take_pid,
-     .help = "Counts this process."},
-    {.name = "processor",
-     .value = "N",
-     .kind = OPTION_CALL,
-     .take = take_processor,
-     .help = "Counts what ran on this processor."},
-    {.name = "symbol",
-     .value = "NAME",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct report_request, report.symbol),
-     .help = "Counts functions of this name, which may have * and ? in it."},
     {.name = "json", .kind = OPTION_CALL, .take = take_json, .help = "Prints one JSON object."},
     {.name = "csv",
      .kind = OPTION_CALL,
@@ -170,7 +118,7 @@ static const struct option_row options_of_report[] = {
      .max = THREADS_MAX,
      .help = "Decodes on so many threads.",
      .fallback = "one for each processor"},
-    {0},
+    {.next = options_of_filters},
 };
 
 /* 0 to go on, or an exit code + 1. */
@@ -186,6 +134,7 @@ static int parse(int argc, char **argv, struct report_request *request)
         return 1 + complain(EXIT_CODE_USAGE, "vpt report takes a trace; see vpt report --help");
     if (check_window(&request->parsed.options.window) != 0)
         return 1 + EXIT_CODE_USAGE;
+    request->report.filter = request->parsed.filter;
     if (request->report.top == UINT32_MAX)
         request->report.top = request->report.form == FORM_TEXT ? USUAL_TOP : 0;
     return 0;
@@ -252,7 +201,6 @@ const struct subcommand command_report = {
             "trace, several of them, or a perf.data.",
     .document = "report",
     .options = options_of_report,
-    .more = options_of_traces,
     .exits = exits,
     .run = run,
 };

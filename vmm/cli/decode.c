@@ -685,6 +685,71 @@ const struct option_row options_of_traces[] = {
     {0},
 };
 
+/* A number of a process or a processor. */
+static int take_small(const char *option, const char *value, bool *has, uint64_t *number)
+{
+    const int code = option_number(option, value, number);
+
+    *has = true;
+    return !code && *number > INT32_MAX
+               ? complain(EXIT_CODE_USAGE, "%s takes a number below 2^31, not '%s'", option, value)
+               : code;
+}
+
+static int take_pid(void *parsed, const char *value)
+{
+    struct filter *const filter = &((struct parsed *)parsed)->filter;
+    uint64_t number = 0;
+    const int code = take_small("--pid", value, &filter->has_pid, &number);
+
+    filter->pid = (uint32_t)number;
+    return code;
+}
+
+static int take_processor(void *parsed, const char *value)
+{
+    struct filter *const filter = &((struct parsed *)parsed)->filter;
+    uint64_t number = 0;
+    const int code = take_small("--processor", value, &filter->has_cpu, &number);
+
+    filter->cpu = (int)number;
+    return code;
+}
+
+const struct option_row options_of_who[] = {
+    {.name = "vm",
+     .value = "NAME",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parsed, filter.vm),
+     .help = "Only what ran in VMs of this name, which may have * and ? in it; host is the host."},
+    {.name = "process",
+     .value = "NAME",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parsed, filter.process),
+     .help = "Only processes of this name, in the same way."},
+    {.name = "pid",
+     .value = "PID",
+     .kind = OPTION_CALL,
+     .take = take_pid,
+     .help = "Only this process."},
+    {.name = "processor",
+     .value = "N",
+     .kind = OPTION_CALL,
+     .take = take_processor,
+     .help = "Only what ran on this processor."},
+    {.next = options_of_traces},
+};
+
+const struct option_row options_of_filters[] = {
+    {.name = "symbol",
+     .value = "NAME",
+     .group = "Who and what",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parsed, filter.symbol),
+     .help = "Only functions of this name, which may have * and ? in it."},
+    {.next = options_of_who},
+};
+
 int parsed_begin(struct parsed *parsed)
 {
     *parsed = (struct parsed){.options = {.config.mode = PTD_MODE_64,

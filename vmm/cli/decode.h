@@ -8,18 +8,23 @@
 
 #include "cli/options.h"
 #include "view/decode.h"
+#include "view/filter.h"
 
 #define THREADS_MAX 256u
 
 /* What is being parsed: the options, and the address space of images that follow. */
 struct parsed {
     struct decode_options options;
+    struct filter filter; /* of the command, which knows where it belongs */
     uint64_t cr3;
     char *cache; /* the folder of perf's copies, unless an option names it */
 };
 
-/* Of a command whose options begin with a struct parsed. */
-extern const struct option_row options_of_traces[];
+/*
+ * Of a command whose options begin with a struct parsed: which part of a trace, and its code; who
+ * is wanted, and those; which functions, and all of these.
+ */
+extern const struct option_row options_of_traces[], options_of_who[], options_of_filters[];
 
 /* Before options are parsed. 0 or an exit code; then there is nothing to free. */
 int parsed_begin(struct parsed *parsed);

@@ -22,22 +22,13 @@
 const struct option_row option_help = {
     .name = "help", .letter = 'h', .help = "Prints this text.", .kind = OPTION_FLAG};
 
-static bool is_own(const struct subcommand *command, const struct option_row *row)
-{
-    const struct option_row *own = command->options;
-
-    while (own && own->name && own != row)
-        own++;
-    return own == row;
-}
-
 const struct option_row *option_next(const struct subcommand *command, const struct option_row *row)
 {
-    const struct option_row *const next = row ? row + 1 : command->options;
+    const struct option_row *next = row ? row + 1 : command->options;
 
-    if (next && next->name)
-        return next;
-    return command->more && (!row || is_own(command, row)) ? command->more : NULL;
+    while (next && !next->name)
+        next = next->next;
+    return next;
 }
 
 /* A table as getopt_long() takes it. */

@@ -34,6 +34,8 @@ struct option_row {
     /* value is NULL if it takes none. 0, or an exit code: then the reason was said. */
     int (*take)(void *options, const char *value);
     const char *(*word)(size_t index); /* the values that there are, to a NULL; NULL: any */
+    /* Of the row that ends a table: one that commands share, which goes on behind it; or NULL. */
+    const struct option_row *next;
 };
 
 struct exit_row {
@@ -48,7 +50,6 @@ struct subcommand {
     const char *text;     /* paragraphs, one a line */
     const char *document; /* docs/NAME.md that says more; NULL: docs/vpt.md alone */
     const struct option_row *options;
-    const struct option_row *more; /* a table that it shares with others, behind its own; or NULL */
     const struct exit_row *exits;
     bool operand_ends_options; /* what follows is another program's */
     int (*run)(int argc, char **argv);

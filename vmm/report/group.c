@@ -6,7 +6,6 @@
 #include "report/group.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 
 #define HOST "host"
@@ -23,24 +22,16 @@ const char *report_by_word(size_t by)
 
 /* ---- Which ---- */
 
-static bool is_like(const char *pattern, const char *name)
-{
-    return !pattern || fnmatch(pattern, name, 0) == 0;
-}
-
-static const char *vm_name(const struct report *report, const struct sums_who *who)
-{
-    return who->vm == UINT32_MAX ? HOST : report->sums.names.list[who->vm];
-}
-
 bool is_wanted_who(const struct report *report, const struct report_options *options, uint32_t who)
 {
     const struct sums_who *const one = &report->sums.who[who];
 
-    return (!options->has_pid || one->pid == options->pid) &&
-           (!options->has_cpu || one->cpu == options->cpu) &&
-           is_like(options->vm, vm_name(report, one)) &&
-           is_like(options->process, report->sums.names.list[one->name]);
+    const struct out_who named = {
+        .pid = one->pid,
+        .comm = report->sums.names.list[one->name],
+        .vm = one->vm == UINT32_MAX ? NULL : report->sums.names.list[one->vm]};
+
+    return filter_takes_who(&options->filter, &named, one->cpu);
 }
 
 /* ---- Groups ---- */
@@ -167,7 +158,7 @@ int groups_make(const struct report *report, const struct report_options *option
         const struct sums_row *const row = &sums->rows[i];
 
         if (!is_wanted_who(report, options, row->who) ||
-            !is_like(options->symbol, sums->names.list[row->function]))
+            !filter_takes_symbol(&options->filter, sums->names.list[row->function]))
             continue;
         add_to(&groups->all, row);
         if (!put_row(&grouping, row, by, by_count))
@@ -198,6 +189,11 @@ static struct field number_field(const char *key, uint64_t number, bool is_known
 static struct field text_field(const char *key, const char *text)
 {
     return (struct field){.key = key, .kind = text ? FIELD_TEXT : FIELD_NONE, .text = text};
+}
+
+static const char *vm_name(const struct report *report, const struct sums_who *who)
+{
+    return who->vm == UINT32_MAX ? HOST : report->sums.names.list[who->vm];
 }
 
 static struct field vm_field(const struct report *report, const struct sums_who *who)

@@ -10,6 +10,7 @@
 #include "report/events.h"
 #include "report/sums.h"
 #include "report/tally.h"
+#include "view/filter.h"
 #include "view/out.h"
 
 enum report_by {
@@ -25,15 +26,12 @@ enum report_by {
 
 enum report_form { FORM_TEXT, FORM_JSON, FORM_CSV };
 
-/* What is shown. Names may have * and ? in them; NULL: any. */
+/* What is shown. */
 struct report_options {
     enum report_form form;
     enum report_by by[BY_COUNT]; /* one table of these; none: the sections */
     size_t by_count;
-    const char *vm, *process, *symbol;
-    bool has_pid, has_cpu;
-    uint32_t pid;
-    int cpu;
+    struct filter filter;
     unsigned top;  /* rows of a table; 0: all */
     bool by_insns; /* the most instructions first, else the most time */
     bool is_coloured;

@@ -121,7 +121,7 @@ static const char *stack_of(const struct step *steps, size_t count, const struct
     add_function(image, "c", C);
     log_text[0] = 0;
     calls_init(&calls, sink, &calls);
-    calls_begin(&calls, image, NULL, 100);
+    calls_begin(&calls, &(struct out_thread){.image = image, .comm = "demo", .start = 100});
     for (size_t i = 0; i < count; i++) {
         const struct ptd_item item = item_of(&steps[i]);
 
@@ -220,7 +220,7 @@ static void bounded(void)
 
     add_function(image, "a", A);
     calls_init(&calls, &quiet, NULL);
-    calls_begin(&calls, image, NULL, 0);
+    calls_begin(&calls, &(struct out_thread){.image = image, .comm = "demo"});
     for (unsigned i = 0; i < 3 * CALLS_DEPTH_MAX; i++) {
         const struct step step = block(1, A, A, PTD_INSN_CALL_DIRECT);
         const struct ptd_item item = item_of(&step);

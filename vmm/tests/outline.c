@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Unit tests of the calls that a person reads: indentation, times, who ran, and gaps. */
 #include "suites.h"
+#include "view/filter.h"
 #include "view/out.h"
 #include "ptdec.h"
 
@@ -106,6 +107,29 @@ static void test_nesting(void)
     ptd_image_free(image);
 }
 
+/* What is left out is not shown, but the calls that are there stand where they stood. */
+static void test_filter(void)
+{
+    struct ptd_image *const image = image_of_two();
+    const struct filter of_f = {.symbol = "f"}, of_others = {.process = "others"};
+    struct out_thread thread = {
+        .image = image, .comm = "demo", .pid = 7, .tid = 8, .cpu = -1, .filter = &of_f};
+    struct show show;
+
+    for (unsigned i = 0; i < 2; i++) {
+        show_begin(&show, &thread);
+        show_item(&show, block(MAIN, PTD_INSN_CALL_DIRECT));
+        show_item(&show, block(F, PTD_INSN_RET));
+        show_item(&show, block(MAIN + 5, PTD_INSN_CALL_DIRECT));
+        expect_text(show_end(&show), i == 0 ? "        instructions         took  function\n"
+                                              "== demo, pid 7, tid 8, CR3 0x5000\n"
+                                              "                 100          100    f();\n"
+                                            : "        instructions         took  function\n");
+        thread.filter = &of_others;
+    }
+    ptd_image_free(image);
+}
+
 static uint64_t twice(const void *owner, uint64_t tsc)
 {
     (void)owner;
@@ -180,4 +204,5 @@ void add_outline_suite(void)
     CU_add_test(suite, "seconds", test_seconds);
     CU_add_test(suite, "a gap", test_gap);
     CU_add_test(suite, "packets", test_packets);
+    CU_add_test(suite, "filter", test_filter);
 }

@@ -161,7 +161,7 @@ strict='def integer: type == "number" and . == floor and . >= 0;
     elif .ph == "E" then empty
     elif .ph == "i" then (if .s | IN("g", "p", "t") then empty else "an instant without a scope" end)
     elif .ph == "M" then
-      (if .name == "thread_name" and (.args.name | type) == "string" then empty else "M of what?" end)
+      (if (.name | IN("thread_name", "process_name")) and (.args.name | type) == "string" then empty else "M of what?" end)
     else "no such ph: \(.ph)" end;
   def track: "\(.pid)/\(.tid)";
   (if .displayTimeUnit | IN("ns", "ms") then empty else "displayTimeUnit" end),

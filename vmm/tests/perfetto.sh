@@ -89,6 +89,15 @@ check 'names of slices are told before' awk '
 check 'the first packet of a sequence says so' grep -q 'sequence_flags=3' <(head -n 1 "$work/packets")
 check 'the others need what it told' test "$(tail -n +2 "$work/packets" | grep -vc 'sequence_flags=2')" = 0
 check 'a counter has the core:bus ratio' grep -q 'TYPE_COUNTER.*counter_value=34' "$work/packets"
+# ---- Filters ----
+"$vpt" decode --format perfetto --map "$work/map.json" --vm two "$work/t.pt" | protoc --proto_path=vmm/view \
+    --decode=perfetto.Trace vmm/view/perfetto.proto >"$work/two.text"
+check 'a filter: one VM has tracks' test "$(grep -c 'name: "VM ' "$work/two.text")" = 1 -a \
+    "$(grep -c 'name: "VM two"' "$work/two.text")" = 1
+check 'and nobody of the host' test "$(grep -c qemu "$work/two.text")" = 0
+check 'slices are those of the VM' test "$(grep -c TYPE_SLICE_BEGIN "$work/two.text")" -gt 0 -a \
+    "$(grep -c TYPE_SLICE_BEGIN "$work/two.text")" = "$(grep -c TYPE_SLICE_END "$work/two.text")"
+
 check 'time does not go back' awk 'match($0, /timestamp=[0-9]+/) {
     now = substr($0, RSTART + 10, RLENGTH - 10) + 0; if (now < last) bad = 1; last = now } END { exit bad }' \
     "$work/packets"

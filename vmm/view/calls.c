@@ -5,6 +5,7 @@
  * of it.
  */
 #include "view/calls.h"
+#include "view/filter.h"
 #include "common/table.h"
 #include "ptdec.h"
 
@@ -46,6 +47,18 @@ static void leave_down_to(struct calls *calls, struct call_stack *stack, size_t 
         leave(calls, stack);
 }
 
+/* Whether the function of the top frame is, and who runs it now. */
+static bool is_wanted(const struct calls *calls, struct call_stack *stack)
+{
+    const char *name;
+
+    if (!calls->thread.filter || calls->no_memory) /* then the name may be missing */
+        return true;
+    name = calls->names.list[top(stack)->function];
+    return out_takes_who(&calls->thread, stack->cr3, calls->now) &&
+           filter_takes_symbol(calls->thread.filter, strcmp(name, UNKNOWN) ? name : NULL);
+}
+
 static void enter(struct calls *calls, struct call_stack *stack, const struct call_frame *frame)
 {
     if (stack->depth == CALLS_DEPTH_MAX) /* calls without returns: something else than calls */
@@ -53,14 +66,15 @@ static void enter(struct calls *calls, struct call_stack *stack, const struct ca
     stack->frames[stack->depth] = *frame;
     stack->frames[stack->depth].entered = stack->spent;
     stack->depth++;
+    top(stack)->is_wanted = is_wanted(calls, stack);
     if (calls->sink->enter && !calls->no_memory) /* else the name may be missing */
         calls->sink->enter(calls->owner, stack, calls->now);
 }
 
 static uint32_t function_of(struct calls *calls, const struct ptd_item *block)
 {
-    const char *const name =
-        shown_name(calls->shown, ptd_image_symbol(calls->image, block->cr3, block->ip, NULL));
+    const char *const name = shown_name(
+        calls->thread.shown, ptd_image_symbol(calls->thread.image, block->cr3, block->ip, NULL));
     const uint32_t function = names_add(&calls->names, name ? name : UNKNOWN);
 
     if (function == UINT32_MAX) {
@@ -79,7 +93,8 @@ static bool last_insn(const struct calls *calls, const struct ptd_item *block,
     const uint8_t *bytes;
     size_t len;
 
-    return ptd_image_find(calls->image, block->cr3, block->last_ip, &bytes, &len) == PTD_OK &&
+    return ptd_image_find(calls->thread.image, block->cr3, block->last_ip, &bytes, &len) ==
+               PTD_OK &&
            ptd_insn_decode((enum ptd_mode)block->mode, block->last_ip, bytes,
                            len < INSN_BYTES ? len : INSN_BYTES, insn) == PTD_OK;
 }
@@ -268,13 +283,11 @@ static void leave_all(struct calls *calls)
 
 /* ---- The flow ---- */
 
-void calls_begin(struct calls *calls, const struct ptd_image *image, struct shown_names *shown,
-                 uint64_t time)
+void calls_begin(struct calls *calls, const struct out_thread *thread)
 {
-    calls->image = image;
-    calls->shown = shown;
-    calls->now = time;
-    calls->since = time;
+    calls->thread = *thread;
+    calls->now = thread->start;
+    calls->since = thread->start;
     calls->next_id = 0;
 }
 

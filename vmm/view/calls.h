@@ -7,7 +7,7 @@
 
 #include "ptdec.h"
 #include "common/table.h"
-#include "symbols/demangle.h"
+#include "view/out.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,6 +19,7 @@
 struct call_frame {
     uint32_t function; /* in names */
     bool async;        /* by an interrupt, an exception or a system call */
+    bool is_wanted;    /* by the thread's filter, when it was entered */
     uint64_t call_ip;  /* 0: not by a CALL */
     uint64_t return_ip;
     uint64_t entered; /* what the stack had spent then */
@@ -38,6 +39,7 @@ struct call_stack {
     uint64_t async_from;  /* at this instruction */
 };
 
+/* They are told of all frames, wanted or not, since a stack has them all. */
 struct calls_sink {
     /* The top frame of stack is new / is about to go. */
     void (*enter)(void *owner, struct call_stack *stack, uint64_t time);
@@ -48,10 +50,9 @@ struct calls_sink {
 };
 
 struct calls {
-    const struct ptd_image *image;
+    struct out_thread thread;
     const struct calls_sink *sink; /* members may be NULL */
     void *owner;
-    struct shown_names *shown; /* how names are shown; NULL: as they are */
     struct names names;
     struct call_stack *stacks[CALLS_STACKS_MAX]; /* the first is in use */
     size_t stack_count;
@@ -62,9 +63,8 @@ struct calls {
 };
 
 void calls_init(struct calls *calls, const struct calls_sink *sink, void *owner);
-/* A new trace begins, at this time, with stacks of its own. shown may be NULL. */
-void calls_begin(struct calls *calls, const struct ptd_image *image, struct shown_names *shown,
-                 uint64_t time);
+/* A new trace begins, at thread->start, with stacks of its own. */
+void calls_begin(struct calls *calls, const struct out_thread *thread);
 /* The next item; time as clock_at() says. */
 void calls_item(struct calls *calls, const struct ptd_item *item, uint64_t time);
 /* The trace ends: every function is left. */

@@ -30,6 +30,7 @@ struct code_source {
 
 struct decode_options {
     enum view_kind view;
+    const struct filter *filter; /* what is shown; NULL: everything */
     bool json, have_images;
     bool no_demangle, lines, inlined; /* of names and sources */
     bool no_sandbox;
@@ -85,6 +86,7 @@ struct stream {
     bool begun;                /* in the output's form */
     struct clock clock;
     struct ptd_item item, last;
+    struct ptd_item told;        /* the last block that was printed */
     const char *last_comm;       /* the name that was printed last; NULL: none */
     uint32_t last_tid;           /* and whose it was */
     struct ptd_time_point point; /* of item, from pieces */
@@ -113,7 +115,7 @@ int stream_decode(struct decode_options *options, struct stream *stream);
 
 /* ---- The parts of a stream ---- */
 
-/* views.c: the item is printed, or left out; either way, the next one is seen beside it. */
+/* views.c: the item is printed if it is wanted, or left out; the next one is seen beside it. */
 void view_print(const struct decode_options *options, struct stream *stream);
 void view_skip(struct stream *stream);
 /* pieces.c: stream_open() and stream_next() for a stream with input. */

@@ -26,14 +26,17 @@ static void ran(void *owner, struct call_stack *stack, const struct ptd_item *bl
 {
     struct callgrind *const callgrind = owner;
     struct call_frame *const frame = &stack->frames[stack->depth - 1];
-    struct sum *const sum = table_at(&callgrind->self, frame->function, block->ip, 0);
+    struct sum *sum;
 
+    if (!frame->user)
+        frame->user = block->ip; /* where it began */
+    if (!frame->is_wanted)
+        return;
+    sum = table_at(&callgrind->self, frame->function, block->ip, 0);
     if (!sum) {
         callgrind->no_memory = true;
         return;
     }
-    if (!frame->user)
-        frame->user = block->ip; /* where it began */
     sum->cost += to - from;
     callgrind->total += to - from;
 }
@@ -57,7 +60,7 @@ static void leave(void *owner, struct call_stack *stack, uint64_t time)
     struct sum *sum;
 
     (void)time;
-    if (stack->depth < 2)
+    if (stack->depth < 2 || !caller->is_wanted)
         return;
     sum = table_at(&callgrind->calls_made, (uint64_t)caller->function << 32 | frame->function,
                    frame->call_ip ? frame->call_ip : frame->return_ip, frame->user);
@@ -88,7 +91,7 @@ static bool callgrind_begin(void *out, const struct out_thread *thread)
     struct callgrind *const callgrind = out;
 
     callgrind->is_tsc = thread->is_tsc;
-    calls_begin(&callgrind->calls, thread->image, thread->shown, thread->start);
+    calls_begin(&callgrind->calls, thread);
     return true;
 }
 
@@ -129,8 +132,14 @@ static void print_function(struct callgrind *callgrind, uint32_t function, size_
                            size_t *calls)
 {
     const struct names *const names = &callgrind->calls.names;
+    const bool has_self =
+        *self < callgrind->self.count && callgrind->self.sums[*self].key[0] == function;
+    const bool has_calls = *calls < callgrind->calls_made.count &&
+                           callgrind->calls_made.sums[*calls].key[0] >> 32 == function;
     struct escaped room;
 
+    if (!has_self && !has_calls)
+        return;
     fprintf(callgrind->to, "\nfn=(%" PRIu32 ") %s\n", function + 1,
             escaped(names->list[function], &room));
     for (; *self < callgrind->self.count && callgrind->self.sums[*self].key[0] == function;

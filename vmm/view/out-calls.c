@@ -12,6 +12,7 @@
  */
 #include "common/escape.h"
 #include "view/calls.h"
+#include "view/filter.h"
 #include "view/out.h"
 #include "ptdec.h"
 
@@ -130,6 +131,8 @@ static void enter(void *owner, struct call_stack *stack, uint64_t time)
 {
     struct outline *const outline = owner;
 
+    if (!stack->frames[stack->depth - 1].is_wanted)
+        return;
     print_entry(outline);
     print_who(outline, stack, time);
     stack->frames[stack->depth - 1].user = time;
@@ -143,6 +146,8 @@ static void leave(void *owner, struct call_stack *stack, uint64_t time)
     const struct call_frame *const frame = &stack->frames[stack->depth - 1];
     const bool at_once = outline->pending == stack;
 
+    if (!frame->is_wanted)
+        return;
     if (outline->blind || !at_once)
         print_entry(outline);
     if (outline->blind)
@@ -176,6 +181,8 @@ static void print_event(struct outline *outline, const struct ptd_item *item, ui
         snprintf(text, sizeof(text), "the trace stops");
     else
         return;
+    if (!out_takes_event(&outline->thread, item, time))
+        return;
     print_entry(outline);
     print_time(outline, time);
     fprintf(outline->to, "%*s  -- %s\n", TOOK_WIDTH, "", text);
@@ -203,7 +210,7 @@ static bool begin(void *out, const struct out_thread *thread)
     free(outline->shown);
     outline->shown = NULL;
     print_head(outline);
-    calls_begin(&outline->calls, thread->image, thread->shown, thread->start);
+    calls_begin(&outline->calls, thread);
     return true;
 }
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The trace event format of Chrome, which Perfetto reads too: a B and an E event for each call.
- * Times are microseconds; a trace without TSC counts an instruction as a nanosecond.
+ * Times are microseconds; a trace without TSC counts an instruction as a nanosecond. Processes of
+ * guests have numbers of their own, since each guest has a process 1.
  */
 #include "common/escape.h"
 #include "common/table.h"
 #include "view/calls.h"
+#include "view/filter.h"
 #include "view/out.h"
 #include "ptdec.h"
 
@@ -13,13 +15,17 @@
 #include <json-c/json.h>
 #include <stdlib.h>
 
-#define TIDS (UINT64_C(1) << 22) /* Linux has no more: tracks that are no thread's come behind */
+/* Linux has no more: tracks that are no thread's, and processes of guests, come behind. */
+#define TIDS (UINT64_C(1) << 22)
 
 struct chrome {
     FILE *to;
     struct calls calls;
     struct out_thread thread;
-    struct table tracks; /* key: thread, CPU + 1, call stack; a track's number is its place here */
+    /* Key: thread, CPU + 1, call stack; a track's number is its place here. */
+    struct table tracks;
+    /* Key: the VM's name + 1 or 0, pid, CR3; .count: it was named. */
+    struct table processes;
     bool any;
 };
 
@@ -62,6 +68,28 @@ static uint64_t track_of(struct chrome *chrome, const struct call_stack *stack,
     return TIDS + (uint64_t)(track - chrome->tracks.sums);
 }
 
+/* Who ran, among the processes. NULL: no memory. */
+static struct sum *process_at(struct chrome *chrome, const struct out_who *who)
+{
+    const uint32_t vm = who->vm ? names_add(&chrome->calls.names, who->vm) : 0;
+    struct sum *const process =
+        vm == UINT32_MAX
+            ? NULL
+            : table_at(&chrome->processes, who->vm ? (uint64_t)vm + 1 : 0, who->pid, who->cr3);
+
+    if (!process)
+        chrome->calls.no_memory = true;
+    return process;
+}
+
+/* The number that it goes by. */
+static uint64_t process_of(struct chrome *chrome, const struct out_who *who)
+{
+    const struct sum *const process = who->vm ? process_at(chrome, who) : NULL;
+
+    return process ? TIDS + (uint64_t)(process - chrome->processes.sums) : who->pid;
+}
+
 /* An event up to its time, still open. */
 static void print_event(struct chrome *chrome, const char *phase, const char *name,
                         const struct call_stack *stack, uint64_t time)
@@ -73,8 +101,39 @@ static void print_event(struct chrome *chrome, const char *phase, const char *na
     chrome->any = true;
     print_string(chrome, name);
     fprintf(chrome->to,
-            ",\"ph\":\"%s\",\"pid\":%" PRIu32 ",\"tid\":%" PRIu64 ",\"ts\":%" PRIu64 ".%03" PRIu64,
-            phase, who.pid, track_of(chrome, stack, &who), ns / 1000, ns % 1000);
+            ",\"ph\":\"%s\",\"pid\":%" PRIu64 ",\"tid\":%" PRIu64 ",\"ts\":%" PRIu64 ".%03" PRIu64,
+            phase, process_of(chrome, &who), track_of(chrome, stack, &who), ns / 1000, ns % 1000);
+}
+
+/* What a process or a thread is called: "VM small, init", or "init". */
+static void print_name(struct chrome *chrome, const char *what, const struct call_stack *stack,
+                       const char *vm, uint64_t time)
+{
+    const struct out_who last = out_who(&chrome->thread, stack->cr3, OUT_LAST);
+    char *name = NULL;
+
+    if (vm && asprintf(&name, "VM %s, %s", vm, last.comm) < 0) {
+        chrome->calls.no_memory = true;
+        return;
+    }
+    print_event(chrome, "M", what, stack, time);
+    fputs(",\"args\":{\"name\":", chrome->to);
+    print_string(chrome, vm ? name : last.comm);
+    fputs("}}", chrome->to);
+    free(name);
+}
+
+/* At the first event of each process and of each stack. */
+static void print_names(struct chrome *chrome, struct call_stack *stack, uint64_t time)
+{
+    const struct out_who who = out_who(&chrome->thread, stack->cr3, time);
+    struct sum *const process = process_at(chrome, &who);
+
+    if (process && process->count++ == 0)
+        print_name(chrome, "process_name", stack, who.vm, time);
+    if (!stack->named)
+        print_name(chrome, "thread_name", stack, NULL, time);
+    stack->named = true;
 }
 
 static void enter(void *owner, struct call_stack *stack, uint64_t time)
@@ -82,13 +141,9 @@ static void enter(void *owner, struct call_stack *stack, uint64_t time)
     struct chrome *const chrome = owner;
     const struct call_frame *const frame = &stack->frames[stack->depth - 1];
 
-    if (!stack->named) {
-        stack->named = true;
-        print_event(chrome, "M", "thread_name", stack, time);
-        fputs(",\"args\":{\"name\":", chrome->to);
-        print_string(chrome, out_who(&chrome->thread, stack->cr3, OUT_LAST).comm);
-        fputs("}}", chrome->to);
-    }
+    if (!frame->is_wanted)
+        return;
+    print_names(chrome, stack, time);
     print_event(chrome, "B", chrome->calls.names.list[frame->function], stack, time);
     fprintf(chrome->to, ",\"cat\":\"%s\"}", frame->async ? "async" : "call");
 }
@@ -96,9 +151,11 @@ static void enter(void *owner, struct call_stack *stack, uint64_t time)
 static void leave(void *owner, struct call_stack *stack, uint64_t time)
 {
     struct chrome *const chrome = owner;
+    const struct call_frame *const frame = &stack->frames[stack->depth - 1];
 
-    print_event(chrome, "E", chrome->calls.names.list[stack->frames[stack->depth - 1].function],
-                stack, time);
+    if (!frame->is_wanted)
+        return;
+    print_event(chrome, "E", chrome->calls.names.list[frame->function], stack, time);
     fputc('}', chrome->to);
 }
 
@@ -121,7 +178,7 @@ static bool chrome_begin(void *out, const struct out_thread *thread)
     struct chrome *const chrome = out;
 
     chrome->thread = *thread;
-    calls_begin(&chrome->calls, thread->image, thread->shown, thread->start);
+    calls_begin(&chrome->calls, thread);
     return true;
 }
 
@@ -132,7 +189,8 @@ static bool chrome_item(void *out, const struct ptd_item *item, uint64_t time)
         chrome->calls.stack_count ? chrome->calls.stacks[0] : NULL;
 
     calls_item(&chrome->calls, item, time);
-    if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_OVERFLOW) {
+    if ((item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_OVERFLOW) &&
+        out_takes_event(&chrome->thread, item, time)) {
         print_event(chrome, "i",
                     item->type == PTD_ITEM_ERROR ? ptd_strerror(item->error) : "overflow", stack,
                     time);
@@ -156,6 +214,7 @@ static bool chrome_close(void *out)
             : chrome->thread.to_ns ? "ns"
                                    : "TSC");
     table_free(&chrome->tracks);
+    table_free(&chrome->processes);
     calls_free(&chrome->calls);
     free(chrome);
     return true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Folded stacks, one a line: "thread;main;compute 1234", as flame graphs are drawn from. The number
- * is the time spent in the last function of the line: instructions, or TSC ticks.
+ * Folded stacks, one a line: "thread;main;compute 1234", as flame graphs are drawn from, with
+ * "VM name;" in front of a guest's. The number is the time spent in the last function of the line:
+ * instructions, or TSC ticks.
  */
 #include "common/escape.h"
 #include "view/calls.h"
@@ -12,6 +13,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define DEPTH_MAX (CALLS_DEPTH_MAX + 2) /* with a thread and a VM */
 
 struct folded {
     FILE *to;
@@ -33,16 +36,32 @@ static uint64_t node_of(struct folded *folded, uint64_t parent, uint32_t functio
     return (uint64_t)(sum - folded->nodes.sums) + 1;
 }
 
-/* The node of the thread or the process. */
-static uint64_t root_of(struct folded *folded, uint64_t cr3, uint64_t time)
+/* The node of something else below another; its name may be NULL for no memory. */
+static uint64_t named_node(struct folded *folded, uint64_t parent, const char *text)
 {
-    const uint32_t name = names_add(&folded->calls.names, out_who(&folded->thread, cr3, time).comm);
+    const uint32_t name = text ? names_add(&folded->calls.names, text) : UINT32_MAX;
 
     if (name == UINT32_MAX) {
         folded->no_memory = true;
         return 0;
     }
-    return node_of(folded, 0, name);
+    return node_of(folded, parent, name);
+}
+
+/* The node of the thread or the process, that of a guest below its VM. */
+static uint64_t root_of(struct folded *folded, uint64_t cr3, uint64_t time)
+{
+    const struct out_who who = out_who(&folded->thread, cr3, time);
+    uint64_t vm = 0;
+    char *name;
+
+    if (who.vm) {
+        if (asprintf(&name, "VM %s", who.vm) < 0)
+            name = NULL;
+        vm = named_node(folded, 0, name);
+        free(name);
+    }
+    return named_node(folded, vm, who.comm);
 }
 
 static void enter(void *owner, struct call_stack *stack, uint64_t time)
@@ -59,10 +78,11 @@ static void ran(void *owner, struct call_stack *stack, const struct ptd_item *bl
                 uint64_t to)
 {
     struct folded *const folded = owner;
-    const uint64_t node = stack->frames[stack->depth - 1].user;
+    const struct call_frame *const frame = &stack->frames[stack->depth - 1];
+    const uint64_t node = frame->user;
 
     (void)block;
-    if (node)
+    if (node && frame->is_wanted)
         folded->nodes.sums[node - 1].cost += to - from;
 }
 
@@ -84,7 +104,7 @@ static bool folded_begin(void *out, const struct out_thread *thread)
     struct folded *const folded = out;
 
     folded->thread = *thread;
-    calls_begin(&folded->calls, thread->image, thread->shown, thread->start);
+    calls_begin(&folded->calls, thread);
     return true;
 }
 
@@ -116,10 +136,10 @@ static void print_name(const struct folded *folded, uint64_t function)
 
 static void print_stack(const struct folded *folded, const struct sum *leaf)
 {
-    const struct sum *path[CALLS_DEPTH_MAX + 2];
+    const struct sum *path[DEPTH_MAX];
     size_t depth = 0;
 
-    while (depth < CALLS_DEPTH_MAX + 2) {
+    while (depth < DEPTH_MAX) {
         path[depth++] = leaf;
         if (leaf->key[0] == 0)
             break;

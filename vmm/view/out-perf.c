@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Lines as `perf script --itrace=i0ns` and `perf script --itrace=b` print them, with
- * -F comm,tid,time,event,ip,addr,sym,symoff.
+ * -F comm,tid,time,event,ip,addr,sym,symoff. "VM:" and a name stand in front of a guest's, where
+ * perf has the number of its machine_pid.
  */
+#include "view/filter.h"
 #include "view/out.h"
 #include "common/escape.h"
 #include "ptdec.h"
@@ -57,6 +59,8 @@ static void print_head(const struct perf *perf, uint64_t cr3, uint64_t time, con
     const struct out_who who = out_who(thread, cr3, time);
     struct escaped room;
 
+    if (who.vm)
+        fprintf(perf->to, "VM:%s ", escaped(who.vm, &room));
     fprintf(perf->to, "%16s %5" PRIu32 " ", escaped(who.comm, &room), who.tid);
     if (thread->cpu >= 0)
         fprintf(perf->to, "[%03d] ", thread->cpu);
@@ -82,8 +86,10 @@ static void print_address(const struct perf *perf, uint64_t cr3, uint64_t ip)
         fprintf(perf->to, " %16" PRIx64 " [unknown]", ip);
 }
 
-static void print_error(const struct perf *perf, const struct ptd_item *item)
+static void print_error(const struct perf *perf, const struct ptd_item *item, uint64_t time)
 {
+    if (!out_takes_event(&perf->thread, item, time))
+        return;
     fprintf(perf->to, " instruction trace error at offset 0x%" PRIx64 ": %s", item->offset,
             ptd_strerror(item->error));
     if (item->has_from)
@@ -100,10 +106,12 @@ static bool perf_item(void *out, const struct ptd_item *item, uint64_t time)
     uint64_t ip = item->ip;
 
     if (item->type == PTD_ITEM_ERROR)
-        print_error(perf, item);
-    if (item->type != PTD_ITEM_BLOCK)
+        print_error(perf, item, time);
+    if (item->type != PTD_ITEM_BLOCK || !out_takes_who(&perf->thread, item->cr3, time))
         return true;
     while (ptd_block_insn(perf->thread.image, item, &ip, &insn) == PTD_OK) {
+        if (!out_takes_at(&perf->thread, item->cr3, insn.ip))
+            continue;
         print_head(perf, item->cr3, time, "instructions");
         print_address(perf, item->cr3, insn.ip);
         fputc('\n', perf->to);
@@ -113,14 +121,25 @@ static bool perf_item(void *out, const struct ptd_item *item, uint64_t time)
 
 /* ---- Branches ---- */
 
+/* By the function at either end; 0 is none. */
+static bool is_wanted(const struct perf *perf, uint64_t time, uint64_t cr3, uint64_t from,
+                      uint64_t to)
+{
+    return out_takes_who(&perf->thread, cr3, time) &&
+           (out_takes_at(&perf->thread, cr3, from ? from : to) ||
+            out_takes_at(&perf->thread, cr3, to ? to : from));
+}
+
 static void print_branch(struct perf *perf, uint64_t time, uint64_t cr3, uint64_t from, uint64_t to)
 {
+    perf->pending = false;
+    if (!is_wanted(perf, time, cr3, from, to))
+        return;
     print_head(perf, cr3, time, "branches");
     print_address(perf, cr3, from);
     fputs(" => ", perf->to);
     print_address(perf, cr3, to);
     fputc('\n', perf->to);
-    perf->pending = false;
 }
 
 /* Whether a block ends in a branch that was taken. */
@@ -173,7 +192,7 @@ static bool branches_item(void *out, const struct ptd_item *item, uint64_t time)
         break;
     case PTD_ITEM_ERROR:
         perf->pending = false;
-        print_error(perf, item);
+        print_error(perf, item, time);
         break;
     case PTD_ITEM_OVERFLOW:
         perf->pending = false;

@@ -13,6 +13,7 @@
 #include "common/escape.h"
 #include "common/table.h"
 #include "view/calls.h"
+#include "view/filter.h"
 #include "ptdec.h"
 
 #include <inttypes.h>
@@ -233,8 +234,11 @@ static void count(struct perfetto *perfetto, enum counter which, const char *nam
     const struct out_who who = out_who(&perfetto->thread, 0, time);
     const uint64_t parent = perfetto->cpu_uuid ? perfetto->cpu_uuid : thread_track(perfetto, &who);
     bool is_new = false;
-    const uint64_t uuid = track_at(perfetto, parent, TRACK_COUNTER, which, &is_new);
+    uint64_t uuid;
 
+    if (!out_takes_processor(&perfetto->thread))
+        return;
+    uuid = track_at(perfetto, parent, TRACK_COUNTER, which, &is_new);
     if (is_new)
         describe(perfetto, uuid, parent, name, unit);
     event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_COUNTER;
@@ -245,6 +249,17 @@ static void count(struct perfetto *perfetto, enum counter which, const char *nam
 
 /* ---- Slices ---- */
 
+/* Nobody, or nobody who is wanted. */
+static void stop_running(struct perfetto *perfetto, uint64_t time)
+{
+    Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
+
+    event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_END;
+    if (perfetto->is_running)
+        write_event(perfetto, &event, perfetto->cpu_uuid, time);
+    perfetto->is_running = false;
+}
+
 /* Who runs, on the track of the processor. */
 static void run(struct perfetto *perfetto, const struct out_who *who, uint64_t time)
 {
@@ -254,9 +269,7 @@ static void run(struct perfetto *perfetto, const struct out_who *who, uint64_t t
 
     if (!perfetto->cpu_uuid || (perfetto->is_running && uuid == perfetto->running_uuid))
         return;
-    event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_END;
-    if (perfetto->is_running)
-        write_event(perfetto, &event, perfetto->cpu_uuid, time);
+    stop_running(perfetto, time);
     event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN;
     event.name = (char *)escaped(who->comm, &room);
     write_event(perfetto, &event, perfetto->cpu_uuid, time);
@@ -291,7 +304,13 @@ static void enter(void *owner, struct call_stack *stack, uint64_t time)
     const struct out_who who = out_who(&perfetto->thread, stack->cr3, time);
     Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
 
+    if (!out_takes_who(&perfetto->thread, stack->cr3, time)) {
+        stop_running(perfetto, time);
+        return;
+    }
     run(perfetto, &who, time);
+    if (!frame->is_wanted)
+        return;
     frame->user = stack_track(perfetto, stack, &who);
     if (!frame->user || !intern(perfetto, frame->function))
         return;
@@ -321,6 +340,8 @@ static void mark(struct perfetto *perfetto, const struct ptd_item *item, uint64_
     const struct out_who who = out_who(&perfetto->thread, item->cr3, time);
     const bool is_error = item->type == PTD_ITEM_ERROR;
 
+    if (!out_takes_event(&perfetto->thread, item, time))
+        return;
     event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_INSTANT;
     event.name = (char *)(is_error ? ptd_strerror(item->error) : "overflow");
     write_event(perfetto, &event, thread_track(perfetto, &who), time);
@@ -353,7 +374,7 @@ static bool perfetto_begin(void *out, const struct out_thread *thread)
     perfetto->interned = 0;
     perfetto->is_running = false;
     perfetto->lost_bytes = 0;
-    calls_begin(&perfetto->calls, thread->image, thread->shown, thread->start);
+    calls_begin(&perfetto->calls, thread);
     perfetto->cpu_uuid = thread->cpu >= 0 ? cpu_track(perfetto) : 0;
     return !perfetto->no_memory;
 }
@@ -373,12 +394,9 @@ static bool perfetto_item(void *out, const struct ptd_item *item, uint64_t time)
 static bool perfetto_end(void *out)
 {
     struct perfetto *const perfetto = out;
-    Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
 
     calls_end(&perfetto->calls);
-    event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_END;
-    if (perfetto->is_running)
-        write_event(perfetto, &event, perfetto->cpu_uuid, perfetto->calls.now);
+    stop_running(perfetto, perfetto->calls.now);
     return !perfetto->no_memory;
 }
 

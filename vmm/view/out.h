@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct filter;
+
 struct out_who {
     uint32_t pid, tid;
     const char *comm;
@@ -25,8 +27,9 @@ struct out_thread {
     struct shown_names *shown; /* how names of functions are shown; NULL: as they are */
     const char *comm;          /* never NULL */
     uint32_t pid, tid;
-    int cpu;     /* -1: any */
-    bool is_tsc; /* else times are numbers of instructions */
+    int cpu;       /* -1: any */
+    int processor; /* the same, also where a format does not show it */
+    bool is_tsc;   /* else times are numbers of instructions */
     uint64_t start;
     /* Nanoseconds of a TSC; NULL: not known. */
     uint64_t (*to_ns)(const void *owner, uint64_t tsc);
@@ -47,6 +50,10 @@ struct out_thread {
     const uint64_t *changes;
     /* The same of functions in user code. */
     const uint64_t *renames;
+    /* What is wanted of it (view/filter.h); NULL: everything. */
+    const struct filter *filter;
+    /* For who_of_map() where .who is NULL, since a view has its own way to say it; or NULL. */
+    const struct ptd_contexts *contexts;
 };
 
 struct out_format {

@@ -364,6 +364,7 @@ static int prepare(struct job *job, const struct ptd_perf_trace *trace, struct s
         .why = job->why,
         .thread = {.tid = (uint32_t)trace->tid,
                    .cpu = trace->cpu,
+                   .processor = trace->cpu,
                    .to_ns = job->session->pt.has_time ? time_of_tsc : NULL,
                    .to_ns_owner = &job->session->pt},
     };

@@ -78,7 +78,6 @@ int pieces_open(struct decode_options *options, struct stream *stream)
         error = open_at_window(options, stream, stream->clock.is_tsc ? &stream->clocks : NULL);
     if (error)
         return error;
-    stream->thread.image = stream->image;
     stream->thread.is_tsc = stream->clock.is_tsc;
     stream->peeked = (options->format || options->by_time) && take(stream) == PTD_OK;
     if (stream->peeked && stream->clock.is_tsc)

@@ -46,6 +46,7 @@ static int take_who(struct decode_options *options, struct raw *raw, struct reas
     struct names_log *log = NULL;
     int error = 0;
 
+    thread->contexts = contexts;
     if (contexts && options->format) {
         thread->who = who_of_map;
         thread->who_owner = contexts;
@@ -80,7 +81,8 @@ int raw_open(struct decode_options *options, const char *name, struct input *inp
         .input = input,
         .image = options->image,
         .clocks = raw->sidecar.clocks,
-        .thread = {.comm = "vpt", .pid = 1, .tid = 1, .cpu = -1},
+        .thread =
+            {.comm = "vpt", .pid = 1, .tid = 1, .cpu = -1, .processor = raw->sidecar.processor},
         .out = options->out,
     };
     if (options->format && options->format->is_by_processor)
@@ -117,7 +119,7 @@ static int begin_one(const struct decode_options *all, struct input *input, size
     error = raw_open(&one->options, input->name, input, &one->raw, why);
     if (!error && one->options.is_rtit)
         error = reason_set(why, -EINVAL, "%s: an RTIT trace is decoded alone", input->name);
-    one->raw.stream.thread.cpu =
+    one->raw.stream.thread.cpu = one->raw.stream.thread.processor =
         one->raw.sidecar.processor >= 0 ? one->raw.sidecar.processor : (int)index;
     return error;
 }

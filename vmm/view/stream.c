@@ -30,7 +30,7 @@ static int begin_output(const struct decode_options *options, struct stream *str
 static bool needs_clock(const struct decode_options *options, const struct stream *stream)
 {
     return options->format || options->by_time || window_has_time(&options->window) ||
-           stream->thread.who;
+           stream->thread.who || options->filter;
 }
 
 /* The flow and the clock of a trace that is all there. 0 or -errno. */
@@ -47,7 +47,6 @@ static int open_whole(struct decode_options *options, struct stream *stream)
     stream->clocks.errata = options->config.errata;
     if (!clock_open(&stream->clock, stream->packets.data, stream->packets.len, clocks))
         return reason_no_memory(stream->why);
-    stream->thread.image = stream->image;
     stream->thread.is_tsc = stream->clock.is_tsc;
     stream->thread.start = clock_start(&stream->clock);
     return 0;
@@ -87,7 +86,9 @@ int stream_open(struct decode_options *options, struct stream *stream)
     options->thread = &stream->thread;
     stream->thread.cycles = &stream->clock.cycles;
     stream->thread.shown = options->names;
+    stream->thread.filter = options->filter;
     error = open_code(stream);
+    stream->thread.image = stream->image;
     if (!error)
         error = stream->input ? pieces_open(options, stream) : open_whole(options, stream);
     if (!error)

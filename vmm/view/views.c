@@ -6,6 +6,7 @@
 #include "view/decode.h"
 #include "common/escape.h"
 #include "common/json.h"
+#include "view/filter.h"
 #include "view/out.h"
 #include "view/source.h"
 
@@ -49,7 +50,7 @@ static void find_context(const struct decode_options *options, uint64_t cr3, uin
         who->process = out_who(options->thread, cr3, options->now).comm;
 }
 
-/* Who ran, if several threads did; whose block it is, if a map says names. */
+/* Who ran, if several threads did; whose item it is, if a map says names. */
 static void add_who(json_object *line, const struct decode_options *options,
                     const struct ptd_item *item)
 {
@@ -62,10 +63,11 @@ static void add_who(json_object *line, const struct decode_options *options,
         json_add_number(line, "tid", thread.tid);
         json_object_object_add(line, "comm", json_object_new_string(thread.comm));
     }
-    if (!options->map.contexts || item->type != PTD_ITEM_BLOCK)
+    if (!options->map.contexts || ptd_space_cr3(item->cr3) == PTD_ANY_CR3)
         return;
     find_context(options, item->cr3, item->ip, &who);
-    json_object_object_add(line, "who", json_object_new_string(who_names[who.who]));
+    if (item->type == PTD_ITEM_BLOCK) /* else it has no address that says it */
+        json_object_object_add(line, "who", json_object_new_string(who_names[who.who]));
     if (who.vm_name)
         json_object_object_add(line, "vm", json_object_new_string(who.vm_name));
     if (who.process)
@@ -79,7 +81,7 @@ static void print_thread(const struct decode_options *options, struct stream *st
     const struct out_who thread = out_who(options->thread, block->cr3, options->now);
     struct escaped room;
 
-    if (stream->last.insns && stream->last.cr3 == block->cr3 && stream->last_comm &&
+    if (stream->told.insns && stream->told.cr3 == block->cr3 && stream->last_comm &&
         strcmp(stream->last_comm, thread.comm) == 0 && stream->last_tid == thread.tid)
         return;
     stream->last_comm = thread.comm;
@@ -92,7 +94,7 @@ static void print_thread(const struct decode_options *options, struct stream *st
 static void print_who(const struct decode_options *options, struct stream *stream,
                       const struct ptd_item *block)
 {
-    const struct ptd_item *const last = &stream->last;
+    const struct ptd_item *const last = &stream->told;
     struct ptd_context before, who;
     struct escaped rooms[2];
     char cr3[OUT_CR3_ROOM];
@@ -153,6 +155,8 @@ static void print_insns(const struct decode_options *options, const struct strea
         const uint8_t *bytes;
         size_t len;
 
+        if (!out_takes_at(&stream->thread, block->cr3, insn.ip))
+            continue;
         if (ptd_image_find(stream->image, block->cr3, insn.ip, &bytes, &len) == PTD_OK)
             ptd_insn_format(block->mode, insn.ip, bytes, len, text, sizeof(text));
         symbol(stream, block->cr3, insn.ip, where);
@@ -328,14 +332,51 @@ static void print_event(const struct decode_options *options, const struct strea
            *to ? " to " : "", escaped(to, &rooms[1]), item->value);
 }
 
+/* The item is behind that block now, if there is one that leads to what comes next. */
+static void pass(struct ptd_item *block, const struct ptd_item *item)
+{
+    if (item->type == PTD_ITEM_BLOCK)
+        *block = *item;
+    else if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_DISABLED)
+        block->insns = 0;
+}
+
 void view_skip(struct stream *stream)
 {
-    const struct ptd_item *const item = &stream->item;
+    pass(&stream->last, &stream->item);
+    pass(&stream->told, &stream->item);
+}
 
-    if (item->type == PTD_ITEM_BLOCK)
-        stream->last = *item;
-    else if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_DISABLED)
-        stream->last.insns = 0;
+/* ---- What is wanted ---- */
+
+static bool has_wanted_insn(const struct stream *stream, const struct ptd_item *block)
+{
+    uint64_t ip = block->ip;
+    struct ptd_insn insn;
+
+    if (!stream->thread.filter || !stream->thread.filter->symbol)
+        return true;
+    while (ptd_block_insn(stream->image, block, &ip, &insn) == PTD_OK) {
+        if (out_takes_at(&stream->thread, block->cr3, insn.ip))
+            return true;
+    }
+    return false;
+}
+
+/* A call is wanted by either of its functions. */
+static bool is_wanted(const struct decode_options *options, const struct stream *stream)
+{
+    const struct out_thread *const thread = &stream->thread;
+    const struct ptd_item *const item = &stream->item, *const last = &stream->last;
+
+    if (item->type != PTD_ITEM_BLOCK)
+        return out_takes_event(thread, item, stream->time);
+    if (!out_takes_who(thread, item->cr3, stream->time))
+        return false;
+    if (options->view == VIEW_INSNS)
+        return has_wanted_insn(stream, item);
+    return out_takes_at(thread, item->cr3, item->ip) ||
+           (options->view == VIEW_CALLS && out_takes_at(thread, last->cr3, last->last_ip));
 }
 
 /* A line where it is another processor's turn. */
@@ -352,6 +393,10 @@ void view_print(const struct decode_options *options, struct stream *stream)
 {
     const struct ptd_item *const item = &stream->item;
 
+    if (!is_wanted(options, stream)) {
+        pass(&stream->last, item);
+        return;
+    }
     print_processor(options, stream);
     if (item->type != PTD_ITEM_BLOCK) {
         print_event(options, stream, item);
