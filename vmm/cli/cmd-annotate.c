@@ -4,6 +4,7 @@
  */
 #include "cli/commands.h"
 #include "cli/decode.h"
+#include "cli/pager.h"
 #include "cli/suggest.h"
 #include "cli/values.h"
 #include "common/escape.h"
@@ -109,6 +110,8 @@ static int annotate_files(struct annotate_request *request, const char *function
         return no_memory();
     request->parsed.options.format = &report_format;
     request->parsed.options.out = &annotator.report;
+    if (!request->json && !request->parsed.no_pager)
+        pager_begin();
     code = parsed_decode(&request->parsed, files, count);
     if (code == EXIT_CODE_OK || request->parsed.options.errors > 0) {
         shown = show(&annotator, request->json);

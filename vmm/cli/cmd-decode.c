@@ -4,6 +4,7 @@
  */
 #include "cli/commands.h"
 #include "cli/decode.h"
+#include "cli/pager.h"
 #include "cli/values.h"
 #include "common/say.h"
 #include "symbols/dwarf-file.h"
@@ -216,6 +217,13 @@ static int parse(int argc, char **argv, struct parsed *parsed)
     return 0;
 }
 
+/* Whether what is printed is meant for people, and comes line by line. */
+static bool is_text(const struct decode_options *options)
+{
+    return !options->json && (!options->format || options->format->is_view) &&
+           options->view != VIEW_SUMMARY;
+}
+
 static int run(int argc, char **argv)
 {
     struct parsed parsed;
@@ -224,6 +232,8 @@ static int run(int argc, char **argv)
     if (code)
         return code;
     code = parse(argc, argv, &parsed);
+    if (!code && is_text(&parsed.options) && !parsed.no_pager)
+        pager_begin();
     code = code ? code - 1 : parsed_decode(&parsed, argv + optind, (size_t)(argc - optind));
     parsed_free(&parsed);
     return code;

@@ -4,6 +4,7 @@
  */
 #include "cli/commands.h"
 #include "cli/decode.h"
+#include "cli/pager.h"
 #include "cli/values.h"
 #include "common/say.h"
 #include "report/report.h"
@@ -161,6 +162,8 @@ static int report_files(struct report_request *request, char **files, size_t cou
     request->parsed.options.format = &report_format;
     request->parsed.options.out = &report;
     request->report.is_coloured = is_coloured(&request->report);
+    if (request->report.form == FORM_TEXT && !request->parsed.no_pager)
+        pager_begin();
     code = parsed_decode(&request->parsed, files, count);
     if (code == EXIT_CODE_OK || request->parsed.options.errors > 0) {
         error = report_print(&report, &request->report, &why);

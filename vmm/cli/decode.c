@@ -12,6 +12,7 @@
 #include "common/progress.h"
 #include "cli/decode.h"
 #include "cli/guard.h"
+#include "cli/pager.h"
 #include "cli/values.h"
 #include "trace/code-files.h"
 #include "trace/cpu.h"
@@ -677,6 +678,12 @@ const struct option_row options_of_traces[] = {
      .offset = offsetof(struct parsed, options.code.raw),
      .help = "A mapped file with this name, or beneath this folder, is code byte for byte if it is "
              "no ELF file. Without it, only ELF files are code: a perf.data may name any file."},
+    {.name = "no-pager",
+     .group = "Terminal",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct parsed, no_pager),
+     .help = NO_PAGER_HELP,
+     .fallback = "less, if it is there"},
     {.name = "no-sandbox",
      .group = "Safety",
      .kind = OPTION_FLAG,

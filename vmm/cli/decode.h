@@ -17,6 +17,7 @@ struct parsed {
     struct decode_options options;
     struct filter filter; /* of the command, which knows where it belongs */
     uint64_t cr3;
+    bool no_pager;
     char *cache; /* the folder of perf's copies, unless an option names it */
 };
 

@@ -9,6 +9,7 @@ BUILD=${BUILD:-build}
 vpt=$BUILD/vpt
 # shellcheck disable=SC2034 # used by the scripts
 guests=$BUILD/vmm/tests/guests
+export VPT_PAGER= # output is looked at where it comes out
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -131,7 +131,7 @@ done
 expect 'dump --records' 0 '' "$vpt" dump --records "$work/t.data"
 plain 'dump --records'
 
-# ---- Progress ----
+# ---- Progress, and the pager ----
 if ! command -v script >"$work/null"; then
     skip 'progress on a terminal' 'no script of util-linux'
     summary
@@ -176,6 +176,32 @@ on_terminal "'$vpt' convert --image '$work/plain.elf' '$work/t.pt' '$work/file'"
 shows 'convert' 'writing'
 on_terminal "$decode"
 shows_none 'none where the lines are shown themselves'
+"$vpt" decode --image "$work/plain.elf" "$work/t.pt" >"$work/lines"
+on_terminal "VPT_PAGER='cat >$work/paged' $decode"
+check 'lines go to the pager' cmp "$work/paged" "$work/lines"
+check 'and nowhere else' test ! -s "$work/terminal"
+on_terminal "VPT_PAGER= PAGER='cat >$work/other' $decode"
+check 'an empty VPT_PAGER is none, whatever PAGER says' test ! -e "$work/other" -a -s "$work/terminal"
+on_terminal "PAGER='cat >$work/other'; export PAGER; unset VPT_PAGER; $decode"
+check 'without it, PAGER counts' cmp "$work/other" "$work/lines"
+rm "$work/other"
+on_terminal "VPT_PAGER='cat >$work/other' $decode --no-pager"
+check '--no-pager' test ! -e "$work/other" -a -s "$work/terminal"
+on_terminal "VPT_PAGER='cat >$work/other' $decode --json"
+check 'JSON is not for a pager' test ! -e "$work/other" -a -s "$work/terminal"
+on_terminal "VPT_PAGER='cat >$work/other' $decode >'$work/file'"
+check 'nor is a file' test ! -e "$work/other" -a -s "$work/file"
+# More than a pipe holds, so that the command still writes when the pager is gone.
+{
+    head -c -2 "$work/t.pt"
+    for ((i = 0; i < 20000; i++)); do printf '\x2d\x05\x10'; done
+} >"$work/long.pt"
+on_terminal "VPT_PAGER='head -n 1' '$vpt' decode --image '$work/plain.elf' '$work/long.pt'; echo status \$?"
+check 'a pager that is left early is no failure' grep -q 'status 0' "$work/terminal"
+on_terminal "VPT_PAGER=cat\ - '$vpt' decode --image '$work/plain.elf' '$work/nothing'; echo status \$?"
+check 'the exit code is that of the work' grep -q 'status 3' "$work/terminal"
+on_terminal "NO_COLOR= VPT_PAGER='cat >$work/other' '$vpt' report --image '$work/plain.elf' '$work/t.pt'"
+check 'a report has the colours of the terminal' grep -q "$(printf '\033')\[1m" "$work/other"
 on_terminal "$decode | cat"
 shows_none 'none where a pipe may lead back to the terminal'
 on_terminal "$decode --summary 2>'$work/file'"
