@@ -6,7 +6,9 @@
 #include "cli/decode.h"
 #include "cli/pager.h"
 #include "cli/values.h"
+#include "common/escape.h"
 #include "common/say.h"
+#include "report/between.h"
 #include "report/report.h"
 
 #include <getopt.h>
@@ -18,6 +20,7 @@
 struct report_request {
     struct parsed parsed;
     struct report_options report;
+    const char *between; /* FROM,TO */
 };
 
 #define USUAL_TOP 20u
@@ -91,6 +94,12 @@ static const struct option_row options_of_report[] = {
      .help = "Prints one table, with a row for each of these together: vm, process, name (of a "
              "process, whatever its pid), thread, cpu, mode (kernel or user), function.",
      .fallback = "a summary in sections"},
+    {.name = "between",
+     .value = "FROM,TO",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct report_request, between),
+     .help = "Says how often TO was come to from FROM, how long that took, and in which functions. "
+             "Each is an address, or the name of a function, which is where it begins."},
     {.name = "sort",
      .value = "ORDER",
      .kind = OPTION_CALL,
@@ -135,6 +144,8 @@ static int parse(int argc, char **argv, struct report_request *request)
         return 1 + complain(EXIT_CODE_USAGE, "vpt report takes a trace; see vpt report --help");
     if (check_window(&request->parsed.options.window) != 0)
         return 1 + EXIT_CODE_USAGE;
+    if (request->between && (request->report.by_count > 0 || request->report.form == FORM_CSV))
+        return 1 + complain(EXIT_CODE_USAGE, "--between has neither --by nor --csv");
     request->report.filter = request->parsed.filter;
     if (request->report.top == UINT32_MAX)
         request->report.top = request->report.form == FORM_TEXT ? USUAL_TOP : 0;
@@ -173,6 +184,58 @@ static int report_files(struct report_request *request, char **files, size_t cou
     return code;
 }
 
+/* ---- Between two points ---- */
+
+static int show_between(const struct between *between, const struct report_options *options)
+{
+    const struct between_point *const missing = !between->from.is_seen ? &between->from
+                                                : !between->to.is_seen ? &between->to
+                                                                       : NULL;
+    struct escaped room;
+
+    if (missing)
+        return complain(EXIT_CODE_FILE, "nothing ran at '%s'", escaped(missing->text, &room));
+    return between_print(between, options) ? no_memory() : EXIT_CODE_OK;
+}
+
+static int decode_between(struct report_request *request, struct between *between, char **files,
+                          size_t count)
+{
+    struct decode_options *const options = &request->parsed.options;
+    int code, shown;
+
+    options->format = &between_format;
+    options->out = between;
+    if (filter_is_set(&request->parsed.filter))
+        options->filter = &request->parsed.filter;
+    if (request->report.form == FORM_TEXT && !request->parsed.no_pager)
+        pager_begin();
+    code = parsed_decode(&request->parsed, files, count);
+    if (code != EXIT_CODE_OK && options->errors == 0)
+        return code;
+    shown = show_between(between, &request->report);
+    return shown ? shown : code;
+}
+
+static int between_files(struct report_request *request, char **files, size_t count)
+{
+    struct between *const between = calloc(1, sizeof(*between));
+    char *const points = strdup(request->between);
+    int code = between && points ? 0 : no_memory();
+
+    if (!code && !between_points(between, points))
+        code = complain(EXIT_CODE_USAGE,
+                        "--between takes two functions or addresses, FROM,TO, not '%s'",
+                        request->between);
+    if (!code)
+        code = decode_between(request, between, files, count);
+    if (between)
+        between_free(between);
+    free(between);
+    free(points);
+    return code;
+}
+
 static int run(int argc, char **argv)
 {
     struct report_request request = {0};
@@ -181,7 +244,9 @@ static int run(int argc, char **argv)
     if (code)
         return code;
     code = parse(argc, argv, &request);
-    code = code ? code - 1 : report_files(&request, argv + optind, (size_t)(argc - optind));
+    code = code ? code - 1
+                : (request.between ? between_files : report_files)(&request, argv + optind,
+                                                                   (size_t)(argc - optind));
     parsed_free(&request.parsed);
     return code;
 }
@@ -189,8 +254,8 @@ static int run(int argc, char **argv)
 static const struct exit_row exits[] = {
     {EXIT_CODE_OK, "Success."},
     {EXIT_CODE_USAGE, "Usage."},
-    {EXIT_CODE_FILE, "A file cannot be read, or the trace holds errors: the report says which, and "
-                     "counts what could be decoded."},
+    {EXIT_CODE_FILE, "A file cannot be read, nothing ran at a point of --between, or the trace "
+                     "holds errors: the report says which, and counts what could be decoded."},
     {0},
 };
 
@@ -200,8 +265,9 @@ const struct subcommand command_report = {
     .synopsis = "[OPTION...] TRACE...",
     .text = "Sums up traces: who ran (host, VM, process, thread), functions by instructions and "
             "by time, interrupts and exceptions, system calls, VM exits and what they cost, and "
-            "what was lost. Traces and their code are named as for vpt decode: a raw Intel PT "
-            "trace, several of them, or a perf.data.",
+            "what was lost. With --between, what ran between two points of the code. Traces and "
+            "their code are named as for vpt decode: a raw Intel PT trace, several of them, or a "
+            "perf.data.",
     .document = "report",
     .options = options_of_report,
     .exits = exits,

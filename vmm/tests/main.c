@@ -77,6 +77,7 @@ int main(void)
     add_archive_suite();
     add_calls_suite();
     add_chrome_suite();
+    add_between_suite();
     add_condition_suite();
     add_escape_suite();
     add_image_suite();
