@@ -98,6 +98,23 @@ check 'and nobody of the host' test "$(grep -c qemu "$work/two.text")" = 0
 check 'slices are those of the VM' test "$(grep -c TYPE_SLICE_BEGIN "$work/two.text")" -gt 0 -a \
     "$(grep -c TYPE_SLICE_BEGIN "$work/two.text")" = "$(grep -c TYPE_SLICE_END "$work/two.text")"
 
+# ---- Cycles: 2 instructions in 31 cycles, again and again ----
+{
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x19\x00\x10\x00\x00\x00\x00\x00\x02\x43\x00\x05\x00\x00\x00\x00\x99\x01' # TSC, PIP, MODE
+    printf '\x02\x23\x71\x00\x60\x00\x00\x00\x00'                             # PSBEND, TIP.PGE 6000H
+    for ((i = 0; i < 1000; i++)); do
+        printf '\xfb\x2d\x00\x60' # CYC 31, TIP 6000H
+    done
+    printf '\x19\x00\x40\x01\x00\x00\x00\x00\x2d\x00\x60'
+} >"$work/cycles"
+echo '{ "vpt": 1, "vcpu": 0 }' >"$work/cycles.json"
+echo '{ "vpt-map": 1, "host": { "images": [ { "path": "guest.bin", "address": "0x6000" } ] } }' >"$work/bare.json"
+"$vpt" decode --format perfetto --map "$work/bare.json" "$work/cycles" >"$work/c.perfetto"
+protoc --proto_path=vmm/view --decode=perfetto.Trace vmm/view/perfetto.proto <"$work/c.perfetto" >"$work/c.text"
+check 'instructions per 1000 cycles' awk '/counter_value:/ { count++; if ($2 < 63 || $2 > 65) bad = 1 }
+    END { exit bad || count < 2 }' "$work/c.text"
+check 'on a track that says so' grep -q 'name: "instructions per 1000 cycles"' "$work/c.text"
 check 'time does not go back' awk 'match($0, /timestamp=[0-9]+/) {
     now = substr($0, RSTART + 10, RLENGTH - 10) + 0; if (now < last) bad = 1; last = now } END { exit bad }' \
     "$work/packets"

@@ -35,7 +35,11 @@ enum track_kind {
     TRACK_COUNTER,
 };
 
-enum counter { COUNTER_RATIO, COUNTER_LOST };
+enum counter { COUNTER_RATIO, COUNTER_LOST, COUNTER_RATE };
+
+/* So many core cycles make a value of how many instructions ran in them. */
+#define RATE_CYCLES 10000u
+#define RATE_UNIT   1000u
 
 struct perfetto {
     FILE *to;
@@ -49,6 +53,7 @@ struct perfetto {
     uint64_t cpu_uuid, running_uuid;
     bool is_running; /* that thread, whose slice on the processor's track is open */
     uint64_t lost_bytes;
+    uint64_t rate_insns, rate_cycles; /* instructions since these cycles */
     uint8_t *packed;
     size_t packed_room;
     bool no_memory;
@@ -247,6 +252,30 @@ static void count(struct perfetto *perfetto, enum counter which, const char *nam
     write_event(perfetto, &event, uuid, time);
 }
 
+static uint64_t cycles_now(const struct perfetto *perfetto)
+{
+    return perfetto->thread.cycles ? *perfetto->thread.cycles : 0;
+}
+
+static void begin_rate(struct perfetto *perfetto)
+{
+    perfetto->rate_insns = 0;
+    perfetto->rate_cycles = cycles_now(perfetto);
+}
+
+/* How fast code ran, where CYC packets tell it: a block ran behind what was counted. */
+static void count_rate(struct perfetto *perfetto, const struct ptd_item *block, uint64_t time)
+{
+    const uint64_t cycles = cycles_now(perfetto) - perfetto->rate_cycles;
+
+    if (cycles >= RATE_CYCLES) {
+        count(perfetto, COUNTER_RATE, "instructions per 1000 cycles", "",
+              perfetto->rate_insns * RATE_UNIT / cycles, time);
+        begin_rate(perfetto);
+    }
+    perfetto->rate_insns += block->insns;
+}
+
 /* ---- Slices ---- */
 
 /* Nobody, or nobody who is wanted. */
@@ -374,6 +403,7 @@ static bool perfetto_begin(void *out, const struct out_thread *thread)
     perfetto->interned = 0;
     perfetto->is_running = false;
     perfetto->lost_bytes = 0;
+    begin_rate(perfetto);
     calls_begin(&perfetto->calls, thread);
     perfetto->cpu_uuid = thread->cpu >= 0 ? cpu_track(perfetto) : 0;
     return !perfetto->no_memory;
@@ -384,10 +414,14 @@ static bool perfetto_item(void *out, const struct ptd_item *item, uint64_t time)
     struct perfetto *const perfetto = out;
 
     calls_item(&perfetto->calls, item, time);
-    if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_OVERFLOW)
+    if (item->type == PTD_ITEM_ERROR || item->type == PTD_ITEM_OVERFLOW) {
         mark(perfetto, item, time);
-    else if (item->type == PTD_ITEM_CBR)
+        begin_rate(perfetto);
+    } else if (item->type == PTD_ITEM_BLOCK) {
+        count_rate(perfetto, item, time);
+    } else if (item->type == PTD_ITEM_CBR) {
         count(perfetto, COUNTER_RATIO, "core:bus ratio", "", item->value, time);
+    }
     return !perfetto->no_memory && !perfetto->calls.no_memory;
 }
 
