@@ -92,7 +92,8 @@ static const struct option_row options_of_report[] = {
      .take = take_by,
      .word = report_by_word,
      .help = "Prints one table, with a row for each of these together: vm, process, name (of a "
-             "process, whatever its pid), thread, cpu, mode (kernel or user), function.",
+             "process, whatever its pid), thread, cpu, mode (kernel or user), function, file (that "
+             "the function is in).",
      .fallback = "a summary in sections"},
     {.name = "between",
      .value = "FROM,TO",
@@ -118,8 +119,8 @@ static const struct option_row options_of_report[] = {
     {.name = "csv",
      .kind = OPTION_CALL,
      .take = take_csv,
-     .help = "Prints one table with commas between columns: that of --by, else of vm, process and "
-             "function."},
+     .help = "Prints one table with commas between columns: that of --by, else of vm, process, "
+             "function and file."},
     {.name = "threads",
      .value = "N",
      .kind = OPTION_UNSIGNED,

@@ -12,7 +12,7 @@
 
 static const char *const words[] = {
     [BY_VM] = "vm",   [BY_PROCESS] = "process", [BY_NAME] = "name",         [BY_THREAD] = "thread",
-    [BY_CPU] = "cpu", [BY_MODE] = "mode",       [BY_FUNCTION] = "function",
+    [BY_CPU] = "cpu", [BY_MODE] = "mode",       [BY_FUNCTION] = "function", [BY_FILE] = "file",
 };
 
 const char *report_by_word(size_t by)
@@ -26,10 +26,10 @@ bool is_wanted_who(const struct report *report, const struct report_options *opt
 {
     const struct sums_who *const one = &report->sums.who[who];
 
-    const struct out_who named = {
-        .pid = one->pid,
-        .comm = report->sums.names.list[one->name],
-        .vm = one->vm == UINT32_MAX ? NULL : report->sums.names.list[one->vm]};
+    const struct out_who named = {.pid = one->pid,
+                                  .comm = report->sums.names.list[one->name],
+                                  .vm = one->vm == UINT32_MAX ? NULL
+                                                              : report->sums.names.list[one->vm]};
 
     return filter_takes_who(&options->filter, &named, one->cpu);
 }
@@ -73,6 +73,8 @@ static uint64_t step_by(struct grouping *grouping, uint64_t node, const struct s
         return step(grouping, node, by, (uint64_t)who->cpu);
     case BY_MODE:
         return step(grouping, node, by, row->in_kernel);
+    case BY_FILE:
+        return step(grouping, node, by, row->file);
     default:
         return step(grouping, node, by, row->function);
     }
@@ -238,6 +240,10 @@ static size_t fields_by(const struct report *report, const struct sums_row *row,
         return 1;
     case BY_MODE:
         fields[0] = text_field("mode", row->in_kernel ? "kernel" : "user");
+        return 1;
+    case BY_FILE:
+        fields[0] =
+            text_field("file", row->file == UINT32_MAX ? NULL : report->sums.names.list[row->file]);
         return 1;
     default:
         fields[0] = text_field("function", report->sums.names.list[row->function]);

@@ -34,7 +34,7 @@ struct field {
     uint64_t number;
 };
 
-#define FIELDS_MAX 12u
+#define FIELDS_MAX 14u
 
 /* Those of a row, always the same of them in the same order. How many. */
 size_t fields_of_row(const struct report *report, const struct sums_row *row,

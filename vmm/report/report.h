@@ -21,6 +21,7 @@ enum report_by {
     BY_CPU,
     BY_MODE, /* kernel or user */
     BY_FUNCTION,
+    BY_FILE, /* that the function is in */
     BY_COUNT
 };
 

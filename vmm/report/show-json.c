@@ -166,7 +166,7 @@ static int add_sections(json_object *root, const struct report *report,
     int error = add_groups(root, "who", report, options, by_who, BY_WHO_COUNT);
 
     if (!error)
-        error = add_groups(root, "functions", report, options, by_function, 1);
+        error = add_groups(root, "functions", report, options, by_function, BY_FUNCTION_COUNT);
     if (!error)
         error = add_system_calls(root, report, options);
     if (!error)
@@ -251,7 +251,7 @@ static void print_csv_head(const struct report *report, const enum report_by *by
 
 int show_csv(const struct report *report, const struct report_options *options)
 {
-    static const enum report_by usual[] = {BY_VM, BY_PROCESS, BY_FUNCTION};
+    static const enum report_by usual[] = {BY_VM, BY_PROCESS, BY_FUNCTION, BY_FILE};
     const bool is_usual = options->by_count == 0;
     const enum report_by *const by = is_usual ? usual : options->by;
     const size_t by_count = is_usual ? sizeof(usual) / sizeof(usual[0]) : options->by_count;

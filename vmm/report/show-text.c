@@ -263,7 +263,7 @@ static int print_sections(const struct page *page)
     if (!error)
         error = print_groups(page, "Who ran", by_who, BY_WHO_COUNT);
     if (!error)
-        error = print_groups(page, "Functions", by_function, 1);
+        error = print_groups(page, "Functions", by_function, BY_FUNCTION_COUNT);
     return error ? error : print_all_events(page);
 }
 

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const enum report_by by_who[BY_WHO_COUNT] = {BY_VM, BY_THREAD}, by_function[1] = {BY_FUNCTION};
+const enum report_by by_who[BY_WHO_COUNT] = {BY_VM, BY_THREAD},
+                     by_function[BY_FUNCTION_COUNT] = {BY_FUNCTION, BY_FILE};
 
 int report_print(const struct report *report, const struct report_options *options,
                  struct reason *why)

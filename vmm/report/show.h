@@ -12,9 +12,10 @@ int show_text(const struct report *report, const struct report_options *options)
 int show_json(const struct report *report, const struct report_options *options);
 int show_csv(const struct report *report, const struct report_options *options);
 
-/* The two tables that every report has. */
-#define BY_WHO_COUNT 2u
-extern const enum report_by by_who[BY_WHO_COUNT], by_function[1];
+/* The two tables that every report has. The first key of the second tells functions alone. */
+#define BY_WHO_COUNT      2u
+#define BY_FUNCTION_COUNT 2u
+extern const enum report_by by_who[BY_WHO_COUNT], by_function[BY_FUNCTION_COUNT];
 
 /* What the times of a report are in: "ns", "ticks"; NULL: it has none. */
 const char *time_unit(const struct report *report);

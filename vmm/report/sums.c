@@ -167,38 +167,42 @@ uint32_t sums_function(struct sums *sums, uint64_t space, uint64_t ip, bool *is_
 }
 
 /* The number of a row, made if need be. UINT32_MAX: no memory. */
-static uint32_t row_of(struct sums *sums, uint64_t function, uint32_t who)
+static uint32_t row_of(struct sums *sums, uint64_t function, uint32_t file, uint32_t who)
 {
     struct sum *sum;
 
     if (who == UINT32_MAX)
         return UINT32_MAX;
-    if (sums->row_count >= SUMS_ROWS_MAX && !table_find(&sums->row_ids, function, who, 0)) {
+    if (sums->row_count >= SUMS_ROWS_MAX && !table_find(&sums->row_ids, function, who, file)) {
         function = names_add(&sums->names, OTHERS);
+        file = UINT32_MAX;
         who = number_of_others(sums);
     }
-    sum = table_at(&sums->row_ids, function, who, 0);
+    sum = table_at(&sums->row_ids, function, who, file);
     if (!sum || !grow((void **)&sums->rows, sums->row_count, &sums->row_room, sizeof(*sums->rows)))
         return UINT32_MAX;
     if (sum->count == 0) {
-        sums->rows[sums->row_count++] = (struct sums_row){
-            .function = (uint32_t)function, .who = who, .in_kernel = (function & IN_KERNEL) != 0};
+        sums->rows[sums->row_count++] = (struct sums_row){.function = (uint32_t)function,
+                                                          .file = file,
+                                                          .who = who,
+                                                          .in_kernel = (function & IN_KERNEL) != 0};
         sum->count = sums->row_count;
     }
     return (uint32_t)sum->count - 1;
 }
 
 /* The number of what has a function in an address space; UINT32_MAX: no memory. */
-static uint32_t cell_of(struct sums *sums, uint64_t function, uint64_t space)
+static uint32_t cell_of(struct sums *sums, uint64_t function, uint32_t file, uint64_t space)
 {
     const struct sum *sum;
 
-    if (sums->cells.count >= SUMS_ROWS_MAX && !table_find(&sums->cells, function, space, 0)) {
+    if (sums->cells.count >= SUMS_ROWS_MAX && !table_find(&sums->cells, function, space, file)) {
         sums->is_cut_off = true;
         function = names_add(&sums->names, OTHERS);
+        file = UINT32_MAX;
         space = PTD_ANY_CR3;
     }
-    sum = table_at(&sums->cells, function, space, 0);
+    sum = table_at(&sums->cells, function, space, file);
     return sum ? (uint32_t)(sum - sums->cells.sums) : UINT32_MAX;
 }
 
@@ -208,16 +212,27 @@ static bool is_kernel(uint64_t ip)
     return ip >> 63;
 }
 
+/* The file that code is in, as a name; UINT32_MAX: not known. False: no memory. */
+static bool find_file(struct sums *sums, uint64_t space, uint64_t ip, uint32_t *file)
+{
+    const struct out_thread *const thread = sums->thread;
+    const char *const name =
+        thread->file_at ? thread->file_at(thread->files, thread->image, space, ip) : NULL;
+
+    *file = name ? names_add(&sums->names, name) : UINT32_MAX;
+    return !name || *file != UINT32_MAX;
+}
+
 /* The number of what begins at an address; UINT32_MAX: no memory. */
 static uint32_t see_at(struct sums *sums, uint64_t space, uint64_t ip)
 {
     bool is_entry;
     const uint32_t function = sums_function(sums, space, ip, &is_entry);
-    uint32_t cell;
+    uint32_t file = UINT32_MAX, cell;
 
-    if (function == UINT32_MAX)
+    if (function == UINT32_MAX || !find_file(sums, space, ip, &file))
         return UINT32_MAX;
-    cell = cell_of(sums, function | (is_kernel(ip) ? IN_KERNEL : 0), space);
+    cell = cell_of(sums, function | (is_kernel(ip) ? IN_KERNEL : 0), file, space);
     return cell == UINT32_MAX ? cell : cell << 1 | (is_entry ? IS_ENTRY : 0);
 }
 
@@ -340,7 +355,8 @@ static bool add_piece(struct sums *sums, uint32_t id, uint64_t insns, uint64_t c
     struct sums_row *row;
 
     if (cell->cost != sums->generation) {
-        cell->count = row_of(sums, cell->key[0], sums_who(sums, cell->key[1]));
+        cell->count =
+            row_of(sums, cell->key[0], (uint32_t)cell->key[2], sums_who(sums, cell->key[1]));
         cell->cost = sums->generation;
     }
     if (cell->count == UINT32_MAX)

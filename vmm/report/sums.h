@@ -26,6 +26,7 @@ struct sums_who {
 
 struct sums_row {
     uint32_t function; /* a name */
+    uint32_t file;     /* that it is in, a name; UINT32_MAX: not known */
     uint32_t who;      /* in sums.who */
     bool in_kernel;
     uint64_t insns, blocks;
@@ -51,9 +52,9 @@ struct sums {
     uint32_t generation;         /* of names of those who run */
     uint32_t of_kernel, of_user; /* generations of names of functions */
     struct table who_ids;        /* name and VM, pid and tid, CR3 and processor -> number in who */
-    struct table row_ids;        /* function, who -> number in rows */
+    struct table row_ids;        /* function, who, file -> number in rows */
     struct table spaces;         /* address space -> number in who (.count), generation (.cost) */
-    struct table cells;          /* function, address space -> number in rows, generation */
+    struct table cells;          /* function, address space, file -> number in rows, generation */
     struct sums_seen *seen;      /* blocks that were seen lately */
     struct table pieces;         /* block number, instructions, the next one plus 1 or 0 */
 };

@@ -99,6 +99,21 @@ expect 'text' 0 '' "${report[@]}" "$work/a"
 check 'has the sections' bash -c "for each in 'Who ran' 'Functions' 'VM exits'; do grep -q \"^\$each\" '$work/out' || exit 1; done"
 check 'without colour, for no terminal' bash -c "! grep -q \$'\\033' '$work/out'"
 
+# ---- The files that functions are in ----
+expect 'functions and files' 0 '' "$vpt" report --csv --by function,file "$work/guest.pt"
+check 'one image has all of them' bash -c "test \"\$(tail -n +2 '$work/out' | cut -d , -f 2 | sort -u)\" = guest.elf"
+expect 'files' 0 '' "$vpt" report --json --by file "$work/guest.pt"
+check 'are one row' jq -e '[.rows[].file] == ["guest.elf"] and .rows[0].instructions == .instructions' "$work/out"
+cat >"$work/mapped.json" <<TEXT
+{ "vpt-map": 1,
+  "host": { $code, "processes": [ { "name": "first", "cr3": "0x1000", "files": [
+    { "path": "/usr/lib/liblow.so", "start": "0x5000", "end": "0x6000" },
+    { "path": "/usr/lib/libhigh.so", "start": "0x6000", "end": "0x7000" } ] } ] } }
+TEXT
+expect 'mapped files' 0 '' "$vpt" report --map "$work/mapped.json" --json --by file "$work/a"
+check 'by their last names, where they are mapped' jq -e '[.rows[] | select(.file) | .file] | sort
+    == ["libhigh.so", "liblow.so"]' "$work/out"
+
 # ---- A perf.data ----
 "$vpt" convert --image "$work/guest.elf" "$work/guest.pt" "$work/guest.data"
 expect 'a perf.data' 0 '' "$vpt" report --csv --by function "$work/guest.data"

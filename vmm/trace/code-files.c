@@ -4,6 +4,7 @@
  * their names, of which a hostile trace can make up any number.
  */
 #include "trace/code-files.h"
+#include "trace/origins.h"
 #include "symbols/complete.h"
 
 #include <errno.h>
@@ -18,6 +19,7 @@
 
 /* Far more executable segments than a program has. */
 #define SEGMENTS_MAX 4096u
+#define KERNEL       "[kernel]" /* what the names of a kallsyms are in */
 
 enum file_kind { KIND_ELF, KIND_KALLSYMS };
 
@@ -47,6 +49,8 @@ struct code_files {
     const struct debug_places *places; /* NULL: names are those of each file alone */
     struct sources *sources;           /* NULL: they are not asked for */
     void *loaded, *texts, *named;      /* trees */
+    struct origins origins;
+    char region[NAME_MAX + 1]; /* what was told last of code that is in no file here */
 };
 
 static int by_identity(const void *left, const void *right)
@@ -103,6 +107,7 @@ void code_files_free(struct code_files *files)
     tdestroy(files->texts, free);
     tdestroy(files->named, free_named);
     sources_free(files->sources);
+    origins_free(&files->origins);
     free(files);
 }
 
@@ -128,6 +133,34 @@ size_t code_files_sources(struct code_files *files, const struct ptd_image *imag
         count = sources_frames(files->sources, file, address, &left, frames);
     files->held_bytes = files->max_bytes - left;
     return count;
+}
+
+bool code_files_call(struct code_files *files, const struct ptd_file *names, uint64_t from,
+                     const char *path)
+{
+    return origins_add(&files->origins, names, from, path);
+}
+
+/* A mapped file of which no names are known is the name of its code, in brackets. */
+static const char *file_of_region(struct code_files *files, const char *name)
+{
+    const size_t len = name ? strlen(name) : 0;
+
+    if (len < 3 || len > sizeof(files->region) + 1 || name[0] != '[' || name[len - 1] != ']')
+        return NULL;
+    memcpy(files->region, name + 1, len - 2);
+    files->region[len - 2] = 0;
+    return files->region;
+}
+
+const char *code_files_file_at(struct code_files *files, const struct ptd_image *image,
+                               uint64_t cr3, uint64_t ip)
+{
+    uint64_t address;
+    const struct ptd_file *const file = ptd_image_origin(image, cr3, ip, &address);
+
+    return file ? origins_find(&files->origins, file, address)
+                : file_of_region(files, ptd_image_symbol(image, cr3, ip, NULL));
 }
 
 bool code_files_is_news(struct code_files *files, const char *text)
@@ -327,6 +360,8 @@ int code_files_elf(struct code_files *files, const struct file_name *name,
     if (!error)
         error = error_of(load(files, fd, name, loaded), -ENOEXEC);
     (void)close(fd);
+    if (!error && !origins_add(&files->origins, loaded->content, 0, name->path))
+        error = -ENOMEM;
     if (error)
         return say(why, name, error);
     loaded->file.content = loaded->content;
@@ -370,7 +405,9 @@ int code_files_add_kallsyms(struct code_files *files, const struct file_name *na
         return fd;
     error = load_kallsyms(files, fd, name, &loaded);
     (void)close(fd);
-    if (loaded && loaded->content && ptd_image_add_file(image, loaded->content, 0, cr3) != PTD_OK)
+    if (loaded && loaded->content &&
+        (ptd_image_add_file(image, loaded->content, 0, cr3) != PTD_OK ||
+         !origins_add(&files->origins, loaded->content, 0, KERNEL)))
         error = -ENOMEM;
     return error ? say(why, name, error) : 0;
 }

@@ -51,6 +51,15 @@ bool code_files_keep_sources(struct code_files *files);
 size_t code_files_sources(struct code_files *files, const struct ptd_image *image, uint64_t cr3,
                           uint64_t ip, struct source_frame frames[FRAMES_MAX]);
 /*
+ * The name of the file that the code at an address is from, without its folders: "[kernel]" of a
+ * kallsyms, and of a guest what it has mapped there. NULL: not known. Valid until the next call.
+ */
+const char *code_files_file_at(struct code_files *files, const struct ptd_image *image,
+                               uint64_t cr3, uint64_t ip);
+/* What names have from an address on is of the file with this path. False: no memory. */
+bool code_files_call(struct code_files *files, const struct ptd_file *names, uint64_t from,
+                     const char *path);
+/*
  * An ELF file. 0 and *file; -errno and the reason: -ESTALE if the build
  * id is another one, -ENOEXEC if it is no ELF file of x86, -EFBIG if the budget does not allow it,
  * -ENOMEM, or why it cannot be read.

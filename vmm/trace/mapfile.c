@@ -374,6 +374,8 @@ static int read_mapped(struct reader *reader, const struct node *node, void *int
     last = strrchr(entry.path, '/');
     (void)snprintf(name, sizeof(name), "[%.*s]", NAME_MAX, last ? last + 1 : entry.path);
     names = names_of(reader, &entry, &bias);
+    if (names && !code_files_call(reader->files, names, entry.start - bias, entry.path))
+        return -ENOMEM;
     status = ptd_image_add_region(reader->image, name, entry.start, entry.end - entry.start, names,
                                   bias, space);
     if (status != PTD_OK)

@@ -50,6 +50,9 @@ struct out_thread {
     const uint64_t *changes;
     /* The same of functions in user code. */
     const uint64_t *renames;
+    /* The name of the file that code is from; NULL: not known, or nobody to ask. */
+    const char *(*file_at)(void *owner, const struct ptd_image *image, uint64_t cr3, uint64_t ip);
+    void *files;
     /* What is wanted of it (view/filter.h); NULL: everything. */
     const struct filter *filter;
     /* For who_of_map() where .who is NULL, since a view has its own way to say it; or NULL. */

@@ -7,6 +7,7 @@
 #include "common/progress.h"
 #include "trace/rtit-trace.h"
 #include "trace/clock.h"
+#include "trace/code-files.h"
 #include "view/out.h"
 
 #include <errno.h>
@@ -75,6 +76,11 @@ static int open_code(struct stream *stream)
     return error;
 }
 
+static const char *file_at(void *files, const struct ptd_image *image, uint64_t cr3, uint64_t ip)
+{
+    return code_files_file_at(files, image, cr3, ip);
+}
+
 int stream_open(struct decode_options *options, struct stream *stream)
 {
     int error;
@@ -87,6 +93,8 @@ int stream_open(struct decode_options *options, struct stream *stream)
     stream->thread.cycles = &stream->clock.cycles;
     stream->thread.shown = options->names;
     stream->thread.filter = options->filter;
+    stream->thread.file_at = file_at;
+    stream->thread.files = options->code.files;
     error = open_code(stream);
     stream->thread.image = stream->image;
     if (!error)
