@@ -82,7 +82,8 @@ $(BUILD)/fuzz/vmm-%: $(FUZZ_OBJ)/vmm/fuzz/%.o $(VMM_FUZZ_OBJ) $(DECODER_FUZZ_OBJ
 	$(Q)$(call say,LD)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(VMM_LIBS)
 
 FUZZERS += $(BUILD)/fuzz/vmm-mapfile $(BUILD)/fuzz/vmm-sidecar $(BUILD)/fuzz/vmm-perf-data \
-           $(BUILD)/fuzz/vmm-linux $(BUILD)/fuzz/vmm-symbols $(BUILD)/fuzz/vmm-names-log
+           $(BUILD)/fuzz/vmm-linux $(BUILD)/fuzz/vmm-symbols $(BUILD)/fuzz/vmm-names-log \
+           $(BUILD)/fuzz/vmm-jitdump $(BUILD)/fuzz/vmm-perf-map
 
 $(BUILD)/fuzz/vmm-linux: $(FUZZ_OBJ)/vmm/tests/made_linux.o $(FUZZ_OBJ)/vmm/tests/made_btf.o
 

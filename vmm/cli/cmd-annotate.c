@@ -11,6 +11,7 @@
 #include "common/say.h"
 #include "report/annotate-show.h"
 #include "report/annotator.h"
+#include "trace/code-files.h"
 
 #include <getopt.h>
 
@@ -24,8 +25,17 @@ struct annotate_request {
 /* ---- Options ---- */
 
 static const struct option_row options_of_annotate[] = {
-    {.name = "json",
+    {.name = "lines",
      .group = "What is shown",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct annotate_request, parsed.options.lines),
+     .help = "Prints the source line behind each instruction, and then how much each line ran, "
+             "where debug information tells it."},
+    {.name = "inline",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct annotate_request, parsed.options.inlined),
+     .help = "Prints which functions were compiled into FUNCTION there, the innermost first."},
+    {.name = "json",
      .kind = OPTION_FLAG,
      .offset = offsetof(struct annotate_request, json),
      .help = "Prints one JSON object."},
@@ -43,7 +53,7 @@ static const struct option_row options_of_annotate[] = {
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct annotate_request *request)
 {
-    const int code = options_parse(&command_annotate, argc, argv, request);
+    int code = options_parse(&command_annotate, argc, argv, request);
 
     if (code)
         return code;
@@ -51,7 +61,10 @@ static int parse(int argc, char **argv, struct annotate_request *request)
         return 1 + complain(EXIT_CODE_USAGE,
                             "vpt annotate takes a function and a trace; see vpt annotate --help");
     request->who.filter = request->parsed.filter;
-    return check_window(&request->parsed.options.window) ? 1 + EXIT_CODE_USAGE : 0;
+    if (check_window(&request->parsed.options.window) != 0)
+        return 1 + EXIT_CODE_USAGE;
+    code = parsed_check_sources(&request->parsed);
+    return code ? 1 + code : 0;
 }
 
 /* ---- What came of it ---- */
@@ -82,8 +95,10 @@ static bool any_counted(const struct annotate *lines)
 }
 
 /* An exit code. */
-static int show(const struct annotator *annotator, bool json)
+static int show(const struct annotator *annotator, const struct annotate_request *request)
 {
+    const struct decode_options *const options = &request->parsed.options;
+    const struct frames_look look = {options->lines, options->inlined, options->names};
     const struct annotate *const lines = &annotator->lines;
     struct escaped room;
 
@@ -92,11 +107,19 @@ static int show(const struct annotator *annotator, bool json)
     if (!any_counted(lines))
         return complain(EXIT_CODE_FILE, "function '%s' ran, but not in what the options choose",
                         escaped(lines->name, &room));
-    if (annotate_show(lines, annotator->insns, json) != 0)
+    if (annotate_show(lines, annotator->insns, &look, request->json) != 0)
         return no_memory();
     if (lines->is_cut)
         say_remark("there is more of this function than is counted: what is shown is not all");
     return EXIT_CODE_OK;
+}
+
+static size_t frames_of(void *owner, const struct ptd_image *image, uint64_t cr3, uint64_t ip,
+                        struct source_frame frames[FRAMES_MAX])
+{
+    const struct decode_options *const options = owner;
+
+    return code_files_sources(options->code.files, image, cr3, ip, frames);
 }
 
 /* A trace with errors has counts as well. */
@@ -110,11 +133,14 @@ static int annotate_files(struct annotate_request *request, const char *function
         return no_memory();
     request->parsed.options.format = &report_format;
     request->parsed.options.out = &annotator.report;
+    annotator.lines.frames_owner = &request->parsed.options;
+    if (request->parsed.options.lines || request->parsed.options.inlined)
+        annotator.lines.frames_of = frames_of;
     if (!request->json && !request->parsed.no_pager)
         pager_begin();
     code = parsed_decode(&request->parsed, files, count);
     if (code == EXIT_CODE_OK || request->parsed.options.errors > 0) {
-        shown = show(&annotator, request->json);
+        shown = show(&annotator, request);
         code = shown ? shown : code;
     }
     annotator_free(&annotator);

@@ -191,8 +191,6 @@ static int check_options(const struct decode_options *options)
                         "--clock is for --calls, and for a --format that has times");
     if ((options->lines || options->inlined) && (options->format || options->view > VIEW_BLOCKS))
         return complain(EXIT_CODE_USAGE, "--lines and --inline are for --insns and --blocks");
-    if ((options->lines || options->inlined) && !dwarf_is_there())
-        return complain(EXIT_CODE_HOST, "--lines, --inline: this vpt was built without libdw");
     if (options->threads && options->view != VIEW_SUMMARY)
         return complain(EXIT_CODE_USAGE, "--threads is for --summary");
     return 0;
@@ -212,9 +210,9 @@ static int parse(int argc, char **argv, struct parsed *parsed)
     if (filter_is_set(&parsed->filter))
         parsed->options.filter = &parsed->filter;
     code = check_options(&parsed->options);
-    if (code)
-        return 1 + code;
-    return 0;
+    if (!code)
+        code = parsed_check_sources(parsed);
+    return code ? 1 + code : 0;
 }
 
 /* Whether what is printed is meant for people, and comes line by line. */

@@ -5,6 +5,7 @@
 #include "trace/input.h"
 #include "trace/code-files.h"
 #include "trace/mapfile.h"
+#include "trace/names-log.h"
 #include "trace/sidecar.h"
 #include "common/say.h"
 #include "common/bytes.h"
@@ -17,7 +18,10 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <json-c/json.h>
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 struct parts_options {
     bool json;
@@ -26,7 +30,14 @@ struct parts_options {
     struct code_files *files;
     struct ptd_image *image;
     struct map map;
-    struct ptd_part last; /* not yet printed; .end 0: none */
+    struct names_log *log; /* NULL: there is none */
+    struct ptd_part last;  /* not yet printed; .end 0: none */
+};
+
+/* What names say of a part. */
+struct whose {
+    const char *vm, *process; /* NULL: not known */
+    uint32_t pid;             /* of the names log; 0: not known */
 };
 
 static const struct option_row options_of_parts[] = {
@@ -34,7 +45,8 @@ static const struct option_row options_of_parts[] = {
      .value = "MAP",
      .kind = OPTION_TEXT,
      .offset = offsetof(struct parts_options, map_path),
-     .help = "Names VMs and processes as this file says (docs/decoder.md)."},
+     .help = "Names VMs and processes as this file says (docs/decoder.md).",
+     .fallback = "as TRACE.json says"},
     {.name = "json",
      .kind = OPTION_FLAG,
      .offset = offsetof(struct parts_options, json),
@@ -46,7 +58,28 @@ static const struct option_row options_of_parts[] = {
     {0},
 };
 
-static void print_json(const struct ptd_part *part, const struct ptd_context *who)
+/* A log knows better than a map which process it was. */
+static struct whose whose_is(const struct parts_options *options, const struct ptd_part *part)
+{
+    struct ptd_context context = {0};
+    struct names_log_task task;
+    struct whose whose;
+
+    if (!part->known)
+        return (struct whose){0};
+    if (options->map.contexts)
+        ptd_contexts_find(options->map.contexts, part->space, 0, &context);
+    whose = (struct whose){.vm = context.vm_name, .process = context.process};
+    if (options->log && !part->nr &&
+        (names_log_who(options->log, part->begin, part->cr3, &task) ||
+         names_log_who(options->log, part->end - 1, part->cr3, &task))) {
+        whose.process = task.comm;
+        whose.pid = task.pid;
+    }
+    return whose;
+}
+
+static void print_json(const struct ptd_part *part, const struct whose *whose)
 {
     json_object *const object = json_object_new_object();
 
@@ -58,14 +91,16 @@ static void print_json(const struct ptd_part *part, const struct ptd_context *wh
         json_add_number(object, "cr3", part->cr3);
     if (part->known && part->nr && part->vmcs != PTD_ANY_VMCS)
         json_add_number(object, "vmcs", part->vmcs);
-    if (part->known && who->vm_name)
-        json_object_object_add(object, "vm", json_object_new_string(who->vm_name));
-    if (part->known && who->process)
-        json_object_object_add(object, "process", json_object_new_string(who->process));
+    if (whose->vm)
+        json_object_object_add(object, "vm", json_object_new_string(whose->vm));
+    if (whose->process)
+        json_object_object_add(object, "process", json_object_new_string(whose->process));
+    if (whose->pid)
+        json_add_number(object, "pid", whose->pid);
     json_print(object, JSON_C_TO_STRING_PLAIN);
 }
 
-static void print_text(const struct ptd_part *part, const struct ptd_context *who)
+static void print_text(const struct ptd_part *part, const struct whose *whose)
 {
     struct escaped room;
 
@@ -79,25 +114,26 @@ static void print_text(const struct ptd_part *part, const struct ptd_context *wh
         printf("  VMCS %#" PRIx64, part->vmcs);
     if (part->cr3 != PTD_ANY_CR3)
         printf("  CR3 %#" PRIx64, part->cr3);
-    if (who->vm_name)
-        printf("  VM %s", escaped(who->vm_name, &room));
-    if (who->process)
-        printf("  process %s", escaped(who->process, &room));
+    if (whose->vm)
+        printf("  VM %s", escaped(whose->vm, &room));
+    if (whose->process)
+        printf("  process %s", escaped(whose->process, &room));
+    if (whose->pid)
+        printf(", pid %" PRIu32, whose->pid);
     putchar('\n');
 }
 
 static void print_last(struct parts_options *options)
 {
-    struct ptd_context who = {0};
+    struct whose whose;
 
     if (options->last.end == 0)
         return;
-    if (options->map.contexts)
-        ptd_contexts_find(options->map.contexts, options->last.space, 0, &who);
+    whose = whose_is(options, &options->last);
     if (options->json)
-        print_json(&options->last, &who);
+        print_json(&options->last, &whose);
     else
-        print_text(&options->last, &who);
+        print_text(&options->last, &whose);
 }
 
 static bool same(const struct ptd_part *a, const struct ptd_part *b)
@@ -161,22 +197,64 @@ static int refuse_rtit(const char *path)
     return error ? complain(exit_code_of(error), "%s", why.text) : 0;
 }
 
-/* From here on, what somebody else wrote is parsed. A map names files anywhere. */
+/*
+ * From here on, what somebody else wrote is parsed. A map that the user names has files anywhere;
+ * what TRACE.json names stands beside the trace.
+ */
 static int give_up_rights(const struct parts_options *options, const char *file)
 {
     struct sandbox sandbox = {0};
 
     sandbox_allow(&sandbox, options->map_path ? "/" : NULL);
     guard_allow_sidecar(&sandbox, file);
+    if (strcmp(file, "-") != 0)
+        sandbox_allow_beside(&sandbox, file);
     return guard_enter(&sandbox, options->no_sandbox);
 }
 
-static int load_map(struct parts_options *options)
+/* Whether TRACE.json names a map that can be read. */
+static bool has_map(const char *file, char path[PATH_MAX])
 {
-    if (options->map_path &&
-        map_load(options->map_path, options->files, options->image, &options->map) != 0)
+    const struct file_name name = {.path = path};
+    struct reason why;
+    int fd;
+
+    if (!sidecar_map(file, path))
+        return false;
+    fd = open_named(&name, &why);
+    if (fd < 0)
+        remark(say_remark, "there are no names: %s", why.text);
+    else
+        (void)close(fd);
+    return fd >= 0;
+}
+
+/* The user's, or else that of the trace. */
+static int load_map(struct parts_options *options, const char *file)
+{
+    char of_trace[PATH_MAX];
+    const char *path = options->map_path;
+
+    if (!path && has_map(file, of_trace)) {
+        path = of_trace;
+        options->map.is_of_trace = true;
+    }
+    if (path && map_load(path, options->files, options->image, &options->map) != 0)
         return complain(EXIT_CODE_FILE, "%s", options->map.why.text);
     return 0;
+}
+
+static int load_names(struct parts_options *options, const char *file)
+{
+    struct sidecar sidecar;
+    int error = sidecar_open(&sidecar, file), code = 0;
+
+    if (!error)
+        error = sidecar_read_names(&sidecar, options->files, &options->log);
+    if (error)
+        code = complain(exit_code_of(error), "%s", sidecar.why.text);
+    sidecar_close(&sidecar);
+    return code;
 }
 
 static int parts_of(struct parts_options *options, const char *file)
@@ -197,7 +275,9 @@ static int parts_of(struct parts_options *options, const char *file)
     if (!error && !code)
         code = refuse_rtit(file);
     if (!error && !code)
-        code = load_map(options);
+        code = load_map(options, file);
+    if (!error && !code)
+        code = load_names(options, file);
     if (!error && !code)
         code = print_parts(options, &input);
     input_close(&input);
@@ -213,6 +293,7 @@ static int run(int argc, char **argv)
     code = code ? code - 1 : parts_of(&options, argv[optind]);
     ptd_image_free(options.image);
     map_free(&options.map);
+    names_log_free(options.log);
     code_files_free(options.files);
     return code;
 }
@@ -229,7 +310,8 @@ const struct subcommand command_parts = {
     .about = "say whose each part of a trace of a host and guests is",
     .synopsis = "[OPTION...] TRACE",
     .text = "Prints whose each part of a raw Intel PT trace of a host and its guests is: offsets, "
-            "and what PIP, VMCS and CFE packets say. It needs no code. TRACE may be a pipe; - is "
+            "and what PIP, VMCS and CFE packets say. A capture has names of processes beside it. "
+            "It needs no code. TRACE may be a pipe; - is "
             "standard input. The offsets are for reading the trace, not for cutting it: what lies "
             "between two PSBs holds packets of all who ran there, so no cut of the bytes is safe "
             "to give to one tenant.",

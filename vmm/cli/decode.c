@@ -175,7 +175,7 @@ static int decode_with_sidecar(struct decode_options *options, const char *name,
     if (code)
         ;
     else if (options->view == VIEW_SUMMARY)
-        code = complain_of(decode_summary(options, input, &why), &why);
+        code = complain_of(decode_summary(options, &raw.stream), &why);
     else if (options->is_rtit)
         code = complain_of(decode_rtit(options, &raw.stream), &why);
     else
@@ -197,11 +197,12 @@ static const char *raw_option(const struct decode_options *options)
 /* The same of a raw trace. */
 static const char *perf_option(const struct decode_options *options)
 {
-    return options->code.symfs     ? "--symfs"
-           : options->code.vmlinux ? "--vmlinux"
-           : options->code.cache   ? "--buildid-dir"
-           : options->code.raw     ? "--raw-code"
-                                   : NULL;
+    return options->code.symfs      ? "--symfs"
+           : options->code.vmlinux  ? "--vmlinux"
+           : options->code.cache    ? "--buildid-dir"
+           : options->code.jit_maps ? "--jit-maps"
+           : options->code.raw      ? "--raw-code"
+                                    : NULL;
 }
 
 static int decode_perf_data(struct decode_options *options, struct input *input)
@@ -229,6 +230,7 @@ static void allow_code(struct sandbox *sandbox, const struct code_options *code,
     sandbox_allow(sandbox, code->vmlinux);
     sandbox_allow(sandbox, code->kcore);
     sandbox_allow(sandbox, code->cache);
+    sandbox_allow(sandbox, code->jit_maps);
     sandbox_allow(sandbox, debug->folder ? debug->folder : DEBUG_FOLDER);
     sandbox_allow(sandbox, debug->cache);
 }
@@ -672,6 +674,11 @@ const struct option_row options_of_traces[] = {
      .offset = offsetof(struct parsed, options.code.cache),
      .help = "perf's copies of files.",
      .fallback = "~/.debug"},
+    {.name = "jit-maps",
+     .value = "DIR",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parsed, options.code.jit_maps),
+     .help = "Takes names of code that processes made from DIR/perf-PID.map."},
     {.name = "raw-code",
      .value = "PATH",
      .kind = OPTION_TEXT,
@@ -779,6 +786,15 @@ static bool prepare_names(struct parsed *parsed)
     options->debug.remark = say_remark;
     options->names = options->no_demangle ? NULL : shown_names_new();
     return options->names || options->no_demangle;
+}
+
+int parsed_check_sources(const struct parsed *parsed)
+{
+    const struct decode_options *const options = &parsed->options;
+
+    if ((options->lines || options->inlined) && !dwarf_is_there())
+        return complain(EXIT_CODE_HOST, "--lines, --inline: this vpt was built without libdw");
+    return 0;
 }
 
 int parsed_decode(struct parsed *parsed, char **files, size_t count)

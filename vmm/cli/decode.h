@@ -29,6 +29,8 @@ extern const struct option_row options_of_traces[], options_of_who[], options_of
 
 /* Before options are parsed. 0 or an exit code; then there is nothing to free. */
 int parsed_begin(struct parsed *parsed);
+/* Whether sources that were asked for can be told. 0 or an exit code. */
+int parsed_check_sources(const struct parsed *parsed);
 /* Decodes them, in the form that options say. 0 or an exit code. */
 int parsed_decode(struct parsed *parsed, char **files, size_t count);
 void parsed_free(struct parsed *parsed);

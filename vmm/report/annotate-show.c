@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The functions that annotate.c has counted, as text and as JSON: instructions in the order of
- * their addresses, those that did not run among them.
+ * their addresses, those that did not run among them, and behind them the lines that they are from.
  */
 #include "report/annotate-show.h"
+#include "report/annotate-lines.h"
 #include "common/escape.h"
 #include "common/json.h"
 
@@ -18,15 +19,23 @@ struct entry {
     const struct sum *line;
 };
 
-/* The lines of a function, in order. */
+/* What is shown of a function, in order. */
 struct shown {
     const struct annotate *annotate;
+    const struct frames_look *look;
     const struct annotate_function *function;
     struct entry *list;
     size_t count;
+    struct annotate_line *places; /* in sources, if they were asked for */
+    size_t place_count;
     uint64_t executed;
     bool has_versions;
 };
+
+static const char *name_of(const struct shown *shown)
+{
+    return shown->annotate->seen.list[shown->function->name];
+}
 
 static const struct annotate_code *code_of(const struct shown *shown, const struct sum *line)
 {
@@ -87,7 +96,15 @@ static int take_lines(struct shown *shown, uint64_t number)
     }
     qsort(shown->list, shown->count, sizeof(*shown->list), by_offset);
     leave_out_wrong(shown);
-    return 0;
+    return shown->look->lines
+               ? annotate_lines(shown->annotate, number, &shown->places, &shown->place_count)
+               : 0;
+}
+
+static void free_lines(struct shown *shown)
+{
+    free(shown->list);
+    free(shown->places);
 }
 
 static void text_of(const struct shown *shown, const struct sum *line, char *text, size_t room)
@@ -116,7 +133,7 @@ static void print_head(const struct shown *shown, uint64_t all)
     struct escaped room;
 
     printf("%s at %#" PRIx64 ": %" PRIu64 " instructions, %.2f %% of all",
-           escaped(shown->annotate->name, &room), shown->function->start, shown->executed,
+           escaped(name_of(shown), &room), shown->function->start, shown->executed,
            percent(shown->executed, all));
     if (shown->function->places > 1)
         printf("; the same code at %" PRIu64 " places", shown->function->places);
@@ -127,7 +144,9 @@ static void print_head(const struct shown *shown, uint64_t all)
 
 static void print_line(const struct shown *shown, const struct sum *line)
 {
+    struct source_frame frames[FRAMES_MAX];
     char text[128];
+    size_t count;
 
     text_of(shown, line, text, sizeof(text));
     if (line->count == 0)
@@ -138,8 +157,28 @@ static void print_line(const struct shown *shown, const struct sum *line)
         printf("%14" PRIu64 " %14" PRIu64, line->cost, line->count - line->cost);
     else
         printf("%14s %14s", "", "");
-    printf("  %#" PRIx64 "%s  %s\n", shown->function->start + line->key[1],
-           line->key[2] ? "'" : " ", text);
+    printf("  %#" PRIx64 "%s  %s", shown->function->start + line->key[1], line->key[2] ? "'" : " ",
+           text);
+    count = annotate_frames(shown->annotate, code_of(shown, line), frames);
+    frames_print(shown->look, frames, count, name_of(shown));
+    putchar('\n');
+}
+
+static void print_places(const struct shown *shown)
+{
+    if (shown->place_count > 0)
+        printf("\n%14s %8s  line\n", "executed", "share");
+    for (size_t i = 0; i < shown->place_count; i++) {
+        const struct annotate_line *const place = &shown->places[i];
+
+        printf("%14" PRIu64 " %6.2f %%  ", place->insns, percent(place->insns, shown->executed));
+        if (place->file) {
+            put_escaped(place->file, stdout);
+            printf(":%u\n", place->line);
+        } else {
+            puts("?");
+        }
+    }
 }
 
 static void print_function(const struct shown *shown, uint64_t all)
@@ -155,6 +194,7 @@ static void print_function(const struct shown *shown, uint64_t all)
         print_line(shown, line);
         at = line->key[1] + code_of(shown, line)->size_bytes;
     }
+    print_places(shown);
 }
 
 /* ---- JSON ---- */
@@ -170,6 +210,8 @@ static void add_address(json_object *object, const char *key, uint64_t value)
 static json_object *line_to_json(const struct shown *shown, const struct sum *line)
 {
     json_object *const object = json_object_new_object();
+    struct source_frame frames[FRAMES_MAX];
+    const size_t count = annotate_frames(shown->annotate, code_of(shown, line), frames);
     char text[128];
 
     text_of(shown, line, text, sizeof(text));
@@ -183,25 +225,47 @@ static json_object *line_to_json(const struct shown *shown, const struct sum *li
     }
     if (line->key[2])
         json_add_number(object, "version", line->key[2]);
+    frames_to_json(shown->look, frames, count, name_of(shown), object);
     return object;
+}
+
+static json_object *places_to_json(const struct shown *shown)
+{
+    json_object *const list = json_object_new_array();
+
+    for (size_t i = 0; i < shown->place_count; i++) {
+        const struct annotate_line *const place = &shown->places[i];
+        json_object *const object = json_object_new_object();
+
+        if (place->file) {
+            json_add(object, "file", json_object_new_string(place->file));
+            json_add_number(object, "line", place->line);
+        }
+        json_add_number(object, "executed", place->insns);
+        json_object_array_add(list, object);
+    }
+    return list;
 }
 
 static json_object *function_to_json(const struct shown *shown)
 {
     json_object *const object = json_object_new_object(), *const list = json_object_new_array();
 
+    json_add(object, "name", json_object_new_string(name_of(shown)));
     add_address(object, "address", shown->function->start);
     json_add_number(object, "places", shown->function->places);
     json_add_number(object, "instructions", shown->executed);
     for (size_t i = 0; i < shown->count; i++)
         json_object_array_add(list, line_to_json(shown, shown->list[i].line));
     json_add(object, "code", list);
+    if (shown->look->lines)
+        json_add(object, "lines", places_to_json(shown));
     return object;
 }
 
 /* ---- All ---- */
 
-static int show_json(const struct annotate *annotate, uint64_t all)
+static int show_json(const struct annotate *annotate, uint64_t all, const struct frames_look *look)
 {
     json_object *const root = json_object_new_object(), *const list = json_object_new_array();
     int error = 0;
@@ -209,12 +273,13 @@ static int show_json(const struct annotate *annotate, uint64_t all)
     json_add(root, "name", json_object_new_string(annotate->name));
     json_add_number(root, "all_instructions", all);
     for (size_t i = 0; !error && i < annotate->function_count; i++) {
-        struct shown shown = {.annotate = annotate, .function = &annotate->functions[i]};
+        struct shown shown = {
+            .annotate = annotate, .look = look, .function = &annotate->functions[i]};
 
         error = take_lines(&shown, i);
         if (!error)
             json_object_array_add(list, function_to_json(&shown));
-        free(shown.list);
+        free_lines(&shown);
     }
     json_add(root, "functions", list);
     if (error)
@@ -224,26 +289,28 @@ static int show_json(const struct annotate *annotate, uint64_t all)
     return error;
 }
 
-static int show_text(const struct annotate *annotate, uint64_t all)
+static int show_text(const struct annotate *annotate, uint64_t all, const struct frames_look *look)
 {
     int error = 0;
 
     if (annotate->function_count > 1)
         printf("%zu functions have this name.\n\n", annotate->function_count);
     for (size_t i = 0; !error && i < annotate->function_count; i++) {
-        struct shown shown = {.annotate = annotate, .function = &annotate->functions[i]};
+        struct shown shown = {
+            .annotate = annotate, .look = look, .function = &annotate->functions[i]};
 
         error = take_lines(&shown, i);
         if (!error && i > 0)
             printf("\n");
         if (!error)
             print_function(&shown, all);
-        free(shown.list);
+        free_lines(&shown);
     }
     return error;
 }
 
-int annotate_show(const struct annotate *annotate, uint64_t all, bool json)
+int annotate_show(const struct annotate *annotate, uint64_t all, const struct frames_look *look,
+                  bool json)
 {
-    return json ? show_json(annotate, all) : show_text(annotate, all);
+    return json ? show_json(annotate, all, look) : show_text(annotate, all, look);
 }

@@ -27,6 +27,7 @@ void annotate_free(struct annotate *annotate)
     free(annotate->refs);
     table_free(&annotate->places);
     table_free(&annotate->lines);
+    table_free(&annotate->frames);
     table_free(&annotate->blocks);
     names_free(&annotate->seen);
 }
@@ -48,6 +49,12 @@ static bool grow(void **list, size_t count, size_t *room, size_t element_bytes)
 }
 
 /* ---- Code ---- */
+
+/* Where an instruction stands. */
+struct spot {
+    const struct ptd_image *image;
+    uint64_t space, ip;
+};
 
 /* The instruction at ip, as the image has it now. False: it has none there. */
 static bool code_at(const struct ptd_image *image, uint64_t space, uint64_t ip, uint8_t mode,
@@ -81,17 +88,73 @@ static bool same_code(const struct annotate_code *a, const struct annotate_code 
            memcmp(a->bytes, b->bytes, a->size_bytes) == 0;
 }
 
+/* ---- Sources ---- */
+
+/* A place that is called from another one, which is the number `outer` - 1; 0: from none. Its own
+ * number plus 1; 0: no memory, or no room. */
+static uint32_t add_frame(struct annotate *annotate, const struct source_frame *frame,
+                          uint32_t outer)
+{
+    const uint64_t function = (uintptr_t)frame->function, file = (uintptr_t)frame->file;
+    const uint64_t where = (uint64_t)outer << 32 | frame->line;
+    const struct sum *sum = table_find(&annotate->frames, function, file, where);
+
+    if (!sum && annotate->frames.count >= ANNOTATE_FRAMES_MAX) {
+        annotate->is_cut = true;
+        return 0;
+    }
+    if (!sum)
+        sum = table_at(&annotate->frames, function, file, where);
+    return sum ? (uint32_t)(sum - annotate->frames.sums) + 1 : 0;
+}
+
+/* Where the code of a spot is from. False: no memory. */
+static bool find_source(struct annotate *annotate, const struct spot *spot,
+                        struct annotate_code *code)
+{
+    struct source_frame frames[FRAMES_MAX];
+    size_t count = 0;
+
+    if (annotate->frames_of)
+        count =
+            annotate->frames_of(annotate->frames_owner, spot->image, spot->space, spot->ip, frames);
+    while (count-- > 0) {
+        code->frame = add_frame(annotate, &frames[count], code->frame);
+        if (code->frame == 0)
+            return annotate->is_cut;
+    }
+    return true;
+}
+
+size_t annotate_frames(const struct annotate *annotate, const struct annotate_code *code,
+                       struct source_frame frames[FRAMES_MAX])
+{
+    uint32_t next = code->frame;
+    size_t count = 0;
+
+    while (next > 0 && count < FRAMES_MAX) {
+        const uint64_t *const key = annotate->frames.sums[next - 1].key;
+
+        frames[count++] = (struct source_frame){.function = (const char *)(uintptr_t)key[0],
+                                                .file = (const char *)(uintptr_t)key[1],
+                                                .line = (unsigned)key[2]};
+        next = (uint32_t)(key[2] >> 32);
+    }
+    return count;
+}
+
 /* ---- Lines ---- */
 
 /* A new line; NO_LINE: no memory. */
-static uint32_t add_line(struct annotate *annotate, uint64_t function, uint64_t offset,
-                         uint64_t version, const struct annotate_code *code)
+static uint32_t add_line(struct annotate *annotate, const struct spot *spot, uint64_t function,
+                         uint64_t offset, uint64_t version, const struct annotate_code *code)
 {
     if (!grow((void **)&annotate->codes, annotate->lines.count, &annotate->code_room,
               sizeof(*annotate->codes)))
         return NO_LINE;
     annotate->codes[annotate->lines.count] = *code;
-    if (!table_at(&annotate->lines, function, offset, version))
+    if (!table_at(&annotate->lines, function, offset, version) ||
+        !find_source(annotate, spot, &annotate->codes[annotate->lines.count - 1]))
         return NO_LINE;
     return (uint32_t)(annotate->lines.count - 1);
 }
@@ -103,8 +166,8 @@ static uint32_t number_of(const struct annotate *annotate, const struct sum *lin
 }
 
 /* The line of an instruction, in the version that has this code; NO_LINE: no memory, or no room. */
-static uint32_t line_of(struct annotate *annotate, uint64_t function, uint64_t offset,
-                        const struct annotate_code *code)
+static uint32_t line_of(struct annotate *annotate, const struct spot *spot, uint64_t function,
+                        uint64_t offset, const struct annotate_code *code)
 {
     for (uint64_t version = 0; version < ANNOTATE_VERSIONS_MAX; version++) {
         const struct sum *const line = table_find(&annotate->lines, function, offset, version);
@@ -112,7 +175,7 @@ static uint32_t line_of(struct annotate *annotate, uint64_t function, uint64_t o
         if (line && same_code(&annotate->codes[number_of(annotate, line)], code))
             return number_of(annotate, line);
         if (!line && annotate->lines.count < ANNOTATE_LINES_MAX)
-            return add_line(annotate, function, offset, version, code);
+            return add_line(annotate, spot, function, offset, version, code);
         if (!line)
             break;
     }
@@ -122,13 +185,36 @@ static uint32_t line_of(struct annotate *annotate, uint64_t function, uint64_t o
 
 /* ---- Functions ---- */
 
+/* Of a demangled name, parameters may be left out. */
+static bool is_named(const struct annotate *annotate, const char *name)
+{
+    const size_t len = strlen(annotate->name);
+    const char *shown;
+
+    if (strcmp(name, annotate->name) == 0)
+        return true;
+    shown = shown_name(annotate->shown, name);
+    return shown != name && strncmp(shown, annotate->name, len) == 0 &&
+           (shown[len] == 0 || shown[len] == '(');
+}
+
 static bool is_in(const struct annotate *annotate, const struct ptd_image *image, uint64_t space,
                   uint64_t ip, uint64_t *offset)
 {
     const char *const name = ptd_image_symbol(image, space, ip, offset);
 
-    return name && (strcmp(name, annotate->name) == 0 ||
-                    strcmp(shown_name(annotate->shown, name), annotate->name) == 0);
+    return name && is_named(annotate, name);
+}
+
+/* The number of the name of a function that begins at an address; UINT32_MAX: no memory. */
+static uint32_t name_at(struct annotate *annotate, const struct ptd_image *image, uint64_t space,
+                        uint64_t start)
+{
+    const char *const name = ptd_image_symbol(image, space, start, NULL);
+
+    return names_add(&annotate->seen, name && is_named(annotate, name)
+                                          ? shown_name(annotate->shown, name)
+                                          : annotate->name);
 }
 
 /* All of it, from its start on, for what does not run is shown, too. False: no memory. */
@@ -140,10 +226,12 @@ static bool sweep(struct annotate *annotate, const struct ptd_image *image,
     struct annotate_code code;
 
     for (unsigned i = 0; i < ANNOTATE_SWEEP_MAX; i++) {
-        if (!is_in(annotate, image, block->cr3, start + offset, &found) || found != offset ||
-            !code_at(image, block->cr3, start + offset, block->mode, &code))
+        const struct spot spot = {image, block->cr3, start + offset};
+
+        if (!is_in(annotate, image, block->cr3, spot.ip, &found) || found != offset ||
+            !code_at(image, block->cr3, spot.ip, block->mode, &code))
             return true;
-        if (line_of(annotate, function, offset, &code) == NO_LINE)
+        if (line_of(annotate, &spot, function, offset, &code) == NO_LINE)
             return annotate->is_cut;
         offset += code.size_bytes;
     }
@@ -172,7 +260,7 @@ static bool is_same(const struct annotate *annotate, const struct ptd_image *ima
 }
 
 static bool add_function(struct annotate *annotate, const struct ptd_image *image,
-                         const struct ptd_item *block, uint64_t start)
+                         const struct ptd_item *block, uint64_t start, uint32_t name)
 {
     const size_t number = annotate->function_count, first = annotate->lines.count;
 
@@ -180,7 +268,7 @@ static bool add_function(struct annotate *annotate, const struct ptd_image *imag
               sizeof(*annotate->functions)))
         return false;
     annotate->functions[annotate->function_count++] =
-        (struct annotate_function){.start = start, .first_line = (uint32_t)first};
+        (struct annotate_function){.start = start, .name = name, .first_line = (uint32_t)first};
     if (!sweep(annotate, image, block, number))
         return false;
     annotate->functions[number].line_count = (uint32_t)(annotate->lines.count - first);
@@ -192,6 +280,7 @@ static bool function_at(struct annotate *annotate, const struct ptd_image *image
                         const struct ptd_item *block, uint64_t start, uint64_t *number)
 {
     struct sum *place;
+    uint32_t name;
     size_t i = 0;
 
     *number = 0;
@@ -206,14 +295,18 @@ static bool function_at(struct annotate *annotate, const struct ptd_image *image
     *number = place->count;
     if (*number)
         return true;
+    name = name_at(annotate, image, block->cr3, start);
+    if (name == UINT32_MAX)
+        return false;
     while (i < annotate->function_count &&
-           !is_same(annotate, image, block->cr3, start, &annotate->functions[i]))
+           (annotate->functions[i].name != name ||
+            !is_same(annotate, image, block->cr3, start, &annotate->functions[i])))
         i++;
     if (i == ANNOTATE_FUNCTIONS_MAX) {
         annotate->is_cut = true;
         return true;
     }
-    if (i == annotate->function_count && !add_function(annotate, image, block, start))
+    if (i == annotate->function_count && !add_function(annotate, image, block, start, name))
         return false;
     annotate->functions[i].places++;
     *number = place->count = i + 1;
@@ -226,6 +319,7 @@ static bool function_at(struct annotate *annotate, const struct ptd_image *image
 static bool take_insn(struct annotate *annotate, const struct ptd_image *image,
                       const struct ptd_item *block, uint64_t ip, uint64_t offset)
 {
+    const struct spot spot = {image, block->cr3, ip};
     struct annotate_code code;
     uint64_t function;
     uint32_t line;
@@ -234,7 +328,7 @@ static bool take_insn(struct annotate *annotate, const struct ptd_image *image,
         return false;
     if (function == 0 || !code_at(image, block->cr3, ip, block->mode, &code))
         return true;
-    line = line_of(annotate, function - 1, offset, &code);
+    line = line_of(annotate, &spot, function - 1, offset, &code);
     if (line == NO_LINE)
         return annotate->is_cut;
     if (annotate->ref_count == ANNOTATE_REFS_MAX) {

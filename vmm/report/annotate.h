@@ -14,6 +14,7 @@
 #include "common/table.h"
 #include "ptdec.h"
 #include "symbols/demangle.h"
+#include "symbols/dwarf-file.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,6 +28,14 @@
 #define ANNOTATE_REFS_MAX      (1u << 24) /* instructions of blocks */
 #define ANNOTATE_SWEEP_MAX     (1u << 16) /* instructions of a function that did not run, too */
 #define ANNOTATE_VERSIONS_MAX  256u       /* of an instruction */
+#define ANNOTATE_FRAMES_MAX    (1u << 20) /* places in sources */
+
+/*
+ * The functions and source lines that the code at an address is from, the innermost first, as
+ * dwarf_file_frames() tells them. Texts hold as long as the counts do.
+ */
+typedef size_t (*annotate_frames_fn)(void *owner, const struct ptd_image *image, uint64_t cr3,
+                                     uint64_t ip, struct source_frame frames[FRAMES_MAX]);
 
 /* The code of an instruction. */
 struct annotate_code {
@@ -34,16 +43,20 @@ struct annotate_code {
     uint8_t size_bytes;
     uint8_t iclass; /* enum ptd_insn_class */
     uint8_t mode;   /* enum ptd_mode */
+    uint32_t frame; /* where it is from: the innermost of frames, plus 1; 0: not known */
 };
 
 struct annotate_function {
     uint64_t start;                  /* where it was seen first */
     uint64_t places;                 /* addresses and address spaces at which it ran */
+    uint32_t name;                   /* as it is shown, in seen */
     uint32_t first_line, line_count; /* what stood there then */
 };
 
 struct annotate {
-    const char *name;          /* as it is shown, or as linkers know it */
+    const char *name; /* as it is shown, with or without parameters, or as linkers know it */
+    annotate_frames_fn frames_of; /* NULL: nobody asks for sources */
+    void *frames_owner;
     struct shown_names *shown; /* how names are shown; NULL: as they are */
     struct annotate_function *functions;
     size_t function_count, function_room;
@@ -52,7 +65,8 @@ struct annotate {
     struct table lines;
     struct annotate_code *codes; /* of lines */
     size_t code_room;
-    uint32_t *refs; /* numbers of lines, by blocks */
+    struct table frames; /* key: function, file, line and 2^32 times what it is in, plus 1 */
+    uint32_t *refs;      /* numbers of lines, by blocks */
     size_t ref_count, ref_room;
     struct table
         blocks; /* key: first line, last line, a sum of all; cost: where in refs; count: how many */
@@ -66,6 +80,9 @@ void annotate_free(struct annotate *annotate);
 /* The number of a block, as image has its code and names now; UINT32_MAX: no memory. */
 uint32_t annotate_see(struct annotate *annotate, const struct ptd_image *image,
                       const struct ptd_item *block);
+/* The sources of the code of a line, the innermost first: how many; 0: they are not known. */
+size_t annotate_frames(const struct annotate *annotate, const struct annotate_code *code,
+                       struct source_frame frames[FRAMES_MAX]);
 /* A block ran so often, and each time its last branch was taken or not. */
 void annotate_add(struct annotate *annotate, uint32_t block, uint8_t last_class, bool taken,
                   uint64_t count);

@@ -71,11 +71,11 @@ static void pass_place(struct report *report, uint64_t time)
 {
     const struct out_thread *const thread = report->sums.thread;
 
-    if (!thread->changes || *thread->changes == report->changes)
-        return;
-    report->changes = *thread->changes;
-    sums_rename(&report->sums, time);
-    if (*thread->renames == report->renames)
+    if (thread->changes && *thread->changes != report->changes) {
+        report->changes = *thread->changes;
+        sums_rename(&report->sums, time);
+    }
+    if (!thread->renames || *thread->renames == report->renames)
         return;
     report->renames = *thread->renames;
     tally_forget(report->tally);

@@ -3,11 +3,13 @@
  * Counts of instructions, told block by block: code that changes, a function at two places, several
  * of one name, blocks that only begin or end in a function, and what did not run.
  */
+#include "report/annotate-lines.h"
 #include "report/annotate.h"
 #include "ptdec.h"
 #include "suites.h"
 
 #include <CUnit/CUnit.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define AT    0x1000u
@@ -205,6 +207,114 @@ static void without_end(void)
     ptd_image_free(image);
 }
 
+/* ---- Sources ---- */
+
+/* What stands at AT: INC1 and JZ are of the function itself, DEC is of one that was inlined. */
+static size_t made_frames(void *owner, const struct ptd_image *image, uint64_t cr3, uint64_t ip,
+                          struct source_frame frames[FRAMES_MAX])
+{
+    static const struct source_frame inlined = {.function = "less", .file = "/a/b.h", .line = 7};
+    static const char same[] = "/a/c.c"; /* another text of the same file */
+    unsigned *const asked = owner;
+    size_t count = 0;
+
+    (void)image;
+    (void)cr3;
+    ++*asked;
+    if (ip >= AT + INC2)
+        return 0;
+    if (ip == AT + DEC)
+        frames[count++] = inlined;
+    frames[count++] =
+        (struct source_frame){.file = ip == AT + JZ ? same : "/a/c.c", .line = ip == AT ? 3 : 4};
+    return count;
+}
+
+static void is_frame(const struct source_frame *frame, const char *file, unsigned line)
+{
+    CU_ASSERT_STRING_EQUAL(frame->file, file);
+    CU_ASSERT_EQUAL(frame->line, line);
+}
+
+static void sources(void)
+{
+    struct ptd_image *const image = image_with("f", AT, code, sizeof(code));
+    const struct ptd_item head = block(AT, AT + JZ, PTD_INSN_COND, CR3);
+    const struct ptd_item rest = block(AT + INC2, AT + RET, PTD_INSN_RET, CR3);
+    struct source_frame frames[FRAMES_MAX];
+    struct annotate_line *lines;
+    struct annotate annotate;
+    unsigned asked = 0;
+    size_t count;
+
+    annotate_begin(&annotate, "f");
+    annotate.frames_of = made_frames;
+    annotate.frames_owner = &asked;
+    ran(&annotate, image, &head, false, 5);
+    ran(&annotate, image, &rest, false, 5);
+    CU_ASSERT_EQUAL(asked, annotate.lines.count); /* each once */
+    CU_ASSERT_EQUAL_FATAL(annotate_frames(&annotate, &annotate.codes[1], frames), 2); /* DEC */
+    is_frame(&frames[0], "/a/b.h", 7);
+    CU_ASSERT_STRING_EQUAL(frames[0].function, "less");
+    is_frame(&frames[1], "/a/c.c", 4);
+    CU_ASSERT_PTR_NULL(frames[1].function);
+    CU_ASSERT_EQUAL(annotate_frames(&annotate, &annotate.codes[3], frames), 0); /* INC2 */
+    CU_ASSERT_EQUAL_FATAL(annotate_lines(&annotate, 0, &lines, &count), 0);
+    CU_ASSERT_EQUAL_FATAL(count, 4);
+    CU_ASSERT_PTR_NULL(lines[0].file); /* INC2 and RET */
+    CU_ASSERT_EQUAL(lines[0].insns, 10);
+    CU_ASSERT_STRING_EQUAL(lines[1].file, "/a/b.h");
+    CU_ASSERT_EQUAL(lines[1].insns, 5);
+    CU_ASSERT_STRING_EQUAL(lines[2].file, "/a/c.c");
+    CU_ASSERT_EQUAL(lines[2].line, 3);
+    CU_ASSERT_EQUAL(lines[3].line, 4);
+    CU_ASSERT_EQUAL(lines[3].insns, 5);
+    free(lines);
+    annotate_free(&annotate);
+    ptd_image_free(image);
+}
+
+/* ---- Names ---- */
+
+static size_t functions_of(const char *name, const struct ptd_image *image)
+{
+    const struct ptd_item one = block(AT, AT + JZ, PTD_INSN_COND, CR3);
+    const struct ptd_item other = block(AT + 0x9000, AT + 0x9000 + JZ, PTD_INSN_COND, CR3);
+    struct shown_names *const shown = shown_names_new();
+    struct annotate annotate;
+    size_t count;
+
+    annotate_begin(&annotate, name);
+    annotate.shown = shown;
+    ran(&annotate, image, &one, true, 1);
+    ran(&annotate, image, &other, true, 1);
+    count = annotate.function_count;
+    for (size_t i = 0; i < count; i++)
+        CU_ASSERT_STRING_EQUAL(annotate.seen.list[annotate.functions[i].name],
+                               annotate.functions[i].start == AT ? "a::f(int)" : "a::f(long)");
+    annotate_free(&annotate);
+    shown_names_free(shown);
+    return count;
+}
+
+/* Two functions of the same code, whose names differ by their parameters. */
+static void mangled(void)
+{
+    struct ptd_image *const image = image_with("_ZN1a1fEi", AT, code, sizeof(code));
+
+    CU_ASSERT_EQUAL(
+        ptd_image_add_bytes(image, "_ZN1a1fEl", AT + 0x9000, code, sizeof(code), PTD_ANY_CR3),
+        PTD_OK);
+    if (demangle_is_there()) {
+        CU_ASSERT_EQUAL(functions_of("_ZN1a1fEi", image), 1);
+        CU_ASSERT_EQUAL(functions_of("a::f(long)", image), 1);
+        CU_ASSERT_EQUAL(functions_of("a::f", image), 2);
+    }
+    CU_ASSERT_EQUAL(functions_of("a::", image), 0);
+    CU_ASSERT_EQUAL(functions_of("f", image), 0);
+    ptd_image_free(image);
+}
+
 void add_annotate_suite(void)
 {
     CU_pSuite suite = CU_add_suite("annotate", NULL, NULL);
@@ -215,4 +325,6 @@ void add_annotate_suite(void)
     CU_add_test(suite, "blocks that only begin or end there", edges);
     CU_add_test(suite, "functions of other names", elsewhere);
     CU_add_test(suite, "code that changes for ever", without_end);
+    CU_add_test(suite, "source lines, and what was inlined", sources);
+    CU_add_test(suite, "mangled names", mangled);
 }

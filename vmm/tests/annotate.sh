@@ -90,6 +90,35 @@ not_run() {
     [ "$("$vpt" annotate choose "$work/data" | grep -c '^ *- ')" -gt 0 ]
 }
 check 'instructions that did not run are shown' not_run
+# Lines: what addr2line says of the addresses in the log.
+lines_are_logged() { # FUNCTION FILE
+    local range offset
+    addresses_of "$1" "$2" >"$work/addresses"
+    read -r range offset < <("$vpt" dump --records "$work/data" |
+        awk -v file="$work/$2" '$2 == "MMAP2" && $7 == file { print $4, $6 }')
+    while read -r at; do
+        printf '%x\n' $((16#$at - ${range%+*} + offset))
+    done <"$work/addresses" | addr2line -e "$work/$2" | sed -E 's/ \(discriminator .*//; s/^.*\///' |
+        paste -d ' ' "$work/addresses" - >"$work/placed"
+    logged "$work/log" "$work/addresses" | sort | join - <(sort "$work/placed") |
+        awk '{ sums[$4] += $2 } END { for (line in sums) print line, sums[line] }' | sort >"$work/by-line"
+    "$vpt" annotate --lines --json "$1" "$work/data" |
+        jq -r '.functions[].lines[] | "\(.file | sub(".*/"; "")):\(.line) \(.executed)"' | sort |
+        diff "$work/by-line" - && [ "$(wc -l <"$work/by-line")" -gt 2 ]
+}
+lines_in_text() {
+    "$vpt" annotate --lines choose "$work/data" >"$work/text"
+    grep -qE '^ +[0-9]+ .* jn?bel?.*  ; crew\.c:[0-9]+$' "$work/text" &&
+        sed '1,/^$/d' "$work/text" | awk 'NR > 1 { sub(/.*\//, "", $4); print $4, $1 }' | sort |
+        diff - <(sort "$work/by-line")
+}
+if [ "$("$vpt" annotate --lines choose "$work/data" 2>&1 | grep -c 'built without libdw')" != 0 ]; then
+    expect '--lines in a build without libdw' 4 'built without libdw' "$vpt" annotate --lines choose "$work/data"
+else
+    check 'lines of a library: as often as they ran' lines_are_logged tool_fold libtools.so
+    check 'lines of a program: as often as they ran' lines_are_logged choose crew
+    check 'the text has the same lines' lines_in_text
+fi
 expect 'a function that did not run' 3 "no function 'chose' ran; 'choose' did" "$vpt" annotate chose "$work/data"
 expect 'a process that did not run it' 3 "ran, but not in what the options choose" \
     "$vpt" annotate --pid 1 choose "$work/data"

@@ -233,6 +233,18 @@ check 'parts --map names VM and process' grep -q 'CR3 0x5000  VM one  process cc
 expect 'parts --map --json' 0 '' "$vpt" parts --json --map "$work/map.json" "$work/guests.pt"
 check 'parts --json is JSON' \
     jq -es 'length > 0 and all(.[]; .end and (.nr | not) or .process == "cc")' "$work/out"
+# A names log beside the trace: the host's part by its begin, and not the guest's.
+cp "$work/guests.pt" "$work/told.pt"
+echo '{ "vpt": 1, "names": "told.names" }' >"$work/told.pt.json"
+printf '%s\n' '{"vpt-names":1,"begin":100}' '{"at":90,"pid":7,"tid":7,"comm":"sh\u001b","cr3":[20480],"new":true}' \
+    '{"at":125,"pid":8,"tid":9,"comm":"ls","cr3":[20480],"new":true}' >"$work/told.names"
+expect 'parts with a names log' 0 '' "$vpt" parts "$work/told.pt"
+check 'parts says the process of the log' grep -qF 'host   CR3 0x5000  process sh\x1b, pid 7' "$work/out"
+expect 'parts with a names log, as JSON' 0 '' "$vpt" parts --json "$work/told.pt"
+check 'parts of the host alone have its pids' \
+    jq -es 'any(.[]; .pid == 7 and (.nr | not)) and all(.[]; (.nr and .pid) | not)' "$work/out"
+echo '{"vpt-names":1,"begin":0}x' >"$work/told.names"
+expect 'parts with a bad names log' 3 'told.names' "$vpt" parts "$work/told.pt"
 echo '{ "vpt-map": 1, "vms": [ { "vmcs": 1 } ] }' >"$work/bad.json"
 expect 'parts with a bad map' 3 'vms\[0\].vmcs: not a VMCS' "$vpt" parts --map "$work/bad.json" "$work/guests.pt"
 expect 'parts of nothing' 3 'No such file' "$vpt" parts "$work/nofile"
@@ -261,6 +273,24 @@ check 'decode --map names the VM and the process' \
 expect 'decode --map --json' 0 '' "$vpt" decode --map "$work/code.json" --json "$work/entry.pt"
 check 'decode --map --json names them' \
     jq -es 'map(select(.vm == "one" and .process == "cc" and .cr3 == 20480)) | length == 1' "$work/out"
+
+# Another file takes the place of the first amid a trace: JMP RAX to itself, five TIPs, of which the
+# names log has two behind the change.
+printf '\xff\xe0' >"$work/host.bin"
+{
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x02\x43\x00\x05\x00\x00\x00\x00\x02\x23\x71\x00\x50\x00\x00\x00\x00'
+    for _ in 1 2 3 4 5; do printf '\x2d\x00\x50'; done
+} >"$work/two.pt"
+echo '{ "vpt": 1, "names": "two.names" }' >"$work/two.pt.json"
+printf '%s\n' '{"vpt-names":1,"begin":0}' '{"at":0,"pid":7,"tid":7,"comm":"sh","cr3":[20480],"new":true}' \
+    '{"at":0,"cr3":[20480],"start":20480,"end":24576,"offset":0,"path":"/bin/one"}' \
+    '{"at":42,"cr3":[20480],"start":20480,"end":24576,"offset":0,"path":"/bin/two"}' >"$work/two.names"
+expect 'decode --summary with a names log' 0 '' "$vpt" decode --summary --json --map "$work/code.json" "$work/two.pt"
+check 'sums by the names of each place' jq -e '[.functions[] | "\(.name) \(.instructions)"] == ["[one] 3", "[two] 2"]' \
+    "$work/out"
+expect 'report with a names log' 0 '' "$vpt" report --by function --json --map "$work/code.json" "$work/two.pt"
+check 'reports the same' jq -e '[.rows[] | "\(.function) \(.instructions)"] == ["[one] 3", "[two] 2"]' "$work/out"
 
 # 40H is INC EAX in 32-bit code and a prefix in 64-bit code: the trace does not say which, TRACE.json does.
 printf '\x40\xc3' >"$work/host.bin"

@@ -82,6 +82,7 @@ int main(void)
     add_condition_suite();
     add_escape_suite();
     add_image_suite();
+    add_jitdump_suite();
     add_linux_suite();
     add_linux_names_suite();
     add_linux_live_suite();
@@ -94,6 +95,7 @@ int main(void)
     add_output_suite();
     add_path_suite();
     add_perf_data_suite();
+    add_perf_map_suite();
     add_predict_suite();
     add_record_suite();
     add_report_suite();

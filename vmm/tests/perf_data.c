@@ -6,15 +6,18 @@
 #include "common/say.h"
 #include "common/bytes.h"
 #include "common/file.h"
+#include "common/json.h"
 
 #include "trace/code-files.h"
 
 #include "elf_file.h"
+#include "made_jitdump.h"
 #include "suites.h"
 
 #include <CUnit/CUnit.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <json-c/json.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -325,6 +328,16 @@ static void stretch(struct bytes *trace, uint64_t tsc, uint64_t address, uint8_t
     packet(trace, 0x01, 0, 0);             /* TIP.PGD */
 }
 
+/* As ptd_flow_next(), with code that changes. */
+static int next_item(struct code_timeline *timeline, struct ptd_flow *flow, struct ptd_item *item)
+{
+    int status;
+
+    while ((status = ptd_flow_next_before(flow, code_timeline_place(timeline), item)) == 1)
+        CU_ASSERT_TRUE(code_timeline_change(timeline));
+    return status;
+}
+
 /* "SYMBOL:INSTRUCTIONS " of each block; "error ". */
 static const char *decode(struct ptd_perf_session *session, const struct code_options *options,
                           uint32_t pid)
@@ -348,7 +361,7 @@ static const char *decode(struct ptd_perf_session *session, const struct code_op
     CU_ASSERT_EQUAL(code_timeline_new(changes, &trace, base, &timeline, &why), 0);
     CU_ASSERT_PTR_NOT_NULL_FATAL(timeline);
     flow = ptd_flow_new(trace.data, trace.len, code_timeline_image(timeline), NULL);
-    while (code_timeline_next(timeline, flow, &item) == PTD_OK && len < sizeof(text) - 64) {
+    while (next_item(timeline, flow, &item) == PTD_OK && len < sizeof(text) - 64) {
         const char *const symbol =
             item.type == PTD_ITEM_BLOCK
                 ? ptd_image_symbol(code_timeline_image(timeline), item.cr3, item.ip, NULL)
@@ -388,11 +401,9 @@ static void put_trace(struct bytes *trace)
     stretch(trace, 7000, KERNEL, 2);
 }
 
-static void changing(void)
+/* A process and a kernel whose code changes, twice each. */
+static void record_changes(struct bytes *file)
 {
-    char folder[] = "/tmp/vpt-perf-XXXXXX", one[64], two[64];
-    const struct code_options options = {
-        .symfs = folder, .cache = "/nonexistent", .files = code_files_new(CODE_BYTES_MAX)};
     const struct ptd_perf_map maps[] = {
         {.pid = PID,
          .start = USER,
@@ -436,7 +447,7 @@ static void changing(void)
     };
     const struct ptd_perf_symbol symbol = {
         .time = 4400, .start = KERNEL + 0x100, .len = 2, .kind = 2, .name = "trampoline"};
-    struct bytes packets = {0}, file = {0};
+    struct bytes packets = {0};
     struct ptd_perf_trace trace = {.cpu = -1, .tid = PID, .reference = 1000};
     struct ptd_perf_out out = {.pt = {.time_mult = 1, .has_time = true},
                                .config = 0x400,
@@ -449,28 +460,189 @@ static void changing(void)
                                .symbol_count = 1,
                                .poke_count = 3,
                                .write = to_bytes,
-                               .owner = &file};
-    struct ptd_perf_session *session;
-    struct ptd_perf_fault fault;
+                               .owner = file};
 
-    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
-    (void)snprintf(one, sizeof(one), "%s/one", folder);
-    (void)snprintf(two, sizeof(two), "%s/two", folder);
-    write_elf_file(one, "/one", "\x90\x0f\x1f\x00\xf4", 5); /* nop; nop of 3; hlt */
-    write_elf_file(two, "/two", "\x66\x90\x90\x90\xf4", 5); /* nop of 2; ... */
     put_trace(&packets);
     trace.bytes = packets.data;
     trace.len_bytes = packets.len;
     CU_ASSERT_EQUAL_FATAL(ptd_perf_write(&out), PTD_OK);
+    bytes_free(&packets);
+}
+
+static void write_versions(const char *one, const char *two)
+{
+    write_elf_file(one, "/one", "\x90\x0f\x1f\x00\xf4", 5); /* nop; nop of 3; hlt */
+    write_elf_file(two, "/two", "\x66\x90\x90\x90\xf4", 5); /* nop of 2; ... */
+}
+
+static void changing(void)
+{
+    char folder[] = "/tmp/vpt-perf-XXXXXX", one[64], two[64];
+    const struct code_options options = {
+        .symfs = folder, .cache = "/nonexistent", .files = code_files_new(CODE_BYTES_MAX)};
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+    struct bytes file = {0};
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    (void)snprintf(one, sizeof(one), "%s/one", folder);
+    (void)snprintf(two, sizeof(two), "%s/two", folder);
+    write_versions(one, two);
+    record_changes(&file);
     CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.data, file.len, &session, &fault), PTD_OK);
     CU_ASSERT_STRING_EQUAL(decode(session, &options, PID),
                            "/one:1 ?:2 /two:1 ?:1 trampoline:1 /one:1 ?:2 ");
     ptd_perf_session_free(session);
     code_files_free(options.files);
     bytes_free(&file);
-    bytes_free(&packets);
     CU_ASSERT_EQUAL(unlink(one), 0);
     CU_ASSERT_EQUAL(unlink(two), 0);
+    CU_ASSERT_EQUAL(rmdir(folder), 0);
+}
+
+static const char *printed(const struct subcommand *command, int argc, char **argv, int *code);
+
+/* Instructions of the function in a report; -1: the report has none. */
+static int64_t insns_in(json_object *report, const char *function)
+{
+    json_object *const rows = json_object_object_get(report, "rows");
+
+    for (size_t i = 0; i < json_object_array_length(rows); i++) {
+        json_object *const row = json_object_array_get_idx(rows, i);
+
+        if (strcmp(json_object_get_string(json_object_object_get(row, "function")), function) == 0)
+            return json_number(row, "instructions");
+    }
+    return -1;
+}
+
+static void check_report(char **argv, int argc)
+{
+    int code;
+    const char *const text = strchr(printed(&command_report, argc, argv, &code), '{');
+    json_object *const report = text ? json_tokener_parse(text) : NULL;
+
+    CU_ASSERT_EQUAL(code, 0);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(report);
+    CU_ASSERT_EQUAL(insns_in(report, "/one"), 2);
+    CU_ASSERT_EQUAL(insns_in(report, "/two"), 1);
+    CU_ASSERT_EQUAL(insns_in(report, "trampoline"), 1);
+    CU_ASSERT_EQUAL(insns_in(report, "?"), 5); /* the kernel's */
+    json_object_put(report);
+}
+
+/* At one address stand functions of two names, with blocks of the same addresses. */
+static void reported_changes(void)
+{
+    char folder[] = "/tmp/vpt-perf-XXXXXX", one[64], two[64], path[64], symfs[64];
+    char *in_bulk[] = {"report", "--no-sandbox", "--json", "--by=function", symfs, path, NULL};
+    char *by_item[] = {"report", "--no-sandbox", "--json", "--by=function",
+                       symfs,    "--from=0",     path,     NULL};
+    struct bytes file = {0};
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    (void)snprintf(one, sizeof(one), "%s/one", folder);
+    (void)snprintf(two, sizeof(two), "%s/two", folder);
+    (void)snprintf(path, sizeof(path), "%s/perf.data", folder);
+    (void)snprintf(symfs, sizeof(symfs), "--symfs=%s", folder);
+    write_versions(one, two);
+    record_changes(&file);
+    CU_ASSERT_EQUAL_FATAL(write_file(path, file.data, file.len), 0);
+    check_report(in_bulk, 6);
+    check_report(by_item, 7);
+    bytes_free(&file);
+    CU_ASSERT_EQUAL(unlink(one), 0);
+    CU_ASSERT_EQUAL(unlink(two), 0);
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    CU_ASSERT_EQUAL(rmdir(folder), 0);
+}
+
+/* ---- Code that a program made ---- */
+
+/* A process with a jitdump: what stands at USER is one function, and then another one. */
+static void record_jit(struct bytes *file, uint64_t flags, struct bytes *dump)
+{
+    const struct ptd_perf_map map = {
+        .pid = PID, .start = AT, .len = 4096, .executable = true, .file = "/jit-10.dump"}; /* PID */
+    struct bytes packets = {0};
+    struct ptd_perf_trace trace = {.cpu = -1, .tid = PID, .reference = 1000};
+    struct ptd_perf_out out = {.pt = {.time_mult = 1, .has_time = true},
+                               .config = 0x400,
+                               .traces = &trace,
+                               .maps = &map,
+                               .trace_count = 1,
+                               .map_count = 1,
+                               .write = to_bytes,
+                               .owner = file};
+
+    put_psb(&packets);
+    stretch(&packets, 1000, USER, 1);
+    stretch(&packets, 2000, USER + 0x100, 1);
+    stretch(&packets, 3000, USER, 2);
+    trace.bytes = packets.data;
+    trace.len_bytes = packets.len;
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_write(&out), PTD_OK);
+    bytes_free(&packets);
+    made_jitdump_head(dump, PID, flags);
+    made_jitdump_load(dump, 900, USER, "first", 1, "\x90\xf4", 2);
+    made_jitdump_load(dump, 950, USER + 0x100, "stays", 2, "\x90\xf4", 2);
+    made_jitdump_load(dump, 2500, USER, "second", 3, "\x66\x90\xf4", 3);
+}
+
+/* Without times of the TSC, code is what it was last. */
+static void made_code(void)
+{
+    static const char *const wanted[] = {"second:2 error ", "first:1 stays:1 second:1 "};
+    char folder[] = "/tmp/vpt-perf-XXXXXX", path[64];
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    (void)snprintf(path, sizeof(path), "%s/jit-10.dump", folder);
+    for (uint64_t flags = 0; flags < 2; flags++) {
+        const struct code_options options = {
+            .symfs = folder, .cache = "/nonexistent", .files = code_files_new(CODE_BYTES_MAX)};
+        struct ptd_perf_session *session;
+        struct ptd_perf_fault fault;
+        struct bytes file = {0}, dump = {0};
+
+        record_jit(&file, flags, &dump);
+        CU_ASSERT_EQUAL_FATAL(write_file(path, dump.data, dump.len), 0);
+        CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.data, file.len, &session, &fault), PTD_OK);
+        CU_ASSERT_STRING_EQUAL(decode(session, &options, PID), wanted[flags]);
+        ptd_perf_session_free(session);
+        code_files_free(options.files);
+        bytes_free(&file);
+        bytes_free(&dump);
+        CU_ASSERT_EQUAL(unlink(path), 0);
+    }
+    CU_ASSERT_EQUAL(rmdir(folder), 0);
+}
+
+/* Names without code say where an error is. */
+static void named_code(void)
+{
+    static const char names[] = "400000 10 int made::up(int)\n";
+    char folder[] = "/tmp/vpt-perf-XXXXXX", path[64], map[64], maps[64], symfs[64];
+    char *argv[] = {"decode", "--no-sandbox", maps, symfs, path, NULL};
+    struct bytes file = {0}, dump = {0};
+    const char *text;
+    int code;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    (void)snprintf(path, sizeof(path), "%s/perf.data", folder);
+    (void)snprintf(map, sizeof(map), "%s/perf-10.map", folder);
+    (void)snprintf(maps, sizeof(maps), "--jit-maps=%s", folder);
+    (void)snprintf(symfs, sizeof(symfs), "--symfs=%s", folder);
+    record_jit(&file, 1, &dump); /* and no file with the code */
+    CU_ASSERT_EQUAL_FATAL(write_file(path, file.data, file.len), 0);
+    CU_ASSERT_EQUAL_FATAL(write_file(map, names, strlen(names)), 0);
+    text = printed(&command_decode, 5, argv, &code);
+    CU_ASSERT_EQUAL(code, 3);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, ": 0x400000, int made::up(int);"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "jit-10.dump: No such file"));
+    bytes_free(&file);
+    bytes_free(&dump);
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    CU_ASSERT_EQUAL(unlink(map), 0);
     CU_ASSERT_EQUAL(rmdir(folder), 0);
 }
 
@@ -562,8 +734,8 @@ static void names_of_their_time(void)
 #define VMCS       0x7000u
 #define TSC_OFFSET 1000000u
 
-/* What `vpt decode` with these arguments prints, errors too. */
-static const char *decoded(int argc, char **argv, int *code)
+/* What a command with these arguments prints, errors too. */
+static const char *printed(const struct subcommand *command, int argc, char **argv, int *code)
 {
     static char text[4096];
     FILE *const to = tmpfile();
@@ -574,7 +746,7 @@ static const char *decoded(int argc, char **argv, int *code)
     fflush(stdout);
     (void)dup2(fileno(to), STDOUT_FILENO);
     (void)dup2(fileno(to), STDERR_FILENO);
-    *code = command_decode.run(argc, argv);
+    *code = command->run(argc, argv);
     fflush(stdout);
     (void)dup2(out, STDOUT_FILENO);
     (void)dup2(err, STDERR_FILENO);
@@ -585,6 +757,11 @@ static const char *decoded(int argc, char **argv, int *code)
     text[len] = 0;
     fclose(to);
     return text;
+}
+
+static const char *decoded(int argc, char **argv, int *code)
+{
+    return printed(&command_decode, argc, argv, code);
 }
 
 /* CR3[51:5] stands in bits 48:1, NR in bit 0. */
@@ -784,6 +961,9 @@ void add_perf_data_suite(void)
     CU_add_test(suite, "symlinks", links);
     CU_add_test(suite, "a budget of memory", budget);
     CU_add_test(suite, "code that changes", changing);
+    CU_add_test(suite, "a report of code that changes", reported_changes);
+    CU_add_test(suite, "code that a program made", made_code);
+    CU_add_test(suite, "names of such code alone", named_code);
     CU_add_test(suite, "names of their time", names_of_their_time);
     CU_add_test(suite, "host and guest", host_and_guest);
     CU_add_test(suite, "folders", folders);

@@ -6,6 +6,7 @@
 #include "trace/code-files.h"
 #include "trace/origins.h"
 #include "symbols/complete.h"
+#include "trace/jitdump.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,7 @@
 #define SEGMENTS_MAX 4096u
 #define KERNEL       "[kernel]" /* what the names of a kallsyms are in */
 
-enum file_kind { KIND_ELF, KIND_KALLSYMS };
+enum file_kind { KIND_ELF, KIND_KALLSYMS, KIND_JITDUMP };
 
 /* What tells one file from another. */
 struct identity {
@@ -33,6 +34,7 @@ struct loaded {
     struct code_file file;
     struct code_segment *segments;
     struct ptd_file *content; /* NULL: not loaded */
+    struct jitdump *jitdump;  /* the same of such a file */
     int status;               /* enum ptd_error of the last try */
 };
 
@@ -68,6 +70,7 @@ static void free_loaded(void *of)
     struct loaded *const loaded = of;
 
     ptd_file_free(loaded->content);
+    jitdump_free(loaded->jitdump);
     free(loaded->segments);
     free(loaded);
 }
@@ -446,6 +449,31 @@ int code_files_names(struct code_files *files, const struct elf_id *id, uint64_t
     *names = named->names;
     *vaddr = named->vaddr;
     return 0;
+}
+
+int code_files_jitdump(struct code_files *files, const struct file_name *name,
+                       const struct jitdump **dump, struct reason *why)
+{
+    const int fd = open_named(name, why);
+    struct loaded *loaded = NULL;
+    struct bytes bytes = {0};
+    struct identity identity;
+    int error;
+
+    if (fd < 0)
+        return fd;
+    error = identify(fd, KIND_JITDUMP, &identity);
+    (void)close(fd);
+    if (!error && !(loaded = find_loaded(files, &identity)))
+        error = -ENOMEM;
+    if (error)
+        return say(why, name, error);
+    if (!loaded->jitdump)
+        error = code_files_read(files, name, &bytes, why);
+    if (!error && !loaded->jitdump)
+        error = jitdump_parse(name->path, &bytes, &loaded->jitdump, why);
+    *dump = loaded->jitdump;
+    return error;
 }
 
 int code_files_read(struct code_files *files, const struct file_name *name, struct bytes *bytes,

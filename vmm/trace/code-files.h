@@ -14,6 +14,7 @@
 #define CODE_BYTES_MAX (UINT64_C(1) << 30) /* the budget, unless the user says otherwise */
 
 struct code_files;
+struct jitdump;
 
 /* A part of an ELF file that is mapped executable. */
 struct code_segment {
@@ -85,6 +86,9 @@ int code_files_add_kallsyms(struct code_files *files, const struct file_name *na
  */
 int code_files_names(struct code_files *files, const struct elf_id *id, uint64_t len_bytes,
                      const struct ptd_file **names, uint64_t *vaddr);
+/* A jitdump (trace/jitdump.h), as long as files are there. 0; as jitdump_parse(), or as below. */
+int code_files_jitdump(struct code_files *files, const struct file_name *name,
+                       const struct jitdump **dump, struct reason *why);
 /* All of a file, whatever it holds, to be freed by the caller; counted for good. */
 int code_files_read(struct code_files *files, const struct file_name *name, struct bytes *bytes,
                     struct reason *why);

@@ -8,6 +8,7 @@
  */
 #include "trace/perf-data.h"
 #include "common/bytes.h"
+#include "trace/jitdump.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,8 +21,9 @@
 struct change {
     uint64_t time;
     uint64_t cr3;
-    const struct ptd_perf_map *map; /* one of the two */
+    const struct ptd_perf_map *map; /* one of the three */
     const struct ptd_perf_poke *poke;
+    const struct jit_code *jit;
     bool is_first; /* nothing else was there before */
 };
 
@@ -30,6 +32,7 @@ struct code_changes {
     const struct code_options *options;
     struct change *list;
     size_t count, capacity;
+    size_t jit_pages;  /* of 4 KiB: of code that each trace has to copy */
     bool pokes_wait;   /* to be added, */
     uint64_t poke_cr3; /* for this address space */
     bool warned;
@@ -42,6 +45,7 @@ struct code_timeline {
     struct ptd_image *image;
     struct ptd_perf_change *places;
     size_t next;
+    uint64_t renames; /* changes of whole maps, which have other symbols */
     int error;
     struct reason why;
 };
@@ -81,22 +85,22 @@ static bool add(struct code_changes *changes, struct change change)
     return true;
 }
 
-/* The maps of a process, in order of time, and by address. */
+/* The code of a process, in order of time, and by address. */
 struct maps {
     struct mapped {
-        const struct ptd_perf_map *map;
+        uint64_t start, last;
+        struct change change;
         size_t order;
         size_t group; /* of maps that overlap, one with the next */
     } * list;
     size_t count, capacity;
 };
 
-static int collect_map(void *owner, const struct ptd_perf_map *map)
+/* 0, or not: no memory. */
+static int collect(struct maps *maps, uint64_t start, uint64_t len, const struct change *change)
 {
-    struct maps *const maps = owner;
+    const uint64_t last = len - 1 > UINT64_MAX - start ? UINT64_MAX : start + (len - 1);
 
-    if (!map->executable || map->len == 0)
-        return 0;
     if (maps->count == maps->capacity) {
         const size_t capacity = 2 * maps->capacity + 64;
         struct mapped *const grown = reallocarray(maps->list, capacity, sizeof(*grown));
@@ -106,9 +110,17 @@ static int collect_map(void *owner, const struct ptd_perf_map *map)
         maps->list = grown;
         maps->capacity = capacity;
     }
-    maps->list[maps->count] = (struct mapped){.map = map, .order = maps->count};
+    maps->list[maps->count] =
+        (struct mapped){.start = start, .last = last, .change = *change, .order = maps->count};
     maps->count++;
     return 0;
+}
+
+static int collect_map(void *owner, const struct ptd_perf_map *map)
+{
+    const struct change change = {.time = map->time, .map = map};
+
+    return map->executable && map->len > 0 ? collect(owner, map->start, map->len, &change) : 0;
 }
 
 static int compare(uint64_t a, uint64_t b)
@@ -120,7 +132,7 @@ static int by_address(const void *left, const void *right)
 {
     const struct mapped *const a = left, *const b = right;
 
-    return compare(a->map->start, b->map->start);
+    return compare(a->start, b->start);
 }
 
 static int by_group(const void *left, const void *right)
@@ -138,67 +150,111 @@ static void find_groups(struct maps *maps)
 
     qsort(maps->list, maps->count, sizeof(*maps->list), by_address);
     for (size_t i = 0; i < maps->count; i++) {
-        const struct ptd_perf_map *const map = maps->list[i].map;
-        const uint64_t map_last =
-            map->len - 1 > UINT64_MAX - map->start ? UINT64_MAX : map->start + (map->len - 1);
+        struct mapped *const mapped = &maps->list[i];
 
-        if (i && map->start > last)
+        if (i && mapped->start > last)
             group++;
-        if (i == 0 || map_last > last)
-            last = map_last;
-        maps->list[i].group = group;
+        if (i == 0 || mapped->last > last)
+            last = mapped->last;
+        mapped->group = group;
     }
     qsort(maps->list, maps->count, sizeof(*maps->list), by_group);
 }
 
-static bool is_same_code(const struct ptd_perf_map *a, const struct ptd_perf_map *b)
+static bool is_same_map(const struct ptd_perf_map *a, const struct ptd_perf_map *b)
 {
     return a->start - a->pgoff == b->start - b->pgoff && strcmp(a->file, b->file) == 0 &&
            a->build_id_bytes == b->build_id_bytes &&
            memcmp(a->build_id, b->build_id, a->build_id_bytes) == 0;
 }
 
-/* The maps of a group, unless they are all of the same code. */
+static bool is_same_code(const struct change *a, const struct change *b)
+{
+    if (a->map)
+        return is_same_map(a->map, b->map);
+    return a->jit->start == b->jit->start && a->jit->len == b->jit->len &&
+           strcmp(a->jit->name, b->jit->name) == 0 &&
+           memcmp(a->jit->bytes, b->jit->bytes, a->jit->len) == 0;
+}
+
+/* The code of a group, unless they are all of the same code. */
 static bool add_group(struct code_changes *changes, const struct mapped *group, size_t count,
                       uint64_t cr3)
 {
     bool differ = false;
 
     for (size_t i = 1; i < count; i++)
-        differ |= !is_same_code(group[0].map, group[i].map);
+        differ |= !is_same_code(&group[0].change, &group[i].change);
     for (size_t i = 0; differ && i < count; i++) {
-        if (!add(changes, (struct change){.time = group[i].map->time,
-                                          .cr3 = cr3,
-                                          .map = group[i].map,
-                                          .is_first = i == 0}))
+        struct change change = group[i].change;
+
+        change.cr3 = cr3;
+        change.is_first = i == 0;
+        changes->jit_pages += change.jit ? change.jit->len / 4096 : 0;
+        if (!add(changes, change))
             return false;
     }
     return true;
 }
 
+/* What takes the place of something else. */
+static bool add_groups(struct code_changes *changes, struct maps *maps, uint64_t cr3)
+{
+    bool ok = true;
+    size_t count;
+
+    if (maps->count)
+        find_groups(maps);
+    for (size_t i = 0; ok && i < maps->count; i += count) {
+        for (count = 1; i + count < maps->count; count++) {
+            if (maps->list[i + count].group != maps->list[i].group)
+                break;
+        }
+        ok = add_group(changes, maps->list + i, count, cr3);
+    }
+    return ok;
+}
+
 static bool add_maps(struct code_changes *changes, uint32_t pid, uint64_t cr3)
 {
     struct maps maps = {0};
-    size_t count;
-    bool ok = ptd_perf_each_map(changes->session, pid, collect_map, &maps) == 0;
+    const bool ok = ptd_perf_each_map(changes->session, pid, collect_map, &maps) == 0 &&
+                    add_groups(changes, &maps, cr3);
 
-    if (ok && maps.count)
-        find_groups(&maps);
-    for (size_t i = 0; ok && i < maps.count; i += count) {
-        for (count = 1; i + count < maps.count; count++) {
-            if (maps.list[i + count].group != maps.list[i].group)
-                break;
-        }
-        ok = add_group(changes, maps.list + i, count, cr3);
-    }
     free(maps.list);
+    return ok;
+}
+
+/* Times of another clock than perf's and the TSC's say nothing. */
+static uint64_t time_of(const struct ptd_perf_session *session, const struct jitdump *dump,
+                        const struct jit_code *code)
+{
+    return dump->has_tsc && session->pt.has_time ? ptd_perf_time_of_tsc(&session->pt, code->time)
+                                                 : 0;
+}
+
+static bool add_jitdump(struct code_changes *changes, uint32_t pid, uint64_t cr3)
+{
+    const struct jitdump *dump;
+    struct maps codes = {0};
+    struct reason why;
+    bool ok = perf_data_jitdump(changes->session, pid, changes->options, &dump, &why) == 0;
+
+    for (size_t i = 0; ok && dump && i < dump->count; i++) {
+        const struct jit_code *const code = &dump->codes[i];
+        const struct change change = {.time = time_of(changes->session, dump, code), .jit = code};
+
+        ok = collect(&codes, code->start, code->len, &change) == 0;
+    }
+    ok = ok && add_groups(changes, &codes, cr3);
+    free(codes.list);
     return ok;
 }
 
 bool code_changes_add(struct code_changes *changes, uint32_t pid, uint64_t cr3)
 {
     if (pid != KERNEL_PID)
-        return add_maps(changes, pid, cr3);
+        return add_maps(changes, pid, cr3) && add_jitdump(changes, pid, cr3);
     changes->pokes_wait = changes->session->poke_count > 0;
     changes->poke_cr3 = cr3;
     return true;
@@ -228,10 +284,12 @@ static int by_time(const void *left, const void *right)
     const struct change *const a = left, *const b = right;
     const int order = compare(a->time, b->time);
 
-    /* Those of one time: as they stand in the session's lists. */
+    /* Those of one time: as they stand in their lists. */
     if (order)
         return order;
-    return a->map && b->map ? compare((uintptr_t)a->map, (uintptr_t)b->map)
+    if (a->map && b->map)
+        return compare((uintptr_t)a->map, (uintptr_t)b->map);
+    return a->jit && b->jit ? compare((uintptr_t)a->jit, (uintptr_t)b->jit)
                             : compare((uintptr_t)a->poke, (uintptr_t)b->poke);
 }
 
@@ -263,8 +321,16 @@ static int poke(struct code_timeline *timeline, const struct change *change, boo
 
 static int apply(struct code_timeline *timeline, const struct change *change)
 {
+    const struct jit_code *const jit = change->jit;
+
     if (change->poke)
         return poke(timeline, change, false);
+    timeline->renames++;
+    if (jit)
+        return ptd_image_add_bytes(timeline->image, jit->name, jit->start, jit->bytes, jit->len,
+                                   change->cr3) == PTD_E_NOMEM
+                   ? no_memory(timeline)
+                   : 0;
     return perf_data_load_map(change->map, timeline->changes->options, timeline->image, change->cr3,
                               &timeline->why);
 }
@@ -292,7 +358,7 @@ static int begin(struct code_timeline *timeline)
  */
 static bool may_follow(struct code_changes *changes, const struct bytes *trace)
 {
-    if (count_all(changes) <= CHANGES_FREE + CHANGES_PER_BYTE * trace->len)
+    if (count_all(changes) + changes->jit_pages <= CHANGES_FREE + CHANGES_PER_BYTE * trace->len)
         return true;
     if (!changes->warned_of_many)
         remark(changes->options->remark,
@@ -383,22 +449,23 @@ const struct ptd_image *code_timeline_image(const struct code_timeline *timeline
     return timeline->image;
 }
 
-int code_timeline_next(struct code_timeline *timeline, struct ptd_flow *flow, struct ptd_item *item)
+uint64_t code_timeline_place(const struct code_timeline *timeline)
 {
-    const struct code_changes *const changes = timeline->changes;
+    return timeline->next < timeline->changes->count ? timeline->places[timeline->next].offset
+                                                     : UINT64_MAX;
+}
 
-    for (;;) {
-        const bool more = timeline->next < changes->count;
-        const struct ptd_perf_change *const place = &timeline->places[timeline->next];
-        const int status = ptd_flow_next_before(flow, more ? place->offset : UINT64_MAX, item);
+bool code_timeline_change(struct code_timeline *timeline)
+{
+    const struct ptd_perf_change *const place = &timeline->places[timeline->next++];
 
-        if (status != 1)
-            return status;
-        timeline->error = apply(timeline, &changes->list[place->which]);
-        timeline->next++;
-        if (timeline->error)
-            return PTD_END;
-    }
+    timeline->error = apply(timeline, &timeline->changes->list[place->which]);
+    return timeline->error == 0;
+}
+
+const uint64_t *code_timeline_renames(const struct code_timeline *timeline)
+{
+    return &timeline->renames;
 }
 
 int code_timeline_result(const struct code_timeline *timeline, struct reason *why)

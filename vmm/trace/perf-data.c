@@ -7,6 +7,8 @@
 #include "common/bytes.h"
 #include "common/open.h"
 #include "trace/code-files.h"
+#include "trace/jitdump.h"
+#include "trace/perf-map.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -299,14 +301,28 @@ static int load_kernel(struct loader *loader, const struct ptd_perf_map *map)
     return loader->options->kcore ? load_kcore(loader) : 0;
 }
 
+/* The number in "/jit-NUMBER.dump", the last part of a path. False: it is no such path. */
+static bool is_jitdump(const char *path, uint32_t *pid)
+{
+    const char *const last = strrchr(path, '/');
+    char same[32];
+
+    if (!last || strncmp(last, "/jit-", 5) != 0)
+        return false;
+    *pid = (uint32_t)strtoul(last + 5, NULL, 10);
+    (void)snprintf(same, sizeof(same), "/jit-%" PRIu32 ".dump", *pid);
+    return strcmp(last, same) == 0;
+}
+
 static int load_map(void *owner, const struct ptd_perf_map *map)
 {
     struct loader *const loader = owner;
     const struct file_name name = {.root = loader->options->symfs, .path = map->file};
     struct reason of_file;
+    uint32_t pid;
     int error;
 
-    if (!map->executable || map->len == 0)
+    if (!map->executable || map->len == 0 || is_jitdump(map->file, &pid))
         return 0;
     if (map->pid == UINT32_MAX)
         return load_kernel(loader, map);
@@ -326,13 +342,98 @@ static int load_map(void *owner, const struct ptd_perf_map *map)
     return judge(loader, error);
 }
 
+/* ---- Code that a process made ---- */
+
+struct jitdump_wanted {
+    uint32_t pid;
+    const struct ptd_perf_map *map; /* NULL: not found */
+};
+
+static int find_jitdump(void *owner, const struct ptd_perf_map *map)
+{
+    struct jitdump_wanted *const wanted = owner;
+    uint32_t pid;
+
+    if (map->executable && map->file[0] == '/' && map->file[1] != '/' &&
+        is_jitdump(map->file, &pid) && pid == wanted->pid)
+        wanted->map = map;
+    return wanted->map != NULL;
+}
+
+int perf_data_jitdump(const struct ptd_perf_session *session, uint32_t pid,
+                      const struct code_options *options, const struct jitdump **dump,
+                      struct reason *why)
+{
+    const struct loader loader = {.options = options, .why = why};
+    struct jitdump_wanted wanted = {.pid = pid};
+    struct file_name name = {.root = options->symfs};
+    int error;
+
+    *dump = NULL;
+    if (pid != UINT32_MAX)
+        (void)ptd_perf_each_map(session, pid, find_jitdump, &wanted);
+    if (!wanted.map)
+        return 0;
+    name.path = wanted.map->file;
+    error = code_files_jitdump(options->files, &name, dump, why);
+    if (!error && (*dump)->pid != pid)
+        error = blame_file(why, &name, "the jitdump of another process", -ESTALE);
+    if (error)
+        *dump = NULL;
+    else if ((*dump)->is_cut && code_files_is_news(options->files, name.path))
+        remark(options->remark, "%s: too much code in it: not all is known", name.path);
+    return judge(&loader, error);
+}
+
+/* All of it, the last one of each place. 0 or -ENOMEM. */
+static int load_jitdump(const struct loader *loader, const struct ptd_perf_session *session,
+                        uint32_t pid)
+{
+    const struct jitdump *dump;
+    int error = perf_data_jitdump(session, pid, loader->options, &dump, loader->why);
+
+    for (size_t i = 0; !error && dump && i < dump->count; i++) {
+        const struct jit_code *const code = &dump->codes[i];
+
+        if (ptd_image_add_bytes(loader->image, code->name, code->start, code->bytes, code->len,
+                                loader->cr3) == PTD_E_NOMEM)
+            error = reason_no_memory(loader->why);
+    }
+    return error;
+}
+
+/* Names alone, if the user says where they are. Most processes have none. 0 or -ENOMEM. */
+static int load_names(const struct loader *loader, uint32_t pid)
+{
+    char path[32];
+    const struct file_name name = {.root = loader->options->jit_maps, .path = path};
+    struct bytes text = {0};
+    int error;
+
+    if (!loader->options->jit_maps || pid == UINT32_MAX)
+        return 0;
+    (void)snprintf(path, sizeof(path), "/perf-%" PRIu32 ".map", pid);
+    error = code_files_read(loader->options->files, &name, &text, loader->why);
+    if (!error)
+        error = perf_map_add(path + 1, (const char *)text.data, text.len, loader->image,
+                             loader->cr3, loader->why);
+    bytes_free(&text);
+    if (error && error != -ENOMEM && error != -ENOENT &&
+        code_files_is_news(loader->options->files, loader->why->text))
+        remark(loader->options->remark, "%s", loader->why->text);
+    return error == -ENOMEM ? error : 0;
+}
+
 int perf_data_load_code(const struct ptd_perf_session *session, uint32_t pid,
                         const struct code_options *options, struct ptd_image *image, uint64_t cr3,
                         struct reason *why)
 {
     struct loader loader = {.options = options, .image = image, .cr3 = cr3, .why = why};
+    int error = ptd_perf_each_map(session, pid, load_map, &loader);
 
-    return ptd_perf_each_map(session, pid, load_map, &loader);
+    if (!error)
+        error = load_jitdump(&loader, session, pid);
+    return error ? error : load_names(&loader, pid);
 }
 
 int perf_data_load_map(const struct ptd_perf_map *map, const struct code_options *options,

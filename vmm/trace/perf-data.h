@@ -11,6 +11,7 @@
 #include "ptdec_perf.h"
 
 struct code_files;
+struct jitdump;
 
 struct code_options {
     struct code_files *files; /* where the code is loaded to */
@@ -18,6 +19,7 @@ struct code_options {
     const char *vmlinux;      /* the kernel with its code; or NULL */
     const char *cache;        /* perf's copies of files, by build id; NULL: ~/.debug */
     const char *raw;          /* a file or folder, as maps name it, that need not be ELF; or NULL */
+    const char *jit_maps;     /* the folder with perf-PID.map; or NULL */
     char *kcore;              /* the folder with copies of kcore and kallsyms; or NULL */
     remark_fn remark;         /* NULL: nobody is told */
 };
@@ -47,13 +49,24 @@ void perf_data_warn_kernel(const char *path, const struct ptd_perf_session *sess
 int perf_data_load_code(const struct ptd_perf_session *session, uint32_t pid,
                         const struct code_options *options, struct ptd_image *image, uint64_t cr3,
                         struct reason *why);
+/*
+ * What the run time of a process wrote down of code that it made: the file jit-PID.dump, which the
+ * process mapped so that perf learns of it. *dump is NULL if there is none, or none that can be
+ * used, which is remarked. 0, or -ENOMEM and the reason.
+ */
+int perf_data_jitdump(const struct ptd_perf_session *session, uint32_t pid,
+                      const struct code_options *options, const struct jitdump **dump,
+                      struct reason *why);
 /* As above, but of one map alone. */
 int perf_data_load_map(const struct ptd_perf_map *map, const struct code_options *options,
                        struct ptd_image *image, uint64_t cr3, struct reason *why);
 
 /* ---- Code that changes (perf-code.c) ---- */
 
-/* Changes of code that a perf.data tells of: maps that take the place of others, and patches. */
+/*
+ * Changes of code that a perf.data tells of: maps that take the place of others, patches, and code
+ * that a process made in place of other code.
+ */
 struct code_changes;
 
 /* NULL: no memory. */
@@ -76,9 +89,15 @@ int code_timeline_new(struct code_changes *changes, const struct bytes *trace,
                       struct reason *why);
 void code_timeline_free(struct code_timeline *timeline);
 const struct ptd_image *code_timeline_image(const struct code_timeline *timeline);
-/* The next item of a flow over this trace and image. As ptd_flow_next(). */
-int code_timeline_next(struct code_timeline *timeline, struct ptd_flow *flow,
-                       struct ptd_item *item);
+/*
+ * Where the code changes next, for ptd_flow_next_before() or ptd_flow_run_before() over this trace
+ * and image; UINT64_MAX: nowhere.
+ */
+uint64_t code_timeline_place(const struct code_timeline *timeline);
+/* It changes as it does there. False: it cannot, and the flow has to end. */
+bool code_timeline_change(struct code_timeline *timeline);
+/* How often functions of user code have got other names, for struct out_thread. */
+const uint64_t *code_timeline_renames(const struct code_timeline *timeline);
 /* 0, or -errno and the reason if code could not be changed: then the flow ended there. */
 int code_timeline_result(const struct code_timeline *timeline, struct reason *why);
 

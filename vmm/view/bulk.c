@@ -60,7 +60,7 @@ void bulk_unmap(struct stream *stream)
 
 bool bulk_can(const struct decode_options *options, const struct stream *stream)
 {
-    return is_wanted(options) && !stream->input && !stream->timeline;
+    return is_wanted(options) && !stream->input;
 }
 
 /* The times of a run's marks. False: no memory. */
@@ -119,25 +119,46 @@ static bool begin_time(struct bulk *bulk)
     return bulk->time;
 }
 
-/* A log of names goes by places: steps up to each of them come before the names from there on. */
+/* What was told up to a place, holds no more. */
+static int pass_place(const struct bulk *bulk, uint64_t place)
+{
+    struct stream *const stream = bulk->stream;
+
+    if (stream->timeline && code_timeline_place(stream->timeline) <= place &&
+        !stream_change_code(bulk->options, stream))
+        return PTD_END;
+    return !stream->named || stream_go_to(bulk->options, stream, place) ? PTD_OK : PTD_E_NOMEM;
+}
+
+static uint64_t next_place(const struct stream *stream)
+{
+    const uint64_t of_code = stream->timeline ? code_timeline_place(stream->timeline) : UINT64_MAX;
+    const uint64_t of_names = stream->named ? named_next(stream->named) : UINT64_MAX;
+
+    return of_code < of_names ? of_code : of_names;
+}
+
+/*
+ * A log of names goes by places, and so does code that changes: steps up to each of them come
+ * before what holds from there on.
+ */
 static int run_to_places(struct bulk *bulk, struct ptd_flow *flow, struct ptd_run *run)
 {
-    const struct named *const named = bulk->stream->named;
-    int status = stream_go_to(bulk->options, bulk->stream, 0) ? PTD_OK : PTD_E_NOMEM;
+    int status = pass_place(bulk, 0);
 
     while (status == PTD_OK) {
-        const uint64_t next = named_next(named);
+        const uint64_t next = next_place(bulk->stream);
 
         status = ptd_flow_run_before(flow, next, run);
         if (status == PTD_OK)
             status = take_run(bulk, flow, run);
         else if (status == 1)
-            status = stream_go_to(bulk->options, bulk->stream, next) ? PTD_OK : PTD_E_NOMEM;
+            status = pass_place(bulk, next);
     }
     return status == PTD_END ? PTD_OK : status;
 }
 
-static int decode_named(struct bulk *bulk)
+static int decode_by_places(struct bulk *bulk)
 {
     const struct stream *const stream = bulk->stream;
     struct ptd_flow *const flow = ptd_flow_new(stream->packets.data, stream->packets.len,
@@ -176,7 +197,7 @@ int bulk_decode(struct decode_options *options, struct stream *stream)
     stream->flow = (struct trace_flow){0};
     options->is_reached = true;
     if (begin_time(&bulk))
-        status = stream->named ? decode_named(&bulk) : decode_all(&bulk);
+        status = stream->named || stream->timeline ? decode_by_places(&bulk) : decode_all(&bulk);
     ptd_time_free(bulk.time);
     free(bulk.points);
     return status == PTD_OK ? 0 : reason_no_memory(stream->why);

@@ -108,6 +108,8 @@ int stream_put(struct decode_options *options, struct stream *stream);
 /* Names are those of a place of the trace from here on; stream->named says them. False: no memory.
  */
 bool stream_go_to(const struct decode_options *options, struct stream *stream, uint64_t offset);
+/* The code changes where stream->timeline said. False: it cannot, which stream_close() says. */
+bool stream_change_code(const struct decode_options *options, struct stream *stream);
 /* error, or if that is 0, -errno of what fails at the end. */
 int stream_close(struct decode_options *options, struct stream *stream, int error);
 /* All of it, from stream_open() to stream_close(). */
@@ -132,8 +134,8 @@ int bulk_decode(struct decode_options *options, struct stream *stream);
 
 /* ---- Other ways than a stream ---- */
 
-/* summary.c: --summary of a raw PT trace. 0 or -errno and why. */
-int decode_summary(struct decode_options *options, struct input *input, struct reason *why);
+/* summary.c: --summary of a raw PT trace, instead of stream_decode(). 0 or -errno. */
+int decode_summary(struct decode_options *options, struct stream *stream);
 
 /*
  * perf.c: a perf.data. 0 or -errno and why; -EBADMSG without a reason: its records end early, which

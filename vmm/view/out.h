@@ -48,7 +48,7 @@ struct out_thread {
      * at the item before is another name of something. NULL: they are not.
      */
     const uint64_t *changes;
-    /* The same of functions in user code. */
+    /* The same of functions in user code, which may have other names because the code changed. */
     const uint64_t *renames;
     /* The name of the file that code is from; NULL: not known, or nobody to ask. */
     const char *(*file_at)(void *owner, const struct ptd_image *image, uint64_t cr3, uint64_t ip);
@@ -65,12 +65,13 @@ struct out_format {
     bool is_binary;          /* nothing for a terminal */
     bool is_view;            /* for people: each trace of a perf.data is announced */
     bool is_by_processor;    /* the processor of a trace counts, also if it is the only one */
+    bool is_timeless;        /* the time of items does not matter */
     bool merges;             /* traces are shown together, by time, each with an out of its own */
     void *(*open)(FILE *to); /* NULL: no memory */
     /* False: no memory. */
     bool (*begin)(void *out, const struct out_thread *thread);
     bool (*item)(void *out, const struct ptd_item *item, uint64_t time);
-    /* What names hold now, ends here: struct out_thread, .changes. NULL: it does not matter. */
+    /* What names hold now, ends here: struct out_thread, .changes, .renames. NULL: no matter. */
     bool (*names_end)(void *out);
     /*
      * Not NULL: of a whole trace it takes what comes in bulk, the item included. points are the

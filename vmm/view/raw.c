@@ -44,15 +44,14 @@ static int take_who(struct decode_options *options, struct raw *raw, struct reas
     struct ptd_contexts *const contexts = options->map.contexts;
     struct out_thread *const thread = &raw->stream.thread;
     struct names_log *log = NULL;
-    int error = 0;
+    int error;
 
     thread->contexts = contexts;
     if (contexts && options->format) {
         thread->who = who_of_map;
         thread->who_owner = contexts;
     }
-    if (options->view != VIEW_SUMMARY) /* which knows no places */
-        error = sidecar_read_names(&raw->sidecar, options->code.files, &log);
+    error = sidecar_read_names(&raw->sidecar, options->code.files, &log);
     if (error)
         *why = raw->sidecar.why;
     if (!log)

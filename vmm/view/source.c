@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sources as text and as JSON. Text has the last part of a path, JSON has all of it. */
+/* Sources of what vpt decode shows, where they were asked for. */
 #include "view/source.h"
-#include "common/escape.h"
-#include "common/json.h"
+#include "symbols/frames.h"
 #include "trace/code-files.h"
-
-#include <stdio.h>
-#include <string.h>
 
 static size_t find(const struct decode_options *options, const struct stream *stream, uint64_t cr3,
                    uint64_t ip, struct source_frame frames[FRAMES_MAX])
@@ -16,73 +12,29 @@ static size_t find(const struct decode_options *options, const struct stream *st
     return code_files_sources(options->code.files, stream->image, cr3, ip, frames);
 }
 
-/* The outermost function is the one of the symbol table, too. */
-static const char *function_of(const struct decode_options *options, const struct stream *stream,
-                               uint64_t cr3, uint64_t ip, const char *function)
+static struct frames_look look_of(const struct decode_options *options)
 {
-    const char *const name = function ? function : ptd_image_symbol(stream->image, cr3, ip, NULL);
-
-    return name ? shown_name(options->names, name) : "?";
-}
-
-static void print_place(const struct source_frame *frame)
-{
-    const char *const last = strrchr(frame->file, '/');
-
-    put_escaped(last ? last + 1 : frame->file, stdout);
-    printf(":%u", frame->line);
+    return (struct frames_look){options->lines, options->inlined, options->names};
 }
 
 void source_print(const struct decode_options *options, const struct stream *stream, uint64_t cr3,
                   uint64_t ip)
 {
+    const struct frames_look look = look_of(options);
     struct source_frame frames[FRAMES_MAX];
     const size_t count = find(options, stream, cr3, ip, frames);
-    const bool has_chain = options->inlined && count > 1;
 
-    for (size_t i = 0; i < count && (i == 0 || has_chain); i++) {
-        const bool has_place = options->lines && frames[i].file;
-
-        if (!has_chain && !has_place)
-            return;
-        fputs(i ? " < " : "  ; ", stdout);
-        if (has_chain)
-            put_escaped(function_of(options, stream, cr3, ip, frames[i].function), stdout);
-        if (has_chain && has_place)
-            putchar(' ');
-        if (has_place)
-            print_place(&frames[i]);
-    }
-}
-
-static void add_place(json_object *object, const struct source_frame *frame)
-{
-    if (!frame->file)
-        return;
-    json_object_object_add(object, "file", json_object_new_string(frame->file));
-    json_add_number(object, "line", frame->line);
+    if (count > 0)
+        frames_print(&look, frames, count, ptd_image_symbol(stream->image, cr3, ip, NULL));
 }
 
 void source_to_json(const struct decode_options *options, const struct stream *stream, uint64_t cr3,
                     uint64_t ip, json_object *line)
 {
+    const struct frames_look look = look_of(options);
     struct source_frame frames[FRAMES_MAX];
     const size_t count = find(options, stream, cr3, ip, frames);
-    json_object *list;
 
-    if (count && options->lines)
-        add_place(line, &frames[0]);
-    if (count < 2 || !options->inlined)
-        return;
-    list = json_object_new_array();
-    for (size_t i = 0; i < count; i++) {
-        json_object *const frame = json_object_new_object();
-
-        json_object_object_add(
-            frame, "function",
-            json_object_new_string(function_of(options, stream, cr3, ip, frames[i].function)));
-        add_place(frame, &frames[i]);
-        json_object_array_add(list, frame);
-    }
-    json_object_object_add(line, "frames", list);
+    if (count > 0)
+        frames_to_json(&look, frames, count, ptd_image_symbol(stream->image, cr3, ip, NULL), line);
 }

@@ -30,6 +30,8 @@ static int begin_output(const struct decode_options *options, struct stream *str
 /* Threads have other names at other times. */
 static bool needs_clock(const struct decode_options *options, const struct stream *stream)
 {
+    if (options->format && options->format->is_timeless)
+        return false;
     return options->format || options->by_time || window_has_time(&options->window) ||
            stream->thread.who || options->filter;
 }
@@ -43,6 +45,7 @@ static int open_whole(struct decode_options *options, struct stream *stream)
     if (!trace_flow_open(&stream->flow, &stream->packets, stream->image, &options->config,
                          options->is_rtit ? &options->rtit : NULL))
         return reason_no_memory(stream->why);
+    stream->thread.image = stream->image;
     if (!needs_clock(options, stream))
         return 0;
     stream->clocks.errata = options->config.errata;
@@ -71,8 +74,10 @@ static int open_code(struct stream *stream)
     if (stream->changes)
         error = code_timeline_new(stream->changes, &stream->packets, stream->image,
                                   &stream->timeline, stream->why);
-    if (stream->timeline)
+    if (stream->timeline) {
         stream->image = code_timeline_image(stream->timeline);
+        stream->thread.renames = code_timeline_renames(stream->timeline);
+    }
     return error;
 }
 
@@ -126,12 +131,29 @@ static bool is_behind(const struct decode_options *options, const struct stream 
     return to->kind != BOUND_OFFSET || stream->item.type == PTD_ITEM_PSB;
 }
 
-/* The next item of a trace that is all there. As ptd_flow_next(). */
-static int next_of_whole(struct stream *stream)
+bool stream_change_code(const struct decode_options *options, struct stream *stream)
 {
-    if (stream->timeline)
-        return code_timeline_next(stream->timeline, stream->flow.pt, &stream->item);
-    return trace_flow_next(&stream->flow, &stream->item);
+    if (stream->begun && options->format->names_end && !options->format->names_end(stream->out)) {
+        stream->error = reason_no_memory(stream->why);
+        return false;
+    }
+    return code_timeline_change(stream->timeline);
+}
+
+/* The next item of a trace that is all there. As ptd_flow_next(). */
+static int next_of_whole(const struct decode_options *options, struct stream *stream)
+{
+    int status;
+
+    if (!stream->timeline)
+        return trace_flow_next(&stream->flow, &stream->item);
+    do {
+        status = ptd_flow_next_before(stream->flow.pt, code_timeline_place(stream->timeline),
+                                      &stream->item);
+        if (status == 1 && !stream_change_code(options, stream))
+            return PTD_END;
+    } while (status == 1);
+    return status;
 }
 
 /* The work has come so far. */
@@ -150,7 +172,7 @@ bool stream_next(struct decode_options *options, struct stream *stream)
     if (stream->input) {
         if (!pieces_next(stream))
             return false;
-    } else if (next_of_whole(stream) == PTD_OK) {
+    } else if (next_of_whole(options, stream) == PTD_OK) {
         if (needs_clock(options, stream))
             stream->time = clock_at(&stream->clock, &stream->item);
     } else {

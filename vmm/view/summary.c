@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vpt decode --summary: how much ran, and in which functions. Nothing of it depends on the order of
- * blocks or on time, so the trace is decoded in bulk, on several threads: a step is counted by its
- * number, and looked at once.
+ * vpt decode --summary: how much ran, and in which functions. Nothing of it depends on time, and on
+ * the order of blocks only where names change, so the trace is decoded in bulk, on several threads:
+ * a step is counted by its number, and looked at once.
  */
 #include "view/decode.h"
 #include "common/bytes.h"
@@ -11,13 +11,10 @@
 #include "common/progress.h"
 #include "trace/hot.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #define SHOWN 20u /* functions, in text */
 
@@ -28,19 +25,22 @@ struct part {
     uint8_t last_class;
 };
 
-/* A step that was seen in this epoch. */
+/* A step that was seen in this epoch, or since names changed. */
 struct seen {
     uint64_t count;
     uint32_t first_part, parts;
 };
 
 struct summary {
-    const struct ptd_image *image;
+    const struct out_thread *thread;
     struct seen *seen; /* by number of code, and whether the branch was taken */
     size_t seen_room;
+    uint32_t *numbers; /* of those that were seen */
+    size_t number_count, number_room;
     struct part *parts;
     size_t part_count, part_room;
     uint32_t epoch;
+    uint64_t renames; /* of functions, so far */
 
     struct hot hot;
     uint64_t insns, blocks, branches, conditional, taken, async, errors, lost_bytes;
@@ -67,7 +67,7 @@ static bool add_block(struct summary *summary, const struct part *part, bool tak
 /* False: no memory. */
 static bool describe(struct summary *summary, const struct ptd_item *block, struct part *part)
 {
-    *part = (struct part){.function = hot_function(&summary->hot, summary->image, block),
+    *part = (struct part){.function = hot_function(&summary->hot, summary->thread->image, block),
                           .insns = block->insns,
                           .last_class = block->last_class};
     return part->function != UINT32_MAX;
@@ -76,32 +76,33 @@ static bool describe(struct summary *summary, const struct ptd_item *block, stru
 /* The steps of an epoch into the sums, and forgotten. */
 static bool end_epoch(struct summary *summary)
 {
-    for (size_t i = 0; i < summary->seen_room; i++) {
-        const struct seen *const seen = &summary->seen[i];
+    for (size_t i = 0; i < summary->number_count; i++) {
+        const uint32_t number = summary->numbers[i];
+        struct seen *const seen = &summary->seen[number];
 
         for (uint32_t j = 0; j < seen->parts; j++) {
-            if (!add_block(summary, &summary->parts[seen->first_part + j], i & 1, seen->count))
+            if (!add_block(summary, &summary->parts[seen->first_part + j], number & 1, seen->count))
                 return false;
         }
+        *seen = (struct seen){0};
     }
-    if (summary->seen)
-        memset(summary->seen, 0, summary->seen_room * sizeof(*summary->seen));
-    summary->part_count = 0;
+    summary->number_count = summary->part_count = 0;
     return true;
 }
 
-static bool grow_parts(struct summary *summary)
+/* Room for one element more. */
+static bool grow(void **list, size_t count, size_t *room, size_t element_bytes)
 {
-    const size_t room = summary->part_room ? 2 * summary->part_room : 1024;
-    struct part *grown;
+    const size_t wanted = *room ? 2 * *room : 1024;
+    void *grown;
 
-    if (summary->part_count < summary->part_room)
+    if (count < *room)
         return true;
-    grown = reallocarray(summary->parts, room, sizeof(*grown));
+    grown = reallocarray(*list, wanted, element_bytes);
     if (!grown)
         return false;
-    summary->parts = grown;
-    summary->part_room = room;
+    *list = grown;
+    *room = wanted;
     return true;
 }
 
@@ -110,9 +111,14 @@ static bool see_step(struct summary *summary, const struct ptd_flow *flow, uint3
 {
     struct ptd_item block;
 
+    if (!grow((void **)&summary->numbers, summary->number_count, &summary->number_room,
+              sizeof(*summary->numbers)))
+        return false;
+    summary->numbers[summary->number_count++] = (uint32_t)(seen - summary->seen);
     seen->first_part = (uint32_t)summary->part_count;
     for (size_t i = 0; ptd_step_block(flow, step, i, &block) == PTD_OK; i++) {
-        if (!grow_parts(summary) ||
+        if (!grow((void **)&summary->parts, summary->part_count, &summary->part_room,
+                  sizeof(*summary->parts)) ||
             !describe(summary, &block, &summary->parts[summary->part_count]))
             return false;
         summary->part_count++;
@@ -182,16 +188,51 @@ static bool see_item(struct summary *summary, const struct ptd_item *item)
     return true;
 }
 
-static int see_run(void *context, const struct ptd_flow *flow, const struct ptd_run *run)
+/* Steps that were seen keep the names that they had. */
+static bool notice_names(struct summary *summary)
 {
-    struct summary *const summary = context;
+    const uint64_t *const renames = summary->thread->renames;
 
-    if (run->has_item)
-        progress_to(run->item.offset);
-    if (!see_steps(summary, flow, run) || (run->has_item && !see_item(summary, &run->item)))
-        return PTD_E_NOMEM;
-    return 0;
+    if (!renames || *renames == summary->renames)
+        return true;
+    summary->renames = *renames;
+    return end_epoch(summary);
 }
+
+/* ---- As a format of a stream ---- */
+
+static bool begin(void *out, const struct out_thread *thread)
+{
+    struct summary *const summary = out;
+
+    summary->thread = thread;
+    summary->hot.shown = thread->shown;
+    return true;
+}
+
+static bool item(void *out, const struct ptd_item *item, uint64_t time)
+{
+    (void)time;
+    return see_item(out, item);
+}
+
+static bool run(void *out, const struct ptd_flow *flow, const struct ptd_run *run,
+                const struct ptd_time_point *points)
+{
+    struct summary *const summary = out;
+
+    (void)points;
+    return notice_names(summary) && see_steps(summary, flow, run) &&
+           (!run->has_item || see_item(summary, &run->item));
+}
+
+static bool end(void *out)
+{
+    return end_epoch(out);
+}
+
+static const struct out_format summary_format = {
+    .name = "summary", .is_timeless = true, .begin = begin, .item = item, .run = run, .end = end};
 
 /* ---- Output ---- */
 
@@ -259,60 +300,39 @@ static void print_json(const struct summary *summary)
 
 /* ---- The trace ---- */
 
-static int summarise(struct decode_options *options, const void *bytes, size_t len,
-                     struct reason *why)
+static void print(struct summary *summary, const struct decode_options *options)
 {
-    struct summary summary = {.image = options->image, .hot.shown = options->names};
-    const int status = ptd_flow_parallel(bytes, len, options->image, &options->config,
-                                         PTD_TIMING_NONE, options->threads, see_run, &summary);
+    progress_end();
+    hot_sort(&summary->hot);
+    if (options->json)
+        print_json(summary);
+    else
+        print_text(summary);
+}
+
+int decode_summary(struct decode_options *options, struct stream *stream)
+{
+    struct summary summary = {0};
+    struct input *const input = stream->input;
     int error = 0;
 
-    progress_end();
-    if (status != PTD_OK || !end_epoch(&summary)) {
-        error = reason_no_memory(why);
-    } else {
-        hot_sort(&summary.hot);
-        if (options->json)
-            print_json(&summary);
-        else
-            print_text(&summary);
-        options->errors = summary.errors;
+    if (!input->is_file) { /* in bulk, a trace has to be all there */
+        error = input_take_all(input, &stream->packets);
+        if (error)
+            return reason_of_file(stream->why, error, input->name);
+        stream->input = NULL;
     }
+    options->format = &summary_format;
+    stream->out = &summary;
+    error = stream_decode(options, stream);
+    options->format = NULL;
+    if (!error)
+        print(&summary, options);
+    if (!input->is_file)
+        bytes_free(&stream->packets);
     free(summary.seen);
+    free(summary.numbers);
     free(summary.parts);
     hot_free(&summary.hot);
-    return error;
-}
-
-static int summarise_file(struct decode_options *options, const struct input *input,
-                          struct reason *why)
-{
-    struct stat status;
-    void *bytes;
-    int error;
-
-    if (fstat(input->fd, &status) != 0)
-        return reason_of_file(why, -errno, input->name);
-    if (status.st_size == 0)
-        return summarise(options, "", 0, why);
-    bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, input->fd, 0);
-    if (bytes == MAP_FAILED)
-        return reason_of_file(why, -errno, input->name);
-    error = summarise(options, bytes, (size_t)status.st_size, why);
-    (void)munmap(bytes, (size_t)status.st_size);
-    return error;
-}
-
-int decode_summary(struct decode_options *options, struct input *input, struct reason *why)
-{
-    struct bytes bytes = {0};
-    int error;
-
-    if (input->is_file)
-        return summarise_file(options, input, why);
-    error = input_take_all(input, &bytes);
-    error = error ? reason_of_file(why, error, input->name)
-                  : summarise(options, bytes.data, bytes.len, why);
-    bytes_free(&bytes);
     return error;
 }

@@ -248,6 +248,37 @@ json_of_lines() {
         (.frames | length) > 1 and .frames[-1].function == (.symbol | sub("[+].*"; "")) and
         .frames[0].file == .file and .frames[0].line == .line'
 }
+# What vpt annotate shows of the same, all of the function: "ADDRESS|NAME|FILE:LINE|..." of each line.
+annotated() {
+    "$vpt" annotate --start-ip "0x$at" --image "$program" --json "$@" "$work/guest.pt" >"$work/annotated"
+}
+annotated_lines() {
+    local at name
+    read -r at name < <(nm "$program" | sed -nE 's/^0*([0-9a-f]+) T (_ZN4demo4work.*)/\1 \2/p')
+    annotated --no-demangle --lines --inline "$name" || return 1
+    jq -r '.name as $name | .functions[].code[] | [.address[2:]] +
+        ((.frames // [{function: $name, file, line}]) | map(.function,
+            "\(.file // "??" | sub(".*/"; "")):\(.line // 0)")) | join("|")' "$work/annotated" >"$work/vpt"
+    cut -d '|' -f 1 "$work/vpt" >"$work/of-work"
+    addr2line -afi -e "$program" <"$work/of-work" >"$work/out"
+    normal "$work/out" >"$work/binutils"
+    eu-addr2line -afi -e "$program" <"$work/of-work" >"$work/out" 2>/dev/null
+    normal "$work/out" >"$work/elfutils"
+    differ && grep -q 'square' "$work/vpt"
+}
+# By its mangled name, as it is demangled, and without parameters it is the same function.
+annotated_names() {
+    local at name
+    read -r at name < <(nm "$program" | sed -nE 's/^0*([0-9a-f]+) T (_ZN4demo4work.*)/\1 \2/p')
+    annotated "$name" && jq -e '.functions | length == 1' "$work/annotated" || return 1
+    jq .functions "$work/annotated" >"$work/by-name"
+    for name in "$(nm -C "$program" | sed -n 's/.* T \(demo::work.*\)/\1/p')" demo::work; do
+        annotated "$name" && jq .functions "$work/annotated" | diff "$work/by-name" - || return 1
+    done
+}
+if "$ask" --can-demangle; then
+    check 'vpt annotate by all names of a function' annotated_names
+fi
 if ! "$ask" --can-tell-lines; then
     expect '--lines in a build without libdw' 4 'built without libdw' "$vpt" decode --lines "$work/guest.pt"
     skip 'lines' 'this vpt was built without libdw'
@@ -257,6 +288,7 @@ else
     check 'lines and inlined functions' lines "$program"
     check '--lines and --inline' text_of_lines
     check '--lines and --inline with --json' json_of_lines
+    check 'lines and inlined functions of vpt annotate' annotated_lines
     expect '--lines with --calls' 2 'are for --insns and --blocks' "$vpt" decode --lines --calls \
         "$work/guest.pt"
     known "$program" --no-demangle --lines >"$work/lines"
