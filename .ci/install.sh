@@ -32,6 +32,7 @@ data() {
     each 755 "$share/vmm/qemu" vmm/qemu/fetch.sh vmm/qemu/build.sh
     each 644 "$share/vmm/qemu" vmm/qemu/README.md
     each 644 "$share/vmm/qemu/glue" vmm/qemu/glue/*
+    each 644 "$share/vmm/qemu/vmx" vmm/qemu/vmx/*
     each 644 "$share/vmm/qemu/patches" vmm/qemu/patches/*
     each 644 "$share/vmm/qemu/patches-10.0" vmm/qemu/patches-10.0/*
     each 644 "$share/emulation" emulation/*.[ch]

@@ -18,7 +18,7 @@ files() {
 
 mapfile -t sources < <(files '*.c' '*.h')
 # What QEMU's own build compiles, with QEMU's headers, is only formatted here.
-mapfile -t host < <(files '*.c' ':!guest-tests/*' ':!vmm/qemu/glue/*' ':!vmm/qemu/tests/execlog.c' \
+mapfile -t host < <(files '*.c' ':!guest-tests/*' ':!vmm/qemu/glue/*' ':!vmm/qemu/vmx/*' ':!vmm/qemu/tests/execlog.c' \
     ':!vmm/qemu/tests/threads.c' ':!vmm/qemu/tests/stand-in.h')
 mapfile -t guest < <(files 'guest-tests/*.c')
 mapfile -t scripts < <(files '*.sh' .ci/run)

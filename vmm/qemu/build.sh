@@ -97,7 +97,7 @@ if [ "$identity" != "$(cat "$patched" 2>/dev/null)" ]; then
                 touch "$tree.new/$file"
             fi
         done < <(sort -u "$dir/touched.new" "$dir/touched" 2>/dev/null || true)
-        cp -a "$tree/target/i386/vpt" "$tree.new/target/i386/" 2>/dev/null || true
+        cp -a "$tree"/target/i386/{vpt,vmx} "$tree.new/target/i386/" 2>/dev/null || true
     fi
     mv "$dir/touched.new" "$dir/touched"
     rm -rf "$tree"
@@ -118,6 +118,7 @@ lay_out() {
     done
 }
 lay_out "$tree/target/i386/vpt" "$here"/glue/*.*
+lay_out "$tree/target/i386/vmx" "$here"/vmx/*.*
 lay_out "$tree/target/i386/vpt/libvpt" "$here"/../../emulation/*.[ch]
 lay_out "$tree/target/i386/vpt/linux/look" "$here"/../linux/look/*.[ch]
 

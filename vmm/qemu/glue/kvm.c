@@ -35,7 +35,9 @@ uint64_t x86_vpt_common_features(FeatureWord word, uint64_t kvm, uint64_t tcg)
                       1u << KVM_FEATURE_CLOCKSOURCE2 | 1u << KVM_FEATURE_CLOCKSOURCE_STABLE_BIT);
     case FEAT_7_0_EBX:
         return (kvm & tcg) | (tcg & CPUID_7_0_EBX_INTEL_PT);
-    case FEAT_8000_0001_ECX: /* VMs that KVM has begun could not go on */
+    case FEAT_1_ECX: /* VMs that KVM has begun could not go on */
+        return kvm & tcg & ~CPUID_EXT_VMX;
+    case FEAT_8000_0001_ECX:
         return kvm & tcg & ~CPUID_EXT3_SVM;
     default:
         return kvm & tcg;

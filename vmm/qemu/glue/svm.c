@@ -101,9 +101,13 @@ void x86_vpt_vm_entry(CPUX86State *env)
 
 void x86_vpt_watch_begin_vm(CPUX86State *env, struct vpt_cpu *model)
 {
+    const struct X86Vpt *vpt = env_archcpu(env)->vpt;
     struct vpt_vm_entry entry = {.guest_ip = x86_vpt_linear(env)};
 
     if (!(env->hflags & HF_GUEST_MASK)) {
+        return;
+    }
+    if (vpt->begin_amid_vmx && vpt->begin_amid_vmx(env, model)) {
         return;
     }
     remember(env);

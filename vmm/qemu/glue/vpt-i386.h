@@ -35,6 +35,8 @@ struct X86Vpt {
     bool vmrun;
     int vmrun_bytes;
     uint64_t vmrun_ip, vmrun_ip_guest;
+    /* VMX: a capture begins; tells its model of the guest that runs, if one does. */
+    bool (*begin_amid_vmx)(CPUX86State *env, struct vpt_cpu *model);
     /* A guest on KVM: TCG has the vCPU; env->tsc_offset makes KVM's TSC of TCG's. */
     bool in_tcg, tsc_known, held;
     uint64_t held_tsc;

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What makes a guest exit, and what it sees instead: what TCG's helpers ask. */
+#ifndef I386_VMX_INTERCEPT_H
+#define I386_VMX_INTERCEPT_H
+
+#include "vmx.h"
+
+/* ---- intercept.c ---- */
+
+/* In VMX non-root operation, what SVM calls type happens; returns unless it exits. */
+void x86_vmx_check(CPUX86State *env, uint32_t type, uint64_t param, uintptr_t retaddr);
+/* Where SVM exits without asking. */
+G_NORETURN void x86_vmx_instead(CPUX86State *env, uint32_t type, uintptr_t retaddr);
+void x86_vmx_check_io(CPUX86State *env, uint32_t port, uint32_t param, uintptr_t retaddr);
+void x86_vmx_check_xsetbv(CPUX86State *env, uintptr_t retaddr);
+
+/* CR0 or CR4 as a read finds it; what a write makes of it, in VMX operation. */
+uint64_t x86_vmx_cr_seen(CPUX86State *env, int reg);
+uint64_t x86_vmx_cr_written(CPUX86State *env, int reg, uint64_t value, uintptr_t retaddr);
+/* CLTS leaves TS as it is. */
+bool x86_vmx_keeps_ts(CPUX86State *env);
+/* A RDMSR or WRMSR that would fault is an MSR area's: it was noted instead. */
+bool x86_vmx_msr_fails(CPUX86State *env);
+
+/* ---- events.c ---- */
+
+void x86_vmx_check_exception(CPUX86State *env, int vector, uint32_t error, uintptr_t retaddr);
+/* A debug exception with these causes, which DR6 does not have yet. */
+void x86_vmx_check_debug(CPUX86State *env, uint64_t causes);
+/* INT3 and INTO of so many bytes. */
+void x86_vmx_check_soft(CPUX86State *env, int vector, int length, uintptr_t retaddr);
+void x86_vmx_check_interrupt(CPUX86State *env);
+void x86_vmx_check_nmi(CPUX86State *env);
+G_NORETURN void x86_vmx_exit_init(CPUX86State *env);
+G_NORETURN void x86_vmx_exit_window(CPUX86State *env);
+/* Which of the requests is next in VMX non-root operation; 0: none. */
+int x86_vmx_pending(CPUX86State *env, int requests);
+/* A page fault that exits: its address goes to the qualification, and not to CR2. */
+bool x86_vmx_takes_fault(CPUX86State *env, int vector, int error, uint64_t address);
+/* Around the delivery of an event through the IDT. */
+void x86_vmx_delivering(CPUX86State *env, int vector, bool software, int error, bool hardware,
+                        bool real);
+void x86_vmx_delivered(CPUX86State *env);
+
+/* ---- ept.c ---- */
+
+struct x86_ept {
+    uint64_t physical, page_size;
+    int prot;
+};
+
+/* False: the access cannot be made. x86_ept_exit() tells why. */
+bool x86_ept_walk(CPUX86State *env, uint64_t address, MMUAccessType access, struct x86_ept *to);
+/* walk: the access was one to the guest's paging structures. */
+G_NORETURN void x86_ept_exit(CPUX86State *env, uint64_t linear, uint64_t physical, bool walk,
+                             uintptr_t retaddr);
+
+#endif
