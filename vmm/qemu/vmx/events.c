@@ -11,6 +11,8 @@
 #include "intercept.h"
 #include "timer.h"
 
+enum { TASK_BY_CALL, TASK_BY_IRET, TASK_BY_JMP, TASK_BY_GATE };
+
 #define DR6_CAUSES 0x600fu
 
 static uint32_t event_of(uint32_t type, int vector, bool error)
@@ -90,6 +92,47 @@ void x86_vmx_check_soft(CPUX86State *env, int vector, int length, uintptr_t reta
         exception_exits(env, vector, 0)) {
         x86_vmx_exit(env, &exit, retaddr);
     }
+}
+
+/* As INT 1, but for the privilege of its gate. */
+void x86_vmx_int1(CPUX86State *env, int length)
+{
+    struct X86Vmx *vmx = x86_vmx_of(env);
+    const struct x86_vmx_exit exit = {
+        .reason = VMX_EXIT_EXCEPTION_NMI,
+        .event = event_of(VMX_EVENT_PRIVILEGED_SOFT, EXCP01_DB, false),
+        .length = length,
+    };
+
+    if (x86_vmx_guest(env)) {
+        if (exception_exits(env, EXCP01_DB, 0)) {
+            x86_vmx_exit(env, &exit, 0);
+        }
+        vmx->vectoring = exit.event;
+        vmx->vectoring_error = 0;
+        vmx->vectoring_length = length;
+        vmx->injects = true;
+    }
+    env->eip += length;
+    do_interrupt_all(env_archcpu(env), EXCP01_DB, 0, 0, 0, 0);
+}
+
+/* ---- Task switches ---- */
+
+void x86_vmx_exit_task_switch(CPUX86State *env, uint16_t selector, bool call, bool iret,
+                              uintptr_t retaddr)
+{
+    const uint64_t by_gate = x86_vmx_of(env)->vectoring ? TASK_BY_GATE : TASK_BY_CALL;
+    const uint64_t source = iret ? TASK_BY_IRET : call ? by_gate : TASK_BY_JMP;
+    const struct x86_vmx_exit exit = {
+        .reason = VMX_EXIT_TASK_SWITCH,
+        .qualification = selector | source << 30,
+    };
+
+    if (source == TASK_BY_GATE) {
+        x86_vmx_exit(env, &exit, retaddr);
+    }
+    x86_vmx_exit_by(env, VMX_EXIT_TASK_SWITCH, exit.qualification, retaddr);
 }
 
 /* ---- Interrupts ---- */

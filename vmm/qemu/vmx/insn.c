@@ -221,6 +221,9 @@ void x86_vmx_decode(CPUX86State *env, struct x86_vmx_insn *insn)
     if ((insn->opcode >= 0xe4 && insn->opcode <= 0xe7) || insn->opcode == 0xcd) {
         insn->immediate = next_byte(&at);
     }
+    if (insn->opcode == 0x9a || insn->opcode == 0xea) { /* far CALL and JMP, with their target */
+        insn->length += !insn->opsize == !!(env->hflags & HF_CS32_MASK) ? 6 : 4;
+    }
     default_segment(insn, R_DS);
 }
 

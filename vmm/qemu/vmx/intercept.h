@@ -27,8 +27,13 @@ bool x86_vmx_msr_fails(CPUX86State *env);
 void x86_vmx_check_exception(CPUX86State *env, int vector, uint32_t error, uintptr_t retaddr);
 /* A debug exception with these causes, which DR6 does not have yet. */
 void x86_vmx_check_debug(CPUX86State *env, uint64_t causes);
+/* INT1 of so many bytes, in a guest or not. */
+void x86_vmx_int1(CPUX86State *env, int length);
 /* INT3 and INTO of so many bytes. */
 void x86_vmx_check_soft(CPUX86State *env, int vector, int length, uintptr_t retaddr);
+/* In a guest, always; its instruction, or the event that is delivered, is at EIP. */
+G_NORETURN void x86_vmx_exit_task_switch(CPUX86State *env, uint16_t selector, bool call, bool iret,
+                                         uintptr_t retaddr);
 void x86_vmx_check_interrupt(CPUX86State *env);
 void x86_vmx_check_nmi(CPUX86State *env);
 G_NORETURN void x86_vmx_exit_init(CPUX86State *env);

@@ -14,12 +14,14 @@
 #include "entry.h"
 #include "exit.h"
 #include "insn.h"
+#include "intercept.h"
 #include "trace.h"
 #include "vmx.h"
 
 #define FLAGS_STATUS (CC_O | CC_S | CC_Z | CC_A | CC_P | CC_C)
 #define INVEPT       (X86_INSN_0F38 | 0x80)
 #define INVVPID      (X86_INSN_0F38 | 0x81)
+#define INT1         0xf1
 
 /* What an instruction works on. */
 struct op {
@@ -399,10 +401,13 @@ static uint64_t qualification_of(struct op *op)
 
 static void check(struct op *op, uint32_t reason)
 {
-    if (is_undefined(op, reason)) {
+    const bool exits = x86_vmx_guest(op->env);
+
+    /* VMCALL exits in all modes of a guest. */
+    if ((!exits || reason != VMX_EXIT_VMCALL) && is_undefined(op, reason)) {
         raise_exception(op->env, EXCP06_ILLOP);
     }
-    if (x86_vmx_guest(op->env)) {
+    if (exits) {
         const struct x86_vmx_exit exit = {
             .reason = reason,
             .qualification = qualification_of(op),
@@ -424,6 +429,10 @@ void helper_vmx(CPUX86State *env)
     bool goes_on = true;
 
     x86_vmx_decode(env, &op.insn);
+    if (op.insn.opcode == INT1) {
+        x86_vmx_int1(env, op.insn.length);
+        return;
+    }
     reason = reason_of(&op.insn);
     check(&op, reason);
     if (reason == VMX_EXIT_VMLAUNCH || reason == VMX_EXIT_VMRESUME) {

@@ -154,7 +154,7 @@ static void load_control(CPUX86State *env, uint64_t cr0, uint64_t cr3, uint64_t 
     env->efer &= ~(uint64_t)(MSR_EFER_LME | MSR_EFER_LMA);
     cpu_x86_update_cr0(env, (cr0 & ~kept) | (env->cr[0] & kept));
     cpu_x86_update_cr4(env, cr4);
-    cpu_x86_update_cr3(env, cr3);
+    env->cr[3] = cr3;
     cpu_load_efer(env, efer);
     tlb_flush(env_cpu(env));
 }
