@@ -20,14 +20,6 @@ uint64_t svm_guest_work(uint64_t seed, unsigned rounds);
 void svm_guest_ud(void);
 extern const uint8_t svm_guest_ud_ip[], svm_guest_vector[];
 
-static inline uint64_t read_tsc(void)
-{
-    uint32_t low, high;
-
-    __asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high));
-    return (uint64_t)high << 32 | low;
-}
-
 /* svm-tests-code.S */
 void svm_enter(uint64_t vmcb_phys);
 extern const uint8_t svm_vmrun[], svm_behind[];

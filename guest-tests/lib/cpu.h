@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Single instructions of the processor: CPUID, MSRs, control registers, ports, interrupt flag.
+ * Single instructions of the processor: CPUID, MSRs, TSC, control registers, descriptor tables,
+ * ports, interrupt flag.
  */
 #ifndef GUEST_CPU_H
 #define GUEST_CPU_H
@@ -49,6 +50,22 @@ static inline void wrmsr(uint32_t msr, uint64_t value)
 unsigned rdmsr_safe(uint32_t msr, uint64_t *value);
 unsigned wrmsr_safe(uint32_t msr, uint64_t value);
 
+static inline uint64_t read_tsc(void)
+{
+    uint32_t low, high;
+
+    __asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high));
+    return (uint64_t)high << 32 | low;
+}
+
+static inline uint64_t read_cr0(void)
+{
+    uint64_t value;
+
+    __asm__ volatile("mov %%cr0, %0" : "=r"(value));
+    return value;
+}
+
 static inline uint64_t read_cr2(void)
 {
     uint64_t value;
@@ -68,6 +85,36 @@ static inline uint64_t read_cr3(void)
 static inline void write_cr3(uint64_t value)
 {
     __asm__ volatile("mov %0, %%cr3" : : "r"(value) : "memory");
+}
+
+static inline uint64_t read_cr4(void)
+{
+    uint64_t value;
+
+    __asm__ volatile("mov %%cr4, %0" : "=r"(value));
+    return value;
+}
+
+/* What LGDT and LIDT load. */
+struct __attribute__((packed)) table_pointer {
+    uint16_t limit;
+    uint64_t base;
+};
+
+static inline struct table_pointer read_gdtr(void)
+{
+    struct table_pointer gdtr;
+
+    __asm__ volatile("sgdt %0" : "=m"(gdtr));
+    return gdtr;
+}
+
+static inline struct table_pointer read_idtr(void)
+{
+    struct table_pointer idtr;
+
+    __asm__ volatile("sidt %0" : "=m"(idtr));
+    return idtr;
 }
 
 static inline void outb(uint16_t port, uint8_t value)

@@ -13,19 +13,7 @@
 #define DATA            0xc93u
 #define PERMISSIONS     (3 * PAGE_BYTES) /* I/O; for MSRs two pages would do */
 
-struct __attribute__((packed)) table_pointer {
-    uint16_t limit;
-    uint64_t base;
-};
-
 static uint64_t permissions;
-
-#define READ_CR(name)                                                                              \
-    ({                                                                                             \
-        uint64_t value;                                                                            \
-        __asm__ volatile("mov %%" name ", %0" : "=r"(value));                                      \
-        value;                                                                                     \
-    })
 
 bool svm_present(void)
 {
@@ -41,9 +29,8 @@ void svm_start(void)
 
 void vmcb_init(struct vmcb *vmcb, const void *code, uint64_t stack_top)
 {
-    struct table_pointer gdt, idt;
+    const struct table_pointer gdt = read_gdtr(), idt = read_idtr();
 
-    __asm__ volatile("sgdt %0\n\tsidt %1" : "=m"(gdt), "=m"(idt));
     vmcb->intercept[0] = INTERCEPT_CPUID | INTERCEPT_HLT;
     vmcb->intercept[1] = (INTERCEPT_VMRUN | INTERCEPT_VMMCALL) >> 32;
     vmcb->iopm = vmcb->msrpm = permissions;
@@ -53,9 +40,9 @@ void vmcb_init(struct vmcb *vmcb, const void *code, uint64_t stack_top)
     vmcb->gdtr = (struct segment){.limit = gdt.limit, .base = gdt.base};
     vmcb->idtr = (struct segment){.limit = idt.limit, .base = idt.base};
     vmcb->efer = rdmsr(MSR_EFER);
-    vmcb->cr0 = READ_CR("cr0");
-    vmcb->cr3 = READ_CR("cr3");
-    vmcb->cr4 = READ_CR("cr4");
+    vmcb->cr0 = read_cr0();
+    vmcb->cr3 = read_cr3();
+    vmcb->cr4 = read_cr4();
     vmcb->dr6 = 0xffff0ff0;
     vmcb->dr7 = 0x400;
     vmcb->rflags = 2;

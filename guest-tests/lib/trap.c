@@ -31,11 +31,6 @@ struct gate {
     uint32_t offset_32, reserved;
 };
 
-struct __attribute__((packed)) table_pointer {
-    uint16_t limit;
-    uint64_t base;
-};
-
 extern const char vectors[]; /* vectors.S */
 void syscall_entry(void);
 uint64_t kernel_stack_top; /* read by syscall_entry */

@@ -139,16 +139,6 @@ stack_switch:
 
 /* ---- MSR accesses that may fault ---------------------------------------------------------- */
 
-/*
- * A pair in .fixups says: an exception at the first address continues at the second, with the
- * vector in RAX (trap.c).
- */
-    .macro may_fault from, to
-    .pushsection .fixups, "a"
-    .quad \from, \to
-    .popsection
-    .endm
-
 /* unsigned rdmsr_safe(uint32_t msr, uint64_t *value) */
     .globl rdmsr_safe
     .type rdmsr_safe, @function
