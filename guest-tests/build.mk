@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Guest images: freestanding x86-64, built with flags of their own. Each NAME of GUEST_IMAGES is built
-# from NAME.c, NAME-*.c and NAME-*.S into guest-tests/build/NAME.elf.
+# from NAME.c, NAME-*.c and NAME-*.S into guest-tests/build/NAME.elf, and NAME-tests from the folder
+# NAME besides.
 
 GUEST       := guest-tests
 GUEST_BUILD := $(GUEST)/build
 GUEST_OBJ   := $(GUEST_BUILD)/obj
 
-GUEST_IMAGES := demo msr-tests packet-tests hostile-tests rtit-tests smp-tests torture svm-tests flood
+GUEST_IMAGES := demo msr-tests packet-tests hostile-tests rtit-tests smp-tests torture svm-tests vmx-tests flood
 GUEST_USERS  := sort hash
 
 # No SSE, so that interrupts need not save it; no red zone, since they use the same stack.
@@ -46,8 +47,10 @@ $(GUEST_USER_ELF): $(GUEST_BUILD)/%.elf: $(GUEST_OBJ)/user/%.o $(GUEST_OBJ)/user
                                          $(GUEST)/user/user.ld
 	$(Q)$(call say,LD)ld $(GUEST_LDFLAGS) -T $(GUEST)/user/user.ld -o $@ $(filter %.o,$^)
 
-# NAME.elf: NAME.c, NAME-*.c and NAME-*.S with the runtime.
-guest_sources = $(wildcard $(GUEST)/$(1).c $(GUEST)/$(1)-*.c $(GUEST)/$(1)-*.S)
+# NAME.elf: NAME.c, NAME-*.c, NAME-*.S and the folder with the runtime.
+guest_folder  = $(GUEST)/$(patsubst %-tests,%,$(1))
+guest_sources = $(wildcard $(GUEST)/$(1).c $(GUEST)/$(1)-*.c $(GUEST)/$(1)-*.S \
+                           $(guest_folder)/*.c $(guest_folder)/*.S)
 guest_objects = $(patsubst $(GUEST)/%,$(GUEST_OBJ)/%.o,$(basename $(call guest_sources,$(1))))
 
 define guest_image
