@@ -25,6 +25,14 @@ int guest_main(void)
     test_start();
     test_instructions();
     test_fields();
+    test_control_checks();
+    test_host_checks();
+    test_guest_checks();
+    test_segment_checks();
+    test_exits();
+    test_cr_exits();
+    test_bitmaps();
+    test_events();
     test_end();
     return report_summary();
 }

@@ -124,6 +124,21 @@ vmx_exit:
     ret
     .size vmx_exit, . - vmx_exit
 
+    .globl unblock_nmis
+    .type unblock_nmis, @function
+unblock_nmis:
+    popq %rcx
+    movq %rsp, %rdx
+    movl %ss, %eax
+    pushq %rax
+    pushq %rdx
+    pushfq
+    movl %cs, %eax
+    pushq %rax
+    pushq %rcx
+    iretq
+    .size unblock_nmis, . - unblock_nmis
+
 /* Where events arrive in a guest: RIP tells the vector. */
     .balign 16
     .globl vmx_vectors

@@ -27,6 +27,9 @@ unsigned invvpid(uint64_t type, const uint64_t descriptor[2]);
 unsigned write_cr0_safe(uint64_t value);
 unsigned write_cr4_safe(uint64_t value);
 
+/* An NMI that caused an exit blocks the next ones: IRET, to the caller. */
+void unblock_nmis(void);
+
 /* The guest's, but RSP. */
 struct vm_registers {
     uint64_t rax, rbx, rcx, rdx, rsi, rbp, r8, r9, r10, r11, r12, r13, r14, r15, rdi;

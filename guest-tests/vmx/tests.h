@@ -14,6 +14,7 @@ void test_fields(void);
 void test_control_checks(void);
 void test_host_checks(void);
 void test_guest_checks(void);
+void test_segment_checks(void);
 void test_exits(void);
 void test_cr_exits(void);
 void test_bitmaps(void);
