@@ -33,6 +33,10 @@ int guest_main(void)
     test_cr_exits();
     test_bitmaps();
     test_events();
+    test_msr_areas();
+    test_state();
+    test_ept();
+    test_translations();
     test_end();
     return report_summary();
 }
