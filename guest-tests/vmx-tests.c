@@ -35,6 +35,7 @@ int guest_main(void)
     test_events();
     test_msr_areas();
     test_state();
+    test_modes();
     test_ept();
     test_translations();
     test_end();

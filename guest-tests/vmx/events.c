@@ -121,33 +121,33 @@ SNIPPET(guest_breakpoint, "int3");
     {                                                                                              \
         PUT, VMCS_EXCEPTION_BITMAP, 1u << VEC_GP                                                   \
     }
-#define GATE(v)   ((v)*8u + 2)
-#define EXT       1u
-#define FAULTS    .reason = REASON_EXCEPTION, .event = EXCEPTION(VEC_GP) | EVENT_ERROR_CODE
-#define VECTORING .vectoring = EVENT_VALID |
+#define GATE(v)          ((v)*8u + 2)
+#define EXT              1u
+#define FAULTS           .reason = REASON_EXCEPTION, .event = EXCEPTION(VEC_GP) | EVENT_ERROR_CODE
+#define VECTORING(event) .vectoring = EVENT_VALID | (event)
 
 static const struct vm_row faults[] = {
     {"#GP while an injected interrupt is delivered",
      .changes = {NO_IDT, INJECT(EVENT_INTERRUPT | VEC_INTERRUPT), INTERRUPTS}, FAULTS,
-     .error_code = GATE(VEC_INTERRUPT) | EXT, VECTORING EVENT_INTERRUPT | VEC_INTERRUPT},
+     .error_code = GATE(VEC_INTERRUPT) | EXT, VECTORING(EVENT_INTERRUPT | VEC_INTERRUPT)},
     {"#GP while an injected NMI is delivered", .changes = {NO_IDT, INJECT(EVENT_NMI | VEC_NMI)},
-     FAULTS, .error_code = GATE(VEC_NMI) | EXT, VECTORING EVENT_NMI | VEC_NMI},
+     FAULTS, .error_code = GATE(VEC_NMI) | EXT, VECTORING(EVENT_NMI | VEC_NMI)},
     {"#GP while an injected #UD is delivered",
      .changes = {NO_IDT, INJECT(EVENT_EXCEPTION | VEC_UD)}, FAULTS,
-     .error_code = GATE(VEC_UD) | EXT, VECTORING EVENT_EXCEPTION | VEC_UD},
+     .error_code = GATE(VEC_UD) | EXT, VECTORING(EVENT_EXCEPTION | VEC_UD)},
     {"#GP while an injected INT is delivered",
      .changes = {NO_IDT, INJECT(EVENT_SOFTWARE | VEC_INTERRUPT), LENGTH(2)}, FAULTS,
-     .error_code = GATE(VEC_INTERRUPT), VECTORING EVENT_SOFTWARE | VEC_INTERRUPT},
+     .error_code = GATE(VEC_INTERRUPT), VECTORING(EVENT_SOFTWARE | VEC_INTERRUPT)},
     {"#GP while an injected INT3 is delivered",
      .changes = {NO_IDT, INJECT(EVENT_SOFT_EXCEPTION | VEC_BP), LENGTH(1)}, FAULTS,
-     .error_code = GATE(VEC_BP), VECTORING EVENT_SOFT_EXCEPTION | VEC_BP},
+     .error_code = GATE(VEC_BP), VECTORING(EVENT_SOFT_EXCEPTION | VEC_BP)},
     {"#GP while an injected INT1 is delivered",
      .changes = {NO_IDT, INJECT(EVENT_PRIVILEGED | VEC_DB), LENGTH(1)}, FAULTS,
-     .error_code = GATE(VEC_DB) | EXT, VECTORING EVENT_PRIVILEGED | VEC_DB},
+     .error_code = GATE(VEC_DB) | EXT, VECTORING(EVENT_PRIVILEGED | VEC_DB)},
     {"#GP while the guest's INT is delivered", CODE(guest_int), .changes = {NO_IDT}, FAULTS,
-     .error_code = GATE(VEC_INTERRUPT), VECTORING EVENT_SOFTWARE | VEC_INTERRUPT},
+     .error_code = GATE(VEC_INTERRUPT), VECTORING(EVENT_SOFTWARE | VEC_INTERRUPT)},
     {"#GP while the guest's INT3 is delivered", CODE(guest_breakpoint), .changes = {NO_IDT}, FAULTS,
-     .error_code = GATE(VEC_BP), VECTORING EVENT_SOFT_EXCEPTION | VEC_BP},
+     .error_code = GATE(VEC_BP), VECTORING(EVENT_SOFT_EXCEPTION | VEC_BP)},
 };
 
 /* Instructions that asked for an event leave their length, as injected ones do. */

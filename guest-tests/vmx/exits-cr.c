@@ -47,7 +47,7 @@ static const struct vm_row rows[] = {
      .changes = {{PUT, VMCS_CR0_MASK, CR0_MP}}, DONE},
     {"MOV to CR0: a masked bit that differs from the shadow", CODE(guest_cr0_xor),
      .changes = {{PUT, VMCS_CR0_MASK, CR0_MP}}, .registers.rcx = CR0_MP, .reason = REASON_CR,
-     .qualification = TO_CR | REG(0) | 0},
+     .qualification = TO_CR | REG(0)},
     {"MOV to CR0: a bit that is not masked", CODE(guest_cr0_xor),
      .changes = {{PUT, VMCS_CR0_MASK, CR0_TS}}, .registers.rcx = CR0_MP, DONE},
     {"MOV to CR0: a fixed bit that is not masked is #GP", CODE(guest_cr0_xor),

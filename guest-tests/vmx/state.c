@@ -38,11 +38,11 @@ SNIPPET(state_lidt, "lidt (%rbx)");
 static const struct {
     const char *name;
     struct code code;
-    struct controls on;
     struct vm_registers registers;
-    unsigned field;
     uint64_t value;
     uint64_t ignored; /* bits of the field */
+    struct controls on;
+    unsigned field;
 } saved[] = {
     {"RFLAGS", CODE(state_rflags), .field = VMCS_GUEST_RFLAGS, .value = 0x8d7},
     {"FS selector", CODE(state_fs), .registers.rcx = 0x23, .field = VMCS_GUEST_FS, .value = 0x23},

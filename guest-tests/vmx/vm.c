@@ -319,6 +319,7 @@ static void put_execution(void)
 void vm_reset(const struct code *code)
 {
     const struct controls none = {0};
+    struct lacking lacking;
 
     vmclear(&vm_pages.vmcs);
     vmptrld(&vm_pages.vmcs);
@@ -327,7 +328,7 @@ void vm_reset(const struct code *code)
     put_execution();
     put_host();
     put_guest(code);
-    vm_controls(&none, &none, NULL);
+    vm_controls(&none, &none, &lacking);
 }
 
 /* ---- Controls and changes ----------------------------------------------------------------- */
