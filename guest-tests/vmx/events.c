@@ -124,7 +124,7 @@ SNIPPET(guest_breakpoint, "int3");
 #define GATE(v)          ((v)*8u + 2)
 #define EXT              1u
 #define FAULTS           .reason = REASON_EXCEPTION, .event = EXCEPTION(VEC_GP) | EVENT_ERROR_CODE
-#define VECTORING(event) .vectoring = EVENT_VALID | (event)
+#define VECTORING(event) .vectoring = (EVENT_VALID | (event))
 
 static const struct vm_row faults[] = {
     {"#GP while an injected interrupt is delivered",
