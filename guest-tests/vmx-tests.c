@@ -35,9 +35,9 @@ int guest_main(void)
     test_events();
     test_msr_areas();
     test_state();
-    test_modes();
     test_ept();
     test_translations();
+    test_modes();
     test_end();
     return report_summary();
 }

@@ -78,35 +78,55 @@ static void test_entry_load(void)
 static const struct {
     const char *name;
     struct msr_entry entry;
+    bool by_wrmsr; /* bad because WRMSR is #GP: not every emulator checks that */
 } bad[] = {
-    {"IA32_FS_BASE", {MSR_FS_BASE, 0, 0}},
-    {"IA32_GS_BASE", {MSR_GS_BASE, 0, 0}},
-    {"an x2APIC MSR in xAPIC mode", {MSR_X2APIC, 0, 0}},
-    {"IA32_SMM_MONITOR_CTL outside of SMM", {MSR_SMM, 0, 0}},
-    {"bits 63:32 of the entry that are not 0", {MSR_CSTAR, 1, 0}},
-    {"an MSR that does not exist", {MSR_NONE, 0, 0}},
-    {"a capability MSR, which is read-only", {MSR_VMX_BASIC, 0, 0}},
-    {"a value that is not canonical", {MSR_LSTAR, 0, NO_CANONICAL}},
+    {"IA32_FS_BASE", {MSR_FS_BASE, 0, 0}, false},
+    {"IA32_GS_BASE", {MSR_GS_BASE, 0, 0}, false},
+    {"an x2APIC MSR in xAPIC mode", {MSR_X2APIC, 0, 0}, false},
+    {"IA32_SMM_MONITOR_CTL outside of SMM", {MSR_SMM, 0, 0}, false},
+    {"bits 63:32 of the entry that are not 0", {MSR_CSTAR, 1, 0}, false},
+    {"an MSR that does not exist", {MSR_NONE, 0, 0}, true},
+    {"a capability MSR, which is read-only", {MSR_VMX_BASIC, 0, 0}, true},
+    {"a value that is not canonical", {MSR_LSTAR, 0, NO_CANONICAL}, true},
 };
+
+static void test_bad_entry(const char *name, const struct msr_entry *entry)
+{
+    struct outcome outcome;
+
+    vm_reset(&nop_code);
+    area()[0] = (struct msr_entry){MSR_CSTAR, 0, 0x4444};
+    area()[1] = *entry;
+    area()[2] = (struct msr_entry){MSR_CSTAR, 0, 0x5555};
+    put(VMCS_ENTRY_LOAD_COUNT, 3);
+    outcome = vm_launch();
+    report_value(outcome.reason, FAILED, "VM-entry MSR-load area: %s", name);
+    report_value(outcome.qualification, 2, "VM-entry MSR-load area: %s, its number", name);
+    report_value(rdmsr(MSR_CSTAR), 0x4444,
+                 "VM-entry MSR-load area: what stands before %s is loaded", name);
+}
+
+static bool wrmsr_faults(const struct msr_entry *entry)
+{
+    uint64_t before = 0;
+    unsigned vector;
+
+    rdmsr_safe(entry->index, &before);
+    vector = wrmsr_safe(entry->index, entry->value);
+    if (vector == 0)
+        wrmsr_safe(entry->index, before);
+    return vector == GP_VECTOR;
+}
 
 static void test_entry_failures(void)
 {
     const uint64_t before = rdmsr(MSR_CSTAR);
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        struct outcome outcome;
-
-        vm_reset(&nop_code);
-        area()[0] = (struct msr_entry){MSR_CSTAR, 0, 0x4444};
-        area()[1] = bad[i].entry;
-        area()[2] = (struct msr_entry){MSR_CSTAR, 0, 0x5555};
-        put(VMCS_ENTRY_LOAD_COUNT, 3);
-        outcome = vm_launch();
-        report_value(outcome.reason, FAILED, "VM-entry MSR-load area: %s", bad[i].name);
-        report_value(outcome.qualification, 2, "VM-entry MSR-load area: %s, its number",
-                     bad[i].name);
-        report_value(rdmsr(MSR_CSTAR), 0x4444,
-                     "VM-entry MSR-load area: what stands before %s is loaded", bad[i].name);
+        if (bad[i].by_wrmsr && !wrmsr_faults(&bad[i].entry))
+            report_skip("WRMSR takes it, too", "VM-entry MSR-load area: %s", bad[i].name);
+        else
+            test_bad_entry(bad[i].name, &bad[i].entry);
     }
     wrmsr(MSR_CSTAR, before);
 }

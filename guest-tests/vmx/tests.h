@@ -21,9 +21,9 @@ void test_bitmaps(void);
 void test_events(void);
 void test_msr_areas(void);
 void test_state(void);
-void test_modes(void);
 void test_ept(void);
 void test_translations(void);
+void test_modes(void);
 /* Leaves VMX operation. */
 void test_end(void);
 

@@ -189,7 +189,7 @@ static void clear_pages(void)
 #define DR7_FIXED        0x400u
 #define RFLAGS_FIXED     2u
 #define ONE_TO_ONE       (1ull << 48) /* TSC multiplier */
-#define LONGEST_TIMER    UINT32_MAX
+#define PATIENCE         (1ull << 34) /* ticks of the TSC that a guest may take */
 
 SNIPPET(guest_nop, "nop");
 const struct code nop_code = CODE(guest_nop);
@@ -256,6 +256,14 @@ static void put_guest_segments(void)
     put(VMCS_GUEST_TR_BASE, tss_base());
 }
 
+/* In units of the preemption timer, which IA32_VMX_MISC[4:0] has. */
+static uint64_t patience(void)
+{
+    const uint64_t value = PATIENCE >> (vmx_misc() & 0x1f);
+
+    return value < UINT32_MAX ? value : UINT32_MAX;
+}
+
 static void put_guest(const struct code *code)
 {
     put_guest_segments();
@@ -284,7 +292,7 @@ static void put_guest(const struct code *code)
     put_if_exists(VMCS_GUEST_PERF_CTRL, 0);
     put_if_exists(VMCS_GUEST_BNDCFGS, 0);
     put_if_exists(VMCS_GUEST_RTIT_CTL, 0);
-    put_if_exists(VMCS_PREEMPTION_TIMER, LONGEST_TIMER);
+    put_if_exists(VMCS_PREEMPTION_TIMER, patience());
 }
 
 static void put_execution(void)
