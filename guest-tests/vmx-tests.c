@@ -37,6 +37,7 @@ int guest_main(void)
     test_state();
     test_ept();
     test_translations();
+    test_pt();
     test_modes();
     test_end();
     return report_summary();

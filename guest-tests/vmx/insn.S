@@ -93,6 +93,8 @@
     movq RDI_PLACE(%rdi), %rdi
     \before
 1:  \instruction
+    .globl \name\()_next
+\name\()_next:
     popq %rdi
     pop_kept
     flags_to_eax

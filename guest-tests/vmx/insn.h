@@ -40,8 +40,8 @@ unsigned vmlaunch(struct vm_registers *registers);
 unsigned vmresume(struct vm_registers *registers);
 unsigned vmlaunch_behind_mov_ss(struct vm_registers *registers);
 
-/* Host RIP. */
-extern const uint8_t vmx_exit[];
+/* Host RIP, and the instruction behind a VMLAUNCH. */
+extern const uint8_t vmx_exit[], vmlaunch_next[];
 /* Of a guest's IDT: VMCALLs, VECTOR_BYTES apart. */
 extern const uint8_t vmx_vectors[];
 #define VECTOR_BYTES 16
