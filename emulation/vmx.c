@@ -256,19 +256,31 @@ static void enter_traced(struct vpt_cpu *cpu, const struct vpt_vm_entry *entry, 
     vpt_end_event(cpu, entry->guest_ip);
 }
 
+enum vpt_entry vpt_vm_entry_outcome(const struct vpt_cpu *cpu, const struct vpt_vm_entry *entry)
+{
+    const bool load = entry->entry & VPT_ENTRY_LOAD_CTL;
+
+    if (entry->outcome == VPT_ENTRY_FAILS_EARLY || !controls_ok(cpu, entry))
+        return VPT_ENTRY_FAILS_EARLY;
+    if (entry->outcome == VPT_ENTRY_FAILS_LATE || (load && !vpt_ctl_ok(cpu, entry->guest_ctl)) ||
+        !area_ok(cpu, entry->loads, entry->load_count, load ? entry->guest_ctl : cpu->ctl))
+        return VPT_ENTRY_FAILS_LATE;
+    return VPT_ENTRY_SUCCEEDS;
+}
+
 enum vpt_entry vpt_vm_entry(struct vpt_cpu *cpu, const struct vpt_vm_entry *entry)
 {
     const uint8_t cfe = entry->entry & VPT_ENTRY_CONCEAL ? 0 : PT_CFE_VMENTRY;
     const bool load = entry->entry & VPT_ENTRY_LOAD_CTL;
+    const enum vpt_entry outcome = vpt_vm_entry_outcome(cpu, entry);
 
-    if (entry->outcome == VPT_ENTRY_FAILS_EARLY || !controls_ok(cpu, entry)) {
+    if (outcome == VPT_ENTRY_FAILS_EARLY) {
         fail_early(cpu, entry->next_ip);
-        return VPT_ENTRY_FAILS_EARLY;
+        return outcome;
     }
-    if (entry->outcome == VPT_ENTRY_FAILS_LATE || (load && !vpt_ctl_ok(cpu, entry->guest_ctl)) ||
-        !area_ok(cpu, entry->loads, entry->load_count, load ? entry->guest_ctl : cpu->ctl)) {
+    if (outcome == VPT_ENTRY_FAILS_LATE) {
         fail_late(cpu, entry);
-        return VPT_ENTRY_FAILS_LATE;
+        return outcome;
     }
     if (cpu->trigger_en)
         enter_traced(cpu, entry, clears_traceen(cpu, entry->loads, entry->load_count));
@@ -277,7 +289,7 @@ enum vpt_entry vpt_vm_entry(struct vpt_cpu *cpu, const struct vpt_vm_entry *entr
     if (load)
         load_ctl(cpu, entry->guest_ctl, entry->guest_ip, cfe);
     load_area(cpu, entry->loads, entry->load_count, entry->guest_ip, cfe);
-    return VPT_ENTRY_SUCCEEDS;
+    return outcome;
 }
 
 /* ---- VM exit ---- */

@@ -726,6 +726,11 @@ struct vpt_vm_entry {
  * that the entry injects is told afterwards, by vpt_transfer().
  */
 enum vpt_entry vpt_vm_entry(struct vpt_cpu *cpu, const struct vpt_vm_entry *entry);
+/*
+ * What vpt_vm_entry() will say, for an owner that has to know before it loads anything. Of the
+ * entry, only outcome, control words, ept, guest_ctl and the MSR-load area matter.
+ */
+enum vpt_entry vpt_vm_entry_outcome(const struct vpt_cpu *cpu, const struct vpt_vm_entry *entry);
 
 enum vpt_smm_exit {
     VPT_SMM_NONE,

@@ -38,6 +38,7 @@ int guest_main(void)
     test_ept();
     test_translations();
     test_pt();
+    test_pt_guest();
     test_modes();
     test_end();
     return report_summary();

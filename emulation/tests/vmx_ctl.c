@@ -165,6 +165,7 @@ static void test_lists_fault(void)
 
     entry.loads = exit.loads = bad;
     entry.load_count = exit.load_count = 1;
+    CHECK(vpt_vm_entry_outcome(&fake->cpu, &entry) == VPT_ENTRY_FAILS_LATE, "foreseen");
     CHECK(vpt_vm_entry(&fake->cpu, &entry) == VPT_ENTRY_FAILS_LATE, "VM entry");
     CHECK(!fake->cpu.vmx_nonroot, "back in root operation");
     CHECK(!vpt_vm_exit(&fake->cpu, &exit), "VM exit");
@@ -210,6 +211,8 @@ static void test_checks(void)
         entry.exit = cases[i].exit;
         entry.ept = cases[i].ept;
         entry.guest_ctl = cases[i].guest_ctl;
+        CHECK(vpt_vm_entry_outcome(&fake->cpu, &entry) == cases[i].result, "%s: foreseen",
+              cases[i].rule);
         CHECK(vpt_vm_entry(&fake->cpu, &entry) == cases[i].result, "%s", cases[i].rule);
         CHECK(fake->cpu.vmx_nonroot == (cases[i].result == VPT_ENTRY_SUCCEEDS), "%s: operation",
               cases[i].rule);

@@ -5,7 +5,8 @@
  * exceptions (volume 3, "Event Injection", "Information for VM Exits That Occur During Event
  * Delivery", "Other Causes of VM Exits").
  *
- * Sections: injection, faults of a delivery, windows, timer and traps, what arrives.
+ * Sections: injection, faults of a delivery, windows, timer and traps, debug exceptions that wait,
+ * what arrives.
  */
 #include "apic.h"
 #include "console.h"
@@ -270,6 +271,72 @@ static void test_halted(void)
     report_value(get(VMCS_ACTIVITY), ACTIVITY_HLT, "HLT is saved by an exit");
 }
 
+/* ---- Debug exceptions that wait ------------------------------------------------------------- */
+
+#define DR6_NONE 0xffff0ff0ull
+
+SNIPPET_BEHIND(guest_bad_iret, "push $0; push $0; push $0; push $0; push $0", "iretq");
+static const struct vm_row unblocking[] = {
+    {"#GP of an IRET that unblocks NMIs", CODE(guest_bad_iret),
+     .on.pin = PIN_NMI | PIN_VIRTUAL_NMIS, .changes = {ALL_EVENTS, BLOCKED(BLOCKING_NMI)},
+     .reason = REASON_EXCEPTION,
+     .event = EVENT_VALID | EVENT_EXCEPTION | EVENT_ERROR_CODE | EVENT_NMI_UNBLOCKING | VEC_GP},
+    {"#GP of an IRET while NMIs are not virtual", CODE(guest_bad_iret), .on.pin = PIN_NMI,
+     .changes = {ALL_EVENTS, BLOCKED(BLOCKING_NMI)}, .reason = REASON_EXCEPTION,
+     .event = EVENT_VALID | EVENT_EXCEPTION | EVENT_ERROR_CODE | VEC_GP},
+};
+
+SNIPPET(guest_cpuid, "cpuid");
+static const struct code cpuid_code = CODE(guest_cpuid);
+
+static uint64_t read_dr6(void)
+{
+    uint64_t value;
+
+    __asm__ volatile("mov %%dr6, %0" : "=r"(value));
+    return value;
+}
+
+/* A guest that steps, whose debug exceptions exit. */
+static bool begin_stepped(const struct code *code, uint32_t proc, const char *name)
+{
+    const struct controls on = {.proc = proc}, off = {0};
+    struct lacking lacking;
+
+    vm_reset(code);
+    if (!vm_controls(&on, &off, &lacking)) {
+        skip_lacking(&lacking, name);
+        return false;
+    }
+    put(VMCS_GUEST_RFLAGS, get(VMCS_GUEST_RFLAGS) | RFLAGS_TF);
+    put(VMCS_EXCEPTION_BITMAP, 1u << VEC_DB);
+    __asm__ volatile("mov %0, %%dr6" : : "r"(DR6_NONE));
+    return true;
+}
+
+static void test_stepped(void)
+{
+    const char *name = "monitor trap flag with RFLAGS.TF";
+
+    if (begin_stepped(&nop_code, 0, "a #DB that exits")) {
+        report_value(vm_launch().reason, REASON_EXCEPTION, "#DB of RFLAGS.TF exits");
+        report_value(read_dr6(), DR6_NONE, "a #DB that exits leaves DR6 as it is");
+    }
+    if (begin_stepped(&nop_code, PROC_MTF, name)) {
+        report_value(vm_launch().reason, REASON_MTF, "%s: it comes first", name);
+        report_value(get(VMCS_PENDING_DEBUG), DR6_BS, "%s: the debug exception is pending", name);
+        report_value(vm_resume().reason, REASON_EXCEPTION, "%s: and comes behind the entry", name);
+    }
+    name = "an exit behind MOV SS with RFLAGS.TF";
+    if (begin_stepped(&cpuid_code, 0, name)) {
+        put(VMCS_INTERRUPTIBILITY, BLOCKING_MOV_SS);
+        put(VMCS_PENDING_DEBUG, DR6_BS);
+        report_value(vm_launch().reason, REASON_CPUID, "%s", name);
+        report_value(get(VMCS_PENDING_DEBUG), DR6_BS, "%s: BS is pending still", name);
+        report_value(vm_resume().reason, REASON_CPUID, "%s: what it saved can be entered", name);
+    }
+}
+
 /* ---- What arrives ------------------------------------------------------------------------- */
 
 #define APIC_ID       0x020
@@ -386,6 +453,8 @@ void test_events(void)
     RUN_ROWS(windows);
     RUN_ROWS(timer);
     test_halted();
+    RUN_ROWS(unblocking);
+    test_stepped();
     test_interrupts();
     test_nmis();
 }

@@ -17,6 +17,7 @@ qemu-test: deps ## guests on that QEMU: tests, traces decoded to the executed pa
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/qemu.sh
 	@$(QEMU_ENV) vmm/qemu/tests/svm.sh
+	@$(QEMU_ENV) vmm/qemu/tests/vmx.sh
 	@$(QEMU_ENV) vmm/qemu/tests/flood.sh
 	@$(QEMU_ENV) vmm/qemu/tests/older-stream.sh
 	@$(QEMU_ENV) vmm/libvirt/tests/libvirt.sh
@@ -29,6 +30,14 @@ kvm-test: deps ## that QEMU on KVM, in the lab, with a Linux guest, too; and Lin
 	@$(QEMU_ENV) vmm/qemu/tests/kvm.sh
 	@$(QEMU_ENV) vmm/qemu/tests/linux-kvm.sh
 	@$(QEMU_ENV) vmm/qemu/tests/svm-linux.sh
+
+vmx-test: deps ## VMX in TCG on that QEMU: vmx-tests on each profile, traced; and Linux with kvm_intel and guests, captured
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@$(PREPARE_LAB)
+	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
+	@$(QEMU_ENV) vmm/qemu/tests/vmx.sh --all
+	@$(QEMU_ENV) vmm/qemu/tests/vmx-linux.sh
 
 qemu-port: deps ## the port to QEMU 10.0: built, and the same tests of guests on it
 	@.ci/deps.sh qemu
@@ -113,13 +122,14 @@ qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux step work remap na
 tests: qemu-tools
 SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/hostile.sh vmm/qemu/tests/linux.sh \
     vmm/qemu/tests/boot.sh vmm/qemu/tests/move.sh vmm/qemu/tests/svm.sh vmm/qemu/tests/svm-linux.sh \
+    vmm/qemu/tests/vmx.sh \
     vmm/qemu/tests/flood.sh vmm/qemu/tests/older-stream.sh \
     vmm/libvirt/tests/libvirt.sh
 
 # What `make test` has a part of, or nothing.
-LONG_TESTS += profiles-test linux-test boot-test names-test report-test kvm-test
+LONG_TESTS += profiles-test linux-test boot-test names-test report-test kvm-test vmx-test
 
-.PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test linux-test profiles-test boot-test \
+.PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test vmx-test linux-test profiles-test boot-test \
     names-test report-test bench-qemu qemu-tools
 
 # The threads of a capture without a QEMU: its headers are empty files, and what is used of them

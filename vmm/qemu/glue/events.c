@@ -71,10 +71,19 @@ static void choose_hot(X86CPU *cpu)
     cpu->vpt_hot = vpt_is_fast(model) ? model : &vpt->full;
 }
 
+/* Only VMX sends output where it has to wait. */
+static inline void look_at_output(CPUX86State *env, const struct X86Vpt *vpt)
+{
+    if (unlikely(vpt_output_blocked(&vpt->guest)) && vpt->vmx) {
+        vpt->vmx->output_waits(env);
+    }
+}
+
 void x86_vpt_sync(CPUX86State *env)
 {
     const struct X86Vpt *vpt = vpt_of(env);
 
+    look_at_output(env, vpt);
     env->hflags = (env->hflags & ~HF_VPT_MASK) | wanted(vpt);
     choose_hot(env_archcpu(env));
     if (unlikely(vpt->in_tcg) && !(env->hflags & HF_VPT_TRIGGER_MASK)) {
@@ -87,6 +96,7 @@ static inline void branch_done(CPUX86State *env, struct X86Vpt *vpt)
 {
     const uint32_t flags = wanted(vpt);
 
+    look_at_output(env, vpt);
     choose_hot(vpt->cpu);
     if (unlikely((env->hflags & HF_VPT_MASK) != flags)) {
         env->hflags = (env->hflags & ~HF_VPT_MASK) | flags;
@@ -105,8 +115,8 @@ static inline void branch_done(CPUX86State *env, struct X86Vpt *vpt)
     } while (0)
 
 /*
- * fast() to the hot model, else event() to all. While the hot one stays fast, nothing that
- * branch_done() looks at changes.
+ * fast() to the hot model, else event() to all. While the hot one stays fast and its output gets
+ * on, nothing that branch_done() looks at changes.
  */
 #define TELL_BRANCH(env, fast, event, ...)                                                         \
     do {                                                                                           \
@@ -114,7 +124,7 @@ static inline void branch_done(CPUX86State *env, struct X86Vpt *vpt)
                                                                                                    \
         if (likely(vpt_is_fast(hot))) {                                                            \
             fast(hot, __VA_ARGS__);                                                                \
-            if (likely(vpt_is_fast(hot))) {                                                        \
+            if (likely(vpt_is_fast(hot) && !vpt_output_blocked(hot))) {                            \
                 break;                                                                             \
             }                                                                                      \
         } else {                                                                                   \

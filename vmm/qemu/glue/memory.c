@@ -27,10 +27,13 @@ static bool is_apic_page(X86CPU *cpu, uint64_t gpa)
     return (base & MSR_IA32_APICBASE_ENABLE) && ((gpa ^ base) & TARGET_PAGE_MASK) == 0;
 }
 
-/*
- * A physical address of the machine, never one of a nested guest: only VMX sends trace output
- * through EPT. So nothing here can fault, and output waits for nobody (VPT_SPAN_FAULT).
- */
+/* Trace output of VMX guests may go through EPT; nothing else of a nested guest gets here. */
+static bool to_physical(struct X86Vpt *vpt, uint64_t *address, enum vpt_access access)
+{
+    return !vpt->vmx || !vpt_output_by_ept(&vpt->guest) ||
+           vpt->vmx->by_ept(&vpt->cpu->env, address, access);
+}
+
 static void translate(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_access access,
                       struct vpt_span *span)
 {
@@ -39,6 +42,10 @@ static void translate(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_ac
     MemoryRegion *mr;
 
     *span = (struct vpt_span){.kind = VPT_SPAN_UNBACKED, .len_bytes = len_bytes};
+    if (!to_physical(vpt, &gpa, access)) {
+        span->kind = VPT_SPAN_FAULT;
+        return;
+    }
     if (is_apic_page(vpt->cpu, gpa)) {
         span->kind = VPT_SPAN_APIC;
         return;
@@ -67,6 +74,9 @@ static void wrote(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_
     ram_addr_t ram;
     uint8_t log;
 
+    if (!to_physical(vpt, &gpa, VPT_WRITE_OUTPUT)) {
+        return;
+    }
     RCU_READ_LOCK_GUARD();
     mr = address_space_translate(CPU(vpt->cpu)->as, a20(&vpt->cpu->env, gpa), &offset, &len, true,
                                  MEMTXATTRS_UNSPECIFIED);

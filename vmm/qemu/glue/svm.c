@@ -104,10 +104,10 @@ void x86_vpt_watch_begin_vm(CPUX86State *env, struct vpt_cpu *model)
     const struct X86Vpt *vpt = env_archcpu(env)->vpt;
     struct vpt_vm_entry entry = {.guest_ip = x86_vpt_linear(env)};
 
-    if (!(env->hflags & HF_GUEST_MASK)) {
+    if (vpt->vmx && vpt->vmx->begin_amid(env, model)) {
         return;
     }
-    if (vpt->begin_amid_vmx && vpt->begin_amid_vmx(env, model)) {
+    if (!(env->hflags & HF_GUEST_MASK)) {
         return;
     }
     remember(env);

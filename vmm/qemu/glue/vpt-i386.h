@@ -18,6 +18,18 @@
  */
 #define HF_VPT_MASK (HF_VPT_TRIGGER_MASK | HF_VPT_BRANCH_MASK | HF_VPT_JUMP_MASK)
 
+/* What VMX is asked. */
+struct X86VptVmx {
+    /* A capture begins; tells its model of VMX operation, and of a guest that runs. False: there is
+     * none. */
+    bool (*begin_amid)(CPUX86State *env, struct vpt_cpu *model);
+    /* From guest-physical to physical; false: EPT does not allow the access. */
+    bool (*by_ept)(CPUX86State *env, uint64_t *address, enum vpt_access access);
+    /* Output waits for such an address (vpt_output_blocked()): before the next instruction, the
+     * guest is to exit. */
+    void (*output_waits)(CPUX86State *env);
+};
+
 struct X86Vpt {
     struct vpt_cpu guest;  /* what the guest sees and programs, if enabled */
     struct vpt_cpu *watch; /* of capture, or NULL */
@@ -35,8 +47,7 @@ struct X86Vpt {
     bool vmrun;
     int vmrun_bytes;
     uint64_t vmrun_ip, vmrun_ip_guest;
-    /* VMX: a capture begins; tells its model of the guest that runs, if one does. */
-    bool (*begin_amid_vmx)(CPUX86State *env, struct vpt_cpu *model);
+    const struct X86VptVmx *vmx; /* NULL: the vCPU has none */
     /* A guest on KVM: TCG has the vCPU; env->tsc_offset makes KVM's TSC of TCG's. */
     bool in_tcg, tsc_known, held;
     uint64_t held_tsc;

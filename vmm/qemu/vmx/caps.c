@@ -157,6 +157,10 @@ enum x86_vmx_msr x86_vmx_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value)
         *value = env->msr_ia32_feature_control;
         return X86_VMX_MSR_DONE;
     }
+    if (msr == MSR_IA32_TSC) { /* of which TCG has no RDMSR */
+        *value = cpu_visible_tsc(env, cpu_get_tsc(env));
+        return X86_VMX_MSR_DONE;
+    }
     if (!is_capability(msr)) {
         return X86_VMX_MSR_OTHER;
     }

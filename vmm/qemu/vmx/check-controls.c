@@ -5,6 +5,7 @@
  */
 #include "qemu/osdep.h"
 #include "entry.h"
+#include "trace.h"
 
 #define CR3_TARGETS_MAX 4
 
@@ -156,11 +157,16 @@ static bool injected_event(CPUX86State *env, const uint64_t *vmcs)
            event_error(env, vmcs, type, vector) && event_length(env, vmcs, type);
 }
 
+static bool traced(CPUX86State *env, const uint64_t *vmcs)
+{
+    return x86_vmx_trace_controls(env);
+}
+
 bool x86_vmx_check_controls(CPUX86State *env)
 {
-    static x86_vmx_check_fn *const checks[] = {reserved_bits, cr3_targets,   bitmaps,
-                                               nmi_controls,  translation,   timer,
-                                               msr_areas,     injected_event};
+    static x86_vmx_check_fn *const checks[] = {reserved_bits, cr3_targets,    bitmaps,
+                                               nmi_controls,  translation,    timer,
+                                               msr_areas,     injected_event, traced};
 
     return x86_vmx_check_all(env, checks, ARRAY_SIZE(checks));
 }

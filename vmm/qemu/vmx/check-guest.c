@@ -5,6 +5,7 @@
  */
 #include "qemu/osdep.h"
 #include "entry.h"
+#include "trace.h"
 
 #define QUALIFICATION_PDPTE 2
 #define QUALIFICATION_LINK  4
@@ -361,12 +362,17 @@ static bool pdptes(CPUX86State *env, const uint64_t *vmcs)
     return true;
 }
 
+static bool traced(CPUX86State *env, const uint64_t *vmcs)
+{
+    return x86_vmx_trace_guest(env);
+}
+
 bool x86_vmx_check_guest(CPUX86State *env, uint64_t *qualification)
 {
-    static x86_vmx_check_fn *const checks[] = {control_registers, debug_controls,   msrs,
-                                               segment_selectors, segment_bases,    segments,
-                                               system_segments,   tables,           rip_and_rflags,
-                                               activity,          interruptibility, pending_debug};
+    static x86_vmx_check_fn *const checks[] = {
+        control_registers, debug_controls,  msrs,   segment_selectors, segment_bases,
+        segments,          system_segments, tables, rip_and_rflags,    activity,
+        interruptibility,  pending_debug,   traced};
     const uint64_t *vmcs = x86_vmx_of(env)->vmcs;
 
     *qualification = 0;

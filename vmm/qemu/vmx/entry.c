@@ -10,12 +10,10 @@
 #include "exit.h"
 #include "intercept.h"
 #include "timer.h"
+#include "tlb.h"
 #include "trace.h"
 
-#define BLOCKING_MOV_SS    2u
-#define PENDING_BREAKPOINT (1u << 12)
-#define PENDING_BS         (1u << 14)
-#define DR6_BREAKPOINTS    15u
+#define BLOCKING_MOV_SS 2u
 
 /* What exits without an event from outside. */
 #define WINDOWS                                                                                    \
@@ -29,14 +27,11 @@ static bool injects_trap(const struct X86Vmx *vmx)
     return (event & VMX_EVENT_VALID) && (event >> VMX_EVENT_TYPE_SHIFT & 7) == VMX_EVENT_OTHER;
 }
 
-static void enter_non_root(CPUX86State *env)
+void x86_vmx_resume_guest(CPUX86State *env)
 {
     struct X86Vmx *vmx = x86_vmx_of(env);
-    CPUState *cs = env_cpu(env);
 
     vmx->non_root = true;
-    vmx->traps = injects_trap(vmx);
-    vmx->vectoring = 0;
     env->hflags |= HF_GUEST_MASK;
     if (x86_vmx_secondary(env, VMX_SECONDARY_EXEC_ENABLE_EPT)) {
         env->hflags2 |= HF2_NPT_MASK;
@@ -45,8 +40,19 @@ static void enter_non_root(CPUX86State *env)
         env->tsc_offset = vmx->vmcs[VMCS_TSC_OFFSET];
     }
     if (x86_vmx_primary(env, WINDOWS)) {
-        cs->interrupt_request |= CPU_INTERRUPT_VIRQ;
+        env_cpu(env)->interrupt_request |= CPU_INTERRUPT_VIRQ;
     }
+}
+
+static void enter_non_root(CPUX86State *env)
+{
+    struct X86Vmx *vmx = x86_vmx_of(env);
+
+    vmx->traps = injects_trap(vmx);
+    vmx->vectoring = 0;
+    vmx->pending_debug = 0;
+    x86_vmx_resume_guest(env);
+    x86_vmx_tlb_enter(env, true);
     x86_vmx_timer_begin(env);
 }
 
@@ -75,6 +81,8 @@ static void deliver(CPUX86State *env, uint32_t type, uint32_t vector, uint32_t e
         break;
     case VMX_EVENT_PRIVILEGED_SOFT:
         env->eip += length;
+        x86_vmx_of(env)->int1 = vector == EXCP01_DB;
+        x86_vmx_of(env)->int1_length = length;
         /* fall through */
     default:
         do_interrupt_all(cpu, vector, 0, error, 0, 0);
@@ -107,10 +115,10 @@ static uint64_t pending_debug(const struct X86Vmx *vmx)
     const uint64_t pending = vmx->vmcs[VMCS_GUEST_PENDING_DEBUG];
     const bool blocked = vmx->vmcs[VMCS_GUEST_INTERRUPTIBILITY] & BLOCKING_MOV_SS;
 
-    if (blocked || !(pending & (PENDING_BS | PENDING_BREAKPOINT))) {
+    if (blocked || !(pending & (VMX_PENDING_BS | VMX_PENDING_BREAKPOINT))) {
         return 0;
     }
-    return pending & (PENDING_BS | DR6_BREAKPOINTS);
+    return pending & (VMX_PENDING_BS | DR6_BREAKPOINTS);
 }
 
 static void begin(CPUX86State *env)
@@ -136,39 +144,42 @@ static void begin(CPUX86State *env)
     }
 }
 
-/* Checks and loading, after which nothing fails early. 0: the guest's state is there. */
-static uint32_t load(CPUX86State *env, uint64_t *qualification)
+/* The number of the MSR that cannot be loaded, or 0. */
+static uint32_t load_msrs(CPUX86State *env, struct x86_vmx_trace_loads *trace)
 {
     const uint64_t *vmcs = x86_vmx_of(env)->vmcs;
+    const uint32_t failed =
+        x86_vmx_load_msrs(env, vmcs[VMCS_ENTRY_MSR_LOAD], vmcs[VMCS_ENTRY_MSR_LOAD_COUNT], trace);
+    const uint32_t traced = x86_vmx_trace_area(env, trace); /* of those before it */
 
+    return traced ? traced : failed;
+}
+
+/* Checks and loading, after which nothing fails early. 0: the guest's state is there. */
+static uint32_t load(CPUX86State *env, uint64_t *qualification, struct x86_vmx_trace_loads *trace)
+{
     if (!x86_vmx_check_guest(env, qualification)) {
         return VMX_EXIT_BAD_GUEST_STATE;
     }
+    x86_vmx_tlb_leave(env, false);
     x86_vmx_load_guest(env);
-    *qualification =
-        x86_vmx_load_msrs(env, vmcs[VMCS_ENTRY_MSR_LOAD], vmcs[VMCS_ENTRY_MSR_LOAD_COUNT]);
+    *qualification = load_msrs(env, trace);
     return *qualification ? VMX_EXIT_BAD_MSR_LOADING : 0;
 }
 
-static void tell_failure(CPUX86State *env, struct vpt_vm_entry *entry)
-{
-    entry->outcome = VPT_ENTRY_FAILS_LATE;
-    entry->host_ip = x86_vpt_linear(env);
-    x86_vpt_context(env, &entry->host);
-    x86_vmx_tell_entry(env, entry);
-}
-
-static void tell_success(CPUX86State *env, struct vpt_vm_entry *entry)
+static void tell_success(CPUX86State *env, struct vpt_vm_entry *entry,
+                         const struct x86_vmx_trace_loads *trace)
 {
     entry->guest_ip = x86_vpt_linear(env);
     x86_vpt_context(env, &entry->guest);
-    x86_vmx_tell_entry(env, entry);
+    x86_vmx_tell_entry(env, entry, trace);
 }
 
 enum vmx_error x86_vmx_enter(CPUX86State *env, int length)
 {
     const uint64_t ip = x86_vpt_linear(env);
     struct vpt_vm_entry entry = {.ip = ip, .next_ip = ip + length};
+    struct x86_vmx_trace_loads trace;
     uint64_t qualification;
     uint32_t failure;
 
@@ -178,15 +189,14 @@ enum vmx_error x86_vmx_enter(CPUX86State *env, int length)
     if (!x86_vmx_check_host(env)) {
         return VMX_ERROR_HOST_STATE;
     }
-    failure = load(env, &qualification);
+    failure = load(env, &qualification, &trace);
     if (failure) {
-        x86_vmx_entry_failure(env, failure, qualification);
-        tell_failure(env, &entry);
+        x86_vmx_entry_failure(env, failure, qualification, &entry);
         return 0;
     }
     x86_vmx_of(env)->launched = true;
     enter_non_root(env);
-    tell_success(env, &entry);
+    tell_success(env, &entry, &trace);
     begin(env);
     return 0;
 }

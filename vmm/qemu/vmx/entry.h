@@ -50,11 +50,17 @@ static inline bool x86_vmx_at_entry(CPUX86State *env, uint32_t bits)
 /* Access rights: bits 7:0 and 15:12 as in a descriptor; bit 16: unusable. */
 #define VMX_RIGHTS_UNUSABLE (1u << 16)
 
+/* entry.c: non-root operation of the current VMCS, again. */
+void x86_vmx_resume_guest(CPUX86State *env);
+
 void x86_vmx_load_guest(CPUX86State *env);
 void x86_vmx_save_guest(CPUX86State *env);
 void x86_vmx_load_host(CPUX86State *env);
-/* The number of the first entry that cannot be loaded or stored, from 1; 0: all were. */
-uint32_t x86_vmx_load_msrs(CPUX86State *env, uint64_t area, uint32_t count);
+struct x86_vmx_trace_loads;
+/* The number of the first entry that cannot be loaded or stored, from 1; 0: all were. *trace: those
+ * that are left to the trace. */
+uint32_t x86_vmx_load_msrs(CPUX86State *env, uint64_t area, uint32_t count,
+                           struct x86_vmx_trace_loads *trace);
 uint32_t x86_vmx_store_msrs(CPUX86State *env, uint64_t area, uint32_t count);
 
 bool x86_vmx_is_canonical(CPUX86State *env, uint64_t address);

@@ -175,5 +175,10 @@ void x86_ept_exit(CPUX86State *env, uint64_t linear, uint64_t physical, bool wal
         exit.qualification = (exit.qualification & ~(uint64_t)EPT_RIGHTS) |
                              walk_access(env, exit.qualification >> QUALIFICATION_RIGHTS_SHIFT);
     }
-    x86_vmx_exit(env, &exit, retaddr);
+    cpu_restore_state(env_cpu(env), retaddr);
+    if (exit.reason == VMX_EXIT_EPT_VIOLATION && !(exit.qualification & EPT_EXECUTE) &&
+        x86_vmx_iret_unblocks(env)) {
+        exit.qualification |= VMX_EVENT_NMI_UNBLOCKED;
+    }
+    x86_vmx_exit(env, &exit, 0);
 }

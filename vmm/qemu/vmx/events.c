@@ -8,12 +8,15 @@
 #include "tcg/helper-tcg.h"
 #include "entry.h"
 #include "exit.h"
+#include "insn.h"
 #include "intercept.h"
 #include "timer.h"
+#include "trace.h"
 
 enum { TASK_BY_CALL, TASK_BY_IRET, TASK_BY_JMP, TASK_BY_GATE };
 
 #define DR6_CAUSES 0x600fu
+#define IRET       0xcf
 
 static uint32_t event_of(uint32_t type, int vector, bool error)
 {
@@ -42,6 +45,24 @@ bool x86_vmx_takes_fault(CPUX86State *env, int vector, int error, uint64_t addre
     return true;
 }
 
+/* TCG unblocks them at the end of IRET only. */
+bool x86_vmx_iret_unblocks(CPUX86State *env)
+{
+    struct x86_vmx_insn insn;
+
+    if (!(env->hflags2 & HF2_NMI_MASK) || x86_vmx_of(env)->vectoring ||
+        (x86_vmx_pin(env, VMX_PIN_BASED_NMI_EXITING) &&
+         !x86_vmx_pin(env, VMX_PIN_BASED_VIRTUAL_NMIS))) {
+        return false;
+    }
+    x86_vmx_decode(env, &insn);
+    if (insn.opcode != IRET) {
+        return false;
+    }
+    env->hflags2 &= ~HF2_NMI_MASK;
+    return true;
+}
+
 void x86_vmx_check_exception(CPUX86State *env, int vector, uint32_t error, uintptr_t retaddr)
 {
     const bool has_error = (env->cr[0] & CR0_PE_MASK) && exception_has_error_code(vector);
@@ -59,7 +80,11 @@ void x86_vmx_check_exception(CPUX86State *env, int vector, uint32_t error, uintp
     } else if (vector == EXCP01_DB) {
         exit.qualification = env->dr[6] & DR6_CAUSES;
     }
-    x86_vmx_exit(env, &exit, retaddr);
+    cpu_restore_state(env_cpu(env), retaddr);
+    if (vector != EXCP08_DBLE && x86_vmx_iret_unblocks(env)) {
+        exit.event |= VMX_EVENT_NMI_UNBLOCKED;
+    }
+    x86_vmx_exit(env, &exit, 0);
 }
 
 void x86_vmx_check_debug(CPUX86State *env, uint64_t causes)
@@ -72,6 +97,42 @@ void x86_vmx_check_debug(CPUX86State *env, uint64_t causes)
 
     if (exception_exits(env, EXCP01_DB, 0)) {
         x86_vmx_exit(env, &exit, 0);
+    }
+}
+
+/* The monitor trap comes first; the next VM entry delivers the debug exception. */
+static void check_trapped(CPUX86State *env, uint64_t causes)
+{
+    const struct x86_vmx_exit exit = {.reason = VMX_EXIT_MONITOR_TRAP};
+
+    if (x86_vmx_primary(env, VMX_CPU_BASED_MONITOR_TRAP_FLAG)) {
+        x86_vmx_of(env)->pending_debug =
+            causes | (causes & DR6_BREAKPOINTS ? VMX_PENDING_BREAKPOINT : 0);
+        x86_vmx_exit(env, &exit, 0);
+    }
+}
+
+void x86_vmx_check_trap(CPUX86State *env, uint64_t dr6_before, uint64_t causes)
+{
+    const uint64_t dr6 = env->dr[6];
+
+    if (x86_vmx_guest(env)) {
+        causes |= dr6 & DR6_BREAKPOINTS;
+        env->dr[6] = dr6_before;
+        check_trapped(env, causes);
+        x86_vmx_check_debug(env, causes);
+        env->dr[6] = dr6;
+    }
+}
+
+void x86_vmx_check_breakpoint(CPUX86State *env, uint64_t dr6_before)
+{
+    const uint64_t dr6 = env->dr[6];
+
+    if (x86_vmx_guest(env)) {
+        env->dr[6] = dr6_before;
+        x86_vmx_check_debug(env, dr6 & DR6_BREAKPOINTS);
+        env->dr[6] = dr6;
     }
 }
 
@@ -114,7 +175,21 @@ void x86_vmx_int1(CPUX86State *env, int length)
         vmx->injects = true;
     }
     env->eip += length;
+    vmx->int1 = true;
+    vmx->int1_length = length;
     do_interrupt_all(env_archcpu(env), EXCP01_DB, 0, 0, 0, 0);
+}
+
+/* A fault of its delivery comes instead of it. */
+bool x86_vmx_int1_done(CPUX86State *env, int vector)
+{
+    struct X86Vmx *vmx = x86_vmx_of(env);
+    const bool done = vmx && vmx->int1 && vector == EXCP01_DB;
+
+    if (vmx) {
+        vmx->int1 = false;
+    }
+    return done;
 }
 
 /* ---- Task switches ---- */
@@ -200,6 +275,9 @@ void x86_vmx_exit_window(CPUX86State *env)
 {
     struct x86_vmx_exit exit = {.reason = VMX_EXIT_INTERRUPT_WINDOW};
 
+    if (x86_vmx_trace_waits(env)) {
+        x86_vmx_exit_trace(env);
+    }
     if (trap_is_due(env)) {
         exit.reason = VMX_EXIT_MONITOR_TRAP;
     } else if (x86_vmx_timer_is_due(env)) {
@@ -220,10 +298,7 @@ int x86_vmx_pending(CPUX86State *env, int requests)
     if ((requests & CPU_INTERRUPT_SMI) && !(env->hflags & HF_SMM_MASK)) {
         return CPU_INTERRUPT_SMI;
     }
-    if (trap_is_due(env)) {
-        return CPU_INTERRUPT_VIRQ;
-    }
-    if (x86_vmx_timer_is_due(env)) {
+    if (x86_vmx_trace_waits(env) || trap_is_due(env) || x86_vmx_timer_is_due(env)) {
         return CPU_INTERRUPT_VIRQ;
     }
     if ((requests & CPU_INTERRUPT_NMI) && nmi_comes(env)) {

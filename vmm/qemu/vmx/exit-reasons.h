@@ -53,6 +53,7 @@ enum vmx_exit_reason {
 #define VMX_EXIT_ENTRY_FAILURE (1u << 31)
 
 enum vmx_error {
+    VMX_ERROR_NONE,
     VMX_ERROR_VMCALL_IN_ROOT = 1,
     VMX_ERROR_VMCLEAR_ADDRESS = 2,
     VMX_ERROR_VMCLEAR_VMXON = 3,
@@ -73,7 +74,7 @@ enum vmx_error {
 /* Interruption information. */
 #define VMX_EVENT_VALID         (1u << 31)
 #define VMX_EVENT_ERROR         (1u << 11)
-#define VMX_EVENT_NMI_UNBLOCKED (1u << 12)
+#define VMX_EVENT_NMI_UNBLOCKED (1u << 12) /* in the qualification of an EPT violation, too */
 #define VMX_EVENT_TYPE_SHIFT    8
 
 enum vmx_event_type {

@@ -13,6 +13,7 @@
 #include "exit.h"
 #include "insn.h"
 #include "timer.h"
+#include "tlb.h"
 #include "trace.h"
 
 #define ABORT_STORE 1
@@ -24,6 +25,7 @@ void x86_vmx_exit(CPUX86State *env, const struct x86_vmx_exit *exit, uintptr_t r
 
     cpu_restore_state(cs, retaddr);
     x86_vmx_of(env)->exit = *exit;
+    x86_vmx_of(env)->int1 = false;
     cs->exception_index = EXCP_VMEXIT;
     env->old_exception = -1;
     cpu_loop_exit(cs);
@@ -124,41 +126,63 @@ static void vmx_abort(CPUX86State *env, uint32_t why)
     env_cpu(env)->halted = 1;
 }
 
-static void enter_host(CPUX86State *env)
+/* The host's state, but for MSRs of the trace. False: an MSR cannot be loaded. */
+static bool enter_host(CPUX86State *env, struct x86_vmx_trace_loads *trace)
+{
+    const uint64_t *vmcs = x86_vmx_of(env)->vmcs;
+    bool good;
+
+    x86_vmx_load_host(env);
+    good = !x86_vmx_load_msrs(env, vmcs[VMCS_EXIT_MSR_LOAD], vmcs[VMCS_EXIT_MSR_LOAD_COUNT], trace);
+    x86_vmx_tlb_enter(env, false);
+    return good;
+}
+
+static bool store_msrs(CPUX86State *env)
 {
     const uint64_t *vmcs = x86_vmx_of(env)->vmcs;
 
-    x86_vmx_load_host(env);
-    if (x86_vmx_load_msrs(env, vmcs[VMCS_EXIT_MSR_LOAD], vmcs[VMCS_EXIT_MSR_LOAD_COUNT])) {
-        vmx_abort(env, ABORT_LOAD);
-    }
+    return !x86_vmx_store_msrs(env, vmcs[VMCS_EXIT_MSR_STORE], vmcs[VMCS_EXIT_MSR_STORE_COUNT]);
 }
 
 void x86_vmx_do_exit(CPUX86State *env)
 {
-    const uint64_t *vmcs = x86_vmx_of(env)->vmcs;
-    const uint64_t ip = x86_vpt_linear(env);
+    struct x86_vmx_trace_loads trace;
+    uint64_t ip;
     bool stored;
 
     tell(env);
+    ip = x86_vpt_linear(env);
     x86_vmx_timer_end(env);
     x86_vmx_save_guest(env);
+    x86_vmx_tlb_leave(env, true);
     leave_nmi_blocking(env);
     leave_non_root(env);
-    stored = !x86_vmx_store_msrs(env, vmcs[VMCS_EXIT_MSR_STORE], vmcs[VMCS_EXIT_MSR_STORE_COUNT]);
-    enter_host(env);
-    if (!stored) {
-        vmx_abort(env, ABORT_STORE);
+    stored = store_msrs(env);
+    if (!enter_host(env, &trace) || !stored) {
+        x86_vmx_tell_abort(env, ip);
+        vmx_abort(env, stored ? ABORT_LOAD : ABORT_STORE);
+    } else if (!x86_vmx_tell_exit(env, ip, &trace)) {
+        vmx_abort(env, ABORT_LOAD);
     }
-    x86_vmx_tell_exit(env, ip);
 }
 
-void x86_vmx_entry_failure(CPUX86State *env, uint32_t reason, uint64_t qualification)
+void x86_vmx_entry_failure(CPUX86State *env, uint32_t reason, uint64_t qualification,
+                           struct vpt_vm_entry *entry)
 {
     struct X86Vmx *vmx = x86_vmx_of(env);
+    struct x86_vmx_trace_loads trace;
+    bool loaded;
 
     vmx->vmcs[VMCS_EXIT_REASON] = reason | VMX_EXIT_ENTRY_FAILURE;
     vmx->vmcs[VMCS_EXIT_QUALIFICATION] = qualification;
     leave_non_root(env);
-    enter_host(env);
+    loaded = enter_host(env, &trace);
+    entry->outcome = VPT_ENTRY_FAILS_LATE;
+    entry->host_ip = x86_vpt_linear(env);
+    x86_vpt_context(env, &entry->host);
+    x86_vmx_tell_entry(env, entry, NULL);
+    if (!loaded || !x86_vmx_trace_load(env, &trace)) {
+        vmx_abort(env, ABORT_LOAD);
+    }
 }

@@ -5,6 +5,8 @@
 
 #include "vmx.h"
 
+struct vpt_vm_entry;
+
 /* ---- exit.c ---- */
 
 /* retaddr: of the translated code that called, or 0. */
@@ -14,7 +16,8 @@ G_NORETURN void x86_vmx_exit_by(CPUX86State *env, uint32_t reason, uint64_t qual
                                 uintptr_t retaddr);
 /* In the loop of the vCPU: the state of the host instead of the guest's. */
 void x86_vmx_do_exit(CPUX86State *env);
-/* VM entry fails after its checks of controls and host state. */
-void x86_vmx_entry_failure(CPUX86State *env, uint32_t reason, uint64_t qualification);
+/* VM entry fails after its checks of controls and host state; *entry is what is told of it. */
+void x86_vmx_entry_failure(CPUX86State *env, uint32_t reason, uint64_t qualification,
+                           struct vpt_vm_entry *entry);
 
 #endif

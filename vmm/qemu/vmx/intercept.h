@@ -25,10 +25,20 @@ bool x86_vmx_msr_fails(CPUX86State *env);
 /* ---- events.c ---- */
 
 void x86_vmx_check_exception(CPUX86State *env, int vector, uint32_t error, uintptr_t retaddr);
+/* Of a fault that exits, with EIP at its instruction: this is an IRET, which had unblocked NMIs.
+ * They are unblocked now. */
+bool x86_vmx_iret_unblocks(CPUX86State *env);
 /* A debug exception with these causes, which DR6 does not have yet. */
 void x86_vmx_check_debug(CPUX86State *env, uint64_t causes);
+/* In a guest or not: a trap, whose breakpoints and causes DR6 has now; an exit leaves it as before.
+ */
+void x86_vmx_check_trap(CPUX86State *env, uint64_t dr6_before, uint64_t causes);
+/* The same of an instruction breakpoint, which is a fault. */
+void x86_vmx_check_breakpoint(CPUX86State *env, uint64_t dr6_before);
 /* INT1 of so many bytes, in a guest or not. */
 void x86_vmx_int1(CPUX86State *env, int length);
+/* What was delivered is INT1, of int1_length bytes. */
+bool x86_vmx_int1_done(CPUX86State *env, int vector);
 /* INT3 and INTO of so many bytes. */
 void x86_vmx_check_soft(CPUX86State *env, int vector, int length, uintptr_t retaddr);
 /* In a guest, always; its instruction, or the event that is delivered, is at EIP. */
@@ -59,5 +69,11 @@ bool x86_ept_walk(CPUX86State *env, uint64_t address, MMUAccessType access, stru
 /* walk: the access was one to the guest's paging structures. */
 G_NORETURN void x86_ept_exit(CPUX86State *env, uint64_t linear, uint64_t physical, bool walk,
                              uintptr_t retaddr);
+
+/* ---- smm.c ---- */
+
+/* SMM is not in VMX operation, and RSM leads back there. */
+void x86_vmx_smi(CPUX86State *env);
+void x86_vmx_rsm(CPUX86State *env);
 
 #endif

@@ -257,7 +257,7 @@ static bool is_canonical(CPUX86State *env, uint64_t address)
     return (uint64_t)sextract64(address, 0, bits) == address;
 }
 
-/* A TLB holds the translations of one context only, which each transition flushes. */
+/* Whatever is asked for, all translations are forgotten. */
 static void op_invept(struct op *op)
 {
     const uint64_t caps = op->env->features[FEAT_VMX_EPT_VPID_CAPS];
@@ -297,26 +297,31 @@ static void op_vmcall(struct op *op)
     fail(op, VMX_ERROR_VMCALL_IN_ROOT);
 }
 
-/* False: VM entry has gone to the guest, or to the host as a VM exit does. */
-static bool enter(struct op *op, bool launch)
+static enum vmx_error enter(struct op *op, bool launch)
 {
-    enum vmx_error error = 0;
-
     if (op->vmx->current == VMCS_NONE) {
-        fail_invalid(op);
-        return true;
+        return VMX_ERROR_VMRESUME_CLEAR; /* which nobody sees: VMfailInvalid has no number */
     }
     if (x86_vmx_blocked_by_mov_ss(op->env)) {
-        error = VMX_ERROR_ENTRY_MOV_SS;
-    } else if (launch && op->vmx->launched) {
-        error = VMX_ERROR_VMLAUNCH_LAUNCHED;
-    } else if (!launch && !op->vmx->launched) {
-        error = VMX_ERROR_VMRESUME_CLEAR;
-    } else {
-        error = x86_vmx_enter(op->env, op->insn.length);
+        return VMX_ERROR_ENTRY_MOV_SS;
     }
+    if (launch && op->vmx->launched) {
+        return VMX_ERROR_VMLAUNCH_LAUNCHED;
+    }
+    if (!launch && !op->vmx->launched) {
+        return VMX_ERROR_VMRESUME_CLEAR;
+    }
+    return x86_vmx_enter(op->env, op->insn.length);
+}
+
+/* False: VM entry has gone to the guest, or to the host as a VM exit does. */
+static bool op_enter(struct op *op, bool launch)
+{
+    const enum vmx_error error = enter(op, launch);
+
     if (error) {
         fail(op, error);
+        x86_vmx_tell_entry_refused(op->env, op->insn.length);
     }
     return error;
 }
@@ -436,7 +441,7 @@ void helper_vmx(CPUX86State *env)
     reason = reason_of(&op.insn);
     check(&op, reason);
     if (reason == VMX_EXIT_VMLAUNCH || reason == VMX_EXIT_VMRESUME) {
-        goes_on = enter(&op, reason == VMX_EXIT_VMLAUNCH);
+        goes_on = op_enter(&op, reason == VMX_EXIT_VMLAUNCH);
     } else {
         handler (&op.insn)(&op);
     }

@@ -8,6 +8,8 @@
 #include "exec/helper-proto.h"
 #include "tcg/helper-tcg.h"
 #include "entry.h"
+#include "intercept.h"
+#include "trace.h"
 
 #define CC_MASK         (CC_O | CC_S | CC_Z | CC_A | CC_P | CC_C)
 #define MSR_X2APIC      0x800
@@ -146,17 +148,22 @@ static void load_segments(CPUX86State *env)
 
 /* ---- Control registers ---- */
 
-/* EFER and CR0 change together: TCG derives LMA from a change of PG. */
+/*
+ * EFER and CR0 change together: TCG derives LMA from a change of PG. Bits whose change would flush
+ * all translations are there before; tlb.c knows which of them are good.
+ */
 static void load_control(CPUX86State *env, uint64_t cr0, uint64_t cr3, uint64_t cr4, uint64_t efer)
 {
     const uint64_t kept = CR0_CD_MASK | CR0_NW_MASK;
+    const uint64_t flushing = CR0_PG_MASK | CR0_WP_MASK | CR0_PE_MASK;
 
     env->efer &= ~(uint64_t)(MSR_EFER_LME | MSR_EFER_LMA);
+    env->cr[0] = (env->cr[0] & ~flushing) | (cr0 & flushing);
     cpu_x86_update_cr0(env, (cr0 & ~kept) | (env->cr[0] & kept));
+    env->cr[4] = cr4;
     cpu_x86_update_cr4(env, cr4);
     env->cr[3] = cr3;
     cpu_load_efer(env, efer);
-    tlb_flush(env_cpu(env));
 }
 
 static uint64_t efer_with_mode(uint64_t efer, bool long_mode)
@@ -234,6 +241,34 @@ static uint32_t interruptibility(CPUX86State *env)
            (env->hflags2 & HF2_NMI_MASK ? BLOCKING_NMI : 0);
 }
 
+/* Where a trap of RFLAGS.TF is held back, VM entry wants to see it: TCG has none there. */
+static uint64_t pending_debug(CPUX86State *env)
+{
+    const struct X86Vmx *vmx = x86_vmx_of(env);
+    const bool held = (env->hflags & HF_INHIBIT_IRQ_MASK) || vmx->halted;
+
+    return vmx->pending_debug | (held && (env->eflags & TF_MASK) ? VMX_PENDING_BS : 0);
+}
+
+/* With EPT, a guest with PAE paging has its PDPTEs in the VMCS; those that it cannot read are 0. */
+static void save_pdptes(CPUX86State *env)
+{
+    const bool pae =
+        (env->cr[0] & CR0_PG_MASK) && (env->cr[4] & CR4_PAE_MASK) && !(env->hflags & HF_LMA_MASK);
+    const uint64_t table = env->cr[3] & 0xffffffe0;
+    uint64_t *vmcs = x86_vmx_of(env)->vmcs;
+
+    if (!pae || !(env->hflags2 & HF2_NPT_MASK)) {
+        return;
+    }
+    for (int i = 0; i < 4; i++) {
+        struct x86_ept to;
+        const bool found = x86_ept_walk(env, table + i * 8, MMU_DATA_LOAD, &to);
+
+        vmcs[VMCS_GUEST_PDPTE0 + i] = found ? x86_ldq_phys(env_cpu(env), to.physical) : 0;
+    }
+}
+
 void x86_vmx_save_guest(CPUX86State *env)
 {
     struct X86Vmx *vmx = x86_vmx_of(env);
@@ -264,7 +299,9 @@ void x86_vmx_save_guest(CPUX86State *env)
     vmcs[VMCS_GUEST_RFLAGS] = cpu_compute_eflags(env);
     vmcs[VMCS_GUEST_INTERRUPTIBILITY] = interruptibility(env);
     vmcs[VMCS_GUEST_ACTIVITY] = vmx->halted ? ACTIVITY_HLT : 0;
-    vmcs[VMCS_GUEST_PENDING_DEBUG] = 0;
+    vmcs[VMCS_GUEST_PENDING_DEBUG] = pending_debug(env);
+    save_pdptes(env);
+    vmcs[VMCS_GUEST_RTIT_CTL] = x86_vmx_trace_ctl(env);
 }
 
 /* ---- The host ---- */
@@ -406,12 +443,29 @@ static bool read_msr(CPUX86State *env, struct msr_entry *entry)
     return !vmx->msr_failed;
 }
 
-uint32_t x86_vmx_load_msrs(CPUX86State *env, uint64_t area, uint32_t count)
+/* False: the processor would not load it. What the trace is to load, it loads later. */
+static bool load_entry(CPUX86State *env, const struct msr_entry *entry, uint32_t number,
+                       struct x86_vmx_trace_loads *trace)
 {
+    if (number > X86_VMX_AREA_MAX || is_excluded(entry->index, true)) {
+        return false;
+    }
+    if (!x86_vmx_trace_owns(env, entry->index)) {
+        return write_msr(env, entry);
+    }
+    trace->number[trace->count] = number;
+    trace->load[trace->count++] = (struct vpt_msr_load){.msr = entry->index, .value = entry->value};
+    return true;
+}
+
+uint32_t x86_vmx_load_msrs(CPUX86State *env, uint64_t area, uint32_t count,
+                           struct x86_vmx_trace_loads *trace)
+{
+    trace->count = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct msr_entry entry = entry_at(env, area, i);
 
-        if (is_excluded(entry.index, true) || !write_msr(env, &entry)) {
+        if (!load_entry(env, &entry, i + 1, trace)) {
             return i + 1;
         }
     }
@@ -423,7 +477,7 @@ uint32_t x86_vmx_store_msrs(CPUX86State *env, uint64_t area, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         struct msr_entry entry = entry_at(env, area, i);
 
-        if (is_excluded(entry.index, false) || !read_msr(env, &entry)) {
+        if (i == X86_VMX_AREA_MAX || is_excluded(entry.index, false) || !read_msr(env, &entry)) {
             return i + 1;
         }
         x86_stq_phys(env_cpu(env), area + i * 16ull + 8, entry.value);

@@ -56,6 +56,7 @@
     X(GUEST_PDPTE1, 0x280c, VMX_SECONDARY(ENABLE_EPT))                                             \
     X(GUEST_PDPTE2, 0x280e, VMX_SECONDARY(ENABLE_EPT))                                             \
     X(GUEST_PDPTE3, 0x2810, VMX_SECONDARY(ENABLE_EPT))                                             \
+    X(GUEST_RTIT_CTL, 0x2814, VMX_ENTRY(LOAD_IA32_RTIT_CTL))                                       \
     X(HOST_PAT, 0x2c00, VMX_EXIT(LOAD_IA32_PAT))                                                   \
     X(HOST_EFER, 0x2c02, VMX_EXIT(LOAD_IA32_EFER))
 

@@ -15,6 +15,11 @@
 /* In hflags2: what HF_INHIBIT_IRQ_MASK tells of is blocking by MOV SS, not by STI. */
 #define HF2_VMX_MOV_SS_MASK (1 << 9)
 
+/* Pending debug exceptions. */
+#define VMX_PENDING_BREAKPOINT (1u << 12) /* one of the enabled breakpoints */
+#define VMX_PENDING_BS         (1u << 14)
+#define DR6_BREAKPOINTS        15u
+
 /* A VM exit on its way: what goes to the exit-information fields. */
 struct x86_vmx_exit {
     uint32_t reason;
@@ -25,19 +30,29 @@ struct x86_vmx_exit {
 };
 
 /* X86CPU.vmx: NULL without the feature. */
+/* Whose translations they are. All of its bytes are compared. */
+struct x86_vmx_tag {
+    uint64_t cr0, cr3, cr4, efer, eptp, vpid;
+};
+
 struct X86Vmx {
-    bool on;       /* VMX operation */
-    bool non_root; /* with HF_GUEST_MASK: a guest of VMX, not of SVM */
+    bool on;                   /* VMX operation */
+    bool non_root;             /* with HF_GUEST_MASK: a guest of VMX, not of SVM */
+    bool smm_on, smm_non_root; /* what both were before an SMI */
     bool launched;
     uint64_t vmxon, current; /* VMXON region; current VMCS, or VMCS_NONE */
     uint64_t vmcs[VMCS_FIELD_COUNT];
     struct x86_vmx_exit exit;
+    struct x86_vmx_tag tags[2]; /* of the hypervisor and its guest, each when it ran last */
     /* The event that is being delivered, for IDT-vectoring information. */
     uint32_t vectoring, vectoring_error, vectoring_length;
-    bool halted;                 /* activity state HLT */
-    bool traps;                  /* a MTF exit is pending */
+    bool halted; /* activity state HLT */
+    bool traps;  /* a MTF exit is pending */
+    bool int1;   /* it is INT1, the guest's or the VMCS's */
+    uint32_t int1_length;
     bool injects;                /* that event comes from the VMCS */
     bool loads_msrs, msr_failed; /* of an MSR area */
+    uint64_t pending_debug;      /* causes of a trap that the exit leaves to the next entry */
     uint64_t fault_address;      /* of a page fault that exits, and so leaves CR2 alone */
     /* What a reset leaves. The preemption timer: when it is due, and the clocks when the vCPU
      * began. */
