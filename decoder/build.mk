@@ -45,6 +45,13 @@ $(BUILD)/tests/witness: $(DECODER_WITNESS_OBJ) $(LIBPTDEC)
 
 TESTS += $(BUILD)/tests/decoder
 
+# Instructions by their first bytes, against Zydis.
+$(BUILD)/tests/shapes: $(BUILD)/decoder/tests/shapes/main.o $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ $(DECODER_LIBS)
+
+COUNTED += $(BUILD)/tests/shapes
+
 # The .../NAME-reproduce programs take one input on stdin and need no libFuzzer.
 DECODER_FUZZ_OBJ := $(DECODER_SRC:%.c=$(FUZZ_OBJ)/%.o) $(FUZZ_OBJ)/decoder/tests/referee.o
 

@@ -7,15 +7,17 @@
 #include "code/blocks.h"
 #include "code/code_log.h"
 #include "code/image.h"
+#include "code/insn.h"
 
-#define MAX_INSN_BYTES  15u
 #define MAX_BLOCK_INSNS 4096u
 #define FIRST_ROOM      ((size_t)1 << ROOM_LOG2(10))
 /* A hostile trace can ask for the same code in address spaces without end: then start afresh. */
 #define MAX_BLOCKS (1u << 20)
 
-/* A stretch of code that was looked up. */
+/* Where code is, and a stretch of it that was looked up. */
 struct code {
+    const struct ptd_image *image;
+    struct shapes *shapes;
     uint64_t ip;
     const uint8_t *bytes;
     size_t len_bytes;
@@ -41,14 +43,14 @@ static size_t gather(const struct ptd_image *image, uint64_t cr3, uint64_t ip,
     return have;
 }
 
-/* The instruction at ip. code is what the last call looked up (at first: all zero). */
-static int decode_at(const struct ptd_image *image, uint64_t cr3, enum ptd_mode mode, uint64_t ip,
-                     struct code *code, struct ptd_insn *insn)
+/* The instruction at ip. At first, code has no stretch. */
+static int decode_at(struct code *code, uint64_t cr3, enum ptd_mode mode, uint64_t ip,
+                     struct ptd_insn *insn)
 {
     uint8_t insn_bytes[MAX_INSN_BYTES];
 
     if (ip - code->ip >= code->len_bytes) {
-        const int status = ptd_image_find(image, cr3, ip, &code->bytes, &code->len_bytes);
+        const int status = ptd_image_find(code->image, cr3, ip, &code->bytes, &code->len_bytes);
 
         if (status != PTD_OK) {
             code->len_bytes = 0;
@@ -61,9 +63,10 @@ static int decode_at(const struct ptd_image *image, uint64_t cr3, enum ptd_mode 
     const size_t left = code->len_bytes - offset;
 
     if (left >= MAX_INSN_BYTES)
-        return ptd_insn_decode(mode, ip, code->bytes + offset, MAX_INSN_BYTES, insn);
+        return ptd_shapes_decode(code->shapes, mode, ip, code->bytes + offset, MAX_INSN_BYTES,
+                                 insn);
 
-    const size_t have = gather(image, cr3, ip, insn_bytes);
+    const size_t have = gather(code->image, cr3, ip, insn_bytes);
 
     return ptd_insn_decode(mode, ip, insn_bytes, have, insn);
 }
@@ -81,10 +84,10 @@ static uint64_t wrap(const struct ptd_image *image, uint64_t next_ip, uint64_t t
  * Decodes a block whose key is set, up to its natural end, to the instruction at stop_ip, or to
  * most instructions.
  */
-static int build(const struct ptd_image *image, struct block *block, const uint64_t *stop_ip,
-                 uint32_t most)
+static int build(const struct ptd_image *image, struct shapes *shapes, struct block *block,
+                 const uint64_t *stop_ip, uint32_t most)
 {
-    struct code code = {0};
+    struct code code = {.image = image, .shapes = shapes};
     uint64_t ip = block->ip;
 
     block->insns = 0;
@@ -94,7 +97,7 @@ static int build(const struct ptd_image *image, struct block *block, const uint6
         if (stop_ip && ip == *stop_ip)
             break;
 
-        const int status = decode_at(image, block->cr3, block->mode, ip, &code, &insn);
+        const int status = decode_at(&code, block->cr3, block->mode, ip, &insn);
 
         if (status != PTD_OK && block->insns == 0)
             return status;
@@ -111,11 +114,11 @@ static int build(const struct ptd_image *image, struct block *block, const uint6
     return PTD_OK;
 }
 
-int ptd_block_build(const struct ptd_image *image, uint64_t cr3, enum ptd_mode mode, uint64_t ip,
-                    struct block *block)
+int ptd_block_build(const struct ptd_image *image, struct shapes *shapes, uint64_t cr3,
+                    enum ptd_mode mode, uint64_t ip, struct block *block)
 {
     *block = (struct block){.ip = ip, .cr3 = cr3, .mode = (uint8_t)mode};
-    return build(image, block, NULL, MAX_BLOCK_INSNS);
+    return build(image, shapes, block, NULL, MAX_BLOCK_INSNS);
 }
 
 /* ---- The cache ---- */
@@ -123,21 +126,26 @@ int ptd_block_build(const struct ptd_image *image, uint64_t cr3, enum ptd_mode m
 void ptd_blocks_init(struct blocks *blocks, const struct ptd_image *image)
 {
     *blocks = (struct blocks){
-        .image = image, .generation = ptd_image_generation(image), .key = ptd_hash_key_new()};
+        .image = image,
+        .shapes = ptd_shapes_new(),
+        .generation = ptd_image_generation(image),
+        .key = ptd_hash_key_new(),
+    };
     blocks->seen = *blocks->generation;
 }
 
 void ptd_blocks_free(struct blocks *blocks)
 {
+    ptd_shapes_free(blocks->shapes);
     free(blocks->table);
 }
 
 void ptd_blocks_notice(struct blocks *blocks)
 {
-    const struct ptd_image *const image = blocks->image;
-
     free(blocks->table);
-    ptd_blocks_init(blocks, image);
+    blocks->table = NULL;
+    blocks->room = blocks->count = 0;
+    blocks->seen = *blocks->generation;
 }
 
 /* The block's place, or the free one where it belongs. */
@@ -196,7 +204,7 @@ int ptd_blocks_get(struct blocks *blocks, uint64_t cr3, enum ptd_mode mode, uint
     found->cr3 = cr3;
     found->mode = (uint8_t)mode;
 
-    const int status = build(blocks->image, found, NULL, MAX_BLOCK_INSNS);
+    const int status = build(blocks->image, blocks->shapes, found, NULL, MAX_BLOCK_INSNS);
 
     if (status == PTD_OK)
         blocks->count++;
@@ -208,7 +216,7 @@ int ptd_blocks_cut(const struct blocks *blocks, const struct block *block, uint6
 {
     *part = *block;
     /* The same bytes decode as before: only the place to stop is new. */
-    const int status = build(blocks->image, part, &stop_ip, MAX_BLOCK_INSNS);
+    const int status = build(blocks->image, blocks->shapes, part, &stop_ip, MAX_BLOCK_INSNS);
 
     if (status != PTD_OK)
         return status;
@@ -219,18 +227,18 @@ int ptd_blocks_first(const struct blocks *blocks, const struct block *block, uin
                      struct block *part)
 {
     *part = *block;
-    return build(blocks->image, part, NULL, insns);
+    return build(blocks->image, blocks->shapes, part, NULL, insns);
 }
 
 int ptd_block_insn(const struct ptd_image *image, const struct ptd_item *block, uint64_t *ip,
                    struct ptd_insn *insn)
 {
-    struct code code = {0};
+    struct code code = {.image = image};
 
     if (*ip - block->ip > block->last_ip - block->ip)
         return PTD_END;
 
-    const int status = decode_at(image, block->cr3, (enum ptd_mode)block->mode, *ip, &code, insn);
+    const int status = decode_at(&code, block->cr3, (enum ptd_mode)block->mode, *ip, insn);
 
     if (status == PTD_OK)
         *ip += insn->size_bytes;

@@ -7,7 +7,7 @@
 #define PTD_BLOCKS_H
 
 #include "base/hash.h"
-#include "ptdec.h"
+#include "code/shapes.h"
 
 struct block {
     uint64_t ip, cr3; /* with mode, what it is found by */
@@ -21,7 +21,8 @@ struct block {
 
 struct blocks {
     const struct ptd_image *image;
-    struct block *table; /* open addressing, room is a power of two */
+    struct shapes *shapes; /* NULL: there was no memory, and all is slower */
+    struct block *table;   /* open addressing, room is a power of two */
     size_t room, count;
     struct hash_key key;
     const uint64_t *generation; /* of the image, and as of when the blocks were made */
@@ -53,9 +54,9 @@ void ptd_blocks_notice(struct blocks *blocks);
  */
 int ptd_blocks_get(struct blocks *blocks, uint64_t cr3, enum ptd_mode mode, uint64_t ip,
                    const struct block **block);
-/* The same without the cache: fills *block. PTD_OK, _NOMAP, _INSN. */
-int ptd_block_build(const struct ptd_image *image, uint64_t cr3, enum ptd_mode mode, uint64_t ip,
-                    struct block *block);
+/* The same without the cache: fills *block. shapes may be NULL. PTD_OK, _NOMAP, _INSN. */
+int ptd_block_build(const struct ptd_image *image, struct shapes *shapes, uint64_t cr3,
+                    enum ptd_mode mode, uint64_t ip, struct block *block);
 /*
  * The part of a block in front of stop_ip, which is in (ip, last_ip]. PTD_OK, or PTD_E_MISMATCH if
  * no instruction begins at stop_ip.

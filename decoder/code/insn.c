@@ -14,9 +14,7 @@
 #include <Zydis/Zydis.h>
 
 #include "base/array.h"
-#include "ptdec.h"
-
-#define MAX_INSN_BYTES 15u
+#include "code/insn.h"
 
 /* ModRM.reg of opcode FF, and of the far forms. */
 #define REG_CALL_FAR 3
@@ -188,14 +186,13 @@ static void classify(const ZydisDecodedInstruction *decoded, struct ptd_insn *in
  * Near branches with 16-bit operands wrap at 64 KiB. Packets may hold linear addresses (33.3.1.1),
  * and the base of CS is unknown: above 64 KiB there is no telling where the wrap is.
  */
-static uint64_t direct_target(enum ptd_mode mode, const ZydisDecodedInstruction *decoded,
-                              uint64_t next_ip)
+uint64_t ptd_insn_target(enum ptd_mode mode, bool wraps, uint64_t next_ip, int64_t distance)
 {
-    const uint64_t target = next_ip + (uint64_t)decoded->raw.imm[0].value.s;
+    const uint64_t target = next_ip + (uint64_t)distance;
 
     if (mode == PTD_MODE_64)
         return target;
-    if (decoded->operand_width == 16 && next_ip <= 0x10000u)
+    if (wraps && next_ip <= 0x10000u)
         return target & 0xffffu;
     return target & 0xffffffffu;
 }
@@ -283,12 +280,20 @@ static int format_newer(enum ptd_mode mode, const uint8_t *bytes, size_t len_byt
 
 /* ---- The interface ---- */
 
-int ptd_insn_decode(enum ptd_mode mode, uint64_t ip, const void *bytes, size_t available_bytes,
-                    struct ptd_insn *insn)
+static uint8_t head_of(const ZydisDecodedInstruction *decoded)
+{
+    return decoded->raw.disp.size     ? decoded->raw.disp.offset
+           : decoded->raw.imm[0].size ? decoded->raw.imm[0].offset
+                                      : decoded->length;
+}
+
+int ptd_insn_take_apart(enum ptd_mode mode, uint64_t ip, const void *bytes, size_t available_bytes,
+                        struct ptd_insn *insn, struct insn_parts *parts)
 {
     ZydisDecoder decoder;
     ZydisDecodedInstruction decoded;
 
+    *parts = (struct insn_parts){0};
     if (available_bytes > MAX_INSN_BYTES)
         available_bytes = MAX_INSN_BYTES;
     if (!init_decoder(mode, &decoder) ||
@@ -301,12 +306,23 @@ int ptd_insn_decode(enum ptd_mode mode, uint64_t ip, const void *bytes, size_t a
     insn->ip = ip;
     insn->size_bytes = decoded.length;
     classify(&decoded, insn);
+    parts->head_bytes = head_of(&decoded);
     if (insn->iclass == PTD_INSN_COND || insn->iclass == PTD_INSN_JMP_DIRECT ||
         insn->iclass == PTD_INSN_CALL_DIRECT) {
-        insn->target = direct_target(mode, &decoded, ip + decoded.length);
         insn->wraps = mode != PTD_MODE_64 && decoded.operand_width == 16;
+        insn->target =
+            ptd_insn_target(mode, insn->wraps, ip + decoded.length, decoded.raw.imm[0].value.s);
+        parts->rel_bytes = decoded.raw.imm[0].size / 8;
     }
     return PTD_OK;
+}
+
+int ptd_insn_decode(enum ptd_mode mode, uint64_t ip, const void *bytes, size_t available_bytes,
+                    struct ptd_insn *insn)
+{
+    struct insn_parts parts;
+
+    return ptd_insn_take_apart(mode, ip, bytes, available_bytes, insn, &parts);
 }
 
 int ptd_insn_format(enum ptd_mode mode, uint64_t ip, const void *bytes, size_t available_bytes,

@@ -135,6 +135,7 @@ struct graph *ptd_graph_new(const struct ptd_image *image, bool shared, size_t t
         return NULL;
     }
     graph->image = image;
+    graph->shapes = ptd_shapes_new();
     graph->key = ptd_hash_key_new();
     graph->shared = shared;
     graph->fixed = shared || is_long;
@@ -155,6 +156,7 @@ struct graph *ptd_graph_share(const struct graph *graph)
     if (other) {
         (void)__atomic_add_fetch(&graph->common->users, 1, __ATOMIC_RELAXED);
         *other = *graph;
+        other->shapes = ptd_shapes_new();
         other->node_places = other->part_places = other->return_places = none;
     }
     return other;
@@ -179,6 +181,7 @@ void ptd_graph_free(struct graph *graph)
             free(graph->lists);
         }
     }
+    ptd_shapes_free(graph->shapes);
     free(graph);
 }
 
@@ -479,8 +482,8 @@ static void gather(const struct graph *graph, const struct space *space, uint64_
     draft->kind = NODE_SLOW;
     do {
         if (draft->part_count == NODE_PARTS || has_part(draft, ip) ||
-            ptd_block_build(graph->image, space->cr3, (enum ptd_mode)space->mode, ip, &block) !=
-                PTD_OK ||
+            ptd_block_build(graph->image, graph->shapes, space->cr3, (enum ptd_mode)space->mode, ip,
+                            &block) != PTD_OK ||
             block.last_ip - block.ip > UINT16_MAX)
             return;
         draft->parts[draft->part_count++] = (struct part){

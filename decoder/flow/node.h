@@ -90,6 +90,7 @@ struct graph {
     struct hash_key key; /* of the lists */
     uint32_t epoch;      /* how often it was emptied */
     struct places node_places, part_places, return_places;
+    struct shapes *shapes; /* its own; NULL: there was no memory, and all is slower */
     const struct ptd_image *image;
     bool fixed;  /* nothing of it moves */
     bool shared; /* then it is fixed, and never emptied, but replaced */

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Instructions that look alike. Length and class of an instruction depend on its bytes up to ModRM
+ * and SIB; only displacement and immediate stand behind them. So what Zydis said of these bytes
+ * once holds wherever they begin an instruction again, and need not be found again. There is no
+ * table of opcodes here that could contradict Zydis: what is taken to be the bytes up to SIB is
+ * compared with what Zydis found before it is kept.
+ */
+#ifndef PTD_SHAPES_H
+#define PTD_SHAPES_H
+
+#include "ptdec.h"
+
+struct shapes;
+
+/* NULL: no memory. */
+struct shapes *ptd_shapes_new(void);
+void ptd_shapes_free(struct shapes *shapes); /* may be NULL */
+/* Exactly ptd_insn_decode(). Not for two threads at once. shapes may be NULL. */
+int ptd_shapes_decode(struct shapes *shapes, enum ptd_mode mode, uint64_t ip, const uint8_t *bytes,
+                      size_t available_bytes, struct ptd_insn *insn);
+
+#endif

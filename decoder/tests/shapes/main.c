@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Instructions by their first bytes (code/shapes.h) against Zydis: instructions at random, every
+ * opcode of every map with every prefix among them, and each again with another displacement and
+ * immediate, so that what was remembered is told. In each mode, everything that is told must be
+ * what ptd_insn_decode() tells.
+ *
+ * usage: shapes [COUNT [SEED]] (10000000, 1): so many instructions are compared.
+ * Ends with 'N passed, N failed'; the first failures are printed.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "code/insn.h"
+#include "code/shapes.h"
+#include "tests/support.h"
+
+#define TAILS   3u /* instructions that begin alike */
+#define PRINTED 10u
+
+static uint64_t state;
+
+static bool once_in(unsigned n)
+{
+    return next_random(&state) % n == 0;
+}
+
+static uint8_t one_of(const uint8_t *bytes, size_t count)
+{
+    return bytes[next_random(&state) % count];
+}
+
+static void put(uint8_t *bytes, size_t *len, uint8_t byte)
+{
+    if (*len < MAX_INSN_BYTES)
+        bytes[(*len)++] = byte;
+}
+
+/* Prefixes, and what selects a map; opcode and all that follows is random. */
+static void draw(uint8_t bytes[MAX_INSN_BYTES])
+{
+    static const uint8_t prefixes[] = {0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65,
+                                       0x66, 0x67, 0xf0, 0xf2, 0xf3};
+    static const uint8_t maps[] = {0x0f, 0x0f, 0x62, 0x8f, 0xc4, 0xc5, 0xd5};
+    size_t len = 0;
+
+    for (unsigned i = 0; i < MAX_INSN_BYTES; i++)
+        bytes[i] = (uint8_t)(next_random(&state) >> 24);
+    while (once_in(2) && len < 6)
+        put(bytes, &len, one_of(prefixes, sizeof(prefixes)));
+    if (once_in(3))
+        put(bytes, &len, (uint8_t)(0x40 | (next_random(&state) >> 40 & 15)));
+    if (once_in(2))
+        return;
+    put(bytes, &len, one_of(maps, sizeof(maps)));
+    if (bytes[len - 1] == 0x0f && once_in(3))
+        put(bytes, &len, once_in(2) ? 0x38 : 0x3a);
+}
+
+static bool same(const struct ptd_insn *want, const struct ptd_insn *got)
+{
+    return want->ip == got->ip && want->target == got->target && want->iclass == got->iclass &&
+           want->size_bytes == got->size_bytes && want->far_return == got->far_return &&
+           want->optional == got->optional && want->wraps == got->wraps;
+}
+
+/* False: it is not what Zydis says. *decoded: it is an instruction. */
+static bool compare(struct shapes *shapes, enum ptd_mode mode, const uint8_t bytes[MAX_INSN_BYTES],
+                    bool *decoded)
+{
+    const uint64_t ip = next_random(&state) >> (next_random(&state) & 63);
+    const size_t len = once_in(8) ? next_random(&state) % MAX_INSN_BYTES : MAX_INSN_BYTES;
+    struct ptd_insn want, got;
+    const int wanted = ptd_insn_decode(mode, ip, bytes, len, &want);
+    const int status = ptd_shapes_decode(shapes, mode, ip, bytes, len, &got);
+
+    *decoded = wanted == PTD_OK;
+    return wanted == status && (wanted != PTD_OK || same(&want, &got));
+}
+
+static void print(enum ptd_mode mode, const uint8_t bytes[MAX_INSN_BYTES])
+{
+    printf("shapes: mode %d:", (int)mode);
+    for (unsigned i = 0; i < MAX_INSN_BYTES; i++)
+        printf(" %02x", bytes[i]);
+    printf("\n");
+}
+
+int main(int argc, char **argv)
+{
+    const uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000;
+    struct shapes *const shapes = ptd_shapes_new();
+    uint64_t passed = 0, failed = 0, insns = 0;
+    uint8_t bytes[MAX_INSN_BYTES];
+
+    state = (argc > 2 ? strtoull(argv[2], NULL, 10) : 1) * 2654435761u + 88172645463325252u;
+    if (!shapes)
+        return 1;
+    while (passed + failed < count) {
+        const enum ptd_mode mode = (enum ptd_mode)(next_random(&state) % 3);
+
+        draw(bytes);
+        for (unsigned tail = 0; tail < TAILS; tail++) {
+            struct ptd_insn insn;
+            struct insn_parts parts;
+            bool decoded;
+
+            if (compare(shapes, mode, bytes, &decoded))
+                passed++;
+            else if (failed++ < PRINTED)
+                print(mode, bytes);
+            insns += decoded;
+            if (ptd_insn_take_apart(mode, 0, bytes, MAX_INSN_BYTES, &insn, &parts) != PTD_OK)
+                break;
+            for (unsigned i = parts.head_bytes; i < MAX_INSN_BYTES; i++)
+                bytes[i] = (uint8_t)(next_random(&state) >> 24);
+        }
+    }
+    ptd_shapes_free(shapes);
+    printf("shapes: %" PRIu64 " were instructions\n", insns);
+    printf("%" PRIu64 " passed, %" PRIu64 " failed\n", passed, failed);
+    return failed > 0;
+}
