@@ -11,6 +11,8 @@
 #include "tests.h"
 #include "vm.h"
 
+#include <string.h>
+
 #define MSR_SYSENTER_CS  0x174u
 #define MSR_SYSENTER_ESP 0x175u
 #define MSR_SYSENTER_EIP 0x176u
@@ -33,6 +35,8 @@ SNIPPET(state_sti_cpuid, "sti");
 SNIPPET(state_mov_ss_cpuid, "mov %ss, %eax; mov %eax, %ss");
 SNIPPET(state_lgdt, "lgdt (%rbx)");
 SNIPPET(state_lidt, "lidt (%rbx)");
+SNIPPET(state_far, "lgdt (%rbx); mov $0x10, %ecx; mov %ecx, %ss; pushq $8; lea 1f(%rip), %rax;"
+                   "push %rax; lretq; 1:");
 
 /* Code, what it needs, and the field that has to hold the value behind the exit of its VMCALL. */
 static const struct {
@@ -134,6 +138,26 @@ static void test_tables(void)
         report(get(limits[i]) == 0x123 && get(bases[i]) == 0x456789, "saved by an exit: %s",
                names[i]);
     }
+}
+
+#define CODE_NOT_ACCESSED 0x00af9a000000ffffull
+#define DATA_NOT_ACCESSED 0x00cf92000000ffffull
+
+/* A segment that was loaded has been accessed, as VM entry wants to see it. */
+static void test_accessed(void)
+{
+    const uint64_t segments[] = {0, CODE_NOT_ACCESSED, DATA_NOT_ACCESSED};
+    const struct code code = CODE(state_far);
+    uint8_t *const gdt = (uint8_t *)vm_data() + 64;
+
+    vm_reset(&code);
+    memcpy(gdt, segments, sizeof(segments));
+    *(struct table_pointer *)vm_data() =
+        (struct table_pointer){sizeof(segments) - 1, (uint64_t)gdt};
+    vm_registers.rbx = (uint64_t)vm_data();
+    report_value(vm_launch().reason, REASON_VMCALL, "segments of a new GDT: exit reason");
+    report_value(get(VMCS_GUEST_CS_RIGHTS), 0xa09b, "saved by an exit: CS, which was accessed");
+    report_value(get(VMCS_GUEST_SS_RIGHTS), 0xc093, "saved by an exit: SS, which was accessed");
 }
 
 /* ---- What the host finds ------------------------------------------------------------------ */
@@ -277,6 +301,7 @@ void test_state(void)
     test_not_saved();
     test_stack();
     test_tables();
+    test_accessed();
     test_host();
     test_times();
 }

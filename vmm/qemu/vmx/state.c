@@ -18,6 +18,7 @@
 #define MSR_UCODE       0x79
 #define RIGHTS_FLAGS    0xf0ffu
 #define RIGHTS_BUSY     2u /* a loaded TSS is; TCG sets that in memory only */
+#define RIGHTS_ACCESSED 1u /* a loaded segment is; TCG does not set that for code */
 #define BLOCKING_STI    1u
 #define BLOCKING_MOV_SS 2u
 #define BLOCKING_NMI    8u
@@ -73,7 +74,8 @@ static uint32_t rights_of(const SegmentCache *segment)
     if (!(segment->flags & DESC_P_MASK)) {
         return VMX_RIGHTS_UNUSABLE | (segment->flags >> 8 & 0x60);
     }
-    return segment->flags >> 8 & RIGHTS_FLAGS;
+    return (segment->flags >> 8 & RIGHTS_FLAGS) |
+           (segment->flags & DESC_S_MASK ? RIGHTS_ACCESSED : 0);
 }
 
 static uint32_t flags_of(uint32_t rights)
