@@ -293,18 +293,21 @@ static bool nmi_comes(CPUX86State *env)
     return x86_vmx_pin(env, VMX_PIN_BASED_VIRTUAL_NMIS) || !(env->hflags2 & HF2_NMI_MASK);
 }
 
+/* What is due without having been requested does not count: the loop of the vCPU would not ask. */
 int x86_vmx_pending(CPUX86State *env, int requests)
 {
+    const bool due = requests & CPU_INTERRUPT_VIRQ;
+
     if ((requests & CPU_INTERRUPT_SMI) && !(env->hflags & HF_SMM_MASK)) {
         return CPU_INTERRUPT_SMI;
     }
-    if (x86_vmx_trace_waits(env) || trap_is_due(env) || x86_vmx_timer_is_due(env)) {
+    if (due && (x86_vmx_trace_waits(env) || trap_is_due(env) || x86_vmx_timer_is_due(env))) {
         return CPU_INTERRUPT_VIRQ;
     }
     if ((requests & CPU_INTERRUPT_NMI) && nmi_comes(env)) {
         return CPU_INTERRUPT_NMI;
     }
-    if (nmi_window(env)) {
+    if (due && nmi_window(env)) {
         return CPU_INTERRUPT_VIRQ;
     }
     if (requests & CPU_INTERRUPT_MCE) {
@@ -314,7 +317,7 @@ int x86_vmx_pending(CPUX86State *env, int requests)
         (x86_vmx_pin(env, VMX_PIN_BASED_EXT_INTR_MASK) || takes_interrupts(env))) {
         return CPU_INTERRUPT_HARD;
     }
-    return interrupt_window(env) ? CPU_INTERRUPT_VIRQ : 0;
+    return due && interrupt_window(env) ? CPU_INTERRUPT_VIRQ : 0;
 }
 
 /* ---- Delivery ---- */
