@@ -40,7 +40,7 @@ void x86_vmx_resume_guest(CPUX86State *env)
         env->tsc_offset = vmx->vmcs[VMCS_TSC_OFFSET];
     }
     if (x86_vmx_primary(env, WINDOWS)) {
-        env_cpu(env)->interrupt_request |= CPU_INTERRUPT_VIRQ;
+        x86_vmx_request(env);
     }
 }
 
@@ -127,7 +127,7 @@ static void begin(CPUX86State *env)
     CPUState *cs = env_cpu(env);
 
     if (vmx->traps) {
-        cs->interrupt_request |= CPU_INTERRUPT_VIRQ;
+        x86_vmx_request(env);
     } else if (vmx->vmcs[VMCS_ENTRY_EVENT] & VMX_EVENT_VALID) {
         inject(env);
     } else if (pending_debug(vmx)) {

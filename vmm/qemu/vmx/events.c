@@ -5,6 +5,7 @@
  */
 #include "qemu/osdep.h"
 #include "exec/exec-all.h"
+#include "qemu/main-loop.h"
 #include "tcg/helper-tcg.h"
 #include "entry.h"
 #include "exit.h"
@@ -291,6 +292,19 @@ void x86_vmx_exit_window(CPUX86State *env)
 static bool nmi_comes(CPUX86State *env)
 {
     return x86_vmx_pin(env, VMX_PIN_BASED_VIRTUAL_NMIS) || !(env->hflags2 & HF2_NMI_MASK);
+}
+
+void x86_vmx_request(CPUX86State *env)
+{
+    const bool locked = qemu_mutex_iothread_locked();
+
+    if (!locked) {
+        qemu_mutex_lock_iothread();
+    }
+    env_cpu(env)->interrupt_request |= CPU_INTERRUPT_VIRQ;
+    if (!locked) {
+        qemu_mutex_unlock_iothread();
+    }
 }
 
 /* What is due without having been requested does not count: the loop of the vCPU would not ask. */

@@ -114,7 +114,7 @@ static void leave_non_root(CPUX86State *env)
     env->hflags &= ~(HF_GUEST_MASK | HF_INHIBIT_IRQ_MASK);
     env->hflags2 &= ~HF2_NPT_MASK;
     env->tsc_offset = 0;
-    cs->interrupt_request &= ~CPU_INTERRUPT_VIRQ;
+    cpu_reset_interrupt(cs, CPU_INTERRUPT_VIRQ);
     cs->halted = 0;
 }
 

@@ -48,6 +48,9 @@ void x86_vmx_check_interrupt(CPUX86State *env);
 void x86_vmx_check_nmi(CPUX86State *env);
 G_NORETURN void x86_vmx_exit_init(CPUX86State *env);
 G_NORETURN void x86_vmx_exit_window(CPUX86State *env);
+/* Something may be due that exits: x86_vmx_pending() is to be asked. Other threads request
+ * interrupts at the same time. */
+void x86_vmx_request(CPUX86State *env);
 /* Which of the requests is next in VMX non-root operation; 0: none. */
 int x86_vmx_pending(CPUX86State *env, int requests);
 /* A page fault that exits: its address goes to the qualification, and not to CR2. */

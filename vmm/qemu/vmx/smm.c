@@ -22,7 +22,7 @@ void x86_vmx_smi(CPUX86State *env)
         env->hflags &= ~HF_GUEST_MASK;
         env->hflags2 &= ~HF2_NPT_MASK;
         env->tsc_offset = 0;
-        env_cpu(env)->interrupt_request &= ~CPU_INTERRUPT_VIRQ;
+        cpu_reset_interrupt(env_cpu(env), CPU_INTERRUPT_VIRQ);
     }
 }
 
@@ -37,6 +37,6 @@ void x86_vmx_rsm(CPUX86State *env)
     vmx->on = true;
     if (vmx->smm_non_root) {
         x86_vmx_resume_guest(env);
-        env_cpu(env)->interrupt_request |= CPU_INTERRUPT_VIRQ; /* its timer may be due */
+        x86_vmx_request(env); /* its timer may be due */
     }
 }

@@ -73,7 +73,7 @@ void x86_vmx_timer_begin(CPUX86State *env)
     }
     vmx->timer_deadline = cpu_get_tsc(env) + (vmx->vmcs[VMCS_PREEMPTION_TIMER] << VMX_TIMER_SHIFT);
     if (x86_vmx_timer_is_due(env)) {
-        env_cpu(env)->interrupt_request |= CPU_INTERRUPT_VIRQ;
+        x86_vmx_request(env);
     } else {
         arm(env);
     }

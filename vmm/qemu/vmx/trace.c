@@ -6,7 +6,6 @@
  */
 #include "qemu/osdep.h"
 #include "exec/exec-all.h"
-#include "qemu/main-loop.h"
 #include "entry.h"
 #include "exit.h"
 #include "intercept.h"
@@ -289,19 +288,9 @@ static bool by_ept(CPUX86State *env, uint64_t *address, enum vpt_access access)
 /* The exit comes between blocks; the one that runs is the last. */
 static void output_waits(CPUX86State *env)
 {
-    CPUState *cs = env_cpu(env);
-    const bool locked = qemu_mutex_iothread_locked();
-
-    if (!x86_vmx_guest(env)) {
-        return;
-    }
-    if (!locked) {
-        qemu_mutex_lock_iothread();
-    }
-    cs->interrupt_request |= CPU_INTERRUPT_VIRQ;
-    qatomic_set(&cpu_neg(cs)->icount_decr.u16.high, -1);
-    if (!locked) {
-        qemu_mutex_unlock_iothread();
+    if (x86_vmx_guest(env)) {
+        x86_vmx_request(env);
+        qatomic_set(&cpu_neg(env_cpu(env))->icount_decr.u16.high, -1);
     }
 }
 
