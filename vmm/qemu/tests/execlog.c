@@ -5,10 +5,10 @@
  *
  *   -plugin execlog.so,out=FILE[,from=ADDRESS,to=ADDRESS][,when=FILE][,pages=on][,times=FILE]
  *   -plugin execlog.so,count=FILE
- *   -plugin execlog.so,blocks=FILE[,start=ADDRESS][,most=BLOCKS]
+ *   -plugin execlog.so,blocks=FILE[,start=ADDRESS][,most=BLOCKS][,when=FILE]
  *
  * With from and to, only instructions from the one up to the other are logged; with when, those
- * behind the first translation that finds this file. A capture that begins has all code translated
+ * that are translated when this file is there. A capture that begins has all code translated
  * anew: make the file while the guest is stopped, then begin the capture, and the log begins with
  * it. With start, no block before the first at that address is logged; with most, no more blocks of
  * a vCPU than that. count writes how many instructions began, and no more.
@@ -165,8 +165,6 @@ static void flush(void)
 static void log_insn(unsigned vcpu, void *word)
 {
     (void)vcpu;
-    if (when)
-        return;
     g_mutex_lock(&mutex);
     last = (uintptr_t)word;
     chunk_times[fill] = now;
@@ -382,8 +380,7 @@ static void end_blocks(void)
 static void read_time(unsigned vcpu, void *data)
 {
     (void)data;
-    if (!when)
-        now = x86_vpt_plugin_tsc(vcpu);
+    now = x86_vpt_plugin_tsc(vcpu);
 }
 
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
@@ -391,6 +388,8 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     (void)id;
     if (when && g_file_test(when, G_FILE_TEST_EXISTS))
         when = NULL;
+    if (when)
+        return;
     if (table) {
         block_translated(tb);
         return;
