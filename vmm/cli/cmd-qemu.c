@@ -3,6 +3,7 @@
  * vpt qemu: runs the QEMU of `make qemu` (docs/qemu.md) with a virtual Intel PT.
  */
 #include "cli/commands.h"
+#include "cli/own-qemu.h"
 #include "common/data.h"
 #include "common/say.h"
 #include "kvm/backend.h"
@@ -109,43 +110,6 @@ static bool add_all(struct command *command, const char *const *arguments)
     return true;
 }
 
-/* The folder that `make qemu` fills. */
-static void qemu_dir(char *dir, size_t bytes)
-{
-    const char *cache = getenv("VPT_CACHE"), *xdg = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
-
-    if (cache && *cache)
-        snprintf(dir, bytes, "%s/qemu", cache);
-    else if (xdg && *xdg)
-        snprintf(dir, bytes, "%s/vpt/qemu", xdg);
-    else
-        snprintf(dir, bytes, "%s/.cache/vpt/qemu", home ? home : "");
-}
-
-/* $VPT_QEMU, or ours. */
-static void find_qemu(char *path, size_t bytes)
-{
-    const char *own = getenv("VPT_QEMU");
-    char dir[PATH_MAX - 64];
-
-    qemu_dir(dir, sizeof(dir));
-    if (own && *own)
-        snprintf(path, bytes, "%s", own);
-    else
-        snprintf(path, bytes, "%s/build/qemu-system-x86_64", dir);
-}
-
-static int no_qemu(const struct command *command, int error)
-{
-    char dir[PATH_MAX], how[2 * PATH_MAX];
-
-    qemu_dir(dir, sizeof(dir));
-    data_how("qemu", "vmm/qemu/build.sh", dir, how, sizeof(how));
-    return complain(EXIT_CODE_HOST, "%s: %s; to build it, run: %s", command->program,
-                    strerror(error), how);
-}
-
 /* A comma in a value of an option of QEMU is written twice. False: too long. */
 static bool escape(const char *text, char *to, size_t bytes)
 {
@@ -202,7 +166,7 @@ static bool make_command(struct command *command, const struct qemu_options *opt
                                    mem,
                                    NULL};
 
-    find_qemu(command->program, sizeof(command->program));
+    own_qemu(command->program, sizeof(command->program));
     snprintf(command->cpu, sizeof(command->cpu), "max,vendor=GenuineIntel,vpt-profile=%s",
              options->profile);
     if (!add_all(command, machine) || (options->image && !add_image(command, options)))
@@ -288,7 +252,7 @@ static int run(int argc, char **argv)
         return EXIT_CODE_OK;
     }
     if (access(command.program, X_OK) != 0)
-        return no_qemu(&command, errno);
+        return no_own_qemu(command.program, errno);
     return run_qemu(&command, options.image != NULL);
 }
 

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The QEMU of `make qemu`: in the cache, unless the environment names another one. */
+#include "cli/own-qemu.h"
+#include "common/data.h"
+#include "common/say.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The folder that `make qemu` fills. */
+static void qemu_dir(char *dir, size_t bytes)
+{
+    const char *cache = getenv("VPT_CACHE"), *xdg = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+
+    if (cache && *cache)
+        snprintf(dir, bytes, "%s/qemu", cache);
+    else if (xdg && *xdg)
+        snprintf(dir, bytes, "%s/vpt/qemu", xdg);
+    else
+        snprintf(dir, bytes, "%s/.cache/vpt/qemu", home ? home : "");
+}
+
+void own_qemu(char *path, size_t bytes)
+{
+    const char *own = getenv("VPT_QEMU");
+    char dir[PATH_MAX - 64];
+
+    qemu_dir(dir, sizeof(dir));
+    if (own && *own)
+        snprintf(path, bytes, "%s", own);
+    else
+        snprintf(path, bytes, "%s/build/qemu-system-x86_64", dir);
+}
+
+int no_own_qemu(const char *path, int error)
+{
+    char dir[PATH_MAX], how[2 * PATH_MAX];
+
+    qemu_dir(dir, sizeof(dir));
+    data_how("qemu", "vmm/qemu/build.sh", dir, how, sizeof(how));
+    return complain(EXIT_CODE_HOST, "%s: %s; to build it, run: %s", path, strerror(error), how);
+}
