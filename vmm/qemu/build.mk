@@ -46,7 +46,8 @@ qemu-port: deps ## the port to QEMU 10.0: built, and the same tests of guests on
 	    [ $$status != 77 ] || { echo 'SKIP: the port to QEMU 10.0: its source cannot be had'; \
 	        echo '0 passed, 0 failed, 1 skipped'; exit 0; }; \
 	    [ $$status = 0 ] && $(SUBMAKE) QEMU_DIR=$(QEMU_DIR)/10.0 EXECLOG=$(BUILD)/qemu/execlog-10.0.so \
-	        qemu-tools && { $(PREPARE_LAB); } && for test in qemu.sh svm.sh 'boot.sh --all'; do \
+	        qemu-tools && { $(PREPARE_LAB); } && for test in qemu.sh svm.sh vmx.sh names.sh names-log.sh \
+            vmx-linux.sh 'boot.sh --all'; do \
 	            $(QEMU_ENV) QEMU_DIR=$(QEMU_DIR)/10.0 EXECLOG=$(BUILD)/qemu/execlog-10.0.so \
 	                vmm/qemu/tests/$$test || exit 1; \
 	        done

@@ -18,6 +18,7 @@ set -u
 . vmm/qemu/tests/qmp.sh
 cache=${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}
 qemu=${QEMU_DIR:-$cache/qemu}/build/qemu-system-x86_64
+execlog=${EXECLOG:-$BUILD/qemu/execlog.so}
 lab=$cache/lab
 here=vmm/qemu/linux
 # shellcheck source=vmm/qemu/linux/guest.sh
@@ -27,7 +28,7 @@ mem_mib=384
 capture_bytes=${CAPTURE_BYTES:-4000000}
 
 why=
-[ -x "$qemu" ] && [ -f "$BUILD/qemu/execlog.so" ] || why='no QEMU (make qemu)'
+[ -x "$qemu" ] && [ -f "$execlog" ] || why='no QEMU (make qemu)'
 [ -f "$lab/vmlinuz" ] || why='no kernel (make lab)'
 if [ -n "$why" ]; then
     for name in runs 'has a map with two VMs' 'decodes to what ran, and who, and when' \
@@ -82,7 +83,7 @@ capture() {
         -icount shift=3,sleep=off -cpu EPYC,+svm,+npt,+tsc-scale -m "$mem_mib" -display none -nodefaults -no-reboot \
         -serial "file:$work/console" -kernel "$lab/vmlinuz" -initrd "$work/initrd" \
         -append "console=ttyS0 panic=-1 quiet no_timer_check tsc=reliable rdinit=/init" \
-        -plugin "$BUILD/qemu/execlog.so,out=$work/log,when=$work/begin,pages=on,times=$work/times" \
+        -plugin "$execlog,out=$work/log,when=$work/begin,pages=on,times=$work/times" \
         -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control >"$work/qemu" 2>&1 &
     pid=$!
     qmp_open "$work/qmp"

@@ -14,6 +14,7 @@ set -u
 . vmm/qemu/tests/qmp.sh
 cache=${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}
 qemu=${QEMU_DIR:-$cache/qemu}/build/qemu-system-x86_64
+execlog=${EXECLOG:-$BUILD/qemu/execlog.so}
 lab=$cache/lab
 here=vmm/qemu/linux
 # shellcheck source=vmm/qemu/linux/guest.sh
@@ -24,7 +25,7 @@ capture_bytes=${CAPTURE_BYTES:-4000000}
 package=$(find "$lab/packages" -name 'linux-image-*.deb' 2>/dev/null | sort | tail -n 1)
 
 why=
-[ -x "$qemu" ] && [ -f "$BUILD/qemu/execlog.so" ] || why='no QEMU (make qemu)'
+[ -x "$qemu" ] && [ -f "$execlog" ] || why='no QEMU (make qemu)'
 [ -f "$lab/vmlinuz" ] && [ -n "$package" ] || why='no kernel (make lab)'
 if [ -n "$why" ]; then
     for name in runs 'has a map with two VMs' 'decodes to what ran, and who' 'has parts'; do
@@ -74,7 +75,7 @@ capture() {
         -nodefaults -no-reboot \
         -serial "file:$work/console" -kernel "$lab/vmlinuz" -initrd "$work/initrd" \
         -append "console=ttyS0 panic=-1 quiet no_timer_check tsc=reliable rdinit=/init" \
-        -plugin "$BUILD/qemu/execlog.so,out=$work/log,when=$work/begin,pages=on" \
+        -plugin "$execlog,out=$work/log,when=$work/begin,pages=on" \
         -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control >"$work/qemu" 2>&1 &
     pid=$!
     qmp_open "$work/qmp"

@@ -6,8 +6,7 @@
 #
 # vmx.sh [--all]: with --all, more profiles, and instructions that are counted (-icount).
 #
-# Needs `make qemu`; without it, and on QEMU 10.0, which has no VMX here, every test is named and
-# counted as skipped. About half a minute.
+# Needs `make qemu`; without it, every test is named and counted as skipped. About half a minute.
 set -u
 
 . vmm/tests/lib.sh
@@ -22,9 +21,6 @@ profiles='max'
 
 why=
 [ -x "$qemu" ] && [ -f "$execlog" ] || why='no QEMU (make qemu)'
-if [ -z "$why" ] && ! "$qemu" --version | grep -q 'version 7'; then
-    why='VMX is for QEMU 7.2 only'
-fi
 if [ -n "$why" ]; then
     for name in $profiles 'no PT' 'no VMX' capture; do
         skip "vmx-tests, $name" "$why"

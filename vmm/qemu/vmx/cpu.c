@@ -2,7 +2,7 @@
 /* VMX of a vCPU: where it begins and ends, and how it is saved. */
 #include "qemu/osdep.h"
 #include "migration/vmstate.h"
-#include "sysemu/tcg.h"
+#include "compat.h"
 #include "timer.h"
 #include "trace.h"
 

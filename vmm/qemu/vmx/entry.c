@@ -4,8 +4,8 @@
  * inject. No check has an effect before all that can fail early have passed.
  */
 #include "qemu/osdep.h"
-#include "exec/exec-all.h"
 #include "tcg/helper-tcg.h"
+#include "compat.h"
 #include "entry.h"
 #include "exit.h"
 #include "intercept.h"
@@ -140,7 +140,7 @@ static void begin(CPUX86State *env)
         cs->exception_index = EXCP_HLT;
         cpu_loop_exit(cs);
     } else if (x86_vmx_primary(env, VMX_CPU_BASED_MONITOR_TRAP_FLAG)) {
-        cs->cflags_next_tb = curr_cflags(cs) | CF_LAST_IO | CF_NOIRQ | 1; /* one instruction */
+        cs->cflags_next_tb = x86_vmx_one_instruction(cs);
     }
 }
 

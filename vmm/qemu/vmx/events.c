@@ -4,9 +4,8 @@
  * of one whose delivery a VM exit interrupts (IDT-vectoring information).
  */
 #include "qemu/osdep.h"
-#include "exec/exec-all.h"
-#include "qemu/main-loop.h"
 #include "tcg/helper-tcg.h"
+#include "compat.h"
 #include "entry.h"
 #include "exit.h"
 #include "insn.h"
@@ -296,14 +295,14 @@ static bool nmi_comes(CPUX86State *env)
 
 void x86_vmx_request(CPUX86State *env)
 {
-    const bool locked = qemu_mutex_iothread_locked();
+    const bool locked = bql_locked();
 
     if (!locked) {
-        qemu_mutex_lock_iothread();
+        bql_lock();
     }
     env_cpu(env)->interrupt_request |= CPU_INTERRUPT_VIRQ;
     if (!locked) {
-        qemu_mutex_unlock_iothread();
+        bql_unlock();
     }
 }
 

@@ -6,9 +6,8 @@
  * happens in the loop of the vCPU (x86_vmx_do_exit()), between instructions.
  */
 #include "qemu/osdep.h"
-#include "exec/exec-all.h"
-#include "sysemu/runstate.h"
 #include "tcg/helper-tcg.h"
+#include "compat.h"
 #include "entry.h"
 #include "exit.h"
 #include "insn.h"

@@ -7,10 +7,11 @@
  * arch/x86/kvm/vmx/nested.c, handle_vmxon() and those behind it).
  */
 #include "qemu/osdep.h"
+#include "cpu.h"
 #include "exec/cpu_ldst.h"
-#include "exec/exec-all.h"
 #include "exec/helper-proto.h"
 #include "tcg/helper-tcg.h"
+#include "compat.h"
 #include "entry.h"
 #include "exit.h"
 #include "insn.h"

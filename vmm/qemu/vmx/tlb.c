@@ -5,7 +5,7 @@
  * same guest is entered again, with the control registers that it had; so are the hypervisor's.
  */
 #include "qemu/osdep.h"
-#include "exec/exec-all.h"
+#include "compat.h"
 #include "entry.h"
 #include "tlb.h"
 

@@ -5,7 +5,7 @@
  * VMCS; a capture from outside goes on whatever they say, and shows all.
  */
 #include "qemu/osdep.h"
-#include "exec/exec-all.h"
+#include "compat.h"
 #include "entry.h"
 #include "exit.h"
 #include "intercept.h"
@@ -290,7 +290,7 @@ static void output_waits(CPUX86State *env)
 {
     if (x86_vmx_guest(env)) {
         x86_vmx_request(env);
-        qatomic_set(&cpu_neg(env_cpu(env))->icount_decr.u16.high, -1);
+        x86_vmx_end_chain(env_cpu(env));
     }
 }
 
