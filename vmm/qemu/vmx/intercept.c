@@ -91,7 +91,7 @@ static void check_rdtsc(CPUX86State *env, uintptr_t retaddr)
     x86_vmx_decode(env, &insn);
     rdtscp = insn.opcode == (X86_INSN_0F | 0x01);
     if (rdtscp && !enabled) {
-        raise_exception(env, EXCP06_ILLOP);
+        raise_exception_ra(env, EXCP06_ILLOP, retaddr);
     }
     if (exits) {
         x86_vmx_exit_by(env, rdtscp ? VMX_EXIT_RDTSCP : VMX_EXIT_RDTSC, 0, retaddr);
@@ -362,6 +362,8 @@ static void check_by_range(CPUX86State *env, uint32_t type, uint64_t param, uint
     case SVM_EXIT_EXCP_BASE ... SVM_EXIT_EXCP_BASE + 31:
         x86_vmx_check_exception(env, type - SVM_EXIT_EXCP_BASE, param, retaddr);
         break;
+    case SVM_EXIT_VMRUN ... SVM_EXIT_SKINIT: /* no processor has both */
+        raise_exception_ra(env, EXCP06_ILLOP, retaddr);
     default:
         check_plain(env, type, retaddr);
         break;

@@ -390,8 +390,9 @@ static bool is_undefined(struct op *op, uint32_t reason)
 {
     CPUX86State *env = op->env;
     const bool vmxon = reason == VMX_EXIT_VMXON;
+    const bool of_svm = (env->hflags & HF_GUEST_MASK) && !x86_vmx_guest(env);
 
-    return op->insn.lock || !(env->cr[0] & CR0_PE_MASK) || (env->eflags & VM_MASK) ||
+    return op->insn.lock || of_svm || !(env->cr[0] & CR0_PE_MASK) || (env->eflags & VM_MASK) ||
            ((env->hflags & HF_LMA_MASK) && !(env->hflags & HF_CS64_MASK)) ||
            (vmxon ? !(env->cr[4] & CR4_VMXE_MASK) : !op->vmx->on) ||
            !has_invalidation(env, op->insn.opcode);
