@@ -66,25 +66,11 @@ static void translate(void *owner, uint64_t gpa, uint32_t len_bytes, enum vpt_ac
 }
 
 /* Code that was translated from these bytes is gone, and migration and displays see them. */
-static void wrote(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_bytes)
+static void tell_write(MemoryRegion *mr, hwaddr offset, hwaddr len)
 {
-    struct X86Vpt *vpt = owner;
-    hwaddr offset, len = len_bytes;
-    MemoryRegion *mr;
-    ram_addr_t ram;
-    uint8_t log;
+    const ram_addr_t ram = memory_region_get_ram_addr(mr) + offset;
+    uint8_t log = memory_region_get_dirty_log_mask(mr);
 
-    if (!to_physical(vpt, &gpa, VPT_WRITE_OUTPUT)) {
-        return;
-    }
-    RCU_READ_LOCK_GUARD();
-    mr = address_space_translate(CPU(vpt->cpu)->as, a20(&vpt->cpu->env, gpa), &offset, &len, true,
-                                 MEMTXATTRS_UNSPECIFIED);
-    if (!memory_region_is_ram(mr)) {
-        return;
-    }
-    ram = memory_region_get_ram_addr(mr) + offset;
-    log = memory_region_get_dirty_log_mask(mr);
     if (log) {
         log = cpu_physical_memory_range_includes_clean(ram, len, log);
     }
@@ -93,6 +79,44 @@ static void wrote(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_
         log &= ~(1 << DIRTY_MEMORY_CODE);
     }
     cpu_physical_memory_set_dirty_range(ram, len, log);
+}
+
+bool x86_vpt_exchange(CPUX86State *env, uint64_t address, uint64_t old, uint64_t new)
+{
+    hwaddr offset, len = sizeof(new);
+    MemoryRegion *mr;
+    uint64_t *host;
+
+    RCU_READ_LOCK_GUARD();
+    mr = address_space_translate(env_cpu(env)->as, a20(env, address), &offset, &len, true,
+                                 MEMTXATTRS_UNSPECIFIED);
+    if (len < sizeof(new) || !memory_region_is_ram(mr) || memory_region_is_rom(mr)) {
+        x86_stq_phys(env_cpu(env), address, new);
+        return true;
+    }
+    host = (uint64_t *)((uint8_t *)memory_region_get_ram_ptr(mr) + offset);
+    if (qatomic_cmpxchg(host, cpu_to_le64(old), cpu_to_le64(new)) != cpu_to_le64(old)) {
+        return false;
+    }
+    tell_write(mr, offset, sizeof(new));
+    return true;
+}
+
+static void wrote(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_bytes)
+{
+    struct X86Vpt *vpt = owner;
+    hwaddr offset, len = len_bytes;
+    MemoryRegion *mr;
+
+    if (!to_physical(vpt, &gpa, VPT_WRITE_OUTPUT)) {
+        return;
+    }
+    RCU_READ_LOCK_GUARD();
+    mr = address_space_translate(CPU(vpt->cpu)->as, a20(&vpt->cpu->env, gpa), &offset, &len, true,
+                                 MEMTXATTRS_UNSPECIFIED);
+    if (memory_region_is_ram(mr)) {
+        tell_write(mr, offset, len);
+    }
 }
 
 /*

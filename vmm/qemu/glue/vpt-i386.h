@@ -89,6 +89,8 @@ extern const struct vpt_ops x86_vpt_ops;
 void x86_vpt_clocks(X86CPU *cpu, const struct vpt_caps *caps, struct vpt_clocks *now);
 /* The TSC without ratio and offset: what plugins may call. */
 uint64_t x86_vpt_plugin_tsc(unsigned vcpu);
+/* Eight bytes of physical memory become new if they are old; false: they are not. */
+bool x86_vpt_exchange(CPUX86State *env, uint64_t address, uint64_t old, uint64_t new);
 
 /* ---- events.c ---- */
 

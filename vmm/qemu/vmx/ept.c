@@ -4,7 +4,7 @@
  * EPT misconfigurations. Formats: Linux arch/x86/include/asm/vmx.h, kvm mmu/paging_tmpl.h.
  */
 #include "qemu/osdep.h"
-#include "exec/exec-all.h"
+#include "vpt/vpt-i386.h"
 #include "entry.h"
 #include "exit.h"
 #include "intercept.h"
@@ -59,7 +59,9 @@ static bool is_misconfigured(const struct walk *walk)
     return !is_memory_type(walk->entry >> 3 & 7) || (walk->shift > 12 && (walk->entry & low));
 }
 
-static bool fail(struct walk *walk, uint32_t reason)
+enum walked { WALK_MAPPED, WALK_FAILED, WALK_CHANGED };
+
+static enum walked fail(struct walk *walk, uint32_t reason)
 {
     struct X86Vmx *vmx = x86_vmx_of(walk->env);
 
@@ -67,19 +69,23 @@ static bool fail(struct walk *walk, uint32_t reason)
     vmx->exit.qualification = reason == VMX_EXIT_EPT_VIOLATION
                                   ? walk->wanted | walk->rights << QUALIFICATION_RIGHTS_SHIFT
                                   : 0;
-    return false;
+    return WALK_FAILED;
 }
 
-static void mark(struct walk *walk, uint64_t flags)
+/* Sets these flags. False: another processor has changed the entry meanwhile. */
+static bool mark(struct walk *walk, uint64_t flags)
 {
-    if (walk->dirty_flags && (flags & ~walk->entry)) {
-        walk->entry |= flags;
-        x86_stq_phys(env_cpu(walk->env), walk->slot, walk->entry);
+    const uint64_t old = walk->entry;
+
+    if (!walk->dirty_flags || !(flags & ~old)) {
+        return true;
     }
+    walk->entry |= flags;
+    return x86_vpt_exchange(walk->env, walk->slot, old, walk->entry);
 }
 
 /* Down to the entry that maps the page. */
-static bool descend(struct walk *walk, uint64_t address)
+static enum walked descend(struct walk *walk, uint64_t address)
 {
     uint64_t table = x86_vmx_of(walk->env)->vmcs[VMCS_EPT_POINTER] & EPT_ADDRESS;
 
@@ -94,9 +100,12 @@ static bool descend(struct walk *walk, uint64_t address)
             return fail(walk, VMX_EXIT_EPT_MISCONFIGURATION);
         }
         if (is_leaf(walk)) {
-            return (walk->wanted & ~walk->rights) ? fail(walk, VMX_EXIT_EPT_VIOLATION) : true;
+            return (walk->wanted & ~walk->rights) ? fail(walk, VMX_EXIT_EPT_VIOLATION)
+                                                  : WALK_MAPPED;
         }
-        mark(walk, EPT_ACCESSED);
+        if (!mark(walk, EPT_ACCESSED)) {
+            return WALK_CHANGED;
+        }
         table = walk->entry & EPT_ADDRESS;
     }
 }
@@ -128,17 +137,21 @@ bool x86_ept_walk(CPUX86State *env, uint64_t address, MMUAccessType access, stru
         .env = env,
         .dirty_flags = x86_vmx_of(env)->vmcs[VMCS_EPT_POINTER] & EPTP_DIRTY,
         .wanted = wanted(access),
-        .rights = EPT_RIGHTS,
     };
+    const uint64_t flags = EPT_ACCESSED | (access == MMU_DATA_STORE ? EPT_DIRTY : 0);
+    enum walked walked;
 
     if (address >> 48) {
-        walk.rights = 0;
-        return fail(&walk, VMX_EXIT_EPT_VIOLATION);
-    }
-    if (!descend(&walk, address)) {
+        fail(&walk, VMX_EXIT_EPT_VIOLATION);
         return false;
     }
-    mark(&walk, EPT_ACCESSED | (access == MMU_DATA_STORE ? EPT_DIRTY : 0));
+    do {
+        walk.rights = EPT_RIGHTS;
+        walked = descend(&walk, address);
+    } while (walked == WALK_CHANGED || (walked == WALK_MAPPED && !mark(&walk, flags)));
+    if (walked == WALK_FAILED) {
+        return false;
+    }
     to->page_size = 1ull << walk.shift;
     to->physical = (walk.entry & EPT_ADDRESS & -to->page_size) | (address & (to->page_size - 1));
     to->prot = prot_of(&walk);
