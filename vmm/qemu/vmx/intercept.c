@@ -154,7 +154,7 @@ static void check_lmsw(CPUX86State *env, const struct x86_vmx_insn *insn, uintpt
 {
     const bool memory = !x86_insn_in_register(insn);
     const uint64_t linear = memory ? x86_insn_linear(env, insn) : 0;
-    const uint16_t value = memory ? cpu_lduw_data(env, linear) : env->regs[insn->rm];
+    const uint16_t value = memory ? cpu_lduw_data_ra(env, linear, retaddr) : env->regs[insn->rm];
     const struct x86_vmx_exit exit = {
         .reason = VMX_EXIT_CR_ACCESS,
         .qualification = CR_TYPE_LMSW | (memory ? 1 << 6 : 0) | (uint64_t)value << 16,
