@@ -150,7 +150,7 @@ make_deb() {
     printf 'Package: linux-image\nVersion: 1\nArchitecture: amd64\nMaintainer: nobody\nDescription: none\n' \
         >"$tree/DEBIAN/control"
     echo kernel >"$tree/boot/vmlinuz-6.1"
-    for module in irqbypass kvm kvm-amd virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev \
+    for module in irqbypass kvm kvm-amd kvm-intel virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev \
         virtio_pci virtio_blk "$@"; do
         echo "$module" >"$tree/lib/modules/$module.ko"
     done

@@ -3,6 +3,7 @@
  * vpt run: runs a guest image on the KVM of this machine, or in the lab where that falls short.
  */
 #include "cli/commands.h"
+#include "cli/own-qemu.h"
 #include "common/data.h"
 #include "common/file.h"
 #include "common/escape.h"
@@ -24,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define DEFAULT_PROFILE "plain"
 #define DEFAULT_MEM     (64ull << 20)
@@ -146,6 +148,10 @@ static const struct option_row options_of_run[] = {
      .kind = OPTION_FLAG,
      .offset = offsetof(struct run_options, lab),
      .help = "Uses the lab even where /dev/kvm would do."},
+    {.name = "lab-vmx",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct run_options, lab_vmx),
+     .help = "Uses the lab's second machine: VMX and kvm_intel, on the QEMU of make qemu."},
     {.name = "verify",
      .group = "What is made of it",
      .kind = OPTION_FLAG,
@@ -210,6 +216,8 @@ static int parse(int argc, char **argv, struct run_options *options)
 /* NULL: the local KVM will do, as far as can be told before; else why not. */
 static const char *why_lab(const struct run_options *options, const struct probe *probe)
 {
+    if (options->lab_vmx)
+        return "--lab-vmx was given";
     if (options->lab)
         return "--lab was given";
     if (!probe->kvm)
@@ -229,7 +237,8 @@ static void run_in_lab(struct run_options *options, struct run_result *result, c
     if (!options->json)
         printf("vpt: running in the lab: %s\n", why);
     lab_run(options, result);
-    snprintf(result->backend, sizeof(result->backend), "lab (QEMU TCG, kvm-amd): %.200s", why);
+    snprintf(result->backend, sizeof(result->backend), "lab (QEMU TCG, %s): %.200s",
+             options->lab_vmx ? "kvm_intel" : "kvm-amd", why);
 }
 
 static void choose_and_run(struct run_options *options, const struct vpt_caps *caps,
@@ -238,7 +247,7 @@ static void choose_and_run(struct run_options *options, const struct vpt_caps *c
     struct probe probe = {0};
     const char *why;
 
-    if (!options->lab)
+    if (!options->lab && !options->lab_vmx)
         kvm_probe(&probe);
     why = why_lab(options, &probe);
     if (!why) {
@@ -396,11 +405,15 @@ static int run(int argc, char **argv)
     };
     struct saved_guest saved;
     struct vpt_caps caps;
-    char guest[PATH_MAX];
+    char guest[PATH_MAX], qemu[PATH_MAX];
     int code = parse(argc, argv, &options);
 
     if (code)
         return code - 1;
+    own_qemu(qemu, sizeof(qemu));
+    options.lab_qemu = qemu;
+    if (options.lab_vmx && access(qemu, X_OK) != 0)
+        return no_own_qemu(qemu, errno);
     options.image = data_guest(options.image, guest, sizeof(guest));
     code = take_saved(&options, &saved);
     if (!code)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The lab: a full KVM on any machine. Stock QEMU emulates a processor with SVM, Debian's kernel
- * boots on it with kvm-amd, and this same program runs the image there as it would here.
+ * boots on it with kvm-amd, and this same program runs the image there as it would here. The second
+ * machine has VMX, which only the QEMU of `make qemu` has, and kvm_intel.
  *
  * Nothing is written to disk: the initial file system and the result travel in anonymous files.
  */
@@ -33,6 +34,8 @@
 #include <unistd.h>
 
 #define QEMU         "qemu-system-x86_64"
+#define CPU_SVM      "EPYC,+svm,+npt"
+#define CPU_VMX      "max,vendor=GenuineIntel,+vmx"
 #define RESULT_BYTES (1ull << 30)
 #define SAVED_BYTES  (2 * RESULT_BYTES) /* besides guest memory */
 #define BOOT_S       120                /* what the lab may take beyond the guest's own time-out */
@@ -125,22 +128,23 @@ static bool add_job(struct lab *lab)
     char script[4096];
     int len;
 
-    len =
-        snprintf(script, sizeof(script),
-                 "#!/bin/busybox sh\n"
-                 "bb=/bin/busybox\n"
-                 "$bb mkdir -p /dev /proc\n"
-                 "$bb mount -t devtmpfs dev /dev\n"
-                 "$bb mount -t proc proc /proc\n"
-                 "while read -r module; do $bb insmod /modules/$module || echo \"$module failed\";"
-                 " done < /modules/order\n"
-                 "$bb stty -onlcr < /dev/console\n"
-                 "echo '" START_MARK "'\n"
-                 "export LD_LIBRARY_PATH=/lib\n"
-                 "$bb xargs -0 /vpt < /arguments\n"
-                 "echo '" END_MARK "'\n"
-                 "$bb sync\n"
-                 "$bb poweroff -f\n");
+    len = snprintf(script, sizeof(script),
+                   "#!/bin/busybox sh\n"
+                   "bb=/bin/busybox\n"
+                   "$bb mkdir -p /dev /proc\n"
+                   "$bb mount -t devtmpfs dev /dev\n"
+                   "$bb mount -t proc proc /proc\n"
+                   "while read -r module; do [ $module != kvm-amd.ko ] || module=%s;"
+                   " $bb insmod /modules/$module || echo \"$module failed\";"
+                   " done < /modules/order\n"
+                   "$bb stty -onlcr < /dev/console\n"
+                   "echo '" START_MARK "'\n"
+                   "export LD_LIBRARY_PATH=/lib\n"
+                   "$bb xargs -0 /vpt < /arguments\n"
+                   "echo '" END_MARK "'\n"
+                   "$bb sync\n"
+                   "$bb poweroff -f\n",
+                   lab->options->lab_vmx ? "kvm-intel.ko" : "kvm-amd.ko");
     if (!cpio_add(&lab->initrd, "init", MODE_EXEC, script, (size_t)len))
         return false;
     return true;
@@ -279,14 +283,23 @@ static void name_drive(char *text, size_t text_bytes, int fd)
     snprintf(text, text_bytes, "file=/proc/self/fd/%d,format=raw,if=virtio,file.locking=off", fd);
 }
 
+static const char *qemu_of(const struct run_options *options)
+{
+    return options->lab_vmx ? options->lab_qemu : QEMU;
+}
+
 static void exec_qemu(struct lab *lab, int console, pid_t parent)
 {
     char kernel[PATH_MAX + 32], initrd[64], result[128], saved[128], mem[32];
-    char *arguments[] = {(char *)QEMU,
+    char *arguments[] = {(char *)qemu_of(lab->options),
+                         (char *)"-L", /* none of them is in the folder of one that was built */
+                         (char *)"/usr/share/seabios",
+                         (char *)"-L",
+                         (char *)"/usr/share/qemu",
                          (char *)"-accel",
                          (char *)"tcg",
                          (char *)"-cpu",
-                         (char *)"EPYC,+svm,+npt",
+                         (char *)(lab->options->lab_vmx ? CPU_VMX : CPU_SVM),
                          (char *)"-m",
                          mem,
                          (char *)"-nodefaults",
@@ -319,7 +332,7 @@ static void exec_qemu(struct lab *lab, int console, pid_t parent)
     dup2(null, STDIN_FILENO);
     dup2(console, STDOUT_FILENO);
     dup2(lab->errors_fd, STDERR_FILENO);
-    execvp(QEMU, arguments);
+    execvp(arguments[0], arguments);
     _exit(127);
 }
 
@@ -459,9 +472,9 @@ static int finish(struct lab *lab)
     if (error)
         return error;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        return fail(lab, -ENOENT, QEMU, "not installed");
+        return fail(lab, -ENOENT, qemu_of(lab->options), "not installed");
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return fail(lab, -EIO, QEMU, last_error(lab, text, sizeof(text)));
+        return fail(lab, -EIO, qemu_of(lab->options), last_error(lab, text, sizeof(text)));
     error = record_read(lab->result_fd, lab->result);
     if (error)
         return fail(lab, error, "lab", "no result came back");

@@ -10,7 +10,7 @@ set -eu -o pipefail
 
 dir=${1:?usage: prepare.sh DIR}
 # Raised when what this script makes changes: older files are then made again.
-layout=1
+layout=2
 sums=$dir/SHA256SUMS-$layout
 
 if [ -f "$sums" ] && (cd "$dir" && sha256sum --quiet --check "$sums") 2>/dev/null; then
@@ -116,6 +116,10 @@ for module in irqbypass kvm kvm-amd virtio_ring virtio virtio_pci_legacy_dev vir
     cp "$file" "$root/modules/"
     echo "$module.ko" >>"$root/modules/order"
 done
+# Instead of kvm-amd, on an Intel processor.
+file=$(find "$work/kernel" -name kvm-intel.ko -print -quit)
+[ -n "$file" ] || { echo "prepare.sh: $deb has no module kvm-intel" >&2; exit 1; }
+cp "$file" "$root/modules/"
 (cd "$root" && find . | sort | cpio --quiet -o -H newc >"$work/base.cpio")
 cp "$work"/kernel/boot/vmlinuz-* "$dir/vmlinuz"
 cp "$work/base.cpio" "$dir/base.cpio"

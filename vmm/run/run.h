@@ -42,6 +42,8 @@ struct run_options {
     unsigned steps_per_s; /* what the source of events manages here; told to the guest */
     bool keep_path;       /* record the executed path */
     bool verify, lab, json;
+    bool lab_vmx;         /* the lab with VMX, which lab_qemu has */
+    const char *lab_qemu; /* of that lab */
     enum step_user step_user;
     const char *save_to; /* leave the running guest in this file, after so many steps */
     uint64_t save_after;
