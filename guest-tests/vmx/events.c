@@ -21,8 +21,10 @@
 #define VEC_BP        3u
 #define VEC_UD        6u
 #define VEC_GP        13u
+#define VEC_PF        14u
 #define VEC_INTERRUPT 0x51u
 #define RFLAGS_TF     (1u << 8)
+#define UNMAPPED      0x0000400000001230ull
 
 #define INJECT(event)                                                                              \
     {                                                                                              \
@@ -276,6 +278,7 @@ static void test_halted(void)
 #define DR6_NONE 0xffff0ff0ull
 
 SNIPPET_BEHIND(guest_bad_iret, "push $0; push $0; push $0; push $0; push $0", "iretq");
+SNIPPET(guest_astray, "jmp *%rbx");
 static const struct vm_row unblocking[] = {
     {"#GP of an IRET that unblocks NMIs", CODE(guest_bad_iret),
      .on.pin = PIN_NMI | PIN_VIRTUAL_NMIS, .changes = {ALL_EVENTS, BLOCKED(BLOCKING_NMI)},
@@ -284,6 +287,10 @@ static const struct vm_row unblocking[] = {
     {"#GP of an IRET while NMIs are not virtual", CODE(guest_bad_iret), .on.pin = PIN_NMI,
      .changes = {ALL_EVENTS, BLOCKED(BLOCKING_NMI)}, .reason = REASON_EXCEPTION,
      .event = EVENT_VALID | EVENT_EXCEPTION | EVENT_ERROR_CODE | VEC_GP},
+    {"#PF of a fetch is not of an IRET", CODE(guest_astray), .on.pin = PIN_NMI | PIN_VIRTUAL_NMIS,
+     .changes = {ALL_EVENTS, BLOCKED(BLOCKING_NMI)}, .registers.rbx = UNMAPPED,
+     .reason = REASON_EXCEPTION, .at = AT_ANY, .qualification = UNMAPPED,
+     .event = EVENT_VALID | EVENT_EXCEPTION | EVENT_ERROR_CODE | VEC_PF},
 };
 
 SNIPPET(guest_cpuid, "cpuid");

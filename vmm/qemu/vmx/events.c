@@ -55,8 +55,7 @@ bool x86_vmx_iret_unblocks(CPUX86State *env)
          !x86_vmx_pin(env, VMX_PIN_BASED_VIRTUAL_NMIS))) {
         return false;
     }
-    x86_vmx_decode(env, &insn);
-    if (insn.opcode != IRET) {
+    if (!x86_vmx_try_decode(env, &insn) || insn.opcode != IRET) {
         return false;
     }
     env->hflags2 &= ~HF2_NMI_MASK;

@@ -19,7 +19,17 @@
 struct cursor {
     CPUX86State *env;
     struct x86_vmx_insn *insn;
+    bool no_faults, missing; /* a byte that is not there is 0, and missing is set */
 };
+
+/* A byte of code, unless fetching it would fault. */
+static bool peek(CPUX86State *env, uint64_t address, uint8_t *byte)
+{
+    const void *host = tlb_vaddr_to_host(env, address, MMU_INST_FETCH, cpu_mmu_index(env, true));
+
+    *byte = host ? ldub_p(host) : 0;
+    return host;
+}
 
 static uint8_t next_byte(struct cursor *at)
 {
@@ -33,6 +43,12 @@ static uint8_t next_byte(struct cursor *at)
         return 0;
     }
     at->insn->length++;
+    if (at->no_faults) {
+        uint8_t byte;
+
+        at->missing |= !peek(env, address, &byte);
+        return byte;
+    }
     return cpu_ldub_code(env, address);
 }
 
@@ -209,22 +225,38 @@ static void take_modrm(struct cursor *at)
     }
 }
 
-void x86_vmx_decode(CPUX86State *env, struct x86_vmx_insn *insn)
+static void decode(struct cursor *at)
 {
-    struct cursor at = {.env = env, .insn = insn};
+    struct x86_vmx_insn *insn = at->insn;
+    CPUX86State *env = at->env;
 
     *insn = (struct x86_vmx_insn){.segment = -1, .base = -1, .index = -1};
-    take_opcode(&at, take_prefixes(&at));
+    take_opcode(at, take_prefixes(at));
     if (has_modrm(insn->opcode)) {
-        take_modrm(&at);
+        take_modrm(at);
     }
     if ((insn->opcode >= 0xe4 && insn->opcode <= 0xe7) || insn->opcode == 0xcd) {
-        insn->immediate = next_byte(&at);
+        insn->immediate = next_byte(at);
     }
     if (insn->opcode == 0x9a || insn->opcode == 0xea) { /* far CALL and JMP, with their target */
         insn->length += !insn->opsize == !!(env->hflags & HF_CS32_MASK) ? 6 : 4;
     }
     default_segment(insn, R_DS);
+}
+
+void x86_vmx_decode(CPUX86State *env, struct x86_vmx_insn *insn)
+{
+    struct cursor at = {.env = env, .insn = insn};
+
+    decode(&at);
+}
+
+bool x86_vmx_try_decode(CPUX86State *env, struct x86_vmx_insn *insn)
+{
+    struct cursor at = {.env = env, .insn = insn, .no_faults = true};
+
+    decode(&at);
+    return !at.missing;
 }
 
 static uint64_t address_masked(const struct x86_vmx_insn *insn, uint64_t address)

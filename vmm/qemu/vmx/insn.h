@@ -25,7 +25,10 @@ struct x86_vmx_insn {
     uint8_t immediate;
 };
 
+/* It was fetched already; if it is gone since then, fetching it faults again. */
 void x86_vmx_decode(CPUX86State *env, struct x86_vmx_insn *insn);
+/* False: fetching it would fault. It may be the fetch that faults now. */
+bool x86_vmx_try_decode(CPUX86State *env, struct x86_vmx_insn *insn);
 
 static inline bool x86_insn_in_register(const struct x86_vmx_insn *insn)
 {
