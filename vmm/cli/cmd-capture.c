@@ -37,7 +37,7 @@ struct capture_options {
     const char *domain, *uri, *socket, *file;
     uint64_t seconds; /* 0: until a signal comes */
     struct capture_kinds kinds;
-    bool ring, by_qemu, no_names, status, stop, json;
+    bool ring, by_qemu, no_code, no_names, status, stop, json;
     json_object *arguments; /* of x-vpt-start; those below are in it */
     json_object *path, *ranges, *images;
 };
@@ -181,13 +181,14 @@ static int add_flag(void *parsed, const char *key)
     return 0;
 }
 
-static int add_code(void *parsed, const char *value)
+/* What is the default, after a --no-code in front of it. */
+static int with_code(void *parsed, const char *value)
 {
     struct capture_options *const options = parsed;
 
     (void)value;
-    options->kinds.code = true;
-    return add_flag(parsed, "code");
+    options->no_code = false;
+    return 0;
 }
 
 static int add_timing(void *parsed, const char *value)
@@ -223,10 +224,17 @@ static const struct option_row options_of_capture[] = {
      .max = SECONDS_MAX,
      .help = "Ends after so many seconds.",
      .fallback = "until a signal comes or the guest ends"},
+    {.name = "no-code",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct capture_options, no_code),
+     .help =
+         "Does not keep the code that runs. The guest runs faster while it is captured, and vpt "
+         "decode needs the code from elsewhere (--image, --map)."},
     {.name = "code",
      .kind = OPTION_CALL,
-     .take = add_code,
-     .help = "Keeps the code that runs, too: nothing else is needed to decode."},
+     .take = with_code,
+     .help = "Keeps the code that runs, in FILE.N.code: nothing else is needed to decode. This is "
+             "the default."},
     {.name = "ring",
      .value = "SIZE",
      .kind = OPTION_CALL,
@@ -681,6 +689,9 @@ static int capture_of(struct capture_options *options)
         if (!options->path)
             return no_memory();
         json_object_object_add(options->arguments, "file", options->path);
+        options->kinds.code = !options->no_code;
+        json_object_object_add(options->arguments, "code",
+                               json_object_new_boolean(options->kinds.code));
     }
     if (!(options->domain ? monitor_open_domain(&monitor, options->uri, options->domain)
                           : monitor_open_socket(&monitor, options->socket)))
@@ -726,8 +737,8 @@ const struct subcommand command_capture = {
     .synopsis = "(--domain NAME | --qmp SOCKET) [OPTION...] FILE",
     .text = "Traces what a guest on the QEMU of 'make qemu' executes, without its knowledge, until "
             "the time is over, the guest ends, or SIGINT or SIGTERM comes. Processor N leaves "
-            "FILE.N, and FILE.N.json for vpt decode. The files are private, and belong to who runs "
-            "vpt capture.\n"
+            "FILE.N, and FILE.N.json and FILE.N.code for vpt decode. The files are private, and "
+            "belong to who runs vpt capture.\n"
             "With --status or --stop in place of FILE, it shows or ends the capture that runs.",
     .options = options_of_capture,
     .exits = exits,

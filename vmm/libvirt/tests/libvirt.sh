@@ -3,9 +3,6 @@
 #
 # `vpt capture` of guests that run, by QEMU's monitor and as domains of libvirt: what it gets is what
 # QEMU's plugin interface saw, from the firmware's first instruction to the guest's end.
-#
-# The daemon of libvirt is one of this test's own, with all that it leaves in a folder of its own. For root there
-# is only the system's, so root becomes nobody in a user namespace.
 set -u
 
 # shellcheck source=vmm/qemu/tests/suite.sh
@@ -14,6 +11,8 @@ set -u
 . vmm/qemu/tests/qmp.sh
 # shellcheck source=vmm/qemu/tests/machine.sh
 . vmm/qemu/tests/machine.sh
+# shellcheck source=vmm/libvirt/tests/session.sh
+. vmm/libvirt/tests/session.sh
 qemu=$(realpath -m "$qemu")
 execlog=$(realpath -m "${EXECLOG:-$build/qemu/execlog.so}")
 guests=$(realpath -m guest-tests/build)
@@ -46,7 +45,7 @@ wait_for() {
 captured_whole() {
     local name=$1 capture=$2 log=$3 status=0 capturing compared
     shift 3
-    "$vpt" capture "$@" --code "$capture" >"$work/said" 2>&1 &
+    "$vpt" capture "$@" "$capture" >"$work/said" 2>&1 &
     capturing=$!
     if wait_for test -s "$capture.0.json" && resume; then
         wait "$capturing" || status=$?
@@ -96,7 +95,7 @@ wait
 captured_in_a_ring() {
     local bytes=0 capturing trace
     slowly=yes begin ring # slow enough to be stopped amid
-    "$vpt" capture --qmp "$work/qmp" --code --ring 128K "$work/ring" >"$work/said" &
+    "$vpt" capture --qmp "$work/qmp" --ring 128K "$work/ring" >"$work/said" &
     capturing=$!
     wait_for test -s "$work/ring.0.json" && resume || return 1
     until [ "$bytes" -gt 500000 ]; do
@@ -132,7 +131,7 @@ capture() { timeout 60 "$vpt" capture --qmp "$work/qmp" "$@" >"$work/said" 2>"$w
 # A name that means another folder to QEMU than to who asks.
 mkdir "$work/mine" "$work/mine/saved"
 opened_by_vpt() {
-    (cd "$work/mine" && capture --seconds 1 --code /proc/self/cwd/own) &&
+    (cd "$work/mine" && capture --seconds 1 /proc/self/cwd/own) &&
         [ -s "$work/mine/own.0" ] && [ -s "$work/mine/own.0.code" ] && [ ! -e own.0 ]
 }
 saved_by_vpt() {
@@ -145,22 +144,29 @@ saved_by_vpt() {
         [ -s "$work/mine/saved/ring-1.0" ] && [ -s "$work/mine/saved/ring.0" ]
 }
 opened_by_qemu() {
-    capture --seconds 1 --by-qemu "$work/theirs" && [ -s "$work/theirs.0" ] && private theirs. 2
+    capture --seconds 1 --by-qemu "$work/theirs" && [ -s "$work/theirs.0" ] && private theirs. 3
 }
 check "vpt capture opens the files, and QEMU writes them" opened_by_vpt
 check "vpt capture opens the files of saved rings" saved_by_vpt
 # One line says that there are no names; nobody who does not want them is told.
 without_names() {
     capture --seconds 1 "$work/nameless" && [ "$(wc -l <"$work/wrong")" = 1 ] && grep 'no names: ' "$work/wrong" &&
-        capture --seconds 1 --no-names "$work/nameless" && [ ! -s "$work/wrong" ] && private nameless 2
+        capture --seconds 1 --no-names "$work/nameless" && [ ! -s "$work/wrong" ] && private nameless 3
 }
 no_linux() {
     local status=0
     "$vpt" names --qmp "$work/qmp" --out "$work/nameless" >"$work/said" 2>&1 || status=$?
-    [ "$status" = 3 ] && [ "$(wc -l <"$work/said")" = 1 ] && cat "$work/said" && private nameless 2
+    [ "$status" = 3 ] && [ "$(wc -l <"$work/said")" = 1 ] && cat "$work/said" && private nameless 3
+}
+# The code is kept unless it is told otherwise; the last word counts.
+without_code() {
+    capture --seconds 1 --no-names --no-code "$work/bare" && private bare.0 2 && ! grep '"code"' "$work/bare.0.json" &&
+        capture --seconds 1 --no-names --no-code --code "$work/kept" && private kept.0 3 &&
+        jq -e '.code == "kept.0.code"' "$work/kept.0.json"
 }
 check "QEMU opens the files if it is told to" opened_by_qemu
 check "what is no Linux is captured without names" without_names
+check "the code is kept, if nobody says otherwise" without_code
 check "what is no Linux has no names" no_linux
 
 # refuses NAME STATUS PATTERN ARGUMENT...: with one line, and nothing is left of the capture.
@@ -205,12 +211,12 @@ rm "$work"/refused.*
 
 left_behind() {
     local capturing
-    "$vpt" capture --qmp "$work/qmp" --code "$work/left" >"$work/said" 2>&1 &
+    "$vpt" capture --qmp "$work/qmp" "$work/left" >"$work/said" 2>&1 &
     capturing=$!
     wait_for test -s "$work/left.0.json" && sleep 0.3 && kill -KILL "$capturing"
     wait "$capturing"
     cp "$work/left.0.json" "$work/left.before"
-    ! capture --code "$work/left" && cat "$work/wrong" &&
+    ! capture "$work/left" && cat "$work/wrong" &&
         grep -q "runs already, to $work/left.0; .*--status.*--stop" "$work/wrong" &&
         cmp "$work/left.0.json" "$work/left.before"
 }
@@ -248,21 +254,10 @@ skip_domains() {
     summary
     exit
 }
-as_nobody=()
-[ "$(id -u)" != 0 ] || as_nobody=(unshare --user)
-if ! command -v libvirtd || ! command -v virsh; then skip_domains "no libvirt"; fi >/dev/null
-"${as_nobody[@]}" true 2>/dev/null || skip_domains "no user namespace for a daemon of our own"
-
-home=$work/home
-mkdir -p "$home/run" "$home/.config/libvirt"
-echo 'stdio_handler = "file"' >"$home/.config/libvirt/qemu.conf" # no other daemon
-env -u XDG_CONFIG_HOME -u XDG_CACHE_HOME -u XDG_DATA_HOME HOME="$home" XDG_RUNTIME_DIR="$home/run" \
-    "${as_nobody[@]}" libvirtd >"$work/libvirtd.out" 2>&1 &
-libvirtd=$!
-trap 'kill "$libvirtd" 2>/dev/null; wait "$libvirtd" 2>/dev/null; rm -rf "$work"' EXIT
-uri="qemu+unix:///session?socket=$home/run/libvirt/libvirt-sock"
-virsh() { timeout 60 virsh -q -c "$uri" "$@"; }
-if ! wait_for virsh version; then
+lacks=$(libvirt_lacks)
+[ -z "$lacks" ] || skip_domains "$lacks"
+trap 'libvirt_end; rm -rf "$work"' EXIT
+if ! libvirt_begin; then
     fail "libvirt's daemon" "$work/libvirtd.out"
     summary
     exit 1
@@ -307,7 +302,7 @@ virsh destroy whole >/dev/null 2>&1
 domain second "$lab/vmlinuz" >"$work/second.xml"
 captured_for_a_second() {
     virsh create "$work/second.xml" || return 1
-    "$vpt" capture --connect "$uri" --domain second --seconds 1 --code --json "$work/second" >"$work/second.out" &&
+    "$vpt" capture --connect "$uri" --domain second --seconds 1 --json "$work/second" >"$work/second.out" &&
         [ "$(jq '.[0].bytes' "$work/second.out")" = "$(stat -c %s "$work/second.0")" ] &&
         virsh qemu-monitor-command second '{"execute": "x-vpt-query"}' | jq -e '.return == []' &&
         "$vpt" decode --summary --json "$work/second.0" >"$work/second.sums" &&
@@ -339,7 +334,7 @@ named() {
     (cd "$work" && wait_for "${names[@]}") || { "${names[@]}" --out "$work/why"; return 1; }
     "${names[@]}" --pause --out "$work/paused" >"$work/paused.sum" && jq -e '.symbols > 50000' "$work/paused.sum" &&
         grep -q ' T _stext$' "$work/second.kallsyms" && [ "$(virsh domstate second)" = running ] || return 1
-    "$vpt" capture --connect "$uri" --domain second --seconds 1 --code "$work/fifth" &&
+    "$vpt" capture --connect "$uri" --domain second --seconds 1 "$work/fifth" &&
         jq -e '.map == "fifth.map"' "$work/fifth.0.json" &&
         "$vpt" decode --summary --json "$work/fifth.0" >"$work/fifth.sums" && jq -e '.instructions > 1000 and
             (.functions | map(select(.name == "?") | .instructions) | add // 0) * 100 < .instructions' "$work/fifth.sums"

@@ -104,7 +104,7 @@ captured() {
     local name=$1 times=$2 capture tries=0
     shift 2
     runs=$((runs + 1))
-    "$vpt" capture --qmp "$work/monitor" --code "$@" "$work/$name" &
+    "$vpt" capture --qmp "$work/monitor" "$@" "$work/$name" &
     capture=$!
     until qmp '{"execute": "x-vpt-query"}' | grep -q "$work/$name"; do
         sleep 0.1

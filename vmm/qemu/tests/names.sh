@@ -101,7 +101,7 @@ wait_for() { # PATTERN FILE
 look() { # OUT
     local names=("$vpt" names --json --qmp "$1/monitor")
     "${names[@]}" --out "$1/runs" >"$1/runs.sum" 2>"$1/runs.remarks" || return 1
-    [ "$2" = capture ] && { "$vpt" capture --qmp "$1/monitor" --code --seconds 2 "$1/trace" || return 1; }
+    [ "$2" = capture ] && { "$vpt" capture --qmp "$1/monitor" --seconds 2 "$1/trace" || return 1; }
     "${names[@]}" --out "$1/paused" --pause >"$1/paused.sum" 2>"$1/paused.remarks" || return 1
     qmp '{"execute": "query-status"}' | grep -q '"running": true' && qmp '{"execute": "stop"}' &&
         "${names[@]}" --out "$1/stopped" >"$1/stopped.sum" 2>"$1/stopped.remarks"

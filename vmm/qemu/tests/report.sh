@@ -88,11 +88,11 @@ start() {
     wait_for told begun || { tail -n 5 "$work/console" "$work/qemu"; return 1; }
 }
 
-# Captured by the monitor while the programs run, with no option but the code that ran. All that vpt knows
-# of names is what the capture leaves beside the trace.
+# Captured by the monitor while the programs run, with no option but where the guest is. All that vpt
+# knows of code and names is what the capture leaves beside the trace.
 capture() {
     local status=0 capturing
-    "$vpt" capture --qmp "$work/monitor" --code "$out/trace" >"$work/captured" 2>&1 &
+    "$vpt" capture --qmp "$work/monitor" "$out/trace" >"$work/captured" 2>&1 &
     capturing=$!
     wait_for test -s "$out/trace.1.json" || { cat "$work/captured"; return 1; }
     go_on
