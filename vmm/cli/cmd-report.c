@@ -171,6 +171,7 @@ static int report_files(struct report_request *request, char **files, size_t cou
 
     if (!report_begin(&report))
         return no_memory();
+    report_shows(&report, &request->report);
     request->parsed.options.format = &report_format;
     request->parsed.options.out = &report;
     request->report.is_coloured = is_coloured(&request->report);

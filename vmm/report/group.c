@@ -24,14 +24,7 @@ const char *report_by_word(size_t by)
 
 bool is_wanted_who(const struct report *report, const struct report_options *options, uint32_t who)
 {
-    const struct sums_who *const one = &report->sums.who[who];
-
-    const struct out_who named = {.pid = one->pid,
-                                  .comm = report->sums.names.list[one->name],
-                                  .vm = one->vm == UINT32_MAX ? NULL
-                                                              : report->sums.names.list[one->vm]};
-
-    return filter_takes_who(&options->filter, &named, one->cpu);
+    return sums_takes(&report->sums, &options->filter, who);
 }
 
 /* ---- Groups ---- */
@@ -148,19 +141,62 @@ static int by_time(const void *left, const void *right)
     return order ? order : by_insns(left, right);
 }
 
+/* Of sums of all who ran, those who are not wanted are no part. */
+static bool is_wanted_row(const struct report *report, const struct report_options *options,
+                          const struct sums_row *row)
+{
+    const struct sums *const sums = &report->sums;
+
+    return sums->is_of_all ||
+           (is_wanted_who(report, options, row->who) &&
+            filter_takes_symbol(&options->filter, sums->names.list[row->function]));
+}
+
+/* What a row of a function says, and a row of somebody does not. */
+static bool is_of_code(const enum report_by *by, size_t by_count)
+{
+    for (size_t i = 0; i < by_count; i++) {
+        if (by[i] == BY_MODE || by[i] == BY_FUNCTION || by[i] == BY_FILE)
+            return true;
+    }
+    return false;
+}
+
+static bool is_of_who(const enum report_by *by, size_t by_count)
+{
+    for (size_t i = 0; i < by_count; i++) {
+        if (by[i] != BY_MODE && by[i] != BY_FUNCTION && by[i] != BY_FILE)
+            return true;
+    }
+    return false;
+}
+
+/* Sections have no table of both; CSV without --by is one. Functions that are left out are
+ * somebody's. */
+bool report_is_of_all(const struct report_options *options)
+{
+    if (options->filter.symbol)
+        return false;
+    return options->by_count > 0 ? !is_of_code(options->by, options->by_count) ||
+                                       !is_of_who(options->by, options->by_count)
+                                 : options->form != FORM_CSV;
+}
+
 int groups_make(const struct report *report, const struct report_options *options,
                 const enum report_by *by, size_t by_count, struct groups *groups)
 {
     struct grouping grouping = {.report = report, .groups = groups};
     const struct sums *const sums = &report->sums;
+    const bool is_of_them = sums->is_of_all && !is_of_code(by, by_count);
+    const size_t count = is_of_them ? sums->who_count : sums->row_count;
     int error = 0;
 
     *groups = (struct groups){0};
-    for (size_t i = 0; !error && i < sums->row_count; i++) {
-        const struct sums_row *const row = &sums->rows[i];
+    for (size_t i = 0; !error && i < count; i++) {
+        const struct sums_row *const row = is_of_them ? &sums->who_rows[i] : &sums->rows[i];
 
-        if (!is_wanted_who(report, options, row->who) ||
-            !filter_takes_symbol(&options->filter, sums->names.list[row->function]))
+        if ((is_of_them && row->insns == 0 && row->ticks == 0) ||
+            !is_wanted_row(report, options, row))
             continue;
         add_to(&groups->all, row);
         if (!put_row(&grouping, row, by, by_count))

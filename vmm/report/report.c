@@ -11,6 +11,12 @@ bool report_begin(struct report *report)
     return report->tally;
 }
 
+void report_shows(struct report *report, const struct report_options *options)
+{
+    report->sums.is_of_all = report_is_of_all(options);
+    report->sums.filter = &options->filter;
+}
+
 void report_free(struct report *report)
 {
     tally_free(report->tally);

@@ -49,8 +49,14 @@ struct report {
     uint64_t ns_of_2_32_ticks; /* nanoseconds of 2^32 ticks; 0: not known */
 };
 
-/* False: no memory. */
+/* False: no memory. Each function is then told apart by who ran it, unless report_shows() says
+ * more. */
 bool report_begin(struct report *report);
+/* What will be shown, so that no more is summed; to be called before the first trace, and to hold.
+ */
+void report_shows(struct report *report, const struct report_options *options);
+/* Whether nobody asks who ran which function. */
+bool report_is_of_all(const struct report_options *options);
 void report_free(struct report *report);
 /* Of a report: a struct report is what the functions are given as out. */
 extern const struct out_format report_format;

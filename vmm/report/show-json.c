@@ -236,11 +236,12 @@ static void print_csv_field(const struct field *field)
 /* Also where no row is wanted; not where nothing ran at all. */
 static void print_csv_head(const struct report *report, const enum report_by *by, size_t by_count)
 {
+    static const struct sums_row any = {.file = UINT32_MAX};
     struct field fields[FIELDS_MAX];
     size_t count = 0;
 
-    if (report->sums.row_count > 0)
-        count = fields_of_row(report, report->sums.rows, by, by_count, fields);
+    if (report->sums.who_count > 0)
+        count = fields_of_row(report, &any, by, by_count, fields);
     for (size_t i = 0; i < count; i++)
         printf("%s,", fields[i].key);
     printf("instructions,blocks,calls");

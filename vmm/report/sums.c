@@ -12,6 +12,10 @@
 #define IN_PIECES (1u << 31)          /* or it is this, and the first of several pieces */
 #define IN_KERNEL (UINT64_C(1) << 32) /* of a function, in keys */
 #define OTHERS    "(others)"
+/* What a cell counts for: a row, and above it who ran. Of those who are not wanted, there is no
+ * row. */
+#define NO_ROW    UINT32_MAX
+#define NO_MEMORY UINT64_MAX
 /* Of a block that is more than one function's; the last piece has the rest. */
 #define PIECES_MAX      16u
 #define INSNS_LOOKED_AT 256u
@@ -68,6 +72,7 @@ void sums_free(struct sums *sums)
     table_free(&sums->cells);
     table_free(&sums->pieces);
     free(sums->who);
+    free(sums->who_rows);
     free(sums->rows);
     free(sums->seen);
 }
@@ -100,8 +105,12 @@ static uint32_t number_of(struct sums *sums, const struct sums_who *one)
         return UINT32_MAX;
     if (sum->count > 0)
         return (uint32_t)sum->count - 1;
-    if (!grow((void **)&sums->who, sums->who_count, &sums->who_room, sizeof(*sums->who)))
+    if (!grow((void **)&sums->who, sums->who_count, &sums->who_room, sizeof(*sums->who)) ||
+        !grow((void **)&sums->who_rows, sums->who_count, &sums->who_rows_room,
+              sizeof(*sums->who_rows)))
         return UINT32_MAX;
+    sums->who_rows[sums->who_count] = (struct sums_row){
+        .function = UINT32_MAX, .file = UINT32_MAX, .who = (uint32_t)sums->who_count};
     sums->who[sums->who_count++] = *one;
     sum->count = sums->who_count;
     return (uint32_t)sum->count - 1;
@@ -171,8 +180,6 @@ static uint32_t row_of(struct sums *sums, uint64_t function, uint32_t file, uint
 {
     struct sum *sum;
 
-    if (who == UINT32_MAX)
-        return UINT32_MAX;
     if (sums->row_count >= SUMS_ROWS_MAX && !table_find(&sums->row_ids, function, who, file)) {
         function = names_add(&sums->names, OTHERS);
         file = UINT32_MAX;
@@ -349,31 +356,67 @@ static uint32_t see(void *owner, const struct ptd_item *block)
 
 /* ---- Adding ---- */
 
-static bool add_piece(struct sums *sums, uint32_t id, uint64_t insns, uint64_t calls, uint64_t time)
+bool sums_takes(const struct sums *sums, const struct filter *filter, uint32_t who)
 {
-    struct sum *const cell = &sums->cells.sums[id >> 1];
-    struct sums_row *row;
+    const struct sums_who *const one = &sums->who[who];
+    const struct out_who named = {.pid = one->pid,
+                                  .comm = sums->names.list[one->name],
+                                  .vm = one->vm == UINT32_MAX ? NULL : sums->names.list[one->vm]};
 
-    if (cell->cost != sums->generation) {
-        cell->count =
-            row_of(sums, cell->key[0], (uint32_t)cell->key[2], sums_who(sums, cell->key[1]));
-        cell->cost = sums->generation;
-    }
-    if (cell->count == UINT32_MAX)
-        return false;
-    row = &sums->rows[cell->count];
+    return filter_takes_who(filter, &named, one->cpu);
+}
+
+/* What a cell counts for now; NO_MEMORY: there is none. */
+static uint64_t place_of(struct sums *sums, const struct sum *cell)
+{
+    const uint32_t who = sums_who(sums, cell->key[1]);
+    uint32_t row;
+
+    if (who == UINT32_MAX)
+        return NO_MEMORY;
+    if (sums->filter && !sums_takes(sums, sums->filter, who))
+        return (uint64_t)who << 32 | NO_ROW;
+    row = row_of(sums, cell->key[0], (uint32_t)cell->key[2], sums->is_of_all ? 0 : who);
+    return row == UINT32_MAX ? NO_MEMORY : (uint64_t)who << 32 | row;
+}
+
+static void add_to(struct sums_row *row, uint64_t insns, uint64_t calls, uint64_t time)
+{
     row->insns += insns;
-    row->calls += id & IS_ENTRY ? calls : 0;
+    row->calls += calls;
     row->fraction += (uint32_t)(time & ((1u << TALLY_FRACTION) - 1));
     row->ticks += (time >> TALLY_FRACTION) + (row->fraction >> TALLY_FRACTION);
     row->fraction &= (1u << TALLY_FRACTION) - 1;
+}
+
+static bool add_piece(struct sums *sums, uint32_t id, uint64_t insns, uint64_t calls, uint64_t time)
+{
+    struct sum *const cell = &sums->cells.sums[id >> 1];
+
+    if (cell->cost != sums->generation) {
+        cell->count = place_of(sums, cell);
+        cell->cost = sums->generation;
+    }
+    if (cell->count == NO_MEMORY)
+        return false;
+    if ((uint32_t)cell->count == NO_ROW)
+        return true;
+    add_to(&sums->rows[(uint32_t)cell->count], insns, id & IS_ENTRY ? calls : 0, time);
+    if (sums->is_of_all)
+        add_to(&sums->who_rows[cell->count >> 32], insns, id & IS_ENTRY ? calls : 0, time);
     return true;
 }
 
 /* The block itself counts where it begins. */
 static void add_blocks(struct sums *sums, uint32_t id, uint64_t count)
 {
-    sums->rows[sums->cells.sums[id >> 1].count].blocks += count;
+    const uint64_t place = sums->cells.sums[id >> 1].count;
+
+    if ((uint32_t)place == NO_ROW)
+        return;
+    sums->rows[(uint32_t)place].blocks += count;
+    if (sums->is_of_all)
+        sums->who_rows[place >> 32].blocks += count;
 }
 
 static bool add_pieces(struct sums *sums, const struct tally_block *block, uint64_t count,

@@ -2,12 +2,16 @@
 /*
  * What ran where: instructions, blocks, calls and time of each function, for each of those who ran
  * it on each processor. A sink of tally.h.
+ *
+ * A thousand processes that each run a thousand functions of the kernel are a million rows. Where
+ * nobody asks who ran which function, functions and those who ran are summed each for themselves.
  */
 #ifndef VMM_REPORT_SUMS_H
 #define VMM_REPORT_SUMS_H
 
 #include "common/table.h"
 #include "report/tally.h"
+#include "view/filter.h"
 #include "view/out.h"
 
 /* Memory is bounded: what is more than so many of each is summed as one. */
@@ -25,9 +29,9 @@ struct sums_who {
 };
 
 struct sums_row {
-    uint32_t function; /* a name */
+    uint32_t function; /* a name; of sums.who_rows: nothing */
     uint32_t file;     /* that it is in, a name; UINT32_MAX: not known */
-    uint32_t who;      /* in sums.who */
+    uint32_t who;      /* in sums.who; of rows of all who ran: nobody in particular */
     bool in_kernel;
     uint64_t insns, blocks;
     uint64_t calls; /* how often it ran from its first instruction on */
@@ -39,9 +43,15 @@ struct sums_seen;
 
 /* Begins as zeros. */
 struct sums {
+    /* To be set before the first trace. */
+    bool is_of_all;              /* nobody asks who ran which function */
+    const struct filter *filter; /* those whom it does not take are in no sum; NULL: it takes all */
+
     struct names names;
     struct sums_who *who;
     size_t who_count, who_room;
+    struct sums_row *who_rows; /* as many: what they ran, if is_of_all */
+    size_t who_rows_room;
     struct sums_row *rows;
     size_t row_count, row_room;
     bool is_cut_off; /* there were too many */
@@ -69,6 +79,8 @@ void sums_rename(struct sums *sums, uint64_t time);
 void sums_rename_functions(struct sums *sums);
 /* Who runs in an address space now; UINT32_MAX: no memory. */
 uint32_t sums_who(struct sums *sums, uint64_t space);
+/* Whether a filter takes somebody, by VM, process, pid and processor. */
+bool sums_takes(const struct sums *sums, const struct filter *filter, uint32_t who);
 /* The name of the function at an address, as a number, and whether it begins there. */
 uint32_t sums_function(struct sums *sums, uint64_t space, uint64_t ip, bool *is_entry);
 void sums_free(struct sums *sums);

@@ -437,14 +437,36 @@ static uint64_t same_ns(const void *owner, uint64_t tsc)
 static uint64_t insns_of(const struct report *report, const char *name)
 {
     const struct sums *const sums = &report->sums;
+    const struct sums_row *const rows = sums->is_of_all ? sums->who_rows : sums->rows;
+    const size_t count = sums->is_of_all ? sums->who_count : sums->row_count;
     uint64_t insns = 0;
 
-    for (size_t i = 0; i < sums->row_count; i++) {
-        if (strcmp(sums->names.list[sums->who[sums->rows[i].who].name], name) == 0)
-            insns += sums->rows[i].insns;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(sums->names.list[sums->who[rows[i].who].name], name) == 0)
+            insns += rows[i].insns;
     }
     return insns;
 }
+
+static uint64_t insns_of_functions(const struct report *report)
+{
+    uint64_t insns = 0;
+
+    for (size_t i = 0; i < report->sums.row_count; i++)
+        insns += report->sums.rows[i].insns;
+    return insns;
+}
+
+/* By both, by either, and by either of those whom a filter takes. */
+static const struct {
+    struct report_options options;
+    bool is_filtered;
+} shown[] = {
+    {{.by = {BY_PROCESS, BY_FUNCTION}, .by_count = 2}, false},
+    {{.by_count = 0}, false},
+    {{.by = {BY_FUNCTION}, .by_count = 1, .filter = {.process = "behind"}}, true},
+    {{.by = {BY_CPU, BY_MODE}, .by_count = 2, .filter = {.process = "behind"}}, true},
+};
 
 static void names_get_what_ran_while_they_held(void)
 {
@@ -452,7 +474,8 @@ static void names_get_what_ran_while_they_held(void)
     struct made *const made = malloc(sizeof(*made));
     struct witness *const witness = malloc(sizeof(*witness));
 
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 2 * sizeof(shown) / sizeof(shown[0]); i++) {
+        const bool is_filtered = shown[i / 2].is_filtered;
         const struct out_thread thread = {.image = image,
                                           .start = START,
                                           .cpu = -1,
@@ -466,11 +489,14 @@ static void names_get_what_ran_while_they_held(void)
         ask_witness(witness, made, image);
         CU_ASSERT_TRUE(witness->insns_before > 0 && witness->insns_before < witness->insns);
         CU_ASSERT_TRUE_FATAL(report_begin(&report));
+        report_shows(&report, &shown[i / 2].options);
         CU_ASSERT_TRUE(report_format.begin(&report, &thread));
         feed_in_bulk(&report, made, image, true, 2);
         CU_ASSERT_TRUE(report_format.end(&report));
-        CU_ASSERT_EQUAL(insns_of(&report, "before"), witness->insns_before);
+        CU_ASSERT_EQUAL(insns_of(&report, "before"), is_filtered ? 0 : witness->insns_before);
         CU_ASSERT_EQUAL(insns_of(&report, "behind"), witness->insns - witness->insns_before);
+        CU_ASSERT_EQUAL(insns_of_functions(&report),
+                        witness->insns - (is_filtered ? witness->insns_before : 0));
         report_free(&report);
     }
     free(witness);
