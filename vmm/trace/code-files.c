@@ -144,13 +144,16 @@ bool code_files_call(struct code_files *files, const struct ptd_file *names, uin
     return origins_add(&files->origins, names, from, path);
 }
 
-/* A mapped file of which no names are known is the name of its code, in brackets. */
-static const char *file_of_region(struct code_files *files, const char *name)
+/*
+ * A mapped file of which no names are known is the name of its code, in brackets. Other names of
+ * code that is no file's are those of a kallsyms, if they stand in the kernel's half of addresses.
+ */
+static const char *file_of_region(struct code_files *files, const char *name, uint64_t ip)
 {
     const size_t len = name ? strlen(name) : 0;
 
     if (len < 3 || len > sizeof(files->region) + 1 || name[0] != '[' || name[len - 1] != ']')
-        return NULL;
+        return name && ip >> 63 ? KERNEL : NULL;
     memcpy(files->region, name + 1, len - 2);
     files->region[len - 2] = 0;
     return files->region;
@@ -163,7 +166,7 @@ const char *code_files_file_at(struct code_files *files, const struct ptd_image 
     const struct ptd_file *const file = ptd_image_origin(image, cr3, ip, &address);
 
     return file ? origins_find(&files->origins, file, address)
-                : file_of_region(files, ptd_image_symbol(image, cr3, ip, NULL));
+                : file_of_region(files, ptd_image_symbol(image, cr3, ip, NULL), ip);
 }
 
 bool code_files_is_news(struct code_files *files, const char *text)
