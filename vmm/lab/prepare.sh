@@ -3,12 +3,13 @@
 # Prepares the lab's files in DIR: vmlinuz and base.cpio (busybox, the modules of a kernel with KVM).
 # Uses Debian's cloud kernel package, unpacked and not installed. Reuses what is there and intact.
 #
-#   vmm/lab/prepare.sh DIR
+#   vmm/lab/prepare.sh DIR [VERSION]
 #
-# Exit status 0: ready; 77: no kernel package can be had now; 1: something else is missing.
+# With a version, the kernel is one of that (6.12). Exit status 0: ready; 77: no kernel package can be had now; 1: something else is missing.
 set -eu -o pipefail
 
-dir=${1:?usage: prepare.sh DIR}
+dir=${1:?usage: prepare.sh DIR [VERSION]}
+version=${2:-}
 # Raised when what this script makes changes: older files are then made again.
 layout=2
 sums=$dir/SHA256SUMS-$layout
@@ -29,6 +30,10 @@ sums=$dir/SHA256SUMS-$layout
 
 # The version the meta package names first, then whatever else there is.
 candidates() {
+    if [ -n "$version" ]; then
+        apt-cache pkgnames "linux-image-$version." 2>/dev/null | grep -E -- '-cloud-amd64$' | sort -rV
+        return
+    fi
     apt-cache depends linux-image-cloud-amd64 2>/dev/null |
         sed -n 's/.*Depends: \(linux-image-[0-9][^ ]*-cloud-amd64\)$/\1/p'
     apt-cache pkgnames linux-image- 2>/dev/null | grep -E '^linux-image-[0-9].*-cloud-amd64$' | sort -rV
@@ -80,7 +85,7 @@ download() {
 }
 
 deb=
-why='no linux-image-*-cloud-amd64 package can be had now'
+why="no linux-image-$version*-cloud-amd64 package can be had now"
 for name in $(candidates | awk '!seen[$0]++'); do
     if deb=$(cached "$name"); then
         break
@@ -111,9 +116,16 @@ cp "$busybox" "$root/bin/busybox"
 # In the order in which they are loaded.
 for module in irqbypass kvm kvm-amd virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev \
     virtio_pci virtio_blk; do
-    file=$(find "$work/kernel" -name "$module.ko" -print -quit)
-    [ -n "$file" ] || { echo "prepare.sh: $deb has no module $module" >&2; exit 1; }
-    cp "$file" "$root/modules/"
+    file=$(find "$work/kernel" \( -name "$module.ko" -o -name "$module.ko.xz" \) -print -quit)
+    case $file in
+    *.xz) xz -dc "$file" >"$root/modules/$module.ko" ;; # busybox's insmod does not know it
+    ?*) cp "$file" "$root/modules/" ;;
+    *)  # A newer kernel may have it in itself.
+        grep -qr "/$module\.ko$" "$work"/kernel/lib/modules/*/modules.builtin && continue
+        echo "prepare.sh: $deb has no module $module" >&2
+        exit 1
+        ;;
+    esac
     echo "$module.ko" >>"$root/modules/order"
 done
 # Instead of kvm-amd, on an Intel processor.

@@ -4,6 +4,8 @@
 QEMU_DIR ?= $(CACHE)/qemu
 EXECLOG ?= $(BUILD)/qemu/execlog.so
 SEEDS ?= 200
+# Lists and modules are others in it than in the lab's 6.1.
+NEWER_KERNEL ?= 6.12
 
 ##@ QEMU
 
@@ -87,12 +89,14 @@ boot-test: deps ## Linux captured from its first instruction to the shell, with 
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/boot.sh --all
 
-names-test: deps ## names of Linux guests: of a dump, against the guests' own /proc, and while a capture goes on
+names-test: deps ## names of Linux guests (kernels 6.1 and 6.12): of a dump, against the guests' own /proc, and while a capture goes on
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
 	@$(PREPARE_LAB)
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/names.sh
+	@vmm/lab/prepare.sh $(CACHE)/lab-$(NEWER_KERNEL) $(NEWER_KERNEL) || echo 'going on without it'
+	@$(QEMU_ENV) NAMES_LAB='$(CACHE)/lab-$(NEWER_KERNEL)' vmm/qemu/tests/names.sh
 	@$(QEMU_ENV) vmm/qemu/tests/names-log.sh
 
 report-test: deps ## what happened in a Linux guest: vpt report and annotate, against the guest's /proc, perf and single steps

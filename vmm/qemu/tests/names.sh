@@ -8,7 +8,7 @@
 # captured: what ran there has names, by the map of the dump and by those that the capture took.
 #
 # Needs the lab's kernel; without it, every test is named and counted as skipped. About a minute. With
-# NAMES_LAB=FOLDER it is the kernel there (vmlinuz, and base.cpio with busybox and modules).
+# NAMES_LAB=FOLDER it is the kernel that vmm/lab/prepare.sh has put there.
 set -u
 
 . vmm/tests/lib.sh
@@ -44,9 +44,11 @@ prepare() {
     mkdir -p "$root/usr/bin"
     # What tells QEMU of VMCOREINFO is a module that the lab has no use for.
     for package in "$lab"/packages/linux-image-*.deb; do
-        [ -f "$package" ] && dpkg-deb --fsys-tarfile "$package" |
-            tar -xO --wildcards '*/qemu_fw_cfg.ko' >"$root/modules/qemu_fw_cfg.ko" &&
-            echo qemu_fw_cfg.ko >>"$root/modules/order" && break
+        [ -f "$package" ] || continue
+        dpkg-deb --fsys-tarfile "$package" | tar -xO --wildcards '*/qemu_fw_cfg.ko*' >"$work/module" || continue
+        xz -dc "$work/module" >"$root/modules/qemu_fw_cfg.ko" 2>/dev/null || # since 6.12 they are compressed
+            cp "$work/module" "$root/modules/qemu_fw_cfg.ko"
+        echo qemu_fw_cfg.ko >>"$root/modules/order" && break
     done
     cp "$BUILD/qemu/named" "$root/usr/bin/"
     shared_objects "$root" "$root/usr/bin/named"
@@ -154,9 +156,10 @@ same_live() {
     diff <(plain "$of.map" "$2") <(plain "$work/$1/core.map" core)
 }
 
-# The letters of a module's symbols tell in /proc whether they are exported, too.
+# The letters of a module's symbols tell in /proc whether they are exported, too. Two variables without
+# a size may stand at one address under one name; vpt tells each line once.
 symbols() {
-    awk '{ print $1, tolower($2), $3, $4 }' "$1" | sort
+    awk '{ print $1, tolower($2), $3, $4 }' "$1" | sort -u
 }
 
 same_symbols() {
