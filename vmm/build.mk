@@ -105,7 +105,7 @@ ALL         += $(CLI_GUESTS)
 SHELL_TESTS += vmm/tests/cli.sh vmm/tests/options.sh vmm/tests/outputs.sh vmm/tests/terminal.sh \
                vmm/tests/files.sh vmm/tests/long.sh vmm/tests/migrate.sh vmm/tests/smp.sh vmm/tests/perf.sh \
                vmm/tests/perf-report.sh vmm/tests/annotate.sh vmm/tests/report.sh \
-               vmm/tests/filters.sh vmm/tests/between.sh \
+               vmm/tests/filters.sh vmm/tests/between.sh vmm/tests/calls.sh \
                vmm/tests/perfetto.sh vmm/tests/several.sh vmm/tests/older-guest.sh
 
 $(BUILD)/bench/bin/vmm: $(BUILD)/vmm/bench/kvm.o $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)

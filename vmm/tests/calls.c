@@ -15,17 +15,24 @@
 #define A       0x1000u
 #define B       0x1100u
 #define C       0x1200u
+#define K       0xffffffff81000000u /* of the kernel, and so is */
+#define S       0xffffffff81000100u
 #define SYSCALL 0x80u
 #define SYSRET  0x90u
 #define NEXT    5u /* behind the CALL at the start */
 
 static char log_text[1024];
 
+/* With the number of the thread, if one is told. */
 static void say(const struct calls *calls, const struct call_stack *stack, const char *what)
 {
+    const uint32_t tid = calls_who(calls, stack, 0).tid;
     const size_t len = strlen(log_text);
+    char number[16] = "";
 
-    (void)snprintf(log_text + len, sizeof(log_text) - len, "%s%s ", what,
+    if (tid)
+        (void)snprintf(number, sizeof(number), "%" PRIu32, tid);
+    (void)snprintf(log_text + len, sizeof(log_text) - len, "%s%s%s ", what, number,
                    calls->names.list[stack->frames[stack->depth - 1].function]);
 }
 
@@ -81,6 +88,7 @@ struct step {
     enum ptd_item_type type;
     enum ptd_insn_class class;
     uint64_t cr3, ip, last_ip, from, to;
+    uint32_t tid; /* who runs then, as a log of names says it; 0: there is none */
 };
 
 /* A block from ip to last_ip that ends with an instruction of this class. */
@@ -93,6 +101,33 @@ static struct step block(uint64_t cr3, uint64_t ip, uint64_t last_ip, enum ptd_i
 static struct step event(enum ptd_item_type type, uint64_t from, uint64_t to)
 {
     return (struct step){.type = type, .from = from, .to = to};
+}
+
+static struct step on(uint32_t tid, struct step step)
+{
+    step.tid = tid;
+    return step;
+}
+
+/* What a log of names says. */
+struct turn {
+    uint32_t tid;
+    uint64_t changes;
+};
+
+static void who_runs(const void *owner, uint64_t cr3, uint64_t ns, struct out_who *who)
+{
+    const struct turn *const turn = owner;
+
+    (void)cr3;
+    (void)ns;
+    *who = (struct out_who){.pid = 1, .tid = turn->tid, .comm = "demo", .knows_thread = true};
+}
+
+static void take_turn(struct turn *turn, uint32_t tid)
+{
+    turn->changes += turn->tid != tid;
+    turn->tid = tid;
 }
 
 static struct ptd_item item_of(const struct step *step)
@@ -114,17 +149,27 @@ static struct ptd_item item_of(const struct step *step)
 static const char *stack_of(const struct step *steps, size_t count, const struct calls_sink *sink)
 {
     struct ptd_image *const image = ptd_image_new();
+    struct out_thread thread = {.image = image, .comm = "demo", .start = 100};
+    struct turn turn = {0};
     struct calls calls;
 
     add_function(image, "a", A);
     add_function(image, "b", B);
     add_function(image, "c", C);
+    add_function(image, "k", K);
+    add_function(image, "s", S);
+    if (steps[0].tid) {
+        thread.who = who_runs;
+        thread.who_owner = &turn;
+        thread.changes = &turn.changes;
+    }
     log_text[0] = 0;
     calls_init(&calls, sink, &calls);
-    calls_begin(&calls, &(struct out_thread){.image = image, .comm = "demo", .start = 100});
+    calls_begin(&calls, &thread);
     for (size_t i = 0; i < count; i++) {
         const struct ptd_item item = item_of(&steps[i]);
 
+        take_turn(&turn, steps[i].tid);
         calls_item(&calls, &item, 101 + 10 * i);
     }
     say_end();
@@ -153,6 +198,13 @@ static void calls_and_returns(void)
            block(1, A + NEXT, A + 9, PTD_INSN_RET));
     /* A RET whose CALL was not seen leads into the function that is then at the bottom. */
     EXPECT("+b -b +a . -a ", block(1, B, B, PTD_INSN_RET), block(1, A + 9, A + 9, PTD_INSN_OTHER));
+    /* One that is not known to come from anywhere returns in the midst of another. */
+    EXPECT("+b +c -c -b +a . -a ", block(1, B, B, PTD_INSN_CALL_DIRECT),
+           block(1, C, C + 9, PTD_INSN_RET), block(1, A + 9, A + 9, PTD_INSN_OTHER));
+    /* A RET that serves as a CALL or a jump leads to where a function begins. */
+    EXPECT("+a +b -b +c -c . -a ", block(1, A, A, PTD_INSN_CALL_DIRECT),
+           block(1, B, B, PTD_INSN_RET), block(1, C, C, PTD_INSN_RET),
+           block(1, A + NEXT, A + 9, PTD_INSN_OTHER));
     /* Recursion. */
     EXPECT("+a +a -a . -a ", block(1, A, A, PTD_INSN_CALL_DIRECT), block(1, A, A + 9, PTD_INSN_RET),
            block(1, A + NEXT, A + 9, PTD_INSN_OTHER));
@@ -178,6 +230,55 @@ static void interrupts(void)
     EXPECT("+a +b -b . -a ", block(1, A, A + SYSCALL, PTD_INSN_FAR),
            block(1, B, B + SYSRET, PTD_INSN_FAR),
            block(1, A + SYSCALL + 2, A + 0x88, PTD_INSN_OTHER));
+}
+
+/* They have one address space. */
+static void threads(void)
+{
+    EXPECT("+1a +1b +2a +2c -1b . -1a -2c -2a ", on(1, block(1, A, A, PTD_INSN_CALL_DIRECT)),
+           on(1, block(1, B, B, PTD_INSN_OTHER)), on(2, block(1, A, A, PTD_INSN_CALL_DIRECT)),
+           on(2, block(1, C, C, PTD_INSN_OTHER)), on(1, block(1, B + 9, B + 9, PTD_INSN_RET)),
+           on(1, block(1, A + NEXT, A + 9, PTD_INSN_OTHER)));
+    /* An interrupt is that of who runs then, even if nothing of him ran before. */
+    EXPECT("+1a +1b +2a +2k -2k . -2a -1b -1a ", on(1, block(1, A, A, PTD_INSN_CALL_DIRECT)),
+           on(1, block(1, B, B, PTD_INSN_OTHER)), on(2, block(1, A, A, PTD_INSN_OTHER)),
+           on(1, block(1, B, B, PTD_INSN_OTHER)), on(2, event(PTD_ITEM_ASYNC, A + 8, K)),
+           on(2, block(1, K, K, PTD_INSN_IRET)), on(2, block(1, A + 8, A + 9, PTD_INSN_OTHER)));
+    /* The names of one do not change those of another: who is told anew goes on. */
+    EXPECT("+1a +1b -1b . -1a ", on(1, block(1, A, A, PTD_INSN_CALL_DIRECT)),
+           on(1, block(2, B, B, PTD_INSN_RET)), on(1, block(1, A + NEXT, A + 9, PTD_INSN_OTHER)));
+}
+
+/* The kernel's part of a thread. */
+static void threads_in_the_kernel(void)
+{
+    /* With page tables of its own, as page-table isolation has it. */
+    EXPECT("+1a +1k +1s -1s -1k . -1a ", on(1, block(2, A, A + SYSCALL, PTD_INSN_FAR)),
+           on(1, block(1, K, K, PTD_INSN_CALL_DIRECT)), on(1, block(1, S, S, PTD_INSN_RET)),
+           on(1, block(1, K + NEXT, K + SYSRET, PTD_INSN_FAR)),
+           on(1, block(2, A + SYSCALL + 2, A + 0x88, PTD_INSN_OTHER)));
+    /* It switches to another thread, which is not told before its user's code runs. */
+    EXPECT("+1a +1k +2b -1k . -1a -2b ", on(1, block(1, A, A + SYSCALL, PTD_INSN_FAR)),
+           on(1, block(1, K, K + SYSRET, PTD_INSN_FAR)),
+           on(2, block(1, B, B + SYSCALL, PTD_INSN_OTHER)),
+           on(1, block(1, A + SYSCALL + 2, A + 0x88, PTD_INSN_OTHER)));
+    /* It is told that another one runs: where it was, or where it never was seen. */
+    EXPECT("+1a +1k +1s +2b +2k -1s . -1k -1a -2k -2b ",
+           on(1, block(1, A, A + SYSCALL, PTD_INSN_FAR)),
+           on(1, block(1, K, K, PTD_INSN_CALL_DIRECT)), on(1, block(1, S, S, PTD_INSN_OTHER)),
+           on(2, block(1, B, B + SYSCALL, PTD_INSN_FAR)), on(2, block(1, K, K, PTD_INSN_OTHER)),
+           on(1, block(1, K + 9, K + 9, PTD_INSN_OTHER)));
+    EXPECT("+1a +1k +2b -1k +1s . -1s -1a -2b ", on(1, block(1, A, A + SYSCALL, PTD_INSN_FAR)),
+           on(1, block(1, K, K, PTD_INSN_OTHER)), on(2, block(1, B, B, PTD_INSN_OTHER)),
+           on(1, block(1, S, S + 9, PTD_INSN_OTHER)));
+    /* It makes another program of it. */
+    EXPECT("+1a +1b +1k -1k -1b -1a +1c . -1c ", on(1, block(1u << 12, A, A, PTD_INSN_CALL_DIRECT)),
+           on(1, block(1u << 12, B, B + SYSCALL, PTD_INSN_FAR)),
+           on(1, block(2u << 12, K, K + SYSRET, PTD_INSN_FAR)),
+           on(1, block(2u << 12, C, C + 9, PTD_INSN_OTHER)));
+    /* No RET leads out of a system call. */
+    EXPECT("+1a +1k -1k +1s . -1s -1a ", on(1, block(1, A, A + SYSCALL, PTD_INSN_FAR)),
+           on(1, block(1, K, K + 9, PTD_INSN_RET)), on(1, block(1, S + 9, S + 9, PTD_INSN_OTHER)));
 }
 
 static void gaps(void)
@@ -268,6 +369,8 @@ void add_calls_suite(void)
     CU_add_test(suite, "calls and returns", calls_and_returns);
     CU_add_test(suite, "jumps", jumps);
     CU_add_test(suite, "interrupts and system calls", interrupts);
+    CU_add_test(suite, "threads", threads);
+    CU_add_test(suite, "threads in the kernel", threads_in_the_kernel);
     CU_add_test(suite, "gaps and address spaces", gaps);
     CU_add_test(suite, "time goes to who ran", time_goes_to_who_ran);
     CU_add_test(suite, "bounded", bounded);

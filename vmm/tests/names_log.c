@@ -150,6 +150,33 @@ static void followed(void)
     ptd_image_free(image);
 }
 
+/* A process that ends runs in the page tables of the kernel, which a map knows, and no log. */
+static void in_the_kernels_tables(void)
+{
+    static const char text[] = "{\"vpt-map\":1,\"host\":{\"processes\":["
+                               "{\"name\":\"swapper\",\"pid\":0,\"cr3\":\"0x9000\"},"
+                               "{\"name\":\"init\",\"pid\":1,\"cr3\":\"0xa000\"}]}}";
+    struct code_files *const files = code_files_new(CODE_BYTES_MAX);
+    struct ptd_image *const image = ptd_image_new();
+    struct map map = {0};
+    struct named named = {0};
+    struct out_who shown;
+
+    CU_ASSERT_EQUAL_FATAL(map_parse("map", text, sizeof(text) - 1, files, image, &map), 0);
+    named_open(&named, parse(mappings), image, &map);
+    CU_ASSERT_TRUE(named_go_to(&named, 25));
+    named_who(&named, 0x9000, UINT64_MAX, &shown);
+    CU_ASSERT_STRING_EQUAL(shown.comm, "a");
+    CU_ASSERT_TRUE(shown.knows_thread);
+    named_who(&named, 0xa000, UINT64_MAX, &shown);
+    CU_ASSERT_STRING_EQUAL(shown.comm, "init");
+    CU_ASSERT_FALSE(shown.knows_thread);
+    named_close(&named);
+    ptd_image_free(image);
+    map_free(&map);
+    code_files_free(files);
+}
+
 /* A map knows functions of the same build, which was mapped elsewhere when it was made. */
 static void functions(void)
 {
@@ -254,6 +281,7 @@ void add_names_log_suite(void)
     CU_add_test(suite, "before the first", before_the_first);
     CU_add_test(suite, "what changed", changes);
     CU_add_test(suite, "followed along a trace", followed);
+    CU_add_test(suite, "page tables of the kernel", in_the_kernels_tables);
     CU_add_test(suite, "functions of a map", functions);
     CU_add_test(suite, "cut off", cut_off);
     CU_add_test(suite, "hostile", hostile);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The call stack behind a flow: CALL and RET, jumps from function to function, interrupts and their
- * ends, per address space. A trace may begin anywhere and lose parts; a stack is then what is known
- * of it.
+ * ends. A trace may begin anywhere and lose parts; a stack is then what is known of it.
+ *
+ * Threads of a process share its address space, and the kernel's threads run in anybody's. So where
+ * a log of names says which thread runs, each thread has a stack, and elsewhere each address space.
+ * The log knows for sure whose user code runs. Of the kernel it may tell a switch some functions
+ * late, which the stacks of both threads have to get over.
  */
 #include "view/calls.h"
 #include "view/filter.h"
@@ -28,6 +32,12 @@ void calls_free(struct calls *calls)
 }
 
 /* ---- Frames ---- */
+
+/* The half of addresses that is the kernel's. */
+static bool is_kernel(uint64_t ip)
+{
+    return ip >> 63;
+}
 
 static struct call_frame *top(struct call_stack *stack)
 {
@@ -59,12 +69,15 @@ static bool is_wanted(const struct calls *calls, struct call_stack *stack)
            filter_takes_symbol(calls->thread.filter, strcmp(name, UNKNOWN) ? name : NULL);
 }
 
-static void enter(struct calls *calls, struct call_stack *stack, const struct call_frame *frame)
+/* A function that begins at ip, or is come to there. */
+static void enter(struct calls *calls, struct call_stack *stack, const struct call_frame *frame,
+                  uint64_t ip)
 {
     if (stack->depth == CALLS_DEPTH_MAX) /* calls without returns: something else than calls */
         leave(calls, stack);
     stack->frames[stack->depth] = *frame;
     stack->frames[stack->depth].entered = stack->spent;
+    stack->frames[stack->depth].in_kernel = is_kernel(ip);
     stack->depth++;
     top(stack)->is_wanted = is_wanted(calls, stack);
     if (calls->sink->enter && !calls->no_memory) /* else the name may be missing */
@@ -110,7 +123,7 @@ static void on_call(struct calls *calls, struct call_stack *stack, const struct 
     };
 
     if (block->ip != frame.return_ip) /* a CALL to the next instruction only reads its address */
-        enter(calls, stack, &frame);
+        enter(calls, stack, &frame, block->ip);
 }
 
 /* In the function of the top frame, or by a jump in another that takes its place. */
@@ -126,7 +139,30 @@ static void on_jump(struct calls *calls, struct call_stack *stack, const struct 
         frame.async = top(stack)->async;
         leave(calls, stack);
     }
-    enter(calls, stack, &frame);
+    enter(calls, stack, &frame, block->ip);
+}
+
+/* Whether a function begins there, as far as is known: then a RET came to it as a jump does. */
+static bool is_entry(const struct calls *calls, const struct ptd_item *block)
+{
+    uint64_t offset = 0;
+
+    return !ptd_image_symbol(calls->thread.image, block->cr3, block->ip, &offset) || offset == 0;
+}
+
+/*
+ * A RET into a function whose CALL was not seen: what returned is the last function of which is not
+ * known where it returns to, and what was called since has returned before it in a way of its own.
+ * No RET leads out of an interrupt or a system call: then another stack came into use.
+ */
+static void leave_to_unseen(struct calls *calls, struct call_stack *stack)
+{
+    for (size_t depth = stack->depth; depth-- > 0;) {
+        if (stack->frames[depth].return_ip == 0)
+            leave_down_to(calls, stack, depth + 1);
+        if (stack->frames[depth].return_ip == 0 || stack->frames[depth].async)
+            return;
+    }
 }
 
 static void on_return(struct calls *calls, struct call_stack *stack, const struct ptd_item *block)
@@ -138,9 +174,11 @@ static void on_return(struct calls *calls, struct call_stack *stack, const struc
             return;
         }
     }
-    /* Its CALL was not seen; a RET that serves as a jump changes no depth. */
+    /* A RET that serves as a jump changes no depth. */
     if (stack->depth > 1 && stack->frames[stack->depth - 2].function == function_of(calls, block))
         leave(calls, stack);
+    else if (!is_entry(calls, block))
+        leave_to_unseen(calls, stack);
     on_jump(calls, stack, block);
 }
 
@@ -163,7 +201,7 @@ static void on_interrupt(struct calls *calls, struct call_stack *stack,
     const struct call_frame frame = {
         .function = function_of(calls, block), .async = true, .return_ip = stack->async_from};
 
-    enter(calls, stack, &frame);
+    enter(calls, stack, &frame, block->ip);
 }
 
 /* Tracing begins, or begins again: in a function that is on the stack, or in one that is new. */
@@ -177,7 +215,54 @@ static void on_begin(struct calls *calls, struct call_stack *stack, const struct
             return;
         }
     }
-    enter(calls, stack, &frame);
+    enter(calls, stack, &frame, block->ip);
+}
+
+/* ---- Threads ---- */
+
+static void leave_kernel(struct calls *calls, struct call_stack *stack)
+{
+    while (stack->depth && top(stack)->in_kernel)
+        leave(calls, stack);
+}
+
+static uint64_t root_of(uint64_t cr3)
+{
+    return cr3 & ~UINT64_C(0xfff); /* without its PCID */
+}
+
+/*
+ * Whatever the kernel did for a thread is over where code of its user runs. So is all of a program
+ * if the thread is another one's since.
+ */
+static void on_user(struct calls *calls, struct call_stack *stack, const struct ptd_item *block)
+{
+    if (stack->user_root && stack->user_root != root_of(block->cr3))
+        leave_down_to(calls, stack, 0);
+    leave_kernel(calls, stack);
+    on_jump(calls, stack, block);
+}
+
+/*
+ * Another thread runs than before. If it was in this function of the kernel, it goes on there;
+ * else what it did since was taken for another's, and nothing is known of its functions there.
+ */
+static void on_switch(struct calls *calls, struct call_stack *stack, const struct ptd_item *block)
+{
+    const struct call_frame frame = {.function = function_of(calls, block), .async = true};
+
+    if (!is_kernel(block->ip)) {
+        on_user(calls, stack, block);
+        return;
+    }
+    for (size_t depth = stack->depth; depth > 0 && stack->frames[depth - 1].in_kernel; depth--) {
+        if (stack->frames[depth - 1].function == frame.function) {
+            leave_down_to(calls, stack, depth);
+            return;
+        }
+    }
+    leave_kernel(calls, stack);
+    enter(calls, stack, &frame, block->ip);
 }
 
 static void follow(struct calls *calls, struct call_stack *stack, const struct ptd_item *block)
@@ -186,6 +271,10 @@ static void follow(struct calls *calls, struct call_stack *stack, const struct p
 
     if (stack->async) {
         on_interrupt(calls, stack, block);
+        return;
+    }
+    if (stack->is_thread && stack->depth && top(stack)->in_kernel && !is_kernel(block->ip)) {
+        on_user(calls, stack, block);
         return;
     }
     if (stack->last.insns == 0 || stack->depth == 0) {
@@ -220,22 +309,26 @@ static void follow(struct calls *calls, struct call_stack *stack, const struct p
 
 /* ---- Stacks ---- */
 
-/* The place of an address space's stack; stack_count: it has none. */
-static size_t find_stack(const struct calls *calls, uint64_t cr3)
+static bool is_of(const struct call_stack *stack, uint64_t cr3, const struct out_who *who)
+{
+    if (stack->is_thread != who->knows_thread)
+        return false;
+    return who->knows_thread ? stack->who.tid == who->tid : stack->cr3 == cr3;
+}
+
+/* The place of a stack; stack_count: there is none. */
+static size_t find_stack(const struct calls *calls, uint64_t cr3, const struct out_who *who)
 {
     for (size_t i = 0; i < calls->stack_count; i++) {
-        const struct call_stack *const stack = calls->stacks[i];
-
-        if (stack && stack->cr3 == cr3)
+        if (is_of(calls->stacks[i], cr3, who))
             return i;
     }
     return calls->stack_count;
 }
 
 /* All but the frames, which are many, and of which none is left. */
-static void begin_again(struct call_stack *stack, uint64_t cr3, uint32_t id)
+static void begin_again(struct call_stack *stack, uint32_t id)
 {
-    stack->cr3 = cr3;
     stack->id = id;
     stack->depth = 0;
     stack->spent = 0;
@@ -243,33 +336,56 @@ static void begin_again(struct call_stack *stack, uint64_t cr3, uint32_t id)
     stack->last = (struct ptd_item){0};
     stack->async = false;
     stack->async_from = 0;
+    stack->user_root = 0;
 }
 
-/* Moves the stack of an address space to the front. NULL: no memory. */
-static struct call_stack *stack_of(struct calls *calls, uint64_t cr3)
+/* Moves a stack to the front, made if need be. NULL: no memory. */
+static struct call_stack *stack_of(struct calls *calls, uint64_t cr3, const struct out_who *who)
 {
     struct call_stack *found = NULL;
-    size_t at = find_stack(calls, cr3);
+    size_t at = find_stack(calls, cr3, who);
 
     if (at == calls->stack_count &&
         at == CALLS_STACKS_MAX) { /* the one that was used longest ago */
         at--;
         leave_down_to(calls, calls->stacks[at], 0);
-        begin_again(calls->stacks[at], cr3, calls->next_id++);
+        begin_again(calls->stacks[at], calls->next_id++);
     } else if (at == calls->stack_count) {
         found = calloc(1, sizeof(*found));
         if (!found) {
             calls->no_memory = true;
             return NULL;
         }
-        found->cr3 = cr3;
         found->id = calls->next_id++;
         calls->stacks[calls->stack_count++] = found;
     }
     found = calls->stacks[at];
     memmove(calls->stacks + 1, calls->stacks, at * sizeof(struct call_stack *));
     calls->stacks[0] = found;
+    found->cr3 = cr3;
+    found->is_thread = who->knows_thread;
+    found->who = *who;
     return found;
+}
+
+/* The stack of who runs now, in front of all others. NULL: no memory. */
+static struct call_stack *stack_now(struct calls *calls, uint64_t cr3)
+{
+    const uint64_t changes = calls->thread.changes ? *calls->thread.changes : 0;
+    struct out_who who = {0};
+
+    if (calls->stack_count && cr3 == calls->asked_cr3 && changes == calls->asked_changes)
+        return calls->stacks[0];
+    calls->asked_cr3 = cr3;
+    calls->asked_changes = changes;
+    if (calls->thread.changes)
+        who = out_who(&calls->thread, cr3, calls->now);
+    return stack_of(calls, cr3, &who);
+}
+
+struct out_who calls_who(const struct calls *calls, const struct call_stack *stack, uint64_t time)
+{
+    return stack->is_thread ? stack->who : out_who(&calls->thread, stack->cr3, time);
 }
 
 static void leave_all(struct calls *calls)
@@ -289,6 +405,8 @@ void calls_begin(struct calls *calls, const struct out_thread *thread)
     calls->now = thread->start;
     calls->since = thread->start;
     calls->next_id = 0;
+    calls->asked_cr3 = 0;
+    calls->asked_changes = UINT64_MAX; /* nobody was asked */
 }
 
 void calls_end(struct calls *calls)
@@ -299,26 +417,48 @@ void calls_end(struct calls *calls)
     calls->stack_count = 0;
 }
 
-/* Something happened before the instruction that the last block led to. */
-static void arrive(struct calls *calls, struct call_stack *stack, uint64_t ip)
+/* Follows to a block of a stack, which was not the first one before if another's turn ended. */
+static void come_to(struct calls *calls, struct call_stack *stack, const struct ptd_item *block,
+                    bool is_other)
 {
-    const struct ptd_item block = {.cr3 = stack->cr3, .ip = ip};
+    if (is_other && stack->is_thread && stack->depth)
+        on_switch(calls, stack, block);
+    else
+        follow(calls, stack, block);
+}
+
+/*
+ * Something happened before an instruction that the last block led to. Gives the stack; NULL: there
+ * is none.
+ */
+static struct call_stack *arrive(struct calls *calls, const struct ptd_item *item)
+{
+    struct call_stack *const before = calls->stack_count ? calls->stacks[0] : NULL;
+    struct call_stack *const stack =
+        before && before->is_thread ? stack_now(calls, item->cr3) : before;
+
+    if (!stack || !item->has_from)
+        return stack;
+
+    const struct ptd_item block = {.cr3 = stack->cr3, .ip = item->from};
 
     if (stack->last.insns && !stack->async)
-        follow(calls, stack, &block);
+        come_to(calls, stack, &block, stack != before);
+    return stack;
 }
 
 static void on_block(struct calls *calls, const struct ptd_item *block, uint64_t time)
 {
-    struct call_stack *stack = calls->stack_count ? calls->stacks[0] : NULL;
+    const struct call_stack *const before = calls->stack_count ? calls->stacks[0] : NULL;
+    struct call_stack *const stack = stack_now(calls, block->cr3);
 
-    if (!stack || stack->cr3 != block->cr3)
-        stack = stack_of(calls, block->cr3);
     if (!stack)
         return;
-    follow(calls, stack, block);
+    come_to(calls, stack, block, stack != before);
     stack->last = *block;
     stack->async = false;
+    if (!is_kernel(block->ip))
+        stack->user_root = root_of(block->cr3);
     stack->spent += time - calls->since;
     if (calls->sink->ran && stack->depth && !calls->no_memory)
         calls->sink->ran(calls->owner, stack, block, calls->since, time);
@@ -327,22 +467,21 @@ static void on_block(struct calls *calls, const struct ptd_item *block, uint64_t
 
 void calls_item(struct calls *calls, const struct ptd_item *item, uint64_t time)
 {
-    struct call_stack *const stack = calls->stack_count ? calls->stacks[0] : NULL;
+    struct call_stack *stack;
 
     switch (item->type) {
     case PTD_ITEM_BLOCK:
         on_block(calls, item, time);
         break;
     case PTD_ITEM_ASYNC:
+        stack = arrive(calls, item);
         if (stack) {
-            arrive(calls, stack, item->from);
             stack->async = true;
             stack->async_from = item->from;
         }
         break;
     case PTD_ITEM_DISABLED:
-        if (stack && item->has_from)
-            arrive(calls, stack, item->from);
+        stack = arrive(calls, item);
         if (stack)
             stack->last.insns = 0;
         break;

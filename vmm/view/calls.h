@@ -13,22 +13,26 @@
 #include <stdint.h>
 
 #define CALLS_DEPTH_MAX  4096u
-#define CALLS_STACKS_MAX 64u
+#define CALLS_STACKS_MAX 256u
 
 /* A function that has begun and not ended, as far as the trace tells. */
 struct call_frame {
     uint32_t function; /* in names */
     bool async;        /* by an interrupt, an exception or a system call */
     bool is_wanted;    /* by the thread's filter, when it was entered */
+    bool in_kernel;    /* in the half of addresses that is the kernel's */
     uint64_t call_ip;  /* 0: not by a CALL */
     uint64_t return_ip;
     uint64_t entered; /* what the stack had spent then */
     uint64_t user;    /* the format's own */
 };
 
-/* An address space has a stack of its own. */
+/* A thread has a stack of its own; where nothing tells of threads, an address space has. */
 struct call_stack {
-    uint64_t cr3;
+    uint64_t cr3; /* of a thread, which may have several, the last one */
+    bool is_thread;
+    struct out_who who; /* that thread, as it was called last */
+    uint64_t user_root; /* the page tables that its user's code had last; 0: it did not run */
     uint32_t id;
     struct call_frame frames[CALLS_DEPTH_MAX];
     size_t depth;
@@ -57,6 +61,8 @@ struct calls {
     struct call_stack *stacks[CALLS_STACKS_MAX]; /* the first is in use */
     size_t stack_count;
     uint32_t next_id;
+    /* Of which the first stack is: what the names say has not changed since. */
+    uint64_t asked_cr3, asked_changes;
     uint64_t now;
     uint64_t since; /* time from here on belongs to the next block */
     bool no_memory;
@@ -67,6 +73,10 @@ void calls_init(struct calls *calls, const struct calls_sink *sink, void *owner)
 void calls_begin(struct calls *calls, const struct out_thread *thread);
 /* The next item; time as clock_at() says. */
 void calls_item(struct calls *calls, const struct ptd_item *item, uint64_t time);
+/*
+ * Who runs, or ran, in a stack. It may be another's turn by then, so that out_who() would not know.
+ */
+struct out_who calls_who(const struct calls *calls, const struct call_stack *stack, uint64_t time);
 /* The trace ends: every function is left. */
 void calls_end(struct calls *calls);
 void calls_free(struct calls *calls);

@@ -90,13 +90,27 @@ uint64_t named_next(const struct named *named)
 
 /* ---- Who ---- */
 
+/* Whether these are the kernel's own page tables: whoever has lost its own, as it ends, runs there.
+ */
+static bool is_of_kernel(const struct named *named, uint64_t cr3)
+{
+    struct ptd_context context = {.pid = -1};
+
+    if (named->map->contexts)
+        ptd_contexts_find(named->map->contexts, cr3, 0, &context);
+    return context.process && context.pid == 0;
+}
+
 void named_who(const void *owner, uint64_t cr3, uint64_t ns, struct out_who *who)
 {
     const struct named *const named = owner;
     struct names_log_task task;
 
-    if (ptd_space_vm(cr3) == 0 && names_log_who(named->log, named->offset, cr3, &task))
-        *who = (struct out_who){.pid = task.pid, .tid = task.tid, .comm = task.comm};
+    if (ptd_space_vm(cr3) == 0 && (names_log_who(named->log, named->offset, cr3, &task) ||
+                                   (is_of_kernel(named, cr3) &&
+                                    names_log_who(named->log, named->offset, PTD_ANY_CR3, &task))))
+        *who = (struct out_who){
+            .pid = task.pid, .tid = task.tid, .comm = task.comm, .knows_thread = true};
     else if (named->map->contexts)
         who_of_map(named->map->contexts, cr3, ns, who);
     else

@@ -104,11 +104,11 @@ static void print_entry(struct outline *outline)
 /* A line where it is another's turn. */
 static void print_who(struct outline *outline, const struct call_stack *stack, uint64_t time)
 {
-    const struct out_who who = out_who(&outline->thread, stack->cr3, time);
+    const struct out_who who = calls_who(&outline->calls, stack, time);
     char cr3[OUT_CR3_ROOM];
 
-    if (outline->shown && outline->shown_cr3 == stack->cr3 && outline->shown_tid == who.tid &&
-        strcmp(outline->shown, who.comm) == 0)
+    if (outline->shown && outline->shown_tid == who.tid && strcmp(outline->shown, who.comm) == 0 &&
+        (stack->is_thread || outline->shown_cr3 == stack->cr3))
         return;
     free(outline->shown);
     outline->shown = strdup(who.comm);

@@ -95,7 +95,8 @@ static void print_event(struct chrome *chrome, const char *phase, const char *na
                         const struct call_stack *stack, uint64_t time)
 {
     const uint64_t ns = out_ns(&chrome->thread, time);
-    const struct out_who who = out_who(&chrome->thread, stack ? stack->cr3 : 0, time);
+    const struct out_who who =
+        stack ? calls_who(&chrome->calls, stack, time) : out_who(&chrome->thread, 0, time);
 
     fputs(chrome->any ? ",\n{\"name\":" : "\n{\"name\":", chrome->to);
     chrome->any = true;
@@ -109,7 +110,7 @@ static void print_event(struct chrome *chrome, const char *phase, const char *na
 static void print_name(struct chrome *chrome, const char *what, const struct call_stack *stack,
                        const char *vm, uint64_t time)
 {
-    const struct out_who last = out_who(&chrome->thread, stack->cr3, OUT_LAST);
+    const struct out_who last = calls_who(&chrome->calls, stack, OUT_LAST);
     char *name = NULL;
 
     if (vm && asprintf(&name, "VM %s, %s", vm, last.comm) < 0) {
@@ -126,7 +127,7 @@ static void print_name(struct chrome *chrome, const char *what, const struct cal
 /* At the first event of each process and of each stack. */
 static void print_names(struct chrome *chrome, struct call_stack *stack, uint64_t time)
 {
-    const struct out_who who = out_who(&chrome->thread, stack->cr3, time);
+    const struct out_who who = calls_who(&chrome->calls, stack, time);
     struct sum *const process = process_at(chrome, &who);
 
     if (process && process->count++ == 0)

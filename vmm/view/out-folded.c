@@ -49,9 +49,9 @@ static uint64_t named_node(struct folded *folded, uint64_t parent, const char *t
 }
 
 /* The node of the thread or the process, that of a guest below its VM. */
-static uint64_t root_of(struct folded *folded, uint64_t cr3, uint64_t time)
+static uint64_t root_of(struct folded *folded, const struct call_stack *stack, uint64_t time)
 {
-    const struct out_who who = out_who(&folded->thread, cr3, time);
+    const struct out_who who = calls_who(&folded->calls, stack, time);
     uint64_t vm = 0;
     char *name;
 
@@ -68,7 +68,7 @@ static void enter(void *owner, struct call_stack *stack, uint64_t time)
 {
     struct folded *const folded = owner;
     const uint64_t parent =
-        stack->depth > 1 ? stack->frames[stack->depth - 2].user : root_of(folded, stack->cr3, time);
+        stack->depth > 1 ? stack->frames[stack->depth - 2].user : root_of(folded, stack, time);
 
     stack->frames[stack->depth - 1].user =
         node_of(folded, parent, stack->frames[stack->depth - 1].function);

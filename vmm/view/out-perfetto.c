@@ -222,6 +222,8 @@ static uint64_t stack_track(struct perfetto *perfetto, const struct call_stack *
 
     if (!perfetto->thread.who && stack->id == 0)
         return thread;
+    if (stack->is_thread && perfetto->thread.cpu < 0)
+        return thread;
     if (perfetto->thread.cpu >= 0)
         snprintf(name, sizeof(name), "on processor %d", perfetto->thread.cpu);
     else
@@ -330,7 +332,7 @@ static void enter(void *owner, struct call_stack *stack, uint64_t time)
 {
     struct perfetto *const perfetto = owner;
     struct call_frame *const frame = &stack->frames[stack->depth - 1];
-    const struct out_who who = out_who(&perfetto->thread, stack->cr3, time);
+    const struct out_who who = calls_who(&perfetto->calls, stack, time);
     Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
 
     if (!out_takes_who(&perfetto->thread, stack->cr3, time)) {

@@ -16,6 +16,7 @@ struct filter;
 
 struct out_who {
     uint32_t pid, tid;
+    bool knows_thread; /* tid is the thread's that ran, whatever its address space */
     const char *comm;
     const char *vm; /* NULL: the host, or the only machine that there is */
     uint64_t cr3;   /* of a process that only its address space tells apart; else 0 */
