@@ -11,15 +11,20 @@ FAULTS_WRAP  := $(FAULTS_CALLS:%=-Wl,--wrap=%)
 $(BUILD)/vpt-faults: $(VMM_OBJ) $(FAULTS_OBJ) $(LIBVPT) $(LIBPTDEC)
 	$(LINK) $(FAULTS_WRAP) -o $@ $^ $(VMM_LIBS)
 
+# A guest for `vpt names` to look at.
+$(BUILD)/tests/guest-core: $(patsubst %,$(BUILD)/vmm/tests/%.o,faults/guest-core made_linux made_btf) $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ $(DECODER_LIBS)
+
 # In `make test` some of the calls, of the program as it is; in `make faults` all of them, with
 # AddressSanitizer, which says what a failure leaks.
-tests: $(BUILD)/vpt-faults
+tests: $(BUILD)/vpt-faults $(BUILD)/tests/guest-core
 SHELL_TESTS += vmm/tests/faults/some.sh
 
 FAULTS_SANE  = $(SANITIZE) -U_FORTIFY_SOURCE
 
 faults: ## each call that allocates, opens, reads or writes made to fail, one at a time
-	@$(SUBMAKE) all
+	@$(SUBMAKE) all $(BUILD)/tests/guest-core
 	@$(SUBMAKE) BUILD=$(BUILD)/faults EXTRA_CFLAGS='$(FAULTS_SANE)' EXTRA_LDFLAGS='$(SANITIZE)' \
 	    $(BUILD)/faults/vpt-faults
 	@BUILD='$(BUILD)' vmm/tests/faults/run.sh $(BUILD)/faults/vpt-faults

@@ -106,6 +106,16 @@ LC_ALL=C sed "s|$name|$kernel$(printf '\\x00%.0s' $(seq $((${#name} - ${#kernel}
 at=$(grep -aboF "$kernel" "$work/folder/data" | head -n 1 | cut -d : -f 1)
 printf '\377\377\377\377' | dd of="$work/folder/data" bs=1 seek=$((at - 64)) conv=notrunc status=none
 
+# A log of names for the same guest: two threads, and a mapping.
+cat >"$work/logged.names" <<'END'
+{"vpt-names":1,"begin":0}
+{"at":0,"pid":7,"tid":7,"comm":"one","cr3":[4096],"new":true}
+{"at":0,"cr3":[4096],"start":1048576,"end":1052672,"offset":0,"path":"/loop"}
+{"at":40,"pid":7,"tid":8,"comm":"two","cr3":[4096]}
+END
+cp "$work/loop.pt" "$work/named.pt"
+jq '.code = "logged.code" | .names = "logged.names" | .images = []' "$work/loop.pt.json" >"$work/named.pt.json"
+
 # Two processors' traces that tell the time: JMP RAX at 5000H again and again.
 printf '\xff\xe0' >"$work/jump.bin"
 echo '{ "vpt-map": 1, "host": { "images": [ { "path": "jump.bin", "address": "0x5000" } ] } }' >"$work/jump.json"
@@ -143,8 +153,28 @@ for view in --calls '--format chrome'; do
     faults "decode $view of a perf.data" 0 decode "${words[@]}" "$work/loop.data"
 done
 faults 'decode with a log of code' 0 decode "$work/logged.pt"
+for view in --calls --insns '--format chrome' '--process one --symbol *loop*'; do
+    read -ra words <<<"$view"
+    faults "decode $view with a log of names" 0 decode "${words[@]}" "$work/named.pt"
+done
 faults 'decode with guest memory' 0 decode --map "$work/memory.json" "$work/loop.pt"
 faults 'decode with kcore' 0 decode --calls "$work/folder"
+function=$("$vpt" decode --summary --json "$work/loop.pt" | jq -r '.functions[0].name')
+ran=$("$vpt" decode --blocks --json "$work/loop.pt" | jq -rs '[.[] | select(.type == "block")][0].ip')
+for view in '' --json '--by process,function,file' "--between $ran,$ran"; do
+    read -ra words <<<"$view"
+    faults "report $view" 0 report "${words[@]}" "$work/loop.pt"
+done
+faults 'report of a perf.data' 0 report "$work/loop.data"
+faults 'report with a log of names' 0 report "$work/named.pt"
+faults annotate 0 annotate "$function" "$work/loop.pt"
+faults 'annotate --json with a log of names' 0 annotate --json '[loop]' "$work/named.pt"
+if "$BUILD/tests/guest-core" "$work/guest.core"; then
+    files="$work/guest.map $work/guest.kallsyms $work/guest.symbols $work/guest.vdso"
+    faults names 0 names --out "$work/guest" "$work/guest.core"
+else
+    fail 'a guest to look at' 'none was made'
+fi
 faults index 0 index "$work/loop.pt"
 faults parts 0 parts "$work/loop.pt"
 faults 'parts with a map' 0 parts --map "$work/map.json" "$work/loop.pt"
