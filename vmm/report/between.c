@@ -2,28 +2,46 @@
 #include "report/between.h"
 #include "common/number.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define OTHERS  "(others)"
-#define UNKNOWN "?"
+#define OTHERS   "(others)"
+#define UNKNOWN  "?"
+#define OPERATOR "operator"
 
 /* ---- Points ---- */
 
-/* The comma between two names, since there are some in the parameters of a C++ function too. */
+/* Behind the name of an operator, whose brackets are none. */
+static char *skip_operator(char *c)
+{
+    c += strlen(OPERATOR);
+    c += strspn(c, "<>[]=-!");
+    return strncmp(c, "()", 2) == 0 ? c + 2 : c;
+}
+
+/*
+ * The comma between two names, since there are some in the parameters of a C++ function, too: the
+ * one that stands in no brackets; or in the fewest, if some have no other half.
+ */
 static char *find_comma(char *text)
 {
-    int depth = 0;
+    int depth = 0, least = INT_MAX;
+    char *found = NULL;
 
     for (char *c = text; *c; c++) {
-        if (strchr("(<[{", *c))
+        if (strncmp(c, OPERATOR, strlen(OPERATOR)) == 0)
+            c = skip_operator(c) - 1;
+        else if (strchr("(<[{", *c))
             depth++;
         else if (strchr(")>]}", *c))
             depth--;
-        else if (*c == ',' && depth == 0)
-            return c;
+        else if (*c == ',' && depth < least) {
+            least = depth;
+            found = c;
+        }
     }
-    return NULL;
+    return depth == 0 && least > 0 ? NULL : found;
 }
 
 static bool take_point(struct between_point *point, const char *text)
