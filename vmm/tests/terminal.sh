@@ -100,6 +100,96 @@ check 'parts --map --json is JSON with the name' \
     jq -es 'map(select(.vm | values | startswith("größe \u001b[31m\nvpt"))) | length == 1' "$work/out"
 plain_json 'parts --map --json' "$work/out"
 
+# Sums and counts: of a function, in a file.
+cp "$work/evil.elf" "$work/file $json_name"
+sums=("$vpt" report --image "$work/file $json_name")
+for what in '' '--by function' '--by file' '--by mode,function,file' --csv; do
+    read -ra arguments <<<"$what"
+    several_lines=yes expect "report $what" 0 '' "${sums[@]}" "${arguments[@]}" "$work/t.pt"
+    plain "report $what"
+done
+several_lines=yes expect 'report --between' 0 '' "${sums[@]}" --between "$evil,$evil" "$work/t.pt"
+plain 'report --between'
+several_lines=yes expect 'report --json' 0 '' "${sums[@]}" --json "$work/t.pt"
+plain_json 'report --json' "$work/out"
+several_lines=yes expect 'a point of that name' 3 'größe' "${sums[@]}" --between "no $evil,_start" "$work/t.pt"
+plain 'a point of that name'
+several_lines=yes expect 'annotate' 0 '' "$vpt" annotate --image "$work/file $json_name" "$evil" "$work/t.pt"
+plain annotate
+several_lines=yes expect 'annotate --json' 0 '' "$vpt" annotate --json --image "$work/file $json_name" "$evil" "$work/t.pt"
+plain_json 'annotate --json' "$work/out"
+several_lines=yes expect 'annotate a function that did not run' 3 'größe' \
+    "$vpt" annotate --image "$work/file $json_name" "no $evil" "$work/t.pt"
+plain 'annotate a function that did not run'
+
+# in_all_forms NAME ARGUMENT...: what has that name in every view and format, sums and parts included.
+in_all_forms() {
+    local name=$1 view words=()
+    shift
+    for view in --insns --blocks --calls '--format perf' '--format perf-branches' '--format folded'; do
+        read -ra words <<<"$view"
+        several_lines=yes expect "decode $view: $name" 0 '' "$vpt" decode "${words[@]}" "$@"
+        plain "decode $view: $name"
+    done
+    several_lines=yes expect "decode --format perfetto: $name" 0 '' "$vpt" decode --format perfetto "$@"
+    check "decode --format perfetto: $name" only_plain "$work/out"
+    several_lines=yes expect "decode --format chrome: $name" 0 '' "$vpt" decode --format chrome "$@"
+    plain_json "decode --format chrome: $name" "$work/out"
+    several_lines=yes expect "decode --json: $name" 0 '' "$vpt" decode --json "$@"
+    plain_json "decode --json: $name" "$work/out"
+    for view in '' '--by vm,process' '--by name,thread,function' '--csv'; do
+        read -ra words <<<"$view"
+        several_lines=yes expect "report $view: $name" 0 '' "$vpt" report "${words[@]}" "$@"
+        plain "report $view: $name"
+    done
+    several_lines=yes expect "report --json: $name" 0 '' "$vpt" report --json "$@"
+    plain_json "report --json: $name" "$work/out"
+}
+# A file in which the name stands in its harmless form, and not as it is.
+only_plain() { # FILE
+    if "$vpt" decode --format perfetto /dev/null 2>&1 | grep protobuf >/dev/null; then
+        return 0 # and expect() saw that it cannot be written
+    fi
+    grep -aqF '\x1b[31m' "$1" && ! grep -aqF $'\e[31m' "$1"
+}
+
+# A VM and its process; its code is JMP RAX.
+printf '\xff\xe0' >"$work/jump.bin"
+{
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x02\xc8\x07\x00\x00\x00\x00\x02\x43\x01\x05\x00\x00\x00\x00\x99\x01\x02\x23'
+    printf '\x71\x00\x10\x00\x00\x00\x00\x2d\x00\x10\x2d\x00\x10'
+} >"$work/vm.pt"
+printf '{ "vpt-map": 1, "vms": [ { "name": "%s", "vmcs": "0x7000", "processes": [ { "name": "%s", "cr3": "0x5000",
+  "images": [ { "path": "jump.bin", "address": "0x1000" } ] } ] } ] }' "$json_evil" "$json_evil" >"$work/vm.json"
+in_all_forms 'a VM' --map "$work/vm.json" "$work/vm.pt"
+
+# A log of names: a thread, and a file.
+{
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x02\x43\x00\x05\x00\x00\x00\x00\x02\x23\x99\x01\x71\x00\x10\x40\x00\x00\x00'
+    printf '\x2d\x05\x10\x2d\x05\x10\x2d\x05\x10'
+} >"$work/named.pt"
+printf '{"vpt":1,"names":"named.names"}' >"$work/named.pt.json"
+printf '%s\n' '{"vpt-names":1,"begin":0}' \
+    "{\"at\":0,\"pid\":7,\"tid\":8,\"comm\":\"$json_evil\",\"cr3\":[20480],\"new\":true}" >"$work/named.names"
+in_all_forms 'a thread' --image "$work/plain.elf" "$work/named.pt"
+printf '%s\n' '{"vpt-names":1,"begin":0}' '{"at":0,"pid":7,"tid":8,"comm":"one","cr3":[20480],"new":true}' \
+    "{\"at\":0,\"cr3\":[20480],\"start\":4096,\"end\":8192,\"offset\":0,\"path\":\"/$json_evil\"}" >"$work/named.names"
+{
+    for _ in 1 2 3 4 5 6 7 8; do printf '\x02\x82'; done
+    printf '\x02\x43\x00\x05\x00\x00\x00\x00\x02\x23\x99\x01\x71\x00\x10\x00\x00\x00\x00'
+    printf '\x2d\x00\x10\x2d\x00\x10'
+} >"$work/named.pt"
+echo '{ "vpt-map": 1, "host": { "images": [ { "path": "jump.bin", "address": "0x1000" } ] } }' >"$work/jump.json"
+for view in --insns --blocks --calls '--format perf' '--format folded'; do
+    read -ra arguments <<<"$view"
+    several_lines=yes expect "decode $view: a file" 0 '' "$vpt" decode "${arguments[@]}" --map "$work/jump.json" "$work/named.pt"
+    plain "decode $view: a file"
+done
+several_lines=yes expect 'report: a file' 0 '' "$vpt" report --map "$work/jump.json" "$work/named.pt"
+plain 'report: a file'
+
 # TRACE.json, which names the guest's image.
 if [ -w /dev/kvm ]; then
     cp "$guests/traced-loop.elf" "$work/guest $json_name"
@@ -202,6 +292,9 @@ on_terminal "VPT_PAGER=cat\ - '$vpt' decode --image '$work/plain.elf' '$work/not
 check 'the exit code is that of the work' grep -q 'status 3' "$work/terminal"
 on_terminal "NO_COLOR= VPT_PAGER='cat >$work/other' '$vpt' report --image '$work/plain.elf' '$work/t.pt'"
 check 'a report has the colours of the terminal' grep -q "$(printf '\033')\[1m" "$work/other"
+on_terminal "NO_COLOR=1 VPT_PAGER='cat >$work/out' '$vpt' report --image '$work/evil.elf' '$work/t.pt'"
+: >"$work/err"
+plain 'a report in a pager'
 on_terminal "$decode | cat"
 shows_none 'none where a pipe may lead back to the terminal'
 on_terminal "$decode --summary 2>'$work/file'"
