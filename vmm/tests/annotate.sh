@@ -98,7 +98,8 @@ lines_are_logged() { # FUNCTION FILE
         awk -v file="$work/$2" '$2 == "MMAP2" && $7 == file { print $4, $6 }')
     while read -r at; do
         printf '%x\n' $((16#$at - ${range%+*} + offset))
-    done <"$work/addresses" | addr2line -e "$work/$2" | sed -E 's/ \(discriminator .*//; s/^.*\///' |
+    done <"$work/addresses" >"$work/in-file"
+    addr2line -e "$work/$2" <"$work/in-file" | sed -E 's/ \(discriminator .*//; s/^.*\///' |
         paste -d ' ' "$work/addresses" - >"$work/placed"
     logged "$work/log" "$work/addresses" | sort | join - <(sort "$work/placed") |
         awk '{ sums[$4] += $2 } END { for (line in sums) print line, sums[line] }' | sort >"$work/by-line"

@@ -325,6 +325,7 @@ int decode_summary(struct decode_options *options, struct stream *stream)
     options->format = &summary_format;
     stream->out = &summary;
     error = stream_decode(options, stream);
+    stream->out = NULL;
     options->format = NULL;
     if (!error)
         print(&summary, options);
