@@ -12,16 +12,32 @@ struct capture_names {
     unsigned current;
     bool has_guest;
     struct reason why; /* why the last look told nothing, or not all */
+    /* A guest that boots while it is captured. */
+    bool is_late;     /* its kernel was not there when the capture began */
+    bool was_wanted;  /* it is looked for, */
+    int64_t since_ms; /* or is known, since then */
+    int64_t next_ms;  /* when it is looked at again */
 };
 
-/* Looks at the guest once more. What fails is no error: there are no names then. */
-void capture_names_look(struct capture_names *names, struct monitor *monitor);
+/*
+ * Looks at the guest once more, and for functions of the files that the logs of traces tell.
+ * traces: a list of objects, of which each names a trace as "file"; or NULL. 0 or -errno, and why:
+ * there are no names then, or not all. -EINVAL: no kernel is found.
+ */
+int capture_names_look(struct capture_names *names, struct monitor *monitor,
+                       struct json_object *traces);
 /* What QEMU has to be told to keep a log of names, to be put. NULL: it cannot; or no memory. */
 struct json_object *capture_names_layout(const struct capture_names *names);
 /*
+ * Is called every now and then while a capture runs, and looks when it is time to. is_wanted: QEMU
+ * does not know yet where the guest's kernel is; returns whether that is still so. now_ms: a clock
+ * that only goes on.
+ */
+bool capture_names_turn(struct capture_names *names, struct monitor *monitor,
+                        struct json_object *traces, bool is_wanted, int64_t (*now_ms)(void));
+/*
  * Writes what is known to FILE.map and so on, and names the map in the sidecars of traces; or says
- * that there are none. traces: a list of objects, of which each names a trace as "file". 0 or an
- * exit code.
+ * that there are none. traces: as above. 0 or an exit code.
  */
 int capture_names_write(struct capture_names *names, const char *file, struct json_object *traces);
 void capture_names_free(struct capture_names *names);

@@ -30,6 +30,7 @@
 #define SECONDS_MAX  (7u * 24 * 3600)
 #define TURN_NS      100000000 /* how long a stop may go unseen */
 #define TURNS_A_LOOK 10        /* the captures are looked at once a second */
+#define HOLD_MS      10000     /* that QEMU waits with its end for a last look */
 #define RING_MIN     (128ull << 10)
 #define RING_MAX     (1ull << 30)
 
@@ -323,11 +324,16 @@ static const char *text_of(const json_object *object, const char *key, const cha
                : otherwise;
 }
 
-static bool has_failed(const json_object *capture)
+static bool is_set(const json_object *object, const char *key)
 {
     json_object *value;
 
-    return json_object_object_get_ex(capture, "failed", &value) && json_object_get_boolean(value);
+    return json_object_object_get_ex(object, key, &value) && json_object_get_boolean(value);
+}
+
+static bool has_failed(const json_object *capture)
+{
+    return is_set(capture, "failed");
 }
 
 /* The captures that run, to be put. NULL: see the monitor's why. */
@@ -396,6 +402,8 @@ struct job {
     const struct capture_options *options;
     int64_t end_ms;
     json_object *captures; /* what x-vpt-query said last */
+    bool names_wanted;     /* QEMU does not know where the guest's kernel is */
+    bool is_ending;        /* QEMU waits for a last look */
     struct capture_names names;
 };
 
@@ -434,8 +442,8 @@ static int save_names(struct job *job, const char *path)
 
     if (!wants_names(job->options) || job->monitor->gone)
         return 0;
-    capture_names_look(&job->names, job->monitor);
     traces = traces_below(job->captures, path);
+    (void)capture_names_look(&job->names, job->monitor, traces);
     code = traces ? capture_names_write(&job->names, path, traces) : no_memory();
     json_object_put(traces);
     return code;
@@ -479,7 +487,37 @@ static int query(struct job *job, uint64_t *bytes)
         return 0;
     json_object_put(job->captures);
     job->captures = now;
+    job->names_wanted = now && json_object_array_length(now) > 0 &&
+                        is_set(json_object_array_get_idx(now, 0), "names-wanted");
     return now ? look(now, bytes) : lost(job->monitor);
+}
+
+/*
+ * A guest that powers off is looked at once more: QEMU waits for that, and for no longer than this
+ * if nobody comes. A QEMU that cannot wait ends.
+ */
+static void hold(struct job *job, uint64_t ms)
+{
+    json_object *const arguments = json_object_new_object();
+    json_object *hold = NULL;
+
+    if (!wants_names(job->options) || job->monitor->gone || !arguments) {
+        json_object_put(arguments);
+        return;
+    }
+    json_add_number(arguments, "ms", ms);
+    hold = monitor_execute(job->monitor, "x-vpt-hold", arguments);
+    if (hold)
+        job->is_ending = is_set(hold, "ending");
+    json_object_put(hold);
+}
+
+/* What is due of names, as long as the guest is there. */
+static void look_for_names(struct job *job)
+{
+    if (wants_names(job->options) && !job->monitor->gone)
+        job->names_wanted =
+            capture_names_turn(&job->names, job->monitor, job->captures, job->names_wanted, now_ms);
 }
 
 /* Until it is to stop, or the guest ends. 0 or an exit code. */
@@ -496,8 +534,13 @@ static int watch(struct job *job)
         if (turns > 0)
             (void)nanosleep(&turn, NULL);
         ends = stopped || now_ms() >= job->end_ms;
-        if (ends || turns % TURNS_A_LOOK == 0)
+        if (ends || turns % TURNS_A_LOOK == 0) {
             code = query(job, &bytes);
+            hold(job, HOLD_MS);
+            ends = ends || job->is_ending;
+        }
+        if (!code && !ends)
+            look_for_names(job);
         if (!code && asked && !job->monitor->gone) {
             asked = 0;
             code = save(job, ++saves);
@@ -600,20 +643,23 @@ static int check_idle(struct monitor *monitor)
 
 /*
  * Looks at the guest before the capture begins: what is known of its kernel is what QEMU needs to
- * tell who runs while it goes on. 0 or an exit code.
+ * tell who runs while it goes on. If there is none, the guest may be about to boot one. 0 or an
+ * exit code.
  */
 static int begin_names(struct job *job, struct capture_options *options)
 {
     json_object *layout;
+    int error;
 
     if (!wants_names(options))
         return 0;
-    capture_names_look(&job->names, job->monitor);
+    error = capture_names_look(&job->names, job->monitor, NULL);
     layout = capture_names_layout(&job->names);
-    if (!layout)
+    if (!layout && (job->names.has_guest || error != -EINVAL))
         return 0;
     options->kinds.names = true;
-    return json_add(options->arguments, "names", layout) ? 0 : no_memory();
+    return layout ? (json_add(options->arguments, "names", layout) ? 0 : no_memory())
+                  : add_flag(options, "names-later");
 }
 
 /* Until its end, and the guest's names then if it is still there. 0 or an exit code. */
@@ -626,8 +672,10 @@ static int run_capture(struct job *job)
     ended = job->monitor->gone ? 0 : end(job->monitor, &job->captures);
     if (!code)
         code = ended;
+    hold(job, HOLD_MS);
     if (!code && has_names && !job->monitor->gone)
-        capture_names_look(&job->names, job->monitor);
+        (void)capture_names_look(&job->names, job->monitor, job->captures);
+    hold(job, 0);
     if (!code && has_names)
         code = capture_names_write(&job->names, json_object_get_string(job->options->path),
                                    job->captures);

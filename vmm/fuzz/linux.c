@@ -80,6 +80,24 @@ static int find_changing(void *owner, struct source_place *place, uint64_t *padd
     return changing->source.find(changing->source.memory.owner, place, paddr, why);
 }
 
+/* The file that is mapped, as if nobody had it any more. */
+static void look_at_file(struct guest_names *names, const struct linux_guest *guest,
+                         const struct made_linux *made)
+{
+    struct names_mapped mapped = {.path = "/gone", .start = 0x1000, .end = 0x2000};
+    struct look_build_id id = {.count = 0};
+    struct reason why = {0};
+
+    if (!guest_has(guest, LAYOUT_PAGES) ||
+        !look_cache(&guest->kernel, MADE_KERNEL + made->file, &mapped.cache) ||
+        !look_build_id(&guest->kernel, mapped.cache, &id))
+        return;
+    mapped.build_id = id.bytes;
+    mapped.build_id_bytes = id.count;
+    if (names_look_file(names, guest, &mapped, &why) != 0)
+        abort();
+}
+
 static void write_names(struct made_linux *made, const uint8_t *changes, size_t count)
 {
     static const struct names_files files = {"core", "kallsyms", "vdso", "symbols"};
@@ -105,6 +123,8 @@ static void write_names(struct made_linux *made, const uint8_t *changes, size_t 
     for (unsigned looks = 0; !error && looks < 2; looks++)
         if (names_look(&names, &guest, NULL, &why) != 0)
             abort();
+    if (!error)
+        look_at_file(&names, &guest, made);
     if (!error && names_write(&names, &guest, &files, &to, &why) != 0)
         abort();
     for (unsigned i = 0; i < 4; i++)

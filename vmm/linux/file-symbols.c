@@ -28,7 +28,7 @@
 /* A file whose headers were read. */
 struct source {
     const struct look_kernel *kernel;
-    uint64_t file;
+    uint64_t cache;
     Elf64_Ehdr head;
     Elf64_Phdr loads[LOADS_MAX];
     unsigned load_count;
@@ -40,7 +40,7 @@ struct source {
 static bool read_at(const struct source *source, uint64_t offset, void *into, size_t len_bytes)
 {
     return offset < UINT64_MAX - len_bytes &&
-           look_file(source->kernel, source->file, offset, into, len_bytes);
+           look_file(source->kernel, source->cache, offset, into, len_bytes);
 }
 
 /* ---- Headers ---- */
@@ -300,10 +300,10 @@ static int read_file_symbols(struct file_symbols *symbols, struct source *source
  * The place of a file, known by its contents in memory, and by numbers of its head: in a guest that
  * runs, another file may have come there. NULL: no memory, or too many.
  */
-static struct file_place *place_of(struct file_symbols *symbols, uint64_t mapping,
+static struct file_place *place_of(struct file_symbols *symbols, uint64_t cache,
                                    const Elf64_Ehdr *head, bool *is_new)
 {
-    struct sum *const known = table_at(&symbols->places, mapping, head->e_shoff, head->e_entry);
+    struct sum *const known = table_at(&symbols->places, cache, head->e_shoff, head->e_entry);
 
     if (!known)
         return NULL;
@@ -325,31 +325,35 @@ static struct file_place *place_of(struct file_symbols *symbols, uint64_t mappin
 }
 
 int file_symbols_take(struct file_symbols *symbols, const struct look_kernel *kernel,
-                      const struct look_map *map, uint64_t *at)
+                      uint64_t cache, uint64_t offset, uint64_t *at)
 {
-    struct source source = {.kernel = kernel, .file = map->file};
+    struct source source = {.kernel = kernel, .cache = cache};
     struct file_place *place;
-    uint64_t inode = 0, mapping = 0, address;
+    uint64_t address;
     bool is_new;
     int error = 0;
 
     *at = 0;
-    if (symbols->count == FILES_MAX ||
-        !look_u64(&kernel->space, map->file + kernel->layout.file_inode, &inode) ||
-        !look_u64(&kernel->space, inode + kernel->layout.inode_mapping, &mapping) ||
-        !read_headers(&source))
+    if (symbols->count == FILES_MAX || !read_headers(&source))
         return 0;
     if (!begin(symbols))
         return -ENOMEM;
-    place = place_of(symbols, mapping, &source.head, &is_new);
+    place = place_of(symbols, cache, &source.head, &is_new);
     if (!place)
         return -ENOMEM;
     if (is_new)
         error = read_file_symbols(symbols, &source, place);
-    address = address_of(&source, map->offset);
+    address = address_of(&source, offset);
     if (!error && place->base && address >> FILE_BITS == 0)
         *at = place->base + address;
     return error;
+}
+
+uint64_t file_symbols_count(const struct file_symbols *symbols)
+{
+    const size_t all = symbols->symbols.len / sizeof(Elf64_Sym);
+
+    return all > 0 ? all - 1 : 0; /* the first one is none */
 }
 
 int file_symbols_write(const struct file_symbols *symbols, struct output *output,

@@ -23,11 +23,13 @@ struct file_symbols {
 };
 
 /*
- * Takes the symbols of the file of a mapping, unless they were taken before. *at: the address in
- * the ELF file that the mapping begins at; 0: nothing is known of it. 0 or -ENOMEM.
+ * Takes the symbols of a file by its page cache, unless they were taken before. *at: the address in
+ * the ELF file of what stands at an offset of it; 0: nothing is known of it. 0 or -ENOMEM.
  */
 int file_symbols_take(struct file_symbols *symbols, const struct look_kernel *kernel,
-                      const struct look_map *map, uint64_t *at);
+                      uint64_t cache, uint64_t offset, uint64_t *at);
+/* How many there are. */
+uint64_t file_symbols_count(const struct file_symbols *symbols);
 /* Writes the ELF file. 0, or -errno and the reason. */
 int file_symbols_write(const struct file_symbols *symbols, struct output *output,
                        struct reason *why);

@@ -2,7 +2,8 @@
 /*
  * Finds a Linux kernel. VMCOREINFO says where all begins: a note, if QEMU was told of it by the
  * guest (-device vmcoreinfo), else a page of memory that begins as the kernel's own does.
- * Memory can hold that of a kernel which ran before, so each is tried until one leads to symbols.
+ * Memory can hold that of a kernel which ran before, so each is tried until one leads to symbols,
+ * and one that a processor runs is preferred.
  */
 #include "linux/guest.h"
 
@@ -30,10 +31,35 @@ static int try_lines(struct linux_guest *guest, const char *lines, size_t len_by
     return kallsyms_read(&guest->symbols, &guest->kernel.space, info, why);
 }
 
-/* The pages that look right, in their order. -ENOENT: none of them leads to a kernel. */
-static int try_pages(struct linux_guest *guest, const struct guest_source *source,
-                     struct reason *why)
+bool guest_runs(const struct linux_guest *guest, const struct guest_source *source)
 {
+    const uint64_t entry = kallsyms_find(&guest->symbols, "entry_SYSCALL_64");
+
+    return source->enters && entry != LOOK_NONE && source->enters(source->memory.owner, entry);
+}
+
+/* What is being looked for: any kernel, or one that runs. */
+struct search {
+    const struct guest_source *source;
+    bool must_run;
+    bool passed_over; /* one that does not */
+};
+
+static int try_one(struct linux_guest *guest, struct search *search, const char *lines,
+                   size_t len_bytes, struct reason *why)
+{
+    const int error = try_lines(guest, lines, len_bytes, why);
+
+    if (error || !search->must_run || guest_runs(guest, search->source))
+        return error;
+    search->passed_over = true;
+    return reason_set(why, -EINVAL, "no processor of the guest runs its kernel");
+}
+
+/* The pages that look right, in their order. -ENOENT: none of them leads to a kernel. */
+static int try_pages(struct linux_guest *guest, struct search *search, struct reason *why)
+{
+    const struct guest_source *const source = search->source;
     struct source_place place = {0};
     uint8_t page[LOOK_PAGE_BYTES];
     uint64_t at = 0;
@@ -49,22 +75,36 @@ static int try_pages(struct linux_guest *guest, const struct guest_source *sourc
         if (look_physical(&source->memory, at, page, sizeof(page)))
             lines = vmcoreinfo_in_page(page, sizeof(page));
         if (lines)
-            error = try_lines(guest, lines, sizeof(page) - (size_t)((const uint8_t *)lines - page),
-                              why);
+            error = try_one(guest, search, lines,
+                            sizeof(page) - (size_t)((const uint8_t *)lines - page), why);
     }
+    return error;
+}
+
+static int find(struct linux_guest *guest, struct search *search, struct reason *why)
+{
+    const struct guest_source *const source = search->source;
+    int error = -EINVAL;
+
+    why->text[0] = 0;
+    if (source->lines_bytes > 0)
+        error = try_one(guest, search, source->lines, source->lines_bytes, why);
+    if (error == -EINVAL)
+        error = try_pages(guest, search, why);
     return error;
 }
 
 static int find_kernel(struct linux_guest *guest, const struct guest_source *source,
                        struct reason *why)
 {
-    int error = -EINVAL;
+    struct search search = {.source = source, .must_run = source->enters};
+    int error = find(guest, &search, why);
 
-    why->text[0] = 0;
-    if (source->lines_bytes > 0)
-        error = try_lines(guest, source->lines, source->lines_bytes, why);
-    if (error == -EINVAL)
-        error = try_pages(guest, source, why);
+    /* What runs at the moment may be a virtual machine's. */
+    if (search.passed_over && (error == -EINVAL || error == -ENOENT)) {
+        search.must_run = false;
+        error = find(guest, &search, why);
+    }
     if (error != -EINVAL && error != -ENOENT)
         return error;
     if (why->text[0]) /* there was something, and what is wrong with it was said */
@@ -93,6 +133,13 @@ int guest_open(struct linux_guest *guest, const struct guest_source *source, str
 void guest_close(struct linux_guest *guest)
 {
     kallsyms_free(&guest->symbols);
+}
+
+uint64_t guest_early_root(const struct linux_guest *guest)
+{
+    const uint64_t root = kallsyms_find(&guest->symbols, "early_top_pgt");
+
+    return root == LOOK_NONE ? 0 : root - KERNEL_MAP + guest->info.phys_base;
 }
 
 bool guest_has(const struct linux_guest *guest, enum layout_part part)

@@ -24,6 +24,10 @@ struct linux_guest {
  */
 int guest_open(struct linux_guest *guest, const struct guest_source *source, struct reason *why);
 void guest_close(struct linux_guest *guest);
+/* Whether a processor runs this kernel, as far as its source knows. */
+bool guest_runs(const struct linux_guest *guest, const struct guest_source *source);
+/* The page tables that it begins with, before it has its own. 0: that is not known. */
+uint64_t guest_early_root(const struct linux_guest *guest);
 /* Whether a part can be told of it. */
 bool guest_has(const struct linux_guest *guest, enum layout_part part);
 

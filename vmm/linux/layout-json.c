@@ -20,15 +20,18 @@ static bool put_numbers(const struct look_kernel *kernel, json_object *into)
     return true;
 }
 
-json_object *layout_to_json(const struct look_kernel *kernel)
+json_object *layout_to_json(const struct linux_guest *guest)
 {
-    const struct look_space *const space = &kernel->space;
+    const struct look_space *const space = &guest->kernel.space;
+    const uint64_t early_root = guest_early_root(guest);
     json_object *const names = json_object_new_object(), *const layout = json_object_new_object();
-    bool good = layout && put_numbers(kernel, layout);
+    bool good = layout && put_numbers(&guest->kernel, layout);
 
     good = json_add(names, "root", json_object_new_uint64(space->root)) && good;
     good = json_add(names, "ignored", json_object_new_uint64(space->ignored)) && good;
     good = json_add(names, "five-levels", json_object_new_boolean(space->has_five_levels)) && good;
+    if (early_root)
+        good = json_add(names, "early-root", json_object_new_uint64(early_root)) && good;
     good = json_add(names, "layout", layout) && good;
     if (good)
         return names;

@@ -3,11 +3,11 @@
 #ifndef VMM_LINUX_LAYOUT_JSON_H
 #define VMM_LINUX_LAYOUT_JSON_H
 
-#include "linux/look/layout.h"
+#include "linux/guest.h"
 
 struct json_object;
 
-/* The member "names" of its arguments, to be put. NULL: no memory. */
-struct json_object *layout_to_json(const struct look_kernel *kernel);
+/* The member "names" of its arguments, and those of x-vpt-names; to be put. NULL: no memory. */
+struct json_object *layout_to_json(const struct linux_guest *guest);
 
 #endif

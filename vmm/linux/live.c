@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define RANGES_MAX     4096u
+#define PROCESSORS_MAX 4096u
 #define FIND_BYTES_MAX (UINT64_C(256) << 20) /* as QEMU does at once */
 #define EFER_LMA       (INT64_C(1) << 10)
 #define PIECE_MASK     (LIVE_PIECE_BYTES - 1)
@@ -98,16 +99,38 @@ static bool has_64_bit(json_object *list)
     return false;
 }
 
+/* Where processors enter their kernel: those that have been told. */
+static int take_entries(struct live *live, json_object *list, struct reason *why)
+{
+    const size_t count = json_object_array_length(list);
+
+    if (count > PROCESSORS_MAX)
+        return no_answer(why);
+    live->entries = calloc(count, sizeof(*live->entries));
+    if (!live->entries)
+        return reason_no_memory(why);
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t entry = number(json_object_array_get_idx(list, i), "lstar");
+
+        if (entry)
+            live->entries[live->entry_count++] = entry;
+    }
+    return 0;
+}
+
 static int take_memory(struct live *live, json_object *memory, struct reason *why)
 {
     json_object *const encrypted = member(memory, "encrypted", json_type_boolean);
+    json_object *const processors = member(memory, "processors", json_type_array);
+    int error;
 
     if (encrypted && json_object_get_boolean(encrypted))
         return reason_set(why, -EINVAL,
                           "the guest's memory is encrypted, and nobody else reads it");
-    if (!has_64_bit(member(memory, "processors", json_type_array)))
+    if (!has_64_bit(processors))
         return reason_set(why, -EINVAL, "no processor of the guest runs a 64-bit system");
-    return take_ranges(live, member(memory, "ram", json_type_array), why);
+    error = take_entries(live, processors, why);
+    return error ? error : take_ranges(live, member(memory, "ram", json_type_array), why);
 }
 
 /* Where the guest says that its note is. */
@@ -373,7 +396,18 @@ void live_close(struct live *live)
         (void)close(live->fd);
     }
     free(live->ranges);
+    free(live->entries);
     *live = (struct live){.fdset = -1};
+}
+
+static bool enters(void *owner, uint64_t address)
+{
+    const struct live *const live = owner;
+
+    for (size_t i = 0; i < live->entry_count; i++)
+        if (live->entries[i] == address)
+            return true;
+    return false;
 }
 
 struct guest_source live_source(const struct live *live)
@@ -383,6 +417,7 @@ struct guest_source live_source(const struct live *live)
         .lines = live->lines,
         .lines_bytes = live->lines_bytes,
         .find = find_page,
+        .enters = live->entry_count > 0 ? enters : NULL,
     };
 }
 

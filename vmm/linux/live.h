@@ -32,6 +32,8 @@ struct live {
     struct monitor *monitor;
     struct live_range *ranges; /* of memory, in the order of addresses */
     size_t range_count;
+    uint64_t *entries; /* where SYSCALL leads, of the processors that were told */
+    size_t entry_count;
     bool is_running; /* it changes while it is looked at */
     bool is_stopped; /* by live_stop() */
     int fd;          /* of the window; valid if window is */

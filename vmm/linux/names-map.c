@@ -87,35 +87,51 @@ static bool is_full(const struct writer *writer)
 /* ---- What a process has mapped ---- */
 
 /* Where the symbols of a mapping begin in the file of symbols, if it has any. */
-static void add_symbols(struct writer *writer, const struct look_map *map, json_object *file)
+static void add_symbols(struct writer *writer, uint64_t cache, uint64_t offset, json_object *file)
 {
     uint64_t at = 0;
 
-    if (!guest_has(writer->guest, LAYOUT_PAGES))
-        return;
-    if (file_symbols_take(&writer->names->symbols, &writer->guest->kernel, map, &at) != 0)
+    if (file_symbols_take(&writer->names->symbols, &writer->guest->kernel, cache, offset, &at) != 0)
         fail(writer);
     else if (at)
         add(writer, file, "symbols_at", new_hex(at));
 }
 
-static json_object *new_file(struct writer *writer, const struct look_map *map, const char *path)
+static void add_build_id(struct writer *writer, const uint8_t *bytes, size_t count,
+                         json_object *file)
 {
-    json_object *const file = json_object_new_object();
-    struct look_build_id id = {.count = 0};
     char text[2 * LOOK_BUILD_ID_BYTES + 1];
 
-    add(writer, file, "path", new_text(path));
-    add(writer, file, "start", new_hex(map->start));
-    add(writer, file, "end", new_hex(map->end));
-    add(writer, file, "offset", new_hex(map->offset));
-    add_symbols(writer, map, file);
-    if (!guest_has(writer->guest, LAYOUT_PAGES) ||
-        !look_build_id(&writer->guest->kernel, map->file, &id))
-        return file;
-    for (unsigned i = 0; i < id.count; i++)
-        (void)snprintf(text + 2 * i, 3, "%02x", id.bytes[i]);
+    for (size_t i = 0; i < count; i++)
+        (void)snprintf(text + 2 * i, 3, "%02x", bytes[i]);
     add(writer, file, "build_id", json_object_new_string(text));
+}
+
+static json_object *new_place(struct writer *writer, const char *path, uint64_t start, uint64_t end,
+                              uint64_t offset)
+{
+    json_object *const file = json_object_new_object();
+
+    add(writer, file, "path", new_text(path));
+    add(writer, file, "start", new_hex(start));
+    add(writer, file, "end", new_hex(end));
+    add(writer, file, "offset", new_hex(offset));
+    return file;
+}
+
+static json_object *new_file(struct writer *writer, const struct look_map *map, const char *path)
+{
+    json_object *const file = new_place(writer, path, map->start, map->end, map->offset);
+    struct look_build_id id = {.count = 0};
+    uint64_t cache;
+
+    if (!guest_has(writer->guest, LAYOUT_PAGES) ||
+        !look_cache(&writer->guest->kernel, map->file, &cache))
+        return file;
+    add_symbols(writer, cache, map->offset, file);
+    if (!look_build_id(&writer->guest->kernel, cache, &id))
+        return file;
+    add_build_id(writer, id.bytes, id.count, file);
     return file;
 }
 
@@ -135,6 +151,55 @@ static json_object *new_files(struct writer *writer, uint64_t mm)
         append(writer, files, new_file(writer, &map, path));
     }
     return files;
+}
+
+/* ---- Files of processes that have ended ---- */
+
+/* What the page cache of a file was may be that of another one by now. */
+static bool is_still(const struct linux_guest *guest, const struct names_mapped *mapped)
+{
+    struct look_build_id id;
+
+    return mapped->build_id_bytes > 0 && mapped->build_id_bytes <= sizeof(id.bytes) &&
+           look_build_id(&guest->kernel, mapped->cache, &id) &&
+           id.count == mapped->build_id_bytes && memcmp(id.bytes, mapped->build_id, id.count) == 0;
+}
+
+static void add_mapped(struct writer *writer, const struct names_mapped *mapped)
+{
+    struct guest_names *const names = writer->names;
+    json_object *const file =
+        new_place(writer, mapped->path, mapped->start, mapped->end, mapped->offset);
+
+    add_symbols(writer, mapped->cache, mapped->offset, file);
+    if (!json_object_object_get_ex(file, "symbols_at", NULL)) {
+        json_object_put(file);
+        return;
+    }
+    add_build_id(writer, mapped->build_id, mapped->build_id_bytes, file);
+    count(writer, strlen(mapped->path));
+    if (!names->files)
+        names->files = json_object_new_array();
+    append(writer, names->files, file);
+}
+
+int names_look_file(struct guest_names *names, const struct linux_guest *guest,
+                    const struct names_mapped *mapped, struct reason *why)
+{
+    struct writer writer = {.guest = guest, .names = names, .why = why};
+    uint64_t id = 0;
+    struct sum *known;
+
+    if (!guest_has(guest, LAYOUT_PAGES) || is_full(&writer) || !is_still(guest, mapped))
+        return 0;
+    memcpy(&id, mapped->build_id, mapped->build_id_bytes < 8 ? mapped->build_id_bytes : 8);
+    known = table_at(&names->caches, mapped->cache, mapped->offset, id);
+    if (!known)
+        return reason_no_memory(why);
+    if (known->count++ == 0)
+        add_mapped(&writer, mapped);
+    names->sum.file_symbols = file_symbols_count(&names->symbols);
+    return writer.error;
 }
 
 /* ---- The vDSO ---- */
@@ -460,6 +525,8 @@ int names_write_map(const struct guest_names *names, const struct linux_guest *g
     if (names->sum.file_symbols > 0)
         done = json_add(host, "symbols", json_object_new_string(files->symbols)) && done;
     done = json_add(host, "processes", new_processes(names, guest)) && done;
+    if (names->files)
+        done = json_add(host, "files", json_object_get(names->files)) && done;
     done = json_add(map, "vpt-map", json_object_new_int(1)) && done;
     done = json_add(map, "host", host) && done;
     error = done ? put_map(map, output, why) : reason_no_memory(why);

@@ -2,7 +2,6 @@
 /* All that a guest's memory names, from one look or several. */
 #include "linux/names.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <json-c/json.h>
 
@@ -54,7 +53,6 @@ static uint64_t build_ids_of(json_object *process)
 static void count_all(struct guest_names *names)
 {
     const size_t count = json_object_array_length(names->processes);
-    const size_t symbols = names->symbols.symbols.len / sizeof(Elf64_Sym);
     struct names_sum *const sum = &names->sum;
 
     sum->processes = count;
@@ -66,7 +64,7 @@ static void count_all(struct guest_names *names)
         sum->files += length_of(process, "files");
         sum->build_ids += build_ids_of(process);
     }
-    sum->file_symbols = symbols > 0 ? symbols - 1 : 0; /* the first one is none */
+    sum->file_symbols = file_symbols_count(&names->symbols);
     sum->vdso_bytes = names->vdso.len;
 }
 
@@ -126,6 +124,8 @@ int names_write(struct guest_names *names, const struct linux_guest *guest,
 void guest_names_free(struct guest_names *names)
 {
     json_object_put(names->processes);
+    json_object_put(names->files);
+    table_free(&names->caches);
     table_free(&names->roots);
     file_symbols_free(&names->symbols);
     names_free(&names->code);

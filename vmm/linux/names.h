@@ -29,6 +29,8 @@ struct names_sum {
 /* What all looks told. Begins as zeros. */
 struct guest_names {
     struct json_object *processes; /* as the map has them, but for the kernel */
+    struct json_object *files;     /* of no process that was seen, in the same form; or NULL */
+    struct table caches;           /* those that were told, by their page caches */
     struct table roots;            /* where in it, by CR3: the index + 1, and what it costs */
     struct file_symbols symbols;
     struct names code; /* lines of kallsyms, but for those of the kernel itself */
@@ -46,6 +48,15 @@ struct guest_names {
 struct names_files {
     const char *core; /* the dump that has the guest's memory; NULL: there is none */
     const char *kallsyms, *vdso, *symbols;
+};
+
+/* A file that was mapped at some time, perhaps by a process that has ended. */
+struct names_mapped {
+    const char *path;
+    uint64_t start, end, offset; /* of the mapping */
+    uint64_t cache;              /* of the file, then */
+    const uint8_t *build_id;     /* by which it is known again; not empty */
+    size_t build_id_bytes;
 };
 
 /*
@@ -76,6 +87,13 @@ int names_write(struct guest_names *names, const struct linux_guest *guest,
                 const struct names_files *files, const struct names_outputs *outputs,
                 struct reason *why);
 void guest_names_free(struct guest_names *names);
+
+/*
+ * Takes the functions of a file that is not mapped any more, if the guest still has it in memory.
+ * 0; or -ENOMEM and the reason.
+ */
+int names_look_file(struct guest_names *names, const struct linux_guest *guest,
+                    const struct names_mapped *mapped, struct reason *why);
 
 /* ---- The parts of it (names-kallsyms.c, names-map.c) ---- */
 

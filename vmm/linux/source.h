@@ -22,6 +22,8 @@ struct guest_source {
      * behind it. 0; -ENOENT: there is none; or -errno and the reason. The owner is that of memory.
      */
     int (*find)(void *owner, struct source_place *place, uint64_t *paddr, struct reason *why);
+    /* Whether a processor takes system calls at this address. NULL: nobody knows. */
+    bool (*enters)(void *owner, uint64_t address);
 };
 
 #endif

@@ -295,7 +295,7 @@ static void kernels(void)
 
         CU_ASSERT_EQUAL(opened->error, 0);
         CU_ASSERT_STRING_EQUAL(opened->guest.info.release, "6.1.0-made");
-        CU_ASSERT_EQUAL(symbols->count, kinds[i].counts_up ? 10 : 11);
+        CU_ASSERT_EQUAL(symbols->count, kinds[i].counts_up ? 12 : 13);
         CU_ASSERT_EQUAL(kallsyms_find(symbols, "_stext"), MADE_TEXT);
         CU_ASSERT_EQUAL(kallsyms_find(symbols, "init_task"), MADE_KERNEL + opened->made.tasks[0]);
         CU_ASSERT_EQUAL(kallsyms_find(symbols, "of_each_cpu"),
@@ -311,11 +311,11 @@ static void kernels(void)
 static void long_names(void)
 {
     struct opened *const opened = open_made((struct made_kind){0});
-    const char *const name = kallsyms_name(&opened->guest.symbols, 3);
+    const char *const name = kallsyms_name(&opened->guest.symbols, 4);
 
     CU_ASSERT_EQUAL(strlen(name), MADE_LONG_NAME);
     CU_ASSERT_EQUAL(strspn(name, "x"), MADE_LONG_NAME);
-    CU_ASSERT_EQUAL(opened->guest.symbols.list[3].letter, 't');
+    CU_ASSERT_EQUAL(opened->guest.symbols.list[4].letter, 't');
     close_made(opened);
 }
 
@@ -427,9 +427,10 @@ static void handed_over(void)
 {
     struct opened *const opened = open_made((struct made_kind){0});
     struct look_kernel *const kernel = &opened->guest.kernel;
-    json_object *const names = layout_to_json(kernel), *layout;
+    json_object *const names = layout_to_json(&opened->guest), *layout;
 
     CU_ASSERT_EQUAL(json_number(names, "root"), (int64_t)kernel->space.root);
+    CU_ASSERT_EQUAL(json_number(names, "early-root"), 0x1000);
     CU_ASSERT_TRUE(json_object_object_get_ex(names, "layout", &layout));
     CU_ASSERT_EQUAL(json_number(layout, "current"), MADE_CURRENT);
     CU_ASSERT_EQUAL(json_number(layout, "task_pid"), (int64_t)kernel->layout.task_pid);
@@ -631,15 +632,17 @@ static void files(void)
     const uint64_t file = MADE_KERNEL + opened->made.file;
     char path[LOOK_PATH_BYTES], magic[4];
     struct look_build_id id;
+    uint64_t cache;
 
     CU_ASSERT_TRUE(look_path(kernel, file, path));
     CU_ASSERT_STRING_EQUAL(path, "/usr/lib/libc.so");
-    CU_ASSERT_TRUE(look_file(kernel, file, 0, magic, 4) && memcmp(magic,
-                                                                  "\x7f"
-                                                                  "ELF",
-                                                                  4) == 0);
-    CU_ASSERT_FALSE(look_file(kernel, file, 4094, magic, 4)); /* the second page is not there */
-    CU_ASSERT_TRUE(look_build_id(kernel, file, &id));
+    CU_ASSERT_TRUE_FATAL(look_cache(kernel, file, &cache));
+    CU_ASSERT_TRUE(look_file(kernel, cache, 0, magic, 4) && memcmp(magic,
+                                                                   "\x7f"
+                                                                   "ELF",
+                                                                   4) == 0);
+    CU_ASSERT_FALSE(look_file(kernel, cache, 4094, magic, 4)); /* the second page is not there */
+    CU_ASSERT_TRUE(look_build_id(kernel, cache, &id));
     CU_ASSERT_EQUAL(id.count, 20);
     for (unsigned i = 0; i < 20; i++)
         CU_ASSERT_EQUAL(id.bytes[i], i + 1);

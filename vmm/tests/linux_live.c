@@ -29,6 +29,7 @@ struct other_end {
     int window;              /* -1: none was handed over */
     const char *memory;      /* what x-vpt-memory says; NULL: as it is */
     const char *fails;       /* the command that does not work; NULL: all do */
+    uint64_t entry;          /* where system calls lead */
     bool is_running;
     unsigned stops, goes, reads, removed;
     uint64_t read_first;                /* the first page of what was read last */
@@ -55,8 +56,9 @@ static const char *memory_of(const struct other_end *end)
     (void)snprintf(text, sizeof(text),
                    "{\"ram\": [{\"address\": 0, \"bytes\": %llu}, {\"address\": 4294967296, "
                    "\"bytes\": 4096}], \"encrypted\": false, \"processors\": [{\"vcpu\": 0, "
-                   "\"cr3\": 4096, \"cr4\": 32, \"efer\": 3329}]}",
-                   end->made ? (unsigned long long)MADE_BYTES : 1ull << 30);
+                   "\"cr3\": 4096, \"cr4\": 32, \"efer\": 3329, \"lstar\": %llu}]}",
+                   end->made ? (unsigned long long)MADE_BYTES : 1ull << 30,
+                   (unsigned long long)end->entry);
     return text;
 }
 
@@ -389,6 +391,7 @@ static void no_guest(void)
         {"{\"ram\": [{\"address\": 18446744073709551615, \"bytes\": 2}], \"processors\": "
          "[{\"efer\": 1024}]}",
          NULL, -EREMOTEIO},
+        {"{\"processors\": [{\"efer\": 1024, \"lstar\": \"x\"}]}", NULL, -EREMOTEIO},
         {"[]", NULL, -EINVAL},
     };
     struct made_linux made;
@@ -412,6 +415,80 @@ static void fail_later(struct other_end *end)
 {
     if (end->times[0] == 2)
         end->fails = "x-vpt-read";
+}
+
+/* A kernel that no processor runs is taken if there is no other, and is known as one. */
+static void which_runs(void)
+{
+    static const struct {
+        uint64_t entry;
+        bool runs;
+    } cases[] = {{MADE_ENTRY, true}, {MADE_ENTRY + 8, false}, {0, false}};
+    struct made_linux made;
+
+    made_linux(&made, (struct made_kind){0});
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct other_end *const end = new_end(&made);
+        struct linux_guest guest = {0};
+        struct guest_source source;
+        struct reason why = {0};
+        struct live live;
+
+        end->entry = cases[i].entry;
+        CU_ASSERT_EQUAL_FATAL(live_open(&live, &end->monitor, &why), 0);
+        source = live_source(&live);
+        CU_ASSERT_EQUAL(live.entry_count, cases[i].entry != 0);
+        CU_ASSERT_EQUAL(guest_open(&guest, &source, &why), 0);
+        CU_ASSERT_EQUAL(guest_runs(&guest, &source), cases[i].runs);
+        live_close(&live);
+        guest_close(&guest);
+        free_end(end);
+    }
+    made_linux_free(&made);
+}
+
+/* Functions of a file that nobody has mapped any more, if it is still that file. */
+static void file_that_was_mapped(void)
+{
+    uint8_t build_id[20];
+    struct names_mapped mapped = {.path = "/gone\n",
+                                  .start = 0x10000,
+                                  .end = 0x11000,
+                                  .build_id = build_id,
+                                  .build_id_bytes = sizeof(build_id)};
+    struct guest_names names = {0};
+    struct linux_guest guest = {0};
+    struct guest_source source;
+    struct reason why = {0};
+    struct made_linux made;
+    struct core core;
+
+    for (uint8_t i = 0; i < sizeof(build_id); i++)
+        build_id[i] = i; /* not yet as it is: that begins with 1 */
+    made_linux(&made, (struct made_kind){0});
+    made_core(&made, &core);
+    source = core_source(&core);
+    CU_ASSERT_EQUAL_FATAL(guest_open(&guest, &source, &why), 0);
+    CU_ASSERT_TRUE(look_cache(&guest.kernel, MADE_KERNEL + made.file, &mapped.cache));
+    CU_ASSERT_EQUAL(names_look_file(&names, &guest, &mapped, &why), 0);
+    CU_ASSERT_PTR_NULL(names.files);
+    for (uint8_t i = 0; i < sizeof(build_id); i++)
+        build_id[i]++;
+    for (unsigned i = 0; i < 2; i++) { /* it is told once */
+        CU_ASSERT_EQUAL(names_look_file(&names, &guest, &mapped, &why), 0);
+        CU_ASSERT_EQUAL(json_object_array_length(names.files), 1);
+        CU_ASSERT_EQUAL(names.sum.file_symbols, 1);
+    }
+    CU_ASSERT_PTR_NOT_NULL(strstr(json_object_to_json_string(names.files), "\\\\x0a"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(json_object_to_json_string(names.files), "\"symbols_at\""));
+    mapped.build_id_bytes = 0;
+    mapped.offset = 4096;
+    CU_ASSERT_EQUAL(names_look_file(&names, &guest, &mapped, &why), 0);
+    CU_ASSERT_EQUAL(json_object_array_length(names.files), 1);
+    guest_names_free(&names);
+    guest_close(&guest);
+    core_close(&core);
+    made_linux_free(&made);
 }
 
 /* QEMU goes away amid the second look: what the first one told is there. */
@@ -463,5 +540,7 @@ void add_linux_live_suite(void)
     CU_add_test(suite, "the window", window);
     CU_add_test(suite, "what is no guest", no_guest);
     CU_add_test(suite, "a guest that is lost", lost_guest);
+    CU_add_test(suite, "which kernel runs", which_runs);
+    CU_add_test(suite, "a file that was mapped", file_that_was_mapped);
     CU_add_test(suite, "signals wait", signals_wait);
 }

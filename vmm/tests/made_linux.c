@@ -12,10 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PRESENT 1u
-#define LARGE   0x80u
-#define VMEMMAP UINT64_C(0xffffea0000000000)
-#define PAGE    4096u
+#define PRESENT    1u
+#define LARGE      0x80u
+#define VMEMMAP    UINT64_C(0xffffea0000000000)
+#define PAGE       4096u
+#define EARLY_ROOT 0x1000u
 
 /* Members. */
 enum {
@@ -677,7 +678,9 @@ void made_linux(struct made_linux *made, struct made_kind kind)
     name(&names, kind.counts_up ? MADE_TEXT - 8 : MADE_CURRENT, kind.counts_up ? 'D' : 'A',
          "current_task");
     name(&names, MADE_TEXT, 'T', "_stext");
+    name(&names, MADE_ENTRY, 'T', "entry_SYSCALL_64");
     name(&names, MADE_TEXT + 0x40, 't', long_name);
+    name(&names, kernel(EARLY_ROOT), 'D', "early_top_pgt");
     name(&names, kernel(made->btf), 'R', "__start_BTF");
     name(&names, kernel(made->btf + made->btf_bytes), 'R', "__stop_BTF");
     name(&names, kernel(made->tasks[0]), 'D', "init_task");

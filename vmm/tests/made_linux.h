@@ -17,6 +17,7 @@
     UINT64_C(0xffffffff80000000) /* all of memory, for what the kernel is linked to */
 #define MADE_DIRECT    UINT64_C(0xffff888000000000) /* all of memory once more */
 #define MADE_TEXT      (MADE_KERNEL + 0x100000)     /* _stext */
+#define MADE_ENTRY     (MADE_TEXT + 0x20)           /* entry_SYSCALL_64 */
 #define MADE_CURRENT   UINT64_C(0x2000)             /* current_task, of each processor */
 #define MADE_LONG_NAME 300u                         /* letters of one symbol */
 

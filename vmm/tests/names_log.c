@@ -85,7 +85,7 @@ static void before_the_first(void)
 static const char mappings[] =
     HEAD "{\"at\":1000,\"pid\":1,\"tid\":1,\"comm\":\"a\",\"cr3\":[4096,8192],\"new\":true}\n"
          "{\"at\":1010,\"cr3\":[4096,8192],\"start\":65536,\"end\":131072,\"offset\":0,"
-         "\"path\":\"/lib/libc.so\",\"build_id\":\"00ff\"}\n"
+         "\"path\":\"/lib/libc.so\",\"cache\":18446744071562067968,\"build_id\":\"00ff\"}\n"
          "{\"at\":1020,\"cr3\":[4096],\"start\":131072,\"end\":135168,\"offset\":4096}\n"
          "{\"at\":1030,\"pid\":2,\"tid\":2,\"comm\":\"b\",\"cr3\":[4096],\"new\":true}\n";
 
@@ -101,6 +101,8 @@ static void changes(void)
     CU_ASSERT_STRING_EQUAL(map->path, "/lib/libc.so");
     CU_ASSERT_EQUAL(map->build_id_bytes, 2);
     CU_ASSERT_EQUAL(map->build_id[1], 0xff);
+    CU_ASSERT_EQUAL(map->cache, 0xffffffff80000000);
+    CU_ASSERT_TRUE(names_log_tells(log));
     CU_ASSERT_PTR_NULL(names_log_change(log, 2)->path);
     CU_ASSERT_EQUAL(names_log_change(log, 2)->offset, 4096);
     CU_ASSERT_PTR_NOT_NULL(names_log_change(log, 3));
@@ -177,14 +179,17 @@ static void in_the_kernels_tables(void)
     code_files_free(files);
 }
 
-/* A map knows functions of the same build, which was mapped elsewhere when it was made. */
-static void functions(void)
+#define FILES                                                                                      \
+    "\"files\":[{\"path\":\"/other/"                                                               \
+    "name\",\"build_id\":\"00ff\",\"start\":1048576,\"end\":1052672,"                              \
+    "\"offset\":4096,\"symbols_at\":4096}]"
+
+/*
+ * A map knows functions of the same build, which was mapped elsewhere when it was made; or nowhere
+ * any more, so that nothing stands there.
+ */
+static void functions_of(const char *text, const char *at_its_place)
 {
-    static const char text[] =
-        "{\"vpt-map\":1,\"host\":{\"symbols\":\"symbols\",\"processes\":[{\"cr3\":\"0x5000\","
-        "\"files\":[{\"path\":\"/other/"
-        "name\",\"build_id\":\"00ff\",\"start\":1048576,\"end\":1052672,"
-        "\"offset\":4096,\"symbols_at\":4096}]}]}}";
     char folder[] = "/tmp/vpt-names-log-XXXXXX", path[64];
     struct code_files *const files = code_files_new(CODE_BYTES_MAX);
     struct ptd_image *const image = ptd_image_new();
@@ -195,8 +200,8 @@ static void functions(void)
     (void)snprintf(path, sizeof(path), "%s/symbols", folder);
     write_elf_file(path, "libcall", "\xc3\xc3", 2);
     (void)snprintf(path, sizeof(path), "%s/map", folder);
-    CU_ASSERT_EQUAL_FATAL(map_parse(path, text, sizeof(text) - 1, files, image, &map), 0);
-    CU_ASSERT_STRING_EQUAL(symbol(image, 0x5000, 1048576), "libcall");
+    CU_ASSERT_EQUAL_FATAL(map_parse(path, text, strlen(text), files, image, &map), 0);
+    CU_ASSERT_STRING_EQUAL(symbol(image, 0x5000, 1048576), at_its_place);
     named_open(&named, parse(mappings), image, &map);
     CU_ASSERT_TRUE(named_go_to(&named, 10));
     CU_ASSERT_STRING_EQUAL(symbol(image, 4096, 65536 + 4097), "libcall");
@@ -211,6 +216,23 @@ static void functions(void)
     (void)snprintf(path, sizeof(path), "%s/symbols", folder);
     (void)unlink(path);
     (void)rmdir(folder);
+}
+
+static void functions(void)
+{
+    functions_of("{\"vpt-map\":1,\"host\":{\"symbols\":\"symbols\",\"processes\":"
+                 "[{\"cr3\":\"0x5000\"," FILES "}]}}",
+                 "libcall");
+    functions_of("{\"vpt-map\":1,\"host\":{\"symbols\":\"symbols\"," FILES "}}", "none");
+}
+
+/* A capture that never found a kernel. */
+static void nothing_told(void)
+{
+    struct names_log *const log = parse(HEAD);
+
+    CU_ASSERT_FALSE(names_log_tells(log));
+    names_log_free(log);
 }
 
 /* A capture that was killed leaves a part of a line. */
@@ -283,6 +305,7 @@ void add_names_log_suite(void)
     CU_add_test(suite, "followed along a trace", followed);
     CU_add_test(suite, "page tables of the kernel", in_the_kernels_tables);
     CU_add_test(suite, "functions of a map", functions);
+    CU_add_test(suite, "nothing is told", nothing_told);
     CU_add_test(suite, "cut off", cut_off);
     CU_add_test(suite, "hostile", hostile);
 }

@@ -356,6 +356,34 @@ static int take_symbols(struct reader *reader, const struct mapped_entry *entry,
                : -ENOMEM;
 }
 
+/* What is mapped, where that stands, and its names. 0 or -errno. */
+static int read_entry(struct reader *reader, const struct node *node, struct mapped_entry *entry)
+{
+    const int error = read_object(reader, node, mapped_members, entry);
+
+    if (!error && entry->start >= entry->end)
+        return wrong(reader, node, "\"end\" is not behind \"start\"");
+    return error;
+}
+
+/* One that no process of the map has mapped: others may tell of it. */
+static int read_file_names(struct reader *reader, const struct node *node, void *into)
+{
+    struct mapped_entry entry = {0};
+    const struct ptd_file *names;
+    uint64_t bias;
+    const int error = read_entry(reader, node, &entry);
+
+    (void)into;
+    if (error)
+        return error;
+    names = names_of(reader, &entry, &bias);
+    if (names && !code_files_call(reader->files, names, entry.start - bias, entry.path))
+        return -ENOMEM;
+    return take_symbols(reader, &entry,
+                        &(const struct map_symbols){names, entry.offset, entry.start - bias});
+}
+
 /* A file of the guest's, which is not here: its name is that of code that comes from elsewhere. */
 static int read_mapped(struct reader *reader, const struct node *node, void *into)
 {
@@ -365,12 +393,10 @@ static int read_mapped(struct reader *reader, const struct node *node, void *int
     const char *last;
     uint64_t bias;
     char name[NAME_MAX + 3];
-    int error = read_object(reader, node, mapped_members, &entry), status;
+    int error = read_entry(reader, node, &entry), status;
 
     if (error)
         return error;
-    if (entry.start >= entry.end)
-        return wrong(reader, node, "\"end\" is not behind \"start\"");
     last = strrchr(entry.path, '/');
     (void)snprintf(name, sizeof(name), "[%.*s]", NAME_MAX, last ? last + 1 : entry.path);
     names = names_of(reader, &entry, &bias);
@@ -564,7 +590,7 @@ static int read_memory(struct reader *reader, const struct node *node, unsigned 
 
 struct machine_entry {
     const char *name;
-    struct node vmcs, images, kallsyms, symbols, processes, memory;
+    struct node vmcs, images, kallsyms, symbols, processes, files, memory;
     uint64_t tsc_offset, tsc_multiplier, kernel_from;
 };
 
@@ -573,6 +599,7 @@ struct machine_entry {
         {"kallsyms", read_node, offsetof(struct machine_entry, kallsyms), false},                  \
         {"symbols", read_node, offsetof(struct machine_entry, symbols), false},                    \
         {"processes", read_node, offsetof(struct machine_entry, processes), false},                \
+        {"files", read_node, offsetof(struct machine_entry, files), false},                        \
         {"memory", read_node, offsetof(struct machine_entry, memory), false},                      \
         {"kernel_from", read_number, offsetof(struct machine_entry, kernel_from), false},          \
     {                                                                                              \
@@ -609,6 +636,8 @@ static int add_machine(struct reader *reader, const struct node *node,
         error = read_symbols(reader, &entry->symbols);
     if (!error)
         error = read_list(reader, &entry->processes, false, read_process, &vm);
+    if (!error)
+        error = read_list(reader, &entry->files, false, read_file_names, NULL);
     return error;
 }
 

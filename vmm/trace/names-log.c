@@ -235,6 +235,8 @@ static int take_map(struct reader *reader, json_object *line, uint64_t at)
     if (!error)
         error = take_number(reader, line, "offset", UINT64_MAX, &change.offset);
     if (!error)
+        error = take_number(reader, line, "cache", UINT64_MAX, &change.cache);
+    if (!error)
         error = take_build_id(reader, line, &change);
     if (!error)
         error = take_text(reader, line, "path", &path);
@@ -431,6 +433,11 @@ uint64_t names_log_until(const struct names_log *log, uint64_t offset)
 const struct names_log_change *names_log_change(const struct names_log *log, size_t index)
 {
     return index < log->change_count ? &log->changes[index] : NULL;
+}
+
+bool names_log_tells(const struct names_log *log)
+{
+    return log->task_count > 0;
 }
 
 uint64_t names_log_left_out(const struct names_log *log)

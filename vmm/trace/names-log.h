@@ -29,6 +29,7 @@ struct names_log_change {
     bool is_new;            /* what was mapped in it holds no more, and the rest is not filled */
     uint64_t start, end, offset;
     const char *path; /* NULL: no file */
+    uint64_t cache;   /* where the guest's kernel keeps what the file holds; 0: not told */
     uint8_t build_id[NAMES_LOG_BUILD_ID_MAX], build_id_bytes;
 };
 
@@ -49,6 +50,8 @@ bool names_log_who(const struct names_log *log, uint64_t offset, uint64_t cr3,
 uint64_t names_log_until(const struct names_log *log, uint64_t offset);
 /* What changed, in order, from 0 on. NULL: there is no more. */
 const struct names_log_change *names_log_change(const struct names_log *log, size_t index);
+/* Whether it tells who ran, anywhere. */
+bool names_log_tells(const struct names_log *log);
 /* How many looks and lines the capture left out. */
 uint64_t names_log_left_out(const struct names_log *log);
 

@@ -54,6 +54,10 @@ static int take_who(struct decode_options *options, struct raw *raw, struct reas
     error = sidecar_read_names(&raw->sidecar, options->code.files, &log);
     if (error)
         *why = raw->sidecar.why;
+    if (log && !names_log_tells(log)) { /* no kernel was found: the map knows as much */
+        names_log_free(log);
+        log = NULL;
+    }
     if (!log)
         return error;
     named_open(&raw->named, log, options->image, &options->map);

@@ -104,13 +104,13 @@ bool look_path(const struct look_kernel *kernel, uint64_t file, char text[LOOK_P
 /* ---- The page cache ---- */
 
 /* Where a page of a file is in memory; its struct page says it by its place in their array. */
-static bool find_page(const struct look_kernel *kernel, uint64_t mapping, uint64_t index,
+static bool find_page(const struct look_kernel *kernel, uint64_t cache, uint64_t index,
                       uint64_t *paddr)
 {
     const struct look_layout *const layout = &kernel->layout;
     uint64_t entry, behind = 0;
 
-    if (!look_u64(&kernel->space, mapping + layout->mapping_root, &entry))
+    if (!look_u64(&kernel->space, cache + layout->mapping_root, &entry))
         return false;
     if (!IS_NODE(entry) && index != 0)
         return false;
@@ -144,21 +144,24 @@ static bool find_page(const struct look_kernel *kernel, uint64_t mapping, uint64
     return true;
 }
 
-bool look_file(const struct look_kernel *kernel, uint64_t file, uint64_t offset, void *into,
-               size_t len_bytes)
+bool look_cache(const struct look_kernel *kernel, uint64_t file, uint64_t *cache)
 {
     const struct look_layout *const layout = &kernel->layout;
-    uint64_t inode, mapping;
+    uint64_t inode;
 
-    if (!look_u64(&kernel->space, file + layout->file_inode, &inode) ||
-        !look_u64(&kernel->space, inode + layout->inode_mapping, &mapping))
-        return false;
+    return look_u64(&kernel->space, file + layout->file_inode, &inode) &&
+           look_u64(&kernel->space, inode + layout->inode_mapping, cache);
+}
+
+bool look_file(const struct look_kernel *kernel, uint64_t cache, uint64_t offset, void *into,
+               size_t len_bytes)
+{
     while (len_bytes > 0) {
         const size_t in = (size_t)(offset & (LOOK_PAGE_BYTES - 1));
         const size_t part = len_bytes < LOOK_PAGE_BYTES - in ? len_bytes : LOOK_PAGE_BYTES - in;
         uint64_t paddr;
 
-        if (!find_page(kernel, mapping, offset / LOOK_PAGE_BYTES, &paddr) ||
+        if (!find_page(kernel, cache, offset / LOOK_PAGE_BYTES, &paddr) ||
             !look_physical(kernel->space.memory, paddr + in, into, part))
             return false;
         into = (uint8_t *)into + part;
@@ -203,56 +206,57 @@ static bool id_in_notes(const uint8_t *notes, size_t len_bytes, struct look_buil
     return false;
 }
 
-static bool id_in_segment(const struct look_kernel *kernel, uint64_t file, uint64_t offset,
+static bool id_in_segment(const struct look_kernel *kernel, uint64_t cache, uint64_t offset,
                           uint64_t len_bytes, struct look_build_id *id)
 {
     uint8_t notes[NOTE_BYTES];
     const size_t len = len_bytes < sizeof(notes) ? (size_t)len_bytes : sizeof(notes);
 
-    return offset < UINT64_MAX - sizeof(notes) && look_file(kernel, file, offset, notes, len) &&
+    return offset < UINT64_MAX - sizeof(notes) && look_file(kernel, cache, offset, notes, len) &&
            id_in_notes(notes, len, id);
 }
 
-static bool id_of_64(const struct look_kernel *kernel, uint64_t file, struct look_build_id *id)
+static bool id_of_64(const struct look_kernel *kernel, uint64_t cache, struct look_build_id *id)
 {
     Elf64_Ehdr head;
     Elf64_Phdr segment;
 
-    if (!look_file(kernel, file, 0, &head, sizeof(head)) || head.e_phoff > NOTE_BYTES ||
+    if (!look_file(kernel, cache, 0, &head, sizeof(head)) || head.e_phoff > NOTE_BYTES ||
         head.e_phentsize != sizeof(segment))
         return false;
     for (unsigned i = 0; i < head.e_phnum && i < PHDRS_MAX; i++)
-        if (look_file(kernel, file, head.e_phoff + i * sizeof(segment), &segment,
+        if (look_file(kernel, cache, head.e_phoff + i * sizeof(segment), &segment,
                       sizeof(segment)) &&
             segment.p_type == PT_NOTE &&
-            id_in_segment(kernel, file, segment.p_offset, segment.p_filesz, id))
+            id_in_segment(kernel, cache, segment.p_offset, segment.p_filesz, id))
             return true;
     return false;
 }
 
-static bool id_of_32(const struct look_kernel *kernel, uint64_t file, struct look_build_id *id)
+static bool id_of_32(const struct look_kernel *kernel, uint64_t cache, struct look_build_id *id)
 {
     Elf32_Ehdr head;
     Elf32_Phdr segment;
 
-    if (!look_file(kernel, file, 0, &head, sizeof(head)) || head.e_phoff > NOTE_BYTES ||
+    if (!look_file(kernel, cache, 0, &head, sizeof(head)) || head.e_phoff > NOTE_BYTES ||
         head.e_phentsize != sizeof(segment))
         return false;
     for (unsigned i = 0; i < head.e_phnum && i < PHDRS_MAX; i++)
-        if (look_file(kernel, file, head.e_phoff + i * sizeof(segment), &segment,
+        if (look_file(kernel, cache, head.e_phoff + i * sizeof(segment), &segment,
                       sizeof(segment)) &&
             segment.p_type == PT_NOTE &&
-            id_in_segment(kernel, file, segment.p_offset, segment.p_filesz, id))
+            id_in_segment(kernel, cache, segment.p_offset, segment.p_filesz, id))
             return true;
     return false;
 }
 
-bool look_build_id(const struct look_kernel *kernel, uint64_t file, struct look_build_id *id)
+bool look_build_id(const struct look_kernel *kernel, uint64_t cache, struct look_build_id *id)
 {
     uint8_t ident[EI_NIDENT];
 
     id->count = 0;
-    if (!look_file(kernel, file, 0, ident, sizeof(ident)) || memcmp(ident, ELFMAG, SELFMAG) != 0)
+    if (!look_file(kernel, cache, 0, ident, sizeof(ident)) || memcmp(ident, ELFMAG, SELFMAG) != 0)
         return false;
-    return ident[EI_CLASS] == ELFCLASS64 ? id_of_64(kernel, file, id) : id_of_32(kernel, file, id);
+    return ident[EI_CLASS] == ELFCLASS64 ? id_of_64(kernel, cache, id)
+                                         : id_of_32(kernel, cache, id);
 }

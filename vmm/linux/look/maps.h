@@ -27,10 +27,15 @@ struct look_build_id {
 bool look_map(const struct look_kernel *kernel, uint64_t mm, uint64_t vaddr, struct look_map *map);
 /* The name of a file, from the root of the guest. False: it cannot be told. */
 bool look_path(const struct look_kernel *kernel, uint64_t file, char path[LOOK_PATH_BYTES]);
-/* A part of a file that the guest has in memory (its page cache). False: it has not all of it. */
-bool look_file(const struct look_kernel *kernel, uint64_t file, uint64_t offset, void *into,
+/*
+ * The address of a file's page cache (struct address_space), which it keeps when nobody has the
+ * file open any more. False: it cannot be told.
+ */
+bool look_cache(const struct look_kernel *kernel, uint64_t file, uint64_t *cache);
+/* A part of a file that is in its page cache. False: not all of it is. */
+bool look_file(const struct look_kernel *kernel, uint64_t cache, uint64_t offset, void *into,
                size_t len_bytes);
 /* The build id of an ELF file. False: it has none, or the guest does not have it in memory. */
-bool look_build_id(const struct look_kernel *kernel, uint64_t file, struct look_build_id *id);
+bool look_build_id(const struct look_kernel *kernel, uint64_t cache, struct look_build_id *id);
 
 #endif

@@ -157,6 +157,15 @@ void x86_vpt_look(X86CPU *cpu)
     }
 }
 
+void x86_vpt_forget_kernel(X86CPU *cpu)
+{
+    const struct X86VptWatch *watch = cpu->vpt->capture;
+
+    if (watch && watch->names) {
+        x86_vpt_names_reset(watch->names);
+    }
+}
+
 /* ---- Files ---- */
 
 /* False: one of them was not written. */
@@ -255,6 +264,11 @@ static void watch_free(struct X86VptWatch *watch)
     g_free(watch);
 }
 
+static bool has_names(const VptStart *start)
+{
+    return start->names || (start->has_names_later && start->names_later);
+}
+
 static bool open_names(struct X86VptWatch *watch, const VptStart *start, Error **errp)
 {
     const struct X86VptNamesTo to = {
@@ -266,9 +280,11 @@ static bool open_names(struct X86VptWatch *watch, const VptStart *start, Error *
         .owner = watch,
     };
 
-    watch->names =
-        start->names ? x86_vpt_names_new(&to, start->names, &watch->outputs.names, errp) : NULL;
-    return watch->names || !start->names;
+    if (!has_names(start)) {
+        return true;
+    }
+    watch->names = x86_vpt_names_new(&to, start->names, &watch->outputs.names, errp);
+    return watch->names;
 }
 
 /* Where packets, code and names go to. */
@@ -282,7 +298,7 @@ static bool open_sinks(struct X86VptWatch *watch, const VptStart *start, Error *
             return false;
         }
     }
-    if (!open_outputs(&watch->outputs, watch->name, code, start->names, start->files, errp) ||
+    if (!open_outputs(&watch->outputs, watch->name, code, has_names(start), start->files, errp) ||
         !open_names(watch, start, errp)) {
         return false;
     }
@@ -461,6 +477,7 @@ static VptCapture *describe(const struct X86VptWatch *watch)
     capture->code_forgotten = x86_vpt_code_forgotten(watch->code);
     capture->vmcbs_forgotten = x86_vpt_vms_forgotten(watch->vms);
     capture->names_left_out = x86_vpt_names_left_out(watch->names);
+    capture->names_wanted = x86_vpt_names_wanted(watch->names);
     return capture;
 }
 
@@ -587,6 +604,7 @@ static void at_shutdown(Notifier *notifier, void *data)
     Error *error = NULL;
 
     if (shutdown_action != SHUTDOWN_ACTION_PAUSE) {
+        x86_vpt_hold();
         qapi_free_VptCaptureList(ask_all(end, NULL, NULL, &error));
         report(error);
     }
@@ -666,6 +684,40 @@ void qmp_x_vpt_start(VptStart *start, Error **errp)
         how.watch = g_ptr_array_index(watches, i);
         run_on_cpu(CPU(how.watch->cpu), begin, RUN_ON_CPU_HOST_PTR(&how));
     }
+}
+
+struct names_request {
+    const VptNames *kernel;
+    bool has_capture;
+    Error *error; /* the first */
+};
+
+static void take_names(CPUState *cs, run_on_cpu_data data)
+{
+    struct names_request *request = data.host_ptr;
+    const struct X86VptWatch *watch = X86_CPU(cs)->vpt->capture;
+    Error *error = NULL;
+
+    if (watch && watch->names) {
+        request->has_capture = true;
+        (void)x86_vpt_names_take(watch->names, request->kernel, &error);
+        error_propagate(&request->error, error);
+    }
+}
+
+void qmp_x_vpt_names(VptNames *kernel, Error **errp)
+{
+    struct names_request request = {.kernel = kernel};
+    CPUState *cs;
+
+    CPU_FOREACH(cs)
+    {
+        run_on_cpu(cs, take_names, RUN_ON_CPU_HOST_PTR(&request));
+    }
+    if (!request.has_capture) {
+        error_setg(&request.error, "no capture with names runs");
+    }
+    error_propagate(errp, request.error);
 }
 
 void qmp_x_vpt_save(VptSave *where, Error **errp)

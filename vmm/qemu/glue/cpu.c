@@ -140,6 +140,7 @@ void x86_vpt_reset(X86CPU *cpu)
     if (vpt->in_init) {
         return;
     }
+    x86_vpt_forget_kernel(cpu);
     x86_vpt_watch_reset(cpu);
     if (vpt->enabled) {
         vpt_reset(&vpt->guest, VPT_RESET_COLD);

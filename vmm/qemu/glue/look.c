@@ -98,6 +98,7 @@ VptMemory *qmp_x_vpt_memory(Error **errp)
         processor->cr3 = env->cr[3];
         processor->cr4 = env->cr[4];
         processor->efer = env->efer;
+        processor->lstar = env->lstar;
         QAPI_LIST_APPEND(processors, processor);
     }
     return memory;

@@ -28,6 +28,9 @@
 #define CR3_ADDRESS     0x000ffffffffff000ull
 #define USER_TABLES     0x1000ull /* page-table isolation: the bit of CR3 that user code has */
 #define LOWER_HALF_END  (1ull << 63)
+#define ROOTS_MAX       16 /* page tables that are remembered while no kernel is known */
+#define KERNEL_COMM     "swapper"
+#define NO_KERNEL_COMM  "before Linux"
 
 /* The task that ran when it was looked at, in what address space. */
 struct now {
@@ -50,12 +53,24 @@ struct place {
     uint64_t end, offset, file; /* of a mapping */
 };
 
+/* Page tables that were loaded, and where that was first. */
+struct root_at {
+    uint64_t root, at;
+};
+
 struct X86VptNames {
     struct X86VptNamesTo to;
     FILE *file; /* or a ring */
     struct look_memory memory;
+    bool has_kernel; /* it is known where that of the guest keeps what follows */
     struct look_kernel kernel;
     bool has_maps, has_pages;
+
+    /* While it is not. */
+    uint64_t since;   /* so long nothing is told */
+    bool told_before; /* that no Linux runs since then */
+    struct root_at roots[ROOTS_MAX];
+    unsigned root_count;
 
     uint64_t gs_base, current; /* where a task's address is, physically: known for this GS base */
     bool in_user;              /* it was, when it was looked at last */
@@ -213,14 +228,17 @@ static void tell_task(struct X86VptNames *names, uint64_t at, bool is_new_space)
     put_line(names, line, at);
 }
 
+/* With the build id, what is found in the page cache later can be told from another file's. */
 static void put_build_id(struct X86VptNames *names, GString *line, uint64_t file)
 {
     struct look_build_id id;
+    uint64_t cache;
 
-    if (!names->has_pages || !look_build_id(&names->kernel, file, &id) || id.count == 0) {
+    if (!names->has_pages || !look_cache(&names->kernel, file, &cache) ||
+        !look_build_id(&names->kernel, cache, &id) || id.count == 0) {
         return;
     }
-    g_string_append(line, ",\"build_id\":\"");
+    g_string_append_printf(line, ",\"cache\":%" PRIu64 ",\"build_id\":\"", cache);
     for (unsigned i = 0; i < id.count; i++) {
         g_string_append_printf(line, "%02x", id.bytes[i]);
     }
@@ -243,6 +261,16 @@ static void tell_map(struct X86VptNames *names, const struct look_map *map)
         g_string_append_c(line, '"');
         put_build_id(names, line, map->file);
     }
+    put_line(names, line, at);
+}
+
+/* One of the kernel's, from a place on that is past. */
+static void tell_kernel(struct X86VptNames *names, uint64_t at, const char *comm, uint64_t root)
+{
+    g_autoptr(GString) line = new_line(at);
+
+    g_string_append_printf(line, ",\"pid\":0,\"tid\":0,\"comm\":\"%s\"", comm);
+    put_roots(line, &(const struct now){.root = root});
     put_line(names, line, at);
 }
 
@@ -429,12 +457,82 @@ static void take_task(struct X86VptNames *names, struct now *now)
     }
 }
 
+/* ---- Before a kernel is known ---- */
+
+static void remember_root(struct X86VptNames *names)
+{
+    const uint64_t root = names->to.env->cr[3] & CR3_ADDRESS;
+
+    for (unsigned i = 0; i < names->root_count; i++) {
+        if (names->roots[i].root == root) {
+            return;
+        }
+    }
+    if (names->root_count < ROOTS_MAX) {
+        names->roots[names->root_count++] =
+            (struct root_at){root, names->to.offset(names->to.owner)};
+    }
+}
+
+/*
+ * What can be told now of what ran before: Linux begins where page tables of its own were loaded.
+ * In front of that were firmware, what loads the kernel, or another system.
+ */
+static void tell_before(struct X86VptNames *names, uint64_t early_root)
+{
+    bool has_begun = names->told_before;
+
+    for (unsigned i = 0; i < names->root_count; i++) {
+        const struct root_at *loaded = &names->roots[i];
+
+        if (loaded->root == 0 ||
+            (loaded->root != names->kernel.space.root && loaded->root != early_root)) {
+            continue;
+        }
+        if (!has_begun && loaded->at > names->since) {
+            tell_kernel(names, names->since, NO_KERNEL_COMM, 0);
+        }
+        tell_kernel(names, loaded->at, KERNEL_COMM, loaded->root);
+        has_begun = true;
+    }
+}
+
+/* Nothing of a kernel is known from here on. */
+static void begin_without(struct X86VptNames *names)
+{
+    qatomic_set(&names->has_kernel, false);
+    names->since = names->to.offset(names->to.owner);
+    names->root_count = 0;
+    names->gs_base = 0;
+    names->moved = false;
+}
+
+void x86_vpt_names_reset(struct X86VptNames *names)
+{
+    forget_all(names);
+    begin_without(names);
+    names->in_user = false;
+    names->told_before = true;
+    tell_kernel(names, names->since, NO_KERNEL_COMM, 0);
+}
+
+bool x86_vpt_names_wanted(const struct X86VptNames *names)
+{
+    return names && !qatomic_read(&names->has_kernel);
+}
+
+/* ---- Who runs now ---- */
+
 void x86_vpt_names_look(struct X86VptNames *names)
 {
     const bool was_user = names->in_user;
     struct now now;
     uint64_t task;
 
+    if (!names->has_kernel) {
+        remember_root(names);
+        return;
+    }
     names->in_user = is_user(names);
     if (was_user && !names->in_user) {
         return; /* the way in: it is nobody else yet */
@@ -453,6 +551,10 @@ void x86_vpt_names_new_space(struct X86VptNames *names)
 {
     const uint64_t root = names->to.env->cr[3] & CR3_ADDRESS;
 
+    if (!names->has_kernel) {
+        remember_root(names);
+        return;
+    }
     /* With page-table isolation, the way in and out loads CR3 too, and changes nobody. */
     if (names->moved
             ? (root | USER_TABLES) == (names->moved_root | USER_TABLES)
@@ -496,7 +598,7 @@ void x86_vpt_names_code(struct X86VptNames *names, const TranslationBlock *tb, u
                                .physical = tb_page_addr0(tb) & TARGET_PAGE_MASK};
     const struct place *known;
 
-    if (!names->has_maps || !page.space || pc >= LOWER_HALF_END ||
+    if (!names->has_kernel || !names->has_maps || !page.space || pc >= LOWER_HALF_END ||
         (tb->flags & (HF_CPL_MASK | HF_GUEST_MASK)) != 3) {
         return;
     }
@@ -515,6 +617,9 @@ void x86_vpt_names_anew(struct X86VptNames *names)
     names->begin_bytes = names->to.offset(names->to.owner);
     names->bytes = 0;
     names->in_user = false;
+    if (!names->has_kernel && names->told_before) {
+        tell_kernel(names, names->begin_bytes, NO_KERNEL_COMM, 0);
+    }
     x86_vpt_names_look(names);
 }
 
@@ -535,9 +640,8 @@ static bool take_number(struct look_layout *layout, const char *name, QObject *v
     return true;
 }
 
-static bool take_layout(struct X86VptNames *names, const VptNames *given, Error **errp)
+static bool take_layout(struct look_layout *layout, const VptNames *given, Error **errp)
 {
-    struct look_layout *layout = &names->kernel.layout;
     QDict *numbers = qobject_to(QDict, given->layout);
 
     memset(layout, 0xff, sizeof(*layout)); /* LOOK_NONE, everywhere */
@@ -555,15 +659,43 @@ static bool take_layout(struct X86VptNames *names, const VptNames *given, Error 
         error_setg(errp, "names: the lay-out does not tell who runs");
         return false;
     }
-    names->has_maps = look_has(layout, LOOK_MAPS);
-    names->has_pages = look_has(layout, LOOK_PAGES);
+    return true;
+}
+
+static bool take_kernel(struct X86VptNames *names, const VptNames *given, Error **errp)
+{
+    struct look_layout layout;
+
+    if (!take_layout(&layout, given, errp)) {
+        return false;
+    }
+    names->has_maps = look_has(&layout, LOOK_MAPS);
+    names->has_pages = look_has(&layout, LOOK_PAGES);
     names->memory = (struct look_memory){names, read_ram};
+    names->kernel.layout = layout;
     names->kernel.space = (struct look_space){
         .memory = &names->memory,
         .root = given->root & CR3_ADDRESS,
         .ignored = given->has_ignored ? given->ignored : 0,
         .has_five_levels = given->has_five_levels && given->five_levels,
     };
+    return true;
+}
+
+bool x86_vpt_names_take(struct X86VptNames *names, const VptNames *given, Error **errp)
+{
+    if (!take_kernel(names, given, errp)) {
+        return false;
+    }
+    if (!names->has_kernel) {
+        tell_before(names, given->has_early_root ? given->early_root & CR3_ADDRESS : 0);
+    }
+    forget_all(names);
+    begin_without(names);
+    qatomic_set(&names->has_kernel, true);
+    names->in_user = false;
+    tcg_flush_jmp_cache(names->to.cs);
+    x86_vpt_names_look(names);
     return true;
 }
 
@@ -582,7 +714,8 @@ struct X86VptNames *x86_vpt_names_new(const struct X86VptNamesTo *to, const VptN
     names->of_root = g_hash_table_new_full(space_hash, space_equal, g_free, NULL);
     names->pages = g_hash_table_new_full(place_hash, place_equal, g_free, NULL);
     names->maps = g_hash_table_new_full(place_hash, place_equal, g_free, NULL);
-    if (take_layout(names, kernel, errp) && to->ring) {
+    names->has_kernel = kernel && take_kernel(names, kernel, errp);
+    if (!*errp && to->ring) {
         return names;
     }
     if (!*errp) {

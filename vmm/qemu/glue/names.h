@@ -18,7 +18,10 @@ struct X86VptNamesTo {
 };
 
 struct X86VptNames;
-/* Takes the descriptor, unless it goes to a ring or it returns NULL. errp is not NULL. */
+/*
+ * kernel NULL: it is not known yet. Takes the descriptor, unless it goes to a ring or it returns
+ * NULL. errp is not NULL.
+ */
 struct X86VptNames *x86_vpt_names_new(const struct X86VptNamesTo *to, const VptNames *kernel,
                                       struct X86VptFile *file, Error **errp);
 /* The last line. */
@@ -29,6 +32,13 @@ int x86_vpt_names_free(struct X86VptNames *names);
 int x86_vpt_names_error(const struct X86VptNames *names);
 /* How many looks and lines there were too many. */
 uint64_t x86_vpt_names_left_out(const struct X86VptNames *names);
+
+/* From here on it is known where the kernel of the guest keeps who runs. False: that is wrong. */
+bool x86_vpt_names_take(struct X86VptNames *names, const VptNames *kernel, Error **errp);
+/* Whether it is not known. */
+bool x86_vpt_names_wanted(const struct X86VptNames *names);
+/* The machine begins anew, and the kernel that was known is gone. */
+void x86_vpt_names_reset(struct X86VptNames *names);
 
 /* Another task may run, and the trace was told of what led to it. */
 void x86_vpt_names_look(struct X86VptNames *names);

@@ -170,6 +170,13 @@ void x86_vpt_new_space(X86CPU *cpu);
 #endif
 /* The models were told of an interrupt, a far transfer or HLT: another task may run. */
 void x86_vpt_look(X86CPU *cpu);
+/* The machine is reset: another kernel will run. */
+void x86_vpt_forget_kernel(X86CPU *cpu);
+
+/* ---- hold.c ---- */
+
+/* QEMU is about to end: waits, if somebody has asked for that. */
+void x86_vpt_hold(void);
 
 /* ---- file.c: what captures leave ---- */
 
