@@ -98,6 +98,7 @@ names-test: deps ## names of Linux guests (kernels 6.1 and 6.12): of a dump, aga
 	@vmm/lab/prepare.sh $(CACHE)/lab-$(NEWER_KERNEL) $(NEWER_KERNEL) || echo 'going on without it'
 	@$(QEMU_ENV) NAMES_LAB='$(CACHE)/lab-$(NEWER_KERNEL)' vmm/qemu/tests/names.sh
 	@$(QEMU_ENV) vmm/qemu/tests/names-log.sh
+	@$(QEMU_ENV) vmm/qemu/tests/names-boot.sh
 
 report-test: deps ## what happened in a Linux guest: vpt report and annotate, against the guest's /proc, perf and single steps
 	@.ci/deps.sh qemu
