@@ -131,8 +131,11 @@ in_all_forms() {
         several_lines=yes expect "decode $view: $name" 0 '' "$vpt" decode "${words[@]}" "$@"
         plain "decode $view: $name"
     done
-    several_lines=yes expect "decode --format perfetto: $name" 0 '' "$vpt" decode --format perfetto "$@"
-    check "decode --format perfetto: $name" only_plain "$work/out"
+    if "$vpt" decode --format perfetto "$@" 2>"$work/err" >"$work/out"; [ $? != 4 ]; then
+        check "decode --format perfetto: $name" only_plain "$work/out"
+    else
+        skip "decode --format perfetto: $name" "$(cat "$work/err")"
+    fi
     several_lines=yes expect "decode --format chrome: $name" 0 '' "$vpt" decode --format chrome "$@"
     plain_json "decode --format chrome: $name" "$work/out"
     several_lines=yes expect "decode --json: $name" 0 '' "$vpt" decode --json "$@"
@@ -147,9 +150,6 @@ in_all_forms() {
 }
 # A file in which the name stands in its harmless form, and not as it is.
 only_plain() { # FILE
-    if "$vpt" decode --format perfetto /dev/null 2>&1 | grep protobuf >/dev/null; then
-        return 0 # and expect() saw that it cannot be written
-    fi
     grep -aqF '\x1b[31m' "$1" && ! grep -aqF $'\e[31m' "$1"
 }
 
