@@ -115,6 +115,8 @@ static const struct vm_row execution[] = {
     {"virtual NMIs with NMI exiting", .on.pin = PIN_NMI | PIN_VIRTUAL_NMIS, DONE},
     {"posted interrupts without virtual interrupts",
      .on = {.pin = PIN_POSTED_INTERRUPTS | PIN_EXTERNAL_INTERRUPT, .exit = EXIT_ACKNOWLEDGE}, BAD},
+    {"TSC multiplier 0 (Bochs)", .on = {.proc = PROC_TSC_OFFSETTING, .proc2 = PROC2_TSC_SCALING},
+     .changes = {{PUT, VMCS_TSC_MULTIPLIER, 0}}, BAD},
     {"VPID 0", .on.proc2 = PROC2_VPID, .changes = {{PUT, VMCS_VPID, 0}}, BAD},
     {"VPID FFFFH", .on.proc2 = PROC2_VPID, .changes = {{PUT, VMCS_VPID, 0xffff}}, DONE},
     {"EPTP: memory type 1", .on.proc2 = PROC2_EPT,

@@ -244,6 +244,45 @@ static void test_walk(void)
                  "EPT, violation of a page walk: guest-physical address");
 }
 
+#define PTE_ACCESSED (1ull << 5)
+
+/* The root of the paging structures that are in use, in the test page, with this accessed flag. */
+static void copy_root(uint64_t accessed)
+{
+    const uint64_t *from = phys_to_virt(read_cr3() & ~0xfffull);
+    uint64_t *to = phys_to_virt(test_phys);
+
+    for (unsigned i = 0; i < 512; i++)
+        to[i] = from[i] & PTE_PRESENT ? (from[i] & ~PTE_ACCESSED) | accessed : 0;
+}
+
+/*
+ * The root of the guest's paging structures is where EPT allows no write. Without accessed and
+ * dirty flags of EPT, only setting a flag is a write (kvm: paging_tmpl.h, walk_addr_generic()).
+ */
+static void test_read_only_walk(bool flags, uint64_t accessed, bool exits, const char *name)
+{
+    struct outcome outcome;
+
+    if (!begin(&nop_code, TEST_GPA, name))
+        return;
+    if (flags && !(vmx_ept_vpid() & EPT_ACCESSED_DIRTY)) {
+        report_skip("no accessed and dirty flags", "EPT, %s", name);
+        return;
+    }
+    *prepare(1, 1) &= ~EPT_WRITE;
+    flush();
+    put(VMCS_EPTP, eptp | (flags ? EPTP_AD : 0));
+    copy_root(accessed);
+    put(VMCS_GUEST_CR3, TEST_GPA);
+    outcome = vm_launch();
+    report_value(outcome.reason, exits ? REASON_EPT_VIOLATION : REASON_VMCALL, "EPT, %s", name);
+    if (exits)
+        report_value(outcome.qualification & QUALIFIERS,
+                     BY_READ | BY_WRITE | HAS_READ | HAS_EXEC | LINEAR, "EPT, %s: qualification",
+                     name);
+}
+
 static void test_delivery(void)
 {
     static const struct code code = CODE(ept_ud2);
@@ -344,6 +383,10 @@ void test_ept(void)
         test_row(&rows[i]);
     test_beyond();
     test_walk();
+    test_read_only_walk(false, PTE_ACCESSED, false, "a page walk reads a table that is read-only");
+    test_read_only_walk(false, 0, true, "a page walk sets a flag in a table that is read-only");
+    test_read_only_walk(true, PTE_ACCESSED, true,
+                        "a page walk with accessed and dirty flags writes a table");
     test_delivery();
     test_border();
     test_repair();

@@ -293,8 +293,28 @@ static const struct vm_row unblocking[] = {
      .event = EVENT_VALID | EVENT_EXCEPTION | EVENT_ERROR_CODE | VEC_PF},
 };
 
+/* An IRET that faults has unblocked NMIs even if its guest takes the fault. */
+static void test_unblocked(void)
+{
+    static const struct code code = CODE(guest_bad_iret);
+    static const struct controls on = {.pin = PIN_NMI | PIN_VIRTUAL_NMIS}, off;
+    const char *name = "#GP of an IRET in its guest";
+    struct lacking lacking;
+
+    vm_reset(&code);
+    if (!vm_controls(&on, &off, &lacking)) {
+        skip_lacking(&lacking, name);
+        return;
+    }
+    put(VMCS_INTERRUPTIBILITY, BLOCKING_NMI);
+    report_value(vm_launch().rip, place(&code, AT_VECTOR + VEC_GP), "%s", name);
+    report_value(get(VMCS_INTERRUPTIBILITY) & BLOCKING_NMI, 0, "%s: NMIs are not blocked", name);
+}
+
 SNIPPET(guest_cpuid, "cpuid");
 static const struct code cpuid_code = CODE(guest_cpuid);
+SNIPPET(guest_sti_alone, "sti");
+static const struct code sti_code = CODE(guest_sti_alone);
 
 static uint64_t read_dr6(void)
 {
@@ -334,6 +354,16 @@ static void test_stepped(void)
         report_value(get(VMCS_PENDING_DEBUG), DR6_BS, "%s: the debug exception is pending", name);
         report_value(vm_resume().reason, REASON_EXCEPTION, "%s: and comes behind the entry", name);
     }
+    name = "STI with RFLAGS.TF";
+    if (begin_stepped(&sti_code, 0, name)) {
+        struct outcome outcome = vm_launch();
+
+        report_value(outcome.reason, REASON_EXCEPTION, "%s: its #DB exits", name);
+        report_value(outcome.rip, place(&sti_code, AT_END), "%s: behind STI itself", name);
+        put(VMCS_INTERRUPTIBILITY, 0);
+        report_value(get(VMCS_PENDING_DEBUG), 0, "%s: no other is pending", name);
+        report_value(vm_resume().reason, REASON_VMCALL, "%s: none comes before VMCALL", name);
+    }
     name = "an exit behind MOV SS with RFLAGS.TF";
     if (begin_stepped(&cpuid_code, 0, name)) {
         put(VMCS_INTERRUPTIBILITY, BLOCKING_MOV_SS);
@@ -351,6 +381,8 @@ static void test_stepped(void)
 #define APIC_ICR_HIGH 0x310
 #define ICR_SELF      (1u << 18)
 #define ICR_ASSERT    (1u << 14)
+#define ICR_BUSY      (1u << 12)
+#define ICR_INIT      (5u << 8)
 #define ICR_NMI       (4u << 8) /* to an address: "self" is for fixed interrupts only */
 
 SNIPPET_BEHIND(guest_send, "mov %ecx, (%rbx)", "jmp guest_send_insn");
@@ -451,6 +483,25 @@ static void test_nmis(void)
     unblock_nmis();
 }
 
+/* INIT is blocked in root operation: it waits for the guest, which exits before its first
+ * instruction. */
+static void test_init(void)
+{
+    struct outcome outcome;
+
+    vm_reset(&nop_code);
+    *apic(APIC_ICR_HIGH) = *apic(APIC_ID);
+    *apic(APIC_ICR) = ICR_ASSERT | ICR_INIT;
+    while (*apic(APIC_ICR) & ICR_BUSY)
+        ;
+    outcome = vm_launch();
+    report_value(outcome.reason, REASON_INIT,
+                 "INIT in root operation waits for a guest, and exits");
+    report_value(outcome.rip, place(&nop_code, AT_INSN), "INIT exits before the guest's first");
+    report_value(outcome.event, 0, "INIT exits without interruption information");
+    report_value(vm_resume().reason, REASON_VMCALL, "INIT is gone with its exit");
+}
+
 void test_events(void)
 {
     RUN_ROWS(injection);
@@ -461,7 +512,9 @@ void test_events(void)
     RUN_ROWS(timer);
     test_halted();
     RUN_ROWS(unblocking);
+    test_unblocked();
     test_stepped();
     test_interrupts();
     test_nmis();
+    test_init();
 }

@@ -22,16 +22,23 @@ static const struct code guest = CODE(pt_guest);
 #define CFE_VMEXIT  8
 #define EVD_QUALIFY 1
 #define EVD_REASON  2
+#define TSC_OFFSET  (1ull << 50)
 
 /* Outside of PSB+: the NR bits of PIPs in their order, and where the trace went. */
 static struct seen {
     unsigned pips, vmcs;
     unsigned entries, exits; /* CFEs */
+    unsigned wrong_times; /* TSC packets with the guest's offset elsewhere, or without it there */
     uint64_t reason, qualification, pointer;
     bool nr[MAX_PIPS];
     bool entry, exit, host; /* TIP to the guest, FUP of its exit, TIP to the host */
     bool next;              /* TIP behind a VMLAUNCH that failed */
 } seen;
+
+static bool in_guest(void)
+{
+    return seen.pips > 0 && seen.pips <= MAX_PIPS && seen.nr[seen.pips - 1];
+}
 
 static void see(const struct packet *packet)
 {
@@ -40,6 +47,9 @@ static void see(const struct packet *packet)
         if (seen.pips < MAX_PIPS)
             seen.nr[seen.pips] = packet->flag;
         seen.pips++;
+        break;
+    case PACKET_TSC:
+        seen.wrong_times += in_guest() != !!(packet->value & TSC_OFFSET);
         break;
     case PACKET_VMCS:
         seen.vmcs++;
@@ -164,6 +174,33 @@ static void test_events_of(const struct controls *on, const char *name)
            "PT, %s: EVDs of reason and qualification (Table 33-53)", name);
 }
 
+/* ---- Time --------------------------------------------------------------------------------- */
+
+/* So long that the packets of the exit begin with time. */
+SNIPPET(pt_long, "rep stosb");
+
+#define LONG_BYTES 4096u
+
+/* TSC packets in the guest have its offset, others have none (33.5.2.3). */
+static void test_tsc(void)
+{
+    static const struct code code = CODE(pt_long);
+    static const struct controls on = {.proc = PROC_TSC_OFFSETTING}, off;
+    struct lacking lacking;
+
+    vm_reset(&code);
+    if (!pt_caps()->mtc || !vm_controls(&on, &off, &lacking)) {
+        report_skip("no MTC packets, or no TSC offset", "PT, TSC packets of guest and host");
+        return;
+    }
+    put(VMCS_TSC_OFFSET, TSC_OFFSET);
+    vm_registers.rdi = (uint64_t)vm_data();
+    vm_registers.rcx = LONG_BYTES;
+    trace_once(CTL_TSCEN | CTL_MTCEN, enter_once);
+    report_value(outcome.reason, REASON_VMCALL, "PT, TSC packets: the guest runs");
+    report_value(seen.wrong_times, 0, "PT, TSC packets of guest and host (33.5.2.3)");
+}
+
 /* ---- VMPTRLD and failures ----------------------------------------------------------------- */
 
 static void load_other(void)
@@ -232,6 +269,7 @@ void test_pt(void)
         else
             report_skip("no Event Trace", "PT, %s: CFE and EVD", settings[i].name);
     }
+    test_tsc();
     test_vmptrld();
     test_early_failure();
     test_late_failure();

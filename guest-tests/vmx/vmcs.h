@@ -277,6 +277,7 @@ static inline enum field_width field_width(unsigned field)
 #define REASON_EXCEPTION          0u
 #define REASON_EXTERNAL_INTERRUPT 1u
 #define REASON_TRIPLE_FAULT       2u
+#define REASON_INIT               3u
 #define REASON_INTERRUPT_WINDOW   7u
 #define REASON_NMI_WINDOW         8u
 #define REASON_TASK_SWITCH        9u

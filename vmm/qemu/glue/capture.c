@@ -42,7 +42,7 @@ static void clocks(void *owner, struct vpt_clocks *now)
 {
     struct X86VptWatch *watch = owner;
 
-    x86_vpt_clocks(watch->cpu, &watch->model.caps, now);
+    x86_vpt_clocks(watch->cpu, &watch->model, now);
 }
 
 /* Where the trace is, and when. */

@@ -144,18 +144,38 @@ static void pmi(void *owner)
 }
 
 /*
+ * The TSC as what the model sees run reads it. Amid a VM entry or VM exit, the vCPU is on the other
+ * side already.
+ */
+static uint64_t visible_tsc(CPUX86State *env, bool nonroot, uint64_t tsc)
+{
+    struct X86Vpt *vpt = env_archcpu(env)->vpt;
+    const bool guest = env->hflags & HF_GUEST_MASK;
+
+    if (guest) {
+        vpt->vm_tsc_offset = env->tsc_offset;
+        vpt->vm_tsc_multiplier =
+            env->vmx_tsc_multiplier ? env->vmx_tsc_multiplier : env->amd_tsc_scale_msr << 16;
+    }
+    if (guest == nonroot) {
+        return cpu_visible_tsc(env, tsc);
+    }
+    return nonroot ? vpt_guest_tsc(tsc, vpt->vm_tsc_multiplier, vpt->vm_tsc_offset) : tsc;
+}
+
+/*
  * The crystal follows the TSC that the guest of KVM has, but for what the guest itself wrote to it,
  * which KVM keeps in IA32_TSC_ADJUST. It does not follow the ratio and offset of an SVM guest.
  */
-void x86_vpt_clocks(X86CPU *cpu, const struct vpt_caps *caps, struct vpt_clocks *now)
+void x86_vpt_clocks(X86CPU *cpu, const struct vpt_cpu *model, struct vpt_clocks *now)
 {
     const bool could = x86_vpt_set_can_do_io(CPU(cpu), true);
-    const CPUX86State *env = &cpu->env;
-    const uint64_t tsc = cpu_get_tsc(&cpu->env);
+    CPUX86State *env = &cpu->env;
+    const uint64_t tsc = cpu_get_tsc(env);
     const uint64_t base = kvm_enabled() ? env->tsc_offset - env->tsc_adjust : 0;
 
-    vpt_clocks_from_tsc(caps, tsc + base, now);
-    now->tsc = cpu_visible_tsc(&cpu->env, tsc);
+    vpt_clocks_from_tsc(&model->caps, tsc + base, now);
+    now->tsc = visible_tsc(env, vpt_nonroot(model), tsc);
     x86_vpt_set_can_do_io(CPU(cpu), could);
 }
 
@@ -174,7 +194,7 @@ static void clocks(void *owner, struct vpt_clocks *now)
 {
     struct X86Vpt *vpt = owner;
 
-    x86_vpt_clocks(vpt->cpu, &vpt->guest.caps, now);
+    x86_vpt_clocks(vpt->cpu, &vpt->guest, now);
 }
 
 const struct vpt_ops x86_vpt_ops = {

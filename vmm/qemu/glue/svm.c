@@ -15,6 +15,12 @@
 
 #define VECTOR_PAGE_FAULT 14
 
+/* In a map, 0 would mean none: with a ratio of 0, the TSC stands still. */
+static uint64_t multiplier(uint64_t tsc_ratio)
+{
+    return tsc_ratio ? tsc_ratio << 16 : 1;
+}
+
 /* A capture sees the current VMCB run. */
 static void remember(CPUX86State *env)
 {
@@ -22,7 +28,7 @@ static void remember(CPUX86State *env)
         .vmcb = env->vm_vmcb,
         .nested_cr3 = env->hflags2 & HF2_NPT_MASK ? env->nested_cr3 : 0,
         .tsc_offset = env->tsc_offset,
-        .tsc_ratio = env->amd_tsc_scale_msr,
+        .tsc_multiplier = multiplier(env->amd_tsc_scale_msr),
     };
 
     x86_vpt_vms_saw(env_archcpu(env)->vpt->vms, &now);

@@ -135,21 +135,15 @@ static GPtrArray *sorted(const struct X86VptVms *vms)
     return list;
 }
 
-/* As a VMCS has it, with 48 fractional bits. 0 would mean none there: that TSC stands still. */
-static uint64_t multiplier(uint64_t tsc_ratio)
-{
-    return tsc_ratio ? tsc_ratio << 16 : 1;
-}
-
 static void describe(GString *text, const struct vmcb_seen *vm)
 {
     g_string_append_printf(text, "{\"name\": \"%s-%" PRIx64 "\", \"tsc_offset\": %" PRId64,
                            vm->is.nested_cr3 ? "npt" : "vmcb",
                            vm->is.nested_cr3 ? vm->is.nested_cr3 : vm->is.vmcb,
                            (int64_t)vm->is.tsc_offset);
-    if (vm->is.tsc_ratio != MSR_AMD64_TSC_RATIO_DEFAULT) {
+    if (vm->is.tsc_multiplier != X86_VPT_TSC_MULTIPLIER_ONE) {
         g_string_append_printf(text, ", \"tsc_multiplier\": %" PRId64,
-                               (int64_t)multiplier(vm->is.tsc_ratio));
+                               (int64_t)vm->is.tsc_multiplier);
     }
 }
 

@@ -51,7 +51,8 @@ struct X86Vpt {
     /* A guest on KVM: TCG has the vCPU; env->tsc_offset makes KVM's TSC of TCG's. */
     bool in_tcg, tsc_known, held;
     uint64_t held_tsc;
-    struct X86VptVms *vms; /* that the capture saw; NULL: there is none */
+    struct X86VptVms *vms;                     /* that the capture saw; NULL: there is none */
+    uint64_t vm_tsc_offset, vm_tsc_multiplier; /* of the guest that runs or ran last */
 
     /* Migration: the bytes of vpt_save(). */
     uint32_t saved_bytes;
@@ -85,8 +86,9 @@ enum x86_vpt_msr x86_vpt_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value);
 /* ---- memory.c ---- */
 
 extern const struct vpt_ops x86_vpt_ops;
-/* TSC as RDTSC gives it now, and the clocks behind it, which no TSC offset moves. */
-void x86_vpt_clocks(X86CPU *cpu, const struct vpt_caps *caps, struct vpt_clocks *now);
+/* TSC as RDTSC gives it to what the model sees run now, and the clocks behind it, which no TSC
+ * offset moves. */
+void x86_vpt_clocks(X86CPU *cpu, const struct vpt_cpu *model, struct vpt_clocks *now);
 /* The TSC without ratio and offset: what plugins may call. */
 uint64_t x86_vpt_plugin_tsc(unsigned vcpu);
 /* Eight bytes of physical memory become new if they are old; false: they are not. */
@@ -129,8 +131,10 @@ void x86_vpt_watch_begin_vm(CPUX86State *env, struct vpt_cpu *model);
 
 #define X86_VPT_VMCBS_MAX 16384 /* remembered of each vCPU: 4 MiB */
 
+#define X86_VPT_TSC_MULTIPLIER_ONE (1ull << 48) /* it has 48 fractional bits, as a VMCS's */
+
 struct X86VptVmcb {
-    uint64_t vmcb, nested_cr3, tsc_offset, tsc_ratio;
+    uint64_t vmcb, nested_cr3, tsc_offset, tsc_multiplier;
 };
 
 struct X86VptVms;

@@ -84,6 +84,12 @@ static bool timer(CPUX86State *env, const uint64_t *vmcs)
            !x86_vmx_at_exit(env, VMX_VM_EXIT_SAVE_VMX_PREEMPTION_TIMER);
 }
 
+/* No rule of KVM's: Bochs has it (cpu/vmx.cc). */
+static bool time_scale(CPUX86State *env, const uint64_t *vmcs)
+{
+    return !x86_vmx_secondary(env, VMX_SECONDARY_EXEC_TSC_SCALING) || vmcs[VMCS_TSC_MULTIPLIER];
+}
+
 static bool is_area(CPUX86State *env, uint64_t address, uint64_t count)
 {
     return count == 0 || (x86_vmx_is_physical(env, address, 16) &&
@@ -164,9 +170,9 @@ static bool traced(CPUX86State *env, const uint64_t *vmcs)
 
 bool x86_vmx_check_controls(CPUX86State *env)
 {
-    static x86_vmx_check_fn *const checks[] = {reserved_bits, cr3_targets,    bitmaps,
-                                               nmi_controls,  translation,    timer,
-                                               msr_areas,     injected_event, traced};
+    static x86_vmx_check_fn *const checks[] = {
+        reserved_bits, cr3_targets, bitmaps,   nmi_controls,   translation,
+        timer,         time_scale,  msr_areas, injected_event, traced};
 
     return x86_vmx_check_all(env, checks, ARRAY_SIZE(checks));
 }

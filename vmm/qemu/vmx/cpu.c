@@ -3,6 +3,7 @@
 #include "qemu/osdep.h"
 #include "migration/vmstate.h"
 #include "compat.h"
+#include "entry.h"
 #include "timer.h"
 #include "trace.h"
 
@@ -64,6 +65,7 @@ static int loaded(void *opaque, int version)
 {
     X86CPU *cpu = opaque;
 
+    x86_vmx_scale_tsc(&cpu->env);
     x86_vmx_timer_resume(&cpu->env);
     return 0;
 }

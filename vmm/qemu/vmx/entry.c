@@ -27,6 +27,17 @@ static bool injects_trap(const struct X86Vmx *vmx)
     return (event & VMX_EVENT_VALID) && (event >> VMX_EVENT_TYPE_SHIFT & 7) == VMX_EVENT_OTHER;
 }
 
+/* Without "use TSC offsetting", "use TSC scaling" has no effect. */
+void x86_vmx_scale_tsc(CPUX86State *env)
+{
+    const uint64_t *vmcs = x86_vmx_of(env)->vmcs;
+    const bool offset = x86_vmx_guest(env) && x86_vmx_primary(env, VMX_CPU_BASED_USE_TSC_OFFSETING);
+    const bool scaled = offset && x86_vmx_secondary(env, VMX_SECONDARY_EXEC_TSC_SCALING);
+
+    env->tsc_offset = offset ? vmcs[VMCS_TSC_OFFSET] : 0;
+    env->vmx_tsc_multiplier = scaled ? vmcs[VMCS_TSC_MULTIPLIER] : 0;
+}
+
 void x86_vmx_resume_guest(CPUX86State *env)
 {
     struct X86Vmx *vmx = x86_vmx_of(env);
@@ -36,9 +47,7 @@ void x86_vmx_resume_guest(CPUX86State *env)
     if (x86_vmx_secondary(env, VMX_SECONDARY_EXEC_ENABLE_EPT)) {
         env->hflags2 |= HF2_NPT_MASK;
     }
-    if (x86_vmx_primary(env, VMX_CPU_BASED_USE_TSC_OFFSETING)) {
-        env->tsc_offset = vmx->vmcs[VMCS_TSC_OFFSET];
-    }
+    x86_vmx_scale_tsc(env);
     if (x86_vmx_primary(env, WINDOWS)) {
         x86_vmx_request(env);
     }

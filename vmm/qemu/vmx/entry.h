@@ -52,6 +52,8 @@ static inline bool x86_vmx_at_entry(CPUX86State *env, uint32_t bits)
 
 /* entry.c: non-root operation of the current VMCS, again. */
 void x86_vmx_resume_guest(CPUX86State *env);
+/* entry.c: the TSC as what runs now reads it. */
+void x86_vmx_scale_tsc(CPUX86State *env);
 
 void x86_vmx_load_guest(CPUX86State *env);
 void x86_vmx_save_guest(CPUX86State *env);

@@ -17,7 +17,6 @@
 #define EPT_ACCESSED (1u << 8)
 #define EPT_DIRTY    (1u << 9)
 #define EPT_ADDRESS  0x000ffffffffff000ull
-#define EPTP_DIRTY   (1u << 6)
 
 #define QUALIFICATION_RIGHTS_SHIFT 3
 #define QUALIFICATION_LINEAR       (1u << 7)
@@ -158,15 +157,10 @@ bool x86_ept_walk(CPUX86State *env, uint64_t address, MMUAccessType access, stru
     return true;
 }
 
-/*
- * Of a paging structure: TCG asks for write access from the start. With accessed and dirty flags of
- * EPT, that is what the architecture does; without, a read comes first.
- */
-static uint64_t walk_access(CPUX86State *env, uint64_t rights)
+/* Of a paging structure: a write is one that reads first. */
+static uint64_t walk_access(uint64_t wanted)
 {
-    const bool dirty_flags = x86_vmx_of(env)->vmcs[VMCS_EPT_POINTER] & EPTP_DIRTY;
-
-    return dirty_flags || (rights & EPT_READ) ? EPT_READ | EPT_WRITE : EPT_READ;
+    return wanted & EPT_WRITE ? EPT_READ | EPT_WRITE : wanted;
 }
 
 void x86_ept_exit(CPUX86State *env, uint64_t linear, uint64_t physical, bool walk,
@@ -185,8 +179,7 @@ void x86_ept_exit(CPUX86State *env, uint64_t linear, uint64_t physical, bool wal
         exit.qualification |= walk ? 0 : QUALIFICATION_TRANSLATED;
     }
     if (exit.reason == VMX_EXIT_EPT_VIOLATION && walk) {
-        exit.qualification = (exit.qualification & ~(uint64_t)EPT_RIGHTS) |
-                             walk_access(env, exit.qualification >> QUALIFICATION_RIGHTS_SHIFT);
+        exit.qualification |= walk_access(exit.qualification & EPT_RIGHTS);
     }
     cpu_restore_state(env_cpu(env), retaddr);
     if (exit.reason == VMX_EXIT_EPT_VIOLATION && !(exit.qualification & EPT_EXECUTE) &&

@@ -45,7 +45,7 @@ bool x86_vmx_takes_fault(CPUX86State *env, int vector, int error, uint64_t addre
     return true;
 }
 
-/* TCG unblocks them at the end of IRET only. */
+/* TCG unblocks them at the end of IRET only; the architecture, whatever comes of it. */
 bool x86_vmx_iret_unblocks(CPUX86State *env)
 {
     struct x86_vmx_insn insn;
@@ -72,6 +72,8 @@ void x86_vmx_check_exception(CPUX86State *env, int vector, uint32_t error, uintp
     };
 
     if (!exception_exits(env, vector, error)) {
+        /* EIP may be that of an instruction before it in the block, but none of them is an IRET. */
+        x86_vmx_iret_unblocks(env);
         return;
     }
     if (vector == EXCP0E_PAGE) {
@@ -238,6 +240,11 @@ void x86_vmx_check_nmi(CPUX86State *env)
         env_cpu(env)->interrupt_request &= ~CPU_INTERRUPT_NMI;
         x86_vmx_exit(env, &exit, 0);
     }
+}
+
+bool x86_vmx_blocks_init(CPUX86State *env)
+{
+    return x86_vmx_on(env) && !x86_vmx_guest(env);
 }
 
 void x86_vmx_exit_init(CPUX86State *env)

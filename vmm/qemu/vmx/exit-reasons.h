@@ -48,6 +48,7 @@ enum vmx_exit_reason {
     VMX_EXIT_INVVPID = 53,
     VMX_EXIT_WBINVD = 54,
     VMX_EXIT_XSETBV = 55,
+    VMX_EXIT_RDRAND = 57,
 };
 
 #define VMX_EXIT_ENTRY_FAILURE (1u << 31)

@@ -112,7 +112,7 @@ static void leave_non_root(CPUX86State *env)
     x86_vmx_of(env)->halted = false;
     env->hflags &= ~(HF_GUEST_MASK | HF_INHIBIT_IRQ_MASK);
     env->hflags2 &= ~HF2_NPT_MASK;
-    env->tsc_offset = 0;
+    x86_vmx_scale_tsc(env);
     cpu_reset_interrupt(cs, CPU_INTERRUPT_VIRQ);
     cs->halted = 0;
 }

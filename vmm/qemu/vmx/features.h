@@ -33,7 +33,8 @@
 #define TCG_VMX_SECONDARY                                                                          \
     (VMX_SECONDARY_EXEC_ENABLE_EPT | VMX_SECONDARY_EXEC_DESC | VMX_SECONDARY_EXEC_RDTSCP |         \
      VMX_SECONDARY_EXEC_ENABLE_VPID | VMX_SECONDARY_EXEC_WBINVD_EXITING |                          \
-     VMX_SECONDARY_EXEC_UNRESTRICTED_GUEST)
+     VMX_SECONDARY_EXEC_UNRESTRICTED_GUEST | VMX_SECONDARY_EXEC_TSC_SCALING |                      \
+     VMX_SECONDARY_EXEC_RDRAND_EXITING)
 #define TCG_VMX_EXIT                                                                               \
     (VMX_VM_EXIT_SAVE_DEBUG_CONTROLS | VMX_VM_EXIT_HOST_ADDR_SPACE_SIZE |                          \
      VMX_VM_EXIT_ACK_INTR_ON_EXIT | VMX_VM_EXIT_SAVE_IA32_PAT | VMX_VM_EXIT_LOAD_IA32_PAT |        \

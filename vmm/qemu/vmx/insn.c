@@ -301,6 +301,14 @@ uint64_t x86_insn_displacement(CPUX86State *env, const struct x86_vmx_insn *insn
     return insn->displacement + (insn->rip_relative ? env->eip + insn->length : 0);
 }
 
+int x86_insn_operand_size(CPUX86State *env, const struct x86_vmx_insn *insn)
+{
+    if (insn->rex & REX_W) {
+        return 2;
+    }
+    return !insn->opsize == !!(env->hflags & HF_CS32_MASK);
+}
+
 /* kvm: get_vmx_mem_address(), handle_vmread(), handle_invept(). */
 uint32_t x86_insn_information(const struct x86_vmx_insn *insn)
 {

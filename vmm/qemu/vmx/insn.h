@@ -40,6 +40,8 @@ uint64_t x86_insn_offset(CPUX86State *env, const struct x86_vmx_insn *insn);
 uint64_t x86_insn_linear(CPUX86State *env, const struct x86_vmx_insn *insn);
 /* What an exit qualification has of a memory operand: the displacement. */
 uint64_t x86_insn_displacement(CPUX86State *env, const struct x86_vmx_insn *insn);
+/* 0: 16 bits, 1: 32, 2: 64; as instruction information has it. */
+int x86_insn_operand_size(CPUX86State *env, const struct x86_vmx_insn *insn);
 /* VM-exit instruction information of instructions with modrm. */
 uint32_t x86_insn_information(const struct x86_vmx_insn *insn);
 

@@ -7,6 +7,7 @@
 #include "qemu/osdep.h"
 #include "exec/cpu_ldst.h"
 #include "exec/exec-all.h"
+#include "exec/helper-proto.h"
 #include "tcg/helper-tcg.h"
 #include "entry.h"
 #include "exit.h"
@@ -96,6 +97,21 @@ static void check_rdtsc(CPUX86State *env, uintptr_t retaddr)
     if (exits) {
         x86_vmx_exit_by(env, rdtscp ? VMX_EXIT_RDTSCP : VMX_EXIT_RDTSC, 0, retaddr);
     }
+}
+
+/* Its information has the operand's size, too. */
+void helper_vmx_rdrand(CPUX86State *env)
+{
+    struct x86_vmx_exit exit = {.reason = VMX_EXIT_RDRAND};
+    struct x86_vmx_insn insn;
+
+    if (!x86_vmx_guest(env) || !x86_vmx_secondary(env, VMX_SECONDARY_EXEC_RDRAND_EXITING)) {
+        return;
+    }
+    x86_vmx_decode(env, &insn);
+    exit.length = insn.length;
+    exit.instruction = insn.rm << 3 | x86_insn_operand_size(env, &insn) << 11;
+    x86_vmx_exit(env, &exit, GETPC());
 }
 
 void x86_vmx_check_xsetbv(CPUX86State *env, uintptr_t retaddr)

@@ -46,6 +46,8 @@ G_NORETURN void x86_vmx_exit_task_switch(CPUX86State *env, uint16_t selector, bo
                                          uintptr_t retaddr);
 void x86_vmx_check_interrupt(CPUX86State *env);
 void x86_vmx_check_nmi(CPUX86State *env);
+/* INIT waits for the end of VMX root operation. */
+bool x86_vmx_blocks_init(CPUX86State *env);
 G_NORETURN void x86_vmx_exit_init(CPUX86State *env);
 G_NORETURN void x86_vmx_exit_window(CPUX86State *env);
 /* Something may be due that exits: x86_vmx_pending() is to be asked. Other threads request
@@ -62,6 +64,8 @@ void x86_vmx_delivered(CPUX86State *env);
 
 /* ---- ept.c ---- */
 
+#define EPTP_DIRTY (1u << 6) /* accessed and dirty flags */
+
 struct x86_ept {
     uint64_t physical, page_size;
     int prot;
@@ -69,6 +73,19 @@ struct x86_ept {
 
 /* False: the access cannot be made. x86_ept_exit() tells why. */
 bool x86_ept_walk(CPUX86State *env, uint64_t address, MMUAccessType access, struct x86_ept *to);
+/*
+ * How paging structures are accessed in a walk. With accessed and dirty flags of EPT, that is a
+ * write; without, setting a flag is one, and all else a read. In a page walk of no VMX guest, TCG
+ * asks for both from the start.
+ */
+static inline MMUAccessType x86_ept_table_access(CPUX86State *env)
+{
+    const bool ept = (env->hflags2 & HF2_NPT_MASK) && x86_vmx_guest(env);
+
+    return ept && !(x86_vmx_of(env)->vmcs[VMCS_EPT_POINTER] & EPTP_DIRTY) ? MMU_DATA_LOAD
+                                                                          : MMU_DATA_STORE;
+}
+
 /* walk: the access was one to the guest's paging structures. */
 G_NORETURN void x86_ept_exit(CPUX86State *env, uint64_t linear, uint64_t physical, bool walk,
                              uintptr_t retaddr);

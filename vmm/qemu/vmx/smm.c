@@ -21,7 +21,7 @@ void x86_vmx_smi(CPUX86State *env)
         vmx->non_root = false;
         env->hflags &= ~HF_GUEST_MASK;
         env->hflags2 &= ~HF2_NPT_MASK;
-        env->tsc_offset = 0;
+        x86_vmx_scale_tsc(env);
         cpu_reset_interrupt(env_cpu(env), CPU_INTERRUPT_VIRQ);
     }
 }

@@ -243,11 +243,15 @@ static uint32_t interruptibility(CPUX86State *env)
            (env->hflags2 & HF2_NMI_MASK ? BLOCKING_NMI : 0);
 }
 
-/* Where a trap of RFLAGS.TF is held back, VM entry wants to see it: TCG has none there. */
+/*
+ * Where a trap of RFLAGS.TF is held back, VM entry wants to see it: TCG has none there. If the exit
+ * is that trap, behind STI, it is not pending any more.
+ */
 static uint64_t pending_debug(CPUX86State *env)
 {
     const struct X86Vmx *vmx = x86_vmx_of(env);
-    const bool held = (env->hflags & HF_INHIBIT_IRQ_MASK) || vmx->halted;
+    const bool is_trap = vmx->exit.event && (vmx->exit.event & 0xff) == EXCP01_DB;
+    const bool held = ((env->hflags & HF_INHIBIT_IRQ_MASK) && !is_trap) || vmx->halted;
 
     return vmx->pending_debug | (held && (env->eflags & TF_MASK) ? VMX_PENDING_BS : 0);
 }

@@ -11,8 +11,7 @@
 #include "intercept.h"
 #include "trace.h"
 
-#define TSC_RATIO_ONE (1ull << 32)
-#define MISC_PT       (1u << 14)
+#define MISC_PT (1u << 14)
 
 /* The models that are there, at most two. */
 static size_t models(struct X86Vpt *vpt, struct vpt_cpu *found[2])
@@ -79,7 +78,8 @@ static void remember(CPUX86State *env)
         .vmcb = vmx->current,
         .nested_cr3 = env->hflags2 & HF2_NPT_MASK ? vmx->vmcs[VMCS_EPT_POINTER] : 0,
         .tsc_offset = env->tsc_offset,
-        .tsc_ratio = TSC_RATIO_ONE,
+        .tsc_multiplier =
+            env->vmx_tsc_multiplier ? env->vmx_tsc_multiplier : X86_VPT_TSC_MULTIPLIER_ONE,
     };
 
     x86_vpt_vms_saw(env_archcpu(env)->vpt->vms, &now);

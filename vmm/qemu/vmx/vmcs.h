@@ -47,6 +47,7 @@
     X(EXECUTIVE_VMCS, 0x200c, VMX_ALWAYS)                                                          \
     X(TSC_OFFSET, 0x2010, VMX_PRIMARY(USE_TSC_OFFSETING))                                          \
     X(EPT_POINTER, 0x201a, VMX_SECONDARY(ENABLE_EPT))                                              \
+    X(TSC_MULTIPLIER, 0x2032, VMX_SECONDARY(TSC_SCALING))                                          \
     X(GUEST_PHYSICAL, 0x2400, VMX_SECONDARY(ENABLE_EPT))                                           \
     X(LINK_POINTER, 0x2800, VMX_ALWAYS)                                                            \
     X(GUEST_DEBUGCTL, 0x2802, VMX_ALWAYS)                                                          \
