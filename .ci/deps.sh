@@ -21,7 +21,7 @@ test_packages=(
     clang-format clang-tidy cppcheck shellcheck
 )
 qemu_packages=(
-    dpkg-dev patch util-linux ninja-build meson python3
+    dpkg-dev patch util-linux ninja-build meson python3 xz-utils
     libglib2.0-dev libpixman-1-dev libfdt-dev seabios qemu-system-data ipxe-qemu linux-perf
 )
 

@@ -2,6 +2,7 @@
 # QEMU with virtual PT: built outside the tree, in the cache. See vmm/qemu/README.md.
 
 QEMU_DIR ?= $(CACHE)/qemu
+SELFTESTS ?= $(CACHE)/selftests
 EXECLOG ?= $(BUILD)/qemu/execlog.so
 SEEDS ?= 200
 # Lists and modules are others in it than in the lab's 6.1.
@@ -40,6 +41,15 @@ vmx-test: deps ## VMX in TCG on that QEMU: vmx-tests on each profile, traced; an
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/vmx.sh --all
 	@$(QEMU_ENV) vmm/qemu/tests/vmx-linux.sh
+	@$(BUILD_SELFTESTS)
+	@$(QEMU_ENV) SELFTESTS='$(SELFTESTS)' vmm/qemu/tests/kvm-selftests.sh
+
+vmx-selftests: deps ## Linux's own KVM selftests on kvm_intel, on VMX in TCG on that QEMU (ONLY=vmx: those whose names have it)
+	@.ci/deps.sh qemu
+	@$(PREPARE_LAB)
+	@$(BUILD_QEMU)
+	@$(BUILD_SELFTESTS)
+	@$(QEMU_ENV) SELFTESTS='$(SELFTESTS)' vmm/qemu/tests/kvm-selftests.sh '$(ONLY)'
 
 qemu-port: deps ## the port to QEMU 10.0: built, and the same tests of guests on it
 	@.ci/deps.sh qemu
@@ -118,6 +128,7 @@ bench-qemu: deps ## what tracing costs under TCG, against an unchanged QEMU (bui
 	@$(QEMU_ENV) vmm/qemu/bench.sh $(BUILD)/bench/qemu.json
 
 # Where the source cannot be had, the tests say so themselves, and count what they skip.
+BUILD_SELFTESTS = { vmm/qemu/selftests.sh $(SELFTESTS) $(CACHE)/lab $(JOBS) || [ $$? = 77 ]; }
 BUILD_QEMU = { vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) || [ $$? = 77 ]; }
 QEMU_ENV   = VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)'
 
@@ -135,7 +146,7 @@ SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/hostile.sh vmm/qemu/tests/l
 # What `make test` has a part of, or nothing.
 LONG_TESTS += profiles-test linux-test boot-test names-test report-test kvm-test vmx-test
 
-.PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test vmx-test linux-test profiles-test boot-test \
+.PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test vmx-test vmx-selftests linux-test profiles-test boot-test \
     names-test report-test bench-qemu qemu-tools
 
 # The threads of a capture without a QEMU: its headers are empty files, and what is used of them
