@@ -166,6 +166,7 @@ void x86_vmx_int1(CPUX86State *env, int length)
         .length = length,
     };
 
+    cpu_svm_check_intercept_param(env, SVM_EXIT_ICEBP, 0, 0); /* of a guest of SVM */
     if (x86_vmx_guest(env)) {
         if (exception_exits(env, EXCP01_DB, 0)) {
             x86_vmx_exit(env, &exit, 0);
