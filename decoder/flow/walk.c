@@ -259,6 +259,20 @@ static void walk_far(struct ptd_flow *flow, const struct block *block)
     walk_indirect(flow, block);
 }
 
+/* One that clears TraceEn has its next instruction's IP in the FUP (Table 33-56 case 9). */
+static void walk_vm_entry(struct ptd_flow *flow, const struct block *block)
+{
+    struct bind *const bind = &flow->state.bind;
+
+    if (binds_to_ip(flow) && bind->kind == BIND_ASYNC && bind->end == END_PGD &&
+        bind->ip == block->next_ip) {
+        bind->kind = BIND_PGD;
+        leave(flow, block, false, bind->has_to, bind->to);
+        return;
+    }
+    walk_far(flow, block);
+}
+
 static void walk_mov_cr3(struct ptd_flow *flow, const struct block *block)
 {
     const struct bind *const bind = &flow->state.bind;
@@ -323,8 +337,10 @@ static void walk_block(struct ptd_flow *flow, const struct block *block)
         break;
     case PTD_INSN_FAR:
     case PTD_INSN_IRET:
-    case PTD_INSN_VMENTRY:
         walk_far(flow, block);
+        break;
+    case PTD_INSN_VMENTRY:
+        walk_vm_entry(flow, block);
         break;
     case PTD_INSN_INT:
         /* Its FUP would have stopped the walk in front of it (Table 33-23). */

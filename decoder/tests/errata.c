@@ -149,6 +149,17 @@ static const struct golden cases[] = {
                  "block 1 1 1\n"
                  "disabled\n",
     }, {
+        .name = "without SKD022, the FUP has the next instruction's IP (Table 33-56 case 9)",
+        .code = BYTES(
+            /*  0 */ 0x90,                         /* nop */
+            /*  1 */ 0x0f, 0x01, 0xc2,             /* vmlaunch */
+            /*  4 */ 0x90),                        /* nop */
+        .trace = BYTES(START(CODE), FUP(CODE + 4), PGD_NO_IP),
+        .items = "psb\n"
+                 "enabled to 0\n"
+                 "block 0 1 2\n"
+                 "disabled\n",
+    }, {
         .name = "SKD022 does not concern other instructions",
         .errata = PTD_SKD022,
         .code = BYTES(0x90, 0x0f, 0x30),           /* nop; wrmsr */
