@@ -38,7 +38,9 @@ int guest_main(void)
     test_ept();
     test_translations();
     test_pt();
+    test_pt_psb();
     test_pt_guest();
+    test_pt_output();
     test_modes();
     test_end();
     return report_summary();

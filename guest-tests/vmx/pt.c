@@ -4,8 +4,10 @@
  * guest's MOV to CR3 and of an exit, in each setting of the three conceal controls (Tables 33-52
  * and 33-53). On a processor that does not trace in VMX operation, that it does not (33.2.8.2).
  */
+#include "boot.h"
 #include "console.h"
 #include "cpu.h"
+#include "memory.h"
 #include "packets.h"
 #include "pt.h"
 #include "tests.h"
@@ -99,6 +101,7 @@ static void trace_once(uint64_t ctl, void (*body)(void))
     while (packet_next(&reader, &packet))
         if (!packet.in_psb)
             see(&packet);
+    note_trace(virt_to_phys(trace_default_buffer()), reader.len_bytes);
 }
 
 /* ---- The conceal controls ----------------------------------------------------------------- */

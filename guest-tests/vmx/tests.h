@@ -24,7 +24,9 @@ void test_state(void);
 void test_ept(void);
 void test_translations(void);
 void test_pt(void);
+void test_pt_psb(void);
 void test_pt_guest(void);
+void test_pt_output(void);
 void test_modes(void);
 /* Leaves VMX operation. */
 void test_end(void);
