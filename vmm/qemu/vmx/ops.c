@@ -377,6 +377,27 @@ static uint32_t reason_of(const struct x86_vmx_insn *insn)
     }
 }
 
+/* As the translator took it. Memory may be another one since, or have another processor's bytes. */
+static bool is_vmx(const struct x86_vmx_insn *insn)
+{
+    const bool memory = !x86_insn_in_register(insn);
+
+    switch (insn->opcode) {
+    case X86_INSN_0F | 0x01:
+        return insn->modrm >= 0xc1 && insn->modrm <= 0xc4;
+    case X86_INSN_0F | 0x78:
+    case X86_INSN_0F | 0x79:
+        return true;
+    case X86_INSN_0F | 0xc7:
+        return memory && (insn->modrm >> 3 & 7) >= 6;
+    case INVEPT:
+    case INVVPID:
+        return memory;
+    default:
+        return false;
+    }
+}
+
 static bool has_invalidation(CPUX86State *env, uint32_t opcode)
 {
     const uint64_t caps = env->features[FEAT_VMX_EPT_VPID_CAPS];
@@ -439,6 +460,9 @@ void helper_vmx(CPUX86State *env)
     if (op.insn.opcode == INT1) {
         x86_vmx_int1(env, op.insn.length);
         return;
+    }
+    if (!is_vmx(&op.insn)) {
+        return; /* what is there now is translated next */
     }
     reason = reason_of(&op.insn);
     check(&op, reason);
