@@ -42,16 +42,17 @@ static const VMStateDescription vmstate_state = {
     .version_id = 1,
     .minimum_version_id = 1,
     .fields =
-        (VMStateField[]){
-            VMSTATE_BOOL(on, struct X86Vmx), VMSTATE_BOOL(non_root, struct X86Vmx),
-            VMSTATE_BOOL(smm_on, struct X86Vmx), VMSTATE_BOOL(smm_non_root, struct X86Vmx),
-            VMSTATE_BOOL(launched, struct X86Vmx), VMSTATE_BOOL(halted, struct X86Vmx),
-            VMSTATE_UINT64(vmxon, struct X86Vmx), VMSTATE_UINT64(current, struct X86Vmx),
-            VMSTATE_UINT64_ARRAY(vmcs, struct X86Vmx, VMCS_FIELD_COUNT),
-            VMSTATE_UINT32(vectoring, struct X86Vmx),
-            VMSTATE_UINT32(vectoring_error, struct X86Vmx),
-            VMSTATE_UINT32(vectoring_length, struct X86Vmx),
-            VMSTATE_UINT64(timer_deadline, struct X86Vmx), VMSTATE_END_OF_LIST()},
+        (VMStateField[]){VMSTATE_BOOL(on, struct X86Vmx), VMSTATE_BOOL(non_root, struct X86Vmx),
+                         VMSTATE_BOOL(smm_on, struct X86Vmx),
+                         VMSTATE_BOOL(smm_non_root, struct X86Vmx),
+                         VMSTATE_BOOL(launched, struct X86Vmx), VMSTATE_BOOL(halted, struct X86Vmx),
+                         VMSTATE_BOOL(traps, struct X86Vmx), VMSTATE_UINT64(vmxon, struct X86Vmx),
+                         VMSTATE_UINT64(current, struct X86Vmx),
+                         VMSTATE_UINT64_ARRAY(vmcs, struct X86Vmx, VMCS_FIELD_COUNT),
+                         VMSTATE_UINT32(vectoring, struct X86Vmx),
+                         VMSTATE_UINT32(vectoring_error, struct X86Vmx),
+                         VMSTATE_UINT32(vectoring_length, struct X86Vmx),
+                         VMSTATE_UINT64(timer_deadline, struct X86Vmx), VMSTATE_END_OF_LIST()},
 };
 
 static bool is_on(void *opaque)
