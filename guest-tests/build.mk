@@ -7,7 +7,7 @@ GUEST       := guest-tests
 GUEST_BUILD := $(GUEST)/build
 GUEST_OBJ   := $(GUEST_BUILD)/obj
 
-GUEST_IMAGES := demo msr-tests packet-tests hostile-tests rtit-tests smp-tests torture svm-tests vmx-tests flood
+GUEST_IMAGES := demo msr-tests packet-tests hostile-tests rtit-tests smp-tests torture svm-tests vmx-tests vmx-hostile flood
 GUEST_USERS  := sort hash
 
 # No SSE, so that interrupts need not save it; no red zone, since they use the same stack.
@@ -58,6 +58,9 @@ $(GUEST_BUILD)/$(1).elf: $(call guest_objects,$(1)) $(GUEST_LIB_OBJ) $(GUEST)/li
 	$$(Q)$$(call say,LD)ld $(GUEST_LDFLAGS) -T $(GUEST)/lib/image.ld -o $$@ $$(filter %.o,$$^)
 endef
 $(foreach image,$(GUEST_IMAGES),$(eval $(call guest_image,$(image))))
+
+# The hostile VMM has the VM of vmx-tests.
+$(GUEST_BUILD)/vmx-hostile.elf: $(patsubst %,$(GUEST_OBJ)/vmx/%.o,vm insn ept-tables)
 
 # Whether packet-tests notice what they are about. Slow: not part of `make test`.
 ##@ Testing the tests

@@ -202,7 +202,7 @@ static uint64_t tss_base(void)
     return (low >> 16 & 0xffffff) | (low >> 56) << 24 | high << 32;
 }
 
-static void put_host(void)
+void vm_put_host(void)
 {
     put(VMCS_HOST_ES, SELECTOR_DATA);
     put(VMCS_HOST_CS, KERNEL_CS);
@@ -334,7 +334,7 @@ void vm_reset(const struct code *code)
     clear_pages();
     memset(&vm_registers, 0, sizeof(vm_registers));
     put_execution();
-    put_host();
+    vm_put_host();
     put_guest(code);
     vm_controls(&none, &none, &lacking);
 }

@@ -131,6 +131,8 @@ bool field_exists(unsigned field);
 
 /* The good VM, which is launched next. */
 void vm_reset(const struct code *code);
+/* The host-state fields of the good VM: what is loaded now. */
+void vm_put_host(void);
 /*
  * Controls in addition to and less than those of the good VM. False: the processor cannot; then
  * *lacking is the control and its bits.

@@ -40,6 +40,7 @@ vmx-test: deps ## VMX in TCG on that QEMU: vmx-tests on each profile, traced; an
 	@$(PREPARE_LAB)
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/vmx.sh --all
+	@$(QEMU_ENV) vmm/qemu/tests/vmx-hostile.sh
 	@$(QEMU_ENV) vmm/qemu/tests/vmx-linux.sh
 	@$(BUILD_SELFTESTS)
 	@$(QEMU_ENV) SELFTESTS='$(SELFTESTS)' vmm/qemu/tests/kvm-selftests.sh
@@ -50,6 +51,12 @@ vmx-selftests: deps ## Linux's own KVM selftests on kvm_intel, on VMX in TCG on 
 	@$(BUILD_QEMU)
 	@$(BUILD_SELFTESTS)
 	@$(QEMU_ENV) SELFTESTS='$(SELFTESTS)' vmm/qemu/tests/kvm-selftests.sh '$(ONLY)'
+
+vmx-hostile: deps ## hostile VMMs in guests of that QEMU, many of them (SEEDS=200, from FIRST_SEED=1)
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@$(BUILD_QEMU)
+	@$(QEMU_ENV) vmm/qemu/tests/vmx-hostile.sh $(SEEDS)
 
 qemu-port: deps ## the port to QEMU 10.0: built, and the same tests of guests on it
 	@.ci/deps.sh qemu
@@ -139,14 +146,14 @@ qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux step work remap na
 tests: qemu-tools
 SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/hostile.sh vmm/qemu/tests/linux.sh \
     vmm/qemu/tests/boot.sh vmm/qemu/tests/move.sh vmm/qemu/tests/svm.sh vmm/qemu/tests/svm-linux.sh \
-    vmm/qemu/tests/vmx.sh \
+    vmm/qemu/tests/vmx.sh vmm/qemu/tests/vmx-hostile.sh \
     vmm/qemu/tests/flood.sh vmm/qemu/tests/older-stream.sh \
     vmm/libvirt/tests/libvirt.sh
 
 # What `make test` has a part of, or nothing.
 LONG_TESTS += profiles-test linux-test boot-test names-test report-test kvm-test vmx-test
 
-.PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test vmx-test vmx-selftests linux-test profiles-test boot-test \
+.PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test vmx-test vmx-selftests vmx-hostile linux-test profiles-test boot-test \
     names-test report-test bench-qemu qemu-tools
 
 # The threads of a capture without a QEMU: its headers are empty files, and what is used of them

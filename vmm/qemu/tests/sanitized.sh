@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# sanitized.sh [SEEDS]: qemu.sh, svm.sh, hostile.sh with some seeds (4) and boot.sh on a QEMU with AddressSanitizer
-# and UndefinedBehaviorSanitizer, which may report nothing.
+# sanitized.sh [SEEDS]: qemu.sh, svm.sh, vmx.sh, hostile.sh and vmx-hostile.sh with some seeds (4) and boot.sh on a
+# QEMU with AddressSanitizer and UndefinedBehaviorSanitizer, which may report nothing.
 #
 # Needs `make qemu-asan`; without it, it is skipped. Some minutes.
 set -u
@@ -42,7 +42,7 @@ for sanitizer in asan_init ubsan_handle; do
     fi
 done
 
-for script in qemu svm "hostile $seeds" boot; do
+for script in qemu svm vmx "hostile $seeds" "vmx-hostile $seeds" boot; do
     read -r name argument <<<"$script"
     if QEMU_DIR=$work/qemu "vmm/qemu/tests/$name.sh" ${argument:+"$argument"} >"$work/out" 2>&1; then
         pass "$name.sh: $(tail -n 1 "$work/out")"
