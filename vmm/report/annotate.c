@@ -275,6 +275,16 @@ static bool add_function(struct annotate *annotate, const struct ptd_image *imag
     return true;
 }
 
+/* A function ran at an address, in whatever address space. False: no memory. */
+static bool count_address(struct annotate *annotate, size_t function, uint64_t start)
+{
+    struct sum *const address = table_at(&annotate->places, 0, start, function + 1);
+
+    if (address && address->count++ == 0)
+        annotate->functions[function].places++;
+    return address;
+}
+
 /* The number of the function at start, plus 1; 0: there are too many. False: no memory. */
 static bool function_at(struct annotate *annotate, const struct ptd_image *image,
                         const struct ptd_item *block, uint64_t start, uint64_t *number)
@@ -308,9 +318,8 @@ static bool function_at(struct annotate *annotate, const struct ptd_image *image
     }
     if (i == annotate->function_count && !add_function(annotate, image, block, start, name))
         return false;
-    annotate->functions[i].places++;
     *number = place->count = i + 1;
-    return true;
+    return count_address(annotate, i, start);
 }
 
 /* ---- Blocks ---- */

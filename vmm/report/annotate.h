@@ -48,7 +48,7 @@ struct annotate_code {
 
 struct annotate_function {
     uint64_t start;                  /* where it was seen first */
-    uint64_t places;                 /* addresses and address spaces at which it ran */
+    uint64_t places;                 /* addresses at which it ran */
     uint32_t name;                   /* as it is shown, in seen */
     uint32_t first_line, line_count; /* what stood there then */
 };
@@ -60,7 +60,11 @@ struct annotate {
     struct shown_names *shown; /* how names are shown; NULL: as they are */
     struct annotate_function *functions;
     size_t function_count, function_room;
-    struct table places; /* key: address space, start; count: number of the function + 1 */
+    /*
+     * Key: address space, start, 0; count: number of the function + 1. And key: 0, start, number of
+     * the function + 1, if it ran there anywhere.
+     */
+    struct table places;
     /* key: function, offset, version; count: how often it ran; cost: the branch was taken */
     struct table lines;
     struct annotate_code *codes; /* of lines */

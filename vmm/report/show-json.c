@@ -89,14 +89,10 @@ static int add_system_calls(json_object *root, const struct report *report,
 {
     json_object *const list = json_object_new_array();
     struct groups groups;
-    const int error = groups_make(report, options, by_function, 1, &groups);
+    const int error = system_calls_make(report, options, &groups);
 
-    for (size_t i = 0; !error && i < groups.count; i++) {
-        const struct group *const group = &groups.list[i];
-
-        if (group->calls > 0 && is_system_call(report->sums.names.list[group->row->function]))
-            json_object_array_add(list, group_to_json(report, group, by_function, 1));
-    }
+    for (size_t i = 0; !error && i < groups.count; i++)
+        json_object_array_add(list, group_to_json(report, &groups.list[i], by_function, 1));
     groups_free(&groups);
     json_object_object_add(root, "system_calls", list);
     return error;

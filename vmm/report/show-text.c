@@ -63,6 +63,8 @@ static void print_totals(const struct page *page, const struct group *all)
            events_total(report, options, EVENT_INTERRUPT, &none),
            events_total(report, options, EVENT_EXIT, &none), errors, lost,
            events_total(report, options, EVENT_OVERFLOW, &none));
+    if (all->insns == 0 && report->sums.row_count > 0)
+        puts("Nothing of what ran is what the options choose.");
     if (report->sums.is_cut_off)
         puts("There were too many of those who ran, or of their functions: (others) has the rest.");
 }
@@ -133,6 +135,13 @@ static void print_group(const struct page *page, const struct groups *groups,
     print_fields(fields, count);
 }
 
+/* Rows that --top leaves out. */
+static void print_more(size_t count)
+{
+    if (count > 0)
+        printf("and %zu more (--top 0 shows all)\n", count);
+}
+
 static void print_head(const struct page *page)
 {
     printf("%25s", "instructions");
@@ -147,7 +156,7 @@ static int print_groups(const struct page *page, const char *title, const enum r
     struct groups groups;
     const int error = groups_make(page->report, page->options, by, by_count, &groups);
 
-    if (!error) {
+    if (!error && (groups.count > 0 || !title)) {
         const size_t shown = rows_shown(page->options, groups.count);
 
         if (title)
@@ -155,8 +164,7 @@ static int print_groups(const struct page *page, const char *title, const enum r
         print_head(page);
         for (size_t i = 0; i < shown; i++)
             print_group(page, &groups, &groups.list[i], by, by_count);
-        if (shown < groups.count)
-            printf("and %zu more\n", groups.count - shown);
+        print_more(groups.count - shown);
     }
     groups_free(&groups);
     return error;
@@ -165,20 +173,20 @@ static int print_groups(const struct page *page, const char *title, const enum r
 static int print_system_calls(const struct page *page)
 {
     struct groups groups;
-    const int error = groups_make(page->report, page->options, by_function, 1, &groups);
-    size_t shown = 0;
+    const int error = system_calls_make(page->report, page->options, &groups);
+    const size_t shown = error ? 0 : rows_shown(page->options, groups.count);
 
-    for (size_t i = 0; !error && i < groups.count; i++) {
+    if (shown)
+        print_title(page, "System calls");
+    for (size_t i = 0; i < shown; i++) {
         const struct group *const group = &groups.list[i];
-        const char *const name = page->report->sums.names.list[group->row->function];
         struct escaped room;
 
-        if (group->calls == 0 || !is_system_call(name))
-            continue;
-        if (shown++ == 0)
-            print_title(page, "System calls");
-        printf("%12" PRIu64 "  %s\n", group->calls, escaped(name, &room));
+        printf("%12" PRIu64 "  %s\n", group->calls,
+               escaped(page->report->sums.names.list[group->row->function], &room));
     }
+    if (!error)
+        print_more(groups.count - shown);
     groups_free(&groups);
     return error;
 }
@@ -229,8 +237,8 @@ static int print_events(const struct page *page, enum event_kind kind, const cha
         print_event_title(page, kind, *printed ? NULL : title);
     for (size_t i = 0; i < shown; i++)
         print_event(page, &events.list[i]);
-    if (!error && shown < events.count)
-        printf("and %zu more\n", events.count - shown);
+    if (!error)
+        print_more(events.count - shown);
     *printed += shown;
     free(events.list);
     return error;

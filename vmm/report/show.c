@@ -41,7 +41,14 @@ size_t rows_shown(const struct report_options *options, size_t count)
     return options->top && options->top < count ? options->top : count;
 }
 
-bool is_system_call(const char *function)
+/* A label within the kernel's entry, which is come to each time that the entry is. */
+static bool is_within_entry(const char *function)
+{
+    return strstr(function, "_safe_stack") || strstr(function, "_after_hwframe");
+}
+
+/* Whether a function is where a system call of Linux begins, by its name. */
+static bool is_system_call(const char *function)
 {
     static const char *const begins[] = {"__x64_sys_",     "__ia32_sys_",    "__ia32_compat_sys_",
                                          "entry_SYSCALL_", "entry_SYSENTER", "entry_INT80",
@@ -49,9 +56,36 @@ bool is_system_call(const char *function)
 
     for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
         if (strncmp(function, begins[i], strlen(begins[i])) == 0)
-            return true;
+            return !is_within_entry(function);
     }
     return false;
+}
+
+static int by_calls(const void *left, const void *right)
+{
+    const struct group *const a = left, *const b = right;
+
+    if (a->calls != b->calls)
+        return a->calls > b->calls ? -1 : 1;
+    return a->row->function < b->row->function ? -1 : a->row->function > b->row->function;
+}
+
+int system_calls_make(const struct report *report, const struct report_options *options,
+                      struct groups *groups)
+{
+    const int error = groups_make(report, options, by_function, 1, groups);
+    size_t count = 0;
+
+    for (size_t i = 0; !error && i < groups->count; i++) {
+        const struct group *const group = &groups->list[i];
+
+        if (group->calls > 0 && is_system_call(report->sums.names.list[group->row->function]))
+            groups->list[count++] = *group;
+    }
+    if (count)
+        qsort(groups->list, count, sizeof(*groups->list), by_calls);
+    groups->count = count;
+    return error;
 }
 
 /* ---- Events ---- */

@@ -23,8 +23,12 @@ const char *time_unit(const struct report *report);
 uint64_t time_of(const struct report *report, uint64_t ticks);
 /* How many rows of so many are shown. */
 size_t rows_shown(const struct report_options *options, size_t count);
-/* Whether a function is where a system call of Linux begins, by its name. */
-bool is_system_call(const char *function);
+/*
+ * The functions at which system calls of Linux begin, by their names: those that were called most
+ * first. 0 or -ENOMEM; to be freed in either case.
+ */
+int system_calls_make(const struct report *report, const struct report_options *options,
+                      struct groups *groups);
 
 /* Events of one kind, whoever they came to, if those are wanted: the most of them first. */
 struct event_list {

@@ -125,6 +125,7 @@ static void places(void)
     struct ptd_image *const image = image_with("f", AT, code, sizeof(code));
     const struct ptd_item here = block(AT, AT + JZ, PTD_INSN_COND, CR3);
     const struct ptd_item there = block(AT + 0x7000, AT + 0x7000 + JZ, PTD_INSN_COND, OTHER);
+    const struct ptd_item shared = block(AT, AT + JZ, PTD_INSN_COND, OTHER);
     const struct ptd_item third = block(AT + 0x9000, AT + 0x9000 + 4, PTD_INSN_RET, OTHER);
     struct annotate annotate;
 
@@ -136,10 +137,11 @@ static void places(void)
     ran(&annotate, image, &here, true, 1);
     ran(&annotate, image, &there, false, 2);
     ran(&annotate, image, &third, false, 4);
+    ran(&annotate, image, &shared, false, 8);
     CU_ASSERT_EQUAL_FATAL(annotate.function_count, 2);
-    CU_ASSERT_EQUAL(annotate.functions[0].places, 2);
+    CU_ASSERT_EQUAL(annotate.functions[0].places, 2); /* the first in two address spaces */
     CU_ASSERT_EQUAL(annotate.functions[1].start, AT + 0x9000);
-    check(&annotate, 0, JZ, 0, 3, 1);
+    check(&annotate, 0, JZ, 0, 11, 1);
     check(&annotate, 1, INC1, 0, 4, 0);
     annotate_free(&annotate);
     ptd_image_free(image);

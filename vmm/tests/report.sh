@@ -119,6 +119,24 @@ check 'by their last names, where they are mapped' jq -e '[.rows[] | select(.fil
 expect 'a perf.data' 0 '' "$vpt" report --csv --by function "$work/guest.data"
 check 'has the same functions' diff <(csv "$work/out") "$work/executed"
 
+# ---- System calls, and nothing ----
+objcopy --redefine-sym odd=__x64_sys_odd --redefine-sym even=__x64_sys_even --redefine-sym work=entry_SYSCALL_64 \
+    --redefine-sym round=entry_SYSCALL_64_safe_stack "$work/guest.elf" "$work/calls.elf"
+calls_of() {
+    awk -v name="$1" '$1 == name { print $3 }' "$work/executed"
+}
+expect 'functions with the names of system calls' 0 '' "$vpt" report --top 2 --image "$work/calls.elf" "$work/guest.pt"
+cp "$work/out" "$work/text"
+"$vpt" report --json --image "$work/calls.elf" "$work/guest.pt" >"$work/out"
+check 'are told, the most first, without labels' diff \
+    <(jq -r '.system_calls[] | "\(.calls) \(.function)"' "$work/out") <(printf '%s\n' "$(calls_of odd) __x64_sys_odd" \
+        "$(calls_of even) __x64_sys_even" "$(calls_of work) entry_SYSCALL_64" | sort -k 1,1nr)
+check 'so many as --top says' test "$(sed -n '/^System calls/,$p' "$work/text" | grep -cE '__x64_sys|entry_')" = 2 -a \
+    "$(grep -c '^and 1 more (--top 0 shows all)$' "$work/text")" = 1
+expect 'a filter that lets nothing through' 0 '' "$vpt" report --process nobody "$work/guest.pt"
+check 'is said' grep -q '^Nothing of what ran is what the options choose' "$work/out"
+check 'instead of tables' test "$(grep -c Functions "$work/out")" = 0
+
 # ---- What goes wrong ----
 expect 'no trace' 2 'takes a trace' "$vpt" report
 expect 'no such trace' 3 'No such file' "$vpt" report "$work/nothing"
