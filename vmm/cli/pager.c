@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,22 @@ static const char *wanted_pager(void)
     return *pager && strcmp(pager, "cat") != 0 ? pager : NULL;
 }
 
+/* In place of a pager that is not there. */
+static void pass_on(void)
+{
+    char bytes[4096];
+    ssize_t len;
+
+    while ((len = read(STDIN_FILENO, bytes, sizeof(bytes))) > 0) {
+        for (ssize_t done = 0, written; done < len; done += written) {
+            written = write(STDOUT_FILENO, bytes + done, (size_t)(len - done));
+            if (written < 0)
+                _exit(1);
+        }
+    }
+    _exit(0);
+}
+
 /* Nothing appears of a pager as long as there is nothing to show, and nothing if there never is. */
 static void become_pager(const char *pager, const int ends[2])
 {
@@ -50,8 +67,7 @@ static void become_pager(const char *pager, const int ends[2])
         (void)execlp(pager, pager, (char *)NULL);
     else
         (void)execl("/bin/sh", "sh", "-c", pager, (char *)NULL);
-    (void)execlp("cat", "cat", (char *)NULL);
-    _exit(127);
+    pass_on();
 }
 
 /* Its output goes there, line by line as on a terminal, and so do its remarks. */
@@ -75,15 +91,23 @@ static int wait_for(pid_t child)
     return status;
 }
 
+/* The shell, which has said why, did not come to the user's pager. */
+static bool was_not_there(int status)
+{
+    return WIFEXITED(status) && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127);
+}
+
 /* Keys that end a program are for the pager to understand. */
 static void wait_for_both(pid_t pager, pid_t writer)
 {
-    int status;
+    int status, of_pager;
 
     (void)signal(SIGINT, SIG_IGN);
     (void)signal(SIGQUIT, SIG_IGN);
-    (void)wait_for(pager);
+    of_pager = wait_for(pager);
     status = wait_for(writer);
+    if (was_not_there(of_pager))
+        _exit(complain(EXIT_CODE_FILE, "the pager cannot be started; --no-pager does without"));
     if (WIFEXITED(status))
         _exit(WEXITSTATUS(status));
     _exit(WTERMSIG(status) == SIGPIPE ? EXIT_CODE_OK : 128 + WTERMSIG(status));
