@@ -2,8 +2,9 @@
 /*
  * Compares a decoded trace with the log of execlog.c, instruction by instruction.
  *
- *   compare [--map MAP [--pages]] [--times TIMES] TRACE LOG [TABLE]      with a table: a log of
- * blocks
+ *   compare [--map MAP [--pages]] [--times TIMES] [--counts FILE] TRACE LOG [TABLE]
+ *
+ * With a table, the log is one of blocks.
  *
  * The code is that of TRACE.json, or with MAP that of a host and its VMs, and then the instructions
  * of each are counted.
@@ -15,6 +16,9 @@
  *
  * With --times, that is execlog.c's second file, and the TSC at each branch must lie between the
  * earliest time of the timing packet before it and the latest of the one behind it.
+ *
+ * With --counts, FILE gets a line for each address at which something ran: how often it did, as the
+ * log and the trace both say.
  *
  * Between two of them, the trace and the log may differ in one thing only: the log has the address
  * of an instruction that began and did not retire (a fault, INT n, the WRMSR that stops tracing)
@@ -69,6 +73,15 @@ struct clocks {
     uint64_t furthest;            /* of the estimate from the truth */
 };
 
+/* How often each address was executed: a hash table, of which half is empty. */
+struct counts {
+    const char *file; /* NULL: nobody asks */
+    struct count {
+        uint64_t ip, times; /* times 0: nothing is here */
+    } * list;
+    size_t count, room; /* room: a power of two */
+};
+
 struct compare {
     struct code_files *files;
     struct ptd_image *image;
@@ -77,6 +90,7 @@ struct compare {
     unsigned party_count;
     uint8_t owner[MAX_PAGES]; /* of a page: its party + 1 */
     struct log log;
+    struct counts counts;
     struct clocks clocks;
     struct cached *cache;
     size_t pos;
@@ -245,6 +259,64 @@ static void count_who(struct compare *c, const struct ptd_item *block, uint64_t 
         check_pages(c, party, c->pos, logged);
 }
 
+/* ---- Counts ---- */
+
+static struct count *count_at(const struct counts *counts, uint64_t ip)
+{
+    size_t at = (size_t)(ip * 0x9e3779b97f4a7c15u >> 20);
+
+    while (counts->list[at & (counts->room - 1)].times &&
+           counts->list[at & (counts->room - 1)].ip != ip)
+        at++;
+    return &counts->list[at & (counts->room - 1)];
+}
+
+static void grow_counts(struct counts *counts)
+{
+    const struct counts old = *counts;
+
+    counts->room = old.room ? 2 * old.room : 1u << 16;
+    counts->list = calloc(counts->room, sizeof(*counts->list));
+    if (!counts->list)
+        abort();
+    for (size_t i = 0; i < old.room; i++) {
+        if (old.list[i].times)
+            *count_at(counts, old.list[i].ip) = old.list[i];
+    }
+    free(old.list);
+}
+
+static void count_insns(struct counts *counts, const uint64_t *ips, uint64_t n)
+{
+    for (uint64_t i = 0; counts->file && i < n; i++) {
+        struct count *count;
+
+        if (2 * counts->count >= counts->room)
+            grow_counts(counts);
+        count = count_at(counts, ips[i]);
+        counts->count += count->times == 0;
+        count->ip = ips[i];
+        count->times++;
+    }
+}
+
+/* 0 or an exit code. */
+static int write_counts(struct counts *counts)
+{
+    FILE *const file = counts->file ? fopen(counts->file, "w") : NULL;
+    int code = EXIT_CODE_OK;
+
+    for (size_t i = 0; file && i < counts->room; i++) {
+        if (counts->list[i].times)
+            fprintf(file, "%016" PRIx64 " %" PRIu64 "\n", counts->list[i].ip,
+                    counts->list[i].times);
+    }
+    if (counts->file && (!file || fclose(file)))
+        code = complain(EXIT_CODE_FILE, "%s: it cannot be written", counts->file);
+    free(counts->list);
+    return code;
+}
+
 /* ---- Time ---- */
 
 /*
@@ -358,6 +430,7 @@ static void see_insns(struct compare *c, const struct ptd_item *block, const uin
     c->last = ips[n - 1];
     c->insns += n;
     count_who(c, block, n, n - again);
+    count_insns(&c->counts, ips, n);
     if (block->last_class >= PTD_INSN_COND && block->last_class <= PTD_INSN_IRET) {
         c->branches++;
         see_branch(c, block->last_class);
@@ -510,6 +583,7 @@ static bool parse(int argc, char **argv, struct compare *c, const char **map, co
     static const struct option options[] = {{"map", required_argument, NULL, 'm'},
                                             {"pages", no_argument, NULL, 'p'},
                                             {"times", required_argument, NULL, 't'},
+                                            {"counts", required_argument, NULL, 'c'},
                                             {0}};
     int option;
 
@@ -523,6 +597,9 @@ static bool parse(int argc, char **argv, struct compare *c, const char **map, co
             break;
         case 't':
             *times = optarg;
+            break;
+        case 'c':
+            c->counts.file = optarg;
             break;
         default:
             return false;
@@ -543,7 +620,8 @@ int main(int argc, char **argv)
 
     if (!parse(argc, argv, &c, &map, &times))
         return complain(EXIT_CODE_USAGE,
-                        "usage: compare [--map MAP [--pages]] [--times TIMES] TRACE LOG [TABLE]");
+                        "usage: compare [--map MAP [--pages]] [--times TIMES] [--counts FILE] "
+                        "TRACE LOG [TABLE]");
     files = argv + optind;
     c.files = code_files_new(CODE_BYTES_MAX);
     c.image = ptd_image_new();
@@ -569,6 +647,7 @@ int main(int argc, char **argv)
            c.insns, c.branches, c.async, c.attempts, c.disables, c.errors, c.lost_bytes,
            c.passed_over, c.log.end - c.pos, c.hash,
            c.insns ? 8.0 * (double)trace.len / (double)c.insns : 0);
+    code = write_counts(&c.counts);
     if (c.clocks.time)
         print_times(&c.clocks);
     ptd_time_free(c.clocks.time);
@@ -582,7 +661,7 @@ int main(int argc, char **argv)
         printf("different: %s\n", c.difference);
         return EXIT_CODE_MISMATCH;
     }
-    if (c.errors || c.insns == 0)
+    if (code || c.errors || c.insns == 0)
         return EXIT_CODE_FILE;
     puts("identical");
     return EXIT_CODE_OK;
