@@ -118,7 +118,9 @@ for module in irqbypass kvm kvm-amd virtio_ring virtio virtio_pci_legacy_dev vir
     virtio_pci virtio_blk; do
     file=$(find "$work/kernel" \( -name "$module.ko" -o -name "$module.ko.xz" \) -print -quit)
     case $file in
-    *.xz) xz -dc "$file" >"$root/modules/$module.ko" ;; # busybox's insmod does not know it
+    *.xz) # busybox's insmod does not know it
+        xz -dc "$file" >"$root/modules/$module.ko" || { echo "prepare.sh: xz cannot be used" >&2; exit 1; }
+        ;;
     ?*) cp "$file" "$root/modules/" ;;
     *)  # A newer kernel may have it in itself.
         grep -qr "/$module\.ko$" "$work"/kernel/lib/modules/*/modules.builtin && continue

@@ -117,7 +117,7 @@ names-test: deps ## names of Linux guests (kernels 6.1 and 6.12): of a dump, aga
 	@$(QEMU_ENV) vmm/qemu/tests/names-log.sh
 	@$(QEMU_ENV) vmm/qemu/tests/names-boot.sh
 
-report-test: deps ## what happened in a Linux guest: vpt report and annotate, against the guest's /proc, perf and single steps
+report-test: deps ## what happened in a Linux guest: vpt report and annotate, against the guest's /proc, perf, single steps and executed blocks
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all $(BUILD)/tests/stepped
 	@$(PREPARE_LAB)
