@@ -223,16 +223,20 @@ static int between_files(struct report_request *request, char **files, size_t co
 {
     struct between *const between = calloc(1, sizeof(*between));
     char *const points = strdup(request->between);
-    int code = between && points ? 0 : no_memory();
+    int code = 0;
 
-    if (!code && !between_points(between, points))
+    if (!between || !points) {
+        free(between);
+        free(points);
+        return no_memory();
+    }
+    if (!between_points(between, points))
         code = complain(EXIT_CODE_USAGE,
                         "--between takes two functions or addresses, FROM,TO, not '%s'",
                         request->between);
     if (!code)
         code = decode_between(request, between, files, count);
-    if (between)
-        between_free(between);
+    between_free(between);
     free(between);
     free(points);
     return code;
