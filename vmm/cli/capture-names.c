@@ -228,21 +228,25 @@ static int64_t wait_for(int64_t took_ms, int64_t passed_ms, bool is_wanted)
     return wait_ms < WAIT_MS_MAX ? wait_ms : WAIT_MS_MAX;
 }
 
-bool capture_names_turn(struct capture_names *names, struct monitor *monitor, json_object *traces,
-                        bool is_wanted, int64_t (*now_ms)(void))
+bool capture_names_is_due(struct capture_names *names, bool is_wanted, int64_t now_ms)
 {
-    const int64_t now = now_ms();
-
     if (names->has_guest && !can_tell(names))
         is_wanted = false;
-    if (is_wanted != names->was_wanted) {
-        names->was_wanted = is_wanted;
+    if (is_wanted != names->is_wanted) {
+        names->is_wanted = is_wanted;
         names->is_late = true;
-        names->since_ms = now;
-        names->next_ms = is_wanted ? now : now + 1000;
+        names->since_ms = now_ms;
+        names->next_ms = is_wanted ? now_ms : now_ms + 1000;
     }
-    if (!names->is_late || now < names->next_ms)
-        return is_wanted;
+    return names->is_late && now_ms >= names->next_ms;
+}
+
+bool capture_names_turn(struct capture_names *names, struct monitor *monitor, json_object *traces,
+                        int64_t (*now_ms)(void))
+{
+    const int64_t now = now_ms();
+    bool is_wanted = names->is_wanted;
+
     if (is_wanted)
         is_wanted = !look_for_kernel(names, monitor, traces);
     else
@@ -253,8 +257,9 @@ bool capture_names_turn(struct capture_names *names, struct monitor *monitor, js
 
 /* ---- Writing ---- */
 
-/* 0 or an exit code. */
-static int name_map(json_object *traces, const char *map)
+/* Each trace gets the map; NULL: there is none, and its log of names, if it has one, tells nothing.
+ * 0 or an exit code. */
+static int tell_traces(json_object *traces, const char *map)
 {
     struct reason why = {0};
     int error = 0;
@@ -262,8 +267,10 @@ static int name_map(json_object *traces, const char *map)
     for (size_t i = 0; !error && i < json_object_array_length(traces); i++) {
         json_object *trace;
 
-        if (json_object_object_get_ex(json_object_array_get_idx(traces, i), "file", &trace))
-            error = sidecar_name_map(json_object_get_string(trace), map, &why);
+        if (!json_object_object_get_ex(json_object_array_get_idx(traces, i), "file", &trace))
+            continue;
+        error = map ? sidecar_name_map(json_object_get_string(trace), map, &why)
+                    : sidecar_drop_names(json_object_get_string(trace), &why);
     }
     return complain_of(error, &why);
 }
@@ -277,12 +284,12 @@ int capture_names_write(struct capture_names *names, const char *file, json_obje
         remark(say_remark, "%s: %s", names->has_guest ? "names are not complete" : "no names",
                names->why.text);
     if (!names->has_guest)
-        return 0;
+        return tell_traces(traces, NULL);
     code = names_out_open(&out, file);
     if (!code)
         code = names_out_write(&out, &names->names, &names->guests[names->current], NULL);
     if (!code)
-        code = name_map(traces, last_part(out.paths[NAMES_MAP]));
+        code = tell_traces(traces, last_part(out.paths[NAMES_MAP]));
     names_out_free(&out);
     return code;
 }

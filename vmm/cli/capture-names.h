@@ -14,7 +14,7 @@ struct capture_names {
     struct reason why; /* why the last look told nothing, or not all */
     /* A guest that boots while it is captured. */
     bool is_late;     /* its kernel was not there when the capture began */
-    bool was_wanted;  /* it is looked for, */
+    bool is_wanted;   /* it is looked for, */
     int64_t since_ms; /* or is known, since then */
     int64_t next_ms;  /* when it is looked at again */
 };
@@ -29,12 +29,13 @@ int capture_names_look(struct capture_names *names, struct monitor *monitor,
 /* What QEMU has to be told to keep a log of names, to be put. NULL: it cannot; or no memory. */
 struct json_object *capture_names_layout(const struct capture_names *names);
 /*
- * Is called every now and then while a capture runs, and looks when it is time to. is_wanted: QEMU
- * does not know yet where the guest's kernel is; returns whether that is still so. now_ms: a clock
- * that only goes on.
+ * Whether it is time for a look amid a capture: only at a guest that boots meanwhile. is_wanted:
+ * QEMU does not know yet where the guest's kernel is. now_ms: of a clock that only goes on.
  */
+bool capture_names_is_due(struct capture_names *names, bool is_wanted, int64_t now_ms);
+/* That look; tells QEMU of the kernel if that is wanted. Returns whether it still is. */
 bool capture_names_turn(struct capture_names *names, struct monitor *monitor,
-                        struct json_object *traces, bool is_wanted, int64_t (*now_ms)(void));
+                        struct json_object *traces, int64_t (*now_ms)(void));
 /*
  * Writes what is known to FILE.map and so on, and names the map in the sidecars of traces; or says
  * that there are none. traces: as above. 0 or an exit code.

@@ -30,7 +30,8 @@
 #define SECONDS_MAX  (7u * 24 * 3600)
 #define TURN_NS      100000000 /* how long a stop may go unseen */
 #define TURNS_A_LOOK 10        /* the captures are looked at once a second */
-#define HOLD_MS      10000     /* that QEMU waits with its end for a last look */
+#define HOLD_MS      4000      /* that QEMU waits with its end for somebody to look, */
+#define LOOK_MS      10000     /* and for a look that has begun */
 #define RING_MIN     (128ull << 10)
 #define RING_MAX     (1ull << 30)
 
@@ -515,9 +516,12 @@ static void hold(struct job *job, uint64_t ms)
 /* What is due of names, as long as the guest is there. */
 static void look_for_names(struct job *job)
 {
-    if (wants_names(job->options) && !job->monitor->gone)
-        job->names_wanted =
-            capture_names_turn(&job->names, job->monitor, job->captures, job->names_wanted, now_ms);
+    if (!wants_names(job->options) || job->monitor->gone ||
+        !capture_names_is_due(&job->names, job->names_wanted, now_ms()))
+        return;
+    hold(job, LOOK_MS);
+    if (!job->is_ending)
+        job->names_wanted = capture_names_turn(&job->names, job->monitor, job->captures, now_ms);
 }
 
 /* Until it is to stop, or the guest ends. 0 or an exit code. */
@@ -537,10 +541,10 @@ static int watch(struct job *job)
         if (ends || turns % TURNS_A_LOOK == 0) {
             code = query(job, &bytes);
             hold(job, HOLD_MS);
-            ends = ends || job->is_ending;
         }
-        if (!code && !ends)
+        if (!code && !ends && !job->is_ending)
             look_for_names(job);
+        ends = ends || job->is_ending;
         if (!code && asked && !job->monitor->gone) {
             asked = 0;
             code = save(job, ++saves);
@@ -662,6 +666,15 @@ static int begin_names(struct job *job, struct capture_options *options)
                   : add_flag(options, "names-later");
 }
 
+/* A QEMU that has ended in good order left nothing to be cut off. */
+static void cut_code(const struct job *job)
+{
+    if (job->options->by_qemu)
+        return;
+    for (size_t i = 0; i < json_object_array_length(job->captures); i++)
+        capture_cut_code(text_of(json_object_array_get_idx(job->captures, i), "file", ""));
+}
+
 /* Until its end, and the guest's names then if it is still there. 0 or an exit code. */
 static int run_capture(struct job *job)
 {
@@ -672,10 +685,12 @@ static int run_capture(struct job *job)
     ended = job->monitor->gone ? 0 : end(job->monitor, &job->captures);
     if (!code)
         code = ended;
-    hold(job, HOLD_MS);
+    hold(job, LOOK_MS);
     if (!code && has_names && !job->monitor->gone)
         (void)capture_names_look(&job->names, job->monitor, job->captures);
     hold(job, 0);
+    if (!code && job->monitor->gone)
+        cut_code(job);
     if (!code && has_names)
         code = capture_names_write(&job->names, json_object_get_string(job->options->path),
                                    job->captures);

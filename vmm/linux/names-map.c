@@ -190,7 +190,8 @@ int names_look_file(struct guest_names *names, const struct linux_guest *guest,
     uint64_t id = 0;
     struct sum *known;
 
-    if (!guest_has(guest, LAYOUT_PAGES) || is_full(&writer) || !is_still(guest, mapped))
+    if (!guest_has(guest, LAYOUT_PAGES) || is_full(&writer) ||
+        names->caches.count >= NAMES_FILES_MAX || !is_still(guest, mapped))
         return 0;
     memcpy(&id, mapped->build_id, mapped->build_id_bytes < 8 ? mapped->build_id_bytes : 8);
     known = table_at(&names->caches, mapped->cache, mapped->offset, id);

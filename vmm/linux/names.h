@@ -18,6 +18,7 @@
 
 #define NAMES_BYTES_MAX      (256u << 20) /* of the map, while it is made */
 #define NAMES_CODE_BYTES_MAX (128u << 20) /* of names of modules and of code that was made */
+#define NAMES_FILES_MAX      (1u << 16)   /* of those that no process has mapped any more */
 #define NAMES_LOOKS_MAX      4u           /* at a guest that changes meanwhile */
 
 /* How many there were; of modules, BPF and ftrace, at the last look. */

@@ -3,12 +3,15 @@
 #include "common/json.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define CODE_HEAD_BYTES 8
 
 static int no_memory(struct reason *why)
 {
@@ -153,4 +156,47 @@ void capture_remove_empty_map(const char *trace)
     if (is_empty(name))
         (void)unlink(name);
     free(name);
+}
+
+/* How many bytes of a code log (docs/trace-files.md) are whole records. */
+static off_t whole_bytes(FILE *log, off_t len_bytes)
+{
+    uint64_t record[4]; /* offset, space, address, value */
+    off_t at = CODE_HEAD_BYTES;
+
+    while (fseeko(log, at, SEEK_SET) == 0 && fread(record, sizeof(record), 1, log) == 1) {
+        const uint64_t more = record[1] == UINT64_MAX ? (record[3] + 7) & ~UINT64_C(7) : 0;
+
+        if (more > (uint64_t)(len_bytes - at) - sizeof(record))
+            break;
+        at += (off_t)(sizeof(record) + more);
+    }
+    return at;
+}
+
+void capture_cut_code(const char *trace)
+{
+    char *name = NULL;
+    struct stat status;
+    FILE *log;
+    int fd;
+
+    if (asprintf(&name, "%s.code", trace) < 0)
+        return;
+    fd = open(name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    free(name);
+    if (fd < 0)
+        return;
+    log = fdopen(fd, "rb");
+    if (log && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+        status.st_size > CODE_HEAD_BYTES) {
+        const off_t whole = whole_bytes(log, status.st_size);
+
+        if (whole < status.st_size && ftruncate(fd, whole) != 0)
+            errno = 0; /* a decoder will say what is wrong with it */
+    }
+    if (log)
+        (void)fclose(log);
+    else
+        (void)close(fd);
 }

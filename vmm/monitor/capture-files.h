@@ -47,6 +47,11 @@ enum capture_files_end { CAPTURE_REFUSED, CAPTURE_BEGUN, CAPTURE_WRITTEN };
 void capture_files_close(struct capture_files *files, struct monitor *monitor,
                          enum capture_files_end end);
 
+/*
+ * QEMU is gone, and may have been killed amid a record of the code log of a trace, if there is one:
+ * what is not whole is cut off.
+ */
+void capture_cut_code(const char *trace);
 /* Removes the map of a trace if nothing was written to it: there were no VMs. */
 void capture_remove_empty_map(const char *trace);
 

@@ -323,6 +323,13 @@ static void test_map(void)
     sidecar_close(&sidecar);
     write_sidecar("{ \"vpt\": 1, \"map\": \"../t.map\" }");
     CU_ASSERT_FALSE(sidecar_map(trace, path));
+    CU_ASSERT_EQUAL(sidecar_drop_names(trace, &why), 0); /* it has none */
+    write_sidecar("{ \"vpt\": 1, \"map\": \"t.map\", \"names\": \"t.names\" }");
+    CU_ASSERT_EQUAL(sidecar_drop_names(trace, &why), 0);
+    CU_ASSERT_EQUAL(sidecar_open(&sidecar, trace), 0);
+    CU_ASSERT_FALSE(json_object_object_get_ex(sidecar.root, "names", NULL));
+    CU_ASSERT_TRUE(json_object_object_get_ex(sidecar.root, "map", NULL));
+    sidecar_close(&sidecar);
     write_sidecar("{ \"vpt\": 1, \"map\": 5 }");
     CU_ASSERT_FALSE(sidecar_map(trace, path));
     write_sidecar("[");

@@ -10,8 +10,11 @@
 
 #include <errno.h>
 #include <json-c/json.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void add_int(json_object *object, const char *key, int64_t value)
 {
@@ -123,6 +126,24 @@ int sidecar_name_map(const char *trace, const char *map, struct reason *why)
         error = reason_no_memory(why);
     if (!error)
         error = write_again(&sidecar, why);
+    sidecar_close(&sidecar);
+    return error;
+}
+
+int sidecar_drop_names(const char *trace, struct reason *why)
+{
+    struct sidecar sidecar;
+    char path[PATH_MAX];
+    int error = sidecar_open(&sidecar, trace);
+
+    if (error) {
+        *why = sidecar.why;
+    } else if (sidecar.is_there && json_object_object_get_ex(sidecar.root, "names", NULL)) {
+        json_object_object_del(sidecar.root, "names");
+        error = write_again(&sidecar, why);
+        if (!error && snprintf(path, sizeof(path), "%s.names", trace) < (int)sizeof(path))
+            (void)unlink(path);
+    }
     sidecar_close(&sidecar);
     return error;
 }

@@ -87,5 +87,7 @@ int sidecar_put_image(struct json_object *root, const char *path, const char *na
 /* Names a map in TRACE.json, which is there, as a file beside the trace. 0, or -errno and the
  * reason. */
 int sidecar_name_map(const char *trace, const char *map, struct reason *why);
+/* Takes a log of names that tells nothing away from a trace, if it has one. The same. */
+int sidecar_drop_names(const char *trace, struct reason *why);
 
 #endif

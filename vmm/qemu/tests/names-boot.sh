@@ -63,7 +63,7 @@ boot() {
         -cpu max,-cx16 "$@" -display none -nodefaults -serial "file:$work/$name.console" -kernel "$lab/vmlinuz" \
         -initrd "$work/initrd" -append "console=ttyS0 panic=-1 quiet no_timer_check tsc=reliable cryptomgr.notests then=$then" \
         -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control -qmp "unix:$work/monitor,server,nowait" \
-        2>"$work/qemu" &
+        -pidfile "$work/pid" 2>"$work/qemu" &
     guest=$!
     qmp_open "$work/qmp"
     "$vpt" capture --qmp "$work/monitor" --code "$work/$name" 2>"$work/$name.remarks" &
@@ -88,7 +88,7 @@ ends() { # NAME
 
 # Who ran which functions, for the cases that follow.
 reported() { # NAME
-    tail -n 1 "$work/$1.0.names" | jq . && "$vpt" report --by process,function --csv "$work/$1".[0-9] >"$work/$1.csv"
+    "$vpt" report --by process,function --csv "$work/$1".[0-9] >"$work/$1.csv"
 }
 
 # has NAME PROCESS,PID FUNCTION...: each stands in a report, of this process.
@@ -127,15 +127,16 @@ share() { # NAME
         }' "$work/$1.csv"
 }
 
-# A QEMU that is killed: what was known by then stays.
+# A QEMU that is killed: what was known by then stays, though files end amid what was being written.
 killed() { # NAME
-    wait_until grep '"comm":"busybox"' "$work/$1.0.names" && kill -KILL "$guest"
+    wait_until grep '"comm":"work"' "$work/$1.0.names" && kill -KILL "$(cat "$work/pid")"
     wait "$capture"
     local status=$?
     wait "$guest" 2>/dev/null
     qmp_close
     cat "$work/$1.remarks"
-    [ $status = 0 ] && [ -s "$work/$1.map" ] && reported "$1"
+    reported "$1"
+    [ $status = 0 ] && [ -s "$work/$1.map" ]
 }
 
 # Another kernel begins, at another address: who ran is told of both.
