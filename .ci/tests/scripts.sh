@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The scripts that fetch and measure, where something is missing: bench.sh, prepare.sh and fetch.sh with
-# programs in front of the real ones that play an archive. Ends with 'N passed, N failed, N skipped'.
+# The scripts that fetch and measure, where something is missing: bench.sh, prepare.sh, fetch.sh and
+# selftests.sh with programs in front of the real ones that play an archive. Ends with 'N passed, N failed, N skipped'.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 # shellcheck source=vmm/tests/lib.sh
@@ -246,4 +246,13 @@ if command -v dpkg-source dpkg-deb >/dev/null && [ -r /etc/os-release ]; then
 else
     skip 'fetch.sh' 'this is no Debian system'
 fi
+
+# ---- selftests.sh ----
+
+without_a_kernel() {
+    local status=0
+    vmm/qemu/selftests.sh "$work/selftests" "$work/no-lab" || status=$?
+    [ "$status" = 77 ]
+}
+check 'selftests.sh: without a kernel, there is no source to have' without_a_kernel
 summary

@@ -21,7 +21,7 @@ dir=$(cd "$dir" && pwd)
 exec 9>"$dir/lock"
 flock 9
 
-kernel=$(find "$lab/packages" -name 'linux-image-*.deb' 2>/dev/null | sort | tail -n 1)
+kernel=$(find "$lab/packages" -name 'linux-image-*.deb' 2>/dev/null | sort | tail -n 1 || true)
 version=$(sed -nE 's,.*/linux-image-([0-9]+\.[0-9]+)\..*,\1,p' <<<"$kernel")
 [ -n "$version" ] || { echo "selftests.sh: no kernel in $lab (make lab)" >&2; exit 77; }
 # shellcheck source=/dev/null

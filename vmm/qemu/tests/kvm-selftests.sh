@@ -38,7 +38,7 @@ if [ -n "$why" ]; then
     exit
 fi
 
-# The rows of the list, without comments: outcome, parameters, test, arguments.
+# The rows of the list, without comments: outcome, or "slow"; parameters, test, arguments.
 rows() {
     sed -e 's/ *#.*//' -e '/^$/d' "$list" |
         awk -v pattern="$pattern" 'pattern == "" || index($3, pattern)'
@@ -82,7 +82,7 @@ run() {
     local parameters=$1 seconds=$patience last
     mkdir -p "$work/rest"
     [ "$parameters" = - ] || seconds=$((patience * 10)) # of the host, which may be busy
-    rows | awk -v parameters="$parameters" -v seconds="$seconds" '$2 == parameters {
+    rows | awk -v parameters="$parameters" -v seconds="$seconds" '$1 != "slow" && $2 == parameters {
         printf "%s %s %s", $2, seconds, $3
         for (i = 4; i <= NF; i++) printf " %s", $i
         print "" }' >"$work/rest/list"
@@ -115,7 +115,9 @@ compare() { # EXPECTED TEST
     reason=$(sed -nE "s,^[^#]* $test( [^#]*)?# *,,p" "$list")
     status=$(sed -nE "s,^result $test ,,p" "$work/all")
     now=$(outcome_of "$status")
-    if [ "$now" = pass ]; then
+    if [ "$expected" = slow ]; then
+        skip "KVM's $test" "$reason"
+    elif [ "$now" = pass ]; then
         pass "KVM's $test"
         [ "$expected" = pass ] || echo "    the list has it as: $expected ($reason)"
     elif [ "$now" = "$expected" ]; then
