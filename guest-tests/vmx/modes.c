@@ -7,7 +7,7 @@
  *
  * Their code and tables stand in one page of low memory, which real mode can address.
  *
- * Sections: settings, rows, task switches, PDPTEs.
+ * Sections: settings, rows, INT n in virtual-8086 mode, PDPTEs, task switches.
  */
 #include "console.h"
 #include "cpu.h"
@@ -272,6 +272,79 @@ static void test_error_code(void)
                  "real mode: an injected event with an error code");
 }
 
+/* ---- INT n in virtual-8086 mode ----------------------------------------------------------- */
+
+#define MSR_CR4_FIXED1 0x489u
+#define CR4_VME        (1ull << 0)
+#define RFLAGS_IF      (1u << 9)
+#define RFLAGS_IOPL    (3u << 12)
+#define TASK_AT        0x600u
+#define TASK_IO_BASE   0x66u
+#define TASK_BITMAP    0x68u
+#define TASK_BYTES     0x100u
+#define VECTOR         0x40u
+
+/* A VM in that mode whose code is INT 40H, which the bitmap keeps there unless it goes out. */
+static bool begin_int(bool out, const char *name)
+{
+    static const struct controls none;
+    const uint16_t io_base = TASK_BITMAP + 32;
+
+    if (!(rdmsr(MSR_CR4_FIXED1) & CR4_VME)) {
+        report_skip("no CR4.VME", "%s", name);
+        return false;
+    }
+    if (!begin(VIRTUAL_8086, &none, name))
+        return false;
+    put_vector_6(); /* for the VMCALL */
+    memcpy(low(CODE_AT), "\xcd\x40", 2);
+    memcpy(low(TASK_AT + TASK_IO_BASE), &io_base, sizeof(io_base));
+    *low(TASK_AT + TASK_BITMAP + VECTOR / 8) = out ? 1u << VECTOR % 8 : 0;
+    put(VMCS_GUEST_TR_BASE, LOW_PAGE + TASK_AT);
+    put(VMCS_GUEST_TR_LIMIT, TASK_BYTES - 1);
+    put(VMCS_GUEST_CR4, get(VMCS_GUEST_CR4) | CR4_VME);
+    put(VMCS_GUEST_RFLAGS, get(VMCS_GUEST_RFLAGS) | RFLAGS_IF | RFLAGS_IOPL);
+    put(VMCS_GUEST_IDTR_LIMIT, 0);
+    put(VMCS_EXCEPTION_BITMAP, 1u << VEC_GP);
+    return true;
+}
+
+static void test_redirected(void)
+{
+    const uint16_t gate[2] = {0x80, LOW_PAGE >> 4};
+    uint8_t *const vectors = phys_to_virt(0);
+    uint8_t kept[sizeof(gate)];
+    const uint16_t *stack;
+    struct outcome outcome;
+
+    if (!begin_int(false, "virtual-8086 mode: INT n through its own vectors"))
+        return;
+    memcpy(kept, vectors + VECTOR * sizeof(gate), sizeof(gate));
+    memcpy(vectors + VECTOR * sizeof(gate), gate, sizeof(gate));
+    outcome = vm_launch();
+    memcpy(vectors + VECTOR * sizeof(gate), kept, sizeof(gate));
+    stack = (const uint16_t *)low(STACK_AT - 6);
+    report(outcome.reason == REASON_VMCALL && outcome.rip == 0x80,
+           "virtual-8086 mode: INT n through its own vectors");
+    report_value(get(VMCS_GUEST_RFLAGS) & (RFLAGS_IF | RFLAGS_VM | RFLAGS_IOPL),
+                 RFLAGS_VM | RFLAGS_IOPL, "virtual-8086 mode: INT n clears IF");
+    report(get(VMCS_GUEST_RSP) == STACK_AT - 6 && stack[0] == 2 && stack[1] == LOW_PAGE >> 4 &&
+               (stack[2] & RFLAGS_IF),
+           "virtual-8086 mode: INT n pushes FLAGS, CS and IP");
+}
+
+static void test_not_redirected(void)
+{
+    struct outcome outcome;
+
+    if (!begin_int(true, "virtual-8086 mode: INT n of the bitmap"))
+        return;
+    outcome = vm_launch();
+    report_value(outcome.error_code, VECTOR * 8 + 2, "virtual-8086 mode: INT n of the bitmap");
+    report_value(outcome.vectoring, EVENT_VALID | EVENT_SOFTWARE | VECTOR,
+                 "virtual-8086 mode: INT n of the bitmap, IDT-vectoring information");
+}
+
 /* ---- PDPTEs ------------------------------------------------------------------------------- */
 
 #define QUALIFY_PDPTE 2u
@@ -379,6 +452,8 @@ void test_modes(void)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         test_row(&rows[i]);
     test_error_code();
+    test_redirected();
+    test_not_redirected();
     test_pdptes();
     test_tasks();
 }

@@ -90,6 +90,12 @@ static inline MMUAccessType x86_ept_table_access(CPUX86State *env)
 G_NORETURN void x86_ept_exit(CPUX86State *env, uint64_t linear, uint64_t physical, bool walk,
                              uintptr_t retaddr);
 
+/* ---- vme.c ---- */
+
+/* Whether an event is an INT n of virtual-8086 mode that stays there, and its delivery. */
+bool x86_vme_redirects(CPUX86State *env, int vector, bool software, uint32_t next_eip);
+void x86_vme_interrupt(CPUX86State *env, int vector, uint32_t next_eip);
+
 /* ---- smm.c ---- */
 
 /* SMM is not in VMX operation, and RSM leads back there. */
