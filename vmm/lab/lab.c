@@ -49,8 +49,11 @@
 /*
  * tsc=reliable: on a busy host, Linux's watchdog takes TCG's TSC for unstable, and its KVM then
  * gives the guest another TSC than the one that the model reads.
+ *
+ * mitigations=off: an emulated processor does not speculate. With page tables of its own for the
+ * kernel, each way in and out of it would have TCG forget all translations.
  */
-#define KERNEL_WORDS "console=ttyS0 quiet loglevel=1 panic=-1 tsc=reliable"
+#define KERNEL_WORDS "console=ttyS0 quiet loglevel=1 panic=-1 tsc=reliable mitigations=off"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
