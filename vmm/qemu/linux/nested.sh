@@ -2,9 +2,13 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # who sources it sets what it needs
 # Sourced: the lab with our QEMU inside, for its guests on the lab's KVM. A job in, an archive of what
-# it left out.
+# it left out. $nested_cpu is the lab's processor; kvm-init loads kvm_intel where that has VMX.
+# $nested_accel is what emulates it.
 #
 # Needs: guest.sh, and what that needs.
+
+nested_cpu=EPYC,+svm,+npt
+nested_accel=tcg
 
 # nested_prepare FILE...: the lab's initial file system in $work/initrd, with our QEMU (/qemu) and its
 # firmware (/bios), and these files in its root. On standard input: the job, which leaves things in /out.
@@ -27,18 +31,33 @@ nested_prepare() {
     (cd "$root" && cpio --quiet -id <"$lab/base.cpio" && find . | cpio --quiet -o -H newc) >"$work/initrd"
 }
 
-# nested_run SECONDS [ARGUMENT...]: what the job left in /out comes to $work/out.d. False: it did not
-# come to its end.
-nested_run() {
+# shell_guest: the file system of a guest of that lab in $work/guest.cpio, busybox and shell-init.
+shell_guest() {
+    local root=$work/guest
+    mkdir -p "$root/bin"
+    cp "$(command -v busybox)" "$root/bin/busybox"
+    cp "$here/shell-init" "$root/init"
+    chmod +x "$root/init"
+    (cd "$root" && find . | cpio --quiet -o -H newc) >"$work/guest.cpio"
+}
+
+# nested_machine SECONDS [ARGUMENT...]: in place of this shell.
+nested_machine() {
     local seconds=$1
     shift
     truncate -s 256M "$work/disk"
-    timeout "$seconds" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine pc -accel tcg \
-        -cpu EPYC,+svm,+npt -m 1200 -display none -nodefaults -no-reboot \
+    exec timeout "$seconds" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine pc -accel "$nested_accel" \
+        -cpu "$nested_cpu" -m 1200 -display none -nodefaults -no-reboot \
         -serial "file:$work/console" -kernel "$lab/vmlinuz" -initrd "$work/initrd" \
         -append "console=ttyS0 panic=-1 quiet no_timer_check tsc=reliable rdinit=/init" \
         -drive "file=$work/disk,format=raw,if=none,id=disk" \
         -device virtio-blk-pci,drive=disk "$@" >"$work/qemu" 2>&1
+}
+
+# nested_run SECONDS [ARGUMENT...]: what the job left in /out comes to $work/out.d. False: it did not
+# come to its end.
+nested_run() {
+    (nested_machine "$@")
     mkdir -p "$work/out.d"
     tar -C "$work/out.d" -xf "$work/disk" 2>/dev/null || { tail -n 5 "$work/console" "$work/qemu"; return 1; }
 }
