@@ -43,6 +43,7 @@ vmx-test: deps ## VMX in TCG on that QEMU: vmx-tests on each profile, traced; Li
 	@$(QEMU_ENV) vmm/qemu/tests/vmx-hostile.sh
 	@$(QEMU_ENV) vmm/qemu/tests/vmx-linux.sh
 	@$(QEMU_ENV) vmm/qemu/tests/vmx-guests.sh
+	@$(QEMU_ENV) vmm/qemu/tests/vmx-boot.sh
 	@$(BUILD_SELFTESTS)
 	@$(QEMU_ENV) SELFTESTS='$(SELFTESTS)' vmm/qemu/tests/kvm-selftests.sh
 
