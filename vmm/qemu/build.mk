@@ -136,6 +136,13 @@ bench-qemu: deps ## what tracing costs under TCG, against an unchanged QEMU (bui
 	@$(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/bench.sh $(BUILD)/bench/qemu.json
 
+bench-vmx: deps ## how long a nested Linux takes to boot on VMX in TCG, against SVM
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@$(PREPARE_LAB)
+	@$(BUILD_QEMU)
+	@$(QEMU_ENV) vmm/qemu/tests/vmx-time.sh
+
 # Where the source cannot be had, the tests say so themselves, and count what they skip.
 BUILD_SELFTESTS = { vmm/qemu/selftests.sh $(SELFTESTS) $(CACHE)/lab $(JOBS) || [ $$? = 77 ]; }
 BUILD_QEMU = { vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) || [ $$? = 77 ]; }
@@ -156,7 +163,7 @@ SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/hostile.sh vmm/qemu/tests/l
 LONG_TESTS += profiles-test linux-test boot-test names-test report-test kvm-test vmx-test
 
 .PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test vmx-test vmx-selftests vmx-hostile linux-test profiles-test boot-test \
-    names-test report-test bench-qemu qemu-tools
+    names-test report-test bench-qemu bench-vmx qemu-tools
 
 # The threads of a capture without a QEMU: its headers are empty files, and what is used of them
 # stands in stand-in.h. Always under ThreadSanitizer.
