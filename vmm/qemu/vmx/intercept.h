@@ -90,6 +90,11 @@ static inline MMUAccessType x86_ept_table_access(CPUX86State *env)
 G_NORETURN void x86_ept_exit(CPUX86State *env, uint64_t linear, uint64_t physical, bool walk,
                              uintptr_t retaddr);
 
+/* ---- tlb.c ---- */
+
+/* MOV to CR3, in VMX operation. */
+void x86_vmx_load_cr3(CPUX86State *env, uint64_t cr3);
+
 /* ---- vme.c ---- */
 
 /* Whether an event is an INT n of virtual-8086 mode that stays there, and its delivery. */

@@ -7,6 +7,7 @@
 #include "qemu/osdep.h"
 #include "compat.h"
 #include "entry.h"
+#include "intercept.h"
 #include "tlb.h"
 
 #define MODES       ((1u << MMU_PHYS_IDX) - 1)
@@ -42,5 +43,17 @@ void x86_vmx_tlb_enter(CPUX86State *env, bool guest)
 
     if (!kept || memcmp(&now, then, sizeof(now)) != 0) {
         tlb_flush_by_mmuidx(env_cpu(env), guest ? MODES_GUEST : MODES_HOST);
+    }
+}
+
+/*
+ * MOV CR3 invalidates translations of whoever executes it, and none of guest-physical addresses:
+ * INVEPT does that.
+ */
+void x86_vmx_load_cr3(CPUX86State *env, uint64_t cr3)
+{
+    env->cr[3] = cr3;
+    if (env->cr[0] & CR0_PG_MASK) {
+        tlb_flush_by_mmuidx(env_cpu(env), x86_vmx_guest(env) ? MODES << MMU_GUEST : MODES_HOST);
     }
 }
