@@ -45,7 +45,7 @@ static bool is_misconfigured(const struct walk *walk)
 {
     const uint64_t caps = walk->env->features[FEAT_VMX_EPT_VPID_CAPS];
     const uint64_t rights = walk->entry & EPT_RIGHTS;
-    const uint64_t low = MAKE_64BIT_MASK(12, walk->shift - 12);
+    const uint64_t low = (1ull << walk->shift) - TARGET_PAGE_SIZE;
 
     if (rights == EPT_WRITE || rights == (EPT_WRITE | EPT_EXECUTE) ||
         (rights == EPT_EXECUTE && !(caps & MSR_VMX_EPT_EXECONLY)) ||
