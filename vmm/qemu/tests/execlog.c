@@ -56,6 +56,8 @@ static GMutex mutex;
 /* ---- What QEMU 9 changed in the interface of plugins ---- */
 
 #if QEMU_PLUGIN_VERSION < 3
+#define BLOCKS_MOVE false
+
 static void count_insn(struct qemu_plugin_insn *insn)
 {
     qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &begun, 1);
@@ -81,6 +83,8 @@ static uint64_t executed_at(unsigned vcpu, uint64_t translated_at)
     return translated_at;
 }
 #else
+#define BLOCKS_MOVE true
+
 static void one_more(unsigned vcpu, void *data)
 {
     (void)vcpu;
@@ -161,12 +165,26 @@ static void flush(void)
     fill = 0;
 }
 
-/* word: as it is logged */
+/* How far the block that a vCPU runs is from where it was translated. */
+static uint64_t moved_by[MAX_VCPUS];
+
+static void block_moved(unsigned vcpu, void *translated_at)
+{
+    moved_by[vcpu] = executed_at(vcpu, (uintptr_t)translated_at) - (uintptr_t)translated_at;
+}
+
+static uint64_t word_executed(unsigned vcpu, const void *word)
+{
+    const uint64_t page = pages ? (uintptr_t)word & ~ADDRESS_MASK : 0;
+
+    return page | (((uintptr_t)word + moved_by[vcpu]) & (pages ? ADDRESS_MASK : UINT64_MAX));
+}
+
+/* word: as it is logged, unless the block has moved */
 static void log_insn(unsigned vcpu, void *word)
 {
-    (void)vcpu;
     g_mutex_lock(&mutex);
-    last = (uintptr_t)word;
+    last = word_executed(vcpu, word);
     chunk_times[fill] = now;
     chunk[fill++] = last;
     if (fill == CHUNK_WORDS)
@@ -176,7 +194,7 @@ static void log_insn(unsigned vcpu, void *word)
 
 static void log_string(unsigned vcpu, void *word)
 {
-    if (last != (uintptr_t)word)
+    if (last != word_executed(vcpu, word))
         log_insn(vcpu, word);
 }
 
@@ -366,6 +384,16 @@ static void vcpu_begins(qemu_plugin_id_t id, unsigned index)
     find_registers(index);
 }
 
+static void vcpu_found(qemu_plugin_id_t id, unsigned index)
+{
+    (void)id;
+    if (index >= MAX_VCPUS) {
+        fprintf(stderr, "execlog: more than %d vCPUs\n", MAX_VCPUS);
+        exit(1);
+    }
+    find_registers(index);
+}
+
 static void end_blocks(void)
 {
     for (unsigned i = 0; i < MAX_VCPUS && vcpus[i].out; i++) {
@@ -394,6 +422,10 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         block_translated(tb);
         return;
     }
+    if (out && BLOCKS_MOVE)
+        qemu_plugin_register_vcpu_tb_exec_cb(
+            tb, block_moved, QEMU_PLUGIN_CB_R_REGS,
+            (void *)(uintptr_t)qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, 0)));
     if (times)
         qemu_plugin_register_vcpu_tb_exec_cb(tb, read_time, QEMU_PLUGIN_CB_NO_REGS, NULL);
     for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
@@ -467,6 +499,8 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
         table = fopen(name, "wb");
         g_free(name);
         qemu_plugin_register_vcpu_init_cb(id, vcpu_begins);
+    } else if (out) {
+        qemu_plugin_register_vcpu_init_cb(id, vcpu_found);
     }
     if (times_name && (!x86_vpt_plugin_tsc || !(times = fopen(times_name, "wb")))) {
         fprintf(stderr, "execlog: no times: %s\n",
