@@ -11,8 +11,8 @@
 #include "tlb.h"
 
 #define MODES       ((1u << MMU_PHYS_IDX) - 1)
-#define MODES_HOST  MODES
-#define MODES_GUEST (MODES << MMU_GUEST | 1u << MMU_NESTED_IDX)
+#define MODES_HOST  (MODES << MMU_HOST)
+#define MODES_GUEST (MODES | 1u << MMU_NESTED_IDX)
 #define CR0_BITS    (CR0_PG_MASK | CR0_WP_MASK | CR0_PE_MASK)
 
 static struct x86_vmx_tag tag_of(CPUX86State *env, bool guest)
