@@ -34,7 +34,7 @@ kvm-test: deps ## that QEMU on KVM, in the lab, with a Linux guest, too; and Lin
 	@$(QEMU_ENV) vmm/qemu/tests/linux-kvm.sh
 	@$(QEMU_ENV) vmm/qemu/tests/svm-linux.sh
 
-vmx-test: deps ## VMX in TCG on that QEMU: vmx-tests on each profile, traced; Linux with kvm_intel and guests, captured, and in each of its modes
+vmx-test: deps ## VMX in TCG on that QEMU: vmx-tests on each profile, traced; Linux with kvm_intel and guests, captured, moved, and in each of its modes
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
 	@$(PREPARE_LAB)
@@ -44,6 +44,7 @@ vmx-test: deps ## VMX in TCG on that QEMU: vmx-tests on each profile, traced; Li
 	@$(QEMU_ENV) vmm/qemu/tests/vmx-linux.sh
 	@$(QEMU_ENV) vmm/qemu/tests/vmx-guests.sh
 	@$(QEMU_ENV) vmm/qemu/tests/vmx-boot.sh
+	@$(QEMU_ENV) vmm/qemu/tests/vmx-move.sh
 	@$(BUILD_SELFTESTS)
 	@$(QEMU_ENV) SELFTESTS='$(SELFTESTS)' vmm/qemu/tests/kvm-selftests.sh
 
