@@ -54,6 +54,6 @@ void x86_vmx_load_cr3(CPUX86State *env, uint64_t cr3)
 {
     env->cr[3] = cr3;
     if (env->cr[0] & CR0_PG_MASK) {
-        tlb_flush_by_mmuidx(env_cpu(env), x86_vmx_guest(env) ? MODES << MMU_GUEST : MODES_HOST);
+        tlb_flush_by_mmuidx(env_cpu(env), x86_vmx_guest(env) ? MODES : MODES_HOST);
     }
 }
