@@ -2,6 +2,8 @@
 /* QEMU's monitor (vmm/monitor/monitor.h) against a socket that answers as it should, and as it
  * should not.
  */
+#include "common/file.h"
+#include "monitor/capture-files.h"
 #include "monitor/monitor.h"
 #include "suites.h"
 
@@ -204,6 +206,45 @@ static void a_line_without_end(void)
     free(text);
 }
 
+/* A record, one with five bytes of code, and what a QEMU that was killed left of the next. */
+static void code_that_is_cut(void)
+{
+    static const uint64_t log[] = {0x3165646f63747076, /* vptcode1 */
+                                   1,
+                                   0x1000,
+                                   0x2000,
+                                   0x3000,
+                                   2,
+                                   UINT64_MAX,
+                                   0x3000,
+                                   5,
+                                   0x9090909090,
+                                   3,
+                                   UINT64_MAX,
+                                   0x4000,
+                                   9,
+                                   0x9090909090};
+    static const struct {
+        size_t len_bytes, whole_bytes;
+    } cases[] = {{120, 80}, {119, 80}, {112, 80}, {81, 80}, {80, 80}, {79, 40},
+                 {72, 40},  {41, 40},  {40, 40},  {39, 8},  {8, 8},   {3, 3}};
+    char trace[300], code[310];
+
+    (void)snprintf(trace, sizeof(trace), "%s/t", folder);
+    (void)snprintf(code, sizeof(code), "%s.code", trace);
+    capture_cut_code(trace); /* there is none */
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct bytes left = {0};
+
+        CU_ASSERT_EQUAL(write_file(code, log, cases[i].len_bytes), 0);
+        capture_cut_code(trace);
+        CU_ASSERT_EQUAL(read_file(code, &left), 0);
+        CU_ASSERT_EQUAL(left.len, cases[i].whole_bytes);
+        bytes_free(&left);
+    }
+    (void)unlink(code);
+}
+
 void add_monitor_suite(void)
 {
     CU_pSuite const suite = CU_add_suite("monitor", make_folder, remove_folder);
@@ -214,4 +255,5 @@ void add_monitor_suite(void)
     CU_add_test(suite, "what ends", what_ends);
     CU_add_test(suite, "what is no monitor", what_is_no_monitor);
     CU_add_test(suite, "a line without end", a_line_without_end);
+    CU_add_test(suite, "code that is cut off", code_that_is_cut);
 }
