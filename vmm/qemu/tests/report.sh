@@ -254,8 +254,8 @@ enough_named() {
     shares | awk -v least=$least '{ exit !(100 - $(NF - 2) >= least && $1 > 1e6) }'
 }
 
-# A program runs under the pid that /proc had for it, and these functions of it. So much of its user code, in
-# percent, is in functions with a name.
+# A program runs under the pid that /proc had for it, and these functions of it. So much of what its own file
+# ran, in percent, is in functions with a name; that of libraries depends on what the system's tell.
 program_is_told() { # NAME PERCENT FUNCTION...
     local name=$1 percent=$2 pid function
     shift 2
@@ -266,8 +266,8 @@ program_is_told() { # NAME PERCENT FUNCTION...
             $2 == name && $6 ~ function_ { found = 1 } END { exit !found }' "$out/process-$pid" ||
             { echo "$name, pid $pid: no $function"; return 1; }
     done
-    awk -F '\t' -v name="$name" -v percent="$percent" '$2 == name && $4 == "user" { all += $1; if ($6 !~ /^(\[|\?)/) named += $1 }
-        END { printf "%d instructions of user code, %.2f %% of them in functions with a name\n", all, 100 * named / all
+    awk -F '\t' -v name="$name" -v percent="$percent" '$2 == name && $5 == name { all += $1; if ($6 !~ /^(\[|\?)/) named += $1 }
+        END { printf "%d instructions of the file, %.2f %% of them in functions with a name\n", all, 100 * named / all
             exit !(100 * named > percent * all) }' "$out/process-$pid"
 }
 
@@ -320,9 +320,9 @@ run_guest() { # NAME WORDS
 report_of_guest() { # NAME
     check "$1: what ran is summed up" sum_up
     tells "$1: at least $least % of the instructions have a name" enough_named
-    tells "$1: the program with debug information, its pid, and functions" program_is_told crew 98 '^choose$' '^spread$' \
+    tells "$1: the program with debug information, its pid, and functions" program_is_told crew 95 '^choose$' '^spread$' \
         '^fill$' '^work$' '^tool_mix$' '^tool_fibonacci$'
-    tells "$1: the stripped program, its pid, and functions" program_is_told keeper 90 '^crew_sum$' '^tool_mix$' \
+    tells "$1: the stripped program, its pid, and functions" program_is_told keeper 30 '^crew_sum$' '^tool_mix$' \
         '^tool_fibonacci$'
     tells "$1: the program with mangled names, its pid, and functions" program_is_told gadget 98 '^_ZN7machine5drive' \
         '^_ZN7machine5Wheel.*turn' '^_ZNK7machine6Spring4move' '^main$'
