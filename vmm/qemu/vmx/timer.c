@@ -92,9 +92,10 @@ void x86_vmx_timer_end(CPUX86State *env)
     }
 }
 
+/* The clocks may be those from before the load still: soon is early enough, and is set anew. */
 void x86_vmx_timer_resume(CPUX86State *env)
 {
     if (x86_vmx_guest(env) && x86_vmx_pin(env, VMX_PIN_BASED_VMX_PREEMPTION_TIMER)) {
-        arm(env);
+        timer_mod(x86_vmx_of(env)->timer, qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL) + NS_MIN);
     }
 }
