@@ -39,6 +39,8 @@ for ((seed = first; seed < first + seeds; seed++)); do
     merciful "$seed" "$profile"
     merciless "$seed" "$profile"
 done
+slowly=
+rounds=$((4 * rounds)) # so that there are enough left when it has been stopped
 if migrated "$first" max; then
     pass "seed $first, migrated: $(grep -a "^$says:" "$work/out")"
 else
