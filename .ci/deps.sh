@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# deps.sh run|test|qemu...: installs the Debian packages of these groups that are missing.
+# deps.sh run|test|qemu|kvm...: installs the Debian packages of these groups that are missing.
 #
 # With everything there it does nothing and needs no network. Without the right to install it
 # prints the command to run, and ends with status 1.
@@ -25,6 +25,9 @@ qemu_packages=(
     libglib2.0-dev libpixman-1-dev libfdt-dev seabios qemu-system-data ipxe-qemu linux-perf
 )
 
+# What modules of a kernel are built with.
+kvm_packages=(gcc-12 make patch perl xz-utils libelf1)
+
 abi_packages=(abigail-tools)
 
 bench_packages=(qemu-user xz-utils perl-base libipt-dev)
@@ -35,6 +38,7 @@ for group in "$@"; do
     run) wanted+=("${run_packages[@]}") ;;
     test) wanted+=("${test_packages[@]}") ;;
     bench) wanted+=("${bench_packages[@]}") ;;
+    kvm) wanted+=("${kvm_packages[@]}") ;;
     abi) wanted+=("${abi_packages[@]}") ;;
     qemu) wanted+=("${qemu_packages[@]}") ;;
     *)
