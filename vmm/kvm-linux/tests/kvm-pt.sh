@@ -22,7 +22,7 @@ modules=$cache/kvm-linux
 tools=$BUILD/kvm-linux
 page=docs/kvm-pt.md
 profile=gracemont
-seconds=${KVM_PT_SECONDS:-1200}
+seconds=${KVM_PT_SECONDS:-2400}
 suites='msr packet smp hostile'
 package=$(find "$lab/packages" -name 'linux-image-*.deb' 2>/dev/null | sort | tail -n 1)
 
@@ -58,7 +58,7 @@ for suite in $suites; do
     timeout -s KILL 300 /image /\$suite-tests.elf \$([ \$suite != smp ] || echo 2)
     echo "suite ended \$?"
 done
-timeout -s KILL 300 /rules
+timeout -s KILL 900 /rules
 END
     (cd "$root" && find . | cpio --quiet -o -H newc) >"$work/$kind.initrd"
 }
