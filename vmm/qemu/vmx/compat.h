@@ -12,6 +12,12 @@
 
 #include "exec/cputlb.h"
 
+/* The MMU mode of fetches. */
+static inline int x86_vmx_fetch_index(CPUX86State *env)
+{
+    return cpu_mmu_index(env_cpu(env), true);
+}
+
 /* The block that runs is the last one before requests are looked at. */
 static inline void x86_vmx_end_chain(CPUState *cs)
 {
@@ -29,6 +35,11 @@ static inline uint32_t x86_vmx_one_instruction(CPUState *cs)
 }
 
 #else
+
+static inline int x86_vmx_fetch_index(CPUX86State *env)
+{
+    return cpu_mmu_index(env, true);
+}
 
 static inline void x86_vmx_end_chain(CPUState *cs)
 {

@@ -8,6 +8,7 @@
 #include "qemu/osdep.h"
 #include "exec/cpu_ldst.h"
 #include "exec/exec-all.h"
+#include "compat.h"
 #include "insn.h"
 
 #define INSN_MAX 15
@@ -25,7 +26,7 @@ struct cursor {
 /* A byte of code, unless fetching it would fault. */
 static bool peek(CPUX86State *env, uint64_t address, uint8_t *byte)
 {
-    const void *host = tlb_vaddr_to_host(env, address, MMU_INST_FETCH, cpu_mmu_index(env, true));
+    const void *host = tlb_vaddr_to_host(env, address, MMU_INST_FETCH, x86_vmx_fetch_index(env));
 
     *byte = host ? ldub_p(host) : 0;
     return host;
