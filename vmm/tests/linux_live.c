@@ -463,8 +463,8 @@ static void file_that_was_mapped(void)
     struct made_linux made;
     struct core core;
 
-    for (uint8_t i = 0; i < sizeof(build_id); i++)
-        build_id[i] = i; /* not yet as it is: that begins with 1 */
+    for (size_t i = 0; i < sizeof(build_id); i++)
+        build_id[i] = (uint8_t)i; /* not yet as it is: that begins with 1 */
     made_linux(&made, (struct made_kind){0});
     made_core(&made, &core);
     source = core_source(&core);
@@ -472,7 +472,7 @@ static void file_that_was_mapped(void)
     CU_ASSERT_TRUE(look_cache(&guest.kernel, MADE_KERNEL + made.file, &mapped.cache));
     CU_ASSERT_EQUAL(names_look_file(&names, &guest, &mapped, &why), 0);
     CU_ASSERT_PTR_NULL(names.files);
-    for (uint8_t i = 0; i < sizeof(build_id); i++)
+    for (size_t i = 0; i < sizeof(build_id); i++)
         build_id[i]++;
     for (unsigned i = 0; i < 2; i++) { /* it is told once */
         CU_ASSERT_EQUAL(names_look_file(&names, &guest, &mapped, &why), 0);
