@@ -234,7 +234,7 @@ bench: ## measure, print medians, write $(BUILD)/bench/model.json
 
 abi: ## what changed in the interfaces of the shared libraries; fails if a function is gone
 	@.ci/deps.sh abi || echo 'going on without abidiff'
-	@$(SUBMAKE) $(LIBVPT_SO) $(LIBPTDEC_SO)
+	@$(SUBMAKE) $(LIBVPT) $(LIBVPT_SO) $(LIBPTDEC_SO)
 	@BUILD='$(BUILD)' CC='$(CC)' ABI='$(ABI)' .ci/abi.sh check
 
 abi-update: ## write the interfaces as they are now to .ci/abi
