@@ -63,7 +63,7 @@ static void print_totals(const struct page *page, const struct group *all)
            events_total(report, options, EVENT_INTERRUPT, &none),
            events_total(report, options, EVENT_EXIT, &none), errors, lost,
            events_total(report, options, EVENT_OVERFLOW, &none));
-    if (all->insns == 0 && report->sums.row_count > 0)
+    if (all->insns == 0 && tally_insns(report->tally) > 0)
         puts("Nothing of what ran is what the options choose.");
     if (report->sums.is_cut_off)
         puts("There were too many of those who ran, or of their functions: (others) has the rest.");

@@ -272,7 +272,8 @@ check 'decode --map names the VM and the process' \
     grep -q '== guest process, VM one, process cc, CR3 0x5000$' "$work/out"
 expect 'decode --map --json' 0 '' "$vpt" decode --map "$work/code.json" --json "$work/entry.pt"
 check 'decode --map --json names them' \
-    jq -es 'map(select(.vm == "one" and .process == "cc" and .cr3 == 20480)) | length == 1' "$work/out"
+    jq -es 'map(select(.vm == "one" and .process == "cc" and .cr3 == 20480) | .type) ==
+        ["cr3", "insn", "interrupt"]' "$work/out"
 
 # Another file takes the place of the first amid a trace: JMP RAX to itself, five TIPs, of which the
 # names log has two behind the change.
