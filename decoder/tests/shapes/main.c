@@ -6,7 +6,7 @@
  * what ptd_insn_decode() tells.
  *
  * usage: shapes [COUNT [SEED]] (10000000, 1): so many instructions are compared.
- * Ends with 'N passed, N failed'; the first failures are printed.
+ * Ends with 'N passed, N failed', a case for each mode; the first failures are printed.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,6 +17,7 @@
 #include "code/shapes.h"
 #include "tests/support.h"
 
+#define MODES   3
 #define TAILS   3u /* instructions that begin alike */
 #define PRINTED 10u
 
@@ -92,14 +93,15 @@ int main(int argc, char **argv)
 {
     const uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000;
     struct shapes *const shapes = ptd_shapes_new();
-    uint64_t passed = 0, failed = 0, insns = 0;
+    uint64_t compared = 0, differ = 0, insns = 0;
+    unsigned failed = 0; /* a bit for each mode */
     uint8_t bytes[MAX_INSN_BYTES];
 
     state = (argc > 2 ? strtoull(argv[2], NULL, 10) : 1) * 2654435761u + 88172645463325252u;
     if (!shapes)
         return 1;
-    while (passed + failed < count) {
-        const enum ptd_mode mode = (enum ptd_mode)(next_random(&state) % 3);
+    while (compared < count) {
+        const enum ptd_mode mode = (enum ptd_mode)(next_random(&state) % MODES);
 
         draw(bytes);
         for (unsigned tail = 0; tail < TAILS; tail++) {
@@ -107,10 +109,12 @@ int main(int argc, char **argv)
             struct insn_parts parts;
             bool decoded;
 
-            if (compare(shapes, mode, bytes, &decoded))
-                passed++;
-            else if (failed++ < PRINTED)
-                print(mode, bytes);
+            if (!compare(shapes, mode, bytes, &decoded)) {
+                failed |= 1u << mode;
+                if (differ++ < PRINTED)
+                    print(mode, bytes);
+            }
+            compared++;
             insns += decoded;
             if (ptd_insn_take_apart(mode, 0, bytes, MAX_INSN_BYTES, &insn, &parts) != PTD_OK)
                 break;
@@ -119,7 +123,9 @@ int main(int argc, char **argv)
         }
     }
     ptd_shapes_free(shapes);
-    printf("shapes: %" PRIu64 " were instructions\n", insns);
-    printf("%" PRIu64 " passed, %" PRIu64 " failed\n", passed, failed);
-    return failed > 0;
+    printf("shapes: %" PRIu64 " compared, %" PRIu64 " of them instructions; %" PRIu64 " differ\n",
+           compared, insns, differ);
+    printf("%d passed, %d failed\n", MODES - __builtin_popcount(failed),
+           __builtin_popcount(failed));
+    return failed != 0;
 }
