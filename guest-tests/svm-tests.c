@@ -240,8 +240,8 @@ static void report_transition(unsigned i, bool events, const char *name)
                got->by_event == want->by_event && got->vector == want->vector;
     report(same, "%s: transition %u, %s", name, i, want->enters ? "VMRUN" : "#VMEXIT");
     if (!same)
-        printf("got  nr %d vmcs %lx cr3 %lx from %lx to %lx reason %lx %lx %u\n"
-               "want nr %d vmcs %lx cr3 %lx from %lx to %lx reason %lx %lx %u\n",
+        printf("    got  nr %d vmcs %lx cr3 %lx from %lx to %lx reason %lx %lx %u\n"
+               "    want nr %d vmcs %lx cr3 %lx from %lx to %lx reason %lx %lx %u\n",
                got->enters, got->vmcs, got->cr3, got->from, got->to, got->reason,
                got->qualification, got->vector, want->enters, want->vmcs, want->cr3, want->from,
                want->to, want->reason, want->qualification, want->vector);

@@ -103,10 +103,12 @@ static bool find_stretches(struct builder *builder, struct ptd_time *time)
         struct ptd_time_point point;
 
         ptd_time_packet(time, &packet);
-        if (!timed && packet.type == PTD_TSC) { /* what is in front of it cannot be decoded */
+        if (!timed) { /* what is in front of the first TSC cannot be decoded */
             ptd_time_point(time, &point);
-            builder->stretches[0].from = point.tsc;
-            timed = true;
+            timed =
+                point.tsc != PTD_TIME_UNKNOWN; /* where there are VMs, PSBEND tells whose it is */
+            if (timed)
+                builder->stretches[0].from = point.tsc;
         }
         if (packet.type != PTD_PIP && packet.type != PTD_TIP_PGE && packet.type != PTD_TIP_PGD)
             continue;

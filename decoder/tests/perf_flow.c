@@ -119,6 +119,7 @@ static void cpu_trace(void)
 /* A snapshot or a sample begins in the midst: who ran long before it does not count. */
 static void late_trace(void)
 {
+    const struct ptd_time_vm vm = {.vmcs = 0x1000, .offset = 1ull << 40};
     static struct file file, packets;
     struct ptd_perf_session *session;
     struct ptd_perf_fault fault;
@@ -134,10 +135,14 @@ static void late_trace(void)
     file_record(&file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
     file_record(&file, 14, 0, "i", N(10), N(10), N(100));
     file_record(&file, 14, 0, "i", N(20), N(20), N(4900));
+    file_record(&file, 14, 0, "i", N(30), N(30), N(9000));
     file_record(&file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(-1), N(1), N(0));
     file_put(&file, packets.bytes, packets.len);
     CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
     CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
+    CU_ASSERT_STRING_EQUAL(who_ran(session), "20:2 ");
+    session->vms = &vm; /* only PSBEND tells now that the TSC is the host's */
+    session->vm_count = 1;
     CU_ASSERT_STRING_EQUAL(who_ran(session), "20:2 ");
     ptd_perf_session_free(session);
 }

@@ -6,7 +6,7 @@
 
 static const char *const expected_profiles[] = {
     "broadwell",       "skylake", "goldmont-plus", "icelake-server", "gracemont",
-    "sapphire-rapids", "max",     "future",        "silvermont",
+    "sapphire-rapids", "max",     "future",        "least",          "silvermont",
 };
 
 static void test_names(void)
@@ -52,6 +52,9 @@ static void test_what_profiles_are_known_for(void)
     CHECK(!(caps.leaf14_0_ecx & VPT_CAP_MENTRY), "broadwell has one ToPA entry");
     CHECK(!(caps.leaf14_0_ebx & (VPT_CAP_PSB_CYC | VPT_CAP_IPFILTER | VPT_CAP_MTC)),
           "broadwell is the first generation");
+    caps = plain_caps("least");
+    CHECK(!caps.leaf14_0_ebx && caps.leaf14_0_ecx == (VPT_CAP_TOPA | VPT_CAP_SNGLRGN),
+          "least has output to memory only");
     caps = plain_caps("skylake");
     CHECK(caps.leaf14_0_ecx & VPT_CAP_MENTRY, "skylake has tables");
     CHECK(caps.leaf14_0_ebx & VPT_CAP_IPFILTER && caps.leaf14_0_ebx & VPT_CAP_PSB_CYC,

@@ -13,6 +13,8 @@
 #define MEMORY_TYPE(msr)  ((msr) >> 50 & 15)
 #define WRITE_BACK        6u
 
+#define MSR_ARCH_CAPABILITIES 0x10au
+
 static void test_basic(void)
 {
     const uint64_t basic = vmx_basic();
@@ -98,6 +100,18 @@ static void test_read_only(void)
                       "IA32_VMX capability 0x%x is read-only (volume 4)", msr);
 }
 
+/* A hypervisor learns there what it need not guard against: RDCL_NO, SKIP_L1DFL_VMENTRY. */
+static void test_arch_capabilities(void)
+{
+    const bool enumerated = cpuid_checked(7, 0).edx >> 29 & 1;
+    uint64_t value = 0;
+
+    report_vector(rdmsr_safe(MSR_ARCH_CAPABILITIES, &value), enumerated ? 0 : GP_VECTOR,
+                  "IA32_ARCH_CAPABILITIES is there with CPUID.(7,0):EDX[29] (volume 4)");
+    report_vector(wrmsr_safe(MSR_ARCH_CAPABILITIES, value), GP_VECTOR,
+                  "IA32_ARCH_CAPABILITIES is read-only (volume 4)");
+}
+
 void test_capabilities(void)
 {
     test_basic();
@@ -105,4 +119,5 @@ void test_capabilities(void)
     test_fixed();
     test_highest_field();
     test_read_only();
+    test_arch_capabilities();
 }

@@ -82,7 +82,7 @@ both_sides() {
 shell_guest
 nested_prepare "$lab/vmlinuz" "$work/guest.cpio" <<'JOB'
 mount -t debugfs debugfs /sys/kernel/debug
-(until [ "$(cat /sys/kernel/debug/kvm/exits)" -gt 20000 ]; do
+(until [ "$(cat /sys/kernel/debug/kvm/exits)" -gt 5000 ]; do
     sleep 0.1
 done
 echo begins) &

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What VMX is enumerated, and where VMXON is allowed: IA32_FEATURE_CONTROL and the capability MSRs.
- * They follow the feature words, in which a bit of a control says that software may set it.
+ * What VMX is enumerated, and where VMXON is allowed: IA32_FEATURE_CONTROL and the capability MSRs,
+ * IA32_ARCH_CAPABILITIES among them. They follow the feature words, in which a bit of a control
+ * says that software may set it.
  */
 #include "qemu/osdep.h"
 #include "timer.h"
@@ -148,6 +149,11 @@ static bool is_capability(uint32_t msr)
     return msr >= MSR_IA32_VMX_BASIC && msr <= MSR_IA32_VMX_VMFUNC;
 }
 
+static bool has_arch_capabilities(CPUX86State *env)
+{
+    return env->features[FEAT_7_0_EDX] & CPUID_7_0_EDX_ARCH_CAPABILITIES;
+}
+
 enum x86_vmx_msr x86_vmx_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value)
 {
     if (!cpu_has_vmx(env)) {
@@ -160,6 +166,10 @@ enum x86_vmx_msr x86_vmx_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value)
     if (msr == MSR_IA32_TSC) { /* of which TCG has no RDMSR */
         *value = cpu_visible_tsc(env, cpu_get_tsc(env));
         return X86_VMX_MSR_DONE;
+    }
+    if (msr == MSR_IA32_ARCH_CAPABILITIES) {
+        *value = env->features[FEAT_ARCH_CAPABILITIES];
+        return has_arch_capabilities(env) ? X86_VMX_MSR_DONE : X86_VMX_MSR_GP;
     }
     if (!is_capability(msr)) {
         return X86_VMX_MSR_OTHER;
@@ -181,5 +191,6 @@ enum x86_vmx_msr x86_vmx_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value)
         env->msr_ia32_feature_control = value;
         return X86_VMX_MSR_DONE;
     }
-    return is_capability(msr) ? X86_VMX_MSR_GP : X86_VMX_MSR_OTHER;
+    return is_capability(msr) || msr == MSR_IA32_ARCH_CAPABILITIES ? X86_VMX_MSR_GP
+                                                                   : X86_VMX_MSR_OTHER;
 }

@@ -5,15 +5,17 @@
 #define I386_VMX_FEATURES_H
 
 #if defined(CONFIG_USER_ONLY) || !defined(TARGET_X86_64)
-#define TCG_VMX           0
-#define TCG_VMX_BASIC     0
-#define TCG_VMX_PIN       0
-#define TCG_VMX_PRIMARY   0
-#define TCG_VMX_SECONDARY 0
-#define TCG_VMX_EXIT      0
-#define TCG_VMX_ENTRY     0
-#define TCG_VMX_MISC      0
-#define TCG_VMX_EPT_VPID  0
+#define TCG_VMX                   0
+#define TCG_VMX_BASIC             0
+#define TCG_VMX_PIN               0
+#define TCG_VMX_PRIMARY           0
+#define TCG_VMX_SECONDARY         0
+#define TCG_VMX_EXIT              0
+#define TCG_VMX_ENTRY             0
+#define TCG_VMX_MISC              0
+#define TCG_VMX_EPT_VPID          0
+#define TCG_VMX_7_0_EDX           0
+#define TCG_VMX_ARCH_CAPABILITIES ~0u /* an MSR is nothing to programs */
 #else
 #define TCG_VMX       CPUID_EXT_VMX
 #define TCG_VMX_BASIC (MSR_VMX_BASIC_INS_OUTS | MSR_VMX_BASIC_TRUE_CTLS)
@@ -52,6 +54,16 @@
      MSR_VMX_EPT_INVEPT_SINGLE_CONTEXT | MSR_VMX_EPT_INVEPT_ALL_CONTEXT | MSR_VMX_EPT_INVVPID |    \
      MSR_VMX_EPT_INVVPID_SINGLE_ADDR | MSR_VMX_EPT_INVVPID_SINGLE_CONTEXT |                        \
      MSR_VMX_EPT_INVVPID_ALL_CONTEXT | MSR_VMX_EPT_INVVPID_SINGLE_CONTEXT_NOGLOBALS)
+#define TCG_VMX_7_0_EDX CPUID_7_0_EDX_ARCH_CAPABILITIES
+/*
+ * The processor that TCG emulates reads nothing ahead of what a program does, and has no caches.
+ * A hypervisor that is not told so guards against what processors of Intel do: it flushes the L1
+ * cache and clears buffers at VM entries, has page tables of its own for user mode, and gives its
+ * guests no large pages to execute from.
+ */
+#define TCG_VMX_ARCH_CAPABILITIES                                                                  \
+    (MSR_ARCH_CAP_RDCL_NO | MSR_ARCH_CAP_SKIP_L1DFL_VMENTRY | MSR_ARCH_CAP_SSB_NO |                \
+     MSR_ARCH_CAP_MDS_NO | MSR_ARCH_CAP_PSCHANGE_MC_NO | MSR_ARCH_CAP_TAA_NO)
 #endif
 
 #endif
