@@ -22,13 +22,17 @@ kvm-pt: deps ## KVM's own Intel PT for guests (pt_mode=1) on that QEMU: a table 
 kvm-pt-doc: deps ## the same, and write the table into docs/kvm-pt.md
 	@$(KVM_PT) --write
 
-KVM_PT = .ci/deps.sh qemu kvm && $(SUBMAKE) all $(KVM_LINUX_TOOLS) && { $(PREPARE_LAB); } && $(BUILD_QEMU) && \
-    { $(BUILD_KVM); } && $(QEMU_ENV) $(KVM_LINUX)/tests/kvm-pt.sh
+kvm-pt-linux: deps ## Debian in a guest of that KVM: what its own perf record writes through EPT decodes to what ran
+	@$(KVM_PT_NEEDS) && $(SUBMAKE) qemu-tools && $(QEMU_ENV) $(KVM_LINUX)/tests/linux.sh
+
+KVM_PT_NEEDS = .ci/deps.sh qemu kvm && $(SUBMAKE) all $(KVM_LINUX_TOOLS) && { $(PREPARE_LAB); } && \
+    $(BUILD_QEMU) && { $(BUILD_KVM); }
+KVM_PT = $(KVM_PT_NEEDS) && $(QEMU_ENV) $(KVM_LINUX)/tests/kvm-pt.sh
 
 # Of the kernel that the lab boots. Where a package cannot be had, the test says so itself.
 BUILD_KVM = package=$$(find $(CACHE)/lab/packages -name 'linux-image-*.deb' 2>/dev/null | sort | tail -n 1); \
     [ -z "$$package" ] || $(KVM_LINUX)/build.sh "$$package" $(CACHE)/kvm-linux $(JOBS) || [ $$? = 77 ]
 
-LONG_TESTS += kvm-pt
+LONG_TESTS += kvm-pt kvm-pt-linux
 
-.PHONY: kvm-pt kvm-pt-doc
+.PHONY: kvm-pt kvm-pt-doc kvm-pt-linux

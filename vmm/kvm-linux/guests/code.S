@@ -113,4 +113,14 @@ fault:
     out %al, $PORT_FAULT
 guest_code_end:
 
+/* It stands at SMM_ENTRY. */
+    .globl guest_smm, guest_smm_end
+guest_smm:
+    .code16
+    movl $MSR_RTIT_CTL, %ecx
+    rdmsr
+    out %al, $PORT_DONE
+    .code64
+guest_smm_end:
+
     .section .note.GNU-stack, "", @progbits

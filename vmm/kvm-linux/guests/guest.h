@@ -28,6 +28,7 @@
 #define CTL_INJECT     (1ull << 56)
 #define CTL_RESERVED   (1ull << 62)
 #define TRACED         (CTL_TRACEEN | CTL_OS | CTL_BRANCHEN)
+#define STATUS_ENABLES 7ull /* FilterEn, ContextEn, TriggerEn */
 #define STATUS_ERROR   (1ull << 4)
 #define STATUS_STOPPED (1ull << 5)
 
@@ -54,6 +55,8 @@ struct guest {
 /* Pieces of code.S. */
 extern const uint8_t guest_rdmsr[], guest_wrmsr[], guest_branches[], guest_vmxon[],
     guest_one_exit[], guest_popcnts[], guest_pmi[], guest_vectors[], guest_code[], guest_code_end[];
+/* What runs in SMM, of 16 bits: RDMSR of IA32_RTIT_CTL. */
+extern const uint8_t guest_smm[], guest_smm_end[];
 /* One that goes where a number leads it, and places in it. */
 extern const uint8_t guest_walk[], guest_walk_over[], guest_walk_one[], guest_walk_other[],
     guest_walk_called[];

@@ -11,6 +11,9 @@
 #define CODE      0x10000
 #define STACK_TOP 0x20000
 #define PMI_COUNT 0x21000
+#define SMM_ENTRY 0x38000 /* where a processor begins in SMM, unless it is told another place */
+
+#define MSR_RTIT_CTL 0x570 /* of guest_smm */
 
 /* Of guest_walk. */
 #define WALK_FACTOR    0x5851f42d4c957f2d

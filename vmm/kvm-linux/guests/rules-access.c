@@ -88,6 +88,39 @@ static struct outcome cr3_match_low(void)
     return result;
 }
 
+/* ---- What a guest reads back ---- */
+
+/* What is written, and what is read then. */
+static struct outcome ignored_writes(void)
+{
+    static const struct {
+        const char *name;
+        uint32_t msr;
+        uint64_t written, read;
+    } cases[] = {
+        {"IA32_RTIT_STATUS", MSR_STATUS, STATUS_ENABLES, 0},
+        {"IA32_RTIT_STATUS", MSR_STATUS, STATUS_ENABLES | STATUS_ERROR, STATUS_ERROR},
+        {"IA32_RTIT_OUTPUT_MASK_PTRS", MSR_OUTPUT_MASK, 0, 0x7f},
+        {"IA32_RTIT_OUTPUT_MASK_PTRS", MSR_OUTPUT_MASK, 0x1000000f80, 0x1000000fff},
+    };
+    struct outcome result = {.did = "they are"};
+    struct guest guest;
+    uint64_t value = 0;
+
+    guest_open(&guest, true, NULL);
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const bool done = guest_write(&guest, cases[i].msr, cases[i].written) == DONE &&
+                          guest_read(&guest, cases[i].msr, &value) == DONE;
+
+        if ((!done || value != cases[i].read) && result.verdict == AS_SPECIFIED)
+            result = done ? outcome(NOT_SO, "%s reads %#" PRIx64 ", not %#" PRIx64, cases[i].name,
+                                    value, cases[i].read)
+                          : outcome(NOT_SO, "an access of %s faults", cases[i].name);
+    }
+    guest_close(&guest);
+    return result;
+}
+
 /* ---- What CPUID says ---- */
 
 static uint32_t leaf_14_ebx;
@@ -191,6 +224,10 @@ const struct rule access_rules[] = {
      "KVM's interface", TEST(restore)},
     {"K11", "A guest whose CPUID has no Intel PT has none of its MSRs.", "33.2.8, 33.5.2.1",
      TEST(hidden)},
+    {"K15",
+     "Writes of FilterEn, ContextEn and TriggerEn of IA32_RTIT_STATUS, and of bits 6:0 of "
+     "IA32_RTIT_OUTPUT_MASK_PTRS, are ignored.",
+     "33.2.8.4, 33.2.8.8", TEST(ignored_writes)},
     {"G1", "A guest whose CPUID has leaf 14H.1 cannot set reserved bits of IA32_RTIT_CTL.",
      "33.2.8.2", TEST(reserved_with_leaf)},
     {"G2", "While a guest traces, a WRMSR of another MSR of the trace gives #GP.", "33.2.8.4",

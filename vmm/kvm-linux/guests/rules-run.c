@@ -144,6 +144,53 @@ static struct outcome output_to_nowhere(void)
     return result;
 }
 
+/* ---- System management mode ---- */
+
+/* In SMM a guest has an address space of its own (KVM_CAP_MULTI_ADDRESS_SPACE): the same memory
+ * here. */
+#define SMM_SLOT (1u << 16)
+
+static void put_smm(struct guest *guest)
+{
+    const struct kvm_userspace_memory_region memory = {.slot = SMM_SLOT,
+                                                       .memory_size = guest->vm.ram_bytes,
+                                                       .userspace_addr = (uintptr_t)guest->vm.ram};
+
+    memcpy(guest->vm.ram + SMM_ENTRY, guest_smm, (uintptr_t)guest_smm_end - (uintptr_t)guest_smm);
+    if (ioctl(guest->vm.fd, KVM_SET_USER_MEMORY_REGION, &memory) < 0)
+        vm_die("KVM_SET_USER_MEMORY_REGION: %s", strerror(errno));
+}
+
+/* An SMI comes while the guest traces; its handler reads IA32_RTIT_CTL. */
+static struct outcome interrupt_by_smi(struct guest *guest)
+{
+    struct kvm_regs regs;
+    int end;
+
+    if (ioctl(guest->vm.cpu_fd[0], KVM_SMI, 0) < 0)
+        return outcome(NOT_TRIED, "KVM has no SMIs: %s", strerror(errno));
+    end = guest_branch(guest, BRANCHES);
+    if (ioctl(guest->vm.cpu_fd[0], KVM_GET_REGS, &regs) < 0)
+        vm_die("KVM_GET_REGS: %s", strerror(errno));
+    if (end != DONE || regs.rcx != MSR_CTL)
+        return outcome(NOT_TRIED, "SMM is not entered: %s", guest_end_name(end));
+    return regs.rax & CTL_TRACEEN ? outcome(NOT_SO, "it goes on, and SMM is traced")
+                                  : outcome(AS_SPECIFIED, "it does");
+}
+
+static struct outcome smi_ends_trace(void)
+{
+    struct outcome result = cannot_trace;
+    struct guest guest;
+
+    guest_open(&guest, true, NULL);
+    put_smm(&guest);
+    if (guest_trace(&guest, TRACED, REGION, 0xffff))
+        result = interrupt_by_smi(&guest);
+    guest_close(&guest);
+    return result;
+}
+
 /* ---- CPUID that user space made up ---- */
 
 /* Whether the guest traces without an access of the host's that faults. */
@@ -263,6 +310,8 @@ const struct rule run_rules[] = {
      "33.3.1", TEST(what_is_there)},
     {"K7", "VMXON in the guest ends its trace, as its IA32_VMX_MISC[14] is 0.", "33.5",
      TEST(vmxon_ends_trace)},
+    {"K16", "An SMI ends the guest's trace: IA32_RTIT_CTL.TraceEn is 0 in SMM.", "33.2.9.3",
+     TEST(smi_ends_trace)},
     {"K14",
      "The interrupt of a full region arrives on a host without performance events of its own.",
      "33.2.7.2", TEST(fill_region)},
