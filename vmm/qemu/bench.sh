@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # bench.sh JSON: what tracing costs under TCG, on the unchanged QEMU, on ours with tracing off, and on ours
-# while everything is captured from outside: to boot the Linux guest of the tests (processor time), and to
-# run a compressor, an interpreter, and a program that is not typical, with an indirect CALL in about 36
-# instructions (their time, as the guest sees it). The least of ROUNDS (5) in turn counts, and of three runs in
+# while everything is captured from outside, without the code that runs and with it: to boot the Linux guest of
+# the tests (processor time), and to run a compressor, an interpreter, and a program that is not typical, with an
+# indirect CALL in about 36 instructions (their time, as the guest sees it). The least of ROUNDS (5) in turn counts, and of three runs in
 # each of them, since other load only adds; every other round goes backwards, since a run may profit from the one
 # before. The alternative is single-step: of that last program, by the gdbstub of the unchanged QEMU; and of the
 # demo, by `vpt run`, next to QEMU.
@@ -55,12 +55,12 @@ guest() { # JOB CPU [ARGUMENT...]
     linux_run run 600 "$cpu" "$@" <<<"${jobs[$job]}"
 }
 
-captured() { # JOB [ARGUMENT...]
+captured() { # JOB CODE [ARGUMENT...]
     qmp_pipes "$work/qmp"
-    guest "$1" "$model,vpt-profile=icelake-server" "${@:2}" -S -chardev "pipe,id=qmp,path=$work/qmp" \
+    guest "$1" "$model,vpt-profile=icelake-server" "${@:3}" -S -chardev "pipe,id=qmp,path=$work/qmp" \
         -mon chardev=qmp,mode=control &
     qmp_open "$work/qmp"
-    qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/capture\"}}" >/dev/null
+    qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/capture\", \"code\": $2}}" >/dev/null
     qmp '{"execute": "cont"}' >/dev/null
     wait $!
     qmp_close
@@ -81,7 +81,8 @@ run() { # HOW JOB
     case $1 in
     stock) qemu=$dir/stock/qemu-system-x86_64 guest "$2" "$model" ;;
     off) qemu=$dir/build/qemu-system-x86_64 guest "$2" "$model,vpt-profile=icelake-server" ;;
-    on) qemu=$dir/build/qemu-system-x86_64 captured "$2" ;;
+    on) qemu=$dir/build/qemu-system-x86_64 captured "$2" false ;;
+    code) qemu=$dir/build/qemu-system-x86_64 captured "$2" true ;;
     esac
 }
 
@@ -125,7 +126,7 @@ more() { # JOB insns|bytes
 }
 
 linux_prepare
-hows=(stock off on)
+hows=(stock off on code)
 for ((round = 0; round < rounds; round++)); do
     for _ in 1 2 3; do
         for how in "${hows[@]}"; do
@@ -138,10 +139,10 @@ for ((round = 0; round < rounds; round++)); do
             awk -v ticks="$ticks" 'BEGIN { print ticks / 100 }' >>"$work/$program.$how"
         done <"$work/run/times"
     done
-    hows=("${hows[2]}" "${hows[1]}" "${hows[0]}")
+    hows=("${hows[3]}" "${hows[2]}" "${hows[1]}" "${hows[0]}")
 done
 for job in boot "${programs[@]}"; do
-    qemu=$dir/build/qemu-system-x86_64 captured "$job" -plugin "$build/qemu/execlog.so,count=$work/$job.insns"
+    qemu=$dir/build/qemu-system-x86_64 captured "$job" false -plugin "$build/qemu/execlog.so,count=$work/$job.insns"
     stat -c %s "$work/capture.0" >"$work/$job.bytes"
 done >/dev/null
 declare -A demo_rounds=([off]=10000 [on]=10000 [step]=4)
@@ -158,11 +159,13 @@ jq -e --argjson rounds "$((demo_rounds[step] + 1))" '{backend, insns_per_round: 
 results=()
 for job in boot "${programs[@]}"; do
     stock=$(least "$work/$job.stock") off=$(least "$work/$job.off") on=$(least "$work/$job.on")
+    code=$(least "$work/$job.code")
     insns=$(more "$job" insns) bytes=$(more "$job" bytes)
     results+=("$(jq -n --arg job "$job" --argjson stock "$stock" --argjson off "$off" --argjson on "$on" \
-        --argjson insns "$insns" --argjson bytes "$bytes" \
-        '{($job): {stock_s: $stock, off_s: $off, on_s: $on, insns: $insns, trace_bytes: $bytes,
-          off_vs_stock: ($off / $stock), on_vs_stock: ($on / $stock),
+        --argjson code "$code" --argjson insns "$insns" --argjson bytes "$bytes" \
+        '{($job): {stock_s: $stock, off_s: $off, on_s: $on, on_with_code_s: $code, insns: $insns, trace_bytes: $bytes,
+          off_vs_stock: ($off / $stock), on_vs_stock: ($on / $stock), on_vs_off: ($on / $off),
+          on_with_code_vs_stock: ($code / $stock), on_with_code_vs_off: ($code / $off),
           bits_per_insn: (8 * $bytes / $insns)}}')")
 done
 per_round() { # HOW: seconds
@@ -195,9 +198,13 @@ printf '%s\n' "${results[@]}" | jq -s --argjson rounds "$rounds" --argjson steps
         off_vs_stock_calls: $jobs.calls.off_vs_stock,
         on_vs_stock: ([$typical[].on_vs_stock] | max),
         on_vs_stock_calls: $jobs.calls.on_vs_stock,
+        on_vs_off: ([$typical[].on_vs_off] | max),
+        on_vs_off_calls: $jobs.calls.on_vs_off,
+        on_with_code_vs_stock: ([$typical[].on_with_code_vs_stock] | max),
+        on_with_code_vs_stock_calls: $jobs.calls.on_with_code_vs_stock,
         bits_per_insn: ([$typical[].bits_per_insn] | max),
         bits_per_insn_calls: $jobs.calls.bits_per_insn}' >"$json"
 # shellcheck disable=SC2016 # for jq
 digits='def digits($n): pow(10; $n) as $ten | . * $ten | round / $ten;'
-jq -r "$digits"'.jobs | to_entries[] | "\(.key): stock \(.value.stock_s) s, off \(.value.off_vs_stock | digits(3))x, on \(.value.on_vs_stock | digits(3))x, \(.value.bits_per_insn | digits(2)) bits per instruction"' "$json"
+jq -r "$digits"'.jobs | to_entries[] | "\(.key): stock \(.value.stock_s) s, off \(.value.off_vs_stock | digits(3))x, on \(.value.on_vs_stock | digits(3))x, with code \(.value.on_with_code_vs_stock | digits(3))x, \(.value.bits_per_insn | digits(2)) bits per instruction"' "$json"
 jq -r "$digits"'.single_step | to_entries[] | "\(.key), single-stepped (\(.value.by)): \(.value.insns_per_s | floor) instructions/s; untraced \(.value.stock_insns_per_s / 1e6 | digits(1)) M/s, traced \(.value.on_insns_per_s / 1e6 | digits(1)) M/s: \(.value.vs_stock | floor)x"' "$json"

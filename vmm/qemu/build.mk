@@ -42,6 +42,7 @@ vmx-test: deps ## VMX in TCG on that QEMU: vmx-tests on each profile, traced; Li
 	@$(QEMU_ENV) vmm/qemu/tests/vmx.sh --all
 	@$(QEMU_ENV) vmm/qemu/tests/vmx-hostile.sh
 	@$(QEMU_ENV) vmm/qemu/tests/vmx-linux.sh
+	@$(QEMU_ENV) vmm/qemu/tests/vmx-perf.sh
 	@$(QEMU_ENV) vmm/qemu/tests/vmx-guests.sh
 	@$(QEMU_ENV) vmm/qemu/tests/vmx-boot.sh
 	@$(QEMU_ENV) vmm/qemu/tests/vmx-move.sh

@@ -78,31 +78,92 @@ static uint64_t settle(void *owner)
     return watch->bytes;
 }
 
+/*
+ * A vCPU whose code is told runs blocks of its own: those of a cluster that no other vCPU has. They
+ * are chained as all blocks are. A chain is made only behind a lookup of the block that it leads
+ * to, stays within a page, and is cut when its target becomes invalid. So x86_vpt_use_tb() sees
+ * each block before it runs for the first time, and again when its bytes are others; and it sees
+ * the first block of each page that the vCPU comes to after its mappings may have changed.
+ *
+ * There are fewer clusters than there may be vCPUs. Those beyond share their blocks, which are then
+ * not chained.
+ */
+static bool has_own_blocks(const CPUState *cs)
+{
+    return cs->cpu_index < X86_VPT_SHARED_CLUSTER;
+}
+
+static uint32_t of_own_blocks(const CPUState *cs, uint32_t cflags)
+{
+    return has_own_blocks(cs) ? deposit32(cflags, CF_CLUSTER_SHIFT, 8, cs->cpu_index)
+                              : cflags | CF_NO_GOTO_TB;
+}
+
+/* No block runs again before it was looked up. */
+static void look_up_all(CPUState *cs)
+{
+    if (has_own_blocks(cs)) {
+        tb_unlink_cluster(cs);
+    }
+    tcg_flush_jmp_cache(cs);
+}
+
+/* An earlier capture may have left blocks of this cluster, whose chains are cut. */
+static void own_blocks(CPUState *cs)
+{
+    struct X86Vpt *vpt = X86_CPU(cs)->vpt;
+
+    vpt->shared_cflags = cs->tcg_cflags;
+    vpt->looks_up = !has_own_blocks(cs);
+    cs->tcg_cflags = of_own_blocks(cs, cs->tcg_cflags);
+    if (cs->cflags_next_tb != -1) {
+        cs->cflags_next_tb = of_own_blocks(cs, cs->cflags_next_tb);
+    }
+    look_up_all(cs);
+}
+
+static void share_blocks(CPUState *cs)
+{
+    struct X86Vpt *vpt = X86_CPU(cs)->vpt;
+    const uint32_t mask = CF_CLUSTER_MASK;
+
+    vpt->looks_up = false;
+    cs->tcg_cflags = vpt->shared_cflags;
+    if (cs->cflags_next_tb != -1) {
+        cs->cflags_next_tb = (cs->cflags_next_tb & ~mask) | (vpt->shared_cflags & mask);
+    }
+    tcg_flush_jmp_cache(cs);
+}
+
 /* From here on, all that was told holds no more. */
 static void tell_anew(CPUState *cs, struct X86VptWatch *watch)
 {
     settle(watch);
     x86_vpt_ring_turn(watch->ring);
-    if (watch->code) {
-        x86_vpt_code_forget(watch->code);
-    }
     if (watch->names) {
         x86_vpt_names_anew(watch->names);
     }
-    tcg_flush_jmp_cache(cs);
+    if (watch->code) {
+        x86_vpt_code_forget(watch->code);
+        look_up_all(cs);
+    } else {
+        tcg_flush_jmp_cache(cs);
+    }
 }
 
-static void tell_code(CPUState *cs, struct X86VptWatch *watch, const TranslationBlock *tb, vaddr pc)
+static void tell_code(CPUState *cs, struct X86VptWatch *watch, TranslationBlock *tb, vaddr pc)
 {
+    const struct X86VptTrace trace = {offset_now, settle, watch};
+
     if (unlikely(x86_vpt_code_is_full(watch->code))) {
         settle(watch);
         x86_vpt_code_forget_full(watch->code);
-        tcg_flush_jmp_cache(cs);
+        look_up_all(cs);
     }
-    x86_vpt_code_block(watch->code, tb, watch->cpu->env.cr[3], pc, watch->bytes, settle, watch);
+    x86_vpt_code_block(watch->code, tb, watch->cpu->env.cr[3], pc, &trace);
 }
 
-bool x86_vpt_use_tb(CPUState *cs, const TranslationBlock *tb, vaddr pc)
+bool x86_vpt_use_tb(CPUState *cs, TranslationBlock *tb, vaddr pc)
 {
     X86CPU *cpu = container_of(cs, X86CPU, parent_obj); /* X86_CPU() checks, which is slow here */
     struct X86VptWatch *watch = cpu->vpt->capture;
@@ -110,7 +171,6 @@ bool x86_vpt_use_tb(CPUState *cs, const TranslationBlock *tb, vaddr pc)
     if (likely(!watch || (!watch->code && !watch->names))) {
         return true;
     }
-    vpt_flush(&watch->model);
     if (watch->ring && x86_vpt_ring_is_due(watch->ring)) {
         tell_anew(cs, watch);
     }
@@ -123,17 +183,6 @@ bool x86_vpt_use_tb(CPUState *cs, const TranslationBlock *tb, vaddr pc)
     /* Whoever writes to the block makes it invalid first. */
     smp_rmb();
     return !(tb_cflags(tb) & CF_INVALID);
-}
-
-/*
- * Every block is looked up from now on (or need not be any more): none leads to the next by itself,
- * and those that were found are forgotten.
- */
-static void look_up_all(CPUState *cs, bool all)
-{
-    cs->tcg_cflags = all ? cs->tcg_cflags | CF_NO_GOTO_TB : cs->tcg_cflags & ~CF_NO_GOTO_TB;
-    X86_CPU(cs)->vpt->looks_up = all;
-    tcg_flush_jmp_cache(cs);
 }
 
 void x86_vpt_new_space(X86CPU *cpu)
@@ -404,7 +453,7 @@ static void begin(CPUState *cs, run_on_cpu_data data)
     cpu->vpt->capture = how->watch;
     cpu->vpt->watch = &how->watch->model;
     if (how->watch->code) {
-        look_up_all(cs, true);
+        own_blocks(cs);
     }
     if (x86_vpt_beside_kvm() && !cpu->vpt->in_tcg) {
         x86_vpt_hold_time(cpu);
@@ -546,7 +595,7 @@ static void end(CPUState *cs, run_on_cpu_data data)
     cpu->vpt->capture = NULL;
     cpu->vpt->vms = NULL;
     if (watch->code) {
-        look_up_all(cs, false);
+        share_blocks(cs);
     }
     x86_vpt_sync(&cpu->env);
     let_go(request);

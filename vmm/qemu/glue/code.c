@@ -4,8 +4,9 @@
  * Code is kept by its physical place, with the page that each linear address led to beside it: what
  * many address spaces share is told once.
  *
- * A vCPU looks a block up before it runs it, whenever its page tables or the code may have changed
- * since. So what was told of the block's bytes, and of where they are, is compared then.
+ * A vCPU looks blocks up whenever its page tables or the code may have changed since (capture.c).
+ * So what was told of the block's bytes, and of where they are, is compared then. Bytes cannot
+ * change without a new block, and a block whose bytes were told is marked.
  *
  * A guest can run code at as many places as it makes up. What was told is remembered up to a bound;
  * then all of it is forgotten, and told anew where it runs again.
@@ -43,10 +44,15 @@ struct page {
     uint8_t bytes[TARGET_PAGE_SIZE];
 };
 
+/* Places that were told lately, by bits of their address: a look there is quicker. */
+#define SEEN_PLACES 1024
+
 struct X86VptCode {
     FILE *file;              /* or */
     struct X86VptRing *ring; /* without a file */
     GHashTable *places, *pages;
+    struct place seen[SEEN_PLACES];
+    uint32_t mark;      /* on blocks whose bytes were told and not forgotten; no other log's */
     int error;          /* errno of the first write that failed */
     uint64_t forgotten; /* how often, since a bound was reached */
 };
@@ -85,6 +91,23 @@ static struct page *page_at(struct X86VptCode *code, uint64_t address)
     return page;
 }
 
+/* The entry for a place, which may hold another one. */
+static struct place *seen_at(struct X86VptCode *code, uint64_t space, uint64_t page)
+{
+    return &code->seen[((page ^ space * 5) >> TARGET_PAGE_BITS) % SEEN_PLACES];
+}
+
+/* A new log, or one of which all is forgotten. */
+static void begin_anew(struct X86VptCode *code)
+{
+    static uint32_t marks;
+
+    code->mark = qatomic_add_fetch(&marks, 1);
+    for (size_t i = 0; i < SEEN_PLACES; i++) {
+        code->seen[i].space = SPACE_PHYSICAL; /* of no place */
+    }
+}
+
 /* ---- Begin and end ---- */
 
 struct X86VptCode *x86_vpt_code_in_ring(struct X86VptRing *ring)
@@ -97,6 +120,7 @@ struct X86VptCode *x86_vpt_code_in_ring(struct X86VptRing *ring)
     code->ring = ring;
     code->places = g_hash_table_new_full(place_hash, place_equal, g_free, NULL);
     code->pages = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
+    begin_anew(code);
     return code;
 }
 
@@ -142,6 +166,7 @@ void x86_vpt_code_forget(struct X86VptCode *code)
 {
     g_hash_table_remove_all(code->places);
     g_hash_table_remove_all(code->pages);
+    begin_anew(code);
 }
 
 bool x86_vpt_code_is_full(const struct X86VptCode *code)
@@ -213,23 +238,37 @@ void x86_vpt_code_copy(GByteArray *log, const GByteArray *records, uint64_t begi
 
 /* Where records go: known once it is needed, and the trace is settled if it has to be. */
 struct where {
+    const struct X86VptTrace *trace;
+    bool known, settled;
     uint64_t offset;
-    uint64_t (*settle)(void *owner);
-    void *owner;
 };
+
+static uint64_t offset_of(struct where *where)
+{
+    if (!where->known) {
+        where->offset = where->trace->offset(where->trace->owner);
+        where->known = true;
+    }
+    return where->offset;
+}
 
 static void settle(struct where *where)
 {
-    if (where->settle) {
-        where->offset = where->settle(where->owner);
-        where->settle = NULL;
+    if (!where->settled) {
+        where->offset = where->trace->settle(where->trace->owner);
+        where->known = where->settled = true;
     }
 }
 
 static void tell_place(struct X86VptCode *code, struct where *where, struct place told)
 {
-    struct place *place = g_hash_table_lookup(code->places, &told);
+    struct place *seen = seen_at(code, told.space, told.page), *place;
 
+    if (place_equal(seen, &told) && seen->physical == told.physical) {
+        return;
+    }
+    *seen = told;
+    place = g_hash_table_lookup(code->places, &told);
     if (place && place->physical == told.physical) {
         return;
     }
@@ -241,7 +280,7 @@ static void tell_place(struct X86VptCode *code, struct where *where, struct plac
         g_hash_table_add(code->places, place);
     }
     place->physical = told.physical;
-    put(code, (struct record){where->offset, told.space, told.page, told.physical}, NULL);
+    put(code, (struct record){offset_of(where), told.space, told.page, told.physical}, NULL);
 }
 
 /* All of them lie in one page. */
@@ -263,7 +302,7 @@ static void tell_bytes(struct X86VptCode *code, struct where *where, uint64_t ad
     }
     memcpy(page->bytes + at, bytes, len);
     bitmap_set(page->known, at, len);
-    put(code, (struct record){where->offset, SPACE_PHYSICAL, address, len}, bytes);
+    put(code, (struct record){offset_of(where), SPACE_PHYSICAL, address, len}, bytes);
 }
 
 /* Branches of 16-bit code wrap within their segment, and packets do not tell where it is. */
@@ -282,27 +321,29 @@ static void tell_segment(struct X86VptCode *code, struct where *where, uint64_t 
         g_hash_table_add(code->places, place);
     }
     place->physical = base;
-    put(code, (struct record){where->offset, SPACE_SEGMENT, end, base}, NULL);
+    put(code, (struct record){offset_of(where), SPACE_SEGMENT, end, base}, NULL);
 }
 
-static void tell(struct X86VptCode *code, struct where *where, uint64_t cr3, uint64_t pc,
-                 uint64_t physical, size_t len)
+static void tell(struct X86VptCode *code, struct where *where, bool has_bytes, uint64_t cr3,
+                 uint64_t pc, uint64_t physical, size_t len)
 {
     uint8_t bytes[TARGET_PAGE_SIZE];
 
-    memcpy(bytes, qemu_map_ram_ptr(NULL, physical), len);
-    tell_bytes(code, where, physical, bytes, len);
+    if (!has_bytes) {
+        memcpy(bytes, qemu_map_ram_ptr(NULL, physical), len);
+        tell_bytes(code, where, physical, bytes, len);
+    }
     tell_place(
         code, where,
         (struct place){cr3 & CR3_ADDRESS, pc & TARGET_PAGE_MASK, physical & TARGET_PAGE_MASK});
 }
 
-void x86_vpt_code_block(struct X86VptCode *code, const TranslationBlock *tb, uint64_t cr3,
-                        uint64_t pc, uint64_t offset, uint64_t (*settle_trace)(void *owner),
-                        void *owner)
+void x86_vpt_code_block(struct X86VptCode *code, TranslationBlock *tb, uint64_t cr3, uint64_t pc,
+                        const struct X86VptTrace *trace)
 {
-    struct where where = {offset, settle_trace, owner};
+    struct where where = {.trace = trace};
     const size_t left = TARGET_PAGE_SIZE - pc % TARGET_PAGE_SIZE, first = MIN(left, tb->size);
+    const bool has_bytes = qatomic_read(&tb->use_mark) == code->mark;
 
     if (tb_page_addr0(tb) == -1) { /* not in memory: run from a device, once */
         return;
@@ -310,8 +351,10 @@ void x86_vpt_code_block(struct X86VptCode *code, const TranslationBlock *tb, uin
     if (!(tb->flags & (HF_CS32_MASK | HF_CS64_MASK))) {
         tell_segment(code, &where, pc + tb->size, tb->cs_base);
     }
-    tell(code, &where, cr3, pc, tb_page_addr0(tb), first);
+    tell(code, &where, has_bytes, cr3, pc, tb_page_addr0(tb), first);
     if (tb->size > first && tb_page_addr1(tb) != -1) {
-        tell(code, &where, cr3, pc + first, tb_page_addr1(tb) & TARGET_PAGE_MASK, tb->size - first);
+        tell(code, &where, has_bytes, cr3, pc + first, tb_page_addr1(tb) & TARGET_PAGE_MASK,
+             tb->size - first);
     }
+    qatomic_set(&tb->use_mark, code->mark);
 }

@@ -42,6 +42,8 @@ struct X86Vpt {
     bool smm_traceen; /* what SMRAM holds of TraceEn */
     bool looks_up;    /* blocks are not chained: each is looked up, for the code log */
     uint64_t init_ip;
+    uint32_t
+        shared_cflags; /* the vCPU's tcg_cflags, while it runs blocks of its own for that log */
 
     /* SVM: from the begin of a VMRUN to its entry, and what it began with. */
     bool vmrun;
@@ -163,12 +165,14 @@ int x86_vpt_tcg_exec(CPUState *cs);
 /* ---- capture.c ---- */
 
 void x86_vpt_capture_end(X86CPU *cpu);
+/* The cluster of vCPUs without blocks of their own. Those with lower numbers can have their own. */
+#define X86_VPT_SHARED_CLUSTER 255
 #ifdef CONFIG_TCG
 /*
  * The vCPU is about to run a block that it looked up at pc, or that was just translated for it.
  * False: the block is not what stands in memory any more.
  */
-bool x86_vpt_use_tb(CPUState *cs, const TranslationBlock *tb, vaddr pc);
+bool x86_vpt_use_tb(CPUState *cs, TranslationBlock *tb, vaddr pc);
 /* CR3 was loaded: addresses may lead elsewhere even where that flushes nothing (without paging). */
 void x86_vpt_new_space(X86CPU *cpu);
 #endif
@@ -242,12 +246,15 @@ struct X86VptCode *x86_vpt_code_new(struct X86VptFile *to, Error **errp);
 struct X86VptCode *x86_vpt_code_in_ring(struct X86VptRing *ring);
 /* Errno: the file could not be written to its end. */
 int x86_vpt_code_free(struct X86VptCode *code);
-/*
- * The bytes at pc that the block was made of. Before something that was told otherwise is told
- * anew, settle() is called; it returns where in the trace this is.
- */
-void x86_vpt_code_block(struct X86VptCode *code, const TranslationBlock *tb, uint64_t cr3,
-                        uint64_t pc, uint64_t offset, uint64_t (*settle)(void *owner), void *owner);
+/* Where in the trace the vCPU is; settle(): and that all it did so far lies before that. */
+struct X86VptTrace {
+    uint64_t (*offset)(void *owner);
+    uint64_t (*settle)(void *owner);
+    void *owner;
+};
+/* The bytes at pc that the block was made of. What was told otherwise is told anew. */
+void x86_vpt_code_block(struct X86VptCode *code, TranslationBlock *tb, uint64_t cr3, uint64_t pc,
+                        const struct X86VptTrace *trace);
 /* All is told anew. */
 void x86_vpt_code_forget(struct X86VptCode *code);
 /* No more can be remembered: it is to be forgotten, and that is counted. */

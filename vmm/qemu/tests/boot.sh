@@ -18,10 +18,11 @@ set -u
 
 boot_s=900
 some_bytes=14000000 # of trace: the kernel has patched itself by then, and takes interrupts
+more_bytes=3000000  # that a capture takes which begins there
 most_bytes=30000000 # of both vCPUs' traces: both have run by then
 
 if [ -n "$why" ]; then
-    skip "captured boot of one vCPU, of two, in a ring: $why"
+    skip "captured boot of one vCPU, of two, twice, in a ring: $why"
     summary
     exit
 fi
@@ -98,6 +99,20 @@ boot_decodes() {
     rm -rf "$work/${name:?}"*
 }
 
+# again_decodes VCPUS BYTES: a capture ends after so many bytes, and another one begins. What it knows of the code
+# is what it tells itself.
+again_decodes() {
+    local vcpus=$1 bytes=$2 trace vcpu
+    boot_begins again "$vcpus" && captured "$bytes" && qmp '{"execute": "x-vpt-stop"}' &&
+        qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/again.second"'", "code": true}}' &&
+        captured $more_bytes && quit || return 1
+    for trace in again.pt again.second; do
+        for ((vcpu = 0; vcpu < vcpus; vcpu++)); do
+            decodes $trace again $vcpu || return 1
+        done
+    done
+}
+
 # ring_decodes VCPUS BYTES: what rings held after so many bytes and at the end, with the code of it alone.
 ring_decodes() {
     local vcpus=$1 bytes=$2 trace vcpu
@@ -119,15 +134,24 @@ if [ "${1:-}" = --all ]; then
     boot_decodes two 2
     some=2 bytes=$most_bytes
 else
-    boot_decodes begun 1 $some_bytes
     skip "boot to the shell, one vCPU and two: make boot-test has them"
 fi
-name="rings of 1 MiB decode to the last of what ran, amid a boot and at its end, on $some vCPU(s)"
-if ring_decodes $some $bytes >"$work/why" 2>&1; then
-    pass "$name"
-    grep ' instructions, ' "$work/why"
-else
-    fail "$name" "$work/why"
-fi
+
+# tell NAME COMMAND...
+tell() {
+    local name=$1
+    shift
+    if "$@" >"$work/why" 2>&1; then
+        pass "$name"
+        grep ' instructions, ' "$work/why"
+    else
+        fail "$name" "$work/why"
+    fi
+}
+tell "a capture of a boot, and one that begins when it ends, decode to what ran, on $some vCPU(s)" \
+    again_decodes $some $bytes
+rm -rf "$work"/again*
+tell "rings of 1 MiB decode to the last of what ran, amid a boot and at its end, on $some vCPU(s)" \
+    ring_decodes $some $bytes
 
 summary

@@ -31,7 +31,7 @@ prepare() {
 /bin/busybox sh -c 'echo "runs $$"; exec /work'
 echo "ran: $?"
 case $then in
-reboot) /bin/busybox reboot -f ;;
+reboot) /bin/busybox sleep 3; /bin/busybox reboot -f ;; # what a reset leaves cannot be looked at
 stay) while :; do /bin/busybox true; /bin/busybox sleep 1; done ;;
 esac
 /bin/busybox poweroff -f
