@@ -15,7 +15,7 @@ abi=${ABI:-0}
 
 libraries=(libvpt libptdec)
 declare -A headers=([libvpt]='emulation/vpt.h emulation/vpt_caps.h emulation/vpt_rtit.h'
-    [libptdec]='decoder/ptdec.h decoder/ptdec_rtit.h decoder/ptdec_perf.h')
+    [libptdec]='decoder/ptdec.h decoder/ptdec_rtit.h decoder/ptdec_perf.h decoder/ptdec_coverage.h')
 
 # Nothing that depends on where or how often something was built: no paths, no lines, no numbers.
 write() {

@@ -17,7 +17,8 @@ $(LIBPTDEC): $(DECODER_OBJ)
 
 DECODER_LIBS := -lZydis -lelf -lzstd
 
-LIBPTDEC_HEADERS := decoder/ptdec.h decoder/ptdec_rtit.h decoder/ptdec_perf.h
+LIBPTDEC_HEADERS := decoder/ptdec.h decoder/ptdec_rtit.h decoder/ptdec_perf.h \
+    decoder/ptdec_coverage.h
 LIBPTDEC_SO      := $(BUILD)/libptdec.so.$(ABI)
 
 $(BUILD)/libptdec.map: $(LIBPTDEC_HEADERS) .ci/exports.sh
@@ -53,11 +54,12 @@ $(BUILD)/tests/shapes: $(BUILD)/decoder/tests/shapes/main.o $(LIBPTDEC)
 COUNTED += $(BUILD)/tests/shapes
 
 # The .../NAME-reproduce programs take one input on stdin and need no libFuzzer.
-DECODER_FUZZ_OBJ := $(DECODER_SRC:%.c=$(FUZZ_OBJ)/%.o) $(FUZZ_OBJ)/decoder/tests/referee.o
+DECODER_FUZZ_OBJ := $(DECODER_SRC:%.c=$(FUZZ_OBJ)/%.o) \
+    $(FUZZ_OBJ)/decoder/tests/referee.o $(FUZZ_OBJ)/decoder/tests/referee_coverage.o
 
 $(BUILD)/fuzz/decoder-%-reproduce: decoder/fuzz/%.c decoder/fuzz/reproduce.c $(DECODER_SRC)
 	@mkdir -p $(@D)
-	$(Q)$(call say,LD)$(CC) $(FUZZ_CFLAGS) -o $@ $< decoder/fuzz/reproduce.c $(DECODER_SRC) decoder/tests/referee.c $(DECODER_LIBS)
+	$(Q)$(call say,LD)$(CC) $(FUZZ_CFLAGS) -o $@ $< decoder/fuzz/reproduce.c $(DECODER_SRC) decoder/tests/referee.c decoder/tests/referee_coverage.c $(DECODER_LIBS)
 
 $(BUILD)/fuzz/decoder-%: $(FUZZ_OBJ)/decoder/fuzz/%.o $(DECODER_FUZZ_OBJ)
 	@mkdir -p $(@D)
@@ -78,6 +80,11 @@ $(BUILD)/bench/bin/decode: $(BUILD)/decoder/bench/decode.o $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ -lipt -lm $(DECODER_LIBS)
 
+# The same traces into a fuzzer's map.
+$(BUILD)/bench/bin/coverage: $(BUILD)/decoder/bench/coverage.o $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ -lm $(DECODER_LIBS)
+
 # How much of such a trace is told when a part of its code is missing.
 $(BUILD)/bench/bin/resync: $(BUILD)/decoder/bench/resync.o $(LIBPTDEC)
 	@mkdir -p $(@D)
@@ -92,4 +99,11 @@ bench-decode: ## decode traces of real programs, next to libipt
 	@$(BUILD)/bench/bin/decode --json $(BUILD)/bench/decode.json $$(cat $(BUILD)/bench/traces.list)
 	@echo 'written: $(BUILD)/bench/decode.json'
 
-.PHONY: bench-decode
+bench-coverage: ## fill coverage from the same traces
+	@.ci/deps.sh run bench
+	@$(SUBMAKE) $(BENCH_RECORDER) $(BUILD)/bench/bin/coverage
+	@decoder/bench/traces.sh $(BENCH_RECORDER) $(BUILD)/bench/traces >$(BUILD)/bench/traces.list
+	@$(BUILD)/bench/bin/coverage --json $(BUILD)/bench/coverage.json $$(cat $(BUILD)/bench/traces.list)
+	@echo 'written: $(BUILD)/bench/coverage.json'
+
+.PHONY: bench-decode bench-coverage

@@ -16,7 +16,7 @@
  *   contexts     NR, VMCS, CR3 -> which VM, which process           (ptd_contexts_*)
  *
  * RTIT, the ancestor of PT, has packets and a flow of its own (ptdec_rtit.h), and perf.data is read
- * and written by ptdec_perf.h.
+ * and written by ptdec_perf.h. Coverage for fuzzers is in ptdec_coverage.h.
  *
  * Conventions: functions that can fail return an int. It is 0 or a count on success, and a negative
  * enum ptd_error otherwise. Nothing prints or exits. The bytes of a trace, of an ELF file and of
@@ -482,6 +482,11 @@ int ptd_image_drop_regions(struct ptd_image *image, uint64_t cr3);
 int ptd_image_find(const struct ptd_image *image, uint64_t cr3, uint64_t vaddr,
                    const uint8_t **bytes, size_t *len_bytes);
 /*
+ * A number that is another one whenever code may have become otherwise: it was added, or a code log
+ * says that it changed. What was found before holds as long as this does.
+ */
+uint64_t ptd_image_changes(const struct ptd_image *image);
+/*
  * A new VM: its number, from 1; PTD_E_ARG: there are PTD_VM_UNKNOWN - 1 already.
  */
 int ptd_image_add_vm(struct ptd_image *image);
@@ -748,6 +753,7 @@ struct ptd_run {
     bool has_item;
     struct ptd_item item; /* of any type, also PTD_ITEM_BLOCK */
     uint32_t epoch;       /* numbers of code stay the same as long as this does */
+    uint64_t to;          /* if there are steps: the address that the last of them led to */
 };
 
 /*
@@ -947,7 +953,8 @@ struct ptd_range {
  * of other VMs. To cut out the parts themselves would not do either. A part does not begin with a
  * PSB, which alone says where its code goes on; a compressed RET in it may return to a CALL of a
  * part before; and bytes that are no packets belong to nobody for certain. Only who makes a trace
- * anew, packet by packet, can give a tenant its own; this library does not.
+ * anew, packet by packet, can give a tenant its own; this library does not, and the program `vpt
+ * demux` does.
  *
  * *ranges is to be freed with free(). How many, or PTD_E_NOMEM.
  */

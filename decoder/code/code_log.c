@@ -45,6 +45,7 @@ struct code_log {
     uint8_t *bytes;
     size_t len_bytes, pos;
     uint64_t next; /* offset of the record at pos */
+    uint64_t changes;
     struct hash_key key;
     struct slot *slots;
     size_t slot_count, slot_room; /* a power of two */
@@ -128,6 +129,7 @@ int ptd_code_log_new(const void *bytes, size_t len_bytes, struct code_log **log)
 
 static void forget(struct code_log *log)
 {
+    log->changes++;
     for (size_t i = 0; i < log->chunk_count; i++)
         free(log->chunks[i]);
     log->chunk_count = log->slot_count = 0;
@@ -297,7 +299,13 @@ int ptd_code_log_advance(struct code_log *log, uint64_t offset, bool *changed)
             return status;
         move_to(log, log->pos + record.len_bytes);
     }
+    log->changes += *changed;
     return PTD_OK;
+}
+
+uint64_t ptd_code_log_changes(const struct code_log *log)
+{
+    return log->changes;
 }
 
 uint64_t ptd_code_log_base(const struct code_log *log, uint64_t end)

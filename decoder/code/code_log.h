@@ -22,6 +22,8 @@ uint64_t ptd_code_log_next(const struct code_log *log);
  * now otherwise. PTD_OK or PTD_E_NOMEM.
  */
 int ptd_code_log_advance(struct code_log *log, uint64_t offset, bool *changed);
+/* How often what was known became otherwise, or was forgotten. */
+uint64_t ptd_code_log_changes(const struct code_log *log);
 /* The base of CS of 16-bit code that ends at this linear address; 0 if it was not told. */
 uint64_t ptd_code_log_base(const struct code_log *log, uint64_t end);
 /* As ptd_image_find(). */

@@ -543,6 +543,11 @@ struct code_log *ptd_image_code_log(const struct ptd_image *image)
     return image->code_log;
 }
 
+uint64_t ptd_image_changes(const struct ptd_image *image)
+{
+    return image->generation + (image->code_log ? ptd_code_log_changes(image->code_log) : 0);
+}
+
 const uint64_t *ptd_image_generation(const struct ptd_image *image)
 {
     return &image->generation;

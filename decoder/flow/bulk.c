@@ -481,6 +481,7 @@ bool ptd_bulk_run(struct ptd_flow *flow, uint64_t before, struct ptd_run *run)
         flow->state.ip = unknown_ip(&walk);
     else
         flow->state.ip = ptd_node_info(flow->graph, walk.node)->ip;
+    run->to = flow->state.ip;
     flow_know_ip(&flow->state);
     ptd_flow_reset_loop(flow);
     return more;

@@ -40,22 +40,17 @@ static void begin_state(struct flow_state *state, const struct ptd_image *image,
     state->told = 0;
 }
 
-struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct ptd_image *image,
-                              const struct ptd_flow_config *config)
+/* Everything but what was found out about code; the state and what follows it are zero. */
+static void begin(struct ptd_flow *flow, const void *bytes, size_t len_bytes,
+                  const struct ptd_flow_config *config)
 {
-    struct ptd_flow *const flow = calloc(1, sizeof(*flow));
+    const struct ptd_image *const image = flow->blocks.image;
 
-    if (!flow)
-        return NULL;
     ptd_packets_init(&flow->packets, bytes, len_bytes);
     flow->code_log = ptd_image_code_log(image);
     if (flow->code_log)
         ptd_code_log_rewind(flow->code_log);
-    ptd_blocks_init(&flow->blocks, image);
-    if (config)
-        flow->config = *config;
-    else
-        flow->config.mode = PTD_MODE_64;
+    flow->config = config ? *config : (struct ptd_flow_config){.mode = PTD_MODE_64};
     if (flow->config.filters > FILTERS)
         flow->config.filters = FILTERS;
     ptd_packets_set_errata(&flow->packets, flow->config.errata);
@@ -69,6 +64,17 @@ struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct 
         ptd_flow_go_on_at(flow, flow->config.ip);
         flow->state.walked = FLOW_LONG_AGO;
     }
+}
+
+struct ptd_flow *ptd_flow_new(const void *bytes, size_t len_bytes, const struct ptd_image *image,
+                              const struct ptd_flow_config *config)
+{
+    struct ptd_flow *const flow = calloc(1, sizeof(*flow));
+
+    if (!flow)
+        return NULL;
+    ptd_blocks_init(&flow->blocks, image);
+    begin(flow, bytes, len_bytes, config);
     return flow;
 }
 
@@ -154,6 +160,19 @@ static bool log_is_due(const struct ptd_flow *flow)
 {
     return flow->code_log &&
            ptd_code_log_next(flow->code_log) <= ptd_packets_offset(&flow->packets);
+}
+
+void ptd_flow_begin_trace(struct ptd_flow *flow, const void *bytes, size_t len_bytes,
+                          const struct ptd_flow_config *config)
+{
+    flow->state = (struct flow_state){0};
+    flow->window = WINDOW_LAST;
+    flow->first_psb = (struct first_psb){0};
+    flow->item_next = flow->item_count = 0;
+    call_stack_clear(&flow->calls);
+    begin(flow, bytes, len_bytes, config);
+    if (flow->code_log)
+        notice_image(flow);
 }
 
 /* Code is known before the packets of whoever runs it. False: no memory. */

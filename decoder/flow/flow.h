@@ -22,6 +22,15 @@ uint64_t ptd_flow_reads_at(const struct ptd_flow *flow);
  */
 const struct ptd_item *ptd_flow_lost(const struct ptd_flow *flow);
 
+/* ---- One trace after the other ---- */
+
+/*
+ * The flow of another trace, as ptd_flow_new() makes it for the same image. What was found out
+ * about code stays, except what a code log told.
+ */
+void ptd_flow_begin_trace(struct ptd_flow *flow, const void *bytes, size_t len_bytes,
+                          const struct ptd_flow_config *config);
+
 /* ---- Segments ---- */
 
 /*

@@ -61,9 +61,13 @@ struct pool {
     struct flow_state truth; /* behind the segment before */
 };
 
-/* An item, and how many steps and marks come in front of it, behind the item before. */
+/*
+ * An item, and how many steps and marks come in front of it, behind the item before. .to is that of
+ * struct ptd_run.
+ */
 struct buffered {
     size_t step_count, mark_count;
+    uint64_t to;
     struct ptd_item item;
 };
 
@@ -72,6 +76,7 @@ struct job {
     uint64_t begin, end, number;
     uint32_t *steps; /* buffer_steps */
     size_t step_count;
+    uint64_t to;            /* where the last step led */
     struct ptd_mark *marks; /* BUFFER_MARKS; 1 if none are wanted */
     size_t mark_count;
     struct buffered *items; /* BUFFER_ITEMS */
@@ -148,6 +153,7 @@ static int hand_over_buffer(struct worker *worker, const struct job *job)
                             correct(worker->pool->image, &state, &buffered->item);
 
         part.count = buffered->step_count;
+        part.to = buffered->to;
         part.marks = marks_from(job, marks);
         part.mark_count = buffered->mark_count;
         result = hand_over(worker, part, wanted ? &buffered->item : NULL);
@@ -155,6 +161,7 @@ static int hand_over_buffer(struct worker *worker, const struct job *job)
         marks += part.mark_count;
     }
     part.count = (size_t)(job->steps + job->step_count - part.steps);
+    part.to = job->to;
     part.marks = marks_from(job, marks);
     part.mark_count = job->mark_count - marks;
     return result == 0 ? hand_over(worker, part, NULL) : result;
@@ -247,6 +254,8 @@ static int fill_buffer(struct worker *worker, struct job *job)
             return PTD_OK; /* the graph is full, and numbers in the buffer are still in use */
         for (size_t i = 0; i < run->mark_count; i++)
             run->marks[i].step += (uint32_t)since.step_count;
+        if (run->count > 0)
+            since.to = job->to = run->to;
         job->step_count += run->count;
         job->mark_count += run->mark_count;
         since.step_count += run->count;

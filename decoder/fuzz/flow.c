@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "ptdec.h"
-#include "tests/referee.h"
+#include "tests/referee_coverage.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 
@@ -99,8 +99,10 @@ static void compare_other_ways(uint8_t how, bool threads, const uint8_t *bytes, 
     expect_same(referee_run(&trace, PTD_RUN_ROOM));
     expect_same(referee_run_before(&trace, PTD_RUN_ROOM, 1u + how));
     expect_same(referee_stream(&trace, len_bytes + 1, how + 1, &clocks));
-    if (threads)
+    if (threads) {
         expect_same(referee_parallel(&trace, 2, 1));
+        expect_same(referee_coverage(&trace, how + (unsigned)len_bytes));
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)

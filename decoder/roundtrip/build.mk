@@ -11,7 +11,7 @@ REPLAY_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/roundtrip/replay/*.
 REPLAY_LIB := $(filter-out %/main.o %/options.o %/perf.o,$(REPLAY_OBJ))
 
 $(BUILD)/tests/roundtrip: $(patsubst %.c,$(BUILD)/%.o,$(wildcard decoder/roundtrip/tests/*.c)) $(REPLAY_LIB) \
-    $(ROUNDTRIP)/gaps.o $(BUILD)/decoder/tests/support.o $(BUILD)/decoder/tests/referee.o \
+    $(ROUNDTRIP)/gaps.o $(ROUNDTRIP)/world.o $(BUILD)/decoder/tests/support.o $(BUILD)/decoder/tests/referee.o \
     $(ROUNDTRIP_HARNESS) $(LIBPTDEC) $(LIBVPT)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ -lcunit -lipt -ljson-c $(DECODER_LIBS)

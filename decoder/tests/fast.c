@@ -11,7 +11,7 @@
 
 #include "golden.h"
 #include "ptdec.h"
-#include "referee.h"
+#include "referee_coverage.h"
 #include "suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -44,6 +44,8 @@ static void check_all(const char *what, struct referee_trace trace)
         expect_same(what, referee_parallel(&trace, 1, 1));
         expect_same(what, referee_parallel(&trace, 3, 20000));
     }
+    trace.timing = PTD_TIMING_NONE; /* it is all the same to coverage */
+    expect_same(what, referee_coverage(&trace, 5));
     expect_same(what, referee_stream(&trace, 3, 100, &clocks));
     expect_same(what, referee_stream(&trace, 5, 20000, &clocks));
 }
@@ -117,6 +119,8 @@ static void damaged_trace(void)
             trace.len_bytes = len - len / COPIES + at / COPIES; /* and cut off */
         expect_same("damaged", referee_run(&trace, PTD_RUN_ROOM + i));
         expect_same("damaged", referee_parallel(&trace, 2, i % 2 ? 1 : 32768));
+        if (i % 32 == 0)
+            expect_same("damaged", referee_coverage(&trace, i / 32));
         expect_same("damaged, in pieces", referee_stream(&trace, i + 1, i * i + 1, &clocks));
         bytes[at] = was;
     }
@@ -244,6 +248,7 @@ static void noise(void)
         in_steps += verdict.in_steps;
         expect_same("noise", verdict);
         expect_same("noise", referee_parallel(&trace, 2, 1 + i % 4 * 100));
+        expect_same("noise", referee_coverage(&trace, i));
         expect_same("noise, in pieces", referee_stream(&trace, i + 1, 1 + i * 3, NULL));
         expect_same("noise, in pieces", referee_stream(&trace, i + 1, 1 + i * 3, &clocks));
         ptd_image_free(image);
@@ -282,6 +287,7 @@ static void many_address_spaces(void)
     }
     whole.len_bytes = len;
     expect_same("many address spaces", referee_run(&whole, PTD_RUN_ROOM));
+    expect_same("many address spaces", referee_coverage(&whole, 0));
     expect_same("many address spaces", referee_parallel(&whole, 2, 1000));
     expect_same("many address spaces", referee_parallel(&whole, 5, 5000));
 
@@ -326,6 +332,7 @@ static void guests_on_threads(void)
     }
     trace.len_bytes = len;
     expect_same("guests", referee_run(&trace, PTD_RUN_ROOM));
+    expect_same("guests", referee_coverage(&trace, 0));
     for (unsigned threads = 1; threads <= 3; threads++)
         expect_same("guests on threads", referee_parallel(&trace, threads, 1));
     ptd_image_free(image);

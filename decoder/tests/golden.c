@@ -8,7 +8,7 @@
 
 #include "golden.h"
 #include "ptdec_rtit.h"
-#include "referee.h"
+#include "referee_coverage.h"
 
 #define TEXT_BYTES 4096
 #define MAX_ITEMS  1000 /* far more than any test has: the decoder must come to an end */
@@ -131,7 +131,8 @@ static void check_other_ways(const struct golden *test, const struct ptd_image *
                                             .timing = timing};
         const struct referee_verdict verdicts[] = {
             referee_run(&trace, PTD_RUN_ROOM), referee_parallel(&trace, 2, 1),
-            referee_stream(&trace, 1, 1, NULL), referee_stream(&trace, 1, 40, NULL)};
+            referee_stream(&trace, 1, 1, NULL), referee_stream(&trace, 1, 40, NULL),
+            referee_coverage(&trace, timing + (unsigned)test->trace.len)};
 
         for (size_t i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++) {
             CU_ASSERT_TRUE(verdicts[i].same);

@@ -27,5 +27,6 @@ void add_extents_suite(void);
 void add_newest_suite(void);
 void add_resync_suite(void);
 void add_pairing_suite(void);
+void add_coverage_suite(void);
 
 #endif
