@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The program vpt: the KVM backend, the lab, the subcommands.
 
-VMM_PARTS := cli common linux linux/look view report trace symbols run kvm lab monitor libvirt
+VMM_PARTS := cli demux common linux linux/look view report trace symbols run kvm lab monitor libvirt kit
 VMM_SRC  := $(wildcard $(VMM_PARTS:%=vmm/%/*.c))
 VMM_OBJ  := $(VMM_SRC:%.c=$(BUILD)/%.o)
 VMM_LIBS := $(DECODER_LIBS) -ljson-c
@@ -74,6 +74,8 @@ $(BUILD)/tests/vmm: $(VMM_TEST_OBJ) $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 
 TESTS += $(BUILD)/tests/vmm
 
+include vmm/demux/tests/build.mk
+
 # Fuzzes map files, TRACE.json, perf.data with the files that they name, guests' memory, and symbols.
 VMM_FUZZ_OBJ := $(patsubst %.c,$(FUZZ_OBJ)/%.o,$(filter-out vmm/cli/main.c,$(VMM_SRC)))
 
@@ -106,7 +108,7 @@ SHELL_TESTS += vmm/tests/cli.sh vmm/tests/options.sh vmm/tests/outputs.sh vmm/te
                vmm/tests/files.sh vmm/tests/long.sh vmm/tests/migrate.sh vmm/tests/smp.sh vmm/tests/perf.sh \
                vmm/tests/perf-report.sh vmm/tests/annotate.sh vmm/tests/report.sh \
                vmm/tests/filters.sh vmm/tests/between.sh vmm/tests/calls.sh \
-               vmm/tests/perfetto.sh vmm/tests/several.sh vmm/tests/older-guest.sh
+               vmm/tests/kit.sh vmm/tests/perfetto.sh vmm/tests/several.sh vmm/tests/older-guest.sh
 
 $(BUILD)/bench/bin/vmm: $(BUILD)/vmm/bench/kvm.o $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
@@ -134,4 +136,16 @@ scaling: ## hostile inputs of two sizes: does what is linear stay linear?
 	@$(SUBMAKE) $(BUILD)/tests/scaling
 	@$(BUILD)/tests/scaling --all
 
-.PHONY: scaling
+# Of GRUB, since stock QEMU boots an image without it.
+kit-test: deps ## the guest tests on other hypervisors, by vpt guest-tests: stock QEMU, KVM, a disc of GRUB
+	@.ci/deps.sh kit
+	@$(SUBMAKE) all
+	@vmm/tests/kit.sh
+
+kit-doc: deps ## write the tables of docs/test-a-hypervisor.md: what comes of the kit on QEMU and KVM
+	@$(SUBMAKE) all
+	@vmm/tests/kit-doc.sh $(VPT) docs/test-a-hypervisor.md
+
+LONG_TESTS += kit-test
+
+.PHONY: scaling kit-test kit-doc

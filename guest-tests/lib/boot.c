@@ -3,7 +3,7 @@
  * First C code of a guest image: takes the boot information apart, sets up memory, interrupts and
  * the APIC, calls guest_main() and ends the machine.
  *
- * Sections: boot information, command line, notes to the host, start.
+ * Sections: boot information of two protocols, command line, notes to the host, start.
  */
 #include "apic.h"
 #include "boot.h"
@@ -14,10 +14,38 @@
 #include "string.h"
 #include "trap.h"
 
-/* ---- Boot information (PVH boot protocol, version 1) -------------------------------------- */
+/* ---- Boot information --------------------------------------------------------------------- */
+
+#define MEMORY_RAM 1u /* in both protocols */
+
+static char command_line[1024];
+
+static void keep_command_line(const char *words)
+{
+    for (size_t i = 0; i + 1 < sizeof(command_line) && words[i]; i++)
+        command_line[i] = words[i];
+}
+
+/* The RAM below 4 GiB that is not ours: the largest piece above the image. */
+static uint64_t image_end_phys, best_begin, best_end;
+
+static void consider_memory(uint64_t begin, uint64_t size_bytes)
+{
+    uint64_t end = begin + size_bytes;
+
+    if (begin < image_end_phys)
+        begin = image_end_phys;
+    if (end > DIRECT_MAP_BYTES)
+        end = DIRECT_MAP_BYTES;
+    if (begin < end && end - begin > best_end - best_begin) {
+        best_begin = begin;
+        best_end = end;
+    }
+}
+
+/* ---- PVH boot protocol, version 1 --------------------------------------------------------- */
 
 #define START_INFO_MAGIC 0x336ec578u
-#define MEMORY_RAM       1u
 
 struct start_info {
     uint32_t magic, version, flags, module_count;
@@ -30,46 +58,80 @@ struct memory_map_entry {
     uint32_t type, reserved;
 };
 
-static char command_line[1024];
-
-/* The RAM below 4 GiB that is not ours: the largest piece above the image. */
-static void find_memory(const struct start_info *info, uint64_t image_end_phys)
+static void read_start_info(const struct start_info *info)
 {
     const struct memory_map_entry *map = phys_to_virt(info->memory_map);
-    uint64_t best_begin = 0, best_end = 0;
 
+    if (info->command_line)
+        keep_command_line(phys_to_virt(info->command_line));
     for (uint32_t i = 0; i < info->memory_map_entries; i++) {
-        uint64_t begin = map[i].addr, end = map[i].addr + map[i].size_bytes;
-
-        if (map[i].type != MEMORY_RAM)
-            continue;
-        if (begin < image_end_phys)
-            begin = image_end_phys;
-        if (end > DIRECT_MAP_BYTES)
-            end = DIRECT_MAP_BYTES;
-        if (begin < end && end - begin > best_end - best_begin) {
-            best_begin = begin;
-            best_end = end;
-        }
+        if (map[i].type == MEMORY_RAM)
+            consider_memory(map[i].addr, map[i].size_bytes);
     }
-    memory_init(best_begin, best_end);
 }
 
-static void read_start_info(uint64_t info_phys, uint64_t image_end_phys)
+/* ---- Multiboot2 --------------------------------------------------------------------------- */
+
+#define MULTIBOOT2_MAGIC 0x36d76289u /* in EAX */
+#define TAG_COMMAND_LINE 1u
+#define TAG_MEMORY_MAP   6u
+
+struct multiboot_info {
+    uint32_t size_bytes, reserved; /* tags follow, each at a multiple of 8 bytes */
+};
+
+struct multiboot_tag {
+    uint32_t type, size_bytes;
+};
+
+struct multiboot_map {
+    struct multiboot_tag tag;
+    uint32_t entry_bytes, entry_version; /* entries follow: struct memory_map_entry */
+};
+
+static void read_multiboot_map(const struct multiboot_map *map)
+{
+    const uint64_t end = (uint64_t)map + map->tag.size_bytes;
+
+    for (uint64_t at = (uint64_t)(map + 1);
+         map->entry_bytes && at + sizeof(struct memory_map_entry) <= end; at += map->entry_bytes) {
+        const struct memory_map_entry *entry = (const void *)at;
+
+        if (entry->type == MEMORY_RAM)
+            consider_memory(entry->addr, entry->size_bytes);
+    }
+}
+
+static void read_multiboot_info(const struct multiboot_info *info)
+{
+    const uint64_t end = (uint64_t)info + info->size_bytes;
+    const struct multiboot_tag *tag;
+
+    for (uint64_t at = (uint64_t)(info + 1); at + sizeof(*tag) <= end;
+         at += (tag->size_bytes + 7) & ~7ull) {
+        tag = (const void *)at;
+        if (tag->size_bytes < sizeof(*tag))
+            return;
+        if (tag->type == TAG_COMMAND_LINE)
+            keep_command_line((const char *)(tag + 1));
+        else if (tag->type == TAG_MEMORY_MAP)
+            read_multiboot_map((const void *)tag);
+    }
+}
+
+static void read_boot_info(uint64_t info_phys, uint32_t loader)
 {
     const struct start_info *info = phys_to_virt(info_phys);
-    const char *words;
 
-    if (info->magic != START_INFO_MAGIC || info->version < 1) {
+    if (info->magic == START_INFO_MAGIC && info->version >= 1) {
+        read_start_info(info);
+    } else if (loader == MULTIBOOT2_MAGIC) {
+        read_multiboot_info((const void *)info);
+    } else {
         printf("no boot information at 0x%lx\n", info_phys);
         guest_exit(1);
     }
-    if (info->command_line) {
-        words = phys_to_virt(info->command_line);
-        for (size_t i = 0; i + 1 < sizeof(command_line) && words[i]; i++)
-            command_line[i] = words[i];
-    }
-    find_memory(info, image_end_phys);
+    memory_init(best_begin, best_end);
 }
 
 /* ---- Command line ------------------------------------------------------------------------- */
@@ -187,13 +249,16 @@ void note_process(uint64_t cr3, const char *name, const char *image)
 
 extern char image_end[];
 
-/* Called by start.S. */
-_Noreturn void kernel_start(uint64_t start_info_phys);
+/* Called by start.S; `loader` says something only if the boot information is not that of PVH. */
+_Noreturn void kernel_start(uint64_t boot_info_phys, uint32_t loader);
 
-_Noreturn void kernel_start(uint64_t start_info_phys)
+_Noreturn void kernel_start(uint64_t boot_info_phys, uint32_t loader)
 {
     trap_init();
-    read_start_info(start_info_phys, virt_to_phys(image_end));
+    image_end_phys = virt_to_phys(image_end);
+    read_boot_info(boot_info_phys, loader);
+    if (boot_choice("console", "serial"))
+        console_on_serial();
     apic_init();
     guest_exit((uint32_t)guest_main());
 }

@@ -10,9 +10,46 @@
 
 /* ---- Text --------------------------------------------------------------------------------- */
 
+/* COM1 of a PC: a 16550. */
+#define SERIAL_PORT       0x3f8
+#define SERIAL_INTERRUPTS (SERIAL_PORT + 1) /* DLAB 1: high half of the divisor */
+#define SERIAL_FIFOS      (SERIAL_PORT + 2)
+#define SERIAL_LINE       (SERIAL_PORT + 3)
+#define SERIAL_STATUS     (SERIAL_PORT + 5)
+#define SERIAL_DLAB_8N1   0x83
+#define SERIAL_8N1        0x03
+#define SERIAL_FIFOS_ON   0x07 /* and emptied */
+#define SERIAL_MAY_SEND   0x20
+#define SERIAL_WAIT_TRIES 1000000
+
+static bool serial;
+
+void console_on_serial(void)
+{
+    serial = true;
+    outb(SERIAL_INTERRUPTS, 0);
+    outb(SERIAL_LINE, SERIAL_DLAB_8N1);
+    outb(SERIAL_PORT, 1); /* 115,200 baud */
+    outb(SERIAL_INTERRUPTS, 0);
+    outb(SERIAL_LINE, SERIAL_8N1);
+    outb(SERIAL_FIFOS, SERIAL_FIFOS_ON);
+}
+
+/* A port without a device reads as all ones, which lets the byte go. */
+static void put_serial(char c)
+{
+    for (unsigned i = 0; i < SERIAL_WAIT_TRIES && !(inb(SERIAL_STATUS) & SERIAL_MAY_SEND); i++)
+        continue;
+    outb(SERIAL_PORT, (uint8_t)c);
+}
+
 static void put(char c)
 {
     outb(CONSOLE_PORT, (uint8_t)c);
+    if (serial && c == '\n')
+        put_serial('\r');
+    if (serial)
+        put_serial(c);
 }
 
 void console_write(const char *text, size_t len)

@@ -7,6 +7,8 @@
  *   PASS: IA32_RTIT_CTL[3] User can be set (Table 33-6)
  *   FAIL: IA32_RTIT_CTL[18] is reserved (Table 33-6) (got no exception, want #GP)
  *   SKIP: IA32_RTIT_CTL[6] FabricEn reaches the transport (no trace transport subsystem)
+ *
+ * Details of a failure stand behind its line, each on one that begins with four spaces.
  */
 #ifndef GUEST_CONSOLE_H
 #define GUEST_CONSOLE_H
@@ -15,6 +17,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* From now on all is sent to COM1 (3F8H), too: for machines where nobody listens at port E9H. */
+void console_on_serial(void);
 
 /* Conversions: %d %u %x %lu %ld %lx %s %c %%, with width and zero padding. */
 void printf(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -122,6 +122,14 @@ static inline void outb(uint16_t port, uint8_t value)
     __asm__ volatile("outb %0, %1" : : "a"(value), "Nd"(port));
 }
 
+static inline uint8_t inb(uint16_t port)
+{
+    uint8_t value;
+
+    __asm__ volatile("inb %1, %0" : "=a"(value) : "Nd"(port) : "memory");
+    return value;
+}
+
 static inline void outl(uint16_t port, uint32_t value)
 {
     __asm__ volatile("outl %0, %1" : : "a"(value), "Nd"(port) : "memory");

@@ -3,7 +3,8 @@
  * Where a guest image begins: two entries that join in one path.
  *
  *   start64  64-bit mode, RDI = boot information, memory mapped one to one (`vpt run`)
- *   start32  32-bit protected mode, EBX = boot information (PVH: QEMU -kernel)
+ *   start32  32-bit protected mode, EBX = boot information (PVH: QEMU -kernel; Multiboot2: GRUB,
+ *            with its magic number in EAX, which kernel_start() has in RSI)
  *
  * Both load the image's own page tables and go on at kernel_entry in the upper half:
  *
@@ -24,12 +25,28 @@
     .asciz "Xen"
     .quad start32
 
+#define MULTIBOOT2_HEADER_MAGIC 0xe85250d6
+
+    .section .multiboot2, "a", @progbits
+    .balign 8
+multiboot2:
+    .long MULTIBOOT2_HEADER_MAGIC, 0, multiboot2_end - multiboot2 /* architecture: i386 */
+    .long -(MULTIBOOT2_HEADER_MAGIC + multiboot2_end - multiboot2)
+    .short 1, 0 /* asks for the command line (1) and the memory map (6) */
+    .long 16, 1, 6
+    .short 3, 0 /* where to enter, instead of the ELF header's 64-bit entry */
+    .long 12, start32, 0
+    .short 0, 0
+    .long 8
+multiboot2_end:
+
     .section .boot.text, "ax", @progbits
     .code32
     .globl start32
     .type start32, @function
 start32:
     cli
+    movl %eax, %esi
     lgdt boot_gdt_pointer
     enter_long_mode
     movl %ebx, %edi

@@ -314,7 +314,7 @@ const struct subcommand command_parts = {
             "It needs no code. TRACE may be a pipe; - is "
             "standard input. The offsets are for reading the trace, not for cutting it: what lies "
             "between two PSBs holds packets of all who ran there, so no cut of the bytes is safe "
-            "to give to one tenant.",
+            "to give to one tenant; see vpt demux.",
     .options = options_of_parts,
     .exits = exits,
     .run = run,

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/own-qemu.h"
 #include "common/data.h"
+#include "common/escape.h"
 #include "common/say.h"
 #include "kvm/backend.h"
 #include "vpt_caps.h"
@@ -179,14 +180,9 @@ static bool make_command(struct command *command, const struct qemu_options *opt
 static void print_command(const struct command *command)
 {
     for (size_t i = 0; i < command->count; i++) {
-        fputs(i ? " '" : "'", stdout);
-        for (const char *c = command->argv[i]; *c; c++) {
-            if (*c == '\'')
-                fputs("'\\''", stdout);
-            else
-                putchar(*c);
-        }
-        putchar('\'');
+        if (i)
+            putchar(' ');
+        put_quoted(command->argv[i], stdout);
     }
     putchar('\n');
 }

@@ -120,13 +120,26 @@ int help_print(const struct subcommand *command)
     return EXIT_CODE_OK;
 }
 
+static int name_columns(void)
+{
+    size_t columns = 0;
+
+    for (size_t i = 0; commands[i]; i++) {
+        if (strlen(commands[i]->name) > columns)
+            columns = strlen(commands[i]->name);
+    }
+    return (int)columns;
+}
+
 void help_print_all(FILE *to)
 {
+    const int columns = name_columns();
+
     fputs("usage: vpt COMMAND [OPTION...]\n\nIntel Processor Trace for virtual machines.\n\n", to);
     for (size_t i = 0; commands[i]; i++)
-        fprintf(to, "  %-9s %s\n", commands[i]->name, commands[i]->about);
-    fputs("  help      say more about a command\n"
-          "\n'vpt help COMMAND' or 'vpt COMMAND --help' says more; 'vpt --version'.\n"
+        fprintf(to, "  %-*s  %s\n", columns, commands[i]->name, commands[i]->about);
+    fprintf(to, "  %-*s  say more about a command\n", columns, "help");
+    fputs("\n'vpt help COMMAND' or 'vpt COMMAND --help' says more; 'vpt --version'.\n"
           "\nExit codes:\n",
           to);
     for (const struct exit_row *row = all_exits; row->text; row++) {

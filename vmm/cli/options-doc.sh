@@ -21,7 +21,7 @@ while IFS= read -r line; do
     if [ -z "$inside" ]; then
         printf '%s\n' "$line"
     fi
-    if [[ $line =~ ^'<!-- options: '([a-z]+)' -->'$ ]]; then
+    if [[ $line =~ ^'<!-- options: '([a-z-]+)' -->'$ ]]; then
         inside=yes
         "$vpt" help --markdown "${BASH_REMATCH[1]}"
     fi

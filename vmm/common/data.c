@@ -52,19 +52,24 @@ bool data_file(const char *name, char *path, size_t path_bytes)
     return false;
 }
 
-const char *data_guest(const char *name, char *path, size_t path_bytes)
+bool data_image(const char *name, char *path, size_t path_bytes)
 {
     static const char *const folders[] = {"guests", "guest-tests/build"};
     char file[PATH_MAX];
 
-    if (strchr(name, '/') || access(name, F_OK) == 0)
-        return name;
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
         if (snprintf(file, sizeof(file), "%s/%s", folders[i], name) < (int)sizeof(file) &&
             data_file(file, path, path_bytes))
-            return path;
+            return true;
     }
-    return name;
+    return false;
+}
+
+const char *data_guest(const char *name, char *path, size_t path_bytes)
+{
+    if (strchr(name, '/') || access(name, F_OK) == 0)
+        return name;
+    return data_image(name, path, path_bytes) ? path : name;
 }
 
 void data_how(const char *target, const char *script, const char *folder, char *text,

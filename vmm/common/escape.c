@@ -141,3 +141,15 @@ void put_json_escaped(const char *json, FILE *to)
         json += count ? count : 1;
     }
 }
+
+void put_quoted(const char *word, FILE *to)
+{
+    fputc('\'', to);
+    for (; *word; word++) {
+        if (*word == '\'')
+            fputs("'\\''", to);
+        else
+            fputc(*word, to);
+    }
+    fputc('\'', to);
+}

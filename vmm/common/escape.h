@@ -31,6 +31,8 @@ bool is_plain(const char *text);
 const char *escaped(const char *text, struct escaped *room);
 /* The same of any length, to a file. */
 void put_escaped(const char *text, FILE *to);
+/* One word for a shell that takes it as it is, in single quotes. */
+void put_quoted(const char *word, FILE *to);
 /* A JSON text in which C0 is escaped already, as by json-c. */
 void put_json_escaped(const char *json, FILE *to);
 

@@ -34,7 +34,8 @@ static void allow(struct sandbox *sandbox, char *path, bool may_replace)
         free(path);
         sandbox->is_all = true;
     } else if (path) {
-        sandbox->places[sandbox->count++] = (struct sandbox_place){path, may_replace};
+        sandbox->places[sandbox->count++] =
+            (struct sandbox_place){.path = path, .may_replace = may_replace};
     }
 }
 
@@ -61,6 +62,15 @@ void sandbox_allow_beside(struct sandbox *sandbox, const char *file)
 void sandbox_allow_output(struct sandbox *sandbox, const char *file)
 {
     allow(sandbox, folder_of(file), true);
+}
+
+void sandbox_allow_folder(struct sandbox *sandbox, const char *folder)
+{
+    const size_t before = sandbox->count;
+
+    allow(sandbox, strdup(folder), true);
+    if (sandbox->count > before)
+        sandbox->places[before].may_write = true;
 }
 
 void sandbox_free(struct sandbox *sandbox)
@@ -137,6 +147,17 @@ static int add_sanitizer(int rules)
 #endif
 }
 
+static uint64_t rights_at(const struct sandbox_place *place, int version)
+{
+    uint64_t rights = LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE;
+
+    if (!place->may_replace)
+        return LANDLOCK_ACCESS_FS_READ_FILE;
+    if (place->may_write)
+        rights |= LANDLOCK_ACCESS_FS_WRITE_FILE | (version >= 3 ? FS_TRUNCATE : 0);
+    return rights;
+}
+
 static int restrict_files(const struct sandbox *sandbox)
 {
     const int version = landlock_version();
@@ -154,10 +175,7 @@ static int restrict_files(const struct sandbox *sandbox)
     if (!error)
         error = add_sanitizer(rules);
     for (size_t i = 0; !error && i < sandbox->count; i++)
-        error = add_place(rules, sandbox->places[i].path,
-                          sandbox->places[i].may_replace
-                              ? LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE
-                              : LANDLOCK_ACCESS_FS_READ_FILE);
+        error = add_place(rules, sandbox->places[i].path, rights_at(&sandbox->places[i], version));
     if (!error && syscall(SYS_landlock_restrict_self, rules, 0) != 0)
         error = -errno;
     (void)close(rules);

@@ -20,6 +20,7 @@ struct sandbox {
     struct sandbox_place {
         char *path;
         bool may_replace; /* files of this folder may be created, renamed and removed; else: read */
+        bool may_write;   /* and written */
     } places[SANDBOX_PLACES_MAX];
     size_t count;
     bool is_all; /* may be read */
@@ -31,6 +32,8 @@ void sandbox_allow(struct sandbox *sandbox, const char *path);
 void sandbox_allow_beside(struct sandbox *sandbox, const char *file);
 /* A file that was opened may take the place of another in its folder, or be removed. */
 void sandbox_allow_output(struct sandbox *sandbox, const char *file);
+/* Files may be made and written in a folder, whose names are not known before. */
+void sandbox_allow_folder(struct sandbox *sandbox, const char *folder);
 /* For this thread, and those that it starts, for good. 0, or -errno and the reason. */
 int sandbox_enter(struct sandbox *sandbox, struct reason *why);
 void sandbox_free(struct sandbox *sandbox);

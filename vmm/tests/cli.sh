@@ -16,7 +16,7 @@ running() {
 # ---- Usage ----
 expect 'help' 0 '' "$vpt" --help
 expect 'version' 0 '' "$vpt" --version
-for command in run qemu capture check dump decode report annotate convert index parts names profiles; do
+for command in run qemu capture check dump decode report annotate convert index parts demux names guest-tests profiles; do
     expect "$command --help" 0 '' "$vpt" "$command" --help
 done
 expect 'unknown command' 2 'no command' "$vpt" frobnicate
@@ -184,6 +184,27 @@ for file in empty.elf garbage; do
     expect "parts of $file" 3 'no PSB' "$vpt" parts "$work/$file"
 done
 expect 'parts of a folder' 3 'Is a directory' "$vpt" parts "$work"
+demux() { # NAME STATUS PATTERN ARGUMENT...
+    local name=$1 status=$2 pattern=$3
+    shift 3
+    expect "demux $name" "$status" "$pattern" "$vpt" demux --out "$work/guests" "$@"
+}
+expect 'demux without a folder' 2 'needs --out' "$vpt" demux "$work/loop.pt"
+demux 'of a perf.data' 3 'no raw trace' "$work/loop.data"
+demux 'of an RTIT trace' 3 'an RTIT trace' "$work/rtit.pt"
+demux 'of a folder' 3 'Is a directory' "$work"
+demux 'without code' 3 'No such file.*no --map' "$work/garbage"
+demux 'of garbage' 3 'no guest runs' --like "$work/loop.pt" "$work/garbage"
+demux 'of a guest alone' 3 'no guest runs' "$work/loop.pt"
+demux 'into what is no folder' 3 'Not a directory|exists' --out "$work/garbage/x" "$work/loop.pt"
+demux '--ctl with CYCEn' 2 'CYCEn' --ctl 2 "$work/loop.pt"
+demux '--user --kernel' 2 'leave nothing' --user --kernel "$work/loop.pt"
+demux '--cr3 --hide-cr3' 2 'leaves out' --cr3 0x1000 --hide-cr3 "$work/loop.pt"
+demux '--filter backwards' 2 'FIRST-LAST' --filter 5-1 "$work/loop.pt"
+demux '--filter of words' 2 'FIRST-LAST' --filter 5-x "$work/loop.pt"
+demux '--filter, too many' 2 'at most 4' --filter 1-2 --filter 1-2 --stop 1-2 --stop 1-2 --stop 1-2 "$work/loop.pt"
+demux '--profile of nobody' 2 'no profile' --profile nobody "$work/loop.pt"
+demux '--vm of nobody' 2 'no VM' --vm nobody "$work/loop.pt"
 expect 'convert of a folder' 3 'Is a directory' "$vpt" convert "$work" "$work/x.data"
 expect 'parts with an empty map' 3 'ends too early' "$vpt" parts --map "$work/empty.elf" "$work/loop.pt"
 for option in '--symfs x' '--vmlinux x' '--buildid-dir x' '--raw-code x'; do

@@ -78,6 +78,7 @@ int main(void)
     add_calls_suite();
     add_chrome_suite();
     add_between_suite();
+    add_kit_suite();
     add_origins_suite();
     add_condition_suite();
     add_escape_suite();

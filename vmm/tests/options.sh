@@ -8,7 +8,7 @@ set -uo pipefail
 # shellcheck source=vmm/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-all=(run qemu capture check dump decode report annotate index parts convert names profiles)
+all=(run qemu capture check dump decode report annotate index parts demux convert names guest-tests profiles)
 
 # ---- Help ----
 "$vpt" --help >"$work/help"
@@ -17,7 +17,7 @@ for words in -h help 'help --help' 'help -h'; do
     expect "vpt $words" 0 '' "$vpt" "${arguments[@]}"
     check "vpt $words is vpt --help" cmp "$work/out" "$work/help"
 done
-check 'nothing is unknown' test "$(sed -n 's/^  \([a-z]*\)  *[a-z].*/\1/p' "$work/help" | xargs)" = "${all[*]} help"
+check 'nothing is unknown' test "$(sed -n 's/^  \([a-z-]*\)  *[a-z].*/\1/p' "$work/help" | xargs)" = "${all[*]} help"
 for command in "${all[@]}"; do
     "$vpt" "$command" --help >"$work/help"
     check "$command --help: 80 columns" test "$(awk 'length > 80' "$work/help" | wc -l)" = 0

@@ -34,6 +34,7 @@ void add_archive_suite(void);
 void add_calls_suite(void);
 void add_chrome_suite(void);
 void add_between_suite(void);
+void add_kit_suite(void);
 void add_origins_suite(void);
 void add_condition_suite(void);
 void add_escape_suite(void);

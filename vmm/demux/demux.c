@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Items of the flow, to events of the guest that runs.
+ *
+ * What happened at the end of a block is told when the next block or event begins: only then it is
+ * known who runs, in which address space and mode. Whose an item is, is asked of NR and of the VMCS
+ * pointer. Behind a place where packets are missing, neither counts before it is told again; until
+ * then nothing is anybody's.
+ */
+#include "demux/demux.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define INSN_BYTES 15u
+#define SEGMENT    0x10000u
+#define SEEN       16384u              /* a power of two */
+#define NO_VMCS    0x000ffffffffff000u /* a packet that says that there is none */
+
+/* What happened last, and what packets said behind it. */
+struct last {
+    bool is_open, is_block; /* not a block: an event, or the end of tracing */
+    bool has_cr3, has_tsx, taken, has_from, has_to;
+    uint8_t last_class; /* of a block, as in its item */
+    uint64_t last_ip, from, to;
+    uint64_t end; /* of a guest's block: the address behind its last instruction */
+    uint64_t tsx;
+};
+
+struct known {
+    uint64_t vmcs;
+    struct tenant *tenant;
+    const struct ptd_time_vm *time; /* NULL: its TSC is not known */
+};
+
+/* A block whose code was told, and where it ends. */
+struct seen {
+    const struct tenant *tenant; /* NULL: free */
+    uint64_t space, ip, last_ip, end, changes;
+    uint8_t mode;
+};
+
+struct demux {
+    struct demux_config config;
+    struct seen seen[SEEN];
+    struct demux_sums sums;
+    struct last last;
+    struct known all[DEMUX_TENANTS_MAX];
+    size_t count;
+    struct known *of_vmcs; /* NULL: none was asked for yet, or vmcs is not known */
+    uint64_t vmcs;
+    bool vmcs_known;
+    uint8_t mode;
+    struct known *inside; /* NULL: no guest runs whose trace is made */
+    uint64_t tsc;         /* of the last item */
+    uint64_t tsc_told;    /* to the guest that runs */
+    uint64_t changes;     /* of the image, when the last item came */
+    int error;
+};
+
+struct demux *demux_new(const struct demux_config *config)
+{
+    struct demux *const demux = calloc(1, sizeof(*demux));
+
+    if (demux) {
+        demux->config = *config;
+        demux->mode = PTD_MODE_64;
+    }
+    return demux;
+}
+
+void demux_free(struct demux *demux)
+{
+    free(demux);
+}
+
+/* ---- Who ---- */
+
+/* Of a guest without offset and multiplier, the TSC would be the host's, or is not known. */
+static const struct ptd_time_vm *time_of(const struct demux *demux, uint64_t vmcs)
+{
+    for (size_t i = 0; demux->config.has_time && i < demux->config.vm_count; i++) {
+        const struct ptd_time_vm *const vm = &demux->config.vms[i];
+
+        if (vm->vmcs == vmcs)
+            return vm->offset || vm->multiplier ? vm : NULL;
+    }
+    return NULL;
+}
+
+static struct known *find(struct demux *demux)
+{
+    struct known *known;
+    unsigned vm;
+
+    for (size_t i = 0; i < demux->count; i++)
+        if (demux->all[i].vmcs == demux->vmcs)
+            return &demux->all[i];
+    if (demux->count == DEMUX_TENANTS_MAX) {
+        demux->error = -E2BIG;
+        return NULL;
+    }
+    vm = ptd_space_vm(ptd_image_space(demux->config.image, true, demux->vmcs, 0));
+    known = &demux->all[demux->count];
+    known->vmcs = demux->vmcs;
+    known->time = time_of(demux, demux->vmcs);
+    demux->error = demux->config.found(demux->config.owner, vm == PTD_VM_UNKNOWN ? 0 : vm,
+                                       demux->vmcs, known->time, &known->tenant);
+    if (demux->error)
+        return NULL;
+    demux->count++;
+    return known;
+}
+
+/* Who runs in VMX non-root operation. NULL: not known. */
+static struct known *runs(struct demux *demux)
+{
+    if (!demux->of_vmcs && demux->vmcs_known && !demux->error)
+        demux->of_vmcs = find(demux);
+    return demux->of_vmcs;
+}
+
+static struct known *whose(struct demux *demux, const struct ptd_item *item)
+{
+    struct known *known;
+
+    if (!item->nr || ptd_space_cr3(item->cr3) == PTD_ANY_CR3)
+        return NULL;
+    known = runs(demux);
+    return known && known->tenant ? known : NULL;
+}
+
+static void set_vmcs(struct demux *demux, uint64_t vmcs)
+{
+    if (demux->vmcs_known && demux->vmcs == vmcs)
+        return;
+    demux->vmcs = vmcs;
+    demux->vmcs_known = vmcs != NO_VMCS;
+    demux->of_vmcs = NULL;
+}
+
+/* ---- Events of a guest ---- */
+
+static uint64_t cr3_of(const struct tenant *tenant, uint64_t space)
+{
+    return tenant->hides_cr3 ? 0 : ptd_space_cr3(space);
+}
+
+/* No packet tells CPL. In a kernel of the upper half, the address does. */
+static uint8_t cpl_of(const struct demux *demux, uint64_t space, uint64_t ip)
+{
+    struct ptd_context context;
+
+    if (!demux->config.contexts)
+        return ip >> 63 ? 0 : 3;
+    ptd_contexts_find(demux->config.contexts, space, ip, &context);
+    return context.who == PTD_GUEST_KERNEL || context.who == PTD_HOST_KERNEL ? 0 : 3;
+}
+
+static uint8_t exec_mode(uint8_t mode)
+{
+    return mode == PTD_MODE_64 ? VPT_EXEC_64 : mode == PTD_MODE_32 ? VPT_EXEC_32 : VPT_EXEC_16;
+}
+
+static struct vpt_context context_at(const struct demux *demux, const struct tenant *tenant,
+                                     uint64_t space, uint64_t ip)
+{
+    return (struct vpt_context){.cr3 = cr3_of(tenant, space),
+                                .cpl = cpl_of(demux, space, ip),
+                                .exec_mode = exec_mode(demux->mode),
+                                .pae = true,
+                                .interrupts = true};
+}
+
+static struct seen *seen_at(struct demux *demux, const struct ptd_item *block)
+{
+    return &demux->seen[(block->ip ^ block->ip >> 14 ^ block->last_ip << 5 ^ block->cr3 >> 12) %
+                        SEEN];
+}
+
+static bool is_seen(const struct demux *demux, const struct seen *seen,
+                    const struct ptd_item *block)
+{
+    return seen->tenant == demux->inside->tenant && seen->ip == block->ip &&
+           seen->last_ip == block->last_ip && seen->space == block->cr3 &&
+           seen->mode == block->mode && seen->changes == demux->changes;
+}
+
+/* The address behind the last instruction of a block. */
+static uint64_t find_end(const struct demux *demux, const struct ptd_item *block)
+{
+    uint8_t bytes[INSN_BYTES];
+    size_t len = 0, more;
+    const uint8_t *found;
+    struct ptd_insn insn;
+
+    while (len < sizeof(bytes) && ptd_image_find(demux->config.image, block->cr3,
+                                                 block->last_ip + len, &found, &more) == PTD_OK)
+        for (size_t i = 0; i < more && len < sizeof(bytes); i++)
+            bytes[len++] = found[i];
+    if (ptd_insn_decode((enum ptd_mode)block->mode, block->last_ip, bytes, len, &insn) != PTD_OK)
+        return block->last_ip + 1; /* the flow has walked over it, so this does not happen */
+    return block->last_ip + insn.size_bytes;
+}
+
+/* A far transfer inside the guest. */
+static void transfer(struct demux *demux, enum vpt_transfer_type type, uint64_t from,
+                     const struct ptd_item *next, uint64_t ip)
+{
+    struct tenant *const tenant = demux->inside->tenant;
+    const struct vpt_transfer transfer = {
+        .type = type, .ip = from, .target = ip, .after = context_at(demux, tenant, next->cr3, ip)};
+
+    tenant->context = transfer.after;
+    vpt_transfer(&tenant->cpu, &transfer);
+    tenant_moved(tenant);
+}
+
+static void tell_mov_cr3(struct demux *demux, const struct ptd_item *next, uint64_t ip)
+{
+    struct tenant *const tenant = demux->inside->tenant;
+
+    if (!demux->last.has_cr3 || tenant->hides_cr3)
+        return;
+    tenant->context.cr3 = ptd_space_cr3(next->cr3);
+    vpt_mov_cr3(&tenant->cpu, tenant->context.cr3, ip);
+    tenant_moved(tenant);
+}
+
+/* The near branch that a block ended with. False: its last instruction is another one. */
+static bool tell_near(struct demux *demux, uint64_t ip)
+{
+    const struct last *const block = &demux->last;
+    struct vpt_cpu *const cpu = &demux->inside->tenant->cpu;
+
+    switch ((enum ptd_insn_class)block->last_class) {
+    case PTD_INSN_COND:
+        vpt_cond_branch(cpu, ip, block->taken);
+        return true;
+    case PTD_INSN_JMP_DIRECT:
+        vpt_jmp_direct(cpu, ip);
+        return true;
+    case PTD_INSN_CALL_DIRECT:
+        vpt_call_direct(cpu, ip, block->end);
+        return true;
+    case PTD_INSN_JMP_INDIRECT:
+        vpt_jmp_indirect(cpu, ip);
+        return true;
+    case PTD_INSN_CALL_INDIRECT:
+        vpt_call_indirect(cpu, ip, block->end);
+        return true;
+    case PTD_INSN_RET:
+        vpt_ret(cpu, ip);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The last instruction of a block, which went to an address in the same guest. */
+static void tell_branch(struct demux *demux, const struct ptd_item *next, uint64_t ip)
+{
+    if (tell_near(demux, ip))
+        return;
+    switch ((enum ptd_insn_class)demux->last.last_class) {
+    case PTD_INSN_FAR:
+    case PTD_INSN_VMENTRY:
+        transfer(demux, VPT_FAR_BRANCH, demux->last.last_ip, next, ip);
+        break;
+    case PTD_INSN_IRET:
+        transfer(demux, VPT_IRET, demux->last.last_ip, next, ip);
+        break;
+    case PTD_INSN_MOV_CR3:
+        tell_mov_cr3(demux, next, ip);
+        break;
+    default:
+        break;
+    }
+}
+
+static void tell_transaction(struct demux *demux, uint64_t ip)
+{
+    struct vpt_cpu *const cpu = &demux->inside->tenant->cpu;
+
+    if (!demux->last.has_tsx)
+        return;
+    if (demux->last.tsx & 1)
+        vpt_tx_begin(cpu, ip);
+    else
+        vpt_tx_commit(cpu, ip);
+}
+
+/* What happened last, in a guest that goes on at an address. */
+static void tell_inside(struct demux *demux, const struct ptd_item *next, uint64_t ip)
+{
+    const struct last *const last = &demux->last;
+
+    if (last->is_block) {
+        tell_branch(demux, next, ip);
+    } else if (last->has_tsx && last->tsx & 2) {
+        vpt_tx_abort(&demux->inside->tenant->cpu, last->from, ip);
+        return;
+    } else {
+        transfer(demux, VPT_INTERRUPT, last->from, next, ip);
+    }
+    tell_transaction(demux, ip);
+}
+
+/* ---- From one to another ---- */
+
+static void set_time(struct demux *demux)
+{
+    const struct known *const known = demux->inside;
+
+    if (known && known->time && demux->tsc != PTD_TIME_UNKNOWN && demux->tsc != demux->tsc_told) {
+        demux->tsc_told = demux->tsc;
+        tenant_time(known->tenant, ptd_time_guest_tsc(known->time, demux->tsc));
+    }
+}
+
+static void enter(struct demux *demux, struct known *known, const struct ptd_item *next,
+                  uint64_t ip)
+{
+    const struct vpt_context context = context_at(demux, known->tenant, next->cr3, ip);
+
+    demux->inside = known;
+    demux->tsc_told = PTD_TIME_UNKNOWN;
+    set_time(demux);
+    tenant_enter(known->tenant, ip, &context);
+}
+
+/*
+ * The guest that ran does not run any more. What it did last has led to a VM exit, or to a place
+ * that is not known.
+ */
+static void leave(struct demux *demux)
+{
+    const struct last *const last = &demux->last;
+    struct tenant *const tenant = demux->inside->tenant;
+
+    if (last->is_open && !last->is_block && last->has_from)
+        tenant_leave(tenant, last->from);
+    else
+        tenant_lose(tenant, false);
+    demux->inside = NULL;
+}
+
+/* The guest goes on. What no event has told, such as a mode that MOV CR0 changed, an entry tells.
+ */
+static void stay(struct demux *demux, const struct ptd_item *next, uint64_t ip)
+{
+    struct tenant *const tenant = demux->inside->tenant;
+    struct vpt_context context;
+
+    if (demux->last.is_open)
+        tell_inside(demux, next, ip);
+    if (tenant->context.cr3 == cr3_of(tenant, next->cr3) &&
+        tenant->context.exec_mode == exec_mode(demux->mode))
+        return;
+    context = context_at(demux, tenant, next->cr3, ip);
+    tenant_leave(tenant, ip);
+    tenant_enter(tenant, ip, &context);
+}
+
+/* The next block or event begins at an address. */
+static void arrive(struct demux *demux, const struct ptd_item *next, uint64_t ip)
+{
+    struct known *const known = whose(demux, next);
+
+    if (demux->inside && known == demux->inside)
+        stay(demux, next, ip);
+    else if (demux->inside)
+        leave(demux);
+    if (known && known != demux->inside)
+        enter(demux, known, next, ip);
+    demux->last = (struct last){.is_open = false};
+}
+
+/* A part of the trace is missing, or it was off: anybody may have run meanwhile. */
+static void lose(struct demux *demux, bool off)
+{
+    for (size_t i = 0; i < demux->count; i++)
+        if (demux->all[i].tenant)
+            tenant_lose(demux->all[i].tenant, off);
+    demux->inside = NULL;
+    demux->last.is_open = demux->vmcs_known = false;
+    demux->of_vmcs = NULL;
+    demux->sums.losses += !off;
+}
+
+/* A near branch is over when the flow tells it, whatever comes then. */
+static void settle_branch(struct demux *demux)
+{
+    const struct last *const last = &demux->last;
+
+    if (!demux->inside || !last->is_open || !last->is_block || !last->has_to)
+        return;
+    (void)tell_near(demux, last->to);
+    demux->last.is_open = false;
+}
+
+/* ---- Items ---- */
+
+/* In 16-bit code, a near branch stays in its segment. */
+static void put_base(struct demux *demux, const struct ptd_item *block, uint64_t end)
+{
+    const uint64_t from = block->to < end ? block->to : end;
+
+    if (block->mode == PTD_MODE_16 && block->last_class >= PTD_INSN_COND &&
+        block->last_class <= PTD_INSN_CALL_DIRECT && block->has_to &&
+        (block->to > end ? block->to : end) - from < SEGMENT)
+        tenant_base(demux->inside->tenant, end, from & ~UINT64_C(15));
+}
+
+/* Its code is known to whoever has the trace. The address behind it. */
+static uint64_t put_code(struct demux *demux, const struct ptd_item *block)
+{
+    struct tenant *const tenant = demux->inside->tenant;
+    struct seen *const seen = seen_at(demux, block);
+
+    if (!is_seen(demux, seen, block) || !tenant_has_spaces(tenant)) {
+        const uint64_t end = find_end(demux, block);
+
+        tenant_code(tenant, demux->config.image, block->cr3, block->ip, end);
+        *seen = (struct seen){.tenant = tenant,
+                              .space = block->cr3,
+                              .ip = block->ip,
+                              .last_ip = block->last_ip,
+                              .end = end,
+                              .changes = demux->changes,
+                              .mode = block->mode};
+    }
+    put_base(demux, block, seen->end);
+    return seen->end;
+}
+
+static void take_block(struct demux *demux, const struct ptd_item *block)
+{
+    uint64_t end = 0;
+
+    demux->mode = block->mode;
+    arrive(demux, block, block->ip);
+    if (demux->inside) {
+        demux->inside->tenant->insns += block->insns;
+        end = put_code(demux, block);
+    } else if (block->nr && !demux->of_vmcs) {
+        demux->sums.unknown_insns += block->insns;
+    }
+    demux->last = (struct last){.is_open = true,
+                                .is_block = true,
+                                .taken = block->taken,
+                                .has_to = block->has_to,
+                                .last_class = block->last_class,
+                                .last_ip = block->last_ip,
+                                .to = block->to,
+                                .end = end};
+}
+
+static void take_async(struct demux *demux, const struct ptd_item *item)
+{
+    arrive(demux, item, item->from);
+    demux->last = (struct last){.is_open = true,
+                                .has_from = true,
+                                .from = item->from,
+                                .has_to = item->has_to,
+                                .to = item->to};
+}
+
+/* PTWRITE, behind what was told last. */
+static void take_ptwrite(struct demux *demux, const struct ptd_item *item)
+{
+    const struct last *const last = &demux->last;
+    uint64_t ip = item->from;
+
+    if (!demux->inside || (!item->has_from && !last->has_to))
+        return;
+    if (!item->has_from)
+        ip = last->to;
+    arrive(demux, item, last->is_open && last->has_to ? last->to : ip);
+    if (demux->inside)
+        vpt_ptwrite(&demux->inside->tenant->cpu, item->value, item->packet.ptw.payload_bytes, ip);
+}
+
+/* While the trace pauses, anybody may run. */
+static void take_disabled(struct demux *demux, const struct ptd_item *item)
+{
+    if (demux->inside && item->has_from)
+        arrive(demux, item, item->from);
+    demux->last =
+        (struct last){.is_open = item->has_from, .has_from = item->has_from, .from = item->from};
+    if (demux->inside)
+        leave(demux);
+    lose(demux, true);
+}
+
+static void take_state(struct demux *demux, const struct ptd_item *item)
+{
+    switch ((enum ptd_item_type)item->type) {
+    case PTD_ITEM_CR3:
+        demux->last.has_cr3 = demux->last.has_cr3 || !item->in_psb;
+        break;
+    case PTD_ITEM_VMCS:
+        set_vmcs(demux, item->value);
+        break;
+    case PTD_ITEM_MODE:
+        demux->mode = (uint8_t)item->value;
+        break;
+    case PTD_ITEM_TSX:
+        if (!item->in_psb) {
+            demux->last.has_tsx = true;
+            demux->last.tsx = item->value;
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+int demux_take(struct demux *demux, const struct ptd_item *item, const struct ptd_time_point *point)
+{
+    set_time(demux); /* of what happened last */
+    demux->tsc = point ? point->tsc : PTD_TIME_UNKNOWN;
+    demux->changes = ptd_image_changes(demux->config.image);
+    switch ((enum ptd_item_type)item->type) {
+    case PTD_ITEM_BLOCK:
+        take_block(demux, item);
+        break;
+    case PTD_ITEM_ASYNC:
+        take_async(demux, item);
+        break;
+    case PTD_ITEM_DISABLED:
+        take_disabled(demux, item);
+        break;
+    case PTD_ITEM_ENABLED:
+        if (demux->inside) /* it cannot have been off */
+            lose(demux, false);
+        demux->last.is_open = false;
+        break;
+    case PTD_ITEM_OVERFLOW:
+        settle_branch(demux);
+        lose(demux, false);
+        break;
+    case PTD_ITEM_ERROR:
+        if (item->error == PTD_E_NOMAP || item->error == PTD_E_RETSTACK)
+            settle_branch(demux);
+        lose(demux, false);
+        break;
+    case PTD_ITEM_PTWRITE:
+        take_ptwrite(demux, item);
+        break;
+    default:
+        take_state(demux, item);
+        break;
+    }
+    if (demux->inside && demux->inside->tenant->error)
+        return demux->inside->tenant->error;
+    return demux->error;
+}
+
+void demux_end(struct demux *demux, struct demux_sums *sums)
+{
+    settle_branch(demux); /* that the trace ends is no gap */
+    *sums = demux->sums;
+}

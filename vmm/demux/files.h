@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The files of virtual processors in a folder: V.C, with V.C.json and V.C.code beside it, where V
+ * is the number of the VM, and C counts its virtual processors as they are seen.
+ */
+#ifndef VMM_DEMUX_FILES_H
+#define VMM_DEMUX_FILES_H
+
+#include "demux/demux.h"
+
+struct demux_files {
+    struct tenant_config config; /* of a guest whose TSC is not scaled, and known */
+    const char *profile;         /* the name of its processor */
+    const char *out;             /* the folder */
+    unsigned vm;                 /* the only one that is wanted; 0: all */
+    size_t count;
+    struct demux_file {
+        unsigned vm, index;
+        char *path;
+        struct output trace, code;
+        struct tenant tenant;
+    } * all[DEMUX_TENANTS_MAX];
+    struct reason why;
+};
+
+/* Of struct demux_config: opens the files of a virtual processor. owner is a struct demux_files. */
+int demux_files_found(void *owner, unsigned vm, uint64_t vmcs, const struct ptd_time_vm *time,
+                      struct tenant **tenant);
+/* Writes what is left, and TRACE.json of each. 0, or -errno and .why. */
+int demux_files_write(struct demux_files *files);
+/* Files that were not written go away. */
+void demux_files_free(struct demux_files *files);
+
+#endif
