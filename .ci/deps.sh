@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# deps.sh run|test|qemu|kvm...: installs the Debian packages of these groups that are missing.
+# deps.sh run|test|qemu|kvm|kit...: installs the Debian packages of these groups that are missing.
 #
 # With everything there it does nothing and needs no network. Without the right to install it
 # prints the command to run, and ends with status 1.
@@ -28,6 +28,9 @@ qemu_packages=(
 # What modules of a kernel are built with.
 kvm_packages=(gcc-12 make patch perl xz-utils libelf1)
 
+# A disc that boots a guest image.
+kit_packages=(grub-common grub-pc-bin xorriso python3)
+
 abi_packages=(abigail-tools)
 
 bench_packages=(qemu-user xz-utils perl-base libipt-dev)
@@ -39,6 +42,7 @@ for group in "$@"; do
     test) wanted+=("${test_packages[@]}") ;;
     bench) wanted+=("${bench_packages[@]}") ;;
     kvm) wanted+=("${kvm_packages[@]}") ;;
+    kit) wanted+=("${kit_packages[@]}") ;;
     abi) wanted+=("${abi_packages[@]}") ;;
     qemu) wanted+=("${qemu_packages[@]}") ;;
     *)

@@ -95,7 +95,7 @@ names() {
     done < <(called "$1" "$2")
 }
 
-subcommands="help $(grep -oE '\<(cmd|command)_[a-z]+' vmm/cli/commands.h | sed 's/.*_//' | tr '\n' ' ')"
+subcommands="help $(grep -oE '\<(cmd|command)_[a-z_]+' vmm/cli/commands.h | sed 's/^[a-z]*_//; s/_/-/g' | tr '\n' ' ')"
 targets=$(git ls-files -co --exclude-standard -- Makefile '*.mk' | xargs cat |
     sed -nE 's/^([a-z-]+):.*/\1/p' | tr '\n' ' ')
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What `make install` brings, as somebody has it who has nothing else: the two examples are built with
+# What `make install` brings, as somebody has it who has nothing else: the examples are built with
 # pkg-config against the installed libraries, shared and static, and run; the installed program finds its
 # guests and names scripts that are there; uninstall leaves nothing behind.
 set -uo pipefail
@@ -30,7 +30,7 @@ compile() {
     ${CC:-gcc} -Wall -Wextra -Werror -o "$work/$name" "$source" "$@"
 }
 
-# build HOW: both examples; "static" takes the archives, and what pkg-config says that these need.
+# build HOW: all examples; "static" takes the archives, and what pkg-config says that these need.
 build_examples() {
     local how=$1 vpt ptdec
     if [ "$how" = static ]; then
@@ -40,7 +40,8 @@ build_examples() {
         vpt=$(flags --cflags --libs libvpt) ptdec=$(flags --cflags --libs libptdec)
     fi
     # shellcheck disable=SC2086 # lists of flags
-    compile "vmm-$how" "$examples/vmm.c" $vpt && compile "decode-$how" "$examples/decode.c" $ptdec
+    compile "vmm-$how" "$examples/vmm.c" $vpt && compile "decode-$how" "$examples/decode.c" $ptdec &&
+        compile "coverage-$how" "$examples/coverage.c" $ptdec
 }
 
 # The guest of the examples, as the program that it is and as the bytes that are loaded.
@@ -57,7 +58,15 @@ run_examples() {
     rm -f "$work/trace.pt"
     stepped=$("$work/vmm-$1" "$work/guest.bin" "$work/trace.pt") || return 1
     decoded=$("$work/decode-$1" "$work/trace.pt" "$work/guest.elf") || return 1
-    [ "${stepped%% *}" = "$(awk '/ instructions in / { all += $1 } END { print all }' <<<"$decoded")" ]
+    new_places "$1" && [ "${stepped%% *}" = "$(awk '/ instructions in / { all += $1 } END { print all }' <<<"$decoded")" ]
+}
+
+# new_places HOW: the same trace twice: it has edges, and their places are new but once.
+new_places() {
+    local said edges new
+    said=$("$work/coverage-$1" "$work/guest.elf" "$work/trace.pt" "$work/trace.pt") || return 1
+    read -r edges new < <(awk '{ print $2, $4 }' <<<"$said") && [ "$edges" -gt 0 ] && [ "$new" -gt 0 ] &&
+        [ "$(awk 'NR == 2 { print $2, $4 }' <<<"$said")" = "$edges 0" ]
 }
 
 needs() {
