@@ -17,13 +17,6 @@
 #define ADDRESSES 128u
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
-const char *__lsan_default_suppressions(void);
-
-/* What a demangler leaves behind where it is stopped: symbols/demangle.c. */
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:rust_demangle_callback\n";
-}
 
 static int file_of(const uint8_t *bytes, size_t len_bytes)
 {

@@ -2,8 +2,7 @@
 /*
  * Names of C++ and Rust, by libiberty. A name may refer to parts of itself, so that a short one can
  * stand for one of any length: libiberty hands a text over piece by piece, and is left where there
- * is no more room. The one thing that it may have allocated then is the text of one identifier that
- * is not ASCII, which is lost.
+ * is no more room.
  */
 #include "symbols/demangle.h"
 #include "common/table.h"
@@ -37,14 +36,36 @@ static void take(const char *piece, size_t len, void *of)
     sink->len += len;
 }
 
+static bool is_ascii(const char *piece, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)piece[i] >= 0x80)
+            return false;
+    return true;
+}
+
+/*
+ * An identifier of Rust that is not ASCII is one piece, which libiberty allocates and frees behind
+ * the call: it is left at the sign behind it.
+ */
+static void take_rust(const char *piece, size_t len, void *of)
+{
+    struct sink *const sink = of;
+
+    if (len >= DEMANGLED_MAX - sink->len && !is_ascii(piece, len))
+        sink->len = DEMANGLED_MAX;
+    else
+        take(piece, len, of);
+}
+
 /* A symbol of Rust may look like one of C++, so that it is asked for first. */
 static bool demangle_whole(const char *name, struct sink *sink)
 {
     if (setjmp(sink->is_full) != 0)
         return false;
     sink->len = 0;
-    if (rust_demangle_callback(name, DMGL_PARAMS | DMGL_ANSI, take, sink))
-        return true;
+    if (rust_demangle_callback(name, DMGL_PARAMS | DMGL_ANSI, take_rust, sink))
+        return sink->len < DEMANGLED_MAX;
     sink->len = 0;
     return cplus_demangle_v3_callback(name, DMGL_PARAMS | DMGL_ANSI, take, sink);
 }

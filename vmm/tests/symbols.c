@@ -65,6 +65,22 @@ static void no_end(void)
     CU_ASSERT_FALSE(demangle(name, text));
 }
 
+/* A name that is not ASCII, again and again: each of its bytes is where the room ends once. */
+static void no_room_in_a_name(void)
+{
+    char other[100] = "", name[512], text[DEMANGLED_MAX];
+
+    for (unsigned len = 1; len < sizeof(other); len++) {
+        memset(other, 'x', len);
+        (void)snprintf(name, sizeof(name),
+                       "_RINvC1a4nameTNtC1bu30____7hkackfecea1cbdathfdh9hlq6y%s%u%s%s", "NtC1c",
+                       len, other, "Bb_Bb_Bb_Bb_Bb_Bb_Bb_Bb_Bb_Bb_EE");
+        CU_ASSERT_FALSE(demangle(name, text));
+    }
+    CU_ASSERT_EQUAL(demangle("_RINvC1a4nameTNtC1bu30____7hkackfecea1cbdathfdh9hlq6yBb_EE", text),
+                    demangle_is_there());
+}
+
 /* More than are kept: those that were forgotten are made anew. */
 static void many_names(void)
 {
@@ -106,6 +122,7 @@ void add_symbols_suite(void)
 
     CU_add_test(suite, "names of C++ and Rust", mangled);
     CU_add_test(suite, "a name without end", no_end);
+    CU_add_test(suite, "no room within a name that is not ASCII", no_room_in_a_name);
     CU_add_test(suite, "more names than are kept", many_names);
     CU_add_test(suite, "build ids", build_ids);
 }
