@@ -106,7 +106,8 @@ int ptd_coverage_trace(struct ptd_coverage *coverage, const struct ptd_image *im
 /*
  * The same for who decodes: counts what ptd_flow_run() has told, the item included. It is a
  * ptd_run_fn whose context is the struct ptd_coverage. Each run of a flow has to be counted, in
- * order. PTD_OK; PTD_E_NOMEM: a part was counted.
+ * order. The map and the sums have it when ptd_coverage_sums() was asked. PTD_OK; PTD_E_NOMEM: a
+ * part was counted.
  */
 int ptd_coverage_add(void *context, const struct ptd_flow *flow, const struct ptd_run *run);
 /* An item that ptd_flow_next() told. image is the flow's. PTD_OK or PTD_E_NOMEM. */
@@ -118,9 +119,12 @@ int ptd_coverage_item(struct ptd_coverage *coverage, const struct ptd_image *ima
  */
 void ptd_coverage_restart(struct ptd_coverage *coverage);
 
-/* Of all traces since ptd_coverage_new() or ptd_coverage_clear(). Valid until the next call. */
-const struct ptd_coverage_sums *ptd_coverage_sums(const struct ptd_coverage *coverage);
-/* Sums and lists begin anew. The map is the caller's. */
+/*
+ * Of all traces since ptd_coverage_new() or ptd_coverage_clear(). Valid until the next call. What
+ * ptd_coverage_add() counted is in the map from here on, which must still be there.
+ */
+const struct ptd_coverage_sums *ptd_coverage_sums(struct ptd_coverage *coverage);
+/* Sums and lists begin anew, and what is not in the map yet is dropped. The map is the caller's. */
 void ptd_coverage_clear(struct ptd_coverage *coverage);
 
 /* An edge, or a block of instructions that ran one after the other and stand so in memory. */

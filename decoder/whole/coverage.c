@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Coverage (ptdec_coverage.h). An edge's place in the map is made of two halves, one of each end.
- * Both are found out once for each piece of code that is stepped over, so a step costs one load, an
- * exclusive or, and the count. Lists count steps by number, and are made of that when they are
- * asked for, or when numbers end.
+ * Coverage (ptdec_coverage.h). What a step says by itself is only counted, by its number: that is
+ * all that a conditional branch costs. Once in a trace, or when somebody asks, these counts are
+ * spread into the map, the sums and the lists, which gives the same as one by one. A step that ends
+ * in a RET or an indirect branch needs the next one. An edge's place in the map is made of two
+ * halves, one of each end, that are found out once for each piece of code.
  */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,26 +17,44 @@
 #define ROOM (4u << 10) /* steps at a time: they stay in the nearest cache */
 
 /* Halves of places. The rest is the place, as far as it is this end's. */
-#define HALF_COUNTS (UINT32_C(1) << 31)  /* this end counts; an edge needs both */
-#define HALF_KNOWN  PTD_COVERAGE_MAP_MAX /* only in .from: the code was looked at */
+#define HALF_COUNTS (UINT32_C(1) << 31) /* this end counts; an edge needs both */
+#define HALF_FLAG   PTD_COVERAGE_MAP_MAX
+#define TO_PENDING  HALF_FLAG /* the code is in coverage->pending */
+#define FROM_PLAIN  HALF_FLAG /* that, and it ends in a conditional branch: counting is all */
 
 _Static_assert(PTD_COVERAGE_MAP_MAX < HALF_COUNTS, "places and flags are apart");
 
-/* What a step's code is as the begin and the end of edges. */
-struct ends {
+/*
+ * What is counted of code, and what it is as the end and the begin of edges. Its words are found by
+ * step, as those of struct node are.
+ */
+struct code {
+    uint32_t runs[2]; /* by bit 0 of steps; since they were spread */
     uint32_t to, from;
+};
+
+#define CODE_WORDS 4u
+#define FROM_WORD  3u
+
+_Static_assert(sizeof(struct code) == CODE_WORDS * sizeof(uint32_t), "steps are numbers of words");
+_Static_assert(offsetof(struct code, from) == FROM_WORD * sizeof(uint32_t), "the last word");
+
+/* The same code, when its counts are spread. */
+struct known {
+    uint32_t insns; /* 0: the code was not looked at yet */
+    bool is_cond;
+    uint32_t place[2]; /* of a conditional branch's edges, by bit, with HALF_COUNTS */
 };
 
 /* For lists, of the same code. */
 struct seen {
     uint64_t runs[2];                  /* by bit 0 of steps; since the lists were made */
-    uint32_t first_block, block_count; /* in coverage->steps_blocks */
+    uint32_t first_block, block_count; /* in coverage->of_steps */
     /* Where it went last if it does not end in a conditional branch, and that edge. */
     uint32_t next, edge;
     uint64_t ip, from; /* the first and the last instruction */
     uint64_t to[2];    /* of a conditional branch, by bit */
     uint64_t cr3;
-    bool is_cond;
 };
 
 struct ptd_coverage {
@@ -45,13 +65,17 @@ struct ptd_coverage {
     struct ptd_coverage_sums sums;
 
     /* By number of code. */
-    struct ends *ends;
-    struct seen *seen;  /* NULL: no lists */
-    size_t code_room;   /* of both */
-    size_t code_count;  /* of both that may be in use */
-    uint32_t epoch;     /* that they are of */
-    bool is_other_flow; /* nothing that is known of numbers holds */
-    uint32_t *of_steps; /* indices of blocks, one piece of code behind the other */
+    struct code *codes;
+    struct known *known;
+    struct seen *seen; /* NULL: no lists */
+    uint32_t *pending; /* numbers of code whose counts are to be spread */
+    size_t code_room;  /* of each of these */
+    size_t code_count; /* of the first three that may be in use */
+    size_t pending_count;
+    uint32_t pending_steps; /* at most so high is a count */
+    uint32_t epoch;         /* that they are of */
+    bool is_other_flow;     /* nothing that is known of numbers holds */
+    uint32_t *of_steps;     /* indices of blocks, one piece of code behind the other */
     size_t of_steps_count, of_steps_room;
     struct entries edges, blocks;
 
@@ -120,86 +144,60 @@ static bool ends_in_edge(const struct ptd_item *block)
 
 /* ---- Counting into the map ---- */
 
-/* Adds 0 or 1. */
-static inline uint8_t bump(uint8_t byte, uint32_t one, enum ptd_coverage_counter counter)
+/* Counts so often. The same as one by one, with other edges of the same place in between. */
+static uint8_t raise(uint8_t byte, uint32_t count, enum ptd_coverage_counter counter)
 {
-    const uint8_t sum = (uint8_t)(byte + one);
+    const uint64_t sum = (uint64_t)byte + count;
 
-    if (counter == PTD_COVERAGE_NEVER_ZERO)
-        return (uint8_t)(sum + (sum < byte));
-    if (counter == PTD_COVERAGE_SATURATE)
-        return sum < byte ? byte : sum;
-    return sum;
+    if (sum <= UINT8_MAX || counter == PTD_COVERAGE_WRAP)
+        return (uint8_t)sum;
+    return counter == PTD_COVERAGE_SATURATE ? UINT8_MAX : (uint8_t)((sum - 1) % UINT8_MAX + 1);
 }
 
-static inline uint32_t count_edge(uint8_t *map, uint32_t mask, uint32_t from, uint32_t to,
-                                  enum ptd_coverage_counter counter)
+/* An edge that was taken so often. */
+static inline void count_edge(struct ptd_coverage *coverage, uint32_t from, uint32_t to,
+                              uint32_t count)
 {
-    uint8_t *const byte = &map[(from ^ to) & mask];
-    const uint32_t one = (from & to) / HALF_COUNTS;
+    uint8_t *byte = &coverage->none;
 
-    *byte = bump(*byte, one, counter);
-    return one;
+    if (!(from & to & HALF_COUNTS))
+        return;
+    if (coverage->config.map)
+        byte = &coverage->config.map[(from ^ to) & coverage->mask];
+    *byte = raise(*byte, count, (enum ptd_coverage_counter)coverage->config.counter);
+    coverage->sums.edges += count;
 }
 
-static int learn(struct ptd_coverage *coverage, const struct ptd_flow *flow, uint32_t step);
-
-/*
- * Counts all steps but the last one's edge, of which *from is the begin. It is inlined for each
- * counter, so that the loop has no branch but those that are never taken.
- */
-static inline int count_steps(struct ptd_coverage *coverage, const struct ptd_flow *flow,
-                              const struct ptd_run *run, enum ptd_coverage_counter counter,
-                              uint32_t *from)
+/* Spreads what was counted by number. */
+static void spread(struct ptd_coverage *coverage)
 {
-    const uint32_t *const insns = ptd_flow_insns(flow, NULL);
-    const struct ends *const ends = coverage->ends;
-    uint8_t *const map = coverage->config.map ? coverage->config.map : &coverage->none;
-    const uint32_t mask = coverage->mask;
-    uint64_t edges = 0, insns_sum = 0;
-    uint32_t last = 0;
+    for (size_t i = 0; i < coverage->pending_count; i++) {
+        const uint32_t number = coverage->pending[i];
+        struct code *const code = &coverage->codes[number];
+        const struct known *const known = &coverage->known[number];
 
-    for (size_t i = 0; i < run->count; i++) {
-        const uint32_t code = run->steps[i] >> 2;
-        struct ends of_code = ends[code];
-
-        if (__builtin_expect(!(of_code.from & HALF_KNOWN), 0)) {
-            const int status = learn(coverage, flow, run->steps[i]);
-
-            if (status != PTD_OK)
-                return status;
-            of_code = ends[code];
+        for (unsigned bit = 0; bit < 2; bit++) {
+            if (known->is_cond)
+                count_edge(coverage, known->place[bit], HALF_COUNTS, code->runs[bit]);
+            if (coverage->seen)
+                coverage->seen[number].runs[bit] += code->runs[bit];
+            coverage->sums.insns += (uint64_t)known->insns * code->runs[bit];
+            code->runs[bit] = 0;
         }
-        edges += count_edge(map, mask, last, of_code.to, counter);
-        insns_sum += insns[code];
-        last = of_code.from;
+        code->to &= ~TO_PENDING;
+        code->from &= ~FROM_PLAIN;
     }
-    coverage->sums.edges += edges;
-    coverage->sums.insns += insns_sum;
-    *from = last;
-    return PTD_OK;
+    coverage->pending_count = coverage->pending_steps = 0;
 }
 
-static int count_run(struct ptd_coverage *coverage, const struct ptd_flow *flow,
-                     const struct ptd_run *run, uint32_t *from)
+/* Drops it. */
+static void spread_nowhere(struct ptd_coverage *coverage)
 {
-    switch (coverage->config.counter) {
-    case PTD_COVERAGE_NEVER_ZERO:
-        return count_steps(coverage, flow, run, PTD_COVERAGE_NEVER_ZERO, from);
-    case PTD_COVERAGE_SATURATE:
-        return count_steps(coverage, flow, run, PTD_COVERAGE_SATURATE, from);
-    default:
-        return count_steps(coverage, flow, run, PTD_COVERAGE_WRAP, from);
-    }
-}
+    uint8_t *const map = coverage->config.map;
 
-/* One edge whose ends are known: also where nothing steps. */
-static void count_one(struct ptd_coverage *coverage, uint32_t from, uint64_t to, uint64_t cr3)
-{
-    uint8_t *const map = coverage->config.map ? coverage->config.map : &coverage->none;
-
-    coverage->sums.edges += count_edge(map, coverage->mask, from, half_to(coverage, to, cr3),
-                                       (enum ptd_coverage_counter)coverage->config.counter);
+    coverage->config.map = NULL;
+    spread(coverage);
+    coverage->config.map = map;
 }
 
 /* ---- Counting into lists ---- */
@@ -291,57 +289,99 @@ static int learn_blocks(struct ptd_coverage *coverage, const struct ptd_flow *fl
 }
 
 static int learn_for_lists(struct ptd_coverage *coverage, const struct ptd_flow *flow,
-                           uint32_t step, uint64_t ip)
+                           uint32_t step)
 {
-    struct seen *const seen = &coverage->seen[step >> 2];
-    struct ptd_item not_taken = {0}, last;
-    const int status = learn_blocks(coverage, flow, step & ~UINT32_C(1), seen, &not_taken);
+    struct seen *const seen = &coverage->seen[step / CODE_WORDS];
+    struct ptd_item last = {0};
+    const int status = learn_blocks(coverage, flow, step, seen, &last);
 
-    if (status != PTD_OK)
-        return status;
-    seen->ip = ip;
-    seen->from = not_taken.last_ip;
-    seen->cr3 = not_taken.cr3;
+    seen->from = last.last_ip;
+    seen->cr3 = last.cr3;
     seen->next = UINT32_MAX;
-    seen->is_cond = not_taken.last_class == PTD_INSN_COND;
-    if (!seen->is_cond)
-        return PTD_OK;
-    last = not_taken;
-    for (size_t i = 0; ptd_step_block(flow, step | 1, i, &last) == PTD_OK; i++)
-        ;
-    seen->to[0] = not_taken.to;
-    seen->to[1] = last.to;
-    return PTD_OK;
+    return status;
 }
 
-/* The code of a step that was not seen before. */
-static int learn(struct ptd_coverage *coverage, const struct ptd_flow *flow, uint32_t step)
+/* Where a conditional branch goes that was taken or not. */
+static uint64_t goes_to(const struct ptd_flow *flow, uint32_t step)
 {
-    struct ends *const ends = &coverage->ends[step >> 2];
-    struct ptd_item block, first;
-    uint32_t from = 0;
+    struct ptd_item last = {0};
+
+    for (size_t i = 0; ptd_step_block(flow, step, i, &last) == PTD_OK; i++)
+        ;
+    return last.to;
+}
+
+static void learn_branch(struct ptd_coverage *coverage, const struct ptd_flow *flow,
+                         uint32_t number, const struct ptd_item *last)
+{
+    const uint32_t from = coverage->codes[number].from;
+
+    for (unsigned bit = 0; bit < 2; bit++) {
+        const uint64_t ip = goes_to(flow, number * CODE_WORDS | bit);
+        const uint32_t to = half_to(coverage, ip, last->cr3);
+
+        coverage->known[number].place[bit] =
+            ((from ^ to) & coverage->mask) | (from & to & HALF_COUNTS);
+        if (coverage->seen)
+            coverage->seen[number].to[bit] = ip;
+    }
+}
+
+/* Code that was not looked at before. */
+static int learn(struct ptd_coverage *coverage, const struct ptd_flow *flow, uint32_t number)
+{
+    const uint32_t step = number * CODE_WORDS;
+    struct code *const code = &coverage->codes[number];
+    struct known *const known = &coverage->known[number];
+    struct ptd_item first, block, last;
 
     if (ptd_step_block(flow, step, 0, &first) != PTD_OK)
         return PTD_E_ARG;
-    for (size_t i = 0; ptd_step_block(flow, step, i, &block) == PTD_OK; i++)
-        from = ends_in_edge(&block) ? half_from(coverage, block.last_ip, block.cr3) : 0;
+    last = first;
+    for (size_t i = 1; ptd_step_block(flow, step, i, &block) == PTD_OK; i++)
+        last = block;
+    code->to = half_to(coverage, first.ip, first.cr3);
+    code->from = ends_in_edge(&last) ? half_from(coverage, last.last_ip, last.cr3) : 0;
     if (coverage->seen) {
-        const int status = learn_for_lists(coverage, flow, step, first.ip);
+        const int status = learn_for_lists(coverage, flow, step);
+
+        if (status != PTD_OK)
+            return status;
+        coverage->seen[number].ip = first.ip;
+    }
+    known->is_cond = last.last_class == PTD_INSN_COND;
+    if (known->is_cond)
+        learn_branch(coverage, flow, number, &last);
+    known->insns = ptd_flow_insns(flow, NULL)[number];
+    return PTD_OK;
+}
+
+/* Code whose counts will have to be spread. */
+static int await(struct ptd_coverage *coverage, const struct ptd_flow *flow, uint32_t number)
+{
+    struct code *const code = &coverage->codes[number];
+
+    if (code->to & TO_PENDING)
+        return PTD_OK;
+    if (coverage->known[number].insns == 0) {
+        const int status = learn(coverage, flow, number);
 
         if (status != PTD_OK)
             return status;
     }
-    ends->to = half_to(coverage, first.ip, first.cr3);
-    ends->from = from | HALF_KNOWN;
+    coverage->pending[coverage->pending_count++] = number;
+    code->to |= TO_PENDING;
+    if (coverage->known[number].is_cond)
+        code->from |= FROM_PLAIN;
     return PTD_OK;
 }
 
-/* Code that does not end in a conditional branch led to other code. */
+/* The same for lists: where it went is seldom another place than the time before. */
 static int list_pair(struct ptd_coverage *coverage, uint32_t from, uint32_t to)
 {
     struct seen *const seen = &coverage->seen[from];
 
-    if (!(coverage->ends[from].from & coverage->ends[to].to & HALF_COUNTS))
+    if (!(coverage->codes[from].from & coverage->codes[to].to & HALF_COUNTS))
         return PTD_OK;
     if (seen->next != to) {
         const int status = ptd_entries_find(&coverage->edges, seen->from, coverage->seen[to].ip,
@@ -358,37 +398,69 @@ static int list_pair(struct ptd_coverage *coverage, uint32_t from, uint32_t to)
     return PTD_OK;
 }
 
-/* All code of the run was learned. */
-static int list_run(struct ptd_coverage *coverage, const struct ptd_run *run)
+/* Code that does not end in a conditional branch led to other code. */
+static int count_pair(struct ptd_coverage *coverage, const struct ptd_flow *flow, uint32_t from,
+                      uint32_t to)
 {
-    const struct seen *last = NULL;
-    int status = PTD_OK;
+    const int status = await(coverage, flow, to);
 
-    for (size_t i = 0; i < run->count && status == PTD_OK; i++) {
-        const uint32_t step = run->steps[i];
-        struct seen *const seen = &coverage->seen[step >> 2];
+    if (status != PTD_OK)
+        return status;
+    count_edge(coverage, coverage->codes[from].from, coverage->codes[to].to, 1);
+    return coverage->seen ? list_pair(coverage, from, to) : PTD_OK;
+}
 
-        seen->runs[step & 1]++;
-        if (last && !last->is_cond)
-            status = list_pair(coverage, (uint32_t)(last - coverage->seen), step >> 2);
-        last = seen;
+/* It led to an address, behind which the run ends. */
+static int count_last(struct ptd_coverage *coverage, const struct ptd_flow *flow, uint32_t from,
+                      uint64_t to)
+{
+    struct ptd_item block;
+    const int status = ptd_step_block(flow, from * CODE_WORDS, 0, &block);
+
+    if (status != PTD_OK)
+        return status;
+    count_edge(coverage, coverage->codes[from].from, half_to(coverage, to, block.cr3), 1);
+    if (!coverage->seen || !(coverage->codes[from].from & HALF_COUNTS))
+        return PTD_OK;
+    return add_edge(coverage, coverage->seen[from].from, to, block.cr3, 1);
+}
+
+/* Steps of a run from first to end. */
+static int count_steps(struct ptd_coverage *coverage, const struct ptd_flow *flow,
+                       const struct ptd_run *run, size_t first, size_t end)
+{
+    uint32_t *const words = coverage->codes->runs;
+    const uint32_t *const steps = run->steps;
+
+    for (size_t i = first; i < end; i++) {
+        const uint32_t step = steps[i], number = step / CODE_WORDS;
+        int status;
+
+        words[step]++;
+        if (__builtin_expect(words[step | FROM_WORD] & FROM_PLAIN, FROM_PLAIN))
+            continue;
+        status = await(coverage, flow, number);
+        if (status == PTD_OK && !coverage->known[number].is_cond)
+            status = i + 1 < run->count
+                         ? count_pair(coverage, flow, number, steps[i + 1] / CODE_WORDS)
+                         : count_last(coverage, flow, number, run->to);
+        if (status != PTD_OK)
+            return status;
     }
-    if (status == PTD_OK && last && !last->is_cond &&
-        (coverage->ends[last - coverage->seen].from & HALF_COUNTS))
-        status = add_edge(coverage, last->from, run->to, last->cr3, 1);
-    return status;
+    return PTD_OK;
 }
 
 /* What steps were counted becomes entries. */
 static int fold(struct ptd_coverage *coverage)
 {
+    spread(coverage);
     for (size_t i = 0; coverage->seen && i < coverage->code_count; i++) {
         struct seen *const seen = &coverage->seen[i];
         const uint64_t runs[2] = {seen->runs[0], seen->runs[1]};
 
         if (runs[0] + runs[1] == 0)
             continue;
-        for (unsigned bit = 0; seen->is_cond && bit < 2; bit++) {
+        for (unsigned bit = 0; coverage->known[i].is_cond && bit < 2; bit++) {
             const int status =
                 runs[bit] ? add_edge(coverage, seen->from, seen->to[bit], seen->cr3, runs[bit])
                           : PTD_OK;
@@ -411,11 +483,13 @@ static int fold(struct ptd_coverage *coverage)
 static void forget_code(struct ptd_coverage *coverage)
 {
     if (coverage->code_count > 0) {
-        memset(coverage->ends, 0, coverage->code_count * sizeof(*coverage->ends));
+        memset(coverage->codes, 0, coverage->code_count * sizeof(*coverage->codes));
+        memset(coverage->known, 0, coverage->code_count * sizeof(*coverage->known));
         if (coverage->seen)
             memset(coverage->seen, 0, coverage->code_count * sizeof(*coverage->seen));
     }
     coverage->code_count = coverage->of_steps_count = 0;
+    coverage->pending_count = coverage->pending_steps = 0;
 }
 
 /* Arrays whose new elements are 0. */
@@ -430,10 +504,30 @@ static bool grow(void **array, size_t room, size_t new_room, size_t element_byte
     return true;
 }
 
+/* Room for so many numbers of code, at least. */
+static int make_room(struct ptd_coverage *coverage, size_t count)
+{
+    const size_t had = coverage->code_room;
+    size_t room = had ? had : 1024;
+
+    while (room < count)
+        room *= 2;
+    if (room == had)
+        return PTD_OK;
+    if (!grow((void **)&coverage->codes, had, room, sizeof(*coverage->codes)) ||
+        !grow((void **)&coverage->known, had, room, sizeof(*coverage->known)) ||
+        !grow((void **)&coverage->pending, had, room, sizeof(*coverage->pending)) ||
+        (coverage->config.lists &&
+         !grow((void **)&coverage->seen, had, room, sizeof(*coverage->seen))))
+        return PTD_E_NOMEM;
+    coverage->code_room = room;
+    return PTD_OK;
+}
+
 /* Room for all numbers that the flow has given, which are of its epoch now. */
 static int meet_code(struct ptd_coverage *coverage, const struct ptd_flow *flow, uint32_t epoch)
 {
-    size_t count, room = coverage->code_room ? coverage->code_room : 1024;
+    size_t count;
 
     if (coverage->is_other_flow || coverage->epoch != epoch) {
         const int status = fold(coverage);
@@ -445,17 +539,8 @@ static int meet_code(struct ptd_coverage *coverage, const struct ptd_flow *flow,
         coverage->is_other_flow = false;
     }
     (void)ptd_flow_insns(flow, &count);
-    while (room < count)
-        room *= 2;
-    if (room > coverage->code_room) {
-        if (!grow((void **)&coverage->ends, coverage->code_room, room, sizeof(*coverage->ends)) ||
-            (coverage->config.lists &&
-             !grow((void **)&coverage->seen, coverage->code_room, room, sizeof(*coverage->seen))))
-            return PTD_E_NOMEM;
-        coverage->code_room = room;
-    }
     coverage->code_count = count;
-    return PTD_OK;
+    return make_room(coverage, count);
 }
 
 /* ---- The interface ---- */
@@ -504,7 +589,9 @@ void ptd_coverage_free(struct ptd_coverage *coverage)
     ptd_entries_free(&coverage->edges);
     ptd_entries_free(&coverage->blocks);
     free(coverage->of_steps);
-    free(coverage->ends);
+    free(coverage->codes);
+    free(coverage->known);
+    free(coverage->pending);
     free(coverage->seen);
     free(coverage->ranges);
     free(coverage);
@@ -524,7 +611,8 @@ static int count_block(struct ptd_coverage *coverage, const struct ptd_image *im
     }
     if (status != PTD_OK || !block->has_to || !ends_in_edge(block))
         return status;
-    count_one(coverage, half_from(coverage, block->last_ip, block->cr3), block->to, block->cr3);
+    count_edge(coverage, half_from(coverage, block->last_ip, block->cr3),
+               half_to(coverage, block->to, block->cr3), 1);
     return coverage->config.lists ? add_edge(coverage, block->last_ip, block->to, block->cr3, 1)
                                   : PTD_OK;
 }
@@ -556,19 +644,19 @@ int ptd_coverage_item(struct ptd_coverage *coverage, const struct ptd_image *ima
 static int add_steps(struct ptd_coverage *coverage, const struct ptd_flow *flow,
                      const struct ptd_run *run)
 {
-    struct ptd_item block;
-    uint32_t from;
     int status = meet_code(coverage, flow, run->epoch);
 
-    if (status == PTD_OK)
-        status = count_run(coverage, flow, run, &from);
-    if (status != PTD_OK)
-        return status;
-    status = ptd_step_block(flow, run->steps[run->count - 1], 0, &block);
-    if (status != PTD_OK)
-        return status;
-    count_one(coverage, from, run->to, block.cr3);
-    return coverage->seen ? list_run(coverage, run) : PTD_OK;
+    for (size_t i = 0; status == PTD_OK && i < run->count;) {
+        const size_t left = run->count - i, most = UINT32_MAX - coverage->pending_steps;
+        const size_t count = left < most ? left : most;
+
+        coverage->pending_steps += (uint32_t)count;
+        status = count_steps(coverage, flow, run, i, i + count);
+        i += count;
+        if (coverage->pending_steps == UINT32_MAX)
+            spread(coverage);
+    }
+    return status;
 }
 
 int ptd_coverage_add(void *context, const struct ptd_flow *flow, const struct ptd_run *run)
@@ -609,8 +697,9 @@ static int count_trace(struct ptd_coverage *coverage)
     while ((status = ptd_flow_run(coverage->flow, &run)) == PTD_OK) {
         status = ptd_coverage_add(coverage, coverage->flow, &run);
         if (status != PTD_OK)
-            return status;
+            break;
     }
+    spread(coverage);
     return status == PTD_END ? PTD_OK : status;
 }
 
@@ -633,9 +722,11 @@ int ptd_coverage_trace(struct ptd_coverage *coverage, const struct ptd_image *im
                        const struct ptd_flow_config *config, const void *bytes, size_t len_bytes,
                        struct ptd_coverage_sums *sums)
 {
-    const struct ptd_coverage_sums before = coverage->sums;
+    struct ptd_coverage_sums before;
     int status = begin_trace(coverage, image, config, bytes, len_bytes);
 
+    spread(coverage);
+    before = coverage->sums;
     coverage->sums = (struct ptd_coverage_sums){0};
     if (status == PTD_OK)
         status = count_trace(coverage);
@@ -645,13 +736,15 @@ int ptd_coverage_trace(struct ptd_coverage *coverage, const struct ptd_image *im
     return status;
 }
 
-const struct ptd_coverage_sums *ptd_coverage_sums(const struct ptd_coverage *coverage)
+const struct ptd_coverage_sums *ptd_coverage_sums(struct ptd_coverage *coverage)
 {
+    spread(coverage);
     return &coverage->sums;
 }
 
 void ptd_coverage_clear(struct ptd_coverage *coverage)
 {
+    spread_nowhere(coverage);
     coverage->sums = (struct ptd_coverage_sums){0};
     if (coverage->seen)
         forget_code(coverage); /* it has indices of the lists */
