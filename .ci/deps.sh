@@ -16,7 +16,7 @@ test_packages=(
     libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients
     libprotobuf-c-dev protobuf-c-compiler protobuf-compiler
     libdw-dev libiberty-dev liblzma-dev elfutils g++
-    jq procps libcunit1-dev libipt-dev linux-perf libdevel-nytprof-perl
+    jq procps lcov libcunit1-dev libipt-dev linux-perf libdevel-nytprof-perl
     clang libclang-rt-14-dev valgrind
     clang-format clang-tidy cppcheck shellcheck
 )

@@ -106,7 +106,7 @@ $(BUILD)/vmm/tests/guests/small32.elf: vmm/tests/guests/status.S vmm/tests/guest
 ALL         += $(CLI_GUESTS)
 SHELL_TESTS += vmm/tests/cli.sh vmm/tests/options.sh vmm/tests/outputs.sh vmm/tests/terminal.sh \
                vmm/tests/files.sh vmm/tests/long.sh vmm/tests/migrate.sh vmm/tests/smp.sh vmm/tests/perf.sh \
-               vmm/tests/perf-report.sh vmm/tests/annotate.sh vmm/tests/report.sh \
+               vmm/tests/perf-report.sh vmm/tests/annotate.sh vmm/tests/coverage.sh vmm/tests/report.sh \
                vmm/tests/filters.sh vmm/tests/between.sh vmm/tests/calls.sh \
                vmm/tests/kit.sh vmm/tests/perfetto.sh vmm/tests/several.sh vmm/tests/older-guest.sh
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The counts of one function's instructions. What is counted is blocks, by number; each is a list
+ * The counts of functions' instructions. What is counted is blocks, by number; each is a list
  * of lines, and a line is an instruction of a function, in one version of its code.
  */
 #include "report/annotate.h"
@@ -188,10 +188,10 @@ static uint32_t line_of(struct annotate *annotate, const struct spot *spot, uint
 /* Of a demangled name, parameters may be left out. */
 static bool is_named(const struct annotate *annotate, const char *name)
 {
-    const size_t len = strlen(annotate->name);
+    const size_t len = annotate->name ? strlen(annotate->name) : 0;
     const char *shown;
 
-    if (strcmp(name, annotate->name) == 0)
+    if (!annotate->name || strcmp(name, annotate->name) == 0)
         return true;
     shown = shown_name(annotate->shown, name);
     return shown != name && strncmp(shown, annotate->name, len) == 0 &&
@@ -212,9 +212,9 @@ static uint32_t name_at(struct annotate *annotate, const struct ptd_image *image
 {
     const char *const name = ptd_image_symbol(image, space, start, NULL);
 
-    return names_add(&annotate->seen, name && is_named(annotate, name)
-                                          ? shown_name(annotate->shown, name)
-                                          : annotate->name);
+    if (name && is_named(annotate, name))
+        return names_add(&annotate->seen, shown_name(annotate->shown, name));
+    return names_add(&annotate->seen, annotate->name ? annotate->name : "?");
 }
 
 /* All of it, from its start on, for what does not run is shown, too. False: no memory. */
@@ -312,7 +312,7 @@ static bool function_at(struct annotate *annotate, const struct ptd_image *image
            (annotate->functions[i].name != name ||
             !is_same(annotate, image, block->cr3, start, &annotate->functions[i])))
         i++;
-    if (i == ANNOTATE_FUNCTIONS_MAX) {
+    if (i == (annotate->name ? ANNOTATE_FUNCTIONS_MAX : ANNOTATE_ALL_MAX)) {
         annotate->is_cut = true;
         return true;
     }

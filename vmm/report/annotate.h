@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The instructions of the functions that have one name: how often each ran, and how often its
- * branch was taken. It is told blocks as they are seen and counted, and keeps what they are made
- * of, so that code may change, and images come and go.
+ * The instructions of the functions that have one name, or of all that have any: how often each
+ * ran, and how often its branch was taken. It is told blocks as they are seen and counted, and
+ * keeps what they are made of, so that code may change, and images come and go.
  *
  * A function may stand at several addresses, as that of a library does in several processes. It is
  * one as long as the code is the same, and the place in its page. Others of the name are functions
@@ -23,6 +23,7 @@
 #define ANNOTATE_ELSEWHERE 0u /* the number of a block that has nothing of the function */
 
 #define ANNOTATE_FUNCTIONS_MAX 1024u      /* of one name */
+#define ANNOTATE_ALL_MAX       (1u << 15) /* functions, of all names */
 #define ANNOTATE_PLACES_MAX    (1u << 20) /* addresses in address spaces */
 #define ANNOTATE_LINES_MAX     (1u << 20) /* instructions, of all functions and versions */
 #define ANNOTATE_REFS_MAX      (1u << 24) /* instructions of blocks */
@@ -54,7 +55,9 @@ struct annotate_function {
 };
 
 struct annotate {
-    const char *name; /* as it is shown, with or without parameters, or as linkers know it */
+    /* As it is shown, with or without parameters, or as linkers know it; NULL: all that have one.
+     */
+    const char *name;
     annotate_frames_fn frames_of; /* NULL: nobody asks for sources */
     void *frames_owner;
     struct shown_names *shown; /* how names are shown; NULL: as they are */

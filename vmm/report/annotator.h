@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Traces on their way into the counts of one function's instructions: those of whom the options of
+ * Traces on their way into the counts of functions' instructions: those of whom the options of
  * a report choose.
  */
 #ifndef VMM_REPORT_ANNOTATOR_H
@@ -17,7 +17,7 @@ struct annotator {
     uint64_t insns;     /* of all that is wanted, whatever the function */
 };
 
-/* Both must outlive it. The traces go to .report, by report_format. False: no memory. */
+/* function NULL: all. Both must outlive it. The traces go to .report, by report_format. False: no memory. */
 bool annotator_begin(struct annotator *annotator, const char *function,
                      const struct report_options *wanted);
 void annotator_free(struct annotator *annotator);
