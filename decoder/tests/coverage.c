@@ -106,6 +106,38 @@ static void lists_by_hand(void)
     ptd_image_free(image);
 }
 
+/* ptd_coverage_add(), _sums(), _clear(): when the map has what was counted */
+static void map_when_asked(void)
+{
+    static const uint8_t zeros[1024];
+    static uint8_t map[1024];
+    struct ptd_coverage *const coverage =
+        coverage_of((struct ptd_coverage_config){.map = map, .map_bytes = sizeof(map)});
+    struct ptd_image *const image = image_of(code, sizeof(code));
+    static uint32_t steps[256];
+
+    memset(map, 0, sizeof(map));
+    for (unsigned asks = 0; asks < 2; asks++) {
+        struct ptd_flow *const flow = ptd_flow_new(trace, sizeof(trace), image, NULL);
+        struct ptd_run run = {.steps = steps, .room = COUNT(steps), .timing = PTD_TIMING_NONE};
+
+        while (ptd_flow_run(flow, &run) == PTD_OK)
+            CU_ASSERT_EQUAL(ptd_coverage_add(coverage, flow, &run), PTD_OK);
+        if (asks) {
+            CU_ASSERT_EQUAL(ptd_coverage_sums(coverage)->edges, 9);
+            CU_ASSERT_NOT_EQUAL(memcmp(map, zeros, sizeof(map)), 0);
+        }
+        ptd_coverage_clear(coverage);
+        memset(map, 0, sizeof(map));
+        CU_ASSERT_EQUAL(ptd_coverage_sums(coverage)->edges, 0);
+        CU_ASSERT_EQUAL(memcmp(map, zeros, sizeof(map)), 0);
+        ptd_coverage_restart(coverage);
+        ptd_flow_free(flow);
+    }
+    ptd_coverage_free(coverage);
+    ptd_image_free(image);
+}
+
 /* Places as a script computed them from what ptdec_coverage.h says. */
 static void map_by_hand(void)
 {
@@ -310,6 +342,7 @@ void add_coverage_suite(void)
 
     CU_add_test(suite, "lists, by hand", lists_by_hand);
     CU_add_test(suite, "places in the map, by hand", map_by_hand);
+    CU_add_test(suite, "the map when it is asked for", map_when_asked);
     CU_add_test(suite, "counters", counters);
     CU_add_test(suite, "ranges", ranges);
     CU_add_test(suite, "address spaces", spaces);

@@ -356,13 +356,16 @@ static int learn(struct ptd_coverage *coverage, const struct ptd_flow *flow, uin
     return PTD_OK;
 }
 
+static inline bool is_pending(const struct ptd_coverage *coverage, uint32_t number)
+{
+    return coverage->codes[number].to & TO_PENDING;
+}
+
 /* Code whose counts will have to be spread. */
 static int await(struct ptd_coverage *coverage, const struct ptd_flow *flow, uint32_t number)
 {
     struct code *const code = &coverage->codes[number];
 
-    if (code->to & TO_PENDING)
-        return PTD_OK;
     if (coverage->known[number].insns == 0) {
         const int status = learn(coverage, flow, number);
 
@@ -399,10 +402,10 @@ static int list_pair(struct ptd_coverage *coverage, uint32_t from, uint32_t to)
 }
 
 /* Code that does not end in a conditional branch led to other code. */
-static int count_pair(struct ptd_coverage *coverage, const struct ptd_flow *flow, uint32_t from,
-                      uint32_t to)
+static inline int count_pair(struct ptd_coverage *coverage, const struct ptd_flow *flow,
+                             uint32_t from, uint32_t to)
 {
-    const int status = await(coverage, flow, to);
+    const int status = is_pending(coverage, to) ? PTD_OK : await(coverage, flow, to);
 
     if (status != PTD_OK)
         return status;
@@ -434,13 +437,17 @@ static int count_steps(struct ptd_coverage *coverage, const struct ptd_flow *flo
 
     for (size_t i = first; i < end; i++) {
         const uint32_t step = steps[i], number = step / CODE_WORDS;
-        int status;
+        int status = PTD_OK;
 
         words[step]++;
-        if (__builtin_expect(words[step | FROM_WORD] & FROM_PLAIN, FROM_PLAIN))
+        if (words[step | FROM_WORD] & FROM_PLAIN)
             continue;
-        status = await(coverage, flow, number);
-        if (status == PTD_OK && !coverage->known[number].is_cond)
+        if (!is_pending(coverage, number)) {
+            status = await(coverage, flow, number);
+            if (status == PTD_OK && (words[step | FROM_WORD] & FROM_PLAIN))
+                continue;
+        }
+        if (status == PTD_OK)
             status = i + 1 < run->count
                          ? count_pair(coverage, flow, number, steps[i + 1] / CODE_WORDS)
                          : count_last(coverage, flow, number, run->to);

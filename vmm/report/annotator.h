@@ -17,7 +17,8 @@ struct annotator {
     uint64_t insns;     /* of all that is wanted, whatever the function */
 };
 
-/* function NULL: all. Both must outlive it. The traces go to .report, by report_format. False: no memory. */
+/* function NULL: all. Both must outlive it. The traces go to .report, by report_format. False: no
+ * memory. */
 bool annotator_begin(struct annotator *annotator, const char *function,
                      const struct report_options *wanted);
 void annotator_free(struct annotator *annotator);
