@@ -100,7 +100,7 @@ complete_to() {
 }
 mkdir -p "$work/folder/sub"
 : >"$work/folder/a trace"
-complete_to 'capture check convert' vpt c
+complete_to 'capture check convert coverage' vpt c
 complete_to 'decode' vpt help dec
 complete_to '--trace-out' vpt run --tr
 complete_to '' vpt run --record
