@@ -751,6 +751,7 @@ struct ptd_run {
     size_t count;
     size_t mark_count; /* all in front of the item */
     bool has_item;
+    bool nr;              /* of the steps, as in an item */
     struct ptd_item item; /* of any type, also PTD_ITEM_BLOCK */
     uint32_t epoch;       /* numbers of code stay the same as long as this does */
     uint64_t to;          /* if there are steps: the address that the last of them led to */
@@ -872,6 +873,16 @@ void ptd_stream_end(struct ptd_stream *stream);
  * PTD_END.
  */
 int ptd_stream_next(struct ptd_stream *stream, struct ptd_item *item, struct ptd_time_point *point);
+/*
+ * The same in steps, as ptd_flow_run() gives them. Of a stream with times, run->timing is
+ * PTD_TIMING_ITEMS, and *point (if point is not NULL) the time of all steps of the run and of its
+ * item, since no timing packet stands between them. After PTD_MORE, the same run has to be given
+ * again, before ptd_stream_next() is called. PTD_OK, PTD_MORE, PTD_END; PTD_E_NOMEM and PTD_E_ARG
+ * as of ptd_flow_run().
+ */
+int ptd_stream_run(struct ptd_stream *stream, struct ptd_run *run, struct ptd_time_point *point);
+/* For ptd_step_block() and ptd_flow_insns(), of the steps of the last ptd_stream_run(). */
+const struct ptd_flow *ptd_stream_flow(const struct ptd_stream *stream);
 
 /* ---- Contexts ------------------------------------------------------------------------------ *
  * Who ran: NR and the VMCS pointer say which VM, CR3 says which process, the address says whether

@@ -344,6 +344,7 @@ static int run_on(struct ptd_flow *flow, uint64_t before, struct ptd_run *run, b
             if (status != PTD_OK)
                 return status;
             run->epoch = flow->graph->epoch;
+            run->nr = flow->state.nr;
             if (ptd_bulk_run(flow, before, run))
                 break;
             if (ptd_graph_is_full(flow->graph) && !emptied)

@@ -62,12 +62,13 @@ struct pool {
 };
 
 /*
- * An item, and how many steps and marks come in front of it, behind the item before. .to is that of
- * struct ptd_run.
+ * An item, and how many steps and marks come in front of it, behind the item before. .to and .nr
+ * are those of struct ptd_run.
  */
 struct buffered {
     size_t step_count, mark_count;
     uint64_t to;
+    bool nr;
     struct ptd_item item;
 };
 
@@ -77,6 +78,7 @@ struct job {
     uint32_t *steps; /* buffer_steps */
     size_t step_count;
     uint64_t to;            /* where the last step led */
+    bool nr;                /* of the last step */
     struct ptd_mark *marks; /* BUFFER_MARKS; 1 if none are wanted */
     size_t mark_count;
     struct buffered *items; /* BUFFER_ITEMS */
@@ -154,6 +156,7 @@ static int hand_over_buffer(struct worker *worker, const struct job *job)
 
         part.count = buffered->step_count;
         part.to = buffered->to;
+        part.nr = buffered->nr;
         part.marks = marks_from(job, marks);
         part.mark_count = buffered->mark_count;
         result = hand_over(worker, part, wanted ? &buffered->item : NULL);
@@ -162,6 +165,7 @@ static int hand_over_buffer(struct worker *worker, const struct job *job)
     }
     part.count = (size_t)(job->steps + job->step_count - part.steps);
     part.to = job->to;
+    part.nr = job->nr;
     part.marks = marks_from(job, marks);
     part.mark_count = job->mark_count - marks;
     return result == 0 ? hand_over(worker, part, NULL) : result;
@@ -254,8 +258,10 @@ static int fill_buffer(struct worker *worker, struct job *job)
             return PTD_OK; /* the graph is full, and numbers in the buffer are still in use */
         for (size_t i = 0; i < run->mark_count; i++)
             run->marks[i].step += (uint32_t)since.step_count;
-        if (run->count > 0)
+        if (run->count > 0) {
             since.to = job->to = run->to;
+            since.nr = job->nr = run->nr;
+        }
         job->step_count += run->count;
         job->mark_count += run->mark_count;
         since.step_count += run->count;

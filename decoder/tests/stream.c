@@ -249,8 +249,10 @@ static void start_state_of_a_guest(void)
 
 static void interface(void)
 {
-    static const struct ptd_time_config bad = {.mtc_freq = 16};
+    static const struct ptd_time_config bad = {.mtc_freq = 16}, clocks = {.mtc_freq = 3};
     static const uint8_t bytes[] = {START(CODE), TNT_N};
+    uint32_t steps[PTD_RUN_ROOM];
+    struct ptd_run run = {.steps = steps, .room = PTD_RUN_ROOM, .timing = PTD_TIMING_NONE};
     struct ptd_image *const image = ptd_image_new();
     struct ptd_stream *stream = ptd_stream_new(image, NULL, NULL);
     struct ptd_item item;
@@ -281,6 +283,18 @@ static void interface(void)
     CU_ASSERT_EQUAL(item.error, PTD_E_NOSYNC);
     CU_ASSERT_EQUAL(item.offset, 1000);
     CU_ASSERT_EQUAL(item.value, 10);
+    ptd_stream_free(stream);
+
+    stream = ptd_stream_new(image, NULL, &clocks);
+    CU_ASSERT_EQUAL(ptd_stream_run(stream, &run, NULL), PTD_E_ARG); /* time needs items */
+    run.timing = PTD_TIMING_ITEMS;
+    CU_ASSERT_EQUAL(ptd_stream_run(stream, &run, NULL), PTD_MORE);
+    CU_ASSERT_EQUAL(ptd_stream_feed(stream, bytes, sizeof(bytes)), PTD_OK);
+    ptd_stream_end(stream);
+    for (items = 0; ptd_stream_run(stream, &run, NULL) == PTD_OK;)
+        items += run.has_item;
+    CU_ASSERT_EQUAL(items, 3);
+    CU_ASSERT_EQUAL(ptd_stream_run(stream, &run, NULL), PTD_END);
     ptd_stream_free(stream);
 
     CU_ASSERT_PTR_NULL(ptd_stream_new(image, NULL, &bad));

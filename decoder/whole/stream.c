@@ -33,7 +33,8 @@ struct ptd_stream {
     bool ended;        /* no more will be fed */
     uint64_t wait_for; /* nothing new can be told before the bytes up to here are there */
     struct ptd_item item;
-    bool has_item;   /* .item waits for its time */
+    bool is_held;    /* .item, or the caller's run, waits for its time */
+    uint64_t behind; /* behind the beginning of the packet of the last item that was told */
     bool lost_timed; /* the next item is that of an error, and clock.point its time */
 };
 
@@ -129,6 +130,9 @@ static bool clock_go_to(struct clock *clock, uint64_t offset, bool more)
         if (at >= offset && !clock->searching && (clock->has_tsc || at >= clock->give_up))
             return true;
         status = clock_step(clock, more);
+        if (status == PTD_OK && !clock->searching && !clock->packets.bip_bytes &&
+            ptd_packets_offset(&clock->packets) < offset)
+            ptd_time_pass_branches(clock->time, &clock->packets, offset);
     }
     return status == PTD_END;
 }
@@ -226,16 +230,16 @@ void ptd_stream_end(struct ptd_stream *stream)
     slide(stream);
 }
 
-/* The next item without its time; PTD_MORE, PTD_END. */
-static int take_item(struct ptd_stream *stream)
+/* The next item, or run if it is not NULL, without its time; PTD_MORE, PTD_END. */
+static int take(struct ptd_stream *stream, struct ptd_run *run)
 {
     const struct ptd_item *lost;
     int status;
 
-    if (stream->has_item)
+    if (stream->is_held)
         return PTD_OK;
-    status = ptd_flow_next(stream->flow, &stream->item);
-    stream->has_item = status == PTD_OK;
+    status = run ? ptd_flow_run(stream->flow, run) : ptd_flow_next(stream->flow, &stream->item);
+    stream->is_held = status == PTD_OK;
     lost = ptd_flow_lost(stream->flow);
     if (status == PTD_MORE && lost && stream->clock.time)
         follow_search(stream, lost);
@@ -261,24 +265,66 @@ static void wait_for_more(struct ptd_stream *stream)
     stream->wait_for = end + more;
 }
 
-int ptd_stream_next(struct ptd_stream *stream, struct ptd_item *item, struct ptd_time_point *point)
+/* Tells what was taken, if its time can be told. PTD_OK or PTD_MORE. */
+static int tell(struct ptd_stream *stream, uint64_t offset, struct ptd_time_point *point)
 {
     struct clock *const clock = &stream->clock;
+
+    if (clock->time && !stream->lost_timed && !clock_find(clock, offset, !stream->ended))
+        return PTD_MORE;
+    stream->is_held = stream->lost_timed = false;
+    if (point)
+        *point = clock->point;
+    return PTD_OK;
+}
+
+int ptd_stream_next(struct ptd_stream *stream, struct ptd_item *item, struct ptd_time_point *point)
+{
     int status;
 
     if (!stream->ended && end_of(stream) < stream->wait_for)
         return PTD_MORE;
-    status = take_item(stream);
-    if (status == PTD_OK && clock->time && !stream->lost_timed &&
-        !clock_find(clock, stream->item.offset, !stream->ended))
-        status = PTD_MORE;
+    status = take(stream, NULL);
+    if (status == PTD_OK)
+        status = tell(stream, stream->item.offset, point);
     if (status == PTD_MORE)
         wait_for_more(stream);
     if (status != PTD_OK)
         return status;
-    stream->has_item = stream->lost_timed = false;
     *item = stream->item;
-    if (point)
-        *point = clock->point;
+    stream->behind = item->offset + 1;
     return PTD_OK;
+}
+
+/* Where the time of a run is that of all its steps, and of its item. */
+static uint64_t place_of(const struct ptd_stream *stream, const struct ptd_run *run)
+{
+    const uint64_t needs = ptd_flow_needs(stream->flow);
+
+    if (run->has_item)
+        return run->item.offset;
+    return needs > stream->behind ? needs : stream->behind;
+}
+
+int ptd_stream_run(struct ptd_stream *stream, struct ptd_run *run, struct ptd_time_point *point)
+{
+    int status;
+
+    if (stream->clock.time && run->timing != PTD_TIMING_ITEMS)
+        return PTD_E_ARG;
+    if (!stream->ended && end_of(stream) < stream->wait_for)
+        return PTD_MORE;
+    status = take(stream, run);
+    if (status == PTD_OK)
+        status = tell(stream, place_of(stream, run), point);
+    if (status == PTD_MORE)
+        wait_for_more(stream);
+    if (status == PTD_OK && run->has_item)
+        stream->behind = run->item.offset + 1;
+    return status;
+}
+
+const struct ptd_flow *ptd_stream_flow(const struct ptd_stream *stream)
+{
+    return stream->flow;
 }
