@@ -149,3 +149,14 @@ kit-doc: deps ## write the tables of docs/test-a-hypervisor.md: what comes of th
 LONG_TESTS += kit-test
 
 .PHONY: scaling kit-test kit-doc
+
+##@ Measuring hosts with guests
+
+# Programs that take --json FILE and traces: $(HOSTS_BENCHES).
+bench-hosts: ## take hosts' traces apart, next to decoding them
+	@.ci/deps.sh run bench
+	@$(SUBMAKE) $(BENCH_RECORDER) $(HOSTS_BENCHES)
+	@decoder/bench/traces.sh $(BENCH_RECORDER) $(BUILD)/bench/traces >$(BUILD)/bench/traces.list
+	@vmm/bench/hosts.sh $(BUILD)/bench $(BUILD)/bench/traces.list $(HOSTS_BENCHES)
+
+.PHONY: bench-hosts

@@ -23,7 +23,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define NOT_TOLD UINT64_MAX
+#define NOT_TOLD    UINT64_MAX
+#define STEPS_A_RUN 4096u
 
 /* What the program decides by itself, or what no trace of a host can tell. */
 #define CTL_OURS                                                                                   \
@@ -308,14 +309,14 @@ static int find_vm(struct demux_options *options)
 
 /* ---- The trace ---- */
 
-/* The next item. PTD_OK, PTD_END; else -errno is in *error and why says it. */
-static int take(struct ptd_stream *stream, struct input *input, struct ptd_item *item,
+/* The next run of steps. PTD_OK, PTD_END; else -errno is in *error and why says it. */
+static int take(struct ptd_stream *stream, struct input *input, struct ptd_run *run,
                 struct ptd_time_point *point, int *error, struct reason *why)
 {
     const uint8_t *bytes;
     int status, n;
 
-    while ((status = ptd_stream_next(stream, item, point)) == PTD_MORE) {
+    while ((status = ptd_stream_run(stream, run, point)) == PTD_MORE) {
         n = input_take(input, &bytes);
         if (n < 0)
             *error = reason_of_file(why, n, input->name);
@@ -327,6 +328,8 @@ static int take(struct ptd_stream *stream, struct input *input, struct ptd_item 
             return PTD_END;
         progress_add(n > 0 ? (uint64_t)n : 0);
     }
+    if (status != PTD_OK && status != PTD_END)
+        *error = reason_no_memory(why);
     return status;
 }
 
@@ -334,12 +337,14 @@ static int take(struct ptd_stream *stream, struct input *input, struct ptd_item 
 static int demux_stream(struct demux *demux, struct ptd_stream *stream, struct input *input,
                         bool has_time, struct reason *why)
 {
+    static uint32_t steps[STEPS_A_RUN];
+    struct ptd_run run = {.steps = steps, .room = STEPS_A_RUN};
     struct ptd_time_point point;
-    struct ptd_item item;
     int error = 0;
 
-    while (!error && take(stream, input, &item, has_time ? &point : NULL, &error, why) == PTD_OK) {
-        error = demux_take(demux, &item, has_time ? &point : NULL);
+    run.timing = has_time ? PTD_TIMING_ITEMS : PTD_TIMING_NONE;
+    while (!error && take(stream, input, &run, &point, &error, why) == PTD_OK) {
+        error = demux_take_run(demux, ptd_stream_flow(stream), &run, has_time ? &point : NULL);
         if (error == -E2BIG)
             (void)reason_set(why, error, "%s: more than %u virtual processors", input->name,
                              DEMUX_TENANTS_MAX);

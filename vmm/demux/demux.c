@@ -6,8 +6,13 @@
  * known who runs, in which address space and mode. Whose an item is, is asked of NR and of the VMCS
  * pointer. Behind a place where packets are missing, neither counts before it is told again; until
  * then nothing is anybody's.
+ *
+ * Of a run of steps, the first and the last are told as blocks, and so are those whose code is new.
+ * Between them nothing happens but near branches, in one address space of one guest, or of nobody
+ * whose trace is made.
  */
 #include "demux/demux.h"
+#include "demux/steps.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -31,6 +36,7 @@ struct known {
     uint64_t vmcs;
     struct tenant *tenant;
     const struct ptd_time_vm *time; /* NULL: its TSC is not known */
+    uint64_t space;                 /* whose code was told last */
 };
 
 /* A block whose code was told, and where it ends. */
@@ -55,6 +61,8 @@ struct demux {
     uint64_t tsc;         /* of the last item */
     uint64_t tsc_told;    /* to the guest that runs */
     uint64_t changes;     /* of the image, when the last item came */
+    uint32_t epoch;       /* of the last run of steps */
+    struct steps *steps;
     int error;
 };
 
@@ -62,15 +70,21 @@ struct demux *demux_new(const struct demux_config *config)
 {
     struct demux *const demux = calloc(1, sizeof(*demux));
 
-    if (demux) {
-        demux->config = *config;
-        demux->mode = PTD_MODE_64;
-    }
-    return demux;
+    if (!demux)
+        return NULL;
+    demux->config = *config;
+    demux->mode = PTD_MODE_64;
+    demux->steps = steps_new();
+    if (demux->steps)
+        return demux;
+    free(demux);
+    return NULL;
 }
 
 void demux_free(struct demux *demux)
 {
+    if (demux)
+        steps_free(demux->steps);
     free(demux);
 }
 
@@ -418,6 +432,9 @@ static uint64_t put_code(struct demux *demux, const struct ptd_item *block)
     struct tenant *const tenant = demux->inside->tenant;
     struct seen *const seen = seen_at(demux, block);
 
+    if (demux->inside->space != block->cr3 && !tenant_has_spaces(tenant))
+        steps_forget(demux->steps); /* what stands in the log is the other's code */
+    demux->inside->space = block->cr3;
     if (!is_seen(demux, seen, block) || !tenant_has_spaces(tenant)) {
         const uint64_t end = find_end(demux, block);
 
@@ -434,7 +451,8 @@ static uint64_t put_code(struct demux *demux, const struct ptd_item *block)
     return seen->end;
 }
 
-static void take_block(struct demux *demux, const struct ptd_item *block)
+/* The address behind it, if it is a guest's whose trace is made. */
+static uint64_t take_block(struct demux *demux, const struct ptd_item *block)
 {
     uint64_t end = 0;
 
@@ -454,6 +472,7 @@ static void take_block(struct demux *demux, const struct ptd_item *block)
                                 .last_ip = block->last_ip,
                                 .to = block->to,
                                 .end = end};
+    return end;
 }
 
 static void take_async(struct demux *demux, const struct ptd_item *item)
@@ -516,14 +535,11 @@ static void take_state(struct demux *demux, const struct ptd_item *item)
     }
 }
 
-int demux_take(struct demux *demux, const struct ptd_item *item, const struct ptd_time_point *point)
+static void take_item(struct demux *demux, const struct ptd_item *item)
 {
-    set_time(demux); /* of what happened last */
-    demux->tsc = point ? point->tsc : PTD_TIME_UNKNOWN;
-    demux->changes = ptd_image_changes(demux->config.image);
     switch ((enum ptd_item_type)item->type) {
     case PTD_ITEM_BLOCK:
-        take_block(demux, item);
+        (void)take_block(demux, item);
         break;
     case PTD_ITEM_ASYNC:
         take_async(demux, item);
@@ -552,9 +568,137 @@ int demux_take(struct demux *demux, const struct ptd_item *item, const struct pt
         take_state(demux, item);
         break;
     }
+}
+
+/* An output may fail at any time. */
+static int error_of(const struct demux *demux)
+{
     if (demux->inside && demux->inside->tenant->error)
         return demux->inside->tenant->error;
     return demux->error;
+}
+
+/* Whether code is as it was. */
+static void see_changes(struct demux *demux)
+{
+    const uint64_t changes = ptd_image_changes(demux->config.image);
+
+    if (demux->changes != changes)
+        steps_forget(demux->steps);
+    demux->changes = changes;
+}
+
+int demux_take(struct demux *demux, const struct ptd_item *item, const struct ptd_time_point *point)
+{
+    set_time(demux); /* of what happened last */
+    demux->tsc = point ? point->tsc : PTD_TIME_UNKNOWN;
+    see_changes(demux);
+    take_item(demux, item);
+    return error_of(demux);
+}
+
+/* ---- Steps ---- */
+
+static uint8_t number_of(const struct demux *demux, const struct known *known)
+{
+    return (uint8_t)(known - demux->all);
+}
+
+/* The step with an index, as blocks. */
+static void take_step(struct demux *demux, const struct ptd_flow *flow, const struct ptd_run *run,
+                      size_t index)
+{
+    const bool is_last = index + 1 == run->count;
+    struct ptd_item block;
+    const struct known *inside = NULL;
+    uint64_t end;
+
+    for (size_t i = 0; ptd_step_block(flow, run->steps[index], i, &block) == PTD_OK; i++) {
+        block.nr = run->nr;
+        if (is_last && !block.has_to) {
+            block.has_to = true;
+            block.to = run->to;
+        }
+        end = take_block(demux, &block);
+        set_time(demux);
+        if (i == 0 && demux->inside) {
+            inside = demux->inside;
+            steps_begin(demux->steps, run->steps[index], number_of(demux, inside));
+        }
+        if (inside)
+            steps_block(demux->steps, &block, end);
+    }
+    if (inside)
+        steps_end(demux->steps);
+}
+
+/* Steps from an index on that nobody has: up to the last one. */
+static size_t pass_foreign(struct demux *demux, const struct ptd_flow *flow,
+                           const struct ptd_run *run, size_t index)
+{
+    const uint32_t *const insns = ptd_flow_insns(flow, NULL);
+
+    if (run->nr && !demux->of_vmcs)
+        for (size_t i = index; i + 1 < run->count; i++)
+            demux->sums.unknown_insns += insns[run->steps[i] >> 2];
+    return index + 1 < run->count ? run->count - 1 : index;
+}
+
+/* Steps of the guest that runs, behind a near branch, as far as they are known: the first other. */
+static size_t pass_known(struct demux *demux, const struct ptd_run *run, size_t index)
+{
+    struct tenant *const tenant = demux->inside->tenant;
+    struct vpt_cpu *const cpu = &tenant->cpu;
+    const uint8_t owner = number_of(demux, demux->inside);
+    struct last *const last = &demux->last;
+
+    for (; index + 1 < run->count; index++) {
+        const struct step *const step = steps_find(demux->steps, run->steps[index], owner);
+
+        if (!step)
+            break;
+        (void)tell_near(demux, step->ip);
+        last->is_open = false;
+        if (vpt_wants_branches(cpu) && !vpt_is_fast(cpu))
+            break; /* the direct jumps on the way have to be told */
+        for (unsigned i = 0; i < step->calls; i++)
+            vpt_call_direct(cpu, 0, step->ret[i]);
+        tenant->insns += step->insns;
+        last->is_open = true;
+        last->last_class = step->last_class;
+        last->taken = run->steps[index] & 1;
+        last->end = step->end;
+    }
+    return index;
+}
+
+/* Behind a step that was taken as blocks: the next one that has to be. */
+static size_t pass(struct demux *demux, const struct ptd_flow *flow, const struct ptd_run *run,
+                   size_t index)
+{
+    if (!demux->inside)
+        return pass_foreign(demux, flow, run, index);
+    return step_is_near(demux->last.last_class) ? pass_known(demux, run, index) : index;
+}
+
+int demux_take_run(struct demux *demux, const struct ptd_flow *flow, const struct ptd_run *run,
+                   const struct ptd_time_point *point)
+{
+    int error = 0;
+
+    if (run->count > 0) {
+        set_time(demux); /* of what happened last */
+        demux->tsc = point ? point->tsc : PTD_TIME_UNKNOWN;
+        see_changes(demux);
+        if (run->epoch != demux->epoch)
+            steps_forget(demux->steps);
+        demux->epoch = run->epoch;
+    }
+    for (size_t i = 0; !error && i < run->count; i = pass(demux, flow, run, i + 1)) {
+        take_step(demux, flow, run, i);
+        error = error_of(demux);
+    }
+    return error || !run->has_item ? error : demux_take(demux, &run->item, point);
 }
 
 void demux_end(struct demux *demux, struct demux_sums *sums)

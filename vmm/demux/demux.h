@@ -40,6 +40,12 @@ void demux_free(struct demux *demux);
 /* The next item of the flow, and its time. 0 or -errno. */
 int demux_take(struct demux *demux, const struct ptd_item *item,
                const struct ptd_time_point *point);
+/*
+ * The same of a run of steps and the item behind them, as ptd_stream_run() gave them: flow is
+ * ptd_stream_flow(), and point their time.
+ */
+int demux_take_run(struct demux *demux, const struct ptd_flow *flow, const struct ptd_run *run,
+                   const struct ptd_time_point *point);
 /* There are no more. */
 void demux_end(struct demux *demux, struct demux_sums *sums);
 

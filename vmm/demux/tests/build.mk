@@ -17,3 +17,10 @@ $(BUILD)/tests/foreign: $(DEMUX_TESTS)/foreign.o $(DEMUX_TESTS)/agree.o $(DEMUX_
 	$(LINK) -o $@ $^ -lipt $(VMM_LIBS)
 
 ALL += $(BUILD)/tests/foreign
+
+# How fast a host's trace is taken apart: of programs that ran as guests.
+$(BUILD)/bench/bin/demux: $(DEMUX_TESTS)/speed.o $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ $(VMM_LIBS)
+
+HOSTS_BENCHES += $(BUILD)/bench/bin/demux

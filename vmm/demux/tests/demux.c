@@ -82,21 +82,42 @@ static void close_bench(struct bench *bench)
     free(bench);
 }
 
-static void feed_all(struct bench *bench, struct demux *demux, struct ptd_stream *stream)
+/* What comes next, as an item or as steps: told to demux. */
+static int take_next(struct demux *demux, struct ptd_stream *stream, bool by_items)
+{
+    static uint32_t steps[PTD_RUN_ROOM];
+    static struct ptd_run run;
+    struct ptd_time_point point;
+    int status;
+
+    run.steps = steps;
+    run.room = PTD_RUN_ROOM;
+    run.timing = PTD_TIMING_ITEMS;
+
+    if (by_items)
+        status = ptd_stream_next(stream, &run.item, &point);
+    else
+        status = ptd_stream_run(stream, &run, &point);
+    if (status == PTD_OK && by_items)
+        CU_ASSERT_EQUAL_FATAL(demux_take(demux, &run.item, &point), 0);
+    if (status == PTD_OK && !by_items)
+        CU_ASSERT_EQUAL_FATAL(demux_take_run(demux, ptd_stream_flow(stream), &run, &point), 0);
+    return status;
+}
+
+static void feed_all(struct bench *bench, struct demux *demux, struct ptd_stream *stream,
+                     bool by_items)
 {
     const size_t all = (size_t)bench->world.cpu.output_bytes;
-    struct ptd_time_point point;
-    struct ptd_item item;
     size_t at = 0;
     int status;
 
-    while ((status = ptd_stream_next(stream, &item, &point)) != PTD_END) {
+    while ((status = take_next(demux, stream, by_items)) != PTD_END) {
         const size_t len = all - at < FEED_BYTES ? all - at : FEED_BYTES;
 
-        if (status == PTD_OK) {
-            CU_ASSERT_EQUAL_FATAL(demux_take(demux, &item, &point), 0);
+        if (status == PTD_OK)
             continue;
-        }
+        CU_ASSERT_EQUAL_FATAL(status, PTD_MORE);
         if (len == 0)
             ptd_stream_end(stream);
         else
@@ -105,7 +126,7 @@ static void feed_all(struct bench *bench, struct demux *demux, struct ptd_stream
     }
 }
 
-static void take_apart(struct bench *bench)
+static void take_apart_as(struct bench *bench, bool by_items)
 {
     struct ptd_time_config clocks = {.tsc_den = bench->world.caps.tsc_den,
                                      .tsc_num = bench->world.caps.tsc_num,
@@ -124,11 +145,44 @@ static void take_apart(struct bench *bench)
     stream = ptd_stream_new(bench->image, NULL, &clocks);
     demux = demux_new(&config);
     CU_ASSERT_TRUE_FATAL(stream && demux);
-    feed_all(bench, demux, stream);
+    feed_all(bench, demux, stream, by_items);
     demux_end(demux, &bench->sums);
     CU_ASSERT_EQUAL(demux_files_write(&bench->files), 0);
     demux_free(demux);
     ptd_stream_free(stream);
+}
+
+/* By steps. By items, which are simpler and slower, there is the same in each file. */
+static void take_apart(struct bench *bench)
+{
+    static const char *const suffixes[] = {"", ".code"};
+    struct bytes one[(GUESTS + 1) * COUNT(suffixes)] = {0}, *at = one;
+    struct demux_sums sums;
+    char path[64];
+
+    take_apart_as(bench, true);
+    sums = bench->sums;
+    for (unsigned vm = 0; vm <= GUESTS; vm++)
+        for (size_t i = 0; i < COUNT(suffixes); i++, at++) {
+            file_of(bench, vm, suffixes[i], path);
+            (void)read_file(path, at);
+        }
+    demux_files_free(&bench->files);
+    take_apart_as(bench, false);
+    CU_ASSERT_EQUAL(memcmp(&sums, &bench->sums, sizeof(sums)), 0);
+    at = one;
+    for (unsigned vm = 0; vm <= GUESTS; vm++)
+        for (size_t i = 0; i < COUNT(suffixes); i++, at++) {
+            struct bytes other = {0};
+
+            file_of(bench, vm, suffixes[i], path);
+            (void)read_file(path, &other);
+            CU_ASSERT_EQUAL(at->len, other.len);
+            CU_ASSERT_TRUE(at->len == other.len &&
+                           (at->len == 0 || memcmp(at->data, other.data, at->len) == 0));
+            bytes_free(&other);
+            bytes_free(at);
+        }
 }
 
 static void read_made(const struct bench *bench, unsigned vm, struct made *made)
