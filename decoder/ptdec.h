@@ -203,7 +203,7 @@ int ptd_packets_next(struct ptd_packets *packets, struct ptd_packet *packet);
 /*
  * Reads the next packets, at most as many as there is room, and returns how many. *status is PTD_OK
  * if there is no more room, else what ptd_packets_next() returned behind the last one. This is
- * several times as fast as one call for each.
+ * faster than one call for each.
  */
 size_t ptd_packets_read(struct ptd_packets *packets, struct ptd_packet *list, size_t room,
                         int *status);

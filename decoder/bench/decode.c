@@ -60,7 +60,7 @@ struct trace {
 /* What is measured of a trace. */
 struct result {
     double MB; /* of the trace without timing */
-    double packets_MBps, libipt_packets_MBps;
+    double packets_MBps, packets_next_MBps, libipt_packets_MBps;
     double blocks_s, libipt_blocks_s, general_s;
     double edges_per_s, libipt_blocks_per_s;
     double threads2;     /* speedup where nothing disturbed, if that could be measured */
@@ -502,6 +502,19 @@ static uint64_t run_packets(const struct trace *trace)
     return status == PTD_END ? count : 0;
 }
 
+static uint64_t run_packets_next(const struct trace *trace)
+{
+    struct ptd_packets packets;
+    struct ptd_packet packet;
+    uint64_t count = 0;
+    int status;
+
+    ptd_packets_init(&packets, trace->bytes, trace->len_bytes);
+    while ((status = ptd_packets_next(&packets, &packet)) == PTD_OK)
+        count++;
+    return status == PTD_END ? count : 0;
+}
+
 static uint64_t run_libipt_packets(const struct trace *trace)
 {
     struct pt_config config;
@@ -691,9 +704,9 @@ static double measure_memory(const struct trace *trace)
 
 static bool is_complete(const struct result *result)
 {
-    return !isnan(result->packets_MBps + result->libipt_packets_MBps + result->blocks_s +
-                  result->libipt_blocks_s + result->general_s + result->threads2 +
-                  result->memory_MB);
+    return !isnan(result->packets_MBps + result->packets_next_MBps + result->libipt_packets_MBps +
+                  result->blocks_s + result->libipt_blocks_s + result->general_s +
+                  result->threads2 + result->memory_MB);
 }
 
 static bool bench_time(struct trace *trace, struct result *result)
@@ -724,6 +737,8 @@ static bool bench(struct trace *trace, struct result *result)
         return false;
     result->MB = MB;
     result->packets_MBps = MB / measure(run_packets, trace, packets, RUNS, cpu, "packets");
+    result->packets_next_MBps =
+        MB / measure(run_packets_next, trace, packets, RUNS, cpu, "packets one by one");
     result->libipt_packets_MBps =
         MB / measure(run_libipt_packets, trace, packets, RUNS, cpu, "packets of libipt");
     result->blocks_s = measure(run_ours, trace, insns, RUNS, cpu, "instructions");
@@ -744,6 +759,11 @@ static bool bench(struct trace *trace, struct result *result)
 static double packets_ratio(const struct result *result)
 {
     return result->packets_MBps / result->libipt_packets_MBps;
+}
+
+static double packets_next_ratio(const struct result *result)
+{
+    return result->packets_next_MBps / result->libipt_packets_MBps;
 }
 
 static double blocks_ratio(const struct result *result)
@@ -786,13 +806,10 @@ static const struct figure {
     const char *key;
     double (*of)(const struct result *result);
 } figures[] = {
-    {"packets_vs_libipt", packets_ratio},
-    {"blocks_vs_libipt", blocks_ratio},
-    {"edges_per_s", edges},
-    {"threads2_speedup", speedup},
-    {"threads2_speedup_all", speedup_all},
-    {"loops2_speedup", loops_speedup},
-    {"timed_cost", timed_cost},
+    {"packets_vs_libipt", packets_ratio}, {"packets_next_vs_libipt", packets_next_ratio},
+    {"blocks_vs_libipt", blocks_ratio},   {"edges_per_s", edges},
+    {"threads2_speedup", speedup},        {"threads2_speedup_all", speedup_all},
+    {"loops2_speedup", loops_speedup},    {"timed_cost", timed_cost},
     {"timed_cost_cyc", timed_cost_cyc},
 };
 
@@ -811,8 +828,9 @@ static void print(const struct trace *trace, const struct result *result)
 
     printf("%s: %.1f MB, %" PRIu64 " M instructions, all as they ran; libipt finds as many\n",
            trace->name, MB, trace->truth.insns / 1000000);
-    printf("  packets  %8.0f MB/s   libipt %7.0f MB/s   %6.2f x\n", result->packets_MBps,
-           result->libipt_packets_MBps, packets_ratio(result));
+    printf("  packets  %8.0f MB/s   libipt %7.0f MB/s   %6.2f x;  one by one %.0f MB/s   %.2f x\n",
+           result->packets_MBps, result->libipt_packets_MBps, packets_ratio(result),
+           result->packets_next_MBps, packets_next_ratio(result));
     printf("  flow     %8.0f MB/s   libipt %7.1f MB/s   %6.2f x\n", MB / result->blocks_s,
            MB / result->libipt_blocks_s, blocks_ratio(result));
     printf("  edges    %8.0f M/s    libipt %7.1f M blocks/s;  ptd_flow_next() %.1f M/s\n",

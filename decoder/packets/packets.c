@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "packets/packets.h"
 #include "ptdec.h"
 #include "pt_packets.h"
 
@@ -512,7 +513,7 @@ static int decode(struct ptd_packets *packets, const uint8_t *pos, size_t left,
     return PTD_E_OPCODE;
 }
 
-int ptd_packets_next(struct ptd_packets *packets, struct ptd_packet *packet)
+int ptd_packets_next_any(struct ptd_packets *packets, struct ptd_packet *packet)
 {
     const uint8_t *pos = packets->pos;
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many packets at a time. The packets that traces mostly consist of are described by one table, by
- * their first byte: everything but their offset, and which bits of the bytes behind it are payload.
- * All others go through ptd_packets_next().
+ * Packets one by one and many at a time. The packets that traces mostly consist of are described by
+ * one table, by their first byte: everything but their offset, and which bits of the bytes behind
+ * it are payload. All others are left to packets.c.
  */
 #include <endian.h>
 #include <string.h>
 
+#include "packets/packets.h"
 #include "pt_packets.h"
-#include "ptdec.h"
 
 #define LOOK_AHEAD 9u /* the bytes that a packet of the table and its payload can take */
 
@@ -26,15 +26,19 @@
 #define CYC(b)       [b] = {.type = PTD_CYC, .size_bytes = 1, .cyc = (b) >> PT_CYC_SHR0}
 #define CYC4(b)      CYC(b), CYC((b) + 8), CYC((b) + 16), CYC((b) + 24)
 
+/* Of the 8 bytes behind the first, those that are payload; a shift by 64 would not be valid. */
+#define PAYLOAD(bytes) (UINT64_MAX >> 4 * (8 - (bytes)) >> 4 * (8 - (bytes)))
+
 /* IP packets by IPBytes (Table 33-18). */
 #define IP(name, opcode, how, bytes) \
-    [(opcode) | (how) << PT_IPBYTES_SHR] = {.type = (name), .size_bytes = 1 + (bytes), .ip.ip_bytes = (how)}
+    [(opcode) | (how) << PT_IPBYTES_SHR] = {.offset = PAYLOAD(bytes), .type = (name), \
+                                            .size_bytes = 1 + (bytes), .ip.ip_bytes = (how)}
 #define IPS(name, opcode) \
     IP(name, opcode, PT_IPB_NONE, 0), IP(name, opcode, PT_IPB_UPD16, 2), \
     IP(name, opcode, PT_IPB_UPD32, 4), IP(name, opcode, PT_IPB_SEXT48, 6), \
     IP(name, opcode, PT_IPB_UPD48, 6), IP(name, opcode, PT_IPB_FULL, 8)
 
-/* size_bytes 0: not of this table. */
+/* size_bytes 0: not of this table. In place of an offset, a mask says what is payload. */
 static const struct ptd_packet chart[256] = {
     [PT_OPC_PAD] = {.type = PTD_PAD, .size_bytes = 1},
     TNT(0x04), TNT(0x06), TNT4(0x08), TNT4(0x10), TNT4(0x18), TNT16(0x20), TNT16(0x40), TNT16(0x60),
@@ -42,47 +46,88 @@ static const struct ptd_packet chart[256] = {
     CYC4(0x03), CYC4(0x23), CYC4(0x43), CYC4(0x63), CYC4(0x83), CYC4(0xa3), CYC4(0xc3), CYC4(0xe3),
     IPS(PTD_TIP, PT_TIP), IPS(PTD_TIP_PGE, PT_TIP_PGE), IPS(PTD_TIP_PGD, PT_TIP_PGD),
     IPS(PTD_FUP, PT_FUP),
-    [PT_OPC_TSC] = {.type = PTD_TSC, .size_bytes = PT_TSC_LEN},
+    [PT_OPC_TSC] = {.offset = PAYLOAD(PT_TSC_LEN - 1), .type = PTD_TSC, .size_bytes = PT_TSC_LEN},
 };
 /* clang-format on */
 
-/* Of the 8 bytes behind the first, those that are payload, by the size of a packet of the table. */
-static const uint64_t payload_mask[] = {
-    [1] = 0,          [3] = 0xffff, [5] = 0xffffffff, [7] = 0xffffffffffff, [8] = 0xffffffffffffff,
-    [9] = UINT64_MAX,
-};
+/* All members with a payload have it in the same place. */
+static inline void add_payload(struct ptd_packet *packet, const struct ptd_packet *row,
+                               const uint8_t *pos)
+{
+    uint64_t payload;
+
+    memcpy(&payload, pos + 1, sizeof(payload));
+    packet->ip.payload |= le64toh(payload) & row->offset;
+}
+
+/*
+ * A short TNT, as most packets are, or a PAD: what comes next waits for no size, and a processor
+ * that guessed wrong knows it by the byte alone.
+ */
+static inline bool is_short(uint8_t byte)
+{
+    return !(byte & 1) && byte != PT_OPC_EXT;
+}
+
+/* ---- One by one ---- */
+
+int ptd_packets_next(struct ptd_packets *packets, struct ptd_packet *packet)
+{
+    const uint8_t *const pos = packets->pos;
+
+    if (packets->end - pos < (ptrdiff_t)LOOK_AHEAD || packets->bip_bytes)
+        return ptd_packets_next_any(packets, packet);
+
+    const struct ptd_packet *const row = &chart[*pos];
+
+    *packet = *row;
+    packet->offset = packets->base + (uint64_t)(pos - packets->begin);
+    if (is_short(*pos)) {
+        packets->pos = pos + 1;
+        return PTD_OK;
+    }
+    if (row->size_bytes == 0)
+        return ptd_packets_next_any(packets, packet);
+    add_payload(packet, row, pos);
+    packets->pos = pos + row->size_bytes;
+    return PTD_OK;
+}
+
+/* ---- In bulk ---- */
 
 /* Packets of the table, up to another one or where it is not safe to look ahead. */
 static size_t read_common(struct ptd_packets *packets, struct ptd_packet *list, size_t room)
 {
-    const uint8_t *const end = packets->end;
     /* What makes an offset of an address: one addition a packet. */
     const uint64_t to_offset = packets->base - (uint64_t)(uintptr_t)packets->begin;
+    const struct ptd_packet *const first = list;
     const uint8_t *pos = packets->pos;
-    size_t count = 0;
+    size_t safe;
 
-    while (count < room && end - pos >= (ptrdiff_t)LOOK_AHEAD) {
-        const struct ptd_packet *const row = &chart[*pos];
-        struct ptd_packet *const packet = &list[count];
-        uint64_t payload;
+    /* So many of them are there, whatever they are: no other look at the ends is needed. */
+    while ((safe = (size_t)(packets->end - pos) / LOOK_AHEAD) > 0 && room > 0) {
+        const struct ptd_packet *const stop = list + (safe < room ? safe : room);
 
-        *packet = *row;
-        packet->offset = to_offset + (uint64_t)(uintptr_t)pos;
-        if (row->type == PTD_TNT && row->size_bytes == 1) { /* most of them: no wait for its size */
-            pos++;
-            count++;
-            continue;
+        room -= (size_t)(stop - list);
+        for (; list < stop; list++) {
+            const struct ptd_packet *const row = &chart[*pos];
+
+            *list = *row;
+            list->offset = to_offset + (uint64_t)(uintptr_t)pos;
+            if (is_short(*pos)) {
+                pos++;
+                continue;
+            }
+            if (row->size_bytes == 0) {
+                packets->pos = pos;
+                return (size_t)(list - first);
+            }
+            add_payload(list, row, pos);
+            pos += row->size_bytes;
         }
-        if (row->size_bytes == 0)
-            break;
-        /* All members with a payload have it in the same place. */
-        memcpy(&payload, pos + 1, sizeof(payload));
-        packet->ip.payload |= le64toh(payload) & payload_mask[row->size_bytes];
-        pos += row->size_bytes;
-        count++;
     }
     packets->pos = pos;
-    return count;
+    return (size_t)(list - first);
 }
 
 size_t ptd_packets_read(struct ptd_packets *packets, struct ptd_packet *list, size_t room,

@@ -169,6 +169,60 @@ static void every_packet(void)
     }
 }
 
+/* Common packets are read by a table where enough bytes follow, and else as all others. */
+static void bytes_behind(void)
+{
+    for (size_t i = 0; i < COUNT(packet_cases); i++) {
+        uint8_t bytes[MAX_BYTES + 16];
+        struct ptd_packets packets;
+        struct ptd_packet packet;
+        char text[128];
+
+        memset(bytes, 0x59, sizeof(bytes));
+        memcpy(bytes, packet_cases[i].bytes, packet_cases[i].size_bytes);
+        ptd_packets_init(&packets, bytes, packet_cases[i].size_bytes + 16u);
+        CU_ASSERT_EQUAL_FATAL(ptd_packets_next(&packets, &packet), PTD_OK);
+        CU_ASSERT_EQUAL(ptd_packets_offset(&packets), packet_cases[i].size_bytes);
+        (void)ptd_packet_format(&packet, text, sizeof(text));
+        CU_ASSERT_STRING_EQUAL(text, packet_cases[i].text);
+    }
+}
+
+/* The same of all first bytes: eight bytes are too few for the table. */
+static void with_and_without_table(void)
+{
+    uint64_t payload = 0x123456789abcdef1;
+    unsigned compared = 0;
+
+    for (unsigned i = 0; i < 256u * 64; i++) {
+        uint8_t bytes[16] = {(uint8_t)i};
+        char text[128], general_text[128];
+        struct ptd_packet packet, general;
+        struct ptd_packets packets;
+        int status;
+
+        payload = payload * 6364136223846793005u + 1442695040888963407u;
+        memcpy(bytes + 1, &payload, sizeof(payload));
+        ptd_packets_init(&packets, bytes, 8);
+        status = ptd_packets_next(&packets, &general);
+        if (status == PTD_E_TRUNCATED)
+            continue;
+        ptd_packets_init(&packets, bytes, sizeof(bytes));
+        CU_ASSERT_EQUAL_FATAL(ptd_packets_next(&packets, &packet), status);
+        if (status != PTD_OK)
+            continue;
+        compared++;
+        (void)ptd_packet_format(&packet, text, sizeof(text));
+        (void)ptd_packet_format(&general, general_text, sizeof(general_text));
+        CU_ASSERT_STRING_EQUAL(text, general_text);
+        CU_ASSERT_EQUAL(packet.type, general.type);
+        CU_ASSERT_EQUAL(packet.offset, 0);
+        CU_ASSERT_EQUAL(packet.size_bytes, general.size_bytes);
+        CU_ASSERT_EQUAL(ptd_packets_offset(&packets), general.size_bytes);
+    }
+    CU_ASSERT(compared > 256u * 32);
+}
+
 static void every_length(void)
 {
     for (size_t i = 0; i < COUNT(packet_cases); i++) {
@@ -311,6 +365,8 @@ void add_packet_suite(void)
     CU_pSuite const suite = CU_add_suite("packets", NULL, NULL);
 
     CU_add_test(suite, "every packet", every_packet);
+    CU_add_test(suite, "with bytes behind", bytes_behind);
+    CU_add_test(suite, "with and without the table", with_and_without_table);
     CU_add_test(suite, "cut off at every length", every_length);
     CU_add_test(suite, "unknown and reserved", bad_packets);
     CU_add_test(suite, "any two bytes", any_opcode);
