@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# deps.sh run|test|qemu|kvm|kit...: installs the Debian packages of these groups that are missing.
+# deps.sh run|test|qemu|kvm|kit|shard...: installs the Debian packages of these groups that are missing.
 #
 # With everything there it does nothing and needs no network. Without the right to install it
 # prints the command to run, and ends with status 1.
@@ -31,6 +31,9 @@ kvm_packages=(gcc-12 make patch perl xz-utils libelf1)
 # A disc that boots a guest image.
 kit_packages=(grub-common grub-pc-bin xorriso python3)
 
+# A cluster of one machine, and another way to run many.
+shard_packages=(slurmctld slurmd slurm-client munge parallel)
+
 abi_packages=(abigail-tools)
 
 bench_packages=(qemu-user xz-utils perl-base libipt-dev)
@@ -43,6 +46,7 @@ for group in "$@"; do
     bench) wanted+=("${bench_packages[@]}") ;;
     kvm) wanted+=("${kvm_packages[@]}") ;;
     kit) wanted+=("${kit_packages[@]}") ;;
+    shard) wanted+=("${shard_packages[@]}") ;;
     abi) wanted+=("${abi_packages[@]}") ;;
     qemu) wanted+=("${qemu_packages[@]}") ;;
     *)

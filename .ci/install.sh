@@ -27,7 +27,7 @@ each() {
 # as in the source tree, since the scripts find them so.
 data() {
     each 644 "$share/guests" guest-tests/build/*.elf
-    each 755 "$share" .ci/deps.sh
+    each 755 "$share" .ci/deps.sh vmm/cli/vpt-slurm.sh
     each 755 "$share/vmm/lab" vmm/lab/prepare.sh
     each 755 "$share/vmm/qemu" vmm/qemu/fetch.sh vmm/qemu/build.sh
     each 644 "$share/vmm/qemu" vmm/qemu/README.md

@@ -10,6 +10,8 @@ VMM_LIBS := $(DECODER_LIBS) -ljson-c
 VMM_SECCOMP := $(shell pkg-config --libs libseccomp 2>/dev/null)
 VMM_LIBS    += $(VMM_SECCOMP)
 
+$(FUZZ_OBJ)/vmm/view/piece.o: FUZZ_CFLAGS += -DVPT_VERSION='"$(VERSION)"'
+
 $(BUILD)/vmm/common/sandbox.o: override CPPFLAGS += $(if $(VMM_SECCOMP),-DVPT_SECCOMP)
 
 # Without protobuf-c there is no --format perfetto. Its header is made from the messages.
@@ -85,7 +87,7 @@ $(BUILD)/fuzz/vmm-%: $(FUZZ_OBJ)/vmm/fuzz/%.o $(VMM_FUZZ_OBJ) $(DECODER_FUZZ_OBJ
 
 FUZZERS += $(BUILD)/fuzz/vmm-mapfile $(BUILD)/fuzz/vmm-sidecar $(BUILD)/fuzz/vmm-perf-data \
            $(BUILD)/fuzz/vmm-linux $(BUILD)/fuzz/vmm-symbols $(BUILD)/fuzz/vmm-names-log \
-           $(BUILD)/fuzz/vmm-jitdump $(BUILD)/fuzz/vmm-perf-map
+           $(BUILD)/fuzz/vmm-jitdump $(BUILD)/fuzz/vmm-perf-map $(BUILD)/fuzz/vmm-piece
 
 $(BUILD)/fuzz/vmm-linux: $(FUZZ_OBJ)/vmm/tests/made_linux.o $(FUZZ_OBJ)/vmm/tests/made_btf.o
 
@@ -106,7 +108,8 @@ $(BUILD)/vmm/tests/guests/small32.elf: vmm/tests/guests/status.S vmm/tests/guest
 ALL         += $(CLI_GUESTS)
 SHELL_TESTS += vmm/tests/cli.sh vmm/tests/options.sh vmm/tests/outputs.sh vmm/tests/terminal.sh \
                vmm/tests/files.sh vmm/tests/long.sh vmm/tests/migrate.sh vmm/tests/smp.sh vmm/tests/perf.sh \
-               vmm/tests/perf-report.sh vmm/tests/annotate.sh vmm/tests/coverage.sh vmm/tests/report.sh \
+               vmm/tests/perf-report.sh vmm/tests/shards.sh vmm/tests/annotate.sh vmm/tests/coverage.sh \
+               vmm/tests/report.sh \
                vmm/tests/filters.sh vmm/tests/between.sh vmm/tests/calls.sh \
                vmm/tests/kit.sh vmm/tests/perfetto.sh vmm/tests/several.sh vmm/tests/older-guest.sh
 
@@ -146,7 +149,13 @@ kit-doc: deps ## write the tables of docs/test-a-hypervisor.md: what comes of th
 	@$(SUBMAKE) all
 	@vmm/tests/kit-doc.sh $(VPT) docs/test-a-hypervisor.md
 
-LONG_TESTS += kit-test
+shard-test: deps ## traces in pieces by array jobs of a Slurm that runs here, and by GNU parallel
+	@.ci/deps.sh shard || echo 'going on with what there is'
+	@$(SUBMAKE) all
+	@vmm/tests/shards.sh
+	@vmm/tests/slurm.sh
+
+LONG_TESTS += kit-test shard-test
 
 .PHONY: scaling kit-test kit-doc
 

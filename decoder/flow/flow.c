@@ -135,6 +135,36 @@ void ptd_flow_restart(struct ptd_flow *flow, const struct flow_state *state, uin
     flow->first_psb = (struct first_psb){.is_open = true};
 }
 
+void ptd_flow_begin_at(struct ptd_flow *flow, uint64_t offset, uint64_t stop)
+{
+    struct flow_state state = {.offset = offset};
+
+    begin_state(&state, flow->blocks.image, &flow->config);
+    ptd_flow_restart(flow, &state, stop);
+}
+
+void ptd_flow_stop_at(struct ptd_flow *flow, uint64_t stop)
+{
+    const struct flow_state state = ptd_flow_state(flow);
+
+    if (flow->state.phase == FLOW_ENDED)
+        ptd_flow_restart(flow, &state, stop);
+    else
+        flow->stop = stop;
+}
+
+uint64_t ptd_flow_ends_at(const struct ptd_flow *flow)
+{
+    return ptd_packets_offset(&flow->packets);
+}
+
+uint64_t ptd_flow_fingerprint(const struct ptd_flow *flow)
+{
+    const struct flow_state state = ptd_flow_state(flow);
+
+    return ptd_state_fingerprint(&state);
+}
+
 void ptd_flow_free(struct ptd_flow *flow)
 {
     if (!flow)

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/hash.h"
 #include "code/image.h"
 #include "flow/state.h"
 
@@ -131,6 +132,18 @@ bool ptd_state_agrees(const struct flow_state *state, const struct flow_state *o
            (tells_cr3 || (state->cr3 == other->cr3 && state->nr == other->nr)) &&
            (tells_mode || state->mode == other->mode) && (tells_tsx || state->tsx == other->tsx) &&
            (tells_vmcs || state->vmcs == other->vmcs);
+}
+
+uint64_t ptd_state_fingerprint(const struct flow_state *state)
+{
+    const uint64_t parts[] = {state->offset, state->phase, state->fresh,      state->at_mov_cr3,
+                              state->told,   state->cr3,   state->nr,         state->mode,
+                              state->tsx,    state->vmcs,  state->gap.is_open};
+    uint64_t hash = 0;
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        hash = hash_more(hash, parts[i]);
+    return hash;
 }
 
 struct flow_state ptd_state_at_psb(const struct flow_state *state, uint64_t offset)

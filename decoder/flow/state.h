@@ -136,6 +136,8 @@ bool ptd_state_learn(struct flow_state *state, const struct ptd_image *image,
 /* Whether two states in front of a PSB are the same in all but the facts that its PSB+ tells. */
 bool ptd_state_agrees(const struct flow_state *state, const struct flow_state *other,
                       uint32_t told);
+/* What ptd_state_agrees() asks of a state in front of a PSB, if none of it is told there. */
+uint64_t ptd_state_fingerprint(const struct flow_state *state);
 /*
  * Packets were lost, up to the next PSB. What they may have changed is not known, unless the PSB+
  * tells it: CR3 and NR (PTD_ANY_CR3), the VMCS pointer (PTD_ANY_VMCS). What no packet has told so

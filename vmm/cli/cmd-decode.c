@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/decode.h"
 #include "cli/pager.h"
+#include "cli/shards.h"
 #include "cli/values.h"
 #include "common/say.h"
 #include "symbols/dwarf-file.h"
@@ -167,7 +168,7 @@ static const struct option_row options_of_decode[] = {
      .kind = OPTION_FLAG,
      .offset = offsetof(struct parsed, options.inlined),
      .help = "Prints which functions were compiled into others there, the innermost first."},
-    {.next = options_of_filters},
+    {.next = options_of_shards},
 };
 
 /* Options that do not go together, or have no effect. 0 or an exit code. */
@@ -229,8 +230,9 @@ static int run(int argc, char **argv)
 
     if (code)
         return code;
-    code = parse(argc, argv, &parsed);
-    if (!code && is_text(&parsed.options) && !parsed.no_pager)
+    code = shards_take_command(&parsed.shards, argc, argv) ? parse(argc, argv, &parsed)
+                                                           : 1 + no_memory();
+    if (!code && is_text(&parsed.options) && !parsed.no_pager && !parsed.shards.word)
         pager_begin();
     code = code ? code - 1 : parsed_decode(&parsed, argv + optind, (size_t)(argc - optind));
     parsed_free(&parsed);

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/decode.h"
 #include "cli/pager.h"
+#include "cli/shards.h"
 #include "cli/values.h"
 #include "common/escape.h"
 #include "common/say.h"
@@ -129,7 +130,7 @@ static const struct option_row options_of_report[] = {
      .max = THREADS_MAX,
      .help = "Decodes on so many threads.",
      .fallback = "one for each processor"},
-    {.next = options_of_filters},
+    {.next = options_of_shards},
 };
 
 /* 0 to go on, or an exit code + 1. */
@@ -175,10 +176,12 @@ static int report_files(struct report_request *request, char **files, size_t cou
     request->parsed.options.format = &report_format;
     request->parsed.options.out = &report;
     request->report.is_coloured = is_coloured(&request->report);
-    if (request->report.form == FORM_TEXT && !request->parsed.no_pager)
+    if (request->report.form == FORM_TEXT && !request->parsed.no_pager &&
+        !request->parsed.shards.word)
         pager_begin();
     code = parsed_decode(&request->parsed, files, count);
-    if (code == EXIT_CODE_OK || request->parsed.options.errors > 0) {
+    if ((code == EXIT_CODE_OK || request->parsed.options.errors > 0) &&
+        !request->parsed.shards.word) {
         error = report_print(&report, &request->report, &why);
         code = error ? complain_of(error, &why) : code;
     }
@@ -210,7 +213,8 @@ static int decode_between(struct report_request *request, struct between *betwee
     options->out = between;
     if (filter_is_set(&request->parsed.filter))
         options->filter = &request->parsed.filter;
-    if (request->report.form == FORM_TEXT && !request->parsed.no_pager)
+    if (request->report.form == FORM_TEXT && !request->parsed.no_pager &&
+        !request->parsed.shards.word)
         pager_begin();
     code = parsed_decode(&request->parsed, files, count);
     if (code != EXIT_CODE_OK && options->errors == 0)
@@ -249,7 +253,8 @@ static int run(int argc, char **argv)
 
     if (code)
         return code;
-    code = parse(argc, argv, &request);
+    code = shards_take_command(&request.parsed.shards, argc, argv) ? parse(argc, argv, &request)
+                                                                   : 1 + no_memory();
     code = code ? code - 1
                 : (request.between ? between_files : report_files)(&request, argv + optind,
                                                                    (size_t)(argc - optind));

@@ -17,6 +17,8 @@ const struct subcommand *const commands[] = {
     &command_index,
     &command_parts,
     &command_demux,
+    &command_shard,
+    &command_merge,
     &command_convert,
     &command_names,
     &command_guest_tests,

@@ -13,6 +13,7 @@
 #include "cli/decode.h"
 #include "cli/guard.h"
 #include "cli/pager.h"
+#include "cli/shards.h"
 #include "cli/values.h"
 #include "trace/code-files.h"
 #include "trace/cpu.h"
@@ -162,6 +163,16 @@ static int check_kind(const struct decode_options *options)
     return 0;
 }
 
+/* A piece of it is nothing, and vpt merge decodes all of it. 0. */
+static int cannot_cut(struct decode_options *options)
+{
+    options->shards->is_whole = true;
+    output_drop(&options->shards->piece);
+    if (!options->shards->word)
+        options->shards = NULL;
+    return 0;
+}
+
 /* name: where the trace's name stands for TRACE.json. */
 static int decode_with_sidecar(struct decode_options *options, const char *name,
                                struct input *input)
@@ -172,7 +183,13 @@ static int decode_with_sidecar(struct decode_options *options, const char *name,
 
     if (!code)
         code = check_kind(options);
+    if (!code && options->shards && !shards_can_cut(options, input))
+        code = cannot_cut(options);
+    else if (!code && options->shards)
+        code = shards_check(options->shards);
     if (code)
+        ;
+    else if (options->shards && options->shards->is_whole)
         ;
     else if (options->view == VIEW_SUMMARY)
         code = complain_of(decode_summary(options, &raw.stream), &why);
@@ -214,6 +231,10 @@ static int decode_perf_data(struct decode_options *options, struct input *input)
 
     if (raw)
         return complain(EXIT_CODE_USAGE, "%s is for a raw trace, not for a perf.data", raw);
+    if (options->shards && !shards_can_cut(options, NULL))
+        (void)cannot_cut(options);
+    if (options->shards)
+        return 0;
     error = input_take_all(input, &bytes);
     if (error)
         return file_error(input->name, error);
@@ -263,6 +284,10 @@ static int give_up_rights(struct decode_options *options, bool is_perf_data)
         allow_code(&sandbox, &options->code, &options->debug);
     else
         sandbox_allow(&sandbox, "/");
+    if (options->shards && options->shards->word)
+        sandbox_allow_folder(&sandbox, options->shards->folder);
+    else if (options->shards)
+        sandbox_allow(&sandbox, options->shards->folder);
     for (size_t i = 0; i < options->sources.count; i++) {
         const struct code_source *const source = &options->sources.list[i];
         uint64_t bias;
@@ -291,6 +316,12 @@ static int decode_either(struct decode_options *options, const char *file, struc
                         : decode_with_sidecar(options, options->like ? options->like : file, input);
 }
 
+/* Errors of the trace are in the piece, and vpt merge says them. */
+static bool is_piece(const struct decode_options *options)
+{
+    return options->shards && options->shards->word;
+}
+
 /* A format whose object is not there already. */
 static bool needs_output(const struct decode_options *options)
 {
@@ -317,9 +348,9 @@ static int decode_input(struct decode_options *options, const char *file)
     progress_end();
     if (options->format && options->out && !options->format->close(options->out) && !code)
         code = no_memory();
-    if (!code)
+    if (!code && !is_piece(options))
         note_window(&options->window, options->is_reached, input.name);
-    if (!code && options->errors)
+    if (!code && options->errors && !is_piece(options))
         code = complain(EXIT_CODE_FILE, "%s: %" PRIu64 " errors", input.name, options->errors);
     input_close(&input);
     return code;
@@ -764,6 +795,26 @@ const struct option_row options_of_filters[] = {
     {.next = options_of_who},
 };
 
+const struct option_row options_of_shards[] = {
+    {.name = "shard",
+     .value = "I/N",
+     .group = "Many machines",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parsed, shards.word),
+     .help = "Decodes piece I of N of a raw trace into a file, which vpt merge puts together with "
+             "the others (docs/shards.md)."},
+    {.name = "shards",
+     .value = "FOLDER",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parsed, shards.folder),
+     .help = "Where the pieces are.",
+     .fallback = "TRACE.shards"},
+    /* What vpt merge adds. */
+    {.name = "join", .kind = OPTION_FLAG, .offset = offsetof(struct parsed, joins)},
+    {.name = "repeat", .kind = OPTION_FLAG, .offset = offsetof(struct parsed, shards.repeats)},
+    {.next = options_of_filters},
+};
+
 int parsed_begin(struct parsed *parsed)
 {
     *parsed = (struct parsed){.options = {.config.mode = PTD_MODE_64,
@@ -800,7 +851,14 @@ int parsed_check_sources(const struct parsed *parsed)
 int parsed_decode(struct parsed *parsed, char **files, size_t count)
 {
     struct decode_options *const options = &parsed->options;
+    int code = shards_begin(parsed, files[0]);
 
+    if (code)
+        return code;
+    if (options->shards && count > 1 && !shards_can_cut(options, NULL))
+        (void)cannot_cut(options);
+    if (is_piece(options) && count > 1)
+        return 0;
     if (!options->threads)
         options->threads = processors();
     options->code.files = code_files_new(options->max_code);
@@ -809,7 +867,8 @@ int parsed_decode(struct parsed *parsed, char **files, size_t count)
     code_files_complete(options->code.files, &options->debug);
     if ((options->lines || options->inlined) && !code_files_keep_sources(options->code.files))
         return no_memory();
-    return count == 1 ? decode_file(options, files[0]) : decode_several(options, files, count);
+    code = count == 1 ? decode_file(options, files[0]) : decode_several(options, files, count);
+    return is_piece(options) ? shards_end(&parsed->shards, code) : code;
 }
 
 void parsed_free(struct parsed *parsed)
@@ -819,6 +878,9 @@ void parsed_free(struct parsed *parsed)
     map_free(&parsed->options.map);
     code_files_free(parsed->options.code.files);
     debuginfod_stop(parsed->options.debug.server);
+    output_drop(&parsed->shards.piece);
+    free(parsed->shards.command);
+    free(parsed->shards_folder);
     free(parsed->cache);
     free(parsed->options.sources.list);
 }

@@ -18,7 +18,10 @@ struct parsed {
     struct filter filter; /* of the command, which knows where it belongs */
     uint64_t cr3;
     bool no_pager;
-    char *cache; /* the folder of perf's copies, unless an option names it */
+    struct shards shards; /* of --shard, and of vpt merge: */
+    bool joins;
+    char *shards_folder; /* unless an option names it */
+    char *cache;         /* the folder of perf's copies, unless an option names it */
 };
 
 /*
@@ -26,6 +29,8 @@ struct parsed {
  * is wanted, and those; which functions, and all of these.
  */
 extern const struct option_row options_of_traces[], options_of_who[], options_of_filters[];
+/* All of these, and which piece of a trace. */
+extern const struct option_row options_of_shards[];
 
 /* Before options are parsed. 0 or an exit code; then there is nothing to free. */
 int parsed_begin(struct parsed *parsed);

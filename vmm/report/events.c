@@ -5,6 +5,7 @@
  * entered. Reasons are those of the SDM, volume 3, appendix C.
  */
 #include "report/events.h"
+#include "common/hash.h"
 #include "pt_packets.h"
 
 #include <stdlib.h>
@@ -80,8 +81,7 @@ void events_free(struct events *events)
     table_free(&events->ids);
 }
 
-/* The one that is like this, made if need be. NULL: no memory. */
-static struct event *event_at(struct events *events, const struct event *like)
+struct event *events_at(struct events *events, const struct event *like)
 {
     const uint64_t what = (uint64_t)like->vector << 32 | like->what;
     const bool has_room =
@@ -108,11 +108,12 @@ static struct event *event_at(struct events *events, const struct event *like)
 }
 
 /* Counts one. NULL: no memory. */
-static struct event *count_one(struct events *events, const struct event *like)
+static struct event *count_one(struct events *events, const struct sums *sums,
+                               const struct event *like)
 {
-    struct event *const event = like->who == UINT32_MAX ? NULL : event_at(events, like);
+    struct event *const event = like->who == UINT32_MAX ? NULL : events_at(events, like);
 
-    if (event)
+    if (event && !sums->is_muted)
         event->count++;
     return event;
 }
@@ -126,7 +127,7 @@ static bool leave_vm(struct events *events, struct sums *sums, const struct tall
                                .what = events->reason,
                                .vector = events->vector,
                                .who = sums_who(sums, space)};
-    const struct event *const event = count_one(events, &like);
+    const struct event *const event = count_one(events, sums, &like);
 
     if (!event)
         return false;
@@ -139,13 +140,15 @@ static bool leave_vm(struct events *events, struct sums *sums, const struct tall
     return true;
 }
 
-static void enter_vm(struct events *events, const struct tally *tally)
+static void enter_vm(struct events *events, const struct sums *sums, const struct tally *tally)
 {
     struct event *const event = &events->list[events->exit];
 
     if (!events->is_out)
         return;
     events->is_out = false;
+    if (sums->is_muted)
+        return;
     event->insns += tally_insns(tally) - events->exit_insns;
     if (events->exit_ticks != PTD_TIME_UNKNOWN)
         event->ticks += tally_now(tally) - events->exit_ticks;
@@ -160,8 +163,23 @@ static bool see_space(struct events *events, struct sums *sums, const struct tal
 
     events->in_guest = item->nr;
     if (enters)
-        enter_vm(events, tally);
+        enter_vm(events, sums, tally);
     return !leaves || events->is_out || leave_vm(events, sums, tally, events->last_space);
+}
+
+uint64_t events_fingerprint(const struct events *events, const struct sums *sums,
+                            const struct tally *tally)
+{
+    uint64_t hash = (uint64_t)events->in_guest << 1 | events->is_out;
+    const struct event *const exit = &events->list[events->exit];
+
+    hash = hash_more(hash_more(hash, events->last_space),
+                     (uint64_t)events->reason << 32 | events->vector);
+    if (!events->is_out)
+        return hash;
+    hash = hash_more(hash_more(hash, events->exit_ticks), tally_insns(tally) - events->exit_insns);
+    hash = hash_more(hash, (uint64_t)exit->what << 32 | exit->vector);
+    return hash_more(hash, sums_fingerprint_of_who(sums, exit->who));
 }
 
 /* ---- Packets of Event Trace ---- */
@@ -176,7 +194,7 @@ static bool see_cfe(struct events *events, struct sums *sums, const struct tally
     case PT_CFE_VMEXIT:
         return leave_vm(events, sums, tally, item->cr3);
     case PT_CFE_VMENTRY:
-        enter_vm(events, tally);
+        enter_vm(events, sums, tally);
         break;
     case PT_CFE_INTR:
     case PT_CFE_SWINT:
@@ -209,7 +227,7 @@ static bool see_interrupt(struct events *events, struct sums *sums, const struct
                          .who = sums_who(sums, item->cr3)};
 
     events->vector = NO_VECTOR;
-    return like.what != UINT32_MAX && count_one(events, &like);
+    return like.what != UINT32_MAX && count_one(events, sums, &like);
 }
 
 static bool see_error(struct events *events, struct sums *sums, const struct ptd_item *item)
@@ -220,9 +238,9 @@ static bool see_error(struct events *events, struct sums *sums, const struct ptd
                                .who = sums_who(sums, item->cr3),
                                .has_address = item->has_from,
                                .address = item->from};
-    struct event *const event = count_one(events, &like);
+    struct event *const event = count_one(events, sums, &like);
 
-    if (event)
+    if (event && !sums->is_muted)
         event->bytes += item->value;
     events_begin(events);
     return event;
@@ -230,9 +248,10 @@ static bool see_error(struct events *events, struct sums *sums, const struct ptd
 
 static bool see_overflow(struct events *events, struct sums *sums, const struct ptd_item *item)
 {
-    return count_one(events, &(struct event){.kind = EVENT_OVERFLOW,
-                                             .vector = NO_VECTOR,
-                                             .who = sums_who(sums, item->cr3)});
+    return count_one(events, sums,
+                     &(struct event){.kind = EVENT_OVERFLOW,
+                                     .vector = NO_VECTOR,
+                                     .who = sums_who(sums, item->cr3)});
 }
 
 bool events_item(struct events *events, struct sums *sums, const struct tally *tally,

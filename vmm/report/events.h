@@ -51,6 +51,11 @@ void events_begin(struct events *events);
 /* The next item of the trace that sums and tally count. False: no memory. */
 bool events_item(struct events *events, struct sums *sums, const struct tally *tally,
                  const struct ptd_item *item);
+/* The one that is like this, made if need be. NULL: no memory. */
+struct event *events_at(struct events *events, const struct event *like);
+/* What events depend on that come next, as a number. */
+uint64_t events_fingerprint(const struct events *events, const struct sums *sums,
+                            const struct tally *tally);
 void events_free(struct events *events);
 /* "EPT violation"; NULL: a reason that is not known. */
 const char *exit_reason_name(uint32_t reason);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define HOST "host"
 
@@ -120,25 +121,47 @@ static bool put_row(struct grouping *grouping, const struct sums_row *row, const
     return group;
 }
 
+/* What groups are in order by: the most of this, and of equals those whose names come first. */
+struct order {
+    const struct report *report;
+    const enum report_by *by;
+    size_t by_count;
+    bool by_insns;
+};
+
 static int compare(uint64_t a, uint64_t b)
 {
     return a == b ? 0 : a < b ? 1 : -1;
 }
 
-static int by_insns(const void *left, const void *right)
+static int compare_field(const struct field *a, const struct field *b)
 {
-    const struct group *const a = left, *const b = right;
-    const int order = compare(a->insns, b->insns);
-
-    return order ? order : a->row < b->row ? -1 : 1;
+    if (a->kind != b->kind || a->kind == FIELD_NONE)
+        return (int)a->kind - (int)b->kind;
+    return a->kind == FIELD_TEXT ? strcmp(a->text, b->text) : -compare(a->number, b->number);
 }
 
-static int by_time(const void *left, const void *right)
+static int compare_names(const struct order *order, const struct group *a, const struct group *b)
 {
-    const struct group *const a = left, *const b = right;
-    const int order = compare(a->ticks, b->ticks);
+    struct field of_a[FIELDS_MAX], of_b[FIELDS_MAX];
+    const size_t count = fields_of_row(order->report, a->row, order->by, order->by_count, of_a);
+    int result = 0;
 
-    return order ? order : by_insns(left, right);
+    (void)fields_of_row(order->report, b->row, order->by, order->by_count, of_b);
+    for (size_t i = 0; result == 0 && i < count; i++)
+        result = compare_field(&of_a[i], &of_b[i]);
+    return result;
+}
+
+static int in_order(const void *left, const void *right, void *context)
+{
+    const struct order *const order = context;
+    const struct group *const a = left, *const b = right;
+    int result = order->by_insns ? 0 : compare(a->ticks, b->ticks);
+
+    if (result == 0)
+        result = compare(a->insns, b->insns);
+    return result ? result : compare_names(order, a, b);
 }
 
 /* Of sums of all who ran, those who are not wanted are no part. */
@@ -186,6 +209,10 @@ int groups_make(const struct report *report, const struct report_options *option
                 const enum report_by *by, size_t by_count, struct groups *groups)
 {
     struct grouping grouping = {.report = report, .groups = groups};
+    struct order order = {.report = report,
+                          .by = by,
+                          .by_count = by_count,
+                          .by_insns = options->by_insns || report->timed_count == 0};
     const struct sums *const sums = &report->sums;
     const bool is_of_them = sums->is_of_all && !is_of_code(by, by_count);
     const size_t count = is_of_them ? sums->who_count : sums->row_count;
@@ -205,8 +232,7 @@ int groups_make(const struct report *report, const struct report_options *option
     table_free(&grouping.tree);
     table_free(&grouping.leaves);
     if (groups->count > 0)
-        qsort(groups->list, groups->count, sizeof(*groups->list),
-              options->by_insns || report->timed_count == 0 ? by_insns : by_time);
+        qsort_r(groups->list, groups->count, sizeof(*groups->list), in_order, &order);
     return error;
 }
 

@@ -24,6 +24,16 @@ void report_free(struct report *report)
     events_free(&report->events);
 }
 
+uint64_t report_untraced(const struct report *report)
+{
+    return tally_untraced(report->tally) + report->untraced;
+}
+
+bool report_has_run(const struct report *report)
+{
+    return tally_insns(report->tally) > 0 || report->insns > 0;
+}
+
 /* The names that hold from a time on. */
 static void take_names(struct report *report, uint64_t time)
 {
@@ -162,5 +172,6 @@ const struct out_format report_format = {
     .run = run,
     .names_end = flush,
     .end = flush,
+    .shards = &report_shards,
     .close = close_nothing,
 };

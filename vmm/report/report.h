@@ -47,6 +47,8 @@ struct report {
     uint64_t names_until;
     uint64_t changes, renames; /* of names by their places, seen so far */
     uint64_t ns_of_2_32_ticks; /* nanoseconds of 2^32 ticks; 0: not known */
+    /* Of shards that others decoded, besides what is in the sums: as those of .tally. */
+    uint64_t untraced, insns;
 };
 
 /* False: no memory. Each function is then told apart by who ran it, unless report_shows() says
@@ -60,6 +62,12 @@ bool report_is_of_all(const struct report_options *options);
 void report_free(struct report *report);
 /* Of a report: a struct report is what the functions are given as out. */
 extern const struct out_format report_format;
+
+/* Ticks that belong to nobody; whether anything ran, whoever it was. */
+uint64_t report_untraced(const struct report *report);
+bool report_has_run(const struct report *report);
+/* Of report_format (shards.c). */
+extern const struct out_shards report_shards;
 
 /* Prints it to standard output. 0, or -errno and the reason. */
 int report_print(const struct report *report, const struct report_options *options,

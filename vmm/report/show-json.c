@@ -146,7 +146,7 @@ static void add_totals(json_object *root, const struct report *report,
     json_object_object_del(root, "calls");
     if (time_unit(report)) {
         add_text(root, "time_unit", time_unit(report));
-        json_add_number(root, "untraced_time", time_of(report, tally_untraced(report->tally)));
+        json_add_number(root, "untraced_time", time_of(report, report_untraced(report)));
     }
     json_add_number(root, "interrupt_count", events_total(report, options, EVENT_INTERRUPT, &none));
     json_add_number(root, "exit_count", events_total(report, options, EVENT_EXIT, &none));

@@ -55,7 +55,7 @@ static void print_totals(const struct page *page, const struct group *all)
         printf("time         ");
         print_time(page, all->ticks);
         printf(page->is_ns ? " ms\nnot traced   " : " ticks\nnot traced   ");
-        print_time(page, tally_untraced(report->tally));
+        print_time(page, report_untraced(report));
         puts(page->is_ns ? " ms" : " ticks");
     }
     printf("interrupts   %" PRIu64 "\nVM exits     %" PRIu64 "\nerrors       %" PRIu64 " (%" PRIu64
@@ -63,7 +63,7 @@ static void print_totals(const struct page *page, const struct group *all)
            events_total(report, options, EVENT_INTERRUPT, &none),
            events_total(report, options, EVENT_EXIT, &none), errors, lost,
            events_total(report, options, EVENT_OVERFLOW, &none));
-    if (all->insns == 0 && tally_insns(report->tally) > 0)
+    if (all->insns == 0 && report_has_run(report))
         puts("Nothing of what ran is what the options choose.");
     if (report->sums.is_cut_off)
         puts("There were too many of those who ran, or of their functions: (others) has the rest.");

@@ -61,13 +61,15 @@ static bool is_system_call(const char *function)
     return false;
 }
 
-static int by_calls(const void *left, const void *right)
+static int by_calls(const void *left, const void *right, void *context)
 {
+    const struct report *const report = context;
     const struct group *const a = left, *const b = right;
 
     if (a->calls != b->calls)
         return a->calls > b->calls ? -1 : 1;
-    return a->row->function < b->row->function ? -1 : a->row->function > b->row->function;
+    return strcmp(report->sums.names.list[a->row->function],
+                  report->sums.names.list[b->row->function]);
 }
 
 int system_calls_make(const struct report *report, const struct report_options *options,
@@ -83,22 +85,27 @@ int system_calls_make(const struct report *report, const struct report_options *
             groups->list[count++] = *group;
     }
     if (count)
-        qsort(groups->list, count, sizeof(*groups->list), by_calls);
+        qsort_r(groups->list, count, sizeof(*groups->list), by_calls, (void *)report);
     groups->count = count;
     return error;
 }
 
 /* ---- Events ---- */
 
-static int by_count(const void *left, const void *right)
+static int by_count(const void *left, const void *right, void *context)
 {
+    const struct report *const report = context;
     const struct event *const a = left, *const b = right;
 
     if (a->ticks != b->ticks)
         return a->ticks < b->ticks ? 1 : -1;
     if (a->count != b->count)
         return a->count < b->count ? 1 : -1;
-    return a->what != b->what ? (a->what < b->what ? -1 : 1) : (int)a->vector - (int)b->vector;
+    if (a->what == b->what)
+        return (int)a->vector - (int)b->vector;
+    if (a->kind == EVENT_INTERRUPT)
+        return strcmp(report->sums.names.list[a->what], report->sums.names.list[b->what]);
+    return a->what < b->what ? -1 : 1;
 }
 
 /* The one among those of a list that differs in nobody but who. NULL: no memory. */
@@ -147,7 +154,7 @@ int events_of_kind(const struct report *report, const struct report_options *opt
         same->bytes += event->bytes;
     }
     table_free(&ids);
-    qsort(events->list, events->count, sizeof(*events->list), by_count);
+    qsort_r(events->list, events->count, sizeof(*events->list), by_count, (void *)report);
     return error;
 }
 

@@ -5,6 +5,7 @@
  * that runs on into the next function without a branch is cut into pieces, as their list says.
  */
 #include "report/sums.h"
+#include "common/hash.h"
 
 #include <stdlib.h>
 
@@ -95,7 +96,7 @@ static void ask(const struct sums *sums, uint64_t space, struct out_who *who)
 }
 
 /* The number of one of them, made if need be. UINT32_MAX: no memory. */
-static uint32_t number_of(struct sums *sums, const struct sums_who *one)
+uint32_t sums_number_of(struct sums *sums, const struct sums_who *one)
 {
     struct sum *const sum = table_at(
         &sums->who_ids, (uint64_t)one->vm << 32 | one->name, (uint64_t)one->pid << 32 | one->tid,
@@ -123,7 +124,7 @@ static uint32_t number_of_others(struct sums *sums)
         .vm = UINT32_MAX, .name = names_add(&sums->names, OTHERS), .cpu = -1};
 
     sums->is_cut_off = true;
-    return others.name == UINT32_MAX ? UINT32_MAX : number_of(sums, &others);
+    return others.name == UINT32_MAX ? UINT32_MAX : sums_number_of(sums, &others);
 }
 
 /* Who runs in an address space, as the trace's names say now. */
@@ -144,7 +145,7 @@ static uint32_t look_up(struct sums *sums, uint64_t space)
     one.tid = who.tid;
     one.has_cr3 = who.pid == 0 && who.tid == 0 && who.cr3 != 0;
     one.cr3 = one.has_cr3 ? who.cr3 : 0;
-    return number_of(sums, &one);
+    return sums_number_of(sums, &one);
 }
 
 uint32_t sums_who(struct sums *sums, uint64_t space)
@@ -424,7 +425,7 @@ static bool add_pieces(struct sums *sums, const struct tally_block *block, uint6
 {
     const struct sum *piece = &sums->pieces.sums[block->id & ~IN_PIECES];
     const uint32_t first = (uint32_t)piece->key[0];
-    const uint64_t rate = time / block->insns;
+    const uint64_t rate = count > 0 ? time / block->insns : 0; /* else it is the last one's */
 
     for (;; piece = &sums->pieces.sums[piece->key[2] - 1]) {
         const bool is_last = piece->key[2] == 0;
@@ -446,6 +447,8 @@ static bool add(void *owner, const struct tally_block *block, bool taken, uint64
     struct sums *const sums = owner;
 
     (void)taken;
+    if (sums->is_muted)
+        return true;
     if (block->id & IN_PIECES)
         return add_pieces(sums, block, count, time);
     if (!add_piece(sums, block->id, count * block->insns, count, time))
@@ -454,4 +457,55 @@ static bool add(void *owner, const struct tally_block *block, bool taken, uint64
     return true;
 }
 
-const struct tally_sink sums_sink = {.see = see, .add = add};
+/* ---- Sums of others ---- */
+
+static uint64_t fingerprint_of_cell(const struct sums *sums, uint32_t id)
+{
+    const struct sum *const cell = &sums->cells.sums[id >> 1];
+    const uint32_t file = (uint32_t)cell->key[2];
+    const uint64_t hash = hash_more(cell->key[1], (cell->key[0] & IN_KERNEL) | (id & IS_ENTRY));
+
+    return hash_text(hash_text(hash, sums->names.list[(uint32_t)cell->key[0]]),
+                     file == UINT32_MAX ? NULL : sums->names.list[file]);
+}
+
+static uint64_t fingerprint(const void *owner, uint32_t id)
+{
+    const struct sums *const sums = owner;
+    const struct sum *piece;
+    uint64_t hash = 0;
+
+    if (!(id & IN_PIECES))
+        return fingerprint_of_cell(sums, id);
+    for (piece = &sums->pieces.sums[id & ~IN_PIECES];;
+         piece = &sums->pieces.sums[piece->key[2] - 1]) {
+        hash = hash_more(hash, fingerprint_of_cell(sums, (uint32_t)piece->key[0]));
+        hash = hash_more(hash, piece->key[1]);
+        if (piece->key[2] == 0)
+            return hash;
+    }
+}
+
+uint64_t sums_fingerprint_of_who(const struct sums *sums, uint32_t who)
+{
+    const struct sums_who *const one = &sums->who[who];
+    const uint64_t hash = hash_more(hash_more((uint64_t)one->pid << 32 | one->tid, one->cr3),
+                                    (uint64_t)(unsigned)one->cpu << 1 | one->has_cr3);
+
+    return hash_text(hash_text(hash, sums->names.list[one->name]),
+                     one->vm == UINT32_MAX ? NULL : sums->names.list[one->vm]);
+}
+
+uint32_t sums_row_at(struct sums *sums, const struct sums_row *like)
+{
+    return row_of(sums, like->function | (like->in_kernel ? IN_KERNEL : 0), like->file, like->who);
+}
+
+void sums_add_row(struct sums_row *row, const struct sums_row *more)
+{
+    add_to(row, more->insns, more->calls, more->fraction);
+    row->ticks += more->ticks;
+    row->blocks += more->blocks;
+}
+
+const struct tally_sink sums_sink = {.see = see, .add = add, .fingerprint = fingerprint};

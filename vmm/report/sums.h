@@ -46,6 +46,7 @@ struct sums {
     /* To be set before the first trace. */
     bool is_of_all;              /* nobody asks who ran which function */
     const struct filter *filter; /* those whom it does not take are in no sum; NULL: it takes all */
+    bool is_muted;               /* what comes is in no sum */
 
     struct names names;
     struct sums_who *who;
@@ -81,6 +82,13 @@ void sums_rename_functions(struct sums *sums);
 uint32_t sums_who(struct sums *sums, uint64_t space);
 /* Whether a filter takes somebody, by VM, process, pid and processor. */
 bool sums_takes(const struct sums *sums, const struct filter *filter, uint32_t who);
+/* The number of somebody, made if need be, and the same of a row; UINT32_MAX: no memory. */
+uint32_t sums_number_of(struct sums *sums, const struct sums_who *one);
+uint32_t sums_row_at(struct sums *sums, const struct sums_row *like);
+/* What stands for somebody, whatever number it has here. */
+uint64_t sums_fingerprint_of_who(const struct sums *sums, uint32_t who);
+/* What was summed elsewhere, into a row; its names and numbers do not count. */
+void sums_add_row(struct sums_row *row, const struct sums_row *more);
 /* The name of the function at an address, as a number, and whether it begins there. */
 uint32_t sums_function(struct sums *sums, uint64_t space, uint64_t ip, bool *is_entry);
 void sums_free(struct sums *sums);

@@ -5,6 +5,7 @@
  * those that were seen, and blocks that were no part of a step.
  */
 #include "report/tally.h"
+#include "common/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,8 @@
 struct step {
     uint64_t pending; /* how often it ran since the last time */
     uint64_t count;   /* before, not handed on yet */
-    uint64_t time;    /* of count */
+    uint64_t time;    /* of count: the same for each instruction */
+    uint64_t rest;    /* of its last block, besides */
     uint32_t first_block;
     uint32_t insns; /* 0: it was not seen in this epoch */
 };
@@ -51,6 +53,7 @@ struct tally {
     size_t loose_count;
     uint16_t loose_at[LOOSE_ROOM]; /* where a block may stand in loose, by its id */
 
+    bool is_muted;   /* tally_mute() */
     bool is_off;     /* tracing is */
     bool is_awaited; /* a CYC packet came: what runs next did so in front of it */
     uint64_t insns;
@@ -113,10 +116,16 @@ static struct share share_out(uint64_t ticks, uint64_t insns)
     return (struct share){time / insns, time % insns};
 }
 
-/* The last one of all gets the rest, so that nothing is lost. */
-static uint64_t take_share(struct share *share, uint64_t insns, bool is_last)
+/* Its share to a loose block, and to the last one of all the rest, so that nothing is lost. */
+static bool settle_loose(struct tally *tally, const struct loose *loose, const struct share *share,
+                         bool is_last)
 {
-    return insns * share->rate + (is_last ? share->rest : 0);
+    const struct tally_sink *const sink = tally->sink;
+
+    return sink->add(tally->owner, &loose->block, loose->taken, loose->pending,
+                     loose->pending * loose->block.insns * share->rate) &&
+           (!is_last || share->rest == 0 ||
+            sink->add(tally->owner, &loose->block, loose->taken, 0, share->rest));
 }
 
 /* What is pending shares so many ticks. */
@@ -129,11 +138,10 @@ static bool settle(struct tally *tally, uint64_t ticks)
     share = share_out(ticks, tally->batch);
     tally->since_flush += ticks;
     for (size_t i = 0; i < tally->loose_count; i++) {
-        struct loose *const loose = &tally->loose[i];
+        const struct loose *const loose = &tally->loose[i];
         const bool is_last = i + 1 == tally->loose_count && tally->pending.count == 0;
 
-        if (!tally->sink->add(tally->owner, &loose->block, loose->taken, loose->pending,
-                              take_share(&share, loose->pending * loose->block.insns, is_last)))
+        if (!settle_loose(tally, loose, &share, is_last))
             return false;
     }
     for (size_t i = 0; i < tally->pending.count; i++) {
@@ -141,8 +149,8 @@ static bool settle(struct tally *tally, uint64_t ticks)
 
         if (step->count == 0 && !push(&tally->counted, tally->pending.steps[i]))
             return false;
-        step->time +=
-            take_share(&share, step->pending * step->insns, i + 1 == tally->pending.count);
+        step->time += step->pending * step->insns * share.rate;
+        step->rest += i + 1 == tally->pending.count ? share.rest : 0;
         step->count += step->pending;
         step->pending = 0;
     }
@@ -176,7 +184,7 @@ bool tally_time(struct tally *tally, uint64_t tsc, uint64_t cycles)
         return false;
     if (passed >= LONGEST || tally->due + passed >= LONGEST ||
         (tally->is_off && (tally->batch == 0 || is_of_cyc)))
-        tally->untraced += passed;
+        tally->untraced += tally->is_muted ? 0 : passed;
     else
         tally->due += passed;
     tally->is_awaited = tally->is_awaited || (is_of_cyc && !tally->is_off);
@@ -223,19 +231,17 @@ static bool hand_on(struct tally *tally, uint32_t number)
 {
     struct step *const step = &tally->steps[number];
     const uint64_t rate = step->time / step->insns;
-    uint64_t left = step->time;
+    const struct tally_block *block = &tally->blocks[step->first_block];
 
-    for (uint32_t i = step->first_block;; i++) {
-        const struct tally_block *const block = &tally->blocks[i];
-        const uint64_t time = block->is_last ? left : rate * block->insns;
-
-        if (!tally->sink->add(tally->owner, block, number & 1, step->count, time))
+    for (;; block++) {
+        if (!tally->sink->add(tally->owner, block, number & 1, step->count, rate * block->insns))
             return false;
-        left -= time;
         if (block->is_last)
             break;
     }
-    step->count = step->time = 0;
+    if (step->rest > 0 && !tally->sink->add(tally->owner, block, number & 1, 0, step->rest))
+        return false;
+    step->count = step->time = step->rest = 0;
     return true;
 }
 
@@ -257,6 +263,49 @@ bool tally_flush(struct tally *tally)
     tally->due -= due;
     tally->is_awaited = false;
     return settle(tally, due) && hand_on_all(tally);
+}
+
+/* Where nothing has told a time yet, what ran waits for none. */
+bool tally_mute(struct tally *tally, bool is_muted)
+{
+    tally->is_muted = is_muted;
+    return (tally->now != PTD_TIME_UNKNOWN || settle(tally, 0)) && hand_on_all(tally);
+}
+
+static uint64_t add_block(const struct tally *tally, uint64_t hash, const struct tally_block *block)
+{
+    return hash_more(hash_more(hash, tally->sink->fingerprint(tally->owner, block->id)),
+                     (uint64_t)block->insns << 8 | block->last_class);
+}
+
+static uint64_t add_step(const struct tally *tally, uint64_t hash, uint32_t number)
+{
+    const struct step *const step = &tally->steps[number];
+    const struct tally_block *block = &tally->blocks[step->first_block];
+
+    hash = hash_more(hash, step->pending << 1 | (number & 1));
+    for (; !block->is_last; block++)
+        hash = add_block(tally, hash, block);
+    return add_block(tally, hash, block);
+}
+
+uint64_t tally_fingerprint(const struct tally *tally)
+{
+    uint64_t hash = (uint64_t)tally->is_off << 1 | tally->is_awaited;
+
+    hash = hash_more(hash_more(hash, tally->now), tally->cycles);
+    if (tally->now == PTD_TIME_UNKNOWN)
+        return hash;
+    hash = hash_more(hash_more(hash, tally->due), tally->batch);
+    for (size_t i = 0; i < tally->loose_count; i++) {
+        const struct loose *const loose = &tally->loose[i];
+
+        hash = hash_more(hash, loose->pending << 1 | loose->taken);
+        hash = add_block(tally, hash, &loose->block);
+    }
+    for (size_t i = 0; i < tally->pending.count; i++)
+        hash = add_step(tally, hash, tally->pending.steps[i]);
+    return hash;
 }
 
 static bool begin_epoch(struct tally *tally, uint32_t epoch)

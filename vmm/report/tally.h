@@ -5,6 +5,8 @@
  * at once, so that the cost is that of counting.
  *
  * The time between two packets that tell one is spread over what ran between them, by instructions.
+ * What division leaves over belongs to the last of it, and is handed on by itself: so the sums do
+ * not depend on how often the sink gets what was counted.
  * A CYC packet tells the time of the packet behind it, so what it counted belongs to what that
  * packet tells. Time in which nothing could run, since tracing was off, belongs to nobody.
  */
@@ -40,6 +42,8 @@ struct tally_sink {
      */
     bool (*add)(void *owner, const struct tally_block *block, bool taken, uint64_t count,
                 uint64_t time);
+    /* What stands for a block, whatever number it has here. NULL: nobody asks. */
+    uint64_t (*fingerprint)(const void *owner, uint32_t id);
 };
 
 struct tally;
@@ -71,6 +75,14 @@ bool tally_flush(struct tally *tally);
 void tally_forget(struct tally *tally);
 /* Another trace begins. tally_flush() came before. */
 void tally_restart(struct tally *tally);
+/*
+ * The sink gets what was counted and has its time; what waits for one goes on to wait. While it is
+ * muted, ticks that belong to nobody are not counted: then the sink is to forget what it gets.
+ */
+bool tally_mute(struct tally *tally, bool is_muted);
+/* What waits for its time, and since when, as a number: the sink's fingerprints stand for blocks.
+ */
+uint64_t tally_fingerprint(const struct tally *tally);
 /* Ticks that belong to nobody, of all traces. */
 uint64_t tally_untraced(const struct tally *tally);
 

@@ -3,7 +3,7 @@
  * A whole trace in bulk, on several threads, for a format that takes what comes so: the same as
  * item by item, many times as fast.
  */
-#include "view/decode.h"
+#include "view/bulk.h"
 #include "common/progress.h"
 
 #include <errno.h>
@@ -13,15 +13,6 @@
 #include <sys/stat.h>
 
 #define RUN_STEPS 4096u
-
-struct bulk {
-    struct decode_options *options;
-    struct stream *stream;
-    struct ptd_time *time; /* NULL: the trace tells none */
-    struct ptd_packets packets;
-    struct ptd_time_point *points;
-    size_t point_room;
-};
 
 static bool is_wanted(const struct decode_options *options)
 {
@@ -36,7 +27,7 @@ int bulk_map(const struct decode_options *options, struct stream *stream)
     void *bytes;
 
     stream->is_mapped = false;
-    if (!input || !input->is_file || !is_wanted(options))
+    if (!input || !input->is_file || !(is_wanted(options) || options->shards))
         return 0;
     if (fstat(input->fd, &status) != 0)
         return reason_of_file(stream->why, -errno, input->name);
@@ -142,39 +133,66 @@ static uint64_t next_place(const struct stream *stream)
  * A log of names goes by places, and so does code that changes: steps up to each of them come
  * before what holds from there on.
  */
-static int run_to_places(struct bulk *bulk, struct ptd_flow *flow, struct ptd_run *run)
+int bulk_run(struct bulk *bulk)
 {
     int status = pass_place(bulk, 0);
 
     while (status == PTD_OK) {
         const uint64_t next = next_place(bulk->stream);
 
-        status = ptd_flow_run_before(flow, next, run);
+        status = ptd_flow_run_before(bulk->flow, next, &bulk->part);
         if (status == PTD_OK)
-            status = take_run(bulk, flow, run);
+            status = take_run(bulk, bulk->flow, &bulk->part);
         else if (status == 1)
             status = pass_place(bulk, next);
     }
     return status == PTD_END ? PTD_OK : status;
 }
 
-static int decode_by_places(struct bulk *bulk)
+void bulk_pass_time(struct bulk *bulk, uint64_t offset)
 {
-    const struct stream *const stream = bulk->stream;
-    struct ptd_flow *const flow = ptd_flow_new(stream->packets.data, stream->packets.len,
-                                               stream->image, &bulk->options->config);
-    struct ptd_run run = {.room = RUN_STEPS,
-                          .timing = bulk->time ? PTD_TIMING_MARKS : PTD_TIMING_NONE,
-                          .mark_room = RUN_STEPS};
-    int status = PTD_E_NOMEM;
+    struct ptd_packet packet;
 
-    run.steps = calloc(run.room, sizeof(*run.steps));
-    run.marks = calloc(run.mark_room, sizeof(*run.marks));
-    if (flow && run.steps && run.marks)
-        status = run_to_places(bulk, flow, &run);
-    free(run.steps);
-    free(run.marks);
-    ptd_flow_free(flow);
+    while (bulk->time && ptd_packets_offset(&bulk->packets) < offset &&
+           ptd_time_next(bulk->time, &bulk->packets, &packet))
+        ptd_time_packet(bulk->time, &packet);
+}
+
+bool bulk_open(struct bulk *bulk, struct decode_options *options, struct stream *stream)
+{
+    struct ptd_run *const part = &bulk->part;
+
+    *bulk = (struct bulk){.options = options, .stream = stream};
+    trace_flow_close(&stream->flow); /* a code log serves one flow at a time */
+    stream->flow = (struct trace_flow){0};
+    options->is_reached = true;
+    if (!begin_time(bulk))
+        return false;
+    *part = (struct ptd_run){.room = RUN_STEPS,
+                             .timing = bulk->time ? PTD_TIMING_MARKS : PTD_TIMING_NONE,
+                             .mark_room = RUN_STEPS};
+    part->steps = calloc(part->room, sizeof(*part->steps));
+    part->marks = calloc(part->mark_room, sizeof(*part->marks));
+    bulk->flow =
+        ptd_flow_new(stream->packets.data, stream->packets.len, stream->image, &options->config);
+    return bulk->flow && part->steps && part->marks;
+}
+
+void bulk_close(struct bulk *bulk)
+{
+    ptd_flow_free(bulk->flow);
+    ptd_time_free(bulk->time);
+    free(bulk->part.steps);
+    free(bulk->part.marks);
+    free(bulk->points);
+}
+
+static int decode_by_places(struct decode_options *options, struct stream *stream)
+{
+    struct bulk bulk;
+    const int status = bulk_open(&bulk, options, stream) ? bulk_run(&bulk) : PTD_E_NOMEM;
+
+    bulk_close(&bulk);
     return status;
 }
 
@@ -188,7 +206,7 @@ static int decode_all(struct bulk *bulk)
                              options->threads ? options->threads : 1, take_run, bulk);
 }
 
-int bulk_decode(struct decode_options *options, struct stream *stream)
+static int decode_on_threads(struct decode_options *options, struct stream *stream)
 {
     struct bulk bulk = {.options = options, .stream = stream};
     int status = PTD_E_NOMEM;
@@ -197,8 +215,15 @@ int bulk_decode(struct decode_options *options, struct stream *stream)
     stream->flow = (struct trace_flow){0};
     options->is_reached = true;
     if (begin_time(&bulk))
-        status = stream->named || stream->timeline ? decode_by_places(&bulk) : decode_all(&bulk);
-    ptd_time_free(bulk.time);
-    free(bulk.points);
+        status = decode_all(&bulk);
+    bulk_close(&bulk);
+    return status;
+}
+
+int bulk_decode(struct decode_options *options, struct stream *stream)
+{
+    const int status =
+        (stream->named || stream->timeline ? decode_by_places : decode_on_threads)(options, stream);
+
     return status == PTD_OK ? 0 : reason_no_memory(stream->why);
 }

@@ -6,6 +6,7 @@
 #define VMM_DECODE_H
 
 #include "common/bytes.h"
+#include "common/output.h"
 #include "common/reason.h"
 #include "trace/clock.h"
 #include "trace/input.h"
@@ -60,7 +61,24 @@ struct decode_options {
     const struct out_thread *thread; /* whose items are printed */
     uint64_t now;                    /* the time of the item that is printed, for its name */
     const struct stream **shown;     /* of by_time: whose line was printed last */
+    struct shards *shards;           /* NULL: all of a trace is decoded here */
+    bool is_muted;                   /* nothing is printed, but what was is noted */
     uint64_t errors;
+};
+
+/* A trace that several processes decode (docs/shards.md). */
+struct shards {
+    const char *word;   /* --shard I/N as the user wrote it; NULL: all pieces are put together */
+    const char *folder; /* that the pieces are in; NULL: TRACE.shards */
+    unsigned number, count;
+    bool repeats;  /* pieces that are not there are decoded */
+    char *command; /* what all of them have to be made by */
+    struct output piece;
+    bool is_whole; /* the trace cannot be cut */
+    /* Of pieces that are to be put together. */
+    bool has_several;  /* pieces of several numbers of them; count is 0 */
+    unsigned missing;  /* how many are not there */
+    char numbers[200]; /* the first of these */
 };
 
 /* One trace. What it is made of comes first, and must outlive it; the rest is stream_open()'s. */
@@ -117,6 +135,10 @@ int stream_decode(struct decode_options *options, struct stream *stream);
 
 /* ---- The parts of a stream ---- */
 
+/* views.c: what the next line depends on, as a number. */
+uint64_t view_fingerprint(const struct stream *stream);
+/* shards.c: one piece of a stream that is open, or all of them. 0 or -errno. */
+int shards_decode(struct decode_options *options, struct stream *stream);
 /* views.c: the item is printed if it is wanted, or left out; the next one is seen beside it. */
 void view_print(const struct decode_options *options, struct stream *stream);
 void view_skip(struct stream *stream);

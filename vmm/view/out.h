@@ -60,6 +60,22 @@ struct out_thread {
     const struct ptd_contexts *contexts;
 };
 
+struct json_object;
+
+/* How sums of parts of a trace are made one (docs/shards.md). False: no memory. */
+struct out_shards {
+    /* A trace goes on somewhere else: what is known of where it was is forgotten. */
+    bool (*restart)(void *out);
+    /* From here on, what comes is in the sums, or in none: then only what depends on it is noted.
+     */
+    bool (*mute)(void *out, bool is_muted);
+    /* What stands for all of the past that what comes next depends on. */
+    uint64_t (*fingerprint)(const void *out);
+    /* The sums, and those of others into these: NULL, no memory; 0, or -errno: they are none. */
+    struct json_object *(*save)(const void *out);
+    int (*load)(void *out, struct json_object *sums);
+};
+
 struct out_format {
     const char *name;
     const char *lacks;       /* not NULL: the library that this build has not, and nothing else */
@@ -81,6 +97,7 @@ struct out_format {
     bool (*run)(void *out, const struct ptd_flow *flow, const struct ptd_run *run,
                 const struct ptd_time_point *points);
     bool (*end)(void *out);
+    const struct out_shards *shards; /* NULL: a trace cannot be taken in parts */
     /* Writes what is left and frees out. */
     bool (*close)(void *out);
 };

@@ -243,6 +243,8 @@ static int decode_open(struct decode_options *options, struct stream *stream)
 {
     int error = 0;
 
+    if (options->shards)
+        return shards_decode(options, stream);
     if (bulk_can(options, stream))
         return bulk_decode(options, stream);
     while (!error && stream_next(options, stream))

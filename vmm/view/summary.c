@@ -11,6 +11,7 @@
 #include "common/progress.h"
 #include "trace/hot.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdlib.h>
@@ -33,6 +34,7 @@ struct seen {
 
 struct summary {
     const struct out_thread *thread;
+    bool is_muted;     /* what comes is in no sum */
     struct seen *seen; /* by number of code, and whether the branch was taken */
     size_t seen_room;
     uint32_t *numbers; /* of those that were seen */
@@ -51,6 +53,8 @@ struct summary {
 
 static bool add_block(struct summary *summary, const struct part *part, bool taken, uint64_t count)
 {
+    if (summary->is_muted)
+        return true;
     if (!hot_add(&summary->hot, part->function, 0, count, part->insns))
         return false;
     summary->insns += count * part->insns;
@@ -171,6 +175,8 @@ static bool see_item(struct summary *summary, const struct ptd_item *item)
 {
     struct part part;
 
+    if (summary->is_muted)
+        return true;
     switch (item->type) {
     case PTD_ITEM_BLOCK:
         return describe(summary, item, &part) && add_block(summary, &part, item->taken, 1);
@@ -231,8 +237,152 @@ static bool end(void *out)
     return end_epoch(out);
 }
 
-static const struct out_format summary_format = {
-    .name = "summary", .is_timeless = true, .begin = begin, .item = item, .run = run, .end = end};
+/* ---- Of shards ---- */
+
+/* Steps have numbers of their flow, which goes on. */
+static bool restart(void *out)
+{
+    return end_epoch(out);
+}
+
+static bool mute(void *out, bool is_muted)
+{
+    struct summary *const summary = out;
+    const bool is_good = end_epoch(summary);
+
+    summary->is_muted = is_muted;
+    return is_good;
+}
+
+/* Sums depend on nothing but the flow. */
+static uint64_t fingerprint(const void *out)
+{
+    (void)out;
+    return 0;
+}
+
+static const char *const keys[] = {"instructions", "blocks", "branches",   "conditional", "taken",
+                                   "interrupts",   "errors", "lost_bytes", NULL};
+
+static uint64_t *count_of(struct summary *summary, size_t index)
+{
+    uint64_t *const counts[] = {&summary->insns,       &summary->blocks,    &summary->branches,
+                                &summary->conditional, &summary->taken,     &summary->async,
+                                &summary->errors,      &summary->lost_bytes};
+
+    return counts[index];
+}
+
+/* In the order in which they were seen: that of their names. */
+static json_object *functions_to_json(const struct summary *summary)
+{
+    json_object *const list = json_object_new_array();
+
+    for (uint32_t i = 0; i < summary->hot.names.count; i++) {
+        const struct sum *const sum = table_find(&summary->hot.sums, i, 0, 0);
+        json_object *const row = sum ? json_object_new_array() : NULL;
+
+        if (!sum)
+            continue;
+        json_object_array_add(row, json_object_new_string(summary->hot.names.list[i]));
+        json_object_array_add(row, json_object_new_uint64(sum->count));
+        json_object_array_add(row, json_object_new_uint64(sum->cost));
+        json_object_array_add(list, row);
+    }
+    return list;
+}
+
+static json_object *save(const void *out)
+{
+    struct summary summary = *(const struct summary *)out;
+    const struct ptd_item *const first = &summary.first_error;
+    json_object *const root = json_object_new_object();
+
+    for (size_t i = 0; keys[i]; i++)
+        json_add_number(root, keys[i], *count_of(&summary, i));
+    json_add_number(root, "error", (uint64_t)-first->error);
+    json_add_number(root, "error_offset", first->offset);
+    json_add_number(root, "error_has_address", first->has_from);
+    json_add_number(root, "error_address", first->from);
+    json_object_object_add(root, "functions", functions_to_json(&summary));
+    return root;
+}
+
+/* False: there is no such number. */
+static bool get(json_object *from, uint64_t *number)
+{
+    if (!json_object_is_type(from, json_type_int) || json_object_get_int64(from) < 0)
+        return false;
+    *number = json_object_get_uint64(from);
+    return true;
+}
+
+static int load_function(struct summary *summary, json_object *row)
+{
+    json_object *name;
+    uint64_t count, cost;
+    uint32_t number;
+    struct sum *sum;
+
+    if (!json_object_is_type(row, json_type_array) || json_object_array_length(row) != 3)
+        return -EINVAL;
+    name = json_object_array_get_idx(row, 0);
+    if (!json_object_is_type(name, json_type_string) ||
+        !get(json_object_array_get_idx(row, 1), &count) ||
+        !get(json_object_array_get_idx(row, 2), &cost))
+        return -EINVAL;
+    number = names_add(&summary->hot.names, json_object_get_string(name));
+    sum = number == UINT32_MAX ? NULL : table_at(&summary->hot.sums, number, 0, 0);
+    if (!sum)
+        return -ENOMEM;
+    sum->count += count;
+    sum->cost += cost;
+    return 0;
+}
+
+static int load_error(struct summary *summary, json_object *root)
+{
+    uint64_t error, offset, has_address, address;
+
+    if (!get(json_object_object_get(root, "error"), &error) || error > INT32_MAX ||
+        !get(json_object_object_get(root, "error_offset"), &offset) ||
+        !get(json_object_object_get(root, "error_has_address"), &has_address) ||
+        !get(json_object_object_get(root, "error_address"), &address))
+        return -EINVAL;
+    if (summary->errors == 0)
+        summary->first_error = (struct ptd_item){
+            .error = -(int)error, .offset = offset, .has_from = has_address != 0, .from = address};
+    return 0;
+}
+
+static int load(void *out, json_object *root)
+{
+    struct summary *const summary = out;
+    json_object *const functions = json_object_object_get(root, "functions");
+    int error = load_error(summary, root);
+    uint64_t number;
+
+    for (size_t i = 0; !error && keys[i]; i++) {
+        error = get(json_object_object_get(root, keys[i]), &number) ? 0 : -EINVAL;
+        *count_of(summary, i) += error ? 0 : number;
+    }
+    if (!error && !json_object_is_type(functions, json_type_array))
+        error = -EINVAL;
+    for (size_t i = 0; !error && i < json_object_array_length(functions); i++)
+        error = load_function(summary, json_object_array_get_idx(functions, i));
+    return error;
+}
+
+static const struct out_shards summary_shards = {
+    .restart = restart, .mute = mute, .fingerprint = fingerprint, .save = save, .load = load};
+
+static const struct out_format summary_format = {.name = "summary",
+                                                 .is_timeless = true,
+                                                 .begin = begin,
+                                                 .item = item,
+                                                 .run = run,
+                                                 .end = end,
+                                                 .shards = &summary_shards};
 
 /* ---- Output ---- */
 
@@ -327,7 +477,7 @@ int decode_summary(struct decode_options *options, struct stream *stream)
     error = stream_decode(options, stream);
     stream->out = NULL;
     options->format = NULL;
-    if (!error)
+    if (!error && !(options->shards && options->shards->word))
         print(&summary, options);
     if (!input->is_file)
         bytes_free(&stream->packets);

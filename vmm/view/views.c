@@ -5,6 +5,7 @@
  */
 #include "view/decode.h"
 #include "common/escape.h"
+#include "common/hash.h"
 #include "common/json.h"
 #include "view/filter.h"
 #include "view/out.h"
@@ -75,8 +76,8 @@ static void add_who(json_object *line, const struct decode_options *options,
 }
 
 /* A line where it is another thread's turn, or where the thread has got another name. */
-static void print_thread(const struct decode_options *options, struct stream *stream,
-                         const struct ptd_item *block)
+static void note_thread(const struct decode_options *options, struct stream *stream,
+                        const struct ptd_item *block)
 {
     const struct out_who thread = out_who(options->thread, block->cr3, options->now);
     struct escaped room;
@@ -86,8 +87,9 @@ static void print_thread(const struct decode_options *options, struct stream *st
         return;
     stream->last_comm = thread.comm;
     stream->last_tid = thread.tid;
-    printf("  == %s, pid %" PRIu32 ", tid %" PRIu32 "\n", escaped(thread.comm, &room), thread.pid,
-           thread.tid);
+    if (!options->is_muted)
+        printf("  == %s, pid %" PRIu32 ", tid %" PRIu32 "\n", escaped(thread.comm, &room),
+               thread.pid, thread.tid);
 }
 
 /* A line where it is another's turn. */
@@ -102,7 +104,7 @@ static void print_who(const struct decode_options *options, struct stream *strea
     if (options->json)
         return;
     if (options->thread->who)
-        print_thread(options, stream, block);
+        note_thread(options, stream, block);
     if (!options->map.contexts)
         return;
     ptd_contexts_find(options->map.contexts, last->cr3, last->ip, &before);
@@ -347,6 +349,21 @@ void view_skip(struct stream *stream)
     pass(&stream->told, &stream->item);
 }
 
+static uint64_t add_block(uint64_t hash, const struct ptd_item *block)
+{
+    if (block->insns == 0)
+        return hash_more(hash, 0);
+    hash = hash_more(hash_more(hash, block->cr3), block->ip);
+    return hash_more(hash_more(hash, block->last_ip), block->last_class);
+}
+
+uint64_t view_fingerprint(const struct stream *stream)
+{
+    const uint64_t hash = add_block(add_block(0, &stream->last), &stream->told);
+
+    return hash_text(hash_more(hash, stream->last_tid), stream->last_comm);
+}
+
 /* ---- What is wanted ---- */
 
 static bool has_wanted_insn(const struct stream *stream, const struct ptd_item *block)
@@ -395,6 +412,12 @@ void view_print(const struct decode_options *options, struct stream *stream)
 
     if (!is_wanted(options, stream)) {
         pass(&stream->last, item);
+        return;
+    }
+    if (options->is_muted) {
+        if (item->type == PTD_ITEM_BLOCK && !options->json && options->thread->who)
+            note_thread(options, stream, item);
+        view_skip(stream);
         return;
     }
     print_processor(options, stream);
