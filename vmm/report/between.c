@@ -110,15 +110,20 @@ void spread_add(struct spread *spread, uint64_t length)
     spread->of[place_of(length)]++;
 }
 
-uint64_t spread_median(const struct spread *spread)
+uint64_t spread_part(const struct spread *spread, unsigned percent)
 {
-    uint64_t left = (spread->count + 1) / 2, length = 0;
+    uint64_t left = (spread->count * percent + 99) / 100, length = 0;
 
     for (size_t i = 0; i < SPREAD_ROOM && left > 0; i++) {
         length = length_of(i);
         left -= spread->of[i] < left ? spread->of[i] : left;
     }
     return length < spread->least ? spread->least : length;
+}
+
+uint64_t spread_median(const struct spread *spread)
+{
+    return spread_part(spread, 50);
 }
 
 /* ---- Blocks ---- */

@@ -30,7 +30,8 @@ struct spread {
 };
 
 void spread_add(struct spread *spread, uint64_t length);
-/* Half of them were no longer; 0: there are none. */
+/* So many in a hundred were no longer; 0: there are none. */
+uint64_t spread_part(const struct spread *spread, unsigned percent);
 uint64_t spread_median(const struct spread *spread);
 
 struct between_point {

@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_ROOM 64
-
 /* ---- JSON ---- */
 
 static void add_text(json_object *object, const char *key, const char *text)
@@ -101,7 +99,7 @@ static int add_system_calls(json_object *root, const struct report *report,
 static json_object *event_to_json(const struct report *report, const struct event *event)
 {
     json_object *const object = json_object_new_object();
-    char text[NAME_ROOM];
+    char text[EVENT_NAME_ROOM];
 
     add_text(object, "name", event_name(report, event, text, sizeof(text)));
     if (event->vector != NO_VECTOR)
@@ -174,7 +172,7 @@ static int add_sections(json_object *root, const struct report *report,
     return error;
 }
 
-int show_json(const struct report *report, const struct report_options *options)
+json_object *report_to_json(const struct report *report, const struct report_options *options)
 {
     json_object *const root = json_object_new_object();
     struct groups all;
@@ -186,11 +184,20 @@ int show_json(const struct report *report, const struct report_options *options)
         error = options->by_count
                     ? add_groups(root, "rows", report, options, options->by, options->by_count)
                     : add_sections(root, report, options);
-    if (error)
-        json_object_put(root);
-    else
-        json_print(root, JSON_C_TO_STRING_PRETTY);
-    return error;
+    if (!error)
+        return root;
+    json_object_put(root);
+    return NULL;
+}
+
+int show_json(const struct report *report, const struct report_options *options)
+{
+    json_object *const root = report_to_json(report, options);
+
+    if (!root)
+        return -ENOMEM;
+    json_print(root, JSON_C_TO_STRING_PRETTY);
+    return 0;
 }
 
 /* ---- CSV ---- */

@@ -12,7 +12,6 @@
 
 #define TITLE     "\033[1m"
 #define TITLE_END "\033[0m"
-#define NAME_ROOM 64
 
 struct page {
     const struct report *report;
@@ -195,7 +194,7 @@ static int print_system_calls(const struct page *page)
 
 static void print_event(const struct page *page, const struct event *event)
 {
-    char text[NAME_ROOM];
+    char text[EVENT_NAME_ROOM];
     struct escaped room;
 
     printf("%12" PRIu64 "  ", event->count);

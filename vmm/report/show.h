@@ -11,6 +11,10 @@
 int show_text(const struct report *report, const struct report_options *options);
 int show_json(const struct report *report, const struct report_options *options);
 int show_csv(const struct report *report, const struct report_options *options);
+struct json_object;
+/* What show_json() prints, to be put. NULL: no memory. */
+struct json_object *report_to_json(const struct report *report,
+                                   const struct report_options *options);
 
 /* The two tables that every report has. The first key of the second tells functions alone. */
 #define BY_WHO_COUNT      2u
@@ -42,6 +46,7 @@ int events_of_kind(const struct report *report, const struct report_options *opt
 /* How many there were of a kind, and the bytes that they lost, of those who are wanted. */
 uint64_t events_total(const struct report *report, const struct report_options *options,
                       enum event_kind kind, uint64_t *lost_bytes);
+#define EVENT_NAME_ROOM 64u
 /* What happened, in words. */
 const char *event_name(const struct report *report, const struct event *event, char *text,
                        size_t text_bytes);

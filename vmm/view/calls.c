@@ -76,6 +76,7 @@ static void enter(struct calls *calls, struct call_stack *stack, const struct ca
     if (stack->depth == CALLS_DEPTH_MAX) /* calls without returns: something else than calls */
         leave(calls, stack);
     stack->frames[stack->depth] = *frame;
+    stack->frames[stack->depth].began = calls->now;
     stack->frames[stack->depth].entered = stack->spent;
     stack->frames[stack->depth].in_kernel = is_kernel(ip);
     stack->depth++;

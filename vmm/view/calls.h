@@ -23,6 +23,7 @@ struct call_frame {
     bool in_kernel;    /* in the half of addresses that is the kernel's */
     uint64_t call_ip;  /* 0: not by a CALL */
     uint64_t return_ip;
+    uint64_t began;   /* when it was entered */
     uint64_t entered; /* what the stack had spent then */
     uint64_t user;    /* the format's own */
 };

@@ -5,9 +5,9 @@
  * instructions, or TSC ticks.
  */
 #include "common/escape.h"
+#include "view/call-tree.h"
 #include "view/calls.h"
 #include "view/out.h"
-#include "common/table.h"
 #include "ptdec.h"
 
 #include <inttypes.h>
@@ -19,59 +19,18 @@
 struct folded {
     FILE *to;
     struct calls calls;
-    struct table nodes; /* key: the caller's node + 1, function; cost: time */
+    struct call_tree tree; /* cost: time */
     struct out_thread thread;
-    bool no_memory;
 };
-
-/* The node of a function below another; a sum's place in the table is its name. */
-static uint64_t node_of(struct folded *folded, uint64_t parent, uint32_t function)
-{
-    struct sum *const sum = table_at(&folded->nodes, parent, function, 0);
-
-    if (!sum) {
-        folded->no_memory = true;
-        return 0;
-    }
-    return (uint64_t)(sum - folded->nodes.sums) + 1;
-}
-
-/* The node of something else below another; its name may be NULL for no memory. */
-static uint64_t named_node(struct folded *folded, uint64_t parent, const char *text)
-{
-    const uint32_t name = text ? names_add(&folded->calls.names, text) : UINT32_MAX;
-
-    if (name == UINT32_MAX) {
-        folded->no_memory = true;
-        return 0;
-    }
-    return node_of(folded, parent, name);
-}
-
-/* The node of the thread or the process, that of a guest below its VM. */
-static uint64_t root_of(struct folded *folded, const struct call_stack *stack, uint64_t time)
-{
-    const struct out_who who = calls_who(&folded->calls, stack, time);
-    uint64_t vm = 0;
-    char *name;
-
-    if (who.vm) {
-        if (asprintf(&name, "VM %s", who.vm) < 0)
-            name = NULL;
-        vm = named_node(folded, 0, name);
-        free(name);
-    }
-    return named_node(folded, vm, who.comm);
-}
 
 static void enter(void *owner, struct call_stack *stack, uint64_t time)
 {
     struct folded *const folded = owner;
-    const uint64_t parent =
-        stack->depth > 1 ? stack->frames[stack->depth - 2].user : root_of(folded, stack, time);
+    const uint64_t parent = stack->depth > 1 ? stack->frames[stack->depth - 2].user
+                                             : call_tree_root(&folded->tree, stack, time);
 
     stack->frames[stack->depth - 1].user =
-        node_of(folded, parent, stack->frames[stack->depth - 1].function);
+        call_tree_node(&folded->tree, parent, stack->frames[stack->depth - 1].function);
 }
 
 static void ran(void *owner, struct call_stack *stack, const struct ptd_item *block, uint64_t from,
@@ -83,7 +42,7 @@ static void ran(void *owner, struct call_stack *stack, const struct ptd_item *bl
 
     (void)block;
     if (node && frame->is_wanted)
-        folded->nodes.sums[node - 1].cost += to - from;
+        folded->tree.nodes.sums[node - 1].cost += to - from;
 }
 
 static const struct calls_sink sink = {.enter = enter, .ran = ran};
@@ -95,6 +54,7 @@ static void *folded_open(FILE *to)
     if (!folded)
         return NULL;
     folded->to = to;
+    folded->tree.calls = &folded->calls;
     calls_init(&folded->calls, &sink, folded);
     return folded;
 }
@@ -113,7 +73,7 @@ static bool folded_item(void *out, const struct ptd_item *item, uint64_t time)
     struct folded *const folded = out;
 
     calls_item(&folded->calls, item, time);
-    return !folded->no_memory && !folded->calls.no_memory;
+    return !folded->tree.no_memory && !folded->calls.no_memory;
 }
 
 static bool folded_end(void *out)
@@ -143,7 +103,7 @@ static void print_stack(const struct folded *folded, const struct sum *leaf)
         path[depth++] = leaf;
         if (leaf->key[0] == 0)
             break;
-        leaf = &folded->nodes.sums[leaf->key[0] - 1];
+        leaf = &folded->tree.nodes.sums[leaf->key[0] - 1];
     }
     for (size_t i = depth; i-- > 0;) {
         print_name(folded, path[i]->key[1]);
@@ -157,11 +117,11 @@ static bool folded_close(void *out)
 {
     struct folded *const folded = out;
 
-    for (size_t i = 0; i < folded->nodes.count; i++) {
-        if (folded->nodes.sums[i].cost)
-            print_stack(folded, &folded->nodes.sums[i]);
+    for (size_t i = 0; i < folded->tree.nodes.count; i++) {
+        if (folded->tree.nodes.sums[i].cost)
+            print_stack(folded, &folded->tree.nodes.sums[i]);
     }
-    table_free(&folded->nodes);
+    call_tree_free(&folded->tree);
     calls_free(&folded->calls);
     free(folded);
     return true;

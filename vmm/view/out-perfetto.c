@@ -11,9 +11,9 @@
 #ifdef VPT_PERFETTO
 
 #include "common/escape.h"
-#include "common/table.h"
 #include "view/calls.h"
 #include "view/filter.h"
+#include "view/tracks.h"
 #include "ptdec.h"
 
 #include <inttypes.h>
@@ -22,18 +22,6 @@
 
 #define SEQUENCE_BEGINS  1u /* sequence_flags: nothing is interned yet; */
 #define SEQUENCE_GOES_ON 2u /* what was interned is needed */
-#define NAME_ROOM        128u
-
-/* What a track is of; with its parent and a number of its kind, that is all that it is known by. */
-enum track_kind {
-    TRACK_VM,
-    TRACK_CPU,
-    TRACK_PROCESS,
-    TRACK_SPACE, /* a process without a pid */
-    TRACK_THREAD,
-    TRACK_STACK,
-    TRACK_COUNTER,
-};
 
 enum counter { COUNTER_RATIO, COUNTER_LOST, COUNTER_RATE };
 
@@ -45,9 +33,7 @@ struct perfetto {
     FILE *to;
     struct calls calls;
     struct out_thread thread;
-    struct table tracks; /* key: parent, kind, number; uuid: the place here + 1 */
-    struct names vms;
-    uint32_t sequence; /* one for each trace */
+    struct tracks tracks; /* whose numbers are uuids; .sequence: one for each trace */
     bool sequence_begun;
     size_t interned; /* so many of calls.names; iid: the number + 1 */
     uint64_t cpu_uuid, running_uuid;
@@ -81,7 +67,7 @@ static void write_packet(struct perfetto *perfetto, Perfetto__TracePacket *packe
     size_t len;
 
     packet->has_trusted_packet_sequence_id = true;
-    packet->trusted_packet_sequence_id = perfetto->sequence;
+    packet->trusted_packet_sequence_id = perfetto->tracks.sequence;
     packet->has_sequence_flags = true;
     packet->sequence_flags = SEQUENCE_GOES_ON | (perfetto->sequence_begun ? 0u : SEQUENCE_BEGINS);
     perfetto->sequence_begun = true;
@@ -133,103 +119,11 @@ static void describe(struct perfetto *perfetto, uint64_t uuid, uint64_t parent, 
     write_packet(perfetto, &packet);
 }
 
-/* The uuid of a track; *is_new: it has to be described. 0: no memory. */
-static uint64_t track_at(struct perfetto *perfetto, uint64_t parent, enum track_kind kind,
-                         uint64_t number, bool *is_new)
+static void describe_track(void *owner, uint64_t uuid, uint64_t parent, enum track_kind kind,
+                           const char *name)
 {
-    const size_t count = perfetto->tracks.count;
-    const struct sum *const track = table_at(&perfetto->tracks, parent, kind, number);
-
-    if (!track) {
-        perfetto->no_memory = true;
-        return 0;
-    }
-    *is_new = perfetto->tracks.count != count;
-    return (uint64_t)(track - perfetto->tracks.sums) + 1;
-}
-
-static uint64_t named_track(struct perfetto *perfetto, uint64_t parent, enum track_kind kind,
-                            uint64_t number, const char *name)
-{
-    bool is_new = false;
-    const uint64_t uuid = track_at(perfetto, parent, kind, number, &is_new);
-
-    if (is_new)
-        describe(perfetto, uuid, parent, name, NULL);
-    return uuid;
-}
-
-/* 0: the host, or the only machine that there is. */
-static uint64_t vm_track(struct perfetto *perfetto, const struct out_who *who)
-{
-    char name[NAME_ROOM];
-    uint32_t number;
-
-    if (!who->vm)
-        return 0;
-    number = names_add(&perfetto->vms, who->vm);
-    if (number == UINT32_MAX) {
-        perfetto->no_memory = true;
-        return 0;
-    }
-    snprintf(name, sizeof(name), "VM %s", who->vm);
-    return named_track(perfetto, 0, TRACK_VM, number, name);
-}
-
-static uint64_t cpu_track(struct perfetto *perfetto)
-{
-    char name[NAME_ROOM];
-
-    snprintf(name, sizeof(name), "processor %d", perfetto->thread.cpu);
-    return named_track(perfetto, 0, TRACK_CPU, (uint64_t)perfetto->thread.cpu, name);
-}
-
-/* "make, pid 812", or of what has no pid "make, CR3 0x1000". */
-static void name_process(const struct out_who *who, const char *what, uint32_t number, char *name)
-{
-    char cr3[OUT_CR3_ROOM];
-
-    if (who->pid == 0 && who->cr3)
-        snprintf(name, NAME_ROOM, "%s, CR3 %s", who->comm, out_cr3(who->cr3, cr3));
-    else
-        snprintf(name, NAME_ROOM, "%s, %s %" PRIu32, who->comm, what, number);
-}
-
-static uint64_t thread_track(struct perfetto *perfetto, const struct out_who *who)
-{
-    const bool by_space = who->pid == 0 && who->cr3;
-    char name[NAME_ROOM];
-    uint64_t process;
-
-    name_process(who, "pid", who->pid, name);
-    process = named_track(perfetto, vm_track(perfetto, who), by_space ? TRACK_SPACE : TRACK_PROCESS,
-                          by_space ? who->cr3 : who->pid, name);
-    if (by_space)
-        return process;
-    name_process(who, "tid", who->tid, name);
-    return named_track(perfetto, process, TRACK_THREAD, who->tid, name);
-}
-
-/*
- * Each call stack has a track, so that calls nest: that of the thread if there is no other; else
- * one below it. A thread that moved has a stack on each processor.
- */
-static uint64_t stack_track(struct perfetto *perfetto, const struct call_stack *stack,
-                            const struct out_who *who)
-{
-    const uint64_t thread = thread_track(perfetto, who);
-    char name[NAME_ROOM], cr3[OUT_CR3_ROOM];
-
-    if (!perfetto->thread.who && stack->id == 0)
-        return thread;
-    if (stack->is_thread && perfetto->thread.cpu < 0)
-        return thread;
-    if (perfetto->thread.cpu >= 0)
-        snprintf(name, sizeof(name), "on processor %d", perfetto->thread.cpu);
-    else
-        snprintf(name, sizeof(name), "CR3 %s", out_cr3(stack->cr3, cr3));
-    return named_track(perfetto, thread, TRACK_STACK,
-                       (uint64_t)perfetto->sequence << 32 | stack->id, name);
+    if (kind != TRACK_COUNTER)
+        describe(owner, uuid, parent, name, NULL);
 }
 
 /* ---- Counters, of the processor or the thread ---- */
@@ -239,14 +133,15 @@ static void count(struct perfetto *perfetto, enum counter which, const char *nam
 {
     Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
     const struct out_who who = out_who(&perfetto->thread, 0, time);
-    const uint64_t parent = perfetto->cpu_uuid ? perfetto->cpu_uuid : thread_track(perfetto, &who);
-    bool is_new = false;
+    const uint64_t parent =
+        perfetto->cpu_uuid ? perfetto->cpu_uuid : track_of_thread(&perfetto->tracks, &who);
+    const size_t described = perfetto->tracks.ids.count;
     uint64_t uuid;
 
     if (!out_takes_processor(&perfetto->thread))
         return;
-    uuid = track_at(perfetto, parent, TRACK_COUNTER, which, &is_new);
-    if (is_new)
+    uuid = track_at(&perfetto->tracks, parent, TRACK_COUNTER, which, name);
+    if (perfetto->tracks.ids.count != described)
         describe(perfetto, uuid, parent, name, unit);
     event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_COUNTER;
     event.has_counter_value = true;
@@ -296,7 +191,7 @@ static void run(struct perfetto *perfetto, const struct out_who *who, uint64_t t
 {
     Perfetto__TrackEvent event = PERFETTO__TRACK_EVENT__INIT;
     struct escaped room;
-    const uint64_t uuid = thread_track(perfetto, who);
+    const uint64_t uuid = track_of_thread(&perfetto->tracks, who);
 
     if (!perfetto->cpu_uuid || (perfetto->is_running && uuid == perfetto->running_uuid))
         return;
@@ -325,7 +220,7 @@ static bool intern(struct perfetto *perfetto, uint32_t function)
         name.name = (char *)escaped(perfetto->calls.names.list[perfetto->interned], &room);
         write_packet(perfetto, &packet);
     }
-    return !perfetto->no_memory;
+    return !perfetto->no_memory && !perfetto->tracks.no_memory;
 }
 
 static void enter(void *owner, struct call_stack *stack, uint64_t time)
@@ -342,7 +237,7 @@ static void enter(void *owner, struct call_stack *stack, uint64_t time)
     run(perfetto, &who, time);
     if (!frame->is_wanted)
         return;
-    frame->user = stack_track(perfetto, stack, &who);
+    frame->user = track_of_stack(&perfetto->tracks, &perfetto->thread, stack, &who);
     if (!frame->user || !intern(perfetto, frame->function))
         return;
     event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN;
@@ -375,7 +270,7 @@ static void mark(struct perfetto *perfetto, const struct ptd_item *item, uint64_
         return;
     event.type = PERFETTO__TRACK_EVENT__TYPE__TYPE_INSTANT;
     event.name = (char *)(is_error ? ptd_strerror(item->error) : "overflow");
-    write_event(perfetto, &event, thread_track(perfetto, &who), time);
+    write_event(perfetto, &event, track_of_thread(&perfetto->tracks, &who), time);
     if (is_error && item->value) {
         perfetto->lost_bytes += item->value;
         count(perfetto, COUNTER_LOST, "lost", "bytes", perfetto->lost_bytes, time);
@@ -391,6 +286,8 @@ static void *perfetto_open(FILE *to)
     if (!perfetto)
         return NULL;
     perfetto->to = to;
+    perfetto->tracks.describe = describe_track;
+    perfetto->tracks.owner = perfetto;
     calls_init(&perfetto->calls, &sink, perfetto);
     return perfetto;
 }
@@ -400,15 +297,15 @@ static bool perfetto_begin(void *out, const struct out_thread *thread)
     struct perfetto *const perfetto = out;
 
     perfetto->thread = *thread;
-    perfetto->sequence++;
+    perfetto->tracks.sequence++;
     perfetto->sequence_begun = false;
     perfetto->interned = 0;
     perfetto->is_running = false;
     perfetto->lost_bytes = 0;
     begin_rate(perfetto);
     calls_begin(&perfetto->calls, thread);
-    perfetto->cpu_uuid = thread->cpu >= 0 ? cpu_track(perfetto) : 0;
-    return !perfetto->no_memory;
+    perfetto->cpu_uuid = thread->cpu >= 0 ? track_of_cpu(&perfetto->tracks, thread) : 0;
+    return !perfetto->no_memory && !perfetto->tracks.no_memory;
 }
 
 static bool perfetto_item(void *out, const struct ptd_item *item, uint64_t time)
@@ -424,7 +321,7 @@ static bool perfetto_item(void *out, const struct ptd_item *item, uint64_t time)
     } else if (item->type == PTD_ITEM_CBR) {
         count(perfetto, COUNTER_RATIO, "core:bus ratio", "", item->value, time);
     }
-    return !perfetto->no_memory && !perfetto->calls.no_memory;
+    return !perfetto->no_memory && !perfetto->tracks.no_memory && !perfetto->calls.no_memory;
 }
 
 static bool perfetto_end(void *out)
@@ -433,16 +330,15 @@ static bool perfetto_end(void *out)
 
     calls_end(&perfetto->calls);
     stop_running(perfetto, perfetto->calls.now);
-    return !perfetto->no_memory;
+    return !perfetto->no_memory && !perfetto->tracks.no_memory;
 }
 
 static bool perfetto_close(void *out)
 {
     struct perfetto *const perfetto = out;
-    const bool done = !perfetto->no_memory;
+    const bool done = !perfetto->no_memory && !perfetto->tracks.no_memory;
 
-    names_free(&perfetto->vms);
-    table_free(&perfetto->tracks);
+    tracks_free(&perfetto->tracks);
     calls_free(&perfetto->calls);
     free(perfetto->packed);
     free(perfetto);
