@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# deps.sh run|test|qemu|kvm|kit|shard...: installs the Debian packages of these groups that are missing.
+# deps.sh run|test|qemu|kvm|kit|shard|page...: installs the Debian packages of these groups that are missing.
 #
 # With everything there it does nothing and needs no network. Without the right to install it
 # prints the command to run, and ends with status 1.
@@ -9,7 +9,7 @@ set -euo pipefail
 
 run_packages=(
     build-essential pkg-config
-    libzydis-dev libzycore-dev libelf-dev libzstd-dev libjson-c-dev libvirt-dev libseccomp-dev
+    libzydis-dev libzycore-dev libelf-dev zlib1g-dev libzstd-dev libjson-c-dev libvirt-dev libseccomp-dev
     qemu-system-x86 busybox-static cpio kmod
 )
 test_packages=(
@@ -34,6 +34,10 @@ kit_packages=(grub-common grub-pc-bin xorriso python3)
 # A cluster of one machine, and another way to run many.
 shard_packages=(slurmctld slurmd slurm-client munge parallel)
 
+# The page of vpt report --html, and a browser to try it in. Node's own packages bring npm.
+page_packages=(chromium)
+command -v npm >/dev/null || page_packages+=(nodejs npm)
+
 abi_packages=(abigail-tools)
 
 bench_packages=(qemu-user xz-utils perl-base libipt-dev)
@@ -47,6 +51,7 @@ for group in "$@"; do
     kvm) wanted+=("${kvm_packages[@]}") ;;
     kit) wanted+=("${kit_packages[@]}") ;;
     shard) wanted+=("${shard_packages[@]}") ;;
+    page) wanted+=("${page_packages[@]}") ;;
     abi) wanted+=("${abi_packages[@]}") ;;
     qemu) wanted+=("${qemu_packages[@]}") ;;
     *)

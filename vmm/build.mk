@@ -44,6 +44,29 @@ VMM_LIBS      += $(VMM_LIBDW) $(VMM_LIBIBERTY) $(VMM_LZMA)
 $(BUILD)/vmm/symbols/%.o: override CPPFLAGS += $(VMM_SYMBOLS)
 $(FUZZ_OBJ)/vmm/symbols/%.o: FUZZ_CFLAGS += $(VMM_SYMBOLS)
 
+# The page of vpt report --html, a part of the program. Without npm it is empty, and there is no page.
+VMM_PAGE       := $(BUILD)/page/page.html
+VMM_PAGE_OBJ   := $(BUILD)/vmm/report/page-template.o
+VMM_PAGE_SRC   := $(wildcard vmm/page/*.js vmm/page/*.css vmm/page/*.html vmm/page/*.mjs vmm/page/*.json)
+VMM_NPM        := $(shell command -v npm)
+VMM_OBJ        += $(VMM_PAGE_OBJ)
+VMM_LIBS       += -lz
+
+VMM_NPM_STAMP  := $(BUILD)/.npm
+ifneq ($(strip $(VMM_NPM)),$(strip $(file <$(VMM_NPM_STAMP))))
+$(VMM_NPM_STAMP): FORCE
+endif
+$(VMM_NPM_STAMP):
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(VMM_NPM)' >$@
+
+$(VMM_PAGE): vmm/page/build.sh $(VMM_PAGE_SRC) $(VMM_NPM_STAMP)
+	$(Q)$(call say,GEN)vmm/page/build.sh $(CACHE)/page $@
+
+$(VMM_PAGE_OBJ): vmm/report/page-template.S $(VMM_PAGE) $(FLAGS_STAMP)
+	@mkdir -p $(@D)
+	$(Q)$(call say,AS)$(CC) -DPAGE='"$(VMM_PAGE)"' -c -o $@ $<
+
 # What depends on a library that may come or go is compiled again when it does.
 VMM_FEATURES       := $(if $(VMM_SECCOMP),seccomp) $(if $(VMM_PROTOBUF),protobuf) $(VMM_SYMBOLS)
 VMM_FEATURES_STAMP := $(BUILD)/.features
@@ -81,7 +104,7 @@ include vmm/demux/tests/build.mk
 # Fuzzes map files, TRACE.json, perf.data with the files that they name, guests' memory, and symbols.
 VMM_FUZZ_OBJ := $(patsubst %.c,$(FUZZ_OBJ)/%.o,$(filter-out vmm/cli/main.c,$(VMM_SRC)))
 
-$(BUILD)/fuzz/vmm-%: $(FUZZ_OBJ)/vmm/fuzz/%.o $(VMM_FUZZ_OBJ) $(DECODER_FUZZ_OBJ) $(LIBVPT)
+$(BUILD)/fuzz/vmm-%: $(FUZZ_OBJ)/vmm/fuzz/%.o $(VMM_FUZZ_OBJ) $(VMM_PAGE_OBJ) $(DECODER_FUZZ_OBJ) $(LIBVPT)
 	@mkdir -p $(@D)
 	$(Q)$(call say,LD)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(VMM_LIBS)
 
@@ -111,7 +134,8 @@ SHELL_TESTS += vmm/tests/cli.sh vmm/tests/options.sh vmm/tests/outputs.sh vmm/te
                vmm/tests/perf-report.sh vmm/tests/shards.sh vmm/tests/annotate.sh vmm/tests/coverage.sh \
                vmm/tests/report.sh \
                vmm/tests/filters.sh vmm/tests/between.sh vmm/tests/calls.sh \
-               vmm/tests/kit.sh vmm/tests/perfetto.sh vmm/tests/several.sh vmm/tests/older-guest.sh
+               vmm/tests/kit.sh vmm/tests/perfetto.sh vmm/tests/several.sh vmm/tests/older-guest.sh \
+               vmm/tests/page.sh
 
 $(BUILD)/bench/bin/vmm: $(BUILD)/vmm/bench/kvm.o $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
@@ -155,9 +179,16 @@ shard-test: deps ## traces in pieces by array jobs of a Slurm that runs here, an
 	@vmm/tests/shards.sh
 	@vmm/tests/slurm.sh
 
-LONG_TESTS += kit-test shard-test
+page-test: deps ## the page of vpt report --html in a browser; one of a trace of some 20 million branches
+	@.ci/deps.sh page || echo 'going on without npm or a browser'
+	@.ci/deps.sh bench || echo 'going on without what records a long trace'
+	@$(SUBMAKE) all $(BENCH_RECORDER)
+	@decoder/bench/traces.sh $(BENCH_RECORDER) $(BUILD)/bench/traces >/dev/null
+	@VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' LONG=1 vmm/tests/page.sh
 
-.PHONY: scaling kit-test kit-doc
+LONG_TESTS += kit-test shard-test page-test
+
+.PHONY: page-test shard-test scaling kit-test kit-doc
 
 ##@ Measuring hosts with guests
 

@@ -10,6 +10,7 @@
 #include "common/escape.h"
 #include "common/say.h"
 #include "report/between.h"
+#include "report/page.h"
 #include "report/report.h"
 
 #include <getopt.h>
@@ -22,7 +23,10 @@ struct report_request {
     struct parsed parsed;
     struct report_options report;
     const char *between; /* FROM,TO */
+    const char *page;    /* where it goes; NULL: nowhere */
 };
+
+#define TOP_OF_PAGE 5000u
 
 #define USUAL_TOP 20u
 
@@ -122,6 +126,12 @@ static const struct option_row options_of_report[] = {
      .take = take_csv,
      .help = "Prints one table with commas between columns: that of --by, else of vm, process, "
              "function and file."},
+    {.name = "html",
+     .value = "FILE",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct report_request, page),
+     .help = "Writes a page for a browser, which needs no network: a time line, a flame graph, the "
+             "tree of calls, functions, VM exits and how long they took. Prints nothing."},
     {.name = "threads",
      .value = "N",
      .kind = OPTION_UNSIGNED,
@@ -132,6 +142,18 @@ static const struct option_row options_of_report[] = {
      .fallback = "one for each processor"},
     {.next = options_of_shards},
 };
+
+/* 0 or an exit code. */
+static int check_page(const struct report_request *request)
+{
+    if (request->between || request->report.by_count > 0 || request->report.form != FORM_TEXT)
+        return complain(EXIT_CODE_USAGE, "--html has none of --between, --by, --json and --csv");
+    if (request->parsed.shards.word || request->parsed.joins)
+        return complain(EXIT_CODE_USAGE, "--html is made by one process: it has no pieces");
+    return page_is_there()
+               ? 0
+               : complain(EXIT_CODE_HOST, "there is no --html: this vpt was built without npm");
+}
 
 /* 0 to go on, or an exit code + 1. */
 static int parse(int argc, char **argv, struct report_request *request)
@@ -148,9 +170,14 @@ static int parse(int argc, char **argv, struct report_request *request)
         return 1 + EXIT_CODE_USAGE;
     if (request->between && (request->report.by_count > 0 || request->report.form == FORM_CSV))
         return 1 + complain(EXIT_CODE_USAGE, "--between has neither --by nor --csv");
+    code = request->page ? check_page(request) : 0;
+    if (code)
+        return 1 + code;
     request->report.filter = request->parsed.filter;
     if (request->report.top == UINT32_MAX)
-        request->report.top = request->report.form == FORM_TEXT ? USUAL_TOP : 0;
+        request->report.top = request->page                       ? TOP_OF_PAGE
+                              : request->report.form == FORM_TEXT ? USUAL_TOP
+                                                                  : 0;
     return 0;
 }
 
@@ -246,6 +273,46 @@ static int between_files(struct report_request *request, char **files, size_t co
     return code;
 }
 
+/* ---- The page ---- */
+
+static int decode_to_page(struct report_request *request, struct page *page, struct output *output,
+                          char **files, size_t count)
+{
+    struct decode_options *const options = &request->parsed.options;
+    struct reason why = {0};
+    int code, error;
+
+    options->output = output->rename_to;
+    options->format = &page_format;
+    options->out = page;
+    if (filter_is_set(&request->parsed.filter))
+        options->filter = &request->parsed.filter;
+    code = parsed_decode(&request->parsed, files, count);
+    if (code != EXIT_CODE_OK && options->errors == 0)
+        return code;
+    error = page_write(page, &request->report, output, &why);
+    if (!error)
+        error = output_close(output, &why);
+    return error ? complain_of(error, &why) : code;
+}
+
+static int page_files(struct report_request *request, char **files, size_t count)
+{
+    struct page *const page = page_new(&request->report);
+    struct output output = {0};
+    struct reason why = {0};
+    int code = page ? 0 : no_memory();
+
+    if (!code)
+        code = complain_of(output_open_beside(&output, request->page, &why), &why);
+    if (!code)
+        code = decode_to_page(request, page, &output, files, count);
+    output_drop(&output);
+    if (page)
+        page_free(page);
+    return code;
+}
+
 static int run(int argc, char **argv)
 {
     struct report_request request = {0};
@@ -255,9 +322,12 @@ static int run(int argc, char **argv)
         return code;
     code = shards_take_command(&request.parsed.shards, argc, argv) ? parse(argc, argv, &request)
                                                                    : 1 + no_memory();
-    code = code ? code - 1
-                : (request.between ? between_files : report_files)(&request, argv + optind,
-                                                                   (size_t)(argc - optind));
+    if (code)
+        code--;
+    else
+        code = (request.page      ? page_files
+                : request.between ? between_files
+                                  : report_files)(&request, argv + optind, (size_t)(argc - optind));
     parsed_free(&request.parsed);
     return code;
 }
@@ -265,8 +335,10 @@ static int run(int argc, char **argv)
 static const struct exit_row exits[] = {
     {EXIT_CODE_OK, "Success."},
     {EXIT_CODE_USAGE, "Usage."},
-    {EXIT_CODE_FILE, "A file cannot be read, nothing ran at a point of --between, or the trace "
-                     "holds errors: the report says which, and counts what could be decoded."},
+    {EXIT_CODE_FILE,
+     "A file cannot be read or written, nothing ran at a point of --between, or the trace "
+     "holds errors: the report says which, and counts what could be decoded."},
+    {EXIT_CODE_HOST, "This program was built without the page of --html; no memory."},
     {0},
 };
 

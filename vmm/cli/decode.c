@@ -296,6 +296,8 @@ static int give_up_rights(struct decode_options *options, bool is_perf_data)
         sandbox_allow(&sandbox, path);
         free(path);
     }
+    if (options->output)
+        sandbox_allow_output(&sandbox, options->output);
     return guard_enter(&sandbox, options->no_sandbox);
 }
 

@@ -35,8 +35,9 @@ struct decode_options {
     bool json, have_images;
     bool no_demangle, lines, inlined; /* of names and sources */
     bool no_sandbox;
-    bool by_time;     /* several traces are shown, merged by time */
-    bool count_insns; /* the clock is instructions, even if there is a TSC */
+    const char *output; /* a file that is written beside, and then has this name; NULL: none */
+    bool by_time;       /* several traces are shown, merged by time */
+    bool count_insns;   /* the clock is instructions, even if there is a TSC */
     struct window window;
     bool is_reached;  /* something was at window.from or behind it */
     unsigned threads; /* of --summary, and of formats that take a trace in bulk; 0: one */
