@@ -429,27 +429,28 @@ struct begin {
     uint64_t ctl;
 };
 
+/* Where the vCPU stands now. TraceEn is 0, so that what leads there is no packet. */
+static void begin_here(X86CPU *cpu, struct vpt_cpu *model, uint64_t ctl)
+{
+    struct vpt_transfer place = {.type = x86_vpt_waits_for_sipi(cpu) ? VPT_INIT_WAIT : VPT_INIT};
+
+    x86_vpt_context(&cpu->env, &place.after);
+    vpt_transfer(model, &place);
+    x86_vpt_watch_begin_vm(&cpu->env, model);
+    vpt_set_context(model, &place.after);
+    set(model, VPT_MSR_CTL, ctl | VPT_CTL_TRACEEN, x86_vpt_linear(&cpu->env));
+}
+
 static void begin(CPUState *cs, run_on_cpu_data data)
 {
     const struct begin *how = data.host_ptr;
     X86CPU *cpu = X86_CPU(cs);
-    struct vpt_transfer reset = {.type = VPT_INIT_WAIT};
-    struct vpt_context ctx;
-    uint64_t ip;
 
     if (x86_vpt_beside_kvm()) {
         x86_vpt_synchronize(cpu);
     }
-    ip = x86_vpt_linear(&cpu->env);
-    x86_vpt_context(&cpu->env, &ctx);
-    if (x86_vpt_waits_for_sipi(cpu)) {
-        reset.after = ctx;
-        vpt_transfer(&how->watch->model, &reset);
-    }
     cpu->vpt->vms = how->watch->vms;
-    x86_vpt_watch_begin_vm(&cpu->env, &how->watch->model);
-    vpt_set_context(&how->watch->model, &ctx);
-    set(&how->watch->model, VPT_MSR_CTL, how->ctl | VPT_CTL_TRACEEN, ip);
+    begin_here(cpu, &how->watch->model, how->ctl);
     cpu->vpt->capture = how->watch;
     cpu->vpt->watch = &how->watch->model;
     if (how->watch->code) {
@@ -463,6 +464,56 @@ static void begin(CPUState *cs, run_on_cpu_data data)
         x86_vpt_look(cpu);
     }
     x86_vpt_sync(&cpu->env);
+}
+
+/* Behind a reset: before the vCPU executes anything. */
+static void begin_again(CPUState *cs, run_on_cpu_data data)
+{
+    X86CPU *cpu = X86_CPU(cs);
+    struct vpt_cpu *model = cpu->vpt->watch;
+
+    if (!model || model->ctl & VPT_CTL_TRACEEN) {
+        return; /* of several resets, one is enough */
+    }
+    if (x86_vpt_beside_kvm()) {
+        x86_vpt_synchronize(cpu);
+    }
+    set(model, VPT_MSR_STATUS, 0, 0); /* so that it begins with a PSB+ */
+    begin_here(cpu, model, model->ctl);
+    x86_vpt_look(cpu);
+    x86_vpt_sync(&cpu->env);
+}
+
+void x86_vpt_watch_reset(X86CPU *cpu, uint64_t ip)
+{
+    struct vpt_transfer end = {.type = VPT_INIT_WAIT, .ip = ip};
+    struct vpt_cpu *model = cpu->vpt->watch;
+
+    if (model) {
+        x86_vpt_context(&cpu->env, &end.after);
+        vpt_transfer(model, &end);
+        set(model, VPT_MSR_CTL, model->ctl & ~VPT_CTL_TRACEEN, 0); /* clocks may go back now */
+        cpu->vpt->capture->waits = !runstate_is_running();
+        if (runstate_is_running()) {
+            async_run_on_cpu(CPU(cpu), begin_again, RUN_ON_CPU_NULL);
+        }
+    }
+}
+
+/* A machine that stands still may get another state behind its reset, before it goes on. */
+static void state_changes(void *opaque, bool running, RunState state)
+{
+    CPUState *cs;
+
+    CPU_FOREACH(cs)
+    {
+        struct X86VptWatch *watch = X86_CPU(cs)->vpt->capture;
+
+        if (running && watch && watch->waits) {
+            watch->waits = false;
+            async_run_on_cpu(cs, begin_again, RUN_ON_CPU_NULL);
+        }
+    }
 }
 
 /* Held while files are completed without the main lock: QEMU does not end amid. */
@@ -704,6 +755,10 @@ void qmp_x_vpt_start(VptStart *start, Error **errp)
         error_setg(errp, "capture needs -accel tcg, or -accel kvm,vpt=on");
         return;
     }
+    if (runstate_check(RUN_STATE_INMIGRATE)) {
+        error_setg(errp, "the guest has not come yet: capture it when it has");
+        return;
+    }
     CPU_FOREACH(cs)
     {
         struct X86VptWatch *watch = NULL;
@@ -726,6 +781,7 @@ void qmp_x_vpt_start(VptStart *start, Error **errp)
     if (!registered) {
         qemu_register_shutdown_notifier(&shutdown_notifier);
         qemu_add_exit_notifier(&exit_notifier);
+        qemu_add_vm_change_state_handler(state_changes, NULL);
         qemu_mutex_init(&files_lock);
         registered = true;
     }

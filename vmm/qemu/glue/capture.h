@@ -30,6 +30,7 @@ struct X86VptWatch {
     struct X86VptNames *names;    /* or NULL */
     struct X86VptVms *vms;
     uint64_t bytes;
+    bool waits; /* was reset; begins anew when the machine goes on */
     QDict *sidecar;
     QDict *host; /* of the map file: images and processes */
 };

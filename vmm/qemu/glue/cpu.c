@@ -129,6 +129,13 @@ void x86_vpt_cpuid(X86CPU *cpu, uint32_t leaf, uint32_t subleaf, uint32_t *eax, 
     }
 }
 
+void x86_vpt_reset_begin(X86CPU *cpu)
+{
+    if (cpu->vpt) {
+        cpu->vpt->reset_ip = x86_vpt_linear(&cpu->env);
+    }
+}
+
 void x86_vpt_reset(X86CPU *cpu)
 {
     struct X86Vpt *vpt = cpu->vpt;
@@ -141,7 +148,7 @@ void x86_vpt_reset(X86CPU *cpu)
         return;
     }
     x86_vpt_forget_kernel(cpu);
-    x86_vpt_watch_reset(cpu);
+    x86_vpt_watch_reset(cpu, vpt->reset_ip);
     if (vpt->enabled) {
         vpt_reset(&vpt->guest, VPT_RESET_COLD);
     }

@@ -269,14 +269,13 @@ void x86_vpt_sleep(CPUX86State *env, bool mwait, int insn_bytes)
 void x86_vpt_init_begin(X86CPU *cpu)
 {
     cpu->vpt->in_init = true;
-    cpu->vpt->init_ip = x86_vpt_linear(&cpu->env);
 }
 
 void x86_vpt_init_end(X86CPU *cpu)
 {
     struct vpt_transfer transfer = {
         .type = cpu_is_bsp(cpu) ? VPT_INIT : VPT_INIT_WAIT,
-        .ip = cpu->vpt->init_ip,
+        .ip = cpu->vpt->reset_ip,
     };
 
     cpu->vpt->in_init = false;
@@ -306,11 +305,6 @@ static void tell_watch(X86CPU *cpu, enum vpt_transfer_type type, uint64_t ip)
         x86_vpt_context(&cpu->env, &transfer.after);
         vpt_transfer(cpu->vpt->watch, &transfer);
     }
-}
-
-void x86_vpt_watch_reset(X86CPU *cpu)
-{
-    tell_watch(cpu, cpu_is_bsp(cpu) ? VPT_INIT : VPT_INIT_WAIT, 0);
 }
 
 void x86_vpt_smi(X86CPU *cpu, uint64_t ip)

@@ -41,7 +41,8 @@ struct X86Vpt {
     bool asleep;      /* the models were told of HLT or MWAIT */
     bool smm_traceen; /* what SMRAM holds of TraceEn */
     bool looks_up;    /* blocks are not chained: each is looked up, for the code log */
-    uint64_t init_ip;
+    /* Where INIT or a reset found the vCPU. */
+    uint64_t reset_ip;
     uint32_t
         shared_cflags; /* the vCPU's tcg_cflags, while it runs blocks of its own for that log */
 
@@ -70,6 +71,8 @@ void x86_vpt_realize(X86CPU *cpu, Error **errp);
 void x86_vpt_unrealize(X86CPU *cpu);
 void x86_vpt_cpuid(X86CPU *cpu, uint32_t leaf, uint32_t subleaf, uint32_t *eax, uint32_t *ebx,
                    uint32_t *ecx, uint32_t *edx);
+/* In front of the reset of its registers, and behind it. */
+void x86_vpt_reset_begin(X86CPU *cpu);
 void x86_vpt_reset(X86CPU *cpu);
 extern const VMStateDescription vmstate_x86_vpt;
 /* What this accelerator cannot do is not there, whatever the profile has. */
@@ -115,8 +118,6 @@ void x86_vpt_rsm(X86CPU *cpu);
 /* HLT or MWAIT of so many bytes, with EIP behind it. */
 void x86_vpt_sleep(CPUX86State *env, bool mwait, int insn_bytes);
 void x86_vpt_wake(struct X86Vpt *vpt);
-/* The whole vCPU was reset: to the capture, a far transfer. */
-void x86_vpt_watch_reset(X86CPU *cpu);
 
 /* ---- svm.c ---- */
 
@@ -165,6 +166,11 @@ int x86_vpt_tcg_exec(CPUState *cs);
 /* ---- capture.c ---- */
 
 void x86_vpt_capture_end(X86CPU *cpu);
+/*
+ * The vCPU was reset when it had come to ip: there the capture ends, as at INIT. It begins anew
+ * where the vCPU goes on, be it behind the reset or in a state that was loaded since.
+ */
+void x86_vpt_watch_reset(X86CPU *cpu, uint64_t ip);
 /* The cluster of vCPUs without blocks of their own. Those with lower numbers can have their own. */
 #define X86_VPT_SHARED_CLUSTER 255
 #ifdef CONFIG_TCG

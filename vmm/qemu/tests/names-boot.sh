@@ -142,7 +142,7 @@ killed() { # NAME
 # Another kernel begins, at another address: who ran is told of both.
 boots_again() { # NAME
     wait_until twice "$1" && qmp '{"execute": "quit"}' && ended "$1" || return 1
-    reported "$1" # a reset does not say where the processor was, and is an error of the trace
+    reported "$1" || return 1
     grep 'runs another kernel than before' "$work/$1.remarks" &&
         [ "$(grep -c '"comm":"before Linux"' "$work/$1.0.names")" -ge 2 ] &&
         [ "$(grep -c '"comm":"work"' "$work/$1.0.names")" -ge 2 ]
