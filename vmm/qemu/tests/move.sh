@@ -17,6 +17,8 @@ set -u
 . "$here/decoded.sh"
 # shellcheck source=vmm/qemu/tests/qmp.sh
 . vmm/qemu/tests/qmp.sh
+# shellcheck source=vmm/qemu/tests/snapshot.sh
+. vmm/qemu/tests/snapshot.sh
 
 guest_s=600
 cpu=max,vendor=GenuineIntel,vpt-profile=icelake-server
@@ -88,42 +90,17 @@ moves_live() {
     decodes $name
 }
 
-# block_job COMMAND: one that works in the background, named "job", to its end. False: it failed.
-block_job() {
-    local state
-    qmp "$1" || return 1
-    until state=$(qmp '{"execute": "query-jobs"}') && grep -q '"status": "concluded"' <<<"$state"; do
-        sleep 0.05
-    done
-    qmp '{"execute": "job-dismiss", "arguments": {"id": "job"}}'
-    ! grep '"error"' <<<"$state"
-}
-
-state_disk() { # a qcow2 image for the snapshot, as node "state"
-    qmp '{"execute": "blockdev-add", "arguments": {"driver": "qcow2", "node-name": "state",
-        "file": {"driver": "file", "filename": "'"$work/state"'"}}}'
-}
-
-snapshot() { # snapshot-save or snapshot-load
-    block_job '{"execute": "'"$1"'", "arguments": {"job-id": "job", "tag": "amid", "vmstate": "state",
-        "devices": ["state"]}}'
-}
-
 moves_by_snapshot() {
     local name=snapshot target
     truncate -s 0 "$work/state"
-    source_runs $name -blockdev "driver=file,node-name=raw,filename=$work/state" || return 1
-    qmp '{"execute": "stop"}' &&
-        block_job '{"execute": "blockdev-create", "arguments": {"job-id": "job", "options":
-            {"driver": "qcow2", "file": "raw", "size": 67108864}}}' &&
-        qmp '{"execute": "blockdev-del", "arguments": {"node-name": "raw"}}' && state_disk &&
-        snapshot snapshot-save || return 1
+    source_runs $name || return 1
+    qmp '{"execute": "stop"}' && new_state_disk "$work/state" && snapshot snapshot-save || return 1
     source_ends
     qmp_pipes "$work/qmp"
     (target_machine $name -S -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control) &
     target=$!
     qmp_open "$work/qmp"
-    state_disk && snapshot snapshot-load && qmp '{"execute": "cont"}' || return 1
+    state_disk "$work/state" && snapshot snapshot-load && qmp '{"execute": "cont"}' || return 1
     wait $target
     qmp_close
     decodes $name

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Linux with kvm_intel and two guests that run moves to another QEMU, while a capture from outside sees
-# all of them: first by its state in a file, then live over a socket. The guests go on, and the captures
-# of all three QEMUs decode to what ran in each, instruction by instruction, and by whom (the pages of
-# memory that code came from, see svm-linux.sh). So a capture that begins amid VMX operation knows the
-# VM that it comes to.
+# all of them: first by its state in a file, then live over a socket. Before that, its state is saved to
+# a qcow2 image (savevm), it runs on, and goes back to that state (loadvm), amid one capture. The guests
+# go on, and the captures of all three QEMUs decode to what ran in each, instruction by instruction, and
+# by whom (the pages of memory that code came from, see svm-linux.sh). So a capture that begins amid VMX
+# operation knows the VM that it comes to.
 #
 # Needs `make qemu` and the lab's kernel; without them, every test is named and counted as skipped.
 # About a minute of processor time.
@@ -13,8 +14,10 @@ set -u -o pipefail
 
 . vmm/tests/lib.sh
 . vmm/qemu/tests/qmp.sh
+. vmm/qemu/tests/snapshot.sh
 cache=${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}
 qemu=${QEMU_DIR:-$cache/qemu}/build/qemu-system-x86_64
+execlog=${EXECLOG:-$BUILD/qemu/execlog.so}
 lab=$cache/lab
 here=vmm/qemu/linux
 # shellcheck source=vmm/qemu/linux/guest.sh
@@ -25,10 +28,10 @@ capture_bytes=${CAPTURE_BYTES:-2000000}
 package=$(find "$lab/packages" -name 'linux-image-*.deb' 2>/dev/null | sort | tail -n 1)
 
 why=
-[ -x "$qemu" ] && [ -f "$BUILD/qemu/execlog.so" ] || why='no QEMU (make qemu)'
+[ -x "$qemu" ] && [ -f "$execlog" ] || why='no QEMU (make qemu)'
 [ -f "$lab/vmlinuz" ] && [ -n "$package" ] || why='no kernel (make lab)'
 if [ -n "$why" ]; then
-    for name in 'run' 'move by a file' 'move live' 'before' 'behind the file' 'behind the socket'; do
+    for name in 'run' 'go back to a snapshot' 'move by a file' 'move live' 'before' 'behind the file' 'behind the socket'; do
         skip "kvm_intel's guests: $name" "$why"
     done
     summary
@@ -66,7 +69,7 @@ begin() {
         -nodefaults -no-reboot -serial "file:$work/$name.console" \
         -kernel "$lab/vmlinuz" -initrd "$work/initrd" \
         -append "console=ttyS0 panic=-1 quiet no_timer_check tsc=reliable rdinit=/init" \
-        -plugin "$BUILD/qemu/execlog.so,out=$work/$name.log,when=$work/$name.begin,pages=on" \
+        -plugin "$execlog,out=$work/$name.log,when=$work/$name.begin,pages=on" \
         -chardev "pipe,id=qmp,path=$work/$name.qmp" -mon chardev=qmp,mode=control "$@" >"$work/$name.qemu" 2>&1 &
     pid=$!
     qmp_open "$work/$name.qmp"
@@ -83,12 +86,22 @@ wait_for() { # PATTERN CONSOLE SECONDS
 
 # capture NAME: of a guest that stands still, up to so many bytes; then it runs on.
 capture() {
-    local bytes=0
     touch "$work/$1.begin" &&
         qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/$1\", \"timing\": true}}" &&
-        qmp '{"execute": "cont"}' || return 1
-    while [ "$bytes" -lt "$capture_bytes" ]; do
-        bytes=$(qmp '{"execute": "x-vpt-query"}' | jq '.return[0].bytes // 0') || return 1
+        capture_on
+}
+
+captured_bytes() {
+    qmp '{"execute": "x-vpt-query"}' | jq '.return[0].bytes // 0'
+}
+
+# So many bytes more.
+capture_on() {
+    local before bytes
+    before=$(captured_bytes) && qmp '{"execute": "cont"}' || return 1
+    bytes=$before
+    while [ $((bytes - before)) -lt "$capture_bytes" ]; do
+        bytes=$(captured_bytes) || return 1
         kill -0 "$pid" 2>/dev/null || return 1
         sleep 0.1
     done
@@ -124,7 +137,13 @@ runs() {
     begin one
     wait_for '^1000000001 rounds' "$work/one.console" 400 &&
         wait_for '^1000000002 rounds' "$work/one.console" 100 &&
-        qmp '{"execute": "stop"}' && capture one && qmp '{"execute": "stop"}' && end_capture one
+        qmp '{"execute": "stop"}' && capture one && qmp '{"execute": "stop"}'
+}
+
+goes_back() {
+    touch "$work/disk" && new_state_disk "$work/disk" && snapshot snapshot-save && capture_on &&
+        qmp '{"execute": "stop"}' && snapshot snapshot-load && capture_on && qmp '{"execute": "stop"}' &&
+        end_capture one && qmp '{"execute": "blockdev-del", "arguments": {"node-name": "state"}}'
 }
 
 moves_by_file() {
@@ -179,11 +198,12 @@ decodes() { # NAME
 }
 
 check "kvm_intel's guests run" runs
+check "kvm_intel's guests go back to a snapshot" goes_back
 check "kvm_intel's guests move by a file" moves_by_file
 check "kvm_intel's guests move live" moves_live
 jobs -p | xargs -r kill 2>/dev/null
 [ ! -f "$work/three.pid" ] || kill "$(cat "$work/three.pid")" 2>/dev/null
-check "kvm_intel's guests: the capture before decodes to what ran, and who" decodes one
+check "kvm_intel's guests: the capture before, behind and beside the snapshot decodes to what ran, and who" decodes one
 sed 's/^/    /' "$work/out"
 check "kvm_intel's guests: the capture behind the file decodes to what ran, and who" decodes two
 sed 's/^/    /' "$work/out"
