@@ -807,22 +807,16 @@ int ptd_flow_parallel(const void *bytes, size_t len_bytes, const struct ptd_imag
  * fingerprint says afterwards whether that was right.
  */
 
-/*
- * Begins anew at the PSB at an offset: nothing is known of what came before. The flow ends
- * (PTD_END) in front of the first PSB at stop or behind it.
- */
+/* Begins anew at the PSB at an offset, with nothing known, and ends as ptd_flow_stop_at() says. */
 void ptd_flow_begin_at(struct ptd_flow *flow, uint64_t offset, uint64_t stop);
 /*
- * The flow ends in front of the first PSB at stop or behind it. One that has ended in front of a
- * PSB before goes on there, and one that has ended with the trace ends again.
+ * The flow ends (PTD_END) in front of the first PSB at stop or behind it. One that has ended in
+ * front of a PSB before goes on there, and one that has ended with the trace ends again.
  */
 void ptd_flow_stop_at(struct ptd_flow *flow, uint64_t stop);
 /* Of a flow that has ended, where: the offset of a PSB, or of the end. */
 uint64_t ptd_flow_ends_at(const struct ptd_flow *flow);
-/*
- * The same, as a number that stands for that place and the state there. Flows of one trace, code
- * and configuration that have the same go on alike.
- */
+/* That place and the state there as a number: flows of one trace that have the same go on alike. */
 uint64_t ptd_flow_fingerprint(const struct ptd_flow *flow);
 /* The same of a clock: two that have the same tell the same of packets that follow. */
 uint64_t ptd_time_fingerprint(const struct ptd_time *time);

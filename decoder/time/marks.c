@@ -309,7 +309,8 @@ static void tell_branches(struct ptd_time *time, uint32_t what)
         ptd_time_packet(time, &(struct ptd_packet){.type = PTD_TIP, .offset = time->offset});
 }
 
-void ptd_time_pass_branches(struct ptd_time *time, struct ptd_packets *packets, uint64_t offset)
+/* Short TNTs and TIPs, which most of a trace is. */
+static void pass_branches(struct ptd_time *time, struct ptd_packets *packets, uint64_t offset)
 {
     static const uint8_t ip_bytes[8] = {0, 2, 4, 6, 6, 0, 8, 0};
     const uint8_t *pos = packets->pos;
@@ -342,7 +343,7 @@ static void read_to(struct ptd_time *time, struct ptd_packets *packets, uint64_t
     while (ptd_packets_offset(packets) < offset && ptd_time_next(time, packets, &packet)) {
         ptd_time_packet(time, &packet);
         if (!packets->bip_bytes)
-            ptd_time_pass_branches(time, packets, offset);
+            pass_branches(time, packets, offset);
     }
     if (ptd_packets_offset(packets) != offset) {
         ptd_time_lost(time);

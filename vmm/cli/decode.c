@@ -187,9 +187,7 @@ static int decode_with_sidecar(struct decode_options *options, const char *name,
         code = cannot_cut(options);
     else if (!code && options->shards)
         code = shards_check(options->shards);
-    if (code)
-        ;
-    else if (options->shards && options->shards->is_whole)
+    if (code || (options->shards && options->shards->is_whole))
         ;
     else if (options->view == VIEW_SUMMARY)
         code = complain_of(decode_summary(options, &raw.stream), &why);
@@ -869,7 +867,7 @@ int parsed_decode(struct parsed *parsed, char **files, size_t count)
     code_files_complete(options->code.files, &options->debug);
     if ((options->lines || options->inlined) && !code_files_keep_sources(options->code.files))
         return no_memory();
-    code = count == 1 ? decode_file(options, files[0]) : decode_several(options, files, count);
+    code = count < 2 ? decode_file(options, files[0]) : decode_several(options, files, count);
     return is_piece(options) ? shards_end(&parsed->shards, code) : code;
 }
 

@@ -7,12 +7,9 @@
 #define VMM_HELP_H
 
 #include "cli/options.h"
+#include "common/version.h"
 
 #include <stdio.h>
-
-#ifndef VPT_VERSION /* the build says it */
-#define VPT_VERSION "unknown"
-#endif
 
 /* The text of --help. An exit code: success. */
 int help_print(const struct subcommand *command);

@@ -35,7 +35,7 @@ struct writer {
     uint64_t *totals; /* of each node, with all below it */
     uint64_t least;   /* a node with less is left out */
     uint32_t *nodes;  /* of each node that is written: its place, plus 1; 0: it is not */
-    struct chunks chunks;
+    struct chunks *chunks;
 };
 
 /* ---- Names ---- */
@@ -165,7 +165,7 @@ static void put_tree(struct writer *writer)
 
 static void put_levels(struct writer *writer, size_t track, size_t *at)
 {
-    const struct chunks *const chunks = &writer->chunks;
+    const struct chunks *const chunks = writer->chunks;
     unsigned shift = UINT32_MAX;
 
     while (*at < chunks->count && chunks->list[*at].track == track) {
@@ -257,19 +257,30 @@ static bool put_object(struct writer *writer, const char *key, json_object *obje
     return ok;
 }
 
-static bool put_json(struct writer *writer, const struct report_options *options)
+static uint64_t first_of(const struct page *page)
+{
+    return page->first == UINT64_MAX ? 0 : page->first;
+}
+
+/* What is written, and by which numbers. False: no memory. */
+static bool choose(struct writer *writer)
 {
     const struct page *const page = writer->page;
-    const uint64_t first = page->first == UINT64_MAX ? 0 : page->first;
-    const char *const unit = time_unit(&page->report);
-    bool ok;
 
     if (!choose_nodes(writer))
         return false;
     number_names(writer);
-    if (chunks_make(&writer->chunks, &writer->page->spans, first, writer->numbers,
-                    page->track_count) != 0)
-        return false;
+    return chunks_make(writer->chunks, &writer->page->spans, first_of(page), writer->numbers,
+                       page->track_count) == 0;
+}
+
+static bool put_json(struct writer *writer, const struct report_options *options)
+{
+    const struct page *const page = writer->page;
+    const uint64_t first = first_of(page);
+    const char *const unit = time_unit(&page->report);
+    bool ok;
+
     fprintf(writer->to,
             "{\"vpt-page\":1,\"unit\":\"%s\",\"first\":%" PRIu64 ",\"length\":%" PRIu64 ",",
             unit ? unit : "instructions", first, page->last > first ? page->last - first : 0);
@@ -323,7 +334,7 @@ static int write_all(struct writer *writer, const char *json, size_t len, struct
     if (!error)
         error = write_text(output, "</script>\n<script type=\"text/plain\" id=\"chunks\">", why);
     if (!error)
-        error = output_write(output, writer->chunks.text.data, writer->chunks.text.len, why);
+        error = output_write(output, writer->chunks->text.data, writer->chunks->text.len, why);
     if (!error)
         error = write_text(output, "</script>", why);
     if (!error)
@@ -334,27 +345,33 @@ static int write_all(struct writer *writer, const char *json, size_t len, struct
 
 static void free_writer(struct writer *writer)
 {
-    chunks_free(&writer->chunks);
+    chunks_free(writer->chunks);
     free(writer->numbers);
     free(writer->order);
     free(writer->totals);
     free(writer->nodes);
 }
 
+static bool make_room(struct writer *writer)
+{
+    const struct page *const page = writer->page;
+    const size_t names = page->calls.names.count + 1, nodes = page->tree.nodes.count + 1;
+
+    writer->numbers = calloc(names, sizeof(*writer->numbers));
+    writer->order = calloc(names, sizeof(*writer->order));
+    writer->totals = calloc(nodes, sizeof(*writer->totals));
+    writer->nodes = calloc(nodes, sizeof(*writer->nodes));
+    return writer->numbers && writer->order && writer->totals && writer->nodes;
+}
+
 int page_write(struct page *page, const struct report_options *options, struct output *output,
                struct reason *why)
 {
-    const size_t names = page->calls.names.count + 1, nodes = page->tree.nodes.count + 1;
     char *text = NULL;
     size_t len = 0;
-    struct writer writer = {.page = page,
-                            .to = open_memstream(&text, &len),
-                            .numbers = calloc(names, sizeof(*writer.numbers)),
-                            .order = calloc(names, sizeof(*writer.order)),
-                            .totals = calloc(nodes, sizeof(*writer.totals)),
-                            .nodes = calloc(nodes, sizeof(*writer.nodes))};
-    bool ok = writer.to && writer.numbers && writer.order && writer.totals && writer.nodes &&
-              put_json(&writer, options);
+    struct chunks chunks = {0};
+    struct writer writer = {.page = page, .chunks = &chunks, .to = open_memstream(&text, &len)};
+    bool ok = writer.to && make_room(&writer) && choose(&writer) && put_json(&writer, options);
     int error;
 
     ok = writer.to && fclose(writer.to) == 0 && ok;

@@ -3,6 +3,7 @@
 #include "view/piece.h"
 #include "common/json.h"
 #include "common/open.h"
+#include "common/version.h"
 #include "ptdec.h"
 
 #include <errno.h>
