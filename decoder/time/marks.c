@@ -309,41 +309,62 @@ static void tell_branches(struct ptd_time *time, uint32_t what)
         ptd_time_packet(time, &(struct ptd_packet){.type = PTD_TIP, .offset = time->offset});
 }
 
-/* Short TNTs and TIPs, which most of a trace is. */
-static void pass_branches(struct ptd_time *time, struct ptd_packets *packets, uint64_t offset)
+/* Short TNTs and TIPs, which most of a trace is. Returns which, and where the last one begins. */
+static uint32_t pass_branches(struct ptd_packets *packets, const uint8_t *end, const uint8_t **last)
 {
     static const uint8_t ip_bytes[8] = {0, 2, 4, 6, 6, 0, 8, 0};
     const uint8_t *pos = packets->pos;
-    const uint8_t *const end = place(packets, offset);
     uint32_t what = 0;
 
     while (pos < end) {
         const uint8_t byte = *pos;
+        const uint8_t ip = ip_bytes[byte >> PT_IPBYTES_SHR];
 
         if (!(byte & 1) && byte > PT_OPC_EXT) {
             what |= MARK_TNT;
-            pos++;
-        } else if ((byte & PT_TIP_MASK) == PT_TIP && ip_bytes[byte >> PT_IPBYTES_SHR] > 0 &&
-                   end - pos > ip_bytes[byte >> PT_IPBYTES_SHR]) {
+            *last = pos++;
+        } else if ((byte & PT_TIP_MASK) == PT_TIP && ip > 0 && end - pos > ip) {
             what |= MARK_TIP;
-            pos += 1 + ip_bytes[byte >> PT_IPBYTES_SHR];
+            *last = pos;
+            pos += 1 + ip;
         } else {
             break;
         }
     }
     packets->pos = pos;
-    tell_branches(time, what);
+    return what;
+}
+
+/* What one TNT and one TIP do to time, several do not do again. */
+void ptd_time_branches(struct ptd_time *time, struct ptd_packets *packets, uint64_t offset)
+{
+    const uint64_t at = ptd_packets_offset(packets);
+    const uint64_t there = (uint64_t)(packets->end - packets->pos);
+    const uint64_t ahead = offset > at ? offset - at : 0;
+    const uint8_t *const begin = packets->pos, *last = begin;
+    const uint32_t what = pass_branches(packets, begin + (ahead < there ? ahead : there), &last);
+    bool ends_in_tip;
+
+    if (!what)
+        return;
+    ends_in_tip = (*last & PT_TIP_MASK) == PT_TIP;
+    if (what == (MARK_TNT | MARK_TIP))
+        ptd_time_packet(
+            time, &(struct ptd_packet){.type = ends_in_tip ? PTD_TNT : PTD_TIP, .offset = at});
+    ptd_time_packet(time, &(struct ptd_packet){.type = ends_in_tip ? PTD_TIP : PTD_TNT,
+                                               .offset = at + (uint64_t)(last - begin)});
 }
 
 /* All packets in front of an offset. Damage may have led to bytes that were never packets. */
 static void read_to(struct ptd_time *time, struct ptd_packets *packets, uint64_t offset)
 {
     struct ptd_packet packet;
+    const uint8_t *last;
 
     while (ptd_packets_offset(packets) < offset && ptd_time_next(time, packets, &packet)) {
         ptd_time_packet(time, &packet);
-        if (!packets->bip_bytes)
-            pass_branches(time, packets, offset);
+        if (!packets->bip_bytes && ptd_packets_offset(packets) < offset)
+            tell_branches(time, pass_branches(packets, place(packets, offset), &last));
     }
     if (ptd_packets_offset(packets) != offset) {
         ptd_time_lost(time);

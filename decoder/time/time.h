@@ -16,5 +16,10 @@ uint64_t ptd_time_likely_rate(const struct ptd_time *time);
  */
 bool ptd_time_can_narrow(const struct rate *rate, const struct anchor *old,
                          const struct anchor *here);
+/*
+ * Tells short TNTs and TIPs in front of an offset, up to the first packet that is neither or to the
+ * end of what is there, as if one by one. No group of BIPs is open.
+ */
+void ptd_time_branches(struct ptd_time *time, struct ptd_packets *packets, uint64_t offset);
 
 #endif

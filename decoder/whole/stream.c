@@ -130,6 +130,8 @@ static bool clock_go_to(struct clock *clock, uint64_t offset, bool more)
         if (at >= offset && !clock->searching && (clock->has_tsc || at >= clock->give_up))
             return true;
         status = clock_step(clock, more);
+        if (status == PTD_OK && !clock->searching && !clock->packets.bip_bytes)
+            ptd_time_branches(clock->time, &clock->packets, offset);
     }
     return status == PTD_END;
 }

@@ -144,11 +144,32 @@ static bool next_sibling(Dwarf_Die *die)
     return true;
 }
 
+static int go_on(Dwarf_Attribute *attribute, void *context)
+{
+    (void)attribute;
+    (void)context;
+    return DWARF_CB_OK;
+}
+
+/*
+ * A text that stands in the entry itself may have no end in the section: libdw looks for the end
+ * only where it goes on behind the text. Others stand in sections that end with an end.
+ */
 static const char *text_of(Dwarf_Die *die, unsigned name)
 {
+    Dwarf *const dwarf = dwarf_cu_getdwarf(die->cu);
     Dwarf_Attribute attribute;
+    const char *text;
 
-    return dwarf_attr(die, name, &attribute) ? dwarf_formstring(&attribute) : NULL;
+    if (!dwarf_attr(die, name, &attribute))
+        return NULL;
+    text = dwarf_formstring(&attribute);
+    if (dwarf_whatform(&attribute) == DW_FORM_string)
+        return dwarf_getattrs(die, go_on, NULL, 0) == 1 ? text : NULL;
+    return dwarf_tables_holds(dwarf_getelf(dwarf), text) ||
+                   dwarf_tables_holds(dwarf_getelf(dwarf_getalt(dwarf)), text)
+               ? text
+               : NULL;
 }
 
 /* The entry that one refers to, as the place where its name stands. */

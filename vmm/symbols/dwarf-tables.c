@@ -104,15 +104,19 @@ static bool is_named(const char *name, const char *wanted)
     return strcmp(name, wanted) == 0;
 }
 
+static bool is_text(const char *name)
+{
+    return is_named(name, "debug_str") || is_named(name, "debug_line_str");
+}
+
 /* libdw takes the first of each name, too. */
 static void see_section(struct dwarf_tables *tables, const char *name, Elf_Scn *section)
 {
-    const bool is_text = is_named(name, "debug_str") || is_named(name, "debug_line_str");
     struct dwarf_table *const table = is_named(name, "debug_abbrev") ? &tables->abbreviations
                                       : is_named(name, "debug_line") ? &tables->lines
                                                                      : NULL;
     const Elf_Data *const data =
-        is_text || (table && !table->bytes) ? elf_getdata(section, NULL) : NULL;
+        is_text(name) || (table && !table->bytes) ? elf_getdata(section, NULL) : NULL;
     uint64_t longest;
 
     if (!data || !data->d_buf)
@@ -141,6 +145,25 @@ void dwarf_tables_find(Elf *elf, struct dwarf_tables *tables)
         if (is_debug(name))
             see_section(tables, name, section);
     }
+}
+
+bool dwarf_tables_holds(Elf *elf, const char *text)
+{
+    const uintptr_t at = (uintptr_t)text;
+    Elf_Scn *section = NULL;
+    size_t names;
+
+    if (!elf || elf_getshdrstrndx(elf, &names) != 0)
+        return false;
+    while ((section = elf_nextscn(elf, section))) {
+        GElf_Shdr header;
+        const Elf_Data *const data =
+            is_text(section_name(elf, names, section, &header)) ? elf_getdata(section, NULL) : NULL;
+
+        if (data && data->d_buf && at - (uintptr_t)data->d_buf < data->d_size)
+            return true;
+    }
+    return false;
 }
 
 /* ---- Abbreviations ---- */

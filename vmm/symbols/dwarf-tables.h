@@ -26,6 +26,8 @@ struct dwarf_tables {
 /* All sections of debug information, unpacked; 0: there are none; UINT64_MAX: one is damaged. */
 uint64_t dwarf_tables_measure(Elf *elf);
 void dwarf_tables_find(Elf *elf, struct dwarf_tables *tables);
+/* Whether a text that libdw told begins in a section of texts: it tells one at its end as well. */
+bool dwarf_tables_holds(Elf *elf, const char *text);
 /* The abbreviations, or the lines, at an offset. UINT64_MAX: they are damaged. */
 uint64_t dwarf_tables_abbreviations(const struct dwarf_tables *tables, uint64_t offset);
 uint64_t dwarf_tables_lines(const struct dwarf_tables *tables, uint64_t offset);

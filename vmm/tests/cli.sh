@@ -428,7 +428,10 @@ for _ in $(seq 50); do
 done
 kill -TERM "$lab"
 wait "$lab" 2>/dev/null
-sleep 1
+for _ in $(seq 200); do
+    running "$qemu" || break
+    sleep 0.1
+done
 if [ -z "$qemu" ]; then
     fail 'a killed vpt takes QEMU along' 'QEMU never started'
 elif running "$qemu"; then
