@@ -73,7 +73,8 @@ for package in "${wanted[@]}"; do
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
-install=(apt-get install -y --no-install-recommends "${missing[@]}")
+# Somebody else may be installing at this moment.
+install=(apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${missing[@]}")
 as_root=()
 if [ "$(id -u)" != 0 ]; then
     if ! sudo -n true 2>/dev/null; then

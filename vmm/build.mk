@@ -182,7 +182,7 @@ shard-test: deps ## traces in pieces by array jobs of a Slurm that runs here, an
 page-test: deps ## the page of vpt report --html in a browser; one of a trace of some 20 million branches
 	@.ci/deps.sh page || echo 'going on without npm or a browser'
 	@.ci/deps.sh bench || echo 'going on without what records a long trace'
-	@$(SUBMAKE) all $(BENCH_RECORDER)
+	@$(SUBMAKE) all $(BENCH_RECORDER) $(BUILD)/tests/stepped
 	@decoder/bench/traces.sh $(BENCH_RECORDER) $(BUILD)/bench/traces >/dev/null
 	@VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' LONG=1 vmm/tests/page.sh
 

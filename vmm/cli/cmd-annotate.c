@@ -11,7 +11,6 @@
 #include "common/say.h"
 #include "report/annotate-show.h"
 #include "report/annotator.h"
-#include "trace/code-files.h"
 
 #include <getopt.h>
 
@@ -114,14 +113,6 @@ static int show(const struct annotator *annotator, const struct annotate_request
     return EXIT_CODE_OK;
 }
 
-static size_t frames_of(void *owner, const struct ptd_image *image, uint64_t cr3, uint64_t ip,
-                        struct source_frame frames[FRAMES_MAX])
-{
-    const struct decode_options *const options = owner;
-
-    return code_files_sources(options->code.files, image, cr3, ip, frames);
-}
-
 /* A trace with errors has counts as well. */
 static int annotate_files(struct annotate_request *request, const char *function, char **files,
                           size_t count)
@@ -135,7 +126,7 @@ static int annotate_files(struct annotate_request *request, const char *function
     request->parsed.options.out = &annotator.report;
     annotator.lines.frames_owner = &request->parsed.options;
     if (request->parsed.options.lines || request->parsed.options.inlined)
-        annotator.lines.frames_of = frames_of;
+        annotator.lines.frames_of = parsed_frames;
     if (!request->json && !request->parsed.no_pager)
         pager_begin();
     code = parsed_decode(&request->parsed, files, count);

@@ -8,7 +8,6 @@
 #include "common/say.h"
 #include "report/annotator.h"
 #include "report/lcov.h"
-#include "trace/code-files.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -50,14 +49,6 @@ static int parse(int argc, char **argv, struct coverage_request *request)
     return 0;
 }
 
-static size_t frames_of(void *owner, const struct ptd_image *image, uint64_t cr3, uint64_t ip,
-                        struct source_frame frames[FRAMES_MAX])
-{
-    const struct decode_options *const options = owner;
-
-    return code_files_sources(options->code.files, image, cr3, ip, frames);
-}
-
 /* An exit code. */
 static int write_out(const struct annotate *counts)
 {
@@ -85,7 +76,7 @@ static int cover_files(struct coverage_request *request, char **files, size_t co
     request->parsed.options.format = &report_format;
     request->parsed.options.out = &annotator.report;
     annotator.lines.frames_owner = &request->parsed.options;
-    annotator.lines.frames_of = frames_of;
+    annotator.lines.frames_of = parsed_frames;
     code = parsed_decode(&request->parsed, files, count);
     if (code == EXIT_CODE_OK || request->parsed.options.errors > 0) {
         written = write_out(&annotator.lines);

@@ -24,6 +24,7 @@ struct report_request {
     struct report_options report;
     const char *between; /* FROM,TO */
     const char *page;    /* where it goes; NULL: nowhere */
+    struct page_sources sources;
 };
 
 #define TOP_OF_PAGE 5000u
@@ -132,6 +133,17 @@ static const struct option_row options_of_report[] = {
      .offset = offsetof(struct report_request, page),
      .help = "Writes a page for a browser, which needs no network: a time line, a flame graph, the "
              "tree of calls, functions, VM exits and how long they took. Prints nothing."},
+    {.name = "lines",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct report_request, parsed.options.lines),
+     .help = "Of --html: says how much each source line of the hottest functions ran, where debug "
+             "information tells it."},
+    {.name = "sources",
+     .value = "FOLDER",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct report_request, sources.root),
+     .help = "Of --html: the same, with the text of the lines. Sources are read beneath FOLDER, by "
+             "the names that debug information has for them; / is those of this machine."},
     {.name = "threads",
      .value = "N",
      .kind = OPTION_UNSIGNED,
@@ -142,6 +154,22 @@ static const struct option_row options_of_report[] = {
      .fallback = "one for each processor"},
     {.next = options_of_shards},
 };
+
+/* Sources are shown by the page alone. 0 or an exit code. */
+static int check_sources(struct report_request *request)
+{
+    struct decode_options *const options = &request->parsed.options;
+
+    options->lines |= request->sources.root != NULL;
+    options->source_root = request->sources.root;
+    if (!options->lines)
+        return 0;
+    if (!request->page)
+        return complain(EXIT_CODE_USAGE, "--lines and --sources are of --html; see vpt annotate");
+    request->sources.frames_of = parsed_frames;
+    request->sources.owner = options;
+    return parsed_check_sources(&request->parsed);
+}
 
 /* 0 or an exit code. */
 static int check_page(const struct report_request *request)
@@ -170,7 +198,9 @@ static int parse(int argc, char **argv, struct report_request *request)
         return 1 + EXIT_CODE_USAGE;
     if (request->between && (request->report.by_count > 0 || request->report.form == FORM_CSV))
         return 1 + complain(EXIT_CODE_USAGE, "--between has neither --by nor --csv");
-    code = request->page ? check_page(request) : 0;
+    code = check_sources(request);
+    if (!code && request->page)
+        code = check_page(request);
     if (code)
         return 1 + code;
     request->report.filter = request->parsed.filter;
@@ -298,7 +328,7 @@ static int decode_to_page(struct report_request *request, struct page *page, str
 
 static int page_files(struct report_request *request, char **files, size_t count)
 {
-    struct page *const page = page_new(&request->report);
+    struct page *const page = page_new(&request->report, &request->sources);
     struct output output = {0};
     struct reason why = {0};
     int code = page ? 0 : no_memory();

@@ -294,6 +294,7 @@ static int give_up_rights(struct decode_options *options, bool is_perf_data)
         sandbox_allow(&sandbox, path);
         free(path);
     }
+    sandbox_allow(&sandbox, options->source_root);
     if (options->output)
         sandbox_allow_output(&sandbox, options->output);
     return guard_enter(&sandbox, options->no_sandbox);
@@ -846,6 +847,14 @@ int parsed_check_sources(const struct parsed *parsed)
     if ((options->lines || options->inlined) && !dwarf_is_there())
         return complain(EXIT_CODE_HOST, "--lines, --inline: this vpt was built without libdw");
     return 0;
+}
+
+size_t parsed_frames(void *owner, const struct ptd_image *image, uint64_t cr3, uint64_t ip,
+                     struct source_frame frames[FRAMES_MAX])
+{
+    const struct decode_options *const options = owner;
+
+    return code_files_sources(options->code.files, image, cr3, ip, frames);
 }
 
 int parsed_decode(struct parsed *parsed, char **files, size_t count)

@@ -7,6 +7,7 @@
 #define VMM_CLI_DECODE_H
 
 #include "cli/options.h"
+#include "symbols/dwarf-file.h"
 #include "view/decode.h"
 #include "view/filter.h"
 
@@ -36,6 +37,9 @@ extern const struct option_row options_of_shards[];
 int parsed_begin(struct parsed *parsed);
 /* Whether sources that were asked for can be told. 0 or an exit code. */
 int parsed_check_sources(const struct parsed *parsed);
+/* The sources of code of what is decoded: owner is the struct decode_options (code-files.h). */
+size_t parsed_frames(void *owner, const struct ptd_image *image, uint64_t cr3, uint64_t ip,
+                     struct source_frame frames[FRAMES_MAX]);
 /* Decodes them, in the form that options say. 0 or an exit code. */
 int parsed_decode(struct parsed *parsed, char **files, size_t count);
 void parsed_free(struct parsed *parsed);

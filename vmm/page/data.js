@@ -102,6 +102,19 @@ function treeOf(tree, names) {
     return nodes;
 }
 
+// Lines of sources by the name of the function that they are of; a function may have several files.
+function sourcesOf(list) {
+    const sources = new Map();
+
+    for (const { function: name, file, insns, lines } of list) {
+        sources.set(name, sources.get(name) ?? []);
+        sources.get(name).push({ file: plain(file), insns, lines: lines.map(([line, ran, text]) => ({ line, ran, text })) });
+    }
+    for (const files of sources.values())
+        files.sort((a, b) => b.insns - a.insns);
+    return sources;
+}
+
 export function load() {
     const data = JSON.parse(document.getElementById('data').textContent);
     const names = data.names.map(plain);
@@ -115,6 +128,7 @@ export function load() {
         names,
         report: data.report,
         latencies: data.latencies,
+        sources: sourcesOf(data.sources),
         tracks: tracksOf(data.tracks, names),
         nodes: treeOf(data.tree, names),
         lines: document.getElementById('chunks').textContent.split('\n'),

@@ -82,6 +82,11 @@ function next() {
         flame.zoomTo(found[(found.indexOf(flame.root) + 1) % found.length]);
 }
 
+// Whether the view does something with it.
+function keyOf(view, key) {
+    return view.chart ? view.chart.key(key) : (view.tables ?? []).some(table => table.chooseNext?.(key));
+}
+
 function onKey(event) {
     if (event.ctrlKey || event.altKey || event.metaKey)
         return;
@@ -101,7 +106,7 @@ function onKey(event) {
         toggleTheme();
     else if (view)
         show(view);
-    else if ((event.target instanceof HTMLButtonElement && !isTab && event.key === 'Enter') || !shown.chart?.key(event.key))
+    else if ((event.target instanceof HTMLButtonElement && !isTab && event.key === 'Enter') || !keyOf(shown, event.key))
         return;
     event.preventDefault();
 }

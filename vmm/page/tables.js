@@ -21,6 +21,29 @@ export const share = (title, field) => count(title, field, { formatter: shareCel
 export const times = (title, field, unit) => count(title, field,
     { formatter: cell => (cell.getValue() === undefined ? '' : time(cell.getValue(), unit)) });
 
+// A row is chosen by a click, and the next ones by ArrowUp and ArrowDown.
+export function chooseRows(table, isChosen) {
+    let chosen = null;
+    const choose = row => {
+        chosen?.getElement().classList.remove('chosen');
+        chosen = row;
+        row.getElement().classList.add('chosen');
+        isChosen(row.getData());
+    };
+
+    table.on('rowClick', (event, row) => choose(row));
+    table.chooseNext = key => {
+        const rows = table.getRows('active'), step = { ArrowDown: 1, ArrowUp: -1 }[key];
+        const next = step && rows[rows.indexOf(chosen) + step];
+
+        if (next) {
+            choose(next);
+            table.scrollToRow(next, 'center', false).catch(() => {});
+        }
+        return Boolean(next);
+    };
+}
+
 export function table(place, columns, data, more = {}) {
     return new Promise(done => {
         const made = new Tabulator(place, { columns, data, layout: 'fitColumns', placeholder: 'Nothing', height: '100%', ...more });

@@ -96,6 +96,19 @@ async function testPage(path) {
     is('and nothing else', await tab.locator('.view:not([hidden]) .tabulator-row').count() === 0);
     await tab.locator('#search').fill('');
     await tab.keyboard.press('Escape');
+    if (name === 'sources') {
+        const title = () => tab.locator('.source h2').innerText();
+
+        await tab.keyboard.press('ArrowDown');
+        const first = await title();
+        await tab.keyboard.press('ArrowDown');
+        is('arrows choose a function', await title() !== first);
+        await tab.locator('.tabulator-cell', { hasText: /^choose$/ }).first().click();
+        is('and so does a click', await title() === 'choose' && await tab.locator('.tabulator-row.chosen').count() === 1);
+        is('its lines are shown', await tab.locator('.source tr.ran').count() > 0);
+        is('with their text', (await tab.locator('.source tr.ran code').allInnerTexts()).some(text => text.includes('return')));
+        await picture(tab, name, 'source');
+    }
     await tab.keyboard.press('6');
     await picture(tab, name, 'events');
     await tab.keyboard.press('7');

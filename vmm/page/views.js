@@ -3,7 +3,8 @@
 // What stands in each view that is a table.
 import { element, number, percent, time } from './format.js';
 import { plain } from './data.js';
-import { count, share, table, text, times } from './tables.js';
+import { showSource } from './source.js';
+import { chooseRows, count, share, table, text, times } from './tables.js';
 
 const withShares = (rows, key, all) => rows.map(row => ({ ...row, share: all ? row[key] / all : 0 }));
 
@@ -44,12 +45,18 @@ export async function overview(page, place) {
 }
 
 export async function functions(page, place) {
-    const { report, unit } = page, isTimed = report.time !== undefined;
-
-    return [await table(section(place, 'Functions'), [
+    const { report, unit, sources } = page, isTimed = report.time !== undefined;
+    const source = element('section', { class: 'source', hidden: '', tabindex: '0', 'aria-label': 'Source' });
+    const made = await table(section(place, 'Functions'), [
         text('Function', 'function'), text('File', 'file', { widthGrow: 1 }), share('Share', 'share'), count('Instructions', 'instructions'),
         ...(isTimed ? [times('Time', 'time', unit)] : []), count('Calls', 'calls'), count('Blocks', 'blocks'),
-    ], withShares(report.functions, 'instructions', report.instructions))];
+    ], withShares(report.functions, 'instructions', report.instructions));
+
+    if (sources.size > 0) {
+        place.append(source);
+        chooseRows(made, row => showSource(source, row.function, sources));
+    }
+    return [made];
 }
 
 export async function calls(page, place) {
@@ -88,7 +95,7 @@ export async function events(page, place) {
 export function about(page, place) {
     const keys = [['1 … 7', 'a view'], ['/', 'search; Enter: the next one'], ['t', 'light or dark'], ['w s', 'time line: zoom'],
         ['a d ← →', 'time line: earlier, later'], ['↑ ↓', 'time line: tracks above, below'], ['0', 'time line: all of it'],
-        ['← → ↑ ↓', 'flame graph: another box'], ['Enter, Esc', 'flame graph: zoom to it; back to all']];
+        ['← → ↑ ↓', 'flame graph: another box'], ['↑ ↓', 'functions: the next one, with its source'], ['Enter, Esc', 'flame graph: zoom to it; back to all']];
 
     place.append(element('h2', {}, 'Keys'), element('dl', {}, ...keys.flatMap(([key, what]) =>
         [element('dt', {}, key), element('dd', {}, what)])), element('h2', {}, 'Licences of what is in this page'),

@@ -7,6 +7,7 @@
 #include "common/escape.h"
 #include "common/json.h"
 #include "report/page-chunks.h"
+#include "report/page-sources.h"
 #include "report/page-template.h"
 #include "report/page.h"
 #include "report/show.h"
@@ -132,7 +133,7 @@ static uint64_t node_number(const struct writer *writer, size_t node, unsigned c
     case 1:
         return writer->numbers[sum->key[1]];
     case 2:
-        return time_of(&page->report, sum->cost);
+        return time_of(&page->counts.report, sum->cost);
     case 3:
         return page->insns[node];
     default:
@@ -218,15 +219,17 @@ static json_object *latency_to_json(const struct page *page, const struct page_l
     json_object *const object = json_object_new_object();
     char text[EVENT_NAME_ROOM];
 
-    (void)json_add(object, "name",
-                   json_object_new_string(event_name(&page->report, &event, text, sizeof(text))));
+    (void)json_add(
+        object, "name",
+        json_object_new_string(event_name(&page->counts.report, &event, text, sizeof(text))));
     json_add_number(object, "count", latency->ticks.count);
-    json_add_number(object, "least", time_of(&page->report, latency->ticks.least));
+    json_add_number(object, "least", time_of(&page->counts.report, latency->ticks.least));
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        json_add_number(object, parts[i].key,
-                        time_of(&page->report, spread_part(&latency->ticks, parts[i].percent)));
-    json_add_number(object, "most", time_of(&page->report, latency->ticks.most));
-    json_add_number(object, "total", time_of(&page->report, latency->ticks.total));
+        json_add_number(
+            object, parts[i].key,
+            time_of(&page->counts.report, spread_part(&latency->ticks, parts[i].percent)));
+    json_add_number(object, "most", time_of(&page->counts.report, latency->ticks.most));
+    json_add_number(object, "total", time_of(&page->counts.report, latency->ticks.total));
     return object;
 }
 
@@ -278,7 +281,7 @@ static bool put_json(struct writer *writer, const struct report_options *options
 {
     const struct page *const page = writer->page;
     const uint64_t first = first_of(page);
-    const char *const unit = time_unit(&page->report);
+    const char *const unit = time_unit(&page->counts.report);
     bool ok;
 
     fprintf(writer->to,
@@ -286,8 +289,9 @@ static bool put_json(struct writer *writer, const struct report_options *options
             unit ? unit : "instructions", first, page->last > first ? page->last - first : 0);
     fprintf(writer->to, "\"cut_off\":%s,\"too_deep\":%s,", page->is_cut_off ? "true" : "false",
             page->spans.is_cut_off ? "true" : "false");
-    ok = put_object(writer, "report", report_to_json(&page->report, options)) &&
-         put_object(writer, "latencies", latencies_to_json(page)) && put_names(writer);
+    ok = put_object(writer, "report", report_to_json(&page->counts.report, options)) &&
+         put_object(writer, "latencies", latencies_to_json(page)) &&
+         put_object(writer, "sources", page_sources_to_json(page)) && put_names(writer);
     fputs(",", writer->to);
     put_tree(writer);
     fputs(",", writer->to);

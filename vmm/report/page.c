@@ -235,7 +235,8 @@ static void add_exit(struct page *page, const struct event *event, uint64_t sinc
     latency = latency_of(page, event);
     if (latency)
         spread_add(&latency->ticks, now - since);
-    name = names_add(&page->calls.names, event_name(&page->report, event, text, sizeof(text)));
+    name =
+        names_add(&page->calls.names, event_name(&page->counts.report, event, text, sizeof(text)));
     track = exit_track(page);
     if (name == UINT32_MAX)
         page->no_memory = true;
@@ -264,28 +265,28 @@ static bool begin(void *out, const struct out_thread *thread)
     calls_begin(&page->calls, thread);
     page->cpu_track =
         thread->cpu >= 0 && has_room_for_tracks(page) ? track_of_cpu(&page->tracks, thread) : 0;
-    return report_format.begin(&page->report, thread) && is_good(page);
+    return report_format.begin(&page->counts.report, thread) && is_good(page);
 }
 
 static bool item(void *out, const struct ptd_item *item, uint64_t time)
 {
     struct page *const page = out;
-    const struct events *const events = &page->report.events;
+    const struct events *const events = &page->counts.report.events;
     const bool was_out = events->is_out;
     const uint64_t since = events->exit_ticks;
     const size_t which = events->exit;
 
     calls_item(&page->calls, item, time);
-    if (!report_format.item(&page->report, item, time))
+    if (!report_format.item(&page->counts.report, item, time))
         return false;
     if (was_out && !events->is_out && item->type != PTD_ITEM_ERROR && page->thread.is_tsc)
-        add_exit(page, &events->list[which], since, tally_now(page->report.tally));
+        add_exit(page, &events->list[which], since, tally_now(page->counts.report.tally));
     return is_good(page);
 }
 
 static bool names_end(void *out)
 {
-    return report_format.names_end(&((struct page *)out)->report);
+    return report_format.names_end(&((struct page *)out)->counts.report);
 }
 
 static bool end(void *out)
@@ -298,7 +299,7 @@ static bool end(void *out)
     last = out_ns(&page->thread, page->calls.now);
     if (last > page->last)
         page->last = last;
-    return report_format.end(&page->report) && is_good(page);
+    return report_format.end(&page->counts.report) && is_good(page);
 }
 
 /* It is nobody's to open or close but its owner's. */
@@ -318,24 +319,41 @@ const struct out_format page_format = {
     .close = close_nothing,
 };
 
-struct page *page_new(const struct report_options *options)
+static bool begin_counts(struct page *page, const struct report_options *options)
+{
+    struct annotate *const lines = &page->counts.lines;
+
+    if (!page->sources->frames_of) {
+        if (!report_begin(&page->counts.report))
+            return false;
+        report_shows(&page->counts.report, options);
+        return true;
+    }
+    if (!annotator_begin_report(&page->counts, options))
+        return false;
+    lines->frames_of = page->sources->frames_of;
+    lines->frames_owner = page->sources->owner;
+    return true;
+}
+
+struct page *page_new(const struct report_options *options, const struct page_sources *sources)
 {
     struct page *const page = calloc(1, sizeof(*page));
 
     if (!page)
         return NULL;
+    page->sources = sources;
     page->first = UINT64_MAX;
     page->tracks.describe = describe;
     page->tracks.owner = page;
     page->tree.calls = &page->calls;
     page->track_count = 1;
     calls_init(&page->calls, &sink, page);
-    if (!report_begin(&page->report) || !(page->list = calloc(64, sizeof(*page->list)))) {
+    if (!begin_counts(page, options) || !(page->list = calloc(64, sizeof(*page->list)))) {
         page_free(page);
         return NULL;
     }
     page->track_room = 64;
-    report_shows(&page->report, options);
     return page;
 }
 
@@ -343,7 +361,7 @@ void page_free(struct page *page)
 {
     for (size_t i = 0; i < page->latency_count; i++)
         free(page->latencies[i]);
-    report_free(&page->report);
+    annotator_free(&page->counts);
     call_tree_free(&page->tree);
     tracks_free(&page->tracks);
     calls_free(&page->calls);

@@ -11,6 +11,7 @@
 #define VMM_REPORT_PAGE_H
 
 #include "common/output.h"
+#include "report/annotator.h"
 #include "report/between.h"
 #include "report/report.h"
 #include "report/spans.h"
@@ -37,7 +38,8 @@ struct page_latency {
 };
 
 struct page {
-    struct report report;
+    struct annotator counts; /* with the report; of lines only if sources are wanted */
+    const struct page_sources *sources;
     struct calls calls;
     struct out_thread thread;
     struct tracks tracks;
@@ -60,8 +62,15 @@ struct page {
     bool no_memory;
 };
 
-/* NULL: no memory. */
-struct page *page_new(const struct report_options *options);
+/* Where the sources of code are known. */
+struct page_sources {
+    annotate_frames_fn frames_of; /* NULL: the page has none */
+    void *owner;
+    const char *root; /* the folder that their text is read beneath; NULL: it is not */
+};
+
+/* NULL: no memory. What it is given must outlive it. */
+struct page *page_new(const struct report_options *options, const struct page_sources *sources);
 void page_free(struct page *page);
 /* A struct page is what the functions are given as out. */
 extern const struct out_format page_format;

@@ -8,6 +8,8 @@ set -uo pipefail
 
 # shellcheck source=vmm/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=vmm/tests/recorded.sh
+. "$(dirname "$0")/recorded.sh"
 cache=${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}/page
 pages=$BUILD/page-test
 
@@ -81,6 +83,63 @@ check 'the exit took so many ticks' test "$(jq -c '[.latencies[] | .count, .most
 check 'each VM has a track' test "$(jq '[.tracks[] | select(.kind == "vm")] | length' "$work/data")" = 2
 check 'data are between the tags that the template has' test "$(grep -o '</script>' "$pages/hostile.html" | wc -l)" = 3
 
+# ---- Sources ----
+
+expect '--lines is of --html' 2 'vpt: --lines and --sources are of --html.*' "$vpt" report --lines "$work/t.pt"
+expect '--sources is, too' 2 'vpt: --lines and --sources are of --html.*' "$vpt" report --sources / "$work/t.pt"
+
+# sources PAGE: what it says of them.
+sources() {
+    sed -n 's|.*<script type="application/json" id="data">\(.*\)</script>.*|\1|p' "$1" | jq -c .sources
+}
+
+# Instructions by file and line, of a function, as vpt annotate has them.
+lines_are_counted() { # PAGE FUNCTION
+    sources "$1" | jq -r --arg name "$2" '.[] | select(.function == $name) | .file as $file | .lines[] |
+        select(.[1] > 0) | "\($file) \(.[0]) \(.[1])"' | sort >"$work/shown"
+    "$vpt" annotate --json --lines "$2" "$work/data" | jq -r '.functions[].lines[] | select(.file) |
+        "\(.file) \(.line) \(.executed // .instructions)"' | sort >"$work/counted"
+    [ -s "$work/shown" ] && diff "$work/shown" "$work/counted"
+}
+
+texts_are_the_files() { # PAGE ROOT
+    sources "$1" | jq -r '.[] | .file as $file | .lines[] | select(.[2]) | "\($file)\t\(.[0])\t\(.[2])"' >"$work/texts"
+    [ -s "$work/texts" ] || { echo 'no text'; return 1; }
+    while read -r file line text; do
+        # read takes blanks away from both ends.
+        read -r there < <(sed -n "${line}p" "$2/$file")
+        [ "$there" = "$text" ] || { echo "$file:$line: $text"; return 1; }
+    done <"$work/texts"
+}
+
+if ! build_crew; then
+    fail 'a page with sources' 'its program cannot be built'
+elif ! step_crew; then
+    skip 'a page with sources' "no program can be single-stepped here: $(tail -n 1 "$work/recorded")"
+elif ! "$vpt" report --html "$work/lines.html" --lines "$work/data" 2>"$work/err"; then
+    skip 'a page with sources' "$(sed 's/^vpt: //' "$work/err")"
+else
+    for function in main choose tool_mix compare; do
+        check "sources of $function: lines ran as often as vpt annotate says" lines_are_counted "$work/lines.html" $function
+    done
+    check 'no file is read unless a folder is named' test "$(sources "$work/lines.html" | jq '[.[].lines[] | select(.[2])] | length')" = 0
+    # The folder has a copy of what is asked for, with hostile lines; what leads out of it is not followed.
+    mkdir -p "$work/root"
+    sources "$work/lines.html" | jq -r '.[].file' | sort -u >"$work/files"
+    while read -r file; do
+        mkdir -p "$work/root/$(dirname "$file")"
+        case $file in
+        *crew.c) sed "s|\$| /* $hostile */|" "$file" >"$work/root/$file" 2>"$work/err" ;;
+        *tools.c) ln -s "$(realpath "$file")" "$work/root/$file" ;;
+        esac
+    done <"$work/files"
+    expect 'a page with sources' 0 '' "$vpt" report --html "$pages/sources.html" --sources "$work/root" "$work/data"
+    check 'its texts are those of the files' texts_are_the_files "$pages/sources.html" "$work/root"
+    check 'a link that leads out of the folder is not followed' test \
+        "$(sources "$pages/sources.html" | jq '[.[] | select(.file | endswith("tools.c")) | .lines[] | select(.[2])] | length')" = 0
+    check 'no text ends the data' test "$(grep -o '</script>' "$pages/sources.html" | wc -l)" = 3
+fi
+
 # ---- In a browser ----
 
 browser=$(command -v chromium || true)
@@ -103,6 +162,7 @@ if [ -w /dev/kvm ] || has_lab; then
 else
     skip 'a page of a guest' 'neither /dev/kvm nor the lab (make lab)'
 fi
+[ ! -e "$pages/sources.html" ] || list+=("$pages/sources.html")
 if [ "${LONG:-}" ]; then
     long=$BUILD/bench/traces/interpreter
     images=()

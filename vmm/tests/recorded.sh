@@ -15,6 +15,11 @@ build_crew() {
             "$programs/crew.c" -pthread -L"$work" -ltools
 }
 
+# $work/recorded says why it cannot be.
+step_crew() {
+    "$BUILD/tests/stepped" "$work/data" "$work/log" "$work/crew" >"$work/recorded" 2>&1
+}
+
 # record_crew WHAT: $work/data is the perf.data, $work/log what ran ("thread address executed taken").
 # Where that cannot be, the script ends, with WHAT skipped.
 record_crew() {
@@ -23,7 +28,7 @@ record_crew() {
         summary
         exit
     fi
-    if ! "$BUILD/tests/stepped" "$work/data" "$work/log" "$work/crew" >"$work/recorded" 2>&1; then
+    if ! step_crew; then
         skip "$1" "no program can be single-stepped here: $(tail -n 1 "$work/recorded")"
         summary
         exit

@@ -35,9 +35,10 @@ struct decode_options {
     bool json, have_images;
     bool no_demangle, lines, inlined; /* of names and sources */
     bool no_sandbox;
-    const char *output; /* a file that is written beside, and then has this name; NULL: none */
-    bool by_time;       /* several traces are shown, merged by time */
-    bool count_insns;   /* the clock is instructions, even if there is a TSC */
+    const char *source_root; /* the folder that sources are read beneath; NULL: none */
+    const char *output;      /* a file that is written beside, and then has this name; NULL: none */
+    bool by_time;            /* several traces are shown, merged by time */
+    bool count_insns;        /* the clock is instructions, even if there is a TSC */
     struct window window;
     bool is_reached;  /* something was at window.from or behind it */
     unsigned threads; /* of --summary, and of formats that take a trace in bulk; 0: one */
