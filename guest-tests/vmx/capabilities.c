@@ -112,6 +112,12 @@ static void test_arch_capabilities(void)
                   "IA32_ARCH_CAPABILITIES is read-only (volume 4)");
 }
 
+/* A kernel that found both would have to choose, by the vendor. */
+static void test_no_svm(void)
+{
+    report(!(cpuid_checked(0x80000001, 0).ecx >> 2 & 1), "a processor with VMX has no SVM");
+}
+
 void test_capabilities(void)
 {
     test_basic();
@@ -120,4 +126,5 @@ void test_capabilities(void)
     test_highest_field();
     test_read_only();
     test_arch_capabilities();
+    test_no_svm();
 }

@@ -4,7 +4,7 @@
  * the numbers of what fails (volume 3, "VMX Instruction Reference" and "VM Instruction Error
  * Numbers").
  *
- * Sections: outside of VMX operation, VMXON, without a current VMCS, with one.
+ * Sections: outside of VMX operation, VMXON, without a current VMCS, with one, RFLAGS.TF.
  */
 #include "console.h"
 #include "cpu.h"
@@ -15,6 +15,8 @@
 
 #define CR0_NE    (1ull << 5)
 #define CR4_VMXE  (1ull << 13)
+#define RFLAGS_TF (1ull << 8)
+#define VECTOR_DB 1u
 #define VECTOR_UD 6u
 
 static unsigned op_vmread(const uint64_t *operand)
@@ -300,12 +302,62 @@ static void test_mov_ss(void)
     check_failure("VMLAUNCH behind MOV SS", vmlaunch_behind_mov_ss(&vm_registers), ERROR_MOV_SS);
 }
 
+/* ---- RFLAGS.TF: the trap comes behind the instruction, as behind any other ----------------- */
+
+static uint64_t trapped_at;
+
+static bool on_trap(struct frame *frame)
+{
+    if (!trapped_at)
+        trapped_at = frame->rip;
+    frame->rflags &= ~RFLAGS_TF;
+    return true;
+}
+
+/* Traps behind INSN, or behind the NOP that follows it. */
+#define STEP(insn, behind, ...)                                                                    \
+    __asm__ volatile("lea 1f(%%rip), %[end]\n\t"                                                   \
+                     "pushfq\n\t"                                                                  \
+                     "orq %[tf], (%%rsp)\n\t"                                                      \
+                     "popfq\n\t" insn "\n"                                                         \
+                     "1:\tnop"                                                                     \
+                     : [end] "=&r"(behind)                                                         \
+                     : [tf] "i"((int)RFLAGS_TF), __VA_ARGS__                                       \
+                     : "cc", "memory")
+
+static void check_trap(const char *name, uint64_t behind)
+{
+    report_value(trapped_at, behind, "%s with RFLAGS.TF: #DB behind it", name);
+    trapped_at = 0;
+}
+
+static void test_stepped(void)
+{
+    const uint64_t field = VMCS_GUEST_RIP;
+    uint64_t behind, value = 0;
+
+    vm_reset(&nop_code);
+    trap_set_handler(VECTOR_DB, on_trap);
+    STEP("vmread %[field], %[value]", behind, [field] "r"(field), [value] "m"(value));
+    check_trap("VMREAD", behind);
+    STEP("vmwrite %[value], %[field]", behind, [field] "r"(field), [value] "m"(value));
+    check_trap("VMWRITE", behind);
+    STEP("vmptrld %[region]", behind, [region] "m"(vm_pages.vmcs));
+    check_trap("VMPTRLD", behind);
+    STEP("vmcall", behind, [region] "m"(vm_pages.vmcs));
+    check_trap("VMCALL that fails", behind);
+    STEP("vmresume", behind, [region] "m"(vm_pages.vmcs));
+    check_trap("VMRESUME that fails", behind);
+    trap_set_handler(VECTOR_DB, NULL);
+}
+
 void test_instructions(void)
 {
     test_with_vmcs();
     test_pointer();
     test_launch_state();
     test_mov_ss();
+    test_stepped();
 }
 
 void test_end(void)

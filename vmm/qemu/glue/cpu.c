@@ -64,8 +64,10 @@ void x86_vpt_restrict_caps(X86CPU *cpu, struct vpt_caps *caps)
     caps->xsaves = false;
     caps->tsx = false;
     caps->pebs = false;
-    /* There is no VMX; svm.c says what stands for it. */
-    caps->vmx_misc_pt = env->features[FEAT_8000_0001_ECX] & CPUID_EXT3_SVM;
+    /* Without VMX, SVM stands for it (svm.c). With VMX, the profile says. */
+    if (!cpu_has_vmx(&cpu->env)) {
+        caps->vmx_misc_pt = env->features[FEAT_8000_0001_ECX] & CPUID_EXT3_SVM;
+    }
 }
 
 void x86_vpt_realize(X86CPU *cpu, Error **errp)

@@ -46,4 +46,20 @@ if migrated "$first" max; then
 else
     fail "seed $first, migrated" "$(tail -qn 3 "$work/from" "$work/out" "$work/answer")"
 fi
+
+# refused SEED PROFILE: what was migrated does not fit a processor without VMX.
+refused() {
+    local properties=''
+    (machine "$1" '' "$2" -incoming "exec:cat $work/state") >"$work/out" 2>&1
+    [ $? = 1 ] && grep -q 'has no VMX' "$work/out"
+}
+
+name='a processor without VMX refuses the state of one in VMX operation'
+if ! grep -q 'cpu/tcg_vmx' "$work/state"; then
+    skip "$name" 'the guest was not in VMX operation when it was stopped'
+elif refused "$first" max; then
+    pass "$name"
+else
+    fail "$name" "$(tail -n 3 "$work/out")"
+fi
 summary

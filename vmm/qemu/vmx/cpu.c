@@ -2,6 +2,7 @@
 /* VMX of a vCPU: where it begins and ends, and how it is saved. */
 #include "qemu/osdep.h"
 #include "migration/vmstate.h"
+#include "qemu/error-report.h"
 #include "compat.h"
 #include "entry.h"
 #include "timer.h"
@@ -62,6 +63,18 @@ static bool is_on(void *opaque)
     return cpu->vmx && (cpu->vmx->on || cpu->vmx->smm_on);
 }
 
+/* There is nothing here to load it into, if it comes from another processor. */
+static int before_load(void *opaque)
+{
+    const X86CPU *cpu = opaque;
+
+    if (!cpu->vmx) {
+        error_report("the state is of a processor in VMX operation, and this one has no VMX");
+        return -EINVAL;
+    }
+    return 0;
+}
+
 static int loaded(void *opaque, int version)
 {
     X86CPU *cpu = opaque;
@@ -76,6 +89,7 @@ const VMStateDescription vmstate_x86_vmx = {
     .version_id = 1,
     .minimum_version_id = 1,
     .needed = is_on,
+    .pre_load = before_load,
     .post_load = loaded,
     .fields = (VMStateField[]){VMSTATE_STRUCT_POINTER(vmx, X86CPU, vmstate_state, struct X86Vmx),
                                VMSTATE_END_OF_LIST()},

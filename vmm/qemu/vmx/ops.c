@@ -16,6 +16,7 @@
 #include "exit.h"
 #include "insn.h"
 #include "intercept.h"
+#include "tlb.h"
 #include "trace.h"
 #include "vmx.h"
 
@@ -258,7 +259,7 @@ static bool is_canonical(CPUX86State *env, uint64_t address)
     return (uint64_t)sextract64(address, 0, bits) == address;
 }
 
-/* Whatever is asked for, all translations are forgotten. */
+/* Whatever is asked for, all translations of guests are forgotten. */
 static void op_invept(struct op *op)
 {
     const uint64_t caps = op->env->features[FEAT_VMX_EPT_VPID_CAPS];
@@ -271,7 +272,7 @@ static void op_invept(struct op *op)
         fail(op, VMX_ERROR_INVALIDATION);
         return;
     }
-    tlb_flush(env_cpu(op->env));
+    x86_vmx_tlb_forget(op->env);
     succeed(op);
 }
 
@@ -287,7 +288,7 @@ static void op_invvpid(struct op *op)
         fail(op, VMX_ERROR_INVALIDATION);
         return;
     }
-    tlb_flush(env_cpu(op->env));
+    x86_vmx_tlb_forget(op->env);
     succeed(op);
 }
 
@@ -450,6 +451,18 @@ static void check(struct op *op, uint32_t reason)
     }
 }
 
+/* Behind an instruction that was no transition. No other one of the host ends in the trap of TF
+ * here: the translator leaves the block to the helper. */
+static void go_on(CPUX86State *env, int length)
+{
+    env->eip += length;
+    env->eflags &= ~RF_MASK;
+    env->hflags &= ~HF_INHIBIT_IRQ_MASK;
+    if (env->eflags & TF_MASK) {
+        helper_single_step(env);
+    }
+}
+
 void helper_vmx(CPUX86State *env)
 {
     struct op op = {.env = env, .vmx = x86_vmx_of(env)};
@@ -472,8 +485,6 @@ void helper_vmx(CPUX86State *env)
         handler (&op.insn)(&op);
     }
     if (goes_on) {
-        env->eip += op.insn.length;
-        env->eflags &= ~RF_MASK;
-        env->hflags &= ~HF_INHIBIT_IRQ_MASK;
+        go_on(env, op.insn.length);
     }
 }

@@ -46,6 +46,12 @@ void x86_vmx_tlb_enter(CPUX86State *env, bool guest)
     }
 }
 
+/* The hypervisor has VPID 0 and no EPT: neither INVEPT nor INVVPID names what is its own. */
+void x86_vmx_tlb_forget(CPUX86State *env)
+{
+    tlb_flush_by_mmuidx(env_cpu(env), MODES_GUEST);
+}
+
 /*
  * MOV CR3 invalidates translations of whoever executes it, and none of guest-physical addresses:
  * INVEPT does that.

@@ -9,5 +9,7 @@
 void x86_vmx_tlb_leave(CPUX86State *env, bool guest);
 /* It is about to run: what was kept for somebody else is forgotten. */
 void x86_vmx_tlb_enter(CPUX86State *env, bool guest);
+/* All translations of guests are forgotten. */
+void x86_vmx_tlb_forget(CPUX86State *env);
 
 #endif
