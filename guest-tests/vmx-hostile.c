@@ -332,8 +332,8 @@ static void prepare(void)
     trap_set_handler(VECTOR_NMI, on_any);
 }
 
-/* Of 12 to 18 as a rule; but time is real, and a slow machine makes fewer exits of timers. */
-#define REASONS_MIN 5
+/* Of 12 to 18 as a rule. But time is real: a slow machine lets guests run for less. */
+#define REASONS_MIN 8
 
 int guest_main(void)
 {
