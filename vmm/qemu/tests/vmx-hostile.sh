@@ -24,6 +24,7 @@ first=${FIRST_SEED:-1}
 image=guest-tests/build/vmx-hostile.elf
 properties=+vmx,
 says='hostile VMM'
+limit=300 # each timer of a guest waits for a thread of QEMU, which a busy machine lets wait
 merciless_limit=${MERCILESS_SECONDS:-8} # a VMM that hangs runs as long
 
 if [ ! -x "$qemu" ]; then
