@@ -274,6 +274,9 @@ void x86_vpt_code_copy(GByteArray *log, const GByteArray *records, uint64_t begi
 
 /* ---- writer.c: a file written by a thread of its own ---- */
 
+/* So many bytes the file may be behind before the vCPU waits. */
+#define X86_VPT_WRITER_BYTES (16u << 20)
+
 struct X86VptWriter;
 /* Takes what is open. */
 struct X86VptWriter *x86_vpt_writer_new(struct X86VptFile *file);

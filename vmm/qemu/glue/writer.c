@@ -9,7 +9,7 @@
 #include "qemu/thread.h"
 #include "vpt-i386.h"
 
-#define RING_BYTES  (1u << 20)
+#define RING_BYTES  X86_VPT_WRITER_BYTES
 #define CHUNK_BYTES (1u << 16) /* the thread is woken for so many; divides RING_BYTES */
 
 struct X86VptWriter {

@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#define TOTAL_BYTES (8u << 20) /* eight times what the writer holds */
+#define TOTAL_BYTES (3 * X86_VPT_WRITER_BYTES) /* so that it is full most of the time */
 #define RING_SIZE   X86_VPT_RING_MIN
 #define SAVES       20u
 
