@@ -4,8 +4,8 @@
 # bench.sh JSON: what tracing costs under TCG, on the unchanged QEMU, on ours with tracing off, and on ours
 # while everything is captured from outside, without the code that runs and with it: to boot the Linux guest of
 # the tests (processor time), and to run a compressor, an interpreter, and a program that is not typical, with an
-# indirect CALL in about 36 instructions (their time, as the guest sees it). The least of ROUNDS (5) in turn counts, and of three runs in
-# each of them, since other load only adds; every other round goes backwards, since a run may profit from the one
+# indirect CALL in about 36 instructions (their time, as the guest sees it). The median of ROUNDS (5) in turn counts, with three runs in
+# each of them; least and most stand beside. Every other round goes backwards, since a run may profit from the one
 # before. The alternative is single-step: of that last program, by the gdbstub of the unchanged QEMU; and of the
 # demo, by `vpt run`, next to QEMU.
 set -eu -o pipefail
@@ -118,6 +118,19 @@ least() {
     sort -n "$1" | head -n 1
 }
 
+median() {
+    sort -n "$1" | awk '{ all[NR] = $1 } END { printf "%.15g\n", (all[int((NR + 1) / 2)] + all[int((NR + 2) / 2)]) / 2 }'
+}
+
+# spread JOB: of each way, least and most.
+spread() {
+    local how
+    for how in stock off on code; do
+        jq -n --arg how "$how" --argjson least "$(least "$work/$1.$how")" \
+            --argjson most "$(sort -n "$work/$1.$how" | tail -n 1)" '{($how): {least_s: $least, most_s: $most}}'
+    done | jq -s add
+}
+
 # What a job did behind the boot.
 more() { # JOB insns|bytes
     local boot=0
@@ -158,15 +171,16 @@ jq -e --argjson rounds "$((demo_rounds[step] + 1))" '{backend, insns_per_round: 
 
 results=()
 for job in boot "${programs[@]}"; do
-    stock=$(least "$work/$job.stock") off=$(least "$work/$job.off") on=$(least "$work/$job.on")
-    code=$(least "$work/$job.code")
+    stock=$(median "$work/$job.stock") off=$(median "$work/$job.off") on=$(median "$work/$job.on")
+    code=$(median "$work/$job.code")
     insns=$(more "$job" insns) bytes=$(more "$job" bytes)
     results+=("$(jq -n --arg job "$job" --argjson stock "$stock" --argjson off "$off" --argjson on "$on" \
         --argjson code "$code" --argjson insns "$insns" --argjson bytes "$bytes" \
+        --argjson spread "$(spread "$job")" \
         '{($job): {stock_s: $stock, off_s: $off, on_s: $on, on_with_code_s: $code, insns: $insns, trace_bytes: $bytes,
           off_vs_stock: ($off / $stock), on_vs_stock: ($on / $stock), on_vs_off: ($on / $off),
           on_with_code_vs_stock: ($code / $stock), on_with_code_vs_off: ($code / $off),
-          bits_per_insn: (8 * $bytes / $insns)}}')")
+          spread: $spread, bits_per_insn: (8 * $bytes / $insns)}}')")
 done
 per_round() { # HOW: seconds
     awk -v rounds="${demo_rounds[$1]}" '{ print $1 / rounds }' <<<"$(least "$work/demo.$1")"
@@ -206,5 +220,5 @@ printf '%s\n' "${results[@]}" | jq -s --argjson rounds "$rounds" --argjson steps
         bits_per_insn_calls: $jobs.calls.bits_per_insn}' >"$json"
 # shellcheck disable=SC2016 # for jq
 digits='def digits($n): pow(10; $n) as $ten | . * $ten | round / $ten;'
-jq -r "$digits"'.jobs | to_entries[] | "\(.key): stock \(.value.stock_s) s, off \(.value.off_vs_stock | digits(3))x, on \(.value.on_vs_stock | digits(3))x, with code \(.value.on_with_code_vs_stock | digits(3))x, \(.value.bits_per_insn | digits(2)) bits per instruction"' "$json"
+jq -r "$digits"'.jobs | to_entries[] | "\(.key): stock \(.value.stock_s) s, off \(.value.off_vs_stock | digits(3))x, on \(.value.on_vs_stock | digits(3))x (\(.value.on_vs_off | digits(3))x of off), with code \(.value.on_with_code_vs_stock | digits(3))x, \(.value.bits_per_insn | digits(2)) bits per instruction"' "$json"
 jq -r "$digits"'.single_step | to_entries[] | "\(.key), single-stepped (\(.value.by)): \(.value.insns_per_s | floor) instructions/s; untraced \(.value.stock_insns_per_s / 1e6 | digits(1)) M/s, traced \(.value.on_insns_per_s / 1e6 | digits(1)) M/s: \(.value.vs_stock | floor)x"' "$json"
