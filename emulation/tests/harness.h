@@ -180,5 +180,6 @@ void suite_state(void);
 void suite_witness(void);
 void suite_witness_packets(void);
 void suite_newest(void);
+void suite_branches(void);
 
 #endif
