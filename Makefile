@@ -26,6 +26,7 @@ CLANG   ?= clang
 PREFIX  ?= /usr/local
 LIBDIR  ?= $(PREFIX)/lib
 DESTDIR ?=
+PYTHONDIR ?= $(PREFIX)/lib/python3/dist-packages
 CACHE   ?= $(or $(VPT_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vpt)
 JOBS    ?= $(shell nproc)
 V       ?= 0
@@ -80,6 +81,7 @@ SHELL_TESTS += .ci/tests/interface.sh .ci/tests/install.sh .ci/tests/scripts.sh
 
 include emulation/build.mk
 include decoder/build.mk
+include decoder/python/build.mk
 include decoder/roundtrip/build.mk
 include vmm/build.mk
 include guest-tests/build.mk
@@ -134,7 +136,8 @@ $(FUZZ_OBJ)/%.o: %.c $(FLAGS_STAMP)
 
 .PRECIOUS: $(FUZZ_OBJ)/%.o
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+# What packages are made of (make deb) has a build of its own.
+-include $(shell find $(BUILD) -path $(BUILD)/deb -prune -o -name '*.d' -type f -print 2>/dev/null)
 
 deps: ## install the Debian packages that building, running and testing need
 	@.ci/deps.sh run test
@@ -250,14 +253,15 @@ format: ## clang-format every C file in place
 
 ##@ Installing
 
-INSTALL = DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' VERSION='$(VERSION)' ABI='$(ABI)' \
-    BUILD='$(BUILD)' MAN_PAGES='$(MAN_PAGES)' COMPLETIONS='$(COMPLETIONS)' .ci/install.sh
+# Not INSTALL, which tools that build packages set to a program.
+DO_INSTALL = DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' PYTHONDIR='$(PYTHONDIR)' \
+    VERSION='$(VERSION)' ABI='$(ABI)' BUILD='$(BUILD)' MAN_PAGES='$(MAN_PAGES)' COMPLETIONS='$(COMPLETIONS)' .ci/install.sh
 
 install: all ## into $(DESTDIR)$(PREFIX): program, libraries, headers, guests, scripts, docs
-	@$(INSTALL) install
+	@$(DO_INSTALL) install
 
 uninstall: ## remove what install put there
-	@$(INSTALL) uninstall
+	@$(DO_INSTALL) uninstall
 
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } \
@@ -272,6 +276,7 @@ help: ## this list
 	    'CC, CLANG' 'the compilers of programs and of fuzzers' \
 	    'CFLAGS, WERROR' 'optimisation and debug information; WERROR= lets warnings pass' \
 	    'PREFIX, LIBDIR' 'where to install ($(PREFIX), $(LIBDIR))' \
+	    PYTHONDIR 'where to install the module for Python ($(PYTHONDIR))' \
 	    DESTDIR 'a root to install below' \
 	    FUZZ_SECONDS 'how long each fuzzer runs in make test and make fuzz' \
 	    'SEEDS, FIRST_SEED' 'of make qemu-hostile' \

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# deps.sh run|test|qemu|kvm|kit|shard|page...: installs the Debian packages of these groups that are missing.
+# deps.sh run|test|qemu|kvm|kit|shard|page|deb...: installs the Debian packages of these groups that are missing.
 #
 # With everything there it does nothing and needs no network. Without the right to install it
 # prints the command to run, and ends with status 1.
@@ -17,7 +17,7 @@ test_packages=(
     libprotobuf-c-dev protobuf-c-compiler protobuf-compiler
     libdw-dev libiberty-dev liblzma-dev elfutils g++
     jq procps lcov libcunit1-dev libipt-dev linux-perf libdevel-nytprof-perl
-    clang libclang-rt-14-dev valgrind
+    clang libclang-rt-14-dev valgrind python3-cffi
     clang-format clang-tidy cppcheck shellcheck
 )
 qemu_packages=(
@@ -40,6 +40,14 @@ command -v npm >/dev/null || page_packages+=(nodejs npm)
 
 abi_packages=(abigail-tools)
 
+# Packages of Debian, and a clean system to try them in.
+deb_packages=(
+    dpkg-dev debhelper dh-python lintian fakeroot util-linux debootstrap apt-utils
+    libcunit1-dev libdw-dev libelf-dev libiberty-dev libipt-dev libjson-c-dev liblzma-dev libprotobuf-c-dev
+    libseccomp-dev libvirt-dev libzstd-dev libzycore-dev libzydis-dev pkg-config protobuf-c-compiler
+    protobuf-compiler python3 python3-cffi zlib1g-dev
+)
+
 bench_packages=(qemu-user xz-utils perl-base libipt-dev)
 
 wanted=()
@@ -52,6 +60,7 @@ for group in "$@"; do
     kit) wanted+=("${kit_packages[@]}") ;;
     shard) wanted+=("${shard_packages[@]}") ;;
     page) wanted+=("${page_packages[@]}") ;;
+    deb) wanted+=("${deb_packages[@]}") ;;
     abi) wanted+=("${abi_packages[@]}") ;;
     qemu) wanted+=("${qemu_packages[@]}") ;;
     *)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# install.sh install|uninstall: BUILD, VERSION, ABI, PREFIX, LIBDIR and DESTDIR come from the Makefile,
-# and so do MAN_PAGES and COMPLETIONS, lists of files. .ci/tests/install.sh tests it.
+# install.sh install|uninstall: BUILD, VERSION, ABI, PREFIX, LIBDIR, PYTHONDIR and DESTDIR come from the
+# Makefile, and so do MAN_PAGES and COMPLETIONS, lists of files. .ci/tests/install.sh tests it.
 set -euo pipefail
 
 BUILD=${BUILD:-build}
@@ -10,6 +10,7 @@ VERSION=${VERSION:-0}
 ABI=${ABI:-0}
 PREFIX=${PREFIX:-/usr/local}
 LIBDIR=${LIBDIR:-$PREFIX/lib}
+PYTHONDIR=${PYTHONDIR:-$PREFIX/lib/python3/dist-packages}
 DESTDIR=${DESTDIR:-}
 share=$PREFIX/share/vpt
 doc=$PREFIX/share/doc/vpt
@@ -35,6 +36,7 @@ data() {
     each 644 "$share/vmm/qemu/vmx" vmm/qemu/vmx/*
     each 644 "$share/vmm/qemu/patches" vmm/qemu/patches/*
     each 644 "$share/vmm/qemu/patches-10.0" vmm/qemu/patches-10.0/*
+    each 644 "$share/vmm/linux/look" vmm/linux/look/*.[ch]
     each 644 "$share/emulation" emulation/*.[ch]
     each 755 "$PREFIX/libexec/vpt" "$BUILD/qemu/step"
 }
@@ -51,6 +53,7 @@ list() {
         echo "644 - $LIBDIR/pkgconfig/$name.pc"
     done
     each 644 "$PREFIX/include" emulation/vpt*.h decoder/ptdec*.h
+    [ ! -s "$BUILD/python/ptdec/_declared.py" ] || each 644 "$PYTHONDIR/ptdec" "$BUILD"/python/ptdec/*.py
     data
     for file in ${MAN_PAGES:-}; do
         each 644 "$PREFIX/share/man/man${file##*.}" "$file"
@@ -109,7 +112,7 @@ do_uninstall() {
         rm -f "$DESTDIR$target"
     done < <(list)
     # Folders that are ours alone, if nobody else put something there.
-    for folder in "$share" "$doc" "$PREFIX/libexec/vpt"; do
+    for folder in "$share" "$doc" "$PREFIX/libexec/vpt" "$PYTHONDIR/ptdec"; do
         [ ! -d "$DESTDIR$folder" ] || find "$DESTDIR$folder" -depth -type d -empty -delete
     done
 }

@@ -101,13 +101,23 @@ names_script() {
     [[ $script == "$top"/share/vpt/* ]] && [ -x "$script" ]
 }
 
-# Every patch of a series, the glue, and all of libvpt's sources, where build.sh looks for them.
+# As the package vpt-qemu installs it: it is taken though the cache has none.
+takes_installed_qemu() {
+    local own=$top/libexec/vpt/qemu-system-x86_64 said
+    ln -s "$(type -P true)" "$own" || return 1
+    said=$(VPT_CACHE=$work/cache "$top/bin/vpt" qemu --dry-run demo.elf)
+    rm "$own"
+    [[ $said == "'$own' "* ]]
+}
+
+# Every patch of a series, the glue, all of libvpt's sources, and what looks at Linux, where build.sh looks
+# for them.
 sources_of_qemu() {
     local qemu=$top/share/vpt/vmm/qemu file
-    for file in emulation/*.[ch]; do
+    for file in emulation/*.[ch] vmm/linux/look/*.[ch]; do
         cmp "$file" "$qemu/../../$file" || return 1
     done
-    for file in $(cd vmm/qemu && ls glue/* && sed 's,^,patches/,' patches/series &&
+    for file in $(cd vmm/qemu && ls glue/* vmx/* && sed 's,^,patches/,' patches/series &&
         sed 's,^,patches-10.0/,' patches-10.0/series); do
         cmp "vmm/qemu/$file" "$qemu/$file" || return 1
     done
@@ -119,6 +129,12 @@ all_there() {
         share/man/man1/vpt.1 share/man/man1/vpt-run.1 share/bash-completion/completions/vpt share/vpt/guests/demo.elf; do
         [ -e "$top/$file" ] || return 1
     done
+}
+
+python_finds_it() {
+    PYTHONPATH=$top/lib/python3/dist-packages PYTHONDONTWRITEBYTECODE=1 "$(decoder/python/python.sh)" -c '
+import ptdec
+print(ptdec.ffi.string(ptdec.lib.ptd_strerror(ptdec.lib.PTD_E_NOMAP)).decode())' | grep 'no code known'
 }
 
 left_nothing() {
@@ -141,10 +157,16 @@ else
     skip 'the examples run' 'there is no /dev/kvm that can be written to'
 fi
 check 'all headers serve a program in C++' all_headers_in_cxx
+if [ -s "$BUILD/python/ptdec/_declared.py" ]; then
+    check 'the module for Python finds the library by its soname' python_finds_it
+else
+    skip 'the module for Python' 'there is no python3-cffi'
+fi
 unset LD_LIBRARY_PATH
 check 'vpt --version' "$top/bin/vpt" --version
 check 'vpt run without a lab names its script' names_script run --lab demo.elf
 check 'vpt qemu without a QEMU names its script' names_script qemu demo.elf
+check 'vpt qemu takes the QEMU of a package' takes_installed_qemu
 check 'what builds QEMU is there' sources_of_qemu
 check 'uninstall leaves nothing' left_nothing
 summary

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The QEMU of `make qemu`: in the cache, unless the environment names another one. */
+/*
+ * Our QEMU: which the environment names; which a package installed beside the program; else that of
+ * `make qemu`, in the cache.
+ */
 #include "cli/own-qemu.h"
 #include "common/data.h"
 #include "common/say.h"
@@ -31,7 +34,7 @@ void own_qemu(char *path, size_t bytes)
     qemu_dir(dir, sizeof(dir));
     if (own && *own)
         snprintf(path, bytes, "%s", own);
-    else
+    else if (!data_program("qemu-system-x86_64", path, bytes))
         snprintf(path, bytes, "%s/build/qemu-system-x86_64", dir);
 }
 

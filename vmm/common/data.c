@@ -52,6 +52,14 @@ bool data_file(const char *name, char *path, size_t path_bytes)
     return false;
 }
 
+bool data_program(const char *name, char *path, size_t path_bytes)
+{
+    char folder[PATH_MAX];
+
+    return from_program("../libexec/vpt", folder, sizeof(folder)) &&
+           is_there(folder, name, path, path_bytes);
+}
+
 bool data_image(const char *name, char *path, size_t path_bytes)
 {
     static const char *const folders[] = {"guests", "guest-tests/build"};

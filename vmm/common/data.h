@@ -15,6 +15,8 @@
 
 /* The path of a file of that name in the data. False: it is not there, or the path is too long. */
 bool data_file(const char *name, char *path, size_t path_bytes);
+/* The same of a program that is installed for vpt alone, in ../libexec/vpt. */
+bool data_program(const char *name, char *path, size_t path_bytes);
 /* The same of a guest image (msr-tests.elf), in the folders that hold them. */
 bool data_image(const char *name, char *path, size_t path_bytes);
 /*
