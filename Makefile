@@ -87,6 +87,7 @@ include vmm/build.mk
 include guest-tests/build.mk
 include vmm/qemu/build.mk
 include vmm/kvm-linux/build.mk
+include vmm/packaging/build.mk
 
 # Says in a line what is made, or with V=1 how: the command itself.
 ifeq ($(V),1)

@@ -40,13 +40,14 @@ command -v npm >/dev/null || page_packages+=(nodejs npm)
 
 abi_packages=(abigail-tools)
 
-# Packages of Debian, and a clean system to try them in.
-deb_packages=(
-    dpkg-dev debhelper dh-python lintian fakeroot util-linux debootstrap apt-utils
-    libcunit1-dev libdw-dev libelf-dev libiberty-dev libipt-dev libjson-c-dev liblzma-dev libprotobuf-c-dev
-    libseccomp-dev libvirt-dev libzstd-dev libzycore-dev libzydis-dev pkg-config protobuf-c-compiler
-    protobuf-compiler python3 python3-cffi zlib1g-dev
-)
+# What makes packages of Debian, and a clean system to try them in.
+deb_packages=(dpkg-dev debhelper lintian fakeroot util-linux debootstrap apt-utils)
+
+# build_depends FOLDER: what the packages of a folder of vmm/packaging say themselves that they need.
+build_depends() {
+    sed -n '/^Build-Depends:/,/^[^ B]/s/^ \([a-z0-9.+-]*\).*/\1/p' \
+        "$(dirname "$0")/../vmm/packaging/$1/control" | grep -v '^debhelper-compat'
+}
 
 bench_packages=(qemu-user xz-utils perl-base libipt-dev)
 
@@ -60,7 +61,10 @@ for group in "$@"; do
     kit) wanted+=("${kit_packages[@]}") ;;
     shard) wanted+=("${shard_packages[@]}") ;;
     page) wanted+=("${page_packages[@]}") ;;
-    deb) wanted+=("${deb_packages[@]}") ;;
+    deb)
+        mapfile -t -O "${#wanted[@]}" wanted < <(build_depends vpt && build_depends vpt-qemu)
+        wanted+=("${deb_packages[@]}")
+        ;;
     abi) wanted+=("${abi_packages[@]}") ;;
     qemu) wanted+=("${qemu_packages[@]}") ;;
     *)

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# build.sh CACHE PAGE: bundles the page of `vpt report --html`. Libraries come by npm into CACHE, once for
-# each lockfile. Where that cannot be, PAGE is empty, and a line says why.
+# build.sh CACHE PAGE [SOURCES]: bundles the page of `vpt report --html`. Libraries come by npm into CACHE,
+# once for each lockfile. Where that cannot be, PAGE is empty, and a line says why. The folder SOURCES gets
+# what of the libraries was bundled, for who hands out the page as source.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,6 +16,12 @@ none() {
     : >"$page"
     exit 0
 }
+
+# A source package has the page bundled, since it is built without a network.
+if [ -f "$here/bundled.html" ]; then
+    cp "$here/bundled.html" "$page"
+    exit 0
+fi
 
 command -v npm >/dev/null || none 'npm is not installed'
 command -v node >/dev/null || none 'node is not installed'
@@ -35,3 +42,11 @@ fi
 
 node "$here/build.mjs" "$modules/node_modules" "$page.new" >&2 || none 'it cannot be bundled'
 mv "$page.new" "$page"
+
+if [ -n "${3:-}" ]; then
+    mkdir -p "$3"
+    (cd "$modules/node_modules" && tar -c echarts/{package.json,LICENSE,NOTICE,licenses,core.js,charts.js} \
+        echarts/{components.js,renderers.js,lib} zrender/{package.json,LICENSE,lib} tslib \
+        tabulator-tables/{package.json,LICENSE,src} tabulator-tables/dist/{js/tabulator_esm.mjs,css/tabulator_simple.css}) |
+        tar -x -C "$3"
+fi
