@@ -249,6 +249,12 @@ lint: ## clang-format, clang-tidy, cppcheck, shellcheck
 	@.ci/deps.sh run test
 	@JOBS=$(JOBS) .ci/lint.sh
 
+docs-test: deps ## the commands of the tutorials, line by line as their reader types them
+	@.ci/deps.sh qemu
+	@VPT_CACHE='$(CACHE)' .ci/docs-test.py $(PAGES)
+
+LONG_TESTS += docs-test
+
 format: ## clang-format every C file in place
 	@git ls-files -co --exclude-standard -- '*.c' '*.h' | xargs -r clang-format -i
 
@@ -281,8 +287,9 @@ help: ## this list
 	    DESTDIR 'a root to install below' \
 	    FUZZ_SECONDS 'how long each fuzzer runs in make test and make fuzz' \
 	    'SEEDS, FIRST_SEED' 'of make qemu-hostile' \
+	    PAGES 'of make docs-test: those pages alone' \
 	    CONFORMANCE 'with CONFORMANCE=1, make mutants runs the conformance suite alone'
 
 FORCE:
-.PHONY: abi abi-update streams invariants conformance conformance-doc coverage mutants all tests deps deps-run lab clean run test test-all unit asan valgrind fuzz bench lint format \
+.PHONY: docs-test abi abi-update streams invariants conformance conformance-doc coverage mutants all tests deps deps-run lab clean run test test-all unit asan valgrind fuzz bench lint format \
         install uninstall help FORCE

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # The scripts that fetch and measure, where something is missing: bench.sh, prepare.sh, fetch.sh and
-# selftests.sh with programs in front of the real ones that play an archive. Ends with 'N passed, N failed, N skipped'.
+# selftests.sh with programs in front of the real ones that play an archive; and docs-test.py, which judges
+# pages. Ends with 'N passed, N failed, N skipped'.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 # shellcheck source=vmm/tests/lib.sh
@@ -245,6 +246,81 @@ if command -v dpkg-source dpkg-deb >/dev/null && [ -r /etc/os-release ]; then
     check 'fetch.sh: a source that changed in the cache is fetched again' changed_source_is_fetched_again
 else
     skip 'fetch.sh' 'this is no Debian system'
+fi
+
+# ---- docs-test.py ----
+
+# page STATUS LAST: of the page on standard input, with @@@ for a fence, what docs-test.py says in the end.
+page() {
+    local status=0
+    sed 's/^@@@/```/' >"$work/page.md"
+    VPT_CACHE=$work/cache .ci/docs-test.py "$work/page.md" >"$work/said" || status=$?
+    cat "$work/said"
+    [ "$status" = "$1" ] && [ "$(tail -n 1 "$work/said")" = "$2" ]
+}
+commands_go_on() {
+    page 0 '4 passed, 0 failed, 1 skipped' <<'P'
+<!-- docs-test: as words -->
+@@@json
+one
+@@@
+@@@
+there() {
+    cat words
+}
+cat >more <<'W'
+two
+W
+@@@
+@@@python
+this is no command
+@@@
+<!-- docs-test: skip it is not for here -->
+@@@
+false
+@@@
+<!-- docs-test: stable -->
+@@@sh
+$ there && cat \
+    more
+one
+...
+$ [ "$(id -u)" != 0 ]
+@@@
+P
+}
+numbers_differ() {
+    page 0 '2 passed, 0 failed, 0 skipped' <<'P'
+<!-- docs-test: but numbers, status 0 or 3 -->
+@@@
+$ echo '   12.5 %  0xabc deadbeef00  name'; echo more; echo end
+ 3 % 0x1 f00dfeed name
+...
+end
+$ (exit 3)
+@@@
+P
+}
+# fails WHY: of the commands on standard input, the second, and none behind it is run.
+fails() {
+    { echo "<!-- docs-test: $2 -->" && echo @@@ && cat && printf '$ touch %s/behind\n@@@\n' "$work"; } |
+        page 1 '1 passed, 1 failed, 0 skipped' && grep "$1" "$work/said" && [ ! -e "$work/behind" ]
+}
+failed_command() { printf '$ true\n$ (exit 3)\n' | fails 'status 3' stable; }
+other_output() { printf '$ true\n$ echo one\ntwo\n' | fails 'does not print: two' stable; }
+more_output() { printf '$ true\n$ printf "1\\n2\\n"\n1\n' | fails 'nothing more' stable; }
+other_word() { printf '$ true\n$ echo 7 cats\n5 dogs\n' | fails 'does not print: 5 dogs' 'but numbers'; }
+ended_shell() { printf '$ true\n$ exit 0\n' | fails 'ended the shell' stable; }
+if [ "$(id -u)" != 0 ] || unshare --user --map-user=1000 true 2>/dev/null; then
+    check 'docs-test.py: commands of a page are run, one after the other, by no root' commands_go_on
+    check 'docs-test.py: but numbers' numbers_differ
+    check 'docs-test.py: a command that fails ends the page' failed_command
+    check 'docs-test.py: other output is a failure' other_output
+    check 'docs-test.py: so is more output' more_output
+    check 'docs-test.py: so is another word where numbers may differ' other_word
+    check 'docs-test.py: a command that ends the shell is told' ended_shell
+else
+    skip 'docs-test.py' 'root can be no user here'
 fi
 
 # ---- selftests.sh ----
