@@ -12,26 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The folder that `make qemu` fills. */
-static void qemu_dir(char *dir, size_t bytes)
-{
-    const char *cache = getenv("VPT_CACHE"), *xdg = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
-
-    if (cache && *cache)
-        snprintf(dir, bytes, "%s/qemu", cache);
-    else if (xdg && *xdg)
-        snprintf(dir, bytes, "%s/vpt/qemu", xdg);
-    else
-        snprintf(dir, bytes, "%s/.cache/vpt/qemu", home ? home : "");
-}
-
 void own_qemu(char *path, size_t bytes)
 {
     const char *own = getenv("VPT_QEMU");
     char dir[PATH_MAX - 64];
 
-    qemu_dir(dir, sizeof(dir));
+    data_cache("qemu", dir, sizeof(dir));
     if (own && *own)
         snprintf(path, bytes, "%s", own);
     else if (!data_program("qemu-system-x86_64", path, bytes))
@@ -42,7 +28,7 @@ int no_own_qemu(const char *path, int error)
 {
     char dir[PATH_MAX], how[2 * PATH_MAX];
 
-    qemu_dir(dir, sizeof(dir));
+    data_cache("qemu", dir, sizeof(dir));
     data_how("qemu", "vmm/qemu/build.sh", dir, how, sizeof(how));
     return complain(EXIT_CODE_HOST, "%s: %s; to build it, run: %s", path, strerror(error), how);
 }

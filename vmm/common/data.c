@@ -80,6 +80,19 @@ const char *data_guest(const char *name, char *path, size_t path_bytes)
     return data_image(name, path, path_bytes) ? path : name;
 }
 
+void data_cache(const char *name, char *folder, size_t folder_bytes)
+{
+    const char *cache = getenv("VPT_CACHE"), *xdg = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+
+    if (cache && *cache)
+        snprintf(folder, folder_bytes, "%s/%s", cache, name);
+    else if (xdg && *xdg)
+        snprintf(folder, folder_bytes, "%s/vpt/%s", xdg, name);
+    else
+        snprintf(folder, folder_bytes, "%s/.cache/vpt/%s", home ? home : "", name);
+}
+
 void data_how(const char *target, const char *script, const char *folder, char *text,
               size_t text_bytes)
 {

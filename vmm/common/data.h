@@ -24,6 +24,8 @@ bool data_image(const char *name, char *path, size_t path_bytes);
  * no such file and a guest of the data is called so.
  */
 const char *data_guest(const char *name, char *path, size_t path_bytes);
+/* The folder of that name in the cache, which scripts fill: of the lab, of QEMU. */
+void data_cache(const char *name, char *folder, size_t folder_bytes);
 /*
  * How to make what is missing: "make TARGET" for who has the source tree, and with what is
  * installed the script of the data and the folder that it fills.

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int write_file(const char *path, const void *data, size_t len)
 {
@@ -57,4 +58,22 @@ void beside(const char *file, const char *name, char *path, size_t path_bytes)
     else
         snprintf(path, path_bytes, "%s/%s", dirname(copy), name);
     free(copy);
+}
+
+bool last_line(int fd, char *text, size_t text_bytes)
+{
+    const off_t end = lseek(fd, 0, SEEK_END);
+    const off_t from = end > (off_t)text_bytes - 1 ? end - (off_t)text_bytes + 1 : 0;
+    ssize_t n = pread(fd, text, text_bytes - 1, from);
+    char *line;
+
+    if (n > 0 && text[n - 1] == '\n')
+        n--;
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    line = strrchr(text, '\n');
+    if (line)
+        memmove(text, line + 1, strlen(line));
+    return true;
 }

@@ -13,6 +13,8 @@ int write_file(const char *path, const void *data, size_t len);
 int read_file(const char *path, struct bytes *bytes);
 /* The same; -EFBIG: it has more than max_bytes. */
 int read_file_within(const char *path, size_t max_bytes, struct bytes *bytes);
+/* The last line of what a program left in a file, as text to its end. False: there is none. */
+bool last_line(int fd, char *text, size_t text_bytes);
 /* The file `name` beside `file`. */
 void beside(const char *file, const char *name, char *path, size_t path_bytes);
 

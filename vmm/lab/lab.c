@@ -78,19 +78,6 @@ static int fail(struct lab *lab, int error, const char *what, const char *reason
 
 /* ---- The initial file system ---- */
 
-static void lab_dir(char *dir, size_t bytes)
-{
-    const char *cache = getenv("VPT_CACHE"), *xdg = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
-
-    if (cache && *cache)
-        snprintf(dir, bytes, "%s/lab", cache);
-    else if (xdg && *xdg)
-        snprintf(dir, bytes, "%s/vpt/lab", xdg);
-    else
-        snprintf(dir, bytes, "%s/.cache/vpt/lab", home ? home : "");
-}
-
 static int add_host_file(struct lab *lab, const char *path, const char *name, uint32_t mode)
 {
     struct bytes file = {0};
@@ -419,23 +406,6 @@ static int watch(struct lab *lab)
     }
 }
 
-/* The last line that QEMU left on its standard error. */
-static const char *last_error(struct lab *lab, char *text, size_t text_bytes)
-{
-    const off_t end = lseek(lab->errors_fd, 0, SEEK_END);
-    const off_t from = end > (off_t)text_bytes - 1 ? end - (off_t)text_bytes + 1 : 0;
-    const ssize_t n = pread(lab->errors_fd, text, text_bytes - 1, from);
-    char *line;
-
-    if (n <= 0)
-        return "ended with an error";
-    text[n] = 0;
-    if (text[n - 1] == '\n')
-        text[n - 1] = 0;
-    line = strrchr(text, '\n');
-    return line ? line + 1 : text;
-}
-
 /* The guest that the lab's vpt saved to its drive becomes the file that was asked for. */
 static int keep_saved(struct lab *lab)
 {
@@ -477,7 +447,8 @@ static int finish(struct lab *lab)
     if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
         return fail(lab, -ENOENT, qemu_of(lab->options), "not installed");
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return fail(lab, -EIO, qemu_of(lab->options), last_error(lab, text, sizeof(text)));
+        return fail(lab, -EIO, qemu_of(lab->options),
+                    last_line(lab->errors_fd, text, sizeof(text)) ? text : "ended with an error");
     error = record_read(lab->result_fd, lab->result);
     if (error)
         return fail(lab, error, "lab", "no result came back");
@@ -497,7 +468,7 @@ void lab_run(const struct run_options *options, struct run_result *result)
     int error;
 
     clock_gettime(CLOCK_MONOTONIC, &start);
-    lab_dir(lab.dir, sizeof(lab.dir));
+    data_cache("lab", lab.dir, sizeof(lab.dir));
     error = build_initrd(&lab);
     if (!error)
         error = anonymous_files(&lab);

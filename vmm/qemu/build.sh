@@ -23,6 +23,11 @@ configuration=(
     --enable-tcg --enable-kvm --enable-system --enable-plugins --disable-debug-info
 )
 
+# What `vpt trace` needs: the host's files by 9p, and a network if it is asked for. QEMU is built
+# without what has no headers here.
+! pkg-config --exists libattr libcap-ng || configuration+=(--enable-virtfs --enable-attr --enable-cap-ng)
+! pkg-config --exists slirp || configuration+=(--enable-slirp)
+
 case $kind in
 '' | stock) ;;
 # QEMU 7.2 does not find UndefinedBehaviorSanitizer by itself.
@@ -52,7 +57,8 @@ fi
 # make_build SOURCE BUILD
 make_build() {
     local source=$1 build=$2
-    if [ ! -f "$build/build.ninja" ]; then
+    if [ ! -f "$build/build.ninja" ] ||
+        [ "${configuration[*]}" != "$(cat "$build/configuration" 2>/dev/null)" ]; then
         rm -rf "$build"
         mkdir -p "$build"
         echo "build.sh: configure ${configuration[*]}"
@@ -60,6 +66,7 @@ make_build() {
             tail -n 20 "$dir/configure.log" >&2
             exit 1
         fi
+        echo "${configuration[*]}" >"$build/configuration"
     fi
     echo "build.sh: qemu-system-x86_64 (the first time takes minutes)"
     if ! ninja -C "$build" -j "$jobs" qemu-system-x86_64 >"$dir/build.log" 2>&1; then
