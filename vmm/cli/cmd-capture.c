@@ -37,7 +37,8 @@
 
 struct capture_options {
     const char *domain, *uri, *socket, *file;
-    uint64_t seconds; /* 0: until a signal comes */
+    uint64_t seconds;  /* 0: until a signal comes */
+    unsigned ready_fd; /* 0: nobody is told */
     struct capture_kinds kinds;
     bool ring, by_qemu, no_code, no_names, status, stop, json;
     json_object *arguments; /* of x-vpt-start; those below are in it */
@@ -278,6 +279,13 @@ static const struct option_row options_of_capture[] = {
      .kind = OPTION_FLAG,
      .offset = offsetof(struct capture_options, by_qemu),
      .help = "Lets QEMU open the files: where it runs, and with its rights."},
+    {.name = "ready-fd",
+     .value = "N",
+     .kind = OPTION_UNSIGNED,
+     .offset = offsetof(struct capture_options, ready_fd),
+     .min = 3,
+     .max = INT_MAX,
+     .help = "Writes a line to descriptor N, and closes it, as soon as the capture has begun."},
     {.name = "status",
      .group = "A capture that runs, whoever began it",
      .kind = OPTION_FLAG,
@@ -697,6 +705,14 @@ static int run_capture(struct job *job)
     return code;
 }
 
+static void tell_ready(const struct capture_options *options)
+{
+    if (options->ready_fd == 0)
+        return;
+    (void)!write((int)options->ready_fd, "\n", 1);
+    (void)close((int)options->ready_fd);
+}
+
 static int capture(struct monitor *monitor, struct capture_options *options)
 {
     struct job job = {.monitor = monitor, .options = options, .end_ms = INT64_MAX};
@@ -709,8 +725,10 @@ static int capture(struct monitor *monitor, struct capture_options *options)
                                   json_object_get(options->arguments), CAPTURE_BEGUN);
     if (options->seconds > 0)
         job.end_ms = now_ms() + (int64_t)options->seconds * 1000;
-    if (!code)
+    if (!code) {
+        tell_ready(options);
         code = run_capture(&job);
+    }
     if (!code)
         tell(job.captures, options->json);
     json_object_put(job.captures);

@@ -90,6 +90,27 @@ static int take_csv(void *request, const char *value)
     return 0;
 }
 
+static const char *const halves[] = {
+    [FILTER_USER - 1] = "user", [FILTER_KERNEL - 1] = "kernel", NULL};
+
+static const char *half_word(size_t index)
+{
+    return halves[index];
+}
+
+static int take_only(void *request, const char *value)
+{
+    struct report_options *const options = &((struct report_request *)request)->report;
+    size_t half = 0;
+
+    while (halves[half] && strcmp(value, halves[half]) != 0)
+        half++;
+    if (!halves[half])
+        return no_such("half", value, half_word, "vpt report --help");
+    options->filter.half = (enum filter_half)(half + 1);
+    return 0;
+}
+
 static const struct option_row options_of_report[] = {
     {.name = "by",
      .value = "KEY,...",
@@ -107,6 +128,13 @@ static const struct option_row options_of_report[] = {
      .offset = offsetof(struct report_request, between),
      .help = "Says how often TO was come to from FROM, how long that took, and in which functions. "
              "Each is an address, or the name of a function, which is where it begins."},
+    {.name = "only",
+     .value = "user|kernel",
+     .kind = OPTION_CALL,
+     .take = take_only,
+     .word = half_word,
+     .help = "Sums up code of user mode alone, or of the kernel alone.",
+     .fallback = "both"},
     {.name = "sort",
      .value = "ORDER",
      .kind = OPTION_CALL,
@@ -198,11 +226,14 @@ static int parse(int argc, char **argv, struct report_request *request)
         return 1 + EXIT_CODE_USAGE;
     if (request->between && (request->report.by_count > 0 || request->report.form == FORM_CSV))
         return 1 + complain(EXIT_CODE_USAGE, "--between has neither --by nor --csv");
+    if (request->report.filter.half != FILTER_BOTH && (request->between || request->page))
+        return 1 + complain(EXIT_CODE_USAGE, "--only is for sums: neither --between nor --html");
     code = check_sources(request);
     if (!code && request->page)
         code = check_page(request);
     if (code)
         return 1 + code;
+    request->parsed.filter.half = request->report.filter.half;
     request->report.filter = request->parsed.filter;
     if (request->report.top == UINT32_MAX)
         request->report.top = request->page                       ? TOP_OF_PAGE

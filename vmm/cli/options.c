@@ -192,7 +192,7 @@ int options_parse(const struct subcommand *command, int argc, char **argv, void 
     int option, code = 0;
 
     make_table(&table, command);
-    optind = 1;
+    optind = 0; /* as if for the first time: a table before may have had other rules */
     opterr = 0;
     while (!code && (option = getopt_long(argc, argv, table.letters, table.options, NULL)) != -1) {
         const struct option_row *const row =

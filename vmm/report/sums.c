@@ -375,7 +375,8 @@ static uint64_t place_of(struct sums *sums, const struct sum *cell)
 
     if (who == UINT32_MAX)
         return NO_MEMORY;
-    if (sums->filter && !sums_takes(sums, sums->filter, who))
+    if (sums->filter && (!sums_takes(sums, sums->filter, who) ||
+                         !filter_takes_half(sums->filter, cell->key[0] & IN_KERNEL)))
         return (uint64_t)who << 32 | NO_ROW;
     row = row_of(sums, cell->key[0], (uint32_t)cell->key[2], sums->is_of_all ? 0 : who);
     return row == UINT32_MAX ? NO_MEMORY : (uint64_t)who << 32 | row;

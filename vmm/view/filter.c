@@ -16,6 +16,11 @@ bool filter_is_set(const struct filter *filter)
     return filter->vm || filter->process || filter->symbol || filter->has_pid || filter->has_cpu;
 }
 
+bool filter_takes_half(const struct filter *filter, bool is_kernel)
+{
+    return filter->half != (is_kernel ? FILTER_USER : FILTER_KERNEL);
+}
+
 bool filter_takes_processor(const struct filter *filter, int cpu)
 {
     return !filter->has_cpu || cpu == filter->cpu;

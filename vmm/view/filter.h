@@ -8,17 +8,21 @@
 
 #include "view/out.h"
 
+enum filter_half { FILTER_BOTH, FILTER_USER, FILTER_KERNEL };
+
 struct filter {
     const char *vm, *process, *symbol; /* NULL: any. "host" is the host, and no VM */
     bool has_pid, has_cpu;
     uint32_t pid;
     int cpu;
+    enum filter_half half; /* of addresses; only sums of code look at it */
 };
 
 /* Whether it leaves out anything. */
 bool filter_is_set(const struct filter *filter);
 /* Whether it takes somebody, who ran on this processor; -1: not known which. */
 bool filter_takes_who(const struct filter *filter, const struct out_who *who, int cpu);
+bool filter_takes_half(const struct filter *filter, bool is_kernel);
 bool filter_takes_processor(const struct filter *filter, int cpu);
 /* Whether it takes a function; NULL: one without a name, which is "?". */
 bool filter_takes_symbol(const struct filter *filter, const char *name);
