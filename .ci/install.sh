@@ -31,6 +31,7 @@ data() {
     each 755 "$share" .ci/deps.sh vmm/cli/vpt-slurm.sh
     each 755 "$share/vmm/lab" vmm/lab/prepare.sh
     each 644 "$share/vmm/lab" vmm/lab/package.sh
+    each 755 "$share/vmm/program" vmm/program/prepare.sh
     each 755 "$share/vmm/qemu" vmm/qemu/fetch.sh vmm/qemu/build.sh
     each 644 "$share/vmm/qemu" vmm/qemu/README.md
     each 644 "$share/vmm/qemu/glue" vmm/qemu/glue/*

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The program vpt: the KVM backend, the lab, the subcommands.
 
-VMM_PARTS := cli demux common linux linux/look view report trace symbols run kvm lab monitor libvirt kit
+VMM_PARTS := cli demux common linux linux/look view report trace symbols run kvm lab monitor libvirt kit program
 VMM_SRC  := $(wildcard $(VMM_PARTS:%=vmm/%/*.c))
 VMM_OBJ  := $(VMM_SRC:%.c=$(BUILD)/%.o)
 VMM_LIBS := $(DECODER_LIBS) -ljson-c
@@ -81,6 +81,8 @@ $(BUILD)/vmm/common/sandbox.o $(BUILD)/vmm/view/out-perfetto.o: $(VMM_FEATURES_S
 $(patsubst %.c,$(BUILD)/%.o,$(wildcard vmm/symbols/*.c)): $(VMM_FEATURES_STAMP)
 VPT      := $(BUILD)/vpt
 
+include vmm/program/build.mk
+
 $(VPT): $(VMM_OBJ) $(LIBVPT) $(LIBPTDEC)
 	$(LINK) -o $@ $^ $(VMM_LIBS)
 
@@ -104,7 +106,7 @@ include vmm/demux/tests/build.mk
 # Fuzzes map files, TRACE.json, perf.data with the files that they name, guests' memory, and symbols.
 VMM_FUZZ_OBJ := $(patsubst %.c,$(FUZZ_OBJ)/%.o,$(filter-out vmm/cli/main.c,$(VMM_SRC)))
 
-$(BUILD)/fuzz/vmm-%: $(FUZZ_OBJ)/vmm/fuzz/%.o $(VMM_FUZZ_OBJ) $(VMM_PAGE_OBJ) $(DECODER_FUZZ_OBJ) $(LIBVPT)
+$(BUILD)/fuzz/vmm-%: $(FUZZ_OBJ)/vmm/fuzz/%.o $(VMM_FUZZ_OBJ) $(VMM_PAGE_OBJ) $(TRACE_AGENT_OBJ) $(DECODER_FUZZ_OBJ) $(LIBVPT)
 	@mkdir -p $(@D)
 	$(Q)$(call say,LD)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(VMM_LIBS)
 

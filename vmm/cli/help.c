@@ -88,12 +88,23 @@ static void print_row(const struct option_row *row, size_t columns)
     print_wrapped(stdout, text, indent, indent);
 }
 
+static bool has_long_code(const struct exit_row *row)
+{
+    bool is_long = false;
+
+    for (; row && row->text; row++)
+        is_long = is_long || row->code > 9;
+    return is_long;
+}
+
 static void print_exits(const struct exit_row *row)
 {
+    const int columns = has_long_code(row) ? 3 : 1;
+
     puts("\nExit codes:");
     for (; row && row->text; row++) {
-        printf("  %d  ", row->code);
-        print_wrapped(stdout, row->text, 5, 5);
+        printf("  %*d  ", columns, row->code);
+        print_wrapped(stdout, row->text, (size_t)columns + 4, (size_t)columns + 4);
     }
 }
 

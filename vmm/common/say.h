@@ -17,6 +17,12 @@ enum exit_code {
     EXIT_CODE_CRASH = 5, /* triple fault, internal error, or the source lost track */
     EXIT_CODE_TIMEOUT = 6,
     EXIT_CODE_MISMATCH = 7, /* --verify: the decoded path is not the executed one */
+    /* Of vpt trace, whose others are the program's: as those of env and timeout. */
+    EXIT_CODE_LATE = 124,
+    EXIT_CODE_NOT_TRACED = 125,
+    EXIT_CODE_NOT_EXECUTABLE = 126,
+    EXIT_CODE_NOT_FOUND = 127,
+    EXIT_CODE_SIGNAL = 128, /* and the signal's number */
 };
 
 /* One line on standard error, "vpt: ...". Returns code. */

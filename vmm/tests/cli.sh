@@ -16,7 +16,7 @@ running() {
 # ---- Usage ----
 expect 'help' 0 '' "$vpt" --help
 expect 'version' 0 '' "$vpt" --version
-for command in run qemu capture check dump decode report annotate coverage convert index parts demux names guest-tests profiles; do
+for command in run qemu trace capture check dump decode report annotate coverage convert index parts demux names guest-tests profiles; do
     expect "$command --help" 0 '' "$vpt" "$command" --help
 done
 expect 'unknown command' 2 'no command' "$vpt" frobnicate
@@ -32,6 +32,16 @@ expect 'qemu: --trace-out without image' 2 'needs an image' "$vpt" qemu --trace-
 expect 'qemu: no QEMU' 4 'make qemu' env VPT_QEMU=/nonexistent "$vpt" qemu "$guests/status.elf"
 expect 'qemu: what would run' 0 '' "$vpt" qemu --dry-run --trace-out a,b "$guests/status.elf"
 check 'qemu: a comma in a name' grep -q "trace=a,,b,image=" "$work/out"
+expect 'trace: no program' 2 'takes a program' "$vpt" trace --cycles
+expect 'trace: --keep is no perf.data' 2 'is for a capture' "$vpt" trace --keep x -o y -- true
+expect 'trace: two reports' 2 'either --report' "$vpt" trace --report x --html y -- true
+expect 'trace: a variable without a name' 2 'takes NAME' "$vpt" trace --env =x -- true
+expect 'trace: no QEMU' 125 'make qemu' env VPT_QEMU="$work/none" "$vpt" trace -- true
+expect 'trace: no kernel' 125 'make trace-kernel' env VPT_QEMU=/bin/true VPT_CACHE="$work/none" "$vpt" trace -- true
+mkdir -p "$work/cache/trace" && touch "$work"/cache/trace/{vmlinux,base.cpio}
+expect 'trace: a QEMU that is none' 125 'went away' env VPT_QEMU=/bin/true VPT_CACHE="$work/cache" "$vpt" trace -- true
+expect 'report: --only of what' 2 "no half 'both'" "$vpt" report --only both x
+expect 'report: --only of a page' 2 'is for sums' "$vpt" report --only user --between a,b x
 expect 'capture: of what' 2 'takes --domain or --qmp' "$vpt" capture "$work/x"
 expect 'capture: of two' 2 'takes --domain or --qmp' "$vpt" capture --domain x --qmp y "$work/x"
 expect 'capture: --connect without --domain' 2 'is for --domain' "$vpt" capture --qmp x --connect y "$work/x"

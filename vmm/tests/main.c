@@ -102,6 +102,7 @@ int main(void)
     add_report_suite();
     add_sandbox_suite();
     add_sidecar_suite();
+    add_program_suite();
     add_suggest_suite();
     add_symbols_suite();
     add_tracer_suite();

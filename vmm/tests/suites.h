@@ -58,6 +58,7 @@ void add_record_suite(void);
 void add_report_suite(void);
 void add_sandbox_suite(void);
 void add_sidecar_suite(void);
+void add_program_suite(void);
 void add_suggest_suite(void);
 void add_symbols_suite(void);
 void add_tracer_suite(void);
