@@ -933,6 +933,10 @@ int ptd_contexts_add_vm(struct ptd_contexts *contexts, const char *name, uint64_
                         uint64_t tsc_multiplier);
 /* A VMCS pointer of one of its processors, not yet of another VM. PTD_OK, _NOMEM, _ARG. */
 int ptd_contexts_add_vmcs(struct ptd_contexts *contexts, unsigned vm, uint64_t vmcs);
+/* The same of a processor whose TSC differs otherwise than the VM's. PTD_E_ARG: the multiplier too.
+ */
+int ptd_contexts_add_vcpu(struct ptd_contexts *contexts, unsigned vm, uint64_t vmcs,
+                          uint64_t tsc_offset, uint64_t tsc_multiplier);
 /*
  * An address space of a process, of a VM or of the host (0); one process may have several. name may
  * be NULL, pid -1. The last one told for a CR3 counts. PTD_OK, PTD_E_NOMEM, PTD_E_ARG.

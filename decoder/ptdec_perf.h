@@ -164,6 +164,8 @@ struct ptd_perf_record {
             bool has_ip;
             const uint8_t *aux; /* packets; NULL: the event has none in its samples */
             size_t aux_bytes;
+            const uint8_t *raw; /* what a tracepoint says; NULL: nothing */
+            size_t raw_bytes;
         } sample;
         struct {
             uint64_t count;
@@ -299,6 +301,7 @@ struct ptd_perf_poke {
 };
 
 struct ptd_perf_lookup;
+struct ptd_perf_guests;
 
 /* All of it is for reading; each list is in order of time, and of the file where times are equal.
  */
@@ -330,6 +333,8 @@ struct ptd_perf_session {
     const struct ptd_perf_lookup *lookup; /* private */
     int error; /* what ended reading early (the rest is here), or PTD_OK */
     struct ptd_perf_fault fault;
+    /* To be set by the user, as vms: which threads are virtual processors; NULL: nobody says. */
+    const struct ptd_perf_guests *guests;
 };
 
 /*
@@ -386,6 +391,62 @@ struct ptd_perf_change {
 int ptd_perf_place(const struct ptd_perf_session *session, const uint8_t *bytes, size_t len_bytes,
                    struct ptd_perf_change *changes, size_t count);
 
+/* ---- Guests by thread ---------------------------------------------------------------------- */
+
+/*
+ * A thread of the host that is a virtual processor of a VM. Several entries may have the same
+ * thread: what each says holds from its time on, such as another TSC.
+ */
+struct ptd_perf_vcpu {
+    uint32_t tid;
+    bool has_tsc;  /* session->vms says how its TSC differs; else its TSC packets tell no time */
+    uint64_t from; /* the host's TSC; 0: from the beginning */
+    uint64_t vmcs; /* what VMCS packets shall say of it: PTD_PERF_VMCS() */
+};
+
+/* Numbers in place of VMCS pointers, 32 bits: no pointer of a processor is that. */
+#define PTD_PERF_VMCS(number) (UINT64_C(1) << 51 | (uint64_t)(uint32_t)(number) << 12)
+/* A guest of which nobody knows whose it is. */
+#define PTD_PERF_VMCS_NOBODY PTD_PERF_VMCS(UINT32_MAX)
+
+/* How it was found out whose guest it was that ran, counted from VM entry to VM exit. */
+struct ptd_perf_guest_sums {
+    uint64_t runs;       /* all of them */
+    uint64_t by_both;    /* the VMCS pointer and the thread say the same */
+    uint64_t by_vmcs;    /* the VMCS pointer alone: times are too near to a switch of threads */
+    uint64_t by_thread;  /* the thread alone: no packet had told a VMCS pointer */
+    uint64_t unknown;    /* neither says whose it was */
+    uint64_t vmcs_count; /* VMCS pointers that were seen */
+};
+
+/*
+ * Looks at all traces of a session for guests: which VMCS pointer belongs to which thread, where
+ * there are VMCS packets, and who ran where there are none. NR of PIP packets says that a guest
+ * ran. The session must outlive it, and has its .vms. Of two entries of a thread from the
+ * same time on, the one with the greater number counts. PTD_OK, PTD_E_NOMEM.
+ */
+int ptd_perf_guests_new(const struct ptd_perf_session *session, const struct ptd_perf_vcpu *vcpus,
+                        size_t count, struct ptd_perf_guests **guests);
+void ptd_perf_guests_free(struct ptd_perf_guests *guests);
+const struct ptd_perf_guest_sums *ptd_perf_guests_sums(const struct ptd_perf_guests *guests);
+
+/*
+ * A copy of a trace in which VMCS packets say whose guest runs, as PTD_PERF_VMCS() does; what
+ * nobody knows stays as it is, or is PTD_PERF_VMCS_NOBODY. VMCS packets that are missing are put
+ * in, with a PAD behind each, so that each makes the copy 8 bytes longer.
+ */
+struct ptd_perf_guest_trace {
+    uint8_t *bytes;
+    size_t len_bytes;
+    uint64_t *inserted; /* offsets in bytes */
+    size_t inserted_count;
+};
+
+/* trace is one of session, which has .guests. PTD_OK, PTD_E_NOMEM. */
+int ptd_perf_guest_trace(const struct ptd_perf_session *session, const struct ptd_perf_trace *trace,
+                         struct ptd_perf_guest_trace *out);
+void ptd_perf_guest_trace_free(struct ptd_perf_guest_trace *trace);
+
 /* ---- Traces by thread ----------------------------------------------------------------------- */
 
 struct ptd_perf_thread {
@@ -395,14 +456,15 @@ struct ptd_perf_thread {
 /*
  * A copy of a CPU's trace, for ptd_flow_*(): CR3 says which thread runs, PTD_PERF_CR3(tid), by the
  * context switches of the file. ptd_image_alias() gives a thread the code of its process. The
- * kernel's code belongs into PTD_ANY_CR3. Guests keep the CR3 that the trace says.
+ * kernel's code belongs into PTD_ANY_CR3. Guests keep the CR3 that the trace says. With
+ * session->guests, VMCS packets are those of ptd_perf_guest_trace().
  */
 struct ptd_perf_cpu_trace {
     uint8_t *bytes;
     size_t len_bytes;
     struct ptd_perf_thread *threads; /* that may occur; tid ascends */
     size_t thread_count;
-    uint64_t *inserted; /* offsets in bytes of PIP packets that the original does not have */
+    uint64_t *inserted; /* offsets in bytes of what the original does not have: 8 bytes each */
     size_t inserted_count;
     bool switched; /* the file has context switches of this CPU; else one thread had it alone */
     bool guests;   /* VMX non-root operation was traced */

@@ -106,9 +106,18 @@ int ptd_contexts_add_vm(struct ptd_contexts *contexts, const char *name, uint64_
 
 int ptd_contexts_add_vmcs(struct ptd_contexts *contexts, unsigned vm, uint64_t vmcs)
 {
+    if (vm == 0 || vm >= contexts->vm_count)
+        return PTD_E_ARG;
+    return ptd_contexts_add_vcpu(contexts, vm, vmcs, contexts->vms[vm].tsc_offset,
+                                 contexts->vms[vm].tsc_multiplier);
+}
+
+int ptd_contexts_add_vcpu(struct ptd_contexts *contexts, unsigned vm, uint64_t vmcs,
+                          uint64_t tsc_offset, uint64_t tsc_multiplier)
+{
     int status;
 
-    if (vm == 0 || vm >= contexts->vm_count)
+    if (vm == 0 || vm >= contexts->vm_count || !multiplier_is_good(tsc_offset, tsc_multiplier))
         return PTD_E_ARG;
     if (ptd_extents_at(&contexts->vmcs, vmcs))
         return PTD_E_ARG;
@@ -121,7 +130,7 @@ int ptd_contexts_add_vmcs(struct ptd_contexts *contexts, unsigned vm, uint64_t v
     if (!ptd_extents_add(&contexts->vmcs, (struct extent){.first = vmcs, .last = vmcs}))
         return PTD_E_NOMEM;
     contexts->times[contexts->time_count++] =
-        (struct ptd_time_vm){vmcs, contexts->vms[vm].tsc_offset, contexts->vms[vm].tsc_multiplier};
+        (struct ptd_time_vm){vmcs, tsc_offset, tsc_multiplier};
     return PTD_OK;
 }
 

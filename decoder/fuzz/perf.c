@@ -185,15 +185,8 @@ static void check_places(const struct ptd_perf_session *session,
     }
 }
 
-static void check_again(const struct ptd_perf_session *session)
+static void check_copies(const struct ptd_perf_session *session)
 {
-    struct ptd_perf_session *again;
-    struct ptd_perf_fault fault;
-    struct file file = {0};
-    size_t letters = 0;
-
-    for (size_t i = 0; i < session->map_count && i < 8; i++)
-        (void)ptd_perf_each_map(session, session->maps[i].pid, touch, &letters);
     for (size_t i = 0; i < session->trace_count && i < 4; i++) {
         struct ptd_perf_cpu_trace copy;
 
@@ -205,6 +198,48 @@ static void check_again(const struct ptd_perf_session *session)
         check_places(session, &copy);
         ptd_perf_cpu_trace_free(&copy);
     }
+}
+
+/* The same with the first threads as virtual processors. */
+static void check_guests(struct ptd_perf_session *session)
+{
+    const struct ptd_time_vm vms[] = {{.vmcs = PTD_PERF_VMCS(0), .offset = 1000}};
+    const struct ptd_perf_guest_sums *sums;
+    struct ptd_perf_vcpu vcpus[8];
+    struct ptd_perf_guests *guests;
+    size_t count = 0;
+
+    for (; count < session->switch_count && count < 8; count++)
+        vcpus[count] = (struct ptd_perf_vcpu){.tid = session->switches[count].tid,
+                                              .has_tsc = count == 0,
+                                              .from = count * 1000,
+                                              .vmcs = PTD_PERF_VMCS(count)};
+    session->vms = vms;
+    session->vm_count = 1;
+    if (ptd_perf_guests_new(session, vcpus, count, &guests) != PTD_OK)
+        abort();
+    sums = ptd_perf_guests_sums(guests);
+    if (sums->by_both + sums->by_vmcs + sums->by_thread + sums->unknown != sums->runs)
+        abort();
+    session->guests = guests;
+    check_copies(session);
+    session->guests = NULL;
+    session->vms = NULL;
+    session->vm_count = 0;
+    ptd_perf_guests_free(guests);
+}
+
+static void check_again(struct ptd_perf_session *session)
+{
+    struct ptd_perf_session *again;
+    struct ptd_perf_fault fault;
+    struct file file = {0};
+    size_t letters = 0;
+
+    for (size_t i = 0; i < session->map_count && i < 8; i++)
+        (void)ptd_perf_each_map(session, session->maps[i].pid, touch, &letters);
+    check_copies(session);
+    check_guests(session);
     put_again(&file, session);
     if (ptd_perf_session_new(file.bytes, file.len, &again, &fault) != PTD_OK)
         abort();

@@ -15,7 +15,7 @@
 #include "base/array.h"
 #include "perf/clock.h"
 #include "perf/lookup.h"
-#include "perf/order.h"
+#include "perf/threads.h"
 #include "perf/turns.h"
 #include "pt_packets.h"
 #include "ptdec_perf.h"
@@ -40,43 +40,6 @@ struct builder {
     uint32_t current; /* the thread in the copy so far */
     bool nr;          /* VMX non-root operation */
 };
-
-/* ---- Who ran when ---- */
-
-/* Before the first switch: whoever it is that goes away then. Of a thread's trace: the thread. */
-static struct ptd_perf_thread find_first(const struct ptd_perf_session *session,
-                                         const struct ptd_perf_trace *trace)
-{
-    const struct ptd_perf_lookup *const lookup = session->lookup;
-    const uint32_t cpu = (uint32_t)trace->cpu;
-    const size_t at = ptd_perf_order_begin(&lookup->switches, cpu, 0);
-    const struct ptd_perf_switch *first = NULL;
-    const struct perf_entry *start;
-
-    if (trace->cpu >= 0 && session->pt.has_time && at < lookup->switches.count &&
-        lookup->switches.list[at].key == cpu)
-        first = &session->switches[lookup->switches.list[at].at];
-    if (first && first->out)
-        return (struct ptd_perf_thread){first->tid, first->pid};
-    if (first && first->has_other)
-        return (struct ptd_perf_thread){first->other_tid, first->other_pid};
-    start = trace->cpu >= 0 ? ptd_perf_order_last(&lookup->starts, cpu, UINT64_MAX) : NULL;
-    if (start)
-        return (struct ptd_perf_thread){session->starts[start->at].tid,
-                                        session->starts[start->at].pid};
-    /* Of a program that perf started, all of its CPUs' buffers name the first thread. */
-    if (trace->tid >= 0)
-        return (struct ptd_perf_thread){.tid = (uint32_t)trace->tid,
-                                        .pid = ptd_perf_pid_of(session, (uint32_t)trace->tid)};
-    return nobody;
-}
-
-static void find_turns(struct builder *builder, const struct ptd_perf_session *session)
-{
-    if (builder->trace->cpu >= 0)
-        builder->turns = ptd_perf_turns_of(&session->lookup->turns, (uint32_t)builder->trace->cpu);
-    builder->turns.first = find_first(session, builder->trace);
-}
 
 /* ---- Stretches ---- */
 
@@ -258,8 +221,35 @@ static bool list_threads(struct builder *builder)
     return true;
 }
 
-int ptd_perf_cpu_trace(const struct ptd_perf_session *session, const struct ptd_perf_trace *trace,
-                       struct ptd_perf_cpu_trace *out)
+/* What was put in by both: the offsets of the first in its own copy become those of the last one.
+ */
+static bool join_inserted(struct ptd_perf_cpu_trace *out, const struct ptd_perf_guest_trace *under)
+{
+    const size_t count = out->inserted_count + under->inserted_count;
+    uint64_t *const all = count ? calloc(count, sizeof(*all)) : NULL;
+    size_t of_out = 0, of_under = 0;
+
+    if (count && !all)
+        return false;
+    while (of_out + of_under < count) {
+        const bool is_under =
+            of_under < under->inserted_count &&
+            (of_out == out->inserted_count ||
+             under->inserted[of_under] + of_out * PT_PIP_LEN < out->inserted[of_out]);
+
+        all[of_out + of_under] =
+            is_under ? under->inserted[of_under] + of_out * PT_PIP_LEN : out->inserted[of_out];
+        of_under += is_under;
+        of_out += !is_under;
+    }
+    free(out->inserted);
+    out->inserted = all;
+    out->inserted_count = count;
+    return true;
+}
+
+static int make_copy(const struct ptd_perf_session *session, const struct ptd_perf_trace *trace,
+                     struct ptd_perf_cpu_trace *out)
 {
     struct builder builder = {.trace = trace, .current = NO_ID};
     struct ptd_time *const time = ptd_perf_time_new(session);
@@ -267,7 +257,7 @@ int ptd_perf_cpu_trace(const struct ptd_perf_session *session, const struct ptd_
 
     ok = time && find_stretches(&builder, time);
     if (ok) {
-        find_turns(&builder, session);
+        builder.turns = ptd_perf_threads_of(session, trace);
         match(&builder);
         ok = copy(&builder) && list_threads(&builder);
     }
@@ -279,6 +269,29 @@ int ptd_perf_cpu_trace(const struct ptd_perf_session *session, const struct ptd_
         return PTD_OK;
     ptd_perf_cpu_trace_free(out);
     return PTD_E_NOMEM;
+}
+
+int ptd_perf_cpu_trace(const struct ptd_perf_session *session, const struct ptd_perf_trace *trace,
+                       struct ptd_perf_cpu_trace *out)
+{
+    struct ptd_perf_guest_trace guests;
+    struct ptd_perf_trace told = *trace;
+    int error;
+
+    if (!session->guests)
+        return make_copy(session, trace, out);
+    error = ptd_perf_guest_trace(session, trace, &guests);
+    if (error)
+        return error;
+    told.bytes = guests.bytes;
+    told.len_bytes = guests.len_bytes;
+    error = make_copy(session, &told, out);
+    if (!error && !join_inserted(out, &guests)) {
+        ptd_perf_cpu_trace_free(out);
+        error = PTD_E_NOMEM;
+    }
+    ptd_perf_guest_trace_free(&guests);
+    return error;
 }
 
 void ptd_perf_cpu_trace_free(struct ptd_perf_cpu_trace *trace)

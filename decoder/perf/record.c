@@ -126,7 +126,7 @@ static void take_sample(struct perf_events *events, struct span *span,
         if (event->sample_type & fields[i])
             take_field(span, fields[i], record);
     }
-    ptd_perf_sample_take_aux(span, event, record);
+    ptd_perf_sample_take_rest(span, event, record);
 }
 
 /* ---- Bodies ---- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets in a sample (PERF_SAMPLE_AUX). They stand at its end, behind fields whose sizes the event
- * and the sample tell (include/uapi/linux/perf_event.h, PERF_RECORD_SAMPLE).
+ * Packets in a sample (PERF_SAMPLE_AUX), and what a tracepoint says. Packets stand at its end,
+ * behind fields whose sizes the event and the sample tell (include/uapi/linux/perf_event.h,
+ * PERF_RECORD_SAMPLE).
  */
 #include "perf/sample.h"
 #include "perf/layout.h"
@@ -69,7 +70,20 @@ static void skip_branches(struct span *span, uint64_t kinds)
     skip(span, count, BRANCH_BYTES);
 }
 
-static void skip_field(struct span *span, uint32_t field, const struct ptd_perf_event *event)
+static void take_raw(struct span *span, struct ptd_perf_record *record)
+{
+    const uint64_t len = take32(span);
+
+    if (span->missing || len > span_left(span)) {
+        span->missing = true;
+        return;
+    }
+    record->sample.raw_bytes = (size_t)len;
+    record->sample.raw = span_take(span, (size_t)len);
+}
+
+static void take_field(struct span *span, uint32_t field, const struct ptd_perf_event *event,
+                       struct ptd_perf_record *record)
 {
     switch (field) {
     case SAMPLE_READ:
@@ -79,7 +93,7 @@ static void skip_field(struct span *span, uint32_t field, const struct ptd_perf_
         skip(span, take64(span), 8);
         break;
     case SAMPLE_RAW:
-        skip(span, take32(span), 1);
+        take_raw(span, record);
         break;
     case SAMPLE_BRANCH_STACK:
         skip_branches(span, event->branch_sample_type);
@@ -99,8 +113,8 @@ static void skip_field(struct span *span, uint32_t field, const struct ptd_perf_
     }
 }
 
-void ptd_perf_sample_take_aux(struct span *span, const struct ptd_perf_event *event,
-                              struct ptd_perf_record *record)
+void ptd_perf_sample_take_rest(struct span *span, const struct ptd_perf_event *event,
+                               struct ptd_perf_record *record)
 {
     static const uint32_t fields[] = {
         SAMPLE_PERIOD,       SAMPLE_READ,           SAMPLE_CALLCHAIN,      SAMPLE_RAW,
@@ -110,15 +124,17 @@ void ptd_perf_sample_take_aux(struct span *span, const struct ptd_perf_event *ev
     };
     uint64_t len;
 
-    if (!(event->sample_type & SAMPLE_AUX))
+    if (!(event->sample_type & (SAMPLE_AUX | SAMPLE_RAW)))
         return;
     for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
         /* One of two layouts of the same size. */
         const uint32_t weight = fields[i] == SAMPLE_WEIGHT ? SAMPLE_WEIGHT_STRUCT : 0;
 
         if (event->sample_type & (fields[i] | weight))
-            skip_field(span, fields[i], event);
+            take_field(span, fields[i], event, record);
     }
+    if (!(event->sample_type & SAMPLE_AUX))
+        return;
     len = take64(span);
     if (span->missing || len > span_left(span)) {
         span->missing = true;

@@ -7,7 +7,7 @@
 #include "ptdec_perf.h"
 
 /* The packets of a sample, behind its fields up to SAMPLE_CPU. */
-void ptd_perf_sample_take_aux(struct span *span, const struct ptd_perf_event *event,
-                              struct ptd_perf_record *record);
+void ptd_perf_sample_take_rest(struct span *span, const struct ptd_perf_event *event,
+                               struct ptd_perf_record *record);
 
 #endif

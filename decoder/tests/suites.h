@@ -19,6 +19,7 @@ void add_rtit_packet_suite(void);
 void add_rtit_flow_suite(void);
 void add_perf_suite(void);
 void add_perf_flow_suite(void);
+void add_perf_guests_suite(void);
 void add_time_marks_suite(void);
 void add_memory_suite(void);
 void add_code_log_suite(void);
