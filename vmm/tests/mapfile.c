@@ -144,7 +144,7 @@ static void mistakes(void)
         {"{\"vpt-map\":1,\"guests\":[]}", "no such member: \"guests\""},
         {"{\"vpt-map\":1,\"host\":{\"vmcs\":1}}", "host: no such member: \"vmcs\""},
         {"{\"vpt-map\":1,\"vms\":{}}", "vms: not a list"},
-        {"{\"vpt-map\":1,\"vms\":[{}]}", "vms[0]: \"vmcs\" is missing"},
+        {"{\"vpt-map\":1,\"vms\":[{}]}", "vms[0]: neither \"vmcs\" nor \"vcpus\""},
         {"{\"vpt-map\":1,\"vms\":[{\"vmcs\":[1]}]}", "vms[0].vmcs[0]: not a VMCS pointer"},
         {"{\"vpt-map\":1,\"vms\":[{\"vmcs\":4096},{\"vmcs\":4096}]}",
          "vms[1].vmcs: this VMCS pointer was told before"},

@@ -590,8 +590,8 @@ static int read_memory(struct reader *reader, const struct node *node, unsigned 
 
 struct machine_entry {
     const char *name;
-    struct node vmcs, images, kallsyms, symbols, processes, files, memory;
-    uint64_t tsc_offset, tsc_multiplier, kernel_from;
+    struct node vmcs, vcpus, images, kallsyms, symbols, processes, files, memory;
+    uint64_t pid, tsc_offset, tsc_multiplier, kernel_from;
 };
 
 #define MACHINE_MEMBERS                                                                            \
@@ -610,7 +610,9 @@ static const struct member host_members[] = {MACHINE_MEMBERS};
 
 static const struct member vm_members[] = {
     {"name", read_text, offsetof(struct machine_entry, name), false},
-    {"vmcs", read_node, offsetof(struct machine_entry, vmcs), true},
+    {"vmcs", read_node, offsetof(struct machine_entry, vmcs), false},
+    {"pid", read_number, offsetof(struct machine_entry, pid), false},
+    {"vcpus", read_node, offsetof(struct machine_entry, vcpus), false},
     {"tsc_offset", read_number, offsetof(struct machine_entry, tsc_offset), false},
     {"tsc_multiplier", read_number, offsetof(struct machine_entry, tsc_multiplier), false},
     MACHINE_MEMBERS,
@@ -665,6 +667,54 @@ static int read_vmcs(struct reader *reader, const struct node *node, void *into)
     return status == PTD_OK ? 0 : library_error(reader, node, status);
 }
 
+struct vcpu_entry {
+    uint64_t vcpu, tid, from, tsc_offset, tsc_multiplier;
+};
+
+static const struct member vcpu_members[] = {
+    {"vcpu", read_number, offsetof(struct vcpu_entry, vcpu), false}, /* for people */
+    {"tid", read_number, offsetof(struct vcpu_entry, tid), true},
+    {"from", read_number, offsetof(struct vcpu_entry, from), false},
+    {"tsc_offset", read_number, offsetof(struct vcpu_entry, tsc_offset), false},
+    {"tsc_multiplier", read_number, offsetof(struct vcpu_entry, tsc_multiplier), false},
+    {0},
+};
+
+/* In place of VMCS pointers, which a thread of the host has besides. */
+static int read_vcpu(struct reader *reader, const struct node *node, void *into)
+{
+    struct map *const map = reader->map;
+    struct vcpu_entry entry = {0};
+    int error = read_object(reader, node, vcpu_members, &entry), status;
+
+    if (error)
+        return error;
+    if (entry.tid == 0 || entry.tid > INT32_MAX)
+        return wrong(reader, node, "\"tid\" is out of range");
+    if (map->vcpu_count == map->vcpu_room) {
+        const size_t room = 2 * map->vcpu_room + 16;
+        struct ptd_perf_vcpu *const grown = reallocarray(map->vcpus, room, sizeof(*grown));
+
+        if (!grown)
+            return -ENOMEM;
+        map->vcpus = grown;
+        map->vcpu_room = room;
+    }
+    map->vcpus[map->vcpu_count] = (struct ptd_perf_vcpu){
+        .tid = (uint32_t)entry.tid,
+        .has_tsc = json_object_object_get_ex(node->value, "tsc_offset", NULL),
+        .from = entry.from,
+        .vmcs = PTD_PERF_VMCS(map->vcpu_count),
+    };
+    status =
+        ptd_contexts_add_vcpu(map->contexts, *(unsigned *)into, map->vcpus[map->vcpu_count].vmcs,
+                              entry.tsc_offset, entry.tsc_multiplier);
+    if (status == PTD_E_ARG)
+        return wrong(reader, node, "\"tsc_multiplier\" is out of range");
+    map->vcpu_count++;
+    return status == PTD_OK ? 0 : library_error(reader, node, status);
+}
+
 static int read_vm(struct reader *reader, const struct node *node, void *into)
 {
     struct machine_entry entry = no_machine;
@@ -674,6 +724,8 @@ static int read_vm(struct reader *reader, const struct node *node, void *into)
     (void)into;
     if (error)
         return error;
+    if (!entry.vmcs.value && !entry.vcpus.value)
+        return wrong(reader, node, "neither \"vmcs\" nor \"vcpus\" says which VM it is");
     number = ptd_contexts_add_vm(reader->map->contexts, entry.name, entry.tsc_offset,
                                  entry.tsc_multiplier);
     if (number == PTD_E_ARG)
@@ -682,6 +734,8 @@ static int read_vm(struct reader *reader, const struct node *node, void *into)
         return library_error(reader, node, number);
     vm = (unsigned)number;
     error = read_list(reader, &entry.vmcs, true, read_vmcs, &vm);
+    if (!error)
+        error = read_list(reader, &entry.vcpus, false, read_vcpu, &vm);
     return error ? error : add_machine(reader, node, &entry, vm);
 }
 
@@ -776,6 +830,9 @@ void map_free(struct map *map)
     ptd_contexts_free(map->contexts);
     names_free(&map->mapped);
     free(map->symbols);
+    free(map->vcpus);
+    map->vcpus = NULL;
+    map->vcpu_count = map->vcpu_room = 0;
     map->symbols = NULL;
     map->symbols_room = 0;
     for (size_t i = 0; i < map->memory_count; i++)

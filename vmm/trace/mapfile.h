@@ -6,6 +6,7 @@
 #include "common/reason.h"
 #include "common/table.h"
 #include "ptdec.h"
+#include "ptdec_perf.h"
 
 #define MAP_BYTES_MAX (256u << 20) /* more than vpt names makes of any guest */
 
@@ -30,6 +31,8 @@ struct map {
     struct names mapped;         /* build ids and paths of mapped files, */
     struct map_symbols *symbols; /* and what each has */
     size_t symbols_room;
+    struct ptd_perf_vcpu *vcpus; /* threads of the host that are virtual processors */
+    size_t vcpu_count, vcpu_room;
     struct reason why; /* where something is wrong, and what; if a function below fails */
 };
 

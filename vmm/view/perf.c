@@ -529,9 +529,30 @@ static int decode_merged(struct job *job)
     return error;
 }
 
+/* Whose guests ran, by the threads that a map names. 0 or -errno. */
+static int find_guests(struct job *job, struct ptd_perf_session *session,
+                       struct ptd_perf_guests **guests)
+{
+    const struct map *const map = &job->options->map;
+    const struct ptd_perf_guest_sums *sums;
+
+    if (map->vcpu_count == 0)
+        return 0;
+    if (ptd_perf_guests_new(session, map->vcpus, map->vcpu_count, guests) != PTD_OK)
+        return reason_no_memory(job->why);
+    session->guests = *guests;
+    sums = ptd_perf_guests_sums(*guests);
+    if (sums->unknown)
+        remark(job->options->code.remark,
+               "a guest ran %" PRIu64 " times, and %" PRIu64 " times nothing tells which one",
+               sums->runs, sums->unknown);
+    return 0;
+}
+
 int decode_perf(struct decode_options *options, const char *file, const struct bytes *bytes,
                 struct reason *why)
 {
+    struct ptd_perf_guests *guests = NULL;
     struct ptd_perf_session *session;
     int error = perf_data_open(file, bytes, options->code.remark, &session, why);
     struct job job = {.options = options, .why = why};
@@ -548,12 +569,17 @@ int decode_perf(struct decode_options *options, const char *file, const struct b
         session->vms = ptd_contexts_time_vms(options->map.contexts, &session->vm_count);
     if (!options->have_images || has_map(&job))
         perf_data_warn_kernel(file, session, &options->code);
-    error = options->format && options->format->merges && count_buffers(session) <= BUFFERS_MAX
-                ? decode_merged(&job)
-                : decode_in_turn(&job);
+    error = find_guests(&job, session, &guests);
+    if (error)
+        ;
+    else if (options->format && options->format->merges && count_buffers(session) <= BUFFERS_MAX)
+        error = decode_merged(&job);
+    else
+        error = decode_in_turn(&job);
     free_codes(&job);
     if (!error && session->error)
         error = -EBADMSG;
+    ptd_perf_guests_free(guests);
     ptd_perf_session_free(session);
     return error;
 }
