@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vpt check: what the KVM of this machine can do. vpt profiles: what can be modelled.
+ * vpt check: what the KVM of this machine can do, and what can be recorded on it. vpt profiles:
+ * what can be modelled.
  */
 #include "cli/commands.h"
 #include "common/json.h"
 #include "common/say.h"
 #include "kvm/backend.h"
+#include "record/machine.h"
 #include "run/run.h"
 #include "vpt_caps.h"
 
@@ -49,8 +51,44 @@ static int only_json(const struct subcommand *command, int argc, char **argv, bo
     return code;
 }
 
+static const char *record_verdict(const struct findings *findings)
+{
+    return machine_obstacle(findings) ? "vpt record cannot record here"
+                                      : "vpt record can record here";
+}
+
+static void print_findings(const struct findings *findings)
+{
+    static const char marks[] = {
+        [FINDING_GOOD] = '+', [FINDING_LIMIT] = '~', [FINDING_BAD] = '-', [FINDING_UNKNOWN] = '?'};
+
+    printf("\nRecording this host and its guests with Intel PT (vpt record):\n");
+    for (size_t i = 0; i < findings->count; i++)
+        printf("%c %s\n", marks[findings->list[i].state], findings->list[i].text);
+    printf("%s\n", record_verdict(findings));
+}
+
+static json_object *findings_object(const struct findings *findings)
+{
+    json_object *const object = json_object_new_object(), *list = json_object_new_array();
+
+    for (size_t i = 0; i < findings->count; i++) {
+        const struct finding *const finding = &findings->list[i];
+        json_object *const one = json_object_new_object();
+
+        json_object_object_add(one, "name", json_object_new_string(finding->name));
+        json_object_object_add(one, "state", json_object_new_string(finding_word(finding->state)));
+        json_object_object_add(one, "text", json_object_new_string(finding->text));
+        json_object_array_add(list, one);
+    }
+    json_object_object_add(object, "possible",
+                           json_object_new_boolean(!machine_obstacle(findings)));
+    json_object_object_add(object, "findings", list);
+    return object;
+}
+
 static void print_flags(const struct flag *flags, size_t count, const struct probe *probe,
-                        const char *verdict)
+                        const char *verdict, const struct findings *findings)
 {
     for (size_t i = 0; i < count; i++)
         printf("%-44s %s\n", flags[i].text, flags[i].value ? "yes" : "no");
@@ -59,10 +97,11 @@ static void print_flags(const struct flag *flags, size_t count, const struct pro
     if (!probe->kvm)
         printf("no KVM: %s\n", probe->why);
     printf("%s\n", verdict);
+    print_findings(findings);
 }
 
 static void print_json(const struct flag *flags, size_t count, const struct probe *probe,
-                       const char *verdict)
+                       const char *verdict, const struct findings *findings)
 {
     json_object *root = json_object_new_object();
 
@@ -70,11 +109,13 @@ static void print_json(const struct flag *flags, size_t count, const struct prob
         json_object_object_add(root, flags[i].name, json_object_new_boolean(flags[i].value));
     json_add_number(root, "steps_per_s", probe->steps_per_s);
     json_object_object_add(root, "verdict", json_object_new_string(verdict));
+    json_object_object_add(root, "record", findings_object(findings));
     json_print(root, JSON_C_TO_STRING_PRETTY);
 }
 
 static int run_check(int argc, char **argv)
 {
+    struct findings findings;
     struct probe probe;
     const char *verdict;
     bool json;
@@ -83,6 +124,7 @@ static int run_check(int argc, char **argv)
     if (code)
         return code - 1;
     kvm_probe(&probe);
+    machine_look("", &findings);
 
     const struct flag flags[] = {
         {"kvm", "/dev/kvm", probe.kvm},
@@ -103,16 +145,21 @@ static int run_check(int argc, char **argv)
         verdict = "guests that trace user mode run in the lab, others here";
     else
         verdict = "guests run in the lab";
-    (json ? print_json : print_flags)(flags, sizeof(flags) / sizeof(flags[0]), &probe, verdict);
+    (json ? print_json : print_flags)(flags, sizeof(flags) / sizeof(flags[0]), &probe, verdict,
+                                      &findings);
     return EXIT_CODE_OK;
 }
 
 const struct subcommand command_check = {
     .name = "check",
-    .about = "say what the KVM of this machine can do",
+    .about = "say what KVM can do here, and what can be recorded",
     .synopsis = "[--json]",
     .text = "Runs a tiny guest that finds out what the KVM of this machine can do, and prints a "
-            "line for each ability. The last line says which guests run here.",
+            "line for each ability, and then which guests run here.\n"
+            "What stands below is about recording this host and its guests with Intel PT: one "
+            "finding a line, with + where all is well, ~ where something is limited, - where it "
+            "prevents a recording, and ? where it could not be found out. The last line says "
+            "whether vpt record can record here.",
     .options = options_of_both,
     .exits = exits,
     .run = run_check,

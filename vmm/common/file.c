@@ -77,3 +77,16 @@ bool last_line(int fd, char *text, size_t text_bytes)
         memmove(text, line + 1, strlen(line));
     return true;
 }
+
+int write_text_beside(const char *path, const char *text, struct reason *why)
+{
+    struct output output = {0};
+    int error = output_open_beside(&output, path, why);
+
+    if (!error)
+        error = output_write(&output, text, strlen(text), why);
+    if (!error)
+        return output_close(&output, why);
+    output_drop(&output);
+    return error;
+}

@@ -6,9 +6,13 @@
 #define VMM_FILE_H
 
 #include "common/bytes.h"
+#include "common/reason.h"
 
 /* Writes bytes to path, by the rules of common/output.h. 0 or -errno. */
 int write_file(const char *path, const void *data, size_t len);
+/* The same of a text, written beside it first: the file is complete or as it was. And the reason.
+ */
+int write_text_beside(const char *path, const char *text, struct reason *why);
 /* Reads a whole file. 0 or -errno. */
 int read_file(const char *path, struct bytes *bytes);
 /* The same; -EFBIG: it has more than max_bytes. */

@@ -82,6 +82,7 @@ int main(void)
     add_origins_suite();
     add_condition_suite();
     add_escape_suite();
+    add_hosts_suite();
     add_image_suite();
     add_jitdump_suite();
     add_linux_suite();

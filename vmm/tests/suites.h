@@ -38,6 +38,7 @@ void add_kit_suite(void);
 void add_origins_suite(void);
 void add_condition_suite(void);
 void add_escape_suite(void);
+void add_hosts_suite(void);
 void add_image_suite(void);
 void add_jitdump_suite(void);
 void add_linux_suite(void);
