@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What the program says of itself: manual pages, completion for bash, the tables of docs/vpt.md.
 
-VPT_COMMANDS := run qemu trace capture check dump decode report annotate coverage index parts demux shard merge convert names guest-tests profiles
+VPT_COMMANDS := run qemu trace capture record check dump decode report annotate coverage index parts demux shard merge convert names guest-tests profiles
 MAN_PAGES    += $(BUILD)/man/vpt.1 $(VPT_COMMANDS:%=$(BUILD)/man/vpt-%.1)
 COMPLETIONS  += $(BUILD)/completions/vpt
 

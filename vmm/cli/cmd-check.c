@@ -160,6 +160,7 @@ const struct subcommand command_check = {
             "finding a line, with + where all is well, ~ where something is limited, - where it "
             "prevents a recording, and ? where it could not be found out. The last line says "
             "whether vpt record can record here.",
+    .document = "record",
     .options = options_of_both,
     .exits = exits,
     .run = run_check,

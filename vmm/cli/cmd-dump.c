@@ -433,16 +433,14 @@ static int dump_input(struct dump_options *options, const char *file)
 
 static int dump_file(struct dump_options *options, const char *file)
 {
-    struct code_options code_options;
+    struct perf_data_place place;
     struct reason why;
-    char *path;
-    int code = perf_data_locate(file, &code_options, &path, &why);
+    int code = perf_data_locate(file, &place, &why);
 
     if (code)
         return complain(exit_code_of(code), "%s", why.text);
-    code = dump_input(options, path);
-    free(path);
-    free(code_options.kcore);
+    code = dump_input(options, place.file);
+    perf_data_place_free(&place);
     return code;
 }
 

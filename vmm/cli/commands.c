@@ -5,10 +5,13 @@
 #include <string.h>
 
 const struct subcommand *const commands[] = {
-    &command_run,     &command_qemu,   &command_trace,       &command_capture,  &command_check,
-    &command_dump,    &command_decode, &command_report,      &command_annotate, &command_coverage,
-    &command_index,   &command_parts,  &command_demux,       &command_shard,    &command_merge,
-    &command_convert, &command_names,  &command_guest_tests, &command_profiles, NULL,
+    &command_run,         &command_qemu,     &command_trace,
+    &command_capture,     &command_record,   &command_check,
+    &command_dump,        &command_decode,   &command_report,
+    &command_annotate,    &command_coverage, &command_index,
+    &command_parts,       &command_demux,    &command_shard,
+    &command_merge,       &command_convert,  &command_names,
+    &command_guest_tests, &command_profiles, NULL,
 };
 
 const struct subcommand *find_command(const char *name)

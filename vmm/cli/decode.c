@@ -7,6 +7,7 @@
 #include "view/raw.h"
 #include "common/say.h"
 #include "common/bytes.h"
+#include "common/file.h"
 #include "common/number.h"
 #include "common/open.h"
 #include "common/progress.h"
@@ -65,13 +66,24 @@ static int load_map(struct decode_options *options, const char *path)
                : 0;
 }
 
+/* A map that a trace came with: nobody vouches for it. */
+static int load_map_of_trace(struct decode_options *options, const char *path)
+{
+    int code;
+
+    options->map.is_of_trace = true;
+    code = load_map(options, path);
+    options->map.is_of_trace = false;
+    return code;
+}
+
 /* The names of a capture: a map that TRACE.json of all traces names. 0 or an exit code. */
 static int load_map_of(struct decode_options *options, const struct input *inputs, size_t count)
 {
     char path[PATH_MAX] = "", other[PATH_MAX] = "";
     const struct file_name name = {.path = path};
     struct reason why;
-    int fd, code;
+    int fd;
 
     for (size_t i = 0; i < count; i++) {
         if (!sidecar_map(options->like ? options->like : inputs[i].name, other))
@@ -91,10 +103,7 @@ static int load_map_of(struct decode_options *options, const struct input *input
         return 0;
     }
     (void)close(fd);
-    options->map.is_of_trace = true;
-    code = load_map(options, path);
-    options->map.is_of_trace = false;
-    return code;
+    return load_map_of_trace(options, path);
 }
 
 /* What --image and --map name, each in its turn, else what the traces do. 0 or an exit code. */
@@ -102,6 +111,8 @@ static int load_sources(struct decode_options *options, const struct input *inpu
 {
     int code = 0;
 
+    if (options->sources.count == 0 && options->folder_map)
+        return load_map_of_trace(options, options->folder_map);
     if (options->sources.count == 0)
         return load_map_of(options, inputs, count);
 
@@ -273,15 +284,21 @@ static int start_debuginfod(struct decode_options *options)
 static int give_up_rights(struct decode_options *options, bool is_perf_data)
 {
     struct sandbox sandbox = {0};
+    char folder[PATH_MAX];
     const int code = start_debuginfod(options);
 
     if (code)
         return code;
 
-    if (is_perf_data)
+    if (is_perf_data) {
         allow_code(&sandbox, &options->code, &options->debug);
-    else
+        if (options->folder_map) { /* and what it names beside it */
+            beside(options->folder_map, ".", folder, sizeof(folder));
+            sandbox_allow(&sandbox, folder);
+        }
+    } else {
         sandbox_allow(&sandbox, "/");
+    }
     if (options->shards && options->shards->word)
         sandbox_allow_folder(&sandbox, options->shards->folder);
     else if (options->shards)
@@ -359,15 +376,19 @@ static int decode_input(struct decode_options *options, const char *file)
 
 static int decode_file(struct decode_options *options, const char *file)
 {
+    struct perf_data_place place;
     struct reason why;
-    char *path;
-    int code = perf_data_locate(file, &options->code, &path, &why);
+    int code = perf_data_locate(file, &place, &why);
 
     if (code)
         return complain(exit_code_of(code), "%s", why.text);
-    code = decode_input(options, path);
-    free(path);
-    free(options->code.kcore);
+    options->code.kcore = place.kcore;
+    if (!options->code.cache)
+        options->code.cache = place.files;
+    options->folder_map = place.map;
+    code = decode_input(options, place.file);
+    options->code.kcore = options->folder_map = NULL;
+    perf_data_place_free(&place);
     return code;
 }
 

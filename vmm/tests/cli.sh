@@ -16,7 +16,7 @@ running() {
 # ---- Usage ----
 expect 'help' 0 '' "$vpt" --help
 expect 'version' 0 '' "$vpt" --version
-for command in run qemu trace capture check dump decode report annotate coverage convert index parts demux names guest-tests profiles; do
+for command in run qemu trace capture record check dump decode report annotate coverage convert index parts demux names guest-tests profiles; do
     expect "$command --help" 0 '' "$vpt" "$command" --help
 done
 expect 'unknown command' 2 'no command' "$vpt" frobnicate

@@ -8,7 +8,7 @@ set -uo pipefail
 # shellcheck source=vmm/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-all=(run qemu trace capture check dump decode report annotate coverage index parts demux shard merge convert names guest-tests profiles)
+all=(run qemu trace capture record check dump decode report annotate coverage index parts demux shard merge convert names guest-tests profiles)
 
 # ---- Help ----
 "$vpt" --help >"$work/help"

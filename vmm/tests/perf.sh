@@ -274,6 +274,26 @@ else
 fi
 expect 'unknown format' 2 'no format' "$vpt" decode --format xml "$work/loop.perf"
 expect 'unknown clock' 2 'takes insns' "$vpt" decode --clock sun "$work/loop.perf"
+# ---- The folder of vpt record ----
+
+mkdir -p "$work/recording" && cp "$work/loop.perf" "$work/recording/perf.data"
+echo '{"vpt-map": 1, "vms": [{"name": "a", "vcpus": [{"tid": 1, "tsc_offset": 5}]}]}' >"$work/recording/map"
+same 'a folder of vpt record' "$("$vpt" decode "$work/recording" 2>/dev/null | grep -cE '^[0-9a-f]{16} ')" \
+    "$("$vpt" decode "$work/loop.perf" 2>/dev/null | grep -cE '^[0-9a-f]{16} ')"
+echo '{"vpt-map": 1, "vms": [{"name": "a"}]}' >"$work/recording/map"
+expect 'a folder whose map is wrong' 3 'neither "vmcs" nor "vcpus"' "$vpt" decode "$work/recording"
+echo '{"vpt-map": 1, "host": {"memory": {"raw": "map"}}}' >"$work/recording/map"
+expect 'a folder whose map names memory' 3 'only --map may' "$vpt" decode "$work/recording"
+expect 'record: no folder' 2 'takes one FOLDER' "$vpt" record
+expect 'record: --panic without a ring' 2 'is for --snapshot' "$vpt" record --panic x "$work/x"
+expect 'record: --buffer' 2 'power of two' "$vpt" record --buffer 3M "$work/x"
+expect 'record: --size' 2 'a number of bytes' "$vpt" record --size many "$work/x"
+if [ ! -e /sys/bus/event_source/devices/intel_pt ]; then
+    expect 'record: without Intel PT' 4 'See vpt check' "$vpt" record "$work/x"
+    check 'check: what can be recorded' test "$("$vpt" check --json | jq -c '[.record.possible,
+        (.record.findings | length > 4), any(.record.findings[]; .state == "bad")]')" = '[false,true,true]'
+fi
+
 expect 'convert nothing' 3 'No such file' "$vpt" convert "$work/nofile" "$work/x"
 expect 'convert without code' 3 'no --image' "$vpt" convert "$work/empty" "$work/x"
 expect 'convert to nowhere' 3 'No such file' "$vpt" convert "$work/loop.pt" "$work/none/x"

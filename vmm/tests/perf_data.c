@@ -919,35 +919,49 @@ static void host_and_guest(void)
     CU_ASSERT_EQUAL(rmdir(folder), 0);
 }
 
-/* The folder that perf record --kcore makes. */
+/* The folder that perf record --kcore makes, and that of vpt record around it. */
 static void folders(void)
 {
-    char folder[] = "/tmp/vpt-perf-XXXXXX", path[64];
-    struct code_options options = {0};
+    char folder[] = "/tmp/vpt-perf-XXXXXX", outer[64], inner[64], path[128];
+    struct perf_data_place place;
     struct reason why;
-    char *found;
 
-    CU_ASSERT_EQUAL_FATAL(perf_data_locate("/nonexistent", &options, &found, &why), 0);
-    CU_ASSERT_STRING_EQUAL(found, "/nonexistent");
-    free(found);
+    CU_ASSERT_EQUAL_FATAL(perf_data_locate("/nonexistent", &place, &why), 0);
+    CU_ASSERT_STRING_EQUAL(place.file, "/nonexistent");
+    perf_data_place_free(&place);
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
-    CU_ASSERT_EQUAL(perf_data_locate(folder, &options, &found, &why), -EISDIR); /* nothing in it */
-    (void)snprintf(path, sizeof(path), "%s/data", folder);
+    CU_ASSERT_EQUAL(perf_data_locate(folder, &place, &why), -EISDIR); /* nothing in it */
+    (void)snprintf(inner, sizeof(inner), "%s/perf.data", folder);
+    CU_ASSERT_EQUAL(mkdir(inner, 0700), 0);
+    (void)snprintf(path, sizeof(path), "%s/data", inner);
     CU_ASSERT_EQUAL(write_file(path, "", 0), 0);
-    (void)snprintf(path, sizeof(path), "%s/kcore_dir", folder);
+    (void)snprintf(path, sizeof(path), "%s/kcore_dir", inner);
     CU_ASSERT_EQUAL(mkdir(path, 0700), 0);
-    CU_ASSERT_EQUAL_FATAL(perf_data_locate(folder, &options, &found, &why), 0);
-    CU_ASSERT_EQUAL(strncmp(found, folder, strlen(folder)), 0);
-    CU_ASSERT_STRING_EQUAL(found + strlen(folder), "/data");
-    CU_ASSERT_STRING_EQUAL(options.kcore, path);
+    (void)snprintf(outer, sizeof(outer), "%s/map", folder);
+    CU_ASSERT_EQUAL(write_file(outer, "", 0), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL_FATAL(perf_data_locate(i ? folder : inner, &place, &why), 0);
+        CU_ASSERT_EQUAL(strncmp(place.file, inner, strlen(inner)), 0);
+        CU_ASSERT_STRING_EQUAL(place.file + strlen(inner), "/data");
+        CU_ASSERT_STRING_EQUAL(place.kcore, path);
+        CU_ASSERT_PTR_NULL(place.files);
+        CU_ASSERT_TRUE(i ? place.map && strcmp(place.map, outer) == 0 : !place.map);
+        perf_data_place_free(&place);
+    }
     CU_ASSERT_EQUAL(rmdir(path), 0);
-    CU_ASSERT_EQUAL(unlink(found), 0);
-    free(found);
-    free(options.kcore);
-    (void)snprintf(path, sizeof(path), "%s/data.0", folder); /* of perf record --threads */
+    (void)snprintf(path, sizeof(path), "%s/data.0", inner); /* of perf record --threads */
     CU_ASSERT_EQUAL(write_file(path, "", 0), 0);
-    CU_ASSERT_EQUAL(perf_data_locate(folder, &options, &found, &why), -EISDIR);
+    CU_ASSERT_EQUAL(perf_data_locate(folder, &place, &why), -EISDIR);
     CU_ASSERT_EQUAL(unlink(path), 0);
+    (void)snprintf(path, sizeof(path), "%s/data", inner);
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    CU_ASSERT_EQUAL(rmdir(inner), 0);
+    CU_ASSERT_EQUAL(write_file(inner, "", 0), 0); /* without --kcore, a file */
+    CU_ASSERT_EQUAL_FATAL(perf_data_locate(folder, &place, &why), 0);
+    CU_ASSERT_STRING_EQUAL(place.file, inner);
+    perf_data_place_free(&place);
+    CU_ASSERT_EQUAL(unlink(inner), 0);
+    CU_ASSERT_EQUAL(unlink(outer), 0);
     CU_ASSERT_EQUAL(rmdir(folder), 0);
 }
 

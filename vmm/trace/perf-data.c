@@ -56,29 +56,69 @@ static bool exists(const char *folder, const char *name)
            access(path, F_OK) == 0;
 }
 
-int perf_data_locate(const char *path, struct code_options *options, char **file,
-                     struct reason *why)
+void perf_data_place_free(struct perf_data_place *place)
+{
+    free(place->file);
+    free(place->kcore);
+    free(place->files);
+    free(place->map);
+    *place = (struct perf_data_place){0};
+}
+
+/* Of what is there, its path; else NULL. False: no memory. */
+static bool find(const char *folder, const char *name, char **path)
+{
+    *path = NULL;
+    return !exists(folder, name) || asprintf(path, "%s/%s", folder, name) >= 0;
+}
+
+/* A folder of perf record. */
+static int locate_folder(const char *path, struct perf_data_place *place, struct reason *why)
+{
+    if (exists(path, "data.0"))
+        return reason_set(why, -EISDIR,
+                          "%s: recorded by several threads (--threads), which is not read", path);
+    if (!exists(path, "data"))
+        return reason_set(why, -EISDIR, "%s: a folder, but not one of perf record or vpt record",
+                          path);
+    return find(path, "kcore_dir", &place->kcore) && find(path, "data", &place->file)
+               ? 0
+               : reason_no_memory(why);
+}
+
+static bool is_folder(const char *path)
 {
     struct stat status;
 
-    options->kcore = NULL;
-    *file = NULL;
-    if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode))
-        *file = strdup(path);
-    else if (!exists(path, "data") && !exists(path, "data.0"))
-        return reason_set(why, -EISDIR, "%s: a folder, but not one of perf record", path);
-    else if (exists(path, "data.0"))
-        return reason_set(why, -EISDIR,
-                          "%s: recorded by several threads (--threads), which is not read", path);
-    else if (exists(path, "kcore_dir") && asprintf(&options->kcore, "%s/kcore_dir", path) < 0)
-        options->kcore = NULL;
-    else if (asprintf(file, "%s/data", path) < 0)
-        *file = NULL;
-    if (*file)
-        return 0;
-    free(options->kcore);
-    options->kcore = NULL;
-    return reason_set(why, -ENOMEM, "no memory for a path");
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* One of vpt record, with perf's in it; or one of perf. */
+static int locate(const char *path, struct perf_data_place *place, struct reason *why)
+{
+    char inside[PATH_MAX];
+
+    if (is_folder(path) && exists(path, "perf.data") &&
+        snprintf(inside, sizeof(inside), "%s/perf.data", path) < (int)sizeof(inside)) {
+        if (!find(path, "files", &place->files) || !find(path, "map", &place->map))
+            return reason_no_memory(why);
+        path = inside;
+    }
+    if (is_folder(path))
+        return locate_folder(path, place, why);
+    place->file = strdup(path);
+    return place->file ? 0 : reason_no_memory(why);
+}
+
+int perf_data_locate(const char *path, struct perf_data_place *place, struct reason *why)
+{
+    int error;
+
+    *place = (struct perf_data_place){0};
+    error = locate(path, place, why);
+    if (error)
+        perf_data_place_free(place);
+    return error;
 }
 
 /* The reason is at a place in the file. */

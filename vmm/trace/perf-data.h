@@ -20,17 +20,27 @@ struct code_options {
     const char *cache;        /* perf's copies of files, by build id; NULL: ~/.debug */
     const char *raw;          /* a file or folder, as maps name it, that need not be ELF; or NULL */
     const char *jit_maps;     /* the folder with perf-PID.map; or NULL */
-    char *kcore;              /* the folder with copies of kcore and kallsyms; or NULL */
+    const char *kcore;        /* the folder with copies of kcore and kallsyms; or NULL */
     remark_fn remark;         /* NULL: nobody is told */
 };
 
 /*
- * A perf.data may be a folder (perf record --kcore): *file is the path of the file with the
- * records, which is path itself if it is none, and kcore in *options. To be freed, as kcore is. 0,
- * or -errno and the reason.
+ * Where a perf.data is, and what stands beside it; all of it is to be freed. What is not there is
+ * NULL.
  */
-int perf_data_locate(const char *path, struct code_options *options, char **file,
-                     struct reason *why);
+struct perf_data_place {
+    char *file;  /* with the records */
+    char *kcore; /* a folder with copies of kcore and kallsyms */
+    char *files; /* a folder with copies of files, as --buildid-dir has them */
+    char *map;   /* a map file */
+};
+
+/*
+ * A perf.data may be a folder (perf record --kcore), and that may stand in one of vpt record, which
+ * says more. Of anything else, .file is path itself. 0, or -errno and the reason.
+ */
+int perf_data_locate(const char *path, struct perf_data_place *place, struct reason *why);
+void perf_data_place_free(struct perf_data_place *place);
 
 /*
  * Opens a perf.data that holds Intel PT. 0 and *session, or -errno and the reason. Records that end

@@ -58,6 +58,7 @@ struct decode_options {
     const char *debuginfod;    /* servers; NULL: as DEBUGINFOD_URLS says */
     struct shown_names *names; /* how they are shown; NULL: as they are */
     struct code_options code;
+    const char *folder_map;          /* that vpt record left beside a perf.data; NULL: none */
     const struct out_format *format; /* NULL: the views above */
     void *out;
     const struct out_thread *thread; /* whose items are printed */
