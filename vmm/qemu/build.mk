@@ -49,6 +49,14 @@ vmx-test: deps ## VMX in TCG on that QEMU: vmx-tests on each profile, traced; Li
 	@$(BUILD_SELFTESTS)
 	@$(QEMU_ENV) SELFTESTS='$(SELFTESTS)' vmm/qemu/tests/kvm-selftests.sh
 
+hosts-test: deps ## a Linux host with kvm_intel records itself and two guests by vpt record, in several settings: what ran, who, when, and exits
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@$(PREPARE_LAB)
+	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
+	@$(QEMU_ENV) vmm/qemu/tests/hosts.sh
+	@$(QEMU_ENV) vmm/qemu/tests/hosts-end.sh
+
 vmx-selftests: deps ## Linux's own KVM selftests on kvm_intel, on VMX in TCG on that QEMU (ONLY=vmx: those whose names have it)
 	@.ci/deps.sh qemu
 	@$(PREPARE_LAB)
@@ -150,7 +158,7 @@ BUILD_SELFTESTS = { vmm/qemu/selftests.sh $(SELFTESTS) $(CACHE)/lab $(JOBS) || [
 BUILD_QEMU = { vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) || [ $$? = 77 ]; }
 QEMU_ENV   = VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)'
 
-qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux step work remap named brief) \
+qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux perf_whose step work remap named brief) \
     $(if $(wildcard $(QEMU_DIR)/tree),$(if $(shell pkg-config --exists glib-2.0 && echo yes),$(EXECLOG)))
 
 # In `make test` they are skipped by name where QEMU could not be built.
@@ -162,9 +170,9 @@ SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/hostile.sh vmm/qemu/tests/l
     vmm/libvirt/tests/libvirt.sh
 
 # What `make test` has a part of, or nothing.
-LONG_TESTS += profiles-test linux-test boot-test names-test report-test kvm-test vmx-test
+LONG_TESTS += profiles-test linux-test boot-test names-test report-test kvm-test vmx-test hosts-test
 
-.PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test vmx-test vmx-selftests vmx-hostile linux-test profiles-test boot-test \
+.PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test vmx-test hosts-test vmx-selftests vmx-hostile linux-test profiles-test boot-test \
     names-test report-test bench-qemu bench-vmx qemu-tools
 
 # The threads of a capture without a QEMU: its headers are empty files, and what is used of them
@@ -189,7 +197,7 @@ COUNTED += $(CAPTURE_THREADS)
 
 # The witness: a plugin that logs what runs, and what compares a decoded trace with the log. And what
 # takes a trace out of a perf.data.
-QEMU_TOOLS := $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux)
+QEMU_TOOLS := $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux perf_whose)
 $(BUILD)/qemu/compare $(BUILD)/qemu/ran: $(BUILD)/vmm/qemu/tests/log.o
 $(QEMU_TOOLS): $(BUILD)/qemu/%: $(BUILD)/vmm/qemu/tests/%.o $(VMM_PART_OBJ) \
     $(LIBVPT) $(LIBPTDEC)

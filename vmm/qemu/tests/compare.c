@@ -101,6 +101,7 @@ struct compare {
     /* What was decoded since then; a first block alone may have been found too early. */
     uint64_t since[MAX_SINCE];
     size_t since_count, since_pos;
+    uint64_t since_tsc; /* nothing of it was before */
     uint64_t insns, branches, async, disables, errors, lost_bytes;
     uint64_t attempts;    /* instructions that began and did not retire */
     uint64_t passed_over; /* instructions that ran while tracing was off, or so began */
@@ -168,6 +169,8 @@ static bool find(struct compare *c, const uint64_t *ips, uint64_t n)
         return false;
     memcpy(c->since + c->since_count, ips, n * sizeof(*ips));
     for (size_t at = c->since_pos + !c->searching; log_has(&c->log, at + 1); at++) {
+        if (c->clocks.time && c->log.tscs[at - c->log.begin] < c->since_tsc)
+            continue;
         if (matches(c, at, c->since, c->since_count + n)) {
             c->passed_over += at - c->since_pos;
             c->since_pos = at;
@@ -421,6 +424,7 @@ static void see_insns(struct compare *c, const struct ptd_item *block, const uin
     if (c->searching) {
         c->since_count = 0;
         c->since_pos = c->pos;
+        c->since_tsc = c->clocks.before.tsc == PTD_TIME_UNKNOWN ? 0 : c->clocks.before.earliest;
     }
     if (!find(c, ips + again, n - again)) {
         differ(c, block, ips + again, n - again);

@@ -1,0 +1,255 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# A host records itself and its guests by `vpt record`: Debian's kernel with its own driver of Intel PT
+# and kvm_intel, stock perf, and two VMs, on our QEMU with VMX in TCG. What was recorded decodes to what
+# QEMU's plugin interface saw run, instruction by instruction; who ran is checked by pages of memory, and
+# when by QEMU's TSC. Which VM is which comes from what vpt record gathered: threads, and offsets of TSCs.
+# The same holds when the trace's VMCS packets are taken away, so that only NR and threads tell.
+#
+# Each setting of the packets is a run: plain, without RET compression, and with Event Trace, where VM
+# exits by reason have to be as many as KVM's own tracepoint counted.
+#
+#   hosts.sh [SETTING...]     plain noretcomp events
+#
+# Needs `make qemu`, the lab's kernel and perf; without them, every test is named and counted as skipped.
+# Some minutes for each setting.
+set -u
+
+# shellcheck source=vmm/qemu/tests/suite.sh
+. vmm/qemu/tests/suite.sh
+# shellcheck source=vmm/qemu/tests/qmp.sh
+. vmm/qemu/tests/qmp.sh
+execlog=${EXECLOG:-$build/qemu/execlog.so}
+image=guest-tests/build/demo.elf
+mem_mib=1024
+boot_s=1200
+least=10000000   # instructions that are attributed, for each setting
+compared=2000000 # of them, as text
+[ $# -gt 0 ] || set -- plain noretcomp events
+settings=("$@")
+kinds=(runs 'has a map with two VMs' 'decodes to what ran, who and when' 'decodes so without VMCS packets'
+    'is read by perf' 'is decoded by vpt as a folder' 'has a report of both VMs')
+
+command -v perf >/dev/null || why='no perf (linux-perf)'
+[ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
+if [ -n "$why" ]; then
+    for setting in "${settings[@]}"; do
+        for kind in "${kinds[@]}"; do
+            skip "vpt record of a host with two guests ($setting) $kind: $why"
+        done
+    done
+    summary
+    exit
+fi
+
+# The VMs stand still while the recording begins and ends, so that KVM's counter and the trace see the
+# same exits. While it goes on, no process begins or ends, whose code could not be found in memory later:
+# the shell reads and counts by itself. vpt stands still when it has begun perf and has not yet told it
+# to record, since the outer host's log begins there.
+# shellcheck disable=SC2016
+job='
+for module in irqbypass kvm kvm-intel; do insmod /modules/$module.ko; done
+mount -t debugfs debugfs /sys/kernel/debug
+counter=/sys/kernel/tracing/events/kvm/kvm_exit
+vms=
+for rounds in 1000000001 1000000002; do
+    vpt run --mem 16M --timeout 0 --append "notrace rounds=$rounds tick=5000000" /demo.elf >/out/vm-$rounds 2>&1 &
+    vms="$vms $!"
+done
+until grep rounds /out/vm-1000000001 && grep rounds /out/vm-1000000002; do sleep 1; done
+kill -STOP $vms
+sleep 1
+echo "hist:keys=exit_reason:size=256" >$counter/trigger && echo counts
+vpt record --buffer 64M --config "TERMS" /out/recording >/out/said 2>&1 &
+record=$!
+until [ -e /out/recording/perf.log ]; do sleep 0.1; done
+kill -STOP $record
+until grep disabled /out/recording/perf.log; do sleep 0.1; done
+sleep 1
+echo ready >/dev/ttyS0
+count=0 # nobody sleeps: the clock of an idle machine leaps
+while [ $count -lt 20000 ]; do count=$((count + 1)); done
+kill -CONT $record
+logged() { # WORD: perf has said it
+    found=
+    until [ "$found" ]; do
+        while read -r line; do
+            case "$line" in *$1*) found=yes ;; esac
+        done </out/recording/perf.log
+    done
+}
+logged enabled
+kill -CONT $vms
+count=0
+while [ $count -lt COUNT ]; do count=$((count + 1)); done
+kill -STOP $vms
+count=0
+while [ $count -lt 100 ]; do count=$((count + 1)); done
+echo done >/dev/ttyS0
+count=0
+while [ $count -lt 400 ]; do count=$((count + 1)); done
+kill -INT $record
+logged Woken
+echo over >/dev/ttyS0
+wait $record
+echo "record $?"
+cat $counter/hist >/out/hist
+kill -KILL $vms'
+
+prepare() {
+    linux_prepare
+    cp "$build/vpt" "$work/root/usr/bin/vpt"
+    cp "$image" "$work/root/demo.elf"
+    shared_objects "$work/root" "$build/vpt"
+    (cd "$work/root" && find . | cpio --quiet -o -H newc) >"$work/base.cpio"
+}
+
+# wait_for WORD: a line of the console.
+wait_for() {
+    until grep "^$1" "$out/console" >/dev/null 2>&1; do
+        sleep 0.1
+        kill -0 "$machine" 2>/dev/null || return 1
+    done
+}
+
+# Memory is that of the recording's end, and the log goes on until perf records no more.
+records() {
+    local terms='' profile=icelake-server
+    case $setting in
+        noretcomp) terms=noretcomp=1 ;;
+        events) terms=event=1 profile=gracemont ;;
+    esac
+    sed "s/TERMS/$terms/; s/COUNT/${COUNT:-600}/" <<<"$job" | linux_job "$setting"
+    rm -f "$work/qmp".* "$work/begin" "$work/log" "$work/times" "$work/memory" "$work/capture"*
+    qmp_pipes "$work/qmp"
+    (linux_machine "$setting" "$boot_s" "max,vendor=GenuineIntel,vpt-profile=$profile,+vmx,-la57" \
+        -icount shift=2,sleep=off -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control \
+        -plugin "$execlog,out=$work/log,times=$work/times,when=$work/begin,pages=on") &
+    machine=$!
+    qmp_open "$work/qmp"
+    wait_for ready && qmp '{"execute": "stop"}' && touch "$work/begin" &&
+        qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/capture"'"}}' &&
+        qmp '{"execute": "cont"}' && wait_for 'done' && qmp '{"execute": "stop"}' &&
+        qmp '{"execute": "pmemsave", "arguments": {"val": 0, "size": '$((mem_mib << 20))',
+            "filename": "'"$work/memory"'"}}' && qmp '{"execute": "cont"}' && wait_for over &&
+        qmp '{"execute": "stop"}' && rm "$work/begin" && qmp '{"execute": "x-vpt-stop"}' &&
+        qmp '{"execute": "cont"}'
+    wait "$machine"
+    qmp_close
+    linux_result "$setting" && tail -n 12 "$out/log" && cat "$out/said" && [ -s "$data" ] &&
+        grep -q '^record 0' "$out/log" && grep -x 'nothing was lost' "$out/said"
+}
+
+# What the driver told perf of the clocks.
+clock() {
+    perf script --dump-raw-trace -i "$recording/perf.data" >"$work/dump" 2>/dev/null
+    number() {
+        sed -n "s/^ *$1 *\([0-9]*\)$/\1/p" "$work/dump" | head -n 1
+    }
+    jq --argjson tsc "$(number 'TSC:CTC numerator')" --argjson ctc "$(number 'TSC:CTC denominator')" \
+        --argjson mtc 3 '. + {tsc_ctc: [$ctc, $tsc], mtc_freq: $mtc}' "$work/host.pt.json" >"$work/json" &&
+        mv "$work/json" "$work/host.pt.json"
+}
+
+# Which VM is which is in the map that vpt record left. The code of the host is memory, that of the VMs
+# their images.
+map() {
+    local boot cr3s
+    "$build/qemu/perf_aux" "$data" 0 "$image" "$work/host.pt" && clock || return 1
+    boot=$((0x$(nm "$image" | sed -n 's/ [a-zA-Z] boot_pml4$//p')))
+    mapfile -t cr3s < <("$build/vpt" parts --json "$work/host.pt" | jq 'select(.nr) | .cr3' | sort -nu |
+        grep -vx "$boot")
+    [ ${#cr3s[@]} = 2 ] || { echo "CR3 values of the VMs: ${cr3s[*]}"; return 1; }
+    cat "$recording/map"
+    jq --arg dir "$(realpath guest-tests/build)" --argjson sort "${cr3s[0]}" --argjson hash "${cr3s[1]}" '
+        .vms[].images = [{path: ($dir + "/demo.elf")}] |
+        .vms[].processes = [{name: "sort", cr3: $sort, images: [{path: ($dir + "/sort.elf")}]},
+                            {name: "hash", cr3: $hash, images: [{path: ($dir + "/hash.elf")}]}]' \
+        "$recording/map" >"$work/vms" &&
+        jq --arg memory "$work/memory" '.host = {memory: {raw: $memory, address: 0, paging: "4-level"}}' \
+            "$work/vms" >"$work/map" && jq -e '.vms | length == 2' "$work/map" &&
+        jq -e 'all(.vms[].vcpus[]; .tsc_offset)' "$work/map"
+}
+
+# decodes [--strip]: each VM, its processes, the host's kernel and its processes have a share.
+decodes() {
+    local who
+    "$build/qemu/perf_whose" "$@" "$data" "$work/map" 0 "$work/whose.pt" >"$work/compared" &&
+        cp "$work/host.pt.json" "$work/whose.pt.json" || return 1
+    "$build/qemu/compare" --map "$work/map" --pages --times "$work/times" "$work/whose.pt" "$work/log" \
+        >>"$work/compared" 2>&1
+    cat "$work/compared"
+    grep -x identical "$work/compared" && grep -q ', 0 unknown$' "$work/compared" || return 1
+    for who in 'host kernel' 'host processes' 'VM vpt-[0-9]*'{,} {sort,hash}; do
+        grep -qE "$who.*: [0-9]{4,} instructions on [1-9][0-9]* pages\$" "$work/compared" || return 1
+    done
+    awk -v least="$least" '/ instructions, / { sum = $1 } END { exit !(sum >= least) }' "$work/compared"
+}
+
+stripped() {
+    decodes --strip && grep -qE '^[1-9][0-9]* VMCS packets stripped$' "$work/compared" &&
+        grep -q ': 0 by both, 0 by VMCS, ' "$work/compared"
+}
+
+# Stock perf finds the packets in what stands in the folder.
+perf_reads() {
+    local pips
+    pips=$("$build/vpt" dump "$work/host.pt" | grep -c ' PIP ')
+    echo "$pips PIP packets by vpt, $(grep -c 'PIP 0x' "$work/dump") by perf"
+    [ "$pips" -gt 0 ] && [ "$pips" = "$(grep -c 'PIP 0x' "$work/dump")" ]
+}
+
+# By its own files: kernel and modules of the kcore folder, processes by the copies in the folder.
+folder() {
+    ips_of() { # the first ones; vpt ends when nobody reads on
+        { "$build/vpt" decode "$@" | sed -nE 's/^([0-9a-f]{16})  .*/\1/p'; } 2>/dev/null | head -n "$compared"
+    }
+    # As vpt record wrote it, and the images of the VMs, beside it.
+    cp guest-tests/build/{demo,sort,hash}.elf "$recording/" &&
+        sed 's,"path": ".*/,"path": ",' "$work/vms" >"$recording/map" || return 1
+    ips_of --symfs "$work/root" "$recording" >"$work/of-folder"
+    ips_of --map "$work/map" "$work/whose.pt" >"$work/of-memory"
+    wc -l "$work/of-folder" "$work/of-memory"
+    cmp "$work/of-folder" "$work/of-memory" && [ "$(wc -l <"$work/of-folder")" -eq "$compared" ]
+}
+
+reported() {
+    "$build/vpt" report --symfs "$work/root" "$recording" >"$work/report" 2>"$work/report.err"
+    head -n 40 "$work/report" "$work/report.err"
+    [ "$(jq -r '.vms[].name' "$work/vms" | grep -Fcf - <(grep . "$work/report"))" != 0 ] &&
+        jq -r '.vms[].name' "$work/vms" | while read -r name; do
+            grep -qF "$name" "$work/report" || exit 1
+        done
+}
+
+# exits_of: VM exits by reason, as EVD packets say; counted: as KVM's tracepoint did.
+exits() {
+    "$build/vpt" dump "$work/host.pt" | sed -nE 's/.* EVD VM-exit reason .*: (0x[0-9a-f]+)$/\1/p' | sort | uniq -c |
+        while read -r count reason; do
+            echo "$((reason & 0xffff)) $count"
+        done | sort -n >"$work/exits"
+    sed -nE 's/^\{ exit_reason: *([0-9]+)[^}]*\} hitcount: *([0-9]+)$/\1 \2/p' "$out/hist" | sort -n \
+        >"$work/counted"
+    paste "$work/exits" "$work/counted"
+    [ -s "$work/exits" ] && cmp "$work/exits" "$work/counted"
+}
+
+prepare
+for setting in "${settings[@]}"; do
+    out=$work/$setting
+    recording=$out/recording
+    data=$recording/perf.data/data
+    name="vpt record of a host with two guests ($setting)"
+    check "$name runs" records
+    check "$name has a map with two VMs" map
+    check "$name decodes to what ran, who and when" decodes
+    sed 's/^/    /' "$work/compared"
+    check "$name decodes so without VMCS packets" stripped
+    head -n 2 "$work/compared" | sed 's/^/    /'
+    check "$name is read by perf" perf_reads
+    check "$name is decoded by vpt as a folder" folder
+    check "$name has a report of both VMs" reported
+    [ "$setting" != events ] || check "$name has the VM exits that KVM counted" exits
+done
+summary
