@@ -35,6 +35,29 @@ static void run(struct ptd_packets *packets)
     }
 }
 
+static void expect_same(const struct ptd_packet *one, const struct ptd_packet *other)
+{
+    char want[128], got[128];
+
+    (void)ptd_packet_format(one, want, sizeof(want));
+    (void)ptd_packet_format(other, got, sizeof(got));
+    if (one->offset != other->offset || one->size_bytes != other->size_bytes ||
+        strcmp(want, got) != 0)
+        abort();
+}
+
+/* What is read where nothing follows, without the table of common packets; reader is in front. */
+static void compare_alone(struct ptd_packets reader, const uint8_t *bytes,
+                          const struct ptd_packet *packet)
+{
+    struct ptd_packet again;
+
+    ptd_packets_slide(&reader, bytes, (size_t)packet->offset + packet->size_bytes, 0);
+    if (ptd_packets_next(&reader, &again) != PTD_OK)
+        abort();
+    expect_same(&again, packet);
+}
+
 /* In batches they must be the same, as far as there is no error. */
 static void compare_batches(const uint8_t *bytes, size_t len_bytes)
 {
@@ -48,15 +71,12 @@ static void compare_batches(const uint8_t *bytes, size_t len_bytes)
         const size_t count = ptd_packets_read(&many, list, sizeof(list) / sizeof(list[0]), &status);
 
         for (size_t i = 0; i < count; i++) {
-            char want[128], got[128];
+            const struct ptd_packets before = singly;
 
             if (ptd_packets_next(&singly, &packet) != PTD_OK)
                 abort();
-            (void)ptd_packet_format(&packet, want, sizeof(want));
-            (void)ptd_packet_format(&list[i], got, sizeof(got));
-            if (packet.offset != list[i].offset || packet.size_bytes != list[i].size_bytes ||
-                strcmp(want, got) != 0)
-                abort();
+            expect_same(&packet, &list[i]);
+            compare_alone(before, bytes, &list[i]);
         }
     }
     if (ptd_packets_next(&singly, &packet) != status)

@@ -61,35 +61,70 @@ static inline void add_payload(struct ptd_packet *packet, const struct ptd_packe
 }
 
 /*
- * A short TNT, as most packets are, or a PAD: what comes next waits for no size, and a processor
- * that guessed wrong knows it by the byte alone.
+ * A short TNT, as most packets are: what comes next waits for no size, and a processor that guessed
+ * wrong knows it by the byte alone.
  */
-static inline bool is_short(uint8_t byte)
+static inline bool is_short_tnt(uint8_t byte)
 {
-    return !(byte & 1) && byte != PT_OPC_EXT;
+    return !(byte & 1) && byte > PT_OPC_EXT;
+}
+
+/* An IP packet of that size, by its byte alone; CYC packets have both of the lowest bits. */
+static inline bool is_ip(uint8_t byte, unsigned ip_bytes)
+{
+    return (byte & (7u << PT_IPBYTES_SHR | 3u)) == (ip_bytes << PT_IPBYTES_SHR | 1u);
+}
+
+/*
+ * What is behind a packet of the table. A processor guesses the most frequent sizes as well. That
+ * takes branches: the empty asm keeps a compiler from selecting, which would wait for the byte.
+ */
+static inline const uint8_t *behind(const uint8_t *pos, const struct ptd_packet *row)
+{
+    const uint8_t *next;
+
+    if (__builtin_expect(is_ip(*pos, PT_IPB_UPD16), 1))
+        return pos + 3;
+    if (is_ip(*pos, PT_IPB_UPD32)) {
+        next = pos + 5;
+        __asm__("" : "+r"(next));
+        return next;
+    }
+    return pos + row->size_bytes;
+}
+
+/* Takes the packet at *at. False: it is none of the table, and nothing changes. */
+static inline bool take(struct ptd_packet *packet, const uint8_t **at, uint64_t offset)
+{
+    const uint8_t *const pos = *at;
+    const struct ptd_packet *const row = &chart[*pos];
+
+    if (__builtin_expect(is_short_tnt(*pos), 1)) {
+        packet->offset = offset;
+        packet->type = PTD_TNT;
+        packet->size_bytes = 1;
+        packet->tnt = row->tnt;
+        *at = pos + 1;
+        return true;
+    }
+    if (row->size_bytes == 0)
+        return false;
+    *packet = *row;
+    packet->offset = offset;
+    add_payload(packet, row, pos);
+    *at = behind(pos, row);
+    return true;
 }
 
 /* ---- One by one ---- */
 
 int ptd_packets_next(struct ptd_packets *packets, struct ptd_packet *packet)
 {
-    const uint8_t *const pos = packets->pos;
+    const uint64_t offset = packets->base + (uint64_t)(packets->pos - packets->begin);
 
-    if (packets->end - pos < (ptrdiff_t)LOOK_AHEAD || packets->bip_bytes)
+    if (packets->end - packets->pos < (ptrdiff_t)LOOK_AHEAD || packets->bip_bytes ||
+        !take(packet, &packets->pos, offset))
         return ptd_packets_next_any(packets, packet);
-
-    const struct ptd_packet *const row = &chart[*pos];
-
-    *packet = *row;
-    packet->offset = packets->base + (uint64_t)(pos - packets->begin);
-    if (is_short(*pos)) {
-        packets->pos = pos + 1;
-        return PTD_OK;
-    }
-    if (row->size_bytes == 0)
-        return ptd_packets_next_any(packets, packet);
-    add_payload(packet, row, pos);
-    packets->pos = pos + row->size_bytes;
     return PTD_OK;
 }
 
@@ -102,29 +137,16 @@ static size_t read_common(struct ptd_packets *packets, struct ptd_packet *list, 
     const uint64_t to_offset = packets->base - (uint64_t)(uintptr_t)packets->begin;
     const struct ptd_packet *const first = list;
     const uint8_t *pos = packets->pos;
+    bool is_common = true;
     size_t safe;
 
     /* So many of them are there, whatever they are: no other look at the ends is needed. */
-    while ((safe = (size_t)(packets->end - pos) / LOOK_AHEAD) > 0 && room > 0) {
+    while (is_common && (safe = (size_t)(packets->end - pos) / LOOK_AHEAD) > 0 && room > 0) {
         const struct ptd_packet *const stop = list + (safe < room ? safe : room);
 
         room -= (size_t)(stop - list);
-        for (; list < stop; list++) {
-            const struct ptd_packet *const row = &chart[*pos];
-
-            *list = *row;
-            list->offset = to_offset + (uint64_t)(uintptr_t)pos;
-            if (is_short(*pos)) {
-                pos++;
-                continue;
-            }
-            if (row->size_bytes == 0) {
-                packets->pos = pos;
-                return (size_t)(list - first);
-            }
-            add_payload(list, row, pos);
-            pos += row->size_bytes;
-        }
+        while (list < stop && (is_common = take(list, &pos, to_offset + (uint64_t)(uintptr_t)pos)))
+            list++;
     }
     packets->pos = pos;
     return (size_t)(list - first);
