@@ -5,6 +5,10 @@
 #include "report/annotator.h"
 #include "report/group.h"
 
+#define ELSEWHERE 0u /* of both that are told */
+
+_Static_assert(ANNOTATE_ELSEWHERE == ELSEWHERE && DRCOV_ELSEWHERE == ELSEWHERE, "one for both");
+
 /* The number of a block in an address space, which the sums call row. */
 static uint32_t cell_of(struct annotator *annotator, uint32_t block, uint64_t space, uint32_t row)
 {
@@ -12,8 +16,10 @@ static uint32_t cell_of(struct annotator *annotator, uint32_t block, uint64_t sp
 
     if (annotator->cells.count >= SUMS_ROWS_MAX &&
         !table_find(&annotator->cells, block, space, row)) {
+        if (annotator->blocks)
+            annotator->blocks->is_cut = true;
         annotator->lines.is_cut = true;
-        block = ANNOTATE_ELSEWHERE;
+        block = ELSEWHERE;
         space = PTD_ANY_CR3;
     }
     cell = table_at(&annotator->cells, block, space, row);
@@ -27,7 +33,8 @@ static uint32_t see(void *owner, const struct ptd_item *block)
     uint32_t number, row = 0;
 
     annotator->lines.shown = thread->shown;
-    number = annotate_see(&annotator->lines, thread->image, block);
+    number = annotator->blocks ? drcov_see(annotator->blocks, thread->image, block)
+                               : annotate_see(&annotator->lines, thread->image, block);
     if (number != UINT32_MAX && annotator->has_sums) {
         row = sums_sink.see(&annotator->report.sums, block);
         if (row == UINT32_MAX)
@@ -65,7 +72,10 @@ static bool add(void *owner, const struct tally_block *block, bool taken, uint64
     if (!cell->count)
         return true;
     annotator->insns += count * block->insns;
-    annotate_add(&annotator->lines, (uint32_t)cell->key[0], block->last_class, taken, count);
+    if (annotator->blocks)
+        drcov_add(annotator->blocks, (uint32_t)cell->key[0], count);
+    else
+        annotate_add(&annotator->lines, (uint32_t)cell->key[0], block->last_class, taken, count);
     return true;
 }
 

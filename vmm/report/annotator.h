@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Traces on their way into the counts of functions' instructions: those of whom the options of
- * a report choose.
+ * Traces on their way into the counts of functions' instructions, or of blocks: those of whom the
+ * options of a report choose.
  */
 #ifndef VMM_REPORT_ANNOTATOR_H
 #define VMM_REPORT_ANNOTATOR_H
 
 #include "report/annotate.h"
+#include "report/drcov.h"
 #include "report/report.h"
 
 struct annotator {
     struct report report; /* says who runs; what its tally counts comes here */
     struct annotate lines;
+    struct drcov *blocks; /* not NULL: it is told blocks instead of .lines */
     const struct report_options *wanted;
     bool has_sums; /* what is counted goes to the sums of .report, too */
     /* block, address space, number in the sums; count: is wanted, cost: as names are since then */

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # vpt coverage: lines ran as often as gcov counts of the same program, which is compiled once with
-# --coverage, and once without to be traced.
+# --coverage, and once without to be traced. And --drcov: its file, which drcov.pl reads, has the
+# instructions that were stepped, and no others.
 #
 # Needs $BUILD/vpt and $BUILD/tests/stepped. Ends with 'N passed, N failed, N skipped'.
 set -uo pipefail
@@ -22,9 +23,20 @@ if ! "$BUILD/tests/stepped" "$work/data" "$work/log" "$work/ways" >"$work/record
     summary
     exit
 fi
+
+# ---- drcov ----
+
+expect 'a drcov file' 0 '' "$vpt" coverage --drcov "$work/drcov" "$work/data"
+check 'it has what ran, and nothing else' \
+    "$(dirname "$0")/drcov.pl" "$work/drcov" "$work/log" "$work/ways"
+expect 'of nobody' 3 'nothing ran that counts' "$vpt" coverage --drcov "$work/nobody" --pid 1 "$work/data"
+expect 'that cannot be written' 3 'No such file' "$vpt" coverage --drcov "$work/none/drcov" "$work/data"
+
+# ---- Lines ----
+
 "$BUILD/vpt" coverage "$work/data" >"$work/info" 2>"$work/error"
 if grep -q 'built without libdw' "$work/error"; then
-    skip 'coverage' 'this vpt was built without libdw'
+    skip 'lines of sources' 'this vpt was built without libdw'
     summary
     exit
 fi

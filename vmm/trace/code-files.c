@@ -20,6 +20,7 @@
 
 /* Far more executable segments than a program has. */
 #define SEGMENTS_MAX 4096u
+#define PAGE_BYTES   UINT64_C(4096)
 #define KERNEL       "[kernel]" /* what the names of a kallsyms are in */
 
 enum file_kind { KIND_ELF, KIND_KALLSYMS, KIND_JITDUMP };
@@ -35,6 +36,8 @@ struct loaded {
     struct code_segment *segments;
     struct ptd_file *content; /* NULL: not loaded */
     struct jitdump *jitdump;  /* the same of such a file */
+    char *path;               /* of an ELF file that is loaded */
+    uint64_t first, end;      /* the addresses that it is linked for */
     int status;               /* enum ptd_error of the last try */
 };
 
@@ -51,6 +54,7 @@ struct code_files {
     const struct debug_places *places; /* NULL: names are those of each file alone */
     struct sources *sources;           /* NULL: they are not asked for */
     void *loaded, *texts, *named;      /* trees */
+    struct table contents;             /* key: that of an ELF file; count: its struct loaded */
     struct origins origins;
     char region[NAME_MAX + 1]; /* what was told last of code that is in no file here */
 };
@@ -72,6 +76,7 @@ static void free_loaded(void *of)
     ptd_file_free(loaded->content);
     jitdump_free(loaded->jitdump);
     free(loaded->segments);
+    free(loaded->path);
     free(loaded);
 }
 
@@ -110,6 +115,7 @@ void code_files_free(struct code_files *files)
     tdestroy(files->texts, free);
     tdestroy(files->named, free_named);
     sources_free(files->sources);
+    table_free(&files->contents);
     origins_free(&files->origins);
     free(files);
 }
@@ -219,11 +225,17 @@ static int find_segments(Elf *elf, size_t count, struct loaded *loaded)
     loaded->segments = calloc(count ? count : 1, sizeof(*loaded->segments));
     if (!loaded->segments)
         return -ENOMEM;
+    loaded->first = UINT64_MAX;
     for (size_t i = 0; i < count && i < INT_MAX; i++) {
         GElf_Phdr header;
 
-        if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD &&
-            header.p_flags & PF_X && loaded->file.segment_count < SEGMENTS_MAX)
+        if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD)
+            continue;
+        if (header.p_vaddr < loaded->first)
+            loaded->first = header.p_vaddr;
+        if (header.p_vaddr + header.p_memsz > loaded->end)
+            loaded->end = header.p_vaddr + header.p_memsz;
+        if (header.p_flags & PF_X && loaded->file.segment_count < SEGMENTS_MAX)
             loaded->segments[loaded->file.segment_count++] =
                 (struct code_segment){header.p_vaddr, header.p_offset, header.p_filesz};
     }
@@ -257,6 +269,39 @@ static int read_headers(int fd, struct loaded *loaded)
     if (elf)
         (void)elf_end(elf);
     return error;
+}
+
+/* ---- Modules ---- */
+
+/* A file is known by its content from here on. False: no memory. */
+static bool keep_module(struct code_files *files, struct loaded *loaded, const char *path)
+{
+    struct sum *const sum = table_at(&files->contents, (uintptr_t)loaded->content, 0, 0);
+
+    if (sum)
+        sum->count = (uintptr_t)loaded;
+    if (!loaded->path)
+        loaded->path = strdup(path);
+    return sum && loaded->path;
+}
+
+bool code_files_module_at(const struct code_files *files, const struct ptd_image *image,
+                          uint64_t cr3, uint64_t ip, struct code_module *module)
+{
+    uint64_t address;
+    const struct ptd_file *const file = ptd_image_origin(image, cr3, ip, &address);
+    const struct sum *const sum = file ? table_find(&files->contents, (uintptr_t)file, 0, 0) : NULL;
+    const struct loaded *loaded;
+
+    if (!sum)
+        return false;
+    loaded = (const struct loaded *)(uintptr_t)sum->count;
+    if (address < loaded->first)
+        return false;
+    module->path = loaded->path;
+    module->base = (ip - address + loaded->first) & ~(PAGE_BYTES - 1);
+    module->end = ip - address + loaded->end;
+    return true;
 }
 
 /* ---- Loading ---- */
@@ -366,7 +411,8 @@ int code_files_elf(struct code_files *files, const struct file_name *name,
     if (!error)
         error = error_of(load(files, fd, name, loaded), -ENOEXEC);
     (void)close(fd);
-    if (!error && !origins_add(&files->origins, loaded->content, 0, name->path))
+    if (!error && (!origins_add(&files->origins, loaded->content, 0, name->path) ||
+                   !keep_module(files, loaded, name->path)))
         error = -ENOMEM;
     if (error)
         return say(why, name, error);

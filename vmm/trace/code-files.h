@@ -57,6 +57,15 @@ size_t code_files_sources(struct code_files *files, const struct ptd_image *imag
  */
 const char *code_files_file_at(struct code_files *files, const struct ptd_image *image,
                                uint64_t cr3, uint64_t ip);
+/* An ELF file as it stands in memory. */
+struct code_module {
+    const char *path;   /* as it was opened; valid as long as the files */
+    uint64_t base, end; /* where its first page begins, and the byte behind its last */
+};
+
+/* The one that the code at an address is from. False: it is of none. */
+bool code_files_module_at(const struct code_files *files, const struct ptd_image *image,
+                          uint64_t cr3, uint64_t ip, struct code_module *module);
 /* What names have from an address on is of the file with this path. False: no memory. */
 bool code_files_call(struct code_files *files, const struct ptd_file *names, uint64_t from,
                      const char *path);
