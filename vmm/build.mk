@@ -195,7 +195,15 @@ LONG_TESTS += kit-test shard-test page-test
 ##@ Measuring hosts with guests
 
 # Programs that take --json FILE and traces: $(HOSTS_BENCHES).
-bench-hosts: ## take hosts' traces apart, next to decoding them
+# Two pieces of a trace, next to one process.
+$(BUILD)/bench/bin/shards: vmm/bench/shards.sh $(VPT)
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec %s %s "$$@"\n' '$(CURDIR)/vmm/bench/shards.sh' '$(abspath $(VPT))' >$@
+	@chmod +x $@
+
+HOSTS_BENCHES += $(BUILD)/bench/bin/shards
+
+bench-hosts: ## take hosts' traces apart, and long ones in pieces, next to decoding them
 	@.ci/deps.sh run bench
 	@$(SUBMAKE) $(BENCH_RECORDER) $(HOSTS_BENCHES)
 	@decoder/bench/traces.sh $(BENCH_RECORDER) $(BUILD)/bench/traces >$(BUILD)/bench/traces.list

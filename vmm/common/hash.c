@@ -14,16 +14,42 @@ uint64_t hash_more(uint64_t hash, uint64_t value)
     return (folded ^ folded >> 32) * 0xd6e8feb86659fd93u;
 }
 
+#define LANES 4u
+
+/* Whole traces are hashed: products that do not wait for each other take a quarter of the time. */
+static const uint8_t *hash_lanes(uint64_t *hash, const uint8_t *from, size_t turns)
+{
+    uint64_t lanes[LANES] = {*hash, *hash + 1, *hash + 2, *hash + 3};
+
+    for (size_t i = 0; i < turns; i++) {
+        for (size_t lane = 0; lane < LANES; lane++, from += sizeof(uint64_t)) {
+            uint64_t word;
+
+            memcpy(&word, from, sizeof(word));
+            lanes[lane] = hash_more(lanes[lane], word);
+        }
+    }
+    for (size_t lane = 0; lane < LANES; lane++)
+        *hash = hash_more(*hash, lanes[lane]);
+    return from;
+}
+
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t len)
 {
-    const uint8_t *const from = bytes;
+    const uint8_t *from = bytes;
+    const uint8_t *const end = from + len;
 
     hash = hash_more(hash, len);
-    for (size_t at = 0; at < len; at += sizeof(uint64_t)) {
+    if (len >= LANES * sizeof(uint64_t))
+        from = hash_lanes(&hash, from, len / (LANES * sizeof(uint64_t)));
+    while (from < end) {
+        const size_t left = (size_t)(end - from);
+        const size_t taken = left < sizeof(uint64_t) ? left : sizeof(uint64_t);
         uint64_t word = 0;
 
-        memcpy(&word, from + at, len - at < sizeof(word) ? len - at : sizeof(word));
+        memcpy(&word, from, taken);
         hash = hash_more(hash, word);
+        from += taken;
     }
     return hash;
 }

@@ -101,6 +101,8 @@ sed 's/"version":"[^"]*"/"version":"0"/' "$work/third" >"$shards/3-of-7"
 expect 'another version' 3 'a piece of another version' "$vpt" merge decode --blocks "$work/long"
 : >"$shards/3-of-7"
 expect 'an empty one' 3 'no piece of a trace, or not all of one' "$vpt" merge decode --blocks "$work/long"
+sed 's/"has_time":[01]/"has_time":2/' "$work/third" >"$shards/3-of-7"
+expect 'one that says otherwise of time' 3 'does not agree with others' "$vpt" merge decode --blocks "$work/long"
 sed 's/"before":[0-9]*/"before":1/' "$work/third" >"$shards/3-of-7"
 "$vpt" merge decode --blocks "$work/long" >"$work/all" 2>/dev/null
 check 'one that began with what was not so is decoded again' cmp "$work/one" "$work/all"

@@ -6,27 +6,51 @@
 #include "trace/clock.h"
 #include "ptdec.h"
 
-/* Whether time passes in the trace, as far as the packets tell that stand near its begin. */
+#define PACKETS_AT_ONCE 256u
+
+static bool says_time(const struct ptd_packet *packet, const struct ptd_time_config *config,
+                      uint64_t *first)
+{
+    if (packet->type == PTD_TSC && *first == 0) {
+        *first = packet->tsc;
+        return false;
+    }
+    return (packet->type == PTD_TSC && packet->tsc > *first) ||
+           (*first && packet->type == PTD_MTC && config->tsc_den) ||
+           (*first && packet->type == PTD_CYC && config->max_nonturbo_ratio);
+}
+
+/*
+ * Whether time passes in the trace, as far as the packets tell that stand near its begin. A trace
+ * without time is read up to there, so it is read in bulk. Bytes that are none are skipped.
+ */
 static bool has_time(struct ptd_packets packets, const struct ptd_time_config *config,
                      uint64_t *first)
 {
-    struct ptd_packet packet;
+    struct ptd_packet list[PACKETS_AT_ONCE];
+    uint64_t from = ptd_packets_offset(&packets); /* what counts of the first of a list */
+    int status = PTD_OK;
 
     *first = 0;
-    while (ptd_packets_offset(&packets) < PTD_LOOK_AHEAD_MAX &&
-           ptd_time_next(NULL, &packets, &packet)) {
-        if (packet.type == PTD_TSC && *first == 0)
-            *first = packet.tsc;
-        else if ((packet.type == PTD_TSC && packet.tsc > *first) ||
-                 (*first && packet.type == PTD_MTC && config->tsc_den) ||
-                 (*first && packet.type == PTD_CYC && config->max_nonturbo_ratio))
-            return true;
+    while (status != PTD_END) {
+        const size_t count = ptd_packets_read(&packets, list, PACKETS_AT_ONCE, &status);
+
+        for (size_t i = 0; i < count; i++) {
+            if ((i > 0 ? list[i].offset : from) >= PTD_LOOK_AHEAD_MAX)
+                return false;
+            if (list[i].type != PTD_TNT && list[i].type != PTD_TIP &&
+                says_time(&list[i], config, first))
+                return true;
+        }
+        from = ptd_packets_offset(&packets);
+        if (status != PTD_OK && status != PTD_END && ptd_packets_resync(&packets) != PTD_OK)
+            return false;
     }
     return false;
 }
 
 bool clock_open(struct clock *clock, const uint8_t *bytes, size_t len,
-                const struct ptd_time_config *config)
+                const struct ptd_time_config *config, bool is_timeless)
 {
     static const struct ptd_time_config nothing_known;
     uint64_t first;
@@ -45,7 +69,7 @@ bool clock_open(struct clock *clock, const uint8_t *bytes, size_t len,
     }
     if (!clock->time)
         return false;
-    clock->is_tsc = has_time(clock->packets, config, &first);
+    clock->is_tsc = !is_timeless && has_time(clock->packets, config, &first);
     return true;
 }
 

@@ -20,9 +20,12 @@ struct clock {
     struct ptd_packets packets; /* those that time does not know yet */
 };
 
-/* config NULL: instructions. bytes must outlive the clock. False: no memory. */
+/*
+ * config NULL: instructions. is_timeless: it is known that the packets tell no time, so that they
+ * need not be asked. bytes must outlive the clock. False: no memory.
+ */
 bool clock_open(struct clock *clock, const uint8_t *bytes, size_t len,
-                const struct ptd_time_config *config);
+                const struct ptd_time_config *config, bool is_timeless);
 void clock_close(struct clock *clock);
 /*
  * Of a trace of which only the first bytes are there: is_tsc and tsc, as far as they tell. For

@@ -142,6 +142,8 @@ int stream_decode(struct decode_options *options, struct stream *stream);
 uint64_t view_fingerprint(const struct stream *stream);
 /* shards.c: one piece of a stream that is open, or all of them. 0 or -errno. */
 int shards_decode(struct decode_options *options, struct stream *stream);
+/* Whether pieces are put together that found no time in all of the trace. */
+bool shards_are_timeless(const struct decode_options *options);
 /* views.c: the item is printed if it is wanted, or left out; the next one is seen beside it. */
 void view_print(const struct decode_options *options, struct stream *stream);
 void view_skip(struct stream *stream);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORM         1           /* of the file */
+#define FORM         2           /* of the file */
 #define WARM_BYTES   (64u << 10) /* decoded in front of a piece, at least */
 #define LINE_MAX_LEN (64u << 10) /* of the last line */
 #define FILE_MAX     (UINT64_C(1) << 40)
@@ -71,6 +71,7 @@ static const struct member {
     {"before", offsetof(struct piece, before)},
     {"behind", offsetof(struct piece, behind)},
     {"errors", offsetof(struct piece, errors)},
+    {"has_time", offsetof(struct piece, has_time)},
 };
 
 #define MEMBERS (sizeof(members) / sizeof(members[0]))
@@ -191,20 +192,39 @@ static int check(const struct piece_file *file, const struct piece *wanted, stru
     return 0;
 }
 
-int piece_read(const char *folder, const struct piece *wanted, const char *command,
-               struct piece_file *file, struct reason *why)
+static int read_piece(const char *folder, unsigned number, unsigned count, const char *command,
+                      struct piece_file *file, struct reason *why)
 {
     struct file_name name = {.by_user = true};
     int error;
 
-    *file = (struct piece_file){.path = piece_path(folder, wanted->number, wanted->count)};
+    *file = (struct piece_file){.path = piece_path(folder, number, count)};
     if (!file->path)
         return reason_no_memory(why);
     name.path = file->path;
     error = read_named(&name, FILE_MAX, &file->bytes, why);
-    if (!error)
-        error = piece_parse(file, command, why);
+    return error ? error : piece_parse(file, command, why);
+}
+
+int piece_read(const char *folder, const struct piece *wanted, const char *command,
+               struct piece_file *file, struct reason *why)
+{
+    const int error = read_piece(folder, wanted->number, wanted->count, command, file, why);
+
     return error ? error : check(file, wanted, why);
+}
+
+int piece_look(const char *folder, unsigned number, unsigned count, const char *command,
+               struct piece *piece)
+{
+    struct piece_file file;
+    struct reason why = {0};
+    const int error = read_piece(folder, number, count, command, &file, &why);
+
+    if (!error)
+        *piece = file.piece;
+    piece_close(&file);
+    return error;
 }
 
 void piece_close(struct piece_file *file)

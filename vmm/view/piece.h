@@ -20,6 +20,7 @@ struct piece {
     uint64_t trace;         /* what stands for the bytes between them */
     uint64_t before, behind;
     uint64_t errors;
+    uint64_t has_time; /* whether all of the trace tells time, as far as anybody asked: 1 or 0 */
 };
 
 /* Where a piece begins: the first PSB behind as many equal parts; 0 for number 1. */
@@ -42,6 +43,12 @@ struct piece_file {
 
 /* What stands in a file of this name: its last line is right. */
 int piece_parse(struct piece_file *file, const char *command, struct reason *why);
+/*
+ * What a piece of this command says of itself, of whatever trace. 0; -ENOENT: it is not there;
+ * other -errno.
+ */
+int piece_look(const char *folder, unsigned number, unsigned count, const char *command,
+               struct piece *piece);
 /*
  * The file of a piece, which must be one of this trace and command; -ENOENT: it is not there. To be
  * closed in either case.

@@ -114,6 +114,7 @@ static struct piece piece_of(const struct shards *shards, const struct stream *s
 
     piece.begin = shard_begin(packets->data, packets->len, number, shards->count);
     piece.end = shard_begin(packets->data, packets->len, number + 1, shards->count);
+    piece.has_time = stream->clock.is_tsc;
     piece.trace = hash_bytes(0, packets->data + piece.begin, (size_t)(piece.end - piece.begin));
     return piece;
 }
@@ -223,6 +224,12 @@ static int take_sums(struct merging *merging, const struct piece_file *file)
 
 static int take(struct merging *merging, const struct piece_file *file)
 {
+    const bool has_time = merging->runner.stream->clock.is_tsc;
+
+    if (file->piece.has_time != has_time)
+        return reason_set(merging->runner.stream->why, -EINVAL,
+                          "%s: it does not agree with others whether the trace tells time",
+                          file->path);
     if (merging->runner.out) {
         const int error = take_sums(merging, file);
 
@@ -296,6 +303,20 @@ static int join(struct runner *runner)
         error = join_piece(&merging, i);
     *runner = merging.runner;
     return error;
+}
+
+/* A piece of sums is small; views, which may be large, have no clock that anybody asks for. */
+bool shards_are_timeless(const struct decode_options *options)
+{
+    const struct shards *const shards = options->shards;
+    struct piece piece;
+    int error = -ENOENT;
+
+    if (!shards || shards->word || !options->format)
+        return false;
+    for (unsigned i = 1; error == -ENOENT && i <= shards->count; i++)
+        error = piece_look(shards->folder, i, shards->count, shards->command, &piece);
+    return !error && piece.has_time == 0;
 }
 
 int shards_decode(struct decode_options *options, struct stream *stream)

@@ -49,7 +49,8 @@ static int open_whole(struct decode_options *options, struct stream *stream)
     if (!needs_clock(options, stream))
         return 0;
     stream->clocks.errata = options->config.errata;
-    if (!clock_open(&stream->clock, stream->packets.data, stream->packets.len, clocks))
+    if (!clock_open(&stream->clock, stream->packets.data, stream->packets.len, clocks,
+                    shards_are_timeless(options)))
         return reason_no_memory(stream->why);
     stream->thread.is_tsc = stream->clock.is_tsc;
     stream->thread.start = clock_start(&stream->clock);
