@@ -622,6 +622,7 @@ struct ptd_flow_config {
     } filter[4];
     uint32_t errata; /* to be tolerated, of ptd_errata() */
     uint8_t resync;  /* enum ptd_resync */
+    bool compounds;  /* steps of ptd_flow_run() may be compound ones: ptd_step_edges() */
 };
 
 enum ptd_item_type {
@@ -777,6 +778,15 @@ int ptd_flow_run_before(struct ptd_flow *flow, uint64_t offset, struct ptd_run *
  */
 int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index,
                    struct ptd_item *block);
+
+/*
+ * With .compounds of struct ptd_flow_config, a step can stand for several in a row: then bit 1 of
+ * its number is set, and ptd_step_block() gives the blocks of all of them. These are the steps,
+ * none a compound one; any other step stands for itself. How many, or PTD_E_ARG: no such step.
+ */
+#define PTD_STEP_COMPOUND 2u
+#define PTD_STEP_EDGES    16u /* the most that a step stands for */
+int ptd_step_edges(const struct ptd_flow *flow, uint32_t step, uint32_t edges[PTD_STEP_EDGES]);
 
 /*
  * How many instructions each step has, to be looked up by step >> 2; 0: no step has this number.

@@ -11,6 +11,7 @@
 
 #include "code/code_log.h"
 #include "flow/bulk.h"
+#include "flow/compound.h"
 #include "flow/graph.h"
 #include "packets/mark.h"
 #include "pt_packets.h"
@@ -22,16 +23,21 @@
 struct walk {
     struct ptd_flow *flow;
     const uint8_t *pos, *end;
-    /* TNT bits, oldest first at the top. Merged from the short TNTs from merged_from on. */
+    /*
+     * TNT bits, oldest first at the top: those that were there at first or of a long TNT, and
+     * behind them those of the short TNTs that end at pos.
+     */
     uint64_t bits;
-    unsigned count, merged;
-    const uint8_t *merged_from; /* NULL: they were there at first */
+    unsigned count;
+    const uint8_t *short_from;
+    const uint8_t *long_from; /* NULL: no long TNT, or it was used up */
     uint32_t node;
     uint32_t *out, *out_end;
     struct ptd_mark *mark, *mark_end;
     uint32_t since_mark; /* MARK_* */
     const uint32_t *steps;
     uint8_t timing;
+    bool compounds; /* steps may be compound ones */
 };
 
 /* ---- Steps ---- */
@@ -144,6 +150,26 @@ static bool step_calls(struct walk *walk)
     return true;
 }
 
+/* What the loops above do not take. False: the general walk has to go on. */
+static bool step_rare(struct walk *walk)
+{
+    switch (ptd_node_kind(ptd_node(walk->flow->graph, walk->node))) {
+    case NODE_COND_CALLS:
+    case NODE_RET_CALLS:
+        return step_calls(walk);
+    case NODE_NONE:
+    case NODE_STUB:
+    case NODE_CLAIMED:
+        return prepare(walk);
+    case NODE_COND: /* another thread built it just now */
+        return true;
+    case NODE_RET:
+        return walk->bits >> 63 && walk->flow->calls.top.count > 0;
+    default:
+        return false;
+    }
+}
+
 /* Uses up the TNT bits. False: the general walk has to go on. */
 static bool step_bits(struct walk *walk)
 {
@@ -151,31 +177,12 @@ static bool step_bits(struct walk *walk)
         step_hot(walk);
         if (walk->count == 0)
             return true;
-        switch (ptd_node_kind(ptd_node(walk->flow->graph, walk->node))) {
-        case NODE_COND_CALLS:
-        case NODE_RET_CALLS:
-            if (!step_calls(walk))
-                return false;
-            break;
-        case NODE_NONE:
-        case NODE_STUB:
-        case NODE_CLAIMED:
-            if (!prepare(walk))
-                return false;
-            break;
-        case NODE_COND: /* another thread built it just now */
-            break;
-        case NODE_RET:
-            if (!(walk->bits >> 63) || walk->flow->calls.top.count == 0)
-                return false;
-            break;
-        default:
+        if (!step_rare(walk))
             return false;
-        }
     }
 }
 
-/* ---- Packets ---- */
+/* ---- TNTs ---- */
 
 static bool is_tnt8(uint8_t byte)
 {
@@ -187,25 +194,53 @@ static unsigned highest_bit(uint64_t value)
     return 63u - (unsigned)__builtin_clzll(value);
 }
 
-/* As many short TNTs as fit. */
-static void take_tnt8(struct walk *walk)
+#define TNT8S       8u                           /* short TNTs at once, */
+#define TNT8S_BITS  (TNT8S * 6u)                 /* with 6 bits each */
+#define TNT8S_FIXED UINT64_C(0x8181818181818181) /* these say that they are such */
+#define TNT8S_FULL  UINT64_C(0x8080808080808080)
+
+_Static_assert(PT_TNT8_SHR == 1, "the bits of a short TNT stand from bit 1 on");
+
+/* The TNT bits of so many full ones, which is what nearly all are where there are many. */
+static inline uint64_t tnt8s_bits(uint64_t packets)
+{
+    const uint64_t x = be64toh(packets) >> PT_TNT8_SHR;
+    const uint64_t by12 = (x & 0x3f003f003f003f00) >> 2 | (x & 0x003f003f003f003f);
+    const uint64_t by24 = (by12 & 0x0fff00000fff0000) >> 4 | (by12 & 0x00000fff00000fff);
+
+    return by24 >> 32 << 24 | (by24 & 0xffffff);
+}
+
+/* The short TNTs at pos, as far as they fit in behind the bits that are there. */
+static inline void append_tnt8(struct walk *walk)
 {
     const uint8_t *pos = walk->pos;
-    uint64_t bits = 0;
-    unsigned count = 0;
+    unsigned count = walk->count;
+    uint64_t bits = walk->bits, packets;
 
-    walk->merged_from = pos;
-    do {
-        const unsigned stopped = *pos++ >> PT_TNT8_SHR;
+    if (count == 0) {
+        walk->short_from = pos;
+        walk->long_from = NULL;
+    }
+    walk->since_mark |= MARK_TNT;
+    while (count <= 64 - TNT8S_BITS && walk->end - pos >= (ptrdiff_t)TNT8S) {
+        memcpy(&packets, pos, sizeof(packets));
+        if ((packets & TNT8S_FIXED) != TNT8S_FULL)
+            break;
+        bits |= tnt8s_bits(packets) << (64 - TNT8S_BITS - count);
+        count += TNT8S_BITS;
+        pos += TNT8S;
+    }
+    while (count <= MERGE_LIMIT && pos < walk->end && is_tnt8(*pos)) {
+        const uint64_t stopped = *pos++ >> PT_TNT8_SHR;
         const unsigned more = highest_bit(stopped);
 
-        bits = bits << more | (stopped & ((1u << more) - 1));
         count += more;
-    } while (count <= MERGE_LIMIT && pos < walk->end && is_tnt8(*pos));
+        bits |= (stopped ^ UINT64_C(1) << more) << (64 - count);
+    }
     walk->pos = pos;
-    walk->bits = bits << (64 - count);
-    walk->count = walk->merged = count;
-    walk->since_mark |= MARK_TNT;
+    walk->bits = bits;
+    walk->count = count;
 }
 
 /* False: it is not valid. */
@@ -217,16 +252,235 @@ static bool take_tnt64(struct walk *walk)
     stopped = le64toh(stopped) >> 16;
     if (stopped < 2)
         return false;
-
-    const unsigned count = highest_bit(stopped);
-
-    walk->merged_from = walk->pos;
-    walk->bits = stopped << (64 - count);
-    walk->count = walk->merged = count;
+    walk->long_from = walk->pos;
+    walk->count = highest_bit(stopped);
+    walk->bits = stopped << (64 - walk->count);
     walk->pos += PT_TNT64_LEN;
+    walk->short_from = walk->pos;
     walk->since_mark |= MARK_TNT;
     return true;
 }
+
+static unsigned tnt64_bits(const uint8_t *pos)
+{
+    uint64_t stopped;
+
+    memcpy(&stopped, pos, sizeof(stopped));
+    return highest_bit(le64toh(stopped) >> 16);
+}
+
+/* Puts back the packets that were read too early: of TNT bits, one packet's are known. */
+static void put_back(struct walk *walk)
+{
+    struct flow_state *const state = &walk->flow->state;
+    unsigned left = walk->count;
+
+    state->tnt_count = 0;
+    while (left > 0 && walk->pos > walk->short_from) {
+        const uint64_t stopped = walk->pos[-1] >> PT_TNT8_SHR;
+        const unsigned bits = highest_bit(stopped);
+
+        if (left < bits) {
+            state->tnt_count = left;
+            state->tnt_bits = stopped & ((UINT64_C(1) << left) - 1);
+            return;
+        }
+        left -= bits;
+        walk->pos--;
+    }
+    if (left == 0)
+        return;
+    if (walk->long_from && left == tnt64_bits(walk->long_from)) {
+        walk->pos = walk->long_from;
+        return;
+    }
+    state->tnt_count = left;
+    state->tnt_bits = walk->bits >> (64 - left);
+}
+
+/* ---- Compound steps ---- */
+
+static bool has_step_room(const struct walk *walk, const uint32_t *out)
+{
+    return walk->out_end - out >= (ptrdiff_t)BULK_MOST_BITS;
+}
+
+/* What it leaves of the CALL stack, but for a RET at its end. */
+static inline void push_compound(const struct compound *entry, uint32_t *returns,
+                                 struct call_top *top)
+{
+    const unsigned highest = top->count + entry->rise;
+
+    top->count = (highest < CALL_ENTRIES ? highest : CALL_ENTRIES) - entry->fall;
+    for (unsigned i = 0; i < entry->pushes; i++) {
+        returns[top->place] = entry->push[i];
+        top->place = (top->place + 1) % CALL_PLACES;
+    }
+}
+
+/* Steps as far as paths are known, and takes in short TNTs on the way. */
+static void step_compounds(struct walk *walk)
+{
+    struct ptd_flow *const flow = walk->flow;
+    const struct compound *const entries = flow->graph->compounds->entries;
+    const uint32_t mask = flow->graph->compounds->mask;
+    const uint32_t *const words = (const uint32_t *)flow->graph->nodes;
+    uint32_t *const returns = flow->calls.node;
+    struct call_top top = flow->calls.top;
+    unsigned count = walk->count;
+    uint64_t bits = walk->bits;
+    uint32_t id = walk->node, *out = walk->out;
+
+    for (;;) {
+        if (count < COMPOUND_BITS && walk->pos < walk->end && is_tnt8(*walk->pos) &&
+            has_step_room(walk, out)) {
+            walk->bits = bits;
+            walk->count = count;
+            append_tnt8(walk);
+            bits = walk->bits;
+            count = walk->count;
+        }
+
+        const struct compound *const entry = ptd_compound_find(entries, mask, id, bits);
+
+        if (!entry) { /* a RET alone is no path */
+            const struct node *const node = (const struct node *)(words + id);
+
+            if (ptd_node_kind(node) != NODE_RET || !(bits >> 63) || count == 0 || top.count == 0)
+                break;
+            *out++ = id;
+            id = returns[call_top_pop(&top)];
+            bits <<= 1;
+            count--;
+            continue;
+        }
+        if (entry->bits > count || (!entry->next && top.count == 0))
+            break;
+        if (entry->rise)
+            push_compound(entry, returns, &top);
+        id = entry->next ? entry->next : returns[call_top_pop(&top)];
+        *out++ = entry->step;
+        bits <<= entry->bits;
+        count -= entry->bits;
+    }
+    flow->calls.top = top;
+    walk->count = count;
+    walk->bits = bits;
+    walk->node = id;
+    walk->out = out;
+}
+
+/* Steps one after the other, of which a compound one can be made. */
+struct path {
+    uint32_t node;        /* where it begins, */
+    uint64_t bits;        /* with these bits in front */
+    unsigned used;        /* of them */
+    unsigned depth, rise; /* of the CALL stack, now and at most, above where it began */
+    bool is_out;          /* the last RET's CALL is not on it */
+};
+
+/* Steps one by one where no path is known, up to where one would end. */
+static struct path step_path(struct walk *walk)
+{
+    struct ptd_flow *const flow = walk->flow;
+    const uint32_t *const words = (const uint32_t *)flow->graph->nodes;
+    const unsigned most = walk->count < COMPOUND_BITS ? walk->count : COMPOUND_BITS;
+    struct path path = {.node = walk->node, .bits = walk->bits};
+    struct call_top top = flow->calls.top;
+    uint32_t id = walk->node;
+
+    for (; path.used < most && !path.is_out; path.used++) {
+        const struct node *const node = (const struct node *)(words + id);
+        const unsigned bit = (unsigned)(walk->bits >> 63);
+        const enum node_kind kind = ptd_node_kind(node);
+
+        if (kind == NODE_COND) {
+            if (node->calls && path.depth == COMPOUND_PUSHES)
+                break;
+            if (node->calls) {
+                flow->calls.node[call_top_push(&top)] = node->ret;
+                path.depth++;
+                path.rise = path.depth > path.rise ? path.depth : path.rise;
+            }
+            *walk->out++ = id | bit;
+            id = ptd_node_next(node, bit);
+        } else if (kind == NODE_RET && bit && top.count > 0) {
+            *walk->out++ = id;
+            id = flow->calls.node[call_top_pop(&top)];
+            path.is_out = path.depth == 0;
+            path.depth -= !path.is_out;
+        } else {
+            break;
+        }
+        walk->bits <<= 1;
+    }
+    flow->calls.top = top;
+    walk->count -= path.used;
+    walk->node = id;
+    return path;
+}
+
+/* Whether it ended where all that begin with these bits do, and not for want of bits or nodes. */
+static bool is_whole(const struct walk *walk, const struct path *path)
+{
+    if (path->is_out)
+        return path->used > 1;
+    switch (ptd_node_kind(ptd_node(walk->flow->graph, walk->node))) {
+    case NODE_NONE:
+    case NODE_STUB:
+    case NODE_CLAIMED:
+    case NODE_SLOW:
+        return false;
+    case NODE_COND:
+        return path->used == COMPOUND_BITS || walk->count > 0;
+    case NODE_RET:
+        return path->used == COMPOUND_BITS || !(walk->bits >> 63);
+    default:
+        return true;
+    }
+}
+
+/* A path whose steps are the last ones is known from now on if it came by before. */
+static void remember(struct walk *walk, const struct path *path)
+{
+    struct graph *const graph = walk->flow->graph;
+    const struct call_stack *const calls = &walk->flow->calls;
+    struct compound entry = {
+        .next = path->is_out ? 0 : walk->node,
+        .bits = (uint8_t)path->used,
+        .rise = (uint8_t)path->rise,
+        .fall = (uint8_t)(path->rise - path->depth),
+        .pushes = (uint8_t)path->depth,
+    };
+
+    if (!is_whole(walk, path) || !ptd_compounds_wants(graph->compounds, path->node, path->bits))
+        return;
+    for (unsigned i = 0; i < path->depth; i++)
+        entry.push[i] = calls->node[(calls->top.place - path->depth + i) % CALL_PLACES];
+    entry.step =
+        ptd_graph_add_compound(graph, path->node, path->bits, walk->out - path->used, path->used);
+    if (entry.step)
+        ptd_compounds_add(graph->compounds, path->node, path->bits, &entry);
+}
+
+/* Uses up the TNT bits, by compound steps where paths are known. False: as of step_bits(). */
+static bool step_paths(struct walk *walk)
+{
+    for (;;) {
+        struct path path;
+
+        step_compounds(walk);
+        if (walk->count == 0)
+            return true;
+        path = step_path(walk);
+        if (path.used > 0)
+            remember(walk, &path);
+        else if (!step_rare(walk))
+            return false;
+    }
+}
+
+/* ---- Packets ---- */
 
 static const struct {
     uint64_t keep, take;
@@ -352,7 +606,7 @@ static bool take_packet(struct walk *walk)
     const uint8_t byte = *walk->pos;
 
     if (is_tnt8(byte)) {
-        take_tnt8(walk);
+        append_tnt8(walk);
         return true;
     }
     if ((byte & PT_TIP_MASK) == PT_TIP)
@@ -364,40 +618,9 @@ static bool take_packet(struct walk *walk)
 
 /* ---- In and out ---- */
 
-/* Puts back the packets that were read too early: of TNT bits, one packet's are known. */
-static void put_back(struct walk *walk)
-{
-    struct ptd_flow *const flow = walk->flow;
-    unsigned used = walk->merged - walk->count;
-    const uint8_t *pos = walk->merged_from;
-
-    if (walk->count == 0) {
-        flow->state.tnt_count = 0;
-        return;
-    }
-    if (!pos) { /* the bits that were there at first */
-        flow->state.tnt_count = walk->count;
-        return;
-    }
-    flow->state.tnt_count = 0;
-    while (used > 0) {
-        const bool is_short = *pos != PT_OPC_EXT;
-        const unsigned bits = is_short ? highest_bit(*pos >> PT_TNT8_SHR) : walk->merged;
-
-        pos += is_short ? 1 : PT_TNT64_LEN;
-        if (used < bits) {
-            flow->state.tnt_count = bits - used;
-            flow->state.tnt_bits = walk->bits >> (64 - flow->state.tnt_count);
-            break;
-        }
-        used -= bits;
-    }
-    walk->pos = pos;
-}
-
 static bool has_room(const struct walk *walk)
 {
-    return walk->out_end - walk->out >= (ptrdiff_t)BULK_MOST_BITS &&
+    return has_step_room(walk, walk->out) &&
            (walk->timing != PTD_TIMING_MARKS || walk->mark < walk->mark_end);
 }
 
@@ -405,9 +628,8 @@ static bool has_room(const struct walk *walk)
 static bool run_steps(struct walk *walk)
 {
     for (;;) {
-        if (!step_bits(walk))
+        if (!(walk->compounds ? step_paths(walk) : step_bits(walk)))
             return false;
-        walk->merged_from = NULL;
         if (!has_room(walk))
             return true;
         if (walk->end - walk->pos < (ptrdiff_t)LOOK_AHEAD || !take_packet(walk))
@@ -448,13 +670,15 @@ bool ptd_bulk_run(struct ptd_flow *flow, uint64_t before, struct ptd_run *run)
         .end = fast_end(flow, before),
         .bits = flow->state.tnt_count ? flow->state.tnt_bits << (64 - flow->state.tnt_count) : 0,
         .count = flow->state.tnt_count,
-        .merged = flow->state.tnt_count,
+        .short_from = flow->packets.pos,
         .node = node,
         .out = run->steps + run->count,
         .out_end = run->steps + run->room,
         .since_mark = flow->since_mark,
         .steps = run->steps,
         .timing = run->timing,
+        .compounds = flow->config.compounds && flow->graph->compounds &&
+                     !ptd_compounds_are_full(flow->graph->compounds),
     };
 
     if (run->timing == PTD_TIMING_MARKS) {
@@ -527,7 +751,8 @@ static bool open_graph(struct ptd_flow *flow)
         flow->targets = calloc(TARGETS, sizeof(*flow->targets));
     if (!flow->graph)
         flow->graph = ptd_graph_new(flow->blocks.image, false,
-                                    (size_t)(flow->packets.end - flow->packets.begin));
+                                    (size_t)(flow->packets.end - flow->packets.begin),
+                                    flow->config.compounds);
     return flow->targets && flow->graph;
 }
 
@@ -585,6 +810,37 @@ static void tell_target(const struct part *part, bool taken, struct ptd_item *bl
     block->has_to = true;
 }
 
+int ptd_step_edges(const struct ptd_flow *flow, uint32_t step, uint32_t edges[PTD_STEP_EDGES])
+{
+    size_t count;
+
+    if (ptd_flow_insns(flow, &count) == NULL || step / NODE_WORDS >= count ||
+        ptd_node(flow->graph, step)->parts == 0)
+        return PTD_E_ARG;
+    if (ptd_node_kind(ptd_node(flow->graph, step)) == NODE_COMPOUND)
+        return (int)ptd_compound_edges(flow->graph, step, edges);
+    edges[0] = step;
+    return 1;
+}
+
+/* Goes over steps until one of them has the block with an index. False: they end before. */
+static bool find_edge(const struct graph *graph, uint32_t *step, size_t *index)
+{
+    uint32_t edges[PTD_STEP_EDGES];
+    const unsigned count = ptd_compound_edges(graph, *step, edges);
+
+    for (unsigned i = 0; i < count; i++) {
+        const unsigned parts = ptd_node(graph, edges[i])->parts;
+
+        if (*index < parts) {
+            *step = edges[i];
+            return true;
+        }
+        *index -= parts;
+    }
+    return false;
+}
+
 int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index, struct ptd_item *block)
 {
     const struct node_info *info;
@@ -595,10 +851,13 @@ int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index, str
     (void)ptd_flow_insns(flow, &count);
     if (step / NODE_WORDS >= count)
         return PTD_E_ARG;
+    if (ptd_node(flow->graph, step)->parts == 0)
+        return PTD_E_ARG;
+    if (ptd_node_kind(ptd_node(flow->graph, step)) == NODE_COMPOUND &&
+        !find_edge(flow->graph, &step, &index))
+        return PTD_END;
     info = ptd_node_info(flow->graph, step);
     parts = ptd_node(flow->graph, step)->parts;
-    if (parts == 0)
-        return PTD_E_ARG;
     if (index >= parts)
         return PTD_END;
     part = &flow->graph->parts[info->first_part + index];

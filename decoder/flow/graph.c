@@ -6,6 +6,7 @@
 
 #include "base/pages.h"
 #include "code/blocks.h"
+#include "flow/compound.h"
 #include "flow/graph.h"
 
 #define FIRST_NODES (1u << ROOM_LOG2(10))
@@ -22,6 +23,9 @@
  * cache lines then, and no other thread writes to them.
  */
 #define CHUNK (1u << ROOM_LOG2(10))
+/* Compound steps take so many numbers at a time, and leave the last of them to nodes. */
+#define COMPOUND_CHUNK (1u << ROOM_LOG2(8))
+#define COMPOUNDS_END  (MAX_NODES / 4 * 3)
 /* Another thread builds a node in much less time than it takes to fall asleep. */
 #define SPINS 1000u
 /* From so many bytes on, a trace makes use of whole huge pages. */
@@ -122,7 +126,8 @@ static struct graph_common *common_new(void)
     return common;
 }
 
-struct graph *ptd_graph_new(const struct ptd_image *image, bool shared, size_t trace_bytes)
+struct graph *ptd_graph_new(const struct ptd_image *image, bool shared, size_t trace_bytes,
+                            bool compounds)
 {
     const bool is_long = trace_bytes >= LONG_TRACE_BYTES;
     struct graph *const graph = alloc_graph();
@@ -140,7 +145,9 @@ struct graph *ptd_graph_new(const struct ptd_image *image, bool shared, size_t t
     graph->shared = shared;
     graph->fixed = shared || is_long;
     graph->spaces = calloc(MAX_SPACES, sizeof(*graph->spaces));
-    if (!graph->spaces || (graph->fixed && !reserve(graph, is_long))) {
+    graph->compounds = compounds ? ptd_compounds_new(is_long) : NULL;
+    if (!graph->spaces || (compounds && !graph->compounds) ||
+        (graph->fixed && !reserve(graph, is_long))) {
         ptd_graph_free(graph);
         return NULL;
     }
@@ -153,12 +160,17 @@ struct graph *ptd_graph_share(const struct graph *graph)
     const struct places none = {0};
     struct graph *const other = alloc_graph();
 
-    if (other) {
-        (void)__atomic_add_fetch(&graph->common->users, 1, __ATOMIC_RELAXED);
-        *other = *graph;
-        other->shapes = ptd_shapes_new();
-        other->node_places = other->part_places = other->return_places = none;
+    if (!other)
+        return NULL;
+    *other = *graph;
+    other->compounds = graph->compounds ? ptd_compounds_share(graph->compounds) : NULL;
+    if (graph->compounds && !other->compounds) {
+        free(other);
+        return NULL;
     }
+    (void)__atomic_add_fetch(&graph->common->users, 1, __ATOMIC_RELAXED);
+    other->shapes = ptd_shapes_new();
+    other->node_places = other->part_places = other->return_places = other->compound_places = none;
     return other;
 }
 
@@ -182,6 +194,7 @@ void ptd_graph_free(struct graph *graph)
         }
     }
     ptd_shapes_free(graph->shapes);
+    ptd_compounds_free(graph->compounds);
     free(graph);
 }
 
@@ -200,7 +213,7 @@ static void clear_lists(struct graph *graph)
         memset(graph->lists, 0, graph->list_count * sizeof(*graph->lists));
         return;
     }
-    for (uint32_t i = 1; i < end; i++)
+    for (uint32_t i = 1; i < end; i++) /* a NODE_COMPOUND is in no list, and does no harm */
         *list_of(graph, graph->info[i].space, graph->info[i].ip) = 0;
 }
 
@@ -211,6 +224,9 @@ void ptd_graph_empty(struct graph *graph)
     if (!graph->shared)
         graph->node_places.next = 1; /* NODE_NONE */
     graph->part_places.next = graph->return_places.next = 0;
+    graph->compound_places = (struct places){0};
+    if (graph->compounds)
+        ptd_compounds_empty(graph->compounds);
     graph->common->space_count = 0;
     graph->epoch++;
     graph->common->full = false;
@@ -324,6 +340,8 @@ static bool move_nodes(struct graph *graph)
         struct node_info *const info = &graph->info[i];
         uint32_t *const list = list_of(graph, info->space, info->ip);
 
+        if (graph->nodes[i].kind == NODE_COMPOUND)
+            continue;
         info->next = *list;
         *list = i * NODE_WORDS;
     }
@@ -384,6 +402,54 @@ uint32_t ptd_graph_find(struct graph *graph, uint32_t space, uint64_t ip)
                                         __ATOMIC_RELAXED))
             return stub;
     }
+}
+
+/* Numbers of nodes for compound steps. False: no room or no memory, which harms nobody. */
+static bool take_compound_chunk(struct graph *graph)
+{
+    struct places *const places = &graph->compound_places;
+
+    if (ptd_graph_node_count(graph) > COMPOUNDS_END)
+        return false;
+    if (graph->shared) {
+        if (!take_chunk(graph, places, &graph->common->nodes_taken, 1, MAX_NODES))
+            return false;
+    } else {
+        struct places *const nodes = &graph->node_places;
+
+        while (nodes->end - nodes->next < COMPOUND_CHUNK)
+            if (graph->fixed || nodes->end >= MAX_NODES || !move_nodes(graph))
+                return false;
+        *places = (struct places){nodes->next, nodes->next + COMPOUND_CHUNK};
+        nodes->next += COMPOUND_CHUNK;
+    }
+    for (uint32_t i = places->next; i < places->end; i++) {
+        graph->nodes[i] = (struct node){.kind = NODE_COMPOUND};
+        graph->info[i] = (struct node_info){0};
+        graph->insns[i] = 0;
+    }
+    return true;
+}
+
+uint32_t ptd_graph_add_compound(struct graph *graph, uint32_t node, uint64_t bits,
+                                const uint32_t *steps, unsigned count)
+{
+    struct places *const places = &graph->compound_places;
+    uint32_t index, insns = 0;
+
+    if (places->next == places->end && !take_compound_chunk(graph))
+        return 0;
+    index = places->next++;
+    for (unsigned i = 0; i < count; i++)
+        insns += graph->insns[steps[i] / NODE_WORDS];
+    graph->insns[index] = insns;
+    graph->nodes[index] = (struct node){
+        .next = {node, (uint32_t)(bits >> 32)},
+        .kind = NODE_COMPOUND,
+        .pops = ptd_node(graph, steps[count - 1])->pops,
+        .parts = (uint8_t)count,
+    };
+    return index * NODE_WORDS | COMPOUND_FLAG;
 }
 
 uint32_t ptd_graph_node_count(const struct graph *graph)

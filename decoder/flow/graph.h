@@ -9,8 +9,9 @@
 
 /* Held for much less time than it takes to fall asleep: who waits does so awake for a moment. */
 void ptd_lock_init(pthread_mutex_t *lock);
-/* For a trace of so many bytes. NULL: no memory. */
-struct graph *ptd_graph_new(const struct ptd_image *image, bool shared, size_t trace_bytes);
+/* For a trace of so many bytes, with compound steps or without. NULL: no memory. */
+struct graph *ptd_graph_new(const struct ptd_image *image, bool shared, size_t trace_bytes,
+                            bool compounds);
 /* The same graph for another thread. NULL: no memory. */
 struct graph *ptd_graph_share(const struct graph *graph);
 /* Its memory goes with the last of those who share it. */
@@ -20,6 +21,12 @@ void ptd_graph_empty(struct graph *graph);
 int ptd_graph_space(struct graph *graph, uint64_t cr3, uint8_t mode);
 /* The node at ip; 0: no room or no memory. */
 uint32_t ptd_graph_find(struct graph *graph, uint32_t space, uint64_t ip);
+/*
+ * Adds a compound step: a path that begins at a node with these bits, and its steps. Its number; 0:
+ * no room or no memory.
+ */
+uint32_t ptd_graph_add_compound(struct graph *graph, uint32_t node, uint64_t bits,
+                                const uint32_t *steps, unsigned count);
 /* All numbers of nodes are less than this many. */
 uint32_t ptd_graph_node_count(const struct graph *graph);
 /* Nothing can be added until it is emptied. */

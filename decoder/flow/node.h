@@ -30,11 +30,16 @@ enum node_kind {
     NODE_STUB,     /* only its address is known yet */
     NODE_CLAIMED,  /* a stub that a thread makes another kind just now */
     NODE_SLOW,     /* the general walk has to deal with it: no code, an endless loop, ... */
+    NODE_COMPOUND, /* no node: its number is that of a compound step, or not used yet */
 };
 
 /* Nodes are numbered by the 32-bit word that they begin at, which saves each step a shift. */
 #define NODE_WORDS 4u
 
+/*
+ * Of a NODE_COMPOUND, next is the node where its path begins and the TNT bits of it, from the top;
+ * parts says how many; pops is that of the last.
+ */
 struct node {
     uint32_t next[2]; /* of a conditional branch, by TNT bit; 0: not linked yet. Else 0 */
     uint32_t ret;     /* calls 1: the node to return to; more: first of them in graph->returns */
@@ -90,7 +95,9 @@ struct graph {
     struct hash_key key; /* of the lists */
     uint32_t epoch;      /* how often it was emptied */
     struct places node_places, part_places, return_places;
-    struct shapes *shapes; /* its own; NULL: there was no memory, and all is slower */
+    struct places compound_places; /* of nodes */
+    struct compounds *compounds;   /* its own view of them; NULL: nobody takes compound steps */
+    struct shapes *shapes;         /* its own; NULL: there was no memory, and all is slower */
     const struct ptd_image *image;
     bool fixed;  /* nothing of it moves */
     bool shared; /* then it is fixed, and never emptied, but replaced */

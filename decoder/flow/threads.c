@@ -207,7 +207,8 @@ static int renew_graph(struct worker *worker)
     spoil_younger_jobs(worker, true); /* they have numbers of this graph */
     (void)pthread_mutex_lock(&pool->lock);
     if (worker->flow->graph->epoch == pool->graph->epoch) {
-        struct graph *const graph = ptd_graph_new(pool->image, true, pool->len_bytes);
+        struct graph *const graph =
+            ptd_graph_new(pool->image, true, pool->len_bytes, pool->config.compounds);
 
         if (graph) {
             graph->epoch = pool->graph->epoch + 1;
@@ -601,7 +602,7 @@ int ptd_flow_parallel_by(size_t segment_bytes, const void *bytes, size_t len_byt
         return PTD_E_ARG;
     pool.buffer_steps = choose_buffer_steps(&pool);
     workers = calloc(threads, sizeof(*workers));
-    pool.graph = ptd_graph_new(image, true, len_bytes);
+    pool.graph = ptd_graph_new(image, true, len_bytes, pool.config.compounds);
     if (!workers || !pool.graph) {
         ptd_graph_free(pool.graph);
         free(workers);

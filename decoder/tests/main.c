@@ -10,7 +10,7 @@ int main(void)
         add_fast_suite,      add_rtit_packet_suite, add_rtit_flow_suite,  add_perf_suite,
         add_perf_flow_suite, add_perf_guests_suite, add_time_marks_suite, add_memory_suite,
         add_code_log_suite,  add_stream_suite,      add_extents_suite,    add_newest_suite,
-        add_resync_suite,    add_pairing_suite,     add_coverage_suite,
+        add_resync_suite,    add_pairing_suite,     add_coverage_suite,   add_compound_suite,
     };
 
     return run_suites(add, sizeof(add) / sizeof(add[0]));

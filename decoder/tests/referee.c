@@ -16,6 +16,7 @@ static const struct ptd_time_config any_clocks = {
 
 struct referee {
     const struct referee_trace *trace;
+    bool compounds;        /* steps may be compound ones */
     struct ptd_flow *flow; /* the general way */
     /* For marks: by all packets, and in bulk. */
     struct ptd_time *time, *bulk_time;
@@ -110,12 +111,42 @@ static bool same_block(const struct ptd_item *want, const struct ptd_item *got)
            (!got->has_to || (want->has_to && want->to == got->to));
 }
 
+/* What a step stands for has the same blocks, one behind the other, and as many instructions. */
+static bool compare_edges(struct referee *referee, const struct ptd_flow *flow, uint32_t step)
+{
+    const uint32_t *const insns = ptd_flow_insns(flow, NULL);
+    uint32_t edges[PTD_STEP_EDGES], sum = 0;
+    const int count = ptd_step_edges(flow, step, edges);
+    struct ptd_item whole, part;
+    size_t index = 0;
+
+    if (count < 1 || (count == 1 && !(step & PTD_STEP_COMPOUND) && edges[0] != step))
+        return differs(referee, NULL, NULL, "a step without edges");
+    for (int i = 0; i < count; i++) {
+        if (edges[i] & PTD_STEP_COMPOUND)
+            return differs(referee, NULL, NULL, "an edge that is a compound step");
+        sum += insns[edges[i] >> 2];
+        for (size_t n = 0; ptd_step_block(flow, edges[i], n, &part) == PTD_OK; n++)
+            if (ptd_step_block(flow, step, index++, &whole) != PTD_OK || !same_block(&part, &whole))
+                return differs(referee, &part, NULL, "an edge of a step");
+    }
+    if (ptd_step_block(flow, step, index, &whole) != PTD_END || sum != insns[step >> 2])
+        return differs(referee, NULL, NULL, "edges that are not all of a step");
+    return true;
+}
+
 static bool compare_step(struct referee *referee, const struct ptd_flow *flow, uint32_t step)
 {
     struct ptd_item want, got;
     uint32_t insns = 0;
     size_t index = 0;
     int status;
+
+    if ((step & PTD_STEP_COMPOUND) && !referee->compounds)
+        return differs(referee, NULL, NULL, "a compound step that nobody wanted");
+    if ((step & PTD_STEP_COMPOUND) && !compare_edges(referee, flow, step))
+        return false;
+    referee->verdict.compounds += (step & PTD_STEP_COMPOUND) != 0;
 
     while ((status = ptd_step_block(flow, step, index, &got)) == PTD_OK) {
         if (next_expected(referee, &want) != PTD_OK)
@@ -204,11 +235,22 @@ static bool compare(struct referee *referee, const struct ptd_flow *flow, const 
     return true;
 }
 
-static bool start(struct referee *referee, const struct referee_trace *trace)
+/* That of a trace, with compound steps or without. */
+static struct ptd_flow_config config_of(const struct referee_trace *trace, bool compounds)
+{
+    struct ptd_flow_config config = {.mode = PTD_MODE_64};
+
+    if (trace->config)
+        config = *trace->config;
+    config.compounds = compounds;
+    return config;
+}
+
+static bool start(struct referee *referee, const struct referee_trace *trace, bool compounds)
 {
     const struct ptd_time_config *const clocks = trace->clocks ? trace->clocks : &any_clocks;
 
-    *referee = (struct referee){.trace = trace, .verdict = {.same = true}};
+    *referee = (struct referee){.trace = trace, .compounds = compounds, .verdict = {.same = true}};
     referee->flow = ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, trace->config);
     referee->time = ptd_time_new(clocks);
     referee->bulk_time = ptd_time_new(clocks);
@@ -261,11 +303,18 @@ struct referee_verdict referee_run(const struct referee_trace *trace, size_t roo
     return referee_run_before(trace, room, UINT64_MAX);
 }
 
-struct referee_verdict referee_run_before(const struct referee_trace *trace, size_t room,
-                                          uint64_t stride_bytes)
+/* What differed, or else the second. */
+static struct referee_verdict both(struct referee_verdict first, struct referee_verdict second)
 {
+    return first.same ? second : first;
+}
+
+static struct referee_verdict run_before(const struct referee_trace *trace, size_t room,
+                                         uint64_t stride_bytes, bool compounds)
+{
+    const struct ptd_flow_config config = config_of(trace, compounds);
     struct ptd_flow *const flow =
-        ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, trace->config);
+        ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, &config);
     uint32_t *const steps = calloc(room, sizeof(*steps));
     struct ptd_mark marks[MARKS];
     struct ptd_run run = {
@@ -274,7 +323,7 @@ struct referee_verdict referee_run_before(const struct referee_trace *trace, siz
     uint64_t offset = stride_bytes;
     int status = PTD_OK;
 
-    if (start(&referee, trace) && flow && steps)
+    if (start(&referee, trace, compounds) && flow && steps)
         while (!is_enough(&referee) &&
                ((status = ptd_flow_run_before(flow, offset, &run)) == PTD_OK || status == 1)) {
             if (status == PTD_OK ? !compare(&referee, flow, &run) : !is_there(&referee, offset))
@@ -290,6 +339,13 @@ struct referee_verdict referee_run_before(const struct referee_trace *trace, siz
     return finish(&referee);
 }
 
+struct referee_verdict referee_run_before(const struct referee_trace *trace, size_t room,
+                                          uint64_t stride_bytes)
+{
+    return both(run_before(trace, room, stride_bytes, false),
+                run_before(trace, room, stride_bytes, true));
+}
+
 /* The result of a callback, which ptd_flow_parallel() has to return. */
 #define ENOUGH 4711
 
@@ -300,21 +356,29 @@ static int compare_part(void *context, const struct ptd_flow *flow, const struct
     return compare(referee, flow, run) && !is_enough(referee) ? 0 : ENOUGH;
 }
 
-struct referee_verdict referee_parallel(const struct referee_trace *trace, unsigned threads,
-                                        size_t segment_bytes)
+static struct referee_verdict parallel(const struct referee_trace *trace, unsigned threads,
+                                       size_t segment_bytes, bool compounds)
 {
+    const struct ptd_flow_config config = config_of(trace, compounds);
     struct referee referee;
 
-    if (start(&referee, trace)) {
+    if (start(&referee, trace, compounds)) {
         const int status =
             ptd_flow_parallel_by(segment_bytes, trace->bytes, trace->len_bytes, trace->image,
-                                 trace->config, trace->timing, threads, compare_part, &referee);
+                                 &config, trace->timing, threads, compare_part, &referee);
         const bool stopped = !referee.verdict.same || is_enough(&referee);
 
         if (status != (stopped ? ENOUGH : PTD_OK))
             (void)differs(&referee, NULL, NULL, "the result of ptd_flow_parallel()");
     }
     return finish(&referee);
+}
+
+struct referee_verdict referee_parallel(const struct referee_trace *trace, unsigned threads,
+                                        size_t segment_bytes)
+{
+    return both(parallel(trace, threads, segment_bytes, false),
+                parallel(trace, threads, segment_bytes, true));
 }
 
 /* ---- Streams ---- */
@@ -407,7 +471,7 @@ struct referee_verdict referee_stream(const struct referee_trace *trace, uint64_
     int status = PTD_MORE;
     size_t fed = 0;
 
-    if (start(&referee, &with_timing) && stream && open_time(&whole, trace, time)) {
+    if (start(&referee, &with_timing, false) && stream && open_time(&whole, trace, time)) {
         while (status == PTD_MORE && fed < trace->len_bytes) {
             const size_t piece = next_piece(&random, most_bytes, trace->len_bytes - fed);
 

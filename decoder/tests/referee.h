@@ -2,7 +2,8 @@
 /*
  * Whether the other ways to decode, ptd_flow_run(), ptd_flow_parallel() and ptd_stream_next(), find
  * exactly what ptd_flow_next() finds: the same items in the same order, errors and what they lose
- * included; and whether ptd_time_marks() tells the times that ptd_time_packet() tells.
+ * included, with single steps and then with compound ones, whose verdict it is; and whether
+ * ptd_time_marks() tells the times that ptd_time_packet() tells.
  */
 #ifndef PTD_TESTS_REFEREE_H
 #define PTD_TESTS_REFEREE_H
@@ -23,6 +24,7 @@ struct referee_verdict {
     bool same;
     uint64_t items;       /* that were compared */
     uint64_t in_steps;    /* blocks of them that came in steps */
+    uint64_t compounds;   /* steps that were compound ones */
     char difference[200]; /* the first one, in words */
 };
 

@@ -29,5 +29,6 @@ void add_newest_suite(void);
 void add_resync_suite(void);
 void add_pairing_suite(void);
 void add_coverage_suite(void);
+void add_compound_suite(void);
 
 #endif

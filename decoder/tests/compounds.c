@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Compound steps: paths that come again and again, through conditional branches, CALLs and RETs
+ * that belong together or do not, and deeper than the CALL stack (SDM 33.4.2.2). The referee says
+ * whether they stand for what ran.
+ */
+#include <CUnit/CUnit.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "golden.h"
+#include "ptdec.h"
+#include "referee_coverage.h"
+#include "suites.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define PHRASES      6u  /* short pieces that a trace is made of, */
+#define PHRASE_BITS  16u /* of so many conditional branches */
+#define SPOKEN       400u
+#define ENTRIES      64u /* of the CALL stack */
+#define TRACES       40u
+#define ROOM         40000u
+
+/* clang-format off */
+static const uint8_t code[] = {
+    /*  0 */ 0x74, 0x05,                   /* jz 7 */
+    /*  2 */ 0xe8, 0xf9, 0xff, 0xff, 0xff, /* call 0 */
+    /*  7 */ 0x75, 0x09,                   /* jnz 12 */
+    /*  9 */ 0xe8, 0xf2, 0xff, 0xff, 0xff, /* call 0 */
+    /*  e */ 0x75, 0x02,                   /* jnz 12 */
+    /* 10 */ 0xeb, 0xee,                   /* jmp 0 */
+    /* 12 */ 0xc3,                         /* ret */
+};
+/* clang-format on */
+
+/* A trace of that code in the making. */
+struct maker {
+    uint8_t *bytes;
+    size_t len;
+    unsigned bits, count;   /* of a TNT packet that is not full yet */
+    uint8_t stack[ENTRIES]; /* offsets of code, the youngest at the end */
+    unsigned depth;
+    uint8_t at; /* the next instruction, 0, 7 or e */
+    bool is_timed;
+};
+
+static void put(struct maker *maker, const uint8_t *bytes, size_t len)
+{
+    memcpy(maker->bytes + maker->len, bytes, len);
+    maker->len += len;
+}
+
+static void put_tnt(struct maker *maker)
+{
+    static const uint8_t timing[] = {MTC};
+    const uint8_t packet = (uint8_t)((1u << maker->count | maker->bits) << 1);
+
+    if (maker->count > 0)
+        put(maker, &packet, 1);
+    if (maker->is_timed && maker->bits % 4 == 1)
+        put(maker, timing, sizeof(timing));
+    maker->bits = maker->count = 0;
+}
+
+static void put_bit(struct maker *maker, bool bit)
+{
+    maker->bits = maker->bits << 1 | bit;
+    if (++maker->count == 6)
+        put_tnt(maker);
+}
+
+/* A CALL: the oldest entry is lost if there are too many. */
+static void call(struct maker *maker, uint8_t back)
+{
+    if (maker->depth == ENTRIES)
+        memmove(maker->stack, maker->stack + 1, --maker->depth);
+    maker->stack[maker->depth++] = back;
+    maker->at = 0;
+}
+
+/* A RET is compressed as long as the stack has its CALL. */
+static void return_once(struct maker *maker)
+{
+    static const uint8_t tip[] = {TIP(CODE)};
+
+    if (maker->depth > 0) {
+        maker->at = maker->stack[--maker->depth];
+        put_bit(maker, true);
+        return;
+    }
+    put_tnt(maker);
+    put(maker, tip, sizeof(tip));
+    maker->at = 0;
+}
+
+static void branch(struct maker *maker, bool taken)
+{
+    put_bit(maker, taken);
+    if (maker->at == 0 && taken)
+        maker->at = 7;
+    else if (taken)
+        return_once(maker);
+    else if (maker->at == 0xe)
+        maker->at = 0;
+    else
+        call(maker, maker->at == 0 ? 7 : 0xe);
+}
+
+/* Behind it the stack is empty. */
+static void put_psb(struct maker *maker)
+{
+    static const uint8_t psb[] = {PSB}, end[] = {PSBEND};
+    const uint8_t fup[] = {FUP(CODE + maker->at)};
+
+    put_tnt(maker);
+    put(maker, psb, sizeof(psb));
+    put(maker, fup, sizeof(fup));
+    put(maker, end, sizeof(end));
+    maker->depth = 0;
+}
+
+/*
+ * Deeper than the stack, where a CALL loses the oldest entry also if its RET is next, and back to
+ * where it is empty: the RET there is an error, which shows whether all agree on its depth.
+ */
+static void go_deep(struct maker *maker)
+{
+    static const bool there_and_back[] = {false, false, true, true, true, true, false};
+
+    while (maker->at != 0 || maker->depth < ENTRIES)
+        branch(maker, false);
+    for (unsigned i = 0; i < 40; i++) {
+        for (unsigned calls = 0; calls < i % 4; calls++)
+            branch(maker, false);
+        for (unsigned j = 0; j < COUNT(there_and_back); j++)
+            branch(maker, there_and_back[j]);
+    }
+    while (maker->at == 0 || maker->depth > 0)
+        branch(maker, true);
+    put_bit(maker, true);
+    put_bit(maker, true);
+    put_psb(maker);
+}
+
+/* Phrases again and again, in any order. */
+static void speak(struct maker *maker, uint64_t *random)
+{
+    static const uint8_t start[] = {START(CODE)};
+    unsigned phrases[PHRASES];
+
+    put(maker, start, sizeof(start));
+    for (unsigned i = 0; i < PHRASES; i++)
+        phrases[i] = (unsigned)next_random(random);
+    for (unsigned i = 0; i < SPOKEN; i++) {
+        const unsigned phrase = phrases[next_random(random) % PHRASES];
+
+        for (unsigned bit = 0; bit < PHRASE_BITS; bit++)
+            branch(maker, phrase >> bit & 1);
+        if (i % 50 == 20)
+            go_deep(maker);
+        if (i % 100 == 99)
+            put_psb(maker);
+    }
+    put_tnt(maker);
+}
+
+static struct ptd_image *image_of_code(void)
+{
+    struct ptd_image *const image = ptd_image_new();
+
+    CU_ASSERT_EQUAL(ptd_image_add_bytes(image, NULL, CODE, code, sizeof(code), PTD_ANY_CR3),
+                    PTD_OK);
+    return image;
+}
+
+static void expect_same(const char *what, struct referee_verdict verdict)
+{
+    CU_ASSERT_TRUE(verdict.same);
+    if (!verdict.same)
+        printf("\n    %s: %s", what, verdict.difference);
+}
+
+static void phrases(void)
+{
+    static uint8_t bytes[ROOM];
+    struct ptd_image *const image = image_of_code();
+    uint64_t random = 0x2545f4914f6cdd1d, compounds = 0, steps = 0;
+
+    for (unsigned i = 0; i < TRACES; i++) {
+        struct maker maker = {.bytes = bytes, .is_timed = i % 3 == 2};
+        struct referee_trace trace = {.bytes = bytes, .image = image, .timing = i % 3};
+        struct referee_verdict verdict;
+
+        speak(&maker, &random);
+        trace.len_bytes = maker.len;
+        CU_ASSERT_TRUE(maker.len < ROOM);
+        verdict = referee_run(&trace, PTD_RUN_ROOM + i);
+        compounds += verdict.compounds;
+        steps += verdict.in_steps;
+        expect_same("phrases", verdict);
+        expect_same("phrases, up to offsets", referee_run_before(&trace, 1000, 1 + i));
+        expect_same("phrases on threads", referee_parallel(&trace, 1 + i % 8, 1));
+        expect_same("coverage of phrases", referee_coverage(&trace, i));
+        bytes[next_random(&random) % maker.len] ^= (uint8_t)(1u << i % 8);
+        expect_same("damaged phrases", referee_run(&trace, 1000));
+        expect_same("damaged phrases on threads", referee_parallel(&trace, 2, 1));
+    }
+    /* Or else the comparison says nothing about them. */
+    CU_ASSERT_TRUE(compounds > steps / 20);
+    ptd_image_free(image);
+}
+
+/* All steps of a trace, with compound ones or without, as single ones; how many were compound. */
+static unsigned expand(const struct maker *maker, const struct ptd_image *image, bool compounds,
+                       uint32_t *edges, size_t *count)
+{
+    const struct ptd_flow_config config = {.mode = PTD_MODE_64, .compounds = compounds};
+    struct ptd_flow *const flow = ptd_flow_new(maker->bytes, maker->len, image, &config);
+    static uint32_t steps[ROOM];
+    struct ptd_run run = {.steps = steps, .room = ROOM};
+    unsigned compound_count = 0;
+
+    *count = 0;
+    while (ptd_flow_run(flow, &run) == PTD_OK) {
+        for (size_t i = 0; i < run.count; i++) {
+            uint32_t some[PTD_STEP_EDGES];
+            const int length = ptd_step_edges(flow, steps[i], some);
+            const bool is_compound = steps[i] & PTD_STEP_COMPOUND;
+
+            CU_ASSERT_TRUE(length >= 1 && (is_compound || (length == 1 && some[0] == steps[i])));
+            compound_count += is_compound;
+            for (int j = 0; j < length && *count < ROOM; j++)
+                edges[(*count)++] = some[j];
+        }
+    }
+    ptd_flow_free(flow);
+    return compound_count;
+}
+
+/* Numbers of code differ, but not whether a branch was taken. */
+static void edges_of_steps(void)
+{
+    static uint32_t single[ROOM], expanded[ROOM];
+    static uint8_t bytes[ROOM];
+    struct ptd_image *const image = image_of_code();
+    struct maker maker = {.bytes = bytes};
+    uint64_t random = 0x9e3779b97f4a7c15;
+    size_t count, expanded_count;
+
+    speak(&maker, &random);
+    CU_ASSERT_EQUAL(expand(&maker, image, false, single, &count), 0);
+    CU_ASSERT_TRUE(expand(&maker, image, true, expanded, &expanded_count) > 500);
+    CU_ASSERT_EQUAL(expanded_count, count);
+    for (size_t i = 0; i < count && i < expanded_count; i++)
+        CU_ASSERT_EQUAL(expanded[i] & 3, single[i] & 1);
+    ptd_image_free(image);
+}
+
+static void no_such_step(void)
+{
+    static const uint8_t trace[] = {START(CODE), TNT_TTT};
+    const struct ptd_flow_config config = {.mode = PTD_MODE_64, .compounds = true};
+    struct ptd_image *const image = image_of_code();
+    struct ptd_flow *const flow = ptd_flow_new(trace, sizeof(trace), image, &config);
+    uint32_t steps[PTD_RUN_ROOM], edges[PTD_STEP_EDGES];
+    struct ptd_run run = {.steps = steps, .room = PTD_RUN_ROOM};
+    struct ptd_item block;
+
+    CU_ASSERT_EQUAL(ptd_step_edges(flow, 4, edges), PTD_E_ARG); /* nothing ran yet */
+    while (ptd_flow_run(flow, &run) == PTD_OK)
+        ;
+    CU_ASSERT_EQUAL(ptd_step_edges(flow, 0, edges), PTD_E_ARG);
+    CU_ASSERT_EQUAL(ptd_step_edges(flow, UINT32_MAX, edges), PTD_E_ARG);
+    CU_ASSERT_EQUAL(ptd_step_edges(flow, UINT32_MAX & ~1u, edges), PTD_E_ARG);
+    CU_ASSERT_EQUAL(ptd_step_block(flow, UINT32_MAX & ~1u, 0, &block), PTD_E_ARG);
+    ptd_flow_free(flow);
+    ptd_image_free(image);
+}
+
+void add_compound_suite(void)
+{
+    CU_pSuite const suite = CU_add_suite("compound steps", NULL, NULL);
+
+    CU_add_test(suite, "phrases", phrases);
+    CU_add_test(suite, "edges of steps", edges_of_steps);
+    CU_add_test(suite, "no such step", no_such_step);
+}
