@@ -231,10 +231,15 @@ static void check_threads(struct referee_verdict *verdict, const struct referee_
     config.map = map;
     expect_same(verdict, "it is made", ptd_coverage_new(&config, &coverage) == PTD_OK);
     for (unsigned turn = 0; turn < 2 && verdict->same; turn++) {
+        struct ptd_flow_config how = {.mode = PTD_MODE_64};
+
+        if (trace->config)
+            how = *trace->config;
+        how.compounds = turn > 0;
         ptd_coverage_restart(coverage);
         expect_same(
             verdict, "the status of threads",
-            ptd_flow_parallel(trace->bytes, trace->len_bytes, trace->image, trace->config,
+            ptd_flow_parallel(trace->bytes, trace->len_bytes, trace->image, &how,
                               trace->timing == PTD_TIMING_MARKS ? PTD_TIMING_NONE : trace->timing,
                               2, ptd_coverage_add, coverage) == PTD_OK);
     }

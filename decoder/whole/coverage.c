@@ -34,7 +34,9 @@ struct code {
 };
 
 #define CODE_WORDS 4u
-#define FROM_WORD  3u
+/* Of so many steps no count overflows, also if all that they stand for is the same code. */
+#define PENDING_MOST (UINT32_MAX / PTD_STEP_EDGES)
+#define FROM_WORD    3u
 
 _Static_assert(sizeof(struct code) == CODE_WORDS * sizeof(uint32_t), "steps are numbers of words");
 _Static_assert(offsetof(struct code, from) == FROM_WORD * sizeof(uint32_t), "the last word");
@@ -43,7 +45,15 @@ _Static_assert(offsetof(struct code, from) == FROM_WORD * sizeof(uint32_t), "the
 struct known {
     uint32_t insns; /* 0: the code was not looked at yet */
     bool is_cond;
-    uint32_t place[2]; /* of a conditional branch's edges, by bit, with HALF_COUNTS */
+    uint8_t path_steps;  /* of a compound step: of how many it is made, from first_path on */
+    uint32_t first_path; /* in coverage->paths */
+    uint32_t place[2];   /* of a conditional branch's edges, by bit, with HALF_COUNTS */
+};
+
+/* One of the steps that a compound one is made of. */
+struct path_step {
+    uint32_t step;
+    uint32_t edge; /* for lists, if the next is not where a conditional branch goes: that edge */
 };
 
 /* For lists, of the same code. */
@@ -77,6 +87,8 @@ struct ptd_coverage {
     bool is_other_flow;     /* nothing that is known of numbers holds */
     uint32_t *of_steps;     /* indices of blocks, one piece of code behind the other */
     size_t of_steps_count, of_steps_room;
+    struct path_step *paths; /* one compound step behind the other */
+    size_t path_count, path_room;
     struct entries edges, blocks;
 
     struct ptd_flow *flow; /* of ptd_coverage_trace() */
@@ -168,22 +180,66 @@ static inline void count_edge(struct ptd_coverage *coverage, uint32_t from, uint
     coverage->sums.edges += count;
 }
 
-/* Spreads what was counted by number. */
+/* What ran so often, of the steps of a compound one. */
+static void spread_path(struct ptd_coverage *coverage, const struct known *known, uint32_t count)
+{
+    const struct path_step *const steps = &coverage->paths[known->first_path];
+
+    for (unsigned i = 0; i < known->path_steps; i++) {
+        const uint32_t number = steps[i].step / CODE_WORDS;
+        struct code *const code = &coverage->codes[number];
+
+        if (!(code->to & TO_PENDING)) {
+            coverage->pending[coverage->pending_count++] = number;
+            code->to |= TO_PENDING;
+        }
+        code->runs[steps[i].step & 1] += count;
+        if (coverage->known[number].is_cond || i + 1 == known->path_steps)
+            continue;
+
+        const uint32_t to = coverage->codes[steps[i + 1].step / CODE_WORDS].to;
+
+        count_edge(coverage, code->from, to, count);
+        if (!coverage->seen || !(code->from & to & HALF_COUNTS))
+            continue;
+        if (steps[i].edge == ENTRY_NONE)
+            coverage->sums.left_out += count;
+        else
+            coverage->edges.list[steps[i].edge].count += count;
+    }
+}
+
+static void spread_code(struct ptd_coverage *coverage, uint32_t number)
+{
+    struct code *const code = &coverage->codes[number];
+    const struct known *const known = &coverage->known[number];
+
+    for (unsigned bit = 0; bit < 2; bit++) {
+        if (known->is_cond)
+            count_edge(coverage, known->place[bit], HALF_COUNTS, code->runs[bit]);
+        if (coverage->seen)
+            coverage->seen[number].runs[bit] += code->runs[bit];
+        coverage->sums.insns += (uint64_t)known->insns * code->runs[bit];
+    }
+}
+
+/* Spreads what was counted by number. Of a compound step, this adds to the end of what is pending.
+ */
 static void spread(struct ptd_coverage *coverage)
 {
     for (size_t i = 0; i < coverage->pending_count; i++) {
-        const uint32_t number = coverage->pending[i];
-        struct code *const code = &coverage->codes[number];
-        const struct known *const known = &coverage->known[number];
+        struct code *const code = &coverage->codes[coverage->pending[i]];
+        const struct known *const known = &coverage->known[coverage->pending[i]];
 
-        for (unsigned bit = 0; bit < 2; bit++) {
-            if (known->is_cond)
-                count_edge(coverage, known->place[bit], HALF_COUNTS, code->runs[bit]);
-            if (coverage->seen)
-                coverage->seen[number].runs[bit] += code->runs[bit];
-            coverage->sums.insns += (uint64_t)known->insns * code->runs[bit];
-            code->runs[bit] = 0;
-        }
+        if (known->path_steps > 0)
+            spread_path(coverage, known, code->runs[0]);
+    }
+    for (size_t i = 0; i < coverage->pending_count; i++) {
+        struct code *const code = &coverage->codes[coverage->pending[i]];
+
+        if (coverage->known[coverage->pending[i]].path_steps == 0)
+            spread_code(coverage, coverage->pending[i]);
+        code->runs[0] = code->runs[1] = 0;
         code->to &= ~TO_PENDING;
         code->from &= ~FROM_PLAIN;
     }
@@ -361,20 +417,87 @@ static inline bool is_pending(const struct ptd_coverage *coverage, uint32_t numb
     return coverage->codes[number].to & TO_PENDING;
 }
 
-/* Code whose counts will have to be spread. */
-static int await(struct ptd_coverage *coverage, const struct ptd_flow *flow, uint32_t number)
+/* For lists: the edge from one step of a path to the next, unless a conditional branch tells it. */
+static int learn_path_edge(struct ptd_coverage *coverage, uint32_t from, uint32_t to,
+                           uint32_t *edge)
 {
+    const struct seen *const seen = coverage->seen;
+
+    *edge = ENTRY_NONE;
+    if (!seen || coverage->known[from].is_cond ||
+        !(coverage->codes[from].from & coverage->codes[to].to & HALF_COUNTS))
+        return PTD_OK;
+    return ptd_entries_find(&coverage->edges, seen[from].from, seen[to].ip, seen[from].cr3, edge);
+}
+
+/* A compound step begins as its first step does, and ends as its last. */
+static int learn_compound(struct ptd_coverage *coverage, const struct ptd_flow *flow,
+                          uint32_t number)
+{
+    struct known *const known = &coverage->known[number];
+    uint32_t edges[PTD_STEP_EDGES];
+    const int count = ptd_step_edges(flow, number * CODE_WORDS | PTD_STEP_COMPOUND, edges);
+    uint32_t first, last;
+    int status = count > 0 ? PTD_OK : PTD_E_ARG;
+
+    known->first_path = (uint32_t)coverage->path_count;
+    for (int i = 0; status == PTD_OK && i < count; i++) {
+        const uint32_t code = edges[i] / CODE_WORDS;
+
+        if (!array_grow((void **)&coverage->paths, &coverage->path_room, coverage->path_count,
+                        sizeof(*coverage->paths)))
+            return PTD_E_NOMEM;
+        coverage->paths[coverage->path_count].step = edges[i];
+        if (coverage->known[code].insns == 0)
+            status = learn(coverage, flow, code);
+        if (status == PTD_OK && i > 0)
+            status = learn_path_edge(coverage, edges[i - 1] / CODE_WORDS, code,
+                                     &coverage->paths[coverage->path_count - 1].edge);
+        coverage->path_count++;
+    }
+    if (status != PTD_OK)
+        return status;
+    first = edges[0] / CODE_WORDS;
+    last = edges[count - 1] / CODE_WORDS;
+    coverage->codes[number].to = coverage->codes[first].to & ~TO_PENDING;
+    coverage->codes[number].from = coverage->codes[last].from & ~FROM_PLAIN;
+    if (coverage->seen) {
+        coverage->seen[number] = (struct seen){.next = UINT32_MAX,
+                                               .ip = coverage->seen[first].ip,
+                                               .from = coverage->seen[last].from,
+                                               .cr3 = coverage->seen[last].cr3};
+    }
+    known->path_steps = (uint8_t)count;
+    known->insns = ptd_flow_insns(flow, NULL)[number];
+    return PTD_OK;
+}
+
+/* Whether all that it leads to is told by the step itself. */
+static bool is_plain(const struct ptd_coverage *coverage, uint32_t number)
+{
+    const struct known *const known = &coverage->known[number];
+
+    if (known->path_steps > 0)
+        number = coverage->paths[known->first_path + known->path_steps - 1].step / CODE_WORDS;
+    return coverage->known[number].is_cond;
+}
+
+/* A step whose counts will have to be spread. */
+static int await(struct ptd_coverage *coverage, const struct ptd_flow *flow, uint32_t step)
+{
+    const uint32_t number = step / CODE_WORDS;
     struct code *const code = &coverage->codes[number];
 
     if (coverage->known[number].insns == 0) {
-        const int status = learn(coverage, flow, number);
+        const int status = step & PTD_STEP_COMPOUND ? learn_compound(coverage, flow, number)
+                                                    : learn(coverage, flow, number);
 
         if (status != PTD_OK)
             return status;
     }
     coverage->pending[coverage->pending_count++] = number;
     code->to |= TO_PENDING;
-    if (coverage->known[number].is_cond)
+    if (is_plain(coverage, number))
         code->from |= FROM_PLAIN;
     return PTD_OK;
 }
@@ -401,11 +524,12 @@ static int list_pair(struct ptd_coverage *coverage, uint32_t from, uint32_t to)
     return PTD_OK;
 }
 
-/* Code that does not end in a conditional branch led to other code. */
+/* Code that does not end in a conditional branch led to a step. */
 static inline int count_pair(struct ptd_coverage *coverage, const struct ptd_flow *flow,
-                             uint32_t from, uint32_t to)
+                             uint32_t from, uint32_t step)
 {
-    const int status = is_pending(coverage, to) ? PTD_OK : await(coverage, flow, to);
+    const uint32_t to = step / CODE_WORDS;
+    const int status = is_pending(coverage, to) ? PTD_OK : await(coverage, flow, step);
 
     if (status != PTD_OK)
         return status;
@@ -439,18 +563,17 @@ static int count_steps(struct ptd_coverage *coverage, const struct ptd_flow *flo
         const uint32_t step = steps[i], number = step / CODE_WORDS;
         int status = PTD_OK;
 
-        words[step]++;
+        words[step & ~PTD_STEP_COMPOUND]++;
         if (words[step | FROM_WORD] & FROM_PLAIN)
             continue;
         if (!is_pending(coverage, number)) {
-            status = await(coverage, flow, number);
+            status = await(coverage, flow, step);
             if (status == PTD_OK && (words[step | FROM_WORD] & FROM_PLAIN))
                 continue;
         }
         if (status == PTD_OK)
-            status = i + 1 < run->count
-                         ? count_pair(coverage, flow, number, steps[i + 1] / CODE_WORDS)
-                         : count_last(coverage, flow, number, run->to);
+            status = i + 1 < run->count ? count_pair(coverage, flow, number, steps[i + 1])
+                                        : count_last(coverage, flow, number, run->to);
         if (status != PTD_OK)
             return status;
     }
@@ -495,7 +618,7 @@ static void forget_code(struct ptd_coverage *coverage)
         if (coverage->seen)
             memset(coverage->seen, 0, coverage->code_count * sizeof(*coverage->seen));
     }
-    coverage->code_count = coverage->of_steps_count = 0;
+    coverage->code_count = coverage->of_steps_count = coverage->path_count = 0;
     coverage->pending_count = coverage->pending_steps = 0;
 }
 
@@ -596,6 +719,7 @@ void ptd_coverage_free(struct ptd_coverage *coverage)
     ptd_entries_free(&coverage->edges);
     ptd_entries_free(&coverage->blocks);
     free(coverage->of_steps);
+    free(coverage->paths);
     free(coverage->codes);
     free(coverage->known);
     free(coverage->pending);
@@ -654,13 +778,13 @@ static int add_steps(struct ptd_coverage *coverage, const struct ptd_flow *flow,
     int status = meet_code(coverage, flow, run->epoch);
 
     for (size_t i = 0; status == PTD_OK && i < run->count;) {
-        const size_t left = run->count - i, most = UINT32_MAX - coverage->pending_steps;
+        const size_t left = run->count - i, most = PENDING_MOST - coverage->pending_steps;
         const size_t count = left < most ? left : most;
 
         coverage->pending_steps += (uint32_t)count;
         status = count_steps(coverage, flow, run, i, i + count);
         i += count;
-        if (coverage->pending_steps == UINT32_MAX)
+        if (coverage->pending_steps == PENDING_MOST)
             spread(coverage);
     }
     return status;
@@ -685,12 +809,17 @@ void ptd_coverage_restart(struct ptd_coverage *coverage)
 static int begin_trace(struct ptd_coverage *coverage, const struct ptd_image *image,
                        const struct ptd_flow_config *config, const void *bytes, size_t len_bytes)
 {
+    struct ptd_flow_config with_compounds = {.mode = PTD_MODE_64};
+
+    if (config)
+        with_compounds = *config;
+    with_compounds.compounds = true;
     if (coverage->flow && coverage->image == image) {
-        ptd_flow_begin_trace(coverage->flow, bytes, len_bytes, config);
+        ptd_flow_begin_trace(coverage->flow, bytes, len_bytes, &with_compounds);
         return PTD_OK;
     }
     ptd_flow_free(coverage->flow);
-    coverage->flow = ptd_flow_new(bytes, len_bytes, image, config);
+    coverage->flow = ptd_flow_new(bytes, len_bytes, image, &with_compounds);
     coverage->image = image;
     coverage->is_other_flow = true;
     return coverage->flow ? PTD_OK : PTD_E_NOMEM;

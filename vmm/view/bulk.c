@@ -200,9 +200,11 @@ static int decode_all(struct bulk *bulk)
 {
     const struct stream *const stream = bulk->stream;
     const struct decode_options *const options = bulk->options;
+    struct ptd_flow_config config = options->config;
 
-    return ptd_flow_parallel(stream->packets.data, stream->packets.len, stream->image,
-                             &options->config, bulk->time ? PTD_TIMING_MARKS : PTD_TIMING_NONE,
+    config.compounds = options->format->takes_compounds;
+    return ptd_flow_parallel(stream->packets.data, stream->packets.len, stream->image, &config,
+                             bulk->time ? PTD_TIMING_MARKS : PTD_TIMING_NONE,
                              options->threads ? options->threads : 1, take_run, bulk);
 }
 

@@ -96,6 +96,7 @@ struct out_format {
      */
     bool (*run)(void *out, const struct ptd_flow *flow, const struct ptd_run *run,
                 const struct ptd_time_point *points);
+    bool takes_compounds; /* of .run, steps may be compound ones */
     bool (*end)(void *out);
     const struct out_shards *shards; /* NULL: a trace cannot be taken in parts */
     /* Writes what is left and frees out. */

@@ -24,6 +24,7 @@ struct part {
     uint32_t function; /* in hot */
     uint32_t insns;
     uint8_t last_class;
+    bool taken; /* the conditional branch at its end */
 };
 
 /* A step that was seen in this epoch, or since names changed. */
@@ -51,7 +52,7 @@ struct summary {
 
 /* ---- Counting ---- */
 
-static bool add_block(struct summary *summary, const struct part *part, bool taken, uint64_t count)
+static bool add_block(struct summary *summary, const struct part *part, uint64_t count)
 {
     if (summary->is_muted)
         return true;
@@ -63,7 +64,7 @@ static bool add_block(struct summary *summary, const struct part *part, bool tak
         summary->branches += count;
     if (part->last_class == PTD_INSN_COND) {
         summary->conditional += count;
-        summary->taken += taken ? count : 0;
+        summary->taken += part->taken ? count : 0;
     }
     return true;
 }
@@ -73,7 +74,8 @@ static bool describe(struct summary *summary, const struct ptd_item *block, stru
 {
     *part = (struct part){.function = hot_function(&summary->hot, summary->thread->image, block),
                           .insns = block->insns,
-                          .last_class = block->last_class};
+                          .last_class = block->last_class,
+                          .taken = block->taken};
     return part->function != UINT32_MAX;
 }
 
@@ -85,7 +87,7 @@ static bool end_epoch(struct summary *summary)
         struct seen *const seen = &summary->seen[number];
 
         for (uint32_t j = 0; j < seen->parts; j++) {
-            if (!add_block(summary, &summary->parts[seen->first_part + j], number & 1, seen->count))
+            if (!add_block(summary, &summary->parts[seen->first_part + j], seen->count))
                 return false;
         }
         *seen = (struct seen){0};
@@ -179,7 +181,7 @@ static bool see_item(struct summary *summary, const struct ptd_item *item)
         return true;
     switch (item->type) {
     case PTD_ITEM_BLOCK:
-        return describe(summary, item, &part) && add_block(summary, &part, item->taken, 1);
+        return describe(summary, item, &part) && add_block(summary, &part, 1);
     case PTD_ITEM_ASYNC:
         summary->async++;
         break;
@@ -381,6 +383,7 @@ static const struct out_format summary_format = {.name = "summary",
                                                  .begin = begin,
                                                  .item = item,
                                                  .run = run,
+                                                 .takes_compounds = true,
                                                  .end = end,
                                                  .shards = &summary_shards};
 
