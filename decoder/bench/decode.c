@@ -63,6 +63,7 @@ struct result {
     double packets_MBps, packets_next_MBps, libipt_packets_MBps;
     double blocks_s, libipt_blocks_s, general_s;
     double edges_per_s, libipt_blocks_per_s;
+    double single_ratio; /* time with single steps / with compound ones, round by round */
     double threads2;     /* speedup where nothing disturbed, if that could be measured */
     double threads2_all; /* in all rounds */
     double loops2;       /* what two processors did of a loop, in all */
@@ -216,11 +217,15 @@ static bool found_all(const struct trace *trace, const char *how, const struct f
     return false;
 }
 
-/* Sequential, and on two threads. */
-static bool check_ours(struct trace *trace)
+static const struct ptd_flow_config single_steps = {.mode = PTD_MODE_64};
+static const struct ptd_flow_config compound_steps = {.mode = PTD_MODE_64, .compounds = true};
+
+/* Sequential, and on two threads. Gives the number of steps back; 0: something is wrong. */
+static uint64_t check_steps(const struct trace *trace, const struct ptd_flow_config *config)
 {
     static uint32_t steps[ROOM];
-    struct ptd_flow *const flow = ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, NULL);
+    struct ptd_flow *const flow =
+        ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, config);
     struct ptd_run run = {.steps = steps, .room = ROOM};
     struct finder one = {.steps = 0}, two = {.steps = 0};
 
@@ -229,10 +234,17 @@ static bool check_ours(struct trace *trace)
     while (flow && ptd_flow_run(flow, &run) == PTD_OK)
         (void)find(&one, flow, &run);
     ptd_flow_free(flow);
-    trace->steps = one.steps;
-    return ptd_flow_parallel(trace->bytes, trace->len_bytes, trace->image, NULL, PTD_TIMING_ITEMS,
-                             2, find, &two) == PTD_OK &&
-           found_all(trace, "ptd_flow_run()", &one) && found_all(trace, "two threads", &two);
+    if (ptd_flow_parallel(trace->bytes, trace->len_bytes, trace->image, config, PTD_TIMING_ITEMS, 2,
+                          find, &two) != PTD_OK ||
+        !found_all(trace, "ptd_flow_run()", &one) || !found_all(trace, "two threads", &two))
+        return 0;
+    return one.steps;
+}
+
+static bool check_ours(struct trace *trace)
+{
+    trace->steps = check_steps(trace, &single_steps);
+    return trace->steps > 0 && check_steps(trace, &compound_steps) > 0;
 }
 
 /* ---- Consumers ---- */
@@ -258,10 +270,12 @@ static int add_up(void *context, const struct ptd_flow *flow, const struct ptd_r
 
 /* Each decodes a trace once and gives the number of instructions (of packets) back. */
 
-static uint64_t run_steps(const struct trace *trace, enum ptd_timing timing)
+static uint64_t run_steps(const struct trace *trace, enum ptd_timing timing,
+                          const struct ptd_flow_config *config)
 {
     static uint32_t steps[ROOM];
-    struct ptd_flow *const flow = ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, NULL);
+    struct ptd_flow *const flow =
+        ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, config);
     struct ptd_run run = {.steps = steps, .room = ROOM, .timing = (uint8_t)timing};
     struct sum sum = {0};
 
@@ -273,7 +287,12 @@ static uint64_t run_steps(const struct trace *trace, enum ptd_timing timing)
 
 static uint64_t run_ours(const struct trace *trace)
 {
-    return run_steps(trace, PTD_TIMING_ITEMS);
+    return run_steps(trace, PTD_TIMING_ITEMS, &single_steps);
+}
+
+static uint64_t run_compounds(const struct trace *trace)
+{
+    return run_steps(trace, PTD_TIMING_ITEMS, &compound_steps);
 }
 
 static uint64_t run_threads(const struct trace *trace, unsigned threads)
@@ -401,7 +420,7 @@ static uint64_t run_timed(const struct trace *trace)
 
 static uint64_t run_untimed(const struct trace *trace)
 {
-    return run_steps(trace, PTD_TIMING_NONE);
+    return run_steps(trace, PTD_TIMING_NONE, &single_steps);
 }
 
 /* ---- Other ways ---- */
@@ -577,6 +596,26 @@ static double measure(uint64_t (*run)(const struct trace *), const struct trace 
     return median(times, runs);
 }
 
+/* One round of each after the other, so that both have the same of the machine. */
+static bool measure_compounds(const struct trace *trace, struct result *result)
+{
+    const clockid_t cpu = CLOCK_PROCESS_CPUTIME_ID;
+    const uint64_t insns = trace->truth.insns;
+    double single[RUNS], compound[RUNS], ratios[RUNS];
+
+    for (unsigned i = 0; i < RUNS; i++) {
+        single[i] = measure(run_ours, trace, insns, 1, cpu, "instructions");
+        compound[i] = measure(run_compounds, trace, insns, 1, cpu, "compound steps");
+        ratios[i] = single[i] / compound[i];
+        if (isnan(ratios[i]))
+            return false;
+    }
+    result->blocks_s = median(single, RUNS);
+    result->edges_per_s = (double)trace->steps / median(compound, RUNS);
+    result->single_ratio = median(ratios, RUNS);
+    return true;
+}
+
 /*
  * Nothing but computing, in registers, four things at a time: a core that two of them share is
  * about as fast as one of them. A single chain of instructions would not notice.
@@ -741,14 +780,14 @@ static bool bench(struct trace *trace, struct result *result)
         MB / measure(run_packets_next, trace, packets, RUNS, cpu, "packets one by one");
     result->libipt_packets_MBps =
         MB / measure(run_libipt_packets, trace, packets, RUNS, cpu, "packets of libipt");
-    result->blocks_s = measure(run_ours, trace, insns, RUNS, cpu, "instructions");
+    if (!measure_compounds(trace, result))
+        return false;
     result->libipt_blocks_s =
         measure(run_libipt, trace, insns, LIBIPT_RUNS, cpu, "instructions of libipt");
     result->general_s = measure(run_general, trace, insns, 1, cpu, "ptd_flow_next()");
     if (!measure_threads(trace, result))
         return false;
     result->memory_MB = measure_memory(trace);
-    result->edges_per_s = (double)trace->steps / result->blocks_s;
     result->libipt_blocks_per_s = (double)libipt_blocks / result->libipt_blocks_s;
     return is_complete(result) && bench_time(trace, result);
 }
@@ -774,6 +813,11 @@ static double blocks_ratio(const struct result *result)
 static double edges(const struct result *result)
 {
     return result->edges_per_s;
+}
+
+static double edges_ratio(const struct result *result)
+{
+    return result->single_ratio;
 }
 
 static double speedup(const struct result *result)
@@ -806,10 +850,15 @@ static const struct figure {
     const char *key;
     double (*of)(const struct result *result);
 } figures[] = {
-    {"packets_vs_libipt", packets_ratio}, {"packets_next_vs_libipt", packets_next_ratio},
-    {"blocks_vs_libipt", blocks_ratio},   {"edges_per_s", edges},
-    {"threads2_speedup", speedup},        {"threads2_speedup_all", speedup_all},
-    {"loops2_speedup", loops_speedup},    {"timed_cost", timed_cost},
+    {"packets_vs_libipt", packets_ratio},
+    {"packets_next_vs_libipt", packets_next_ratio},
+    {"blocks_vs_libipt", blocks_ratio},
+    {"edges_per_s", edges},
+    {"edges_per_s_vs_last", edges_ratio},
+    {"threads2_speedup", speedup},
+    {"threads2_speedup_all", speedup_all},
+    {"loops2_speedup", loops_speedup},
+    {"timed_cost", timed_cost},
     {"timed_cost_cyc", timed_cost_cyc},
 };
 
@@ -833,8 +882,9 @@ static void print(const struct trace *trace, const struct result *result)
            result->packets_next_MBps, packets_next_ratio(result));
     printf("  flow     %8.0f MB/s   libipt %7.1f MB/s   %6.2f x\n", MB / result->blocks_s,
            MB / result->libipt_blocks_s, blocks_ratio(result));
-    printf("  edges    %8.0f M/s    libipt %7.1f M blocks/s;  ptd_flow_next() %.1f M/s\n",
-           result->edges_per_s / 1e6, result->libipt_blocks_per_s / 1e6,
+    printf("  edges    %8.0f M/s    %.2f x as many as in single steps;  libipt %7.1f M blocks/s;  "
+           "ptd_flow_next() %.1f M/s\n",
+           result->edges_per_s / 1e6, edges_ratio(result), result->libipt_blocks_per_s / 1e6,
            (double)trace->steps / result->general_s / 1e6);
     printf(
         "  threads  %8.2f x as fast on two as on one %s;  %.2f x and a mere loop %.2f x in all;  "
