@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <time.h>
 
+struct source;
 struct vmm;
 
 /* One processor of the machine. All of them are run by one thread, in turn (run.c). */
@@ -40,6 +41,7 @@ struct vcpu {
 struct vmm {
     const struct run_options *options;
     struct run_result *result;
+    const struct source *source;
     int kvm_fd, vm_fd;
     uint8_t *ram;
     uint64_t ram_bytes, entry;
@@ -50,7 +52,8 @@ struct vmm {
     unsigned turn;     /* whose turn it is (run.c) */
     uint64_t turn_end; /* in steps */
     uint64_t steps;    /* instructions stepped on all of them; the APICs' clock while stepping */
-    bool stepping;     /* all of them: somebody is tracing */
+    bool tracing;      /* somebody is: turns are the source's */
+    bool stepping;     /* all of them, if the source steps */
     bool ended;        /* the guest wrote the exit port */
     int error;         /* 0, or -errno of what cannot return it: the run ends with it */
     struct timespec start;

@@ -62,7 +62,7 @@ static void read_syscall_msrs(struct vcpu *cpu)
 
 void step_resume(struct vmm *vmm)
 {
-    vmm->stepping = true;
+    vmm->tracing = vmm->stepping = true;
     for (unsigned i = 0; i < vmm->cpu_count; i++) {
         struct vcpu *cpu = &vmm->cpus[i];
 
