@@ -13,6 +13,7 @@
  */
 #include "demux/demux.h"
 #include "demux/steps.h"
+#include "demux/tell.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,16 +22,6 @@
 #define SEGMENT    0x10000u
 #define SEEN       16384u              /* a power of two */
 #define NO_VMCS    0x000ffffffffff000u /* a packet that says that there is none */
-
-/* What happened last, and what packets said behind it. */
-struct last {
-    bool is_open, is_block; /* not a block: an event, or the end of tracing */
-    bool has_cr3, has_tsx, taken, has_from, has_to;
-    uint8_t last_class; /* of a block, as in its item */
-    uint64_t last_ip, from, to;
-    uint64_t end; /* of a guest's block: the address behind its last instruction */
-    uint64_t tsx;
-};
 
 struct known {
     uint64_t vmcs;
@@ -217,107 +208,24 @@ static uint64_t find_end(const struct demux *demux, const struct ptd_item *block
     return block->last_ip + insn.size_bytes;
 }
 
-/* A far transfer inside the guest. */
-static void transfer(struct demux *demux, enum vpt_transfer_type type, uint64_t from,
-                     const struct ptd_item *next, uint64_t ip)
-{
-    struct tenant *const tenant = demux->inside->tenant;
-    const struct vpt_transfer transfer = {
-        .type = type, .ip = from, .target = ip, .after = context_at(demux, tenant, next->cr3, ip)};
-
-    tenant->context = transfer.after;
-    vpt_transfer(&tenant->cpu, &transfer);
-    tenant_moved(tenant);
-}
-
-static void tell_mov_cr3(struct demux *demux, const struct ptd_item *next, uint64_t ip)
-{
-    struct tenant *const tenant = demux->inside->tenant;
-
-    if (!demux->last.has_cr3 || tenant->hides_cr3)
-        return;
-    tenant->context.cr3 = ptd_space_cr3(next->cr3);
-    vpt_mov_cr3(&tenant->cpu, tenant->context.cr3, ip);
-    tenant_moved(tenant);
-}
-
-/* The near branch that a block ended with. False: its last instruction is another one. */
-static bool tell_near(struct demux *demux, uint64_t ip)
-{
-    const struct last *const block = &demux->last;
-    struct vpt_cpu *const cpu = &demux->inside->tenant->cpu;
-
-    switch ((enum ptd_insn_class)block->last_class) {
-    case PTD_INSN_COND:
-        vpt_cond_branch(cpu, ip, block->taken);
-        return true;
-    case PTD_INSN_JMP_DIRECT:
-        vpt_jmp_direct(cpu, ip);
-        return true;
-    case PTD_INSN_CALL_DIRECT:
-        vpt_call_direct(cpu, ip, block->end);
-        return true;
-    case PTD_INSN_JMP_INDIRECT:
-        vpt_jmp_indirect(cpu, ip);
-        return true;
-    case PTD_INSN_CALL_INDIRECT:
-        vpt_call_indirect(cpu, ip, block->end);
-        return true;
-    case PTD_INSN_RET:
-        vpt_ret(cpu, ip);
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* The last instruction of a block, which went to an address in the same guest. */
-static void tell_branch(struct demux *demux, const struct ptd_item *next, uint64_t ip)
-{
-    if (tell_near(demux, ip))
-        return;
-    switch ((enum ptd_insn_class)demux->last.last_class) {
-    case PTD_INSN_FAR:
-    case PTD_INSN_VMENTRY:
-        transfer(demux, VPT_FAR_BRANCH, demux->last.last_ip, next, ip);
-        break;
-    case PTD_INSN_IRET:
-        transfer(demux, VPT_IRET, demux->last.last_ip, next, ip);
-        break;
-    case PTD_INSN_MOV_CR3:
-        tell_mov_cr3(demux, next, ip);
-        break;
-    default:
-        break;
-    }
-}
-
-static void tell_transaction(struct demux *demux, uint64_t ip)
-{
-    struct vpt_cpu *const cpu = &demux->inside->tenant->cpu;
-
-    if (!demux->last.has_tsx)
-        return;
-    if (demux->last.tsx & 1)
-        vpt_tx_begin(cpu, ip);
-    else
-        vpt_tx_commit(cpu, ip);
-}
-
 /* What happened last, in a guest that goes on at an address. */
 static void tell_inside(struct demux *demux, const struct ptd_item *next, uint64_t ip)
 {
-    const struct last *const last = &demux->last;
+    struct tenant *const tenant = demux->inside->tenant;
+    const struct vpt_context after = context_at(demux, tenant, next->cr3, ip);
 
-    if (last->is_block) {
-        tell_branch(demux, next, ip);
-    } else if (last->has_tsx && last->tsx & 2) {
-        vpt_tx_abort(&demux->inside->tenant->cpu, last->from, ip);
+    demux->last.has_cr3 = demux->last.has_cr3 && !tenant->hides_cr3;
+    switch (tell_last(&tenant->cpu, &demux->last, &after, ip)) {
+    case TOLD_SAME:
         return;
-    } else {
-        transfer(demux, VPT_INTERRUPT, last->from, next, ip);
+    case TOLD_CR3:
+        tenant->context.cr3 = after.cr3;
+        break;
+    case TOLD_CONTEXT:
+        tenant->context = after;
+        break;
     }
-    tell_transaction(demux, ip);
+    tenant_moved(tenant);
 }
 
 /* ---- From one to another ---- */
@@ -409,7 +317,7 @@ static void settle_branch(struct demux *demux)
 
     if (!demux->inside || !last->is_open || !last->is_block || !last->has_to)
         return;
-    (void)tell_near(demux, last->to);
+    (void)tell_near(&demux->inside->tenant->cpu, last, last->to);
     demux->last.is_open = false;
 }
 
@@ -657,7 +565,7 @@ static size_t pass_known(struct demux *demux, const struct ptd_run *run, size_t 
 
         if (!step)
             break;
-        (void)tell_near(demux, step->ip);
+        (void)tell_near(cpu, last, step->ip);
         last->is_open = false;
         if (vpt_wants_branches(cpu) && !vpt_is_fast(cpu))
             break; /* the direct jumps on the way have to be told */

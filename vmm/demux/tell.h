@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a flow says of one guest, told to the model of its processor. What happened at the end of a
+ * block is told when it is known where the guest goes on, and in which address space and mode.
+ */
+#ifndef VMM_DEMUX_TELL_H
+#define VMM_DEMUX_TELL_H
+
+#include "ptdec.h"
+#include "vpt.h"
+
+/* What happened last, and what packets said behind it. */
+struct last {
+    bool is_open, is_block; /* not a block: an event, or the end of tracing */
+    bool has_cr3, has_tsx, taken, has_from, has_to;
+    uint8_t last_class; /* of a block, as in its item */
+    uint64_t last_ip, from, to;
+    uint64_t end; /* of a guest's block: the address behind its last instruction */
+    uint64_t tsx;
+};
+
+/* The near branch that a block ended with. False: its last instruction is another one. */
+static inline bool tell_near(struct vpt_cpu *cpu, const struct last *block, uint64_t ip)
+{
+    switch ((enum ptd_insn_class)block->last_class) {
+    case PTD_INSN_COND:
+        vpt_cond_branch(cpu, ip, block->taken);
+        return true;
+    case PTD_INSN_JMP_DIRECT:
+        vpt_jmp_direct(cpu, ip);
+        return true;
+    case PTD_INSN_CALL_DIRECT:
+        vpt_call_direct(cpu, ip, block->end);
+        return true;
+    case PTD_INSN_JMP_INDIRECT:
+        vpt_jmp_indirect(cpu, ip);
+        return true;
+    case PTD_INSN_CALL_INDIRECT:
+        vpt_call_indirect(cpu, ip, block->end);
+        return true;
+    case PTD_INSN_RET:
+        vpt_ret(cpu, ip);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* What of the processor's state is another one by it. */
+enum told { TOLD_SAME, TOLD_CR3, TOLD_CONTEXT };
+
+/* What happened last, in a guest that goes on at an address in this state. */
+enum told tell_last(struct vpt_cpu *cpu, const struct last *last, const struct vpt_context *after,
+                    uint64_t ip);
+
+#endif
