@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The program vpt: the KVM backend, the lab, the subcommands.
 
-VMM_PARTS := cli demux common linux linux/look view report trace symbols run kvm lab monitor libvirt kit program record
+VMM_PARTS := cli demux common linux linux/look view report trace symbols run kvm lab monitor libvirt kit program record hostpt
 VMM_SRC  := $(wildcard $(VMM_PARTS:%=vmm/%/*.c))
 VMM_OBJ  := $(VMM_SRC:%.c=$(BUILD)/%.o)
 VMM_LIBS := $(DECODER_LIBS) -ljson-c

@@ -18,10 +18,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define INSN_BYTES 15u
-#define SEGMENT    0x10000u
-#define SEEN       16384u              /* a power of two */
-#define NO_VMCS    0x000ffffffffff000u /* a packet that says that there is none */
+#define SEGMENT 0x10000u
+#define SEEN    16384u              /* a power of two */
+#define NO_VMCS 0x000ffffffffff000u /* a packet that says that there is none */
 
 struct known {
     uint64_t vmcs;
@@ -162,17 +161,12 @@ static uint8_t cpl_of(const struct demux *demux, uint64_t space, uint64_t ip)
     return context.who == PTD_GUEST_KERNEL || context.who == PTD_HOST_KERNEL ? 0 : 3;
 }
 
-static uint8_t exec_mode(uint8_t mode)
-{
-    return mode == PTD_MODE_64 ? VPT_EXEC_64 : mode == PTD_MODE_32 ? VPT_EXEC_32 : VPT_EXEC_16;
-}
-
 static struct vpt_context context_at(const struct demux *demux, const struct tenant *tenant,
                                      uint64_t space, uint64_t ip)
 {
     return (struct vpt_context){.cr3 = cr3_of(tenant, space),
                                 .cpl = cpl_of(demux, space, ip),
-                                .exec_mode = exec_mode(demux->mode),
+                                .exec_mode = tell_exec_mode(demux->mode),
                                 .pae = true,
                                 .interrupts = true};
 }
@@ -189,23 +183,6 @@ static bool is_seen(const struct demux *demux, const struct seen *seen,
     return seen->tenant == demux->inside->tenant && seen->ip == block->ip &&
            seen->last_ip == block->last_ip && seen->space == block->cr3 &&
            seen->mode == block->mode && seen->changes == demux->changes;
-}
-
-/* The address behind the last instruction of a block. */
-static uint64_t find_end(const struct demux *demux, const struct ptd_item *block)
-{
-    uint8_t bytes[INSN_BYTES];
-    size_t len = 0, more;
-    const uint8_t *found;
-    struct ptd_insn insn;
-
-    while (len < sizeof(bytes) && ptd_image_find(demux->config.image, block->cr3,
-                                                 block->last_ip + len, &found, &more) == PTD_OK)
-        for (size_t i = 0; i < more && len < sizeof(bytes); i++)
-            bytes[len++] = found[i];
-    if (ptd_insn_decode((enum ptd_mode)block->mode, block->last_ip, bytes, len, &insn) != PTD_OK)
-        return block->last_ip + 1; /* the flow has walked over it, so this does not happen */
-    return block->last_ip + insn.size_bytes;
 }
 
 /* What happened last, in a guest that goes on at an address. */
@@ -277,7 +254,7 @@ static void stay(struct demux *demux, const struct ptd_item *next, uint64_t ip)
     if (demux->last.is_open)
         tell_inside(demux, next, ip);
     if (tenant->context.cr3 == cr3_of(tenant, next->cr3) &&
-        tenant->context.exec_mode == exec_mode(demux->mode))
+        tenant->context.exec_mode == tell_exec_mode(demux->mode))
         return;
     context = context_at(demux, tenant, next->cr3, ip);
     tenant_leave(tenant, ip);
@@ -344,7 +321,7 @@ static uint64_t put_code(struct demux *demux, const struct ptd_item *block)
         steps_forget(demux->steps); /* what stands in the log is the other's code */
     demux->inside->space = block->cr3;
     if (!is_seen(demux, seen, block) || !tenant_has_spaces(tenant)) {
-        const uint64_t end = find_end(demux, block);
+        const uint64_t end = tell_block_end(demux->config.image, block);
 
         tenant_code(tenant, demux->config.image, block->cr3, block->ip, end);
         *seen = (struct seen){.tenant = tenant,

@@ -46,6 +46,18 @@ static inline bool tell_near(struct vpt_cpu *cpu, const struct last *block, uint
     }
 }
 
+/* enum ptd_mode to enum vpt_exec_mode. */
+static inline uint8_t tell_exec_mode(uint8_t mode)
+{
+    return mode == PTD_MODE_64 ? VPT_EXEC_64 : mode == PTD_MODE_32 ? VPT_EXEC_32 : VPT_EXEC_16;
+}
+
+/* The address behind the last instruction of a block. */
+uint64_t tell_block_end(const struct ptd_image *image, const struct ptd_item *block);
+/* The instruction at an address. False: there is none. */
+bool tell_insn(const struct ptd_image *image, uint64_t space, enum ptd_mode mode, uint64_t ip,
+               struct ptd_insn *insn);
+
 /* What of the processor's state is another one by it. */
 enum told { TOLD_SAME, TOLD_CR3, TOLD_CONTEXT };
 

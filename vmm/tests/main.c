@@ -106,6 +106,7 @@ int main(void)
     add_program_suite();
     add_suggest_suite();
     add_symbols_suite();
+    add_hostpt_suite();
     add_tracer_suite();
     add_transfer_suite();
     add_walk_suite();

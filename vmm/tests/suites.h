@@ -39,6 +39,7 @@ void add_origins_suite(void);
 void add_condition_suite(void);
 void add_escape_suite(void);
 void add_hosts_suite(void);
+void add_hostpt_suite(void);
 void add_image_suite(void);
 void add_jitdump_suite(void);
 void add_linux_suite(void);

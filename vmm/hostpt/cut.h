@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The packets of a guest, cut out of the trace of the thread that runs it.
+ *
+ * The processor's trace goes on through VM entries and exits (SDM 33.5.2.1). What belongs to the
+ * host is left out by NR alone, so no code of the host has to be known: no guest runs without a VM
+ * entry, and no VM entry comes without a PIP that has NR. An exit becomes the end of tracing, an
+ * entry its begin. Of the host's packets, only those of time stay.
+ */
+#ifndef VMM_HOSTPT_CUT_H
+#define VMM_HOSTPT_CUT_H
+
+#include "common/bytes.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Between the trace's pieces. Zeros at first: then the next PSB has to say who runs. */
+struct cut {
+    bool begun;     /* the guest's trace has its first PSB */
+    uint64_t exits; /* VM exits that are in it */
+    /* ---- Private ---- */
+    uint8_t mode_told; /* in it, by the last MODE.Exec */
+    uint8_t where, mode;
+    bool in_psb, has_fup, has_psb_ip;
+    bool has_nr, nr; /* the PSB+ has a PIP */
+    uint64_t last_ip, cr3, psb_ip;
+};
+
+enum cut_end {
+    CUT_WHOLE,
+    CUT_LOST, /* packets are missing, or no guest could have sent them: the rest is left out */
+    CUT_NO_MEMORY,
+};
+
+/*
+ * A piece is what was traced from one begin of tracing to its end, both in the host. Pieces go on
+ * from each other: only the first begins with a PSB. What is the guest's is added to its trace.
+ * After CUT_LOST, that trace is to begin anew, with a struct cut of zeros.
+ */
+enum cut_end cut_take(struct cut *cut, const uint8_t *bytes, size_t len, struct bytes *guest);
+
+#endif

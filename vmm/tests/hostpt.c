@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Unit tests of a guest that the host's Intel PT traces: perf's rings and files as they are made up
+ * here, the guest's packets out of the thread's, and what its processor is told.
+ */
+#include "suites.h"
+#include "hostpt/code-watch.h"
+#include "hostpt/cut.h"
+#include "hostpt/event.h"
+#include "hostpt/follow.h"
+#include "kvm/tracer.h"
+
+#include <CUnit/CUnit.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- Packets, by hand ---- */
+
+#define HOST_HIGH 0x81, 0xff, 0xff /* of all addresses of the host: 0xffff81...... */
+
+#define PSB                                                                                        \
+    0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82
+#define PSBEND     0x02, 0x23
+#define OVF        0x02, 0xf3
+#define HOST_PIP   0x02, 0x43, 0x00, 0x11, 0x11, 0x00, 0x00, 0x00
+#define GUEST_PIP  0x02, 0x43, 0x01, 0x05, 0x00, 0x00, 0x00, 0x00 /* CR3 0x5000 */
+#define HOST_PGE   0x71, 0x00, 0x10, 0x00, HOST_HIGH
+#define HOST_PGD   0x01
+#define HOST_TIP   0x6d, 0x00, 0x20, 0x00, HOST_HIGH
+#define HOST_VMCS  0x02, 0xc8, 0x77, 0x77, 0x07, 0x00, 0x00
+#define TNT_T      0x06
+#define TNT_NT     0x0a
+#define SEXT48(ip) (uint8_t)(ip), (uint8_t)((ip) >> 8), (uint8_t)((ip) >> 16), 0, 0, 0
+#define TIP(ip)    0x6d, SEXT48(ip)
+#define TIP16(ip)  0x2d, (uint8_t)(ip), (uint8_t)((ip) >> 8)
+#define FUP(ip)    0x7d, SEXT48(ip)
+#define BEGIN      PSB, HOST_PIP, HOST_VMCS, PSBEND, HOST_PGE, TNT_NT, HOST_TIP
+#define ENTRY(ip)  GUEST_PIP, TIP(ip)
+#define EXIT(ip)   FUP(ip), HOST_PIP, HOST_TIP
+
+/* The guest's packets, without PADs, as lines. */
+static char *lines_of(const struct bytes *guest)
+{
+    char *lines = NULL, text[128];
+    size_t len;
+    FILE *const file = open_memstream(&lines, &len);
+    struct ptd_packets packets;
+    struct ptd_packet packet;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    ptd_packets_init(&packets, guest->data, guest->len);
+    while (ptd_packets_next(&packets, &packet) == PTD_OK) {
+        if (packet.type == PTD_PAD)
+            continue;
+        ptd_packet_format(&packet, text, sizeof(text));
+        fprintf(file, "%s\n", text);
+    }
+    CU_ASSERT_EQUAL(ptd_packets_offset(&packets), guest->len);
+    (void)fclose(file);
+    return lines;
+}
+
+static void check_cut(struct cut *cut, const uint8_t *piece, size_t len, enum cut_end end,
+                      const char *expected)
+{
+    struct bytes guest = {0};
+    char *lines;
+
+    CU_ASSERT_EQUAL(cut_take(cut, piece, len, &guest), end);
+    lines = lines_of(&guest);
+    CU_ASSERT_STRING_EQUAL(lines, expected);
+    if (strcmp(lines, expected) != 0)
+        fprintf(stderr, "got:\n%swanted:\n%s", lines, expected);
+    free(lines);
+    bytes_free(&guest);
+}
+
+/* Nothing of the host is left, and IPs that were compressed against its are whole. */
+static void test_cut(void)
+{
+    static const uint8_t first[] = {BEGIN, ENTRY(0x401000), TNT_T, EXIT(0x402000), HOST_PGD};
+    static const uint8_t next[] = {HOST_PGE,       TNT_NT,      ENTRY(0x402000), TIP16(0x3456),
+                                   EXIT(0x403456), TNT_NT,      ENTRY(0x403456), PSB,
+                                   GUEST_PIP,      FUP(0x5000), PSBEND,          TNT_T,
+                                   EXIT(0x5000),   HOST_PGD};
+    struct cut cut = {0};
+
+    check_cut(&cut, first, sizeof(first), CUT_WHOLE,
+              "PSB\nPSBEND\nPIP CR3 0x5000, NR\nTIP.PGE 0x401000 (64 bits)\nTNT T (1)\n"
+              "FUP 0x402000 (64 bits)\nTIP.PGD (no IP)\nPIP CR3 0x0\n");
+    check_cut(&cut, next, sizeof(next), CUT_WHOLE,
+              "PIP CR3 0x5000, NR\nTIP.PGE 0x402000 (64 bits)\nTIP 0x403456 (64 bits)\n"
+              "FUP 0x403456 (64 bits)\nTIP.PGD (no IP)\nPIP CR3 0x0\n"
+              "PIP CR3 0x5000, NR\nTIP.PGE 0x403456 (64 bits)\nPSB\nPIP CR3 0x5000, NR\n"
+              "FUP 0x5000 (64 bits)\nPSBEND\nTNT T (1)\n"
+              "FUP 0x5000 (64 bits)\nTIP.PGD (no IP)\nPIP CR3 0x0\n");
+}
+
+/* Behind a loss, a PSB+ says who runs; until then, nothing is the guest's. */
+static void test_cut_lost(void)
+{
+    static const uint8_t lost[] = {BEGIN, ENTRY(0x401000), OVF, TNT_T, EXIT(0x402000), HOST_PGD};
+    static const uint8_t blind[] = {HOST_PGE,       ENTRY(0x402000), TNT_T,  PSB,
+                                    GUEST_PIP,      FUP(0x402010),   PSBEND, TNT_NT,
+                                    EXIT(0x402020), HOST_PGD};
+    static const uint8_t in_guest[] = {BEGIN, ENTRY(0x401000), TNT_T};
+    static const uint8_t no_fup[] = {BEGIN, ENTRY(0x401000), HOST_PIP, HOST_TIP, HOST_PGD};
+    static const uint8_t unseen[] = {BEGIN, PSB, GUEST_PIP, PSBEND, HOST_PGD};
+    static const uint8_t bad[] = {BEGIN, 0x02, 0xff, HOST_PGD};
+    static const char begun[] = "PSB\nPSBEND\nPIP CR3 0x5000, NR\nTIP.PGE 0x401000 (64 bits)\n";
+    struct cut cut = {0};
+
+    check_cut(&cut, lost, sizeof(lost), CUT_LOST, begun);
+    cut = (struct cut){0};
+    check_cut(&cut, blind, sizeof(blind), CUT_WHOLE,
+              "PSB\nPSBEND\nPIP CR3 0x5000, NR\nTIP.PGE 0x402010 (64 bits)\nTNT NT (2)\n"
+              "FUP 0x402020 (64 bits)\nTIP.PGD (no IP)\nPIP CR3 0x0\n");
+    cut = (struct cut){0};
+    check_cut(&cut, in_guest, sizeof(in_guest), CUT_LOST,
+              "PSB\nPSBEND\nPIP CR3 0x5000, NR\nTIP.PGE 0x401000 (64 bits)\nTNT T (1)\n");
+    cut = (struct cut){0};
+    check_cut(&cut, no_fup, sizeof(no_fup), CUT_LOST, begun);
+    cut = (struct cut){0};
+    check_cut(&cut, unseen, sizeof(unseen), CUT_LOST, "PSB\nPSBEND\n");
+    cut = (struct cut){0};
+    check_cut(&cut, bad, sizeof(bad), CUT_LOST, "PSB\nPSBEND\n");
+    cut = (struct cut){0};
+    check_cut(&cut, NULL, 0, CUT_LOST, "PSB\nPSBEND\n");
+}
+
+/* ---- A guest that is followed ---- */
+
+#define CODE   0x10000u
+#define OUTPUT 0x40000u
+
+/* xor eax, eax; jz 6; ud2; 6: call 10h; b: cpuid; d: hlt; 10h: ret */
+static const uint8_t program[] = {0x31, 0xc0, 0x74, 0x02, 0x0f, 0x0b, 0xe8, 0x05, 0x00,
+                                  0x00, 0x00, 0x0f, 0xa2, 0xf4, 0x90, 0x90, 0xc3};
+/* Its way: CPUID exits, and the host carries it out. */
+static const uint8_t way[] = {BEGIN,
+                              ENTRY(CODE),
+                              TNT_T,
+                              TIP(CODE + 0xb),
+                              EXIT(CODE + 0xb),
+                              TNT_NT,
+                              ENTRY(CODE + 0xd),
+                              EXIT(CODE + 0xd),
+                              HOST_PGD};
+
+struct followed {
+    struct fake *fake;
+    struct follow *follow;
+    struct follow_state state;
+};
+
+static const uint8_t *page_at(void *owner, uint64_t cr3, uint64_t address, bool *user)
+{
+    struct fake *const fake = owner;
+
+    *user = false;
+    return cr3 == 0x5000 && address < FAKE_RAM_BYTES ? fake->ram + address : NULL;
+}
+
+static void no_time(void *owner, uint64_t tsc)
+{
+    (void)owner;
+    (void)tsc;
+}
+
+static void write_msr(struct followed *guest, uint32_t msr, uint64_t value, uint64_t ip)
+{
+    CU_ASSERT_EQUAL(tracer_wrmsr(guest->fake->cpu, msr, value, ip - 2, ip), VPT_OK);
+}
+
+/* Tables of one page each, which map the memory to itself. */
+static void map_memory(struct fake *fake)
+{
+    fake_put(fake, 0x5000, 0x6003);
+    fake_put(fake, 0x6000, 0x7003);
+    fake_put(fake, 0x7000, 0x83); /* 2 MiB */
+}
+
+static struct followed open_guest(uint64_t budget_ns)
+{
+    struct followed guest = {.fake = fake_new(), .state = {.is_long = true}};
+    struct vpt_caps caps;
+    struct follow_config config = {.cpu = &guest.fake->cpu->tracer.pt,
+                                   .memory = {.page = page_at, .owner = guest.fake},
+                                   .ram = guest.fake->ram,
+                                   .ram_bytes = FAKE_RAM_BYTES,
+                                   .budget_ns = budget_ns,
+                                   .time = no_time};
+
+    CU_ASSERT_TRUE_FATAL(vpt_profile("plain", &caps));
+    CU_ASSERT_EQUAL_FATAL(tracer_create(guest.fake->cpu, &caps), 0);
+    map_memory(guest.fake);
+    memcpy(guest.fake->ram + CODE, program, sizeof(program));
+    vcpu_sregs(guest.fake->cpu)->cr3 = 0x5000;
+    write_msr(&guest, VPT_MSR_OUTPUT_BASE, OUTPUT, CODE);
+    write_msr(&guest, VPT_MSR_OUTPUT_MASK_PTRS, 0xffff, CODE);
+    write_msr(&guest, VPT_MSR_CTL,
+              VPT_CTL_BRANCHEN | VPT_CTL_OS | VPT_CTL_DISRETC | VPT_CTL_TRACEEN, CODE);
+    guest.follow = follow_new(&config);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(guest.follow);
+    return guest;
+}
+
+static void close_guest(struct followed *guest)
+{
+    follow_free(guest->follow);
+    fake_free(guest->fake);
+}
+
+static void take_piece(struct followed *guest, const uint8_t *piece, size_t len)
+{
+    CU_ASSERT_EQUAL(follow_piece(guest->follow, &guest->state, piece, len), 0);
+}
+
+/* The guest's own trace, ended at an IP: what ran by it. */
+static size_t decode(struct followed *guest, uint64_t end, uint64_t *ips, size_t room)
+{
+    const struct bytes *const trace = &guest->fake->result.cpus[0].trace;
+    struct ptd_image *const image = ptd_image_new();
+    struct ptd_flow *flow;
+    struct ptd_item item;
+    struct ptd_insn insn;
+    size_t count = 0;
+
+    write_msr(guest, VPT_MSR_CTL, 0, end + 2);
+    CU_ASSERT_EQUAL(
+        ptd_image_add_bytes(image, NULL, CODE, guest->fake->ram + CODE, 64, PTD_ANY_CR3), 0);
+    flow = ptd_flow_new(trace->data, trace->len, image, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(flow);
+    while (ptd_flow_next(flow, &item) == PTD_OK) {
+        uint64_t ip = item.ip;
+
+        CU_ASSERT_NOT_EQUAL(item.type, PTD_ITEM_ERROR);
+        while (item.type == PTD_ITEM_BLOCK && count < room &&
+               ptd_block_insn(image, &item, &ip, &insn) == PTD_OK)
+            ips[count++] = insn.ip;
+    }
+    ptd_flow_free(flow);
+    ptd_image_free(image);
+    return count;
+}
+
+static void test_follow(void)
+{
+    static const uint64_t expected[] = {CODE, CODE + 2, CODE + 6, CODE + 0x10, CODE + 0xb};
+    struct followed guest = open_guest(0);
+    uint64_t ips[16], ip;
+
+    take_piece(&guest, way, sizeof(way));
+    CU_ASSERT_EQUAL(follow_sums(guest.follow)->overflows, 0);
+    CU_ASSERT_EQUAL(follow_sums(guest.follow)->exits, 2);
+    CU_ASSERT_TRUE(follow_exit_ip(guest.follow, &ip) && ip == CODE + 0xd);
+    CU_ASSERT_EQUAL(decode(&guest, CODE + 0xd, ips, COUNT(ips)), COUNT(expected));
+    CU_ASSERT_EQUAL(memcmp(ips, expected, sizeof(expected)), 0);
+    close_guest(&guest);
+}
+
+/* An event that the host delivers with the entry, where the guest stood. */
+static void test_follow_event(void)
+{
+    static const uint8_t event[] = {
+        BEGIN, ENTRY(CODE), EXIT(CODE), ENTRY(CODE + 0x10), EXIT(CODE + 0x10), HOST_PGD};
+    struct followed guest = open_guest(0);
+    char *lines;
+
+    take_piece(&guest, event, sizeof(event));
+    vpt_flush(&guest.fake->cpu->tracer.pt);
+    lines = lines_of(&guest.fake->result.cpus[0].trace);
+    CU_ASSERT_PTR_NOT_NULL(strstr(lines, "FUP 0x0 (16 bits)\nTIP 0x10 (16 bits)\n"));
+    free(lines);
+    close_guest(&guest);
+}
+
+/* Code that changed, and that this piece ran or did not. */
+static void test_follow_changes(void)
+{
+    static const uint8_t again[] = {HOST_PGE, ENTRY(CODE + 0xd), EXIT(CODE + 0xd), HOST_PGD};
+    static const uint8_t back[] = {HOST_PGE,         ENTRY(CODE + 0xd), FUP(CODE + 0xd),
+                                   TIP(CODE + 0x10), TIP(CODE + 0xb),   EXIT(CODE + 0xb),
+                                   HOST_PGD};
+    struct followed guest = open_guest(0);
+
+    take_piece(&guest, way, sizeof(way));
+    guest.fake->ram[CODE + 0x20] = 1; /* nothing that ran */
+    take_piece(&guest, again, sizeof(again));
+    CU_ASSERT_EQUAL(follow_sums(guest.follow)->rebuilt, 0);
+    guest.fake->ram[CODE] = 0x29; /* sub eax, eax */
+    take_piece(&guest, again, sizeof(again));
+    CU_ASSERT_EQUAL(follow_sums(guest.follow)->rebuilt, 1);
+    CU_ASSERT_EQUAL(follow_sums(guest.follow)->overflows, 0);
+    take_piece(&guest, back, sizeof(back)); /* which sees the RET */
+    CU_ASSERT_EQUAL(follow_sums(guest.follow)->overflows, 0);
+    memcpy(guest.fake->ram + CODE + 0x10, "\xc2\x00", 2); /* a RET of another form */
+    take_piece(&guest, back, sizeof(back));
+    CU_ASSERT_EQUAL(follow_sums(guest.follow)->rebuilt, 2);
+    CU_ASSERT_EQUAL(follow_sums(guest.follow)->overflows, 1);
+    close_guest(&guest);
+}
+
+/* What is not sure is an overflow of the guest's trace, which goes on where it is known again. */
+static void test_follow_lost(void)
+{
+    static const uint8_t lost[] = {BEGIN, ENTRY(CODE), OVF, EXIT(CODE + 0xb), HOST_PGD};
+    static const uint8_t no_code[] = {BEGIN, ENTRY(0x500000), TNT_T, EXIT(CODE), HOST_PGD};
+    struct followed guest;
+    char *lines;
+
+    for (unsigned i = 0; i < 3; i++) {
+        guest = open_guest(0);
+        take_piece(&guest,
+                   i == 0   ? lost
+                   : i == 1 ? no_code
+                            : way,
+                   i == 0   ? sizeof(lost)
+                   : i == 1 ? sizeof(no_code)
+                            : sizeof(way));
+        if (i == 2) /* KVM says that it is in user mode, which no packet has told */
+            guest.state.cpl = 3;
+        take_piece(&guest, way, sizeof(way));
+        CU_ASSERT_EQUAL(follow_sums(guest.follow)->overflows, 1);
+        vpt_flush(&guest.fake->cpu->tracer.pt);
+        lines = lines_of(&guest.fake->result.cpus[0].trace);
+        CU_ASSERT_PTR_NOT_NULL(strstr(lines, "OVF\nFUP 0x10000 (48 bits)\n"));
+        free(lines);
+        close_guest(&guest);
+    }
+}
+
+/* A RET to itself, many times: following takes longer than it may, or as long as it takes. */
+static void test_follow_behind(void)
+{
+    static const uint8_t head[] = {BEGIN, ENTRY(CODE + 0x10)}, again[] = {TIP16(CODE + 0x10)},
+                         tail[] = {EXIT(CODE + 0x10), HOST_PGD};
+    struct bytes piece = {0};
+    struct followed guest;
+
+    CU_ASSERT_TRUE(bytes_add(&piece, head, sizeof(head)));
+    for (unsigned i = 0; i < 1000; i++)
+        CU_ASSERT_TRUE(bytes_add(&piece, again, sizeof(again)));
+    CU_ASSERT_TRUE(bytes_add(&piece, tail, sizeof(tail)));
+    for (unsigned budget = 0; budget < 2; budget++) {
+        guest = open_guest(budget);
+        take_piece(&guest, piece.data, piece.len);
+        CU_ASSERT_EQUAL(follow_sums(guest.follow)->overflows, budget);
+        CU_ASSERT_EQUAL(follow_sums(guest.follow)->insns == 1000, budget == 0);
+        take_piece(&guest, way, sizeof(way)); /* goes on in any case */
+        CU_ASSERT_EQUAL(follow_sums(guest.follow)->overflows, budget);
+        close_guest(&guest);
+    }
+    bytes_free(&piece);
+}
+
+/* Whatever the bytes are, and whatever stands in memory. */
+static void test_follow_garbage(void)
+{
+    struct followed guest = open_guest(0);
+    uint8_t piece[sizeof(way)];
+    uint32_t random = 1;
+
+    for (unsigned round = 0; round < 3000; round++) {
+        memcpy(piece, way, sizeof(way));
+        for (unsigned i = 0; i < round % 5; i++) {
+            random = random * 1664525u + 1013904223u;
+            piece[(random >> 8) % sizeof(piece)] = (uint8_t)(random >> 16);
+        }
+        random = random * 1664525u + 1013904223u;
+        if (round % 7 == 0)
+            guest.fake->ram[CODE + (random >> 8) % 0x11] = (uint8_t)(random >> 16);
+        if (round % 100 == 0)
+            fake_put(guest.fake, 0x7000, random);
+        take_piece(&guest, piece, sizeof(piece) - random % 3);
+    }
+    CU_ASSERT_TRUE(follow_sums(guest.follow)->overflows > 0);
+    close_guest(&guest);
+}
+
+/* ---- perf's rings ---- */
+
+#define RING 4096u
+
+static void put_record(uint8_t *ring, uint64_t *head, uint32_t type, uint64_t flags)
+{
+    const struct {
+        struct perf_event_header header;
+        uint64_t offset, size, flags;
+    } record = {{.type = type, .size = sizeof(record)}, 0, 0, flags};
+    uint8_t bytes[sizeof(record)];
+
+    memcpy(bytes, &record, sizeof(record));
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        ring[(*head)++ % RING] = bytes[i];
+}
+
+static void test_ring(void)
+{
+    static uint8_t records[RING], aux[RING];
+    struct perf_event_mmap_page page = {.aux_head = 3 * RING - 10, .aux_tail = 3 * RING - 10};
+    struct ring ring = {&page, records, aux, RING, RING};
+    struct bytes bytes = {0};
+    struct ring_news news;
+    uint64_t head = RING - 20; /* the first record goes round */
+
+    page.data_tail = head;
+    for (size_t i = 0; i < RING; i++)
+        aux[i] = (uint8_t)i;
+    put_record(records, &head, PERF_RECORD_AUX, 0);
+    put_record(records, &head, PERF_RECORD_ITRACE_START, 0);
+    page.data_head = head;
+    ring_records(&ring, &news);
+    CU_ASSERT_FALSE(news.lost || news.collided);
+    CU_ASSERT_EQUAL(page.data_tail, head);
+    put_record(records, &head, PERF_RECORD_AUX, PERF_AUX_FLAG_TRUNCATED);
+    page.data_head = head;
+    ring_records(&ring, &news);
+    CU_ASSERT_TRUE(news.lost && !news.collided);
+    put_record(records, &head, PERF_RECORD_AUX, PERF_AUX_FLAG_COLLISION);
+    page.data_head = head;
+    ring_records(&ring, &news);
+    CU_ASSERT_TRUE(!news.lost && news.collided);
+    page.data_head = head + 12; /* a record without a size */
+    memset(&records[head % RING], 0, 12);
+    ring_records(&ring, &news);
+    CU_ASSERT_TRUE(news.lost);
+
+    CU_ASSERT_TRUE(ring_take(&ring, &bytes) && bytes.len == 0);
+    page.aux_head += 30; /* round the end */
+    CU_ASSERT_TRUE(ring_take(&ring, &bytes));
+    CU_ASSERT_EQUAL(bytes.len, 30);
+    for (size_t i = 0; i < bytes.len; i++)
+        CU_ASSERT_EQUAL(bytes.data[i], (uint8_t)(RING - 10 + i));
+    CU_ASSERT_EQUAL(page.aux_tail, page.aux_head);
+    page.aux_head += RING + 1;
+    CU_ASSERT_FALSE(ring_take(&ring, &bytes));
+    bytes_free(&bytes);
+}
+
+/* ---- What Linux says of the hardware ---- */
+
+static void put_file(const char *folder, const char *name, const char *text)
+{
+    char path[128];
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    file = fopen(path, "w");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    fputs(text, file);
+    (void)fclose(file);
+}
+
+static void test_setting(void)
+{
+    static const char *const files[][2] = {
+        {"format/tsc", "config:10\n"},    {"format/noretcomp", "config:11\n"},
+        {"format/mtc", "config:9\n"},     {"format/mtc_period", "config:14-17\n"},
+        {"format/ptw", "config:12\n"},    {"format/fup_on_ptw", "config:5\n"},
+        {"format/branch", "config:13\n"}, {"format/pt", "config:0\n"},
+        {"caps/ptwrite", "1\n"},          {"caps/mtc_periods", "249\n"},
+        {"max_nonturbo_ratio", "21\n"}};
+    char folder[] = "/tmp/vpt-hostpt-XXXXXX", command[64], path[64];
+    struct pt_event_setting setting;
+    struct reason why = {0};
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    CU_ASSERT_EQUAL(pt_event_setting(folder, &setting, &why), -ENODEV);
+    CU_ASSERT_PTR_NOT_NULL(strstr(why.text, "no Intel PT"));
+    put_file(folder, "type", "8\n");
+    CU_ASSERT_EQUAL(pt_event_setting(folder, &setting, &why), -ENOTSUP);
+    (void)snprintf(path, sizeof(path), "%s/format", folder);
+    (void)mkdir(path, 0700);
+    (void)snprintf(path, sizeof(path), "%s/caps", folder);
+    (void)mkdir(path, 0700);
+    for (size_t i = 0; i < COUNT(files); i++)
+        put_file(folder, files[i][0], files[i][1]);
+    CU_ASSERT_EQUAL(pt_event_setting(folder, &setting, &why), 0);
+    CU_ASSERT_EQUAL(setting.type, 8);
+    CU_ASSERT_EQUAL(setting.config, VPT_CTL_TSCEN | VPT_CTL_DISRETC | VPT_CTL_MTCEN |
+                                        3u << VPT_CTL_MTCFREQ_SHR | VPT_CTL_PTWEN |
+                                        VPT_CTL_FUPONPTW | VPT_CTL_BRANCHEN | 1);
+    CU_ASSERT_TRUE(setting.has_ptwrite);
+    CU_ASSERT_EQUAL(setting.max_nonturbo_ratio, 21);
+    CU_ASSERT_EQUAL(setting.mtc_freq, 3);
+    put_file(folder, "caps/mtc_periods", "1\n");
+    put_file(folder, "caps/ptwrite", "0\n");
+    CU_ASSERT_EQUAL(pt_event_setting(folder, &setting, &why), 0);
+    CU_ASSERT_FALSE(setting.config & (VPT_CTL_MTCEN | VPT_CTL_PTWEN));
+    put_file(folder, "format/tsc", "config1:10\n");
+    CU_ASSERT_EQUAL(pt_event_setting(folder, &setting, &why), -ENOTSUP);
+    (void)snprintf(command, sizeof(command), "rm -r %s", folder);
+    CU_ASSERT_EQUAL(system(command), 0);
+}
+
+void add_hostpt_suite(void)
+{
+    CU_pSuite suite = CU_add_suite("the host's Intel PT", NULL, NULL);
+
+    CU_add_test(suite, "the guest's packets out of the thread's", test_cut);
+    CU_add_test(suite, "the same where packets are missing", test_cut_lost);
+    CU_add_test(suite, "a guest is followed through exits", test_follow);
+    CU_add_test(suite, "an event that the host delivers", test_follow_event);
+    CU_add_test(suite, "code that changes", test_follow_changes);
+    CU_add_test(suite, "what is not sure is an overflow", test_follow_lost);
+    CU_add_test(suite, "following that takes too long", test_follow_behind);
+    CU_add_test(suite, "garbage", test_follow_garbage);
+    CU_add_test(suite, "perf's rings", test_ring);
+    CU_add_test(suite, "what Linux says of the hardware", test_setting);
+}
