@@ -38,6 +38,8 @@
 #define MAX_TSC_KHZ     20000000
 
 #define DEFAULT_SAVE_AFTER 100000
+/* What guests are told that they may have followed in a second, whatever the host is. */
+#define HOST_PT_STEPS_PER_S 1000000
 
 static bool parse_size(const char *text, uint64_t *size)
 {
@@ -80,6 +82,42 @@ static int take_errata(void *options, const char *value)
     if (rtit_errata_parse(value, &((struct run_options *)options)->rtit_errata))
         return 0;
     return complain(EXIT_CODE_USAGE, "--rtit-errata takes none or numbers 1 to 8, not '%s'", value);
+}
+
+static const char *source_word(size_t index)
+{
+    static const char *const words[] = {"step", "host-pt", NULL};
+
+    return words[index];
+}
+
+static const char *behind_word(size_t index)
+{
+    static const char *const words[] = {"wait", "overflow", NULL};
+
+    return words[index];
+}
+
+/* One of two words: whether it is the second. 0 or an exit code. */
+static int take_word(const char *option, const char *value, const char *(*word)(size_t index),
+                     bool *second)
+{
+    *second = strcmp(value, word(1)) == 0;
+    if (*second || strcmp(value, word(0)) == 0)
+        return 0;
+    return complain(EXIT_CODE_USAGE, "--%s takes %s or %s, not '%s'", option, word(0), word(1),
+                    value);
+}
+
+static int take_source(void *options, const char *value)
+{
+    return take_word("source", value, source_word, &((struct run_options *)options)->host_pt);
+}
+
+static int take_behind(void *options, const char *value)
+{
+    return take_word("behind", value, behind_word,
+                     &((struct run_options *)options)->overflow_behind);
 }
 
 static int take_no_verify(void *options, const char *value)
@@ -137,6 +175,23 @@ static const struct option_row options_of_run[] = {
      .take = take_errata,
      .help = "Errata E1 to E8 that a processor with RTIT (--profile silvermont) shows.",
      .fallback = "none"},
+    {.name = "source",
+     .value = "SOURCE",
+     .kind = OPTION_CALL,
+     .take = take_source,
+     .word = source_word,
+     .help = "What tells of the guest while it traces: step, KVM's single-step; or host-pt, the "
+             "Intel PT of this host, with which the guest runs at nearly full speed "
+             "(docs/host-pt.md).",
+     .fallback = "step"},
+    {.name = "behind",
+     .value = "WHAT",
+     .kind = OPTION_CALL,
+     .take = take_behind,
+     .word = behind_word,
+     .help = "Of --source host-pt: where the host's trace takes longer to follow than 10 ms, the "
+             "guest may wait, or its trace may have an overflow.",
+     .fallback = "wait"},
     {.name = "timeout",
      .value = "S",
      .kind = OPTION_UNSIGNED,
@@ -241,12 +296,27 @@ static void run_in_lab(struct run_options *options, struct run_result *result, c
              options->lab_vmx ? "kvm_intel" : "kvm-amd", why);
 }
 
+/* Nothing has to be probed: the guest runs as any guest does. */
+static void run_traced_by_host(struct run_options *options, const struct vpt_caps *caps,
+                               struct run_result *result)
+{
+    options->steps_per_s = HOST_PT_STEPS_PER_S;
+    if (!options->json)
+        printf("vpt: running on /dev/kvm, traced by the host's Intel PT\n");
+    kvm_run(options, caps, result);
+    snprintf(result->backend, sizeof(result->backend), "/dev/kvm, traced by the host's Intel PT");
+}
+
 static void choose_and_run(struct run_options *options, const struct vpt_caps *caps,
                            struct run_result *result)
 {
     struct probe probe = {0};
     const char *why;
 
+    if (options->host_pt) {
+        run_traced_by_host(options, caps, result);
+        return;
+    }
     if (!options->lab && !options->lab_vmx)
         kvm_probe(&probe);
     why = why_lab(options, &probe);
@@ -354,6 +424,35 @@ static int take_saved(struct run_options *options, struct saved_guest *saved)
     return 0;
 }
 
+/* What the host's Intel PT cannot do. 0 or an exit code. */
+static int check_host_pt(const struct run_options *options, struct vpt_caps *caps)
+{
+    struct reason why = {0};
+    const char *cannot = NULL;
+    int error;
+
+    if (!options->host_pt)
+        return options->overflow_behind
+                   ? complain(EXIT_CODE_USAGE, "--behind is of --source host-pt")
+                   : 0;
+    if (options->keep_path)
+        cannot = "tells no executed path: no --verify, --path-out or --save-to";
+    else if (options->restore)
+        cannot = "cannot go on with a saved guest";
+    else if (options->lab || options->lab_vmx)
+        cannot = "is of this host, not of the lab";
+    else if (options->tsc_khz)
+        cannot = "needs a guest with the host's TSC frequency";
+    else if (options->absent_bytes)
+        cannot = "needs a guest whose memory is all there: no --absent";
+    else if (caps->rtit)
+        cannot = "has no RTIT";
+    if (cannot)
+        return complain(EXIT_CODE_USAGE, "--source host-pt %s", cannot);
+    error = host_pt_limit(caps, &why);
+    return error ? complain(EXIT_CODE_HOST, "%s", why.text) : 0;
+}
+
 /* What can be told to be wrong before the run. 0 or an exit code. */
 static int check_options(const struct run_options *options, struct vpt_caps *caps)
 {
@@ -372,7 +471,7 @@ static int check_options(const struct run_options *options, struct vpt_caps *cap
     if (options->absent_gpa > options->mem_bytes ||
         options->absent_bytes > options->mem_bytes - options->absent_gpa)
         return complain(EXIT_CODE_USAGE, "--absent lies outside of the guest's memory");
-    return 0;
+    return check_host_pt(options, caps);
 }
 
 static int run_guest(struct run_options *options, struct vpt_caps *caps)

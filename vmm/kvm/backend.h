@@ -5,6 +5,7 @@
 #ifndef VMM_KVM_BACKEND_H
 #define VMM_KVM_BACKEND_H
 
+#include "common/reason.h"
 #include "run/run.h"
 #include "vpt_caps.h"
 
@@ -29,5 +30,10 @@ struct probe {
     char why[256]; /* without kvm: why not */
 };
 void kvm_probe(struct probe *probe);
+/*
+ * Of a processor, takes away what the host's Intel PT cannot tell of a guest. 0, or -errno and why:
+ * there is none.
+ */
+int host_pt_limit(struct vpt_caps *caps, struct reason *why);
 
 #endif

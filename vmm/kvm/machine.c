@@ -51,7 +51,7 @@ uint64_t vmm_apic_now(const struct vmm *vmm)
         return vmm->steps;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)(now.tv_sec - vmm->start.tv_sec) * 1000000000ull + (uint64_t)now.tv_nsec -
-           (uint64_t)vmm->start.tv_nsec;
+           (uint64_t)vmm->start.tv_nsec - vmm->paused_ns;
 }
 
 bool vcpu_interrupt_due(struct vcpu *cpu)

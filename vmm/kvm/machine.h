@@ -42,6 +42,7 @@ struct vmm {
     const struct run_options *options;
     struct run_result *result;
     const struct source *source;
+    struct host_pt *host_pt; /* NULL: it is not the source */
     int kvm_fd, vm_fd;
     uint8_t *ram;
     uint64_t ram_bytes, entry;
@@ -58,6 +59,7 @@ struct vmm {
     int error;         /* 0, or -errno of what cannot return it: the run ends with it */
     struct timespec start;
     timer_t kick_timer;
+    uint64_t paused_ns;   /* the guest stood still for our sake: not of its APICs' time */
     unsigned steps_per_s; /* what the guest is told of the source of events */
 };
 

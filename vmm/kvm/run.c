@@ -5,6 +5,7 @@
  */
 #include "kvm/backend.h"
 #include "kvm/boot.h"
+#include "kvm/host-pt.h"
 #include "kvm/kick.h"
 #include "kvm/machine.h"
 #include "kvm/migrate.h"
@@ -54,8 +55,9 @@ static void progress(struct vmm *vmm, double *last)
     if (now - *last < PROGRESS_S || vmm->options->record_to)
         return;
     *last = now;
-    progress_say("%.0f s, %llu instructions stepped, %zu trace bytes", now,
-                 (unsigned long long)vmm->steps, trace_bytes(vmm));
+    progress_say("%.0f s, %llu instructions %s, %zu trace bytes", now,
+                 (unsigned long long)vmm->steps, vmm->host_pt ? "followed" : "stepped",
+                 trace_bytes(vmm));
 }
 
 static bool somebody_traces(const struct vmm *vmm)
@@ -136,6 +138,8 @@ static int run(struct vmm *vmm, const struct vpt_caps *caps)
         return error;
     }
     error = vmm->options->restore ? 0 : boot_enter(vmm);
+    if (!error && vmm->options->host_pt)
+        error = host_pt_create(vmm);
     if (error)
         return error;
     error = kicks_start(vmm);
@@ -161,7 +165,7 @@ void kvm_run(const struct run_options *options, const struct vpt_caps *caps,
     }
     vmm->options = options;
     vmm->result = result;
-    vmm->source = &source_step;
+    vmm->source = options->host_pt ? &source_host_pt : &source_step;
     vmm->ram_bytes = options->mem_bytes;
     vmm->steps_per_s = options->steps_per_s;
     error = run(vmm, caps);
@@ -172,6 +176,7 @@ void kvm_run(const struct run_options *options, const struct vpt_caps *caps,
     result->steps = vmm->steps;
     result->seconds = seconds(vmm);
     fflush(stdout);
+    host_pt_destroy(vmm);
     machine_destroy(vmm);
     free(vmm);
 }

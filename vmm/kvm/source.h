@@ -16,6 +16,6 @@ struct source {
     int (*turn)(struct vmm *vmm);
 };
 
-extern const struct source source_step;
+extern const struct source source_step, source_host_pt;
 
 #endif

@@ -15,6 +15,7 @@
 #define MSR_TSC        0x10u
 #define MSR_TSC_ADJUST 0x3bu
 #define RFLAGS_IF      (1ull << 9)
+#define RECORD_MOST    (256u << 20) /* of the trace of a guest that runs at full speed */
 
 static bool is_rtit(const struct tracer *tracer)
 {
@@ -51,7 +52,9 @@ static void wrote(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_
     struct vcpu *cpu = owner;
 
     (void)gpa;
-    if (!bytes_add(&cpu->record->trace, bytes, len_bytes))
+    if (cpu->vmm->host_pt && cpu->record->trace.len + len_bytes > RECORD_MOST)
+        cpu->record->unrecorded_bytes += len_bytes;
+    else if (!bytes_add(&cpu->record->trace, bytes, len_bytes))
         cpu->vmm->error = vmm_fail(cpu->vmm, -ENOMEM, "no memory for the trace");
 }
 
@@ -76,6 +79,10 @@ static void clocks(void *owner, struct vpt_clocks *out)
     struct vcpu *cpu = owner;
     uint64_t tsc = 0, tsc_adjust = 0;
 
+    if (cpu->tracer.has_told_tsc) {
+        tracer_clocks(&cpu->tracer.pt.caps, cpu->tracer.told_tsc, cpu->tracer.told_adjust, out);
+        return;
+    }
     machine_get_msr(cpu, MSR_TSC, &tsc);
     machine_get_msr(cpu, MSR_TSC_ADJUST, &tsc_adjust); /* KVM has it whatever CPUID says */
     tracer_clocks(&cpu->tracer.pt.caps, tsc, tsc_adjust, out);

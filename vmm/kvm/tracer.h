@@ -19,6 +19,9 @@ struct vcpu;
 struct tracer {
     struct vpt_cpu pt;    /* with RTIT, too, it has the capabilities and the MSRs besides RTIT's */
     struct vpt_rtit rtit; /* zeros without RTIT */
+    /* While events of the past are told: when they took place. */
+    bool has_told_tsc;
+    uint64_t told_tsc, told_adjust;
 };
 
 /* 0 or -errno. */

@@ -57,6 +57,13 @@ hosts-test: deps ## a Linux host with kvm_intel records itself and two guests by
 	@$(QEMU_ENV) vmm/qemu/tests/hosts.sh
 	@$(QEMU_ENV) vmm/qemu/tests/hosts-end.sh
 
+host-pt-test: deps ## vpt run --source host-pt on a host with stock kernel and perf, which that QEMU runs
+	@.ci/deps.sh qemu
+	@$(SUBMAKE) all
+	@$(PREPARE_LAB)
+	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
+	@$(QEMU_ENV) vmm/qemu/tests/host-pt.sh
+
 vmx-selftests: deps ## Linux's own KVM selftests on kvm_intel, on VMX in TCG on that QEMU (ONLY=vmx: those whose names have it)
 	@.ci/deps.sh qemu
 	@$(PREPARE_LAB)
@@ -170,9 +177,9 @@ SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/hostile.sh vmm/qemu/tests/l
     vmm/libvirt/tests/libvirt.sh
 
 # What `make test` has a part of, or nothing.
-LONG_TESTS += profiles-test linux-test boot-test names-test report-test kvm-test vmx-test hosts-test
+LONG_TESTS += profiles-test linux-test boot-test names-test report-test kvm-test vmx-test hosts-test host-pt-test
 
-.PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test vmx-test hosts-test vmx-selftests vmx-hostile linux-test profiles-test boot-test \
+.PHONY: qemu qemu-port qemu-asan qemu-hostile qemu-test kvm-test vmx-test hosts-test host-pt-test vmx-selftests vmx-hostile linux-test profiles-test boot-test \
     names-test report-test bench-qemu bench-vmx qemu-tools
 
 # The threads of a capture without a QEMU: its headers are empty files, and what is used of them

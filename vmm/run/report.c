@@ -283,6 +283,12 @@ static void print_text(const struct view *view)
            cpu->trace.len, bits_per_insn(view));
     if (cpu->dropped_bytes)
         printf("dropped: %" PRIu64 " bytes\n", cpu->dropped_bytes);
+    if (cpu->unrecorded_bytes)
+        printf("not recorded: %" PRIu64 " bytes more, which the guest has\n",
+               cpu->unrecorded_bytes);
+    if (cpu->followed_insns)
+        printf("overflows: %" PRIu64 " in %" PRIu64 " instructions that were followed\n",
+               cpu->lost_pieces, cpu->followed_insns);
     if (cpu->handed.len)
         printf("guest buffers: %s (%zu bytes handed over, %" PRIu64 " PMIs)\n", handed_verdict(cpu),
                cpu->handed.len, cpu->pmis);
@@ -330,6 +336,11 @@ static json_object *to_json(const struct view *view, bool identical)
     json_add_number(root, "dropped_bytes", cpu->dropped_bytes);
     if (cpu->output_faults)
         json_add_number(root, "output_faults", cpu->output_faults);
+    if (cpu->followed_insns) {
+        json_add_number(root, "unrecorded_bytes", cpu->unrecorded_bytes);
+        json_add_number(root, "followed_insns", cpu->followed_insns);
+        json_add_number(root, "overflows", cpu->lost_pieces);
+    }
     json_object_object_add(root, "bits_per_insn", json_object_new_double(bits_per_insn(view)));
     json_object_object_add(root, "guest_buffers", json_object_new_string(handed_verdict(cpu)));
     json_add_number(root, "pmis", cpu->pmis);

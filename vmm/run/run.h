@@ -42,6 +42,8 @@ struct run_options {
     unsigned steps_per_s; /* what the source of events manages here; told to the guest */
     bool keep_path;       /* record the executed path */
     bool verify, lab, json;
+    bool host_pt;         /* the source of events is the host's Intel PT, and */
+    bool overflow_behind; /*   the guest's trace overflows if that falls behind */
     bool lab_vmx;         /* the lab with VMX, which lab_qemu has */
     const char *lab_qemu; /* of that lab */
     enum step_user step_user;
@@ -59,7 +61,9 @@ struct cpu_result {
     struct bytes path;   /* docs/trace-files.md */
     uint64_t packets, interrupts, exceptions, pmis;
     uint64_t dropped_bytes;
-    uint64_t output_faults;           /* stores of output that found their page absent */
+    uint64_t unrecorded_bytes;            /* that the guest has, and .trace has no room for */
+    uint64_t lost_pieces, followed_insns; /* of the host's Intel PT as the source */
+    uint64_t output_faults;               /* stores of output that found their page absent */
     uint64_t family, model, stepping; /* of the processor whose errata the trace may have; or 0 */
     uint64_t deferred_tips;           /* 1: it may defer TIPs, which a guest brings along */
     unsigned mtc_freq;                /* RTIT_CTL.MTCFreq, as last used */

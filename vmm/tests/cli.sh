@@ -74,6 +74,15 @@ for bad in 1M 1M: 0:4K 1M:100 1234567:4K 1M:0 1M:9G x:4K; do
 done
 expect 'absent memory outside of memory' 2 'outside' "$vpt" run --absent 128M:4K "$guests/status.elf"
 expect 'absent memory under the image' 3 'what --absent names' "$vpt" run --absent 1M:4K "$guests/status.elf"
+expect 'bad --source' 2 'source takes step or host-pt' "$vpt" run --source x x.elf
+expect 'bad --behind' 2 'behind takes wait or overflow' "$vpt" run --behind x x.elf
+expect '--behind without --source host-pt' 2 'behind is of' "$vpt" run --behind overflow "$guests/status.elf"
+for cannot in --verify '--path-out x' '--save-to x' --lab '--tsc-khz 2000000' '--absent 32M:4K'; do
+    # shellcheck disable=SC2086 # words
+    expect "--source host-pt with $cannot" 2 'source host-pt' "$vpt" run --source host-pt $cannot "$guests/status.elf"
+done
+[ -d /sys/bus/event_source/devices/intel_pt ] ||
+    expect '--source host-pt without Intel PT' 4 'this host has no Intel PT' "$vpt" run --source host-pt "$guests/status.elf"
 expect 'bad --save-after' 2 'save-after takes' "$vpt" run --save-after soon "$guests/status.elf"
 expect 'bad --timeout' 2 'timeout takes' "$vpt" run --timeout soon x.elf
 expect 'bad --profile' 2 'no profile' "$vpt" run --profile pentium "$guests/status.elf"

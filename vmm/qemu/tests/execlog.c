@@ -3,15 +3,17 @@
  * A plugin of QEMU that writes the address of each instruction that begins, as 64-bit words: the
  * witness for traces. Iterations of a repeated string instruction behind the first are left out.
  *
- *   -plugin execlog.so,out=FILE[,from=ADDRESS,to=ADDRESS][,when=FILE][,pages=on][,times=FILE]
+ *   -plugin execlog.so,out=FILE[,from=ADDRESS,to=ADDRESS[,also_from=ADDRESS,also_to=ADDRESS]]
+ *                      [,when=FILE][,pages=on][,times=FILE]
  *   -plugin execlog.so,count=FILE
  *   -plugin execlog.so,blocks=FILE[,start=ADDRESS][,most=BLOCKS][,when=FILE]
  *
- * With from and to, only instructions from the one up to the other are logged; with when, those
- * that are translated when this file is there. A capture that begins has all code translated
- * anew: make the file while the guest is stopped, then begin the capture, and the log begins with
- * it. With start, no block before the first at that address is logged; with most, no more blocks of
- * a vCPU than that. count writes how many instructions began, and no more.
+ * With from and to, only instructions from the one up to the other are logged, and those of a
+ * second such range; with when, those that are translated when this file is there. A capture that
+ * begins has all code translated anew: make the file while the guest is stopped, then begin the
+ * capture, and the log begins with it. With start, no block or instruction before the first at
+ * that address is logged; with most, no more blocks of a vCPU than that. count writes how many
+ * instructions began, and no more.
  *
  * With pages, bits 63:48 are the number of the page of memory that holds the instruction: pages are
  * numbered from 1 as they come, by where they are in QEMU's own memory, so that no address space of
@@ -47,7 +49,7 @@ static uint64_t begun;
 static uint64_t chunk[CHUNK_WORDS], last;
 static uint64_t chunk_times[CHUNK_WORDS], now;
 static size_t fill;
-static uint64_t from, to = UINT64_MAX, start;
+static uint64_t from, to = UINT64_MAX, also_from, also_to, start;
 static bool started;
 static const char *when;  /* NULL: it is there */
 static GHashTable *pages; /* their numbers; NULL: they are not asked for */
@@ -185,6 +187,11 @@ static void log_insn(unsigned vcpu, void *word)
 {
     g_mutex_lock(&mutex);
     last = word_executed(vcpu, word);
+    started = started || last == start;
+    if (!started) {
+        g_mutex_unlock(&mutex);
+        return;
+    }
     chunk_times[fill] = now;
     chunk[fill++] = last;
     if (fill == CHUNK_WORDS)
@@ -432,7 +439,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
         const uint64_t ip = qemu_plugin_insn_vaddr(insn);
 
-        if (ip < from || ip >= to)
+        if ((ip < from || ip >= to) && (ip < also_from || ip >= also_to))
             continue;
         if (count && is_repeated(insn))
             continue;
@@ -481,6 +488,10 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
             from = strtoull(argv[i] + 5, NULL, 0);
         else if (strncmp(argv[i], "to=", 3) == 0)
             to = strtoull(argv[i] + 3, NULL, 0);
+        else if (strncmp(argv[i], "also_from=", 10) == 0)
+            also_from = strtoull(argv[i] + 10, NULL, 0);
+        else if (strncmp(argv[i], "also_to=", 8) == 0)
+            also_to = strtoull(argv[i] + 8, NULL, 0);
         else if (strncmp(argv[i], "start=", 6) == 0)
             start = strtoull(argv[i] + 6, NULL, 0);
         else if (strncmp(argv[i], "most=", 5) == 0)

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The host's Intel PT as the source of events: KVM runs the guest as fast as it can, while the
+ * processor traces the thread. What one KVM_RUN left is followed before anything else happens to
+ * the guest, so MSRs that it reads, PMIs and its buffers are those of where it stands. The kick
+ * ends each KVM_RUN after a millisecond (docs/host-pt.md).
+ */
+#include "kvm/host-pt.h"
+#include "kvm/backend.h"
+#include "kvm/kick.h"
+#include "kvm/machine.h"
+#include "kvm/memory.h"
+#include "kvm/source.h"
+#include "kvm/tracer.h"
+#include "kvm/turns.h"
+#include "kvm/walk.h"
+#include "hostpt/event.h"
+#include "hostpt/follow.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#define MSR_TSC_ADJUST 0x3bu
+#define CR4_LA57       (1ull << 12)
+#define EFER_LMA       (1ull << 10)
+#define BUDGET_NS      10000000u /* that following a piece may take, if the guest is not to wait */
+#define EPT_FILE       "/sys/module/kvm_intel/parameters/ept"
+
+struct host_pt {
+    struct pt_event event;
+    struct bytes piece;
+    struct host_pt_cpu {
+        struct follow *follow;
+        bool asleep; /* in a HLT that the model knows */
+    } cpus[MAX_CPUS];
+};
+
+/* ---- What the guest can be offered ---- */
+
+int host_pt_limit(struct vpt_caps *caps, struct reason *why)
+{
+    struct pt_event_setting setting;
+    const int error = pt_event_setting(PT_EVENT_FOLDER, &setting, why);
+
+    if (error)
+        return error;
+    caps->leaf14_0_ebx &= ~VPT_CAP_EVENT; /* no packet of ours has a vector */
+    if (!setting.has_ptwrite)
+        caps->leaf14_0_ebx &= ~VPT_CAP_PTWRITE;
+    return 0;
+}
+
+/* Without EPT, CR3 in VMX non-root operation is the host's. */
+static int check_ept(struct vmm *vmm)
+{
+    FILE *const file = fopen(EPT_FILE, "re");
+    const int answer = file ? fgetc(file) : EOF;
+
+    if (file)
+        (void)fclose(file);
+    if (answer == 'Y' || answer == '1')
+        return 0;
+    return vmm_fail(vmm, -ENOTSUP, "--source host-pt needs kvm_intel with ept=1 (%s)", EPT_FILE);
+}
+
+/* ---- What following asks of the vCPU ---- */
+
+static const uint8_t *code_page(void *owner, uint64_t cr3, uint64_t address, bool *user)
+{
+    struct vcpu *const cpu = owner;
+    struct kvm_sregs *const sregs = vcpu_sregs(cpu);
+    const uint64_t own = sregs->cr3;
+    uint64_t gpa = 0;
+    uint32_t error;
+    bool found;
+
+    sregs->cr3 = cr3;
+    *user = walk(cpu, address, WALK_FETCH, 3, &gpa, &error);
+    found = *user || walk(cpu, address, WALK_FETCH, 0, &gpa, &error);
+    sregs->cr3 = own;
+    return found ? vmm_ram(cpu->vmm, gpa, PAGE_BYTES) : NULL;
+}
+
+static void take_time(void *owner, uint64_t tsc)
+{
+    struct vcpu *const cpu = owner;
+
+    cpu->tracer.told_tsc = tsc;
+    cpu->tracer.has_told_tsc = true;
+}
+
+static int tsc_offset(struct vcpu *cpu, uint64_t *offset)
+{
+    const struct kvm_device_attr attr = {
+        .group = KVM_VCPU_TSC_CTRL, .attr = KVM_VCPU_TSC_OFFSET, .addr = (uintptr_t)offset};
+
+    if (ioctl(cpu->fd, KVM_GET_DEVICE_ATTR, &attr) < 0)
+        return vmm_fail(cpu->vmm, -errno,
+                        "this KVM does not tell the TSC offset of a vCPU (Linux 5.16 does): %s",
+                        strerror(errno));
+    return 0;
+}
+
+/* ---- Creation ---- */
+
+static int create_cpu(struct host_pt *pt, struct vcpu *cpu)
+{
+    const struct run_options *const options = cpu->vmm->options;
+    const struct follow_config config = {
+        .cpu = &cpu->tracer.pt,
+        .memory = {.page = code_page, .owner = cpu},
+        .ram = cpu->vmm->ram,
+        .ram_bytes = cpu->vmm->ram_bytes,
+        .clocks = pt->event.clocks,
+        .budget_ns = options->overflow_behind ? BUDGET_NS : 0,
+        .time = take_time,
+        .owner = cpu,
+    };
+
+    pt->cpus[cpu->index].follow = follow_new(&config);
+    return pt->cpus[cpu->index].follow ? 0 : vmm_fail(cpu->vmm, -ENOMEM, "no memory to follow");
+}
+
+int host_pt_create(struct vmm *vmm)
+{
+    struct reason why = {0};
+    struct host_pt *pt;
+    uint64_t offset;
+    int error = check_ept(vmm);
+
+    if (!error)
+        error = tsc_offset(&vmm->cpus[0], &offset);
+    if (error)
+        return error;
+    pt = calloc(1, sizeof(*pt));
+    if (!pt)
+        return vmm_fail(vmm, -ENOMEM, "no memory for a trace");
+    vmm->host_pt = pt;
+    error = pt_event_open(&pt->event, &why);
+    if (error)
+        return vmm_fail(vmm, error, "%.250s", why.text);
+    for (unsigned i = 0; i < vmm->cpu_count && !error; i++)
+        error = create_cpu(pt, &vmm->cpus[i]);
+    return error;
+}
+
+static void conclude_cpu(struct host_pt *pt, struct vcpu *cpu)
+{
+    struct follow *const follow = pt->cpus[cpu->index].follow;
+
+    if (follow) {
+        cpu->record->lost_pieces = follow_sums(follow)->overflows;
+        cpu->record->followed_insns = follow_sums(follow)->insns;
+    }
+    follow_free(follow);
+}
+
+void host_pt_destroy(struct vmm *vmm)
+{
+    struct host_pt *const pt = vmm->host_pt;
+
+    if (!pt)
+        return;
+    for (unsigned i = 0; i < vmm->cpu_count; i++)
+        conclude_cpu(pt, &vmm->cpus[i]);
+    pt_event_close(&pt->event);
+    bytes_free(&pt->piece);
+    free(pt);
+    vmm->host_pt = NULL;
+}
+
+/* ---- One KVM_RUN ---- */
+
+static int state_of(struct vcpu *cpu, struct follow_state *state)
+{
+    const struct kvm_sregs *const sregs = vcpu_sregs(cpu);
+
+    *state = (struct follow_state){.cpl = (uint8_t)vcpu_cpl(cpu),
+                                   .is_long = (sregs->efer & EFER_LMA) != 0,
+                                   .is_la57 = (sregs->cr4 & CR4_LA57) != 0};
+    return tsc_offset(cpu, &state->tsc_offset);
+}
+
+/* What the thread's trace says of the guest. */
+static int follow_run(struct vcpu *cpu, const struct follow_state *state)
+{
+    struct host_pt *const pt = cpu->vmm->host_pt;
+    struct follow *const follow = pt->cpus[cpu->index].follow;
+    struct ring_news news;
+    int error;
+
+    pt->piece.len = 0;
+    ring_records(&pt->event.ring, &news);
+    if (!ring_take(&pt->event.ring, &pt->piece))
+        return vmm_fail(cpu->vmm, -ENOMEM, "no memory for the host's trace");
+    machine_get_msr(cpu, MSR_TSC_ADJUST, &cpu->tracer.told_adjust);
+    cpu->vmm->steps -= follow_sums(follow)->insns;
+    error = follow_piece(follow, state, pt->piece.data, pt->piece.len);
+    cpu->vmm->steps += follow_sums(follow)->insns;
+    if (news.lost || news.collided)
+        follow_lost(follow);
+    cpu->tracer.has_told_tsc = false;
+    tracer_resolve_output(cpu);
+    vpt_flush(&cpu->tracer.pt);
+    return error ? vmm_fail(cpu->vmm, error, "no memory to follow the guest") : 0;
+}
+
+/* The guest's HLT, which KVM has left to us, and its end. */
+static void tell_sleep(struct vcpu *cpu, bool sleeps)
+{
+    struct host_pt_cpu *const own = &cpu->vmm->host_pt->cpus[cpu->index];
+    uint64_t ip;
+
+    if (sleeps && follow_exit_ip(own->follow, &ip)) {
+        tracer_halt(cpu, ip);
+        own->asleep = true;
+    } else if (!sleeps && own->asleep) {
+        tracer_wake(cpu);
+        own->asleep = false;
+    }
+}
+
+/* *ran_ns: how long the guest ran. */
+static int enter_traced(struct vcpu *cpu, uint64_t *ran_ns)
+{
+    struct host_pt *const pt = cpu->vmm->host_pt;
+    struct follow_state state;
+    uint64_t before;
+    int error, result;
+
+    tell_sleep(cpu, false);
+    error = state_of(cpu, &state);
+    if (error)
+        return error;
+    error = pt_event_enable(&pt->event);
+    if (error)
+        return vmm_fail(cpu->vmm, error, "the host's Intel PT does not start: %s",
+                        strerror(-error));
+    cpu->run->immediate_exit = 0; /* a kick of the time that following took is no reason */
+    before = vmm_apic_now(cpu->vmm);
+    result = machine_enter(cpu);
+    *ran_ns = vmm_apic_now(cpu->vmm) - before;
+    error = pt_event_disable(&pt->event);
+    if (error)
+        return vmm_fail(cpu->vmm, error, "the host's Intel PT does not stop: %s", strerror(-error));
+    error = follow_run(cpu, &state);
+    if (!error && !result && cpu->run->exit_reason == KVM_EXIT_HLT)
+        tell_sleep(cpu, true);
+    return error ? error : result;
+}
+
+/* The APICs' time stands still while nobody runs, else a timer could have expired whenever one
+ * does. */
+static int enter(struct vcpu *cpu)
+{
+    struct vmm *const vmm = cpu->vmm;
+    const uint64_t before = vmm_apic_now(vmm);
+    uint64_t ran_ns = 0;
+    int result;
+
+    if (!tracer_trigger_en(&cpu->tracer)) {
+        follow_elsewhere(vmm->host_pt->cpus[cpu->index].follow);
+        return machine_enter(cpu);
+    }
+    result = enter_traced(cpu, &ran_ns);
+    vmm->paused_ns += vmm_apic_now(vmm) - before - ran_ns;
+    return result;
+}
+
+/* ---- The source ---- */
+
+static void begin(struct vmm *vmm)
+{
+    for (unsigned i = 0; i < vmm->cpu_count; i++)
+        follow_elsewhere(vmm->host_pt->cpus[i].follow);
+}
+
+static void end(struct vmm *vmm)
+{
+    (void)vmm;
+}
+
+static int turn(struct vmm *vmm)
+{
+    for (unsigned i = 0; i < vmm->cpu_count; i++) {
+        if (vmm->cpus[i].apic.init_pending || vmm->cpus[i].apic.sipi_pending)
+            follow_elsewhere(vmm->host_pt->cpus[i].follow);
+    }
+    return free_turn(vmm, enter);
+}
+
+const struct source source_host_pt = {.begin = begin, .turn = turn, .end = end};
