@@ -94,7 +94,7 @@ bool recorder_runs(struct recorder *recorder)
 }
 
 /* The last line of the log that is not empty. */
-static void last_line(const char *log, char *line, size_t line_bytes)
+static void last_words(const char *log, char *line, size_t line_bytes)
 {
     struct bytes text = {0};
     size_t end, begin;
@@ -120,7 +120,7 @@ static int judge(const struct recorder *recorder, struct reason *why)
         return 0;
     if (WIFSIGNALED(recorder->status) && WTERMSIG(recorder->status) == SIGINT)
         return 0; /* perf ends itself by the signal that ended it */
-    last_line(recorder->log, line, sizeof(line));
+    last_words(recorder->log, line, sizeof(line));
     if (WIFSIGNALED(recorder->status))
         return reason_set(why, -EBADMSG, "perf record was ended by signal %d: %s",
                           WTERMSIG(recorder->status), line);
