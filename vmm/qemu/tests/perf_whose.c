@@ -95,7 +95,7 @@ static int run(struct whose *whose, char **arguments, bool stripped)
     struct ptd_perf_guests *guests;
     int code = load(whose, arguments[0], arguments[1]);
 
-    if (code)
+    if (code || !whose->session)
         return code;
     if (stripped)
         strip(whose->session);
