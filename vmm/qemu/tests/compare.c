@@ -143,6 +143,13 @@ static void differ(struct compare *c, const struct ptd_item *block, const uint64
 {
     uint64_t i = 0;
 
+    if (c->searching && c->since_tsc) {
+        snprintf(c->difference, sizeof(c->difference),
+                 "instruction %" PRIu64 ": %#" PRIx64 " was not executed at TSC %" PRIu64
+                 " or later, near trace offset %" PRIu64,
+                 c->insns, n ? ips[0] : block->ip, c->since_tsc, block->offset);
+        return;
+    }
     while (i < n && log_has(&c->log, c->pos + i + 1) && log_ip(&c->log, c->pos + i) == ips[i])
         i++;
     snprintf(c->difference, sizeof(c->difference),
