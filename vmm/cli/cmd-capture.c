@@ -4,6 +4,7 @@
  */
 #include "cli/capture-names.h"
 #include "cli/commands.h"
+#include "cli/signals.h"
 #include "cli/values.h"
 #include "common/escape.h"
 #include "common/json.h"
@@ -19,7 +20,6 @@
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,20 +44,6 @@ struct capture_options {
     json_object *arguments; /* of x-vpt-start; those below are in it */
     json_object *path, *ranges, *images;
 };
-
-static volatile sig_atomic_t stopped, asked; /* to end; to save the ring */
-
-static void stop(int number)
-{
-    (void)number;
-    stopped = 1;
-}
-
-static void ask(int number)
-{
-    (void)number;
-    asked = 1;
-}
 
 /* ---- Options ---- */
 
@@ -545,7 +531,7 @@ static int watch(struct job *job)
     for (unsigned turns = 0; !code && !ends && !job->monitor->gone; turns++) {
         if (turns > 0)
             (void)nanosleep(&turn, NULL);
-        ends = stopped || now_ms() >= job->end_ms;
+        ends = signals_end || now_ms() >= job->end_ms;
         if (ends || turns % TURNS_A_LOOK == 0) {
             code = query(job, &bytes);
             hold(job, HOLD_MS);
@@ -553,8 +539,8 @@ static int watch(struct job *job)
         if (!code && !ends && !job->is_ending)
             look_for_names(job);
         ends = ends || job->is_ending;
-        if (!code && asked && !job->monitor->gone) {
-            asked = 0;
+        if (!code && signals_save && !job->monitor->gone) {
+            signals_save = 0;
             code = save(job, ++saves);
         }
         if (!code && shown)
@@ -784,7 +770,6 @@ static int capture_of(struct capture_options *options)
 
 static int run(int argc, char **argv)
 {
-    const struct sigaction action = {.sa_handler = stop}, save_action = {.sa_handler = ask};
     struct capture_options options = {.arguments = json_object_new_object()};
     int code;
 
@@ -794,10 +779,7 @@ static int run(int argc, char **argv)
     if (code) {
         code--;
     } else {
-        (void)sigaction(SIGINT, &action, NULL);
-        (void)sigaction(SIGTERM, &action, NULL);
-        if (options.ring)
-            (void)sigaction(SIGUSR2, &save_action, NULL);
+        signals_listen(options.ring);
         code = capture_of(&options);
     }
     json_object_put(options.arguments);
@@ -816,11 +798,12 @@ const struct subcommand command_capture = {
     .name = "capture",
     .about = "trace a guest that runs on our QEMU, or in libvirt, from outside",
     .synopsis = "(--domain NAME | --qmp SOCKET) [OPTION...] FILE",
-    .text = "Traces what a guest on the QEMU of 'make qemu' executes, without its knowledge, until "
-            "the time is over, the guest ends, or SIGINT or SIGTERM comes. Processor N leaves "
-            "FILE.N, and FILE.N.json and FILE.N.code for vpt decode. The files are private, and "
-            "belong to who runs vpt capture.\n"
-            "With --status or --stop in place of FILE, it shows or ends the capture that runs.",
+    .text =
+        "Traces what a guest on the QEMU of 'make qemu' executes, without its knowledge, until "
+        "the time is over, the guest ends, or SIGINT, SIGTERM or SIGHUP comes. Processor N "
+        "leaves FILE.N, and FILE.N.json and FILE.N.code for vpt decode. The files are private, and "
+        "belong to who runs vpt capture.\n"
+        "With --status or --stop in place of FILE, it shows or ends the capture that runs.",
     .options = options_of_capture,
     .exits = exits,
     .run = run,

@@ -4,6 +4,7 @@
  * decoding needs to tell them apart (docs/record.md).
  */
 #include "cli/commands.h"
+#include "cli/signals.h"
 #include "common/file.h"
 #include "common/json.h"
 #include "common/number.h"
@@ -53,20 +54,6 @@ struct record_options {
     const char *terms, *perf, *folder;
     bool snapshot, no_kcore, no_files, json;
 };
-
-static volatile sig_atomic_t stopped, asked; /* to end; to dump the ring */
-
-static void stop(int number)
-{
-    (void)number;
-    stopped = 1;
-}
-
-static void ask(int number)
-{
-    (void)number;
-    asked = 1;
-}
 
 /* ---- Options ---- */
 
@@ -433,7 +420,7 @@ static void look_for_panics(struct recording *recording)
         if (!recording->monitors[i].send || !has_panicked(&recording->monitors[i]))
             continue;
         remark(say_remark, "%s has panicked: the ring is written", recording->options->watched[i]);
-        asked = 1;
+        signals_save = 1;
     }
 }
 
@@ -467,7 +454,7 @@ static const char *reason_to_end(struct recording *recording)
 
     if (!recorder_runs(&recording->recorder))
         return options->size && written(recording) >= options->size ? "size" : "perf";
-    if (stopped)
+    if (signals_end)
         return "signal";
     if (options->seconds && now_ms() - recording->begin_ms >= (int64_t)options->seconds * 1000)
         return "seconds";
@@ -481,7 +468,7 @@ static int dump_ring(struct recording *recording)
 {
     struct reason why = {0};
 
-    asked = 0;
+    signals_save = 0;
     if (!recording->options->snapshot) {
         remark(say_remark, "SIGUSR2 does nothing without --snapshot");
         return 0;
@@ -507,7 +494,7 @@ static int go_on(struct recording *recording)
             break;
         }
         look_for_panics(recording);
-        if (asked)
+        if (signals_save)
             code = dump_ring(recording);
         if (!code && turns % TURNS_A_LOOK == 0) {
             code = look(recording);
@@ -621,24 +608,14 @@ static int finish(struct recording *recording)
     return failed ? EXIT_CODE_HOST : complain_of(error, &why);
 }
 
-static void handle(int number, void (*handler)(int))
-{
-    const struct sigaction action = {.sa_handler = handler};
-
-    (void)sigaction(number, &action, NULL);
-}
-
 static int record(struct recording *recording)
 {
     char processes[16 * VMS_MAX];
     struct reason why = {0};
     int code, error;
 
-    handle(SIGINT, stop);
-    handle(SIGTERM, stop);
-    handle(SIGHUP, stop);
-    handle(SIGUSR2, ask);
-    handle(SIGPIPE, SIG_IGN);
+    signals_listen(true);
+    (void)signal(SIGPIPE, SIG_IGN);
     code = watch_guests(recording);
     if (!code)
         code = look_first(recording);

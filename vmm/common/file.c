@@ -67,7 +67,7 @@ bool last_line(int fd, char *text, size_t text_bytes)
     ssize_t n = pread(fd, text, text_bytes - 1, from);
     char *line;
 
-    if (n > 0 && text[n - 1] == '\n')
+    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == ' '))
         n--;
     if (n <= 0)
         return false;

@@ -349,25 +349,14 @@ static uint64_t take_block(struct demux *demux, const struct ptd_item *block)
     } else if (block->nr && !demux->of_vmcs) {
         demux->sums.unknown_insns += block->insns;
     }
-    demux->last = (struct last){.is_open = true,
-                                .is_block = true,
-                                .taken = block->taken,
-                                .has_to = block->has_to,
-                                .last_class = block->last_class,
-                                .last_ip = block->last_ip,
-                                .to = block->to,
-                                .end = end};
+    demux->last = last_block(block, end);
     return end;
 }
 
 static void take_async(struct demux *demux, const struct ptd_item *item)
 {
     arrive(demux, item, item->from);
-    demux->last = (struct last){.is_open = true,
-                                .has_from = true,
-                                .from = item->from,
-                                .has_to = item->has_to,
-                                .to = item->to};
+    demux->last = last_event(item);
 }
 
 /* PTWRITE, behind what was told last. */

@@ -19,6 +19,29 @@ struct last {
     uint64_t tsx;
 };
 
+/* A block, which ends before this address. */
+static inline struct last last_block(const struct ptd_item *block, uint64_t end)
+{
+    return (struct last){.is_open = true,
+                         .is_block = true,
+                         .taken = block->taken,
+                         .has_to = block->has_to,
+                         .last_class = block->last_class,
+                         .last_ip = block->last_ip,
+                         .to = block->to,
+                         .end = end};
+}
+
+/* An event, before anything that it led to. */
+static inline struct last last_event(const struct ptd_item *item)
+{
+    return (struct last){.is_open = true,
+                         .has_from = true,
+                         .from = item->from,
+                         .has_to = item->has_to,
+                         .to = item->to};
+}
+
 /* The near branch that a block ended with. False: its last instruction is another one. */
 static inline bool tell_near(struct vpt_cpu *cpu, const struct last *block, uint64_t ip)
 {

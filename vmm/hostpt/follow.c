@@ -331,25 +331,14 @@ static bool take_block(struct follow *follow, const struct ptd_item *block)
     if (!see(follow, block, &end))
         return false;
     follow->sums.insns += block->insns;
-    follow->last = (struct last){.is_open = true,
-                                 .is_block = true,
-                                 .taken = block->taken,
-                                 .has_to = block->has_to,
-                                 .last_class = block->last_class,
-                                 .last_ip = block->last_ip,
-                                 .to = block->to,
-                                 .end = end};
+    follow->last = last_block(block, end);
     return true;
 }
 
 static void take_event(struct follow *follow, const struct ptd_item *item)
 {
     arrive(follow, item, item->from);
-    follow->last = (struct last){.is_open = true,
-                                 .has_from = true,
-                                 .from = item->from,
-                                 .has_to = item->has_to,
-                                 .to = item->to};
+    follow->last = last_event(item);
 }
 
 static void take_ptwrite(struct follow *follow, const struct ptd_item *item)

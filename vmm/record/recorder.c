@@ -5,7 +5,6 @@
  * killed, the kernel ends it by the signal of Ctrl-C, and what it had recorded is complete.
  */
 #include "record/recorder.h"
-#include "common/bytes.h"
 #include "common/file.h"
 
 #include <errno.h>
@@ -93,23 +92,15 @@ bool recorder_runs(struct recorder *recorder)
     return recorder->pid != 0;
 }
 
-/* The last line of the log that is not empty. */
+/* What perf said last. */
 static void last_words(const char *log, char *line, size_t line_bytes)
 {
-    struct bytes text = {0};
-    size_t end, begin;
+    const int fd = open(log, O_RDONLY | O_CLOEXEC);
 
-    (void)snprintf(line, line_bytes, "it says nothing");
-    if (read_file_within(log, 1u << 20, &text) == 0 && text.len) {
-        for (end = text.len; end > 0 && (text.data[end - 1] == '\n' || text.data[end - 1] == ' ');)
-            end--;
-        for (begin = end; begin > 0 && text.data[begin - 1] != '\n';)
-            begin--;
-        if (end > begin)
-            (void)snprintf(line, line_bytes, "%.*s", (int)(end - begin),
-                           (const char *)text.data + begin);
-    }
-    bytes_free(&text);
+    if (fd < 0 || !last_line(fd, line, line_bytes))
+        (void)snprintf(line, line_bytes, "it says nothing");
+    if (fd >= 0)
+        (void)close(fd);
 }
 
 static int judge(const struct recorder *recorder, struct reason *why)
