@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define SHORT_TNT_BITS 6
+#define DRAIN_BYTES    256u /* buffered bytes that are worth a store */
 
 /* ---- Bytes ---- */
 
@@ -660,7 +661,7 @@ void vpt_fast_tip(struct vpt_cpu *cpu, uint64_t target)
         vpt_make_room(cpu, VPT_EVENT_MAX_BYTES);
     if (cpu->packet_en) /* the store may have ended the trace */
         emit_tip(cpu, target);
-    if (cpu->overflow || psb_due(cpu) || cpu->buf_len >= VPT_DRAIN_BYTES)
+    if (cpu->overflow || psb_due(cpu) || cpu->buf_len >= DRAIN_BYTES)
         vpt_end_event(cpu, target);
 }
 
@@ -690,7 +691,7 @@ void vpt_end_event(struct vpt_cpu *cpu, uint64_t next_ip)
         cpu->boundary_due = false;
         vpt_choose_path(cpu);
     }
-    if (cpu->buf_len >= VPT_DRAIN_BYTES)
+    if (cpu->buf_len >= DRAIN_BYTES)
         vpt_output_drain(cpu);
 }
 
@@ -704,7 +705,7 @@ void vpt_end_quietly(struct vpt_cpu *cpu)
         cpu->boundary_due = true;
         vpt_choose_path(cpu);
     }
-    if (cpu->buf_len >= VPT_DRAIN_BYTES)
+    if (cpu->buf_len >= DRAIN_BYTES)
         vpt_output_drain(cpu);
 }
 

@@ -14,8 +14,6 @@
  */
 #define VPT_EVENT_MAX_BYTES 512u
 
-#define VPT_DRAIN_BYTES 256u /* buffered bytes that are worth a store */
-
 static inline bool vpt_cap(const struct vpt_cpu *cpu, uint32_t ebx_bit)
 {
     return (cpu->caps.leaf14_0_ebx & ebx_bit) != 0;

@@ -531,32 +531,6 @@ static inline void vpt_ret(struct vpt_cpu *cpu, uint64_t target)
     }
 }
 
-/*
- * Near branches that are told together, for owners that translate code. While vpt_is_fast(), code
- * may write them into a log in the order of the program, instead of telling them. Before any other
- * event, and before any other call for this cpu, the owner tells what the log has, and begins it
- * anew. An item is a byte, with an address of 8 bytes behind it in the host's order where that is
- * said. An indirect CALL is two items, VPT_LOG_CALL and VPT_LOG_TIP.
- */
-enum vpt_log_item {
-    VPT_LOG_NOT_TAKEN = 0, /* a conditional branch */
-    VPT_LOG_TAKEN = 1,     /* a conditional branch */
-    VPT_LOG_CALL = 2,      /* and the address behind it; not of a CALL with length 0 */
-    VPT_LOG_TIP = 4,       /* indirect JMP or CALL, and its target */
-    VPT_LOG_RET = 6,       /* near RET, and its target */
-};
-#define VPT_LOG_ITEM_BYTES 9 /* the longest */
-#define VPT_LOG_ROOM       9 /* so many bytes behind the log have to be there, and are overwritten */
-/*
- * What the log has. The packets are those of the functions above, but where one of these would have
- * sent a PSB+ or ended an overflow, that waits for the next event or vpt_boundary(), since it says
- * which instruction is the next one. Branches behind an overflow or the end of the trace are lost
- * in it, and output (vpt_output_blocked(), ops->pmi) comes as late as the branches are told.
- */
-void vpt_branches(struct vpt_cpu *cpu, uint8_t *log, size_t len_bytes);
-/* All branches before next_ip were told: what waits for that comes here. */
-void vpt_boundary(struct vpt_cpu *cpu, uint64_t next_ip);
-
 /* Far transfers (33.2.1.3). The type decides whether a FUP precedes the TIP (Table 33-23). */
 enum vpt_transfer_type {
     VPT_FAR_BRANCH,     /* far JMP, CALL, RET; SYSCALL, SYSRET, SYSENTER, SYSEXIT: no FUP */

@@ -180,6 +180,5 @@ void suite_state(void);
 void suite_witness(void);
 void suite_witness_packets(void);
 void suite_newest(void);
-void suite_branches(void);
 
 #endif

@@ -50,7 +50,7 @@ static uint64_t offset_now(void *owner)
 {
     struct X86VptWatch *watch = owner;
 
-    vpt_flush(x86_vpt_watch(watch->cpu->vpt));
+    vpt_flush(&watch->model);
     return watch->bytes;
 }
 
@@ -74,7 +74,7 @@ static uint64_t settle(void *owner)
 {
     struct X86VptWatch *watch = owner;
 
-    vpt_flush_branches(x86_vpt_watch(watch->cpu->vpt));
+    vpt_flush_branches(&watch->model);
     return watch->bytes;
 }
 
@@ -161,9 +161,6 @@ static void tell_code(CPUState *cs, struct X86VptWatch *watch, TranslationBlock 
         look_up_all(cs);
     }
     x86_vpt_code_block(watch->code, tb, watch->cpu->env.cr[3], pc, &trace);
-    if (x86_vpt_all_told(watch->cpu->vpt)) {
-        vpt_boundary(&watch->model, pc); /* a PSB+ may wait, and the log is far from full again */
-    }
 }
 
 bool x86_vpt_use_tb(CPUState *cs, TranslationBlock *tb, vaddr pc)
@@ -309,7 +306,6 @@ static void watch_free(struct X86VptWatch *watch)
     x86_vpt_code_free(watch->code);
     (void)x86_vpt_names_free(watch->names);
     x86_vpt_vms_free(watch->vms);
-    x86_vpt_log_free(watch->log);
     (void)close_outputs(&watch->outputs);
     g_free(watch->name);
     qobject_unref(watch->sidecar);
@@ -380,12 +376,6 @@ static struct X86VptWatch *watch_new(X86CPU *cpu, const VptStart *start, Error *
     wrong = vpt_caps_check(&caps);
     if (wrong || !vpt_init(&watch->model, &caps, &watch_ops, watch)) {
         error_setg(errp, "this vCPU cannot be traced: %s", wrong ? wrong : "no model");
-        watch_free(watch);
-        return NULL;
-    }
-    watch->log = x86_vpt_log_new();
-    if (!watch->log) {
-        error_setg(errp, "no memory for what a vCPU does");
         watch_free(watch);
         return NULL;
     }
@@ -463,7 +453,6 @@ static void begin(CPUState *cs, run_on_cpu_data data)
     begin_here(cpu, &how->watch->model, how->ctl);
     cpu->vpt->capture = how->watch;
     cpu->vpt->watch = &how->watch->model;
-    x86_vpt_log_begin(cpu, how->watch->log);
     if (how->watch->code) {
         own_blocks(cs);
     }
@@ -498,7 +487,7 @@ static void begin_again(CPUState *cs, run_on_cpu_data data)
 void x86_vpt_watch_reset(X86CPU *cpu, uint64_t ip)
 {
     struct vpt_transfer end = {.type = VPT_INIT_WAIT, .ip = ip};
-    struct vpt_cpu *model = x86_vpt_watch(cpu->vpt);
+    struct vpt_cpu *model = cpu->vpt->watch;
 
     if (model) {
         x86_vpt_context(&cpu->env, &end.after);
@@ -620,6 +609,7 @@ static void save(CPUState *cs, run_on_cpu_data data)
     request->since_ns = thread_time_ns();
     let_go(request);
     qemu_mutex_lock(&files_lock);
+    vpt_flush(&watch->model);
     settle(watch);
     if (request->file) {
         g_autofree char *trace = g_strdup_printf("%s.%d", request->file, cs->cpu_index);
@@ -647,13 +637,11 @@ static void end(CPUState *cs, run_on_cpu_data data)
     request->since_ns = thread_time_ns();
     request->locked_ns = 0;
     let_go(request); /* what the model still has may have to wait for the file */
-    set(x86_vpt_watch(cpu->vpt), VPT_MSR_CTL, watch->model.ctl & ~VPT_CTL_TRACEEN,
-        x86_vpt_linear(&cpu->env));
+    set(&watch->model, VPT_MSR_CTL, watch->model.ctl & ~VPT_CTL_TRACEEN, x86_vpt_linear(&cpu->env));
     if (watch->names) {
         x86_vpt_names_end(watch->names);
     }
     take_back(request);
-    x86_vpt_log_end(cpu);
     cpu->vpt->watch = NULL;
     cpu->vpt->capture = NULL;
     cpu->vpt->vms = NULL;

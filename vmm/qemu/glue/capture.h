@@ -29,7 +29,6 @@ struct X86VptWatch {
     struct X86VptCode *code;      /* or NULL */
     struct X86VptNames *names;    /* or NULL */
     struct X86VptVms *vms;
-    uint8_t *log; /* of near branches: log.c */
     uint64_t bytes;
     bool waits; /* was reset; begins anew when the machine goes on */
     QDict *sidecar;

@@ -46,34 +46,29 @@ static uint32_t wanted_by(const struct vpt_cpu *cpu)
            (vpt_wants_jumps(cpu) ? HF_VPT_JUMP_MASK : 0);
 }
 
-/*
- * Near branches go to the capture's model alone, and nothing else has to be looked at: code writes
- * them down. Those of the guest's own trace it tells, so that a PMI comes where it belongs.
- */
-static inline bool are_logged(const struct X86Vpt *vpt)
-{
-    return vpt_is_fast(vpt->watch) && !vpt_wants_branches(&vpt->guest);
-}
-
 static inline uint32_t wanted(const struct X86Vpt *vpt)
 {
     uint32_t flags = wanted_by(&vpt->guest);
 
     if (unlikely(vpt->watch)) {
-        flags |= are_logged(vpt) ? HF_VPT_TRIGGER_MASK | HF_VPT_LOG_MASK : wanted_by(vpt->watch);
+        flags |= wanted_by(vpt->watch);
     }
     return flags;
 }
 
 /*
- * Which model alone is told of near branches, with nothing else to look at. None: one that is never
+ * Which model alone takes near branches, with nothing else to look at. None: one that is never
  * used, whose tnt_full is 0, so that the code calls.
  */
 static void choose_hot(X86CPU *cpu)
 {
     struct X86Vpt *vpt = cpu->vpt;
+    struct vpt_cpu *model = &vpt->guest;
 
-    cpu->vpt_hot = !vpt->watch && vpt_is_fast(&vpt->guest) ? &vpt->guest : &vpt->full;
+    if (vpt->watch) {
+        model = vpt_wants_branches(&vpt->guest) ? &vpt->full : vpt->watch;
+    }
+    cpu->vpt_hot = vpt_is_fast(model) ? model : &vpt->full;
 }
 
 /* Only VMX sends output where it has to wait. */
@@ -115,7 +110,7 @@ static inline void branch_done(CPUX86State *env, struct X86Vpt *vpt)
     do {                                                                                           \
         event(&(vpt)->guest, ##__VA_ARGS__);                                                       \
         if (unlikely((vpt)->watch)) {                                                              \
-            event(x86_vpt_watch(vpt), ##__VA_ARGS__);                                              \
+            event((vpt)->watch, ##__VA_ARGS__);                                                    \
         }                                                                                          \
     } while (0)
 
@@ -180,33 +175,6 @@ void helper_vpt_call_indirect(CPUX86State *env, target_ulong target, target_ulon
 void helper_vpt_ret(CPUX86State *env, target_ulong target)
 {
     TELL_BRANCH(env, vpt_ret, vpt_ret, target);
-}
-
-/* The log is full, and next is where execution goes on. */
-static void log_full(CPUX86State *env, uint64_t next)
-{
-    struct X86Vpt *vpt = vpt_of(env);
-
-    vpt_boundary(x86_vpt_watch(vpt), next);
-    branch_done(env, vpt);
-}
-
-void helper_vpt_log_full(CPUX86State *env, target_ulong next)
-{
-    log_full(env, next);
-}
-
-/* The same at the end of a block, of which nothing is left to do. */
-void helper_vpt_log_full_here(CPUX86State *env)
-{
-    log_full(env, x86_vpt_linear(env));
-}
-
-void x86_vpt_leaves_code(CPUX86State *env)
-{
-    if (vpt_of(env)->log) {
-        log_full(env, x86_vpt_linear(env));
-    }
 }
 
 static void tell_transfer(CPUX86State *env, struct vpt_transfer *transfer)
@@ -335,7 +303,7 @@ static void tell_watch(X86CPU *cpu, enum vpt_transfer_type type, uint64_t ip)
 
     if (cpu->vpt->watch) {
         x86_vpt_context(&cpu->env, &transfer.after);
-        vpt_transfer(x86_vpt_watch(cpu->vpt), &transfer);
+        vpt_transfer(cpu->vpt->watch, &transfer);
     }
 }
 

@@ -87,7 +87,7 @@ static void tell_entry(CPUX86State *env, struct vpt_vm_entry *entry)
         enter(vpt, &vpt->guest, entry);
     }
     if (vpt->watch) {
-        enter(vpt, x86_vpt_watch(vpt), entry);
+        enter(vpt, vpt->watch, entry);
     }
     x86_vpt_sync(env);
 }
@@ -188,7 +188,7 @@ void x86_vpt_vm_exit(CPUX86State *env, uint64_t ip)
         leave(vpt, &vpt->guest, &exit);
     }
     if (vpt->watch) {
-        leave(vpt, x86_vpt_watch(vpt), &exit);
+        leave(vpt, vpt->watch, &exit);
     }
     x86_vpt_sync(env);
 }
@@ -202,6 +202,6 @@ void x86_vpt_vm_reset(X86CPU *cpu)
         vpt_vmxoff(&vpt->guest);
     }
     if (vpt->watch) {
-        vpt_vmxoff(x86_vpt_watch(vpt));
+        vpt_vmxoff(vpt->watch);
     }
 }

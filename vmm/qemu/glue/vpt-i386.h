@@ -17,8 +17,6 @@
  * X86CPU.vpt is there on every vCPU; nobody has to ask for it.
  */
 #define HF_VPT_MASK (HF_VPT_TRIGGER_MASK | HF_VPT_BRANCH_MASK | HF_VPT_JUMP_MASK)
-/* Near branches are written down (log.c) and not told: direct jumps are wanted, others are not. */
-#define HF_VPT_LOG_MASK HF_VPT_JUMP_MASK
 
 /* What VMX is asked. */
 struct X86VptVmx {
@@ -37,7 +35,6 @@ struct X86Vpt {
     struct vpt_cpu *watch; /* of capture, or NULL */
     struct vpt_cpu full;   /* X86CPU.vpt_hot, if translated code has to call for each branch */
     struct X86VptWatch *capture;
-    uint8_t *log; /* of the capture: X86CPU.vpt_log stands in it */
     X86CPU *cpu;
     bool enabled;
     bool in_init;     /* cpu_reset() is part of an INIT */
@@ -121,34 +118,6 @@ void x86_vpt_rsm(X86CPU *cpu);
 /* HLT or MWAIT of so many bytes, with EIP behind it. */
 void x86_vpt_sleep(CPUX86State *env, bool mwait, int insn_bytes);
 void x86_vpt_wake(struct X86Vpt *vpt);
-/* An instruction leaves translated code and is no event; EIP is behind it. */
-void x86_vpt_leaves_code(CPUX86State *env);
-
-/* ---- log.c: near branches of a capture, written down ---- */
-
-/* NULL: there is no memory. */
-uint8_t *x86_vpt_log_new(void);
-void x86_vpt_log_free(uint8_t *log);
-/* The capture's model is there; before it goes. */
-void x86_vpt_log_begin(X86CPU *cpu, uint8_t *log);
-void x86_vpt_log_end(X86CPU *cpu);
-/* The model is told of all of them. */
-void x86_vpt_tell_log(struct X86Vpt *vpt);
-
-/* Whether the log is empty, or not there. */
-static inline bool x86_vpt_all_told(const struct X86Vpt *vpt)
-{
-    return vpt->cpu->vpt_log == vpt->log;
-}
-
-/* The capture's model, which knows all that was written down; NULL: there is none. */
-static inline struct vpt_cpu *x86_vpt_watch(struct X86Vpt *vpt)
-{
-    if (unlikely(!x86_vpt_all_told(vpt))) {
-        x86_vpt_tell_log(vpt);
-    }
-    return vpt->watch;
-}
 
 /* ---- svm.c ---- */
 

@@ -40,8 +40,6 @@ typedef pthread_t QemuThread;
 #define qatomic_load_acquire(p)     __atomic_load_n(p, __ATOMIC_ACQUIRE)
 #define qatomic_store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
 
-#define unlikely(condition) (condition)
-
 #define qemu_mutex_init(m)    pthread_mutex_init(m, NULL)
 #define qemu_mutex_destroy(m) pthread_mutex_destroy(m)
 #define qemu_mutex_lock(m)    pthread_mutex_lock(m)
@@ -139,9 +137,7 @@ static inline void stand_in_unref(GByteArray **array)
 
 /* ---- What vpt-i386.h names of QEMU and these files do not use ---- */
 
-typedef struct X86CPU {
-    uint8_t *vpt_log;
-} X86CPU;
+typedef struct X86CPU X86CPU;
 typedef struct CPUState CPUState;
 typedef struct QList QList;
 typedef struct VMStateDescription VMStateDescription;

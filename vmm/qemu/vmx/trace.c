@@ -22,7 +22,7 @@ static size_t models(struct X86Vpt *vpt, struct vpt_cpu *found[2])
         found[count++] = &vpt->guest;
     }
     if (vpt->watch) {
-        found[count++] = x86_vpt_watch(vpt);
+        found[count++] = vpt->watch;
     }
     return count;
 }
@@ -156,7 +156,7 @@ void x86_vmx_tell_entry(CPUX86State *env, struct vpt_vm_entry *entry,
     struct X86Vpt *vpt = env_archcpu(env)->vpt;
 
     if (vpt->watch) {
-        vpt_vm_entry(x86_vpt_watch(vpt), entry);
+        vpt_vm_entry(vpt->watch, entry);
         if (entry->outcome == VPT_ENTRY_SUCCEEDS) {
             remember(env);
         }
@@ -205,7 +205,7 @@ bool x86_vmx_tell_exit(CPUX86State *env, uint64_t ip, const struct x86_vmx_trace
     }
     x86_vpt_context(env, &exit.host);
     if (vpt->watch) {
-        vpt_vm_exit(x86_vpt_watch(vpt), &exit);
+        vpt_vm_exit(vpt->watch, &exit);
     }
     if (vpt->enabled) {
         exit.exit = vmcs[VMCS_EXIT_CONTROLS];
