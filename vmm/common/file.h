@@ -17,7 +17,7 @@ int write_text_beside(const char *path, const char *text, struct reason *why);
 int read_file(const char *path, struct bytes *bytes);
 /* The same; -EFBIG: it has more than max_bytes. */
 int read_file_within(const char *path, size_t max_bytes, struct bytes *bytes);
-/* The last line of what a program left in a file, blank lines aside, as text. False: there is none. */
+/* The last line that is not empty of what a program left in a file. False: there is none. */
 bool last_line(int fd, char *text, size_t text_bytes);
 /* The file `name` beside `file`. */
 void beside(const char *file, const char *name, char *path, size_t path_bytes);
