@@ -111,101 +111,125 @@ static const char *whose(struct ptd_perf_session *session, struct ptd_perf_guest
     return text;
 }
 
-/* Six turns of two threads, each with a VM entry; with and without VMCS packets. */
-static void by_threads(void)
+/* Who had the CPU, and what guests ran: up to a time of 0. */
+struct scene {
+    struct {
+        unsigned from, to;
+        uint64_t at;
+    } turns[8];
+    struct {
+        uint64_t vmcs, from, to;
+    } runs[12];
+    /* Whose they are, as whose() has it, and how that was found; with the pointers, and without
+     * them, as if the processor told none. NULL: that is not tried. */
+    const char *with, *without;
+    struct ptd_perf_guest_sums sums, sums_without;
+};
+
+static void play(const struct scene *scene, bool with_vmcs)
 {
+    const char *const want = with_vmcs ? scene->with : scene->without;
+    const struct ptd_perf_guest_sums *const sums = with_vmcs ? &scene->sums : &scene->sums_without;
     static struct file file, packets;
-    struct ptd_perf_guest_sums sums;
-
-    for (unsigned with_vmcs = 0; with_vmcs < 2; with_vmcs++) {
-        struct ptd_perf_session *session;
-
-        packets.len = 0;
-        begin_file(&file);
-        file_put(&packets, PSB_BYTES "\2\x23", 18);
-        for (unsigned i = 0; i < 6; i++) {
-            const uint64_t at = 1000 * (i + 1);
-
-            switched(&file, i % 2 ? 10 : 20, i % 2 ? 20 : 10, at);
-            run(&packets, !with_vmcs ? NO_VMCS : i % 2 ? 0x7000 : 0x5000, at + 100, at + 900);
-        }
-        session = end_file(&file, &packets);
-        CU_ASSERT_STRING_EQUAL(whose(session, &sums), "0 1 0 1 0 1 ");
-        CU_ASSERT_EQUAL(sums.runs, 6);
-        CU_ASSERT_EQUAL(with_vmcs ? sums.by_both : sums.by_thread, 6);
-        CU_ASSERT_EQUAL(sums.vmcs_count, with_vmcs ? 2 : 0);
-        ptd_perf_session_free(session);
-    }
-}
-
-/* A time that is a little wrong puts a run into the turn of another; its pointer says better. */
-static void near_a_switch(void)
-{
-    static struct file file, packets;
-    struct ptd_perf_guest_sums sums;
     struct ptd_perf_session *session;
+    struct ptd_perf_guest_sums found;
 
+    if (!want)
+        return;
     packets.len = 0;
     begin_file(&file);
     file_put(&packets, PSB_BYTES "\2\x23", 18);
-    for (unsigned i = 0; i < 6; i++) {
-        const uint64_t at = 1000 * (i + 1);
-
-        switched(&file, i % 2 ? 10 : 20, i % 2 ? 20 : 10, at);
-        run(&packets, i % 2 ? 0x7000 : 0x5000, at + 100, at + 900);
-    }
-    run(&packets, 0x5000, 6910, 6990); /* thread 20 still has the CPU, it seems */
+    for (size_t i = 0; scene->turns[i].at; i++)
+        switched(&file, scene->turns[i].from, scene->turns[i].to, scene->turns[i].at);
+    for (size_t i = 0; scene->runs[i].from; i++)
+        run(&packets, with_vmcs ? scene->runs[i].vmcs : NO_VMCS, scene->runs[i].from,
+            scene->runs[i].to);
     session = end_file(&file, &packets);
-    CU_ASSERT_STRING_EQUAL(whose(session, &sums), "0 1 0 1 0 1 0 ");
-    CU_ASSERT_EQUAL(sums.by_both, 6);
-    CU_ASSERT_EQUAL(sums.by_vmcs, 1);
+    CU_ASSERT_STRING_EQUAL(whose(session, &found), want);
+    CU_ASSERT_EQUAL(memcmp(&found, sums, sizeof(found)), 0);
     ptd_perf_session_free(session);
+}
+
+static void play_both(const struct scene *scene)
+{
+    play(scene, true);
+    play(scene, false);
+}
+
+/* Of two threads, the first comes at odd thousands, and the second at even ones. */
+#define SIX_TURNS                                                                                  \
+    .turns = {{20, 10, 1000}, {10, 20, 2000}, {20, 10, 3000},                                      \
+              {10, 20, 4000}, {20, 10, 5000}, {10, 20, 6000}}
+#define SIX_RUNS                                                                                   \
+    {0x5000, 1100, 1900}, {0x7000, 2100, 2900}, {0x5000, 3100, 3900}, {0x7000, 4100, 4900},        \
+        {0x5000, 5100, 5900},                                                                      \
+    {                                                                                              \
+        0x7000, 6100, 6900                                                                         \
+    }
+
+static void by_threads(void)
+{
+    static const struct scene scene = {
+        SIX_TURNS,
+        .runs = {SIX_RUNS},
+        .with = "0 1 0 1 0 1 ",
+        .without = "0 1 0 1 0 1 ",
+        .sums = {.runs = 6, .by_both = 6, .vmcs_count = 2},
+        .sums_without = {.runs = 6, .by_thread = 6},
+    };
+
+    play_both(&scene);
+}
+
+/* A time that is a little wrong puts the last run into the turn of the second thread, it seems; its
+ * pointer says better. */
+static void near_a_switch(void)
+{
+    static const struct scene scene = {
+        SIX_TURNS,
+        .runs = {SIX_RUNS, {0x5000, 6910, 6990}},
+        .with = "0 1 0 1 0 1 0 ",
+        .sums = {.runs = 7, .by_both = 6, .by_vmcs = 1, .vmcs_count = 2},
+    };
+
+    play_both(&scene);
 }
 
 /* A VM ends, and the page of its VMCS becomes that of another one. */
 static void pointer_goes_on(void)
 {
-    static struct file file, packets;
-    struct ptd_perf_guest_sums sums;
-    struct ptd_perf_session *session;
+    static const struct scene scene = {
+        .turns = {{1, 10, 500}, {10, 20, 2000}},
+        .runs = {{0x5000, 1000, 1050},
+                 {0x5000, 1100, 1150},
+                 {0x5000, 1200, 1250},
+                 {0x5000, 1300, 1350},
+                 {0x5000, 1400, 1450},
+                 {0x5000, 1500, 1550},
+                 {0x5000, 1600, 1650},
+                 {0x5000, 1700, 1750},
+                 {0x5000, 2100, 2200}},
+        .with = "0 0 0 0 0 0 0 0 1 ",
+        .sums = {.runs = 9, .by_both = 9, .vmcs_count = 1},
+    };
 
-    packets.len = 0;
-    begin_file(&file);
-    file_put(&packets, PSB_BYTES "\2\x23", 18);
-    switched(&file, 1, 10, 500);
-    for (unsigned i = 0; i < 8; i++)
-        run(&packets, 0x5000, 1000 + 100 * i, 1050 + 100 * i);
-    switched(&file, 10, 20, 2000);
-    run(&packets, 0x5000, 2100, 2200);
-    session = end_file(&file, &packets);
-    CU_ASSERT_STRING_EQUAL(whose(session, &sums), "0 0 0 0 0 0 0 0 1 ");
-    CU_ASSERT_EQUAL(sums.by_both, 9);
-    CU_ASSERT_EQUAL(sums.vmcs_count, 1);
-    ptd_perf_session_free(session);
+    play_both(&scene);
 }
 
 /* A thread that is no virtual processor that was named. Its pointer stays; without one it is
  * nobody, and not who ran before. */
 static void unknown(void)
 {
-    static struct file file, packets;
-    struct ptd_perf_guest_sums sums;
+    static const struct scene scene = {
+        .turns = {{1, 10, 500}, {10, 30, 2000}},
+        .runs = {{0x5000, 1000, 1100}, {0x9000, 2100, 2200}},
+        .with = "0 x ",
+        .without = "0 - ",
+        .sums = {.runs = 2, .by_both = 1, .unknown = 1, .vmcs_count = 1},
+        .sums_without = {.runs = 2, .by_thread = 1, .unknown = 1},
+    };
 
-    for (unsigned with_vmcs = 0; with_vmcs < 2; with_vmcs++) {
-        struct ptd_perf_session *session;
-
-        packets.len = 0;
-        begin_file(&file);
-        file_put(&packets, PSB_BYTES "\2\x23", 18);
-        switched(&file, 1, 10, 500);
-        run(&packets, with_vmcs ? 0x5000 : NO_VMCS, 1000, 1100);
-        switched(&file, 10, 30, 2000);
-        run(&packets, with_vmcs ? 0x9000 : NO_VMCS, 2100, 2200);
-        session = end_file(&file, &packets);
-        CU_ASSERT_STRING_EQUAL(whose(session, &sums), with_vmcs ? "0 x " : "0 - ");
-        CU_ASSERT_EQUAL(sums.unknown, 1);
-        ptd_perf_session_free(session);
-    }
+    play_both(&scene);
 }
 
 /* A PSB+ in a guest gets a VMCS packet, where decoding may begin; the TSC of a guest of which
