@@ -388,7 +388,7 @@ static int dump_with_sidecar(struct dump_options *options, const char *file, str
 static int dump_perf_data(struct dump_options *options, struct input *input)
 {
     struct bytes bytes = {0};
-    const int error = input_take_all(input, &bytes);
+    const int error = input_see_all(input, &bytes);
     int code;
 
     if (error)
@@ -398,7 +398,6 @@ static int dump_perf_data(struct dump_options *options, struct input *input)
     else
         code = options->records ? dump_records(options, input->name, &bytes)
                                 : dump_perf(options, input->name, &bytes);
-    bytes_free(&bytes);
     return code;
 }
 

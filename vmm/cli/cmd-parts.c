@@ -6,6 +6,7 @@
 #include "trace/code-files.h"
 #include "trace/mapfile.h"
 #include "trace/names-log.h"
+#include "trace/perf-data.h"
 #include "trace/sidecar.h"
 #include "common/say.h"
 #include "common/bytes.h"
@@ -32,6 +33,9 @@ struct parts_options {
     struct map map;
     struct names_log *log; /* NULL: there is none */
     struct ptd_part last;  /* not yet printed; .end 0: none */
+    /* Of a perf.data: the packets of a processor that are looked at; else NULL. */
+    const struct ptd_perf_trace *of_cpu;
+    const struct ptd_perf_cpu_trace *copy; /* with findings whose they are */
 };
 
 /* What names say of a part. */
@@ -46,7 +50,7 @@ static const struct option_row options_of_parts[] = {
      .kind = OPTION_TEXT,
      .offset = offsetof(struct parts_options, map_path),
      .help = "Names VMs and processes as this file says (docs/decoder.md).",
-     .fallback = "as TRACE.json says"},
+     .fallback = "as TRACE.json or the folder of vpt record says"},
     {.name = "json",
      .kind = OPTION_FLAG,
      .offset = offsetof(struct parts_options, json),
@@ -79,10 +83,13 @@ static struct whose whose_is(const struct parts_options *options, const struct p
     return whose;
 }
 
-static void print_json(const struct ptd_part *part, const struct whose *whose)
+static void print_json(const struct parts_options *options, const struct ptd_part *part,
+                       const struct whose *whose)
 {
     json_object *const object = json_object_new_object();
 
+    if (options->of_cpu)
+        json_add_number(object, "cpu", (uint32_t)options->of_cpu->cpu);
     json_add_number(object, "begin", part->begin);
     json_add_number(object, "end", part->end);
     if (part->known)
@@ -100,10 +107,13 @@ static void print_json(const struct ptd_part *part, const struct whose *whose)
     json_print(object, JSON_C_TO_STRING_PLAIN);
 }
 
-static void print_text(const struct ptd_part *part, const struct whose *whose)
+static void print_text(const struct parts_options *options, const struct ptd_part *part,
+                       const struct whose *whose)
 {
     struct escaped room;
 
+    if (options->of_cpu)
+        printf("CPU %-3d ", options->of_cpu->cpu);
     printf("%08" PRIx64 " %08" PRIx64, part->begin, part->end);
     if (!part->known) {
         puts("  not known");
@@ -125,15 +135,21 @@ static void print_text(const struct ptd_part *part, const struct whose *whose)
 
 static void print_last(struct parts_options *options)
 {
+    struct ptd_part part = options->last;
     struct whose whose;
 
-    if (options->last.end == 0)
+    if (part.end == 0)
         return;
-    whose = whose_is(options, &options->last);
+    whose = whose_is(options, &part);
+    if (options->copy) { /* offsets are those of the file's packets */
+        part.begin = ptd_perf_cpu_trace_offset(options->copy, part.begin);
+        part.end = ptd_perf_cpu_trace_offset(options->copy, part.end);
+    }
     if (options->json)
-        print_json(&options->last, &whose);
+        print_json(options, &part, &whose);
     else
-        print_text(&options->last, &whose);
+        print_text(options, &part, &whose);
+    options->last = (struct ptd_part){0};
 }
 
 static bool same(const struct ptd_part *a, const struct ptd_part *b)
@@ -189,6 +205,66 @@ static int print_parts(struct parts_options *options, struct input *input)
     return code;
 }
 
+/* ---- A perf.data ---- */
+
+/* Of one buffer of a processor. 0 or an exit code. */
+static int print_cpu(struct parts_options *options, const struct ptd_perf_session *session,
+                     const struct ptd_perf_trace *trace)
+{
+    struct ptd_perf_cpu_trace copy;
+
+    if (ptd_perf_cpu_trace(session, trace, &copy) != PTD_OK)
+        return no_memory();
+    options->of_cpu = trace;
+    options->copy = &copy;
+    (void)ptd_partition(copy.bytes, copy.len_bytes, options->image, add_part, options);
+    print_last(options);
+    options->of_cpu = NULL;
+    options->copy = NULL;
+    ptd_perf_cpu_trace_free(&copy);
+    return 0;
+}
+
+/* Threads of the host that are virtual processors say whose guests ran, where packets do not. */
+static int print_session(struct parts_options *options, struct ptd_perf_session *session)
+{
+    const struct map *const map = &options->map;
+    struct ptd_perf_guests *guests = NULL;
+    int code = 0;
+
+    if (map->contexts)
+        session->vms = ptd_contexts_time_vms(map->contexts, &session->vm_count);
+    if (map->vcpu_count &&
+        ptd_perf_guests_new(session, map->vcpus, map->vcpu_count, &guests) != PTD_OK)
+        return no_memory();
+    session->guests = guests;
+    for (size_t i = 0; !code && i < session->trace_count; i++)
+        code = print_cpu(options, session, &session->traces[i]);
+    session->guests = NULL;
+    ptd_perf_guests_free(guests);
+    return code;
+}
+
+static int print_perf_data(struct parts_options *options, struct input *input)
+{
+    struct ptd_perf_session *session;
+    struct bytes bytes = {0};
+    struct reason why = {0};
+    int error = input_see_all(input, &bytes), code;
+
+    if (error)
+        return file_error(input->name, error);
+    error = perf_data_open(input->name, &bytes, say_remark, &session, &why);
+    code = complain_of(error, &why);
+    if (!error) {
+        code = print_session(options, session);
+        ptd_perf_session_free(session);
+    }
+    return code;
+}
+
+/* ---- A trace ---- */
+
 static int refuse_rtit(const char *path)
 {
     struct reason why;
@@ -201,11 +277,14 @@ static int refuse_rtit(const char *path)
  * From here on, what somebody else wrote is parsed. A map that the user names has files anywhere;
  * what TRACE.json names stands beside the trace.
  */
-static int give_up_rights(const struct parts_options *options, const char *file)
+static int give_up_rights(const struct parts_options *options, const char *file,
+                          const char *of_folder)
 {
     struct sandbox sandbox = {0};
 
     sandbox_allow(&sandbox, options->map_path ? "/" : NULL);
+    if (of_folder)
+        sandbox_allow_beside(&sandbox, of_folder);
     guard_allow_sidecar(&sandbox, file);
     if (strcmp(file, "-") != 0)
         sandbox_allow_beside(&sandbox, file);
@@ -229,13 +308,16 @@ static bool has_map(const char *file, char path[PATH_MAX])
     return fd >= 0;
 }
 
-/* The user's, or else that of the trace. */
-static int load_map(struct parts_options *options, const char *file)
+/* The user's, or else that of the folder or of the trace. */
+static int load_map(struct parts_options *options, const char *file, const char *of_folder)
 {
     char of_trace[PATH_MAX];
     const char *path = options->map_path;
 
-    if (!path && has_map(file, of_trace)) {
+    if (!path && of_folder) {
+        path = of_folder;
+        options->map.is_of_trace = true;
+    } else if (!path && has_map(file, of_trace)) {
         path = of_trace;
         options->map.is_of_trace = true;
     }
@@ -257,7 +339,26 @@ static int load_names(struct parts_options *options, const char *file)
     return code;
 }
 
-static int parts_of(struct parts_options *options, const char *file)
+static int parts_of_trace(struct parts_options *options, const char *file, struct input *input)
+{
+    int code = refuse_rtit(file);
+
+    if (!code)
+        code = load_map(options, file, NULL);
+    if (!code)
+        code = load_names(options, file);
+    return code ? code : print_parts(options, input);
+}
+
+static int parts_of_perf_data(struct parts_options *options, struct input *input,
+                              const char *of_folder)
+{
+    const int code = options->map_path || of_folder ? load_map(options, input->name, of_folder) : 0;
+
+    return code ? code : print_perf_data(options, input);
+}
+
+static int parts_of_file(struct parts_options *options, const char *file, const char *of_folder)
 {
     struct input input;
     bool is_perf_data;
@@ -268,19 +369,25 @@ static int parts_of(struct parts_options *options, const char *file)
         error = input_is_perf_data(&input, &is_perf_data);
     if (error)
         code = file_error(input.name, error);
-    else if (is_perf_data)
-        code = complain(EXIT_CODE_FILE, "%s: a perf.data, which is no raw trace", input.name);
     else
-        code = give_up_rights(options, file);
+        code = give_up_rights(options, file, of_folder);
     if (!error && !code)
-        code = refuse_rtit(file);
-    if (!error && !code)
-        code = load_map(options, file);
-    if (!error && !code)
-        code = load_names(options, file);
-    if (!error && !code)
-        code = print_parts(options, &input);
+        code = is_perf_data ? parts_of_perf_data(options, &input, of_folder)
+                            : parts_of_trace(options, file, &input);
     input_close(&input);
+    return code;
+}
+
+static int parts_of(struct parts_options *options, const char *file)
+{
+    struct perf_data_place place;
+    struct reason why;
+    int code = perf_data_locate(file, &place, &why);
+
+    if (code)
+        return complain(exit_code_of(code), "%s", why.text);
+    code = parts_of_file(options, place.file, place.map);
+    perf_data_place_free(&place);
     return code;
 }
 
@@ -309,12 +416,13 @@ const struct subcommand command_parts = {
     .name = "parts",
     .about = "say whose each part of a trace of a host and guests is",
     .synopsis = "[OPTION...] TRACE",
-    .text = "Prints whose each part of a raw Intel PT trace of a host and its guests is: offsets, "
+    .text = "Prints whose each part of an Intel PT trace of a host and its guests is: offsets, "
             "and what PIP, VMCS and CFE packets say. A capture has names of processes beside it. "
-            "It needs no code. TRACE may be a pipe; - is "
-            "standard input. The offsets are for reading the trace, not for cutting it: what lies "
-            "between two PSBs holds packets of all who ran there, so no cut of the bytes is safe "
-            "to give to one tenant; see vpt demux.",
+            "It needs no code. TRACE is raw, and may be a pipe (- is standard input); or a "
+            "perf.data, or a folder of vpt record, whose processors come one after the other. "
+            "The offsets are for reading the trace, not for cutting it: what lies between two "
+            "PSBs holds packets of all who ran there, so no cut of the bytes is safe to give to "
+            "one tenant; see vpt demux.",
     .options = options_of_parts,
     .exits = exits,
     .run = run,

@@ -244,11 +244,10 @@ static int decode_perf_data(struct decode_options *options, struct input *input)
         (void)cannot_cut(options);
     if (options->shards)
         return 0;
-    error = input_take_all(input, &bytes);
+    error = input_see_all(input, &bytes);
     if (error)
         return file_error(input->name, error);
     error = decode_perf(options, input->name, &bytes, &why);
-    bytes_free(&bytes);
     return complain_of(error, &why);
 }
 

@@ -197,12 +197,15 @@ expect 'profiles, on a full disk' 3 'standard output cannot be written' bash -c 
 head -c 4096 /dev/zero | tr '\0' '\331' >"$work/garbage"
 expect 'convert' 0 '' "$vpt" convert "$work/loop.pt" "$work/loop.data"
 expect 'index of a perf.data' 3 'no raw trace' "$vpt" index "$work/loop.data"
-expect 'parts of a perf.data' 3 'no raw trace' "$vpt" parts "$work/loop.data"
+expect 'parts of a perf.data' 0 '' "$vpt" parts "$work/loop.data"
+check 'parts of a perf.data: lines' grep -q '^CPU ' "$work/out"
+expect 'parts of a perf.data as JSON' 0 '' "$vpt" parts --json "$work/loop.data"
+check 'parts of a perf.data as JSON: lines' jq -e .begin "$work/out"
 expect 'parts of an RTIT trace' 3 'an RTIT trace' "$vpt" parts "$work/rtit.pt"
 for file in empty.elf garbage; do
     expect "parts of $file" 3 'no PSB' "$vpt" parts "$work/$file"
 done
-expect 'parts of a folder' 3 'Is a directory' "$vpt" parts "$work"
+expect 'parts of a folder' 3 'a folder, but not one of perf record' "$vpt" parts "$work"
 demux() { # NAME STATUS PATTERN ARGUMENT...
     local name=$1 status=$2 pattern=$3
     shift 3

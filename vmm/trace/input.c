@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,6 +40,10 @@ void input_close(struct input *input)
         (void)close(input->fd);
     bytes_free(&input->head);
     free(input->piece);
+    if (input->is_mapped)
+        (void)munmap(input->whole.data, input->whole.len);
+    else
+        bytes_free(&input->whole);
     *input = (struct input){.fd = -1};
 }
 
@@ -103,6 +108,23 @@ int input_take_all(struct input *input, struct bytes *bytes)
     *bytes = input->head;
     input->head = (struct bytes){0};
     return 0;
+}
+
+int input_see_all(struct input *input, struct bytes *bytes)
+{
+    const uint64_t size = input_size(input);
+    void *const pages = size > 0 && size <= SIZE_MAX
+                            ? mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, input->fd, 0)
+                            : MAP_FAILED;
+    int error = 0;
+
+    input->is_mapped = pages != MAP_FAILED;
+    if (input->is_mapped)
+        input->whole = (struct bytes){.data = pages, .len = (size_t)size};
+    else
+        error = input_take_all(input, &input->whole);
+    *bytes = input->whole;
+    return error;
 }
 
 int input_seek(struct input *input, uint64_t offset)

@@ -14,7 +14,9 @@ struct input {
     bool at_end;       /* of what follows head */
     struct bytes head; /* looked at; so much of it is taken: */
     size_t taken;
-    uint8_t *piece; /* INPUT_PIECE */
+    uint8_t *piece;     /* INPUT_PIECE */
+    struct bytes whole; /* of input_see_all() */
+    bool is_mapped;     /* whole is the file's pages */
 };
 
 /* path "-": standard input. 0 or -errno. */
@@ -28,6 +30,11 @@ int input_look(struct input *input, size_t len);
 int input_take(struct input *input, const uint8_t **bytes);
 /* All of it, head included. 0 or -errno. */
 int input_take_all(struct input *input, struct bytes *bytes);
+/*
+ * The same for looking at, up to input_close(): of a file it is its pages, which take no memory
+ * that the system could not have back. 0 or -errno.
+ */
+int input_see_all(struct input *input, struct bytes *bytes);
 /* The length of a file in bytes; 0: of a pipe, or not known. */
 uint64_t input_size(const struct input *input);
 /* What is taken next begins at this offset of a file (input->is_file). 0 or -errno. */
