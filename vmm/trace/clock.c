@@ -49,6 +49,25 @@ static bool has_time(struct ptd_packets packets, const struct ptd_time_config *c
     return false;
 }
 
+/*
+ * The first time that packets tell, as the host has it: a TSC packet may have that of a guest, and
+ * stands in front of the packets that say so. 0: they tell none.
+ */
+static uint64_t first_of_host(struct ptd_packets packets, const struct ptd_time_config *config)
+{
+    struct ptd_time *const time = ptd_time_new(config);
+    struct ptd_time_point point = {.tsc = PTD_TIME_UNKNOWN};
+    struct ptd_packet packet;
+
+    while (time && point.tsc == PTD_TIME_UNKNOWN && ptd_time_next(time, &packets, &packet)) {
+        ptd_time_packet(time, &packet);
+        if (packet.type == PTD_TSC || packet.type == PTD_PSBEND)
+            ptd_time_point(time, &point);
+    }
+    ptd_time_free(time);
+    return point.tsc == PTD_TIME_UNKNOWN ? 0 : point.tsc;
+}
+
 bool clock_open(struct clock *clock, const uint8_t *bytes, size_t len,
                 const struct ptd_time_config *config, bool is_timeless)
 {
@@ -70,6 +89,8 @@ bool clock_open(struct clock *clock, const uint8_t *bytes, size_t len,
     if (!clock->time)
         return false;
     clock->is_tsc = !is_timeless && has_time(clock->packets, config, &first);
+    if (clock->is_tsc && config->vm_count > 0)
+        clock->tsc = first_of_host(clock->packets, config);
     return true;
 }
 
@@ -83,6 +104,8 @@ bool clock_begin(struct clock *clock, const uint8_t *bytes, size_t len,
     ptd_packets_set_errata(&packets, config->errata);
     (void)ptd_packets_sync(&packets); /* or to the end */
     clock->is_tsc = has_time(packets, config, &clock->tsc);
+    if (clock->is_tsc && config->vm_count > 0)
+        clock->tsc = first_of_host(packets, config);
     return clock->is_tsc || len >= PTD_LOOK_AHEAD_MAX;
 }
 
