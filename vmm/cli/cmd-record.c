@@ -4,13 +4,13 @@
  * decoding needs to tell them apart (docs/record.md).
  */
 #include "cli/commands.h"
+#include "cli/record-guests.h"
 #include "cli/signals.h"
 #include "common/file.h"
 #include "common/json.h"
 #include "common/number.h"
 #include "common/progress.h"
 #include "common/say.h"
-#include "monitor/monitor.h"
 #include "record/losses.h"
 #include "record/machine.h"
 #include "record/recorder.h"
@@ -47,9 +47,11 @@
 #define FREE_DEFAULT (256ull << 20)
 
 struct record_options {
-    const char *vms[VMS_MAX], *watched[VMS_MAX];
-    unsigned vm_count, watched_count;
-    uint64_t seconds; /* 0: until a signal comes */
+    const char *vms[VMS_MAX];
+    unsigned vm_count;
+    struct record_guests *guests; /* of --panic and --memory */
+    bool watches;                 /* --panic was said */
+    uint64_t seconds;             /* 0: until a signal comes */
     uint64_t size, min_free, buffer;
     const char *terms, *perf, *folder;
     bool snapshot, no_kcore, no_files, json;
@@ -57,26 +59,46 @@ struct record_options {
 
 /* ---- Options ---- */
 
-static int add_word(const char *option, const char **words, unsigned *count, const char *word)
-{
-    if (*count == VMS_MAX)
-        return complain(EXIT_CODE_USAGE, "%s: at most %u", option, VMS_MAX);
-    words[(*count)++] = word;
-    return 0;
-}
-
 static int add_vm(void *parsed, const char *word)
 {
     struct record_options *const options = parsed;
 
-    return add_word("--vm", options->vms, &options->vm_count, word);
+    if (options->vm_count == VMS_MAX)
+        return complain(EXIT_CODE_USAGE, "--vm: at most %u", VMS_MAX);
+    options->vms[options->vm_count++] = word;
+    return 0;
+}
+
+/* NULL: too many, which was said. */
+static struct record_guest *add_guest(const struct record_options *options, const char *who)
+{
+    struct record_guest *const guest = record_guests_add(options->guests, who);
+
+    if (!guest)
+        (void)complain(EXIT_CODE_USAGE, "--panic and --memory: at most %u guests",
+                       RECORD_GUESTS_MAX);
+    return guest;
 }
 
 static int add_watched(void *parsed, const char *word)
 {
     struct record_options *const options = parsed;
+    struct record_guest *const guest = add_guest(options, word);
 
-    return add_word("--panic", options->watched, &options->watched_count, word);
+    if (!guest)
+        return EXIT_CODE_USAGE;
+    options->watches = guest->panics = true;
+    return 0;
+}
+
+static int add_memory(void *parsed, const char *word)
+{
+    struct record_guest *const guest = add_guest(parsed, word);
+
+    if (!guest)
+        return EXIT_CODE_USAGE;
+    guest->memory = true;
+    return 0;
 }
 
 static int take_bytes(const char *option, const char *text, uint64_t min, uint64_t max,
@@ -166,8 +188,15 @@ static const struct option_row options_of_record[] = {
      .take = take_buffer,
      .help = "The buffer of each processor, a power of two: with --snapshot, what is kept of it.",
      .fallback = "4M, perf's own"},
-    {.name = "no-kcore",
+    {.name = "memory",
+     .value = "SOCKET|DOMAIN",
      .group = "What is kept besides",
+     .kind = OPTION_CALL,
+     .take = add_memory,
+     .help = "Takes this guest's memory when the recording ends, for its code and its names: the "
+             "guest stands still meanwhile. The socket of its QEMU's monitor (a path with a "
+             "slash), or a domain of libvirt; may be repeated."},
+    {.name = "no-kcore",
      .kind = OPTION_FLAG,
      .offset = offsetof(struct record_options, no_kcore),
      .help = "Does not copy the kernel's code."},
@@ -199,7 +228,7 @@ static int parse(int argc, char **argv, struct record_options *options)
         return code;
     if (argc - optind != 1)
         return 1 + complain(EXIT_CODE_USAGE, "vpt record takes one FOLDER; see vpt record --help");
-    if (options->watched_count && !options->snapshot)
+    if (options->watches && !options->snapshot)
         return 1 + complain(EXIT_CODE_USAGE, "--panic is for --snapshot");
     options->folder = argv[optind];
     return 0;
@@ -211,7 +240,6 @@ struct recording {
     const struct record_options *options;
     struct vms vms;
     struct recorder recorder;
-    struct monitor monitors[VMS_MAX];       /* of options->watched; .send NULL: not any more */
     char *data, *map, *log, *files, *about; /* paths below the folder */
     const char *ended_by;
     unsigned snapshots;
@@ -372,58 +400,6 @@ static int begin(struct recording *recording, const char *processes)
     return code;
 }
 
-/* ---- Guests that panic ---- */
-
-/* 0 or an exit code. */
-static int watch_guests(struct recording *recording)
-{
-    for (unsigned i = 0; i < recording->options->watched_count; i++) {
-        const char *const who = recording->options->watched[i];
-        struct monitor *const monitor = &recording->monitors[i];
-
-        if (!(strchr(who, '/') ? monitor_open_socket(monitor, who)
-                               : monitor_open_domain(monitor, NULL, who))) {
-            char why[sizeof(monitor->why)];
-
-            (void)snprintf(why, sizeof(why), "%s", monitor->why);
-            monitor->send = NULL;
-            return complain(EXIT_CODE_HOST, "%s", why);
-        }
-    }
-    return 0;
-}
-
-static void stop_watching(struct monitor *monitor)
-{
-    if (monitor->send)
-        monitor_close(monitor);
-    monitor->send = NULL;
-}
-
-static bool has_panicked(struct monitor *monitor)
-{
-    json_object *const answer = monitor_execute(monitor, "query-status", NULL);
-    json_object *status;
-    const bool panicked = answer && json_object_object_get_ex(answer, "status", &status) &&
-                          strcmp(json_object_get_string(status), "guest-panicked") == 0;
-    const bool lost = !answer;
-
-    json_object_put(answer);
-    if (panicked || lost) /* it is told once */
-        stop_watching(monitor);
-    return panicked;
-}
-
-static void look_for_panics(struct recording *recording)
-{
-    for (unsigned i = 0; i < recording->options->watched_count; i++) {
-        if (!recording->monitors[i].send || !has_panicked(&recording->monitors[i]))
-            continue;
-        remark(say_remark, "%s has panicked: the ring is written", recording->options->watched[i]);
-        signals_save = 1;
-    }
-}
-
 /* ---- While it goes on ---- */
 
 static uint64_t written(const struct recording *recording)
@@ -493,7 +469,8 @@ static int go_on(struct recording *recording)
             recording->ended_by = end;
             break;
         }
-        look_for_panics(recording);
+        if (record_guests_panicked(recording->options->guests))
+            signals_save = 1;
         if (signals_save)
             code = dump_ring(recording);
         if (!code && turns % TURNS_A_LOOK == 0) {
@@ -518,6 +495,7 @@ static json_object *about_object(const struct recording *recording, const struct
     (void)json_add(root, "complete", json_object_new_boolean(losses != NULL));
     json_add_number(root, "vms", recording->vms.count);
     json_add_number(root, "vcpus", vms_cpus(&recording->vms));
+    json_add_number(root, "vms_without_memory", vms_untold(&recording->vms));
     if (!losses)
         return root;
     (void)json_add(root, "ended_by", json_object_new_string(recording->ended_by));
@@ -563,6 +541,23 @@ static void print_losses(const struct losses *losses)
         printf("lost: %" PRIu64 " records of perf\n", losses->records);
 }
 
+/* What decoding will miss. */
+static void remark_lacks(const struct vms *vms)
+{
+    const size_t untold = vms_untold(vms);
+
+    if (vms->no_debugfs)
+        remark(say_remark, "how the TSCs of guests differ is not known: KVM's debugfs cannot be "
+                           "read");
+    if (vms->is_unsure)
+        remark(say_remark,
+               "TSC offsets changed of which it is not known whose they were: a process "
+               "runs several VMs");
+    if (untold)
+        remark(say_remark, "the folder has no code and no names of %zu of %zu VMs; see --memory",
+               untold, vms->count);
+}
+
 static void print_result(const struct recording *recording, const struct losses *losses)
 {
     if (recording->options->json) {
@@ -574,9 +569,19 @@ static void print_result(const struct recording *recording, const struct losses 
            (double)(recording->end_ms - recording->begin_ms) / 1e3, recording->vms.count,
            vms_cpus(&recording->vms));
     print_losses(losses);
-    if (recording->vms.no_debugfs)
-        remark(say_remark, "how the TSCs of guests differ is not known: KVM's debugfs cannot be "
-                           "read");
+    remark_lacks(&recording->vms);
+}
+
+/* Guests are asked once nothing is recorded any more, so that what their QEMUs do is not. */
+static void take_memory(struct recording *recording)
+{
+    const struct record_options *const options = recording->options;
+    struct reason why;
+
+    if (!record_guests_want_memory(options->guests))
+        return;
+    (void)recorder_tell(&recording->recorder, "disable", ANSWER_MS, &why); /* if it still runs */
+    record_guests_memory(options->guests, &recording->vms, options->folder, options->min_free);
 }
 
 /* What perf has written, and what it says. 0 or an exit code. */
@@ -588,6 +593,7 @@ static int finish(struct recording *recording)
     int failed, error;
 
     recording->end_ms = now_ms();
+    take_memory(recording);
     failed = recorder_stop(&recording->recorder, &why);
     progress_end();
     if (failed)
@@ -616,7 +622,7 @@ static int record(struct recording *recording)
 
     signals_listen(true);
     (void)signal(SIGPIPE, SIG_IGN);
-    code = watch_guests(recording);
+    code = record_guests_open(recording->options->guests);
     if (!code)
         code = look_first(recording);
     if (!code)
@@ -645,7 +651,8 @@ static int record(struct recording *recording)
 
 static int run_record(int argc, char **argv)
 {
-    struct record_options options = {.min_free = FREE_DEFAULT};
+    struct record_guests guests = {0};
+    struct record_options options = {.min_free = FREE_DEFAULT, .guests = &guests};
     struct recording recording = {.options = &options, .vms = {.root = ""}, .ended_by = "error"};
     const struct finding *obstacle;
     struct findings findings;
@@ -658,8 +665,7 @@ static int run_record(int argc, char **argv)
     if (obstacle)
         return complain(EXIT_CODE_HOST, "%s See vpt check.", obstacle->text);
     code = record(&recording);
-    for (unsigned i = 0; i < options.watched_count; i++)
-        stop_watching(&recording.monitors[i]);
+    record_guests_close(&guests);
     vms_free(&recording.vms);
     free(recording.data);
     free(recording.map);

@@ -26,6 +26,7 @@ struct domain {
     __typeof__(virDomainFree) *free;
     __typeof__(virDomainIsActive) *is_active;
     __typeof__(virDomainQemuMonitorCommand) *command;
+    __typeof__(virDomainCoreDumpWithFormat) *dump;
     /* virDomainQemuMonitorCommandWithFiles(), since libvirt 8.2; NULL: it is older. */
     int (*command_with)(virDomainPtr domain, const char *command, unsigned in_count, int *in,
                         unsigned *out_count, int **out, char **answer, unsigned flags);
@@ -52,6 +53,7 @@ static bool load(struct domain *domain)
         {"virDomainFree", (void **)&domain->free},
         {"virDomainIsActive", (void **)&domain->is_active},
         {"virDomainQemuMonitorCommand", (void **)&domain->command},
+        {"virDomainCoreDumpWithFormat", (void **)&domain->dump},
     };
 
     domain->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -94,6 +96,21 @@ static char *domain_send(struct monitor *monitor, const char *command, int fd)
     return NULL;
 }
 
+/*
+ * By libvirt's own function. QEMU's command would do, but the daemon of libvirt 9 crashes when QEMU
+ * tells of the end of a dump that it has not asked for itself.
+ */
+static bool domain_dump(struct monitor *monitor, const char *path)
+{
+    struct domain *const domain = monitor->backend;
+
+    if (domain->dump(domain->domain, path, VIR_DOMAIN_CORE_DUMP_FORMAT_RAW, VIR_DUMP_MEMORY_ONLY) ==
+        0)
+        return true;
+    say(monitor, domain->last_error());
+    return false;
+}
+
 /* The library stays: it has threads and handlers of its own. */
 static void domain_close(struct monitor *monitor)
 {
@@ -110,7 +127,8 @@ bool monitor_open_domain(struct monitor *monitor, const char *uri, const char *n
 {
     struct domain *const domain = calloc(1, sizeof(*domain));
 
-    *monitor = (struct monitor){.send = domain_send, .close = domain_close, .backend = domain};
+    *monitor = (struct monitor){
+        .send = domain_send, .dump = domain_dump, .close = domain_close, .backend = domain};
     if (!domain) {
         say(monitor, "no memory");
         return false;

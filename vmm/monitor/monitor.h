@@ -19,6 +19,11 @@ struct monitor {
      * descriptor goes along, unless it is negative.
      */
     char *(*send)(struct monitor *monitor, const char *command, int fd);
+    /*
+     * Writes the guest's memory to a new file, as an ELF core. NULL: QEMU is to be asked for it,
+     * and nobody else listens to what it says. False: see why.
+     */
+    bool (*dump)(struct monitor *monitor, const char *path);
     void (*close)(struct monitor *monitor);
     void *backend;
     bool gone;     /* it failed because the guest has ended */

@@ -165,7 +165,7 @@ BUILD_SELFTESTS = { vmm/qemu/selftests.sh $(SELFTESTS) $(CACHE)/lab $(JOBS) || [
 BUILD_QEMU = { vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) || [ $$? = 77 ]; }
 QEMU_ENV   = VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)'
 
-qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux perf_whose step work remap named brief) \
+qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux perf_whose dump step work remap named brief) \
     $(if $(wildcard $(QEMU_DIR)/tree),$(if $(shell pkg-config --exists glib-2.0 && echo yes),$(EXECLOG)))
 
 # In `make test` they are skipped by name where QEMU could not be built.
@@ -203,8 +203,8 @@ $(CAPTURE_THREADS): $(CAPTURE_SRC) vmm/qemu/tests/stand-in.h vmm/qemu/glue/vpt-i
 COUNTED += $(CAPTURE_THREADS)
 
 # The witness: a plugin that logs what runs, and what compares a decoded trace with the log. And what
-# takes a trace out of a perf.data.
-QEMU_TOOLS := $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux perf_whose)
+# takes a trace out of a perf.data, and memory out of a domain.
+QEMU_TOOLS := $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux perf_whose dump)
 $(BUILD)/qemu/compare $(BUILD)/qemu/ran: $(BUILD)/vmm/qemu/tests/log.o
 $(QEMU_TOOLS): $(BUILD)/qemu/%: $(BUILD)/vmm/qemu/tests/%.o $(VMM_PART_OBJ) \
     $(LIBVPT) $(LIBPTDEC)

@@ -30,6 +30,19 @@ static void take_clock(struct ptd_perf_pt *pt, const struct ptd_perf_record *rec
     pt->has_time = true;
 }
 
+/* Whether changes of TSC offsets were recorded, if there were any. */
+static bool has_tsc_event(const struct ptd_perf *perf)
+{
+    size_t count;
+    const struct ptd_perf_event *const events = ptd_perf_events(perf, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(events[i].name, TSC_EVENT) == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool is_of_tsc(const struct ptd_perf *perf, const struct ptd_perf_record *record)
 {
     size_t count;
@@ -48,7 +61,8 @@ static bool take_offset(struct vms *vms, const struct ptd_perf_pt *pt,
 
     memcpy(&number, record->sample.raw + AT_VCPU_ID, sizeof(number));
     memcpy(&offset, record->sample.raw + AT_NEXT_OFFSET, sizeof(offset));
-    return vms_offset(vms, record->pid, number, offset, ptd_perf_tsc_of_time(pt, record->time));
+    return vms_offset(vms, record->pid, record->tid, number, offset,
+                      ptd_perf_tsc_of_time(pt, record->time));
 }
 
 static bool take(const struct ptd_perf *perf, const struct ptd_perf_record *record,
@@ -95,6 +109,8 @@ static int read_records(const char *path, const void *bytes, struct vms *vms, st
     while (ok && (status = ptd_perf_next(perf, &record)) == PTD_OK)
         ok = take(perf, &record, &pt, vms, losses);
     losses->is_cut = status != PTD_END;
+    if (pt.has_time && !losses->is_cut && !losses->records && has_tsc_event(perf))
+        vms_prefer_told(vms);
     ptd_perf_close(perf);
     return ok && status != PTD_E_NOMEM ? 0 : reason_no_memory(why);
 }

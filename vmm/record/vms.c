@@ -160,6 +160,8 @@ static bool note_cpu(struct look *look, struct vm *vm, struct vm_cpu cpu)
         return true;
     /* A thread that nobody knew before may have run for long. */
     cpu.from = known && known->tid == cpu.tid ? look->tsc : 0;
+    cpu.is_seen = cpu.from != 0 && known->has_tsc && cpu.has_tsc &&
+                  known->tsc_multiplier == cpu.tsc_multiplier;
     look->changed = true;
     return append_cpu(vm, &cpu);
 }
@@ -350,22 +352,71 @@ const struct vm *vms_find(const struct vms *vms, const char *name)
     return NULL;
 }
 
-bool vms_offset(struct vms *vms, uint32_t pid, unsigned number, uint64_t offset, uint64_t tsc)
+/* The VM of a process, by the thread of its processor where it has several. NULL: not known. */
+static struct vm *vm_of_change(struct vms *vms, uint32_t pid, uint32_t tid, unsigned number)
 {
+    struct vm *found = NULL;
+    unsigned count = 0;
+
     for (size_t i = 0; i < vms->count; i++) {
         struct vm *const vm = &vms->list[i];
         const struct vm_cpu *const known = vm->pid == pid ? last_of(vm, number) : NULL;
-        struct vm_cpu cpu;
 
-        if (!known)
-            continue;
-        cpu = *known;
-        cpu.has_tsc = true;
-        cpu.tsc_offset = offset;
-        cpu.from = tsc;
-        return append_cpu(vm, &cpu);
+        if (known && known->tid == tid)
+            return vm;
+        if (known) {
+            found = vm;
+            count++;
+        }
     }
-    return true;
+    if (count > 1)
+        vms->is_unsure = true;
+    return count == 1 ? found : NULL;
+}
+
+bool vms_offset(struct vms *vms, uint32_t pid, uint32_t tid, unsigned number, uint64_t offset,
+                uint64_t tsc)
+{
+    struct vm *const vm = vm_of_change(vms, pid, tid, number);
+    struct vm_cpu cpu;
+
+    if (!vm)
+        return true;
+    cpu = *last_of(vm, number);
+    cpu.has_tsc = true;
+    cpu.tsc_offset = offset;
+    cpu.from = tsc;
+    cpu.is_seen = false;
+    return append_cpu(vm, &cpu);
+}
+
+void vms_prefer_told(struct vms *vms)
+{
+    for (size_t i = 0; !vms->is_unsure && i < vms->count; i++) {
+        struct vm *const vm = &vms->list[i];
+        size_t kept = 0;
+
+        for (size_t k = 0; k < vm->cpu_count; k++) {
+            if (!vm->cpus[k].is_seen)
+                vm->cpus[kept++] = vm->cpus[k];
+        }
+        vm->cpu_count = kept;
+    }
+}
+
+void vms_tell(struct vm *vm, struct json_object *told)
+{
+    json_object_put(vm->told);
+    vm->told = told;
+}
+
+size_t vms_untold(const struct vms *vms)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < vms->count; i++)
+        count += !vms->list[i].told;
+    return count;
 }
 
 size_t vms_cpus(const struct vms *vms)
@@ -383,8 +434,10 @@ size_t vms_cpus(const struct vms *vms)
 
 void vms_free(struct vms *vms)
 {
-    for (size_t i = 0; i < vms->count; i++)
+    for (size_t i = 0; i < vms->count; i++) {
         free(vms->list[i].cpus);
+        json_object_put(vms->list[i].told);
+    }
     free(vms->list);
     vms->list = NULL;
     vms->count = vms->room = 0;
@@ -420,6 +473,19 @@ static json_object *cpu_object(const struct vm_cpu *cpu)
     return object;
 }
 
+static void tell(const struct vm *vm, json_object *object)
+{
+    struct json_object_iterator at, end;
+
+    if (!vm->told)
+        return;
+    at = json_object_iter_begin(vm->told);
+    for (end = json_object_iter_end(vm->told); !json_object_iter_equal(&at, &end);
+         json_object_iter_next(&at))
+        (void)json_add(object, json_object_iter_peek_name(&at),
+                       json_object_get(json_object_iter_peek_value(&at)));
+}
+
 static json_object *vm_object(const struct vm *vm)
 {
     json_object *const object = json_object_new_object();
@@ -435,6 +501,7 @@ static json_object *vm_object(const struct vm *vm)
     for (size_t i = 0; i < vm->cpu_count; i++)
         (void)json_object_array_add(cpus, cpu_object(&vm->cpus[i]));
     (void)json_add(object, "vcpus", cpus);
+    tell(vm, object);
     return object;
 }
 

@@ -11,6 +11,8 @@
 
 #define VM_NAME_BYTES 128
 
+struct json_object;
+
 /* What is known of a virtual processor from a time on. */
 struct vm_cpu {
     unsigned number;
@@ -19,6 +21,7 @@ struct vm_cpu {
     uint64_t tsc_offset;
     uint64_t tsc_multiplier; /* 48 fractional bits; 0: none */
     uint64_t from;           /* the host's TSC; 0: since before it was looked at first */
+    bool is_seen;            /* a look found that the offset, and nothing else, has changed */
 };
 
 struct vm {
@@ -30,6 +33,7 @@ struct vm {
     bool is_there;       /* was seen by the last look */
     struct vm_cpu *cpus; /* of one thread, a later one takes the place of those in front of it */
     size_t cpu_count, cpu_room;
+    struct json_object *told; /* members that the map has besides; NULL: none */
 };
 
 /* Begins as zeros but for the root. */
@@ -39,6 +43,7 @@ struct vms {
     size_t count, room;
     bool no_debugfs; /* KVM's part of it could not be read: offsets of TSCs are not known */
     bool looked;     /* at least once */
+    bool is_unsure;  /* an offset is that of one of several VMs of a process */
 };
 
 /*
@@ -48,9 +53,21 @@ struct vms {
 int vms_look(struct vms *vms, uint64_t tsc, bool *changed, struct reason *why);
 /* The VM of this name, UUID or pid; NULL: there is none. */
 const struct vm *vms_find(const struct vms *vms, const char *name);
-/* A change that somebody else tells of: this processor's TSC has another offset from a time on.
- * False: no memory. */
-bool vms_offset(struct vms *vms, uint32_t pid, unsigned number, uint64_t offset, uint64_t tsc);
+/*
+ * A change that somebody else tells of: in this thread of a process, a processor got another TSC
+ * offset at a time. False: no memory.
+ */
+bool vms_offset(struct vms *vms, uint32_t pid, uint32_t tid, unsigned number, uint64_t offset,
+                uint64_t tsc);
+/*
+ * All changes of offsets were told, so that those which looks found are not needed: a look knows
+ * their times less well. Nothing is done if it was not clear of which VM one was.
+ */
+void vms_prefer_told(struct vms *vms);
+/* Members of a JSON object that the map shall have of a VM besides; it is taken over. */
+void vms_tell(struct vm *vm, struct json_object *told);
+/* Of how many VMs nothing was told. */
+size_t vms_untold(const struct vms *vms);
 /* How many virtual processors have been seen. */
 size_t vms_cpus(const struct vms *vms);
 /* Writes them as a map file (docs/decoder.md), complete or not at all. 0, or -errno and the reason.

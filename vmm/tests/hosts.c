@@ -4,10 +4,12 @@
  * and what a perf.data says of itself.
  */
 #include "common/file.h"
+#include "common/json.h"
 #include "record/machine.h"
 #include "record/recorder.h"
 #include "record/vms.h"
 #include "suites.h"
+#include "trace/clock.h"
 #include "trace/code-files.h"
 #include "trace/mapfile.h"
 
@@ -177,11 +179,15 @@ static void changes(void)
     CU_ASSERT_EQUAL_FATAL(vm->cpu_count, 2);
     CU_ASSERT_EQUAL(vm->cpus[1].tsc_offset, 99);
     CU_ASSERT_EQUAL(vm->cpus[1].from, 500);
-    CU_ASSERT_TRUE(vms_offset(&vms, 900, 0, 111, 450)); /* KVM's tracepoint */
+    CU_ASSERT_TRUE(vms_offset(&vms, 900, 900, 0, 111, 450)); /* KVM's tracepoint */
     CU_ASSERT_EQUAL_FATAL(vm->cpu_count, 3);
     CU_ASSERT_EQUAL(vm->cpus[2].from, 450);
-    CU_ASSERT_TRUE(vms_offset(&vms, 901, 0, 111, 450)); /* of nobody that is known */
+    CU_ASSERT_TRUE(vms_offset(&vms, 901, 901, 0, 111, 450)); /* of nobody that is known */
     CU_ASSERT_EQUAL(vms_cpus(&vms), 3);
+    vms_prefer_told(&vms); /* the look found what the tracepoint told, and later */
+    CU_ASSERT_EQUAL_FATAL(vm->cpu_count, 2);
+    CU_ASSERT_EQUAL(vm->cpus[0].from, 0);
+    CU_ASSERT_EQUAL(vm->cpus[1].from, 450);
 
     drop("/proc/900");
     drop(KVM "/900-9");
@@ -196,6 +202,35 @@ static void changes(void)
     CU_ASSERT_FALSE(look(&vms, 800));
     put_cpu("900-9", 1, "906\n", "5\n", NULL, NULL);
     CU_ASSERT_TRUE(look(&vms, 900));
+    vms_free(&vms);
+    drop("/proc");
+    drop("/sys");
+}
+
+/* A process with two VMs: the thread tells which one's offset it was. */
+static void two_of_a_process(void)
+{
+    struct vms vms = {.root = root};
+    const struct vm *first, *second;
+
+    put_qemu(800, "1000", build, sizeof(build));
+    put_cpu("800-11", 0, "812\n", "1\n", NULL, NULL);
+    CU_ASSERT_TRUE(look(&vms, 1));
+    put_cpu("800-12", 0, "822\n", "2\n", NULL, NULL);
+    CU_ASSERT_TRUE(look(&vms, 2));
+    CU_ASSERT_EQUAL_FATAL(vms.count, 2);
+    first = &vms.list[0];
+    second = &vms.list[1];
+    put_cpu("800-11", 0, "812\n", "3\n", NULL, NULL);
+    CU_ASSERT_TRUE(look(&vms, 500));
+    CU_ASSERT_TRUE(vms_offset(&vms, 800, 822, 0, 4, 600));
+    CU_ASSERT_EQUAL(second->cpu_count, 2);
+    CU_ASSERT_FALSE(vms.is_unsure);
+    CU_ASSERT_TRUE(vms_offset(&vms, 800, 801, 0, 5, 700)); /* of either */
+    CU_ASSERT_TRUE(vms.is_unsure);
+    vms_prefer_told(&vms);
+    CU_ASSERT_EQUAL(first->cpu_count, 2);
+    CU_ASSERT_EQUAL(second->cpu_count, 2);
     vms_free(&vms);
     drop("/proc");
     drop("/sys");
@@ -253,8 +288,10 @@ static void to_map(void)
 {
     struct ptd_image *const image = ptd_image_new();
     struct code_files *const files = code_files_new(1 << 20);
+    static const char told[] = "{\"processes\": [{\"name\": \"told\", \"cr3\": 4096}]}";
     struct vms vms = {.root = root};
     struct map map = {.is_of_trace = true};
+    struct ptd_context context;
     struct reason why = {0};
     const struct ptd_time_vm *times;
     size_t count;
@@ -262,7 +299,10 @@ static void to_map(void)
 
     put_two_vms();
     CU_ASSERT_TRUE(look(&vms, 1));
-    CU_ASSERT_TRUE(vms_offset(&vms, 900, 0, UINT64_C(0) - 7, 450));
+    CU_ASSERT_TRUE(vms_offset(&vms, 900, 905, 0, UINT64_C(0) - 7, 450));
+    CU_ASSERT_EQUAL(vms_untold(&vms), 2);
+    vms_tell(&vms.list[0], json_parse(told, strlen(told), path, sizeof(path)));
+    CU_ASSERT_EQUAL(vms_untold(&vms), 1);
     (void)snprintf(path, sizeof(path), "%s/map", root);
     CU_ASSERT_EQUAL(vms_write(&vms, path, &why), 0);
     CU_ASSERT_EQUAL_FATAL(map_load(path, files, image, &map), 0);
@@ -279,6 +319,8 @@ static void to_map(void)
         if (map.vcpus[i].tid == 905)
             CU_ASSERT_EQUAL(times[i].multiplier, UINT64_C(1) << 47);
     }
+    ptd_contexts_find(map.contexts, ptd_space(1, 4096), 0, &context);
+    CU_ASSERT_STRING_EQUAL(context.process, "told");
     map_free(&map);
     ptd_image_free(image);
     code_files_free(files);
@@ -286,6 +328,30 @@ static void to_map(void)
     drop("/proc");
     drop("/sys");
     drop("/map");
+}
+
+/* ---- When a ring begins ---- */
+
+#define RING_OF_A_GUEST(tsc)                                                                       \
+    "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82"                                             \
+    "\x19" tsc "\0\0\0\0\0\2\x43\1\1\0\0\0\0\2\xc8\5\0\0\0\0\2\x23"
+
+/* A ring may begin in a guest, whose TSC comes before whose it is. */
+static void begin_of_ring(void)
+{
+    static const uint8_t bytes[] = RING_OF_A_GUEST("\0\x10") RING_OF_A_GUEST("\0\x20");
+    const struct ptd_time_vm vms[] = {{.vmcs = 0x5000, .offset = UINT64_C(0) - 0x30000}};
+
+    for (size_t known = 0; known < 2; known++) {
+        const struct ptd_time_config config = {.vms = vms, .vm_count = known};
+        struct clock clock, of_pieces;
+
+        CU_ASSERT_TRUE(clock_open(&clock, bytes, sizeof(bytes) - 1, &config, false));
+        CU_ASSERT_EQUAL(clock_start(&clock), known ? 0x31000 : 0x1000);
+        CU_ASSERT_TRUE(clock_begin(&of_pieces, bytes, sizeof(bytes) - 1, &config));
+        CU_ASSERT_EQUAL(of_pieces.tsc, known ? 0x31000 : 0x1000);
+        clock_close(&clock);
+    }
 }
 
 /* ---- What can be recorded ---- */
@@ -429,6 +495,8 @@ void add_hosts_suite(void)
 {
     const CU_pSuite suite = CU_add_suite("hosts that are recorded", make_root, drop_root);
 
+    CU_add_test(suite, "two VMs of a process", two_of_a_process);
+    CU_add_test(suite, "a ring that begins in a guest", begin_of_ring);
     CU_add_test(suite, "VMs by debugfs", by_debugfs);
     CU_add_test(suite, "VMs that change", changes);
     CU_add_test(suite, "VMs by /proc", by_proc);

@@ -203,8 +203,9 @@ static void of_a_trace(void)
         {VM("\"processes\":[{\"cr3\":0,\"files\":[{\"path\":\"/x\",\"start\":1,\"end\":2}]}]"),
          NULL},
         {VM("\"images\":[{\"path\":\"a\",\"address\":0}]"), "only --map may name bare code"},
-        {VM("\"memory\":{\"raw\":\"ram\",\"paging\":\"pae\"}"), "only --map may name memory"},
-        {VM("\"memory\":{\"core\":\"ram\"}"), "only --map may name memory"},
+        {VM("\"memory\":{\"raw\":\"ram\",\"paging\":\"pae\"}"), "or bare memory"},
+        {VM("\"memory\":{\"core\":\"/ram\"}"), "only --map may name memory elsewhere"},
+        {VM("\"memory\":{\"core\":\"a\"}"), "the wrong format"}, /* beside it, it may */
         {VM("\"kallsyms\":\"/proc/kallsyms\""), "only --map may name files elsewhere"},
         {VM("\"symbols\":\"../a\""), "only --map may name files elsewhere"},
     };

@@ -4,10 +4,12 @@
  */
 #include "common/file.h"
 #include "monitor/capture-files.h"
+#include "monitor/dump.h"
 #include "monitor/monitor.h"
 #include "suites.h"
 
 #include <CUnit/CUnit.h>
+#include <errno.h>
 #include <json-c/json.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -245,6 +247,77 @@ static void code_that_is_cut(void)
     (void)unlink(code);
 }
 
+static uint64_t dumped;
+
+static void turn(uint64_t done, uint64_t all)
+{
+    CU_ASSERT_EQUAL(all, 9);
+    dumped = done;
+}
+
+#define DONE        "{\"return\": {}}\r\n"
+#define NO          "{\"error\": {\"class\": \"GenericError\", \"desc\": \"no\"}}\r\n"
+#define DUMP_RUNS   "{\"return\": {\"status\": \"active\", \"completed\": 4, \"total\": 9}}\r\n"
+#define DUMP_ENDED  "{\"return\": {\"status\": \"completed\", \"completed\": 4, \"total\": 9}}\r\n"
+#define DUMP_FAILED "{\"return\": {\"status\": \"failed\", \"completed\": 4, \"total\": 9}}\r\n"
+
+/* QEMU gets the descriptor, writes for some time, and says how it went. */
+static void a_dump(void)
+{
+    const struct {
+        const char *const *texts;
+        const char *why; /* NULL: it is written */
+    } cases[] = {
+        {TEXTS(GREETING, READY, DONE, DONE, DUMP_RUNS, DUMP_ENDED), NULL},
+        {TEXTS(GREETING, READY, DONE, DONE, DUMP_FAILED), "QEMU could not write"},
+        {TEXTS(GREETING, READY, DONE, DONE, DONE), "QEMU could not write"},
+        {TEXTS(GREETING, READY, DONE, NO), "QEMU: no"},
+        {TEXTS(GREETING, READY, NO), "QEMU: no"},
+        {TEXTS(GREETING, READY, DONE, DONE, DUMP_RUNS), "it is closed"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct reason why = {0};
+        struct monitor monitor;
+        struct server server;
+        char core[64];
+
+        (void)snprintf(core, sizeof(core), "%s/core", folder);
+        start(&server, cases[i].texts);
+        CU_ASSERT_TRUE_FATAL(monitor_open_socket(&monitor, path));
+        CU_ASSERT_EQUAL(dump_write(&monitor, core, i == 0 ? turn : NULL, &why),
+                        cases[i].why ? -EREMOTEIO : 0);
+        CU_ASSERT_PTR_NOT_NULL(strstr(why.text, cases[i].why ? cases[i].why : ""));
+        monitor_close(&monitor);
+        end(&server);
+        CU_ASSERT_TRUE(server.got >= 0);
+        (void)close(server.got);
+        CU_ASSERT_EQUAL(unlink(core), cases[i].why ? -1 : 0);
+    }
+    CU_ASSERT_EQUAL(dumped, 4);
+}
+
+static void what_is_dumped(void)
+{
+    struct reason why = {0};
+    struct monitor monitor;
+    struct server server;
+    char name[8];
+
+    start(&server, TEXTS(GREETING, READY, "{\"return\": {\"name\": \"a guest\"}}\r\n", DONE,
+                         "{\"return\": {\"base-memory\": 5, \"plugged-memory\": 2}}\r\n", NO, NO));
+    CU_ASSERT_TRUE_FATAL(monitor_open_socket(&monitor, path));
+    CU_ASSERT_EQUAL(dump_name(&monitor, name, sizeof(name), &why), 0);
+    CU_ASSERT_STRING_EQUAL(name, "a guest");
+    CU_ASSERT_EQUAL(dump_name(&monitor, name, sizeof(name), &why), 0);
+    CU_ASSERT_STRING_EQUAL(name, "");
+    CU_ASSERT_EQUAL(dump_size(&monitor), 7);
+    CU_ASSERT_EQUAL(dump_size(&monitor), 0);
+    CU_ASSERT_EQUAL(dump_name(&monitor, name, sizeof(name), &why), -EREMOTEIO);
+    monitor_close(&monitor);
+    end(&server);
+}
+
 void add_monitor_suite(void)
 {
     CU_pSuite const suite = CU_add_suite("monitor", make_folder, remove_folder);
@@ -256,4 +329,6 @@ void add_monitor_suite(void)
     CU_add_test(suite, "what is no monitor", what_is_no_monitor);
     CU_add_test(suite, "a line without end", a_line_without_end);
     CU_add_test(suite, "code that is cut off", code_that_is_cut);
+    CU_add_test(suite, "a dump of memory", a_dump);
+    CU_add_test(suite, "whose memory, and how much", what_is_dumped);
 }

@@ -571,8 +571,8 @@ static int read_memory(struct reader *reader, const struct node *node, unsigned 
         return error;
     if (!entry.core == !entry.raw)
         return wrong(reader, node, "either \"core\" or \"raw\" names a file");
-    if (reader->map->is_of_trace)
-        return wrong(reader, node, "only --map may name memory");
+    if (reader->map->is_of_trace && (entry.raw || strchr(entry.core, '/')))
+        return wrong(reader, node, "only --map may name memory elsewhere, or bare memory");
     memory = new_memory(reader->map);
     if (!memory)
         return -ENOMEM;

@@ -22,7 +22,7 @@ struct map_symbols {
 struct map {
     /*
      * Set by the caller: a trace names the map, and nobody vouches for it. It may name ELF files,
-     * and files with names beside it, but neither bare code nor memory.
+     * and files with names and core dumps beside it, but neither bare code nor bare memory.
      */
     bool is_of_trace;
     struct ptd_contexts *contexts;

@@ -18,7 +18,8 @@ execlog=$(realpath -m "${EXECLOG:-$build/qemu/execlog.so}")
 guests=$(realpath -m guest-tests/build)
 vpt=$(realpath "$build/vpt")
 of_linux=("a domain, captured for a second" "a domain, captured until a signal comes"
-    "a capture that somebody else ends" "a file that cannot be written" "names of a domain, and of what is captured")
+    "a capture that somebody else ends" "a file that cannot be written" "names of a domain, and of what is captured"
+    "memory of a domain, as vpt record takes it")
 by_libvirt=("a domain, captured whole" "${of_linux[@]}" "no such domain")
 umask 022 # captures are private even so
 
@@ -339,12 +340,18 @@ named() {
         "$vpt" decode --summary --json "$work/fifth.0" >"$work/fifth.sums" && jq -e '.instructions > 1000 and
             (.functions | map(select(.name == "?") | .instructions) | add // 0) * 100 < .instructions' "$work/fifth.sums"
 }
+dumped() {
+    "$build/qemu/dump" "$uri" second "$work/dumped.core" &&
+        "$vpt" names --json "$work/dumped.core" >"$work/dumped.sum" && jq -e '.symbols > 50000' "$work/dumped.sum" &&
+        [ "$(virsh domstate second)" = running ]
+}
 if [ -f "$lab/vmlinuz" ]; then
     check "${of_linux[0]}" captured_for_a_second
     check "${of_linux[1]}" captured_until_a_signal
     check "${of_linux[2]}" ended_by_another
     check "${of_linux[3]}" captured_to_nowhere
     check "${of_linux[4]}" named
+    check "${of_linux[5]}" dumped
     virsh destroy second >/dev/null 2>&1
 else
     for name in "${of_linux[@]}"; do skip "$name: no kernel (make lab)"; done
