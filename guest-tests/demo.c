@@ -12,9 +12,12 @@
  *   output=range  a single range, though there is ToPA
  *   ctl=BITS      further bits of IA32_RTIT_CTL (RTIT: of RTIT_CTL)
  *   notrace       run the processes without tracing
+ *   tsc=N         without tracing: sets the TSC ahead by N on each timer interrupt
+ *   panic=N       without tracing: tells QEMU's device pvpanic of a panic on the Nth one
  */
 #include "boot.h"
 #include "console.h"
+#include "cpu.h"
 #include "demo-trace.h"
 #include "process.h"
 #include "pt.h"
@@ -28,6 +31,10 @@ extern const uint8_t sort_elf[], sort_elf_end[], hash_elf[], hash_elf_end[];
 #define INSTRUCTIONS_FAST      1000000
 #define INSTRUCTIONS_SLOW      300000
 #define INSTRUCTIONS_FREE      8000000
+
+#define MSR_TSC          0x10
+#define PVPANIC_PORT     0x505
+#define PVPANIC_PANICKED 1
 
 /* The timer counts instructions while the host steps, and time otherwise (nanoseconds on QEMU). */
 #define TICKS_STEPPING 8000
@@ -79,6 +86,22 @@ static bool print_report(const struct tracer *tracer)
     return t->bytes != 0 && t->errors == 0;
 }
 
+static uint64_t tsc_step, panic_at;
+
+/* A hypervisor sets another TSC offset for the one, and may stop the processor for the other. */
+static void after_interrupt(void)
+{
+    static uint64_t interrupts;
+
+    if (process_stats()->timer_interrupts == interrupts)
+        return; /* a system call */
+    interrupts = process_stats()->timer_interrupts;
+    if (tsc_step)
+        wrmsr(MSR_TSC, read_tsc() + tsc_step);
+    if (interrupts == panic_at)
+        outb(PVPANIC_PORT, PVPANIC_PANICKED);
+}
+
 int guest_main(void)
 {
     bool tracing = !boot_word("notrace");
@@ -108,6 +131,8 @@ int guest_main(void)
             return 1;
         }
     }
+    if (!tracing && (boot_number("tsc", &tsc_step) | boot_number("panic", &panic_at)))
+        process_set_hook(after_interrupt);
     bad = process_run_all(choose_ticks(tracing));
     if (tracing)
         tracer->stop();

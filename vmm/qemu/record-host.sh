@@ -18,6 +18,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # shellcheck source=vmm/qemu/linux/guest.sh
 . "$here/guest.sh"
+# shellcheck source=vmm/qemu/linux/host.sh
+. "$here/host.sh"
 
 for file in "$qemu" "$build/qemu/work" "$build/vpt" "$lab/vmlinuz" "$(command -v perf)"; do
     [ -f "$file" ] || { echo "record-host.sh: ${file:-perf} is not there" >&2; exit 1; }
@@ -38,14 +40,10 @@ perf --buildid-dir /out/files record --kcore -a -m,16M --proc-map-timeout 60000 
 echo "perf $?"
 kill -KILL $vms'
 
-linux_prepare
-cp "$build/vpt" "$work/root/usr/bin/vpt"
-cp guest-tests/build/demo.elf "$work/root/demo.elf"
-shared_objects "$work/root" "$build/vpt"
-(cd "$work/root" && find . | cpio --quiet -o -H newc) >"$work/base.cpio"
+host_prepare "$host_image"
 linux_job host <<<"$job"
 echo 'record-host.sh: a host boots, and two VMs in it' >&2
-(linux_machine host 1800 max,vendor=GenuineIntel,vpt-profile=icelake-server,+vmx,-la57)
+(linux_machine host 1800 "$host_cpu")
 linux_result host
 if ! grep -q '^perf 0' "$work/host/log"; then
     tail -n 12 "$work/host/log" >&2

@@ -6,6 +6,8 @@
 #
 # Needs: qemu, lab (folder of prepare.sh), build, work (a temporary folder), here (this folder's path).
 
+linux_mib=1024 linux_disk=256M # its memory, and what it leaves
+
 # shared_objects ROOT PROGRAM: copies the files that a program needs to run, the loader among them.
 shared_objects() {
     local file
@@ -34,7 +36,7 @@ linux_job() {
     mkdir -p "$out/jobdir"
     cat >"$out/jobdir/job"
     { cat "$work/base.cpio" && (cd "$out/jobdir" && find . | cpio --quiet -o -H newc); } >"$out/initrd"
-    truncate -s 256M "$out/disk"
+    truncate -s "$linux_disk" "$out/disk"
 }
 
 # tsc=reliable: on a busy host Linux's watchdog takes TCG's TSC for unstable, and perf has no time then.
@@ -44,7 +46,7 @@ linux_machine() {
     local seconds=$2 cpu=$3 out=$work/$1
     shift 3
     exec timeout "$seconds" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine pc -accel tcg \
-        -cpu "$cpu" -m 1024 -display none -nodefaults -no-reboot -serial "file:$out/console" \
+        -cpu "$cpu" -m "$linux_mib" -display none -nodefaults -no-reboot -serial "file:$out/console" \
         -kernel "$lab/vmlinuz" -initrd "$out/initrd" \
         -append "console=ttyS0 panic=-1 quiet no_timer_check tsc=reliable rdinit=/init" \
         -drive "file=$out/disk,format=raw,if=none,id=disk" -device virtio-blk-pci,drive=disk \

@@ -10,15 +10,21 @@
 nested_cpu=EPYC,+svm,+npt
 nested_accel=tcg
 
-# nested_prepare FILE...: the lab's initial file system in $work/initrd, with our QEMU (/qemu) and its
-# firmware (/bios), and these files in its root. On standard input: the job, which leaves things in /out.
+# nested_qemu ROOT: our QEMU (/qemu) and its firmware (/bios) for a guest with this root.
+nested_qemu() {
+    mkdir -p "$1/bios"
+    strip -o "$1/qemu" "$qemu"
+    shared_objects "$1" "$qemu"
+    cp -L /usr/share/seabios/bios-256k.bin /usr/share/qemu/{kvmvapic,linuxboot_dma,pvh}.bin "$1/bios/"
+}
+
+# nested_prepare FILE...: the lab's initial file system in $work/initrd, with QEMU, and these files in its
+# root. On standard input: the job, which leaves things in /out.
 nested_prepare() {
     local root=$work/nested
-    mkdir -p "$root/out" "$root/bios"
+    mkdir -p "$root/out"
     cp "$here/kvm-init" "$root/init"
-    strip -o "$root/qemu" "$qemu"
-    shared_objects "$root" "$qemu"
-    cp -L /usr/share/seabios/bios-256k.bin /usr/share/qemu/{kvmvapic,linuxboot_dma,pvh}.bin "$root/bios/"
+    nested_qemu "$root"
     cp "$@" "$root/"
     {
         # shellcheck disable=SC2016
@@ -31,12 +37,15 @@ nested_prepare() {
     (cd "$root" && cpio --quiet -id <"$lab/base.cpio" && find . | cpio --quiet -o -H newc) >"$work/initrd"
 }
 
-# shell_guest: the file system of a guest of that lab in $work/guest.cpio, busybox and shell-init.
-shell_guest() {
-    local root=$work/guest
+# guest_of INIT [FILE...]: the file system of a guest of that lab in $work/guest.cpio: busybox, its first
+# process, and files in /bin.
+guest_of() {
+    local root=$work/guest init=$1
+    shift
     mkdir -p "$root/bin"
     cp "$(command -v busybox)" "$root/bin/busybox"
-    cp "$here/shell-init" "$root/init"
+    cp "$here/$init" "$root/init"
+    [ $# = 0 ] || cp "$@" "$root/bin/"
     chmod +x "$root/init"
     (cd "$root" && find . | cpio --quiet -o -H newc) >"$work/guest.cpio"
 }

@@ -7,6 +7,7 @@
  *   work              all of it
  *   work values       PTWRITE, if it is there
  *   work compute N    N times what needs no help of the system, for measurements
+ *   work turns N      the same, each time for a byte of standard input, which it then hands on
  */
 #include <cpuid.h>
 #include <signal.h>
@@ -120,6 +121,20 @@ static bool compute(uint32_t values[COUNT])
     return sorted(values, COUNT) && fibonacci(18) == 2584;
 }
 
+static int compute_often(uint32_t values[COUNT], const char *times, bool by_turns)
+{
+    char turn;
+
+    for (unsigned long i = strtoul(times, NULL, 10); i > 0; i--) {
+        if (by_turns && read(STDIN_FILENO, &turn, 1) != 1)
+            return 1;
+        fill(values, false);
+        if (!compute(values) || (by_turns && write(STDOUT_FILENO, &turn, 1) != 1))
+            return 1;
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static uint32_t values[COUNT];
@@ -127,14 +142,10 @@ int main(int argc, char **argv)
 
     if (argc == 2 && strcmp(argv[1], "values") == 0)
         return write_values();
-    if (argc == 3 && strcmp(argv[1], "compute") == 0) {
-        for (unsigned long i = strtoul(argv[2], NULL, 10); i > 0; i--) {
-            fill(values, false);
-            if (!compute(values))
-                return 1;
-        }
-        return 0;
-    }
+    if (argc == 3 && strcmp(argv[1], "compute") == 0)
+        return compute_often(values, argv[2], false);
+    if (argc == 3 && strcmp(argv[1], "turns") == 0)
+        return compute_often(values, argv[2], true);
     signal(SIGUSR1, on_signal);
     value = fill(values, true);
     if (!compute(values) || !touch_pages() || signals != 4)

@@ -69,7 +69,8 @@ struct clocks {
     uint64_t first, last;         /* TSC of the first and last branch since then */
     uint64_t waiting;             /* how many there were */
     uint64_t branches;            /* that were compared */
-    double width;                 /* of their intervals, all together */
+    uint64_t unbounded;           /* of them, which may have come at any time after another one */
+    double width;                 /* of the intervals of the others, all together */
     uint64_t furthest;            /* of the estimate from the truth */
 };
 
@@ -364,7 +365,10 @@ static void compare_times(struct compare *c, const struct ptd_time_point *before
                  ", decoded %" PRIu64 " to %" PRIu64 ", at trace offset %" PRIu64,
                  c->insns, clocks->first, clocks->last, before->earliest, now->latest, offset);
     clocks->branches += clocks->waiting;
-    clocks->width += (double)(now->latest - before->earliest) * (double)clocks->waiting;
+    if (now->latest == PTD_TIME_UNKNOWN)
+        clocks->unbounded += clocks->waiting;
+    else
+        clocks->width += (double)(now->latest - before->earliest) * (double)clocks->waiting;
     if (first > clocks->furthest)
         clocks->furthest = first;
     if (last > clocks->furthest)
@@ -410,9 +414,11 @@ static int clocks_open(struct compare *c, const char *trace, const struct bytes 
 
 static void print_times(const struct clocks *clocks)
 {
-    printf("time: %" PRIu64 " branches in intervals of %.0f ticks on average, at most %" PRIu64
-           " from the estimate\n",
-           clocks->branches, clocks->branches ? clocks->width / (double)clocks->branches : 0,
+    const uint64_t bounded = clocks->branches - clocks->unbounded;
+
+    printf("time: %" PRIu64 " branches in intervals of %.0f ticks on average (%" PRIu64
+           " without an end), at most %" PRIu64 " from the estimate\n",
+           clocks->branches, bounded ? clocks->width / (double)bounded : 0, clocks->unbounded,
            clocks->furthest);
 }
 

@@ -2,17 +2,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Recordings of `vpt record` that end in every way: by limits, by signals, by being killed, by a file
-# system that is full; while VMs begin and die and the clock is set back. What was recorded until then has
-# to decode, and nothing may be left running. In a Linux host with kvm_intel on our QEMU (see hosts.sh).
+# system that is full; while VMs begin and die, one migrates to another QEMU, one panics, and the clock is
+# set back. What was recorded until then has to decode, and nothing may be left running. In a Linux host
+# with kvm_intel on our QEMU (see hosts.sh).
 #
 # Needs `make qemu`, the lab's kernel and perf; without them, every test is named and counted as skipped.
-# A minute or two.
+# Some minutes.
 set -u
 
 # shellcheck source=vmm/qemu/tests/suite.sh
 . vmm/qemu/tests/suite.sh
-image=guest-tests/build/demo.elf
-cases=(limit size term killed perf-killed full nearly-full ring chosen changing)
+# shellcheck source=vmm/qemu/linux/nested.sh
+. "$here/nested.sh"
+# shellcheck source=vmm/qemu/linux/host.sh
+. "$here/host.sh"
+# shellcheck disable=SC2034 # guest.sh uses them
+linux_mib=1536 linux_disk=1G
+cases=(limit size term killed perf-killed full nearly-full ring chosen changing moving panic)
 
 command -v perf >/dev/null || why='no perf (linux-perf)'
 if [ -n "$why" ]; then
@@ -32,6 +38,21 @@ vm() {
     vpt run --mem 16M --timeout 0 --append "notrace rounds=$1 tick=5000000" /demo.elf >/out/vm-$1 2>&1 &
     vm=$!
     until grep -q rounds /out/vm-$1; do sleep 0.1; done
+}
+machine() { # NAME ARGUMENT...: a VM on QEMU, whose monitor is the socket /tmp/NAME; /tmp/NAME.in takes lines
+    id=$1
+    shift
+    mkfifo /tmp/$id.in /tmp/$id.out
+    cat /tmp/$id.out >/tmp/$id.lines &
+    /qemu -L /bios -accel kvm -machine q35 -m 64 -cpu host -display none -nodefaults -no-reboot -action panic=pause \
+        -device pvpanic -name $id,debug-threads=on -qmp unix:/tmp/$id,server=on,wait=off \
+        -chardev pipe,id=lines,path=/tmp/$id -mon chardev=lines -debugcon file:/out/$id.console \
+        -kernel /demo.elf "$@" </dev/null >/out/$id.qemu 2>&1 &
+    vm=$!
+    until [ -S /tmp/$id ]; do sleep 0.1; done
+}
+known() { # FOLDER PID
+    until grep -q "\"pid\":$2" $1/map; do sleep 0.1; done
 }
 begin() { # NAME ARGUMENT...
     name=$1
@@ -101,26 +122,55 @@ begin changing /out/changing
 recording /out/changing
 vm 1000000002
 date -s 2001-01-01
-until grep -q "\"pid\":$vm" /out/changing/map; do sleep 0.1; done
+known /out/changing $vm
 kill -KILL $vm
 sleep 0.5
 vm 1000000003
-until grep -q "\"pid\":$vm" /out/changing/map; do sleep 0.1; done
+known /out/changing $vm
 kill -INT $record
 end
 kill -KILL $first $vm
+machine source -append "notrace rounds=1000000004 tick=5000000"
+source=$vm
+begin moving --buffer 16M /out/moving
+recording /out/moving
+known /out/moving $source
+machine target -append "notrace rounds=1000000004 tick=5000000" -incoming unix:/tmp/way
+target=$vm
+until [ -S /tmp/way ]; do sleep 0.1; done
+echo "migrate -d unix:/tmp/way" >/tmp/source.in
+until grep -q "status: running" /tmp/target.lines; do sleep 0.2; echo "info status" >/tmp/target.in; done
+sleep 0.5
+echo quit >/tmp/source.in
+wait $source
+sleep 0.5
+kill -INT $record
+end
+kill -KILL $target
+machine panics -append "notrace rounds=1000000005 tick=5000000 panic=200" -S
+begin panic --snapshot --buffer 8M --panic /tmp/panics --memory /tmp/panics /out/panic
+recording /out/panic
+echo cont >/tmp/panics.in
+until grep -q panicked /out/panic.said; do sleep 0.1; done
+kill -INT $record
+end
+kill -KILL $vm
 rm -rf /out/*/files'
 
 records() {
-    linux_prepare
-    cp "$build/vpt" "$work/root/usr/bin/vpt"
-    cp "$image" "$work/root/demo.elf"
-    shared_objects "$work/root" "$build/vpt"
-    (cd "$work/root" && find . | cpio --quiet -o -H newc) >"$work/base.cpio"
-    linux_run ends 1200 "max,vendor=GenuineIntel,vpt-profile=icelake-server,+vmx,-la57" <<<"$job"
+    nested_qemu "$work/root"
+    host_prepare "$host_image"
+    linux_run ends 1200 "$host_cpu" <<<"$job"
     local ok=$?
     cat "$out/log"
     return $ok
+}
+
+# with_kernel FOLDER: of a recording without the kernel's code, that of another one of the same boot.
+with_kernel() {
+    [ -f "$1/perf.data" ] || return 0
+    mv "$1/perf.data" "$1/data" && mkdir "$1/perf.data" && mv "$1/data" "$1/perf.data/" &&
+        cp -r "$out/limit/perf.data/kcore_dir" "$1/perf.data/"
 }
 
 # Of a recording: the exit code, what has to be said, who ended it, and that it decodes: who ran is known,
@@ -133,6 +183,7 @@ ended() { # NAME STATUS SAID BY
     [ ! -s "$out/$1.left" ] || { echo 'left running:' && cat "$out/$1.left"; return 1; }
     [ -z "$4" ] || [ "$(jq -r .ended_by "$folder/record.json")" = "$4" ] || return 1
     jq -e '.vms | length >= 1' "$folder/map" || return 1
+    with_kernel "$folder" || return 1
     "$build/vpt" dump --records "$folder" | tail -n 2
     "$build/vpt" dump "$folder" | grep -c ' PIP .*NR' || return 1
     # Parts of guests have the name of their VM; their code is nowhere.
@@ -154,6 +205,28 @@ changing() {
         [ "$(jq .milliseconds "$out/changing/record.json")" -lt 600000 ]
 }
 
+# The VM ran in one process, and then in another one; both are known, and nothing of it is nobody's.
+moving() {
+    ended moving 0 'MB of packets' signal &&
+        [ "$(jq -c '[.vms[].name]' "$out/moving/map")" = '["source","target"]' ] &&
+        "$build/vpt" parts --json "$out/moving" >"$work/parts" || return 1
+    jq -s 'map(select(.nr)) | group_by(.vm) | map({vm: .[0].vm, count: length, begin: .[0].begin, end: .[-1].end})' \
+        "$work/parts" | tee "$work/moves"
+    jq -e 'length == 2 and all(.[]; .count > 10) and .[0].end < .[1].begin' "$work/moves"
+}
+
+# The ring is written by itself, and the guest's code is in its memory: what it ran decodes.
+panicked() {
+    local cores=("$out"/panic/guest-*.core)
+    ended panic 0 'panics has panicked: the ring is written' signal &&
+        [ "$(jq .snapshots "$out/panic/record.json")" = 1 ] && [ -s "${cores[0]}" ] &&
+        grep -x 'status 0' "$out/panic.said" || return 1
+    "$build/vpt" report --symfs "$work/root" --vm panics "$out/panic" >"$work/panics" 2>&1
+    cat "$work/panics"
+    grep '^instructions [0-9]\{4,\}' "$work/panics" && grep '^errors *0 ' "$work/panics" &&
+        [ "$(sed -n 's/^time *\([0-9]*\).*/\1/p' "$work/panics")" -le "$(jq .milliseconds "$out/panic/record.json")" ]
+}
+
 # Only threads of the VM's process.
 chosen() {
     ended chosen 0 '1 VMs' seconds && grep -q 'status 2' "$out/none.said" && cat "$out/none.said" &&
@@ -161,7 +234,7 @@ chosen() {
 }
 
 out=$work/ends
-check 'a host with guests records itself in ten ways' records
+check 'a host with guests records itself in all ways' records
 check 'a recording of vpt record (limit)' ended limit 0 'MB of packets' seconds
 check 'a recording of vpt record (size)' ended size 0 'MB of packets' size
 check 'a recording of vpt record (term)' ended term 0 'MB of packets' signal
@@ -172,4 +245,6 @@ check 'a recording of vpt record (nearly-full)' ended nearly-full 4 'nearly full
 check 'a recording of vpt record (ring)' ring
 check 'a recording of vpt record (chosen)' chosen
 check 'a recording of vpt record (changing)' changing
+check 'a recording of vpt record (moving)' moving
+check 'a recording of vpt record (panic)' panicked
 summary

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # A host records itself and its guests by `vpt record`: Debian's kernel with its own driver of Intel PT
-# and kvm_intel, stock perf, and two VMs, on our QEMU with VMX in TCG. What was recorded decodes to what
-# QEMU's plugin interface saw run, instruction by instruction; who ran is checked by pages of memory, and
-# when by QEMU's TSC. Which VM is which comes from what vpt record gathered: threads, and offsets of TSCs.
+# and kvm_intel, stock perf, and two VMs, on our QEMU with VMX in TCG. One VM is Debian's kernel on a QEMU
+# of its own, whose code and names come from its memory as vpt record took it. The other one sets its TSC
+# ahead again and again, and its code is given. What was recorded decodes to what QEMU's plugin interface
+# saw run, instruction by instruction; who ran is checked by pages of memory, and when by QEMU's TSC. Which
+# VM is which comes from what vpt record gathered: threads, and offsets of TSCs with each change of them.
 # The same holds when the trace's VMCS packets are taken away, so that only NR and threads tell.
 #
 # Each setting of the packets is a run: plain, without RET compression, and with Event Trace, where VM
@@ -20,16 +22,20 @@ set -u
 . vmm/qemu/tests/suite.sh
 # shellcheck source=vmm/qemu/tests/qmp.sh
 . vmm/qemu/tests/qmp.sh
+# shellcheck source=vmm/qemu/linux/nested.sh
+. "$here/nested.sh"
+# shellcheck source=vmm/qemu/linux/host.sh
+. "$here/host.sh"
 execlog=${EXECLOG:-$build/qemu/execlog.so}
-image=guest-tests/build/demo.elf
-mem_mib=1024
-boot_s=1200
+# shellcheck disable=SC2034 # guest.sh uses them
+linux_mib=1536 linux_disk=1G
+boot_s=1800
 least=10000000   # instructions that are attributed, for each setting
 compared=2000000 # of them, as text
 [ $# -gt 0 ] || set -- plain noretcomp events
 settings=("$@")
 kinds=(runs 'has a map with two VMs' 'decodes to what ran, who and when' 'decodes so without VMCS packets'
-    'is read by perf' 'is decoded by vpt as a folder' 'has a report of both VMs')
+    'tells changes of the TSC offset' 'is read by perf' 'is decoded by vpt as a folder' 'has a report of both VMs')
 
 command -v perf >/dev/null || why='no perf (linux-perf)'
 [ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
@@ -46,37 +52,39 @@ fi
 # The VMs stand still while the recording begins and ends, so that KVM's counter and the trace see the
 # same exits. While it goes on, no process begins or ends, whose code could not be found in memory later:
 # the shell reads and counts by itself. vpt stands still when it has begun perf and has not yet told it
-# to record, since the outer host's log begins there.
+# to record, since the outer host's log begins there. At the end, it takes the memory of one VM, which has
+# to go on for that: the log has ended then.
 # shellcheck disable=SC2016
 job='
 for module in irqbypass kvm kvm-intel; do insmod /modules/$module.ko; done
 mount -t debugfs debugfs /sys/kernel/debug
+renice -n 5 -p $$ # it counts, and the VMs shall run more than that
 counter=/sys/kernel/tracing/events/kvm/kvm_exit
-vms=
-for rounds in 1000000001 1000000002; do
-    vpt run --mem 16M --timeout 0 --append "notrace rounds=$rounds tick=5000000" /demo.elf >/out/vm-$rounds 2>&1 &
-    vms="$vms $!"
-done
-until grep rounds /out/vm-1000000001 && grep rounds /out/vm-1000000002; do sleep 1; done
-kill -STOP $vms
-sleep 1
-echo "hist:keys=exit_reason:size=256" >$counter/trigger && echo counts
-vpt record --buffer 64M --config "TERMS" /out/recording >/out/said 2>&1 &
+vpt run --mem 16M --timeout 0 --append "notrace rounds=1000000001 tick=5000000 tsc=1000000000000" /demo.elf >/out/vm 2>&1 &
+vms=$!
+/qemu -L /bios -accel kvm -machine pc -m 128 -cpu host -display none -nodefaults -no-reboot \
+    -name debian,debug-threads=on -qmp unix:/tmp/debian,server=on,wait=off -serial file:/out/debian \
+    -kernel /vmlinuz -initrd /guest.cpio -append "console=ttyS0 panic=-1 quiet no_timer_check rdinit=/init" \
+    </dev/null >/out/qemu-of-debian 2>&1 &
+debian=$!
+vms="$vms $debian"
+until grep rounds /out/vm && grep busy /out/debian; do sleep 1; done
+vpt record --buffer 64M --config "TERMS" --memory /tmp/debian /out/recording >/out/said 2>&1 &
 record=$!
 until [ -e /out/recording/perf.log ]; do sleep 0.1; done
-kill -STOP $record
+kill -STOP $record $vms
 until grep disabled /out/recording/perf.log; do sleep 0.1; done
+echo "hist:keys=exit_reason:size=256" >$counter/trigger && echo counts
 sleep 1
 echo ready >/dev/ttyS0
 count=0 # nobody sleeps: the clock of an idle machine leaps
 while [ $count -lt 20000 ]; do count=$((count + 1)); done
 kill -CONT $record
-logged() { # WORD: perf has said it
-    found=
-    until [ "$found" ]; do
-        while read -r line; do
-            case "$line" in *$1*) found=yes ;; esac
-        done </out/recording/perf.log
+logged() { # PATTERN: perf has said it
+    said=
+    until case "$said" in *$1*) ;; *) false ;; esac; do
+        said=
+        while read -r line; do said="$said $line"; done </out/recording/perf.log
     done
 }
 logged enabled
@@ -90,49 +98,45 @@ echo done >/dev/ttyS0
 count=0
 while [ $count -lt 400 ]; do count=$((count + 1)); done
 kill -INT $record
-logged Woken
+logged "enabled*disabled"
 echo over >/dev/ttyS0
+cat $counter/hist >/out/hist
+kill -CONT $debian
+until [ -e /out/recording/guest-$debian.core.map ] || ! kill -0 $record; do sleep 0.1; done
+kill -STOP $debian
+echo taken >/dev/ttyS0
 wait $record
 echo "record $?"
-cat $counter/hist >/out/hist
 kill -KILL $vms'
 
 prepare() {
-    linux_prepare
-    cp "$build/vpt" "$work/root/usr/bin/vpt"
-    cp "$image" "$work/root/demo.elf"
-    shared_objects "$work/root" "$build/vpt"
-    (cd "$work/root" && find . | cpio --quiet -o -H newc) >"$work/base.cpio"
-}
-
-# wait_for WORD: a line of the console.
-wait_for() {
-    until grep "^$1" "$out/console" >/dev/null 2>&1; do
-        sleep 0.1
-        kill -0 "$machine" 2>/dev/null || return 1
-    done
+    cp "$build/qemu/work" "$work/first"
+    cp "$build/qemu/work" "$work/second"
+    guest_of busy-init "$work/first" "$work/second"
+    nested_qemu "$work/root"
+    host_prepare "$host_image" "$lab/vmlinuz" "$work/guest.cpio"
 }
 
 # Memory is that of the recording's end, and the log goes on until perf records no more.
 records() {
-    local terms='' profile=icelake-server
+    local terms='' cpu=$host_cpu
     case $setting in
         noretcomp) terms=noretcomp=1 ;;
-        events) terms=event=1 profile=gracemont ;;
+        events) terms=event=1 cpu=${host_cpu/icelake-server/gracemont} ;;
     esac
-    sed "s/TERMS/$terms/; s/COUNT/${COUNT:-600}/" <<<"$job" | linux_job "$setting"
+    sed "s/TERMS/$terms/; s/COUNT/${COUNT:-500}/" <<<"$job" | linux_job "$setting"
     rm -f "$work/qmp".* "$work/begin" "$work/log" "$work/times" "$work/memory" "$work/capture"*
     qmp_pipes "$work/qmp"
-    (linux_machine "$setting" "$boot_s" "max,vendor=GenuineIntel,vpt-profile=$profile,+vmx,-la57" \
+    (linux_machine "$setting" "$boot_s" "$cpu" \
         -icount shift=2,sleep=off -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control \
         -plugin "$execlog,out=$work/log,times=$work/times,when=$work/begin,pages=on") &
     machine=$!
     qmp_open "$work/qmp"
-    wait_for ready && qmp '{"execute": "stop"}' && touch "$work/begin" &&
+    host_says ready && qmp '{"execute": "stop"}' && touch "$work/begin" &&
         qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/capture"'"}}' &&
-        qmp '{"execute": "cont"}' && wait_for 'done' && qmp '{"execute": "stop"}' &&
-        qmp '{"execute": "pmemsave", "arguments": {"val": 0, "size": '$((mem_mib << 20))',
-            "filename": "'"$work/memory"'"}}' && qmp '{"execute": "cont"}' && wait_for over &&
+        qmp '{"execute": "cont"}' && host_says 'done' && qmp '{"execute": "stop"}' &&
+        qmp '{"execute": "pmemsave", "arguments": {"val": 0, "size": '$((linux_mib << 20))',
+            "filename": "'"$work/memory"'"}}' && qmp '{"execute": "cont"}' && host_says over &&
         qmp '{"execute": "stop"}' && rm "$work/begin" && qmp '{"execute": "x-vpt-stop"}' &&
         qmp '{"execute": "cont"}'
     wait "$machine"
@@ -141,55 +145,55 @@ records() {
         grep -q '^record 0' "$out/log" && grep -x 'nothing was lost' "$out/said"
 }
 
-# What the driver told perf of the clocks.
-clock() {
-    perf script --dump-raw-trace -i "$recording/perf.data" >"$work/dump" 2>/dev/null
-    number() {
-        sed -n "s/^ *$1 *\([0-9]*\)$/\1/p" "$work/dump" | head -n 1
-    }
-    jq --argjson tsc "$(number 'TSC:CTC numerator')" --argjson ctc "$(number 'TSC:CTC denominator')" \
-        --argjson mtc 3 '. + {tsc_ctc: [$ctc, $tsc], mtc_freq: $mtc}' "$work/host.pt.json" >"$work/json" &&
-        mv "$work/json" "$work/host.pt.json"
-}
-
-# Which VM is which is in the map that vpt record left. The code of the host is memory, that of the VMs
-# their images.
+# Which VM is which is in the map that vpt record left, with memory and names of Debian. The code of the
+# host is memory, that of the other VM its images.
 map() {
-    local boot cr3s
-    "$build/qemu/perf_aux" "$data" 0 "$image" "$work/host.pt" && clock || return 1
-    boot=$((0x$(nm "$image" | sed -n 's/ [a-zA-Z] boot_pml4$//p')))
-    mapfile -t cr3s < <("$build/vpt" parts --json "$work/host.pt" | jq 'select(.nr) | .cr3' | sort -nu |
-        grep -vx "$boot")
-    [ ${#cr3s[@]} = 2 ] || { echo "CR3 values of the VMs: ${cr3s[*]}"; return 1; }
-    cat "$recording/map"
-    jq --arg dir "$(realpath guest-tests/build)" --argjson sort "${cr3s[0]}" --argjson hash "${cr3s[1]}" '
-        .vms[].images = [{path: ($dir + "/demo.elf")}] |
-        .vms[].processes = [{name: "sort", cr3: $sort, images: [{path: ($dir + "/sort.elf")}]},
-                            {name: "hash", cr3: $hash, images: [{path: ($dir + "/hash.elf")}]}]' \
-        "$recording/map" >"$work/vms" &&
+    local cr3s others
+    "$build/qemu/perf_aux" "$data" 0 "$host_image" "$work/host.pt" &&
+        host_clock "$recording/perf.data" "$work/dump" "$work/host.pt.json" || return 1
+    mapfile -t others < <(jq -r '.vms[] | select(.name == "debian").processes[].cr3 |
+        if type == "array" then .[] else . end' "$recording/map")
+    mapfile -t cr3s < <(host_cr3s "$work/host.pt" "${others[@]}")
+    [ ${#cr3s[@]} = 2 ] || { echo "CR3 values of the VM: ${cr3s[*]}"; return 1; }
+    jq '.vms[].vcpus' "$recording/map"
+    jq '(.vms[] | select(.name != "debian")) |= '"$(host_processes "${cr3s[@]}")" \
+        "$recording/map" >"$work/vms" && cp guest-tests/build/{demo,sort,hash}.elf "$recording/" &&
+        cp "$work/vms" "$recording/map" &&
         jq --arg memory "$work/memory" '.host = {memory: {raw: $memory, address: 0, paging: "4-level"}}' \
-            "$work/vms" >"$work/map" && jq -e '.vms | length == 2' "$work/map" &&
-        jq -e 'all(.vms[].vcpus[]; .tsc_offset)' "$work/map"
+            "$work/vms" >"$map" && jq -e '.vms | length == 2' "$map" &&
+        jq -e 'all(.vms[].vcpus[]; .tsc_offset)' "$map"
 }
 
 # decodes [--strip]: each VM, its processes, the host's kernel and its processes have a share.
 decodes() {
     local who
-    "$build/qemu/perf_whose" "$@" "$data" "$work/map" 0 "$work/whose.pt" >"$work/compared" &&
+    "$build/qemu/perf_whose" "$@" "$data" "$map" 0 "$work/whose.pt" >"$work/compared" &&
         cp "$work/host.pt.json" "$work/whose.pt.json" || return 1
-    "$build/qemu/compare" --map "$work/map" --pages --times "$work/times" "$work/whose.pt" "$work/log" \
+    "$build/qemu/compare" --map "$map" --pages --times "$work/times" "$work/whose.pt" "$work/log" \
         >>"$work/compared" 2>&1
-    cat "$work/compared"
-    grep -x identical "$work/compared" && grep -q ', 0 unknown$' "$work/compared" || return 1
-    for who in 'host kernel' 'host processes' 'VM vpt-[0-9]*'{,} {sort,hash}; do
-        grep -qE "$who.*: [0-9]{4,} instructions on [1-9][0-9]* pages\$" "$work/compared" || return 1
+    host_compared "$least" && grep -q ', 0 unknown$' "$work/compared" || return 1
+    for who in 'host kernel' 'host processes' 'VM vpt-[0-9]* '{kernel,sort,hash} \
+        'VM debian '{kernel,first,second}; do
+        grep -qE "$who: [0-9]{4,} instructions on [1-9][0-9]* pages\$" "$work/compared" || return 1
     done
-    awk -v least="$least" '/ instructions, / { sum = $1 } END { exit !(sum >= least) }' "$work/compared"
 }
 
 stripped() {
     decodes --strip && grep -qE '^[1-9][0-9]* VMCS packets stripped$' "$work/compared" &&
         grep -q ': 0 by both, 0 by VMCS, ' "$work/compared"
+}
+
+# Each interrupt of the VM's timer is one, as KVM's tracepoint told. Without them, times are wrong.
+offsets() {
+    jq '.tsc_offsets' "$recording/record.json"
+    jq -e '.tsc_offsets > 0' "$recording/record.json" &&
+        jq -e '.vms[] | select(.name != "debian") | .vcpus | length > 1' "$recording/map" &&
+        jq '.vms[].vcpus |= map(select(.from | not))' "$map" >"$recording/unchanged.map" &&
+        "$build/qemu/perf_whose" "$data" "$recording/unchanged.map" 0 "$work/unchanged.pt" &&
+        cp "$work/host.pt.json" "$work/unchanged.pt.json" || return 1
+    "$build/qemu/compare" --map "$recording/unchanged.map" --pages --times "$work/times" "$work/unchanged.pt" \
+        "$work/log" | tee "$work/why-not"
+    grep '^different: .* branches at TSC' "$work/why-not"
 }
 
 # Stock perf finds the packets in what stands in the folder.
@@ -202,25 +206,19 @@ perf_reads() {
 
 # By its own files: kernel and modules of the kcore folder, processes by the copies in the folder.
 folder() {
-    ips_of() { # the first ones; vpt ends when nobody reads on
-        { "$build/vpt" decode "$@" | sed -nE 's/^([0-9a-f]{16})  .*/\1/p'; } 2>/dev/null | head -n "$compared"
-    }
-    # As vpt record wrote it, and the images of the VMs, beside it.
-    cp guest-tests/build/{demo,sort,hash}.elf "$recording/" &&
-        sed 's,"path": ".*/,"path": ",' "$work/vms" >"$recording/map" || return 1
-    ips_of --symfs "$work/root" "$recording" >"$work/of-folder"
-    ips_of --map "$work/map" "$work/whose.pt" >"$work/of-memory"
+    host_ips "$compared" --symfs "$work/root" "$recording" >"$work/of-folder"
+    host_ips "$compared" --map "$map" "$work/whose.pt" >"$work/of-memory"
     wc -l "$work/of-folder" "$work/of-memory"
     cmp "$work/of-folder" "$work/of-memory" && [ "$(wc -l <"$work/of-folder")" -eq "$compared" ]
 }
 
 reported() {
+    local name
     "$build/vpt" report --symfs "$work/root" "$recording" >"$work/report" 2>"$work/report.err"
     head -n 40 "$work/report" "$work/report.err"
-    [ "$(jq -r '.vms[].name' "$work/vms" | grep -Fcf - <(grep . "$work/report"))" != 0 ] &&
-        jq -r '.vms[].name' "$work/vms" | while read -r name; do
-            grep -qF "$name" "$work/report" || exit 1
-        done
+    for name in $(jq -r '.vms[].name' "$work/vms") first second; do
+        grep -qF "$name" "$work/report" || return 1
+    done
 }
 
 # exits_of: VM exits by reason, as EVD packets say; counted: as KVM's tracepoint did.
@@ -239,6 +237,7 @@ prepare
 for setting in "${settings[@]}"; do
     out=$work/$setting
     recording=$out/recording
+    map=$recording/whole.map
     data=$recording/perf.data/data
     name="vpt record of a host with two guests ($setting)"
     check "$name runs" records
@@ -247,6 +246,7 @@ for setting in "${settings[@]}"; do
     sed 's/^/    /' "$work/compared"
     check "$name decodes so without VMCS packets" stripped
     head -n 2 "$work/compared" | sed 's/^/    /'
+    check "$name tells changes of the TSC offset" offsets
     check "$name is read by perf" perf_reads
     check "$name is decoded by vpt as a folder" folder
     check "$name has a report of both VMs" reported

@@ -11,7 +11,7 @@ lab=$cache/lab
 here=vmm/qemu/linux
 passed=0 failed=0 skipped=0
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap '[ -n "${KEEP:-}" ] || rm -rf "$work"' EXIT # KEEP=1 leaves it, to look at
 # shellcheck source=vmm/qemu/linux/guest.sh
 . "$here/guest.sh"
 

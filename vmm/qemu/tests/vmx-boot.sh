@@ -79,7 +79,7 @@ both_sides() {
     "$build/vpt" parts --json "$work/trace.$1" >"$work/parts" && jq -es 'any(.[]; .nr) and any(.[]; .nr | not)' "$work/parts"
 }
 
-shell_guest
+guest_of shell-init
 nested_prepare "$lab/vmlinuz" "$work/guest.cpio" <<'JOB'
 mount -t debugfs debugfs /sys/kernel/debug
 (until [ "$(cat /sys/kernel/debug/kvm/exits)" -gt 5000 ]; do

@@ -95,7 +95,7 @@ vpt_runs() {
     grep -E "$pattern" "$work/run" >/dev/null
 }
 
-shell_guest
+guest_of shell-init
 boot_all 'a thread for each processor' "$guests"
 nested_accel=tcg,thread=single
 boot_all 'processors by turns' "$by_turns"

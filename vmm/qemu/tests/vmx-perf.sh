@@ -14,9 +14,9 @@ set -u
 . vmm/qemu/tests/suite.sh
 # shellcheck source=vmm/qemu/tests/qmp.sh
 . vmm/qemu/tests/qmp.sh
+# shellcheck source=vmm/qemu/linux/host.sh
+. "$here/host.sh"
 execlog=${EXECLOG:-$build/qemu/execlog.so}
-image=guest-tests/build/demo.elf
-mem_mib=1024
 boot_s=1200
 out=$work/host
 least=100000000 # instructions that perf records
@@ -70,67 +70,36 @@ ask stop
 wait $perf
 echo "perf $?"'
 
-prepare() {
-    linux_prepare
-    cp "$build/vpt" "$work/root/usr/bin/vpt"
-    cp "$image" "$work/root/demo.elf"
-    shared_objects "$work/root" "$build/vpt"
-    (cd "$work/root" && find . | cpio --quiet -o -H newc) >"$work/base.cpio"
-}
-
-# wait_for WORD: a line of the console.
-wait_for() {
-    until grep "^$1" "$out/console" >/dev/null 2>&1; do
-        sleep 0.1
-        kill -0 "$machine" 2>/dev/null || return 1
-    done
-}
-
 # The log begins with the capture, before perf does, and ends when perf has been disabled.
 records() {
     linux_job host <<<"$job"
     qmp_pipes "$work/qmp"
-    (linux_machine host "$boot_s" max,vendor=GenuineIntel,vpt-profile=icelake-server,+vmx,-la57 \
+    (linux_machine host "$boot_s" "$host_cpu" \
         -icount shift=2,sleep=off -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control \
         -plugin "$execlog,out=$work/log,times=$work/times,when=$work/begin,pages=on") &
     machine=$!
     qmp_open "$work/qmp"
-    wait_for ready && qmp '{"execute": "stop"}' && touch "$work/begin" &&
+    host_says ready && qmp '{"execute": "stop"}' && touch "$work/begin" &&
         qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/capture"'"}}' &&
-        qmp '{"execute": "cont"}' && wait_for 'done' && qmp '{"execute": "stop"}' && rm "$work/begin" &&
+        qmp '{"execute": "cont"}' && host_says 'done' && qmp '{"execute": "stop"}' && rm "$work/begin" &&
         qmp '{"execute": "x-vpt-stop"}' &&
-        qmp '{"execute": "pmemsave", "arguments": {"val": 0, "size": '$((mem_mib << 20))',
+        qmp '{"execute": "pmemsave", "arguments": {"val": 0, "size": '$((linux_mib << 20))',
             "filename": "'"$work/memory"'"}}' && qmp '{"execute": "cont"}'
     wait "$machine"
     qmp_close
     linux_result host && tail -n 12 "$out/log" && [ -s "$out/host.data/data" ] && grep '^perf 0' "$out/log"
 }
 
-# What the driver told perf of the clocks.
-clock() {
-    perf script --dump-raw-trace -i "$out/host.data" >"$work/dump" 2>/dev/null
-    number() {
-        sed -n "s/^ *$1 *\([0-9]*\)$/\1/p" "$work/dump" | head -n 1
-    }
-    jq --argjson tsc "$(number 'TSC:CTC numerator')" --argjson ctc "$(number 'TSC:CTC denominator')" \
-        --argjson mtc 3 '. + {tsc_ctc: [$ctc, $tsc], mtc_freq: $mtc}' "$work/host.pt.json" >"$work/json" &&
-        mv "$work/json" "$work/host.pt.json"
-}
-
 # The map that the capture left has the VMs; the code of the host is memory, that of the VMs their images.
 map() {
-    local boot cr3s
-    "$build/qemu/perf_aux" "$out/host.data/data" 0 "$image" "$work/host.pt" && clock || return 1
-    boot=$((0x$(nm "$image" | sed -n 's/ [a-zA-Z] boot_pml4$//p')))
-    mapfile -t cr3s < <("$build/vpt" parts --json "$work/host.pt" | jq 'select(.nr) | .cr3' | sort -nu |
-        grep -vx "$boot")
+    local cr3s
+    "$build/qemu/perf_aux" "$out/host.data/data" 0 "$host_image" "$work/host.pt" &&
+        host_clock "$out/host.data" "$work/dump" "$work/host.pt.json" || return 1
+    mapfile -t cr3s < <(host_cr3s "$work/host.pt")
     [ ${#cr3s[@]} = 2 ] || { echo "CR3 values of the VMs: ${cr3s[*]}"; return 1; }
-    jq --arg dir "$(realpath guest-tests/build)" --argjson sort "${cr3s[0]}" --argjson hash "${cr3s[1]}" '
-        .vms[].images = [{path: ($dir + "/demo.elf")}] |
-        .vms[].processes = [{name: "sort", cr3: $sort, images: [{path: ($dir + "/sort.elf")}]},
-                            {name: "hash", cr3: $hash, images: [{path: ($dir + "/hash.elf")}]}] |
-        .vms |= [to_entries[] | .value.name = "\(.key + 1)" | .value]' \
-        "$work/capture.0.map" >"$work/vms" &&
+    cp guest-tests/build/{demo,sort,hash}.elf "$work/" &&
+        jq '.vms[] |= '"$(host_processes "${cr3s[@]}")"' | .vms |= [to_entries[] | .value.name = "\(.key + 1)" | .value]' \
+            "$work/capture.0.map" >"$work/vms" &&
         jq --arg memory "$work/memory" '.host = {memory: {raw: $memory, address: 0, paging: "4-level"}}' \
             "$work/vms" >"$work/map" && jq -e '.vms | length == 2' "$work/map"
 }
@@ -138,9 +107,7 @@ map() {
 decodes() {
     "$build/qemu/compare" --map "$work/map" --pages --times "$work/times" "$work/host.pt" "$work/log" \
         >"$work/compared" 2>&1
-    cat "$work/compared"
-    grep -x identical "$work/compared" &&
-        awk -v least="$least" '/ instructions, / { sum = $1 } END { exit !(sum >= least) }' "$work/compared"
+    host_compared "$least"
 }
 
 # Stock perf finds the VMs' packets that vpt finds. It prints payloads: CR3 without its low 5 bits, VMCS
@@ -159,16 +126,14 @@ perf_reads() {
 
 # By its own files: kernel and modules of the kcore folder, processes by their maps, the vDSO by perf's cache.
 vpt_decodes_data() {
-    ips_of() { # the first ones; vpt ends when nobody reads on
-        { "$build/vpt" decode "$@" | sed -nE 's/^([0-9a-f]{16})  .*/\1/p'; } 2>/dev/null | head -n "$compared"
-    }
-    ips_of --symfs "$work/root" --buildid-dir "$out/files" --map "$work/vms" "$out/host.data" >"$work/of-data"
-    ips_of --map "$work/map" "$work/host.pt" >"$work/of-memory"
+    host_ips "$compared" --symfs "$work/root" --buildid-dir "$out/files" --map "$work/vms" "$out/host.data" \
+        >"$work/of-data"
+    host_ips "$compared" --map "$work/map" "$work/host.pt" >"$work/of-memory"
     wc -l "$work/of-data" "$work/of-memory"
     cmp "$work/of-data" "$work/of-memory" && [ "$(wc -l <"$work/of-data")" -eq "$compared" ]
 }
 
-prepare
+host_prepare "$host_image"
 check "a host's perf record -a with two guests of kvm_intel runs" records
 check "a host's perf record -a with two guests of kvm_intel has a map with two VMs" map
 check "a host's perf record -a with two guests of kvm_intel decodes to what ran, who and when" decodes

@@ -63,7 +63,7 @@ median() { # NUMBERS
     tr ' ' '\n' <<<"$1" | grep . | sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'
 }
 
-shell_guest
+guest_of shell-init
 nested_prepare "$lab/vmlinuz" "$work/guest.cpio" <<'JOB'
 echo begins
 /qemu -L /bios -accel kvm -machine pc -m 256 -cpu host -display none -nodefaults -no-reboot \
