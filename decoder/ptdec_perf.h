@@ -208,6 +208,8 @@ int ptd_perf_next(struct ptd_perf *perf, struct ptd_perf_record *record);
 const struct ptd_perf_fault *ptd_perf_fault(const struct ptd_perf *perf);
 /* The events seen so far: in a pipe, they are records too. Valid until the next call. */
 const struct ptd_perf_event *ptd_perf_events(const struct ptd_perf *perf, size_t *count);
+/* The one with an id, as ID_INDEX has them. NULL: no such is known. */
+const struct ptd_perf_event *ptd_perf_event_of(const struct ptd_perf *perf, uint64_t id);
 /* "GenuineIntel,6,85,7", or "" if the file does not say. */
 const char *ptd_perf_cpuid(const struct ptd_perf *perf);
 /* "MMAP2", ...; "?" for a type that is not known. */

@@ -267,6 +267,13 @@ const struct ptd_perf_event *ptd_perf_events(const struct ptd_perf *perf, size_t
     return perf->events.list;
 }
 
+const struct ptd_perf_event *ptd_perf_event_of(const struct ptd_perf *perf, uint64_t id)
+{
+    const struct extent *const found = ptd_extents_at(&perf->events.ids, id);
+
+    return found ? &perf->events.list[found->number] : NULL;
+}
+
 const char *ptd_perf_cpuid(const struct ptd_perf *perf)
 {
     return perf->cpuid;

@@ -11,6 +11,7 @@
 #include "common/number.h"
 #include "common/progress.h"
 #include "common/say.h"
+#include "record/lender.h"
 #include "record/losses.h"
 #include "record/machine.h"
 #include "record/recorder.h"
@@ -54,7 +55,7 @@ struct record_options {
     uint64_t seconds;             /* 0: until a signal comes */
     uint64_t size, min_free, buffer;
     const char *terms, *perf, *folder;
-    bool snapshot, no_kcore, no_files, json;
+    bool lends, snapshot, no_kcore, no_files, json;
 };
 
 /* ---- Options ---- */
@@ -150,6 +151,11 @@ static const struct option_row options_of_record[] = {
      .help = "What stands between the slashes of perf's event intel_pt//: "
              "'cyc=1,noretcomp=1,event=1'.",
      .fallback = "perf's own choice"},
+    {.name = "guests",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct record_options, lends),
+     .help = "Lends the trace to guests as well, at the socket FOLDER/guests: vpt run --source "
+             "host-pt --recorder FOLDER/guests (docs/host-pt.md). RETs are not compressed then."},
     {.name = "seconds",
      .value = "N",
      .group = "When it ends",
@@ -230,6 +236,9 @@ static int parse(int argc, char **argv, struct record_options *options)
         return 1 + complain(EXIT_CODE_USAGE, "vpt record takes one FOLDER; see vpt record --help");
     if (options->watches && !options->snapshot)
         return 1 + complain(EXIT_CODE_USAGE, "--panic is for --snapshot");
+    if (options->lends && (options->vm_count || options->snapshot))
+        return 1 + complain(EXIT_CODE_USAGE, "--guests takes all of the host's trace, as it comes: "
+                                             "no --vm, no --snapshot");
     options->folder = argv[optind];
     return 0;
 }
@@ -240,7 +249,8 @@ struct recording {
     const struct record_options *options;
     struct vms vms;
     struct recorder recorder;
-    char *data, *map, *log, *files, *about; /* paths below the folder */
+    struct lender lender;
+    char *data, *map, *log, *files, *about, *guests; /* paths below the folder */
     const char *ended_by;
     unsigned snapshots;
     int64_t begin_ms, end_ms;
@@ -274,8 +284,9 @@ static int make_folder(struct recording *recording)
     recording->log = below(folder, "perf.log");
     recording->files = below(folder, "files");
     recording->about = below(folder, "record.json");
+    recording->guests = below(folder, "guests");
     return recording->data && recording->map && recording->log && recording->files &&
-                   recording->about
+                   recording->about && recording->guests
                ? 0
                : no_memory();
 }
@@ -373,9 +384,33 @@ static void make_command(const struct recording *recording, const char *processe
         add(command, "--snapshot=e");
     if (options->size)
         add(command, "--max-size=%" PRIu64 "B", options->size);
-    add(command, "--event=intel_pt/%s/", options->terms ? options->terms : "");
+    add(command, "--event=intel_pt/%s%s%s/", options->lends ? recording->lender.setting.terms : "",
+        options->lends && options->terms ? "," : "", options->terms ? options->terms : "");
     if (access(TSC_FORMAT, R_OK) == 0)
         add(command, "--event=" TSC_EVENT);
+}
+
+/* perf's file of records. NULL: no memory. */
+static char *inner_data(const struct recording *recording)
+{
+    return recording->options->no_kcore ? strdup(recording->data) : below(recording->data, "data");
+}
+
+/* 0 or an exit code. */
+static int lend(struct recording *recording)
+{
+    struct reason why = {0};
+    char *inside;
+    int error;
+
+    if (!recording->options->lends)
+        return 0;
+    inside = inner_data(recording);
+    error = inside ? lender_open(&recording->lender, recording->guests, recording->recorder.pid,
+                                 inside, &why)
+                   : reason_no_memory(&why);
+    free(inside);
+    return error ? complain(EXIT_CODE_HOST, "%s", why.text) : 0;
 }
 
 static int begin(struct recording *recording, const char *processes)
@@ -393,7 +428,9 @@ static int begin(struct recording *recording, const char *processes)
         error = recorder_tell(&recording->recorder, "ping", BEGIN_MS, &why);
     if (error)
         return complain(EXIT_CODE_HOST, "%s", why.text);
-    code = look(recording);
+    code = lend(recording);
+    if (!code)
+        code = look(recording);
     if (!code && recorder_tell(&recording->recorder, "enable", ANSWER_MS, &why))
         code = complain(EXIT_CODE_HOST, "%s", why.text);
     recording->begin_ms = now_ms();
@@ -469,6 +506,7 @@ static int go_on(struct recording *recording)
             recording->ended_by = end;
             break;
         }
+        lender_serve(&recording->lender);
         if (record_guests_panicked(recording->options->guests))
             signals_save = 1;
         if (signals_save)
@@ -501,6 +539,8 @@ static json_object *about_object(const struct recording *recording, const struct
     (void)json_add(root, "ended_by", json_object_new_string(recording->ended_by));
     json_add_number(root, "milliseconds", (uint64_t)(recording->end_ms - recording->begin_ms));
     json_add_number(root, "snapshots", recording->snapshots);
+    json_add_number(root, "guests_served", recording->lender.served);
+    json_add_number(root, "guests_refused", recording->lender.refused);
     json_add_number(root, "file_bytes", losses->file_bytes);
     json_add_number(root, "trace_bytes", losses->trace_bytes);
     json_add_number(root, "times_full", losses->full);
@@ -592,14 +632,14 @@ static int finish(struct recording *recording)
     char *inside;
     int failed, error;
 
+    lender_close(&recording->lender);
     recording->end_ms = now_ms();
     take_memory(recording);
     failed = recorder_stop(&recording->recorder, &why);
     progress_end();
     if (failed)
         remark(say_remark, "%s", why.text);
-    inside =
-        recording->options->no_kcore ? strdup(recording->data) : below(recording->data, "data");
+    inside = inner_data(recording);
     error = inside ? losses_read(inside, &recording->vms, &losses, &why) : reason_no_memory(&why);
     free(inside);
     if (error)
@@ -644,9 +684,20 @@ static int record(struct recording *recording)
         error = finish(recording);
         return code ? code : error;
     }
+    lender_close(&recording->lender);
     progress_end();
     (void)recorder_stop(&recording->recorder, &why);
     return code;
+}
+
+/* 0 or an exit code. */
+static int prepare_lender(struct recording *recording)
+{
+    struct reason why = {0};
+
+    if (lender_prepare(&recording->lender, &why) == 0 || !recording->options->lends)
+        return 0;
+    return complain(EXIT_CODE_HOST, "%s", why.text);
 }
 
 static int run_record(int argc, char **argv)
@@ -664,6 +715,9 @@ static int run_record(int argc, char **argv)
     obstacle = machine_obstacle(&findings);
     if (obstacle)
         return complain(EXIT_CODE_HOST, "%s See vpt check.", obstacle->text);
+    code = prepare_lender(&recording);
+    if (code)
+        return code;
     code = record(&recording);
     record_guests_close(&guests);
     vms_free(&recording.vms);
@@ -672,6 +726,7 @@ static int run_record(int argc, char **argv)
     free(recording.log);
     free(recording.files);
     free(recording.about);
+    free(recording.guests);
     return code;
 }
 

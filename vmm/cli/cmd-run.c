@@ -184,6 +184,13 @@ static const struct option_row options_of_run[] = {
              "Intel PT of this host, with which the guest runs at nearly full speed "
              "(docs/host-pt.md).",
      .fallback = "step"},
+    {.name = "recorder",
+     .value = "SOCKET",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct run_options, recorder),
+     .help =
+         "Of --source host-pt: vpt record --guests, which records the host meanwhile, and lends "
+         "what it traces at FOLDER/guests."},
     {.name = "behind",
      .value = "WHAT",
      .kind = OPTION_CALL,
@@ -432,8 +439,9 @@ static int check_host_pt(const struct run_options *options, struct vpt_caps *cap
     int error;
 
     if (!options->host_pt)
-        return options->overflow_behind
-                   ? complain(EXIT_CODE_USAGE, "--behind is of --source host-pt")
+        return options->overflow_behind || options->recorder
+                   ? complain(EXIT_CODE_USAGE, "--%s is of --source host-pt",
+                              options->recorder ? "recorder" : "behind")
                    : 0;
     if (options->keep_path)
         cannot = "tells no executed path: no --verify, --path-out or --save-to";

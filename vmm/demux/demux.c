@@ -518,41 +518,16 @@ static size_t pass_foreign(struct demux *demux, const struct ptd_flow *flow,
     return index + 1 < run->count ? run->count - 1 : index;
 }
 
-/* Steps of the guest that runs, behind a near branch, as far as they are known: the first other. */
-static size_t pass_known(struct demux *demux, const struct ptd_run *run, size_t index)
-{
-    struct tenant *const tenant = demux->inside->tenant;
-    struct vpt_cpu *const cpu = &tenant->cpu;
-    const uint8_t owner = number_of(demux, demux->inside);
-    struct last *const last = &demux->last;
-
-    for (; index + 1 < run->count; index++) {
-        const struct step *const step = steps_find(demux->steps, run->steps[index], owner);
-
-        if (!step)
-            break;
-        (void)tell_near(cpu, last, step->ip);
-        last->is_open = false;
-        if (vpt_wants_branches(cpu) && !vpt_is_fast(cpu))
-            break; /* the direct jumps on the way have to be told */
-        for (unsigned i = 0; i < step->calls; i++)
-            vpt_call_direct(cpu, 0, step->ret[i]);
-        tenant->insns += step->insns;
-        last->is_open = true;
-        last->last_class = step->last_class;
-        last->taken = run->steps[index] & 1;
-        last->end = step->end;
-    }
-    return index;
-}
-
 /* Behind a step that was taken as blocks: the next one that has to be. */
 static size_t pass(struct demux *demux, const struct ptd_flow *flow, const struct ptd_run *run,
                    size_t index)
 {
     if (!demux->inside)
         return pass_foreign(demux, flow, run, index);
-    return step_is_near(demux->last.last_class) ? pass_known(demux, run, index) : index;
+    if (!step_is_near(demux->last.last_class))
+        return index;
+    return steps_tell(demux->steps, number_of(demux, demux->inside), &demux->inside->tenant->cpu,
+                      run, index, &demux->last, &demux->inside->tenant->insns);
 }
 
 int demux_take_run(struct demux *demux, const struct ptd_flow *flow, const struct ptd_run *run,

@@ -75,3 +75,26 @@ void steps_end(struct steps *steps)
     if (steps->is_simple && step_is_near(steps->next.last_class))
         steps->all[steps->next.code % STEPS_ROOM] = steps->next;
 }
+
+size_t steps_tell(const struct steps *steps, uint8_t owner, struct vpt_cpu *cpu,
+                  const struct ptd_run *run, size_t index, struct last *last, uint64_t *insns)
+{
+    for (; index + 1 < run->count; index++) {
+        const struct step *const step = steps_find(steps, run->steps[index], owner);
+
+        if (!step)
+            break;
+        (void)tell_near(cpu, last, step->ip);
+        last->is_open = false;
+        if (vpt_wants_branches(cpu) && !vpt_is_fast(cpu))
+            break; /* the direct jumps on the way have to be told */
+        for (unsigned i = 0; i < step->calls; i++)
+            vpt_call_direct(cpu, 0, step->ret[i]);
+        *insns += step->insns;
+        last->is_open = true;
+        last->last_class = step->last_class;
+        last->taken = run->steps[index] & 1;
+        last->end = step->end;
+    }
+    return index;
+}

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "demux/tell.h"
 #include "ptdec.h"
 
 #define STEP_CALLS_MAX 2u
@@ -44,6 +45,12 @@ static inline bool step_is_near(uint8_t last_class)
     return last_class == PTD_INSN_COND || last_class == PTD_INSN_RET ||
            last_class == PTD_INSN_JMP_INDIRECT || last_class == PTD_INSN_CALL_INDIRECT;
 }
+/*
+ * Tells a processor steps of a run from an index on, as far as they are known, behind a near branch
+ * in *last: all but the last one of the run. The first that was not told; *insns grows by what ran.
+ */
+size_t steps_tell(const struct steps *steps, uint8_t owner, struct vpt_cpu *cpu,
+                  const struct ptd_run *run, size_t index, struct last *last, uint64_t *insns);
 /* NULL: it is not known. */
 static inline const struct step *steps_find(const struct steps *steps, uint32_t step,
                                             uint8_t owner);

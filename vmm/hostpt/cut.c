@@ -8,12 +8,15 @@
 /* A reader of the guest's trace then has all of what is in front. */
 #define PADS_BEHIND (PTD_PACKET_MARGIN + PT_PACKET_MAX)
 
-enum where { UNKNOWN, IN_HOST, ENTERING, IN_GUEST };
+enum where { UNKNOWN, IN_HOST, ENTERING, IN_GUEST, IN_OTHER };
+enum whose { OURS, ANOTHERS, NOT_SURE };
 
 struct piece {
     struct cut *cut;
     struct bytes *guest;
+    const struct pt_piece *of;
     const uint8_t *bytes;
+    bool has_begun; /* the packet is not in front of the piece */
     bool no_memory;
 };
 
@@ -70,6 +73,39 @@ static void put_begin(struct piece *piece)
     piece->cut->mode_told = MODE_64;
 }
 
+/* ---- Whose ---- */
+
+void cut_forget(struct cut *cut)
+{
+    *cut = (struct cut){.has_vmcs = cut->has_vmcs, .vmcs = cut->vmcs};
+}
+
+/* The guest that is entered. */
+static enum whose whose(const struct piece *piece)
+{
+    struct cut *const cut = piece->cut;
+
+    if (!piece->of->is_shared)
+        return OURS;
+    if (!piece->has_begun)
+        return ANOTHERS;
+    if (piece->of->alone) {
+        if (cut->has_current)
+            cut->vmcs = cut->current;
+        cut->has_vmcs = cut->has_vmcs || cut->has_current;
+        return OURS;
+    }
+    if (!cut->has_vmcs || !cut->has_current)
+        return NOT_SURE;
+    return cut->current == cut->vmcs ? OURS : ANOTHERS;
+}
+
+static void take_vmcs(struct cut *cut, const struct ptd_packet *packet)
+{
+    cut->has_current = true;
+    cut->current = packet->vmcs;
+}
+
 /* ---- Transitions ---- */
 
 static bool take_exit(struct piece *piece)
@@ -85,29 +121,50 @@ static bool take_exit(struct piece *piece)
     return true;
 }
 
+/* A PIP with NR, in the host. False: nobody knows which guest it is. */
+static bool enter(struct piece *piece, const struct ptd_packet *packet)
+{
+    const enum whose guest = whose(piece);
+
+    piece->cut->where = guest == OURS ? ENTERING : IN_OTHER;
+    piece->cut->cr3 = packet->pip.cr3;
+    return guest != NOT_SURE;
+}
+
 static bool take_pip(struct piece *piece, const struct ptd_packet *packet)
 {
     struct cut *const cut = piece->cut;
-    const bool in_guest = cut->where == IN_GUEST;
+    const bool nr = packet->pip.nr, in_psb = cut->in_psb;
+    const enum where where = (enum where)cut->where;
 
-    if (cut->in_psb) {
+    if (in_psb) {
         cut->has_nr = true;
-        cut->nr = packet->pip.nr;
+        cut->nr = nr;
     }
-    if (cut->where == UNKNOWN) {
+    switch (where) {
+    case UNKNOWN:
         cut->cr3 = packet->pip.cr3;
         return true;
+    case IN_OTHER:
+        if (!nr && !in_psb)
+            cut->where = IN_HOST;
+        return nr || !in_psb;
+    case IN_GUEST:
+        if (nr)
+            put_pip(piece, packet->pip.cr3, true);
+        else
+            return !in_psb && take_exit(piece);
+        return true;
+    case IN_HOST:
+    case ENTERING:
+        break;
     }
-    if (cut->in_psb && packet->pip.nr != in_guest)
-        return false;
-    if (in_guest && !packet->pip.nr)
-        return take_exit(piece);
-    if (in_guest) {
-        put_pip(piece, packet->pip.cr3, true);
-    } else if (!cut->in_psb) {
-        cut->where = packet->pip.nr ? ENTERING : IN_HOST;
-        cut->cr3 = packet->pip.cr3;
-    }
+    if (in_psb)
+        return !nr;
+    if (nr)
+        return enter(piece, packet);
+    cut->where = IN_HOST;
+    cut->cr3 = packet->pip.cr3;
     return true;
 }
 
@@ -137,6 +194,7 @@ static bool take_tip(struct piece *piece, bool has_ip, uint64_t ip)
         piece->cut->has_fup = false;
         return has_ip;
     case IN_HOST:
+    case IN_OTHER:
     case UNKNOWN:
         break;
     }
@@ -180,6 +238,8 @@ static void find_out(struct piece *piece)
 
     if (!cut->nr)
         cut->where = IN_HOST;
+    else if (piece->of->is_shared)
+        cut->where = IN_OTHER; /* in front of the piece */
     else if (cut->has_psb_ip)
         take_entry(piece, cut->psb_ip);
 }
@@ -238,30 +298,56 @@ static bool take(struct piece *piece, const struct ptd_packet *packet)
     case PTD_OVF:
     case PTD_TRACESTOP:
         return false;
-    default: /* a VMCS pointer is the host's; others are not enabled */
+    case PTD_VMCS: /* it is the host's */
+        take_vmcs(piece->cut, packet);
+        return true;
+    default: /* others are not enabled */
         return true;
     }
 }
 
-enum cut_end cut_take(struct cut *cut, const uint8_t *bytes, size_t len, struct bytes *guest)
+/* Of a processor's trace, each piece has what is needed to be known. */
+static void begin(struct piece *piece)
+{
+    struct cut *const cut = piece->cut;
+
+    if (piece->of->is_shared) {
+        cut->where = UNKNOWN;
+        cut->in_psb = cut->has_fup = cut->has_current = false;
+        cut->last_ip = 0;
+    }
+    if (!cut->begun)
+        put_begin(piece);
+    if (cut->where == UNKNOWN)
+        cut->mode = MODE_64;
+}
+
+/* A piece of a processor's trace begins in the host. */
+static bool begins_well(struct piece *piece, const struct ptd_packet *packet)
+{
+    if (piece->has_begun || packet->offset < piece->of->begin)
+        return true;
+    piece->has_begun = true;
+    return piece->cut->where == IN_HOST;
+}
+
+enum cut_end cut_take(struct cut *cut, const struct pt_piece *of, struct bytes *guest)
 {
     static const uint8_t pads[PADS_BEHIND];
-    struct piece piece = {.cut = cut, .guest = guest, .bytes = bytes};
+    struct piece piece = {
+        .cut = cut, .guest = guest, .of = of, .bytes = of->bytes, .has_begun = !of->is_shared};
     struct ptd_packets packets;
     struct ptd_packet packet;
     bool sure = true;
     int status;
 
-    if (!cut->begun)
-        put_begin(&piece);
-    if (cut->where == UNKNOWN)
-        cut->mode = MODE_64;
-    ptd_packets_init(&packets, bytes, len);
+    begin(&piece);
+    ptd_packets_init(&packets, of->bytes, of->len);
     status = cut->where == UNKNOWN ? ptd_packets_sync(&packets) : PTD_OK;
     while (sure && status == PTD_OK && !piece.no_memory) {
         status = ptd_packets_next(&packets, &packet);
         if (status == PTD_OK)
-            sure = take(&piece, &packet);
+            sure = begins_well(&piece, &packet) && take(&piece, &packet);
     }
     put(&piece, pads, sizeof(pads));
     if (piece.no_memory)

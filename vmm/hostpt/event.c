@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define RECORD_PAGES 8u
+#define OTHERS_PAGES (1u << 20)  /* that somebody else's records may have at most */
 #define AUX_MOST     (16u << 20) /* a millisecond takes a tenth of it at most */
 #define AUX_LEAST    (256u << 10)
 #define MTC_PERIOD   3u
@@ -49,8 +50,18 @@ static bool read_number(const char *folder, const char *name, int base, uint64_t
     return end != line && !errno;
 }
 
+static void add_term(struct pt_event_setting *setting, const char *name, uint64_t value)
+{
+    char *const terms = setting->terms;
+    const size_t used = strlen(terms);
+
+    (void)snprintf(terms + used, sizeof(setting->terms) - used, "%s%s=%u", used ? "," : "", name,
+                   (unsigned)value);
+}
+
 /* A field of the setting, as format/NAME says: "config:14-17". False: it is not there. */
-static bool set_field(const char *folder, const char *name, uint64_t value, uint64_t *config)
+static bool set_field(const char *folder, const char *name, uint64_t value,
+                      struct pt_event_setting *setting)
 {
     char path[64], line[64], *end;
     unsigned long first, last;
@@ -63,7 +74,9 @@ static bool set_field(const char *folder, const char *name, uint64_t value, uint
         last = strtoul(end + 1, &end, 10);
     if (last > 63 || last < first || value >> (last - first) > 1)
         return false;
-    *config |= value << first;
+    setting->config |= value << first;
+    setting->mask |= UINT64_MAX >> (63 - (last - first)) << first;
+    add_term(setting, name, value);
     return true;
 }
 
@@ -77,7 +90,7 @@ static uint64_t capability(const char *folder, const char *name)
 
 int pt_event_setting(const char *folder, struct pt_event_setting *setting, struct reason *why)
 {
-    uint64_t type, value, *const config = &setting->config;
+    uint64_t type, value;
 
     *setting = (struct pt_event_setting){.type = 0};
     if (!read_number(folder, "type", 10, &type))
@@ -85,33 +98,36 @@ int pt_event_setting(const char *folder, struct pt_event_setting *setting, struc
     setting->type = (uint32_t)type;
     /* What is not there in the format is not needed: branches are always traced by older drivers.
      */
-    (void)set_field(folder, "pt", 1, config);
-    (void)set_field(folder, "branch", 1, config);
-    if (!set_field(folder, "tsc", 1, config) || !set_field(folder, "noretcomp", 1, config))
+    (void)set_field(folder, "pt", 1, setting);
+    (void)set_field(folder, "branch", 1, setting);
+    if (!set_field(folder, "tsc", 1, setting) || !set_field(folder, "noretcomp", 1, setting))
         return reason_set(why, -ENOTSUP, "%s does not tell how to set tsc and noretcomp", folder);
     setting->has_ptwrite =
-        capability(folder, "caps/ptwrite") && set_field(folder, "ptw", 1, config);
+        capability(folder, "caps/ptwrite") && set_field(folder, "ptw", 1, setting);
     if (setting->has_ptwrite)
-        (void)set_field(folder, "fup_on_ptw", 1, config);
+        (void)set_field(folder, "fup_on_ptw", 1, setting);
     if ((capability(folder, "caps/mtc_periods") >> MTC_PERIOD & 1) &&
-        set_field(folder, "mtc", 1, config) && set_field(folder, "mtc_period", MTC_PERIOD, config))
+        set_field(folder, "mtc", 1, setting) &&
+        set_field(folder, "mtc_period", MTC_PERIOD, setting))
         setting->mtc_freq = MTC_PERIOD;
     if (read_number(folder, "max_nonturbo_ratio", 10, &value))
         setting->max_nonturbo_ratio = (uint8_t)value;
     return 0;
 }
 
-static void set_clocks(struct pt_event *event, const struct pt_event_setting *setting)
+struct ptd_time_config pt_event_clocks(const struct pt_event_setting *setting)
 {
     unsigned den = 0, num = 0, hz, unused;
+    struct ptd_time_config clocks;
 
     (void)__get_cpuid_count(0x15, 0, &den, &num, &hz, &unused);
-    event->clocks = (struct ptd_time_config){.tsc_den = den,
-                                             .tsc_num = num,
-                                             .mtc_freq = setting->mtc_freq,
-                                             .max_nonturbo_ratio = setting->max_nonturbo_ratio};
-    if (den == 0 || num == 0 || setting->mtc_freq == 0 || ptd_time_check(&event->clocks) != PTD_OK)
-        event->clocks = (struct ptd_time_config){0};
+    clocks = (struct ptd_time_config){.tsc_den = den,
+                                      .tsc_num = num,
+                                      .mtc_freq = setting->mtc_freq,
+                                      .max_nonturbo_ratio = setting->max_nonturbo_ratio};
+    if (den == 0 || num == 0 || setting->mtc_freq == 0 || ptd_time_check(&clocks) != PTD_OK)
+        return (struct ptd_time_config){0};
+    return clocks;
 }
 
 /* ---- The event ---- */
@@ -187,7 +203,7 @@ int pt_event_open(struct pt_event *event, struct reason *why)
     event->fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
     if (event->fd < 0)
         return explain_open(-errno, why);
-    set_clocks(event, &setting);
+    event->clocks = pt_event_clocks(&setting);
     error = map_records(event, why);
     if (!error)
         error = map_aux(event, why);
@@ -215,4 +231,56 @@ int pt_event_enable(struct pt_event *event)
 int pt_event_disable(struct pt_event *event)
 {
     return ioctl(event->fd, PERF_EVENT_IOC_DISABLE, 0) < 0 ? -errno : 0;
+}
+
+/* ---- Somebody else's event ---- */
+
+/* Linux maps no other size than that of whoever mapped them first. */
+static int map_others_records(int fd, struct ring *ring, size_t *map_bytes, struct reason *why)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *map = MAP_FAILED;
+
+    for (size_t pages = 1; map == MAP_FAILED && pages <= OTHERS_PAGES; pages *= 2) {
+        ring->record_bytes = pages * page;
+        *map_bytes = page + ring->record_bytes;
+        map = mmap(NULL, *map_bytes, PROT_READ, MAP_SHARED, fd, 0);
+    }
+    if (map == MAP_FAILED)
+        return reason_set(why, -errno, "the recorder's records cannot be mapped: %s",
+                          strerror(errno));
+    ring->page = map;
+    ring->records = (const uint8_t *)map + page;
+    return 0;
+}
+
+int pt_event_map_others(int fd, struct ring *ring, size_t *map_bytes, struct reason *why)
+{
+    void *aux = MAP_FAILED;
+    int error;
+
+    *ring = (struct ring){.page = NULL};
+    error = map_others_records(fd, ring, map_bytes, why);
+    if (error)
+        return error;
+    ring->aux_bytes = ring->page->aux_size;
+    if (ring->aux_bytes && (ring->aux_bytes & (ring->aux_bytes - 1)) == 0)
+        aux = mmap(NULL, ring->aux_bytes, PROT_READ, MAP_SHARED, fd, (off_t)ring->page->aux_offset);
+    else
+        errno = EINVAL;
+    if (aux != MAP_FAILED) {
+        ring->aux = aux;
+        return 0;
+    }
+    error = reason_set(why, -errno, "the recorder's trace cannot be mapped: %s", strerror(errno));
+    (void)munmap(ring->page, *map_bytes);
+    *ring = (struct ring){.page = NULL};
+    return error;
+}
+
+int pt_event_flush(int fd)
+{
+    uint64_t period = 1; /* perf's own, which means nothing to this hardware */
+
+    return ioctl(fd, PERF_EVENT_IOC_PERIOD, &period) < 0 ? -errno : 0;
 }

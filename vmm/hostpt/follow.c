@@ -8,19 +8,23 @@
  *
  * Whatever is not sure is told as an overflow: packets that are missing, code that is not there, or
  * that was another one while the piece was traced.
+ *
+ * The flow is read in steps. Of those in a row, the first and the last are taken as blocks, and so
+ * are those that are not known yet; between them nothing happens but near branches.
  */
 #include "hostpt/follow.h"
 #include "hostpt/cut.h"
+#include "demux/steps.h"
 #include "demux/tell.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 
-#define HOST_VM     0u    /* to the decoder, the guest's is the only code */
-#define SEEN        8192u /* blocks, a power of two */
-#define BUDGET_EACH 256u  /* items between two looks at the clock */
-#define CR3_TABLE   0x000ffffffffff000u
+#define HOST_VM   0u    /* to the decoder, the guest's is the only code */
+#define SEEN      8192u /* blocks, a power of two */
+#define RUN_STEPS 256u  /* between two looks at the clock */
+#define CR3_TABLE 0x000ffffffffff000u
 
 /* A block whose code is watched, and where it ends. */
 struct seen_block {
@@ -39,6 +43,10 @@ struct follow {
     struct cut cut;
     struct ptd_image *image;
     struct ptd_stream *stream;
+    struct steps *steps; /* of the stream's */
+    uint32_t epoch;
+    uint32_t room[RUN_STEPS];
+    struct ptd_run run;
     uint64_t base; /* offset of the piece in the stream */
     bool is_la57;
     struct seen_block seen[SEEN];
@@ -65,6 +73,7 @@ static void drop_stream(struct follow *follow)
     follow->image = NULL;
     follow->base = 0;
     follow->cut.begun = false;
+    steps_forget(follow->steps);
     for (size_t i = 0; i < SEEN; i++)
         follow->seen[i].end = 0;
 }
@@ -79,6 +88,8 @@ static bool make_stream(struct follow *follow)
                              follow->is_la57 ? PTD_PAGING_5_LEVEL : PTD_PAGING_4_LEVEL) != PTD_OK)
         return false;
     follow->mode = PTD_MODE_64;
+    follow->run =
+        (struct ptd_run){.steps = follow->room, .room = RUN_STEPS, .timing = PTD_TIMING_ITEMS};
     follow->stream = ptd_stream_new(follow->image, NULL, NULL);
     return follow->stream != NULL;
 }
@@ -97,7 +108,8 @@ struct follow *follow_new(const struct follow_config *config)
     follow->time = ptd_time_new(&clocks);
     follow->memory = ptd_memory_new();
     follow->watch = code_watch_new(&config->memory);
-    if (follow->time && follow->memory && follow->watch &&
+    follow->steps = steps_new();
+    if (follow->steps && follow->time && follow->memory && follow->watch &&
         ptd_memory_add(follow->memory, 0, config->ram, config->ram_bytes) == PTD_OK)
         return follow;
     follow_free(follow);
@@ -108,7 +120,9 @@ void follow_free(struct follow *follow)
 {
     if (!follow)
         return;
-    drop_stream(follow);
+    if (follow->steps)
+        drop_stream(follow);
+    steps_free(follow->steps);
     ptd_time_free(follow->time);
     code_watch_free(follow->watch);
     ptd_memory_free(follow->memory);
@@ -127,19 +141,47 @@ bool follow_exit_ip(const struct follow *follow, uint64_t *ip)
     return follow->knows_exit;
 }
 
+/* ---- Whose pieces ---- */
+
+bool follow_knows_vmcs(const struct follow *follow)
+{
+    return follow->cut.has_vmcs;
+}
+
+bool follow_learn(struct follow *follow, const struct pt_piece *piece)
+{
+    struct cut cut = {0};
+    enum cut_end end;
+
+    follow->guest.len = 0;
+    end = cut_take(&cut, piece, &follow->guest);
+    if (end == CUT_WHOLE && cut.has_vmcs) {
+        follow->cut.has_vmcs = true;
+        follow->cut.vmcs = cut.vmcs;
+    }
+    return end != CUT_NO_MEMORY;
+}
+
 /* ---- What is not known ---- */
 
-void follow_elsewhere(struct follow *follow)
+static void forget_place(struct follow *follow)
 {
     follow->last.is_open = false;
     follow->knows_exit = follow->knows_context = false;
 }
 
-void follow_lost(struct follow *follow)
+void follow_elsewhere(struct follow *follow)
 {
-    follow_elsewhere(follow);
+    forget_place(follow);
+    follow->is_lost = false; /* the end of tracing ends an overflow, too */
+}
+
+/* A part of the trace is missing, all or the end of a piece. */
+static void lose(struct follow *follow)
+{
+    forget_place(follow);
     follow->is_inside = false;
-    follow->cut = (struct cut){0};
+    cut_forget(&follow->cut);
     drop_stream(follow);
     code_watch_forget(follow->watch);
     ptd_time_lost(follow->time);
@@ -322,16 +364,15 @@ static bool see(struct follow *follow, const struct ptd_item *block, uint64_t *e
     return true;
 }
 
-static bool take_block(struct follow *follow, const struct ptd_item *block)
+/* *end: the address behind the block. False: there is no room to watch its code. */
+static bool take_block(struct follow *follow, const struct ptd_item *block, uint64_t *end)
 {
-    uint64_t end;
-
     follow->mode = block->mode;
     arrive(follow, block, block->ip);
-    if (!see(follow, block, &end))
+    if (!see(follow, block, end))
         return false;
     follow->sums.insns += block->insns;
-    follow->last = last_block(block, end);
+    follow->last = last_block(block, *end);
     return true;
 }
 
@@ -355,9 +396,11 @@ static void take_ptwrite(struct follow *follow, const struct ptd_item *item)
 /* False: what comes is not known. */
 static bool take_item(struct follow *follow, const struct ptd_item *item)
 {
+    uint64_t end;
+
     switch ((enum ptd_item_type)item->type) {
     case PTD_ITEM_BLOCK:
-        return take_block(follow, item);
+        return take_block(follow, item, &end);
     case PTD_ITEM_ASYNC:
         take_event(follow, item);
         return true;
@@ -439,15 +482,15 @@ static bool feed(struct follow *follow)
            ptd_stream_feed(follow->stream, follow->guest.data, follow->guest.len) == PTD_OK;
 }
 
-static bool cut_and_feed(struct follow *follow, const uint8_t *bytes, size_t len, enum cut_end *end)
+static bool cut_and_feed(struct follow *follow, const struct pt_piece *piece, enum cut_end *end)
 {
     follow->guest.len = 0;
-    *end = cut_take(&follow->cut, bytes, len, &follow->guest);
+    *end = cut_take(&follow->cut, piece, &follow->guest);
     return *end != CUT_NO_MEMORY && feed(follow);
 }
 
 /* Code has changed since it was seen. *ambiguous: the piece may have run both. False: no memory. */
-static bool rebuild(struct follow *follow, const uint8_t *bytes, size_t len, bool *ambiguous)
+static bool rebuild(struct follow *follow, const struct pt_piece *piece, bool *ambiguous)
 {
     struct cut before;
     enum cut_end end;
@@ -455,7 +498,7 @@ static bool rebuild(struct follow *follow, const uint8_t *bytes, size_t len, boo
     follow->sums.rebuilt++;
     drop_stream(follow);
     before = follow->cut;
-    if (!cut_and_feed(follow, bytes, len, &end))
+    if (!cut_and_feed(follow, piece, &end))
         return false;
     *ambiguous = ran_changed_code(follow);
     drop_stream(follow);
@@ -464,21 +507,71 @@ static bool rebuild(struct follow *follow, const uint8_t *bytes, size_t len, boo
     return true;
 }
 
+/* The step with an index, as blocks. */
+static bool take_step(struct follow *follow, size_t index)
+{
+    const struct ptd_flow *const flow = ptd_stream_flow(follow->stream);
+    const struct ptd_run *const run = &follow->run;
+    struct ptd_item block;
+    uint64_t end;
+
+    steps_begin(follow->steps, run->steps[index], 0);
+    for (size_t i = 0; ptd_step_block(flow, run->steps[index], i, &block) == PTD_OK; i++) {
+        if (index + 1 == run->count && !block.has_to) {
+            block.has_to = true;
+            block.to = run->to;
+        }
+        if (!take_block(follow, &block, &end))
+            return false;
+        steps_block(follow->steps, &block, end);
+    }
+    steps_end(follow->steps);
+    return true;
+}
+
+/* Behind a step that was taken as blocks: the next one that has to be. */
+static size_t pass(struct follow *follow, size_t index)
+{
+    if (!step_is_near(follow->last.last_class))
+        return index;
+    return steps_tell(follow->steps, 0, follow->config.cpu, &follow->run, index, &follow->last,
+                      &follow->sums.insns);
+}
+
+/* What stands at its offset has come about by then, if it tells the time. */
+static bool take_timed(struct follow *follow, const struct ptd_item *item)
+{
+    const bool tells = item->type == PTD_ITEM_TSC || item->type == PTD_ITEM_PACKET;
+
+    if (item->offset >= follow->base)
+        tell_time(follow, item->offset - follow->base + tells);
+    return take_item(follow, item);
+}
+
+static bool take_run(struct follow *follow)
+{
+    const struct ptd_run *const run = &follow->run;
+
+    if (run->count > 0 && run->epoch != follow->epoch) {
+        steps_forget(follow->steps);
+        follow->epoch = run->epoch;
+    }
+    for (size_t i = 0; i < run->count; i = pass(follow, i + 1))
+        if (!take_step(follow, i))
+            return false;
+    return !run->has_item || take_timed(follow, &run->item);
+}
+
 /* False: the rest of the piece is not known. */
 static bool tell_piece(struct follow *follow)
 {
     const uint64_t until = follow->config.budget_ns ? now_ns() + follow->config.budget_ns : 0;
-    struct ptd_item item;
-    unsigned items = 0;
     int status;
 
     ptd_packets_init(&follow->timed, follow->guest.data, follow->guest.len);
-    while ((status = ptd_stream_next(follow->stream, &item, NULL)) == PTD_OK) {
-        if (item.offset >= follow->base)
-            tell_time(follow, item.offset - follow->base);
-        if (!take_item(follow, &item) || (until && ++items % BUDGET_EACH == 0 && now_ns() > until))
+    while ((status = ptd_stream_run(follow->stream, &follow->run, NULL)) == PTD_OK)
+        if (!take_run(follow) || (until && now_ns() > until))
             return false;
-    }
     tell_time(follow, UINT64_MAX);
     follow->base += follow->guest.len;
     return status == PTD_MORE;
@@ -494,8 +587,8 @@ static bool agrees(struct follow *follow, const struct follow_state *state)
     return state->is_long && (!follow->knows_context || follow->context.cpl == state->cpl);
 }
 
-int follow_piece(struct follow *follow, const struct follow_state *state, const uint8_t *bytes,
-                 size_t len)
+int follow_piece(struct follow *follow, const struct follow_state *state,
+                 const struct pt_piece *piece)
 {
     const uint64_t told = follow->sums.exits;
     uint64_t exits;
@@ -503,25 +596,27 @@ int follow_piece(struct follow *follow, const struct follow_state *state, const 
     enum cut_end end;
 
     if (!agrees(follow, state))
-        follow_lost(follow);
+        lose(follow);
     if (!state->is_long)
         return 0;
-    if (code_watch_compare(follow->watch) > 0 && !rebuild(follow, bytes, len, &ambiguous))
+    if (code_watch_compare(follow->watch) > 0 && !rebuild(follow, piece, &ambiguous))
         return -ENOMEM;
     if (ambiguous) {
-        follow_lost(follow);
+        lose(follow);
         return 0;
     }
     if (code_watch_is_crowded(follow->watch)) {
         drop_stream(follow);
         code_watch_forget(follow->watch);
     }
+    if (piece->is_shared) /* its time is told anew, from the PSB in front of it on */
+        ptd_time_lost(follow->time);
     exits = follow->cut.exits;
-    if (!cut_and_feed(follow, bytes, len, &end))
+    if (!cut_and_feed(follow, piece, &end))
         return -ENOMEM;
     exits = follow->cut.exits - exits;
     /* A flow that has lost its way says so at the next PSB only. */
-    if (!tell_piece(follow) || end == CUT_LOST || follow->sums.exits - told != exits)
-        follow_lost(follow);
+    if (!tell_piece(follow) || end == CUT_LOST || piece->lost || follow->sums.exits - told != exits)
+        lose(follow);
     return 0;
 }

@@ -8,6 +8,7 @@
 #define VMM_HOSTPT_FOLLOW_H
 
 #include "hostpt/code-watch.h"
+#include "hostpt/piece.h"
 #include "ptdec.h"
 #include "vpt.h"
 
@@ -48,10 +49,15 @@ struct follow;
 struct follow *follow_new(const struct follow_config *config);
 void follow_free(struct follow *follow);
 /* The next piece, and the state in which it began. 0 or -ENOMEM. */
-int follow_piece(struct follow *follow, const struct follow_state *state, const uint8_t *bytes,
-                 size_t len);
-/* A part of the trace is missing, all or the end of a piece. */
-void follow_lost(struct follow *follow);
+int follow_piece(struct follow *follow, const struct follow_state *state,
+                 const struct pt_piece *piece);
+/*
+ * A piece in which the guest did not trace itself: its VMCS may be told there, by which pieces of a
+ * processor's trace are cut. False: no memory.
+ */
+bool follow_learn(struct follow *follow, const struct pt_piece *piece);
+/* Whether it was. */
+bool follow_knows_vmcs(const struct follow *follow);
 /*
  * The guest stands where nothing that was followed has led: it did not trace for a while, or it was
  * reset.

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* perf's rings, see ring.h. */
 #include "hostpt/ring.h"
+#include "pt_packets.h"
 
 #include <string.h>
+
+#define PSB_NEAR (256u << 10) /* perf asks for a PSB every 16 KiB of packets, if it is not told */
 
 static uint64_t load(const __u64 *head)
 {
@@ -38,10 +41,10 @@ static void take_record(const struct ring *ring, uint64_t at,
     news->collided = news->collided || (aux[2] & PERF_AUX_FLAG_COLLISION);
 }
 
-void ring_records(struct ring *ring, struct ring_news *news)
+/* Up to where the records could be read. */
+static uint64_t walk_records(const struct ring *ring, uint64_t at, uint64_t head,
+                             struct ring_news *news)
 {
-    const uint64_t head = load(&ring->page->data_head);
-    uint64_t at = ring->page->data_tail;
     struct perf_event_header header;
 
     *news = (struct ring_news){.lost = false};
@@ -53,19 +56,84 @@ void ring_records(struct ring *ring, struct ring_news *news)
         at += header.size;
     }
     news->lost = news->lost || at != head;
+    return at;
+}
+
+/* ---- Looking ---- */
+
+uint64_t ring_trace_end(const struct ring *ring)
+{
+    return load(&ring->page->aux_head);
+}
+
+uint64_t ring_records_end(const struct ring *ring)
+{
+    return load(&ring->page->data_head);
+}
+
+void ring_look(const struct ring *ring, uint64_t from, struct ring_news *news)
+{
+    (void)walk_records(ring, from, ring_records_end(ring), news);
+    if (ring_records_end(ring) - from > ring->record_bytes)
+        news->lost = true;
+}
+
+bool ring_copy(const struct ring *ring, uint64_t from, uint64_t end, struct bytes *to)
+{
+    const uint64_t mask = ring->aux_bytes - 1;
+    const size_t len = (size_t)(end - from), first = ring->aux_bytes - (size_t)(from & mask);
+
+    if (end - from > ring->aux_bytes)
+        return false;
+    return bytes_add(to, ring->aux + (from & mask), len < first ? len : first) &&
+           (len <= first || bytes_add(to, ring->aux, len - first));
+}
+
+bool ring_has(const struct ring *ring, uint64_t from)
+{
+    return ring_trace_end(ring) - from <= ring->aux_bytes;
+}
+
+static bool is_psb(const struct ring *ring, uint64_t at)
+{
+    uint8_t bytes[PT_PSB_LEN];
+
+    copy(ring->aux, ring->aux_bytes, at, bytes, sizeof(bytes));
+    for (unsigned i = 0; i < sizeof(bytes); i += 2)
+        if (bytes[i] != PT_OPC_EXT || bytes[i + 1] != PT_EXT_PSB)
+            return false;
+    return true;
+}
+
+bool ring_find_psb(const struct ring *ring, uint64_t end, uint64_t *psb)
+{
+    const uint64_t near = ring->aux_bytes / 4 < PSB_NEAR ? ring->aux_bytes / 4 : PSB_NEAR;
+
+    for (uint64_t back = PT_PSB_LEN; back <= near && back <= end; back++) {
+        if (ring->aux[(end - back) & (ring->aux_bytes - 1)] == PT_OPC_EXT &&
+            is_psb(ring, end - back)) {
+            *psb = end - back;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- Taking ---- */
+
+void ring_records(struct ring *ring, struct ring_news *news)
+{
+    const uint64_t head = load(&ring->page->data_head);
+
+    (void)walk_records(ring, ring->page->data_tail, head, news);
     store(&ring->page->data_tail, head);
 }
 
 bool ring_take(struct ring *ring, struct bytes *to)
 {
-    const uint64_t head = load(&ring->page->aux_head), tail = ring->page->aux_tail;
-    const size_t len = (size_t)(head - tail);
-    const size_t first = ring->aux_bytes - (size_t)(tail & (ring->aux_bytes - 1));
+    const uint64_t head = ring_trace_end(ring);
 
-    if (head - tail > ring->aux_bytes)
-        return false;
-    if (!bytes_add(to, ring->aux + (tail & (ring->aux_bytes - 1)), len < first ? len : first) ||
-        (len > first && !bytes_add(to, ring->aux, len - first)))
+    if (!ring_copy(ring, ring->page->aux_tail, head, to))
         return false;
     store(&ring->page->aux_tail, head);
     return true;

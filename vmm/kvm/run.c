@@ -105,7 +105,7 @@ static int run_loop(struct vmm *vmm)
         } else {
             if (vmm->tracing)
                 end(vmm);
-            error = free_turn(vmm, machine_enter);
+            error = free_turn(vmm, vmm->source->enter_idle);
         }
         if (error || vmm->error)
             return error ? error : vmm->error;

@@ -16,6 +16,7 @@
 #include "kvm/walk.h"
 #include "hostpt/event.h"
 #include "hostpt/follow.h"
+#include "hostpt/thread.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,11 +28,11 @@
 #define CR4_LA57       (1ull << 12)
 #define EFER_LMA       (1ull << 10)
 #define BUDGET_NS      10000000u /* that following a piece may take, if the guest is not to wait */
+#define PATIENCE_MS    10000u    /* for the hardware, when a recorder has ended */
 #define EPT_FILE       "/sys/module/kvm_intel/parameters/ept"
 
 struct host_pt {
-    struct pt_event event;
-    struct bytes piece;
+    struct pt_thread *thread;
     struct host_pt_cpu {
         struct follow *follow;
         bool asleep; /* in a HLT that the model knows */
@@ -114,7 +115,7 @@ static int create_cpu(struct host_pt *pt, struct vcpu *cpu)
         .memory = {.page = code_page, .owner = cpu},
         .ram = cpu->vmm->ram,
         .ram_bytes = cpu->vmm->ram_bytes,
-        .clocks = pt->event.clocks,
+        .clocks = pt_thread_clocks(pt->thread),
         .budget_ns = options->overflow_behind ? BUDGET_NS : 0,
         .time = take_time,
         .owner = cpu,
@@ -139,7 +140,8 @@ int host_pt_create(struct vmm *vmm)
     if (!pt)
         return vmm_fail(vmm, -ENOMEM, "no memory for a trace");
     vmm->host_pt = pt;
-    error = pt_event_open(&pt->event, &why);
+    error = pt_thread_open(vmm->options->recorder, vmm->options->overflow_behind ? 0 : PATIENCE_MS,
+                           &pt->thread, &why);
     if (error)
         return vmm_fail(vmm, error, "%.250s", why.text);
     for (unsigned i = 0; i < vmm->cpu_count && !error; i++)
@@ -166,8 +168,7 @@ void host_pt_destroy(struct vmm *vmm)
         return;
     for (unsigned i = 0; i < vmm->cpu_count; i++)
         conclude_cpu(pt, &vmm->cpus[i]);
-    pt_event_close(&pt->event);
-    bytes_free(&pt->piece);
+    pt_thread_close(pt->thread);
     free(pt);
     vmm->host_pt = NULL;
 }
@@ -184,24 +185,17 @@ static int state_of(struct vcpu *cpu, struct follow_state *state)
     return tsc_offset(cpu, &state->tsc_offset);
 }
 
-/* What the thread's trace says of the guest. */
-static int follow_run(struct vcpu *cpu, const struct follow_state *state)
+/* What the trace says of the guest. */
+static int follow_run(struct vcpu *cpu, const struct follow_state *state,
+                      const struct pt_piece *piece)
 {
-    struct host_pt *const pt = cpu->vmm->host_pt;
-    struct follow *const follow = pt->cpus[cpu->index].follow;
-    struct ring_news news;
+    struct follow *const follow = cpu->vmm->host_pt->cpus[cpu->index].follow;
     int error;
 
-    pt->piece.len = 0;
-    ring_records(&pt->event.ring, &news);
-    if (!ring_take(&pt->event.ring, &pt->piece))
-        return vmm_fail(cpu->vmm, -ENOMEM, "no memory for the host's trace");
     machine_get_msr(cpu, MSR_TSC_ADJUST, &cpu->tracer.told_adjust);
     cpu->vmm->steps -= follow_sums(follow)->insns;
-    error = follow_piece(follow, state, pt->piece.data, pt->piece.len);
+    error = follow_piece(follow, state, piece);
     cpu->vmm->steps += follow_sums(follow)->insns;
-    if (news.lost || news.collided)
-        follow_lost(follow);
     cpu->tracer.has_told_tsc = false;
     tracer_resolve_output(cpu);
     vpt_flush(&cpu->tracer.pt);
@@ -223,32 +217,57 @@ static void tell_sleep(struct vcpu *cpu, bool sleeps)
     }
 }
 
-/* *ran_ns: how long the guest ran. */
+/* Enters the guest, and tells what was traced meanwhile, and how long the guest ran. *entered: what
+ * machine_enter() says. 0 or -errno. */
+static int run_piece(struct vcpu *cpu, struct pt_piece *piece, uint64_t *ran_ns, int *entered)
+{
+    struct pt_thread *const thread = cpu->vmm->host_pt->thread;
+    struct reason why = {0};
+    uint64_t before;
+    int error = pt_thread_begin(thread, &why);
+
+    if (error)
+        return vmm_fail(cpu->vmm, error, "%.250s", why.text);
+    cpu->run->immediate_exit = 0; /* a kick of the time that following took is no reason */
+    before = vmm_apic_now(cpu->vmm);
+    *entered = machine_enter(cpu);
+    *ran_ns = vmm_apic_now(cpu->vmm) - before;
+    error = pt_thread_end(thread, piece, &why);
+    return error ? vmm_fail(cpu->vmm, error, "%.250s", why.text) : 0;
+}
+
 static int enter_traced(struct vcpu *cpu, uint64_t *ran_ns)
 {
-    struct host_pt *const pt = cpu->vmm->host_pt;
     struct follow_state state;
-    uint64_t before;
-    int error, result;
+    struct pt_piece piece = {.lost = true};
+    int error, result = 0;
 
     tell_sleep(cpu, false);
     error = state_of(cpu, &state);
-    if (error)
-        return error;
-    error = pt_event_enable(&pt->event);
-    if (error)
-        return vmm_fail(cpu->vmm, error, "the host's Intel PT does not start: %s",
-                        strerror(-error));
-    cpu->run->immediate_exit = 0; /* a kick of the time that following took is no reason */
-    before = vmm_apic_now(cpu->vmm);
-    result = machine_enter(cpu);
-    *ran_ns = vmm_apic_now(cpu->vmm) - before;
-    error = pt_event_disable(&pt->event);
-    if (error)
-        return vmm_fail(cpu->vmm, error, "the host's Intel PT does not stop: %s", strerror(-error));
-    error = follow_run(cpu, &state);
+    if (!error)
+        error = run_piece(cpu, &piece, ran_ns, &result);
+    if (!error)
+        error = follow_run(cpu, &state, &piece);
     if (!error && !result && cpu->run->exit_reason == KVM_EXIT_HLT)
         tell_sleep(cpu, true);
+    return error ? error : result;
+}
+
+/* The guest's VMCS is to be known before its trace begins. */
+static int enter_untraced(struct vcpu *cpu)
+{
+    struct host_pt *const pt = cpu->vmm->host_pt;
+    struct follow *const follow = pt->cpus[cpu->index].follow;
+    struct pt_piece piece = {.lost = true};
+    uint64_t ran_ns;
+    int error, result = 0;
+
+    follow_elsewhere(follow);
+    if (!pt_thread_is_shared(pt->thread) || follow_knows_vmcs(follow))
+        return machine_enter(cpu);
+    error = run_piece(cpu, &piece, &ran_ns, &result);
+    if (!error && !piece.lost && !follow_learn(follow, &piece))
+        error = vmm_fail(cpu->vmm, -ENOMEM, "no memory for the host's trace");
     return error ? error : result;
 }
 
@@ -261,10 +280,8 @@ static int enter(struct vcpu *cpu)
     uint64_t ran_ns = 0;
     int result;
 
-    if (!tracer_trigger_en(&cpu->tracer)) {
-        follow_elsewhere(vmm->host_pt->cpus[cpu->index].follow);
-        return machine_enter(cpu);
-    }
+    if (!tracer_trigger_en(&cpu->tracer))
+        return enter_untraced(cpu);
     result = enter_traced(cpu, &ran_ns);
     vmm->paused_ns += vmm_apic_now(vmm) - before - ran_ns;
     return result;
@@ -292,4 +309,5 @@ static int turn(struct vmm *vmm)
     return free_turn(vmm, enter);
 }
 
-const struct source source_host_pt = {.begin = begin, .turn = turn, .end = end};
+const struct source source_host_pt = {
+    .begin = begin, .enter_idle = enter_untraced, .turn = turn, .end = end};

@@ -55,4 +55,5 @@ static int step_turn(struct vmm *vmm)
     return error;
 }
 
-const struct source source_step = {.begin = step_begin, .turn = step_turn, .end = step_end};
+const struct source source_step = {
+    .begin = step_begin, .enter_idle = machine_enter, .turn = step_turn, .end = step_end};

@@ -6,12 +6,15 @@
 #ifndef VMM_KVM_SOURCE_H
 #define VMM_KVM_SOURCE_H
 
+struct vcpu;
 struct vmm;
 
 struct source {
     /* The first processor begins to trace; the last one has ended. */
     void (*begin)(struct vmm *vmm);
     void (*end)(struct vmm *vmm);
+    /* While nobody traces: as machine_enter(). */
+    int (*enter_idle)(struct vcpu *cpu);
     /* One processor's turn, told to its tracer. 0 or -errno. */
     int (*turn)(struct vmm *vmm);
 };

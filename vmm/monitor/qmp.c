@@ -4,6 +4,7 @@
  * back, of which one is the answer and others are events.
  */
 #include "common/bytes.h"
+#include "common/local.h"
 #include "monitor/monitor.h"
 
 #include <errno.h>
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define MOST_LINE (1u << 20)
@@ -144,25 +144,6 @@ static void qmp_close(struct monitor *monitor)
     free(qmp);
 }
 
-static int connect_to(const char *path)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd, error;
-
-    if (strlen(path) >= sizeof(address.sun_path)) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    memcpy(address.sun_path, path, strlen(path));
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
-        return fd;
-    error = errno;
-    (void)close(fd);
-    errno = error;
-    return -1;
-}
-
 /* It greets, and wants to hear that we know how it speaks. */
 static bool greet(struct monitor *monitor)
 {
@@ -190,9 +171,9 @@ bool monitor_open_socket(struct monitor *monitor, const char *path)
         snprintf(monitor->why, sizeof(monitor->why), "no memory");
         return false;
     }
-    qmp->fd = connect_to(path);
+    qmp->fd = local_connect(path, SOCK_STREAM);
     if (qmp->fd < 0)
-        snprintf(monitor->why, sizeof(monitor->why), "%.300s: %s", path, strerror(errno));
+        snprintf(monitor->why, sizeof(monitor->why), "%.300s: %s", path, strerror(-qmp->fd));
     else if (greet(monitor))
         return true;
     qmp_close(monitor);

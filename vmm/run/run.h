@@ -44,6 +44,7 @@ struct run_options {
     bool verify, lab, json;
     bool host_pt;         /* the source of events is the host's Intel PT, and */
     bool overflow_behind; /*   the guest's trace overflows if that falls behind */
+    const char *recorder; /*   which somebody else has, who lends it at this socket; or NULL */
     bool lab_vmx;         /* the lab with VMX, which lab_qemu has */
     const char *lab_qemu; /* of that lab */
     enum step_user step_user;

@@ -8,13 +8,17 @@
 #include "hostpt/cut.h"
 #include "hostpt/event.h"
 #include "hostpt/follow.h"
+#include "hostpt/lend.h"
+#include "hostpt/ring.h"
 #include "kvm/tracer.h"
 
 #include <CUnit/CUnit.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,7 +76,9 @@ static void check_cut(struct cut *cut, const uint8_t *piece, size_t len, enum cu
     struct bytes guest = {0};
     char *lines;
 
-    CU_ASSERT_EQUAL(cut_take(cut, piece, len, &guest), end);
+    const struct pt_piece thread = {.bytes = piece, .len = len};
+
+    CU_ASSERT_EQUAL(cut_take(cut, &thread, &guest), end);
     lines = lines_of(&guest);
     CU_ASSERT_STRING_EQUAL(lines, expected);
     if (strcmp(lines, expected) != 0)
@@ -132,6 +138,86 @@ static void test_cut_lost(void)
     check_cut(&cut, bad, sizeof(bad), CUT_LOST, "PSB\nPSBEND\n");
     cut = (struct cut){0};
     check_cut(&cut, NULL, 0, CUT_LOST, "PSB\nPSBEND\n");
+}
+
+/* ---- A processor's trace, in which others are too ---- */
+
+#define VMCS_OF(page)  0x02, 0xc8, (page), 0, 0, 0, 0
+#define PSB_HOST(vmcs) PSB, HOST_PIP, VMCS_OF(vmcs), PSBEND
+#define OTHER_PIP      0x02, 0x43, 0x01, 0x07, 0x00, 0x00, 0x00, 0x00
+
+struct shared {
+    const char *what;
+    uint8_t bytes[256];
+    size_t begin, len;
+    bool alone;
+    enum cut_end end;
+    const char *lines; /* behind those that each trace begins with */
+};
+
+#define OURS_RAN                                                                                   \
+    "PIP CR3 0x5000, NR\nTIP.PGE 0x401000 (64 bits)\nFUP 0x402000 (64 bits)\nTIP.PGD (no IP)\n"    \
+    "PIP CR3 0x0\n"
+#define BYTES(head, ...)                                                                           \
+    .bytes = {head, __VA_ARGS__}, .begin = sizeof((uint8_t[]){head}),                              \
+    .len = sizeof((uint8_t[]){head, __VA_ARGS__})
+#define AND ,
+
+/* Each goes on with what is known of the guest's VMCS by those in front. */
+static const struct shared shared[] = {
+    {"before ours is known, nobody's is",
+     BYTES(PSB_HOST(9) AND HOST_PGE AND HOST_PGD, HOST_PGE, ENTRY(0x401000), EXIT(0x402000),
+           HOST_PGD),
+     false, CUT_LOST, ""},
+    {"nobody else ran",
+     BYTES(PSB_HOST(9) AND HOST_PGE AND HOST_PGD, HOST_PGE, ENTRY(0x401000), EXIT(0x402000),
+           HOST_PGD),
+     true, CUT_WHOLE, OURS_RAN},
+    {"another one in front, and in it",
+     BYTES(PSB_HOST(8) AND HOST_PGE AND OTHER_PIP AND TIP(0x666000) AND EXIT(0x667000) AND HOST_PGD,
+           HOST_PGE, VMCS_OF(9), ENTRY(0x401000), EXIT(0x402000), VMCS_OF(8), OTHER_PIP,
+           TIP(0x668000), TNT_T, EXIT(0x669000), HOST_PGD),
+     false, CUT_WHOLE, OURS_RAN},
+    {"a PSB in the other one, with the lead's last words",
+     BYTES(PSB AND OTHER_PIP AND VMCS_OF(8) AND FUP(0x666000)
+               AND PSBEND AND TNT_T AND EXIT(0x667000) AND HOST_PGD,
+           HOST_PGE, VMCS_OF(9), ENTRY(0x401000), EXIT(0x402000), HOST_PGD),
+     false, CUT_WHOLE, OURS_RAN},
+    {"it begins amid a guest",
+     BYTES(PSB_HOST(8) AND HOST_PGE AND OTHER_PIP AND TIP(0x666000), TNT_T, EXIT(0x667000),
+           HOST_PGD),
+     false, CUT_LOST, ""},
+    {"which VMCS it is, is not told",
+     BYTES(PSB AND HOST_PIP AND PSBEND, HOST_PGE, ENTRY(0x401000), EXIT(0x402000), HOST_PGD), false,
+     CUT_LOST, ""},
+    {"no PSB in front", BYTES(HOST_PGD, HOST_PGE, ENTRY(0x401000), EXIT(0x402000), HOST_PGD), true,
+     CUT_LOST, ""},
+};
+
+static void test_cut_shared(void)
+{
+    static const char begun[] = "PSB\nPSBEND\n";
+    struct cut cut = {0};
+
+    for (size_t i = 0; i < COUNT(shared); i++) {
+        const struct pt_piece piece = {.bytes = shared[i].bytes,
+                                       .len = shared[i].len,
+                                       .begin = shared[i].begin,
+                                       .is_shared = true,
+                                       .alone = shared[i].alone};
+        struct bytes guest = {0};
+        char *lines;
+
+        cut_forget(&cut);
+        CU_ASSERT_EQUAL(cut_take(&cut, &piece, &guest), shared[i].end);
+        lines = lines_of(&guest);
+        CU_ASSERT_EQUAL(strncmp(lines, begun, strlen(begun)), 0);
+        CU_ASSERT_STRING_EQUAL(lines + strlen(begun), shared[i].lines);
+        if (strcmp(lines + strlen(begun), shared[i].lines) != 0)
+            fprintf(stderr, "%s: got:\n%s", shared[i].what, lines);
+        free(lines);
+        bytes_free(&guest);
+    }
 }
 
 /* ---- A guest that is followed ---- */
@@ -219,7 +305,9 @@ static void close_guest(struct followed *guest)
 
 static void take_piece(struct followed *guest, const uint8_t *piece, size_t len)
 {
-    CU_ASSERT_EQUAL(follow_piece(guest->follow, &guest->state, piece, len), 0);
+    const struct pt_piece thread = {.bytes = piece, .len = len};
+
+    CU_ASSERT_EQUAL(follow_piece(guest->follow, &guest->state, &thread), 0);
 }
 
 /* The guest's own trace, ended at an IP: what ran by it. */
@@ -336,6 +424,47 @@ static void test_follow_lost(void)
     }
 }
 
+/* Which guest it is in a processor's trace is learnt before it traces itself. */
+static void test_follow_learn(void)
+{
+    struct followed guest = open_guest(0);
+
+    for (size_t i = 0; i < 2; i++) {
+        const struct pt_piece piece = {.bytes = shared[i].bytes,
+                                       .len = shared[i].len,
+                                       .begin = shared[i].begin,
+                                       .is_shared = true,
+                                       .alone = shared[i].alone};
+
+        CU_ASSERT_TRUE(follow_learn(guest.follow, &piece));
+        CU_ASSERT_EQUAL(follow_knows_vmcs(guest.follow), i == 1);
+    }
+    CU_ASSERT_EQUAL(follow_sums(guest.follow)->insns, 0);
+    close_guest(&guest);
+}
+
+/* An overflow ends with tracing: what is missing behind that is another one. */
+static void test_follow_lost_again(void)
+{
+    static const uint8_t lost[] = {BEGIN, ENTRY(CODE), OVF, EXIT(CODE + 0xb), HOST_PGD};
+    struct followed guest = open_guest(0);
+    char *lines, *first;
+
+    take_piece(&guest, lost, sizeof(lost));
+    write_msr(&guest, VPT_MSR_CTL, 0, CODE + 0xd);
+    follow_elsewhere(guest.follow);
+    write_msr(&guest, VPT_MSR_CTL, VPT_CTL_BRANCHEN | VPT_CTL_OS | VPT_CTL_TRACEEN, CODE);
+    take_piece(&guest, lost, sizeof(lost));
+    CU_ASSERT_EQUAL(follow_sums(guest.follow)->overflows, 2);
+    take_piece(&guest, way, sizeof(way));
+    vpt_flush(&guest.fake->cpu->tracer.pt);
+    lines = lines_of(&guest.fake->result.cpus[0].trace);
+    first = strstr(lines, "OVF\n");
+    CU_ASSERT_TRUE(first && strstr(first + 1, "OVF\nFUP 0x10000 (48 bits)\n"));
+    free(lines);
+    close_guest(&guest);
+}
+
 /* A RET to itself, many times: following takes longer than it may, or as long as it takes. */
 static void test_follow_behind(void)
 {
@@ -444,6 +573,86 @@ static void test_ring(void)
     bytes_free(&bytes);
 }
 
+/* What somebody else empties. */
+static void test_ring_look(void)
+{
+    static const uint8_t psb[] = {PSB};
+    static uint8_t records[RING], aux[RING];
+    struct perf_event_mmap_page page = {.aux_head = 5 * RING + 100, .data_head = 0};
+    const struct ring ring = {&page, records, aux, RING, RING};
+    struct bytes bytes = {0};
+    struct ring_news news;
+    uint64_t head = 0, at = 0;
+
+    for (size_t i = 0; i < RING; i++)
+        aux[i] = (uint8_t)(i | 0x40);
+    CU_ASSERT_FALSE(ring_find_psb(&ring, page.aux_head, &at));
+    for (size_t i = 0; i < sizeof(psb); i++)
+        aux[(RING - 8 + i) % RING] = psb[i]; /* round the end */
+    CU_ASSERT_TRUE(ring_find_psb(&ring, page.aux_head, &at));
+    CU_ASSERT_EQUAL(at, 5 * RING - 8);
+    CU_ASSERT_TRUE(ring_find_psb(&ring, 5 * RING + 8, &at));
+    CU_ASSERT_FALSE(ring_find_psb(&ring, 5 * RING + 7, &at));
+    CU_ASSERT_TRUE(ring_copy(&ring, 5 * RING - 8, page.aux_head, &bytes));
+    CU_ASSERT_TRUE(bytes.len == 108 && memcmp(bytes.data, psb, sizeof(psb)) == 0);
+    CU_ASSERT_TRUE(ring_has(&ring, 4 * RING + 100));
+    CU_ASSERT_FALSE(ring_has(&ring, 4 * RING + 99));
+    CU_ASSERT_FALSE(ring_copy(&ring, 4 * RING + 99, page.aux_head, &bytes));
+
+    put_record(records, &head, PERF_RECORD_AUX, PERF_AUX_FLAG_TRUNCATED);
+    at = head;
+    put_record(records, &head, PERF_RECORD_AUX, 0);
+    page.data_head = head;
+    ring_look(&ring, at, &news);
+    CU_ASSERT_FALSE(news.lost);
+    ring_look(&ring, 0, &news);
+    CU_ASSERT_TRUE(news.lost);
+    CU_ASSERT_EQUAL(page.data_tail, 0);
+    page.data_head = at + RING + 1; /* more than there was room for */
+    ring_look(&ring, at, &news);
+    CU_ASSERT_TRUE(news.lost);
+    bytes_free(&bytes);
+}
+
+/* ---- Events that are lent ---- */
+
+#define LENT 150u /* more than one message */
+
+static void test_lend(void)
+{
+    struct lent_event events[LENT];
+    struct lent lent;
+    struct reason why = {0};
+    int ends[2], fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    uint8_t garbage[64] = {1, 2, 3};
+
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    for (unsigned i = 0; i < LENT; i++)
+        events[i] = (struct lent_event){.cpu = 2 * i, .fd = fd};
+    CU_ASSERT_EQUAL(lend_send(ends[0], 0x1234, events, LENT), 0);
+    CU_ASSERT_EQUAL_FATAL(lend_receive(ends[1], &lent, &why), 0);
+    CU_ASSERT_EQUAL(lent.config, 0x1234);
+    CU_ASSERT_EQUAL_FATAL(lent.count, LENT);
+    for (unsigned i = 0; i < LENT; i++)
+        CU_ASSERT_TRUE(lent.events[i].cpu == 2 * i &&
+                       fcntl(lent.events[i].fd, F_GETFD) == FD_CLOEXEC);
+    lend_close(&lent);
+
+    CU_ASSERT_EQUAL(send(ends[0], garbage, sizeof(garbage), 0), sizeof(garbage));
+    CU_ASSERT_EQUAL(lend_receive(ends[1], &lent, &why), -EBADMSG);
+    CU_ASSERT_EQUAL(lend_send(ends[0], 1, events, 70), 0); /* the second message is missing: */
+    CU_ASSERT_EQUAL(recv(ends[1], garbage, sizeof(garbage), 0), sizeof(garbage));
+    CU_ASSERT_EQUAL(lend_receive(ends[1], &lent, &why), -EBADMSG);
+    CU_ASSERT_EQUAL(lend_send(ends[0], 1, events, 1), 0);
+    (void)close(ends[0]);
+    CU_ASSERT_EQUAL(lend_receive(ends[1], &lent, &why), 0);
+    lend_close(&lent);
+    CU_ASSERT_EQUAL(lend_receive(ends[1], &lent, &why), -ECONNREFUSED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(why.text, "lends nothing"));
+    (void)close(ends[1]);
+    (void)close(fd);
+}
+
 /* ---- What Linux says of the hardware ---- */
 
 static void put_file(const char *folder, const char *name, const char *text)
@@ -487,6 +696,9 @@ static void test_setting(void)
     CU_ASSERT_EQUAL(setting.config, VPT_CTL_TSCEN | VPT_CTL_DISRETC | VPT_CTL_MTCEN |
                                         3u << VPT_CTL_MTCFREQ_SHR | VPT_CTL_PTWEN |
                                         VPT_CTL_FUPONPTW | VPT_CTL_BRANCHEN | 1);
+    CU_ASSERT_EQUAL(setting.mask, setting.config | 15u << VPT_CTL_MTCFREQ_SHR);
+    CU_ASSERT_STRING_EQUAL(setting.terms, "pt=1,branch=1,tsc=1,noretcomp=1,ptw=1,fup_on_ptw=1,"
+                                          "mtc=1,mtc_period=3");
     CU_ASSERT_TRUE(setting.has_ptwrite);
     CU_ASSERT_EQUAL(setting.max_nonturbo_ratio, 21);
     CU_ASSERT_EQUAL(setting.mtc_freq, 3);
@@ -506,12 +718,17 @@ void add_hostpt_suite(void)
 
     CU_add_test(suite, "the guest's packets out of the thread's", test_cut);
     CU_add_test(suite, "the same where packets are missing", test_cut_lost);
+    CU_add_test(suite, "the same out of a processor's, where others are too", test_cut_shared);
     CU_add_test(suite, "a guest is followed through exits", test_follow);
     CU_add_test(suite, "an event that the host delivers", test_follow_event);
     CU_add_test(suite, "code that changes", test_follow_changes);
     CU_add_test(suite, "what is not sure is an overflow", test_follow_lost);
+    CU_add_test(suite, "a guest's VMCS is learnt", test_follow_learn);
+    CU_add_test(suite, "an overflow ends with tracing", test_follow_lost_again);
     CU_add_test(suite, "following that takes too long", test_follow_behind);
     CU_add_test(suite, "garbage", test_follow_garbage);
     CU_add_test(suite, "perf's rings", test_ring);
+    CU_add_test(suite, "perf's rings that somebody else empties", test_ring_look);
+    CU_add_test(suite, "events that are lent", test_lend);
     CU_add_test(suite, "what Linux says of the hardware", test_setting);
 }

@@ -55,7 +55,7 @@ decode --format foldet x folded
 run --profile icelake-sever x icelake-server
 END
 expect 'nothing is near' 2 'unknown option --frobnicate; see vpt run --help' "$vpt" run --frobnicate
-expect 'an option that is hidden is not named' 2 'unknown option --record-tu; see' "$vpt" run --record-tu=x
+expect 'an option that is hidden is not named' 2 'unknown option --record-too; see' "$vpt" run --record-too=x
 expect 'an unknown letter' 2 'unknown option -x; see vpt dump --help' "$vpt" dump -x y
 expect 'a value too many' 2 'json takes no value' "$vpt" dump --json=yes x
 expect 'an option cut short' 3 'No such file' "$vpt" dump --no-sy "$work/nothing"
@@ -103,7 +103,7 @@ mkdir -p "$work/folder/sub"
 complete_to 'capture check convert coverage' vpt c
 complete_to 'decode' vpt help dec
 complete_to '--trace-out' vpt run --tr
-complete_to '' vpt run --record
+complete_to '' vpt run --record-
 complete_to 'folded' vpt decode --format fo
 complete_to '16' vpt decode --mode 1
 complete_to 'kernel user' vpt capture --only ''

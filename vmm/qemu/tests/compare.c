@@ -2,7 +2,7 @@
 /*
  * Compares a decoded trace with the log of execlog.c, instruction by instruction.
  *
- *   compare [--map MAP [--pages]] [--times TIMES] [--counts FILE] TRACE LOG [TABLE]
+ *   compare [--map MAP [--pages]] [--times TIMES [--late]] [--counts FILE] TRACE LOG [TABLE]
  *
  * With a table, the log is one of blocks.
  *
@@ -16,6 +16,9 @@
  *
  * With --times, that is execlog.c's second file, and the TSC at each branch must lie between the
  * earliest time of the timing packet before it and the latest of the one behind it.
+ *
+ * With --late, the log began later than the trace, and what ran before counts for nothing: what the
+ * trace has in front of the first TSC of the log, and a timing packet more.
  *
  * With --counts, FILE gets a line for each address at which something ran: how often it did, as the
  * log and the trace both say.
@@ -96,6 +99,7 @@ struct compare {
     struct cached *cache;
     size_t pos;
     bool searching; /* tracing was off */
+    bool is_early;  /* the log has not begun yet */
     bool led; /* by an event, from what the log has next to an address where nothing ran yet */
     uint64_t led_to;
     uint64_t last; /* instruction that was decoded */
@@ -365,7 +369,7 @@ static void compare_times(struct compare *c, const struct ptd_time_point *before
                  ", decoded %" PRIu64 " to %" PRIu64 ", at trace offset %" PRIu64,
                  c->insns, clocks->first, clocks->last, before->earliest, now->latest, offset);
     clocks->branches += clocks->waiting;
-    if (now->latest == PTD_TIME_UNKNOWN)
+    if (now->latest == PTD_TIME_UNKNOWN) /* tracing paused behind them */
         clocks->unbounded += clocks->waiting;
     else
         clocks->width += (double)(now->latest - before->earliest) * (double)clocks->waiting;
@@ -540,6 +544,18 @@ static void see(struct compare *c, const struct ptd_item *item)
     }
 }
 
+/* What was in front of the log. */
+static void see_early(struct compare *c, const struct ptd_item *item)
+{
+    const struct ptd_time_point *const now = &c->clocks.before;
+
+    if (item->type != PTD_ITEM_TSC && item->type != PTD_ITEM_CBR && item->type != PTD_ITEM_PACKET)
+        return;
+    see_time(c, item);
+    c->is_early =
+        now->tsc == PTD_TIME_UNKNOWN || !log_has(&c->log, 1) || now->earliest <= c->log.tscs[0];
+}
+
 static int load_code(struct compare *c, const char *trace, const char *map)
 {
     struct sidecar sidecar;
@@ -597,17 +613,19 @@ static void print_who(const struct compare *c)
 /* argv[optind] is then the first file; there are two or three, and NULL behind them. */
 static bool parse(int argc, char **argv, struct compare *c, const char **map, const char **times)
 {
-    static const struct option options[] = {{"map", required_argument, NULL, 'm'},
-                                            {"pages", no_argument, NULL, 'p'},
-                                            {"times", required_argument, NULL, 't'},
-                                            {"counts", required_argument, NULL, 'c'},
-                                            {0}};
+    static const struct option options[] = {
+        {"map", required_argument, NULL, 'm'},    {"pages", no_argument, NULL, 'p'},
+        {"times", required_argument, NULL, 't'},  {"late", no_argument, NULL, 'l'},
+        {"counts", required_argument, NULL, 'c'}, {0}};
     int option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (option) {
         case 'm':
             *map = optarg;
+            break;
+        case 'l':
+            c->is_early = true;
             break;
         case 'p':
             c->log.has_pages = true;
@@ -622,6 +640,8 @@ static bool parse(int argc, char **argv, struct compare *c, const char **map, co
             return false;
         }
     }
+    if (c->is_early && !*times)
+        return false;
     return argc - optind == 2 || (argc - optind == 3 && !c->log.has_pages && !*times);
 }
 
@@ -636,9 +656,10 @@ int main(int argc, char **argv)
     int code;
 
     if (!parse(argc, argv, &c, &map, &times))
-        return complain(EXIT_CODE_USAGE,
-                        "usage: compare [--map MAP [--pages]] [--times TIMES] [--counts FILE] "
-                        "TRACE LOG [TABLE]");
+        return complain(
+            EXIT_CODE_USAGE,
+            "usage: compare [--map MAP [--pages]] [--times TIMES [--late]] [--counts FILE] "
+            "TRACE LOG [TABLE]");
     files = argv + optind;
     c.files = code_files_new(CODE_BYTES_MAX);
     c.image = ptd_image_new();
@@ -649,8 +670,12 @@ int main(int argc, char **argv)
     flow = ptd_flow_new(trace.data, trace.len, c.image, NULL);
     if (!flow)
         return complain(EXIT_CODE_HOST, "no memory");
-    while (!*c.difference && ptd_flow_next(flow, &item) == PTD_OK)
-        see(&c, &item);
+    while (!*c.difference && ptd_flow_next(flow, &item) == PTD_OK) {
+        if (c.is_early)
+            see_early(&c, &item);
+        else
+            see(&c, &item);
+    }
     ptd_flow_free(flow);
     ptd_image_free(c.image);
     code_files_free(c.files);

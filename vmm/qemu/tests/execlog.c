@@ -4,14 +4,16 @@
  * witness for traces. Iterations of a repeated string instruction behind the first are left out.
  *
  *   -plugin execlog.so,out=FILE[,from=ADDRESS,to=ADDRESS[,also_from=ADDRESS,also_to=ADDRESS]]
- *                      [,when=FILE][,pages=on][,times=FILE]
+ *                      [,when=FILE][,during=FILE][,pages=on][,times=FILE]
  *   -plugin execlog.so,count=FILE
  *   -plugin execlog.so,blocks=FILE[,start=ADDRESS][,most=BLOCKS][,when=FILE]
  *
  * With from and to, only instructions from the one up to the other are logged, and those of a
  * second such range; with when, those that are translated when this file is there. A capture that
  * begins has all code translated anew: make the file while the guest is stopped, then begin the
- * capture, and the log begins with it. With start, no block or instruction before the first at
+ * capture, and the log begins with it. With during, what runs while this file is there is logged,
+ * give or take some thousands of instructions; it takes no capture, and time from the beginning on.
+ * With start, no block or instruction before the first at
  * that address is logged; with most, no more blocks of a vCPU than that. count writes how many
  * instructions began, and no more.
  *
@@ -34,6 +36,7 @@
 QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 
 #define CHUNK_WORDS    65536
+#define LOOK_EACH      4096 /* instructions */
 #define MAX_INSN_BYTES 15
 #define MAX_VCPUS      64
 #define PAGE_BYTES     4096
@@ -51,7 +54,8 @@ static uint64_t chunk_times[CHUNK_WORDS], now;
 static size_t fill;
 static uint64_t from, to = UINT64_MAX, also_from, also_to, start;
 static bool started;
-static const char *when;  /* NULL: it is there */
+static const char *when; /* NULL: it is there */
+static const char *during;
 static GHashTable *pages; /* their numbers; NULL: they are not asked for */
 static GMutex mutex;
 
@@ -182,9 +186,22 @@ static uint64_t word_executed(unsigned vcpu, const void *word)
     return page | (((uintptr_t)word + moved_by[vcpu]) & (pages ? ADDRESS_MASK : UINT64_MAX));
 }
 
+/* Whether the log goes on by that file, at which it looks now and then. */
+static bool goes_on(void)
+{
+    static unsigned since;
+    static bool is_there;
+
+    if (since++ % LOOK_EACH == 0)
+        is_there = g_file_test(during, G_FILE_TEST_EXISTS);
+    return is_there;
+}
+
 /* word: as it is logged, unless the block has moved */
 static void log_insn(unsigned vcpu, void *word)
 {
+    if (during && !goes_on())
+        return;
     g_mutex_lock(&mutex);
     last = word_executed(vcpu, word);
     started = started || last == start;
@@ -498,6 +515,8 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
             most = strtoull(argv[i] + 5, NULL, 0);
         else if (strncmp(argv[i], "when=", 5) == 0)
             when = g_strdup(argv[i] + 5);
+        else if (strncmp(argv[i], "during=", 7) == 0)
+            during = g_strdup(argv[i] + 7);
         else if (strncmp(argv[i], "times=", 6) == 0)
             times_name = argv[i] + 6;
         else if (strcmp(argv[i], "pages=on") == 0)

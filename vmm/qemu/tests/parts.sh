@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# Sourced: compares what a guest traced of itself with what is known to have run.
+
+# What vpt decode prints, as one address a line.
+ips_of_decoded() {
+    sed -nE 's/^([0-9a-f]+)  .*/\1/p'
+}
+
+# images_are_here TRACE.json: of a guest image that the outer host had in its root folder.
+images_are_here() {
+    sed -i "s,\"[\\\\/]*/\([a-z]*\.elf\),\"$(realpath guest-tests/build)/\1," "$1"
+}
+
+# parts_of RAN LEAST [carried|lost]: what vpt decode prints on standard input. Each part from a begin of tracing
+# to its end is a part of RAN, one address a line, in its order. Between them only the handler of the PMI
+# runs, which stops the trace. An instruction that was begun may be there: once more if a VM exit came amid
+# it and it began again, and in front of a fault. With "carried", those that the host carried out are not
+# there: some in a row, as those of the APIC are. With "lost", any number may be missing between parts.
+# Where RAN ends, all is compared. Instructions of RAN count.
+parts_of() {
+    awk -v least="$2" -v how="${3:-}" '
+        BEGIN { carried = how == "carried" }
+        NR == FNR { ran[NR] = $1; n = NR; next }
+        /^ *-- (enabled|disabled|overflow)/ { piece(); next }
+        /^ *-- interrupt/ { event[count + 1] = 1; next }
+        /^[0-9a-f]+  / { ips[++count] = $1 }
+        # Where the part ends in what ran if it begins at a place; 0: it does not.
+        function match_at(place,    i, by) {
+            skipped = 0
+            for (i = 1; i <= count; i++) {
+                if (place > n && carried)
+                    return place
+                while (ran[place] != ips[i] && place <= n && i > 1 && ran[place] == ran[place - 1])
+                    place++
+                if (ran[place] != ips[i] && (i in event))
+                    place++
+                for (by = 1; ran[place] != ips[i] && carried && i > 1 && by <= 4; by++)
+                    if (ran[place] == ips[i + by]) {
+                        skipped += by
+                        i += by
+                    }
+                if (ran[place] != ips[i])
+                    return 0
+                place++
+            }
+            return place
+        }
+        function piece(    from, end) {
+            if (!count || at >= n)
+                return
+            for (from = at + 1; from <= n && !(end = match_at(from)); from++)
+                ;
+            if (!end) {
+                print "a part of " count " instructions from " ips[1] " on did not run"
+                bad = 1
+                exit
+            }
+            if (total)
+                between += from - at - 1
+            at = end - 1
+            total += end - from
+            host += skipped
+            count = 0
+            split("", event)
+        }
+        END {
+            if (!bad)
+                piece()
+            print total + 0, "instructions,", between + 0, "between their parts,", host + 0, "by the host"
+            exit bad || total < least || (between * 20 > total && how != "lost") || host * 50 > total
+        }' "$1" -
+}
