@@ -38,6 +38,8 @@ struct walk {
     const uint32_t *steps;
     uint8_t timing;
     bool compounds; /* steps may be compound ones */
+    /* The next ones may: not behind a CYC packet, if those cut off fewer bits than paths have. */
+    bool in_paths;
 };
 
 /* ---- Steps ---- */
@@ -592,6 +594,7 @@ static bool take_tip(struct walk *walk)
     walk->pos += 1 + ip_bytes[how];
     walk->node = next;
     walk->since_mark |= MARK_TIP;
+    walk->in_paths = walk->compounds;
     return true;
 }
 
@@ -615,6 +618,7 @@ static bool take_short_cyc(struct walk *walk)
     const uint8_t *const pos = walk->pos;
     const uint32_t low = pos[0] >> PT_CYC_SHR0;
 
+    walk->in_paths = false;
     if (!(pos[0] & PT_CYC_EXP0)) {
         pass_timing(walk, pos + 1, low << MARK_VALUE_SHR);
         return true;
@@ -667,6 +671,8 @@ static bool take_packet(struct walk *walk)
 
     if (is_tnt8(byte)) {
         append_tnt8(walk);
+        if (walk->count >= COMPOUND_BITS)
+            walk->in_paths = walk->compounds;
         return true;
     }
     if ((byte & PT_TIP_MASK) == PT_TIP)
@@ -688,7 +694,7 @@ static bool has_room(const struct walk *walk)
 static bool run_steps(struct walk *walk)
 {
     for (;;) {
-        if (!(walk->compounds ? step_paths(walk) : step_bits(walk)))
+        if (!(walk->in_paths ? step_paths(walk) : step_bits(walk)))
             return false;
         if (!has_room(walk))
             return true;
@@ -741,6 +747,7 @@ bool ptd_bulk_run(struct ptd_flow *flow, uint64_t before, struct ptd_run *run)
                      !ptd_compounds_are_full(flow->graph->compounds),
     };
 
+    walk.in_paths = walk.compounds;
     if (run->timing == PTD_TIMING_MARKS) {
         walk.mark = run->marks + run->mark_count;
         walk.mark_end = run->marks + run->mark_room;
