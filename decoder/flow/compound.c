@@ -6,12 +6,14 @@
 #include "flow/compound.h"
 
 /*
- * How many entries there is room for, at first and at most: 1 MiB, about what the caches of a core
- * hold. Entries that have to come from further away take longer than the single steps that they
- * stand for. So a trace that has more paths than half of that goes on in single steps.
+ * How many entries there is room for, at first and at most: 2 MiB. A quarter of that is used, so
+ * that most entries stand where they are best; it is about what the caches of a core hold. Entries
+ * that have to come from further away take longer than the single steps that they stand for. So a
+ * trace that has more paths goes on in single steps.
  */
 #define FIRST_ENTRIES (1u << ROOM_LOG2(10))
-#define MOST_ENTRIES  (1u << ROOM_LOG2(16))
+#define MOST_ENTRIES  (1u << ROOM_LOG2(17))
+#define USED_LOG2     2u /* of entries, so much less is used */
 #define VISITS        (1u << ROOM_LOG2(14))
 #define PLACES        (2 * COMPOUND_LINE) /* that an entry may have */
 #define CLAIMED       1u                  /* a key */
@@ -98,7 +100,7 @@ void ptd_compounds_empty(struct compounds *compounds)
 
 bool ptd_compounds_are_full(const struct compounds *compounds)
 {
-    return __atomic_load_n(&compounds->common->count, __ATOMIC_RELAXED) > MOST_ENTRIES / 2;
+    return __atomic_load_n(&compounds->common->count, __ATOMIC_RELAXED) > MOST_ENTRIES >> USED_LOG2;
 }
 
 /* ---- Entries ---- */
@@ -222,7 +224,7 @@ void ptd_compounds_add(struct compounds *compounds, uint32_t node, uint64_t bits
     if (!put(compounds, node << COMPOUND_NEXT_SHR, bits, entry))
         return;
     count = __atomic_add_fetch(&common->count, 1, __ATOMIC_RELAXED);
-    if (count > compounds->mask >> COMPOUND_LOG2 >> 1 && compounds->mask < most) {
+    if (count > compounds->mask >> (COMPOUND_LOG2 + USED_LOG2) && compounds->mask < most) {
         compounds->mask = compounds->mask << 1 | 1u << COMPOUND_LOG2;
         __atomic_store_n(&common->mask, compounds->mask, __ATOMIC_RELAXED);
     }
