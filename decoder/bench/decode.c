@@ -54,6 +54,7 @@ struct trace {
     size_t section_count;
     struct ptd_image *image;
     struct truth truth;
+    double native_s; /* that as many instructions of such a program take without QEMU */
     uint64_t steps;
 };
 
@@ -63,6 +64,7 @@ struct result {
     double packets_MBps, packets_next_MBps, libipt_packets_MBps;
     double blocks_s, libipt_blocks_s, general_s;
     double edges_per_s, libipt_blocks_per_s;
+    double vs_native;    /* time with compound steps / that of the program */
     double single_ratio; /* time with single steps / with compound ones, round by round */
     double threads2;     /* speedup where nothing disturbed, if that could be measured */
     double threads2_all; /* in all rounds */
@@ -144,14 +146,25 @@ static bool load_bytes(struct trace *trace, unsigned kind)
     return trace->bytes != NULL;
 }
 
-static bool load(struct trace *trace)
+/* What ran, and how long such a program runs, which may be longer or shorter than the trace. */
+static bool load_truth(struct trace *trace)
 {
-    FILE *const truth = open_part(trace, "truth");
-    const bool known = truth && truth_read(&trace->truth, truth);
+    FILE *const truth = open_part(trace, "truth"), *const native = open_part(trace, "native");
+    double seconds = 0, insns = 0;
+    const bool known = truth && native && truth_read(&trace->truth, truth) &&
+                       fscanf(native, "%lf %lf", &seconds, &insns) == 2;
 
     if (truth)
         (void)fclose(truth);
-    return known && load_code(trace) && load_bytes(trace, PLAIN);
+    if (native)
+        (void)fclose(native);
+    trace->native_s = seconds / insns * (double)trace->truth.insns;
+    return known && seconds > 0 && insns > 0;
+}
+
+static bool load(struct trace *trace)
+{
+    return load_truth(trace) && load_code(trace) && load_bytes(trace, PLAIN);
 }
 
 static void unload(struct trace *trace)
@@ -612,6 +625,7 @@ static bool measure_compounds(const struct trace *trace, struct result *result)
     }
     result->blocks_s = median(single, RUNS);
     result->edges_per_s = (double)trace->steps / median(compound, RUNS);
+    result->vs_native = median(compound, RUNS) / trace->native_s;
     result->single_ratio = median(ratios, RUNS);
     return true;
 }
@@ -820,6 +834,11 @@ static double edges_ratio(const struct result *result)
     return result->single_ratio;
 }
 
+static double native_ratio(const struct result *result)
+{
+    return result->vs_native;
+}
+
 static double speedup(const struct result *result)
 {
     return result->threads2;
@@ -850,15 +869,11 @@ static const struct figure {
     const char *key;
     double (*of)(const struct result *result);
 } figures[] = {
-    {"packets_vs_libipt", packets_ratio},
-    {"packets_next_vs_libipt", packets_next_ratio},
-    {"blocks_vs_libipt", blocks_ratio},
-    {"edges_per_s", edges},
-    {"edges_per_s_vs_last", edges_ratio},
-    {"threads2_speedup", speedup},
-    {"threads2_speedup_all", speedup_all},
-    {"loops2_speedup", loops_speedup},
-    {"timed_cost", timed_cost},
+    {"packets_vs_libipt", packets_ratio}, {"packets_next_vs_libipt", packets_next_ratio},
+    {"blocks_vs_libipt", blocks_ratio},   {"edges_per_s", edges},
+    {"edges_per_s_vs_last", edges_ratio}, {"decode_vs_native", native_ratio},
+    {"threads2_speedup", speedup},        {"threads2_speedup_all", speedup_all},
+    {"loops2_speedup", loops_speedup},    {"timed_cost", timed_cost},
     {"timed_cost_cyc", timed_cost_cyc},
 };
 
@@ -886,6 +901,8 @@ static void print(const struct trace *trace, const struct result *result)
            "ptd_flow_next() %.1f M/s\n",
            result->edges_per_s / 1e6, edges_ratio(result), result->libipt_blocks_per_s / 1e6,
            (double)trace->steps / result->general_s / 1e6);
+    printf("  native   %8.2f x the time that the program runs, %.3f s\n", native_ratio(result),
+           trace->native_s);
     printf(
         "  threads  %8.2f x as fast on two as on one %s;  %.2f x and a mere loop %.2f x in all;  "
         "%.0f MB besides the images\n",

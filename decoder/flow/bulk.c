@@ -38,18 +38,24 @@ struct walk {
     const uint32_t *steps;
     uint8_t timing;
     bool compounds; /* steps may be compound ones */
+    /* The next ones may: not behind a CYC packet, if those cut off fewer bits than paths have. */
+    bool in_paths;
 };
 
 /* ---- Steps ---- */
 
-static void push_calls(struct ptd_flow *flow, const struct node *node)
+static void push_several(struct ptd_flow *flow, const struct node *node)
 {
-    if (node->calls == 1) {
-        call_stack_push_node(&flow->calls, node->ret);
-        return;
-    }
     for (unsigned i = 0; i < node->calls; i++)
         call_stack_push_node(&flow->calls, flow->graph->returns[node->ret + i]);
+}
+
+static inline void push_calls(struct ptd_flow *flow, const struct node *node)
+{
+    if (node->calls == 1)
+        call_stack_push_node(&flow->calls, node->ret);
+    else if (node->calls > 1)
+        push_several(flow, node);
 }
 
 static inline void emit(struct walk *walk, unsigned bit)
@@ -306,30 +312,39 @@ static bool has_step_room(const struct walk *walk, const uint32_t *out)
 }
 
 /* What it leaves of the CALL stack, but for a RET at its end. */
-static inline void push_compound(const struct compound *entry, uint32_t *returns,
+static inline void push_compound(uint32_t to, uint64_t more, uint32_t *returns,
                                  struct call_top *top)
 {
-    const unsigned highest = top->count + entry->rise;
+    const unsigned rise = to >> COMPOUND_RISE_SHR & 3, left = to >> COMPOUND_LEFT_SHR & 3;
+    const unsigned highest = top->count + rise;
 
-    top->count = (highest < CALL_ENTRIES ? highest : CALL_ENTRIES) - entry->fall;
-    for (unsigned i = 0; i < entry->pushes; i++) {
-        returns[top->place] = entry->push[i];
-        top->place = (top->place + 1) % CALL_PLACES;
-    }
+    returns[top->place] = (uint32_t)(more & COMPOUND_NODE) * NODE_WORDS;
+    returns[(top->place + 1) % CALL_PLACES] =
+        (uint32_t)(more >> COMPOUND_NODE_BITS & COMPOUND_NODE) * NODE_WORDS;
+    top->place = (top->place + left) % CALL_PLACES;
+    top->count = (highest < CALL_ENTRIES ? highest : CALL_ENTRIES) - (rise - left);
 }
 
-/* Steps as far as paths are known, and takes in short TNTs on the way. */
-static void step_compounds(struct walk *walk)
+/* An entry takes so many bits, and so many entries of the CALL stack, that are not there. */
+static inline bool wants_more(uint32_t to, unsigned count, const struct call_top *top)
 {
-    struct ptd_flow *const flow = walk->flow;
-    const struct compound *const entries = flow->graph->compounds->entries;
-    const uint32_t mask = flow->graph->compounds->mask;
-    const uint32_t *const words = (const uint32_t *)flow->graph->nodes;
-    uint32_t *const returns = flow->calls.node;
-    struct call_top top = flow->calls.top;
+    return (to & COMPOUND_TAKES) > count || (!(to & COMPOUND_NEXT) && top->count == 0);
+}
+
+/*
+ * Steps as far as entries stand where they are best, and takes in short TNTs on the way. This is a
+ * function that calls none, so that its values have registers to themselves.
+ */
+static __attribute__((noinline)) void step_best(struct walk *walk)
+{
+    const struct compounds *const compounds = walk->flow->graph->compounds;
+    const struct compound *const entries = compounds->entries;
+    const uint32_t mask = compounds->mask;
+    uint32_t *const returns = walk->flow->calls.node;
+    struct call_top top = walk->flow->calls.top;
     unsigned count = walk->count;
     uint64_t bits = walk->bits;
-    uint32_t id = walk->node, *out = walk->out;
+    uint32_t at = walk->node << COMPOUND_NEXT_SHR, *out = walk->out;
 
     for (;;) {
         if (count < COMPOUND_BITS && walk->pos < walk->end && is_tnt8(*walk->pos) &&
@@ -340,34 +355,74 @@ static void step_compounds(struct walk *walk)
             bits = walk->bits;
             count = walk->count;
         }
-
-        const struct compound *const entry = ptd_compound_find(entries, mask, id, bits);
-
-        if (!entry) { /* a RET alone is no path */
-            const struct node *const node = (const struct node *)(words + id);
-
-            if (ptd_node_kind(node) != NODE_RET || !(bits >> 63) || count == 0 || top.count == 0)
-                break;
-            *out++ = id;
-            id = returns[call_top_pop(&top)];
-            bits <<= 1;
-            count--;
-            continue;
-        }
-        if (entry->bits > count || (!entry->next && top.count == 0))
+        if (count == 0) /* known sooner than that there is no entry */
             break;
-        if (entry->rise)
-            push_compound(entry, returns, &top);
-        id = entry->next ? entry->next : returns[call_top_pop(&top)];
-        *out++ = entry->step;
-        bits <<= entry->bits;
-        count -= entry->bits;
+
+        const struct compound *const entry = ptd_compound_best(entries, mask, at, bits);
+        if (__atomic_load_n(&entry->key, __ATOMIC_ACQUIRE) != ptd_compound_key(at, bits))
+            break;
+
+        const uint32_t to = entry->to;
+        const uint64_t more = entry->more;
+
+        if (wants_more(to, count, &top))
+            break;
+        if (to & COMPOUND_STACK)
+            push_compound(to, more, returns, &top);
+        at = to & COMPOUND_NEXT;
+        if (!at)
+            at = returns[call_top_pop(&top)] << COMPOUND_NEXT_SHR;
+        *out++ = (uint32_t)(more >> COMPOUND_STEP_SHR);
+        bits <<= to & COMPOUND_TAKES;
+        count -= to & COMPOUND_TAKES;
     }
-    flow->calls.top = top;
+    walk->flow->calls.top = top;
     walk->count = count;
     walk->bits = bits;
-    walk->node = id;
+    walk->node = at >> COMPOUND_NEXT_SHR;
     walk->out = out;
+}
+
+/* A step to a node by some of the bits. */
+static void step_to(struct walk *walk, uint32_t step, uint32_t node, unsigned bits)
+{
+    *walk->out++ = step;
+    walk->node = node ? node : call_stack_pop_node(&walk->flow->calls);
+    walk->bits <<= bits;
+    walk->count -= bits;
+}
+
+/* One step: a RET alone, which is no path, or an entry that is elsewhere. False: neither. */
+static bool step_other(struct walk *walk)
+{
+    struct call_stack *const calls = &walk->flow->calls;
+    const struct compounds *const compounds = walk->flow->graph->compounds;
+    const struct compound *entry;
+
+    if (walk->count == 0)
+        return false;
+    if (ptd_node_kind(ptd_node(walk->flow->graph, walk->node)) == NODE_RET) {
+        if (!(walk->bits >> 63) || calls->top.count == 0)
+            return false;
+        step_to(walk, walk->node, 0, 1);
+        return true;
+    }
+    entry = ptd_compound_find(compounds->entries, compounds->mask, walk->node << COMPOUND_NEXT_SHR,
+                              walk->bits);
+    if (!entry || wants_more(entry->to, walk->count, &calls->top))
+        return false;
+    push_compound(entry->to, entry->more, calls->node, &calls->top);
+    step_to(walk, (uint32_t)(entry->more >> COMPOUND_STEP_SHR), entry->to >> COMPOUND_NEXT_SHR,
+            entry->to & COMPOUND_TAKES);
+    return true;
+}
+
+/* Steps as far as paths are known. */
+static void step_compounds(struct walk *walk)
+{
+    do
+        step_best(walk);
+    while (step_other(walk));
 }
 
 /* Steps one after the other, of which a compound one can be made. */
@@ -446,21 +501,23 @@ static void remember(struct walk *walk, const struct path *path)
     struct graph *const graph = walk->flow->graph;
     const struct call_stack *const calls = &walk->flow->calls;
     struct compound entry = {
-        .next = path->is_out ? 0 : walk->node,
-        .bits = (uint8_t)path->used,
-        .rise = (uint8_t)path->rise,
-        .fall = (uint8_t)(path->rise - path->depth),
-        .pushes = (uint8_t)path->depth,
+        .to = path->used | path->rise << COMPOUND_RISE_SHR | path->depth << COMPOUND_LEFT_SHR |
+              (path->is_out ? 0 : walk->node << COMPOUND_NEXT_SHR),
     };
+    uint32_t step;
 
     if (!is_whole(walk, path) || !ptd_compounds_wants(graph->compounds, path->node, path->bits))
         return;
     for (unsigned i = 0; i < path->depth; i++)
-        entry.push[i] = calls->node[(calls->top.place - path->depth + i) % CALL_PLACES];
-    entry.step =
+        entry.more |=
+            (uint64_t)(calls->node[(calls->top.place - path->depth + i) % CALL_PLACES] / NODE_WORDS)
+            << i * COMPOUND_NODE_BITS;
+    step =
         ptd_graph_add_compound(graph, path->node, path->bits, walk->out - path->used, path->used);
-    if (entry.step)
-        ptd_compounds_add(graph->compounds, path->node, path->bits, &entry);
+    if (!step)
+        return;
+    entry.more |= (uint64_t)step << COMPOUND_STEP_SHR;
+    ptd_compounds_add(graph->compounds, path->node, path->bits, &entry);
 }
 
 /* Uses up the TNT bits, by compound steps where paths are known. False: as of step_bits(). */
@@ -502,11 +559,16 @@ static bool take_tip(struct walk *walk)
     uint64_t payload, ip;
     uint32_t next;
 
-    if (!ip_bytes[how] || !prepare(walk))
+    if (!ip_bytes[how])
         return false;
     node = ptd_node(flow->graph, walk->node);
-    if (ptd_node_kind(node) != NODE_INDIRECT && !node->pops)
-        return false;
+    if (ptd_node_kind(node) != NODE_INDIRECT) {
+        if (!prepare(walk))
+            return false;
+        node = ptd_node(flow->graph, walk->node);
+        if (ptd_node_kind(node) != NODE_INDIRECT && !node->pops)
+            return false;
+    }
     memcpy(&payload, walk->pos + 1, sizeof(payload));
     ip = (flow->state.last_ip & ip_masks[how].keep) | (le64toh(payload) & ip_masks[how].take);
     if (how == PT_IPB_SEXT48 && ip >> 47)
@@ -532,6 +594,7 @@ static bool take_tip(struct walk *walk)
     walk->pos += 1 + ip_bytes[how];
     walk->node = next;
     walk->since_mark |= MARK_TIP;
+    walk->in_paths = walk->compounds;
     return true;
 }
 
@@ -555,6 +618,7 @@ static bool take_short_cyc(struct walk *walk)
     const uint8_t *const pos = walk->pos;
     const uint32_t low = pos[0] >> PT_CYC_SHR0;
 
+    walk->in_paths = false;
     if (!(pos[0] & PT_CYC_EXP0)) {
         pass_timing(walk, pos + 1, low << MARK_VALUE_SHR);
         return true;
@@ -607,6 +671,8 @@ static bool take_packet(struct walk *walk)
 
     if (is_tnt8(byte)) {
         append_tnt8(walk);
+        if (walk->count >= COMPOUND_BITS)
+            walk->in_paths = walk->compounds;
         return true;
     }
     if ((byte & PT_TIP_MASK) == PT_TIP)
@@ -628,7 +694,7 @@ static bool has_room(const struct walk *walk)
 static bool run_steps(struct walk *walk)
 {
     for (;;) {
-        if (!(walk->compounds ? step_paths(walk) : step_bits(walk)))
+        if (!(walk->in_paths ? step_paths(walk) : step_bits(walk)))
             return false;
         if (!has_room(walk))
             return true;
@@ -681,6 +747,7 @@ bool ptd_bulk_run(struct ptd_flow *flow, uint64_t before, struct ptd_run *run)
                      !ptd_compounds_are_full(flow->graph->compounds),
     };
 
+    walk.in_paths = walk.compounds;
     if (run->timing == PTD_TIMING_MARKS) {
         walk.mark = run->marks + run->mark_count;
         walk.mark_end = run->marks + run->mark_room;

@@ -6,40 +6,42 @@
 #include "flow/compound.h"
 
 /*
- * Sets of two entries, at first and at most: 2 MiB, about what caches hold. Entries that have to
- * come from further away take longer than the single steps that they stand for. So a trace that has
- * more paths than half of the entries goes on in single steps.
+ * How many entries there is room for, at first and at most: 2 MiB. A quarter of that is used, so
+ * that most entries stand where they are best; it is about what the caches of a core hold. Entries
+ * that have to come from further away take longer than the single steps that they stand for. So a
+ * trace that has more paths goes on in single steps.
  */
-#define FIRST_SETS (1u << ROOM_LOG2(9))
-#define MOST_SETS  (1u << ROOM_LOG2(15))
-#define VISITS     (1u << ROOM_LOG2(14))
-#define PLACES     4u /* that an entry may have */
-#define CLAIMED    1u /* a key */
+#define FIRST_ENTRIES (1u << ROOM_LOG2(10))
+#define MOST_ENTRIES  (1u << ROOM_LOG2(17))
+#define USED_LOG2     2u /* of entries, so much less is used */
+#define VISITS        (1u << ROOM_LOG2(14))
+#define PLACES        (2 * COMPOUND_LINE) /* that an entry may have */
+#define CLAIMED       1u                  /* a key */
 
 struct compounds_common {
     unsigned users;
     uint32_t count;            /* of entries that were added */
-    uint32_t first_mask, mask; /* of sets */
+    uint32_t first_mask, mask; /* of places */
 };
 
-static const size_t table_bytes = MOST_SETS * 2 * sizeof(struct compound);
+static const size_t table_bytes = MOST_ENTRIES * sizeof(struct compound);
 
 /* ---- Memory ---- */
 
 /* What those who share it have in common. False: no memory. */
-static bool open_table(struct compounds *compounds, uint32_t sets)
+static bool open_table(struct compounds *compounds, uint32_t entries)
 {
     struct compounds_common *const common = calloc(1, sizeof(*common));
 
     compounds->common = common;
     compounds->entries =
-        common ? ptd_pages_new(table_bytes, sets == MOST_SETS ? table_bytes : 0) : NULL;
+        common ? ptd_pages_new(table_bytes, entries == MOST_ENTRIES ? table_bytes : 0) : NULL;
     if (!compounds->entries) {
         free(common);
         return false;
     }
     common->users = 1;
-    common->mask = common->first_mask = compounds->mask = sets - 1;
+    common->mask = common->first_mask = compounds->mask = (entries - 1) << COMPOUND_LOG2;
     return true;
 }
 
@@ -51,7 +53,7 @@ struct compounds *ptd_compounds_new(bool is_long)
     if (!compounds)
         return NULL;
     compounds->visits = calloc(VISITS, sizeof(*compounds->visits));
-    if (compounds->visits && open_table(compounds, is_long ? MOST_SETS : FIRST_SETS))
+    if (compounds->visits && open_table(compounds, is_long ? MOST_ENTRIES : FIRST_ENTRIES))
         return compounds;
     free(compounds->visits);
     free(compounds);
@@ -91,34 +93,53 @@ void ptd_compounds_empty(struct compounds *compounds)
     struct compounds_common *const common = compounds->common;
 
     if (common->count > 0)
-        memset(compounds->entries, 0, ((size_t)common->mask + 1) * 2 * sizeof(struct compound));
+        memset(compounds->entries, 0, (size_t)common->mask + sizeof(struct compound));
     common->count = 0;
     common->mask = compounds->mask = common->first_mask;
 }
 
 bool ptd_compounds_are_full(const struct compounds *compounds)
 {
-    return __atomic_load_n(&compounds->common->count, __ATOMIC_RELAXED) > MOST_SETS;
+    return __atomic_load_n(&compounds->common->count, __ATOMIC_RELAXED) > MOST_ENTRIES >> USED_LOG2;
 }
 
 /* ---- Entries ---- */
 
-/* One of the places that an entry may have. */
-static struct compound *place_of(const struct compounds *compounds, uint32_t node, uint64_t bits,
-                                 uint32_t index)
+/* One of the places that an entry may have: those of a line, the best first; then of another. */
+static struct compound *place_of(const struct compound *entries, uint32_t mask, uint32_t at,
+                                 uint64_t bits, uint32_t index)
 {
-    const uint32_t first = ptd_compound_set(node, bits) & compounds->mask;
-    const uint32_t set = index < 2 ? first : ptd_compound_other_set(compounds->mask, first, node);
+    const uint32_t line = index < COMPOUND_LINE ? 0 : (at * 0x9e3779b1u) >> 12 | 1;
+    const uint32_t from_best = line * COMPOUND_LINE + index % COMPOUND_LINE;
+    const uint32_t place = ptd_compound_place(at, bits) ^ from_best << COMPOUND_LOG2;
 
-    return &compounds->entries[2 * (size_t)set + index % 2];
+    return (struct compound *)((uint8_t *)entries + (place & mask));
+}
+
+/* It is in the other line only if the first one was full. */
+const struct compound *ptd_compound_find(const struct compound *entries, uint32_t mask, uint32_t at,
+                                         uint64_t bits)
+{
+    const uint32_t key = ptd_compound_key(at, bits);
+    bool is_full = true;
+
+    for (uint32_t i = 0; i < PLACES && (i != COMPOUND_LINE || is_full); i++) {
+        const struct compound *const entry = place_of(entries, mask, at, bits, i);
+        const uint32_t has = __atomic_load_n(&entry->key, __ATOMIC_ACQUIRE);
+
+        if (has == key)
+            return entry;
+        is_full = is_full && has != 0;
+    }
+    return NULL;
 }
 
 /* A free place for an entry, which nobody else takes from now on. NULL: there is none. */
-static struct compound *claim(const struct compounds *compounds, uint32_t node, uint64_t bits)
+static struct compound *claim(const struct compounds *compounds, uint32_t at, uint64_t bits)
 {
     for (uint32_t i = 0; i < PLACES; i++) {
-        struct compound *const entry = place_of(compounds, node, bits, i);
-        uint64_t key = 0;
+        struct compound *const entry = place_of(compounds->entries, compounds->mask, at, bits, i);
+        uint32_t key = 0;
 
         if (__atomic_compare_exchange_n(&entry->key, &key, CLAIMED, false, __ATOMIC_ACQUIRE,
                                         __ATOMIC_RELAXED))
@@ -127,50 +148,46 @@ static struct compound *claim(const struct compounds *compounds, uint32_t node, 
     return NULL;
 }
 
-static bool has_room(const struct compounds *compounds, uint32_t node, uint64_t bits)
+static bool has_room(const struct compounds *compounds, uint32_t at, uint64_t bits)
 {
     for (uint32_t i = 0; i < PLACES; i++)
-        if (__atomic_load_n(&place_of(compounds, node, bits, i)->key, __ATOMIC_RELAXED) == 0)
+        if (__atomic_load_n(&place_of(compounds->entries, compounds->mask, at, bits, i)->key,
+                            __ATOMIC_RELAXED) == 0)
             return true;
     return false;
 }
 
 /* False: there is no room. */
-static bool put(struct compounds *compounds, uint32_t node, uint64_t bits,
+static bool put(struct compounds *compounds, uint32_t at, uint64_t bits,
                 const struct compound *from)
 {
-    struct compound *const entry = claim(compounds, node, bits);
+    struct compound *const entry = claim(compounds, at, bits);
 
     if (!entry)
         return false;
-    entry->next = from->next;
-    entry->step = from->step;
-    entry->bits = from->bits;
-    entry->rise = from->rise;
-    entry->fall = from->fall;
-    entry->pushes = from->pushes;
-    memcpy(entry->push, from->push, sizeof(entry->push));
-    __atomic_store_n(&entry->key, ptd_compound_key(node, bits), __ATOMIC_RELEASE);
+    entry->to = from->to;
+    entry->more = from->more;
+    __atomic_store_n(&entry->key, ptd_compound_key(at, bits), __ATOMIC_RELEASE);
     return true;
 }
 
 /* In a place of before the table was grown; NULL: it is not there. */
-static const struct compound *find_old(const struct compounds *compounds, uint32_t node,
+static const struct compound *find_old(const struct compounds *compounds, uint32_t at,
                                        uint64_t bits)
 {
     const struct compound *old = NULL;
 
     for (uint32_t mask = compounds->mask; mask > compounds->common->first_mask && !old;) {
-        mask >>= 1;
-        old = ptd_compound_find(compounds->entries, mask, node, bits);
+        mask = mask >> 1 & -(uint32_t)sizeof(struct compound);
+        old = ptd_compound_find(compounds->entries, mask, at, bits);
     }
     return old;
 }
 
 /* Whether it came by before, as far as that is remembered; it is from now on. */
-static bool visit(struct compounds *compounds, uint32_t node, uint64_t bits)
+static bool visit(struct compounds *compounds, uint32_t at, uint64_t bits)
 {
-    const uint64_t hash = ptd_compound_key(node, bits) * 0x9e3779b97f4a7c15u;
+    const uint64_t hash = ptd_compound_key(at, bits) * 0x9e3779b97f4a7c15u;
     uint16_t *const place = &compounds->visits[hash >> 32 & (VISITS - 1)];
     const uint16_t tag = (uint16_t)(hash >> 48 | 1);
 
@@ -182,17 +199,18 @@ static bool visit(struct compounds *compounds, uint32_t node, uint64_t bits)
 
 bool ptd_compounds_wants(struct compounds *compounds, uint32_t node, uint64_t bits)
 {
+    const uint32_t at = node << COMPOUND_NEXT_SHR;
     const struct compound *old;
 
-    if (!visit(compounds, node, bits) || ptd_compounds_are_full(compounds))
+    if (!visit(compounds, at, bits) || ptd_compounds_are_full(compounds))
         return false;
     compounds->mask = __atomic_load_n(&compounds->common->mask, __ATOMIC_RELAXED);
-    if (ptd_compound_find(compounds->entries, compounds->mask, node, bits) ||
-        !has_room(compounds, node, bits))
+    if (ptd_compound_find(compounds->entries, compounds->mask, at, bits) ||
+        !has_room(compounds, at, bits))
         return false;
-    old = find_old(compounds, node, bits);
+    old = find_old(compounds, at, bits);
     if (old)
-        (void)put(compounds, node, bits, old);
+        (void)put(compounds, at, bits, old);
     return !old;
 }
 
@@ -200,13 +218,14 @@ void ptd_compounds_add(struct compounds *compounds, uint32_t node, uint64_t bits
                        const struct compound *entry)
 {
     struct compounds_common *const common = compounds->common;
+    const uint32_t most = (MOST_ENTRIES - 1) << COMPOUND_LOG2;
     uint32_t count;
 
-    if (!put(compounds, node, bits, entry))
+    if (!put(compounds, node << COMPOUND_NEXT_SHR, bits, entry))
         return;
     count = __atomic_add_fetch(&common->count, 1, __ATOMIC_RELAXED);
-    if (count > compounds->mask && compounds->mask < MOST_SETS - 1) {
-        compounds->mask = 2 * compounds->mask + 1;
+    if (count > compounds->mask >> (COMPOUND_LOG2 + USED_LOG2) && compounds->mask < most) {
+        compounds->mask = compounds->mask << 1 | 1u << COMPOUND_LOG2;
         __atomic_store_n(&common->mask, compounds->mask, __ATOMIC_RELAXED);
     }
 }

@@ -5,9 +5,9 @@
  * is not on the path, or in front of what bulk.c does not take in its loop. CALLs and RETs on the
  * path that belong together leave nothing on the CALL stack but how deep it was.
  *
- * The table holds sets of two entries and is never rearranged, so that threads share it without a
- * lock: an entry is claimed, then written, and its key comes last. It does not change after that.
- * Where the table is grown, entries are copied when they are needed.
+ * The table is never rearranged, so that threads share it without a lock: an entry is claimed, then
+ * written, and its key comes last. It does not change after that. Where the table is grown, entries
+ * are copied when they are needed.
  */
 #ifndef PTD_COMPOUND_H
 #define PTD_COMPOUND_H
@@ -15,30 +15,46 @@
 #include "flow/node.h"
 
 #define COMPOUND_BITS   12u /* the most that a path takes */
-#define COMPOUND_PUSHES 3u  /* the most CALLs that a path leaves on the stack, at any time */
+#define COMPOUND_PUSHES 2u  /* the most CALLs that a path leaves on the stack, at any time */
 #define COMPOUND_FLAG   2u  /* of a step: it is a compound one */
+#define COMPOUND_LOG2   4u  /* of the bytes of an entry */
+#define COMPOUND_LINE   4u  /* entries of a cache line */
 
 _Static_assert(COMPOUND_BITS <= PTD_STEP_EDGES, "a bit is an edge");
 
+/* It has 16 bytes, since what most traces wait for is a line of the cache with the next entry. */
 struct compound {
-    uint64_t key;  /* 0: free; 1: somebody is about to write it */
-    uint32_t next; /* the node behind it; 0: that of the youngest CALL, which is popped */
-    uint32_t step;
-
-    uint8_t bits;       /* that it takes, 1 to COMPOUND_BITS */
-    uint8_t rise, fall; /* so much higher was the stack on the way, so much of it is gone */
-    uint8_t pushes;     /* what is left: rise - fall */
-    uint32_t push[COMPOUND_PUSHES]; /* the nodes to return to */
+    uint32_t key; /* 0: free; 1: somebody is about to write it */
+    /*
+     * From bit 0 on: how many bits it takes, 1 to COMPOUND_BITS; how much higher the CALL stack was
+     * on the way; how many entries it leaves there; the node behind it, or 0: that of the youngest
+     * CALL of before, which is popped.
+     */
+    uint32_t to;
+    uint64_t more; /* from bit 0 on: the indices of the nodes that those return to; the step */
 };
 
-_Static_assert(sizeof(struct compound) == 32, "two are a cache line");
+#define COMPOUND_TAKES     63u /* a shift of 64 bits looks at no more */
+#define COMPOUND_RISE_SHR  6u
+#define COMPOUND_LEFT_SHR  8u
+#define COMPOUND_STACK     (3u << COMPOUND_RISE_SHR | 3u << COMPOUND_LEFT_SHR)
+#define COMPOUND_NEXT_SHR  10u
+#define COMPOUND_NEXT      (~0u << COMPOUND_NEXT_SHR)
+#define COMPOUND_NODE_BITS 19u /* of an index of nodes */
+#define COMPOUND_NODE      ((UINT64_C(1) << COMPOUND_NODE_BITS) - 1)
+#define COMPOUND_STEP_SHR  (COMPOUND_PUSHES * COMPOUND_NODE_BITS)
+
+_Static_assert(sizeof(struct compound) == 1u << COMPOUND_LOG2, "four are a cache line");
+_Static_assert(NODE_WORDS << COMPOUND_NEXT_SHR == 1u << COMPOUND_BITS,
+               "a node where it stands in .to leaves the low bits of a key to the path");
+_Static_assert(COMPOUND_NODE_BITS + COMPOUND_BITS < 32, "a key has a node and bits");
 
 struct compounds_common;
 
 /* What a thread has of it. */
 struct compounds {
     struct compound *entries;
-    uint32_t mask;    /* of numbers of sets, as far as they are used */
+    uint32_t mask;    /* of offsets of entries, as far as they are used */
     uint16_t *visits; /* paths that came by once */
     struct compounds_common *common;
 };
@@ -62,43 +78,32 @@ void ptd_compounds_add(struct compounds *compounds, uint32_t node, uint64_t bits
 /* The steps that a compound step stands for; edges has room for PTD_STEP_EDGES. How many. */
 unsigned ptd_compound_edges(const struct graph *graph, uint32_t step, uint32_t *edges);
 
-/* Never 0 or 1, whatever the node. */
-static inline uint64_t ptd_compound_key(uint32_t node, uint64_t bits)
+/* A node is told as it stands in .to of an entry. Never 0 or 1, whatever the node. */
+static inline uint32_t ptd_compound_key(uint32_t at, uint64_t bits)
 {
-    return (uint64_t)node << 32 | UINT32_C(1) << COMPOUND_BITS | bits >> (64 - COMPOUND_BITS);
+    return 1u << 31 | at | (uint32_t)(bits >> (64 - COMPOUND_BITS));
 }
 
-/* The number of its set, of which the low bits count. */
-static inline uint32_t ptd_compound_set(uint32_t node, uint64_t bits)
+/*
+ * Where its entry is best, as an offset in bytes, of which the low bits count. There is no
+ * multiplication, for which every step would wait.
+ */
+static inline uint32_t ptd_compound_place(uint32_t at, uint64_t bits)
 {
-    return (node * 0x9e3779b1u) >> 13 ^ (uint32_t)(bits >> (64 - COMPOUND_BITS));
+    return at >> (COMPOUND_BITS - COMPOUND_LOG2) ^ at << 1 ^
+           (uint32_t)(bits >> (64 - COMPOUND_BITS - COMPOUND_LOG2));
 }
 
-/* Where paths go whose set is full. */
-static inline uint32_t ptd_compound_other_set(uint32_t mask, uint32_t set, uint32_t node)
+static inline const struct compound *ptd_compound_best(const struct compound *entries,
+                                                       uint32_t mask, uint32_t at, uint64_t bits)
 {
-    return (set ^ ((node * 0x9e3779b1u) >> 3 | 1)) & mask;
-}
+    const uint32_t place = ptd_compound_place(at, bits) & mask;
 
-/* In one set. NULL: it is not there. */
-static inline const struct compound *ptd_compound_in(const struct compound *set, uint64_t key)
-{
-    if (__builtin_expect(__atomic_load_n(&set[0].key, __ATOMIC_ACQUIRE) == key, 1))
-        return &set[0];
-    return __atomic_load_n(&set[1].key, __ATOMIC_ACQUIRE) == key ? &set[1] : NULL;
+    return (const struct compound *)((const uint8_t *)entries + place);
 }
 
 /* The entry of a path from a node, by the bits in front. NULL: there is none, or not yet. */
-static inline const struct compound *ptd_compound_find(const struct compound *entries,
-                                                       uint32_t mask, uint32_t node, uint64_t bits)
-{
-    const uint64_t key = ptd_compound_key(node, bits);
-    const uint32_t set = ptd_compound_set(node, bits) & mask;
-    const struct compound *const found = ptd_compound_in(&entries[2 * (size_t)set], key);
-
-    if (__builtin_expect(found != NULL, 1))
-        return found;
-    return ptd_compound_in(&entries[2 * (size_t)ptd_compound_other_set(mask, set, node)], key);
-}
+const struct compound *ptd_compound_find(const struct compound *entries, uint32_t mask, uint32_t at,
+                                         uint64_t bits);
 
 #endif

@@ -33,6 +33,7 @@
 
 _Static_assert(MAX_NODES *NODE_WORDS <= 1u << 22 && MAX_SPACES <= 1u << 10,
                "numbers fit into struct node_info");
+_Static_assert((MAX_NODES - 1) >> COMPOUND_NODE_BITS == 0, "indices fit into struct compound");
 
 /* What those who share a graph have in common. */
 struct graph_common {

@@ -4,13 +4,15 @@
  * events, and the model's packets into a file, with the code that ran and what really happened.
  *
  *   qemu-x86_64 -plugin record.so,out=PREFIX[,limit=BYTES][,noretcomp=on] PROGRAM ...
+ *   qemu-x86_64 -plugin record.so,out=PREFIX,count=on PROGRAM ...
  *
  * PREFIX.pt is the trace; PREFIX.mtc.pt one of the same execution with TSC and MTC packets, as perf
  * asks for, and PREFIX.cyc.pt one with CYC packets, too; PREFIX.code the pages of code, one behind
  * the other; PREFIX.map a line "address bytes" for each run of them; PREFIX.truth "instructions
  * branches sum", where sum tells two sequences of branches apart (see truth_add()). When the first
  * trace has limit bytes, the program is ended. It may have one thread, and signals are not
- * understood: recording fails then. With noretcomp, no RET is compressed (RTIT_CTL.DisRETC).
+ * understood: recording fails then. With noretcomp, no RET is compressed (RTIT_CTL.DisRETC). With
+ * count, nothing is traced: PREFIX.count says how many instructions the whole program has.
  *
  * QEMU exports the plugin interface of version 1; Debian has no package with its header, so that
  * what is used of it is declared here.
@@ -86,6 +88,7 @@ static struct {
     size_t page_count;
     uint8_t sink[PAGE_BYTES];
     bool finished;
+    bool counts; /* and does not trace */
 } recorder;
 
 static void die(const char *why, uint64_t ip)
@@ -197,6 +200,7 @@ static void keep_byte(uint64_t address, uint8_t byte)
 }
 
 static void executed(unsigned vcpu, void *data);
+static void counted(unsigned vcpu, void *data);
 
 static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 {
@@ -230,7 +234,7 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
             block->ip = ip;
         block->insns++;
     }
-    qemu_plugin_register_vcpu_tb_exec_cb(tb, executed, NO_REGS, block);
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, recorder.counts ? counted : executed, NO_REGS, block);
 }
 
 /* ---- Events ---- */
@@ -329,6 +333,15 @@ static void executed(unsigned vcpu, void *data)
     recorder.previous = block;
 }
 
+static void counted(unsigned vcpu, void *data)
+{
+    const struct block *const block = data, *const previous = recorder.previous;
+
+    (void)vcpu;
+    recorder.truth.insns += block->insns - (previous && comes_back(&previous->last, block->ip));
+    recorder.previous = block;
+}
+
 /* ---- Files ---- */
 
 static int compare_pages(const void *left, const void *right)
@@ -414,6 +427,16 @@ static void at_exit(uint64_t id, void *data)
     finish(KERNEL_IP);
 }
 
+static void write_count(uint64_t id, void *data)
+{
+    FILE *const count = open_file("count");
+
+    (void)id;
+    (void)data;
+    fprintf(count, "%" PRIu64 "\n", recorder.truth.insns);
+    close_file(count);
+}
+
 PUBLIC int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 {
     (void)info;
@@ -424,15 +447,17 @@ PUBLIC int qemu_plugin_install(uint64_t id, const void *info, int argc, char **a
             recorder.limit = strtoull(argv[i] + 6, NULL, 0);
         else if (strcmp(argv[i], "noretcomp=on") == 0)
             recorder.more_ctl = VPT_CTL_DISRETC;
+        else if (strcmp(argv[i], "count=on") == 0)
+            recorder.counts = true;
         else
             return -1;
     }
     if (!recorder.prefix)
         return -1;
     truth_start(&recorder.truth);
-    for (unsigned i = 0; i < TRACERS; i++)
+    for (unsigned i = 0; i < TRACERS && !recorder.counts; i++)
         recorder.tracers[i].trace = open_file(traces[i].suffix);
     qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
-    qemu_plugin_register_atexit_cb(id, at_exit, NULL);
+    qemu_plugin_register_atexit_cb(id, recorder.counts ? write_count : at_exit, NULL);
     return 0;
 }

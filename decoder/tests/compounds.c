@@ -52,13 +52,15 @@ static void put(struct maker *maker, const uint8_t *bytes, size_t len)
 
 static void put_tnt(struct maker *maker)
 {
-    static const uint8_t timing[] = {MTC};
+    static const uint8_t mtc[] = {MTC}, cyc[] = {CYC};
     const uint8_t packet = (uint8_t)((1u << maker->count | maker->bits) << 1);
 
     if (maker->count > 0)
         put(maker, &packet, 1);
     if (maker->is_timed && maker->bits % 4 == 1)
-        put(maker, timing, sizeof(timing));
+        put(maker, mtc, sizeof(mtc));
+    if (maker->is_timed && maker->bits % 8 > 5)
+        put(maker, cyc, sizeof(cyc));
     maker->bits = maker->count = 0;
 }
 

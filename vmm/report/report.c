@@ -167,6 +167,7 @@ static bool close_nothing(void *out)
 const struct out_format report_format = {
     .name = "report",
     .is_by_processor = true,
+    .takes_compounds = true,
     .begin = begin,
     .item = item,
     .run = run,

@@ -48,6 +48,7 @@ struct tally {
     struct tally_block *blocks;
     size_t block_count, block_room;
     struct list pending, counted, seen;
+    uint32_t last; /* of those that are pending: the number of the step that ran last */
     uint32_t epoch;
     struct loose loose[LOOSE_ROOM];
     size_t loose_count;
@@ -128,7 +129,10 @@ static bool settle_loose(struct tally *tally, const struct loose *loose, const s
             sink->add(tally->owner, &loose->block, loose->taken, 0, share->rest));
 }
 
-/* What is pending shares so many ticks. */
+/*
+ * What is pending shares so many ticks. What division leaves over goes to the step that ran last,
+ * whose last block is the same whether it is a compound step or not.
+ */
 static bool settle(struct tally *tally, uint64_t ticks)
 {
     struct share share;
@@ -150,7 +154,7 @@ static bool settle(struct tally *tally, uint64_t ticks)
         if (step->count == 0 && !push(&tally->counted, tally->pending.steps[i]))
             return false;
         step->time += step->pending * step->insns * share.rate;
-        step->rest += i + 1 == tally->pending.count ? share.rest : 0;
+        step->rest += tally->pending.steps[i] == tally->last ? share.rest : 0;
         step->count += step->pending;
         step->pending = 0;
     }
@@ -234,12 +238,12 @@ static bool hand_on(struct tally *tally, uint32_t number)
     const struct tally_block *block = &tally->blocks[step->first_block];
 
     for (;; block++) {
-        if (!tally->sink->add(tally->owner, block, number & 1, step->count, rate * block->insns))
+        if (!tally->sink->add(tally->owner, block, block->taken, step->count, rate * block->insns))
             return false;
         if (block->is_last)
             break;
     }
-    if (step->rest > 0 && !tally->sink->add(tally->owner, block, number & 1, 0, step->rest))
+    if (step->rest > 0 && !tally->sink->add(tally->owner, block, block->taken, 0, step->rest))
         return false;
     step->count = step->time = step->rest = 0;
     return true;
@@ -303,8 +307,11 @@ uint64_t tally_fingerprint(const struct tally *tally)
         hash = hash_more(hash, loose->pending << 1 | loose->taken);
         hash = add_block(tally, hash, &loose->block);
     }
-    for (size_t i = 0; i < tally->pending.count; i++)
-        hash = add_step(tally, hash, tally->pending.steps[i]);
+    for (size_t i = 0; i < tally->pending.count; i++) {
+        const uint32_t number = tally->pending.steps[i];
+
+        hash = hash_more(add_step(tally, hash, number), number == tally->last);
+    }
     return hash;
 }
 
@@ -338,6 +345,7 @@ static bool see(struct tally *tally, const struct ptd_item *item, struct tally_b
     *block = (struct tally_block){.id = tally->sink->see(tally->owner, item),
                                   .insns = item->insns,
                                   .last_class = item->last_class,
+                                  .taken = item->taken,
                                   .is_last = true};
     return block->id != UINT32_MAX;
 }
@@ -383,11 +391,14 @@ static bool grow_steps(struct tally *tally, const struct ptd_flow *flow)
 static bool count_all(struct tally *tally, const struct ptd_flow *flow, const uint32_t *numbers,
                       size_t count)
 {
+    uint32_t number = tally->last;
     uint64_t insns = 0;
 
     for (size_t i = 0; i < count; i++) {
-        const uint32_t number = (numbers[i] >> 2) * 2 + (numbers[i] & 1);
-        struct step *const step = &tally->steps[number];
+        struct step *step;
+
+        number = (numbers[i] >> 2) * 2 + (numbers[i] & 1);
+        step = &tally->steps[number];
 
         if (step->insns == 0 &&
             !(push(&tally->seen, number) && see_step(tally, flow, numbers[i], step)))
@@ -396,10 +407,21 @@ static bool count_all(struct tally *tally, const struct ptd_flow *flow, const ui
             return false;
         insns += step->insns;
     }
+    tally->last = number;
     tally->batch += insns;
     tally->insns += insns;
     tally->is_off = tally->is_off && count == 0;
     return true;
+}
+
+/* A step whose first branch is what a CYC packet is about: what it stands for, one by one. */
+static bool count_awaited(struct tally *tally, const struct ptd_flow *flow, uint32_t step)
+{
+    uint32_t edges[PTD_STEP_EDGES];
+    const int count = ptd_step_edges(flow, step, edges);
+
+    return count > 0 && count_all(tally, flow, edges, 1) && settle_due(tally) &&
+           count_all(tally, flow, edges + 1, (size_t)count - 1);
 }
 
 /* Of a TNT packet, the first branch is what its CYC packet is about (SDM 33.3.6.2). */
@@ -408,7 +430,7 @@ static bool count_steps(struct tally *tally, const struct ptd_flow *flow, const 
 {
     const size_t first = tally->is_awaited && count > 0;
 
-    if (first && !(count_all(tally, flow, numbers, 1) && settle_due(tally)))
+    if (first && !count_awaited(tally, flow, numbers[0]))
         return false;
     return count_all(tally, flow, numbers + first, count - first);
 }

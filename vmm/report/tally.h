@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How often each block of code ran, and how much time it took: the sums of a trace that is decoded
- * in bulk (ptd_flow_parallel()), or of items one by one. A step is counted by its number and looked
- * at once, so that the cost is that of counting.
+ * in bulk (ptd_flow_parallel()), or of items one by one. A step, which may be a compound one, is
+ * counted by its number and looked at once, so that the cost is that of counting.
  *
  * The time between two packets that tell one is spread over what ran between them, by instructions.
  * What division leaves over belongs to the last of it, and is handed on by itself: so the sums do
@@ -26,6 +26,7 @@ struct tally_block {
     uint32_t id; /* what .see of the sink said */
     uint32_t insns;
     uint8_t last_class; /* enum ptd_insn_class */
+    bool taken;         /* private: its last branch, if it is part of a step */
     bool is_last;       /* private: of its step */
 };
 

@@ -282,6 +282,8 @@ static void ask_witness(struct witness *witness, const struct made *made,
 
 /* ---- The report ---- */
 
+static size_t compounds_seen;
+
 struct feeding {
     struct report *report;
     struct ptd_time *time;
@@ -294,6 +296,8 @@ static int feed(void *context, const struct ptd_flow *flow, const struct ptd_run
     struct ptd_time_point *const points = calloc(run->mark_count + 1, sizeof(*points));
     bool is_good;
 
+    for (size_t i = 0; i < run->count; i++)
+        compounds_seen += (run->steps[i] & PTD_STEP_COMPOUND) != 0;
     if (feeding->time)
         ptd_time_marks(feeding->time, &feeding->packets, run->marks, run->mark_count, points);
     is_good = report_format.run(feeding->report, flow, run, feeding->time ? points : NULL);
@@ -302,14 +306,16 @@ static int feed(void *context, const struct ptd_flow *flow, const struct ptd_run
 }
 
 static void feed_in_bulk(struct report *report, const struct made *made,
-                         const struct ptd_image *image, bool with_time, unsigned threads)
+                         const struct ptd_image *image, bool with_time, unsigned threads,
+                         bool compounds)
 {
+    const struct ptd_flow_config config = {.mode = PTD_MODE_64, .compounds = compounds};
     struct feeding feeding = {.report = report};
 
     if (with_time)
         feeding.time = ptd_time_new(&clocks);
     ptd_packets_init(&feeding.packets, made->bytes, made->len);
-    CU_ASSERT_EQUAL(ptd_flow_parallel(made->bytes, made->len, image, NULL,
+    CU_ASSERT_EQUAL(ptd_flow_parallel(made->bytes, made->len, image, &config,
                                       with_time ? PTD_TIMING_MARKS : PTD_TIMING_NONE, threads, feed,
                                       &feeding),
                     PTD_OK);
@@ -374,26 +380,46 @@ static void compare(const struct report *report, const struct witness *witness, 
     CU_ASSERT_TRUE(fabs(total - (with_time ? witness->total : 0)) < 0.001);
 }
 
+/* What a report has of a cell, to the smallest part of a tick. */
+static uint64_t exact_time(const struct report *report, unsigned cell)
+{
+    const struct sums_row *const row = row_at(report, cell);
+
+    return row ? row->ticks << TALLY_FRACTION | row->fraction : 0;
+}
+
+/* Without time and with it, on threads, in single steps and in compound ones; then in items. */
+enum { TIMES = 3, ITEMS = 2 * TIMES };
+
 static void check_trace(const struct made *made, const struct ptd_image *image,
                         struct witness *witness)
 {
+    uint64_t times[ITEMS][CELLS];
+
     ask_witness(witness, made, image);
     CU_ASSERT_TRUE(witness->total > 1000); /* or else the comparison says little */
-    for (unsigned how = 0; how < 4; how++) {
+    for (unsigned how = 0; how <= ITEMS; how++) {
         uint64_t cycles = 0;
-        const struct out_thread thread = {
-            .image = image, .start = START, .cpu = -1, .is_tsc = how != 0, .cycles = &cycles};
+        const struct out_thread thread = {.image = image,
+                                          .start = START,
+                                          .cpu = -1,
+                                          .is_tsc = how % TIMES != 0 || how == ITEMS,
+                                          .cycles = &cycles};
         struct report report;
 
         CU_ASSERT_TRUE_FATAL(report_begin(&report));
         CU_ASSERT_TRUE(report_format.begin(&report, &thread));
-        if (how < 3)
-            feed_in_bulk(&report, made, image, thread.is_tsc, 1 + how);
+        if (how < ITEMS)
+            feed_in_bulk(&report, made, image, thread.is_tsc, 1 + how % TIMES, how >= TIMES);
         else
             feed_items(&report, made, image, &cycles);
         CU_ASSERT_TRUE(report_format.end(&report));
         CU_ASSERT_EQUAL(report.events.count, 0); /* no error either */
         compare(&report, witness, thread.is_tsc);
+        for (unsigned i = 0; i < CELLS && how < ITEMS; i++) {
+            times[how][i] = exact_time(&report, i);
+            CU_ASSERT_EQUAL(times[how][i], times[how % TIMES ? 1 : 0][i]);
+        }
         report_free(&report);
     }
 }
@@ -408,6 +434,7 @@ static void sums_are_those_of_items(void)
         make_trace(made, i, i & 1);
         check_trace(made, image, witness);
     }
+    CU_ASSERT_TRUE(compounds_seen > 1000); /* or else nothing is said of them */
     free(witness);
     free(made);
     ptd_image_free(image);
@@ -491,7 +518,7 @@ static void names_get_what_ran_while_they_held(void)
         CU_ASSERT_TRUE_FATAL(report_begin(&report));
         report_shows(&report, &shown[i / 2].options);
         CU_ASSERT_TRUE(report_format.begin(&report, &thread));
-        feed_in_bulk(&report, made, image, true, 2);
+        feed_in_bulk(&report, made, image, true, 2, true);
         CU_ASSERT_TRUE(report_format.end(&report));
         CU_ASSERT_EQUAL(insns_of(&report, "before"), is_filtered ? 0 : witness->insns_before);
         CU_ASSERT_EQUAL(insns_of(&report, "behind"), witness->insns - witness->insns_before);
