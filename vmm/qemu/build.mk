@@ -45,6 +45,7 @@ vmx-test: deps ## VMX in TCG on that QEMU: vmx-tests on each profile, traced; Li
 	@$(QEMU_ENV) vmm/qemu/tests/vmx-perf.sh
 	@$(QEMU_ENV) vmm/qemu/tests/vmx-guests.sh
 	@$(QEMU_ENV) vmm/qemu/tests/vmx-boot.sh
+	@$(QEMU_ENV) vmm/qemu/tests/vmx-perf-boot.sh
 	@$(QEMU_ENV) vmm/qemu/tests/vmx-move.sh
 	@$(BUILD_SELFTESTS)
 	@$(QEMU_ENV) SELFTESTS='$(SELFTESTS)' vmm/qemu/tests/kvm-selftests.sh
@@ -206,6 +207,7 @@ COUNTED += $(CAPTURE_THREADS)
 # takes a trace out of a perf.data, and memory out of a domain.
 QEMU_TOOLS := $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux perf_whose dump)
 $(BUILD)/qemu/compare $(BUILD)/qemu/ran: $(BUILD)/vmm/qemu/tests/log.o
+$(BUILD)/qemu/compare: $(BUILD)/vmm/qemu/tests/follow.o
 $(QEMU_TOOLS): $(BUILD)/qemu/%: $(BUILD)/vmm/qemu/tests/%.o $(VMM_PART_OBJ) \
     $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)

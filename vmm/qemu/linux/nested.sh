@@ -3,12 +3,13 @@
 # shellcheck disable=SC2154 # who sources it sets what it needs
 # Sourced: the lab with our QEMU inside, for its guests on the lab's KVM. A job in, an archive of what
 # it left out. $nested_cpu is the lab's processor; kvm-init loads kvm_intel where that has VMX.
-# $nested_accel is what emulates it.
+# $nested_accel is what emulates it, $nested_disk how large what it leaves may be.
 #
 # Needs: guest.sh, and what that needs.
 
 nested_cpu=EPYC,+svm,+npt
 nested_accel=tcg
+nested_disk=256M
 
 # nested_qemu ROOT: our QEMU (/qemu) and its firmware (/bios) for a guest with this root.
 nested_qemu() {
@@ -54,7 +55,7 @@ guest_of() {
 nested_machine() {
     local seconds=$1
     shift
-    truncate -s 256M "$work/disk"
+    truncate -s "$nested_disk" "$work/disk"
     exec timeout "$seconds" "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine pc -accel "$nested_accel" \
         -cpu "$nested_cpu" -m 1200 -display none -nodefaults -no-reboot \
         -serial "file:$work/console" -kernel "$lab/vmlinuz" -initrd "$work/initrd" \

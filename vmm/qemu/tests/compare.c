@@ -2,9 +2,12 @@
 /*
  * Compares a decoded trace with the log of execlog.c, instruction by instruction.
  *
- *   compare [--map MAP [--pages]] [--times TIMES [--late]] [--counts FILE] TRACE LOG [TABLE]
+ *   compare [--map MAP [--pages]] [--times TIMES [--late]] [--counts FILE] TRACE LOG
+ *   compare [--map MAP | --code CODE] [--counts FILE] TRACE LOG TABLE
  *
- * With a table, the log is one of blocks.
+ * With a table, the log is one of blocks. With --code, that is execlog.c's file of what their code
+ * was: the trace is decoded with the code that ran at its place in the log, and with no other.
+ * Where the trace leads to anything else than what ran, that is a difference as ever.
  *
  * The code is that of TRACE.json, or with MAP that of a host and its VMs, and then the instructions
  * of each are counted.
@@ -33,6 +36,7 @@
 #include "trace/code-files.h"
 #include "trace/mapfile.h"
 #include "trace/sidecar.h"
+#include "follow.h"
 #include "log.h"
 #include "ptdec.h"
 
@@ -44,6 +48,7 @@
 
 #define MAX_BLOCK    65536
 #define MAX_SINCE    (1u << 22)
+#define MAX_OFF      (1u << 24) /* with --code: what may run while tracing is off */
 #define CACHE_BLOCKS (1u << 16)
 #define CACHE_INSNS  62u
 #define MAX_PARTIES  64
@@ -94,12 +99,14 @@ struct compare {
     unsigned party_count;
     uint8_t owner[MAX_PAGES]; /* of a page: its party + 1 */
     struct log log;
+    struct follow follow; /* its log is NULL: the code is elsewhere */
     struct counts counts;
     struct clocks clocks;
     struct cached *cache;
     size_t pos;
     bool searching; /* tracing was off */
     bool is_early;  /* the log has not begun yet */
+    size_t enabled; /* while searching: where in the log it may have begun again */
     bool led; /* by an event, from what the log has next to an address where nothing ran yet */
     uint64_t led_to;
     uint64_t last; /* instruction that was decoded */
@@ -169,6 +176,7 @@ static bool find(struct compare *c, const uint64_t *ips, uint64_t n)
 {
     const bool remembered =
         n <= MAX_SINCE && c->since_count <= MAX_SINCE - n; /* SIZE_MAX: no more */
+    const size_t last = c->follow.log ? c->since_pos + MAX_OFF : SIZE_MAX;
 
     if (!c->searching && matches(c, c->pos, ips, n)) {
         if (remembered)
@@ -180,7 +188,7 @@ static bool find(struct compare *c, const uint64_t *ips, uint64_t n)
     if (!remembered)
         return false;
     memcpy(c->since + c->since_count, ips, n * sizeof(*ips));
-    for (size_t at = c->since_pos + !c->searching; log_has(&c->log, at + 1); at++) {
+    for (size_t at = c->since_pos + !c->searching; at < last && log_has(&c->log, at + 1); at++) {
         if (c->clocks.time && c->log.tscs[at - c->log.begin] < c->since_tsc)
             continue;
         if (matches(c, at, c->since, c->since_count + n)) {
@@ -426,7 +434,40 @@ static void print_times(const struct clocks *clocks)
            clocks->furthest);
 }
 
-/* ---- Items ---- */
+/* ---- Code ---- */
+
+/* What is in front of the place from where on the log is looked at again. */
+static void forget(struct compare *c)
+{
+    const size_t pos = c->since_count <= MAX_SINCE ? c->since_pos : c->pos;
+
+    log_forget(&c->log, c->follow.log && c->follow.ahead < pos ? c->follow.ahead : pos);
+}
+
+/* Tracing begins again: where the log has this address next. */
+static void see_enabled(struct compare *c, const struct ptd_item *item)
+{
+    size_t at = c->pos;
+
+    if (!c->follow.log || !c->searching || !item->has_to)
+        return;
+    while (at < c->pos + MAX_OFF && log_has(&c->log, at + 1) && log_ip(&c->log, at) != item->to)
+        at++;
+    c->enabled = at;
+}
+
+static bool next_item(struct compare *c, struct ptd_flow *flow, struct ptd_item *item)
+{
+    const size_t pos = c->searching && c->enabled > c->pos ? c->enabled : c->pos;
+
+    if (c->follow.log && !follow_to(&c->follow, pos)) {
+        snprintf(c->difference, sizeof(c->difference), "no memory");
+        return false;
+    }
+    return ptd_flow_next(flow, item) == PTD_OK;
+}
+
+/* ---- Items, one by one ---- */
 
 /* The instructions of a block, which the log has next. */
 static void see_insns(struct compare *c, const struct ptd_item *block, const uint64_t *ips,
@@ -458,7 +499,7 @@ static void see_insns(struct compare *c, const struct ptd_item *block, const uin
     }
     for (uint64_t i = 0; i < n; i++)
         c->hash = (c->hash ^ ips[i]) * 0x100000001b3ull;
-    log_forget(&c->log, c->since_count <= MAX_SINCE ? c->since_pos : c->pos);
+    forget(c);
 }
 
 static void see_block(struct compare *c, const struct ptd_item *block)
@@ -527,6 +568,10 @@ static void see(struct compare *c, const struct ptd_item *item)
             fprintf(stderr, "compare: offset %" PRIu64 ": %s\n", item->offset,
                     ptd_strerror(item->error));
         c->lost_bytes += item->value;
+        if (c->follow.log) /* which knows of no gaps */
+            snprintf(c->difference, sizeof(c->difference),
+                     "instruction %" PRIu64 ": %s, near trace offset %" PRIu64, c->insns,
+                     ptd_strerror(item->error), item->offset);
         c->clocks.waiting = 0;
         c->searching = true;
         break;
@@ -542,6 +587,7 @@ static void see(struct compare *c, const struct ptd_item *item)
     default:
         break;
     }
+    see_enabled(c, item);
 }
 
 /* What was in front of the log. */
@@ -555,6 +601,11 @@ static void see_early(struct compare *c, const struct ptd_item *item)
     c->is_early =
         now->tsc == PTD_TIME_UNKNOWN || !log_has(&c->log, 1) || now->earliest <= c->log.tscs[0];
 }
+
+/* Names of files; NULL: there is none. */
+struct inputs {
+    const char *map, *times, *code;
+};
 
 static int load_code(struct compare *c, const char *trace, const char *map)
 {
@@ -572,10 +623,10 @@ static int load_code(struct compare *c, const char *trace, const char *map)
 }
 
 /* files: the trace, the log and, or NULL, the table */
-static int load(struct compare *c, char **files, const char *map, const char *times,
-                struct bytes *bytes)
+static int load(struct compare *c, char **files, const struct inputs *inputs, struct bytes *bytes)
 {
-    const int code = load_code(c, files[0], map);
+    const char *const times = inputs->times;
+    const int code = inputs->code ? 0 : load_code(c, files[0], inputs->map);
     int error;
 
     if (code)
@@ -586,6 +637,12 @@ static int load(struct compare *c, char **files, const char *map, const char *ti
     error = log_open(&c->log, files[1], files[2]);
     if (error)
         return complain(EXIT_CODE_FILE, "%s: %s", files[1], strerror(-error));
+    if (inputs->code) {
+        error = log_open_code(&c->log, inputs->code);
+        if (!error)
+            error = follow_open(&c->follow, &c->log, c->image);
+        return error ? complain(EXIT_CODE_FILE, "%s: %s", inputs->code, strerror(-error)) : 0;
+    }
     if (!times)
         return 0;
     error = read_file(times, &c->log.times);
@@ -611,18 +668,21 @@ static void print_who(const struct compare *c)
 }
 
 /* argv[optind] is then the first file; there are two or three, and NULL behind them. */
-static bool parse(int argc, char **argv, struct compare *c, const char **map, const char **times)
+static bool parse(int argc, char **argv, struct compare *c, struct inputs *inputs)
 {
-    static const struct option options[] = {
-        {"map", required_argument, NULL, 'm'},    {"pages", no_argument, NULL, 'p'},
-        {"times", required_argument, NULL, 't'},  {"late", no_argument, NULL, 'l'},
-        {"counts", required_argument, NULL, 'c'}, {0}};
+    static const struct option options[] = {{"map", required_argument, NULL, 'm'},
+                                            {"pages", no_argument, NULL, 'p'},
+                                            {"times", required_argument, NULL, 't'},
+                                            {"late", no_argument, NULL, 'l'},
+                                            {"counts", required_argument, NULL, 'c'},
+                                            {"code", required_argument, NULL, 'o'},
+                                            {0}};
     int option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (option) {
         case 'm':
-            *map = optarg;
+            inputs->map = optarg;
             break;
         case 'l':
             c->is_early = true;
@@ -631,18 +691,23 @@ static bool parse(int argc, char **argv, struct compare *c, const char **map, co
             c->log.has_pages = true;
             break;
         case 't':
-            *times = optarg;
+            inputs->times = optarg;
             break;
         case 'c':
             c->counts.file = optarg;
+            break;
+        case 'o':
+            inputs->code = optarg;
             break;
         default:
             return false;
         }
     }
-    if (c->is_early && !*times)
+    if (c->is_early && !inputs->times)
         return false;
-    return argc - optind == 2 || (argc - optind == 3 && !c->log.has_pages && !*times);
+    if (argc - optind == 3)
+        return !c->log.has_pages && !inputs->times && !(inputs->code && inputs->map);
+    return argc - optind == 2 && !inputs->code;
 }
 
 int main(int argc, char **argv)
@@ -651,26 +716,26 @@ int main(int argc, char **argv)
     struct bytes trace = {0};
     struct ptd_flow *flow;
     struct ptd_item item;
-    const char *map = NULL, *times = NULL;
+    struct inputs inputs = {0};
     char **files;
     int code;
 
-    if (!parse(argc, argv, &c, &map, &times))
+    if (!parse(argc, argv, &c, &inputs))
         return complain(
             EXIT_CODE_USAGE,
             "usage: compare [--map MAP [--pages]] [--times TIMES [--late]] [--counts FILE] "
-            "TRACE LOG [TABLE]");
+            "TRACE LOG, or compare [--map MAP | --code CODE] [--counts FILE] TRACE LOG TABLE");
     files = argv + optind;
     c.files = code_files_new(CODE_BYTES_MAX);
     c.image = ptd_image_new();
     c.cache = calloc(CACHE_BLOCKS, sizeof(*c.cache));
-    code = c.files && c.image && c.cache ? load(&c, files, map, times, &trace) : EXIT_CODE_HOST;
+    code = c.files && c.image && c.cache ? load(&c, files, &inputs, &trace) : EXIT_CODE_HOST;
     if (code)
         return code;
     flow = ptd_flow_new(trace.data, trace.len, c.image, NULL);
     if (!flow)
         return complain(EXIT_CODE_HOST, "no memory");
-    while (!*c.difference && ptd_flow_next(flow, &item) == PTD_OK) {
+    while (!*c.difference && next_item(&c, flow, &item)) {
         if (c.is_early)
             see_early(&c, &item);
         else
@@ -693,7 +758,11 @@ int main(int argc, char **argv)
     if (c.clocks.time)
         print_times(&c.clocks);
     ptd_time_free(c.clocks.time);
+    if (c.follow.log)
+        printf("code: %" PRIu64 " instructions changed, %" PRIu64 " of kernels\n", c.follow.changes,
+               c.follow.kernel_changes);
     bytes_free(&trace);
+    follow_close(&c.follow);
     log_close(&c.log);
     free(c.cache);
     if (c.map.contexts)

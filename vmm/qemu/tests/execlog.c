@@ -6,7 +6,7 @@
  *   -plugin execlog.so,out=FILE[,from=ADDRESS,to=ADDRESS[,also_from=ADDRESS,also_to=ADDRESS]]
  *                      [,when=FILE][,during=FILE][,pages=on][,times=FILE]
  *   -plugin execlog.so,count=FILE
- *   -plugin execlog.so,blocks=FILE[,start=ADDRESS][,most=BLOCKS][,when=FILE]
+ *   -plugin execlog.so,blocks=FILE[,code=on][,start=ADDRESS][,most=BLOCKS][,when=FILE]
  *
  * With from and to, only instructions from the one up to the other are logged, and those of a
  * second such range; with when, those that are translated when this file is there. A capture that
@@ -24,6 +24,12 @@
  * With times, a second file has a word for each of the log: the TSC (neither ratio nor offset),
  * with -icount that at the end of the block of translated code. For the branch at its end it is
  * exact.
+ *
+ * With blocks, FILE.table has each block of translated code: how many instructions it has, and
+ * their addresses. Each vCPU has a log of its own, FILE.0 and so on, of the numbers of the blocks
+ * that it ran. With code as well, FILE.code has 16 bytes for each instruction of the table, in the
+ * same order: how long it is, and its bytes as they were translated. Code that changes is
+ * translated anew and becomes another block, so these are the bytes that ran.
  */
 #include <glib.h>
 #include <inttypes.h>
@@ -281,10 +287,15 @@ static bool is_repeated(struct qemu_plugin_insn *insn)
 
 #define PARTIAL 0x80000000u
 
+struct code { /* of an instruction; log.h has the same */
+    uint8_t len, bytes[MAX_INSN_BYTES];
+};
+
 struct block {
     uint32_t number, insns;
     uint64_t ip;         /* of the first instruction, and all of them as */
     uint64_t *ips;       /* they were translated */
+    struct code *code;   /* NULL: not asked for */
     struct block *moved; /* the same at other addresses; with the mutex held */
 };
 
@@ -294,7 +305,7 @@ static struct vcpu {
     const struct block *block, *written; /* that it runs; that was the last in out */
     uint32_t begun;                      /* instructions of it */
 } vcpus[MAX_VCPUS];
-static FILE *table;
+static FILE *table, *code;
 static uint32_t blocks;
 static uint64_t most = UINT64_MAX;
 static const char *blocks_name;
@@ -336,6 +347,8 @@ static void add_block(struct block *block)
 
         put(table, &ip, sizeof(ip));
     }
+    if (code)
+        put(code, block->code, insns * sizeof(*block->code));
 }
 
 /* The block as it is at another address than the one of its translation. */
@@ -382,10 +395,14 @@ static void block_translated(struct qemu_plugin_tb *tb)
 
     block->insns = (uint32_t)qemu_plugin_tb_n_insns(tb);
     block->ips = g_new(uint64_t, block->insns);
+    if (code)
+        block->code = g_new0(struct code, block->insns);
     for (uint32_t i = 0; i < block->insns; i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 
         block->ips[i] = qemu_plugin_insn_vaddr(insn);
+        if (code)
+            block->code[i].len = (uint8_t)insn_bytes(insn, block->code[i].bytes);
         qemu_plugin_register_vcpu_insn_exec_cb(insn, insn_begins, QEMU_PLUGIN_CB_NO_REGS, NULL);
     }
     block->ip = block->ips[0];
@@ -425,6 +442,8 @@ static void end_blocks(void)
         fclose(vcpus[i].out);
     }
     fclose(table);
+    if (code)
+        fclose(code);
 }
 
 /* ---- Instructions ---- */
@@ -488,10 +507,21 @@ static void finished(qemu_plugin_id_t id, void *data)
         fclose(times);
 }
 
+/* FILE.what; NULL: it cannot be written. */
+static FILE *beside_log(const char *what)
+{
+    char *name = g_strdup_printf("%s.%s", blocks_name, what);
+    FILE *file = fopen(name, "wb");
+
+    g_free(name);
+    return file;
+}
+
 QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
                                            char **argv)
 {
     const char *times_name = NULL;
+    bool with_code = false;
 
     (void)info;
     for (int i = 0; i < argc; i++) {
@@ -521,13 +551,13 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
             times_name = argv[i] + 6;
         else if (strcmp(argv[i], "pages=on") == 0)
             pages = g_hash_table_new(NULL, NULL);
+        else if (strcmp(argv[i], "code=on") == 0)
+            with_code = true;
     }
     started = start == 0;
     if (blocks_name) {
-        char *name = g_strdup_printf("%s.table", blocks_name);
-
-        table = fopen(name, "wb");
-        g_free(name);
+        table = beside_log("table");
+        code = with_code ? beside_log("code") : NULL;
         qemu_plugin_register_vcpu_init_cb(id, vcpu_begins);
     } else if (out) {
         qemu_plugin_register_vcpu_init_cb(id, vcpu_found);
@@ -535,6 +565,10 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
     if (times_name && (!x86_vpt_plugin_tsc || !(times = fopen(times_name, "wb")))) {
         fprintf(stderr, "execlog: no times: %s\n",
                 x86_vpt_plugin_tsc ? "the file cannot be written" : "this QEMU does not tell them");
+        return 1;
+    }
+    if (with_code && !code) {
+        fprintf(stderr, "execlog: code=on needs blocks=FILE, beside which it can be written\n");
         return 1;
     }
     if (!out && !count && !table) {

@@ -27,7 +27,8 @@ static void unfold_ip(struct log *log, uint64_t ip)
         log->ips = reallocarray(log->ips, log->room, sizeof(*log->ips));
         log->pages = reallocarray(log->pages, log->room, sizeof(*log->pages));
         log->tscs = reallocarray(log->tscs, log->room, sizeof(*log->tscs));
-        if (!log->ips || !log->pages || !log->tscs)
+        log->codes = reallocarray(log->codes, log->room, sizeof(*log->codes));
+        if (!log->ips || !log->pages || !log->tscs || !log->codes)
             abort();
     }
     log->ips[log->end++ - log->begin] = ip;
@@ -55,13 +56,17 @@ static bool unfold_block(struct log *log)
     const bool partial = words[log->next++] & PARTIAL;
     const uint64_t *block;
     uint64_t insns;
+    size_t first; /* of all that the table has */
 
     if (number >= log->block_count || (partial && log->next == log->words.len / sizeof(*words)))
         return false;
     block = (const uint64_t *)(log->table.data + log->blocks[number]);
+    first = log->blocks[number] / sizeof(uint64_t) - number;
     insns = partial ? words[log->next++] : block[0];
-    for (uint64_t i = 0; i < insns && i < block[0]; i++)
+    for (uint64_t i = 0; i < insns && i < block[0]; i++) {
         unfold_ip(log, block[1 + i]);
+        log->codes[log->end - log->begin - 1] = (uint32_t)(first + i);
+    }
     return insns <= block[0];
 }
 
@@ -89,6 +94,7 @@ void log_forget(struct log *log, size_t pos)
     memmove(log->ips, log->ips + (from - log->begin), (log->end - from) * sizeof(*log->ips));
     memmove(log->pages, log->pages + (from - log->begin), (log->end - from) * sizeof(*log->pages));
     memmove(log->tscs, log->tscs + (from - log->begin), (log->end - from) * sizeof(*log->tscs));
+    memmove(log->codes, log->codes + (from - log->begin), (log->end - from) * sizeof(*log->codes));
     log->begin = from;
 }
 
@@ -119,8 +125,27 @@ int log_open(struct log *log, const char *path, const char *table)
     return error;
 }
 
+int log_open_code(struct log *log, const char *path)
+{
+    const size_t insns = log->table.len / sizeof(uint64_t) - log->block_count;
+    const int error = read_file(path, &log->code);
+
+    if (error)
+        return error;
+    if (insns > UINT32_MAX || log->code.len != insns * sizeof(struct log_code))
+        return -EBADMSG;
+    for (size_t i = 0; i < insns; i++) {
+        const struct log_code *const code = (const struct log_code *)log->code.data + i;
+
+        if (code->len == 0 || code->len > sizeof(code->bytes))
+            return -EBADMSG;
+    }
+    return 0;
+}
+
 void log_close(struct log *log)
 {
+    bytes_free(&log->code);
     bytes_free(&log->words);
     bytes_free(&log->table);
     bytes_free(&log->times);
@@ -128,4 +153,5 @@ void log_close(struct log *log)
     free(log->ips);
     free(log->pages);
     free(log->tscs);
+    free(log->codes);
 }

@@ -2,17 +2,21 @@
 /*
  * Takes the trace of one CPU out of a perf.data, with the sidecar that decodes it.
  *
- *   perf_aux PERF.DATA CPU ELF TRACE
+ *   perf_aux PERF.DATA CPU [ELF] TRACE
  *
  * The buffers of the CPU are put one behind the other, as they stand in the file. The ELF file is
- * the code of every address space.
+ * the code of every address space; without one, the sidecar names no code.
+ *
+ * Prints how many records of the file say that data was lost, on any CPU.
  */
 #include "common/bytes.h"
 #include "common/file.h"
 #include "common/say.h"
 
+#include <inttypes.h>
 #include <json-c/json.h>
 #include <linux/perf_event.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +33,20 @@ struct auxtrace {
     uint32_t idx, tid, cpu, reserved;
 };
 
-static int take(const struct bytes *file, uint32_t cpu, struct bytes *trace)
+/* The kernel had no room for what was traced, or for records. */
+static bool is_loss(const uint8_t *bytes, const struct perf_event_header *header)
+{
+    uint64_t aux[3]; /* offset, size, flags */
+
+    if (header->type == PERF_RECORD_LOST || header->type == PERF_RECORD_LOST_SAMPLES)
+        return true;
+    if (header->type != PERF_RECORD_AUX || header->size < sizeof(*header) + sizeof(aux))
+        return false;
+    memcpy(aux, bytes + sizeof(*header), sizeof(aux));
+    return aux[2] & (PERF_AUX_FLAG_TRUNCATED | PERF_AUX_FLAG_PARTIAL);
+}
+
+static int take(const struct bytes *file, uint32_t cpu, struct bytes *trace, uint64_t *losses)
 {
     uint64_t section[2], pos;
 
@@ -45,6 +62,7 @@ static int take(const struct bytes *file, uint32_t cpu, struct bytes *trace)
         memcpy(&record.header, file->data + pos, sizeof(record.header));
         if (record.header.size < sizeof(record.header) || record.header.size > left)
             return -1;
+        *losses += is_loss(file->data + pos, &record.header);
         pos += record.header.size;
         left -= record.header.size;
         if (record.header.type != RECORD_AUXTRACE)
@@ -64,15 +82,18 @@ static int take(const struct bytes *file, uint32_t cpu, struct bytes *trace)
 static int write_sidecar(const char *trace, const char *elf)
 {
     json_object *root = json_object_new_object(), *images = json_object_new_array();
-    json_object *image = json_object_new_object();
     char path[4096];
     int status;
 
-    json_object_object_add(image, "path", json_object_new_string(elf));
-    json_object_object_add(image, "bias", json_object_new_int(0));
-    json_object_object_add(image, "cr3", NULL);
-    json_object_object_add(image, "name", json_object_new_string("work"));
-    json_object_array_add(images, image);
+    if (elf) {
+        json_object *image = json_object_new_object();
+
+        json_object_object_add(image, "path", json_object_new_string(elf));
+        json_object_object_add(image, "bias", json_object_new_int(0));
+        json_object_object_add(image, "cr3", NULL);
+        json_object_object_add(image, "name", json_object_new_string("work"));
+        json_object_array_add(images, image);
+    }
     json_object_object_add(root, "vpt", json_object_new_int(1));
     json_object_object_add(root, "images", images);
     snprintf(path, sizeof(path), "%s.json", trace);
@@ -83,20 +104,26 @@ static int write_sidecar(const char *trace, const char *elf)
 
 int main(int argc, char **argv)
 {
+    const char *const elf_name = argc == 5 ? argv[3] : NULL;
     struct bytes file = {0}, trace = {0};
-    char *elf;
+    uint64_t losses = 0;
+    char *elf = NULL;
     int status;
 
-    if (argc != 5)
-        return complain(EXIT_CODE_USAGE, "usage: perf_aux PERF.DATA CPU ELF TRACE");
-    elf = realpath(argv[3], NULL);
-    if (!elf || read_file(argv[1], &file))
-        return complain(EXIT_CODE_FILE, "%s or %s cannot be read", argv[1], argv[3]);
-    if (take(&file, (uint32_t)strtoul(argv[2], NULL, 0), &trace))
+    if (argc != 4 && argc != 5)
+        return complain(EXIT_CODE_USAGE, "usage: perf_aux PERF.DATA CPU [ELF] TRACE");
+    if (elf_name)
+        elf = realpath(elf_name, NULL);
+    if ((elf_name && !elf) || read_file(argv[1], &file))
+        return complain(EXIT_CODE_FILE, "%s%s%s cannot be read", argv[1], elf_name ? " or " : "",
+                        elf_name ? elf_name : "");
+    if (take(&file, (uint32_t)strtoul(argv[2], NULL, 0), &trace, &losses))
         return complain(EXIT_CODE_FILE, "%s: not a perf.data that is whole", argv[1]);
-    status = write_file(argv[4], trace.data, trace.len) || write_sidecar(argv[4], elf);
+    status =
+        write_file(argv[argc - 1], trace.data, trace.len) || write_sidecar(argv[argc - 1], elf);
+    printf("%zu bytes, %" PRIu64 " records of loss\n", trace.len, losses);
     free(elf);
     bytes_free(&file);
     bytes_free(&trace);
-    return status ? complain(EXIT_CODE_FILE, "%s cannot be written", argv[4]) : EXIT_CODE_OK;
+    return status ? complain(EXIT_CODE_FILE, "%s cannot be written", argv[argc - 1]) : EXIT_CODE_OK;
 }
