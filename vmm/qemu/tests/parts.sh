@@ -16,7 +16,8 @@ images_are_here() {
 # to its end is a part of RAN, one address a line, in its order. Between them only the handler of the PMI
 # runs, which stops the trace. An instruction that was begun may be there: once more if a VM exit came amid
 # it and it began again, and in front of a fault. With "carried", those that the host carried out are not
-# there: some in a row, as those of the APIC are. With "lost", any number may be missing between parts.
+# there: some in a row, as those of the APIC are; nor may be some hundreds of the first, which vpt demux
+# cannot tell whose they are. With "lost", any number may be missing between parts.
 # Where RAN ends, all is compared. Instructions of RAN count.
 parts_of() {
     awk -v least="$2" -v how="${3:-}" '
@@ -26,16 +27,16 @@ parts_of() {
         /^ *-- interrupt/ { event[count + 1] = 1; next }
         /^[0-9a-f]+  / { ips[++count] = $1 }
         # Where the part ends in what ran if it begins at a place; 0: it does not.
-        function match_at(place,    i, by) {
+        function match_at(place, first,    i, by) {
             skipped = 0
-            for (i = 1; i <= count; i++) {
+            for (i = first; i <= count; i++) {
                 if (place > n && carried)
                     return place
-                while (ran[place] != ips[i] && place <= n && i > 1 && ran[place] == ran[place - 1])
+                while (ran[place] != ips[i] && place <= n && i > first && ran[place] == ran[place - 1])
                     place++
                 if (ran[place] != ips[i] && (i in event))
                     place++
-                for (by = 1; ran[place] != ips[i] && carried && i > 1 && by <= 4; by++)
+                for (by = 1; ran[place] != ips[i] && carried && i > first && by <= 4; by++)
                     if (ran[place] == ips[i + by]) {
                         skipped += by
                         i += by
@@ -46,16 +47,20 @@ parts_of() {
             }
             return place
         }
-        function piece(    from, end) {
+        function piece(    from, end, first) {
             if (!count || at >= n)
                 return
-            for (from = at + 1; from <= n && !(end = match_at(from)); from++)
-                ;
+            for (first = 1; !end && first <= (carried && !total ? 1000 : 1); first++)
+                for (from = at + 1; from <= n; from++)
+                    if (ran[from] == ips[first] && (end = match_at(from, first)))
+                        break
             if (!end) {
                 print "a part of " count " instructions from " ips[1] " on did not run"
                 bad = 1
                 exit
             }
+            if (first > 2)
+                print first - 2, "instructions in front"
             if (total)
                 between += from - at - 1
             at = end - 1
