@@ -203,7 +203,7 @@ check "--source host-pt: ${tests[5]}" only_timing smp 25
 two_hold() { holds one && holds two; }
 check "--source host-pt: ${tests[6]}" two_hold
 check "--source host-pt: ${tests[7]}" behind
-head -n 3 "$work/why" | sed 's/^/    /'
+grep instructions, "$work/why" | sed 's/^/    /'
 check "--source host-pt: ${tests[8]}" beside
 check "--source host-pt: ${tests[9]}" is_its_own
 check "--source host-pt: ${tests[10]}" orphan

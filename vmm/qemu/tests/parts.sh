@@ -57,7 +57,7 @@ parts_of() {
             if (!end) {
                 print "a part of " count " instructions from " ips[1] " on did not run"
                 bad = 1
-                exit
+                exit 1 # also where END has called
             }
             if (first > 2)
                 print first - 2, "instructions in front"
