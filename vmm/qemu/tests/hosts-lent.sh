@@ -108,7 +108,7 @@ wait_for() {
 
 # Memory is that of the recording's end, and the log goes on until perf records no more.
 records() {
-    sed "s/COUNT/${COUNT:-1500}/" <<<"$job_begin$job" | linux_job lent
+    linux_job lent <<<"${job_begin//COUNT/${COUNT:-1500}}$job"
     qmp_pipes "$work/qmp"
     (linux_machine lent "$boot_s" max,vendor=GenuineIntel,vpt-profile=icelake-server,+vmx,-la57 \
         -icount shift=2,sleep=off -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control \
