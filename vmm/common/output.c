@@ -20,6 +20,7 @@
 
 /* ---- Files that are not complete when a signal comes ---- */
 
+static const int ending[] = {SIGHUP, SIGINT, SIGTERM};
 static const char *volatile unfinished[OUTPUTS_MAX];
 
 static void remove_unfinished(int number)
@@ -33,20 +34,17 @@ static void remove_unfinished(int number)
 
 static void watch_signals(void)
 {
-    static const int numbers[] = {SIGHUP, SIGINT, SIGTERM};
     const struct sigaction action = {.sa_handler = remove_unfinished, .sa_flags = SA_RESETHAND};
     struct sigaction before;
 
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
-            (void)sigaction(numbers[i], &action, NULL);
+    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+        if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            (void)sigaction(ending[i], &action, NULL);
     }
 }
 
 static void begin_watch(const struct output *output)
 {
-    if (!output->is_new)
-        return;
     watch_signals();
     for (size_t i = 0; i < OUTPUTS_MAX; i++) {
         if (!unfinished[i]) {
@@ -150,14 +148,34 @@ static int open_found(const char *path, struct stat *found, struct reason *why)
     return reason_set(why, -ENOENT, "%s: changes while it is opened", path);
 }
 
+/* A file that was not there, and that a signal removes as soon as it is. */
+static int open_new(struct output *output)
+{
+    sigset_t held, before;
+    int fd, error;
+
+    sigemptyset(&held);
+    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+        sigaddset(&held, ending[i]);
+    (void)pthread_sigmask(SIG_BLOCK, &held, &before);
+    fd =
+        open(output->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    error = errno;
+    output->is_new = fd >= 0;
+    if (output->is_new)
+        begin_watch(output);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return fd;
+}
+
 static int open_named(struct output *output, const char *path, struct reason *why)
 {
     struct stat found = {0};
     int fd = -ENOENT;
 
     for (int i = 0; i < TRIES && fd == -ENOENT; i++) {
-        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
-        output->is_new = fd >= 0;
+        fd = open_new(output);
         if (fd < 0 && errno != EEXIST)
             return reason_set(why, -errno, "%s: %s", path, strerror(errno));
         if (fd < 0)
@@ -174,24 +192,31 @@ static int open_given(int given, const char *path, struct reason *why)
     return fd < 0 ? reason_set(why, -errno, "%s: %s", path, strerror(errno)) : fd;
 }
 
+static void forget(struct output *output)
+{
+    if (output->is_open)
+        close(output->fd);
+    free(output->path);
+    free(output->rename_to);
+    free(output->held);
+    *output = (struct output){0};
+}
+
 int output_open(struct output *output, const char *path, struct reason *why)
 {
     const int given = descriptor_of(path);
     int fd;
 
-    *output = (struct output){0};
+    *output = (struct output){.path = strdup(path)};
+    if (!output->path)
+        return reason_set(why, -ENOMEM, "no memory");
     fd = given >= 0 ? open_given(given, path, why) : open_named(output, path, why);
-    if (fd < 0)
+    if (fd < 0) {
+        forget(output);
         return fd;
+    }
     output->fd = fd;
     output->is_open = true;
-    output->path = strdup(path);
-    if (!output->path) {
-        output_drop(output);
-        (void)reason_set(why, -ENOMEM, "no memory");
-        return -ENOMEM;
-    }
-    begin_watch(output);
     return 0;
 }
 
@@ -305,16 +330,6 @@ int output_write(struct output *output, const void *data, size_t len, struct rea
     const int error = write_or_hold(output, data, len);
 
     return error ? say(output, error, why) : 0;
-}
-
-static void forget(struct output *output)
-{
-    if (output->is_open)
-        close(output->fd);
-    free(output->path);
-    free(output->rename_to);
-    free(output->held);
-    *output = (struct output){0};
 }
 
 int output_close(struct output *output, struct reason *why)
