@@ -64,6 +64,14 @@ nested_machine() {
         -device virtio-blk-pci,drive=disk "$@" >"$work/qemu" 2>&1
 }
 
+# nested_says PATTERN: waits for it on the console. False: the machine $outer has ended before.
+nested_says() {
+    until grep "$1" "$work/console" >/dev/null 2>&1; do
+        sleep 0.2
+        kill -0 "$outer" 2>/dev/null || return 1
+    done
+}
+
 # nested_run SECONDS [ARGUMENT...]: what the job left in /out comes to $work/out.d. False: it did not
 # come to its end.
 nested_run() {

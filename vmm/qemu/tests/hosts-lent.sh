@@ -16,6 +16,8 @@ set -u
 . vmm/qemu/tests/qmp.sh
 # shellcheck source=vmm/qemu/tests/parts.sh
 . vmm/qemu/tests/parts.sh
+# shellcheck source=vmm/qemu/linux/host.sh
+. "$here/host.sh"
 execlog=${EXECLOG:-$build/qemu/execlog.so}
 image=guest-tests/build/demo.elf
 mem_mib=1024
@@ -90,22 +92,6 @@ run_and_end
 kill -CONT $vms
 for vm in $vms; do wait $vm; echo "vm $?"; done'
 
-prepare() {
-    linux_prepare
-    cp "$build/vpt" "$work/root/usr/bin/vpt"
-    cp "$image" guest-tests/build/{sort,hash}.elf "$work/root/"
-    shared_objects "$work/root" "$build/vpt"
-    (cd "$work/root" && find . | cpio --quiet -o -H newc) >"$work/base.cpio"
-}
-
-# wait_for WORD: a line of the console.
-wait_for() {
-    until grep "^$1" "$out/console" >/dev/null 2>&1; do
-        sleep 0.1
-        kill -0 "$machine" 2>/dev/null || return 1
-    done
-}
-
 # Memory is that of the recording's end, and the log goes on until perf records no more.
 records() {
     linux_job lent <<<"${job_begin//COUNT/${COUNT:-1500}}$job"
@@ -115,10 +101,10 @@ records() {
         -plugin "$execlog,out=$work/log,times=$work/times,during=$work/begin,pages=on") &
     machine=$!
     qmp_open "$work/qmp"
-    wait_for ready && qmp '{"execute": "stop"}' && touch "$work/begin" &&
-        qmp '{"execute": "cont"}' && wait_for 'done' && qmp '{"execute": "stop"}' &&
+    host_says ready && qmp '{"execute": "stop"}' && touch "$work/begin" &&
+        qmp '{"execute": "cont"}' && host_says 'done' && qmp '{"execute": "stop"}' &&
         qmp '{"execute": "pmemsave", "arguments": {"val": 0, "size": '$((mem_mib << 20))',
-            "filename": "'"$work/memory"'"}}' && qmp '{"execute": "cont"}' && wait_for over &&
+            "filename": "'"$work/memory"'"}}' && qmp '{"execute": "cont"}' && host_says over &&
         qmp '{"execute": "stop"}' && rm "$work/begin" && qmp '{"execute": "cont"}'
     wait "$machine"
     qmp_close
@@ -183,7 +169,7 @@ own() { # VM ROUNDS
     parts_of "$work/of-host" "$least_own" carried <"$work/own"
 }
 
-prepare
+host_prepare "$image" guest-tests/build/{sort,hash}.elf
 out=$work/lent
 recording=$out/recording
 data=$recording/perf.data/data

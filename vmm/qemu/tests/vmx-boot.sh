@@ -30,14 +30,6 @@ if [ -n "$why" ]; then
     exit
 fi
 
-# wait_for PATTERN: on the console of the outer system.
-wait_for() {
-    until grep "$1" "$work/console" >/dev/null 2>&1; do
-        sleep 0.2
-        kill -0 "$outer" 2>/dev/null || return 1
-    done
-}
-
 # captured BYTES: they have run so far, both processors together; or the inner guest is done.
 captured() {
     local bytes=0
@@ -53,7 +45,7 @@ boots() {
         -plugin "$execlog,blocks=$work/log,when=$work/begin") &
     outer=$!
     qmp_open "$work/qmp"
-    wait_for '^begins' && qmp '{"execute": "stop"}' && touch "$work/begin" &&
+    nested_says '^begins' && qmp '{"execute": "stop"}' && touch "$work/begin" &&
         qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/trace"'", "code": true}}' &&
         qmp '{"execute": "cont"}' && captured "$capture_bytes" && qmp '{"execute": "stop"}' &&
         qmp '{"execute": "x-vpt-stop"}' && qmp '{"execute": "quit"}'

@@ -37,14 +37,6 @@ if [ -n "$why" ]; then
     exit
 fi
 
-# wait_for PATTERN: on the console of the outer system.
-wait_for() {
-    until grep "$1" "$work/console" >/dev/null 2>&1; do
-        sleep 0.2
-        kill -0 "$outer" 2>/dev/null || return 1
-    done
-}
-
 # The log begins before perf records. A capture, though of nothing, has all code translated anew.
 records() {
     qmp_pipes "$work/qmp"
@@ -52,7 +44,7 @@ records() {
         -mon chardev=qmp,mode=control -plugin "$execlog,blocks=$work/log,code=on,when=$work/begin") &
     outer=$!
     qmp_open "$work/qmp"
-    wait_for '^ready' && qmp '{"execute": "stop"}' && touch "$work/begin" &&
+    nested_says '^ready' && qmp '{"execute": "stop"}' && touch "$work/begin" &&
         qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/capture"'"}}' &&
         qmp '{"execute": "x-vpt-stop"}' && qmp '{"execute": "cont"}'
     wait "$outer"
