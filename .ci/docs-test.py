@@ -9,11 +9,12 @@ commands, and what stands below each is what it printed. A comment in front of a
 
   <!-- docs-test: stable -->          what is printed has to be what the page shows
   <!-- docs-test: but numbers -->     the same, but that a number stands for any other
+  <!-- docs-test: in any order -->    the same, but that the lines may have another order
   <!-- docs-test: as FILE -->         the block is a file of that name
   <!-- docs-test: skip WHY -->        it is not run, and counted so
 
-A line of three dots in what is shown stands for any number of lines. Every command has to succeed; the
-first two marks may end with ", status 0 or 3" for what else is right.
+A line of three dots in what is shown stands for any number of lines, but not in any order. Every command
+has to succeed; the first three marks may end with ", status 0 or 3" for what else is right.
 Ends with 'N passed, N failed, N skipped'.
 """
 import os
@@ -29,7 +30,7 @@ PAGES = ["docs/trace-a-guest.md", "docs/read-a-trace.md", "docs/libvirt.md", "do
          "docs/test-a-hypervisor.md", "docs/libraries.md"]
 LIMIT_S = int(os.environ.get("DOCS_TEST_LIMIT_S", "1800"))  # of one command, on a busy machine
 SHOWN_LINES = 15
-MARK = re.compile(r"<!-- docs-test: (?:(stable|but numbers)(?:, status ([0-9]+(?: or [0-9]+)*))?|as (\S+)|skip (.+)) -->")
+MARK = re.compile(r"<!-- docs-test: (?:(stable|but numbers|in any order)(?:, status ([0-9]+(?: or [0-9]+)*))?|as (\S+)|skip (.+)) -->")
 
 
 class Block:
@@ -100,8 +101,16 @@ def commands(block):
         yield at, text, shown
 
 
-def missing(shown, printed, plain):
+def missing(shown, printed, kind):
     """The first line shown that what was printed has not; None: they match. Three dots are any lines."""
+    plain = str.rstrip if kind == "stable" else no_numbers
+    if kind == "in any order":
+        left = [plain(line) for line in printed.splitlines()]
+        for line in shown:
+            if plain(line) not in left:
+                return line
+            left.remove(plain(line))
+        return "(nothing more)" if left else None
     text = "".join(plain(line) + "\n" for line in printed.splitlines())
     pattern = ""
     for line in shown:
@@ -179,10 +188,10 @@ def judge(block, command, shown, result):
         return f"it took more than {LIMIT_S} s, or ended the shell"
     if status not in block.statuses:
         return f"status {status}"
-    plain = {"stable": str.rstrip, "but numbers": no_numbers}.get(block.kind)
+    compares = block.kind in ("stable", "but numbers", "in any order")
     # What a terminal shows has standard error in it; a page may show either.
-    if plain and shown and missing(shown, printed, plain) is not None:
-        line = missing(shown, errors + printed, plain)
+    if compares and shown and missing(shown, printed, block.kind) is not None:
+        line = missing(shown, errors + printed, block.kind)
         return line if line is None else f"it does not print: {line}"
     return None
 

@@ -301,6 +301,17 @@ $ (exit 3)
 @@@
 P
 }
+lines_change_places() {
+    page 0 '1 passed, 0 failed, 0 skipped' <<'P'
+<!-- docs-test: in any order, status 0 or 3 -->
+@@@
+$ echo head; echo 7 second; echo 4 first; (exit 3)
+head
+5 first
+3 second
+@@@
+P
+}
 # fails WHY: of the commands on standard input, the second, and none behind it is run.
 fails() {
     { echo "<!-- docs-test: $2 -->" && echo @@@ && cat && printf '$ touch %s/behind\n@@@\n' "$work"; } |
@@ -310,10 +321,15 @@ failed_command() { printf '$ true\n$ (exit 3)\n' | fails 'status 3' stable; }
 other_output() { printf '$ true\n$ echo one\ntwo\n' | fails 'does not print: two' stable; }
 more_output() { printf '$ true\n$ printf "1\\n2\\n"\n1\n' | fails 'nothing more' stable; }
 other_word() { printf '$ true\n$ echo 7 cats\n5 dogs\n' | fails 'does not print: 5 dogs' 'but numbers'; }
+line_twice() { printf '$ true\n$ echo 1 cat; echo a dog\n2 cat\n5 cat\n' | fails 'does not print: 5 cat' 'in any order'; }
+line_too_many() { printf '$ true\n$ echo 1 cat; echo a dog\n2 cat\n' | fails 'nothing more' 'in any order'; }
 ended_shell() { printf '$ true\n$ exit 0\n' | fails 'ended the shell' stable; }
 if [ "$(id -u)" != 0 ] || unshare --user --map-user=1000 true 2>/dev/null; then
     check 'docs-test.py: commands of a page are run, one after the other, by no root' commands_go_on
     check 'docs-test.py: but numbers' numbers_differ
+    check 'docs-test.py: lines may change places' lines_change_places
+    check 'docs-test.py: but each is there as often as it is shown' line_twice
+    check 'docs-test.py: and no other' line_too_many
     check 'docs-test.py: a command that fails ends the page' failed_command
     check 'docs-test.py: other output is a failure' other_output
     check 'docs-test.py: so is more output' more_output
