@@ -7,7 +7,7 @@ GUEST       := guest-tests
 GUEST_BUILD := $(GUEST)/build
 GUEST_OBJ   := $(GUEST_BUILD)/obj
 
-GUEST_IMAGES := demo msr-tests packet-tests hostile-tests rtit-tests smp-tests torture svm-tests vmx-tests vmx-hostile flood
+GUEST_IMAGES := demo msr-tests packet-tests hostile-tests rtit-tests smp-tests torture svm-tests vmx-tests vmx-hostile flood patching
 GUEST_USERS  := sort hash
 
 # No SSE, so that interrupts need not save it; no red zone, since they use the same stack.
@@ -61,6 +61,9 @@ $(foreach image,$(GUEST_IMAGES),$(eval $(call guest_image,$(image))))
 
 # The hostile VMM has the VM of vmx-tests.
 $(GUEST_BUILD)/vmx-hostile.elf: $(patsubst %,$(GUEST_OBJ)/vmx/%.o,vm insn ept-tables)
+
+# Its second processor begins as those of smp-tests do.
+$(GUEST_BUILD)/patching.elf: $(GUEST_OBJ)/smp-tests-start.o
 
 # Whether packet-tests notice what they are about. Slow: not part of `make test`.
 ##@ Testing the tests

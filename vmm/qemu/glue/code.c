@@ -8,6 +8,12 @@
  * So what was told of the block's bytes, and of where they are, is compared then. Bytes cannot
  * change without a new block, and a block whose bytes were told is marked.
  *
+ * What is told are the bytes that the block was translated of. Memory may have others: a store of
+ * another vCPU can come between translation and the moment from which on stores make the block
+ * invalid. Such a block runs on as if nothing had been written. So when bytes turn out to be others
+ * than were told, all blocks of them become invalid, the new one included, which is then
+ * translated again: of blocks that can run, none contradicts the log.
+ *
  * A guest can run code at as many places as it makes up. What was told is remembered up to a bound;
  * then all of it is forgotten, and told anew where it runs again.
  */
@@ -18,6 +24,7 @@
 #include "qemu/error-report.h"
 #include "qemu/guest-random.h"
 #include "qemu/host-utils.h"
+#include "compat.h"
 #include "vpt-i386.h"
 
 /* A record: bytes follow if the space is SPACE_PHYSICAL, padded to eight. */
@@ -283,7 +290,7 @@ static void tell_place(struct X86VptCode *code, struct where *where, struct plac
     put(code, (struct record){offset_of(where), told.space, told.page, told.physical}, NULL);
 }
 
-/* All of them lie in one page. */
+/* All of them lie in one page. Blocks of what they were before are not used again. */
 static void tell_bytes(struct X86VptCode *code, struct where *where, uint64_t address,
                        const uint8_t *bytes, size_t len)
 {
@@ -297,6 +304,7 @@ static void tell_bytes(struct X86VptCode *code, struct where *where, uint64_t ad
     for (size_t i = 0; i < len; i++) {
         if (page->bytes[at + i] != bytes[i] && test_bit(at + i, page->known)) {
             settle(where);
+            x86_vpt_invalidate_code(address, len);
             break;
         }
     }
@@ -324,13 +332,11 @@ static void tell_segment(struct X86VptCode *code, struct where *where, uint64_t 
     put(code, (struct record){offset_of(where), SPACE_SEGMENT, end, base}, NULL);
 }
 
-static void tell(struct X86VptCode *code, struct where *where, bool has_bytes, uint64_t cr3,
+/* Code of the block; bytes: those, unless they were told. */
+static void tell(struct X86VptCode *code, struct where *where, const uint8_t *bytes, uint64_t cr3,
                  uint64_t pc, uint64_t physical, size_t len)
 {
-    uint8_t bytes[TARGET_PAGE_SIZE];
-
-    if (!has_bytes) {
-        memcpy(bytes, qemu_map_ram_ptr(NULL, physical), len);
+    if (bytes) {
         tell_bytes(code, where, physical, bytes, len);
     }
     tell_place(
@@ -343,7 +349,7 @@ void x86_vpt_code_block(struct X86VptCode *code, TranslationBlock *tb, uint64_t 
 {
     struct where where = {.trace = trace};
     const size_t left = TARGET_PAGE_SIZE - pc % TARGET_PAGE_SIZE, first = MIN(left, tb->size);
-    const bool has_bytes = qatomic_read(&tb->use_mark) == code->mark;
+    const bool is_told = qatomic_read(&tb->use_mark) == code->mark;
 
     if (tb_page_addr0(tb) == -1) { /* not in memory: run from a device, once */
         return;
@@ -351,10 +357,10 @@ void x86_vpt_code_block(struct X86VptCode *code, TranslationBlock *tb, uint64_t 
     if (!(tb->flags & (HF_CS32_MASK | HF_CS64_MASK))) {
         tell_segment(code, &where, pc + tb->size, tb->cs_base);
     }
-    tell(code, &where, has_bytes, cr3, pc, tb_page_addr0(tb), first);
+    tell(code, &where, is_told ? NULL : tb->code, cr3, pc, tb_page_addr0(tb), first);
     if (tb->size > first && tb_page_addr1(tb) != -1) {
-        tell(code, &where, has_bytes, cr3, pc + first, tb_page_addr1(tb) & TARGET_PAGE_MASK,
-             tb->size - first);
+        tell(code, &where, is_told ? NULL : tb->code + first, cr3, pc + first,
+             tb_page_addr1(tb) & TARGET_PAGE_MASK, tb->size - first);
     }
     qatomic_set(&tb->use_mark, code->mark);
 }

@@ -154,14 +154,16 @@ static uint64_t register_value(unsigned vcpu, struct qemu_plugin_register *which
 
 /*
  * Blocks are kept by their physical address only, and the one translation runs wherever that is
- * mapped. In long mode RIP is the linear address (nobody uses a segment with a base there);
- * outside of it, nobody maps code twice.
+ * mapped. In long mode RIP is the linear address (nobody uses a segment with a base there, but for
+ * the far jump into it, whose 16-bit segment is that of before); outside of it, nobody maps code
+ * twice.
  */
 static uint64_t executed_at(unsigned vcpu, uint64_t translated_at)
 {
     const uint64_t rip = register_value(vcpu, registers[vcpu].rip);
 
-    if (rip == translated_at || !(register_value(vcpu, registers[vcpu].efer) & EFER_LMA))
+    if (rip == translated_at || rip == (translated_at & 0xffff) ||
+        !(register_value(vcpu, registers[vcpu].efer) & EFER_LMA))
         return translated_at;
     return rip;
 }

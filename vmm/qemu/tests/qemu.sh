@@ -173,6 +173,23 @@ segments_decode() {
     "$build/qemu/compare" "$work/segments.0" "$work/segments.log.0" "$work/segments.log.table"
 }
 
+# What one vCPU writes while another one's translation of it is under way (guest-tests/patching.c).
+patched_code_decodes() {
+    qmp_pipes "$work/qmp"
+    (bare_machine 120 vpt-profile=icelake-server "$guests/patching.elf" -smp 2 -append rounds=2000 -S \
+        -plugin "$execlog,blocks=$work/patching.log" -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control) &
+    pid=$!
+    qmp_open "$work/qmp"
+    qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/patching"'", "code": true}}' || return 1
+    qmp '{"execute": "cont"}' || true # the guest may have ended QEMU before it answers
+    wait "$pid"
+    [ $? = 1 ] || return 1
+    qmp_close
+    for vcpu in 0 1; do
+        "$build/qemu/compare" "$work/patching.$vcpu" "$work/patching.log.$vcpu" "$work/patching.log.table" || return 1
+    done
+}
+
 # Nobody reads until the guest has stood still for a second. A pipe has to have its reader: this shell
 # holds it open until the capture has begun.
 captures_slowly() {
@@ -200,6 +217,7 @@ else
     fail "a capture from outside, and the guest's own trace at the same time" "$work/out"
 fi
 check "a capture of 16-bit code in two segments decodes to what ran" segments_decode
+check "a capture of code that another vCPU changes decodes to what ran" patched_code_decodes
 if captures_slowly >"$work/out" 2>&1; then
     pass "a guest waits for a capture's file, and nothing is lost: $(grep ' instructions, ' "$work/out" | head -n 1)"
 else

@@ -43,6 +43,9 @@ void x86_vmx_tlb_enter(CPUX86State *env, bool guest)
 
     if (!kept || memcmp(&now, then, sizeof(now)) != 0) {
         tlb_flush_by_mmuidx(env_cpu(env), guest ? MODES_GUEST : MODES_HOST);
+    } else if (now.cr3 == x86_vmx_of(env)->tags[!guest].cr3) {
+        /* A capture tells pages by CR3, and only those of blocks that are looked up. */
+        tcg_flush_jmp_cache(env_cpu(env));
     }
 }
 
