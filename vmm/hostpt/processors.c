@@ -148,7 +148,12 @@ bool processors_are_lent(const struct processors *processors)
 {
     struct pollfd state = {.fd = processors->socket, .events = POLLIN}; /* nothing more is said */
 
-    return poll(&state, 1, 0) == 0;
+    int told;
+
+    do /* a signal that waits ends it, though nothing is waited for: guests are kicked by signals */
+        told = poll(&state, 1, 0);
+    while (told < 0 && errno == EINTR);
+    return told == 0;
 }
 
 /* ---- Pieces ---- */
