@@ -234,17 +234,25 @@ struct ptd_perf_pt {
     bool snapshot, per_cpu;
 };
 
+/* A part of a trace as it stands in the file. */
+struct ptd_perf_piece {
+    const uint8_t *bytes;
+    size_t len_bytes;
+};
+
 /*
  * Packets that stand one after the other. A gap in a buffer makes two of them. So do two samples
  * (AUX area sampling) that do not overlap; the buffers of samples are those of CPUs, or of threads.
  */
 struct ptd_perf_trace {
-    uint32_t idx;        /* of the buffer */
-    int32_t cpu, tid;    /* -1: any. Of a CPU's buffer, tid is only who was to be traced first */
-    uint64_t aux_offset; /* of the first byte, in all that the buffer ever held */
-    uint64_t reference;  /* TSC, roughly, when the first bytes were read */
-    const uint8_t *bytes;
+    uint32_t idx;         /* of the buffer */
+    int32_t cpu, tid;     /* -1: any. Of a CPU's buffer, tid is only who was to be traced first */
+    uint64_t aux_offset;  /* of the first byte, in all that the buffer ever held */
+    uint64_t reference;   /* TSC, roughly, when the first bytes were read */
+    const uint8_t *bytes; /* all of them; NULL: they are in several pieces */
     size_t len_bytes;
+    const struct ptd_perf_piece *pieces; /* in order, if .bytes is NULL */
+    size_t piece_count;
 };
 
 /* Memory that holds code of a file, from a time on. */
@@ -305,6 +313,23 @@ struct ptd_perf_poke {
 struct ptd_perf_lookup;
 struct ptd_perf_guests;
 
+#define PTD_PERF_PASS_BYTES (UINT64_C(16) << 20)
+
+/*
+ * Where the caller wants to have copies of traces, which are as long as the traces are: in memory
+ * that is a file's, say, so that the system can have it back.
+ */
+struct ptd_perf_store {
+    /* As realloc() of old_bytes; new_bytes 0: frees them. NULL: no room, and nothing changed. */
+    void *(*resize)(void *owner, void *bytes, size_t old_bytes, size_t new_bytes);
+    /*
+     * PTD_PERF_PASS_BYTES of the file or of a copy were looked at since the last call, or about so
+     * many, and are not needed soon. NULL: nobody wants to know.
+     */
+    void (*passed)(void *owner);
+    void *owner;
+};
+
 /* All of it is for reading; each list is in order of time, and of the file where times are equal.
  */
 struct ptd_perf_session {
@@ -337,6 +362,8 @@ struct ptd_perf_session {
     struct ptd_perf_fault fault;
     /* To be set by the user, as vms: which threads are virtual processors; NULL: nobody says. */
     const struct ptd_perf_guests *guests;
+    /* The same: what keeps copies of traces; NULL: the C library. */
+    const struct ptd_perf_store *store;
 };
 
 /*
@@ -347,6 +374,20 @@ struct ptd_perf_session {
 int ptd_perf_session_new(const void *bytes, size_t len_bytes, struct ptd_perf_session **session,
                          struct ptd_perf_fault *fault);
 void ptd_perf_session_free(struct ptd_perf_session *session);
+
+/* A trace in one place: bytes of the file, or a copy. */
+struct ptd_perf_whole {
+    const uint8_t *bytes;
+    size_t len_bytes;
+    uint8_t *copy; /* these are private */
+    size_t room;
+    const struct ptd_perf_store *store;
+};
+
+/* PTD_OK, PTD_E_NOMEM. */
+int ptd_perf_whole(const struct ptd_perf_session *session, const struct ptd_perf_trace *trace,
+                   struct ptd_perf_whole *whole);
+void ptd_perf_whole_free(struct ptd_perf_whole *whole);
 /* The process of a thread: tid itself if no record says. */
 uint32_t ptd_perf_pid_of(const struct ptd_perf_session *session, uint32_t tid);
 /*
@@ -442,6 +483,8 @@ struct ptd_perf_guest_trace {
     size_t len_bytes;
     uint64_t *inserted; /* offsets in bytes */
     size_t inserted_count;
+    size_t room; /* private, as is .store */
+    const struct ptd_perf_store *store;
 };
 
 /* trace is one of session, which has .guests. PTD_OK, PTD_E_NOMEM. */
@@ -470,6 +513,8 @@ struct ptd_perf_cpu_trace {
     size_t inserted_count;
     bool switched; /* the file has context switches of this CPU; else one thread had it alone */
     bool guests;   /* VMX non-root operation was traced */
+    size_t room;   /* private, as is .store */
+    const struct ptd_perf_store *store;
 };
 
 #define PTD_PERF_CR3(tid) ((uint64_t)(uint32_t)(tid) << 12)

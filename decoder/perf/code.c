@@ -10,8 +10,8 @@
  */
 #include <stdlib.h>
 
-#include "base/array.h"
 #include "perf/clock.h"
+#include "perf/scan.h"
 #include "perf/sort.h"
 #include "ptdec_perf.h"
 
@@ -28,9 +28,11 @@ struct placer {
     const struct ptd_perf_session *session;
     struct ptd_perf_change *changes;
     size_t count;
-    size_t passed; /* so many of them are not later than the packets so far */
-    struct gap *gaps;
-    size_t gap_count, gap_capacity;
+    size_t passed;   /* so many of them are not later than the packets so far */
+    size_t decided;  /* so many of them have their gap, or none */
+    uint64_t *gaps;  /* offsets of these gaps; UINT64_MAX: none */
+    struct gap last; /* that has ended */
+    bool has_last;
     /* Of the packets so far. */
     bool in_user;
     uint64_t last_ip;
@@ -52,89 +54,18 @@ static void leave_user(struct placer *placer, const struct ptd_time_point *point
     placer->next.from_earliest = known(point->earliest);
 }
 
-/* User code begins at this packet. */
-static bool enter_user(struct placer *placer, uint64_t offset, const struct ptd_time_point *point)
-{
-    if (placer->in_user)
-        return true;
-    placer->in_user = true;
-    placer->next.offset = offset;
-    placer->next.to = known(point->tsc);
-    placer->next.to_latest = point->latest;
-    if (!array_grow((void **)&placer->gaps, &placer->gap_capacity, placer->gap_count,
-                    sizeof(*placer->gaps)))
-        return false;
-    placer->gaps[placer->gap_count++] = placer->next;
-    return true;
-}
-
-static bool follow_ip(struct placer *placer, const struct ptd_packet *packet,
-                      const struct ptd_time_point *point)
-{
-    uint64_t ip;
-
-    if (ptd_packet_ip(packet, &placer->last_ip, &ip) != PTD_OK)
-        return true;
-    if (ip < KERNEL_HALF)
-        return enter_user(placer, packet->offset, point);
-    leave_user(placer, point);
-    return true;
-}
-
-/* False: no memory. */
-static bool follow(struct placer *placer, const struct ptd_packet *packet,
-                   const struct ptd_time_point *point)
-{
-    switch (packet->type) {
-    case PTD_PSB:
-        placer->last_ip = 0;
-        return true;
-    case PTD_TIP_PGD:
-    case PTD_OVF:
-        leave_user(placer, point);
-        break;
-    default:
-        break;
-    }
-    if (packet->type == PTD_TIP || packet->type == PTD_TIP_PGE || packet->type == PTD_FUP)
-        return follow_ip(placer, packet, point);
-    if (packet->type == PTD_TIP_PGD)
-        (void)ptd_packet_ip(packet, &placer->last_ip, &(uint64_t){0});
-    return true;
-}
-
 static uint64_t tsc_of(const struct placer *placer, size_t i)
 {
     return ptd_perf_tsc_of_time(&placer->session->pt, placer->changes[i].time);
 }
 
-/* Gives each change the first packet that is as late, and finds the gaps. False: no memory. */
-static bool read_trace(struct placer *placer, struct ptd_time *time, const uint8_t *bytes,
-                       size_t len)
+/*
+ * The gap for what happened at a TSC, which is not later than `next` ends; that is NULL, if no more
+ * gaps come. NULL: it was in no gap.
+ */
+static const struct gap *find_gap(const struct placer *placer, const struct gap *next, uint64_t tsc)
 {
-    struct ptd_packets packets;
-    struct ptd_packet packet;
-
-    ptd_packets_init(&packets, bytes, len);
-    while (ptd_time_next(time, &packets, &packet)) {
-        struct ptd_time_point point;
-
-        ptd_time_packet(time, &packet);
-        ptd_time_point_ahead(time, &packets, &point);
-        while (placer->passed < placer->count && point.tsc != PTD_TIME_UNKNOWN &&
-               tsc_of(placer, placer->passed) <= point.tsc)
-            placer->changes[placer->passed++].offset = packet.offset;
-        if (!follow(placer, &packet, &point))
-            return false;
-    }
-    return true;
-}
-
-/* The gap for what happened at a TSC, at or behind the gap `at`; NULL: it was in no gap. */
-static const struct gap *find_gap(const struct placer *placer, size_t at, uint64_t tsc)
-{
-    const struct gap *const next = at < placer->gap_count ? &placer->gaps[at] : NULL;
-    const struct gap *const last = at ? &placer->gaps[at - 1] : NULL;
+    const struct gap *const last = placer->has_last ? &placer->last : NULL;
 
     if (next && tsc >= next->from)
         return next;
@@ -149,22 +80,94 @@ static const struct gap *find_gap(const struct placer *placer, size_t at, uint64
     return may_be_last ? last : NULL;
 }
 
+/* Of the first change that has no gap yet, whether it is in this one or the last one. */
+static void decide(struct placer *placer, const struct gap *next)
+{
+    const struct gap *const gap = find_gap(placer, next, tsc_of(placer, placer->decided));
+
+    placer->gaps[placer->decided++] = gap ? gap->offset : UINT64_MAX;
+}
+
+/* User code begins at this packet. */
+static void enter_user(struct placer *placer, uint64_t offset, const struct ptd_time_point *point)
+{
+    if (placer->in_user)
+        return;
+    placer->in_user = true;
+    placer->next.offset = offset;
+    placer->next.to = known(point->tsc);
+    placer->next.to_latest = point->latest;
+    while (placer->decided < placer->count && tsc_of(placer, placer->decided) <= placer->next.to)
+        decide(placer, &placer->next);
+    placer->last = placer->next;
+    placer->has_last = true;
+}
+
+static void follow_ip(struct placer *placer, const struct ptd_packet *packet,
+                      const struct ptd_time_point *point)
+{
+    uint64_t ip;
+
+    if (ptd_packet_ip(packet, &placer->last_ip, &ip) != PTD_OK)
+        return;
+    if (ip < KERNEL_HALF)
+        enter_user(placer, packet->offset, point);
+    else
+        leave_user(placer, point);
+}
+
+static void follow(struct placer *placer, const struct ptd_packet *packet,
+                   const struct ptd_time_point *point)
+{
+    switch (packet->type) {
+    case PTD_PSB:
+        placer->last_ip = 0;
+        return;
+    case PTD_TIP_PGD:
+    case PTD_OVF:
+        leave_user(placer, point);
+        break;
+    default:
+        break;
+    }
+    if (packet->type == PTD_TIP || packet->type == PTD_TIP_PGE || packet->type == PTD_FUP)
+        follow_ip(placer, packet, point);
+    else if (packet->type == PTD_TIP_PGD)
+        (void)ptd_packet_ip(packet, &placer->last_ip, &(uint64_t){0});
+}
+
+/* Gives each change the first packet that is as late, and finds the gaps. */
+static void read_trace(struct placer *placer, struct ptd_time *time, const uint8_t *bytes,
+                       size_t len)
+{
+    struct ptd_packets packets;
+    struct ptd_packet packet;
+
+    ptd_packets_init(&packets, bytes, len);
+    while (ptd_time_next(time, &packets, &packet)) {
+        struct ptd_time_point point;
+
+        ptd_time_packet(time, &packet);
+        ptd_time_point_ahead(time, &packets, &point);
+        while (placer->passed < placer->count && point.tsc != PTD_TIME_UNKNOWN &&
+               tsc_of(placer, placer->passed) <= point.tsc)
+            placer->changes[placer->passed++].offset = packet.offset;
+        follow(placer, &packet, &point);
+        ptd_perf_pass(placer->session->store, packet.offset, packet.offset + packet.size_bytes);
+    }
+    while (placer->decided < placer->count)
+        decide(placer, NULL);
+}
+
 static void use_gaps(struct placer *placer)
 {
-    size_t at = 0;      /* the first gap that does not end before */
     uint64_t least = 0; /* changes of a process keep their order */
 
     for (size_t i = 0; i < placer->count; i++) {
-        const uint64_t tsc = tsc_of(placer, i);
-        const struct gap *gap;
-
-        while (at < placer->gap_count && placer->gaps[at].to < tsc)
-            at++;
         if (placer->changes[i].of_kernel)
             continue;
-        gap = find_gap(placer, at, tsc);
-        if (gap)
-            placer->changes[i].offset = gap->offset;
+        if (placer->gaps[i] != UINT64_MAX)
+            placer->changes[i].offset = placer->gaps[i];
         if (placer->changes[i].offset < least)
             placer->changes[i].offset = least;
         least = placer->changes[i].offset;
@@ -196,15 +199,17 @@ int ptd_perf_place(const struct ptd_perf_session *session, const uint8_t *bytes,
 {
     struct placer placer = {.session = session, .changes = changes, .count = count};
     struct ptd_time *const time = ptd_perf_time_new(session);
-    bool ok = time != NULL;
+    bool ok;
+
+    placer.gaps = calloc(count + 1, sizeof(*placer.gaps));
+    ok = time && placer.gaps;
 
     for (size_t i = 0; i < count; i++)
         changes[i].offset = session->pt.has_time ? UINT64_MAX : 0;
     if (ok && count && session->pt.has_time) {
-        ok = read_trace(&placer, time, bytes, len_bytes);
-        if (ok)
-            use_gaps(&placer);
-        ok = ok && sort(changes, count);
+        read_trace(&placer, time, bytes, len_bytes);
+        use_gaps(&placer);
+        ok = sort(changes, count);
     }
     ptd_time_free(time);
     free(placer.gaps);

@@ -14,6 +14,8 @@
 
 #include "base/array.h"
 #include "perf/clock.h"
+#include "perf/copy.h"
+#include "perf/guests.h"
 #include "perf/lookup.h"
 #include "perf/threads.h"
 #include "perf/turns.h"
@@ -22,170 +24,206 @@
 
 #define NO_ID UINT32_MAX
 
-static const struct ptd_perf_thread nobody = {NO_ID, NO_ID};
-
 struct stretch {
     uint64_t offset; /* of its first packet: PIP, TIP.PGE, or the start of the trace */
     uint64_t from, to;
+};
+
+/* From this offset on, a thread has all stretches up to the next of these. */
+struct share {
+    uint64_t offset;
     struct ptd_perf_thread thread;
 };
 
 struct builder {
+    const struct ptd_perf_session *session;
     const struct ptd_perf_trace *trace;
+    /* What is copied: the trace, or with guests a copy of it. */
+    struct perf_pieces pieces;
+    struct perf_guest_copy *under;
     struct perf_cpu_turns turns;
-    struct stretch *stretches;
-    size_t stretch_count, stretch_capacity;
-    struct ptd_perf_cpu_trace out;
-    size_t out_capacity, inserted_capacity, thread_capacity;
+    struct share *shares;
+    size_t share_count, share_capacity;
+    /* On the way over the stretches. */
+    struct stretch stretch; /* that is open, or was last */
+    uint64_t from;          /* nothing is earlier */
+    bool is_timed;          /* a time is known */
+    bool was_early;         /* stretches have ended before it was */
+    /* The copy. */
+    struct perf_copy copy;
+    size_t at;        /* in shares */
     uint32_t current; /* the thread in the copy so far */
     bool nr;          /* VMX non-root operation */
+    bool guests;
 };
+
+/* Begins anew. */
+static bool begin_under(struct builder *builder, struct perf_source *source)
+{
+    if (!builder->session->guests) {
+        *source = ptd_perf_pieces_source(&builder->pieces, builder->session, builder->trace);
+        return true;
+    }
+    ptd_perf_guest_copy_free(builder->under);
+    builder->under = ptd_perf_guest_copy_new(builder->session, builder->trace);
+    if (!builder->under)
+        return false;
+    *source = ptd_perf_copy_source(ptd_perf_guest_copy_of(builder->under));
+    return true;
+}
 
 /* ---- Stretches ---- */
 
-static bool add_stretch(struct builder *builder, uint64_t offset, uint64_t from)
+/* It goes to the turn that covers most of it. Both come in order of time. */
+static bool add_share(struct builder *builder, uint64_t offset, uint64_t from, uint64_t to)
 {
-    if (!array_grow((void **)&builder->stretches, &builder->stretch_capacity,
-                    builder->stretch_count, sizeof(*builder->stretches)))
+    struct ptd_perf_thread thread;
+
+    if (from > builder->from)
+        builder->from = from;
+    thread = ptd_perf_turns_most(&builder->turns, builder->from, to);
+    if (builder->share_count && builder->shares[builder->share_count - 1].thread.tid == thread.tid)
+        return true;
+    if (!array_grow((void **)&builder->shares, &builder->share_capacity, builder->share_count,
+                    sizeof(*builder->shares)))
         return false;
-    builder->stretches[builder->stretch_count++] =
-        (struct stretch){.offset = offset, .from = from, .to = from, .thread = nobody};
+    builder->shares[builder->share_count++] = (struct share){offset, thread};
     return true;
 }
 
-static bool find_stretches(struct builder *builder, struct ptd_time *time)
+/*
+ * The last stretch is all there. What is in front of the first time cannot be decoded: it is taken
+ * for the time's, as soon as that is known.
+ */
+static bool end_stretch(struct builder *builder, bool is_last)
 {
-    struct ptd_packets packets;
-    struct ptd_packet packet;
-    bool open = true, timed = false;
+    const struct stretch *const stretch = &builder->stretch;
 
-    ptd_packets_init(&packets, builder->trace->bytes, builder->trace->len_bytes);
-    if (!add_stretch(builder, 0, 0))
+    if (!builder->is_timed && !is_last) {
+        builder->was_early = true;
+        return true;
+    }
+    if (builder->was_early && builder->share_count == 0 && !add_share(builder, 0, 0, 0))
         return false;
-    while (ptd_time_next(time, &packets, &packet)) {
+    return add_share(builder, stretch->offset, stretch->from, stretch->to);
+}
+
+static bool begin_stretch(struct builder *builder, uint64_t offset, uint64_t tsc)
+{
+    if (!end_stretch(builder, false))
+        return false;
+    builder->stretch = (struct stretch){.offset = offset, .from = tsc, .to = tsc};
+    return true;
+}
+
+/* Where there are VMs, PSBEND tells whose a time is. */
+static void look_for_time(struct builder *builder, const struct ptd_time *time)
+{
+    struct ptd_time_point point;
+
+    ptd_time_point(time, &point);
+    builder->is_timed = point.tsc != PTD_TIME_UNKNOWN;
+    if (builder->is_timed)
+        builder->from = point.tsc;
+}
+
+static bool find_stretches(struct builder *builder, struct perf_scan *scan, struct ptd_time *time)
+{
+    struct ptd_packet packet;
+    bool open = true;
+
+    while (ptd_perf_scan_packet(scan, time, &packet)) {
         struct ptd_time_point point;
 
         ptd_time_packet(time, &packet);
-        if (!timed) { /* what is in front of the first TSC cannot be decoded */
-            ptd_time_point(time, &point);
-            timed =
-                point.tsc != PTD_TIME_UNKNOWN; /* where there are VMs, PSBEND tells whose it is */
-            if (timed)
-                builder->stretches[0].from = point.tsc;
-        }
+        if (!builder->is_timed)
+            look_for_time(builder, time);
         if (packet.type != PTD_PIP && packet.type != PTD_TIP_PGE && packet.type != PTD_TIP_PGD)
             continue;
-        ptd_time_point_ahead(time, &packets, &point);
+        ptd_perf_scan_point(scan, time, &point);
         if (point.tsc == PTD_TIME_UNKNOWN)
             point.tsc = 0;
         if (open)
-            builder->stretches[builder->stretch_count - 1].to = point.tsc;
+            builder->stretch.to = point.tsc;
         open = packet.type != PTD_TIP_PGD;
-        if (open && !add_stretch(builder, packet.offset, point.tsc))
+        if (open && !begin_stretch(builder, packet.offset, point.tsc))
             return false;
     }
     if (open)
-        builder->stretches[builder->stretch_count - 1].to = UINT64_MAX;
-    return true;
+        builder->stretch.to = UINT64_MAX;
+    return !scan->no_memory && end_stretch(builder, true);
 }
 
-/* Each stretch goes to the turn that covers most of it. Both are in order of time. */
-static void match(struct builder *builder)
+static bool find_shares(struct builder *builder)
 {
-    uint64_t from = 0;
+    struct ptd_time *const time = ptd_perf_time_new(builder->session);
+    struct perf_scan scan = {0};
+    struct perf_source source;
+    bool ok;
 
-    for (size_t i = 0; i < builder->stretch_count; i++) {
-        struct stretch *const stretch = &builder->stretches[i];
-
-        if (stretch->from > from)
-            from = stretch->from;
-        stretch->thread = ptd_perf_turns_most(&builder->turns, from, stretch->to);
-    }
+    builder->turns = ptd_perf_threads_of(builder->session, builder->trace);
+    ok = time && begin_under(builder, &source) && ptd_perf_scan_begin(&scan, source) &&
+         find_stretches(builder, &scan, time);
+    ptd_time_free(time);
+    ptd_perf_scan_end(&scan);
+    return ok;
 }
 
 /* ---- The copy ---- */
 
-static bool put(struct builder *builder, const uint8_t *bytes, size_t len)
+static void make_pip(struct builder *builder, uint32_t tid, uint8_t bytes[PT_PIP_LEN])
 {
-    struct ptd_perf_cpu_trace *const out = &builder->out;
+    const uint64_t cr3 = tid == NO_ID ? 0 : PTD_PERF_CR3(tid);
+    const uint64_t payload = (cr3 >> PT_PIP_CR3_SHR) << PT_PIP_SHL;
 
-    if (len > builder->out_capacity - out->len_bytes) {
-        const size_t capacity = 2 * builder->out_capacity + len;
-        uint8_t *const grown = realloc(out->bytes, capacity);
-
-        if (!grown)
-            return false;
-        out->bytes = grown;
-        builder->out_capacity = capacity;
-    }
-    if (len)
-        memcpy(out->bytes + out->len_bytes, bytes, len);
-    out->len_bytes += len;
-    return true;
+    bytes[0] = PT_OPC_EXT;
+    bytes[1] = PT_EXT_PIP;
+    for (unsigned i = 2; i < PT_PIP_LEN; i++)
+        bytes[i] = (uint8_t)(payload >> (8 * (i - 2)));
+    builder->current = tid;
 }
 
 static bool put_pip(struct builder *builder, uint32_t tid)
 {
-    const uint64_t cr3 = tid == NO_ID ? 0 : PTD_PERF_CR3(tid);
-    const uint64_t payload = (cr3 >> PT_PIP_CR3_SHR) << PT_PIP_SHL;
-    uint8_t bytes[PT_PIP_LEN] = {PT_OPC_EXT, PT_EXT_PIP};
+    uint8_t bytes[PT_PIP_LEN];
 
-    for (unsigned i = 2; i < PT_PIP_LEN; i++)
-        bytes[i] = (uint8_t)(payload >> (8 * (i - 2)));
-    builder->current = tid;
-    return put(builder, bytes, sizeof(bytes));
+    make_pip(builder, tid, bytes);
+    return ptd_perf_copy_put(&builder->copy, bytes, sizeof(bytes));
 }
 
 static bool insert_pip(struct builder *builder, uint32_t tid)
 {
-    struct ptd_perf_cpu_trace *const out = &builder->out;
+    uint8_t bytes[PT_PIP_LEN];
 
-    if (!array_grow((void **)&out->inserted, &builder->inserted_capacity, out->inserted_count,
-                    sizeof(*out->inserted)))
-        return false;
-    out->inserted[out->inserted_count++] = out->len_bytes;
-    return put_pip(builder, tid);
+    _Static_assert(PT_PIP_LEN == PERF_INSERTED_BYTES, "");
+    make_pip(builder, tid, bytes);
+    return ptd_perf_copy_insert(&builder->copy, bytes);
 }
 
-static bool copy_packet(struct builder *builder, const struct ptd_packet *packet, uint32_t tid)
+static bool take_packet(void *owner, const struct ptd_packet *packet)
 {
-    const uint8_t *const bytes = builder->trace->bytes + packet->offset;
+    struct builder *const builder = owner;
+    struct perf_copy *const copy = &builder->copy;
+    uint32_t tid;
 
+    while (builder->at + 1 < builder->share_count &&
+           builder->shares[builder->at + 1].offset <= packet->offset)
+        builder->at++;
+    tid = builder->shares[builder->at].thread.tid;
     switch (packet->type) {
     case PTD_PIP:
         builder->nr = packet->pip.nr;
-        builder->out.guests |= builder->nr;
-        return builder->nr ? put(builder, bytes, packet->size_bytes) : put_pip(builder, tid);
+        builder->guests |= builder->nr;
+        return builder->nr ? ptd_perf_copy_same(copy, packet) : put_pip(builder, tid);
     case PTD_TIP_PGE:
         return (builder->nr || tid == builder->current || insert_pip(builder, tid)) &&
-               put(builder, bytes, packet->size_bytes);
+               ptd_perf_copy_same(copy, packet);
     case PTD_PSB: /* decoding may begin here; if a guest runs, PSB+ says so */
         builder->nr = false;
-        return put(builder, bytes, packet->size_bytes) && insert_pip(builder, tid);
+        return ptd_perf_copy_same(copy, packet) && insert_pip(builder, tid);
     default:
-        return put(builder, bytes, packet->size_bytes);
+        return ptd_perf_copy_same(copy, packet);
     }
-}
-
-static bool copy(struct builder *builder)
-{
-    struct ptd_packets packets;
-    struct ptd_packet packet;
-    uint64_t done = 0; /* bytes of the original that are in the copy */
-    size_t at = 0;
-
-    ptd_packets_init(&packets, builder->trace->bytes, builder->trace->len_bytes);
-    while (ptd_time_next(NULL, &packets, &packet)) {
-        while (at + 1 < builder->stretch_count &&
-               builder->stretches[at + 1].offset <= packet.offset)
-            at++;
-        /* What was skipped as damaged stays as it is. */
-        if (!put(builder, builder->trace->bytes + done, (size_t)(packet.offset - done)) ||
-            !copy_packet(builder, &packet, builder->stretches[at].thread.tid))
-            return false;
-        done = packet.offset + packet.size_bytes;
-    }
-    return put(builder, builder->trace->bytes + done, (size_t)(builder->trace->len_bytes - done));
 }
 
 static int compare_threads(const void *left, const void *right)
@@ -196,23 +234,18 @@ static int compare_threads(const void *left, const void *right)
 }
 
 /* The threads of all stretches, each once. */
-static bool list_threads(struct builder *builder)
+static bool list_threads(const struct builder *builder, struct ptd_perf_cpu_trace *out)
 {
-    struct ptd_perf_cpu_trace *const out = &builder->out;
     size_t kept = 0;
 
-    for (size_t i = 0; i < builder->stretch_count; i++) {
-        const struct ptd_perf_thread thread = builder->stretches[i].thread;
-
-        if (thread.tid == NO_ID || (i && thread.tid == builder->stretches[i - 1].thread.tid))
-            continue;
-        if (!array_grow((void **)&out->threads, &builder->thread_capacity, out->thread_count,
-                        sizeof(*out->threads)))
-            return false;
-        out->threads[out->thread_count++] = thread;
+    out->threads = calloc(builder->share_count + 1, sizeof(*out->threads));
+    if (!out->threads)
+        return false;
+    for (size_t i = 0; i < builder->share_count; i++) {
+        if (builder->shares[i].thread.tid != NO_ID)
+            out->threads[out->thread_count++] = builder->shares[i].thread;
     }
-    if (out->thread_count)
-        qsort(out->threads, out->thread_count, sizeof(*out->threads), compare_threads);
+    qsort(out->threads, out->thread_count, sizeof(*out->threads), compare_threads);
     for (size_t i = 0; i < out->thread_count; i++) {
         if (i == 0 || out->threads[i].tid != out->threads[kept - 1].tid)
             out->threads[kept++] = out->threads[i];
@@ -223,80 +256,76 @@ static bool list_threads(struct builder *builder)
 
 /* What was put in by both: the offsets of the first in its own copy become those of the last one.
  */
-static bool join_inserted(struct ptd_perf_cpu_trace *out, const struct ptd_perf_guest_trace *under)
+static bool join_inserted(struct ptd_perf_cpu_trace *out, const struct perf_copy *copy,
+                          const struct perf_copy *under)
 {
-    const size_t count = out->inserted_count + under->inserted_count;
-    uint64_t *const all = count ? calloc(count, sizeof(*all)) : NULL;
+    const size_t under_count = under ? under->inserted_count : 0;
+    const size_t count = copy->inserted_count + under_count;
+    uint64_t *const all = calloc(count + 1, sizeof(*all));
     size_t of_out = 0, of_under = 0;
 
-    if (count && !all)
+    if (!all)
         return false;
     while (of_out + of_under < count) {
         const bool is_under =
-            of_under < under->inserted_count &&
-            (of_out == out->inserted_count ||
-             under->inserted[of_under] + of_out * PT_PIP_LEN < out->inserted[of_out]);
+            of_under < under_count &&
+            (of_out == copy->inserted_count ||
+             under->inserted[of_under] + of_out * PT_PIP_LEN < copy->inserted[of_out]);
 
         all[of_out + of_under] =
-            is_under ? under->inserted[of_under] + of_out * PT_PIP_LEN : out->inserted[of_out];
+            is_under ? under->inserted[of_under] + of_out * PT_PIP_LEN : copy->inserted[of_out];
         of_under += is_under;
         of_out += !is_under;
     }
-    free(out->inserted);
     out->inserted = all;
     out->inserted_count = count;
     return true;
 }
 
-static int make_copy(const struct ptd_perf_session *session, const struct ptd_perf_trace *trace,
-                     struct ptd_perf_cpu_trace *out)
+static bool make_copy(struct builder *builder, struct ptd_perf_cpu_trace *out)
 {
-    struct builder builder = {.trace = trace, .current = NO_ID};
-    struct ptd_time *const time = ptd_perf_time_new(session);
+    struct perf_whole whole = {.store = builder->session->store};
+    struct perf_source source;
+
+    if (!find_shares(builder) || !begin_under(builder, &source) ||
+        !ptd_perf_copy_begin(&builder->copy, source) ||
+        !ptd_perf_copy_all(&whole, ptd_perf_copy_source(&builder->copy), builder->trace->len_bytes))
+        return false;
+    *out = (struct ptd_perf_cpu_trace){
+        .bytes = whole.bytes,
+        .len_bytes = whole.len,
+        .switched = builder->turns.end > builder->turns.begin,
+        .guests = builder->guests,
+        .room = whole.room,
+        .store = whole.store,
+    };
+    return list_threads(builder, out) &&
+           join_inserted(out, &builder->copy,
+                         builder->under ? ptd_perf_guest_copy_of(builder->under) : NULL);
+}
+
+int ptd_perf_cpu_trace(const struct ptd_perf_session *session, const struct ptd_perf_trace *trace,
+                       struct ptd_perf_cpu_trace *out)
+{
+    struct builder builder = {.session = session, .trace = trace, .current = NO_ID};
     bool ok;
 
-    ok = time && find_stretches(&builder, time);
-    if (ok) {
-        builder.turns = ptd_perf_threads_of(session, trace);
-        match(&builder);
-        ok = copy(&builder) && list_threads(&builder);
-    }
-    ptd_time_free(time);
-    free(builder.stretches);
-    builder.out.switched = builder.turns.end > builder.turns.begin;
-    *out = builder.out;
+    *out = (struct ptd_perf_cpu_trace){0};
+    builder.copy.packet = take_packet;
+    builder.copy.owner = &builder;
+    ok = make_copy(&builder, out);
+    ptd_perf_copy_end(&builder.copy);
+    ptd_perf_guest_copy_free(builder.under);
+    free(builder.shares);
     if (ok)
         return PTD_OK;
     ptd_perf_cpu_trace_free(out);
     return PTD_E_NOMEM;
 }
 
-int ptd_perf_cpu_trace(const struct ptd_perf_session *session, const struct ptd_perf_trace *trace,
-                       struct ptd_perf_cpu_trace *out)
-{
-    struct ptd_perf_guest_trace guests;
-    struct ptd_perf_trace told = *trace;
-    int error;
-
-    if (!session->guests)
-        return make_copy(session, trace, out);
-    error = ptd_perf_guest_trace(session, trace, &guests);
-    if (error)
-        return error;
-    told.bytes = guests.bytes;
-    told.len_bytes = guests.len_bytes;
-    error = make_copy(session, &told, out);
-    if (!error && !join_inserted(out, &guests)) {
-        ptd_perf_cpu_trace_free(out);
-        error = PTD_E_NOMEM;
-    }
-    ptd_perf_guest_trace_free(&guests);
-    return error;
-}
-
 void ptd_perf_cpu_trace_free(struct ptd_perf_cpu_trace *trace)
 {
-    free(trace->bytes);
+    ptd_perf_copy_free(trace->store, trace->bytes, trace->room);
     free(trace->threads);
     free(trace->inserted);
     *trace = (struct ptd_perf_cpu_trace){0};

@@ -15,6 +15,9 @@
 
 #include "base/array.h"
 #include "perf/clock.h"
+#include "perf/copy.h"
+#include "perf/guests.h"
+#include "perf/scan.h"
 #include "perf/threads.h"
 #include "pt_packets.h"
 #include "ptdec_perf.h"
@@ -33,8 +36,17 @@ struct run {
     uint64_t from, to; /* TSC */
     bool is_timed;     /* from is known */
     uint32_t tid;
-    bool has_tsc;  /* its TSC packets can be used */
-    uint64_t says; /* what VMCS packets shall say of it */
+};
+
+/* Runs of a trace one behind the other of which all the same is known: a thread's turn has many. */
+struct runs {
+    uint64_t count;
+    uint64_t vmcs, from; /* of the first */
+    uint64_t says;       /* what VMCS packets shall say of them */
+    size_t since;        /* so many of the times from which vcpus are something else have passed */
+    uint32_t tid;
+    bool is_timed;
+    bool has_tsc; /* their TSC packets can be used */
 };
 
 /* So many runs had this pointer and this thread. */
@@ -49,7 +61,8 @@ struct ptd_perf_guests {
     size_t vcpu_count;
     struct ptd_time_vm *vms; /* those of the session by VMCS pointer */
     size_t vm_count;
-    struct run *runs; /* of all traces */
+    uint64_t *times;   /* at which an entry of vcpus begins, in order */
+    struct runs *runs; /* of all traces */
     size_t run_count, run_room;
     size_t *begins;     /* of a trace's runs */
     struct pair *pairs; /* by VMCS pointer, then by thread */
@@ -79,14 +92,13 @@ struct walk {
 
 enum event { NOTHING, BEGINS, GOES_ON, ENDS };
 
-static struct psb_says look_into_psb(const struct ptd_perf_trace *trace, uint64_t offset)
+/* packets: what comes behind the PSB. */
+static struct psb_says look_into_psb(struct ptd_packets packets)
 {
     struct psb_says says = {.vmcs = NO_VMCS};
-    struct ptd_packets packets;
     struct ptd_packet packet;
 
-    ptd_packets_init(&packets, trace->bytes + offset, trace->len_bytes - (size_t)offset);
-    for (unsigned i = 0; i < PSB_PACKETS_MAX; i++) {
+    for (unsigned i = 1; i < PSB_PACKETS_MAX; i++) {
         if (ptd_packets_next(&packets, &packet) != PTD_OK || packet.type == PTD_PSBEND ||
             packet.type == PTD_OVF)
             break;
@@ -128,7 +140,8 @@ static enum event enter_psb(struct walk *walk)
     return GOES_ON;
 }
 
-static enum event step(struct walk *walk, const struct ptd_perf_trace *trace,
+/* next: what comes behind the packet. */
+static enum event step(struct walk *walk, const struct ptd_packets *next,
                        const struct ptd_packet *packet)
 {
     if (!walk->is_synced && packet->type != PTD_PSB)
@@ -136,7 +149,7 @@ static enum event step(struct walk *walk, const struct ptd_perf_trace *trace,
     switch (packet->type) {
     case PTD_PSB:
         walk->is_synced = true;
-        walk->psb = look_into_psb(trace, packet->offset);
+        walk->psb = look_into_psb(*next);
         return enter_psb(walk);
     case PTD_PSBEND:
         walk->in_psb = false;
@@ -193,6 +206,40 @@ static const struct ptd_perf_vcpu *find_vcpu(const struct ptd_perf_guests *guest
     return low < guests->vcpu_count && guests->vcpus[low].tid == tid ? &guests->vcpus[low] : NULL;
 }
 
+static int compare_times(const void *left, const void *right)
+{
+    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+    return a < b ? -1 : a > b;
+}
+
+static bool list_times(struct ptd_perf_guests *guests)
+{
+    guests->times = calloc(guests->vcpu_count + 1, sizeof(*guests->times));
+    if (!guests->times)
+        return false;
+    for (size_t i = 0; i < guests->vcpu_count; i++)
+        guests->times[i] = guests->vcpus[i].from;
+    qsort(guests->times, guests->vcpu_count, sizeof(*guests->times), compare_times);
+    return true;
+}
+
+/* How many of them have passed: between two of them, all threads stay what they are. */
+static size_t times_until(const struct ptd_perf_guests *guests, uint64_t tsc)
+{
+    size_t low = 0, high = guests->vcpu_count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (guests->times[middle] <= tsc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 static int take_vcpus(struct ptd_perf_guests *guests, const struct ptd_perf_vcpu *vcpus,
                       size_t count)
 {
@@ -204,7 +251,7 @@ static int take_vcpus(struct ptd_perf_guests *guests, const struct ptd_perf_vcpu
         qsort(guests->vcpus, count, sizeof(*vcpus), compare_vcpus);
     }
     guests->vcpu_count = count;
-    return PTD_OK;
+    return list_times(guests) ? PTD_OK : PTD_E_NOMEM;
 }
 
 static int compare_vms(const void *left, const void *right)
@@ -234,27 +281,55 @@ struct finder {
     const struct ptd_perf_trace *trace;
     struct perf_cpu_turns turns;
     struct ptd_time *time;
-    struct ptd_packets packets;
+    struct perf_scan scan;
+    size_t first;   /* of the trace's, in guests->runs */
+    struct run run; /* that is open */
 };
 
-static uint64_t now(const struct finder *finder)
+static uint64_t now(struct finder *finder)
 {
     struct ptd_time_point point;
 
-    ptd_time_point_ahead(finder->time, &finder->packets, &point);
+    ptd_perf_scan_point(&finder->scan, finder->time, &point);
     return point.tsc;
 }
 
-static struct run *last_run(struct ptd_perf_guests *guests)
+static bool is_alike(const struct runs *runs, const struct run *run, size_t since)
 {
-    return &guests->runs[guests->run_count - 1];
+    return runs->vmcs == run->vmcs && runs->tid == run->tid && runs->is_timed == run->is_timed &&
+           runs->since == since;
+}
+
+static bool add_run(struct finder *finder)
+{
+    struct ptd_perf_guests *const guests = finder->guests;
+    const struct run *const run = &finder->run;
+    const size_t since = times_until(guests, run->from);
+
+    if (guests->run_count > finder->first &&
+        is_alike(&guests->runs[guests->run_count - 1], run, since)) {
+        guests->runs[guests->run_count - 1].count++;
+        return true;
+    }
+    if (!array_grow((void **)&guests->runs, &guests->run_room, guests->run_count,
+                    sizeof(*guests->runs)))
+        return false;
+    guests->runs[guests->run_count++] = (struct runs){
+        .count = 1,
+        .vmcs = run->vmcs,
+        .from = run->from,
+        .since = since,
+        .tid = run->tid,
+        .is_timed = run->is_timed,
+    };
+    return true;
 }
 
 /* A run does not outlast its thread's turn, so that any time of it tells the thread. */
-static void end_run(struct finder *finder, uint64_t tsc)
+static bool end_run(struct finder *finder, uint64_t tsc)
 {
     const bool alone = finder->turns.begin == finder->turns.end;
-    struct run *const run = last_run(finder->guests);
+    struct run *const run = &finder->run;
 
     if (!run->is_timed && tsc != PTD_TIME_UNKNOWN && tsc > 0) {
         run->from = tsc - 1;
@@ -263,31 +338,27 @@ static void end_run(struct finder *finder, uint64_t tsc)
     run->to = tsc != PTD_TIME_UNKNOWN && tsc > run->from ? tsc : run->from + 1;
     if (run->is_timed || alone)
         run->tid = ptd_perf_turns_most(&finder->turns, run->from, run->to).tid;
+    return add_run(finder);
 }
 
 static bool note(struct finder *finder, struct walk *walk, bool was_open, enum event event)
 {
-    struct ptd_perf_guests *const guests = finder->guests;
     uint64_t tsc;
 
     if (event == GOES_ON)
-        last_run(guests)->vmcs = walk->run_vmcs;
+        finder->run.vmcs = walk->run_vmcs;
     if (event != BEGINS && event != ENDS)
         return true;
     tsc = now(finder);
-    if (was_open)
-        end_run(finder, tsc);
-    if (event == ENDS)
-        return true;
-    if (!array_grow((void **)&guests->runs, &guests->run_room, guests->run_count,
-                    sizeof(*guests->runs)))
+    if (was_open && !end_run(finder, tsc))
         return false;
-    guests->runs[guests->run_count++] = (struct run){
-        .vmcs = walk->run_vmcs,
-        .from = tsc == PTD_TIME_UNKNOWN ? 0 : tsc,
-        .is_timed = tsc != PTD_TIME_UNKNOWN,
-        .tid = NO_ID,
-    };
+    if (event == BEGINS)
+        finder->run = (struct run){
+            .vmcs = walk->run_vmcs,
+            .from = tsc == PTD_TIME_UNKNOWN ? 0 : tsc,
+            .is_timed = tsc != PTD_TIME_UNKNOWN,
+            .tid = NO_ID,
+        };
     return true;
 }
 
@@ -337,7 +408,7 @@ static bool can_be(const struct finder *finder, const struct ptd_perf_vcpu *vcpu
  */
 static void take_guest_time(struct finder *finder, struct ptd_packet *packet)
 {
-    struct run *const run = last_run(finder->guests);
+    struct run *const run = &finder->run;
     uint64_t tsc = 0, found = 0;
     unsigned count = 0;
 
@@ -360,12 +431,10 @@ static void take_guest_time(struct finder *finder, struct ptd_packet *packet)
 
 static bool find_runs(struct finder *finder)
 {
-    const struct ptd_perf_trace *const trace = finder->trace;
     struct walk walk = {.vmcs = NO_VMCS};
     struct ptd_packet packet;
 
-    ptd_packets_init(&finder->packets, trace->bytes, trace->len_bytes);
-    while (ptd_time_next(finder->time, &finder->packets, &packet)) {
+    while (ptd_perf_scan_packet(&finder->scan, finder->time, &packet)) {
         const bool was_open = walk.is_open;
         enum event event;
 
@@ -373,13 +442,11 @@ static bool find_runs(struct finder *finder)
             ptd_time_packet(finder->time, &packet);
         else if (walk.is_open)
             take_guest_time(finder, &packet);
-        event = step(&walk, trace, &packet);
+        event = step(&walk, &finder->scan.packets, &packet);
         if (!note(finder, &walk, was_open, event))
             return false;
     }
-    if (walk.is_open)
-        end_run(finder, now(finder));
-    return true;
+    return !finder->scan.no_memory && (!walk.is_open || end_run(finder, now(finder)));
 }
 
 static bool find_all_runs(struct ptd_perf_guests *guests, const struct ptd_perf_session *session)
@@ -388,13 +455,19 @@ static bool find_all_runs(struct ptd_perf_guests *guests, const struct ptd_perf_
     if (!guests->begins)
         return false;
     for (size_t i = 0; i < session->trace_count; i++) {
+        struct perf_pieces pieces;
         struct finder finder = {.guests = guests,
                                 .trace = &session->traces[i],
                                 .turns = ptd_perf_threads_of(session, &session->traces[i]),
-                                .time = ptd_perf_time_new(session)};
-        const bool ok = finder.time && find_runs(&finder);
+                                .time = ptd_perf_time_new(session),
+                                .first = guests->run_count};
+        const bool ok = finder.time &&
+                        ptd_perf_scan_begin(
+                            &finder.scan, ptd_perf_pieces_source(&pieces, session, finder.trace)) &&
+                        find_runs(&finder);
 
         ptd_time_free(finder.time);
+        ptd_perf_scan_end(&finder.scan);
         if (!ok)
             return false;
         guests->begins[i + 1] = guests->run_count;
@@ -461,10 +534,11 @@ static bool count_pairs(struct ptd_perf_guests *guests)
     if (!guests->pairs)
         return false;
     for (size_t i = 0; i < guests->run_count; i++) {
-        const struct run *const run = &guests->runs[i];
+        const struct runs *const runs = &guests->runs[i];
 
-        if (run->vmcs != NO_VMCS && find_vcpu(guests, run->tid, 0))
-            guests->pairs[guests->pair_count++] = (struct pair){run->vmcs, 1, run->tid, NO_ID};
+        if (runs->vmcs != NO_VMCS && find_vcpu(guests, runs->tid, 0))
+            guests->pairs[guests->pair_count++] =
+                (struct pair){runs->vmcs, runs->count, runs->tid, NO_ID};
     }
     qsort(guests->pairs, guests->pair_count, sizeof(*guests->pairs), compare_pairs);
     guests->pair_count = add_up(guests->pairs, guests->pair_count, compare_pairs);
@@ -507,24 +581,24 @@ static uint32_t owner_of(const struct ptd_perf_guests *guests, uint64_t vmcs)
                                                                        : NO_ID;
 }
 
-static void decide(struct ptd_perf_guests *guests, struct run *run)
+static void decide(struct ptd_perf_guests *guests, struct runs *runs)
 {
     struct ptd_perf_guest_sums *const sums = &guests->sums;
-    const struct ptd_perf_vcpu *vcpu = find_vcpu(guests, run->tid, run->from);
+    const struct ptd_perf_vcpu *vcpu = find_vcpu(guests, runs->tid, runs->from);
     uint64_t *how = &sums->by_thread;
 
-    if (run->vmcs != NO_VMCS && vcpu && is_own(guests, run->vmcs, run->tid)) {
+    if (runs->vmcs != NO_VMCS && vcpu && is_own(guests, runs->vmcs, runs->tid)) {
         how = &sums->by_both;
-    } else if (run->vmcs != NO_VMCS) {
-        const uint32_t owner = owner_of(guests, run->vmcs);
+    } else if (runs->vmcs != NO_VMCS) {
+        const uint32_t owner = owner_of(guests, runs->vmcs);
 
-        how = owner == run->tid ? &sums->by_both : &sums->by_vmcs;
-        vcpu = owner == NO_ID ? NULL : find_vcpu(guests, owner, run->from);
+        how = owner == runs->tid ? &sums->by_both : &sums->by_vmcs;
+        vcpu = owner == NO_ID ? NULL : find_vcpu(guests, owner, runs->from);
     }
-    sums->runs++;
-    ++*(vcpu ? how : &sums->unknown);
-    run->has_tsc = vcpu && vcpu->has_tsc && run->is_timed;
-    run->says = vcpu ? vcpu->vmcs : run->vmcs != NO_VMCS ? run->vmcs : PTD_PERF_VMCS_NOBODY;
+    sums->runs += runs->count;
+    *(vcpu ? how : &sums->unknown) += runs->count;
+    runs->has_tsc = vcpu && vcpu->has_tsc && runs->is_timed;
+    runs->says = vcpu ? vcpu->vmcs : runs->vmcs != NO_VMCS ? runs->vmcs : PTD_PERF_VMCS_NOBODY;
 }
 
 int ptd_perf_guests_new(const struct ptd_perf_session *session, const struct ptd_perf_vcpu *vcpus,
@@ -553,6 +627,7 @@ void ptd_perf_guests_free(struct ptd_perf_guests *guests)
         return;
     free(guests->vcpus);
     free(guests->vms);
+    free(guests->times);
     free(guests->runs);
     free(guests->begins);
     free(guests->pairs);
@@ -567,127 +642,143 @@ const struct ptd_perf_guest_sums *ptd_perf_guests_sums(const struct ptd_perf_gue
 
 /* ---- The copy ---- */
 
-struct copier {
-    const struct ptd_perf_guests *guests;
-    const struct ptd_perf_trace *trace;
-    struct ptd_perf_guest_trace *out;
-    size_t room, inserted_room;
-    const struct run *run; /* that is open, or was last */
-    uint64_t told;         /* by VMCS packets of the copy */
+struct perf_guest_copy {
+    struct perf_copy copy;
+    struct perf_pieces pieces;
+    struct walk walk;
+    const struct runs *runs; /* of the run that is open, or was last */
+    const struct runs *next;
+    uint64_t left; /* of .runs, those that come yet */
+    uint64_t told; /* by VMCS packets of the copy */
 };
 
-static bool put(struct copier *copier, const void *bytes, size_t len)
+static void make_vmcs(struct perf_guest_copy *guest, uint8_t bytes[PT_VMCS_LEN])
 {
-    struct ptd_perf_guest_trace *const out = copier->out;
+    const uint64_t vmcs = guest->runs->says;
 
-    if (len > copier->room - out->len_bytes) {
-        const size_t room = 2 * copier->room + len;
-        uint8_t *const grown = realloc(out->bytes, room);
-
-        if (!grown)
-            return false;
-        out->bytes = grown;
-        copier->room = room;
-    }
-    if (len)
-        memcpy(out->bytes + out->len_bytes, bytes, len);
-    out->len_bytes += len;
-    return true;
-}
-
-static void make_vmcs(struct copier *copier, uint64_t vmcs, uint8_t bytes[PT_VMCS_LEN])
-{
     bytes[0] = PT_OPC_EXT;
     bytes[1] = PT_EXT_VMCS;
     for (unsigned i = 2; i < PT_VMCS_LEN; i++)
         bytes[i] = (uint8_t)(vmcs >> (VMCS_SHIFT + 8 * (i - 2)));
-    copier->told = vmcs;
+    guest->told = vmcs;
 }
 
-static bool insert_vmcs(struct copier *copier)
+static bool insert_vmcs(struct perf_guest_copy *guest)
 {
-    struct ptd_perf_guest_trace *const out = copier->out;
-    uint8_t bytes[PT_VMCS_LEN + 1] = {0};
+    uint8_t bytes[PERF_INSERTED_BYTES] = {0};
 
-    if (!array_grow((void **)&out->inserted, &copier->inserted_room, out->inserted_count,
-                    sizeof(*out->inserted)))
-        return false;
-    out->inserted[out->inserted_count++] = out->len_bytes;
-    make_vmcs(copier, copier->run->says, bytes);
-    return put(copier, bytes, sizeof(bytes));
+    _Static_assert(PT_VMCS_LEN + 1 == PERF_INSERTED_BYTES, "a PAD stands behind it");
+    make_vmcs(guest, bytes);
+    return ptd_perf_copy_insert(&guest->copy, bytes);
 }
 
 /* In a guest, what the packet says becomes what was found. */
-static bool copy_packet(struct copier *copier, const struct walk *walk,
-                        const struct ptd_packet *packet)
+static bool put_packet(struct perf_guest_copy *guest, const struct ptd_packet *packet)
 {
     static const uint8_t pad[PT_TSC_LEN];
-    const uint8_t *const bytes = copier->trace->bytes + packet->offset;
+    const struct walk *const walk = &guest->walk;
     const bool in_guest = walk->in_psb ? walk->psb.nr : walk->is_open;
     uint8_t vmcs[PT_VMCS_LEN];
 
     switch (packet->type) {
     case PTD_PSB: /* decoding may begin here */
-        copier->told = NO_VMCS;
+        guest->told = NO_VMCS;
         break;
     case PTD_PIP:
-        if (in_guest && packet->pip.nr && (walk->in_psb || copier->told != copier->run->says) &&
-            !insert_vmcs(copier))
+        if (in_guest && packet->pip.nr && (walk->in_psb || guest->told != guest->runs->says) &&
+            !insert_vmcs(guest))
             return false;
         break;
     case PTD_VMCS:
-        copier->told = packet->vmcs;
+        guest->told = packet->vmcs;
         if (!in_guest)
             break;
-        make_vmcs(copier, copier->run->says, vmcs);
-        return put(copier, vmcs, sizeof(vmcs));
+        make_vmcs(guest, vmcs);
+        return ptd_perf_copy_put(&guest->copy, vmcs, sizeof(vmcs));
     case PTD_TSC:
     case PTD_TMA:
-        if (in_guest && !copier->run->has_tsc)
-            return put(copier, pad, packet->size_bytes);
+        if (in_guest && !guest->runs->has_tsc)
+            return ptd_perf_copy_put(&guest->copy, pad, packet->size_bytes);
         break;
     default:
         break;
     }
-    return put(copier, bytes, packet->size_bytes);
+    return ptd_perf_copy_same(&guest->copy, packet);
 }
 
-static bool copy(struct copier *copier, size_t first_run)
+static bool take_packet(void *owner, const struct ptd_packet *packet)
 {
-    const struct ptd_perf_trace *const trace = copier->trace;
-    struct walk walk = {.vmcs = NO_VMCS};
-    struct ptd_packets packets;
-    struct ptd_packet packet;
-    uint64_t done = 0; /* bytes of the original that are in the copy */
+    struct perf_guest_copy *const guest = owner;
 
-    ptd_packets_init(&packets, trace->bytes, trace->len_bytes);
-    while (ptd_time_next(NULL, &packets, &packet)) {
-        if (step(&walk, trace, &packet) == BEGINS)
-            copier->run = &copier->guests->runs[first_run++];
-        /* What was skipped as damaged stays as it is. */
-        if (!put(copier, trace->bytes + done, (size_t)(packet.offset - done)) ||
-            !copy_packet(copier, &walk, &packet))
-            return false;
-        done = packet.offset + packet.size_bytes;
+    if (step(&guest->walk, &guest->copy.scan.packets, packet) == BEGINS) {
+        if (guest->left == 0) {
+            guest->runs = guest->next++;
+            guest->left = guest->runs->count;
+        }
+        guest->left--;
     }
-    return put(copier, trace->bytes + done, (size_t)(trace->len_bytes - done));
+    return put_packet(guest, packet);
+}
+
+struct perf_guest_copy *ptd_perf_guest_copy_new(const struct ptd_perf_session *session,
+                                                const struct ptd_perf_trace *trace)
+{
+    const struct ptd_perf_guests *const guests = session->guests;
+    struct perf_guest_copy *const guest = calloc(1, sizeof(*guest));
+
+    if (!guest)
+        return NULL;
+    guest->walk.vmcs = guest->told = NO_VMCS;
+    guest->next = guests->runs ? guests->runs + guests->begins[trace - session->traces] : NULL;
+    guest->copy.packet = take_packet;
+    guest->copy.owner = guest;
+    if (ptd_perf_copy_begin(&guest->copy, ptd_perf_pieces_source(&guest->pieces, session, trace)))
+        return guest;
+    ptd_perf_guest_copy_free(guest);
+    return NULL;
+}
+
+void ptd_perf_guest_copy_free(struct perf_guest_copy *guest)
+{
+    if (!guest)
+        return;
+    ptd_perf_copy_end(&guest->copy);
+    free(guest);
+}
+
+struct perf_copy *ptd_perf_guest_copy_of(struct perf_guest_copy *guest)
+{
+    return &guest->copy;
 }
 
 int ptd_perf_guest_trace(const struct ptd_perf_session *session, const struct ptd_perf_trace *trace,
                          struct ptd_perf_guest_trace *out)
 {
-    struct copier copier = {.guests = session->guests, .trace = trace, .out = out, .told = NO_VMCS};
+    struct perf_guest_copy *const guest = ptd_perf_guest_copy_new(session, trace);
+    struct perf_whole whole = {.store = session->store};
 
     *out = (struct ptd_perf_guest_trace){0};
-    if (copy(&copier, session->guests->begins[trace - session->traces]))
-        return PTD_OK;
-    ptd_perf_guest_trace_free(out);
-    return PTD_E_NOMEM;
+    if (!guest ||
+        !ptd_perf_copy_all(&whole, ptd_perf_copy_source(&guest->copy), trace->len_bytes)) {
+        ptd_perf_guest_copy_free(guest);
+        return PTD_E_NOMEM;
+    }
+    *out = (struct ptd_perf_guest_trace){
+        .bytes = whole.bytes,
+        .len_bytes = whole.len,
+        .inserted = guest->copy.inserted,
+        .inserted_count = guest->copy.inserted_count,
+        .room = whole.room,
+        .store = whole.store,
+    };
+    guest->copy.inserted = NULL;
+    ptd_perf_guest_copy_free(guest);
+    return PTD_OK;
 }
 
 void ptd_perf_guest_trace_free(struct ptd_perf_guest_trace *trace)
 {
-    free(trace->bytes);
+    ptd_perf_copy_free(trace->store, trace->bytes, trace->room);
     free(trace->inserted);
     *trace = (struct ptd_perf_guest_trace){0};
 }

@@ -51,11 +51,11 @@ struct collector {
     struct ptd_perf_symbol *symbols;
     struct ptd_perf_poke *pokes;
     struct piece *pieces;
-    void **kept;      /* names and code */
-    uint8_t **joined; /* bytes of traces that came in several pieces */
+    struct ptd_perf_piece *parts; /* of traces: the bytes of pieces */
+    void **kept;                  /* names and code */
     size_t trace_capacity, map_capacity, comm_capacity, fork_capacity, switch_capacity;
-    size_t symbol_capacity, piece_count, piece_capacity, kept_count, kept_capacity;
-    size_t joined_count, joined_capacity, start_capacity, poke_capacity;
+    size_t symbol_capacity, piece_count, piece_capacity, part_count, kept_count, kept_capacity;
+    size_t start_capacity, poke_capacity;
     struct extents origins; /* CPUs of events by their ids, from ID_INDEX */
     struct ptd_perf_lookup *lookup;
     bool no_memory, too_much;
@@ -508,6 +508,7 @@ static bool follows(struct collector *collector, const struct piece *a, struct p
 /* One trace of the pieces from first on, `count` of them. */
 static bool add_trace(struct collector *collector, const struct piece *first, size_t count)
 {
+    struct ptd_perf_piece *const parts = &collector->parts[collector->part_count];
     struct ptd_perf_trace trace = {
         .idx = first->idx,
         .cpu = first->cpu,
@@ -515,34 +516,23 @@ static bool add_trace(struct collector *collector, const struct piece *first, si
         .aux_offset = first->offset,
         .reference = first->of_sample ? ptd_perf_tsc_of_time(&collector->session.pt, first->time)
                                       : first->reference,
-        .bytes = first->bytes,
-        .len_bytes = (size_t)first->size,
+        .pieces = parts,
     };
 
     if (!array_grow((void **)&collector->traces, &collector->trace_capacity,
                     collector->session.trace_count, sizeof(trace)))
         return false;
-    if (count > 1) {
-        uint8_t *bytes;
-        size_t len = 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t fresh = (size_t)(first[i].size - first[i].known);
 
-        for (size_t i = 0; i < count; i++)
-            len += (size_t)(first[i].size - first[i].known);
-        if (!array_grow((void **)&collector->joined, &collector->joined_capacity,
-                        collector->joined_count, sizeof(bytes)) ||
-            !(bytes = malloc(len)))
-            return false;
-        collector->joined[collector->joined_count++] = bytes;
-        len = 0;
-        for (size_t i = 0; i < count; i++) {
-            const size_t fresh = (size_t)(first[i].size - first[i].known);
-
-            memcpy(bytes + len, first[i].bytes + first[i].known, fresh);
-            len += fresh;
-        }
-        trace.bytes = bytes;
-        trace.len_bytes = len;
+        if (fresh > 0)
+            parts[trace.piece_count++] =
+                (struct ptd_perf_piece){first[i].bytes + first[i].known, fresh};
+        trace.len_bytes += fresh;
     }
+    if (trace.piece_count == 1)
+        trace.bytes = parts[0].bytes;
+    collector->part_count += trace.piece_count;
     collector->traces[collector->session.trace_count++] = trace;
     return true;
 }
@@ -551,6 +541,9 @@ static bool join_pieces(struct collector *collector)
 {
     size_t count;
 
+    collector->parts = calloc(collector->piece_count + 1, sizeof(*collector->parts));
+    if (!collector->parts)
+        return false;
     if (collector->piece_count)
         qsort(collector->pieces, collector->piece_count, sizeof(*collector->pieces),
               compare_pieces);
@@ -661,11 +654,9 @@ void ptd_perf_session_free(struct ptd_perf_session *session)
     ptd_perf_close(collector->perf);
     for (size_t i = 0; i < collector->kept_count; i++)
         free(collector->kept[i]);
-    for (size_t i = 0; i < collector->joined_count; i++)
-        free(collector->joined[i]);
     ptd_perf_lookup_free(collector->lookup);
     free(collector->kept);
-    free(collector->joined);
+    free(collector->parts);
     free(collector->traces);
     free(collector->maps);
     free(collector->comms);

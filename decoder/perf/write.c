@@ -421,6 +421,17 @@ static int emit(const struct ptd_perf_out *out, const void *bytes, size_t len)
     return len == 0 || out->write(out->owner, bytes, len) == 0 ? PTD_OK : PTD_E_IO;
 }
 
+static int emit_packets(const struct ptd_perf_out *out, const struct ptd_perf_trace *trace)
+{
+    int error = PTD_OK;
+
+    if (trace->bytes)
+        return emit(out, trace->bytes, trace->len_bytes);
+    for (size_t i = 0; !error && i < trace->piece_count; i++)
+        error = emit(out, trace->pieces[i].bytes, trace->pieces[i].len_bytes);
+    return error;
+}
+
 static int emit_traces(const struct ptd_perf_out *out)
 {
     static const uint8_t pad[8]; /* PAD packets */
@@ -434,7 +445,7 @@ static int emit_traces(const struct ptd_perf_out *out)
         error = record.no_memory ? PTD_E_NOMEM : emit(out, record.bytes, record.len);
         free(record.bytes);
         if (!error)
-            error = emit(out, trace->bytes, trace->len_bytes);
+            error = emit_packets(out, trace);
         if (!error)
             error = emit(out, pad, padded_bytes(trace) - trace->len_bytes);
     }

@@ -427,8 +427,22 @@ static void auxtrace(struct file *file, unsigned idx, uint64_t offset, const cha
     file_put(file, bytes, strlen(bytes));
 }
 
+/* A store that counts the bytes that it keeps. */
+static void *resize_counted(void *owner, void *bytes, size_t old_bytes, size_t new_bytes)
+{
+    size_t *const kept = owner;
+
+    *kept += new_bytes - old_bytes;
+    if (new_bytes)
+        return realloc(bytes, new_bytes);
+    free(bytes);
+    return NULL;
+}
+
 static void traces_of_pieces(void)
 {
+    size_t kept = 0;
+    const struct ptd_perf_store store = {.resize = resize_counted, .owner = &kept};
     static struct file file;
     static const struct {
         unsigned idx;
@@ -451,9 +465,15 @@ static void traces_of_pieces(void)
     for (size_t i = 0; i < 4; i++) {
         CU_ASSERT_EQUAL(session->traces[i].idx, expected[i].idx);
         CU_ASSERT_EQUAL(session->traces[i].aux_offset, expected[i].offset);
-        CU_ASSERT_EQUAL(session->traces[i].len_bytes, strlen(expected[i].bytes));
-        CU_ASSERT_NSTRING_EQUAL(session->traces[i].bytes, expected[i].bytes,
-                                strlen(expected[i].bytes));
+        struct ptd_perf_whole whole;
+
+        session->store = i % 2 ? &store : NULL;
+        CU_ASSERT_EQUAL_FATAL(ptd_perf_whole(session, &session->traces[i], &whole), PTD_OK);
+        CU_ASSERT_EQUAL(whole.len_bytes, strlen(expected[i].bytes));
+        CU_ASSERT_NSTRING_EQUAL(whole.bytes, expected[i].bytes, strlen(expected[i].bytes));
+        CU_ASSERT_EQUAL(kept > 0, i % 2 && !session->traces[i].bytes);
+        ptd_perf_whole_free(&whole);
+        CU_ASSERT_EQUAL(kept, 0);
     }
     ptd_perf_session_free(session);
 }

@@ -346,7 +346,7 @@ static int convert_perf(const char *path, const struct bytes *file, struct outpu
     struct ptd_perf_session *session;
     struct ptd_perf_out out;
     struct reason why;
-    int code = perf_data_open(path, file, say_remark, &session, &why);
+    int code = perf_data_open(path, file, NULL, say_remark, &session, &why);
 
     if (code)
         return complain(exit_code_of(code), "%s", why.text);

@@ -238,24 +238,27 @@ static void print_trace(const struct ptd_perf_trace *trace, bool json)
     json_print(object, JSON_C_TO_STRING_PLAIN);
 }
 
-static int dump_perf(const struct dump_options *options, const char *name, const struct bytes *file)
+static int dump_perf(const struct dump_options *options, const char *name, const struct bytes *file,
+                     struct scratch *scratch)
 {
     bool is_reached = false;
     uint64_t passed = 0;
     unsigned errors = 0;
     struct ptd_perf_session *session;
     struct reason why;
-    int code = perf_data_open(name, file, say_remark, &session, &why);
+    int code = perf_data_open(name, file, scratch, say_remark, &session, &why);
 
     if (code)
         return complain(exit_code_of(code), "%s", why.text);
     for (size_t i = 0; i < session->trace_count; i++) {
-        struct source source = {.options = options,
-                                .bytes = {.data = (uint8_t *)session->traces[i].bytes,
-                                          .len = session->traces[i].len_bytes},
-                                .passed = passed,
-                                .ended = true};
+        struct source source = {.options = options, .passed = passed, .ended = true};
+        struct ptd_perf_whole whole;
 
+        if (ptd_perf_whole(session, &session->traces[i], &whole) != PTD_OK) {
+            code = no_memory();
+            break;
+        }
+        source.bytes = (struct bytes){.data = (uint8_t *)whole.bytes, .len = whole.len_bytes};
         print_trace(&session->traces[i], options->json);
         ptd_packets_init(&source.pt, source.bytes.data, source.bytes.len);
         ptd_packets_set_errata(&source.pt, errata_of_cpuid(session->cpuid));
@@ -263,9 +266,10 @@ static int dump_perf(const struct dump_options *options, const char *name, const
         passed += source.bytes.len;
         errors += source.errors;
         is_reached = is_reached || source.is_reached;
+        ptd_perf_whole_free(&whole);
     }
     note_window(&options->window, is_reached, name);
-    if (session->error)
+    if (!code && session->error)
         code = EXIT_CODE_FILE; /* said already */
     ptd_perf_session_free(session);
     return errors ? complain(EXIT_CODE_FILE, "%s: %u errors", name, errors) : code;
@@ -385,7 +389,8 @@ static int dump_with_sidecar(struct dump_options *options, const char *file, str
     return code;
 }
 
-static int dump_perf_data(struct dump_options *options, struct input *input)
+static int dump_perf_data(struct dump_options *options, struct input *input,
+                          struct scratch *scratch)
 {
     struct bytes bytes = {0};
     const int error = input_see_all(input, &bytes);
@@ -393,11 +398,13 @@ static int dump_perf_data(struct dump_options *options, struct input *input)
 
     if (error)
         return file_error(input->name, error);
+    if (input->is_mapped && scratch)
+        scratch_see(scratch, &bytes);
     if (window_has_time(&options->window))
         code = complain(EXIT_CODE_USAGE, "of a perf.data, --from and --to take offsets here");
     else
         code = options->records ? dump_records(options, input->name, &bytes)
-                                : dump_perf(options, input->name, &bytes);
+                                : dump_perf(options, input->name, &bytes, scratch);
     return code;
 }
 
@@ -411,6 +418,7 @@ static int give_up_rights(const struct dump_options *options, const char *file)
 
 static int dump_input(struct dump_options *options, const char *file)
 {
+    struct scratch *scratch = NULL;
     struct input input;
     bool is_perf_data = false;
     int error = input_open(&input, file), code;
@@ -418,14 +426,17 @@ static int dump_input(struct dump_options *options, const char *file)
     if (!error)
         error = input_is_perf_data(&input, &is_perf_data);
     progress_begin("reading packets", error ? 0 : input_size(&input), PROGRESS_BESIDE_LINES);
+    if (is_perf_data)
+        scratch = scratch_new();
     code = error ? file_error(input.name, error) : give_up_rights(options, file);
     if (!code && is_perf_data)
-        code = dump_perf_data(options, &input);
+        code = dump_perf_data(options, &input, scratch);
     else if (!code && options->records)
         code = complain(EXIT_CODE_FILE, "%s: not a perf.data: it has no records", input.name);
     else if (!code)
         code = dump_with_sidecar(options, file, &input);
     progress_end();
+    scratch_free(scratch);
     input_close(&input);
     return code;
 }

@@ -34,6 +34,7 @@ struct parts_options {
     struct names_log *log; /* NULL: there is none */
     struct ptd_part last;  /* not yet printed; .end 0: none */
     /* Of a perf.data: the packets of a processor that are looked at; else NULL. */
+    struct scratch *scratch;
     const struct ptd_perf_trace *of_cpu;
     const struct ptd_perf_cpu_trace *copy; /* with findings whose they are */
 };
@@ -254,8 +255,10 @@ static int print_perf_data(struct parts_options *options, struct input *input)
 
     if (error)
         return file_error(input->name, error);
-    error = perf_data_open(input->name, &bytes, say_remark, &session, &why);
+    error = perf_data_open(input->name, &bytes, options->scratch, say_remark, &session, &why);
     code = complain_of(error, &why);
+    if (input->is_mapped && options->scratch)
+        scratch_see(options->scratch, &bytes);
     if (!error) {
         code = print_session(options, session);
         ptd_perf_session_free(session);
@@ -367,6 +370,7 @@ static int parts_of_file(struct parts_options *options, const char *file, const 
     error = input_open(&input, file);
     if (!error)
         error = input_is_perf_data(&input, &is_perf_data);
+    options->scratch = !error && is_perf_data ? scratch_new() : NULL;
     if (error)
         code = file_error(input.name, error);
     else
@@ -374,6 +378,7 @@ static int parts_of_file(struct parts_options *options, const char *file, const 
     if (!error && !code)
         code = is_perf_data ? parts_of_perf_data(options, &input, of_folder)
                             : parts_of_trace(options, file, &input);
+    scratch_free(options->scratch);
     input_close(&input);
     return code;
 }

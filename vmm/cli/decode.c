@@ -247,6 +247,8 @@ static int decode_perf_data(struct decode_options *options, struct input *input)
     error = input_see_all(input, &bytes);
     if (error)
         return file_error(input->name, error);
+    if (input->is_mapped && options->scratch)
+        scratch_see(options->scratch, &bytes);
     error = decode_perf(options, input->name, &bytes, &why);
     return complain_of(error, &why);
 }
@@ -324,13 +326,17 @@ static int decode_either(struct decode_options *options, const char *file, struc
     if (!is_perf_data && perf_option(options))
         return complain(EXIT_CODE_USAGE, "%s is for a perf.data, not for a raw trace",
                         perf_option(options));
+    options->scratch = is_perf_data ? scratch_new() : NULL;
     code = give_up_rights(options, is_perf_data);
     if (!code)
         code = load_sources(options, input, is_perf_data ? 0 : 1);
-    if (code)
-        return code;
-    return is_perf_data ? decode_perf_data(options, input)
-                        : decode_with_sidecar(options, options->like ? options->like : file, input);
+    if (!code)
+        code = is_perf_data
+                   ? decode_perf_data(options, input)
+                   : decode_with_sidecar(options, options->like ? options->like : file, input);
+    scratch_free(options->scratch);
+    options->scratch = NULL;
+    return code;
 }
 
 /* Errors of the trace are in the piece, and vpt merge says them. */

@@ -200,6 +200,7 @@ static const char *const calls[] = {
     "faccessat",
     "faccessat2",
     "fadvise64",
+    "fallocate",
     "fcntl",
     "fstat",
     "fstatfs",

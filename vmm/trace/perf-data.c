@@ -146,8 +146,8 @@ static int check_session(const char *path, const struct ptd_perf_session *sessio
                       path, names, session->record_count, session->sample_count);
 }
 
-int perf_data_open(const char *path, const struct bytes *file, remark_fn tell,
-                   struct ptd_perf_session **session, struct reason *why)
+int perf_data_open(const char *path, const struct bytes *file, struct scratch *scratch,
+                   remark_fn tell, struct ptd_perf_session **session, struct reason *why)
 {
     struct ptd_perf_fault fault;
     int error = ptd_perf_session_new(file->data, file->len, session, &fault);
@@ -156,6 +156,7 @@ int perf_data_open(const char *path, const struct bytes *file, remark_fn tell,
         return fault_at(why, path, &fault);
     if (error)
         return reason_set(why, -ENOMEM, "%s: %s", path, ptd_strerror(error));
+    (*session)->store = scratch ? scratch_store(scratch, tell) : NULL;
     error = check_session(path, *session, why);
     if (error)
         ptd_perf_session_free(*session);

@@ -7,6 +7,7 @@
 
 #include "common/bytes.h"
 #include "common/reason.h"
+#include "trace/scratch.h"
 #include "ptdec.h"
 #include "ptdec_perf.h"
 
@@ -44,10 +45,11 @@ void perf_data_place_free(struct perf_data_place *place);
 
 /*
  * Opens a perf.data that holds Intel PT. 0 and *session, or -errno and the reason. Records that end
- * early, and what was lost while recording, are remarked.
+ * early, and what was lost while recording, are remarked. scratch keeps copies of long traces, and
+ * outlives the session; NULL: all are in memory.
  */
-int perf_data_open(const char *path, const struct bytes *file, remark_fn tell,
-                   struct ptd_perf_session **session, struct reason *why);
+int perf_data_open(const char *path, const struct bytes *file, struct scratch *scratch,
+                   remark_fn tell, struct ptd_perf_session **session, struct reason *why);
 /* A remark if code of the kernel ran that nobody gave. */
 void perf_data_warn_kernel(const char *path, const struct ptd_perf_session *session,
                            const struct code_options *options);

@@ -4,7 +4,6 @@
  * item by item, many times as fast.
  */
 #include "view/bulk.h"
-#include "common/progress.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -70,14 +69,6 @@ static bool tell_times(struct bulk *bulk, const struct ptd_run *run)
     return true;
 }
 
-static void pass(struct stream *stream, uint64_t offset)
-{
-    if (offset > stream->passed) {
-        progress_add(offset - stream->passed);
-        stream->passed = offset;
-    }
-}
-
 static int take_run(void *context, const struct ptd_flow *flow, const struct ptd_run *run)
 {
     struct bulk *const bulk = context;
@@ -86,7 +77,7 @@ static int take_run(void *context, const struct ptd_flow *flow, const struct ptd
     if (bulk->time && !tell_times(bulk, run))
         return PTD_E_NOMEM;
     if (run->has_item) {
-        pass(stream, run->item.offset);
+        stream_pass(bulk->options, stream, run->item.offset);
         bulk->options->errors += run->item.type == PTD_ITEM_ERROR;
     }
     return bulk->options->format->run(stream->out, flow, run, bulk->time ? bulk->points : NULL)

@@ -58,6 +58,7 @@ struct decode_options {
     const char *debuginfod;    /* servers; NULL: as DEBUGINFOD_URLS says */
     struct shown_names *names; /* how they are shown; NULL: as they are */
     struct code_options code;
+    struct scratch *scratch;         /* of a perf.data; NULL: none */
     const char *folder_map;          /* that vpt record left beside a perf.data; NULL: none */
     const struct out_format *format; /* NULL: the views above */
     void *out;
@@ -119,6 +120,8 @@ struct stream {
 
 /* 0 or -errno: then nothing is open. */
 int stream_open(struct decode_options *options, struct stream *stream);
+/* The work has come so far. */
+void stream_pass(const struct decode_options *options, struct stream *stream, uint64_t offset);
 /* The next item into stream->item. False: the end. */
 bool stream_next(struct decode_options *options, struct stream *stream);
 /*

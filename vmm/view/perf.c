@@ -303,14 +303,21 @@ static int take_code(struct stream *stream, int error, const struct code *code)
     return error;
 }
 
+static int no_memory_for(const struct job *job, const struct ptd_perf_trace *trace)
+{
+    return reason_set(job->why, -ENOMEM, "no memory for the trace of buffer %" PRIu32, trace->idx);
+}
+
 /* The buffer of one thread: the code is that of its process, whatever CR3 says. */
 static int prepare_thread(struct job *job, const struct ptd_perf_trace *trace,
-                          struct stream *stream)
+                          struct stream *stream, struct ptd_perf_whole *whole)
 {
     struct out_thread *const thread = &stream->thread;
     struct code code;
 
-    stream->packets = (struct bytes){.data = (uint8_t *)trace->bytes, .len = trace->len_bytes};
+    if (ptd_perf_whole(job->session, trace, whole) != PTD_OK)
+        return no_memory_for(job, trace);
+    stream->packets = (struct bytes){.data = (uint8_t *)whole->bytes, .len = whole->len_bytes};
     thread->pid = ptd_perf_pid_of(job->session, thread->tid);
     thread->comm = name_of_thread(job, thread, UINT64_MAX);
     thread->comm_at = name_of_thread;
@@ -341,8 +348,7 @@ static int prepare_copy(struct job *job, const struct ptd_perf_trace *trace, str
     struct code code;
 
     if (ptd_perf_cpu_trace(job->session, trace, copy) != PTD_OK)
-        return reason_set(job->why, -ENOMEM, "no memory for the trace of buffer %" PRIu32,
-                          trace->idx);
+        return no_memory_for(job, trace);
     remark_of_copy(job, trace, copy);
     stream->packets = (struct bytes){.data = copy->bytes, .len = copy->len_bytes};
     stream->cpu_trace = copy;
@@ -355,8 +361,20 @@ static int prepare_copy(struct job *job, const struct ptd_perf_trace *trace, str
     return take_code(stream, code_of_cpu(job, copy, &code), &code);
 }
 
+/* What a stream reads: a trace in one place, or what was made of it. */
+struct packets {
+    struct ptd_perf_whole whole;
+    struct ptd_perf_cpu_trace copy;
+};
+
+static void free_packets(struct packets *packets)
+{
+    ptd_perf_whole_free(&packets->whole);
+    ptd_perf_cpu_trace_free(&packets->copy);
+}
+
 static int prepare(struct job *job, const struct ptd_perf_trace *trace, struct stream *stream,
-                   struct ptd_perf_cpu_trace *copy)
+                   struct packets *packets)
 {
     *stream = (struct stream){
         .image = job->options->image,
@@ -369,8 +387,8 @@ static int prepare(struct job *job, const struct ptd_perf_trace *trace, struct s
                    .to_ns_owner = &job->session->pt},
     };
     ptd_perf_clocks(job->session, &stream->clocks);
-    return trace->cpu < 0 && !has_map(job) ? prepare_thread(job, trace, stream)
-                                           : prepare_copy(job, trace, stream, copy);
+    return trace->cpu < 0 && !has_map(job) ? prepare_thread(job, trace, stream, &packets->whole)
+                                           : prepare_copy(job, trace, stream, &packets->copy);
 }
 
 /* Says whose trace begins. */
@@ -400,15 +418,15 @@ static int decode_in_turn(struct job *job)
     int error = 0;
 
     for (size_t i = 0; !error && i < job->session->trace_count; i++) {
-        struct ptd_perf_cpu_trace copy = {0};
+        struct packets packets = {0};
         struct stream stream;
 
-        error = prepare(job, &job->session->traces[i], &stream, &copy);
+        error = prepare(job, &job->session->traces[i], &stream, &packets);
         if (!error && (!job->options->format || job->options->format->is_view))
             print_trace(job->options, &stream.thread, &job->session->traces[i]);
         if (!error)
             error = stream_decode(job->options, &stream);
-        ptd_perf_cpu_trace_free(&copy);
+        free_packets(&packets);
     }
     return error;
 }
@@ -419,7 +437,7 @@ static int decode_in_turn(struct job *job)
 
 struct merged {
     struct stream stream;
-    struct ptd_perf_cpu_trace copy;
+    struct packets packets;
     size_t at; /* in session->traces */
 };
 
@@ -512,7 +530,7 @@ static int decode_merged(struct job *job)
     merging->traces = traces;
     /* All code is there before a flow looks at it. */
     for (size_t i = 0; !error && i < count; i++) {
-        error = prepare(job, &job->session->traces[i], &traces[i].stream, &traces[i].copy);
+        error = prepare(job, &job->session->traces[i], &traces[i].stream, &traces[i].packets);
         traces[i].at = i;
         traces[i].stream.out = NULL;
     }
@@ -522,7 +540,7 @@ static int decode_merged(struct job *job)
         error = merge_lanes(merging->heap, merging->count);
     for (size_t i = 0; i < count; i++) {
         error = merge_close(job->options, &traces[i].stream, error);
-        ptd_perf_cpu_trace_free(&traces[i].copy);
+        free_packets(&traces[i].packets);
     }
     free(merging);
     free(traces);
@@ -554,7 +572,7 @@ int decode_perf(struct decode_options *options, const char *file, const struct b
 {
     struct ptd_perf_guests *guests = NULL;
     struct ptd_perf_session *session;
-    int error = perf_data_open(file, bytes, options->code.remark, &session, why);
+    int error = perf_data_open(file, bytes, options->scratch, options->code.remark, &session, why);
     struct job job = {.options = options, .why = why};
 
     if (error)

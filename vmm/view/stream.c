@@ -157,15 +157,13 @@ static int next_of_whole(const struct decode_options *options, struct stream *st
     return status;
 }
 
-/* The work has come so far. */
-static void pass(struct stream *stream)
+void stream_pass(const struct decode_options *options, struct stream *stream, uint64_t offset)
 {
-    const uint64_t offset = stream->item.offset;
-
-    if (offset > stream->passed) {
-        progress_add(offset - stream->passed);
-        stream->passed = offset;
-    }
+    if (offset <= stream->passed)
+        return;
+    progress_add(offset - stream->passed);
+    scratch_pass(options->scratch, stream->passed, offset);
+    stream->passed = offset;
 }
 
 bool stream_next(struct decode_options *options, struct stream *stream)
@@ -181,7 +179,7 @@ bool stream_next(struct decode_options *options, struct stream *stream)
     }
     if (stream->cpu_trace)
         stream->item.offset = ptd_perf_cpu_trace_offset(stream->cpu_trace, stream->item.offset);
-    pass(stream);
+    stream_pass(options, stream, stream->item.offset);
     options->is_reached = options->is_reached || !is_before(stream, &options->window.from);
     return !is_behind(options, stream);
 }

@@ -62,19 +62,25 @@ static void run_trace(const char *path, const struct ptd_perf_session *session,
                       trace_fn run)
 {
     struct options own = *options;
+    struct ptd_perf_whole whole;
     char name[NAME_BYTES];
 
-    own.image = ptd_image_new_on(options->image);
-    if (!own.image)
+    if (ptd_perf_whole(session, trace, &whole) != PTD_OK)
         return;
+    own.image = ptd_image_new_on(options->image);
+    if (!own.image) {
+        ptd_perf_whole_free(&whole);
+        return;
+    }
     own.has_image = true;
     if (!own.has_cpu)
         own.has_cpu = sscanf(session->cpuid, "GenuineIntel,%u,%u,%u", &own.family, &own.model,
                              &own.stepping) >= 2;
     (void)ptd_perf_each_map(session, process_of(session, trace), add_map, own.image);
     name_trace(path, trace, name, sizeof(name));
-    run(name, &own, trace->bytes, trace->len_bytes, trace->aux_offset);
+    run(name, &own, whole.bytes, whole.len_bytes, trace->aux_offset);
     ptd_image_free(own.image);
+    ptd_perf_whole_free(&whole);
 }
 
 const char *perf_each_trace(const char *path, const uint8_t *bytes, size_t len_bytes,

@@ -30,23 +30,39 @@ struct whose {
     struct map map;
 };
 
-/* The bytes of a session's traces are the file's, which is ours, or copies of them. */
+/* The bytes of a session's traces are the file's, which is ours. */
+static void erase(const struct ptd_perf_trace *trace, uint64_t offset, size_t len)
+{
+    const struct ptd_perf_piece whole = {trace->bytes, trace->len_bytes};
+    const struct ptd_perf_piece *piece = trace->bytes ? &whole : trace->pieces;
+
+    for (; len > 0; len--, offset++) {
+        for (; offset >= piece->len_bytes; piece++)
+            offset -= piece->len_bytes;
+        *((uint8_t *)piece->bytes + offset) = 0;
+    }
+}
+
 static void strip(const struct ptd_perf_session *session)
 {
     uint64_t count = 0;
 
     for (size_t i = 0; i < session->trace_count; i++) {
         const struct ptd_perf_trace *const trace = &session->traces[i];
+        struct ptd_perf_whole whole;
         struct ptd_packets packets;
         struct ptd_packet packet;
 
-        ptd_packets_init(&packets, trace->bytes, trace->len_bytes);
+        if (ptd_perf_whole(session, trace, &whole) != PTD_OK)
+            return;
+        ptd_packets_init(&packets, whole.bytes, whole.len_bytes);
         while (ptd_time_next(NULL, &packets, &packet)) {
             if (packet.type != PTD_VMCS)
                 continue;
-            memset((uint8_t *)trace->bytes + packet.offset, 0, packet.size_bytes);
+            erase(trace, packet.offset, packet.size_bytes);
             count++;
         }
+        ptd_perf_whole_free(&whole);
     }
     printf("%" PRIu64 " VMCS packets stripped\n", count);
 }
