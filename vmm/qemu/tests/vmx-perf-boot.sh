@@ -147,7 +147,7 @@ patched() {
 mkdir -p "$work/nested/usr/bin"
 cp -L "$(command -v perf)" "$work/nested/usr/bin/perf"
 shared_objects "$work/nested" "$work/nested/usr/bin/perf"
-shell_guest
+guest_of shell-init
 nested_prepare "$lab/vmlinuz" "$work/guest.cpio" <<JOB
 mkfifo /control /answers
 exec 3<>/control 4<>/answers
