@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,6 +200,7 @@ struct scratch *scratch_new(void)
 
     if (!scratch)
         return NULL;
+    (void)signal(SIGXFSZ, SIG_IGN); /* a limit is an error then, and the copy stays in memory */
     scratch->fd = open_file();
     scratch->store = (struct ptd_perf_store){.resize = resize, .passed = passed, .owner = scratch};
     return scratch;
