@@ -130,7 +130,7 @@ int guest_main(void)
     ends = true;
     while (!ended)
         __asm__ volatile("pause" : : : "memory");
-    printf("patching: %lu changes, %lu calls, %lu jumps, %lu breakpoints\n", 2 * rounds, calls, jumps,
-           breakpoints);
+    printf("patching: %lu changes, %lu calls, %lu jumps, %lu breakpoints\n", 2 * rounds, calls,
+           jumps, breakpoints);
     return jumps && breakpoints && jumps < calls * TURNS ? 0 : 1;
 }

@@ -10,7 +10,7 @@ struct perf_guest_copy;
 /* trace is one of session, which has .guests. NULL: no memory. */
 struct perf_guest_copy *ptd_perf_guest_copy_new(const struct ptd_perf_session *session,
                                                 const struct ptd_perf_trace *trace);
-void ptd_perf_guest_copy_free(struct perf_guest_copy *copy);
-struct perf_copy *ptd_perf_guest_copy_of(struct perf_guest_copy *copy);
+void ptd_perf_guest_copy_free(struct perf_guest_copy *guest);
+struct perf_copy *ptd_perf_guest_copy_of(struct perf_guest_copy *guest);
 
 #endif

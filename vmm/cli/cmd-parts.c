@@ -364,7 +364,7 @@ static int parts_of_perf_data(struct parts_options *options, struct input *input
 static int parts_of_file(struct parts_options *options, const char *file, const char *of_folder)
 {
     struct input input;
-    bool is_perf_data;
+    bool is_perf_data = false;
     int error, code;
 
     error = input_open(&input, file);

@@ -35,11 +35,13 @@ static void erase(const struct ptd_perf_trace *trace, uint64_t offset, size_t le
 {
     const struct ptd_perf_piece whole = {trace->bytes, trace->len_bytes};
     const struct ptd_perf_piece *piece = trace->bytes ? &whole : trace->pieces;
+    const struct ptd_perf_piece *const end = piece + (trace->bytes ? 1 : trace->piece_count);
 
     for (; len > 0; len--, offset++) {
-        for (; offset >= piece->len_bytes; piece++)
+        for (; piece < end && offset >= piece->len_bytes; piece++)
             offset -= piece->len_bytes;
-        *((uint8_t *)piece->bytes + offset) = 0;
+        if (piece < end)
+            *((uint8_t *)piece->bytes + offset) = 0;
     }
 }
 
