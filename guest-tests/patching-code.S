@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Functions with a place that is either a NOP of five bytes or a jump. One changes while it runs;
- * others lie behind it in the page, so that something of the page is always translated anew.
+ * A function with a place that is either a NOP of five bytes or a jump, which changes while the
+ * function runs. Nothing else is on its page.
  */
 #include "asm.inc"
 

@@ -11,6 +11,7 @@
 #include "console.h"
 #include "cpu.h"
 #include "memory.h"
+#include "smp-tests-start.h"
 #include "string.h"
 #include "trap.h"
 
@@ -37,13 +38,7 @@ static void jump(uint8_t to[SITE_BYTES])
 
 /* ---- The processor that runs it ----------------------------------------------------------- */
 
-#define AP_PAGE        0x70000ull /* of smp-tests-start.S */
-#define AP_STACK_BYTES 16384
-
-/* By smp-tests-start.S: the processor's index is its APIC ID. */
 _Alignas(16) uint8_t ap_stacks[2][AP_STACK_BYTES];
-extern const uint8_t ap_code[], ap_code_end[];
-_Noreturn void ap_main(uint32_t id);
 
 static struct trap_tables ap_tables;
 static volatile uint64_t calls, jumps, breakpoints;
@@ -72,19 +67,11 @@ _Noreturn void ap_main(uint32_t id)
         __asm__ volatile("cli; hlt" : : : "memory");
 }
 
-#define APIC_ICR      0x300
-#define APIC_ICR_HIGH 0x310
-#define ICR_INIT      0x4500u
-#define ICR_SIPI      0x600u
-
 static void start_processor(void)
 {
-    volatile uint32_t *apic = phys_to_virt(APIC_PHYS);
-
     memcpy(phys_to_virt(AP_PAGE), ap_code, (size_t)(ap_code_end - ap_code));
-    apic[APIC_ICR_HIGH / 4] = 1u << 24;
-    apic[APIC_ICR / 4] = ICR_INIT;
-    apic[APIC_ICR / 4] = ICR_SIPI | AP_PAGE >> 12;
+    apic_send(1, ICR_INIT | ICR_ASSERT);
+    apic_send(1, ICR_SIPI | AP_PAGE >> 12);
 }
 
 /* ---- The processor that changes it -------------------------------------------------------- */

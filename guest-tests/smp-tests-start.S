@@ -5,11 +5,9 @@
  * and on to ap_main(APIC ID) with a stack of its own.
  */
 #include "asm.inc"
+#include "smp-tests-start.h"
 
-#define PAGE        0x70000 /* AP_PAGE of smp-tests.c */
-#define STACK_BYTES 16384   /* and AP_STACK_BYTES */
-
-#define at(symbol)   (PAGE + symbol - ap_code)
+#define at(symbol)   (AP_PAGE + symbol - ap_code)
 #define near(symbol) (symbol - ap_code)
 
     .section .rodata
@@ -34,7 +32,7 @@ ap_long_mode:
     shrl $24, %ebx /* the initial APIC ID */
     movl %ebx, %edi
     leal 1(%rbx), %eax
-    imulq $STACK_BYTES, %rax, %rax
+    imulq $AP_STACK_BYTES, %rax, %rax
     movq $ap_stacks, %rsp
     addq %rax, %rsp
     xorl %ebp, %ebp

@@ -14,14 +14,13 @@
 #include "memory.h"
 #include "packets.h"
 #include "pt.h"
+#include "smp-tests-start.h"
 #include "string.h"
 #include "trap.h"
 
 /* ---- Processors --------------------------------------------------------------------------- */
 
-#define MAX_CPUS       8
-#define AP_PAGE        0x70000ull
-#define AP_STACK_BYTES 16384
+#define MAX_CPUS 8
 
 #define REGION_COUNT 8
 #define BLOCK_BYTES  (REGION_COUNT * PAGE_BYTES)
@@ -49,36 +48,8 @@ struct processor {
 static volatile struct processor processors[MAX_CPUS];
 _Alignas(16) uint8_t ap_stacks[MAX_CPUS][AP_STACK_BYTES];
 static struct trap_tables tables[MAX_CPUS];
-extern const uint8_t ap_code[], ap_code_end[];
 
-#define APIC_ID       0x020
-#define APIC_ICR      0x300
-#define APIC_ICR_HIGH 0x310
-#define APIC_LVT_PC   0x340
-
-#define ICR_FIXED  0x000u
-#define ICR_NMI    0x400u
-#define ICR_INIT   0x500u
-#define ICR_SIPI   0x600u
-#define ICR_ASSERT 0x4000u
-#define ICR_OTHERS (3u << 18)
 #define VECTOR_IPI 0x42
-
-static volatile uint32_t *apic(unsigned offset)
-{
-    return phys_to_virt(APIC_PHYS + offset);
-}
-
-static unsigned this_cpu(void)
-{
-    return *apic(APIC_ID) >> 24;
-}
-
-static void send(unsigned to, uint32_t icr)
-{
-    *apic(APIC_ICR_HIGH) = to << 24;
-    *apic(APIC_ICR) = icr;
-}
 
 /* Logical processors of the package (CPUID.1:EBX[23:16]); 1 without HTT. */
 static unsigned count_processors(void)
@@ -106,7 +77,7 @@ static bool on_pmi(volatile struct processor *self)
 static bool on_vector_pmi(struct frame *frame)
 {
     (void)frame;
-    on_pmi(&processors[this_cpu()]);
+    on_pmi(&processors[apic_id()]);
     apic_eoi();
     return true;
 }
@@ -114,7 +85,7 @@ static bool on_vector_pmi(struct frame *frame)
 /* A PMI, where one is due and NMIs are how it comes; else another processor's NMI. */
 static bool on_nmi(struct frame *frame)
 {
-    volatile struct processor *self = &processors[this_cpu()];
+    volatile struct processor *self = &processors[apic_id()];
 
     (void)frame;
     if (self->pmi_mode == PMI_NMI && rdmsr(MSR_PERF_GLOBAL_STATUS) & PERF_TOPA_PMI)
@@ -126,7 +97,7 @@ static bool on_nmi(struct frame *frame)
 static bool on_ipi(struct frame *frame)
 {
     (void)frame;
-    processors[this_cpu()].ipis++;
+    processors[apic_id()].ipis++;
     apic_eoi();
     return true;
 }
@@ -245,8 +216,6 @@ static void do_job(volatile struct processor *self, unsigned id)
 }
 
 /* Called by smp-tests-start.S. */
-_Noreturn void ap_main(uint32_t id);
-
 _Noreturn void ap_main(uint32_t id)
 {
     volatile struct processor *self = &processors[id];
@@ -286,7 +255,7 @@ static void give(unsigned id, enum job job)
     processors[id].jobs++;
     barrier();
     if (id)
-        send(id, ICR_FIXED | VECTOR_IPI);
+        apic_send(id, ICR_FIXED | VECTOR_IPI);
 }
 
 static bool all_done(void)
@@ -301,9 +270,9 @@ static bool all_done(void)
 static bool start_all(void)
 {
     memcpy(phys_to_virt(AP_PAGE), ap_code, (size_t)(ap_code_end - ap_code));
-    send(0, ICR_INIT | ICR_ASSERT | ICR_OTHERS);
-    send(0, ICR_SIPI | ICR_OTHERS | AP_PAGE >> 12);
-    send(0, ICR_SIPI | ICR_OTHERS | AP_PAGE >> 12);
+    apic_send(0, ICR_INIT | ICR_ASSERT | ICR_OTHERS);
+    apic_send(0, ICR_SIPI | ICR_OTHERS | AP_PAGE >> 12);
+    apic_send(0, ICR_SIPI | ICR_OTHERS | AP_PAGE >> 12);
     for (unsigned id = 1; id < cpu_count; id++) {
         const bool started = wait_until(processors[id].starts);
 
@@ -319,7 +288,7 @@ static void test_start(void)
     /* Long enough that somebody who took the second SIPI would be back. */
     for (unsigned i = 0; i < 10000; i++)
         barrier();
-    send(0, ICR_SIPI | ICR_OTHERS | AP_PAGE >> 12);
+    apic_send(0, ICR_SIPI | ICR_OTHERS | AP_PAGE >> 12);
     for (unsigned i = 0; i < 10000; i++)
         barrier();
     for (unsigned id = 1; id < cpu_count; id++)
@@ -338,9 +307,9 @@ static void test_ipis(void)
             nmis += processors[i].nmis;
         }
         const unsigned before = processors[id].ipis;
-        send(id, ICR_FIXED | VECTOR_IPI);
+        apic_send(id, ICR_FIXED | VECTOR_IPI);
         wait_until(processors[id].ipis != before);
-        send(id, ICR_NMI);
+        apic_send(id, ICR_NMI);
         wait_until(processors[id].nmis);
         for (unsigned i = 0; i < cpu_count; i++) {
             ipis -= processors[i].ipis;
@@ -431,11 +400,11 @@ static void test_held(void)
 
 static void test_restart(void)
 {
-    send(1, ICR_INIT | ICR_ASSERT);
+    apic_send(1, ICR_INIT | ICR_ASSERT);
     for (unsigned i = 0; i < 10000; i++)
         barrier();
     report_value(processors[1].starts, 1, "processor 1 waits for a SIPI after INIT");
-    send(1, ICR_SIPI | AP_PAGE >> 12);
+    apic_send(1, ICR_SIPI | AP_PAGE >> 12);
     report(wait_until(processors[1].starts == 2), "processor 1 starts again");
     give(1, JOB_CHECK);
     report(all_done(), "processor 1 works again");

@@ -116,8 +116,6 @@ static void scribble(void)
 /* ---- Things around a VM ------------------------------------------------------------------- */
 
 #define CR4_VMXE   (1ull << 13)
-#define ICR_LOW    0x300
-#define ICR_NMI    0x4400u
 #define SMI_PORT   0xb2
 #define SOON_TICKS 20000u
 #define ANY_REASON 128u
@@ -137,7 +135,7 @@ static void disturb(void)
         apic_timer_once((uint32_t)below(SOON_TICKS));
         break;
     case 1:
-        *(volatile uint32_t *)phys_to_virt(APIC_PHYS + ICR_LOW) = ICR_NMI;
+        apic_send(0, ICR_ASSERT | ICR_NMI);
         break;
     case 2:
         if (once_in(8))

@@ -8,10 +8,13 @@
 #include "trap.h"
 
 enum apic_register {
+    APIC_ID = 0x020,
     APIC_TPR = 0x080,
     APIC_EOI = 0x0b0,
     APIC_SVR = 0x0f0,
     APIC_IRR = 0x200,
+    APIC_ICR = 0x300,
+    APIC_ICR_HIGH = 0x310,
     APIC_LVT_TIMER = 0x320,
     APIC_LVT_PC = 0x340,
     APIC_LVT_LINT0 = 0x350,
@@ -109,4 +112,20 @@ bool apic_pmi_masked(void)
 bool apic_pending(unsigned vector)
 {
     return apic_read(APIC_IRR + vector / 32 * 0x10) >> vector % 32 & 1;
+}
+
+volatile uint32_t *apic_icr(unsigned to)
+{
+    apic_write(APIC_ICR_HIGH, to << 24);
+    return apic_register(APIC_ICR);
+}
+
+void apic_send(unsigned to, uint32_t icr)
+{
+    *apic_icr(to) = icr;
+}
+
+unsigned apic_id(void)
+{
+    return apic_read(APIC_ID) >> 24;
 }

@@ -27,4 +27,19 @@ bool apic_pmi_masked(void);
 /* Whether an interrupt with this vector waits (IRR). */
 bool apic_pending(unsigned vector);
 
+/* Interrupts between processors: bits of ICR's low half, beside a vector. */
+#define ICR_FIXED  (0u << 8)
+#define ICR_NMI    (4u << 8)
+#define ICR_INIT   (5u << 8)
+#define ICR_SIPI   (6u << 8) /* the vector is the number of a page below 1 MiB */
+#define ICR_BUSY   (1u << 12)
+#define ICR_ASSERT (1u << 14)
+#define ICR_SELF   (1u << 18) /* in place of an address: fixed interrupts only */
+#define ICR_OTHERS (3u << 18)
+/* Sends one; to is an APIC ID. */
+void apic_send(unsigned to, uint32_t icr);
+unsigned apic_id(void);
+/* Addresses it, and says where the low half is, whose write sends: for who does that amid a VM. */
+volatile uint32_t *apic_icr(unsigned to);
+
 #endif

@@ -376,21 +376,7 @@ static void test_stepped(void)
 
 /* ---- What arrives ------------------------------------------------------------------------- */
 
-#define APIC_ID       0x020
-#define APIC_ICR      0x300
-#define APIC_ICR_HIGH 0x310
-#define ICR_SELF      (1u << 18)
-#define ICR_ASSERT    (1u << 14)
-#define ICR_BUSY      (1u << 12)
-#define ICR_INIT      (5u << 8)
-#define ICR_NMI       (4u << 8) /* to an address: "self" is for fixed interrupts only */
-
 SNIPPET_BEHIND(guest_send, "mov %ecx, (%rbx)", "jmp guest_send_insn");
-
-static volatile uint32_t *apic(unsigned offset)
-{
-    return phys_to_virt(APIC_PHYS + offset);
-}
 
 static bool take_interrupt(struct frame *frame)
 {
@@ -417,7 +403,7 @@ static struct outcome enter_pending(const struct controls *on, uint64_t rflags)
     vm_reset(&nop_code);
     vm_controls(on, &off, &lacking);
     put(VMCS_GUEST_RFLAGS, get(VMCS_GUEST_RFLAGS) | rflags);
-    *apic(APIC_ICR) = ICR_SELF | ICR_ASSERT | VEC_INTERRUPT;
+    apic_send(0, ICR_SELF | ICR_ASSERT | VEC_INTERRUPT);
     while (!apic_pending(VEC_INTERRUPT))
         ;
     return vm_launch();
@@ -461,9 +447,8 @@ static struct outcome send_nmi(const struct controls *on)
 
     vm_reset(&code);
     vm_controls(on, &off, &lacking);
-    *apic(APIC_ICR_HIGH) = *apic(APIC_ID);
-    vm_registers.rbx = (uint64_t)apic(APIC_ICR);
-    vm_registers.rcx = ICR_ASSERT | ICR_NMI;
+    vm_registers.rbx = (uint64_t)apic_icr(apic_id());
+    vm_registers.rcx = ICR_ASSERT | ICR_NMI; /* not "self", which is for fixed interrupts */
     return vm_launch();
 }
 
@@ -490,9 +475,8 @@ static void test_init(void)
     struct outcome outcome;
 
     vm_reset(&nop_code);
-    *apic(APIC_ICR_HIGH) = *apic(APIC_ID);
-    *apic(APIC_ICR) = ICR_ASSERT | ICR_INIT;
-    while (*apic(APIC_ICR) & ICR_BUSY)
+    apic_send(apic_id(), ICR_ASSERT | ICR_INIT);
+    while (*apic_icr(apic_id()) & ICR_BUSY)
         ;
     outcome = vm_launch();
     report_value(outcome.reason, REASON_INIT,

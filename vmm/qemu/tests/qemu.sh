@@ -155,39 +155,43 @@ captures() {
     capture_decodes && "$build/qemu/compare" "$work/outside.pt" "$work/outside.log"
 }
 
+# captured_with_code NAME STATUS COMMAND...: the capture, with code, of a machine that stands still until
+# then: to $work/NAME. True: the machine has ended with that status. NAME's commands come by $work/qmp.
+captured_with_code() {
+    local name=$1 status=$2
+    shift 2
+    qmp_pipes "$work/qmp"
+    ("$@" -S -plugin "$execlog,blocks=$work/$name.log" \
+        -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control) &
+    pid=$!
+    qmp_open "$work/qmp"
+    qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/$name"'", "code": true}}' || return 1
+    qmp '{"execute": "cont"}' || true # the guest may have ended QEMU before it answers
+    wait "$pid"
+    [ $? = "$status" ] || return 1
+    qmp_close
+}
+
+# capture_is_log NAME VCPU
+capture_is_log() {
+    "$build/qemu/compare" "$work/$1.$2" "$work/$1.log.$2" "$work/$1.log.table"
+}
+
 # Where 16-bit code leads depends on its segment, which its packets do not tell: the code log does, each time.
 segments_decode() {
     gcc -m32 -c -o "$work/segments.o" vmm/qemu/tests/segments.S &&
-        ld -m elf_i386 -Ttext 0 -e 0 --oformat binary -o "$work/segments.bin" "$work/segments.o" || return 1
-    qmp_pipes "$work/qmp"
-    timeout 60 "$qemu" -L /usr/share/seabios -machine q35 -accel tcg -cpu max,vendor=GenuineIntel -m 64 -display none -nodefaults \
-        -bios "$work/segments.bin" -device isa-debug-exit,iobase=0xf4,iosize=4 -S \
-        -plugin "$execlog,blocks=$work/segments.log" \
-        -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control &
-    pid=$!
-    qmp_open "$work/qmp"
-    qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/segments"'", "code": true}}' || return 1
-    qmp '{"execute": "cont"}' || true # the guest may have ended QEMU before it answers
-    wait "$pid"
-    qmp_close
-    "$build/qemu/compare" "$work/segments.0" "$work/segments.log.0" "$work/segments.log.table"
+        ld -m elf_i386 -Ttext 0 -e 0 --oformat binary -o "$work/segments.bin" "$work/segments.o" &&
+        captured_with_code segments 1 timeout 60 "$qemu" -L /usr/share/seabios -machine q35 -accel tcg \
+            -cpu max,vendor=GenuineIntel -m 64 -display none -nodefaults -bios "$work/segments.bin" \
+            -device isa-debug-exit,iobase=0xf4,iosize=4 &&
+        capture_is_log segments 0
 }
 
 # What one vCPU writes while another one's translation of it is under way (guest-tests/patching.c).
 patched_code_decodes() {
-    qmp_pipes "$work/qmp"
-    (bare_machine 120 vpt-profile=icelake-server "$guests/patching.elf" -smp 2 -append rounds=2000 -S \
-        -plugin "$execlog,blocks=$work/patching.log" -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control) &
-    pid=$!
-    qmp_open "$work/qmp"
-    qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/patching"'", "code": true}}' || return 1
-    qmp '{"execute": "cont"}' || true # the guest may have ended QEMU before it answers
-    wait "$pid"
-    [ $? = 1 ] || return 1
-    qmp_close
-    for vcpu in 0 1; do
-        "$build/qemu/compare" "$work/patching.$vcpu" "$work/patching.log.$vcpu" "$work/patching.log.table" || return 1
-    done
+    captured_with_code patching 1 bare_machine 120 vpt-profile=icelake-server "$guests/patching.elf" \
+        -smp 2 -append rounds=2000 &&
+        capture_is_log patching 0 && capture_is_log patching 1
 }
 
 # Nobody reads until the guest has stood still for a second. A pipe has to have its reader: this shell
