@@ -3,7 +3,7 @@
  * The host's Intel PT as the source of events: KVM runs the guest as fast as it can, while the
  * processor traces the thread. What one KVM_RUN left is followed before anything else happens to
  * the guest, so MSRs that it reads, PMIs and its buffers are those of where it stands. The kick
- * ends each KVM_RUN after a millisecond (docs/host-pt.md).
+ * ends each KVM_RUN after a millisecond, or sooner (docs/host-pt.md).
  */
 #include "kvm/host-pt.h"
 #include "kvm/backend.h"
@@ -15,6 +15,7 @@
 #include "kvm/turns.h"
 #include "hostpt/follow.h"
 #include "hostpt/host.h"
+#include "hostpt/pace.h"
 #include "hostpt/thread.h"
 
 #include <errno.h>
@@ -29,6 +30,7 @@ struct host_pt {
     struct ptd_memory *memory; /* the guest's */
     struct host_pt_cpu {
         struct follow *follow;
+        struct pace pace;
         bool asleep; /* in a HLT that the model knows */
     } cpus[MAX_CPUS];
 };
@@ -187,16 +189,19 @@ static int run_piece(struct vcpu *cpu, struct pt_piece *piece, uint64_t *ran_ns,
 
 static int enter_traced(struct vcpu *cpu, uint64_t *ran_ns)
 {
+    struct pace *const pace = &cpu->vmm->host_pt->cpus[cpu->index].pace;
     struct follow_state state;
     struct pt_piece piece = {.lost = true};
     int error, result = 0;
 
     tell_sleep(cpu, false);
     error = state_of(cpu, &state);
+    kick_after(cpu->vmm, pace_next_ns(pace, &cpu->tracer.pt));
     if (!error)
         error = run_piece(cpu, &piece, ran_ns, &result);
     if (!error)
         error = follow_run(cpu, &state, &piece);
+    pace_ran(pace, &cpu->tracer.pt, *ran_ns);
     if (!error && !result && cpu->run->exit_reason == KVM_EXIT_HLT)
         tell_sleep(cpu, true);
     return error ? error : result;

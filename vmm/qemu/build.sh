@@ -129,8 +129,18 @@ lay_out "$tree/target/i386/vmx" "$here"/vmx/*.*
 lay_out "$tree/target/i386/vpt/libvpt" "$here"/../../emulation/*.[ch]
 lay_out "$tree/target/i386/vpt/linux/look" "$here"/../linux/look/*.[ch]
 
+# What follows a guest in the trace of the host's Intel PT, and the decoder below it.
+host=$tree/target/i386/vpt/host
+lay_out "$host" "$here"/../../decoder/ptdec*.h
+for part in base packets code flow time whole rtit perf; do
+    lay_out "$host/$part" "$here"/../../decoder/"$part"/*.[ch]
+done
+lay_out "$host/hostpt" "$here"/../hostpt/*.[ch]
+lay_out "$host/demux" "$here"/../demux/{steps,tell}.[ch]
+lay_out "$host/common" "$here"/../common/{bytes,local,reason}.[ch]
+
 # meson.build lists what is there: it counts anew when a file is new or gone.
-names=$(cd "$tree/target/i386/vpt" && ls libvpt linux/look)
+names=$(cd "$tree/target/i386/vpt" && ls libvpt linux/look host/*)
 if [ "$names" != "$(cat "$tree/libvpt-names" 2>/dev/null)" ]; then
     touch "$tree/target/i386/vpt/meson.build"
     echo "$names" >"$tree/libvpt-names"
