@@ -14,6 +14,8 @@ void pace_ran(struct pace *pace, const struct vpt_cpu *cpu, uint64_t ran_ns)
 
     pace->bytes = cpu->output_bytes;
     pace->bytes_per_ms = rate > before ? rate : before;
+    if (!pace->bytes_per_ms)
+        pace->bytes_per_ms = 1;
 }
 
 uint64_t pace_next_ns(const struct pace *pace, const struct vpt_cpu *cpu)

@@ -10,6 +10,7 @@
 #include "hostpt/event.h"
 #include "hostpt/follow.h"
 #include "hostpt/lend.h"
+#include "hostpt/pace.h"
 #include "hostpt/ring.h"
 #include "kvm/tracer.h"
 
@@ -545,6 +546,56 @@ static void test_follow_behind(void)
 }
 
 /* Whatever the bytes are, and whatever stands in memory. */
+/* Half of a region at the rate of late, and no less than it takes to begin and to end a piece. */
+static void test_pace(void)
+{
+    const struct {
+        const char *what;
+        uint64_t ctl, region_bytes;
+        struct {
+            uint64_t ns, bytes;
+        } pieces[3]; /* up to one of 0 ns */
+        uint64_t next_ns;
+    } cases[] = {
+        {"nothing is known", VPT_CTL_TOPA, 4096, {{0, 0}}, PACE_LEAST_NS},
+        {"nothing is known, and there is room", VPT_CTL_TOPA, 1 << 20, {{0, 0}}, PACE_MOST_NS},
+        {"8 KiB a millisecond", VPT_CTL_TOPA, 4096, {{20000000, 20 * 8192}}, 250000},
+        {"1 MiB a millisecond", VPT_CTL_TOPA, 4096, {{20000000, 20 << 20}}, PACE_LEAST_NS},
+        {"the same, and a large region", VPT_CTL_TOPA, 1 << 20, {{20000000, 20 << 20}}, 500000},
+        {"next to nothing", VPT_CTL_TOPA, 4096, {{20000000, 20}}, PACE_MOST_NS},
+        {"nothing at all", VPT_CTL_TOPA, 4096, {{20000000, 0}}, PACE_MOST_NS},
+        {"a piece that was short and idle says little",
+         VPT_CTL_TOPA,
+         4096,
+         {{20000000, 20 * 8192}, {16000, 0}},
+         250244},
+        {"a long one does", VPT_CTL_TOPA, 4096, {{20000000, 20 * 8192}, {8000000, 0}}, 500000},
+        {"more than before counts at once",
+         VPT_CTL_TOPA,
+         4096,
+         {{20000000, 20 * 8192}, {100000, 1638}},
+         125030},
+        {"no time at all", VPT_CTL_TOPA, 4096, {{0, 4096}}, PACE_LEAST_NS},
+        {"one range of memory has no PMI", 0, 0, {{20000000, 20 << 20}}, PACE_MOST_NS},
+    };
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct vpt_cpu cpu = {.ctl = cases[i].ctl, .region_bytes = cases[i].region_bytes};
+        struct pace pace = {0};
+        uint64_t next;
+
+        for (size_t j = 0;
+             j < COUNT(cases[i].pieces) && cases[i].pieces[j].bytes + cases[i].pieces[j].ns; j++) {
+            cpu.output_bytes += cases[i].pieces[j].bytes;
+            pace_ran(&pace, &cpu, cases[i].pieces[j].ns);
+        }
+        next = pace_next_ns(&pace, &cpu);
+        CU_ASSERT_EQUAL(next, cases[i].next_ns);
+        if (next != cases[i].next_ns)
+            fprintf(stderr, "%s: %llu ns\n", cases[i].what, (unsigned long long)next);
+    }
+}
+
 static void test_follow_garbage(void)
 {
     struct followed guest = open_guest(0);
@@ -782,6 +833,7 @@ void add_hostpt_suite(void)
     CU_add_test(suite, "a guest's VMCS is learnt", test_follow_learn);
     CU_add_test(suite, "an overflow ends with tracing", test_follow_lost_again);
     CU_add_test(suite, "following that takes too long", test_follow_behind);
+    CU_add_test(suite, "how long a piece may be", test_pace);
     CU_add_test(suite, "garbage", test_follow_garbage);
     CU_add_test(suite, "perf's rings", test_ring);
     CU_add_test(suite, "perf's rings that somebody else empties", test_ring_look);
