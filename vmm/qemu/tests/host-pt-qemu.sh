@@ -99,7 +99,7 @@ echo "vpt_start /out/capture" >&3
 until [ $(stat -c %s /out/capture.0 || echo 0) -gt 5000 ] || [ $((n += 1)) -gt 1000 ]; do sleep 0.05; done
 echo vpt_stop >&3
 wait $guest
-cat /out/monitor
+grep -o "status captured .*" /out/monitor
 '
 
 address_of() { # ELF SYMBOL
