@@ -10,7 +10,8 @@
 bool x86_vpt_host_limit(struct vpt_caps *caps, Error **errp)
 {
     if (kvm_state->vpt_host) {
-        error_setg(errp, "vpt-source=host-pt: this QEMU has been built without Zydis, libelf or libzstd");
+        error_setg(errp,
+                   "vpt-source=host-pt: this QEMU has been built without Zydis, libelf or libzstd");
     }
     return !kvm_state->vpt_host;
 }

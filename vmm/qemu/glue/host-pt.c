@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The host's Intel PT as the source of what a guest on KVM did (-accel kvm,vpt=on,vpt-source=host-pt):
- * while the guest traces itself, the host's processor traces the vCPU's thread. What one KVM_RUN left
- * is followed before its exit is answered, so that MSRs that the guest reads, PMIs and its buffers
- * are those of where it stands (docs/host-pt.md).
+ * The host's Intel PT as the source of what a guest on KVM did (-accel
+ * kvm,vpt=on,vpt-source=host-pt): while the guest traces itself, the host's processor traces the
+ * vCPU's thread. What one KVM_RUN left is followed before its exit is answered, so that MSRs that
+ * the guest reads, PMIs and its buffers are those of where it stands (docs/host-pt.md).
  *
  * Cutting and following are vmm/hostpt's, which knows nothing of QEMU. This file lends it the
  * guest's memory, its TSC, and what KVM knows of the vCPU. It is called by the vCPU's thread.
@@ -37,7 +37,7 @@ struct X86VptHost {
     enum { PIECE_NONE, PIECE_LEARNS, PIECE_TRACED } piece;
     struct follow_state state; /* when it began */
     int64_t begin_ns;
-    bool failed;               /* and that was told */
+    bool failed; /* and that was told */
 };
 
 /* ---- What following asks of QEMU ---- */
@@ -98,8 +98,7 @@ static void tell_present(X86CPU *cpu)
     struct {
         struct kvm_msrs head;
         struct kvm_msr_entry entries[2];
-    } msrs = {.head.nmsrs = 2,
-              .entries = {{.index = MSR_IA32_TSC}, {.index = MSR_TSC_ADJUST}}};
+    } msrs = {.head.nmsrs = 2, .entries = {{.index = MSR_IA32_TSC}, {.index = MSR_TSC_ADJUST}}};
 
     if (kvm_vcpu_ioctl(CPU(cpu), KVM_GET_MSRS, &msrs) == 2) {
         cpu->env.tsc_adjust = msrs.entries[1].data;
