@@ -23,6 +23,7 @@ test_packages=(
 qemu_packages=(
     dpkg-dev patch util-linux ninja-build meson python3 xz-utils
     libglib2.0-dev libpixman-1-dev libfdt-dev libattr1-dev libcap-ng-dev libslirp-dev seabios qemu-system-data ipxe-qemu linux-perf
+    libzydis-dev libzycore-dev libelf-dev libzstd-dev
 )
 
 # What modules of a kernel are built with.

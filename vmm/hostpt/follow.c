@@ -13,6 +13,8 @@
  * are those that are not known yet; between them nothing happens but near branches.
  */
 #include "hostpt/follow.h"
+#include "hostpt/code-page.h"
+#include "hostpt/code-watch.h"
 #include "hostpt/cut.h"
 #include "demux/steps.h"
 #include "demux/tell.h"
@@ -35,7 +37,6 @@ struct seen_block {
 struct follow {
     struct follow_config config;
     struct follow_sums sums;
-    struct ptd_memory *memory;
     struct code_watch *watch;
     struct ptd_time_vm vm;
     struct ptd_time *time;
@@ -84,7 +85,7 @@ static bool make_stream(struct follow *follow)
         return true;
     follow->image = ptd_image_new();
     if (!follow->image ||
-        ptd_image_add_memory(follow->image, HOST_VM, follow->memory,
+        ptd_image_add_memory(follow->image, HOST_VM, follow->config.memory,
                              follow->is_la57 ? PTD_PAGING_5_LEVEL : PTD_PAGING_4_LEVEL) != PTD_OK)
         return false;
     follow->mode = PTD_MODE_64;
@@ -94,9 +95,17 @@ static bool make_stream(struct follow *follow)
     return follow->stream != NULL;
 }
 
+static const uint8_t *page_at(void *owner, uint64_t cr3, uint64_t address, bool *user)
+{
+    const struct follow *const follow = owner;
+
+    return code_page(follow->config.memory, follow->is_la57, cr3, address, user);
+}
+
 struct follow *follow_new(const struct follow_config *config)
 {
     struct follow *const follow = calloc(1, sizeof(*follow));
+    const struct guest_memory memory = {.page = page_at, .owner = follow};
     struct ptd_time_config clocks = config->clocks;
 
     if (!follow)
@@ -106,11 +115,9 @@ struct follow *follow_new(const struct follow_config *config)
     clocks.vms = &follow->vm;
     clocks.vm_count = 1;
     follow->time = ptd_time_new(&clocks);
-    follow->memory = ptd_memory_new();
-    follow->watch = code_watch_new(&config->memory);
+    follow->watch = code_watch_new(&memory);
     follow->steps = steps_new();
-    if (follow->steps && follow->time && follow->memory && follow->watch &&
-        ptd_memory_add(follow->memory, 0, config->ram, config->ram_bytes) == PTD_OK)
+    if (follow->steps && follow->time && follow->watch)
         return follow;
     follow_free(follow);
     return NULL;
@@ -125,7 +132,6 @@ void follow_free(struct follow *follow)
     steps_free(follow->steps);
     ptd_time_free(follow->time);
     code_watch_free(follow->watch);
-    ptd_memory_free(follow->memory);
     bytes_free(&follow->guest);
     free(follow);
 }
@@ -164,6 +170,18 @@ bool follow_learn(struct follow *follow, const struct pt_piece *piece)
 
 /* ---- What is not known ---- */
 
+static void forget_code(struct follow *follow)
+{
+    drop_stream(follow);
+    code_watch_forget(follow->watch);
+}
+
+void follow_use_memory(struct follow *follow, const struct ptd_memory *memory)
+{
+    forget_code(follow);
+    follow->config.memory = memory;
+}
+
 static void forget_place(struct follow *follow)
 {
     follow->last.is_open = false;
@@ -182,8 +200,7 @@ static void lose(struct follow *follow)
     forget_place(follow);
     follow->is_inside = false;
     cut_forget(&follow->cut);
-    drop_stream(follow);
-    code_watch_forget(follow->watch);
+    forget_code(follow);
     ptd_time_lost(follow->time);
     if (follow->is_lost || !vpt_trigger_en(follow->config.cpu))
         return;
@@ -605,10 +622,8 @@ int follow_piece(struct follow *follow, const struct follow_state *state,
         lose(follow);
         return 0;
     }
-    if (code_watch_is_crowded(follow->watch)) {
-        drop_stream(follow);
-        code_watch_forget(follow->watch);
-    }
+    if (code_watch_is_crowded(follow->watch))
+        forget_code(follow);
     if (piece->is_shared) /* its time is told anew, from the PSB in front of it on */
         ptd_time_lost(follow->time);
     exits = follow->cut.exits;

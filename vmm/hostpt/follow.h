@@ -7,7 +7,6 @@
 #ifndef VMM_HOSTPT_FOLLOW_H
 #define VMM_HOSTPT_FOLLOW_H
 
-#include "hostpt/code-watch.h"
 #include "hostpt/piece.h"
 #include "ptdec.h"
 #include "vpt.h"
@@ -16,12 +15,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define FOLLOW_BUDGET_NS 10000000u /* that a piece may take if the guest is not to wait */
+
 struct follow_config {
     struct vpt_cpu *cpu;
-    struct guest_memory memory;
-    const uint8_t *ram; /* guest-physical memory from 0 on */
-    uint64_t ram_bytes;
-    struct ptd_time_config clocks; /* of the host; VMs are not looked at */
+    const struct ptd_memory *memory; /* guest-physical; it stays as long as the follower */
+    struct ptd_time_config clocks;   /* of the host; VMs are not looked at */
     uint64_t
         budget_ns; /* so long a piece may take; the rest of it overflows. 0: as long as it takes */
     /* The guest's TSC from here on. */
@@ -58,6 +57,11 @@ int follow_piece(struct follow *follow, const struct follow_state *state,
 bool follow_learn(struct follow *follow, const struct pt_piece *piece);
 /* Whether it was. */
 bool follow_knows_vmcs(const struct follow *follow);
+/*
+ * The guest's memory is elsewhere from here on, or other ranges of it are there. What was known of
+ * code is not any more.
+ */
+void follow_use_memory(struct follow *follow, const struct ptd_memory *memory);
 /*
  * The guest stands where nothing that was followed has led: it did not trace for a while, or it was
  * reset.

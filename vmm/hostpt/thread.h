@@ -15,6 +15,8 @@
 
 struct pt_thread;
 
+#define PT_THREAD_PATIENCE_MS 10000u /* of a guest that waits until it has been followed */
+
 /*
  * recorder: its socket; NULL: an event of its own. patience_ms: so long the thread may wait for the
  * hardware when the recorder has ended. 0, or -errno and why.

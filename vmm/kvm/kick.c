@@ -30,6 +30,14 @@ void kick_next(struct kvm_run *run)
     kicked_run = run;
 }
 
+void kick_after(struct vmm *vmm, uint64_t ns)
+{
+    const struct itimerspec when = {.it_value.tv_nsec = (long)ns,
+                                    .it_interval.tv_nsec = KICK_PERIOD_NS};
+
+    (void)timer_settime(vmm->kick_timer, 0, &when, NULL);
+}
+
 int kicks_start(struct vmm *vmm)
 {
     /* SA_RESTART spares the console's writes; KVM_RUN returns all the same. */

@@ -3,7 +3,7 @@
  * The host's Intel PT as the source of events: KVM runs the guest as fast as it can, while the
  * processor traces the thread. What one KVM_RUN left is followed before anything else happens to
  * the guest, so MSRs that it reads, PMIs and its buffers are those of where it stands. The kick
- * ends each KVM_RUN after a millisecond (docs/host-pt.md).
+ * ends each KVM_RUN after a millisecond, or sooner (docs/host-pt.md).
  */
 #include "kvm/host-pt.h"
 #include "kvm/backend.h"
@@ -13,77 +13,34 @@
 #include "kvm/source.h"
 #include "kvm/tracer.h"
 #include "kvm/turns.h"
-#include "kvm/walk.h"
-#include "hostpt/event.h"
 #include "hostpt/follow.h"
+#include "hostpt/host.h"
+#include "hostpt/pace.h"
 #include "hostpt/thread.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
 
 #define MSR_TSC_ADJUST 0x3bu
 #define CR4_LA57       (1ull << 12)
 #define EFER_LMA       (1ull << 10)
-#define BUDGET_NS      10000000u /* that following a piece may take, if the guest is not to wait */
-#define PATIENCE_MS    10000u    /* for the hardware, when a recorder has ended */
-#define EPT_FILE       "/sys/module/kvm_intel/parameters/ept"
 
 struct host_pt {
     struct pt_thread *thread;
+    struct ptd_memory *memory; /* the guest's */
     struct host_pt_cpu {
         struct follow *follow;
+        struct pace pace;
         bool asleep; /* in a HLT that the model knows */
     } cpus[MAX_CPUS];
 };
 
-/* ---- What the guest can be offered ---- */
-
 int host_pt_limit(struct vpt_caps *caps, struct reason *why)
 {
-    struct pt_event_setting setting;
-    const int error = pt_event_setting(PT_EVENT_FOLDER, &setting, why);
-
-    if (error)
-        return error;
-    caps->leaf14_0_ebx &= ~VPT_CAP_EVENT; /* no packet of ours has a vector */
-    if (!setting.has_ptwrite)
-        caps->leaf14_0_ebx &= ~VPT_CAP_PTWRITE;
-    return 0;
-}
-
-/* Without EPT, CR3 in VMX non-root operation is the host's. */
-static int check_ept(struct vmm *vmm)
-{
-    FILE *const file = fopen(EPT_FILE, "re");
-    const int answer = file ? fgetc(file) : EOF;
-
-    if (file)
-        (void)fclose(file);
-    if (answer == 'Y' || answer == '1')
-        return 0;
-    return vmm_fail(vmm, -ENOTSUP, "--source host-pt needs kvm_intel with ept=1 (%s)", EPT_FILE);
+    return host_limit(caps, why);
 }
 
 /* ---- What following asks of the vCPU ---- */
-
-static const uint8_t *code_page(void *owner, uint64_t cr3, uint64_t address, bool *user)
-{
-    struct vcpu *const cpu = owner;
-    struct kvm_sregs *const sregs = vcpu_sregs(cpu);
-    const uint64_t own = sregs->cr3;
-    uint64_t gpa = 0;
-    uint32_t error;
-    bool found;
-
-    sregs->cr3 = cr3;
-    *user = walk(cpu, address, WALK_FETCH, 3, &gpa, &error);
-    found = *user || walk(cpu, address, WALK_FETCH, 0, &gpa, &error);
-    sregs->cr3 = own;
-    return found ? vmm_ram(cpu->vmm, gpa, PAGE_BYTES) : NULL;
-}
 
 static void take_time(void *owner, uint64_t tsc)
 {
@@ -93,18 +50,6 @@ static void take_time(void *owner, uint64_t tsc)
     cpu->tracer.has_told_tsc = true;
 }
 
-static int tsc_offset(struct vcpu *cpu, uint64_t *offset)
-{
-    const struct kvm_device_attr attr = {
-        .group = KVM_VCPU_TSC_CTRL, .attr = KVM_VCPU_TSC_OFFSET, .addr = (uintptr_t)offset};
-
-    if (ioctl(cpu->fd, KVM_GET_DEVICE_ATTR, &attr) < 0)
-        return vmm_fail(cpu->vmm, -errno,
-                        "this KVM does not tell the TSC offset of a vCPU (Linux 5.16 does): %s",
-                        strerror(errno));
-    return 0;
-}
-
 /* ---- Creation ---- */
 
 static int create_cpu(struct host_pt *pt, struct vcpu *cpu)
@@ -112,11 +57,9 @@ static int create_cpu(struct host_pt *pt, struct vcpu *cpu)
     const struct run_options *const options = cpu->vmm->options;
     const struct follow_config config = {
         .cpu = &cpu->tracer.pt,
-        .memory = {.page = code_page, .owner = cpu},
-        .ram = cpu->vmm->ram,
-        .ram_bytes = cpu->vmm->ram_bytes,
+        .memory = pt->memory,
         .clocks = pt_thread_clocks(pt->thread),
-        .budget_ns = options->overflow_behind ? BUDGET_NS : 0,
+        .budget_ns = options->overflow_behind ? FOLLOW_BUDGET_NS : 0,
         .time = take_time,
         .owner = cpu,
     };
@@ -130,18 +73,22 @@ int host_pt_create(struct vmm *vmm)
     struct reason why = {0};
     struct host_pt *pt;
     uint64_t offset;
-    int error = check_ept(vmm);
+    int error = host_check_kvm(&why);
 
     if (!error)
-        error = tsc_offset(&vmm->cpus[0], &offset);
+        error = host_tsc_offset(vmm->cpus[0].fd, &offset, &why);
     if (error)
-        return error;
+        return vmm_fail(vmm, error, "--source host-pt: %.250s", why.text);
     pt = calloc(1, sizeof(*pt));
     if (!pt)
         return vmm_fail(vmm, -ENOMEM, "no memory for a trace");
     vmm->host_pt = pt;
-    error = pt_thread_open(vmm->options->recorder, vmm->options->overflow_behind ? 0 : PATIENCE_MS,
-                           &pt->thread, &why);
+    pt->memory = ptd_memory_new();
+    if (!pt->memory || ptd_memory_add(pt->memory, 0, vmm->ram, vmm->ram_bytes) != PTD_OK)
+        return vmm_fail(vmm, -ENOMEM, "no memory to follow");
+    error = pt_thread_open(vmm->options->recorder,
+                           vmm->options->overflow_behind ? 0 : PT_THREAD_PATIENCE_MS, &pt->thread,
+                           &why);
     if (error)
         return vmm_fail(vmm, error, "%.250s", why.text);
     for (unsigned i = 0; i < vmm->cpu_count && !error; i++)
@@ -169,6 +116,7 @@ void host_pt_destroy(struct vmm *vmm)
     for (unsigned i = 0; i < vmm->cpu_count; i++)
         conclude_cpu(pt, &vmm->cpus[i]);
     pt_thread_close(pt->thread);
+    ptd_memory_free(pt->memory);
     free(pt);
     vmm->host_pt = NULL;
 }
@@ -178,11 +126,14 @@ void host_pt_destroy(struct vmm *vmm)
 static int state_of(struct vcpu *cpu, struct follow_state *state)
 {
     const struct kvm_sregs *const sregs = vcpu_sregs(cpu);
+    struct reason why = {0};
+    int error;
 
     *state = (struct follow_state){.cpl = (uint8_t)vcpu_cpl(cpu),
                                    .is_long = (sregs->efer & EFER_LMA) != 0,
                                    .is_la57 = (sregs->cr4 & CR4_LA57) != 0};
-    return tsc_offset(cpu, &state->tsc_offset);
+    error = host_tsc_offset(cpu->fd, &state->tsc_offset, &why);
+    return error ? vmm_fail(cpu->vmm, error, "%.250s", why.text) : 0;
 }
 
 /* What the trace says of the guest. */
@@ -238,16 +189,19 @@ static int run_piece(struct vcpu *cpu, struct pt_piece *piece, uint64_t *ran_ns,
 
 static int enter_traced(struct vcpu *cpu, uint64_t *ran_ns)
 {
+    struct pace *const pace = &cpu->vmm->host_pt->cpus[cpu->index].pace;
     struct follow_state state;
     struct pt_piece piece = {.lost = true};
     int error, result = 0;
 
     tell_sleep(cpu, false);
     error = state_of(cpu, &state);
+    kick_after(cpu->vmm, pace_next_ns(pace, &cpu->tracer.pt));
     if (!error)
         error = run_piece(cpu, &piece, ran_ns, &result);
     if (!error)
         error = follow_run(cpu, &state, &piece);
+    pace_ran(pace, &cpu->tracer.pt, *ran_ns);
     if (!error && !result && cpu->run->exit_reason == KVM_EXIT_HLT)
         tell_sleep(cpu, true);
     return error ? error : result;

@@ -61,7 +61,7 @@ sources_of_vpt() {
 
 sources_of_vpt_qemu() {
     local debian=${QEMU_DIR:?}/bookworm
-    copy vmm/qemu vmm/linux/look emulation LICENSE
+    copy vmm/qemu vmm/linux/look vmm/hostpt vmm/demux vmm/common emulation decoder LICENSE
     vmm/qemu/fetch.sh qemu bookworm "$debian"
     mkdir "$tree/qemu"
     cp "$debian"/qemu_*.dsc "$debian"/qemu_*.tar.* "$tree/qemu/"

@@ -58,12 +58,13 @@ hosts-test: deps ## a Linux host with kvm_intel records itself and two guests by
 	@$(QEMU_ENV) vmm/qemu/tests/hosts.sh
 	@$(QEMU_ENV) vmm/qemu/tests/hosts-end.sh
 
-host-pt-test: deps ## vpt run --source host-pt on a host with stock kernel and perf, which that QEMU runs
+host-pt-test: deps ## vpt run --source host-pt, and that QEMU on KVM with vpt-source=host-pt, on a host with stock kernel and perf, which that QEMU runs
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
 	@$(PREPARE_LAB)
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/host-pt.sh
+	@$(QEMU_ENV) vmm/qemu/tests/host-pt-qemu.sh
 
 vmx-selftests: deps ## Linux's own KVM selftests on kvm_intel, on VMX in TCG on that QEMU (ONLY=vmx: those whose names have it)
 	@.ci/deps.sh qemu

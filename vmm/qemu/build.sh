@@ -28,6 +28,12 @@ configuration=(
 ! pkg-config --exists libattr libcap-ng || configuration+=(--enable-virtfs --enable-attr --enable-cap-ng)
 ! pkg-config --exists slirp || configuration+=(--enable-slirp)
 
+# The same holds of what follows a guest by the host's Intel PT, which meson.build looks for.
+libraries=
+for header in Zydis/Zydis.h gelf.h zstd.h; do
+    ! printf '#include <%s>\n' "$header" | ${CC:-cc} -E - >/dev/null 2>&1 || libraries+=" $header"
+done
+
 case $kind in
 '' | stock) ;;
 # QEMU 7.2 does not find UndefinedBehaviorSanitizer by itself.
@@ -56,9 +62,9 @@ fi
 
 # make_build SOURCE BUILD
 make_build() {
-    local source=$1 build=$2
+    local source=$1 build=$2 wanted="${configuration[*]}$libraries"
     if [ ! -f "$build/build.ninja" ] ||
-        [ "${configuration[*]}" != "$(cat "$build/configuration" 2>/dev/null)" ]; then
+        [ "$wanted" != "$(cat "$build/configuration" 2>/dev/null)" ]; then
         rm -rf "$build"
         mkdir -p "$build"
         echo "build.sh: configure ${configuration[*]}"
@@ -66,7 +72,7 @@ make_build() {
             tail -n 20 "$dir/configure.log" >&2
             exit 1
         fi
-        echo "${configuration[*]}" >"$build/configuration"
+        echo "$wanted" >"$build/configuration"
     fi
     echo "build.sh: qemu-system-x86_64 (the first time takes minutes)"
     if ! ninja -C "$build" -j "$jobs" qemu-system-x86_64 >"$dir/build.log" 2>&1; then
@@ -129,8 +135,18 @@ lay_out "$tree/target/i386/vmx" "$here"/vmx/*.*
 lay_out "$tree/target/i386/vpt/libvpt" "$here"/../../emulation/*.[ch]
 lay_out "$tree/target/i386/vpt/linux/look" "$here"/../linux/look/*.[ch]
 
+# What follows a guest in the trace of the host's Intel PT, and the decoder below it.
+host=$tree/target/i386/vpt/host
+lay_out "$host" "$here"/../../decoder/ptdec*.h
+for part in base packets code flow time whole rtit perf; do
+    lay_out "$host/$part" "$here"/../../decoder/"$part"/*.[ch]
+done
+lay_out "$host/hostpt" "$here"/../hostpt/*.[ch]
+lay_out "$host/demux" "$here"/../demux/{steps,tell}.[ch]
+lay_out "$host/common" "$here"/../common/{bytes,local,reason}.[ch]
+
 # meson.build lists what is there: it counts anew when a file is new or gone.
-names=$(cd "$tree/target/i386/vpt" && ls libvpt linux/look)
+names=$(cd "$tree/target/i386/vpt" && ls libvpt linux/look host/*)
 if [ "$names" != "$(cat "$tree/libvpt-names" 2>/dev/null)" ]; then
     touch "$tree/target/i386/vpt/meson.build"
     echo "$names" >"$tree/libvpt-names"

@@ -4,11 +4,13 @@
  * here, the guest's packets out of the thread's, and what its processor is told.
  */
 #include "suites.h"
+#include "hostpt/code-page.h"
 #include "hostpt/code-watch.h"
 #include "hostpt/cut.h"
 #include "hostpt/event.h"
 #include "hostpt/follow.h"
 #include "hostpt/lend.h"
+#include "hostpt/pace.h"
 #include "hostpt/ring.h"
 #include "kvm/tracer.h"
 
@@ -220,6 +222,65 @@ static void test_cut_shared(void)
     }
 }
 
+/* ---- Page tables ---- */
+
+#define PAGE   4096u
+#define TABLES 6u
+
+/* Table N is page N, and all addresses are led by the first entries. */
+static void test_pages(void)
+{
+    static const uint64_t user = 1 << 2, large = 1 << 7, no_execute = UINT64_C(1) << 63;
+    const struct {
+        const char *what;
+        bool is_la57;
+        unsigned level; /* of the entry: tables in front of it */
+        uint64_t entry; /* beside "present" */
+        uint64_t above; /* in the entries that lead to it */
+        uint64_t address;
+        size_t at; /* 0: there is no code */
+        bool is_user;
+    } cases[] = {
+        {"a page of a program", false, 3, 0x5000 | user, user, 0, 0x5000, true},
+        {"of the kernel by one level", false, 3, 0x5000 | user, 0, 0, 0x5000, false},
+        {"of the kernel by its own entry", false, 3, 0x5000, user, 0, 0x5000, false},
+        {"data", false, 3, 0x5000 | user | no_execute, user, 0, 0, false},
+        {"data by one level", false, 3, 0x5000 | user, user | no_execute, 0, 0, false},
+        {"2 MiB", false, 2, large | user, user, 0x3000, 0x3000, true},
+        {"2 MiB, with more of the entry than counts", false, 2, 0x1000 | large, user, 0x3000,
+         0x3000, false},
+        {"1 GiB", false, 1, large | user, user, 0x4000, 0x4000, true},
+        {"five levels", true, 4, 0x5000 | user, user, 0, 0x5000, true},
+        {"a page that is not in memory", false, 3, 0x100000 | user, user, 0, 0, false},
+        {"a table that is not in memory", false, 0, 0x100000 | user, user, 0, 0, false},
+        {"512 GiB are no page", false, 0, 0x100000 | large | user, user, 0, 0, false},
+    };
+    static uint8_t ram[TABLES * PAGE];
+    struct ptd_memory *const memory = ptd_memory_new();
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(memory);
+    CU_ASSERT_EQUAL(ptd_memory_add(memory, 0, ram, sizeof(ram)), PTD_OK);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const uint8_t *page;
+        bool is_user = false;
+
+        memset(ram, 0, sizeof(ram));
+        for (unsigned level = 0; level <= cases[i].level; level++) {
+            uint64_t entry =
+                level < cases[i].level ? (level + 1) * PAGE | cases[i].above : cases[i].entry;
+
+            entry |= 1;
+            memcpy(ram + level * PAGE, &entry, sizeof(entry));
+        }
+        page = code_page(memory, cases[i].is_la57, 0, cases[i].address, &is_user);
+        CU_ASSERT_PTR_EQUAL(page, cases[i].at ? ram + cases[i].at : NULL);
+        CU_ASSERT_EQUAL(is_user, cases[i].is_user);
+        if (page != (cases[i].at ? ram + cases[i].at : NULL) || is_user != cases[i].is_user)
+            fprintf(stderr, "%s\n", cases[i].what);
+    }
+    ptd_memory_free(memory);
+}
+
 /* ---- A guest that is followed ---- */
 
 #define CODE   0x10000u
@@ -241,17 +302,10 @@ static const uint8_t way[] = {BEGIN,
 
 struct followed {
     struct fake *fake;
+    struct ptd_memory *memory;
     struct follow *follow;
     struct follow_state state;
 };
-
-static const uint8_t *page_at(void *owner, uint64_t cr3, uint64_t address, bool *user)
-{
-    struct fake *const fake = owner;
-
-    *user = false;
-    return cr3 == 0x5000 && address < FAKE_RAM_BYTES ? fake->ram + address : NULL;
-}
 
 static void no_time(void *owner, uint64_t tsc)
 {
@@ -274,15 +328,16 @@ static void map_memory(struct fake *fake)
 
 static struct followed open_guest(uint64_t budget_ns)
 {
-    struct followed guest = {.fake = fake_new(), .state = {.is_long = true}};
+    struct followed guest = {
+        .fake = fake_new(), .memory = ptd_memory_new(), .state = {.is_long = true}};
     struct vpt_caps caps;
     struct follow_config config = {.cpu = &guest.fake->cpu->tracer.pt,
-                                   .memory = {.page = page_at, .owner = guest.fake},
-                                   .ram = guest.fake->ram,
-                                   .ram_bytes = FAKE_RAM_BYTES,
+                                   .memory = guest.memory,
                                    .budget_ns = budget_ns,
                                    .time = no_time};
 
+    CU_ASSERT_PTR_NOT_NULL_FATAL(guest.memory);
+    CU_ASSERT_EQUAL(ptd_memory_add(guest.memory, 0, guest.fake->ram, FAKE_RAM_BYTES), PTD_OK);
     CU_ASSERT_TRUE_FATAL(vpt_profile("plain", &caps));
     CU_ASSERT_EQUAL_FATAL(tracer_create(guest.fake->cpu, &caps), 0);
     map_memory(guest.fake);
@@ -300,6 +355,7 @@ static struct followed open_guest(uint64_t budget_ns)
 static void close_guest(struct followed *guest)
 {
     follow_free(guest->follow);
+    ptd_memory_free(guest->memory);
     fake_free(guest->fake);
 }
 
@@ -490,6 +546,56 @@ static void test_follow_behind(void)
 }
 
 /* Whatever the bytes are, and whatever stands in memory. */
+/* Half of a region at the rate of late, and no less than it takes to begin and to end a piece. */
+static void test_pace(void)
+{
+    const struct {
+        const char *what;
+        uint64_t ctl, region_bytes;
+        struct {
+            uint64_t ns, bytes;
+        } pieces[3]; /* up to one of 0 ns */
+        uint64_t next_ns;
+    } cases[] = {
+        {"nothing is known", VPT_CTL_TOPA, 4096, {{0, 0}}, PACE_LEAST_NS},
+        {"nothing is known, and there is room", VPT_CTL_TOPA, 1 << 20, {{0, 0}}, PACE_MOST_NS},
+        {"8 KiB a millisecond", VPT_CTL_TOPA, 4096, {{20000000, 20 * 8192}}, 250000},
+        {"1 MiB a millisecond", VPT_CTL_TOPA, 4096, {{20000000, 20 << 20}}, PACE_LEAST_NS},
+        {"the same, and a large region", VPT_CTL_TOPA, 1 << 20, {{20000000, 20 << 20}}, 500000},
+        {"next to nothing", VPT_CTL_TOPA, 4096, {{20000000, 20}}, PACE_MOST_NS},
+        {"nothing at all", VPT_CTL_TOPA, 4096, {{20000000, 0}}, PACE_MOST_NS},
+        {"a piece that was short and idle says little",
+         VPT_CTL_TOPA,
+         4096,
+         {{20000000, 20 * 8192}, {16000, 0}},
+         250244},
+        {"a long one does", VPT_CTL_TOPA, 4096, {{20000000, 20 * 8192}, {8000000, 0}}, 500000},
+        {"more than before counts at once",
+         VPT_CTL_TOPA,
+         4096,
+         {{20000000, 20 * 8192}, {100000, 1638}},
+         125030},
+        {"no time at all", VPT_CTL_TOPA, 4096, {{0, 4096}}, PACE_LEAST_NS},
+        {"one range of memory has no PMI", 0, 0, {{20000000, 20 << 20}}, PACE_MOST_NS},
+    };
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct vpt_cpu cpu = {.ctl = cases[i].ctl, .region_bytes = cases[i].region_bytes};
+        struct pace pace = {0};
+        uint64_t next;
+
+        for (size_t j = 0;
+             j < COUNT(cases[i].pieces) && cases[i].pieces[j].bytes + cases[i].pieces[j].ns; j++) {
+            cpu.output_bytes += cases[i].pieces[j].bytes;
+            pace_ran(&pace, &cpu, cases[i].pieces[j].ns);
+        }
+        next = pace_next_ns(&pace, &cpu);
+        CU_ASSERT_EQUAL(next, cases[i].next_ns);
+        if (next != cases[i].next_ns)
+            fprintf(stderr, "%s: %llu ns\n", cases[i].what, (unsigned long long)next);
+    }
+}
+
 static void test_follow_garbage(void)
 {
     struct followed guest = open_guest(0);
@@ -719,6 +825,7 @@ void add_hostpt_suite(void)
     CU_add_test(suite, "the guest's packets out of the thread's", test_cut);
     CU_add_test(suite, "the same where packets are missing", test_cut_lost);
     CU_add_test(suite, "the same out of a processor's, where others are too", test_cut_shared);
+    CU_add_test(suite, "pages of code by page tables", test_pages);
     CU_add_test(suite, "a guest is followed through exits", test_follow);
     CU_add_test(suite, "an event that the host delivers", test_follow_event);
     CU_add_test(suite, "code that changes", test_follow_changes);
@@ -726,6 +833,7 @@ void add_hostpt_suite(void)
     CU_add_test(suite, "a guest's VMCS is learnt", test_follow_learn);
     CU_add_test(suite, "an overflow ends with tracing", test_follow_lost_again);
     CU_add_test(suite, "following that takes too long", test_follow_behind);
+    CU_add_test(suite, "how long a piece may be", test_pace);
     CU_add_test(suite, "garbage", test_follow_garbage);
     CU_add_test(suite, "perf's rings", test_ring);
     CU_add_test(suite, "perf's rings that somebody else empties", test_ring_look);

@@ -82,6 +82,9 @@ void x86_vpt_realize(X86CPU *cpu, Error **errp)
     }
     vpt_profile(cpu->vpt_profile, &caps);
     x86_vpt_restrict_caps(cpu, &caps);
+    if (x86_vpt_beside_kvm() && !x86_vpt_host_limit(&caps, errp)) {
+        return;
+    }
     wrong = vpt_caps_check(&caps);
     if (wrong || !vpt_init(&vpt->guest, &caps, &x86_vpt_ops, vpt)) {
         error_setg(errp, "vpt-profile '%s' with this CPU: %s", cpu->vpt_profile,
@@ -149,6 +152,9 @@ void x86_vpt_reset(X86CPU *cpu)
     if (vpt->in_init) {
         return;
     }
+    if (x86_vpt_beside_kvm()) {
+        x86_vpt_host_elsewhere(cpu);
+    }
     x86_vpt_forget_kernel(cpu);
     x86_vpt_watch_reset(cpu, vpt->reset_ip);
     if (vpt->enabled) {
@@ -208,6 +214,9 @@ static int vpt_cpu_post_load(void *opaque, int version_id)
 {
     X86CPU *cpu = opaque;
 
+    if (x86_vpt_beside_kvm()) {
+        x86_vpt_host_elsewhere(cpu);
+    }
     x86_vpt_sync(&cpu->env);
     return 0;
 }

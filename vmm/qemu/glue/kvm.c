@@ -2,7 +2,8 @@
 /*
  * A guest on KVM (-accel kvm,vpt=on): it runs on the processor until it is traced, by itself or by
  * a capture, and then TCG executes it in the same process, with all hooks there are. No packet is
- * guessed, and what is not traced costs nothing.
+ * guessed, and what is not traced costs nothing. With vpt-source=host-pt, that is so for captures
+ * only, and KVM goes on with a guest that traces itself (host-pt.c).
  *
  * While TCG executes the vCPU, its registers are "dirty" in KVM's sense: QEMU has the only copy.
  */
@@ -269,6 +270,7 @@ static void enter_tcg(X86CPU *cpu)
     CPUX86State *env = &cpu->env;
 
     x86_vpt_synchronize(cpu);
+    x86_vpt_host_elsewhere(cpu);
     cpu_load_efer(env, env->efer);
     cpu_x86_update_cr4(env, env->cr[4]);
     update_fp_status(env);
@@ -302,7 +304,8 @@ bool x86_vpt_wants_tcg(CPUState *cs)
 {
     X86CPU *cpu = X86_CPU(cs);
     const struct X86Vpt *vpt = cpu->vpt;
-    const bool wanted = tcg_enabled() && (vpt_trigger_en(&vpt->guest) || vpt->watch);
+    const bool wanted =
+        tcg_enabled() && ((vpt_trigger_en(&vpt->guest) && !vpt->host) || vpt->watch);
 
     if (!wanted && vpt->in_tcg && qemu_cpu_is_self(cs)) {
         leave_tcg(cpu);

@@ -163,6 +163,14 @@ static uint64_t visible_tsc(CPUX86State *env, bool nonroot, uint64_t tsc)
     return nonroot ? vpt_guest_tsc(tsc, vpt->vm_tsc_multiplier, vpt->vm_tsc_offset) : tsc;
 }
 
+/* Without ratio and offset. */
+static uint64_t raw_tsc(CPUX86State *env)
+{
+    const struct X86Vpt *vpt = env_archcpu(env)->vpt;
+
+    return vpt->has_told_tsc ? vpt->told_tsc - env->tsc_offset : cpu_get_tsc(env);
+}
+
 /*
  * The crystal follows the TSC that the guest of KVM has, but for what the guest itself wrote to it,
  * which KVM keeps in IA32_TSC_ADJUST. It does not follow the ratio and offset of an SVM guest.
@@ -171,7 +179,7 @@ void x86_vpt_clocks(X86CPU *cpu, const struct vpt_cpu *model, struct vpt_clocks 
 {
     const bool could = x86_vpt_set_can_do_io(CPU(cpu), true);
     CPUX86State *env = &cpu->env;
-    const uint64_t tsc = cpu_get_tsc(env);
+    const uint64_t tsc = raw_tsc(env);
     const uint64_t base = kvm_enabled() ? env->tsc_offset - env->tsc_adjust : 0;
 
     vpt_clocks_from_tsc(&model->caps, tsc + base, now);

@@ -54,6 +54,10 @@ struct X86Vpt {
     /* A guest on KVM: TCG has the vCPU; env->tsc_offset makes KVM's TSC of TCG's. */
     bool in_tcg, tsc_known, held;
     uint64_t held_tsc;
+    /* The same, traced by the host's Intel PT; while it is followed, the guest's TSC is told. */
+    struct X86VptHost *host; /* NULL: it is not */
+    bool has_told_tsc;
+    uint64_t told_tsc;
     struct X86VptVms *vms;                     /* that the capture saw; NULL: there is none */
     uint64_t vm_tsc_offset, vm_tsc_multiplier; /* of the guest that runs or ran last */
 
@@ -162,6 +166,19 @@ void x86_vpt_hold_time(X86CPU *cpu);
 /* Called by the vCPU's thread, with the iothread's lock: whether TCG is to execute it, and that. */
 bool x86_vpt_wants_tcg(CPUState *cs);
 int x86_vpt_tcg_exec(CPUState *cs);
+
+/* ---- host-pt.c: a guest on KVM that the host's Intel PT traces ---- */
+
+/* If that is wanted, takes out of *caps what such a guest cannot have. False: this host cannot. */
+bool x86_vpt_host_limit(struct vpt_caps *caps, Error **errp);
+/* For the vCPU's thread, which calls; done if it is not to be traced. */
+bool x86_vpt_host_open(CPUState *cs, Error **errp);
+void x86_vpt_host_close(CPUState *cs);
+/* Around KVM_RUN, without the iothread's lock. */
+void x86_vpt_host_begin(CPUState *cs);
+void x86_vpt_host_end(CPUState *cs);
+/* The vCPU stands where its own instructions have not led it. */
+void x86_vpt_host_elsewhere(X86CPU *cpu);
 
 /* ---- capture.c ---- */
 

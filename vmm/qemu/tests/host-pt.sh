@@ -57,7 +57,7 @@ traced() { # NAME ARGUMENT...
     echo "status $name $?"
 }
 traced demo --trace-out /out/demo.pt --append "rounds=12 tick=5000000" /demo.elf
-traced behind --behind overflow --trace-out /out/behind.pt --append "rounds=12 tick=5000000" /demo.elf
+traced behind --behind overflow --trace-out /out/behind.pt --append "rounds=12 tick=5000000 output=range" /demo.elf
 traced msr /msr-tests.elf
 traced packet --profile icelake-server /packet-tests.elf
 traced hostile /hostile-tests.elf
