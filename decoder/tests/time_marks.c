@@ -43,6 +43,7 @@ struct source {
     uint64_t cycles, told_cycles; /* so far; up to the last CYC */
     uint64_t parts;               /* of the next cycle */
     uint64_t mtc;                 /* periods of MTC packets up to the last one */
+    uint64_t told_mtc;            /* the same of those that were put */
     uint64_t silence;             /* MTC packets that get lost */
     const struct ptd_time_vm *vm; /* whose TSC packets have; NULL: the host's */
     uint8_t bytes[TRACE_BYTES];
@@ -128,6 +129,7 @@ static void put_mtc(struct source *source, uint64_t periods)
 {
     PUT(source, 0x59, (uint8_t)periods);
     stamp(source);
+    source->told_mtc = periods;
 }
 
 /* The host or one of the VMs goes on, and PSB+ says which. */
@@ -179,16 +181,31 @@ static void lose_mtcs(struct source *source, uint64_t period_ticks)
     const uint8_t freq = source->clocks->mtc_freq;
     const uint64_t most = freq > 8 ? UINT64_C(1) << (16 - freq) : 200;
 
+    if (source->is_true && source->mtc != source->told_mtc)
+        return; /* some were lost before */
     source->tsc += below(source, source->is_true ? most : 300) * period_ticks;
     source->mtc = crystal(source) >> source->clocks->mtc_freq;
+}
+
+/* More of them get lost than their counts tell apart; a TSC packet says so. */
+static void lose_count(struct source *source, uint64_t period_ticks)
+{
+    put_due_cyc(source);
+    source->tsc += below(source, 3000) * period_ticks;
+    source->mtc = crystal(source) >> source->clocks->mtc_freq;
+    PUT(source, OVF, FUP(CODE));
+    put_tsc(source);
 }
 
 /* What does not happen every day, but is not wrong. */
 static void disturb(struct source *source, uint64_t period_ticks)
 {
-    switch (below(source, 8)) {
+    switch (below(source, 9)) {
     case 0:
         put_psb(source, true);
+        break;
+    case 8:
+        lose_count(source, period_ticks);
         break;
     case 1:
         put_due_cyc(source);
@@ -241,7 +258,8 @@ static void lie(struct source *source, uint64_t period_ticks)
         PUT(source, 2, 0x73, (uint8_t)below(source, 256), 3, 0, (uint8_t)below(source, 256), 1);
         stamp(source);
         break;
-    case 4: /* an MTC that says the same again, or that nobody expects */
+    case 4: /* an MTC that says the same again, or that nobody expects, and another one behind it */
+        put_mtc(source, source->mtc + below(source, 3));
         put_mtc(source, source->mtc + below(source, 3));
         break;
     case 5:
@@ -355,7 +373,7 @@ static void make_trace(struct source *source, uint64_t random, const struct ptd_
     source->cbr = 8 + (unsigned)below(source, 40);
     source->stride = is_true || below(source, 8) ? 1 : 200;
     source->tsc = below(source, (uint64_t)1 << (20 + below(source, 36)));
-    source->mtc = crystal(source) >> clocks->mtc_freq;
+    source->mtc = source->told_mtc = crystal(source) >> clocks->mtc_freq;
     begin(source);
     while (source->len < TRACE_BYTES - STEP_BYTES)
         step(source);
@@ -368,6 +386,13 @@ static void make_trace(struct source *source, uint64_t random, const struct ptd_
 
 static const struct ptd_flow_config in_the_loop = {
     .mode = PTD_MODE_64, .at_start = true, .has_ip = true, .ip = CODE, .last_ip = CODE};
+/* Each CYC packet of more than a byte is looked at twice. */
+static const struct ptd_flow_config with_errata = {.mode = PTD_MODE_64,
+                                                   .at_start = true,
+                                                   .has_ip = true,
+                                                   .ip = CODE,
+                                                   .last_ip = CODE,
+                                                   .errata = PTD_SKD007};
 
 static struct ptd_image *loop(void)
 {
@@ -415,7 +440,7 @@ static void clocks_that_agree_mostly(void)
         const struct referee_trace trace = {.bytes = source.bytes,
                                             .len_bytes = TRACE_BYTES - STEP_BYTES,
                                             .image = image,
-                                            .config = &in_the_loop,
+                                            .config = i % 8 ? &in_the_loop : &with_errata,
                                             .timing = PTD_TIMING_MARKS,
                                             .clocks = &clocks,
                                             .most_marks = i % 4 ? i % 40 : 0};
