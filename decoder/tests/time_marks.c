@@ -179,7 +179,7 @@ static void put_psb(struct source *source, bool has_ip)
 static void lose_mtcs(struct source *source, uint64_t period_ticks)
 {
     const uint8_t freq = source->clocks->mtc_freq;
-    const uint64_t most = freq > 8 ? UINT64_C(1) << (16 - freq) : 200;
+    const uint64_t most = freq > 8 ? (UINT64_C(1) << (16 - freq)) - 1 : 200;
 
     if (source->is_true && source->mtc != source->told_mtc)
         return; /* some were lost before */
@@ -536,6 +536,8 @@ static void clocks_that_are_right(void)
         struct ptd_time_config clocks = clocks_of(value, vms);
 
         clocks.mtc_delay_ticks = 0; /* a step is longer */
+        if (clocks.max_nonturbo_ratio > 24)
+            clocks.max_nonturbo_ratio = 24; /* a cycle in which the ratio changes is short */
         make_trace(&source, value, &clocks, true);
         judge_trace(&judge, image);
         marks += judge.marks;
