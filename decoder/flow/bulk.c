@@ -34,6 +34,7 @@ struct walk {
     uint32_t node;
     uint32_t *out, *out_end;
     struct ptd_mark *mark, *mark_end;
+    uint64_t to_offset;  /* what makes an offset of an address */
     uint32_t since_mark; /* MARK_* */
     const uint32_t *steps;
     uint8_t timing;
@@ -598,18 +599,22 @@ static bool take_tip(struct walk *walk)
     return true;
 }
 
-/* A timing packet that ends at pos. */
+/* A timing packet that ends at pos. With the last mark that there is room for, steps end too. */
 static inline void pass_timing(struct walk *walk, const uint8_t *pos, uint32_t what)
 {
     walk->pos = pos;
     if (walk->timing != PTD_TIMING_MARKS)
         return;
 
-    const struct ptd_packets *const packets = &walk->flow->packets;
+    struct ptd_mark *const mark = walk->mark;
 
-    *walk->mark++ = (struct ptd_mark){packets->base + (uint64_t)(pos - packets->begin),
-                                      (uint32_t)(walk->out - walk->steps), walk->since_mark | what};
+    mark->offset = (uint64_t)(uintptr_t)pos + walk->to_offset;
+    mark->step = (uint32_t)(walk->out - walk->steps);
+    mark->what = walk->since_mark | what;
     walk->since_mark = 0;
+    walk->mark = mark + 1;
+    if (walk->mark == walk->mark_end)
+        walk->out_end = walk->out;
 }
 
 /* A CYC of one or two bytes, as nearly all are. */
@@ -684,19 +689,13 @@ static bool take_packet(struct walk *walk)
 
 /* ---- In and out ---- */
 
-static bool has_room(const struct walk *walk)
-{
-    return has_step_room(walk, walk->out) &&
-           (walk->timing != PTD_TIMING_MARKS || walk->mark < walk->mark_end);
-}
-
 /* A run of steps. False: the general machinery has to take the next one. */
 static bool run_steps(struct walk *walk)
 {
     for (;;) {
         if (!(walk->in_paths ? step_paths(walk) : step_bits(walk)))
             return false;
-        if (!has_room(walk))
+        if (!has_step_room(walk, walk->out))
             return true;
         if (walk->end - walk->pos < (ptrdiff_t)LOOK_AHEAD || !take_packet(walk))
             return false;
@@ -740,6 +739,7 @@ bool ptd_bulk_run(struct ptd_flow *flow, uint64_t before, struct ptd_run *run)
         .node = node,
         .out = run->steps + run->count,
         .out_end = run->steps + run->room,
+        .to_offset = flow->packets.base - (uint64_t)(uintptr_t)flow->packets.begin,
         .since_mark = flow->since_mark,
         .steps = run->steps,
         .timing = run->timing,

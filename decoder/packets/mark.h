@@ -7,6 +7,8 @@
 #ifndef PTD_MARK_H
 #define PTD_MARK_H
 
+#include "ptdec.h"
+
 enum {
     MARK_TNT = 1,
     MARK_TIP = 2,
@@ -14,5 +16,11 @@ enum {
     MARK_PACKET = 8,
     MARK_VALUE_SHR = 4,
 };
+
+/* The byte at an offset, which a mark says. */
+static inline const uint8_t *ptd_mark_place(const struct ptd_packets *packets, uint64_t offset)
+{
+    return packets->begin + (offset - packets->base);
+}
 
 #endif

@@ -22,6 +22,7 @@ struct referee {
     struct ptd_time *time, *bulk_time;
     struct ptd_packets packets, bulk_packets;
     struct ptd_time_point *points;
+    size_t told; /* so many marks of a run have their points */
     struct referee_verdict verdict;
 };
 
@@ -177,6 +178,12 @@ static void tell_to(struct referee *referee, uint64_t offset)
     }
 }
 
+static bool same_time(const struct ptd_time_point *want, const struct ptd_time_point *got)
+{
+    return want->tsc == got->tsc && want->earliest == got->earliest &&
+           want->latest == got->latest && want->cycles == got->cycles;
+}
+
 static bool compare_mark(struct referee *referee, const struct ptd_mark *mark,
                          const struct ptd_time_point *got)
 {
@@ -189,21 +196,55 @@ static bool compare_mark(struct referee *referee, const struct ptd_mark *mark,
         return differs(referee, &want, NULL, "mark");
     tell_to(referee, mark->offset);
     ptd_time_point(referee->time, &point);
-    if (point.tsc != got->tsc || point.earliest != got->earliest || point.latest != got->latest ||
-        point.cycles != got->cycles)
+    if (!same_time(&point, got))
         return differs(referee, &want, NULL, "time");
     referee->verdict.items++;
     return true;
+}
+
+/*
+ * Both clocks hold the same, whatever comes next: told the same packets, they have the same state,
+ * and say the same with what the trace says later.
+ */
+static bool compare_clocks(struct referee *referee)
+{
+    struct ptd_time_point want, got;
+
+    if (ptd_time_fingerprint(referee->time) != ptd_time_fingerprint(referee->bulk_time) ||
+        ptd_time_set_backs(referee->time) != ptd_time_set_backs(referee->bulk_time))
+        return differs(referee, NULL, NULL, "the state of the clock");
+    if (ptd_packets_offset(&referee->packets) != ptd_packets_offset(&referee->bulk_packets))
+        return differs(referee, NULL, NULL, "where time stands");
+    ptd_time_point_ahead(referee->time, &referee->packets, &want);
+    ptd_time_point_ahead(referee->bulk_time, &referee->bulk_packets, &got);
+    return same_time(&want, &got) || differs(referee, NULL, NULL, "time, looking ahead");
+}
+
+/* Tells time more marks, if there are any whose times are not known yet. */
+static void tell_marks(struct referee *referee, const struct ptd_run *run, size_t next)
+{
+    const size_t most = referee->trace->most_marks;
+    const size_t left = run->mark_count - next;
+
+    if (next < referee->told)
+        return;
+    referee->told = next + (most > 0 && most < left ? most : left);
+    ptd_time_marks(referee->bulk_time, &referee->bulk_packets, run->marks + next,
+                   referee->told - next, referee->points + next);
 }
 
 /* The marks in front of a step. */
 static bool compare_marks(struct referee *referee, const struct ptd_run *run, size_t step,
                           size_t *next)
 {
-    for (; *next < run->mark_count && run->marks[*next].step <= step; (*next)++)
+    for (; *next < run->mark_count && run->marks[*next].step <= step; (*next)++) {
+        tell_marks(referee, run, *next);
         if (run->marks[*next].step != step ||
             !compare_mark(referee, &run->marks[*next], &referee->points[*next]))
             return differs(referee, NULL, NULL, "the step of a mark");
+        if (*next + 1 == referee->told && !compare_clocks(referee))
+            return false;
+    }
     return true;
 }
 
@@ -216,8 +257,7 @@ static bool compare(struct referee *referee, const struct ptd_flow *flow, const 
     referee->points = calloc(run->mark_count + 1, sizeof(*referee->points));
     if (!referee->points)
         return differs(referee, NULL, NULL, "no memory");
-    ptd_time_marks(referee->bulk_time, &referee->bulk_packets, run->marks, run->mark_count,
-                   referee->points);
+    referee->told = 0;
     for (size_t i = 0; i < run->count; i++)
         if (!compare_marks(referee, run, i, &mark) || !compare_step(referee, flow, run->steps[i]))
             return false;
@@ -414,12 +454,6 @@ static void go_to(struct whole_time *whole, uint64_t offset)
     }
     if (moved)
         ptd_time_point_ahead(whole->time, &whole->packets, &whole->point);
-}
-
-static bool same_time(const struct ptd_time_point *want, const struct ptd_time_point *got)
-{
-    return want->tsc == got->tsc && want->earliest == got->earliest &&
-           want->latest == got->latest && want->cycles == got->cycles;
 }
 
 /* All items that the stream has by now. PTD_MORE, PTD_END, or that there was a difference. */

@@ -3,7 +3,7 @@
  * Whether the other ways to decode, ptd_flow_run(), ptd_flow_parallel() and ptd_stream_next(), find
  * exactly what ptd_flow_next() finds: the same items in the same order, errors and what they lose
  * included, with single steps and then with compound ones, whose verdict it is; and whether
- * ptd_time_marks() tells the times that ptd_time_packet() tells.
+ * ptd_time_marks() tells the times that ptd_time_packet() tells, and leaves the clock in its state.
  */
 #ifndef PTD_TESTS_REFEREE_H
 #define PTD_TESTS_REFEREE_H
@@ -18,6 +18,7 @@ struct referee_trace {
     enum ptd_timing timing;
     uint64_t most_items;                  /* look no further; 0: to the end */
     const struct ptd_time_config *clocks; /* of marks; NULL: any */
+    size_t most_marks;                    /* told to time at once; 0: all of a run */
 };
 
 struct referee_verdict {

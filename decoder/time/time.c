@@ -30,10 +30,6 @@
 #define SCALE_MIN (UINT64_C(1) << (SCALE_BITS - 8))
 #define SCALE_MAX (UINT64_C(1) << (SCALE_BITS + 8))
 
-/* Ratios are 1 to 255, so no rate is beyond these. */
-#define RATE_MIN ((UINT64_C(1) << FRACTION) / 255)
-#define RATE_MAX (UINT64_C(255) << FRACTION)
-
 static struct span intersect(struct span a, struct span b)
 {
     return (struct span){later(a.first, b.first), sooner(a.last, b.last)};
@@ -151,8 +147,12 @@ static struct rate measure(const struct anchor *old, const struct anchor *here)
     return rate;
 }
 
-bool ptd_time_can_narrow(const struct rate *rate, const struct anchor *old,
-                         const struct anchor *here)
+/*
+ * Whether what passed between two anchors narrows the rate by a sixteenth, or contradicts it.
+ * Mostly it does not: each window says a little more than the one before, which would not be worth
+ * two divisions.
+ */
+static bool can_narrow(const struct rate *rate, const struct anchor *old, const struct anchor *here)
 {
     const ticks step = 1 + (ticks)(rate->most - rate->least) / 16;
     const uint64_t most_cycles = here->at.cycles + here->at.slack - old->at.cycles;
@@ -190,7 +190,7 @@ static bool calibrate(struct ptd_time *time, struct anchor here)
         return true;
     }
 
-    if (!ptd_time_can_narrow(&time->rate, &old, &here))
+    if (!can_narrow(&time->rate, &old, &here))
         return true;
 
     const struct rate seen = measure(&old, &here);

@@ -10,13 +10,6 @@ bool ptd_time_sees_enough(struct ptd_time *time, const struct ptd_packets *packe
 /* The rate to guess with: the middle, or what the CBR packet says if little is known. */
 uint64_t ptd_time_likely_rate(const struct ptd_time *time);
 /*
- * Whether what passed between two anchors narrows the rate by a sixteenth, or contradicts it.
- * Mostly it does not: each window says a little more than the one before, which would not be worth
- * two divisions.
- */
-bool ptd_time_can_narrow(const struct rate *rate, const struct anchor *old,
-                         const struct anchor *here);
-/*
  * Tells short TNTs and TIPs in front of an offset, up to the first packet that is neither or to the
  * end of what is there, as if one by one. No group of BIPs is open.
  */

@@ -12,6 +12,10 @@ __extension__ typedef __int128 ticks; /* 2^-32 TSC ticks */
 #define NEVER    ((ticks)1 << 120)
 #define TOO_LATE ((ticks)1 << (64 + FRACTION)) /* no TSC is so high */
 
+/* Ratios are 1 to 255, so no rate is beyond these. */
+#define RATE_MIN ((UINT64_C(1) << FRACTION) / 255)
+#define RATE_MAX (UINT64_C(255) << FRACTION)
+
 struct span {
     ticks first, last;
 };
