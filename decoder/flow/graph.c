@@ -47,10 +47,10 @@ struct graph_common {
 /* ---- Memory ---- */
 
 /*
- * A fixed graph has all that it can ever hold in one piece. If the trace is long, lists and nodes
- * are in huge pages, since steps and lookups go anywhere in them, and a small graph is in the first
- * of these. All else is in small pages: it is filled from its beginning on, and densely. There are
- * few return addresses: only nodes with several have them in an array.
+ * A fixed graph has all that it can ever hold in one piece. If the trace is long, all but return
+ * addresses, which are few, is in huge pages: steps and lookups go anywhere in nodes and lists, and
+ * what is filled from its beginning on would be a page fault for each 4 KiB, which costs more than
+ * to clear what is left of a huge page.
  */
 static const size_t lists_bytes = LISTS(MAX_NODES) * sizeof(uint32_t);
 static const size_t nodes_bytes = MAX_NODES * sizeof(struct node);
@@ -59,14 +59,19 @@ static const size_t insns_bytes = MAX_NODES * sizeof(uint32_t);
 static const size_t parts_bytes = MAX_PARTS * sizeof(struct part);
 static const size_t returns_bytes = MAX_PARTS * sizeof(uint32_t);
 
+static size_t huge_bytes(void)
+{
+    return lists_bytes + nodes_bytes + info_bytes + insns_bytes + parts_bytes;
+}
+
 static size_t reserve_bytes(void)
 {
-    return lists_bytes + nodes_bytes + info_bytes + insns_bytes + parts_bytes + returns_bytes;
+    return huge_bytes() + returns_bytes;
 }
 
 static bool reserve(struct graph *graph, bool huge_pages)
 {
-    uint8_t *all = ptd_pages_new(reserve_bytes(), huge_pages ? lists_bytes + nodes_bytes : 0);
+    uint8_t *all = ptd_pages_new(reserve_bytes(), huge_pages ? huge_bytes() : 0);
 
     if (!all)
         return false;
