@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "base/pages.h"
-#include "code/blocks.h"
+#include "code/image.h"
 #include "flow/compound.h"
 #include "flow/graph.h"
 
+#define PAGE_LOG2   12u
 #define FIRST_NODES (1u << ROOM_LOG2(10))
 /* A hostile trace can ask for nodes without end: then start afresh. */
 #define MAX_NODES  (1u << 19)
@@ -223,6 +224,11 @@ static void clear_lists(struct graph *graph)
         *list_of(graph, graph->info[i].space, graph->info[i].ip) = 0;
 }
 
+static void forget_stretches(struct graph *graph)
+{
+    memset(graph->stretches, 0, sizeof(graph->stretches));
+}
+
 void ptd_graph_empty(struct graph *graph)
 {
     if (graph->epoch > 0 && graph->lists)
@@ -233,6 +239,7 @@ void ptd_graph_empty(struct graph *graph)
     graph->compound_places = (struct places){0};
     if (graph->compounds)
         ptd_compounds_empty(graph->compounds);
+    forget_stretches(graph);
     graph->common->space_count = 0;
     graph->epoch++;
     graph->common->full = false;
@@ -545,17 +552,29 @@ static bool goes_on(struct draft *draft, const struct block *block, uint64_t *ip
     }
 }
 
-static void gather(const struct graph *graph, const struct space *space, uint64_t ip,
-                   struct draft *draft)
+/*
+ * The stretch of code to begin with: perhaps that of before. Where packets tell code, it may be
+ * another one for what was looked up before.
+ */
+static struct stretch *stretch_at(struct graph *graph, uint32_t space, uint64_t ip)
 {
+    if (graph->stretch_space != space || ptd_image_code_log(graph->image))
+        forget_stretches(graph);
+    graph->stretch_space = space;
+    return &graph->stretches[ip >> PAGE_LOG2 & (STRETCHES - 1)];
+}
+
+static void gather(struct graph *graph, uint32_t number, uint64_t ip, struct draft *draft)
+{
+    const struct space *const space = &graph->spaces[number];
     struct block block;
 
     draft->part_count = draft->return_count = 0;
     draft->kind = NODE_SLOW;
     do {
         if (draft->part_count == NODE_PARTS || has_part(draft, ip) ||
-            ptd_block_build(graph->image, graph->shapes, space->cr3, (enum ptd_mode)space->mode, ip,
-                            &block) != PTD_OK ||
+            ptd_block_build(graph->image, graph->shapes, stretch_at(graph, number, ip), space->cr3,
+                            (enum ptd_mode)space->mode, ip, &block) != PTD_OK ||
             block.last_ip - block.ip > UINT16_MAX)
             return;
         draft->parts[draft->part_count++] = (struct part){
@@ -673,7 +692,7 @@ bool ptd_graph_build(struct graph *graph, uint32_t id)
     if (!__atomic_compare_exchange_n(&node->kind, &kind, (uint8_t)NODE_CLAIMED, false,
                                      __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
         return wait_for_kind(node) != NODE_STUB;
-    gather(graph, &graph->spaces[info->space], info->ip, &draft);
+    gather(graph, info->space, info->ip, &draft);
     return add_draft(graph, id, &draft);
 }
 
