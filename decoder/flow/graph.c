@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/pages.h"
+#include "code/blocks.h"
 #include "code/image.h"
 #include "flow/compound.h"
 #include "flow/graph.h"
 
-#define PAGE_LOG2   12u
 #define FIRST_NODES (1u << ROOM_LOG2(10))
 /* A hostile trace can ask for nodes without end: then start afresh. */
 #define MAX_NODES  (1u << 19)
@@ -19,6 +19,8 @@
 #define LISTS(nodes) ((nodes) / 2)
 #define LINE_LISTS   (CACHE_LINE_BYTES / sizeof(uint32_t))
 #define NEAR_LOG2    6u /* addresses that differ in so many bits are close to each other */
+#define PAGE_LOG2    12u
+#define STRETCHES    16u /* of code that was found of late */
 /* Of one node. */
 #define NODE_PARTS 64u
 /*
@@ -153,9 +155,10 @@ struct graph *ptd_graph_new(const struct ptd_image *image, bool shared, size_t t
     graph->key = ptd_hash_key_new();
     graph->shared = shared;
     graph->fixed = shared || is_long;
+    graph->stretches = calloc(STRETCHES, sizeof(*graph->stretches));
     graph->spaces = calloc(MAX_SPACES, sizeof(*graph->spaces));
     graph->compounds = compounds ? ptd_compounds_new(is_long) : NULL;
-    if (!graph->spaces || (compounds && !graph->compounds) ||
+    if (!graph->stretches || !graph->spaces || (compounds && !graph->compounds) ||
         (graph->fixed && !reserve(graph, is_long))) {
         ptd_graph_free(graph);
         return NULL;
@@ -172,8 +175,11 @@ struct graph *ptd_graph_share(const struct graph *graph)
     if (!other)
         return NULL;
     *other = *graph;
+    other->stretches = calloc(STRETCHES, sizeof(*other->stretches));
     other->compounds = graph->compounds ? ptd_compounds_share(graph->compounds) : NULL;
-    if (graph->compounds && !other->compounds) {
+    if (!other->stretches || (graph->compounds && !other->compounds)) {
+        ptd_compounds_free(other->compounds);
+        free(other->stretches);
         free(other);
         return NULL;
     }
@@ -204,6 +210,7 @@ void ptd_graph_free(struct graph *graph)
     }
     ptd_shapes_free(graph->shapes);
     ptd_compounds_free(graph->compounds);
+    free(graph->stretches);
     free(graph);
 }
 
@@ -235,7 +242,7 @@ static void clear_lists(struct graph *graph)
 
 static void forget_stretches(struct graph *graph)
 {
-    memset(graph->stretches, 0, sizeof(graph->stretches));
+    memset(graph->stretches, 0, STRETCHES * sizeof(*graph->stretches));
 }
 
 void ptd_graph_empty(struct graph *graph)

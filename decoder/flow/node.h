@@ -18,7 +18,6 @@
 
 #include "base/array.h"
 #include "base/hash.h"
-#include "code/blocks.h"
 #include "ptdec.h"
 
 enum node_kind {
@@ -91,8 +90,6 @@ struct places {
     uint32_t next, end;
 };
 
-#define STRETCHES 16u
-
 struct graph {
     struct node *nodes;
     struct node_info *info; /* as many */
@@ -109,7 +106,7 @@ struct graph {
     struct compounds *compounds;   /* its own view of them; NULL: nobody takes compound steps */
     struct shapes *shapes;         /* its own; NULL: there was no memory, and all is slower */
     /* Where code of stretch_space was found of late, by page; its own. */
-    struct stretch stretches[STRETCHES];
+    struct stretch *stretches;
     uint32_t stretch_space;
     const struct ptd_image *image;
     bool fixed;  /* nothing of it moves */
