@@ -14,13 +14,11 @@
 /* A hostile trace can ask for the same code in address spaces without end: then start afresh. */
 #define MAX_BLOCKS (1u << 20)
 
-/* Where code is, and a stretch of it that was looked up. */
+/* Where code is, and what was looked up and remembered of it. */
 struct code {
     const struct ptd_image *image;
     struct shapes *shapes;
-    uint64_t ip;
-    const uint8_t *bytes;
-    size_t len_bytes;
+    struct stretch *stretch;
 };
 
 /* Copies what is there of an instruction that may lie in several segments. */
@@ -43,27 +41,28 @@ static size_t gather(const struct ptd_image *image, uint64_t cr3, uint64_t ip,
     return have;
 }
 
-/* The instruction at ip. At first, code has no stretch. */
-static int decode_at(struct code *code, uint64_t cr3, enum ptd_mode mode, uint64_t ip,
+static int decode_at(const struct code *code, uint64_t cr3, enum ptd_mode mode, uint64_t ip,
                      struct ptd_insn *insn)
 {
+    struct stretch *const stretch = code->stretch;
     uint8_t insn_bytes[MAX_INSN_BYTES];
 
-    if (ip - code->ip >= code->len_bytes) {
-        const int status = ptd_image_find(code->image, cr3, ip, &code->bytes, &code->len_bytes);
+    if (ip - stretch->ip >= stretch->len_bytes) {
+        const int status =
+            ptd_image_find(code->image, cr3, ip, &stretch->bytes, &stretch->len_bytes);
 
         if (status != PTD_OK) {
-            code->len_bytes = 0;
+            stretch->len_bytes = 0;
             return status;
         }
-        code->ip = ip;
+        stretch->ip = ip;
     }
 
-    const size_t offset = ip - code->ip;
-    const size_t left = code->len_bytes - offset;
+    const size_t offset = ip - stretch->ip;
+    const size_t left = stretch->len_bytes - offset;
 
     if (left >= MAX_INSN_BYTES)
-        return ptd_shapes_decode(code->shapes, mode, ip, code->bytes + offset, MAX_INSN_BYTES,
+        return ptd_shapes_decode(code->shapes, mode, ip, stretch->bytes + offset, MAX_INSN_BYTES,
                                  insn);
 
     const size_t have = gather(code->image, cr3, ip, insn_bytes);
@@ -84,10 +83,9 @@ static uint64_t wrap(const struct ptd_image *image, uint64_t next_ip, uint64_t t
  * Decodes a block whose key is set, up to its natural end, to the instruction at stop_ip, or to
  * most instructions.
  */
-static int build(const struct ptd_image *image, struct shapes *shapes, struct block *block,
-                 const uint64_t *stop_ip, uint32_t most)
+static int build(const struct code *code, struct block *block, const uint64_t *stop_ip,
+                 uint32_t most)
 {
-    struct code code = {.image = image, .shapes = shapes};
     uint64_t ip = block->ip;
 
     block->insns = 0;
@@ -97,7 +95,7 @@ static int build(const struct ptd_image *image, struct shapes *shapes, struct bl
         if (stop_ip && ip == *stop_ip)
             break;
 
-        const int status = decode_at(&code, block->cr3, block->mode, ip, &insn);
+        const int status = decode_at(code, block->cr3, block->mode, ip, &insn);
 
         if (status != PTD_OK && block->insns == 0)
             return status;
@@ -106,7 +104,8 @@ static int build(const struct ptd_image *image, struct shapes *shapes, struct bl
         block->insns++;
         block->last_ip = ip;
         block->last_class = insn.iclass;
-        block->target = insn.wraps ? wrap(image, ip + insn.size_bytes, insn.target) : insn.target;
+        block->target =
+            insn.wraps ? wrap(code->image, ip + insn.size_bytes, insn.target) : insn.target;
         block->optional = insn.optional;
         ip += insn.size_bytes;
     } while (block->last_class == PTD_INSN_OTHER && block->insns < most);
@@ -114,14 +113,26 @@ static int build(const struct ptd_image *image, struct shapes *shapes, struct bl
     return PTD_OK;
 }
 
-int ptd_block_build(const struct ptd_image *image, struct shapes *shapes, uint64_t cr3,
-                    enum ptd_mode mode, uint64_t ip, struct block *block)
+int ptd_block_build(const struct ptd_image *image, struct shapes *shapes, struct stretch *stretch,
+                    uint64_t cr3, enum ptd_mode mode, uint64_t ip, struct block *block)
 {
+    const struct code code = {image, shapes, stretch};
+
     *block = (struct block){.ip = ip, .cr3 = cr3, .mode = (uint8_t)mode};
-    return build(image, shapes, block, NULL, MAX_BLOCK_INSNS);
+    return build(&code, block, NULL, MAX_BLOCK_INSNS);
 }
 
 /* ---- The cache ---- */
+
+/* A block is built seldom, and code may have come to the image since the last one. */
+static int build_anew(const struct blocks *blocks, struct block *block, const uint64_t *stop_ip,
+                      uint32_t most)
+{
+    struct stretch stretch = {0};
+    const struct code code = {blocks->image, blocks->shapes, &stretch};
+
+    return build(&code, block, stop_ip, most);
+}
 
 void ptd_blocks_init(struct blocks *blocks, const struct ptd_image *image)
 {
@@ -204,7 +215,7 @@ int ptd_blocks_get(struct blocks *blocks, uint64_t cr3, enum ptd_mode mode, uint
     found->cr3 = cr3;
     found->mode = (uint8_t)mode;
 
-    const int status = build(blocks->image, blocks->shapes, found, NULL, MAX_BLOCK_INSNS);
+    const int status = build_anew(blocks, found, NULL, MAX_BLOCK_INSNS);
 
     if (status == PTD_OK)
         blocks->count++;
@@ -216,7 +227,7 @@ int ptd_blocks_cut(const struct blocks *blocks, const struct block *block, uint6
 {
     *part = *block;
     /* The same bytes decode as before: only the place to stop is new. */
-    const int status = build(blocks->image, blocks->shapes, part, &stop_ip, MAX_BLOCK_INSNS);
+    const int status = build_anew(blocks, part, &stop_ip, MAX_BLOCK_INSNS);
 
     if (status != PTD_OK)
         return status;
@@ -227,13 +238,14 @@ int ptd_blocks_first(const struct blocks *blocks, const struct block *block, uin
                      struct block *part)
 {
     *part = *block;
-    return build(blocks->image, blocks->shapes, part, NULL, insns);
+    return build_anew(blocks, part, NULL, insns);
 }
 
 int ptd_block_insn(const struct ptd_image *image, const struct ptd_item *block, uint64_t *ip,
                    struct ptd_insn *insn)
 {
-    struct code code = {.image = image};
+    struct stretch stretch = {0};
+    const struct code code = {.image = image, .stretch = &stretch};
 
     if (*ip - block->ip > block->last_ip - block->ip)
         return PTD_END;

@@ -9,6 +9,13 @@
 #include "base/hash.h"
 #include "code/shapes.h"
 
+/* Code of one address space that was looked up, from an address on. */
+struct stretch {
+    uint64_t ip;
+    const uint8_t *bytes;
+    size_t len_bytes; /* 0: nothing was looked up */
+};
+
 struct block {
     uint64_t ip, cr3; /* with mode, what it is found by */
     uint64_t last_ip; /* of the last instruction */
@@ -54,9 +61,12 @@ void ptd_blocks_notice(struct blocks *blocks);
  */
 int ptd_blocks_get(struct blocks *blocks, uint64_t cr3, enum ptd_mode mode, uint64_t ip,
                    const struct block **block);
-/* The same without the cache: fills *block. shapes may be NULL. PTD_OK, _NOMAP, _INSN. */
-int ptd_block_build(const struct ptd_image *image, struct shapes *shapes, uint64_t cr3,
-                    enum ptd_mode mode, uint64_t ip, struct block *block);
+/*
+ * The same without the cache: fills *block. shapes may be NULL. *stretch is of the address space,
+ * and of the image as it is now; where it ends, another is looked up. PTD_OK, _NOMAP, _INSN.
+ */
+int ptd_block_build(const struct ptd_image *image, struct shapes *shapes, struct stretch *stretch,
+                    uint64_t cr3, enum ptd_mode mode, uint64_t ip, struct block *block);
 /*
  * The part of a block in front of stop_ip, which is in (ip, last_ip]. PTD_OK, or PTD_E_MISMATCH if
  * no instruction begins at stop_ip.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Remembers what Zydis said of the first bytes of instructions. */
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +50,11 @@ static const uint64_t modrm_of_one[4] = {0x0f0f0f0f0f0f0f0f, 0x00000a0c00000000,
 static const uint64_t modrm_of_two[4] = {0xff00ffffffffa00f, 0xff7fffffffffffff, 0xfffff8f8ffff0000,
                                          0xffffffffffff00ff};
 
-static bool is_in(const uint64_t set[4], uint8_t opcode)
+/* What stands in place of the opcode in 64-bit code and is looked at by head_of(). */
+static const uint64_t is_special[4] = {0x4040404000008000, 0x000000f400000000, 0x0000000000008000,
+                                       0x000d000000200030};
+
+static unsigned is_in(const uint64_t set[4], unsigned opcode)
 {
     return set[opcode >> 6] >> (opcode & 63) & 1;
 }
@@ -109,28 +114,84 @@ static bool pass_opcode(enum ptd_mode mode, const uint8_t *bytes, unsigned *at, 
     }
 }
 
-/* How many bytes stand in front of displacement and immediate, of MAX_INSN_BYTES; 0: too many. */
-static unsigned head_of(enum ptd_mode mode, const uint8_t *bytes)
+/* What tells length and class of an instruction. */
+struct head {
+    uint64_t bytes;
+    unsigned count; /* of bytes in front of displacement and immediate; 0: too many */
+};
+
+/* Of MAX_INSN_BYTES. */
+static struct head head_of(enum ptd_mode mode, const uint8_t *bytes)
 {
+    const struct head none = {0};
+    uint64_t head;
     bool is_16_bit = mode == PTD_MODE_16, has_modrm;
     unsigned at = 0;
 
     for (; is_prefix(bytes[at]); at++) {
         if (at == PREFIXES)
-            return 0;
+            return none;
         if (bytes[at] == 0x67)
             is_16_bit = mode == PTD_MODE_32;
     }
     if (mode == PTD_MODE_64 && (bytes[at] & 0xf0) == 0x40)
         at++;
     if (!pass_opcode(mode, bytes, &at, &has_modrm))
-        return 0;
+        return none;
     if (has_modrm) {
         const uint8_t modrm = bytes[at++];
 
         at += modrm < 0xc0 && (modrm & 7) == 4 && !is_16_bit;
     }
-    return at <= HEAD_MOST ? at : 0;
+    if (at > HEAD_MOST)
+        return none;
+    memcpy(&head, bytes, sizeof(head));
+    return (struct head){head & UINT64_MAX >> (64 - 8 * at), at};
+}
+
+/*
+ * Of an operand in memory: the bits of ModRM and of SIB, which is the upper byte, that only say
+ * which registers make up its address.
+ */
+static unsigned address_bits(unsigned modrm)
+{
+    const unsigned mod = modrm >> 6, rm = modrm & 7;
+
+    if (rm == 4)
+        return mod == 0 ? 0xf800 : 0xff00; /* a base of 5 is a displacement */
+    return mod == 0 && rm == 5 ? 0 : 7;
+}
+
+/*
+ * The same of 64-bit code as nearly all is: without prefixes but REX, and of the first two maps.
+ * Whether there are REX, ModRM and SIB is nothing that a processor foresees, and no branch here.
+ * The registers of an address are left out of the head: length and class do not depend on them.
+ */
+static struct head plain_head_of(const uint8_t *bytes)
+{
+    uint64_t head;
+    unsigned at, opcode, has_rex, has_modrm, modrm, in_memory;
+
+    memcpy(&head, bytes, sizeof(head));
+    head = le64toh(head);
+    has_rex = (head & 0xf0) == 0x40;
+    at = has_rex + 1;
+    opcode = head >> 8 * has_rex & 0xff;
+    has_modrm = is_in(modrm_of_one, opcode);
+    if (is_in(is_special, opcode)) {
+        if (opcode != OP_TWO_BYTES)
+            return head_of(PTD_MODE_64, bytes);
+        opcode = head >> 8 * at++ & 0xff;
+        if (opcode == OP_MAP_38 || opcode == OP_MAP_3A || opcode == OP_3DNOW)
+            return head_of(PTD_MODE_64, bytes);
+        has_modrm = is_in(modrm_of_two, opcode);
+    }
+    modrm = head >> 8 * at & 0xff;
+    in_memory = has_modrm & (modrm < 0xc0);
+    head &= ~((uint64_t)(address_bits(modrm) & -in_memory) << 8 * at);
+    head &= ~(uint64_t)(3 & -(in_memory & has_rex)); /* REX.X and REX.B */
+    at += has_modrm + (in_memory & ((modrm & 7) == 4));
+    return (struct head){head & UINT64_MAX >> (64 - 8 * at), at};
 }
 
 /* ---- Shapes ---- */
@@ -168,28 +229,27 @@ static void tell(const struct shape *shape, enum ptd_mode mode, uint64_t ip, con
 int ptd_shapes_decode(struct shapes *shapes, enum ptd_mode mode, uint64_t ip, const uint8_t *bytes,
                       size_t available_bytes, struct ptd_insn *insn)
 {
-    const unsigned head_bytes =
-        shapes && available_bytes >= MAX_INSN_BYTES ? head_of(mode, bytes) : 0;
     struct insn_parts parts;
     struct shape *shape;
-    uint64_t head;
+    struct head head;
     uint8_t key;
     int status;
 
-    if (head_bytes == 0)
+    if (!shapes || available_bytes < MAX_INSN_BYTES)
         return ptd_insn_decode(mode, ip, bytes, available_bytes, insn);
-    memcpy(&head, bytes, sizeof(head));
-    head &= UINT64_MAX >> (64 - 8 * head_bytes);
-    key = (uint8_t)(mode << 4 | head_bytes);
-    shape = &shapes->shape[(head ^ key) * 0x9e3779b97f4a7c15u >> (64 - SHAPES_LOG2)];
-    if (shape->head == head && shape->key == key) {
+    head = mode == PTD_MODE_64 ? plain_head_of(bytes) : head_of(mode, bytes);
+    if (head.count == 0)
+        return ptd_insn_decode(mode, ip, bytes, available_bytes, insn);
+    key = (uint8_t)(mode << 4 | head.count);
+    shape = &shapes->shape[(head.bytes ^ key) * 0x9e3779b97f4a7c15u >> (64 - SHAPES_LOG2)];
+    if (shape->head == head.bytes && shape->key == key) {
         tell(shape, mode, ip, bytes, insn);
         return PTD_OK;
     }
     status = ptd_insn_take_apart(mode, ip, bytes, available_bytes, insn, &parts);
-    if (status == PTD_OK && parts.head_bytes == head_bytes)
+    if (status == PTD_OK && parts.head_bytes == head.count)
         *shape = (struct shape){
-            .head = head,
+            .head = head.bytes,
             .key = key,
             .size_bytes = insn->size_bytes,
             .iclass = insn->iclass,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Instructions that look alike. Length and class of an instruction depend on its bytes up to ModRM
- * and SIB; only displacement and immediate stand behind them. So what Zydis said of these bytes
- * once holds wherever they begin an instruction again, and need not be found again. There is no
- * table of opcodes here that could contradict Zydis: what is taken to be the bytes up to SIB is
- * compared with what Zydis found before it is kept.
+ * and SIB; only displacement and immediate stand behind them. Nor do they depend on the registers
+ * that an address is made of. So what Zydis said of these bytes once holds wherever they begin an
+ * instruction again, and need not be found again. There is no table of opcodes here that could
+ * contradict Zydis: what is taken to be the bytes up to SIB is compared with what Zydis found
+ * before it is kept.
  */
 #ifndef PTD_SHAPES_H
 #define PTD_SHAPES_H

@@ -6,6 +6,7 @@
 
 #include "base/pages.h"
 #include "code/blocks.h"
+#include "code/image.h"
 #include "flow/compound.h"
 #include "flow/graph.h"
 
@@ -16,6 +17,10 @@
 #define MAX_SPACES 1024u
 /* Of so many nodes, a power of two. */
 #define LISTS(nodes) ((nodes) / 2)
+#define LINE_LISTS   (CACHE_LINE_BYTES / sizeof(uint32_t))
+#define NEAR_LOG2    6u /* addresses that differ in so many bits are close to each other */
+#define PAGE_LOG2    12u
+#define STRETCHES    16u /* of code that was found of late */
 /* Of one node. */
 #define NODE_PARTS 64u
 /*
@@ -47,10 +52,10 @@ struct graph_common {
 /* ---- Memory ---- */
 
 /*
- * A fixed graph has all that it can ever hold in one piece. If the trace is long, lists and nodes
- * are in huge pages, since steps and lookups go anywhere in them, and a small graph is in the first
- * of these. All else is in small pages: it is filled from its beginning on, and densely. There are
- * few return addresses: only nodes with several have them in an array.
+ * A fixed graph has all that it can ever hold in one piece. If the trace is long, all but return
+ * addresses, which are few, is in huge pages: steps and lookups go anywhere in nodes and lists, and
+ * what is filled from its beginning on would be a page fault for each 4 KiB, which costs more than
+ * to clear what is left of a huge page.
  */
 static const size_t lists_bytes = LISTS(MAX_NODES) * sizeof(uint32_t);
 static const size_t nodes_bytes = MAX_NODES * sizeof(struct node);
@@ -59,14 +64,19 @@ static const size_t insns_bytes = MAX_NODES * sizeof(uint32_t);
 static const size_t parts_bytes = MAX_PARTS * sizeof(struct part);
 static const size_t returns_bytes = MAX_PARTS * sizeof(uint32_t);
 
+static size_t huge_bytes(void)
+{
+    return lists_bytes + nodes_bytes + info_bytes + insns_bytes + parts_bytes;
+}
+
 static size_t reserve_bytes(void)
 {
-    return lists_bytes + nodes_bytes + info_bytes + insns_bytes + parts_bytes + returns_bytes;
+    return huge_bytes() + returns_bytes;
 }
 
 static bool reserve(struct graph *graph, bool huge_pages)
 {
-    uint8_t *all = ptd_pages_new(reserve_bytes(), huge_pages ? lists_bytes + nodes_bytes : 0);
+    uint8_t *all = ptd_pages_new(reserve_bytes(), huge_pages ? huge_bytes() : 0);
 
     if (!all)
         return false;
@@ -145,9 +155,10 @@ struct graph *ptd_graph_new(const struct ptd_image *image, bool shared, size_t t
     graph->key = ptd_hash_key_new();
     graph->shared = shared;
     graph->fixed = shared || is_long;
+    graph->stretches = calloc(STRETCHES, sizeof(*graph->stretches));
     graph->spaces = calloc(MAX_SPACES, sizeof(*graph->spaces));
     graph->compounds = compounds ? ptd_compounds_new(is_long) : NULL;
-    if (!graph->spaces || (compounds && !graph->compounds) ||
+    if (!graph->stretches || !graph->spaces || (compounds && !graph->compounds) ||
         (graph->fixed && !reserve(graph, is_long))) {
         ptd_graph_free(graph);
         return NULL;
@@ -164,8 +175,11 @@ struct graph *ptd_graph_share(const struct graph *graph)
     if (!other)
         return NULL;
     *other = *graph;
+    other->stretches = calloc(STRETCHES, sizeof(*other->stretches));
     other->compounds = graph->compounds ? ptd_compounds_share(graph->compounds) : NULL;
-    if (graph->compounds && !other->compounds) {
+    if (!other->stretches || (graph->compounds && !other->compounds)) {
+        ptd_compounds_free(other->compounds);
+        free(other->stretches);
         free(other);
         return NULL;
     }
@@ -196,13 +210,21 @@ void ptd_graph_free(struct graph *graph)
     }
     ptd_shapes_free(graph->shapes);
     ptd_compounds_free(graph->compounds);
+    free(graph->stretches);
     free(graph);
 }
 
-/* The list that it belongs to. */
+/*
+ * The list that it belongs to. Lists of addresses that are close to each other are in one cache
+ * line, since one leads to the other. Which line that is nobody can know, and 64 addresses have 16
+ * lists.
+ */
 static uint32_t *list_of(const struct graph *graph, uint32_t space, uint64_t ip)
 {
-    return &graph->lists[hash_pair(&graph->key, ip, space) & (graph->list_count - 1)];
+    const uint64_t line = hash_pair(&graph->key, ip >> NEAR_LOG2, space) * LINE_LISTS;
+    const uint64_t list = (ip ^ ip >> (NEAR_LOG2 - 2)) % LINE_LISTS;
+
+    return &graph->lists[(line | list) & (graph->list_count - 1)];
 }
 
 /* Code may change at each packet: a small graph is emptied without going over all lists. */
@@ -218,6 +240,11 @@ static void clear_lists(struct graph *graph)
         *list_of(graph, graph->info[i].space, graph->info[i].ip) = 0;
 }
 
+static void forget_stretches(struct graph *graph)
+{
+    memset(graph->stretches, 0, STRETCHES * sizeof(*graph->stretches));
+}
+
 void ptd_graph_empty(struct graph *graph)
 {
     if (graph->epoch > 0 && graph->lists)
@@ -228,6 +255,7 @@ void ptd_graph_empty(struct graph *graph)
     graph->compound_places = (struct places){0};
     if (graph->compounds)
         ptd_compounds_empty(graph->compounds);
+    forget_stretches(graph);
     graph->common->space_count = 0;
     graph->epoch++;
     graph->common->full = false;
@@ -540,17 +568,29 @@ static bool goes_on(struct draft *draft, const struct block *block, uint64_t *ip
     }
 }
 
-static void gather(const struct graph *graph, const struct space *space, uint64_t ip,
-                   struct draft *draft)
+/*
+ * The stretch of code to begin with: perhaps that of before. Where packets tell code, it may be
+ * another one for what was looked up before.
+ */
+static struct stretch *stretch_at(struct graph *graph, uint32_t space, uint64_t ip)
 {
+    if (graph->stretch_space != space || ptd_image_code_log(graph->image))
+        forget_stretches(graph);
+    graph->stretch_space = space;
+    return &graph->stretches[ip >> PAGE_LOG2 & (STRETCHES - 1)];
+}
+
+static void gather(struct graph *graph, uint32_t number, uint64_t ip, struct draft *draft)
+{
+    const struct space *const space = &graph->spaces[number];
     struct block block;
 
     draft->part_count = draft->return_count = 0;
     draft->kind = NODE_SLOW;
     do {
         if (draft->part_count == NODE_PARTS || has_part(draft, ip) ||
-            ptd_block_build(graph->image, graph->shapes, space->cr3, (enum ptd_mode)space->mode, ip,
-                            &block) != PTD_OK ||
+            ptd_block_build(graph->image, graph->shapes, stretch_at(graph, number, ip), space->cr3,
+                            (enum ptd_mode)space->mode, ip, &block) != PTD_OK ||
             block.last_ip - block.ip > UINT16_MAX)
             return;
         draft->parts[draft->part_count++] = (struct part){
@@ -668,7 +708,7 @@ bool ptd_graph_build(struct graph *graph, uint32_t id)
     if (!__atomic_compare_exchange_n(&node->kind, &kind, (uint8_t)NODE_CLAIMED, false,
                                      __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
         return wait_for_kind(node) != NODE_STUB;
-    gather(graph, &graph->spaces[info->space], info->ip, &draft);
+    gather(graph, info->space, info->ip, &draft);
     return add_draft(graph, id, &draft);
 }
 

@@ -14,6 +14,8 @@
 #ifndef PTD_NODE_H
 #define PTD_NODE_H
 
+#include <endian.h>
+
 #include "base/array.h"
 #include "base/hash.h"
 #include "ptdec.h"
@@ -43,9 +45,14 @@ enum node_kind {
 struct node {
     uint32_t next[2]; /* of a conditional branch, by TNT bit; 0: not linked yet. Else 0 */
     uint32_t ret;     /* calls 1: the node to return to; more: first of them in graph->returns */
-    uint8_t kind;     /* enum node_kind */
-    uint8_t calls;    /* return addresses that it pushes */
-    int8_t pops;      /* -1 if it ends in a RET, else 0 */
+    union {
+        struct {
+            uint8_t kind;  /* enum node_kind */
+            uint8_t calls; /* return addresses that it pushes */
+        };
+        uint16_t kind_calls; /* both at once, see ptd_node_kind_calls() */
+    };
+    int8_t pops; /* -1 if it ends in a RET, else 0 */
     uint8_t parts;
 };
 
@@ -98,6 +105,9 @@ struct graph {
     struct places compound_places; /* of nodes */
     struct compounds *compounds;   /* its own view of them; NULL: nobody takes compound steps */
     struct shapes *shapes;         /* its own; NULL: there was no memory, and all is slower */
+    /* Where code of stretch_space was found of late, by page; its own. */
+    struct stretch *stretches;
+    uint32_t stretch_space;
     const struct ptd_image *image;
     bool fixed;  /* nothing of it moves */
     bool shared; /* then it is fixed, and never emptied, but replaced */
@@ -117,6 +127,14 @@ static inline struct node_info *ptd_node_info(const struct graph *graph, uint32_
 static inline enum node_kind ptd_node_kind(const struct node *node)
 {
     return (enum node_kind)__atomic_load_n(&node->kind, __ATOMIC_ACQUIRE);
+}
+
+/* Kind and calls as one number, so that a step has one thing less to be guessed. */
+#define KIND_CALLS(kind, calls) ((uint16_t)((kind) | (calls) << 8))
+
+static inline uint16_t ptd_node_kind_calls(const struct node *node)
+{
+    return le16toh(__atomic_load_n(&node->kind_calls, __ATOMIC_ACQUIRE));
 }
 
 static inline uint32_t ptd_node_next(const struct node *node, unsigned bit)
