@@ -393,13 +393,11 @@ static int dump_perf_data(struct dump_options *options, struct input *input,
                           struct scratch *scratch)
 {
     struct bytes bytes = {0};
-    const int error = input_see_all(input, &bytes);
+    const int error = scratch_see(scratch, input, &bytes);
     int code;
 
     if (error)
         return file_error(input->name, error);
-    if (input->is_mapped && scratch)
-        scratch_see(scratch, &bytes);
     if (window_has_time(&options->window))
         code = complain(EXIT_CODE_USAGE, "of a perf.data, --from and --to take offsets here");
     else

@@ -251,14 +251,12 @@ static int print_perf_data(struct parts_options *options, struct input *input)
     struct ptd_perf_session *session;
     struct bytes bytes = {0};
     struct reason why = {0};
-    int error = input_see_all(input, &bytes), code;
+    int error = scratch_see(options->scratch, input, &bytes), code;
 
     if (error)
         return file_error(input->name, error);
     error = perf_data_open(input->name, &bytes, options->scratch, say_remark, &session, &why);
     code = complain_of(error, &why);
-    if (input->is_mapped && options->scratch)
-        scratch_see(options->scratch, &bytes);
     if (!error) {
         code = print_session(options, session);
         ptd_perf_session_free(session);

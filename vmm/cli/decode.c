@@ -244,11 +244,9 @@ static int decode_perf_data(struct decode_options *options, struct input *input)
         (void)cannot_cut(options);
     if (options->shards)
         return 0;
-    error = input_see_all(input, &bytes);
+    error = scratch_see(options->scratch, input, &bytes);
     if (error)
         return file_error(input->name, error);
-    if (input->is_mapped && options->scratch)
-        scratch_see(options->scratch, &bytes);
     error = decode_perf(options, input->name, &bytes, &why);
     return complain_of(error, &why);
 }

@@ -183,9 +183,13 @@ void scratch_pass(struct scratch *scratch, uint64_t from, uint64_t to)
         passed(scratch);
 }
 
-void scratch_see(struct scratch *scratch, const struct bytes *mapped)
+int scratch_see(struct scratch *scratch, struct input *input, struct bytes *bytes)
 {
-    scratch->seen = *mapped;
+    const int error = input_see_all(input, bytes);
+
+    if (!error && scratch && input->is_mapped)
+        scratch->seen = *bytes;
+    return error;
 }
 
 const struct ptd_perf_store *scratch_store(struct scratch *scratch, remark_fn tell)
