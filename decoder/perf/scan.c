@@ -26,10 +26,8 @@ void ptd_perf_pass(const struct ptd_perf_store *store, uint64_t from, uint64_t t
 static bool read_piece(void *owner, const uint8_t **bytes, size_t *len_bytes)
 {
     struct perf_pieces *const pieces = owner;
-    const struct ptd_perf_trace *const trace = pieces->trace;
-    const struct ptd_perf_piece whole = {trace->bytes, trace->len_bytes};
-    const struct ptd_perf_piece *const list = trace->bytes ? &whole : trace->pieces;
-    const size_t count = trace->bytes ? 1 : trace->piece_count;
+    const struct ptd_perf_piece *const list = pieces->trace->pieces;
+    const size_t count = pieces->trace->piece_count;
 
     if (pieces->at < count && pieces->passed == list[pieces->at].len_bytes) {
         pieces->at++;

@@ -31,11 +31,10 @@ struct parts_options {
     struct code_files *files;
     struct ptd_image *image;
     struct map map;
-    struct names_log *log; /* NULL: there is none */
-    struct ptd_part last;  /* not yet printed; .end 0: none */
-    /* Of a perf.data: the packets of a processor that are looked at; else NULL. */
-    struct scratch *scratch;
-    const struct ptd_perf_trace *of_cpu;
+    struct names_log *log;                 /* NULL: there is none */
+    struct ptd_part last;                  /* not yet printed; .end 0: none */
+    struct scratch *scratch;               /* of a perf.data; else NULL, as are: */
+    const struct ptd_perf_trace *of_cpu;   /* the packets of a processor that are looked at */
     const struct ptd_perf_cpu_trace *copy; /* with findings whose they are */
 };
 

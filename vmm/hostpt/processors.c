@@ -147,7 +147,6 @@ void processors_close(struct processors *processors)
 bool processors_are_lent(const struct processors *processors)
 {
     struct pollfd state = {.fd = processors->socket, .events = POLLIN}; /* nothing more is said */
-
     int told;
 
     do /* a signal that waits ends it, though nothing is waited for: guests are kicked by signals */
