@@ -334,7 +334,7 @@ static int take(struct ptd_stream *stream, struct input *input, struct ptd_run *
 }
 
 /* All of it. 0, or -errno and the reason. */
-static int demux_stream(struct demux *demux, struct ptd_stream *stream, struct input *input,
+static int demux_stream(struct demux_cpu *cpu, struct ptd_stream *stream, struct input *input,
                         bool has_time, struct reason *why)
 {
     static uint32_t steps[STEPS_A_RUN];
@@ -343,12 +343,8 @@ static int demux_stream(struct demux *demux, struct ptd_stream *stream, struct i
     int error = 0;
 
     run.timing = has_time ? PTD_TIMING_ITEMS : PTD_TIMING_NONE;
-    while (!error && take(stream, input, &run, &point, &error, why) == PTD_OK) {
-        error = demux_take_run(demux, ptd_stream_flow(stream), &run, has_time ? &point : NULL);
-        if (error == -E2BIG)
-            (void)reason_set(why, error, "%s: more than %u virtual processors", input->name,
-                             DEMUX_TENANTS_MAX);
-    }
+    while (!error && take(stream, input, &run, &point, &error, why) == PTD_OK)
+        error = demux_take_run(cpu, ptd_stream_flow(stream), &run, has_time ? &point : NULL);
     return error;
 }
 
@@ -373,31 +369,31 @@ static void print_sums(const struct demux_options *options, const struct demux_s
 static int demux_input(struct demux_options *options, struct input *input)
 {
     const bool has_time = options->config.ctl & CTL_TIME;
-    const struct demux_config config = {.image = options->image,
-                                        .contexts = options->map.contexts,
-                                        .vms = options->clocks.vms,
-                                        .vm_count = options->clocks.vm_count,
-                                        .has_time = has_time,
-                                        .found = demux_files_found,
-                                        .owner = &options->outputs};
+    const struct demux_config config = {
+        .contexts = options->map.contexts, .found = demux_files_found, .owner = &options->outputs};
     struct demux *const demux = demux_new(&config);
+    struct demux_cpu *const cpu = demux ? demux_cpu_new(demux) : NULL;
     struct ptd_stream *const stream =
         ptd_stream_new(options->image, &options->flow, has_time ? &options->clocks : NULL);
-    struct demux_sums sums = {0};
     struct reason *const why = &options->outputs.why;
-    int error = demux && stream ? 0 : reason_no_memory(why);
+    int error = cpu && stream ? 0 : reason_no_memory(why);
 
+    options->outputs.times = options->clocks.vms;
+    options->outputs.time_count = has_time ? options->clocks.vm_count : 0;
     progress_begin("taking apart", input_size(input), PROGRESS_ALONE);
-    if (!error)
-        error = demux_stream(demux, stream, input, has_time, why);
+    if (!error) {
+        demux_cpu_begin(cpu, options->image);
+        error = demux_stream(cpu, stream, input, has_time, why);
+    }
     progress_end();
     if (!error) {
-        demux_end(demux, &sums);
+        demux_cpu_end(cpu);
         error = demux_files_write(&options->outputs);
     }
     if (!error)
-        print_sums(options, &sums);
+        print_sums(options, demux_sums(demux));
     ptd_stream_free(stream);
+    demux_cpu_free(cpu);
     demux_free(demux);
     if (error)
         return complain_of(error, why);

@@ -83,7 +83,7 @@ static void close_bench(struct bench *bench)
 }
 
 /* What comes next, as an item or as steps: told to demux. */
-static int take_next(struct demux *demux, struct ptd_stream *stream, bool by_items)
+static int take_next(struct demux_cpu *cpu, struct ptd_stream *stream, bool by_items)
 {
     static uint32_t steps[PTD_RUN_ROOM];
     static struct ptd_run run;
@@ -99,20 +99,20 @@ static int take_next(struct demux *demux, struct ptd_stream *stream, bool by_ite
     else
         status = ptd_stream_run(stream, &run, &point);
     if (status == PTD_OK && by_items)
-        CU_ASSERT_EQUAL_FATAL(demux_take(demux, &run.item, &point), 0);
+        CU_ASSERT_EQUAL_FATAL(demux_take(cpu, &run.item, &point), 0);
     if (status == PTD_OK && !by_items)
-        CU_ASSERT_EQUAL_FATAL(demux_take_run(demux, ptd_stream_flow(stream), &run, &point), 0);
+        CU_ASSERT_EQUAL_FATAL(demux_take_run(cpu, ptd_stream_flow(stream), &run, &point), 0);
     return status;
 }
 
-static void feed_all(struct bench *bench, struct demux *demux, struct ptd_stream *stream,
+static void feed_all(struct bench *bench, struct demux_cpu *cpu, struct ptd_stream *stream,
                      bool by_items)
 {
     const size_t all = (size_t)bench->world.cpu.output_bytes;
     size_t at = 0;
     int status;
 
-    while ((status = take_next(demux, stream, by_items)) != PTD_END) {
+    while ((status = take_next(cpu, stream, by_items)) != PTD_END) {
         const size_t len = all - at < FEED_BYTES ? all - at : FEED_BYTES;
 
         if (status == PTD_OK)
@@ -132,22 +132,25 @@ static void take_apart_as(struct bench *bench, bool by_items)
                                      .tsc_num = bench->world.caps.tsc_num,
                                      .mtc_freq = 3,
                                      .max_nonturbo_ratio = bench->world.caps.max_nonturbo_ratio};
-    struct demux_config config = {.image = bench->image,
-                                  .contexts = bench->contexts,
-                                  .has_time = true,
-                                  .found = demux_files_found,
-                                  .owner = &bench->files};
+    const struct demux_config config = {
+        .contexts = bench->contexts, .found = demux_files_found, .owner = &bench->files};
     struct ptd_stream *stream;
     struct demux *demux;
+    struct demux_cpu *cpu;
 
-    config.vms = clocks.vms = ptd_contexts_time_vms(bench->contexts, &clocks.vm_count);
-    config.vm_count = clocks.vm_count;
+    clocks.vms = ptd_contexts_time_vms(bench->contexts, &clocks.vm_count);
+    bench->files.times = clocks.vms;
+    bench->files.time_count = clocks.vm_count;
     stream = ptd_stream_new(bench->image, NULL, &clocks);
     demux = demux_new(&config);
-    CU_ASSERT_TRUE_FATAL(stream && demux);
-    feed_all(bench, demux, stream, by_items);
-    demux_end(demux, &bench->sums);
+    cpu = demux ? demux_cpu_new(demux) : NULL;
+    CU_ASSERT_TRUE_FATAL(stream && cpu);
+    demux_cpu_begin(cpu, bench->image);
+    feed_all(bench, cpu, stream, by_items);
+    demux_cpu_end(cpu);
+    bench->sums = *demux_sums(demux);
     CU_ASSERT_EQUAL(demux_files_write(&bench->files), 0);
+    demux_cpu_free(cpu);
     demux_free(demux);
     ptd_stream_free(stream);
 }
