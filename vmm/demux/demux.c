@@ -31,6 +31,7 @@
 struct guest {
     struct tenant *tenant;
     struct demux_cpu *on;           /* that it runs on; NULL: none */
+    const struct demux_cpu *last;   /* that it ran on last; NULL: none */
     const struct ptd_time_vm *time; /* how its TSC differs, as was told last */
     uint64_t space;                 /* whose code was told last */
     uint8_t number;
@@ -64,6 +65,7 @@ struct demux {
 struct demux_cpu {
     struct demux *demux;
     const struct ptd_image *image;
+    bool is_timed; /* its trace tells the time */
     struct seen seen[SEEN];
     struct last last;
     bool vmcs_known;
@@ -319,6 +321,8 @@ static void enter(struct demux_cpu *cpu, struct guest *guest, const struct ptd_i
 {
     const struct vpt_context context = context_at(cpu, guest->tenant, next->cr3, ip);
 
+    if (guest->last && guest->last != cpu && !(guest->last->is_timed && cpu->is_timed))
+        cpu->error = -EILSEQ;
     if (guest->on) {
         guest->on->inside = NULL;
         tenant_lose(guest->tenant, false);
@@ -326,6 +330,7 @@ static void enter(struct demux_cpu *cpu, struct guest *guest, const struct ptd_i
         tenant_miss(guest->tenant, true);
     }
     guest->on = cpu;
+    guest->last = cpu;
     cpu->inside = guest;
     cpu->time = cpu->of_vmcs.time;
     cpu->tsc_told = PTD_TIME_UNKNOWN;
@@ -704,10 +709,11 @@ struct demux_cpu *demux_waits_for(struct demux_cpu *cpu, const struct ptd_run *r
     return guest && guest->on != cpu ? guest->on : NULL;
 }
 
-void demux_cpu_begin(struct demux_cpu *cpu, const struct ptd_image *image)
+void demux_cpu_begin(struct demux_cpu *cpu, const struct ptd_image *image, bool is_timed)
 {
     cpu->is_cut = cpu->image != NULL; /* what lies between two traces is missing */
     cpu->image = image;
+    cpu->is_timed = is_timed;
     cpu->mode = PTD_MODE_64;
     cpu->changes = ptd_image_changes(image);
     memset(cpu->seen, 0, sizeof(cpu->seen));

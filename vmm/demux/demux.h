@@ -43,11 +43,14 @@ const struct demux_sums *demux_sums(const struct demux *demux);
 /* NULL: no memory. */
 struct demux_cpu *demux_cpu_new(struct demux *demux);
 void demux_cpu_free(struct demux_cpu *cpu);
-/* A trace of it begins, which is decoded with this image. */
-void demux_cpu_begin(struct demux_cpu *cpu, const struct ptd_image *image);
+/* A trace of it begins, which is decoded with this image, and tells the time. */
+void demux_cpu_begin(struct demux_cpu *cpu, const struct ptd_image *image, bool is_timed);
 /* It ends. */
 void demux_cpu_end(struct demux_cpu *cpu);
-/* The next item of the flow, and its time; NULL: not known. 0 or -errno. */
+/*
+ * The next item of the flow, and its time; NULL: not known. 0 or -errno; -EILSEQ: a virtual
+ * processor ran on several processors, and without their times this has no order.
+ */
 int demux_take(struct demux_cpu *cpu, const struct ptd_item *item,
                const struct ptd_time_point *point);
 /*

@@ -145,7 +145,7 @@ static void take_apart_as(struct bench *bench, bool by_items)
     demux = demux_new(&config);
     cpu = demux ? demux_cpu_new(demux) : NULL;
     CU_ASSERT_TRUE_FATAL(stream && cpu);
-    demux_cpu_begin(cpu, bench->image);
+    demux_cpu_begin(cpu, bench->image, true);
     feed_all(bench, cpu, stream, by_items);
     demux_cpu_end(cpu);
     bench->sums = *demux_sums(demux);

@@ -340,7 +340,7 @@ static void take_apart(struct bench *bench, struct ptd_stream *stream, bool time
     if (!cpu || !files.out || !vpt_profile("plain", &files.config.caps))
         fail("no folder, or no memory");
     files.config.caps.vmx_misc_pt = true;
-    demux_cpu_begin(cpu, bench->image);
+    demux_cpu_begin(cpu, bench->image, time);
     (void)go_over(bench, stream, DEMUX, time, cpu);
     demux_cpu_end(cpu);
     if (demux_files_write(&files) != 0 || files.count != 1)
