@@ -390,13 +390,19 @@ static void find(struct demux_cpu *cpu)
     cpu->demux->lost--;
 }
 
+/* What an item is of runs. */
+static void see(struct demux_cpu *cpu, const struct ptd_item *item)
+{
+    if (cpu->is_lost && (is_known(cpu, item->nr, item->cr3) || cpu->is_nobodys))
+        find(cpu);
+}
+
 /* The next block or event begins at an address. */
 static void arrive(struct demux_cpu *cpu, const struct ptd_item *next, uint64_t ip)
 {
     struct guest *const guest = whose(cpu, next);
 
-    if (cpu->is_lost && (is_known(cpu, next->nr, next->cr3) || cpu->is_nobodys))
-        find(cpu);
+    see(cpu, next);
     if (cpu->inside && guest == cpu->inside) {
         stay(cpu, next, ip);
         cpu->time = cpu->of_vmcs.time;
@@ -575,6 +581,7 @@ static void take_item(struct demux_cpu *cpu, const struct ptd_item *item)
         if (cpu->inside) /* it cannot have been off */
             lose(cpu, false);
         cpu->last.is_open = false;
+        see(cpu, item);
         break;
     case PTD_ITEM_OVERFLOW:
         settle_branch(cpu);
