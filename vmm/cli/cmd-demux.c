@@ -441,7 +441,7 @@ static int demux_input(struct demux_options *options, struct input *input)
     const struct demux_config config = {
         .contexts = decode->map.contexts, .found = demux_files_found, .owner = &options->outputs};
     struct demux *const demux = demux_new(&config);
-    struct demux_cpu *const cpu = demux ? demux_cpu_new(demux) : NULL;
+    struct demux_cpu *const cpu = demux ? demux_cpu_new(demux, 0) : NULL;
     struct ptd_stream *const stream =
         ptd_stream_new(decode->image, &decode->config, has_time ? &options->clocks : NULL);
     struct demux_sums sums = {0};

@@ -3,39 +3,16 @@
  * The traces of a host's processors, merged by time: whose next run of steps is the earliest comes
  * first. Times are estimates, and the packets say more: a virtual processor that is told to enter
  * on one processor, and has not left another one, is followed there before.
- *
- * A virtual processor is a thread of the host, as the map says, or else a VMCS pointer.
  */
 #include "cli/demux-perf.h"
+#include "cli/demux-who.h"
 #include "common/progress.h"
-#include "common/table.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #define BUFFERS_MAX 1024u
 #define RUN_STEPS   4096u
-
-/* A thread that is a virtual processor. */
-struct vcpu {
-    unsigned vm, index;    /* index counts those of the VM, as the map has them */
-    bool has_tsc;          /* at all times, and at one rate */
-    uint64_t multiplier;   /* of its TSC */
-    struct tenant *tenant; /* NULL: not seen yet */
-};
-
-struct who {
-    struct demux_files *files;
-    const struct map *map;
-    const struct ptd_image *image;
-    bool has_time;
-    struct ptd_time_vm *times; /* by VMCS pointer */
-    size_t time_count;
-    struct vcpu *vcpus;
-    size_t vcpu_count;
-    struct table of_thread; /* in vcpus, plus 1, by VM and thread */
-    struct table of_vm;     /* how many of its threads, and pointers, have a number */
-};
 
 /* One of the session's traces. */
 struct source {
@@ -57,122 +34,13 @@ struct hosts {
     struct decode_options *options;
     struct perf_job *job;
     const struct ptd_perf_session *session;
-    struct who who;
+    struct demux_who *who;
     struct demux *demux;
     struct source *sources;
     struct lane *lanes;
     size_t lane_count;
     struct reason *why;
 };
-
-/* ---- Who ---- */
-
-static int by_vmcs(const void *left, const void *right)
-{
-    const struct ptd_time_vm *const a = left, *const b = right;
-
-    return a->vmcs < b->vmcs ? -1 : a->vmcs > b->vmcs;
-}
-
-static const struct ptd_time_vm *time_of(const struct who *who, uint64_t vmcs)
-{
-    const struct ptd_time_vm key = {.vmcs = vmcs};
-
-    return who->time_count ? bsearch(&key, who->times, who->time_count, sizeof(key), by_vmcs)
-                           : NULL;
-}
-
-/* The next number of a VM's processors. NULL: no memory. */
-static struct sum *count_of(struct who *who, unsigned vm)
-{
-    return table_at(&who->of_vm, vm, 0, 0);
-}
-
-/* False: no memory. */
-static bool add_vcpu(struct who *who, const struct ptd_perf_vcpu *entry)
-{
-    const unsigned vm = ptd_space_vm(ptd_image_space(who->image, true, entry->vmcs, 0));
-    const struct ptd_time_vm *const time = time_of(who, entry->vmcs);
-    const uint64_t multiplier = time ? time->multiplier : 0;
-    struct sum *const place = table_at(&who->of_thread, vm, entry->tid, 0);
-    struct sum *const count = count_of(who, vm);
-    struct vcpu *vcpu;
-
-    if (!place || !count)
-        return false;
-    if (place->count == 0) {
-        who->vcpus[who->vcpu_count++] = (struct vcpu){
-            .vm = vm, .index = (unsigned)count->count++, .has_tsc = true, .multiplier = multiplier};
-        place->count = who->vcpu_count;
-    }
-    vcpu = &who->vcpus[place->count - 1];
-    vcpu->has_tsc = vcpu->has_tsc && entry->has_tsc && time && multiplier == vcpu->multiplier;
-    return true;
-}
-
-static bool take_map(struct who *who, const struct ptd_perf_session *session)
-{
-    who->vcpus = calloc(who->map->vcpu_count + 1, sizeof(*who->vcpus));
-    who->times = calloc(session->vm_count + 1, sizeof(*who->times));
-    if (!who->vcpus || !who->times)
-        return false;
-    for (; who->time_count < session->vm_count; who->time_count++)
-        who->times[who->time_count] = session->vms[who->time_count];
-    qsort(who->times, who->time_count, sizeof(*who->times), by_vmcs);
-    for (size_t i = 0; i < who->map->vcpu_count; i++)
-        if (!add_vcpu(who, &who->map->vcpus[i]))
-            return false;
-    return true;
-}
-
-/* Of a pointer that no thread has. What a map with threads does not name may be anybody's. */
-static int found_pointer(struct who *who, unsigned vm, uint64_t vmcs,
-                         const struct ptd_time_vm **time, struct tenant **tenant)
-{
-    const struct ptd_time_vm *const found = time_of(who, vmcs);
-    struct sum *count;
-
-    if (vmcs == PTD_PERF_VMCS_NOBODY || (vm == 0 && who->map->vcpu_count > 0))
-        return 1;
-    count = count_of(who, vm);
-    if (!count)
-        return reason_no_memory(&who->files->why);
-    if (who->has_time && found && (found->offset || found->multiplier))
-        *time = found;
-    return demux_files_add(who->files, vm, (unsigned)count->count++, *time, tenant);
-}
-
-/* Of struct demux_config. */
-static int found(void *owner, unsigned vm, uint64_t vmcs, const struct ptd_time_vm **time,
-                 struct tenant **tenant)
-{
-    struct who *const who = owner;
-    const uint64_t number = (vmcs - PTD_PERF_VMCS(0)) >> 12;
-    const struct sum *place;
-    struct vcpu *vcpu;
-    int error = 0;
-
-    if (who->files->vm && who->files->vm != vm)
-        return 0;
-    if (number >= who->map->vcpu_count || PTD_PERF_VMCS(number) != vmcs)
-        return found_pointer(who, vm, vmcs, time, tenant);
-    place = table_find(&who->of_thread, vm, who->map->vcpus[number].tid, 0);
-    vcpu = &who->vcpus[place->count - 1]; /* take_map() has put all there */
-    if (who->has_time && vcpu->has_tsc)
-        *time = time_of(who, vmcs);
-    if (!vcpu->tenant)
-        error = demux_files_add(who->files, vm, vcpu->index, *time, &vcpu->tenant);
-    *tenant = vcpu->tenant;
-    return error;
-}
-
-static void free_who(struct who *who)
-{
-    free(who->times);
-    free(who->vcpus);
-    table_free(&who->of_thread);
-    table_free(&who->of_vm);
-}
 
 /* ---- A processor ---- */
 
@@ -280,7 +148,7 @@ static int tell(struct hosts *hosts, struct lane *lane)
 {
     const struct stream *const stream = &lane->source->stream;
     const struct ptd_time_point point = {.tsc = lane->time};
-    const bool has_time = hosts->who.has_time && stream->clock.is_tsc && lane->time;
+    const bool has_time = stream->clock.is_tsc && lane->time;
     const int error =
         demux_take_run(lane->cpu, stream->flow.pt, &lane->run, has_time ? &point : NULL);
 
@@ -317,7 +185,7 @@ static int open_lane(struct hosts *hosts, size_t first, size_t count)
     hosts->lane_count++;
     *lane = (struct lane){.source = &hosts->sources[first],
                           .left = count - 1,
-                          .cpu = demux_cpu_new(hosts->demux),
+                          .cpu = demux_cpu_new(hosts->demux, hosts->session->traces[first].cpu),
                           .run = {.room = RUN_STEPS, .timing = PTD_TIMING_ITEMS}};
     lane->run.steps = calloc(RUN_STEPS, sizeof(*lane->run.steps));
     if (!lane->cpu || !lane->run.steps)
@@ -354,7 +222,7 @@ static void close_all(struct hosts *hosts)
     demux_free(hosts->demux);
     free(hosts->sources);
     free(hosts->lanes);
-    free_who(&hosts->who);
+    demux_who_free(hosts->who);
 }
 
 static int take_all(struct hosts *hosts)
@@ -376,22 +244,22 @@ static int take_all(struct hosts *hosts)
 int demux_perf(struct perf_job *job, struct decode_options *options, bool has_time,
                struct demux_files *files, struct demux_sums *sums)
 {
-    struct hosts hosts = {.options = options,
-                          .job = job,
-                          .session = perf_job_session(job),
-                          .who = {.files = files,
-                                  .map = &options->map,
-                                  .image = options->image,
-                                  .has_time = has_time},
-                          .why = &files->why};
-    const struct demux_config config = {
-        .contexts = options->map.contexts, .found = found, .owner = &hosts.who};
+    struct hosts hosts = {
+        .options = options, .job = job, .session = perf_job_session(job), .why = &files->why};
+    const struct demux_who_config of_who = {.files = files,
+                                            .map = &options->map,
+                                            .image = options->image,
+                                            .session = hosts.session,
+                                            .has_time = has_time};
+    struct demux_config config = {
+        .contexts = options->map.contexts, .found = demux_who_found, .may_run = demux_who_may_run};
     int error = 0;
 
+    hosts.who = config.owner = demux_who_new(&of_who);
     hosts.sources = calloc(hosts.session->trace_count, sizeof(*hosts.sources));
     hosts.lanes = calloc(BUFFERS_MAX, sizeof(*hosts.lanes));
     hosts.demux = demux_new(&config);
-    if (!hosts.sources || !hosts.lanes || !hosts.demux || !take_map(&hosts.who, hosts.session))
+    if (!hosts.sources || !hosts.lanes || !hosts.demux || !hosts.who)
         error = reason_no_memory(hosts.why);
     options->by_time = true; /* streams have clocks */
     if (!error)

@@ -33,6 +33,7 @@ struct guest {
     struct demux_cpu *on;           /* that it runs on; NULL: none */
     const struct demux_cpu *last;   /* that it ran on last; NULL: none */
     const struct ptd_time_vm *time; /* how its TSC differs, as was told last */
+    uint64_t left;                  /* when it ran last: TSC, 0: never */
     uint64_t space;                 /* whose code was told last */
     uint8_t number;
 };
@@ -59,11 +60,14 @@ struct demux {
     size_t count, room;
     struct table of_vmcs; /* in .all, plus 1 */
     uint64_t spaces;      /* how often the code of a guest became that of another address space */
-    size_t lost;          /* processors of which it is not known what runs */
+    struct demux_cpu *cpus;
+    size_t lost; /* of them, those of which it is not known what runs */
 };
 
 struct demux_cpu {
     struct demux *demux;
+    struct demux_cpu *next; /* of the host's */
+    int number;
     const struct ptd_image *image;
     bool is_timed; /* its trace tells the time */
     struct seen seen[SEEN];
@@ -78,6 +82,7 @@ struct demux_cpu {
     const struct ptd_time_vm *time; /* of the guest that runs */
     bool is_lost;                   /* what runs is not known, */
     bool is_cut;                    /*   and that is not because the trace was off */
+    uint64_t lost_at;               /* since when: TSC */
     uint64_t tsc;                   /* of the last item */
     uint64_t tsc_told;              /* to the guest that runs */
     uint64_t changes;               /* of the image, when the last item came */
@@ -105,7 +110,7 @@ void demux_free(struct demux *demux)
     free(demux);
 }
 
-struct demux_cpu *demux_cpu_new(struct demux *demux)
+struct demux_cpu *demux_cpu_new(struct demux *demux, int number)
 {
     struct demux_cpu *const cpu = calloc(1, sizeof(*cpu));
 
@@ -117,6 +122,10 @@ struct demux_cpu *demux_cpu_new(struct demux *demux)
         return NULL;
     }
     cpu->demux = demux;
+    cpu->number = number;
+    cpu->next = demux->cpus;
+    demux->cpus = cpu;
+    cpu->tsc = PTD_TIME_UNKNOWN;
     cpu->is_lost = true; /* in front of its trace */
     demux->lost++;
     return cpu;
@@ -312,6 +321,26 @@ static void set_time(struct demux_cpu *cpu)
     tenant_time(guest->tenant, ptd_time_guest_tsc(time, cpu->tsc));
 }
 
+/* Whether it may have run on a processor while it was not known what runs there, up to now. */
+static bool may_have_run(const struct guest *guest, const struct demux_cpu *lost, uint64_t now)
+{
+    const struct demux_config *const config = &lost->demux->config;
+    const uint64_t from = guest->left > lost->lost_at ? guest->left : lost->lost_at;
+
+    return !config->may_run || now == PTD_TIME_UNKNOWN ||
+           config->may_run(config->owner, guest->tenant, lost->number, from, now);
+}
+
+static bool is_missed(const struct guest *guest, const struct demux_cpu *cpu)
+{
+    const struct demux *const demux = cpu->demux;
+    const struct demux_cpu *lost = demux->lost > 0 ? demux->cpus : NULL;
+
+    while (lost && !(lost->is_lost && may_have_run(guest, lost, cpu->tsc)))
+        lost = lost->next;
+    return lost;
+}
+
 /*
  * It may have run before, unseen, where it is not known what runs. Where another processor's trace
  * has not told that it left, the order of the two is not known either.
@@ -326,7 +355,7 @@ static void enter(struct demux_cpu *cpu, struct guest *guest, const struct ptd_i
     if (guest->on) {
         guest->on->inside = NULL;
         tenant_lose(guest->tenant, false);
-    } else if (cpu->demux->lost > 0) {
+    } else if (is_missed(guest, cpu)) {
         tenant_miss(guest->tenant, true);
     }
     guest->on = cpu;
@@ -336,6 +365,14 @@ static void enter(struct demux_cpu *cpu, struct guest *guest, const struct ptd_i
     cpu->tsc_told = PTD_TIME_UNKNOWN;
     set_time(cpu);
     tenant_enter(guest->tenant, ip, &context);
+}
+
+static void set_out(struct demux_cpu *cpu)
+{
+    cpu->inside->on = NULL;
+    if (cpu->tsc != PTD_TIME_UNKNOWN)
+        cpu->inside->left = cpu->tsc;
+    cpu->inside = NULL;
 }
 
 /*
@@ -351,8 +388,7 @@ static void leave(struct demux_cpu *cpu)
         tenant_leave(tenant, last->from);
     else
         tenant_lose(tenant, false);
-    cpu->inside->on = NULL;
-    cpu->inside = NULL;
+    set_out(cpu);
 }
 
 /* The guest goes on. What no event has told, such as a mode that MOV CR0 changed, an entry tells.
@@ -378,7 +414,7 @@ static void tell_lost(struct demux_cpu *cpu)
     struct demux *const demux = cpu->demux;
 
     for (size_t i = 0; i < demux->guest_count; i++)
-        if (!demux->guests[i].on)
+        if (!demux->guests[i].on && may_have_run(&demux->guests[i], cpu, cpu->tsc))
             tenant_miss(demux->guests[i].tenant, !cpu->is_cut);
 }
 
@@ -418,10 +454,12 @@ static void arrive(struct demux_cpu *cpu, const struct ptd_item *next, uint64_t 
 static void set_lost(struct demux_cpu *cpu, bool off)
 {
     if (cpu->inside)
-        cpu->inside->on = NULL;
-    cpu->inside = NULL;
+        set_out(cpu);
     cpu->last.is_open = cpu->vmcs_known = false;
-    cpu->demux->lost += !cpu->is_lost;
+    if (!cpu->is_lost) {
+        cpu->demux->lost++;
+        cpu->lost_at = cpu->tsc == PTD_TIME_UNKNOWN ? 0 : cpu->tsc;
+    }
     cpu->is_lost = true;
     cpu->is_cut |= !off;
 }

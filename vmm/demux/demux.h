@@ -25,6 +25,11 @@ struct demux_config {
      */
     int (*found)(void *owner, unsigned vm, uint64_t vmcs, const struct ptd_time_vm **time,
                  struct tenant **tenant);
+    /*
+     * Whether a virtual processor may have run on a processor of the host at some time from one TSC
+     * to another. NULL: that is not known, so that it may.
+     */
+    bool (*may_run)(void *owner, const struct tenant *tenant, int cpu, uint64_t from, uint64_t to);
     void *owner;
 };
 
@@ -40,8 +45,8 @@ struct demux *demux_new(const struct demux_config *config);
 void demux_free(struct demux *demux);
 const struct demux_sums *demux_sums(const struct demux *demux);
 
-/* NULL: no memory. */
-struct demux_cpu *demux_cpu_new(struct demux *demux);
+/* number is for .may_run. Lives as long as the others. NULL: no memory. */
+struct demux_cpu *demux_cpu_new(struct demux *demux, int number);
 void demux_cpu_free(struct demux_cpu *cpu);
 /* A trace of it begins, which is decoded with this image, and tells the time. */
 void demux_cpu_begin(struct demux_cpu *cpu, const struct ptd_image *image, bool is_timed);

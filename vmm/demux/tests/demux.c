@@ -135,7 +135,7 @@ static void take_apart_as(struct bench *bench, bool by_items)
     bench->files.time_count = clocks.vm_count;
     stream = ptd_stream_new(bench->image, NULL, &clocks);
     demux = demux_new(&config);
-    cpu = demux ? demux_cpu_new(demux) : NULL;
+    cpu = demux ? demux_cpu_new(demux, 0) : NULL;
     CU_ASSERT_TRUE_FATAL(stream && cpu);
     demux_cpu_begin(cpu, bench->image, true);
     feed_all(bench, cpu, stream, by_items);

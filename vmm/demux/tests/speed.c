@@ -328,7 +328,7 @@ static void take_apart(struct bench *bench, struct ptd_stream *stream, bool time
     const struct demux_config config = {
         .contexts = bench->contexts, .found = demux_files_found, .owner = &files};
     struct demux *const demux = demux_new(&config);
-    struct demux_cpu *const cpu = demux ? demux_cpu_new(demux) : NULL;
+    struct demux_cpu *const cpu = demux ? demux_cpu_new(demux, 0) : NULL;
 
     memset(&files, 0, sizeof(files));
     files.profile = "plain";
