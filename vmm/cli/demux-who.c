@@ -17,8 +17,7 @@ struct vcpu {
 /* A thread that is a virtual processor had a processor of the host. */
 struct stay {
     uint64_t from, to; /* TSC */
-    size_t vcpu;
-    uint32_t cpu;
+    uint32_t vcpu, cpu;
 };
 
 struct demux_who {
@@ -132,7 +131,7 @@ static bool begin_stay(struct switched *switched, uint32_t cpu, size_t vcpu, uin
         who->stay_room = room;
     }
     who->stays[who->stay_count++] =
-        (struct stay){.from = from, .to = UINT64_MAX, .vcpu = vcpu - 1, .cpu = cpu};
+        (struct stay){.from = from, .to = UINT64_MAX, .vcpu = (uint32_t)(vcpu - 1), .cpu = cpu};
     open->count = who->stay_count;
     return true;
 }
