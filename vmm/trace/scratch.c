@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #define LONG_BYTES ((size_t)32 << 20) /* from which a copy is in the file */
-#define PART_BYTES (UINT64_C(1) << 37)
-#define PARTS_MAX  64u /* 8 TiB: no file of ext4 is longer than 16 */
+#define PART_BYTES (UINT64_C(1) << 35)
+#define PARTS_MAX  256u /* 8 TiB: no file of ext4 is longer than 16 */
 
 struct part {
     uint8_t *bytes; /* NULL: it is free */
