@@ -11,9 +11,15 @@
 #include "perf/scan.h"
 #include "time/time.h"
 
+#ifndef PTD_PERF_SMALL
 #define ROOM_AT_FIRST (256u << 10)
 #define PIECE_BYTES   (64u << 10) /* taken at a time */
 #define AHEAD         (16u << 10) /* there is at least so much, unless the end is near */
+#else                             /* so that short traces are long ones for a fuzzer */
+#define ROOM_AT_FIRST 2048u
+#define PIECE_BYTES   128u
+#define AHEAD         768u
+#endif
 
 /* ---- Pieces ---- */
 
