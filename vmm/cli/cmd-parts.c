@@ -164,6 +164,7 @@ static int add_part(void *owner, const struct ptd_part *part)
     struct parts_options *const options = owner;
 
     progress_to(part->end);
+    scratch_pass(options->scratch, part->begin, part->end);
     if (options->last.end != 0 && same(&options->last, part)) {
         options->last.end = part->end;
         return PTD_OK;
