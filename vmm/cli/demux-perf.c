@@ -259,10 +259,10 @@ int demux_perf(struct perf_job *job, struct decode_options *options, bool has_ti
     hosts.sources = calloc(hosts.session->trace_count, sizeof(*hosts.sources));
     hosts.lanes = calloc(BUFFERS_MAX, sizeof(*hosts.lanes));
     hosts.demux = demux_new(&config);
+    options->by_time = true; /* streams have clocks */
     if (!hosts.sources || !hosts.lanes || !hosts.demux || !hosts.who)
         error = reason_no_memory(hosts.why);
-    options->by_time = true; /* streams have clocks */
-    if (!error)
+    else
         error = take_all(&hosts);
     if (!error)
         *sums = *demux_sums(hosts.demux);

@@ -67,29 +67,28 @@ struct demux {
 struct demux_cpu {
     struct demux *demux;
     struct demux_cpu *next; /* of the host's */
-    int number;
     const struct ptd_image *image;
-    bool is_timed; /* its trace tells the time */
     struct seen seen[SEEN];
     struct last last;
-    bool vmcs_known;
-    bool is_found; /* .of_vmcs was asked for */
     uint64_t vmcs;
-    struct known of_vmcs; /* .guest NULL: nobody whose trace is made */
-    bool is_nobodys;      /* nobody knows whose the VMCS pointer is */
-    uint8_t mode;
+    struct known of_vmcs;           /* .guest NULL: nobody whose trace is made */
     struct guest *inside;           /* NULL: no guest runs whose trace is made */
     const struct ptd_time_vm *time; /* of the guest that runs */
-    bool is_lost;                   /* what runs is not known, */
-    bool is_cut;                    /*   and that is not because the trace was off */
-    uint64_t lost_at;               /* since when: TSC */
+    uint64_t lost_at;               /* if .is_lost, since when: TSC */
     uint64_t tsc;                   /* of the last item */
     uint64_t tsc_told;              /* to the guest that runs */
     uint64_t changes;               /* of the image, when the last item came */
     uint64_t spaces;                /* of demux, when it was looked at last */
-    uint32_t epoch;                 /* of the last run of steps */
     struct steps *steps;
-    int error;
+    int number, error;
+    uint32_t epoch; /* of the last run of steps */
+    uint8_t mode;
+    bool is_timed; /* its trace tells the time */
+    bool vmcs_known;
+    bool is_found;   /* .of_vmcs was asked for */
+    bool is_nobodys; /* nobody knows whose the VMCS pointer is */
+    bool is_lost;    /* what runs is not known, */
+    bool is_cut;     /*   and that is not because the trace was off */
 };
 
 struct demux *demux_new(const struct demux_config *config)
