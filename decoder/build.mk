@@ -65,6 +65,8 @@ $(BUILD)/fuzz/decoder-%: $(FUZZ_OBJ)/decoder/fuzz/%.o $(DECODER_FUZZ_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(call say,LD)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(DECODER_LIBS)
 
+$(FUZZ_OBJ)/decoder/perf/scan.o: FUZZ_CFLAGS += -DPTD_PERF_SMALL
+
 FUZZERS += $(BUILD)/fuzz/decoder-packets $(BUILD)/fuzz/decoder-flow $(BUILD)/fuzz/decoder-perf
 FUZZERS += $(BUILD)/fuzz/decoder-time $(BUILD)/fuzz/decoder-core $(BUILD)/fuzz/decoder-rtit
 FUZZERS += $(BUILD)/fuzz/decoder-guests $(BUILD)/fuzz/decoder-stream $(BUILD)/fuzz/decoder-elf

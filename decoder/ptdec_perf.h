@@ -251,7 +251,7 @@ struct ptd_perf_trace {
     uint64_t reference;   /* TSC, roughly, when the first bytes were read */
     const uint8_t *bytes; /* all of them; NULL: they are in several pieces */
     size_t len_bytes;
-    const struct ptd_perf_piece *pieces; /* in order, if .bytes is NULL */
+    const struct ptd_perf_piece *pieces; /* in order; a session's traces have them in any case */
     size_t piece_count;
 };
 

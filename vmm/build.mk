@@ -137,7 +137,7 @@ SHELL_TESTS += vmm/tests/cli.sh vmm/tests/options.sh vmm/tests/outputs.sh vmm/te
                vmm/tests/report.sh \
                vmm/tests/filters.sh vmm/tests/between.sh vmm/tests/calls.sh \
                vmm/tests/kit.sh vmm/tests/perfetto.sh vmm/tests/several.sh vmm/tests/older-guest.sh \
-               vmm/tests/page.sh
+               vmm/tests/page.sh vmm/tests/memory.sh
 
 $(BUILD)/bench/bin/vmm: $(BUILD)/vmm/bench/kvm.o $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
@@ -153,12 +153,23 @@ $(BUILD)/tests/ask: $(BUILD)/vmm/tests/symbols/ask.o $(VMM_PART_OBJ) $(LIBVPT) $
 ALL         += $(BUILD)/tests/ask
 SHELL_TESTS += vmm/tests/symbols/compare.sh
 
+# How much memory a long perf.data takes: recordings, and a command's peak.
+$(BUILD)/tests/long-perf: $(BUILD)/vmm/tests/memory/long-perf.o $(LIBPTDEC)
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ $(DECODER_LIBS)
+
+ALL += $(BUILD)/tests/long-perf
+
 # Hostile inputs of two sizes, each measured in instructions.
 $(BUILD)/tests/scaling: $(patsubst %.c,$(BUILD)/%.o,$(wildcard vmm/tests/scaling/*.c)) $(LIBPTDEC) | $(VPT)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ $(DECODER_LIBS)
 
 COUNTED += $(BUILD)/tests/scaling
+
+memory-long: ## a perf.data of 1 GiB, reported and taken apart in bounded memory
+	@$(SUBMAKE) all
+	@vmm/tests/memory.sh 1024
 
 scaling: ## hostile inputs of two sizes: does what is linear stay linear?
 	@.ci/deps.sh run test
@@ -188,9 +199,9 @@ page-test: deps ## the page of vpt report --html in a browser; one of a trace of
 	@decoder/bench/traces.sh $(BENCH_RECORDER) $(BUILD)/bench/traces >/dev/null
 	@VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' LONG=1 vmm/tests/page.sh
 
-LONG_TESTS += kit-test shard-test page-test
+LONG_TESTS += kit-test shard-test page-test memory-long
 
-.PHONY: page-test shard-test scaling kit-test kit-doc
+.PHONY: page-test shard-test memory-long scaling kit-test kit-doc
 
 ##@ Measuring hosts with guests
 

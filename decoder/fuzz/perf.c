@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fuzzes the reader of perf.data, the session and the writer. The first byte says what the others
- * are: a file; the records of a pipe; records that get compressed; or changes (where: 16 bits,
- * what: 8 bits) to a sound file, which the writer makes: so every layout is close from the first
- * input on, and no corpus is needed. What a session holds is written again and must come back.
+ * are: a file; the records of a pipe; records that get compressed; changes (where: 16 bits, what:
+ * 8 bits) to a sound file, which the writer makes: so every layout is close from the first input
+ * on, and no corpus is needed; or packets, which are repeated to a long trace. What a session holds
+ * is written again and must come back. Copies of a long trace must not depend on its pieces.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 #define RAW      0u
 #define PIPE     1u
 #define COMPRESS 2u
+#define LONG     8u /* instead of these: packets of a trace that is so long: */
+#define LONG_LEN 6000u
 
 struct file {
     uint8_t *bytes;
@@ -253,6 +256,107 @@ static void check_again(struct ptd_perf_session *session)
     free(file.bytes);
 }
 
+/* ---- A long trace ---- */
+
+/* Two threads by turns, of which each is a virtual processor. */
+static struct ptd_perf_session *session_of(const uint8_t *bytes, size_t piece_len,
+                                           struct file *file)
+{
+    static struct ptd_perf_trace traces[LONG_LEN / 8 + 1];
+    struct ptd_perf_switch switches[8];
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+    struct ptd_perf_out out = {.pt = {.time_mult = 1,
+                                      .has_time = true,
+                                      .tsc_ctc_num = 168,
+                                      .tsc_ctc_den = 2,
+                                      .max_nonturbo_ratio = 32},
+                               .config = 1u << 10 | 1u << 9 | 2 | 3u << 14,
+                               .traces = traces,
+                               .switches = switches,
+                               .switch_count = 8,
+                               .write = put,
+                               .owner = file};
+
+    for (uint32_t i = 0; i < 8; i++)
+        switches[i] = (struct ptd_perf_switch){.time = 1000u * i + 1,
+                                               .cpu = 1,
+                                               .pid = 10 + i % 2,
+                                               .tid = 10 + i % 2,
+                                               .out = true,
+                                               .has_other = true,
+                                               .other_pid = 11 - i % 2,
+                                               .other_tid = 11 - i % 2};
+    for (size_t at = 0; at < LONG_LEN; at += piece_len)
+        traces[out.trace_count++] = (struct ptd_perf_trace){
+            .cpu = 1,
+            .tid = -1,
+            .reference = 1,
+            .aux_offset = at,
+            .bytes = bytes + at,
+            .len_bytes = piece_len < LONG_LEN - at ? piece_len : LONG_LEN - at,
+        };
+    if (ptd_perf_write(&out) != PTD_OK ||
+        ptd_perf_session_new(file->bytes, file->len, &session, &fault) != PTD_OK)
+        abort();
+    if (session->trace_count != 1 || session->traces[0].len_bytes != LONG_LEN ||
+        session->traces[0].piece_count != out.trace_count)
+        abort();
+    return session;
+}
+
+static void copy_of(struct ptd_perf_session *session, struct ptd_perf_cpu_trace *copy,
+                    struct ptd_perf_guest_sums *sums)
+{
+    static const struct ptd_time_vm vms[] = {{.vmcs = PTD_PERF_VMCS(0), .offset = 1000},
+                                             {.vmcs = PTD_PERF_VMCS(1), .offset = 5000}};
+    const struct ptd_perf_vcpu vcpus[] = {{.tid = 10, .vmcs = PTD_PERF_VMCS(0), .has_tsc = true},
+                                          {.tid = 11, .vmcs = PTD_PERF_VMCS(1), .has_tsc = true}};
+    struct ptd_perf_guests *guests;
+
+    session->vms = vms;
+    session->vm_count = 2;
+    if (ptd_perf_guests_new(session, vcpus, 2, &guests) != PTD_OK)
+        abort();
+    *sums = *ptd_perf_guests_sums(guests);
+    session->guests = guests;
+    if (ptd_perf_cpu_trace(session, &session->traces[0], copy) != PTD_OK)
+        abort();
+    ptd_perf_guests_free(guests);
+}
+
+/* In pieces as in one. */
+static void check_long(size_t piece_len, const uint8_t *unit, size_t unit_len)
+{
+    static const uint8_t psb[] = {2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82,
+                                  2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82};
+    static uint8_t bytes[LONG_LEN];
+    struct ptd_perf_cpu_trace one, several;
+    struct ptd_perf_guest_sums sums, other_sums;
+    struct file file = {0}, other = {0};
+    struct ptd_perf_session *whole, *parts;
+
+    memcpy(bytes, psb, sizeof(psb));
+    for (size_t at = sizeof(psb); at < LONG_LEN; at += unit_len)
+        memcpy(bytes + at, unit, unit_len < LONG_LEN - at ? unit_len : LONG_LEN - at);
+    whole = session_of(bytes, LONG_LEN, &file);
+    parts = session_of(bytes, piece_len, &other);
+    copy_of(whole, &one, &sums);
+    copy_of(parts, &several, &other_sums);
+    if (memcmp(&sums, &other_sums, sizeof(sums)) != 0 || one.len_bytes != several.len_bytes ||
+        memcmp(one.bytes, several.bytes, one.len_bytes) != 0 ||
+        one.inserted_count != several.inserted_count ||
+        (one.inserted_count > 0 &&
+         memcmp(one.inserted, several.inserted, one.inserted_count * sizeof(*one.inserted)) != 0))
+        abort();
+    ptd_perf_cpu_trace_free(&one);
+    ptd_perf_cpu_trace_free(&several);
+    ptd_perf_session_free(whole);
+    ptd_perf_session_free(parts);
+    free(file.bytes);
+    free(other.bytes);
+}
+
 static void walk(const struct file *file)
 {
     struct ptd_perf_session *session;
@@ -280,6 +384,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
 
     if (len_bytes < 2)
         return 0;
+    if (bytes[0] & LONG) {
+        if (len_bytes > 2)
+            check_long(8u * (bytes[1] + 1u), bytes + 2, len_bytes - 2);
+        return 0;
+    }
     if ((bytes[0] & HOW) == RAW) {
         (void)put(&file, bytes + 1, len_bytes - 1);
     } else if ((bytes[0] & HOW) == PIPE) {

@@ -11,9 +11,15 @@
 #include "perf/scan.h"
 #include "time/time.h"
 
+#ifndef PTD_PERF_SMALL
 #define ROOM_AT_FIRST (256u << 10)
 #define PIECE_BYTES   (64u << 10) /* taken at a time */
 #define AHEAD         (16u << 10) /* there is at least so much, unless the end is near */
+#else                             /* so that short traces are long ones for a fuzzer */
+#define ROOM_AT_FIRST 2048u
+#define PIECE_BYTES   128u
+#define AHEAD         768u
+#endif
 
 /* ---- Pieces ---- */
 
@@ -26,10 +32,8 @@ void ptd_perf_pass(const struct ptd_perf_store *store, uint64_t from, uint64_t t
 static bool read_piece(void *owner, const uint8_t **bytes, size_t *len_bytes)
 {
     struct perf_pieces *const pieces = owner;
-    const struct ptd_perf_trace *const trace = pieces->trace;
-    const struct ptd_perf_piece whole = {trace->bytes, trace->len_bytes};
-    const struct ptd_perf_piece *const list = trace->bytes ? &whole : trace->pieces;
-    const size_t count = trace->bytes ? 1 : trace->piece_count;
+    const struct ptd_perf_piece *const list = pieces->trace->pieces;
+    const size_t count = pieces->trace->piece_count;
 
     if (pieces->at < count && pieces->passed == list[pieces->at].len_bytes) {
         pieces->at++;

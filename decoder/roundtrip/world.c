@@ -74,7 +74,7 @@ static void record(struct world *world, uint64_t ip, uint64_t cr3)
     world->steps[world->step_count++] = (struct step){ip, cr3, world->running};
 }
 
-static void run_some(struct world *world, unsigned steps)
+void run_some(struct world *world, unsigned steps)
 {
     struct walk *const walk = &world->walk[world->running];
     struct vpt_transfer transfer;
@@ -128,7 +128,7 @@ static void leave_hypervisor(struct world *world)
     pass(world);
 }
 
-static void run_vm(struct world *world, unsigned vm, unsigned steps)
+void run_vm(struct world *world, unsigned vm, unsigned steps)
 {
     const struct vpt_context host = hypervisor_context(world);
     struct vpt_vm_entry entry = {
@@ -199,6 +199,11 @@ void run_world(struct world *world)
         if (turn / 50 == 4)
             run_vm(world, 1 + draw(&world->random, 2), draw(&world->random, 200));
     }
+    end_world(world);
+}
+
+void end_world(struct world *world)
+{
     vpt_wrmsr(&world->cpu, VPT_MSR_CTL, 0, walk_ip(&world->walk[0]), walk_ip(&world->walk[0]));
     pass(world);
 }

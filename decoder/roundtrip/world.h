@@ -50,6 +50,10 @@ struct world {
 bool make_world(struct world *world, uint64_t seed, uint64_t more_ctl);
 /* The host alone, with VM 1, alone, with VM 2, with both. */
 void run_world(struct world *world);
+/* Parts of that: of what runs, so many steps; of a VM, from its entry to its exit; the end. */
+void run_some(struct world *world, unsigned steps);
+void run_vm(struct world *world, unsigned vm, unsigned steps);
+void end_world(struct world *world);
 void free_world(struct world *world);
 
 /* What a decoder is told: all code, and who is who. False: no memory. */

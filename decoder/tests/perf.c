@@ -463,10 +463,10 @@ static void traces_of_pieces(void)
     CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
     CU_ASSERT_EQUAL_FATAL(session->trace_count, 4);
     for (size_t i = 0; i < 4; i++) {
-        CU_ASSERT_EQUAL(session->traces[i].idx, expected[i].idx);
-        CU_ASSERT_EQUAL(session->traces[i].aux_offset, expected[i].offset);
         struct ptd_perf_whole whole;
 
+        CU_ASSERT_EQUAL(session->traces[i].idx, expected[i].idx);
+        CU_ASSERT_EQUAL(session->traces[i].aux_offset, expected[i].offset);
         session->store = i % 2 ? &store : NULL;
         CU_ASSERT_EQUAL_FATAL(ptd_perf_whole(session, &session->traces[i], &whole), PTD_OK);
         CU_ASSERT_EQUAL(whole.len_bytes, strlen(expected[i].bytes));

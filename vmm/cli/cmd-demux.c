@@ -3,9 +3,11 @@
  * vpt demux: from a trace of a host and its guests to one trace a virtual processor.
  */
 #include "cli/commands.h"
+#include "cli/decode.h"
+#include "cli/demux-perf.h"
 #include "cli/guard.h"
 #include "cli/values.h"
-#include "common/open.h"
+#include "common/json.h"
 #include "common/progress.h"
 #include "common/say.h"
 #include "demux/files.h"
@@ -17,6 +19,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <json-c/json.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,16 +37,13 @@
 #define CTL_DEFAULT (VPT_CTL_OS | VPT_CTL_USER | VPT_CTL_BRANCHEN)
 
 struct demux_options {
-    const char *map_path, *like, *out, *vm, *profile;
+    struct parsed parsed; /* first, for its options; the code, the map */
+    const char *map_path, *out, *vm, *profile;
     uint64_t ctl, cr3_filter;
-    bool user_only, kernel_only, no_time, hide_cr3, no_sandbox;
+    bool user_only, kernel_only, no_time, hide_cr3, json;
     unsigned ranges;
     struct tenant_config config;
-    struct code_files *files;
-    struct ptd_image *image;
-    struct map map;
     struct ptd_time_config clocks;
-    struct ptd_flow_config flow;
     struct demux_files outputs;
 };
 
@@ -90,11 +90,11 @@ static const struct option_row options_of_demux[] = {
      .kind = OPTION_TEXT,
      .offset = offsetof(struct demux_options, map_path),
      .help = "Takes code, VMs and their clocks from this file (docs/decoder.md).",
-     .fallback = "as TRACE.json says"},
+     .fallback = "as TRACE.json or the folder of vpt record says"},
     {.name = "like",
      .value = "TRACE",
      .kind = OPTION_TEXT,
-     .offset = offsetof(struct demux_options, like),
+     .offset = offsetof(struct demux_options, parsed.options.like),
      .help = "Takes code and clocks from TRACE.json of another trace."},
     {.name = "vm",
      .value = "NAME",
@@ -102,6 +102,12 @@ static const struct option_row options_of_demux[] = {
      .offset = offsetof(struct demux_options, vm),
      .help = "Only the VM that the map calls so.",
      .fallback = "all"},
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct demux_options, json),
+     .help =
+         "Prints one JSON object: a member of \"traces\" for each trace that was made, and what "
+         "is in none."},
     {.name = "profile",
      .value = "NAME",
      .group = "How the guest traces itself",
@@ -148,12 +154,7 @@ static const struct option_row options_of_demux[] = {
      .offset = offsetof(struct demux_options, hide_cr3),
      .help = "Tells CR3 as 0. It is needed where the host runs the guest without EPT, since CR3 is "
              "the host's there."},
-    {.name = "no-sandbox",
-     .group = "Safety",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct demux_options, no_sandbox),
-     .help = NO_SANDBOX_HELP},
-    {0},
+    {.next = options_of_perf_data},
 };
 
 /* ---- What is asked for ---- */
@@ -226,27 +227,31 @@ static int give_up_rights(const struct demux_options *options, const char *file)
     sandbox_allow(&sandbox, "/"); /* TRACE.json and a map name files anywhere */
     sandbox_allow_folder(&sandbox, options->out);
     guard_allow_sidecar(&sandbox, file);
-    return guard_enter(&sandbox, options->no_sandbox);
+    return guard_enter(&sandbox, options->parsed.options.no_sandbox);
 }
 
-/* The user's, or else that of the trace, if it is there. */
-static int load_map(struct demux_options *options, const char *file)
+static int load_map(struct demux_options *options, const char *path)
 {
-    char of_trace[PATH_MAX];
-    const char *path = options->map_path;
+    struct decode_options *const decode = &options->parsed.options;
 
-    if (!path && sidecar_map(file, of_trace)) {
-        path = of_trace;
-        options->map.is_of_trace = true;
-    }
-    if (path && map_load(path, options->files, options->image, &options->map) != 0)
-        return complain(EXIT_CODE_FILE, "%s", options->map.why.text);
-    return 0;
+    return map_load(path, decode->code.files, decode->image, &decode->map) == 0
+               ? 0
+               : complain(EXIT_CODE_FILE, "%s", decode->map.why.text);
+}
+
+/* The user's, or else that which came with the trace, if it is there (NULL: it is not). */
+static int load_either_map(struct demux_options *options, const char *of_trace)
+{
+    if (options->map_path)
+        return load_map(options, options->map_path);
+    options->parsed.options.map.is_of_trace = true;
+    return of_trace ? load_map(options, of_trace) : 0;
 }
 
 /* Code and clocks. 0 or an exit code. */
 static int load_sidecar(struct demux_options *options, const char *file)
 {
+    struct decode_options *const decode = &options->parsed.options;
     struct sidecar sidecar;
     int error = sidecar_open(&sidecar, file), code = 0;
 
@@ -254,13 +259,14 @@ static int load_sidecar(struct demux_options *options, const char *file)
         error =
             reason_set(&sidecar.why, -EINVAL, "%s: an RTIT trace, which tells of no guests", file);
     if (!error)
-        error = options->map_path ? sidecar_add_code_log(&sidecar, options->files, options->image)
-                                  : sidecar_add_images(&sidecar, options->files, options->image);
+        error = options->map_path
+                    ? sidecar_add_code_log(&sidecar, decode->code.files, decode->image)
+                    : sidecar_add_images(&sidecar, decode->code.files, decode->image);
     if (error)
         code = complain(exit_code_of(error), "%s%s", sidecar.why.text,
                         options->map_path || sidecar.is_there ? "" : " (and no --map was given)");
     options->clocks = sidecar.clocks;
-    options->flow = (struct ptd_flow_config){
+    decode->config = (struct ptd_flow_config){
         .mode = sidecar.mode, .errata = sidecar.errata, .resync = (uint8_t)sidecar.resync};
     sidecar_close(&sidecar);
     return code;
@@ -269,15 +275,16 @@ static int load_sidecar(struct demux_options *options, const char *file)
 /* The guest's clocks are the host's, but for offset and multiplier. */
 static int set_clocks(struct demux_options *options)
 {
+    const struct decode_options *const decode = &options->parsed.options;
     struct vpt_caps *const caps = &options->config.caps;
     const char *wrong;
 
     if (ptd_time_check(&options->clocks) != PTD_OK)
         options->clocks = (struct ptd_time_config){0};
-    options->clocks.errata = options->flow.errata;
-    if (options->map.contexts)
+    options->clocks.errata = decode->config.errata;
+    if (decode->map.contexts)
         options->clocks.vms =
-            ptd_contexts_time_vms(options->map.contexts, &options->clocks.vm_count);
+            ptd_contexts_time_vms(decode->map.contexts, &options->clocks.vm_count);
     if (options->clocks.tsc_den) {
         caps->tsc_den = options->clocks.tsc_den;
         caps->tsc_num = options->clocks.tsc_num;
@@ -285,18 +292,19 @@ static int set_clocks(struct demux_options *options)
     if (options->clocks.max_nonturbo_ratio)
         caps->max_nonturbo_ratio = options->clocks.max_nonturbo_ratio;
     wrong = vpt_caps_check(caps);
-    return wrong ? complain(EXIT_CODE_FILE, "the clocks of TRACE.json: %s", wrong) : 0;
+    return wrong ? complain(EXIT_CODE_FILE, "the clocks of the trace: %s", wrong) : 0;
 }
 
 /* The number of the VM that is wanted, by its name. 0 or an exit code. */
 static int find_vm(struct demux_options *options)
 {
+    const struct ptd_contexts *const contexts = options->parsed.options.map.contexts;
     struct ptd_context context = {0};
 
     if (!options->vm)
         return 0;
-    for (unsigned vm = 1; options->map.contexts && vm < PTD_VM_UNKNOWN; vm++) {
-        ptd_contexts_find(options->map.contexts, ptd_space(vm, 0), 0, &context);
+    for (unsigned vm = 1; contexts && vm < PTD_VM_UNKNOWN; vm++) {
+        ptd_contexts_find(contexts, ptd_space(vm, 0), 0, &context);
         if (context.vm != vm || !context.vm_name)
             break;
         if (strcmp(context.vm_name, options->vm) == 0) {
@@ -334,7 +342,7 @@ static int take(struct ptd_stream *stream, struct input *input, struct ptd_run *
 }
 
 /* All of it. 0, or -errno and the reason. */
-static int demux_stream(struct demux *demux, struct ptd_stream *stream, struct input *input,
+static int demux_stream(struct demux_cpu *cpu, struct ptd_stream *stream, struct input *input,
                         bool has_time, struct reason *why)
 {
     static uint32_t steps[STEPS_A_RUN];
@@ -343,16 +351,24 @@ static int demux_stream(struct demux *demux, struct ptd_stream *stream, struct i
     int error = 0;
 
     run.timing = has_time ? PTD_TIMING_ITEMS : PTD_TIMING_NONE;
-    while (!error && take(stream, input, &run, &point, &error, why) == PTD_OK) {
-        error = demux_take_run(demux, ptd_stream_flow(stream), &run, has_time ? &point : NULL);
-        if (error == -E2BIG)
-            (void)reason_set(why, error, "%s: more than %u virtual processors", input->name,
-                             DEMUX_TENANTS_MAX);
-    }
+    while (!error && take(stream, input, &run, &point, &error, why) == PTD_OK)
+        error = demux_take_run(cpu, ptd_stream_flow(stream), &run, has_time ? &point : NULL);
     return error;
 }
 
-static void print_sums(const struct demux_options *options, const struct demux_sums *sums)
+/* ---- What came of it ---- */
+
+static const char *vm_name(const struct demux_options *options, unsigned vm)
+{
+    const struct ptd_contexts *const contexts = options->parsed.options.map.contexts;
+    struct ptd_context context = {0};
+
+    if (contexts && vm)
+        ptd_contexts_find(contexts, ptd_space(vm, 0), 0, &context);
+    return context.vm_name;
+}
+
+static void print_text(const struct demux_options *options, const struct demux_sums *sums)
 {
     for (size_t i = 0; i < options->outputs.count; i++) {
         const struct demux_file *const file = options->outputs.all[i];
@@ -366,45 +382,187 @@ static void print_sums(const struct demux_options *options, const struct demux_s
         printf("%" PRIu64 " places where a part of the host's trace is missing, or its code\n",
                sums->losses);
     if (sums->unknown_insns)
-        printf("%" PRIu64 " instructions of guests are nobody's: no packet tells whose\n",
+        printf("%" PRIu64 " instructions of guests are nobody's: nothing tells whose\n",
                sums->unknown_insns);
 }
 
-static int demux_input(struct demux_options *options, struct input *input)
+static json_object *describe(const struct demux_options *options, const struct demux_file *file)
 {
-    const bool has_time = options->config.ctl & CTL_TIME;
-    const struct demux_config config = {.image = options->image,
-                                        .contexts = options->map.contexts,
-                                        .vms = options->clocks.vms,
-                                        .vm_count = options->clocks.vm_count,
-                                        .has_time = has_time,
-                                        .found = demux_files_found,
-                                        .owner = &options->outputs};
-    struct demux *const demux = demux_new(&config);
-    struct ptd_stream *const stream =
-        ptd_stream_new(options->image, &options->flow, has_time ? &options->clocks : NULL);
-    struct demux_sums sums = {0};
-    struct reason *const why = &options->outputs.why;
-    int error = demux && stream ? 0 : reason_no_memory(why);
+    const char *const name = vm_name(options, file->vm);
+    json_object *const object = json_object_new_object();
 
-    progress_begin("taking apart", input_size(input), PROGRESS_ALONE);
+    json_add(object, "file", json_object_new_string(file->path));
+    json_add_number(object, "vm", file->vm);
+    if (name)
+        json_add(object, "name", json_object_new_string(name));
+    json_add_number(object, "processor", file->index);
+    json_add_number(object, "instructions", file->tenant.insns);
+    json_add_number(object, "bytes", file->tenant.bytes);
+    json_add_number(object, "entries", file->tenant.entries);
+    json_add_number(object, "gaps", file->tenant.gaps);
+    return object;
+}
+
+static void print_json(const struct demux_options *options, const struct demux_sums *sums)
+{
+    json_object *const object = json_object_new_object(), *const traces = json_object_new_array();
+
+    for (size_t i = 0; traces && i < options->outputs.count; i++)
+        json_object_array_add(traces, describe(options, options->outputs.all[i]));
+    json_add(object, "traces", traces);
+    json_add_number(object, "missing_places", sums->losses);
+    json_add_number(object, "unknown_instructions", sums->unknown_insns);
+    json_print(object, JSON_C_TO_STRING_PLAIN);
+}
+
+/* Writes the files, unless there was an error. An exit code. */
+static int finish(struct demux_options *options, const char *name, const struct demux_sums *sums,
+                  int error)
+{
     if (!error)
-        error = demux_stream(demux, stream, input, has_time, why);
-    progress_end();
-    if (!error) {
-        demux_end(demux, &sums);
         error = demux_files_write(&options->outputs);
-    }
-    if (!error)
-        print_sums(options, &sums);
-    ptd_stream_free(stream);
-    demux_free(demux);
+    if (error == -ENOMEM)
+        return no_memory();
     if (error)
-        return complain_of(error, why);
+        return complain_of(error, &options->outputs.why);
+    (options->json ? print_json : print_text)(options, sums);
     return options->outputs.count
                ? EXIT_CODE_OK
-               : complain(EXIT_CODE_FILE, "%s: no guest runs in it", input->name);
+               : complain(EXIT_CODE_FILE, "%s: no guest runs in it%s", name,
+                          sums->unknown_insns ? " of which it is known which one it is" : "");
 }
+
+/* ---- Either kind ---- */
+
+static int demux_input(struct demux_options *options, struct input *input)
+{
+    struct decode_options *const decode = &options->parsed.options;
+    const bool has_time = options->config.ctl & CTL_TIME;
+    const struct demux_config config = {
+        .contexts = decode->map.contexts, .found = demux_files_found, .owner = &options->outputs};
+    struct demux *const demux = demux_new(&config);
+    struct demux_cpu *const cpu = demux ? demux_cpu_new(demux, 0) : NULL;
+    struct ptd_stream *const stream =
+        ptd_stream_new(decode->image, &decode->config, has_time ? &options->clocks : NULL);
+    struct demux_sums sums = {0};
+    int error = cpu && stream ? 0 : -ENOMEM;
+
+    options->outputs.times = options->clocks.vms;
+    options->outputs.time_count = has_time ? options->clocks.vm_count : 0;
+    progress_begin("taking apart", input_size(input), PROGRESS_ALONE);
+    if (!error) {
+        demux_cpu_begin(cpu, decode->image, has_time);
+        error = demux_stream(cpu, stream, input, has_time, &options->outputs.why);
+    }
+    progress_end();
+    if (!error) {
+        demux_cpu_end(cpu);
+        sums = *demux_sums(demux);
+    }
+    ptd_stream_free(stream);
+    demux_cpu_free(cpu);
+    demux_free(demux);
+    return finish(options, input->name, &sums, error);
+}
+
+/* What the outputs are made by. 0 or an exit code. */
+static int prepare(struct demux_options *options)
+{
+    int code = set_clocks(options);
+
+    if (!code)
+        code = find_vm(options);
+    options->outputs.config = options->config;
+    options->outputs.profile = options->profile;
+    options->outputs.out = options->out;
+    return code;
+}
+
+static int demux_raw(struct demux_options *options, const char *file, struct input *input)
+{
+    const char *const like = options->parsed.options.like ? options->parsed.options.like : file;
+    char of_trace[PATH_MAX];
+    int code = give_up_rights(options, like);
+
+    if (!code)
+        code = load_either_map(options, sidecar_map(like, of_trace) ? of_trace : NULL);
+    if (!code)
+        code = load_sidecar(options, like);
+    if (!code)
+        code = prepare(options);
+    return code ? code : demux_input(options, input);
+}
+
+/* ---- A perf.data ---- */
+
+static int give_up_rights_for_perf(const struct demux_options *options, const char *file)
+{
+    struct sandbox sandbox = {0};
+
+    parsed_allow_perf_data(&options->parsed.options, &sandbox);
+    if (options->map_path)
+        sandbox_allow(&sandbox, "/"); /* it names files anywhere */
+    sandbox_allow_folder(&sandbox, options->out);
+    guard_allow_sidecar(&sandbox, file);
+    return guard_enter(&sandbox, options->parsed.options.no_sandbox);
+}
+
+static int demux_job(struct demux_options *options, const char *name, struct perf_job *job)
+{
+    struct demux_sums sums = {0};
+    int code, error;
+
+    ptd_perf_clocks(perf_job_session(job), &options->clocks);
+    code = prepare(options);
+    if (code)
+        return code;
+    error = demux_perf(job, &options->parsed.options, options->config.ctl & CTL_TIME,
+                       &options->outputs, &sums);
+    return finish(options, name, &sums, error);
+}
+
+static int demux_session(struct demux_options *options, struct input *input)
+{
+    struct decode_options *const decode = &options->parsed.options;
+    struct reason *const why = &options->outputs.why;
+    struct bytes bytes = {0};
+    struct perf_job *job;
+    int error = scratch_see(decode->scratch, input, &bytes), code;
+
+    if (error)
+        return file_error(input->name, error);
+    error = perf_job_open(decode, input->name, &bytes, &job, why);
+    if (error)
+        return complain_of(error, why);
+    code = demux_job(options, input->name, job);
+    error = perf_job_close(job, 0);
+    return code ? code : complain_of(error, why); /* that its records end early was remarked */
+}
+
+static int demux_perf_data(struct demux_options *options, struct input *input)
+{
+    struct decode_options *const decode = &options->parsed.options;
+    int code;
+
+    if (!options->map_path && !decode->folder_map)
+        return complain(EXIT_CODE_FILE,
+                        "%s: which VMs there are is in no perf.data; --map names "
+                        "a map, and the folder of vpt record has one",
+                        input->name);
+    if (!parsed_find_copies(&options->parsed))
+        return no_memory();
+    decode->scratch = scratch_new();
+    code = give_up_rights_for_perf(options, input->name);
+    if (!code)
+        code = load_either_map(options, decode->folder_map);
+    if (!code)
+        code = demux_session(options, input);
+    scratch_free(decode->scratch);
+    decode->scratch = NULL;
+    return code;
+}
+
+/* ---- The command ---- */
 
 static int make_folder(const struct demux_options *options)
 {
@@ -413,37 +571,50 @@ static int make_folder(const struct demux_options *options)
     return mkdir(folder, 0700) == 0 || errno == EEXIST ? 0 : file_error(folder, -errno);
 }
 
-static int demux_file(struct demux_options *options, const char *file)
+/* Options that are of the other kind. 0 or an exit code. */
+static int check_kind(const struct demux_options *options, bool is_perf_data)
 {
-    const char *const like = options->like ? options->like : file;
+    const char *const of_perf = parsed_perf_option(&options->parsed.options);
+
+    if (!is_perf_data && of_perf)
+        return complain(EXIT_CODE_USAGE, "%s is for a perf.data, not for a raw trace", of_perf);
+    if (is_perf_data && options->parsed.options.like)
+        return complain(EXIT_CODE_USAGE, "--like is for a raw trace, not for a perf.data");
+    return 0;
+}
+
+static int demux_either(struct demux_options *options, const char *file)
+{
     struct input input;
-    bool is_perf_data;
-    int code = 0, error = input_open(&input, file);
+    bool is_perf_data = false;
+    int code, error = input_open(&input, file);
 
     if (!error)
         error = input_is_perf_data(&input, &is_perf_data);
-    if (error)
-        code = file_error(input.name, error);
-    else if (is_perf_data)
-        code = complain(EXIT_CODE_FILE, "%s: a perf.data, which is no raw trace", input.name);
+    code = error ? file_error(input.name, error) : check_kind(options, is_perf_data);
     if (!code)
         code = make_folder(options);
     if (!code)
-        code = give_up_rights(options, like);
-    if (!code)
-        code = load_map(options, like);
-    if (!code)
-        code = load_sidecar(options, like);
-    if (!code)
-        code = set_clocks(options);
-    if (!code)
-        code = find_vm(options);
-    options->outputs.config = options->config;
-    options->outputs.profile = options->profile;
-    options->outputs.out = options->out;
-    if (!code)
-        code = demux_input(options, &input);
+        code = is_perf_data ? demux_perf_data(options, &input) : demux_raw(options, file, &input);
     input_close(&input);
+    return code;
+}
+
+static int demux_file(struct demux_options *options, const char *file)
+{
+    struct decode_options *const decode = &options->parsed.options;
+    struct perf_data_place place;
+    struct reason why;
+    int code = perf_data_locate(file, &place, &why);
+
+    if (code)
+        return complain(exit_code_of(code), "%s", why.text);
+    decode->code.kcore = place.kcore;
+    if (!decode->code.cache)
+        decode->code.cache = place.files;
+    decode->folder_map = place.map;
+    code = demux_either(options, place.file);
+    perf_data_place_free(&place);
     return code;
 }
 
@@ -455,14 +626,16 @@ static int run(int argc, char **argv)
     if (!options)
         return no_memory();
     options->ctl = options->cr3_filter = NOT_TOLD;
-    options->files = code_files_new(CODE_BYTES_MAX);
-    options->image = ptd_image_new();
-    code = options->files && options->image ? parse(argc, argv, options) : no_memory() + 1;
+    code = parsed_begin(&options->parsed);
+    if (code) {
+        free(options);
+        return code;
+    }
+    options->parsed.options.code.files = code_files_new(CODE_BYTES_MAX);
+    code = options->parsed.options.code.files ? parse(argc, argv, options) : no_memory() + 1;
     code = code ? code - 1 : demux_file(options, argv[optind]);
     demux_files_free(&options->outputs);
-    ptd_image_free(options->image);
-    map_free(&options->map);
-    code_files_free(options->files);
+    parsed_free(&options->parsed);
     free(options);
     return code;
 }
@@ -479,11 +652,13 @@ const struct subcommand command_demux = {
     .name = "demux",
     .about = "make one trace a virtual processor of a trace of a host and guests",
     .synopsis = "[OPTION...] TRACE",
-    .text = "Makes a trace for each virtual processor of a raw Intel PT trace of a host and its "
+    .text = "Makes a trace for each virtual processor of an Intel PT trace of a host and its "
             "guests, as if that guest had traced itself: the flow is decoded, told to the model "
             "as events of this guest alone, and encoded anew. Nothing of the host or of another "
-            "guest is in it. It is the only way to hand a trace to a tenant. TRACE may be a pipe; "
-            "- is standard input. Code has to be known, of the host too.",
+            "guest is in it. It is the only way to hand a trace to a tenant. TRACE is raw, or a "
+            "perf.data, or a folder of vpt record, in which a virtual processor may move from one "
+            "processor to another; it may be a pipe (- is standard input). Code has to be known, "
+            "of the host too.",
     .document = "demux",
     .options = options_of_demux,
     .exits = exits,

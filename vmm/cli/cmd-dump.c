@@ -77,7 +77,8 @@ struct source {
     struct ptd_time *time; /* NULL: not wanted */
     uint64_t passed;       /* bytes of traces before this one */
     unsigned errors;
-    bool is_reached; /* something was at window.from or behind it */
+    bool is_reached;         /* something was at window.from or behind it */
+    struct scratch *scratch; /* of a perf.data; NULL: none */
 };
 
 static uint64_t source_offset(const struct source *source)
@@ -203,6 +204,7 @@ static bool is_behind(const struct source *source)
 
 static void dump(struct source *source)
 {
+    uint64_t passed = 0;
     int error;
 
     if (!source->options->no_sync && !source_sync(source) && !source->code)
@@ -210,6 +212,8 @@ static void dump(struct source *source)
     while (!source->code && !is_behind(source) && !ferror(stdout) &&
            (error = dump_next(source)) != PTD_END) {
         progress_to(source->passed + source_offset(source));
+        scratch_pass(source->scratch, passed, source_offset(source));
+        passed = source_offset(source);
         if (error == PTD_OK)
             continue;
         put_error(source, source_offset(source), error);
@@ -251,7 +255,8 @@ static int dump_perf(const struct dump_options *options, const char *name, const
     if (code)
         return complain(exit_code_of(code), "%s", why.text);
     for (size_t i = 0; i < session->trace_count; i++) {
-        struct source source = {.options = options, .passed = passed, .ended = true};
+        struct source source = {
+            .options = options, .passed = passed, .ended = true, .scratch = scratch};
         struct ptd_perf_whole whole;
 
         if (ptd_perf_whole(session, &session->traces[i], &whole) != PTD_OK) {
@@ -393,13 +398,11 @@ static int dump_perf_data(struct dump_options *options, struct input *input,
                           struct scratch *scratch)
 {
     struct bytes bytes = {0};
-    const int error = input_see_all(input, &bytes);
+    const int error = scratch_see(scratch, input, &bytes);
     int code;
 
     if (error)
         return file_error(input->name, error);
-    if (input->is_mapped && scratch)
-        scratch_see(scratch, &bytes);
     if (window_has_time(&options->window))
         code = complain(EXIT_CODE_USAGE, "of a perf.data, --from and --to take offsets here");
     else

@@ -31,11 +31,10 @@ struct parts_options {
     struct code_files *files;
     struct ptd_image *image;
     struct map map;
-    struct names_log *log; /* NULL: there is none */
-    struct ptd_part last;  /* not yet printed; .end 0: none */
-    /* Of a perf.data: the packets of a processor that are looked at; else NULL. */
-    struct scratch *scratch;
-    const struct ptd_perf_trace *of_cpu;
+    struct names_log *log;                 /* NULL: there is none */
+    struct ptd_part last;                  /* not yet printed; .end 0: none */
+    struct scratch *scratch;               /* of a perf.data; else NULL, as are: */
+    const struct ptd_perf_trace *of_cpu;   /* the packets of a processor that are looked at */
     const struct ptd_perf_cpu_trace *copy; /* with findings whose they are */
 };
 
@@ -165,6 +164,7 @@ static int add_part(void *owner, const struct ptd_part *part)
     struct parts_options *const options = owner;
 
     progress_to(part->end);
+    scratch_pass(options->scratch, part->begin, part->end);
     if (options->last.end != 0 && same(&options->last, part)) {
         options->last.end = part->end;
         return PTD_OK;
@@ -251,14 +251,12 @@ static int print_perf_data(struct parts_options *options, struct input *input)
     struct ptd_perf_session *session;
     struct bytes bytes = {0};
     struct reason why = {0};
-    int error = input_see_all(input, &bytes), code;
+    int error = scratch_see(options->scratch, input, &bytes), code;
 
     if (error)
         return file_error(input->name, error);
     error = perf_data_open(input->name, &bytes, options->scratch, say_remark, &session, &why);
     code = complain_of(error, &why);
-    if (input->is_mapped && options->scratch)
-        scratch_see(options->scratch, &bytes);
     if (!error) {
         code = print_session(options, session);
         ptd_perf_session_free(session);

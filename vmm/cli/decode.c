@@ -220,8 +220,7 @@ static const char *raw_option(const struct decode_options *options)
                                            : NULL;
 }
 
-/* The same of a raw trace. */
-static const char *perf_option(const struct decode_options *options)
+const char *parsed_perf_option(const struct decode_options *options)
 {
     return options->code.symfs      ? "--symfs"
            : options->code.vmlinux  ? "--vmlinux"
@@ -244,19 +243,19 @@ static int decode_perf_data(struct decode_options *options, struct input *input)
         (void)cannot_cut(options);
     if (options->shards)
         return 0;
-    error = input_see_all(input, &bytes);
+    error = scratch_see(options->scratch, input, &bytes);
     if (error)
         return file_error(input->name, error);
-    if (input->is_mapped && options->scratch)
-        scratch_see(options->scratch, &bytes);
     error = decode_perf(options, input->name, &bytes, &why);
     return complain_of(error, &why);
 }
 
-/* Where the code of a perf.data is looked for. */
-static void allow_code(struct sandbox *sandbox, const struct code_options *code,
-                       const struct debug_places *debug)
+void parsed_allow_perf_data(const struct decode_options *options, struct sandbox *sandbox)
 {
+    const struct code_options *const code = &options->code;
+    const struct debug_places *const debug = &options->debug;
+    char folder[PATH_MAX];
+
     sandbox_allow(sandbox, code->symfs ? code->symfs : "/");
     sandbox_allow(sandbox, code->vmlinux);
     sandbox_allow(sandbox, code->kcore);
@@ -264,6 +263,10 @@ static void allow_code(struct sandbox *sandbox, const struct code_options *code,
     sandbox_allow(sandbox, code->jit_maps);
     sandbox_allow(sandbox, debug->folder ? debug->folder : DEBUG_FOLDER);
     sandbox_allow(sandbox, debug->cache);
+    if (!options->folder_map) /* and what it names beside it */
+        return;
+    beside(options->folder_map, ".", folder, sizeof(folder));
+    sandbox_allow(sandbox, folder);
 }
 
 /* Servers are asked by a process that keeps its rights. 0 or an exit code. */
@@ -285,21 +288,15 @@ static int start_debuginfod(struct decode_options *options)
 static int give_up_rights(struct decode_options *options, bool is_perf_data)
 {
     struct sandbox sandbox = {0};
-    char folder[PATH_MAX];
     const int code = start_debuginfod(options);
 
     if (code)
         return code;
 
-    if (is_perf_data) {
-        allow_code(&sandbox, &options->code, &options->debug);
-        if (options->folder_map) { /* and what it names beside it */
-            beside(options->folder_map, ".", folder, sizeof(folder));
-            sandbox_allow(&sandbox, folder);
-        }
-    } else {
+    if (is_perf_data)
+        parsed_allow_perf_data(options, &sandbox);
+    else
         sandbox_allow(&sandbox, "/");
-    }
     if (options->shards && options->shards->word)
         sandbox_allow_folder(&sandbox, options->shards->folder);
     else if (options->shards)
@@ -323,9 +320,9 @@ static int decode_either(struct decode_options *options, const char *file, struc
 {
     int code;
 
-    if (!is_perf_data && perf_option(options))
+    if (!is_perf_data && parsed_perf_option(options))
         return complain(EXIT_CODE_USAGE, "%s is for a perf.data, not for a raw trace",
-                        perf_option(options));
+                        parsed_perf_option(options));
     options->scratch = is_perf_data ? scratch_new() : NULL;
     code = give_up_rights(options, is_perf_data);
     if (!code)
@@ -412,8 +409,8 @@ static int check_several(const struct decode_options *options)
         return complain(EXIT_CODE_USAGE, "%s is of one trace", one);
     if (options->window.from.kind == BOUND_OFFSET || options->window.to.kind == BOUND_OFFSET)
         return complain(EXIT_CODE_USAGE, "an offset is of one trace; take tsc:TICKS");
-    if (perf_option(options))
-        return complain(EXIT_CODE_USAGE, "%s is for a perf.data", perf_option(options));
+    if (parsed_perf_option(options))
+        return complain(EXIT_CODE_USAGE, "%s is for a perf.data", parsed_perf_option(options));
     return 0;
 }
 
@@ -601,6 +598,39 @@ static int take_max_code(void *parsed, const char *value)
                     value);
 }
 
+const struct option_row options_of_perf_data[] = {
+    {.name = "symfs",
+     .value = "DIR",
+     .group = "Code of a perf.data",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parsed, options.code.symfs),
+     .help = "The folder that holds the files which the perf.data names.",
+     .fallback = "/"},
+    {.name = "vmlinux",
+     .value = "FILE",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parsed, options.code.vmlinux),
+     .help = "The kernel that ran, with its code."},
+    {.name = "buildid-dir",
+     .value = "DIR",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parsed, options.code.cache),
+     .help = "perf's copies of files.",
+     .fallback = "~/.debug"},
+    {.name = "raw-code",
+     .value = "PATH",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct parsed, options.code.raw),
+     .help = "A mapped file with this name, or beneath this folder, is code byte for byte if it is "
+             "no ELF file. Without it, only ELF files are code: a perf.data may name any file."},
+    {.name = "no-sandbox",
+     .group = "Safety",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct parsed, options.no_sandbox),
+     .help = NO_SANDBOX_HELP},
+    {0},
+};
+
 const struct option_row options_of_traces[] = {
     {.name = "from",
      .value = "WHERE",
@@ -714,47 +744,18 @@ const struct option_row options_of_traces[] = {
      .kind = OPTION_FLAG,
      .offset = offsetof(struct parsed, options.no_demangle),
      .help = "Shows names of C++ and Rust as linkers know them."},
-    {.name = "symfs",
-     .value = "DIR",
-     .group = "Code of a perf.data",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct parsed, options.code.symfs),
-     .help = "The folder that holds the files which the perf.data names.",
-     .fallback = "/"},
-    {.name = "vmlinux",
-     .value = "FILE",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct parsed, options.code.vmlinux),
-     .help = "The kernel that ran, with its code."},
-    {.name = "buildid-dir",
-     .value = "DIR",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct parsed, options.code.cache),
-     .help = "perf's copies of files.",
-     .fallback = "~/.debug"},
     {.name = "jit-maps",
      .value = "DIR",
      .kind = OPTION_TEXT,
      .offset = offsetof(struct parsed, options.code.jit_maps),
      .help = "Takes names of code that processes made from DIR/perf-PID.map."},
-    {.name = "raw-code",
-     .value = "PATH",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct parsed, options.code.raw),
-     .help = "A mapped file with this name, or beneath this folder, is code byte for byte if it is "
-             "no ELF file. Without it, only ELF files are code: a perf.data may name any file."},
     {.name = "no-pager",
      .group = "Terminal",
      .kind = OPTION_FLAG,
      .offset = offsetof(struct parsed, no_pager),
      .help = NO_PAGER_HELP,
      .fallback = "less, if it is there"},
-    {.name = "no-sandbox",
-     .group = "Safety",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct parsed, options.no_sandbox),
-     .help = NO_SANDBOX_HELP},
-    {0},
+    {.next = options_of_perf_data},
 };
 
 /* A number of a process or a processor. */
@@ -852,8 +853,7 @@ int parsed_begin(struct parsed *parsed)
     return parsed->options.image ? 0 : no_memory();
 }
 
-/* Where names are looked for, and how they are shown. False: no memory. */
-static bool prepare_names(struct parsed *parsed)
+bool parsed_find_copies(struct parsed *parsed)
 {
     struct decode_options *const options = &parsed->options;
     const char *const home = getenv("HOME");
@@ -861,6 +861,16 @@ static bool prepare_names(struct parsed *parsed)
     if (!options->code.cache && home && asprintf(&parsed->cache, "%s/.debug", home) < 0)
         return false;
     options->debug.cache = options->code.cache ? options->code.cache : parsed->cache;
+    return true;
+}
+
+/* Where names are looked for, and how they are shown. False: no memory. */
+static bool prepare_names(struct parsed *parsed)
+{
+    struct decode_options *const options = &parsed->options;
+
+    if (!parsed_find_copies(parsed))
+        return false;
     options->debug.remark = say_remark;
     options->names = options->no_demangle ? NULL : shown_names_new();
     return options->names || options->no_demangle;

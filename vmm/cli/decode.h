@@ -7,6 +7,7 @@
 #define VMM_CLI_DECODE_H
 
 #include "cli/options.h"
+#include "common/sandbox.h"
 #include "symbols/dwarf-file.h"
 #include "view/decode.h"
 #include "view/filter.h"
@@ -32,6 +33,8 @@ struct parsed {
 extern const struct option_row options_of_traces[], options_of_who[], options_of_filters[];
 /* All of these, and which piece of a trace. */
 extern const struct option_row options_of_shards[];
+/* The last ones of each: where the code of a perf.data is, and the sandbox. */
+extern const struct option_row options_of_perf_data[];
 
 /* Before options are parsed. 0 or an exit code; then there is nothing to free. */
 int parsed_begin(struct parsed *parsed);
@@ -43,5 +46,12 @@ size_t parsed_frames(void *owner, const struct ptd_image *image, uint64_t cr3, u
 /* Decodes them, in the form that options say. 0 or an exit code. */
 int parsed_decode(struct parsed *parsed, char **files, size_t count);
 void parsed_free(struct parsed *parsed);
+
+/* An option of these that a raw trace has no use for; NULL: none was given. */
+const char *parsed_perf_option(const struct decode_options *options);
+/* Where perf's copies of files are. False: no memory. */
+bool parsed_find_copies(struct parsed *parsed);
+/* Where the code of a perf.data is looked for may be read. */
+void parsed_allow_perf_data(const struct decode_options *options, struct sandbox *sandbox);
 
 #endif

@@ -7,26 +7,41 @@
  * pointer. Behind a place where packets are missing, neither counts before it is told again; until
  * then nothing is anybody's.
  *
+ * A virtual processor runs on one processor of the host at a time. So what is lost of one does not
+ * concern those that run on others all the while.
+ *
  * Of a run of steps, the first and the last are told as blocks, and so are those whose code is new.
  * Between them nothing happens but near branches, in one address space of one guest, or of nobody
  * whose trace is made.
  */
 #include "demux/demux.h"
+#include "common/table.h"
 #include "demux/steps.h"
 #include "demux/tell.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SEGMENT 0x10000u
 #define SEEN    16384u              /* a power of two */
 #define NO_VMCS 0x000ffffffffff000u /* a packet that says that there is none */
 
-struct known {
-    uint64_t vmcs;
+/* A virtual processor. */
+struct guest {
     struct tenant *tenant;
-    const struct ptd_time_vm *time; /* NULL: its TSC is not known */
+    struct demux_cpu *on;           /* that it runs on; NULL: none */
+    const struct demux_cpu *last;   /* that it ran on last; NULL: none */
+    const struct ptd_time_vm *time; /* how its TSC differs, as was told last */
+    uint64_t left;                  /* when it ran last: TSC, 0: never */
     uint64_t space;                 /* whose code was told last */
+    uint8_t number;
+};
+
+/* What a VMCS pointer stands for. One virtual processor may have several. */
+struct known {
+    struct guest *guest;            /* NULL: its trace is not made */
+    const struct ptd_time_vm *time; /* NULL: its TSC is not known */
 };
 
 /* A block whose code was told, and where it ends. */
@@ -38,109 +53,193 @@ struct seen {
 
 struct demux {
     struct demux_config config;
-    struct seen seen[SEEN];
     struct demux_sums sums;
+    struct guest guests[DEMUX_TENANTS_MAX];
+    size_t guest_count;
+    struct known *all;
+    size_t count, room;
+    struct table of_vmcs; /* in .all, plus 1 */
+    uint64_t spaces;      /* how often the code of a guest became that of another address space */
+    struct demux_cpu *cpus;
+    size_t lost; /* of them, those of which it is not known what runs */
+};
+
+struct demux_cpu {
+    struct demux *demux;
+    struct demux_cpu *next; /* of the host's */
+    const struct ptd_image *image;
+    struct seen seen[SEEN];
     struct last last;
-    struct known all[DEMUX_TENANTS_MAX];
-    size_t count;
-    struct known *of_vmcs; /* NULL: none was asked for yet, or vmcs is not known */
     uint64_t vmcs;
-    bool vmcs_known;
-    uint8_t mode;
-    struct known *inside; /* NULL: no guest runs whose trace is made */
-    uint64_t tsc;         /* of the last item */
-    uint64_t tsc_told;    /* to the guest that runs */
-    uint64_t changes;     /* of the image, when the last item came */
-    uint32_t epoch;       /* of the last run of steps */
+    struct known of_vmcs;           /* .guest NULL: nobody whose trace is made */
+    struct guest *inside;           /* NULL: no guest runs whose trace is made */
+    const struct ptd_time_vm *time; /* of the guest that runs */
+    uint64_t lost_at;               /* if .is_lost, since when: TSC */
+    uint64_t tsc;                   /* of the last item */
+    uint64_t tsc_told;              /* to the guest that runs */
+    uint64_t changes;               /* of the image, when the last item came */
+    uint64_t spaces;                /* of demux, when it was looked at last */
     struct steps *steps;
-    int error;
+    int number, error;
+    uint32_t epoch; /* of the last run of steps */
+    uint8_t mode;
+    bool is_timed; /* its trace tells the time */
+    bool vmcs_known;
+    bool is_found;   /* .of_vmcs was asked for */
+    bool is_nobodys; /* nobody knows whose the VMCS pointer is */
+    bool is_lost;    /* what runs is not known, */
+    bool is_cut;     /*   and that is not because the trace was off */
 };
 
 struct demux *demux_new(const struct demux_config *config)
 {
     struct demux *const demux = calloc(1, sizeof(*demux));
 
-    if (!demux)
-        return NULL;
-    demux->config = *config;
-    demux->mode = PTD_MODE_64;
-    demux->steps = steps_new();
-    if (demux->steps)
-        return demux;
-    free(demux);
-    return NULL;
+    if (demux)
+        demux->config = *config;
+    return demux;
 }
 
 void demux_free(struct demux *demux)
 {
-    if (demux)
-        steps_free(demux->steps);
+    if (!demux)
+        return;
+    table_free(&demux->of_vmcs);
+    free(demux->all);
     free(demux);
+}
+
+struct demux_cpu *demux_cpu_new(struct demux *demux, int number)
+{
+    struct demux_cpu *const cpu = calloc(1, sizeof(*cpu));
+
+    if (!cpu)
+        return NULL;
+    cpu->steps = steps_new();
+    if (!cpu->steps) {
+        free(cpu);
+        return NULL;
+    }
+    cpu->demux = demux;
+    cpu->number = number;
+    cpu->next = demux->cpus;
+    demux->cpus = cpu;
+    cpu->tsc = PTD_TIME_UNKNOWN;
+    cpu->is_lost = true; /* in front of its trace */
+    demux->lost++;
+    return cpu;
+}
+
+void demux_cpu_free(struct demux_cpu *cpu)
+{
+    if (cpu)
+        steps_free(cpu->steps);
+    free(cpu);
 }
 
 /* ---- Who ---- */
 
-/* Of a guest without offset and multiplier, the TSC would be the host's, or is not known. */
-static const struct ptd_time_vm *time_of(const struct demux *demux, uint64_t vmcs)
+/* NULL: there are too many. */
+static struct guest *guest_of(struct demux *demux, struct tenant *tenant)
 {
-    for (size_t i = 0; demux->config.has_time && i < demux->config.vm_count; i++) {
-        const struct ptd_time_vm *const vm = &demux->config.vms[i];
+    struct guest *guest = demux->guests;
 
-        if (vm->vmcs == vmcs)
-            return vm->offset || vm->multiplier ? vm : NULL;
+    while (guest < demux->guests + demux->guest_count && guest->tenant != tenant)
+        guest++;
+    if (guest < demux->guests + demux->guest_count)
+        return guest;
+    if (demux->guest_count == DEMUX_TENANTS_MAX)
+        return NULL;
+    *guest = (struct guest){.tenant = tenant, .number = (uint8_t)demux->guest_count++};
+    return guest;
+}
+
+/* Asks the owner. False: nobody knows whose it is, or *error says what failed. */
+static bool ask(struct demux *demux, const struct ptd_image *image, uint64_t vmcs,
+                struct known *known, int *error)
+{
+    const unsigned vm = ptd_space_vm(ptd_image_space(image, true, vmcs, 0));
+    const struct ptd_time_vm *time = NULL;
+    struct tenant *tenant = NULL;
+    const int status = demux->config.found(demux->config.owner, vm == PTD_VM_UNKNOWN ? 0 : vm, vmcs,
+                                           &time, &tenant);
+
+    if (status != 0) {
+        *error = status < 0 ? status : 0;
+        return false;
     }
-    return NULL;
+    *known = (struct known){.guest = tenant ? guest_of(demux, tenant) : NULL, .time = time};
+    if (tenant && !known->guest)
+        *error = -E2BIG;
+    return *error == 0;
 }
 
-static struct known *find(struct demux *demux)
+/* Those whose trace is made are kept. False: no memory. */
+static bool keep(struct demux *demux, uint64_t vmcs, const struct known *known)
 {
-    struct known *known;
-    unsigned vm;
+    struct sum *place;
 
-    for (size_t i = 0; i < demux->count; i++)
-        if (demux->all[i].vmcs == demux->vmcs)
-            return &demux->all[i];
-    if (demux->count == DEMUX_TENANTS_MAX) {
-        demux->error = -E2BIG;
-        return NULL;
+    if (!known->guest)
+        return true;
+    if (demux->count == demux->room) {
+        const size_t room = 2 * demux->room + 16;
+        struct known *const grown = reallocarray(demux->all, room, sizeof(*grown));
+
+        if (!grown)
+            return false;
+        demux->all = grown;
+        demux->room = room;
     }
-    vm = ptd_space_vm(ptd_image_space(demux->config.image, true, demux->vmcs, 0));
-    known = &demux->all[demux->count];
-    known->vmcs = demux->vmcs;
-    known->time = time_of(demux, demux->vmcs);
-    demux->error = demux->config.found(demux->config.owner, vm == PTD_VM_UNKNOWN ? 0 : vm,
-                                       demux->vmcs, known->time, &known->tenant);
-    if (demux->error)
-        return NULL;
-    demux->count++;
-    return known;
+    place = table_at(&demux->of_vmcs, vmcs, 0, 0);
+    if (!place)
+        return false;
+    demux->all[demux->count++] = *known;
+    place->count = demux->count;
+    return true;
 }
 
-/* Who runs in VMX non-root operation. NULL: not known. */
-static struct known *runs(struct demux *demux)
+/* Who runs in VMX non-root operation. False: not known. */
+static bool runs(struct demux_cpu *cpu)
 {
-    if (!demux->of_vmcs && demux->vmcs_known && !demux->error)
-        demux->of_vmcs = find(demux);
-    return demux->of_vmcs;
+    const struct sum *place;
+
+    if (!cpu->vmcs_known || cpu->is_nobodys || cpu->error)
+        return false;
+    if (cpu->is_found)
+        return true;
+    place = table_find(&cpu->demux->of_vmcs, cpu->vmcs, 0, 0);
+    if (place) {
+        cpu->of_vmcs = cpu->demux->all[place->count - 1];
+    } else if (!ask(cpu->demux, cpu->image, cpu->vmcs, &cpu->of_vmcs, &cpu->error)) {
+        cpu->is_nobodys = cpu->error == 0;
+        return false;
+    } else if (!keep(cpu->demux, cpu->vmcs, &cpu->of_vmcs)) {
+        cpu->error = -ENOMEM;
+        return false;
+    }
+    cpu->is_found = true;
+    return true;
 }
 
-static struct known *whose(struct demux *demux, const struct ptd_item *item)
+/* Whether it is known who runs. */
+static bool is_known(struct demux_cpu *cpu, bool nr, uint64_t space)
 {
-    struct known *known;
-
-    if (!item->nr || ptd_space_cr3(item->cr3) == PTD_ANY_CR3)
-        return NULL;
-    known = runs(demux);
-    return known && known->tenant ? known : NULL;
+    return !nr || (ptd_space_cr3(space) != PTD_ANY_CR3 && runs(cpu));
 }
 
-static void set_vmcs(struct demux *demux, uint64_t vmcs)
+/* NULL: nobody whose trace is made. */
+static struct guest *whose(struct demux_cpu *cpu, const struct ptd_item *item)
 {
-    if (demux->vmcs_known && demux->vmcs == vmcs)
+    return item->nr && is_known(cpu, true, item->cr3) ? cpu->of_vmcs.guest : NULL;
+}
+
+static void set_vmcs(struct demux_cpu *cpu, uint64_t vmcs)
+{
+    if (cpu->vmcs_known && cpu->vmcs == vmcs)
         return;
-    demux->vmcs = vmcs;
-    demux->vmcs_known = vmcs != NO_VMCS;
-    demux->of_vmcs = NULL;
+    cpu->vmcs = vmcs;
+    cpu->vmcs_known = vmcs != NO_VMCS;
+    cpu->is_found = cpu->is_nobodys = false;
 }
 
 /* ---- Events of a guest ---- */
@@ -151,48 +250,48 @@ static uint64_t cr3_of(const struct tenant *tenant, uint64_t space)
 }
 
 /* No packet tells CPL. In a kernel of the upper half, the address does. */
-static uint8_t cpl_of(const struct demux *demux, uint64_t space, uint64_t ip)
+static uint8_t cpl_of(const struct demux_cpu *cpu, uint64_t space, uint64_t ip)
 {
     struct ptd_context context;
 
-    if (!demux->config.contexts)
+    if (!cpu->demux->config.contexts)
         return ip >> 63 ? 0 : 3;
-    ptd_contexts_find(demux->config.contexts, space, ip, &context);
+    ptd_contexts_find(cpu->demux->config.contexts, space, ip, &context);
     return context.who == PTD_GUEST_KERNEL || context.who == PTD_HOST_KERNEL ? 0 : 3;
 }
 
-static struct vpt_context context_at(const struct demux *demux, const struct tenant *tenant,
+static struct vpt_context context_at(const struct demux_cpu *cpu, const struct tenant *tenant,
                                      uint64_t space, uint64_t ip)
 {
     return (struct vpt_context){.cr3 = cr3_of(tenant, space),
-                                .cpl = cpl_of(demux, space, ip),
-                                .exec_mode = tell_exec_mode(demux->mode),
+                                .cpl = cpl_of(cpu, space, ip),
+                                .exec_mode = tell_exec_mode(cpu->mode),
                                 .pae = true,
                                 .interrupts = true};
 }
 
-static struct seen *seen_at(struct demux *demux, const struct ptd_item *block)
+static struct seen *seen_at(struct demux_cpu *cpu, const struct ptd_item *block)
 {
-    return &demux->seen[(block->ip ^ block->ip >> 14 ^ block->last_ip << 5 ^ block->cr3 >> 12) %
-                        SEEN];
+    return &cpu->seen[(block->ip ^ block->ip >> 14 ^ block->last_ip << 5 ^ block->cr3 >> 12) %
+                      SEEN];
 }
 
-static bool is_seen(const struct demux *demux, const struct seen *seen,
+static bool is_seen(const struct demux_cpu *cpu, const struct seen *seen,
                     const struct ptd_item *block)
 {
-    return seen->tenant == demux->inside->tenant && seen->ip == block->ip &&
+    return seen->tenant == cpu->inside->tenant && seen->ip == block->ip &&
            seen->last_ip == block->last_ip && seen->space == block->cr3 &&
-           seen->mode == block->mode && seen->changes == demux->changes;
+           seen->mode == block->mode && seen->changes == cpu->changes;
 }
 
 /* What happened last, in a guest that goes on at an address. */
-static void tell_inside(struct demux *demux, const struct ptd_item *next, uint64_t ip)
+static void tell_inside(struct demux_cpu *cpu, const struct ptd_item *next, uint64_t ip)
 {
-    struct tenant *const tenant = demux->inside->tenant;
-    const struct vpt_context after = context_at(demux, tenant, next->cr3, ip);
+    struct tenant *const tenant = cpu->inside->tenant;
+    const struct vpt_context after = context_at(cpu, tenant, next->cr3, ip);
 
-    demux->last.has_cr3 = demux->last.has_cr3 && !tenant->hides_cr3;
-    switch (tell_last(&tenant->cpu, &demux->last, &after, ip)) {
+    cpu->last.has_cr3 = cpu->last.has_cr3 && !tenant->hides_cr3;
+    switch (tell_last(&tenant->cpu, &cpu->last, &after, ip)) {
     case TOLD_SAME:
         return;
     case TOLD_CR3:
@@ -207,201 +306,295 @@ static void tell_inside(struct demux *demux, const struct ptd_item *next, uint64
 
 /* ---- From one to another ---- */
 
-static void set_time(struct demux *demux)
+static void set_time(struct demux_cpu *cpu)
 {
-    const struct known *const known = demux->inside;
+    struct guest *const guest = cpu->inside;
+    const struct ptd_time_vm *const time = cpu->time;
 
-    if (known && known->time && demux->tsc != PTD_TIME_UNKNOWN && demux->tsc != demux->tsc_told) {
-        demux->tsc_told = demux->tsc;
-        tenant_time(known->tenant, ptd_time_guest_tsc(known->time, demux->tsc));
-    }
+    if (!guest || !time || cpu->tsc == PTD_TIME_UNKNOWN || cpu->tsc == cpu->tsc_told)
+        return;
+    if (guest->time && guest->time != time)
+        tenant_new_time(guest->tenant);
+    guest->time = time;
+    cpu->tsc_told = cpu->tsc;
+    tenant_time(guest->tenant, ptd_time_guest_tsc(time, cpu->tsc));
 }
 
-static void enter(struct demux *demux, struct known *known, const struct ptd_item *next,
+/* Whether it may have run on a processor while it was not known what runs there, up to now. */
+static bool may_have_run(const struct guest *guest, const struct demux_cpu *lost, uint64_t now)
+{
+    const struct demux_config *const config = &lost->demux->config;
+    const uint64_t from = guest->left > lost->lost_at ? guest->left : lost->lost_at;
+
+    return !config->may_run || now == PTD_TIME_UNKNOWN ||
+           config->may_run(config->owner, guest->tenant, lost->number, from, now);
+}
+
+static bool is_missed(const struct guest *guest, const struct demux_cpu *cpu)
+{
+    const struct demux *const demux = cpu->demux;
+    const struct demux_cpu *lost = demux->lost > 0 ? demux->cpus : NULL;
+
+    while (lost && !(lost->is_lost && may_have_run(guest, lost, cpu->tsc)))
+        lost = lost->next;
+    return lost;
+}
+
+/*
+ * It may have run before, unseen, where it is not known what runs. Where another processor's trace
+ * has not told that it left, the order of the two is not known either.
+ */
+static void enter(struct demux_cpu *cpu, struct guest *guest, const struct ptd_item *next,
                   uint64_t ip)
 {
-    const struct vpt_context context = context_at(demux, known->tenant, next->cr3, ip);
+    const struct vpt_context context = context_at(cpu, guest->tenant, next->cr3, ip);
 
-    demux->inside = known;
-    demux->tsc_told = PTD_TIME_UNKNOWN;
-    set_time(demux);
-    tenant_enter(known->tenant, ip, &context);
+    if (guest->last && guest->last != cpu && !(guest->last->is_timed && cpu->is_timed))
+        cpu->error = -EILSEQ;
+    if (guest->on) {
+        guest->on->inside = NULL;
+        tenant_lose(guest->tenant, false);
+    } else if (is_missed(guest, cpu)) {
+        tenant_miss(guest->tenant, true);
+    }
+    guest->on = cpu;
+    guest->last = cpu;
+    cpu->inside = guest;
+    cpu->time = cpu->of_vmcs.time;
+    cpu->tsc_told = PTD_TIME_UNKNOWN;
+    set_time(cpu);
+    tenant_enter(guest->tenant, ip, &context);
+}
+
+static void set_out(struct demux_cpu *cpu)
+{
+    cpu->inside->on = NULL;
+    if (cpu->tsc != PTD_TIME_UNKNOWN)
+        cpu->inside->left = cpu->tsc;
+    cpu->inside = NULL;
 }
 
 /*
  * The guest that ran does not run any more. What it did last has led to a VM exit, or to a place
  * that is not known.
  */
-static void leave(struct demux *demux)
+static void leave(struct demux_cpu *cpu)
 {
-    const struct last *const last = &demux->last;
-    struct tenant *const tenant = demux->inside->tenant;
+    const struct last *const last = &cpu->last;
+    struct tenant *const tenant = cpu->inside->tenant;
 
     if (last->is_open && !last->is_block && last->has_from)
         tenant_leave(tenant, last->from);
     else
         tenant_lose(tenant, false);
-    demux->inside = NULL;
+    set_out(cpu);
 }
 
 /* The guest goes on. What no event has told, such as a mode that MOV CR0 changed, an entry tells.
  */
-static void stay(struct demux *demux, const struct ptd_item *next, uint64_t ip)
+static void stay(struct demux_cpu *cpu, const struct ptd_item *next, uint64_t ip)
 {
-    struct tenant *const tenant = demux->inside->tenant;
+    struct tenant *const tenant = cpu->inside->tenant;
     struct vpt_context context;
 
-    if (demux->last.is_open)
-        tell_inside(demux, next, ip);
+    if (cpu->last.is_open)
+        tell_inside(cpu, next, ip);
     if (tenant->context.cr3 == cr3_of(tenant, next->cr3) &&
-        tenant->context.exec_mode == tell_exec_mode(demux->mode))
+        tenant->context.exec_mode == tell_exec_mode(cpu->mode))
         return;
-    context = context_at(demux, tenant, next->cr3, ip);
+    context = context_at(cpu, tenant, next->cr3, ip);
     tenant_leave(tenant, ip);
     tenant_enter(tenant, ip, &context);
 }
 
-/* The next block or event begins at an address. */
-static void arrive(struct demux *demux, const struct ptd_item *next, uint64_t ip)
+/* Whoever ran nowhere else may have run here meanwhile. */
+static void tell_lost(struct demux_cpu *cpu)
 {
-    struct known *const known = whose(demux, next);
+    struct demux *const demux = cpu->demux;
 
-    if (demux->inside && known == demux->inside)
-        stay(demux, next, ip);
-    else if (demux->inside)
-        leave(demux);
-    if (known && known != demux->inside)
-        enter(demux, known, next, ip);
-    demux->last = (struct last){.is_open = false};
+    for (size_t i = 0; i < demux->guest_count; i++)
+        if (!demux->guests[i].on && may_have_run(&demux->guests[i], cpu, cpu->tsc))
+            tenant_miss(demux->guests[i].tenant, !cpu->is_cut);
 }
 
-/* A part of the trace is missing, or it was off: anybody may have run meanwhile. */
-static void lose(struct demux *demux, bool off)
+/* It is known again who runs. */
+static void find(struct demux_cpu *cpu)
 {
-    for (size_t i = 0; i < demux->count; i++)
-        if (demux->all[i].tenant)
-            tenant_lose(demux->all[i].tenant, off);
-    demux->inside = NULL;
-    demux->last.is_open = demux->vmcs_known = false;
-    demux->of_vmcs = NULL;
-    demux->sums.losses += !off;
+    tell_lost(cpu);
+    cpu->is_lost = cpu->is_cut = false;
+    cpu->demux->lost--;
+}
+
+/* What an item is of runs. */
+static void see(struct demux_cpu *cpu, const struct ptd_item *item)
+{
+    if (cpu->is_lost && (is_known(cpu, item->nr, item->cr3) || cpu->is_nobodys))
+        find(cpu);
+}
+
+/* The next block or event begins at an address. */
+static void arrive(struct demux_cpu *cpu, const struct ptd_item *next, uint64_t ip)
+{
+    struct guest *const guest = whose(cpu, next);
+
+    see(cpu, next);
+    if (cpu->inside && guest == cpu->inside) {
+        stay(cpu, next, ip);
+        cpu->time = cpu->of_vmcs.time;
+    } else if (cpu->inside) {
+        leave(cpu);
+    }
+    if (guest && guest != cpu->inside)
+        enter(cpu, guest, next, ip);
+    cpu->last = (struct last){.is_open = false};
+}
+
+/* From here on it is not known who runs. */
+static void set_lost(struct demux_cpu *cpu, bool off)
+{
+    if (cpu->inside)
+        set_out(cpu);
+    cpu->last.is_open = cpu->vmcs_known = false;
+    if (!cpu->is_lost) {
+        cpu->demux->lost++;
+        cpu->lost_at = cpu->tsc == PTD_TIME_UNKNOWN ? 0 : cpu->tsc;
+    }
+    cpu->is_lost = true;
+    cpu->is_cut |= !off;
+}
+
+/* A part of the trace is missing, or it was off: anybody may run meanwhile. */
+static void lose(struct demux_cpu *cpu, bool off)
+{
+    if (cpu->inside)
+        tenant_lose(cpu->inside->tenant, off);
+    set_lost(cpu, off);
+    cpu->demux->sums.losses += !off;
 }
 
 /* A near branch is over when the flow tells it, whatever comes then. */
-static void settle_branch(struct demux *demux)
+static void settle_branch(struct demux_cpu *cpu)
 {
-    const struct last *const last = &demux->last;
+    const struct last *const last = &cpu->last;
 
-    if (!demux->inside || !last->is_open || !last->is_block || !last->has_to)
+    if (!cpu->inside || !last->is_open || !last->is_block || !last->has_to)
         return;
-    (void)tell_near(&demux->inside->tenant->cpu, last, last->to);
-    demux->last.is_open = false;
+    (void)tell_near(&cpu->inside->tenant->cpu, last, last->to);
+    cpu->last.is_open = false;
 }
 
 /* ---- Items ---- */
 
 /* In 16-bit code, a near branch stays in its segment. */
-static void put_base(struct demux *demux, const struct ptd_item *block, uint64_t end)
+static void put_base(struct demux_cpu *cpu, const struct ptd_item *block, uint64_t end)
 {
     const uint64_t from = block->to < end ? block->to : end;
 
     if (block->mode == PTD_MODE_16 && block->last_class >= PTD_INSN_COND &&
         block->last_class <= PTD_INSN_CALL_DIRECT && block->has_to &&
         (block->to > end ? block->to : end) - from < SEGMENT)
-        tenant_base(demux->inside->tenant, end, from & ~UINT64_C(15));
+        tenant_base(cpu->inside->tenant, end, from & ~UINT64_C(15));
 }
 
 /* Its code is known to whoever has the trace. The address behind it. */
-static uint64_t put_code(struct demux *demux, const struct ptd_item *block)
+static uint64_t put_code(struct demux_cpu *cpu, const struct ptd_item *block)
 {
-    struct tenant *const tenant = demux->inside->tenant;
-    struct seen *const seen = seen_at(demux, block);
+    struct tenant *const tenant = cpu->inside->tenant;
+    struct seen *const seen = seen_at(cpu, block);
 
-    if (demux->inside->space != block->cr3 && !tenant_has_spaces(tenant))
-        steps_forget(demux->steps); /* what stands in the log is the other's code */
-    demux->inside->space = block->cr3;
-    if (!is_seen(demux, seen, block) || !tenant_has_spaces(tenant)) {
-        const uint64_t end = tell_block_end(demux->config.image, block);
+    if (cpu->inside->space != block->cr3 && !tenant_has_spaces(tenant)) {
+        cpu->spaces = ++cpu->demux->spaces;
+        steps_forget(cpu->steps); /* what stands in the log is the other's code */
+    }
+    cpu->inside->space = block->cr3;
+    if (!is_seen(cpu, seen, block) || !tenant_has_spaces(tenant)) {
+        const uint64_t end = tell_block_end(cpu->image, block);
 
-        tenant_code(tenant, demux->config.image, block->cr3, block->ip, end);
+        tenant_code(tenant, cpu->image, block->cr3, block->ip, end);
         *seen = (struct seen){.tenant = tenant,
                               .space = block->cr3,
                               .ip = block->ip,
                               .last_ip = block->last_ip,
                               .end = end,
-                              .changes = demux->changes,
+                              .changes = cpu->changes,
                               .mode = block->mode};
     }
-    put_base(demux, block, seen->end);
+    put_base(cpu, block, seen->end);
     return seen->end;
 }
 
+/* Of what was taken last. */
+static bool is_unknown(const struct demux_cpu *cpu, bool nr)
+{
+    return nr && (cpu->is_lost || cpu->is_nobodys);
+}
+
 /* The address behind it, if it is a guest's whose trace is made. */
-static uint64_t take_block(struct demux *demux, const struct ptd_item *block)
+static uint64_t take_block(struct demux_cpu *cpu, const struct ptd_item *block)
 {
     uint64_t end = 0;
 
-    demux->mode = block->mode;
-    arrive(demux, block, block->ip);
-    if (demux->inside) {
-        demux->inside->tenant->insns += block->insns;
-        end = put_code(demux, block);
-    } else if (block->nr && !demux->of_vmcs) {
-        demux->sums.unknown_insns += block->insns;
+    cpu->mode = block->mode;
+    arrive(cpu, block, block->ip);
+    if (cpu->inside) {
+        cpu->inside->tenant->insns += block->insns;
+        end = put_code(cpu, block);
+    } else if (is_unknown(cpu, block->nr)) {
+        cpu->demux->sums.unknown_insns += block->insns;
     }
-    demux->last = last_block(block, end);
+    cpu->last = last_block(block, end);
     return end;
 }
 
-static void take_async(struct demux *demux, const struct ptd_item *item)
+static void take_async(struct demux_cpu *cpu, const struct ptd_item *item)
 {
-    arrive(demux, item, item->from);
-    demux->last = last_event(item);
+    arrive(cpu, item, item->from);
+    cpu->last = last_event(item);
 }
 
 /* PTWRITE, behind what was told last. */
-static void take_ptwrite(struct demux *demux, const struct ptd_item *item)
+static void take_ptwrite(struct demux_cpu *cpu, const struct ptd_item *item)
 {
-    const struct last *const last = &demux->last;
+    const struct last *const last = &cpu->last;
     uint64_t ip = item->from;
 
-    if (!demux->inside || (!item->has_from && !last->has_to))
+    if (!cpu->inside || (!item->has_from && !last->has_to))
         return;
     if (!item->has_from)
         ip = last->to;
-    arrive(demux, item, last->is_open && last->has_to ? last->to : ip);
-    if (demux->inside)
-        vpt_ptwrite(&demux->inside->tenant->cpu, item->value, item->packet.ptw.payload_bytes, ip);
+    arrive(cpu, item, last->is_open && last->has_to ? last->to : ip);
+    if (cpu->inside)
+        vpt_ptwrite(&cpu->inside->tenant->cpu, item->value, item->packet.ptw.payload_bytes, ip);
 }
 
 /* While the trace pauses, anybody may run. */
-static void take_disabled(struct demux *demux, const struct ptd_item *item)
+static void take_disabled(struct demux_cpu *cpu, const struct ptd_item *item)
 {
-    if (demux->inside && item->has_from)
-        arrive(demux, item, item->from);
-    demux->last =
+    if (cpu->inside && item->has_from)
+        arrive(cpu, item, item->from);
+    cpu->last =
         (struct last){.is_open = item->has_from, .has_from = item->has_from, .from = item->from};
-    if (demux->inside)
-        leave(demux);
-    lose(demux, true);
+    if (cpu->inside)
+        leave(cpu);
+    lose(cpu, true);
 }
 
-static void take_state(struct demux *demux, const struct ptd_item *item)
+static void take_state(struct demux_cpu *cpu, const struct ptd_item *item)
 {
     switch ((enum ptd_item_type)item->type) {
     case PTD_ITEM_CR3:
-        demux->last.has_cr3 = demux->last.has_cr3 || !item->in_psb;
+        cpu->last.has_cr3 = cpu->last.has_cr3 || !item->in_psb;
         break;
     case PTD_ITEM_VMCS:
-        set_vmcs(demux, item->value);
+        set_vmcs(cpu, item->value);
         break;
     case PTD_ITEM_MODE:
-        demux->mode = (uint8_t)item->value;
+        cpu->mode = (uint8_t)item->value;
         break;
     case PTD_ITEM_TSX:
         if (!item->in_psb) {
-            demux->last.has_tsx = true;
-            demux->last.tsx = item->value;
+            cpu->last.has_tsx = true;
+            cpu->last.tsx = item->value;
         }
         break;
     default:
@@ -409,82 +602,80 @@ static void take_state(struct demux *demux, const struct ptd_item *item)
     }
 }
 
-static void take_item(struct demux *demux, const struct ptd_item *item)
+static void take_item(struct demux_cpu *cpu, const struct ptd_item *item)
 {
     switch ((enum ptd_item_type)item->type) {
     case PTD_ITEM_BLOCK:
-        (void)take_block(demux, item);
+        (void)take_block(cpu, item);
         break;
     case PTD_ITEM_ASYNC:
-        take_async(demux, item);
+        take_async(cpu, item);
         break;
     case PTD_ITEM_DISABLED:
-        take_disabled(demux, item);
+        take_disabled(cpu, item);
         break;
     case PTD_ITEM_ENABLED:
-        if (demux->inside) /* it cannot have been off */
-            lose(demux, false);
-        demux->last.is_open = false;
+        if (cpu->inside) /* it cannot have been off */
+            lose(cpu, false);
+        cpu->last.is_open = false;
+        see(cpu, item);
         break;
     case PTD_ITEM_OVERFLOW:
-        settle_branch(demux);
-        lose(demux, false);
+        settle_branch(cpu);
+        lose(cpu, false);
         break;
     case PTD_ITEM_ERROR:
         if (item->error == PTD_E_NOMAP || item->error == PTD_E_RETSTACK)
-            settle_branch(demux);
-        lose(demux, false);
+            settle_branch(cpu);
+        lose(cpu, false);
         break;
     case PTD_ITEM_PTWRITE:
-        take_ptwrite(demux, item);
+        take_ptwrite(cpu, item);
         break;
     default:
-        take_state(demux, item);
+        take_state(cpu, item);
         break;
     }
 }
 
 /* An output may fail at any time. */
-static int error_of(const struct demux *demux)
+static int error_of(const struct demux_cpu *cpu)
 {
-    if (demux->inside && demux->inside->tenant->error)
-        return demux->inside->tenant->error;
-    return demux->error;
+    if (cpu->inside && cpu->inside->tenant->error)
+        return cpu->inside->tenant->error;
+    return cpu->error;
 }
 
-/* Whether code is as it was. */
-static void see_changes(struct demux *demux)
+/* Whether code is as it was, and what is told of it. */
+static void see_changes(struct demux_cpu *cpu)
 {
-    const uint64_t changes = ptd_image_changes(demux->config.image);
+    const uint64_t changes = ptd_image_changes(cpu->image);
 
-    if (demux->changes != changes)
-        steps_forget(demux->steps);
-    demux->changes = changes;
+    if (cpu->changes != changes || cpu->spaces != cpu->demux->spaces)
+        steps_forget(cpu->steps);
+    cpu->changes = changes;
+    cpu->spaces = cpu->demux->spaces;
 }
 
-int demux_take(struct demux *demux, const struct ptd_item *item, const struct ptd_time_point *point)
+int demux_take(struct demux_cpu *cpu, const struct ptd_item *item,
+               const struct ptd_time_point *point)
 {
-    set_time(demux); /* of what happened last */
-    demux->tsc = point ? point->tsc : PTD_TIME_UNKNOWN;
-    see_changes(demux);
-    take_item(demux, item);
-    return error_of(demux);
+    set_time(cpu); /* of what happened last */
+    cpu->tsc = point ? point->tsc : PTD_TIME_UNKNOWN;
+    see_changes(cpu);
+    take_item(cpu, item);
+    return error_of(cpu);
 }
 
 /* ---- Steps ---- */
 
-static uint8_t number_of(const struct demux *demux, const struct known *known)
-{
-    return (uint8_t)(known - demux->all);
-}
-
 /* The step with an index, as blocks. */
-static void take_step(struct demux *demux, const struct ptd_flow *flow, const struct ptd_run *run,
+static void take_step(struct demux_cpu *cpu, const struct ptd_flow *flow, const struct ptd_run *run,
                       size_t index)
 {
     const bool is_last = index + 1 == run->count;
     struct ptd_item block;
-    const struct known *inside = NULL;
+    const struct guest *inside = NULL;
     uint64_t end;
 
     for (size_t i = 0; ptd_step_block(flow, run->steps[index], i, &block) == PTD_OK; i++) {
@@ -493,65 +684,99 @@ static void take_step(struct demux *demux, const struct ptd_flow *flow, const st
             block.has_to = true;
             block.to = run->to;
         }
-        end = take_block(demux, &block);
-        set_time(demux);
-        if (i == 0 && demux->inside) {
-            inside = demux->inside;
-            steps_begin(demux->steps, run->steps[index], number_of(demux, inside));
+        end = take_block(cpu, &block);
+        set_time(cpu);
+        if (i == 0 && cpu->inside) {
+            inside = cpu->inside;
+            steps_begin(cpu->steps, run->steps[index], inside->number);
         }
         if (inside)
-            steps_block(demux->steps, &block, end);
+            steps_block(cpu->steps, &block, end);
     }
     if (inside)
-        steps_end(demux->steps);
+        steps_end(cpu->steps);
 }
 
 /* Steps from an index on that nobody has: up to the last one. */
-static size_t pass_foreign(struct demux *demux, const struct ptd_flow *flow,
+static size_t pass_foreign(struct demux_cpu *cpu, const struct ptd_flow *flow,
                            const struct ptd_run *run, size_t index)
 {
     const uint32_t *const insns = ptd_flow_insns(flow, NULL);
 
-    if (run->nr && !demux->of_vmcs)
+    if (is_unknown(cpu, run->nr))
         for (size_t i = index; i + 1 < run->count; i++)
-            demux->sums.unknown_insns += insns[run->steps[i] >> 2];
+            cpu->demux->sums.unknown_insns += insns[run->steps[i] >> 2];
     return index + 1 < run->count ? run->count - 1 : index;
 }
 
 /* Behind a step that was taken as blocks: the next one that has to be. */
-static size_t pass(struct demux *demux, const struct ptd_flow *flow, const struct ptd_run *run,
+static size_t pass(struct demux_cpu *cpu, const struct ptd_flow *flow, const struct ptd_run *run,
                    size_t index)
 {
-    if (!demux->inside)
-        return pass_foreign(demux, flow, run, index);
-    if (!step_is_near(demux->last.last_class))
+    if (!cpu->inside)
+        return pass_foreign(cpu, flow, run, index);
+    if (!step_is_near(cpu->last.last_class))
         return index;
-    return steps_tell(demux->steps, number_of(demux, demux->inside), &demux->inside->tenant->cpu,
-                      run, index, &demux->last, &demux->inside->tenant->insns);
+    return steps_tell(cpu->steps, cpu->inside->number, &cpu->inside->tenant->cpu, run, index,
+                      &cpu->last, &cpu->inside->tenant->insns);
 }
 
-int demux_take_run(struct demux *demux, const struct ptd_flow *flow, const struct ptd_run *run,
+int demux_take_run(struct demux_cpu *cpu, const struct ptd_flow *flow, const struct ptd_run *run,
                    const struct ptd_time_point *point)
 {
     int error = 0;
 
     if (run->count > 0) {
-        set_time(demux); /* of what happened last */
-        demux->tsc = point ? point->tsc : PTD_TIME_UNKNOWN;
-        see_changes(demux);
-        if (run->epoch != demux->epoch)
-            steps_forget(demux->steps);
-        demux->epoch = run->epoch;
+        set_time(cpu); /* of what happened last */
+        cpu->tsc = point ? point->tsc : PTD_TIME_UNKNOWN;
+        see_changes(cpu);
+        if (run->epoch != cpu->epoch)
+            steps_forget(cpu->steps);
+        cpu->epoch = run->epoch;
     }
-    for (size_t i = 0; !error && i < run->count; i = pass(demux, flow, run, i + 1)) {
-        take_step(demux, flow, run, i);
-        error = error_of(demux);
+    for (size_t i = 0; !error && i < run->count; i = pass(cpu, flow, run, i + 1)) {
+        take_step(cpu, flow, run, i);
+        error = error_of(cpu);
     }
-    return error || !run->has_item ? error : demux_take(demux, &run->item, point);
+    return error || !run->has_item ? error : demux_take(cpu, &run->item, point);
 }
 
-void demux_end(struct demux *demux, struct demux_sums *sums)
+/* ---- Traces ---- */
+
+struct demux_cpu *demux_waits_for(struct demux_cpu *cpu, const struct ptd_run *run)
 {
-    settle_branch(demux); /* that the trace ends is no gap */
-    *sums = demux->sums;
+    const struct guest *guest;
+
+    if (run->count > 0 ? !run->nr : !run->has_item || !run->item.nr)
+        return NULL;
+    guest = runs(cpu) ? cpu->of_vmcs.guest : NULL;
+    return guest && guest->on != cpu ? guest->on : NULL;
+}
+
+void demux_cpu_begin(struct demux_cpu *cpu, const struct ptd_image *image, bool is_timed)
+{
+    cpu->is_cut = cpu->image != NULL; /* what lies between two traces is missing */
+    cpu->image = image;
+    cpu->is_timed = is_timed;
+    cpu->mode = PTD_MODE_64;
+    cpu->changes = ptd_image_changes(image);
+    memset(cpu->seen, 0, sizeof(cpu->seen));
+    steps_forget(cpu->steps);
+}
+
+void demux_cpu_end(struct demux_cpu *cpu)
+{
+    struct guest *const inside = cpu->inside;
+
+    settle_branch(cpu);
+    if (cpu->is_lost && cpu->is_cut)
+        tell_lost(cpu);
+    set_lost(cpu, true);
+    if (inside) /* that the trace ends is no gap, unless it runs again */
+        tenant_miss(inside->tenant, true);
+}
+
+const struct demux_sums *demux_sums(const struct demux *demux)
+{
+    return &demux->sums;
 }

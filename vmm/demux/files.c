@@ -81,22 +81,20 @@ static int open_tenant(struct demux_files *files, const struct ptd_time_vm *time
     return error;
 }
 
-int demux_files_found(void *owner, unsigned vm, uint64_t vmcs, const struct ptd_time_vm *time,
-                      struct tenant **tenant)
+int demux_files_add(struct demux_files *files, unsigned vm, unsigned index,
+                    const struct ptd_time_vm *time, struct tenant **tenant)
 {
-    struct demux_files *const files = owner;
     struct demux_file *file;
     int error;
 
-    (void)vmcs; /* it is the host's */
-    *tenant = NULL;
-    if (files->vm && files->vm != vm)
-        return 0;
+    if (files->count == DEMUX_TENANTS_MAX)
+        return reason_set(&files->why, -E2BIG, "more than %u virtual processors",
+                          DEMUX_TENANTS_MAX);
     file = calloc(1, sizeof(*file));
     if (!file)
         return reason_no_memory(&files->why);
     file->vm = vm;
-    file->index = next_index(files, vm);
+    file->index = index;
     files->all[files->count++] = file;
     error = open_outputs(files, file);
     if (!error)
@@ -104,6 +102,29 @@ int demux_files_found(void *owner, unsigned vm, uint64_t vmcs, const struct ptd_
     if (!error)
         *tenant = &file->tenant;
     return error;
+}
+
+/* Of a guest without offset and multiplier, the TSC would be the host's, or is not known. */
+static const struct ptd_time_vm *time_of(const struct demux_files *files, uint64_t vmcs)
+{
+    for (size_t i = 0; i < files->time_count; i++) {
+        const struct ptd_time_vm *const time = &files->times[i];
+
+        if (time->vmcs == vmcs)
+            return time->offset || time->multiplier ? time : NULL;
+    }
+    return NULL;
+}
+
+int demux_files_found(void *owner, unsigned vm, uint64_t vmcs, const struct ptd_time_vm **time,
+                      struct tenant **tenant)
+{
+    struct demux_files *const files = owner;
+
+    if (files->vm && files->vm != vm)
+        return 0;
+    *time = time_of(files, vmcs);
+    return demux_files_add(files, vm, next_index(files, vm), *time, tenant);
 }
 
 /* ---- TRACE.json ---- */

@@ -9,10 +9,12 @@
 #include "demux/demux.h"
 
 struct demux_files {
-    struct tenant_config config; /* of a guest whose TSC is not scaled, and known */
-    const char *profile;         /* the name of its processor */
-    const char *out;             /* the folder */
-    unsigned vm;                 /* the only one that is wanted; 0: all */
+    struct tenant_config config;     /* of a guest whose TSC is not scaled, and known */
+    const char *profile;             /* the name of its processor */
+    const char *out;                 /* the folder */
+    unsigned vm;                     /* the only one that is wanted; 0: all */
+    const struct ptd_time_vm *times; /* of VMCS pointers, as far as times are wanted */
+    size_t time_count;
     size_t count;
     struct demux_file {
         unsigned vm, index;
@@ -23,8 +25,14 @@ struct demux_files {
     struct reason why;
 };
 
-/* Of struct demux_config: opens the files of a virtual processor. owner is a struct demux_files. */
-int demux_files_found(void *owner, unsigned vm, uint64_t vmcs, const struct ptd_time_vm *time,
+/*
+ * Opens the files of a virtual processor; time is how its TSC differs, NULL: that is not known. 0,
+ * or -errno and .why.
+ */
+int demux_files_add(struct demux_files *files, unsigned vm, unsigned index,
+                    const struct ptd_time_vm *time, struct tenant **tenant);
+/* Of struct demux_config: the same for each VMCS pointer. owner is a struct demux_files. */
+int demux_files_found(void *owner, unsigned vm, uint64_t vmcs, const struct ptd_time_vm **time,
                       struct tenant **tenant);
 /* Writes what is left, and TRACE.json of each. 0, or -errno and .why. */
 int demux_files_write(struct demux_files *files);

@@ -81,6 +81,11 @@ bool tenant_open(struct tenant *tenant, const struct tenant_config *config, stru
     return true;
 }
 
+void tenant_new_time(struct tenant *tenant)
+{
+    tenant->has_tsc = false;
+}
+
 void tenant_time(struct tenant *tenant, uint64_t tsc)
 {
     if (tenant->has_tsc && tsc <= tenant->clocks.tsc)
@@ -132,6 +137,7 @@ static void tell_gap(struct tenant *tenant)
     tenant->gaps++;
     tenant->is_synced = false;
     tenant->is_lost = tenant->is_cut = tenant->is_inside = tenant->has_cr3 = false;
+    tenant->is_at_gap = true;
 }
 
 void tenant_enter(struct tenant *tenant, uint64_t ip, const struct vpt_context *context)
@@ -140,7 +146,7 @@ void tenant_enter(struct tenant *tenant, uint64_t ip, const struct vpt_context *
         tell_gap(tenant);
     else if (tenant->has_cr3 && context->cr3 != tenant->cr3)
         (void)vpt_insert_pip(&tenant->cpu, tenant->ctl, context, false);
-    tenant->is_lost = false;
+    tenant->is_lost = tenant->is_at_gap = false;
     tenant->is_inside = true;
     tenant->entries++;
     tenant->context = *context;
@@ -167,12 +173,18 @@ void tenant_leave(struct tenant *tenant, uint64_t ip)
 
 void tenant_lose(struct tenant *tenant, bool off)
 {
-    if (tenant->is_inside) {
+    if (tenant->is_inside)
         tell_gap(tenant);
-    } else {
-        tenant->is_lost = true;
-        tenant->is_cut = tenant->is_cut || !off;
-    }
+    else
+        tenant_miss(tenant, off);
+}
+
+void tenant_miss(struct tenant *tenant, bool off)
+{
+    if (tenant->is_at_gap)
+        return;
+    tenant->is_lost = true;
+    tenant->is_cut = tenant->is_cut || !off;
 }
 
 int tenant_close(struct tenant *tenant)

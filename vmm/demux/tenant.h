@@ -28,6 +28,7 @@ struct tenant {
     bool is_inside; /* the guest runs */
     bool is_lost;   /* it may have run while nobody saw it, */
     bool is_cut;    /*   and that is not because the trace was off */
+    bool is_at_gap; /* that it may have run unseen was told last */
     bool is_synced; /* a PSB+ has told where it is, and in which address space */
     bool has_cr3;   /* .cr3 is that of the last exit */
     uint64_t cr3;
@@ -51,8 +52,10 @@ bool tenant_open(struct tenant *tenant, const struct tenant_config *config, stru
 /* All that waits is written. 0, or -errno and why. */
 int tenant_close(struct tenant *tenant);
 
-/* The guest's TSC from here on. */
+/* The guest's TSC from here on. It does not go back, */
 void tenant_time(struct tenant *tenant, uint64_t tsc);
+/*   but for the next time: the guest has set its TSC. */
+void tenant_new_time(struct tenant *tenant);
 /* VM entry: the guest runs at an address. */
 void tenant_enter(struct tenant *tenant, uint64_t ip, const struct vpt_context *context);
 /* Behind an event that may begin or end tracing, but for entries and exits. */
@@ -64,6 +67,8 @@ void tenant_leave(struct tenant *tenant, uint64_t ip);
  * off: because the host's trace was off, which is no gap if it does not begin again.
  */
 void tenant_lose(struct tenant *tenant, bool off);
+/* It may run unseen before it is entered again, if it is. */
+void tenant_miss(struct tenant *tenant, bool off);
 /* The code of an instruction or several, which run next in an address space. */
 void tenant_code(struct tenant *tenant, const struct ptd_image *image, uint64_t space,
                  uint64_t begin, uint64_t end);

@@ -6,7 +6,7 @@
 #include "hostpt/lend.h"
 
 #include <errno.h>
-#include <stdbool.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -145,6 +145,17 @@ int lend_receive(int socket, struct lent *lent, struct reason *why)
     if (error)
         lend_close(lent);
     return error;
+}
+
+bool lend_goes_on(int socket)
+{
+    struct pollfd state = {.fd = socket, .events = POLLIN}; /* nothing more is said */
+    int told;
+
+    do /* a signal that waits ends it, though nothing is waited for: guests are kicked by signals */
+        told = poll(&state, 1, 0);
+    while (told < 0 && errno == EINTR);
+    return told == 0;
 }
 
 void lend_close(struct lent *lent)

@@ -8,6 +8,7 @@
 
 #include "common/reason.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,5 +31,7 @@ struct lent {
 /* Ours. 0, or -errno and why. */
 int lend_receive(int socket, struct lent *lent, struct reason *why);
 void lend_close(struct lent *lent);
+/* Whether the other side still lends; signals may come meanwhile. */
+bool lend_goes_on(int socket);
 
 #endif

@@ -11,7 +11,6 @@
 #include "hostpt/lend.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,14 +145,7 @@ void processors_close(struct processors *processors)
 
 bool processors_are_lent(const struct processors *processors)
 {
-    struct pollfd state = {.fd = processors->socket, .events = POLLIN}; /* nothing more is said */
-
-    int told;
-
-    do /* a signal that waits ends it, though nothing is waited for: guests are kicked by signals */
-        told = poll(&state, 1, 0);
-    while (told < 0 && errno == EINTR);
-    return told == 0;
+    return lend_goes_on(processors->socket);
 }
 
 /* ---- Pieces ---- */

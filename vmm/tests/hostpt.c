@@ -17,11 +17,14 @@
 #include <CUnit/CUnit.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -759,6 +762,39 @@ static void test_lend(void)
     (void)close(fd);
 }
 
+static volatile sig_atomic_t signals;
+
+static void count_signal(int number)
+{
+    (void)number;
+    signals++;
+}
+
+/* A signal amid the question is no answer. Each comes while it is asked, more likely than not. */
+static void test_lend_signals(void)
+{
+    const struct itimerval often = {.it_interval.tv_usec = 100, .it_value.tv_usec = 100};
+    const struct itimerval never = {0};
+    const time_t end = time(NULL) + 10;
+    struct sigaction action = {.sa_handler = count_signal}, before;
+    unsigned denied = 0;
+    int ends[2];
+
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    CU_ASSERT_EQUAL_FATAL(sigaction(SIGALRM, &action, &before), 0);
+    signals = 0;
+    CU_ASSERT_EQUAL_FATAL(setitimer(ITIMER_REAL, &often, NULL), 0);
+    while (signals < 500 && time(NULL) < end)
+        denied += !lend_goes_on(ends[1]);
+    CU_ASSERT_EQUAL(setitimer(ITIMER_REAL, &never, NULL), 0);
+    CU_ASSERT_EQUAL(sigaction(SIGALRM, &before, NULL), 0);
+    CU_ASSERT_TRUE(signals > 0);
+    CU_ASSERT_EQUAL(denied, 0);
+    (void)close(ends[0]);
+    CU_ASSERT_FALSE(lend_goes_on(ends[1]));
+    (void)close(ends[1]);
+}
+
 /* ---- What Linux says of the hardware ---- */
 
 static void put_file(const char *folder, const char *name, const char *text)
@@ -838,5 +874,6 @@ void add_hostpt_suite(void)
     CU_add_test(suite, "perf's rings", test_ring);
     CU_add_test(suite, "perf's rings that somebody else empties", test_ring_look);
     CU_add_test(suite, "events that are lent", test_lend);
+    CU_add_test(suite, "events that are lent, while signals come", test_lend_signals);
     CU_add_test(suite, "what Linux says of the hardware", test_setting);
 }

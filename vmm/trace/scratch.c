@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #define LONG_BYTES ((size_t)32 << 20) /* from which a copy is in the file */
-#define PART_BYTES (UINT64_C(1) << 37)
-#define PARTS_MAX  64u /* 8 TiB: no file of ext4 is longer than 16 */
+#define PART_BYTES (UINT64_C(1) << 35)
+#define PARTS_MAX  256u /* 8 TiB: no file of ext4 is longer than 16 */
 
 struct part {
     uint8_t *bytes; /* NULL: it is free */
@@ -183,9 +183,13 @@ void scratch_pass(struct scratch *scratch, uint64_t from, uint64_t to)
         passed(scratch);
 }
 
-void scratch_see(struct scratch *scratch, const struct bytes *mapped)
+int scratch_see(struct scratch *scratch, struct input *input, struct bytes *bytes)
 {
-    scratch->seen = *mapped;
+    const int error = input_see_all(input, bytes);
+
+    if (!error && scratch && input->is_mapped)
+        scratch->seen = *bytes;
+    return error;
 }
 
 const struct ptd_perf_store *scratch_store(struct scratch *scratch, remark_fn tell)

@@ -9,6 +9,7 @@
 #include "common/bytes.h"
 #include "common/reason.h"
 #include "ptdec_perf.h"
+#include "trace/input.h"
 
 struct scratch;
 
@@ -16,8 +17,11 @@ struct scratch;
 struct scratch *scratch_new(void);
 /* Everything that the store keeps must be freed before. */
 void scratch_free(struct scratch *scratch);
-/* Pages of a file that are looked at from the first to the last; they must outlive scratch. */
-void scratch_see(struct scratch *scratch, const struct bytes *mapped);
+/*
+ * input_see_all(): pages of a file are looked at from the first to the last, and must outlive
+ * scratch. NULL: they stay in memory. 0 or -errno.
+ */
+int scratch_see(struct scratch *scratch, struct input *input, struct bytes *bytes);
 /* For struct ptd_perf_session; tell is told if there is no room in the folder. */
 const struct ptd_perf_store *scratch_store(struct scratch *scratch, remark_fn tell);
 /* Offsets of a trace ascend: what has been looked at need not stay in memory. NULL: nothing. */

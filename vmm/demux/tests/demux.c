@@ -12,16 +12,14 @@
 
 #include "common/file.h"
 #include "demux/files.h"
-#include "demux/tests/agree.h"
-#include "demux/tests/scan.h"
+#include "demux/tests/check.h"
+#include "demux/tests/hosts.h"
 #include "roundtrip/world.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define GUESTS       (MACHINES - 1)
 #define FEED_BYTES   1000u
-#define HOST_CR3     0x77777000u /* nobody's */
 #define USUAL        (VPT_CTL_OS | VPT_CTL_USER | VPT_CTL_BRANCHEN | VPT_CTL_TSCEN)
-#define SLACK        5000u /* of a guess at when something was, in ticks */
 
 /* A host's trace, and what came of it. */
 struct bench {
@@ -31,12 +29,6 @@ struct bench {
     struct demux_files files;
     struct demux_sums sums;
     char folder[32];
-};
-
-/* A guest's trace. */
-struct made {
-    struct bytes trace, code;
-    struct decoded ptdec, libipt;
 };
 
 /* ---- A world, taken apart ---- */
@@ -83,7 +75,7 @@ static void close_bench(struct bench *bench)
 }
 
 /* What comes next, as an item or as steps: told to demux. */
-static int take_next(struct demux *demux, struct ptd_stream *stream, bool by_items)
+static int take_next(struct demux_cpu *cpu, struct ptd_stream *stream, bool by_items)
 {
     static uint32_t steps[PTD_RUN_ROOM];
     static struct ptd_run run;
@@ -99,20 +91,20 @@ static int take_next(struct demux *demux, struct ptd_stream *stream, bool by_ite
     else
         status = ptd_stream_run(stream, &run, &point);
     if (status == PTD_OK && by_items)
-        CU_ASSERT_EQUAL_FATAL(demux_take(demux, &run.item, &point), 0);
+        CU_ASSERT_EQUAL_FATAL(demux_take(cpu, &run.item, &point), 0);
     if (status == PTD_OK && !by_items)
-        CU_ASSERT_EQUAL_FATAL(demux_take_run(demux, ptd_stream_flow(stream), &run, &point), 0);
+        CU_ASSERT_EQUAL_FATAL(demux_take_run(cpu, ptd_stream_flow(stream), &run, &point), 0);
     return status;
 }
 
-static void feed_all(struct bench *bench, struct demux *demux, struct ptd_stream *stream,
+static void feed_all(struct bench *bench, struct demux_cpu *cpu, struct ptd_stream *stream,
                      bool by_items)
 {
     const size_t all = (size_t)bench->world.cpu.output_bytes;
     size_t at = 0;
     int status;
 
-    while ((status = take_next(demux, stream, by_items)) != PTD_END) {
+    while ((status = take_next(cpu, stream, by_items)) != PTD_END) {
         const size_t len = all - at < FEED_BYTES ? all - at : FEED_BYTES;
 
         if (status == PTD_OK)
@@ -132,22 +124,25 @@ static void take_apart_as(struct bench *bench, bool by_items)
                                      .tsc_num = bench->world.caps.tsc_num,
                                      .mtc_freq = 3,
                                      .max_nonturbo_ratio = bench->world.caps.max_nonturbo_ratio};
-    struct demux_config config = {.image = bench->image,
-                                  .contexts = bench->contexts,
-                                  .has_time = true,
-                                  .found = demux_files_found,
-                                  .owner = &bench->files};
+    const struct demux_config config = {
+        .contexts = bench->contexts, .found = demux_files_found, .owner = &bench->files};
     struct ptd_stream *stream;
     struct demux *demux;
+    struct demux_cpu *cpu;
 
-    config.vms = clocks.vms = ptd_contexts_time_vms(bench->contexts, &clocks.vm_count);
-    config.vm_count = clocks.vm_count;
+    clocks.vms = ptd_contexts_time_vms(bench->contexts, &clocks.vm_count);
+    bench->files.times = clocks.vms;
+    bench->files.time_count = clocks.vm_count;
     stream = ptd_stream_new(bench->image, NULL, &clocks);
     demux = demux_new(&config);
-    CU_ASSERT_TRUE_FATAL(stream && demux);
-    feed_all(bench, demux, stream, by_items);
-    demux_end(demux, &bench->sums);
+    cpu = demux ? demux_cpu_new(demux, 0) : NULL;
+    CU_ASSERT_TRUE_FATAL(stream && cpu);
+    demux_cpu_begin(cpu, bench->image, true);
+    feed_all(bench, cpu, stream, by_items);
+    demux_cpu_end(cpu);
+    bench->sums = *demux_sums(demux);
     CU_ASSERT_EQUAL(demux_files_write(&bench->files), 0);
+    demux_cpu_free(cpu);
     demux_free(demux);
     ptd_stream_free(stream);
 }
@@ -185,186 +180,6 @@ static void take_apart(struct bench *bench)
         }
 }
 
-static void read_made(const struct bench *bench, unsigned vm, struct made *made)
-{
-    struct agree_trace trace;
-    char path[64];
-
-    memset(made, 0, sizeof(*made));
-    file_of(bench, vm, "", path);
-    CU_ASSERT_EQUAL_FATAL(read_file(path, &made->trace), 0);
-    file_of(bench, vm, ".code", path);
-    CU_ASSERT_EQUAL_FATAL(read_file(path, &made->code), 0);
-    trace =
-        (struct agree_trace){made->trace.data, made->trace.len, made->code.data, made->code.len};
-    agree_ptdec(&trace, &made->ptdec);
-    agree_libipt(&trace, &made->libipt);
-    CU_ASSERT_EQUAL(made->ptdec.errors, 0);
-    CU_ASSERT_EQUAL(made->libipt.errors, 0);
-    CU_ASSERT_EQUAL(agree_difference(&made->ptdec, &made->libipt), SIZE_MAX);
-    if (made->ptdec.errors || made->libipt.errors)
-        printf("VM %u: libptdec: %s, libipt: %s\n", vm, made->ptdec.first, made->libipt.first);
-}
-
-static void free_made(struct made *made)
-{
-    bytes_free(&made->trace);
-    bytes_free(&made->code);
-    free(made->ptdec.list);
-    free(made->libipt.list);
-}
-
-/* ---- What ran ---- */
-
-/* Of all that a guest executed, what its trace is to have. */
-struct wanted {
-    bool no_user, no_kernel;
-    uint64_t cr3; /* 0: all */
-    uint64_t first, last;
-};
-
-static bool is_wanted(const struct step *step, unsigned vm, const struct wanted *wanted)
-{
-    const bool kernel = step->ip >> 63;
-
-    return step->machine == vm && !(kernel ? wanted->no_kernel : wanted->no_user) &&
-           (!wanted->cr3 || step->cr3 == wanted->cr3) &&
-           (!wanted->last || (step->ip >= wanted->first && step->ip <= wanted->last));
-}
-
-static size_t count_wanted(const struct world *world, unsigned vm, const struct wanted *wanted)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < world->step_count; i++)
-        count += is_wanted(&world->steps[i], vm, wanted);
-    return count;
-}
-
-/* How many are the same from the first one on. */
-static size_t same_from_start(const struct world *world, unsigned vm, const struct wanted *wanted,
-                              const struct decoded *decoded)
-{
-    size_t at = 0;
-
-    for (size_t i = 0; i < world->step_count && at < decoded->count; i++) {
-        if (!is_wanted(&world->steps[i], vm, wanted))
-            continue;
-        if (world->steps[i].ip != decoded->list[at].ip)
-            break;
-        at++;
-    }
-    return at;
-}
-
-/* The same from the last one back. */
-static size_t same_to_end(const struct world *world, unsigned vm, const struct decoded *decoded)
-{
-    const struct wanted all = {0};
-    size_t same = 0;
-
-    for (size_t i = world->step_count; i-- > 0 && same < decoded->count;) {
-        if (!is_wanted(&world->steps[i], vm, &all))
-            continue;
-        if (world->steps[i].ip != decoded->list[decoded->count - 1 - same].ip)
-            break;
-        same++;
-    }
-    return same;
-}
-
-static void check_ran(const struct bench *bench, unsigned vm, const struct wanted *wanted,
-                      const struct made *made)
-{
-    const size_t count = count_wanted(&bench->world, vm, wanted);
-
-    CU_ASSERT_TRUE(count > 100);
-    CU_ASSERT_EQUAL(made->ptdec.count, count);
-    CU_ASSERT_EQUAL(same_from_start(&bench->world, vm, wanted, &made->ptdec), count);
-    CU_ASSERT_EQUAL(made->ptdec.gaps, 0);
-}
-
-/* ---- What is foreign ---- */
-
-static const struct insn *insn_at(const struct image *image, uint64_t ip)
-{
-    for (size_t i = 0; i < image->insns; i++)
-        if (image->base + image->insn[i].offset == ip)
-            return &image->insn[i];
-    return NULL;
-}
-
-/* All that the guest may have run: each instruction of the program that its steps are in. */
-static struct truth *truth_of(const struct world *world, unsigned vm)
-{
-    const struct ptd_time_vm *const clock = &vms[vm];
-    struct truth *const truth = truth_new();
-    bool ok = truth != NULL;
-
-    for (size_t i = 0; ok && i < world->step_count; i++) {
-        const struct step *const step = &world->steps[i];
-        const struct image *const image =
-            step->ip >> 63 ? &world->kernel[step->machine] : &world->user[step->machine];
-        const struct insn *insn;
-
-        if (step->machine != vm)
-            continue;
-        insn = insn_at(image, step->ip);
-        ok = insn && truth_add_insn(truth, step->cr3, step->ip, image->code + insn->offset,
-                                    insn->len_bytes);
-        /* Where a fault, an interrupt or a VM exit came may be an instruction that never ran. */
-        ok = ok && truth_add_ip(truth, step->ip + insn->len_bytes);
-    }
-    for (size_t p = 0; ok && p < world->kernel[vm].insns; p++)
-        ok = truth_add_ip(truth, world->kernel[vm].base + world->kernel[vm].insn[p].offset);
-    for (size_t p = 0; ok && p < world->user[vm].insns; p++)
-        ok = truth_add_ip(truth, world->user[vm].base + world->user[vm].insn[p].offset);
-    ok = ok && truth_add_time(truth, ptd_time_guest_tsc(clock, world->stamps[0].tsc),
-                              ptd_time_guest_tsc(clock, world->tsc) + SLACK);
-    CU_ASSERT_TRUE_FATAL(ok);
-    return truth;
-}
-
-static void check_plants(const struct truth *truth, const struct world *world,
-                         const struct made *made)
-{
-    const uint64_t values[FOREIGN_KINDS] = {[FOREIGN_IP] = HYPERVISOR,
-                                            [FOREIGN_CR3] = HOST_CR3,
-                                            [FOREIGN_VMCS] = vms[1].vmcs,
-                                            [FOREIGN_NR] = walk_cr3(0),
-                                            [FOREIGN_TIME] = world->tsc};
-
-    for (enum foreign what = 0; what < FOREIGN_KINDS; what++) {
-        struct scan scan = {0};
-        size_t len;
-        uint8_t *const planted =
-            scan_plant(what, values[what], made->trace.data, made->trace.len, &len);
-
-        CU_ASSERT_PTR_NOT_NULL_FATAL(planted);
-        scan_trace(truth, planted, len, &scan);
-        CU_ASSERT_EQUAL(scan.foreign[what], 1);
-        CU_ASSERT_EQUAL(scan_sum(&scan), 1);
-        free(planted);
-    }
-}
-
-static void check_foreign(const struct bench *bench, unsigned vm, const struct made *made,
-                          bool plants)
-{
-    struct truth *const truth = truth_of(&bench->world, vm);
-    struct scan scan = {0};
-
-    scan_trace(truth, made->trace.data, made->trace.len, &scan);
-    scan_code(truth, made->code.data, made->code.len, &scan);
-    CU_ASSERT_EQUAL(scan_sum(&scan), 0);
-    CU_ASSERT_TRUE(scan.packets > 100 && scan.code_bytes > 100);
-    if (scan_sum(&scan))
-        printf("VM %u: %s\n", vm, scan.first);
-    if (plants)
-        check_plants(truth, &bench->world, made);
-    truth_free(truth);
-}
-
 /* ---- Tests ---- */
 
 static struct bench *bench_new(uint64_t seed)
@@ -395,9 +210,9 @@ static void each_guest(void)
             const struct wanted all = {0};
             struct made made;
 
-            read_made(bench, vm, &made);
-            check_ran(bench, vm, &all, &made);
-            check_foreign(bench, vm, &made, i == 0);
+            read_made(bench->folder, vm, &made);
+            check_ran(&bench->world, vm, &all, &made);
+            check_foreign(&bench->world, vm, &made, i == 0);
             free_made(&made);
         }
         close_bench(bench);
@@ -434,8 +249,8 @@ static void filters(void)
         for (unsigned vm = 1; vm <= GUESTS; vm++) {
             struct made made;
 
-            read_made(bench, vm, &made);
-            check_ran(bench, vm, &wanted, &made);
+            read_made(bench->folder, vm, &made);
+            check_ran(&bench->world, vm, &wanted, &made);
             free_made(&made);
         }
         close_bench(bench);
@@ -459,13 +274,13 @@ static void gaps(void)
             struct made made;
             size_t begin, end;
 
-            read_made(bench, vm, &made);
+            read_made(bench->folder, vm, &made);
             begin = same_from_start(&bench->world, vm, &wanted, &made.ptdec);
             end = same_to_end(&bench->world, vm, &made.ptdec);
             CU_ASSERT_TRUE(begin > 0 && begin + end >= made.ptdec.count);
             CU_ASSERT_TRUE(made.ptdec.count < count_wanted(&bench->world, vm, &wanted));
             CU_ASSERT_TRUE(made.ptdec.gaps > 0);
-            check_foreign(bench, vm, &made, false);
+            check_foreign(&bench->world, vm, &made, false);
             free_made(&made);
         }
         close_bench(bench);
@@ -483,8 +298,8 @@ static void other_vms(void)
     CU_ASSERT_TRUE_FATAL(add_code(bench->image, &bench->world));
     take_apart(bench);
     CU_ASSERT_EQUAL(bench->files.count, 1);
-    read_made(bench, 2, &made);
-    check_ran(bench, 2, &(struct wanted){0}, &made);
+    read_made(bench->folder, 2, &made);
+    check_ran(&bench->world, 2, &(struct wanted){0}, &made);
     free_made(&made);
     close_bench(bench);
 }
@@ -496,7 +311,9 @@ int main(void)
                            {"what is lost", gaps},
                            {"one VM of two", other_vms},
                            CU_TEST_INFO_NULL};
-    CU_SuiteInfo suites[] = {{"demux", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"demux", NULL, NULL, NULL, NULL, tests},
+                             {"demux of a perf.data", NULL, NULL, NULL, NULL, hosts_tests},
+                             CU_SUITE_INFO_NULL};
     unsigned failures;
 
     if (CU_initialize_registry() != CUE_SUCCESS || CU_register_suites(suites) != CUE_SUCCESS)

@@ -3,7 +3,7 @@
  * foreign MAP CAPTURE VM FOLDER: is anything in FOLDER/VM.0, which `vpt demux` made of a capture,
  * that is not this VM's? Is it exactly what ran, by libptdec and by libipt? And would something
  * foreign be found, if it was there? What ran is taken from the capture. The VM has one virtual
- * processor. Status 0 if all is well.
+ * processor, with a VMCS pointer for each time that it sets its TSC. Status 0 if all is well.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,7 +26,9 @@ struct seen {
     struct ptd_image *image;
     struct truth *truth;
     struct decoded ran;
-    struct ptd_time_vm clock;
+    const struct ptd_time_vm *clocks; /* of all VMs */
+    size_t clock_count;
+    struct ptd_time_vm clock; /* by the VMCS pointer that holds */
     bool has_clock;
     unsigned vm;
     uint64_t since; /* of its TSC, if it runs; of another one: */
@@ -104,6 +106,18 @@ static void see_time(struct seen *seen, const struct ptd_item *item, uint64_t ts
         seen->host_tsc = tsc;
 }
 
+static void see_vmcs(struct seen *seen, uint64_t vmcs)
+{
+    seen->vmcs = vmcs;
+    if (ptd_space_vm(ptd_image_space(seen->image, true, vmcs, 0)) != seen->vm)
+        return;
+    for (size_t i = 0; i < seen->clock_count; i++)
+        if (seen->clocks[i].vmcs == vmcs) {
+            seen->clock = seen->clocks[i];
+            seen->has_clock = true;
+        }
+}
+
 static void see(struct seen *seen, const struct ptd_item *item, uint64_t tsc)
 {
     if (tsc != PTD_TIME_UNKNOWN)
@@ -111,7 +125,7 @@ static void see(struct seen *seen, const struct ptd_item *item, uint64_t tsc)
     if (item->type == PTD_ITEM_BLOCK)
         see_block(seen, item);
     if (item->type == PTD_ITEM_VMCS)
-        seen->vmcs = item->value;
+        see_vmcs(seen, item->value);
     if (item->type == PTD_ITEM_ASYNC && is_its(seen, item))
         seen->ok = seen->ok && truth_add_ip(seen->truth, item->from);
 }
@@ -130,20 +144,17 @@ static bool see_all(struct seen *seen, const char *trace, const struct ptd_conte
     clocks = sidecar.clocks;
     sidecar_close(&sidecar);
     clocks.vms = ptd_contexts_time_vms(contexts, &clocks.vm_count);
-    for (size_t i = 0; i < clocks.vm_count; i++)
-        if (ptd_space_vm(ptd_image_space(seen->image, true, clocks.vms[i].vmcs, 0)) == seen->vm) {
-            seen->clock = clocks.vms[i];
-            seen->has_clock = true;
-        }
+    seen->clocks = clocks.vms;
+    seen->clock_count = clocks.vm_count;
     stream = ptd_stream_new(seen->image, NULL, &clocks);
-    if (!stream || !seen->has_clock || ptd_stream_feed(stream, bytes.data, bytes.len) != PTD_OK)
+    if (!stream || ptd_stream_feed(stream, bytes.data, bytes.len) != PTD_OK)
         return false;
     ptd_stream_end(stream);
     while (ptd_stream_next(stream, &item, &point) == PTD_OK)
         see(seen, &item, point.tsc);
     ptd_stream_free(stream);
     bytes_free(&bytes);
-    return seen->ok;
+    return seen->ok && seen->has_clock;
 }
 
 /* ---- Verdicts ---- */

@@ -286,9 +286,9 @@ static void remove_files(const char *folder)
 
 /* ---- The ways ---- */
 
-/* All of the trace. demux may be NULL. How many errors there were. */
+/* All of the trace. cpu may be NULL. How many errors there were. */
 static uint64_t go_over(struct bench *bench, struct ptd_stream *stream, enum way way, bool time,
-                        struct demux *demux)
+                        struct demux_cpu *cpu)
 {
     static uint32_t steps[STEPS_A_RUN];
     struct ptd_run run = {.steps = steps, .room = STEPS_A_RUN};
@@ -304,8 +304,8 @@ static uint64_t go_over(struct bench *bench, struct ptd_stream *stream, enum way
 
         if (status == PTD_OK) {
             errors += (way == FLOW || run.has_item) && run.item.type == PTD_ITEM_ERROR;
-            if (demux &&
-                demux_take_run(demux, ptd_stream_flow(stream), &run, time ? &point : NULL) != 0)
+            if (cpu &&
+                demux_take_run(cpu, ptd_stream_flow(stream), &run, time ? &point : NULL) != 0)
                 fail("demux failed");
             continue;
         }
@@ -325,30 +325,29 @@ static void take_apart(struct bench *bench, struct ptd_stream *stream, bool time
 {
     char folder[] = "/tmp/vpt-speed-XXXXXX";
     static struct demux_files files;
-    const struct demux_config config = {.image = bench->image,
-                                        .contexts = bench->contexts,
-                                        .vms = clock->vms,
-                                        .vm_count = clock->vm_count,
-                                        .has_time = time,
-                                        .found = demux_files_found,
-                                        .owner = &files};
+    const struct demux_config config = {
+        .contexts = bench->contexts, .found = demux_files_found, .owner = &files};
     struct demux *const demux = demux_new(&config);
-    struct demux_sums sums;
+    struct demux_cpu *const cpu = demux ? demux_cpu_new(demux, 0) : NULL;
 
     memset(&files, 0, sizeof(files));
     files.profile = "plain";
     files.out = mkdtemp(folder);
+    files.times = clock->vms;
+    files.time_count = time ? clock->vm_count : 0;
     files.config.ctl =
         VPT_CTL_OS | VPT_CTL_USER | VPT_CTL_BRANCHEN | (time ? VPT_CTL_TSCEN : UINT64_C(0));
-    if (!demux || !files.out || !vpt_profile("plain", &files.config.caps))
+    if (!cpu || !files.out || !vpt_profile("plain", &files.config.caps))
         fail("no folder, or no memory");
     files.config.caps.vmx_misc_pt = true;
-    (void)go_over(bench, stream, DEMUX, time, demux);
-    demux_end(demux, &sums);
+    demux_cpu_begin(cpu, bench->image, time);
+    (void)go_over(bench, stream, DEMUX, time, cpu);
+    demux_cpu_end(cpu);
     if (demux_files_write(&files) != 0 || files.count != 1)
         fail(files.why.text);
     bench->seen = files.all[0]->tenant.insns;
     demux_files_free(&files);
+    demux_cpu_free(cpu);
     demux_free(demux);
     remove_files(folder);
 }

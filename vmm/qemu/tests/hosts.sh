@@ -7,7 +7,8 @@
 # ahead again and again, and its code is given. What was recorded decodes to what QEMU's plugin interface
 # saw run, instruction by instruction; who ran is checked by pages of memory, and when by QEMU's TSC. Which
 # VM is which comes from what vpt record gathered: threads, and offsets of TSCs with each change of them.
-# The same holds when the trace's VMCS packets are taken away, so that only NR and threads tell.
+# The same holds when the trace's VMCS packets are taken away, so that only NR and threads tell. `vpt demux`
+# takes the recording apart: each VM's trace has what QEMU saw that VM run, and nothing of anybody else.
 #
 # Each setting of the packets is a run: plain, without RET compression, and with Event Trace, where VM
 # exits by reason have to be as many as KVM's own tracepoint counted.
@@ -35,7 +36,8 @@ compared=2000000 # of them, as text
 [ $# -gt 0 ] || set -- plain noretcomp events
 settings=("$@")
 kinds=(runs 'has a map with two VMs' 'decodes to what ran, who and when' 'decodes so without VMCS packets'
-    'tells changes of the TSC offset' 'is read by perf' 'is decoded by vpt as a folder' 'has a report of both VMs')
+    'tells changes of the TSC offset' 'is read by perf' 'is decoded by vpt as a folder' 'has a report of both VMs'
+    'is taken apart')
 
 command -v perf >/dev/null || why='no perf (linux-perf)'
 [ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
@@ -221,6 +223,21 @@ reported() {
     done
 }
 
+# Of what compare found, which is what QEMU saw run, each VM has its part, and no address, CR3, VMCS pointer
+# or time that is not its own. One of each is planted, and found.
+apart() {
+    local vm name sum
+    "$build/vpt" demux --json --symfs "$work/root" --out "$out/guests" "$recording" >"$work/apart" &&
+        jq . "$work/apart" && jq -e '.unknown_instructions == 0' "$work/apart" || return 1
+    for vm in 1 2; do
+        name=$(jq -r ".vms[$vm - 1].name" "$map")
+        sum=$(sed -nE "s/^VM $name .*: ([0-9]+) instructions on .*/\1/p" "$work/compared" |
+            awk '{ sum += $1 } END { print sum + 0 }')
+        jq -e ".traces[] | select(.vm == $vm) | .instructions == $sum" "$work/apart" &&
+            "$build/tests/foreign" "$map" "$work/whose.pt" "$vm" "$out/guests" || return 1
+    done
+}
+
 # exits_of: VM exits by reason, as EVD packets say; counted: as KVM's tracepoint did.
 exits() {
     "$build/vpt" dump "$work/host.pt" | sed -nE 's/.* EVD VM-exit reason .*: (0x[0-9a-f]+)$/\1/p' | sort | uniq -c |
@@ -250,6 +267,7 @@ for setting in "${settings[@]}"; do
     check "$name is read by perf" perf_reads
     check "$name is decoded by vpt as a folder" folder
     check "$name has a report of both VMs" reported
+    check "$name is taken apart" apart
     [ "$setting" != events ] || check "$name has the VM exits that KVM counted" exits
 done
 summary

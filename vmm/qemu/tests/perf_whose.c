@@ -33,9 +33,8 @@ struct whose {
 /* The bytes of a session's traces are the file's, which is ours. */
 static void erase(const struct ptd_perf_trace *trace, uint64_t offset, size_t len)
 {
-    const struct ptd_perf_piece whole = {trace->bytes, trace->len_bytes};
-    const struct ptd_perf_piece *piece = trace->bytes ? &whole : trace->pieces;
-    const struct ptd_perf_piece *const end = piece + (trace->bytes ? 1 : trace->piece_count);
+    const struct ptd_perf_piece *piece = trace->pieces;
+    const struct ptd_perf_piece *const end = piece + trace->piece_count;
 
     for (; len > 0; len--, offset++) {
         for (; piece < end && offset >= piece->len_bytes; piece++)
