@@ -193,6 +193,7 @@ struct vpt_cpu {
     uint8_t path;      /* enum vpt_path */
     uint8_t ret_top;   /* index of the youngest entry + 1, modulo VPT_RET_STACK */
     uint8_t ret_count;
+    bool tip_plain; /* of VPT_PATH_FAST: TIPs follow the TNT at once, compressed as usual */
     uint64_t ret_stack[VPT_RET_STACK];
 
     /* MSRs. STATUS[2:0] are kept as the enables below. */

@@ -480,8 +480,8 @@ static void test_other_states(void)
 
 /* What follows from other fields, belongs to the owner, or is saved member by member. */
 static const char *const left_out[] = {
-    "path", "ranges",  "timing",      "psb_period_bytes", "ops",       "owner", "ctx", "now",
-    "caps", "choices", "ready_bytes", "topa_ahead_count", "topa_ahead"};
+    "path", "tip_plain", "ranges",  "timing",      "psb_period_bytes", "ops",       "owner", "ctx",
+    "now",  "caps",      "choices", "ready_bytes", "topa_ahead_count", "topa_ahead"};
 
 static bool is_left_out(const char *name)
 {
