@@ -105,4 +105,6 @@ void vpt_choose_path(struct vpt_cpu *cpu)
         cpu->path = VPT_PATH_SLOW;
     else
         cpu->path = cpu->packet_en ? VPT_PATH_FAST : VPT_PATH_OFF;
+    cpu->tip_plain = !cpu->caps.deferred_tips && cpu->caps.linear_bits != 32 &&
+                     !cpu->caps.choices.ip_full_64 && cpu->caps.choices.layout == VPT_LAYOUT_DENSE;
 }

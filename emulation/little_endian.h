@@ -6,6 +6,7 @@
 #define VPT_LITTLE_ENDIAN_H
 
 #include <stdint.h>
+#include <string.h>
 
 /* Gives n back. */
 static inline uint32_t vpt_put_le(uint8_t *bytes, uint64_t value, unsigned n)
@@ -13,6 +14,15 @@ static inline uint32_t vpt_put_le(uint8_t *bytes, uint64_t value, unsigned n)
     for (unsigned i = 0; i < n; i++)
         bytes[i] = (uint8_t)(value >> (8 * i));
     return n;
+}
+
+/* All eight bytes; one store, where the compiler knows that it is. */
+static inline void vpt_put_le64(uint8_t *bytes, uint64_t value)
+{
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+    value = __builtin_bswap64(value);
+#endif
+    memcpy(bytes, &value, sizeof(value));
 }
 
 static inline uint64_t vpt_get_le(const uint8_t *bytes, unsigned n)

@@ -253,6 +253,7 @@ void vpt_ctl_loaded(struct vpt_cpu *cpu)
         (2048u << (ctl >> VPT_CTL_PSBFREQ_SHR & 0xf)) - cpu->caps.choices.psb_early_bytes;
     cpu->timing = (ctl & (VPT_CTL_MTCEN | VPT_CTL_CYCEN)) != 0;
     cpu->ranges = (ctl >> VPT_CTL_ADDR_CFG_SHR & 0xffff) != 0;
+    cpu->ret_kept = !(ctl & VPT_CTL_DISRETC);
 }
 
 static void load_ctl(struct vpt_cpu *cpu, uint64_t ctl)

@@ -654,12 +654,45 @@ void vpt_begin_event(struct vpt_cpu *cpu)
         mtc(cpu);
 }
 
+/*
+ * TNT and TIP of tip_plain. How long they are is computed and not branched on, because it depends
+ * on the program: a processor that guesses wrong loses more time than all of this takes. Whole
+ * words are stored, of which what is too long is written over later: there is room.
+ */
+static inline void put_plain_tip(struct vpt_cpu *cpu, uint64_t payload)
+{
+    const uint64_t tnt = cpu->tnt, changed = payload ^ cpu->last_ip;
+    const bool any = tnt != 1, is_long = tnt >> (SHORT_TNT_BITS + 1) != 0;
+    const uint64_t tnt_packet =
+        is_long ? tnt << 16 | PT_EXT_TNT64 << 8 | PT_OPC_EXT : tnt << PT_TNT8_SHR;
+    const uint32_t tnt_len = is_long ? PT_TNT64_LEN : any;
+    const unsigned kind = PT_IPB_UPD16 + (changed >> 16 != 0) + (changed >> 32 != 0);
+    const uint32_t tip_len = 1 + 2 * kind;
+    uint8_t *const bytes = cpu->buf + cpu->buf_len;
+
+    _Static_assert(PT_IPB_UPD16 == 1 && PT_IPB_UPD32 == 2 && PT_IPB_SEXT48 == 3, "2 bytes each");
+    vpt_put_le64(bytes, tnt_packet);
+    bytes[tnt_len] = (uint8_t)(kind << PT_IPBYTES_SHR | PT_TIP);
+    vpt_put_le64(bytes + tnt_len + 1, payload);
+    cpu->tnt = 1;
+    cpu->last_ip = payload;
+    cpu->branch_told = true;
+    cpu->buf_len += tnt_len + tip_len;
+    cpu->bytes_since_psb += tnt_len + tip_len;
+    cpu->packet_count += 1u + any;
+}
+
 /* A TIP where nothing but TNT, TIP and the RET stack matters (VPT_PATH_FAST). */
 void vpt_fast_tip(struct vpt_cpu *cpu, uint64_t target)
 {
+    const uint64_t payload = vpt_ip_payload(cpu, target);
+
     if (!room(cpu, VPT_EVENT_MAX_BYTES))
         vpt_make_room(cpu, VPT_EVENT_MAX_BYTES);
-    if (cpu->packet_en) /* the store may have ended the trace */
+    /* The store may have ended the trace. */
+    if (vpt_is_fast(cpu) && cpu->tip_plain && !cpu->ip_full && sign_extends_48(payload))
+        put_plain_tip(cpu, payload);
+    else if (cpu->packet_en)
         emit_tip(cpu, target);
     if (cpu->overflow || psb_due(cpu) || cpu->buf_len >= DRAIN_BYTES)
         vpt_end_event(cpu, target);

@@ -425,6 +425,8 @@ const char *vpt_restore(struct vpt_cpu *cpu, const uint8_t *bytes, size_t len_by
     if (!packets_ok(&restored))
         return "the packet state is impossible";
     vpt_choose_path(&restored);
+    if (restored.packet_en && !restored.ret_kept)
+        vpt_ret_clear(&restored); /* earlier versions kept CALLs that no RET could use */
     *cpu = restored;
     return NULL;
 }

@@ -193,6 +193,8 @@ struct vpt_cpu {
     uint8_t path;      /* enum vpt_path */
     uint8_t ret_top;   /* index of the youngest entry + 1, modulo VPT_RET_STACK */
     uint8_t ret_count;
+    bool ret_kept;  /* CALLs are put on the stack: not DisRETC */
+    bool tip_plain; /* of VPT_PATH_FAST: TIPs follow the TNT at once, compressed as usual */
     uint64_t ret_stack[VPT_RET_STACK];
 
     /* MSRs. STATUS[2:0] are kept as the enables below. */
@@ -428,6 +430,10 @@ static inline bool vpt_is_fast(const struct vpt_cpu *cpu)
 {
     return cpu->path == VPT_PATH_FAST;
 }
+/*
+ * It may take near direct CALLs as well, if ret_kept: as vpt_ret_push() does, unless the length is
+ * zero. And a near RET for which vpt_ret_compresses(): as vpt_ret_pop() does, and the bit 1.
+ */
 
 /* ---- Events ------------------------------------------------------------------------------- *
  * One call for each operation that retired or was delivered, in program order. All addresses are
@@ -477,6 +483,8 @@ static inline void vpt_jmp_direct(struct vpt_cpu *cpu, uint64_t target)
  */
 static inline void vpt_ret_push(struct vpt_cpu *cpu, uint64_t next_ip)
 {
+    if (!cpu->ret_kept)
+        return;
     cpu->ret_stack[cpu->ret_top] = next_ip;
     cpu->ret_top = (uint8_t)((cpu->ret_top + 1) % VPT_RET_STACK);
     cpu->ret_count += cpu->ret_count < VPT_RET_STACK;
@@ -486,8 +494,7 @@ static inline bool vpt_ret_compresses(const struct vpt_cpu *cpu, uint64_t target
 {
     const unsigned youngest = (cpu->ret_top + VPT_RET_STACK - 1u) % VPT_RET_STACK;
 
-    return cpu->ret_count > 0 && cpu->ret_stack[youngest] == target &&
-           !(cpu->ctl & VPT_CTL_DISRETC);
+    return cpu->ret_count > 0 && cpu->ret_stack[youngest] == target;
 }
 static inline void vpt_ret_pop(struct vpt_cpu *cpu)
 {

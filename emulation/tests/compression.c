@@ -139,6 +139,39 @@ static void test_ip_pairs(void)
     }
 }
 
+/* All numbers of TNT bits in front of a TIP: the quick way and the general one send the same. */
+static void test_tnt_and_tip(void)
+{
+    const size_t count = sizeof(ips) / sizeof(ips[0]);
+
+    for (unsigned capacity = 6; capacity <= 47; capacity += 41) {
+        struct vpt_caps caps = plain_caps("max");
+        struct fake *fakes[2];
+
+        caps.long_tnt = capacity == 47;
+        for (unsigned general = 0; general < 2; general++) {
+            struct fake *fake = fakes[general] = fake_open_caps(&caps);
+
+            fake_start(fake, BOTH);
+            CHECK(fake->cpu.tip_plain, "there is a quick way");
+            fake->cpu.tip_plain = !general;
+            for (size_t i = 0; i < count * capacity; i++) {
+                for (unsigned bit = 0; bit < i % capacity; bit++)
+                    vpt_cond_branch(&fake->cpu, 0x401000, (i ^ bit) % 3 != 0);
+                vpt_jmp_indirect(&fake->cpu, ips[i / capacity]);
+            }
+            CHECK(fake->cpu.tip_plain == !general, "nothing chose the way anew");
+            fake_stop(fake);
+        }
+        CHECK(fakes[0]->tap_len == fakes[1]->tap_len &&
+                  memcmp(fakes[0]->tap, fakes[1]->tap, fakes[0]->tap_len) == 0 &&
+                  fakes[0]->cpu.packet_count == fakes[1]->cpu.packet_count,
+              "TNT of up to %u bits", capacity);
+        for (unsigned general = 0; general < 2; general++)
+            fake_close(fakes[general]);
+    }
+}
+
 /* Processors of 32-bit addresses never send more than 32 bits. */
 static void test_ip_32(void)
 {
@@ -483,6 +516,7 @@ void suite_compression(void)
         {"short TNT", test_short_tnt},
         {"long TNT", test_long_tnt},
         {"IP compression: pairs", test_ip_pairs},
+        {"TNT and TIP", test_tnt_and_tip},
         {"IP compression: 32-bit processors", test_ip_32},
         {"IP compression: Last IP", test_last_ip},
         {"RET compression", test_ret_simple},

@@ -5,6 +5,7 @@
 #ifndef TARGET_I386_VPT_COMPAT_H
 #define TARGET_I386_VPT_COMPAT_H
 
+#include "cpu.h"
 #include "exec/exec-all.h"
 #include "hw/core/cpu.h"
 #include "hw/qdev-properties.h"
@@ -30,6 +31,11 @@
 #define X86_VPT_HAS(OBJECT, MEMBER) ((void)0) /* what may be missing is there */
 
 #define X86_VPT_PROPERTIES(NAME, ...) static const Property NAME[] = {__VA_ARGS__}
+
+static inline CPUNegativeOffsetState *x86_vpt_neg(X86CPU *cpu)
+{
+    return &cpu->parent_obj.neg;
+}
 
 static inline bool x86_vpt_set_can_do_io(CPUState *cs, bool can)
 {
@@ -68,6 +74,11 @@ static inline void x86_vpt_invalidate_code(tb_page_addr_t first, hwaddr len)
 
 #define X86_VPT_PROPERTIES(NAME, ...)                                                              \
     static Property NAME[] = {__VA_ARGS__, DEFINE_PROP_END_OF_LIST()}
+
+static inline CPUNegativeOffsetState *x86_vpt_neg(X86CPU *cpu)
+{
+    return &cpu->neg;
+}
 
 static inline bool x86_vpt_set_can_do_io(CPUState *cs, bool can)
 {

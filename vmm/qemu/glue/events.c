@@ -68,7 +68,16 @@ static void choose_hot(X86CPU *cpu)
     if (vpt->watch) {
         model = vpt_wants_branches(&vpt->guest) ? &vpt->full : vpt->watch;
     }
-    cpu->vpt_hot = vpt_is_fast(model) ? model : &vpt->full;
+    x86_vpt_neg(cpu)->pinned = (CPUPinned *)(vpt_is_fast(model) ? model : &vpt->full);
+}
+
+/* What translated code knows of it. */
+QEMU_BUILD_BUG_ON(offsetof(struct vpt_cpu, tnt) != offsetof(CPUPinned, bits));
+QEMU_BUILD_BUG_ON(offsetof(struct vpt_cpu, tnt_full) != offsetof(CPUPinned, full));
+
+static inline struct vpt_cpu *hot_of(CPUX86State *env)
+{
+    return (struct vpt_cpu *)x86_vpt_neg(env_archcpu(env))->pinned;
 }
 
 /* Only VMX sends output where it has to wait. */
@@ -82,12 +91,16 @@ static inline void look_at_output(CPUX86State *env, const struct X86Vpt *vpt)
 void x86_vpt_sync(CPUX86State *env)
 {
     const struct X86Vpt *vpt = vpt_of(env);
+    const bool wanted_any = (env->hflags & HF_VPT_MASK) != 0;
 
     look_at_output(env, vpt);
     env->hflags = (env->hflags & ~HF_VPT_MASK) | wanted(vpt);
     choose_hot(env_archcpu(env));
     if (unlikely(vpt->in_tcg) && !(env->hflags & HF_VPT_TRIGGER_MASK)) {
         cpu_exit(env_cpu(env)); /* back to KVM */
+    }
+    if (!wanted_any && (env->hflags & HF_VPT_MASK)) {
+        cpu_exit(env_cpu(env)); /* tcg_gen_pin() is of such blocks, and was not of this one */
     }
 }
 
@@ -120,7 +133,7 @@ static inline void branch_done(CPUX86State *env, struct X86Vpt *vpt)
  */
 #define TELL_BRANCH(env, fast, event, ...)                                                         \
     do {                                                                                           \
-        struct vpt_cpu *const hot = env_archcpu(env)->vpt_hot;                                     \
+        struct vpt_cpu *const hot = hot_of(env);                                                   \
                                                                                                    \
         if (likely(vpt_is_fast(hot))) {                                                            \
             fast(hot, __VA_ARGS__);                                                                \

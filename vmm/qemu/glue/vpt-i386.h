@@ -33,7 +33,7 @@ struct X86VptVmx {
 struct X86Vpt {
     struct vpt_cpu guest;  /* what the guest sees and programs, if enabled */
     struct vpt_cpu *watch; /* of capture, or NULL */
-    struct vpt_cpu full;   /* X86CPU.vpt_hot, if translated code has to call for each branch */
+    struct vpt_cpu full;   /* what is pinned, if translated code has to call for each branch */
     struct X86VptWatch *capture;
     X86CPU *cpu;
     bool enabled;
