@@ -213,9 +213,9 @@ demux() { # NAME STATUS PATTERN ARGUMENT...
 }
 expect 'demux without a folder' 2 'needs --out' "$vpt" demux "$work/loop.pt"
 demux 'of a perf.data without a map' 3 'is in no perf.data; --map' "$work/loop.data"
-echo '{"vpt-map": 1, "vms": [{"name": "one", "vcpus": [{"tid": 5}]}]}' >"$work/one.map"
-demux 'of a perf.data without guests' 3 'no guest runs' --map "$work/one.map" "$work/loop.data"
-demux '--json of that' 3 'no guest runs' --json --map "$work/one.map" "$work/loop.data"
+echo '{"vpt-map": 1, "vms": [{"name": "one", "vcpus": [{"tid": 5}]}]}' >"$work/one.json"
+demux 'of a perf.data without guests' 3 'no guest runs' --map "$work/one.json" "$work/loop.data"
+demux '--json of that' 3 'no guest runs' --json --map "$work/one.json" "$work/loop.data"
 check 'demux --json says that there is nothing' jq -e '.traces == [] and .unknown_instructions == 0' "$work/out"
 demux '--like of a perf.data' 2 'is for a raw trace' --like "$work/loop.pt" "$work/loop.data"
 demux '--symfs of a raw trace' 2 'is for a perf.data' --symfs "$work" "$work/loop.pt"
