@@ -15,9 +15,14 @@
 #include "referee.h"
 #include "suites.h"
 
-#define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
-#define TRACES        600u
-#define TRUE_TRACES   300u
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#ifdef __SANITIZE_ADDRESS__ /* which takes ten times as long */
+#define TRACES      60u
+#define TRUE_TRACES 30u
+#else
+#define TRACES      600u
+#define TRUE_TRACES 300u
+#endif
 #define TRACE_BYTES   20000u
 #define STEP_BYTES    128u /* one step makes no more */
 #define MARKS         (2 * PTD_RUN_ROOM)
