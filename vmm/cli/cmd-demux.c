@@ -583,8 +583,9 @@ static int check_kind(const struct demux_options *options, bool is_perf_data)
     return 0;
 }
 
-static int demux_either(struct demux_options *options, const char *file)
+static int demux_either(void *owner, const char *file)
 {
+    struct demux_options *const options = owner;
     struct input input;
     bool is_perf_data = false;
     int code, error = input_open(&input, file);
@@ -597,24 +598,6 @@ static int demux_either(struct demux_options *options, const char *file)
     if (!code)
         code = is_perf_data ? demux_perf_data(options, &input) : demux_raw(options, file, &input);
     input_close(&input);
-    return code;
-}
-
-static int demux_file(struct demux_options *options, const char *file)
-{
-    struct decode_options *const decode = &options->parsed.options;
-    struct perf_data_place place;
-    struct reason why;
-    int code = perf_data_locate(file, &place, &why);
-
-    if (code)
-        return complain(exit_code_of(code), "%s", why.text);
-    decode->code.kcore = place.kcore;
-    if (!decode->code.cache)
-        decode->code.cache = place.files;
-    decode->folder_map = place.map;
-    code = demux_either(options, place.file);
-    perf_data_place_free(&place);
     return code;
 }
 
@@ -633,7 +616,8 @@ static int run(int argc, char **argv)
     }
     options->parsed.options.code.files = code_files_new(CODE_BYTES_MAX);
     code = options->parsed.options.code.files ? parse(argc, argv, options) : no_memory() + 1;
-    code = code ? code - 1 : demux_file(options, argv[optind]);
+    code = code ? code - 1
+                : parsed_locate(&options->parsed.options, argv[optind], demux_either, options);
     demux_files_free(&options->outputs);
     parsed_free(&options->parsed);
     free(options);

@@ -376,7 +376,8 @@ static int decode_input(struct decode_options *options, const char *file)
     return code;
 }
 
-static int decode_file(struct decode_options *options, const char *file)
+int parsed_locate(struct decode_options *options, const char *file,
+                  int (*then)(void *owner, const char *file), void *owner)
 {
     struct perf_data_place place;
     struct reason why;
@@ -388,10 +389,20 @@ static int decode_file(struct decode_options *options, const char *file)
     if (!options->code.cache)
         options->code.cache = place.files;
     options->folder_map = place.map;
-    code = decode_input(options, place.file);
+    code = then(owner, place.file);
     options->code.kcore = options->folder_map = NULL;
     perf_data_place_free(&place);
     return code;
+}
+
+static int decode_located(void *owner, const char *file)
+{
+    return decode_input(owner, file);
+}
+
+static int decode_file(struct decode_options *options, const char *file)
+{
+    return parsed_locate(options, file, decode_located, options);
 }
 
 /* ---- Several traces ---- */

@@ -47,6 +47,12 @@ size_t parsed_frames(void *owner, const struct ptd_image *image, uint64_t cr3, u
 int parsed_decode(struct parsed *parsed, char **files, size_t count);
 void parsed_free(struct parsed *parsed);
 
+/*
+ * Does something with the file that an argument stands for, which may be a folder of perf or of
+ * vpt record; what else is in that is taken into account. An exit code.
+ */
+int parsed_locate(struct decode_options *options, const char *file,
+                  int (*then)(void *owner, const char *file), void *owner);
 /* An option of these that a raw trace has no use for; NULL: none was given. */
 const char *parsed_perf_option(const struct decode_options *options);
 /* Where perf's copies of files are. False: no memory. */
