@@ -33,6 +33,6 @@ void x86_vpt_host_begin(CPUState *cs)
 {
 }
 
-void x86_vpt_host_end(CPUState *cs)
+void x86_vpt_host_end(CPUState *cs, int run_ret)
 {
 }

@@ -278,7 +278,8 @@ void x86_vpt_host_begin(CPUState *cs)
     host->begin_ns = get_clock();
 }
 
-static void follow(struct X86VptHost *host, const struct pt_piece *piece, uint64_t ran_ns)
+static void follow(struct X86VptHost *host, const struct pt_piece *piece, uint64_t ran_ns,
+                   bool halted)
 {
     X86CPU *cpu = host->cpu;
     uint64_t ip;
@@ -294,7 +295,7 @@ static void follow(struct X86VptHost *host, const struct pt_piece *piece, uint64
     cpu->vpt->has_told_tsc = false;
     vpt_flush(&cpu->vpt->guest);
     pace_ran(&host->pace, &cpu->vpt->guest, ran_ns);
-    if (CPU(cpu)->kvm_run->exit_reason == KVM_EXIT_HLT && follow_exit_ip(host->follow, &ip)) {
+    if (halted && follow_exit_ip(host->follow, &ip)) {
         const struct vpt_power_entry entry = {.ip = ip};
 
         vpt_power_entry(&cpu->vpt->guest, &entry);
@@ -304,8 +305,10 @@ static void follow(struct X86VptHost *host, const struct pt_piece *piece, uint64
 
 /* The iothread's lock keeps memory as it is, but for what other vCPUs write, of which there are
  * none. */
-void x86_vpt_host_end(CPUState *cs)
+void x86_vpt_host_end(CPUState *cs, int run_ret)
 {
+    /* Where KVM_RUN failed, as a kick makes it do, the reason may be that of an exit before. */
+    const bool halted = run_ret == 0 && cs->kvm_run->exit_reason == KVM_EXIT_HLT;
     struct X86VptHost *host = X86_CPU(cs)->vpt->host;
     struct pt_piece piece = {.lost = true};
     struct reason why = {""};
@@ -322,7 +325,7 @@ void x86_vpt_host_end(CPUState *cs)
     }
     bql_lock();
     if (host->piece == PIECE_TRACED) {
-        follow(host, &piece, ran_ns);
+        follow(host, &piece, ran_ns, halted);
     } else if (!piece.lost && !follow_learn(host->follow, &piece)) {
         fail(host, &(struct reason){"no memory for the host's trace"});
     }

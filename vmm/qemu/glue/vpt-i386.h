@@ -174,9 +174,9 @@ bool x86_vpt_host_limit(struct vpt_caps *caps, Error **errp);
 /* For the vCPU's thread, which calls; done if it is not to be traced. */
 bool x86_vpt_host_open(CPUState *cs, Error **errp);
 void x86_vpt_host_close(CPUState *cs);
-/* Around KVM_RUN, without the iothread's lock. */
+/* Around KVM_RUN, which has said run_ret, without the iothread's lock. */
 void x86_vpt_host_begin(CPUState *cs);
-void x86_vpt_host_end(CPUState *cs);
+void x86_vpt_host_end(CPUState *cs, int run_ret);
 /* The vCPU stands where its own instructions have not led it. */
 void x86_vpt_host_elsewhere(X86CPU *cpu);
 
