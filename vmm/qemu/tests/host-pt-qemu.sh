@@ -23,6 +23,7 @@ set -u
 . "$here/nested.sh"
 execlog=${EXECLOG:-$build/qemu/execlog.so}
 boot_s=1500
+linux_mib=2048 # with room for a recording of all that QEMU does
 out=$work/host
 images=guest-tests/build
 least=500000 # instructions of the demonstration that are compared
@@ -102,25 +103,11 @@ wait $guest
 grep -o "status captured .*" /out/monitor
 '
 
-address_of() { # ELF SYMBOL
-    nm "$1" | sed -n "s/^0*\([0-9a-f]*\) [a-zA-Z] $2\$/0x\1/p"
-}
-
-# The kernel of the guest stands where no other does, and its programs where only busybox does, which
-# sleeps meanwhile.
 runs() {
-    local kernel end
-    kernel=$(address_of "$images/demo.elf" guest_main)
-    end=$(address_of "$images/demo.elf" image_end)
-    linux_prepare
     nested_qemu "$work/root"
-    cp "$build/vpt" "$work/root/usr/bin/vpt"
-    shared_objects "$work/root" "$build/vpt"
-    cp "$images"/{demo,sort,hash,msr-tests,packet-tests,hostile-tests}.elf "$work/root/"
-    (cd "$work/root" && find . | cpio --quiet -o -H newc) >"$work/base.cpio"
+    host_prepare "$images"/{demo,sort,hash,msr-tests,packet-tests,hostile-tests}.elf
     linux_run host "$boot_s" "$host_cpu" -icount shift=2,sleep=off \
-        -plugin "$execlog,out=$work/log,start=$kernel,from=0x400000,to=0x404000,also_from=$((kernel & ~0xfff)),also_to=$end" \
-        <<<"$job" && cat "$out/log"
+        -plugin "$execlog,out=$work/log,$(demo_places)" <<<"$job" && cat "$out/log"
 }
 
 ended() { # NAME STATUS
@@ -132,15 +119,6 @@ holds() { # NAME
     ended "$1" 1 && grep -q '^demo: everything held' "$out/$1"
 }
 
-# The log has all of this kernel's guests one after the other, and each begins at its first instruction.
-ran() { # NUMBER
-    od -An -v -tx8 -w8 "$work/log" | sed 's/^ *//' |
-        awk -v first="$(address_of "$images/demo.elf" guest_main)" -v number="$1" '
-            "0x" $1 == first { at++ }
-            at > number { exit }
-            at == number'
-}
-
 decoded() { # NAME: to $work/decoded
     images_are_here "$out/$1.pt.json"
     "$build/vpt" decode "$out/$1.pt" >"$work/decoded"
@@ -148,7 +126,7 @@ decoded() { # NAME: to $work/decoded
 
 decodes() {
     decoded first || return 1
-    ran 1 >"$work/ran"
+    demo_ran "$work/log" 1 >"$work/ran"
     parts_of "$work/ran" "$least" <"$work/decoded"
 }
 
@@ -158,7 +136,7 @@ behind() {
     holds behind && decoded behind || return 1
     overflows=$(grep -c '^ *-- overflow' "$work/decoded")
     echo "$overflows overflows"
-    ran 2 >"$work/ran"
+    demo_ran "$work/log" 2 >"$work/ran"
     [ "$overflows" -gt 0 ] && parts_of "$work/ran" "$least_behind" lost <"$work/decoded"
 }
 

@@ -17,12 +17,13 @@ set -u
 . vmm/qemu/tests/suite.sh
 # shellcheck source=vmm/qemu/tests/parts.sh
 . vmm/qemu/tests/parts.sh
+# shellcheck source=vmm/qemu/linux/host.sh
+. "$here/host.sh"
 boot_s=3000
 out=$work/host
 images=guest-tests/build
 least=500000 # instructions of the demonstration that are compared
 least_behind=20000 # of the one that overflows
-log_bytes=$((64 << 20)) # of the log, in which the demonstration comes first
 
 # Between two packets of the host that tell the time, the guest's cycle counter stands still. Regions that
 # fill up within one piece have one PMI.
@@ -101,25 +102,10 @@ traced busy /demo.elf
 kill $!
 wait'
 
-address_of() { # ELF SYMBOL
-    nm "$1" | sed -n "s/^0*\([0-9a-f]*\) [a-zA-Z] $2\$/0x\1/p"
-}
-
-# The kernel of the guest stands where no other does, and its programs where only busybox does, which
-# sleeps meanwhile.
 runs() {
-    local kernel end
-    kernel=$(address_of "$images/demo.elf" guest_main)
-    end=$(address_of "$images/demo.elf" image_end)
-    linux_prepare
-    cp "$build/vpt" "$work/root/usr/bin/vpt"
-    cp "$images"/{demo,sort,hash,msr-tests,packet-tests,hostile-tests,smp-tests}.elf "$work/root/"
-    shared_objects "$work/root" "$build/vpt"
-    (cd "$work/root" && find . | cpio --quiet -o -H newc) >"$work/base.cpio"
-    linux_run host "$boot_s" max,vendor=GenuineIntel,vpt-profile=icelake-server,+vmx,-la57 \
-        -icount shift=2,sleep=off \
-        -plugin "$build/qemu/execlog.so,out=$work/log,start=$kernel,from=0x400000,to=0x404000,also_from=$((kernel & ~0xfff)),also_to=$end" \
-        <<<"$job" && cat "$out/log"
+    host_prepare "$images"/{demo,sort,hash,msr-tests,packet-tests,hostile-tests,smp-tests}.elf
+    linux_run host "$boot_s" "$host_cpu" -icount shift=2,sleep=off \
+        -plugin "$build/qemu/execlog.so,out=$work/log,$(demo_places)" <<<"$job" && cat "$out/log"
 }
 
 ended() { # NAME STATUS
@@ -133,18 +119,10 @@ holds() { # NAME
         grep -q '^overflows: 0 ' "$out/$1.log"
 }
 
-# The log has all of this kernel's guests one after the other, and each begins at its first instruction.
-ran() { # NUMBER
-    head -c "$log_bytes" "$work/log" | od -An -v -tx8 -w8 | sed 's/^ *//' |
-        awk -v first="$(address_of "$images/demo.elf" guest_main)" -v number="$1" '
-            "0x" $1 == first { at++ }
-            at == number'
-}
-
 decodes() {
     images_are_here "$out/demo.pt.json"
     "$build/vpt" decode "$out/demo.pt" >"$work/decoded" || return 1
-    ran 1 >"$work/ran"
+    demo_ran "$work/log" 1 >"$work/ran"
     parts_of "$work/ran" "$least" <"$work/decoded"
 }
 
@@ -157,7 +135,7 @@ behind() {
     overflows=$(sed -n 's/^overflows: \([0-9]*\) .*/\1/p' "$out/behind.log")
     echo "$overflows overflows"
     [ "$overflows" -gt 0 ] && [ "$overflows" = "$(grep -c '^ *-- overflow' "$work/decoded")" ] || return 1
-    ran 2 >"$work/ran"
+    demo_ran "$work/log" 2 >"$work/ran"
     parts_of "$work/ran" "$least_behind" lost <"$work/decoded"
 }
 

@@ -12,6 +12,28 @@ images_are_here() {
     sed -i "s,\"[\\\\/]*/\([a-z]*\.elf\),\"$(realpath guest-tests/build)/\1," "$1"
 }
 
+address_of() { # ELF SYMBOL
+    nm "$1" | sed -n "s/^0*\([0-9a-f]*\) [a-zA-Z] $2\$/0x\1/p"
+}
+
+# demo_places: for execlog, where the guests of demo.elf on a Linux host have their code. Its kernel stands
+# where no other does, and its programs where only busybox does, which sleeps meanwhile.
+demo_places() {
+    local kernel end
+    kernel=$(address_of guest-tests/build/demo.elf guest_main)
+    end=$(address_of guest-tests/build/demo.elf image_end)
+    echo "start=$kernel,from=0x400000,to=0x404000,also_from=$((kernel & ~0xfff)),also_to=$end"
+}
+
+# demo_ran LOG NUMBER: what one of them ran, one address a line. The log has all of them one after the other,
+# and each begins at its first instruction.
+demo_ran() {
+    od -An -v -tx8 -w8 "$1" | sed 's/^ *//' |
+        awk -v first="$(address_of guest-tests/build/demo.elf guest_main)" -v number="$2" '
+            "0x" $1 == first && ++at > number { exit }
+            at == number'
+}
+
 # parts_of RAN LEAST [carried|lost]: what vpt decode prints on standard input. Each part from a begin of tracing
 # to its end is a part of RAN, one address a line, in its order. Between them only the handler of the PMI
 # runs, which stops the trace. An instruction that was begun may be there: once more if a VM exit came amid
