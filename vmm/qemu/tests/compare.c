@@ -113,7 +113,7 @@ struct compare {
     /* What was decoded since then; a first block alone may have been found too early. */
     uint64_t since[MAX_SINCE];
     size_t since_count, since_pos;
-    uint64_t since_tsc; /* nothing of it was before */
+    uint64_t since_tsc; /* nothing of it was before; 0: that is unknown */
     uint64_t insns, branches, async, disables, errors, lost_bytes;
     uint64_t attempts;    /* instructions that began and did not retire */
     uint64_t passed_over; /* instructions that ran while tracing was off, or so began */
@@ -469,6 +469,18 @@ static bool next_item(struct compare *c, struct ptd_flow *flow, struct ptd_item 
 
 /* ---- Items, one by one ---- */
 
+/*
+ * The next block is looked for in what ran from now on. When it comes, it is too late to ask what
+ * time it is: timing packets behind its beginning may have been read to find its end.
+ */
+static void search(struct compare *c)
+{
+    const struct ptd_time_point *const now = &c->clocks.before;
+
+    c->searching = true;
+    c->since_tsc = now->tsc == PTD_TIME_UNKNOWN ? 0 : now->earliest;
+}
+
 /* The instructions of a block, which the log has next. */
 static void see_insns(struct compare *c, const struct ptd_item *block, const uint64_t *ips,
                       uint64_t n)
@@ -482,7 +494,6 @@ static void see_insns(struct compare *c, const struct ptd_item *block, const uin
     if (c->searching) {
         c->since_count = 0;
         c->since_pos = c->pos;
-        c->since_tsc = c->clocks.before.tsc == PTD_TIME_UNKNOWN ? 0 : c->clocks.before.earliest;
     }
     if (!find(c, ips + again, n - again)) {
         differ(c, block, ips + again, n - again);
@@ -558,10 +569,10 @@ static void see(struct compare *c, const struct ptd_item *item)
         break;
     case PTD_ITEM_DISABLED: /* what began before it ran again, or it was the WRMSR: searched over */
         c->disables++;
-        c->searching = true;
+        search(c);
         break;
     case PTD_ITEM_ENABLED:
-        c->searching = true;
+        search(c);
         break;
     case PTD_ITEM_ERROR:
         if (c->errors++ == 0)
@@ -573,11 +584,11 @@ static void see(struct compare *c, const struct ptd_item *item)
                      "instruction %" PRIu64 ": %s, near trace offset %" PRIu64, c->insns,
                      ptd_strerror(item->error), item->offset);
         c->clocks.waiting = 0;
-        c->searching = true;
+        search(c);
         break;
     case PTD_ITEM_STOP:
     case PTD_ITEM_OVERFLOW:
-        c->searching = true;
+        search(c);
         break;
     case PTD_ITEM_TSC:
     case PTD_ITEM_CBR:
@@ -600,6 +611,7 @@ static void see_early(struct compare *c, const struct ptd_item *item)
     see_time(c, item);
     c->is_early =
         now->tsc == PTD_TIME_UNKNOWN || !log_has(&c->log, 1) || now->earliest <= c->log.tscs[0];
+    search(c);
 }
 
 /* Names of files; NULL: there is none. */
