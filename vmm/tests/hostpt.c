@@ -236,27 +236,26 @@ static void test_pages(void)
     static const uint64_t user = 1 << 2, large = 1 << 7, no_execute = UINT64_C(1) << 63;
     const struct {
         const char *what;
-        bool is_la57;
-        unsigned level; /* of the entry: tables in front of it */
         uint64_t entry; /* beside "present" */
         uint64_t above; /* in the entries that lead to it */
         uint64_t address;
-        size_t at; /* 0: there is no code */
-        bool is_user;
+        size_t at;      /* 0: there is no code */
+        unsigned level; /* of the entry: tables in front of it */
+        bool is_la57, is_user;
     } cases[] = {
-        {"a page of a program", false, 3, 0x5000 | user, user, 0, 0x5000, true},
-        {"of the kernel by one level", false, 3, 0x5000 | user, 0, 0, 0x5000, false},
-        {"of the kernel by its own entry", false, 3, 0x5000, user, 0, 0x5000, false},
-        {"data", false, 3, 0x5000 | user | no_execute, user, 0, 0, false},
-        {"data by one level", false, 3, 0x5000 | user, user | no_execute, 0, 0, false},
-        {"2 MiB", false, 2, large | user, user, 0x3000, 0x3000, true},
-        {"2 MiB, with more of the entry than counts", false, 2, 0x1000 | large, user, 0x3000,
-         0x3000, false},
-        {"1 GiB", false, 1, large | user, user, 0x4000, 0x4000, true},
-        {"five levels", true, 4, 0x5000 | user, user, 0, 0x5000, true},
-        {"a page that is not in memory", false, 3, 0x100000 | user, user, 0, 0, false},
-        {"a table that is not in memory", false, 0, 0x100000 | user, user, 0, 0, false},
-        {"512 GiB are no page", false, 0, 0x100000 | large | user, user, 0, 0, false},
+        {"a page of a program", 0x5000 | user, user, 0, 0x5000, 3, false, true},
+        {"of the kernel by one level", 0x5000 | user, 0, 0, 0x5000, 3, false, false},
+        {"of the kernel by its own entry", 0x5000, user, 0, 0x5000, 3, false, false},
+        {"data", 0x5000 | user | no_execute, user, 0, 0, 3, false, false},
+        {"data by one level", 0x5000 | user, user | no_execute, 0, 0, 3, false, false},
+        {"2 MiB", large | user, user, 0x3000, 0x3000, 2, false, true},
+        {"2 MiB, with more of the entry than counts", 0x1000 | large, user, 0x3000, 0x3000, 2,
+         false, false},
+        {"1 GiB", large | user, user, 0x4000, 0x4000, 1, false, true},
+        {"five levels", 0x5000 | user, user, 0, 0x5000, 4, true, true},
+        {"a page that is not in memory", 0x100000 | user, user, 0, 0, 3, false, false},
+        {"a table that is not in memory", 0x100000 | user, user, 0, 0, 0, false, false},
+        {"512 GiB are no page", 0x100000 | large | user, user, 0, 0, 0, false, false},
     };
     static uint8_t ram[TABLES * PAGE];
     struct ptd_memory *const memory = ptd_memory_new();
