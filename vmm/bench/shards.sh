@@ -8,7 +8,7 @@
 # Processor time counts, so that other work on the machine does not: of the slower half, and of the join behind it.
 # That is what it takes if each half has a processor. Each round runs all of them, and the median of the rounds'
 # ratios counts. What comes out must be the same. Pieces are for long traces, so that each trace is taken COPIES
-# times (5): what each process has to do once is less of them.
+# times (20): what each process has to do once is less of them.
 set -euo pipefail
 
 vpt=$1
@@ -19,7 +19,7 @@ if [ "${1:-}" = --json ]; then
     shift 2
 fi
 rounds=3
-copies=${COPIES:-5}
+copies=${COPIES:-20}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -14,19 +14,31 @@ uint64_t hash_more(uint64_t hash, uint64_t value)
     return (folded ^ folded >> 32) * 0xd6e8feb86659fd93u;
 }
 
-#define LANES 4u
+#define LANES 8u
 
-/* Whole traces are hashed: products that do not wait for each other take a quarter of the time. */
+static uint64_t mix(uint64_t lane, uint64_t word)
+{
+    lane ^= word;
+    return (lane << 27 | lane >> 37) * 0x9fb21c651e98df25u;
+}
+
+/*
+ * Whole traces are hashed, as fast as they come from memory: each step loses nothing of its lane
+ * and its word, and takes one multiplication, and no lane waits for another.
+ */
 static const uint8_t *hash_lanes(uint64_t *hash, const uint8_t *from, size_t turns)
 {
-    uint64_t lanes[LANES] = {*hash, *hash + 1, *hash + 2, *hash + 3};
+    uint64_t lanes[LANES];
 
+    for (size_t lane = 0; lane < LANES; lane++)
+        lanes[lane] = hash_more(*hash, lane);
     for (size_t i = 0; i < turns; i++) {
+#pragma GCC unroll 8 /* so that lanes are in registers */
         for (size_t lane = 0; lane < LANES; lane++, from += sizeof(uint64_t)) {
             uint64_t word;
 
             memcpy(&word, from, sizeof(word));
-            lanes[lane] = hash_more(lanes[lane], word);
+            lanes[lane] = mix(lanes[lane], word);
         }
     }
     for (size_t lane = 0; lane < LANES; lane++)

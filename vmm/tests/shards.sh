@@ -87,6 +87,9 @@ check 'and decoded' cmp "$work/one" "$work/all"
 several_lines=
 check 'pieces again' pieces 7 "$work/long" decode --blocks
 shards=$work/long.shards
+touch -d yesterday "$work/long"
+"$vpt" merge decode --blocks "$work/long" >"$work/all" 2>/dev/null
+check 'of a trace whose file has another time' cmp "$work/one" "$work/all"
 expect 'another command' 3 'a piece of another command' "$vpt" merge decode --blocks --json "$work/long"
 cp "$work/long" "$work/kept"
 cp "$work/damaged" "$work/long"

@@ -38,6 +38,8 @@ int bulk_map(const struct decode_options *options, struct stream *stream)
     stream->packets = (struct bytes){.data = bytes, .len = (size_t)status.st_size};
     stream->input = NULL;
     stream->is_mapped = true;
+    stream->modified =
+        (uint64_t)status.st_mtim.tv_sec * UINT64_C(1000000000) + (uint64_t)status.st_mtim.tv_nsec;
     return 0;
 }
 
@@ -149,8 +151,18 @@ void bulk_pass_time(struct bulk *bulk, uint64_t offset)
         ptd_time_packet(bulk->time, &packet);
 }
 
+/* Of a format that takes steps. */
+static struct ptd_flow_config flow_config(const struct decode_options *options)
+{
+    struct ptd_flow_config config = options->config;
+
+    config.compounds = options->format->takes_compounds;
+    return config;
+}
+
 bool bulk_open(struct bulk *bulk, struct decode_options *options, struct stream *stream)
 {
+    const struct ptd_flow_config config = flow_config(options);
     struct ptd_run *const part = &bulk->part;
 
     *bulk = (struct bulk){.options = options, .stream = stream};
@@ -164,8 +176,7 @@ bool bulk_open(struct bulk *bulk, struct decode_options *options, struct stream 
                              .mark_room = RUN_STEPS};
     part->steps = calloc(part->room, sizeof(*part->steps));
     part->marks = calloc(part->mark_room, sizeof(*part->marks));
-    bulk->flow =
-        ptd_flow_new(stream->packets.data, stream->packets.len, stream->image, &options->config);
+    bulk->flow = ptd_flow_new(stream->packets.data, stream->packets.len, stream->image, &config);
     return bulk->flow && part->steps && part->marks;
 }
 
@@ -191,9 +202,8 @@ static int decode_all(struct bulk *bulk)
 {
     const struct stream *const stream = bulk->stream;
     const struct decode_options *const options = bulk->options;
-    struct ptd_flow_config config = options->config;
+    const struct ptd_flow_config config = flow_config(options);
 
-    config.compounds = options->format->takes_compounds;
     return ptd_flow_parallel(stream->packets.data, stream->packets.len, stream->image, &config,
                              bulk->time ? PTD_TIMING_MARKS : PTD_TIMING_NONE,
                              options->threads ? options->threads : 1, take_run, bulk);

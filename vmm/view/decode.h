@@ -103,6 +103,7 @@ struct stream {
     struct ptd_stream *pieces; /* of input, in place of flow */
     bool is_open;              /* by stream_open() */
     bool is_mapped;            /* packets are, by bulk_map() */
+    uint64_t modified;         /* then: when the file was, in ns since 1970 */
     bool peeked;               /* item was taken from it, but not told yet */
     int error;                 /* -errno: input cannot be read; why says it */
     bool begun;                /* in the output's form */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORM         2           /* of the file */
+#define FORM         3           /* of the file */
 #define WARM_BYTES   (64u << 10) /* decoded in front of a piece, at least */
 #define LINE_MAX_LEN (64u << 10) /* of the last line */
 #define FILE_MAX     (UINT64_C(1) << 40)
@@ -68,6 +68,7 @@ static const struct member {
     {"begin", offsetof(struct piece, begin)},
     {"end", offsetof(struct piece, end)},
     {"trace", offsetof(struct piece, trace)},
+    {"modified", offsetof(struct piece, modified)},
     {"before", offsetof(struct piece, before)},
     {"behind", offsetof(struct piece, behind)},
     {"errors", offsetof(struct piece, errors)},
@@ -187,7 +188,7 @@ static int check(const struct piece_file *file, const struct piece *wanted, stru
         return reason_set(why, -EINVAL, "%s: it is piece %u of %u", file->path, piece->number,
                           piece->count);
     if (piece->trace_bytes != wanted->trace_bytes || piece->begin != wanted->begin ||
-        piece->end != wanted->end || piece->trace != wanted->trace)
+        piece->end != wanted->end)
         return reason_set(why, -EINVAL, "%s: a piece of another trace", file->path);
     return 0;
 }

@@ -18,6 +18,7 @@ struct piece {
     uint64_t trace_bytes;   /* of all */
     uint64_t begin, end;    /* offsets */
     uint64_t trace;         /* what stands for the bytes between them */
+    uint64_t modified;      /* when the trace's file was, in ns since 1970; 0: it is not known */
     uint64_t before, behind;
     uint64_t errors;
     uint64_t has_time; /* whether all of the trace tells time, as far as anybody asked: 1 or 0 */
@@ -50,8 +51,8 @@ int piece_parse(struct piece_file *file, const char *command, struct reason *why
 int piece_look(const char *folder, unsigned number, unsigned count, const char *command,
                struct piece *piece);
 /*
- * The file of a piece, which must be one of this trace and command; -ENOENT: it is not there. To be
- * closed in either case.
+ * The file of a piece, which must be one of this place of a trace so long, and of this command;
+ * -ENOENT: it is not there. To be closed in either case.
  */
 int piece_read(const char *folder, const struct piece *wanted, const char *command,
                struct piece_file *file, struct reason *why);

@@ -16,6 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Bytes are hashed in parts of this size, each when it was decoded and is near the processor. */
+#define HASHED (UINT64_C(1) << 20)
+
 struct runner {
     struct decode_options *options;
     struct stream *stream;
@@ -115,7 +118,7 @@ static struct piece piece_of(const struct shards *shards, const struct stream *s
     piece.begin = shard_begin(packets->data, packets->len, number, shards->count);
     piece.end = shard_begin(packets->data, packets->len, number + 1, shards->count);
     piece.has_time = stream->clock.is_tsc;
-    piece.trace = hash_bytes(0, packets->data + piece.begin, (size_t)(piece.end - piece.begin));
+    piece.modified = stream->modified;
     return piece;
 }
 
@@ -145,14 +148,29 @@ static int warm_up(struct runner *runner, struct piece *piece)
     return error;
 }
 
+/* The bytes of a piece from an offset on, at most HASHED of them, into what stands for them. */
+static uint64_t hash_part(const struct stream *stream, struct piece *piece, uint64_t from)
+{
+    const uint64_t left = piece->end - from;
+    const uint64_t len = left < HASHED ? left : HASHED;
+
+    piece->trace = hash_bytes(piece->trace, stream->packets.data + from, (size_t)len);
+    return from + len;
+}
+
 /* From where the runner stands to the end of the piece, counted or printed. */
 static int run_piece(struct runner *runner, struct piece *piece)
 {
     const uint64_t errors = runner->options->errors;
     int error = mute(runner, false);
+    uint64_t at = piece->begin;
 
-    if (!error)
-        error = run_to(runner, stop_of(piece));
+    piece->trace = 0;
+    do { /* of an empty trace too */
+        if (!error)
+            error = run_to(runner, piece->end - at > HASHED ? at + HASHED : stop_of(piece));
+        at = hash_part(runner->stream, piece, at);
+    } while (!error && at < piece->end);
     if (!error)
         error = mute(runner, true);
     piece->behind = fingerprint(runner);
@@ -274,15 +292,33 @@ static int decode_here(struct merging *merging, struct piece *piece)
     return error;
 }
 
+/*
+ * Whether a piece is of these bytes of the trace. The file's time tells, as it does for make and
+ * git; if it is another, as that of a copy may be, the bytes do.
+ */
+static bool is_of(const struct stream *stream, const struct piece *piece)
+{
+    struct piece here = *piece;
+
+    if (piece->modified == stream->modified && stream->modified)
+        return true;
+    here.trace = 0;
+    for (uint64_t at = here.begin; at < here.end;)
+        at = hash_part(stream, &here, at);
+    return here.trace == piece->trace;
+}
+
 static int join_piece(struct merging *merging, unsigned number)
 {
     struct decode_options *const options = merging->runner.options;
     struct shards *const shards = options->shards;
     struct piece piece = piece_of(shards, merging->runner.stream, number);
     struct piece_file file;
-    int error =
-        piece_read(shards->folder, &piece, shards->command, &file, merging->runner.stream->why);
+    struct reason *const why = merging->runner.stream->why;
+    int error = piece_read(shards->folder, &piece, shards->command, &file, why);
 
+    if (!error && !is_of(merging->runner.stream, &file.piece))
+        error = reason_set(why, -EINVAL, "%s: a piece of another trace", file.path);
     if (error == -ENOENT && shards->repeats)
         error = is_empty(&piece) ? 0 : decode_here(merging, &piece);
     else if (!error && is_empty(&piece))
