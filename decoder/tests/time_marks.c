@@ -21,7 +21,7 @@
 #define TRUE_TRACES 30u
 #else
 #define TRACES      600u
-#define TRUE_TRACES 300u
+#define TRUE_TRACES 3000u
 #endif
 #define TRACE_BYTES   20000u
 #define STEP_BYTES    128u /* one step makes no more */

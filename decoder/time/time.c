@@ -64,9 +64,15 @@ static ticks crystal_ticks(const struct ptd_time *time, uint64_t clocks)
     return (whole << FRACTION) + (rest << FRACTION) / den;
 }
 
-/* When the crystal clock comes to art, which is not below art_base. */
+/* When the crystal clock comes to art, or came: the edge that an MTC tells may be before TMA. */
 static struct span edge(const struct ptd_time *time, uint64_t art)
 {
+    if (art < time->art_base) {
+        const ticks before = crystal_ticks(time, time->art_base - art);
+
+        return (struct span){time->phase.first - before - 1, time->phase.last - before};
+    }
+
     const ticks passed = crystal_ticks(time, art - time->art_base);
 
     return (struct span){time->phase.first + passed, time->phase.last + passed + 1};
@@ -362,7 +368,7 @@ static struct span edge_by_cycles(const struct ptd_time *time)
     if (time->cyc_seen && time->base_known) {
         /* It was not there yet at the CYC before. */
         seen.first = time->exact ? time->before_base : time->base.first;
-        seen.last = time->base.last + (ticks)slack(time) * time->rate.most;
+        seen.last = time->base.last + (ticks)slack(time) * time->next_rate.most;
     }
     return seen;
 }
@@ -486,7 +492,8 @@ static void read_cyc(struct ptd_time *time, uint64_t cycles)
     time->guess += (ticks)cycles * ptd_time_likely_rate(time);
     time->base.first += (ticks)cycles * time->next_rate.least;
     time->base.last += (ticks)cycles * time->next_rate.most;
-    time->next_rate = time->rate;
+    if (cycles > 0) /* else the cycle in which the ratio changed has not ended */
+        time->next_rate = time->rate;
     if (time->base.last >= TOO_LATE)
         time->base_known = false;
     if (!time->base_known) {
@@ -658,7 +665,7 @@ static void set_point(struct ptd_time *time, const struct ptd_packet *packet, bo
 
     time->counted = NEVER;
     if (time->cyc_seen && time->base_known && has_cyc_time(packet)) {
-        time->counted = time->base.last + (ticks)slack(time) * time->rate.most;
+        time->counted = time->base.last + (ticks)slack(time) * time->next_rate.most;
         guess = time->guess = sooner(later(time->guess, time->base.first), time->base.last);
         if (!of_next && time->base.first > time->ceiling)
             time->ceiling = NEVER; /* an MTC is missing, or the rate is wrong */
@@ -798,8 +805,7 @@ static ticks next_counted(const struct ptd_time *time, struct ptd_packets packet
         if (packet.type == PTD_CYC)
             return counts_to_gap(packets)
                        ? NEVER
-                       : time->base.last + (ticks)packet.cyc * time->next_rate.most +
-                             time->rate.most;
+                       : time->base.last + ((ticks)packet.cyc + 1) * time->next_rate.most;
     }
     return NEVER;
 }

@@ -644,6 +644,68 @@ static void odd_traces(void)
     CU_ASSERT_EQUAL(points[2].cycles, 3);
 }
 
+/*
+ * A PSB+ comes between an edge of the crystal clock and the MTC packet that tells it (33.4.2.12):
+ * that count began before TMA, and the next one comes when it is due.
+ */
+static void late_mtc(void)
+{
+    static const uint8_t bytes[] = {
+        TSC_AT(100000), 2, 0x73,  0x03, 0x04, 0, 0, 0, /* TMA: 0403H, 3 clocks behind the edge */
+        0x59,           2, TIP16,                      /* MTC: 0400H */
+        0x59,           3, TIP16,                      /* 0600H */
+    };
+    struct ptd_time_point points[8];
+    const struct written written = {bytes,
+                                    sizeof(bytes),
+                                    {.max_nonturbo_ratio = 40,
+                                     .tsc_num = 10,
+                                     .tsc_den = 1,
+                                     .mtc_freq = 9,
+                                     .mtc_delay_ticks = 200},
+                                    points,
+                                    COUNT(points)};
+
+    CU_ASSERT_EQUAL_FATAL(read_points(&written), 6);
+    CU_ASSERT_EQUAL(points[2].earliest, 100000);
+    CU_ASSERT_TRUE(points[2].latest >= 100170 && points[2].latest <= 100172);
+    CU_ASSERT_TRUE(points[4].earliest >= 105088 && points[4].earliest <= 105090);
+    CU_ASSERT_TRUE(points[4].latest >= 105290 && points[4].latest <= 105292);
+    CU_ASSERT_TRUE(points[5].latest >= 110209 && points[5].latest <= 110212);
+}
+
+/* A cycle in which the ratio changes may be as long as it would have been without. */
+static void ratio_changes(void)
+{
+    static const uint8_t bytes[] = {
+        TSC_AT(100000),
+        2,
+        3,
+        2,
+        0,
+        CYC1(1),
+        TIP16, /* CBR 2: a cycle takes 10 to 40 ticks or so */
+        2,
+        3,
+        40,
+        0,
+        CYC1(0),
+        TIP16,
+        CYC1(1),
+        TIP16,
+        CYC1(1),
+        TIP16,
+    };
+    struct ptd_time_point points[16];
+    const struct written written = {
+        bytes, sizeof(bytes), {.max_nonturbo_ratio = 40}, points, COUNT(points)};
+
+    CU_ASSERT_EQUAL_FATAL(read_points(&written), 11);
+    CU_ASSERT_TRUE(points[6].latest >= points[3].latest); /* still in that cycle */
+    CU_ASSERT_TRUE(points[8].latest >= points[6].latest); /* behind its end */
+    CU_ASSERT_TRUE(points[10].latest <= points[8].latest + 2);
+}
+
 /* Whose offset and multiplier count: NR and VMCS, also where they stand behind the TSC. */
 static void whose_tsc(void)
 {
@@ -866,6 +928,8 @@ void add_time_suite(void)
     CU_add_test(suite, "Example 33-1", example_33_1);
     CU_add_test(suite, "Example 33-2", example_33_2);
     CU_add_test(suite, "odd traces", odd_traces);
+    CU_add_test(suite, "an MTC that is later than a PSB+", late_mtc);
+    CU_add_test(suite, "a cycle in which the ratio changes", ratio_changes);
     CU_add_test(suite, "whose TSC", whose_tsc);
     CU_add_test(suite, "overflow", overflow);
     CU_add_test(suite, "bits 63:56", high_bits);
