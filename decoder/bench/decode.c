@@ -64,15 +64,16 @@ struct result {
     double packets_MBps, packets_next_MBps, libipt_packets_MBps;
     double blocks_s, libipt_blocks_s, general_s;
     double edges_per_s, libipt_blocks_per_s;
-    double vs_native;    /* time with compound steps / that of the program */
-    double single_ratio; /* time with single steps / with compound ones, round by round */
+    double vs_native; /* time with compound steps / that of the program */
+    /* Of times, round by round: libipt / ours, twice, and single steps / compound ones. */
+    double packets_ratio, packets_next_ratio, single_ratio;
     double threads2;     /* speedup where nothing disturbed, if that could be measured */
     double threads2_all; /* in all rounds */
     double loops2;       /* what two processors did of a loop, in all */
     unsigned quiet_rounds;
     double memory_MB;
-    double untimed_s[KINDS], timed_s[KINDS]; /* flow without and with times */
-    double width[KINDS];                     /* TSC ticks, of an interval on average */
+    double timed_ratio[KINDS]; /* flow with times / without, round by round */
+    double width[KINDS];       /* TSC ticks, of an interval on average */
 };
 
 /* ---- Traces ---- */
@@ -609,24 +610,79 @@ static double measure(uint64_t (*run)(const struct trace *), const struct trace 
     return median(times, runs);
 }
 
-/* One round of each after the other, so that both have the same of the machine. */
+/* One of several ways, of which each has its turn in each round: all have the same of the machine.
+ */
+struct way {
+    uint64_t (*run)(const struct trace *);
+    const char *what;
+    double times[RUNS];
+};
+
+/* False: one of them does not give want. */
+static bool measure_ways(struct way *ways, size_t count, const struct trace *trace, uint64_t want)
+{
+    for (unsigned i = 0; i < RUNS; i++) {
+        for (size_t way = 0; way < count; way++) {
+            ways[way].times[i] =
+                measure(ways[way].run, trace, want, 1, CLOCK_PROCESS_CPUTIME_ID, ways[way].what);
+            if (isnan(ways[way].times[i]))
+                return false;
+        }
+    }
+    return true;
+}
+
+static double median_of(const struct way *way)
+{
+    double times[RUNS];
+
+    memcpy(times, way->times, sizeof(times));
+    return median(times, RUNS);
+}
+
+/* How many times as long the one takes as the other. */
+static double ratio_of(const struct way *one, const struct way *other)
+{
+    double ratios[RUNS];
+
+    for (unsigned i = 0; i < RUNS; i++)
+        ratios[i] = one->times[i] / other->times[i];
+    return median(ratios, RUNS);
+}
+
+static bool measure_packets(const struct trace *trace, uint64_t packets, struct result *result)
+{
+    enum { BULK, NEXT, LIBIPT, WAYS };
+    struct way ways[WAYS] = {
+        [BULK] = {.run = run_packets, .what = "packets"},
+        [NEXT] = {.run = run_packets_next, .what = "packets one by one"},
+        [LIBIPT] = {.run = run_libipt_packets, .what = "packets of libipt"},
+    };
+
+    if (!measure_ways(ways, WAYS, trace, packets))
+        return false;
+    result->packets_MBps = result->MB / median_of(&ways[BULK]);
+    result->packets_next_MBps = result->MB / median_of(&ways[NEXT]);
+    result->libipt_packets_MBps = result->MB / median_of(&ways[LIBIPT]);
+    result->packets_ratio = ratio_of(&ways[LIBIPT], &ways[BULK]);
+    result->packets_next_ratio = ratio_of(&ways[LIBIPT], &ways[NEXT]);
+    return true;
+}
+
 static bool measure_compounds(const struct trace *trace, struct result *result)
 {
-    const clockid_t cpu = CLOCK_PROCESS_CPUTIME_ID;
-    const uint64_t insns = trace->truth.insns;
-    double single[RUNS], compound[RUNS], ratios[RUNS];
+    enum { SINGLE, COMPOUND, WAYS };
+    struct way ways[WAYS] = {
+        [SINGLE] = {.run = run_ours, .what = "instructions"},
+        [COMPOUND] = {.run = run_compounds, .what = "compound steps"},
+    };
 
-    for (unsigned i = 0; i < RUNS; i++) {
-        single[i] = measure(run_ours, trace, insns, 1, cpu, "instructions");
-        compound[i] = measure(run_compounds, trace, insns, 1, cpu, "compound steps");
-        ratios[i] = single[i] / compound[i];
-        if (isnan(ratios[i]))
-            return false;
-    }
-    result->blocks_s = median(single, RUNS);
-    result->edges_per_s = (double)trace->steps / median(compound, RUNS);
-    result->vs_native = median(compound, RUNS) / trace->native_s;
-    result->single_ratio = median(ratios, RUNS);
+    if (!measure_ways(ways, WAYS, trace, trace->truth.insns))
+        return false;
+    result->blocks_s = median_of(&ways[SINGLE]);
+    result->edges_per_s = (double)trace->steps / median_of(&ways[COMPOUND]);
+    result->vs_native = median_of(&ways[COMPOUND]) / trace->native_s;
+    result->single_ratio = ratio_of(&ways[SINGLE], &ways[COMPOUND]);
     return true;
 }
 
@@ -757,25 +813,26 @@ static double measure_memory(const struct trace *trace)
 
 static bool is_complete(const struct result *result)
 {
-    return !isnan(result->packets_MBps + result->packets_next_MBps + result->libipt_packets_MBps +
-                  result->blocks_s + result->libipt_blocks_s + result->general_s +
-                  result->threads2 + result->memory_MB);
+    return !isnan(result->libipt_blocks_s + result->general_s + result->threads2 +
+                  result->memory_MB);
 }
 
 static bool bench_time(struct trace *trace, struct result *result)
 {
-    const uint64_t insns = trace->truth.insns;
+    enum { UNTIMED, TIMED, WAYS };
 
     for (unsigned kind = MTC; kind < KINDS; kind++) {
+        struct way ways[WAYS] = {
+            [UNTIMED] = {.run = run_untimed, .what = "instructions, untimed"},
+            [TIMED] = {.run = run_timed, .what = "instructions, timed"},
+        };
+
         if (!load_bytes(trace, kind))
             return false;
         result->width[kind] = check_times(trace, suffixes[kind]);
-        result->untimed_s[kind] = measure(run_untimed, trace, insns, RUNS, CLOCK_PROCESS_CPUTIME_ID,
-                                          "instructions, untimed");
-        result->timed_s[kind] =
-            measure(run_timed, trace, insns, RUNS, CLOCK_PROCESS_CPUTIME_ID, "instructions, timed");
-        if (isnan(result->width[kind] + result->untimed_s[kind] + result->timed_s[kind]))
+        if (isnan(result->width[kind]) || !measure_ways(ways, WAYS, trace, trace->truth.insns))
             return false;
+        result->timed_ratio[kind] = ratio_of(&ways[TIMED], &ways[UNTIMED]);
     }
     return true;
 }
@@ -784,17 +841,11 @@ static bool bench(struct trace *trace, struct result *result)
 {
     const clockid_t cpu = CLOCK_PROCESS_CPUTIME_ID;
     const uint64_t insns = trace->truth.insns, packets = run_packets(trace);
-    const double MB = (double)trace->len_bytes / 1e6;
 
     if (packets == 0 || !check_ours(trace))
         return false;
-    result->MB = MB;
-    result->packets_MBps = MB / measure(run_packets, trace, packets, RUNS, cpu, "packets");
-    result->packets_next_MBps =
-        MB / measure(run_packets_next, trace, packets, RUNS, cpu, "packets one by one");
-    result->libipt_packets_MBps =
-        MB / measure(run_libipt_packets, trace, packets, RUNS, cpu, "packets of libipt");
-    if (!measure_compounds(trace, result))
+    result->MB = (double)trace->len_bytes / 1e6;
+    if (!measure_packets(trace, packets, result) || !measure_compounds(trace, result))
         return false;
     result->libipt_blocks_s =
         measure(run_libipt, trace, insns, LIBIPT_RUNS, cpu, "instructions of libipt");
@@ -811,12 +862,12 @@ static bool bench(struct trace *trace, struct result *result)
 /* The figures that count, and how each is computed. */
 static double packets_ratio(const struct result *result)
 {
-    return result->packets_MBps / result->libipt_packets_MBps;
+    return result->packets_ratio;
 }
 
 static double packets_next_ratio(const struct result *result)
 {
-    return result->packets_next_MBps / result->libipt_packets_MBps;
+    return result->packets_next_ratio;
 }
 
 static double blocks_ratio(const struct result *result)
@@ -857,12 +908,12 @@ static double loops_speedup(const struct result *result)
 /* How much longer the flow takes with times than without, as a ratio. */
 static double timed_cost(const struct result *result)
 {
-    return result->timed_s[MTC] / result->untimed_s[MTC];
+    return result->timed_ratio[MTC];
 }
 
 static double timed_cost_cyc(const struct result *result)
 {
-    return result->timed_s[CYC] / result->untimed_s[CYC];
+    return result->timed_ratio[CYC];
 }
 
 static const struct figure {
