@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vpt convert: a trace into a perf.data that stock perf decodes.
+ * vpt convert: a trace into a perf.data that stock perf decodes. Code of a code log is laid out in
+ * files of a folder, if one is named: perf maps files.
  */
 #include "cli/commands.h"
 #include "cli/guard.h"
@@ -11,12 +12,14 @@
 #include "common/progress.h"
 #include "common/say.h"
 #include "trace/code-files.h"
+#include "trace/flat-code.h"
 #include "trace/perf-data.h"
 #include "trace/sidecar.h"
 #include "ptdec.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +40,11 @@ struct convert {
     const char *images[MAPS_MAX]; /* values of --image */
     size_t image_count;
     bool no_sandbox;
+    const char *code_folder; /* NULL: none */
+    char *code_path;         /* the same, absolute: what a perf.data names has to be */
+    struct flat_code *flat;  /* of all traces */
+    struct bytes logs[TRACES_MAX];
+    size_t log_count;
     uint32_t pid; /* and tid: the number of the trace */
     uint64_t tsc_ctc[2], mtc_freq, max_nonturbo_ratio;
     struct ptd_perf_map maps[MAPS_MAX];
@@ -156,16 +164,122 @@ static void take_clocks(struct convert *convert, const struct ptd_time_config *c
         convert->max_nonturbo_ratio = clocks->max_nonturbo_ratio;
 }
 
-/* perf takes code from files, and a log of code tells what stood in memory, and when. */
+/* ---- Code logs ---- */
+
 static void say_what_is_lost(const struct sidecar *sidecar, const char *trace)
 {
-    const char *const log = sidecar_code_log(sidecar);
+    (void)complain(EXIT_CODE_OK,
+                   "%s: a perf.data cannot hold the code that was captured with it (%s): perf will "
+                   "not decode what ran there unless --code lays it out, 'vpt decode %s' will",
+                   trace, sidecar_code_log(sidecar), trace);
+}
 
-    if (log)
+/* The log that TRACE.json names, if it does. 0 or an exit code. */
+static int take_log(struct convert *convert, struct sidecar *sidecar, const char *trace)
+{
+    struct bytes *const log = &convert->logs[convert->log_count];
+    int error;
+
+    if (!sidecar_code_log(sidecar))
+        return 0;
+    if (!convert->code_folder) {
+        say_what_is_lost(sidecar, trace);
+        return 0;
+    }
+    error = sidecar_read_code_log(sidecar, convert->files, log);
+    if (error)
+        return complain(exit_code_of(error), "%s", sidecar->why.text);
+    convert->log_count++;
+    error = flat_code_add(convert->flat, log, convert->pid);
+    if (!error)
+        return 0;
+    return complain(exit_code_of(error), "%s: %s: %s", trace, sidecar_code_log(sidecar),
+                    error == -EBADMSG ? "no code log" : strerror(-error));
+}
+
+/* A file of the folder, while it is written. */
+struct code_out {
+    struct output output;
+    struct reason why;
+};
+
+static int put_page(void *owner, const void *page)
+{
+    struct code_out *const out = owner;
+
+    return output_write(&out->output, page, FLAT_PAGE_BYTES, &out->why);
+}
+
+/* FOLDER/PID-ADDRESS, or kernel-ADDRESS: maps of the kernel have no offset in a file. */
+static int write_run(struct convert *convert, const struct flat_run *run, struct flat_sums *sums)
+{
+    struct code_out out = {.output = {0}};
+    char owner[16] = "kernel", *name;
+    int error;
+
+    if (convert->map_count == MAPS_MAX)
+        return complain(EXIT_CODE_HOST, "%s: code in more than %u pieces", convert->code_folder,
+                        MAPS_MAX);
+    if (run->owner != FLAT_OWNER_UPPER)
+        (void)snprintf(owner, sizeof(owner), "%u", run->owner);
+    if (asprintf(&name, "%s/%s-%016" PRIx64, convert->code_path, owner, run->address) < 0)
+        return no_memory();
+    error = output_open_beside(&out.output, name, &out.why);
+    if (!error)
+        error = flat_code_write(convert->flat, run, put_page, &out, sums);
+    if (!error)
+        error = output_close(&out.output, &out.why);
+    output_drop(&out.output);
+    convert->names[convert->map_count] = name;
+    convert->cr3s[convert->map_count] = PTD_ANY_CR3;
+    convert->maps[convert->map_count++] = (struct ptd_perf_map){.start = run->address,
+                                                                .len = run->len_bytes,
+                                                                .pid = run->owner,
+                                                                .executable = true,
+                                                                .file = name};
+    return error ? complain(EXIT_CODE_FILE, "%s", out.why.text) : 0;
+}
+
+/* All logs into the folder, and maps of it. 0 or an exit code. */
+static int lay_out_code(struct convert *convert)
+{
+    const struct flat_run *runs;
+    struct flat_sums sums = {0};
+    size_t count = 0;
+    int error, code = 0;
+
+    if (convert->log_count == 0)
+        return 0;
+    error = flat_code_lay_out(convert->flat, &runs, &count);
+    if (error)
+        return complain(exit_code_of(error), "%s: %s", convert->code_folder,
+                        error == -EFBIG ? "too much code" : strerror(-error));
+    for (size_t i = 0; !code && i < count; i++)
+        code = write_run(convert, &runs[i], &sums);
+    if (!code && sums.unclear)
         (void)complain(EXIT_CODE_OK,
-                       "%s: a perf.data cannot hold the code that was captured with it (%s): perf "
-                       "will not decode what ran there, 'vpt decode %s' will",
-                       trace, log, trace);
+                       "%zu of %zu pages of code changed, or are others in another address space: "
+                       "perf sees what ran there first",
+                       sums.unclear, sums.pages);
+    return code;
+}
+
+/* Before rights are given up. 0 or an exit code. */
+static int make_code_folder(struct convert *convert)
+{
+    const char *const folder = convert->code_folder;
+    int error;
+
+    if (!folder)
+        return 0;
+    error = ensure_folder(folder);
+    if (error)
+        return file_error(folder, error);
+    convert->code_path = realpath(folder, NULL);
+    if (!convert->code_path)
+        return file_error(folder, -errno);
+    convert->flat = flat_code_new();
+    return convert->flat ? 0 : no_memory();
 }
 
 /* TRACE.json (docs/trace-files.md). 0 or an exit code. */
@@ -181,8 +295,8 @@ static int take_sidecar(struct convert *convert, const char *trace)
     else
         code = add_sidecar_images(convert, &sidecar);
     if (!code) {
-        say_what_is_lost(&sidecar, trace);
         take_clocks(convert, &sidecar.clocks);
+        code = take_log(convert, &sidecar, trace);
     }
     sidecar_close(&sidecar);
     return code;
@@ -307,10 +421,9 @@ static int convert_raw(struct convert *convert, char **paths, const struct bytes
     struct ptd_perf_trace traces[TRACES_MAX];
     struct ptd_perf_out out = {
         .traces = traces, .trace_count = count, .comms = comms, .comm_count = count};
+    int code = 0;
 
     for (size_t i = 0; i < count; i++) {
-        int code;
-
         convert->pid = (uint32_t)i + 1;
         comms[i] =
             (struct ptd_perf_comm){.pid = convert->pid, .tid = convert->pid, .name = convert->name};
@@ -326,6 +439,10 @@ static int convert_raw(struct convert *convert, char **paths, const struct bytes
             return code;
         out.config |= config_of(&files[i], &traces[i].reference);
     }
+    if (!code)
+        code = lay_out_code(convert);
+    if (code)
+        return code;
     out.config |= convert->mtc_freq << CONFIG_FREQ;
     if (out.config & CONFIG_MTC && !convert->tsc_ctc[1])
         return complain(EXIT_CODE_USAGE, "%s: MTC packets: --tsc-ctc is needed", paths[0]);
@@ -429,6 +546,13 @@ static const struct option_row options_of_convert[] = {
      .offset = offsetof(struct convert, max_nonturbo_ratio),
      .help = "The maximum non-turbo ratio; a trace with CBR packets needs it.",
      .fallback = "as TRACE.json says, else 0"},
+    {.name = "code",
+     .value = "FOLDER",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct convert, code_folder),
+     .help = "Lays out the code that was captured with a trace in files of this folder, which is "
+             "made, and which perf then maps. They are of one moment: where code changed, perf "
+             "loses its way."},
     {.name = "no-sandbox",
      .kind = OPTION_FLAG,
      .offset = offsetof(struct convert, no_sandbox),
@@ -460,6 +584,8 @@ static int give_up_rights(const struct convert *convert, const struct output *ou
     sandbox_allow(&sandbox, "/");
     if (output->rename_to)
         sandbox_allow_output(&sandbox, output->rename_to);
+    if (convert->code_folder)
+        sandbox_allow_folder(&sandbox, convert->code_folder);
     return guard_enter(&sandbox, convert->no_sandbox);
 }
 
@@ -472,7 +598,9 @@ static int convert_files(struct convert *convert, char **paths, size_t count, co
 
     if (output_open_beside(&output, to, &why) != 0)
         return complain(EXIT_CODE_FILE, "%s", why.text);
-    code = read_files(paths, count, files);
+    code = make_code_folder(convert);
+    if (!code)
+        code = read_files(paths, count, files);
     if (!code)
         code = give_up_rights(convert, &output);
     if (!code)
@@ -504,6 +632,10 @@ static int run(int argc, char **argv)
         code = convert_files(convert, argv + optind, (size_t)(argc - optind - 1), argv[argc - 1]);
     for (size_t i = 0; i < MAPS_MAX; i++)
         free(convert->names[i]); /* copies of a map share its name */
+    for (size_t i = 0; i < TRACES_MAX; i++)
+        bytes_free(&convert->logs[i]);
+    flat_code_free(convert->flat);
+    free(convert->code_path);
     code_files_free(convert->files);
     free(convert);
     return code;

@@ -7,6 +7,7 @@
 #include "cli/demux-perf.h"
 #include "cli/guard.h"
 #include "cli/values.h"
+#include "common/file.h"
 #include "common/json.h"
 #include "common/progress.h"
 #include "common/say.h"
@@ -24,7 +25,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define NOT_TOLD    UINT64_MAX
 #define STEPS_A_RUN 4096u
@@ -564,11 +564,12 @@ static int demux_perf_data(struct demux_options *options, struct input *input)
 
 /* ---- The command ---- */
 
-static int make_folder(const struct demux_options *options)
+static int make_out(const struct demux_options *options)
 {
     const char *const folder = options->out ? options->out : "."; /* parse() wants one */
+    const int error = ensure_folder(folder);
 
-    return mkdir(folder, 0700) == 0 || errno == EEXIST ? 0 : file_error(folder, -errno);
+    return error ? file_error(folder, error) : 0;
 }
 
 /* Options that are of the other kind. 0 or an exit code. */
@@ -594,7 +595,7 @@ static int demux_either(void *owner, const char *file)
         error = input_is_perf_data(&input, &is_perf_data);
     code = error ? file_error(input.name, error) : check_kind(options, is_perf_data);
     if (!code)
-        code = make_folder(options);
+        code = make_out(options);
     if (!code)
         code = is_perf_data ? demux_perf_data(options, &input) : demux_raw(options, file, &input);
     input_close(&input);

@@ -2,6 +2,7 @@
 /* A trace in pieces: names of files, and what was asked for. */
 #include "cli/shards.h"
 #include "view/piece.h"
+#include "common/file.h"
 #include "common/say.h"
 
 #include <dirent.h>
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define NAMED_MAX 16u /* of those that are missing */
@@ -132,8 +132,9 @@ static int open_piece(struct shards *shards, bool is_view)
     if (!parse_two(shards->word, "/", &shards->number, &shards->count))
         return complain(EXIT_CODE_USAGE, "--shard takes I/N, with I from 1 to N <= %u, not '%s'",
                         SHARDS_MAX, shards->word);
-    if (mkdir(shards->folder, S_IRWXU) != 0 && errno != EEXIST)
-        return file_error(shards->folder, -errno);
+    error = ensure_folder(shards->folder);
+    if (error)
+        return file_error(shards->folder, error);
     path = piece_path(shards->folder, shards->number, shards->count);
     if (!path)
         return no_memory();

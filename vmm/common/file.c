@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int write_file(const char *path, const void *data, size_t len)
@@ -89,4 +90,15 @@ int write_text_beside(const char *path, const char *text, struct reason *why)
         return output_close(&output, why);
     output_drop(&output);
     return error;
+}
+
+int ensure_folder(const char *path)
+{
+    struct stat status;
+
+    if (mkdir(path, S_IRWXU) == 0)
+        return 0;
+    if (errno != EEXIST || stat(path, &status) != 0)
+        return -errno;
+    return S_ISDIR(status.st_mode) ? 0 : -ENOTDIR;
 }

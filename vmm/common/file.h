@@ -19,6 +19,8 @@ int read_file(const char *path, struct bytes *bytes);
 int read_file_within(const char *path, size_t max_bytes, struct bytes *bytes);
 /* The last line that is not empty of what a program left in a file. False: there is none. */
 bool last_line(int fd, char *text, size_t text_bytes);
+/* A folder for its owner alone, unless one is there. 0 or -errno; -ENOTDIR: something else is. */
+int ensure_folder(const char *path);
 /* The file `name` beside `file`. */
 void beside(const char *file, const char *name, char *path, size_t path_bytes);
 

@@ -507,6 +507,8 @@ static uint64_t put_code(struct demux_cpu *cpu, const struct ptd_item *block)
         steps_forget(cpu->steps); /* what stands in the log is the other's code */
     }
     cpu->inside->space = block->cr3;
+    if (!tenant_wants_code(tenant))
+        return tell_block_end(cpu->image, block);
     if (!is_seen(cpu, seen, block) || !tenant_has_spaces(tenant)) {
         const uint64_t end = tell_block_end(cpu->image, block);
 

@@ -222,6 +222,11 @@ bool tenant_has_spaces(const struct tenant *tenant)
     return (tenant->ctl & VPT_CTL_OS) && !tenant->hides_cr3;
 }
 
+bool tenant_wants_code(const struct tenant *tenant)
+{
+    return vpt_packet_en(&tenant->cpu) || tenant->cpu.ranges;
+}
+
 void tenant_code(struct tenant *tenant, const struct ptd_image *image, uint64_t space,
                  uint64_t begin, uint64_t end)
 {

@@ -69,6 +69,11 @@ void tenant_leave(struct tenant *tenant, uint64_t ip);
 void tenant_lose(struct tenant *tenant, bool off);
 /* It may run unseen before it is entered again, if it is. */
 void tenant_miss(struct tenant *tenant, bool off);
+/*
+ * Whether a decoder needs the code that runs next. Not if the address space or CPL is one that is
+ * not traced; what is near a range of addresses may be needed to come into it.
+ */
+bool tenant_wants_code(const struct tenant *tenant);
 /* The code of an instruction or several, which run next in an address space. */
 void tenant_code(struct tenant *tenant, const struct ptd_image *image, uint64_t space,
                  uint64_t begin, uint64_t end);

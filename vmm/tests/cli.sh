@@ -263,6 +263,19 @@ check 'has the rest' cmp "$work/logged.data" "$work/loop.data"
 jq '.code = "logged.code" | .images = []' "$work/loop.pt.json" >"$work/logged.pt.json"
 expect 'convert of a trace with nothing else' 0 'cannot hold the code .*logged.code' \
     "$vpt" convert "$work/logged.pt" "$work/logged.data"
+expect 'convert with a log of code that is not there' 3 'logged.code: No such file' \
+    "$vpt" convert --code "$work/laid-out" "$work/logged.pt" "$work/logged.data"
+echo vptcode >"$work/logged.code"
+expect 'convert with a log of code that is none' 3 'no code log' \
+    "$vpt" convert --code "$work/laid-out" "$work/logged.pt" "$work/logged.data"
+printf 'vptcode1' >"$work/logged.code"
+expect 'convert with a log of no code' 0 '' \
+    "$vpt" convert --code "$work/laid-out" "$work/logged.pt" "$work/logged.data"
+expect 'demux into a file' 3 'loop.pt: Not a directory' "$vpt" demux --out "$work/loop.pt" "$work/loop.pt"
+expect 'a piece into a file' 3 'loop.pt: Not a directory' \
+    "$vpt" decode --summary --shards "$work/loop.pt" --shard 1/2 "$work/loop.pt"
+expect 'convert with code into a file' 3 'loop.pt: Not a directory' \
+    "$vpt" convert --code "$work/loop.pt" "$work/logged.pt" "$work/logged.data"
 
 # PSB+ with a PIP of the host; then VMCS, PIP.NR, TIP.
 {

@@ -84,6 +84,7 @@ int main(void)
     add_escape_suite();
     add_hosts_suite();
     add_image_suite();
+    add_flat_code_suite();
     add_jitdump_suite();
     add_linux_suite();
     add_linux_names_suite();

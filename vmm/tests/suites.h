@@ -41,6 +41,7 @@ void add_escape_suite(void);
 void add_hosts_suite(void);
 void add_hostpt_suite(void);
 void add_image_suite(void);
+void add_flat_code_suite(void);
 void add_jitdump_suite(void);
 void add_linux_suite(void);
 void add_linux_names_suite(void);

@@ -274,6 +274,13 @@ static int read_beside(struct sidecar *sidecar, struct code_files *files, const 
     return code_files_read(files, &name, content, &sidecar->why);
 }
 
+int sidecar_read_code_log(struct sidecar *sidecar, struct code_files *files, struct bytes *log)
+{
+    char path[PATH_MAX];
+
+    return read_beside(sidecar, files, "code", path, log);
+}
+
 int sidecar_add_code_log(struct sidecar *sidecar, struct code_files *files, struct ptd_image *image)
 {
     struct bytes log = {0};

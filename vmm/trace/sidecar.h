@@ -10,6 +10,7 @@
 
 #define SIDECAR_VERSION 1 /* of the format, "vpt" in the file */
 
+struct bytes;
 struct code_files;
 struct names_log;
 
@@ -53,6 +54,8 @@ int sidecar_images(struct sidecar *sidecar);
 int sidecar_image(struct sidecar *sidecar, size_t index, struct sidecar_image *image);
 /* The name of the log of code that it names, as it says it; NULL: none. */
 const char *sidecar_code_log(const struct sidecar *sidecar);
+/* Its bytes, to be freed; none if it names no log. 0, or -errno and .why. */
+int sidecar_read_code_log(struct sidecar *sidecar, struct code_files *files, struct bytes *log);
 /* The map file that TRACE.json names, which stands beside the trace. False: none. */
 bool sidecar_map(const char *trace, char path[PATH_MAX]);
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two decoders, see agree.h. */
+/* Three decoders, see agree.h. */
 #include "demux/tests/agree.h"
 
 #include <inttypes.h>
@@ -162,6 +162,87 @@ void agree_libipt(const struct agree_trace *trace, struct decoded *decoded)
     pt_insn_free_decoder(decoder);
     pt_image_free(image);
     ptd_image_free(code);
+}
+
+/* ---- perf ---- */
+
+#define COMMAND_BYTES 16384
+
+static bool skip(struct decoded *decoded, const char *why)
+{
+    snprintf(decoded->first, sizeof(decoded->first), "%.*s", (int)strcspn(why, "\n"), why);
+    return false;
+}
+
+/* A perf.data beside the trace. False: it would not hold all of the code. */
+static bool convert(const char *folder, const char *name, struct decoded *decoded)
+{
+    const char *const build = getenv("BUILD");
+    char command[COMMAND_BYTES], line[512] = "";
+    FILE *says;
+    int status;
+
+    snprintf(command, sizeof(command),
+             "%s/vpt convert --code '%s/%s.flat' '%s/%s' '%s/%s.data' 2>&1", build ? build : "build",
+             folder, name, folder, name, folder, name);
+    says = popen(command, "re");
+    if (!says)
+        return skip(decoded, "no shell");
+    if (fgets(line, sizeof(line), says))
+        while (getc(says) != EOF)
+            ;
+    status = pclose(says);
+    if (status != 0)
+        fail(decoded, 0, *line ? line : "vpt convert failed");
+    return status != 0 || !*line || skip(decoded, line);
+}
+
+static void take_line(const char *line, struct decoded *decoded)
+{
+    const char *const error = strstr(line, "instruction trace error");
+    uint64_t ip;
+
+    if (error)
+        fail(decoded, 0, error);
+    else if (sscanf(line, "%" SCNx64, &ip) == 1)
+        add(decoded, ip, 0);
+}
+
+static void read_lines(const char *folder, const char *name, struct decoded *decoded)
+{
+    char command[COMMAND_BYTES], line[512];
+    FILE *lines;
+
+    snprintf(command, sizeof(command),
+             "perf script -i '%s/%s.data' --itrace=i0nse -F ip 2>/dev/null", folder, name);
+    lines = popen(command, "re");
+    while (lines && fgets(line, sizeof(line), lines))
+        take_line(line, decoded);
+    if (!lines || pclose(lines) != 0)
+        fail(decoded, 0, "perf script failed");
+}
+
+static void tidy(const char *folder, const char *name)
+{
+    char command[COMMAND_BYTES];
+
+    snprintf(command, sizeof(command), "rm -rf '%s/%s.flat' '%s/%s.data'", folder, name, folder,
+             name);
+    if (system(command) != 0)
+        (void)fprintf(stderr, "agree: %s failed\n", command);
+}
+
+bool agree_perf(const char *folder, const char *name, struct decoded *decoded)
+{
+    bool asked;
+
+    if (system("perf --version >/dev/null 2>&1") != 0)
+        return skip(decoded, "no perf (linux-perf)");
+    asked = convert(folder, name, decoded);
+    if (asked && decoded->errors == 0)
+        read_lines(folder, name, decoded);
+    tidy(folder, name);
+    return asked;
 }
 
 size_t agree_difference(const struct decoded *a, const struct decoded *b)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A trace and its code log, decoded by libptdec and by libipt: the same instructions. */
+/* A trace and its code log, decoded by libptdec, by libipt and by perf: the same instructions. */
 #ifndef VMM_DEMUX_TESTS_AGREE_H
 #define VMM_DEMUX_TESTS_AGREE_H
 
@@ -29,6 +29,11 @@ struct agree_trace {
 
 void agree_ptdec(const struct agree_trace *trace, struct decoded *decoded);
 void agree_libipt(const struct agree_trace *trace, struct decoded *decoded);
+/*
+ * By perf, of a perf.data that `vpt convert` makes of the trace and its sidecar in a folder. False:
+ * it is not asked, and .first says why: there is no perf, or the code is not one thing only.
+ */
+bool agree_perf(const char *folder, const char *name, struct decoded *decoded);
 /* The first instruction that differs; SIZE_MAX: none. */
 size_t agree_difference(const struct decoded *a, const struct decoded *b);
 

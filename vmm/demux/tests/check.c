@@ -106,6 +106,23 @@ void check_ran(const struct world *world, unsigned vm, const struct wanted *want
     CU_ASSERT_EQUAL(made->ptdec.gaps, 0);
 }
 
+void check_perf(const char *folder, unsigned vm, const struct made *made)
+{
+    struct decoded perf = {0};
+    char name[16];
+
+    snprintf(name, sizeof(name), "%u.0", vm);
+    if (agree_perf(folder, name, &perf)) {
+        CU_ASSERT_EQUAL(perf.errors, 0);
+        CU_ASSERT_EQUAL(agree_difference(&made->ptdec, &perf), SIZE_MAX);
+        if (perf.errors)
+            printf("VM %u: perf: %s\n", vm, perf.first);
+    } else {
+        printf("\n    SKIPPED: VM %u by perf: %s", vm, perf.first);
+    }
+    free(perf.list);
+}
+
 /* ---- What is foreign ---- */
 
 static const struct insn *insn_at(const struct image *image, uint64_t ip)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A world's guests (roundtrip/world.h), and what vpt demux made of them: what ran, by two decoders,
- * and nothing foreign. Each VM has one virtual processor.
+ * A world's guests (roundtrip/world.h), and what vpt demux made of them: what ran, by three
+ * decoders, and nothing foreign. Each VM has one virtual processor.
  */
 #ifndef VMM_DEMUX_TESTS_CHECK_H
 #define VMM_DEMUX_TESTS_CHECK_H
@@ -34,6 +34,12 @@ size_t same_to_end(const struct world *world, unsigned vm, const struct decoded 
 /* It is exactly what ran. */
 void check_ran(const struct world *world, unsigned vm, const struct wanted *wanted,
                const struct made *made);
+/*
+ * The same by perf. Not of a trace with a CR3 filter, since perf walks on behind the MOV CR3 that
+ * ends tracing, nor with a range of addresses, which perf would have to be told. Nor where an
+ * address is one thing in one address space and another in another.
+ */
+void check_perf(const char *folder, unsigned vm, const struct made *made);
 /* Nothing foreign is in it; with plants, what is planted is found. */
 void check_foreign(const struct world *world, unsigned vm, const struct made *made, bool plants);
 

@@ -212,6 +212,7 @@ static void each_guest(void)
 
             read_made(bench->folder, vm, &made);
             check_ran(&bench->world, vm, &all, &made);
+            check_perf(bench->folder, vm, &made);
             check_foreign(&bench->world, vm, &made, i == 0);
             free_made(&made);
         }
@@ -251,6 +252,8 @@ static void filters(void)
 
             read_made(bench->folder, vm, &made);
             check_ran(&bench->world, vm, &wanted, &made);
+            if (!wanted.cr3 && !wanted.last)
+                check_perf(bench->folder, vm, &made);
             free_made(&made);
         }
         close_bench(bench);

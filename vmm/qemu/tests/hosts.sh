@@ -238,6 +238,33 @@ apart() {
     done
 }
 
+# Stock perf is the third to decode what was taken apart. It knows nothing of CR3 and of code that changes,
+# so it gets parts in which each address is one thing: a VM's kernel, and each process. They are all of it.
+by_perf() {
+    local parts=(--kernel) part vm count sums=(0 0 0)
+    mapfile -t -O 1 parts < <(jq -r '.vms[].processes[].cr3 | if type == "array" then .[] else . end |
+        "--user --cr3 \(.)"' "$recording/map" | sort -u)
+    for part in "${parts[@]}"; do
+        rm -rf "$out/part"
+        # shellcheck disable=SC2086 # options and a value
+        "$build/vpt" demux $part --symfs "$work/root" --out "$out/part" "$recording" >/dev/null || return 1
+        for vm in 1 2; do
+            rm -rf "$out/code"
+            "$build/vpt" convert --code "$out/code" "$out/part/$vm.0" "$out/part.data" || return 1
+            "$build/vpt" decode --insns "$out/part/$vm.0" | sed -nE 's/^0*([0-9a-f]+) .*/\1/p' >"$out/ours"
+            perf script -i "$out/part.data" --itrace=i0nse -F ip | sed 's/^ *//; s/ *$//' >"$out/theirs"
+            count=$(wc -l <"$out/ours")
+            echo "VM $vm $part: $count instructions, $(wc -l <"$out/theirs") by perf"
+            cmp "$out/ours" "$out/theirs" || return 1
+            sums[vm]=$((sums[vm] + count))
+        done
+    done
+    rm -rf "$out/part" "$out/part.data" "$out/code" "$out/ours" "$out/theirs"
+    for vm in 1 2; do
+        jq -e ".traces[] | select(.vm == $vm) | .instructions == ${sums[vm]}" "$work/apart" || return 1
+    done
+}
+
 # exits_of: VM exits by reason, as EVD packets say; counted: as KVM's tracepoint did.
 exits() {
     "$build/vpt" dump "$work/host.pt" | sed -nE 's/.* EVD VM-exit reason .*: (0x[0-9a-f]+)$/\1/p' | sort | uniq -c |
@@ -268,6 +295,7 @@ for setting in "${settings[@]}"; do
     check "$name is decoded by vpt as a folder" folder
     check "$name has a report of both VMs" reported
     check "$name is taken apart" apart
+    [ "$setting" != plain ] || check "$name is taken apart into what perf finds" by_perf
     [ "$setting" != events ] || check "$name has the VM exits that KVM counted" exits
 done
 summary
