@@ -147,8 +147,8 @@ sleep 0.5
 kill -INT $record
 end
 kill -KILL $target
-machine panics -append "notrace rounds=1000000005 tick=5000000 panic=200" -S
-begin panic --snapshot --buffer 8M --panic /tmp/panics --memory /tmp/panics /out/panic
+machine panics -append "notrace rounds=1000000005 tick=5000000 panic=2000" -S
+begin panic --snapshot --buffer 1M --panic /tmp/panics --memory /tmp/panics /out/panic
 recording /out/panic
 echo cont >/tmp/panics.in
 until grep -q panicked /out/panic.said; do sleep 0.1; done
