@@ -164,6 +164,33 @@ static struct truth *truth_of(const struct world *world, unsigned vm)
     return truth;
 }
 
+void check_code(const struct world *world, unsigned vm, const struct wanted *wanted,
+                const struct made *made)
+{
+    struct truth *const truth = truth_new();
+    struct scan scan = {0};
+    bool ok = truth != NULL;
+
+    for (size_t i = 0; ok && i < world->step_count; i++) {
+        const struct step *const step = &world->steps[i];
+        const struct image *const image = step->ip >> 63 ? &world->kernel[vm] : &world->user[vm];
+        const struct insn *insn;
+
+        if (!is_wanted(step, vm, wanted))
+            continue;
+        insn = insn_at(image, step->ip);
+        ok = insn && truth_add_insn(truth, wanted->no_kernel ? 0 : step->cr3, step->ip,
+                                    image->code + insn->offset, insn->len_bytes);
+    }
+    CU_ASSERT_TRUE_FATAL(ok);
+    scan_code(truth, made->code.data, made->code.len, &scan);
+    CU_ASSERT_EQUAL(scan_sum(&scan), 0);
+    CU_ASSERT_TRUE(scan.code_bytes > 100);
+    if (scan_sum(&scan))
+        printf("VM %u: %s\n", vm, scan.first);
+    truth_free(truth);
+}
+
 static void check_plants(const struct truth *truth, const struct world *world,
                          const struct made *made)
 {

@@ -40,6 +40,9 @@ void check_ran(const struct world *world, unsigned vm, const struct wanted *want
  * address is one thing in one address space and another in another.
  */
 void check_perf(const char *folder, unsigned vm, const struct made *made);
+/* Its code log has no code but that of what is wanted. */
+void check_code(const struct world *world, unsigned vm, const struct wanted *wanted,
+                const struct made *made);
 /* Nothing foreign is in it; with plants, what is planted is found. */
 void check_foreign(const struct world *world, unsigned vm, const struct made *made, bool plants);
 

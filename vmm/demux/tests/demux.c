@@ -252,6 +252,8 @@ static void filters(void)
 
             read_made(bench->folder, vm, &made);
             check_ran(&bench->world, vm, &wanted, &made);
+            if (!wanted.last) /* else what is near the range is known too */
+                check_code(&bench->world, vm, &wanted, &made);
             if (!wanted.cr3 && !wanted.last)
                 check_perf(bench->folder, vm, &made);
             free_made(&made);
