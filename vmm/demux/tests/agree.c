@@ -183,8 +183,8 @@ static bool convert(const char *folder, const char *name, struct decoded *decode
     int status;
 
     snprintf(command, sizeof(command),
-             "%s/vpt convert --code '%s/%s.flat' '%s/%s' '%s/%s.data' 2>&1", build ? build : "build",
-             folder, name, folder, name, folder, name);
+             "%s/vpt convert --code '%s/%s.flat' '%s/%s' '%s/%s.data' 2>&1",
+             build ? build : "build", folder, name, folder, name, folder, name);
     says = popen(command, "re");
     if (!says)
         return skip(decoded, "no shell");
