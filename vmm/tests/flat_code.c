@@ -26,11 +26,12 @@ static void put_record(struct bytes *log, uint64_t space, uint64_t address, uint
 
 static void put_text(struct bytes *log, uint64_t physical, const char *text)
 {
+    const size_t len = strlen(text);
     char padded[16] = "";
 
-    strcpy(padded, text);
-    put_record(log, ALL, physical, strlen(text));
-    CU_ASSERT_TRUE_FATAL(bytes_add(log, padded, (strlen(text) + 7) / 8 * 8));
+    (void)snprintf(padded, sizeof(padded), "%s", text);
+    put_record(log, ALL, physical, len);
+    CU_ASSERT_TRUE_FATAL(bytes_add(log, padded, (len + 7) / 8 * 8));
 }
 
 struct pages {
