@@ -2,12 +2,17 @@
 /* Three decoders, see agree.h. */
 #include "demux/tests/agree.h"
 
+#include <getopt.h>
 #include <inttypes.h>
 #include <intel-pt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "cli/commands.h"
 #include "ptdec.h"
 
 static void add(struct decoded *decoded, uint64_t ip, uint64_t cr3)
@@ -174,27 +179,49 @@ static bool skip(struct decoded *decoded, const char *why)
     return false;
 }
 
+/* `vpt convert` in a process of its own; what it says goes to a file. Its exit code, or -1. */
+static int run_convert(const char *folder, const char *name, const char *said)
+{
+    char code[PATH_MAX], trace[PATH_MAX], data[PATH_MAX];
+    char *argv[] = {"convert", "--code", code, trace, data, NULL};
+    int status = -1;
+    pid_t child;
+
+    snprintf(code, sizeof(code), "%s/%s.flat", folder, name);
+    snprintf(trace, sizeof(trace), "%s/%s", folder, name);
+    snprintf(data, sizeof(data), "%s/%s.data", folder, name);
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        optind = 1;
+        if (!freopen(said, "w", stderr))
+            _exit(100);
+        status = command_convert.run(5, argv);
+        fflush(NULL);
+        _exit(status);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+        return -1;
+    return WEXITSTATUS(status);
+}
+
 /* A perf.data beside the trace. False: it would not hold all of the code. */
 static bool convert(const char *folder, const char *name, struct decoded *decoded)
 {
-    const char *const build = getenv("BUILD");
-    char command[COMMAND_BYTES], line[512] = "";
-    FILE *says;
-    int status;
+    char said[PATH_MAX], line[512] = "";
+    FILE *file;
+    int code;
 
-    snprintf(command, sizeof(command),
-             "%s/vpt convert --code '%s/%s.flat' '%s/%s' '%s/%s.data' 2>&1",
-             build ? build : "build", folder, name, folder, name, folder, name);
-    says = popen(command, "re");
-    if (!says)
-        return skip(decoded, "no shell");
-    if (fgets(line, sizeof(line), says))
-        while (getc(says) != EOF)
-            ;
-    status = pclose(says);
-    if (status != 0)
+    snprintf(said, sizeof(said), "%s/%s.said", folder, name);
+    code = run_convert(folder, name, said);
+    file = fopen(said, "re");
+    if (file && !fgets(line, sizeof(line), file))
+        line[0] = 0;
+    if (file)
+        (void)fclose(file);
+    if (code != 0)
         fail(decoded, 0, *line ? line : "vpt convert failed");
-    return status != 0 || !*line || skip(decoded, line);
+    return code != 0 || !*line || skip(decoded, line);
 }
 
 static void take_line(const char *line, struct decoded *decoded)
@@ -226,8 +253,8 @@ static void tidy(const char *folder, const char *name)
 {
     char command[COMMAND_BYTES];
 
-    snprintf(command, sizeof(command), "rm -rf '%s/%s.flat' '%s/%s.data'", folder, name, folder,
-             name);
+    snprintf(command, sizeof(command), "rm -rf '%s/%s.flat' '%s/%s.data' '%s/%s.said'", folder,
+             name, folder, name, folder, name);
     if (system(command) != 0)
         (void)fprintf(stderr, "agree: %s failed\n", command);
 }
