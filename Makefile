@@ -211,7 +211,7 @@ mutants: ## change the model in 300 ways, and see whether the tests notice (need
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 asan: ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	@UNIT_LIMIT=900 $(SUBMAKE) BUILD=$(BUILD)/asan EXTRA_CFLAGS='$(SANITIZE)' EXTRA_LDFLAGS='$(SANITIZE)' unit
+	@UNIT_LIMIT=1500 $(SUBMAKE) BUILD=$(BUILD)/asan EXTRA_CFLAGS='$(SANITIZE)' EXTRA_LDFLAGS='$(SANITIZE)' unit
 
 # libvpt has neither threads nor globals, and its tests would take minutes: all others.
 RACES := -fsanitize=thread -fno-omit-frame-pointer
