@@ -17,17 +17,23 @@
 #define GAP_PAGES      16u    /* a run goes on behind so many pages that nobody told */
 #define UPPER_HALF     63
 
+/* A physical page of one of the logs. */
+struct frame {
+    uint64_t address;
+    uint32_t log;
+};
+
 /* A page of addresses that leads to a physical one. */
 struct place {
-    uint64_t address, physical;
-    uint32_t owner, log;
+    struct frame frame;
+    uint64_t address;
+    uint32_t owner;
     size_t order;
 };
 
 /* Bytes of a physical page. */
 struct text {
-    uint64_t physical;
-    uint32_t log;
+    struct frame frame;
     unsigned from, len;
     const uint8_t *bytes;
     size_t order;
@@ -35,8 +41,7 @@ struct text {
 
 /* All that was told of a physical page. */
 struct content {
-    uint64_t physical;
-    uint32_t log;
+    struct frame frame;
     bool is_unclear;
     uint8_t bytes[FLAT_PAGE_BYTES];
     bool known[FLAT_PAGE_BYTES];
@@ -104,10 +109,9 @@ static int add_place(struct flat_code *code, uint32_t owner, uint64_t address, u
     place = add(&code->places, sizeof(*place));
     if (!place)
         return -ENOMEM;
-    *place = (struct place){.address = address,
-                            .physical = physical,
+    *place = (struct place){.frame = {physical, code->logs},
+                            .address = address,
                             .owner = address >> UPPER_HALF ? FLAT_OWNER_UPPER : owner,
-                            .log = code->logs,
                             .order = code->places.count};
     return 0;
 }
@@ -125,8 +129,7 @@ static int64_t add_text(struct flat_code *code, uint64_t physical, uint64_t len,
     text = add(&code->texts, sizeof(*text));
     if (!text)
         return -ENOMEM;
-    *text = (struct text){.physical = physical - from,
-                          .log = code->logs,
+    *text = (struct text){.frame = {physical - from, code->logs},
                           .from = from,
                           .len = (unsigned)len,
                           .bytes = at,
@@ -167,13 +170,19 @@ static int compare(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-static int by_physical(const void *left, const void *right)
+static int compare_frames(const struct frame *a, const struct frame *b)
+{
+    const int log = compare(a->log, b->log);
+
+    return log ? log : compare(a->address, b->address);
+}
+
+static int by_frame(const void *left, const void *right)
 {
     const struct text *const a = left, *const b = right;
-    const int log = compare(a->log, b->log);
-    const int physical = log ? log : compare(a->physical, b->physical);
+    const int frame = compare_frames(&a->frame, &b->frame);
 
-    return physical ? physical : compare(a->order, b->order);
+    return frame ? frame : compare(a->order, b->order);
 }
 
 static int by_where(const struct place *a, const struct place *b)
@@ -186,10 +195,10 @@ static int by_where(const struct place *a, const struct place *b)
 static int by_target(const void *left, const void *right)
 {
     const struct place *const a = left, *const b = right;
-    const int where = by_where(a, b), log = where ? where : compare(a->log, b->log);
-    const int physical = log ? log : compare(a->physical, b->physical);
+    const int where = by_where(a, b);
+    const int target = where ? where : compare_frames(&a->frame, &b->frame);
 
-    return physical ? physical : compare(a->order, b->order);
+    return target ? target : compare(a->order, b->order);
 }
 
 static int by_order(const void *left, const void *right)
@@ -223,8 +232,7 @@ static int fill_contents(struct flat_code *code)
     size_t count = 0;
 
     for (size_t i = 0; i < code->texts.count; i++)
-        count += i == 0 || texts[i].log != texts[i - 1].log ||
-                 texts[i].physical != texts[i - 1].physical;
+        count += i == 0 || compare_frames(&texts[i].frame, &texts[i - 1].frame) != 0;
     if (count > PAGES_MAX)
         return -EFBIG;
     code->contents = calloc(count + 1, sizeof(*code->contents));
@@ -233,10 +241,9 @@ static int fill_contents(struct flat_code *code)
     for (size_t i = 0; i < code->texts.count; i++) {
         const struct text *const text = &texts[i];
 
-        if (!content || content->log != text->log || content->physical != text->physical) {
+        if (!content || compare_frames(&content->frame, &text->frame) != 0) {
             content = &code->contents[code->content_count++];
-            content->log = text->log;
-            content->physical = text->physical;
+            content->frame = text->frame;
         }
         overlay(content->bytes + text->from, content->known + text->from, text->bytes, NULL,
                 text->len, &content->is_unclear);
@@ -255,8 +262,7 @@ static int tidy_places(struct flat_code *code)
     qsort(places, code->places.count, sizeof(*places), by_target);
     for (size_t i = 0; i < code->places.count; i++)
         if (kept == 0 || by_where(&places[kept - 1], &places[i]) != 0 ||
-            places[kept - 1].log != places[i].log ||
-            places[kept - 1].physical != places[i].physical)
+            compare_frames(&places[kept - 1].frame, &places[i].frame) != 0)
             places[kept++] = places[i];
     code->places.count = kept;
     qsort(places, kept, sizeof(*places), by_order);
@@ -295,7 +301,7 @@ int flat_code_lay_out(struct flat_code *code, const struct flat_run **runs, size
     int error;
 
     if (code->texts.count > 0)
-        qsort(code->texts.elements, code->texts.count, sizeof(struct text), by_physical);
+        qsort(code->texts.elements, code->texts.count, sizeof(struct text), by_frame);
     error = fill_contents(code);
     if (!error)
         error = tidy_places(code);
@@ -310,11 +316,7 @@ int flat_code_lay_out(struct flat_code *code, const struct flat_run **runs, size
 
 static int compare_content(const void *key, const void *element)
 {
-    const struct place *const place = key;
-    const struct content *const content = element;
-    const int log = compare(place->log, content->log);
-
-    return log ? log : compare(place->physical, content->physical);
+    return compare_frames(key, &((const struct content *)element)->frame);
 }
 
 /* What stands at the page of places[i], and how many of them are of it. */
@@ -328,7 +330,7 @@ static size_t fill_page(const struct flat_code *code, size_t i, uint8_t *bytes, 
     for (; i + count < code->places.count && by_where(&places[i], &places[i + count]) == 0;
          count++) {
         const struct content *const content =
-            bsearch(&places[i + count], code->contents, code->content_count, sizeof(*content),
+            bsearch(&places[i + count].frame, code->contents, code->content_count, sizeof(*content),
                     compare_content);
 
         if (!content)

@@ -8,7 +8,6 @@
 #define VMM_FLAT_CODE_H
 
 #include "common/bytes.h"
-#include "common/reason.h"
 
 #include <stdint.h>
 
@@ -30,17 +29,20 @@ struct flat_code *flat_code_new(void);
 void flat_code_free(struct flat_code *code);
 /*
  * Adds a log, whose bytes must stay. Pages of the lower half of addresses are of that owner. 0;
- * -EBADMSG: it is none; -EFBIG: there are too many pages; -ENOMEM.
+ * -EBADMSG: it is none; -ENOMEM.
  */
 int flat_code_add(struct flat_code *code, const struct bytes *log, uint32_t owner);
-/* When all logs are there: the runs, valid until the code is freed. 0, -EFBIG or -ENOMEM. */
+/*
+ * When all logs are there: the runs, valid until the code is freed. 0; -EFBIG: there are too many
+ * pages; -ENOMEM.
+ */
 int flat_code_lay_out(struct flat_code *code, const struct flat_run **runs, size_t *count);
-/* Adds to how many pages there are, and how many of them are unclear. */
+
 struct flat_sums {
-    size_t pages, unclear;
+    size_t pages, unclear; /* unclear: of them */
 };
 
-/* A run, page by page. 0, or what put returned. */
+/* A run, page by page, which is added to sums. 0, or what put returned. */
 int flat_code_write(const struct flat_code *code, const struct flat_run *run,
                     int (*put)(void *owner, const void *page), void *owner, struct flat_sums *sums);
 
