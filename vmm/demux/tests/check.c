@@ -133,6 +133,19 @@ static const struct insn *insn_at(const struct image *image, uint64_t ip)
     return NULL;
 }
 
+/* The instruction of a step, which may be there in an address space. NULL: none, or no memory. */
+static const struct insn *add_step(struct truth *truth, const struct world *world,
+                                   const struct step *step, uint64_t cr3)
+{
+    const struct image *const image =
+        step->ip >> 63 ? &world->kernel[step->machine] : &world->user[step->machine];
+    const struct insn *const insn = insn_at(image, step->ip);
+
+    if (!insn || !truth_add_insn(truth, cr3, step->ip, image->code + insn->offset, insn->len_bytes))
+        return NULL;
+    return insn;
+}
+
 /* All that the guest may have run: each instruction of the program that its steps are in. */
 static struct truth *truth_of(const struct world *world, unsigned vm)
 {
@@ -142,15 +155,12 @@ static struct truth *truth_of(const struct world *world, unsigned vm)
 
     for (size_t i = 0; ok && i < world->step_count; i++) {
         const struct step *const step = &world->steps[i];
-        const struct image *const image =
-            step->ip >> 63 ? &world->kernel[step->machine] : &world->user[step->machine];
         const struct insn *insn;
 
         if (step->machine != vm)
             continue;
-        insn = insn_at(image, step->ip);
-        ok = insn && truth_add_insn(truth, step->cr3, step->ip, image->code + insn->offset,
-                                    insn->len_bytes);
+        insn = add_step(truth, world, step, step->cr3);
+        ok = insn != NULL;
         /* Where a fault, an interrupt or a VM exit came may be an instruction that never ran. */
         ok = ok && truth_add_ip(truth, step->ip + insn->len_bytes);
     }
@@ -173,14 +183,9 @@ void check_code(const struct world *world, unsigned vm, const struct wanted *wan
 
     for (size_t i = 0; ok && i < world->step_count; i++) {
         const struct step *const step = &world->steps[i];
-        const struct image *const image = step->ip >> 63 ? &world->kernel[vm] : &world->user[vm];
-        const struct insn *insn;
 
-        if (!is_wanted(step, vm, wanted))
-            continue;
-        insn = insn_at(image, step->ip);
-        ok = insn && truth_add_insn(truth, wanted->no_kernel ? 0 : step->cr3, step->ip,
-                                    image->code + insn->offset, insn->len_bytes);
+        if (is_wanted(step, vm, wanted))
+            ok = add_step(truth, world, step, wanted->no_kernel ? 0 : step->cr3) != NULL;
     }
     CU_ASSERT_TRUE_FATAL(ok);
     scan_code(truth, made->code.data, made->code.len, &scan);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * foreign MAP CAPTURE VM FOLDER: is anything in FOLDER/VM.0, which `vpt demux` made of a capture,
- * that is not this VM's? Is it exactly what ran, by libptdec, by libipt and by perf, which is asked
- * where its maps can hold the code? And would something foreign be found, if it was there? What ran
- * is taken from the capture. The VM has one virtual processor, with a VMCS pointer for each time
- * that it sets its TSC. Status 0 if all is well.
+ * that is not this VM's? Is it exactly what ran, by libptdec and by libipt? And would something
+ * foreign be found, if it was there? What ran is taken from the capture. The VM has one virtual
+ * processor, with a VMCS pointer for each time that it sets its TSC. Status 0 if all is well.
  */
 #include <inttypes.h>
 #include <stdio.h>
