@@ -2,17 +2,14 @@
 /* Three decoders, see agree.h. */
 #include "demux/tests/agree.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <intel-pt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "cli/commands.h"
+#include "demux/tests/command.h"
 #include "ptdec.h"
 
 static void add(struct decoded *decoded, uint64_t ip, uint64_t cr3)
@@ -179,30 +176,16 @@ static bool skip(struct decoded *decoded, const char *why)
     return false;
 }
 
-/* `vpt convert` in a process of its own; what it says goes to a file. Its exit code, or -1. */
+/* `vpt convert`, as run_command(); what it says goes to a file. */
 static int run_convert(const char *folder, const char *name, const char *said)
 {
     char code[PATH_MAX], trace[PATH_MAX], data[PATH_MAX];
     char *argv[] = {"convert", "--code", code, trace, data, NULL};
-    int status = -1;
-    pid_t child;
 
     snprintf(code, sizeof(code), "%s/%s.flat", folder, name);
     snprintf(trace, sizeof(trace), "%s/%s", folder, name);
     snprintf(data, sizeof(data), "%s/%s.data", folder, name);
-    fflush(NULL);
-    child = fork();
-    if (child == 0) {
-        optind = 1;
-        if (!freopen(said, "w", stderr))
-            _exit(100);
-        status = command_convert.run(5, argv);
-        fflush(NULL);
-        _exit(status);
-    }
-    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
-        return -1;
-    return WEXITSTATUS(status);
+    return run_command(&command_convert, argv, NULL, said);
 }
 
 /* A perf.data beside the trace. False: it would not hold all of the code. */

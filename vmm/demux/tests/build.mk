@@ -3,7 +3,7 @@
 
 DEMUX_TESTS := $(BUILD)/vmm/demux/tests
 
-$(BUILD)/tests/demux: $(DEMUX_TESTS)/demux.o $(DEMUX_TESTS)/hosts.o $(DEMUX_TESTS)/check.o $(DEMUX_TESTS)/agree.o $(DEMUX_TESTS)/scan.o \
+$(BUILD)/tests/demux: $(DEMUX_TESTS)/demux.o $(DEMUX_TESTS)/hosts.o $(DEMUX_TESTS)/check.o $(DEMUX_TESTS)/agree.o $(DEMUX_TESTS)/command.o $(DEMUX_TESTS)/scan.o \
     $(ROUNDTRIP)/world.o $(BUILD)/emulation/tests/program.o $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ -lcunit -lipt $(VMM_LIBS)
@@ -11,7 +11,7 @@ $(BUILD)/tests/demux: $(DEMUX_TESTS)/demux.o $(DEMUX_TESTS)/hosts.o $(DEMUX_TEST
 TESTS += $(BUILD)/tests/demux
 
 # The same of a capture, for scripts.
-$(BUILD)/tests/foreign: $(DEMUX_TESTS)/foreign.o $(DEMUX_TESTS)/agree.o $(DEMUX_TESTS)/scan.o \
+$(BUILD)/tests/foreign: $(DEMUX_TESTS)/foreign.o $(DEMUX_TESTS)/agree.o $(DEMUX_TESTS)/command.o $(DEMUX_TESTS)/scan.o \
     $(VMM_PART_OBJ) $(LIBVPT) $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ -lipt $(VMM_LIBS)

@@ -13,13 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/commands.h"
 #include "common/file.h"
 #include "common/json.h"
 #include "demux/tests/check.h"
+#include "demux/tests/command.h"
 #include "ptdec_perf.h"
 #include "roundtrip/world.h"
 
@@ -322,25 +321,14 @@ static void run_demux(struct hosts *hosts)
     char *argv[] = {"demux", "--no-sandbox", "--json", "--map", map, "--out", out, data, NULL};
     struct bytes text = {0};
     char why[100];
-    pid_t child;
 
     snprintf(map, sizeof(map), "%s/map", hosts->folder);
     snprintf(data, sizeof(data), "%s/perf.data", hosts->folder);
     snprintf(out, sizeof(out), "%s/out", hosts->folder);
     snprintf(said, sizeof(said), "%s/said", hosts->folder);
     snprintf(err, sizeof(err), "%s/err", hosts->folder);
-    fflush(NULL);
-    child = fork();
-    if (child == 0) {
-        optind = 1;
-        if (!freopen(said, "w", stdout) || !freopen(err, "w", stderr))
-            _exit(100);
-        hosts->status = command_demux.run(8, argv);
-        fflush(NULL);
-        _exit(hosts->status);
-    }
-    CU_ASSERT_EQUAL_FATAL(waitpid(child, &hosts->status, 0), child);
-    hosts->status = WIFEXITED(hosts->status) ? WEXITSTATUS(hosts->status) : -1;
+    hosts->status = run_command(&command_demux, argv, said, err);
+    CU_ASSERT_TRUE_FATAL(hosts->status >= 0);
     CU_ASSERT_EQUAL_FATAL(read_file(said, &text), 0);
     hosts->says = text.len ? json_parse((const char *)text.data, text.len, why, sizeof(why)) : NULL;
     bytes_free(&text);
