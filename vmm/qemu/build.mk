@@ -87,7 +87,8 @@ qemu-port: deps ## the port to QEMU 10.0: built, and the same tests of guests on
 	        echo '0 passed, 0 failed, 1 skipped'; exit 0; }; \
 	    [ $$status = 0 ] && $(SUBMAKE) QEMU_DIR=$(QEMU_DIR)/10.0 EXECLOG=$(BUILD)/qemu/execlog-10.0.so \
 	        qemu-tools && { $(PREPARE_LAB); } && for test in qemu.sh svm.sh vmx.sh names.sh names-log.sh \
-            svm-linux.sh vmx-linux.sh vmx-perf.sh vmx-boot.sh vmx-move.sh vmx-guests.sh 'boot.sh --all'; do \
+            svm-linux.sh vmx-linux.sh vmx-perf.sh vmx-boot.sh vmx-move.sh vmx-guests.sh 'boot.sh --all' \
+            kvm.sh linux-kvm.sh host-pt-qemu.sh; do \
 	            $(QEMU_ENV) QEMU_DIR=$(QEMU_DIR)/10.0 EXECLOG=$(BUILD)/qemu/execlog-10.0.so \
 	                vmm/qemu/tests/$$test || exit 1; \
 	        done

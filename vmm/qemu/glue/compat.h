@@ -95,10 +95,10 @@ static inline void x86_vpt_invalidate_code(tb_page_addr_t first, hwaddr len)
 
 #endif
 
-/* Whether KVM executes what is not traced: patch 0007, which 10.0 has not got. */
+/* Whether KVM executes what is not traced. */
 static inline bool x86_vpt_beside_kvm(void)
 {
-    return QEMU_VERSION_MAJOR < 10 && kvm_enabled();
+    return kvm_enabled();
 }
 
 #endif

@@ -4,7 +4,7 @@
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
-#include "sysemu/kvm_int.h"
+#include "compat-kvm.h"
 #include "vpt-i386.h"
 
 bool x86_vpt_host_limit(struct vpt_caps *caps, Error **errp)

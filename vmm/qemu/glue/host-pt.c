@@ -12,13 +12,11 @@
 #include "qapi/error.h"
 #include "qemu/error-report.h"
 #include "exec/address-spaces.h"
-#include "sysemu/cpus.h"
-#include "sysemu/kvm_int.h"
 #include "hostpt/follow.h"
 #include "hostpt/host.h"
 #include "hostpt/pace.h"
 #include "hostpt/thread.h"
-#include "compat.h"
+#include "compat-kvm.h"
 #include "vpt-i386.h"
 
 #include <sys/ioctl.h>
@@ -303,8 +301,8 @@ static void follow(struct X86VptHost *host, const struct pt_piece *piece, uint64
     }
 }
 
-/* The iothread's lock keeps memory as it is, but for what other vCPUs write, of which there are
- * none. */
+/* The iothread's lock keeps memory as it is, but for what other vCPUs write. If that is code,
+ * following notices it, as it notices what the vCPU itself has changed (code-watch.h). */
 void x86_vpt_host_end(CPUState *cs, int run_ret)
 {
     /* Where KVM_RUN failed, as a kick makes it do, the reason may be that of an exit before. */

@@ -5,7 +5,10 @@
  * guessed, and what is not traced costs nothing. With vpt-source=host-pt, that is so for captures
  * only, and KVM goes on with a guest that traces itself (host-pt.c).
  *
- * While TCG executes the vCPU, its registers are "dirty" in KVM's sense: QEMU has the only copy.
+ * All vCPUs are TCG's while one of them is traced: what KVM's vCPUs write, TCG does not see, and it
+ * may be code that TCG has translated. Which accelerator has them changes while none of them runs.
+ *
+ * While TCG executes a vCPU, its registers are "dirty" in KVM's sense: QEMU has the only copy.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -14,16 +17,12 @@
 #include "exec/ramlist.h"
 #include "hw/boards.h"
 #include "hw/i386/x86.h"
-#include "sysemu/cpus.h"
-#include "sysemu/hw_accel.h"
-#include "sysemu/kvm_int.h"
 #include "tcg/helper-tcg.h"
 #include "tcg/tcg-cpu.h"
 #include "tcg/tcg.h"
-#include "kvm/kvm_i386.h"
 #include "linux/kvm.h"
 #include "standard-headers/asm-x86/kvm_para.h"
-#include "compat.h"
+#include "compat-kvm.h"
 #include "vpt-i386.h"
 
 /* ---- The CPU model ---- */
@@ -45,28 +44,95 @@ uint64_t x86_vpt_common_features(FeatureWord word, uint64_t kvm, uint64_t tcg)
     }
 }
 
-static bool read_msr(X86CPU *cpu, uint32_t msr, uint64_t *value)
+/* ---- Time ---- */
+
+/* NULL: the vCPU is about to come or to go. */
+static struct X86Vpt *vpt_of(CPUState *cs)
 {
-    return x86_vpt_rdmsr(&cpu->env, msr, value) == X86_VPT_MSR_DONE;
+    return X86_CPU(cs)->vpt;
+}
+
+static bool is_alone(void)
+{
+    return current_machine->smp.max_cpus == 1;
+}
+
+/* What to add to TCG's TSC, so that a vCPU reads KVM's. */
+static uint64_t tsc_offset_now(X86CPU *cpu)
+{
+    struct {
+        struct kvm_msrs head;
+        struct kvm_msr_entry tsc;
+    } msrs = {.head.nmsrs = 1, .tsc.index = MSR_IA32_TSC};
+
+    if (kvm_vcpu_ioctl(CPU(cpu), KVM_GET_MSRS, &msrs) != 1) {
+        return cpu->env.tsc - cpu_get_tsc(&cpu->env);
+    }
+    return msrs.tsc.data - cpu_get_tsc(&cpu->env);
 }
 
 /* The TSC of what KVM executes, as one that TCG reads, from now until tracing ends. */
 void x86_vpt_synchronize(X86CPU *cpu)
 {
-    CPUX86State *env = &cpu->env;
-
     cpu_synchronize_state(CPU(cpu));
     if (kvm_enabled() && !cpu->vpt->tsc_known) {
-        env->tsc_offset = env->tsc - cpu_get_tsc(env);
+        cpu->env.tsc_offset = tsc_offset_now(cpu);
         cpu->vpt->tsc_known = true;
     }
 }
 
-/* Time stands still from the begin of tracing until TCG executes: nothing runs in between. */
+/* False: this KVM does not tell. */
+static bool kvm_tsc_offset(CPUState *cs, uint64_t *offset)
+{
+    const struct kvm_device_attr attr = {
+        .group = KVM_VCPU_TSC_CTRL, .attr = KVM_VCPU_TSC_OFFSET, .addr = (uintptr_t)offset};
+
+    return kvm_vcpu_ioctl(cs, KVM_GET_DEVICE_ATTR, &attr) == 0;
+}
+
+/*
+ * The clocks of all vCPUs are taken over at once, and are apart by what KVM says: to look at each
+ * of them takes time, and a guest would find that its vCPUs' clocks differ. No vCPU runs.
+ */
+static void take_clocks(void)
+{
+    CPUState *cs;
+    X86CPU *known = X86_CPU(first_cpu);
+    uint64_t base, offset;
+
+    CPU_FOREACH(cs)
+    {
+        const struct X86Vpt *vpt = vpt_of(cs);
+
+        if (vpt && vpt->tsc_known) { /* its trace has begun */
+            known = X86_CPU(cs);
+            break;
+        }
+    }
+    base = known->vpt->tsc_known ? known->env.tsc_offset : tsc_offset_now(known);
+    if (!kvm_tsc_offset(CPU(known), &offset)) {
+        return; /* each by itself, when it is entered */
+    }
+    base -= offset;
+    CPU_FOREACH(cs)
+    {
+        if (vpt_of(cs) && kvm_tsc_offset(cs, &offset)) {
+            X86_CPU(cs)->env.tsc_offset = base + offset;
+            vpt_of(cs)->tsc_known = true;
+        }
+    }
+}
+
+/*
+ * Time stands still from the begin of tracing until TCG executes: nothing runs in between. Other
+ * vCPUs would run, so with them it goes on.
+ */
 void x86_vpt_hold_time(X86CPU *cpu)
 {
-    cpu->vpt->held_tsc = cpu_get_tsc(&cpu->env) + cpu->env.tsc_offset;
-    cpu->vpt->held = true;
+    if (is_alone()) {
+        cpu->vpt->held_tsc = cpu_get_tsc(&cpu->env) + cpu->env.tsc_offset;
+        cpu->vpt->held = true;
+    }
 }
 
 static void release_time(X86CPU *cpu)
@@ -75,6 +141,18 @@ static void release_time(X86CPU *cpu)
         cpu->env.tsc_offset = cpu->vpt->held_tsc - cpu_get_tsc(&cpu->env);
         cpu->vpt->held = false;
     }
+}
+
+/* ---- MSRs ---- */
+
+static bool is_traced(const struct X86Vpt *vpt)
+{
+    return (vpt_trigger_en(&vpt->guest) && !vpt->host) || vpt->watch;
+}
+
+static bool read_msr(X86CPU *cpu, uint32_t msr, uint64_t *value)
+{
+    return x86_vpt_rdmsr(&cpu->env, msr, value) == X86_VPT_MSR_DONE;
 }
 
 /* KVM finishes the WRMSR when it is left, which it is if tracing begins. */
@@ -88,7 +166,7 @@ static bool write_msr(X86CPU *cpu, uint32_t msr, uint64_t value)
     cpu->env.vpt_next_eip = cpu->env.eip + 2; /* 0F 30; prefixes have no meaning */
     result = x86_vpt_wrmsr(&cpu->env, msr, value);
     cs->vcpu_dirty = dirty;
-    if (x86_vpt_wants_tcg(cs)) {
+    if (is_traced(cpu->vpt)) {
         x86_vpt_hold_time(cpu);
         qatomic_set(&cs->exit_request, 1);
     } else {
@@ -107,7 +185,7 @@ static bool filter_msrs(void)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(ranges); i++) {
-        if (!kvm_filter_msrs(kvm_state, ranges[i].first, ranges[i].count, read_msr, write_msr)) {
+        if (!x86_vpt_filter_msrs(ranges[i].first, ranges[i].count, read_msr, write_msr)) {
             return false;
         }
     }
@@ -118,9 +196,7 @@ bool x86_vpt_realize_kvm(CPUState *cs, Error **errp)
 {
     static bool filtered;
 
-    if (current_machine->smp.max_cpus > 1) {
-        error_setg(errp, "vpt=on of KVM is for one vCPU");
-    } else if (kvm_irqchip_in_kernel()) {
+    if (kvm_irqchip_in_kernel()) {
         error_setg(errp, "vpt=on of KVM needs -machine kernel-irqchip=off");
     } else if (x86_machine_is_smm_enabled(X86_MACHINE(current_machine))) {
         error_setg(errp, "vpt=on of KVM needs -machine smm=off");
@@ -129,6 +205,7 @@ bool x86_vpt_realize_kvm(CPUState *cs, Error **errp)
     } else {
         filtered = true;
         x86_tcg_init_ops(CPU_GET_CLASS(cs));
+        tcg_init_cpu_beside(cs, !is_alone());
         return true;
     }
     return false;
@@ -157,7 +234,7 @@ static void take_event(CPUState *cs, CPUX86State *env)
 
 /*
  * The pages that TCG has translations of, as they were when KVM took over, by their address: KVM
- * lets the guest write where it likes. There is one vCPU.
+ * lets the guest write where it likes.
  */
 static GHashTable *translated;
 
@@ -239,7 +316,7 @@ static bool check_pages(void)
             return false;
         }
         if (memcmp(page->bytes, bytes, TARGET_PAGE_SIZE) != 0) {
-            tb_invalidate_phys_range(page->address, page->address + TARGET_PAGE_SIZE);
+            x86_vpt_invalidate_code(page->address, TARGET_PAGE_SIZE);
         }
     }
     return true;
@@ -277,7 +354,6 @@ static void enter_tcg(X86CPU *cpu)
     update_mxcsr_status(env);
     set_breakpoints(cs, env);
     take_event(cs, env);
-    check_translations(cs);
     tlb_flush(cs);
     cpu->vpt->in_tcg = true;
     x86_vpt_sync(env);
@@ -288,62 +364,94 @@ static void leave_tcg(X86CPU *cpu)
     CPUState *cs = CPU(cpu);
     CPUX86State *env = &cpu->env;
 
+    cpu->vpt->tsc_known = cpu->vpt->held = false;
+    env->tsc_offset = 0;
+    if (!cpu->vpt->in_tcg) {
+        return;
+    }
     cpu->vpt->in_tcg = false;
-    keep_translations();
     cpu_breakpoint_remove_all(cs, BP_CPU);
     cpu_watchpoint_remove_all(cs, BP_CPU);
     /* cpu_compute_eflags() adds these. */
     env->cc_op = CC_OP_EFLAGS;
     env->cc_src = 0;
     env->df = 1;
-    env->tsc_offset = 0;
-    cpu->vpt->tsc_known = cpu->vpt->held = false;
 }
 
-bool x86_vpt_wants_tcg(CPUState *cs)
-{
-    X86CPU *cpu = X86_CPU(cs);
-    const struct X86Vpt *vpt = cpu->vpt;
-    const bool wanted =
-        tcg_enabled() && ((vpt_trigger_en(&vpt->guest) && !vpt->host) || vpt->watch);
+static bool tcg_has_them; /* the vCPUs; else KVM has */
 
-    if (!wanted && vpt->in_tcg && qemu_cpu_is_self(cs)) {
-        leave_tcg(cpu);
+static bool is_any_traced(void)
+{
+    CPUState *cs;
+
+    CPU_FOREACH(cs)
+    {
+        if (vpt_of(cs) && is_traced(vpt_of(cs))) {
+            return true;
+        }
     }
-    return wanted;
+    return false;
+}
+
+/* No vCPU runs. TCG may take over again what it has. */
+static void take_over(CPUState *cs, run_on_cpu_data data)
+{
+    const bool tcg = is_any_traced(), again = data.host_int;
+
+    if (tcg == tcg_has_them && !again) {
+        return; /* another vCPU asked for it as well */
+    }
+    if (tcg) {
+        check_translations(cs);
+        take_clocks();
+    } else if (tcg_has_them) {
+        keep_translations();
+        CPU_FOREACH(cs)
+        {
+            if (vpt_of(cs)) {
+                leave_tcg(X86_CPU(cs));
+            }
+        }
+    }
+    tcg_has_them = tcg;
 }
 
 static void do_nothing(CPUState *cs, run_on_cpu_data data)
 {
 }
 
-/* cpu_exec() reads under RCU; who waits for its end makes it return. There is one vCPU. */
+struct vcpu_of_thread {
+    Notifier notifier;
+    CPUState *cs;
+};
+
+/* cpu_exec() reads under RCU; who waits for its end makes it return. */
 static void force_rcu(Notifier *notifier, void *data)
 {
-    async_run_on_cpu(first_cpu, do_nothing, RUN_ON_CPU_NULL);
+    async_run_on_cpu(container_of(notifier, struct vcpu_of_thread, notifier)->cs, do_nothing,
+                     RUN_ON_CPU_NULL);
 }
 
-static void register_thread(void)
+/* Before TCG's translations are flushed, which gives each thread that is known room for its own. */
+static void register_thread(CPUState *cs)
 {
-    static Notifier notifier = {.notify = force_rcu};
-    static __thread bool registered;
+    static __thread struct vcpu_of_thread this;
 
-    if (!registered) {
+    if (!this.cs) {
+        this.cs = cs;
+        this.notifier.notify = force_rcu;
         tcg_register_thread();
-        rcu_add_force_rcu_notifier(&notifier);
-        registered = true;
+        rcu_add_force_rcu_notifier(&this.notifier);
     }
 }
 
-int x86_vpt_tcg_exec(CPUState *cs)
+static int tcg_exec(CPUState *cs)
 {
     X86CPU *cpu = X86_CPU(cs);
     int why;
 
-    register_thread();
-    if (!cpu->vpt->in_tcg || !cs->vcpu_dirty) {
+    if (!cpu->vpt->in_tcg) {
         enter_tcg(cpu);
-        return EXCP_INTERRUPT; /* tb_flush() would be work that is queued */
     }
     release_time(cpu);
     bql_unlock();
@@ -354,6 +462,27 @@ int x86_vpt_tcg_exec(CPUState *cs)
         cpu_exec_step_atomic(cs);
     }
     bql_lock();
-    qatomic_mb_set(&cs->exit_request, 0);
+    qatomic_set_mb(&cs->exit_request, 0);
     return why;
+}
+
+bool x86_vpt_exec(CPUState *cs, int *why)
+{
+    struct X86Vpt *vpt = vpt_of(cs);
+    const bool tcg = is_any_traced();
+    /* KVM was given another state, by a reset or the load of a VM. */
+    const bool again = tcg && vpt->in_tcg && !cs->vcpu_dirty;
+
+    register_thread(cs);
+    if (tcg != tcg_has_them || again) {
+        vpt->in_tcg = vpt->in_tcg && !again;
+        vpt->tsc_known = vpt->tsc_known && !again;
+        async_safe_run_on_cpu(cs, take_over, RUN_ON_CPU_HOST_INT(again));
+        *why = EXCP_INTERRUPT;
+        return true;
+    }
+    if (tcg) {
+        *why = tcg_exec(cs);
+    }
+    return tcg;
 }

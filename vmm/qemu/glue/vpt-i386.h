@@ -163,9 +163,9 @@ bool x86_vpt_realize_kvm(CPUState *cs, Error **errp);
 void x86_vpt_synchronize(X86CPU *cpu);
 /* Tracing has begun while KVM had the vCPU. */
 void x86_vpt_hold_time(X86CPU *cpu);
-/* Called by the vCPU's thread, with the iothread's lock: whether TCG is to execute it, and that. */
-bool x86_vpt_wants_tcg(CPUState *cs);
-int x86_vpt_tcg_exec(CPUState *cs);
+/* Called by the vCPU's thread, with the iothread's lock: TCG executes it, and left for some reason.
+ * False: KVM is to. */
+bool x86_vpt_exec(CPUState *cs, int *why);
 
 /* ---- host-pt.c: a guest on KVM that the host's Intel PT traces ---- */
 

@@ -55,6 +55,12 @@ decoded_is_executed() { # NAME RUN
         same "$out/$1.work" "$work/log.$2"
 }
 
+# Runs that were started the same way are the same; this one had the machine to itself.
+on_cpu() { # NAME CPU RUN
+    ips "$out/$1.data" "$out/$1.$2" --cpu "$2" &&
+        only_program "$out/$1.$2" >"$out/$1.$2.work" && same "$out/$1.$2.work" "$work/log.$3"
+}
+
 libptdec_agrees() { # NAME RUN
     "$build/qemu/perf_aux" "$out/$1.data" 0 "$build/qemu/work" "$out/$1.pt" || return 1
     "$build/qemu/compare" "$out/$1.pt" "$work/log" >"$out/$1.compared" || { cat "$out/$1.compared"; return 1; }

@@ -29,14 +29,17 @@ images=guest-tests/build
 least=500000 # instructions of the demonstration that are compared
 least_behind=5000 # of the one that overflows
 
-# Between two packets of the host that tell the time, the guest's cycle counter stands still.
-timing_rules='CYC: before each TIP of an indirect branch (33.3.6)'
+# Between two packets of the host that tell the time, the guest's cycle counter stands still; PMIs come
+# at the end of what one KVM_RUN left.
+timing_rules='CYC: before each TIP of an indirect branch (33.3.6)
+processor 0: a PMI by interrupt for each of its regions (33.2.7.2)
+processor 1: a PMI by NMI for each of its regions (33.2.7.2)'
 
 tests=("the demonstration holds" "the demonstration's buffers decode to what ran" "msr-tests pass"
     "packet-tests pass, but for rules of timing" "a hostile guest runs to its end"
     "what is there beside overflows is what ran" "a guest traces itself while its host is recorded"
     "a guest traces itself while it is captured" "the capture decodes" "what cannot be is told"
-    "the host's kernel is content")
+    "the host's kernel is content" "two vCPUs pass smp-tests, but for rules of timing")
 command -v perf >/dev/null || why='no perf (linux-perf)'
 [ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
 if [ -n "$why" ]; then
@@ -76,6 +79,7 @@ demo behind $host,vpt-behind=overflow "rounds=12 output=range"
 traced msr-tests $host msr-tests
 traced packet-tests $host packet-tests
 traced hostile-tests $host hostile-tests
+traced smp-tests $host smp-tests -smp 2
 for bad in kvm,vpt=on,vpt-source=tea kvm,vpt-source=host-pt kvm,vpt=on,vpt-behind=overflow \
     $host,vpt-behind=never $host,vpt-recorder=/nobody; do
     q $bad demo -S </dev/null >>/out/refused 2>&1 && echo "not refused: $bad" >>/out/refused
@@ -105,7 +109,7 @@ grep -o "status captured .*" /out/monitor
 
 runs() {
     nested_qemu "$work/root"
-    host_prepare "$images"/{demo,sort,hash,msr-tests,packet-tests,hostile-tests}.elf
+    host_prepare "$images"/{demo,sort,hash,msr-tests,packet-tests,hostile-tests,smp-tests}.elf
     linux_run host "$boot_s" "$host_cpu" -icount shift=2,sleep=off \
         -plugin "$execlog,out=$work/log,$(demo_places)" <<<"$job" && cat "$out/log"
 }
@@ -184,4 +188,5 @@ refused() {
 check "vpt-source=host-pt: ${tests[9]}" refused
 content() { ! grep -E 'BUG|WARNING|Oops|unchecked MSR' "$out/dmesg"; }
 check "vpt-source=host-pt: ${tests[10]}" content
+check "vpt-source=host-pt: ${tests[11]}" only_timing smp-tests 25
 summary

@@ -13,26 +13,28 @@ set -u
 cache=${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}
 qemu=${QEMU_DIR:-$cache/qemu}/build/qemu-system-x86_64
 lab=$cache/lab
+execlog=${EXECLOG:-$BUILD/qemu/execlog.so}
 here=vmm/qemu/linux
 # shellcheck source=vmm/qemu/linux/guest.sh
 . "$here/guest.sh"
 # shellcheck source=vmm/qemu/linux/nested.sh
 . "$here/nested.sh"
 images=guest-tests/build
-tests='msr-tests packet-tests hostile-tests'
+tests='msr-tests packet-tests hostile-tests smp-tests'
 
 why=
-[ -x "$qemu" ] && [ -f "$BUILD/qemu/execlog.so" ] || why='no QEMU (make qemu)'
+[ -x "$qemu" ] && [ -f "$execlog" ] || why='no QEMU (make qemu)'
 [ -f "$lab/vmlinuz" ] || why='no kernel (make lab)'
 if [ -n "$why" ]; then
-    for name in $tests demo 'refused configurations' capture 'the guest behind the capture'; do
+    for name in $tests demo 'refused configurations' capture 'the guest behind the capture' 'two vCPUs'; do
         skip "QEMU on KVM: $name" "$why"
     done
     summary
     exit
 fi
 
-nested_prepare "$images"/{msr-tests,packet-tests,hostile-tests,demo}.elf "$BUILD/qemu/execlog.so" <<'JOB'
+cp "$execlog" "$work/execlog.so"
+nested_prepare "$images"/{msr-tests,packet-tests,hostile-tests,smp-tests,patching,demo}.elf "$work/execlog.so" <<'JOB'
 both='-accel kvm,vpt=on'
 machine="$both -machine q35,kernel-irqchip=off,smm=off"
 q() {
@@ -43,11 +45,12 @@ traced=host,vpt-profile=icelake-server
 for test in msr-tests packet-tests hostile-tests; do
     q $machine -cpu $traced -debugcon file:/out/$test -kernel /$test.elf 2>/out/$test.err
 done
+q $machine -cpu $traced -debugcon file:/out/smp-tests -kernel /smp-tests.elf -smp 4 2>/out/smp-tests.err
 q $machine -cpu $traced -debugcon file:/out/demo -kernel /demo.elf \
     -append "rounds=2 tick=20000000" -device vpt-port,trace=/out/demo.pt,image=/demo.elf \
     -plugin /execlog.so,out=/out/demo.log 2>/out/demo.err
 
-for bad in "$both -machine q35,smm=off" "$both -machine q35,kernel-irqchip=off" "$machine -smp 2" \
+for bad in "$both -machine q35,smm=off" "$both -machine q35,kernel-irqchip=off" \
     "-accel kvm -machine q35"; do
     q $bad -cpu $traced -S -kernel /msr-tests.elf 2>>/out/refused && echo "not refused: $bad" >>/out/refused
 done
@@ -58,12 +61,27 @@ q $machine -cpu host -debugcon file:/out/captured -kernel /demo.elf \
     -monitor stdio </commands >/out/monitor 2>&1 &
 exec 3>/commands
 trap '' PIPE
-until grep -q rounds /out/captured 2>/dev/null; do usleep 10000; done
+until grep -q rounds /out/captured 2>/dev/null || [ $((n += 1)) -gt 1000 ]; do usleep 10000; done
+n=0
 echo "vpt_start /out/capture" >&3
 until [ $(stat -c %s /out/capture.0 || echo 0) -gt 20000 ] || [ $((n += 1)) -gt 1000 ]; do usleep 100000; done
 echo "vpt_stop" >&3
 until grep -q '^demo' /out/captured || [ $((n += 1)) -gt 3000 ]; do usleep 100000; done
 echo "quit" >&3
+wait
+
+# One vCPU changes the code that the other one runs, all the time.
+q $machine -cpu host -smp 2 -kernel /patching.elf -append rounds=1000000000 \
+    -plugin /execlog.so,blocks=/out/patching.log -qmp stdio </commands >/out/qmp 2>&1 &
+exec 3>/commands
+say() { echo "{\"execute\": \"$1\"$2}" >&3; }
+say qmp_capabilities
+usleep 3000000
+say x-vpt-start ', "arguments": {"file": "/out/patching", "code": true}'
+n=0
+until [ $(stat -c %s /out/patching.1 || echo 0) -gt 20000 ] || [ $((n += 1)) -gt 1000 ]; do usleep 100000; done
+say x-vpt-stop
+say quit
 wait
 JOB
 nested_run 400
@@ -88,7 +106,7 @@ echo "    $(grep ' instructions, ' "$work/out")"
 refuses() {
     cp "$out/refused" "$work/out"
     ! grep 'not refused' "$out/refused" && grep -q 'kernel-irqchip=off' "$out/refused" &&
-        grep -q 'smm=off' "$out/refused" && grep -q 'one vCPU' "$out/refused" &&
+        grep -q 'smm=off' "$out/refused" &&
         grep -q 'vpt-profile needs' "$out/refused"
 }
 check 'QEMU on KVM: what it cannot do is refused' refuses
@@ -115,5 +133,13 @@ goes_on() {
     grep -q 'everything held' "$out/captured"
 }
 check 'QEMU on KVM: the guest behind the capture ends as it should' goes_on
+
+patching_decodes() {
+    cat "$out/qmp" >"$work/out"
+    "$BUILD/qemu/compare" "$out/patching.0" "$out/patching.log.0" "$out/patching.log.table" >>"$work/out" 2>&1 &&
+        "$BUILD/qemu/compare" "$out/patching.1" "$out/patching.log.1" "$out/patching.log.table" >>"$work/out" 2>&1
+}
+check 'QEMU on KVM: a capture of two vCPUs, one of which changes code of the other, is what ran' patching_decodes
+sed -n 's/.* instructions, /    &/p' "$work/out"
 
 summary
