@@ -27,6 +27,10 @@ trap 'rm -rf "$work"' EXIT
 . vmm/qemu/tests/qmp.sh
 TIMEFORMAT='%U %S'
 
+says() { # that it is at work, which takes long
+    printf 'bench.sh: %s, %d min so far\n' "$*" $((SECONDS / 60)) >&2
+}
+
 model=max,vendor=GenuineIntel
 # shellcheck disable=SC2016 # for the guest's shell
 functions='
@@ -141,11 +145,13 @@ more() { # JOB insns|bytes
 linux_prepare
 hows=(stock off on code)
 for ((round = 0; round < rounds; round++)); do
+    says "round $((round + 1)) of $rounds: boots"
     for _ in 1 2 3; do
         for how in "${hows[@]}"; do
             processor_time run "$how" boot >>"$work/boot.$how"
         done
     done
+    says "round $((round + 1)) of $rounds: programs"
     for how in "${hows[@]}"; do
         run "$how" programs >/dev/null
         while read -r program ticks; do
@@ -154,12 +160,14 @@ for ((round = 0; round < rounds; round++)); do
     done
     hows=("${hows[3]}" "${hows[2]}" "${hows[1]}" "${hows[0]}")
 done
+says "how many instructions those are"
 for job in boot "${programs[@]}"; do
     qemu=$dir/build/qemu-system-x86_64 captured "$job" false -plugin "$build/qemu/execlog.so,count=$work/$job.insns"
     stat -c %s "$work/capture.0" >"$work/$job.bytes"
 done >/dev/null
 declare -A demo_rounds=([off]=10000 [on]=10000 [step]=4)
 for ((round = 0; round < rounds; round++)); do
+    says "round $((round + 1)) of $rounds: single steps"
     step_program >>"$work/calls.step"
     for how in off on step; do
         time_demo "$how" "${demo_rounds[$how]}" >>"$work/demo.$how"
