@@ -446,7 +446,7 @@ static void begin(CPUState *cs, run_on_cpu_data data)
     const struct begin *how = data.host_ptr;
     X86CPU *cpu = X86_CPU(cs);
 
-    if (x86_vpt_beside_kvm()) {
+    if (kvm_enabled()) {
         x86_vpt_synchronize(cpu);
     }
     cpu->vpt->vms = how->watch->vms;
@@ -456,7 +456,7 @@ static void begin(CPUState *cs, run_on_cpu_data data)
     if (how->watch->code) {
         own_blocks(cs);
     }
-    if (x86_vpt_beside_kvm() && !cpu->vpt->in_tcg) {
+    if (kvm_enabled() && !cpu->vpt->in_tcg) {
         x86_vpt_hold_time(cpu);
     }
     if (how->watch->names) {
@@ -475,7 +475,7 @@ static void begin_again(CPUState *cs, run_on_cpu_data data)
     if (!model || model->ctl & VPT_CTL_TRACEEN) {
         return; /* of several resets, one is enough */
     }
-    if (x86_vpt_beside_kvm()) {
+    if (kvm_enabled()) {
         x86_vpt_synchronize(cpu);
     }
     set(model, VPT_MSR_STATUS, 0, 0); /* so that it begins with a PSB+ */

@@ -95,10 +95,4 @@ static inline void x86_vpt_invalidate_code(tb_page_addr_t first, hwaddr len)
 
 #endif
 
-/* Whether KVM executes what is not traced. */
-static inline bool x86_vpt_beside_kvm(void)
-{
-    return kvm_enabled();
-}
-
 #endif

@@ -82,7 +82,7 @@ void x86_vpt_realize(X86CPU *cpu, Error **errp)
     }
     vpt_profile(cpu->vpt_profile, &caps);
     x86_vpt_restrict_caps(cpu, &caps);
-    if (x86_vpt_beside_kvm() && !x86_vpt_host_limit(&caps, errp)) {
+    if (kvm_enabled() && !x86_vpt_host_limit(&caps, errp)) {
         return;
     }
     wrong = vpt_caps_check(&caps);
@@ -152,7 +152,7 @@ void x86_vpt_reset(X86CPU *cpu)
     if (vpt->in_init) {
         return;
     }
-    if (x86_vpt_beside_kvm()) {
+    if (kvm_enabled()) {
         x86_vpt_host_elsewhere(cpu);
     }
     x86_vpt_forget_kernel(cpu);
@@ -214,7 +214,7 @@ static int vpt_cpu_post_load(void *opaque, int version_id)
 {
     X86CPU *cpu = opaque;
 
-    if (x86_vpt_beside_kvm()) {
+    if (kvm_enabled()) {
         x86_vpt_host_elsewhere(cpu);
     }
     x86_vpt_sync(&cpu->env);

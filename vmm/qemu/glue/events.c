@@ -282,7 +282,7 @@ void x86_vpt_sleep(CPUX86State *env, bool mwait, int insn_bytes)
 void x86_vpt_init_begin(X86CPU *cpu)
 {
     cpu->vpt->in_init = true;
-    if (x86_vpt_beside_kvm()) {
+    if (kvm_enabled()) {
         x86_vpt_host_elsewhere(cpu);
     }
 }

@@ -57,28 +57,27 @@ static bool is_alone(void)
     return current_machine->smp.max_cpus == 1;
 }
 
-/* What to add to TCG's TSC, so that a vCPU reads KVM's. */
-static uint64_t tsc_offset_now(X86CPU *cpu)
+/* What to add to TCG's TSC, so that a vCPU reads KVM's, from now until tracing ends. */
+static void take_clock(X86CPU *cpu)
 {
     struct {
         struct kvm_msrs head;
         struct kvm_msr_entry tsc;
     } msrs = {.head.nmsrs = 1, .tsc.index = MSR_IA32_TSC};
 
-    if (kvm_vcpu_ioctl(CPU(cpu), KVM_GET_MSRS, &msrs) != 1) {
-        return cpu->env.tsc - cpu_get_tsc(&cpu->env);
+    if (!cpu->vpt->tsc_known) {
+        if (kvm_vcpu_ioctl(CPU(cpu), KVM_GET_MSRS, &msrs) != 1) {
+            msrs.tsc.data = cpu->env.tsc;
+        }
+        cpu->env.tsc_offset = msrs.tsc.data - cpu_get_tsc(&cpu->env);
+        cpu->vpt->tsc_known = true;
     }
-    return msrs.tsc.data - cpu_get_tsc(&cpu->env);
 }
 
-/* The TSC of what KVM executes, as one that TCG reads, from now until tracing ends. */
 void x86_vpt_synchronize(X86CPU *cpu)
 {
     cpu_synchronize_state(CPU(cpu));
-    if (kvm_enabled() && !cpu->vpt->tsc_known) {
-        cpu->env.tsc_offset = tsc_offset_now(cpu);
-        cpu->vpt->tsc_known = true;
-    }
+    take_clock(cpu);
 }
 
 /* False: this KVM does not tell. */
@@ -109,11 +108,11 @@ static void take_clocks(void)
             break;
         }
     }
-    base = known->vpt->tsc_known ? known->env.tsc_offset : tsc_offset_now(known);
+    take_clock(known);
     if (!kvm_tsc_offset(CPU(known), &offset)) {
         return; /* each by itself, when it is entered */
     }
-    base -= offset;
+    base = known->env.tsc_offset - offset;
     CPU_FOREACH(cs)
     {
         if (vpt_of(cs) && kvm_tsc_offset(cs, &offset)) {

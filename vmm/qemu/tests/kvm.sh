@@ -42,10 +42,15 @@ q() {
         -device isa-debug-exit,iobase=0xf4,iosize=4 "$@"
 }
 traced=host,vpt-profile=icelake-server
-for test in msr-tests packet-tests hostile-tests; do
-    q $machine -cpu $traced -debugcon file:/out/$test -kernel /$test.elf 2>/out/$test.err
-done
-q $machine -cpu $traced -debugcon file:/out/smp-tests -kernel /smp-tests.elf -smp 4 2>/out/smp-tests.err
+tests() { # NAME ARGUMENT...
+    local name=$1
+    shift
+    q $machine -cpu $traced -debugcon file:/out/$name -kernel /$name.elf "$@" 2>/out/$name.err
+}
+tests msr-tests
+tests packet-tests
+tests hostile-tests
+tests smp-tests -smp 4
 q $machine -cpu $traced -debugcon file:/out/demo -kernel /demo.elf \
     -append "rounds=2 tick=20000000" -device vpt-port,trace=/out/demo.pt,image=/demo.elf \
     -plugin /execlog.so,out=/out/demo.log 2>/out/demo.err
@@ -55,18 +60,25 @@ for bad in "$both -machine q35,smm=off" "$both -machine q35,kernel-irqchip=off" 
     q $bad -cpu $traced -S -kernel /msr-tests.elf 2>>/out/refused && echo "not refused: $bad" >>/out/refused
 done
 
+within() { # TENTHS-OF-A-SECOND COMMAND...
+    local n=$1
+    shift
+    until "$@" || [ $((n -= 1)) -lt 0 ]; do usleep 100000; done
+}
+is_long() { # FILE: some of a trace is there
+    [ $(stat -c %s $1 || echo 0) -gt 20000 ]
+}
 mkfifo /commands
 q $machine -cpu host -debugcon file:/out/captured -kernel /demo.elf \
     -append "notrace rounds=1000 tick=20000000" -plugin /execlog.so,out=/out/capture.log \
     -monitor stdio </commands >/out/monitor 2>&1 &
 exec 3>/commands
 trap '' PIPE
-until grep -q rounds /out/captured 2>/dev/null || [ $((n += 1)) -gt 1000 ]; do usleep 10000; done
-n=0
+within 100 grep -qs rounds /out/captured
 echo "vpt_start /out/capture" >&3
-until [ $(stat -c %s /out/capture.0 || echo 0) -gt 20000 ] || [ $((n += 1)) -gt 1000 ]; do usleep 100000; done
+within 1000 is_long /out/capture.0
 echo "vpt_stop" >&3
-until grep -q '^demo' /out/captured || [ $((n += 1)) -gt 3000 ]; do usleep 100000; done
+within 2000 grep -q '^demo' /out/captured
 echo "quit" >&3
 wait
 
@@ -78,8 +90,7 @@ say() { echo "{\"execute\": \"$1\"$2}" >&3; }
 say qmp_capabilities
 usleep 3000000
 say x-vpt-start ', "arguments": {"file": "/out/patching", "code": true}'
-n=0
-until [ $(stat -c %s /out/patching.1 || echo 0) -gt 20000 ] || [ $((n += 1)) -gt 1000 ]; do usleep 100000; done
+within 1000 is_long /out/patching.1
 say x-vpt-stop
 say quit
 wait
