@@ -23,6 +23,7 @@ SCRIPT_LIMIT=900
 GUEST_LIMIT=400
 HOSTILE_RUNS=100000 # executions of the fuzzer that plays a hostile guest
 HOSTILE_SECONDS=300 # for these
+FAILURES_SHOWN=20   # of one step, in the summary
 
 vpt=$BUILD/vpt
 guests=guest-tests/build
@@ -31,7 +32,7 @@ logs=$BUILD/test-logs
 passed=0
 failed=0
 closing=()      # each runner's closing lines
-failed_names=()
+failures=()     # 'NAME: what'
 skipped=()      # 'NAME: why'
 
 units='' scripts='' fuzzers='' with_guests=no valgrind=()
@@ -49,13 +50,19 @@ done
 
 # ---- Steps ------------------------------------------------------------------------------------
 
-# count_pass N, count_fail NAME N, count_skip NAME WHY: what one runner counted.
+# count_pass N, count_fail NAME N, count_skip NAME WHY: what one runner counted. The summary names what
+# failed as the log does: where only its end is kept, that is all there is to go by.
 count_pass() {
     passed=$((passed + $1))
 }
 count_fail() {
+    local each said=()
     failed=$((failed + $2))
-    failed_names+=("$1")
+    mapfile -t said < <(grep -aE '^ *\[?FAIL|\.\.\.FAILED' "$log" | head -n "$FAILURES_SHOWN")
+    [ ${#said[@]} -gt 0 ] || said=("(see the end of its log)")
+    for each in "${said[@]}"; do
+        failures+=("$1: $each")
+    done
 }
 count_skip() {
     skipped+=("$1: $2")
@@ -309,7 +316,7 @@ list() {
 printf '\nClosing lines:\n'
 printf '%s\n' "${closing[@]}"
 list Skipped "${skipped[@]}"
-list Failed "${failed_names[@]}"
+list Failed "${failures[@]}"
 echo
 echo "$passed passed, $failed failed, ${#skipped[@]} skipped"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
