@@ -71,24 +71,26 @@ FUZZERS += $(BUILD)/fuzz/decoder-packets $(BUILD)/fuzz/decoder-flow $(BUILD)/fuz
 FUZZERS += $(BUILD)/fuzz/decoder-time $(BUILD)/fuzz/decoder-core $(BUILD)/fuzz/decoder-rtit
 FUZZERS += $(BUILD)/fuzz/decoder-guests $(BUILD)/fuzz/decoder-stream $(BUILD)/fuzz/decoder-elf
 
-$(BUILD)/bench/bin/decoder: $(BUILD)/decoder/bench/packets.o $(LIBPTDEC)
+DECODER_BENCH := $(BUILD)/decoder/bench
+
+$(BUILD)/bench/bin/decoder: $(addprefix $(DECODER_BENCH)/,packets.o libipt.o measure.o ways.o) $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ -lipt -lm $(DECODER_LIBS)
 
 BENCHES += $(BUILD)/bench/bin/decoder
 
 # Flow: traces of real programs, recorded by a plugin of QEMU's user mode (roundtrip/).
-$(BUILD)/bench/bin/decode: $(BUILD)/decoder/bench/decode.o $(LIBPTDEC)
+$(BUILD)/bench/bin/decode: $(addprefix $(DECODER_BENCH)/,decode.o check.o libipt.o measure.o threads.o trace.o ways.o) $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ -lipt -lm $(DECODER_LIBS)
 
 # The same traces into a fuzzer's map.
-$(BUILD)/bench/bin/coverage: $(BUILD)/decoder/bench/coverage.o $(LIBPTDEC)
+$(BUILD)/bench/bin/coverage: $(addprefix $(DECODER_BENCH)/,coverage.o measure.o trace.o) $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ -lm $(DECODER_LIBS)
 
 # How much of such a trace is told when a part of its code is missing.
-$(BUILD)/bench/bin/resync: $(BUILD)/decoder/bench/resync.o $(LIBPTDEC)
+$(BUILD)/bench/bin/resync: $(addprefix $(DECODER_BENCH)/,resync.o trace.o) $(LIBPTDEC)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ $(DECODER_LIBS)
 

@@ -4,43 +4,21 @@
  * with and without timing packets, and the real traces of $VPT_TRACES (or beside the repository)
  * repeated up to the same size. Medians; both must find the same number of packets.
  */
-#include <intel-pt.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "ptdec.h"
+#include "libipt.h"
+#include "measure.h"
+#include "ways.h"
 
 #define INPUT_BYTES (16u << 20)
 #define RUNS        7
 #define PSB_BYTES   2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82
 
-struct input {
-    char name[32];
-    uint8_t *bytes;
-    size_t len;
-};
-
 struct result {
     double ours_MBps, libipt_MBps;
 };
-
-static double now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-static int compare_doubles(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-
-    return (a > b) - (a < b);
-}
 
 /* ---- Inputs ---- */
 
@@ -104,37 +82,35 @@ static size_t generate_one(uint8_t *bytes, uint64_t *random, bool timed)
     return len;
 }
 
-static struct input generate(const char *name, bool timed)
+static struct trace generate(const char *name, bool timed)
 {
     static const uint8_t psb[] = {PSB_BYTES, 0x19, 1, 2, 3, 4, 5, 6, 7, 2, 0x03, 0x1f, 0, 2, 0x23};
-    struct input input = {.bytes = malloc(INPUT_BYTES)};
+    struct trace input = {.name = name, .bytes = malloc(INPUT_BYTES)};
     uint64_t random = 0x9e3779b97f4a7c15;
     size_t next_psb = 0;
 
-    (void)snprintf(input.name, sizeof(input.name), "%s", name);
     if (!input.bytes)
         return input;
-    while (input.len + 64 < INPUT_BYTES) {
-        if (input.len >= next_psb) {
-            memcpy(input.bytes + input.len, psb, sizeof(psb));
-            input.len += sizeof(psb);
-            next_psb = input.len + 4096;
+    while (input.len_bytes + 64 < INPUT_BYTES) {
+        if (input.len_bytes >= next_psb) {
+            memcpy(input.bytes + input.len_bytes, psb, sizeof(psb));
+            input.len_bytes += sizeof(psb);
+            next_psb = input.len_bytes + 4096;
         }
-        input.len += generate_one(input.bytes + input.len, &random, timed);
+        input.len_bytes += generate_one(input.bytes + input.len_bytes, &random, timed);
     }
     return input;
 }
 
 /* The real trace from its first PSB on, as often as fits. */
-static struct input repeat(const char *name, const char *file_name)
+static struct trace repeat(const char *name, const char *file_name)
 {
     const char *const folder = getenv("VPT_TRACES");
-    struct input input = {.bytes = NULL};
+    struct trace input = {.name = name};
     static uint8_t once[1u << 20];
     struct ptd_packets packets;
     char path[4096];
 
-    (void)snprintf(input.name, sizeof(input.name), "%s", name);
     if (snprintf(path, sizeof(path), "%s/%s", folder ? folder : "../shared/traces", file_name) >=
         (int)sizeof(path))
         return input;
@@ -154,76 +130,38 @@ static struct input repeat(const char *name, const char *file_name)
     const size_t skipped = ptd_packets_offset(&packets), len = read - skipped;
 
     input.bytes = malloc(INPUT_BYTES + len);
-    while (input.bytes && input.len < INPUT_BYTES) {
-        memcpy(input.bytes + input.len, once + skipped, len);
-        input.len += len;
+    while (input.bytes && input.len_bytes < INPUT_BYTES) {
+        memcpy(input.bytes + input.len_bytes, once + skipped, len);
+        input.len_bytes += len;
     }
     return input;
 }
 
 /* ---- The two decoders ---- */
 
-/* Number of packets; 0 after an error. */
-static uint64_t run_ours(const struct input *input)
-{
-    static struct ptd_packet list[256];
-    struct ptd_packets packets;
-    uint64_t count = 0;
-    int status = PTD_OK;
-
-    ptd_packets_init(&packets, input->bytes, input->len);
-    while (status == PTD_OK)
-        count += ptd_packets_read(&packets, list, sizeof(list) / sizeof(list[0]), &status);
-    return status == PTD_END ? count : 0;
-}
-
-static uint64_t run_libipt(const struct input *input)
-{
-    struct pt_config config;
-    struct pt_packet packet;
-    uint64_t count = 0;
-    int status;
-
-    pt_config_init(&config);
-    config.begin = input->bytes;
-    config.end = input->bytes + input->len;
-
-    struct pt_packet_decoder *const decoder = pt_pkt_alloc_decoder(&config);
-
-    if (!decoder || pt_pkt_sync_set(decoder, 0) < 0) {
-        pt_pkt_free_decoder(decoder);
-        return 0;
-    }
-    while ((status = pt_pkt_next(decoder, &packet, sizeof(packet))) > 0)
-        count++;
-    pt_pkt_free_decoder(decoder);
-    return status == -pte_eos ? count : 0;
-}
-
 /* Megabytes a second, the median of RUNS; *count is how many packets were found. */
-static double measure(uint64_t (*run)(const struct input *), const struct input *input,
-                      uint64_t *count)
+static double measure_MBps(uint64_t (*run)(const struct trace *), const struct trace *input,
+                           uint64_t *count)
 {
     double times[RUNS];
 
     *count = run(input); /* warms up */
     for (unsigned i = 0; i < RUNS; i++) {
-        const double begin = now();
+        const double begin = now(CLOCK_THREAD_CPUTIME_ID);
 
         (void)run(input);
-        times[i] = now() - begin;
+        times[i] = now(CLOCK_THREAD_CPUTIME_ID) - begin;
     }
-    qsort(times, RUNS, sizeof(times[0]), compare_doubles);
-    return (double)input->len / 1e6 / times[RUNS / 2];
+    return (double)input->len_bytes / 1e6 / median(times, RUNS);
 }
 
 /* False if the decoders disagree. */
-static bool bench(const struct input *input, struct result *result)
+static bool bench(const struct trace *input, struct result *result)
 {
     uint64_t ours, libipt;
 
-    result->ours_MBps = measure(run_ours, input, &ours);
-    result->libipt_MBps = measure(run_libipt, input, &libipt);
+    result->ours_MBps = measure_MBps(run_packets, input, &ours);
+    result->libipt_MBps = measure_MBps(run_libipt_packets, input, &libipt);
     if (ours == 0 || ours != libipt) {
         (void)fprintf(stderr, "decoder bench: %s: %llu packets, libipt %llu\n", input->name,
                       (unsigned long long)ours, (unsigned long long)libipt);
@@ -261,7 +199,7 @@ int main(int argc, char **argv)
         return 2;
     }
 
-    struct input inputs[] = {
+    struct trace inputs[] = {
         generate("mix", false),
         generate("mix, timed", true),
         repeat("hello-timed", "hello-timed/pt.bin"),

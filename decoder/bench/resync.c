@@ -10,102 +10,31 @@
  * to be one of it, at the same place of the trace, and without a gap it has to be the next one. Of
  * the instructions of the truth that lie in known code, so many were told. Ends with 'N wrong'.
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "ptdec.h"
+#include "trace.h"
 
 #define CLUSTER_GAP 0x40000u /* code that is farther from each other is listed apart */
 
-struct section {
-    uint64_t address, len_bytes, offset, insns;
-};
+static struct trace trace;
+static uint64_t first_missing, last_missing; /* addresses */
 
-static struct {
-    uint8_t *trace, *code;
-    size_t trace_bytes, code_bytes;
-    struct section *sections;
-    size_t count;
-    uint64_t first, last; /* missing */
-} bench;
-
-/* ---- Files ---- */
-
-static uint8_t *read_part(const char *prefix, const char *suffix, size_t *len)
-{
-    char path[4096];
-    uint8_t *bytes = NULL;
-    FILE *file;
-    long end;
-
-    if (snprintf(path, sizeof(path), "%s.%s", prefix, suffix) >= (int)sizeof(path))
-        return NULL;
-    file = fopen(path, "rb");
-    if (!file) {
-        perror(path);
-        return NULL;
-    }
-    if (fseek(file, 0, SEEK_END) == 0 && (end = ftell(file)) > 0 && fseek(file, 0, SEEK_SET) == 0)
-        bytes = malloc((size_t)end + 1);
-    if (bytes) {
-        *len = (size_t)end;
-        if (fread(bytes, 1, *len, file) != *len)
-            *len = 0;
-        bytes[*len] = '\0';
-    }
-    (void)fclose(file);
-    return bytes;
-}
-
-static bool add_section(uint64_t address, uint64_t len_bytes, uint64_t offset)
-{
-    struct section *const more =
-        reallocarray(bench.sections, bench.count + 1, sizeof(*bench.sections));
-
-    if (!more || len_bytes > bench.code_bytes - offset)
-        return false;
-    bench.sections = more;
-    more[bench.count++] = (struct section){address, len_bytes, offset, 0};
-    return true;
-}
-
-static bool load(const char *prefix)
-{
-    size_t map_bytes;
-    char *const map = (char *)read_part(prefix, "map", &map_bytes);
-    uint64_t offset = 0;
-    bool loaded;
-
-    bench.trace = read_part(prefix, "pt", &bench.trace_bytes);
-    bench.code = read_part(prefix, "code", &bench.code_bytes);
-    loaded = map && bench.trace && bench.code;
-    for (char *at = map; loaded && *at;) {
-        const uint64_t address = strtoull(at, &at, 16), len_bytes = strtoull(at, &at, 16);
-
-        loaded = len_bytes > 0 && add_section(address, len_bytes, offset);
-        offset += len_bytes;
-        while (*at == '\n')
-            at++;
-    }
-    free(map);
-    return loaded;
-}
+/* ---- Code ---- */
 
 static bool is_missing(uint64_t ip)
 {
-    return ip >= bench.first && ip <= bench.last;
+    return ip >= first_missing && ip <= last_missing;
 }
 
 static bool add_code(struct ptd_image *image, const struct section *section)
 {
-    const uint8_t *const bytes = bench.code + section->offset;
+    const uint8_t *const bytes = trace.code + section->offset;
     const uint64_t end = section->address + section->len_bytes;
     uint64_t stop = end, from = end;
 
-    if (bench.first < end && bench.last >= section->address) {
-        stop = bench.first > section->address ? bench.first : section->address;
-        from = bench.last < end ? bench.last + 1 : end;
+    if (first_missing < end && last_missing >= section->address) {
+        stop = first_missing > section->address ? first_missing : section->address;
+        from = last_missing < end ? last_missing + 1 : end;
     }
     return (stop == section->address ||
             ptd_image_add_bytes(image, NULL, section->address, bytes, stop - section->address,
@@ -114,32 +43,27 @@ static bool add_code(struct ptd_image *image, const struct section *section)
                                                end - from, PTD_ANY_CR3) == PTD_OK);
 }
 
-/* NULL: no memory. */
-static struct ptd_image *make_image(bool whole)
+/* Without what is missing. NULL: no memory. */
+static struct ptd_image *make_image(void)
 {
     struct ptd_image *const image = ptd_image_new();
 
-    for (size_t i = 0; image && i < bench.count; i++) {
-        const struct section *const section = &bench.sections[i];
-
-        if (!(whole
-                  ? ptd_image_add_bytes(image, NULL, section->address, bench.code + section->offset,
-                                        section->len_bytes, PTD_ANY_CR3) == PTD_OK
-                  : add_code(image, section)))
+    for (size_t i = 0; image && i < trace.section_count; i++)
+        if (!add_code(image, &trace.sections[i]))
             return NULL;
-    }
     return image;
 }
 
 /* ---- Where it ran ---- */
 
-static struct section *section_of(uint64_t ip)
+/* NULL: in none. */
+static const struct section *section_of(uint64_t ip)
 {
-    size_t first = 0, end = bench.count;
+    size_t first = 0, end = trace.section_count;
 
     while (first < end) {
         const size_t middle = first + (end - first) / 2;
-        struct section *const section = &bench.sections[middle];
+        const struct section *const section = &trace.sections[middle];
 
         if (ip - section->address < section->len_bytes)
             return section;
@@ -151,23 +75,17 @@ static struct section *section_of(uint64_t ip)
     return NULL;
 }
 
-static int by_address(const void *left, const void *right)
-{
-    const struct section *const a = left, *const b = right;
-
-    return (a->address > b->address) - (a->address < b->address);
-}
-
-static void print_parts(void)
+/* section_insns: of each section. */
+static void print_parts(const uint64_t *section_insns)
 {
     uint64_t insns = 0;
 
-    for (size_t i = 0; i < bench.count; i++) {
-        const struct section *const section = &bench.sections[i];
+    for (size_t i = 0; i < trace.section_count; i++) {
+        const struct section *const section = &trace.sections[i];
         const uint64_t end = section->address + section->len_bytes;
 
-        insns += section->insns;
-        if (i + 1 < bench.count && section[1].address - end < CLUSTER_GAP)
+        insns += section_insns[i];
+        if (i + 1 < trace.section_count && section[1].address - end < CLUSTER_GAP)
             continue;
         printf("up to %#" PRIx64 ": %" PRIu64 " instructions\n", end - 1, insns);
         insns = 0;
@@ -176,41 +94,42 @@ static void print_parts(void)
 
 static bool list_parts(void)
 {
-    struct ptd_image *const image = make_image(true);
-    struct ptd_flow *const flow = ptd_flow_new(bench.trace, bench.trace_bytes, image, NULL);
+    uint64_t *const section_insns = calloc(trace.section_count, sizeof(*section_insns));
+    struct ptd_flow *const flow = ptd_flow_new(trace.bytes, trace.len_bytes, trace.image, NULL);
+    const bool good = section_insns && flow;
     struct ptd_item item;
 
-    qsort(bench.sections, bench.count, sizeof(*bench.sections), by_address);
-    while (flow && ptd_flow_next(flow, &item) == PTD_OK) {
-        struct section *const section = item.type == PTD_ITEM_BLOCK ? section_of(item.ip) : NULL;
+    while (good && ptd_flow_next(flow, &item) == PTD_OK) {
+        const struct section *const section =
+            item.type == PTD_ITEM_BLOCK ? section_of(item.ip) : NULL;
 
         if (section)
-            section->insns += item.insns;
+            section_insns[section - trace.sections] += item.insns;
     }
-    print_parts();
+    if (good)
+        print_parts(section_insns);
     ptd_flow_free(flow);
-    ptd_image_free(image);
-    return flow != NULL;
+    free(section_insns);
+    return good;
 }
 
 /* ---- What is told ---- */
 
 struct account {
     struct ptd_flow *truth;
-    struct ptd_image *whole;
     struct ptd_item ran;  /* the block of the truth that is next */
     bool at_end, in_step; /* in_step: no gap since the last block */
     uint64_t known, told, gaps, lost_bytes, wrong;
 };
 
-static uint64_t insns_in_known_code(const struct account *account, const struct ptd_item *block)
+static uint64_t insns_in_known_code(const struct ptd_item *block)
 {
     uint64_t ip = block->ip, known = 0;
     struct ptd_insn insn;
 
     if (is_missing(block->ip) == is_missing(block->last_ip))
         return is_missing(block->ip) ? 0 : block->insns;
-    while (ptd_block_insn(account->whole, block, &ip, &insn) == PTD_OK)
+    while (ptd_block_insn(trace.image, block, &ip, &insn) == PTD_OK)
         known += !is_missing(insn.ip);
     return known;
 }
@@ -221,7 +140,7 @@ static void next_of_truth(struct account *account)
         account->at_end = ptd_flow_next(account->truth, &account->ran) != PTD_OK;
     while (!account->at_end && account->ran.type != PTD_ITEM_BLOCK);
     if (!account->at_end)
-        account->known += insns_in_known_code(account, &account->ran);
+        account->known += insns_in_known_code(&account->ran);
 }
 
 /* The same, or its begin: the rest is missing. */
@@ -249,12 +168,12 @@ static void see_block(struct account *account, const struct ptd_item *told)
 static bool measure(enum ptd_resync resync)
 {
     const struct ptd_flow_config config = {.mode = PTD_MODE_64, .resync = (uint8_t)resync};
-    struct account account = {.whole = make_image(true)};
-    struct ptd_image *const image = make_image(false);
-    struct ptd_flow *const flow = ptd_flow_new(bench.trace, bench.trace_bytes, image, &config);
+    struct account account = {.truth =
+                                  ptd_flow_new(trace.bytes, trace.len_bytes, trace.image, NULL)};
+    struct ptd_image *const image = make_image();
+    struct ptd_flow *const flow = ptd_flow_new(trace.bytes, trace.len_bytes, image, &config);
     struct ptd_item item;
 
-    account.truth = ptd_flow_new(bench.trace, bench.trace_bytes, account.whole, NULL);
     next_of_truth(&account);
     while (ptd_flow_next(flow, &item) == PTD_OK) {
         if (item.type == PTD_ITEM_BLOCK)
@@ -275,7 +194,6 @@ static bool measure(enum ptd_resync resync)
     ptd_flow_free(flow);
     ptd_flow_free(account.truth);
     ptd_image_free(image);
-    ptd_image_free(account.whole);
     return account.wrong == 0;
 }
 
@@ -287,14 +205,15 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: resync PREFIX [FIRST LAST]\n");
         return 2;
     }
-    if (!load(argv[1])) {
+    trace.prefix = argv[1];
+    if (!trace_load(&trace)) {
         (void)fprintf(stderr, "resync: %s: no trace that can be read\n", argv[1]);
         return EXIT_FAILURE;
     }
     if (argc == 2)
         return list_parts() ? EXIT_SUCCESS : EXIT_FAILURE;
-    bench.first = strtoull(argv[2], NULL, 0);
-    bench.last = strtoull(argv[3], NULL, 0);
+    first_missing = strtoull(argv[2], NULL, 0);
+    last_missing = strtoull(argv[3], NULL, 0);
     good = measure(PTD_RESYNC_PSB);
     good = measure(PTD_RESYNC_IP) && good;
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
