@@ -735,9 +735,19 @@ static const uint8_t *fast_end(const struct ptd_flow *flow, uint64_t before)
     return packets->pos + (next - at);
 }
 
+/* The node to begin at: with short runs, that is mostly where the one before ended. */
+static uint32_t first_node(const struct ptd_flow *flow)
+{
+    const struct target *const left = &flow->left;
+
+    if (left->node && left->ip == flow->state.ip && left->space == flow->space)
+        return left->node;
+    return ptd_graph_find(flow->graph, flow->space, flow->state.ip);
+}
+
 bool ptd_bulk_run(struct ptd_flow *flow, uint64_t before, struct ptd_run *run)
 {
-    const uint32_t node = ptd_graph_find(flow->graph, flow->space, flow->state.ip);
+    const uint32_t node = first_node(flow);
     struct walk walk = {
         .flow = flow,
         .pos = flow->packets.pos,
@@ -781,6 +791,7 @@ bool ptd_bulk_run(struct ptd_flow *flow, uint64_t before, struct ptd_run *run)
         flow->state.ip = unknown_ip(&walk);
     else
         flow->state.ip = ptd_node_info(flow->graph, walk.node)->ip;
+    flow->left = (struct target){flow->state.ip, walk.node, flow->space};
     run->to = flow->state.ip;
     flow_know_ip(&flow->state);
     ptd_flow_reset_loop(flow);
@@ -795,6 +806,7 @@ static void forget_graph(struct ptd_flow *flow)
     call_stack_forget_nodes(&flow->calls, flow->graph);
     if (flow->targets)
         memset(flow->targets, 0, TARGETS * sizeof(*flow->targets));
+    flow->left.node = 0;
     flow->in_space = false;
 }
 

@@ -61,6 +61,7 @@ struct ptd_flow {
     uint32_t since_mark; /* MARK_*: what was read since the last one */
     struct graph *graph;
     struct target *targets;
+    struct target left; /* where it was left last; .node 0: that is no node */
 
     struct ptd_item items[ITEMS_A_STEP];
     unsigned item_next, item_count;

@@ -10,9 +10,9 @@
  * A virtual processor runs on one processor of the host at a time. So what is lost of one does not
  * concern those that run on others all the while.
  *
- * Of a run of steps, the first and the last are told as blocks, and so are those whose code is new.
- * Between them nothing happens but near branches, in one address space of one guest, or of nobody
- * whose trace is made.
+ * Of a run of steps, the first is told as blocks, unless it goes on where the run before ended, and
+ * so are those whose code is new. Between them nothing happens but near branches, in one address
+ * space of one guest, or of nobody whose trace is made.
  */
 #include "demux/demux.h"
 #include "common/table.h"
@@ -89,6 +89,7 @@ struct demux_cpu {
     bool is_nobodys; /* nobody knows whose the VMCS pointer is */
     bool is_lost;    /* what runs is not known, */
     bool is_cut;     /*   and that is not because the trace was off */
+    bool goes_on;    /* behind the last step of a guest, nothing but time has passed */
 };
 
 struct demux *demux_new(const struct demux_config *config)
@@ -664,6 +665,7 @@ int demux_take(struct demux_cpu *cpu, const struct ptd_item *item,
 {
     set_time(cpu); /* of what happened last */
     cpu->tsc = point ? point->tsc : PTD_TIME_UNKNOWN;
+    cpu->goes_on = cpu->goes_on && (item->type == PTD_ITEM_TSC || item->type == PTD_ITEM_PACKET);
     see_changes(cpu);
     take_item(cpu, item);
     return error_of(cpu);
@@ -723,6 +725,48 @@ static size_t pass(struct demux_cpu *cpu, const struct ptd_flow *flow, const str
                       &cpu->last, &cpu->inside->tenant->insns);
 }
 
+/*
+ * The first steps of a run that goes on where the run before ended: the first one that has to be
+ * taken as blocks.
+ */
+static size_t go_on(struct demux_cpu *cpu, const struct ptd_run *run)
+{
+    struct tenant *const tenant = cpu->inside ? cpu->inside->tenant : NULL;
+    uint64_t ip;
+
+    if (!cpu->goes_on || !tenant || !run->nr ||
+        !steps_know(cpu->steps, run->steps[0], cpu->inside->number, &ip))
+        return 0;
+    (void)tell_near(&tenant->cpu, &cpu->last, ip);
+    cpu->last.is_open = false;
+    set_time(cpu);
+    return steps_tell(cpu->steps, cpu->inside->number, &tenant->cpu, run, 0, &cpu->last,
+                      &tenant->insns);
+}
+
+/* Whether the next run can go on there. */
+static bool can_go_on(const struct demux_cpu *cpu)
+{
+    const struct last *const last = &cpu->last;
+
+    return cpu->inside && last->is_open && last->is_block && step_is_near(last->last_class);
+}
+
+/* All steps of a run, of which there is one. */
+static int take_steps(struct demux_cpu *cpu, const struct ptd_flow *flow, const struct ptd_run *run)
+{
+    size_t i = go_on(cpu, run);
+    int error = error_of(cpu);
+
+    while (!error && i < run->count) {
+        take_step(cpu, flow, run, i);
+        error = error_of(cpu);
+        i = pass(cpu, flow, run, i + 1);
+    }
+    cpu->goes_on = can_go_on(cpu);
+    return error;
+}
+
 int demux_take_run(struct demux_cpu *cpu, const struct ptd_flow *flow, const struct ptd_run *run,
                    const struct ptd_time_point *point)
 {
@@ -735,10 +779,7 @@ int demux_take_run(struct demux_cpu *cpu, const struct ptd_flow *flow, const str
         if (run->epoch != cpu->epoch)
             steps_forget(cpu->steps);
         cpu->epoch = run->epoch;
-    }
-    for (size_t i = 0; !error && i < run->count; i = pass(cpu, flow, run, i + 1)) {
-        take_step(cpu, flow, run, i);
-        error = error_of(cpu);
+        error = take_steps(cpu, flow, run);
     }
     return error || !run->has_item ? error : demux_take(cpu, &run->item, point);
 }
@@ -761,6 +802,7 @@ void demux_cpu_begin(struct demux_cpu *cpu, const struct ptd_image *image, bool 
     cpu->image = image;
     cpu->is_timed = is_timed;
     cpu->mode = PTD_MODE_64;
+    cpu->goes_on = false;
     cpu->changes = ptd_image_changes(image);
     memset(cpu->seen, 0, sizeof(cpu->seen));
     steps_forget(cpu->steps);
