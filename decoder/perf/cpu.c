@@ -7,7 +7,9 @@
  *
  * The time of a packet is an estimate, and so is the conversion of perf's. Therefore a stretch of
  * trace, from a PIP or a TIP.PGE to the next PIP, TIP.PGE or TIP.PGD, belongs as a whole to the
- * thread that ran longest in its time. The trace of a thread is all its own.
+ * thread that ran longest in its time, of those that have code. Others are the kernel's: they write
+ * no CR3, and leave that of the process before, which may go on without a PIP. The trace of a
+ * thread is all its own.
  */
 #include <string.h>
 #include <stdlib.h>
@@ -74,14 +76,14 @@ static bool begin_under(struct builder *builder, struct perf_source *source)
 
 /* ---- Stretches ---- */
 
-/* It goes to the turn that covers most of it. Both come in order of time. */
+/* It goes to whoever has its address space. Both come in order of time. */
 static bool add_share(struct builder *builder, uint64_t offset, uint64_t from, uint64_t to)
 {
     struct ptd_perf_thread thread;
 
     if (from > builder->from)
         builder->from = from;
-    thread = ptd_perf_turns_most(&builder->turns, builder->from, to);
+    thread = ptd_perf_turns_space(&builder->turns, builder->from, to);
     if (builder->share_count && builder->shares[builder->share_count - 1].thread.tid == thread.tid)
         return true;
     if (!array_grow((void **)&builder->shares, &builder->share_capacity, builder->share_count,

@@ -682,6 +682,8 @@ static bool put_packet(struct perf_guest_copy *guest, const struct ptd_packet *p
 
     switch (packet->type) {
     case PTD_PSB: /* decoding may begin here */
+    case PTD_OVF: /* and behind these, nothing holds that was told before */
+    case PTD_TIP_PGD:
         guest->told = NO_VMCS;
         break;
     case PTD_PIP:

@@ -119,7 +119,8 @@ struct ptd_perf_lookup *ptd_perf_lookup_new(const struct ptd_perf_session *sessi
         sort(&lookup->comms) && sort(&lookup->processes) && sort(&lookup->births) &&
         sort(&lookup->forks) && sort(&lookup->pids) && sort(&lookup->maps) &&
         sort(&lookup->switches) && sort(&lookup->starts) &&
-        ptd_perf_turns_make(&lookup->turns, session, &lookup->switches)) {
+        ptd_perf_turns_make(&lookup->turns, session, &lookup->switches, &lookup->maps,
+                            &lookup->forks)) {
         lookup->config = config_of(session);
         return lookup;
     }

@@ -11,7 +11,26 @@
 #include "perf/order.h"
 #include "ptdec_perf.h"
 
+#define ANCESTORS 64u /* so many that are looked at; a file may make them go round */
+
 /* ---- The turns of a session ---- */
+
+/* A process has the code of the one that made it, until it has its own. */
+bool ptd_perf_turns_has_code(const struct ptd_perf_session *session, const struct perf_order *maps,
+                             const struct perf_order *forks, uint32_t pid)
+{
+    for (unsigned i = 0; i < ANCESTORS; i++) {
+        const size_t at = ptd_perf_order_begin(maps, pid, 0);
+        const struct perf_entry *const fork = ptd_perf_order_last(forks, pid, UINT64_MAX);
+
+        if (at < maps->count && maps->list[at].key == pid)
+            return true;
+        if (!fork)
+            return false;
+        pid = session->forks[fork->at].parent_pid;
+    }
+    return false;
+}
 
 static bool add_turn(struct perf_turns *turns, const struct ptd_perf_pt *pt,
                      const struct ptd_perf_switch *at)
@@ -51,6 +70,17 @@ static uint64_t length_of(const struct perf_turns *turns, size_t i)
                : 0;
 }
 
+/* A part of a time, for which somebody had the CPU. */
+struct piece {
+    struct ptd_perf_thread thread;
+    uint64_t ticks;
+};
+
+static bool counts(const struct perf_turns *turns, size_t i, bool code)
+{
+    return i < turns->count && (!code || turns->list[i].has_code);
+}
+
 /* The longer one; the earlier one of two that are as long. count: none. */
 static size_t longer(const struct perf_turns *turns, size_t a, size_t b)
 {
@@ -61,23 +91,27 @@ static size_t longer(const struct perf_turns *turns, size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* A tree in an array: the node i has 2i and 2i + 1 below it, the turn i is node count + i. */
-static bool build_tree(struct perf_turns *turns)
+/*
+ * A tree in an array: the node i has 2i and 2i + 1 below it, the turn i is node count + i. code:
+ * of those that have code. NULL: no memory.
+ */
+static size_t *build_tree(const struct perf_turns *turns, bool code)
 {
     const size_t count = turns->count;
+    size_t *const longest = calloc(2 * count + 1, sizeof(*longest));
 
-    turns->longest = calloc(2 * count + 1, sizeof(*turns->longest));
-    if (!turns->longest)
-        return false;
+    if (!longest)
+        return NULL;
     for (size_t i = 0; i < count; i++)
-        turns->longest[count + i] = i;
+        longest[count + i] = counts(turns, i, code) ? i : count;
     for (size_t i = count; i-- > 1;)
-        turns->longest[i] = longer(turns, turns->longest[2 * i], turns->longest[2 * i + 1]);
-    return true;
+        longest[i] = longer(turns, longest[2 * i], longest[2 * i + 1]);
+    return longest;
 }
 
 bool ptd_perf_turns_make(struct perf_turns *turns, const struct ptd_perf_session *session,
-                         const struct perf_order *switches)
+                         const struct perf_order *switches, const struct perf_order *maps,
+                         const struct perf_order *forks)
 {
     if (!session->pt.has_time)
         return true;
@@ -86,13 +120,19 @@ bool ptd_perf_turns_make(struct perf_turns *turns, const struct ptd_perf_session
             return false;
     }
     keep_order(turns);
-    return build_tree(turns);
+    for (size_t i = 0; i < turns->count; i++)
+        turns->list[i].has_code =
+            ptd_perf_turns_has_code(session, maps, forks, turns->list[i].thread.pid);
+    turns->longest = build_tree(turns, false);
+    turns->longest_code = build_tree(turns, true);
+    return turns->longest && turns->longest_code;
 }
 
 void ptd_perf_turns_free(struct perf_turns *turns)
 {
     free(turns->list);
     free(turns->longest);
+    free(turns->longest_code);
 }
 
 /* ---- Searches ---- */
@@ -124,15 +164,16 @@ struct perf_cpu_turns ptd_perf_turns_of(const struct perf_turns *turns, uint32_t
 }
 
 /* The longest of the turns from begin on, in front of end. count: there is none. */
-static size_t longest_of(const struct perf_turns *turns, size_t begin, size_t end)
+static size_t longest_of(const struct perf_turns *turns, size_t begin, size_t end, bool code)
 {
+    const size_t *const longest = code ? turns->longest_code : turns->longest;
     size_t best = turns->count;
 
     for (begin += turns->count, end += turns->count; begin < end; begin /= 2, end /= 2) {
         if (begin & 1)
-            best = longer(turns, best, turns->longest[begin++]);
+            best = longer(turns, best, longest[begin++]);
         if (end & 1)
-            best = longer(turns, best, turns->longest[--end]);
+            best = longer(turns, best, longest[--end]);
     }
     return best;
 }
@@ -145,30 +186,62 @@ static uint64_t part(uint64_t begin, uint64_t end, uint64_t from, uint64_t to)
     return end > begin ? end - begin : 0;
 }
 
+/* Takes the piece if it is longer than the best one. */
+static void take(struct piece *best, bool *found, struct ptd_perf_thread thread, uint64_t ticks)
+{
+    if (*found && ticks <= best->ticks)
+        return;
+    *best = (struct piece){thread, ticks};
+    *found = true;
+}
+
+/* False: there is none that counts. */
+static bool find_most(const struct perf_cpu_turns *of_cpu, uint64_t from, uint64_t to, bool code,
+                      struct ptd_perf_thread *thread)
+{
+    const struct perf_turns *const turns = of_cpu->turns;
+    const uint32_t cpu = turns->list[of_cpu->begin].cpu;
+    /* The turn behind the one in which the time begins, and that behind the one in which it ends.
+     */
+    const size_t at = from < UINT64_MAX ? turns_before(turns, cpu, from + 1) : of_cpu->end;
+    const size_t last = turns_before(turns, cpu, to);
+    const uint64_t next = at < of_cpu->end ? turns->list[at].tsc : UINT64_MAX;
+    struct piece best = {.ticks = 0};
+    bool found = false;
+
+    if (at > of_cpu->begin && counts(turns, at - 1, code))
+        take(&best, &found, turns->list[at - 1].thread,
+             part(turns->list[at - 1].tsc, next, from, to));
+    if (at == of_cpu->begin && (!code || of_cpu->first_has_code))
+        take(&best, &found, of_cpu->first, part(0, next, from, to));
+    if (last > at) {
+        const size_t whole = longest_of(turns, at, last - 1, code);
+
+        if (whole < turns->count)
+            take(&best, &found, turns->list[whole].thread, length_of(turns, whole));
+        if (counts(turns, last - 1, code))
+            take(&best, &found, turns->list[last - 1].thread, to - turns->list[last - 1].tsc);
+    }
+    *thread = best.thread;
+    return found;
+}
+
 struct ptd_perf_thread ptd_perf_turns_most(const struct perf_cpu_turns *of_cpu, uint64_t from,
                                            uint64_t to)
 {
-    const struct perf_turns *const turns = of_cpu->turns;
-    size_t at, last, best;
-    struct ptd_perf_thread thread;
-    uint64_t most;
+    struct ptd_perf_thread thread = of_cpu->first;
 
-    if (of_cpu->begin == of_cpu->end)
-        return of_cpu->first;
-    /* at: the turn behind the one in which the time begins; last: the one in which it ends. */
-    at = from < UINT64_MAX ? turns_before(turns, turns->list[of_cpu->begin].cpu, from + 1)
-                           : of_cpu->end;
-    last = turns_before(turns, turns->list[of_cpu->begin].cpu, to);
-    thread = at > of_cpu->begin ? turns->list[at - 1].thread : of_cpu->first;
-    most = part(at > of_cpu->begin ? turns->list[at - 1].tsc : 0,
-                at < of_cpu->end ? turns->list[at].tsc : UINT64_MAX, from, to);
-    if (last <= at)
+    if (of_cpu->begin < of_cpu->end)
+        (void)find_most(of_cpu, from, to, false, &thread);
+    return thread;
+}
+
+struct ptd_perf_thread ptd_perf_turns_space(const struct perf_cpu_turns *of_cpu, uint64_t from,
+                                            uint64_t to)
+{
+    struct ptd_perf_thread thread = of_cpu->first;
+
+    if (of_cpu->begin < of_cpu->end && find_most(of_cpu, from, to, true, &thread))
         return thread;
-    last--;
-    best = longest_of(turns, at, last);
-    if (best != turns->count && length_of(turns, best) > most) {
-        most = length_of(turns, best);
-        thread = turns->list[best].thread;
-    }
-    return to - turns->list[last].tsc > most ? turns->list[last].thread : thread;
+    return ptd_perf_turns_most(of_cpu, from, to);
 }

@@ -147,6 +147,46 @@ static void late_trace(void)
     ptd_perf_session_free(session);
 }
 
+/*
+ * One stretch: a process, the idle task for most of the time, and the process again. Linux writes
+ * no CR3 for a task of the kernel's, so what runs is the code of the process.
+ */
+static void kernel_threads(void)
+{
+    static const struct {
+        bool mapped, forked; /* the process has code; it is a child of one that has */
+        const char *want;
+    } cases[] = {{true, false, "10:1 "}, {false, true, "10:1 "}, {false, false, "error@29 "}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        static struct file file, packets;
+        struct ptd_perf_session *session;
+        struct ptd_perf_fault fault;
+        const unsigned pid = cases[i].mapped ? 10 : 9;
+
+        packets.len = 0;
+        file_put(&packets, "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x23", 18);
+        ran(&packets, 1000, 3100, 1);
+        file_pipe_header(&file);
+        file_attr_record(&file, 8, 5);
+        file_record(&file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
+        file_record(&file, 10, 2, "ddqqqqqqddsi", N(pid), N(pid), N(0x1000), N(16), N(0), N(0),
+                    N(0), N(0), N(5), N(2), "one", N(pid), N(pid), N(1));
+        if (cases[i].forked)
+            file_record(&file, 7, 0, "ddddqi", N(10), N(9), N(10), N(9), N(10), N(10), N(10),
+                        N(10));
+        file_record(&file, 15, 0x2000, "ddi", N(10), N(10), N(0), N(0), N(900));
+        file_record(&file, 15, 0x2000, "ddi", N(0), N(0), N(10), N(10), N(1150));
+        file_record(&file, 15, 0x2000, "ddi", N(10), N(10), N(0), N(0), N(3000));
+        file_record(&file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(-1), N(1), N(0));
+        file_put(&file, packets.bytes, packets.len);
+        CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+        CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
+        CU_ASSERT_STRING_EQUAL(who_ran(session), cases[i].want);
+        ptd_perf_session_free(session);
+    }
+}
+
 /* ---- Code that changes ---- */
 
 /* A packet with a whole address (6 bytes, sign-extended). */
@@ -253,5 +293,6 @@ void add_perf_flow_suite(void)
 
     CU_add_test(suite, "the trace of a CPU", cpu_trace);
     CU_add_test(suite, "a trace that begins late", late_trace);
+    CU_add_test(suite, "tasks of the kernel", kernel_threads);
     CU_add_test(suite, "code changes at its time", changes_at_their_time);
 }

@@ -275,6 +275,36 @@ static void in_psb(void)
     ptd_perf_session_free(session);
 }
 
+/* Behind a pause of the trace, and behind an overflow, whoever decodes knows no VMCS any more. */
+static void told_again(void)
+{
+    static const char *const between[] = {"", "\1", "\2\xf3"}; /* nothing, TIP.PGD, OVF */
+
+    for (size_t i = 0; i < sizeof(between) / sizeof(between[0]); i++) {
+        static struct file file, packets;
+        struct ptd_perf_guests *guests;
+        struct ptd_perf_guest_trace copy;
+        struct ptd_perf_session *session;
+
+        packets.len = 0;
+        begin_file(&file);
+        switched(&file, 1, 10, 500);
+        file_put(&packets, PSB_BYTES "\2\x23", 18);
+        run(&packets, NO_VMCS, 1000, 1100);
+        file_put(&packets, between[i], strlen(between[i]));
+        run(&packets, NO_VMCS, 1200, 1300);
+        session = end_file(&file, &packets);
+        CU_ASSERT_EQUAL_FATAL(ptd_perf_guests_new(session, vcpus, 2, &guests), PTD_OK);
+        session->guests = guests;
+        CU_ASSERT_EQUAL_FATAL(ptd_perf_guest_trace(session, &session->traces[0], &copy), PTD_OK);
+        CU_ASSERT_EQUAL(copy.inserted_count, i == 0 ? 1 : 2);
+        ptd_perf_guest_trace_free(&copy);
+        session->guests = NULL;
+        ptd_perf_guests_free(guests);
+        ptd_perf_session_free(session);
+    }
+}
+
 /* A ring that holds one guest alone: its TSC is that of one virtual processor that had the CPU
  * then.
  */
@@ -361,6 +391,7 @@ void add_perf_guests_suite(void)
     CU_add_test(suite, "a pointer that goes on", pointer_goes_on);
     CU_add_test(suite, "whose it is not known", unknown);
     CU_add_test(suite, "in a PSB+", in_psb);
+    CU_add_test(suite, "told again", told_again);
     CU_add_test(suite, "a ring of a guest", ring_of_a_guest);
     CU_add_test(suite, "offsets", offsets);
 }

@@ -87,6 +87,7 @@ struct demux_cpu {
     bool vmcs_known;
     bool is_found;   /* .of_vmcs was asked for */
     bool is_nobodys; /* nobody knows whose the VMCS pointer is */
+    bool is_unknown; /* so is who ran last */
     bool is_lost;    /* what runs is not known, */
     bool is_cut;     /*   and that is not because the trace was off */
     bool goes_on;    /* behind the last step of a guest, nothing but time has passed */
@@ -439,6 +440,7 @@ static void arrive(struct demux_cpu *cpu, const struct ptd_item *next, uint64_t 
     struct guest *const guest = whose(cpu, next);
 
     see(cpu, next);
+    cpu->is_unknown = !is_known(cpu, next->nr, next->cr3);
     if (cpu->inside && guest == cpu->inside) {
         stay(cpu, next, ip);
         cpu->time = cpu->of_vmcs.time;
@@ -526,12 +528,6 @@ static uint64_t put_code(struct demux_cpu *cpu, const struct ptd_item *block)
     return seen->end;
 }
 
-/* Of what was taken last. */
-static bool is_unknown(const struct demux_cpu *cpu, bool nr)
-{
-    return nr && (cpu->is_lost || cpu->is_nobodys);
-}
-
 /* The address behind it, if it is a guest's whose trace is made. */
 static uint64_t take_block(struct demux_cpu *cpu, const struct ptd_item *block)
 {
@@ -542,7 +538,7 @@ static uint64_t take_block(struct demux_cpu *cpu, const struct ptd_item *block)
     if (cpu->inside) {
         cpu->inside->tenant->insns += block->insns;
         end = put_code(cpu, block);
-    } else if (is_unknown(cpu, block->nr)) {
+    } else if (cpu->is_unknown) {
         cpu->demux->sums.unknown_insns += block->insns;
     }
     cpu->last = last_block(block, end);
@@ -707,7 +703,7 @@ static size_t pass_foreign(struct demux_cpu *cpu, const struct ptd_flow *flow,
 {
     const uint32_t *const insns = ptd_flow_insns(flow, NULL);
 
-    if (is_unknown(cpu, run->nr))
+    if (cpu->is_unknown)
         for (size_t i = index; i + 1 < run->count; i++)
             cpu->demux->sums.unknown_insns += insns[run->steps[i] >> 2];
     return index + 1 < run->count ? run->count - 1 : index;

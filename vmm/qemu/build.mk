@@ -50,13 +50,14 @@ vmx-test: deps ## VMX in TCG on that QEMU: vmx-tests on each profile, traced; Li
 	@$(BUILD_SELFTESTS)
 	@$(QEMU_ENV) SELFTESTS='$(SELFTESTS)' vmm/qemu/tests/kvm-selftests.sh
 
-hosts-test: deps ## a Linux host with kvm_intel records itself and two guests by vpt record, in several settings: what ran, who, when, and exits
+hosts-test: deps ## a Linux host with kvm_intel records itself and two guests by vpt record, in several settings: what ran, who, when, and exits; guests that move
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
 	@$(PREPARE_LAB)
 	@$(BUILD_QEMU) && $(SUBMAKE) qemu-tools
 	@$(QEMU_ENV) vmm/qemu/tests/hosts.sh
 	@$(QEMU_ENV) vmm/qemu/tests/hosts-end.sh
+	@$(QEMU_ENV) vmm/qemu/tests/hosts-move.sh
 
 host-pt-test: deps ## vpt run --source host-pt, and that QEMU on KVM with vpt-source=host-pt, on a host with stock kernel and perf, which that QEMU runs
 	@.ci/deps.sh qemu
@@ -168,7 +169,7 @@ BUILD_SELFTESTS = { vmm/qemu/selftests.sh $(SELFTESTS) $(CACHE)/lab $(JOBS) || [
 BUILD_QEMU = { vmm/qemu/build.sh $(QEMU_DIR) $(JOBS) || [ $$? = 77 ]; }
 QEMU_ENV   = VPT_CACHE='$(CACHE)' BUILD='$(BUILD)' QEMU_DIR='$(QEMU_DIR)'
 
-qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux perf_whose dump step work remap named brief) \
+qemu-tools: $(patsubst %,$(BUILD)/qemu/%,compare ran perf_aux perf_whose dump step work remap named brief mover) \
     $(if $(wildcard $(QEMU_DIR)/tree),$(if $(shell pkg-config --exists glib-2.0 && echo yes),$(EXECLOG)))
 
 # In `make test` they are skipped by name where QEMU could not be built.
@@ -234,8 +235,9 @@ $(BUILD)/qemu/work $(BUILD)/qemu/remap: $(BUILD)/qemu/%: vmm/qemu/linux/%.c $(FL
 	$(Q)$(call say,LD)$(CC) -std=gnu11 -O1 -g -Wall -Wextra $(WERROR) -fno-pie -no-pie -static \
 	    -Wl,-Ttext-segment=0x55000000 -o $@ $<
 
-# Programs of the guest whose threads, mappings and BPF program are to be named, and whose processes.
-$(BUILD)/qemu/named $(BUILD)/qemu/brief: $(BUILD)/qemu/%: vmm/qemu/linux/%.c $(FLAGS_STAMP)
+# Programs of the guest whose threads, mappings and BPF program are to be named, and whose processes; and
+# what moves others between processors.
+$(BUILD)/qemu/named $(BUILD)/qemu/brief $(BUILD)/qemu/mover: $(BUILD)/qemu/%: vmm/qemu/linux/%.c $(FLAGS_STAMP)
 	@mkdir -p $(@D)
 	$(Q)$(call say,LD)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra $(WERROR) -fPIE -pie -pthread \
 	    -Wl,--build-id=sha1 -o $@ $<
