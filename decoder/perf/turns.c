@@ -78,7 +78,7 @@ struct piece {
 
 static bool counts(const struct perf_turns *turns, size_t i, bool code)
 {
-    return i < turns->count && (!code || turns->list[i].has_code);
+    return !code || turns->list[i].has_code;
 }
 
 /* The longer one; the earlier one of two that are as long. count: none. */

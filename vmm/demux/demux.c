@@ -725,19 +725,17 @@ static size_t pass(struct demux_cpu *cpu, const struct ptd_flow *flow, const str
  * The first steps of a run that goes on where the run before ended: the first one that has to be
  * taken as blocks.
  */
-static size_t go_on(struct demux_cpu *cpu, const struct ptd_run *run)
+static size_t go_on(struct demux_cpu *cpu, const struct ptd_flow *flow, const struct ptd_run *run)
 {
-    struct tenant *const tenant = cpu->inside ? cpu->inside->tenant : NULL;
     uint64_t ip;
 
-    if (!cpu->goes_on || !tenant || !run->nr ||
+    if (!cpu->goes_on || !cpu->inside || !run->nr ||
         !steps_know(cpu->steps, run->steps[0], cpu->inside->number, &ip))
         return 0;
-    (void)tell_near(&tenant->cpu, &cpu->last, ip);
+    (void)tell_near(&cpu->inside->tenant->cpu, &cpu->last, ip);
     cpu->last.is_open = false;
     set_time(cpu);
-    return steps_tell(cpu->steps, cpu->inside->number, &tenant->cpu, run, 0, &cpu->last,
-                      &tenant->insns);
+    return pass(cpu, flow, run, 0);
 }
 
 /* Whether the next run can go on there. */
@@ -751,7 +749,7 @@ static bool can_go_on(const struct demux_cpu *cpu)
 /* All steps of a run, of which there is one. */
 static int take_steps(struct demux_cpu *cpu, const struct ptd_flow *flow, const struct ptd_run *run)
 {
-    size_t i = go_on(cpu, run);
+    size_t i = go_on(cpu, flow, run);
     int error = error_of(cpu);
 
     while (!error && i < run->count) {

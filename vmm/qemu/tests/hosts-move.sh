@@ -94,13 +94,14 @@ map() {
 
 # Each VM ran on both processors, many times.
 moved() {
-    local pid cpu
+    local pid cpu times
     perf script -i "$recording/perf.data/data" --show-switch-events --no-itrace 2>/dev/null |
         grep -a 'SWITCH_CPU_WIDE IN' >"$work/switches"
     for pid in $(jq '.vms[].pid' "$recording/map"); do
         for cpu in 000 001; do
-            echo "VM of process $pid: $(grep -cE " $pid \[$cpu\] " "$work/switches") times on $cpu"
-            [ "$(grep -cE " $pid \[$cpu\] " "$work/switches")" -ge $((turns / 6)) ] || return 1
+            times=$(grep -cE " $pid \[$cpu\] " "$work/switches")
+            echo "VM of process $pid: $times times on $cpu"
+            [ "$times" -ge $((turns / 6)) ] || return 1
         done
     done
 }
