@@ -685,6 +685,7 @@ struct ptd_item {
     uint8_t mode;       /* enum ptd_mode */
     uint8_t last_class; /* enum ptd_insn_class of the last instruction */
     bool taken;         /* the last instruction is PTD_INSN_COND and was taken */
+    uint8_t last_bytes; /* how long the last instruction is */
     union {
         struct ptd_packet packet;
         /* Of ptd_rtit_flow_next() only, and valid until it is called again; see ptdec_rtit.h. */

@@ -72,13 +72,6 @@ static bool branch(struct vpt_cpu *cpu, uint64_t ip, enum vpt_end end)
 
 /* ---- Near branches ---- */
 
-void vpt_slow_tnt_full(struct vpt_cpu *cpu, uint64_t next_ip)
-{
-    vpt_begin_event(cpu);
-    vpt_emit_tnt(cpu);
-    vpt_end_event(cpu, next_ip);
-}
-
 void vpt_slow_cond_branch(struct vpt_cpu *cpu, uint64_t next_ip, bool taken)
 {
     vpt_begin_event(cpu);

@@ -654,6 +654,22 @@ void vpt_begin_event(struct vpt_cpu *cpu)
         mtc(cpu);
 }
 
+/* A TNT packet as a word: TNT of some bits, which become a short one or a long one. */
+struct tnt_word {
+    uint64_t packet;
+    uint32_t len;
+};
+
+static inline struct tnt_word tnt_word(uint64_t tnt)
+{
+    const bool is_long = tnt >> (SHORT_TNT_BITS + 1) != 0;
+
+    return (struct tnt_word){
+        .packet = is_long ? tnt << 16 | PT_EXT_TNT64 << 8 | PT_OPC_EXT : tnt << PT_TNT8_SHR,
+        .len = is_long ? PT_TNT64_LEN : tnt != 1,
+    };
+}
+
 /*
  * TNT and TIP of tip_plain. How long they are is computed and not branched on, because it depends
  * on the program: a processor that guesses wrong loses more time than all of this takes. Whole
@@ -661,25 +677,28 @@ void vpt_begin_event(struct vpt_cpu *cpu)
  */
 static inline void put_plain_tip(struct vpt_cpu *cpu, uint64_t payload)
 {
-    const uint64_t tnt = cpu->tnt, changed = payload ^ cpu->last_ip;
-    const bool any = tnt != 1, is_long = tnt >> (SHORT_TNT_BITS + 1) != 0;
-    const uint64_t tnt_packet =
-        is_long ? tnt << 16 | PT_EXT_TNT64 << 8 | PT_OPC_EXT : tnt << PT_TNT8_SHR;
-    const uint32_t tnt_len = is_long ? PT_TNT64_LEN : any;
+    const struct tnt_word tnt = tnt_word(cpu->tnt);
+    const uint64_t changed = payload ^ cpu->last_ip;
     const unsigned kind = PT_IPB_UPD16 + (changed >> 16 != 0) + (changed >> 32 != 0);
     const uint32_t tip_len = 1 + 2 * kind;
     uint8_t *const bytes = cpu->buf + cpu->buf_len;
 
     _Static_assert(PT_IPB_UPD16 == 1 && PT_IPB_UPD32 == 2 && PT_IPB_SEXT48 == 3, "2 bytes each");
-    vpt_put_le64(bytes, tnt_packet);
-    bytes[tnt_len] = (uint8_t)(kind << PT_IPBYTES_SHR | PT_TIP);
-    vpt_put_le64(bytes + tnt_len + 1, payload);
+    vpt_put_le64(bytes, tnt.packet);
+    bytes[tnt.len] = (uint8_t)(kind << PT_IPBYTES_SHR | PT_TIP);
+    vpt_put_le64(bytes + tnt.len + 1, payload);
+    cpu->packet_count += 1u + (cpu->tnt != 1);
     cpu->tnt = 1;
     cpu->last_ip = payload;
     cpu->branch_told = true;
-    cpu->buf_len += tnt_len + tip_len;
-    cpu->bytes_since_psb += tnt_len + tip_len;
-    cpu->packet_count += 1u + any;
+    cpu->buf_len += tnt.len + tip_len;
+    cpu->bytes_since_psb += tnt.len + tip_len;
+}
+
+/* Of VPT_PATH_FAST, behind its packets: what vpt_end_event() is for has come. */
+static inline bool ends_fast(const struct vpt_cpu *cpu)
+{
+    return cpu->overflow || psb_due(cpu) || cpu->buf_len >= DRAIN_BYTES;
 }
 
 /* A TIP where nothing but TNT, TIP and the RET stack matters (VPT_PATH_FAST). */
@@ -694,8 +713,26 @@ void vpt_fast_tip(struct vpt_cpu *cpu, uint64_t target)
         put_plain_tip(cpu, payload);
     else if (cpu->packet_en)
         emit_tip(cpu, target);
-    if (cpu->overflow || psb_due(cpu) || cpu->buf_len >= DRAIN_BYTES)
+    if (ends_fast(cpu))
         vpt_end_event(cpu, target);
+}
+
+/* A TNT that is full, and otherwise the same. */
+void vpt_slow_tnt_full(struct vpt_cpu *cpu, uint64_t next_ip)
+{
+    const struct tnt_word tnt = tnt_word(cpu->tnt);
+
+    if (!room(cpu, VPT_EVENT_MAX_BYTES) || !cpu->tip_plain) {
+        vpt_begin_event(cpu);
+        vpt_emit_tnt(cpu);
+        vpt_end_event(cpu, next_ip);
+        return;
+    }
+    vpt_put_le64(cpu->buf + cpu->buf_len, tnt.packet);
+    sent(cpu, tnt.len);
+    cpu->tnt = 1;
+    if (ends_fast(cpu))
+        vpt_end_event(cpu, next_ip);
 }
 
 void vpt_resolve_overflow(struct vpt_cpu *cpu, uint64_t next_ip)

@@ -26,6 +26,11 @@ struct block {
     bool optional; /* the last instruction is an INTO */
 };
 
+static inline uint8_t ptd_block_last_bytes(const struct block *block)
+{
+    return (uint8_t)(block->next_ip - block->last_ip);
+}
+
 struct blocks {
     const struct ptd_image *image;
     struct shapes *shapes; /* NULL: there was no memory, and all is slower */

@@ -957,6 +957,7 @@ int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index, str
     block->last_ip = ptd_part_last_ip(part);
     block->insns = part->insns;
     block->last_class = part->last_class;
+    block->last_bytes = part->last_bytes;
     tell_target(part, step & 1, block);
     return PTD_OK;
 }

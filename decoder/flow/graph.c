@@ -599,7 +599,7 @@ static void gather(struct graph *graph, uint32_t number, uint64_t ip, struct dra
             .last_offset = (uint16_t)(block.last_ip - block.ip),
             .insns = (uint16_t)block.insns,
             .last_class = block.last_class,
-            .last_bytes = (uint8_t)(block.next_ip - block.last_ip),
+            .last_bytes = ptd_block_last_bytes(&block),
         };
     } while (goes_on(draft, &block, &ip));
     for (unsigned i = 0; i < draft->return_count; i++)

@@ -16,6 +16,7 @@ static struct ptd_item *push_block(struct ptd_flow *flow, const struct block *bl
     item->last_ip = block->last_ip;
     item->insns = block->insns;
     item->last_class = block->last_class;
+    item->last_bytes = ptd_block_last_bytes(block);
     item->taken = taken;
     flow->state.at_mov_cr3 = false;
     flow->state.walked += block->insns;

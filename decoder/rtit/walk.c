@@ -28,6 +28,7 @@ static void go(struct ptd_rtit_flow *flow, const struct block *block, bool jumpe
     item->last_ip = block->last_ip;
     item->insns = block->insns;
     item->last_class = block->last_class;
+    item->last_bytes = ptd_block_last_bytes(block);
     item->taken = jumped && block->last_class == PTD_INSN_COND;
     flow->ip = ip;
     flow->jumped = jumped;

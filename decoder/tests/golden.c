@@ -100,6 +100,7 @@ static void check_block(const struct ptd_image *image, const struct ptd_item *bl
     CU_ASSERT_EQUAL(insns, block->insns);
     CU_ASSERT_EQUAL(insn.ip, block->last_ip);
     CU_ASSERT_EQUAL(insn.iclass, block->last_class);
+    CU_ASSERT_EQUAL(insn.size_bytes, block->last_bytes);
 }
 
 /* Whatever is told of an instruction behind a block stands where the block says that it went. */

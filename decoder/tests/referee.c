@@ -103,7 +103,8 @@ static bool same_item(const struct ptd_item *want, const struct ptd_item *got)
            want->to == got->to && want->value == got->value && want->error == got->error &&
            want->ip == got->ip && want->last_ip == got->last_ip && want->insns == got->insns &&
            want->mode == got->mode && want->last_class == got->last_class &&
-           want->taken == got->taken && (!has_packet || same_packet(&want->packet, &got->packet));
+           want->last_bytes == got->last_bytes && want->taken == got->taken &&
+           (!has_packet || same_packet(&want->packet, &got->packet));
 }
 
 /* Of a block in a step, all but what a step does not say. */
@@ -111,7 +112,8 @@ static bool same_block(const struct ptd_item *want, const struct ptd_item *got)
 {
     return want->type == PTD_ITEM_BLOCK && want->ip == got->ip && want->last_ip == got->last_ip &&
            want->insns == got->insns && want->last_class == got->last_class &&
-           want->taken == got->taken && want->cr3 == got->cr3 && want->mode == got->mode &&
+           want->last_bytes == got->last_bytes && want->taken == got->taken &&
+           want->cr3 == got->cr3 && want->mode == got->mode &&
            (!got->has_to || (want->has_to && want->to == got->to));
 }
 

@@ -139,7 +139,10 @@ static void test_ip_pairs(void)
     }
 }
 
-/* All numbers of TNT bits in front of a TIP: the quick way and the general one send the same. */
+/*
+ * All numbers of TNT bits in front of a TIP, and up to a packet that is full: the quick way and the
+ * general one send the same.
+ */
 static void test_tnt_and_tip(void)
 {
     const size_t count = sizeof(ips) / sizeof(ips[0]);
@@ -155,10 +158,10 @@ static void test_tnt_and_tip(void)
             fake_start(fake, BOTH);
             CHECK(fake->cpu.tip_plain, "there is a quick way");
             fake->cpu.tip_plain = !general;
-            for (size_t i = 0; i < count * capacity; i++) {
-                for (unsigned bit = 0; bit < i % capacity; bit++)
+            for (size_t i = 0; i < count * 2 * capacity; i++) {
+                for (unsigned bit = 0; bit < i % (2 * capacity); bit++)
                     vpt_cond_branch(&fake->cpu, 0x401000, (i ^ bit) % 3 != 0);
-                vpt_jmp_indirect(&fake->cpu, ips[i / capacity]);
+                vpt_jmp_indirect(&fake->cpu, ips[i / (2 * capacity)]);
             }
             CHECK(fake->cpu.tip_plain == !general, "nothing chose the way anew");
             fake_stop(fake);

@@ -44,10 +44,10 @@ struct known {
     const struct ptd_time_vm *time; /* NULL: its TSC is not known */
 };
 
-/* A block whose code was told, and where it ends. */
+/* A block whose code was told. */
 struct seen {
     const struct tenant *tenant; /* NULL: free */
-    uint64_t space, ip, last_ip, end, changes;
+    uint64_t space, ip, last_ip, changes;
     uint8_t mode;
 };
 
@@ -81,7 +81,6 @@ struct demux_cpu {
     uint64_t spaces;                /* of demux, when it was looked at last */
     struct steps *steps;
     int number, error;
-    uint32_t epoch; /* of the last run of steps */
     uint8_t mode;
     bool is_timed; /* its trace tells the time */
     bool vmcs_known;
@@ -489,8 +488,9 @@ static void settle_branch(struct demux_cpu *cpu)
 /* ---- Items ---- */
 
 /* In 16-bit code, a near branch stays in its segment. */
-static void put_base(struct demux_cpu *cpu, const struct ptd_item *block, uint64_t end)
+static void put_base(struct demux_cpu *cpu, const struct ptd_item *block)
 {
+    const uint64_t end = tell_block_end(block);
     const uint64_t from = block->to < end ? block->to : end;
 
     if (block->mode == PTD_MODE_16 && block->last_class >= PTD_INSN_COND &&
@@ -499,8 +499,8 @@ static void put_base(struct demux_cpu *cpu, const struct ptd_item *block, uint64
         tenant_base(cpu->inside->tenant, end, from & ~UINT64_C(15));
 }
 
-/* Its code is known to whoever has the trace. The address behind it. */
-static uint64_t put_code(struct demux_cpu *cpu, const struct ptd_item *block)
+/* Its code is known to whoever has the trace. */
+static void put_code(struct demux_cpu *cpu, const struct ptd_item *block)
 {
     struct tenant *const tenant = cpu->inside->tenant;
     struct seen *const seen = seen_at(cpu, block);
@@ -511,38 +511,30 @@ static uint64_t put_code(struct demux_cpu *cpu, const struct ptd_item *block)
     }
     cpu->inside->space = block->cr3;
     if (!tenant_wants_code(tenant))
-        return tell_block_end(cpu->image, block);
+        return;
     if (!is_seen(cpu, seen, block) || !tenant_has_spaces(tenant)) {
-        const uint64_t end = tell_block_end(cpu->image, block);
-
-        tenant_code(tenant, cpu->image, block->cr3, block->ip, end);
+        tenant_code(tenant, cpu->image, block->cr3, block->ip, tell_block_end(block));
         *seen = (struct seen){.tenant = tenant,
                               .space = block->cr3,
                               .ip = block->ip,
                               .last_ip = block->last_ip,
-                              .end = end,
                               .changes = cpu->changes,
                               .mode = block->mode};
     }
-    put_base(cpu, block, seen->end);
-    return seen->end;
+    put_base(cpu, block);
 }
 
-/* The address behind it, if it is a guest's whose trace is made. */
-static uint64_t take_block(struct demux_cpu *cpu, const struct ptd_item *block)
+static void take_block(struct demux_cpu *cpu, const struct ptd_item *block)
 {
-    uint64_t end = 0;
-
     cpu->mode = block->mode;
     arrive(cpu, block, block->ip);
     if (cpu->inside) {
         cpu->inside->tenant->insns += block->insns;
-        end = put_code(cpu, block);
+        put_code(cpu, block);
     } else if (cpu->is_unknown) {
         cpu->demux->sums.unknown_insns += block->insns;
     }
-    cpu->last = last_block(block, end);
-    return end;
+    cpu->last = last_block(block);
 }
 
 static void take_async(struct demux_cpu *cpu, const struct ptd_item *item)
@@ -605,7 +597,7 @@ static void take_item(struct demux_cpu *cpu, const struct ptd_item *item)
 {
     switch ((enum ptd_item_type)item->type) {
     case PTD_ITEM_BLOCK:
-        (void)take_block(cpu, item);
+        take_block(cpu, item);
         break;
     case PTD_ITEM_ASYNC:
         take_async(cpu, item);
@@ -676,7 +668,6 @@ static void take_step(struct demux_cpu *cpu, const struct ptd_flow *flow, const 
     const bool is_last = index + 1 == run->count;
     struct ptd_item block;
     const struct guest *inside = NULL;
-    uint64_t end;
 
     for (size_t i = 0; ptd_step_block(flow, run->steps[index], i, &block) == PTD_OK; i++) {
         block.nr = run->nr;
@@ -684,14 +675,14 @@ static void take_step(struct demux_cpu *cpu, const struct ptd_flow *flow, const 
             block.has_to = true;
             block.to = run->to;
         }
-        end = take_block(cpu, &block);
+        take_block(cpu, &block);
         set_time(cpu);
         if (i == 0 && cpu->inside) {
             inside = cpu->inside;
             steps_begin(cpu->steps, run->steps[index], inside->number);
         }
         if (inside)
-            steps_block(cpu->steps, &block, end);
+            steps_block(cpu->steps, &block);
     }
     if (inside)
         steps_end(cpu->steps);
@@ -749,8 +740,13 @@ static bool can_go_on(const struct demux_cpu *cpu)
 /* All steps of a run, of which there is one. */
 static int take_steps(struct demux_cpu *cpu, const struct ptd_flow *flow, const struct ptd_run *run)
 {
-    size_t i = go_on(cpu, flow, run);
-    int error = error_of(cpu);
+    size_t i;
+    int error;
+
+    if (!steps_begin_run(cpu->steps, flow, run))
+        return -ENOMEM;
+    i = go_on(cpu, flow, run);
+    error = error_of(cpu);
 
     while (!error && i < run->count) {
         take_step(cpu, flow, run, i);
@@ -770,9 +766,6 @@ int demux_take_run(struct demux_cpu *cpu, const struct ptd_flow *flow, const str
         set_time(cpu); /* of what happened last */
         cpu->tsc = point ? point->tsc : PTD_TIME_UNKNOWN;
         see_changes(cpu);
-        if (run->epoch != cpu->epoch)
-            steps_forget(cpu->steps);
-        cpu->epoch = run->epoch;
         error = take_steps(cpu, flow, run);
     }
     return error || !run->has_item ? error : demux_take(cpu, &run->item, point);

@@ -8,15 +8,33 @@
 #define STEP_WORDS    4u /* a step is the number of its code, in words, and in bit 0 a TNT bit */
 #define CALLS_MAX     2u
 #define ROOM_AT_FIRST 1024u
-#define OWNER_BITS    8u
 
-/* Of some code, what there is to be told at each step. */
-struct brief {
-    uint32_t tag; /* when it was found, and for whom; 0: never */
-    uint16_t insns;
-    uint8_t calls;
-    uint8_t last_class; /* enum ptd_insn_class */
-};
+/* How a step ends. */
+enum ending { END_COND, END_RET, END_JMP_INDIRECT, END_CALL_INDIRECT };
+
+/*
+ * Of some code, what there is to be told at each step: how many instructions, its ending, how many
+ * CALLs on its way, and a tag, which says for whom it was found, and when. A brief XOR the tag that
+ * is looked for says in one comparison whether a step is known, and in another whether it is a
+ * plain one, which has no CALLs and ends in a conditional branch. 0: never found.
+ */
+#define INSNS_MAX   0xfffu
+#define PLAIN_MAX   INSNS_MAX
+#define ENDING_SHR  12
+#define CALLS_SHR   14
+#define KNOWN_MAX   0xffffu
+#define OWNER_SHR   16
+#define GENERATIONS 256u /* 0 is none */
+#define GEN_SHR     24
+
+static inline unsigned calls_of(uint32_t known)
+{
+    return known >> CALLS_SHR & 3;
+}
+static inline enum ending ending_of(uint32_t known)
+{
+    return known >> ENDING_SHR & 3;
+}
 
 /* The rest, which few steps need. */
 struct detail {
@@ -26,14 +44,17 @@ struct detail {
 };
 
 struct steps {
-    uint32_t generation;  /* 1 to 2^24 - 1 */
-    struct brief *briefs; /* by number of code */
+    uint32_t generation;
+    uint32_t epoch;   /* of the last run: whose numbers these are */
+    uint32_t *briefs; /* by number of code */
     struct detail *details;
     size_t room; /* of both */
     /* What is being found. */
     uint32_t code, insns;
+    unsigned calls;
+    uint8_t last_class; /* enum ptd_insn_class */
+    uint8_t owner;
     bool is_simple;
-    struct brief brief;
     struct detail detail;
 };
 
@@ -57,7 +78,7 @@ void steps_free(struct steps *steps)
 
 void steps_forget(struct steps *steps)
 {
-    if (++steps->generation < 1u << (32 - OWNER_BITS))
+    if (++steps->generation < GENERATIONS)
         return;
     if (steps->room > 0)
         memset(steps->briefs, 0, steps->room * sizeof(*steps->briefs));
@@ -66,20 +87,20 @@ void steps_forget(struct steps *steps)
 
 static uint32_t tag_of(const struct steps *steps, uint8_t owner)
 {
-    return steps->generation << OWNER_BITS | owner;
+    return steps->generation << GEN_SHR | (uint32_t)owner << OWNER_SHR;
 }
 
-/* Room for code up to a number. False: no memory. */
-static bool make_room(struct steps *steps, uint32_t code)
+/* Room for steps of so many numbers of code. False: no memory. */
+static bool make_room(struct steps *steps, size_t count)
 {
     size_t room = steps->room ? steps->room : ROOM_AT_FIRST;
-    struct brief *briefs;
+    uint32_t *briefs;
     struct detail *details;
 
-    while (room <= code)
-        room *= 2;
-    if (room == steps->room)
+    if (count <= steps->room)
         return true;
+    while (room < count)
+        room *= 2;
     briefs = reallocarray(steps->briefs, room, sizeof(*briefs));
     if (!briefs)
         return false;
@@ -93,24 +114,35 @@ static bool make_room(struct steps *steps, uint32_t code)
     return true;
 }
 
+bool steps_begin_run(struct steps *steps, const struct ptd_flow *flow, const struct ptd_run *run)
+{
+    size_t count = 0;
+
+    if (run->epoch != steps->epoch)
+        steps_forget(steps);
+    steps->epoch = run->epoch;
+    (void)ptd_flow_insns(flow, &count);
+    return make_room(steps, count);
+}
+
 void steps_begin(struct steps *steps, uint32_t step, uint8_t owner)
 {
     steps->code = step / STEP_WORDS;
-    steps->insns = 0;
-    steps->brief = (struct brief){.tag = tag_of(steps, owner)};
+    steps->owner = owner;
+    steps->insns = steps->calls = 0;
     steps->detail = (struct detail){0};
-    steps->is_simple = make_room(steps, steps->code);
+    steps->is_simple = true;
 }
 
 /* What happens at the end of a block that is not the last one. */
 static void pass_end(struct steps *steps)
 {
-    switch ((enum ptd_insn_class)steps->brief.last_class) {
+    switch ((enum ptd_insn_class)steps->last_class) {
     case PTD_INSN_CALL_DIRECT:
-        if (steps->brief.calls == CALLS_MAX)
+        if (steps->calls == CALLS_MAX)
             steps->is_simple = false;
         else
-            steps->detail.ret[steps->brief.calls++] = steps->detail.end;
+            steps->detail.ret[steps->calls++] = steps->detail.end;
         break;
     case PTD_INSN_FAR:
     case PTD_INSN_IRET:
@@ -122,8 +154,10 @@ static void pass_end(struct steps *steps)
     }
 }
 
-void steps_block(struct steps *steps, const struct ptd_item *block, uint64_t end)
+void steps_block(struct steps *steps, const struct ptd_item *block)
 {
+    const uint64_t end = tell_block_end(block);
+
     if (steps->insns == 0)
         steps->detail.ip = block->ip;
     else
@@ -133,107 +167,183 @@ void steps_block(struct steps *steps, const struct ptd_item *block, uint64_t end
         (block->last_class == PTD_INSN_CALL_DIRECT && block->has_to && block->to == end))
         steps->is_simple = false;
     steps->insns += block->insns;
-    steps->brief.last_class = block->last_class;
+    steps->last_class = block->last_class;
     steps->detail.end = end;
+}
+
+/* Of the last instruction of a step, which is a near branch (step_is_near()). */
+static enum ending ending_by(uint8_t last_class)
+{
+    switch ((enum ptd_insn_class)last_class) {
+    case PTD_INSN_RET:
+        return END_RET;
+    case PTD_INSN_JMP_INDIRECT:
+        return END_JMP_INDIRECT;
+    case PTD_INSN_CALL_INDIRECT:
+        return END_CALL_INDIRECT;
+    default:
+        return END_COND;
+    }
+}
+
+/* The same back again. */
+static uint8_t class_by(enum ending ending)
+{
+    static const uint8_t classes[] = {[END_COND] = PTD_INSN_COND,
+                                      [END_RET] = PTD_INSN_RET,
+                                      [END_JMP_INDIRECT] = PTD_INSN_JMP_INDIRECT,
+                                      [END_CALL_INDIRECT] = PTD_INSN_CALL_INDIRECT};
+
+    return classes[ending];
+}
+
+static uint32_t brief_of(const struct steps *steps, uint8_t owner, enum ending ending,
+                         unsigned calls, uint32_t insns)
+{
+    return tag_of(steps, owner) | calls << CALLS_SHR | (uint32_t)ending << ENDING_SHR | insns;
 }
 
 void steps_end(struct steps *steps)
 {
-    if (!steps->is_simple || !step_is_near(steps->brief.last_class) || steps->insns > UINT16_MAX)
+    if (!steps->is_simple || !step_is_near(steps->last_class) || steps->insns > INSNS_MAX)
         return;
-    steps->brief.insns = (uint16_t)steps->insns;
-    steps->briefs[steps->code] = steps->brief;
+    steps->briefs[steps->code] =
+        brief_of(steps, steps->owner, ending_by(steps->last_class), steps->calls, steps->insns);
     steps->details[steps->code] = steps->detail;
 }
 
-/* The code of a step. NULL: it is not known. */
-static inline const struct brief *find(const struct steps *steps, uint32_t step, uint32_t tag)
+/* What is known of a step, up to KNOWN_MAX; else it is not known. */
+static inline uint32_t look_up(const struct steps *steps, uint32_t step, uint32_t tag)
 {
-    const uint32_t code = step / STEP_WORDS;
-
-    return code < steps->room && steps->briefs[code].tag == tag ? &steps->briefs[code] : NULL;
-}
-
-static inline void tell_calls(struct vpt_cpu *cpu, const struct brief *brief,
-                              const struct detail *detail)
-{
-    for (unsigned i = 0; i < brief->calls; i++)
-        vpt_call_direct(cpu, 0, detail->ret[i]);
+    return steps->briefs[step / STEP_WORDS] ^ tag;
 }
 
 bool steps_know(const struct steps *steps, uint32_t step, uint8_t owner, uint64_t *ip)
 {
-    if (!find(steps, step, tag_of(steps, owner)))
+    if (look_up(steps, step, tag_of(steps, owner)) > KNOWN_MAX)
         return false;
     *ip = steps->details[step / STEP_WORDS].ip;
     return true;
 }
 
 /* The branch that the step in front of an index ended with, which is not told yet. */
-static void leave_open(struct last *last, const struct ptd_run *run, size_t index,
-                       const struct brief *brief, const struct detail *detail)
+static void leave_open(const struct steps *steps, struct last *last, const struct ptd_run *run,
+                       size_t index, enum ending ending)
 {
-    last->is_open = true;
-    last->last_class = brief->last_class;
-    last->taken = run->steps[index - 1] & 1;
-    last->end = detail->end;
-    last->has_to = index == run->count;
-    last->to = run->to;
+    const uint32_t step = run->steps[index - 1];
+
+    *last = (struct last){.is_open = true,
+                          .is_block = true,
+                          .last_class = class_by(ending),
+                          .taken = step & 1,
+                          .end = steps->details[step / STEP_WORDS].end,
+                          .has_to = index == run->count,
+                          .to = run->to};
+}
+
+/* The TNT is full, at a step that begins at ip. Apart from the loop, as all that is rarer. */
+static __attribute__((noinline)) void tell_full(struct vpt_cpu *cpu, uint64_t ip)
+{
+    vpt_branch_told(cpu, ip);
+}
+
+/* A branch that is no TNT bit; next_ip is the address behind it. */
+static __attribute__((noinline)) void tell_target(struct vpt_cpu *cpu, enum ending ending,
+                                                  uint64_t target, uint64_t next_ip)
+{
+    if (ending == END_RET)
+        vpt_ret(cpu, target);
+    else if (ending == END_JMP_INDIRECT)
+        vpt_jmp_indirect(cpu, target);
+    else
+        vpt_call_indirect(cpu, target, next_ip);
+}
+
+/* Whether the step behind a RET begins where that would be a TNT bit; then it is off the stack. */
+static inline bool pop_ret(struct vpt_cpu *cpu, const struct detail *next)
+{
+    const bool compresses = vpt_ret_compresses(cpu, next->ip);
+
+    if (compresses)
+        vpt_ret_pop(cpu);
+    return compresses;
+}
+
+static inline void push_calls(struct vpt_cpu *cpu, uint32_t known, const struct detail *detail)
+{
+    for (unsigned i = 0; i < calls_of(known); i++)
+        vpt_ret_push(cpu, detail->ret[i]);
 }
 
 /*
- * As steps_tell(), of a processor that is fast, behind a conditional branch: up to a step that ends
- * in another branch, or until the processor is not fast any more. Most steps are told here, so the
- * bits of the TNT are in a register.
+ * As steps_tell(), of a processor that is fast, behind a step whose branch is open: up to a step
+ * that is not known, or until the processor is not fast any more. Most steps are told here. The
+ * TNT is in a register, and of a plain step nothing is loaded but its brief.
  */
-static size_t tell_conds(const struct steps *steps, uint32_t tag, struct vpt_cpu *cpu,
-                         const struct ptd_run *run, size_t index, struct last *last,
-                         uint64_t *insns)
+static __attribute__((noinline)) size_t tell_fast(const struct steps *steps, uint32_t tag,
+                                                  struct vpt_cpu *cpu, const struct ptd_run *run,
+                                                  size_t index, struct last *last, uint64_t *insns)
 {
-    const uint32_t *const all = run->steps;
-    const struct brief *brief = NULL, *next;
-    const struct detail *detail = NULL;
-    uint64_t tnt = cpu->tnt, sum = 0;
-    bool taken = last->taken, told = false;
+    const uint32_t *const all = run->steps, *const end = all + run->count, *at = all + index;
+    const uint32_t *const briefs = steps->briefs;
+    const struct detail *const details = steps->details;
+    enum ending ending = ending_by(last->last_class);
+    uint64_t tnt = cpu->tnt, behind = last->end, sum = 0;
+    uint32_t known;
+    bool taken = last->taken, is_fast = true;
 
-    while (index < run->count && (next = find(steps, all[index], tag))) {
-        tnt = tnt << 1 | taken;
-        if (tnt >= cpu->tnt_full) {
-            cpu->tnt = tnt;
-            vpt_branch_told(cpu, steps->details[all[index] / STEP_WORDS].ip);
-            tnt = cpu->tnt;
-            told = !vpt_is_fast(cpu);
-            if (told)
-                break;
+    while (at < end && (known = briefs[*at / STEP_WORDS] ^ tag) <= KNOWN_MAX) {
+        const struct detail *const next = &details[*at / STEP_WORDS];
+
+        if (ending == END_RET && pop_ret(cpu, next)) {
+            ending = END_COND;
+            taken = true;
         }
-        brief = next;
-        detail = &steps->details[all[index] / STEP_WORDS];
-        tell_calls(cpu, brief, detail);
-        sum += brief->insns;
-        taken = all[index++] & 1;
-        if (brief->last_class != PTD_INSN_COND)
+        if (ending == END_COND) {
+            tnt = tnt << 1 | taken;
+            if (tnt >= cpu->tnt_full) {
+                cpu->tnt = tnt;
+                tell_full(cpu, next->ip);
+                tnt = cpu->tnt;
+                is_fast = vpt_is_fast(cpu);
+            }
+        } else {
+            cpu->tnt = tnt;
+            tell_target(cpu, ending, next->ip, behind);
+            tnt = cpu->tnt;
+            is_fast = vpt_is_fast(cpu);
+        }
+        if (!is_fast)
             break;
+        ending = END_COND;
+        if (known > PLAIN_MAX) {
+            push_calls(cpu, known, next);
+            ending = ending_of(known);
+            behind = next->end;
+        }
+        sum += known & INSNS_MAX;
+        taken = *at++ & 1;
     }
     cpu->tnt = tnt;
     *insns += sum;
-    if (brief)
-        leave_open(last, run, index, brief, detail);
-    if (told)
+    if (!is_fast)
         last->is_open = false;
-    return index;
+    else if (at > all + index)
+        leave_open(steps, last, run, (size_t)(at - all), ending);
+    return (size_t)(at - all);
 }
 
 size_t steps_tell(const struct steps *steps, uint8_t owner, struct vpt_cpu *cpu,
                   const struct ptd_run *run, size_t index, struct last *last, uint64_t *insns)
 {
     const uint32_t tag = tag_of(steps, owner);
-    const struct brief *brief;
+    uint32_t known;
 
-    while (index < run->count && (brief = find(steps, run->steps[index], tag))) {
+    while (index < run->count && (known = look_up(steps, run->steps[index], tag)) <= KNOWN_MAX) {
         const struct detail *const detail = &steps->details[run->steps[index] / STEP_WORDS];
 
-        if (last->is_open && last->last_class == PTD_INSN_COND && vpt_is_fast(cpu)) {
-            index = tell_conds(steps, tag, cpu, run, index, last, insns);
+        if (last->is_open && vpt_is_fast(cpu)) {
+            index = tell_fast(steps, tag, cpu, run, index, last, insns);
             continue;
         }
         if (last->is_open)
@@ -241,9 +351,10 @@ size_t steps_tell(const struct steps *steps, uint8_t owner, struct vpt_cpu *cpu,
         last->is_open = false;
         if (vpt_wants_branches(cpu) && !vpt_is_fast(cpu))
             break; /* the direct jumps on the way have to be told */
-        tell_calls(cpu, brief, detail);
-        *insns += brief->insns;
-        leave_open(last, run, ++index, brief, detail);
+        if (vpt_is_fast(cpu))
+            push_calls(cpu, known, detail);
+        *insns += known & INSNS_MAX;
+        leave_open(steps, last, run, ++index, ending_of(known));
     }
     return index;
 }

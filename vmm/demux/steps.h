@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the model is told of steps (ptd_flow_run()): it is a property of their code, so it is found
- * once. Of most steps, eight bytes are looked at.
+ * once. Of most steps, four bytes are looked at.
  */
 #ifndef VMM_DEMUX_STEPS_H
 #define VMM_DEMUX_STEPS_H
@@ -19,13 +19,12 @@ void steps_free(struct steps *steps);
 /* Nothing that was found holds any more. */
 void steps_forget(struct steps *steps);
 
-/*
- * Begins to find out about the code of a step, whose blocks follow. Where there is no memory for
- * it, it stays unknown.
- */
+/* A run comes, before anything is asked of its steps. False: no memory. */
+bool steps_begin_run(struct steps *steps, const struct ptd_flow *flow, const struct ptd_run *run);
+/* Begins to find out about the code of a step, whose blocks follow. */
 void steps_begin(struct steps *steps, uint32_t step, uint8_t owner);
-/* The next block of it, and the address behind it. */
-void steps_block(struct steps *steps, const struct ptd_item *block, uint64_t end);
+/* The next block of it. */
+void steps_block(struct steps *steps, const struct ptd_item *block);
 /* There are no more: what was found can be asked for, if it is simple enough. */
 void steps_end(struct steps *steps);
 /* Whether a last instruction of a step is a near branch. Others are told as blocks. */

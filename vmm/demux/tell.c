@@ -2,30 +2,6 @@
 /* Flow to model, see tell.h. */
 #include "demux/tell.h"
 
-#define INSN_BYTES 15u
-
-bool tell_insn(const struct ptd_image *image, uint64_t space, enum ptd_mode mode, uint64_t ip,
-               struct ptd_insn *insn)
-{
-    uint8_t bytes[INSN_BYTES];
-    size_t len = 0, more;
-    const uint8_t *found;
-
-    while (len < sizeof(bytes) && ptd_image_find(image, space, ip + len, &found, &more) == PTD_OK)
-        for (size_t i = 0; i < more && len < sizeof(bytes); i++)
-            bytes[len++] = found[i];
-    return ptd_insn_decode(mode, ip, bytes, len, insn) == PTD_OK;
-}
-
-uint64_t tell_block_end(const struct ptd_image *image, const struct ptd_item *block)
-{
-    struct ptd_insn insn;
-
-    if (!tell_insn(image, block->cr3, (enum ptd_mode)block->mode, block->last_ip, &insn))
-        return block->last_ip + 1; /* the flow has walked over it, so this does not happen */
-    return block->last_ip + insn.size_bytes;
-}
-
 static enum told transfer(struct vpt_cpu *cpu, enum vpt_transfer_type type, uint64_t from,
                           const struct vpt_context *after, uint64_t ip)
 {

@@ -19,8 +19,13 @@ struct last {
     uint64_t tsx;
 };
 
-/* A block, which ends before this address. */
-static inline struct last last_block(const struct ptd_item *block, uint64_t end)
+/* The address behind the last instruction of a block. */
+static inline uint64_t tell_block_end(const struct ptd_item *block)
+{
+    return block->last_ip + block->last_bytes;
+}
+
+static inline struct last last_block(const struct ptd_item *block)
 {
     return (struct last){.is_open = true,
                          .is_block = true,
@@ -29,7 +34,7 @@ static inline struct last last_block(const struct ptd_item *block, uint64_t end)
                          .last_class = block->last_class,
                          .last_ip = block->last_ip,
                          .to = block->to,
-                         .end = end};
+                         .end = tell_block_end(block)};
 }
 
 /* An event, before anything that it led to. */
@@ -74,12 +79,6 @@ static inline uint8_t tell_exec_mode(uint8_t mode)
 {
     return mode == PTD_MODE_64 ? VPT_EXEC_64 : mode == PTD_MODE_32 ? VPT_EXEC_32 : VPT_EXEC_16;
 }
-
-/* The address behind the last instruction of a block. */
-uint64_t tell_block_end(const struct ptd_image *image, const struct ptd_item *block);
-/* The instruction at an address. False: there is none. */
-bool tell_insn(const struct ptd_image *image, uint64_t space, enum ptd_mode mode, uint64_t ip,
-               struct ptd_insn *insn);
 
 /* What of the processor's state is another one by it. */
 enum told { TOLD_SAME, TOLD_CR3, TOLD_CONTEXT };

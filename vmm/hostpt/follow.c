@@ -45,7 +45,6 @@ struct follow {
     struct ptd_image *image;
     struct ptd_stream *stream;
     struct steps *steps; /* of the stream's */
-    uint32_t epoch;
     uint32_t room[RUN_STEPS];
     struct ptd_run run;
     uint64_t base; /* offset of the piece in the stream */
@@ -303,13 +302,18 @@ static void arrive(struct follow *follow, const struct ptd_item *next, uint64_t 
 static void carried_out(struct follow *follow, uint64_t ip)
 {
     struct last *const last = &follow->last;
-    struct ptd_insn insn = {0};
+    const struct ptd_item block = {.type = PTD_ITEM_BLOCK,
+                                   .cr3 = ptd_space(HOST_VM, follow->context.cr3 & CR3_TABLE),
+                                   .mode = follow->mode,
+                                   .ip = follow->exit_ip,
+                                   .last_ip = follow->exit_ip};
+    struct ptd_insn insn;
+    uint64_t end = follow->exit_ip;
 
     *last = (struct last){.is_open = true, .has_from = true, .from = follow->exit_ip};
-    if (!tell_insn(follow->image, ptd_space(HOST_VM, follow->context.cr3 & CR3_TABLE),
-                   (enum ptd_mode)follow->mode, follow->exit_ip, &insn))
+    if (ptd_block_insn(follow->image, &block, &end, &insn) != PTD_OK)
         return;
-    last->end = follow->exit_ip + insn.size_bytes;
+    last->end = end;
     last->last_ip = follow->exit_ip;
     last->last_class = insn.iclass;
     last->taken = ip != last->end;
@@ -360,8 +364,8 @@ static struct seen_block *seen_at(struct follow *follow, const struct ptd_item *
                          SEEN];
 }
 
-/* The address behind the block. False: there is no room to watch its code. */
-static bool see(struct follow *follow, const struct ptd_item *block, uint64_t *end)
+/* False: there is no room to watch the block's code. */
+static bool see(struct follow *follow, const struct ptd_item *block)
 {
     struct seen_block *const seen = seen_at(follow, block);
 
@@ -370,26 +374,25 @@ static bool see(struct follow *follow, const struct ptd_item *block, uint64_t *e
         *seen = (struct seen_block){.cr3 = block->cr3,
                                     .ip = block->ip,
                                     .last_ip = block->last_ip,
-                                    .end = tell_block_end(follow->image, block),
+                                    .end = tell_block_end(block),
                                     .mode = block->mode};
         if (!code_watch_see(follow->watch, ptd_space_cr3(block->cr3), block->ip, seen->end)) {
             seen->end = 0;
             return false;
         }
     }
-    *end = seen->end;
     return true;
 }
 
-/* *end: the address behind the block. False: there is no room to watch its code. */
-static bool take_block(struct follow *follow, const struct ptd_item *block, uint64_t *end)
+/* False: there is no room to watch its code. */
+static bool take_block(struct follow *follow, const struct ptd_item *block)
 {
     follow->mode = block->mode;
     arrive(follow, block, block->ip);
-    if (!see(follow, block, end))
+    if (!see(follow, block))
         return false;
     follow->sums.insns += block->insns;
-    follow->last = last_block(block, *end);
+    follow->last = last_block(block);
     return true;
 }
 
@@ -413,11 +416,9 @@ static void take_ptwrite(struct follow *follow, const struct ptd_item *item)
 /* False: what comes is not known. */
 static bool take_item(struct follow *follow, const struct ptd_item *item)
 {
-    uint64_t end;
-
     switch ((enum ptd_item_type)item->type) {
     case PTD_ITEM_BLOCK:
-        return take_block(follow, item, &end);
+        return take_block(follow, item);
     case PTD_ITEM_ASYNC:
         take_event(follow, item);
         return true;
@@ -489,7 +490,7 @@ static bool ran_changed_code(struct follow *follow)
         changed = item.type == PTD_ITEM_ERROR ||
                   (item.type == PTD_ITEM_BLOCK &&
                    code_watch_changed(follow->watch, ptd_space_cr3(item.cr3), item.ip,
-                                      tell_block_end(follow->image, &item)));
+                                      tell_block_end(&item)));
     return changed;
 }
 
@@ -530,7 +531,6 @@ static bool take_step(struct follow *follow, size_t index)
     const struct ptd_flow *const flow = ptd_stream_flow(follow->stream);
     const struct ptd_run *const run = &follow->run;
     struct ptd_item block;
-    uint64_t end;
 
     steps_begin(follow->steps, run->steps[index], 0);
     for (size_t i = 0; ptd_step_block(flow, run->steps[index], i, &block) == PTD_OK; i++) {
@@ -538,9 +538,9 @@ static bool take_step(struct follow *follow, size_t index)
             block.has_to = true;
             block.to = run->to;
         }
-        if (!take_block(follow, &block, &end))
+        if (!take_block(follow, &block))
             return false;
-        steps_block(follow->steps, &block, end);
+        steps_block(follow->steps, &block);
     }
     steps_end(follow->steps);
     return true;
@@ -569,10 +569,8 @@ static bool take_run(struct follow *follow)
 {
     const struct ptd_run *const run = &follow->run;
 
-    if (run->count > 0 && run->epoch != follow->epoch) {
-        steps_forget(follow->steps);
-        follow->epoch = run->epoch;
-    }
+    if (run->count > 0 && !steps_begin_run(follow->steps, ptd_stream_flow(follow->stream), run))
+        return false;
     for (size_t i = 0; i < run->count; i = pass(follow, i + 1))
         if (!take_step(follow, i))
             return false;

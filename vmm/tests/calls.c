@@ -130,12 +130,19 @@ static void take_turn(struct turn *turn, uint32_t tid)
     turn->tid = tid;
 }
 
+/* Of the instructions in add_function(). */
+static uint8_t last_bytes(enum ptd_insn_class class)
+{
+    return class == PTD_INSN_CALL_DIRECT ? 5 : class == PTD_INSN_FAR ? 2 : 1;
+}
+
 static struct ptd_item item_of(const struct step *step)
 {
     return (struct ptd_item){.type = (uint8_t)step->type,
                              .cr3 = step->cr3,
                              .ip = step->ip,
                              .last_ip = step->last_ip,
+                             .last_bytes = last_bytes(step->class),
                              .insns = 1,
                              .mode = PTD_MODE_64,
                              .last_class = (uint8_t)step->class,

@@ -114,12 +114,12 @@ static bool last_insn(const struct calls *calls, const struct ptd_item *block,
 }
 
 static void on_call(struct calls *calls, struct call_stack *stack, const struct ptd_item *block,
-                    const struct ptd_insn *insn, bool async)
+                    bool async)
 {
     const struct call_frame frame = {
         .function = function_of(calls, block),
-        .call_ip = insn->ip,
-        .return_ip = insn->ip + insn->size_bytes,
+        .call_ip = stack->last.last_ip,
+        .return_ip = stack->last.last_ip + stack->last.last_bytes,
         .async = async,
     };
 
@@ -285,8 +285,7 @@ static void follow(struct calls *calls, struct call_stack *stack, const struct p
     switch (stack->last.last_class) {
     case PTD_INSN_CALL_DIRECT:
     case PTD_INSN_CALL_INDIRECT:
-        if (last_insn(calls, &stack->last, &insn))
-            on_call(calls, stack, block, &insn, false);
+        on_call(calls, stack, block, false);
         return;
     case PTD_INSN_RET:
         on_return(calls, stack, block);
@@ -300,7 +299,7 @@ static void follow(struct calls *calls, struct call_stack *stack, const struct p
         else if (insn.far_return)
             on_far_return(calls, stack, block);
         else
-            on_call(calls, stack, block, &insn, true);
+            on_call(calls, stack, block, true);
         return;
     default:
         on_jump(calls, stack, block);
