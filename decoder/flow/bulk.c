@@ -656,6 +656,10 @@ static bool take_timing(struct walk *walk)
     }
     if (walk->timing == PTD_TIMING_ITEMS)
         return false;
+    if (*walk->pos == PT_OPC_MTC) { /* the most frequent one where there are no CYC packets */
+        pass_timing(walk, walk->pos + PT_MTC_LEN, MARK_PACKET | PT_MTC_LEN << MARK_VALUE_SHR);
+        return true;
+    }
     if ((*walk->pos & PT_CYC_MASK) == PT_CYC && take_short_cyc(walk))
         return true;
     packets.pos = walk->pos;
