@@ -193,6 +193,11 @@ class Item:
         return self.raw.last_ip if self.raw.type == lib.PTD_ITEM_BLOCK else None
 
     @property
+    def end(self):
+        """The address behind a block: where the RET of a CALL at its end goes."""
+        return self.last_ip + self.raw.last_bytes if self.raw.type == lib.PTD_ITEM_BLOCK else None
+
+    @property
     def insns(self):
         """How many instructions ran; 0 of what is no block."""
         return self.raw.insns if self.raw.type == lib.PTD_ITEM_BLOCK else 0

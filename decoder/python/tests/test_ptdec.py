@@ -93,6 +93,7 @@ class Items(unittest.TestCase):
     def test_instructions_of_a_block(self):
         block = next(item for item in self.trace if item.ip == WORK)
         self.assertEqual(list(self.trace.image.instructions(block)), [(WORK, "nop"), (WORK + 1, "ret")])
+        self.assertEqual(block.end, WORK + 2)
 
     def test_twice_the_same(self):
         self.assertEqual(list(map(repr, self.trace)), list(map(repr, self.trace)))
