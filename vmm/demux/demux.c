@@ -743,7 +743,7 @@ static int take_steps(struct demux_cpu *cpu, const struct ptd_flow *flow, const 
     size_t i;
     int error;
 
-    if (!steps_begin_run(cpu->steps, flow, run))
+    if (run->nr && !steps_begin_run(cpu->steps, flow, run))
         return -ENOMEM;
     i = go_on(cpu, flow, run);
     error = error_of(cpu);

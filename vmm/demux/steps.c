@@ -50,10 +50,9 @@ struct steps {
     struct detail *details;
     size_t room; /* of both */
     /* What is being found. */
-    uint32_t code, insns;
+    uint32_t code, tag, insns;
     unsigned calls;
     uint8_t last_class; /* enum ptd_insn_class */
-    uint8_t owner;
     bool is_simple;
     struct detail detail;
 };
@@ -128,7 +127,7 @@ bool steps_begin_run(struct steps *steps, const struct ptd_flow *flow, const str
 void steps_begin(struct steps *steps, uint32_t step, uint8_t owner)
 {
     steps->code = step / STEP_WORDS;
-    steps->owner = owner;
+    steps->tag = tag_of(steps, owner);
     steps->insns = steps->calls = 0;
     steps->detail = (struct detail){0};
     steps->is_simple = true;
@@ -197,18 +196,13 @@ static uint8_t class_by(enum ending ending)
     return classes[ending];
 }
 
-static uint32_t brief_of(const struct steps *steps, uint8_t owner, enum ending ending,
-                         unsigned calls, uint32_t insns)
-{
-    return tag_of(steps, owner) | calls << CALLS_SHR | (uint32_t)ending << ENDING_SHR | insns;
-}
-
 void steps_end(struct steps *steps)
 {
     if (!steps->is_simple || !step_is_near(steps->last_class) || steps->insns > INSNS_MAX)
         return;
-    steps->briefs[steps->code] =
-        brief_of(steps, steps->owner, ending_by(steps->last_class), steps->calls, steps->insns);
+    steps->briefs[steps->code] = steps->tag | steps->calls << CALLS_SHR |
+                                 (uint32_t)ending_by(steps->last_class) << ENDING_SHR |
+                                 steps->insns;
     steps->details[steps->code] = steps->detail;
 }
 
@@ -241,13 +235,10 @@ static void leave_open(const struct steps *steps, struct last *last, const struc
                           .to = run->to};
 }
 
-/* The TNT is full, at a step that begins at ip. Apart from the loop, as all that is rarer. */
-static __attribute__((noinline)) void tell_full(struct vpt_cpu *cpu, uint64_t ip)
-{
-    vpt_branch_told(cpu, ip);
-}
-
-/* A branch that is no TNT bit; next_ip is the address behind it. */
+/*
+ * A branch that is no TNT bit; next_ip is the address behind it. Apart from the loop, as all that
+ * is rarer.
+ */
 static __attribute__((noinline)) void tell_target(struct vpt_cpu *cpu, enum ending ending,
                                                   uint64_t target, uint64_t next_ip)
 {
@@ -303,7 +294,7 @@ static __attribute__((noinline)) size_t tell_fast(const struct steps *steps, uin
             tnt = tnt << 1 | taken;
             if (tnt >= cpu->tnt_full) {
                 cpu->tnt = tnt;
-                tell_full(cpu, next->ip);
+                vpt_branch_told(cpu, next->ip);
                 tnt = cpu->tnt;
                 is_fast = vpt_is_fast(cpu);
             }

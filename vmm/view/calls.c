@@ -16,8 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INSN_BYTES 15u
-#define UNKNOWN    "[unknown]"
+#define UNKNOWN "[unknown]"
 
 void calls_init(struct calls *calls, const struct calls_sink *sink, void *owner)
 {
@@ -99,19 +98,6 @@ static uint32_t function_of(struct calls *calls, const struct ptd_item *block)
 }
 
 /* ---- What leads from a block to the next ---- */
-
-/* The last instruction of a block. False: its code is no longer there. */
-static bool last_insn(const struct calls *calls, const struct ptd_item *block,
-                      struct ptd_insn *insn)
-{
-    const uint8_t *bytes;
-    size_t len;
-
-    return ptd_image_find(calls->thread.image, block->cr3, block->last_ip, &bytes, &len) ==
-               PTD_OK &&
-           ptd_insn_decode((enum ptd_mode)block->mode, block->last_ip, bytes,
-                           len < INSN_BYTES ? len : INSN_BYTES, insn) == PTD_OK;
-}
 
 static void on_call(struct calls *calls, struct call_stack *stack, const struct ptd_item *block,
                     bool async)
@@ -268,6 +254,7 @@ static void on_switch(struct calls *calls, struct call_stack *stack, const struc
 
 static void follow(struct calls *calls, struct call_stack *stack, const struct ptd_item *block)
 {
+    uint64_t ip = stack->last.last_ip;
     struct ptd_insn insn;
 
     if (stack->async) {
@@ -294,7 +281,7 @@ static void follow(struct calls *calls, struct call_stack *stack, const struct p
         on_far_return(calls, stack, block);
         return;
     case PTD_INSN_FAR:
-        if (!last_insn(calls, &stack->last, &insn))
+        if (ptd_block_insn(calls->thread.image, &stack->last, &ip, &insn) != PTD_OK)
             on_jump(calls, stack, block);
         else if (insn.far_return)
             on_far_return(calls, stack, block);
