@@ -33,6 +33,15 @@ static const uint8_t code[] = {
 };
 /* clang-format on */
 
+/* Packets of time among the TNTs. */
+enum timing {
+    UNTIMED,
+    WITH_MTC,     /* some MTC packets */
+    WITH_MTC_CYC, /* and some CYC packets */
+    CUT_BY_MTC,   /* an MTC packet behind each bit or two, now and then several */
+    TIMINGS,
+};
+
 /* A trace of that code in the making. */
 struct maker {
     uint8_t *bytes;
@@ -41,7 +50,7 @@ struct maker {
     uint8_t stack[ENTRIES]; /* offsets of code, the youngest at the end */
     unsigned depth;
     uint8_t at; /* the next instruction, 0, 7 or e */
-    bool is_timed;
+    enum timing timing;
 };
 
 static void put(struct maker *maker, const uint8_t *bytes, size_t len)
@@ -57,9 +66,11 @@ static void put_tnt(struct maker *maker)
 
     if (maker->count > 0)
         put(maker, &packet, 1);
-    if (maker->is_timed && maker->bits % 4 == 1)
+    if (maker->timing == CUT_BY_MTC || (maker->timing != UNTIMED && maker->bits % 4 == 1))
         put(maker, mtc, sizeof(mtc));
-    if (maker->is_timed && maker->bits % 8 > 5)
+    if (maker->timing == CUT_BY_MTC && maker->len % 16 == 0)
+        put(maker, mtc, sizeof(mtc));
+    if (maker->timing == WITH_MTC_CYC && maker->bits % 8 > 5)
         put(maker, cyc, sizeof(cyc));
     maker->bits = maker->count = 0;
 }
@@ -67,7 +78,7 @@ static void put_tnt(struct maker *maker)
 static void put_bit(struct maker *maker, bool bit)
 {
     maker->bits = maker->bits << 1 | bit;
-    if (++maker->count == 6)
+    if (++maker->count == 6 || (maker->timing == CUT_BY_MTC && (bit || maker->count == 2)))
         put_tnt(maker);
 }
 
@@ -189,7 +200,7 @@ static void phrases(void)
     uint64_t random = 0x2545f4914f6cdd1d, compounds = 0, steps = 0;
 
     for (unsigned i = 0; i < TRACES; i++) {
-        struct maker maker = {.bytes = bytes, .is_timed = i % 3 == 2};
+        struct maker maker = {.bytes = bytes, .timing = i / 3 % TIMINGS};
         struct referee_trace trace = {.bytes = bytes, .image = image, .timing = i % 3};
         struct referee_verdict verdict;
 

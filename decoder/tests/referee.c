@@ -10,7 +10,7 @@
 
 #define LOOK_EVERY 16u /* runs of marks: to look ahead takes as long as it is far */
 
-#define MARKS 300u /* that ptd_flow_run() has room for */
+#define MARKS (2 * PTD_RUN_ROOM) /* the most that ptd_flow_run() has room for */
 
 /* Where any setting will do. */
 static const struct ptd_time_config any_clocks = {
@@ -364,8 +364,11 @@ static struct referee_verdict run_before(const struct referee_trace *trace, size
         ptd_flow_new(trace->bytes, trace->len_bytes, trace->image, &config);
     uint32_t *const steps = calloc(room, sizeof(*steps));
     struct ptd_mark marks[MARKS];
-    struct ptd_run run = {
-        .steps = steps, .room = room, .timing = trace->timing, .marks = marks, .mark_room = MARKS};
+    struct ptd_run run = {.steps = steps,
+                          .room = room,
+                          .timing = trace->timing,
+                          .marks = marks,
+                          .mark_room = PTD_RUN_ROOM + room % PTD_RUN_ROOM};
     struct referee referee;
     uint64_t offset = stride_bytes;
     int status = PTD_OK;
@@ -373,6 +376,8 @@ static struct referee_verdict run_before(const struct referee_trace *trace, size
     if (start(&referee, trace, compounds) && flow && steps)
         while (!is_enough(&referee) &&
                ((status = ptd_flow_run_before(flow, offset, &run)) == PTD_OK || status == 1)) {
+            if (run.count > run.room || run.mark_count > run.mark_room)
+                (void)differs(&referee, NULL, NULL, "more than there is room for");
             if (status == PTD_OK ? !compare(&referee, flow, &run) : !is_there(&referee, offset))
                 break;
             offset += status == 1 ? stride_bytes : 0;

@@ -115,7 +115,21 @@ static bool item(void *out, const struct ptd_item *item, uint64_t time)
     return take_item(report, item);
 }
 
-/* Where names can change, time passes mark by mark. */
+/* Whether names change at one of the marks of a run. */
+static bool is_renamed(const struct report *report, const struct ptd_run *run,
+                       const struct ptd_time_point *points)
+{
+    uint64_t latest = 0;
+
+    if (report->names_until == UINT64_MAX)
+        return false;
+    for (size_t i = 0; i < run->mark_count; i++)
+        if (points[i].tsc != PTD_TIME_UNKNOWN && points[i].tsc > latest)
+            latest = points[i].tsc;
+    return latest > 0 && out_ns(report->sums.thread, latest) >= report->names_until;
+}
+
+/* Where names change, time passes mark by mark. */
 static bool take_slowly(struct report *report, const struct ptd_flow *flow,
                         const struct ptd_run *run, const struct ptd_time_point *points)
 {
@@ -144,7 +158,7 @@ static bool run(void *out, const struct ptd_flow *flow, const struct ptd_run *ru
     bool is_good;
 
     pass_place(report, tally_now(report->tally));
-    is_good = points && report->names_until != UINT64_MAX
+    is_good = points && is_renamed(report, run, points)
                   ? take_slowly(report, flow, run, points)
                   : tally_steps(report->tally, flow, run, points);
 

@@ -21,7 +21,7 @@
 struct step {
     uint64_t pending; /* how often it ran since the last time */
     uint64_t count;   /* before, not handed on yet */
-    uint64_t time;    /* of count: the same for each instruction */
+    uint64_t time;    /* of count: of each instruction */
     uint64_t rest;    /* of its last block, besides */
     uint32_t first_block;
     uint32_t insns; /* 0: it was not seen in this epoch */
@@ -153,7 +153,7 @@ static bool settle(struct tally *tally, uint64_t ticks)
 
         if (step->count == 0 && !push(&tally->counted, tally->pending.steps[i]))
             return false;
-        step->time += step->pending * step->insns * share.rate;
+        step->time += step->pending * share.rate;
         step->rest += tally->pending.steps[i] == tally->last ? share.rest : 0;
         step->count += step->pending;
         step->pending = 0;
@@ -175,13 +175,28 @@ static bool settle_due(struct tally *tally)
     return settle(tally, due) && (tally->since_flush < FLUSH_TICKS || tally_flush(tally));
 }
 
+/* Nothing new is told by a time. */
+static bool tells_nothing(const struct tally *tally, uint64_t tsc, uint64_t cycles)
+{
+    if (tsc == PTD_TIME_UNKNOWN)
+        return true;
+    return tally->now != PTD_TIME_UNKNOWN && tsc <= tally->now && cycles == tally->cycles;
+}
+
+/* The time goes on, by no more than something can have taken. */
+static bool is_usual(const struct tally *tally, uint64_t tsc)
+{
+    return tally->now != PTD_TIME_UNKNOWN && tsc > tally->now &&
+           tsc - tally->now < LONGEST - tally->due;
+}
+
 bool tally_time(struct tally *tally, uint64_t tsc, uint64_t cycles)
 {
     const bool is_first = tally->now == PTD_TIME_UNKNOWN, is_of_cyc = cycles != tally->cycles;
     const uint64_t passed = is_first || tsc <= tally->now ? 0 : tsc - tally->now;
 
-    if (tsc == PTD_TIME_UNKNOWN || (passed == 0 && !is_first && !is_of_cyc))
-        return true; /* nothing new is told */
+    if (tells_nothing(tally, tsc, cycles))
+        return true;
     tally->now = is_first ? tsc : tally->now + passed;
     tally->cycles = cycles;
     if (tally->is_awaited && is_of_cyc && !settle_due(tally))
@@ -234,11 +249,11 @@ void tally_restart(struct tally *tally)
 static bool hand_on(struct tally *tally, uint32_t number)
 {
     struct step *const step = &tally->steps[number];
-    const uint64_t rate = step->time / step->insns;
     const struct tally_block *block = &tally->blocks[step->first_block];
 
     for (;; block++) {
-        if (!tally->sink->add(tally->owner, block, block->taken, step->count, rate * block->insns))
+        if (!tally->sink->add(tally->owner, block, block->taken, step->count,
+                              step->time * block->insns))
             return false;
         if (block->is_last)
             break;
@@ -350,11 +365,18 @@ static bool see(struct tally *tally, const struct ptd_item *item, struct tally_b
     return block->id != UINT32_MAX;
 }
 
+static uint32_t number_of(uint32_t step)
+{
+    return (step >> 2) * 2 + (step & 1);
+}
+
 static bool see_step(struct tally *tally, const struct ptd_flow *flow, uint32_t number,
                      struct step *step)
 {
     struct ptd_item item;
 
+    if (!push(&tally->seen, number_of(number)))
+        return false;
     step->first_block = (uint32_t)tally->block_count;
     for (size_t i = 0; ptd_step_block(flow, number, i, &item) == PTD_OK; i++) {
         struct tally_block *const block = new_block(tally);
@@ -397,11 +419,10 @@ static bool count_all(struct tally *tally, const struct ptd_flow *flow, const ui
     for (size_t i = 0; i < count; i++) {
         struct step *step;
 
-        number = (numbers[i] >> 2) * 2 + (numbers[i] & 1);
+        number = number_of(numbers[i]);
         step = &tally->steps[number];
 
-        if (step->insns == 0 &&
-            !(push(&tally->seen, number) && see_step(tally, flow, numbers[i], step)))
+        if (step->insns == 0 && !see_step(tally, flow, numbers[i], step))
             return false;
         if (step->pending++ == 0 && !push(&tally->pending, number))
             return false;
@@ -414,45 +435,150 @@ static bool count_all(struct tally *tally, const struct ptd_flow *flow, const ui
     return true;
 }
 
-/* A step whose first branch is what a CYC packet is about: what it stands for, one by one. */
-static bool count_awaited(struct tally *tally, const struct ptd_flow *flow, uint32_t step)
-{
-    uint32_t edges[PTD_STEP_EDGES];
-    const int count = ptd_step_edges(flow, step, edges);
+/* ---- Steps whose time is known ---- */
 
+/* The instructions of steps, all of which are seen then. False: no memory. */
+static bool add_up(struct tally *tally, const struct ptd_flow *flow, const uint32_t *steps,
+                   size_t count, uint64_t *insns)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct step *const step = &tally->steps[number_of(steps[i])];
+
+        if (step->insns == 0 && !see_step(tally, flow, steps[i], step))
+            return false;
+        sum += step->insns;
+    }
+    *insns = sum;
+    return true;
+}
+
+static bool give(struct tally *tally, const uint32_t *steps, size_t count, uint64_t rate)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct step *const step = &tally->steps[number_of(steps[i])];
+
+        if (step->count++ == 0 && !push(&tally->counted, number_of(steps[i])))
+            return false;
+        step->time += rate;
+    }
+    return true;
+}
+
+/*
+ * What count_all() and settle_due() do where nothing else waits for a time, without a list of what
+ * does: first it is known how much there is to share, then each step gets its share.
+ */
+static bool count_due(struct tally *tally, const struct ptd_flow *flow, const uint32_t *steps,
+                      size_t count)
+{
+    const uint64_t due = tally->due;
+    struct share share;
+    uint64_t insns;
+
+    if (!add_up(tally, flow, steps, count, &insns))
+        return false;
+    share = share_out(due, insns);
+    if (!give(tally, steps, count, share.rate))
+        return false;
+    tally->steps[number_of(steps[count - 1])].rest += share.rest;
+    tally->insns += insns;
+    tally->is_off = tally->is_awaited = false;
+    tally->due = 0;
+    tally->since_flush += due;
+    return tally->since_flush < FLUSH_TICKS || tally_flush(tally);
+}
+
+/* ---- Runs ---- */
+
+/* Those of a run that are not counted yet: from one on, up to where the last mark stood. */
+struct uncounted {
+    const uint32_t *steps; /* of the run */
+    size_t from, to;
+};
+
+static bool count_them(struct tally *tally, const struct ptd_flow *flow, struct uncounted *left)
+{
+    const size_t from = left->from;
+
+    left->from = left->to;
+    return count_all(tally, flow, left->steps + from, left->to - from);
+}
+
+/*
+ * Of a TNT packet, the first branch is what its CYC packet is about (SDM 33.3.6.2): the first of
+ * what the step behind the mark stands for.
+ */
+static bool count_awaited(struct tally *tally, const struct ptd_flow *flow, struct uncounted *left)
+{
+    const uint32_t step = left->steps[left->to];
+    uint32_t edges[PTD_STEP_EDGES];
+    size_t from;
+    int count;
+
+    if (tally->batch == 0 && !(step & PTD_STEP_COMPOUND)) {
+        from = left->from;
+        left->from = ++left->to;
+        return count_due(tally, flow, left->steps + from, left->to - from);
+    }
+    if (!count_them(tally, flow, left))
+        return false;
+    left->from = ++left->to;
+    count = ptd_step_edges(flow, step, edges);
     return count > 0 && count_all(tally, flow, edges, 1) && settle_due(tally) &&
            count_all(tally, flow, edges + 1, (size_t)count - 1);
 }
 
-/* Of a TNT packet, the first branch is what its CYC packet is about (SDM 33.3.6.2). */
-static bool count_steps(struct tally *tally, const struct ptd_flow *flow, const uint32_t *numbers,
-                        size_t count)
+/* The time at a mark. What is left waits for another one, or gets what is due. */
+static bool pass_point(struct tally *tally, const struct ptd_flow *flow, struct uncounted *left,
+                       const struct ptd_time_point *point)
 {
-    const size_t first = tally->is_awaited && count > 0;
+    const bool is_of_cyc = point->cycles != tally->cycles;
+    const size_t count = left->to - left->from;
 
-    if (first && !count_awaited(tally, flow, numbers[0]))
-        return false;
-    return count_all(tally, flow, numbers + first, count - first);
+    if (tells_nothing(tally, point->tsc, point->cycles))
+        return true;
+    if (is_of_cyc != tally->is_awaited) { /* what runs next, and is awaited, settles all */
+        tally->is_off = tally->is_off && count == 0;
+        return tally_time(tally, point->tsc, point->cycles);
+    }
+    if (count > 0 && !is_of_cyc && tally->batch == 0 && is_usual(tally, point->tsc)) {
+        tally->due += point->tsc - tally->now;
+        tally->now = point->tsc;
+        left->from = left->to;
+        return count_due(tally, flow, left->steps + left->to - count, count);
+    }
+    return count_them(tally, flow, left) && tally_time(tally, point->tsc, point->cycles);
+}
+
+/* There is room for the steps of a run, and their numbers mean its code. */
+static bool begin_run(struct tally *tally, const struct ptd_flow *flow, const struct ptd_run *run)
+{
+    if (run->count == 0)
+        return true;
+    return (run->epoch == tally->epoch || begin_epoch(tally, run->epoch)) &&
+           grow_steps(tally, flow);
 }
 
 bool tally_steps(struct tally *tally, const struct ptd_flow *flow, const struct ptd_run *run,
                  const struct ptd_time_point *points)
 {
-    size_t done = 0;
+    const size_t marks = points ? run->mark_count : 0;
+    struct uncounted left = {.steps = run->steps};
 
-    if (run->count > 0 && run->epoch != tally->epoch && !begin_epoch(tally, run->epoch))
+    if (!begin_run(tally, flow, run))
         return false;
-    if (run->count > 0 && !grow_steps(tally, flow))
-        return false;
-    for (size_t i = 0; points && i < run->mark_count; i++) {
-        const size_t next = run->marks[i].step;
+    for (size_t i = 0; i <= marks; i++) {
+        const size_t next = i < marks ? run->marks[i].step : run->count;
 
-        if (!count_steps(tally, flow, run->steps + done, next - done) ||
-            !tally_time(tally, points[i].tsc, points[i].cycles))
+        if (tally->is_awaited && next > left.to && !count_awaited(tally, flow, &left))
             return false;
-        done = next;
+        left.to = next;
+        if (i < marks && !pass_point(tally, flow, &left, &points[i]))
+            return false;
     }
-    return count_steps(tally, flow, run->steps + done, run->count - done);
+    return count_them(tally, flow, &left);
 }
 
 /* Among those that wait for a time; where there is no room, they get it too soon. */

@@ -27,9 +27,21 @@
 static const struct ptd_time_config clocks = {
     .tsc_den = 2, .tsc_num = 200, .mtc_freq = 3, .max_nonturbo_ratio = 20};
 
+#define MTC_TICKS 800u /* of TSC, from one MTC packet to the next, as clocks say */
+
 /* ---- A trace ---- */
 
+/* What tells the time besides TSC packets. */
+enum kind {
+    TSC_ONLY,
+    WITH_CYC, /* in front of each packet of code */
+    WITH_MTC, /* among more TNT packets */
+    SOME_CYC, /* the same, and CYC packets, two of them in a row now and then */
+    KINDS,
+};
+
 struct made {
+    enum kind kind;
     uint8_t bytes[TRACE_BYTES];
     size_t len;
     uint64_t random, tsc, cr3;
@@ -73,11 +85,21 @@ static void put_pip(struct made *made)
     put(made, &payload, 6);
 }
 
+/* Of a TSC packet in front of it. */
+static void put_tma(struct made *made)
+{
+    const uint64_t ctc = made->tsc / 100;
+
+    PUT(made, 2, 0x73, (uint8_t)ctc, (uint8_t)(ctc >> 8), 0, (uint8_t)(made->tsc % 100), 0);
+}
+
 static void put_psb(struct made *made)
 {
     for (unsigned i = 0; i < 8; i++)
         PUT(made, 2, 0x82);
     put_tsc(made);
+    if (made->kind >= WITH_MTC)
+        put_tma(made);
     put_pip(made);
     PUT(made, 0x99, 0x01);
     put_ip(made, 0x1d, made->ip);
@@ -91,14 +113,26 @@ static void put_cyc(struct made *made, uint8_t cycles)
     made->tsc += cycles;
 }
 
-/* What happens between two turns of a function: with_cyc, a CYC packet in front of each. */
-static void disturb(struct made *made, bool with_cyc)
+/* Time passes. */
+static void pass(struct made *made, uint64_t ticks)
 {
+    const uint64_t before = made->tsc / MTC_TICKS;
+
+    made->tsc += ticks;
+    for (uint64_t i = before + 1; made->kind >= WITH_MTC && i <= made->tsc / MTC_TICKS; i++)
+        PUT(made, 0x59, (uint8_t)i);
+}
+
+/* What happens between two turns of a function: with CYC, such a packet in front of each. */
+static void disturb(struct made *made)
+{
+    const bool with_cyc = made->kind == WITH_CYC;
+
     made->ip = below(made, 2) ? ONE : TWO;
     switch (below(made, 12)) {
     case 0:
         PUT(made, 0x01); /* TIP.PGD without an IP */
-        made->tsc += below(made, 500);
+        pass(made, below(made, 500));
         put_tsc(made);
         made->cr3 = (1 + below(made, SPACES)) << 12;
         put_pip(made);
@@ -109,7 +143,7 @@ static void disturb(struct made *made, bool with_cyc)
             put_tsc(made);
         break;
     case 2:
-        made->tsc += below(made, 1000);
+        pass(made, below(made, 1000));
         put_tsc(made);
         break;
     default:
@@ -121,19 +155,28 @@ static void disturb(struct made *made, bool with_cyc)
 }
 
 /* Functions that loop so and so often, and jump to each other. */
-static void make_trace(struct made *made, uint64_t seed, bool with_cyc)
+static void make_trace(struct made *made, uint64_t seed, enum kind kind)
 {
-    *made = (struct made){
-        .random = seed * 0x9e3779b97f4a7c15u + 1, .tsc = START, .cr3 = 1 << 12, .ip = ONE};
+    *made = (struct made){.kind = kind,
+                          .random = seed * 0x9e3779b97f4a7c15u + 1,
+                          .tsc = START,
+                          .cr3 = 1 << 12,
+                          .ip = ONE};
     put_psb(made);
     while (made->len + 2 * STEP_BYTES < TRACE_BYTES) {
-        const unsigned loops = (unsigned)below(made, 6);
+        unsigned loops = (unsigned)below(made, kind >= WITH_MTC ? 60 : 6);
 
-        made->tsc += below(made, 40);
-        if (with_cyc)
+        pass(made, below(made, 40));
+        if (kind == WITH_CYC)
             put_cyc(made, (uint8_t)(1 + below(made, 30)));
+        for (; loops >= 6; loops -= 6) {
+            for (uint64_t i = kind == SOME_CYC ? below(made, 8) : 0; i > 5; i--)
+                put_cyc(made, (uint8_t)(1 + below(made, 30)));
+            PUT(made, 0xfe);
+            pass(made, below(made, 400));
+        }
         PUT(made, (uint8_t)(((2u << loops | ((1u << loops) - 1) << 1) << 1) & 0xff));
-        disturb(made, with_cyc);
+        disturb(made);
         if (below(made, 40) == 0)
             put_psb(made);
     }
@@ -258,7 +301,9 @@ static void ask_witness(struct witness *witness, const struct made *made,
     ptd_packets_init(&packets, made->bytes, made->len);
     while (ptd_flow_next(flow, &item) == PTD_OK) {
         const bool is_timing = item.type == PTD_ITEM_TSC ||
-                               (item.type == PTD_ITEM_PACKET && item.packet.type == PTD_CYC);
+                               (item.type == PTD_ITEM_PACKET &&
+                                (item.packet.type == PTD_CYC || item.packet.type == PTD_TMA ||
+                                 item.packet.type == PTD_MTC));
 
         while (is_timing && ptd_packets_offset(&packets) <= item.offset &&
                ptd_time_next(time, &packets, &packet))
@@ -305,20 +350,41 @@ static int feed(void *context, const struct ptd_flow *flow, const struct ptd_run
     return is_good ? 0 : PTD_E_NOMEM;
 }
 
+static void feed_in_short_runs(struct feeding *feeding, const struct made *made,
+                               const struct ptd_image *image, const struct ptd_flow_config *config,
+                               enum ptd_timing timing)
+{
+    struct ptd_flow *const flow = ptd_flow_new(made->bytes, made->len, image, config);
+    struct ptd_mark marks[PTD_RUN_ROOM];
+    uint32_t steps[PTD_RUN_ROOM];
+    struct ptd_run run = {.steps = steps,
+                          .room = PTD_RUN_ROOM,
+                          .timing = (uint8_t)timing,
+                          .marks = marks,
+                          .mark_room = PTD_RUN_ROOM};
+
+    while (ptd_flow_run(flow, &run) == PTD_OK)
+        CU_ASSERT_EQUAL(feed(feeding, flow, &run), 0);
+    ptd_flow_free(flow);
+}
+
+/* On so many threads; 0: in short runs, between which something waits for its time. */
 static void feed_in_bulk(struct report *report, const struct made *made,
                          const struct ptd_image *image, bool with_time, unsigned threads,
                          bool compounds)
 {
     const struct ptd_flow_config config = {.mode = PTD_MODE_64, .compounds = compounds};
+    const enum ptd_timing timing = with_time ? PTD_TIMING_MARKS : PTD_TIMING_NONE;
     struct feeding feeding = {.report = report};
 
     if (with_time)
         feeding.time = ptd_time_new(&clocks);
     ptd_packets_init(&feeding.packets, made->bytes, made->len);
-    CU_ASSERT_EQUAL(ptd_flow_parallel(made->bytes, made->len, image, &config,
-                                      with_time ? PTD_TIMING_MARKS : PTD_TIMING_NONE, threads, feed,
-                                      &feeding),
-                    PTD_OK);
+    if (threads == 0)
+        feed_in_short_runs(&feeding, made, image, &config, timing);
+    else if (ptd_flow_parallel(made->bytes, made->len, image, &config, timing, threads, feed,
+                               &feeding) != PTD_OK)
+        CU_FAIL("ptd_flow_parallel()");
     ptd_time_free(feeding.time);
 }
 
@@ -410,7 +476,7 @@ static void check_trace(const struct made *made, const struct ptd_image *image,
         CU_ASSERT_TRUE_FATAL(report_begin(&report));
         CU_ASSERT_TRUE(report_format.begin(&report, &thread));
         if (how < ITEMS)
-            feed_in_bulk(&report, made, image, thread.is_tsc, 1 + how % TIMES, how >= TIMES);
+            feed_in_bulk(&report, made, image, thread.is_tsc, how % TIMES, how >= TIMES);
         else
             feed_items(&report, made, image, &cycles);
         CU_ASSERT_TRUE(report_format.end(&report));
@@ -431,7 +497,7 @@ static void sums_are_those_of_items(void)
     struct witness *const witness = malloc(sizeof(*witness));
 
     for (unsigned i = 0; i < TRACES; i++) {
-        make_trace(made, i, i & 1);
+        make_trace(made, i, i % KINDS);
         check_trace(made, image, witness);
     }
     CU_ASSERT_TRUE(compounds_seen > 1000); /* or else nothing is said of them */
@@ -512,7 +578,7 @@ static void names_get_what_ran_while_they_held(void)
                                           .names_until = names_until};
         struct report report;
 
-        make_trace(made, i, i & 1);
+        make_trace(made, i, i % KINDS);
         ask_witness(witness, made, image);
         CU_ASSERT_TRUE(witness->insns_before > 0 && witness->insns_before < witness->insns);
         CU_ASSERT_TRUE_FATAL(report_begin(&report));
