@@ -55,11 +55,11 @@ COUNTED += $(BUILD)/tests/shapes
 
 # The .../NAME-reproduce programs take one input on stdin and need no libFuzzer.
 DECODER_FUZZ_OBJ := $(DECODER_SRC:%.c=$(FUZZ_OBJ)/%.o) \
-    $(FUZZ_OBJ)/decoder/tests/referee.o $(FUZZ_OBJ)/decoder/tests/referee_coverage.o
+    $(addprefix $(FUZZ_OBJ)/decoder/tests/referee,.o _coverage.o _scan.o)
 
 $(BUILD)/fuzz/decoder-%-reproduce: decoder/fuzz/%.c decoder/fuzz/reproduce.c $(DECODER_SRC)
 	@mkdir -p $(@D)
-	$(Q)$(call say,LD)$(CC) $(FUZZ_CFLAGS) -o $@ $< decoder/fuzz/reproduce.c $(DECODER_SRC) decoder/tests/referee.c decoder/tests/referee_coverage.c $(DECODER_LIBS)
+	$(Q)$(call say,LD)$(CC) $(FUZZ_CFLAGS) -o $@ $< decoder/fuzz/reproduce.c $(DECODER_SRC) decoder/tests/referee*.c $(DECODER_LIBS)
 
 $(BUILD)/fuzz/decoder-%: $(FUZZ_OBJ)/decoder/fuzz/%.o $(DECODER_FUZZ_OBJ)
 	@mkdir -p $(@D)

@@ -76,6 +76,8 @@ static void compare_marks(const struct ptd_time_config *clocks, const uint8_t *b
 
     if (!image || ptd_image_add_bytes(image, NULL, LOOP_IP, loop, sizeof(loop), PTD_ANY_CR3))
         abort();
+    if (!referee_scan(&trace, 1 + len_bytes % 500))
+        abort();
     verdict = referee_run(&trace, PTD_RUN_ROOM);
     if (!verdict.same) {
         (void)fprintf(stderr, "%s\n", verdict.difference);

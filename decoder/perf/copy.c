@@ -58,6 +58,9 @@ static bool step(struct perf_copy *copy)
     struct perf_scan *const scan = &copy->scan;
     struct ptd_packet packet;
 
+    ptd_perf_scan_pass(scan, NULL);
+    if (!keep_until(copy, ptd_packets_offset(&scan->packets)))
+        return false;
     switch (ptd_perf_scan_next(scan, NULL, &packet)) {
     case SCAN_PACKET:
         if (!keep_until(copy, packet.offset) || !copy->packet(copy->owner, &packet))

@@ -9,7 +9,10 @@
 
 struct perf_copy {
     struct perf_scan scan; /* of the original */
-    /* Puts something in the place of a packet (ptd_perf_copy_*()). False: no memory. */
+    /*
+     * Puts something in the place of a packet (ptd_perf_copy_*()), of those that are not passed
+     * (ptd_perf_scan_pass()) and stay as they are. False: no memory.
+     */
     bool (*packet)(void *owner, const struct ptd_packet *packet);
     void *owner;
     uint8_t *bytes; /* of the copy, those that are read next */

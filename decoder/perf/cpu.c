@@ -134,9 +134,13 @@ static bool find_stretches(struct builder *builder, struct perf_scan *scan, stru
     struct ptd_packet packet;
     bool open = true;
 
-    while (ptd_perf_scan_packet(scan, time, &packet)) {
+    for (;;) {
         struct ptd_time_point point;
 
+        if (builder->is_timed)
+            ptd_perf_scan_pass(scan, time);
+        if (!ptd_perf_scan_packet(scan, time, &packet))
+            break;
         ptd_time_packet(time, &packet);
         if (!builder->is_timed)
             look_for_time(builder, time);

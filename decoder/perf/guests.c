@@ -434,10 +434,13 @@ static bool find_runs(struct finder *finder)
     struct walk walk = {.vmcs = NO_VMCS};
     struct ptd_packet packet;
 
-    while (ptd_perf_scan_packet(&finder->scan, finder->time, &packet)) {
+    for (;;) {
         const bool was_open = walk.is_open;
         enum event event;
 
+        ptd_perf_scan_pass(&finder->scan, finder->time);
+        if (!ptd_perf_scan_packet(&finder->scan, finder->time, &packet))
+            break;
         if (!is_guest_time(&walk, &packet))
             ptd_time_packet(finder->time, &packet);
         else if (walk.is_open)

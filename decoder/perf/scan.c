@@ -170,6 +170,18 @@ bool ptd_perf_scan_packet(struct perf_scan *scan, struct ptd_time *time, struct 
     return end == SCAN_PACKET;
 }
 
+void ptd_perf_scan_pass(struct perf_scan *scan, struct ptd_time *time)
+{
+    struct ptd_packets *const packets = &scan->packets;
+    size_t behind;
+
+    if (scan->is_searching || !see(scan, AHEAD))
+        return;
+    behind = scan->has_ended ? TIME_PASS_BYTES : AHEAD;
+    if ((size_t)(packets->end - packets->pos) > behind)
+        ptd_time_pass(time, packets, packets->end - behind);
+}
+
 void ptd_perf_scan_point(struct perf_scan *scan, struct ptd_time *time,
                          struct ptd_time_point *point)
 {

@@ -54,6 +54,12 @@ enum perf_scan_end ptd_perf_scan_next(struct perf_scan *scan, struct ptd_time *t
                                       struct ptd_packet *packet);
 /* The same without a word of what is skipped. False: the end. */
 bool ptd_perf_scan_packet(struct perf_scan *scan, struct ptd_time *time, struct ptd_packet *packet);
+/*
+ * Passes over what most of a trace is, which only a clock wants to know: short TNTs, TIPs that have
+ * an IP, MTC packets and short CYC packets, as far as they are there. time, unless it is NULL, is
+ * told them. The next packet is anything.
+ */
+void ptd_perf_scan_pass(struct perf_scan *scan, struct ptd_time *time);
 /* As ptd_time_point_ahead(). */
 void ptd_perf_scan_point(struct perf_scan *scan, struct ptd_time *time,
                          struct ptd_time_point *point);

@@ -43,5 +43,10 @@ struct referee_verdict referee_parallel(const struct referee_trace *trace, unsig
  */
 struct referee_verdict referee_stream(const struct referee_trace *trace, uint64_t random,
                                       size_t most_bytes, const struct ptd_time_config *time);
+/*
+ * Whether ptd_perf_scan_pass() passes packets only, and leaves the trace's clock as all of them
+ * would. The trace comes in pieces of so many bytes.
+ */
+bool referee_scan(const struct referee_trace *trace, size_t piece_bytes);
 
 #endif

@@ -457,6 +457,7 @@ static void clocks_that_agree_mostly(void)
         if (!verdict.same)
             printf("\n    trace %u: %s", i, verdict.difference);
         in_steps += verdict.in_steps;
+        CU_ASSERT_TRUE(referee_scan(&trace, 1 + i * 64));
     }
     CU_ASSERT_TRUE(in_steps > TRACES * TRACE_BYTES / 2);
     ptd_image_free(image);

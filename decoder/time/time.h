@@ -15,4 +15,12 @@ uint64_t ptd_time_likely_rate(const struct ptd_time *time);
  */
 void ptd_time_branches(struct ptd_time *time, struct ptd_packets *packets, uint64_t offset);
 
+/*
+ * Passes over short TNTs, TIPs that have an IP, MTC packets and short CYC packets, as long as one
+ * begins in front of end, behind which TIME_PASS_BYTES are there. time, unless it is NULL, is told
+ * them. The next packet is anything.
+ */
+#define TIME_PASS_BYTES 9u
+void ptd_time_pass(struct ptd_time *time, struct ptd_packets *packets, const uint8_t *end);
+
 #endif
