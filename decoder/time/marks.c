@@ -55,7 +55,10 @@ static uint32_t pass_branches(struct ptd_packets *packets, const uint8_t *end, c
     return what;
 }
 
-/* What one TNT and one TIP do to time, several do not do again. */
+/*
+ * What one TNT and one TIP do to time, several do not do again, but for this: behind a TIP, the
+ * time is as exact as in front of it. So the last one is told behind another packet if it is.
+ */
 void ptd_time_branches(struct ptd_time *time, struct ptd_packets *packets, uint64_t offset)
 {
     const uint64_t at = ptd_packets_offset(packets);
@@ -63,16 +66,17 @@ void ptd_time_branches(struct ptd_time *time, struct ptd_packets *packets, uint6
     const uint64_t ahead = offset > at ? offset - at : 0;
     const uint8_t *const begin = packets->pos, *last = begin;
     const uint32_t what = pass_branches(packets, begin + (ahead < there ? ahead : there), &last);
-    bool ends_in_tip;
+    uint8_t type, before;
 
     if (!what)
         return;
-    ends_in_tip = (*last & PT_TIP_MASK) == PT_TIP;
+    type = before = (*last & PT_TIP_MASK) == PT_TIP ? PTD_TIP : PTD_TNT;
     if (what == (MARK_TNT | MARK_TIP))
-        ptd_time_packet(
-            time, &(struct ptd_packet){.type = ends_in_tip ? PTD_TNT : PTD_TIP, .offset = at});
-    ptd_time_packet(time, &(struct ptd_packet){.type = ends_in_tip ? PTD_TIP : PTD_TNT,
-                                               .offset = at + (uint64_t)(last - begin)});
+        before = type == PTD_TIP ? PTD_TNT : PTD_TIP;
+    if (last > begin)
+        ptd_time_packet(time, &(struct ptd_packet){.type = before, .offset = at});
+    ptd_time_packet(time,
+                    &(struct ptd_packet){.type = type, .offset = at + (uint64_t)(last - begin)});
 }
 
 /* All packets in front of an offset. Damage may have led to bytes that were never packets. */
