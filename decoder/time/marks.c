@@ -32,13 +32,12 @@ static void tell_branches(struct ptd_time *time, uint32_t what)
 /* Short TNTs and TIPs, which most of a trace is. Returns which, and where the last one begins. */
 static uint32_t pass_branches(struct ptd_packets *packets, const uint8_t *end, const uint8_t **last)
 {
-    static const uint8_t ip_bytes[8] = {0, 2, 4, 6, 6, 0, 8, 0};
     const uint8_t *pos = packets->pos;
     uint32_t what = 0;
 
     while (pos < end) {
         const uint8_t byte = *pos;
-        const uint8_t ip = ip_bytes[byte >> PT_IPBYTES_SHR];
+        const unsigned ip = ptd_time_ip_bytes(byte);
 
         if (!(byte & 1) && byte > PT_OPC_EXT) {
             what |= MARK_TNT;

@@ -42,7 +42,6 @@ static void put_mark(struct passing *passing, const uint8_t *pos, uint32_t what)
 /* The bytes of a packet that is passed, or 0. */
 static inline unsigned pass_packet(struct passing *passing, const uint8_t *pos)
 {
-    static const uint8_t ip_bytes[8] = {0, 2, 4, 6, 6, 0, 8, 0};
     const uint8_t byte = *pos;
     const uint32_t cycles = byte >> PT_CYC_SHR0;
 
@@ -50,9 +49,9 @@ static inline unsigned pass_packet(struct passing *passing, const uint8_t *pos)
         passing->since_mark |= MARK_TNT;
         return 1;
     }
-    if ((byte & PT_TIP_MASK) == PT_TIP && ip_bytes[byte >> PT_IPBYTES_SHR] > 0) {
+    if ((byte & PT_TIP_MASK) == PT_TIP && ptd_time_ip_bytes(byte) > 0) {
         passing->since_mark |= MARK_TIP;
-        return 1u + ip_bytes[byte >> PT_IPBYTES_SHR];
+        return 1 + ptd_time_ip_bytes(byte);
     }
     if (byte == PT_OPC_MTC) {
         put_mark(passing, pos + PT_MTC_LEN, MARK_PACKET | PT_MTC_LEN << MARK_VALUE_SHR);

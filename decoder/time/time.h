@@ -3,6 +3,7 @@
 #ifndef PTD_TIME_H
 #define PTD_TIME_H
 
+#include "pt_packets.h"
 #include "time/timing.h"
 
 /* Whether ptd_time_point_ahead() sees enough of a trace behind which more bytes follow. */
@@ -14,6 +15,12 @@ uint64_t ptd_time_likely_rate(const struct ptd_time *time);
  * end of what is there, as if one by one. No group of BIPs is open.
  */
 void ptd_time_branches(struct ptd_time *time, struct ptd_packets *packets, uint64_t offset);
+
+/* The bytes of IP behind the first byte of an IP packet (Table 33-18), a nibble each; 0: none. */
+static inline unsigned ptd_time_ip_bytes(uint8_t byte)
+{
+    return 0x08066420u >> 4 * (byte >> PT_IPBYTES_SHR) & 15;
+}
 
 /*
  * Passes over short TNTs, TIPs that have an IP, MTC packets and short CYC packets, as long as one
