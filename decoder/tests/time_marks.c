@@ -463,6 +463,24 @@ static void clocks_that_agree_mostly(void)
     ptd_image_free(image);
 }
 
+/*
+ * What is behind a CYC packet is known exactly up to the packet that it is about: the bound behind
+ * the first TIP is nearer than that behind the second.
+ */
+static void several_tips(void)
+{
+    static const uint8_t bytes[] = {TSC,         CBR,         CYC,   PAD, TIP(0x1000),
+                                    TIP(0x1000), TIP(0x1000), PAD,   CYC, PAD,
+                                    TIP(0x1000), PSB,         PSBEND};
+    static const struct ptd_time_config clocks = {
+        .tsc_den = 2, .tsc_num = 250, .mtc_freq = 3, .max_nonturbo_ratio = 24, .cyc_threshold = 4};
+    const struct referee_trace trace = {
+        .bytes = bytes, .len_bytes = sizeof(bytes), .clocks = &clocks};
+
+    for (size_t piece = 1; piece <= sizeof(bytes); piece++)
+        CU_ASSERT_TRUE(referee_scan(&trace, piece));
+}
+
 /* ---- Clocks that are right ---- */
 
 /* What one and the other way say of a mark, and what is true of it. */
@@ -558,5 +576,6 @@ void add_time_marks_suite(void)
     CU_pSuite const suite = CU_add_suite("time in bulk", NULL, NULL);
 
     CU_add_test(suite, "clocks that agree mostly", clocks_that_agree_mostly);
+    CU_add_test(suite, "several TIPs", several_tips);
     CU_add_test(suite, "clocks that are right", clocks_that_are_right);
 }

@@ -236,10 +236,19 @@ fails() {
     grep -q "\"desc\": \".*$1" <<<"$answer"
 }
 
+# A guest that runs until it is told to quit, in the background; $pid
+endless_with_qmp() {
+    qmp_pipes "$work/qmp"
+    (bare_machine 120 vpt-profile=icelake-server "$guests/patching.elf" -smp 2 -append rounds=1000000000 \
+        -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control) >"$work/endless.out" 2>&1 &
+    pid=$!
+    qmp_open "$work/qmp"
+}
+
 # What cannot be done is an error of the command that is to do it, and the guest lives on.
 captures_that_cannot_be() {
     local ring='"ring": 131072'
-    demo_with_qmp outside
+    endless_with_qmp
     fails 'no capture runs' x-vpt-save || return 1
     for bytes in 0 131071 1073741825; do
         fails 'a ring has' x-vpt-start "{\"file\": \"$work/capture\", \"ring\": $bytes}" || return 1
