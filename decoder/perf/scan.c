@@ -134,7 +134,10 @@ static enum perf_scan_end search(struct perf_scan *scan)
 {
     if (scan->has_ended)
         return ptd_packets_sync(&scan->packets) == PTD_OK ? SCAN_PACKET : SCAN_END;
-    return ptd_packets_sync_part(&scan->packets) ? SCAN_PACKET : SCAN_SKIPPED;
+    if (ptd_packets_sync_part(&scan->packets))
+        return SCAN_PACKET;
+    /* It may have found one that is too near to the end of what is there. */
+    return see(scan, (size_t)(scan->packets.end - scan->packets.pos) + 1) ? SCAN_SKIPPED : SCAN_END;
 }
 
 enum perf_scan_end ptd_perf_scan_next(struct perf_scan *scan, struct ptd_time *time,

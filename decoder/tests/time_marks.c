@@ -481,6 +481,20 @@ static void several_tips(void)
         CU_ASSERT_TRUE(referee_scan(&trace, piece));
 }
 
+/* Behind an error, a PSB is looked for, and it may end where a piece of the trace does. */
+static void psb_at_an_end(void)
+{
+    static const uint8_t begin[] = {TSC, 2, 0xff}, psb[] = {PSB, PSBEND};
+    static uint8_t bytes[TRACE_BYTES];
+    const struct referee_trace trace = {.bytes = bytes, .len_bytes = sizeof(bytes)};
+    const size_t at = sizeof(bytes) - 1000;
+
+    memcpy(bytes, begin, sizeof(begin));
+    memcpy(bytes + at, psb, sizeof(psb));
+    for (size_t behind = 1; behind < 40; behind++)
+        CU_ASSERT_TRUE(referee_scan(&trace, at + behind));
+}
+
 /* ---- Clocks that are right ---- */
 
 /* What one and the other way say of a mark, and what is true of it. */
@@ -577,5 +591,6 @@ void add_time_marks_suite(void)
 
     CU_add_test(suite, "clocks that agree mostly", clocks_that_agree_mostly);
     CU_add_test(suite, "several TIPs", several_tips);
+    CU_add_test(suite, "a PSB at an end", psb_at_an_end);
     CU_add_test(suite, "clocks that are right", clocks_that_are_right);
 }
