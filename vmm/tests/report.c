@@ -456,6 +456,7 @@ static uint64_t exact_time(const struct report *report, unsigned cell)
 
 /* Without time and with it, on threads, in single steps and in compound ones; then in items. */
 enum { TIMES = 3, ITEMS = 2 * TIMES };
+static const unsigned threads_of[TIMES] = {1, 0, 3};
 
 static void check_trace(const struct made *made, const struct ptd_image *image,
                         struct witness *witness)
@@ -476,7 +477,8 @@ static void check_trace(const struct made *made, const struct ptd_image *image,
         CU_ASSERT_TRUE_FATAL(report_begin(&report));
         CU_ASSERT_TRUE(report_format.begin(&report, &thread));
         if (how < ITEMS)
-            feed_in_bulk(&report, made, image, thread.is_tsc, how % TIMES, how >= TIMES);
+            feed_in_bulk(&report, made, image, thread.is_tsc, threads_of[how % TIMES],
+                         how >= TIMES);
         else
             feed_items(&report, made, image, &cycles);
         CU_ASSERT_TRUE(report_format.end(&report));
