@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A file written by a thread of its own: a vCPU leaves packets in a ring and goes on. It waits only
- * while the ring is full, so that nothing is lost where the file is slow.
+ * A file written by a thread of its own: a vCPU leaves packets in chunks of memory and goes on. It
+ * waits only while all chunks are full, so that nothing is lost where the file is slow.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -9,24 +9,42 @@
 #include "qemu/thread.h"
 #include "vpt-i386.h"
 
-#define RING_BYTES  X86_VPT_WRITER_BYTES
-#define CHUNK_BYTES (1u << 16) /* the thread is woken for so many; divides RING_BYTES */
+#define CHUNK_BYTES (1u << 16)
+#define CHUNKS      (X86_VPT_WRITER_BYTES / CHUNK_BYTES)
+QEMU_BUILD_BUG_ON(CHUNKS > UINT16_MAX);
 
 struct X86VptWriter {
     struct X86VptFile file;
     QemuThread thread;
     QemuMutex lock;
     QemuCond more, room;
-    uint8_t *ring;
+    uint8_t *memory;
     bool closing; /* written under the lock */
+    /*
+     * Chunks that wait for no file, under the lock. The last one that became free is the first to
+     * be filled again: it is in the processor's caches, and memory that a fast file does not need
+     * is never touched.
+     */
+    unsigned free_count;
+    uint16_t free[CHUNKS];
+    /* Which chunk holds the bytes from n * CHUNK_BYTES on, at n % CHUNKS, for the bytes put. */
+    uint16_t chunk[CHUNKS];
     /* Of the thread; others may read them. */
     int error;        /* errno of the first write that failed */
     uint64_t written; /* bytes since the begin */
     uint8_t apart[64];
-    /* Of who puts; the thread may read the first. */
-    uint64_t put;  /* bytes since the begin */
-    uint64_t seen; /* of written */
+    uint64_t put; /* bytes since the begin: of who puts; the thread may read it */
 };
+
+static uint16_t *chunk_at(struct X86VptWriter *writer, uint64_t byte)
+{
+    return &writer->chunk[byte / CHUNK_BYTES % CHUNKS];
+}
+
+static uint8_t *memory_at(struct X86VptWriter *writer, uint64_t byte)
+{
+    return writer->memory + (size_t)*chunk_at(writer, byte) * CHUNK_BYTES + byte % CHUNK_BYTES;
+}
 
 /* ---- The thread ---- */
 
@@ -50,25 +68,27 @@ static void *work(void *opaque)
 
     qemu_mutex_lock(&writer->lock);
     for (;;) {
-        const size_t at = writer->written % RING_BYTES;
+        const uint64_t from = writer->written;
         size_t len;
 
         while (!has_work(writer)) {
             qemu_cond_wait(&writer->more, &writer->lock);
         }
-        len = MIN(qatomic_load_acquire(&writer->put) - writer->written,
-                  CHUNK_BYTES - at % CHUNK_BYTES);
+        len = MIN(qatomic_load_acquire(&writer->put) - from, CHUNK_BYTES - from % CHUNK_BYTES);
         if (len == 0) {
             break; /* the end, and all is written */
         }
         qemu_mutex_unlock(&writer->lock);
         if (!writer->error &&
-            qemu_write_full(writer->file.fd, writer->ring + at, len) != (ssize_t)len) {
+            qemu_write_full(writer->file.fd, memory_at(writer, from), len) != (ssize_t)len) {
             fail(writer, errno);
         }
         qemu_mutex_lock(&writer->lock);
-        qatomic_store_release(&writer->written, writer->written + len);
-        qemu_cond_signal(&writer->room);
+        writer->written = from + len;
+        if (writer->written % CHUNK_BYTES == 0) {
+            writer->free[writer->free_count++] = *chunk_at(writer, from);
+            qemu_cond_signal(&writer->room);
+        }
     }
     qemu_mutex_unlock(&writer->lock);
     return NULL;
@@ -76,16 +96,19 @@ static void *work(void *opaque)
 
 /* ---- Who puts ---- */
 
-/* False: nobody takes it any more. */
-static bool wait_for_room(struct X86VptWriter *writer)
+/* Where the next byte begins a chunk. False: nobody takes it any more. */
+static bool begin_chunk(struct X86VptWriter *writer)
 {
     bool open;
 
     qemu_mutex_lock(&writer->lock);
-    while (writer->put - writer->written == RING_BYTES && !writer->closing) {
+    while (writer->free_count == 0 && !writer->closing) {
         qemu_cond_wait(&writer->room, &writer->lock);
     }
     open = !writer->closing;
+    if (open) {
+        *chunk_at(writer, writer->put) = writer->free[--writer->free_count];
+    }
     qemu_mutex_unlock(&writer->lock);
     return open;
 }
@@ -102,22 +125,14 @@ void x86_vpt_write(struct X86VptWriter *writer, const uint8_t *bytes, size_t len
     /* Who ends it may not wait for the vCPU, which must not put more than the thread can write. */
     while (len > 0 && !qatomic_read(&writer->closing)) {
         const uint64_t put = writer->put;
-        const size_t at = put % RING_BYTES;
-        size_t part;
+        const size_t part = MIN(len, CHUNK_BYTES - put % CHUNK_BYTES);
 
-        if (put + len - writer->seen > RING_BYTES) {
-            writer->seen = qatomic_load_acquire(&writer->written);
+        if (put % CHUNK_BYTES == 0 && !begin_chunk(writer)) {
+            return;
         }
-        part = MIN(MIN(len, RING_BYTES - (put - writer->seen)), RING_BYTES - at);
-        if (part == 0) {
-            if (!wait_for_room(writer)) {
-                return;
-            }
-            continue;
-        }
-        memcpy(writer->ring + at, bytes, part);
+        memcpy(memory_at(writer, put), bytes, part);
         qatomic_store_release(&writer->put, put + part);
-        if (put / CHUNK_BYTES != (put + part) / CHUNK_BYTES) {
+        if ((put + part) % CHUNK_BYTES == 0) {
             wake(writer);
         }
         bytes += part;
@@ -132,7 +147,10 @@ struct X86VptWriter *x86_vpt_writer_new(struct X86VptFile *file)
     struct X86VptWriter *writer = g_new0(struct X86VptWriter, 1);
 
     writer->file = x86_vpt_file_steal(file);
-    writer->ring = g_malloc(RING_BYTES);
+    writer->memory = g_malloc(X86_VPT_WRITER_BYTES);
+    for (writer->free_count = 0; writer->free_count < CHUNKS; writer->free_count++) {
+        writer->free[writer->free_count] = CHUNKS - 1 - writer->free_count;
+    }
     qemu_mutex_init(&writer->lock);
     qemu_cond_init(&writer->more);
     qemu_cond_init(&writer->room);
@@ -175,7 +193,7 @@ void x86_vpt_writer_free(struct X86VptWriter *writer)
     qemu_cond_destroy(&writer->more);
     qemu_cond_destroy(&writer->room);
     qemu_mutex_destroy(&writer->lock);
-    g_free(writer->ring);
+    g_free(writer->memory);
     x86_vpt_file_close(&writer->file);
     g_free(writer);
 }
