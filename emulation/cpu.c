@@ -17,6 +17,8 @@ bool vpt_init(struct vpt_cpu *cpu, const struct vpt_caps *caps, const struct vpt
     cpu->ops = ops;
     cpu->owner = owner;
     cpu->core_ratio = caps->max_nonturbo_ratio;
+    for (unsigned i = 0; i < VPT_RET_STACK; i++)
+        cpu->ret_stack[i] = VPT_RET_NONE;
     vpt_reset(cpu, VPT_RESET_COLD);
     return true;
 }
@@ -52,6 +54,7 @@ void vpt_reset(struct vpt_cpu *cpu, enum vpt_reset kind)
     cpu->tnt = 1;
     cpu->tnt_full = 1 << 6;
     cpu->deferred_count = 0;
+    cpu->waiting_bytes = 0;
     cpu->buf_len = 0;
     cpu->last_ip = 0;
     cpu->mode_sent = VPT_MODE_UNSENT;

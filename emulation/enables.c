@@ -96,8 +96,8 @@ void vpt_clear_trigger(struct vpt_cpu *cpu)
 
 void vpt_choose_path(struct vpt_cpu *cpu)
 {
-    const bool special =
-        cpu->timing || cpu->overflow || cpu->boundary_due || (cpu->ctl & VPT_CTL_DISTNT);
+    const bool special = cpu->timing || cpu->overflow || cpu->boundary_due ||
+                         (cpu->ctl & VPT_CTL_DISTNT) || !cpu->ret_kept;
 
     if (!cpu->trigger_en)
         cpu->path = VPT_PATH_OFF;
@@ -107,4 +107,7 @@ void vpt_choose_path(struct vpt_cpu *cpu)
         cpu->path = cpu->packet_en ? VPT_PATH_FAST : VPT_PATH_OFF;
     cpu->tip_plain = !cpu->caps.deferred_tips && cpu->caps.linear_bits != 32 &&
                      !cpu->caps.choices.ip_full_64 && cpu->caps.choices.layout == VPT_LAYOUT_DENSE;
+    cpu->waiting_limit = cpu->path == VPT_PATH_FAST && cpu->tip_plain && cpu->caps.choices.tips_wait
+                             ? sizeof(cpu->waiting_ip)
+                             : 0;
 }

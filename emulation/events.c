@@ -324,12 +324,13 @@ void vpt_ptwrite(struct vpt_cpu *cpu, uint64_t value, uint8_t size_bytes, uint64
 
 void vpt_trigger(struct vpt_cpu *cpu, const struct vpt_trigger *trigger)
 {
-    const bool counted = cpu->branch_told && cpu->packet_en && trigger->insns <= UINT16_MAX;
     uint8_t flags = trigger->more ? PT_TRIG_MULT : 0;
+    bool counted;
 
     if (!cpu->caps.triggers || !cpu->trigger_en || !cpu->context_en || !cpu->filter_en)
         return;
     vpt_begin_event(cpu);
+    counted = cpu->branch_told && cpu->packet_en && trigger->insns <= UINT16_MAX;
     if (trigger->attributed)
         flags |= counted ? PT_TRIG_ICNTV : PT_TRIG_ICNTV | PT_TRIG_IP;
     vpt_emit_trig(cpu, flags, trigger->fired, counted ? (uint16_t)trigger->insns : 0);

@@ -268,6 +268,7 @@ static void set_trigger(struct vpt_cpu *cpu)
     cpu->trigger_en = true; /* PacketEn is 0 still, as ever without TriggerEn */
     cpu->tnt = 1;
     cpu->deferred_count = 0;
+    cpu->waiting_bytes = 0;
     cpu->overflow = false;
     cpu->psb_again = false;
 }

@@ -159,7 +159,8 @@ static void stored(struct vpt_cpu *cpu, uint32_t len)
 
 void vpt_output_take_back(struct vpt_cpu *cpu)
 {
-    vpt_flush(cpu);
+    if (cpu->buf_len || cpu->output_blocked)
+        vpt_output_drain(cpu);
     if (!cpu->output_blocked || !cpu->untouched || !cpu->output_ept)
         return;
     cpu->status = cpu->start_status;
@@ -274,16 +275,4 @@ bool vpt_output_start(struct vpt_cpu *cpu)
     if (!(cpu->status & VPT_STATUS_ERROR))
         vpt_operational_error(cpu);
     return false;
-}
-
-void vpt_flush(struct vpt_cpu *cpu)
-{
-    if (cpu->buf_len || cpu->output_blocked)
-        vpt_output_drain(cpu);
-}
-
-void vpt_stall(struct vpt_cpu *cpu, bool stalled)
-{
-    cpu->stalled = stalled;
-    vpt_flush(cpu);
 }

@@ -590,6 +590,7 @@ static void overflow_begin(struct vpt_cpu *cpu)
 {
     cpu->overflow = true;
     cpu->overflow_count++;
+    cpu->waiting_bytes = 0; /* lost, as the TNT is */
     vpt_choose_path(cpu);
 }
 
@@ -644,8 +645,128 @@ bool vpt_make_room(struct vpt_cpu *cpu, uint32_t bytes)
     return false;
 }
 
+/* A TNT packet as a word: TNT of some bits, which become a short one or a long one. */
+struct tnt_word {
+    uint64_t packet;
+    uint32_t len;
+};
+
+/* By masks, since compilers make a branch of what is chosen: see plain_tip(). */
+static inline struct tnt_word tnt_word(uint64_t tnt)
+{
+    const uint64_t if_long = 0 - (uint64_t)(tnt >> (SHORT_TNT_BITS + 1) != 0);
+    const uint64_t long_tnt = tnt << 16 | PT_EXT_TNT64 << 8 | PT_OPC_EXT;
+    const uint64_t short_tnt = tnt << PT_TNT8_SHR;
+
+    return (struct tnt_word){
+        .packet = (long_tnt & if_long) | (short_tnt & ~if_long),
+        .len = (PT_TNT64_LEN & (uint32_t)if_long) | ((tnt != 1) & ~(uint32_t)if_long),
+    };
+}
+
+/* Where packets of tip_plain are put, one behind the other. */
+struct plain {
+    uint8_t *at;
+    uint64_t last_ip;
+    uint32_t packets;
+};
+
+static inline struct plain plain_begin(struct vpt_cpu *cpu)
+{
+    return (struct plain){cpu->buf + cpu->buf_len, cpu->last_ip, 0};
+}
+
+/* All of them end in a TIP. */
+static inline void plain_end(struct vpt_cpu *cpu, const struct plain *to)
+{
+    const uint32_t len = (uint32_t)(to->at - cpu->buf) - cpu->buf_len;
+
+    cpu->buf_len += len;
+    cpu->bytes_since_psb += len;
+    cpu->packet_count += to->packets;
+    cpu->last_ip = to->last_ip;
+    cpu->branch_told = true;
+}
+
+/*
+ * TNT and TIP of tip_plain. How long they are is computed and not branched on, because it depends
+ * on the program: a processor that guesses wrong loses more time than all of this takes. Whole
+ * words are stored, of which what is too long is written over later: there is room.
+ */
+static inline void plain_tip(struct plain *to, uint64_t bits, uint64_t payload)
+{
+    const struct tnt_word tnt = tnt_word(bits);
+    const uint64_t changed = payload ^ to->last_ip;
+    const unsigned kind = PT_IPB_UPD16 + (changed >> 16 != 0) + (changed >> 32 != 0);
+
+    _Static_assert(PT_IPB_UPD16 == 1 && PT_IPB_UPD32 == 2 && PT_IPB_SEXT48 == 3, "2 bytes each");
+    vpt_put_le64(to->at, tnt.packet);
+    to->at += tnt.len;
+    *to->at = (uint8_t)(kind << PT_IPBYTES_SHR | PT_TIP);
+    vpt_put_le64(to->at + 1, payload);
+    to->at += 1 + 2 * kind;
+    to->packets += 1u + (bits != 1);
+    to->last_ip = payload;
+}
+
+static inline void put_plain_tip(struct vpt_cpu *cpu, uint64_t payload)
+{
+    struct plain to = plain_begin(cpu);
+
+    plain_tip(&to, cpu->tnt, payload);
+    cpu->tnt = 1;
+    plain_end(cpu, &to);
+}
+
+/* ---- TIPs that wait ---- */
+
+#define WAITING_MAX_BYTES (VPT_WAITING_TIPS * (PT_TNT64_LEN + 1u + 8u))
+_Static_assert(WAITING_MAX_BYTES <= VPT_BUFFER_BYTES - 8, "an empty buffer has room for all");
+
+/* Of the first TIPs of the queue, those that are compressed as usual; how many. */
+static unsigned put_waiting_plain(struct vpt_cpu *cpu, unsigned first, unsigned count)
+{
+    const struct vpt_ip_form form = vpt_ip_form(cpu);
+    struct plain to = plain_begin(cpu);
+    unsigned i;
+
+    for (i = first; i < count; i++) {
+        const uint64_t payload = vpt_ip_formed(form, cpu->waiting_ip[i]);
+
+        if (!sign_extends_48(payload))
+            break;
+        plain_tip(&to, cpu->waiting_tnt[i], payload);
+    }
+    if (i > first)
+        plain_end(cpu, &to);
+    return i;
+}
+
+/* All that wait become packets. The TNT bits behind them stay where they are. */
+__attribute__((noinline)) static void send_waiting(struct vpt_cpu *cpu)
+{
+    const unsigned count = cpu->waiting_bytes / sizeof(uint64_t);
+    const uint64_t tnt = cpu->tnt;
+    unsigned i = 0;
+
+    cpu->waiting_bytes = 0;
+    if (!vpt_make_room(cpu, count * (PT_TNT64_LEN + 1u + 8u)) || !vpt_is_fast(cpu))
+        return; /* an overflow; or the store ended the trace */
+    while (i < count) {
+        if (!cpu->ip_full)
+            i = put_waiting_plain(cpu, i, count);
+        if (i < count) {
+            cpu->tnt = cpu->waiting_tnt[i];
+            emit_tip(cpu, cpu->waiting_ip[i++]);
+        }
+    }
+    cpu->tnt = tnt;
+}
+
 void vpt_begin_event(struct vpt_cpu *cpu)
 {
+    if (cpu->waiting_bytes)
+        send_waiting(cpu);
     if (cpu->timing)
         read_clocks(cpu);
     if (!room(cpu, VPT_EVENT_MAX_BYTES))
@@ -654,46 +775,7 @@ void vpt_begin_event(struct vpt_cpu *cpu)
         mtc(cpu);
 }
 
-/* A TNT packet as a word: TNT of some bits, which become a short one or a long one. */
-struct tnt_word {
-    uint64_t packet;
-    uint32_t len;
-};
-
-static inline struct tnt_word tnt_word(uint64_t tnt)
-{
-    const bool is_long = tnt >> (SHORT_TNT_BITS + 1) != 0;
-
-    return (struct tnt_word){
-        .packet = is_long ? tnt << 16 | PT_EXT_TNT64 << 8 | PT_OPC_EXT : tnt << PT_TNT8_SHR,
-        .len = is_long ? PT_TNT64_LEN : tnt != 1,
-    };
-}
-
-/*
- * TNT and TIP of tip_plain. How long they are is computed and not branched on, because it depends
- * on the program: a processor that guesses wrong loses more time than all of this takes. Whole
- * words are stored, of which what is too long is written over later: there is room.
- */
-static inline void put_plain_tip(struct vpt_cpu *cpu, uint64_t payload)
-{
-    const struct tnt_word tnt = tnt_word(cpu->tnt);
-    const uint64_t changed = payload ^ cpu->last_ip;
-    const unsigned kind = PT_IPB_UPD16 + (changed >> 16 != 0) + (changed >> 32 != 0);
-    const uint32_t tip_len = 1 + 2 * kind;
-    uint8_t *const bytes = cpu->buf + cpu->buf_len;
-
-    _Static_assert(PT_IPB_UPD16 == 1 && PT_IPB_UPD32 == 2 && PT_IPB_SEXT48 == 3, "2 bytes each");
-    vpt_put_le64(bytes, tnt.packet);
-    bytes[tnt.len] = (uint8_t)(kind << PT_IPBYTES_SHR | PT_TIP);
-    vpt_put_le64(bytes + tnt.len + 1, payload);
-    cpu->packet_count += 1u + (cpu->tnt != 1);
-    cpu->tnt = 1;
-    cpu->last_ip = payload;
-    cpu->branch_told = true;
-    cpu->buf_len += tnt.len + tip_len;
-    cpu->bytes_since_psb += tnt.len + tip_len;
-}
+/* ---- Where nothing but branches matters ---- */
 
 /* Of VPT_PATH_FAST, behind its packets: what vpt_end_event() is for has come. */
 static inline bool ends_fast(const struct vpt_cpu *cpu)
@@ -706,6 +788,8 @@ void vpt_fast_tip(struct vpt_cpu *cpu, uint64_t target)
 {
     const uint64_t payload = vpt_ip_payload(cpu, target);
 
+    if (cpu->waiting_bytes)
+        send_waiting(cpu);
     if (!room(cpu, VPT_EVENT_MAX_BYTES))
         vpt_make_room(cpu, VPT_EVENT_MAX_BYTES);
     /* The store may have ended the trace. */
@@ -722,6 +806,8 @@ void vpt_slow_tnt_full(struct vpt_cpu *cpu, uint64_t next_ip)
 {
     const struct tnt_word tnt = tnt_word(cpu->tnt);
 
+    if (cpu->waiting_bytes)
+        send_waiting(cpu);
     if (!room(cpu, VPT_EVENT_MAX_BYTES) || !cpu->tip_plain) {
         vpt_begin_event(cpu);
         vpt_emit_tnt(cpu);
@@ -781,9 +867,28 @@ void vpt_end_quietly(struct vpt_cpu *cpu)
 
 /* ---- The owner's hand ---- */
 
+void vpt_flush(struct vpt_cpu *cpu)
+{
+    if (cpu->waiting_bytes)
+        send_waiting(cpu);
+    if (cpu->buf_len || cpu->output_blocked)
+        vpt_output_drain(cpu);
+}
+
 void vpt_flush_branches(struct vpt_cpu *cpu)
 {
-    vpt_emit_tnt(cpu);
+    if (cpu->waiting_bytes)
+        send_waiting(cpu);
+    if (cpu->tnt != 1 || cpu->deferred_count) {
+        vpt_make_room(cpu, VPT_EVENT_MAX_BYTES);
+        vpt_emit_tnt(cpu);
+    }
+    vpt_flush(cpu);
+}
+
+void vpt_stall(struct vpt_cpu *cpu, bool stalled)
+{
+    cpu->stalled = stalled;
     vpt_flush(cpu);
 }
 

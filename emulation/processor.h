@@ -31,17 +31,23 @@ static inline unsigned vpt_addr_cfg(uint64_t ctl, unsigned n)
  * An address as packets and ranges have it: a RIP or a LIP, as the processor enumerates (33.3.1.1).
  * Outside 64-bit mode both have 32 bits: the sum of base and offset wraps.
  */
+struct vpt_ip_form {
+    uint64_t base, mask;
+};
+static inline struct vpt_ip_form vpt_ip_form(const struct vpt_cpu *cpu)
+{
+    return (struct vpt_ip_form){
+        .base = cpu->caps.leaf14_0_ecx & VPT_CAP_LIP ? 0 : cpu->ctx.cs_base,
+        .mask = cpu->ctx.exec_mode == VPT_EXEC_64 ? UINT64_MAX : UINT32_MAX,
+    };
+}
+static inline uint64_t vpt_ip_formed(struct vpt_ip_form form, uint64_t ip)
+{
+    return (ip - form.base) & form.mask;
+}
 static inline uint64_t vpt_ip_payload(const struct vpt_cpu *cpu, uint64_t ip)
 {
-    const uint64_t payload = cpu->caps.leaf14_0_ecx & VPT_CAP_LIP ? ip : ip - cpu->ctx.cs_base;
-
-    return cpu->ctx.exec_mode == VPT_EXEC_64 ? payload : (uint32_t)payload;
-}
-
-/* The CALL stack behind RET compression (33.4.2.2) is empty from here on. */
-static inline void vpt_ret_clear(struct vpt_cpu *cpu)
-{
-    cpu->ret_count = 0;
+    return vpt_ip_formed(vpt_ip_form(cpu), ip);
 }
 
 /* Where the next byte goes in the current region. */

@@ -116,6 +116,9 @@ const struct vpt_saved_field vpt_saved_fields[] = {
     ADDED_NUMBER(71, start_status),
     ADDED_NUMBER(72, start_bytes),
     ADDED_NUMBER(73, waiting_ctl),
+    ADDED_NUMBER(74, waiting_bytes),
+    ADDED_ARRAY(75, waiting_ip, uint64_t),
+    ADDED_ARRAY(76, waiting_tnt, uint64_t),
     ADDED_FLAG(80, branch_told),
     /*
      * The capabilities. What a guest can enumerate, the restored processor must have. What it
@@ -154,6 +157,7 @@ const struct vpt_saved_field vpt_saved_fields[] = {
     ADDED_NUMBER(158, caps.choices.family),
     ADDED_NUMBER(159, caps.choices.model),
     ADDED_NUMBER(160, caps.choices.stepping),
+    ADDED_FLAG(161, caps.choices.tips_wait),
     ADDED_FLAG(180, caps.triggers),
     ADDED_FLAG(181, caps.fred),
 };
@@ -211,14 +215,40 @@ static bool is_zero(const uint8_t *bytes, size_t len)
     return true;
 }
 
+/* All entries of the CALL stack that do not count, of which the saved form has ret_count. */
+static void ret_stack_fill(struct vpt_cpu *cpu, uint64_t value)
+{
+    const unsigned next = cpu->ret_next / (unsigned)sizeof(uint64_t);
+
+    for (unsigned i = cpu->ret_count; i < VPT_RET_STACK; i++)
+        cpu->ret_stack[(next + VPT_RET_STACK - 1u - i) % VPT_RET_STACK] = value;
+}
+
+static void ret_stack_out(struct vpt_cpu *cpu)
+{
+    cpu->ret_top = (uint8_t)(cpu->ret_next / sizeof(uint64_t));
+    cpu->ret_count = (uint8_t)vpt_ret_count(cpu);
+    ret_stack_fill(cpu, 0);
+}
+
+/* Both are in their bounds. */
+static void ret_stack_in(struct vpt_cpu *cpu)
+{
+    cpu->ret_next = cpu->ret_top * (uint32_t)sizeof(uint64_t);
+    ret_stack_fill(cpu, VPT_RET_NONE);
+    cpu->ret_top = cpu->ret_count = 0;
+}
+
 size_t vpt_save(const struct vpt_cpu *cpu, uint8_t *bytes, size_t size_bytes)
 {
+    struct vpt_cpu saved = *cpu;
     size_t at = HEADER_BYTES;
 
+    ret_stack_out(&saved);
     for (size_t i = 0; i < vpt_saved_field_count; i++) {
         const struct vpt_saved_field *field = &vpt_saved_fields[i];
         const size_t len = (size_t)field->size * field->count;
-        const uint8_t *from = (const uint8_t *)cpu + field->offset;
+        const uint8_t *from = (const uint8_t *)&saved + field->offset;
 
         if (field->added && is_zero(from, len))
             continue;
@@ -387,6 +417,17 @@ static bool output_ok(const struct vpt_cpu *cpu)
     return (mask & (mask + 1)) == 0 && vpt_output_offset(cpu) <= mask;
 }
 
+/* Behind vpt_choose_path(), which says how many TIPs may wait. */
+static bool waiting_ok(const struct vpt_cpu *cpu)
+{
+    if (cpu->waiting_bytes > cpu->waiting_limit || cpu->waiting_bytes % sizeof(uint64_t))
+        return false;
+    for (uint32_t i = 0; i < cpu->waiting_bytes / sizeof(uint64_t); i++)
+        if (cpu->waiting_tnt[i] < 1 || cpu->waiting_tnt[i] >= cpu->tnt_full)
+            return false;
+    return true;
+}
+
 static bool packets_ok(const struct vpt_cpu *cpu)
 {
     const uint64_t longest = 1ull << (cpu->caps.long_tnt ? 47 : 6);
@@ -424,7 +465,10 @@ const char *vpt_restore(struct vpt_cpu *cpu, const uint8_t *bytes, size_t len_by
         return "the output pointers are outside their region";
     if (!packets_ok(&restored))
         return "the packet state is impossible";
+    ret_stack_in(&restored);
     vpt_choose_path(&restored);
+    if (!waiting_ok(&restored))
+        return "the packet state is impossible";
     if (restored.packet_en && !restored.ret_kept)
         vpt_ret_clear(&restored); /* earlier versions kept CALLs that no RET could use */
     *cpu = restored;

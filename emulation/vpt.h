@@ -164,8 +164,10 @@ struct vpt_context {
 };
 
 #define VPT_RET_STACK     64
+#define VPT_RET_NONE      (1ull << 63) /* no CALL: nothing returns to an address like this */
 #define VPT_BUFFER_BYTES  1024
 #define VPT_DEFERRED_TIPS 16
+#define VPT_WAITING_TIPS  32
 #define VPT_MODE_UNSENT   0xffu
 
 /* An entry of a ToPA that was read ahead of need. Behind the current one: END, and where it leads.
@@ -188,14 +190,17 @@ enum vpt_path {
  */
 struct vpt_cpu {
     /* Hot: near branches. */
-    uint64_t tnt;      /* stop bit, then results; youngest at bit 0; 1 = empty */
-    uint64_t tnt_full; /* 1 << capacity */
-    uint8_t path;      /* enum vpt_path */
-    uint8_t ret_top;   /* index of the youngest entry + 1, modulo VPT_RET_STACK */
-    uint8_t ret_count;
-    bool ret_kept;  /* CALLs are put on the stack: not DisRETC */
-    bool tip_plain; /* of VPT_PATH_FAST: TIPs follow the TNT at once, compressed as usual */
+    uint64_t tnt;               /* stop bit, then results; youngest at bit 0; 1 = empty */
+    uint64_t tnt_full;          /* 1 << capacity */
+    uint8_t path;               /* enum vpt_path */
+    uint8_t ret_top, ret_count; /* of the saved form only */
+    bool ret_kept;              /* CALLs are put on the stack: not DisRETC */
+    bool tip_plain;         /* of VPT_PATH_FAST: TIPs follow the TNT at once, compressed as usual */
+    uint32_t waiting_bytes; /* so many bytes of each of these arrays are in use, */
+    uint32_t waiting_limit; /*   of so many that may be */
+    uint32_t ret_next;      /* offset of ret_stack's entry for the next CALL, in bytes */
     uint64_t ret_stack[VPT_RET_STACK];
+    uint64_t waiting_ip[VPT_WAITING_TIPS], waiting_tnt[VPT_WAITING_TIPS];
 
     /* MSRs. STATUS[2:0] are kept as the enables below. */
     uint64_t ctl, status, cr3_match, output_base, output_mask_ptrs;
@@ -337,7 +342,8 @@ void vpt_set_context(struct vpt_cpu *cpu, const struct vpt_context *ctx);
 /* The core:bus ratio changed (P-state); CBR and timing packets as Table 33-55 case 25. */
 void vpt_set_core_ratio(struct vpt_cpu *cpu, uint8_t ratio);
 
-/* Writes out all buffered packet bytes, as far as memory takes them (33.3.3). */
+/* Writes out all buffered packet bytes, as far as memory takes them (33.3.3), and TIPs that wait.
+ */
 void vpt_flush(struct vpt_cpu *cpu);
 
 /*
@@ -480,26 +486,51 @@ static inline void vpt_jmp_direct(struct vpt_cpu *cpu, uint64_t target)
  * the stack says empties the stack. The specification lets a processor compress less than it could,
  * and this choice keeps decoders of every kind in step: those that pop on each RET, as 33.4.2.2 has
  * it, and those that pop on compressed RETs only.
+ *
+ * It is a ring, and an entry that was popped is VPT_RET_NONE. An empty stack has that as its
+ * youngest entry, whatever is below: nothing gets there, and CALLs write over it when they come to
+ * it from the other side.
  */
+static inline uint64_t *vpt_ret_at(struct vpt_cpu *cpu, uint32_t offset)
+{
+    return &cpu->ret_stack[offset / sizeof(uint64_t) % VPT_RET_STACK];
+}
+static inline uint32_t vpt_ret_youngest(const struct vpt_cpu *cpu)
+{
+    return (cpu->ret_next + (uint32_t)sizeof(cpu->ret_stack) - (uint32_t)sizeof(uint64_t)) %
+           (uint32_t)sizeof(cpu->ret_stack);
+}
 static inline void vpt_ret_push(struct vpt_cpu *cpu, uint64_t next_ip)
 {
     if (!cpu->ret_kept)
         return;
-    cpu->ret_stack[cpu->ret_top] = next_ip;
-    cpu->ret_top = (uint8_t)((cpu->ret_top + 1) % VPT_RET_STACK);
-    cpu->ret_count += cpu->ret_count < VPT_RET_STACK;
+    *vpt_ret_at(cpu, cpu->ret_next) = next_ip;
+    cpu->ret_next = (cpu->ret_next + (uint32_t)sizeof(uint64_t)) % (uint32_t)sizeof(cpu->ret_stack);
 }
 /* A RET to target is compressed; then it has to be popped. */
 static inline bool vpt_ret_compresses(const struct vpt_cpu *cpu, uint64_t target)
 {
-    const unsigned youngest = (cpu->ret_top + VPT_RET_STACK - 1u) % VPT_RET_STACK;
-
-    return cpu->ret_count > 0 && cpu->ret_stack[youngest] == target;
+    return cpu->ret_stack[vpt_ret_youngest(cpu) / sizeof(uint64_t)] == target;
 }
 static inline void vpt_ret_pop(struct vpt_cpu *cpu)
 {
-    cpu->ret_top = (uint8_t)((cpu->ret_top + VPT_RET_STACK - 1u) % VPT_RET_STACK);
-    cpu->ret_count--;
+    cpu->ret_next = vpt_ret_youngest(cpu);
+    *vpt_ret_at(cpu, cpu->ret_next) = VPT_RET_NONE;
+}
+static inline void vpt_ret_clear(struct vpt_cpu *cpu)
+{
+    *vpt_ret_at(cpu, vpt_ret_youngest(cpu)) = VPT_RET_NONE;
+}
+/* How many CALLs there are. */
+static inline unsigned vpt_ret_count(const struct vpt_cpu *cpu)
+{
+    unsigned count = 0, at = vpt_ret_youngest(cpu) / (unsigned)sizeof(uint64_t);
+
+    while (count < VPT_RET_STACK && cpu->ret_stack[at] != VPT_RET_NONE) {
+        at = (at + VPT_RET_STACK - 1u) % VPT_RET_STACK;
+        count++;
+    }
+    return count;
 }
 
 /* Near relative CALL; next_ip is the return address. Zero-length calls are recognised. */
@@ -511,11 +542,34 @@ static inline void vpt_call_direct(struct vpt_cpu *cpu, uint64_t target, uint64_
         vpt_ret_push(cpu, next_ip);
 }
 
+/*
+ * Not for callers: the queue of TIPs, which there is with caps.choices.tips_wait. Where nothing but
+ * TNT and TIP packets matters, a TIP and the TNT in front of it wait until the queue is full, and
+ * become packets together then, or in front of any other packet. Loads and stores are all that it
+ * takes, so translated code may do this itself: it has to where vpt_is_fast(), for a near branch
+ * that needs a TIP, when waiting_bytes is below waiting_limit.
+ */
+static inline bool vpt_tip_waits(struct vpt_cpu *cpu, uint64_t target)
+{
+    if (cpu->waiting_bytes >= cpu->waiting_limit)
+        return false;
+    cpu->waiting_ip[cpu->waiting_bytes / sizeof(uint64_t)] = target;
+    cpu->waiting_tnt[cpu->waiting_bytes / sizeof(uint64_t)] = cpu->tnt;
+    cpu->waiting_bytes += sizeof(uint64_t);
+    cpu->tnt = 1;
+    return true;
+}
+static inline void vpt_tip_of_fast(struct vpt_cpu *cpu, uint64_t target)
+{
+    if (!vpt_tip_waits(cpu, target))
+        vpt_fast_tip(cpu, target);
+}
+
 /* Near indirect JMP (FF /4) and CALL (FF /2), near RET (C3, C2). */
 static inline void vpt_jmp_indirect(struct vpt_cpu *cpu, uint64_t target)
 {
     if (cpu->path == VPT_PATH_FAST)
-        vpt_fast_tip(cpu, target);
+        vpt_tip_of_fast(cpu, target);
     else if (cpu->path != VPT_PATH_OFF)
         vpt_slow_jmp_indirect(cpu, target);
 }
@@ -523,7 +577,7 @@ static inline void vpt_call_indirect(struct vpt_cpu *cpu, uint64_t target, uint6
 {
     if (cpu->path == VPT_PATH_FAST) {
         vpt_ret_push(cpu, next_ip); /* before: a PSB that follows the TIP empties the stack */
-        vpt_fast_tip(cpu, target);
+        vpt_tip_of_fast(cpu, target);
     } else if (cpu->path != VPT_PATH_OFF) {
         vpt_slow_call_indirect(cpu, target, next_ip);
     }
@@ -533,6 +587,8 @@ static inline void vpt_ret(struct vpt_cpu *cpu, uint64_t target)
     if (cpu->path == VPT_PATH_FAST && vpt_ret_compresses(cpu, target)) {
         vpt_ret_pop(cpu);
         vpt_cond_branch(cpu, target, true);
+    } else if (vpt_tip_waits(cpu, target)) { /* only where the path is fast */
+        vpt_ret_clear(cpu);
     } else if (cpu->path != VPT_PATH_OFF) {
         vpt_slow_ret(cpu, target);
     }

@@ -79,6 +79,7 @@ struct vpt_choices {
     bool ip_full_64;    /* IPs that are not compressed have IPBytes 110b even where 011b would do */
     bool psb_at_enable; /* PSB+ before a TIP.PGE holds MODE.Exec and FUP, as if behind it */
     bool psb_twice;     /* a PSB+ that came while ContextEn was 0 comes again when it becomes 1 */
+    bool tips_wait;     /* TIPs wait in a queue, as vpt.h says: PSB+ and PMI come some TIPs later */
     uint8_t layout;     /* enum vpt_layout */
     uint16_t psb_early_bytes;         /* PSB+ comes so much before PSBFreq says; below 2048 */
     uint8_t psb_order[VPT_PSB_PARTS]; /* enum vpt_psb_part, each once; or all VPT_PSB_NONE */

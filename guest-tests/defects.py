@@ -33,7 +33,7 @@ DEFECTS = {
         "    if (opcode != PT_TIP)\n        before_packet(cpu, opcode != PT_FUP);\n",
         "TNT and TIP in the order of the branches"),
     "no TIP for an indirect CALL": (
-        "max", "branch", "vpt.h", "empties the stack */\n        vpt_fast_tip(cpu, target);\n", "empties the stack */\n",
+        "max", "branch", "vpt.h", "empties the stack */\n        vpt_tip_of_fast(cpu, target);\n", "empties the stack */\n",
         "targets of indirect JMP and CALL"),
     "LastIP survives a PSB": (
         "max", "psb", "packets.c", "    cpu->ip_full = true;\n    if (cpu->ctl", "    if (cpu->ctl",
@@ -45,13 +45,13 @@ DEFECTS = {
         "max", "branch", "packets.c", "if (!full && changed >> 16 == 0)", "if (!full && changed >> 20 == 0)",
         "IPs rebuilt from what came before"),
     "RETs are never compressed": (
-        "max", "branch", "vpt.h", "return cpu->ret_count > 0 && ", "return false && ",
+        "max", "branch", "vpt.h", "return cpu->ret_stack[vpt_ret_youngest(cpu)", "return false && cpu->ret_stack[vpt_ret_youngest(cpu)",
         "RET: a taken bit where the CALL is known"),
     "DisRETC is ignored": (
-        "max", "branch", "vpt.h", " &&\n           !(cpu->ctl & VPT_CTL_DISRETC);", ";",
+        "max", "branch", "msr.c", "cpu->ret_kept = !(ctl & VPT_CTL_DISRETC);", "cpu->ret_kept = true;",
         "DisRETC = 1: a TIP for each RET"),
     "RETs compressed without a look at the target": (
-        "max", "branch", "vpt.h", "cpu->ret_stack[youngest] == target", "target",
+        "max", "branch", "vpt.h", "] == target;", "] != VPT_RET_NONE;",
         "RET: a TIP where it does not return to its CALL"),
     "zero-length CALLs count": (
         "max", "branch", "vpt.h", "VPT_PATH_FAST && target != next_ip)", "VPT_PATH_FAST)",

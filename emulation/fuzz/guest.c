@@ -182,8 +182,10 @@ static void check_invariants(struct guest *guest)
     if (!guest->caps.supported)
         MUST(!vpt_trigger_en(cpu), "tracing without PT");
     MUST(cpu->buf_len <= VPT_BUFFER_BYTES, "%u bytes are buffered", cpu->buf_len);
-    MUST(cpu->ret_count <= VPT_RET_STACK && cpu->ret_top < VPT_RET_STACK, "the RET stack");
+    MUST(cpu->ret_next < sizeof(cpu->ret_stack) && cpu->ret_next % 8 == 0, "the RET stack");
     MUST(cpu->tnt >= 1 && cpu->tnt < cpu->tnt_full, "TNT %" PRIx64, cpu->tnt);
+    MUST(cpu->waiting_bytes <= cpu->waiting_limit && cpu->waiting_limit <= sizeof(cpu->waiting_ip),
+         "%u bytes wait, of %u", cpu->waiting_bytes, cpu->waiting_limit);
     check_pointers(guest, ctl);
 }
 
@@ -381,8 +383,8 @@ static void near_branch(struct guest *guest, struct input *in)
         vpt_ret(&guest->cpu, ip);
         break;
     case 7:
-        if (guest->cpu.ret_count)
-            ip = guest->cpu.ret_stack[(guest->cpu.ret_top + VPT_RET_STACK - 1) % VPT_RET_STACK];
+        if (vpt_ret_count(&guest->cpu))
+            ip = *vpt_ret_at(&guest->cpu, vpt_ret_youngest(&guest->cpu));
         vpt_ret(&guest->cpu, ip);
         break;
     }
@@ -713,10 +715,11 @@ static void operate(struct guest *guest, struct input *in)
 
 static bool choose_processor(struct guest *guest, struct input *in)
 {
-    uint8_t how = byte(in);
+    const uint8_t how = byte(in), which = byte(in);
 
-    if (!vpt_profile(vpt_profile_name(byte(in) % vpt_profile_count()), &guest->caps))
+    if (!vpt_profile(vpt_profile_name(which % vpt_profile_count()), &guest->caps))
         return false;
+    guest->caps.choices.tips_wait = which & 128;
     guest->caps.long_tnt = how & 1;
     guest->caps.deferred_tips = how & 2 && guest->caps.choices.layout == VPT_LAYOUT_DENSE;
     guest->caps.tsx = how & 4;

@@ -415,7 +415,7 @@ static void test_ret_stack(void)
     fake_start(fake, BRANCHES);
     for (unsigned i = 0; i < 70; i++)
         vpt_call_direct(&fake->cpu, 0x500000 + 16 * i, 0x401000 + 16 * i);
-    CHECK(fake->cpu.ret_count == VPT_RET_STACK, "%u entries", fake->cpu.ret_count);
+    CHECK(vpt_ret_count(&fake->cpu) == VPT_RET_STACK, "%u entries", vpt_ret_count(&fake->cpu));
     for (unsigned i = 70; i-- > 5;)
         vpt_ret(&fake->cpu, 0x401000 + 16 * i);
     fake_stop(fake);

@@ -483,3 +483,90 @@ const char *to_hex(const uint8_t *bytes, size_t n)
         at += (size_t)snprintf(hex + at, sizeof(hex) - at, "%s%02x", i ? " " : "", bytes[i]);
     return hex;
 }
+
+/* ---- Anything at random ---- */
+
+uint64_t fake_random(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
+    return *seed >> 24;
+}
+
+void fake_branch(struct fake *fake, uint64_t r, uint64_t ip)
+{
+    struct vpt_cpu *cpu = &fake->cpu;
+
+    switch (r % 6) {
+    case 0:
+    case 1:
+        vpt_cond_branch(cpu, ip, r & 64);
+        break;
+    case 2:
+        vpt_jmp_indirect(cpu, ip);
+        break;
+    case 3:
+        vpt_call_direct(cpu, ip, ip + 5);
+        break;
+    case 4:
+        vpt_call_indirect(cpu, ip, ip + 3);
+        break;
+    case 5:
+        if (vpt_ret_count(cpu) && r & 64)
+            ip = *vpt_ret_at(cpu, vpt_ret_youngest(cpu));
+        vpt_ret(cpu, ip);
+        break;
+    }
+}
+
+void fake_event(struct fake *fake, uint64_t r, uint64_t ip)
+{
+    const struct vpt_power_entry sleep = {.ip = ip, .mwait = true, .hints = (uint8_t)r, .state = 1};
+    const struct vpt_power_exit wake = {.reason = 1, .core_ratio = (uint8_t)(20 + r % 8)};
+    const struct vpt_block_item items[] = {{1, r}, {2, ip}};
+    const struct vpt_block block = {.type = 4, .count = 2, .items = items};
+    struct vpt_cpu *cpu = &fake->cpu;
+    struct vpt_context ctx = context_of(r & 8 ? 3 : 0);
+
+    ctx.cr3 = (r & 0x30) << 8;
+    ctx.interrupts = r & 0x40;
+    switch (r % 12) {
+    case 0:
+        fake_transfer(fake, (enum vpt_transfer_type)(r / 16 % (VPT_UIRET + 1)), ip, ip ^ 0x1000,
+                      &ctx);
+        break;
+    case 1:
+        vpt_mov_cr3(cpu, ctx.cr3, ip);
+        break;
+    case 2:
+        vpt_tx_begin(cpu, ip);
+        break;
+    case 3:
+        vpt_tx_abort(cpu, ip, ip + 64);
+        break;
+    case 4:
+        vpt_power_entry(cpu, &sleep);
+        break;
+    case 5:
+        vpt_power_exit(cpu, &wake);
+        break;
+    case 6:
+        vpt_pebs(cpu, &block, 1, ip);
+        break;
+    case 7:
+        vpt_ptwrite(cpu, r, 8, ip);
+        break;
+    case 8:
+        vpt_stall(cpu, r & 16);
+        break;
+    case 9:
+        vpt_vmptrld(cpu, r << 12 & 0xffffff000);
+        break;
+    case 10:
+        vpt_acm_begin(cpu);
+        vpt_acm_end(cpu, ip);
+        break;
+    default:
+        vpt_interrupt_flag(cpu, r & 16, ip);
+        break;
+    }
+}

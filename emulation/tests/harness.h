@@ -128,6 +128,12 @@ bool fake_expect_at(struct fake *fake, const char *pattern, const char *rule, co
 void fake_transfer(struct fake *fake, enum vpt_transfer_type type, uint64_t ip, uint64_t target,
                    const struct vpt_context *after);
 
+/* Numbers at random of 40 bits; and events that they choose: a near branch to ip, or another one.
+ */
+uint64_t fake_random(uint64_t *seed);
+void fake_branch(struct fake *fake, uint64_t r, uint64_t ip);
+void fake_event(struct fake *fake, uint64_t r, uint64_t ip);
+
 /* VMX: a VM exit ends at VMX_HOST, a VM entry from 401010H at VMX_GUEST; CPL 0 on both sides. */
 #define VMX_GUEST 0x600000ull
 #define VMX_HOST  0x500000ull
@@ -164,6 +170,7 @@ void suite_smm(void);
 void suite_reset_vector(void);
 void suite_overflow(void);
 void suite_hand(void);
+void suite_waiting(void);
 void suite_vmx(void);
 void suite_vmx_ctl(void);
 void suite_vmx_switch(void);

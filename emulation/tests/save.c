@@ -13,92 +13,7 @@
 
 #define CTL (VPT_CTL_OS | VPT_CTL_USER | VPT_CTL_BRANCHEN | VPT_CTL_TOPA | VPT_CTL_TRACEEN)
 
-static uint64_t next_random(uint64_t *seed)
-{
-    *seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
-    return *seed >> 24;
-}
-
 /* ---- A stream that moves from processor to processor ---------------------------------------- */
-
-static void branch(struct fake *fake, uint64_t r, uint64_t ip)
-{
-    struct vpt_cpu *cpu = &fake->cpu;
-
-    switch (r % 6) {
-    case 0:
-    case 1:
-        vpt_cond_branch(cpu, ip, r & 64);
-        break;
-    case 2:
-        vpt_jmp_indirect(cpu, ip);
-        break;
-    case 3:
-        vpt_call_direct(cpu, ip, ip + 5);
-        break;
-    case 4:
-        vpt_call_indirect(cpu, ip, ip + 3);
-        break;
-    case 5:
-        if (cpu->ret_count && r & 64)
-            ip = cpu->ret_stack[(cpu->ret_top + VPT_RET_STACK - 1) % VPT_RET_STACK];
-        vpt_ret(cpu, ip);
-        break;
-    }
-}
-
-static void other_event(struct fake *fake, uint64_t r, uint64_t ip)
-{
-    const struct vpt_power_entry sleep = {.ip = ip, .mwait = true, .hints = (uint8_t)r, .state = 1};
-    const struct vpt_power_exit wake = {.reason = 1, .core_ratio = (uint8_t)(20 + r % 8)};
-    const struct vpt_block_item items[] = {{1, r}, {2, ip}};
-    const struct vpt_block block = {.type = 4, .count = 2, .items = items};
-    struct vpt_cpu *cpu = &fake->cpu;
-    struct vpt_context ctx = context_of(r & 8 ? 3 : 0);
-
-    ctx.cr3 = (r & 0x30) << 8;
-    ctx.interrupts = r & 0x40;
-    switch (r % 12) {
-    case 0:
-        fake_transfer(fake, (enum vpt_transfer_type)(r / 16 % (VPT_UIRET + 1)), ip, ip ^ 0x1000,
-                      &ctx);
-        break;
-    case 1:
-        vpt_mov_cr3(cpu, ctx.cr3, ip);
-        break;
-    case 2:
-        vpt_tx_begin(cpu, ip);
-        break;
-    case 3:
-        vpt_tx_abort(cpu, ip, ip + 64);
-        break;
-    case 4:
-        vpt_power_entry(cpu, &sleep);
-        break;
-    case 5:
-        vpt_power_exit(cpu, &wake);
-        break;
-    case 6:
-        vpt_pebs(cpu, &block, 1, ip);
-        break;
-    case 7:
-        vpt_ptwrite(cpu, r, 8, ip);
-        break;
-    case 8:
-        vpt_stall(cpu, r & 16);
-        break;
-    case 9:
-        vpt_vmptrld(cpu, r << 12 & 0xffffff000);
-        break;
-    case 10:
-        vpt_acm_begin(cpu);
-        vpt_acm_end(cpu, ip);
-        break;
-    default:
-        vpt_interrupt_flag(cpu, r & 16, ip);
-        break;
-    }
-}
 
 static void migrate(struct fake *fake)
 {
@@ -125,15 +40,15 @@ static struct fake *stream(const struct vpt_caps *caps, uint64_t ctl, bool migra
     vpt_vmxon(&fake->cpu, 0x400000);
     fake_start(fake, ctl);
     for (unsigned i = 0; i < 6000; i++) {
-        const uint64_t r = next_random(&seed), ip = 0x400000 + next_random(&seed) % 0x4000000;
+        const uint64_t r = fake_random(&seed), ip = 0x400000 + fake_random(&seed) % 0x4000000;
 
         fake->clocks.tsc += r % 300;
         fake->clocks.cycles += r % 200;
         fake->clocks.art = fake->clocks.tsc / 84;
         if (r % 16 < 12)
-            branch(fake, r / 16, ip);
+            fake_branch(fake, r / 16, ip);
         else
-            other_event(fake, r / 16, ip);
+            fake_event(fake, r / 16, ip);
         if (migrating)
             migrate(fake);
     }
@@ -167,6 +82,22 @@ static void test_streams(void)
         fake_close(whole);
         fake_close(moved);
     }
+}
+
+/* Moved in each state of the queue. */
+static void test_waiting_moves(void)
+{
+    struct vpt_caps caps = plain_caps("max");
+    struct fake *whole, *moved;
+
+    caps.choices.tips_wait = true;
+    whole = stream(&caps, CTL, false);
+    moved = stream(&caps, CTL, true);
+    CHECK(whole->tap_len > 4000 && whole->tap_len == moved->tap_len &&
+              memcmp(whole->tap, moved->tap, whole->tap_len) == 0,
+          "%zu bytes, %zu bytes", whole->tap_len, moved->tap_len);
+    fake_close(whole);
+    fake_close(moved);
 }
 
 /* Choices move with the processor, whatever the other side would choose. */
@@ -236,39 +167,6 @@ static size_t read_saved(const char *profile, const char *kind, uint8_t *bytes, 
     return len;
 }
 
-static void test_older(void)
-{
-    static const char *const names[] = {"broadwell", "skylake", "icelake-server", "max"};
-    static uint8_t state[VPT_SAVE_MAX_BYTES], again[VPT_SAVE_MAX_BYTES], packets[8192];
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const size_t state_len = read_saved(names[i], "state", state, sizeof(state));
-        const size_t packets_len = read_saved(names[i], "packets", packets, sizeof(packets));
-        const uint64_t ticks = 100ull * WORK_SAVED;
-        struct vpt_caps caps;
-        struct fake *fake;
-        const char *wrong;
-
-        vpt_profile(names[i], &caps);
-        fake = fake_open_caps(&caps);
-        fake_output(fake);
-        wrong = vpt_restore(&fake->cpu, state, state_len);
-        CHECK(!wrong, "%s: %s", names[i], wrong ? wrong : "");
-        CHECK(vpt_save(&fake->cpu, again, sizeof(again)) == state_len &&
-                  memcmp(state, again, state_len) == 0,
-              "%s: an older version could go on with it", names[i]);
-        fake->clocks.tsc += ticks;
-        fake->clocks.cycles += 90ull * WORK_SAVED;
-        work(fake, WORK_SAVED, WORK_ALL);
-        fake_stop(fake);
-        CHECK(fake->tap_len == packets_len && memcmp(fake->tap, packets, packets_len) == 0,
-              "%s: %zu bytes instead of %zu, or others", names[i], fake->tap_len, packets_len);
-        fake_close(fake);
-    }
-}
-
-/* ---- Bad bytes ------------------------------------------------------------------------------ */
-
 /* Where a field's value stands in the saved bytes; such a field must exist. */
 static uint8_t *value_of(uint8_t *bytes, size_t len, const char *member)
 {
@@ -287,6 +185,51 @@ static uint8_t *value_of(uint8_t *bytes, size_t len, const char *member)
     CHECK(false, "no field %s", member);
     abort();
 }
+
+/* Entries of the CALL stack that do not count, which say nothing. */
+static void blank_ret_stack(uint8_t *bytes, size_t len)
+{
+    const unsigned top = *value_of(bytes, len, "ret_top");
+
+    for (unsigned i = *value_of(bytes, len, "ret_count"); i < VPT_RET_STACK; i++)
+        memset(value_of(bytes, len, "ret_stack") +
+                   sizeof(uint64_t) * ((top + VPT_RET_STACK - 1u - i) % VPT_RET_STACK),
+               0, sizeof(uint64_t));
+}
+
+static void test_older(void)
+{
+    static const char *const names[] = {"broadwell", "skylake", "icelake-server", "max"};
+    static uint8_t state[VPT_SAVE_MAX_BYTES], again[VPT_SAVE_MAX_BYTES], packets[8192];
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const size_t state_len = read_saved(names[i], "state", state, sizeof(state));
+        const size_t packets_len = read_saved(names[i], "packets", packets, sizeof(packets));
+        const uint64_t ticks = 100ull * WORK_SAVED;
+        struct vpt_caps caps;
+        struct fake *fake;
+        const char *wrong;
+
+        vpt_profile(names[i], &caps);
+        fake = fake_open_caps(&caps);
+        fake_output(fake);
+        wrong = vpt_restore(&fake->cpu, state, state_len);
+        CHECK(!wrong, "%s: %s", names[i], wrong ? wrong : "");
+        blank_ret_stack(state, state_len);
+        CHECK(vpt_save(&fake->cpu, again, sizeof(again)) == state_len &&
+                  memcmp(state, again, state_len) == 0,
+              "%s: an older version could go on with it", names[i]);
+        fake->clocks.tsc += ticks;
+        fake->clocks.cycles += 90ull * WORK_SAVED;
+        work(fake, WORK_SAVED, WORK_ALL);
+        fake_stop(fake);
+        CHECK(fake->tap_len == packets_len && memcmp(fake->tap, packets, packets_len) == 0,
+              "%s: %zu bytes instead of %zu, or others", names[i], fake->tap_len, packets_len);
+        fake_close(fake);
+    }
+}
+
+/* ---- Bad bytes ------------------------------------------------------------------------------ */
 
 static void test_refused(void)
 {
@@ -412,6 +355,43 @@ static void test_impossible(void)
     fake_close(fake);
 }
 
+static void test_impossible_queue(void)
+{
+    static const struct {
+        const char *member;
+        unsigned byte;
+        uint8_t value;
+    } bad[] = {
+        {"waiting_bytes", 0, 9},       {"waiting_bytes", 1, 1},
+        {"waiting_tnt", 0, 0},         {"waiting_tnt", 8 + 2, 0xff},
+        {"caps.choices.layout", 0, 1}, {"caps.choices.tips_wait", 0, 2},
+    };
+    struct vpt_caps caps = plain_caps("max");
+    struct fake *fake;
+    uint8_t bytes[VPT_SAVE_MAX_BYTES];
+
+    caps.choices = (struct vpt_choices){.tips_wait = true, .psb_early_bytes = 1, .layout = 2};
+    fake = fake_open_caps(&caps); /* every choice of bad[] is saved, */
+    fake->cpu.caps.choices.layout = VPT_LAYOUT_DENSE;
+    fake_start(fake, CTL);
+    fake->cpu.caps.choices.layout = VPT_LAYOUT_WHOLE; /*   though there is a queue */
+    vpt_jmp_indirect(&fake->cpu, 0x402000);
+    vpt_jmp_indirect(&fake->cpu, 0x403000);
+    CHECK(fake->cpu.waiting_bytes == 2 * sizeof(uint64_t), "both wait");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        size_t len;
+
+        fake->cpu.caps.choices.layout =
+            strcmp(bad[i].member, "caps.choices.layout") ? VPT_LAYOUT_DENSE : VPT_LAYOUT_WHOLE;
+        len = vpt_save(&fake->cpu, bytes, sizeof(bytes));
+        value_of(bytes, len, bad[i].member)[bad[i].byte] = bad[i].value;
+        expect_refused(fake, bytes, len, bad[i].member);
+    }
+    fake->cpu.caps.choices.layout = VPT_LAYOUT_DENSE;
+    fake_stop(fake);
+    fake_close(fake);
+}
+
 /* Whoever moves a machine moves processors without Intel PT as well. */
 static void test_without_pt(void)
 {
@@ -479,13 +459,10 @@ static void test_other_states(void)
 /* ---- Nothing is forgotten ------------------------------------------------------------------- */
 
 /* What follows from other fields, belongs to the owner, or is saved member by member. */
-static const char *const left_out[] = {"path",        "ret_kept",
-                                       "tip_plain",   "ranges",
-                                       "timing",      "psb_period_bytes",
-                                       "ops",         "owner",
-                                       "ctx",         "now",
-                                       "caps",        "choices",
-                                       "ready_bytes", "topa_ahead_count",
+static const char *const left_out[] = {"path",      "ret_kept", "tip_plain",   "waiting_limit",
+                                       "ret_next",  "ranges",   "timing",      "psb_period_bytes",
+                                       "ops",       "owner",    "ctx",         "now",
+                                       "caps",      "choices",  "ready_bytes", "topa_ahead_count",
                                        "topa_ahead"};
 
 static bool is_left_out(const char *name)
@@ -576,9 +553,11 @@ void suite_save(void)
     static const struct test tests[] = {
         {"streams that migrate", test_streams},
         {"choices that migrate", test_choices_move},
+        {"TIPs that wait migrate", test_waiting_moves},
         {"states of an older version", test_older},
         {"bytes that are refused", test_refused},
         {"impossible states", test_impossible},
+        {"an impossible queue", test_impossible_queue},
         {"other states", test_other_states},
         {"a processor without Intel PT", test_without_pt},
         {"every member is saved", test_complete},

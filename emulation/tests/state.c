@@ -161,8 +161,8 @@ static void events(struct fake *fake, uint64_t seed, unsigned count)
             vpt_ret(&fake->cpu, ip);
             break;
         case 4:
-            if (fake->cpu.ret_count)
-                vpt_ret(&fake->cpu, fake->cpu.ret_stack[(fake->cpu.ret_top + 63) % 64]);
+            if (vpt_ret_count(&fake->cpu))
+                vpt_ret(&fake->cpu, *vpt_ret_at(&fake->cpu, vpt_ret_youngest(&fake->cpu)));
             break;
         case 5:
             vpt_mov_cr3(&fake->cpu, ip << 12, ip);

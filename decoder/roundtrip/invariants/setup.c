@@ -31,6 +31,7 @@ static void draw_caps(struct run *run, struct vpt_caps *caps)
         widen(caps);
     caps->long_tnt = dice_one_in(&run->dice, 3);
     caps->deferred_tips = dice_one_in(&run->dice, 4);
+    caps->choices.tips_wait = dice_one_in(&run->dice, 2);
     caps->vmx_misc_pt = caps->vmx_misc_pt && !dice_one_in(&run->dice, 16);
     caps->tsx = dice_one_in(&run->dice, 2);
     caps->leaf14_0_ecx ^= (uint32_t)some(run, VPT_CAP_LIP, 2);

@@ -531,6 +531,7 @@ static void make_caps(void)
         make_choices(run.recipe->profile);
     run.caps.long_tnt = run.recipe->long_tnt;
     run.caps.deferred_tips = run.recipe->deferred_tips;
+    run.caps.choices.tips_wait = run.recipe->tips_wait;
     run.scene->tsc_den = run.caps.tsc_den;
     run.scene->tsc_num = run.caps.tsc_num;
     run.scene->max_nonturbo_ratio = run.caps.max_nonturbo_ratio;

@@ -95,7 +95,7 @@ enum guest { GUEST_NONE, GUEST_APART, GUEST_SAME_ADDRESSES };
 struct recipe {
     uint64_t ctl;        /* bits of RTIT_CTL besides those that make a trace of branches */
     const char *profile; /* whose choices the packets show; NULL: none's */
-    bool long_tnt, deferred_tips;
+    bool long_tnt, deferred_tips, tips_wait;
     uint8_t user_range, kernel_range; /* ADDRn_CFG */
     enum output output;
     enum start start;

@@ -153,6 +153,7 @@ static void draw_run(void)
     run.caps.long_tnt = draw(&run.random, 2);
     draw_choices();
     run.caps.deferred_tips = run.caps.choices.layout == VPT_LAYOUT_DENSE && draw(&run.random, 2);
+    run.caps.choices.tips_wait = draw(&run.random, 2);
     run.ctl = draw_ctl(&run.caps);
     run.toggle = draw(&run.random, 3) == 0;
     run.libipt_knows = !(run.ctl & VPT_CTL_EVENTEN); /* not CFE and EVD */

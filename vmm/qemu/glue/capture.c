@@ -373,6 +373,7 @@ static struct X86VptWatch *watch_new(X86CPU *cpu, const VptStart *start, Error *
     vpt_profile(X86_VPT_CAPTURE_PROFILE, &caps);
     x86_vpt_restrict_caps(cpu, &caps);
     caps.leaf14_0_ecx |= VPT_CAP_FABRIC;
+    caps.choices.tips_wait = true;
     wrong = vpt_caps_check(&caps);
     if (wrong || !vpt_init(&watch->model, &caps, &watch_ops, watch)) {
         error_setg(errp, "this vCPU cannot be traced: %s", wrong ? wrong : "no model");

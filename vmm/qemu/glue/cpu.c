@@ -77,6 +77,9 @@ void x86_vpt_realize(X86CPU *cpu, Error **errp)
     const char *wrong;
 
     vpt->cpu = cpu;
+    for (unsigned i = 0; i < VPT_RET_STACK; i++) {
+        vpt->full.ret_stack[i] = VPT_RET_NONE; /* no RET finds its CALL there */
+    }
     if (!cpu->vpt_profile || !(cpu->env.features[FEAT_7_0_EBX] & CPUID_7_0_EBX_INTEL_PT)) {
         return;
     }

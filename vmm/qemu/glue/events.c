@@ -180,9 +180,21 @@ void helper_vpt_jmp_indirect(CPUX86State *env, target_ulong target)
     TELL_BRANCH(env, vpt_jmp_indirect, vpt_jmp_indirect, target);
 }
 
-void helper_vpt_call_indirect(CPUX86State *env, target_ulong target, target_ulong next)
+static inline void call_pushed(struct vpt_cpu *hot, uint64_t target, uint64_t next)
 {
-    TELL_BRANCH(env, vpt_call_indirect, vpt_call_indirect, target, next);
+    vpt_jmp_indirect(hot, target);
+}
+
+/* An indirect CALL that the code put on the stack of the hot model. */
+void helper_vpt_call_pushed(CPUX86State *env, target_ulong target)
+{
+    struct vpt_cpu *const hot = hot_of(env);
+    const uint64_t next = *vpt_ret_at(hot, vpt_ret_youngest(hot));
+
+    if (unlikely(!vpt_is_fast(hot))) {
+        vpt_ret_pop(hot);
+    }
+    TELL_BRANCH(env, call_pushed, vpt_call_indirect, target, next);
 }
 
 void helper_vpt_ret(CPUX86State *env, target_ulong target)

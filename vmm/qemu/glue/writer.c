@@ -9,9 +9,8 @@
 #include "qemu/thread.h"
 #include "vpt-i386.h"
 
-#define CHUNK_BYTES (1u << 16)
+#define CHUNK_BYTES (1u << 18)
 #define CHUNKS      (X86_VPT_WRITER_BYTES / CHUNK_BYTES)
-QEMU_BUILD_BUG_ON(CHUNKS > UINT16_MAX);
 
 struct X86VptWriter {
     struct X86VptFile file;
