@@ -438,7 +438,8 @@ static inline bool vpt_is_fast(const struct vpt_cpu *cpu)
 }
 /*
  * It may take near direct CALLs as well, if ret_kept: as vpt_ret_push() does, unless the length is
- * zero. And a near RET for which vpt_ret_compresses(): as vpt_ret_pop() does, and the bit 1.
+ * zero. And a near RET for which vpt_ret_compresses(): as vpt_ret_pop() does, and the bit 1. And
+ * other RETs and indirect branches, as vpt_tip_waits() does.
  */
 
 /* ---- Events ------------------------------------------------------------------------------- *
@@ -545,9 +546,8 @@ static inline void vpt_call_direct(struct vpt_cpu *cpu, uint64_t target, uint64_
 /*
  * Not for callers: the queue of TIPs, which there is with caps.choices.tips_wait. Where nothing but
  * TNT and TIP packets matters, a TIP and the TNT in front of it wait until the queue is full, and
- * become packets together then, or in front of any other packet. Loads and stores are all that it
- * takes, so translated code may do this itself: it has to where vpt_is_fast(), for a near branch
- * that needs a TIP, when waiting_bytes is below waiting_limit.
+ * become packets together then, or in front of any other packet. Translated code does the same by
+ * loads and stores of its own, where waiting_bytes is below waiting_limit.
  */
 static inline bool vpt_tip_waits(struct vpt_cpu *cpu, uint64_t target)
 {
