@@ -63,8 +63,6 @@ static const struct row {
     {.name = "TSC, MTC and CYC; pauses", .recipe = {.ctl = TIMES, .pauses = true}},
     {.name = "long TNTs", .recipe = {.long_tnt = true}},
     {.name = "deferred TIPs", .recipe = {.deferred_tips = true}},
-    {.name = "TIPs that wait", .recipe = {.tips_wait = true}},
-    {.name = "long TNTs, TIPs that wait", .recipe = {.long_tnt = true, .tips_wait = true}},
     {.name = "long TNTs, deferred TIPs", .recipe = {.long_tnt = true, .deferred_tips = true}},
     {.name = "user code only", .recipe = {.ctl = VPT_CTL_USER}},
     {.name = "kernel code only", .recipe = {.ctl = VPT_CTL_OS}},
@@ -116,6 +114,8 @@ static const struct row {
     {.name = "perl with timing, in QEMU", .program = &interpreter},
     {.name = "hello on hardware", .hardware = &hello},
     {.name = "21 instructions on hardware", .hardware = &single},
+    {.name = "TIPs that wait", .recipe = {.tips_wait = true}},
+    {.name = "long TNTs, TIPs that wait", .recipe = {.long_tnt = true, .tips_wait = true}},
 };
 
 /* ---- Verdicts ------------------------------------------------------------------------------- */
