@@ -189,7 +189,7 @@ segments_decode() {
 
 # What one vCPU writes while another one's translation of it is under way (guest-tests/patching.c).
 patched_code_decodes() {
-    captured_with_code patching 1 bare_machine 120 vpt-profile=icelake-server "$guests/patching.elf" \
+    captured_with_code patching 1 bare_machine 300 vpt-profile=icelake-server "$guests/patching.elf" \
         -smp 2 -append rounds=2000 &&
         capture_is_log patching 0 && capture_is_log patching 1
 }
