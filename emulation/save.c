@@ -231,12 +231,15 @@ static void ret_stack_out(struct vpt_cpu *cpu)
     ret_stack_fill(cpu, 0);
 }
 
-/* Both are in their bounds. */
-static void ret_stack_in(struct vpt_cpu *cpu)
+/* Both are in their bounds. False: an entry that counts is none. */
+static bool ret_stack_in(struct vpt_cpu *cpu)
 {
+    const unsigned count = cpu->ret_count;
+
     cpu->ret_next = cpu->ret_top * (uint32_t)sizeof(uint64_t);
     ret_stack_fill(cpu, VPT_RET_NONE);
     cpu->ret_top = cpu->ret_count = 0;
+    return vpt_ret_count(cpu) == count;
 }
 
 size_t vpt_save(const struct vpt_cpu *cpu, uint8_t *bytes, size_t size_bytes)
@@ -465,7 +468,8 @@ const char *vpt_restore(struct vpt_cpu *cpu, const uint8_t *bytes, size_t len_by
         return "the output pointers are outside their region";
     if (!packets_ok(&restored))
         return "the packet state is impossible";
-    ret_stack_in(&restored);
+    if (!ret_stack_in(&restored))
+        return "the packet state is impossible";
     vpt_choose_path(&restored);
     if (!waiting_ok(&restored))
         return "the packet state is impossible";
