@@ -159,8 +159,7 @@ static void stored(struct vpt_cpu *cpu, uint32_t len)
 
 void vpt_output_take_back(struct vpt_cpu *cpu)
 {
-    if (cpu->buf_len || cpu->output_blocked)
-        vpt_output_drain(cpu);
+    vpt_output_flush(cpu);
     if (!cpu->output_blocked || !cpu->untouched || !cpu->output_ept)
         return;
     cpu->status = cpu->start_status;
@@ -226,6 +225,12 @@ void vpt_output_drain(struct vpt_cpu *cpu)
         cpu->waiting_ctl = 0;
     if (!cpu->output_blocked && cpu->trigger_en)
         look_ahead(cpu);
+}
+
+void vpt_output_flush(struct vpt_cpu *cpu)
+{
+    if (cpu->buf_len || cpu->output_blocked)
+        vpt_output_drain(cpu);
 }
 
 static bool single_range_ok(const struct vpt_cpu *cpu)

@@ -19,5 +19,7 @@ void vpt_output_forget(struct vpt_cpu *cpu);
 void vpt_output_take_back(struct vpt_cpu *cpu);
 /* Writes the internal buffer out. May set Error or Stopped, may leave bytes if output blocks. */
 void vpt_output_drain(struct vpt_cpu *cpu);
+/* The same, if there is anything to store or to wait for. */
+void vpt_output_flush(struct vpt_cpu *cpu);
 
 #endif

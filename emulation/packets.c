@@ -720,8 +720,9 @@ static inline void put_plain_tip(struct vpt_cpu *cpu, uint64_t payload)
 
 /* ---- TIPs that wait ---- */
 
-#define WAITING_MAX_BYTES (VPT_WAITING_TIPS * (PT_TNT64_LEN + 1u + 8u))
-_Static_assert(WAITING_MAX_BYTES <= VPT_BUFFER_BYTES - 8, "an empty buffer has room for all");
+#define WAITING_MAX_BYTES (PT_TNT64_LEN + 1u + 8u) /* of one, with its TNT */
+_Static_assert(VPT_WAITING_TIPS *WAITING_MAX_BYTES <= VPT_BUFFER_BYTES,
+               "an empty buffer has room for all");
 
 /* Of the first TIPs of the queue, those that are compressed as usual; how many. */
 static unsigned put_waiting_plain(struct vpt_cpu *cpu, unsigned first, unsigned count)
@@ -742,15 +743,14 @@ static unsigned put_waiting_plain(struct vpt_cpu *cpu, unsigned first, unsigned 
     return i;
 }
 
-/* All that wait become packets. The TNT bits behind them stay where they are. */
-__attribute__((noinline)) static void send_waiting(struct vpt_cpu *cpu)
+__attribute__((noinline)) static void send_some_waiting(struct vpt_cpu *cpu)
 {
     const unsigned count = cpu->waiting_bytes / sizeof(uint64_t);
     const uint64_t tnt = cpu->tnt;
     unsigned i = 0;
 
     cpu->waiting_bytes = 0;
-    if (!vpt_make_room(cpu, count * (PT_TNT64_LEN + 1u + 8u)) || !vpt_is_fast(cpu))
+    if (!vpt_make_room(cpu, count * WAITING_MAX_BYTES) || !vpt_is_fast(cpu))
         return; /* an overflow; or the store ended the trace */
     while (i < count) {
         if (!cpu->ip_full)
@@ -763,10 +763,16 @@ __attribute__((noinline)) static void send_waiting(struct vpt_cpu *cpu)
     cpu->tnt = tnt;
 }
 
-void vpt_begin_event(struct vpt_cpu *cpu)
+/* All that wait become packets. The TNT bits behind them stay where they are. */
+static inline void send_waiting(struct vpt_cpu *cpu)
 {
     if (cpu->waiting_bytes)
-        send_waiting(cpu);
+        send_some_waiting(cpu);
+}
+
+void vpt_begin_event(struct vpt_cpu *cpu)
+{
+    send_waiting(cpu);
     if (cpu->timing)
         read_clocks(cpu);
     if (!room(cpu, VPT_EVENT_MAX_BYTES))
@@ -788,8 +794,7 @@ void vpt_fast_tip(struct vpt_cpu *cpu, uint64_t target)
 {
     const uint64_t payload = vpt_ip_payload(cpu, target);
 
-    if (cpu->waiting_bytes)
-        send_waiting(cpu);
+    send_waiting(cpu);
     if (!room(cpu, VPT_EVENT_MAX_BYTES))
         vpt_make_room(cpu, VPT_EVENT_MAX_BYTES);
     /* The store may have ended the trace. */
@@ -806,8 +811,7 @@ void vpt_slow_tnt_full(struct vpt_cpu *cpu, uint64_t next_ip)
 {
     const struct tnt_word tnt = tnt_word(cpu->tnt);
 
-    if (cpu->waiting_bytes)
-        send_waiting(cpu);
+    send_waiting(cpu);
     if (!room(cpu, VPT_EVENT_MAX_BYTES) || !cpu->tip_plain) {
         vpt_begin_event(cpu);
         vpt_emit_tnt(cpu);
@@ -869,16 +873,13 @@ void vpt_end_quietly(struct vpt_cpu *cpu)
 
 void vpt_flush(struct vpt_cpu *cpu)
 {
-    if (cpu->waiting_bytes)
-        send_waiting(cpu);
-    if (cpu->buf_len || cpu->output_blocked)
-        vpt_output_drain(cpu);
+    send_waiting(cpu);
+    vpt_output_flush(cpu);
 }
 
 void vpt_flush_branches(struct vpt_cpu *cpu)
 {
-    if (cpu->waiting_bytes)
-        send_waiting(cpu);
+    send_waiting(cpu);
     if (cpu->tnt != 1 || cpu->deferred_count) {
         vpt_make_room(cpu, VPT_EVENT_MAX_BYTES);
         vpt_emit_tnt(cpu);
