@@ -72,6 +72,7 @@ static struct fake *stream(uint64_t seed, uint64_t ctl, bool wait, unsigned *mos
 
     caps.long_tnt = seed & 1;
     caps.choices.ip_full_64 = seed % 16 == 2; /* then none waits */
+    caps.choices.psb_ip_apart = seed % 4 == 1;
     caps.triggers = true;
     fake = fake_open_caps(&caps);
     vpt_vmxon(&fake->cpu, 0x400000);
