@@ -317,6 +317,27 @@ static void test_depth(void)
     }
 }
 
+/* An entry counts once: behind as many RETs as the stack has entries, all of them were used. */
+static void test_used_up(void)
+{
+    for (unsigned depth = 1; depth <= 64; depth++)
+        for (unsigned again = 0; again < depth; again++) {
+            struct fake *fake = fake_open("max");
+            char words[256];
+
+            fake_start(fake, BOTH);
+            calls(fake, depth);
+            for (unsigned i = depth; i-- > 0;)
+                vpt_ret(&fake->cpu, return_of(i));
+            expected_tnt(words, sizeof(words), depth, 6, ~0ull);
+            (void)snprintf(words + strlen(words), sizeof(words) - strlen(words),
+                           " TIP(%" PRIx64 ")", return_of(again));
+            vpt_ret(&fake->cpu, return_of(again));
+            EXPECT(fake, words, "a RET to what was used");
+            fake_close(fake);
+        }
+}
+
 /* A RET elsewhere is a TIP; the model then forgets the whole stack (33.4.2.2 allows it). */
 static void test_mismatch(void)
 {
@@ -525,6 +546,7 @@ void suite_compression(void)
         {"RET compression", test_ret_simple},
         {"zero-length CALLs", test_zero_length_call},
         {"64 entries", test_depth},
+        {"entries that were used", test_used_up},
         {"mismatch", test_mismatch},
         {"RET across PacketEn = 0", test_ret_across_packet_en},
         {"RET across TraceEn = 0", test_ret_across_trace_en},
