@@ -8,8 +8,9 @@
  * The time of a packet is an estimate, and so is the conversion of perf's. Therefore a stretch of
  * trace, from a PIP or a TIP.PGE to the next PIP, TIP.PGE or TIP.PGD, belongs as a whole to the
  * thread that ran longest in its time, of those that have code. Others are the kernel's: they write
- * no CR3, and leave that of the process before, which may go on without a PIP. The trace of a
- * thread is all its own.
+ * no CR3, and leave that of the process before, which may go on without a PIP. What is between two
+ * threads counts for neither, since CR3 is written somewhere in it. The trace of a thread is all
+ * its own.
  */
 #include <string.h>
 #include <stdlib.h>

@@ -41,7 +41,7 @@ struct perf_cpu_turns ptd_perf_threads_of(const struct ptd_perf_session *session
     if (trace->cpu >= 0)
         turns = ptd_perf_turns_of(&session->lookup->turns, (uint32_t)trace->cpu);
     turns.first = find_first(session, trace);
-    turns.first_has_code = ptd_perf_turns_has_code(session, &session->lookup->maps,
-                                                   &session->lookup->forks, turns.first.pid);
+    turns.first_has_space = ptd_perf_turns_has_code(session, &session->lookup->maps,
+                                                    &session->lookup->forks, turns.first.pid);
     return turns;
 }

@@ -45,6 +45,7 @@ static bool add_turn(struct perf_turns *turns, const struct ptd_perf_pt *pt,
         return true; /* who comes next says so itself */
     if (at->out)
         turn.thread = (struct ptd_perf_thread){at->other_tid, at->other_pid};
+    turn.is_coming = at->out;
     if (!array_grow((void **)&turns->list, &turns->room, turns->count, sizeof(turn)))
         return false;
     turns->list[turns->count++] = turn;
@@ -62,6 +63,17 @@ static void keep_order(struct perf_turns *turns)
     }
 }
 
+/* Without the record of its begin, a thread that comes counts as one that runs. */
+static void find_begins(struct perf_turns *turns)
+{
+    for (size_t i = 0; i < turns->count; i++) {
+        struct perf_turn *const turn = &turns->list[i];
+
+        turn->is_coming = turn->is_coming && i + 1 < turns->count && turn[1].cpu == turn->cpu &&
+                          !turn[1].is_coming && turn[1].thread.tid == turn->thread.tid;
+    }
+}
+
 /* Of a CPU's last turn, which has no end, 0. */
 static uint64_t length_of(const struct perf_turns *turns, size_t i)
 {
@@ -76,9 +88,9 @@ struct piece {
     uint64_t ticks;
 };
 
-static bool counts(const struct perf_turns *turns, size_t i, bool code)
+static bool counts(const struct perf_turns *turns, size_t i, bool space)
 {
-    return !code || turns->list[i].has_code;
+    return !space || turns->list[i].has_space;
 }
 
 /* The longer one; the earlier one of two that are as long. count: none. */
@@ -92,10 +104,10 @@ static size_t longer(const struct perf_turns *turns, size_t a, size_t b)
 }
 
 /*
- * A tree in an array: the node i has 2i and 2i + 1 below it, the turn i is node count + i. code:
- * of those that have code. NULL: no memory.
+ * A tree in an array: the node i has 2i and 2i + 1 below it, the turn i is node count + i. space:
+ * of those that have an address space. NULL: no memory.
  */
-static size_t *build_tree(const struct perf_turns *turns, bool code)
+static size_t *build_tree(const struct perf_turns *turns, bool space)
 {
     const size_t count = turns->count;
     size_t *const longest = calloc(2 * count + 1, sizeof(*longest));
@@ -103,7 +115,7 @@ static size_t *build_tree(const struct perf_turns *turns, bool code)
     if (!longest)
         return NULL;
     for (size_t i = 0; i < count; i++)
-        longest[count + i] = counts(turns, i, code) ? i : count;
+        longest[count + i] = counts(turns, i, space) ? i : count;
     for (size_t i = count; i-- > 1;)
         longest[i] = longer(turns, longest[2 * i], longest[2 * i + 1]);
     return longest;
@@ -120,19 +132,23 @@ bool ptd_perf_turns_make(struct perf_turns *turns, const struct ptd_perf_session
             return false;
     }
     keep_order(turns);
-    for (size_t i = 0; i < turns->count; i++)
-        turns->list[i].has_code =
-            ptd_perf_turns_has_code(session, maps, forks, turns->list[i].thread.pid);
+    find_begins(turns);
+    for (size_t i = 0; i < turns->count; i++) {
+        struct perf_turn *const turn = &turns->list[i];
+
+        turn->has_space =
+            !turn->is_coming && ptd_perf_turns_has_code(session, maps, forks, turn->thread.pid);
+    }
     turns->longest = build_tree(turns, false);
-    turns->longest_code = build_tree(turns, true);
-    return turns->longest && turns->longest_code;
+    turns->longest_space = build_tree(turns, true);
+    return turns->longest && turns->longest_space;
 }
 
 void ptd_perf_turns_free(struct perf_turns *turns)
 {
     free(turns->list);
     free(turns->longest);
-    free(turns->longest_code);
+    free(turns->longest_space);
 }
 
 /* ---- Searches ---- */
@@ -164,9 +180,9 @@ struct perf_cpu_turns ptd_perf_turns_of(const struct perf_turns *turns, uint32_t
 }
 
 /* The longest of the turns from begin on, in front of end. count: there is none. */
-static size_t longest_of(const struct perf_turns *turns, size_t begin, size_t end, bool code)
+static size_t longest_of(const struct perf_turns *turns, size_t begin, size_t end, bool space)
 {
-    const size_t *const longest = code ? turns->longest_code : turns->longest;
+    const size_t *const longest = space ? turns->longest_space : turns->longest;
     size_t best = turns->count;
 
     for (begin += turns->count, end += turns->count; begin < end; begin /= 2, end /= 2) {
@@ -196,7 +212,7 @@ static void take(struct piece *best, bool *found, struct ptd_perf_thread thread,
 }
 
 /* False: there is none that counts. */
-static bool find_most(const struct perf_cpu_turns *of_cpu, uint64_t from, uint64_t to, bool code,
+static bool find_most(const struct perf_cpu_turns *of_cpu, uint64_t from, uint64_t to, bool space,
                       struct ptd_perf_thread *thread)
 {
     const struct perf_turns *const turns = of_cpu->turns;
@@ -209,17 +225,17 @@ static bool find_most(const struct perf_cpu_turns *of_cpu, uint64_t from, uint64
     struct piece best = {.ticks = 0};
     bool found = false;
 
-    if (at > of_cpu->begin && counts(turns, at - 1, code))
+    if (at > of_cpu->begin && counts(turns, at - 1, space))
         take(&best, &found, turns->list[at - 1].thread,
              part(turns->list[at - 1].tsc, next, from, to));
-    if (at == of_cpu->begin && (!code || of_cpu->first_has_code))
+    if (at == of_cpu->begin && (!space || of_cpu->first_has_space))
         take(&best, &found, of_cpu->first, part(0, next, from, to));
     if (last > at) {
-        const size_t whole = longest_of(turns, at, last - 1, code);
+        const size_t whole = longest_of(turns, at, last - 1, space);
 
         if (whole < turns->count)
             take(&best, &found, turns->list[whole].thread, length_of(turns, whole));
-        if (counts(turns, last - 1, code))
+        if (counts(turns, last - 1, space))
             take(&best, &found, turns->list[last - 1].thread, to - turns->list[last - 1].tsc);
     }
     *thread = best.thread;

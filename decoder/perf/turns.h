@@ -11,15 +11,16 @@ struct perf_turn {
     uint64_t tsc;
     uint32_t cpu;
     struct ptd_perf_thread thread;
-    bool has_code; /* its process has, which kernel threads have not */
+    bool is_coming; /* the thread before has stopped, and this one begins with the next turn */
+    bool has_space; /* all the while the address space is its own: kernel threads have none */
 };
 
 /* By CPU and then by time. Begins as zeros. */
 struct perf_turns {
     struct perf_turn *list;
     size_t count, room;
-    size_t *longest;      /* of all */
-    size_t *longest_code; /* of those that have code */
+    size_t *longest;       /* of all */
+    size_t *longest_space; /* of those that have an address space */
 };
 
 /* Those of a CPU, and who ran in front of them. */
@@ -27,7 +28,7 @@ struct perf_cpu_turns {
     const struct perf_turns *turns;
     size_t begin, end;
     struct ptd_perf_thread first;
-    bool first_has_code;
+    bool first_has_space;
 };
 
 /* switches: those of the session by CPU; maps and forks: by process. False: no memory. */
@@ -41,8 +42,9 @@ struct perf_cpu_turns ptd_perf_turns_of(const struct perf_turns *turns, uint32_t
 struct ptd_perf_thread ptd_perf_turns_most(const struct perf_cpu_turns *of_cpu, uint64_t from,
                                            uint64_t to);
 /*
- * The same among threads that have code, if there is one: whose address space it is, if that did
- * not change in this time. Kernel threads run in that of whoever ran before.
+ * The same among threads that have an address space, if there is one: whose it is, if that did not
+ * change in this time. Kernel threads run in that of whoever ran before. What is between two
+ * threads counts for neither: the MOV CR3 is anywhere in it.
  */
 struct ptd_perf_thread ptd_perf_turns_space(const struct perf_cpu_turns *of_cpu, uint64_t from,
                                             uint64_t to);

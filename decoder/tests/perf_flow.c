@@ -187,6 +187,51 @@ static void kernel_threads(void)
     }
 }
 
+static void put_map(struct file *file, unsigned pid)
+{
+    file_record(file, 10, 2, "ddqqqqqqddsi", N(pid), N(pid), N(0x1000), N(16), N(0), N(0), N(0),
+                N(0), N(5), N(2), "one", N(pid), N(pid), N(1));
+}
+
+/*
+ * One process stops long before it has written CR3, and long before another one begins: the time
+ * in between is neither's. If it is not known when the other one began, it is the other one's.
+ */
+static void between_threads(void)
+{
+    static const struct {
+        unsigned begins; /* the record of the begin is this process's; 0: there is none */
+        const char *want;
+    } cases[] = {{20, "10:1 20:2 "}, {0, "20:1 20:2 "}, {30, "20:1 error@48 "}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        static struct file file, packets;
+        struct ptd_perf_session *session;
+        struct ptd_perf_fault fault;
+        const unsigned begins = cases[i].begins;
+
+        packets.len = 0;
+        file_put(&packets, "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x23", 18);
+        ran(&packets, 1000, 1900, 1);
+        ran(&packets, 1910, 3500, 2);
+        file_pipe_header(&file);
+        file_attr_record(&file, 8, 5);
+        file_record(&file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
+        for (unsigned pid = 10; pid <= 30; pid += 10)
+            put_map(&file, pid);
+        file_record(&file, 15, 0, "ddi", N(20), N(20), N(10), N(10), N(900));
+        file_record(&file, 15, 0x2000, "ddi", N(20), N(20), N(10), N(10), N(1300));
+        if (begins)
+            file_record(&file, 15, 0, "ddi", N(10), N(10), N(begins), N(begins), N(2500));
+        file_record(&file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(-1), N(1), N(0));
+        file_put(&file, packets.bytes, packets.len);
+        CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+        CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
+        CU_ASSERT_STRING_EQUAL(who_ran(session), cases[i].want);
+        ptd_perf_session_free(session);
+    }
+}
+
 /* ---- Code that changes ---- */
 
 /* A packet with a whole address (6 bytes, sign-extended). */
@@ -294,5 +339,6 @@ void add_perf_flow_suite(void)
     CU_add_test(suite, "the trace of a CPU", cpu_trace);
     CU_add_test(suite, "a trace that begins late", late_trace);
     CU_add_test(suite, "tasks of the kernel", kernel_threads);
+    CU_add_test(suite, "between two threads", between_threads);
     CU_add_test(suite, "code changes at its time", changes_at_their_time);
 }
