@@ -221,9 +221,10 @@ static void check_cr_read(CPUX86State *env, int reg, uintptr_t retaddr)
 
 static uint64_t cr_mask(CPUX86State *env, int reg)
 {
-    const uint64_t *vmcs = x86_vmx_of(env)->vmcs;
-
-    return !x86_vmx_guest(env) ? 0 : vmcs[reg == 0 ? VMCS_CR0_MASK : VMCS_CR4_MASK];
+    if (!x86_vmx_guest(env)) {
+        return 0;
+    }
+    return x86_vmx_of(env)->vmcs[reg == 0 ? VMCS_CR0_MASK : VMCS_CR4_MASK];
 }
 
 uint64_t x86_vmx_cr_seen(CPUX86State *env, int reg)
