@@ -19,7 +19,7 @@ set -u
 # Time is the count of the outer machine's instructions. Else, on a busy host, the guest's timer would
 # be due again whenever TCG inside TCG is done with it.
 by_count=(-icount "shift=0,sleep=off")
-boot_s=${BOOT_S:-400}
+boot_s=${BOOT_S:-900}
 execlog=${EXECLOG:-$build/qemu/execlog.so}
 
 [ -f "$execlog" ] || why="${why:-no QEMU (make qemu)}"
