@@ -69,18 +69,55 @@ static void ran(struct file *file, uint64_t from, uint64_t to, uint8_t last)
     file_put(file, "\x01", 1); /* TIP.PGD without an address */
 }
 
+/* Behind the PSB+ that a trace begins with. */
+static void begin_packets(struct file *packets)
+{
+    packets->len = 0;
+    file_put(packets, "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x23", 18);
+}
+
+/* A file whose times are TSCs. */
+static void begin_file(struct file *file)
+{
+    file_pipe_header(file);
+    file_attr_record(file, 8, 5);
+    file_record(file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
+}
+
+/* tid: whose trace of the CPU it is, or UINT32_MAX. */
+static void put_trace(struct file *file, const struct file *packets, unsigned tid)
+{
+    file_record(file, 71, 0, "qqqdddd", N(packets->len), N(0), N(1), N(0), N(tid), N(1), N(0));
+    file_put(file, packets->bytes, packets->len);
+}
+
+/* A process has code. */
+static void put_map(struct file *file, unsigned pid)
+{
+    file_record(file, 10, 2, "ddqqqqqqddsi", N(pid), N(pid), N(0x1000), N(16), N(0), N(0), N(0),
+                N(0), N(5), N(2), "one", N(pid), N(pid), N(1));
+}
+
+static void check_who_ran(const struct file *file, const char *want)
+{
+    struct ptd_perf_session *session;
+    struct ptd_perf_fault fault;
+
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file->bytes, file->len, &session, &fault), PTD_OK);
+    CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
+    CU_ASSERT_STRING_EQUAL(who_ran(session), want);
+    ptd_perf_session_free(session);
+}
+
 static void cpu_file(struct file *file, bool switches, unsigned tid)
 {
     static struct file packets;
 
-    packets.len = 0;
-    file_put(&packets, "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x23", 18);
+    begin_packets(&packets);
     ran(&packets, 1000, 1100, 1);
     ran(&packets, 2010, 2900, 2); /* after the switch, although its time is before it */
     ran(&packets, 3005, 3100, 1);
-    file_pipe_header(file);
-    file_attr_record(file, 8, 5);
-    file_record(file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
+    begin_file(file);
     if (tid != 10)
         file_record(file, 12, 0, "ddi", N(10), N(10), N(10), N(10), N(500));
     if (switches) {
@@ -90,8 +127,7 @@ static void cpu_file(struct file *file, bool switches, unsigned tid)
         file_record(file, 14, 0x2000, "i", N(20), N(20), N(2990));
         file_record(file, 14, 0, "i", N(10), N(10), N(3050));
     }
-    file_record(file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(tid), N(1), N(0));
-    file_put(file, packets.bytes, packets.len);
+    put_trace(file, &packets, tid);
 }
 
 static void cpu_trace(void)
@@ -130,14 +166,11 @@ static void late_trace(void)
     file_put(&packets, "\x7d\0\x10\0\0\0\0\2\x23", 9);
     packet_tsc(&packets, 5100);
     file_put(&packets, "\x7d\2\x10\0\0\0\0\1", 8);
-    file_pipe_header(&file);
-    file_attr_record(&file, 8, 5);
-    file_record(&file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
+    begin_file(&file);
     file_record(&file, 14, 0, "i", N(10), N(10), N(100));
     file_record(&file, 14, 0, "i", N(20), N(20), N(4900));
     file_record(&file, 14, 0, "i", N(30), N(30), N(9000));
-    file_record(&file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(-1), N(1), N(0));
-    file_put(&file, packets.bytes, packets.len);
+    put_trace(&file, &packets, UINT32_MAX);
     CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
     CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
     CU_ASSERT_STRING_EQUAL(who_ran(session), "20:2 ");
@@ -160,37 +193,21 @@ static void kernel_threads(void)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         static struct file file, packets;
-        struct ptd_perf_session *session;
-        struct ptd_perf_fault fault;
         const unsigned pid = cases[i].mapped ? 10 : 9;
 
-        packets.len = 0;
-        file_put(&packets, "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x23", 18);
+        begin_packets(&packets);
         ran(&packets, 1000, 3100, 1);
-        file_pipe_header(&file);
-        file_attr_record(&file, 8, 5);
-        file_record(&file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
-        file_record(&file, 10, 2, "ddqqqqqqddsi", N(pid), N(pid), N(0x1000), N(16), N(0), N(0),
-                    N(0), N(0), N(5), N(2), "one", N(pid), N(pid), N(1));
+        begin_file(&file);
+        put_map(&file, pid);
         if (cases[i].forked)
             file_record(&file, 7, 0, "ddddqi", N(10), N(9), N(10), N(9), N(10), N(10), N(10),
                         N(10));
         file_record(&file, 15, 0x2000, "ddi", N(10), N(10), N(0), N(0), N(900));
         file_record(&file, 15, 0x2000, "ddi", N(0), N(0), N(10), N(10), N(1150));
         file_record(&file, 15, 0x2000, "ddi", N(10), N(10), N(0), N(0), N(3000));
-        file_record(&file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(-1), N(1), N(0));
-        file_put(&file, packets.bytes, packets.len);
-        CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
-        CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
-        CU_ASSERT_STRING_EQUAL(who_ran(session), cases[i].want);
-        ptd_perf_session_free(session);
+        put_trace(&file, &packets, UINT32_MAX);
+        check_who_ran(&file, cases[i].want);
     }
-}
-
-static void put_map(struct file *file, unsigned pid)
-{
-    file_record(file, 10, 2, "ddqqqqqqddsi", N(pid), N(pid), N(0x1000), N(16), N(0), N(0), N(0),
-                N(0), N(5), N(2), "one", N(pid), N(pid), N(1));
 }
 
 /*
@@ -206,29 +223,20 @@ static void between_threads(void)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         static struct file file, packets;
-        struct ptd_perf_session *session;
-        struct ptd_perf_fault fault;
         const unsigned begins = cases[i].begins;
 
-        packets.len = 0;
-        file_put(&packets, "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x23", 18);
+        begin_packets(&packets);
         ran(&packets, 1000, 1900, 1);
         ran(&packets, 1910, 3500, 2);
-        file_pipe_header(&file);
-        file_attr_record(&file, 8, 5);
-        file_record(&file, 70, 0, "ddqqqqqq", N(1), N(0), N(8), N(0), N(1), N(0), N(1), N(0x400));
+        begin_file(&file);
         for (unsigned pid = 10; pid <= 30; pid += 10)
             put_map(&file, pid);
         file_record(&file, 15, 0, "ddi", N(20), N(20), N(10), N(10), N(900));
         file_record(&file, 15, 0x2000, "ddi", N(20), N(20), N(10), N(10), N(1300));
         if (begins)
             file_record(&file, 15, 0, "ddi", N(10), N(10), N(begins), N(begins), N(2500));
-        file_record(&file, 71, 0, "qqqdddd", N(packets.len), N(0), N(1), N(0), N(-1), N(1), N(0));
-        file_put(&file, packets.bytes, packets.len);
-        CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
-        CU_ASSERT_EQUAL_FATAL(session->trace_count, 1);
-        CU_ASSERT_STRING_EQUAL(who_ran(session), cases[i].want);
-        ptd_perf_session_free(session);
+        put_trace(&file, &packets, UINT32_MAX);
+        check_who_ran(&file, cases[i].want);
     }
 }
 
@@ -255,8 +263,7 @@ static void changing_file(struct file *file, size_t begin[3], bool has_time)
 {
     static struct file packets;
 
-    packets.len = 0;
-    file_put(&packets, "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x23", 18);
+    begin_packets(&packets);
     for (unsigned i = 0; i < 3; i++) {
         packet_tsc(&packets, 1000 * (i + 1));
         begin[i] = packets.len;
