@@ -129,15 +129,17 @@ const uint8_t *ptd_perf_scan_bytes(const struct perf_scan *scan, uint64_t offset
 
 /* ---- Packets ---- */
 
-/* On the way to a PSB. SCAN_PACKET: here it is. */
+/*
+ * On the way to a PSB. SCAN_PACKET: here it is. What was looked at before may end in one, so there
+ * has to be more; and what is passed over here stays in the window.
+ */
 static enum perf_scan_end search(struct perf_scan *scan)
 {
+    if (!see(scan, (size_t)(scan->packets.end - scan->packets.pos) + 1))
+        return SCAN_END;
     if (scan->has_ended)
         return ptd_packets_sync(&scan->packets) == PTD_OK ? SCAN_PACKET : SCAN_END;
-    if (ptd_packets_sync_part(&scan->packets))
-        return SCAN_PACKET;
-    /* It may have found one that is too near to the end of what is there. */
-    return see(scan, (size_t)(scan->packets.end - scan->packets.pos) + 1) ? SCAN_SKIPPED : SCAN_END;
+    return ptd_packets_sync_part(&scan->packets) ? SCAN_PACKET : SCAN_SKIPPED;
 }
 
 enum perf_scan_end ptd_perf_scan_next(struct perf_scan *scan, struct ptd_time *time,

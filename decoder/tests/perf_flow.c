@@ -9,6 +9,8 @@
 #include "ptdec_perf.h"
 #include "suites.h"
 
+#define LONG_BYTES (1u << 20)
+
 /* ---- Traces of a CPU ---- */
 
 /* Blocks as "pid:instructions ", by the processes that ptd_perf_cpu_trace() found. */
@@ -149,6 +151,71 @@ static void cpu_trace(void)
         CU_ASSERT_PTR_NOT_NULL(strstr(who_ran(session), "10:1 "));
         CU_ASSERT_PTR_NULL(strstr(who_ran(session), "20:"));
         ptd_perf_session_free(session);
+    }
+}
+
+struct long_file {
+    uint8_t bytes[LONG_BYTES + 4096];
+    size_t len;
+};
+
+static int put_long(void *owner, const void *bytes, size_t len)
+{
+    struct long_file *const file = owner;
+
+    if (len > sizeof(file->bytes) - file->len)
+        return 1;
+    memcpy(file->bytes + file->len, bytes, len);
+    file->len += len;
+    return 0;
+}
+
+/* The copy of a trace is the trace, but for what was put in. */
+static void check_copy(const struct ptd_perf_session *session, const uint8_t *bytes)
+{
+    struct ptd_perf_cpu_trace copy;
+    size_t from = 0;
+    bool same = true;
+
+    CU_ASSERT_EQUAL_FATAL(ptd_perf_cpu_trace(session, &session->traces[0], &copy), PTD_OK);
+    CU_ASSERT_EQUAL_FATAL(copy.len_bytes, LONG_BYTES + 8 * copy.inserted_count);
+    for (size_t i = 0; i <= copy.inserted_count; i++) {
+        const size_t to = i < copy.inserted_count ? copy.inserted[i] : copy.len_bytes;
+
+        same = same && memcmp(copy.bytes + from, bytes + (from - 8 * i), to - from) == 0;
+        from = to + 8;
+    }
+    CU_ASSERT_TRUE(same);
+    ptd_perf_cpu_trace_free(&copy);
+}
+
+/* Behind what is no packet, a PSB is looked for, further than what is kept of a trace at a time. */
+static void long_damage(void)
+{
+    static const uint8_t begin[] = {2,    0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,
+                                    0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,    0x23};
+    static const uint8_t damage[] = {2, 0xff}, sound[] = {0x80, 0x80};
+    static uint8_t bytes[LONG_BYTES];
+    static struct long_file file;
+    const struct ptd_perf_trace trace = {
+        .cpu = 1, .tid = -1, .bytes = bytes, .len_bytes = LONG_BYTES};
+
+    for (size_t i = 0; i < LONG_BYTES; i++)
+        bytes[i] = (uint8_t)(i / 64 << 1 & 0x7e) | 0x80; /* short TNTs */
+    memcpy(bytes, begin, sizeof(begin));
+    for (size_t at = LONG_BYTES / 8; at < LONG_BYTES; at += LONG_BYTES / 8) {
+        const struct ptd_perf_out out = {
+            .traces = &trace, .trace_count = 1, .write = put_long, .owner = &file};
+        struct ptd_perf_session *session;
+        struct ptd_perf_fault fault;
+
+        memcpy(bytes + at, damage, sizeof(damage));
+        file.len = 0;
+        CU_ASSERT_EQUAL_FATAL(ptd_perf_write(&out), PTD_OK);
+        CU_ASSERT_EQUAL_FATAL(ptd_perf_session_new(file.bytes, file.len, &session, &fault), PTD_OK);
+        check_copy(session, bytes);
+        ptd_perf_session_free(session);
+        memcpy(bytes + at, sound, sizeof(sound));
     }
 }
 
@@ -344,6 +411,7 @@ void add_perf_flow_suite(void)
     const CU_pSuite suite = CU_add_suite("perf.data and the flow", NULL, NULL);
 
     CU_add_test(suite, "the trace of a CPU", cpu_trace);
+    CU_add_test(suite, "damage in a long trace", long_damage);
     CU_add_test(suite, "a trace that begins late", late_trace);
     CU_add_test(suite, "tasks of the kernel", kernel_threads);
     CU_add_test(suite, "between two threads", between_threads);
