@@ -25,6 +25,10 @@ HOSTILE_RUNS=100000 # executions of the fuzzer that plays a hostile guest
 HOSTILE_SECONDS=300 # for these
 FAILURES_SHOWN=20   # of one step, in the summary
 
+# What tells of a failure in a log: a test's own line; a sanitizer's, with the functions it names; the
+# input that a fuzzer found.
+FAILURE='^ *\[?FAIL|\.\.\.FAILED|^==[0-9]+== ?ERROR: |: runtime error: |^ +#[0-9]+ .* in .*\.c:[0-9]+|^Base64: |^test\.sh: '
+
 vpt=$BUILD/vpt
 guests=guest-tests/build
 logs=$BUILD/test-logs
@@ -58,8 +62,8 @@ count_pass() {
 count_fail() {
     local each said=()
     failed=$((failed + $2))
-    mapfile -t said < <(grep -aE '^ *\[?FAIL|\.\.\.FAILED' "$log" | head -n "$FAILURES_SHOWN")
-    [ ${#said[@]} -gt 0 ] || said=("(see the end of its log)")
+    mapfile -t said < <(grep -aE "$FAILURE" "$log" | head -n "$FAILURES_SHOWN")
+    [ ${#said[@]} -gt 0 ] || said=("(status $status, see the end of its log)")
     for each in "${said[@]}"; do
         failures+=("$1: $each")
     done
