@@ -79,6 +79,28 @@ static uint64_t wrap(const struct ptd_image *image, uint64_t next_ip, uint64_t t
     return base ? base + ((target - base) & 0xffffu) : target;
 }
 
+/* Goes over instructions that mean nothing, as far as that takes no decoding. Where they end. */
+static uint64_t pass(const struct code *code, struct block *block, uint64_t ip, uint32_t most)
+{
+    const struct stretch *const stretch = code->stretch;
+    struct shapes_passed passed;
+    unsigned count;
+
+    if (block->mode != PTD_MODE_64 || ip - stretch->ip >= stretch->len_bytes)
+        return ip;
+    count = ptd_shapes_pass(code->shapes, stretch->bytes + (ip - stretch->ip),
+                            stretch->len_bytes - (size_t)(ip - stretch->ip), most - block->insns,
+                            &passed);
+    if (count == 0)
+        return ip;
+    block->insns += count;
+    block->last_ip = ip + passed.len_bytes - passed.last_bytes;
+    block->last_class = PTD_INSN_OTHER;
+    block->target = 0;
+    block->optional = false;
+    return ip + passed.len_bytes;
+}
+
 /*
  * Decodes a block whose key is set, up to its natural end, to the instruction at stop_ip, or to
  * most instructions.
@@ -92,7 +114,9 @@ static int build(const struct code *code, struct block *block, const uint64_t *s
     do {
         struct ptd_insn insn;
 
-        if (stop_ip && ip == *stop_ip)
+        if (!stop_ip)
+            ip = pass(code, block, ip, most);
+        if (block->insns == most || (stop_ip && ip == *stop_ip))
             break;
 
         const int status = decode_at(code, block->cr3, block->mode, ip, &insn);

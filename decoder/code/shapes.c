@@ -11,6 +11,10 @@
 #define SHAPES_LOG2  ROOM_LOG2(12)
 #define HEAD_MOST    8u /* longer ones are rare */
 #define PREFIXES     4u /* in front of REX; more are rare */
+#define REX_W        8u
+#define REX_R        4u
+#define REX_X        2u
+#define REX_B        1u
 #define OP_TWO_BYTES 0x0fu
 #define OP_MAP_38    0x38u /* after 0F */
 #define OP_MAP_3A    0x3au
@@ -28,19 +32,26 @@ struct shape {
     bool far_return, optional, wraps;
 };
 
-struct shapes {
-    struct shape shape[1u << SHAPES_LOG2];
+/* What follows an opcode of 64-bit code without a prefix but REX. */
+enum follows {
+    NOTHING, /* but displacement and immediate */
+    MODRM,
+    REGISTERS, /* ModRM, and length and class depend neither on registers nor on REX.W */
+    SPECIAL,   /* it is no such opcode, or one of another map */
 };
 
-struct shapes *ptd_shapes_new(void)
-{
-    return calloc(1, sizeof(struct shapes));
-}
+/* What a ModRM says of a head. */
+struct form {
+    uint16_t ignored; /* bits of ModRM and, in the upper byte, of SIB */
+    uint8_t size_bytes;
+    uint8_t ignored_rex;
+};
 
-void ptd_shapes_free(struct shapes *shapes)
-{
-    free(shapes);
-}
+struct shapes {
+    struct shape shape[1u << SHAPES_LOG2];
+    uint8_t follows[2][256]; /* of the first two maps */
+    struct form form[SPECIAL][256];
+};
 
 /* ---- Heads ---- */
 
@@ -150,51 +161,109 @@ static struct head head_of(enum ptd_mode mode, const uint8_t *bytes)
 }
 
 /*
- * Of an operand in memory: the bits of ModRM and of SIB, which is the upper byte, that only say
- * which registers make up its address.
+ * By opcode, without a prefix but REX: whether length and class depend on no register. Elsewhere
+ * ModRM.reg selects the instruction, or a register that there may not be. An error here is one:
+ * build/tests/shapes goes over all of them.
  */
-static unsigned address_bits(unsigned modrm)
-{
-    const unsigned mod = modrm >> 6, rm = modrm & 7;
+static const uint64_t registers_of_one[4] = {0x0f0f0f0f0f0f0f0f, 0x00000a0800000000,
+                                             0x0000000000002ffb, 0x00000000110f0003};
+static const uint64_t registers_of_two[4] = {0x0000ff00f3ff200c, 0xc371cfffffffffff,
+                                             0xfaffb838ffff0000, 0xfffeffbfffbe007f};
 
-    if (rm == 4)
-        return mod == 0 ? 0xf800 : 0xff00; /* a base of 5 is a displacement */
-    return mod == 0 && rm == 5 ? 0 : 7;
+static enum follows follows_one(unsigned opcode)
+{
+    if (opcode == OP_TWO_BYTES || is_in(is_special, opcode))
+        return SPECIAL;
+    return is_in(registers_of_one, opcode) ? REGISTERS
+           : is_in(modrm_of_one, opcode)   ? MODRM
+                                           : NOTHING;
+}
+
+static enum follows follows_two(unsigned opcode)
+{
+    if (opcode == OP_MAP_38 || opcode == OP_MAP_3A || opcode == OP_3DNOW)
+        return SPECIAL;
+    return is_in(registers_of_two, opcode) ? REGISTERS
+           : is_in(modrm_of_two, opcode)   ? MODRM
+                                           : NOTHING;
+}
+
+/*
+ * The registers that make up the address of an operand in memory say nothing of length and class,
+ * but for those of ModRM and SIB that stand for something else.
+ */
+static struct form form_of(enum follows follows, unsigned modrm)
+{
+    const bool in_memory = modrm < 0xc0, has_sib = in_memory && (modrm & 7) == 4;
+    const bool is_address = modrm < 0x40 && (modrm & 7) == 5; /* a displacement alone */
+    struct form form = {.size_bytes = 1 + has_sib};
+
+    if (follows == NOTHING)
+        return (struct form){0};
+    if (has_sib)
+        form.ignored = modrm < 0x40 ? 0xf800 : 0xff00; /* a base of 5 is a displacement */
+    else if (in_memory && !is_address)
+        form.ignored = 7;
+    if (in_memory)
+        form.ignored_rex = REX_X | REX_B;
+    if (follows == REGISTERS) {
+        form.ignored |= in_memory ? 0x38 : 0x3f;
+        form.ignored_rex = REX_W | REX_R | REX_X | REX_B;
+    }
+    return form;
 }
 
 /*
  * The same of 64-bit code as nearly all is: without prefixes but REX, and of the first two maps.
  * Whether there are REX, ModRM and SIB is nothing that a processor foresees, and no branch here.
- * The registers of an address are left out of the head: length and class do not depend on them.
  */
-static struct head plain_head_of(const uint8_t *bytes)
+static struct head plain_head_of(const struct shapes *shapes, const uint8_t *bytes)
 {
     uint64_t head;
-    unsigned at, opcode, has_rex, has_modrm, modrm, in_memory;
+    unsigned at, opcode, has_rex, is_two;
+    enum follows follows;
+    struct form form;
 
     memcpy(&head, bytes, sizeof(head));
     head = le64toh(head);
     has_rex = (head & 0xf0) == 0x40;
-    at = has_rex + 1;
-    opcode = head >> 8 * has_rex & 0xff;
-    has_modrm = is_in(modrm_of_one, opcode);
-    if (is_in(is_special, opcode)) {
-        if (opcode != OP_TWO_BYTES)
-            return head_of(PTD_MODE_64, bytes);
-        opcode = head >> 8 * at++ & 0xff;
-        if (opcode == OP_MAP_38 || opcode == OP_MAP_3A || opcode == OP_3DNOW)
-            return head_of(PTD_MODE_64, bytes);
-        has_modrm = is_in(modrm_of_two, opcode);
-    }
-    modrm = head >> 8 * at & 0xff;
-    in_memory = has_modrm & (modrm < 0xc0);
-    head &= ~((uint64_t)(address_bits(modrm) & -in_memory) << 8 * at);
-    head &= ~(uint64_t)(3 & -(in_memory & has_rex)); /* REX.X and REX.B */
-    at += has_modrm + (in_memory & ((modrm & 7) == 4));
+    at = has_rex;
+    is_two = (head >> 8 * at & 0xff) == OP_TWO_BYTES;
+    at += is_two;
+    opcode = head >> 8 * at++ & 0xff;
+    follows = shapes->follows[is_two][opcode];
+    if (follows == SPECIAL)
+        return head_of(PTD_MODE_64, bytes);
+    form = shapes->form[follows][head >> 8 * at & 0xff];
+    head &= ~((uint64_t)form.ignored << 8 * at | (form.ignored_rex & -has_rex));
+    at += form.size_bytes;
     return (struct head){head & UINT64_MAX >> (64 - 8 * at), at};
 }
 
 /* ---- Shapes ---- */
+
+struct shapes *ptd_shapes_new(void)
+{
+    struct shapes *const shapes = calloc(1, sizeof(*shapes));
+
+    for (unsigned i = 0; shapes && i < 256; i++) {
+        shapes->follows[0][i] = (uint8_t)follows_one(i);
+        shapes->follows[1][i] = (uint8_t)follows_two(i);
+        for (enum follows follows = NOTHING; follows < SPECIAL; follows++)
+            shapes->form[follows][i] = form_of(follows, i);
+    }
+    return shapes;
+}
+
+void ptd_shapes_free(struct shapes *shapes)
+{
+    free(shapes);
+}
+
+static uint8_t key_of(enum ptd_mode mode, struct head head)
+{
+    return (uint8_t)(mode << 4 | head.count);
+}
 
 static int64_t distance_at(const uint8_t *bytes, const struct shape *shape)
 {
@@ -226,31 +295,18 @@ static void tell(const struct shape *shape, enum ptd_mode mode, uint64_t ip, con
             ptd_insn_target(mode, shape->wraps, ip + shape->size_bytes, distance_at(bytes, shape));
 }
 
-int ptd_shapes_decode(struct shapes *shapes, enum ptd_mode mode, uint64_t ip, const uint8_t *bytes,
-                      size_t available_bytes, struct ptd_insn *insn)
+/* Asks Zydis, and remembers what it says of the head. */
+static __attribute__((noinline)) int learn(struct shape *shape, struct head head,
+                                           enum ptd_mode mode, uint64_t ip, const uint8_t *bytes,
+                                           struct ptd_insn *insn)
 {
     struct insn_parts parts;
-    struct shape *shape;
-    struct head head;
-    uint8_t key;
-    int status;
+    const int status = ptd_insn_take_apart(mode, ip, bytes, MAX_INSN_BYTES, insn, &parts);
 
-    if (!shapes || available_bytes < MAX_INSN_BYTES)
-        return ptd_insn_decode(mode, ip, bytes, available_bytes, insn);
-    head = mode == PTD_MODE_64 ? plain_head_of(bytes) : head_of(mode, bytes);
-    if (head.count == 0)
-        return ptd_insn_decode(mode, ip, bytes, available_bytes, insn);
-    key = (uint8_t)(mode << 4 | head.count);
-    shape = &shapes->shape[(head.bytes ^ key) * 0x9e3779b97f4a7c15u >> (64 - SHAPES_LOG2)];
-    if (shape->head == head.bytes && shape->key == key) {
-        tell(shape, mode, ip, bytes, insn);
-        return PTD_OK;
-    }
-    status = ptd_insn_take_apart(mode, ip, bytes, available_bytes, insn, &parts);
     if (status == PTD_OK && parts.head_bytes == head.count)
         *shape = (struct shape){
             .head = head.bytes,
-            .key = key,
+            .key = key_of(mode, head),
             .size_bytes = insn->size_bytes,
             .iclass = insn->iclass,
             .rel_bytes = parts.rel_bytes,
@@ -259,4 +315,54 @@ int ptd_shapes_decode(struct shapes *shapes, enum ptd_mode mode, uint64_t ip, co
             .wraps = insn->wraps,
         };
     return status;
+}
+
+/* What was remembered of this head, or where that would be. */
+static struct shape *find(struct shapes *shapes, enum ptd_mode mode, struct head head)
+{
+    const uint64_t hash = (head.bytes ^ key_of(mode, head)) * 0x9e3779b97f4a7c15u;
+
+    return &shapes->shape[hash >> (64 - SHAPES_LOG2)];
+}
+
+static bool is_known(const struct shape *shape, enum ptd_mode mode, struct head head)
+{
+    return shape->head == head.bytes && shape->key == key_of(mode, head);
+}
+
+int ptd_shapes_decode(struct shapes *shapes, enum ptd_mode mode, uint64_t ip, const uint8_t *bytes,
+                      size_t available_bytes, struct ptd_insn *insn)
+{
+    struct shape *shape;
+    struct head head;
+
+    if (!shapes || available_bytes < MAX_INSN_BYTES)
+        return ptd_insn_decode(mode, ip, bytes, available_bytes, insn);
+    head = mode == PTD_MODE_64 ? plain_head_of(shapes, bytes) : head_of(mode, bytes);
+    if (head.count == 0)
+        return ptd_insn_decode(mode, ip, bytes, available_bytes, insn);
+    shape = find(shapes, mode, head);
+    if (!is_known(shape, mode, head))
+        return learn(shape, head, mode, ip, bytes, insn);
+    tell(shape, mode, ip, bytes, insn);
+    return PTD_OK;
+}
+
+unsigned ptd_shapes_pass(struct shapes *shapes, const uint8_t *bytes, size_t len_bytes,
+                         unsigned most, struct shapes_passed *passed)
+{
+    unsigned count = 0;
+
+    *passed = (struct shapes_passed){0};
+    while (shapes && count < most && len_bytes - passed->len_bytes >= MAX_INSN_BYTES) {
+        const struct head head = plain_head_of(shapes, bytes + passed->len_bytes);
+        const struct shape *const shape = find(shapes, PTD_MODE_64, head);
+
+        if (!is_known(shape, PTD_MODE_64, head) || shape->iclass != PTD_INSN_OTHER)
+            break;
+        passed->len_bytes += shape->size_bytes;
+        passed->last_bytes = shape->size_bytes;
+        count++;
+    }
+    return count;
 }

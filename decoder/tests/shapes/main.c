@@ -3,10 +3,12 @@
  * Instructions by their first bytes (code/shapes.h) against Zydis: instructions at random, every
  * opcode of every map with every prefix among them, and each again with another displacement and
  * immediate, so that what was remembered is told. In each mode, everything that is told must be
- * what ptd_insn_decode() tells.
+ * what ptd_insn_decode() tells. The same holds of each opcode of the first two maps in 64-bit code,
+ * with each REX, ModRM and kind of SIB.
  *
- * usage: shapes [COUNT [SEED]] (10000000, 1): so many instructions are compared.
- * Ends with 'N passed, N failed', a case for each mode; the first failures are printed.
+ * usage: shapes [COUNT [SEED]] (10000000, 1): so many instructions at random are compared.
+ * Ends with 'N passed, N failed', a case for each mode, and one for all registers; the first
+ * failures are printed.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -89,43 +91,84 @@ static void print(enum ptd_mode mode, const uint8_t bytes[MAX_INSN_BYTES])
     printf("\n");
 }
 
+struct sums {
+    uint64_t compared, insns, differ;
+    unsigned failed; /* a bit for each mode, and for all registers */
+};
+
+static void check(struct shapes *shapes, enum ptd_mode mode, unsigned what,
+                  const uint8_t bytes[MAX_INSN_BYTES], struct sums *sums)
+{
+    bool decoded;
+
+    if (!compare(shapes, mode, bytes, &decoded)) {
+        sums->failed |= 1u << what;
+        if (sums->differ++ < PRINTED)
+            print(mode, bytes);
+    }
+    sums->compared++;
+    sums->insns += decoded;
+}
+
+/* One, and others that begin as it does. */
+static void check_random(struct shapes *shapes, struct sums *sums)
+{
+    const enum ptd_mode mode = (enum ptd_mode)(next_random(&state) % MODES);
+    uint8_t bytes[MAX_INSN_BYTES];
+
+    draw(bytes);
+    for (unsigned tail = 0; tail < TAILS; tail++) {
+        struct ptd_insn insn;
+        struct insn_parts parts;
+
+        check(shapes, mode, mode, bytes, sums);
+        if (ptd_insn_take_apart(mode, 0, bytes, MAX_INSN_BYTES, &insn, &parts) != PTD_OK)
+            break;
+        for (unsigned i = parts.head_bytes; i < MAX_INSN_BYTES; i++)
+            bytes[i] = (uint8_t)(next_random(&state) >> 24);
+    }
+}
+
+/* An opcode with whatever may stand around it. REX: of no other prefix, there are 17 with none. */
+static void check_registers(struct shapes *shapes, bool is_two, uint8_t opcode, struct sums *sums)
+{
+    static const uint8_t sibs[] = {0x24, 0x25}; /* a base of 5 may be a displacement */
+
+    for (unsigned rex = 0x3f; rex < 0x50; rex++) {
+        for (unsigned form = 0; form < 256 * sizeof(sibs); form++) {
+            uint8_t bytes[MAX_INSN_BYTES] = {0};
+            size_t len = 0;
+
+            if (rex >= 0x40)
+                put(bytes, &len, (uint8_t)rex);
+            if (is_two)
+                put(bytes, &len, 0x0f);
+            put(bytes, &len, opcode);
+            put(bytes, &len, (uint8_t)(form & 255));
+            put(bytes, &len, sibs[form / 256]);
+            check(shapes, PTD_MODE_64, MODES, bytes, sums);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000;
     struct shapes *const shapes = ptd_shapes_new();
-    uint64_t compared = 0, differ = 0, insns = 0;
-    unsigned failed = 0; /* a bit for each mode */
-    uint8_t bytes[MAX_INSN_BYTES];
+    struct sums sums = {0};
+    int failed;
 
     state = (argc > 2 ? strtoull(argv[2], NULL, 10) : 1) * 2654435761u + 88172645463325252u;
     if (!shapes)
         return 1;
-    while (compared < count) {
-        const enum ptd_mode mode = (enum ptd_mode)(next_random(&state) % MODES);
-
-        draw(bytes);
-        for (unsigned tail = 0; tail < TAILS; tail++) {
-            struct ptd_insn insn;
-            struct insn_parts parts;
-            bool decoded;
-
-            if (!compare(shapes, mode, bytes, &decoded)) {
-                failed |= 1u << mode;
-                if (differ++ < PRINTED)
-                    print(mode, bytes);
-            }
-            compared++;
-            insns += decoded;
-            if (ptd_insn_take_apart(mode, 0, bytes, MAX_INSN_BYTES, &insn, &parts) != PTD_OK)
-                break;
-            for (unsigned i = parts.head_bytes; i < MAX_INSN_BYTES; i++)
-                bytes[i] = (uint8_t)(next_random(&state) >> 24);
-        }
-    }
+    while (sums.compared < count)
+        check_random(shapes, &sums);
+    for (unsigned opcode = 0; opcode < 2 * 256; opcode++)
+        check_registers(shapes, opcode >= 256, (uint8_t)opcode, &sums);
     ptd_shapes_free(shapes);
+    failed = __builtin_popcount(sums.failed);
     printf("shapes: %" PRIu64 " compared, %" PRIu64 " of them instructions; %" PRIu64 " differ\n",
-           compared, insns, differ);
-    printf("%d passed, %d failed\n", MODES - __builtin_popcount(failed),
-           __builtin_popcount(failed));
+           sums.compared, sums.insns, sums.differ);
+    printf("%d passed, %d failed\n", MODES + 1 - failed, failed);
     return failed != 0;
 }
