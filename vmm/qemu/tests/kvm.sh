@@ -3,10 +3,10 @@
 #
 # Guests of our QEMU on KVM (-accel kvm,vpt=on), in the lab, whose KVM is a full one: the bare-metal
 # tests pass, what the demo traced of itself is what TCG executed, and so is a capture of a guest that
-# ran on KVM before and goes on there.
+# ran on KVM before and goes on there; also of one that moves to another QEMU amid, or gets a vCPU more.
 #
 # Needs `make qemu` and the lab's kernel; without them, every test is named and counted as skipped.
-# One to two minutes.
+# Two to three minutes.
 set -u
 
 . vmm/tests/lib.sh
@@ -26,7 +26,8 @@ why=
 [ -x "$qemu" ] && [ -f "$execlog" ] || why='no QEMU (make qemu)'
 [ -f "$lab/vmlinuz" ] || why='no kernel (make lab)'
 if [ -n "$why" ]; then
-    for name in $tests demo 'refused configurations' capture 'the guest behind the capture' 'two vCPUs'; do
+    for name in $tests demo 'refused configurations' capture 'the guest behind the capture' 'two vCPUs' \
+        'a guest that traces itself moves' 'a guest moves between captures' 'captured vCPUs move' 'a vCPU more'; do
         skip "QEMU on KVM: $name" "$why"
     done
     summary
@@ -94,8 +95,116 @@ within 1000 is_long /out/patching.1
 say x-vpt-stop
 say quit
 wait
+exec 3>&-
+
+# From one QEMU to another: they are asked through 3 and 4.
+mkfifo /from /to
+ask() { # 3|4 COMMAND [ARGUMENTS]
+    echo "{\"execute\": \"$2\"${3:+, \"arguments\": $3}}" >&$1
+}
+has_moved() { # NAME
+    ask 3 query-migrate
+    usleep 300000
+    grep -q '"completed"' /out/$1.qmp
+}
+leaves() { # NAME ARGUMENT...
+    local name=$1
+    shift
+    q $machine -qmp stdio "$@" </from >/out/$name.qmp 2>&1 &
+    exec 3>/from
+    ask 3 qmp_capabilities
+}
+comes() { # NAME ARGUMENT...
+    local name=$1
+    shift
+    q $machine -qmp stdio "$@" </to >/out/$name.qmp 2>&1 &
+    exec 4>/to
+    ask 4 qmp_capabilities
+}
+end_both() {
+    ask 3 quit
+    ask 4 quit
+    wait
+    exec 3>&- 4>&-
+}
+
+itself() { # leaves|comes NAME ARGUMENT...
+    local begin=$1 name=$2
+    shift 2
+    $begin $name -cpu $traced -debugcon file:/out/$name -kernel /demo.elf -append "rounds=60 tick=20000000" \
+        -device vpt-port,trace=/out/$name.pt,image=/demo.elf -plugin /execlog.so,out=/out/$name.log "$@"
+}
+is_part() { # FILE
+    [ $(stat -c %s $1 || echo 0) -gt 60000 ]
+}
+itself leaves traced-from
+within 1000 is_part /out/traced-from.pt
+ask 3 stop
+ask 3 migrate '{"uri": "exec:cat >/state"}'
+within 300 has_moved traced-from
+itself comes traced-to -incoming "exec:cat /state"
+usleep 2000000
+ask 4 cont
+within 1200 grep -q '^demo' /out/traced-to
+end_both
+
+# What it computes is in memory that KVM and TCG write by turns, while all of it is sent.
+both_ways() { # leaves|comes NAME ARGUMENT...
+    local begin=$1 name=$2
+    shift 2
+    $begin $name -cpu host -debugcon file:/out/$name -kernel /demo.elf -append "notrace rounds=40000 tick=20000000" "$@"
+}
+both_ways leaves held-from
+both_ways comes held-to -incoming unix:/way
+within 100 grep -qs rounds /out/held-from
+ask 3 migrate-set-parameters '{"max-bandwidth": 1000000, "downtime-limit": 300}'
+ask 3 migrate '{"uri": "unix:/way"}'
+for i in 1 2 3; do
+    ask 3 x-vpt-start "{\"file\": \"/amid\"}"
+    usleep 400000
+    ask 3 x-vpt-stop
+    usleep 300000
+done
+ask 3 query-migrate
+ask 3 migrate-set-parameters '{"max-bandwidth": 1000000000}'
+within 300 has_moved held-from
+within 1200 grep -q '^demo' /out/held-to
+end_both
+
+patching() { # leaves|comes NAME ARGUMENT...
+    local begin=$1 name=$2
+    shift 2
+    $begin $name -cpu host -smp 2,maxcpus=3 -kernel /patching.elf -append rounds=1000000000 \
+        -plugin /execlog.so,blocks=/out/$name.log "$@"
+}
+patching leaves moved-from
+patching comes moved-to -incoming unix:/way
+usleep 3000000
+ask 3 x-vpt-start '{"file": "/out/moved-from", "code": true}'
+within 300 is_long /out/moved-from.1
+ask 3 migrate '{"uri": "unix:/way"}'
+within 300 has_moved moved-from
+ask 3 x-vpt-stop
+usleep 1000000
+ask 4 x-vpt-start '{"file": "/out/moved-to", "code": true}'
+within 300 is_long /out/moved-to.1
+ask 4 x-vpt-stop
+end_both
+
+patching leaves more
+usleep 3000000
+ask 3 x-vpt-start '{"file": "/out/more", "code": true}'
+within 300 is_long /out/more.1
+ask 3 device_add '{"driver": "host-x86_64-cpu", "id": "third", "socket-id": 0, "core-id": 2, "thread-id": 0}'
+usleep 1000000
+ask 3 x-vpt-stop
+ask 3 x-vpt-start '{"file": "/third", "code": true}'
+usleep 500000
+ask 3 x-vpt-stop
+ask 3 quit
+wait
 JOB
-nested_run 400
+nested_run 600
 out=$work/out.d
 
 passes() { # the guest's own report
@@ -152,5 +261,42 @@ patching_decodes() {
 }
 check 'QEMU on KVM: a capture of two vCPUs, one of which changes code of the other, is what ran' patching_decodes
 sed -n 's/.* instructions, /    &/p' "$work/out"
+
+# What both processes saw, one behind the other, is one trace of one run.
+both_are_one() {
+    local file
+    cat "$out"/traced-{from,to}.qmp >"$work/out"
+    grep -q 'everything held' "$out/traced-to" || return 1
+    for file in pt log; do cat "$out/traced-from.$file" "$out/traced-to.$file" >"$out/traced.$file"; done
+    jq -n --slurpfile demo "$out/demo.pt.json" --slurpfile from "$out/traced-from.pt.json" \
+        '$from[0] * {images: $demo[0].images}' >"$out/traced.pt.json" &&
+        "$BUILD/qemu/compare" "$out/traced.pt" "$out/traced.log" >"$work/out" 2>&1
+}
+check 'QEMU on KVM: a guest that traces itself moves to another process' both_are_one
+echo "    $(grep ' instructions, ' "$work/out")"
+
+held() {
+    cat "$out"/held-{from,to}{,.qmp} >"$work/out"
+    ! grep -q '^demo' "$out/held-from" && grep -q 'everything held' "$out/held-to" &&
+        [ "$(grep -c '"file": "/amid.0"' "$out/held-from.qmp")" = 3 ]
+}
+check 'QEMU on KVM: a guest that is captured again and again while it moves ends as it should' held
+
+# of_both NAME: the captures of two vCPUs are what ran.
+of_both() {
+    cat "$out/$1.qmp" >"$work/out"
+    "$BUILD/qemu/compare" "$out/$1.0" "$out/$1.log.0" "$out/$1.log.table" >>"$work/out" 2>&1 &&
+        "$BUILD/qemu/compare" "$out/$1.1" "$out/$1.log.1" "$out/$1.log.table" >>"$work/out" 2>&1
+}
+moved() {
+    of_both moved-from && of_both moved-to
+}
+check 'QEMU on KVM: captures of two vCPUs that move amid, before and behind, are what ran' moved
+sed -n 's/.* instructions, /    &/p' "$work/out"
+
+more() {
+    of_both more && [ ! -e "$out/more.2" ] && grep -q '"file": "/third.2"' "$out/more.qmp"
+}
+check 'QEMU on KVM: a vCPU is plugged in amid a capture, and is in the next one' more
 
 summary
