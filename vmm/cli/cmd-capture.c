@@ -604,11 +604,40 @@ static void tell(json_object *captures, bool json)
     print_captures(captures, false, json);
 }
 
+static bool is_captured(json_object *captures, int64_t vcpu)
+{
+    for (size_t i = 0; i < json_object_array_length(captures); i++)
+        if (json_number(json_object_array_get_idx(captures, i), "vcpu") == vcpu)
+            return true;
+    return false;
+}
+
+/* A vCPU that was plugged in amid has no file. */
+static void tell_missing(struct monitor *monitor, json_object *captures)
+{
+    json_object *const vcpus =
+        monitor->gone ? NULL : monitor_execute(monitor, "query-cpus-fast", NULL);
+    const bool valid = captures && json_object_is_type(vcpus, json_type_array);
+
+    for (size_t i = 0; valid && i < json_object_array_length(vcpus); i++) {
+        json_object *const one = json_object_array_get_idx(vcpus, i);
+        const int64_t vcpu = json_number(one, "cpu-index");
+
+        if (!is_captured(captures, vcpu))
+            (void)fprintf(
+                stderr, "vpt: vCPU %" PRId64 " came while the capture went on, and is not in it\n",
+                vcpu);
+    }
+    json_object_put(vcpus);
+}
+
 /* Ends the capture. *captures: what was known of it, and is then known. 0 or an exit code. */
 static int end(struct monitor *monitor, json_object **captures)
 {
-    json_object *const done = monitor_execute(monitor, "x-vpt-stop", NULL);
+    json_object *done;
 
+    tell_missing(monitor, *captures);
+    done = monitor_execute(monitor, "x-vpt-stop", NULL);
     if (!done)
         return monitor->gone ? 0 : complain(EXIT_CODE_FILE, "%s", monitor->why);
     if (json_object_is_type(done, json_type_array) && json_object_array_length(done) > 0) {

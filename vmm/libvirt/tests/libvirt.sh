@@ -25,7 +25,8 @@ umask 022 # captures are private even so
 
 if [ ! -x "$qemu" ] || [ ! -f "$execlog" ]; then
     for name in "a guest, captured whole by QEMU's monitor" "a guest's last packets" "whose files they are" \
-        "what stands where files go" "captures that were left behind" "no capture" "${by_libvirt[@]}"; do
+        "what stands where files go" "captures that were left behind" "a vCPU that is plugged in" "no capture" \
+        "${by_libvirt[@]}"; do
         skip "$name: no QEMU (make qemu)"
     done
     summary
@@ -240,6 +241,30 @@ check "--stop ends it, and it is whole" ended_by_stop
 check "where none runs, there is none to stop, and one can begin" none_left
 kill "$idle"
 wait "$idle" 2>/dev/null
+
+# ---- A vCPU that is plugged in ----
+
+plugged_in() {
+    local capturing
+    qmp_pipes "$work/other"
+    (bare_machine 120 vpt-profile=icelake-server "$guests/flood.elf" -append stay -smp 1,maxcpus=2 \
+        -qmp "unix:$work/qmp,server,nowait" \
+        -chardev "pipe,id=qmp,path=$work/other" -mon chardev=qmp,mode=control) >"$work/qemu.out" 2>&1 &
+    qmp_open "$work/other"
+    "$vpt" capture --qmp "$work/qmp" "$work/plugged" >"$work/said" 2>"$work/wrong" &
+    capturing=$!
+    wait_for test -s "$work/plugged.0.json" && qmp '{"execute": "device_add", "arguments": {
+        "driver": "max-x86_64-cpu", "id": "second", "socket-id": 0, "core-id": 1, "thread-id": 0}}' &&
+        kill -INT "$capturing" && wait "$capturing" || return 1
+    cat "$work/wrong"
+    grep -qx 'vpt: vCPU 1 came while the capture went on, and is not in it' "$work/wrong" &&
+        [ ! -e "$work/plugged.1" ] && capture --seconds 1 "$work/plugged" &&
+        ! grep 'came while' "$work/wrong" && grep "^$work/plugged.1: " "$work/said" &&
+        qmp '{"execute": "quit"}'
+}
+check "a vCPU that is plugged in amid is told of, and is in the next capture" plugged_in
+qmp_close
+wait
 says "no monitor" 'No such file' --qmp "$work/nowhere" --seconds 1
 
 qemu-system-x86_64 -machine none -display none -S -qmp "unix:$work/stock,server,nowait" >/dev/null 2>&1 &
