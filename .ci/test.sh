@@ -29,6 +29,8 @@ FAILURES_SHOWN=20   # of one step, in the summary
 # input that a fuzzer found.
 FAILURE='^ *\[?FAIL|\.\.\.FAILED|^==[0-9]+== ?ERROR: |: runtime error: |^ +#[0-9]+ .* in .*\.c:[0-9]+|^Base64: |^test\.sh: '
 
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+
 vpt=$BUILD/vpt
 guests=guest-tests/build
 logs=$BUILD/test-logs
