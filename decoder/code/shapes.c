@@ -172,7 +172,7 @@ static const uint64_t registers_of_two[4] = {0x0000ff00f3ff200c, 0xc371cffffffff
 
 static enum follows follows_one(unsigned opcode)
 {
-    if (opcode == OP_TWO_BYTES || is_in(is_special, opcode))
+    if (is_in(is_special, opcode))
         return SPECIAL;
     return is_in(registers_of_one, opcode) ? REGISTERS
            : is_in(modrm_of_one, opcode)   ? MODRM
