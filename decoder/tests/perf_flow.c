@@ -192,17 +192,17 @@ static void check_copy(const struct ptd_perf_session *session, const uint8_t *by
 /* Behind what is no packet, a PSB is looked for, further than what is kept of a trace at a time. */
 static void long_damage(void)
 {
-    static const uint8_t begin[] = {2,    0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,
-                                    0x82, 2,    0x82, 2,    0x82, 2,    0x82, 2,    0x23};
     static const uint8_t damage[] = {2, 0xff}, sound[] = {0x80, 0x80};
     static uint8_t bytes[LONG_BYTES];
+    static struct file packets;
     static struct long_file file;
     const struct ptd_perf_trace trace = {
         .cpu = 1, .tid = -1, .bytes = bytes, .len_bytes = LONG_BYTES};
 
     for (size_t i = 0; i < LONG_BYTES; i++)
         bytes[i] = (uint8_t)(i / 64 << 1 & 0x7e) | 0x80; /* short TNTs */
-    memcpy(bytes, begin, sizeof(begin));
+    begin_packets(&packets);
+    memcpy(bytes, packets.bytes, packets.len);
     for (size_t at = LONG_BYTES / 8; at < LONG_BYTES; at += LONG_BYTES / 8) {
         const struct ptd_perf_out out = {
             .traces = &trace, .trace_count = 1, .write = put_long, .owner = &file};

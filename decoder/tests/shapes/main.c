@@ -129,7 +129,7 @@ static void check_random(struct shapes *shapes, struct sums *sums)
     }
 }
 
-/* An opcode with whatever may stand around it. REX: of no other prefix, there are 17 with none. */
+/* An opcode of 64-bit code with each REX, and without one, each ModRM and two kinds of SIB. */
 static void check_registers(struct shapes *shapes, bool is_two, uint8_t opcode, struct sums *sums)
 {
     static const uint8_t sibs[] = {0x24, 0x25}; /* a base of 5 may be a displacement */

@@ -66,8 +66,8 @@ within() { # TENTHS-OF-A-SECOND COMMAND...
     shift
     until "$@" || [ $((n -= 1)) -lt 0 ]; do usleep 100000; done
 }
-is_long() { # FILE: some of a trace is there
-    [ $(stat -c %s $1 || echo 0) -gt 20000 ]
+is_long() { # FILE [BYTES]: some of a trace is there
+    [ $(stat -c %s $1 || echo 0) -gt ${2:-20000} ]
 }
 mkfifo /commands
 q $machine -cpu host -debugcon file:/out/captured -kernel /demo.elf \
@@ -83,79 +83,69 @@ within 2000 grep -q '^demo' /out/captured
 echo "quit" >&3
 wait
 
-# One vCPU changes the code that the other one runs, all the time.
-q $machine -cpu host -smp 2 -kernel /patching.elf -append rounds=1000000000 \
-    -plugin /execlog.so,blocks=/out/patching.log -qmp stdio </commands >/out/qmp 2>&1 &
-exec 3>/commands
-say() { echo "{\"execute\": \"$1\"$2}" >&3; }
-say qmp_capabilities
-usleep 3000000
-say x-vpt-start ', "arguments": {"file": "/out/patching", "code": true}'
-within 1000 is_long /out/patching.1
-say x-vpt-stop
-say quit
-wait
-exec 3>&-
-
-# From one QEMU to another: they are asked through 3 and 4.
-mkfifo /from /to
+# Two QEMUs at a time, which are asked through the descriptors 3 and 4.
+mkfifo /3 /4
 ask() { # 3|4 COMMAND [ARGUMENTS]
     echo "{\"execute\": \"$2\"${3:+, \"arguments\": $3}}" >&$1
+}
+begin() { # 3|4 NAME ARGUMENT...
+    local to=$1 name=$2
+    shift 2
+    q $machine -qmp stdio "$@" </$to >/out/$name.qmp 2>&1 &
+    eval "exec $to>/$to"
+    ask $to qmp_capabilities
+}
+end() { # 3|4...
+    local to
+    for to in "$@"; do ask $to quit; done
+    wait
+    exec 3>&- 4>&-
 }
 has_moved() { # NAME
     ask 3 query-migrate
     usleep 300000
     grep -q '"completed"' /out/$1.qmp
 }
-leaves() { # NAME ARGUMENT...
-    local name=$1
-    shift
-    q $machine -qmp stdio "$@" </from >/out/$name.qmp 2>&1 &
-    exec 3>/from
-    ask 3 qmp_capabilities
-}
-comes() { # NAME ARGUMENT...
-    local name=$1
-    shift
-    q $machine -qmp stdio "$@" </to >/out/$name.qmp 2>&1 &
-    exec 4>/to
-    ask 4 qmp_capabilities
-}
-end_both() {
-    ask 3 quit
-    ask 4 quit
-    wait
-    exec 3>&- 4>&-
-}
 
-itself() { # leaves|comes NAME ARGUMENT...
-    local begin=$1 name=$2
+# One vCPU changes the code that the other one runs, all the time.
+patching() { # 3|4 NAME ARGUMENT...
+    local to=$1 name=$2
     shift 2
-    $begin $name -cpu $traced -debugcon file:/out/$name -kernel /demo.elf -append "rounds=60 tick=20000000" \
+    begin $to $name -cpu host -smp 2,maxcpus=3 -kernel /patching.elf -append rounds=1000000000 \
+        -plugin /execlog.so,blocks=/out/$name.log "$@"
+}
+patching 3 patching
+usleep 3000000
+ask 3 x-vpt-start '{"file": "/out/patching", "code": true}'
+within 1000 is_long /out/patching.1
+ask 3 x-vpt-stop
+end 3
+
+itself() { # 3|4 NAME ARGUMENT...
+    local to=$1 name=$2
+    shift 2
+    begin $to $name -cpu $traced -debugcon file:/out/$name -kernel /demo.elf -append "rounds=60 tick=20000000" \
         -device vpt-port,trace=/out/$name.pt,image=/demo.elf -plugin /execlog.so,out=/out/$name.log "$@"
 }
-is_part() { # FILE
-    [ $(stat -c %s $1 || echo 0) -gt 60000 ]
-}
-itself leaves traced-from
-within 1000 is_part /out/traced-from.pt
+itself 3 traced-from
+within 1000 is_long /out/traced-from.pt 60000
 ask 3 stop
 ask 3 migrate '{"uri": "exec:cat >/state"}'
 within 300 has_moved traced-from
-itself comes traced-to -incoming "exec:cat /state"
+itself 4 traced-to -incoming "exec:cat /state"
 usleep 2000000
 ask 4 cont
 within 1200 grep -q '^demo' /out/traced-to
-end_both
+end 3 4
 
 # What it computes is in memory that KVM and TCG write by turns, while all of it is sent.
-both_ways() { # leaves|comes NAME ARGUMENT...
-    local begin=$1 name=$2
+both_ways() { # 3|4 NAME ARGUMENT...
+    local to=$1 name=$2
     shift 2
-    $begin $name -cpu host -debugcon file:/out/$name -kernel /demo.elf -append "notrace rounds=40000 tick=20000000" "$@"
+    begin $to $name -cpu host -debugcon file:/out/$name -kernel /demo.elf -append "notrace rounds=40000 tick=20000000" "$@"
 }
-both_ways leaves held-from
-both_ways comes held-to -incoming unix:/way
+both_ways 3 held-from
+both_ways 4 held-to -incoming unix:/way
 within 100 grep -qs rounds /out/held-from
 ask 3 migrate-set-parameters '{"max-bandwidth": 1000000, "downtime-limit": 300}'
 ask 3 migrate '{"uri": "unix:/way"}'
@@ -169,16 +159,10 @@ ask 3 query-migrate
 ask 3 migrate-set-parameters '{"max-bandwidth": 1000000000}'
 within 300 has_moved held-from
 within 1200 grep -q '^demo' /out/held-to
-end_both
+end 3 4
 
-patching() { # leaves|comes NAME ARGUMENT...
-    local begin=$1 name=$2
-    shift 2
-    $begin $name -cpu host -smp 2,maxcpus=3 -kernel /patching.elf -append rounds=1000000000 \
-        -plugin /execlog.so,blocks=/out/$name.log "$@"
-}
-patching leaves moved-from
-patching comes moved-to -incoming unix:/way
+patching 3 moved-from
+patching 4 moved-to -incoming unix:/way
 usleep 3000000
 ask 3 x-vpt-start '{"file": "/out/moved-from", "code": true}'
 within 300 is_long /out/moved-from.1
@@ -189,9 +173,9 @@ usleep 1000000
 ask 4 x-vpt-start '{"file": "/out/moved-to", "code": true}'
 within 300 is_long /out/moved-to.1
 ask 4 x-vpt-stop
-end_both
+end 3 4
 
-patching leaves more
+patching 3 more
 usleep 3000000
 ask 3 x-vpt-start '{"file": "/out/more", "code": true}'
 within 300 is_long /out/more.1
@@ -201,8 +185,7 @@ ask 3 x-vpt-stop
 ask 3 x-vpt-start '{"file": "/third", "code": true}'
 usleep 500000
 ask 3 x-vpt-stop
-ask 3 quit
-wait
+end 3
 JOB
 nested_run 600
 out=$work/out.d
@@ -254,12 +237,13 @@ goes_on() {
 }
 check 'QEMU on KVM: the guest behind the capture ends as it should' goes_on
 
-patching_decodes() {
-    cat "$out/qmp" >"$work/out"
-    "$BUILD/qemu/compare" "$out/patching.0" "$out/patching.log.0" "$out/patching.log.table" >>"$work/out" 2>&1 &&
-        "$BUILD/qemu/compare" "$out/patching.1" "$out/patching.log.1" "$out/patching.log.table" >>"$work/out" 2>&1
+# of_both NAME: the captures of two vCPUs are what ran.
+of_both() {
+    cat "$out/$1.qmp" >"$work/out"
+    "$BUILD/qemu/compare" "$out/$1.0" "$out/$1.log.0" "$out/$1.log.table" >>"$work/out" 2>&1 &&
+        "$BUILD/qemu/compare" "$out/$1.1" "$out/$1.log.1" "$out/$1.log.table" >>"$work/out" 2>&1
 }
-check 'QEMU on KVM: a capture of two vCPUs, one of which changes code of the other, is what ran' patching_decodes
+check 'QEMU on KVM: a capture of two vCPUs, one of which changes code of the other, is what ran' of_both patching
 sed -n 's/.* instructions, /    &/p' "$work/out"
 
 # What both processes saw, one behind the other, is one trace of one run.
@@ -282,12 +266,6 @@ held() {
 }
 check 'QEMU on KVM: a guest that is captured again and again while it moves ends as it should' held
 
-# of_both NAME: the captures of two vCPUs are what ran.
-of_both() {
-    cat "$out/$1.qmp" >"$work/out"
-    "$BUILD/qemu/compare" "$out/$1.0" "$out/$1.log.0" "$out/$1.log.table" >>"$work/out" 2>&1 &&
-        "$BUILD/qemu/compare" "$out/$1.1" "$out/$1.log.1" "$out/$1.log.table" >>"$work/out" 2>&1
-}
 moved() {
     of_both moved-from && of_both moved-to
 }
