@@ -825,6 +825,61 @@ void vpt_slow_tnt_full(struct vpt_cpu *cpu, uint64_t next_ip)
         vpt_end_event(cpu, next_ip);
 }
 
+/* ---- Many branches at once ---- */
+
+#define FULL_TNTS_MAX (VPT_TNT_BITS_MAX / SHORT_TNT_BITS)
+_Static_assert(FULL_TNTS_MAX == sizeof(uint64_t), "all of them are one store");
+
+static inline unsigned tnt_bits(uint64_t tnt)
+{
+    return 63 - (unsigned)__builtin_clzll(tnt);
+}
+
+unsigned vpt_tnt_room(const struct vpt_cpu *cpu)
+{
+    uint64_t packets = FULL_TNTS_MAX;
+
+    if (cpu->caps.long_tnt || !cpu->tip_plain || cpu->waiting_bytes || ends_fast(cpu))
+        return tnt_bits(cpu->tnt_full) - tnt_bits(cpu->tnt);
+    if (packets > DRAIN_BYTES - cpu->buf_len)
+        packets = DRAIN_BYTES - cpu->buf_len;
+    if (packets > cpu->psb_period_bytes - cpu->bytes_since_psb)
+        packets = cpu->psb_period_bytes - cpu->bytes_since_psb;
+    return (unsigned)packets * SHORT_TNT_BITS - tnt_bits(cpu->tnt);
+}
+
+/* Eight times six bits, each six in a byte of its own, as a full short TNT. */
+static inline uint64_t eight_full_tnts(uint64_t bits)
+{
+    const uint64_t halves = (bits & 0x000000ffffff) | (bits & 0xffffff000000) << 8;
+    const uint64_t pairs = (halves & 0x00000fff00000fff) | (halves & 0x00fff00000fff000) << 4;
+    const uint64_t sixes = (pairs & 0x003f003f003f003f) | (pairs & 0x0fc00fc00fc00fc0) << 2;
+
+    return sixes << PT_TNT8_SHR | 0x8080808080808080;
+}
+
+void vpt_branches_told(struct vpt_cpu *cpu, uint64_t next_ip)
+{
+    const unsigned bits = tnt_bits(cpu->tnt), full = bits / SHORT_TNT_BITS;
+    const unsigned rest = bits % SHORT_TNT_BITS;
+    uint64_t in_order;
+
+    if (bits <= tnt_bits(cpu->tnt_full)) {
+        if (cpu->tnt >= cpu->tnt_full)
+            vpt_slow_tnt_full(cpu, next_ip);
+        return;
+    }
+    /* The first branch is the highest bit. What is too long is written over later. */
+    in_order = cpu->tnt >> rest << (VPT_TNT_BITS_MAX - full * SHORT_TNT_BITS);
+    vpt_put_le64(cpu->buf + cpu->buf_len, __builtin_bswap64(eight_full_tnts(in_order)));
+    cpu->buf_len += full;
+    cpu->bytes_since_psb += full;
+    cpu->packet_count += full;
+    cpu->tnt = UINT64_C(1) << rest | (cpu->tnt & ((UINT64_C(1) << rest) - 1));
+    if (ends_fast(cpu))
+        vpt_end_event(cpu, next_ip);
+}
+
 void vpt_resolve_overflow(struct vpt_cpu *cpu, uint64_t next_ip)
 {
     if (!cpu->overflow)

@@ -475,6 +475,20 @@ static inline void vpt_branch_told(struct vpt_cpu *cpu, uint64_t next_ip)
     vpt_slow_tnt_full(cpu, next_ip);
 }
 
+/*
+ * Of vpt_is_fast(), for owners that know many branches ahead: how many more bits they may put into
+ * tnt, at least one, before vpt_branches_told() comes. These are as many as become full TNT packets
+ * without anything in between, so that what is sent, and when, is as of branches told one by one.
+ * It holds until anything else of the model is called. Before that, vpt_branches_told() comes too.
+ */
+#define VPT_TNT_BITS_MAX 48u
+unsigned vpt_tnt_room(const struct vpt_cpu *cpu);
+/*
+ * The full TNT packets leave tnt. next_ip is where execution goes on behind the last bit. It counts
+ * only where the room is used up.
+ */
+void vpt_branches_told(struct vpt_cpu *cpu, uint64_t next_ip);
+
 /* Near relative JMP. */
 static inline void vpt_jmp_direct(struct vpt_cpu *cpu, uint64_t target)
 {

@@ -171,6 +171,7 @@ void suite_reset_vector(void);
 void suite_overflow(void);
 void suite_hand(void);
 void suite_waiting(void);
+void suite_branches(void);
 void suite_vmx(void);
 void suite_vmx_ctl(void);
 void suite_vmx_switch(void);

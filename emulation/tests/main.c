@@ -20,7 +20,7 @@ int main(void)
         suite_state,       suite_witness,      suite_witness_packets,
         suite_edges,       suite_rtit_edges,   suite_newest,
         suite_choices,     suite_ahead,        suite_hand,
-        suite_waiting,
+        suite_waiting,     suite_branches,
     };
     unsigned failures;
 

@@ -5,6 +5,7 @@
  */
 #include "demux/code-out.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,9 +95,24 @@ static size_t slot_of(const struct code_out *code, uint64_t space, uint64_t addr
     return at;
 }
 
-static bool is_known(const struct page *page, size_t at)
+/* Bytes of a page from one on that share a word of .known: how many, and their bits in it. */
+static size_t bits_of(size_t at, size_t len, uint64_t *bits)
 {
-    return page->known[at / WORD_BITS] >> at % WORD_BITS & 1;
+    const size_t left = WORD_BITS - at % WORD_BITS, count = len < left ? len : left;
+
+    *bits = (count == WORD_BITS ? 0 : UINT64_C(1) << count) - 1;
+    *bits <<= at % WORD_BITS;
+    return count;
+}
+
+/* Whether those of some bytes that are known are the same. */
+static bool is_same(const struct page *page, size_t at, const uint8_t *bytes, size_t count,
+                    uint64_t known)
+{
+    for (size_t i = 0; i < count; i++)
+        if (known >> (at + i) % WORD_BITS & 1 && page->bytes[at + i] != bytes[i])
+            return false;
+    return true;
 }
 
 enum code_news code_out_look(const struct code_out *code, uint64_t space, uint64_t address,
@@ -109,12 +125,18 @@ enum code_news code_out_look(const struct code_out *code, uint64_t space, uint64
 
     if (!page)
         return code->has_forgotten ? CODE_CHANGED : CODE_NEW;
-    for (size_t i = 0; i < len; i++) {
-        if (!is_known(page, begin + i) && code->has_forgotten)
+    for (size_t done = 0, count; done < len; done += count) {
+        const size_t at = begin + done;
+        uint64_t bits, known;
+
+        count = bits_of(at, len - done, &bits);
+        known = page->known[at / WORD_BITS] & bits;
+        if (known != bits && code->has_forgotten)
             return CODE_CHANGED;
-        if (!is_known(page, begin + i))
+        if (known != bits)
             news = CODE_NEW;
-        else if (page->bytes[begin + i] != bytes[i])
+        if (!(known == bits ? memcmp(page->bytes + at, bytes + done, count) == 0
+                            : is_same(page, at, bytes + done, count, known)))
             return CODE_CHANGED;
     }
     return news;
@@ -122,22 +144,22 @@ enum code_news code_out_look(const struct code_out *code, uint64_t space, uint64
 
 /* ---- Records ---- */
 
-static void put_word(uint8_t *to, uint64_t value)
+struct record {
+    uint64_t words[4];
+};
+_Static_assert(sizeof(struct record) == RECORD_BYTES, "nothing between words");
+
+static struct record record_of(uint64_t offset, uint64_t space, uint64_t address, uint64_t value)
 {
-    for (unsigned i = 0; i < 8; i++)
-        to[i] = (uint8_t)(value >> 8 * i);
+    return (struct record){{htole64(offset), htole64(space), htole64(address), htole64(value)}};
 }
 
 static int put_record(struct code_out *code, uint64_t offset, uint64_t space, uint64_t address,
                       uint64_t value, struct reason *why)
 {
-    uint8_t record[RECORD_BYTES];
+    const struct record record = record_of(offset, space, address, value);
 
-    put_word(record, offset);
-    put_word(record + 8, space);
-    put_word(record + 16, address);
-    put_word(record + 24, value);
-    return output_write(code->output, record, sizeof(record), why);
+    return output_write(code->output, &record, sizeof(record), why);
 }
 
 /* The page that an address is in, told if it is a new one. NULL: *error says why. */
@@ -174,23 +196,29 @@ static struct page *get_page(struct code_out *code, uint64_t offset, uint64_t sp
 int code_out_add(struct code_out *code, uint64_t offset, uint64_t space, uint64_t address,
                  const uint8_t *bytes, size_t len, struct reason *why)
 {
-    static const uint8_t zeros[8];
+    struct {
+        struct record record;
+        uint8_t bytes[PAGE_BYTES];
+    } told;
     const size_t begin = address % PAGE_BYTES;
+    const size_t padded = (len + 7) / 8 * 8; /* records are whole words */
     int error = 0;
     struct page *const page =
         get_page(code, offset, space & CR3_ADDRESS, address - begin, &error, why);
 
     if (!page)
         return error;
-    for (size_t i = begin; i < begin + len; i++)
-        page->known[i / WORD_BITS] |= UINT64_C(1) << i % WORD_BITS;
+    for (size_t done = 0, count; done < len; done += count) {
+        uint64_t bits;
+
+        count = bits_of(begin + done, len - done, &bits);
+        page->known[(begin + done) / WORD_BITS] |= bits;
+    }
     memcpy(page->bytes + begin, bytes, len);
-    error = put_record(code, offset, SPACE_PHYSICAL, page->number + begin, len, why);
-    if (!error)
-        error = output_write(code->output, bytes, len, why);
-    if (!error && len % sizeof(zeros))
-        error = output_write(code->output, zeros, sizeof(zeros) - len % sizeof(zeros), why);
-    return error;
+    told.record = record_of(offset, SPACE_PHYSICAL, page->number + begin, len);
+    memcpy(told.bytes, bytes, len);
+    memset(told.bytes + len, 0, padded - len);
+    return output_write(code->output, &told, sizeof(told.record) + padded, why);
 }
 
 int code_out_base(struct code_out *code, uint64_t offset, uint64_t end, uint64_t base,

@@ -289,8 +289,11 @@ static bool is_seen(const struct demux_cpu *cpu, const struct seen *seen,
 static void tell_inside(struct demux_cpu *cpu, const struct ptd_item *next, uint64_t ip)
 {
     struct tenant *const tenant = cpu->inside->tenant;
-    const struct vpt_context after = context_at(cpu, tenant, next->cr3, ip);
+    struct vpt_context after;
 
+    if (cpu->last.is_block && !cpu->last.has_tsx && tell_near(&tenant->cpu, &cpu->last, ip))
+        return; /* most of them: nothing of the state is another one */
+    after = context_at(cpu, tenant, next->cr3, ip);
     cpu->last.has_cr3 = cpu->last.has_cr3 && !tenant->hides_cr3;
     switch (tell_last(&tenant->cpu, &cpu->last, &after, ip)) {
     case TOLD_SAME:
@@ -526,6 +529,7 @@ static void put_code(struct demux_cpu *cpu, const struct ptd_item *block)
 
 static void take_block(struct demux_cpu *cpu, const struct ptd_item *block)
 {
+    __builtin_prefetch(seen_at(cpu, block));
     cpu->mode = block->mode;
     arrive(cpu, block, block->ip);
     if (cpu->inside) {

@@ -266,62 +266,90 @@ static inline void push_calls(struct vpt_cpu *cpu, uint32_t known, const struct 
         vpt_ret_push(cpu, detail->ret[i]);
 }
 
+/* Where steps are told, behind one whose branch is open. */
+struct place {
+    const uint32_t *at, *end;
+    uint64_t insns;  /* since the begin */
+    uint64_t taken;  /* of END_COND: 1 or 0 */
+    uint64_t behind; /* of END_CALL_INDIRECT: the address behind it */
+    enum ending ending;
+};
+
+/* The step is told up to its own branch. */
+static inline void pass_step(struct place *place, struct vpt_cpu *cpu, uint32_t known,
+                             const struct detail *detail)
+{
+    push_calls(cpu, known, detail);
+    place->ending = ending_of(known);
+    place->behind = detail->end;
+    place->insns += known & INSNS_MAX;
+    place->taken = *place->at++ & 1;
+}
+
 /*
  * As steps_tell(), of a processor that is fast, behind a step whose branch is open: up to a step
  * that is not known, or until the processor is not fast any more. Most steps are told here. The
- * TNT is in a register, and of a plain step nothing is loaded but its brief.
+ * TNT is in a register, and of a plain step behind a conditional branch nothing is loaded but its
+ * brief.
  */
-static __attribute__((noinline)) size_t tell_fast(const struct steps *steps, uint32_t tag,
-                                                  struct vpt_cpu *cpu, const struct ptd_run *run,
-                                                  size_t index, struct last *last, uint64_t *insns)
+static __attribute__((noinline)) bool tell_fast(const struct steps *steps, uint32_t tag,
+                                                struct vpt_cpu *cpu, struct place *where)
 {
-    const uint32_t *const all = run->steps, *const end = all + run->count, *at = all + index;
     const uint32_t *const briefs = steps->briefs;
-    const struct detail *const details = steps->details;
-    enum ending ending = ending_by(last->last_class);
-    uint64_t tnt = cpu->tnt, behind = last->end, sum = 0;
+    const struct detail *const details = steps->details, *next;
+    struct place place = *where;
+    uint64_t tnt = cpu->tnt;
+    size_t room = vpt_tnt_room(cpu); /* for TNT bits */
+    bool is_fast = true;
     uint32_t known;
-    bool taken = last->taken, is_fast = true;
 
-    while (at < end && (known = briefs[*at / STEP_WORDS] ^ tag) <= KNOWN_MAX) {
-        const struct detail *const next = &details[*at / STEP_WORDS];
+    while (is_fast && place.at < place.end) {
+        if (place.ending == END_COND) {
+            const size_t left = (size_t)(place.end - place.at);
+            const uint32_t *const begin = place.at;
+            const uint32_t *const stop = begin + (room <= left ? room - 1 : left);
 
-        if (ending == END_RET && pop_ret(cpu, next)) {
-            ending = END_COND;
-            taken = true;
+            while (place.at < stop && (known = briefs[*place.at / STEP_WORDS] ^ tag) <= PLAIN_MAX) {
+                tnt = tnt << 1 | place.taken;
+                place.taken = *place.at++ & 1;
+                place.insns += known;
+            }
+            room -= (size_t)(place.at - begin);
+            if (place.at == place.end)
+                break;
         }
-        if (ending == END_COND) {
-            tnt = tnt << 1 | taken;
-            if (tnt >= cpu->tnt_full) {
+        known = briefs[*place.at / STEP_WORDS] ^ tag;
+        if (known > KNOWN_MAX)
+            break;
+        next = &details[*place.at / STEP_WORDS];
+        if (place.ending == END_COND) {
+            tnt = tnt << 1 | place.taken;
+            if (--room == 0) {
                 cpu->tnt = tnt;
-                vpt_branch_told(cpu, next->ip);
+                vpt_branches_told(cpu, next->ip);
                 tnt = cpu->tnt;
+                room = vpt_tnt_room(cpu);
                 is_fast = vpt_is_fast(cpu);
             }
+        } else if (place.ending == END_RET && pop_ret(cpu, next)) {
+            place.ending = END_COND;
+            place.taken = 1;
+            continue;
         } else {
             cpu->tnt = tnt;
-            tell_target(cpu, ending, next->ip, behind);
+            vpt_branches_told(cpu, next->ip);
+            tell_target(cpu, place.ending, next->ip, place.behind);
             tnt = cpu->tnt;
+            room = vpt_tnt_room(cpu);
             is_fast = vpt_is_fast(cpu);
         }
-        if (!is_fast)
-            break;
-        ending = END_COND;
-        if (known > PLAIN_MAX) {
-            push_calls(cpu, known, next);
-            ending = ending_of(known);
-            behind = next->end;
-        }
-        sum += known & INSNS_MAX;
-        taken = *at++ & 1;
+        if (is_fast)
+            pass_step(&place, cpu, known, next);
     }
     cpu->tnt = tnt;
-    *insns += sum;
-    if (!is_fast)
-        last->is_open = false;
-    else if (at > all + index)
-        leave_open(steps, last, run, (size_t)(at - all), ending);
-    return (size_t)(at - all);
+    vpt_branches_told(cpu, 0); /* where nothing else is due: no address is needed */
+    *where = place;
+    return is_fast;
 }
 
 size_t steps_tell(const struct steps *steps, uint8_t owner, struct vpt_cpu *cpu,
@@ -334,7 +362,17 @@ size_t steps_tell(const struct steps *steps, uint8_t owner, struct vpt_cpu *cpu,
         const struct detail *const detail = &steps->details[run->steps[index] / STEP_WORDS];
 
         if (last->is_open && vpt_is_fast(cpu)) {
-            index = tell_fast(steps, tag, cpu, run, index, last, insns);
+            struct place place = {.at = run->steps + index,
+                                  .end = run->steps + run->count,
+                                  .taken = last->taken,
+                                  .behind = last->end,
+                                  .ending = ending_by(last->last_class)};
+
+            last->is_open = tell_fast(steps, tag, cpu, &place);
+            *insns += place.insns;
+            if (last->is_open && place.at > run->steps + index)
+                leave_open(steps, last, run, (size_t)(place.at - run->steps), place.ending);
+            index = (size_t)(place.at - run->steps);
             continue;
         }
         if (last->is_open)

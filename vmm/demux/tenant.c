@@ -35,7 +35,11 @@ static void wrote(void *owner, uint64_t gpa, const uint8_t *bytes, uint32_t len_
 
 static void clocks(void *owner, struct vpt_clocks *now)
 {
-    *now = ((const struct tenant *)owner)->clocks;
+    struct tenant *const tenant = owner;
+
+    if (tenant->clocks.tsc != tenant->tsc) /* most times that are told are never asked for */
+        vpt_clocks_from_tsc(&tenant->cpu.caps, tenant->tsc, &tenant->clocks);
+    *now = tenant->clocks;
 }
 
 static const struct vpt_ops ops = {.translate = translate, .wrote = wrote, .clocks = clocks};
@@ -88,10 +92,10 @@ void tenant_new_time(struct tenant *tenant)
 
 void tenant_time(struct tenant *tenant, uint64_t tsc)
 {
-    if (tenant->has_tsc && tsc <= tenant->clocks.tsc)
+    if (tenant->has_tsc && tsc <= tenant->tsc)
         return;
     tenant->has_tsc = true;
-    vpt_clocks_from_tsc(&tenant->cpu.caps, tsc, &tenant->clocks);
+    tenant->tsc = tsc;
 }
 
 /* ---- Entries and exits ---- */

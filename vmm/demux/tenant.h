@@ -34,7 +34,8 @@ struct tenant {
     uint64_t cr3;
     struct vpt_context context; /* as the model was told it */
     bool has_tsc;
-    struct vpt_clocks clocks;
+    uint64_t tsc;
+    struct vpt_clocks clocks; /* of that TSC, or of an earlier one */
     uint64_t table[2];
     uint8_t page[4096];
     struct output *trace;
