@@ -110,7 +110,7 @@ int ptd_coverage_trace(struct ptd_coverage *coverage, const struct ptd_image *im
  * part was counted.
  */
 int ptd_coverage_add(void *context, const struct ptd_flow *flow, const struct ptd_run *run);
-/* An item that ptd_flow_next() told. image is the flow's. PTD_OK or PTD_E_NOMEM. */
+/* An item that ptd_flow_next() told. image is not looked at. PTD_OK or PTD_E_NOMEM. */
 int ptd_coverage_item(struct ptd_coverage *coverage, const struct ptd_image *image,
                       const struct ptd_item *item);
 /*

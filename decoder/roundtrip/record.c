@@ -26,6 +26,7 @@
 
 #include "ptdec.h"
 #include "bench/truth.h"
+#include "roundtrip/near.h"
 #include "vpt.h"
 
 /* ---- QEMU's interface ---- */
@@ -239,35 +240,6 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 
 /* ---- Events ---- */
 
-/* A near branch, told to one model. */
-static void branch(struct vpt_cpu *cpu, const struct ptd_insn *insn, uint64_t ip)
-{
-    const uint64_t next_ip = insn->ip + insn->size_bytes;
-
-    switch ((enum ptd_insn_class)insn->iclass) {
-    case PTD_INSN_COND:
-        vpt_cond_branch(cpu, ip, ip != next_ip);
-        break;
-    case PTD_INSN_JMP_DIRECT:
-        vpt_jmp_direct(cpu, ip);
-        break;
-    case PTD_INSN_CALL_DIRECT:
-        vpt_call_direct(cpu, ip, next_ip);
-        break;
-    case PTD_INSN_JMP_INDIRECT:
-        vpt_jmp_indirect(cpu, ip);
-        break;
-    case PTD_INSN_CALL_INDIRECT:
-        vpt_call_indirect(cpu, ip, next_ip);
-        break;
-    case PTD_INSN_RET:
-        vpt_ret(cpu, ip);
-        break;
-    default:
-        die("an instruction that is not understood", insn->ip);
-    }
-}
-
 /* Whether an instruction can have been followed by what is at ip. */
 static bool can_lead_to(const struct ptd_insn *insn, uint64_t ip)
 {
@@ -298,7 +270,8 @@ static void retired(const struct ptd_insn *insn, uint64_t ip)
         transfer(VPT_FAR_BRANCH, KERNEL_IP, ip, &user);
     } else {
         for (unsigned i = 0; i < TRACERS; i++)
-            branch(&recorder.tracers[i].cpu, insn, ip);
+            if (!tell_near(&recorder.tracers[i].cpu, insn, ip))
+                die("an instruction that is not understood", insn->ip);
     }
     truth_add(&recorder.truth, insn->ip, ip);
 }

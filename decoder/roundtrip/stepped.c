@@ -33,6 +33,7 @@
 
 #include "ptdec.h"
 #include "ptdec_perf.h"
+#include "roundtrip/near.h"
 #include "vpt.h"
 
 #define KERNEL_IP   0xffffffff81000000u
@@ -315,37 +316,15 @@ static struct site *site_at(struct thread *thread, uint64_t ip)
     }
 }
 
-/* A near branch led to ip. */
-static void branch(struct vpt_cpu *cpu, const struct ptd_insn *insn, uint64_t ip)
+/* An instruction led to ip. */
+static void retired(struct vpt_cpu *cpu, const struct ptd_insn *insn, uint64_t ip)
 {
-    const uint64_t next_ip = insn->ip + insn->size_bytes;
-
-    switch ((enum ptd_insn_class)insn->iclass) {
-    case PTD_INSN_OTHER:
-        if (ip != next_ip)
-            die("an instruction led elsewhere", insn->ip);
-        break;
-    case PTD_INSN_COND:
-        vpt_cond_branch(cpu, ip, ip != next_ip);
-        break;
-    case PTD_INSN_JMP_DIRECT:
-        vpt_jmp_direct(cpu, ip);
-        break;
-    case PTD_INSN_CALL_DIRECT:
-        vpt_call_direct(cpu, ip, next_ip);
-        break;
-    case PTD_INSN_JMP_INDIRECT:
-        vpt_jmp_indirect(cpu, ip);
-        break;
-    case PTD_INSN_CALL_INDIRECT:
-        vpt_call_indirect(cpu, ip, next_ip);
-        break;
-    case PTD_INSN_RET:
-        vpt_ret(cpu, ip);
-        break;
-    default:
+    if (tell_near(cpu, insn, ip))
+        return;
+    if (insn->iclass != PTD_INSN_OTHER)
         die("an instruction that is not understood", insn->ip);
-    }
+    if (ip != insn->ip + insn->size_bytes)
+        die("an instruction led elsewhere", insn->ip);
 }
 
 static bool is_syscall(const struct site *site)
@@ -369,7 +348,7 @@ static void executed(struct thread *thread, uint64_t ip)
     }
     site->taken +=
         site->insn.iclass == PTD_INSN_COND && ip != site->insn.ip + site->insn.size_bytes;
-    branch(&thread->cpu, &site->insn, ip);
+    retired(&thread->cpu, &site->insn, ip);
     thread->next = site_at(thread, ip);
 }
 

@@ -276,48 +276,25 @@ static int add_edge(struct ptd_coverage *coverage, uint64_t from, uint64_t to, u
     return PTD_OK;
 }
 
-/* Where a block ends: behind its last instruction, as far as that is known. */
-static uint64_t end_of(const struct ptd_image *image, const struct ptd_item *block)
-{
-    struct ptd_insn insn;
-    const uint8_t *bytes;
-    size_t len_bytes;
-    uint8_t copy[15];
-    size_t copied = 0;
-
-    while (copied < sizeof(copy) && ptd_image_find(image, block->cr3, block->last_ip + copied,
-                                                   &bytes, &len_bytes) == PTD_OK) {
-        const size_t more = len_bytes < sizeof(copy) - copied ? len_bytes : sizeof(copy) - copied;
-
-        memcpy(copy + copied, bytes, more);
-        copied += more;
-    }
-    if (ptd_insn_decode((enum ptd_mode)block->mode, block->last_ip, copy, copied, &insn) != PTD_OK)
-        return block->last_ip + 1;
-    return block->last_ip + insn.size_bytes;
-}
-
 /* *index of a block, or ENTRY_NONE: it does not count, or the list is full. */
-static int find_block(struct ptd_coverage *coverage, const struct ptd_image *image,
-                      const struct ptd_item *block, uint32_t *index)
+static int find_block(struct ptd_coverage *coverage, const struct ptd_item *block, uint32_t *index)
 {
     *index = ENTRY_NONE;
     if (!in_ranges(coverage, block->ip, block->cr3))
         return PTD_OK;
 
-    const int status =
-        ptd_entries_find(&coverage->blocks, block->ip, end_of(image, block), block->cr3, index);
+    const int status = ptd_entries_find(&coverage->blocks, block->ip,
+                                        block->last_ip + block->last_bytes, block->cr3, index);
 
     if (status == PTD_OK && *index == ENTRY_NONE)
         coverage->sums.left_out++;
     return status;
 }
 
-static int learn_block(struct ptd_coverage *coverage, const struct ptd_image *image,
-                       const struct ptd_item *block)
+static int learn_block(struct ptd_coverage *coverage, const struct ptd_item *block)
 {
     uint32_t index;
-    const int status = find_block(coverage, image, block, &index);
+    const int status = find_block(coverage, block, &index);
 
     if (status != PTD_OK || index == ENTRY_NONE)
         return status;
@@ -337,7 +314,7 @@ static int learn_blocks(struct ptd_coverage *coverage, const struct ptd_flow *fl
 
     seen->first_block = (uint32_t)coverage->of_steps_count;
     for (size_t i = 0; status == PTD_OK && ptd_step_block(flow, step, i, &block) == PTD_OK; i++) {
-        status = learn_block(coverage, flow->blocks.image, &block);
+        status = learn_block(coverage, &block);
         *last = block;
     }
     seen->block_count = (uint32_t)(coverage->of_steps_count - seen->first_block);
@@ -728,15 +705,14 @@ void ptd_coverage_free(struct ptd_coverage *coverage)
     free(coverage);
 }
 
-static int count_block(struct ptd_coverage *coverage, const struct ptd_image *image,
-                       const struct ptd_item *block)
+static int count_block(struct ptd_coverage *coverage, const struct ptd_item *block)
 {
     uint32_t index;
     int status = PTD_OK;
 
     coverage->sums.insns += block->insns;
     if (coverage->config.lists) {
-        status = find_block(coverage, image, block, &index);
+        status = find_block(coverage, block, &index);
         if (status == PTD_OK && index != ENTRY_NONE)
             coverage->blocks.list[index].count++;
     }
@@ -753,9 +729,10 @@ int ptd_coverage_item(struct ptd_coverage *coverage, const struct ptd_image *ima
 {
     struct ptd_coverage_sums *const sums = &coverage->sums;
 
+    (void)image;
     switch ((enum ptd_item_type)item->type) {
     case PTD_ITEM_BLOCK:
-        return count_block(coverage, image, item);
+        return count_block(coverage, item);
     case PTD_ITEM_OVERFLOW:
         sums->overflows++;
         return PTD_OK;

@@ -14,7 +14,6 @@
 #include "aside.h"
 #include "source.h"
 
-#define INSN_BYTES 15u
 #define BAD_OFFSET UINT64_MAX
 #define FEED_BYTES (64u << 10) /* of the hardware's, at the latest */
 
@@ -336,18 +335,9 @@ static void begin_piece(struct source *source, const struct psb_plus *plus, cons
 
 /* ---- Operations ---- */
 
-static uint64_t behind(const struct source *source, const struct ptd_item *block)
+static uint64_t behind(const struct ptd_item *block)
 {
-    const uint8_t *bytes;
-    struct ptd_insn insn;
-    size_t len_bytes;
-
-    if (ptd_image_find(source->replay->image, block->cr3, block->last_ip, &bytes, &len_bytes) !=
-            PTD_OK ||
-        ptd_insn_decode((enum ptd_mode)block->mode, block->last_ip, bytes,
-                        len_bytes < INSN_BYTES ? len_bytes : INSN_BYTES, &insn) != PTD_OK)
-        return block->last_ip + 1; /* it crosses two pieces of code; no RET will match */
-    return block->last_ip + insn.size_bytes;
+    return block->last_ip + block->last_bytes;
 }
 
 static void tell_exit(struct source *source, const struct ptd_item *end)
@@ -409,7 +399,7 @@ static void tell_far(struct source *source, const struct pending *pending)
 {
     const struct ptd_item *const block = &pending->block;
     const struct vpt_vm_entry entry = {.ip = block->last_ip,
-                                       .next_ip = behind(source, block),
+                                       .next_ip = behind(block),
                                        .guest_ip = block->to,
                                        .guest = source->context};
 
@@ -436,13 +426,13 @@ static void tell_block(struct source *source, const struct pending *pending)
         vpt_jmp_direct(cpu, block->to);
         break;
     case PTD_INSN_CALL_DIRECT:
-        vpt_call_direct(cpu, block->to, behind(source, block));
+        vpt_call_direct(cpu, block->to, behind(block));
         break;
     case PTD_INSN_JMP_INDIRECT:
         vpt_jmp_indirect(cpu, block->to);
         break;
     case PTD_INSN_CALL_INDIRECT:
-        vpt_call_indirect(cpu, block->to, behind(source, block));
+        vpt_call_indirect(cpu, block->to, behind(block));
         break;
     case PTD_INSN_RET:
         vpt_ret(cpu, block->to);

@@ -18,6 +18,7 @@
 
 #include "common/file.h"
 #include "demux/files.h"
+#include "demux/tell.h"
 
 #define RUNS         5
 #define LIMIT_BYTES  (6u << 20) /* of a program's trace */
@@ -150,50 +151,10 @@ static void begin_host(struct host *host)
     vpt_vmptrld(&host->cpu, VMCS);
 }
 
-static uint64_t end_of(const struct bench *bench, const struct ptd_item *block)
-{
-    const uint8_t *bytes;
-    struct ptd_insn insn;
-    size_t len;
-
-    if (ptd_image_find(bench->program, 0, block->last_ip, &bytes, &len) != PTD_OK ||
-        ptd_insn_decode(PTD_MODE_64, block->last_ip, bytes, len, &insn) != PTD_OK)
-        fail("no code");
-    return block->last_ip + insn.size_bytes;
-}
-
-/* False: it is no near branch. */
-static bool tell_near(struct bench *bench, const struct ptd_item *block)
-{
-    struct vpt_cpu *const cpu = &bench->host.cpu;
-
-    switch ((enum ptd_insn_class)block->last_class) {
-    case PTD_INSN_COND:
-        vpt_cond_branch(cpu, block->to, block->taken);
-        return true;
-    case PTD_INSN_JMP_DIRECT:
-        vpt_jmp_direct(cpu, block->to);
-        return true;
-    case PTD_INSN_CALL_DIRECT:
-        vpt_call_direct(cpu, block->to, end_of(bench, block));
-        return true;
-    case PTD_INSN_JMP_INDIRECT:
-        vpt_jmp_indirect(cpu, block->to);
-        return true;
-    case PTD_INSN_CALL_INDIRECT:
-        vpt_call_indirect(cpu, block->to, end_of(bench, block));
-        return true;
-    case PTD_INSN_RET:
-        vpt_ret(cpu, block->to);
-        return true;
-    default:
-        return false;
-    }
-}
-
 static void tell_block(struct bench *bench, const struct ptd_item *block)
 {
     struct host *const host = &bench->host;
+    const struct last last = last_block(block);
 
     if (!host->in_guest || host->since_exit >= EXIT_INSNS)
         enter(host, block->ip);
@@ -201,7 +162,8 @@ static void tell_block(struct bench *bench, const struct ptd_item *block)
     host->next_ip = block->to;
     host->insns += block->insns;
     host->since_exit += block->insns;
-    if (block->has_to && (tell_near(bench, block) || block->to == end_of(bench, block)))
+    if (block->has_to &&
+        (tell_near(&host->cpu, &last, block->to) || block->to == tell_block_end(block)))
         return;
     host->insns--; /* the kernel that it had is the host, and takes no time */
     leave(host, block->last_ip);
