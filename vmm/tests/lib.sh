@@ -11,7 +11,7 @@ vpt=$BUILD/vpt
 guests=$BUILD/vmm/tests/guests
 export VPT_PAGER= # output is looked at where it comes out
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap '[ -n "${KEEP:-}" ] || rm -rf "$work"' EXIT # KEEP=1 leaves it, to look at
 
 passed=0
 failed=0
