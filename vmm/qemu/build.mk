@@ -22,6 +22,7 @@ qemu-test: deps ## guests on that QEMU: tests, traces decoded to the executed pa
 	@$(QEMU_ENV) vmm/qemu/tests/svm.sh
 	@$(QEMU_ENV) vmm/qemu/tests/vmx.sh
 	@$(QEMU_ENV) vmm/qemu/tests/flood.sh
+	@$(QEMU_ENV) vmm/qemu/tests/live.sh
 	@$(QEMU_ENV) vmm/qemu/tests/older-stream.sh
 	@$(QEMU_ENV) vmm/libvirt/tests/libvirt.sh
 
@@ -87,7 +88,7 @@ qemu-port: deps ## the port to QEMU 10.0: built, and the same tests of guests on
 	    [ $$status != 77 ] || { echo 'SKIP: the port to QEMU 10.0: its source cannot be had'; \
 	        echo '0 passed, 0 failed, 1 skipped'; exit 0; }; \
 	    [ $$status = 0 ] && $(SUBMAKE) QEMU_DIR=$(QEMU_DIR)/10.0 EXECLOG=$(BUILD)/qemu/execlog-10.0.so \
-	        qemu-tools && { $(PREPARE_LAB); } && for test in qemu.sh svm.sh vmx.sh names.sh names-log.sh \
+	        qemu-tools && { $(PREPARE_LAB); } && for test in qemu.sh live.sh svm.sh vmx.sh names.sh names-log.sh \
             svm-linux.sh vmx-linux.sh vmx-perf.sh vmx-boot.sh vmx-move.sh vmx-guests.sh 'boot.sh --all' \
             kvm.sh linux-kvm.sh host-pt-qemu.sh; do \
 	            $(QEMU_ENV) QEMU_DIR=$(QEMU_DIR)/10.0 EXECLOG=$(BUILD)/qemu/execlog-10.0.so \
@@ -177,7 +178,7 @@ tests: qemu-tools
 SHELL_TESTS += vmm/qemu/tests/qemu.sh vmm/qemu/tests/hostile.sh vmm/qemu/tests/linux.sh \
     vmm/qemu/tests/boot.sh vmm/qemu/tests/move.sh vmm/qemu/tests/svm.sh vmm/qemu/tests/svm-linux.sh \
     vmm/qemu/tests/vmx.sh vmm/qemu/tests/vmx-hostile.sh \
-    vmm/qemu/tests/flood.sh vmm/qemu/tests/older-stream.sh \
+    vmm/qemu/tests/flood.sh vmm/qemu/tests/live.sh vmm/qemu/tests/older-stream.sh \
     vmm/libvirt/tests/libvirt.sh
 
 # What `make test` has a part of, or nothing.

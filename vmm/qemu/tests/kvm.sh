@@ -111,7 +111,7 @@ has_moved() { # NAME
 patching() { # 3|4 NAME ARGUMENT...
     local to=$1 name=$2
     shift 2
-    begin $to $name -cpu host -smp 2,maxcpus=3 -kernel /patching.elf -append rounds=1000000000 \
+    begin $to $name -cpu host -smp 2,maxcpus=3 -debugcon file:/out/$name -kernel /patching.elf -append rounds=1000000000 \
         -plugin /execlog.so,blocks=/out/$name.log "$@"
 }
 patching 3 patching
@@ -239,9 +239,14 @@ check 'QEMU on KVM: the guest behind the capture ends as it should' goes_on
 
 # of_both NAME: the captures of two vCPUs are what ran.
 of_both() {
+    local vcpu
     cat "$out/$1.qmp" >"$work/out"
-    "$BUILD/qemu/compare" "$out/$1.0" "$out/$1.log.0" "$out/$1.log.table" >>"$work/out" 2>&1 &&
-        "$BUILD/qemu/compare" "$out/$1.1" "$out/$1.log.1" "$out/$1.log.table" >>"$work/out" 2>&1
+    for vcpu in 0 1; do
+        "$BUILD/qemu/compare" "$out/$1.$vcpu" "$out/$1.log.$vcpu" "$out/$1.log.table" >>"$work/out" 2>&1 || {
+            tail -n 3 "$work/out"
+            return 1
+        }
+    done
 }
 check 'QEMU on KVM: a capture of two vCPUs, one of which changes code of the other, is what ran' of_both patching
 sed -n 's/.* instructions, /    &/p' "$work/out"

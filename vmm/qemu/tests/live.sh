@@ -1,0 +1,90 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# A guest of two processors that write all the time is captured, and moves to another QEMU meanwhile, live, in
+# several rounds. Behind the move, the memory of both QEMUs is the same, byte for byte: nothing that TCG wrote
+# between two rounds is lost. The guest never flushes its TLB, which would make up for that.
+#
+# Needs `make qemu`; without it, the test is named and counted as skipped. About ten seconds.
+set -u
+
+. vmm/tests/lib.sh
+. vmm/qemu/tests/qmp.sh
+qemu=${QEMU_DIR:-${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}/qemu}/build/qemu-system-x86_64
+name='a guest that writes and moves live has all its memory there'
+mem_mib=64
+
+if [ ! -x "$qemu" ]; then
+    skip "$name" 'no QEMU (make qemu)'
+    summary
+    exit
+fi
+
+# machine NAME [ARGUMENT...]: in place of this shell, with its monitor.
+machine() {
+    local monitor=$work/$1
+    shift
+    exec timeout 120 "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine q35 -accel tcg \
+        -cpu max,vendor=GenuineIntel -m $mem_mib -smp 2 -display none -nodefaults -no-reboot \
+        -device isa-debug-exit,iobase=0xf4,iosize=4 -debugcon "file:$monitor.says" \
+        -kernel guest-tests/build/patching.elf -append rounds=1000000000 \
+        -chardev "pipe,id=qmp,path=$monitor" -mon chardev=qmp,mode=control "$@" >"$monitor.log" 2>&1
+}
+
+migration() {
+    qmp '{"execute": "query-migrate"}'
+}
+
+# pace BYTES MS: a second's bytes, and for how long the guest may stand still.
+pace() {
+    qmp "{\"execute\": \"migrate-set-parameters\", \"arguments\": {\"max-bandwidth\": $1, \"downtime-limit\": $2}}"
+}
+
+memory() { # NAME
+    qmp "{\"execute\": \"pmemsave\", \"arguments\": {\"val\": 0, \"size\": $((mem_mib << 20)),
+        \"filename\": \"$work/$1.memory\"}}"
+}
+
+# The guest never stands still for so short a time: it is sent round by round, until it may for longer.
+moves() {
+    local state rounds
+    qmp_pipes "$work/from"
+    qmp_pipes "$work/to"
+    (machine from) &
+    qmp_open "$work/from"
+    (machine to -S -incoming "unix:$work/socket") 7>&- 8>&- &
+    to=$!
+    exec 6<>"$work/to.in" # it is asked later
+    until [ -S "$work/socket" ]; do
+        kill -0 $to 2>/dev/null || return 1
+        sleep 0.05
+    done
+    qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/capture\"}}" && pace 300000 1 &&
+        qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"unix:$work/socket\"}}" || return 1
+    until rounds=$(migration | jq '.return.ram["dirty-sync-count"] // 0') && [ "$rounds" -ge 6 ]; do
+        kill -0 $to 2>/dev/null || return 1
+        sleep 0.2
+    done
+    pace 1000000000 2000
+    until state=$(migration) && grep '"completed"' <<<"$state" >/dev/null; do
+        ! grep '"failed"' <<<"$state" || return 1
+        sleep 0.1
+    done
+    memory from && qmp '{"execute": "x-vpt-stop"}' && qmp '{"execute": "quit"}'
+    qmp_close
+    qmp_open "$work/to"
+    memory to && qmp '{"execute": "quit"}'
+    qmp_close
+    exec 6>&-
+    wait
+    [ -s "$work/capture.0" ]
+}
+
+is_whole() {
+    moves >"$work/answers" 2>&1 || { tail -n 3 "$work/answers" && return 1; }
+    cmp "$work/from.memory" "$work/to.memory"
+}
+
+check "$name" is_whole
+jobs -p | xargs -r kill 2>/dev/null
+summary
