@@ -14,8 +14,8 @@ here=vmm/qemu/linux
 . "$here/guest.sh"
 image=guest-tests/build/demo.elf
 mem_mib=384
-intel=max,vendor=GenuineIntel,+vmx,-la57 # a processor for kvm_intel
-amd=EPYC,+svm,+npt,+tsc-scale            # and one for kvm-amd
+# shellcheck disable=SC2034 # for the scripts: a processor for kvm_intel, and one for kvm-amd
+intel=max,vendor=GenuineIntel,+vmx,-la57 amd=EPYC,+svm,+npt,+tsc-scale
 
 # need_two_vms WHAT CASE...: without QEMU or the lab's kernel, the script ends here, with each case skipped.
 need_two_vms() {
@@ -80,10 +80,10 @@ wait_for() {
     until grep "$2" "$work/$1.console" >/dev/null 2>&1; do
         sleep 0.2
         tries=$((tries + 1))
-        [ $tries -lt $(($3 * 5)) ] && kill -0 "$pid" 2>/dev/null || {
+        if [ $tries -ge $(($3 * 5)) ] || ! kill -0 "$pid" 2>/dev/null; then
             tail -n 5 "$work/$1.console"
             return 1
-        }
+        fi
     done
 }
 
