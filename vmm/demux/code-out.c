@@ -105,10 +105,12 @@ static size_t bits_of(size_t at, size_t len, uint64_t *bits)
     return count;
 }
 
-/* Whether those of some bytes that are known are the same. */
+/* Whether those of some bytes that are known are the same: all of them, most of the time. */
 static bool is_same(const struct page *page, size_t at, const uint8_t *bytes, size_t count,
                     uint64_t known)
 {
+    if (memcmp(page->bytes + at, bytes, count) == 0)
+        return true;
     for (size_t i = 0; i < count; i++)
         if (known >> (at + i) % WORD_BITS & 1 && page->bytes[at + i] != bytes[i])
             return false;
@@ -135,8 +137,7 @@ enum code_news code_out_look(const struct code_out *code, uint64_t space, uint64
             return CODE_CHANGED;
         if (known != bits)
             news = CODE_NEW;
-        if (!(known == bits ? memcmp(page->bytes + at, bytes + done, count) == 0
-                            : is_same(page, at, bytes + done, count, known)))
+        if (!is_same(page, at, bytes + done, count, known))
             return CODE_CHANGED;
     }
     return news;

@@ -10,9 +10,11 @@ set -u
 
 . vmm/tests/lib.sh
 . vmm/qemu/tests/qmp.sh
+# shellcheck source=vmm/qemu/tests/machine.sh
+. vmm/qemu/tests/machine.sh
 qemu=${QEMU_DIR:-${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}/qemu}/build/qemu-system-x86_64
 name='a guest that writes and moves live has all its memory there'
-mem_mib=64
+mem_mib=64 # as machine.sh has it
 
 if [ ! -x "$qemu" ]; then
     skip "$name" 'no QEMU (make qemu)'
@@ -24,10 +26,7 @@ fi
 machine() {
     local monitor=$work/$1
     shift
-    exec timeout 120 "$qemu" -L /usr/share/seabios -L /usr/share/qemu -machine q35 -accel tcg \
-        -cpu max,vendor=GenuineIntel -m $mem_mib -smp 2 -display none -nodefaults -no-reboot \
-        -device isa-debug-exit,iobase=0xf4,iosize=4 -debugcon "file:$monitor.says" \
-        -kernel guest-tests/build/patching.elf -append rounds=1000000000 \
+    bare_machine 120 vpt-profile=icelake-server guest-tests/build/patching.elf -append rounds=1000000000 -smp 2 \
         -chardev "pipe,id=qmp,path=$monitor" -mon chardev=qmp,mode=control "$@" >"$monitor.log" 2>&1
 }
 
