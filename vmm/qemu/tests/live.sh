@@ -44,9 +44,10 @@ memory() { # NAME
         \"filename\": \"$work/$1.memory\"}}"
 }
 
-# The guest never stands still for so short a time: it is sent round by round, until it may for longer.
+# The guest never stands still for so short a time: it is sent round by round, until it may for longer. Where
+# writes are lost, there may be fewer rounds.
 moves() {
-    local state rounds
+    local state
     qmp_pipes "$work/from"
     qmp_pipes "$work/to"
     (machine from) &
@@ -60,7 +61,7 @@ moves() {
     done
     qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/capture\"}}" && pace 300000 1 &&
         qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"unix:$work/socket\"}}" || return 1
-    until rounds=$(migration | jq '.return.ram["dirty-sync-count"] // 0') && [ "$rounds" -ge 6 ]; do
+    until migration | jq -e '.return | .status == "completed" or .ram["dirty-sync-count"] >= 6' >/dev/null; do
         kill -0 $to 2>/dev/null || return 1
         sleep 0.2
     done
