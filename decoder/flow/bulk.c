@@ -314,6 +314,77 @@ static void put_back(struct walk *walk)
     state->tnt_bits = walk->bits >> (64 - left);
 }
 
+/* ---- TIPs ---- */
+
+static const struct {
+    uint64_t keep, take;
+} ip_masks[8] = {
+    [PT_IPB_UPD16] = {~(uint64_t)0xffff, 0xffff},
+    [PT_IPB_UPD32] = {~(uint64_t)0xffffffff, 0xffffffff},
+    [PT_IPB_SEXT48] = {0, 0xffffffffffff},
+    [PT_IPB_UPD48] = {~(uint64_t)0xffffffffffff, 0xffffffffffff},
+    [PT_IPB_FULL] = {0, UINT64_MAX},
+};
+static const uint8_t ip_bytes[8] = {0, 2, 4, 6, 6, 0, 8, 0};
+
+/* The address of the TIP at pos, which has one (33.4.2.2). */
+static inline uint64_t tip_ip(const struct walk *walk)
+{
+    const unsigned how = walk->pos[0] >> PT_IPBYTES_SHR;
+    uint64_t payload, ip;
+
+    memcpy(&payload, walk->pos + 1, sizeof(payload));
+    ip = (walk->flow->state.last_ip & ip_masks[how].keep) | (le64toh(payload) & ip_masks[how].take);
+    if (how == PT_IPB_SEXT48 && ip >> 47)
+        ip |= ~ip_masks[how].take;
+    return ip;
+}
+
+/* The node of an address that a TIP of late led to, in the same address space; 0: not known. */
+static inline uint32_t tip_node(const struct ptd_flow *flow, uint64_t ip)
+{
+    const struct target *const target = ptd_target(flow->targets, ip);
+
+    return target->ip == ip && target->space == flow->space ? target->node : 0;
+}
+
+static inline void leave_tip(struct walk *walk, uint64_t ip)
+{
+    walk->flow->state.last_ip = ip;
+    walk->pos += 1 + ip_bytes[walk->pos[0] >> PT_IPBYTES_SHR];
+    walk->since_mark |= MARK_TIP;
+}
+
+/*
+ * The node that the TIP at pos leads to, if that is a plain one, as most are: behind an indirect
+ * branch or a RET, and to where another one went. 0: take_tip() has to take what comes next.
+ */
+static inline uint32_t pass_tip(struct walk *walk, uint32_t id, struct call_top *top)
+{
+    struct ptd_flow *const flow = walk->flow;
+    const struct node *const node = ptd_node(flow->graph, id);
+    const uint16_t kind_calls = ptd_node_kind_calls(node);
+    uint32_t next;
+    uint64_t ip;
+
+    if (walk->end - walk->pos < (ptrdiff_t)LOOK_AHEAD || (walk->pos[0] & PT_TIP_MASK) != PT_TIP ||
+        !ip_bytes[walk->pos[0] >> PT_IPBYTES_SHR])
+        return 0;
+    if (kind_calls != KIND_CALLS(NODE_INDIRECT, 0) && kind_calls != KIND_CALLS(NODE_INDIRECT, 1) &&
+        kind_calls != KIND_CALLS(NODE_RET, 0))
+        return 0;
+    ip = tip_ip(walk);
+    next = tip_node(flow, ip);
+    if (!next)
+        return 0;
+    if (node->calls)
+        flow->calls.node[call_top_push(top)] = node->ret;
+    else if (node->pops && top->count > 0)
+        (void)call_top_pop(top); /* every RET pops, also one that is not compressed */
+    leave_tip(walk, ip);
+    return next;
+}
+
 /* ---- Compound steps ---- */
 
 static bool has_step_room(const struct walk *walk, const uint32_t *out)
@@ -341,9 +412,18 @@ static inline bool wants_more(uint32_t to, unsigned count, const struct call_top
     return (to & COMPOUND_TAKES) > count || (!(to & COMPOUND_NEXT) && top->count == 0);
 }
 
+/* A RET is no path. It can be taken if it is compressed, and its CALL is on the stack. */
+static inline bool is_ret(const struct walk *walk, uint32_t at, uint64_t bits,
+                          const struct call_top *top)
+{
+    const struct node *const node = ptd_node(walk->flow->graph, at >> COMPOUND_NEXT_SHR);
+
+    return ptd_node_kind(node) == NODE_RET && bits >> 63 && top->count > 0;
+}
+
 /*
- * Steps as far as entries stand where they are best, and takes in short TNTs on the way. This is a
- * function that calls none, so that its values have registers to themselves.
+ * Steps as far as entries stand where they are best, and takes in short TNTs and TIPs on the way.
+ * This is a function that calls none, so that its values have registers to themselves.
  */
 static __attribute__((noinline)) void step_best(struct walk *walk)
 {
@@ -365,12 +445,27 @@ static __attribute__((noinline)) void step_best(struct walk *walk)
             bits = walk->bits;
             count = walk->count;
         }
-        if (count == 0) /* known sooner than that there is no entry */
-            break;
+        if (count == 0) { /* known sooner than that there is no entry */
+            const uint32_t next =
+                has_step_room(walk, out) ? pass_tip(walk, at >> COMPOUND_NEXT_SHR, &top) : 0;
+
+            if (!next)
+                break;
+            *out++ = at >> COMPOUND_NEXT_SHR;
+            at = next << COMPOUND_NEXT_SHR;
+            continue;
+        }
 
         const struct compound *const entry = ptd_compound_best(entries, mask, at, bits);
-        if (__atomic_load_n(&entry->key, __ATOMIC_ACQUIRE) != ptd_compound_key(at, bits))
-            break;
+        if (__atomic_load_n(&entry->key, __ATOMIC_ACQUIRE) != ptd_compound_key(at, bits)) {
+            if (!is_ret(walk, at, bits, &top))
+                break;
+            *out++ = at >> COMPOUND_NEXT_SHR;
+            at = returns[call_top_pop(&top)] << COMPOUND_NEXT_SHR;
+            bits <<= 1;
+            count--;
+            continue;
+        }
 
         const uint32_t to = entry->to;
         const uint64_t more = entry->more;
@@ -402,7 +497,7 @@ static void step_to(struct walk *walk, uint32_t step, uint32_t node, unsigned bi
     walk->count -= bits;
 }
 
-/* One step: a RET alone, which is no path, or an entry that is elsewhere. False: neither. */
+/* One step of an entry that is elsewhere. False: there is none. */
 static bool step_other(struct walk *walk)
 {
     struct call_stack *const calls = &walk->flow->calls;
@@ -411,12 +506,6 @@ static bool step_other(struct walk *walk)
 
     if (walk->count == 0)
         return false;
-    if (ptd_node_kind(ptd_node(walk->flow->graph, walk->node)) == NODE_RET) {
-        if (!(walk->bits >> 63) || calls->top.count == 0)
-            return false;
-        step_to(walk, walk->node, 0, 1);
-        return true;
-    }
     entry = ptd_compound_find(compounds->entries, compounds->mask, walk->node << COMPOUND_NEXT_SHR,
                               walk->bits);
     if (!entry || wants_more(entry->to, walk->count, &calls->top))
@@ -549,27 +638,15 @@ static bool step_paths(struct walk *walk)
 
 /* ---- Packets ---- */
 
-static const struct {
-    uint64_t keep, take;
-} ip_masks[8] = {
-    [PT_IPB_UPD16] = {~(uint64_t)0xffff, 0xffff},
-    [PT_IPB_UPD32] = {~(uint64_t)0xffffffff, 0xffffffff},
-    [PT_IPB_SEXT48] = {0, 0xffffffffffff},
-    [PT_IPB_UPD48] = {~(uint64_t)0xffffffffffff, 0xffffffffffff},
-    [PT_IPB_FULL] = {0, UINT64_MAX},
-};
-static const uint8_t ip_bytes[8] = {0, 2, 4, 6, 6, 0, 8, 0};
-
 /* A TIP whose turn it is. False: it is not a plain one, or no code takes it. */
 static bool take_tip(struct walk *walk)
 {
     struct ptd_flow *const flow = walk->flow;
-    const unsigned how = walk->pos[0] >> PT_IPBYTES_SHR;
     const struct node *node;
-    uint64_t payload, ip;
     uint32_t next;
+    uint64_t ip;
 
-    if (!ip_bytes[how])
+    if (!ip_bytes[walk->pos[0] >> PT_IPBYTES_SHR])
         return false;
     node = ptd_node(flow->graph, walk->node);
     if (ptd_node_kind(node) != NODE_INDIRECT) {
@@ -579,31 +656,21 @@ static bool take_tip(struct walk *walk)
         if (ptd_node_kind(node) != NODE_INDIRECT && !node->pops)
             return false;
     }
-    memcpy(&payload, walk->pos + 1, sizeof(payload));
-    ip = (flow->state.last_ip & ip_masks[how].keep) | (le64toh(payload) & ip_masks[how].take);
-    if (how == PT_IPB_SEXT48 && ip >> 47)
-        ip |= ~ip_masks[how].take;
-
-    struct target *const target = ptd_target(flow->targets, ip);
-
-    if (target->ip == ip && target->node && target->space == flow->space) {
-        next = target->node;
-    } else {
+    ip = tip_ip(walk);
+    next = tip_node(flow, ip);
+    if (!next) {
         next = ptd_graph_find(flow->graph, flow->space, ip);
         if (!next)
             return false;
-        *target = (struct target){ip, next, flow->space};
+        *ptd_target(flow->targets, ip) = (struct target){ip, next, flow->space};
         node = ptd_node(flow->graph, walk->node);
     }
     push_calls(flow, node);
     if (node->pops)
-        (void)call_stack_pop_node(
-            &flow->calls); /* every RET pops, also one that is not compressed */
+        (void)call_stack_pop_node(&flow->calls);
     emit(walk, 0);
-    flow->state.last_ip = ip;
-    walk->pos += 1 + ip_bytes[how];
+    leave_tip(walk, ip);
     walk->node = next;
-    walk->since_mark |= MARK_TIP;
     walk->in_paths = walk->compounds;
     return true;
 }

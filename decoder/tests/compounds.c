@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Compound steps: paths that come again and again, through conditional branches, CALLs and RETs
- * that belong together or do not, and deeper than the CALL stack (SDM 33.4.2.2). The referee says
- * whether they stand for what ran.
+ * that belong together or do not, and deeper than the CALL stack (SDM 33.4.2.2), and TIPs between
+ * them. The referee says whether they stand for what ran.
  */
 #include <CUnit/CUnit.h>
 #include <stdlib.h>
@@ -19,7 +19,9 @@
 #define SPOKEN       400u
 #define ENTRIES      64u /* of the CALL stack */
 #define TRACES       40u
-#define ROOM         40000u
+#define ROOM         60000u
+#define ROUND        200u /* TIPs in a row: more than a run has room for steps */
+#define TIMES        7u   /* a RET of so many is not compressed though it could be */
 
 /* clang-format off */
 static const uint8_t code[] = {
@@ -30,8 +32,14 @@ static const uint8_t code[] = {
     /*  e */ 0x75, 0x02,                   /* jnz 12 */
     /* 10 */ 0xeb, 0xee,                   /* jmp 0 */
     /* 12 */ 0xc3,                         /* ret */
+    /* 13 */ 0xff, 0xe0,                   /* jmp *rax */
+    /* 15 */ 0xff, 0xd0,                   /* call *rax */
+    /* 17 */ 0xeb, 0xe7,                   /* jmp 0 */
 };
 /* clang-format on */
+#define JMP_INDIRECT  0x13u
+#define CALL_INDIRECT 0x15u
+#define BEHIND_CALL   0x17u
 
 /* Packets of time among the TNTs. */
 enum timing {
@@ -49,7 +57,9 @@ struct maker {
     unsigned bits, count;   /* of a TNT packet that is not full yet */
     uint8_t stack[ENTRIES]; /* offsets of code, the youngest at the end */
     unsigned depth;
-    uint8_t at; /* the next instruction, 0, 7 or e */
+    uint8_t at;        /* the next instruction, 0, 7, e or 17 */
+    uint8_t goes_to;   /* a RET whose CALL is not on the stack */
+    unsigned returned; /* so many RETs, whose CALLs are */
     enum timing timing;
 };
 
@@ -82,6 +92,15 @@ static void put_bit(struct maker *maker, bool bit)
         put_tnt(maker);
 }
 
+static void put_tip(struct maker *maker, uint8_t at)
+{
+    const uint8_t tip[] = {TIP(CODE + at)};
+
+    put_tnt(maker);
+    put(maker, tip, sizeof(tip));
+    maker->at = at;
+}
+
 /* A CALL: the oldest entry is lost if there are too many. */
 static void call(struct maker *maker, uint8_t back)
 {
@@ -91,23 +110,24 @@ static void call(struct maker *maker, uint8_t back)
     maker->at = 0;
 }
 
-/* A RET is compressed as long as the stack has its CALL. */
+/* A RET may be compressed as long as the stack has its CALL, and takes it off in any case. */
 static void return_once(struct maker *maker)
 {
-    static const uint8_t tip[] = {TIP(CODE)};
-
-    if (maker->depth > 0) {
-        maker->at = maker->stack[--maker->depth];
-        put_bit(maker, true);
+    if (maker->depth == 0) {
+        put_tip(maker, maker->goes_to);
         return;
     }
-    put_tnt(maker);
-    put(maker, tip, sizeof(tip));
-    maker->at = 0;
+    maker->at = maker->stack[--maker->depth];
+    if (++maker->returned % TIMES == 0)
+        put_tip(maker, maker->at);
+    else
+        put_bit(maker, true);
 }
 
 static void branch(struct maker *maker, bool taken)
 {
+    if (maker->at == BEHIND_CALL)
+        maker->at = 0;
     put_bit(maker, taken);
     if (maker->at == 0 && taken)
         maker->at = 7;
@@ -155,6 +175,23 @@ static void go_deep(struct maker *maker)
     put_psb(maker);
 }
 
+/* From one indirect branch to the next, some of which are CALLs. */
+static void go_round(struct maker *maker)
+{
+    put_psb(maker);
+    maker->goes_to = JMP_INDIRECT;
+    while (maker->at != JMP_INDIRECT)
+        branch(maker, true);
+    maker->goes_to = 0;
+    for (unsigned i = 0; i < ROUND; i++) {
+        const uint8_t next = i + 1 == ROUND ? 0 : i % 9 == 4 ? CALL_INDIRECT : JMP_INDIRECT;
+
+        if (maker->at == CALL_INDIRECT)
+            call(maker, BEHIND_CALL);
+        put_tip(maker, next);
+    }
+}
+
 /* Phrases again and again, in any order. */
 static void speak(struct maker *maker, uint64_t *random)
 {
@@ -171,6 +208,8 @@ static void speak(struct maker *maker, uint64_t *random)
             branch(maker, phrase >> bit & 1);
         if (i % 50 == 20)
             go_deep(maker);
+        if (i % 100 == 70)
+            go_round(maker);
         if (i % 100 == 99)
             put_psb(maker);
     }
