@@ -30,10 +30,6 @@ machine() {
         -chardev "pipe,id=qmp,path=$monitor" -mon chardev=qmp,mode=control "$@" >"$monitor.log" 2>&1
 }
 
-migration() {
-    qmp '{"execute": "query-migrate"}'
-}
-
 # pace BYTES MS: a second's bytes, and for how long the guest may stand still.
 pace() {
     qmp "{\"execute\": \"migrate-set-parameters\", \"arguments\": {\"max-bandwidth\": $1, \"downtime-limit\": $2}}"
@@ -47,7 +43,6 @@ memory() { # NAME
 # The guest never stands still for so short a time: it is sent round by round, until it may for longer. Where
 # writes are lost, there may be fewer rounds.
 moves() {
-    local state
     qmp_pipes "$work/from"
     qmp_pipes "$work/to"
     (machine from) &
@@ -61,15 +56,11 @@ moves() {
     done
     qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/capture\"}}" && pace 300000 1 &&
         qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"unix:$work/socket\"}}" || return 1
-    until migration | jq -e '.return | .status == "completed" or .ram["dirty-sync-count"] >= 6' >/dev/null; do
+    until qmp '{"execute": "query-migrate"}' | jq -e '.return | .status == "completed" or .ram["dirty-sync-count"] >= 6' >/dev/null; do
         kill -0 $to 2>/dev/null || return 1
         sleep 0.2
     done
-    pace 1000000000 2000
-    until state=$(migration) && grep '"completed"' <<<"$state" >/dev/null; do
-        ! grep '"failed"' <<<"$state" || return 1
-        sleep 0.1
-    done
+    pace 1000000000 2000 && qmp_migrated || return 1
     memory from && qmp '{"execute": "x-vpt-stop"}' && qmp '{"execute": "quit"}'
     qmp_close
     qmp_open "$work/to"

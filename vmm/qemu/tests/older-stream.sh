@@ -75,7 +75,7 @@ ends() {
 arrives() {
     head -c 64K /dev/zero >"$work/firmware" # the stream has its own
     machine arrived skylake -incoming "exec:gzip -dc $saved/guest.stream.gz"
-    while qmp '{"execute": "query-status"}' | grep -q inmigrate; do sleep 0.05; done
+    qmp_arrived
     ends && { echo traced && cat "$work/guest.packets"; } | cmp - "$work/arrived"
 }
 

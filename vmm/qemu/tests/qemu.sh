@@ -296,13 +296,12 @@ both_are_one() {
 migrates() {
     slowly=yes demo_with_qmp from # slow enough to be stopped amid
     stop_amid from
-    qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"exec:cat >$work/state\"}}" || return 1
-    until qmp '{"execute": "query-migrate"}' | grep -q '"status": "completed"'; do sleep 0.05; done
+    qmp_migrate "exec:cat >$work/state" || return 1
     qmp '{"execute": "quit"}'
     wait "$pid"
     qmp_close
     demo_with_qmp to -incoming "exec:cat $work/state"
-    while qmp '{"execute": "query-status"}' | grep -q inmigrate; do sleep 0.05; done
+    qmp_arrived
     qmp '{"execute": "cont"}' # it comes as it was: stopped
     wait "$pid"
     qmp_close

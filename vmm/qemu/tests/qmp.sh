@@ -32,3 +32,28 @@ qmp() {
     done
     return 1
 }
+
+# qmp_migrated: waits until the guest has moved, and prints the last answer. False: that failed, or QEMU ended.
+qmp_migrated() {
+    local state
+    while state=$(qmp '{"execute": "query-migrate"}'); do
+        case $state in
+        *'"status": "completed"'*) printf '%s\n' "$state"; return 0 ;;
+        *'"status": "failed"'*) break ;;
+        esac
+        sleep 0.05
+    done
+    printf '%s\n' "$state"
+    return 1
+}
+
+# qmp_migrate URI: moves the guest there.
+qmp_migrate() {
+    qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"$1\"}}" && qmp_migrated
+}
+
+# qmp_arrived: waits until a guest is there that comes by migration.
+qmp_arrived() {
+    local state
+    while state=$(qmp '{"execute": "query-status"}') && [[ $state == *inmigrate* ]]; do sleep 0.05; done
+}

@@ -63,12 +63,7 @@ migrated() { # SEED PROFILE
         sleep 0.01
         tries=$((tries + 1))
     done
-    qmp '{"execute": "stop"}' >"$work/answer" &&
-        qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"exec:cat >$work/state\"}}" >"$work/answer" || return 1
-    until qmp '{"execute": "query-migrate"}' | tee "$work/answer" | grep -q '"status": "completed"'; do
-        grep -q '"status": "failed"' "$work/answer" && return 1
-        sleep 0.05
-    done
+    qmp '{"execute": "stop"}' >"$work/answer" && qmp_migrate "exec:cat >$work/state" >"$work/answer" || return 1
     qmp '{"execute": "quit"}' >"$work/answer"
     wait "$pid"
     qmp_close
@@ -77,7 +72,7 @@ migrated() { # SEED PROFILE
         -incoming "exec:cat $work/state") >"$work/out" 2>&1 &
     pid=$!
     qmp_open "$work/qmp"
-    while qmp '{"execute": "query-status"}' | grep -q inmigrate; do sleep 0.05; done
+    qmp_arrived
     qmp '{"execute": "cont"}' >"$work/answer"
     wait "$pid"
     qmp_close

@@ -38,9 +38,7 @@ done
 sleep 1
 echo ready
 END
-    begin linux "$amd"
-    wait_for_vms linux && wait_for linux ^ready 60 && qmp '{"execute": "stop"}' && capture linux "$capture_bytes" &&
-        qmp '{"execute": "stop"}' && end_capture linux && end
+    captures linux "$amd" "$capture_bytes"
 }
 
 decodes() { # [MAP]

@@ -122,6 +122,14 @@ end_capture() {
             \"filename\": \"$work/$1.memory\"}}"
 }
 
+# captures NAME CPU BYTES: all of it, from boot to Linux's end. It stands still while nothing is captured,
+# from when both VMs are at work and the script has said that it is ready.
+captures() {
+    begin "$1" "$2"
+    wait_for_vms "$1" && wait_for "$1" ^ready 60 && qmp '{"execute": "stop"}' && capture "$1" "$3" &&
+        qmp '{"execute": "stop"}' && end_capture "$1" && end
+}
+
 # map NAME: the map that QEMU left, with memory for the host, and images for the VMs. The CR3 values of their
 # processes are those of boot, then of the processes in the order in which they were made.
 map() {

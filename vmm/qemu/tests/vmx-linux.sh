@@ -26,9 +26,7 @@ runs() {
 sleep 1
 echo ready
 END
-    begin linux "$intel"
-    wait_for_vms linux && wait_for linux ^ready 60 && qmp '{"execute": "stop"}' && capture linux "$capture_bytes" &&
-        qmp '{"execute": "stop"}' && end_capture linux && end
+    captures linux "$intel" "$capture_bytes"
 }
 
 decodes() {

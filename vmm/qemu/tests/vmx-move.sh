@@ -22,15 +22,8 @@ what="kvm_intel's guests"
 need_two_vms "$what:" run 'go back to a snapshot' 'move by a file' 'move live' before 'behind the file' 'behind the socket'
 
 migrate() { # URI
-    local state
     qmp '{"execute": "migrate-set-parameters", "arguments": {"max-bandwidth": 17179869184,
-        "downtime-limit": 20000}}' &&
-        qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"$1\"}}" || return 1
-    until state=$(qmp '{"execute": "query-migrate"}') &&
-        grep '"status": "completed"' <<<"$state" >/dev/null; do
-        ! grep '"status": "failed"' <<<"$state" || return 1
-        sleep 0.05
-    done
+        "downtime-limit": 20000}}' && qmp_migrate "$1"
 }
 
 runs() {
@@ -48,7 +41,7 @@ goes_back() {
 moves_by_file() {
     migrate "exec:cat >$work/state" && end || return 1
     begin two "$intel" -S -incoming "exec:cat $work/state"
-    while qmp '{"execute": "query-status"}' | grep inmigrate >/dev/null; do sleep 0.05; done
+    qmp_arrived
     capture two "$capture_bytes"
 }
 
@@ -64,7 +57,7 @@ moves_live() {
     migrate "unix:$work/socket" && end_capture two && end || return 1
     pid=$(cat "$work/three.pid")
     qmp_open "$work/three.qmp"
-    while qmp '{"execute": "query-status"}' | grep inmigrate >/dev/null; do sleep 0.05; done
+    qmp_arrived
     capture three "$capture_bytes" && qmp '{"execute": "stop"}' && end_capture three && qmp '{"execute": "quit"}'
 }
 
