@@ -653,9 +653,9 @@ static bool add_returns(struct graph *graph, const struct draft *draft, uint32_t
     return true;
 }
 
-static void set_kind(struct node *node, enum node_kind kind)
+static void set_kind(struct node *node, enum node_kind kind, unsigned calls)
 {
-    __atomic_store_n(&node->kind, (uint8_t)kind, __ATOMIC_RELEASE);
+    __atomic_store_n(&node->kind_calls, htole16(KIND_CALLS(kind, calls)), __ATOMIC_RELEASE);
 }
 
 /* The node is claimed. Its kind is written last. */
@@ -668,7 +668,7 @@ static bool add_draft(struct graph *graph, uint32_t id, const struct draft *draf
 
     if (draft->kind != NODE_SLOW) {
         if (!add_parts(graph, draft, &first_part) || !add_returns(graph, draft, space, &built)) {
-            set_kind(ptd_node(graph, id), NODE_STUB);
+            set_kind(ptd_node(graph, id), NODE_STUB, 0);
             return false;
         }
         built.parts = (uint8_t)draft->part_count;
@@ -677,10 +677,9 @@ static bool add_draft(struct graph *graph, uint32_t id, const struct draft *draf
     }
     node = ptd_node(graph, id);
     node->ret = built.ret;
-    node->calls = built.calls;
     node->pops = built.pops;
     node->parts = built.parts;
-    set_kind(node, draft->kind);
+    set_kind(node, draft->kind, built.calls);
     return true;
 }
 
