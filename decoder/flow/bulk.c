@@ -488,15 +488,6 @@ static __attribute__((noinline)) void step_best(struct walk *walk)
     walk->out = out;
 }
 
-/* A step to a node by some of the bits. */
-static void step_to(struct walk *walk, uint32_t step, uint32_t node, unsigned bits)
-{
-    *walk->out++ = step;
-    walk->node = node ? node : call_stack_pop_node(&walk->flow->calls);
-    walk->bits <<= bits;
-    walk->count -= bits;
-}
-
 /* One step of an entry that is elsewhere. False: there is none. */
 static bool step_other(struct walk *walk)
 {
@@ -511,8 +502,12 @@ static bool step_other(struct walk *walk)
     if (!entry || wants_more(entry->to, walk->count, &calls->top))
         return false;
     push_compound(entry->to, entry->more, calls->node, &calls->top);
-    step_to(walk, (uint32_t)(entry->more >> COMPOUND_STEP_SHR), entry->to >> COMPOUND_NEXT_SHR,
-            entry->to & COMPOUND_TAKES);
+    *walk->out++ = (uint32_t)(entry->more >> COMPOUND_STEP_SHR);
+    walk->node = entry->to >> COMPOUND_NEXT_SHR;
+    if (walk->node == 0)
+        walk->node = call_stack_pop_node(calls);
+    walk->bits <<= entry->to & COMPOUND_TAKES;
+    walk->count -= entry->to & COMPOUND_TAKES;
     return true;
 }
 
