@@ -71,7 +71,7 @@ source_ends() {
 }
 
 moves_live() {
-    local name=live target
+    local name=live target state
     source_runs $name || return 1
     (target_machine $name -incoming "unix:$work/socket") &
     target=$!
@@ -80,7 +80,11 @@ moves_live() {
         sleep 0.02
     done
     qmp '{"execute": "migrate-set-parameters", "arguments": {"max-bandwidth": 17179869184}}' &&
-        qmp_migrate "unix:$work/socket" || return 1
+        qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"unix:$work/socket\"}}" || return 1
+    until state=$(qmp '{"execute": "query-migrate"}') && grep -q '"status": "completed"' <<<"$state"; do
+        ! grep -q '"status": "failed"' <<<"$state" || return 1
+        sleep 0.05
+    done
     source_ends
     wait $target
     decodes $name
