@@ -50,11 +50,8 @@ moves() {
     (machine to -S -incoming "unix:$work/socket") 7>&- 8>&- &
     to=$!
     exec 6<>"$work/to.in" # it is asked later
-    until [ -S "$work/socket" ]; do
-        kill -0 $to 2>/dev/null || return 1
-        sleep 0.05
-    done
-    qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/capture\"}}" && pace 300000 1 &&
+    qmp_listens "$work/socket" $to &&
+        qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/capture\"}}" && pace 300000 1 &&
         qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"unix:$work/socket\"}}" || return 1
     until qmp '{"execute": "query-migrate"}' | jq -e '.return | .status == "completed" or .ram["dirty-sync-count"] >= 6' >/dev/null; do
         kill -0 $to 2>/dev/null || return 1

@@ -32,36 +32,39 @@ if [ -n "$why" ]; then
     exit
 fi
 
-# The buffer holds all of the trace, so that nothing is lost however busy the host is. Kernel code, which
-# is not traced, makes the recording longer than the move.
+# The program runs, and once more on the QEMU that the guest moves to, however long that takes: a disk whose
+# serial number the two QEMUs tell differently says where the guest is. Until then it is in the kernel, which
+# is not traced: the buffer holds all of the trace, so that nothing is lost however busy the host is.
 job='perf record -e intel_pt//u -m,4M -o /out/moved.data -- sh -c "
-    work; dd if=/dev/zero of=/dev/null bs=1M count=1000 2>/dev/null; work"
+    work
+    until grep -q target /sys/block/vdb/serial; do
+        dd if=/dev/zero of=/dev/null bs=1M count=250 2>/dev/null
+    done
+    work"
 echo "status $?"'
-# The guest's time is the count of its instructions: a busy host does not make it late.
-by_count=(-icount "shift=2,sleep=off")
 
-# source_runs NAME [ARGUMENT...]: in the background, up to the midst of the program; $source.
+# moving_machine NAME WHERE ARGUMENT...: WHERE is source or target, and names the log of what ran there. The
+# guest's time is the count of its instructions: a busy host does not make it late.
+moving_machine() {
+    local name=$1 where=$2
+    shift 2
+    linux_machine "$name" $guest_s $cpu -icount "shift=2,sleep=off" \
+        -drive driver=null-co,read-zeroes=on,if=none,id=where -device "virtio-blk-pci,drive=where,serial=$where" \
+        -plugin "$build/qemu/execlog.so,out=$work/$name.$where,from=$from,to=$to" "$@"
+}
+
+# source_runs NAME: in the background, up to the midst of the program; $source.
 source_runs() {
     local name=$1
-    shift
     linux_job "$name" <<<"$job"
     qmp_pipes "$work/qmp"
-    (linux_machine "$name" $guest_s $cpu "${by_count[@]}" -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control \
-        -plugin "$build/qemu/execlog.so,out=$work/$name.from,from=$from,to=$to" "$@") &
+    (moving_machine "$name" source -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control) &
     source=$!
     qmp_open "$work/qmp"
-    until [ "$(stat -c %s "$work/$name.from" 2>/dev/null || echo 0)" -ge $amid_bytes ]; do
+    until [ "$(stat -c %s "$work/$name.source" 2>/dev/null || echo 0)" -ge $amid_bytes ]; do
         kill -0 $source 2>/dev/null || return 1
         sleep 0.02
     done
-}
-
-# Another QEMU for the same guest.
-target_machine() {
-    local name=$1
-    shift
-    linux_machine "$name" $guest_s $cpu "${by_count[@]}" \
-        -plugin "$build/qemu/execlog.so,out=$work/$name.to,from=$from,to=$to" "$@"
 }
 
 source_ends() {
@@ -71,20 +74,13 @@ source_ends() {
 }
 
 moves_live() {
-    local name=live target state
+    local name=live target
     source_runs $name || return 1
-    (target_machine $name -incoming "unix:$work/socket") &
+    (moving_machine $name target -incoming "unix:$work/socket") &
     target=$!
-    until [ -S "$work/socket" ]; do
-        kill -0 $target 2>/dev/null || return 1
-        sleep 0.02
-    done
+    qmp_listens "$work/socket" $target || return 1
     qmp '{"execute": "migrate-set-parameters", "arguments": {"max-bandwidth": 17179869184}}' &&
-        qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"unix:$work/socket\"}}" || return 1
-    until state=$(qmp '{"execute": "query-migrate"}') && grep -q '"status": "completed"' <<<"$state"; do
-        ! grep -q '"status": "failed"' <<<"$state" || return 1
-        sleep 0.05
-    done
+        qmp_migrate "unix:$work/socket" || return 1
     source_ends
     wait $target
     decodes $name
@@ -97,7 +93,7 @@ moves_by_snapshot() {
     qmp '{"execute": "stop"}' && new_state_disk "$work/state" && snapshot snapshot-save || return 1
     source_ends
     qmp_pipes "$work/qmp"
-    (target_machine $name -S -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control) &
+    (moving_machine $name target -S -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control) &
     target=$!
     qmp_open "$work/qmp"
     state_disk "$work/state" && snapshot snapshot-load && qmp '{"execute": "cont"}' || return 1
@@ -110,15 +106,15 @@ moves_by_snapshot() {
 decodes() { # NAME
     local name=$1 out=$work/$1
     linux_result "$name" && grep -q '^status 0' "$out/log" || return 1
-    cat "$work/$name.from" "$work/$name.to" >"$work/$name.all"
-    [ -s "$work/$name.to" ] || { echo "nothing ran behind the move"; return 1; }
+    cat "$work/$name.source" "$work/$name.target" >"$work/$name.all"
+    [ -s "$work/$name.target" ] || { echo "nothing ran behind the move"; return 1; }
     ips "$out/moved.data" "$out/ips" && only_program "$out/ips" >"$out/decoded" || return 1
     od -An -v -t x8 -w8 "$work/$name.all" | sed 's/^ 0*//' | uniq >"$out/executed"
     same "$out/decoded" "$out/executed" || return 1
     "$build/vpt" decode --symfs "$work/root" --insns "$out/moved.data" >"$out/insns" || return 1
     sed -n 's/^0*\(55[0-9a-f]\{6\}\) .*/\1/p' "$out/insns" | uniq >"$out/decoded"
     same "$out/decoded" "$out/executed" || return 1
-    echo "$(($(stat -c %s "$work/$name.from") / 8)) instructions before, $(($(stat -c %s "$work/$name.to") / 8)) behind"
+    echo "$(($(stat -c %s "$work/$name.source") / 8)) instructions before, $(($(stat -c %s "$work/$name.target") / 8)) behind"
 }
 
 check() { # NAME COMMAND

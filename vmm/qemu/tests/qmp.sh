@@ -33,6 +33,14 @@ qmp() {
     return 1
 }
 
+# qmp_listens SOCKET PID: waits until a QEMU listens there for a guest that comes by migration. False: it ended.
+qmp_listens() {
+    until [ -S "$1" ]; do
+        kill -0 "$2" 2>/dev/null || return 1
+        sleep 0.02
+    done
+}
+
 # qmp_migrated: waits until the guest has moved, and prints the last answer. False: that failed, or QEMU ended.
 qmp_migrated() {
     local state

@@ -47,14 +47,9 @@ moves_by_file() {
 
 # The guest runs, and is captured, until it is there.
 moves_live() {
-    local from=$pid
     (begin three "$intel" -S -incoming "unix:$work/socket" && echo "$pid" >"$work/three.pid" && qmp_close &&
         wait "$pid") &
-    until [ -S "$work/socket" ]; do
-        kill -0 "$from" 2>/dev/null || return 1
-        sleep 0.05
-    done
-    migrate "unix:$work/socket" && end_capture two && end || return 1
+    qmp_listens "$work/socket" $! && migrate "unix:$work/socket" && end_capture two && end || return 1
     pid=$(cat "$work/three.pid")
     qmp_open "$work/three.qmp"
     qmp_arrived
