@@ -635,10 +635,10 @@ static int make_room(struct ptd_coverage *coverage, size_t count)
 static int meet_code(struct ptd_coverage *coverage, const struct ptd_flow *flow, uint32_t epoch)
 {
     size_t count;
+    int status;
 
     if (coverage->is_other_flow || coverage->epoch != epoch) {
-        const int status = fold(coverage);
-
+        status = fold(coverage);
         if (status != PTD_OK)
             return status;
         forget_code(coverage);
@@ -646,8 +646,10 @@ static int meet_code(struct ptd_coverage *coverage, const struct ptd_flow *flow,
         coverage->is_other_flow = false;
     }
     (void)ptd_flow_insns(flow, &count);
-    coverage->code_count = count;
-    return make_room(coverage, count);
+    status = make_room(coverage, count);
+    if (status == PTD_OK)
+        coverage->code_count = count;
+    return status;
 }
 
 /* ---- The interface ---- */
