@@ -11,6 +11,7 @@
 
 #include "system/cpus.h"
 #include "system/kvm_int.h"
+#include "tcg/startup.h"
 #include "kvm/kvm_i386.h"
 
 static inline bool x86_vpt_filter_msrs(uint32_t first, uint32_t count, QEMURDMSRHandler *read,

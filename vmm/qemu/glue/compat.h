@@ -13,7 +13,9 @@
 
 #if QEMU_VERSION_MAJOR >= 10
 
+#include "exec/cputlb.h"
 #include "exec/tb-flush.h"
+#include "qemu/qemu-plugin.h"
 #include "qobject/qdict.h"
 #include "qobject/qjson.h"
 #include "qobject/qlist.h"
@@ -92,6 +94,9 @@ static inline void x86_vpt_invalidate_code(tb_page_addr_t first, hwaddr len)
 {
     tb_invalidate_phys_range(first, first + len);
 }
+
+/* The TSC without ratio and offset: what plugins may call. Their header tells them of it since. */
+uint64_t x86_vpt_plugin_tsc(unsigned vcpu);
 
 #endif
 

@@ -133,11 +133,11 @@ static inline void branch_done(CPUX86State *env, struct X86Vpt *vpt)
  */
 #define TELL_BRANCH(env, fast, event, ...)                                                         \
     do {                                                                                           \
-        struct vpt_cpu *const hot = hot_of(env);                                                   \
+        struct vpt_cpu *const model = hot_of(env);                                                 \
                                                                                                    \
-        if (likely(vpt_is_fast(hot))) {                                                            \
-            fast(hot, __VA_ARGS__);                                                                \
-            if (likely(vpt_is_fast(hot) && !vpt_output_blocked(hot))) {                            \
+        if (likely(vpt_is_fast(model))) {                                                          \
+            fast(model, __VA_ARGS__);                                                              \
+            if (likely(vpt_is_fast(model) && !vpt_output_blocked(model))) {                        \
                 break;                                                                             \
             }                                                                                      \
         } else {                                                                                   \

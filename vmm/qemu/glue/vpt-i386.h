@@ -98,8 +98,6 @@ extern const struct vpt_ops x86_vpt_ops;
 /* TSC as RDTSC gives it to what the model sees run now, and the clocks behind it, which no TSC
  * offset moves. */
 void x86_vpt_clocks(X86CPU *cpu, const struct vpt_cpu *model, struct vpt_clocks *now);
-/* The TSC without ratio and offset: what plugins may call. */
-uint64_t x86_vpt_plugin_tsc(unsigned vcpu);
 /* Eight bytes of physical memory become new if they are old; false: they are not. */
 bool x86_vpt_exchange(CPUX86State *env, uint64_t address, uint64_t old, uint64_t new);
 

@@ -10,8 +10,6 @@
 
 #if QEMU_VERSION_MAJOR >= 10
 
-#include "exec/cputlb.h"
-
 /* The MMU mode of fetches. */
 static inline int x86_vmx_fetch_index(CPUX86State *env)
 {

@@ -4,6 +4,7 @@
  * EPT misconfigurations. Formats: Linux arch/x86/include/asm/vmx.h, kvm mmu/paging_tmpl.h.
  */
 #include "qemu/osdep.h"
+#include "tcg/helper-tcg.h"
 #include "vpt/vpt-i386.h"
 #include "entry.h"
 #include "exit.h"
