@@ -331,6 +331,14 @@ static bool begins_well(struct piece *piece, const struct ptd_packet *packet)
     return piece->cut->where == IN_HOST;
 }
 
+/* Many packets of the host are short TNTs, which say nothing here. */
+static void pass_tnts(const struct cut *cut, struct ptd_packets *packets)
+{
+    while (cut->where == IN_HOST && packets->pos < packets->end && !packets->bip_bytes &&
+           !(*packets->pos & PT_TNT8_MASK) && *packets->pos > PT_OPC_EXT)
+        packets->pos++;
+}
+
 enum cut_end cut_take(struct cut *cut, const struct pt_piece *of, struct bytes *guest)
 {
     static const uint8_t pads[PADS_BEHIND];
@@ -348,6 +356,7 @@ enum cut_end cut_take(struct cut *cut, const struct pt_piece *of, struct bytes *
         status = ptd_packets_next(&packets, &packet);
         if (status == PTD_OK)
             sure = begins_well(&piece, &packet) && take(&piece, &packet);
+        pass_tnts(cut, &packets);
     }
     put(&piece, pads, sizeof(pads));
     if (piece.no_memory)

@@ -51,7 +51,7 @@ vmx-test: deps ## VMX in TCG on that QEMU: vmx-tests on each profile, traced; Li
 	@$(BUILD_SELFTESTS)
 	@$(QEMU_ENV) SELFTESTS='$(SELFTESTS)' vmm/qemu/tests/kvm-selftests.sh
 
-hosts-test: deps ## a Linux host with kvm_intel records itself and two guests by vpt record, in several settings: what ran, who, when, and exits; guests that move
+hosts-test: deps ## a Linux host with kvm_intel records itself and two guests by vpt record, in several settings: what ran, who, when, and exits; guests that move, and that trace themselves meanwhile
 	@.ci/deps.sh qemu
 	@$(SUBMAKE) all
 	@$(PREPARE_LAB)
@@ -59,6 +59,7 @@ hosts-test: deps ## a Linux host with kvm_intel records itself and two guests by
 	@$(QEMU_ENV) vmm/qemu/tests/hosts.sh
 	@$(QEMU_ENV) vmm/qemu/tests/hosts-end.sh
 	@$(QEMU_ENV) vmm/qemu/tests/hosts-move.sh
+	@$(QEMU_ENV) vmm/qemu/tests/hosts-lent.sh
 
 host-pt-test: deps ## vpt run --source host-pt, and that QEMU on KVM with vpt-source=host-pt, on a host with stock kernel and perf, which that QEMU runs
 	@.ci/deps.sh qemu

@@ -28,15 +28,13 @@ host_says() {
     done
 }
 
-# host_clock PERF.DATA DUMP JSON: what the driver told perf of the clocks, as perf dumps it, goes to a
-# sidecar.
+# host_clock DUMP JSON: what the driver told perf of the clocks, as perf dumps it, goes to a sidecar.
 host_clock() {
     local tsc ctc
-    perf script --dump-raw-trace -i "$1" >"$2" 2>/dev/null
-    tsc=$(sed -n 's/^ *TSC:CTC numerator *\([0-9]*\)$/\1/p' "$2" | head -n 1)
-    ctc=$(sed -n 's/^ *TSC:CTC denominator *\([0-9]*\)$/\1/p' "$2" | head -n 1)
+    tsc=$(sed -n 's/^ *TSC:CTC numerator *\([0-9]*\)$/\1/p' "$1" | head -n 1)
+    ctc=$(sed -n 's/^ *TSC:CTC denominator *\([0-9]*\)$/\1/p' "$1" | head -n 1)
     jq --argjson tsc "$tsc" --argjson ctc "$ctc" --argjson mtc 3 '. + {tsc_ctc: [$ctc, $tsc], mtc_freq: $mtc}' \
-        "$3" >"$3.new" && mv "$3.new" "$3"
+        "$2" >"$2.new" && mv "$2.new" "$2"
 }
 
 # host_cr3s TRACE [OTHER...]: page tables in a trace that are none of the host's, nor of vpt's guest as it

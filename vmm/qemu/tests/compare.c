@@ -21,7 +21,7 @@
  * earliest time of the timing packet before it and the latest of the one behind it.
  *
  * With --late, the log began later than the trace, and what ran before counts for nothing: what the
- * trace has in front of the first TSC of the log, and a timing packet more.
+ * trace has in front of the first TSC of the log, up to a timing packet behind it.
  *
  * With --counts, FILE gets a line for each address at which something ran: how often it did, as the
  * log and the trace both say.
@@ -104,9 +104,10 @@ struct compare {
     struct clocks clocks;
     struct cached *cache;
     size_t pos;
-    bool searching; /* tracing was off */
-    bool is_early;  /* the log has not begun yet */
-    size_t enabled; /* while searching: where in the log it may have begun again */
+    bool searching;     /* tracing was off */
+    bool is_early;      /* the log has not begun yet */
+    uint64_t begun_tsc; /* while early: the next block did not begin before; 0: that is unknown */
+    size_t enabled;     /* while searching: where in the log it may have begun again */
     bool led; /* by an event, from what the log has next to an address where nothing ran yet */
     uint64_t led_to;
     uint64_t last; /* instruction that was decoded */
@@ -601,17 +602,22 @@ static void see(struct compare *c, const struct ptd_item *item)
     see_enabled(c, item);
 }
 
-/* What was in front of the log. */
+/*
+ * What was in front of the log. A timing packet may come amid a block: that one began no earlier
+ * than the block before it ended.
+ */
 static void see_early(struct compare *c, const struct ptd_item *item)
 {
     const struct ptd_time_point *const now = &c->clocks.before;
 
+    if (item->type == PTD_ITEM_BLOCK)
+        c->begun_tsc = now->tsc == PTD_TIME_UNKNOWN ? 0 : now->earliest;
     if (item->type != PTD_ITEM_TSC && item->type != PTD_ITEM_CBR && item->type != PTD_ITEM_PACKET)
         return;
     see_time(c, item);
-    c->is_early =
-        now->tsc == PTD_TIME_UNKNOWN || !log_has(&c->log, 1) || now->earliest <= c->log.tscs[0];
-    search(c);
+    c->is_early = !c->begun_tsc || !log_has(&c->log, 1) || c->begun_tsc <= c->log.tscs[0];
+    c->searching = true;
+    c->since_tsc = c->begun_tsc;
 }
 
 /* Names of files; NULL: there is none. */

@@ -151,8 +151,9 @@ records() {
 # host is memory, that of the other VM its images.
 map() {
     local cr3s others
+    perf script --dump-raw-trace -i "$recording/perf.data" >"$work/dump" 2>/dev/null
     "$build/qemu/perf_aux" "$data" 0 "$host_image" "$work/host.pt" &&
-        host_clock "$recording/perf.data" "$work/dump" "$work/host.pt.json" || return 1
+        host_clock "$work/dump" "$work/host.pt.json" || return 1
     mapfile -t others < <(jq -r '.vms[] | select(.name == "debian").processes[].cr3 |
         if type == "array" then .[] else . end' "$recording/map")
     mapfile -t cr3s < <(host_cr3s "$work/host.pt" "${others[@]}")

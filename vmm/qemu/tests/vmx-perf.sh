@@ -93,8 +93,9 @@ records() {
 # The map that the capture left has the VMs; the code of the host is memory, that of the VMs their images.
 map() {
     local cr3s
+    perf script --dump-raw-trace -i "$out/host.data" >"$work/dump" 2>/dev/null
     "$build/qemu/perf_aux" "$out/host.data/data" 0 "$host_image" "$work/host.pt" &&
-        host_clock "$out/host.data" "$work/dump" "$work/host.pt.json" || return 1
+        host_clock "$work/dump" "$work/host.pt.json" || return 1
     mapfile -t cr3s < <(host_cr3s "$work/host.pt")
     [ ${#cr3s[@]} = 2 ] || { echo "CR3 values of the VMs: ${cr3s[*]}"; return 1; }
     cp guest-tests/build/{demo,sort,hash}.elf "$work/" &&
