@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Virtual processors of a perf.data, see demux-who.h. */
 #include "cli/demux-who.h"
+#include "common/list.h"
 #include "common/table.h"
 
 #include <stdlib.h>
@@ -115,21 +116,17 @@ static bool begin_stay(struct switched *switched, uint32_t cpu, size_t vcpu, uin
 {
     struct demux_who *const who = switched->who;
     struct sum *const open = table_at(&switched->open, cpu, 0, 0);
+    struct stay *grown;
 
     if (!open)
         return false;
     open->count = 0;
     if (!vcpu)
         return true;
-    if (who->stay_count == who->stay_room) {
-        const size_t room = 2 * who->stay_room + 64;
-        struct stay *const grown = reallocarray(who->stays, room, sizeof(*grown));
-
-        if (!grown)
-            return false;
-        who->stays = grown;
-        who->stay_room = room;
-    }
+    grown = list_grow(who->stays, who->stay_count, &who->stay_room, sizeof(*grown));
+    if (!grown)
+        return false;
+    who->stays = grown;
     who->stays[who->stay_count++] =
         (struct stay){.from = from, .to = UINT64_MAX, .vcpu = (uint32_t)(vcpu - 1), .cpu = cpu};
     open->count = who->stay_count;

@@ -3,6 +3,7 @@
  * Sums by key, and numbers for strings: hash tables with open addressing over a list.
  */
 #include "common/table.h"
+#include "common/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,22 +59,6 @@ static uint64_t hash_name(const struct table_secret *secret, const char *name)
     return scatter(hash);
 }
 
-/* Room for one element more in a list. */
-static bool grow(void **list, size_t count, size_t *capacity, size_t element_bytes)
-{
-    const size_t wanted = *capacity ? 2 * *capacity : SLOTS_MIN;
-    void *grown;
-
-    if (count < *capacity)
-        return true;
-    grown = reallocarray(*list, wanted, element_bytes);
-    if (!grown)
-        return false;
-    *list = grown;
-    *capacity = wanted;
-    return true;
-}
-
 /* Twice the slots; the caller fills them. */
 static bool more_slots(uint32_t **slots, size_t *slot_count, struct table_secret *secret)
 {
@@ -116,8 +101,12 @@ struct sum *table_at(struct table *table, uint64_t a, uint64_t b, uint64_t c)
     }
     slot = slot_of_key(table, key);
     if (!table->slots[slot]) {
-        if (!grow((void **)&table->sums, table->count, &table->capacity, sizeof(*table->sums)))
+        struct sum *const grown =
+            list_grow(table->sums, table->count, &table->capacity, sizeof(*grown));
+
+        if (!grown)
             return NULL;
+        table->sums = grown;
         table->sums[table->count] = (struct sum){.key = {a, b, c}};
         table->slots[slot] = (uint32_t)++table->count;
     }
@@ -163,8 +152,11 @@ uint32_t names_add(struct names *names, const char *name)
     slot = slot_of_name(names, name);
     if (!names->slots[slot]) {
         char *const copy = strdup(name);
+        char **const grown = list_grow(names->list, names->count, &names->capacity, sizeof(*grown));
 
-        if (!copy || !grow((void **)&names->list, names->count, &names->capacity, sizeof(copy))) {
+        if (grown)
+            names->list = grown;
+        if (!copy || !grown) {
             free(copy);
             return UINT32_MAX;
         }

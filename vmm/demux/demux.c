@@ -15,6 +15,7 @@
  * space of one guest, or of nobody whose trace is made.
  */
 #include "demux/demux.h"
+#include "common/list.h"
 #include "common/table.h"
 #include "demux/steps.h"
 #include "demux/tell.h"
@@ -179,18 +180,14 @@ static bool ask(struct demux *demux, const struct ptd_image *image, uint64_t vmc
 static bool keep(struct demux *demux, uint64_t vmcs, const struct known *known)
 {
     struct sum *place;
+    struct known *grown;
 
     if (!known->guest)
         return true;
-    if (demux->count == demux->room) {
-        const size_t room = 2 * demux->room + 16;
-        struct known *const grown = reallocarray(demux->all, room, sizeof(*grown));
-
-        if (!grown)
-            return false;
-        demux->all = grown;
-        demux->room = room;
-    }
+    grown = list_grow(demux->all, demux->count, &demux->room, sizeof(*grown));
+    if (!grown)
+        return false;
+    demux->all = grown;
     place = table_at(&demux->of_vmcs, vmcs, 0, 0);
     if (!place)
         return false;

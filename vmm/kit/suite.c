@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Lines of a console to cases: see suite.h. */
 #include "kit/suite.h"
+#include "common/list.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -34,16 +35,12 @@ void kit_suite_free(struct kit_suite *suite)
 /* Takes the texts over, in any case. */
 static int add(struct kit_suite *suite, const struct kit_case *one)
 {
-    if (suite->count == suite->capacity) {
-        const size_t capacity = suite->capacity ? 2 * suite->capacity : 64;
-        struct kit_case *const cases = realloc(suite->cases, capacity * sizeof(*cases));
+    struct kit_case *const grown =
+        list_grow(suite->cases, suite->count, &suite->capacity, sizeof(*grown));
 
-        if (cases) {
-            suite->cases = cases;
-            suite->capacity = capacity;
-        }
-    }
-    if (suite->count == suite->capacity || !one->name || !one->reason || !one->detail) {
+    if (grown)
+        suite->cases = grown;
+    if (!grown || !one->name || !one->reason || !one->detail) {
         free(one->name);
         free(one->reason);
         free(one->detail);

@@ -5,6 +5,7 @@
  * and which is found by the program headers alone, as the linker does.
  */
 #include "linux/file-symbols.h"
+#include "common/list.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -304,21 +305,17 @@ static struct file_place *place_of(struct file_symbols *symbols, uint64_t cache,
                                    const Elf64_Ehdr *head, bool *is_new)
 {
     struct sum *const known = table_at(&symbols->places, cache, head->e_shoff, head->e_entry);
+    struct file_place *grown;
 
     if (!known)
         return NULL;
     *is_new = known->count == 0;
     if (!*is_new)
         return &symbols->list[known->count - 1];
-    if (symbols->count == symbols->room) {
-        const size_t room = symbols->room ? 2 * symbols->room : 64;
-        struct file_place *const bigger = reallocarray(symbols->list, room, sizeof(*bigger));
-
-        if (!bigger)
-            return NULL;
-        symbols->list = bigger;
-        symbols->room = room;
-    }
+    grown = list_grow(symbols->list, symbols->count, &symbols->room, sizeof(*grown));
+    if (!grown)
+        return NULL;
+    symbols->list = grown;
     symbols->list[symbols->count] = (struct file_place){0};
     known->count = ++symbols->count;
     return &symbols->list[symbols->count - 1];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Small files of /proc and /sys, below a root that a test may choose. */
 #include "record/proc.h"
+#include "common/list.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -107,17 +108,14 @@ static int compare_ids(const void *left, const void *right)
 /* 0 or -ENOMEM. */
 static int add_id(struct proc_ids *ids, size_t *room, const char *name)
 {
+    uint32_t *grown;
+
     if (name[0] < '0' || name[0] > '9')
         return 0;
-    if (ids->count == *room) {
-        const size_t more = 2 * *room + 64;
-        uint32_t *const grown = reallocarray(ids->list, more, sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        ids->list = grown;
-        *room = more;
-    }
+    grown = list_grow(ids->list, ids->count, room, sizeof(*grown));
+    if (!grown)
+        return -ENOMEM;
+    ids->list = grown;
     ids->list[ids->count++] = (uint32_t)strtoul(name, NULL, 10);
     return 0;
 }

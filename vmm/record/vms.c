@@ -8,6 +8,7 @@
 #include "record/vms.h"
 #include "common/file.h"
 #include "common/json.h"
+#include "common/list.h"
 #include "record/proc.h"
 
 #include <dirent.h>
@@ -95,7 +96,7 @@ static struct vm *get_vm(struct look *look, uint32_t pid, const char *key)
 {
     struct vms *const vms = look->vms;
     const uint64_t start = started(vms->root, pid);
-    struct vm *vm;
+    struct vm *vm, *grown;
 
     for (size_t i = 0; i < vms->count; i++) {
         if (vms->list[i].started == start && strcmp(vms->list[i].key, key) == 0)
@@ -103,15 +104,10 @@ static struct vm *get_vm(struct look *look, uint32_t pid, const char *key)
     }
     if (start == 0)
         return NULL;
-    if (vms->count == vms->room) {
-        const size_t room = 2 * vms->room + 8;
-        struct vm *const grown = reallocarray(vms->list, room, sizeof(*grown));
-
-        if (!grown)
-            return NULL;
-        vms->list = grown;
-        vms->room = room;
-    }
+    grown = list_grow(vms->list, vms->count, &vms->room, sizeof(*grown));
+    if (!grown)
+        return NULL;
+    vms->list = grown;
     vm = &vms->list[vms->count++];
     *vm = (struct vm){.pid = pid, .started = start};
     (void)snprintf(vm->key, sizeof(vm->key), "%s", key);
@@ -138,15 +134,11 @@ static struct vm_cpu *last_of(struct vm *vm, unsigned number)
 
 static bool append_cpu(struct vm *vm, const struct vm_cpu *cpu)
 {
-    if (vm->cpu_count == vm->cpu_room) {
-        const size_t room = 2 * vm->cpu_room + 8;
-        struct vm_cpu *const grown = reallocarray(vm->cpus, room, sizeof(*grown));
+    struct vm_cpu *const grown = list_grow(vm->cpus, vm->cpu_count, &vm->cpu_room, sizeof(*grown));
 
-        if (!grown)
-            return false;
-        vm->cpus = grown;
-        vm->cpu_room = room;
-    }
+    if (!grown)
+        return false;
+    vm->cpus = grown;
     vm->cpus[vm->cpu_count++] = *cpu;
     return true;
 }

@@ -4,6 +4,7 @@
  * of lines, and a line is an instruction of a function, in one version of its code.
  */
 #include "report/annotate.h"
+#include "common/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,22 +31,6 @@ void annotate_free(struct annotate *annotate)
     table_free(&annotate->frames);
     table_free(&annotate->blocks);
     names_free(&annotate->seen);
-}
-
-/* Room for one element more. */
-static bool grow(void **list, size_t count, size_t *room, size_t element_bytes)
-{
-    const size_t wanted = *room ? 2 * *room : 64;
-    void *grown;
-
-    if (count < *room)
-        return true;
-    grown = reallocarray(*list, wanted, element_bytes);
-    if (!grown)
-        return false;
-    *list = grown;
-    *room = wanted;
-    return true;
 }
 
 /* ---- Code ---- */
@@ -149,9 +134,12 @@ size_t annotate_frames(const struct annotate *annotate, const struct annotate_co
 static uint32_t add_line(struct annotate *annotate, const struct spot *spot, uint64_t function,
                          uint64_t offset, uint64_t version, const struct annotate_code *code)
 {
-    if (!grow((void **)&annotate->codes, annotate->lines.count, &annotate->code_room,
-              sizeof(*annotate->codes)))
+    struct annotate_code *const grown =
+        list_grow(annotate->codes, annotate->lines.count, &annotate->code_room, sizeof(*grown));
+
+    if (!grown)
         return NO_LINE;
+    annotate->codes = grown;
     annotate->codes[annotate->lines.count] = *code;
     if (!table_at(&annotate->lines, function, offset, version) ||
         !find_source(annotate, spot, &annotate->codes[annotate->lines.count - 1]))
@@ -263,10 +251,12 @@ static bool add_function(struct annotate *annotate, const struct ptd_image *imag
                          const struct ptd_item *block, uint64_t start, uint32_t name)
 {
     const size_t number = annotate->function_count, first = annotate->lines.count;
+    struct annotate_function *const grown =
+        list_grow(annotate->functions, number, &annotate->function_room, sizeof(*grown));
 
-    if (!grow((void **)&annotate->functions, number, &annotate->function_room,
-              sizeof(*annotate->functions)))
+    if (!grown)
         return false;
+    annotate->functions = grown;
     annotate->functions[annotate->function_count++] =
         (struct annotate_function){.start = start, .name = name, .first_line = (uint32_t)first};
     if (!sweep(annotate, image, block, number))
@@ -331,7 +321,7 @@ static bool take_insn(struct annotate *annotate, const struct ptd_image *image,
     const struct spot spot = {image, block->cr3, ip};
     struct annotate_code code;
     uint64_t function;
-    uint32_t line;
+    uint32_t line, *grown;
 
     if (!function_at(annotate, image, block, ip - offset, &function))
         return false;
@@ -344,9 +334,10 @@ static bool take_insn(struct annotate *annotate, const struct ptd_image *image,
         annotate->is_cut = true;
         return true;
     }
-    if (!grow((void **)&annotate->refs, annotate->ref_count, &annotate->ref_room,
-              sizeof(*annotate->refs)))
+    grown = list_grow(annotate->refs, annotate->ref_count, &annotate->ref_room, sizeof(*grown));
+    if (!grown)
         return false;
+    annotate->refs = grown;
     annotate->refs[annotate->ref_count++] = line;
     return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "report/between.h"
+#include "common/list.h"
 #include "common/number.h"
 
 #include <limits.h>
@@ -241,15 +242,12 @@ static bool pass(struct between *between, uint32_t number, uint64_t insns)
         return true;
     between->span_insns += insns;
     if (function->span != between->span) {
-        if (between->ran_count == between->ran_room) {
-            const size_t room = between->ran_room ? 2 * between->ran_room : 256;
-            uint32_t *const grown = reallocarray(between->ran, room, sizeof(*grown));
+        uint32_t *const grown =
+            list_grow(between->ran, between->ran_count, &between->ran_room, sizeof(*grown));
 
-            if (!grown)
-                return false;
-            between->ran = grown;
-            between->ran_room = room;
-        }
+        if (!grown)
+            return false;
+        between->ran = grown;
         between->ran[between->ran_count++] = number;
         function->span = between->span;
         function->pending = 0;

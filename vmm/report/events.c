@@ -6,6 +6,7 @@
  */
 #include "report/events.h"
 #include "common/hash.h"
+#include "common/list.h"
 #include "pt_packets.h"
 
 #include <stdlib.h>
@@ -88,20 +89,16 @@ struct event *events_at(struct events *events, const struct event *like)
         events->count < EVENTS_MAX || table_find(&events->ids, like->kind, what, like->who);
     struct sum *const sum =
         table_at(&events->ids, like->kind, has_room ? what : 0, has_room ? like->who : 0);
+    struct event *grown;
 
     if (!sum)
         return NULL;
     if (sum->count > 0)
         return &events->list[sum->count - 1];
-    if (events->count == events->room) {
-        const size_t room = events->room ? 2 * events->room : 64;
-        struct event *const grown = reallocarray(events->list, room, sizeof(*grown));
-
-        if (!grown)
-            return NULL;
-        events->list = grown;
-        events->room = room;
-    }
+    grown = list_grow(events->list, events->count, &events->room, sizeof(*grown));
+    if (!grown)
+        return NULL;
+    events->list = grown;
     events->list[events->count++] = *like;
     sum->count = events->count;
     return &events->list[sum->count - 1];

@@ -4,6 +4,7 @@
  * from a node to the next, and the last one is the group.
  */
 #include "report/group.h"
+#include "common/list.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -82,15 +83,12 @@ static struct group *group_at(struct grouping *grouping, uint64_t node, const st
     if (!sum || node == UINT64_MAX)
         return NULL;
     if (sum->count == 0) {
-        if (groups->count == groups->room) {
-            const size_t room = groups->room ? 2 * groups->room : 64;
-            struct group *const grown = reallocarray(groups->list, room, sizeof(*grown));
+        struct group *const grown =
+            list_grow(groups->list, groups->count, &groups->room, sizeof(*grown));
 
-            if (!grown)
-                return NULL;
-            groups->list = grown;
-            groups->room = room;
-        }
+        if (!grown)
+            return NULL;
+        groups->list = grown;
         groups->list[groups->count++] = (struct group){.row = row};
         sum->count = groups->count;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Spans, compressed, in levels of detail. */
 #include "report/page-chunks.h"
+#include "common/list.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -96,15 +97,11 @@ static bool put_base64(struct bytes *to, const struct bytes *from)
 
 static bool add_to_list(struct chunks *chunks, const struct chunk *chunk)
 {
-    const size_t room = chunks->room ? 2 * chunks->room : 64;
-    struct chunk *const grown = chunks->count < chunks->room
-                                    ? chunks->list
-                                    : reallocarray(chunks->list, room, sizeof(*grown));
+    struct chunk *const grown =
+        list_grow(chunks->list, chunks->count, &chunks->room, sizeof(*grown));
 
     if (!grown)
         return false;
-    if (chunks->count == chunks->room)
-        chunks->room = room;
     chunks->list = grown;
     grown[chunks->count++] = *chunk;
     return true;

@@ -3,6 +3,7 @@
  * Traces on their way into a page. The report of it is fed with the same items.
  */
 #include "report/page.h"
+#include "common/list.h"
 #include "report/show.h"
 #include "view/filter.h"
 
@@ -10,29 +11,18 @@
 
 /* ---- Tracks ---- */
 
-static bool tracks_grow(struct page *page)
-{
-    const size_t room = page->track_room ? 2 * page->track_room : 64;
-    struct page_track *grown;
-
-    if (page->track_count < page->track_room)
-        return true;
-    grown = reallocarray(page->list, room, sizeof(*grown));
-    if (!grown)
-        return false;
-    page->list = grown;
-    page->track_room = room;
-    return true;
-}
-
 /* They are numbered in the order in which they are described. */
 static void describe(void *owner, uint64_t track, uint64_t parent, enum track_kind kind,
                      const char *name)
 {
     struct page *const page = owner;
     const uint32_t number = names_add(&page->calls.names, name);
+    struct page_track *const grown =
+        list_grow(page->list, page->track_count, &page->track_room, sizeof(*grown));
 
-    if (number == UINT32_MAX || track != page->track_count || !tracks_grow(page)) {
+    if (grown)
+        page->list = grown;
+    if (number == UINT32_MAX || track != page->track_count || !grown) {
         page->no_memory = true;
         return;
     }

@@ -6,6 +6,7 @@
  */
 #include "report/sums.h"
 #include "common/hash.h"
+#include "common/list.h"
 
 #include <stdlib.h>
 
@@ -24,22 +25,6 @@
 #define SEEN_ROOM       (1u << SEEN_BITS)
 /* Of CR3, the address; what stands below it here is a processor. */
 #define CR3_ADDRESS (~UINT64_C(0xfff))
-
-/* Room for one element more. */
-static bool grow(void **list, size_t count, size_t *room, size_t element_bytes)
-{
-    const size_t wanted = *room ? 2 * *room : 256;
-    void *grown;
-
-    if (count < *room)
-        return true;
-    grown = reallocarray(*list, wanted, element_bytes);
-    if (!grown)
-        return false;
-    *list = grown;
-    *room = wanted;
-    return true;
-}
 
 void sums_begin(struct sums *sums, const struct out_thread *thread)
 {
@@ -101,15 +86,21 @@ uint32_t sums_number_of(struct sums *sums, const struct sums_who *one)
     struct sum *const sum = table_at(
         &sums->who_ids, (uint64_t)one->vm << 32 | one->name, (uint64_t)one->pid << 32 | one->tid,
         (one->cr3 & CR3_ADDRESS) | ((uint32_t)(one->cpu + 1) & ~CR3_ADDRESS));
+    struct sums_who *who;
+    struct sums_row *rows;
 
     if (!sum)
         return UINT32_MAX;
     if (sum->count > 0)
         return (uint32_t)sum->count - 1;
-    if (!grow((void **)&sums->who, sums->who_count, &sums->who_room, sizeof(*sums->who)) ||
-        !grow((void **)&sums->who_rows, sums->who_count, &sums->who_rows_room,
-              sizeof(*sums->who_rows)))
+    who = list_grow(sums->who, sums->who_count, &sums->who_room, sizeof(*who));
+    if (!who)
         return UINT32_MAX;
+    sums->who = who;
+    rows = list_grow(sums->who_rows, sums->who_count, &sums->who_rows_room, sizeof(*rows));
+    if (!rows)
+        return UINT32_MAX;
+    sums->who_rows = rows;
     sums->who_rows[sums->who_count] = (struct sums_row){
         .function = UINT32_MAX, .file = UINT32_MAX, .who = (uint32_t)sums->who_count};
     sums->who[sums->who_count++] = *one;
@@ -187,9 +178,15 @@ static uint32_t row_of(struct sums *sums, uint64_t function, uint32_t file, uint
         who = number_of_others(sums);
     }
     sum = table_at(&sums->row_ids, function, who, file);
-    if (!sum || !grow((void **)&sums->rows, sums->row_count, &sums->row_room, sizeof(*sums->rows)))
+    if (!sum)
         return UINT32_MAX;
     if (sum->count == 0) {
+        struct sums_row *const grown =
+            list_grow(sums->rows, sums->row_count, &sums->row_room, sizeof(*grown));
+
+        if (!grown)
+            return UINT32_MAX;
+        sums->rows = grown;
         sums->rows[sums->row_count++] = (struct sums_row){.function = (uint32_t)function,
                                                           .file = file,
                                                           .who = who,

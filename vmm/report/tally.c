@@ -6,6 +6,7 @@
  */
 #include "report/tally.h"
 #include "common/hash.h"
+#include "common/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,15 +91,11 @@ void tally_free(struct tally *tally)
 
 static bool push(struct list *list, uint32_t step)
 {
-    if (list->count == list->room) {
-        const size_t room = list->room ? 2 * list->room : 1024;
-        uint32_t *const grown = reallocarray(list->steps, room, sizeof(*grown));
+    uint32_t *const grown = list_grow(list->steps, list->count, &list->room, sizeof(*grown));
 
-        if (!grown)
-            return false;
-        list->steps = grown;
-        list->room = room;
-    }
+    if (!grown)
+        return false;
+    list->steps = grown;
     list->steps[list->count++] = step;
     return true;
 }
@@ -343,15 +340,12 @@ static bool begin_epoch(struct tally *tally, uint32_t epoch)
 
 static struct tally_block *new_block(struct tally *tally)
 {
-    if (tally->block_count == tally->block_room) {
-        const size_t room = tally->block_room ? 2 * tally->block_room : 1024;
-        struct tally_block *const grown = reallocarray(tally->blocks, room, sizeof(*grown));
+    struct tally_block *const grown =
+        list_grow(tally->blocks, tally->block_count, &tally->block_room, sizeof(*grown));
 
-        if (!grown)
-            return NULL;
-        tally->blocks = grown;
-        tally->block_room = room;
-    }
+    if (!grown)
+        return NULL;
+    tally->blocks = grown;
     return &tally->blocks[tally->block_count++];
 }
 

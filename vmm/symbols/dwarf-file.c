@@ -12,6 +12,7 @@
 
 #ifdef VPT_LIBDW
 
+#include "common/list.h"
 #include "symbols/dwarf-tables.h"
 
 #include <dwarf.h>
@@ -66,17 +67,14 @@ bool dwarf_is_there(void)
 
 static bool add_range(struct ranges *ranges, struct range range)
 {
+    struct range *grown;
+
     if (range.first == 0 || range.first >= range.end) /* of code that the linker left out */
         return true;
-    if (ranges->count == ranges->room) {
-        const size_t room = 2 * ranges->room + 16;
-        struct range *const grown = reallocarray(ranges->list, room, sizeof(*grown));
-
-        if (!grown)
-            return false;
-        ranges->list = grown;
-        ranges->room = room;
-    }
+    grown = list_grow(ranges->list, ranges->count, &ranges->room, sizeof(*grown));
+    if (!grown)
+        return false;
+    ranges->list = grown;
     ranges->list[ranges->count++] = range;
     return true;
 }
@@ -406,18 +404,14 @@ size_t dwarf_file_frames(struct dwarf_file *file, uint64_t address, uint64_t *le
 static bool add_unit(struct dwarf_file *file, Dwarf_Off offset, uint64_t bytes)
 {
     Dwarf_Die die;
+    struct unit *grown;
 
     if (!dwarf_offdie(file->dwarf, offset, &die))
         return true;
-    if (file->unit_count == file->unit_room) {
-        const size_t room = 2 * file->unit_room + 16;
-        struct unit *const grown = reallocarray(file->units, room, sizeof(*grown));
-
-        if (!grown)
-            return false;
-        file->units = grown;
-        file->unit_room = room;
-    }
+    grown = list_grow(file->units, file->unit_count, &file->unit_room, sizeof(*grown));
+    if (!grown)
+        return false;
+    file->units = grown;
     file->units[file->unit_count] = (struct unit){.die = offset, .bytes = bytes};
     return add_ranges(&file->ranges, &die, file->unit_count++);
 }

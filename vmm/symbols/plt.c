@@ -6,6 +6,7 @@
  * of a relocation is named by that.
  */
 #include "symbols/plt.h"
+#include "common/list.h"
 
 #include <gelf.h>
 #include <stdbool.h>
@@ -28,6 +29,11 @@ struct slot {
     const char *symbol; /* in the file's string table */
 };
 
+struct slots {
+    struct slot *list;
+    size_t count, room;
+};
+
 struct entry {
     uint64_t address;
     const char *symbol;
@@ -38,10 +44,8 @@ struct plt {
     bool is_64;
     uint64_t got;                     /* what %ebx holds in entries of 32 bits */
     uint64_t table_bytes, code_bytes; /* looked at so far */
-    struct slot *slots;
-    size_t slot_count, slot_room;
-    struct slot *lazy; /* those of .rela.plt, in its order */
-    size_t lazy_count, lazy_room;
+    struct slots slots;
+    struct slots lazy; /* those of .rela.plt, in its order */
     struct entry *entries;
     size_t entry_count, entry_room;
     bool no_memory;
@@ -49,29 +53,16 @@ struct plt {
 
 /* ---- Slots ---- */
 
-static bool grow(struct plt *plt, void **list, size_t *room, size_t count, size_t each)
+/* False: no memory. */
+static bool add_slot(struct slots *slots, const struct slot *slot)
 {
-    const size_t wanted = 2 * *room + 64;
-    void *grown;
+    struct slot *const grown = list_grow(slots->list, slots->count, &slots->room, sizeof(*grown));
 
-    if (count < *room)
-        return true;
-    grown = reallocarray(*list, wanted, each);
-    if (!grown) {
-        plt->no_memory = true;
+    if (!grown)
         return false;
-    }
-    *list = grown;
-    *room = wanted;
+    slots->list = grown;
+    slots->list[slots->count++] = *slot;
     return true;
-}
-
-static void add_slot(struct plt *plt, const struct slot *slot, bool is_lazy)
-{
-    if (grow(plt, (void **)&plt->slots, &plt->slot_room, plt->slot_count, sizeof(*slot)))
-        plt->slots[plt->slot_count++] = *slot;
-    if (is_lazy && grow(plt, (void **)&plt->lazy, &plt->lazy_room, plt->lazy_count, sizeof(*slot)))
-        plt->lazy[plt->lazy_count++] = *slot;
 }
 
 /* The name of a symbol; NULL: it has none, or it is one that would not fit. */
@@ -98,8 +89,9 @@ static void read_relocation(struct plt *plt, Elf_Data *data, const GElf_Shdr *he
     else if (header->sh_type != SHT_REL || !gelf_getrel(data, index, &rel))
         return;
     slot = (struct slot){rel.r_offset, symbol_of(plt, symbols, strings, GELF_R_SYM(rel.r_info))};
-    if (slot.symbol || is_lazy)
-        add_slot(plt, &slot, is_lazy);
+    if (((slot.symbol || is_lazy) && !add_slot(&plt->slots, &slot)) ||
+        (is_lazy && !add_slot(&plt->lazy, &slot)))
+        plt->no_memory = true;
 }
 
 /* False: these would be too many. */
@@ -144,8 +136,8 @@ static const char *symbol_of_slot(const struct plt *plt, uint64_t address)
 {
     const struct slot key = {.address = address};
     const struct slot *const found =
-        plt->slot_count ? bsearch(&key, plt->slots, plt->slot_count, sizeof(key), by_address)
-                        : NULL;
+        plt->slots.count ? bsearch(&key, plt->slots.list, plt->slots.count, sizeof(key), by_address)
+                         : NULL;
 
     return found ? found->symbol : NULL;
 }
@@ -189,8 +181,8 @@ static const char *symbol_of_code(const struct plt *plt, const uint8_t *code, si
     if (code[at] == 0xff && code[at + 1] == 0xa3 && !plt->is_64)
         return symbol_of_slot(plt, (plt->got + word) & UINT32_MAX);
     word = word_at(code + at + 1);
-    if (at >= 4 && code[at] == 0x68 && word < plt->lazy_count) /* ENDBR, PUSH number */
-        return plt->lazy[word].symbol;
+    if (at >= 4 && code[at] == 0x68 && word < plt->lazy.count) /* ENDBR, PUSH number */
+        return plt->lazy.list[word].symbol;
     return NULL;
 }
 
@@ -204,12 +196,16 @@ static void read_entries(struct plt *plt, Elf_Scn *section, const GElf_Shdr *hea
     for (size_t at = 0; code && at < data->d_size && plt->entry_count < ENTRIES_MAX; at += STEP) {
         const uint64_t address = header->sh_addr + at;
         const char *const symbol = symbol_of_code(plt, code + at, data->d_size - at, address);
+        struct entry *grown;
 
         if (!symbol)
             continue;
-        if (!grow(plt, (void **)&plt->entries, &plt->entry_room, plt->entry_count,
-                  sizeof(struct entry)))
+        grown = list_grow(plt->entries, plt->entry_count, &plt->entry_room, sizeof(*grown));
+        if (!grown) {
+            plt->no_memory = true;
             return;
+        }
+        plt->entries = grown;
         plt->entries[plt->entry_count++] = (struct entry){address, symbol};
     }
 }
@@ -287,16 +283,16 @@ int plt_add_names(Elf *elf, struct ptd_file *file)
     int status = PTD_OK;
 
     see_sections(&plt, true);
-    if (plt.slot_count)
-        qsort(plt.slots, plt.slot_count, sizeof(*plt.slots), by_address);
-    if (plt.slot_count)
+    if (plt.slots.count)
+        qsort(plt.slots.list, plt.slots.count, sizeof(*plt.slots.list), by_address);
+    if (plt.slots.count)
         see_sections(&plt, false);
     if (plt.no_memory)
         status = PTD_E_NOMEM;
     else if (plt.entry_count)
         status = add_names(&plt, file);
-    free(plt.slots);
-    free(plt.lazy);
+    free(plt.slots.list);
+    free(plt.lazy.list);
     free(plt.entries);
     return status;
 }

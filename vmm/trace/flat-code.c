@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Code logs as pages, see flat-code.h. */
 #include "trace/flat-code.h"
+#include "common/list.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -62,16 +63,12 @@ struct flat_code {
 
 static void *add(struct list *list, size_t element_bytes)
 {
-    if (list->count == list->room) {
-        const size_t room = list->room ? 2 * list->room : 256;
-        void *const more = reallocarray(list->elements, room, element_bytes);
+    void *const grown = list_grow(list->elements, list->count, &list->room, element_bytes);
 
-        if (!more)
-            return NULL;
-        list->elements = more;
-        list->room = room;
-    }
-    return (uint8_t *)list->elements + element_bytes * list->count++;
+    if (!grown)
+        return NULL;
+    list->elements = grown;
+    return (uint8_t *)grown + element_bytes * list->count++;
 }
 
 struct flat_code *flat_code_new(void)

@@ -5,6 +5,7 @@
  * for any amount of it; all that was moved may be as much as the file is long.
  */
 #include "trace/jitdump.h"
+#include "common/list.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -103,20 +104,16 @@ static bool is_of_user(const struct jit_code *code)
 static int add_code(struct reader *reader, const struct jit_code *code, uint64_t index)
 {
     struct jitdump *const dump = reader->dump;
+    struct jit_code *grown;
 
     if (dump->count == JITDUMP_CODES_MAX) {
         dump->is_cut = true;
         return 0;
     }
-    if (dump->count == reader->room) {
-        const size_t room = 2 * reader->room + 64;
-        struct jit_code *const grown = reallocarray(dump->codes, room, sizeof(*grown));
-
-        if (!grown)
-            return reason_no_memory(reader->why);
-        dump->codes = grown;
-        reader->room = room;
-    }
+    grown = list_grow(dump->codes, dump->count, &reader->room, sizeof(*grown));
+    if (!grown)
+        return reason_no_memory(reader->why);
+    dump->codes = grown;
     dump->codes[dump->count++] = *code;
     return note_index(reader, index, dump->count - 1) ? 0 : reason_no_memory(reader->why);
 }

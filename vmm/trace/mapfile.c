@@ -8,6 +8,7 @@
 #include "common/bytes.h"
 #include "common/file.h"
 #include "common/json.h"
+#include "common/list.h"
 #include "common/open.h"
 #include "ptdec.h"
 #include "trace/code-files.h"
@@ -330,16 +331,13 @@ static const struct ptd_file *names_of(struct reader *reader, const struct mappe
 /* The first that is told of a file counts. False: no memory. */
 static bool note_symbols(struct map *map, const char *name, const struct map_symbols *symbols)
 {
-    const size_t known = map->mapped.count, room = 2 * map->symbols_room + 64;
+    const size_t known = map->mapped.count;
+    struct map_symbols *const grown =
+        list_grow(map->symbols, known, &map->symbols_room, sizeof(*grown));
 
-    if (known == map->symbols_room) {
-        struct map_symbols *const grown = reallocarray(map->symbols, room, sizeof(*grown));
-
-        if (!grown)
-            return false;
-        map->symbols = grown;
-        map->symbols_room = room;
-    }
+    if (!grown)
+        return false;
+    map->symbols = grown;
     map->symbols[known] = *symbols; /* its number, if it is new */
     return names_add(&map->mapped, name) != UINT32_MAX;
 }
@@ -686,20 +684,16 @@ static int read_vcpu(struct reader *reader, const struct node *node, void *into)
     struct map *const map = reader->map;
     struct vcpu_entry entry = {0};
     int error = read_object(reader, node, vcpu_members, &entry), status;
+    struct ptd_perf_vcpu *grown;
 
     if (error)
         return error;
     if (entry.tid == 0 || entry.tid > INT32_MAX)
         return wrong(reader, node, "\"tid\" is out of range");
-    if (map->vcpu_count == map->vcpu_room) {
-        const size_t room = 2 * map->vcpu_room + 16;
-        struct ptd_perf_vcpu *const grown = reallocarray(map->vcpus, room, sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        map->vcpus = grown;
-        map->vcpu_room = room;
-    }
+    grown = list_grow(map->vcpus, map->vcpu_count, &map->vcpu_room, sizeof(*grown));
+    if (!grown)
+        return -ENOMEM;
+    map->vcpus = grown;
     map->vcpus[map->vcpu_count] = (struct ptd_perf_vcpu){
         .tid = (uint32_t)entry.tid,
         .has_tsc = json_object_object_get_ex(node->value, "tsc_offset", NULL),

@@ -7,6 +7,7 @@
 #include "trace/names-log.h"
 #include "common/escape.h"
 #include "common/json.h"
+#include "common/list.h"
 #include "common/table.h"
 #include "ptdec.h"
 
@@ -70,20 +71,6 @@ __attribute__((format(printf, 2, 3))) static int wrong(struct reader *reader, co
                       escaped(what, &room));
 }
 
-/* Room for one more. False: no memory. */
-static bool grow(void **list, size_t *room, size_t count, size_t element_bytes)
-{
-    const size_t more = 2 * *room + 64;
-    void *const grown = count < *room ? *list : reallocarray(*list, more, element_bytes);
-
-    if (!grown)
-        return false;
-    if (count == *room)
-        *room = more;
-    *list = grown;
-    return true;
-}
-
 /* ---- Members ---- */
 
 /* A number of at most max, if it is there; else *value is as it was. 0 or -EBADMSG. */
@@ -142,9 +129,12 @@ static int take_roots(struct reader *reader, json_object *line, uint64_t roots[R
 static int add_change(struct reader *reader, const struct names_log_change *change)
 {
     struct names_log *const log = reader->log;
+    struct names_log_change *const grown =
+        list_grow(log->changes, log->change_count, &log->change_room, sizeof(*grown));
 
-    if (!grow((void **)&log->changes, &log->change_room, log->change_count, sizeof(*change)))
+    if (!grown)
         return reason_no_memory(reader->why);
+    log->changes = grown;
     log->changes[log->change_count++] = *change;
     return 0;
 }
@@ -165,7 +155,7 @@ static int take_new(struct reader *reader, json_object *line, const struct task_
 static int take_task(struct reader *reader, json_object *line, uint64_t at)
 {
     struct names_log *const log = reader->log;
-    struct task_at task = {.at = at};
+    struct task_at task = {.at = at}, *grown;
     uint64_t pid = 0, tid = 0;
     const char *comm;
     int error = take_number(reader, line, "pid", INT32_MAX, &pid);
@@ -181,8 +171,10 @@ static int take_task(struct reader *reader, json_object *line, uint64_t at)
     task.pid = (uint32_t)pid;
     task.tid = (uint32_t)tid;
     task.comm = names_add(&log->names, comm ? comm : "?");
-    if (task.comm == UINT32_MAX ||
-        !grow((void **)&log->tasks, &log->task_room, log->task_count, sizeof(task)))
+    grown = list_grow(log->tasks, log->task_count, &log->task_room, sizeof(*grown));
+    if (grown)
+        log->tasks = grown;
+    if (task.comm == UINT32_MAX || !grown)
         return reason_no_memory(reader->why);
     log->tasks[log->task_count++] = task;
     return take_new(reader, line, &task);

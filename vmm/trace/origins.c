@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "trace/origins.h"
+#include "common/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,32 +14,21 @@ static int by_place(const void *left, const void *right)
     return a->from < b->from ? -1 : a->from > b->from;
 }
 
-static bool grow(struct origins *origins)
-{
-    const size_t room = origins->room ? 2 * origins->room : 64;
-    struct origin *grown;
-
-    if (origins->count < origins->room)
-        return true;
-    grown = reallocarray(origins->list, room, sizeof(*grown));
-    if (!grown)
-        return false;
-    origins->list = grown;
-    origins->room = room;
-    return true;
-}
-
 bool origins_add(struct origins *origins, const struct ptd_file *content, uint64_t from,
                  const char *path)
 {
     const char *const last = strrchr(path, '/');
     struct sum *const known = table_at(&origins->known, (uintptr_t)content, from, 0);
+    struct origin *grown;
     uint32_t name;
 
     if (!known || known->count > 0)
         return known;
     name = names_add(&origins->names, last && last[1] ? last + 1 : path);
-    if (name == UINT32_MAX || !grow(origins))
+    grown = list_grow(origins->list, origins->count, &origins->room, sizeof(*grown));
+    if (grown)
+        origins->list = grown;
+    if (name == UINT32_MAX || !grown)
         return false;
     known->count = 1;
     origins->list[origins->count++] =

@@ -8,6 +8,7 @@
  */
 #include "trace/perf-data.h"
 #include "common/bytes.h"
+#include "common/list.h"
 #include "trace/jitdump.h"
 
 #include <errno.h>
@@ -71,15 +72,12 @@ void code_changes_free(struct code_changes *changes)
 
 static bool add(struct code_changes *changes, struct change change)
 {
-    if (changes->count == changes->capacity) {
-        const size_t capacity = 2 * changes->capacity + 16;
-        struct change *const grown = reallocarray(changes->list, capacity, sizeof(*grown));
+    struct change *const grown =
+        list_grow(changes->list, changes->count, &changes->capacity, sizeof(*grown));
 
-        if (!grown)
-            return false;
-        changes->list = grown;
-        changes->capacity = capacity;
-    }
+    if (!grown)
+        return false;
+    changes->list = grown;
     changes->list[changes->count++] = change;
     changes->sorted = false;
     return true;
@@ -100,16 +98,12 @@ struct maps {
 static int collect(struct maps *maps, uint64_t start, uint64_t len, const struct change *change)
 {
     const uint64_t last = len - 1 > UINT64_MAX - start ? UINT64_MAX : start + (len - 1);
+    struct mapped *const grown =
+        list_grow(maps->list, maps->count, &maps->capacity, sizeof(*grown));
 
-    if (maps->count == maps->capacity) {
-        const size_t capacity = 2 * maps->capacity + 64;
-        struct mapped *const grown = reallocarray(maps->list, capacity, sizeof(*grown));
-
-        if (!grown)
-            return 1;
-        maps->list = grown;
-        maps->capacity = capacity;
-    }
+    if (!grown)
+        return 1;
+    maps->list = grown;
     maps->list[maps->count] =
         (struct mapped){.start = start, .last = last, .change = *change, .order = maps->count};
     maps->count++;

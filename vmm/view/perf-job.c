@@ -3,6 +3,7 @@
  * Whose each trace of a perf.data is, and the code of processes.
  */
 #include "view/perf-job.h"
+#include "common/list.h"
 #include "common/table.h"
 #include "trace/cpu.h"
 
@@ -147,15 +148,12 @@ static bool note_code(struct perf_job *job, enum code_key key, uint32_t number)
 
 static int add_code(struct perf_job *job, const struct code *code)
 {
-    if (job->code_count == job->code_room) {
-        const size_t room = 2 * job->code_room + 16;
-        struct code *const grown = reallocarray(job->codes, room, sizeof(*job->codes));
+    struct code *const grown =
+        list_grow(job->codes, job->code_count, &job->code_room, sizeof(*grown));
 
-        if (!grown)
-            return reason_no_memory(job->why);
-        job->codes = grown;
-        job->code_room = room;
-    }
+    if (!grown)
+        return reason_no_memory(job->why);
+    job->codes = grown;
     if (!note_code(job, code->by_cr3 ? FIRST_OF_PROCESS : OF_PROCESS, code->pid) ||
         (code->by_cr3 && !note_code(job, OF_THREAD, code->tid)))
         return reason_no_memory(job->why);

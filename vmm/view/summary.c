@@ -8,6 +8,7 @@
 #include "common/bytes.h"
 #include "common/escape.h"
 #include "common/json.h"
+#include "common/list.h"
 #include "common/progress.h"
 #include "trace/hot.h"
 
@@ -96,36 +97,26 @@ static bool end_epoch(struct summary *summary)
     return true;
 }
 
-/* Room for one element more. */
-static bool grow(void **list, size_t count, size_t *room, size_t element_bytes)
-{
-    const size_t wanted = *room ? 2 * *room : 1024;
-    void *grown;
-
-    if (count < *room)
-        return true;
-    grown = reallocarray(*list, wanted, element_bytes);
-    if (!grown)
-        return false;
-    *list = grown;
-    *room = wanted;
-    return true;
-}
-
 static bool see_step(struct summary *summary, const struct ptd_flow *flow, uint32_t step,
                      struct seen *seen)
 {
+    uint32_t *const numbers =
+        list_grow(summary->numbers, summary->number_count, &summary->number_room, sizeof(*numbers));
     struct ptd_item block;
 
-    if (!grow((void **)&summary->numbers, summary->number_count, &summary->number_room,
-              sizeof(*summary->numbers)))
+    if (!numbers)
         return false;
+    summary->numbers = numbers;
     summary->numbers[summary->number_count++] = (uint32_t)(seen - summary->seen);
     seen->first_part = (uint32_t)summary->part_count;
     for (size_t i = 0; ptd_step_block(flow, step, i, &block) == PTD_OK; i++) {
-        if (!grow((void **)&summary->parts, summary->part_count, &summary->part_room,
-                  sizeof(*summary->parts)) ||
-            !describe(summary, &block, &summary->parts[summary->part_count]))
+        struct part *const parts =
+            list_grow(summary->parts, summary->part_count, &summary->part_room, sizeof(*parts));
+
+        if (!parts)
+            return false;
+        summary->parts = parts;
+        if (!describe(summary, &block, &parts[summary->part_count]))
             return false;
         summary->part_count++;
         seen->parts++;
