@@ -33,6 +33,7 @@ struct X86VptHost {
     bool has_kick;
     struct pace pace;
     enum { PIECE_NONE, PIECE_LEARNS, PIECE_TRACED } piece;
+    bool begun;                /* the piece is traced */
     struct follow_state state; /* when it began */
     int64_t begin_ns;
     bool failed; /* and that was told */
@@ -269,7 +270,8 @@ void x86_vpt_host_begin(CPUState *cs)
         x86_vpt_wake(cpu->vpt);
         cpu->vpt->has_told_tsc = false;
     }
-    if (!state_of(cs, &host->state, &why) || pt_thread_begin(host->thread, &why) < 0) {
+    host->begun = state_of(cs, &host->state, &why) && pt_thread_begin(host->thread, &why) == 0;
+    if (!host->begun) {
         fail(host, &why);
     }
     set_kick(host, pace_next_ns(&host->pace, &cpu->vpt->guest));
@@ -317,7 +319,7 @@ void x86_vpt_host_end(CPUState *cs, int run_ret)
     }
     ran_ns = get_clock() - host->begin_ns;
     set_kick(host, 0);
-    if (pt_thread_end(host->thread, &piece, &why) < 0) {
+    if (host->begun && pt_thread_end(host->thread, &piece, &why) < 0) {
         fail(host, &why);
         piece = (struct pt_piece){.lost = true};
     }
