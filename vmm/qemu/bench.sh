@@ -64,8 +64,8 @@ captured() { # JOB CODE [ARGUMENT...]
     guest "$1" "$model,vpt-profile=icelake-server" "${@:3}" -S -chardev "pipe,id=qmp,path=$work/qmp" \
         -mon chardev=qmp,mode=control &
     qmp_open "$work/qmp"
-    qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/capture\", \"code\": $2}}" >/dev/null
-    qmp '{"execute": "cont"}' >/dev/null
+    qmp x-vpt-start "\"file\": \"$work/capture\", \"code\": $2" >/dev/null
+    qmp cont >/dev/null
     wait $!
     qmp_close
 }

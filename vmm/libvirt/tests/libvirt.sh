@@ -86,7 +86,7 @@ begin() {
         -chardev "pipe,id=qmp,path=$work/other" -mon chardev=qmp,mode=control) >"$work/qemu.out" 2>&1 &
     qmp_open "$work/other"
 }
-resume() { qmp '{"execute": "cont"}' >/dev/null; }
+resume() { qmp cont >/dev/null; }
 
 begin own
 captured_whole "a guest, captured whole by QEMU's monitor" "$work/own" "$work/own.log" --qmp "$work/qmp"
@@ -101,9 +101,9 @@ captured_in_a_ring() {
     capturing=$!
     wait_for test -s "$work/ring.0.json" && resume || return 1
     until [ "$bytes" -gt 500000 ]; do
-        bytes=$(qmp '{"execute": "x-vpt-query"}' | jq '.return[0].bytes') || return 1
+        bytes=$(qmp x-vpt-query | jq '.return[0].bytes') || return 1
     done
-    qmp '{"execute": "stop"}' && kill -USR2 "$capturing" && wait_for test -s "$work/ring-1.0.json" && resume &&
+    qmp stop && kill -USR2 "$capturing" && wait_for test -s "$work/ring-1.0.json" && resume &&
         wait "$capturing" && grep "^$work/ring.0: 131072 bytes" "$work/said" || return 1
     qmp_close
     wait
@@ -253,14 +253,14 @@ plugged_in() {
     qmp_open "$work/other"
     "$vpt" capture --qmp "$work/qmp" "$work/plugged" >"$work/said" 2>"$work/wrong" &
     capturing=$!
-    wait_for test -s "$work/plugged.0.json" && qmp '{"execute": "device_add", "arguments": {
-        "driver": "max-x86_64-cpu", "id": "second", "socket-id": 0, "core-id": 1, "thread-id": 0}}' &&
+    wait_for test -s "$work/plugged.0.json" && qmp device_add '
+        "driver": "max-x86_64-cpu", "id": "second", "socket-id": 0, "core-id": 1, "thread-id": 0' &&
         kill -INT "$capturing" && wait "$capturing" || return 1
     cat "$work/wrong"
     grep -qx 'vpt: vCPU 1 came while the capture went on, and is not in it' "$work/wrong" &&
         [ ! -e "$work/plugged.1" ] && capture --seconds 1 "$work/plugged" &&
         ! grep 'came while' "$work/wrong" && grep "^$work/plugged.1: " "$work/said" &&
-        qmp '{"execute": "quit"}'
+        qmp quit
 }
 check "a vCPU that is plugged in amid is told of, and is in the next capture" plugged_in
 qmp_close

@@ -38,8 +38,8 @@ boot_begins() {
         -plugin "${EXECLOG:-$build/qemu/execlog.so},blocks=$work/$name.log" <<<'cat /proc/cpuinfo /proc/modules' &
     guest=$!
     qmp_open "$work/qmp"
-    qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/$name.pt"'", "code": true'"${3:+, $3}"'}}' &&
-        qmp '{"execute": "cont"}'
+    qmp x-vpt-start '"file": "'"$work/$name.pt"'", "code": true'"${3:+, $3}" &&
+        qmp cont
 }
 
 # captured BYTES: the guest has run so far, all its vCPUs together.
@@ -47,12 +47,12 @@ captured() {
     local bytes=0
     while [ "$bytes" -lt "$1" ]; do
         sleep 0.05
-        bytes=$(qmp '{"execute": "x-vpt-query"}' | jq '[.return[].bytes] | add') || return 1
+        bytes=$(qmp x-vpt-query | jq '[.return[].bytes] | add') || return 1
     done
 }
 
 quit() {
-    qmp '{"execute": "quit"}'
+    qmp quit
     wait "$guest"
     qmp_close
 }
@@ -103,8 +103,8 @@ boot_decodes() {
 # is what it tells itself.
 again_decodes() {
     local vcpus=$1 bytes=$2 trace vcpu
-    boot_begins again "$vcpus" && captured "$bytes" && qmp '{"execute": "x-vpt-stop"}' &&
-        qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/again.second"'", "code": true}}' &&
+    boot_begins again "$vcpus" && captured "$bytes" && qmp x-vpt-stop &&
+        qmp x-vpt-start '"file": "'"$work/again.second"'", "code": true' &&
         captured $more_bytes && quit || return 1
     for trace in again.pt again.second; do
         for ((vcpu = 0; vcpu < vcpus; vcpu++)); do
@@ -117,7 +117,7 @@ again_decodes() {
 ring_decodes() {
     local vcpus=$1 bytes=$2 trace vcpu
     boot_begins ring "$vcpus" "\"ring\": $ring_bytes" && captured "$bytes" &&
-        qmp '{"execute": "x-vpt-save", "arguments": {"file": "'"$work/ring.amid"'"}}' &&
+        qmp x-vpt-save '"file": "'"$work/ring.amid"'"' &&
         captured $((bytes + 3 * ring_bytes)) && quit || return 1
     for trace in ring.amid ring.pt; do
         [ "$(stat -c %s "$work/$trace.0")" = $ring_bytes ] || return 1

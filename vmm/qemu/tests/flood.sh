@@ -63,7 +63,7 @@ private_kib() { # of QEMU, the child of timeout
 flood_runs() {
     local before
     before=$(private_kib)
-    qmp '{"execute": "cont"}' >"$work/out"
+    qmp cont >"$work/out"
     until grep -aq ' passed, ' "$work/console"; do
         kill -0 "$guest" 2>/dev/null || return 1
         sleep 0.05
@@ -73,7 +73,7 @@ flood_runs() {
 }
 
 flood_ends() {
-    qmp '{"execute": "quit"}' >>"$work/out"
+    qmp quit >>"$work/out"
     wait "$guest"
     qmp_close
 }
@@ -104,7 +104,7 @@ told_once() { # NAME PATTERN
 
 # ended NAME: what x-vpt-stop tells is in $work/ended.
 ended() {
-    qmp '{"execute": "x-vpt-stop"}' | jq .return >"$work/ended"
+    qmp x-vpt-stop | jq .return >"$work/ended"
     holds "$1: ending the capture held the main lock for $(jq '.[0]."locked-ns" / 1000 | floor' "$work/ended") us" \
         ".[0].\"locked-ns\" < $locked_max_ns" "$work/ended"
 }
@@ -151,7 +151,7 @@ check 'a trace that cannot be written is told once, and at the end' full
 # ---- Captures ----
 
 capture_begins() { # NAME
-    qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/$1\", \"code\": true}}" >"$work/out"
+    qmp x-vpt-start "\"file\": \"$work/$1\", \"code\": true" >"$work/out"
 }
 
 count=$((300000 * times))

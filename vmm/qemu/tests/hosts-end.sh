@@ -107,7 +107,7 @@ begin nearly-full --no-kcore --min-free 30M /tmp/other/nearly-full
 end
 cp -r /tmp/other/nearly-full /out/nearly-full
 umount /tmp/other
-begin ring --snapshot --buffer 64K /out/ring
+begin ring --snapshot --buffer 256K /out/ring
 recording /out/ring
 sleep 0.3
 kill -USR2 $record

@@ -19,7 +19,6 @@ set -u
 # shellcheck source=vmm/qemu/linux/host.sh
 . "$here/host.sh"
 execlog=${EXECLOG:-$build/qemu/execlog.so}
-mem_mib=1024
 vmm_pml4=0x1000 # where vpt run has its page tables, by which an image begins
 boot_s=1200
 least=10000000  # instructions that are attributed
@@ -90,11 +89,10 @@ records() {
         -plugin "$execlog,out=$work/log,times=$work/times,during=$work/begin,pages=on") &
     machine=$!
     qmp_open "$work/qmp"
-    host_says ready && qmp '{"execute": "stop"}' && touch "$work/begin" &&
-        qmp '{"execute": "cont"}' && host_says 'done' && qmp '{"execute": "stop"}' &&
-        qmp '{"execute": "pmemsave", "arguments": {"val": 0, "size": '$((mem_mib << 20))',
-            "filename": "'"$work/memory"'"}}' && qmp '{"execute": "cont"}' && host_says over &&
-        qmp '{"execute": "stop"}' && rm "$work/begin" && qmp '{"execute": "cont"}'
+    host_says ready && qmp stop && touch "$work/begin" &&
+        qmp cont && host_says 'done' && qmp stop &&
+        qmp_memory "$work/memory" "$linux_mib" && qmp cont && host_says over &&
+        qmp stop && rm "$work/begin" && qmp cont
     wait "$machine"
     qmp_close
     linux_result lent && tail -n 12 "$out/log" && cat "$out/said" && [ -s "$data" ] &&

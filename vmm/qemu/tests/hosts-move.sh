@@ -73,8 +73,8 @@ records() {
         -plugin "$execlog,out=$work/log,during=$work/begin,pages=on,$places") &
     machine=$!
     qmp_open "$work/qmp"
-    host_says ready && qmp '{"execute": "stop"}' && touch "$work/begin" && qmp '{"execute": "cont"}' &&
-        host_says stopped && qmp '{"execute": "stop"}' && rm "$work/begin" && qmp '{"execute": "cont"}'
+    host_says ready && qmp stop && touch "$work/begin" && qmp cont &&
+        host_says stopped && qmp stop && rm "$work/begin" && qmp cont
     wait "$machine"
     qmp_close
     linux_result moves && cat "$out/log" "$out/said" && grep -q '^mover 0' "$out/log" &&

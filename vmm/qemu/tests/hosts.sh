@@ -134,13 +134,12 @@ records() {
         -plugin "$execlog,out=$work/log,times=$work/times,when=$work/begin,pages=on") &
     machine=$!
     qmp_open "$work/qmp"
-    host_says ready && qmp '{"execute": "stop"}' && touch "$work/begin" &&
-        qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/capture"'"}}' &&
-        qmp '{"execute": "cont"}' && host_says 'done' && qmp '{"execute": "stop"}' &&
-        qmp '{"execute": "pmemsave", "arguments": {"val": 0, "size": '$((linux_mib << 20))',
-            "filename": "'"$work/memory"'"}}' && qmp '{"execute": "cont"}' && host_says over &&
-        qmp '{"execute": "stop"}' && rm "$work/begin" && qmp '{"execute": "x-vpt-stop"}' &&
-        qmp '{"execute": "cont"}'
+    host_says ready && qmp stop && touch "$work/begin" &&
+        qmp x-vpt-start '"file": "'"$work/capture"'"' &&
+        qmp cont && host_says 'done' && qmp stop &&
+        qmp_memory "$work/memory" "$linux_mib" && qmp cont && host_says over &&
+        qmp stop && rm "$work/begin" && qmp x-vpt-stop &&
+        qmp cont
     wait "$machine"
     qmp_close
     linux_result "$setting" && tail -n 12 "$out/log" && cat "$out/said" && [ -s "$data" ] &&

@@ -32,12 +32,7 @@ machine() {
 
 # pace BYTES MS: a second's bytes, and for how long the guest may stand still.
 pace() {
-    qmp "{\"execute\": \"migrate-set-parameters\", \"arguments\": {\"max-bandwidth\": $1, \"downtime-limit\": $2}}"
-}
-
-memory() { # NAME
-    qmp "{\"execute\": \"pmemsave\", \"arguments\": {\"val\": 0, \"size\": $((mem_mib << 20)),
-        \"filename\": \"$work/$1.memory\"}}"
+    qmp migrate-set-parameters "\"max-bandwidth\": $1, \"downtime-limit\": $2"
 }
 
 # The guest never stands still for so short a time: it is sent round by round, until it may for longer. Where
@@ -51,17 +46,17 @@ moves() {
     to=$!
     exec 6<>"$work/to.in" # it is asked later
     qmp_listens "$work/socket" $to &&
-        qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/capture\"}}" && pace 300000 1 &&
-        qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"unix:$work/socket\"}}" || return 1
-    until qmp '{"execute": "query-migrate"}' | jq -e '.return | .status == "completed" or .ram["dirty-sync-count"] >= 6' >/dev/null; do
+        qmp x-vpt-start "\"file\": \"$work/capture\"" && pace 300000 1 &&
+        qmp migrate "\"uri\": \"unix:$work/socket\"" || return 1
+    until qmp query-migrate | jq -e '.return | .status == "completed" or .ram["dirty-sync-count"] >= 6' >/dev/null; do
         kill -0 $to 2>/dev/null || return 1
         sleep 0.2
     done
     pace 1000000000 2000 && qmp_migrated || return 1
-    memory from && qmp '{"execute": "x-vpt-stop"}' && qmp '{"execute": "quit"}'
+    qmp_memory "$work/from.memory" "$mem_mib" && qmp x-vpt-stop && qmp quit
     qmp_close
     qmp_open "$work/to"
-    memory to && qmp '{"execute": "quit"}'
+    qmp_memory "$work/to.memory" "$mem_mib" && qmp quit
     qmp_close
     exec 6>&-
     wait

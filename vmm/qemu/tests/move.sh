@@ -68,7 +68,7 @@ source_runs() {
 }
 
 source_ends() {
-    qmp '{"execute": "quit"}'
+    qmp quit
     wait "$source"
     qmp_close
 }
@@ -79,7 +79,7 @@ moves_live() {
     (moving_machine $name target -incoming "unix:$work/socket") &
     target=$!
     qmp_listens "$work/socket" $target || return 1
-    qmp '{"execute": "migrate-set-parameters", "arguments": {"max-bandwidth": 17179869184}}' &&
+    qmp migrate-set-parameters '"max-bandwidth": 17179869184' &&
         qmp_migrate "unix:$work/socket" || return 1
     source_ends
     wait $target
@@ -90,13 +90,13 @@ moves_by_snapshot() {
     local name=snapshot target
     truncate -s 0 "$work/state"
     source_runs $name || return 1
-    qmp '{"execute": "stop"}' && new_state_disk "$work/state" && snapshot snapshot-save || return 1
+    qmp stop && new_state_disk "$work/state" && snapshot snapshot-save || return 1
     source_ends
     qmp_pipes "$work/qmp"
     (moving_machine $name target -S -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control) &
     target=$!
     qmp_open "$work/qmp"
-    state_disk "$work/state" && snapshot snapshot-load && qmp '{"execute": "cont"}' || return 1
+    state_disk "$work/state" && snapshot snapshot-load && qmp cont || return 1
     wait $target
     qmp_close
     decodes $name

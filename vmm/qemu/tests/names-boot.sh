@@ -51,7 +51,7 @@ wait_until() {
 }
 
 captures() { # NAME
-    qmp '{"execute": "x-vpt-query"}' | tee "$work/query" | grep "$work/$1" >/dev/null
+    qmp x-vpt-query | tee "$work/query" | grep "$work/$1" >/dev/null
 }
 
 # boot NAME THEN [ARGUMENT...]: the capture to $work/NAME begins before the guest's first instruction.
@@ -69,7 +69,7 @@ boot() {
     "$vpt" capture --qmp "$work/monitor" --code "$work/$name" 2>"$work/$name.remarks" &
     capture=$!
     wait_until captures "$name" || { cat "$work/qemu" "$work/$name.remarks"; return 1; }
-    grep '"names-wanted": true' "$work/query" && qmp '{"execute": "cont"}'
+    grep '"names-wanted": true' "$work/query" && qmp cont
 }
 
 # The guest ends, and the capture with it.
@@ -141,7 +141,7 @@ killed() { # NAME
 
 # Another kernel begins, at another address: who ran is told of both.
 boots_again() { # NAME
-    wait_until twice "$1" && qmp '{"execute": "quit"}' && ended "$1" || return 1
+    wait_until twice "$1" && qmp quit && ended "$1" || return 1
     reported "$1" || return 1
     grep 'runs another kernel than before' "$work/$1.remarks" &&
         [ "$(grep -c '"comm":"before Linux"' "$work/$1.0.names")" -ge 2 ] &&

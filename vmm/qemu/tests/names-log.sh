@@ -86,13 +86,13 @@ boot() {
 
 # refused LAYOUT WHY: a lay-out that is none begins no capture.
 refused() {
-    ! qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/refused"'",
-        "names": {"root": 4096, "layout": '"$1"'}}}' >"$work/answer" &&
-        grep -q "$2" "$work/answer" && qmp '{"execute": "x-vpt-query"}' | grep -qF '{"return": []}'
+    ! qmp x-vpt-start '"file": "'"$work/refused"'",
+        "names": {"root": 4096, "layout": '"$1"'}' >"$work/answer" &&
+        grep -q "$2" "$work/answer" && qmp x-vpt-query | grep -qF '{"return": []}'
 }
 
 quit() {
-    qmp '{"execute": "quit"}' && wait "$guest"
+    qmp quit && wait "$guest"
     qmp_close
     runs=0
 }
@@ -106,7 +106,7 @@ captured() {
     runs=$((runs + 1))
     "$vpt" capture --qmp "$work/monitor" "$@" "$work/$name" &
     capture=$!
-    until qmp '{"execute": "x-vpt-query"}' | grep -q "$work/$name"; do
+    until qmp x-vpt-query | grep -q "$work/$name"; do
         sleep 0.1
         tries=$((tries + 1))
         [ $tries -lt 300 ] && kill -0 $capture 2>/dev/null || return 1

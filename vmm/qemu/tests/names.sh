@@ -105,7 +105,7 @@ look() { # OUT
     "${names[@]}" --out "$1/runs" >"$1/runs.sum" 2>"$1/runs.remarks" || return 1
     [ "$2" = capture ] && { "$vpt" capture --qmp "$1/monitor" --seconds 2 "$1/trace" || return 1; }
     "${names[@]}" --out "$1/paused" --pause >"$1/paused.sum" 2>"$1/paused.remarks" || return 1
-    qmp '{"execute": "query-status"}' | grep -q '"running": true' && qmp '{"execute": "stop"}' &&
+    qmp query-status | grep -q '"running": true' && qmp stop &&
         "${names[@]}" --out "$1/stopped" >"$1/stopped.sum" 2>"$1/stopped.remarks"
 }
 
@@ -129,10 +129,9 @@ dump() {
     if [ -n "$ours" ]; then
         look "$out" "$capture" || return 1
     fi
-    qmp '{"execute": "stop"}' || return 1
-    qmp "{\"execute\": \"dump-guest-memory\",
-        \"arguments\": {\"paging\": false, \"protocol\": \"file:$out/core\"}}" || return 1
-    qmp '{"execute": "quit"}'
+    qmp stop || return 1
+    qmp dump-guest-memory "\"paging\": false, \"protocol\": \"file:$out/core\"" || return 1
+    qmp quit
     wait "$pid"
     qmp_close
     mkdir "$out/told" && tar -C "$out/told" -xf "$out/disk"

@@ -60,12 +60,12 @@ machine() {
 
 # ends: wakes the guest, which sleeps amid its trace, and waits for its end, with status 0.
 ends() {
-    until qmp '{"execute": "human-monitor-command", "arguments": {"command-line": "info registers"}}' \
+    until qmp human-monitor-command '"command-line": "info registers"' \
         >"$work/registers" && grep -q 'HLT=1' "$work/registers"; do
         kill -0 "$pid" || return 1
         sleep 0.05
     done
-    qmp '{"execute": "inject-nmi"}'
+    qmp inject-nmi
     wait "$pid"
     local status=$?
     qmp_close

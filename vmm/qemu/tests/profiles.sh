@@ -91,10 +91,10 @@ linux_records() { # PROFILE
         -plugin "${EXECLOG:-$build/qemu/execlog.so},out=$work/log,from=$from,to=$to" <<<"$job" &
     machine=$!
     qmp_open "$work/qmp"
-    qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/capture"'", "os": false,
+    qmp x-vpt-start '"file": "'"$work/capture"'", "os": false,
         "ranges": [{"first": '$((from))', "last": '$((to - 1))'}],
-        "images": [{"path": "'"$(realpath "$build/qemu/work")"'"}]}}' &&
-        qmp '{"execute": "cont"}' || status=1
+        "images": [{"path": "'"$(realpath "$build/qemu/work")"'"}]' &&
+        qmp cont || status=1
     wait "$machine" || status=1
     qmp_close
     return $status

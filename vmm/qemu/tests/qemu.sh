@@ -13,6 +13,8 @@ execlog=${EXECLOG:-$build/qemu/execlog.so}
 guests=guest-tests/build
 # shellcheck source=vmm/qemu/tests/qmp.sh
 . vmm/qemu/tests/qmp.sh
+# shellcheck source=vmm/qemu/tests/snapshot.sh
+. vmm/qemu/tests/snapshot.sh
 # shellcheck source=vmm/qemu/tests/machine.sh
 . vmm/qemu/tests/machine.sh
 
@@ -135,7 +137,7 @@ ranges=$(for elf in demo sort hash; do readelf -lW "$guests/$elf.elf"; done |
 
 start_capture() {
     demo_with_qmp outside -S
-    qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/capture\", \"ranges\": [$ranges]}}"
+    qmp x-vpt-start "\"file\": \"$work/capture\", \"ranges\": [$ranges]"
 }
 
 # With the images of the guest's own trace.
@@ -147,9 +149,9 @@ capture_decodes() {
 
 captures() {
     start_capture &&
-        qmp '{"execute": "x-vpt-query"}' | grep -q capture.0 &&
-        ! qmp '{"execute": "x-vpt-start", "arguments": {"file": "/dev/null"}}' &&
-        qmp '{"execute": "cont"}' || return 1
+        qmp x-vpt-query | grep -q capture.0 &&
+        ! qmp x-vpt-start '"file": "/dev/null"' &&
+        qmp cont || return 1
     wait "$pid"
     qmp_close
     capture_decodes && "$build/qemu/compare" "$work/outside.pt" "$work/outside.log"
@@ -165,8 +167,8 @@ captured_with_code() {
         -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control) &
     pid=$!
     qmp_open "$work/qmp"
-    qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/$name"'", "code": true}}' || return 1
-    qmp '{"execute": "cont"}' || true # the guest may have ended QEMU before it answers
+    qmp x-vpt-start '"file": "'"$work/$name"'", "code": true' || return 1
+    qmp cont || true # the guest may have ended QEMU before it answers
     wait "$pid"
     [ $? = "$status" ] || return 1
     qmp_close
@@ -202,7 +204,7 @@ captures_slowly() {
     exec 9<>"$work/capture.0"
     sh -c 'exec 9<&- <"$0" && while ! [ -e "$0.read" ]; do sleep 0.05; done && cat' "$work/capture.0" >"$work/slow" &
     reader=$!
-    start_capture && qmp '{"execute": "cont"}' || return 1
+    start_capture && qmp cont || return 1
     exec 9<&-
     while [ "$size" != "$(stat -c %s "$work/outside.log")" ]; do
         size=$(stat -c %s "$work/outside.log")
@@ -231,7 +233,7 @@ fi
 # fails ERROR COMMAND [ARGUMENTS]
 fails() {
     local answer
-    answer=$(qmp "{\"execute\": \"$2\", \"arguments\": ${3:-{\}}}") && return 1
+    answer=$(qmp "$2" "${3:-}") && return 1
     echo "$answer"
     grep -q "\"desc\": \".*$1" <<<"$answer"
 }
@@ -251,20 +253,20 @@ captures_that_cannot_be() {
     endless_with_qmp
     fails 'no capture runs' x-vpt-save || return 1
     for bytes in 0 131071 1073741825; do
-        fails 'a ring has' x-vpt-start "{\"file\": \"$work/capture\", \"ring\": $bytes}" || return 1
+        fails 'a ring has' x-vpt-start "\"file\": \"$work/capture\", \"ring\": $bytes" || return 1
     done
-    fails 'No such file' x-vpt-start "{\"file\": \"$work/nowhere/x\", $ring}" || return 1
+    fails 'No such file' x-vpt-start "\"file\": \"$work/nowhere/x\", $ring" || return 1
     mkfifo "$work/unread.0"
-    fails 'nobody reads from it' x-vpt-start "{\"file\": \"$work/unread\"}" || return 1
+    fails 'nobody reads from it' x-vpt-start "\"file\": \"$work/unread\"" || return 1
     ln -sf /dev/full "$work/full.0"
-    qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/full\"}}" &&
+    qmp x-vpt-start "\"file\": \"$work/full\"" &&
         fails 'goes to files' x-vpt-save &&
         fails 'could not be written' x-vpt-stop &&
-        qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/full\", $ring}}" &&
-        fails 'No such file' x-vpt-save "{\"file\": \"$work/nowhere/x\"}" &&
-        fails 'nobody reads from it' x-vpt-save "{\"file\": \"$work/unread\"}" &&
+        qmp x-vpt-start "\"file\": \"$work/full\", $ring" &&
+        fails 'No such file' x-vpt-save "\"file\": \"$work/nowhere/x\"" &&
+        fails 'nobody reads from it' x-vpt-save "\"file\": \"$work/unread\"" &&
         fails 'No space left' x-vpt-stop &&
-        qmp '{"execute": "x-vpt-query"}' | grep -F '"return": []' && qmp '{"execute": "quit"}' || return 1
+        qmp x-vpt-query | grep -F '"return": []' && qmp quit || return 1
     wait "$pid"
     qmp_close
 }
@@ -279,7 +281,7 @@ stop_amid() {
         sleep 0.01
         tries=$((tries + 1))
     done
-    qmp '{"execute": "stop"}'
+    qmp stop
 }
 
 # What both processes saw, one behind the other, is one trace of one run.
@@ -297,51 +299,28 @@ migrates() {
     slowly=yes demo_with_qmp from # slow enough to be stopped amid
     stop_amid from
     qmp_migrate "exec:cat >$work/state" || return 1
-    qmp '{"execute": "quit"}'
+    qmp quit
     wait "$pid"
     qmp_close
     demo_with_qmp to -incoming "exec:cat $work/state"
     qmp_arrived
-    qmp '{"execute": "cont"}' # it comes as it was: stopped
+    qmp cont # it comes as it was: stopped
     wait "$pid"
     qmp_close
     both_are_one
 }
 
-# job ID COMMAND: a command that works in the background, to its end. False: it failed.
-job() {
-    local state
-    qmp "$2" || return 1
-    while state=$(qmp '{"execute": "query-jobs"}') && ! grep -q '"status": "concluded"' <<<"$state"; do
-        sleep 0.05
-    done
-    qmp "{\"execute\": \"job-dismiss\", \"arguments\": {\"id\": \"$1\"}}" &&
-        { ! grep '"error"' <<<"$state"; }
-}
-
-disk() { # a qcow2 image for a snapshot, as node "disk"
-    qmp '{"execute": "blockdev-add", "arguments": {"driver": "qcow2", "node-name": "disk",
-        "file": {"driver": "file", "filename": "'"$work/disk"'"}}}'
-}
-
-snapshot() { # snapshot-save or snapshot-load
-    job snap '{"execute": "'"$1"'", "arguments": {"job-id": "snap", "tag": "amid", "vmstate": "disk",
-        "devices": ["disk"]}}'
-}
-
 restores() {
     truncate -s 0 "$work/disk"
-    slowly=yes demo_with_qmp from -blockdev "driver=file,node-name=raw,filename=$work/disk"
-    job make '{"execute": "blockdev-create", "arguments": {"job-id": "make", "options":
-        {"driver": "qcow2", "file": "raw", "size": 67108864}}}' &&
-        qmp '{"execute": "blockdev-del", "arguments": {"node-name": "raw"}}' && disk || return 1
+    slowly=yes demo_with_qmp from
+    new_state_disk "$work/disk" || return 1
     stop_amid from
     snapshot snapshot-save || return 1
-    qmp '{"execute": "quit"}'
+    qmp quit
     wait "$pid"
     qmp_close
     demo_with_qmp to -S
-    disk && snapshot snapshot-load && qmp '{"execute": "cont"}' || return 1
+    state_disk "$work/disk" && snapshot snapshot-load && qmp cont || return 1
     wait "$pid"
     qmp_close
     both_are_one

@@ -13,17 +13,18 @@ qmp_pipes() {
 qmp_open() {
     trap '' PIPE # a QEMU that has ended is an error of a command, and no end of the test
     exec 7>"$1.in" 8<"$1.out"
-    qmp '{"execute": "qmp_capabilities"}' >/dev/null
+    qmp qmp_capabilities >/dev/null
 }
 
 qmp_close() {
     exec 7>&- 8<&-
 }
 
-# qmp COMMAND: prints the answer. False: it is an error, or there is none within 30 seconds, or no QEMU.
+# qmp COMMAND [ARGUMENTS]: prints the answer; the arguments are members in JSON. False: it is an error, or there
+# is none within 30 seconds, or no QEMU.
 qmp() {
     local line
-    printf '%s\n' "$1" >&7 || return 1
+    printf '{"execute": "%s", "arguments": {%s}}\n' "$1" "${2:-}" >&7 || return 1
     while IFS= read -r -t 30 line <&8; do
         case $line in
         *'"return"'*) printf '%s\n' "$line"; return 0 ;;
@@ -44,7 +45,7 @@ qmp_listens() {
 # qmp_migrated: waits until the guest has moved, and prints the last answer. False: that failed, or QEMU ended.
 qmp_migrated() {
     local state
-    while state=$(qmp '{"execute": "query-migrate"}'); do
+    while state=$(qmp query-migrate); do
         case $state in
         *'"status": "completed"'*) printf '%s\n' "$state"; return 0 ;;
         *'"status": "failed"'*) break ;;
@@ -57,11 +58,16 @@ qmp_migrated() {
 
 # qmp_migrate URI: moves the guest there.
 qmp_migrate() {
-    qmp "{\"execute\": \"migrate\", \"arguments\": {\"uri\": \"$1\"}}" && qmp_migrated
+    qmp migrate "\"uri\": \"$1\"" && qmp_migrated
+}
+
+# qmp_memory FILE MIB: writes so much of the guest's physical memory, from address 0 on.
+qmp_memory() {
+    qmp pmemsave "\"val\": 0, \"size\": $(($2 << 20)), \"filename\": \"$1\""
 }
 
 # qmp_arrived: waits until a guest is there that comes by migration.
 qmp_arrived() {
     local state
-    while state=$(qmp '{"execute": "query-status"}') && [[ $state == *inmigrate* ]]; do sleep 0.05; done
+    while state=$(qmp query-status) && [[ $state == *inmigrate* ]]; do sleep 0.05; done
 }

@@ -131,7 +131,7 @@ start_monitor() { # WORDS [ARGUMENT...]
     wait_for told begun || { tail -n 5 "$work/console" "$work/qemu"; return 1; }
 }
 end_monitor() {
-    qmp '{"execute": "quit"}'
+    qmp quit
     wait "$machine"
     machine=
     qmp_close
@@ -187,7 +187,7 @@ end_libvirt() {
 # With the log of executed blocks, which begins with the capture.
 start_log() { # WORDS
     start_monitor "$1 record=no" -plugin "${EXECLOG:-$build/qemu/execlog.so},blocks=$work/blocks,when=$work/when" &&
-        qmp '{"execute": "stop"}' && touch "$work/when"
+        qmp stop && touch "$work/when"
 }
 end_log() { end_monitor; }
 
@@ -198,7 +198,7 @@ capture() {
     "$vpt" capture "${guest[@]}" "$out/trace" >"$work/captured" 2>&1 &
     capturing=$!
     wait_for test -s "$out/trace.1.json" || { cat "$work/captured"; return 1; }
-    [ "$how" != log ] || qmp '{"execute": "cont"}' >/dev/null
+    [ "$how" != log ] || qmp cont >/dev/null
     go_on
     wait_for told ready || status=1
     kill -INT "$capturing"

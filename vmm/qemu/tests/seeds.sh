@@ -63,8 +63,8 @@ migrated() { # SEED PROFILE
         sleep 0.01
         tries=$((tries + 1))
     done
-    qmp '{"execute": "stop"}' >"$work/answer" && qmp_migrate "exec:cat >$work/state" >"$work/answer" || return 1
-    qmp '{"execute": "quit"}' >"$work/answer"
+    qmp stop >"$work/answer" && qmp_migrate "exec:cat >$work/state" >"$work/answer" || return 1
+    qmp quit >"$work/answer"
     wait "$pid"
     qmp_close
     qmp_pipes "$work/qmp"
@@ -73,7 +73,7 @@ migrated() { # SEED PROFILE
     pid=$!
     qmp_open "$work/qmp"
     qmp_arrived
-    qmp '{"execute": "cont"}' >"$work/answer"
+    qmp cont >"$work/answer"
     wait "$pid"
     qmp_close
     ! held "$work/from" && held "$work/out"
@@ -87,8 +87,8 @@ capture() { # SEED PROFILE WORD
         -plugin "$execlog,blocks=$work/log") >"$work/out" 2>&1 &
     pid=$!
     qmp_open "$work/qmp"
-    qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/capture"'", "code": true}}' >"$work/answer" &&
-        qmp '{"execute": "cont"}' >"$work/answer" || return 1
+    qmp x-vpt-start '"file": "'"$work/capture"'", "code": true' >"$work/answer" &&
+        qmp cont >"$work/answer" || return 1
     wait "$pid"
     qmp_close
     "$BUILD/qemu/compare" "$work/capture.0" "$work/log.0" "$work/log.table" >"$work/compared" 2>&1 &&

@@ -69,7 +69,7 @@ begin() {
 }
 
 end() {
-    qmp '{"execute": "quit"}'
+    qmp quit
     wait "$pid"
     qmp_close
 }
@@ -93,13 +93,13 @@ wait_for_vms() { # NAME
 }
 
 captured_bytes() {
-    qmp '{"execute": "x-vpt-query"}' | jq '.return[0].bytes // 0'
+    qmp x-vpt-query | jq '.return[0].bytes // 0'
 }
 
 # capture_on BYTES: until the capture has so many more.
 capture_on() {
     local before bytes
-    before=$(captured_bytes) && qmp '{"execute": "cont"}' || return 1
+    before=$(captured_bytes) && qmp cont || return 1
     bytes=$before
     while [ $((bytes - before)) -lt "$1" ]; do
         bytes=$(captured_bytes) || return 1
@@ -111,23 +111,22 @@ capture_on() {
 # capture NAME BYTES: of a Linux that stands still. It runs on behind it.
 capture() {
     touch "$work/$1.begin" &&
-        qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/$1\", \"timing\": true}}" &&
+        qmp x-vpt-start "\"file\": \"$work/$1\", \"timing\": true" &&
         capture_on "$2"
 }
 
 # end_capture NAME: Linux stands still; its memory as it is now.
 end_capture() {
-    qmp '{"execute": "x-vpt-stop"}' &&
-        qmp "{\"execute\": \"pmemsave\", \"arguments\": {\"val\": 0, \"size\": $((mem_mib << 20)),
-            \"filename\": \"$work/$1.memory\"}}"
+    qmp x-vpt-stop &&
+        qmp_memory "$work/$1.memory" "$mem_mib"
 }
 
 # captures NAME CPU BYTES: all of it, from boot to Linux's end. It stands still while nothing is captured,
 # from when both VMs are at work and the script has said that it is ready.
 captures() {
     begin "$1" "$2"
-    wait_for_vms "$1" && wait_for "$1" ^ready 60 && qmp '{"execute": "stop"}' && capture "$1" "$3" &&
-        qmp '{"execute": "stop"}' && end_capture "$1" && end
+    wait_for_vms "$1" && wait_for "$1" ^ready 60 && qmp stop && capture "$1" "$3" &&
+        qmp stop && end_capture "$1" && end
 }
 
 # map NAME: the map that QEMU left, with memory for the host, and images for the VMs. The CR3 values of their

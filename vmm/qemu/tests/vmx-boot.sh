@@ -35,7 +35,7 @@ captured() {
     local bytes=0
     while [ "$bytes" -lt "$1" ] && ! grep '^inner status' "$work/console" >/dev/null; do
         sleep 0.1
-        bytes=$(qmp '{"execute": "x-vpt-query"}' | jq '[.return[].bytes] | add') || return 1
+        bytes=$(qmp x-vpt-query | jq '[.return[].bytes] | add') || return 1
     done
 }
 
@@ -45,10 +45,10 @@ boots() {
         -plugin "$execlog,blocks=$work/log,when=$work/begin") &
     outer=$!
     qmp_open "$work/qmp"
-    nested_says '^begins' && qmp '{"execute": "stop"}' && touch "$work/begin" &&
-        qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/trace"'", "code": true}}' &&
-        qmp '{"execute": "cont"}' && captured "$capture_bytes" && qmp '{"execute": "stop"}' &&
-        qmp '{"execute": "x-vpt-stop"}' && qmp '{"execute": "quit"}'
+    nested_says '^begins' && qmp stop && touch "$work/begin" &&
+        qmp x-vpt-start '"file": "'"$work/trace"'", "code": true' &&
+        qmp cont && captured "$capture_bytes" && qmp stop &&
+        qmp x-vpt-stop && qmp quit
     wait "$outer"
     qmp_close
     cat "$work/console" "$work/qemu"

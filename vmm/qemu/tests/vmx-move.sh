@@ -22,20 +22,20 @@ what="kvm_intel's guests"
 need_two_vms "$what:" run 'go back to a snapshot' 'move by a file' 'move live' before 'behind the file' 'behind the socket'
 
 migrate() { # URI
-    qmp '{"execute": "migrate-set-parameters", "arguments": {"max-bandwidth": 17179869184,
-        "downtime-limit": 20000}}' && qmp_migrate "$1"
+    qmp migrate-set-parameters '"max-bandwidth": 17179869184,
+        "downtime-limit": 20000' && qmp_migrate "$1"
 }
 
 runs() {
     prepare '' '' </dev/null
     begin one "$intel"
-    wait_for_vms one && qmp '{"execute": "stop"}' && capture one "$capture_bytes" && qmp '{"execute": "stop"}'
+    wait_for_vms one && qmp stop && capture one "$capture_bytes" && qmp stop
 }
 
 goes_back() {
     touch "$work/disk" && new_state_disk "$work/disk" && snapshot snapshot-save && capture_on "$capture_bytes" &&
-        qmp '{"execute": "stop"}' && snapshot snapshot-load && capture_on "$capture_bytes" &&
-        qmp '{"execute": "stop"}' && end_capture one && qmp '{"execute": "blockdev-del", "arguments": {"node-name": "state"}}'
+        qmp stop && snapshot snapshot-load && capture_on "$capture_bytes" &&
+        qmp stop && end_capture one && qmp blockdev-del '"node-name": "state"'
 }
 
 moves_by_file() {
@@ -53,7 +53,7 @@ moves_live() {
     pid=$(cat "$work/three.pid")
     qmp_open "$work/three.qmp"
     qmp_arrived
-    capture three "$capture_bytes" && qmp '{"execute": "stop"}' && end_capture three && qmp '{"execute": "quit"}'
+    capture three "$capture_bytes" && qmp stop && end_capture three && qmp quit
 }
 
 # Each of the two VMs has a share of it, with both of its processes.

@@ -44,9 +44,9 @@ records() {
         -mon chardev=qmp,mode=control -plugin "$execlog,blocks=$work/log,code=on,when=$work/begin") &
     outer=$!
     qmp_open "$work/qmp"
-    nested_says '^ready' && qmp '{"execute": "stop"}' && touch "$work/begin" &&
-        qmp '{"execute": "x-vpt-start", "arguments": {"file": "'"$work/capture"'"}}' &&
-        qmp '{"execute": "x-vpt-stop"}' && qmp '{"execute": "cont"}'
+    nested_says '^ready' && qmp stop && touch "$work/begin" &&
+        qmp x-vpt-start '"file": "'"$work/capture"'"' &&
+        qmp x-vpt-stop && qmp cont
     wait "$outer"
     qmp_close
     mkdir -p "$work/out.d"

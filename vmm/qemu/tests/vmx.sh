@@ -94,9 +94,9 @@ captures() {
     machine outside +vmx,vpt-profile=max -S -plugin "$execlog,out=$work/log" \
         -device "vpt-port,trace=$work/own,image=$image" -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control &
     qmp_open "$work/qmp"
-    qmp "{\"execute\": \"x-vpt-start\", \"arguments\": {\"file\": \"$work/capture\",
-        \"ranges\": [$ranges], \"images\": [{\"path\": \"$(realpath "$image")\"}]}}" |
-        grep -q return && qmp '{"execute": "cont"}' >/dev/null
+    qmp x-vpt-start "\"file\": \"$work/capture\",
+        \"ranges\": [$ranges], \"images\": [{\"path\": \"$(realpath "$image")\"}]" |
+        grep -q return && qmp cont >/dev/null
     wait $!
     qmp_close
     reports outside && "$compare" "$work/capture.0" "$work/log" >"$work/out" 2>&1 &&
