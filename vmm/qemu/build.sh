@@ -79,6 +79,7 @@ make_build() {
         grep -E -A5 'error|FAILED' "$dir/build.log" | head -n 40 | cut -c 1-400 >&2
         exit 1
     fi
+    grep -E -A5 'target/i386/(vpt|vmx)/.*warning:' "$dir/build.log" | cut -c 1-400 >&2 || true
     "$build/qemu-system-x86_64" --version | head -n 1
 }
 
