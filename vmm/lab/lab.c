@@ -113,6 +113,18 @@ static int add_program(struct lab *lab)
     return error ? error : dl_iterate_phdr(add_library, lab);
 }
 
+/*
+ * KVM takes over what Linux knows of the TSC's rate when its modules are loaded, and Linux measures
+ * that better a second later. If the two differ by 250 ppm, as on a busy host, KVM wants to scale
+ * its guests' TSC, which SVM in TCG cannot: then their TSC stands still where KVM tells it. So the
+ * modules wait for that second.
+ */
+#define CLOCK_FILE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+#define AWAIT_CLOCK                                                                                \
+    "tries=0\n"                                                                                    \
+    "until read -r clock < " CLOCK_FILE " && [ $clock = tsc ] || [ $tries = 100 ]; do"             \
+    " $bb sleep 0.05; tries=$((tries + 1)); done\n"
+
 static bool add_job(struct lab *lab)
 {
     char script[4096];
@@ -121,9 +133,10 @@ static bool add_job(struct lab *lab)
     len = snprintf(script, sizeof(script),
                    "#!/bin/busybox sh\n"
                    "bb=/bin/busybox\n"
-                   "$bb mkdir -p /dev /proc\n"
+                   "$bb mkdir -p /dev /proc /sys\n"
                    "$bb mount -t devtmpfs dev /dev\n"
                    "$bb mount -t proc proc /proc\n"
+                   "$bb mount -t sysfs sys /sys\n" AWAIT_CLOCK
                    "while read -r module; do [ $module != kvm-amd.ko ] || module=%s;"
                    " $bb insmod /modules/$module || echo \"$module failed\";"
                    " done < /modules/order\n"
