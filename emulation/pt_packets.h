@@ -8,6 +8,9 @@
 #ifndef VPT_PT_PACKETS_H
 #define VPT_PT_PACKETS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 /* One-byte opcodes. */
 #define PT_OPC_PAD  0x00u /* Table 33-39 */
 #define PT_OPC_EXT  0x02u /* first byte of every two-byte opcode */
@@ -34,6 +37,12 @@
 #define PT_BIP_MASK    0x07u /* Table 33-46, inside a block only: bits 2:0 are 100 */
 #define PT_BIP         0x04u
 #define PT_BIP_ID_SHR  3
+
+/* Whether a byte where a packet begins is a short TNT. */
+static inline bool pt_is_tnt8(uint8_t byte)
+{
+    return !(byte & PT_TNT8_MASK) && byte > PT_OPC_EXT;
+}
 
 /* Second byte after PT_OPC_EXT. */
 #define PT_EXT_CBR       0x03u /* Table 33-29 */

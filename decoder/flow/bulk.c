@@ -200,11 +200,6 @@ static bool step_bits(struct walk *walk)
 
 /* ---- TNTs ---- */
 
-static bool is_tnt8(uint8_t byte)
-{
-    return !(byte & 1) && byte > PT_OPC_EXT;
-}
-
 static unsigned highest_bit(uint64_t value)
 {
     return 63u - (unsigned)__builtin_clzll(value);
@@ -247,7 +242,7 @@ static inline void append_tnt8(struct walk *walk)
         count += TNT8S_BITS;
         pos += TNT8S;
     }
-    while (count <= MERGE_LIMIT && pos < walk->end && is_tnt8(*pos)) {
+    while (count <= MERGE_LIMIT && pos < walk->end && pt_is_tnt8(*pos)) {
         const uint64_t stopped = *pos++ >> PT_TNT8_SHR;
         const unsigned more = highest_bit(stopped);
 
@@ -437,7 +432,7 @@ static __attribute__((noinline)) void step_best(struct walk *walk)
     uint32_t at = walk->node << COMPOUND_NEXT_SHR, *out = walk->out;
 
     for (;;) {
-        if (count < COMPOUND_BITS && walk->pos < walk->end && is_tnt8(*walk->pos) &&
+        if (count < COMPOUND_BITS && walk->pos < walk->end && pt_is_tnt8(*walk->pos) &&
             has_step_room(walk, out)) {
             walk->bits = bits;
             walk->count = count;
@@ -749,7 +744,7 @@ static bool take_packet(struct walk *walk)
 {
     const uint8_t byte = *walk->pos;
 
-    if (is_tnt8(byte)) {
+    if (pt_is_tnt8(byte)) {
         append_tnt8(walk);
         if (walk->count >= COMPOUND_BITS)
             walk->in_paths = walk->compounds;

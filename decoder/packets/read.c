@@ -60,15 +60,6 @@ static inline void add_payload(struct ptd_packet *packet, const struct ptd_packe
     packet->ip.payload |= le64toh(payload) & row->offset;
 }
 
-/*
- * A short TNT, as most packets are: what comes next waits for no size, and a processor that guessed
- * wrong knows it by the byte alone.
- */
-static inline bool is_short_tnt(uint8_t byte)
-{
-    return !(byte & 1) && byte > PT_OPC_EXT;
-}
-
 /* An IP packet of that size, by its byte alone; CYC packets have both of the lowest bits. */
 static inline bool is_ip(uint8_t byte, unsigned ip_bytes)
 {
@@ -99,7 +90,11 @@ static inline bool take(struct ptd_packet *packet, const uint8_t **at, uint64_t 
     const uint8_t *const pos = *at;
     const struct ptd_packet *const row = &chart[*pos];
 
-    if (__builtin_expect(is_short_tnt(*pos), 1)) {
+    /*
+     * As most packets are: what comes next waits for no size, and a processor that guessed wrong
+     * knows it by the byte alone.
+     */
+    if (__builtin_expect(pt_is_tnt8(*pos), 1)) {
         packet->offset = offset;
         packet->type = PTD_TNT;
         packet->size_bytes = 1;

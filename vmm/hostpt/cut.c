@@ -335,7 +335,7 @@ static bool begins_well(struct piece *piece, const struct ptd_packet *packet)
 static void pass_tnts(const struct cut *cut, struct ptd_packets *packets)
 {
     while (cut->where == IN_HOST && packets->pos < packets->end && !packets->bip_bytes &&
-           !(*packets->pos & PT_TNT8_MASK) && *packets->pos > PT_OPC_EXT)
+           pt_is_tnt8(*packets->pos))
         packets->pos++;
 }
 
