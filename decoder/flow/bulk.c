@@ -62,7 +62,7 @@ static inline void push_calls(struct ptd_flow *flow, const struct node *node)
 
 static inline void emit(struct walk *walk, unsigned bit)
 {
-    *walk->out++ = walk->node | bit;
+    *walk->out++ = ptd_node_step(walk->node, bit);
 }
 
 /*
@@ -72,11 +72,11 @@ static inline void emit(struct walk *walk, unsigned bit)
 static uint64_t unknown_ip(const struct walk *walk)
 {
     const struct ptd_flow *const flow = walk->flow;
-    const uint32_t last = walk->out[-1];
+    const uint32_t step = walk->out[-1], last = ptd_step_node(step);
 
     if (ptd_node(flow->graph, last)->pops)
         return call_stack_popped_ip(&flow->calls);
-    return ptd_graph_successor(flow->graph, last, last & 1);
+    return ptd_graph_successor(flow->graph, last, step & 1);
 }
 
 /* Makes the node one that can be walked over or shows that it cannot: NODE_SLOW, or full. */
@@ -85,10 +85,10 @@ static bool prepare(struct walk *walk)
     struct graph *const graph = walk->flow->graph;
 
     if (walk->node == 0) {
-        const uint32_t last = walk->out[-1];
+        const uint32_t step = walk->out[-1], last = ptd_step_node(step);
         const uint32_t next = ptd_node(graph, last)->pops
                                   ? ptd_graph_find(graph, walk->flow->space, unknown_ip(walk))
-                                  : ptd_graph_link(graph, last, last & 1);
+                                  : ptd_graph_link(graph, last, step & 1);
 
         if (!next)
             return false;
@@ -113,7 +113,7 @@ _Static_assert(offsetof(struct node, next) == 0, "a bit and a node's number add 
 static void step_hot(struct walk *walk)
 {
     struct ptd_flow *const flow = walk->flow;
-    const uint32_t *const words = (const uint32_t *)flow->graph->nodes;
+    const uint8_t *const nodes = (const uint8_t *)flow->graph->nodes;
     uint32_t *const returns = flow->calls.node;
     struct call_top top = flow->calls.top;
     unsigned count = walk->count;
@@ -121,21 +121,21 @@ static void step_hot(struct walk *walk)
     uint32_t id = walk->node, *out = walk->out;
 
     for (; count > 0; count--) {
-        const struct node *const node = (const struct node *)(words + id);
+        const struct node *const node = (const struct node *)(nodes + id);
         const uint16_t kind_calls = ptd_node_kind_calls(node);
         const unsigned bit = (unsigned)(bits >> 63);
-        const uint32_t *next = words + bit;
+        const uint8_t *next = nodes + bit * sizeof(node->next[0]);
 
         __asm__("" : "+r"(next));
         if (kind_calls == KIND_CALLS(NODE_COND, 0)) {
-            *out++ = id | bit;
-            id = __atomic_load_n(next + id, __ATOMIC_ACQUIRE);
+            *out++ = ptd_node_step(id, bit);
+            id = __atomic_load_n((const uint32_t *)(next + id), __ATOMIC_ACQUIRE);
         } else if (kind_calls == KIND_CALLS(NODE_COND, 1)) {
             returns[call_top_push(&top)] = node->ret;
-            *out++ = id | bit;
-            id = __atomic_load_n(next + id, __ATOMIC_ACQUIRE);
+            *out++ = ptd_node_step(id, bit);
+            id = __atomic_load_n((const uint32_t *)(next + id), __ATOMIC_ACQUIRE);
         } else if (kind_calls == KIND_CALLS(NODE_RET, 0) && bit && top.count > 0) {
-            *out++ = id;
+            *out++ = ptd_node_step(id, 0);
             id = returns[call_top_pop(&top)];
         } else {
             break;
@@ -394,9 +394,9 @@ static inline void push_compound(uint32_t to, uint64_t more, uint32_t *returns,
     const unsigned rise = to >> COMPOUND_RISE_SHR & 3, left = to >> COMPOUND_LEFT_SHR & 3;
     const unsigned highest = top->count + rise;
 
-    returns[top->place] = (uint32_t)(more & COMPOUND_NODE) * NODE_WORDS;
+    returns[top->place] = (uint32_t)(more & COMPOUND_NODE) * NODE_BYTES;
     returns[(top->place + 1) % CALL_PLACES] =
-        (uint32_t)(more >> COMPOUND_NODE_BITS & COMPOUND_NODE) * NODE_WORDS;
+        (uint32_t)(more >> COMPOUND_NODE_BITS & COMPOUND_NODE) * NODE_BYTES;
     top->place = (top->place + left) % CALL_PLACES;
     top->count = (highest < CALL_ENTRIES ? highest : CALL_ENTRIES) - (rise - left);
 }
@@ -411,7 +411,7 @@ static inline bool wants_more(uint32_t to, unsigned count, const struct call_top
 static inline bool is_ret(const struct walk *walk, uint32_t at, uint64_t bits,
                           const struct call_top *top)
 {
-    const struct node *const node = ptd_node(walk->flow->graph, at >> COMPOUND_NEXT_SHR);
+    const struct node *const node = ptd_node(walk->flow->graph, at >> COMPOUND_NEXT_SHL);
 
     return ptd_node_kind(node) == NODE_RET && bits >> 63 && top->count > 0;
 }
@@ -429,7 +429,7 @@ static __attribute__((noinline)) void step_best(struct walk *walk)
     struct call_top top = walk->flow->calls.top;
     unsigned count = walk->count;
     uint64_t bits = walk->bits;
-    uint32_t at = walk->node << COMPOUND_NEXT_SHR, *out = walk->out;
+    uint32_t at = walk->node << COMPOUND_NEXT_SHL, *out = walk->out;
 
     for (;;) {
         if (count < COMPOUND_BITS && walk->pos < walk->end && pt_is_tnt8(*walk->pos) &&
@@ -442,12 +442,12 @@ static __attribute__((noinline)) void step_best(struct walk *walk)
         }
         if (count == 0) { /* known sooner than that there is no entry */
             const uint32_t next =
-                has_step_room(walk, out) ? pass_tip(walk, at >> COMPOUND_NEXT_SHR, &top) : 0;
+                has_step_room(walk, out) ? pass_tip(walk, at >> COMPOUND_NEXT_SHL, &top) : 0;
 
             if (!next)
                 break;
-            *out++ = at >> COMPOUND_NEXT_SHR;
-            at = next << COMPOUND_NEXT_SHR;
+            *out++ = ptd_node_step(at >> COMPOUND_NEXT_SHL, 0);
+            at = next << COMPOUND_NEXT_SHL;
             continue;
         }
 
@@ -455,8 +455,8 @@ static __attribute__((noinline)) void step_best(struct walk *walk)
         if (__atomic_load_n(&entry->key, __ATOMIC_ACQUIRE) != ptd_compound_key(at, bits)) {
             if (!is_ret(walk, at, bits, &top))
                 break;
-            *out++ = at >> COMPOUND_NEXT_SHR;
-            at = returns[call_top_pop(&top)] << COMPOUND_NEXT_SHR;
+            *out++ = ptd_node_step(at >> COMPOUND_NEXT_SHL, 0);
+            at = returns[call_top_pop(&top)] << COMPOUND_NEXT_SHL;
             bits <<= 1;
             count--;
             continue;
@@ -471,7 +471,7 @@ static __attribute__((noinline)) void step_best(struct walk *walk)
             push_compound(to, more, returns, &top);
         at = to & COMPOUND_NEXT;
         if (!at)
-            at = returns[call_top_pop(&top)] << COMPOUND_NEXT_SHR;
+            at = returns[call_top_pop(&top)] << COMPOUND_NEXT_SHL;
         *out++ = (uint32_t)(more >> COMPOUND_STEP_SHR);
         bits <<= to & COMPOUND_TAKES;
         count -= to & COMPOUND_TAKES;
@@ -479,7 +479,7 @@ static __attribute__((noinline)) void step_best(struct walk *walk)
     walk->flow->calls.top = top;
     walk->count = count;
     walk->bits = bits;
-    walk->node = at >> COMPOUND_NEXT_SHR;
+    walk->node = at >> COMPOUND_NEXT_SHL;
     walk->out = out;
 }
 
@@ -492,13 +492,13 @@ static bool step_other(struct walk *walk)
 
     if (walk->count == 0)
         return false;
-    entry = ptd_compound_find(compounds->entries, compounds->mask, walk->node << COMPOUND_NEXT_SHR,
+    entry = ptd_compound_find(compounds->entries, compounds->mask, walk->node << COMPOUND_NEXT_SHL,
                               walk->bits);
     if (!entry || wants_more(entry->to, walk->count, &calls->top))
         return false;
     push_compound(entry->to, entry->more, calls->node, &calls->top);
     *walk->out++ = (uint32_t)(entry->more >> COMPOUND_STEP_SHR);
-    walk->node = entry->to >> COMPOUND_NEXT_SHR;
+    walk->node = (entry->to & COMPOUND_NEXT) >> COMPOUND_NEXT_SHL;
     if (walk->node == 0)
         walk->node = call_stack_pop_node(calls);
     walk->bits <<= entry->to & COMPOUND_TAKES;
@@ -527,14 +527,13 @@ struct path {
 static struct path step_path(struct walk *walk)
 {
     struct ptd_flow *const flow = walk->flow;
-    const uint32_t *const words = (const uint32_t *)flow->graph->nodes;
     const unsigned most = walk->count < COMPOUND_BITS ? walk->count : COMPOUND_BITS;
     struct path path = {.node = walk->node, .bits = walk->bits};
     struct call_top top = flow->calls.top;
     uint32_t id = walk->node;
 
     for (; path.used < most && !path.is_out; path.used++) {
-        const struct node *const node = (const struct node *)(words + id);
+        const struct node *const node = ptd_node(flow->graph, id);
         const unsigned bit = (unsigned)(walk->bits >> 63);
         const enum node_kind kind = ptd_node_kind(node);
 
@@ -546,10 +545,10 @@ static struct path step_path(struct walk *walk)
                 path.depth++;
                 path.rise = path.depth > path.rise ? path.depth : path.rise;
             }
-            *walk->out++ = id | bit;
+            *walk->out++ = ptd_node_step(id, bit);
             id = ptd_node_next(node, bit);
         } else if (kind == NODE_RET && bit && top.count > 0) {
-            *walk->out++ = id;
+            *walk->out++ = ptd_node_step(id, 0);
             id = flow->calls.node[call_top_pop(&top)];
             path.is_out = path.depth == 0;
             path.depth -= !path.is_out;
@@ -591,7 +590,7 @@ static void remember(struct walk *walk, const struct path *path)
     const struct call_stack *const calls = &walk->flow->calls;
     struct compound entry = {
         .to = path->used | path->rise << COMPOUND_RISE_SHR | path->depth << COMPOUND_LEFT_SHR |
-              (path->is_out ? 0 : walk->node << COMPOUND_NEXT_SHR),
+              (path->is_out ? 0 : walk->node << COMPOUND_NEXT_SHL),
     };
     uint32_t step;
 
@@ -599,7 +598,7 @@ static void remember(struct walk *walk, const struct path *path)
         return;
     for (unsigned i = 0; i < path->depth; i++)
         entry.more |=
-            (uint64_t)(calls->node[(calls->top.place - path->depth + i) % CALL_PLACES] / NODE_WORDS)
+            (uint64_t)(calls->node[(calls->top.place - path->depth + i) % CALL_PLACES] / NODE_BYTES)
             << i * COMPOUND_NODE_BITS;
     step =
         ptd_graph_add_compound(graph, path->node, path->bits, walk->out - path->used, path->used);

@@ -199,7 +199,7 @@ static bool visit(struct compounds *compounds, uint32_t at, uint64_t bits)
 
 bool ptd_compounds_wants(struct compounds *compounds, uint32_t node, uint64_t bits)
 {
-    const uint32_t at = node << COMPOUND_NEXT_SHR;
+    const uint32_t at = node << COMPOUND_NEXT_SHL;
     const struct compound *old;
 
     if (!visit(compounds, at, bits) || ptd_compounds_are_full(compounds))
@@ -221,7 +221,7 @@ void ptd_compounds_add(struct compounds *compounds, uint32_t node, uint64_t bits
     const uint32_t most = (MOST_ENTRIES - 1) << COMPOUND_LOG2;
     uint32_t count;
 
-    if (!put(compounds, node << COMPOUND_NEXT_SHR, bits, entry))
+    if (!put(compounds, node << COMPOUND_NEXT_SHL, bits, entry))
         return;
     count = __atomic_add_fetch(&common->count, 1, __ATOMIC_RELAXED);
     if (count > compounds->mask >> (COMPOUND_LOG2 + USED_LOG2) && compounds->mask < most) {
@@ -234,7 +234,7 @@ void ptd_compounds_add(struct compounds *compounds, uint32_t node, uint64_t bits
 
 unsigned ptd_compound_edges(const struct graph *graph, uint32_t step, uint32_t *edges)
 {
-    const struct node *const compound = ptd_node(graph, step);
+    const struct node *const compound = ptd_node(graph, ptd_step_node(step));
     uint32_t id = compound->next[0], stack[COMPOUND_BITS];
     unsigned depth = 0;
 
@@ -243,12 +243,12 @@ unsigned ptd_compound_edges(const struct graph *graph, uint32_t step, uint32_t *
         const unsigned bit = compound->next[1] >> (31 - i) & 1;
 
         if (node->pops) {
-            edges[i] = id;
+            edges[i] = ptd_node_step(id, 0);
             id = depth > 0 ? stack[--depth] : 0;
         } else {
             if (node->calls)
                 stack[depth++] = node->ret;
-            edges[i] = id | bit;
+            edges[i] = ptd_node_step(id, bit);
             id = ptd_node_next(node, bit);
         }
     }

@@ -38,14 +38,14 @@ struct compound {
 #define COMPOUND_RISE_SHR  6u
 #define COMPOUND_LEFT_SHR  8u
 #define COMPOUND_STACK     (3u << COMPOUND_RISE_SHR | 3u << COMPOUND_LEFT_SHR)
-#define COMPOUND_NEXT_SHR  10u
-#define COMPOUND_NEXT      (~0u << COMPOUND_NEXT_SHR)
+#define COMPOUND_NEXT_SHL  8u /* of a node's number, whose low bits are 0 */
+#define COMPOUND_NEXT      (~0u << COMPOUND_BITS)
 #define COMPOUND_NODE_BITS 19u /* of an index of nodes */
 #define COMPOUND_NODE      ((UINT64_C(1) << COMPOUND_NODE_BITS) - 1)
 #define COMPOUND_STEP_SHR  (COMPOUND_PUSHES * COMPOUND_NODE_BITS)
 
 _Static_assert(sizeof(struct compound) == 1u << COMPOUND_LOG2, "four are a cache line");
-_Static_assert(NODE_WORDS << COMPOUND_NEXT_SHR == 1u << COMPOUND_BITS,
+_Static_assert(NODE_BYTES << COMPOUND_NEXT_SHL == 1u << COMPOUND_BITS,
                "a node where it stands in .to leaves the low bits of a key to the path");
 _Static_assert(COMPOUND_NODE_BITS + COMPOUND_BITS < 32, "a key has a node and bits");
 

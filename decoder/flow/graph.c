@@ -36,7 +36,8 @@
 /* From so many bytes on, a trace makes use of whole huge pages. */
 #define LONG_TRACE_BYTES (1u << 20)
 
-_Static_assert(MAX_NODES *NODE_WORDS <= 1u << 22 && MAX_SPACES <= 1u << 10,
+_Static_assert(sizeof(struct node) == NODE_BYTES, "numbers of nodes are where they begin");
+_Static_assert(MAX_NODES <= 1u << 22 && MAX_SPACES <= 1u << 10,
                "numbers fit into struct node_info");
 _Static_assert((MAX_NODES - 1) >> COMPOUND_NODE_BITS == 0, "indices fit into struct compound");
 
@@ -340,7 +341,7 @@ static uint32_t find_in_list(const struct graph *graph, uint32_t id, uint32_t sp
 
         if (info->ip == ip && info->space == space)
             break;
-        id = info->next;
+        id = info->next * NODE_BYTES;
     }
     return id;
 }
@@ -371,8 +372,8 @@ static bool move_nodes(struct graph *graph)
 
         if (graph->nodes[i].kind == NODE_COMPOUND)
             continue;
-        info->next = *list;
-        *list = i * NODE_WORDS;
+        info->next = *list / NODE_BYTES;
+        *list = i * NODE_BYTES;
     }
     return true;
 }
@@ -401,7 +402,7 @@ static uint32_t add_stub(struct graph *graph, uint32_t space, uint64_t ip)
     graph->nodes[index] = (struct node){.kind = NODE_STUB};
     graph->info[index] = (struct node_info){.ip = ip, .space = space % MAX_SPACES};
     graph->insns[index] = 0;
-    return index * NODE_WORDS;
+    return index * NODE_BYTES;
 }
 
 /* Two threads may add the same node: one of them is first, and the stub of the other is lost. */
@@ -426,7 +427,7 @@ uint32_t ptd_graph_find(struct graph *graph, uint32_t space, uint64_t ip)
                 return 0;
             continue; /* the lists may have moved */
         }
-        ptd_node_info(graph, stub)->next = first;
+        ptd_node_info(graph, stub)->next = first / NODE_BYTES;
         if (__atomic_compare_exchange_n(list, &first, stub, false, __ATOMIC_RELEASE,
                                         __ATOMIC_RELAXED))
             return stub;
@@ -470,15 +471,15 @@ uint32_t ptd_graph_add_compound(struct graph *graph, uint32_t node, uint64_t bit
         return 0;
     index = places->next++;
     for (unsigned i = 0; i < count; i++)
-        insns += graph->insns[steps[i] / NODE_WORDS];
+        insns += graph->insns[steps[i] / NODE_STEPS];
     graph->insns[index] = insns;
     graph->nodes[index] = (struct node){
         .next = {node, (uint32_t)(bits >> 32)},
         .kind = NODE_COMPOUND,
-        .pops = ptd_node(graph, steps[count - 1])->pops,
+        .pops = ptd_node(graph, ptd_step_node(steps[count - 1]))->pops,
         .parts = (uint8_t)count,
     };
-    return index * NODE_WORDS | COMPOUND_FLAG;
+    return index * NODE_STEPS | COMPOUND_FLAG;
 }
 
 uint32_t ptd_graph_node_count(const struct graph *graph)
@@ -673,7 +674,7 @@ static bool add_draft(struct graph *graph, uint32_t id, const struct draft *draf
         }
         built.parts = (uint8_t)draft->part_count;
         ptd_node_info(graph, id)->first_part = first_part; /* the rest others may read already */
-        graph->insns[id / NODE_WORDS] = count_insns(draft);
+        graph->insns[id / NODE_BYTES] = count_insns(draft);
     }
     node = ptd_node(graph, id);
     node->ret = built.ret;

@@ -39,14 +39,19 @@ static void tell_target(const struct part *part, bool taken, struct ptd_item *bl
     block->has_to = true;
 }
 
+static const struct node *step_node(const struct graph *graph, uint32_t step)
+{
+    return ptd_node(graph, ptd_step_node(step));
+}
+
 int ptd_step_edges(const struct ptd_flow *flow, uint32_t step, uint32_t edges[PTD_STEP_EDGES])
 {
     size_t count;
 
-    if (ptd_flow_insns(flow, &count) == NULL || step / NODE_WORDS >= count ||
-        ptd_node(flow->graph, step)->parts == 0)
+    if (ptd_flow_insns(flow, &count) == NULL || step / NODE_STEPS >= count ||
+        step_node(flow->graph, step)->parts == 0)
         return PTD_E_ARG;
-    if (ptd_node_kind(ptd_node(flow->graph, step)) == NODE_COMPOUND)
+    if (ptd_node_kind(step_node(flow->graph, step)) == NODE_COMPOUND)
         return (int)ptd_compound_edges(flow->graph, step, edges);
     edges[0] = step;
     return 1;
@@ -59,7 +64,7 @@ static bool find_edge(const struct graph *graph, uint32_t *step, size_t *index)
     const unsigned count = ptd_compound_edges(graph, *step, edges);
 
     for (unsigned i = 0; i < count; i++) {
-        const unsigned parts = ptd_node(graph, edges[i])->parts;
+        const unsigned parts = step_node(graph, edges[i])->parts;
 
         if (*index < parts) {
             *step = edges[i];
@@ -78,15 +83,13 @@ int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index, str
     size_t count;
 
     (void)ptd_flow_insns(flow, &count);
-    if (step / NODE_WORDS >= count)
+    if (step / NODE_STEPS >= count || step_node(flow->graph, step)->parts == 0)
         return PTD_E_ARG;
-    if (ptd_node(flow->graph, step)->parts == 0)
-        return PTD_E_ARG;
-    if (ptd_node_kind(ptd_node(flow->graph, step)) == NODE_COMPOUND &&
+    if (ptd_node_kind(step_node(flow->graph, step)) == NODE_COMPOUND &&
         !find_edge(flow->graph, &step, &index))
         return PTD_END;
-    info = ptd_node_info(flow->graph, step);
-    parts = ptd_node(flow->graph, step)->parts;
+    info = ptd_node_info(flow->graph, ptd_step_node(step));
+    parts = step_node(flow->graph, step)->parts;
     if (index >= parts)
         return PTD_END;
     part = &flow->graph->parts[info->first_part + index];
