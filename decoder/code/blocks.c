@@ -79,26 +79,17 @@ static uint64_t wrap(const struct ptd_image *image, uint64_t next_ip, uint64_t t
     return base ? base + ((target - base) & 0xffffu) : target;
 }
 
-/* Goes over instructions that mean nothing, as far as that takes no decoding. Where they end. */
-static uint64_t pass(const struct code *code, struct block *block, uint64_t ip, uint32_t most)
+/* At most so many instructions from ip on, as far as they are known. How many; *last: the last. */
+static uint32_t run(const struct code *code, enum ptd_mode mode, uint64_t ip, uint32_t most,
+                    struct ptd_insn *last)
 {
     const struct stretch *const stretch = code->stretch;
-    struct shapes_passed passed;
-    unsigned count;
+    const uint64_t offset = ip - stretch->ip;
 
-    if (block->mode != PTD_MODE_64 || ip - stretch->ip >= stretch->len_bytes)
-        return ip;
-    count = ptd_shapes_pass(code->shapes, stretch->bytes + (ip - stretch->ip),
-                            stretch->len_bytes - (size_t)(ip - stretch->ip), most - block->insns,
-                            &passed);
-    if (count == 0)
-        return ip;
-    block->insns += count;
-    block->last_ip = ip + passed.len_bytes - passed.last_bytes;
-    block->last_class = PTD_INSN_OTHER;
-    block->target = 0;
-    block->optional = false;
-    return ip + passed.len_bytes;
+    if (mode != PTD_MODE_64 || offset >= stretch->len_bytes)
+        return 0;
+    return ptd_shapes_run(code->shapes, ip, stretch->bytes + offset,
+                          stretch->len_bytes - (size_t)offset, most, last);
 }
 
 /*
@@ -108,30 +99,32 @@ static uint64_t pass(const struct code *code, struct block *block, uint64_t ip, 
 static int build(const struct code *code, struct block *block, const uint64_t *stop_ip,
                  uint32_t most)
 {
+    const enum ptd_mode mode = (enum ptd_mode)block->mode;
     uint64_t ip = block->ip;
 
     block->insns = 0;
     do {
         struct ptd_insn insn;
+        uint32_t count = stop_ip ? 0 : run(code, mode, ip, most - block->insns, &insn);
 
-        if (!stop_ip)
-            ip = pass(code, block, ip, most);
-        if (block->insns == most || (stop_ip && ip == *stop_ip))
-            break;
+        if (count == 0) {
+            if (stop_ip && ip == *stop_ip)
+                break;
 
-        const int status = decode_at(code, block->cr3, block->mode, ip, &insn);
+            const int status = decode_at(code, block->cr3, mode, ip, &insn);
 
-        if (status != PTD_OK && block->insns == 0)
-            return status;
-        if (status != PTD_OK)
-            break; /* an event may well come before this instruction */
-        block->insns++;
-        block->last_ip = ip;
+            if (status != PTD_OK && block->insns == 0)
+                return status;
+            if (status != PTD_OK)
+                break; /* an event may well come before this instruction */
+            count = 1;
+        }
+        ip = insn.ip + insn.size_bytes;
+        block->insns += count;
+        block->last_ip = insn.ip;
         block->last_class = insn.iclass;
-        block->target =
-            insn.wraps ? wrap(code->image, ip + insn.size_bytes, insn.target) : insn.target;
+        block->target = insn.wraps ? wrap(code->image, ip, insn.target) : insn.target;
         block->optional = insn.optional;
-        ip += insn.size_bytes;
     } while (block->last_class == PTD_INSN_OTHER && block->insns < most);
     block->next_ip = ip;
     return PTD_OK;

@@ -348,21 +348,27 @@ int ptd_shapes_decode(struct shapes *shapes, enum ptd_mode mode, uint64_t ip, co
     return PTD_OK;
 }
 
-unsigned ptd_shapes_pass(struct shapes *shapes, const uint8_t *bytes, size_t len_bytes,
-                         unsigned most, struct shapes_passed *passed)
+unsigned ptd_shapes_run(struct shapes *shapes, uint64_t ip, const uint8_t *bytes, size_t len_bytes,
+                        unsigned most, struct ptd_insn *last)
 {
+    const struct shape *shape = NULL;
+    size_t from = 0, to = 0; /* of the last one */
     unsigned count = 0;
 
-    *passed = (struct shapes_passed){0};
-    while (shapes && count < most && len_bytes - passed->len_bytes >= MAX_INSN_BYTES) {
-        const struct head head = plain_head_of(shapes, bytes + passed->len_bytes);
-        const struct shape *const shape = find(shapes, PTD_MODE_64, head);
+    while (shapes && count < most && len_bytes - to >= MAX_INSN_BYTES) {
+        const struct head head = plain_head_of(shapes, bytes + to);
+        const struct shape *const found = find(shapes, PTD_MODE_64, head);
 
-        if (!is_known(shape, PTD_MODE_64, head) || shape->iclass != PTD_INSN_OTHER)
+        if (!is_known(found, PTD_MODE_64, head))
             break;
-        passed->len_bytes += shape->size_bytes;
-        passed->last_bytes = shape->size_bytes;
+        shape = found;
+        from = to;
+        to += shape->size_bytes;
         count++;
+        if (shape->iclass != PTD_INSN_OTHER)
+            break;
     }
+    if (shape)
+        tell(shape, PTD_MODE_64, ip + from, bytes + from, last);
     return count;
 }

@@ -21,16 +21,12 @@ void ptd_shapes_free(struct shapes *shapes); /* may be NULL */
 int ptd_shapes_decode(struct shapes *shapes, enum ptd_mode mode, uint64_t ip, const uint8_t *bytes,
                       size_t available_bytes, struct ptd_insn *insn);
 
-struct shapes_passed {
-    size_t len_bytes;
-    uint8_t last_bytes; /* of the last one */
-};
-
 /*
- * Passes over instructions of 64-bit code that mean nothing to a trace, as long as they begin like
- * ones that were decoded; at most so many. How many they are.
+ * Decodes instructions of 64-bit code one behind the other, as long as they begin like ones that
+ * were decoded: up to and with the first that means something to a trace, at most so many. How many
+ * they are; if there are any, *last is the last of them.
  */
-unsigned ptd_shapes_pass(struct shapes *shapes, const uint8_t *bytes, size_t len_bytes,
-                         unsigned most, struct shapes_passed *passed);
+unsigned ptd_shapes_run(struct shapes *shapes, uint64_t ip, const uint8_t *bytes, size_t len_bytes,
+                        unsigned most, struct ptd_insn *last);
 
 #endif

@@ -21,6 +21,7 @@
 #define NEAR_LOG2    6u /* addresses that differ in so many bits are close to each other */
 #define PAGE_LOG2    12u
 #define STRETCHES    16u /* of code that was found of late */
+#define RECENT_LOG2  ROOM_LOG2(10)
 /* Of one node. */
 #define NODE_PARTS 64u
 /*
@@ -48,6 +49,12 @@ struct graph_common {
     uint32_t space_count;
     uint32_t nodes_taken, parts_taken, returns_taken; /* if it is shared */
     pthread_mutex_t lock;                             /* for additions to spaces */
+};
+
+/* A block that was decoded of late: of functions, several callers' nodes have the first ones. */
+struct recent_part {
+    struct part part;
+    uint32_t space, epoch; /* 0: none */
 };
 
 /* ---- Memory ---- */
@@ -157,9 +164,10 @@ struct graph *ptd_graph_new(const struct ptd_image *image, bool shared, size_t t
     graph->shared = shared;
     graph->fixed = shared || is_long;
     graph->stretches = calloc(STRETCHES, sizeof(*graph->stretches));
+    graph->recent = calloc(1u << RECENT_LOG2, sizeof(*graph->recent));
     graph->spaces = calloc(MAX_SPACES, sizeof(*graph->spaces));
     graph->compounds = compounds ? ptd_compounds_new(is_long) : NULL;
-    if (!graph->stretches || !graph->spaces || (compounds && !graph->compounds) ||
+    if (!graph->stretches || !graph->recent || !graph->spaces || (compounds && !graph->compounds) ||
         (graph->fixed && !reserve(graph, is_long))) {
         ptd_graph_free(graph);
         return NULL;
@@ -177,9 +185,11 @@ struct graph *ptd_graph_share(const struct graph *graph)
         return NULL;
     *other = *graph;
     other->stretches = calloc(STRETCHES, sizeof(*other->stretches));
+    other->recent = calloc(1u << RECENT_LOG2, sizeof(*other->recent));
     other->compounds = graph->compounds ? ptd_compounds_share(graph->compounds) : NULL;
-    if (!other->stretches || (graph->compounds && !other->compounds)) {
+    if (!other->stretches || !other->recent || (graph->compounds && !other->compounds)) {
         ptd_compounds_free(other->compounds);
+        free(other->recent);
         free(other->stretches);
         free(other);
         return NULL;
@@ -211,6 +221,7 @@ void ptd_graph_free(struct graph *graph)
     }
     ptd_shapes_free(graph->shapes);
     ptd_compounds_free(graph->compounds);
+    free(graph->recent);
     free(graph->stretches);
     free(graph);
 }
@@ -533,9 +544,11 @@ static bool has_part(const struct draft *draft, uint64_t ip)
  * Where code goes on behind a block without help of the trace: true and *ip. Otherwise the node
  * ends here, and its kind is known.
  */
-static bool goes_on(struct draft *draft, const struct block *block, uint64_t *ip)
+static bool goes_on(struct draft *draft, const struct part *part, uint64_t *ip)
 {
-    switch ((enum ptd_insn_class)block->last_class) {
+    const uint64_t next_ip = ptd_part_next_ip(part);
+
+    switch ((enum ptd_insn_class)part->last_class) {
     case PTD_INSN_COND:
         draft->kind = draft->return_count > 1 ? NODE_COND_CALLS : NODE_COND;
         return false;
@@ -543,7 +556,7 @@ static bool goes_on(struct draft *draft, const struct block *block, uint64_t *ip
         draft->kind = draft->return_count > 0 ? NODE_RET_CALLS : NODE_RET;
         return false;
     case PTD_INSN_CALL_INDIRECT:
-        draft->returns[draft->return_count++] = block->next_ip;
+        draft->returns[draft->return_count++] = next_ip;
         draft->kind = NODE_INDIRECT;
         return false;
     case PTD_INSN_JMP_INDIRECT:
@@ -553,18 +566,18 @@ static bool goes_on(struct draft *draft, const struct block *block, uint64_t *ip
         draft->kind = NODE_INDIRECT;
         return false;
     case PTD_INSN_CALL_DIRECT:
-        if (block->target != block->next_ip)
-            draft->returns[draft->return_count++] = block->next_ip;
-        *ip = block->target;
+        if (part->target != next_ip)
+            draft->returns[draft->return_count++] = next_ip;
+        *ip = part->target;
         return true;
     case PTD_INSN_JMP_DIRECT:
-        *ip = block->target;
+        *ip = part->target;
         return true;
     case PTD_INSN_INT:
-        *ip = block->next_ip;
-        return block->optional; /* else it contradicts the trace: NODE_SLOW */
+        *ip = next_ip;
+        return part->optional; /* else it contradicts the trace: NODE_SLOW */
     default:
-        *ip = block->next_ip; /* nothing is bound to it */
+        *ip = next_ip; /* nothing is bound to it */
         return true;
     }
 }
@@ -581,28 +594,59 @@ static struct stretch *stretch_at(struct graph *graph, uint32_t space, uint64_t 
     return &graph->stretches[ip >> PAGE_LOG2 & (STRETCHES - 1)];
 }
 
-static void gather(struct graph *graph, uint32_t number, uint64_t ip, struct draft *draft)
+/* False: there is no code, or it is not valid. */
+static bool build_part(struct graph *graph, uint32_t number, uint64_t ip, struct part *part)
 {
     const struct space *const space = &graph->spaces[number];
     struct block block;
 
+    if (ptd_block_build(graph->image, graph->shapes, stretch_at(graph, number, ip), space->cr3,
+                        (enum ptd_mode)space->mode, ip, &block) != PTD_OK ||
+        block.last_ip - block.ip > UINT16_MAX)
+        return false;
+    *part = (struct part){
+        .ip = block.ip,
+        .target = block.target,
+        .last_offset = (uint16_t)(block.last_ip - block.ip),
+        .insns = (uint16_t)block.insns,
+        .last_class = block.last_class,
+        .last_bytes = ptd_block_last_bytes(&block),
+        .optional = block.optional,
+    };
+    return true;
+}
+
+/* The same, perhaps as it was of late. Where packets tell code, it may be another one now. */
+static bool find_part(struct graph *graph, uint32_t number, uint64_t ip, struct part *part)
+{
+    const uint64_t hash = ip * 0x9e3779b97f4a7c15u;
+    struct recent_part *const recent = &graph->recent[hash >> (64 - RECENT_LOG2)];
+
+    if (recent->part.ip == ip && recent->space == number && recent->epoch == graph->epoch &&
+        !ptd_image_code_log(graph->image)) {
+        *part = recent->part;
+        return true;
+    }
+    if (!build_part(graph, number, ip, part))
+        return false;
+    *recent = (struct recent_part){*part, number, graph->epoch};
+    return true;
+}
+
+static void gather(struct graph *graph, uint32_t number, uint64_t ip, struct draft *draft)
+{
+    const struct space *const space = &graph->spaces[number];
+    struct part *part;
+
     draft->part_count = draft->return_count = 0;
     draft->kind = NODE_SLOW;
     do {
+        part = &draft->parts[draft->part_count];
         if (draft->part_count == NODE_PARTS || has_part(draft, ip) ||
-            ptd_block_build(graph->image, graph->shapes, stretch_at(graph, number, ip), space->cr3,
-                            (enum ptd_mode)space->mode, ip, &block) != PTD_OK ||
-            block.last_ip - block.ip > UINT16_MAX)
+            !find_part(graph, number, ip, part))
             return;
-        draft->parts[draft->part_count++] = (struct part){
-            .ip = block.ip,
-            .target = block.target,
-            .last_offset = (uint16_t)(block.last_ip - block.ip),
-            .insns = (uint16_t)block.insns,
-            .last_class = block.last_class,
-            .last_bytes = ptd_block_last_bytes(&block),
-        };
-    } while (goes_on(draft, &block, &ip));
+        draft->part_count++;
+    } while (goes_on(draft, part, &ip));
     for (unsigned i = 0; i < draft->return_count; i++)
         if (ptd_return_to(draft->returns[i], space->mode) != draft->returns[i])
             draft->kind = NODE_SLOW; /* what a RET pops of it depends on the mode then */
@@ -718,7 +762,7 @@ uint64_t ptd_graph_successor(const struct graph *graph, uint32_t id, unsigned bi
     const unsigned parts = ptd_node(graph, id)->parts;
     const struct part *const last = &graph->parts[info->first_part + parts - 1];
 
-    return bit ? last->target : ptd_part_last_ip(last) + last->last_bytes;
+    return bit ? last->target : ptd_part_next_ip(last);
 }
 
 uint32_t ptd_graph_link(struct graph *graph, uint32_t id, unsigned bit)

@@ -74,6 +74,7 @@ struct part {
     uint64_t target; /* if it ends in a direct branch */
     uint16_t last_offset, insns;
     uint8_t last_class, last_bytes;
+    bool optional; /* it ends in an INTO */
 };
 
 /* An address space and mode, the other half of a node's key. */
@@ -113,6 +114,7 @@ struct graph {
     /* Where code of stretch_space was found of late, by page; its own. */
     struct stretch *stretches;
     uint32_t stretch_space;
+    struct recent_part *recent; /* blocks that were decoded of late, by address; its own */
     const struct ptd_image *image;
     bool fixed;  /* nothing of it moves */
     bool shared; /* then it is fixed, and never emptied, but replaced */
@@ -162,6 +164,11 @@ static inline uint32_t ptd_node_next(const struct node *node, unsigned bit)
 static inline uint64_t ptd_part_last_ip(const struct part *part)
 {
     return part->ip + part->last_offset;
+}
+
+static inline uint64_t ptd_part_next_ip(const struct part *part)
+{
+    return ptd_part_last_ip(part) + part->last_bytes;
 }
 
 static inline struct target *ptd_target(struct target *targets, uint64_t ip)

@@ -26,14 +26,14 @@ static void tell_target(const struct part *part, bool taken, struct ptd_item *bl
         return; /* where the next step begins */
     case PTD_INSN_COND:
         block->taken = taken;
-        block->to = taken ? part->target : ptd_part_last_ip(part) + part->last_bytes;
+        block->to = taken ? part->target : ptd_part_next_ip(part);
         break;
     case PTD_INSN_JMP_DIRECT:
     case PTD_INSN_CALL_DIRECT:
         block->to = part->target;
         break;
     default:
-        block->to = ptd_part_last_ip(part) + part->last_bytes;
+        block->to = ptd_part_next_ip(part);
         break;
     }
     block->has_to = true;
