@@ -15,6 +15,7 @@
 #include "whole/entries.h"
 
 #define ROOM (4u << 10) /* steps at a time: they stay in the nearest cache */
+#define SOME 512u       /* of those, which are gone over twice */
 
 /* Halves of places. The rest is the place, as far as it is this end's. */
 #define HALF_COUNTS (UINT32_C(1) << 31) /* this end counts; an edge needs both */
@@ -334,29 +335,20 @@ static int learn_for_lists(struct ptd_coverage *coverage, const struct ptd_flow 
     return status;
 }
 
-/* Where a conditional branch goes that was taken or not. */
-static uint64_t goes_to(const struct ptd_flow *flow, uint32_t step)
+/* Code that ends in a conditional branch: where that goes. last: as it was not taken. */
+static void learn_branch(struct ptd_coverage *coverage, uint32_t number,
+                         const struct ptd_item *last, const struct ptd_item *taken)
 {
-    struct ptd_item last = {0};
-
-    for (size_t i = 0; ptd_step_block(flow, step, i, &last) == PTD_OK; i++)
-        ;
-    return last.to;
-}
-
-static void learn_branch(struct ptd_coverage *coverage, const struct ptd_flow *flow,
-                         uint32_t number, const struct ptd_item *last)
-{
+    const uint64_t ips[2] = {last->to, taken->to};
     const uint32_t from = coverage->codes[number].from;
 
     for (unsigned bit = 0; bit < 2; bit++) {
-        const uint64_t ip = goes_to(flow, number * CODE_WORDS | bit);
-        const uint32_t to = half_to(coverage, ip, last->cr3);
+        const uint32_t to = half_to(coverage, ips[bit], last->cr3);
 
         coverage->known[number].place[bit] =
             ((from ^ to) & coverage->mask) | (from & to & HALF_COUNTS);
         if (coverage->seen)
-            coverage->seen[number].to[bit] = ip;
+            coverage->seen[number].to[bit] = ips[bit];
     }
 }
 
@@ -367,11 +359,12 @@ static int learn(struct ptd_coverage *coverage, const struct ptd_flow *flow, uin
     struct code *const code = &coverage->codes[number];
     struct known *const known = &coverage->known[number];
     struct ptd_item first, block, last;
+    size_t blocks = 1;
 
     if (ptd_step_block(flow, step, 0, &first) != PTD_OK)
         return PTD_E_ARG;
     last = first;
-    for (size_t i = 1; ptd_step_block(flow, step, i, &block) == PTD_OK; i++)
+    for (; ptd_step_block(flow, step, blocks, &block) == PTD_OK; blocks++)
         last = block;
     code->to = half_to(coverage, first.ip, first.cr3);
     code->from = ends_in_edge(&last) ? half_from(coverage, last.last_ip, last.cr3) : 0;
@@ -383,8 +376,8 @@ static int learn(struct ptd_coverage *coverage, const struct ptd_flow *flow, uin
         coverage->seen[number].ip = first.ip;
     }
     known->is_cond = last.last_class == PTD_INSN_COND;
-    if (known->is_cond)
-        learn_branch(coverage, flow, number, &last);
+    if (known->is_cond && ptd_step_block(flow, step | 1, blocks - 1, &block) == PTD_OK)
+        learn_branch(coverage, number, &last, &block);
     known->insns = ptd_flow_insns(flow, NULL)[number];
     return PTD_OK;
 }
@@ -529,30 +522,51 @@ static int count_last(struct ptd_coverage *coverage, const struct ptd_flow *flow
     return add_edge(coverage, coverage->seen[from].from, to, block.cr3, 1);
 }
 
-/* Steps of a run from first to end. */
+/* A step that may need the next one. */
+static int count_other(struct ptd_coverage *coverage, const struct ptd_flow *flow,
+                       const struct ptd_run *run, size_t i)
+{
+    const uint32_t step = run->steps[i], number = step / CODE_WORDS;
+
+    if (!is_pending(coverage, number)) {
+        const int status = await(coverage, flow, step);
+
+        if (status != PTD_OK)
+            return status;
+    }
+    if (coverage->codes[number].from & FROM_PLAIN)
+        return PTD_OK;
+    return i + 1 < run->count ? count_pair(coverage, flow, number, run->steps[i + 1])
+                              : count_last(coverage, flow, number, run->to);
+}
+
+/*
+ * Steps of a run from first to end. Which of them are not plain no processor foresees, so that they
+ * are put aside without a branch.
+ */
 static int count_steps(struct ptd_coverage *coverage, const struct ptd_flow *flow,
                        const struct ptd_run *run, size_t first, size_t end)
 {
     uint32_t *const words = coverage->codes->runs;
-    const uint32_t *const steps = run->steps;
+    uint16_t others[SOME] = {0};
+    int status = PTD_OK;
 
-    for (size_t i = first; i < end; i++) {
-        const uint32_t step = steps[i], number = step / CODE_WORDS;
-        int status = PTD_OK;
+    while (first < end) {
+        const size_t next = end - first > SOME ? first + SOME : end;
+        size_t count = 0;
 
-        words[step & ~PTD_STEP_COMPOUND]++;
-        if (words[step | FROM_WORD] & FROM_PLAIN)
-            continue;
-        if (!is_pending(coverage, number)) {
-            status = await(coverage, flow, step);
-            if (status == PTD_OK && (words[step | FROM_WORD] & FROM_PLAIN))
-                continue;
+        for (size_t i = first; i < next; i++) {
+            const uint32_t step = run->steps[i];
+
+            words[step & ~PTD_STEP_COMPOUND]++;
+            others[count] = (uint16_t)(i - first);
+            count += !(words[step | FROM_WORD] & FROM_PLAIN);
         }
-        if (status == PTD_OK)
-            status = i + 1 < run->count ? count_pair(coverage, flow, number, steps[i + 1])
-                                        : count_last(coverage, flow, number, run->to);
+        for (size_t i = 0; status == PTD_OK && i < count; i++)
+            status = count_other(coverage, flow, run, first + others[i]);
         if (status != PTD_OK)
             return status;
+        first = next;
     }
     return PTD_OK;
 }
