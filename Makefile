@@ -220,7 +220,7 @@ tsan: ## the unit tests with threads, and the threads of a capture, under Thread
 	@$(SUBMAKE) BUILD=$(BUILD)/tsan EXTRA_CFLAGS='$(RACES)' EXTRA_LDFLAGS='$(RACES)' tsan-tests
 
 tsan-tests: $(filter-out %/emulation,$(TESTS)) $(CAPTURE_THREADS)
-	@BUILD='$(BUILD)' JOBS='$(JOBS)' UNIT_LIMIT=1200 .ci/test.sh --units '$(filter-out %/emulation,$(TESTS))' --scripts '$(CAPTURE_THREADS)'
+	@BUILD='$(BUILD)' JOBS='$(JOBS)' UNIT_LIMIT=3600 .ci/test.sh --units '$(filter-out %/emulation,$(TESTS))' --scripts '$(CAPTURE_THREADS)'
 
 .PHONY: tsan tsan-tests
 

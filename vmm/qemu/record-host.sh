@@ -28,8 +28,7 @@ done
 
 # The VMs compute and write nothing. They stop while perf ends, which takes long here.
 # shellcheck disable=SC2016
-job='
-for module in irqbypass kvm kvm-intel; do insmod /modules/$module.ko; done
+job=$host_words'
 vms=
 for rounds in 1000000001 1000000002; do
     vpt run --mem 16M --timeout 0 --append "notrace rounds=$rounds tick=5000000" /demo.elf >/out/vm-$rounds 2>&1 &

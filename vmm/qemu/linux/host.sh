@@ -11,6 +11,25 @@
 host_cpu=max,vendor=GenuineIntel,vpt-profile=icelake-server,+vmx,-la57
 host_image=guest-tests/build/demo.elf
 
+# What a job begins with: KVM is loaded, and two words are known.
+#   counts NUMBER: goes on for so long. Nobody sleeps, since the clock of an idle machine leaps.
+#   logged PATTERN: perf has said that, in the order of the pattern.
+# shellcheck disable=SC2016,SC2034 # it is the guest's; who sources it uses it
+host_words='
+for module in irqbypass kvm kvm-intel; do insmod /modules/$module.ko; done
+counts() {
+    count=0
+    while [ $count -lt $1 ]; do count=$((count + 1)); done
+}
+logged() {
+    said=
+    until case "$said" in *$1*) ;; *) false ;; esac; do
+        said=
+        while read -r line; do said="$said $line"; done </out/recording/perf.log
+    done
+}
+'
+
 # host_prepare FILE...: as linux_prepare, with vpt, and these files in the root.
 host_prepare() {
     linux_prepare

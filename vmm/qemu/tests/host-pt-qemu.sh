@@ -45,8 +45,7 @@ if [ -n "$why" ]; then
 fi
 
 # shellcheck disable=SC2016
-job='
-for module in irqbypass kvm kvm-intel; do insmod /modules/$module.ko; done
+job=$host_words'
 host=kvm,vpt=on,vpt-source=host-pt
 q() { # ACCEL IMAGE ARGUMENT...
     local accel=$1 image=$2

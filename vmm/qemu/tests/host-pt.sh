@@ -43,8 +43,7 @@ if [ -n "$why" ]; then
 fi
 
 # shellcheck disable=SC2016
-job='
-for module in irqbypass kvm kvm-intel; do insmod /modules/$module.ko; done
+job=$host_words'
 traced() { # NAME ARGUMENT...
     name=$1
     shift

@@ -31,8 +31,7 @@ fi
 
 # Each case leaves a folder, and in said what vpt record printed, with its exit code; left has what ran on.
 # shellcheck disable=SC2016
-job='
-for module in irqbypass kvm kvm-intel; do insmod /modules/$module.ko; done
+job=$host_words'
 mount -t debugfs debugfs /sys/kernel/debug
 vm() {
     vpt run --mem 16M --timeout 0 --append "notrace rounds=$1 tick=5000000" /demo.elf >/out/vm-$1 2>&1 &

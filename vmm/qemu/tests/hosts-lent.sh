@@ -40,8 +40,7 @@ fi
 # later, and until then processes may begin and end. From then on, the shell counts by itself. When the
 # recording has ended, the guests go on by events of their own.
 # shellcheck disable=SC2016
-job='
-for module in irqbypass kvm kvm-intel; do insmod /modules/$module.ko; done
+job=$host_words'
 mount -t debugfs debugfs /sys/kernel/debug
 vpt record --guests --buffer 128M /out/recording >/out/said 2>&1 &
 record=$!
@@ -56,24 +55,15 @@ until grep rounds /out/vm-20 && grep rounds /out/vm-21; do sleep 0.1; done
 kill -STOP $vms
 sleep 0.2
 echo ready >/dev/ttyS0
-count=0
-while [ $count -lt 400 ]; do count=$((count + 1)); done
+counts 400
 kill -CONT $vms
-count=0
-while [ $count -lt COUNT ]; do count=$((count + 1)); done
+counts COUNT
 kill -STOP $vms
-count=0
-while [ $count -lt 100 ]; do count=$((count + 1)); done
+counts 100
 echo done >/dev/ttyS0
-count=0
-while [ $count -lt 400 ]; do count=$((count + 1)); done
+counts 400
 kill -INT $record
-found=
-until [ "$found" ]; do
-    while read -r line; do
-        case "$line" in *Woken*) found=yes ;; esac
-    done </out/recording/perf.log
-done
+logged Woken
 echo over >/dev/ttyS0
 wait $record
 echo "record $?"

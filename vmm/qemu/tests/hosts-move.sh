@@ -43,8 +43,7 @@ fi
 # The VMs stand still while the recording begins and ends, and while the log does. busybox has no code in the
 # first page of programs, where the VMs have theirs.
 # shellcheck disable=SC2016
-job='
-for module in irqbypass kvm kvm-intel; do insmod /modules/$module.ko; done
+job=$host_words'
 mount -t debugfs debugfs /sys/kernel/debug
 vms=
 for rounds in 1000000001 1000000002; do

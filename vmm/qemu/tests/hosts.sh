@@ -57,8 +57,7 @@ fi
 # to record, since the outer host's log begins there. At the end, it takes the memory of one VM, which has
 # to go on for that: the log has ended then.
 # shellcheck disable=SC2016
-job='
-for module in irqbypass kvm kvm-intel; do insmod /modules/$module.ko; done
+job=$host_words'
 mount -t debugfs debugfs /sys/kernel/debug
 renice -n 5 -p $$ # it counts, and the VMs shall run more than that
 counter=/sys/kernel/tracing/events/kvm/kvm_exit
@@ -79,26 +78,15 @@ until grep disabled /out/recording/perf.log; do sleep 0.1; done
 echo "hist:keys=exit_reason:size=256" >$counter/trigger && echo counts
 sleep 1
 echo ready >/dev/ttyS0
-count=0 # nobody sleeps: the clock of an idle machine leaps
-while [ $count -lt 20000 ]; do count=$((count + 1)); done
+counts 20000
 kill -CONT $record
-logged() { # PATTERN: perf has said it
-    said=
-    until case "$said" in *$1*) ;; *) false ;; esac; do
-        said=
-        while read -r line; do said="$said $line"; done </out/recording/perf.log
-    done
-}
 logged enabled
 kill -CONT $vms
-count=0
-while [ $count -lt COUNT ]; do count=$((count + 1)); done
+counts COUNT
 kill -STOP $vms
-count=0
-while [ $count -lt 100 ]; do count=$((count + 1)); done
+counts 100
 echo done >/dev/ttyS0
-count=0
-while [ $count -lt 400 ]; do count=$((count + 1)); done
+counts 400
 kill -INT $record
 logged "enabled*disabled"
 echo over >/dev/ttyS0

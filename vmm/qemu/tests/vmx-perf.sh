@@ -37,8 +37,7 @@ fi
 # whose code could not be found in memory later: the shell counts. Around that, the outer host looks at the
 # machine.
 # shellcheck disable=SC2016
-job='
-for module in irqbypass kvm kvm-intel; do insmod /modules/$module.ko; done
+job=$host_words'
 vms=
 for rounds in 1000000001 1000000002; do
     vpt run --mem 16M --timeout 0 --append "notrace rounds=$rounds tick=5000000" /demo.elf >/out/vm-$rounds 2>&1 &
@@ -60,8 +59,7 @@ kill -CONT $vms
 echo ready >/dev/ttyS0
 sleep 0.3
 ask enable
-count=0
-while [ $count -lt 2800 ]; do count=$((count + 1)); done
+counts 2800
 ask disable
 echo done >/dev/ttyS0
 sleep 1
