@@ -189,6 +189,7 @@ ended() { # NAME STATUS SAID BY
     "$build/vpt" decode --symfs "$work/root" --format perf "$folder" 2>"$work/decode.err" |
         head -n 200000 >"$work/decoded"
     head -n 3 "$work/decode.err" "$work/decoded"
+    echo "$(wc -l <"$work/decoded") lines, $(grep -c 'trace error' "$work/decoded") errors"
     [ "$(wc -l <"$work/decoded")" -gt 1000 ] && ! grep -q 'nothing tells which one' "$work/decode.err"
 }
 
