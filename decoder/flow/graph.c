@@ -51,7 +51,7 @@ struct graph_common {
     pthread_mutex_t lock;                             /* for additions to spaces */
 };
 
-/* A block that was decoded of late: of functions, several callers' nodes have the first ones. */
+/* A block that was decoded of late. Those at the begin of a function are parts of many nodes. */
 struct recent_part {
     struct part part;
     uint32_t space, epoch; /* 0: none */
