@@ -32,6 +32,15 @@ static inline uint64_t hash_pair(const struct hash_key *key, uint64_t x, uint64_
 }
 
 /*
+ * The place, of 2^log2, of a number in a table that remembers what came of late. One number pushes
+ * out another there and nothing is searched, so no key is needed.
+ */
+static inline uint64_t hash_slot(uint64_t value, unsigned log2)
+{
+    return value * 0x9e3779b97f4a7c15u >> (64 - log2);
+}
+
+/*
  * A number more into a fingerprint, which begins as 0. It is no secret: files keep fingerprints,
  * and who forges one cheats nobody but whoever trusts that file.
  */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/hash.h"
 #include "code/insn.h"
 #include "code/shapes.h"
 
@@ -320,9 +321,7 @@ static __attribute__((noinline)) int learn(struct shape *shape, struct head head
 /* What was remembered of this head, or where that would be. */
 static struct shape *find(struct shapes *shapes, enum ptd_mode mode, struct head head)
 {
-    const uint64_t hash = (head.bytes ^ key_of(mode, head)) * 0x9e3779b97f4a7c15u;
-
-    return &shapes->shape[hash >> (64 - SHAPES_LOG2)];
+    return &shapes->shape[hash_slot(head.bytes ^ key_of(mode, head), SHAPES_LOG2)];
 }
 
 static bool is_known(const struct shape *shape, enum ptd_mode mode, struct head head)

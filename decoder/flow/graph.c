@@ -619,8 +619,7 @@ static bool build_part(struct graph *graph, uint32_t number, uint64_t ip, struct
 /* The same, perhaps as it was of late. Where packets tell code, it may be another one now. */
 static bool find_part(struct graph *graph, uint32_t number, uint64_t ip, struct part *part)
 {
-    const uint64_t hash = ip * 0x9e3779b97f4a7c15u;
-    struct recent_part *const recent = &graph->recent[hash >> (64 - RECENT_LOG2)];
+    struct recent_part *const recent = &graph->recent[hash_slot(ip, RECENT_LOG2)];
 
     if (recent->part.ip == ip && recent->space == number && recent->epoch == graph->epoch &&
         !ptd_image_code_log(graph->image)) {

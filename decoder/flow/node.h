@@ -173,7 +173,7 @@ static inline uint64_t ptd_part_next_ip(const struct part *part)
 
 static inline struct target *ptd_target(struct target *targets, uint64_t ip)
 {
-    return &targets[ip * 0x9e3779b97f4a7c15u >> (64 - TARGETS_LOG2)];
+    return &targets[hash_slot(ip, TARGETS_LOG2)];
 }
 
 #endif

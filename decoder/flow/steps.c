@@ -39,19 +39,26 @@ static void tell_target(const struct part *part, bool taken, struct ptd_item *bl
     block->has_to = true;
 }
 
-static const struct node *step_node(const struct graph *graph, uint32_t step)
+/* NULL: there is no such step. */
+static const struct node *node_of(const struct ptd_flow *flow, uint32_t step)
 {
-    return ptd_node(graph, ptd_step_node(step));
+    const struct node *node;
+    size_t count;
+
+    (void)ptd_flow_insns(flow, &count);
+    if (step / NODE_STEPS >= count)
+        return NULL;
+    node = ptd_node(flow->graph, ptd_step_node(step));
+    return node->parts > 0 ? node : NULL;
 }
 
 int ptd_step_edges(const struct ptd_flow *flow, uint32_t step, uint32_t edges[PTD_STEP_EDGES])
 {
-    size_t count;
+    const struct node *const node = node_of(flow, step);
 
-    if (ptd_flow_insns(flow, &count) == NULL || step / NODE_STEPS >= count ||
-        step_node(flow->graph, step)->parts == 0)
+    if (!node)
         return PTD_E_ARG;
-    if (ptd_node_kind(step_node(flow->graph, step)) == NODE_COMPOUND)
+    if (ptd_node_kind(node) == NODE_COMPOUND)
         return (int)ptd_compound_edges(flow->graph, step, edges);
     edges[0] = step;
     return 1;
@@ -64,7 +71,7 @@ static bool find_edge(const struct graph *graph, uint32_t *step, size_t *index)
     const unsigned count = ptd_compound_edges(graph, *step, edges);
 
     for (unsigned i = 0; i < count; i++) {
-        const unsigned parts = step_node(graph, edges[i])->parts;
+        const unsigned parts = ptd_node(graph, ptd_step_node(edges[i]))->parts;
 
         if (*index < parts) {
             *step = edges[i];
@@ -77,21 +84,16 @@ static bool find_edge(const struct graph *graph, uint32_t *step, size_t *index)
 
 int ptd_step_block(const struct ptd_flow *flow, uint32_t step, size_t index, struct ptd_item *block)
 {
+    const struct node *const node = node_of(flow, step);
     const struct node_info *info;
     const struct part *part;
-    unsigned parts;
-    size_t count;
 
-    (void)ptd_flow_insns(flow, &count);
-    if (step / NODE_STEPS >= count || step_node(flow->graph, step)->parts == 0)
+    if (!node)
         return PTD_E_ARG;
-    if (ptd_node_kind(step_node(flow->graph, step)) == NODE_COMPOUND &&
-        !find_edge(flow->graph, &step, &index))
+    if (ptd_node_kind(node) == NODE_COMPOUND ? !find_edge(flow->graph, &step, &index)
+                                             : index >= node->parts)
         return PTD_END;
     info = ptd_node_info(flow->graph, ptd_step_node(step));
-    parts = step_node(flow->graph, step)->parts;
-    if (index >= parts)
-        return PTD_END;
     part = &flow->graph->parts[info->first_part + index];
     memset(block, 0, sizeof(*block));
     block->type = PTD_ITEM_BLOCK;

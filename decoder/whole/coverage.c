@@ -27,7 +27,7 @@ _Static_assert(PTD_COVERAGE_MAP_MAX < HALF_COUNTS, "places and flags are apart")
 
 /*
  * What is counted of code, and what it is as the end and the begin of edges. Its words are found by
- * step, as those of struct node are.
+ * step.
  */
 struct code {
     uint32_t runs[2]; /* by bit 0 of steps; since they were spread */
@@ -472,6 +472,12 @@ static int await(struct ptd_coverage *coverage, const struct ptd_flow *flow, uin
     return PTD_OK;
 }
 
+/* A step whose counts will be spread, from now on or already. */
+static inline int note(struct ptd_coverage *coverage, const struct ptd_flow *flow, uint32_t step)
+{
+    return is_pending(coverage, step / CODE_WORDS) ? PTD_OK : await(coverage, flow, step);
+}
+
 /* The same for lists: where it went is seldom another place than the time before. */
 static int list_pair(struct ptd_coverage *coverage, uint32_t from, uint32_t to)
 {
@@ -499,7 +505,7 @@ static inline int count_pair(struct ptd_coverage *coverage, const struct ptd_flo
                              uint32_t from, uint32_t step)
 {
     const uint32_t to = step / CODE_WORDS;
-    const int status = is_pending(coverage, to) ? PTD_OK : await(coverage, flow, step);
+    const int status = note(coverage, flow, step);
 
     if (status != PTD_OK)
         return status;
@@ -527,13 +533,10 @@ static int count_other(struct ptd_coverage *coverage, const struct ptd_flow *flo
                        const struct ptd_run *run, size_t i)
 {
     const uint32_t step = run->steps[i], number = step / CODE_WORDS;
+    const int status = note(coverage, flow, step);
 
-    if (!is_pending(coverage, number)) {
-        const int status = await(coverage, flow, step);
-
-        if (status != PTD_OK)
-            return status;
-    }
+    if (status != PTD_OK)
+        return status;
     if (coverage->codes[number].from & FROM_PLAIN)
         return PTD_OK;
     return i + 1 < run->count ? count_pair(coverage, flow, number, run->steps[i + 1])

@@ -13,7 +13,7 @@ host_image=guest-tests/build/demo.elf
 
 # What a job begins with: KVM is loaded, and two words are known.
 #   counts NUMBER: goes on for so long. Nobody sleeps, since the clock of an idle machine leaps.
-#   logged PATTERN: perf has said that, in the order of the pattern.
+#   logged PATTERN: waits until what perf has logged matches, in which lines are words in a row.
 # shellcheck disable=SC2016,SC2034 # it is the guest's; who sources it uses it
 host_words='
 for module in irqbypass kvm kvm-intel; do insmod /modules/$module.ko; done
