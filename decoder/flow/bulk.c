@@ -40,6 +40,7 @@ struct walk {
     const uint32_t *steps;
     uint8_t timing;
     bool compounds; /* steps may be compound ones */
+    size_t misses;  /* paths that were not known */
     /* The next ones may: not behind a CYC packet, if those cut off fewer bits than paths have. */
     bool in_paths;
 };
@@ -594,7 +595,10 @@ static void remember(struct walk *walk, const struct path *path)
     };
     uint32_t step;
 
-    if (!is_whole(walk, path) || !ptd_compounds_wants(graph->compounds, path->node, path->bits))
+    if (!is_whole(walk, path))
+        return;
+    walk->misses++;
+    if (!ptd_compounds_wants(graph->compounds, path->node, path->bits))
         return;
     for (unsigned i = 0; i < path->depth; i++)
         entry.more |=
@@ -823,7 +827,7 @@ bool ptd_bulk_run(struct ptd_flow *flow, uint64_t before, struct ptd_run *run)
         .steps = run->steps,
         .timing = run->timing,
         .compounds = flow->config.compounds && flow->graph->compounds &&
-                     !ptd_compounds_are_full(flow->graph->compounds),
+                     ptd_compounds_are_worth_it(flow->graph->compounds),
     };
 
     walk.in_paths = walk.compounds;
@@ -845,6 +849,8 @@ bool ptd_bulk_run(struct ptd_flow *flow, uint64_t before, struct ptd_run *run)
         run->mark_count = (size_t)(walk.mark - run->marks);
     if (count == run->count)
         return more;
+    if (flow->config.compounds && flow->graph->compounds)
+        ptd_compounds_judge(flow->graph->compounds, count - run->count, walk.misses);
     run->count = count;
     /* Where a successor is not known, there was no room: then its address is. */
     if (walk.node == 0)

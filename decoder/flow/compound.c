@@ -8,8 +8,7 @@
 /*
  * How many entries there is room for, at first and at most: 2 MiB. A quarter of that is used, so
  * that most entries stand where they are best; it is about what the caches of a core hold. Entries
- * that have to come from further away take longer than the single steps that they stand for. So a
- * trace that has more paths goes on in single steps.
+ * that have to come from further away take longer than the single steps that they stand for.
  */
 #define FIRST_ENTRIES (1u << ROOM_LOG2(10))
 #define MOST_ENTRIES  (1u << ROOM_LOG2(17))
@@ -18,6 +17,17 @@
 #define PLACES        (2 * COMPOUND_LINE) /* that an entry may have */
 #define CLAIMED       1u                  /* a key */
 
+/*
+ * Compound steps are taken while they are worth it, which each thread asks after each window: a
+ * path that is not known costs as much as some known ones save. Otherwise steps are single ones for
+ * a while, a longer one each time, so that a trace of ever new paths loses little. Each window that
+ * was worth it shortens the next such while.
+ */
+#define WINDOW       16384u  /* steps */
+#define STEPS_A_MISS 32u     /* the least that is worth it */
+#define FIRST_PAUSE  131072u /* single steps */
+#define PAUSE_GROWS  4u
+
 struct compounds_common {
     unsigned users;
     uint32_t count;            /* of entries that were added */
@@ -25,6 +35,8 @@ struct compounds_common {
 };
 
 static const size_t table_bytes = MOST_ENTRIES * sizeof(struct compound);
+
+static const struct trial first_trial = {.next_pause = FIRST_PAUSE};
 
 /* ---- Memory ---- */
 
@@ -52,6 +64,7 @@ struct compounds *ptd_compounds_new(bool is_long)
 
     if (!compounds)
         return NULL;
+    compounds->trial = first_trial;
     compounds->visits = calloc(VISITS, sizeof(*compounds->visits));
     if (compounds->visits && open_table(compounds, is_long ? MOST_ENTRIES : FIRST_ENTRIES))
         return compounds;
@@ -67,6 +80,7 @@ struct compounds *ptd_compounds_share(const struct compounds *compounds)
     if (!other)
         return NULL;
     *other = *compounds;
+    other->trial = first_trial;
     other->visits = calloc(VISITS, sizeof(*other->visits));
     if (!other->visits) {
         free(other);
@@ -96,11 +110,51 @@ void ptd_compounds_empty(struct compounds *compounds)
         memset(compounds->entries, 0, (size_t)common->mask + sizeof(struct compound));
     common->count = 0;
     common->mask = compounds->mask = common->first_mask;
+    compounds->trial = first_trial;
 }
 
-bool ptd_compounds_are_full(const struct compounds *compounds)
+static bool is_full(const struct compounds *compounds)
 {
     return __atomic_load_n(&compounds->common->count, __ATOMIC_RELAXED) > MOST_ENTRIES >> USED_LOG2;
+}
+
+/* ---- Whether they are worth it ---- */
+
+bool ptd_compounds_are_worth_it(const struct compounds *compounds)
+{
+    return compounds->trial.pause == 0;
+}
+
+static void judge_window(struct trial *trial)
+{
+    const bool is_judged = trial->is_judged;
+
+    trial->is_judged = true;
+    if (!is_judged)
+        return;
+    if (trial->misses > trial->steps / STEPS_A_MISS) {
+        trial->pause = trial->next_pause;
+        trial->next_pause *= PAUSE_GROWS;
+        trial->is_judged = false;
+    } else if (trial->next_pause > FIRST_PAUSE) {
+        trial->next_pause /= PAUSE_GROWS;
+    }
+}
+
+void ptd_compounds_judge(struct compounds *compounds, size_t steps, size_t misses)
+{
+    struct trial *const trial = &compounds->trial;
+
+    if (trial->pause > 0) {
+        trial->pause -= steps < trial->pause ? steps : trial->pause;
+        return;
+    }
+    trial->steps += steps;
+    trial->misses += misses;
+    if (trial->steps < WINDOW)
+        return;
+    judge_window(trial);
+    trial->steps = trial->misses = 0;
 }
 
 /* ---- Entries ---- */
@@ -121,15 +175,15 @@ const struct compound *ptd_compound_find(const struct compound *entries, uint32_
                                          uint64_t bits)
 {
     const uint32_t key = ptd_compound_key(at, bits);
-    bool is_full = true;
+    bool was_full = true;
 
-    for (uint32_t i = 0; i < PLACES && (i != COMPOUND_LINE || is_full); i++) {
+    for (uint32_t i = 0; i < PLACES && (i != COMPOUND_LINE || was_full); i++) {
         const struct compound *const entry = place_of(entries, mask, at, bits, i);
         const uint32_t has = __atomic_load_n(&entry->key, __ATOMIC_ACQUIRE);
 
         if (has == key)
             return entry;
-        is_full = is_full && has != 0;
+        was_full = was_full && has != 0;
     }
     return NULL;
 }
@@ -202,7 +256,7 @@ bool ptd_compounds_wants(struct compounds *compounds, uint32_t node, uint64_t bi
     const uint32_t at = node << COMPOUND_NEXT_SHL;
     const struct compound *old;
 
-    if (!visit(compounds, at, bits) || ptd_compounds_are_full(compounds))
+    if (!visit(compounds, at, bits))
         return false;
     compounds->mask = __atomic_load_n(&compounds->common->mask, __ATOMIC_RELAXED);
     if (ptd_compound_find(compounds->entries, compounds->mask, at, bits) ||
@@ -211,7 +265,7 @@ bool ptd_compounds_wants(struct compounds *compounds, uint32_t node, uint64_t bi
     old = find_old(compounds, at, bits);
     if (old)
         (void)put(compounds, at, bits, old);
-    return !old;
+    return !old && !is_full(compounds);
 }
 
 void ptd_compounds_add(struct compounds *compounds, uint32_t node, uint64_t bits,

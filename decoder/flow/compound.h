@@ -51,12 +51,21 @@ _Static_assert(COMPOUND_NODE_BITS + COMPOUND_BITS < 32, "a key has a node and bi
 
 struct compounds_common;
 
+/* Whether compound steps are worth it. */
+struct trial {
+    uint64_t steps, misses; /* of this window: all, and paths that were not known */
+    uint64_t pause;         /* so many steps are single ones; then comes the next trial */
+    uint64_t next_pause;
+    bool is_judged; /* a trial's first window, which fills the table, is not */
+};
+
 /* What a thread has of it. */
 struct compounds {
     struct compound *entries;
     uint32_t mask;    /* of offsets of entries, as far as they are used */
     uint16_t *visits; /* paths that came by once */
     struct compounds_common *common;
+    struct trial trial;
 };
 
 /* For a trace of so many bytes. NULL: no memory. */
@@ -65,8 +74,10 @@ struct compounds *ptd_compounds_new(bool is_long);
 struct compounds *ptd_compounds_share(const struct compounds *compounds);
 void ptd_compounds_free(struct compounds *compounds); /* may be NULL */
 void ptd_compounds_empty(struct compounds *compounds);
-/* There are more paths than are worth it: single steps are faster. */
-bool ptd_compounds_are_full(const struct compounds *compounds);
+/* Whether the next steps may be compound ones. Not while single steps are faster. */
+bool ptd_compounds_are_worth_it(const struct compounds *compounds);
+/* So many steps were taken since then; so many paths were not known. */
+void ptd_compounds_judge(struct compounds *compounds, size_t steps, size_t misses);
 /*
  * Whether a path is worth an entry, which the first visit is not. If the table was grown, and has
  * the entry in a place of before, it is found from now on, and is worth no other.

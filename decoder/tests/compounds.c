@@ -13,15 +13,18 @@
 #include "referee_coverage.h"
 #include "suites.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define PHRASES      6u  /* short pieces that a trace is made of, */
-#define PHRASE_BITS  16u /* of so many conditional branches */
-#define SPOKEN       400u
-#define ENTRIES      64u /* of the CALL stack */
-#define TRACES       40u
-#define ROOM         60000u
-#define ROUND        200u /* TIPs in a row: more than a run has room for steps */
-#define TIMES        7u   /* a RET of so many is not compressed though it could be */
+#define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
+#define PHRASES       6u  /* short pieces that a trace is made of, */
+#define PHRASE_BITS   16u /* of so many conditional branches */
+#define SPOKEN        400u
+#define ENTRIES       64u /* of the CALL stack */
+#define TRACES        40u
+#define ROOM          60000u
+#define LONG_ROOM     1000000u
+#define ROUND         200u /* TIPs in a row: more than a run has room for steps */
+#define NEW_BRANCHES  400000u
+#define LOOP_BRANCHES 1200000u
+#define TIMES         7u /* a RET of so many is not compressed though it could be */
 
 /* clang-format off */
 static const uint8_t code[] = {
@@ -308,6 +311,57 @@ static void edges_of_steps(void)
     ptd_image_free(image);
 }
 
+/* How many of a trace's edges, from one to another, are parts of compound steps. */
+static size_t count_in_compounds(const struct maker *maker, const struct ptd_image *image,
+                                 size_t from, size_t to)
+{
+    const struct ptd_flow_config config = {.mode = PTD_MODE_64, .compounds = true};
+    struct ptd_flow *const flow = ptd_flow_new(maker->bytes, maker->len, image, &config);
+    uint32_t steps[4 * PTD_RUN_ROOM], edges[PTD_STEP_EDGES];
+    struct ptd_run run = {.steps = steps, .room = COUNT(steps)};
+    size_t at = 0, count = 0;
+
+    while (ptd_flow_run(flow, &run) == PTD_OK) {
+        for (size_t i = 0; i < run.count; i++) {
+            const int length = ptd_step_edges(flow, steps[i], edges);
+
+            if (at >= from && at < to && (steps[i] & PTD_STEP_COMPOUND))
+                count += (size_t)length;
+            at += (size_t)length;
+        }
+    }
+    CU_ASSERT_TRUE(at >= to);
+    ptd_flow_free(flow);
+    return count;
+}
+
+/* Paths at random, most of which are new, are taken in single steps; a loop behind them is not. */
+static void new_paths(void)
+{
+    static const uint8_t start[] = {START(CODE)};
+    static const bool there_and_back[] = {true, false, true, true, false};
+    struct ptd_image *const image = image_of_code();
+    struct maker maker = {.bytes = malloc(LONG_ROOM)};
+    struct referee_trace trace = {.bytes = maker.bytes, .image = image};
+    uint64_t random = 0x2545f4914f6cdd1d;
+
+    put(&maker, start, sizeof(start));
+    for (unsigned i = 0; i < NEW_BRANCHES; i++)
+        branch(&maker, next_random(&random) & 1);
+    for (unsigned i = 0; i < LOOP_BRANCHES; i++)
+        branch(&maker, there_and_back[i % COUNT(there_and_back)]);
+    put_tnt(&maker);
+    trace.len_bytes = maker.len;
+    CU_ASSERT_TRUE(maker.len < LONG_ROOM);
+    CU_ASSERT_TRUE(count_in_compounds(&maker, image, 0, NEW_BRANCHES) < NEW_BRANCHES / 2);
+    CU_ASSERT_TRUE(count_in_compounds(&maker, image, NEW_BRANCHES + LOOP_BRANCHES / 2,
+                                      NEW_BRANCHES + LOOP_BRANCHES) > LOOP_BRANCHES / 5 * 2);
+    expect_same("new paths", referee_run(&trace, 1000));
+    expect_same("new paths on threads", referee_parallel(&trace, 2, 1));
+    free(maker.bytes);
+    ptd_image_free(image);
+}
+
 static void no_such_step(void)
 {
     static const uint8_t trace[] = {START(CODE), TNT_TTT};
@@ -335,5 +389,6 @@ void add_compound_suite(void)
 
     CU_add_test(suite, "phrases", phrases);
     CU_add_test(suite, "edges of steps", edges_of_steps);
+    CU_add_test(suite, "new paths", new_paths);
     CU_add_test(suite, "no such step", no_such_step);
 }
