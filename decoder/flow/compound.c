@@ -23,9 +23,9 @@
  * a while, a longer one each time, so that a trace of ever new paths loses little. Each window that
  * was worth it shortens the next such while.
  */
-#define WINDOW       16384u  /* steps */
-#define STEPS_A_MISS 32u     /* the least that is worth it */
-#define FIRST_PAUSE  131072u /* single steps */
+#define WINDOW       (1u << ROOM_LOG2(14)) /* steps */
+#define STEPS_A_MISS 32u                   /* the least that is worth it */
+#define FIRST_PAUSE  (1u << ROOM_LOG2(17)) /* single steps */
 #define PAUSE_GROWS  4u
 
 struct compounds_common {
