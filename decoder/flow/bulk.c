@@ -40,9 +40,9 @@ struct walk {
     const uint32_t *steps;
     uint8_t timing;
     bool compounds; /* steps may be compound ones */
-    size_t misses;  /* paths that were not known */
     /* The next ones may: not behind a CYC packet, if those cut off fewer bits than paths have. */
     bool in_paths;
+    size_t misses; /* paths that were not known */
 };
 
 /* ---- Steps ---- */
@@ -811,6 +811,7 @@ static uint32_t first_node(const struct ptd_flow *flow)
 
 bool ptd_bulk_run(struct ptd_flow *flow, uint64_t before, struct ptd_run *run)
 {
+    struct compounds *const compounds = flow->config.compounds ? flow->graph->compounds : NULL;
     const uint32_t node = first_node(flow);
     struct walk walk = {
         .flow = flow,
@@ -826,8 +827,7 @@ bool ptd_bulk_run(struct ptd_flow *flow, uint64_t before, struct ptd_run *run)
         .since_mark = flow->since_mark,
         .steps = run->steps,
         .timing = run->timing,
-        .compounds = flow->config.compounds && flow->graph->compounds &&
-                     ptd_compounds_are_worth_it(flow->graph->compounds),
+        .compounds = compounds && ptd_compounds_are_worth_it(compounds),
     };
 
     walk.in_paths = walk.compounds;
@@ -849,8 +849,8 @@ bool ptd_bulk_run(struct ptd_flow *flow, uint64_t before, struct ptd_run *run)
         run->mark_count = (size_t)(walk.mark - run->marks);
     if (count == run->count)
         return more;
-    if (flow->config.compounds && flow->graph->compounds)
-        ptd_compounds_judge(flow->graph->compounds, count - run->count, walk.misses);
+    if (compounds)
+        ptd_compounds_judge(compounds, count - run->count, walk.misses);
     run->count = count;
     /* Where a successor is not known, there was no room: then its address is. */
     if (walk.node == 0)

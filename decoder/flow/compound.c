@@ -26,7 +26,7 @@
 #define WINDOW       (1u << ROOM_LOG2(14)) /* steps */
 #define STEPS_A_MISS 32u                   /* the least that is worth it */
 #define FIRST_PAUSE  (1u << ROOM_LOG2(17)) /* single steps */
-#define PAUSE_GROWS  4u
+#define PAUSE_LOG2   2u                    /* of how many times as long the next pause is */
 
 struct compounds_common {
     unsigned users;
@@ -35,8 +35,6 @@ struct compounds_common {
 };
 
 static const size_t table_bytes = MOST_ENTRIES * sizeof(struct compound);
-
-static const struct trial first_trial = {.next_pause = FIRST_PAUSE};
 
 /* ---- Memory ---- */
 
@@ -64,7 +62,6 @@ struct compounds *ptd_compounds_new(bool is_long)
 
     if (!compounds)
         return NULL;
-    compounds->trial = first_trial;
     compounds->visits = calloc(VISITS, sizeof(*compounds->visits));
     if (compounds->visits && open_table(compounds, is_long ? MOST_ENTRIES : FIRST_ENTRIES))
         return compounds;
@@ -80,7 +77,7 @@ struct compounds *ptd_compounds_share(const struct compounds *compounds)
     if (!other)
         return NULL;
     *other = *compounds;
-    other->trial = first_trial;
+    other->trial = (struct trial){0};
     other->visits = calloc(VISITS, sizeof(*other->visits));
     if (!other->visits) {
         free(other);
@@ -110,10 +107,10 @@ void ptd_compounds_empty(struct compounds *compounds)
         memset(compounds->entries, 0, (size_t)common->mask + sizeof(struct compound));
     common->count = 0;
     common->mask = compounds->mask = common->first_mask;
-    compounds->trial = first_trial;
+    compounds->trial = (struct trial){0};
 }
 
-static bool is_full(const struct compounds *compounds)
+static bool table_is_full(const struct compounds *compounds)
 {
     return __atomic_load_n(&compounds->common->count, __ATOMIC_RELAXED) > MOST_ENTRIES >> USED_LOG2;
 }
@@ -127,17 +124,13 @@ bool ptd_compounds_are_worth_it(const struct compounds *compounds)
 
 static void judge_window(struct trial *trial)
 {
-    const bool is_judged = trial->is_judged;
-
-    trial->is_judged = true;
-    if (!is_judged)
-        return;
-    if (trial->misses > trial->steps / STEPS_A_MISS) {
-        trial->pause = trial->next_pause;
-        trial->next_pause *= PAUSE_GROWS;
+    if (!trial->is_judged) {
+        trial->is_judged = true;
+    } else if (trial->misses > trial->steps / STEPS_A_MISS) {
+        trial->pause = (uint64_t)FIRST_PAUSE << PAUSE_LOG2 * trial->failures++;
         trial->is_judged = false;
-    } else if (trial->next_pause > FIRST_PAUSE) {
-        trial->next_pause /= PAUSE_GROWS;
+    } else if (trial->failures > 0) {
+        trial->failures--;
     }
 }
 
@@ -175,15 +168,15 @@ const struct compound *ptd_compound_find(const struct compound *entries, uint32_
                                          uint64_t bits)
 {
     const uint32_t key = ptd_compound_key(at, bits);
-    bool was_full = true;
+    bool is_full = true;
 
-    for (uint32_t i = 0; i < PLACES && (i != COMPOUND_LINE || was_full); i++) {
+    for (uint32_t i = 0; i < PLACES && (i != COMPOUND_LINE || is_full); i++) {
         const struct compound *const entry = place_of(entries, mask, at, bits, i);
         const uint32_t has = __atomic_load_n(&entry->key, __ATOMIC_ACQUIRE);
 
         if (has == key)
             return entry;
-        was_full = was_full && has != 0;
+        is_full = is_full && has != 0;
     }
     return NULL;
 }
@@ -265,7 +258,7 @@ bool ptd_compounds_wants(struct compounds *compounds, uint32_t node, uint64_t bi
     old = find_old(compounds, at, bits);
     if (old)
         (void)put(compounds, at, bits, old);
-    return !old && !is_full(compounds);
+    return !old && !table_is_full(compounds);
 }
 
 void ptd_compounds_add(struct compounds *compounds, uint32_t node, uint64_t bits,

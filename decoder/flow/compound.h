@@ -55,8 +55,8 @@ struct compounds_common;
 struct trial {
     uint64_t steps, misses; /* of this window: all, and paths that were not known */
     uint64_t pause;         /* so many steps are single ones; then comes the next trial */
-    uint64_t next_pause;
-    bool is_judged; /* a trial's first window, which fills the table, is not */
+    unsigned failures;      /* that no window made good since */
+    bool is_judged;         /* a trial's first window, which fills the table, is not */
 };
 
 /* What a thread has of it. */

@@ -340,9 +340,10 @@ static void new_paths(void)
 {
     static const uint8_t start[] = {START(CODE)};
     static const bool there_and_back[] = {true, false, true, true, false};
+    static uint8_t bytes[LONG_ROOM];
     struct ptd_image *const image = image_of_code();
-    struct maker maker = {.bytes = malloc(LONG_ROOM)};
-    struct referee_trace trace = {.bytes = maker.bytes, .image = image};
+    struct maker maker = {.bytes = bytes};
+    struct referee_trace trace = {.bytes = bytes, .image = image};
     uint64_t random = 0x2545f4914f6cdd1d;
 
     put(&maker, start, sizeof(start));
@@ -358,7 +359,6 @@ static void new_paths(void)
                                       NEW_BRANCHES + LOOP_BRANCHES) > LOOP_BRANCHES / 5 * 2);
     expect_same("new paths", referee_run(&trace, 1000));
     expect_same("new paths on threads", referee_parallel(&trace, 2, 1));
-    free(maker.bytes);
     ptd_image_free(image);
 }
 

@@ -175,7 +175,7 @@ with_kernel() {
 # Of a recording: the exit code, what has to be said, who ended it, and that it decodes: who ran is known,
 # and code of the host is found.
 ended() { # NAME STATUS SAID BY
-    local folder=$out/$1
+    local folder=$out/$1 lines
     cat "$out/$1.said"
     cat "$folder/record.json" "$folder/map"
     grep -qx "status $2" "$out/$1.said" && grep -qE "$3" "$out/$1.said" || return 1
@@ -189,8 +189,9 @@ ended() { # NAME STATUS SAID BY
     "$build/vpt" decode --symfs "$work/root" --format perf "$folder" 2>"$work/decode.err" |
         head -n 200000 >"$work/decoded"
     head -n 3 "$work/decode.err" "$work/decoded"
-    echo "$(wc -l <"$work/decoded") lines, $(grep -c 'trace error' "$work/decoded") errors"
-    [ "$(wc -l <"$work/decoded")" -gt 1000 ] && ! grep -q 'nothing tells which one' "$work/decode.err"
+    lines=$(wc -l <"$work/decoded")
+    echo "$lines lines, $(grep -c 'trace error' "$work/decoded") errors"
+    [ "$lines" -gt 1000 ] && ! grep -q 'nothing tells which one' "$work/decode.err"
 }
 
 # Two snapshots, of which each begins anew.
