@@ -60,9 +60,7 @@ update)
 esac
 
 if ! command -v abidiff >/dev/null || ! command -v abidw >/dev/null; then
-    skip 'the interfaces of the shared libraries' 'abidiff is not installed (abigail-tools)'
-    summary
-    exit
+    skip_rest 'the interfaces of the shared libraries' 'abidiff is not installed (abigail-tools)'
 fi
 for library in "${libraries[@]}"; do
     if compare "$library" "$BUILD/$library.so.$abi"; then

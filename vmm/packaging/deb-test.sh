@@ -15,7 +15,6 @@ cd "$(dirname "$0")/../.." || exit 2
 . vmm/tests/lib.sh
 cache=${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}/debootstrap
 root=$work/debian
-why=
 
 leave() {
     local at
@@ -140,20 +139,15 @@ goes() {
 [ "$(id -u)" = 0 ] || why='only root can install a Debian in a folder'
 [ -n "$why" ] || command -v debootstrap >/dev/null || why='no debootstrap'
 [ -n "$why" ] || compgen -G "$dir/vpt-qemu_*.deb" >/dev/null || why='no packages (make deb)'
-if [ -n "$why" ]; then
-    skip 'packages in a clean Debian' "$why"
-    summary
-    exit
-fi
+skip_all 'packages in a clean Debian'
 trap leave EXIT
 kvm=$(stat -c %g /dev/kvm 2>/dev/null || echo 0)
 [ "$kvm" != 0 ] || kvm=1000
 
 if ! base >"$work/base.log" 2>&1; then
     tail -n 5 "$work/base.log"
-    skip 'packages in a clean Debian' 'it cannot be fetched now'
-    summary
-    exit
+    why='it cannot be fetched now'
+    skip_all 'packages in a clean Debian'
 fi
 check 'the packages are installed as the recipe of the container does it, and no kernel' installs_program
 check 'apt takes them from an archive' archive

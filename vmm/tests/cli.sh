@@ -455,11 +455,7 @@ expect 'names to nowhere' 3 'No such file' "$vpt" names --out "$work/nowhere/x" 
 check 'leave no files' test -z "$(find "$work" -name '*.kallsyms*' -o -name '*.map' -o -name '*.vdso*' -o -name '*.symbols*')"
 
 # ---- Nothing is left ----
-if ! has_lab; then
-    skip 'a killed vpt takes QEMU along' 'no lab (make lab)'
-    summary
-    exit
-fi
+has_lab || skip_rest 'a killed vpt takes QEMU along' 'no lab (make lab)'
 "$vpt" run --lab "$guests/forever.elf" >/dev/null 2>&1 </dev/null &
 lab=$!
 for _ in $(seq 50); do

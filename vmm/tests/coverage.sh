@@ -19,9 +19,7 @@ if ! "$cc" -O0 -g -fPIE -pie -o "$work/ways" "$programs/ways.c" 2>"$work/error";
     exit
 fi
 if ! "$BUILD/tests/stepped" "$work/data" "$work/log" "$work/ways" >"$work/recorded" 2>&1; then
-    skip 'coverage' "no program can be single-stepped here: $(tail -n 1 "$work/recorded")"
-    summary
-    exit
+    skip_rest 'coverage' "no program can be single-stepped here: $(tail -n 1 "$work/recorded")"
 fi
 
 # ---- drcov ----
@@ -36,9 +34,7 @@ expect 'that cannot be written' 3 'No such file' "$vpt" coverage --drcov "$work/
 
 "$BUILD/vpt" coverage "$work/data" >"$work/info" 2>"$work/error"
 if grep -q 'built without libdw' "$work/error"; then
-    skip 'lines of sources' 'this vpt was built without libdw'
-    summary
-    exit
+    skip_rest 'lines of sources' 'this vpt was built without libdw'
 fi
 
 main=$(grep -n '^int main' "$programs/ways.c" | cut -d : -f 1)

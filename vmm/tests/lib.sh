@@ -16,6 +16,8 @@ trap '[ -n "${KEEP:-}" ] || rm -rf "$work"' EXIT # KEEP=1 leaves it, to look at
 passed=0
 failed=0
 skipped=0
+why= # it cannot run here, see skip_all
+
 
 pass() {
     passed=$((passed + 1))
@@ -69,11 +71,7 @@ has_lab() {
 
 # need_backend WHAT: the script ends here, with WHAT skipped, if vpt run has nowhere to run guests.
 need_backend() {
-    [ -w /dev/kvm ] || has_lab || {
-        skip "$1" 'neither /dev/kvm nor the lab (make lab)'
-        summary
-        exit
-    }
+    [ -w /dev/kvm ] || has_lab || skip_rest "$1" 'neither /dev/kvm nor the lab (make lab)'
 }
 
 # find_backends: the lab and the local KVM, each if it is there, as arguments of vpt run in ${backends[@]}.
@@ -89,6 +87,25 @@ find_backends() {
     else
         skip 'guests on the local KVM' 'no /dev/kvm'
     fi
+}
+
+# skip_rest NAME WHY: the script ends here.
+skip_rest() {
+    skip "$@"
+    summary
+    exit
+}
+# skip_all WHAT [NAME...]: if there is a $why, the script ends here, with WHAT skipped, or each WHAT NAME.
+skip_all() {
+    local what=$1 name
+    shift
+    [ -n "$why" ] || return 0
+    [ $# -gt 0 ] || skip "$what" "$why"
+    for name in "$@"; do
+        skip "${what:+$what }$name" "$why"
+    done
+    summary
+    exit
 }
 
 summary() {

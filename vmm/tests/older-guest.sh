@@ -24,11 +24,7 @@ check 'it is not empty' test "$(wc -l <"$work/executed")" -gt 10000
 check 'decodes to what ran' cmp <(sed 's/^0x0*//' "$work/decoded") <(sed 's/^0*//' "$work/executed")
 
 # ---- The guest: one of the lab ----
-if ! has_lab; then
-    skip 'a guest of an earlier vpt goes on as it began' 'no lab (make lab)'
-    summary
-    exit
-fi
+has_lab || skip_rest 'a guest of an earlier vpt goes on as it began' 'no lab (make lab)'
 expect 'a guest of an earlier vpt arrives amid its trace' 0 '' "$vpt" run --lab --verify \
     --restore "$work/guest.saved" --trace-out "$work/now.pt" "$work/guest.elf"
 check 'its path is its trace' grep -q '^path: identical' "$work/out"

@@ -148,9 +148,7 @@ for one in "$cache"/*/.complete; do
     [ -e "$one" ] && [ -d "${one%/*}/node_modules/playwright-core" ] && modules=${one%/*}/node_modules
 done
 if [ -z "$browser" ] || [ -z "$modules" ] || ! command -v node >/dev/null; then
-    skip 'the page in a browser' "$([ "$browser" ] && echo 'no libraries of npm' || echo 'no chromium')"
-    summary
-    exit
+    skip_rest 'the page in a browser' "$([ "$browser" ] && echo 'no libraries of npm' || echo 'no chromium')"
 fi
 
 # A guest that was stepped, if there is where to step it; and a program that ran for long.

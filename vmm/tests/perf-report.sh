@@ -166,11 +166,7 @@ what_ran() {
 perf=(perf)
 mkdir "$work/cache"
 what='names and sums as perf has them'
-perf --version >/dev/null 2>&1 || {
-    skip "$what" 'no perf'
-    summary
-    exit
-}
+perf --version >/dev/null 2>&1 || skip_rest "$what" 'no perf'
 record_crew "$what"
 
 # With debug information, of the program and its library.

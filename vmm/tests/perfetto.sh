@@ -11,9 +11,7 @@ set -uo pipefail
 
 says=$("$vpt" decode --format perfetto /dev/null 2>&1)
 if [ $? = 4 ]; then
-    skip 'the format perfetto' "${says#vpt: }"
-    summary
-    exit
+    skip_rest 'the format perfetto' "${says#vpt: }"
 fi
 
 # A host whose process calls f, and then enters guests of two VMs; their processes have the same pid.

@@ -28,9 +28,5 @@ record_crew() {
         summary
         exit
     fi
-    if ! step_crew; then
-        skip "$1" "no program can be single-stepped here: $(tail -n 1 "$work/recorded")"
-        summary
-        exit
-    fi
+    step_crew || skip_rest "$1" "no program can be single-stepped here: $(tail -n 1 "$work/recorded")"
 }

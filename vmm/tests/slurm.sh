@@ -13,17 +13,9 @@ vpt=$(realpath "$vpt")
 PATH=$PATH:/usr/sbin
 
 for program in munged slurmctld slurmd sbatch; do
-    command -v "$program" >/dev/null || {
-        skip 'Slurm' "there is no $program"
-        summary
-        exit
-    }
+    command -v "$program" >/dev/null || skip_rest 'Slurm' "there is no $program"
 done
-[ "$(id -u)" = 0 ] || {
-    skip 'Slurm' 'slurmd has to be started by root'
-    summary
-    exit
-}
+[ "$(id -u)" = 0 ] || skip_rest 'Slurm' 'slurmd has to be started by root'
 
 chmod 755 "$work"
 mkdir "$work/munge" "$work/state" "$work/spool"
@@ -80,9 +72,7 @@ for _ in $(seq 30); do
     sleep 1
 done
 [ -n "$up" ] || {
-    skip 'Slurm' "it does not run here: $(tail -n 1 "$work/slurmd.log" "$work/slurmctld.log" | tr '\n' ' ')"
-    summary
-    exit
+    skip_rest 'Slurm' "it does not run here: $(tail -n 1 "$work/slurmd.log" "$work/slurmctld.log" | tr '\n' ' ')"
 }
 
 gzip -dc "$saved/guest.elf.gz" >"$work/guest.elf"

@@ -222,11 +222,7 @@ expect 'dump --records' 0 '' "$vpt" dump --records "$work/t.data"
 plain 'dump --records'
 
 # ---- Progress, and the pager ----
-if ! command -v script >"$work/null"; then
-    skip 'progress on a terminal' 'no script of util-linux'
-    summary
-    exit
-fi
+command -v script >"$work/null" || skip_rest 'progress on a terminal' 'no script of util-linux'
 
 # on_terminal COMMAND: what a terminal gets.
 on_terminal() {

@@ -27,18 +27,11 @@ seconds=${KVM_PT_SECONDS:-2400}
 suites='msr packet smp hostile'
 package=$(find "$lab/packages" -name 'linux-image-*.deb' 2>/dev/null | sort | tail -n 1)
 
-why=
 [ -x "$qemu" ] || why='no QEMU (make qemu)'
 [ -n "$why" ] || "$qemu" --version | grep -E 'version (7|10)' >/dev/null || why='that QEMU has no VMX'
 [ -f "$lab/vmlinuz" ] && [ -n "$package" ] || why='no kernel (make lab)'
 [ -f "$modules/built" ] || why='no modules of KVM (make kvm-pt)'
-if [ -n "$why" ]; then
-    for name in stock patched; do
-        skip "Intel PT of KVM, $name" "$why"
-    done
-    summary
-    exit
-fi
+skip_all "Intel PT of KVM," stock patched
 
 # The initial file system of a machine with the modules of this kind.
 prepare() {

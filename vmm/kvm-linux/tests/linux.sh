@@ -27,13 +27,7 @@ out=$work/guest
 [ -n "$why" ] || "$qemu" --version | grep -E 'version (7|10)' >/dev/null || why='that QEMU has no VMX'
 [ -f "$execlog" ] || why='no plugin (make qemu-tools)'
 [ -f "$modules/built" ] || why='no modules of KVM (make kvm-pt)'
-if [ -n "$why" ]; then
-    for name in runs driver dmesg user "kernel and user" exits cyc noretcomp; do
-        skip "Linux in a guest of KVM, $name: $why"
-    done
-    summary
-    exit
-fi
+skip_all "Linux in a guest of KVM," runs driver dmesg user "kernel and user" exits cyc noretcomp
 
 # The guest's initial file system is that of any Linux guest of ours; the host's has KVM, our QEMU and
 # the guest. The guest leaves its archive on the disk, which the host passes on.

@@ -24,11 +24,7 @@ if [ ! -x "$qemu" ]; then
 elif ! "$qemu" -device help 2>/dev/null | grep '"virtio-9p-pci"' >/dev/null; then
     why='QEMU without 9p (libattr1-dev and libcap-ng-dev, then make qemu)'
 fi
-if [ -n "$why" ]; then
-    skip "vpt trace: $why"
-    summary
-    exit
-fi
+skip_all "vpt trace"
 
 # With the log of blocks, from where the guest is ready on.
 logs() {
@@ -95,9 +91,7 @@ export TMPDIR=$work/tmp
 check 'a short program: its code' says 3 '^sh ' --report /dev/null -- sh -c 'echo sh $PPID; exit 3'
 check 'a short program: the folder of the run is gone' no_folder_left
 if [ "${1:-}" != --all ]; then
-    skip 'vpt trace, more programs, and their logs: make trace-test has them'
-    summary
-    exit
+    skip_rest 'vpt trace, more programs, and their logs: make trace-test has them'
 fi
 
 ${CC:-cc} -O1 -g -pthread -o "$work/crew" vmm/program/tests/crew.c &&

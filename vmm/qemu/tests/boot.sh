@@ -21,11 +21,7 @@ some_bytes=14000000 # of trace: the kernel has patched itself by then, and takes
 more_bytes=3000000  # that a capture takes which begins there
 most_bytes=30000000 # of both vCPUs' traces: both have run by then
 
-if [ -n "$why" ]; then
-    skip "captured boot of one vCPU, of two, twice, in a ring: $why"
-    summary
-    exit
-fi
+skip_all "captured boot of one vCPU, of two, twice, in a ring"
 
 ring_bytes=1048576
 

@@ -35,13 +35,8 @@ locked_max_ns=200000000
 times=1
 [ "${1:-}" = --all ] && times=8
 
-if [ ! -x "$qemu" ] || [ ! -f "$execlog" ]; then
-    for name in 'processes' 'trace bytes' 'address spaces' 'VMCBs'; do
-        skip "a guest that makes up $name" 'no QEMU (make qemu)'
-    done
-    summary
-    exit
-fi
+[ -x "$qemu" ] && [ -f "$execlog" ] || why='no QEMU (make qemu)'
+skip_all 'a guest that makes up' processes 'trace bytes' 'address spaces' VMCBs
 
 # Memory of the guest is not counted: it is shared.
 flood_begins() { # WORDS MIB [ARGUMENT...]

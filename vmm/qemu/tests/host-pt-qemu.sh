@@ -36,13 +36,7 @@ tests=("the demonstration holds" "the demonstration's buffers decode to what ran
     "the host's kernel is content" "two vCPUs pass smp-tests, but for rules of timing")
 command -v perf >/dev/null || why='no perf (linux-perf)'
 [ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
-if [ -n "$why" ]; then
-    for name in "${tests[@]}"; do
-        skip "vpt-source=host-pt: $name: $why"
-    done
-    summary
-    exit
-fi
+skip_all "vpt-source=host-pt:" "${tests[@]}"
 
 # shellcheck disable=SC2016
 job=$host_words'

@@ -34,13 +34,7 @@ tests=("the demonstration holds" "the demonstration's buffers decode to what ran
     "who else has the hardware is told" "an executed path is refused" "the host's kernel is content")
 command -v perf >/dev/null || why='no perf (linux-perf)'
 [ -n "$why" ] || [ -f "$build/qemu/execlog.so" ] || why='no QEMU (make qemu)'
-if [ -n "$why" ]; then
-    for name in "${tests[@]}"; do
-        skip "--source host-pt: $name: $why"
-    done
-    summary
-    exit
-fi
+skip_all "--source host-pt:" "${tests[@]}"
 
 # shellcheck disable=SC2016
 job=$host_words'

@@ -23,11 +23,8 @@ first=${FIRST_SEED:-1}
 image=guest-tests/build/torture.elf
 says=torture
 
-if [ ! -x "$qemu" ]; then
-    skip 'random trace configurations under QEMU' 'no QEMU (make qemu)'
-    summary
-    exit
-fi
+[ -x "$qemu" ] || why='no QEMU (make qemu)'
+skip_all 'random trace configurations under QEMU'
 
 kinds=('' merciless)
 profiles=(max icelake-server goldmont-plus skylake gracemont)

@@ -21,13 +21,7 @@ linux_mib=1536 linux_disk=1G
 cases=(limit size term killed perf-killed full nearly-full ring chosen changing moving panic)
 
 command -v perf >/dev/null || why='no perf (linux-perf)'
-if [ -n "$why" ]; then
-    for name in "${cases[@]}"; do
-        skip "a recording of vpt record ($name): $why"
-    done
-    summary
-    exit
-fi
+skip_all 'a recording of vpt record,' "${cases[@]}"
 
 # Each case leaves a folder, and in said what vpt record printed, with its exit code; left has what ran on.
 # shellcheck disable=SC2016

@@ -28,13 +28,7 @@ name='vpt record --guests of a host with two guests'
 
 command -v perf >/dev/null || why='no perf (linux-perf)'
 [ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
-if [ -n "$why" ]; then
-    for kind in "${kinds[@]}"; do
-        skip "$name $kind: $why"
-    done
-    summary
-    exit
-fi
+skip_all "$name" "${kinds[@]}"
 
 # The recording has begun when the guests do, since it is what they trace themselves by; the log begins
 # later, and until then processes may begin and end. From then on, the shell counts by itself. When the

@@ -32,13 +32,7 @@ kinds=(runs 'is taken apart' 'has what the '{first,second}' VM ran, in its order
 
 command -v perf >/dev/null || why='no perf (linux-perf)'
 [ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
-if [ -n "$why" ]; then
-    for kind in "${kinds[@]}"; do
-        skip "$name $kind: $why"
-    done
-    summary
-    exit
-fi
+skip_all "$name" "${kinds[@]}"
 
 # The VMs stand still while the recording begins and ends, and while the log does. busybox has no code in the
 # first page of programs, where the VMs have theirs.

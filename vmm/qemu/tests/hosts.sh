@@ -41,15 +41,11 @@ kinds=(runs 'has a map with two VMs' 'decodes to what ran, who and when' 'decode
 
 command -v perf >/dev/null || why='no perf (linux-perf)'
 [ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
-if [ -n "$why" ]; then
-    for setting in "${settings[@]}"; do
-        for kind in "${kinds[@]}"; do
-            skip "vpt record of a host with two guests ($setting) $kind: $why"
-        done
-    done
-    summary
-    exit
-fi
+cases=()
+for setting in "${settings[@]}"; do
+    cases+=("${kinds[@]/#/($setting) }")
+done
+skip_all 'vpt record of a host with two guests' "${cases[@]}"
 
 # The VMs stand still while the recording begins and ends, so that KVM's counter and the trace see the
 # same exits. While it goes on, no process begins or ends, whose code could not be found in memory later:

@@ -28,15 +28,10 @@ pattern=${1:-}
 patience=${PATIENCE:-60} # seconds in the guest, after which a test is killed
 package=$(find "$lab/packages" -name 'linux-image-*.deb' 2>/dev/null | sort | tail -n 1)
 
-why=
 [ -x "$qemu" ] || why='no QEMU (make qemu)'
 [ -f "$lab/vmlinuz" ] && [ -n "$package" ] || why='no kernel (make lab)'
 [ -d "$tests" ] || why='the source of Linux cannot be had'
-if [ -n "$why" ]; then
-    skip "KVM's selftests" "$why"
-    summary
-    exit
-fi
+skip_all "KVM's selftests"
 
 # The rows of the list, without comments: outcome, or "slow"; parameters, test, arguments.
 rows() {

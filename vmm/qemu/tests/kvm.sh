@@ -22,17 +22,11 @@ here=vmm/qemu/linux
 images=guest-tests/build
 tests='msr-tests packet-tests hostile-tests smp-tests'
 
-why=
 [ -x "$qemu" ] && [ -f "$execlog" ] || why='no QEMU (make qemu)'
 [ -f "$lab/vmlinuz" ] || why='no kernel (make lab)'
-if [ -n "$why" ]; then
-    for name in $tests demo 'refused configurations' capture 'the guest behind the capture' 'two vCPUs' \
-        'a guest that traces itself moves' 'a guest moves between captures' 'captured vCPUs move' 'a vCPU more'; do
-        skip "QEMU on KVM: $name" "$why"
-    done
-    summary
-    exit
-fi
+# shellcheck disable=SC2086 # a list of names
+skip_all "QEMU on KVM:" $tests demo 'refused configurations' capture 'the guest behind the capture' 'two vCPUs' \
+    'a guest that traces itself moves' 'a guest moves between captures' 'captured vCPUs move' 'a vCPU more'
 
 cp "$execlog" "$work/execlog.so"
 nested_prepare "$images"/{msr-tests,packet-tests,hostile-tests,smp-tests,patching,demo}.elf "$work/execlog.so" <<'JOB'

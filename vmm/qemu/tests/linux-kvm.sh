@@ -24,13 +24,7 @@ execlog=${EXECLOG:-$build/qemu/execlog.so}
 
 [ -f "$execlog" ] || why="${why:-no QEMU (make qemu)}"
 command -v perf >/dev/null || why="no perf (linux-perf)"
-if [ -n "$why" ]; then
-    for name in runs KVM probe clock dmesg perf libptdec 'vpt decode' 'first vCPU' 'second vCPU'; do
-        skip "Linux guest on KVM, $name: $why"
-    done
-    summary
-    exit
-fi
+skip_all "Linux guest on KVM," runs KVM probe clock dmesg perf libptdec 'vpt decode' 'first vCPU' 'second vCPU'
 
 linux_prepare
 linux_job guest <<'JOB'

@@ -22,13 +22,8 @@ by_count=(-icount "shift=2,sleep=off")
 most_blocks=20000000 # of the log of all code: the program is traced for a small part of them
 
 command -v perf >/dev/null || why="no perf (linux-perf)"
-if [ -n "$why" ]; then
-    for name in probe dmesg user kernel "kernel and user" snapshot filter cyc noretcomp samples "code that changes" "kernel that changes" "per CPU" "two vCPUs" hotplug PTWRITE; do
-        skip "Linux guest, $name: $why"
-    done
-    summary
-    exit
-fi
+skip_all "Linux guest," probe dmesg user kernel "kernel and user" snapshot filter cyc noretcomp samples \
+    "code that changes" "kernel that changes" "per CPU" "two vCPUs" hotplug PTWRITE
 
 # ---- What was decoded, and what ran ----
 
@@ -128,9 +123,7 @@ else
 fi
 
 if [ "${1:-}" != --all ]; then
-    skip "Linux guest, kernel code too, two vCPUs, hotplug, PTWRITE: make linux-test has them"
-    summary
-    exit
+    skip_rest "Linux guest, kernel code too, two vCPUs, hotplug, PTWRITE: make linux-test has them"
 fi
 
 # ---- The kernel, too: all that the machine ran from the begin of the program on is logged ----

@@ -16,11 +16,8 @@ qemu=${QEMU_DIR:-${VPT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vpt}/qemu}/build/q
 name='a guest that writes and moves live has all its memory there'
 mem_mib=64 # as machine.sh has it
 
-if [ ! -x "$qemu" ]; then
-    skip "$name" 'no QEMU (make qemu)'
-    summary
-    exit
-fi
+[ -x "$qemu" ] || why='no QEMU (make qemu)'
+skip_all "$name"
 
 # machine NAME [ARGUMENT...]: in place of this shell, with its monitor.
 machine() {

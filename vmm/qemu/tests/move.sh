@@ -26,11 +26,7 @@ from=0x55000000 to=0x56000000 # where the test program is linked
 amid_bytes=3000000            # of the log: the first run of the program has 6.7 million
 
 command -v perf >/dev/null || why="no perf (linux-perf)"
-if [ -n "$why" ]; then
-    skip "a Linux guest that records itself moves live, and by a snapshot: $why"
-    summary
-    exit
-fi
+skip_all "a Linux guest that records itself moves live, and by a snapshot"
 
 # The program runs, and once more on the QEMU that the guest moves to, however long that takes: a disk whose
 # serial number the two QEMUs tell differently says where the guest is. Until then it is in the kernel, which

@@ -15,11 +15,7 @@ set -u -o pipefail
 vpt=$build/vpt
 seconds=1200
 
-if [ -n "$why" ]; then
-    skip "names of a Linux guest that boots: $why"
-    summary
-    exit
-fi
+skip_all "names of a Linux guest that boots"
 
 # Process 1 runs a program that has functions of its own, and does what it is told by the kernel's arguments.
 prepare() {

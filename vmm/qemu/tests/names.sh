@@ -25,16 +25,9 @@ if [ ! -x "$qemu" ]; then
     ours=
     qemu=$(command -v qemu-system-x86_64)
 fi
-why=
 [ -n "$qemu" ] || why='no QEMU'
 [ -f "$lab/vmlinuz" ] || why='no kernel (make lab)'
-if [ -n "$why" ]; then
-    for kind in 'two processors and page-table isolation' '5-level paging'; do
-        skip "names of a Linux guest with $kind" "$why"
-    done
-    summary
-    exit
-fi
+skip_all "names of a Linux guest with" 'two processors and page-table isolation' '5-level paging'
 
 # The initial file system: busybox, the lab's modules, and a program with threads and libraries.
 prepare() {

@@ -35,14 +35,10 @@ check "a capture of an earlier QEMU decodes to what ran" capture_decodes
 
 names=("a guest of an earlier QEMU arrives amid its trace, and goes on with the packets of then"
     "the guest anew, on plain, sends what it sent then" "the guest anew, on skylake, sends something else")
-why=
+why= # no kernel is needed
 [ -x "$qemu" ] || why="no QEMU (make qemu)"
 [ -n "$why" ] || "$qemu" --version | grep -q 'version 7' || why="the stream is one of QEMU 7.2"
-if [ -n "$why" ]; then
-    for name in "${names[@]}"; do skip "$name: $why"; done
-    summary
-    exit
-fi
+skip_all '' "${names[@]}"
 
 # machine NAME PROFILE [ARGUMENT...]: in the background; $pid. Its console goes to $work/NAME.
 machine() {

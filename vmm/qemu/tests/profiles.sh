@@ -32,13 +32,7 @@ profiles=("$@")
 
 command -v perf >/dev/null || why="no perf (linux-perf)"
 [ -x "$build/tests/witness" ] || why="no witness (make tests)"
-if [ -n "$why" ]; then
-    for profile in "${profiles[@]}"; do
-        skip "$profile, vpt run in the lab and Linux on QEMU: $why"
-    done
-    summary
-    exit
-fi
+skip_all 'vpt run in the lab and Linux on QEMU,' "${profiles[@]}"
 
 # ---- vpt run, in the lab ----
 

@@ -53,16 +53,12 @@ demo_decodes() {
 
 # Those with Intel PT; silvermont has RTIT, its ancestor, which is for `vpt run` only.
 profiles=$("$build/vpt" profiles | awk '$1 != "silvermont" { print $1 }')
-if [ ! -x "$qemu" ] || [ ! -f "$execlog" ]; then
-    for profile in $profiles; do
-        skip "msr-tests, packet-tests, hostile-tests and the demo on $profile: no QEMU (make qemu)"
-    done
-    for name in "refused properties" "examples without an image" "smp-tests on 2 and 4 vCPUs" icount "one instruction a block" capture "code in two segments" "captures that cannot be" migration snapshot; do
-        skip "$name: no QEMU (make qemu)"
-    done
-    summary
-    exit
-fi
+why= # no kernel is needed
+[ -x "$qemu" ] && [ -f "$execlog" ] || why='no QEMU (make qemu)'
+mapfile -t each <<<"$profiles"
+skip_all '' "${each[@]/#/msr-tests, packet-tests, hostile-tests and the demo on }" 'refused properties' \
+    'examples without an image' 'smp-tests on 2 and 4 vCPUs' icount 'one instruction a block' capture \
+    'code in two segments' 'captures that cannot be' migration snapshot
 
 # ---- The CPU model's properties ----
 

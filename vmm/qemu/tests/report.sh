@@ -42,13 +42,8 @@ end_all() {
 trap end_all EXIT
 mkdir -p "$keep" "$work/none"
 
-if [ -n "$why" ]; then
-    for how in $guests; do
-        skip "what happened in a Linux guest, $how: $why"
-    done
-    summary
-    exit
-fi
+# shellcheck disable=SC2086 # a list of names
+skip_all "what happened in a Linux guest," $guests
 # libvirt's daemon has another folder to work in.
 qemu=$(realpath "$qemu")
 kernel=$(realpath "$lab/vmlinuz")

@@ -11,11 +11,8 @@ set -u
 . vmm/tests/lib.sh
 seeds=${1:-4}
 qemu=${QEMU_DIR:?}/build/qemu-system-x86_64
-if [ ! -x "$qemu" ]; then
-    skip 'guests on a QEMU with sanitizers' 'no such QEMU (make qemu-asan)'
-    summary
-    exit
-fi
+[ -x "$qemu" ] || why='no such QEMU (make qemu-asan)'
+skip_all 'guests on a QEMU with sanitizers'
 
 # Leaks are not what this is about: QEMU leaves much to its end.
 export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1

@@ -34,6 +34,24 @@ check() {
     shift
     if "$@" >"$work/why" 2>&1; then pass "$name"; else fail "$name" "$work/why"; fi
 }
+# skip_rest TEXT: the script ends here.
+skip_rest() {
+    skip "$@"
+    summary
+    exit
+}
+# skip_all WHAT [NAME...]: if there is a $why, the script ends here, with WHAT skipped, or each WHAT NAME.
+skip_all() {
+    local what=$1 name
+    shift
+    [ -n "$why" ] || return 0
+    [ $# -gt 0 ] || skip "$what: $why"
+    for name in "$@"; do
+        skip "${what:+$what }$name: $why"
+    done
+    summary
+    exit
+}
 summary() {
     echo "$passed passed, $failed failed, $skipped skipped"
     [ "$failed" = 0 ]

@@ -17,16 +17,9 @@ compare=$BUILD/qemu/compare
 execlog=${EXECLOG:-$BUILD/qemu/execlog.so}
 profiles='broadwell icelake-server max'
 
-if [ ! -x "$qemu" ] || [ ! -f "$execlog" ]; then
-    for profile in $profiles concealed; do
-        skip "svm-tests, $profile" 'no QEMU (make qemu)'
-    done
-    for name in 'attribution' 'capture' 'capture with a map'; do
-        skip "SVM guests, $name" 'no QEMU (make qemu)'
-    done
-    summary
-    exit
-fi
+[ -x "$qemu" ] && [ -f "$execlog" ] || why='no QEMU (make qemu)'
+# shellcheck disable=SC2086 # a list of names
+skip_all 'svm-tests,' $profiles concealed attribution capture 'capture with a map'
 
 # machine NAME CPU [ARGUMENT...]: svm-tests with its console in NAME.out.
 machine() {

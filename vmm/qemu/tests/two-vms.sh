@@ -18,17 +18,11 @@ mem_mib=384
 intel=max,vendor=GenuineIntel,+vmx,-la57 amd=EPYC,+svm,+npt,+tsc-scale
 
 # need_two_vms WHAT CASE...: without QEMU or the lab's kernel, the script ends here, with each case skipped.
+# shellcheck disable=SC2034 # skip_all uses it
 need_two_vms() {
-    local what=$1 why=
-    shift
     [ -x "$qemu" ] && [ -f "$execlog" ] || why='no QEMU (make qemu)'
     [ -f "$lab/vmlinuz" ] || why='no kernel (make lab)'
-    [ -n "$why" ] || return 0
-    for name in "$@"; do
-        skip "$what $name" "$why"
-    done
-    summary
-    exit
+    skip_all "$@"
 }
 
 # prepare ARGUMENTS ARGUMENTS <SCRIPT: the initial file system, the lab's with vpt and its image. Linux

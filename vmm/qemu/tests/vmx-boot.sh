@@ -24,11 +24,7 @@ boot_s=1200
 execlog=${EXECLOG:-$build/qemu/execlog.so}
 
 [ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
-if [ -n "$why" ]; then
-    skip "a nested boot on kvm_intel, captured: $why"
-    summary
-    exit
-fi
+skip_all "a nested boot on kvm_intel, captured"
 
 # captured BYTES: they have run so far, both processors together; or the inner guest is done.
 captured() {

@@ -36,11 +36,7 @@ if [ $# -gt 0 ]; then
     guests=$(grep -E "^(${names%|}) " <<<"$guests")
     by_turns=$(grep -E "^(${names%|}) " <<<"$by_turns")
 fi
-if [ -n "$why" ]; then
-    skip "guests of kvm_intel: $why"
-    summary
-    exit
-fi
+skip_all "guests of kvm_intel"
 
 # A line of $guests each, on standard input: the lab's job.
 job() {

@@ -27,11 +27,8 @@ says='hostile VMM'
 limit=300 # each timer of a guest waits for a thread of QEMU, which a busy machine lets wait
 merciless_limit=${MERCILESS_SECONDS:-8} # a VMM that hangs runs as long
 
-if [ ! -x "$qemu" ]; then
-    skip 'a hostile VMM under QEMU' 'no QEMU (make qemu)'
-    summary
-    exit
-fi
+[ -x "$qemu" ] || why='no QEMU (make qemu)'
+skip_all 'a hostile VMM under QEMU'
 
 profiles=(max icelake-server broadwell skylake gracemont)
 for ((seed = first; seed < first + seeds; seed++)); do

@@ -31,11 +31,7 @@ execlog=${EXECLOG:-$build/qemu/execlog.so}
 
 command -v perf >/dev/null || why='no perf (linux-perf)'
 [ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
-if [ -n "$why" ]; then
-    skip "a nested boot that its host's perf records: $why"
-    summary
-    exit
-fi
+skip_all "a nested boot that its host's perf records"
 
 # The log begins before perf records. A capture, though of nothing, has all code translated anew.
 records() {

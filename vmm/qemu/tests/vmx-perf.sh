@@ -24,14 +24,8 @@ compared=5000000  # of them, as text
 
 command -v perf >/dev/null || why='no perf (linux-perf)'
 [ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
-if [ -n "$why" ]; then
-    for name in runs 'has a map with two VMs' 'decodes to what ran, who and when' 'is read by perf' \
-        'is decoded by vpt as it stands'; do
-        skip "a host's perf record -a with two guests of kvm_intel $name: $why"
-    done
-    summary
-    exit
-fi
+skip_all "a host's perf record -a with two guests of kvm_intel" runs 'has a map with two VMs' \
+    'decodes to what ran, who and when' 'is read by perf' 'is decoded by vpt as it stands'
 
 # The VMs stand still while perf begins, which takes seconds. While it records, no process begins or ends,
 # whose code could not be found in memory later: the shell counts. Around that, the outer host looks at the

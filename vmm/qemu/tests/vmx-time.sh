@@ -18,11 +18,7 @@ most=125 # per cent
 ticks=$(getconf CLK_TCK)
 declare -A cpus=([vmx]='max,vendor=GenuineIntel,+vmx' [svm]='EPYC,+svm,+npt') seconds=([vmx]='' [svm]='')
 
-if [ -n "$why" ]; then
-    skip "time of a nested boot on VMX and on SVM: $why"
-    summary
-    exit
-fi
+skip_all "time of a nested boot on VMX and on SVM"
 
 # Of the QEMU that runs, in ticks. timeout has it as its child.
 processor_time() {

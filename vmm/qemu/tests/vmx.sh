@@ -20,15 +20,9 @@ execlog=${EXECLOG:-$BUILD/qemu/execlog.so}
 profiles='max'
 [ "${1:-}" != --all ] || profiles='max broadwell skylake icelake-server gracemont'
 
-why=
 [ -x "$qemu" ] && [ -f "$execlog" ] || why='no QEMU (make qemu)'
-if [ -n "$why" ]; then
-    for name in $profiles 'no PT' 'no VMX' capture 'own traces'; do
-        skip "vmx-tests, $name" "$why"
-    done
-    summary
-    exit
-fi
+# shellcheck disable=SC2086 # a list of names
+skip_all "vmx-tests," $profiles 'no PT' 'no VMX' capture 'own traces'
 
 # machine NAME CPU [ARGUMENT...]: vmx-tests with its console in NAME.out.
 machine() {

@@ -55,9 +55,7 @@ faults() {
 case $? in
 0) ;;
 4) # the host lacks something
-    skip faults "no trace can be made here: $(tail -n 1 "$work/err")"
-    summary
-    exit
+    skip_rest faults "no trace can be made here: $(tail -n 1 "$work/err")"
     ;;
 *)
     fail 'a trace to read' "$(tail -n 1 "$work/err")"

@@ -12,11 +12,7 @@ export LC_ALL=C HOME=$work/home
 unset DEBUGINFOD_URLS
 mkdir -p "$HOME"
 
-if ! command -v g++ >/dev/null; then
-    skip 'names of functions' 'there is no g++'
-    summary
-    exit
-fi
+command -v g++ >/dev/null || skip_rest 'names of functions' 'there is no g++'
 program=$work/program
 g++ -O2 -g -o "$program" vmm/tests/symbols/program.cc || exit 1
 
