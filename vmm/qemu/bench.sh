@@ -4,10 +4,13 @@
 # bench.sh JSON: what tracing costs under TCG, on the unchanged QEMU, on ours with tracing off, and on ours
 # while everything is captured from outside, without the code that runs and with it: to boot the Linux guest of
 # the tests (processor time), and to run a compressor, an interpreter, and a program that is not typical, with an
-# indirect CALL in about 36 instructions (their time, as the guest sees it). The median of ROUNDS (5) in turn counts, with three runs in
-# each of them; least and most stand beside. Every other round goes backwards, since a run may profit from the one
-# before. The alternative is single-step: of that last program, by the gdbstub of the unchanged QEMU; and of the
-# demo, by `vpt run`, next to QEMU.
+# indirect CALL in about 36 instructions (their time, as the guest sees it). There are ROUNDS (5). In each, every
+# way has three runs, of which the fastest counts. A ratio is the median of those of the rounds, since what is
+# compared is minutes apart then, and not half an hour; least and most stand beside. Every other round goes
+# backwards, since a run may profit from the one before.
+#
+# The alternative is single-step: of that last program, by the gdbstub of the unchanged QEMU; and of the demo, by
+# `vpt run`, next to QEMU.
 set -eu -o pipefail
 
 json=${1:?usage: bench.sh JSON}
@@ -126,12 +129,29 @@ median() {
     sort -n "$1" | awk '{ all[NR] = $1 } END { printf "%.15g\n", (all[int((NR + 1) / 2)] + all[int((NR + 2) / 2)]) / 2 }'
 }
 
-# spread JOB: of each way, least and most.
+most() {
+    sort -n "$1" | tail -n 1
+}
+
+# end_round JOB HOW: the fastest of the three runs that were the last.
+end_round() {
+    tail -n 3 "$work/$1.$2" | sort -n | head -n 1 >>"$work/$1.$2.rounds"
+}
+
+# ratio JOB HOW OTHER: of each round.
+ratio() {
+    paste "$work/$1.$2.rounds" "$work/$1.$3.rounds" | awk '{ printf "%.15g\n", $1 / $2 }' >"$work/ratios"
+    median "$work/ratios"
+}
+
+# spread JOB: of each way, least and most, also of what it takes beside the unchanged QEMU.
 spread() {
     local how
     for how in stock off on code; do
-        jq -n --arg how "$how" --argjson least "$(least "$work/$1.$how")" \
-            --argjson most "$(sort -n "$work/$1.$how" | tail -n 1)" '{($how): {least_s: $least, most_s: $most}}'
+        ratio "$1" "$how" stock >/dev/null
+        jq -n --arg how "$how" --argjson least "$(least "$work/$1.$how")" --argjson most "$(most "$work/$1.$how")" \
+            --argjson least_ratio "$(least "$work/ratios")" --argjson most_ratio "$(most "$work/ratios")" \
+            '{($how): {least_s: $least, most_s: $most, least_vs_stock: $least_ratio, most_vs_stock: $most_ratio}}'
     done | jq -s add
 }
 
@@ -158,6 +178,11 @@ for ((round = 0; round < rounds; round++)); do
             awk -v ticks="$ticks" 'BEGIN { print ticks / 100 }' >>"$work/$program.$how"
         done <"$work/run/times"
     done
+    for how in "${hows[@]}"; do
+        for job in boot "${programs[@]}"; do
+            end_round "$job" "$how"
+        done
+    done
     hows=("${hows[3]}" "${hows[2]}" "${hows[1]}" "${hows[0]}")
 done
 says "how many instructions those are"
@@ -181,13 +206,17 @@ results=()
 for job in boot "${programs[@]}"; do
     stock=$(median "$work/$job.stock") off=$(median "$work/$job.off") on=$(median "$work/$job.on")
     code=$(median "$work/$job.code")
+    off_vs_stock=$(ratio "$job" off stock) on_vs_stock=$(ratio "$job" on stock) on_vs_off=$(ratio "$job" on off)
+    code_vs_stock=$(ratio "$job" code stock) code_vs_off=$(ratio "$job" code off)
     insns=$(more "$job" insns) bytes=$(more "$job" bytes)
     results+=("$(jq -n --arg job "$job" --argjson stock "$stock" --argjson off "$off" --argjson on "$on" \
         --argjson code "$code" --argjson insns "$insns" --argjson bytes "$bytes" \
+        --argjson off_vs_stock "$off_vs_stock" --argjson on_vs_stock "$on_vs_stock" --argjson on_vs_off "$on_vs_off" \
+        --argjson code_vs_stock "$code_vs_stock" --argjson code_vs_off "$code_vs_off" \
         --argjson spread "$(spread "$job")" \
         '{($job): {stock_s: $stock, off_s: $off, on_s: $on, on_with_code_s: $code, insns: $insns, trace_bytes: $bytes,
-          off_vs_stock: ($off / $stock), on_vs_stock: ($on / $stock), on_vs_off: ($on / $off),
-          on_with_code_vs_stock: ($code / $stock), on_with_code_vs_off: ($code / $off),
+          off_vs_stock: $off_vs_stock, on_vs_stock: $on_vs_stock, on_vs_off: $on_vs_off,
+          on_with_code_vs_stock: $code_vs_stock, on_with_code_vs_off: $code_vs_off,
           spread: $spread, bits_per_insn: (8 * $bytes / $insns)}}')")
 done
 per_round() { # HOW: seconds
