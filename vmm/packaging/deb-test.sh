@@ -146,8 +146,7 @@ kvm=$(stat -c %g /dev/kvm 2>/dev/null || echo 0)
 
 if ! base >"$work/base.log" 2>&1; then
     tail -n 5 "$work/base.log"
-    why='it cannot be fetched now'
-    skip_all 'packages in a clean Debian'
+    skip_rest 'packages in a clean Debian' 'it cannot be fetched now'
 fi
 check 'the packages are installed as the recipe of the container does it, and no kernel' installs_program
 check 'apt takes them from an archive' archive

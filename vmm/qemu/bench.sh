@@ -135,7 +135,7 @@ most() {
 
 # end_round JOB HOW: the fastest of the three runs that were the last.
 end_round() {
-    tail -n 3 "$work/$1.$2" | sort -n | head -n 1 >>"$work/$1.$2.rounds"
+    least <(tail -n 3 "$work/$1.$2") >>"$work/$1.$2.rounds"
 }
 
 # ratio JOB HOW OTHER: of each round.

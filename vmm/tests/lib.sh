@@ -16,8 +16,8 @@ trap '[ -n "${KEEP:-}" ] || rm -rf "$work"' EXIT # KEEP=1 leaves it, to look at
 passed=0
 failed=0
 skipped=0
-why= # it cannot run here, see skip_all
-
+# shellcheck source=vmm/tests/skips.sh
+. "${BASH_SOURCE[0]%/*}/skips.sh"
 
 pass() {
     passed=$((passed + 1))
@@ -26,10 +26,6 @@ pass() {
 fail() {
     failed=$((failed + 1))
     echo "FAIL: $1: $2"
-}
-skip() {
-    skipped=$((skipped + 1))
-    echo "SKIP: $1: $2"
 }
 
 # expect NAME STATUS PATTERN COMMAND...: the exit status, and standard error as one line like PATTERN.
@@ -87,28 +83,4 @@ find_backends() {
     else
         skip 'guests on the local KVM' 'no /dev/kvm'
     fi
-}
-
-# skip_rest NAME WHY: the script ends here.
-skip_rest() {
-    skip "$@"
-    summary
-    exit
-}
-# skip_all WHAT [NAME...]: if there is a $why, the script ends here, with WHAT skipped, or each WHAT NAME.
-skip_all() {
-    local what=$1 name
-    shift
-    [ -n "$why" ] || return 0
-    [ $# -gt 0 ] || skip "$what" "$why"
-    for name in "$@"; do
-        skip "${what:+$what }$name" "$why"
-    done
-    summary
-    exit
-}
-
-summary() {
-    echo "$passed passed, $failed failed, $skipped skipped"
-    [ "$failed" = 0 ]
 }

@@ -14,6 +14,8 @@ work=$(mktemp -d)
 trap '[ -n "${KEEP:-}" ] || rm -rf "$work"' EXIT # KEEP=1 leaves it, to look at
 # shellcheck source=vmm/qemu/linux/guest.sh
 . "$here/guest.sh"
+# shellcheck source=vmm/tests/skips.sh
+. vmm/tests/skips.sh
 
 pass() {
     passed=$((passed + 1))
@@ -24,40 +26,13 @@ fail() {
     echo "FAIL: $1"
     sed 's/^/    /' "${2:-/dev/null}" | tail -n 12
 }
-skip() {
-    skipped=$((skipped + 1))
-    echo "SKIP: $1"
-}
 # check NAME COMMAND...
 check() {
     local name=$1
     shift
     if "$@" >"$work/why" 2>&1; then pass "$name"; else fail "$name" "$work/why"; fi
 }
-# skip_rest TEXT: the script ends here.
-skip_rest() {
-    skip "$@"
-    summary
-    exit
-}
-# skip_all WHAT [NAME...]: if there is a $why, the script ends here, with WHAT skipped, or each WHAT NAME.
-skip_all() {
-    local what=$1 name
-    shift
-    [ -n "$why" ] || return 0
-    [ $# -gt 0 ] || skip "$what: $why"
-    for name in "$@"; do
-        skip "${what:+$what }$name: $why"
-    done
-    summary
-    exit
-}
-summary() {
-    echo "$passed passed, $failed failed, $skipped skipped"
-    [ "$failed" = 0 ]
-}
 
-# Why no such guest can run; empty if one can.
-why=
+# Why no such guest can run.
 [ -x "$qemu" ] || why="no QEMU (make qemu)"
 [ -f "$lab/vmlinuz" ] || why="no kernel (make lab)"
