@@ -42,7 +42,7 @@ program_start() {
     nm "$build/qemu/work" | sed -n 's/^0*\([0-9a-f]*\) T _start$/0x\1/p'
 }
 
-# The log of execlog.so as one file for each run of the program: $1.1, $1.2, ...
+# split_log LOG: a log of execlog.so as one file for each run of the program: LOG.1, LOG.2, ...
 split_log() {
     local start
     start=$(program_start)
@@ -50,20 +50,21 @@ split_log() {
         awk -v start="${start#0x}" -v out="$1" '$1 == start { n++ } { print >(out "." n) }'
 }
 
+# RUN is the run's number, or with a log of each vCPU, VCPU.NUMBER. No two runs need to be the same: each
+# has its stack elsewhere, and strlen() takes another path for a string that crosses a page.
 decoded_is_executed() { # NAME RUN
     ips "$out/$1.data" "$out/$1.ips" && only_program "$out/$1.ips" >"$out/$1.work" &&
         same "$out/$1.work" "$work/log.$2"
 }
 
-# Runs that were started the same way are the same; this one had the machine to itself.
 on_cpu() { # NAME CPU RUN
     ips "$out/$1.data" "$out/$1.$2" --cpu "$2" &&
         only_program "$out/$1.$2" >"$out/$1.$2.work" && same "$out/$1.$2.work" "$work/log.$3"
 }
 
-libptdec_agrees() { # NAME RUN
+libptdec_agrees() { # NAME RUN [LOG]
     "$build/qemu/perf_aux" "$out/$1.data" 0 "$build/qemu/work" "$out/$1.pt" || return 1
-    "$build/qemu/compare" "$out/$1.pt" "$work/log" >"$out/$1.compared" || { cat "$out/$1.compared"; return 1; }
+    "$build/qemu/compare" "$out/$1.pt" "$work/${3:-log}" >"$out/$1.compared" || { cat "$out/$1.compared"; return 1; }
     contains "$out/$1.compared" "^$(wc -l <"$work/log.$2") instructions, .* 0 errors, 0 bytes lost"
 }
 

@@ -4,7 +4,7 @@
  * witness for traces. Iterations of a repeated string instruction behind the first are left out.
  *
  *   -plugin execlog.so,out=FILE[,from=ADDRESS,to=ADDRESS[,also_from=ADDRESS,also_to=ADDRESS]]
- *                      [,when=FILE][,during=FILE][,pages=on][,times=FILE]
+ *                      [,when=FILE][,during=FILE][,pages=on][,times=FILE][,vcpus=on]
  *   -plugin execlog.so,count=FILE
  *   -plugin execlog.so,blocks=FILE[,code=on][,start=ADDRESS][,most=BLOCKS][,when=FILE]
  *
@@ -24,6 +24,9 @@
  * With times, a second file has a word for each of the log: the TSC (neither ratio nor offset),
  * with -icount that at the end of the block of translated code. For the branch at its end it is
  * exact.
+ *
+ * With vcpus, each vCPU has a log of its own, FILE.0 and so on, and a second file of its own, too.
+ * Without, all of them share one.
  *
  * With blocks, FILE.table has each block of translated code: how many instructions it has, and
  * their addresses. Each vCPU has a log of its own, FILE.0 and so on, of the numbers of the blocks
@@ -53,11 +56,10 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 /* Of our QEMU. */
 extern uint64_t x86_vpt_plugin_tsc(unsigned vcpu) __attribute__((weak));
 
-static FILE *out, *count, *times;
+static const char *out_name, *times_name; /* NULL: not asked for */
+static FILE *count;
 static uint64_t begun;
-static uint64_t chunk[CHUNK_WORDS], last;
-static uint64_t chunk_times[CHUNK_WORDS], now;
-static size_t fill;
+static uint64_t now;
 static uint64_t from, to = UINT64_MAX, also_from, also_to, start;
 static bool started;
 static const char *when; /* NULL: it is there */
@@ -169,14 +171,29 @@ static uint64_t executed_at(unsigned vcpu, uint64_t translated_at)
 }
 #endif
 
-static void flush(void)
+/* A log of addresses; with the mutex held. */
+static struct log {
+    FILE *out, *times; /* NULL: not open; no times */
+    uint64_t chunk[CHUNK_WORDS], chunk_times[CHUNK_WORDS];
+    size_t fill;
+    uint64_t last;
+} logs[MAX_VCPUS];
+static bool each_vcpu; /* has its own; without, all have the first */
+
+static struct log *log_of(unsigned vcpu)
 {
-    if (fwrite(chunk, sizeof(chunk[0]), fill, out) != fill ||
-        (times && fwrite(chunk_times, sizeof(chunk_times[0]), fill, times) != fill)) {
+    return &logs[each_vcpu ? vcpu : 0];
+}
+
+static void flush(struct log *log)
+{
+    if (fwrite(log->chunk, sizeof(log->chunk[0]), log->fill, log->out) != log->fill ||
+        (log->times && fwrite(log->chunk_times, sizeof(log->chunk_times[0]), log->fill,
+                              log->times) != log->fill)) {
         perror("execlog");
         exit(1);
     }
-    fill = 0;
+    log->fill = 0;
 }
 
 /* How far the block that a vCPU runs is from where it was translated. */
@@ -208,25 +225,27 @@ static bool goes_on(void)
 /* word: as it is logged, unless the block has moved */
 static void log_insn(unsigned vcpu, void *word)
 {
+    struct log *log = log_of(vcpu);
+
     if (during && !goes_on())
         return;
     g_mutex_lock(&mutex);
-    last = word_executed(vcpu, word);
-    started = started || last == start;
+    log->last = word_executed(vcpu, word);
+    started = started || log->last == start;
     if (!started) {
         g_mutex_unlock(&mutex);
         return;
     }
-    chunk_times[fill] = now;
-    chunk[fill++] = last;
-    if (fill == CHUNK_WORDS)
-        flush();
+    log->chunk_times[log->fill] = now;
+    log->chunk[log->fill++] = log->last;
+    if (log->fill == CHUNK_WORDS)
+        flush(log);
     g_mutex_unlock(&mutex);
 }
 
 static void log_string(unsigned vcpu, void *word)
 {
-    if (last != word_executed(vcpu, word))
+    if (log_of(vcpu)->last != word_executed(vcpu, word))
         log_insn(vcpu, word);
 }
 
@@ -427,6 +446,32 @@ static void vcpu_begins(qemu_plugin_id_t id, unsigned index)
     find_registers(index);
 }
 
+/* One of the files of a log of addresses. */
+static FILE *log_file(const char *name, unsigned vcpu)
+{
+    char *own = each_vcpu ? g_strdup_printf("%s.%u", name, vcpu) : g_strdup(name);
+    FILE *file = fopen(own, "wb");
+
+    if (!file) {
+        fprintf(stderr, "execlog: %s cannot be written\n", own);
+        exit(1);
+    }
+    g_free(own);
+    return file;
+}
+
+static void open_log(unsigned vcpu)
+{
+    struct log *log = log_of(vcpu);
+
+    g_mutex_lock(&mutex);
+    if (!log->out)
+        log->out = log_file(out_name, vcpu);
+    if (times_name && !log->times)
+        log->times = log_file(times_name, vcpu);
+    g_mutex_unlock(&mutex);
+}
+
 static void vcpu_found(qemu_plugin_id_t id, unsigned index)
 {
     (void)id;
@@ -435,6 +480,7 @@ static void vcpu_found(qemu_plugin_id_t id, unsigned index)
         exit(1);
     }
     find_registers(index);
+    open_log(index);
 }
 
 static void end_blocks(void)
@@ -467,11 +513,11 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         block_translated(tb);
         return;
     }
-    if (out && BLOCKS_MOVE)
+    if (out_name && BLOCKS_MOVE)
         qemu_plugin_register_vcpu_tb_exec_cb(
             tb, block_moved, QEMU_PLUGIN_CB_R_REGS,
             (void *)(uintptr_t)qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, 0)));
-    if (times)
+    if (times_name)
         qemu_plugin_register_vcpu_tb_exec_cb(tb, read_time, QEMU_PLUGIN_CB_NO_REGS, NULL);
     for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
@@ -503,10 +549,14 @@ static void finished(qemu_plugin_id_t id, void *data)
         fclose(count);
         return;
     }
-    flush();
-    fclose(out);
-    if (times)
-        fclose(times);
+    for (unsigned i = 0; i < MAX_VCPUS; i++) {
+        if (!logs[i].out)
+            continue;
+        flush(&logs[i]);
+        fclose(logs[i].out);
+        if (logs[i].times)
+            fclose(logs[i].times);
+    }
 }
 
 /* FILE.what; NULL: it cannot be written. */
@@ -522,13 +572,12 @@ static FILE *beside_log(const char *what)
 QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
                                            char **argv)
 {
-    const char *times_name = NULL;
     bool with_code = false;
 
     (void)info;
     for (int i = 0; i < argc; i++) {
         if (strncmp(argv[i], "out=", 4) == 0)
-            out = fopen(argv[i] + 4, "wb");
+            out_name = g_strdup(argv[i] + 4);
         else if (strncmp(argv[i], "count=", 6) == 0)
             count = fopen(argv[i] + 6, "w");
         else if (strncmp(argv[i], "blocks=", 7) == 0)
@@ -550,33 +599,36 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
         else if (strncmp(argv[i], "during=", 7) == 0)
             during = g_strdup(argv[i] + 7);
         else if (strncmp(argv[i], "times=", 6) == 0)
-            times_name = argv[i] + 6;
+            times_name = g_strdup(argv[i] + 6);
         else if (strcmp(argv[i], "pages=on") == 0)
             pages = g_hash_table_new(NULL, NULL);
         else if (strcmp(argv[i], "code=on") == 0)
             with_code = true;
+        else if (strcmp(argv[i], "vcpus=on") == 0)
+            each_vcpu = true;
     }
     started = start == 0;
     if (blocks_name) {
         table = beside_log("table");
         code = with_code ? beside_log("code") : NULL;
         qemu_plugin_register_vcpu_init_cb(id, vcpu_begins);
-    } else if (out) {
+    } else if (out_name) {
         qemu_plugin_register_vcpu_init_cb(id, vcpu_found);
     }
-    if (times_name && (!x86_vpt_plugin_tsc || !(times = fopen(times_name, "wb")))) {
-        fprintf(stderr, "execlog: no times: %s\n",
-                x86_vpt_plugin_tsc ? "the file cannot be written" : "this QEMU does not tell them");
+    if (times_name && !x86_vpt_plugin_tsc) {
+        fprintf(stderr, "execlog: no times: this QEMU does not tell them\n");
         return 1;
     }
     if (with_code && !code) {
         fprintf(stderr, "execlog: code=on needs blocks=FILE, beside which it can be written\n");
         return 1;
     }
-    if (!out && !count && !table) {
-        fprintf(stderr, "execlog: out=FILE is missing or cannot be written\n");
+    if (!out_name && !count && !table) {
+        fprintf(stderr, "execlog: out=FILE is missing, or another file cannot be written\n");
         return 1;
     }
+    if (out_name && !each_vcpu)
+        open_log(0);
     qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
     qemu_plugin_register_atexit_cb(id, finished, NULL);
     return 0;

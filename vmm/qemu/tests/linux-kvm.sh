@@ -24,7 +24,7 @@ execlog=${EXECLOG:-$build/qemu/execlog.so}
 
 [ -f "$execlog" ] || why="${why:-no QEMU (make qemu)}"
 command -v perf >/dev/null || why="no perf (linux-perf)"
-skip_all "Linux guest on KVM," runs KVM probe clock dmesg perf libptdec 'vpt decode' 'first vCPU' 'second vCPU'
+skip_all "Linux guest on KVM," runs KVM probe clock dmesg perf libptdec 'vpt decode' alone 'first vCPU' 'second vCPU'
 
 linux_prepare
 linux_job guest <<'JOB'
@@ -51,7 +51,7 @@ cat /console >/dev/ttyS0 &
     -serial file:/console -kernel /vmlinuz -initrd /initrd \
     -append "console=ttyS0 panic=-1 quiet no_timer_check tsc=reliable tsc_early_khz=\$khz lpj=\$((khz * 4)) no-kvmclock rdinit=/init" \
     -drive file=/dev/vdb,format=raw,if=none,id=disk -device virtio-blk-pci,drive=disk \
-    -plugin /execlog.so,out=/out/log,from=$from,to=$to >/out/qemu 2>&1
+    -plugin /execlog.so,out=/out/log,vcpus=on,from=$from,to=$to >/out/qemu 2>&1
 echo "status \$?" >>/out/qemu
 cat /out/qemu
 JOB
@@ -61,25 +61,27 @@ runs() {
     nested_run "$boot_s" "${by_count[@]}" \
         -drive "file=$out/disk,format=raw,if=none,id=guest" -device virtio-blk-pci,drive=guest
     cat "$work/console" "$work/qemu"
-    mv "$work/out.d/log" "$work/log" && cp "$work/out.d/qemu" "$out/qemu" && touch "$out/console" &&
+    mv "$work"/out.d/log.? "$work/" && cp "$work/out.d/qemu" "$out/qemu" && touch "$out/console" &&
         linux_result guest
 }
 SECONDS=0
 check "Linux guest on KVM: it runs its job to the end" runs
 echo "    $SECONDS s"
 if [ -s "$out/log" ]; then
-    split_log "$work/log"
+    split_log "$work/log.0"
+    split_log "$work/log.1"
     check "Linux guest on KVM: it is KVM's" contains "$out/dmesg" 'Hypervisor detected: KVM'
     check "Linux guest on KVM: the driver finds what CPUID enumerates" contains "$out/log" 'num_address_ranges:2'
     check "Linux guest on KVM: perf record ends well" contains "$out/log" '^status 0'
     # It is not once the kernel finds two vCPUs whose TSCs are apart.
     check "Linux guest on KVM: its clock is still the TSC" contains "$out/log" '^tsc'
     check "Linux guest on KVM: dmesg is clean" clean "$out/dmesg"
-    check "Linux guest on KVM: perf decodes what ran" decoded_is_executed user 1
-    check "Linux guest on KVM: libptdec decodes what ran" libptdec_agrees user 1
+    check "Linux guest on KVM: perf decodes what ran" decoded_is_executed user 0.1
+    check "Linux guest on KVM: libptdec decodes what ran" libptdec_agrees user 0.1 log.0
     check "Linux guest on KVM: vpt decodes what perf does" vpt_agrees_with_perf user
-    check "Linux guest on KVM: what ran on the first vCPU" on_cpu both 0 2
-    check "Linux guest on KVM: what ran on the second" on_cpu both 1 2
+    check "Linux guest on KVM: what ran alone on the second vCPU" decoded_is_executed alone 1.1
+    check "Linux guest on KVM: what ran on the first vCPU" on_cpu both 0 0.2
+    check "Linux guest on KVM: what ran on the second vCPU" on_cpu both 1 1.2
     echo "    $(wc -l <"$out/user.ips") instructions decoded by perf"
 fi
 summary

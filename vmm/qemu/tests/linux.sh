@@ -163,15 +163,16 @@ perf record --kcore -m,4M -e intel_pt//k -o /out/pokes.data sh -c "echo 1 >enabl
 echo "status $?"'
 out=$work/two
 if linux_run two $boot_s max,vendor=GenuineIntel,vpt-profile=sapphire-rapids -smp 2 \
-    -plugin "$build/qemu/execlog.so,out=$work/log,from=$from,to=$to" <<<"$job" >"$work/why" 2>&1; then
-    split_log "$work/log"
+    -plugin "$build/qemu/execlog.so,out=$work/log,vcpus=on,from=$from,to=$to" <<<"$job" >"$work/why" 2>&1; then
+    split_log "$work/log.0"
+    split_log "$work/log.1"
     check "two vCPUs: perf record ends well" contains "$out/log" '^status 0'
     check "two vCPUs: dmesg is clean" clean "$out/dmesg"
-    check "two vCPUs: what ran alone" decoded_is_executed first 1
-    check "two vCPUs: what ran on the first" on_cpu both 0 1
-    check "two vCPUs: what ran on the second" on_cpu both 1 1
-    check "two vCPUs: the second is unplugged" on_cpu offline 0 1
-    check "two vCPUs: the second comes back and is traced" on_cpu online 1 1
+    check "two vCPUs: what ran alone" decoded_is_executed first 1.1
+    check "two vCPUs: what ran on the first" on_cpu both 0 0.1
+    check "two vCPUs: what ran on the second" on_cpu both 1 1.2
+    check "two vCPUs: the second is unplugged" on_cpu offline 0 0.2
+    check "two vCPUs: the second comes back and is traced" on_cpu online 1 1.3
     values_written() {
         local values
         values=$(perf script -i "$out/values.data" --symfs "$work/root" --itrace=w 2>&1 |
