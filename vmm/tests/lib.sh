@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 #
-# What the scripts that test the program vpt from outside share: the program, its guests, a folder for
-# what it leaves, and how cases are counted. Sourced; `summary` is the last command of a script.
+# What the scripts that test the program vpt from outside share: the program, its guests, and cases.sh.
+# Sourced.
 
 BUILD=${BUILD:-build}
 # shellcheck disable=SC2034 # these two are used by the scripts
@@ -10,23 +10,8 @@ vpt=$BUILD/vpt
 # shellcheck disable=SC2034 # used by the scripts
 guests=$BUILD/vmm/tests/guests
 export VPT_PAGER= # output is looked at where it comes out
-work=$(mktemp -d)
-trap '[ -n "${KEEP:-}" ] || rm -rf "$work"' EXIT # KEEP=1 leaves it, to look at
-
-passed=0
-failed=0
-skipped=0
-# shellcheck source=vmm/tests/skips.sh
-. "${BASH_SOURCE[0]%/*}/skips.sh"
-
-pass() {
-    passed=$((passed + 1))
-    echo "PASS: $1"
-}
-fail() {
-    failed=$((failed + 1))
-    echo "FAIL: $1: $2"
-}
+# shellcheck source=vmm/tests/cases.sh
+. "${BASH_SOURCE[0]%/*}/cases.sh"
 
 # expect NAME STATUS PATTERN COMMAND...: the exit status, and standard error as one line like PATTERN.
 # With several_lines=yes, others may stand beside that line.
@@ -47,17 +32,6 @@ expect() {
         fail "$name" "says '$(head -n 1 "$work/err")'"
     else
         pass "$name"
-    fi
-}
-
-# check NAME COMMAND...: the command has to succeed.
-check() {
-    local name=$1
-    shift
-    if "$@" >"$work/checked" 2>&1; then
-        pass "$name"
-    else
-        fail "$name" "$(head -n 3 "$work/checked")"
     fi
 }
 

@@ -115,7 +115,7 @@ compared_insns() { # NAME PERF.DATA [OPTION...]
     differences "$work/ours" "$work/theirs" "$work/symbols" >"$work/differences"
     check "$name: the path of each thread is that of perf script" same_path
     check "$name: names of functions differ from those of perf script for a reason" same_names
-    sed 's/^/    /' "$work/checked"
+    sed 's/^/    /' "$work/why"
 }
 
 compared_sums() { # NAME PERF.DATA [OPTION...]

@@ -35,7 +35,7 @@ plain_json() {
     if LC_ALL=C grep -q "$control"$'\|\342\200[\250-\256]\|\342\201[\246-\251]' "$file"; then
         fail "$name: nothing that a terminal obeys" "$(cat -v "$file" | head -n 3)"
     elif ! jq -es --arg name "$json_name" '[.. | strings | select(contains($name))] | length > 0' "$file" \
-        >"$work/checked" 2>&1; then
+        >"$work/why" 2>&1; then
         fail "$name: the name is read" "$(cat -v "$file" | head -n 3)"
     else
         pass "$name"

@@ -18,12 +18,11 @@ set -u
 . "$here/decoded.sh"
 
 modules=$cache/kvm-linux
-execlog=${EXECLOG:-$build/qemu/execlog.so}
 seconds=${KVM_PT_SECONDS:-2400}
 least_exits=20 # in the trace of kernel and program
 out=$work/guest
 
-[ -n "$why" ] || command -v perf >/dev/null || why='no perf (linux-perf)'
+need_perf
 [ -n "$why" ] || "$qemu" --version | grep -E 'version (7|10)' >/dev/null || why='that QEMU has no VMX'
 [ -f "$execlog" ] || why='no plugin (make qemu-tools)'
 [ -f "$modules/built" ] || why='no modules of KVM (make kvm-pt)'
@@ -102,7 +101,7 @@ echo "status $?"
 cat /proc/interrupts
 END
 if ! machine >"$work/why" 2>&1; then
-    fail 'Linux in a guest of KVM runs its job' "$work/why"
+    fail_with 'Linux in a guest of KVM runs its job' "$work/why"
     summary
     exit
 fi

@@ -14,7 +14,7 @@ set -u
 # shellcheck source=vmm/libvirt/tests/session.sh
 . vmm/libvirt/tests/session.sh
 qemu=$(realpath -m "$qemu")
-execlog=$(realpath -m "${EXECLOG:-$build/qemu/execlog.so}")
+execlog=$(realpath -m "$execlog")
 guests=$(realpath -m guest-tests/build)
 vpt=$(realpath "$build/vpt")
 of_linux=("a domain, captured for a second" "a domain, captured until a signal comes"
@@ -60,7 +60,7 @@ captured_whole() {
         grep -q ', 0 errors, 0 bytes lost' <<<"$compared"; then
         pass "$name: $(grep ' instructions, ' <<<"$compared" | head -n 1)"
     else
-        fail "$name" <(cat "$work/said"; echo "status $status"; echo "$compared")
+        fail_with "$name" <(cat "$work/said"; echo "status $status"; echo "$compared")
     fi
 }
 
@@ -72,7 +72,7 @@ says() {
     if [ "$status" = 4 ] && [ "$(wc -l <"$work/said")" = 1 ] && grep -qE "$pattern" "$work/said"; then
         pass "$name: $(cat "$work/said")"
     else
-        fail "$name: status $status" "$work/said"
+        fail_with "$name: status $status" "$work/said"
     fi
 }
 
@@ -180,7 +180,7 @@ refuses() {
         [ ! -e "$work/refused.0.json" ]; then
         pass "$name: $(cat "$work/wrong")"
     else
-        fail "$name: status $status" <(cat "$work/wrong"; ls "$work"/refused*)
+        fail_with "$name: status $status" <(cat "$work/wrong"; ls "$work"/refused*)
     fi
 }
 ln "$work/qemu.out" "$work/refused.0"
@@ -284,7 +284,7 @@ lacks=$(libvirt_lacks)
 [ -z "$lacks" ] || skip_domains "$lacks"
 trap 'libvirt_end; rm -rf "$work"' EXIT
 if ! libvirt_begin; then
-    fail "libvirt's daemon" "$work/libvirtd.out"
+    fail_with "libvirt's daemon" "$work/libvirtd.out"
     summary
     exit 1
 fi

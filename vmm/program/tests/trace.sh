@@ -35,7 +35,7 @@ logs() {
         >"$work/qemu-with-log"
     chmod +x "$work/qemu-with-log"
 }
-execlog=$(realpath "${EXECLOG:-$build/qemu/execlog.so}" 2>/dev/null)
+execlog=$(realpath "$execlog" 2>/dev/null)
 
 # traced CODE PATTERN COMMAND...: what it leaves is in $work/here.*, of the program without a guest, and
 # $work/there.*. PATTERN: of the report.

@@ -31,7 +31,7 @@ boot_begins() {
     qmp_pipes "$work/qmp"
     linux_run "$name" $boot_s max,vendor=GenuineIntel -smp "$vcpus" -S \
         -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control \
-        -plugin "${EXECLOG:-$build/qemu/execlog.so},blocks=$work/$name.log" <<<'cat /proc/cpuinfo /proc/modules' &
+        -plugin "$execlog,blocks=$work/$name.log" <<<'cat /proc/cpuinfo /proc/modules' &
     guest=$!
     qmp_open "$work/qmp"
     qmp x-vpt-start '"file": "'"$work/$name.pt"'", "code": true'"${3:+, $3}" &&
@@ -81,7 +81,7 @@ decodes() {
 boot_decodes() {
     local name=$1 vcpus=$2 vcpu
     if ! boot "$@" >"$work/why" 2>&1; then
-        fail "boot, $name: it comes to its end" "$work/why"
+        fail_with "boot, $name: it comes to its end" "$work/why"
         return
     fi
     for ((vcpu = 0; vcpu < vcpus; vcpu++)); do
@@ -89,7 +89,7 @@ boot_decodes() {
             pass "boot, $name: vCPU $vcpu decodes to what ran"
             grep ' instructions, ' "$work/why"
         else
-            fail "boot, $name: vCPU $vcpu decodes to what ran" "$work/why"
+            fail_with "boot, $name: vCPU $vcpu decodes to what ran" "$work/why"
         fi
     done
     rm -rf "$work/${name:?}"*
@@ -141,7 +141,7 @@ tell() {
         pass "$name"
         grep ' instructions, ' "$work/why"
     else
-        fail "$name" "$work/why"
+        fail_with "$name" "$work/why"
     fi
 }
 tell "a capture of a boot, and one that begins when it ends, decode to what ran, on $some vCPU(s)" \

@@ -21,7 +21,6 @@ set -u
 . "$here/host.sh"
 # shellcheck source=vmm/qemu/linux/nested.sh
 . "$here/nested.sh"
-execlog=${EXECLOG:-$build/qemu/execlog.so}
 boot_s=1500
 linux_mib=2048 # with room for a recording of all that QEMU does
 out=$work/host
@@ -34,8 +33,8 @@ tests=("the demonstration holds" "the demonstration's buffers decode to what ran
     "what is there beside overflows is what ran" "a guest traces itself while its host is recorded"
     "a guest traces itself while it is captured" "the capture decodes" "what cannot be is told"
     "the host's kernel is content" "two vCPUs pass smp-tests, but for rules of timing")
-command -v perf >/dev/null || why='no perf (linux-perf)'
-[ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
+need_perf
+need_execlog
 skip_all "vpt-source=host-pt:" "${tests[@]}"
 
 # shellcheck disable=SC2016

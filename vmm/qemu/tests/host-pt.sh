@@ -32,8 +32,8 @@ tests=("the demonstration holds" "the demonstration's buffers decode to what ran
     "a hostile guest and another trace themselves while the host is recorded" "the hostile guest has nothing of the host"
     "a guest goes on when the recorder has ended" "where nobody lends anything is told" "what a recorder cannot lend is told"
     "who else has the hardware is told" "an executed path is refused" "the host's kernel is content")
-command -v perf >/dev/null || why='no perf (linux-perf)'
-[ -n "$why" ] || [ -f "$build/qemu/execlog.so" ] || why='no QEMU (make qemu)'
+need_perf
+need_execlog
 skip_all "--source host-pt:" "${tests[@]}"
 
 # shellcheck disable=SC2016
@@ -92,7 +92,7 @@ wait'
 runs() {
     host_prepare "$images"/{demo,sort,hash,msr-tests,packet-tests,hostile-tests,smp-tests}.elf
     linux_run host "$boot_s" "$host_cpu" -icount shift=2,sleep=off \
-        -plugin "$build/qemu/execlog.so,out=$work/log,$(demo_places)" <<<"$job" && cat "$out/log"
+        -plugin "$execlog,out=$work/log,$(demo_places)" <<<"$job" && cat "$out/log"
 }
 
 ended() { # NAME STATUS

@@ -18,7 +18,6 @@ set -u
 . vmm/qemu/tests/parts.sh
 # shellcheck source=vmm/qemu/linux/host.sh
 . "$here/host.sh"
-execlog=${EXECLOG:-$build/qemu/execlog.so}
 vmm_pml4=0x1000 # where vpt run has its page tables, by which an image begins
 boot_s=1200
 least=10000000  # instructions that are attributed
@@ -26,8 +25,8 @@ least_own=50000 # instructions of a guest's own trace that are compared
 kinds=(runs 'has a map with two VMs' 'decodes to what ran, who and when' 'is what the '{first,second}' guest traced of itself')
 name='vpt record --guests of a host with two guests'
 
-command -v perf >/dev/null || why='no perf (linux-perf)'
-[ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
+need_perf
+need_execlog
 skip_all "$name" "${kinds[@]}"
 
 # The recording has begun when the guests do, since it is what they trace themselves by; the log begins

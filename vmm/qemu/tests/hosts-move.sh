@@ -21,7 +21,6 @@ set -u
 . vmm/qemu/tests/parts.sh
 # shellcheck source=vmm/qemu/linux/host.sh
 . "$here/host.sh"
-execlog=${EXECLOG:-$build/qemu/execlog.so}
 # shellcheck disable=SC2034 # guest.sh uses it
 linux_disk=1G
 boot_s=1200
@@ -30,8 +29,8 @@ least=200000 # instructions of each VM that are compared
 name='vpt record of a host with two VMs that move'
 kinds=(runs 'is taken apart' 'has what the '{first,second}' VM ran, in its order')
 
-command -v perf >/dev/null || why='no perf (linux-perf)'
-[ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
+need_perf
+need_execlog
 skip_all "$name" "${kinds[@]}"
 
 # The VMs stand still while the recording begins and ends, and while the log does. busybox has no code in the

@@ -27,7 +27,6 @@ set -u
 . "$here/nested.sh"
 # shellcheck source=vmm/qemu/linux/host.sh
 . "$here/host.sh"
-execlog=${EXECLOG:-$build/qemu/execlog.so}
 # shellcheck disable=SC2034 # guest.sh uses them
 linux_mib=1536 linux_disk=1G
 boot_s=1800
@@ -39,8 +38,8 @@ kinds=(runs 'has a map with two VMs' 'decodes to what ran, who and when' 'decode
     'tells changes of the TSC offset' 'is read by perf' 'is decoded by vpt as a folder' 'has a report of both VMs'
     'is taken apart')
 
-command -v perf >/dev/null || why='no perf (linux-perf)'
-[ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
+need_perf
+need_execlog
 cases=()
 for setting in "${settings[@]}"; do
     cases+=("${kinds[@]/#/($setting) }")

@@ -20,10 +20,9 @@ set -u
 # be due again whenever TCG inside TCG is done with it.
 by_count=(-icount "shift=0,sleep=off")
 boot_s=${BOOT_S:-900}
-execlog=${EXECLOG:-$build/qemu/execlog.so}
 
-[ -f "$execlog" ] || why="${why:-no QEMU (make qemu)}"
-command -v perf >/dev/null || why="no perf (linux-perf)"
+need_execlog
+need_perf
 skip_all "Linux guest on KVM," runs KVM probe clock dmesg perf libptdec 'vpt decode' alone 'first vCPU' 'second vCPU'
 
 linux_prepare

@@ -21,7 +21,7 @@ boot_s=600
 by_count=(-icount "shift=2,sleep=off")
 most_blocks=20000000 # of the log of all code: the program is traced for a small part of them
 
-command -v perf >/dev/null || why="no perf (linux-perf)"
+need_perf
 skip_all "Linux guest," probe dmesg user kernel "kernel and user" snapshot filter cyc noretcomp samples \
     "code that changes" "kernel that changes" "per CPU" "two vCPUs" hotplug PTWRITE
 
@@ -101,7 +101,7 @@ echo "status $?"
 cat /proc/interrupts'
 out=$work/one
 if linux_run one $boot_s max,vendor=GenuineIntel,vpt-profile=icelake-server "${by_count[@]}" \
-    -plugin "$build/qemu/execlog.so,out=$work/log,from=$from,to=$to" <<<"$job" >"$work/why" 2>&1; then
+    -plugin "$execlog,out=$work/log,from=$from,to=$to" <<<"$job" >"$work/why" 2>&1; then
     split_log "$work/log"
     check "the driver finds what CPUID enumerates" contains "$out/log" 'num_address_ranges:2'
     check "perf record ends well, eight times" contains "$out/log" '^status 0'
@@ -119,7 +119,7 @@ if linux_run one $boot_s max,vendor=GenuineIntel,vpt-profile=icelake-server "${b
     check "code that changes: vpt decodes what ran" vpt_decodes_executed remap 8
     cat "$out"/*.ips | wc -l | sed 's/$/ instructions decoded by perf/'
 else
-    fail "a Linux guest with one vCPU runs its job" "$work/why"
+    fail_with "a Linux guest with one vCPU runs its job" "$work/why"
 fi
 
 if [ "${1:-}" != --all ]; then
@@ -139,12 +139,12 @@ all_ran() {
             END { exit !(kernel > 100000 && insns - kernel > 500000) }' "$out/ran"
 }
 if linux_run kernel $boot_s max,vendor=GenuineIntel,vpt-profile=icelake-server "${by_count[@]}" \
-    -plugin "$build/qemu/execlog.so,blocks=$work/blocks,start=$(program_start),most=$most_blocks" <<<"$job" >"$work/why" 2>&1; then
+    -plugin "$execlog,blocks=$work/blocks,start=$(program_start),most=$most_blocks" <<<"$job" >"$work/why" 2>&1; then
     check "kernel and user: perf record ends well" contains "$out/log" '^status 0'
     check "kernel and user: vpt decodes what ran" all_ran
     cat "$out/ran"
 else
-    fail "a Linux guest records its kernel" "$work/why"
+    fail_with "a Linux guest records its kernel" "$work/why"
 fi
 rm -f "$work"/blocks.*
 
@@ -163,7 +163,7 @@ perf record --kcore -m,4M -e intel_pt//k -o /out/pokes.data sh -c "echo 1 >enabl
 echo "status $?"'
 out=$work/two
 if linux_run two $boot_s max,vendor=GenuineIntel,vpt-profile=sapphire-rapids -smp 2 \
-    -plugin "$build/qemu/execlog.so,out=$work/log,vcpus=on,from=$from,to=$to" <<<"$job" >"$work/why" 2>&1; then
+    -plugin "$execlog,out=$work/log,vcpus=on,from=$from,to=$to" <<<"$job" >"$work/why" 2>&1; then
     split_log "$work/log.0"
     split_log "$work/log.1"
     check "two vCPUs: perf record ends well" contains "$out/log" '^status 0'
@@ -195,7 +195,7 @@ if linux_run two $boot_s max,vendor=GenuineIntel,vpt-profile=sapphire-rapids -sm
     }
     check "the kernel changes its code: vpt decodes what perf does" kernel_changed
 else
-    fail "a Linux guest with two vCPUs runs its job" "$work/why"
+    fail_with "a Linux guest with two vCPUs runs its job" "$work/why"
 fi
 
 summary

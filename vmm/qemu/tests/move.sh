@@ -25,7 +25,7 @@ cpu=max,vendor=GenuineIntel,vpt-profile=icelake-server
 from=0x55000000 to=0x56000000 # where the test program is linked
 amid_bytes=3000000            # of the log: the first run of the program has 6.7 million
 
-command -v perf >/dev/null || why="no perf (linux-perf)"
+need_perf
 skip_all "a Linux guest that records itself moves live, and by a snapshot"
 
 # The program runs, and once more on the QEMU that the guest moves to, however long that takes: a disk whose
@@ -46,7 +46,7 @@ moving_machine() {
     shift 2
     linux_machine "$name" $guest_s $cpu -icount "shift=2,sleep=off" \
         -drive driver=null-co,read-zeroes=on,if=none,id=where -device "virtio-blk-pci,drive=where,serial=$where" \
-        -plugin "$build/qemu/execlog.so,out=$work/$name.$where,from=$from,to=$to" "$@"
+        -plugin "$execlog,out=$work/$name.$where,from=$from,to=$to" "$@"
 }
 
 # source_runs NAME: in the background, up to the midst of the program; $source.
@@ -118,7 +118,7 @@ check() { # NAME COMMAND
         pass "$1"
         tail -n 1 "$work/why"
     else
-        fail "$1" "$work/why"
+        fail_with "$1" "$work/why"
     fi
     jobs -p | xargs -r kill 2>/dev/null
 }

@@ -274,7 +274,7 @@ named_by_itself() {
 
 all() { # NAME KIND ROOTS
     check "a Linux guest with $2: has names" names "$1"
-    sed 's/^/    /' "$work/checked"
+    sed 's/^/    /' "$work/why"
     for how in runs paused stopped; do
         if [ -n "$ours" ]; then
             check "a Linux guest with $2: the same names while it $how" same_live "$1" "$how"
@@ -298,7 +298,7 @@ check 'a Linux guest with page-table isolation is dumped' dump pti pti=on -cpu E
 all pti 'page-table isolation' 2
 if [ -n "$ours" ]; then
     check 'what a Linux guest ran has names' named_in_trace pti
-    sed 's/^/    /' "$work/checked"
+    sed 's/^/    /' "$work/why"
     check 'what a Linux guest ran has names with no option' named_by_itself pti
 else
     skip 'what a Linux guest ran has names' 'no QEMU of ours (make qemu)'

@@ -30,7 +30,7 @@ echo "status $?"'
 profiles=("$@")
 [ $# -gt 0 ] || profiles=(broadwell skylake cascade-lake icelake-client icelake-server)
 
-command -v perf >/dev/null || why="no perf (linux-perf)"
+need_perf
 [ -x "$build/tests/witness" ] || why="no witness (make tests)"
 skip_all 'vpt run in the lab and Linux on QEMU,' "${profiles[@]}"
 
@@ -58,7 +58,7 @@ tells() {
         pass "$name"
         sed 's/^/    /' "$work/why"
     else
-        fail "$name" "$work/why"
+        fail_with "$name" "$work/why"
     fi
 }
 
@@ -82,7 +82,7 @@ linux_records() { # PROFILE
     qmp_pipes "$work/qmp"
     linux_run "$name" $boot_s "max,vendor=GenuineIntel,vpt-profile=$1" "${by_count[@]}" -S \
         -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control \
-        -plugin "${EXECLOG:-$build/qemu/execlog.so},out=$work/log,from=$from,to=$to" <<<"$job" &
+        -plugin "$execlog,out=$work/log,from=$from,to=$to" <<<"$job" &
     machine=$!
     qmp_open "$work/qmp"
     qmp x-vpt-start '"file": "'"$work/capture"'", "os": false,
@@ -116,7 +116,7 @@ capture_is_identical() {
 
 linux_on_qemu() { # PROFILE
     if ! linux_records "$1" >"$work/why" 2>&1; then
-        fail "$1, QEMU: Linux records itself" "$work/why"
+        fail_with "$1, QEMU: Linux records itself" "$work/why"
         return
     fi
     split_log "$work/log"

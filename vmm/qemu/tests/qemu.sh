@@ -9,7 +9,6 @@ set -u
 
 # shellcheck source=vmm/qemu/tests/suite.sh
 . vmm/qemu/tests/suite.sh
-execlog=${EXECLOG:-$build/qemu/execlog.so}
 guests=guest-tests/build
 # shellcheck source=vmm/qemu/tests/qmp.sh
 . vmm/qemu/tests/qmp.sh
@@ -32,7 +31,7 @@ guest_passes() { # IMAGE PROFILE [ARGUMENT...]
     if run 120 "$profile" "$guests/$image.elf" "$@" && grep -qE '^[1-9][0-9]* passed, 0 failed' "$work/out"; then
         pass "$image on $profile $*"
     else
-        fail "$image on $profile $*" <(grep -E '^FAIL|passed|QEMU|qemu' "$work/out")
+        fail_with "$image on $profile $*" <(grep -E '^FAIL|passed|QEMU|qemu' "$work/out")
     fi
 }
 
@@ -47,14 +46,14 @@ demo_decodes() {
         "$build/qemu/compare" "$work/demo.pt" "$work/demo.log" >>"$work/out" 2>&1; then
         pass "$name: the decoded path is the executed one: $(grep ' instructions, ' "$work/out" | tail -n 1)"
     else
-        fail "$name: the decoded path is the executed one" "$work/out"
+        fail_with "$name: the decoded path is the executed one" "$work/out"
     fi
 }
 
 # Those with Intel PT; silvermont has RTIT, its ancestor, which is for `vpt run` only.
 profiles=$("$build/vpt" profiles | awk '$1 != "silvermont" { print $1 }')
 why= # no kernel is needed
-[ -x "$qemu" ] && [ -f "$execlog" ] || why='no QEMU (make qemu)'
+need_execlog
 mapfile -t each <<<"$profiles"
 skip_all '' "${each[@]/#/msr-tests, packet-tests, hostile-tests and the demo on }" 'refused properties' \
     'examples without an image' 'smp-tests on 2 and 4 vCPUs' icount 'one instruction a block' capture \
@@ -66,7 +65,7 @@ skip_all '' "${each[@]/#/msr-tests, packet-tests, hostile-tests and the demo on 
 refuses() {
     if timeout 20 "$qemu" -machine none -accel tcg -display none -cpu "$2" -S </dev/null \
         >"$work/out" 2>&1 -machine q35 || ! grep -q "$1" "$work/out"; then
-        fail "-cpu $2 is refused: $1" "$work/out"
+        fail_with "-cpu $2 is refused: $1" "$work/out"
     else
         pass "-cpu $2 is refused: $1"
     fi
@@ -216,14 +215,14 @@ captures_slowly() {
 if captures >"$work/out" 2>&1; then
     pass "a capture from outside, and the guest's own trace at the same time: $(grep ' instructions, ' "$work/out" | head -n 1)"
 else
-    fail "a capture from outside, and the guest's own trace at the same time" "$work/out"
+    fail_with "a capture from outside, and the guest's own trace at the same time" "$work/out"
 fi
 check "a capture of 16-bit code in two segments decodes to what ran" segments_decode
 check "a capture of code that another vCPU changes decodes to what ran" patched_code_decodes
 if captures_slowly >"$work/out" 2>&1; then
     pass "a guest waits for a capture's file, and nothing is lost: $(grep ' instructions, ' "$work/out" | head -n 1)"
 else
-    fail "a guest waits for a capture's file, and nothing is lost" "$work/out"
+    fail_with "a guest waits for a capture's file, and nothing is lost" "$work/out"
 fi
 
 # fails ERROR COMMAND [ARGUMENTS]
@@ -325,12 +324,12 @@ restores() {
 if migrates >"$work/out" 2>&1; then
     pass "a guest that traces migrates to another process: $(grep -E ' instructions, ' "$work/out" | head -n 1); $(tail -n 1 "$work/out")"
 else
-    fail "a guest that traces migrates to another process" "$work/out"
+    fail_with "a guest that traces migrates to another process" "$work/out"
 fi
 if restores >"$work/out" 2>&1; then
     pass "a guest that traces is saved, and loaded by another process: $(grep -E ' instructions, ' "$work/out" | head -n 1); $(tail -n 1 "$work/out")"
 else
-    fail "a guest that traces is saved, and loaded by another process" "$work/out"
+    fail_with "a guest that traces is saved, and loaded by another process" "$work/out"
 fi
 
 summary

@@ -181,7 +181,7 @@ end_libvirt() {
 
 # With the log of executed blocks, which begins with the capture.
 start_log() { # WORDS
-    start_monitor "$1 record=no" -plugin "${EXECLOG:-$build/qemu/execlog.so},blocks=$work/blocks,when=$work/when" &&
+    start_monitor "$1 record=no" -plugin "$execlog,blocks=$work/blocks,when=$work/when" &&
         qmp stop && touch "$work/when"
 }
 end_log() { end_monitor; }
@@ -302,7 +302,7 @@ tells() {
         pass "$name"
         sed 's/^/    /' "$work/why"
     else
-        fail "$name" "$work/why"
+        fail_with "$name" "$work/why"
     fi
 }
 
@@ -364,7 +364,7 @@ if [ -z "$lacks" ]; then
 else
     skip "domain of libvirt: $lacks"
 fi
-if [ -f "${EXECLOG:-$build/qemu/execlog.so}" ]; then
+if [ -f "$execlog" ]; then
     all_of log 'with a log' forks=20 executed
 else
     skip 'with a log: no plugin for QEMU'

@@ -21,9 +21,8 @@ nested_cpu=max,vendor=GenuineIntel,+vmx,-la57
 capture_bytes=${CAPTURE_BYTES:-16000000}
 least=100000000 # instructions
 boot_s=1200
-execlog=${EXECLOG:-$build/qemu/execlog.so}
 
-[ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
+need_execlog
 skip_all "a nested boot on kvm_intel, captured"
 
 # captured BYTES: they have run so far, both processors together; or the inner guest is done.

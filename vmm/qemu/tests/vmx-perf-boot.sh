@@ -27,10 +27,9 @@ nested_disk=2G
 cpus=${CPUS:-2}
 least=100000000 # instructions
 boot_s=1800
-execlog=${EXECLOG:-$build/qemu/execlog.so}
 
-command -v perf >/dev/null || why='no perf (linux-perf)'
-[ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
+need_perf
+need_execlog
 skip_all "a nested boot that its host's perf records"
 
 # The log begins before perf records. A capture, though of nothing, has all code translated anew.

@@ -16,14 +16,13 @@ set -u
 . vmm/qemu/tests/qmp.sh
 # shellcheck source=vmm/qemu/linux/host.sh
 . "$here/host.sh"
-execlog=${EXECLOG:-$build/qemu/execlog.so}
 boot_s=1200
 out=$work/host
 least=100000000 # instructions that perf records
 compared=5000000  # of them, as text
 
-command -v perf >/dev/null || why='no perf (linux-perf)'
-[ -n "$why" ] || [ -f "$execlog" ] || why='no QEMU (make qemu)'
+need_perf
+need_execlog
 skip_all "a host's perf record -a with two guests of kvm_intel" runs 'has a map with two VMs' \
     'decodes to what ran, who and when' 'is read by perf' 'is decoded by vpt as it stands'
 

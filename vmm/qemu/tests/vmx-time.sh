@@ -72,6 +72,6 @@ if all >"$work/why" 2>&1; then
     echo "    medians: VMX $vmx, SVM $svm, ratio $((vmx * 100 / svm)) %"
     check "a nested boot on VMX takes at most $most % of the time on SVM" test $((vmx * 100)) -le $((svm * most))
 else
-    fail 'a nested boot on VMX and on SVM' "$work/why"
+    fail_with 'a nested boot on VMX and on SVM' "$work/why"
 fi
 summary
