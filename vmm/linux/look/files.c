@@ -5,7 +5,7 @@
  */
 #include "linux/look/maps.h"
 
-#include <elf.h>
+#include <gelf.h>
 #include <string.h>
 
 #define NAMES_MAX   256u /* parts of a path, and mounts on its way */
@@ -216,47 +216,24 @@ static bool id_in_segment(const struct look_kernel *kernel, uint64_t cache, uint
            id_in_notes(notes, len, id);
 }
 
-static bool id_of_64(const struct look_kernel *kernel, uint64_t cache, struct look_build_id *id)
-{
-    Elf64_Ehdr head;
-    Elf64_Phdr segment;
-
-    if (!look_file(kernel, cache, 0, &head, sizeof(head)) || head.e_phoff > NOTE_BYTES ||
-        head.e_phentsize != sizeof(segment))
-        return false;
-    for (unsigned i = 0; i < head.e_phnum && i < PHDRS_MAX; i++)
-        if (look_file(kernel, cache, head.e_phoff + i * sizeof(segment), &segment,
-                      sizeof(segment)) &&
-            segment.p_type == PT_NOTE &&
-            id_in_segment(kernel, cache, segment.p_offset, segment.p_filesz, id))
-            return true;
-    return false;
-}
-
-static bool id_of_32(const struct look_kernel *kernel, uint64_t cache, struct look_build_id *id)
-{
-    Elf32_Ehdr head;
-    Elf32_Phdr segment;
-
-    if (!look_file(kernel, cache, 0, &head, sizeof(head)) || head.e_phoff > NOTE_BYTES ||
-        head.e_phentsize != sizeof(segment))
-        return false;
-    for (unsigned i = 0; i < head.e_phnum && i < PHDRS_MAX; i++)
-        if (look_file(kernel, cache, head.e_phoff + i * sizeof(segment), &segment,
-                      sizeof(segment)) &&
-            segment.p_type == PT_NOTE &&
-            id_in_segment(kernel, cache, segment.p_offset, segment.p_filesz, id))
-            return true;
-    return false;
-}
-
+/* The table of segments is in the first page, as linkers place it. */
 bool look_build_id(const struct look_kernel *kernel, uint64_t cache, struct look_build_id *id)
 {
-    uint8_t ident[EI_NIDENT];
+    char head[LOOK_PAGE_BYTES];
+    size_t count = 0;
+    bool found = false;
+    GElf_Phdr segment;
+    Elf *elf;
 
     id->count = 0;
-    if (!look_file(kernel, cache, 0, ident, sizeof(ident)) || memcmp(ident, ELFMAG, SELFMAG) != 0)
+    (void)elf_version(EV_CURRENT);
+    if (!look_file(kernel, cache, 0, head, sizeof(head)) || !(elf = elf_memory(head, sizeof(head))))
         return false;
-    return ident[EI_CLASS] == ELFCLASS64 ? id_of_64(kernel, cache, id)
-                                         : id_of_32(kernel, cache, id);
+    if (elf_getphdrnum(elf, &count) != 0)
+        count = 0;
+    for (size_t i = 0; !found && i < count && i < PHDRS_MAX; i++)
+        found = gelf_getphdr(elf, (int)i, &segment) && segment.p_type == PT_NOTE &&
+                id_in_segment(kernel, cache, segment.p_offset, segment.p_filesz, id);
+    (void)elf_end(elf);
+    return found;
 }
