@@ -6,9 +6,10 @@
  *
  * flow: the steps alone, uncounted; cold: the whole trace into a map of 64 KiB, by a coverage that
  * knows nothing of the code; warm: the same again; lists: cold, with edges and blocks. short: the
- * first 64 KiB of the trace, whose code is known, and the map cleared before. Medians of processor
- * time. That the counts are exact is asked of the same code by the unit tests; here, each way must
- * find as many edges.
+ * first 64 KiB of the trace, whose code is known, and the map cleared before. threads2: cold,
+ * decoded on two threads, and counted by both in turns. Medians of processor time, and of elapsed
+ * time for threads2. That the counts are exact is asked of the same code by the unit tests; here,
+ * each way must find as many edges.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,11 +24,11 @@
 #define MAP_BYTES   (64u << 10)
 #define CLOCK       CLOCK_PROCESS_CPUTIME_ID
 
-enum { FLOW, COLD, WARM, LISTS, SHORT, FIGURES };
+enum { FLOW, COLD, WARM, LISTS, THREADS2, SHORT, FIGURES };
 static struct figure figures[FIGURES] = {
-    [FLOW] = {.key = "flow_edges_per_s"}, [COLD] = {.key = "cold_edges_per_s"},
-    [WARM] = {.key = "warm_edges_per_s"}, [LISTS] = {.key = "lists_edges_per_s"},
-    [SHORT] = {.key = "short_s"},
+    [FLOW] = {.key = "flow_edges_per_s"},         [COLD] = {.key = "cold_edges_per_s"},
+    [WARM] = {.key = "warm_edges_per_s"},         [LISTS] = {.key = "lists_edges_per_s"},
+    [THREADS2] = {.key = "threads2_edges_per_s"}, [SHORT] = {.key = "short_s"},
 };
 
 static uint8_t map[MAP_BYTES];
@@ -61,6 +62,26 @@ static double count(struct ptd_coverage *coverage, const struct trace *trace, si
     return now(CLOCK) - begin;
 }
 
+/* The seconds that pass while two threads decode all of it. */
+static double count_on_two(const struct trace *trace, uint64_t edges)
+{
+    const struct ptd_flow_config config = {.mode = PTD_MODE_64, .compounds = true};
+    const double begin = now(CLOCK_MONOTONIC);
+    struct ptd_coverage *const coverage = make(false);
+    double seconds;
+
+    memset(map, 0, sizeof(map));
+    if (ptd_flow_parallel(trace->bytes, trace->len_bytes, trace->image, &config, PTD_TIMING_NONE, 2,
+                          ptd_coverage_add, coverage) != PTD_OK ||
+        ptd_coverage_sums(coverage)->edges != edges) {
+        (void)fprintf(stderr, "coverage: %s: wrong on two threads\n", trace->name);
+        exit(EXIT_FAILURE);
+    }
+    seconds = now(CLOCK_MONOTONIC) - begin;
+    ptd_coverage_free(coverage);
+    return seconds;
+}
+
 /* The seconds that ptd_flow_run() takes by itself. */
 static double step(const struct trace *trace)
 {
@@ -79,7 +100,7 @@ static double step(const struct trace *trace)
 static void bench(const struct trace *trace, size_t number)
 {
     const size_t short_bytes = trace->len_bytes < SHORT_BYTES ? trace->len_bytes : SHORT_BYTES;
-    double flow[RUNS], cold[RUNS], warm[RUNS], lists[RUNS], brief[SHORT_RUNS];
+    double flow[RUNS], cold[RUNS], warm[RUNS], lists[RUNS], two[RUNS], brief[SHORT_RUNS];
     uint64_t edges = 0, short_edges = 0;
 
     for (unsigned i = 0; i < RUNS; i++) {
@@ -92,6 +113,7 @@ static void bench(const struct trace *trace, size_t number)
         coverage = make(true);
         lists[i] = count(coverage, trace, trace->len_bytes, &edges);
         ptd_coverage_free(coverage);
+        two[i] = count_on_two(trace, edges);
     }
 
     struct ptd_coverage *const coverage = make(false);
@@ -104,6 +126,7 @@ static void bench(const struct trace *trace, size_t number)
     figures[COLD].values[number] = (double)edges / median(cold, RUNS);
     figures[WARM].values[number] = (double)edges / median(warm, RUNS);
     figures[LISTS].values[number] = (double)edges / median(lists, RUNS);
+    figures[THREADS2].values[number] = (double)edges / median(two, RUNS);
     figures[SHORT].values[number] = median(brief, SHORT_RUNS);
     printf("%s: %" PRIu64 " M edges;", trace->name, edges / 1000000);
     for (size_t f = 0; f < SHORT; f++)

@@ -44,17 +44,18 @@ _Static_assert(offsetof(struct code, from) == FROM_WORD * sizeof(uint32_t), "the
 
 /* The same code, when its counts are spread. */
 struct known {
-    uint32_t insns; /* 0: the code was not looked at yet */
-    bool is_cond;
-    uint8_t path_steps;  /* of a compound step: of how many it is made, from first_path on */
-    uint32_t first_path; /* in coverage->paths */
-    uint32_t place[2];   /* of a conditional branch's edges, by bit, with HALF_COUNTS */
+    uint32_t insns;         /* 0: the code was not looked at yet */
+    bool is_cond, is_plain; /* and of a compound step, the last of its steps */
+    uint8_t path_steps;     /* of a compound step: of how many it is made, from first_path on */
+    uint32_t first_path;    /* in coverage->paths */
+    uint32_t place[2];      /* of a conditional branch's edges, by bit, with HALF_COUNTS */
 };
 
 /* One of the steps that a compound one is made of. */
 struct path_step {
     uint32_t step;
-    uint32_t edge; /* for lists, if the next is not where a conditional branch goes: that edge */
+    uint32_t place; /* of its edge; of the last, only if it is a conditional branch */
+    uint32_t edge;  /* for lists, if the next is not where a conditional branch goes: that edge */
 };
 
 /* For lists, of the same code. */
@@ -79,7 +80,7 @@ struct ptd_coverage {
     struct code *codes;
     struct known *known;
     struct seen *seen; /* NULL: no lists */
-    uint32_t *pending; /* numbers of code whose counts are to be spread */
+    uint32_t *pending; /* numbers of code whose counts are to be spread, or were at last */
     size_t code_room;  /* of each of these */
     size_t code_count; /* of the first three that may be in use */
     size_t pending_count;
@@ -167,22 +168,68 @@ static uint8_t raise(uint8_t byte, uint32_t count, enum ptd_coverage_counter cou
     return counter == PTD_COVERAGE_SATURATE ? UINT8_MAX : (uint8_t)((sum - 1) % UINT8_MAX + 1);
 }
 
+/* An edge's place in the map, with HALF_COUNTS. */
+static inline uint32_t place_of(const struct ptd_coverage *coverage, uint32_t from, uint32_t to)
+{
+    return ((from ^ to) & coverage->mask) | (from & to & HALF_COUNTS);
+}
+
+/*
+ * Where edges are counted. A byte that is written may be anything, so that all else would be loaded
+ * anew for each edge, were it not apart.
+ */
+struct counters {
+    uint8_t *map;
+    uint32_t mask;
+    enum ptd_coverage_counter counter;
+    uint64_t edges; /* how many were */
+};
+
+static inline struct counters counters_of(struct ptd_coverage *coverage)
+{
+    uint8_t *const map = coverage->config.map;
+
+    return (struct counters){.map = map ? map : &coverage->none,
+                             .mask = map ? coverage->mask : 0,
+                             .counter = (enum ptd_coverage_counter)coverage->config.counter};
+}
+
+/* The edge of a place, which was taken so often. */
+static inline void count_place(struct counters *counters, uint32_t place, uint32_t count)
+{
+    uint8_t *const byte = &counters->map[place & counters->mask];
+
+    if (!(place & HALF_COUNTS))
+        return;
+    *byte = raise(*byte, count, counters->counter);
+    counters->edges += count;
+}
+
 /* An edge that was taken so often. */
 static inline void count_edge(struct ptd_coverage *coverage, uint32_t from, uint32_t to,
                               uint32_t count)
 {
-    uint8_t *byte = &coverage->none;
+    struct counters counters = counters_of(coverage);
 
-    if (!(from & to & HALF_COUNTS))
-        return;
-    if (coverage->config.map)
-        byte = &coverage->config.map[(from ^ to) & coverage->mask];
-    *byte = raise(*byte, count, (enum ptd_coverage_counter)coverage->config.counter);
-    coverage->sums.edges += count;
+    count_place(&counters, place_of(coverage, from, to), count);
+    coverage->sums.edges += counters.edges;
 }
 
-/* What ran so often, of the steps of a compound one. */
-static void spread_path(struct ptd_coverage *coverage, const struct known *known, uint32_t count)
+/* A compound step that ran so often. */
+static void spread_path(struct ptd_coverage *coverage, const struct known *known, uint32_t count,
+                        struct counters *counters)
+{
+    const struct path_step *const first = &coverage->paths[known->first_path];
+    const struct path_step *const end = first + known->path_steps;
+
+    for (const struct path_step *step = first; step < end; step++)
+        count_place(counters, step->place, count);
+    coverage->sums.insns += (uint64_t)known->insns * count;
+}
+
+/* The same for lists: what its steps are by themselves is added to what is pending. */
+static void spread_for_lists(struct ptd_coverage *coverage, const struct known *known,
+                             uint32_t count, struct counters *counters)
 {
     const struct path_step *const steps = &coverage->paths[known->first_path];
 
@@ -195,14 +242,9 @@ static void spread_path(struct ptd_coverage *coverage, const struct known *known
             code->to |= TO_PENDING;
         }
         code->runs[steps[i].step & 1] += count;
-        if (coverage->known[number].is_cond || i + 1 == known->path_steps)
+        if (coverage->known[number].is_cond || !(steps[i].place & HALF_COUNTS))
             continue;
-
-        const uint32_t to = coverage->codes[steps[i + 1].step / CODE_WORDS].to;
-
-        count_edge(coverage, code->from, to, count);
-        if (!coverage->seen || !(code->from & to & HALF_COUNTS))
-            continue;
+        count_place(counters, steps[i].place, count);
         if (steps[i].edge == ENTRY_NONE)
             coverage->sums.left_out += count;
         else
@@ -210,41 +252,59 @@ static void spread_path(struct ptd_coverage *coverage, const struct known *known
     }
 }
 
-static void spread_code(struct ptd_coverage *coverage, uint32_t number)
+static void spread_code(struct ptd_coverage *coverage, uint32_t number, struct counters *counters)
 {
-    struct code *const code = &coverage->codes[number];
+    const struct code *const code = &coverage->codes[number];
     const struct known *const known = &coverage->known[number];
 
     for (unsigned bit = 0; bit < 2; bit++) {
         if (known->is_cond)
-            count_edge(coverage, known->place[bit], HALF_COUNTS, code->runs[bit]);
+            count_place(counters, known->place[bit], code->runs[bit]);
         if (coverage->seen)
             coverage->seen[number].runs[bit] += code->runs[bit];
         coverage->sums.insns += (uint64_t)known->insns * code->runs[bit];
     }
 }
 
-/* Spreads what was counted by number. Of a compound step, this adds to the end of what is pending.
+/*
+ * Spreads what was counted by number. Without lists, what ran stays pending, since the next trace
+ * is likely to run it as well.
  */
 static void spread(struct ptd_coverage *coverage)
 {
-    for (size_t i = 0; i < coverage->pending_count; i++) {
-        struct code *const code = &coverage->codes[coverage->pending[i]];
-        const struct known *const known = &coverage->known[coverage->pending[i]];
+    const size_t met = coverage->pending_count; /* for lists, paths add to it */
+    struct counters counters = counters_of(coverage);
+    size_t kept = 0;
+
+    if (coverage->pending_steps == 0)
+        return;
+    for (size_t i = 0; coverage->seen && i < met; i++) {
+        const uint32_t number = coverage->pending[i];
+        const struct known *const known = &coverage->known[number];
 
         if (known->path_steps > 0)
-            spread_path(coverage, known, code->runs[0]);
+            spread_for_lists(coverage, known, coverage->codes[number].runs[0], &counters);
     }
     for (size_t i = 0; i < coverage->pending_count; i++) {
-        struct code *const code = &coverage->codes[coverage->pending[i]];
+        const uint32_t number = coverage->pending[i];
+        const struct known *const known = &coverage->known[number];
+        struct code *const code = &coverage->codes[number];
 
-        if (coverage->known[coverage->pending[i]].path_steps == 0)
-            spread_code(coverage, coverage->pending[i]);
+        if (!coverage->seen && code->runs[0] + code->runs[1] > 0) {
+            coverage->pending[kept++] = number;
+        } else {
+            code->to &= ~TO_PENDING;
+            code->from &= ~FROM_PLAIN;
+        }
+        if (known->path_steps == 0)
+            spread_code(coverage, number, &counters);
+        else if (!coverage->seen)
+            spread_path(coverage, known, code->runs[0], &counters);
         code->runs[0] = code->runs[1] = 0;
-        code->to &= ~TO_PENDING;
-        code->from &= ~FROM_PLAIN;
     }
-    coverage->pending_count = coverage->pending_steps = 0;
+    coverage->pending_count = kept;
+    coverage->pending_steps = 0;
+    coverage->sums.edges += counters.edges;
 }
 
 /* Drops it. */
@@ -345,8 +405,7 @@ static void learn_branch(struct ptd_coverage *coverage, uint32_t number,
     for (unsigned bit = 0; bit < 2; bit++) {
         const uint32_t to = half_to(coverage, ips[bit], last->cr3);
 
-        coverage->known[number].place[bit] =
-            ((from ^ to) & coverage->mask) | (from & to & HALF_COUNTS);
+        coverage->known[number].place[bit] = place_of(coverage, from, to);
         if (coverage->seen)
             coverage->seen[number].to[bit] = ips[bit];
     }
@@ -375,7 +434,7 @@ static int learn(struct ptd_coverage *coverage, const struct ptd_flow *flow, uin
             return status;
         coverage->seen[number].ip = first.ip;
     }
-    known->is_cond = last.last_class == PTD_INSN_COND;
+    known->is_cond = known->is_plain = last.last_class == PTD_INSN_COND;
     if (known->is_cond && ptd_step_block(flow, step | 1, blocks - 1, &block) == PTD_OK)
         learn_branch(coverage, number, &last, &block);
     known->insns = ptd_flow_insns(flow, NULL)[number];
@@ -387,17 +446,40 @@ static inline bool is_pending(const struct ptd_coverage *coverage, uint32_t numb
     return coverage->codes[number].to & TO_PENDING;
 }
 
-/* For lists: the edge from one step of a path to the next, unless a conditional branch tells it. */
-static int learn_path_edge(struct ptd_coverage *coverage, uint32_t from, uint32_t to,
-                           uint32_t *edge)
+/* A step of a path is not the last: whereto it led, unless a conditional branch tells it. */
+static int learn_path_edge(struct ptd_coverage *coverage, struct path_step *step, uint32_t to)
 {
     const struct seen *const seen = coverage->seen;
+    const uint32_t from = step->step / CODE_WORDS;
 
-    *edge = ENTRY_NONE;
-    if (!seen || coverage->known[from].is_cond ||
-        !(coverage->codes[from].from & coverage->codes[to].to & HALF_COUNTS))
+    if (coverage->known[from].is_cond)
         return PTD_OK;
-    return ptd_entries_find(&coverage->edges, seen[from].from, seen[to].ip, seen[from].cr3, edge);
+    step->place = place_of(coverage, coverage->codes[from].from, coverage->codes[to].to);
+    if (!seen || !(step->place & HALF_COUNTS))
+        return PTD_OK;
+    return ptd_entries_find(&coverage->edges, seen[from].from, seen[to].ip, seen[from].cr3,
+                            &step->edge);
+}
+
+/* One more step of a path: the code of edge. */
+static int learn_path_step(struct ptd_coverage *coverage, const struct ptd_flow *flow,
+                           uint32_t edge)
+{
+    const uint32_t number = edge / CODE_WORDS;
+    const struct known *const known = &coverage->known[number];
+
+    if (!array_grow((void **)&coverage->paths, &coverage->path_room, coverage->path_count,
+                    sizeof(*coverage->paths)))
+        return PTD_E_NOMEM;
+    if (known->insns == 0) {
+        const int status = learn(coverage, flow, number);
+
+        if (status != PTD_OK)
+            return status;
+    }
+    coverage->paths[coverage->path_count++] = (struct path_step){
+        .step = edge, .place = known->is_cond ? known->place[edge & 1] : 0, .edge = ENTRY_NONE};
+    return PTD_OK;
 }
 
 /* A compound step begins as its first step does, and ends as its last. */
@@ -412,18 +494,10 @@ static int learn_compound(struct ptd_coverage *coverage, const struct ptd_flow *
 
     known->first_path = (uint32_t)coverage->path_count;
     for (int i = 0; status == PTD_OK && i < count; i++) {
-        const uint32_t code = edges[i] / CODE_WORDS;
-
-        if (!array_grow((void **)&coverage->paths, &coverage->path_room, coverage->path_count,
-                        sizeof(*coverage->paths)))
-            return PTD_E_NOMEM;
-        coverage->paths[coverage->path_count].step = edges[i];
-        if (coverage->known[code].insns == 0)
-            status = learn(coverage, flow, code);
+        status = learn_path_step(coverage, flow, edges[i]);
         if (status == PTD_OK && i > 0)
-            status = learn_path_edge(coverage, edges[i - 1] / CODE_WORDS, code,
-                                     &coverage->paths[coverage->path_count - 1].edge);
-        coverage->path_count++;
+            status = learn_path_edge(coverage, &coverage->paths[coverage->path_count - 2],
+                                     edges[i] / CODE_WORDS);
     }
     if (status != PTD_OK)
         return status;
@@ -438,18 +512,9 @@ static int learn_compound(struct ptd_coverage *coverage, const struct ptd_flow *
                                                .cr3 = coverage->seen[last].cr3};
     }
     known->path_steps = (uint8_t)count;
+    known->is_plain = coverage->known[last].is_plain;
     known->insns = ptd_flow_insns(flow, NULL)[number];
     return PTD_OK;
-}
-
-/* Whether all that it leads to is told by the step itself. */
-static bool is_plain(const struct ptd_coverage *coverage, uint32_t number)
-{
-    const struct known *const known = &coverage->known[number];
-
-    if (known->path_steps > 0)
-        number = coverage->paths[known->first_path + known->path_steps - 1].step / CODE_WORDS;
-    return coverage->known[number].is_cond;
 }
 
 /* A step whose counts will have to be spread. */
@@ -467,7 +532,7 @@ static int await(struct ptd_coverage *coverage, const struct ptd_flow *flow, uin
     }
     coverage->pending[coverage->pending_count++] = number;
     code->to |= TO_PENDING;
-    if (is_plain(coverage, number))
+    if (coverage->known[number].is_plain)
         code->from |= FROM_PLAIN;
     return PTD_OK;
 }
