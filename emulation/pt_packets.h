@@ -44,6 +44,15 @@ static inline bool pt_is_tnt8(uint8_t byte)
     return !(byte & PT_TNT8_MASK) && byte > PT_OPC_EXT;
 }
 
+/*
+ * The bytes of IP behind the first byte of a packet that has one (Table 33-18), a nibble for each
+ * IPBytes; 0: none, or a reserved encoding.
+ */
+static inline unsigned pt_ip_payload_bytes(uint8_t byte)
+{
+    return 0x08066420u >> 4 * (byte >> PT_IPBYTES_SHR) & 15;
+}
+
 /* Second byte after PT_OPC_EXT. */
 #define PT_EXT_CBR       0x03u /* Table 33-29 */
 #define PT_EXT_PTW       0x12u /* Table 33-40; IP in bit 7, PayloadBytes in bits 6:5 */

@@ -321,7 +321,6 @@ static const struct {
     [PT_IPB_UPD48] = {~(uint64_t)0xffffffffffff, 0xffffffffffff},
     [PT_IPB_FULL] = {0, UINT64_MAX},
 };
-static const uint8_t ip_bytes[8] = {0, 2, 4, 6, 6, 0, 8, 0};
 
 /* The address of the TIP at pos, which has one (33.4.2.2). */
 static inline uint64_t tip_ip(const struct walk *walk)
@@ -347,7 +346,7 @@ static inline uint32_t tip_node(const struct ptd_flow *flow, uint64_t ip)
 static inline void leave_tip(struct walk *walk, uint64_t ip)
 {
     walk->flow->state.last_ip = ip;
-    walk->pos += 1 + ip_bytes[walk->pos[0] >> PT_IPBYTES_SHR];
+    walk->pos += 1 + pt_ip_payload_bytes(walk->pos[0]);
     walk->since_mark |= MARK_TIP;
 }
 
@@ -364,7 +363,7 @@ static inline uint32_t pass_tip(struct walk *walk, uint32_t id, struct call_top 
     uint64_t ip;
 
     if (walk->end - walk->pos < (ptrdiff_t)LOOK_AHEAD || (walk->pos[0] & PT_TIP_MASK) != PT_TIP ||
-        !ip_bytes[walk->pos[0] >> PT_IPBYTES_SHR])
+        !pt_ip_payload_bytes(walk->pos[0]))
         return 0;
     if (kind_calls != KIND_CALLS(NODE_INDIRECT, 0) && kind_calls != KIND_CALLS(NODE_INDIRECT, 1) &&
         kind_calls != KIND_CALLS(NODE_RET, 0))
@@ -639,7 +638,7 @@ static bool take_tip(struct walk *walk)
     uint32_t next;
     uint64_t ip;
 
-    if (!ip_bytes[walk->pos[0] >> PT_IPBYTES_SHR])
+    if (!pt_ip_payload_bytes(walk->pos[0]))
         return false;
     node = ptd_node(flow->graph, walk->node);
     if (ptd_node_kind(node) != NODE_INDIRECT) {

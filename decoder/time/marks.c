@@ -37,9 +37,9 @@ static uint32_t pass_branches(struct ptd_packets *packets, const uint8_t *end, c
 
     while (pos < end) {
         const uint8_t byte = *pos;
-        const unsigned ip = ptd_time_ip_bytes(byte);
+        const unsigned ip = pt_ip_payload_bytes(byte);
 
-        if (!(byte & 1) && byte > PT_OPC_EXT) {
+        if (pt_is_tnt8(byte)) {
             what |= MARK_TNT;
             *last = pos++;
         } else if ((byte & PT_TIP_MASK) == PT_TIP && ip > 0 && end - pos > ip) {

@@ -45,13 +45,13 @@ static inline unsigned pass_packet(struct passing *passing, const uint8_t *pos)
     const uint8_t byte = *pos;
     const uint32_t cycles = byte >> PT_CYC_SHR0;
 
-    if (!(byte & 1) && byte > PT_OPC_EXT) {
+    if (pt_is_tnt8(byte)) {
         passing->since_mark |= MARK_TNT;
         return 1;
     }
-    if ((byte & PT_TIP_MASK) == PT_TIP && ptd_time_ip_bytes(byte) > 0) {
+    if ((byte & PT_TIP_MASK) == PT_TIP && pt_ip_payload_bytes(byte) > 0) {
         passing->since_mark |= MARK_TIP;
-        return 1 + ptd_time_ip_bytes(byte);
+        return 1 + pt_ip_payload_bytes(byte);
     }
     if (byte == PT_OPC_MTC) {
         put_mark(passing, pos + PT_MTC_LEN, MARK_PACKET | PT_MTC_LEN << MARK_VALUE_SHR);

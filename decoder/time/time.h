@@ -16,12 +16,6 @@ uint64_t ptd_time_likely_rate(const struct ptd_time *time);
  */
 void ptd_time_branches(struct ptd_time *time, struct ptd_packets *packets, uint64_t offset);
 
-/* The bytes of IP behind the first byte of an IP packet (Table 33-18), a nibble each; 0: none. */
-static inline unsigned ptd_time_ip_bytes(uint8_t byte)
-{
-    return 0x08066420u >> 4 * (byte >> PT_IPBYTES_SHR) & 15;
-}
-
 /*
  * Passes over short TNTs, TIPs that have an IP, MTC packets and short CYC packets, as long as one
  * begins in front of end, behind which TIME_PASS_BYTES are there. time, unless it is NULL, is told
