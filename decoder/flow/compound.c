@@ -27,6 +27,12 @@
 #define STEPS_A_MISS 32u                   /* the least that is worth it */
 #define FIRST_PAUSE  (1u << ROOM_LOG2(17)) /* single steps */
 #define PAUSE_LOG2   2u                    /* of how many times as long the next pause is */
+/*
+ * Of many short traces of the same code, a trial sees but a part, whose paths are known from then
+ * on. So the next trial comes soon.
+ */
+#define SHORT_FAILURES 2u
+#define LONG_FAILURES  16u
 
 struct compounds_common {
     unsigned users;
@@ -62,6 +68,7 @@ struct compounds *ptd_compounds_new(bool is_long)
 
     if (!compounds)
         return NULL;
+    compounds->most_failures = is_long ? LONG_FAILURES : SHORT_FAILURES;
     compounds->visits = calloc(VISITS, sizeof(*compounds->visits));
     if (compounds->visits && open_table(compounds, is_long ? MOST_ENTRIES : FIRST_ENTRIES))
         return compounds;
@@ -122,12 +129,13 @@ bool ptd_compounds_are_worth_it(const struct compounds *compounds)
     return compounds->trial.pause == 0;
 }
 
-static void judge_window(struct trial *trial)
+static void judge_window(struct trial *trial, unsigned most_failures)
 {
     if (!trial->is_judged) {
         trial->is_judged = true;
     } else if (trial->misses > trial->steps / STEPS_A_MISS) {
-        trial->pause = (uint64_t)FIRST_PAUSE << PAUSE_LOG2 * trial->failures++;
+        trial->pause = (uint64_t)FIRST_PAUSE << PAUSE_LOG2 * trial->failures;
+        trial->failures += trial->failures < most_failures;
         trial->is_judged = false;
     } else if (trial->failures > 0) {
         trial->failures--;
@@ -146,7 +154,7 @@ void ptd_compounds_judge(struct compounds *compounds, size_t steps, size_t misse
     trial->misses += misses;
     if (trial->steps < WINDOW)
         return;
-    judge_window(trial);
+    judge_window(trial, compounds->most_failures);
     trial->steps = trial->misses = 0;
 }
 

@@ -66,6 +66,7 @@ struct compounds {
     uint16_t *visits; /* paths that came by once */
     struct compounds_common *common;
     struct trial trial;
+    unsigned most_failures; /* that make the next pause longer */
 };
 
 /* For a trace of so many bytes. NULL: no memory. */
