@@ -20,6 +20,7 @@
 #include "trace/sidecar.h"
 
 #define INSN_BYTES 15u
+#define HOST_IPS   4096u
 
 /* What a capture says of one VM. */
 struct seen {
@@ -33,7 +34,9 @@ struct seen {
     unsigned vm;
     uint64_t since; /* of its TSC, if it runs; of another one: */
     bool runs;
-    uint64_t host_ip, host_cr3, vmcs, host_tsc;
+    uint64_t host_cr3, vmcs, host_tsc;
+    uint64_t host_ips[HOST_IPS]; /* the last ones */
+    size_t host_ip_count;        /* of all */
     bool ok;
 };
 
@@ -80,8 +83,10 @@ static void see_block(struct seen *seen, const struct ptd_item *block)
     struct ptd_insn insn;
 
     if (!is_its(seen, block)) {
-        seen->host_ip = block->nr ? seen->host_ip : block->ip;
-        seen->host_cr3 = block->nr ? seen->host_cr3 : ptd_space_cr3(block->cr3);
+        if (!block->nr) {
+            seen->host_ips[seen->host_ip_count++ % HOST_IPS] = block->ip;
+            seen->host_cr3 = ptd_space_cr3(block->cr3);
+        }
         return;
     }
     while (ptd_block_insn(seen->image, block, &ip, &insn) == PTD_OK)
@@ -200,10 +205,22 @@ static bool is_clean(const struct seen *seen, const struct bytes *trace, const s
     return scan_sum(&scan) == 0;
 }
 
+/*
+ * An address of the host at which the guest was not. Both may have a kernel at the same address: it
+ * is one of some hundreds, and the kernel may be the same. 0: there is none.
+ */
+static uint64_t host_ip(const struct seen *seen)
+{
+    for (size_t i = 0; i < HOST_IPS && i < seen->host_ip_count; i++)
+        if (!truth_has_ip(seen->truth, seen->host_ips[i]))
+            return seen->host_ips[i];
+    return 0;
+}
+
 /* Something foreign is found wherever it is: of this host, and of its time. */
 static bool is_sharp(const struct seen *seen, const struct bytes *trace)
 {
-    const uint64_t values[FOREIGN_KINDS] = {[FOREIGN_IP] = seen->host_ip,
+    const uint64_t values[FOREIGN_KINDS] = {[FOREIGN_IP] = host_ip(seen),
                                             [FOREIGN_CR3] = seen->host_cr3,
                                             [FOREIGN_VMCS] = seen->vmcs,
                                             [FOREIGN_NR] = seen->host_cr3,

@@ -113,6 +113,11 @@ bool truth_add_ip(struct truth *truth, uint64_t ip)
     return add(&truth->ips, ip, 0);
 }
 
+bool truth_has_ip(const struct truth *truth, uint64_t ip)
+{
+    return has(&truth->ips, ip, 0);
+}
+
 bool truth_add_time(struct truth *truth, uint64_t from, uint64_t to)
 {
     if (truth->time_count == truth->time_room) {
@@ -183,7 +188,7 @@ static void scan_packet(const struct truth *truth, const struct ptd_packet *pack
     case PTD_TIP_PGE:
     case PTD_TIP_PGD:
     case PTD_FUP:
-        if (ptd_packet_ip(packet, last_ip, &ip) == PTD_OK && !has(&truth->ips, ip, 0))
+        if (ptd_packet_ip(packet, last_ip, &ip) == PTD_OK && !truth_has_ip(truth, ip))
             foreign(scan, FOREIGN_IP, ip, packet->offset);
         break;
     case PTD_PIP:

@@ -20,6 +20,8 @@ bool truth_add_insn(struct truth *truth, uint64_t cr3, uint64_t ip, const uint8_
                     size_t len);
 /* Another address that it was at. */
 bool truth_add_ip(struct truth *truth, uint64_t ip);
+/* Whether it was at an address. */
+bool truth_has_ip(const struct truth *truth, uint64_t ip);
 /* It ran in this time of its TSC, both ends included. */
 bool truth_add_time(struct truth *truth, uint64_t from, uint64_t to);
 
