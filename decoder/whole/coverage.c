@@ -44,11 +44,12 @@ _Static_assert(offsetof(struct code, from) == FROM_WORD * sizeof(uint32_t), "the
 
 /* The same code, when its counts are spread. */
 struct known {
-    uint32_t insns;         /* 0: the code was not looked at yet */
-    bool is_cond, is_plain; /* and of a compound step, the last of its steps */
-    uint8_t path_steps;     /* of a compound step: of how many it is made, from first_path on */
-    uint32_t first_path;    /* in coverage->paths */
-    uint32_t place[2];      /* of a conditional branch's edges, by bit, with HALF_COUNTS */
+    uint32_t insns;      /* 0: the code was not looked at yet */
+    bool is_cond;        /* it ends in a conditional branch; */
+    bool is_plain;       /* so does a compound step, too */
+    uint8_t path_steps;  /* of a compound step: of how many it is made, from first_path on */
+    uint32_t first_path; /* in coverage->paths */
+    uint32_t place[2];   /* of a conditional branch's edges, by bit, with HALF_COUNTS */
 };
 
 /* One of the steps that a compound one is made of. */

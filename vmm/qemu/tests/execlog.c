@@ -433,20 +433,7 @@ static void block_translated(struct qemu_plugin_tb *tb)
     qemu_plugin_register_vcpu_tb_exec_cb(tb, block_begins, QEMU_PLUGIN_CB_R_REGS, block);
 }
 
-static void vcpu_begins(qemu_plugin_id_t id, unsigned index)
-{
-    char *name = g_strdup_printf("%s.%u", blocks_name, index);
-
-    (void)id;
-    if (index >= MAX_VCPUS || !(vcpus[index].out = fopen(name, "wb"))) {
-        fprintf(stderr, "execlog: %s cannot be written\n", name);
-        exit(1);
-    }
-    g_free(name);
-    find_registers(index);
-}
-
-/* One of the files of a log of addresses. */
+/* A log, of this vCPU or of all. */
 static FILE *log_file(const char *name, unsigned vcpu)
 {
     char *own = each_vcpu ? g_strdup_printf("%s.%u", name, vcpu) : g_strdup(name);
@@ -472,7 +459,7 @@ static void open_log(unsigned vcpu)
     g_mutex_unlock(&mutex);
 }
 
-static void vcpu_found(qemu_plugin_id_t id, unsigned index)
+static void vcpu_begins(qemu_plugin_id_t id, unsigned index)
 {
     (void)id;
     if (index >= MAX_VCPUS) {
@@ -480,7 +467,10 @@ static void vcpu_found(qemu_plugin_id_t id, unsigned index)
         exit(1);
     }
     find_registers(index);
-    open_log(index);
+    if (blocks_name)
+        vcpus[index].out = log_file(blocks_name, index);
+    else
+        open_log(index);
 }
 
 static void end_blocks(void)
@@ -611,10 +601,10 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
     if (blocks_name) {
         table = beside_log("table");
         code = with_code ? beside_log("code") : NULL;
-        qemu_plugin_register_vcpu_init_cb(id, vcpu_begins);
-    } else if (out_name) {
-        qemu_plugin_register_vcpu_init_cb(id, vcpu_found);
+        each_vcpu = true;
     }
+    if (blocks_name || out_name)
+        qemu_plugin_register_vcpu_init_cb(id, vcpu_begins);
     if (times_name && !x86_vpt_plugin_tsc) {
         fprintf(stderr, "execlog: no times: this QEMU does not tell them\n");
         return 1;
