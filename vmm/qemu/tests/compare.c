@@ -21,7 +21,8 @@
  * earliest time of the timing packet before it and the latest of the one behind it.
  *
  * With --late, the log began later than the trace, and what ran before counts for nothing: what the
- * trace has in front of the first TSC of the log, up to a timing packet behind it.
+ * trace has in front of the first TSC of the log, up to a timing packet behind it. In a loop, the
+ * turn that ran is the one whose times are right.
  *
  * With --counts, FILE gets a line for each address at which something ran: how often it did, as the
  * log and the trace both say.
@@ -74,12 +75,13 @@ struct clocks {
     struct ptd_time *time; /* NULL: nobody asks */
     struct ptd_packets packets;
     struct ptd_time_point before; /* of the last timing packet */
-    uint64_t first, last;         /* TSC of the first and last branch since then */
-    uint64_t waiting;             /* how many there were */
-    uint64_t branches;            /* that were compared */
-    uint64_t unbounded;           /* of them, which may have come at any time after another one */
-    double width;                 /* of the intervals of the others, all together */
-    uint64_t furthest;            /* of the estimate from the truth */
+    size_t first, last;           /* in the log: of the first and last branch since then */
+    uint64_t first_tsc, last_tsc;
+    uint64_t waiting;   /* how many there were */
+    uint64_t branches;  /* that were compared */
+    uint64_t unbounded; /* of them, which may have come at any time after another one */
+    double width;       /* of the intervals of the others, all together */
+    uint64_t furthest;  /* of the estimate from the truth */
 };
 
 /* How often each address was executed: a hash table, of which half is empty. */
@@ -105,7 +107,8 @@ struct compare {
     struct cached *cache;
     size_t pos;
     bool searching;     /* tracing was off */
-    bool is_early;      /* the log has not begun yet */
+    bool is_late;       /* the log began later than the trace; */
+    bool is_early;      /*   it has not begun yet */
     uint64_t begun_tsc; /* while early: the next block did not begin before; 0: that is unknown */
     size_t enabled;     /* while searching: where in the log it may have begun again */
     bool led; /* by an event, from what the log has next to an address where nothing ran yet */
@@ -172,12 +175,51 @@ static void differ(struct compare *c, const struct ptd_item *block, const uint64
              i < n ? ips[i] : 0, block->offset);
 }
 
+/* What was decoded since tracing began again ran later than it seemed: branches of it, too. */
+static void move_branches(struct compare *c, size_t count)
+{
+    struct clocks *const clocks = &c->clocks;
+
+    if (!clocks->waiting || clocks->last < c->since_pos)
+        return;
+    clocks->last += count;
+    clocks->last_tsc = c->log.tscs[clocks->last - c->log.begin];
+    if (clocks->first < c->since_pos)
+        return;
+    clocks->first += count;
+    clocks->first_tsc = c->log.tscs[clocks->first - c->log.begin];
+}
+
+/*
+ * Looks for what was decoded since tracing began again, from a place on. The log has nothing that
+ * ran later than latest.
+ */
+static bool find_since(struct compare *c, size_t at, uint64_t latest)
+{
+    const size_t last = c->follow.log ? c->since_pos + MAX_OFF : SIZE_MAX;
+
+    for (; at < last && log_has(&c->log, at + 1); at++) {
+        const uint64_t tsc = c->clocks.time ? c->log.tscs[at - c->log.begin] : latest;
+
+        if (tsc > latest)
+            return false;
+        if (tsc < c->since_tsc || !matches(c, at, c->since, c->since_count))
+            continue;
+        if (!c->searching)
+            move_branches(c, at - c->since_pos);
+        c->passed_over += at - c->since_pos;
+        c->since_pos = at;
+        c->pos = at + c->since_count;
+        return true;
+    }
+    return false;
+}
+
 /* Moves on behind the block. Where tracing was off before, it is looked for. */
 static bool find(struct compare *c, const uint64_t *ips, uint64_t n)
 {
     const bool remembered =
         n <= MAX_SINCE && c->since_count <= MAX_SINCE - n; /* SIZE_MAX: no more */
-    const size_t last = c->follow.log ? c->since_pos + MAX_OFF : SIZE_MAX;
 
     if (!c->searching && matches(c, c->pos, ips, n)) {
         if (remembered)
@@ -189,18 +231,8 @@ static bool find(struct compare *c, const uint64_t *ips, uint64_t n)
     if (!remembered)
         return false;
     memcpy(c->since + c->since_count, ips, n * sizeof(*ips));
-    for (size_t at = c->since_pos + !c->searching; at < last && log_has(&c->log, at + 1); at++) {
-        if (c->clocks.time && c->log.tscs[at - c->log.begin] < c->since_tsc)
-            continue;
-        if (matches(c, at, c->since, c->since_count + n)) {
-            c->passed_over += at - c->since_pos;
-            c->since_pos = at;
-            c->since_count += n;
-            c->pos = at + c->since_count;
-            return true;
-        }
-    }
-    return false;
+    c->since_count += n;
+    return find_since(c, c->since_pos + !c->searching, UINT64_MAX);
 }
 
 static bool is_party(const struct ptd_context *a, const struct ptd_context *b)
@@ -350,13 +382,25 @@ static int write_counts(struct counts *counts)
 static void see_branch(struct compare *c, uint8_t class)
 {
     struct clocks *const clocks = &c->clocks;
-    const uint64_t tsc = c->log.tscs[c->pos - 1 - c->log.begin];
 
     if (!clocks->time || class == PTD_INSN_JMP_DIRECT || class == PTD_INSN_CALL_DIRECT)
         return;
-    if (!clocks->waiting++)
-        clocks->first = tsc;
-    clocks->last = tsc;
+    clocks->last = c->pos - 1;
+    clocks->last_tsc = c->log.tscs[clocks->last - c->log.begin];
+    if (clocks->waiting++)
+        return;
+    clocks->first = clocks->last;
+    clocks->first_tsc = clocks->last_tsc;
+}
+
+/*
+ * A log that began amid a loop may have its turns too early: all of them look the same but for
+ * their times. Finds a later one.
+ */
+static bool find_turn(struct compare *c, uint64_t latest)
+{
+    return c->is_late && !c->searching && c->since_count <= MAX_SINCE &&
+           find_since(c, c->since_pos + 1, latest);
 }
 
 static uint64_t distance(uint64_t a, uint64_t b)
@@ -369,14 +413,19 @@ static void compare_times(struct compare *c, const struct ptd_time_point *before
 {
     struct clocks *const clocks = &c->clocks;
     const struct ptd_time_point *const now = &clocks->before;
-    const uint64_t first = distance(clocks->first, before->tsc);
-    const uint64_t last = distance(clocks->last, before->tsc);
+    uint64_t first, last;
 
-    if (clocks->first < before->earliest || clocks->last > now->latest || now->tsc < before->tsc)
+    while (clocks->first_tsc < before->earliest && find_turn(c, now->latest))
+        continue;
+    first = distance(clocks->first_tsc, before->tsc);
+    last = distance(clocks->last_tsc, before->tsc);
+    if (clocks->first_tsc < before->earliest || clocks->last_tsc > now->latest ||
+        now->tsc < before->tsc)
         snprintf(c->difference, sizeof(c->difference),
                  "instruction %" PRIu64 ": branches at TSC %" PRIu64 " to %" PRIu64
                  ", decoded %" PRIu64 " to %" PRIu64 ", at trace offset %" PRIu64,
-                 c->insns, clocks->first, clocks->last, before->earliest, now->latest, offset);
+                 c->insns, clocks->first_tsc, clocks->last_tsc, before->earliest, now->latest,
+                 offset);
     clocks->branches += clocks->waiting;
     if (now->latest == PTD_TIME_UNKNOWN) /* tracing paused behind them */
         clocks->unbounded += clocks->waiting;
@@ -703,7 +752,7 @@ static bool parse(int argc, char **argv, struct compare *c, struct inputs *input
             inputs->map = optarg;
             break;
         case 'l':
-            c->is_early = true;
+            c->is_late = c->is_early = true;
             break;
         case 'p':
             c->log.has_pages = true;
@@ -721,7 +770,7 @@ static bool parse(int argc, char **argv, struct compare *c, struct inputs *input
             return false;
         }
     }
-    if (c->is_early && !inputs->times)
+    if (c->is_late && !inputs->times)
         return false;
     if (argc - optind == 3)
         return !c->log.has_pages && !inputs->times && !(inputs->code && inputs->map);
