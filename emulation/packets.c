@@ -835,17 +835,38 @@ static inline unsigned tnt_bits(uint64_t tnt)
     return 63 - (unsigned)__builtin_clzll(tnt);
 }
 
-unsigned vpt_tnt_room(const struct vpt_cpu *cpu)
+/* Behind so many bits, where packets are plain and nothing is due. */
+static inline unsigned plain_room(const struct vpt_cpu *cpu, unsigned bits)
 {
+    const uint64_t to_psb = cpu->psb_period_bytes - cpu->bytes_since_psb;
+    const uint64_t to_drain = DRAIN_BYTES - cpu->buf_len;
     uint64_t packets = FULL_TNTS_MAX;
 
+    if (packets > to_drain)
+        packets = to_drain;
+    if (packets > to_psb)
+        packets = to_psb;
+    return (unsigned)packets * SHORT_TNT_BITS - bits;
+}
+
+unsigned vpt_tnt_room(const struct vpt_cpu *cpu)
+{
+    const unsigned bits = tnt_bits(cpu->tnt);
+
+    if (!vpt_is_fast(cpu))
+        return 0;
     if (cpu->caps.long_tnt || !cpu->tip_plain || cpu->waiting_bytes || ends_fast(cpu))
-        return tnt_bits(cpu->tnt_full) - tnt_bits(cpu->tnt);
-    if (packets > DRAIN_BYTES - cpu->buf_len)
-        packets = DRAIN_BYTES - cpu->buf_len;
-    if (packets > cpu->psb_period_bytes - cpu->bytes_since_psb)
-        packets = cpu->psb_period_bytes - cpu->bytes_since_psb;
-    return (unsigned)packets * SHORT_TNT_BITS - tnt_bits(cpu->tnt);
+        return tnt_bits(cpu->tnt_full) - bits;
+    return plain_room(cpu, bits);
+}
+
+/* Behind packets, where so many bits are left. */
+static inline unsigned room_behind(struct vpt_cpu *cpu, uint64_t next_ip, unsigned bits)
+{
+    if (!ends_fast(cpu))
+        return plain_room(cpu, bits);
+    vpt_end_event(cpu, next_ip);
+    return vpt_tnt_room(cpu);
 }
 
 /* Eight times six bits, each six in a byte of its own, as a full short TNT. */
@@ -858,26 +879,79 @@ static inline uint64_t eight_full_tnts(uint64_t bits)
     return sixes << PT_TNT8_SHR | 0x8080808080808080;
 }
 
-void vpt_branches_told(struct vpt_cpu *cpu, uint64_t next_ip)
-{
-    const unsigned bits = tnt_bits(cpu->tnt), full = bits / SHORT_TNT_BITS;
-    const unsigned rest = bits % SHORT_TNT_BITS;
-    uint64_t in_order;
+/*
+ * The bits of a TNT, more or fewer than a packet takes: full packets at a place that has room for
+ * eight of them, and what is left. What is too long is written over later.
+ */
+struct tnts {
+    unsigned full, rest;
+    uint64_t tnt; /* of the rest */
+};
 
-    if (bits <= tnt_bits(cpu->tnt_full)) {
+static inline struct tnts put_full_tnts(uint8_t *at, uint64_t tnt)
+{
+    const unsigned bits = tnt_bits(tnt), full = bits / SHORT_TNT_BITS, rest = bits % SHORT_TNT_BITS;
+    /* The first branch is the highest bit. */
+    const uint64_t in_order = tnt >> rest << (VPT_TNT_BITS_MAX - full * SHORT_TNT_BITS);
+    const uint64_t end = UINT64_C(1) << rest;
+
+    vpt_put_le64(at, __builtin_bswap64(eight_full_tnts(in_order)));
+    return (struct tnts){.full = full, .rest = rest, .tnt = end | (tnt & (end - 1))};
+}
+
+unsigned vpt_branches_told(struct vpt_cpu *cpu, uint64_t next_ip)
+{
+    struct tnts tnts;
+
+    if (tnt_bits(cpu->tnt) <= tnt_bits(cpu->tnt_full)) {
         if (cpu->tnt >= cpu->tnt_full)
             vpt_slow_tnt_full(cpu, next_ip);
-        return;
+        return vpt_tnt_room(cpu);
     }
-    /* The first branch is the highest bit. What is too long is written over later. */
-    in_order = cpu->tnt >> rest << (VPT_TNT_BITS_MAX - full * SHORT_TNT_BITS);
-    vpt_put_le64(cpu->buf + cpu->buf_len, __builtin_bswap64(eight_full_tnts(in_order)));
-    cpu->buf_len += full;
-    cpu->bytes_since_psb += full;
-    cpu->packet_count += full;
-    cpu->tnt = UINT64_C(1) << rest | (cpu->tnt & ((UINT64_C(1) << rest) - 1));
-    if (ends_fast(cpu))
-        vpt_end_event(cpu, next_ip);
+    tnts = put_full_tnts(cpu->buf + cpu->buf_len, cpu->tnt);
+    cpu->buf_len += tnts.full;
+    cpu->bytes_since_psb += tnts.full;
+    cpu->packet_count += tnts.full;
+    cpu->tnt = tnts.tnt;
+    return room_behind(cpu, next_ip, tnts.rest);
+}
+
+/* A TIP and all TNTs in front of it, if they are plain ones and do not wait. */
+static inline bool put_branches(struct vpt_cpu *cpu, uint64_t target)
+{
+    const uint64_t payload = vpt_ip_payload(cpu, target);
+    struct plain to = plain_begin(cpu);
+    struct tnts tnts;
+
+    if (cpu->caps.long_tnt || !cpu->tip_plain || cpu->waiting_limit || cpu->ip_full ||
+        !sign_extends_48(payload) || !room(cpu, VPT_EVENT_MAX_BYTES))
+        return false;
+    tnts = put_full_tnts(to.at, cpu->tnt);
+    to.at += tnts.full;
+    to.packets += tnts.full;
+    plain_tip(&to, tnts.tnt, payload);
+    plain_end(cpu, &to);
+    cpu->tnt = 1;
+    return true;
+}
+
+unsigned vpt_branches_jmp(struct vpt_cpu *cpu, uint64_t target)
+{
+    if (put_branches(cpu, target))
+        return room_behind(cpu, target, 0);
+    (void)vpt_branches_told(cpu, target);
+    vpt_jmp_indirect(cpu, target);
+    return vpt_tnt_room(cpu);
+}
+
+unsigned vpt_branches_ret(struct vpt_cpu *cpu, uint64_t target)
+{
+    vpt_ret_clear(cpu);
+    if (put_branches(cpu, target))
+        return room_behind(cpu, target, 0);
+    (void)vpt_branches_told(cpu, target);
+    vpt_ret(cpu, target);
+    return vpt_tnt_room(cpu);
 }
 
 void vpt_resolve_overflow(struct vpt_cpu *cpu, uint64_t next_ip)

@@ -480,14 +480,21 @@ static inline void vpt_branch_told(struct vpt_cpu *cpu, uint64_t next_ip)
  * tnt, at least one, before vpt_branches_told() comes. These are as many as become full TNT packets
  * without anything in between, so that what is sent, and when, is as of branches told one by one.
  * It holds until anything else of the model is called. Before that, vpt_branches_told() comes too.
+ * 0: it is not vpt_is_fast() any more.
  */
 #define VPT_TNT_BITS_MAX 48u
 unsigned vpt_tnt_room(const struct vpt_cpu *cpu);
 /*
  * The full TNT packets leave tnt. next_ip is where execution goes on behind the last bit. It counts
- * only where the room is used up.
+ * only where the room is used up. What vpt_tnt_room() is then.
  */
-void vpt_branches_told(struct vpt_cpu *cpu, uint64_t next_ip);
+unsigned vpt_branches_told(struct vpt_cpu *cpu, uint64_t next_ip);
+/*
+ * The same where the room is not used up, and then vpt_jmp_indirect(); or vpt_ret(), where not
+ * vpt_ret_compresses(). In one call, this takes less time.
+ */
+unsigned vpt_branches_jmp(struct vpt_cpu *cpu, uint64_t target);
+unsigned vpt_branches_ret(struct vpt_cpu *cpu, uint64_t target);
 
 /* Near relative JMP. */
 static inline void vpt_jmp_direct(struct vpt_cpu *cpu, uint64_t target)
@@ -595,6 +602,12 @@ static inline void vpt_call_indirect(struct vpt_cpu *cpu, uint64_t target, uint6
     } else if (cpu->path != VPT_PATH_OFF) {
         vpt_slow_call_indirect(cpu, target, next_ip);
     }
+}
+/* vpt_branches_told() where the room is not used up, and then vpt_call_indirect(). */
+static inline unsigned vpt_branches_call(struct vpt_cpu *cpu, uint64_t target, uint64_t next_ip)
+{
+    vpt_ret_push(cpu, next_ip);
+    return vpt_branches_jmp(cpu, target);
 }
 static inline void vpt_ret(struct vpt_cpu *cpu, uint64_t target)
 {

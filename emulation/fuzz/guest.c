@@ -334,18 +334,25 @@ static void transfer(struct guest *guest, struct input *in)
     vpt_transfer(&guest->cpu, &far);
 }
 
-/* Branches told at once, as far as the model takes them. */
+/* Branches told at once, as far as the model takes them, some of which are no TNT bits. */
 static void branches(struct guest *guest, unsigned count, uint64_t ip)
 {
     struct vpt_cpu *const cpu = &guest->cpu;
     unsigned room = vpt_tnt_room(cpu);
 
-    for (; count > 0 && vpt_is_fast(cpu); count--) {
-        cpu->tnt = cpu->tnt << 1 | (ip >> count % 64 & 1);
-        if (--room > 0)
-            continue;
-        vpt_branches_told(cpu, ip);
-        room = vpt_tnt_room(cpu);
+    for (; count > 0 && room > 0; count--) {
+        const uint64_t bits = ip >> count % 64;
+
+        if (bits % 16 == 0) {
+            room = vpt_branches_call(cpu, ip ^ bits, ip);
+        } else if (bits % 16 == 1 && !vpt_ret_compresses(cpu, bits)) {
+            room = vpt_branches_ret(cpu, bits);
+        } else {
+            cpu->tnt = cpu->tnt << 1 | (bits & 1);
+            if (--room == 0)
+                room = vpt_branches_told(cpu, ip);
+        }
+        MUST(guest->requests < MOST_REQUESTS, "%u requests in two calls", guest->requests);
         guest->requests = 0;
     }
     vpt_branches_told(cpu, ip);

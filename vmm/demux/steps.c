@@ -236,18 +236,17 @@ static void leave_open(const struct steps *steps, struct last *last, const struc
 }
 
 /*
- * A branch that is no TNT bit; next_ip is the address behind it. Apart from the loop, as all that
- * is rarer.
+ * The TNT bits that the processor does not know yet, and a branch that is none; next_ip is the
+ * address behind it. Apart from the loop, as all that is rarer. What room there is then.
  */
-static __attribute__((noinline)) void tell_target(struct vpt_cpu *cpu, enum ending ending,
-                                                  uint64_t target, uint64_t next_ip)
+static __attribute__((noinline)) unsigned tell_target(struct vpt_cpu *cpu, enum ending ending,
+                                                      uint64_t target, uint64_t next_ip)
 {
     if (ending == END_RET)
-        vpt_ret(cpu, target);
-    else if (ending == END_JMP_INDIRECT)
-        vpt_jmp_indirect(cpu, target);
-    else
-        vpt_call_indirect(cpu, target, next_ip);
+        return vpt_branches_ret(cpu, target);
+    if (ending == END_JMP_INDIRECT)
+        return vpt_branches_jmp(cpu, target);
+    return vpt_branches_call(cpu, target, next_ip);
 }
 
 /* Whether the step behind a RET begins where that would be a TNT bit; then it is off the stack. */
@@ -287,6 +286,33 @@ static inline void pass_step(struct place *place, struct vpt_cpu *cpu, uint32_t 
 }
 
 /*
+ * Passes plain steps, as many as there are room for TNT bits, behind one that ended in a
+ * conditional branch. The TNT with the bits in front of the steps.
+ */
+static inline uint64_t pass_plain(struct place *place, const uint32_t *briefs, uint32_t tag,
+                                  size_t room, uint64_t tnt)
+{
+    const size_t left = (size_t)(place->end - place->at);
+    const uint32_t *at = place->at, *const stop = at + (room < left ? room : left);
+    uint64_t taken = place->taken, insns = place->insns;
+
+    for (; at < stop; at++) {
+        const uint32_t step = *at;
+        const uint64_t plain = briefs[step / STEP_WORDS] ^ tag;
+
+        if (plain > PLAIN_MAX)
+            break;
+        tnt = tnt + tnt + taken; /* in one instruction, as a shift is not */
+        taken = step & 1;
+        insns += plain;
+    }
+    place->at = at;
+    place->taken = taken;
+    place->insns = insns;
+    return tnt;
+}
+
+/*
  * As steps_tell(), of a processor that is fast, behind a step whose branch is open: up to a step
  * that is not known, or until the processor is not fast any more. Most steps are told here. The
  * TNT is in a register, and of a plain step behind a conditional branch nothing is loaded but its
@@ -300,20 +326,14 @@ static __attribute__((noinline)) bool tell_fast(const struct steps *steps, uint3
     struct place place = *where;
     uint64_t tnt = cpu->tnt;
     size_t room = vpt_tnt_room(cpu); /* for TNT bits */
-    bool is_fast = true;
-    uint32_t known;
 
-    while (is_fast && place.at < place.end) {
+    while (room > 0 && place.at < place.end) {
+        uint32_t known;
+
         if (place.ending == END_COND) {
-            const size_t left = (size_t)(place.end - place.at);
             const uint32_t *const begin = place.at;
-            const uint32_t *const stop = begin + (room <= left ? room - 1 : left);
 
-            while (place.at < stop && (known = briefs[*place.at / STEP_WORDS] ^ tag) <= PLAIN_MAX) {
-                tnt = tnt << 1 | place.taken;
-                place.taken = *place.at++ & 1;
-                place.insns += known;
-            }
+            tnt = pass_plain(&place, briefs, tag, room - 1, tnt);
             room -= (size_t)(place.at - begin);
             if (place.at == place.end)
                 break;
@@ -326,10 +346,8 @@ static __attribute__((noinline)) bool tell_fast(const struct steps *steps, uint3
             tnt = tnt << 1 | place.taken;
             if (--room == 0) {
                 cpu->tnt = tnt;
-                vpt_branches_told(cpu, next->ip);
+                room = vpt_branches_told(cpu, next->ip);
                 tnt = cpu->tnt;
-                room = vpt_tnt_room(cpu);
-                is_fast = vpt_is_fast(cpu);
             }
         } else if (place.ending == END_RET && pop_ret(cpu, next)) {
             place.ending = END_COND;
@@ -337,19 +355,16 @@ static __attribute__((noinline)) bool tell_fast(const struct steps *steps, uint3
             continue;
         } else {
             cpu->tnt = tnt;
-            vpt_branches_told(cpu, next->ip);
-            tell_target(cpu, place.ending, next->ip, place.behind);
+            room = tell_target(cpu, place.ending, next->ip, place.behind);
             tnt = cpu->tnt;
-            room = vpt_tnt_room(cpu);
-            is_fast = vpt_is_fast(cpu);
         }
-        if (is_fast)
+        if (room > 0)
             pass_step(&place, cpu, known, next);
     }
     cpu->tnt = tnt;
     vpt_branches_told(cpu, 0); /* where nothing else is due: no address is needed */
     *where = place;
-    return is_fast;
+    return room > 0;
 }
 
 size_t steps_tell(const struct steps *steps, uint8_t owner, struct vpt_cpu *cpu,
