@@ -26,11 +26,16 @@ static bool sending(const struct vpt_cpu *cpu)
 }
 
 /* A packet of so many bytes stands at the end of the buffer. */
-static inline void sent(struct vpt_cpu *cpu, uint32_t len)
+static inline void sent_several(struct vpt_cpu *cpu, uint32_t len, uint32_t packets)
 {
     cpu->buf_len += len;
     cpu->bytes_since_psb += len;
-    cpu->packet_count++;
+    cpu->packet_count += packets;
+}
+
+static inline void sent(struct vpt_cpu *cpu, uint32_t len)
+{
+    sent_several(cpu, len, 1);
 }
 
 static inline void put(struct vpt_cpu *cpu, const uint8_t *bytes, uint32_t len)
@@ -679,11 +684,7 @@ static inline struct plain plain_begin(struct vpt_cpu *cpu)
 /* All of them end in a TIP. */
 static inline void plain_end(struct vpt_cpu *cpu, const struct plain *to)
 {
-    const uint32_t len = (uint32_t)(to->at - cpu->buf) - cpu->buf_len;
-
-    cpu->buf_len += len;
-    cpu->bytes_since_psb += len;
-    cpu->packet_count += to->packets;
+    sent_several(cpu, (uint32_t)(to->at - cpu->buf) - cpu->buf_len, to->packets);
     cpu->last_ip = to->last_ip;
     cpu->branch_told = true;
 }
@@ -884,8 +885,8 @@ static inline uint64_t eight_full_tnts(uint64_t bits)
  * eight of them, and what is left. What is too long is written over later.
  */
 struct tnts {
-    unsigned full, rest;
-    uint64_t tnt; /* of the rest */
+    unsigned full;
+    uint64_t rest; /* a TNT */
 };
 
 static inline struct tnts put_full_tnts(uint8_t *at, uint64_t tnt)
@@ -896,7 +897,7 @@ static inline struct tnts put_full_tnts(uint8_t *at, uint64_t tnt)
     const uint64_t end = UINT64_C(1) << rest;
 
     vpt_put_le64(at, __builtin_bswap64(eight_full_tnts(in_order)));
-    return (struct tnts){.full = full, .rest = rest, .tnt = end | (tnt & (end - 1))};
+    return (struct tnts){.full = full, .rest = end | (tnt & (end - 1))};
 }
 
 unsigned vpt_branches_told(struct vpt_cpu *cpu, uint64_t next_ip)
@@ -909,11 +910,9 @@ unsigned vpt_branches_told(struct vpt_cpu *cpu, uint64_t next_ip)
         return vpt_tnt_room(cpu);
     }
     tnts = put_full_tnts(cpu->buf + cpu->buf_len, cpu->tnt);
-    cpu->buf_len += tnts.full;
-    cpu->bytes_since_psb += tnts.full;
-    cpu->packet_count += tnts.full;
-    cpu->tnt = tnts.tnt;
-    return room_behind(cpu, next_ip, tnts.rest);
+    sent_several(cpu, tnts.full, tnts.full); /* of a byte each */
+    cpu->tnt = tnts.rest;
+    return room_behind(cpu, next_ip, tnt_bits(tnts.rest));
 }
 
 /* A TIP and all TNTs in front of it, if they are plain ones and do not wait. */
@@ -929,7 +928,7 @@ static inline bool put_branches(struct vpt_cpu *cpu, uint64_t target)
     tnts = put_full_tnts(to.at, cpu->tnt);
     to.at += tnts.full;
     to.packets += tnts.full;
-    plain_tip(&to, tnts.tnt, payload);
+    plain_tip(&to, tnts.rest, payload);
     plain_end(cpu, &to);
     cpu->tnt = 1;
     return true;

@@ -603,12 +603,6 @@ static inline void vpt_call_indirect(struct vpt_cpu *cpu, uint64_t target, uint6
         vpt_slow_call_indirect(cpu, target, next_ip);
     }
 }
-/* vpt_branches_told() where the room is not used up, and then vpt_call_indirect(). */
-static inline unsigned vpt_branches_call(struct vpt_cpu *cpu, uint64_t target, uint64_t next_ip)
-{
-    vpt_ret_push(cpu, next_ip);
-    return vpt_branches_jmp(cpu, target);
-}
 static inline void vpt_ret(struct vpt_cpu *cpu, uint64_t target)
 {
     if (cpu->path == VPT_PATH_FAST && vpt_ret_compresses(cpu, target)) {
@@ -619,6 +613,13 @@ static inline void vpt_ret(struct vpt_cpu *cpu, uint64_t target)
     } else if (cpu->path != VPT_PATH_OFF) {
         vpt_slow_ret(cpu, target);
     }
+}
+
+/* vpt_branches_told() where the room is not used up, and then vpt_call_indirect(). */
+static inline unsigned vpt_branches_call(struct vpt_cpu *cpu, uint64_t target, uint64_t next_ip)
+{
+    vpt_ret_push(cpu, next_ip);
+    return vpt_branches_jmp(cpu, target);
 }
 
 /* Far transfers (33.2.1.3). The type decides whether a FUP precedes the TIP (Table 33-23). */

@@ -183,11 +183,11 @@ static void move_branches(struct compare *c, size_t count)
     if (!clocks->waiting || clocks->last < c->since_pos)
         return;
     clocks->last += count;
-    clocks->last_tsc = c->log.tscs[clocks->last - c->log.begin];
+    clocks->last_tsc = log_tsc(&c->log, clocks->last);
     if (clocks->first < c->since_pos)
         return;
     clocks->first += count;
-    clocks->first_tsc = c->log.tscs[clocks->first - c->log.begin];
+    clocks->first_tsc = log_tsc(&c->log, clocks->first);
 }
 
 /*
@@ -199,7 +199,7 @@ static bool find_since(struct compare *c, size_t at, uint64_t latest)
     const size_t last = c->follow.log ? c->since_pos + MAX_OFF : SIZE_MAX;
 
     for (; at < last && log_has(&c->log, at + 1); at++) {
-        const uint64_t tsc = c->clocks.time ? c->log.tscs[at - c->log.begin] : latest;
+        const uint64_t tsc = c->clocks.time ? log_tsc(&c->log, at) : latest;
 
         if (tsc > latest)
             return false;
@@ -386,7 +386,7 @@ static void see_branch(struct compare *c, uint8_t class)
     if (!clocks->time || class == PTD_INSN_JMP_DIRECT || class == PTD_INSN_CALL_DIRECT)
         return;
     clocks->last = c->pos - 1;
-    clocks->last_tsc = c->log.tscs[clocks->last - c->log.begin];
+    clocks->last_tsc = log_tsc(&c->log, clocks->last);
     if (clocks->waiting++)
         return;
     clocks->first = clocks->last;
@@ -664,7 +664,7 @@ static void see_early(struct compare *c, const struct ptd_item *item)
     if (item->type != PTD_ITEM_TSC && item->type != PTD_ITEM_CBR && item->type != PTD_ITEM_PACKET)
         return;
     see_time(c, item);
-    c->is_early = !c->begun_tsc || !log_has(&c->log, 1) || c->begun_tsc <= c->log.tscs[0];
+    c->is_early = !c->begun_tsc || !log_has(&c->log, 1) || c->begun_tsc <= log_tsc(&c->log, 0);
     c->searching = true;
     c->since_tsc = c->begun_tsc;
 }

@@ -103,6 +103,11 @@ uint64_t log_ip(const struct log *log, size_t pos)
     return log->ips[pos - log->begin];
 }
 
+uint64_t log_tsc(const struct log *log, size_t pos)
+{
+    return log->tscs[pos - log->begin];
+}
+
 int log_open(struct log *log, const char *path, const char *table)
 {
     int error = read_file(path, &log->words);

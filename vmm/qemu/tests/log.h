@@ -44,5 +44,7 @@ bool log_has(struct log *log, size_t end);
 void log_forget(struct log *log, size_t pos);
 /* The address number pos, which is there. */
 uint64_t log_ip(const struct log *log, size_t pos);
+/* Its TSC, if there are times. */
+uint64_t log_tsc(const struct log *log, size_t pos);
 
 #endif
